@@ -1,10 +1,10 @@
-// Package session keeps a process's session alive, and watches those of the others.
+// Package session keeps a process's session alive and monitors other sessions.
 //
-// A session proves life by renewal in the store. Its keeper never trusts it for longer than Trust
-// since it sent the last renewal that succeeded; a watcher ends it only after it saw the same
-// renewal number for Silence, which is longer. No two clocks are compared: each side measures its
-// own stretch on its own monotonic clock. So whatever a session does while its keeper trusts it is
-// done before anyone may take its claims over.
+// A session proves that it is alive by renewals in the store. Its Heartbeater considers it valid
+// for LeaseValidity after sending the last successful renewal. A Monitor expires it only after
+// seeing the same renewal number for Timeout, which is longer. Each side measures on its own
+// monotonic clock, so no clocks are compared. Hence everything that a session does while valid
+// happens before others may take over its claims.
 package session
 
 import (
@@ -21,20 +21,21 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Timing.
+// Timing of renewals and expiry.
 const (
 	RenewEvery    = 500 * time.Millisecond
-	LeaseValidity = 2 * time.Second         // since a successful renewal was sent
-	Timeout       = 2500 * time.Millisecond // of a renewal number until its session is ended
-	// MonitorInterval is how often a watcher looks, besides when a silence comes to its end: who
-	// falls silent is noticed this long after Silence at the latest.
+	LeaseValidity = 2 * time.Second // after a successful renewal was sent
+	// Timeout is how long a session goes without a renewal until a monitor expires it.
+	Timeout = 2500 * time.Millisecond
+	// MonitorInterval is the time between polls of a Monitor, which also polls when a Timeout ends.
+	// It bounds the delay of an expiry.
 	MonitorInterval = 350 * time.Millisecond
 
 	callTimeout = time.Second
 	openWait    = 200 * time.Millisecond
 )
 
-// Options of a keeper.
+// Options of a Heartbeater.
 type Options struct {
 	Store  store.Sessions
 	IDs    *timer.IDs
@@ -44,27 +45,27 @@ type Options struct {
 	Logger zerolog.Logger
 }
 
-// Epoch is one session from its opening to its end. A process whose session was ended gets a new
-// term, with empty hands.
+// Epoch is one session from its opening to its end. A process whose session expired gets a new
+// epoch, without claims.
 type Epoch struct {
 	ID timer.ID
-	//nolint:containedctx // it is the term's life, handed to the calls made in it
+	//nolint:containedctx // the lifetime of the epoch, passed to its calls
 	ctx  context.Context
 	end  context.CancelFunc
 	mu   sync.Mutex
-	sent time.Time // of the last renewal that succeeded
+	sent time.Time // when the last successful renewal was sent
 }
 
-// Done is closed when the session is known to be dead.
+// Done returns a channel that is closed once the session is known to have ended.
 func (t *Epoch) Done() <-chan struct{} { return t.ctx.Done() }
 
-// Context ends when the session is known to be dead.
+// Context returns a context that ends once the session is known to have ended.
 func (t *Epoch) Context() context.Context { return t.ctx }
 
-// Fence ends the term's context without ending the session: calls made in it are given up.
+// Fence ends the epoch's context without ending the session. Calls made in it are cancelled.
 func (t *Epoch) Fence() { t.end() }
 
-// Valid tells whether a call may be started now: nobody can have ended the session yet.
+// Valid reports whether a call may start now: no monitor can have expired the session yet.
 func (t *Epoch) Valid() bool {
 	if t.ctx.Err() != nil {
 		return false
@@ -74,7 +75,7 @@ func (t *Epoch) Valid() bool {
 	return time.Since(t.sent) < LeaseValidity
 }
 
-// AwaitExpiry waits until no call may be started any more, or ctx ends.
+// AwaitExpiry waits until the epoch is no longer valid, or ctx ends.
 func (t *Epoch) AwaitExpiry(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -87,15 +88,15 @@ func (t *Epoch) AwaitExpiry(ctx context.Context) {
 	}
 }
 
-// Heartbeater opens terms one after the other.
+// Heartbeater opens epochs, one after the other. It is safe for concurrent use.
 type Heartbeater struct {
 	opts  Options
 	mu    sync.Mutex
 	epoch *Epoch
-	next  chan struct{} // closed when term is set
+	next  chan struct{} // closed when epoch is set
 }
 
-// NewHeartbeater returns a keeper without a term.
+// NewHeartbeater returns a Heartbeater without an epoch.
 func NewHeartbeater(opts Options) (*Heartbeater, error) {
 	if opts.Store == nil || opts.IDs == nil || opts.Kind == "" {
 		return nil, errors.New("session: Store, IDs and Kind are needed")
@@ -103,14 +104,14 @@ func NewHeartbeater(opts Options) (*Heartbeater, error) {
 	return &Heartbeater{opts: opts, next: make(chan struct{})}, nil
 }
 
-// Epoch returns the term that lives, or nil.
+// Epoch returns the current epoch, or nil.
 func (k *Heartbeater) Epoch() *Epoch {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.epoch
 }
 
-// Wait returns the term that lives, as soon as there is one.
+// Wait returns the current epoch, and waits until there is one.
 func (k *Heartbeater) Wait(ctx context.Context) (*Epoch, error) {
 	for {
 		k.mu.Lock()
@@ -127,7 +128,7 @@ func (k *Heartbeater) Wait(ctx context.Context) (*Epoch, error) {
 	}
 }
 
-// Ready tells whether there is a term that is trusted.
+// Ready returns nil if the current epoch is valid.
 func (k *Heartbeater) Ready() error {
 	if t := k.Epoch(); t == nil || !t.Valid() {
 		return errors.New("no session renewed within 2 s")
@@ -135,7 +136,7 @@ func (k *Heartbeater) Ready() error {
 	return nil
 }
 
-// Run keeps terms until ctx ends, and then closes the last one.
+// Run opens and renews epochs until ctx ends, and then closes the last session.
 func (k *Heartbeater) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		t := k.open(ctx)
@@ -165,8 +166,7 @@ func (k *Heartbeater) open(ctx context.Context) *Epoch {
 			k.opts.Logger.Info().Int64("session", int64(id)).Msg("session opened")
 			return &Epoch{ID: id, ctx: epochCtx, end: end, sent: sent}
 		}
-		// A session row that was written although the answer was an error is silent, and ended by a
-		// watcher.
+		// If the session row was written despite the error, a monitor expires it.
 		k.opts.Logger.Debug().Err(err).Msg("session not opened")
 		clock.Pause(ctx, openWait)
 	}
@@ -196,7 +196,7 @@ func (k *Heartbeater) renew(ctx context.Context, t *Epoch) {
 		case !alive:
 			k.opts.Logger.Warn().
 				Int64("session", int64(t.ID)).
-				Msg("session was ended by others, starting anew")
+				Msg("session expired, opening a new one")
 			return
 		default:
 			t.mu.Lock()
@@ -226,6 +226,6 @@ func (k *Heartbeater) close(ctx context.Context, t *Epoch) {
 	if err := k.opts.Store.CloseSession(call, t.ID); err != nil {
 		k.opts.Logger.Warn().
 			Err(fmt.Errorf("closing session %d: %w", t.ID, err)).
-			Msg("session left to its watchers")
+			Msg("session not closed, left to expire")
 	}
 }

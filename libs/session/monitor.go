@@ -11,45 +11,44 @@ import (
 )
 
 const (
-	// blindAfter is how long a watcher may be without a successful look before it takes silence for
-	// the store's fault.
+	// blindAfter is how long a monitor may go without a successful poll before it blames the store
+	// for missing renewals.
 	blindAfter = time.Second
-	// Grace is how long a session may stay silent after such a time, until it is renewed once:
-	// everybody comes back to the store at once then, and the renewals with them. Who died
-	// meanwhile is noticed so much later.
+	// Grace replaces Timeout after an outage of the store, until the session is renewed once. Then
+	// all processes reach the store at once, and renewals are late. A session lost during the
+	// outage is detected later by that.
 	Grace = 10 * time.Second
 
-	watchTimeout = 5 * time.Second // of a look, and of what is done about those that it ended
+	watchTimeout = 5 * time.Second // of a poll and its handler
 	justAfter    = time.Millisecond
 )
 
-// Monitor ends sessions that fell silent. Any number of processes may watch: ending is conditional
-// on the renewal number seen, and exactly one of them is told that it ended a session.
+// Monitor expires sessions that no longer renew. Any number of processes may monitor. Expiry is
+// conditional on the observed renewal number, and exactly one process is told that it expired a
+// session.
 //
-// A store that is away silences everybody. So a watcher that could not look, or whose own session
-// is not renewed either, judges nobody by that time, and is patient after it: else the first look
-// at a store that is back would end all sessions, and every answer that waits to be recorded would
-// be a call made twice.
+// An outage of the store stops all renewals. So a monitor that could not poll, or whose own session
+// is not renewed either, does not count that time and then grants Grace. Otherwise the first poll
+// after an outage would expire every session, and every unrecorded call would be repeated.
 type Monitor struct {
 	store       store.Sessions
-	heartbeater *Heartbeater // nil: none
+	heartbeater *Heartbeater // of this process's own session; nil: none
 	log         zerolog.Logger
 	observed    map[timer.ID]observation
-	reused      map[timer.ID]observation // that of the look before, to be filled by the next
-	lastLook    time.Time                // when the last look that succeeded was over
-	// when the first of those that live on will have been silent for too long, unless they are
-	// renewed.
+	reused      map[timer.ID]observation // the map of the poll before, reused by the next
+	lastLook    time.Time                // when the last successful poll ended
+	// next is when the first alive session expires unless it is renewed.
 	next time.Time
 }
 
 type observation struct {
 	renewals int64
 	since    time.Time
-	timeout  time.Duration // that ends the session
+	timeout  time.Duration // after which the session expires
 }
 
-// NewMonitor returns a watcher that has seen nobody yet: whoever starts watching waits for Silence
-// too. own is the keeper of its process's own session, if it has one.
+// NewMonitor returns a Monitor without observations, so a new monitor also waits for Timeout.
+// heartbeater is of the process's own session, or nil.
 func NewMonitor(st store.Sessions, heartbeater *Heartbeater, log zerolog.Logger) *Monitor {
 	return &Monitor{
 		store:       st,
@@ -60,7 +59,7 @@ func NewMonitor(st store.Sessions, heartbeater *Heartbeater, log zerolog.Logger)
 	}
 }
 
-// blind tells whether the silence that this watcher has seen may be the store's.
+// blind reports whether missing renewals may be the fault of the store.
 func (w *Monitor) blind(asked time.Time) bool {
 	if !w.lastLook.IsZero() && asked.Sub(w.lastLook) > blindAfter {
 		return true
@@ -72,8 +71,8 @@ func (w *Monitor) blind(asked time.Time) bool {
 	return t != nil && !t.Valid()
 }
 
-// Watch looks until ctx ends, and hands each look on. The context that it hands on with it ends
-// after a few seconds.
+// Watch polls until ctx ends and passes each result to handle. The context passed to handle has a
+// timeout of a few seconds, counted from the poll.
 func (w *Monitor) Watch(
 	ctx context.Context,
 	handle func(ctx context.Context, live, ended []store.Session, err error),
@@ -99,16 +98,16 @@ func (w *Monitor) Watch(
 	}
 }
 
-// Look reads the live sessions and ends the silent ones. It returns those that live on and those
-// that this call ended. It is not safe for concurrent use.
+// Look polls the sessions once and expires those that no longer renew. It returns the alive ones
+// and those that this call expired. It is not safe for concurrent use.
 //
-// A read that takes long makes the stretch of silence seem shorter, never longer: a number counts
-// as seen from after its read returned, and as unchanged from before the next read was sent.
+// A slow read shortens the measured time without renewal and never lengthens it. A renewal number
+// counts as observed after its read returned, and as unchanged before the next read was sent.
 func (w *Monitor) Look(ctx context.Context) (live, ended []store.Session, err error) {
 	asked := time.Now()
 	all, err := w.store.LiveSessions(ctx)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // the store says what it was doing
+		return nil, nil, err //nolint:wrapcheck // the store says what failed
 	}
 	got := time.Now()
 	blind := w.blind(asked)
@@ -143,7 +142,7 @@ func (w *Monitor) Look(ctx context.Context) (live, ended []store.Session, err er
 				Int64("session", int64(s.ID)).
 				Str("kind", string(s.Kind)).
 				Str("name", s.Name).
-				Msg("silent session ended")
+				Msg("session expired")
 			ended = append(ended, s)
 		}
 	}

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// claimedAhead is how far ahead of its run a fire can be claimed: what a herd's tasks lead by,
-	// and more.
+	// claimedAhead is how long before its run time a fire may be claimed: more than the lead of a
+	// burst's tasks.
 	claimedAhead = time.Minute
 	claimedLimit = 500_000
 	orphanChunk  = 2000
-	// orphanTimeout bounds the read, and each chunk's publication.
+	// orphanTimeout bounds the read, and the publication of each chunk.
 	orphanTimeout = 5 * time.Second
 )
 
@@ -25,14 +25,14 @@ type Publisher interface {
 	Publish(ctx context.Context, fires []timer.Fire) error
 }
 
-// ClaimReader reads what sessions own.
+// ClaimReader reads the fires that sessions own.
 type ClaimReader interface {
 	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
 }
 
-// RecoverOrphans dispatches the open fires that the executors among ended sessions still own, and
-// returns how many they were. Whoever ended the sessions calls it; dying before it is done leaves
-// the rest to the sweep.
+// RecoverOrphans dispatches the open fires that expired executor sessions still own, and returns
+// their number. The process that expired the sessions calls it. If it dies before the end, the
+// sweep finds the rest.
 func RecoverOrphans(
 	ctx context.Context,
 	st ClaimReader,
@@ -48,7 +48,7 @@ func RecoverOrphans(
 	fires, err := st.Owned(call, ids, now.Add(claimedAhead).UnixMilli(), claimedLimit)
 	cancel()
 	if err != nil {
-		return 0, fmt.Errorf("reading the claims of %d ended sessions: %w", len(ids), err)
+		return 0, fmt.Errorf("reading the claims of %d expired sessions: %w", len(ids), err)
 	}
 	for chunk := range slices.Chunk(fires, orphanChunk) {
 		call, cancel := context.WithTimeout(ctx, orphanTimeout)
@@ -58,7 +58,7 @@ func RecoverOrphans(
 			return len(
 					fires,
 				), fmt.Errorf(
-					"dispatching %d claims of ended sessions: %w",
+					"dispatching %d claims of expired sessions: %w",
 					len(fires),
 					err,
 				)
@@ -67,8 +67,8 @@ func RecoverOrphans(
 	return len(fires), nil
 }
 
-// OrphanedClaims returns the fires with a run up to untilMS, at most limit, that executors still
-// own whose sessions ended less than within ago.
+// OrphanedClaims returns at most limit fires with a run time up to untilMS that are still owned by
+// executor sessions that expired less than within ago.
 func OrphanedClaims(
 	ctx context.Context,
 	st OrphanReader,
@@ -78,13 +78,13 @@ func OrphanedClaims(
 ) ([]timer.Fire, error) {
 	ended, err := st.ExpiredSessions(ctx, within)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the store says what it was doing
+		return nil, err //nolint:wrapcheck // the store says what failed
 	}
-	//nolint:wrapcheck // the store says what it was doing
+	//nolint:wrapcheck // the store says what failed
 	return st.Owned(ctx, executors(ended), untilMS, limit)
 }
 
-// OrphanReader reads which sessions ended, and what they own.
+// OrphanReader reads the expired sessions and their claims.
 type OrphanReader interface {
 	ClaimReader
 	ExpiredSessions(ctx context.Context, within time.Duration) ([]store.Session, error)
@@ -99,8 +99,9 @@ func executors(sessions []store.Session) (ids []timer.ID) {
 	return ids
 }
 
-// Shard returns the place of a session among the living of its kind, who divide something between
-// them. One that is not among them has all of it: better twice than not.
+// Shard returns the index of a session among the alive ones of its kind, and their number, for
+// dividing work. A session that is not among them gets all of it: done twice is better than not
+// done.
 func Shard(alive []store.Session, kind store.SessionKind, id timer.ID) (place, of int32) {
 	found := false
 	for _, l := range alive {

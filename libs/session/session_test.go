@@ -3,11 +3,14 @@ package session_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -16,15 +19,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// table is a sessions table whose connection can be cut.
+// table is a sessions table whose connection can be lost.
 type table struct {
 	mu          sync.Mutex
 	rows        map[timer.ID]*store.Session
-	unavailable bool // nobody can renew
-	away        bool // nobody can look
+	unavailable bool // renewals fail
+	away        bool // polls fail
 }
 
-var errCut = errors.New("cut off")
+var errCut = errors.New("connection lost")
 
 func (s *table) OpenSession(
 	_ context.Context,
@@ -131,8 +134,8 @@ func TestSessionIsRenewedAndClosed(t *testing.T) {
 	})
 }
 
-// Trust ends before anyone may end the session: at 2 s since a renewal was sent, against 2.5 s of
-// silence.
+// TestValidityEndsBeforeTheSession checks that validity ends 2 s after a renewal was sent, before a
+// monitor expires the session after 2.5 s.
 func TestValidityEndsBeforeTheSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +167,7 @@ func TestValidityEndsBeforeTheSession(t *testing.T) {
 		require.Error(t, k.Ready())
 		tab.setUnavailable(false)
 		time.Sleep(time.Second)
-		require.Error(t, epoch.Context().Err(), "dead is final")
+		require.Error(t, epoch.Context().Err(), "an expired session cannot be renewed")
 		next, err := k.Wait(t.Context())
 		require.NoError(t, err)
 		require.NotEqual(t, epoch.ID, next.ID)
@@ -172,8 +175,8 @@ func TestValidityEndsBeforeTheSession(t *testing.T) {
 	})
 }
 
-// Who waits for the end of trust hears of it when it ends, not before, and as soon as the term is
-// cut.
+// TestAwaitExpiry checks that it returns when validity ends, not before, and at once when the epoch
+// is fenced.
 func TestAwaitExpiry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +190,7 @@ func TestAwaitExpiry(t *testing.T) {
 		time.Sleep(time.Minute)
 		select {
 		case <-lapsed:
-			require.Fail(t, "lapsed while it is renewed")
+			require.Fail(t, "expired although it is renewed")
 		default:
 		}
 		tab.setUnavailable(true)
@@ -207,7 +210,7 @@ func TestAwaitExpiry(t *testing.T) {
 		defer cancel()
 		epoch.AwaitExpiry(ctx)
 		require.Error(t, ctx.Err())
-		require.True(t, epoch.Valid(), "who waited has ended, not the term")
+		require.True(t, epoch.Valid(), "only the wait has ended, not the epoch")
 
 		began = time.Now()
 		time.AfterFunc(time.Millisecond, epoch.Fence)
@@ -224,22 +227,22 @@ func TestStoreOutageExpiresNobody(t *testing.T) {
 		defer stop()
 		epoch, err := k.Wait(t.Context())
 		require.NoError(t, err)
-		tab.setUnavailable(true) // for everybody: nobody looks either
+		tab.setUnavailable(true) // for everybody, polls included
 		time.Sleep(time.Minute)
 		require.False(t, epoch.Valid())
 		tab.setUnavailable(false)
 		time.Sleep(time.Second)
-		require.True(t, epoch.Valid(), "the same session goes on")
+		require.True(t, epoch.Valid(), "the same session continues")
 	})
 }
 
-// TestStoreOutageDoesNotCountTowardsTheTimeout: the first look at a store that is back ends nobody, also not one
-// whose renewal comes seconds after it.
+// TestStoreOutageDoesNotCountTowardsTheTimeout checks that the first poll after an outage expires
+// no session, not even one renewed seconds later.
 func TestStoreOutageDoesNotCountTowardsTheTimeout(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(*table, bool){
-		"for everybody":     func(s *table, is bool) { s.unavailable, s.away = is, is },
-		"for renewals only": func(s *table, is bool) { s.unavailable = is },
+		"renewals and polls fail": func(s *table, is bool) { s.unavailable, s.away = is, is },
+		"only renewals fail":      func(s *table, is bool) { s.unavailable = is },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -276,10 +279,10 @@ func TestStoreOutageDoesNotCountTowardsTheTimeout(t *testing.T) {
 				require.Empty(
 					t,
 					look(session.Grace-time.Second),
-					"the other one is slow to come back",
+					"the other session is renewed late",
 				)
-				require.Len(t, look(5*time.Second), 1, "and is not waited for without end")
-				require.True(t, epoch.Valid(), "the same session goes on")
+				require.Len(t, look(5*time.Second), 1, "the wait for it is bounded")
+				require.True(t, epoch.Valid(), "the same session continues")
 			})
 		})
 	}
@@ -304,12 +307,12 @@ func TestNewMonitorWaitsForTheTimeout(t *testing.T) {
 	})
 }
 
-// Whenever a session is renewed for the last time, its silence is noticed a look later than it is
-// over at the most.
+// TestExpiryIsDetectedAtTheTimeout checks that a session's expiry is detected at most one poll
+// after its timeout, whenever it was last renewed.
 func TestExpiryIsDetectedAtTheTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const takes = 10 * time.Millisecond // a look
+		const takes = 10 * time.Millisecond // duration of a poll
 		for phase := 3 * time.Millisecond; phase < session.MonitorInterval; phase += 19 * time.Millisecond {
 			tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7}, 8: {ID: 8}}}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -352,7 +355,7 @@ func TestExpiryIsDetectedAtTheTimeout(t *testing.T) {
 	})
 }
 
-// slowTable takes its time over looks.
+// slowTable is a table with slow polls.
 type slowTable struct {
 	*table
 
@@ -406,4 +409,17 @@ func TestShard(t *testing.T) {
 		place, of := session.Shard(living, store.ExecutorSession, id)
 		require.Equal(t, want, [2]int32{place, of}, "%d", id)
 	}
+}
+
+func TestRecoveredCounterIsSharedByTheServicesOfARegistry(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	session.RecoveredCounter(reg).WithLabelValues(session.CauseUnclaimed).Add(2)
+	session.RecoveredCounter(reg).WithLabelValues(session.CauseUnclaimed).Inc()
+	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP carillon_fires_recovered_total Fires dispatched again after the loss of an executor, by cause: claimed by an expired session, or unclaimed because their task went to the lost executor.
+# TYPE carillon_fires_recovered_total counter
+carillon_fires_recovered_total{cause="expired_session"} 0
+carillon_fires_recovered_total{cause="unclaimed"} 3
+`)))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// activeCalls are the calls in flight that a later fire of their timer may cancel.
+// activeCalls are the calls in flight that a later fire of the same timer may cancel.
 type activeCalls struct {
 	mu      sync.Mutex
 	byTimer map[timer.ID]map[timer.FireID]*activeCall
@@ -22,7 +22,8 @@ func newActiveCalls() *activeCalls {
 	return &activeCalls{byTimer: make(map[timer.ID]map[timer.FireID]*activeCall)}
 }
 
-// begin returns the context of a call, and what ends it, which tells whether it was cancelled.
+// begin returns the context of a call, and done, which ends it and reports whether it was
+// cancelled.
 func (c *activeCalls) begin(e *claimedFire) (ctx context.Context, done func() (cancelled bool)) {
 	if e.def.Concurrency.Policy != timer.ConcurrencyCancelPrevious {
 		return e.epoch.Context(), func() bool { return false }
@@ -46,8 +47,8 @@ func (c *activeCalls) begin(e *claimedFire) (ctx context.Context, done func() (c
 	}
 }
 
-// cancelSuperseded cancels the calls of a timer whose turn a later fire has. States that were read before
-// that say nothing: only a later fire takes a turn away.
+// cancelSuperseded cancels the calls of a timer whose concurrency slot a later fire holds. Older
+// states are harmless, because only a later fire takes the slot away.
 func (c *activeCalls) cancelSuperseded(s *timer.State) {
 	if s.Running.Timer == 0 {
 		return

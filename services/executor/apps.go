@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// maxApps is how many apps have series of their own in one process: the first that it meets.
-	// Series are for ever, and apps come from outside.
+	// maxApps is how many apps have series of their own per process, the first ones it meets.
+	// Series are never removed, and apps come from outside.
 	maxApps   = 200
 	otherApps = "(others)"
 )
 
-// appMetrics tell apart whose fires they are.
+// appMetrics are the metrics labelled by app.
 type appMetrics struct {
 	fires    *prometheus.CounterVec
 	lateness *prometheus.SummaryVec
@@ -30,18 +30,17 @@ func newAppMetrics(reg prometheus.Registerer) *appMetrics {
 	return &appMetrics{
 		fires: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_app_fires_total",
-			Help: "Fires recorded, by app and outcome, but for the canary's. Beyond 200 apps the app is (others).",
+			Help: "Fires recorded, by app and outcome, without the canary's. Beyond 200 apps the app is (others).",
 		}, []string{"app", "outcome"}),
 		lateness: f.NewSummaryVec(prometheus.SummaryOpts{
 			Name: "carillon_app_lateness_seconds",
-			Help: "Sum and number of the lateness of fires that were called, by app. Beyond 200 apps the app is (others).",
+			Help: "Sum and number of the lateness of called fires, by app. Beyond 200 apps the app is (others).",
 		}, []string{"app"}),
 		labelled: make(map[string]bool),
 	}
 }
 
-// recorded counts a fire. An app that is not known any more, as its timer was forgotten meanwhile,
-// is among the others.
+// recorded counts a fire. An app whose name is no longer known counts as (others).
 func (m *appMetrics) recorded(app string, o *timer.Outcome) {
 	app = m.label(app)
 	m.fires.WithLabelValues(app, string(o.Kind)).Inc()

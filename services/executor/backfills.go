@@ -12,11 +12,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// backfillCacheSize is how many backfills are remembered.
+// backfillCacheSize is how many backfills are cached.
 const backfillCacheSize = 1000
 
-// backfills knows which backfills were cancelled, a second late at the most, as of timers.
-// Cancelling ends the fires that nobody holds; those in hands are ended by who holds them.
+// backfills caches which backfills are cancelled, for at most a second. Cancelling a backfill
+// finishes its unclaimed fires; the owner of a claimed fire skips it.
 type backfills struct {
 	store Store
 	cache *lru.Cache[timer.ID, cachedBackfill]
@@ -36,8 +36,8 @@ func newBackfills(st Store) (*backfills, error) {
 	return &backfills{store: st, cache: cache}, nil
 }
 
-// cancelled asks the store once a second for each backfill whose fires come up, for all who want to
-// know at that moment.
+// cancelled reports whether a backfill is cancelled. Concurrent callers share one read per backfill
+// and second.
 func (b *backfills) cancelled(ctx context.Context, app string, id timer.ID) (bool, error) {
 	k, ok := b.cache.Get(id)
 	if ok && (k.cancelled || time.Since(k.read) < maxStateAgeAtDecision) {
@@ -54,7 +54,7 @@ func (b *backfills) cancelled(ctx context.Context, app string, id timer.ID) (boo
 		return cancelled, nil
 	})
 	if err != nil {
-		return false, err //nolint:wrapcheck // it is wrapped within
+		return false, err //nolint:wrapcheck // already wrapped
 	}
 	return got.(bool), nil //nolint:forcetypeassert // as above
 }

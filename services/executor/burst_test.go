@@ -18,10 +18,10 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// slowClaims wraps a store whose claims wait, and then win nothing.
+// slowClaims is a store whose claims wait, and then win nothing.
 type slowClaims struct {
 	executor.Store
-	let    chan struct{} // one goes on for each value
+	let    chan struct{} // each value lets one claim proceed
 	mu     sync.Mutex
 	claims [][]timer.Fire
 }
@@ -44,8 +44,8 @@ func (s *slowClaims) seen() [][]timer.Fire {
 	return append([][]timer.Fire(nil), s.claims...)
 }
 
-// TestBurstIsClaimedInTurnWithOtherApps: the task of another app that comes behind tens of thousands
-// of one app's on the topic is in the next claim, not behind them.
+// TestBurstIsClaimedInTurnWithOtherApps checks that one app's task is in the next claim, although
+// it is on the topic behind tens of thousands of another app's tasks.
 func TestBurstIsClaimedInTurnWithOtherApps(t *testing.T) {
 	t.Parallel()
 	parts := servicetest.New(t, servicetest.Options{})
@@ -78,16 +78,16 @@ func TestBurstIsClaimedInTurnWithOtherApps(t *testing.T) {
 		func() bool { return len(slow.seen()) == 2 },
 		time.Minute,
 		5*time.Millisecond,
-		"two claims are made at once",
+		"two concurrent claims",
 	)
 	publish(2, 0, others)
-	claimedFire := len(slow.seen()[0]) + len(slow.seen()[1])
+	taken := len(slow.seen()[0]) + len(slow.seen()[1])
 	require.Eventually(
 		t,
-		func() bool { return gauge(t, reg, "carillon_tasks_waiting") == float64(flood+others-claimedFire) },
+		func() bool { return gauge(t, reg, "carillon_tasks_waiting") == float64(flood+others-taken) },
 		time.Minute,
 		5*time.Millisecond,
-		"all wait here, not on the topic",
+		"all tasks wait here, not on the topic",
 	)
 	slow.let <- struct{}{}
 	slow.let <- struct{}{}
@@ -118,6 +118,6 @@ func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
 			return f.GetMetric()[0].GetGauge().GetValue()
 		}
 	}
-	require.Fail(t, "there is no metric of that name", name)
+	require.Fail(t, "no metric of this name", name)
 	return 0
 }

@@ -12,11 +12,11 @@ import (
 
 const (
 	calendarCacheSize = 1000
-	// how old a calendar may be that a fixed delay's next fire is planned by.
+	// calendarMaxAge is the maximum age of a calendar used to plan a successor.
 	calendarMaxAge = 10 * time.Second
 )
 
-// calendars are those that fixed delays name: only they are planned here.
+// calendars caches the calendars used to plan successors and to count late fires.
 type calendars struct {
 	store Store
 	cache *lru.Cache[[2]string, cachedCalendar]
@@ -35,7 +35,7 @@ func newCalendars(st Store) (*calendars, error) {
 	return &calendars{store: st, cache: cache}, nil
 }
 
-// of returns the calendars that a definition names.
+// of returns the calendars named by a definition.
 func (c *calendars) of(
 	ctx context.Context,
 	app string,

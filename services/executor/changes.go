@@ -13,21 +13,22 @@ import (
 )
 
 const (
-	// changesOverlap is how far each look goes back: a transaction that took its sequence earlier
-	// may commit so much later.
+	// changesOverlap is how far back each poll reads: a transaction may commit this long after it
+	// took its sequence number.
 	changesOverlap = 10 * time.Second
-	// changesBefore is how many entries before the last one the first look goes back.
+	// changesBefore is how many entries before the last one the first poll reads.
 	changesBefore = 1000
 	changesPage   = 2000
-	// changesRetained is how long entries are sure to be there: half of what housekeeping leaves.
+	// changesRetained is how long entries are sure to exist: half of the retention of the change
+	// log.
 	changesRetained  = 30 * time.Minute
 	changesTimeout   = 900 * time.Millisecond
 	maxChangedTimers = 4096
 )
 
-// pollChangeLog polls the change log every step2, until ctx ends. When the store is away the book
-// grows stale, and the executor asks before each call instead, in vain as well: nothing is called
-// that may have been switched off.
+// pollChangeLog polls the change log every ChangePollInterval, until ctx ends. While the store is
+// unavailable the cache goes stale. Then each call reads the state from the store first, which
+// fails, so no disabled timer is called.
 func (s *Service) pollChangeLog(ctx context.Context) error {
 	tick := time.NewTicker(s.opts.ChangePollInterval)
 	defer tick.Stop()
@@ -35,8 +36,8 @@ func (s *Service) pollChangeLog(ctx context.Context) error {
 	for {
 		sent := time.Now()
 		if n := len(positions); n > 0 && sent.Sub(positions[n-1].at) > changesRetained {
-			// So long cut off or frozen that entries may have been cleaned up unread: what the book
-			// says may be wrong for ever.
+			// After so long a pause entries may have been purged unread, and cached states may stay
+			// wrong.
 			s.stateCache.reset()
 			s.tenants.forgetAll()
 			positions = nil
@@ -56,14 +57,14 @@ func (s *Service) pollChangeLog(ctx context.Context) error {
 	}
 }
 
-// logPosition remembers how far the log went at a time.
+// logPosition is the last sequence number known at a time.
 type logPosition struct {
 	at   time.Time
 	last int64
 }
 
-// overlapStart returns the sequence behind which to look: the last one known at least the overlap ago. -1
-// asks for the end of the log.
+// overlapStart returns the sequence number after which to read: the last one known at least
+// changesOverlap ago. -1 means the end of the log.
 func overlapStart(positions []logPosition, now time.Time) int64 {
 	if len(positions) == 0 {
 		return -1
@@ -71,7 +72,7 @@ func overlapStart(positions []logPosition, now time.Time) int64 {
 	return trim(positions, now)[0].last
 }
 
-// trim drops marks that are older than the overlap, but for the youngest of them.
+// trim drops the positions older than the overlap, except the newest of them.
 func trim(positions []logPosition, now time.Time) []logPosition {
 	for len(positions) > 1 && now.Sub(positions[1].at) >= changesOverlap {
 		positions = positions[1:]
@@ -85,14 +86,14 @@ func (s *Service) readChangesAfter(ctx context.Context, from int64) (last int64,
 	if from < 0 {
 		end, err := s.opts.Store.LastChange(ctx)
 		if err != nil {
-			return 0, err //nolint:wrapcheck // the store says what it was doing
+			return 0, err //nolint:wrapcheck // the store says what failed
 		}
 		from = max(0, end-changesBefore)
 	}
 	for last = from; ; {
 		page, err := s.opts.Store.Changes(ctx, last, changesPage)
 		if err != nil {
-			return 0, err //nolint:wrapcheck // the store says what it was doing
+			return 0, err //nolint:wrapcheck // the store says what failed
 		}
 		s.tenants.forget(s.stateCache.apply(page)...)
 		for i := range page {
@@ -108,19 +109,20 @@ func (s *Service) readChangesAfter(ctx context.Context, from int64) (last int64,
 	}
 }
 
-// onTimerChanged takes a timers-changed message: the timer is read at once instead of at the next look.
+// onTimerChanged handles a change notification: the timer is read at once instead of at the next
+// poll.
 func (s *Service) onTimerChanged(_ context.Context, m bus.Message) {
 	var c carillonv1.TimerChanged
 	if proto.Unmarshal(m.Payload, &c) != nil {
-		return // the change log tells
+		return // the change log has it
 	}
 	select {
 	case s.changedTimers <- timer.ID(c.GetTimerId()):
-	default: // so many at once: the change log tells
+	default: // too many at once: the change log has them
 	}
 }
 
-// readChangedTimers reads the timers of nudges, as many at a time as there are.
+// readChangedTimers reads the states of changed timers, in batches, until ctx ends.
 func (s *Service) readChangedTimers(ctx context.Context) error {
 	for {
 		var ids []timer.ID

@@ -28,14 +28,14 @@ func TestP5ChangeReachesExecutorsWithinASecond(t *testing.T) {
 				r := new(receiver)
 				start(t, parts, "one", r, nil)
 				fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:60]
-				// all are claimed and held at once.
+				// All are claimed at once and in flight.
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 				time.Sleep(20*time.Second + 500*time.Millisecond)
 				changed, err := parts.Store.SetStatus(t.Context(),
 					[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: name}}, parts.Plan)
 				require.NoError(t, err)
 				require.NoError(t, changed[0].Err)
-				off := time.Now() // and no message tells of it
+				off := time.Now() // without a change notification
 				time.Sleep(time.Minute)
 				_, begun := r.seen()
 				for _, at := range begun {
@@ -51,7 +51,7 @@ func TestP5ChangeReachesExecutorsWithinASecond(t *testing.T) {
 	}
 }
 
-// lateDefinitions fails to read definitions at first, and then takes its time.
+// lateDefinitions is a store whose reads of definitions fail at first, and then are slow.
 type lateDefinitions struct {
 	executor.Store
 	asked atomic.Int64
@@ -73,7 +73,8 @@ func (s *lateDefinitions) Definitions(
 	return s.Store.Definitions(ctx, keys)
 }
 
-// A definition that takes long to be read does not make the timer's state any older.
+// TestP5HoldsWhileADefinitionIsRead checks that a slow read of a definition does not let the
+// timer's state grow too old.
 func TestP5HoldsWhileADefinitionIsRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,14 +110,14 @@ func TestP5HoldsWhileADefinitionIsRead(t *testing.T) {
 	})
 }
 
-// waitsForItsTimer is what became of one fire that was due before its timer was switched off, and
-// not called by then.
+// waitsForItsTimer is the expected result of a fire that was due before its timer was deactivated,
+// and was not called by then.
 //
 //nolint:gochecknoglobals // never written
 var waitsForItsTimer = map[timer.OutcomeKind]int{"open": 1}
 
-// activate activates the timer of fires again, brings what waited for it on its way, and waits
-// until it is called.
+// activate activates the timer of fires again, dispatches its waiting fires, and waits until they
+// are called.
 func activate(t *testing.T, parts *servicetest.Parts, fires []timer.Fire) {
 	t.Helper()
 	out, err := parts.Store.SetStatus(
@@ -129,7 +130,7 @@ func activate(t *testing.T, parts *servicetest.Parts, fires []timer.Fire) {
 	time.Sleep(20 * time.Second)
 }
 
-// slowAnswers takes its time over what is asked about a fire after its timer's state was read.
+// slowAnswers is a store whose reads after a timer's state are slow.
 type slowAnswers struct {
 	executor.Store
 	app, turn time.Duration
@@ -149,8 +150,8 @@ func (s *slowAnswers) AcquireSlots(
 	return s.Store.AcquireSlots(ctx, session, entries)
 }
 
-// What is asked about a fire after its timer's state was read does not make that state any older;
-// and a fire whose timer did not change is called all the same.
+// TestP5HoldsWhileAppOrSlotIsRead checks that slow reads after a timer's state do not let that
+// state grow too old, and that fires of an unchanged timer are called.
 func TestP5HoldsWhileAppOrSlotIsRead(t *testing.T) {
 	t.Parallel()
 	for name, slow := range map[string]slowAnswers{"app": {app: 2 * time.Second}, "turn": {turn: 2 * time.Second}} {
@@ -167,7 +168,7 @@ func TestP5HoldsWhileAppOrSlotIsRead(t *testing.T) {
 					timers[0].Concurrency.Policy = timer.ConcurrencyQueueAll
 					fires := parts.Create("a", timers...)
 					require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
-					time.Sleep(1500 * time.Millisecond) // due, and asked about
+					time.Sleep(1500 * time.Millisecond) // due, and being decided
 					_, err := parts.Store.SetStatus(
 						t.Context(),
 						[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: status}},
@@ -192,7 +193,7 @@ func TestP5HoldsWhileAppOrSlotIsRead(t *testing.T) {
 	}
 }
 
-// slowOnce takes its time over the first turn that it is asked for.
+// slowOnce is a store that is slow to grant the first slot.
 type slowOnce struct {
 	executor.Store
 	takes time.Duration
@@ -208,12 +209,12 @@ func (s *slowOnce) AcquireSlots(
 	return s.Store.AcquireSlots(ctx, session, entries)
 }
 
-// A fire whose timer was edited while its turn was asked for, and which stays due, is decided anew
-// and called at once.
+// TestEditDuringADecisionDelaysNothing checks that a fire whose timer is edited while it acquires
+// its slot, and that stays due, is decided again and called at once.
 func TestEditDuringADecisionDelaysNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const takes = 1200 * time.Millisecond // a state is too old then
+		const takes = 1200 * time.Millisecond // by then the state is too old
 		parts := servicetest.New(t, servicetest.Options{})
 		r := new(receiver)
 		start(
@@ -227,7 +228,7 @@ func TestEditDuringADecisionDelaysNothing(t *testing.T) {
 		timers[0].Concurrency.Policy = timer.ConcurrencyQueueAll
 		fires := parts.Create("a", timers...)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
-		time.Sleep(1500 * time.Millisecond) // due, and asked about
+		time.Sleep(1500 * time.Millisecond) // due, and being decided
 		edited := timers[0]
 		edited.Labels = map[string]string{"edited": "yes"}
 		made, err := parts.Store.Edit(
@@ -244,7 +245,7 @@ func TestEditDuringADecisionDelaysNothing(t *testing.T) {
 	})
 }
 
-// slowGate stands still once between the decision and the request.
+// slowGate stalls once between the decision and the request.
 type slowGate struct {
 	limit.Admission
 	once sync.Once
@@ -255,7 +256,8 @@ func (g *slowGate) Start(a limit.Ask) limit.Decision {
 	return g.Admission.Start(a)
 }
 
-// A process that stands still between the decision and the request decides anew.
+// TestP5HoldsForProcessStalledBeforeTheRequest checks that a process stalled between the decision
+// and the request decides again.
 func TestP5HoldsForProcessStalledBeforeTheRequest(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[timer.Status]timer.OutcomeKind{timer.StatusInactive: "open", timer.StatusActive: timer.Delivered} {
@@ -325,8 +327,9 @@ func TestFireOfAnEarlierActivationIsSkipped(t *testing.T) {
 	})
 }
 
-// What an executor knows of a timer may be a second old: a fire that is due just after an
-// activation is called, whether the executor has heard of that or not.
+// TestP2FireJustAfterAnActivationIsCalled checks that a fire due just after an activation is
+// called, whether or not the executor knows of the activation. Its knowledge of timers may be a
+// second old.
 func TestP2FireJustAfterAnActivationIsCalled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -349,7 +352,7 @@ func TestP2FireJustAfterAnActivationIsCalled(t *testing.T) {
 			time.Sleep(time.Until(time.UnixMilli(f.DueMS - 2500)))
 			set(timer.StatusInactive)
 			time.Sleep(time.Until(time.UnixMilli(f.DueMS - int64(i))))
-			set(timer.StatusActive) // and no message tells of it
+			set(timer.StatusActive) // without a change notification
 			owed = append(owed, f)
 		}
 		time.Sleep(time.Minute)

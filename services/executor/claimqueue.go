@@ -9,44 +9,45 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// claimQueue is where the tasks of a topic wait for their claim, which is the narrowest place on the
-// way of a flood: apps are served in turn. They wait here and not on the topic, for a broker gives
-// what it has in order, and whatever comes behind a flood there waits for the whole of it.
+// claimQueue holds the received tasks of a topic until their claim, the bottleneck of a burst; apps
+// take turns. The tasks wait here because a broker delivers in order: on the topic everything
+// behind a burst would wait for all of it.
 //
-// Those that brought the tasks claim for each other: whoever gets a slot claims what is next,
-// whosever it is, until its own tasks are answered.
+// Receiving goroutines claim for each other. Each one that holds a slot claims the next tasks, of
+// any delivery, until its own are answered.
 type claimQueue struct {
-	slots   chan struct{} // as many as may claim at once
+	slots   chan struct{} // capacity: concurrent claims
 	gauge   prometheus.Gauge
 	mu      sync.Mutex
 	waiting fairQueue[*task]
 }
 
-// task is a fire that asks to be claimed.
+// task is a fire to be claimed.
 type task struct {
 	fire      timer.Fire
 	published time.Time
 	delivery  *delivery
-	index     int  // in its delivery
-	withdrawn bool // withdrawn while it waited; guarded by claims.mu
-	taken     bool // guarded by claims.mu
+	index     int  // position in its delivery
+	withdrawn bool // removed while queued; guarded by claimQueue.mu
+	taken     bool // guarded by claimQueue.mu
 }
 
-// delivery is a batch of a topic's tasks.
+// delivery is one received batch of tasks.
 type delivery struct {
 	tasks   []task
-	errs    []error // nil: all are done
-	waiting int     // how many nobody has taken; guarded by claims.mu
-	// how many are not answered; guarded by claims.mu, as errs is until done is closed.
+	errs    []error // by index; nil: the task is done
+	waiting int     // tasks that are still queued; guarded by claimQueue.mu
+	// unanswered counts the tasks without an answer. claimQueue.mu guards it, and errs until done
+	// is closed.
 	unanswered int
-	done       chan struct{} // closed when none is left
+	done       chan struct{} // closed when unanswered is 0
 }
 
 func newClaimQueue(atOnce int, gauge prometheus.Gauge) *claimQueue {
 	return &claimQueue{slots: make(chan struct{}, atOnce), gauge: gauge}
 }
 
-// add lets the tasks of a delivery wait.
+// add queues the tasks of a delivery.
 func (c *claimQueue) add(d *delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +63,7 @@ func (c *claimQueue) add(d *delivery) {
 	c.gauge.Add(float64(d.unanswered))
 }
 
-// take returns at most so many tasks, the apps in turn. Each must be answered.
+// take returns at most limit tasks, apps in turn. The caller must answer each.
 func (c *claimQueue) take(limit int) []*task {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,15 +79,15 @@ func (c *claimQueue) take(limit int) []*task {
 	return out
 }
 
-// hasWaiting tells whether any task of a delivery waits to be taken. Who brought one of which none does
-// has nothing to claim for.
+// hasWaiting reports whether a task of the delivery is still queued. A goroutine whose delivery has
+// none need not claim.
 func (c *claimQueue) hasWaiting(d *delivery) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return d.waiting > 0
 }
 
-// answer says what became of tasks that were taken: errs has an error (or nil) for each.
+// answer reports the results of taken tasks: errs has an error or nil for each.
 func (c *claimQueue) answer(tasks []*task, errs []error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,13 +96,13 @@ func (c *claimQueue) answer(tasks []*task, errs []error) {
 	}
 }
 
-// withdraw answers those tasks of a delivery with err that nobody has taken.
+// withdraw answers the queued tasks of a delivery with err.
 func (c *claimQueue) withdraw(d *delivery, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range d.tasks {
 		if t := &d.tasks[i]; !t.taken && !t.withdrawn {
-			t.withdrawn = true // its place in the line is skipped
+			t.withdrawn = true // take skips it
 			d.waiting--
 			c.gauge.Dec()
 			d.answer(t, err)
@@ -109,7 +110,7 @@ func (c *claimQueue) withdraw(d *delivery, err error) {
 	}
 }
 
-// answer counts one answer. The lock of the claims is held.
+// answer records one answer. The caller holds claimQueue.mu.
 func (d *delivery) answer(t *task, err error) {
 	if err != nil {
 		d.errs[t.index] = err

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// newDelivery is a delivery of n tasks of one app.
+// newDelivery returns a delivery of n tasks of one app.
 func newDelivery(app int64, n int) *delivery {
 	d := &delivery{tasks: make([]task, n), errs: make([]error, n), done: make(chan struct{})}
 	for i := range d.tasks {
@@ -46,7 +46,7 @@ func TestClaimsServeAppsInTurn(t *testing.T) {
 	got := c.take(10)
 	require.Len(t, got, 10)
 	for i, want := range []int64{1, 2, 1, 2, 1, 1} {
-		require.Equal(t, want, got[i].fire.AppID, "place %d", i)
+		require.Equal(t, want, got[i].fire.AppID, "index %d", i)
 	}
 	refused := errors.New("refused")
 	errs := make([]error, 10)
@@ -67,7 +67,8 @@ func TestClaimsServeAppsInTurn(t *testing.T) {
 	require.Zero(t, testutil.ToFloat64(gauge))
 }
 
-// TestWithdrawnTasksAreNotClaimed: what nobody has taken is answered at once, the rest by who took it.
+// TestWithdrawnTasksAreNotClaimed checks that withdrawn tasks are answered at once, and taken ones
+// by their claim.
 func TestWithdrawnTasksAreNotClaimed(t *testing.T) {
 	t.Parallel()
 	gauge := prometheus.NewGauge(prometheus.GaugeOpts{})
@@ -78,8 +79,8 @@ func TestWithdrawnTasksAreNotClaimed(t *testing.T) {
 	taken := c.take(2)
 	closing := errors.New("closing")
 	c.withdraw(d, closing)
-	c.withdraw(d, closing) // nothing is answered twice
-	require.False(t, isDone(d), "two are being claimed")
+	c.withdraw(d, closing) // answers no task twice
+	require.False(t, isDone(d), "two are taken")
 	require.False(t, c.hasWaiting(d))
 	c.answer(taken, make([]error, 2))
 	require.True(t, isDone(d))
@@ -90,5 +91,5 @@ func TestWithdrawnTasksAreNotClaimed(t *testing.T) {
 	require.Zero(t, testutil.ToFloat64(gauge))
 	none := newDelivery(1, 0)
 	c.add(none)
-	require.True(t, isDone(none), "of a batch without a readable task")
+	require.True(t, isDone(none), "a batch without readable tasks")
 }

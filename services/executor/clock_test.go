@@ -14,9 +14,9 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// Whatever happens to an executor's clock while fires are due ten times a second: none is early by
-// the true clock, and none later than the executor takes to look at its clock (100 ms) and to
-// measure it.
+// TestP1SkewedClock changes an executor's clock while fires are due ten times a second. No fire may
+// be early by the true clock. None may be later than the executor takes to read its clock (100 ms)
+// and to measure it.
 func TestP1SkewedClock(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string][]time.Duration{

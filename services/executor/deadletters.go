@@ -15,9 +15,9 @@ const (
 	dlqTimeout = 5 * time.Second
 )
 
-// sendToDLQ publishes the dead letters of failed fires. It comes before the record: dying between the
-// two repeats the last attempt and the letter, with the same fire id; the other way round a letter
-// would be lost.
+// sendToDLQ publishes the dead letters of failed fires, before their outcomes are recorded. A crash
+// in between repeats the last attempt and the dead letter, with the same fire id. In the other
+// order the dead letter would be lost.
 func (s *Service) sendToDLQ(ctx context.Context, rs []result) error {
 	var msgs []bus.Message
 	for i := range rs {
@@ -32,7 +32,7 @@ func (s *Service) sendToDLQ(ctx context.Context, rs []result) error {
 		}
 		payload, err := proto.Marshal(d)
 		if err != nil {
-			//nolint:wrapcheck // cannot happen: no field is text that came from outside unchecked
+			//nolint:wrapcheck // cannot fail: all texts are validated
 			return err
 		}
 		msgs = append(
@@ -52,11 +52,11 @@ func (s *Service) sendToDLQ(ctx context.Context, rs []result) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dlqTimeout)
 	defer cancel()
-	//nolint:wrapcheck // the bus says which topic
+	//nolint:wrapcheck // the bus names the topic
 	return s.opts.Bus.Publish(ctx, bus.TasksDead, msgs...)
 }
 
-// taskOf returns a fire as the message that package taskwire writes.
+// taskOf returns a fire as the message that package taskwire encodes.
 func taskOf(f *timer.Fire) *carillonv1.Task {
 	return &carillonv1.Task{
 		TimerId: int64(

@@ -23,7 +23,7 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// targetGone is the result of a 410.
+// targetGone returns the result of a 410 response.
 func targetGone(*callback.Request) callback.Result {
 	return callback.Result{
 		Class:      callback.Reject,
@@ -45,7 +45,7 @@ func TestGoneReceiverPausesItsTimer(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		got := reasons(t, parts, fires)
 		require.GreaterOrEqual(t, got["failed:gone"], 1)
-		require.LessOrEqual(t, got["failed:gone"], 2, "one more within a second")
+		require.LessOrEqual(t, got["failed:gone"], 2, "at most one more, within a second")
 		require.Equal(t, 10, got["failed:gone"]+got["skipped:paused"], "%v", got)
 		states, err := parts.Store.States(t.Context(), []timer.ID{fires[0].Timer})
 		require.NoError(t, err)
@@ -56,8 +56,8 @@ func TestGoneReceiverPausesItsTimer(t *testing.T) {
 	})
 }
 
-// One of several targets that is gone leaves the fire to the retry policy while another may still
-// take it.
+// TestOneGoneTargetOfSeveralDoesNotPauseTimer checks that the retry policy goes on while another
+// target may still accept the fire.
 func TestOneGoneTargetOfSeveralDoesNotPauseTimer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestOneGoneTargetOfSeveralDoesNotPauseTimer(t *testing.T) {
 	})
 }
 
-// publishDue does what triggers do: it publishes the tasks of fires that were given back, until
-// none is open or the time is over.
+// publishDue acts as the triggers: it publishes the tasks of released fires until none is open or
+// the time is over.
 func publishDue(t *testing.T, parts *servicetest.Parts, fires []timer.Fire, within time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(time.Second) {
@@ -104,7 +104,7 @@ func publishDue(t *testing.T, parts *servicetest.Parts, fires []timer.Fire, with
 	}
 }
 
-// deadLetters collects what is published for operators.
+// deadLetters collects the dead letters.
 func deadLetters(t *testing.T, parts *servicetest.Parts) func() []*carillonv1.DeadTask {
 	t.Helper()
 	var mu sync.Mutex
@@ -128,7 +128,7 @@ func deadLetters(t *testing.T, parts *servicetest.Parts) func() []*carillonv1.De
 	}
 }
 
-// states counts how often states are read.
+// states is a store that counts reads of states.
 type states struct {
 	executor.Store
 	reads atomic.Int64
@@ -139,8 +139,8 @@ func (s *states) States(ctx context.Context, ids []timer.ID) ([]timer.State, err
 	return s.Store.States(ctx, ids)
 }
 
-// A change of an app while a call is under way takes nothing from what becomes of the call, and is
-// looked at once.
+// TestAChangeOfTheAppDuringACall checks that a change of the app during a call keeps the result of
+// the call, and purges the states once.
 func TestAChangeOfTheAppDuringACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -173,11 +173,12 @@ func TestAChangeOfTheAppDuringACall(t *testing.T) {
 		require.NoError(t, err)
 		before := counted.reads.Load()
 		time.Sleep(12 * time.Second)
-		require.LessOrEqual(t, counted.reads.Load()-before, int64(2), "the states are dropped once")
+		require.LessOrEqual(t, counted.reads.Load()-before, int64(2), "the states are purged once")
 	})
 }
 
-// A fixed delay with a calendar goes on where its timer left the book during a call.
+// TestAChangeOfTheAppDuringACallOfAFixedDelay checks that a fixed delay with a calendar goes on
+// although the cache lost its timer during a call.
 func TestAChangeOfTheAppDuringACallOfAFixedDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +214,8 @@ func TestAChangeOfTheAppDuringACallOfAFixedDelay(t *testing.T) {
 	})
 }
 
-// Limits that are raised hold for those that wait, too: in hand and parked, in every executor.
+// TestRaisedLimitsReadmitDeferredFires checks that raised limits reach the fires that wait in
+// flight and in the store, in every executor.
 func TestRaisedLimitsReadmitDeferredFires(t *testing.T) {
 	t.Parallel()
 	for _, raised := range []store.AppSettings{{}, {Rate: 1000}} {
@@ -244,7 +246,7 @@ func TestRaisedLimitsReadmitDeferredFires(t *testing.T) {
 	}
 }
 
-// breaking are breakers that open at the first failure, for a minute.
+// breaking returns breakers that open for a minute at the first failure.
 func breaking(t *testing.T) *limit.Breakers {
 	t.Helper()
 	b, err := limit.NewBreakers(limit.BreakerOptions{Failures: 1, Open: time.Minute})
@@ -274,15 +276,15 @@ func TestFiresOfDeadEndpointFinish(t *testing.T) {
 			t,
 			map[string]int{"failed:exhausted": 20},
 			reasons(t, parts, fires),
-			"three attempts, each by a round of probes at the latest",
+			"three attempts, each at the latest in a round of probes",
 		)
 		calls, _ := r.seen()
-		require.Less(t, len(calls), 20, "most of them without a call")
+		require.Less(t, len(calls), 20, "most attempts make no call")
 	})
 }
 
-// An endpoint is well again before its breaker knows: no fire is lost to that, whether it was to be
-// made for the first time or again.
+// TestFiresOfAnEndpointThatRecoversAreDelivered checks that no fire is lost when an endpoint
+// recovers before its breaker closes, whether at its first attempt or a retry.
 func TestFiresOfAnEndpointThatRecoversAreDelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -341,7 +343,7 @@ func TestNoAttemptAfterGiveUpAfter(t *testing.T) {
 			Timeout:     timer.Duration(time.Second),
 		}
 		fires := parts.Create("a", d)
-		// one in 50 s.
+		// One call in 50 s.
 		_, err := parts.Store.PutSettings(
 			t.Context(),
 			"a",
@@ -363,7 +365,8 @@ func TestNoAttemptAfterGiveUpAfter(t *testing.T) {
 	})
 }
 
-// An app whose key cannot be opened harms no other, and its fires come to an end.
+// TestAppThatCannotSignFails checks that an app whose key cannot be decrypted affects no other app,
+// and that its fires finish.
 func TestAppThatCannotSignFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -390,12 +393,12 @@ func TestAppThatCannotSignFails(t *testing.T) {
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(20 * time.Second)
 		require.Equal(t, map[string]int{"failed:exhausted": 1}, reasons(t, parts, fires))
-		require.Zero(t, r.attempts()[fires[0].FireID], "never without a signature")
+		require.Zero(t, r.attempts()[fires[0].FireID], "never called without a signature")
 		rec, err := parts.Store.Fire(t.Context(), "a", fires[0].FireID)
 		require.NoError(t, err)
 		require.Equal(t, timer.FailureInvalid, rec.Outcome.Failure)
 
-		// A rule that nobody can read is left out, and one that names the key's app no more.
+		// An invalid rule is left out.
 		_, err = parts.Store.PutSettings(
 			t.Context(),
 			"b",
@@ -409,7 +412,7 @@ func TestAppThatCannotSignFails(t *testing.T) {
 	})
 }
 
-// recordingAdmission are limits that refuse until a time.
+// recordingAdmission is an admission that refuses until a time.
 type recordingAdmission struct {
 	limit.Admission
 	mu    sync.Mutex
@@ -434,7 +437,7 @@ func (g *recordingAdmission) requests() []limit.Ask {
 	return slices.Clone(g.asks)
 }
 
-// releases counts what is given back.
+// releases is a store that counts released fires.
 type releases struct {
 	executor.Store
 	n atomic.Int64
@@ -480,11 +483,11 @@ func TestWaitsForALimit(t *testing.T) {
 				{App: "a", Returned: true, Priority: limit.Normal},
 			},
 			g.requests(),
-			"a retry goes before whoever is new",
+			"a retry goes before new fires",
 		)
 
-		// A wait that is not the fire's own doing is not punished as a misfire, and a short one is
-		// held in full hands, too.
+		// A wait for a limit is not a misfire. A short one stays in flight, even if the set is
+		// crowded.
 		late := parts.Create(
 			"a",
 			servicetest.Every(time.Now().Add(time.Second), 0, 10, "http://127.0.0.1/")...)

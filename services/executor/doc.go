@@ -1,15 +1,24 @@
-// Package executor calls timers back. It claims the fires that tasks tell of, holds them until
-// their run, checks that the timer still wants them, calls, and records what came of it.
+// Package executor calls timers back. It claims the fires named by tasks, holds them until they are
+// due, checks that the timer still wants them, calls the target, and records the outcome.
 //
-// The life of a fire in here, a file per step:
+// One fire passes through these files, in this order:
 //
-//	receive.go   tasks come from the bus, are claimed in the store, and only then acknowledged
-//	hands.go     what this process holds, bounded
-//	wheel.go     waits for the run of each
-//	queue.go     due fires wait for a worker, apps in turn
-//	order.go     late fires wait for earlier ones of their timer
-//	call.go      checks (book.go, changes.go), calls, and decides what the result means
-//	record.go    outcomes, retries and releases, in batches
-//	bypass.go    fires taken from the store that no task brings
-//	recover.go   claims of dead sessions, and claims of its own that it does not know of
+//	receive.go     receives tasks, claims their fires in the store, and only then acknowledges
+//	claimqueue.go  received tasks wait here for their claim; apps take turns
+//	inflight.go    the bounded set of fires that this process owns
+//	wheel.go       the timing wheel holds each fire until its run time
+//	queue.go       due fires wait here for a worker; apps take turns
+//	order.go       late fires of a timer wait here for earlier ones
+//	call.go        checks the timer (statecache.go, verdict.go, admit.go), asks the limits
+//	               (limits.go), and calls the target
+//	decide.go      turns the result of an attempt into an outcome or a retry
+//	record.go      writes outcomes, retries and releases, in batches
+//	events.go      publishes recorded outcomes
+//
+// These run beside it:
+//
+//	changes.go     polls the change log, which keeps the state cache fresh
+//	storepoll.go   claims fires from the store when no task brings them
+//	readmit.go     advances deferred fires when the limits of their app are raised
+//	recover.go     dispatches the claims of expired sessions, and confirms unanswered claims
 package executor

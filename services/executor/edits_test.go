@@ -14,10 +14,9 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// Edits that leave the instants as they are leave the rows of open fires alone. Each fire is called
-// by the version that was in force when it was due, within the second that a change takes: claimed
-// before the edits and called on time, or called late after all of them, and also behind an edit of
-// the schedule.
+// TestFireIsCalledByVersionInForce checks that edits which keep the due times leave open fires
+// alone. Each fire is called by the version in effect when it was due. It covers fires claimed
+// before the edits, called late after them, and an edit of the schedule in between.
 func TestFireIsCalledByVersionInForce(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
@@ -43,7 +42,7 @@ func TestFireIsCalledByVersionInForce(t *testing.T) {
 				r.answer = func(q *callback.Request) callback.Result {
 					r.mu.Lock()
 					defer r.mu.Unlock()
-					// its other attempt comes after an edit.
+					// Its other attempt comes after an edit.
 					if q.Fire == fires[10].FireID && !failed[q.Fire] {
 						failed[q.Fire] = true
 						return callback.Result{
@@ -57,7 +56,7 @@ func TestFireIsCalledByVersionInForce(t *testing.T) {
 				start(t, parts, "one", r, nil)
 				start(t, parts, "two", r, nil)
 				if !late {
-					// all of them are claimed before the edits.
+					// All are claimed before the edits.
 					require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 				}
 				for i, d := range []timer.Definition{definition("* * * * * *", 2), definition("* * * * * *", 3), definition("*/5 * * * * *", 4), definition("*/5 * * * * *", 5)} {
@@ -88,7 +87,7 @@ func TestFireIsCalledByVersionInForce(t *testing.T) {
 						t,
 						[]string{"", n},
 						seen[c.Fire],
-						"both attempts of %s are by one version",
+						"both attempts of %s use one version",
 						c.Fire,
 					)
 					seen[c.Fire] = n
@@ -118,9 +117,9 @@ func TestFireIsCalledByVersionInForce(t *testing.T) {
 						t,
 						seen[f.FireID],
 						fmt.Sprint(rec.Outcome.Version),
-						"the outcome has the version that was called",
+						"the outcome has the version of the call",
 					)
-					if i%10 != 1 || late { // within a second of an edit either may be
+					if i%10 != 1 || late { // within a second of an edit either version is allowed
 						require.EqualValues(t, want, rec.Outcome.Version, "fire %d", i)
 					}
 				}

@@ -5,58 +5,59 @@ import (
 	"sync"
 	"time"
 
-	"github.com/carillon-timer/carillon/libs/announce"
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/outcomeevent"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 const (
-	// outcomes that wait to be announced; beyond it they are read from the store again.
+	// eventsMax is how many outcome events are queued in memory. Beyond it they are read from the
+	// store.
 	eventsMax        = 50_000
 	eventsTimeout    = 5 * time.Second
 	eventsRetryAfter = time.Second
 	ackEvery         = time.Second
-	// how old the position may become while there is nothing to announce.
+	// maxAckAge is how old the acknowledged position may be while nothing is published.
 	maxAckAge = 5 * ackEvery
 )
 
-// eventPublisher publishes outcomes for whoever listens, after they are recorded, each at least once:
-// how far it is, it notes with its session, and what a session that ended had not announced, a
-// scheduler reads and announces. While the bus is away more outcomes come than are kept here: they
-// are read from the store when it is back.
+// eventPublisher publishes recorded outcomes on the outcomes topic, each at least once. It
+// acknowledges its position with its session, and a scheduler publishes what an expired session had
+// not. While the bus is unavailable the queue may overflow; the overflow is read from the store
+// later.
 //
-// Each result of the session is counted from before its record until it is announced, or has its
-// place behind the position that is read from again; the position that is noted lies before all of
-// them.
+// Each result of the session is pending from before its record until it is published, or until it
+// lies behind the position to be read again. The acknowledged position is always before all pending
+// results.
 type eventPublisher struct {
 	svc *Service
-	max int // events kept
+	max int // maximum length of queue
 
 	mu    sync.Mutex
 	queue []event
-	epoch *session.Epoch // whose outcomes are counted: the latest
-	// its results that are expected to be recorded, or in the queue, by the second in which they
-	// finished.
+	epoch *session.Epoch // the latest; only its outcomes are counted
+	// pending counts the epoch's results that are expected or queued, by the second they finished
+	// in.
 	pending    map[int64]int
-	ackedMS    int64     // unix ms: up to here all of the term's are announced
-	overflowed bool      // the queue overflowed, and takes nothing until that is read
-	latest     int64     // unix ms: when the last of its results that were expected finished
-	ackedAt    time.Time // when it was noted last for the term; zero: it was not
-	// unix ms: the earliest of the term's outcomes that did not fit the queue and were not read
-	// since; 0: there is none.
+	ackedMS    int64     // unix ms: the epoch's outcomes up to here are published
+	overflowed bool      // the queue overflowed and takes nothing until the overflow is read
+	latest     int64     // unix ms: the latest finish of an expected result
+	ackedAt    time.Time // of the last acknowledgement for the epoch; zero: none
+	// firstMissedMS is the finish time, in unix ms, of the earliest outcome of the epoch that
+	// overflowed and was not read since. 0: there is none.
 	firstMissedMS int64
-	wake          chan struct{} // has room for one
+	wake          chan struct{} // capacity 1
 }
 
-// event is an outcome to be announced.
+// event is an outcome to be published.
 type event struct {
 	timer.Outcome
-	app       string // empty: not known any more
+	app       string // empty: unknown
 	session   timer.ID
-	perTarget bool // it tells of each of its targets, which is read from the store
+	perTarget bool // it lists each target, read from the store
 }
 
 func newEventPublisher(s *Service) *eventPublisher {
@@ -68,9 +69,9 @@ func newEventPublisher(s *Service) *eventPublisher {
 	}
 }
 
-// expect counts a result that is about to be recorded: nothing that finished as late is noted as
-// announced before it is. One that took so long from its end to here that more is noted already
-// ends now: behind what is noted nobody would look for it.
+// expect counts a result that is about to be recorded, so that no position at or after its finish
+// time is acknowledged before it is published. If such a position is acknowledged already, the
+// result's finish time moves behind it. Otherwise nobody would read it.
 func (a *eventPublisher) expect(epoch *session.Epoch, o *timer.Outcome) {
 	if a.svc.opts.NoEvents {
 		return
@@ -85,8 +86,8 @@ func (a *eventPublisher) expect(epoch *session.Epoch, o *timer.Outcome) {
 	a.latest = max(a.latest, o.FinishedMS)
 }
 
-// switchEpoch counts for a term from its first sight on, and not for one that it followed: what that
-// left, somebody else announces. The lock is held.
+// switchEpoch starts counting for a newer epoch. A scheduler publishes what earlier epochs left.
+// The caller holds the lock.
 func (a *eventPublisher) switchEpoch(epoch *session.Epoch) {
 	if epoch == nil || a.epoch != nil && epoch.ID <= a.epoch.ID {
 		return
@@ -96,7 +97,7 @@ func (a *eventPublisher) switchEpoch(epoch *session.Epoch) {
 	), 0, 0, false, 0, time.Time{}
 }
 
-// settle takes results off the count: they are announced, or were not recorded.
+// settle stops counting results: they are published, or were not recorded.
 func (a *eventPublisher) settle(es ...event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,7 +116,7 @@ func (a *eventPublisher) uncount(e *event) {
 	}
 }
 
-// put announces a recorded outcome.
+// put queues a recorded outcome.
 func (a *eventPublisher) put(e event) {
 	if a.svc.opts.NoEvents {
 		return
@@ -140,7 +141,7 @@ func (a *eventPublisher) put(e event) {
 	}
 }
 
-// run announces until ctx ends.
+// run publishes until ctx ends.
 func (a *eventPublisher) run(ctx context.Context) {
 	if a.svc.opts.NoEvents {
 		return
@@ -166,7 +167,7 @@ func (a *eventPublisher) run(ctx context.Context) {
 	}
 }
 
-// flush publishes what waits.
+// flush publishes the queued events, then the overflow.
 func (a *eventPublisher) flush(ctx context.Context) {
 	for ctx.Err() == nil {
 		a.mu.Lock()
@@ -192,9 +193,8 @@ func (a *eventPublisher) flush(ctx context.Context) {
 	}
 }
 
-// reread announces from the store what did not fit, from the earliest of it on. While that is read
-// first, still more does not fit: its own earliest is read from next, and meanwhile the queue takes
-// what comes. It returns whether there is more of it.
+// reread publishes overflowed outcomes from the store, starting at the earliest. If more overflow
+// meanwhile, it returns true, and the next call starts at their earliest.
 func (a *eventPublisher) reread(ctx context.Context) (more bool) {
 	a.mu.Lock()
 	from, epoch := a.firstMissedMS, a.epoch
@@ -207,7 +207,9 @@ func (a *eventPublisher) reread(ctx context.Context) (more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case a.epoch != epoch: // whoever announces for sessions that ended goes on from what was noted, which is before all of it
+	// The epoch ended: a scheduler continues from the acknowledged position, which is before all of
+	// it.
+	case a.epoch != epoch:
 	case done:
 		a.overflowed = false
 	case a.firstMissedMS == 0 || from < a.firstMissedMS:
@@ -216,8 +218,8 @@ func (a *eventPublisher) reread(ctx context.Context) (more bool) {
 	return done && a.firstMissedMS > 0
 }
 
-// publishFromStore announces a session's outcomes that finished at an instant or later, as they are recorded
-// now, unless ctx ends before.
+// publishFromStore publishes the session's outcomes that finished at from or later. done is false
+// if ctx ended first.
 func (a *eventPublisher) publishFromStore(
 	ctx context.Context,
 	session timer.ID,
@@ -230,7 +232,7 @@ func (a *eventPublisher) publishFromStore(
 			err = a.send(ctx, page)
 		}
 		if err != nil {
-			a.svc.log.Debug().Err(err).Msg("outcomes not announced, trying again")
+			a.svc.log.Debug().Err(err).Msg("outcomes not published, retrying")
 			clock.Pause(ctx, eventsRetryAfter)
 			continue
 		}
@@ -243,8 +245,8 @@ func (a *eventPublisher) publishFromStore(
 	return false
 }
 
-// ackDue tells whether the position should be noted: it lies before the latest result, or was noted
-// a while ago.
+// ackDue reports whether to acknowledge the position: it is before the latest result, or its last
+// acknowledgement is old.
 func (a *eventPublisher) ackDue() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -252,9 +254,9 @@ func (a *eventPublisher) ackDue() bool {
 		time.Since(a.ackedAt) >= maxAckAge
 }
 
-// ack writes how far this session's outcomes are announced: up to the second before the first that
-// is not. One that has none to announce says so too, so that nobody has to look through all that
-// others recorded while it lived.
+// ack stores how far this session's outcomes are published: up to the second before the first
+// pending one. A session without outcomes does so too, or a scheduler would scan everything
+// recorded while it lived.
 func (a *eventPublisher) ack(ctx context.Context) {
 	a.mu.Lock()
 	a.switchEpoch(a.svc.heartbeater.Epoch())
@@ -277,16 +279,15 @@ func (a *eventPublisher) ack(ctx context.Context) {
 		epoch.ID,
 		store.OutcomePosition{FinishedMS: upTo},
 	); err != nil {
-		a.svc.log.Debug().Err(err).Msg("position of announcements not noted")
+		a.svc.log.Debug().Err(err).Msg("position of published outcomes not stored")
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.ackedAt = time.Time{} // at the next tick again
+		a.ackedAt = time.Time{} // retry at the next tick
 	}
 }
 
-// publish announces what is kept here. An app that was not known when the outcome came is read, and
-// so is what became of each target: the attempts before the last one were made by whoever had the
-// fire then.
+// publish publishes queued events. It reads from the store an unknown app, and the result of each
+// target, because earlier attempts may belong to another executor.
 func (a *eventPublisher) publish(ctx context.Context, es []event) error {
 	msgs := make([]bus.Message, 0, len(es))
 	var partial []timer.Outcome
@@ -295,7 +296,7 @@ func (a *eventPublisher) publish(ctx context.Context, es []event) error {
 			partial = append(partial, es[i].Outcome)
 			continue
 		}
-		msgs = append(msgs, announce.Message(&es[i].Outcome, es[i].app, nil))
+		msgs = append(msgs, outcomeevent.Message(&es[i].Outcome, es[i].app, nil))
 	}
 	if err := a.send(ctx, partial); err != nil {
 		return err
@@ -303,13 +304,13 @@ func (a *eventPublisher) publish(ctx context.Context, es []event) error {
 	return a.deliver(ctx, msgs)
 }
 
-// send announces outcomes as the store has them.
+// send publishes outcomes as stored.
 func (a *eventPublisher) send(ctx context.Context, os []timer.Outcome) error {
 	call, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	msgs, err := announce.Messages(call, a.svc.opts.Store, os)
+	msgs, err := outcomeevent.Messages(call, a.svc.opts.Store, os)
 	if err != nil {
-		return err //nolint:wrapcheck // it says what it was doing
+		return err //nolint:wrapcheck // already wrapped
 	}
 	return a.deliver(ctx, msgs)
 }
@@ -320,6 +321,6 @@ func (a *eventPublisher) deliver(ctx context.Context, msgs []bus.Message) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	//nolint:wrapcheck // the bus says which topic
+	//nolint:wrapcheck // the bus names the topic
 	return a.svc.opts.Bus.Publish(ctx, bus.Outcomes, msgs...)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// The event of a fire that all targets shall take tells what became of each, also in attempts
-// before the last; that of another has none.
+// TestOutcomeEventsListEachTarget checks that the event of a fire for all targets has the result of
+// each, also of earlier attempts, and that other events have none.
 func TestOutcomeEventsListEachTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,12 +93,12 @@ func TestOutcomeEventsListEachTarget(t *testing.T) {
 	})
 }
 
-// notes counts how often a session's position is noted.
+// notes is a store that counts acknowledgements of a session's position.
 type notes struct {
 	executor.Store
 	mu   sync.Mutex
 	at   []time.Time
-	upTo int64 // the last position
+	upTo int64 // the last acknowledged position
 	away bool
 }
 
@@ -139,8 +139,8 @@ func (n *notes) lose(all bool) {
 	n.away = all
 }
 
-// How far the announcements are is noted within two seconds of an outcome, and now and then while
-// there is none.
+// TestAcksPauseWhileNothingIsPublished checks that the position is acknowledged within two seconds
+// of an outcome, and rarely while there is none.
 func TestAcksPauseWhileNothingIsPublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestAcksPauseWhileNothingIsPublished(t *testing.T) {
 			called := time.Now().Add(time.Second)
 			time.Sleep(3*time.Second + 10*time.Millisecond)
 			require.GreaterOrEqual(t, n.position(), called.UnixMilli())
-			time.Sleep(300 * time.Millisecond) // the next at another place between two ticks
+			time.Sleep(300 * time.Millisecond) // shifts the next outcome relative to the ticks
 		}
 
 		parts.Dispatch.Committed(t.Context(), parts.Create("a", soon(1, time.Second)...))
@@ -166,6 +166,11 @@ func TestAcksPauseWhileNothingIsPublished(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		n.lose(false)
 		time.Sleep(time.Second + 10*time.Millisecond)
-		require.GreaterOrEqual(t, n.position(), called.UnixMilli(), "what failed is done again")
+		require.GreaterOrEqual(
+			t,
+			n.position(),
+			called.UnixMilli(),
+			"a failed acknowledgement is repeated",
+		)
 	})
 }

@@ -23,13 +23,13 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// outcomesStore has the outcomes that a test put there.
+// outcomesStore has the outcomes that a test recorded.
 type outcomesStore struct {
 	Store
 	mu       sync.Mutex
 	recorded []timer.Outcome
 	noted    int64
-	reading  func() // before each page
+	reading  func() // called before each page is read
 }
 
 func (s *outcomesStore) PendingEvents(
@@ -69,7 +69,7 @@ func (s *outcomesStore) record(o timer.Outcome) {
 	s.recorded = append(s.recorded, o)
 }
 
-// eventsBus is a topic of outcomes that can be away.
+// eventsBus is an outcomes topic that can be unavailable.
 type eventsBus struct {
 	Bus
 	away atomic.Bool
@@ -90,7 +90,7 @@ func (b *eventsBus) Publish(_ context.Context, _ bus.Topic, msgs ...bus.Message)
 	return nil
 }
 
-// newTestPublisher returns an announcer that keeps three events, and its surroundings.
+// newTestPublisher returns a publisher that queues three events, with its store and bus.
 func newTestPublisher(t *testing.T) (*eventPublisher, *outcomesStore, *eventsBus) {
 	t.Helper()
 	parts := servicetest.New(t, servicetest.Options{})
@@ -131,15 +131,15 @@ func outcomeOf(epoch *session.Epoch, id timer.ID, app int64) event {
 	return event{Outcome: o, app: "a", session: epoch.ID}
 }
 
-// Results that are recorded while what did not fit is read again, and ended before what is read,
-// are announced too, and not noted before.
+// TestEveryOutcomeIsPublishedAfterAnOverflow checks results recorded while the overflow is read,
+// with an earlier finish time. They are published too, and not acknowledged before.
 func TestEveryOutcomeIsPublishedAfterAnOverflow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, st, b := newTestPublisher(t)
 		epoch := &session.Epoch{ID: 7}
 		b.away.Store(true)
-		// the record of both takes long.
+		// The record of both takes long.
 		slow, last := outcomeOf(epoch, 100, 1), outcomeOf(epoch, 101, 1)
 		a.expect(epoch, &slow.Outcome)
 		a.expect(epoch, &last.Outcome)
@@ -156,7 +156,7 @@ func TestEveryOutcomeIsPublishedAfterAnOverflow(t *testing.T) {
 		st.reading = func() {
 			once.Do(func() {
 				defer func() { st.record(slow.Outcome); a.put(slow) }()
-				e := outcomeOf(epoch, 200, 1) // which others follow at once
+				e := outcomeOf(epoch, 200, 1) // a later outcome follows at once
 				a.expect(epoch, &e.Outcome)
 			})
 		}
@@ -165,11 +165,11 @@ func TestEveryOutcomeIsPublishedAfterAnOverflow(t *testing.T) {
 		for i := range int64(10) {
 			require.Contains(t, b.told, i+1)
 		}
-		require.Contains(t, b.told, int64(100), "recorded while the others were read")
-		require.NotContains(t, b.told, int64(50), "nobody asked for the canary's")
+		require.Contains(t, b.told, int64(100), "recorded while the overflow was read")
+		require.NotContains(t, b.told, int64(50), "the canary's outcome has no event")
 		time.Sleep(time.Minute)
 		a.ack(t.Context())
-		require.Less(t, st.noted, last.FinishedMS, "that one is not recorded yet")
+		require.Less(t, st.noted, last.FinishedMS, "one is not recorded yet")
 		st.record(last.Outcome)
 		a.put(last)
 		a.flush(t.Context())
@@ -196,11 +196,12 @@ func TestResultOfExpiredSessionChangesNothing(t *testing.T) {
 		require.Len(t, b.told, 2)
 		time.Sleep(time.Minute)
 		a.ack(t.Context())
-		require.Less(t, st.noted, mine.FinishedMS, "the count of the present session is as it was")
+		require.Less(t, st.noted, mine.FinishedMS, "the count of the current session is unchanged")
 	})
 }
 
-// What took long from its end to its record is not behind what was noted meanwhile.
+// TestResultIsNeverBeforeTheAckedPosition checks that a result recorded late does not finish before
+// the acknowledged position.
 func TestResultIsNeverBeforeTheAckedPosition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -47,8 +47,9 @@ type Service struct {
 
 	workers     sync.WaitGroup
 	workerCount atomic.Int64
-	taskAges    [2]taskAge // of the task received last by the low-priority topic, and by another
-	subscribed  atomic.Bool
+	// [0] of the low-priority topic, [1] of the others: the task received last
+	taskAges   [2]taskAge
+	subscribed atomic.Bool
 
 	unconfirmedClaims unconfirmedClaims
 	catchUpThrottle   catchUpThrottle
@@ -103,18 +104,19 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
-// Ready tells whether fires that come are called.
+// Ready returns nil while the executor receives tasks and may start calls.
 func (s *Service) Ready() error {
 	if !s.subscribed.Load() {
-		return errors.New("not subscribed to the tasks topics")
+		return errors.New("not subscribed to the task topics")
 	}
 	return s.heartbeater.Ready()
 }
 
-// Run calls fires until ctx ends. Then it takes no more, lets calls in flight end (DrainTimeout at
-// most), records what they came to, gives back what has not started, and closes its session.
+// Run calls fires until ctx ends. Then it takes no more tasks and waits for calls in flight, at
+// most DrainTimeout. It records their results, releases the fires not started, and closes its
+// session.
 func (s *Service) Run(ctx context.Context) error {
-	// Three lives: ctx is the intake's; recording goes on until the drain is over; the session
+	// There are three lifetimes. ctx bounds the intake. Recording ends after the drain. The session
 	// outlives both.
 	drainCtx, endDrain := context.WithCancel(context.WithoutCancel(ctx))
 	defer endDrain()
@@ -187,8 +189,8 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.confirmClaims(runCtx) })
 	g.Go(func() error { return s.pollStore(runCtx) })
 	g.Go(func() error { return s.readmitOnLimitChange(runCtx) })
-	// What is in hand is called on time until no more comes: to leave the topics may take a busy
-	// broker seconds, and only then is the rest given back.
+	// In-flight fires are called on time until intake has ended. Unsubscribing from a busy broker
+	// may take seconds, and only then does the drain release the rest.
 	wheelCtx, endWheel := context.WithCancel(drainCtx)
 	defer endWheel()
 	g.Go(func() error { s.wheel.run(wheelCtx, s.opts.Clock.Read, s.due); return nil })
@@ -203,11 +205,11 @@ func (s *Service) Run(ctx context.Context) error {
 	endSession()
 	sessionLoops.Wait()
 	s.recoverOwnOrphans(drainCtx, last)
-	return err //nolint:wrapcheck // each part says what it was doing
+	return err //nolint:wrapcheck // each component wraps its errors
 }
 
-// intake receives while the session is trusted, until ctx ends. An executor that is cut off from
-// the store but not from the bus would else keep tasks that others could claim.
+// intake receives tasks while the session is valid, until ctx ends. An executor that reaches the
+// bus but not the store unsubscribes, so that others get the tasks.
 func (s *Service) intake(ctx context.Context) error {
 	for ctx.Err() == nil {
 		epoch, err := s.validEpoch(ctx)
@@ -228,22 +230,23 @@ func (s *Service) intake(ctx context.Context) error {
 	return nil
 }
 
-// closeAll closes consumers, all at once: each may wait for a broker that does not answer.
+// closeAll closes the consumers concurrently, because each may wait for a broker that does not
+// answer.
 func closeAll(consumers []bus.Consumer) error {
 	var g errgroup.Group
 	for _, c := range consumers {
 		g.Go(func() error {
 			if err := c.Close(); err != nil {
-				return fmt.Errorf("leaving a topic: %w", err)
+				return fmt.Errorf("closing a consumer: %w", err)
 			}
 			return nil
 		})
 	}
-	return g.Wait() //nolint:wrapcheck // wrapped above
+	return g.Wait() //nolint:wrapcheck // already wrapped
 }
 
-// recoverOwnOrphans dispatches what the closed session still owned: nobody else is told of its end. Most
-// often that is nothing.
+// recoverOwnOrphans dispatches the fires that the closed session still owns, usually none. No other
+// process learns that a session was closed.
 func (s *Service) recoverOwnOrphans(ctx context.Context, last *session.Epoch) {
 	if last == nil {
 		return
@@ -254,11 +257,11 @@ func (s *Service) recoverOwnOrphans(ctx context.Context, last *session.Epoch) {
 		ctx,
 		[]store.Session{{ID: last.ID, Kind: store.ExecutorSession}},
 	); err != nil {
-		s.log.Warn().Err(err).Msg("claims of the closed session left to the sweep")
+		s.log.Warn().Err(err).Msg("claims of the closed session not dispatched, left to the sweep")
 	}
 }
 
-// dropClaims empties the hands of each term that ends.
+// dropClaims empties the in-flight set whenever a session epoch ends.
 func (s *Service) dropClaims(ctx context.Context) {
 	for {
 		epoch, err := s.heartbeater.Wait(ctx)
@@ -274,23 +277,24 @@ func (s *Service) dropClaims(ctx context.Context) {
 			s.log.Warn().
 				Int64("session", int64(epoch.ID)).
 				Int("fires", n).
-				Msg("hands emptied after the session's end")
+				Msg("session expired, in-flight fires dropped")
 		}
-		for s.heartbeater.Epoch() == epoch && ctx.Err() == nil { // it was cut, and is still to be closed
+		for s.heartbeater.Epoch() == epoch && ctx.Err() == nil { // fenced, and not yet closed
 			clock.Pause(ctx, validityPollEvery)
 		}
 	}
 }
 
-// drain waits for what is in flight and gives back the rest. What it does not get done within
-// DrainTimeout, the session's end leaves to others.
+// drain waits for calls in flight and releases the other fires. What DrainTimeout leaves undone,
+// other executors recover after the session has ended.
 func (s *Service) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
-	waiting := s.opts.Limits.Close() // first: what waits there comes to the queue no more
+	waiting := s.opts.Limits.Close() // first: a closed admission pushes nothing to the queue
 	idle := slices.Concat(s.order.close(), s.wheel.clear(), s.queue.close())
 	for _, w := range waiting {
-		idle = append(idle, w.(*waiter).entry) //nolint:forcetypeassert // only allow has any wait
+		//nolint:forcetypeassert // only acquirePermit adds waiters
+		idle = append(idle, w.(*waiter).entry)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -303,14 +307,14 @@ func (s *Service) drain(ctx context.Context) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		s.log.Warn().Msg("calls in flight cut off by the drain timeout")
+		s.log.Warn().Msg("drain timeout, calls in flight cancelled")
 		if t := s.heartbeater.Epoch(); t != nil {
 			t.Fence()
 		}
 		<-done
 	}
-	// Workers may have put retries and questions back onto the wheel, and what is being recorded
-	// may put more there: so first see whether anything is, then what the wheel holds.
+	// Workers and the recorder may put fires back on the wheel. So check for unwritten results
+	// first, and clear the wheel after that.
 	tick := time.NewTicker(recordWait)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -326,8 +330,8 @@ func (s *Service) drain(ctx context.Context) {
 	}
 }
 
-// release releases a fire that was not begun. Whoever gets it shall know where it waited for a
-// limit or a breaker, and is late for that.
+// release gives back a fire that was not started. If the fire is late because of a limit or a
+// breaker, its stored state says so to the next owner.
 func (s *Service) release(e *claimedFire) {
 	e.permit.release()
 	if now := s.opts.Clock.Now(); e.fire.State == timer.FireReady && e.wasLimited() &&
@@ -338,7 +342,7 @@ func (s *Service) release(e *claimedFire) {
 	s.recorder.release(e)
 }
 
-// load is what the session's renewal reports.
+// load returns the load that the session's heartbeat reports.
 func (s *Service) load() store.Load {
 	l := store.Load{InflightFull: s.inflight.full()}
 	for i := range s.taskAges {

@@ -29,7 +29,7 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// receiver is called in place of HTTP endpoints.
+// receiver is a caller that stands in for HTTP endpoints.
 type receiver struct {
 	mu      sync.Mutex
 	calls   []callback.Request
@@ -50,7 +50,7 @@ func (r *receiver) Call(ctx context.Context, q *callback.Request) callback.Resul
 		select {
 		case <-time.After(takes):
 		case <-ctx.Done():
-			return callback.Result{Class: callback.Retry, Error: "cut off"}
+			return callback.Result{Class: callback.Retry, Error: "connection lost"}
 		}
 	}
 	if r.answer != nil {
@@ -59,7 +59,7 @@ func (r *receiver) Call(ctx context.Context, q *callback.Request) callback.Resul
 	return callback.Result{Class: callback.Success, StatusCode: 200}
 }
 
-// seen returns the calls so far, and when each began.
+// seen returns the calls so far, and when each started.
 func (r *receiver) seen() (calls []callback.Request, at []time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,14 +76,13 @@ func (r *receiver) attempts() map[timer.FireID]int {
 	return out
 }
 
-// frozen wraps a store so that a process can be stopped in its tracks, as by SIGSTOP or by the loss
-// of its network.
+// frozen is a store by which a process can be frozen, as by SIGSTOP or a network partition.
 type frozen struct {
 	executor.Store
 	stop atomic.Bool
 }
 
-var errCut = errors.New("cut off")
+var errCut = errors.New("connection lost")
 
 func (f *frozen) RenewSession(ctx context.Context, id timer.ID, l store.Load) (bool, error) {
 	if f.stop.Load() {
@@ -138,7 +137,7 @@ func start(
 	return stop
 }
 
-// limits are those of one executor alone.
+// limits returns the limiter of a single executor.
 func limits(t *testing.T, name string) *limit.Limiter {
 	t.Helper()
 	l, err := limit.New(limit.Options{SharedState: memstate.New(nil), Executor: name})
@@ -211,8 +210,8 @@ func TestFiresAreCalledOnTimeAndRecorded(t *testing.T) {
 	})
 }
 
-// P3 where nothing dies: whatever the bus and the store do, each fire is called once and has one
-// outcome.
+// TestP3OnceEachOnBadDays checks that each fire is called once and has one outcome, whatever the
+// bus and the store do while no process dies.
 func TestP3OnceEachOnBadDays(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]servicetest.Options{
@@ -228,7 +227,7 @@ func TestP3OnceEachOnBadDays(t *testing.T) {
 				start(t, parts, "one", r, nil)
 				start(t, parts, "two", r, nil)
 				fires := parts.Create("a", soon(300, 2*time.Second)...)
-				for range 3 { // whoever publishes is not always told that it was stored
+				for range 3 { // a publisher may miss the confirmation
 					_ = parts.Dispatch.Publish(t.Context(), fires)
 				}
 				time.Sleep(3 * time.Minute)
@@ -259,7 +258,7 @@ func TestRetriesAreHeldThenReleased(t *testing.T) {
 		start(t, parts, "one", r, nil)
 		short := servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/")
 		long := short
-		long.Retry.Wait = timer.Duration(6 * time.Second) // 6 s, then 12 s: given back
+		long.Retry.Wait = timer.Duration(6 * time.Second) // 6 s, then 12 s: released
 		fires := parts.Create("a", short, long)
 		parts.Dispatch.Committed(t.Context(), fires)
 		marked := fires[1]
@@ -270,7 +269,7 @@ func TestRetriesAreHeldThenReleased(t *testing.T) {
 			require.NotNil(t, got.Open)
 			require.Equal(t, n+1, got.Open.Attempt)
 			require.Equal(t, n+1, got.Open.Rev)
-			require.Zero(t, got.Open.Owner, "given back")
+			require.Zero(t, got.Open.Owner, "released")
 			require.Len(t, got.Attempts, int(n+1))
 			page, err := parts.Window.Range(
 				t.Context(),
@@ -280,8 +279,8 @@ func TestRetriesAreHeldThenReleased(t *testing.T) {
 				10,
 			)
 			require.NoError(t, err)
-			require.Contains(t, page.Fires, *got.Open, "and marked")
-			// No trigger polls the window here: publish its task as one would.
+			require.Contains(t, page.Fires, *got.Open, "put into the window")
+			// No trigger polls the window here, so publish the task.
 			require.NoError(t, parts.Dispatch.Publish(t.Context(), page.Fires))
 			time.Sleep(time.Until(time.UnixMilli(got.Open.RunAtMS)) + time.Second)
 		}
@@ -292,11 +291,16 @@ func TestRetriesAreHeldThenReleased(t *testing.T) {
 			require.Equal(t, timer.Delivered, got.Outcome.Kind)
 			require.EqualValues(t, 3, got.Outcome.Attempts)
 			require.EqualValues(t, 204, got.Outcome.StatusCode)
-			require.Len(t, got.Attempts, 3, "each is recorded")
-			require.Less(t, got.Outcome.LatenessMS, int64(100), "lateness is the first attempt's")
+			require.Len(t, got.Attempts, 3, "each attempt is recorded")
+			require.Less(
+				t,
+				got.Outcome.LatenessMS,
+				int64(100),
+				"lateness is that of the first attempt",
+			)
 			require.Equal(t, 3, r.attempts()[f.FireID])
 		}
-		// A task of an earlier revision claims nothing.
+		// A task of an earlier revision wins no claim.
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(time.Minute)
 		require.Equal(t, 3, r.attempts()[marked.FireID])
@@ -349,7 +353,7 @@ func TestUnreadableTaskIsADeadLetter(t *testing.T) {
 		n, err := b.Backlog(t.Context(), bus.TasksDead, bus.SubOperators)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, n)
-		require.Len(t, r.attempts(), 1, "its neighbours are not harmed")
+		require.Len(t, r.attempts(), 1, "other tasks of the batch are claimed")
 	})
 }
 
@@ -371,7 +375,7 @@ func TestInflightFiresAreBounded(t *testing.T) {
 		time.Sleep(900 * time.Millisecond)
 		left, err := parts.Bus("someone").Backlog(t.Context(), bus.TasksNormal, bus.SubExecutors)
 		require.NoError(t, err)
-		require.Greater(t, left, int64(900), "what does not fit the hands stays on the bus")
+		require.Greater(t, left, int64(900), "tasks that do not fit stay on the bus")
 		require.NoError(t, <-published)
 		time.Sleep(30 * time.Second)
 		require.Len(t, r.attempts(), 3000)

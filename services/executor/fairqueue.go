@@ -1,10 +1,10 @@
 package executor
 
-// fairQueue gives out items of many apps, an app's in the order in which they came, and the apps in
-// turn: the flood of one does not stand before another's.
+// fairQueue is a queue over many apps. Apps take turns, and an app's items are first in, first out.
+// So one app's burst does not delay another app's items.
 type fairQueue[T any] struct {
 	apps  map[int64]*appQueue[T]
-	order []*appQueue[T] // lines that are not empty; the first is next
+	order []*appQueue[T] // the non-empty queues; the first is served next
 	n     int
 }
 
@@ -28,7 +28,7 @@ func (a *fairQueue[T]) push(app int64, item T) {
 	a.n++
 }
 
-// pop takes the next; there is one.
+// pop removes and returns the next item. The queue must not be empty.
 func (a *fairQueue[T]) pop() T {
 	l := a.order[0]
 	a.order = a.order[1:]
@@ -45,7 +45,7 @@ func (a *fairQueue[T]) pop() T {
 	return item
 }
 
-// rest returns all that is there.
+// rest returns the remaining items.
 func (a *fairQueue[T]) rest() []T {
 	var left []T
 	for _, l := range a.order {

@@ -9,82 +9,86 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// claimedFire is a fire in hand, under the session term that claimed it.
+// claimedFire is an in-flight fire, with the session epoch that claimed it.
 type claimedFire struct {
 	fire     timer.Fire
-	rev      int32 // of fire when it was taken; never changes while it is in hand
+	rev      int32 // of fire when it was claimed; constant while in flight
 	epoch    *session.Epoch
-	def      *timer.Definition // what was last called, once it is known
-	endpoint string            // of def: see endpointOf
-	// its timer's, once that was read; empty where the timer is gone. Its worker's, then the
-	// recorder's.
+	def      *timer.Definition // the definition of the last decision; nil until loaded
+	endpoint string            // of def, see endpointOf; empty if there is no breaker to ask
+	// app is the name of the timer's app, empty if the timer does not exist. It belongs to the
+	// worker, then to the recorder.
 	app string
-	// it came by the low-priority topic after its run, and its call has not begun.
+	// late is set while a fire received late from the low-priority topic waits for its call.
 	late atomic.Bool
-	// its first attempt has begun.
-	began atomic.Bool
-	low   bool // it came by the low-priority topic
-	// its claim is in doubt, and no task stands behind it; guarded by hands.mu.
+	began atomic.Bool // its first attempt has started
+	low   bool        // received from the low-priority topic
+	// unconfirmed is set while the claim is unanswered and no task carries the fire. inflight.mu
+	// guards it.
 	unconfirmed bool
 
-	// what its last attempt came to, where it failed for good; its worker's, then the recorder's.
+	// lastError is the error of the last attempt of a failed fire. It belongs to the worker, then
+	// to the recorder.
 	lastError string
 
-	// of a one-shot that came due while its timer was not active: since when it is; else 0. Its
-	// worker's alone.
+	// dueFromMS is the activation time of a one-shot that fell due while its timer was inactive, or
+	// 0. It belongs to the worker.
 	dueFromMS int64
 
-	// the limits have put it off already; this and the next are its worker's alone.
-	waitedForLimit bool
-	// it was let begin in the order of its timer's late fires: see sequencer.
-	ordered          bool
-	waitedForBreaker bool // its endpoint's breaker has, too
-	// the version of the timer's state by which the fire's version was found out; its worker's.
+	// Limits have delayed it before. This and the next two belong to the worker.
+	waitedForLimit   bool
+	ordered          bool // its sequence let it start, see sequencer
+	waitedForBreaker bool // the breaker of its endpoint has delayed it before
+	// stateVersion is the version of the timer's state that the fire's version was resolved by. It
+	// belongs to the worker.
 	stateVersion   int32
-	permit         *permit // that it waited for; its worker's from the queue on
-	refusedSinceMS int64   // since when that does, for the attempt to come; 0: it does not
+	permit         *permit // the permit that it waited for; the worker's once it is queued
+	refusedSinceMS int64   // since when a breaker has delayed the next attempt; 0: it has not
 }
 
-// wasLimited tells whether it waited for a limit or a breaker: that it is late says nothing of how late
-// anything else is.
+// wasLimited reports whether the fire waited for a limit or a breaker. Its lateness then says
+// nothing about the load of the executor.
 func (e *claimedFire) wasLimited() bool {
 	return e.waitedForLimit || e.waitedForBreaker || e.fire.State == timer.FireDeferred
 }
 
-// canary tells whether it is Carillon's own: what is counted and announced is the users'.
+// canary reports whether the fire is Carillon's own canary, which metrics and outcome events leave
+// out.
 func (e *claimedFire) canary() bool { return e.def != nil && e.def.Target.Kind == timer.KindCanary }
 
-// toAllTargets tells whether all of several targets are to take the fire.
+// toAllTargets reports whether each of several targets must accept the fire.
 func (e *claimedFire) toAllTargets() bool { return e.def != nil && e.def.Mode == timer.ModeAll }
 
-// claimSource is how a fire comes to be claimed.
+// claimSource says how a fire came to be claimed.
 type claimSource int
 
 const (
 	sourceTask        claimSource = iota
-	sourceLowTask                 // of the low-priority topic
-	sourceUnconfirmed             // its claim was made before, and the answer was lost
-	sourcePoll                    // it was found in the store, without a task
-	sourceLatePoll                // and was late
-	byOrder                       // later ones wait for it
-	sourceReadmit                 // it waited for limits of its app that were raised
+	sourceLowTask                 // a task of the low-priority topic
+	sourceUnconfirmed             // an earlier claim whose answer was lost
+	sourcePoll                    // found in the store, without a task
+	sourceLatePoll                // found in the store, and late
+	sourceOrder                   // later fires of its timer wait for it
+	sourceReadmit                 // waited for app limits that were raised
 )
 
-// low tells whether what has been late for long may come by it, which waits for the present.
-func (o claimSource) low() bool { return o == sourceLowTask || o == sourceLatePoll || o == byOrder }
+// low reports whether the source may bring catch-up traffic, which yields to on-time traffic.
+func (o claimSource) low() bool {
+	return o == sourceLowTask || o == sourceLatePoll || o == sourceOrder
+}
 
-// withoutTask tells that no task stands behind the claim.
+// withoutTask reports whether no task carries the claimed fire.
 func (o claimSource) withoutTask() bool { return o != sourceTask && o != sourceLowTask }
 
-// inflight is the bounded set of fires that this process holds, from just before the claim until the
-// outcome is recorded or the fire given back. It is why no fire is in hand twice: who cannot put a
-// fire in does not claim it.
+// inflight is the bounded set of fires that this process owns. A fire enters it just before its
+// claim and leaves it when its outcome is recorded or the fire is released. No fire is in flight
+// twice, because only a fire that was added here is claimed.
 type inflight struct {
 	max   int
 	mu    sync.Mutex
 	fires map[timer.FireID]*claimedFire
-	late  int           // of the set
-	room  chan struct{} // closed and replaced when something leaves
+	late  int           // how many of fires are late
+	room  chan struct{} // closed and replaced when a fire leaves
 }
 
 func newInflight(limit int) *inflight {
@@ -95,11 +99,12 @@ func newInflight(limit int) *inflight {
 	}
 }
 
-// reserve waits until there is room, then puts in those that are not there. What a dead term left
-// behind is replaced: nobody will call it from there. It also returns the places of those that have
-// to come again: an earlier revision of the fire is in hand, which its claim or its release will
-// show to be over; or its claim is in doubt, and where that fails once more this task is the only
-// one that carries it.
+// reserve waits for room, then adds the fires that are not in flight. It replaces fires of an
+// expired epoch, which nothing will call.
+//
+// It also returns the indexes of the fires whose task must be redelivered. Either an earlier
+// revision is in flight and about to end. Or the claim in flight is unconfirmed, and this task
+// alone carries the fire if that claim fails.
 func (h *inflight) reserve(
 	ctx context.Context,
 	epoch *session.Epoch,
@@ -107,7 +112,7 @@ func (h *inflight) reserve(
 	source claimSource,
 	nowMS int64,
 ) (fresh []*claimedFire, again []int, err error) {
-	if source == byOrder { // few, and what fills the hands may wait for them
+	if source == sourceOrder { // few, and what fills the hands may wait for them
 		h.mu.Lock()
 	} else if err := h.waitForRoom(ctx, source.low()); err != nil {
 		return nil, nil, err
@@ -129,14 +134,14 @@ func (h *inflight) reserve(
 			if old != nil {
 				h.uncountLate(old)
 			}
-			// else it is of low priority, and waits for its run.
+			// If it is not due yet, it waits for its run time at low priority, like any other.
 			if source.low() && e.fire.RunAtMS <= nowMS {
 				e.late.Store(true)
 				h.late++
 			}
 			h.fires[e.fire.FireID], mine[e] = e, true
 			fresh = append(fresh, e)
-		case fires[i].Rev <= old.rev && (mine[old] || !old.unconfirmed): // in hand
+		case fires[i].Rev <= old.rev && (mine[old] || !old.unconfirmed): // already in flight
 		case mine[old]:
 			old.fire, old.rev = fires[i], fires[i].Rev
 		default:
@@ -146,9 +151,8 @@ func (h *inflight) reserve(
 	return fresh, again, nil
 }
 
-// waitForRoom returns with the lock held once there is room. What is late has less of it: catching up
-// never delays the present, so there are never many late fires that wait for their call before
-// those that are due now.
+// waitForRoom waits for room and returns with the lock held. Catch-up has less room than on-time
+// traffic, so few late fires wait for their call ahead of the fires due now.
 func (h *inflight) waitForRoom(ctx context.Context, low bool) error {
 	for {
 		h.mu.Lock()
@@ -166,14 +170,14 @@ func (h *inflight) waitForRoom(ctx context.Context, low bool) error {
 	}
 }
 
-// lateRoom returns how many late fires there is room for.
+// lateRoom returns how many more late fires fit.
 func (h *inflight) lateRoom() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return min(maxLate-h.late, h.max/lowShare-len(h.fires))
 }
 
-// confirmed notes that claims were answered.
+// confirmed marks the claims of es as answered.
 func (h *inflight) confirmed(es []*claimedFire) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -182,7 +186,7 @@ func (h *inflight) confirmed(es []*claimedFire) {
 	}
 }
 
-// remove takes out entries, each only if it is the one that is in.
+// remove removes the entries, each only if it is the current one of its fire.
 func (h *inflight) remove(es ...*claimedFire) {
 	if len(es) == 0 {
 		return
@@ -199,8 +203,8 @@ func (h *inflight) remove(es ...*claimedFire) {
 	h.room = make(chan struct{})
 }
 
-// removeEpoch takes out everything of a dead term. Calls in flight end by the term's context; what
-// they find no longer counts here.
+// removeEpoch removes all fires of an expired epoch and returns their number. The epoch's context
+// cancels calls in flight; their results no longer count here.
 func (h *inflight) removeEpoch(t *session.Epoch) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,21 +221,22 @@ func (h *inflight) removeEpoch(t *session.Epoch) int {
 	return n
 }
 
-// uncountLate counts an entry that leaves, or whose call begins. The lock is held.
+// uncountLate stops counting e as late, because it leaves or its call starts. The caller holds the
+// lock.
 func (h *inflight) uncountLate(e *claimedFire) {
 	if e.late.CompareAndSwap(true, false) {
 		h.late--
 	}
 }
 
-// callStarted tells that an entry's call begins.
+// callStarted records that the call of e starts.
 func (h *inflight) callStarted(e *claimedFire) {
 	if !e.late.Load() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.uncountLate(e); h.late == maxLate-1 { // somebody may wait for just that
+	if h.uncountLate(e); h.late == maxLate-1 { // a waiter may need just this room
 		close(h.room)
 		h.room = make(chan struct{})
 	}
@@ -258,7 +263,8 @@ func (h *inflight) len() int {
 
 func (h *inflight) full() bool { return h.len() >= h.max }
 
-// crowdedShare is the part of the hands beyond which nothing is held that could be parked.
+// crowdedShare is the part of the capacity (1/4) above which fires that must wait are deferred in
+// the store.
 const crowdedShare = 4
 
 func (h *inflight) crowded() bool { return h.len() > h.max/crowdedShare }

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestCatchUpLeavesRoomForOnTimeFires: of what is late only so much waits in hand, however much of
-// the hands is free.
+// TestCatchUpLeavesRoomForOnTimeFires checks that late fires in flight are bounded, however much
+// room there is.
 func TestCatchUpLeavesRoomForOnTimeFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestCatchUpLeavesRoomForOnTimeFires(t *testing.T) {
 	})
 }
 
-// opened is a store where sessions live as long as they like.
+// opened is a store whose sessions never expire.
 type opened struct{ store.Sessions }
 
 func (opened) OpenSession(context.Context, timer.ID, store.SessionKind, string) error { return nil }
@@ -71,7 +71,7 @@ func (opened) RenewSession(context.Context, timer.ID, store.Load) (bool, error) 
 }
 func (opened) CloseSession(context.Context, timer.ID) error { return nil }
 
-// newEpoch returns a term that lasts as long as the test.
+// newEpoch returns an epoch that lasts as long as the test.
 func newEpoch(t *testing.T) *session.Epoch {
 	t.Helper()
 	k, err := session.NewHeartbeater(
@@ -92,8 +92,8 @@ func newEpoch(t *testing.T) *session.Epoch {
 	return epoch
 }
 
-// TestTaskOfUnconfirmedClaimIsRedelivered: until a claim that no task stands behind has an answer, nothing but
-// the task that comes carries the fire.
+// TestTaskOfUnconfirmedClaimIsRedelivered checks that until a claim without a task is answered, an
+// arriving task is not acknowledged, because it alone carries the fire.
 func TestTaskOfUnconfirmedClaimIsRedelivered(t *testing.T) {
 	t.Parallel()
 	for _, source := range []claimSource{sourceUnconfirmed, sourcePoll, sourceLatePoll} {
@@ -120,7 +120,7 @@ func requireTaskRedelivered(t *testing.T, source claimSource) {
 		1<<40,
 	)
 	require.NoError(t, err)
-	require.Len(t, doubtful, 1, "the first is in hand, whose task nobody has acknowledged")
+	require.Len(t, doubtful, 1, "the first is in flight, and its task is not acknowledged")
 	require.Empty(t, again)
 	fresh, again, err := h.reserve(t.Context(), epoch, fires, sourceTask, 1<<40)
 	require.NoError(t, err)

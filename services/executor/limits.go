@@ -11,53 +11,55 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// permit is what lets an attempt start.
+// permit allows an attempt to start.
 type permit struct {
 	svc      *Service
-	app      string // empty: no limit is asked
+	app      string // empty: no limit applies
 	priority limit.Priority
-	endpoint string // empty: no breaker is asked
+	endpoint string // empty: no breaker applies
 	probe    limit.Probe
 	reported bool
-	called   bool // the call was made
+	called   bool // the target was called
 }
 
-// waiter is a fire in the wait list of its app's limits, which alone orders what waits there.
+// waiter is a fire in the waiting list of its app's limits, which alone orders it.
 type waiter struct {
 	svc   *Service
 	entry *claimedFire
 	app   string
 }
 
-// Ready implements limit.Waiter. What has a permit goes to a worker before all else, in the order
-// of the permits. The worker decides anew: the timer may have changed while the fire waited.
+// Ready implements limit.Waiter. Fires with a permit go to workers first, in the order of their
+// permits. The worker decides again, because the timer may have changed during the wait.
 func (w *waiter) Ready() bool {
 	if w.entry.epoch.Context().Err() != nil {
-		return false // its session has ended, and whoever took the claim over calls it
+		return false // session expired: the fire's next owner calls it
 	}
 	w.entry.permit = &permit{svc: w.svc, app: w.app, priority: priorityOf(w.entry)}
 	w.svc.startWorkers(w.svc.queue.pushPermitted(w.entry))
 	return true
 }
 
-// release gives back a permit for which no call is made.
+// release returns a permit that was not used for a call. A nil permit is allowed.
 func (p *permit) release() {
 	if p != nil && p.app != "" {
 		p.svc.opts.Limits.Cancel(p.app, p.priority)
 	}
 }
 
-// minDeferWait is a wait that is held however full the hands are: to give the fire back and claim it
-// again takes as long.
+// minDeferWait is the shortest wait for which a fire is deferred in the store. Releasing and
+// claiming it again takes about as long.
 const minDeferWait = 250 * time.Millisecond
 
-// acquirePermit asks the breaker of the endpoint and the limits of the app; the breaker first, for what it
-// refuses shall cost the app nothing. Without a permit the fire is on its way somewhere else, and
-// no longer this worker's: it waits in the list of the limits, which gives it back with its permit;
-// or it is parked until a retry-after time, when its turn is further away than what is held. A
-// parked fire is an open fire like one that waits for its retry: nobody has it in hand, and it
-// keeps nothing from going on. granted is the permit that it has waited for, and nil most often; it
-// is returned, or the caller's still.
+// acquirePermit asks the breaker of the endpoint, then the limits of the app, so that a refusal by
+// the breaker costs the app nothing.
+//
+// Without a permit it returns nil, and the fire no longer belongs to this worker. The fire waits in
+// the limiter's list, which returns it with its permit. If its turn is too far away, it is deferred
+// until a retry-after time. A deferred fire is open and unowned, like one waiting for its retry.
+//
+// granted is the permit the fire has waited for, usually nil. It is returned, or stays the
+// caller's.
 func (s *Service) acquirePermit(e *claimedFire, owner *tenant, granted *permit) *permit {
 	if e.canary() {
 		return &permit{svc: s}
@@ -81,7 +83,7 @@ func (s *Service) acquirePermit(e *claimedFire, owner *tenant, granted *permit) 
 	if granted != nil {
 		return p
 	}
-	// Who comes back goes before whoever is new; a retry, too, has had its turn.
+	// Fires that waited before go first; a retry has had its turn too.
 	waited, ordered, id := e.waitedForLimit, e.ordered, e.fire.FireID
 	ask := limit.Ask{
 		App:      owner.name,
@@ -91,7 +93,7 @@ func (s *Service) acquirePermit(e *claimedFire, owner *tenant, granted *permit) 
 		Returned: waited || e.fire.State == timer.FireDeferred ||
 			e.fire.State == timer.FireRetrying,
 	}
-	e.waitedForLimit = true // now, for where it waits it is another worker's at once
+	e.waitedForLimit = true // set before Start: a waiting fire may belong to another worker at once
 	d := s.opts.Limits.Start(ask)
 	if d.OK {
 		e.waitedForLimit = waited
@@ -109,7 +111,7 @@ func (s *Service) acquirePermit(e *claimedFire, owner *tenant, granted *permit) 
 	return nil
 }
 
-// maxWait is how long a fire may wait in hand for a limit or a breaker.
+// maxWait returns how long a fire may wait in flight for a limit or a breaker.
 func (s *Service) maxWait() time.Duration {
 	if s.inflight.crowded() {
 		return minDeferWait
@@ -117,13 +119,13 @@ func (s *Service) maxWait() time.Duration {
 	return maxInflightWait
 }
 
-// refused lets a fire wait for its endpoints, as none of them is called. What was not sent is no
-// attempt, unless a call to each of them has failed since it waits: then they are as bad as when it
-// would have been sent, and the attempt counts as failed, so that a dead endpoint's fires come to
-// an end, by an attempt per round of probes.
+// refused makes a fire wait for its endpoints, none of which may be called. That is no attempt,
+// unless a call to each endpoint has failed since the fire began to wait. Then a call would have
+// failed too, and counts as a failed attempt. So fires of a dead endpoint finish, at one attempt
+// per round of probes.
 //
-// One that came back from the store, to whatever executor, was told to wait for the end of an open
-// breaker, and somewhat longer: probes went before it.
+// A fire that was deferred in the store was told to wait for the end of an open breaker plus a
+// spread. Probes went before it.
 func (s *Service) refused(e *claimedFire, at time.Time, endpoints ...string) {
 	bad := true
 	for _, endpoint := range endpoints {
@@ -139,7 +141,7 @@ func (s *Service) refused(e *claimedFire, at time.Time, endpoints ...string) {
 		s.notAttempted(
 			e,
 			timer.FailureCircuit,
-			"not sent: the endpoint fails, and is left alone for a while",
+			"not sent: the endpoint's circuit breaker is open",
 		)
 		return
 	}
@@ -149,12 +151,12 @@ func (s *Service) refused(e *claimedFire, at time.Time, endpoints ...string) {
 		e.refusedSinceMS = s.opts.Clock.Now().UnixMilli()
 	}
 	if e.fire.State == timer.FireRetrying {
-		e.fire.State = timer.FireDeferred // as which it is known when it comes back
+		e.fire.State = timer.FireDeferred // the state by which its next owner knows it
 	}
 	s.deferUntil(e, at)
 }
 
-// deferUntil lets a fire wait until an instant.
+// deferUntil makes a fire wait until a time: in flight if the wait is short, else in the store.
 func (s *Service) deferUntil(e *claimedFire, at time.Time) {
 	if at.Sub(s.opts.Clock.Now()) < s.maxWait() {
 		s.wheel.addAt(at.UnixMilli(), e)
@@ -168,7 +170,7 @@ func (s *Service) deferUntil(e *claimedFire, at time.Time) {
 	s.recorder.release(e)
 }
 
-// done ends what the permit was for.
+// done ends the use of the permit.
 func (p *permit) done() {
 	if p.app != "" && p.called {
 		p.svc.opts.Limits.Done(p.app)
@@ -180,8 +182,8 @@ func (p *permit) done() {
 	}
 }
 
-// report tells the breaker how the call went. Of one that says nothing of the endpoint it hears
-// when the permit is done.
+// report tells the breaker the result of the call. done cancels the probe of a call that says
+// nothing about the endpoint.
 func (p *permit) report(r *callback.Result) {
 	if p.endpoint == "" || !callback.ConcernsEndpoint(r) {
 		return
@@ -190,16 +192,16 @@ func (p *permit) report(r *callback.Result) {
 	p.svc.opts.Breakers.Report(p.endpoint, p.probe, !callback.EndpointFailed(r))
 }
 
-// guard asks the breakers for each of several targets: mode any goes round one that fails, and of
-// mode all that target waits for the next attempt.
+// guard asks the breakers for each of several targets. In mode any a refused target is passed over;
+// in mode all it waits for the next attempt.
 type guard struct {
 	svc   *Service
 	entry *claimedFire
 
 	mu      sync.Mutex
-	sent    bool      // some target was called
-	refused []string  // endpoints that may not be
-	at      time.Time // when the first of those may
+	sent    bool      // a target was called
+	refused []string  // endpoints with an open breaker
+	at      time.Time // the earliest time that one of them may be called
 }
 
 // Allow implements callback.Guard.
@@ -223,7 +225,7 @@ func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
 	}, true
 }
 
-// Continue implements callback.Guard: P3 and P5 hold for each target.
+// Continue implements callback.Guard: session (P3) and state (P5) are checked for each target.
 func (g *guard) Continue() bool {
 	if !g.entry.epoch.Valid() {
 		return false
@@ -232,7 +234,7 @@ func (g *guard) Continue() bool {
 	return err == nil && view.verdict.call()
 }
 
-// endpointOf names the endpoint of a target: its app and its host.
+// endpointOf returns the breaker's name for a target: its app and host, or "" if it has no URL.
 func endpointOf(app int64, t *timer.Target) string {
 	_, rest, ok := strings.Cut(t.URL, "://")
 	if !ok {
@@ -241,6 +243,6 @@ func endpointOf(app int64, t *timer.Target) string {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		rest = rest[:i]
 	}
-	rest = rest[strings.LastIndexByte(rest, '@')+1:] // a password is in no name
+	rest = rest[strings.LastIndexByte(rest, '@')+1:] // credentials must not be part of a name
 	return strconv.FormatInt(app, 10) + " " + rest
 }

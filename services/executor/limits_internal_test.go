@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A probe that never reached the endpoint neither closes its breaker nor keeps it open longer: the
-// next call is the probe.
+// TestInconclusiveProbeAllowsTheNext checks that a probe that never reached the endpoint neither
+// closes its breaker nor prolongs it: the next call is the probe.
 func TestInconclusiveProbeAllowsTheNext(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

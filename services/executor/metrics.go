@@ -3,6 +3,8 @@ package executor
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/carillon-timer/carillon/libs/session"
 )
 
 type metrics struct {
@@ -13,7 +15,7 @@ type metrics struct {
 	outcomesFenced   prometheus.Counter
 	eventsDelayed    prometheus.Counter
 	claimsLost       prometheus.Counter
-	orphansRecovered prometheus.Counter
+	recovered        *prometheus.CounterVec
 	polled           prometheus.Counter
 	recordErrors     prometheus.Counter
 	taskBatch        prometheus.Histogram
@@ -74,30 +76,30 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	}
 	gauge(
 		"carillon_executor_inflight_fires",
-		"Fires in hand.",
+		"Fires in flight.",
 		func() float64 { return float64(s.inflight.len()) },
 	)
 	gauge(
 		"carillon_executor_waiting",
-		"Fires in hand that wait for their run.",
+		"Fires in flight that wait for their run time.",
 		func() float64 { return float64(s.wheel.len()) },
 	)
 	queued := func() float64 { return float64(s.queue.len()) }
 	gauge("carillon_executor_queued", "Due fires that wait for a worker.", queued)
 	gauge(
 		"carillon_executor_unrecorded",
-		"Results in hand that are not recorded yet.",
+		"Results that are not recorded yet.",
 		func() float64 { return float64(s.recorder.waiting()) },
 	)
 	return &metrics{
 		apps: newAppMetrics(reg),
 		limitDeferred: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_limit_deferred_total",
-			Help: "Fires given back until an instant, for the limits of their app or the breaker of their endpoint.",
+			Help: "Fires deferred until a time by the limits of their app or the breaker of their endpoint.",
 		}),
 		inactiveDeferred: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_inactive_deferred_total",
-			Help: "Fires given back until their timer is active again.",
+			Help: "Fires deferred until their timer is active again.",
 		}),
 		unordered: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_unordered_fires_total",
@@ -105,12 +107,12 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_lateness_seconds",
-			Help:    "Start of the first attempt minus the planned instant, but for the canary's.",
+			Help:    "Start of the first attempt minus the planned time, without the canary's.",
 			Buckets: latenessBuckets,
 		}),
 		callSeconds: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_callback_seconds",
-			Help:    "Duration of one attempt, but for the canary's.",
+			Help:    "Duration of one attempt, without the canary's.",
 			Buckets: callBuckets,
 		}),
 		activeAttempts: f.NewGauge(
@@ -121,27 +123,24 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		),
 		outcomes: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_fires_total",
-			Help: "Fires recorded, by outcome and reason, but for the canary's.",
+			Help: "Fires recorded, by outcome and reason, without the canary's.",
 		}, []string{"outcome", "reason"}),
 		outcomesFenced: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_results_fenced_total",
-			Help: "Results that did not count because another session had taken the fire over.",
+			Help: "Results rejected because another session had taken over the fire.",
 		}),
 		eventsDelayed: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_outcome_events_delayed_total",
-			Help: "Recorded outcomes that did not fit into memory and are announced from the store.",
+			Help: "Recorded outcomes that overflowed the queue in memory and are published from the store.",
 		}),
 		claimsLost: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_claims_lost_total",
 			Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
 		}),
-		orphansRecovered: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_fires_inherited_total",
-			Help: "Open fires of ended sessions that were dispatched again.",
-		}),
+		recovered: session.RecoveredCounter(reg),
 		polled: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_fires_polled_total",
-			Help: "Fires that executors took from the store because no task had brought them.",
+			Help: "Fires that executors claimed from the store because no task had brought them.",
 		}),
 		recordErrors: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_record_errors_total",
@@ -154,7 +153,7 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		}),
 		tasksWaiting: f.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_tasks_waiting",
-			Help: "Tasks that were received and wait for their claim.",
+			Help: "Received tasks that wait for their claim.",
 		}),
 		recordBatch: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_record_batch_size",
@@ -163,7 +162,7 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		}),
 		taskAge: f.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_task_age_seconds",
-			Help: "Age of the oldest task of the last claim by another lane than the low one: claim minus publication.",
+			Help: "Age, from publication to claim, of the oldest task in the last claim outside the low-priority topic.",
 		}),
 	}
 }

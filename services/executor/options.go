@@ -18,8 +18,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Store is what an executor needs of the store.
-type Store interface { //nolint:interfacebloat // what a service needs of the sum of the small ones
+// Store is the part of the store that an executor uses.
+type Store interface { //nolint:interfacebloat // the union of what an executor uses
 	store.Fires
 	store.LateFires
 	store.Sessions
@@ -63,8 +63,8 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 	AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error
 }
 
-// Planner makes the fire that follows one of a fixed delay, and what came due of a timer that is
-// paused, and knows which late fires fire_all runs.
+// Planner plans successors of fixed delays and the fires of a paused timer, and decides which late
+// fires misfire policy fire_all runs.
 type Planner interface {
 	Plan(t *timer.Timer, nowMS int64) store.Plan
 	Successor(
@@ -83,13 +83,13 @@ type Planner interface {
 	) (bool, error)
 }
 
-// Bus is what an executor needs of the bus.
+// Bus is the part of the bus that an executor uses.
 type Bus interface {
 	bus.Publisher
 	bus.Subscriber
 }
 
-// Dispatcher brings fires that were given back on their way again.
+// Dispatcher dispatches released fires.
 type Dispatcher interface {
 	Committed(ctx context.Context, fires []timer.Fire)
 	Publish(ctx context.Context, fires []timer.Fire) error
@@ -101,25 +101,26 @@ type Options struct {
 	Bus      Bus
 	Dispatch Dispatcher
 	Planner  Planner
-	Caller   callback.Caller // of every kind: callback.Callers
+	Caller   callback.Caller // handles every kind of target: callback.Callers
 	Limits   limit.Admission
 	Breakers *limit.Breakers
-	Egress   *egress.Policy             // of the deployment; nil: the caller's own
-	Opener   Opener                     // of what is sealed; nil: there are no encryption keys
-	Tokens   *callback.CompletionTokens // nil: no receiver may accept a fire and complete it later
-	Clock    *clock.Clock
-	Counts   *slicing.Counts
-	IDs      *timer.IDs
-	Name     string // of the process, for people
+	Egress   *egress.Policy // of the deployment; nil: the caller's own
+	Opener   Opener         // decrypts secrets; nil: there are no encryption keys
+	// nil: receivers may not accept a fire and complete it later
+	Tokens *callback.CompletionTokens
+	Clock  *clock.Clock
+	Counts *slicing.Counts
+	IDs    *timer.IDs
+	Name   string // name of the process, shown to people
 
-	MaxInflight        int           // fires held at once; default 250,000
-	MaxCalls           int           // callbacks at once; default 512
-	Prefetch           int           // tasks that wait in the consumer, per partition; default 200
-	ChangePollInterval time.Duration // how often the change log is polled; default 500 ms
+	MaxInflight        int           // fires in flight; default 250,000
+	MaxCalls           int           // concurrent callbacks; default 512
+	Prefetch           int           // tasks waiting in the consumer per partition; default 200
+	ChangePollInterval time.Duration // between polls of the change log; default 500 ms
 	DrainTimeout       time.Duration // for calls in flight at a stop; default 10 s
-	NoEvents           bool          // publish nothing on the outcomes topic
-	// PollAhead is how long before its run a fire is looked for in the store whose task has not
-	// come. Less than the triggers' lead, by more than a task takes to be claimed; 0: never.
+	NoEvents           bool          // publish no outcome events
+	// PollAhead is how long before its run time a fire without a task is polled from the store; 0:
+	// never. It must be shorter than the dispatch lead, by more than a task needs to be claimed.
 	PollAhead time.Duration
 
 	Logger     zerolog.Logger
@@ -155,10 +156,10 @@ func (o *Options) validate() error {
 	c.Need("Counts", o.Counts == nil)
 	c.Need("IDs", o.IDs == nil)
 	c.Need("Registerer", o.Registerer == nil)
-	c.Refuse(o.PollAhead < 0, "BypassAhead is not negative")
+	c.Refuse(o.PollAhead < 0, "PollAhead is not negative")
 	c.Refuse(
 		o.MaxInflight < 0 || o.MaxCalls < 0 || o.Prefetch < 0,
-		"MaxHands, MaxCalls and Prefetch are not negative",
+		"MaxInflight, MaxCalls and Prefetch are not negative",
 	)
 	return c.Err()
 }

@@ -523,7 +523,7 @@ func (q *sequencer) claim(ctx context.Context, free []timer.Fire) error {
 	if epoch == nil || !epoch.Valid() {
 		return nil
 	}
-	return q.svc.claimPolled(ctx, epoch, free, byOrder)
+	return q.svc.claimPolled(ctx, epoch, free, sourceOrder)
 }
 
 // release lets begin what may, and returns when to look again.

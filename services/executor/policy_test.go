@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// reasons counts what became of fires, by outcome and reason.
+// reasons counts the outcomes of fires by kind and reason.
 func reasons(t *testing.T, parts *servicetest.Parts, fires []timer.Fire) map[string]int {
 	t.Helper()
 	out := make(map[string]int)
@@ -34,8 +34,7 @@ func reasons(t *testing.T, parts *servicetest.Parts, fires []timer.Fire) map[str
 	return out
 }
 
-// everySecond makes a timer that is due each second, with fires for five minutes, of which n are
-// returned.
+// everySecond creates a timer due each second, with fires for five minutes, and returns n of them.
 func everySecond(parts *servicetest.Parts, n int, change func(*timer.Definition)) []timer.Fire {
 	d := servicetest.Cron("* * * * * *", "http://127.0.0.1/")
 	if change != nil {
@@ -68,7 +67,7 @@ func TestLateFiresFollowTheMisfirePolicy(t *testing.T) {
 					100,
 					func(d *timer.Definition) { d.Misfire = c.misfire },
 				)
-				// The hundredth is due just now, and the others each a second before the next.
+				// The hundredth is due now, and the others one second apart before it.
 				time.Sleep(time.Until(time.UnixMilli(fires[99].DueMS)) + 900*time.Millisecond)
 				r := &receiver{takes: 50 * time.Millisecond}
 				start(t, parts, "one", r, nil)
@@ -76,7 +75,7 @@ func TestLateFiresFollowTheMisfirePolicy(t *testing.T) {
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 				time.Sleep(10 * time.Second)
 				got := reasons(t, parts, fires)
-				// the one at the edge of the grace.
+				// One fire is at the edge of the grace.
 				if d := got["delivered"] - c.want["delivered"]; d == 1 || d == -1 {
 					got["delivered"] -= d
 					got["skipped:misfired"] += d
@@ -109,10 +108,10 @@ func TestOneShotsAreCalledHoweverLate(t *testing.T) {
 
 func TestSlotsFollowTheConcurrencyPolicy(t *testing.T) {
 	t.Parallel()
-	// Ten fires a second apart, each call takes 3.5 s.
+	// Ten fires one second apart; each call takes 3.5 s.
 	for name, c := range map[string]struct {
 		concurrency timer.Concurrency
-		most        int64 // calls at once
+		most        int64 // concurrent calls
 		want        map[string]int
 	}{
 		"allow":           {most: 4, want: map[string]int{"delivered": 10}},
@@ -148,7 +147,7 @@ func TestSlotsFollowTheConcurrencyPolicy(t *testing.T) {
 							calls,
 							func(a, b callback.Request) int { return timer.CompareFireIDs(a.Fire, b.Fire) },
 						),
-						"in order of due",
+						"in order of due time",
 					)
 				}
 			})
@@ -180,8 +179,7 @@ func TestRetriesKeepTheSlot(t *testing.T) {
 		start(t, parts, "two", r, nil)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(3 * time.Second)
-		// A wait longer than the hold gives the fire back: somebody has to publish it again, as
-		// triggers do.
+		// After a longer wait the fire is released, and must be published again, as triggers do.
 		for range 30 {
 			rec, err := parts.Store.Fire(t.Context(), "a", fires[0].FireID)
 			require.NoError(t, err)
@@ -196,7 +194,7 @@ func TestRetriesKeepTheSlot(t *testing.T) {
 			t,
 			got["skipped:overlap"],
 			11,
-			"while the first is retried, over twelve seconds",
+			"during the retries of the first, for over twelve seconds",
 		)
 	})
 }
@@ -229,7 +227,8 @@ func TestInflightFiresOfCancelledBackfillAreNotCalled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const fills = 40
-		// ids, by which a backfill's fires run, know no earlier time than this program's.
+		// A backfill's id holds the time of its request. Ids cannot hold the time at which a bubble
+		// starts.
 		time.Sleep(time.Until(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)))
 		parts := servicetest.New(t, servicetest.Options{})
 		id := everySecond(parts, 1, nil)[0].Timer
@@ -255,10 +254,10 @@ func TestInflightFiresOfCancelledBackfillAreNotCalled(t *testing.T) {
 		b, err = parts.Store.CancelBackfill(t.Context(), "a", b.ID)
 		require.NoError(t, err)
 		require.Equal(t, store.BackfillCancelled, b.Status)
-		require.Positive(t, reasons(t, parts, fires)["open"], "in hand")
+		require.Positive(t, reasons(t, parts, fires)["open"], "in flight")
 		time.Sleep(10 * time.Second)
 		got := reasons(t, parts, fires)
-		require.LessOrEqual(t, got["delivered"], 4*4, "no call begins a second after that")
+		require.LessOrEqual(t, got["delivered"], 4*4, "no call starts more than a second later")
 		require.Equal(
 			t,
 			map[string]int{
@@ -270,8 +269,8 @@ func TestInflightFiresOfCancelledBackfillAreNotCalled(t *testing.T) {
 	})
 }
 
-// TestFixedDelayRunsOneFireAtATime: what ends a chain and begins another leaves no two of its fires to be
-// called at once, and one chain goes on.
+// TestFixedDelayRunsOneFireAtATime checks that what ends a serial and starts another never leaves
+// two of its fires in calls at once, and that one serial goes on.
 func TestFixedDelayRunsOneFireAtATime(t *testing.T) {
 	t.Parallel()
 	delay := func(every time.Duration) timer.Definition {
@@ -308,10 +307,11 @@ func TestFixedDelayRunsOneFireAtATime(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		every, takes time.Duration
-		after        []time.Duration // since the third call began, or since the change before
-		change       []func(t *testing.T, parts *servicetest.Parts, id timer.ID)
-		gap          time.Duration // from call to call, in the end
-		skipped      int           // -1: whoever sees it first
+		// since the start of the third call, or since the previous change
+		after   []time.Duration
+		change  []func(t *testing.T, parts *servicetest.Parts, id timer.ID)
+		gap     time.Duration // between the last calls
+		skipped int           // -1: depends on which executor sees it first
 	}{
 		"resumed between two fires": {
 			every: 4 * time.Second, takes: 500 * time.Millisecond, after: []time.Duration{2500 * time.Millisecond},
@@ -366,7 +366,7 @@ func TestFixedDelayRunsOneFireAtATime(t *testing.T) {
 					c.change[i](t, parts, id)
 				}
 				monitorSessions(time.Minute)
-				require.EqualValues(t, 1, most, "calls at once")
+				require.EqualValues(t, 1, most, "concurrent calls")
 				_, at := r.seen()
 				require.GreaterOrEqual(t, len(at), 8)
 				require.WithinDuration(
@@ -374,7 +374,7 @@ func TestFixedDelayRunsOneFireAtATime(t *testing.T) {
 					time.Now(),
 					at[len(at)-1],
 					c.gap+100*time.Millisecond,
-					"the chain goes on",
+					"the serial goes on",
 				)
 				for i := len(at) - 4; i < len(at); i++ {
 					require.InDelta(t, c.gap.Milliseconds(), at[i].Sub(at[i-1]).Milliseconds(), 100)
@@ -404,7 +404,7 @@ func TestEditSupersedesInstantsItLacks(t *testing.T) {
 		r := &receiver{}
 		start(t, parts, "one", r, nil)
 		start(t, parts, "two", r, nil)
-		// all of them are claimed before the edit.
+		// All are claimed before the edit.
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(time.Until(time.UnixMilli(fires[10].DueMS)) + 500*time.Millisecond)
 
@@ -433,17 +433,17 @@ func TestEditSupersedesInstantsItLacks(t *testing.T) {
 			byOld := c.Target.URL == "http://127.0.0.1/"
 			switch {
 			case c.Fire.DueMS <= fires[10].DueMS:
-				require.True(t, byOld, "%s is of the version before", c.Fire)
-			case c.Fire.DueMS > fires[10].DueMS+1500: // until then the edit is not known everywhere
-				require.False(t, byOld, "%s is of the version after", c.Fire)
+				require.True(t, byOld, "%s is of the old version", c.Fire)
+			case c.Fire.DueMS > fires[10].DueMS+1500: // by then every executor knows of the edit
+				require.False(t, byOld, "%s is of the new version", c.Fire)
 				require.Zero(t, c.Fire.DueMS%5000)
 			}
 		}
 	})
 }
 
-// roundedCounts takes a split that is off by one, because of where in the minute the test began, for
-// the one expected.
+// roundedCounts returns the expected split for one that is off by one, which depends on where in
+// the minute the test started.
 func roundedCounts(got map[string]int, delivered, superseded int) map[string]int {
 	if d := got["delivered"] - delivered; d >= -1 && d <= 1 &&
 		got["skipped:superseded"]+d == superseded {
@@ -490,7 +490,13 @@ func TestFrozenAndPausedFiresAreSkippedAndRunNowIsNot(t *testing.T) {
 		time.Sleep(15 * time.Second)
 
 		got := reasons(t, parts, fires)
-		require.InDelta(t, 11, got["delivered"], 1, "one more within a second of the freeze")
+		require.InDelta(
+			t,
+			11,
+			got["delivered"],
+			1,
+			"at most one more, within a second of the freeze",
+		)
 		require.InDelta(t, 9, got["skipped:frozen"], 1)
 		require.InDelta(t, 10, got["skipped:paused"], 1)
 		require.Equal(t, 30, got["delivered"]+got["skipped:frozen"]+got["skipped:paused"])

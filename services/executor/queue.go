@@ -9,20 +9,21 @@ import (
 
 const priorities = 3
 
-// queue holds due fires until a worker is free. Priorities take turns by weight, so that low still
-// moves, and catching up hardly delays the present, for it is low; in each the apps are served in
-// turn: the flood of one does not stand before another's fire. It orders what waits for a worker;
-// what waits for the limits of its app is ordered there, and comes here with its permit: it goes
-// first, in the order of the permits, of which no app has more than its share of the workers.
+// queue holds due fires until a worker is free. Priorities are served by weight, so that low still
+// progresses; catch-up traffic is low and hardly delays on-time traffic. Within a priority apps
+// take turns, so one app's burst does not delay another app's fire.
+//
+// Fires that wait for app limits are ordered by the limiter and come here with their permit. They
+// go first, in the order of their permits. No app has more permits than its share of the workers.
 type queue struct {
 	mu         sync.Mutex
 	ready      sync.Cond
-	permitted  fairQueue[*claimedFire]             // those with a permit, all as of one app
-	priorities [priorities]fairQueue[*claimedFire] // by limit.Priority
+	permitted  fairQueue[*claimedFire]             // fires with a permit, queued as one app
+	priorities [priorities]fairQueue[*claimedFire] // indexed by limit.Priority
 	picker     *limit.Picker
 	idle       int
 	closed     bool
-	full       func() bool // no entry is given away while it is
+	full       func() bool // while it returns true, pop returns no entry
 }
 
 func newQueue(full func() bool) *queue {
@@ -31,8 +32,8 @@ func newQueue(full func() bool) *queue {
 	return q
 }
 
-// effectivePriority returns the priority of an entry: what came by the low-priority topic gives way here as
-// well, until it has been called once.
+// effectivePriority returns the queue priority of an entry. A fire of the low-priority topic stays
+// low here until its first attempt.
 func effectivePriority(e *claimedFire) limit.Priority {
 	if e.late.Load() || e.low && e.fire.Attempt == 0 {
 		return limit.Low
@@ -40,7 +41,7 @@ func effectivePriority(e *claimedFire) limit.Priority {
 	return priorityOf(e)
 }
 
-// priorityOf returns which fires of its app one goes before.
+// priorityOf returns the configured priority of a fire among those of its app.
 func priorityOf(e *claimedFire) limit.Priority {
 	switch e.fire.PriorityLevel {
 	case timer.LevelLow:
@@ -52,7 +53,7 @@ func priorityOf(e *claimedFire) limit.Priority {
 	}
 }
 
-// push adds entries and returns how many of them have no idle worker to take them.
+// push adds entries and returns how many of them find no idle worker.
 func (q *queue) push(es []*claimedFire) (short int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,7 +63,7 @@ func (q *queue) push(es []*claimedFire) (short int) {
 	return q.wakeWorkers(len(es))
 }
 
-// pushPermitted adds an entry with its permit, and returns as push does.
+// pushPermitted adds an entry that has its permit. It returns the same as push.
 func (q *queue) pushPermitted(e *claimedFire) (short int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -70,7 +71,7 @@ func (q *queue) pushPermitted(e *claimedFire) (short int) {
 	return q.wakeWorkers(1)
 }
 
-// wakeWorkers wakes workers for so many. The lock is held.
+// wakeWorkers wakes up to n idle workers. The caller holds the lock.
 func (q *queue) wakeWorkers(n int) (short int) {
 	for range min(n, q.idle) {
 		q.ready.Signal()
@@ -78,7 +79,7 @@ func (q *queue) wakeWorkers(n int) (short int) {
 	return max(0, q.count()-q.idle)
 }
 
-// wake lets those look again who wait because it was full.
+// wake wakes the workers that wait because the recorder was full.
 func (q *queue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,8 +88,8 @@ func (q *queue) wake() {
 	}
 }
 
-// pop waits for an entry, and until there is room for its result; ok is false once the queue is
-// closed.
+// pop waits for an entry, and until the recorder has room for its result. ok is false once the
+// queue is closed.
 func (q *queue) pop() (e *claimedFire, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,7 +112,7 @@ func (q *queue) pop() (e *claimedFire, ok bool) {
 	return q.priorities[p].pop(), true
 }
 
-// close ends every pop and returns what was left.
+// close ends every pop and returns the remaining entries.
 func (q *queue) close() []*claimedFire {
 	q.mu.Lock()
 	defer q.mu.Unlock()

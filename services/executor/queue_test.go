@@ -25,7 +25,7 @@ func TestQueueServesAppsInTurn(t *testing.T) {
 		e, ok := q.pop()
 		require.True(t, ok)
 		if e.fire.AppID == 2 {
-			require.LessOrEqual(t, place, 2, "the flood of one app stands before another's fire")
+			require.LessOrEqual(t, place, 2, "one app's burst delays another app's fire")
 			break
 		}
 	}
@@ -86,7 +86,7 @@ func TestQueueSaysHowManyWorkersAreShort(t *testing.T) {
 
 func never() bool { return false }
 
-// TestQueueWaitsForRecords: while too much waits for its record nothing is given away, and then it
+// TestQueueWaitsForRecords checks that pop waits while too many results are unrecorded, and then
 // goes on.
 func TestQueueWaitsForRecords(t *testing.T) {
 	t.Parallel()
@@ -105,7 +105,7 @@ func TestQueueWaitsForRecords(t *testing.T) {
 	require.NotNil(t, <-got)
 	full.Store(true)
 	q.push([]*claimedFire{{fire: timer.Fire{AppID: 1}}})
-	require.Len(t, q.close(), 1, "a stop waits for no record")
+	require.Len(t, q.close(), 1, "close does not wait for records")
 }
 
 func TestOnTimeFiresAreServedBeforeLateOnes(t *testing.T) {
@@ -150,12 +150,17 @@ func TestOnTimeFiresAreServedBeforeLateOnes(t *testing.T) {
 		t,
 		map[string]int{"high": 160, "normal": 40, "late": 10},
 		got,
-		"by weight, and what is late is low, whatever its priority",
+		"by weight, and late fires are low, whatever their priority",
 	)
 	require.Equal(t, 2*n, q.len())
 
 	flood := &claimedFire{low: true}
 	require.Equal(t, limit.Low, effectivePriority(flood))
 	flood.fire.Attempt = 1
-	require.Equal(t, limit.Normal, effectivePriority(flood), "a retry is what its fire is")
+	require.Equal(
+		t,
+		limit.Normal,
+		effectivePriority(flood),
+		"a retry keeps the priority of its fire",
+	)
 }

@@ -15,22 +15,22 @@ import (
 const (
 	readmitPage    = 500
 	readmitTimeout = 5 * time.Second
-	readmitPause   = 50 * time.Millisecond // between looks whether there is room
+	readmitPause   = 50 * time.Millisecond // between checks for room
 )
 
-// raised tells whether an app may start more by the new limits than by the old ones.
+// raised reports whether new limits allow an app more than the old ones.
 func raised(old, now limit.Settings) bool {
 	more := func(old, now float64) bool { return old > 0 && (now == 0 || now > old) }
 	return more(old.Rate, now.Rate) || more(float64(old.Concurrent), float64(now.Concurrent))
 }
 
-// readmitOnLimitChange lets fires that wait for the limits of their app ask anew when those were raised: else
-// each would wait for the instant that it was given by the old ones, up to limit.MaxWait. It goes
-// on until ctx ends.
+// readmitOnLimitChange advances fires that wait for the limits of their app once those are raised,
+// until ctx ends. Otherwise each would wait for its retry-after time under the old limits, up to
+// limit.MaxWait.
 //
-// Executors divide what is parked by its buckets, and claim it; whose claim comes second, or after
-// the trigger's task, gets nothing. Dying with it in hand is as with any other fire. What is not
-// reached, as the store is away, comes at its instant.
+// Executors divide the deferred fires by bucket and claim them. If two claim one fire, or a task
+// arrives too, one claim wins. After a crash the session expires, as for any fire. Fires not
+// reached while the store is unavailable run at their retry-after time.
 func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 	for {
 		select {
@@ -41,7 +41,7 @@ func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 				t.name,
 			); err != nil ||
 				!raised(t.limits, now.limits) {
-				continue // where it could not be read, its next fire reads it
+				continue // if the read failed, the app's next fire reads it
 			}
 			s.wheel.advance(
 				s.opts.Clock.Now().UnixMilli(),
@@ -51,7 +51,7 @@ func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 				s.log.Debug().
 					Err(err).
 					Str("app", t.name).
-					Msg("fires that wait for limits were not hastened")
+					Msg("deferred fires not advanced after a limit change")
 			}
 		case <-ctx.Done():
 			return nil
@@ -59,7 +59,7 @@ func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 	}
 }
 
-// readmit claims what is parked of an app in this executor's part of the buckets.
+// readmit claims the deferred fires of an app in this executor's share of the buckets.
 func (s *Service) readmit(ctx context.Context, app int64) error {
 	now := s.opts.Clock.Now()
 	until := now.Add(limit.MaxWait).UnixMilli()
@@ -109,7 +109,7 @@ func (s *Service) readmitSlice(
 		page, err := s.opts.Store.LoadSlice(call, minute, bucket, from, until, readmitPage)
 		cancel()
 		if err != nil || len(page) == 0 {
-			return err //nolint:wrapcheck // the store says what it was doing
+			return err //nolint:wrapcheck // the store says what failed
 		}
 		last, full := page[len(page)-1], len(page) == readmitPage
 		from = store.Position{RunAtMS: last.RunAtMS, FireID: last.FireID}

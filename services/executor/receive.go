@@ -16,41 +16,41 @@ import (
 )
 
 const (
-	// receiveConcurrency is how many batches of a topic's tasks wait for their claim here, where the
-	// apps take turns. What there is no room for stays on the topic and stands before whatever
-	// comes behind it: 50,000 at one instant were 30,000 too many for 32 batches of two executors.
+	// receiveConcurrency is how many batches per topic may wait here for their claim, where apps
+	// take turns. The rest stays on the topic and delays every message behind it. With 32 batches,
+	// two executors left 30,000 of 50,000 simultaneous fires on the topic.
 	receiveConcurrency = 128
-	receiveLow         = 16 // of the low-priority topic, where one claim is made at a time
-	claimConcurrency   = 2  // claims per topic
+	receiveLow         = 16 // for the low-priority topic, which has one claim at a time
+	claimConcurrency   = 2  // concurrent claims per topic
 	receiveWait        = 5 * time.Millisecond
 	claimTimeout       = 5 * time.Second
-	validityPollEvery  = 100 * time.Millisecond // between looks whether the session is trusted
-	// catch-up is claimed in smaller batches, so that it can give way,.
+	validityPollEvery  = 100 * time.Millisecond // between checks of the session's validity
+	// maxLowBatch makes catch-up claims smaller, so that on-time traffic waits less for them.
 	maxLowBatch = store.MaxBatch / 2
-	minLowBatch = 100 // and while the present is pressed in very small ones
-	// catch-up is received while less than 1/lowShare of the hands is taken,.
+	minLowBatch = 100 // maximum while on-time traffic is congested
+	// lowShare stops catch-up while 1/lowShare of the in-flight set is used.
 	lowShare = 2
-	maxLate  = 1000 // and while fewer late fires wait for their call
-	// after which a lane that brings nothing is not behind any more.
+	maxLate  = 1000 // late fires waiting for their call that stop catch-up
+	// taskAgeValidFor is how long the age of the last task counts for the reported load.
 	taskAgeValidFor = 2 * maxCatchUpDelay
 )
 
 var (
-	errNotClaimed  = errors.New("the claim was broken off")
+	errNotClaimed  = errors.New("claim aborted")
 	errUnconfirmed = errors.New(
-		"an earlier revision of the fire is in hand, or its claim is in doubt",
+		"an earlier revision of the fire is in flight, or its claim is unconfirmed",
 	)
-	// errSessionExpired lets the tasks of a claim come again: a session that was ended wins nothing,
-	// which says nothing of the fires. Who ended it looked for what it had claimed before this, and
-	// others for what was handed to it later still.
+	// errSessionExpired makes the broker redeliver the tasks of a claim that won nothing. An
+	// expired session wins no claim, whether or not the fires are free. The process that expired it
+	// has already recovered its older claims, and others recover the tasks delivered to it later.
 	errSessionExpired = errors.New(
-		"the session may have been ended, and the claim won nothing for that",
+		"claim won nothing: the session may have expired",
 	)
 )
 
-// subscribe joins the tasks topics. A task is acknowledged when its fire is claimed, in hand
-// already, or another's: from then on the claim carries it, and the broker has nothing
-// unacknowledged of slow calls.
+// subscribe joins the task topics. A task is acknowledged once its fire is claimed, already in
+// flight, or owned by another session. From then on the claim carries the fire, so slow calls leave
+// no unacknowledged messages.
 func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 	var consumers []bus.Consumer
 	for _, topic := range []bus.Topic{bus.TasksHigh, bus.TasksNormal, bus.TasksLow} {
@@ -78,13 +78,14 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 	}
 	c, err := s.opts.Bus.Broadcast(ctx, bus.TimersChanged, s.onTimerChanged)
 	if err != nil {
-		return consumers, fmt.Errorf("listening to %s: %w", bus.TimersChanged, err)
+		return consumers, fmt.Errorf("subscribing to broadcasts of %s: %w", bus.TimersChanged, err)
 	}
 	return append(consumers, c), nil
 }
 
-// receive handles a batch of tasks: they wait for their claim, whoever makes it. When the consumer
-// closes, those that nobody has taken come again.
+// receive handles a batch of tasks: it queues them and returns when all are answered. Any goroutine
+// that holds a slot may make their claim. When the consumer closes, tasks that are still queued are
+// redelivered.
 func (s *Service) receive(
 	ctx context.Context,
 	waiting *claimQueue,
@@ -123,15 +124,16 @@ func decode(batch []bus.Message) *delivery {
 	return d
 }
 
-// claimWithSlot gives the slot back whatever happens, a panic included, which the bus survives.
+// claimWithSlot makes one claim and frees the slot, even if the claim panics; the bus recovers
+// panics.
 func (s *Service) claimWithSlot(ctx context.Context, waiting *claimQueue, d *delivery, low bool) {
 	defer func() { <-waiting.slots }()
-	if waiting.hasWaiting(d) { // nobody has taken them meanwhile
+	if waiting.hasWaiting(d) { // no other goroutine has taken them meanwhile
 		s.claimNext(ctx, waiting, low)
 	}
 }
 
-// claimNext claims the next batch of those that wait.
+// claimNext claims the next batch of queued tasks.
 func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) {
 	limit := store.MaxBatch
 	if low {
@@ -143,14 +145,14 @@ func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) 
 	}
 	epoch, err := s.validEpoch(ctx)
 	if err != nil {
-		return // closing
+		return // the consumer closes
 	}
 	tasks := waiting.take(limit)
 	if len(tasks) == 0 {
-		return // others have claimed them
+		return // other goroutines have claimed them
 	}
 	fires, errs := make([]timer.Fire, len(tasks)), bus.SameError(len(tasks), errNotClaimed)
-	// also of a claim that panics: others wait for it.
+	// Answer even when the claim panics, because other goroutines wait for it.
 	defer func() { waiting.answer(tasks, errs) }()
 	for i, t := range tasks {
 		fires[i] = t.fire
@@ -164,7 +166,7 @@ func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) 
 	again, err := s.claim(ctx, epoch, fires, source)
 	clear(errs)
 	if err != nil {
-		s.log.Debug().Err(err).Int("tasks", len(fires)).Msg("tasks not claimed, to be redelivered")
+		s.log.Debug().Err(err).Int("tasks", len(fires)).Msg("tasks not claimed, messages nacked")
 		errs = bus.SameError(len(tasks), err)
 	}
 	for _, i := range again {
@@ -172,14 +174,14 @@ func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) 
 	}
 }
 
-// validEpoch waits for a session that is trusted. While there is none nothing is taken, not even the
-// task of a fire that is in hand: the session may be dead, and the task the one by which others
-// shall take the fire over. The intake leaves the topics then, and what waits here goes to others.
+// validEpoch waits for a valid session. Until then no task is acknowledged, not even one whose fire
+// is in flight. The session may have expired, and that task may be the one by which others recover
+// the fire. Meanwhile intake unsubscribes, and the queued tasks go to other executors.
 func (s *Service) validEpoch(ctx context.Context) (*session.Epoch, error) {
 	for {
 		epoch, err := s.heartbeater.Wait(ctx)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // only that the consumer closes
+			return nil, err //nolint:wrapcheck // only the end of ctx
 		}
 		if epoch.Valid() {
 			return epoch, nil
@@ -191,12 +193,14 @@ func (s *Service) validEpoch(ctx context.Context) (*session.Epoch, error) {
 	}
 }
 
-// claim takes fires in hand and claims them. Two batches with the same fire: the second does not
-// find it free in the hands. Dying after the claim's commit: the session dies too, and its claims
-// are dispatched again. An answer that was lost: the entries leave the hands, the tasks come again,
-// and the claim finds that they are the session's already.
+// claim adds fires to the in-flight set and claims them in the store.
 //
-// It returns the places of fires whose task has to come again.
+// Two batches with the same fire: the second finds it in the in-flight set and leaves it. Crash
+// after the commit: the session expires, and its claims are dispatched again. Lost answer: the
+// fires leave the set, their tasks are redelivered, and the repeated claim finds that this session
+// owns them.
+//
+// It returns the indexes of the fires whose task must be redelivered.
 func (s *Service) claim(
 	ctx context.Context,
 	epoch *session.Epoch,
@@ -211,14 +215,14 @@ func (s *Service) claim(
 	for i, e := range es {
 		ask[i] = e.fire
 	}
-	// A consumer that closes waits for this. Cut off instead, the claim might be committed without
-	// anybody knowing, under a session that lives on for as long as the stop takes.
+	// A closing consumer waits for this call. If ctx cancelled it, the claim might commit unknown
+	// to this process, under a session that stays valid until the stop is over.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	kept := false
 	defer func() {
-		// by a panic, which the bus survives: left in hand, they would be acknowledged when they
-		// come again, and called by nobody.
+		// The claim panicked, and the bus recovers the panic. Fires left in flight would be
+		// acknowledged on redelivery, and never called.
 		if !kept {
 			s.inflight.remove(es...)
 		}
@@ -226,8 +230,8 @@ func (s *Service) claim(
 	won, err := s.opts.Store.Claim(call, epoch.ID, ask)
 	if err != nil {
 		s.inflight.remove(es...)
-		s.unconfirmedClaims.add(ask) // or it was done, and only its answer lost
-		return again, err            //nolint:wrapcheck // the store says what it was doing
+		s.unconfirmedClaims.add(ask) // it may have committed, with its answer lost
+		return again, err            //nolint:wrapcheck // the store says what failed
 	}
 	mine := s.keepClaimed(es, won)
 	if source == sourceReadmit {
@@ -237,8 +241,8 @@ func (s *Service) claim(
 	}
 	s.met.claimsLost.Add(float64(len(es) - len(mine)))
 	if err := s.stateCache.load(call, mine); err != nil {
-		// Not fatal: each call asks again for what is missing.
-		s.log.Debug().Err(err).Msg("timers of claimed fires not read ahead")
+		// Not fatal: each call reads what is missing.
+		s.log.Debug().Err(err).Msg("timers of claimed fires not loaded")
 	}
 	kept = true
 	s.wheel.add(mine...)
@@ -248,7 +252,7 @@ func (s *Service) claim(
 	return again, nil
 }
 
-// keepClaimed gives entries what the store says of their fires, and drops those that were not won.
+// keepClaimed updates the fires that were won to their stored rows, and drops the others.
 func (s *Service) keepClaimed(es []*claimedFire, won []timer.Fire) []*claimedFire {
 	byID := make(map[timer.FireID]*timer.Fire, len(won))
 	for i := range won {
@@ -268,14 +272,14 @@ func (s *Service) keepClaimed(es []*claimedFire, won []timer.Fire) []*claimedFir
 	return mine
 }
 
-// taskAge is how long a task had waited, on its topic and here, when it was claimed.
+// taskAge is how long a task waited, on its topic and here, until its claim.
 type taskAge struct {
 	ms atomic.Int64
-	at clock.Stamp // its claim
+	at clock.Stamp // when it was claimed
 }
 
-// noteTaskAge notes how old the oldest task of a claim is, for the session's report of load. The
-// low-priority topic's is noted apart: while it is far behind, the others are not.
+// noteTaskAge records the age of the oldest task of a claim, for the reported load. The
+// low-priority topic has its own entry, because it may be far behind when the others are not.
 func (s *Service) noteTaskAge(tasks []*task, low bool) {
 	oldest := tasks[0].published
 	for _, t := range tasks {

@@ -12,9 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxUnrecorded is how many results may wait for their record before no more calls are begun: about
-// a second's. The calls of an executor that dies are made again where they were not recorded, so
-// they never run far ahead.
+// maxUnrecorded is how many unwritten results stop new calls, about one second's worth. After a
+// crash the unrecorded calls are repeated, so calls must not run far ahead of their records.
 const maxUnrecorded = 8192
 
 const (
@@ -28,29 +27,30 @@ const (
 type resultKind uint8
 
 const (
-	resultOutcome resultKind = iota // an outcome
-	resultHold                      // a retry that stays in hand
-	resultRelease                   // given back, for a later retry or because this process stops
+	resultOutcome resultKind = iota // the fire has an outcome
+	resultHold                      // a retry that stays in flight
+	resultRelease                   // released, for a later retry or because this process stops
 )
 
-// result is what is to be written of an entry. It stays in hand until it is written.
+// result is what to write about an entry. The entry stays in flight until it is written.
 type result struct {
 	kind     resultKind
 	entry    *claimedFire
-	outcome  timer.Outcome // resultOutcome
+	outcome  timer.Outcome // for resultOutcome
 	attempts []timer.Attempt
 }
 
-// recorder writes results in batches: what comes while a batch is written goes into the next.
-// Failed fires go a way of their own, since their dead letters wait for the bus, and no delivery
-// shall wait with them.
+// recorder writes results in batches; results that arrive during a write go into the next batch.
+// Failed fires have a queue of their own. Their dead letters wait for the bus, and deliveries must
+// not wait with them.
 type recorder struct {
 	svc     *Service
 	results batchQueue
-	serial  batchQueue // outcomes that hand a turn on, or set off the next of a chain
+	serial  batchQueue // outcomes that pass on a concurrency slot or create a successor
 	failed  batchQueue
 	writing atomic.Int64
-	// results that wait, less the failed ones, which may wait for a broker that is away.
+	// unrecorded counts the unwritten results except failed ones, which may wait for an unavailable
+	// broker.
 	unrecorded atomic.Int64
 }
 
@@ -86,16 +86,16 @@ func (r *recorder) release(e *claimedFire, as ...timer.Attempt) {
 	r.results.put(result{kind: resultRelease, entry: e, attempts: as})
 }
 
-// full tells whether too much waits for its record for another call.
+// full reports whether too many results are unwritten to start another call.
 func (r *recorder) full() bool { return r.unrecorded.Load() >= maxUnrecorded }
 
-// waiting returns how many results are not written yet.
+// waiting returns the number of unwritten results.
 func (r *recorder) waiting() int {
 	return r.results.len() + r.serial.len() + r.failed.len() + int(r.writing.Load())
 }
 
-// run writes until ctx ends. A result that could not be written by then is lost with the process,
-// and its fire called again.
+// run writes until ctx ends. Results not written by then are lost with the process, and their fires
+// are called again.
 func (r *recorder) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range recorders {
@@ -140,9 +140,10 @@ func byEpoch(batch []result) map[*session.Epoch]*[3][]result {
 	return groups
 }
 
-// retryUntilWritten writes one group, again and again until it is written: a result in hand stays in hand.
-// Each write may be repeated after an unknown result; the store says what was no longer ours. The
-// session may be dead by now: what it did counts where nobody took over.
+// retryUntilWritten writes one group of results and retries until it succeeds or ctx ends.
+// Repeating a write after an unknown result is safe: the store reports the fires that this session
+// no longer owns. After the session has expired, results still count for fires that nobody took
+// over.
 func (r *recorder) retryUntilWritten(
 	ctx context.Context,
 	epoch *session.Epoch,
@@ -158,7 +159,7 @@ func (r *recorder) retryUntilWritten(
 			return
 		}
 		r.svc.met.recordErrors.Inc()
-		r.svc.log.Warn().Err(err).Int("results", len(rs)).Msg("results not recorded, trying again")
+		r.svc.log.Warn().Err(err).Int("results", len(rs)).Msg("results not recorded, retrying")
 		clock.Pause(ctx, wait)
 		wait = min(2*wait, maxRecordRetry) //nolint:mnd // doubles
 	}
@@ -187,7 +188,7 @@ func (r *recorder) write(
 	case resultHold:
 		lost, err := s.opts.Store.RecordAttempts(ctx, epoch.ID, fires, attempts)
 		if err != nil {
-			return err //nolint:wrapcheck // the store says what it was doing
+			return err //nolint:wrapcheck // the store says what failed
 		}
 		kept, gone := split(entries, lost)
 		s.inflight.remove(gone...)
@@ -195,9 +196,9 @@ func (r *recorder) write(
 	case resultRelease:
 		released, err := s.opts.Store.Release(ctx, epoch.ID, fires, attempts)
 		if err != nil {
-			return err //nolint:wrapcheck // the store says what it was doing
+			return err //nolint:wrapcheck // the store says what failed
 		}
-		// Out of the hands first: its task may come back to this very process.
+		// First leave the in-flight set: the task may come back to this process.
 		s.inflight.remove(entries...)
 		s.opts.Dispatch.Committed(ctx, released)
 	default:
@@ -206,7 +207,7 @@ func (r *recorder) write(
 		}
 		lost, created, err := s.opts.Store.Record(ctx, epoch.ID, outcomes, attempts)
 		if err != nil {
-			return err //nolint:wrapcheck // the store says what it was doing
+			return err //nolint:wrapcheck // the store says what failed
 		}
 		s.inflight.remove(entries...)
 		if len(created) > 0 {
@@ -217,7 +218,7 @@ func (r *recorder) write(
 	return nil
 }
 
-// countRecorded counts and announces outcomes that were recorded.
+// countRecorded counts recorded outcomes and passes them to the event publisher.
 func (s *Service) countRecorded(rs []result, lost []timer.FireID) {
 	gone := idSet(lost)
 	s.met.outcomesFenced.Add(float64(len(lost)))
@@ -260,11 +261,11 @@ func idSet(ids []timer.FireID) map[timer.FireID]bool {
 	return set
 }
 
-// batchQueue is a queue of results; the hands bound what can be in it.
+// batchQueue is a queue of results. The size of the in-flight set bounds it.
 type batchQueue struct {
 	mu    sync.Mutex
 	items []result
-	wake  chan struct{} // has room for one
+	wake  chan struct{} // capacity 1
 }
 
 func (p *batchQueue) put(r result) {
@@ -287,8 +288,8 @@ func (p *batchQueue) len() int {
 	return len(p.items)
 }
 
-// next waits for results, gives a batch a moment to fill, and takes it, counting it in taken. It
-// returns nil when ctx has ended.
+// next waits for results, lets a batch fill, takes it, and adds its size to taken. It returns nil
+// when ctx has ended.
 func (p *batchQueue) next(ctx context.Context, taken *atomic.Int64) []result {
 	for {
 		select {
@@ -311,7 +312,7 @@ func (p *batchQueue) next(ctx context.Context, taken *atomic.Int64) []result {
 		left := len(p.items)
 		p.mu.Unlock()
 		if left > 0 {
-			p.signal() // for the other recorder, or for this one's next turn
+			p.signal() // for the other recorder, or for the next call
 		}
 		if n > 0 {
 			return batch

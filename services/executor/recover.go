@@ -13,39 +13,42 @@ import (
 const (
 	recoverTimeout  = 5 * time.Second
 	confirmEvery    = time.Second
-	ownedCheckEvery = 10 * time.Second // between looks without cause
-	ownedCheckShare = 50               // a look takes no more than one part in so many of the time
-	// past its run, before a claim is looked for in the hands without cause.
+	ownedCheckEvery = 10 * time.Second // between routine checks
+	ownedCheckShare = 50               // routine checks use at most 1/50 of the time
+	// ownedOverdueAfter is how long past its run time a claimed fire must be before the routine
+	// check considers it.
 	ownedOverdueAfter    = 10 * time.Second
 	ownedLimit           = 10_000
 	maxUnconfirmedClaims = 250_000
 )
 
-// monitorSessions ends silent sessions and dispatches what they had claimed. Dying between the two leaves it
-// to the sweep.
+// monitorSessions expires sessions that no longer renew and dispatches their claims. If this
+// process dies in between, the sweep finds those fires.
 func (s *Service) monitorSessions(ctx context.Context) error {
 	session.NewMonitor(s.opts.Store, s.heartbeater, s.log).
 		Watch(ctx, func(ctx context.Context, live, ended []store.Session, err error) {
 			if err != nil {
-				s.log.Debug().Err(err).Msg("sessions not watched")
+				s.log.Debug().Err(err).Msg("sessions not monitored")
 			} else {
 				s.storePoller.alive.Store(&live)
 			}
 			if err := s.recoverOrphans(ctx, ended); err != nil {
-				s.log.Warn().Err(err).Msg("claims of an ended session left to the sweep")
+				s.log.Warn().
+					Err(err).
+					Msg("claims of expired sessions not dispatched, left to the sweep")
 			}
 		})
 	return nil
 }
 
-// recoverOrphans publishes the open fires of ended sessions.
+// recoverOrphans publishes the open fires of expired sessions.
 func (s *Service) recoverOrphans(ctx context.Context, ended []store.Session) error {
 	n, err := session.RecoverOrphans(ctx, s.opts.Store, s.opts.Dispatch, ended, s.opts.Clock.Now())
-	s.met.orphansRecovered.Add(float64(n))
-	return err //nolint:wrapcheck // it says what it was doing
+	s.met.recovered.WithLabelValues(session.CauseExpiredSession).Add(float64(n))
+	return err //nolint:wrapcheck // already wrapped
 }
 
-// unconfirmedClaims are fires of claims without an answer, which may be this executor's.
+// unconfirmedClaims are the fires of unanswered claims, which this session may own.
 type unconfirmedClaims struct {
 	mu    sync.Mutex
 	fires []timer.Fire
@@ -67,11 +70,13 @@ func (d *unconfirmedClaims) take() []timer.Fire {
 	return fires
 }
 
-// confirmClaims takes up claims of its own term that are not in hand: the claim's answer was lost after
-// its commit. It claims again soon what is in doubt, for the task of such a fire may go to another
-// executor, which finds it taken. Now and then it looks at what is overdue, the less often the
-// longer that takes. What has just left the hands is gone from the store, or of another revision:
-// the claim decides.
+// confirmClaims repeats claims whose answer was lost, because this session may own fires that are
+// not in flight. It repeats them soon: the fire's task may reach another executor, which finds the
+// fire taken.
+//
+// At times it also claims every overdue fire that the session owns, less often the longer that
+// takes. A fire that has just left the in-flight set is finished or has another revision, so the
+// claim does not win it.
 func (s *Service) confirmClaims(ctx context.Context) error {
 	tick := time.NewTicker(confirmEvery)
 	defer tick.Stop()
@@ -87,7 +92,7 @@ func (s *Service) confirmClaims(ctx context.Context) error {
 			continue
 		}
 		if err := s.confirm(ctx, epoch, s.unconfirmedClaims.take()); err != nil {
-			s.log.Debug().Err(err).Msg("claims still in doubt")
+			s.log.Debug().Err(err).Msg("claims not confirmed")
 			continue
 		}
 		if time.Now().Before(next) {
@@ -95,13 +100,13 @@ func (s *Service) confirmClaims(ctx context.Context) error {
 		}
 		began := time.Now()
 		if err := s.confirmOverdue(ctx, epoch); err != nil {
-			s.log.Debug().Err(err).Msg("own claims not looked through")
+			s.log.Debug().Err(err).Msg("overdue own claims not checked")
 		}
 		next = time.Now().Add(max(ownedCheckEvery, ownedCheckShare*time.Since(began)))
 	}
 }
 
-// confirm claims what is in doubt. What meets an error is in doubt again.
+// confirm claims the fires again. After an error the remaining ones are unconfirmed again.
 func (s *Service) confirm(ctx context.Context, epoch *session.Epoch, fires []timer.Fire) error {
 	for len(fires) > 0 {
 		n := min(len(fires), store.MaxBatch)
@@ -124,7 +129,7 @@ func (s *Service) confirmOverdue(ctx context.Context, epoch *session.Epoch) erro
 		ownedLimit,
 	)
 	if err != nil {
-		return err //nolint:wrapcheck // the store says what it was doing
+		return err //nolint:wrapcheck // the store says what failed
 	}
 	return s.confirm(ctx, epoch, fires)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// An executor that is cut off from the store starts no call from 2 s after its last renewal on, and
-// others call what it held.
+// TestP3LostSessionCallsNothing checks that an executor cut off from the store starts no call from
+// 2 s after its last renewal on, and that another calls its fires.
 func TestP3LostSessionCallsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestP3LostSessionCallsNothing(t *testing.T) {
 		cut, ok := new(receiver), new(receiver)
 		f := &frozen{Store: parts.Store}
 		stop := start(t, parts, "cut", cut, func(o *executor.Options) { o.Store = f })
-		fires := parts.Create("a", soon(300, 3*time.Second)...) // over a second, from 3 s on
+		fires := parts.Create("a", soon(300, 3*time.Second)...) // over one second, starting in 3 s
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(time.Second)
 		start(t, parts, "ok", ok, nil)
@@ -52,11 +52,12 @@ func TestP3LostSessionCallsNothing(t *testing.T) {
 	})
 }
 
-// Who takes a fire over waits for its next attempt as long as the one before would have.
+// TestWaitOutlivesWhoWaited checks that the next owner of a fire waits for the retry as long as the
+// previous one would have.
 func TestWaitOutlivesWhoWaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// more than it takes to take over, and short enough to stay in hand.
+		// Longer than the recovery takes, and short enough to stay in flight.
 		const wait = 4500 * time.Millisecond
 		parts := servicetest.New(t, servicetest.Options{})
 		cut := &receiver{answer: func(*callback.Request) callback.Result {
@@ -81,7 +82,7 @@ func TestWaitOutlivesWhoWaited(t *testing.T) {
 		_, first := cut.seen()
 		calls, second := ok.seen()
 		require.Len(t, first, 1)
-		require.Len(t, second, 1, "taken over")
+		require.Len(t, second, 1, "recovered")
 		require.EqualValues(t, 2, calls[0].Attempt)
 		require.GreaterOrEqual(t, second[0].Sub(first[0]), wait)
 		require.Less(t, second[0].Sub(first[0]), wait+time.Second)
@@ -102,7 +103,7 @@ func TestStopReleasesFiresNotStarted(t *testing.T) {
 		require.EqualValues(t, 10, first.running.Load())
 		began := time.Now()
 		stop()
-		require.Less(t, time.Since(began), 3*time.Second, "calls in flight are finished, no more")
+		require.Less(t, time.Since(began), 3*time.Second, "only calls in flight finish")
 		require.Equal(t, 10, outcomes(t, parts, "a", fires)[timer.Delivered])
 		live, err := parts.Store.LiveSessions(t.Context())
 		require.NoError(t, err)
@@ -118,7 +119,7 @@ func TestStopReleasesFiresNotStarted(t *testing.T) {
 	})
 }
 
-// panicking wraps a store whose first claims panic: before they are made, and after.
+// panicking is a store whose first claims panic: before and after the commit.
 type panicking struct {
 	executor.Store
 
@@ -132,16 +133,17 @@ func (p *panicking) Claim(
 ) ([]timer.Fire, error) {
 	n := p.claims.Add(1)
 	if n == 1 {
-		panic("before the claim")
+		panic("before the commit")
 	}
 	won, err := p.Store.Claim(ctx, id, fires)
 	if n == 2 {
-		panic("after the claim")
+		panic("after the commit")
 	}
 	return won, err
 }
 
-// What a claim that panics had in hand is called when its task comes again, and holds up nobody.
+// TestClaimThatPanics checks that fires of a panicking claim are called on redelivery, and delay no
+// others.
 func TestClaimThatPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,13 +164,13 @@ func TestClaimThatPanics(t *testing.T) {
 	})
 }
 
-// slow wraps a store whose claims take their time, and can be committed without an answer.
+// slow is a store whose claims are slow, and can commit without an answer.
 type slow struct {
 	executor.Store
 
-	way   atomic.Int64 // ns until they arrive
+	way   atomic.Int64 // ns until a claim arrives
 	takes time.Duration
-	lose  atomic.Int64 // so many answers
+	lose  atomic.Int64 // number of answers to lose
 }
 
 func (s *slow) Claim(ctx context.Context, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
@@ -202,7 +204,7 @@ func TestStopWhileClaimingLeavesNothingBehind(t *testing.T) {
 		fires := parts.Create("a", soon(50, 3*time.Second)...)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(500 * time.Millisecond)
-		stop() // in the middle of the claim
+		stop() // during the claim
 		start(t, parts, "second", second, nil)
 		time.Sleep(5 * time.Second)
 		require.Len(t, second.attempts(), 50)
@@ -222,7 +224,7 @@ func TestUnansweredClaimIsConfirmedSoon(t *testing.T) {
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(time.Millisecond)
 		other := new(receiver)
-		// may be given the tasks, and finds them claimed by one that lives.
+		// It may receive the tasks, and finds them claimed by an alive session.
 		start(t, parts, "two", other, nil)
 		time.Sleep(5 * time.Second)
 		require.Len(t, r.attempts(), 50)
@@ -233,8 +235,8 @@ func TestUnansweredClaimIsConfirmedSoon(t *testing.T) {
 	})
 }
 
-// A claim that arrives when its session has been ended wins nothing. Its tasks are not
-// acknowledged: they come again, and the next session claims the fires at once.
+// TestClaimOfExpiredSessionReturnsTasks checks that the tasks of a claim of an expired session are
+// redelivered, and that the next session claims their fires at once.
 func TestClaimOfExpiredSessionReturnsTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -244,7 +246,7 @@ func TestClaimOfExpiredSessionReturnsTasks(t *testing.T) {
 		r := new(receiver)
 		start(t, parts, "one", r, func(o *executor.Options) { o.Store = late })
 		cut.stop.Store(true)
-		late.way.Store(int64(3 * time.Second)) // on its way the session is ended
+		late.way.Store(int64(3 * time.Second)) // the session expires before the claim arrives
 		fires := parts.Create("a", soon(3, time.Second)...)
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(2 * time.Second)

@@ -16,8 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// statuses is a caller of single targets that answers each URL with its statuses in turn, the last
-// of them for good.
+// statuses is a caller that answers each URL with its statuses in turn, and then repeats the last.
 type statuses struct {
 	mu      sync.Mutex
 	answers map[string][]int32
@@ -40,13 +39,13 @@ func (s *statuses) Call(_ context.Context, r *callback.Request) callback.Result 
 			Class:      callback.Retry,
 			StatusCode: status,
 			Failure:    timer.FailureStatus,
-			Error:      "answered otherwise",
+			Error:      "other status",
 		}
 	}
 }
 
-// Of several targets each keeps its own retries, whatever the others answer and wherever they
-// stand.
+// TestRetriesOfSeveralTargets checks that each of several targets has its own retries, whatever the
+// others answer and whatever their order.
 func TestRetriesOfSeveralTargets(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -77,7 +76,7 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 			false,
 		},
 		{
-			"any, nobody is retried",
+			"any, none is retried",
 			timer.ModeAny,
 			[2][]int32{{404}, {404}},
 			time.Second,
@@ -95,7 +94,7 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 			false,
 		},
 		{
-			"any, none takes it",
+			"any, none accepts",
 			timer.ModeAny,
 			[2][]int32{{503}, {404}},
 			time.Second,
@@ -122,7 +121,7 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 			false,
 		},
 		{
-			"all, remembered by the store",
+			"all, results kept in the store",
 			timer.ModeAll,
 			[2][]int32{{503, 200}, {404}},
 			10 * time.Second,
@@ -131,7 +130,7 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 			false,
 		},
 		{
-			"all, one takes it and one is tried",
+			"all, one accepts and one is retried",
 			timer.ModeAll,
 			[2][]int32{{200}, {503, 503, 200}},
 			time.Second,
@@ -167,7 +166,7 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 			true,
 		},
 		{
-			"all, one is gone and one takes it later",
+			"all, one is gone and one accepts later",
 			timer.ModeAll,
 			[2][]int32{{410}, {503, 200}},
 			time.Second,
@@ -230,7 +229,8 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 	}
 }
 
-// A 410 pauses the timer, too, where the fire ends while it waits for a limit of its app.
+// TestGoneTargetWhenFireIsGivenUp checks that a 410 pauses the timer also if the fire ends while it
+// waits for a limit of its app.
 func TestGoneTargetWhenFireIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestGoneTargetWhenFireIsGivenUp(t *testing.T) {
 			Timeout:     timer.Duration(time.Second),
 		}
 		fires := parts.Create("a", d)
-		// one in 50 s.
+		// One call in 50 s.
 		_, err := parts.Store.PutSettings(
 			t.Context(),
 			"a",
@@ -275,7 +275,7 @@ func TestGoneTargetWhenFireIsGivenUp(t *testing.T) {
 	})
 }
 
-// hanging is a caller whose first endpoint takes its time to fail.
+// hanging is a caller whose first endpoint hangs before it fails.
 type hanging struct {
 	mu    sync.Mutex
 	calls map[string]int
@@ -296,8 +296,8 @@ func (h *hanging) Call(_ context.Context, r *callback.Request) callback.Result {
 	return callback.Result{StatusCode: 200}
 }
 
-// While the first of several targets hangs a timer may be switched off: then the next one's turn
-// does not come.
+// TestP5HoldsForEachOfSeveralTargets checks that no further target is called if the timer is
+// deactivated while the first one hangs.
 func TestP5HoldsForEachOfSeveralTargets(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[timer.Status]string{timer.StatusActive: "delivered", timer.StatusInactive: "open"} {
@@ -343,7 +343,7 @@ func TestP5HoldsForEachOfSeveralTargets(t *testing.T) {
 	}
 }
 
-// down is a caller whose endpoints cannot be reached until a time.
+// down is a caller whose endpoints are unreachable until a time.
 type down struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -366,8 +366,8 @@ func (d *down) Call(_ context.Context, r *callback.Request) callback.Result {
 	return callback.Result{StatusCode: 200}
 }
 
-// Each of several endpoints has its breaker: who goes round one that is down does not wait for it
-// each time, and who must have it loses nothing to it.
+// TestBreakersOfSeveralTargets checks that each of several endpoints has its own breaker. In mode
+// any a fire does not wait for one that is down; in mode all it loses no attempts to it.
 func TestBreakersOfSeveralTargets(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []timer.Mode{timer.ModeAny, timer.ModeAll} {

@@ -16,9 +16,9 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// Of a burst of one app beyond its rate each priority has its share of any 42 calls in a row, while
-// it has something due: over one executor and over two, what waits in memory and what waits in the
-// store.
+// TestPrioritiesOfALimitedAppHaveTheirShares checks a burst of one app beyond its rate. Each
+// priority with due fires has its share of any 42 calls in a row. This holds with one and two
+// executors, for fires waiting in memory and in the store.
 func TestPrioritiesOfALimitedAppHaveTheirShares(t *testing.T) {
 	t.Parallel()
 	for _, names := range [][]string{{"one"}, {"one", "two"}} {
@@ -57,11 +57,11 @@ func TestPrioritiesOfALimitedAppHaveTheirShares(t *testing.T) {
 			fires := parts.Create("a", defs...)
 			publishDue(t, parts, fires, 25*time.Second)
 			require.Equal(t, map[string]int{"delivered": 440}, reasons(t, parts, fires))
-			require.Positive(t, back.n.Load(), "what waits long waits in the store")
+			require.Positive(t, back.n.Load(), "long waits are in the store")
 
 			calls, at := r.seen()
 			require.Len(t, calls, 440)
-			require.Less(t, at[439].Sub(due), 19*time.Second, "the rate is used: 17.6 s of it")
+			require.Less(t, at[439].Sub(due), 19*time.Second, "the rate is used up: 17.6 s of it")
 			for i := range calls[:len(calls)-41] {
 				got := map[timer.Priority]int{}
 				for j := range calls[i : i+42] {
@@ -69,7 +69,7 @@ func TestPrioritiesOfALimitedAppHaveTheirShares(t *testing.T) {
 				}
 				last := timer.Priority(calls[i].Labels["priority"])
 				for p, share := range map[timer.Priority]int{timer.PriorityHigh: 32, timer.PriorityNormal: 8, timer.PriorityLow: 2} {
-					if left[p] > got[p] { // it has something due throughout
+					if left[p] > got[p] { // it has due fires throughout
 						require.GreaterOrEqual(
 							t,
 							got[p],

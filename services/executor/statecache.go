@@ -17,25 +17,26 @@ const (
 	maxCachedDefinitions = 50_000
 )
 
-// stateCache is what this process knows of timers. Definitions are immutable and kept for as long as
-// there is room. States change: what the book says of one is true as of the last look into the
-// change log, and may be used while that is fresh.
+// stateCache is what this process knows of timers. Definitions are immutable and evicted only for
+// space. States change: a cached state is true as of the last poll of the change log and usable
+// only while that poll is recent.
 type stateCache struct {
 	store Store
 	defs  *lru.Cache[store.VersionKey, *cachedDefinition]
 
-	mu          sync.Mutex
-	states      *lru.Cache[timer.ID, timer.State]
-	polledAt    time.Time      // when the last successful look into the change log was sent
-	generation  int            // counts how often the states were dropped
-	appliedApps map[int64]bool // entries of whole apps that were applied, as far back as looks go
+	mu         sync.Mutex
+	states     *lru.Cache[timer.ID, timer.State]
+	polledAt   time.Time // when the last successful poll of the change log was sent
+	generation int       // counts purges of the states
+	// change log entries of whole apps that were applied, within the poll overlap
+	appliedApps map[int64]bool
 }
 
-// cachedDefinition is a definition, and what is made of it once for all its fires.
+// cachedDefinition is a definition with the values derived from it once for all its fires.
 type cachedDefinition struct {
 	timer.Definition
 
-	endpoint string // of its target, where that is one
+	endpoint string // of its target; empty if it has several targets
 }
 
 func newStateCache(st Store) (*stateCache, error) {
@@ -56,16 +57,16 @@ func newStateCache(st Store) (*stateCache, error) {
 }
 
 const (
-	// maxStateAgeAtCall is how old a timer's state may be when a call starts (P5: a change reaches every
-	// executor within a second).
+	// maxStateAgeAtCall is the maximum age of a timer's state when a call starts (P5: a change
+	// reaches every executor within a second).
 	maxStateAgeAtCall = time.Second
-	// maxStateAgeAtDecision is how old it may be when a call is decided: the rest is for what comes between that
-	// and the request.
+	// maxStateAgeAtDecision is the maximum age when a call is decided. The difference is for the
+	// steps between the decision and the request.
 	maxStateAgeAtDecision = 900 * time.Millisecond
 )
 
-// state returns what the book says of a timer, and the time as of which it is true, if that may be
-// relied on.
+// state returns a timer's cached state and the time as of which it is true. ok is false unless both
+// are recent enough for a decision.
 func (b *stateCache) state(id timer.ID) (s timer.State, asOf time.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,7 +74,7 @@ func (b *stateCache) state(id timer.ID) (s timer.State, asOf time.Time, ok bool)
 	return s, b.polledAt, ok && time.Since(b.polledAt) < maxStateAgeAtDecision
 }
 
-// load reads what the book does not know of the timers of these entries: two statements for a
+// load reads the missing states and definitions of the entries' timers, in two statements per
 // batch.
 func (b *stateCache) load(ctx context.Context, es []*claimedFire) error {
 	var ids []timer.ID
@@ -131,9 +132,9 @@ func (b *stateCache) load(ctx context.Context, es []*claimedFire) error {
 	return nil
 }
 
-// read asks the store for states and enters them; one that does not exist is entered as such.
-// States that were dropped meanwhile stay so: what was read may be from before the freeze that they
-// were dropped for, which nothing in a state tells.
+// read reads states from the store and caches them, a missing timer as missing. If the states were
+// purged meanwhile, it caches nothing. The read may predate the change of an app that caused the
+// purge, and a state does not show that.
 func (b *stateCache) read(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
 	b.mu.Lock()
 	generation := b.generation
@@ -161,10 +162,10 @@ func (b *stateCache) read(ctx context.Context, ids []timer.ID) ([]timer.State, e
 	return out, nil
 }
 
-// apply enters what the change log said, of timers that the book knows; the others are read when
-// they are needed. It returns the apps of entries that it had not seen: each entry comes again with
-// every look, for as long as looks go back.
-func (b *stateCache) apply(changes []store.Change) (appliedApps []int64) {
+// apply applies change log entries to the cached states; other states are read when needed. It
+// returns the apps named by entries that were not applied before, because overlapping polls return
+// entries again.
+func (b *stateCache) apply(changes []store.Change) (apps []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range changes {
@@ -172,20 +173,20 @@ func (b *stateCache) apply(changes []store.Change) (appliedApps []int64) {
 		switch {
 		case c.AppID != 0 && !b.appliedApps[c.Seq]:
 			b.appliedApps[c.Seq] = true
-			appliedApps = append(appliedApps, c.AppID)
+			apps = append(apps, c.AppID)
 		case c.AppID == 0 && b.states.Contains(c.State.ID):
 			b.put(c.State)
 		}
 	}
 	if len(
-		appliedApps,
-	) > 0 { // a freeze: rare, and which timers are the app's the book does not know
+		apps,
+	) > 0 { // an app was frozen or changed, which is rare: the cache does not know the app's timers
 		b.purge()
 	}
-	return appliedApps
+	return apps
 }
 
-// pruneAppChanges says that no look goes back to this entry of the change log, or further.
+// pruneAppChanges forgets the app entries up to seq, which no later poll returns.
 func (b *stateCache) pruneAppChanges(seq int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,7 +209,7 @@ func (b *stateCache) purge() {
 	b.generation++
 }
 
-// refreshed notes a look into the change log that was sent at the given time and has been applied.
+// refreshed records that a poll of the change log, sent at the given time, has been applied.
 func (b *stateCache) refreshed(sent time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -217,18 +218,18 @@ func (b *stateCache) refreshed(sent time.Time) {
 	}
 }
 
-// cached returns those of the timers that the book has a state of.
+// cached returns the timers whose state is cached.
 func (b *stateCache) cached(ids []timer.ID) []timer.ID {
-	var cachedDefinition []timer.ID
+	var known []timer.ID
 	for _, id := range ids {
 		if b.states.Contains(id) {
-			cachedDefinition = append(cachedDefinition, id)
+			known = append(known, id)
 		}
 	}
-	return cachedDefinition
+	return known
 }
 
-// put keeps the later of two states: reads that overlap may come back in any order.
+// put keeps the newer of two states, because overlapping reads may return in any order.
 func (b *stateCache) put(s timer.State) timer.State {
 	if old, ok := b.states.Peek(s.ID); ok && newerState(old, s) {
 		return old
@@ -237,9 +238,9 @@ func (b *stateCache) put(s timer.State) timer.State {
 	return s
 }
 
-// newerState tells whether a is a later state than b. A timer's states are ordered: gone comes after
-// all, then activations count up, and within one activation it is active, then inactive or paused,
-// then deleted, and versions count up.
+// newerState reports whether a is a newer state than b. A missing timer is newest, then the higher
+// activation. Within an activation a timer is active, then inactive or paused, then deleted. After
+// that the higher version is newer.
 func newerState(a, b timer.State) bool {
 	if a.Exists() != b.Exists() {
 		return b.Exists()

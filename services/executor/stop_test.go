@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// leaving is a bus whose consumers take a while to be closed, as those of a busy broker.
+// leaving is a bus whose consumers close slowly, as with a busy broker.
 type leaving struct {
 	executor.Bus
 	takes time.Duration
@@ -38,8 +38,8 @@ func (c slowConsumer) Close() error {
 	return c.Consumer.Close()
 }
 
-// TestStopCallsOnTimeWhileUnsubscribing: what is due while a stopping executor waits for the broker is
-// called, and by nobody else.
+// TestStopCallsOnTimeWhileUnsubscribing checks that fires due while a stopping executor waits for
+// the broker are called, once.
 func TestStopCallsOnTimeWhileUnsubscribing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestStopCallsOnTimeWhileUnsubscribing(t *testing.T) {
 		)
 		fires := parts.Create("shop", soon(20, 1500*time.Millisecond)...)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
-		time.Sleep(time.Second) // they are in hand
+		time.Sleep(time.Second) // they are in flight
 		stop()
 		calls, at := r.seen()
 		require.Len(t, calls, 20)

@@ -9,9 +9,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// While the low-priority topic is behind, an app's flood is left to it up to the last fire that was
-// found of it: not what is due later, not other apps' fires, and nothing where no trigger can have
-// handed it out.
+// TestBurstIsLeftToTheLowTopic checks that an app's burst is left to the low-priority topic while
+// that is behind, up to its last fire found. Later fires and those of other apps are not, nor any
+// without a trigger to publish them.
 func TestBurstIsLeftToTheLowTopic(t *testing.T) {
 	t.Parallel()
 	const at = 1000
@@ -33,5 +33,10 @@ func TestBurstIsLeftToTheLowTopic(t *testing.T) {
 		{FireID: timer.FireID{Timer: 2}, AppID: 1, RunAtMS: at + 7},
 	}
 	require.Equal(t, few[1:], b.excludeLow(slices.Clone(few), true))
-	require.Equal(t, few[1:], b.excludeLow(slices.Clone(few), false), "it is there all the same")
+	require.Equal(
+		t,
+		few[1:],
+		b.excludeLow(slices.Clone(few), false),
+		"low-priority fires are left to it in any case",
+	)
 }

@@ -21,16 +21,16 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// pollingStore counts what an executor asks the store for by itself.
+// pollingStore counts an executor's polls and claims.
 type pollingStore struct {
 	executor.Store
 
 	reg    *prometheus.Registry
 	looks  atomic.Int64
 	claims atomic.Int64
-	asked  atomic.Int64 // fires of the claims
-	slow   atomic.Int64 // how long claims take
-	cut    atomic.Bool  // claims are done, and their answers lost
+	asked  atomic.Int64 // fires in claims
+	slow   atomic.Int64 // delay of claims, ns
+	cut    atomic.Bool  // claims commit, and their answers are lost
 }
 
 func (l *pollingStore) LoadSlice(
@@ -55,13 +55,13 @@ func (l *pollingStore) Claim(
 	time.Sleep(time.Duration(l.slow.Load()))
 	won, err := l.Store.Claim(ctx, session, fires)
 	if l.cut.Load() {
-		return nil, errors.New("the answer is lost")
+		return nil, errors.New("answer lost")
 	}
 	return won, err
 }
 
-// startPolling starts an executor that takes fires from the store a second before their run while no
-// tasks come.
+// startPolling starts an executor that polls fires a second before their run time while no tasks
+// come.
 func startPolling(t *testing.T, parts *servicetest.Parts, name string, r *receiver) *pollingStore {
 	t.Helper()
 	l := &pollingStore{Store: parts.Store, reg: prometheus.NewRegistry()}
@@ -75,7 +75,7 @@ func startPolling(t *testing.T, parts *servicetest.Parts, name string, r *receiv
 	return l
 }
 
-// taken is how many fires it took without a task.
+// taken returns how many fires it claimed without a task.
 func (l *pollingStore) taken(t *testing.T) int {
 	t.Helper()
 	families, err := l.reg.Gather()
@@ -85,11 +85,11 @@ func (l *pollingStore) taken(t *testing.T) int {
 			return int(f.GetMetric()[0].GetCounter().GetValue())
 		}
 	}
-	require.Fail(t, "there is no such metric")
+	require.Fail(t, "no metric of this name")
 	return 0
 }
 
-// busyMinutes lets fires of the next minutes lie in eight buckets.
+// busyMinutes gives the next minutes eight buckets.
 func busyMinutes(t *testing.T, parts *servicetest.Parts) {
 	t.Helper()
 	var grown []slicing.Growth
@@ -122,7 +122,7 @@ func TestWithoutTasksFiresAreOnTime(t *testing.T) {
 		busyMinutes(t, parts)
 		r := new(receiver)
 		one, two := startPolling(t, parts, "one", r), startPolling(t, parts, "two", r)
-		// Nobody tells the executors of these: whatever hands tasks out is gone.
+		// No tasks are published for these.
 		fires := parts.Create("a", soon(1000, 3*time.Second)...)
 		buckets := map[int32]bool{}
 		for i := range fires {
@@ -136,13 +136,18 @@ func TestWithoutTasksFiresAreOnTime(t *testing.T) {
 			map[timer.OutcomeKind]int{timer.Delivered: 1000},
 			outcomes(t, parts, "a", fires),
 		)
-		require.EqualValues(t, 1000, one.asked.Load()+two.asked.Load(), "they divide what there is")
+		require.EqualValues(
+			t,
+			1000,
+			one.asked.Load()+two.asked.Load(),
+			"executors divide the buckets",
+		)
 		require.Greater(t, min(one.asked.Load(), two.asked.Load()), int64(300))
 	})
 }
 
-// Once tasks are known to be missing, a fire that is made with a near run is taken at the first
-// look.
+// TestWithoutTasksImminentFiresAreHardlyLate checks that once tasks are known to be missing, a new
+// fire that is due soon is claimed at the first poll.
 func TestWithoutTasksImminentFiresAreHardlyLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +168,8 @@ func TestWithoutTasksImminentFiresAreHardlyLate(t *testing.T) {
 	})
 }
 
-// A broker that is back is slow at first, and slow in some partitions only.
+// TestAfterTasksReturnImminentFiresAreHardlyLate checks a recovered broker that is slow at first,
+// and slow in only some partitions.
 func TestAfterTasksReturnImminentFiresAreHardlyLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +177,7 @@ func TestAfterTasksReturnImminentFiresAreHardlyLate(t *testing.T) {
 		r := new(receiver)
 		startPolling(t, parts, "one", r)
 		time.Sleep(2 * time.Second)
-		parts.Create("a", soon(1, 50*time.Millisecond)...) // nothing brings it: tasks are away
+		parts.Create("a", soon(1, 50*time.Millisecond)...) // no task brings it
 		time.Sleep(2 * time.Second)
 		for range 80 {
 			parts.Dispatch.Committed(
@@ -190,8 +196,8 @@ func TestAfterTasksReturnImminentFiresAreHardlyLate(t *testing.T) {
 	})
 }
 
-// Tasks that come are not anticipated, and one that is lost among them is made up for before its
-// run.
+// TestWhileTasksArriveOnlyLostFiresArePolled checks that fires with tasks are not claimed by polls,
+// and that one with a lost task is claimed before its run time.
 func TestWhileTasksArriveOnlyLostFiresArePolled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -201,21 +207,31 @@ func TestWhileTasksArriveOnlyLostFiresArePolled(t *testing.T) {
 		lost := parts.Create("a", soon(1, 10*time.Second)...)
 		for range 60 {
 			fires := parts.Create("a", soon(1, 700*time.Millisecond)...)
-			time.Sleep(100 * time.Millisecond) // on its way
+			time.Sleep(100 * time.Millisecond) // delivery delay
 			parts.Dispatch.Committed(t.Context(), fires)
 			time.Sleep(200 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
 		requireOnTime(t, r, 61)
 		require.Contains(t, r.attempts(), lost[0].FireID)
-		require.Less(t, l.taken(t), 10, "it, and for a while what was on its way")
+		require.Less(
+			t,
+			l.taken(t),
+			10,
+			"the lost one, and for a while those whose tasks are under way",
+		)
 		before := l.looks.Load()
 		time.Sleep(time.Minute)
-		require.Less(t, l.looks.Load()-before, int64(400), "idle, it asks a few times a second")
+		require.Less(
+			t,
+			l.looks.Load()-before,
+			int64(400),
+			"an idle executor polls a few times per second",
+		)
 	})
 }
 
-// What waits on topics that are behind is left to its tasks.
+// TestNoPollWhileTopicsAreBehind checks that fires are left to their tasks while topics are behind.
 func TestNoPollWhileTopicsAreBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -235,8 +251,8 @@ func TestNoPollWhileTopicsAreBehind(t *testing.T) {
 	})
 }
 
-// What waits on the low-priority topic, whose turn comes now and then, is not drawn before the
-// present.
+// TestNoPollOfLowFiresWhileLowTopicIsBehind checks that fires of the low-priority topic are not
+// claimed before on-time fires.
 func TestNoPollOfLowFiresWhileLowTopicIsBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -252,7 +268,7 @@ func TestNoPollOfLowFiresWhileLowTopicIsBehind(t *testing.T) {
 		fires := parts.Create("a", defs...)
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(5 * time.Second)
-		require.Zero(t, l.taken(t), "a thousand wait for their call, and more are not claimed")
+		require.Zero(t, l.taken(t), "a thousand wait for their call, and no more are claimed")
 		time.Sleep(3 * time.Minute)
 		require.Equal(
 			t,
@@ -262,8 +278,8 @@ func TestNoPollOfLowFiresWhileLowTopicIsBehind(t *testing.T) {
 	})
 }
 
-// The flood of an app that goes by the low-priority topic is left to it too, and what else has no
-// task is found beside it.
+// TestNoPollOfBurstOnLowTopic checks that an app's burst is left to the low-priority topic, and
+// that other fires without tasks are found.
 func TestNoPollOfBurstOnLowTopic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -276,7 +292,7 @@ func TestNoPollOfBurstOnLowTopic(t *testing.T) {
 			defs[i] = servicetest.Once(at, "http://127.0.0.1/")
 		}
 		flood, lost := parts.Create("a", defs...), parts.Create("b", soon(10, 3*time.Second)...)
-		// a trigger is there.
+		// A trigger is running.
 		require.NoError(
 			t,
 			parts.Dispatch.Publish(t.Context(), parts.Create("c", soon(1, 3*time.Second)...)),
@@ -299,7 +315,8 @@ func TestNoPollOfBurstOnLowTopic(t *testing.T) {
 	})
 }
 
-// What is late is taken too, also the share of an executor that takes nothing.
+// TestWithoutTasksLateFiresArePolledBesideOnTimeFires checks that late fires are claimed too, also
+// those in the shard of an executor that claims nothing.
 func TestWithoutTasksLateFiresArePolledBesideOnTimeFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -329,7 +346,8 @@ func TestWithoutTasksLateFiresArePolledBesideOnTimeFires(t *testing.T) {
 	})
 }
 
-// A fire whose executor died while nothing could be published is called by another.
+// TestWithoutTasksOrphansAreRecovered checks that another executor calls a fire whose executor died
+// while no task could be published.
 func TestWithoutTasksOrphansAreRecovered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -355,8 +373,8 @@ func TestWithoutTasksOrphansAreRecovered(t *testing.T) {
 	})
 }
 
-// A task that comes while the claim of a look is on its way is not acknowledged: where the claim
-// fails, only the task carries the fire.
+// TestTasksDuringAPollAreRedelivered checks that a task that arrives during the claim of a poll is
+// not acknowledged: if the claim fails, only the task carries the fire.
 func TestTasksDuringAPollAreRedelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -369,7 +387,7 @@ func TestTasksDuringAPollAreRedelivered(t *testing.T) {
 		require.Positive(t, l.claims.Load())
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(2 * time.Second)
-		require.Empty(t, r.attempts(), "nobody knows whose they are")
+		require.Empty(t, r.attempts(), "their owner is unknown")
 		l.cut.Store(false)
 		time.Sleep(30 * time.Second)
 		require.Equal(
@@ -383,7 +401,8 @@ func TestTasksDuringAPollAreRedelivered(t *testing.T) {
 	})
 }
 
-// P3 without tasks, whatever the store does.
+// TestP3WithoutTasksOnBadDays checks that fires without tasks are called once, whatever the store
+// does.
 func TestP3WithoutTasksOnBadDays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -415,5 +434,5 @@ func TestPollAheadIsNotNegative(t *testing.T) {
 	_, err := executor.New(
 		executor.Options{Store: parts.Store, PollAhead: -1, Registerer: prometheus.NewRegistry()},
 	)
-	require.ErrorContains(t, err, "BypassAhead is not negative")
+	require.ErrorContains(t, err, "PollAhead is not negative")
 }

@@ -18,30 +18,29 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// tenant is what an app's calls obey.
+// tenant holds the settings of an app that its calls follow.
 type tenant struct {
 	id            int64
 	name          string
 	signer        *signing.Signer // nil: no signing keys
 	egress        *egress.Policy
 	limits        limit.Settings
-	misconfigured error // why nothing can be called for the app as its keys are
+	misconfigured error // why the app cannot be called with its present keys
 }
 
-// maxSigners is how many signing keys of a kind sign at once: those that rotate in, and out.
+// maxSigners is how many keys of a kind sign at once: one rotating in, one rotating out.
 const maxSigners = 2
 
-// maxChangedApps is how many apps whose settings changed may wait to be read again.
+// maxChangedApps is how many changed apps may wait to be read again.
 const maxChangedApps = 1024
 
-// Opener opens what is sealed; *encryption.Ring is one.
+// Opener decrypts secrets; *encryption.Keyring implements it.
 type Opener interface {
 	Open(s timer.Sealed, b encryption.Binding) (encryption.Secret, error)
 }
 
-// tenants are the apps that this process has called for. One that the change log names is
-// forgotten, and read again before its next call: with it the limits change, and whoever waits for
-// them asks anew.
+// tenants caches the apps that this process calls for. An app named by the change log is dropped
+// and read before its next call. Its limits change with that, and its waiting fires ask again.
 type tenants struct {
 	store     Store
 	opener    Opener
@@ -49,13 +48,13 @@ type tenants struct {
 	admission limit.Admission
 	log       zerolog.Logger
 	reads     singleflight.Group // by app: many fires ask at once
-	// changed gets apps with limits that were forgotten, as they were. Of so many at once that
-	// there is no room, each waits for its next fire.
+	// changed receives dropped apps that had limits, with their old settings. If it is full, the
+	// waiting fires of an app ask at their retry-after time.
 	changed chan *tenant
 
 	mu         sync.Mutex
 	byID       map[int64]*tenant
-	generation int // counts how often any was forgotten
+	generation int // counts drops
 }
 
 func newTenants(o *Options) *tenants {
@@ -84,12 +83,12 @@ func (t *tenants) of(ctx context.Context, id int64, name string) (*tenant, error
 		return t.read(ctx, id, name)
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was doing
+		return nil, err //nolint:wrapcheck // already wrapped
 	}
 	return read.(*tenant), nil //nolint:forcetypeassert // as read above
 }
 
-// forget drops what is known of these apps.
+// forget drops the settings of the apps.
 func (t *tenants) forget(ids ...int64) {
 	if len(ids) == 0 {
 		return
@@ -108,7 +107,7 @@ func (t *tenants) forget(ids ...int64) {
 	}
 }
 
-// forgetAll drops what is known of every app.
+// forgetAll drops the settings of every app.
 func (t *tenants) forgetAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,8 +115,8 @@ func (t *tenants) forgetAll() {
 	clear(t.byID)
 }
 
-// read reads until nothing was forgotten meanwhile: what was read may be older than the change for
-// which that was.
+// read reads an app, again if any app was dropped meanwhile: the read may predate the change behind
+// the drop.
 func (t *tenants) read(ctx context.Context, id int64, name string) (*tenant, error) {
 	for {
 		t.mu.Lock()
@@ -155,7 +154,7 @@ func (t *tenants) fetch(ctx context.Context, id int64, name string) (*tenant, er
 		t.log.Error().
 			Err(fresh.misconfigured).
 			Str("app", name).
-			Msg("nothing is called for an app: its callbacks cannot be signed")
+			Msg("app cannot be called: its callbacks cannot be signed")
 	}
 	a := &apps[0].Settings
 	if t.policy != nil {
@@ -165,14 +164,14 @@ func (t *tenants) fetch(ctx context.Context, id int64, name string) (*tenant, er
 	return fresh, nil
 }
 
-// rules reads the egress rules of an app. Each allows something: to leave one out that this release
-// does not know allows less.
+// rules parses the egress rules of an app. Each rule allows something, so leaving out a rule
+// unknown to this release allows less.
 func (t *tenants) rules(app string, texts []string) []egress.Rule {
 	rules := make([]egress.Rule, 0, len(texts))
 	for _, text := range texts {
 		r, err := egress.ParseRule(text)
 		if err != nil {
-			t.log.Error().Err(err).Str("app", app).Msg("an egress rule is left out")
+			t.log.Error().Err(err).Str("app", app).Msg("egress rule not understood, left out")
 			continue
 		}
 		rules = append(rules, r)
@@ -180,14 +179,16 @@ func (t *tenants) rules(app string, texts []string) []egress.Rule {
 	return rules
 }
 
-// signer makes the signer of the newest keys, which come first. An app with keys is never called
+// signer returns the signer of the newest keys, which come first. An app with keys is never called
 // without a signature.
 func (t *tenants) signer(app string, stored []store.SigningKey) (*signing.Signer, error) {
 	if len(stored) == 0 {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	if t.opener == nil {
-		return nil, errors.New("this executor has no key to open signing keys: set encryption-keys")
+		return nil, errors.New(
+			"executor has no encryption key for signing keys: set encryption-keys",
+		)
 	}
 	kinds := make(map[string]int, 1)
 	keys := make([]signing.Key, 0, len(stored))
@@ -201,11 +202,11 @@ func (t *tenants) signer(app string, stored []store.SigningKey) (*signing.Signer
 			encryption.Binding{App: app, Use: encryption.UseSigning},
 		)
 		if err != nil {
-			return nil, fmt.Errorf("opening a signing key: %w", err)
+			return nil, fmt.Errorf("decrypting a signing key: %w", err)
 		}
 		k, err := signing.ParseKey(secret.Reveal())
 		if err != nil {
-			return nil, fmt.Errorf("reading a signing key: %w", err)
+			return nil, fmt.Errorf("parsing a signing key: %w", err)
 		}
 		keys = append(keys, k)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// plaintextOpener opens what is not sealed.
+// plaintextOpener returns secrets unchanged.
 type plaintextOpener struct{ opened int }
 
 func (p *plaintextOpener) Open(s timer.Sealed, _ encryption.Binding) (encryption.Secret, error) {
@@ -47,7 +47,7 @@ func TestTheNewestKeysOfEachKindSign(t *testing.T) {
 	require.Equal(t, min(2*maxSigners, signing.MaxKeys), o.opened)
 }
 
-// oldApps answers with what it had read before a change.
+// oldApps is a store that answers with settings read before a change.
 type oldApps struct {
 	Store
 	once   sync.Once
@@ -94,7 +94,8 @@ type settings struct {
 
 func (s *settings) Set(_ string, l limit.Settings) { s.set = append(s.set, l) }
 
-// What waits for the limits of its app is late for that, and presses nobody else.
+// TestALimitedAppDoesNotSlowCatchingUp checks that fires late because of app limits do not count as
+// congestion.
 func TestALimitedAppDoesNotSlowCatchingUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestALimitedAppDoesNotSlowCatchingUp(t *testing.T) {
 	})
 }
 
-// deliveringCaller takes every fire.
+// deliveringCaller is a caller that delivers every fire.
 type deliveringCaller struct{}
 
 func (deliveringCaller) Call(context.Context, *callback.Request) callback.Result {

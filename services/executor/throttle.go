@@ -8,34 +8,34 @@ import (
 )
 
 const (
-	// how late a present fire begins where catching up takes too much.
+	// congestedLateness is how late an on-time fire must start for catch-up to be throttled.
 	congestedLateness = 200 * time.Millisecond
-	congestedFor      = 300 * time.Millisecond // for how long that counts
+	congestedFor      = 300 * time.Millisecond // how long one late start counts
 	minCatchUpDelay   = 100 * time.Millisecond
-	// per batch: so much catching up goes on, however pressed the present is.
+	// maxCatchUpDelay bounds the delay per batch: catch-up continues during any congestion.
 	maxCatchUpDelay = 500 * time.Millisecond
 )
 
-// catchUpThrottle slows catching up down while what is due now begins late: whatever the two share (the
-// database, the cores, the endpoint) is too busy, and the present goes first. The pause before each
-// batch of the low-priority topic doubles while the present is pressed, and halves when it is not.
+// catchUpThrottle slows catch-up while on-time fires start late. Then a resource that both share
+// (database, cores, endpoint) is overloaded. The delay before each batch of the low-priority topic
+// doubles during congestion and halves after it.
 type catchUpThrottle struct {
 	congestedAt clock.Stamp
 	mu          sync.Mutex
 	wait        time.Duration
 }
 
-// observe notes how late a first attempt began that came by another lane than the low one.
+// observe records the lateness of a first attempt that did not come from the low-priority topic.
 func (p *catchUpThrottle) observe(late time.Duration) {
 	if late >= congestedLateness {
 		p.congestedAt.Set()
 	}
 }
 
-// congested tells whether present fires begin late.
+// congested reports whether on-time fires start late.
 func (p *catchUpThrottle) congested() bool { return p.congestedAt.Within(congestedFor) }
 
-// delay returns how long the next batch of the low-priority topic waits.
+// delay returns how long the next batch of the low-priority topic must wait.
 func (p *catchUpThrottle) delay() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

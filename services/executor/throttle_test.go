@@ -14,7 +14,7 @@ func TestCatchUpYieldsToOnTimeFires(t *testing.T) {
 		var p catchUpThrottle
 		require.Zero(t, p.delay())
 		p.observe(congestedLateness - time.Millisecond)
-		require.Zero(t, p.delay(), "nothing presses")
+		require.Zero(t, p.delay(), "no congestion")
 
 		p.observe(congestedLateness)
 		require.Equal(t, minCatchUpDelay, p.delay())
@@ -22,7 +22,7 @@ func TestCatchUpYieldsToOnTimeFires(t *testing.T) {
 		for range 20 {
 			p.delay()
 		}
-		require.Equal(t, maxCatchUpDelay, p.delay(), "it goes on, however pressed")
+		require.Equal(t, maxCatchUpDelay, p.delay(), "catch-up continues during any congestion")
 
 		time.Sleep(congestedFor)
 		require.Equal(t, maxCatchUpDelay/2, p.delay())

@@ -19,15 +19,15 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// unrenewed wraps a store that no session can be renewed in.
+// unrenewed is a store in which no session can be renewed.
 type unrenewed struct{ Store }
 
 func (unrenewed) RenewSession(context.Context, timer.ID, store.Load) (bool, error) {
-	return false, errors.New("cut off")
+	return false, errors.New("connection lost")
 }
 
-// A consumer that closes while the session is not trusted ends its handlers' context: what waits
-// for trust must give up, not look again without a pause until the session is trusted.
+// TestWaitForValidEpochEndsWithItsConsumer checks that a wait for a valid session ends when the
+// consumer closes and ends the context of its handlers. It must not retry without pause.
 func TestWaitForValidEpochEndsWithItsConsumer(t *testing.T) {
 	t.Parallel()
 	parts := servicetest.New(t, servicetest.Options{})
@@ -55,7 +55,7 @@ func TestWaitForValidEpochEndsWithItsConsumer(t *testing.T) {
 	defer cancel()
 	_, err = s.heartbeater.Wait(ctx)
 	require.NoError(t, err)
-	// In real time: a loop that never pauses would keep a bubble's clock from moving.
+	// In real time, because a loop without pause would stop the clock of a bubble.
 	require.Eventually(
 		t,
 		func() bool { return !s.heartbeater.Epoch().Valid() },
@@ -73,11 +73,11 @@ func TestWaitForValidEpochEndsWithItsConsumer(t *testing.T) {
 	case err := <-answer:
 		require.ErrorIs(t, err, context.Canceled)
 	case <-time.After(2 * time.Second):
-		require.FailNow(t, "still waiting for trust")
+		require.FailNow(t, "still waiting for a valid session")
 	}
 }
 
-// newLimiter are the limits of an executor that shares them with none.
+// newLimiter returns the limiter of a single executor.
 func newLimiter(t *testing.T) *limit.Limiter {
 	t.Helper()
 	l, err := limit.New(limit.Options{SharedState: memstate.New(nil), Executor: "one"})

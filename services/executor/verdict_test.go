@@ -17,10 +17,10 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// outage is a stretch of time, since the start, in which all processes are down.
+// outage is a time range, since the start, in which all processes are down.
 type outage struct{ from, to time.Duration }
 
-// deployment is an executor and what a migrator does, for one timer.
+// deployment is an executor and a minimal migrator for one timer.
 type deployment struct {
 	*servicetest.Parts
 	t     *testing.T
@@ -28,12 +28,12 @@ type deployment struct {
 	began time.Time
 	id    timer.ID
 	plan  store.Planner
-	late  atomic.Bool // the migrator does nothing
+	late  atomic.Bool // the migrator is down
 	deaf  atomic.Bool // executors that start do not poll the store
 	stop  func()
 }
 
-// ahead is how far a deployment expands: what is due later has no row at first.
+// ahead is how far a deployment expands. Fires due later have no row at first.
 const ahead = 20 * time.Second
 
 func (d *deployment) up() {
@@ -84,7 +84,7 @@ func (d *deployment) set(status timer.Status, until time.Duration) {
 	d.Dispatch.Committed(d.t.Context(), out[0].Fires)
 }
 
-// called returns when the calls began, in ms since the start, in order of what they were due for.
+// called returns when the calls started, in ms since the start, in order of due time.
 func (d *deployment) called() (after []int64) {
 	calls, at := d.rcv.seen()
 	for i := range calls {
@@ -93,7 +93,7 @@ func (d *deployment) called() (after []int64) {
 	return after
 }
 
-// dues returns the due instants that were called, in ms since the start.
+// dues returns the due times that were called, in ms since the start.
 func (d *deployment) dues() (dues []int64) {
 	calls, _ := d.rcv.seen()
 	for i := range calls {
@@ -103,7 +103,7 @@ func (d *deployment) dues() (dues []int64) {
 	return dues
 }
 
-// deployed runs one timer that is active from the start on, in a bubble.
+// deployed runs one timer that is active from the start, in a bubble.
 func deployed(
 	t *testing.T,
 	schedule func(began time.Time) timer.Schedule,
@@ -150,7 +150,7 @@ func deployed(
 	})
 }
 
-// ends is when an interval is due no more.
+// ends returns when an interval ends.
 func ends(step time.Duration) time.Duration { return max(12*time.Second, 80*step) }
 
 func every(step time.Duration) func(time.Time) timer.Schedule {
@@ -167,8 +167,9 @@ func once(after time.Duration) func(time.Time) timer.Schedule {
 	}
 }
 
-// A one-shot that comes due while its timer is not active is called once, when it is active again:
-// whether its row was made before or not, and whoever was down meanwhile.
+// TestOneShotsSurviveDelays checks that a one-shot due while its timer is inactive is called once,
+// when the timer is active again. Its row may or may not exist by then, and any process may have
+// been down.
 func TestOneShotsSurviveDelays(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -228,8 +229,8 @@ func TestOneShotsSurviveDelays(t *testing.T) {
 	}
 }
 
-// One that waits for its timer is called as it is defined when that is active again, and not at all
-// if it was moved meanwhile.
+// TestWaitingOneShotsMayBeEdited checks that a waiting one-shot is called by the definition at its
+// activation, and not at all if it was moved meanwhile.
 func TestWaitingOneShotsMayBeEdited(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -276,8 +277,8 @@ func TestWaitingOneShotsMayBeEdited(t *testing.T) {
 	}
 }
 
-// What was edited during a pause is planned anew when somebody notices its end: an instant that
-// both versions have is called, however late that is.
+// TestAnEditDuringAPauseLosesNoInstant checks that an edit during a pause is planned when the pause
+// ends. Due times of both versions are called, however late that is.
 func TestAnEditDuringAPauseLosesNoInstant(t *testing.T) {
 	t.Parallel()
 	deployed(t, every(time.Second), nil, func(d *deployment) {
@@ -309,8 +310,9 @@ func TestAnEditDuringAPauseLosesNoInstant(t *testing.T) {
 	})
 }
 
-// What is due within [from, until) is skipped for the reason that it was kept back by, and nothing
-// else is: with the rows there and without, on time and after an outage.
+// TestVerdictDependsOnDueInstantOnly checks that exactly the fires due in [from, until) are
+// skipped, for the reason of the inactivity. It tests with and without their rows, on time and
+// after an outage.
 func TestVerdictDependsOnDueInstantOnly(t *testing.T) {
 	t.Parallel()
 	const step = time.Second
@@ -318,7 +320,7 @@ func TestVerdictDependsOnDueInstantOnly(t *testing.T) {
 		step        time.Duration
 		from, until time.Duration
 		status      timer.Status
-		resume      bool // by hand, at until
+		resume      bool // resumed explicitly, at until
 		down        []outage
 	}{
 		"paused until":               {step: step, from: 5050 * time.Millisecond, until: 8 * time.Second, status: timer.StatusPaused},
@@ -372,7 +374,7 @@ func TestVerdictDependsOnDueInstantOnly(t *testing.T) {
 	}
 }
 
-// max_fires counts what is called: a timer whose fires are skipped meanwhile still calls so often.
+// TestMaxFiresCountsCalls checks that max_fires counts calls: skipped fires do not reduce them.
 func TestMaxFiresCountsCalls(t *testing.T) {
 	t.Parallel()
 	const most = 10

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// wheel is the timing wheel: it holds entries until their run. Its slots are the distinct
-// milliseconds that something waits for, ordered by a heap: a hundred thousand fires of one instant
-// are one slot, and an idle wheel does not turn.
+// wheel is the timing wheel: it holds fires until they are due. Each distinct millisecond is a
+// slot, and a heap orders the slots. A hundred thousand fires of one instant are one slot, and an
+// idle wheel does not run.
 type wheel struct {
 	mu    sync.Mutex
 	order instants
 	slots map[int64][]*claimedFire
 	n     int
-	wake  chan struct{} // has room for one: an earlier slot was added
+	wake  chan struct{} // capacity 1: an earlier slot was added
 }
 
 type instants []int64
@@ -25,7 +25,7 @@ func (h instants) Len() int           { return len(h) }
 func (h instants) Less(i, j int) bool { return h[i] < h[j] }
 func (h instants) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
-//nolint:forcetypeassert // only add pushes
+//nolint:forcetypeassert // only put pushes
 func (h *instants) Push(x any) { *h = append(*h, x.(int64)) }
 
 func (h *instants) Pop() any {
@@ -39,7 +39,7 @@ func newWheel() *wheel {
 	return &wheel{slots: make(map[int64][]*claimedFire), wake: make(chan struct{}, 1)}
 }
 
-// add puts entries in, each at its fire's run.
+// add adds each entry at the run time of its fire.
 func (w *wheel) add(es ...*claimedFire) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *wheel) add(es ...*claimedFire) {
 	}
 }
 
-// addAt puts one entry in at another instant than its run.
+// addAt adds one entry at another time than its run time.
 func (w *wheel) addAt(atMS int64, e *claimedFire) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,7 +58,7 @@ func (w *wheel) addAt(atMS int64, e *claimedFire) {
 func (w *wheel) put(at int64, e *claimedFire) {
 	if _, ok := w.slots[at]; !ok {
 		heap.Push(&w.order, at)
-		if w.order[0] == at { // earlier than what run sleeps for
+		if w.order[0] == at { // earlier than the time that run sleeps until
 			select {
 			case w.wake <- struct{}{}:
 			default:
@@ -69,12 +69,12 @@ func (w *wheel) put(at int64, e *claimedFire) {
 	w.n++
 }
 
-// pop returns what is due at nowMS, and the next instant (0: none).
+// pop returns the entries due at nowMS, and the time of the next slot (0: none).
 func (w *wheel) pop(nowMS int64) (due []*claimedFire, next int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.order) > 0 && w.order[0] <= nowMS {
-		at := heap.Pop(&w.order).(int64) //nolint:forcetypeassert // only int64 go in
+		at := heap.Pop(&w.order).(int64) //nolint:forcetypeassert // only int64 values are pushed
 		if due == nil {
 			due = w.slots[at]
 		} else {
@@ -89,7 +89,7 @@ func (w *wheel) pop(nowMS int64) (due []*claimedFire, next int64) {
 	return due, next
 }
 
-// advance makes those due at nowMS that are chosen.
+// advance makes the chosen entries due at nowMS.
 func (w *wheel) advance(nowMS int64, chosen func(e *claimedFire) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +105,7 @@ func (w *wheel) advance(nowMS int64, chosen func(e *claimedFire) bool) {
 			}
 			return false
 		})
-		w.slots[at] = kept // one that is empty now comes by as such
+		w.slots[at] = kept // a slot left empty is popped as any other
 	}
 	w.n -= len(sooner)
 	for _, e := range sooner {
@@ -113,7 +113,7 @@ func (w *wheel) advance(nowMS int64, chosen func(e *claimedFire) bool) {
 	}
 }
 
-// clear empties the wheel and returns what was in it.
+// clear empties the wheel and returns its entries.
 func (w *wheel) clear() []*claimedFire {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,14 +132,13 @@ func (w *wheel) len() int {
 }
 
 const (
-	// maxWheelSleep bounds how long the wheel sleeps with something in it, so that a clock that is
-	// put right is noticed.
+	// maxWheelSleep bounds the sleep of a wheel with entries, so that it notices a corrected clock.
 	maxWheelSleep   = 100 * time.Millisecond
-	emptyWheelSleep = 10 * time.Second // whatever comes wakes it
+	emptyWheelSleep = 10 * time.Second // any new entry wakes it
 )
 
-// run hands entries to due when their run has come by look, until ctx ends. While the clock is not
-// steady nothing comes due.
+// run passes entries to due once readClock reaches their time, until ctx ends. While the clock is
+// not steady nothing becomes due.
 func (w *wheel) run(
 	ctx context.Context,
 	readClock func() (time.Time, bool),
@@ -150,7 +149,7 @@ func (w *wheel) run(
 	for ctx.Err() == nil {
 		wait := maxWheelSleep
 		if now, steady := readClock(); steady {
-			// UnixMilli rounds down, so a fire comes due in its millisecond or after it, never
+			// UnixMilli rounds down, so a fire becomes due within its millisecond or later, never
 			// before.
 			es, next := w.pop(now.UnixMilli())
 			if len(es) > 0 {

@@ -29,7 +29,7 @@ func TestP1WheelIsNeverEarlyAndOnTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWheel()
-		start := time.Now().Add(300 * time.Microsecond) // not on a whole millisecond
+		start := time.Now().Add(300 * time.Microsecond) // not at a whole millisecond
 		for i := range 50 {
 			w.add(entry(1, timer.ID(i+1), start.Add(time.Duration(50-i)*37*time.Millisecond)))
 		}

@@ -1,12 +1,13 @@
-// Package scheduler hands the minutes out. It leases slices to triggers as their minute comes,
-// keeps the cursor behind which every slice is done, sweeps open fires that nobody is about to
-// call, and ends sessions that fell silent. No scheduler leads: each does all of this, and what two
-// do at once the store's rows decide.
+// Package scheduler dispatches minutes to triggers. It leases the slices of each minute to
+// triggers, advances the cursor past finished minutes, sweeps overdue open fires, and recovers the
+// fires of expired sessions. There is no leader. Every scheduler does all of this, and the rows of
+// the store decide between two.
 //
 // A file per task:
 //
-//	slices.go    claims slices and publishes them: the present first, then what the cursor has not passed
-//	sweep.go     overdue open fires
-//	strays.go    unclaimed fires whose task went to an executor that is gone
-//	sessions.go  who lives, and what the dead had claimed
+//	slices.go     claims slices and publishes them: the current minute first, then the backlog
+//	sweep.go      publishes overdue open fires again
+//	unclaimed.go  publishes unclaimed fires whose task went to a lost executor
+//	sessions.go   tracks alive sessions, and dispatches the claims of expired ones
+//	events.go     publishes outcome events that expired sessions left
 package scheduler

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillon-timer/carillon/libs/announce"
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/outcomeevent"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -15,43 +15,44 @@ import (
 const (
 	eventsEvery   = 5 * time.Second
 	eventsTimeout = 30 * time.Second
-	// settleAfter is how long after a session's end what it had under way may be committed: only
-	// then its outcomes are all there.
+	// settleAfter is how long after a session's expiry its transactions may still commit. Only then
+	// are all its outcomes visible.
 	settleAfter = 30 * time.Second
-	// eventsWindow bounds what one statement passes by, which is what all sessions recorded in
-	// it.
+	// eventsWindow bounds the time range of one statement, which reads past the outcomes of all
+	// sessions in it.
 	eventsWindow = time.Minute
-	eventsMaxAge = time.Hour // nothing older is announced
+	eventsMaxAge = time.Hour // older outcomes are not published
 )
 
-// expiredSession is a session that ended and may not have announced everything.
+// expiredSession is an expired session that may have unpublished outcomes.
 type expiredSession struct {
-	since     time.Time // first
-	published bool      // what was there then is announced
+	since     time.Time // when it was first found
+	published bool      // the outcomes found at first are published
 }
 
-// publishEvents publishes outcomes that nobody else will: of executors that ended before they had, and
-// those that no executor recorded. Two schedulers at once publish them twice, which whoever listens
-// has to bear in any case; dying between the publication and the note of it, too.
+// publishEvents publishes the outcomes that no executor will: those left by expired executors, and
+// those that no executor recorded. Two schedulers at once, or a crash before the acknowledgement,
+// publish them twice, which consumers must accept anyway.
 func (s *Service) publishEvents(ctx context.Context) error {
 	found := make(map[timer.ID]*expiredSession)
 	return every(ctx, eventsEvery, func() {
 		call, cancel := context.WithTimeout(ctx, eventsTimeout)
 		defer cancel()
 		if err := s.publishPending(call, found); err != nil {
-			s.reportError(ctx, err, "outcomes not announced")
+			s.reportError(ctx, err, "outcomes not published")
 		}
 	})
 }
 
-// publishPending goes through all of them: what cannot be announced of one keeps no other from it.
+// publishPending handles every session with pending events. An error of one does not stop the
+// others.
 func (s *Service) publishPending(ctx context.Context, found map[timer.ID]*expiredSession) error {
 	ended, err := s.opts.Store.SessionsWithPendingEvents(ctx)
 	if err != nil {
-		return fmt.Errorf("looking for outcomes to announce: %w", err)
+		return fmt.Errorf("reading sessions with pending outcome events: %w", err)
 	}
 	for id := range found {
-		if _, ok := ended[id]; !ok { // another scheduler was done first
+		if _, ok := ended[id]; !ok { // another scheduler has finished it
 			delete(found, id)
 		}
 	}
@@ -72,9 +73,9 @@ func (s *Service) publishPending(ctx context.Context, found map[timer.ID]*expire
 	return errs
 }
 
-// publishExpired announces what a session left: at once what is there, and all of it again when
-// nothing can come any more. The position moves only then, for what comes late may have finished
-// before what was there.
+// publishExpired publishes what an expired session left: at once what is visible, and all of it
+// again once no more can commit. Only then does the position move, because late commits may have
+// finished before outcomes seen earlier.
 func (s *Service) publishExpired(
 	ctx context.Context,
 	id timer.ID,
@@ -85,7 +86,7 @@ func (s *Service) publishExpired(
 	if x.published && !last {
 		return nil
 	}
-	// Its clock may have been ahead of the store's.
+	// The session's clock may have been ahead of the store's.
 	if err := s.publishSession(ctx, id, at, s.opts.Now().Add(eventsWindow), last); err != nil {
 		return err
 	}
@@ -93,13 +94,13 @@ func (s *Service) publishExpired(
 		return nil
 	}
 	if err := s.opts.Store.FinishEvents(ctx, id); err != nil {
-		return fmt.Errorf("ending the announcements of session %d: %w", id, err)
+		return fmt.Errorf("finishing the outcome events of session %d: %w", id, err)
 	}
 	return nil
 }
 
-// publishSession publishes what a session recorded behind a position and finished before an instant,
-// and notes how far it is if it shall.
+// publishSession publishes the outcomes of a session after a position and before end, and
+// acknowledges the position if ack is set.
 func (s *Service) publishSession(
 	ctx context.Context,
 	id timer.ID,
@@ -127,20 +128,20 @@ func (s *Service) publishSession(
 			continue
 		}
 		if err := s.opts.Store.AckEvents(ctx, id, at); err != nil {
-			return fmt.Errorf("noting the announcements of session %d: %w", id, err)
+			return fmt.Errorf("acknowledging the outcome events of session %d: %w", id, err)
 		}
 	}
 	return nil
 }
 
 func (s *Service) publishOutcomes(ctx context.Context, os []timer.Outcome) error {
-	msgs, err := announce.Messages(ctx, s.opts.Store, os)
+	msgs, err := outcomeevent.Messages(ctx, s.opts.Store, os)
 	if err != nil {
-		return err //nolint:wrapcheck // it says what it was doing
+		return err //nolint:wrapcheck // already wrapped
 	}
 	if len(msgs) == 0 {
 		return nil
 	}
-	//nolint:wrapcheck // the bus says which topic
+	//nolint:wrapcheck // the bus names the topic
 	return s.opts.Bus.Publish(ctx, bus.Outcomes, msgs...)
 }

@@ -21,14 +21,15 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// outcomesStore cannot read the outcomes of one session, and notes what is asked of the others.
+// outcomesStore is a store that cannot read the outcomes of one session, and records the reads of
+// others.
 type outcomesStore struct {
 	scheduler.Store
 	sick timer.ID
 
 	mu    sync.Mutex
 	asked map[timer.ID]int
-	most  int64 // ms that one statement went through
+	most  int64 // longest range of one statement, in ms
 }
 
 func (s *outcomesStore) PendingEvents(
@@ -106,19 +107,19 @@ func TestPendingEventsOfExpiredSessionsArePublished(t *testing.T) {
 		go func() { ended <- svc.Run(ctx) }()
 		time.Sleep(10 * time.Second)
 		require.Contains(t, told.list(), int64(fires[0].Timer), "at once")
-		record(fires[1], time.Now().Add(-time.Minute)) // it was under way when its session ended
+		record(fires[1], time.Now().Add(-time.Minute)) // it committed after the session had expired
 		time.Sleep(time.Minute)
 		require.Contains(
 			t,
 			told.list(),
 			int64(fires[1].Timer),
-			"though another that finished later was announced before",
+			"although a later one was published before",
 		)
 		require.NotContains(t, told.list(), int64(fires[2].Timer))
 		silent, err := parts.Store.SessionsWithPendingEvents(t.Context())
 		require.NoError(t, err)
 		require.NotContains(t, silent, session, "done")
-		require.Contains(t, silent, sick, "to be tried again")
+		require.Contains(t, silent, sick, "to be retried")
 		cancel()
 		require.NoError(t, <-ended)
 		require.Zero(t, st.asked[idle], "only executors record")
@@ -126,7 +127,7 @@ func TestPendingEventsOfExpiredSessionsArePublished(t *testing.T) {
 			t,
 			st.asked[session],
 			2*8,
-			"five minutes and what lies around them, twice",
+			"five minutes and their margins, twice",
 		)
 		require.LessOrEqual(t, st.most, time.Minute.Milliseconds())
 	})

@@ -13,9 +13,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Store is what a scheduler needs of the store.
+// Store is the part of the store that a scheduler uses.
 //
-//nolint:interfacebloat // minutes, slices, sessions and the sweep: a scheduler does all of it
+//nolint:interfacebloat // the union of what a scheduler uses
 type Store interface {
 	store.Sessions
 	FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error)
@@ -59,15 +59,15 @@ type Options struct {
 	Bus      bus.Publisher
 	Dispatch Dispatcher
 	IDs      *timer.IDs
-	Name     string           // of the process, for people
+	Name     string           // name of the process, shown to people
 	Now      func() time.Time // the store's clock
 
 	Tick time.Duration // default 1 s
-	// Ahead: how long before its start a minute is handed out; default 25 s: time for five holders,
-	// of which some may be frozen.
+	// Ahead is how long before its start a minute is dispatched; default 25 s. That allows for five
+	// leases in a row, in case some triggers are frozen.
 	Ahead      time.Duration
-	Lease      time.Duration // of a slice until its trigger renews it; default 5 s
-	CatchUp    int           // past minutes handed out per tick; default 30
+	Lease      time.Duration // of a slice, until its trigger renews it; default 5 s
+	CatchUp    int           // past minutes dispatched per tick; default 30
 	SweepEvery time.Duration // default 1 s
 	SweepLimit int           // fires per sweep; default 5,000
 
@@ -101,6 +101,6 @@ func (o *Options) validate() error {
 	c.Need("IDs", o.IDs == nil)
 	c.Need("Now", o.Now == nil)
 	c.Need("Registerer", o.Registerer == nil)
-	c.Refuse(o.Ahead >= time.Minute, "Ahead is less than a minute")
+	c.Refuse(o.Ahead >= time.Minute, "Ahead must be less than a minute")
 	return c.Err()
 }

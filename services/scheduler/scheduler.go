@@ -30,17 +30,18 @@ type Service struct {
 	log           zerolog.Logger
 	heartbeater   *session.Heartbeater
 	met           *metrics
-	lastTick      clock.Stamp            // the last tick that succeeded
-	frozenMinutes map[int64]frozenMinute // minutes handed out; this and the next are the tick's alone
-	cursor        int64                  // as it was last seen: it never goes back
-	swept         time.Time              // of the last sweep; the sweep's alone
+	lastTick      clock.Stamp            // last successful tick
+	frozenMinutes map[int64]frozenMinute // minutes dispatched; this and the next belong to the tick
+	cursor        int64                  // last known; it never moves back
+	swept         time.Time              // time of the last sweep; belongs to the sweep
 
 	unclaimed unclaimedFires
 
-	// swept, but not confirmed by the bus; this and the next two are the sweep's alone.
+	// unpublished are swept fires that the bus did not confirm. This and the next two belong to the
+	// sweep.
 	unpublished    []timer.Fire
-	busUnavailable bool        // the bus did not take what was swept last
-	busRecovered   clock.Stamp // it did again, after it was away
+	busUnavailable bool        // the last sweep was not published
+	busRecovered   clock.Stamp // when publishing succeeded again
 
 	mu     sync.Mutex
 	live   []store.Session
@@ -72,15 +73,15 @@ func New(opts Options) (*Service, error) {
 	}, nil
 }
 
-// Ready tells whether minutes are being handed out.
+// Ready returns nil while minutes are being dispatched.
 func (s *Service) Ready() error {
 	if !s.lastTick.Within(readyFor) {
-		return errors.New("no minute handed out within 10 s")
+		return errors.New("no minute dispatched within 10 s")
 	}
 	return nil
 }
 
-// Run schedules until ctx ends.
+// Run schedules until ctx ends. It returns the first error of a component.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.heartbeater.Run(ctx) })
@@ -88,7 +89,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error {
 		return every(ctx, s.opts.Tick, func() {
 			if err := s.tick(ctx); err != nil {
-				s.reportError(ctx, err, "minutes not handed out")
+				s.reportError(ctx, err, "minutes not dispatched")
 				return
 			}
 			s.lastTick.Set()
@@ -100,13 +101,13 @@ func (s *Service) Run(ctx context.Context) error {
 				s.reportError(ctx, err, "overdue fires not swept")
 			}
 			if err := s.recoverUnclaimed(ctx); err != nil {
-				s.reportError(ctx, err, "strays not looked for")
+				s.reportError(ctx, err, "unclaimed fires not recovered")
 			}
 		})
 	})
 	g.Go(func() error { return s.publishEvents(ctx) })
 	g.Go(func() error { return every(ctx, gaugeEvery, func() { s.gauge(ctx) }) })
-	return g.Wait() //nolint:wrapcheck // each part says what it was doing
+	return g.Wait() //nolint:wrapcheck // each component wraps its errors
 }
 
 func (s *Service) reportError(ctx context.Context, err error, msg string) {
@@ -116,7 +117,7 @@ func (s *Service) reportError(ctx context.Context, err error, msg string) {
 	}
 }
 
-// gauge measures what waits.
+// gauge sets the gauge of slices in progress.
 func (s *Service) gauge(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, gaugeTimeout)
 	defer cancel()
@@ -125,7 +126,7 @@ func (s *Service) gauge(ctx context.Context) {
 	}
 }
 
-// every does something at once and then at each tick, until ctx ends.
+// every calls do at once and then at each tick, until ctx ends.
 func every(ctx context.Context, d time.Duration, do func()) error {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -140,9 +141,10 @@ func every(ctx context.Context, d time.Duration, do func()) error {
 }
 
 type metrics struct {
-	slices, reassigned, swept, throttled, orphansRecovered, unclaimed, errors prometheus.Counter
-	cursorLag, backlog                                                        prometheus.Gauge
-	sessions                                                                  *prometheus.GaugeVec
+	slices, reassigned, swept, throttled, errors prometheus.Counter
+	recovered                                    *prometheus.CounterVec
+	cursorLag, backlog                           prometheus.Gauge
+	sessions                                     *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -154,10 +156,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return f.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	return &metrics{
-		slices: counter("carillon_scheduler_slices_total", "Slices handed out."),
+		slices: counter("carillon_scheduler_slices_total", "Slices dispatched."),
 		reassigned: counter(
 			"carillon_scheduler_slices_reassigned_total",
-			"Slices handed out again because their lease ran out.",
+			"Slices dispatched again because their lease had expired.",
 		),
 		swept: counter(
 			"carillon_scheduler_swept_total",
@@ -165,24 +167,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		),
 		throttled: counter(
 			"carillon_scheduler_sweeps_throttled_total",
-			"Sweeps left out because executors had more than they could do.",
+			"Sweeps skipped because executors were overloaded or the bus had just recovered.",
 		),
-		orphansRecovered: counter(
-			"carillon_scheduler_inherited_total",
-			"Open fires of ended sessions that were dispatched again.",
-		),
-		unclaimed: counter(
-			"carillon_scheduler_strays_total",
-			"Unclaimed fires that were published again after an executor's end.",
-		),
-		errors: counter("carillon_scheduler_errors_total", "Ticks and sweeps that failed."),
+		recovered: session.RecoveredCounter(reg),
+		errors:    counter("carillon_scheduler_errors_total", "Ticks and sweeps that failed."),
 		cursorLag: gauge(
 			"carillon_scheduler_cursor_lag_seconds",
-			"Present minute minus the first minute that is not known to be done.",
+			"Current minute minus the first minute not known to be done.",
 		),
-		backlog: gauge("carillon_scheduler_slices_open", "Slices handed out and not done."),
+		backlog: gauge("carillon_scheduler_slices_open", "Slices dispatched and not done."),
 		sessions: f.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "carillon_sessions", Help: "Living sessions by kind.",
+			Name: "carillon_sessions", Help: "Alive sessions by kind.",
 		}, []string{"kind"}),
 	}
 }

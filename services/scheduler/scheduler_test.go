@@ -23,7 +23,7 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// unavailableBus is a dispatcher whose bus can be away.
+// unavailableBus is a dispatcher whose bus can be unavailable.
 type unavailableBus struct {
 	scheduler.Dispatcher
 
@@ -32,7 +32,7 @@ type unavailableBus struct {
 
 func (a *unavailableBus) Publish(ctx context.Context, fires []timer.Fire) error {
 	if a.gone.Load() {
-		return errors.New("the bus is away")
+		return errors.New("the bus is unavailable")
 	}
 	return a.Dispatcher.Publish(ctx, fires)
 }
@@ -78,7 +78,7 @@ func startWith(
 	return svc, stop
 }
 
-// collector collects what arrives on a topic.
+// collector collects the messages of a topic.
 type collector[T any] struct {
 	mu  sync.Mutex
 	all []T
@@ -97,7 +97,7 @@ func (h *collector[T]) list() []T {
 	return slices.Clone(h.all)
 }
 
-// first returns when the first one came.
+// first returns when the first message arrived.
 func (h *collector[T]) first() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,7 +121,7 @@ func listen(
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 }
 
-// collectSlices collects slice messages, and finishes them at once if told to.
+// collectSlices collects slice messages, and finishes the slices at once if finish is set.
 func collectSlices(
 	t *testing.T,
 	parts *servicetest.Parts,
@@ -175,10 +175,10 @@ func TestTwoSchedulersDispatchEachMinuteOnce(t *testing.T) {
 		}
 		slices.Sort(minutes)
 		want := []int64{first, first + 1, first + 2, first + 3, first + 4, first + 5, first + 6}
-		require.Equal(t, want, minutes, "the coming minute is out 25 s before it starts")
+		require.Equal(t, want, minutes, "the next minute is dispatched 25 s before it starts")
 		at, err := parts.Store.Cursor(t.Context(), 0)
 		require.NoError(t, err)
-		require.Equal(t, first+5, at, "the cursor stands at the present minute")
+		require.Equal(t, first+5, at, "the cursor is at the current minute")
 	})
 }
 
@@ -197,7 +197,7 @@ func TestSliceWithoutTriggerIsReassigned(t *testing.T) {
 			t,
 			[]int64{1, 2, 2, 3, 3, 4, 4},
 			tokens[:7],
-			"each time with the next token, and from the second on to two triggers",
+			"each time with the next token, and from the second time on to two triggers",
 		)
 	})
 }
@@ -216,7 +216,7 @@ func TestOutageOfAllSchedulersIsCaughtUp(t *testing.T) {
 		start(t, parts, "two")
 		time.Sleep(20 * time.Second)
 		got := h.list()[down:]
-		require.Equal(t, back, got[0].Minute, "the present comes first")
+		require.Equal(t, back, got[0].Minute, "the current minute comes first")
 		require.Greater(t, len(got), 85, "then every minute of the outage")
 		at, err := parts.Store.Cursor(t.Context(), 0)
 		require.NoError(t, err)
@@ -236,10 +236,10 @@ func TestP2OverdueFireIsSweptHoweverOldWithBackoff(t *testing.T) {
 			servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"),
 		)
 		begin := time.Now()
-		time.Sleep(10 * time.Minute) // nobody marked it, nobody claims it
+		time.Sleep(10 * time.Minute) // no window entry, no claim
 		got := h.list()
 		require.GreaterOrEqual(t, len(got), 6)
-		require.LessOrEqual(t, len(got), 8, "the distance of sweeps doubles")
+		require.LessOrEqual(t, len(got), 8, "the interval of sweeps doubles")
 		for _, f := range got {
 			require.Equal(t, fires[0].FireID, f.FireID)
 		}
@@ -265,7 +265,12 @@ func TestSweepGoesOnSoonAfterTheBusIsBack(t *testing.T) {
 		a.gone.Store(false)
 		back := time.Now()
 		time.Sleep(4 * time.Second)
-		require.LessOrEqual(t, len(h.list()), 1, "only one asks: others bring what they kept")
+		require.LessOrEqual(
+			t,
+			len(h.list()),
+			1,
+			"only one probes the bus; other processes publish what they kept",
+		)
 		time.Sleep(30 * time.Second)
 		seen := make(map[timer.FireID]bool)
 		for _, f := range h.list() {
@@ -327,15 +332,15 @@ func TestExpiredExecutorsFiresAreDispatched(t *testing.T) {
 		time.Sleep(2400 * time.Millisecond)
 		alive, err := parts.Store.RenewSession(t.Context(), me, store.Load{})
 		require.NoError(t, err)
-		require.True(t, alive, "silence of less than 2.5 s is forgiven")
+		require.True(t, alive, "a session is not expired before 2.5 s without renewal")
 		time.Sleep(3300 * time.Millisecond)
 		got := h.list()
-		require.Len(t, got, 1, "by the one scheduler that ended the session")
+		require.Len(t, got, 1, "by the one scheduler that expired the session")
 		require.Equal(t, fires[0].FireID, got[0].FireID)
 		require.InDelta(t, 5.2, h.first().Sub(begin).Seconds(), 0.5)
 		alive, err = parts.Store.RenewSession(t.Context(), me, store.Load{})
 		require.NoError(t, err)
-		require.False(t, alive, "dead is final")
+		require.False(t, alive, "an expired session cannot be renewed")
 	})
 }
 
@@ -361,8 +366,8 @@ func TestOrphansAreDispatchedAtStart(t *testing.T) {
 	})
 }
 
-// The task of a fire may be with an executor that is frozen: nobody claimed the fire, so the end of
-// the session does not dispatch it.
+// TestUnclaimedFiresOfLostExecutorDoNotWaitForTheSweep checks fires whose task is with a frozen
+// executor. Nobody claimed them, so the expiry of the session does not dispatch them.
 func TestUnclaimedFiresOfLostExecutorDoNotWaitForTheSweep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -377,18 +382,18 @@ func TestUnclaimedFiresOfLostExecutorDoNotWaitForTheSweep(t *testing.T) {
 			servicetest.Once(time.Now().Add(4*time.Second), "http://127.0.0.1/"),
 		)
 		begin := time.Now()
-		time.Sleep(8 * time.Second) // it falls silent, and is ended after 2.5 s
+		time.Sleep(8 * time.Second) // not renewed, and expired after 2.5 s
 		got := h.list()
 		require.NotEmpty(t, got)
 		require.Equal(t, fires[0].FireID, got[0].FireID)
-		require.Less(t, h.first().Sub(begin), 4*time.Second, "before its run")
+		require.Less(t, h.first().Sub(begin), 4*time.Second, "before its run time")
 		time.Sleep(2 * time.Minute)
-		require.Less(t, len(h.list()), 100, "not for ever")
+		require.Less(t, len(h.list()), 100, "not forever")
 	})
 }
 
-// TestClaimsOfLostExecutorAreDispatchedAgain: the task by which a claim is dispatched at the end
-// of its session may go to the executor that is gone.
+// TestClaimsOfLostExecutorAreDispatchedAgain checks the case that the task which recovers an
+// orphaned claim goes to the lost executor again.
 func TestClaimsOfLostExecutorAreDispatchedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -405,9 +410,9 @@ func TestClaimsOfLostExecutorAreDispatchedAgain(t *testing.T) {
 		require.NoError(t, err)
 		start(t, parts, "one")
 		time.Sleep(3500 * time.Millisecond)
-		require.Len(t, h.list(), 1, "at the end of its session")
+		require.Len(t, h.list(), 1, "when its session expires")
 		time.Sleep(6 * time.Second)
-		require.Greater(t, len(h.list()), 1, "and again when nobody took it")
+		require.Greater(t, len(h.list()), 1, "and again because nobody claimed it")
 	})
 }
 
@@ -427,12 +432,12 @@ func TestSweepIsThrottledWhileExecutorsAreFull(t *testing.T) {
 			_, err := parts.Store.RenewSession(t.Context(), me, store.Load{InflightFull: true})
 			require.NoError(t, err)
 		}
-		require.NotEmpty(t, h.list(), "but not for ever")
+		require.NotEmpty(t, h.list(), "but not forever")
 		require.Greater(t, h.first().Sub(begin), 4*time.Minute)
 	})
 }
 
-// countingStore counts what a scheduler asks the store for.
+// countingStore counts reads of minutes and of the cursor.
 type countingStore struct {
 	scheduler.Store
 	freezes, cursors atomic.Int64
@@ -448,8 +453,8 @@ func (a *countingStore) Cursor(ctx context.Context, present int64) (int64, error
 	return a.Store.Cursor(ctx, present) //nolint:wrapcheck // as the store does
 }
 
-// What does not change is not asked for at each tick: the buckets of a minute, and the cursor once
-// it has come to the present.
+// TestTicksReadOnlyWhatMayHaveChanged checks that a tick does not read again what cannot change:
+// the buckets of a minute, and the cursor once it is at the current minute.
 func TestTicksReadOnlyWhatMayHaveChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -466,7 +471,7 @@ func TestTicksReadOnlyWhatMayHaveChanged(t *testing.T) {
 			t,
 			a.freezes.Load(),
 			int64(10*(6+3+2)),
-			"each ten seconds for the present minute, and for the coming one while it is handed out ahead",
+			"every ten seconds for the current minute, and for the next one while it is dispatched ahead",
 		)
 		require.LessOrEqual(t, a.cursors.Load(), int64(10*10))
 	})

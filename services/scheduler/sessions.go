@@ -11,32 +11,34 @@ import (
 
 const (
 	watchTimeout = 5 * time.Second
-	// expiredWithin is how long ago a session may have ended whose claims are looked for at the start.
+	// expiredWithin is how far back a starting scheduler looks for expired sessions with claims.
 	expiredWithin = time.Hour
-	// sessionsValidFor is how long the list of the living may be used.
+	// sessionsValidFor is how long the list of alive sessions may be used.
 	sessionsValidFor = 5 * time.Second
 )
 
-// monitorSessions ends silent sessions and dispatches what they had claimed. Dying between the two leaves it
-// to the next scheduler that starts, or to the sweep.
+// monitorSessions expires sessions that no longer renew and dispatches their claims. If this
+// process dies in between, the next scheduler to start or the sweep does.
 func (s *Service) monitorSessions(ctx context.Context) error {
 	s.recoverExpired(ctx)
 	session.NewMonitor(s.opts.Store, s.heartbeater, s.log).
 		Watch(ctx, func(ctx context.Context, live, ended []store.Session, err error) {
 			if err != nil {
-				s.log.Debug().Err(err).Msg("sessions not watched")
+				s.log.Debug().Err(err).Msg("sessions not monitored")
 			} else {
 				s.setSessions(live)
 			}
 			if err := s.recoverOrphans(ctx, ended); err != nil {
-				s.log.Warn().Err(err).Msg("claims of an ended session left to the sweep")
+				s.log.Warn().
+					Err(err).
+					Msg("claims of expired sessions not dispatched, left to the sweep")
 			}
 		})
 	return nil
 }
 
-// recoverExpired dispatches what sessions that ended before this scheduler started still own: nobody
-// may have been there to do it, as when everything is one process.
+// recoverExpired dispatches the claims of sessions that expired before this scheduler started.
+// Nobody may have been running to do so, for example in a single process.
 func (s *Service) recoverExpired(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
@@ -45,14 +47,14 @@ func (s *Service) recoverExpired(ctx context.Context) {
 		err = s.recoverOrphans(ctx, ended)
 	}
 	if err != nil {
-		s.log.Warn().Err(err).Msg("claims of ended sessions left to the sweep")
+		s.log.Warn().Err(err).Msg("claims of expired sessions not dispatched, left to the sweep")
 	}
 }
 
 func (s *Service) recoverOrphans(ctx context.Context, ended []store.Session) error {
 	n, err := session.RecoverOrphans(ctx, s.opts.Store, s.opts.Dispatch, ended, s.opts.Now())
-	s.met.orphansRecovered.Add(float64(n))
-	return err //nolint:wrapcheck // it says what it was doing
+	s.met.recovered.WithLabelValues(session.CauseExpiredSession).Add(float64(n))
+	return err //nolint:wrapcheck // already wrapped
 }
 
 func (s *Service) setSessions(live []store.Session) {
@@ -72,7 +74,8 @@ func (s *Service) setSessions(live []store.Session) {
 	}
 }
 
-// executorLost tells whether an executor that lived before lives no more, whoever ended it.
+// executorLost reports whether an executor in before is missing in now, whichever process expired
+// it.
 func executorLost(before, now []store.Session) bool {
 	return slices.ContainsFunc(before, func(b store.Session) bool {
 		return b.Kind == store.ExecutorSession &&

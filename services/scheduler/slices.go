@@ -19,18 +19,18 @@ import (
 const (
 	dispatchTimeout = 5 * time.Second
 	publishTimeout  = 3 * time.Second
-	// frozenFor is how long the number of a minute's buckets is remembered. It never changes once
-	// it is frozen, but in a store that went back to an earlier state.
+	// frozenFor is how long the bucket count of a frozen minute is cached. It changes only when the
+	// store is restored to an earlier state.
 	frozenFor = 10 * time.Second
 )
 
-// frozenMinute is how many buckets a minute has.
+// frozenMinute is the bucket count of a frozen minute.
 type frozenMinute struct {
 	buckets int32
-	at      time.Time // when the store said so
+	at      time.Time // when it was read
 }
 
-// freeze ends the growth of a minute and returns how many buckets it has.
+// freeze ends the growth of a minute and returns its bucket count.
 func (s *Service) freeze(ctx context.Context, minute int64) (int32, error) {
 	if f, ok := s.frozenMinutes[minute]; ok && time.Since(f.at) < frozenFor {
 		return f.buckets, nil
@@ -48,8 +48,9 @@ func (s *Service) freeze(ctx context.Context, minute int64) (int32, error) {
 	return buckets, nil
 }
 
-// tick hands out the present minute, the coming one shortly before it starts, and then what the
-// cursor has not passed, oldest first and bounded, so that catching up never delays the present.
+// tick dispatches the current minute, the next one shortly before it starts, and then the backlog
+// from the cursor on. The backlog is oldest first and bounded, so that it never delays the current
+// minute.
 func (s *Service) tick(ctx context.Context) error {
 	now := s.opts.Now()
 	current := timer.MinuteOf(now.UnixMilli())
@@ -74,8 +75,8 @@ func (s *Service) catchUp(ctx context.Context, current int64) error {
 	if err != nil {
 		return fmt.Errorf("reading the cursor: %w", err)
 	}
-	// A slow store gets less to do per tick, not ticks that last longer: the present is handed out
-	// by the next one.
+	// A slow store gets fewer minutes per tick, not longer ticks. The next tick begins with the
+	// current minute again.
 	for m := cursor; m < min(current, cursor+int64(s.opts.CatchUp)) && time.Since(began) < s.opts.Tick; m++ {
 		if err := s.dispatchMinute(ctx, m); err != nil {
 			return err
@@ -85,7 +86,7 @@ func (s *Service) catchUp(ctx context.Context, current int64) error {
 		call, cancel := context.WithTimeout(ctx, dispatchTimeout)
 		defer cancel()
 		if cursor, err = s.opts.Store.AdvanceCursor(call, current); err != nil {
-			return fmt.Errorf("moving the cursor: %w", err)
+			return fmt.Errorf("advancing the cursor: %w", err)
 		}
 	}
 	s.cursor = cursor
@@ -93,9 +94,9 @@ func (s *Service) catchUp(ctx context.Context, current int64) error {
 	return nil
 }
 
-// dispatchMinute claims the slices of a minute that nobody works on and publishes them. Two schedulers at
-// once: a slice's row goes to one. Dying between claim and publication, or a message that is lost:
-// the lease runs out, and the next tick claims it with the next token.
+// dispatchMinute claims and publishes the slices of a minute that no trigger holds. Two schedulers
+// at once: each slice's row goes to one. After a crash before the publication, or a lost message,
+// the lease expires. Then a later tick claims the slice with the next token.
 func (s *Service) dispatchMinute(ctx context.Context, minute int64) error {
 	call, cancel := context.WithTimeout(ctx, dispatchTimeout)
 	defer cancel()
@@ -130,9 +131,10 @@ func (s *Service) dispatchMinute(ctx context.Context, minute int64) error {
 	return s.publish(ctx, reassigned)
 }
 
-// publish sends slices to the triggers. One that ran out once is sent twice, the copy when the
-// first message is there: the broker gives them to two triggers in turn, for one that hangs still
-// has room, and would let it run out a second time. The copy is for a slice that nobody holds yet.
+// publish sends slice messages to the triggers. A slice whose lease has expired is sent twice, the
+// copy after the first is confirmed. The broker then gives them to two triggers, because a hung
+// trigger would let the lease expire again. The copy takes effect only while nobody holds the
+// slice.
 func (s *Service) publish(ctx context.Context, m []bus.Message) error {
 	if len(m) == 0 {
 		return nil
@@ -141,7 +143,7 @@ func (s *Service) publish(ctx context.Context, m []bus.Message) error {
 	defer cancel()
 	if err := s.opts.Bus.Publish(ctx, bus.Slices, m...); err != nil {
 		return fmt.Errorf(
-			"publishing %d slices from %s on: %w",
+			"publishing %d slices starting at %s: %w",
 			len(m),
 			m[0].Properties[bus.PropSlice],
 			err,
@@ -153,7 +155,7 @@ func (s *Service) publish(ctx context.Context, m []bus.Message) error {
 func messages(claims []store.SliceClaim) []bus.Message {
 	out := make([]bus.Message, len(claims))
 	for i, c := range claims {
-		// numbers only: cannot fail.
+		// Numbers only: cannot fail.
 		payload, _ := proto.Marshal(
 			&carillonv1.Slice{Minute: c.Minute, Bucket: c.Bucket, Token: c.Token},
 		)

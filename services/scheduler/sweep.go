@@ -13,28 +13,28 @@ import (
 
 const (
 	sweepTimeout = 10 * time.Second
-	// maxSweepThrottle is how long sweeping stands back at the most while executors have more than they
-	// can do: what they have is what would be swept, and publishing it again would only add to it.
+	// maxSweepThrottle is how long sweeps are skipped at most while executors are overloaded. Then
+	// their backlog is what a sweep would publish again, which adds to the load.
 	maxSweepThrottle = 5 * time.Minute
 	oldTaskMS        = 2000
-	// busRecoveryPause is how long sweeping stands back when the bus is back after it was away: what is
-	// overdue then is with those who could not publish it, and they do so now. Swept as well, every
-	// second claim would be in vain, while there is most to do.
+	// busRecoveryPause is how long sweeps are skipped after the bus has recovered. Overdue fires
+	// are then being published by the processes that kept them. Sweeping them too would double the
+	// claims under the highest load.
 	busRecoveryPause = 5 * time.Second
 )
 
-// sweep publishes open fires that are past their run and nobody's: the proof that none is lost
-// (P2), whatever lost their mark, message or slice. Schedulers divide the buckets among the living;
-// while they disagree about who lives, some are swept twice and claimed once.
+// sweep publishes open fires that are overdue and unowned. It guarantees that no fire is lost (P2),
+// whatever lost its window entry, message or slice. Schedulers divide the buckets by the sessions
+// they see alive; where they disagree, a fire is swept twice and claimed once.
 func (s *Service) sweep(ctx context.Context) error {
 	live, ok := s.sessions()
 	if !ok {
-		return nil // who lives is not known yet
+		return nil // alive sessions are not known yet
 	}
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	if s.busUnavailable {
-		// one asks whether the bus is back.
+		// One fire probes whether the bus has recovered.
 		return s.publishSwept(ctx, s.unpublished[:1], s.unpublished[1:])
 	}
 	if s.busRecovered.Within(busRecoveryPause) ||
@@ -43,8 +43,8 @@ func (s *Service) sweep(ctx context.Context) error {
 		return nil
 	}
 	shard, of := s.shard(live)
-	// A sweep is counted before it is published. While the bus is away nothing more is swept, so
-	// that nothing waits for its next sweep long after the bus is back.
+	// A sweep counts before it is published and delays the fire's next sweep. So nothing more is
+	// swept while the bus is unavailable.
 	if err := s.publishSwept(ctx, s.unpublished, nil); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *Service) sweep(ctx context.Context) error {
 	}
 	fires, err := s.opts.Store.Overdue(ctx, q)
 	if err != nil {
-		return fmt.Errorf("looking for overdue fires: %w", err)
+		return fmt.Errorf("reading overdue fires: %w", err)
 	}
 	s.swept = time.Now()
 	if len(fires) == 0 {
@@ -66,8 +66,8 @@ func (s *Service) sweep(ctx context.Context) error {
 	return s.publishSwept(ctx, fires, nil)
 }
 
-// publishSwept publishes swept fires and keeps others for the next try, or all of them when the bus
-// is away.
+// publishSwept publishes swept fires and keeps others for the next try, or all of them if the bus
+// is unavailable.
 func (s *Service) publishSwept(ctx context.Context, fires, others []timer.Fire) error {
 	if len(fires) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func overloaded(live []store.Session) bool {
 	return false
 }
 
-// shard returns this scheduler's place among the living ones.
+// shard returns this scheduler's shard among the alive ones.
 func (s *Service) shard(live []store.Session) (place, of int32) {
 	epoch := s.heartbeater.Epoch()
 	if epoch == nil {

@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// recoverUnclaimedFor is how long after an executor's end its strays are looked for: as long as a broker
-	// may take a frozen consumer for a living one, and hand it tasks.
+	// recoverUnclaimedFor is how long after the loss of an executor its unclaimed fires are
+	// recovered. A broker may deliver tasks to a frozen consumer for that long.
 	recoverUnclaimedFor = time.Minute
-	// unclaimedBefore is how long before its run an unclaimed fire is taken for a stray: its task went
-	// out a lead before, and is claimed within milliseconds where somebody is there. What is found
-	// then is not even late.
+	// unclaimedBefore is how long before its run time a fire without claim is recovered. Its task
+	// was published a dispatch lead ahead and is normally claimed within milliseconds. The fire is
+	// not even late then.
 	unclaimedBefore = time.Second
-	// republishAfter is when a stray that was published is published again, in case it went to the
-	// frozen one as well.
+	// republishAfter is when a recovered fire is published again, in case its task went to the
+	// frozen executor too.
 	republishAfter   = time.Second
 	unclaimedLimit   = 5000
-	burstSize        = 2000 // of an app
+	burstSize        = 2000 // unclaimed fires of an app
 	unclaimedTimeout = 5 * time.Second
 )
 
-// unclaimedFires are fires whose task is with an executor that is gone but not yet noticed by the bus:
-// frozen, or cut off. Nobody claimed them; or the executor had, and the task by which the end of
-// its session dispatched them went to it as well. The sweep would find them after 10 s.
+// unclaimedFires tracks fires whose task is with a lost executor (frozen or cut off) that the bus
+// still delivers to. Either nobody claimed the fire, or the task that recovers its orphaned claim
+// went there too. The sweep would find these fires after 10 s.
 type unclaimedFires struct {
-	executorLost clock.Stamp                // an executor was seen to be gone
-	published    map[timer.FireID]time.Time // when each was published last; the search's alone
+	executorLost clock.Stamp                // when an executor was last seen to be lost
+	published    map[timer.FireID]time.Time // last publication; belongs to recoverUnclaimed
 }
 
-// recoverUnclaimed publishes strays for a while after an executor's end. Like the sweep it stands back
-// while executors have more than they can do: then what is unclaimed is merely late. What it
-// publishes beside others is claimed once.
+// recoverUnclaimed publishes unclaimed and orphaned fires for a while after an executor was lost.
+// Like the sweep it pauses while executors are overloaded: then unclaimed fires are merely late. A
+// fire published twice is claimed once.
 func (s *Service) recoverUnclaimed(ctx context.Context) error {
 	if !s.unclaimed.executorLost.Within(recoverUnclaimedFor) {
 		s.unclaimed.published = nil
@@ -67,20 +67,23 @@ func (s *Service) recoverUnclaimed(ctx context.Context) error {
 				unclaimedLimit,
 			)
 			if err != nil {
-				return fmt.Errorf("looking for strays: %w", err)
+				return fmt.Errorf("reading unclaimed fires: %w", err)
 			}
 			found = append(found, s.unclaimed.notRecentlyPublished(fires)...)
 		}
 	}
 	owned, err := s.orphanedClaims(ctx, until)
 	if err != nil {
-		return fmt.Errorf("looking for claims of ended sessions: %w", err)
+		return fmt.Errorf("reading claims of expired sessions: %w", err)
 	}
+	unclaimed := len(found)
 	found = append(found, s.unclaimed.notRecentlyPublished(owned)...)
 	if len(found) == 0 {
 		return nil
 	}
-	s.met.unclaimed.Add(float64(len(found)))
+	s.met.recovered.WithLabelValues(session.CauseUnclaimed).Add(float64(unclaimed))
+	s.met.recovered.WithLabelValues(session.CauseExpiredSession).
+		Add(float64(len(found) - unclaimed))
 	rest, bursts := splitBursts(found)
 	if len(rest) > 0 {
 		err = s.opts.Dispatch.Publish(ctx, rest)
@@ -89,13 +92,13 @@ func (s *Service) recoverUnclaimed(ctx context.Context) error {
 		err = errors.Join(err, s.opts.Dispatch.PublishLow(ctx, bursts))
 	}
 	if err != nil {
-		return fmt.Errorf("publishing %d strays: %w", len(found), err)
+		return fmt.Errorf("publishing %d unclaimed fires: %w", len(found), err)
 	}
 	return nil
 }
 
-// splitBursts tells what an app has much of from all else: most of it is no stray, but on the
-// low-priority topic, and repeated elsewhere it would stand before other apps' fires.
+// splitBursts separates the fires of apps with more than burstSize of them. Most of those are on
+// the low-priority topic, and repeated elsewhere they would delay other apps' fires.
 func splitBursts(fires []timer.Fire) (rest, bursts []timer.Fire) {
 	counts := make(map[int64]int)
 	for i := range fires {
@@ -111,17 +114,19 @@ func splitBursts(fires []timer.Fire) (rest, bursts []timer.Fire) {
 	return rest, bursts
 }
 
-// orphanedClaims returns the fires with a run up to untilMS that executors still own whose sessions
-// ended lately. Who ended them has just dispatched these.
+// orphanedClaims returns fires with a run time up to untilMS that recently expired sessions still
+// own. Right after a loss it returns none, because the process that expired the session has just
+// dispatched them.
 func (s *Service) orphanedClaims(ctx context.Context, untilMS int64) ([]timer.Fire, error) {
 	if s.unclaimed.executorLost.Within(republishAfter) {
 		return nil, nil
 	}
-	//nolint:wrapcheck // the caller says what for
+	//nolint:wrapcheck // the caller wraps it
 	return session.OrphanedClaims(ctx, s.opts.Store, recoverUnclaimedFor, untilMS, unclaimedLimit)
 }
 
-// notRecentlyPublished returns the fires that were not published lately, and notes them.
+// notRecentlyPublished returns the fires not published within republishAfter, and records their
+// publication.
 func (s *unclaimedFires) notRecentlyPublished(fires []timer.Fire) []timer.Fire {
 	if s.published == nil {
 		s.published = make(map[timer.FireID]time.Time)

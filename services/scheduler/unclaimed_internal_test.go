@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// What an app has much of is not repeated on the priority of what is due now, where other apps'
-// fires would stand behind it.
+// TestUnclaimedBurstGoesToTheLowTopic checks that an app's burst is not repeated on the on-time
+// topics, where it would delay other apps' fires.
 func TestUnclaimedBurstGoesToTheLowTopic(t *testing.T) {
 	t.Parallel()
 	fires := make([]timer.Fire, burstSize+2)

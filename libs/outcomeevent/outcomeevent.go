@@ -1,7 +1,7 @@
-// Package announce makes the messages by which outcomes are told of on the outcomes topic:
-// executors publish those of their own, schedulers what those that ended had not published yet, and
-// what no executor recorded.
-package announce
+// Package outcomeevent builds the messages of the outcomes topic. Executors publish the events of
+// their own outcomes. Schedulers publish those that expired executors left, and those that no
+// executor recorded.
+package outcomeevent
 
 import (
 	"context"
@@ -17,8 +17,9 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// Message tells of an outcome of an app, and of each target where all were to take the fire. The
-// same outcome always has the same message: whoever listens drops what comes twice by the fire.
+// Message returns the event of an app's outcome, with a result per target if all targets must
+// accept the fire. The same outcome always has the same message, and consumers drop duplicates by
+// fire id.
 func Message(o *timer.Outcome, app string, each []timer.TargetOutcome) bus.Message {
 	var targets []*carillonv1.TargetOutcome
 	for i := range each {
@@ -34,7 +35,7 @@ func Message(o *timer.Outcome, app string, each []timer.TargetOutcome) bus.Messa
 			Failure:    string(t.Failure),
 		})
 	}
-	// its texts are our own words and an app's checked name: cannot fail.
+	// Its texts are constants and a validated app name: cannot fail.
 	payload, _ := proto.Marshal(&carillonv1.Outcome{
 		TimerId: int64(
 			o.Timer,
@@ -61,7 +62,7 @@ func Message(o *timer.Outcome, app string, each []timer.TargetOutcome) bus.Messa
 	}
 }
 
-// Store is where the names of apps are read, and what became of each target.
+// Store reads the names of apps, and the results of targets.
 type Store interface {
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
 	TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error)
@@ -71,8 +72,8 @@ type Store interface {
 	) (map[store.VersionKey]timer.Definition, error)
 }
 
-// Messages tells of outcomes as the store has them: it reads whose they are, and leaves out the
-// canary's, which are nobody's.
+// Messages returns the events of stored outcomes. It reads the names of their apps and leaves out
+// the canary's.
 func Messages(ctx context.Context, st Store, os []timer.Outcome) ([]bus.Message, error) {
 	if len(os) == 0 {
 		return nil, nil
@@ -105,8 +106,8 @@ func Messages(ctx context.Context, st Store, os []timer.Outcome) ([]bus.Message,
 	return msgs, nil
 }
 
-// targetsOf reads what became of each target, by the attempts and by the definitions of those that
-// have any: most outcomes are of timers with one target.
+// targetsOf reads the result of each target from the attempts. It reads definitions only of fires
+// with attempts per target, because most timers have one target.
 func targetsOf(
 	ctx context.Context,
 	st Store,
@@ -119,14 +120,14 @@ func targetsOf(
 		}
 	}
 	if len(called) == 0 {
-		return nil, nil //nolint:nilnil // none of them
+		return nil, nil //nolint:nilnil // there is none
 	}
 	attempts, err := st.TargetAttempts(ctx, called)
 	if err != nil {
 		return nil, fmt.Errorf("reading the attempts of outcomes: %w", err)
 	}
 	if len(attempts) == 0 {
-		return nil, nil //nolint:nilnil // none of them
+		return nil, nil //nolint:nilnil // there is none
 	}
 	byFire := make(map[timer.FireID][]timer.Attempt)
 	for _, a := range attempts {

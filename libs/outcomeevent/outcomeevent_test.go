@@ -1,4 +1,4 @@
-package announce_test
+package outcomeevent_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/carillon-timer/carillon/libs/announce"
+	"github.com/carillon-timer/carillon/libs/outcomeevent"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
@@ -16,7 +16,7 @@ import (
 func TestMessageHasAllOfAnOutcome(t *testing.T) {
 	t.Parallel()
 	got := new(carillonv1.Outcome)
-	m := announce.Message(&timer.Outcome{
+	m := outcomeevent.Message(&timer.Outcome{
 		Fire: timer.Fire{
 			FireID: timer.FireID{Timer: 7, DueMS: 1000, Series: 3},
 		},
@@ -67,8 +67,8 @@ func TestMessageHasAllOfAnOutcome(t *testing.T) {
 	require.True(t, proto.Equal(want, got), "%v", got)
 }
 
-// aStore has what became of one fire with two targets that both shall take it, of one whose targets
-// stand in for each other, and nothing of others.
+// aStore has the results of one fire that both of its targets must accept, of one whose targets are
+// alternatives, and no others.
 type aStore struct{ asked []timer.FireID }
 
 func (s *aStore) AppsByID(context.Context, []int64) ([]store.App, error) {
@@ -127,10 +127,10 @@ func TestMessagesListEachTarget(t *testing.T) {
 	}
 	os[3].Kind, os[3].Attempts = timer.Skipped, 0
 	st := new(aStore)
-	msgs, err := announce.Messages(t.Context(), st, os)
+	msgs, err := outcomeevent.Messages(t.Context(), st, os)
 	require.NoError(t, err)
 	require.Len(t, msgs, 4)
-	require.Len(t, st.asked, 3, "who was not called has no attempts")
+	require.Len(t, st.asked, 3, "a fire that was not called has no attempts")
 	for i, m := range msgs {
 		got := new(carillonv1.Outcome)
 		require.NoError(t, proto.Unmarshal(m.Payload, got))
