@@ -7,9 +7,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Before returns the due instants of a cron or an interval before one of them, from fromMS on, in
-// order. Only those count whose run was planned before untilMS, and of them only the latest n. It
-// goes by the version given alone: an earlier one may have had other instants.
+// Before returns the due times of a cron or an interval in [fromMS, dueMS), in order. It returns
+// only those planned to run before untilMS, and of them the latest n. It uses only the timer's
+// given version; earlier versions may have had other due times.
 func (p *Planner) Before(t *timer.Timer, dueMS, fromMS, untilMS int64, n int) ([]int64, error) {
 	kind, jitter := t.Definition.Schedule.Kind, t.Definition.Schedule.Jitter
 	if kind != timer.KindCron && kind != timer.KindInterval || fromMS >= dueMS {

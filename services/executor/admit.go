@@ -13,14 +13,14 @@ import (
 const (
 	storeBatchWait    = time.Millisecond
 	storeBatchTimeout = 5 * time.Second
-	// slotRecheckAfter is when a fire that waits for another looks again by itself. Most often it is
+	// slotRecheckAfter is when a queued fire asks for a slot again by itself. Usually it is
 	// promoted long before.
 	slotRecheckAfter = time.Minute
 )
 
-// admit decides, just before an attempt, what else than the timer's status there is to say: the
-// version, lateness, and the fires before it. It returns true when the attempt shall be made; else
-// the fire is on its way somewhere else.
+// admit makes the checks after the timer's status, just before an attempt: version, lateness, and
+// concurrency with other fires. It returns true if the attempt may start. Otherwise it has passed
+// the fire on.
 func (s *Service) admit(e *claimedFire, state *timer.State) bool {
 	if e.fire.Cause == timer.CauseBackfill && !s.backfillActive(e) {
 		return false
@@ -28,8 +28,9 @@ func (s *Service) admit(e *claimedFire, state *timer.State) bool {
 	first := e.fire.Attempt == 0
 	if e.fire.Series == 0 && first && state.Status != timer.StatusActive &&
 		(isSerial(e) || e.fire.Version < state.Version) {
-		// Its pause is over, and nobody has activated it yet. That plans anew what was edited
-		// meanwhile, and begins another chain: until then nobody can tell what is superseded.
+		// The pause is over, but the activation is not recorded yet. The activation replans edits
+		// made meanwhile and starts a new serial of a fixed delay. Until then superseded fires
+		// cannot be told.
 		s.recheckLater(e)
 		return false
 	}
@@ -37,7 +38,7 @@ func (s *Service) admit(e *claimedFire, state *timer.State) bool {
 		(e.fire.Version < state.Version || e.fire.Epoch < state.ActiveEpoch) {
 		over, err := s.superseded(e, state)
 		if err != nil {
-			s.log.Debug().Err(err).Msg("versions of a timer not read, its fire waits")
+			s.log.Debug().Err(err).Msg("versions of the timer not read, fire delayed")
 			s.recheckLater(e)
 			return false
 		}
@@ -51,14 +52,15 @@ func (s *Service) admit(e *claimedFire, state *timer.State) bool {
 	return concurrencyOf(e).Policy == timer.ConcurrencyAllow || s.acquireSlot(e)
 }
 
-// backfillActive tells whether a fire's backfill was not cancelled.
+// backfillActive reports whether the fire's backfill is not cancelled. Otherwise it has skipped or
+// delayed the fire.
 func (s *Service) backfillActive(e *claimedFire) bool {
 	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
 	defer cancel()
 	cancelled, err := s.backfills.cancelled(ctx, e.app, timer.ID(e.fire.Series))
 	switch {
 	case err != nil:
-		s.log.Debug().Err(err).Msg("backfill not read, its fire waits")
+		s.log.Debug().Err(err).Msg("backfill not read, fire delayed")
 		s.recheckLater(e)
 	case cancelled:
 		s.skip(e, timer.ReasonCancelled)
@@ -68,15 +70,14 @@ func (s *Service) backfillActive(e *claimedFire) bool {
 	return false
 }
 
-// isSerial tells whether a fire is one of the chain of a fixed delay.
+// isSerial reports whether a fire belongs to the serial of a fixed delay.
 func isSerial(e *claimedFire) bool {
 	return e.def.Schedule.Kind == timer.KindFixedDelay && e.fire.Series == 0
 }
 
-// concurrencyOf returns how a fire goes together with others of its timer. The chain of a fixed
-// delay is one fire at a time, whatever else may run beside it: where an edit or an activation
-// begins it anew during a call, the first of the new chain waits for the last of the old one, which
-// no other follows.
+// concurrencyOf returns the concurrency policy of a fire. A fixed delay runs one fire at a time,
+// whatever runs beside it. If an edit or an activation starts a new serial during a call, its first
+// fire waits for that last call of the old serial.
 func concurrencyOf(e *claimedFire) timer.Concurrency {
 	c := e.def.Concurrency.Resolved()
 	if c.Policy == timer.ConcurrencyAllow && isSerial(e) {
@@ -85,10 +86,10 @@ func concurrencyOf(e *claimedFire) timer.Concurrency {
 	return c
 }
 
-// superseded tells whether a newer version than the fire's was in force when it was due. Mostly
-// that is the present one; of a timer that was edited again since, the store knows when the one
-// after the fire's came. Of a fixed delay, each activation begins a chain: what is left of the one
-// before is superseded, whenever it is due.
+// superseded reports whether a newer version than the fire's was in effect when the fire was due.
+// Usually the newer version is the current one; otherwise the store knows when the fire's next
+// version came. Each activation of a fixed delay starts a new serial and supersedes the fires of
+// the old one, whatever their due time.
 func (s *Service) superseded(e *claimedFire, state *timer.State) (bool, error) {
 	if isSerial(e) && e.fire.Epoch < state.ActiveEpoch {
 		return true, nil
@@ -105,28 +106,28 @@ func (s *Service) superseded(e *claimedFire, state *timer.State) (bool, error) {
 	next := store.VersionKey{Timer: e.fire.Timer, Version: e.fire.Version + 1}
 	times, err := s.opts.Store.VersionTimes(ctx, []store.VersionKey{next})
 	if err != nil {
-		return false, fmt.Errorf("reading when version %d came: %w", next.Version, err)
+		return false, fmt.Errorf("reading when version %d took effect: %w", next.Version, err)
 	}
 	at, ok := times[next]
 	return ok && due > at, nil
 }
 
-// adoptNewVersion finds out whether the newer version, or activation, has the instant too: then the fire's
-// row was moved to it, and the fire is called as that says. An edit, or an activation, that comes
-// right now is not missed: who records a fire as superseded does so only where the row still has
-// the old version and epoch.
+// adoptNewVersion checks whether the newer version or activation has the same due time. If so, the
+// fire's row was moved to it, and the fire is called by it. An edit or activation at this moment is
+// not missed. The outcome "superseded" is recorded only if the row still has the old version and
+// epoch.
 func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
 	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
 	defer cancel()
-	// Claiming what one owns changes nothing, and answers with what the store has.
+	// Claiming an owned fire changes nothing and returns its stored row.
 	now, err := s.opts.Store.Claim(ctx, e.epoch.ID, []timer.Fire{e.fire})
 	switch {
 	case err != nil:
-		s.log.Debug().Err(err).Msg("version of a fire not read, it waits")
+		s.log.Debug().Err(err).Msg("version of the fire not read, fire delayed")
 		s.recheckLater(e)
 		return false
 	case len(now) == 0:
-		s.inflight.remove(e) // no longer ours
+		s.inflight.remove(e) // no longer owned
 		return false
 	case now[0].Version == e.fire.Version && now[0].Epoch == e.fire.Epoch:
 		s.skip(e, timer.ReasonSuperseded)
@@ -134,11 +135,12 @@ func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
 	}
 	e.fire, e.def = now[0], nil
 	if err := s.stateCache.load(ctx, []*claimedFire{e}); err != nil || e.def == nil {
-		s.log.Debug().Err(err).Msg("new version of a timer not read, its fire waits")
+		s.log.Debug().Err(err).Msg("new version of the timer not read, fire delayed")
 		s.recheckLater(e)
 		return false
 	}
-	if over, err := s.superseded(e, state); err != nil || over { // two edits at once: look again
+	// edited twice meanwhile: decide again
+	if over, err := s.superseded(e, state); err != nil || over {
 		s.recheckLater(e)
 		return false
 	}
@@ -149,9 +151,9 @@ func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
 	return true
 }
 
-// passesMisfirePolicy tells whether a fire's first attempt is to be made, late as it may be. One whose run was
-// moved, or that was put off here, has waited for its turn or for a limit, which is not for the
-// misfire policy to punish. So has one that waited for earlier ones.
+// passesMisfirePolicy reports whether a late fire's first attempt may start. The misfire policy
+// does not apply to a fire whose run time was moved, or that waited here for a limit, a slot or
+// earlier fires.
 func (s *Service) passesMisfirePolicy(e *claimedFire, state *timer.State) bool {
 	m := e.def.Misfire.For(e.def.Schedule.Kind)
 	planned, now := plannedMS(e), s.opts.Clock.Now().UnixMilli()
@@ -174,7 +176,7 @@ func (s *Service) passesMisfirePolicy(e *claimedFire, state *timer.State) bool {
 	})
 	switch {
 	case err != nil:
-		s.log.Debug().Err(err).Msg("no answer whether a late fire runs, it waits")
+		s.log.Debug().Err(err).Msg("misfire policy not decided, fire delayed")
 		s.recheckLater(e)
 	case !run:
 		s.skip(e, timer.ReasonMisfired)
@@ -184,10 +186,9 @@ func (s *Service) passesMisfirePolicy(e *claimedFire, state *timer.State) bool {
 	return false
 }
 
-// amongLatest tells whether a late fire is one of so many that fire_all runs: the latest of those
-// that are late, of what the fire's version had until another came. Each executor counts by itself,
-// from when it meets the first of them: a backlog of which two take their parts moments apart may
-// lose or gain what came late in between.
+// amongLatest reports whether a late fire is among the latest ones that misfire policy fire_all
+// runs, of those planned by the fire's version. Each executor counts from when it meets the first
+// late fire. Executors that start moments apart may count slightly different backlogs.
 func (s *Service) amongLatest(
 	e *claimedFire,
 	state *timer.State,
@@ -205,7 +206,7 @@ func (s *Service) amongLatest(
 	defer cancel()
 	calendars, err := s.calendars.of(ctx, e.app, e.def)
 	if err != nil {
-		s.log.Debug().Err(err).Msg("calendars of a late fire not read, it waits")
+		s.log.Debug().Err(err).Msg("calendars of a late fire not read, fire delayed")
 		s.recheckLater(e)
 		return false
 	}
@@ -214,7 +215,7 @@ func (s *Service) amongLatest(
 		s.log.Warn().
 			Err(err).
 			Stringer("fire", e.fire.FireID).
-			Msg("a late fire is called: the schedule that others follow by cannot be read")
+			Msg("schedule not readable, late fire is called")
 		return true
 	}
 	if !run {
@@ -223,14 +224,14 @@ func (s *Service) amongLatest(
 	return run
 }
 
-// slotRequest is a question to the store's gate, under the session that holds the fire.
+// slotRequest asks the store for a concurrency slot, for a fire that the session owns.
 type slotRequest struct {
 	session timer.ID
 	request store.SlotRequest
 }
 
-// acquireSlot asks for the fire's turn among those of its timer. Dying after the answer: whoever gets
-// the fire's claim asks again, and gets the turn that the fire has.
+// acquireSlot asks for the fire's concurrency slot. After a crash behind the answer the next owner
+// asks again, and gets the slot that the fire already has.
 func (s *Service) acquireSlot(e *claimedFire) bool {
 	waiting := e.fire
 	waiting.State = timer.FireWaiting
@@ -246,7 +247,7 @@ func (s *Service) acquireSlot(e *claimedFire) bool {
 	}
 	answer, err := s.slots.Do(e.epoch.Context(), slotRequest{e.epoch.ID, ask})
 	if err != nil {
-		s.log.Debug().Err(err).Msg("no answer whose turn it is, the fire waits")
+		s.log.Debug().Err(err).Msg("concurrency slot not acquired, fire delayed")
 		s.recheckLater(e)
 		return false
 	}
@@ -255,7 +256,7 @@ func (s *Service) acquireSlot(e *claimedFire) bool {
 		return true
 	case store.SlotQueued:
 		s.passed(e)
-		s.inflight.remove(e) // first: its task may come back to this very process
+		s.inflight.remove(e) // first: its task may come back to this process
 		s.opts.Dispatch.Committed(e.epoch.Context(), []timer.Fire{answer.Fire})
 	case store.SlotSkipped:
 		s.skip(e, timer.ReasonOverlap)
@@ -269,8 +270,8 @@ func (s *Service) acquireSlot(e *claimedFire) bool {
 	return false
 }
 
-// acquireSlots asks the store for many, by session: there is more than one only just after a session's
-// end.
+// acquireSlots sends requests to the store, grouped by session. There are several sessions only
+// just after one has expired.
 func (s *Service) acquireSlots(
 	ctx context.Context,
 	asks []slotRequest,
@@ -287,7 +288,7 @@ func (s *Service) acquireSlots(
 		}
 		answers, err := s.opts.Store.AcquireSlots(ctx, session, requests)
 		if err != nil {
-			return nil, fmt.Errorf("asking whose turn it is: %w", err)
+			return nil, fmt.Errorf("acquiring concurrency slots: %w", err)
 		}
 		for n, i := range places {
 			out[i] = answers[n]
@@ -296,8 +297,8 @@ func (s *Service) acquireSlots(
 	return out, nil
 }
 
-// addSuccessor adds to an outcome what it sets off: the turn that is handed on, and the next fire of a
-// fixed delay.
+// addSuccessor adds to an outcome what its record triggers: the slot passed on, and the successor
+// of a fixed delay.
 func (s *Service) addSuccessor(e *claimedFire, o *timer.Outcome) {
 	if e.def == nil {
 		return
@@ -310,14 +311,14 @@ func (s *Service) addSuccessor(e *claimedFire, o *timer.Outcome) {
 		s.log.Error().
 			Err(err).
 			Stringer("fire", e.fire.FireID).
-			Msg("a fixed delay ends: its next fire cannot be planned")
+			Msg("fixed delay stopped: successor cannot be planned")
 		return
 	}
 	o.Next = next
 }
 
-// calendarsOf insists: a chain must not end for a store that is away for a moment, which the
-// outcome has to wait for in any case.
+// calendarsOf retries until it succeeds: a fixed delay must not stop because the store is
+// unavailable for a moment. The outcome needs the store in any case.
 func (s *Service) calendarsOf(e *claimedFire) []timer.Calendar {
 	for {
 		ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
@@ -329,7 +330,7 @@ func (s *Service) calendarsOf(e *claimedFire) []timer.Calendar {
 		s.log.Warn().
 			Err(err).
 			Stringer("fire", e.fire.FireID).
-			Msg("the fire that follows waits for its calendars")
+			Msg("calendars not read, successor delayed")
 		clock.Pause(e.epoch.Context(), minRecordRetry)
 	}
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxInflightWait is the longest wait for a retry that stays in hand; a longer one gives the fire back,
-// with a new mark.
+// maxInflightWait is the longest wait that a fire spends in flight. For a longer one the fire is
+// released with a new run time.
 const maxInflightWait = 5 * time.Second
 
-// recheckAfter is when a fire is looked at again whose timer could not be read.
+// recheckAfter is when a fire is decided again whose timer could not be read.
 const recheckAfter = 500 * time.Millisecond
 
-// due takes what the wheel gives and finds workers for it.
-func (s *Service) due(es []*claimedFire) {
+// enqueueDue queues the fires that the wheel has released, and starts workers for them.
+func (s *Service) enqueueDue(es []*claimedFire) {
 	s.startWorkers(s.queue.push(es))
 }
 
-// startWorkers starts workers for so many entries that no idle one takes, up to MaxCalls in all.
+// startWorkers starts workers for entries that find no idle one, up to MaxCalls in all.
 func (s *Service) startWorkers(short int) {
 	for range short {
 		if s.workerCount.Add(1) > int64(s.opts.MaxCalls) {
@@ -33,8 +33,8 @@ func (s *Service) startWorkers(short int) {
 	}
 }
 
-// runWorker calls one fire after the other until the queue is closed. There are as many workers as were
-// ever busy at once.
+// runWorker calls fires until the queue is closed. Workers are never stopped earlier, so there are
+// as many as were ever busy at once.
 func (s *Service) runWorker() {
 	for {
 		e, ok := s.queue.pop()
@@ -49,19 +49,19 @@ func (s *Service) runWorker() {
 	}
 }
 
-// attempt decides about one due fire, calls it, and hands the result on. granted is the permit that
-// the fire has waited for, nil: none. It tells whether that was used.
+// attempt decides about a due fire, calls it, and passes the result on. granted is the permit that
+// the fire has waited for, or nil. used reports whether a call used it.
 func (s *Service) attempt(e *claimedFire, granted *permit) (used bool) {
 	s.inflight.callStarted(e)
 	if !e.epoch.Valid() {
-		// Ended, or about to be: whoever takes the claim over calls. While it merely is not renewed
-		// in time, the fire waits.
+		// If the session has expired, the next owner of the claim makes the call. If its renewal is
+		// only late, the fire waits.
 		s.recheckLater(e)
 		return false
 	}
 	view, err := s.resolve(e)
 	if err != nil {
-		s.log.Debug().Err(err).Msg("timer not read, its fire waits")
+		s.log.Debug().Err(err).Msg("timer not read, fire delayed")
 		s.recheckLater(e)
 		return false
 	}
@@ -88,7 +88,7 @@ func (s *Service) attempt(e *claimedFire, granted *permit) (used bool) {
 	owner, err := s.tenants.of(e.epoch.Context(), view.AppID, view.App)
 	switch {
 	case err != nil:
-		s.log.Debug().Err(err).Msg("settings of an app not read, its fire waits")
+		s.log.Debug().Err(err).Msg("settings of the app not read, fire delayed")
 		s.appUnavailable(e)
 		return false
 	case owner.misconfigured != nil:
@@ -110,8 +110,8 @@ func (s *Service) attempt(e *claimedFire, granted *permit) (used bool) {
 	return p != nil
 }
 
-// appUnavailable lets a fire wait whose app could not be read: in hand, but where that fills up while
-// other apps can be read, and what they do recorded.
+// appUnavailable delays a fire whose app could not be read. It stays in flight, unless these fires
+// fill the set while those of other apps could run.
 func (s *Service) appUnavailable(e *claimedFire) {
 	if e.epoch.Context().Err() == nil && s.inflight.crowded() {
 		s.deferUntil(e, s.opts.Clock.Now().Add(maxInflightWait))
@@ -120,8 +120,8 @@ func (s *Service) appUnavailable(e *claimedFire) {
 	s.recheckLater(e)
 }
 
-// notAttempted counts an attempt that could not be sent as one that failed, so that the fire comes to an
-// end by its retry policy.
+// notAttempted counts an attempt that could not be sent as failed, so that the retry policy ends
+// the fire.
 func (s *Service) notAttempted(e *claimedFire, why timer.Failure, text string) {
 	s.decide(e, &attemptResult{
 		Result: callback.Result{
@@ -134,14 +134,14 @@ func (s *Service) notAttempted(e *claimedFire, why timer.Failure, text string) {
 	})
 }
 
-// call makes an attempt that the limits let start.
+// call makes an attempt that the limits allow.
 func (s *Service) call(e *claimedFire, owner *tenant, view *timerView, p *permit) {
 	defer p.done()
 	def := e.def
-	// The last look before the call: at the clock (P1), and at the session (P3) and the state (P5),
-	// which a process that stood still finds too old here. The run alone does not do for P1: a fire
-	// that an executor whose clock is ahead let wait for its turn is released when that comes,
-	// perhaps before its instant.
+	// Last check before the call: the clock (P1), the session (P3) and the state (P5). A stalled
+	// process finds them too old here. For P1 the run time alone is not enough. An executor whose
+	// clock is ahead may have queued this fire for a slot, which is granted perhaps before the
+	// planned time.
 	start, steady := s.opts.Clock.Read()
 	planned := plannedMS(e)
 	if from := max(e.fire.RunAtMS, planned); !steady || start.UnixMilli() < from {
@@ -158,7 +158,7 @@ func (s *Service) call(e *claimedFire, owner *tenant, view *timerView, p *permit
 		e.fire.FirstLatenessMS = late
 	}
 	var each *guard
-	var ask callback.Guard // nil for a single target: its breaker was asked
+	var ask callback.Guard // nil for a single target, whose breaker was asked already
 	if def.Several() {
 		each = &guard{svc: s, entry: e}
 		ask = each
@@ -207,8 +207,8 @@ func (s *Service) call(e *claimedFire, owner *tenant, view *timerView, p *permit
 		s.met.callSeconds.Observe(took.Seconds())
 	}
 	if e.epoch.Context().Err() != nil && r.Class != callback.Success {
-		// cancelled because the session is dead: not an attempt that failed, and no longer ours to
-		// tell.
+		// Cancelled because the session expired: not a failed attempt, and no longer ours to
+		// record.
 		return
 	}
 	p.report(&r)
@@ -224,17 +224,17 @@ func (s *Service) call(e *claimedFire, owner *tenant, view *timerView, p *permit
 	s.decide(e, &m)
 }
 
-// observeLateness counts how late the first attempt of a fire is.
+// observeLateness records the lateness of a fire's first attempt.
 func (s *Service) observeLateness(e *claimedFire, n int32, lateMS int64) {
 	if n == 1 && !e.canary() {
 		s.met.lateness.Observe(float64(lateMS) / 1000) //nolint:mnd // ms to s
 	}
 }
 
-// skip ends a fire without a call.
+// skip finishes a fire without a call.
 func (s *Service) skip(e *claimedFire, reason timer.Reason) {
 	o := s.outcome(e, timer.Skipped, reason)
-	// What a newer version superseded was taken back by that already.
+	// The edit that superseded a fire has already uncounted it.
 	o.Uncounted = e.def != nil && e.def.Schedule.MaxFires > 0 && e.fire.Series == 0 &&
 		e.fire.Attempt == 0 &&
 		reason != timer.ReasonSuperseded &&
@@ -242,15 +242,16 @@ func (s *Service) skip(e *claimedFire, reason timer.Reason) {
 	s.recorder.end(o, e)
 }
 
-// passed tells that a fire waits for something else than its turn among late ones, or ends.
+// passed tells the sequence of a late fire that the fire no longer holds back later ones: it has
+// ended, or waits for something else.
 func (s *Service) passed(e *claimedFire) {
 	if e.ordered {
 		s.order.passed(e.fire.FireID)
 	}
 }
 
-// dueMS returns when a fire is due: a one-shot that came due while its timer was not active is due
-// when it is.
+// dueMS returns when a fire is due. A one-shot that fell due while its timer was inactive is due at
+// the activation.
 func (e *claimedFire) dueMS(state *timer.State) int64 {
 	if e.fire.Series != 0 || e.def == nil || !e.def.Schedule.Kind.OneShot() {
 		return e.fire.DueMS
@@ -258,15 +259,15 @@ func (e *claimedFire) dueMS(state *timer.State) int64 {
 	return max(e.fire.DueMS, state.ActiveFromMS())
 }
 
-// adjustDue notes that of a one-shot.
+// adjustDue stores the later due time of a one-shot, see dueMS.
 func (e *claimedFire) adjustDue(state *timer.State) {
 	if due := e.dueMS(state); due > e.fire.DueMS {
 		e.dueFromMS = due
 	}
 }
 
-// plannedMS returns when the first attempt of a fire was meant to start: at its due instant and its
-// jitter, or when it was asked for; a one-shot no sooner than its timer is active.
+// plannedMS returns when the first attempt should start: the due time plus jitter, or the time of
+// the request. A one-shot starts no sooner than its timer is active.
 func plannedMS(e *claimedFire) int64 {
 	f := &e.fire
 	switch f.Cause {
@@ -274,12 +275,12 @@ func plannedMS(e *claimedFire) int64 {
 		return max(f.DueMS+schedule.Jitter(f.Timer, f.DueMS, e.def.Schedule.Jitter), e.dueFromMS)
 	case timer.CauseRunNow:
 		return f.DueMS
-	default: // the series is the id of what asked for it
+	default: // the series is the id of the request
 		return max(f.DueMS, timer.ID(f.Series).TimeMS())
 	}
 }
 
-// recheckLater puts a fire back onto the wheel for a moment; of a dead term it lets it go.
+// recheckLater returns a fire to the wheel for a moment, or drops it if its session has expired.
 func (s *Service) recheckLater(e *claimedFire) {
 	if e.epoch.Context().Err() != nil {
 		s.inflight.remove(e)
@@ -288,8 +289,8 @@ func (s *Service) recheckLater(e *claimedFire) {
 	s.wheel.addAt(s.opts.Clock.Now().Add(recheckAfter).UnixMilli(), e)
 }
 
-// timerView is a timer's state, the time as of which it is true, and what it makes of the fire that it
-// was read for.
+// timerView is a timer's state, the time as of which it is true, and its verdict on the fire it was
+// read for.
 type timerView struct {
 	timer.State
 
@@ -297,9 +298,9 @@ type timerView struct {
 	verdict verdict
 }
 
-// resolve finds out by which definition the fire is called, which may be missing, and returns the
-// timer's state: from the book where that is fresh and speaks for a call, else from the store,
-// together with whoever else asks at this moment.
+// resolve finds the definition by which to call the fire, which may be missing, and returns the
+// timer's state. The state is from the cache if that is fresh and allows the call. Otherwise it is
+// read from the store, batched with concurrent reads.
 func (s *Service) resolve(e *claimedFire) (timerView, error) {
 	for {
 		view, err := s.stateOf(e)
@@ -320,15 +321,14 @@ func (s *Service) resolve(e *claimedFire) (timerView, error) {
 		if err != nil || e.def == nil {
 			return view, err
 		}
-		// The state is asked for once more: it need not be any older for what it takes to read a
-		// definition.
+		// Read the state again, so that it does not age while the definition is read.
 	}
 }
 
-// stateOf returns the state of a fire's timer.
+// stateOf returns the state of a fire's timer, with its verdict.
 func (s *Service) stateOf(e *claimedFire) (timerView, error) {
-	// The book's may be a second old, and a call may be made by it. A skip may not: it is final,
-	// and the timer may have been activated since.
+	// A cached state may be a second old, which is enough for a call. A skip is final and needs the
+	// stored state, because the timer may have been activated since.
 	state, asOf, ok := s.stateCache.state(e.fire.Timer)
 	var v verdict
 	var err error
@@ -340,22 +340,21 @@ func (s *Service) stateOf(e *claimedFire) (timerView, error) {
 	if !ok || !v.call() {
 		asOf = time.Now()
 		if state, err = s.stateReads.Do(e.epoch.Context(), e.fire.Timer); err != nil {
-			return timerView{}, err //nolint:wrapcheck // the book says what it was doing
+			return timerView{}, err //nolint:wrapcheck // already wrapped
 		}
 		if v, err = s.decideVerdict(e, &state); err != nil {
 			return timerView{}, err
 		}
 	}
 	if state.App != "" {
-		e.app = state.App // the book may have dropped the timer by the time that the call ends
+		e.app = state.App // the cache may evict the timer before the call ends
 	}
 	return timerView{state, asOf, v}, nil
 }
 
-// versionFor returns the version by which a fire is called, as its timer's state says. An edit that
-// leaves the instants as they are leaves the rows of its open fires alone, so that a row's version
-// is the one by which the fire was planned. What another plan has come between for, the row tells:
-// see adopt.
+// versionFor returns the version by which to call a fire, given its timer's state. An edit that
+// keeps the due times leaves open fires untouched, so a row has the version it was planned by. If
+// an edit changed the plan, the row itself tells, see adoptNewVersion.
 func (s *Service) versionFor(e *claimedFire, state *timer.State) (int32, error) {
 	f := e.fire
 	f.DueMS = e.dueMS(state)
@@ -367,17 +366,17 @@ func (s *Service) versionFor(e *claimedFire, state *timer.State) (int32, error) 
 	defer cancel()
 	version, err := s.opts.Store.VersionAt(ctx, f)
 	if err != nil {
-		return 0, fmt.Errorf("reading by which version a fire is called: %w", err)
+		return 0, fmt.Errorf("reading the version to call a fire by: %w", err)
 	}
-	if e.def != nil { // else nobody knows yet whether it is a one-shot
+	if e.def != nil { // without a definition it is unknown whether it is a one-shot
 		e.stateVersion = state.Version
 	}
 	return version, nil
 }
 
-// currentVersion returns the version by which a fire is called, if the state of its timer suffices
-// to tell: what is due later than the present version came into force is called by that, and what
-// was due before by the one that was in force then.
+// currentVersion returns the version by which to call a fire. sure is false if the state does not
+// suffice to tell. A fire due after the current version took effect is called by it, an earlier one
+// by the version in effect then.
 func currentVersion(f *timer.Fire, s *timer.State) (version int32, sure bool) {
 	switch {
 	case f.Series != 0, f.Version >= s.Version, f.DueMS <= s.VersionMS && f.Version+1 == s.Version:
@@ -387,25 +386,25 @@ func currentVersion(f *timer.Fire, s *timer.State) (version int32, sure bool) {
 	case s.PlanVersion <= f.Version:
 		return s.Version, true
 	default:
-		return f.Version, true // its row was moved, or else it is superseded
+		return f.Version, true // its row was moved to the version, or the fire is superseded
 	}
 }
 
-// stillWanted tells whether the timer wants the fire as it did when its state was read: the store may
-// have taken its time over what was asked since, be it a turn, a catch-up or the app, and the state
-// have grown older than P5 allows. Where anything is new, all is decided anew.
+// stillWanted reports whether the timer still wants the fire as decided. The reads since (slot,
+// catch-up, app) may have taken longer than P5 allows for the state. If the state has changed, the
+// fire is decided again at once.
 func (s *Service) stillWanted(e *claimedFire, view *timerView) bool {
 	if time.Since(view.asOf) >= maxStateAgeAtDecision {
 		asOf := time.Now()
 		now, err := s.stateReads.Do(e.epoch.Context(), e.fire.Timer)
 		if err != nil {
-			s.log.Debug().Err(err).Msg("timer not read again, its fire waits")
+			s.log.Debug().Err(err).Msg("timer not read again, fire delayed")
 			s.recheckLater(e)
 			return false
 		}
-		now.Running = view.Running // which its own turn changes
+		now.Running = view.Running // acquiring its own slot changes this
 		if now != view.State {
-			// nobody is to be waited for: the book has what is new.
+			// no wait is needed: the cache has the new state
 			s.wheel.addAt(s.opts.Clock.Now().UnixMilli(), e)
 			return false
 		}

@@ -12,17 +12,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// attemptResult is an attempt that was made, and what came of it.
+// attemptResult is an attempt and its result.
 type attemptResult struct {
 	callback.Result
 
 	number   int32
 	start    time.Time
 	took     time.Duration
-	recorded bool // its record is written already
+	recorded bool // its record is already written
 }
 
-// attempts are the records of it: one, or one for each of several targets.
+// attempts returns its records: one, or one per target.
 func (m *attemptResult) attempts(id timer.FireID) []timer.Attempt {
 	if m.recorded {
 		return nil
@@ -59,12 +59,11 @@ func (m *attemptResult) attempts(id timer.FireID) []timer.Attempt {
 	return all
 }
 
-// decide turns the result of an attempt into an outcome, a retry, or a wait for the receiver to
-// complete it.
+// decide turns the result of an attempt into an outcome, a retry, or a wait for asynchronous
+// completion.
 func (s *Service) decide(e *claimedFire, m *attemptResult) {
 	e.fire.Attempt, e.fire.TargetBits = m.number, e.fire.TargetBits|m.Done
-	// where one of several targets is gone and another may still take the fire, the fire is not
-	// over.
+	// If only one of several targets is gone, the fire continues for the others.
 	if m.Pause && m.Class == callback.Reject {
 		s.finish(e, m, timer.ReasonGone)
 		return
@@ -74,7 +73,7 @@ func (s *Service) decide(e *claimedFire, m *attemptResult) {
 		o := s.outcome(e, timer.Delivered, timer.ReasonNone)
 		o.StatusCode, o.DurationMS = m.StatusCode, m.took.Milliseconds()
 		if m.number == 1 && len(m.Targets) == 0 {
-			s.recorder.end(o, e) // the outcome tells all of a single attempt that succeeded
+			s.recorder.end(o, e) // the outcome alone records a successful first attempt
 			return
 		}
 		s.recorder.end(o, e, m.attempts(e.fire.FireID)...)
@@ -89,11 +88,11 @@ func (s *Service) decide(e *claimedFire, m *attemptResult) {
 	}
 }
 
-// retry puts off the next attempt, or ends the fire as failed.
+// retry delays the next attempt, or finishes the fire as failed.
 func (s *Service) retry(e *claimedFire, m *attemptResult) {
 	status := m.StatusCode
 	if e.def.Several() {
-		status = 0 // it is one target's
+		status = 0 // it would be the status of only one target
 	}
 	wait, end := e.def.Retry.Next(timer.FailedAttempt{
 		Attempt: int(m.number), Status: status, NotRetried: m.NotRetried, RetryAfter: m.RetryAfter,
@@ -112,15 +111,15 @@ func (s *Service) retry(e *claimedFire, m *attemptResult) {
 	s.recorder.release(e, m.attempts(e.fire.FireID)...)
 }
 
-// moveTo gives a fire another run. Its bucket belongs to its minute, also where it stays in hand,
-// for a stop may give it back.
+// moveTo sets a fire's run time. Its bucket depends on the minute and is set even if the fire stays
+// in flight, because a stop may release it.
 func (s *Service) moveTo(e *claimedFire, at time.Time) {
 	e.fire.RunAtMS = at.UnixMilli()
 	e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunAtMinute())
 }
 
-// finish ends a fire as failed that no attempt follows. Where a receiver said that it is gone for
-// good, the timer is paused for it.
+// finish ends a fire as failed, without another attempt. If a receiver said that it is gone for
+// good, finish pauses the timer.
 func (s *Service) finish(e *claimedFire, m *attemptResult, why timer.Reason) {
 	if m.Pause || e.fire.TargetBits >= timer.TargetGone {
 		s.pauseTimer(e)
@@ -136,7 +135,7 @@ func (s *Service) fail(e *claimedFire, m *attemptResult, why timer.Reason) {
 	s.recorder.end(o, e, m.attempts(e.fire.FireID)...)
 }
 
-// reject ends a fire that can never be called, without a call.
+// reject finishes as failed a fire that can never be called, without a call.
 func (s *Service) reject(e *claimedFire, why string) {
 	e.fire.Attempt++
 	m := attemptResult{
@@ -147,8 +146,8 @@ func (s *Service) reject(e *claimedFire, why string) {
 	s.fail(e, &m, timer.ReasonRejected)
 }
 
-// asyncFailed counts the attempt that a receiver accepted, and did not complete in time or completed
-// as failed, as one that failed.
+// asyncFailed counts an accepted attempt as failed: it was not completed in time, or completed as
+// failed.
 func (s *Service) asyncFailed(e *claimedFire) {
 	m := attemptResult{
 		Result: callback.Result{
@@ -165,8 +164,8 @@ func (s *Service) asyncFailed(e *claimedFire) {
 	s.retry(e, &m)
 }
 
-// giveUpLate ends a fire that failed before and waited so long for a limit or a breaker since that no
-// attempt may start any more.
+// giveUpLate finishes a failed fire that has waited for a limit or breaker past its give-up time.
+// It reports whether it did.
 func (s *Service) giveUpLate(e *claimedFire) bool {
 	now, within := s.opts.Clock.Now(), time.Duration(e.def.Retry.GiveUpAfter)
 	if within <= 0 || e.fire.Attempt == 0 || now.Sub(time.UnixMilli(plannedMS(e))) <= within {
@@ -175,7 +174,7 @@ func (s *Service) giveUpLate(e *claimedFire) bool {
 	s.finish(
 		e,
 		&attemptResult{
-			Result:   s.lastResult(e, timer.FailureNone, "given up"),
+			Result:   s.lastResult(e, timer.FailureNone, "gave up"),
 			number:   e.fire.Attempt,
 			start:    now,
 			recorded: true,
@@ -185,8 +184,8 @@ func (s *Service) giveUpLate(e *claimedFire) bool {
 	return true
 }
 
-// lastResult reads what the attempt came to that was recorded last, perhaps by somebody else: an
-// outcome and a dead letter tell it. Where it cannot be read, they have what is given here.
+// lastResult reads the last recorded attempt, perhaps by another executor, for the outcome and the
+// dead letter. If the read fails it returns the given failure and text.
 func (s *Service) lastResult(e *claimedFire, failure timer.Failure, text string) callback.Result {
 	r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
 	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
@@ -196,7 +195,7 @@ func (s *Service) lastResult(e *claimedFire, failure timer.Failure, text string)
 		s.log.Debug().
 			Err(err).
 			Stringer("fire", e.fire.FireID).
-			Msg("last attempt of a fire not read")
+			Msg("last attempt of the fire not read")
 		return r
 	}
 	for i := range rec.Attempts {
@@ -209,14 +208,14 @@ func (s *Service) lastResult(e *claimedFire, failure timer.Failure, text string)
 	return r
 }
 
-// pauseTimer pauses a timer whose receiver said that it is gone for good. Should it fail, the next
-// fire's receiver will say it again.
+// pauseTimer pauses a timer whose receiver said that it is gone for good. If that fails, the next
+// fire's receiver says it again.
 func (s *Service) pauseTimer(e *claimedFire) {
 	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
 	defer cancel()
 	changed, err := s.opts.Store.SetStatus(ctx, []store.StatusChange{{
 		App: e.app, ID: e.fire.Timer, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
-		// one that was deactivated meanwhile, or paused by somebody, stays so.
+		// A timer that was deactivated or paused meanwhile stays so.
 		From: []timer.Status{timer.StatusActive},
 	}}, s.opts.Planner.Plan)
 	var fires []timer.Fire
@@ -231,11 +230,12 @@ func (s *Service) pauseTimer(e *claimedFire) {
 		s.log.Warn().
 			Err(err).
 			Stringer("timer", e.fire.Timer).
-			Msg("a timer whose receiver is gone was not paused")
+			Msg("timer with a gone receiver not paused")
 	}
 }
 
-// token returns what a receiver may complete an attempt by, where it may.
+// token returns the completion token of an attempt, or "" if its receivers may not complete it
+// later.
 func (s *Service) token(e *claimedFire, number int32) string {
 	if s.opts.Tokens == nil {
 		return ""
@@ -251,7 +251,7 @@ func (s *Service) token(e *claimedFire, number int32) string {
 	return ""
 }
 
-// templateZone returns the zone that a timer's due instants are shown in by templates.
+// templateZone returns the zone in which templates show due times; nil means UTC.
 func templateZone(d *timer.Definition) *time.Location {
 	if d.Schedule.Zone == "" || d.Schedule.Zone == time.UTC.String() {
 		return nil

@@ -30,8 +30,8 @@ const (
 // later.
 //
 // Each result of the session is pending from before its record until it is published, or until it
-// lies behind the position to be read again. The acknowledged position is always before all pending
-// results.
+// lies behind the position of the next reread. The acknowledged position is always before all
+// pending results.
 type eventPublisher struct {
 	svc *Service
 	max int // maximum length of queue

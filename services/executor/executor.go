@@ -193,7 +193,7 @@ func (s *Service) Run(ctx context.Context) error {
 	// may take seconds, and only then does the drain release the rest.
 	wheelCtx, endWheel := context.WithCancel(drainCtx)
 	defer endWheel()
-	g.Go(func() error { s.wheel.run(wheelCtx, s.opts.Clock.Read, s.due); return nil })
+	g.Go(func() error { s.wheel.run(wheelCtx, s.opts.Clock.Read, s.enqueueDue); return nil })
 	g.Go(func() error { s.order.run(wheelCtx); return nil })
 	g.Go(func() error { defer endWheel(); return s.intake(runCtx) })
 	err := g.Wait()

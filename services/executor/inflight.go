@@ -20,7 +20,7 @@ type claimedFire struct {
 	// worker, then to the recorder.
 	app string
 	// late is set while a fire received late from the low-priority topic waits for its call.
-	late atomic.Bool
+	late  atomic.Bool
 	began atomic.Bool // its first attempt has started
 	low   bool        // received from the low-priority topic
 	// unconfirmed is set while the claim is unanswered and no task carries the fire. inflight.mu
@@ -112,7 +112,7 @@ func (h *inflight) reserve(
 	source claimSource,
 	nowMS int64,
 ) (fresh []*claimedFire, again []int, err error) {
-	if source == sourceOrder { // few, and what fills the hands may wait for them
+	if source == sourceOrder { // few, and fires that fill the set may wait for them
 		h.mu.Lock()
 	} else if err := h.waitForRoom(ctx, source.low()); err != nil {
 		return nil, nil, err
@@ -242,17 +242,17 @@ func (h *inflight) callStarted(e *claimedFire) {
 	}
 }
 
-// began returns those of the fires that are in hand and whose first attempts have begun.
+// began returns which of the fires are in flight with their first attempt started.
 func (h *inflight) began(ids []timer.FireID) map[timer.FireID]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	uncountLate := make(map[timer.FireID]bool)
+	started := make(map[timer.FireID]bool)
 	for _, id := range ids {
 		if e := h.fires[id]; e != nil && e.began.Load() {
-			uncountLate[id] = true
+			started[id] = true
 		}
 	}
-	return uncountLate
+	return started
 }
 
 func (h *inflight) len() int {

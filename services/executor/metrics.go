@@ -103,7 +103,7 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		}),
 		unordered: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_unordered_fires_total",
-			Help: "Late fires of fire_all that were called before an earlier one of their timer, after a wait in vain.",
+			Help: "Late fires of fire_all that were called before an earlier one of their timer, after waiting in vain.",
 		}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_lateness_seconds",

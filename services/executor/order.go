@@ -13,87 +13,96 @@ import (
 )
 
 const (
-	orderGather  = time.Millisecond       // for late fires that come together to be looked at together
-	orderApart   = 2                      // ms between first attempts of a timer, so that nothing overtakes on the way out
-	orderEvery   = 100 * time.Millisecond // between looks at what late fires wait for
-	orderTimeout = 5 * time.Second
-	orderFront   = 100                 // earlier fires of a timer that one look reads again, and claims
-	orderAtOnce  = 20 * store.MaxBatch // fires that one look reads
-	orderLeast   = 10                  // and claims in any case: what is in hand may wait for just these
-	orderKept    = 10 * time.Second    // how long a sequence is kept that nothing waits in
-	// orderStall is how long late fires wait without any headway. It is longer than a dead session
-	// takes to end and its fires to be claimed again.
+	orderGather = time.Millisecond // to collect late fires that arrive together
+	// orderSpacingMS is the time between first attempts of a timer, so that requests do not
+	// overtake each other.
+	orderSpacingMS = 2
+	orderPollEvery = 100 * time.Millisecond // between polls for the fires that late ones wait for
+	orderTimeout   = 5 * time.Second
+	// orderFrontMax is how many earlier fires per timer one poll reads again and claims.
+	orderFrontMax = 100
+	orderReadMax  = 20 * store.MaxBatch // fires read by one poll
+	// orderClaimMin is how many fires one poll may claim in any case: fires in flight may wait for
+	// just these.
+	orderClaimMin = 10
+	orderIdleKept = 10 * time.Second // how long an empty sequence is kept
+	// orderStall is how long late fires wait without progress. That is longer than an expired
+	// session's fires take to be claimed again.
 	orderStall = 10 * time.Second
-	// orderBlind is the same while the store does not answer: nobody knows then what comes first.
+	// orderBlind is the same while the store does not answer and the earliest fire is unknown.
 	orderBlind = time.Minute
 )
 
-// sequencer lets the late fires of a timer with fire_all begin their first attempts in order of due.
-// Late fires come in any order, by several topics, by store polls and by sweeps. Each joins the
-// sequence of its timer, and begins once no earlier one is open that nobody has attempted.
+// sequencer starts the first attempts of a timer's late fires in order of due time, for misfire
+// policy fire_all. Late fires arrive in any order: by several topics, store polls and sweeps. Each
+// joins the sequence of its timer. It starts once no earlier open fire of the timer is without an
+// attempt.
 //
-// Which those may be, the schedule tells: expansion goes in order of due, so what is due earlier has
-// had its row before. One goroutine asks the store for all sequences together, by primary key, and
-// claims those that nobody owns: to wait for their tasks could take long. What the answer says stays
-// true: a fire that was attempted, or has ended, never counts as unattempted again. An activation may
-// bring deferred fires back, and begins the sequence anew.
+// The schedule gives the possible earlier fires. Expansion goes in order of due time, so their rows
+// existed before. One goroutine reads the rows of all sequences together, by primary key. It claims
+// the unowned ones, because their tasks could take long. An answer stays true, because a fire that
+// was attempted or has ended never becomes unattempted again. Only an activation may bring deferred
+// fires back; it restarts the sequence.
 //
-// Two executors at once: the earliest fire of all waits for none, so they never wait in a circle. What
-// one has begun it notes in the fire's row, for the others. Dying with fires that wait: the session
-// dies too, and its claims are dispatched again. Where others make no headway for orderStall, the
-// fire goes first. It then is counted.
+// Two executors at once: the earliest fire waits for none, so they never wait for each other in a
+// circle. Each marks the fires it has started in their rows for the others. After a crash the
+// session expires, and its claims are dispatched again. A fire that waits for orderStall without
+// progress starts out of order, and is counted.
 type sequencer struct {
 	svc  *Service
-	wake chan struct{} // has room for one
+	wake chan struct{} // capacity 1
 
-	mu     sync.Mutex
-	by     map[timer.ID]*sequence
-	begun  []begun
-	closed bool
+	mu        sync.Mutex
+	sequences map[timer.ID]*sequence
+	started   []started
+	closed    bool
 }
 
-// sequence is a timer's late fires, in order of due.
+// sequence holds a timer's late fires in order of due time.
 type sequence struct {
-	epoch   int64
-	knownMS int64         // the store was asked about every instant up to here
-	open    []*timer.Fire // not attempted when last read, by due: they go before what is due later
-	waiting []*lateFire   // by due
-	passed  time.Time     // when the last fire has begun
-	moved   time.Time     // its last headway, or when the first began to wait
-	looked  time.Time     // the last look
-	blind   bool          // which failed
+	epoch      int64
+	knownMS    int64         // all due times up to here have been read
+	open       []*timer.Fire // not attempted when last read, by due time; later fires wait for them
+	waiting    []*lateFire   // by due time
+	passed     time.Time     // when the last fire started or ended
+	progressAt time.Time     // last progress, or when the first fire began to wait
+	polledAt   time.Time     // the last poll
+	blind      bool          // the last poll failed
 }
 
-// lateFire waits, and brings what tells the instants before it.
+// lateFire is a waiting fire, with the data to find the due times before it.
 type lateFire struct {
 	*claimedFire
 
-	id                 timer.FireID // the fire is a worker's again once it begins
-	timer              *timer.Timer // as far as the planner needs it
-	untilMS, catchUpMS int64        // fires count whose run was planned before the first, and not before the second
-	most               int          // and so many of the latest
+	id    timer.FireID // the fire belongs to a worker again once it starts
+	timer *timer.Timer // as far as the planner needs it
+	// Earlier fires count if catchUpMS <= planned run time < untilMS, and of those only the latest
+	// limit ones.
+	untilMS, catchUpMS int64
+	limit              int
 }
 
-// begun is a fire whose first attempt begins, for the other executors.
-type begun struct {
+// started is a fire whose first attempt starts, to be marked for other executors.
+type started struct {
 	session timer.ID
 	fire    timer.Fire
 }
 
 func newSequencer(s *Service) *sequencer {
-	return &sequencer{svc: s, wake: make(chan struct{}, 1), by: make(map[timer.ID]*sequence)}
+	return &sequencer{svc: s, wake: make(chan struct{}, 1), sequences: make(map[timer.ID]*sequence)}
 }
 
-// inOrder tells whether a late fire of fire_all may begin now. If not, the fire waits in its sequence.
+// inOrder reports whether a late fire of fire_all may start now. Otherwise the fire waits in its
+// sequence.
 func (s *Service) inOrder(e *claimedFire, state *timer.State, m *timer.Misfire, nowMS int64) bool {
 	if kind := e.def.Schedule.Kind; kind != timer.KindCron && kind != timer.KindInterval {
-		return true // there is no other
+		return true // it has no other fires
 	}
 	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
 	defer cancel()
 	calendars, err := s.calendars.of(ctx, e.app, e.def)
 	if err != nil {
-		s.log.Debug().Err(err).Msg("calendars of a late fire not read, it waits")
+		s.log.Debug().Err(err).Msg("calendars of a late fire not read, fire delayed")
 		s.recheckLater(e)
 		return false
 	}
@@ -110,7 +119,7 @@ func (s *Service) inOrder(e *claimedFire, state *timer.State, m *timer.Misfire, 
 		id:          e.fire.FireID,
 		timer:       t,
 		untilMS:     nowMS - m.MisfiredAfter().Milliseconds(),
-		most:        m.MaxFires,
+		limit:       m.MaxFires,
 	}
 	if m.CatchUpWindow > 0 {
 		w.catchUpMS = nowMS - time.Duration(m.CatchUpWindow).Milliseconds()
@@ -118,66 +127,71 @@ func (s *Service) inOrder(e *claimedFire, state *timer.State, m *timer.Misfire, 
 	return s.order.join(w, state.ActiveEpoch)
 }
 
-// join returns true for a fire that may begin; otherwise the fire is the sequence's, which gives it
-// back to the queue.
+// join reports whether a fire may start. Otherwise the fire belongs to the sequence, which returns
+// it to the wheel.
 func (q *sequencer) join(w *lateFire, epoch int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		q.svc.wheel.add(w.claimedFire) // which is being emptied
+		q.svc.wheel.add(w.claimedFire) // the drain empties the wheel
 		return false
 	}
-	seq := q.by[w.fire.Timer]
+	seq := q.sequences[w.fire.Timer]
 	switch {
 	case seq == nil:
 		seq = &sequence{epoch: epoch}
-		q.by[w.fire.Timer] = seq
+		q.sequences[w.fire.Timer] = seq
 	case seq.epoch < epoch:
-		seq = &sequence{epoch: epoch, waiting: seq.waiting, passed: seq.passed, moved: seq.moved}
-		q.by[w.fire.Timer] = seq
+		seq = &sequence{
+			epoch:      epoch,
+			waiting:    seq.waiting,
+			passed:     seq.passed,
+			progressAt: seq.progressAt,
+		}
+		q.sequences[w.fire.Timer] = seq
 	}
 	if len(seq.waiting) == 0 {
-		seq.moved = time.Now()
+		seq.progressAt = time.Now()
 	}
-	i := seq.place(w.id.DueMS)
+	i := seq.index(w.id.DueMS)
 	seq.waiting = slices.Insert(seq.waiting, i, w)
 	if !seq.ready() {
-		q.ring()
+		q.signal()
 		return false
 	}
 	next := seq.begin()
-	if next == w.claimedFire && time.Since(seq.passed) >= orderApart*time.Millisecond {
+	if next == w.claimedFire && time.Since(seq.passed) >= orderSpacingMS*time.Millisecond {
 		return true
 	}
 	q.begin(next)
 	return false
 }
 
-// begin lets a fire begin in a moment.
+// begin starts a fire in a moment.
 func (q *sequencer) begin(e *claimedFire) {
-	q.svc.wheel.addAt(q.svc.opts.Clock.Now().UnixMilli()+orderApart, e)
+	q.svc.wheel.addAt(q.svc.opts.Clock.Now().UnixMilli()+orderSpacingMS, e)
 }
 
-func (q *sequencer) ring() {
+func (q *sequencer) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// ready tells whether the first that waits may begin.
+// ready reports whether the first waiting fire may start.
 func (seq *sequence) ready() bool {
 	return len(seq.waiting) > 0 && seq.waiting[0].id.DueMS <= seq.knownMS &&
 		(len(seq.open) == 0 || seq.open[0].DueMS >= seq.waiting[0].id.DueMS)
 }
 
-// begin takes out the first that waits. The others go on waiting for it.
+// begin removes the first waiting fire. Later ones wait until it has started.
 func (seq *sequence) begin() *claimedFire {
 	w := seq.waiting[0]
 	seq.waiting = seq.waiting[1:]
 	w.ordered = true
 	seq.add(&w.fire)
-	seq.moved = time.Now()
+	seq.progressAt = time.Now()
 	return w.claimedFire
 }
 
@@ -189,7 +203,7 @@ func (seq *sequence) find(dueMS int64) (int, bool) {
 	)
 }
 
-// add notes a fire that others wait for.
+// add records a fire that later ones wait for.
 func (seq *sequence) add(f *timer.Fire) {
 	row := *f
 	if i, there := seq.find(f.DueMS); there {
@@ -199,29 +213,29 @@ func (seq *sequence) add(f *timer.Fire) {
 	}
 }
 
-// remove notes that nobody waits for a fire any more.
+// remove records that nothing waits for a fire any more.
 func (seq *sequence) remove(dueMS int64) {
 	if i, there := seq.find(dueMS); there {
 		seq.open = slices.Delete(seq.open, i, i+1)
-		seq.moved = time.Now()
+		seq.progressAt = time.Now()
 	}
 }
 
-// called is passed for a fire whose first attempt begins. It tells the other executors.
+// called records that the first attempt of a fire starts, also for other executors.
 func (q *sequencer) called(e *claimedFire) {
 	q.mu.Lock()
-	q.begun = append(q.begun, begun{e.epoch.ID, e.fire})
+	q.started = append(q.started, started{e.epoch.ID, e.fire})
 	q.mu.Unlock()
-	q.ring()
+	q.signal()
 	q.passed(e.fire.FireID)
 }
 
-// passed lets the next fire begin: this one does, or it ends, or it waits for a limit or a turn, which
-// have an order of their own.
+// passed lets the next fire start. This one starts, ends, or waits for a limit or a slot, which
+// have their own order.
 func (q *sequencer) passed(id timer.FireID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if seq := q.by[id.Timer]; seq != nil {
+	if seq := q.sequences[id.Timer]; seq != nil {
 		seq.passed = time.Now()
 		if seq.remove(id.DueMS); seq.ready() {
 			q.begin(seq.begin())
@@ -229,23 +243,23 @@ func (q *sequencer) passed(id timer.FireID) {
 	}
 }
 
-// close returns what waits, and lets nothing wait any more.
+// close returns the waiting fires. After it no fire waits.
 func (q *sequencer) close() (left []*claimedFire) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	for id, seq := range q.by {
+	for id, seq := range q.sequences {
 		for _, w := range seq.waiting {
 			left = append(left, w.claimedFire)
 		}
-		delete(q.by, id)
+		delete(q.sequences, id)
 	}
 	return left
 }
 
-// run looks at the store for what waits, until ctx ends.
+// run polls the store until ctx ends.
 func (q *sequencer) run(ctx context.Context) {
-	again := time.NewTimer(orderKept)
+	again := time.NewTimer(orderIdleKept)
 	defer again.Stop()
 	for {
 		select {
@@ -255,26 +269,26 @@ func (q *sequencer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		again.Reset(q.look(ctx))
+		again.Reset(q.poll(ctx))
 	}
 }
 
-// orderLook is one look at the store, for all sequences.
-type orderLook struct {
+// orderPoll is one poll of the store for all sequences.
+type orderPoll struct {
 	q     *sequencer
 	now   time.Time
-	seqs  map[timer.ID]*sequence   // as they were
-	fresh map[timer.ID][]*lateFire // of sequences, those beyond what is known, by due
-	ids   []timer.FireID           // to be read
-	known map[timer.ID]int64       // of sequences, once ids were read
+	seqs  map[timer.ID]*sequence   // at the start of the poll
+	fresh map[timer.ID][]*lateFire // fires of sequences after knownMS, by due time
+	ids   []timer.FireID           // fires to read
+	known map[timer.ID]int64       // the knownMS of sequences once ids are read
 }
 
-// look lets fires begin that need not wait, and returns when to look again.
-func (q *sequencer) look(ctx context.Context) (after time.Duration) {
+// poll starts the fires that need not wait, and returns the time until the next poll.
+func (q *sequencer) poll(ctx context.Context) (after time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
-	q.tell(ctx)
-	l := &orderLook{
+	q.storeStarted(ctx)
+	l := &orderPoll{
 		q:     q,
 		now:   time.Now(),
 		seqs:  make(map[timer.ID]*sequence),
@@ -285,7 +299,7 @@ func (q *sequencer) look(ctx context.Context) (after time.Duration) {
 	if len(l.ids)+len(l.fresh) > 0 {
 		rows, err := l.read(ctx)
 		if err != nil {
-			q.svc.log.Debug().Err(err).Msg("order of late fires not read, they wait")
+			q.svc.log.Debug().Err(err).Msg("order of late fires not read, fires delayed")
 		}
 		l.apply(rows, err == nil)
 	}
@@ -297,24 +311,24 @@ func (q *sequencer) look(ctx context.Context) (after time.Duration) {
 	return q.release(l.now)
 }
 
-// tell notes in the rows of fires that their first attempts have begun. Whoever waits for one whose
-// note is lost waits until its attempt is recorded.
-func (q *sequencer) tell(ctx context.Context) {
+// storeStarted marks started fires in their rows. If that is lost, other executors wait until the
+// attempt is recorded.
+func (q *sequencer) storeStarted(ctx context.Context) {
 	q.mu.Lock()
-	all := q.begun
-	q.begun = nil
+	all := q.started
+	q.started = nil
 	q.mu.Unlock()
-	if living := q.svc.storePoller.alive.Load(); living != nil &&
-		executorsOf(*living) < 2 { //nolint:mnd // one is alone
+	if alive := q.svc.storePoller.alive.Load(); alive != nil &&
+		executorsOf(*alive) < 2 { //nolint:mnd // one is alone
 		return
 	}
-	by := make(map[timer.ID][]timer.Fire, 1)
+	bySession := make(map[timer.ID][]timer.Fire, 1)
 	for _, b := range all {
-		by[b.session] = append(by[b.session], b.fire)
+		bySession[b.session] = append(bySession[b.session], b.fire)
 	}
-	for session, fires := range by {
+	for session, fires := range bySession {
 		if err := q.svc.opts.Store.Begin(ctx, session, fires); err != nil {
-			q.svc.log.Debug().Err(err).Msg("begun attempts of late fires not noted")
+			q.svc.log.Debug().Err(err).Msg("started late fires not marked")
 		}
 	}
 }
@@ -328,12 +342,13 @@ func executorsOf(sessions []store.Session) (n int) {
 	return n
 }
 
-// gather chooses what to read: what is beyond what is known, and now and then what is waited for.
-func (l *orderLook) gather() {
+// gather chooses the fires to read: always those after knownMS, and periodically those that others
+// wait for.
+func (l *orderPoll) gather() {
 	q := l.q
 	var dropped []*claimedFire
 	q.mu.Lock()
-	for id, seq := range q.by {
+	for id, seq := range q.sequences {
 		seq.waiting = slices.DeleteFunc(seq.waiting, func(w *lateFire) bool {
 			over := w.epoch.Context().Err() != nil
 			if over {
@@ -341,17 +356,17 @@ func (l *orderLook) gather() {
 			}
 			return over
 		})
-		if len(seq.waiting) == 0 || len(l.ids) >= orderAtOnce {
+		if len(seq.waiting) == 0 || len(l.ids) >= orderReadMax {
 			continue
 		}
 		l.seqs[id] = seq
 		if fresh := seq.beyond(); len(fresh) > 0 {
 			l.fresh[id], l.known[id] = slices.Clone(fresh), seq.knownMS
 		}
-		if l.now.Sub(seq.looked) < orderEvery {
+		if l.now.Sub(seq.polledAt) < orderPollEvery {
 			continue
 		}
-		seq.looked = l.now
+		seq.polledAt = l.now
 		for _, f := range seq.front() {
 			l.ids = append(l.ids, f.FireID)
 		}
@@ -360,11 +375,11 @@ func (l *orderLook) gather() {
 	q.svc.inflight.remove(dropped...)
 }
 
-// beyond returns those that wait behind all that is known.
-func (seq *sequence) beyond() []*lateFire { return seq.waiting[seq.place(seq.knownMS+1):] }
+// beyond returns the waiting fires after knownMS.
+func (seq *sequence) beyond() []*lateFire { return seq.waiting[seq.index(seq.knownMS+1):] }
 
-// place returns where a fire that is due then waits.
-func (seq *sequence) place(dueMS int64) int {
+// index returns the position of a due time among the waiting fires.
+func (seq *sequence) index(dueMS int64) int {
 	i, _ := slices.BinarySearchFunc(
 		seq.waiting,
 		dueMS,
@@ -373,18 +388,18 @@ func (seq *sequence) place(dueMS int64) int {
 	return i
 }
 
-// front returns the first of those that are waited for.
+// front returns the first fires that others wait for.
 func (seq *sequence) front() []*timer.Fire {
 	if len(seq.waiting) == 0 {
 		return nil
 	}
 	i, _ := seq.find(seq.waiting[0].id.DueMS)
-	return seq.open[:min(i, orderFront)]
+	return seq.open[:min(i, orderFrontMax)]
 }
 
-// read returns the rows of those that are open: all that was gathered, and what is due between what is
-// known and what is waiting.
-func (l *orderLook) read(ctx context.Context) (rows map[timer.FireID]timer.Fire, err error) {
+// read returns the rows of open fires: those gathered, and those due between knownMS and the
+// waiting fires.
+func (l *orderPoll) read(ctx context.Context) (rows map[timer.FireID]timer.Fire, err error) {
 	if err := l.addFresh(ctx); err != nil {
 		return nil, err
 	}
@@ -394,7 +409,7 @@ func (l *orderLook) read(ctx context.Context) (rows map[timer.FireID]timer.Fire,
 	for part := range slices.Chunk(l.ids, store.MaxBatch) {
 		open, err := l.q.svc.opts.Store.OpenAmong(ctx, part)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the store says what it was doing
+			return nil, err //nolint:wrapcheck // the store says what failed
 		}
 		for _, f := range open {
 			rows[f.FireID] = f
@@ -403,22 +418,22 @@ func (l *orderLook) read(ctx context.Context) (rows map[timer.FireID]timer.Fire,
 	return rows, nil
 }
 
-// addFresh adds the fires to be read that may go before those that have just come. Nothing open runs
-// before the oldest open fire, so a short backlog is a short look.
-func (l *orderLook) addFresh(ctx context.Context) error {
+// addFresh adds the fires that may precede new arrivals. None is older than the oldest open fire,
+// so a short backlog takes few reads.
+func (l *orderPoll) addFresh(ctx context.Context) error {
 	if len(l.fresh) == 0 {
 		return nil
 	}
 	oldestMS, err := l.q.svc.opts.Store.OldestOpen(ctx)
 	if err != nil {
-		return err //nolint:wrapcheck // the store says what it was doing
+		return err //nolint:wrapcheck // the store says what failed
 	}
 	if oldestMS == 0 {
-		oldestMS = timer.NeverMS // by the store's clock none is past its run
+		oldestMS = timer.NeverMS // by the store's clock no open fire is past its run time
 	}
 	for id, fresh := range l.fresh {
 		for _, w := range fresh {
-			if len(l.ids) >= orderAtOnce {
+			if len(l.ids) >= orderReadMax {
 				break
 			}
 			from := max(
@@ -429,12 +444,18 @@ func (l *orderLook) addFresh(ctx context.Context) error {
 				)-time.Duration(w.timer.Definition.Schedule.Jitter).
 					Milliseconds(),
 			)
-			dues, err := l.q.svc.opts.Planner.Before(w.timer, w.id.DueMS, from, w.untilMS, w.most)
+			dues, err := l.q.svc.opts.Planner.Before(
+				w.timer,
+				w.id.DueMS,
+				from,
+				w.untilMS,
+				w.limit,
+			)
 			if err != nil {
 				l.q.svc.log.Warn().
 					Err(err).
 					Stringer("fire", w.id).
-					Msg("a late fire is called: the schedule of those before it cannot be read")
+					Msg("schedule not readable, late fire is called")
 			}
 			for _, due := range dues {
 				l.ids = append(l.ids, timer.FireID{Timer: id, DueMS: due})
@@ -446,20 +467,20 @@ func (l *orderLook) addFresh(ctx context.Context) error {
 	return nil
 }
 
-// apply enters what was read.
-func (l *orderLook) apply(rows map[timer.FireID]timer.Fire, answered bool) {
+// apply updates the sequences by the rows read.
+func (l *orderPoll) apply(rows map[timer.FireID]timer.Fire, answered bool) {
 	q := l.q
 	began := q.svc.inflight.began(l.ids)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for id, seq := range l.seqs {
 		switch {
-		case q.by[id] != seq:
-			delete(l.seqs, id) // begun anew since
+		case q.sequences[id] != seq:
+			delete(l.seqs, id) // restarted meanwhile
 		case !answered:
 			seq.blind = true
 		case seq.blind:
-			seq.blind, seq.moved = false, l.now
+			seq.blind, seq.progressAt = false, l.now
 		}
 	}
 	if !answered {
@@ -475,7 +496,7 @@ func (l *orderLook) apply(rows map[timer.FireID]timer.Fire, answered bool) {
 		switch {
 		case !open || row.Attempt > 0 || row.FirstLatenessMS > 0 || row.State != timer.FireReady || began[id]:
 			seq.remove(id.DueMS)
-		case there || id.DueMS > seq.knownMS: // otherwise it has passed since
+		case there || id.DueMS > seq.knownMS: // otherwise it has started or ended meanwhile
 			seq.add(&row)
 		}
 	}
@@ -486,29 +507,29 @@ func (l *orderLook) apply(rows map[timer.FireID]timer.Fire, answered bool) {
 	}
 }
 
-// claimable returns fires that late ones wait for and nobody owns, or a session that has ended.
+// claimable returns fires that late ones wait for and that no alive session owns.
 func (q *sequencer) claimable(now time.Time) (free []timer.Fire) {
 	room := min(latePollMax, q.svc.inflight.lateRoom())
-	if room < orderLeast || q.svc.catchUpThrottle.congested() {
-		room = orderLeast
+	if room < orderClaimMin || q.svc.catchUpThrottle.congested() {
+		room = orderClaimMin
 	}
 	live := make(map[timer.ID]bool)
-	living := q.svc.storePoller.alive.Load()
-	if living != nil {
-		for i := range *living {
-			live[(*living)[i].ID] = true
+	alive := q.svc.storePoller.alive.Load()
+	if alive != nil {
+		for i := range *alive {
+			live[(*alive)[i].ID] = true
 		}
 	}
 	nowMS := q.svc.opts.Clock.Now().UnixMilli()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, seq := range q.by {
-		if seq.blind || !seq.looked.Equal(now) {
+	for _, seq := range q.sequences {
+		if seq.blind || !seq.polledAt.Equal(now) {
 			continue
 		}
 		for _, f := range seq.front() {
 			if owned := f.Owner != 0 &&
-				(living == nil || live[f.Owner]); len(free) < room && !owned &&
+				(alive == nil || live[f.Owner]); len(free) < room && !owned &&
 				f.RunAtMS <= nowMS {
 				free = append(free, *f)
 			}
@@ -517,7 +538,7 @@ func (q *sequencer) claimable(now time.Time) (free []timer.Fire) {
 	return free
 }
 
-// claim takes fires up as a store poll takes up late ones, but does not wait for room.
+// claim claims fires like a late store poll, without waiting for room.
 func (q *sequencer) claim(ctx context.Context, free []timer.Fire) error {
 	epoch := q.svc.heartbeater.Epoch()
 	if epoch == nil || !epoch.Valid() {
@@ -526,15 +547,15 @@ func (q *sequencer) claim(ctx context.Context, free []timer.Fire) error {
 	return q.svc.claimPolled(ctx, epoch, free, sourceOrder)
 }
 
-// release lets begin what may, and returns when to look again.
+// release starts the fires that may start, and returns the time until the next poll.
 func (q *sequencer) release(now time.Time) (after time.Duration) {
-	after = orderKept
+	after = orderIdleKept
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for id, seq := range q.by {
+	for id, seq := range q.sequences {
 		if len(seq.waiting) == 0 {
-			if now.Sub(seq.moved) >= orderKept {
-				delete(q.by, id)
+			if now.Sub(seq.progressAt) >= orderIdleKept {
+				delete(q.sequences, id)
 			}
 			continue
 		}
@@ -542,7 +563,7 @@ func (q *sequencer) release(now time.Time) (after time.Duration) {
 		if seq.blind {
 			stall = orderBlind
 		}
-		if !seq.ready() && now.Sub(seq.moved) >= stall {
+		if !seq.ready() && now.Sub(seq.progressAt) >= stall {
 			due := seq.waiting[0].id.DueMS
 			i, _ := seq.find(due)
 			seq.open, seq.knownMS = slices.Delete(seq.open, 0, i), max(seq.knownMS, due)
@@ -552,7 +573,7 @@ func (q *sequencer) release(now time.Time) (after time.Duration) {
 			q.begin(seq.begin())
 		}
 		if len(seq.waiting) > 0 {
-			after = orderEvery
+			after = orderPollEvery
 		}
 	}
 	return after

@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// lateCalls are the calls that began more than a while late, in the order in which they began.
+// lateCalls returns the due times of calls that started more than by late, in the order of their
+// start.
 func (d *deployment) lateCalls(by time.Duration) (dues []int64) {
 	calls, at := d.rcv.seen()
 	for i := range calls {
@@ -22,13 +23,14 @@ func (d *deployment) lateCalls(by time.Duration) (dues []int64) {
 	return dues
 }
 
-// Late fires of fire_all begin in order of due: rows from before an outage, and those made after it, by whatever way they come.
+// TestCatchUpsGoInOrder checks that late fires of fire_all start in order of due time: rows from
+// before an outage and after it, from any source.
 func TestCatchUpsGoInOrder(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string][]outage{
-		"all rows are there":     {{5500 * time.Millisecond, 20 * time.Second}},
-		"most are made after it": {{5500 * time.Millisecond, 70 * time.Second}},
-		"two outages":            {{5500 * time.Millisecond, 25 * time.Second}, {26 * time.Second, 60 * time.Second}},
+		"all rows exist":                  {{5500 * time.Millisecond, 20 * time.Second}},
+		"most rows are inserted after it": {{5500 * time.Millisecond, 70 * time.Second}},
+		"two outages":                     {{5500 * time.Millisecond, 25 * time.Second}, {26 * time.Second, 60 * time.Second}},
 	} {
 		for endpoint, takes := range map[string]time.Duration{"quick": 0, "slow": 2 * time.Second} {
 			t.Run(name+", "+endpoint, func(t *testing.T) {
@@ -52,15 +54,16 @@ func TestCatchUpsGoInOrder(t *testing.T) {
 	}
 }
 
-// A late fire waits for an earlier one that another session has, until that begins or ends; and for one that makes no headway it waits no longer than it
-// would take for a dead session to end.
+// TestCatchUpsWaitForOtherExecutors checks that a late fire waits for an earlier one of another
+// session until that starts or ends. Without progress it waits no longer than the expiry of a
+// session takes.
 func TestCatchUpsWaitForOtherExecutors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		then func(ctx context.Context, st store.Store, session timer.ID, f timer.Fire) error
-		by   time.Duration // when the later fires may have begun
+		by   time.Duration // when the later fires may start
 	}{
-		"it begins": {then: func(ctx context.Context, st store.Store, session timer.ID, f timer.Fire) error {
+		"it starts": {then: func(ctx context.Context, st store.Store, session timer.ID, f timer.Fire) error {
 			f.FirstLatenessMS = 3000
 			return st.Begin(ctx, session, []timer.Fire{f})
 		}, by: 4 * time.Second},
@@ -73,7 +76,7 @@ func TestCatchUpsWaitForOtherExecutors(t *testing.T) {
 			_, err := st.Release(ctx, session, []timer.Fire{f}, nil)
 			return err
 		}, by: 4 * time.Second},
-		"it makes no headway": {then: func(context.Context, store.Store, timer.ID, timer.Fire) error { return nil }, by: 14 * time.Second},
+		"it makes no progress": {then: func(context.Context, store.Store, timer.ID, timer.Fire) error { return nil }, by: 14 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,7 +128,8 @@ func TestCatchUpsWaitForOtherExecutors(t *testing.T) {
 	}
 }
 
-// A late fire brings the earlier ones with it that nobody has claimed: theirs may be the tasks that come last.
+// TestCatchUpsClaimWhatGoesBeforeThem checks that a late fire makes its executor claim the
+// unclaimed earlier ones, whose tasks may come last.
 func TestCatchUpsClaimWhatGoesBeforeThem(t *testing.T) {
 	t.Parallel()
 	deployed(
@@ -140,7 +144,7 @@ func TestCatchUpsClaimWhatGoesBeforeThem(t *testing.T) {
 				d.t,
 				[]int64{6000},
 				d.lateCalls(time.Second),
-				"which was given back with a task",
+				"which was released with a task",
 			)
 			open, err := d.Store.OpenAmong(
 				d.t.Context(),
@@ -158,7 +162,8 @@ func TestCatchUpsClaimWhatGoesBeforeThem(t *testing.T) {
 	)
 }
 
-// What waits for an earlier fire is given back by an executor that stops, and is called in order by the next.
+// TestCatchUpsOutliveAStop checks that fires waiting for earlier ones are released by a stop, and
+// called in order by the next executor.
 func TestCatchUpsOutliveAStop(t *testing.T) {
 	t.Parallel()
 	deployed(

@@ -16,69 +16,73 @@ import (
 )
 
 const (
-	pollEvery     = 250 * time.Millisecond // between looks while they find something
-	idlePollEvery = 4                      // and so many times that otherwise
-	// noTasksAfter is how long no task has come before none seem to come.
+	pollEvery     = 250 * time.Millisecond // between polls while they find fires
+	idlePollEvery = 4                      // polls once per so many ticks otherwise
+	// noTasksAfter is how long after the last task the topics count as idle.
 	noTasksAfter = time.Second
-	// dispatchedWithin is how long after the last task of a lane of what is due now a flood is taken for
-	// one that a trigger handed out.
+	// dispatchedWithin is how long after the last on-time task a burst is taken for one that a
+	// trigger dispatched.
 	dispatchedWithin = 5 * time.Second
-	// freshTaskAge is how old a task may be at its claim for the topics not to be behind: what nobody
-	// has claimed may else be with them.
+	// freshTaskAge is the maximum age of tasks at their claim while the topics count as keeping up.
+	// If tasks are older, unclaimed fires may still have theirs on a topic.
 	freshTaskAge = 500 * time.Millisecond
-	// eagerAfterMiss is how long one look is enough after a task was missed.
+	// eagerAfterMiss is how long, after a missing task, a fire is claimed at the first poll.
 	eagerAfterMiss = 5 * time.Second
-	// eagerAfterOutage is that after a time without any: not every partition of the topics is back at
-	// once, and a broker that has just started is slow.
+	// eagerAfterOutage is the same after a time without any tasks. Partitions recover one by one,
+	// and a broker that has just started is slow.
 	eagerAfterOutage = 15 * time.Second
-	// past its run a fire is catch-up, which gives way to what is due now;.
-	catchUpAfter     = time.Second
-	otherShardsAfter = 2 * time.Second // and past this what is another executor's share is taken too
-	latePollEvery    = 2               // it is looked for at every so many looks
-	latePollMax      = 500             // and so much of it taken at the most
-	pollPage         = 4000            // fires of a bucket
-	// unclaimed fires of an app: those of a flood may be on the low-priority topic.
+	// catchUpAfter is how far past its run time a fire is catch-up, which yields to on-time
+	// traffic.
+	catchUpAfter = time.Second
+	// otherShardsAfter is how late a fire of another executor's shard must be to be claimed too.
+	otherShardsAfter = 2 * time.Second
+	latePollEvery    = 2    // late fires are polled every so many ticks
+	latePollMax      = 500  // late fires claimed per poll
+	pollPage         = 4000 // fires read per bucket
+	// burstSize is how many unclaimed fires of an app are a burst, whose tasks may be on the
+	// low-priority topic.
 	burstSize     = 2000
 	expiredWithin = time.Minute
 	pollTimeout   = 5 * time.Second
 )
 
-// storePoller takes fires from the store itself that no task brings: the bus is away, or triggers or
-// schedulers are, or just that task was lost. A fire is the store's, and a claim there needs none
-// of them: as long as an executor reaches the store, what was expanded is called, on time. Nothing
-// is to be caught up when they are back: triggers hand out only what nobody has claimed.
+// storePoller claims fires from the store that no task brings: the bus, triggers or schedulers are
+// unavailable, or a task was lost. A claim needs only the store. So every expanded fire is called
+// on time while an executor reaches the store. Nothing is repeated after an outage, because
+// triggers publish only unclaimed fires.
 //
-// Once a second it looks at what is due within the next, and claims what nobody has claimed at a
-// second look either, a quarter of a second later: tasks come a lead ahead and are claimed within
-// milliseconds. For a while after that, one look is enough. While the topics are behind, what is
-// unclaimed is with them, and is left to them: claims by both would be twice the work when there is
-// most to do.
+// Once a second it reads the fires due within PollAhead, and claims those still unclaimed at a
+// second poll 250 ms later. A task is published a dispatch lead ahead and claimed within
+// milliseconds. For a while after a missing task, one poll suffices. While the topics are behind,
+// their tasks carry the unclaimed fires. Claiming those too would double the work under the highest
+// load.
 //
-// Two at once: executors divide the buckets among the living, and where they disagree about who
-// lives, or a task comes after all, the fire is claimed once. Dying after the claim: the session
-// dies too. A claim without an answer is in doubt and is made again (reclaim).
+// Two at once: executors divide the buckets by the sessions they see alive. Where they disagree, or
+// a task arrives after all, one claim wins. Crash after the claim: the session expires. Unanswered
+// claim: it is unconfirmed and repeated, see confirmClaims.
 type storePoller struct {
 	onTime, low arrivals
-	alive       atomic.Pointer[[]store.Session] // as of the last look at the sessions
-	// a task was found missing among those that came: no doubt that it was.
+	alive       atomic.Pointer[[]store.Session] // as of the last poll of the sessions
+	// missed is when a fire was found unclaimed twice while other tasks came.
 	missed      clock.Stamp
-	tasksAbsent clock.Stamp // tasks were, and none came
-	// unclaimed at the last look, by revision; this and the next are pollStore's alone.
+	tasksAbsent clock.Stamp // when fires were found and no tasks came
+	// unclaimed are the fires found at the last poll, with their revision. This and the next belong
+	// to pollStore.
 	unclaimed map[timer.FireID]int32
-	// the latest run, in unix ms, of what apps had too much of at once while the low-priority topic
+	// bursts are the latest run times, in unix ms, of each app's burst while the low-priority topic
 	// was behind.
 	bursts map[int64]int64
 }
 
-// arrivals is how tasks come by a topic, or by several.
+// arrivals records when tasks arrive on one or more topics.
 type arrivals struct {
-	lastArrival clock.Stamp // tasks were received, or their claim was over
+	lastArrival clock.Stamp // tasks were received, or their claim ended
 	mu          sync.Mutex
 	next        int
-	receivers   map[int]time.Time // receiving calls, and when each began
+	receivers   map[int]time.Time // receive calls, with their start
 }
 
-// receiving tells that tasks have come, until the function returned is called.
+// receiving records that tasks arrived and are being handled until done is called.
 func (b *storePoller) receiving(low bool) (done func()) {
 	l := &b.onTime
 	if low {
@@ -100,7 +104,8 @@ func (b *storePoller) receiving(low bool) (done func()) {
 	}
 }
 
-// oldestWait returns for how long tasks that were received wait for their claim, and whether any do.
+// oldestWait returns how long received tasks have waited for their claim. some is false if there
+// are none.
 func (l *arrivals) oldestWait() (waits time.Duration, some bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,31 +115,31 @@ func (l *arrivals) oldestWait() (waits time.Duration, some bool) {
 	return waits, len(l.receivers) > 0
 }
 
-// idle tells whether no tasks come.
+// idle reports whether no tasks arrive.
 func (l *arrivals) idle() bool {
 	_, some := l.oldestWait()
 	return !some && !l.lastArrival.Within(noTasksAfter)
 }
 
-// behind tells whether what is unclaimed may be with the tasks that come: they were old when they
-// were claimed last, or have waited here since before a look that did not find them claimed.
+// behind reports whether tasks still to be claimed may carry the unclaimed fires. Either the last
+// tasks were old at their claim, or some have waited here since before the last poll.
 func (l *arrivals) behind(age *taskAge) bool {
 	waits, _ := l.oldestWait()
 	return waits >= pollEvery || !l.idle() && !age.fresh()
 }
 
-// fresh tells whether the tasks that come had not waited.
+// fresh reports whether the last tasks were claimed soon after their publication.
 func (a *taskAge) fresh() bool {
 	return a.at.Within(noTasksAfter) && a.ms.Load() < freshTaskAge.Milliseconds()
 }
 
-// pollStore looks at the store, until ctx ends.
+// pollStore polls the store until ctx ends.
 func (s *Service) pollStore(ctx context.Context) error {
 	if s.opts.PollAhead <= 0 {
 		return nil
 	}
 	b := &s.storePoller
-	b.onTime.lastArrival.Set() // they get the time to come first
+	b.onTime.lastArrival.Set() // give tasks time to arrive first
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for n := 0; ; n++ {
@@ -155,7 +160,7 @@ func (s *Service) pollStore(ctx context.Context) error {
 		}
 		found, missed, err := s.poll(ctx, active, (idle || active) && n%latePollEvery == 0)
 		if err != nil {
-			s.log.Debug().Err(err).Msg("fires without tasks not looked for")
+			s.log.Debug().Err(err).Msg("store not polled for fires without tasks")
 		}
 		if found == 0 {
 			continue
@@ -164,7 +169,7 @@ func (s *Service) pollStore(ctx context.Context) error {
 		if !active {
 			s.log.Warn().
 				Int("fires", found).
-				Msg("fires are taken from the store, no tasks of theirs have come")
+				Msg("no tasks arrived for these fires, claimed from the store")
 		}
 		switch {
 		case idle:
@@ -175,10 +180,11 @@ func (s *Service) pollStore(ctx context.Context) error {
 	}
 }
 
-// poll claims what is due soon and was nobody's at the last look either, or at once, and, if
-// late, what is past its run, or a dead session's; nothing of what goes by the low-priority topic,
-// floods too, while that is behind, which may take its time. It returns how many it tried to claim,
-// and whether any of them was seen before.
+// poll claims fires due soon that were unclaimed at the last poll too, or at once if atOnce is set.
+// With late set it also claims late fires and those of expired sessions. It leaves low-priority
+// fires and bursts to the low-priority topic while that is behind.
+//
+// It returns how many fires it tried to claim, and whether the last poll had found any of them.
 func (s *Service) poll(
 	ctx context.Context,
 	atOnce, late bool,
@@ -222,10 +228,9 @@ func (s *Service) poll(
 	return len(fires) + n, missed, err
 }
 
-// excludeLow returns the fires whose tasks are not on the low-priority topic. Of an app that has too
-// much at once all may be there, up to the last that a look found, until that lane is done with it.
-// Where no tasks have come for long (handed is false) what is found is nobody's: no trigger is
-// there to publish it by any lane.
+// excludeLow returns the fires whose tasks are not on the low-priority topic. All tasks of an app's
+// burst may be there, up to the latest run time seen, until that topic has caught up. If no tasks
+// were dispatched for long, no trigger publishes, and a burst is not on any topic.
 func (b *storePoller) excludeLow(fires []timer.Fire, dispatched bool) []timer.Fire {
 	of := make(map[int64]int)
 	for i := range fires {
@@ -247,7 +252,8 @@ func (b *storePoller) excludeLow(fires []timer.Fire, dispatched bool) []timer.Fi
 	})
 }
 
-// splitSeen returns those of the fires that were seen before, and the others by revision.
+// splitSeen separates the fires that were found before from the others, which it returns with their
+// revision.
 func splitSeen(
 	fires []timer.Fire,
 	before map[timer.FireID]int32,
@@ -263,8 +269,7 @@ func splitSeen(
 	return again, others
 }
 
-// pollLate claims some of what is late, where there is room for it and the present begins on
-// time.
+// pollLate claims some late fires if there is room and on-time fires are not congested.
 func (s *Service) pollLate(ctx context.Context, l *storePoll, now time.Time) (int, error) {
 	room := min(latePollMax, s.inflight.lateRoom())
 	if room <= 0 || s.catchUpThrottle.congested() {
@@ -285,7 +290,7 @@ func (s *Service) pollLate(ctx context.Context, l *storePoll, now time.Time) (in
 	}
 	if err == nil && len(fires) < room {
 		var more []timer.Fire
-		// who ended them could not publish these.
+		// The process that expired them could not publish these.
 		more, err = session.OrphanedClaims(
 			ctx,
 			s.opts.Store,
@@ -312,7 +317,7 @@ func (s *Service) claimPolled(
 	return nil
 }
 
-// storePoll is one look at the store.
+// storePoll is one poll of the store.
 type storePoll struct {
 	svc       *Service
 	epoch     *session.Epoch
@@ -321,11 +326,12 @@ type storePoll struct {
 	shard, of int32
 }
 
-// loadBuckets reads how many buckets the minutes have, and finds this executor's place among the living.
+// loadBuckets reads the bucket counts of the minutes, and this executor's shard among the alive
+// ones.
 func (l *storePoll) loadBuckets(ctx context.Context, from, to int64) error {
 	counts, err := l.svc.opts.Store.MinuteCounts(ctx, from, to)
 	if err != nil {
-		return err //nolint:wrapcheck // the store says what it was doing
+		return err //nolint:wrapcheck // the store says what failed
 	}
 	l.from, l.to, l.buckets = from, to, make(map[int64]int32, len(counts))
 	for _, c := range counts {
@@ -340,7 +346,8 @@ func (l *storePoll) loadBuckets(ctx context.Context, from, to int64) error {
 
 func (l *storePoll) inShard(bucket int32) bool { return bucket%l.of == l.shard }
 
-// read returns unclaimed fires with afterMS < run <= untilMS of the buckets wanted, at most limit.
+// read returns at most limit unclaimed fires of the wanted buckets with afterMS < run time <=
+// untilMS.
 func (l *storePoll) read(
 	ctx context.Context,
 	afterMS, untilMS int64,
@@ -361,7 +368,7 @@ func (l *storePoll) read(
 				min(limit-len(fires), pollPage),
 			)
 			if err != nil {
-				return nil, fmt.Errorf("looking for fires without tasks: %w", err)
+				return nil, fmt.Errorf("reading fires without tasks: %w", err)
 			}
 			fires = append(fires, page...)
 		}

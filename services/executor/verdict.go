@@ -11,22 +11,21 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// verdict is what a timer's status makes of one of its fires. The zero value lets it be called.
+// verdict is what a timer's status decides about one of its fires. The zero value allows the call.
 type verdict struct {
-	reason   timer.Reason // other than none: it is skipped for that
-	deferred bool         // it is called when the timer is active again
+	reason   timer.Reason // unless ReasonNone, the fire is skipped for it
+	deferred bool         // the fire waits until the timer is active
 }
 
-// call tells whether the fire may be called now.
+// call reports whether the fire may be called now.
 func (f verdict) call() bool { return f == verdict{} }
 
-// verdictOf decides by the instant at which a fire is due, and not by when somebody looks at it: what
-// is due within a stretch in which the timer was not active is skipped, what is due outside of all
-// of them is called, though not while the timer is not active. A one-shot has no other instant: one
-// that is due within such a stretch is due at its end. What somebody asked for by itself is called
-// also while the timer is not active.
+// verdictOf decides by a fire's due time, not by the time of the decision. A fire due while the
+// timer was inactive is skipped; any other is called, once the timer is active. A one-shot due in
+// an inactive period is due at its end. Fires of explicit requests are called regardless of
+// activity.
 //
-// past are the stretches before the present one. known is false where they are needed and are nil.
+// past are the inactive periods before the current one. known is false if they are needed and nil.
 func verdictOf(
 	f *timer.Fire,
 	oneShot bool,
@@ -37,7 +36,8 @@ func verdictOf(
 	switch {
 	case !s.Exists(), s.Status == timer.StatusDeleted:
 		return verdict{reason: timer.ReasonDeleted}, true
-	case s.Frozen && (f.Cause != timer.CauseRunNow || f.Attempt > 0): // a run-now is there only where it was asked for before
+	// a run-now exists only if it was requested before the freeze
+	case s.Frozen && (f.Cause != timer.CauseRunNow || f.Attempt > 0):
 		return verdict{reason: timer.ReasonFrozen}, true
 	case f.Series != 0:
 		return verdict{}, true
@@ -56,9 +56,9 @@ func verdictOf(
 	return deferred, sure || past != nil
 }
 
-// decideVerdict returns what becomes of a fire by the state given. It asks the store where the
-// stretches before the present one decide, which is rare: for what is still open of the time before
-// the last activation.
+// decideVerdict returns the verdict of a state on a fire. It reads earlier inactive periods from
+// the store if they decide, which is rare: only for fires left open since before the last
+// activation.
 func (s *Service) decideVerdict(e *claimedFire, state *timer.State) (verdict, error) {
 	nowMS := s.opts.Clock.Now().UnixMilli()
 	oneShot := e.def != nil && e.def.Schedule.Kind.OneShot()
@@ -74,23 +74,22 @@ func (s *Service) decideVerdict(e *claimedFire, state *timer.State) (verdict, er
 	return v, nil
 }
 
-// inactivityCacheSize is of how many timers the earlier stretches are kept.
+// inactivityCacheSize is how many timers have their earlier inactive periods cached.
 const inactivityCacheSize = 10_000
 
-// inactivities are the stretches in which timers were not active. Those before the present one
-// never change.
+// inactivities caches the inactive periods of timers. Those before the current one never change.
 type inactivities struct {
 	reads *batch.Group[timer.ID, []timer.Inactivity]
 	cache *lru.Cache[inactivityKey, []timer.Inactivity]
 }
 
-// inactivityKey names what never changes: a timer's stretches before one of its states.
+// inactivityKey identifies an immutable value: a timer's inactive periods before one of its states.
 type inactivityKey struct {
 	timer        timer.ID
 	epoch, since int64
 }
 
-// of returns the stretches before a state, never nil.
+// of returns the inactive periods before a state, never nil.
 func (i *inactivities) of(ctx context.Context, state *timer.State) ([]timer.Inactivity, error) {
 	key := inactivityKey{state.ID, state.ActiveEpoch, state.InactiveSinceMS}
 	if past, ok := i.cache.Get(key); ok {
@@ -98,7 +97,7 @@ func (i *inactivities) of(ctx context.Context, state *timer.State) ([]timer.Inac
 	}
 	past, err := i.reads.Do(ctx, state.ID)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the store says what it was doing
+		return nil, err //nolint:wrapcheck // the store says what failed
 	}
 	if past == nil {
 		past = []timer.Inactivity{}
@@ -107,14 +106,14 @@ func (i *inactivities) of(ctx context.Context, state *timer.State) ([]timer.Inac
 	return past, nil
 }
 
-// readInactivities asks the store for many timers at once.
+// readInactivities reads the inactive periods of many timers at once.
 func (s *Service) readInactivities(
 	ctx context.Context,
 	ids []timer.ID,
 ) ([][]timer.Inactivity, error) {
 	found, err := s.opts.Store.Inactivities(ctx, ids)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the store says what it was doing
+		return nil, err //nolint:wrapcheck // the store says what failed
 	}
 	out := make([][]timer.Inactivity, len(ids))
 	for i, id := range ids {
@@ -123,25 +122,26 @@ func (s *Service) readInactivities(
 	return out, nil
 }
 
-// deferral is a fire that is to wait for its timer, under the session that holds it.
+// deferral is a fire that must wait for its timer, with the session that owns it.
 type deferral struct {
 	session timer.ID
 	store.Deferral
 }
 
-// deferFire lets a fire wait in the store until its timer is active. Where it is active by now, the
-// fire is decided anew at once. Dying after the answer: the fire is nobody's, and an activation
-// finds it. Where the answer is lost, nobody here knows whose the fire is: it is claimed again.
+// deferFire releases a fire to wait in the store until its timer is active. If the timer is active
+// by now, the fire is decided again at once. After a crash behind the commit nobody owns the fire,
+// and the activation finds it. If the answer is lost, its owner is unknown, and the claim is
+// repeated.
 func (s *Service) deferFire(e *claimedFire, state *timer.State) {
 	d := store.Deferral{Fire: e.fire, RunAtMS: timer.DeferredMS}
 	if from := state.ActiveFromMS(); e.def.Schedule.Kind.OneShot() && from < timer.DeferredMS {
-		// it is due at the end of the pause, and wants nobody to notice that first.
+		// It is due at the end of the pause, with no other trigger.
 		d.RunAtMS = max(from, s.opts.Clock.Now().UnixMilli()+1)
 	}
 	active, err := s.deferrals.Do(e.epoch.Context(), deferral{e.epoch.ID, d})
 	switch {
 	case err != nil:
-		s.log.Debug().Err(err).Msg("deferral of a fire not confirmed, it is claimed again")
+		s.log.Debug().Err(err).Msg("deferral of a fire not confirmed, claim repeated")
 		s.inflight.remove(e)
 		s.unconfirmedClaims.add([]timer.Fire{e.fire})
 	case active:
@@ -152,11 +152,11 @@ func (s *Service) deferFire(e *claimedFire, state *timer.State) {
 	}
 }
 
-// redecideAfter is when a fire is decided anew whose timer was activated while it was being
-// deferred.
+// redecideAfter is when a fire is decided again whose timer was activated during the deferral.
 const redecideAfter = 10 * time.Millisecond
 
-// deferAll defers many fires, by session: there is more than one only just after a session's end.
+// deferAll defers fires, grouped by session. There are several sessions only just after one has
+// expired.
 func (s *Service) deferAll(ctx context.Context, asks []deferral) ([]bool, error) {
 	out := make([]bool, len(asks))
 	by := make(map[timer.ID][]store.Deferral, 1)
@@ -168,7 +168,7 @@ func (s *Service) deferAll(ctx context.Context, asks []deferral) ([]bool, error)
 	for session, fires := range by {
 		active, err := s.opts.Store.Defer(ctx, session, fires)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the store says what it was doing
+			return nil, err //nolint:wrapcheck // the store says what failed
 		}
 		for _, id := range active {
 			out[place[id]] = true

@@ -424,8 +424,8 @@ func (s *lostDeferral) Defer(
 	return active, err
 }
 
-// A fire whose deferral was committed, and the answer lost, is nobody's: by the time that the executor
-// looks at it again its timer may be active, and the fire another executor's.
+// TestALostDeferralIsNoClaim checks that a fire is not called after a committed deferral whose
+// answer was lost. Its timer may be active by then, and another executor may own the fire.
 func TestALostDeferralIsNoClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
