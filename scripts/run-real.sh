@@ -72,7 +72,7 @@ address() {
   return 1
 }
 
-start echo 127.0.0.1:0 bin/carillon ring
+start echo 127.0.0.1:0 bin/carillon echo
 names=()
 for service in migrator scheduler trigger executor api; do
   for ((i = 1; i <= replicas; i++)); do
@@ -92,17 +92,17 @@ for name in "${names[@]}"; do
   done
 done
 
-echo_addr=$(address echo 'http listening')
+endpoint=$(address echo 'http listening')
 for name in "${names[@]}"; do
   [[ $name != api* ]] || echo "Carillon's $name is at http://$(address "$name" 'http listening')"
 done
 api=$(address "$([ "$replicas" -eq 1 ] && echo api || echo api-1)" 'http listening')
 cat <<TEXT
 
-Everything is ready. Data and logs are in $dir. $who
-In another terminal, create a timer that is called here in 3 seconds:
+All is ready; data and logs are in $dir. $who
+In another terminal, this creates a timer that calls an endpoint here in 3 seconds:
 
-${first}curl -s http://$api/api/v2/timers $key-H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'\$(date +%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"http://$echo_addr/dev/echo","method":"POST","body":"hello"}}'
+${first}curl -s http://$api/api/v2/timers $key-H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'\$(date +%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"http://$endpoint/dev/echo","method":"POST","body":"hello"}}'
 
 TEXT
 code=0

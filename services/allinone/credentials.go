@@ -12,25 +12,25 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 )
 
-// keyVariable has the key of commands that call the API. No flag takes the key itself: all who may
-// list processes would see it.
+// keyVariable holds the key of commands that call the API. No flag takes the key itself, because
+// process lists would show it.
 const keyVariable = config.EnvPrefix + "API_KEY"
 
-// credentials are the key that a command shows the API.
+// credentials are the API key of a command.
 type credentials struct{ file, key string }
 
-// register names the setting.
+// register registers the setting.
 func (c *credentials) register(s *config.Set) {
 	s.String(
 		&c.file,
 		"key-file",
 		"",
-		"file with a key of scope write, of the app or of all; else the environment's "+keyVariable,
+		"file with a key of scope write, of the app or of all apps; by default the environment's "+keyVariable,
 	)
 }
 
-// read takes the key from the file, where one is named, else from the environment. There may be
-// none: not every API wants one.
+// read takes the key from the file, if one is named, or from the environment. The key may be empty,
+// because not every API requires one.
 func (c *credentials) read(env process.Env) error {
 	if c.file == "" {
 		c.key, _ = env(keyVariable)
@@ -53,25 +53,25 @@ func (c *credentials) authorize(h http.Header) {
 }
 
 var errUnknownKey = errors.New(
-	"the API does not know this key: it was revoked, or is another deployment's",
+	"the API does not know this key: it was revoked, or belongs to another deployment",
 )
 
-// responseError is an answer of the API that is no success, with what helps against it.
+// responseError converts an error answer of the API, with a hint on how to correct it.
 func (c *credentials) responseError(resp *http.Response, body []byte, app string) error {
 	var help error
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && c.key == "":
 		help = fmt.Errorf(
-			"give a key: -key-file names a file with one of app %q, or the admin key; or set %s",
+			"give a key: -key-file names a file with a key of app %q, or the admin key; or set %s",
 			app,
 			keyVariable,
 		)
 	case resp.StatusCode == http.StatusUnauthorized:
 		help = errUnknownKey
 	case resp.StatusCode == http.StatusForbidden:
-		help = errors.New("this key may only read: give one of scope write")
+		help = errors.New("this key has scope read: give one of scope write")
 	case resp.StatusCode == http.StatusNotFound && c.key != "":
-		help = fmt.Errorf("is this key another app's? -app says %q", app)
+		help = fmt.Errorf("does this key belong to another app? -app is %q", app)
 	default:
 		return fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(body))
 	}

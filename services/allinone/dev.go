@@ -12,9 +12,9 @@ import (
 	"github.com/carillon-timer/carillon/services/wiring"
 )
 
-// Dev runs everything in one process: a SQLite file in the data directory, an in-memory bus and
-// window. Its API has a bell beside it, so that a new user can hear a timer ring without an
-// endpoint of his own.
+// Dev runs all services in one process, with a SQLite file in the data directory and an in-memory
+// bus and window. Its API has an echo endpoint, so that a new user sees a callback without an
+// endpoint of their own.
 func Dev(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
 	s := &wiring.Settings{}
 	s.KeylessOnLoopback = true
@@ -37,7 +37,7 @@ func Dev(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 	}, args, env, stderr)
 }
 
-// welcome prints where the API is, and the line that makes a timer ring a bell.
+// welcome prints the API's address and a command that creates a timer.
 func welcome(w io.Writer, k *wiring.Kit) error {
 	at := "http://" + reachable(k.HTTPAddr)
 	var key, who string
@@ -46,11 +46,11 @@ func welcome(w io.Writer, k *wiring.Kit) error {
 		if f := k.Settings.API.AdminKeyFile; f != "" {
 			value = "$(cat '" + strings.ReplaceAll(f, "'", `'\''`) + "')"
 		}
-		key, who = `-H "Authorization: Bearer `+value+`" `, " Callers need keys; the admin key opens everything, and so would one of scope write of the app demo."
+		key, who = `-H "Authorization: Bearer `+value+`" `, " Callers need a key: the admin key, or one of scope write of the app demo."
 	}
-	target, what := at+EchoPath, "this makes a timer ring here in 3 seconds:"
+	target, what := at+EchoPath, "this creates a timer that calls an endpoint here in 3 seconds:"
 	if k.Settings.Callback.AllowPrivate == config.No {
-		target, what = "https://example.com/hook", "this makes a timer call an address in 3 seconds; it has to be public (callback-allow-private=false):"
+		target, what = "https://example.com/hook", "this creates a timer that calls an address in 3 seconds; it must be public (callback-allow-private=false):"
 	}
 	_, err := fmt.Fprintf(w, `
 Carillon is at %[1]s.%[2]s In another terminal, %[3]s
@@ -59,13 +59,12 @@ curl -s %[1]s/api/v2/timers %[4]s-H 'Content-Type: application/json' -d '{"app":
 
 `, at, who, what, key, target)
 	if err != nil {
-		return fmt.Errorf("greeting: %w", err)
+		return fmt.Errorf("printing the welcome: %w", err)
 	}
 	return nil
 }
 
-// reachable turns an address that something listens on into one that can be called from this
-// machine.
+// reachable converts a listener's address to one that can be called from this machine.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// output collects what a program writes.
+// output collects the output of a program.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -39,7 +39,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// dev is a running all-in-one.
+// dev is a running all-in-one process.
 type dev struct {
 	api, admin  string
 	out, errOut output
@@ -106,8 +106,8 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// What a new user does: start it, paste the line that it prints, see a timer ring; stop it, start
-// it again, find the timer.
+// TestFirstSteps does what a new user does: start it, run the printed command, see the call,
+// restart it, and find the timer again.
 func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func TestFirstSteps(t *testing.T) {
 	require.Equal(t, "active", created.Status)
 
 	ring := regexp.MustCompile(
-		`RING! due \S+, \+\d+ ms  fire "` + created.ID + `-\d+"  attempt "1"  POST "hello"`,
+		`CALL due \S+, \+\d+ ms  fire "` + created.ID + `-\d+"  attempt "1"  POST "hello"`,
 	)
 	require.Eventually(
 		t,
@@ -164,7 +164,8 @@ func TestFirstSteps(t *testing.T) {
 	require.Contains(t, body, `"status":"delivered"`, "its data is kept")
 }
 
-// The canary goes the whole way, shows in readiness and metrics, and is none of the users' fires.
+// TestCanaryOfDev checks that the canary is delivered, shows in readiness and metrics, and does not
+// count as a user's fire.
 func TestCanaryOfDev(t *testing.T) {
 	t.Parallel()
 	d := start(t, t.TempDir(), "CARILLON_CANARY", "1s")
@@ -207,7 +208,7 @@ func TestCanaryOfDev(t *testing.T) {
 	require.NotContains(t, body, "carillon_fires_total{")
 }
 
-// A clock that is put wrong is measured: what comes from outside is there to be tested with.
+// TestDevClockCanBeSkewed checks that a skewed clock is measured.
 func TestDevClockCanBeSkewed(t *testing.T) {
 	t.Parallel()
 	d := start(t, t.TempDir(), "CARILLON_TEST_CLOCK", "true", "CARILLON_CANARY", "0")

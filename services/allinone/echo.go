@@ -15,13 +15,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 )
 
-// EchoPath is where the bell hangs.
+// EchoPath is the path of the echo endpoint.
 const EchoPath = "/dev/echo"
 
-const maxEchoBody = 200 // bytes of a body that are shown
+const maxEchoBody = 200 // bytes of a body that are printed
 
-// Echo returns an endpoint that prints a line for each callback: which fire, how late, and what it
-// brought.
+// Echo returns an endpoint that prints a line for each callback: the fire, its lateness, and the
+// body.
 func Echo(w io.Writer) http.Handler {
 	var mu sync.Mutex
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,7 @@ func Echo(w io.Writer) http.Handler {
 			http.Error(rw, "the body could not be read", http.StatusBadRequest)
 			return
 		}
-		late := "no callback of a timer"
+		late := "not a callback of a timer"
 		if due, err := time.Parse(time.RFC3339, r.Header.Get(callback.HeaderDue)); err == nil {
 			late = fmt.Sprintf(
 				"due %s, %+d ms",
@@ -41,10 +41,10 @@ func Echo(w io.Writer) http.Handler {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		// Quoted, so that nobody can write to the terminal through a header.
+		// Quoted, so that a header cannot control the terminal.
 		fmt.Fprintf(
 			w,
-			"RING! %s  fire %q  attempt %q  %s %q\n",
+			"CALL %s  fire %q  attempt %q  %s %q\n",
 			late,
 			r.Header.Get(callback.HeaderFireID),
 			r.Header.Get(callback.HeaderAttempt),
@@ -55,8 +55,7 @@ func Echo(w io.Writer) http.Handler {
 	})
 }
 
-// EchoServer serves a bell of its own: the counterpart of the one in Dev for a cluster on this
-// machine.
+// EchoServer runs the echo endpoint as a server of its own, for a cluster on this machine.
 func EchoServer(
 	ctx context.Context,
 	args []string,
@@ -67,10 +66,10 @@ func EchoServer(
 		h config.HTTP
 		l config.Log
 	)
-	if err := config.NewSet("carillon ring", &h, &l).Load(args, env, stdout); err != nil {
+	if err := config.NewSet("carillon echo", &h, &l).Load(args, env, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
-	log, err := logging.New(stderr, l.Level, l.Format, "ring")
+	log, err := logging.New(stderr, l.Level, l.Format, "echo")
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it is about
 	}

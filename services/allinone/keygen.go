@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 )
 
-// AdminKey prints a fresh key, for CARILLON_ADMIN_KEY.
+// AdminKey prints a new key for CARILLON_ADMIN_KEY.
 func AdminKey(_ context.Context, args []string, _ process.Env, stdout, _ io.Writer) error {
 	if err := config.NewSet("carillon admin-key").Load(args, noEnvironment, stdout); err != nil {
 		return err
@@ -20,20 +20,20 @@ func AdminKey(_ context.Context, args []string, _ process.Env, stdout, _ io.Writ
 	return printLine(stdout, apikey.New().Reveal())
 }
 
-// keyID is the settings of EncryptionKey.
+// keyID are the settings of EncryptionKey.
 type keyID struct{ id string }
 
-// Register names them.
+// Register registers the settings.
 func (k *keyID) Register(s *config.Set) {
 	s.String(
 		&k.id,
 		"id",
 		time.Now().UTC().Format("k20060102"),
-		"the key's id, which is stored beside what is encrypted under it: letters, digits, - and _",
+		"the key's id, which is stored with each secret encrypted under it: letters, digits, - and _",
 	)
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (k *keyID) Validate() error {
 	if _, err := encryption.ParseKeyring(encryption.NewKey(k.id)); err != nil {
 		return fmt.Errorf("id: %w", err)
@@ -41,7 +41,7 @@ func (k *keyID) Validate() error {
 	return nil
 }
 
-// EncryptionKey prints a fresh key, for CARILLON_ENCRYPTION_KEYS.
+// EncryptionKey prints a new key for CARILLON_ENCRYPTION_KEYS.
 func EncryptionKey(_ context.Context, args []string, _ process.Env, stdout, _ io.Writer) error {
 	var k keyID
 	if err := config.NewSet("carillon encryption-key", &k).
@@ -51,7 +51,7 @@ func EncryptionKey(_ context.Context, args []string, _ process.Env, stdout, _ io
 	return printLine(stdout, encryption.NewKey(k.id).Reveal())
 }
 
-// noEnvironment is for commands whose flags are not those of services.
+// noEnvironment is the environment of commands whose flags are not settings of services.
 func noEnvironment(string) (string, bool) { return "", false }
 
 func printLine(w io.Writer, text string) error {

@@ -21,7 +21,7 @@ import (
 	"github.com/carillon-timer/carillon/services/allinone"
 )
 
-// printed returns what a command prints.
+// printed returns the output of a command.
 func printed(
 	t *testing.T,
 	do func(context.Context, []string, process.Env, io.Writer, io.Writer) error,
@@ -53,7 +53,7 @@ func TestKeyCommands(t *testing.T) {
 	)
 }
 
-// do calls the API of a running all-in-one.
+// do calls the API of a running all-in-one process.
 func (d *dev) do(t *testing.T, method, path, key, body string) (int, string) {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), method, d.api+path, strings.NewReader(body))
@@ -70,8 +70,8 @@ func (d *dev) do(t *testing.T, method, path, key, body string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// On loopback nobody needs a key, unless it is asked for. A encryption key is there without
-// anybody's doing.
+// TestKeysOfDev checks that loopback needs no key by default, and that an encryption key is created
+// automatically.
 func TestKeysOfDev(t *testing.T) {
 	t.Parallel()
 	d := start(t, t.TempDir())
@@ -115,7 +115,7 @@ func TestKeysOfDev(t *testing.T) {
 	require.Contains(t, loud.errOut.String(), "NO KEYS")
 }
 
-// A rotation of encryption keys: the new one first, reseal, the old one gone.
+// TestReencrypt rotates an encryption key: the new key first, reencrypt, remove the old key.
 func TestReencrypt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -136,7 +136,7 @@ func TestReencrypt(t *testing.T) {
 	fresh := encryption.NewKey("fresh").Reveal()
 	ring := filepath.Join(t.TempDir(), "ring")
 	write := func(text string) { require.NoError(t, os.WriteFile(ring, []byte(text), 0o600)) }
-	reseal := func() (string, error) {
+	reencrypt := func() (string, error) {
 		var out bytes.Buffer
 		err := allinone.Reencrypt(
 			t.Context(),
@@ -148,24 +148,24 @@ func TestReencrypt(t *testing.T) {
 		return out.String(), err
 	}
 	write(fresh)
-	said, err := reseal()
+	said, err := reencrypt()
 	require.ErrorContains(t, err, "keep the old keys")
-	require.Contains(t, said, "2 could not be")
+	require.Contains(t, said, ", 2 failed")
 	write(fresh + "\n" + string(old))
-	said, err = reseal()
+	said, err = reencrypt()
 	require.NoError(t, err)
 	require.Contains(
 		t,
 		said,
-		`done: 2 definitions and signing keys looked at, 2 encrypted anew under "fresh", 0 could not be`,
+		`done: 2 definitions and signing keys checked, 2 reencrypted under "fresh", 0 failed`,
 	)
-	require.Contains(t, said, "pass 1: 2 encrypted anew")
+	require.Contains(t, said, "pass 1: 2 reencrypted")
 	require.Contains(t, said, `until every service runs with "fresh" first`)
-	require.Contains(t, said, "168h longer where targets complete asynchronously")
+	require.Contains(t, said, "168h longer if targets complete asynchronously")
 	write(fresh)
-	said, err = reseal()
+	said, err = reencrypt()
 	require.NoError(t, err, "the old key is not needed any more")
-	require.Contains(t, said, "0 encrypted anew")
+	require.Contains(t, said, "0 reencrypted")
 
 	d = start(t, dir, "CARILLON_ENCRYPTION_KEYS", fresh)
 	defer d.stop(t)
@@ -229,14 +229,14 @@ func TestRedriveCommand(t *testing.T) {
 	require.Eventually(t, func() bool {
 		said, err := redrive()
 		require.NoError(t, err)
-		return strings.Contains(said, "1 would be made again")
+		return strings.Contains(said, "1 would be redriven")
 	}, 20*time.Second, 200*time.Millisecond)
 	said, err := redrive("-yes")
 	require.NoError(t, err)
 	require.Contains(t, said, "exhausted")
-	require.Contains(t, said, "1 made again")
+	require.Contains(t, said, "1 redriven")
 	_, err = redrive("-fires", "", "-yes")
-	require.ErrorContains(t, err, "fires: names none")
+	require.ErrorContains(t, err, "fires: lists none")
 	_, err = redrive("-failure", "tired")
 	require.ErrorContains(t, err, "422")
 	file := filepath.Join(t.TempDir(), "key")

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/services/allinone"
 )
 
-// A page that the user looks at makes no timers on his machine: by neither version, whatever it
-// says that it sends. With keys it may be let in.
+// TestPagesMakeNoTimers checks that a web page that the user visits cannot create timers on this
+// machine, through either version and with any headers. With keys it may call the API.
 func TestPagesMakeNoTimers(t *testing.T) {
 	t.Parallel()
 	const (

@@ -30,31 +30,36 @@ type redriveCommand struct {
 	client *http.Client
 }
 
-// allFires stands for a selection that names none.
+// allFires is the default of -fires, and selects no fires by id.
 const allFires = "all"
 
-// Register names the settings.
+// Register registers the settings.
 func (r *redriveCommand) Register(s *config.Set) {
 	s.String(&r.api, "api", "http://127.0.0.1:8080", "address of the API")
 	r.credentials.register(s)
-	s.String(&r.app, "app", "", "the app whose failed fires are made again")
+	s.String(&r.app, "app", "", "the app whose failed fires are redriven")
 	s.String(&r.timer, "timer", "", "only this timer's")
-	s.List(&r.fires, "fires", allFires, "only these, by their ids, with commas between")
+	s.List(&r.fires, "fires", allFires, "only these, by their ids, separated by commas")
 	s.String(
 		&r.from,
 		"from",
 		"",
-		"only what was due at this instant or later (2026-01-31T12:00:00Z)",
+		"only fires due at this instant or later (2026-01-31T12:00:00Z)",
 	)
-	s.String(&r.to, "to", "", "only what was due before this instant")
-	s.String(&r.failure, "failure", "", "only what failed so: timeout, connect, status and so on")
-	s.Bool(&r.again, "again", false, "also what was redriven before")
-	s.Int(&r.limit, "limit", 0, "so many at the most; 0: all")
-	s.Bool(&r.yes, "yes", false, "do it; without it, say what would be done")
-	s.Duration(&r.patience, "patience", 10*time.Minute, "how long all of it may take")
+	s.String(&r.to, "to", "", "only fires due before this instant")
+	s.String(
+		&r.failure,
+		"failure",
+		"",
+		"only fires with this failure: timeout, connect, status and so on",
+	)
+	s.Bool(&r.again, "again", false, "also fires that were redriven before")
+	s.Int(&r.limit, "limit", 0, "maximum number of fires; 0: all")
+	s.Bool(&r.yes, "yes", false, "redrive; without it, only print what would be redriven")
+	s.Duration(&r.patience, "patience", 10*time.Minute, "time limit for everything")
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (r *redriveCommand) Validate() error {
 	if r.app == "" {
 		return errors.New("app: missing (flag -app)")
@@ -62,19 +67,19 @@ func (r *redriveCommand) Validate() error {
 	if u, err := url.Parse(r.api); err != nil || u.Host == "" {
 		return fmt.Errorf("api: %q is not http://host:port", r.api)
 	}
-	if len(r.fires) == 0 { // as of a script's empty variable
-		return errors.New("fires: names none; leave it out to select by the others")
+	if len(r.fires) == 0 { // for example a script's empty variable
+		return errors.New("fires: lists none; leave it out to select by the other flags")
 	}
 	if r.limit < 0 {
-		return errors.New("limit: is less than 0")
+		return errors.New("limit: is negative")
 	}
 	return nil
 }
 
-// redrive makes failed fires again through the API, which decides what is redriven; the letters of
-// them are acknowledged by it.
+// redrive creates failed fires again through the API. The API decides which fires, and acknowledges
+// their dead letters.
 func redrive(ctx context.Context, args []string, env process.Env, stdout io.Writer) error {
-	// an answer comes within the API's own time.
+	// The API answers within its own timeout.
 	r := &redriveCommand{out: stdout, client: &http.Client{Timeout: tryCall * 3}}
 	defer r.client.CloseIdleConnections()
 	if err := config.NewSet("carillon topics redrive", r).
@@ -107,22 +112,22 @@ func redrive(ctx context.Context, args []string, env process.Env, stdout io.Writ
 		}
 		switch {
 		case got.DryRun && got.More:
-			fmt.Fprintf(r.out, "more than %d would be made again: say -yes to do it\n", total)
+			fmt.Fprintf(r.out, "more than %d would be redriven: add -yes to do it\n", total)
 			return nil
 		case got.DryRun:
-			fmt.Fprintf(r.out, "%d would be made again: say -yes to do it\n", total)
+			fmt.Fprintf(r.out, "%d would be redriven: add -yes to do it\n", total)
 			return nil
 		case !got.More || got.Count == 0 || r.limit > 0 && total >= int64(r.limit):
-			fmt.Fprintf(r.out, "%d made again\n", total)
+			fmt.Fprintf(r.out, "%d redriven\n", total)
 			return nil
 		case r.again:
-			// The next call would begin with those that this one made again.
-			fmt.Fprintf(r.out, "%d made again\n", total)
+			// The next call would start with the fires that this one created.
+			fmt.Fprintf(r.out, "%d redriven\n", total)
 			return errors.New(
-				"there are more, and with -again they cannot be told from those just made again: go on by -from and -to, -timer or -failure",
+				"there are more, and with -again they cannot be distinguished from those just redriven: continue with -from and -to, -timer or -failure",
 			)
 		}
-		fmt.Fprintf(r.out, "%d made again, and there are more\n", total)
+		fmt.Fprintf(r.out, "%d redriven, and there are more\n", total)
 	}
 }
 

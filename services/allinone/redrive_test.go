@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/services/allinone"
 )
 
-// What redrive leaves behind it says, and a script can tell.
+// TestRedriveAgainSaysWhatIsLeft checks that redrive reports what remains, also by its exit code.
 func TestRedriveAgainSaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestRedriveAgainSaysWhatIsLeft(t *testing.T) {
 		)
 		server.Close()
 		require.Equal(t, 1, calls)
-		require.Contains(t, out.String(), "10000 made again")
+		require.Contains(t, out.String(), "10000 redriven")
 		if c.left {
 			require.ErrorContains(t, err, "there are more")
 		} else {

@@ -18,26 +18,25 @@ import (
 )
 
 const (
-	reencryptPage = 200 // rows of one look
-	// where there is still something to do after so many, somebody goes on writing under an old
-	// key.
+	reencryptPage = 200 // rows per query
+	// If work remains after this many passes, a service still writes under an old key.
 	maxReencryptPasses = 20
 )
 
-// passSettings is the settings of Reseal's own.
+// passSettings are Reencrypt's own settings.
 type passSettings struct{ pause time.Duration }
 
-// Register names them.
+// Register registers the settings.
 func (b *passSettings) Register(s *config.Set) {
 	s.Duration(
 		&b.pause,
 		"pause",
 		15*time.Second,
-		"between a pass that changed something and the next; longer than a request takes, for one that had read the old text may write it again",
+		"pause between passes; longer than a request takes, because a request that has read the old text may write it again",
 	)
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (b *passSettings) Validate() error {
 	if b.pause < 0 {
 		return errors.New("pause: is less than 0")
@@ -45,11 +44,11 @@ func (b *passSettings) Validate() error {
 	return nil
 }
 
-// Reencrypt encrypts every stored secret anew that is not under the first of the encryption keys. It
-// may run beside the services, may be stopped, and may be run again: what is done is left alone. It
-// goes over all of them until there is nothing left to do: what an edit wrote behind its back, of a
-// text that it had read before, is found by the next pass. It cannot know which ring the services
-// have, and says so.
+// Reencrypt encrypts every stored secret that is not under the first encryption key again, under
+// that key. It may run beside the services, may be stopped at any time, and may run again: it skips
+// what is done. It repeats until a pass changes nothing. So it also finds what an edit wrote in the
+// meantime from text that it had read before. It cannot know the keyrings of the services, so its
+// output says what to check.
 func Reencrypt(
 	ctx context.Context,
 	args []string,
@@ -62,7 +61,7 @@ func Reencrypt(
 		l    config.Log
 		wait passSettings
 	)
-	if err := config.NewSet("carillon reseal", &db, &keys, &l, &wait).
+	if err := config.NewSet("carillon reencrypt", &db, &keys, &l, &wait).
 		Load(args, env, stdout); err != nil {
 		return err
 	}
@@ -72,10 +71,10 @@ func Reencrypt(
 	}
 	if keyring == nil {
 		return &config.Problems{
-			List: []string{"encryption-keys: missing: the new key first, the old ones behind it"},
+			List: []string{"encryption-keys: missing: give the new key first, then the old ones"},
 		}
 	}
-	log, err := logging.New(stderr, l.Level, l.Format, "reseal")
+	log, err := logging.New(stderr, l.Level, l.Format, "reencrypt")
 	if err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func Reencrypt(
 	return reencryptAll(ctx, st, keyring, wait.pause, stdout)
 }
 
-// reencryptAll goes over everything until there is nothing left to do.
+// reencryptAll repeats passes until one changes nothing.
 func reencryptAll(
 	ctx context.Context,
 	st store.Store,
@@ -106,38 +105,38 @@ func reencryptAll(
 		}
 		if pass == maxReencryptPasses {
 			return fmt.Errorf(
-				"after %d passes there is still something under an old key: give every service the new ring first, and run this again",
+				"after %d passes there are still secrets under an old key: give every service the new keyring first, and run this again",
 				pass,
 			)
 		}
-		fmt.Fprintf(out, "pass %d: %d encrypted anew; once more in %s\n", pass, r.changed, pause)
+		fmt.Fprintf(out, "pass %d: %d reencrypted; next pass in %s\n", pass, r.changed, pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return fmt.Errorf("encrypting secrets anew: %w", ctx.Err())
+			return fmt.Errorf("reencrypting secrets: %w", ctx.Err())
 		}
 	}
 }
 
-// finish says what was done, and what has to be waited for before the old keys can go. r is the last
-// pass, which changed nothing.
+// finish prints what was done, and what to wait for before the old keys can be removed. r is the
+// last pass, which changed nothing.
 func (r *reencryptPass) finish(total int) error {
 	fmt.Fprintf(
 		r.out,
-		"done: %d definitions and signing keys looked at, %d encrypted anew under %q, %d could not be\n",
+		"done: %d definitions and signing keys checked, %d reencrypted under %q, %d failed\n",
 		r.examined,
 		total,
 		r.keyring.First(),
 		r.failed,
 	)
 	if r.failed > 0 {
-		return errors.New("some secrets could not be encrypted anew: keep the old keys")
+		return errors.New("some secrets could not be reencrypted: keep the old keys")
 	}
 	fmt.Fprintf(
 		r.out,
-		`Keep the old keys in encryption-keys until every service runs with %q first (and then run this once more, if one did not yet), and from then on:
-- %s longer where targets complete asynchronously: the tokens of what they have accepted are derived from the old keys
-- 24h longer in any case: creates with secrets that are repeated under an idempotency key are compared under the old keys
+		`Keep the old keys in encryption-keys until every service runs with %q first. If one did not yet, run this again then. After that, keep them:
+- %s longer if targets complete asynchronously: the tokens of accepted fires derive from the old keys
+- 24h longer in any case: repeated creates with secrets and an idempotency key are compared under the old keys
 `,
 		r.keyring.First(),
 		hours(timer.MaxAsync),
@@ -177,12 +176,12 @@ func (r *reencryptPass) definitions(ctx context.Context) error {
 			}
 			r.record(changed, err, fmt.Sprintf("version %d of timer %s", key.Version, key.Timer))
 			if ctx.Err() != nil {
-				return fmt.Errorf("encrypting definitions anew: %w", ctx.Err())
+				return fmt.Errorf("reencrypting definitions: %w", ctx.Err())
 			}
 		}
 		fmt.Fprintf(
 			r.out,
-			"definitions up to timer %s: %d looked at, %d encrypted anew\n",
+			"definitions up to timer %s: %d checked, %d reencrypted\n",
 			next.Timer,
 			r.examined,
 			r.changed,
@@ -191,7 +190,7 @@ func (r *reencryptPass) definitions(ctx context.Context) error {
 	}
 }
 
-// apps returns whose the timers are: secrets are bound to their app.
+// apps returns the apps of timers, because secrets are bound to their app.
 func (r *reencryptPass) apps(
 	ctx context.Context,
 	page map[store.VersionKey]timer.Definition,
@@ -236,13 +235,13 @@ func (r *reencryptPass) signingKeys(ctx context.Context) error {
 	}
 }
 
-// record counts one. What cannot be encrypted anew is told, and stops nothing else: a key that is
-// missing is missing for some only.
+// record counts one item. A failed item is printed and does not stop the pass, because a missing
+// key concerns only some items.
 func (r *reencryptPass) record(changed bool, err error, what string) {
 	switch {
 	case err != nil:
 		r.failed++
-		fmt.Fprintf(r.out, "%s stays as it is: %v\n", what, err)
+		fmt.Fprintf(r.out, "%s was not reencrypted: %v\n", what, err)
 	case changed:
 		r.changed++
 	}

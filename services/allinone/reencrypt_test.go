@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// behind is a store in which somebody writes behind a pass over the definitions.
+// behind is a store in which another process writes during a pass over the definitions.
 type behind struct {
 	store.Store
 
@@ -30,8 +30,8 @@ func (b *behind) AllSigningKeys(
 	return b.Store.AllSigningKeys(ctx, after, limit)
 }
 
-// What was written behind its back is found before it says that it is done; where that goes on it
-// never says so.
+// TestReencryptFindsConcurrentWrites checks that a concurrent write is found before the command
+// reports success; if they do not end, it never does.
 func TestReencryptFindsConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	k1, k2 := encryption.NewKey("k1").Reveal(), encryption.NewKey("k2").Reveal()
@@ -95,7 +95,7 @@ func TestReencryptFindsConcurrentWrites(t *testing.T) {
 	require.Contains(
 		t,
 		out.String(),
-		`done: 4 definitions and signing keys looked at, 4 encrypted anew under "k2", 0 could not be`,
+		`done: 4 definitions and signing keys checked, 4 reencrypted under "k2", 0 failed`,
 	)
 
 	b.write = write
@@ -104,7 +104,7 @@ func TestReencryptFindsConcurrentWrites(t *testing.T) {
 	require.ErrorContains(
 		t,
 		reencryptAll(t.Context(), b, both, 0, &out),
-		"give every service the new ring first",
+		"give every service the new keyring first",
 	)
 	require.NotContains(t, out.String(), "done")
 }

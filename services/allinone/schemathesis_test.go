@@ -32,17 +32,17 @@ func schemathesis(t *testing.T) string {
 	return ""
 }
 
-// The API does what its description says: no answer that is not described, none of another form, no
-// 5xx, nothing accepted that the description forbids, no method that it does not have, and nothing
-// without a key where keys are asked for. Requests are the same on every run.
+// TestTheAPIIsAsDescribed checks the API against its description: every answer is documented and
+// valid, none is 5xx, invalid requests are refused, unknown methods too, and so are requests
+// without a required key. The requests are the same on every run.
 func TestTheAPIIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	program := schemathesis(t)
 	admin := apikey.New().Reveal()
 	for name, c := range map[string]struct{ env, args []string }{
 		"without keys": {nil, []string{"--generation-with-security-parameters", "false", "--exclude-checks", "positive_data_acceptance,ignored_auth"}},
-		// What fits the description may be wrong all the same: rules between fields, and of texts
-		// such as cron expressions, no schema says.
+		// A request that fits the schema may still be invalid: it cannot express rules between
+		// fields, or the syntax of texts such as cron expressions.
 		"with keys": {[]string{"CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin}, []string{"-H", "Authorization: Bearer " + admin, "--exclude-checks", "positive_data_acceptance"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/carillon-timer/carillon/services/allinone"
 )
 
-// firstFire makes a one-shot of an app and returns its fire with its attempts, once it is over.
-// What is refused at once returns the refusal.
+// firstFire creates a one-shot of an app and returns its finished fire with its attempts, or the
+// refusal.
 func (d *dev) firstFire(t *testing.T, key, name, target string) (status int, fire string) {
 	t.Helper()
 	status, body := d.do(t, http.MethodPost, "/api/v2/timers", key, fmt.Sprintf(
@@ -39,9 +39,9 @@ func (d *dev) firstFire(t *testing.T, key, name, target string) (status int, fir
 	return status, body
 }
 
-// An app's write key shall not become another app's admin key by a timer that calls Carillon
-// itself, and what its ports tell shall not stand in an excerpt: with every rule open, by every
-// name, by redirects, in every kind of header.
+// TestTimersDoNotCallCarillonItself checks that an app cannot escalate its key, or read Carillon's
+// ports in excerpts, through a timer that calls Carillon. All rules are open, and every name,
+// redirect and header is tried.
 func TestTimersDoNotCallCarillonItself(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
@@ -102,8 +102,8 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 		"redirect":                `{"url":"` + receiver.URL + `/?to=` + d.api + `/api/v2/openapi.json",` + order + `}`,
 		"redirect, by name":       `{"url":"` + receiver.URL + `/?to=http://localhost` + api + `/api/v2/openapi.json",` + order + `}`,
 		"redirect, v1":            `{"url":"` + receiver.URL + `/?to=http://localhost` + api + `/api/timer/v1/def",` + order + `}`,
-		"by the bell's path":      `{"url":"http://localhost` + api + `/dev/echo/../../api/v2/openapi.json","method":"GET"}`,
-		"by the bell's path, %":   `{"url":"http://localhost` + api + `/dev/echo%2f..%2f..%2fapi/v2/openapi.json","method":"GET"}`,
+		"by the echo path":        `{"url":"http://localhost` + api + `/dev/echo/../../api/v2/openapi.json","method":"GET"}`,
+		"by the echo path, %":     `{"url":"http://localhost` + api + `/dev/echo%2f..%2f..%2fapi/v2/openapi.json","method":"GET"}`,
 		"by Host":                 `{"url":"http://localhost` + api + `/api/v2/openapi.json","method":"GET","headers":{"Host":["example.com"]}}`,
 		"profile":                 `{"url":"http://localhost` + adm + `/debug/pprof/cmdline","method":"GET"}`,
 		"profile, mapped":         `{"url":"http://[::ffff:127.0.0.1]` + adm + `/debug/pprof/cmdline","method":"GET"}`,
@@ -131,14 +131,15 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 		require.Empty(t, h.Values("X-Carillon-App"))
 		require.Empty(t, h.Values("X_carillon_app"))
 	}
-	// What is nobody's own is called, and so is the bell.
+	// Other endpoints are called, and so is the echo endpoint.
 	_, fire := d.firstFire(t, mallory, "receiver", `{"url":"`+receiver.URL+`"}`)
 	require.Contains(t, fire, `"status":"delivered"`)
-	_, fire = d.firstFire(t, mallory, "bell", `{"url":"http://localhost`+api+allinone.EchoPath+`"}`)
+	_, fire = d.firstFire(t, mallory, "echo", `{"url":"http://localhost`+api+allinone.EchoPath+`"}`)
 	require.Contains(t, fire, `"status":"delivered"`, "who makes timers has shown a key")
 }
 
-// Loopback is open where whoever makes a timer could call there himself, and nowhere else.
+// TestLoopbackIsOpenOnlyWithoutKeys checks that timers reach loopback only where their creator
+// could do the same without a key.
 func TestLoopbackIsOpenOnlyWithoutKeys(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
@@ -148,7 +149,7 @@ func TestLoopbackIsOpenOnlyWithoutKeys(t *testing.T) {
 		env  []string
 		key  string
 		open bool
-		bell bool
+		echo bool
 	}{
 		"keyless":                  {nil, "", true, true},
 		"keyless by word":          {[]string{"CARILLON_AUTH", "off"}, "", true, true},
@@ -169,7 +170,7 @@ func TestLoopbackIsOpenOnlyWithoutKeys(t *testing.T) {
 				"127.0.0.1",
 				1,
 			)
-			for url, want := range map[string]bool{receiver.URL: c.open, d.api + allinone.EchoPath: c.bell} {
+			for url, want := range map[string]bool{receiver.URL: c.open, d.api + allinone.EchoPath: c.echo} {
 				byName := strings.Replace(url, "127.0.0.1", "localhost", 1)
 				status, fire := d.firstFire(t, c.key, "by address "+url, `{"url":"`+url+`"}`)
 				require.Equal(t, want, status == http.StatusCreated, fire)
@@ -181,7 +182,7 @@ func TestLoopbackIsOpenOnlyWithoutKeys(t *testing.T) {
 				t,
 				c.key == "",
 				code == http.StatusNoContent,
-				"people ring by a key, where keys are asked for",
+				"people call it with a key, if keys are required",
 			)
 			require.True(t, code == http.StatusNoContent || code == http.StatusUnauthorized, code)
 			if c.key != "" {
@@ -196,8 +197,8 @@ func TestLoopbackIsOpenOnlyWithoutKeys(t *testing.T) {
 			)
 			require.Equal(
 				t,
-				!c.bell,
-				strings.Contains(d.out.String(), "has to be public"),
+				!c.echo,
+				strings.Contains(d.out.String(), "must be public"),
 				d.out.String(),
 			)
 		})

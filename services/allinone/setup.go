@@ -8,9 +8,9 @@ import (
 	"github.com/carillon-timer/carillon/services/wiring"
 )
 
-// Setup runs the migrations and makes the topics of a cluster, and ends. It waits for servers that
-// are away. Services do the same when they start; a step of its own keeps a roll-out from meeting
-// an older schema, and lets services run with fewer rights.
+// Setup runs the migrations, creates the topics of a cluster, and exits. It waits for servers that
+// are unavailable. Services do the same when they start. A separate step lets a rollout start on
+// the new schema, and lets services run with fewer privileges.
 func Setup(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
 	return wiring.Prepare(ctx, "carillon setup", args, env, stdout, stderr)
 }

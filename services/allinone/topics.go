@@ -16,32 +16,32 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 )
 
-const topicsUsage = `carillon topics <verb> [flags]
+const topicsUsage = `carillon topics <command> [flags]
 
-  list                             the topics: partitions, rates, what waits
-  backlog [TOPIC]                  what waits, by subscription
-  subscriptions [TOPIC]            who reads, and how it goes
-  peek TOPIC [-n 10]               what waits, decoded, a line of JSON each; nothing is taken away
-                                   (-subscription NAME; -latest: what was published last, whoever has read it)
-  dead [-n 50]                     the dead letters that wait for the operators
-  reset TOPIC SUBSCRIPTION -to P   set a cursor to P: earliest, latest, an instant (2026-01-31T12:00:00Z) or -15m; wants -yes
-  redrive -app APP                 make failed fires again, through Carillon's API (-help lists how they are selected); wants -yes
+  list                             show the topics: partitions, rates, backlogs
+  backlog [TOPIC]                  show the backlog by subscription
+  subscriptions [TOPIC]            show the subscriptions, their consumers and rates
+  peek TOPIC [-n 10]               print waiting messages, decoded, one JSON object per line, without consuming them
+                                   (-subscription NAME; -latest: the last published messages, consumed or not)
+  dead [-n 50]                     show the dead letters of the operators' subscription
+  reset TOPIC SUBSCRIPTION -to P   set a cursor to P: earliest, latest, an instant (2026-01-31T12:00:00Z) or -15m; needs -yes
+  redrive -app APP                 redrive failed fires through Carillon's API (-help lists the selection flags); needs -yes
 
-It talks to Pulsar's admin API: -pulsar-admin-url, -pulsar-tenant, -pulsar-namespace and -pulsar-token, or their variables. redrive talks to Carillon's
-API alone, with a key of scope write (-key-file, or CARILLON_API_KEY): the database says what is made again, and the letters of that are acknowledged.
-Publishing a letter's task anew fires nothing.
+It uses Pulsar's admin API: -pulsar-admin-url, -pulsar-tenant, -pulsar-namespace and -pulsar-token, or their variables. redrive uses only Carillon's
+API, with a key of scope write (-key-file, or CARILLON_API_KEY). The database decides what is redriven, and the API acknowledges those dead letters.
+Publishing the task of a dead letter again fires nothing.
 `
 
-const topicsTimeout = time.Minute // of a verb
+const topicsTimeout = time.Minute // per command
 
-// adminSettings are where the topics are: the admin URL is enough.
+// adminSettings are the settings of Pulsar; only the admin URL is required.
 type adminSettings struct{ pulsar config.Pulsar }
 
-// Register names the settings, among them the URL that is not needed: one environment serves all
-// commands.
+// Register registers the settings. They include the service URL, which is not needed, so that all
+// commands share one environment.
 func (a *adminSettings) Register(s *config.Set) { a.pulsar.Register(s) }
 
-// Validate checks them.
+// Validate checks the settings.
 func (a *adminSettings) Validate() error {
 	p := a.pulsar
 	if p.URL == "" {
@@ -50,7 +50,7 @@ func (a *adminSettings) Validate() error {
 	return p.Validate()
 }
 
-// topicsCommand is one run of the command.
+// topicsCommand is one run of `carillon topics`.
 type topicsCommand struct {
 	topics       *pulsartopics.Topics
 	out          io.Writer
@@ -62,29 +62,30 @@ type topicsCommand struct {
 	yes          bool
 }
 
-// Topics shows an operator the topics of a cluster.
+// Topics shows and changes the topics of a cluster, for operators.
 func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Writer) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") && strings.Contains(args[0], "h") {
 		return usageError(topicsUsage)
 	}
 	in := &topicsCommand{out: stdout}
-	verb := args[0]
-	if verb == "redrive" {
+	command := args[0]
+	if command == "redrive" {
 		return redrive(ctx, args[1:], env, stdout)
 	}
-	own := flag.NewFlagSet("carillon topics "+verb, flag.ContinueOnError)
+	own := flag.NewFlagSet("carillon topics "+command, flag.ContinueOnError)
 	own.SetOutput(io.Discard)
 	own.IntVar(&in.n, "n", 0, "how many messages")
-	own.StringVar(&in.subscription, "subscription", "", "whose messages")
-	own.BoolVar(&in.latest, "latest", false, "what was published last")
-	own.StringVar(&in.to, "to", "", "where to set the cursor")
-	own.BoolVar(&in.yes, "yes", false, "do it")
+	own.StringVar(&in.subscription, "subscription", "", "subscription whose messages are shown")
+	own.BoolVar(&in.latest, "latest", false, "show the last published messages")
+	own.StringVar(&in.to, "to", "", "new position of the cursor")
+	own.BoolVar(&in.yes, "yes", false, "confirm the change")
 	words, ownArgs, settings := splitArgs(args[1:], own)
 	if err := own.Parse(ownArgs); err != nil {
 		return usageError("carillon topics: " + err.Error())
 	}
 	var a adminSettings
-	if err := config.NewSet("carillon topics "+verb, &a).Load(settings, env, stdout); err != nil {
+	if err := config.NewSet("carillon topics "+command, &a).
+		Load(settings, env, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
 	in.args = words
@@ -101,15 +102,15 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	in.topics = topics
 	ctx, cancel := context.WithTimeout(ctx, topicsTimeout)
 	defer cancel()
-	err = in.run(ctx, verb)
+	err = in.run(ctx, command)
 	if errors.Is(err, pulsartopics.ErrNoTopic) {
 		return usageError(err.Error())
 	}
 	return err
 }
 
-func (in *topicsCommand) run(ctx context.Context, verb string) error {
-	verbs := map[string]struct {
+func (in *topicsCommand) run(ctx context.Context, command string) error {
+	commands := map[string]struct {
 		least, most int
 		do          func(context.Context) error
 	}{
@@ -120,15 +121,15 @@ func (in *topicsCommand) run(ctx context.Context, verb string) error {
 		"dead":          {0, 0, in.dead},
 		"reset":         {2, 2, in.reset},
 	}
-	v, ok := verbs[verb]
+	v, ok := commands[command]
 	switch {
 	case !ok:
-		return usageError(fmt.Sprintf("carillon topics: no verb %q\n%s", verb, topicsUsage))
+		return usageError(fmt.Sprintf("carillon topics: no command %q\n%s", command, topicsUsage))
 	case len(in.args) < v.least || len(in.args) > v.most:
 		return usageError(
 			fmt.Sprintf(
-				"carillon topics %s: %d arguments are too few or too many\n%s",
-				verb,
+				"carillon topics %s: wrong number of arguments: %d\n%s",
+				command,
 				len(in.args),
 				topicsUsage,
 			),
@@ -137,7 +138,7 @@ func (in *topicsCommand) run(ctx context.Context, verb string) error {
 	return v.do(ctx)
 }
 
-// describe returns the topic that was named, or all.
+// describe returns the named topic, or all topics.
 func (in *topicsCommand) describe(ctx context.Context) ([]pulsartopics.Topic, error) {
 	if len(in.args) == 0 {
 		return in.topics.List(ctx) //nolint:wrapcheck // it says what it was doing
@@ -201,7 +202,7 @@ func (in *topicsCommand) reset(ctx context.Context) error {
 	if !in.yes {
 		return usageError(
 			fmt.Sprintf(
-				"carillon topics: this would set the cursor of %s on %s to %s (backlog now %d, %d consumers): say -yes to do it",
+				"carillon topics: this would set the cursor of %s on %s to %s (backlog now %d, %d consumers): add -yes to do it",
 				name,
 				topic,
 				in.to,
@@ -217,7 +218,7 @@ func (in *topicsCommand) reset(ctx context.Context) error {
 	return nil
 }
 
-// parsePosition reads where a cursor shall go.
+// parsePosition parses the new position of a cursor.
 func parsePosition(text string, now time.Time) (pulsartopics.Position, error) {
 	switch text {
 	case "earliest":
@@ -231,7 +232,7 @@ func parsePosition(text string, now time.Time) (pulsartopics.Position, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return pulsartopics.Position{}, fmt.Errorf(
-			"carillon topics: -to %q is neither earliest nor latest nor an instant such as %s nor a negative duration such as -15m",
+			"carillon topics: -to %q is not earliest, latest, an instant like %s, or a negative duration like -15m",
 			text,
 			now.UTC().Format(time.RFC3339),
 		)
@@ -239,7 +240,7 @@ func parsePosition(text string, now time.Time) (pulsartopics.Position, error) {
 	return pulsartopics.Position{At: at}, nil
 }
 
-// splitArgs parts a command line into words, own flags with their values, and all else.
+// splitArgs splits a command line into arguments, own flags with their values, and other flags.
 func splitArgs(args []string, own *flag.FlagSet) (words, mine, rest []string) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]

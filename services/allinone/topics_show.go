@@ -16,7 +16,7 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// table prints rows of columns, the first being the head.
+// table prints rows of columns; the first row is the header.
 func (in *topicsCommand) table(rows [][]string) error {
 	w := tabwriter.NewWriter(in.out, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
@@ -70,7 +70,7 @@ func (in *topicsCommand) backlog(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"TOPIC", "SUBSCRIPTION", "WAITING", "OF THEM HANDED OUT"}}
+	rows := [][]string{{"TOPIC", "SUBSCRIPTION", "WAITING", "DELIVERED, NOT ACKNOWLEDGED"}}
 	for i := range topics {
 		for _, s := range topics[i].Subscriptions {
 			rows = append(
@@ -100,7 +100,7 @@ func (in *topicsCommand) subscriptions(ctx context.Context) error {
 			"CONSUMERS",
 			"WAITING",
 			"OUT/S",
-			"AGAIN/S",
+			"REDELIVERED/S",
 			"LAST ACKNOWLEDGED",
 		},
 	}
@@ -156,7 +156,7 @@ func (in *topicsCommand) dead(ctx context.Context) error {
 	return in.table(rows)
 }
 
-// printable keeps what came from outside from writing to the terminal, and to one line.
+// printable escapes external text, so that it stays on one line and cannot control the terminal.
 func printable(text string) string {
 	q := fmt.Sprintf("%q", text)
 	if q = q[1 : len(q)-1]; q == "" {

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/services/allinone"
 )
 
-// topics runs the command at a place.
+// topics runs the command against a Pulsar namespace.
 func topics(t *testing.T, p testenv.PulsarNamespace, args ...string) (string, error) {
 	t.Helper()
 	env := map[string]string{
@@ -104,7 +104,7 @@ func TestTopicsOfAClusterAreShown(t *testing.T) {
 	require.Contains(t, out, "UNREADABLE")
 
 	_, err = topics(t, p, "reset", "tasks-dead", "operators", "-to", "latest")
-	require.ErrorContains(t, err, "say -yes")
+	require.ErrorContains(t, err, "add -yes")
 	out, err = topics(t, p, "dead")
 	require.NoError(t, err)
 	require.Contains(t, out, "shop", "without -yes nothing happens")
@@ -124,15 +124,15 @@ func TestTopicsRefuses(t *testing.T) {
 		args []string
 		say  string
 	}{
-		{nil, "carillon topics <verb>"},
-		{[]string{"-help"}, "carillon topics <verb>"},
-		{[]string{"sing"}, `no verb "sing"`},
-		{[]string{"peek"}, "too few"},
+		{nil, "carillon topics <command>"},
+		{[]string{"-help"}, "carillon topics <command>"},
+		{[]string{"sing"}, `no command "sing"`},
+		{[]string{"peek"}, "wrong number of arguments"},
 		{[]string{"list", "-n", "x"}, `invalid value "x"`},
 		{[]string{"list", "-pulsar-admin-url", "ftp://x"}, "pulsar-admin-url's scheme"},
 		{[]string{"peek", "nonsense"}, `no such topic: "nonsense"`},
-		{[]string{"reset", "slices", "triggers", "-to", "tomorrow"}, "neither earliest nor latest"},
-		{[]string{"reset", "slices", "triggers", "-to", "15m"}, "neither earliest nor latest"},
+		{[]string{"reset", "slices", "triggers", "-to", "tomorrow"}, "is not earliest, latest"},
+		{[]string{"reset", "slices", "triggers", "-to", "15m"}, "is not earliest, latest"},
 		{[]string{"redrive"}, "app: missing"},
 	} {
 		_, err := topics(

@@ -19,15 +19,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 )
 
-// Limits of a trial.
+// Limits of `carillon try`.
 const (
-	tryDelay     = 2 * time.Second // how far ahead the trial's timer is due
+	tryDelay     = 2 * time.Second // from the creation of the timer to its due instant
 	tryPoll      = 200 * time.Millisecond
-	tryCall      = 10 * time.Second // of one request
+	tryCall      = 10 * time.Second // per request
 	tryMaxAnswer = 1 << 20          // bytes of an answer that are read
 )
 
-// tryCommand is one run of the command, and its settings.
+// tryCommand is one run of `carillon try`, and its settings.
 type tryCommand struct {
 	api, listen, url, app string
 	ready                 []string
@@ -39,38 +39,38 @@ type tryCommand struct {
 	client *http.Client
 }
 
-// Register names the settings.
+// Register registers the settings.
 func (t *tryCommand) Register(s *config.Set) {
 	s.String(&t.api, "api", "http://127.0.0.1:8080", "address of the API")
-	s.List(&t.ready, "ready", "", "addresses of /readyz to wait for, with commas between")
+	s.List(&t.ready, "ready", "", "addresses of /readyz to wait for, separated by commas")
 	s.Bool(
 		&t.canary,
 		"canary",
 		false,
-		"wait until the first of them says that Carillon's own timer came through",
+		"wait until the first of them reports that the canary timer was delivered",
 	)
 	s.String(&t.listen, "listen", ":8090", "where the callback is received")
 	s.String(
 		&t.url,
 		"url",
 		"",
-		"this process's address as executors reach it; empty: no timer is made",
+		"this process's address as executors reach it; empty: no timer is created",
 	)
 	s.String(&t.app, "app", "carillon-try", "app of the timer")
 	t.credentials.register(s)
-	s.Duration(&t.patience, "patience", 2*time.Minute, "how long all of it may take")
+	s.Duration(&t.patience, "patience", 2*time.Minute, "time limit for everything")
 	s.Duration(
 		&t.keyPatience,
 		"key-patience",
 		0,
-		"how long an API may not know the key: after a key was changed, replicas that are about to end may still answer",
+		"how long the key may be unknown: after a change of the key, replicas that are stopping may still answer",
 	)
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (t *tryCommand) Validate() error {
 	if t.canary && len(t.ready) == 0 {
-		return errors.New("canary: it is asked at the first address of -ready, and there is none")
+		return errors.New("canary: it is checked at the first address of -ready, which is empty")
 	}
 	if t.url == "" {
 		return nil
@@ -81,13 +81,13 @@ func (t *tryCommand) Validate() error {
 	return nil
 }
 
-// Try proves from outside that a cluster does its work: its services are ready, its canary comes
-// through, and a timer that is made here rings here and is recorded. It is what `helm test` runs.
-// The timer is deleted again.
+// Try checks a cluster from outside. Its services must be ready and its canary delivered. A new
+// timer must call this process, and the call must be recorded. Try then deletes the timer. `helm
+// test` runs it.
 func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
 	t := &tryCommand{out: stdout, client: &http.Client{Timeout: tryCall}}
 	defer t.client.CloseIdleConnections()
-	// Flags only, but for the key: a service's environment says nothing about a trial.
+	// Only the key comes from the environment, because a service's settings do not apply here.
 	if err := config.NewSet("carillon try", t).Load(args, noEnvironment, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
@@ -108,7 +108,8 @@ func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 	return t.checkCallback(ctx, stderr)
 }
 
-// waitReady waits until an address says that it is ready, and its canary was delivered.
+// waitReady waits until an address reports that it is ready and, if requested, that its canary was
+// delivered.
 func (t *tryCommand) waitReady(ctx context.Context, address string, canary bool) error {
 	said := errors.New("no answer")
 	return t.poll(ctx, func() string { return fmt.Sprintf("%s: %v", address, said) }, func() bool {
@@ -133,20 +134,20 @@ func (t *tryCommand) waitReady(ctx context.Context, address string, canary bool)
 			if c.Name == "canary" && c.OK && c.Detail.Outcome == "delivered" {
 				fmt.Fprintf(
 					t.out,
-					"ready: %s; the canary came through, %d ms late\n",
+					"ready: %s; the canary was delivered, %d ms late\n",
 					address,
 					c.Detail.LatenessMS,
 				)
 				return true
 			}
 		}
-		said = errors.New("the canary has not come through")
+		said = errors.New("the canary has not been delivered")
 		return false
 	})
 }
 
-// checkCallback makes a timer that calls this process, waits for the call and for its record, and deletes
-// the timer.
+// checkCallback creates a timer that calls this process, waits for the call and its record, and
+// deletes the timer.
 func (t *tryCommand) checkCallback(ctx context.Context, stderr io.Writer) error {
 	log, err := logging.New(stderr, "warn", "auto", "try")
 	if err != nil {
@@ -163,7 +164,7 @@ func (t *tryCommand) checkCallback(ctx context.Context, stderr io.Writer) error 
 	defer func() {
 		stop()
 		if err := <-served; err != nil {
-			fmt.Fprintln(t.out, "the endpoint of the trial:", err)
+			fmt.Fprintln(t.out, "the endpoint failed:", err)
 		}
 	}()
 
@@ -191,29 +192,29 @@ func (t *tryCommand) checkCallback(ctx context.Context, stderr io.Writer) error 
 		err = create()
 	}
 	if err != nil {
-		return fmt.Errorf("making a timer: %w", err)
+		return fmt.Errorf("creating a timer: %w", err)
 	}
 	of := fmt.Sprintf("%s/api/v2/timers/%s", t.api, url.PathEscape(made.ID))
 	app := "?" + url.Values{"app": {t.app}}.Encode()
 	defer t.deleteTimer(ctx, of+app)
-	fmt.Fprintf(t.out, "timer %s is made, due in %s\n", made.ID, tryDelay)
+	fmt.Fprintf(t.out, "timer %s is created, due in %s\n", made.ID, tryDelay)
 	select {
 	case h := <-calls:
 		fmt.Fprintf(
 			t.out,
-			"it rang: fire %q after %s\n",
+			"called: fire %q after %s\n",
 			h.Get(callback.HeaderFireID),
 			time.Since(began).Round(time.Millisecond),
 		)
 	case <-ctx.Done():
 		return fmt.Errorf(
-			"the timer did not ring (do executors reach %s? private addresses want callback-allow or callback-allow-private): %w",
+			"the timer did not call (can executors reach %s? private addresses need callback-allow or callback-allow-private): %w",
 			t.url,
 			ctx.Err(),
 		)
 	}
-	last := "nothing"
-	return t.poll(ctx, func() string { return "its record: " + last }, func() bool {
+	last := "none"
+	return t.poll(ctx, func() string { return "the record of the fire: " + last }, func() bool {
 		var page struct {
 			Items []struct {
 				Status     string `json:"status"`
@@ -228,12 +229,12 @@ func (t *tryCommand) checkCallback(ctx context.Context, stderr io.Writer) error 
 			last = fmt.Sprintf("%+v", page.Items)
 			return false
 		}
-		fmt.Fprintf(t.out, "it is recorded: delivered, %d ms late\n", page.Items[0].LatenessMS)
+		fmt.Fprintf(t.out, "recorded: delivered, %d ms late\n", page.Items[0].LatenessMS)
 		return true
 	})
 }
 
-// receive answers every call and hands on the first.
+// receive accepts every call and passes on the first.
 func receive(calls chan<- http.Header) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -244,17 +245,18 @@ func receive(calls chan<- http.Header) http.Handler {
 	})
 }
 
-// deleteTimer deletes the timer, also when the trial failed. One that stays is a past delay, and never
-// rings again.
+// deleteTimer deletes the timer, also after a failure. If that fails too, the timer is a past delay
+// and never fires again.
 func (t *tryCommand) deleteTimer(ctx context.Context, address string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryCall)
 	defer cancel()
 	if err := t.do(ctx, http.MethodDelete, address, nil, nil); err != nil {
-		fmt.Fprintln(t.out, "the timer stays behind:", err)
+		fmt.Fprintln(t.out, "the timer was not deleted:", err)
 	}
 }
 
-// poll polls until done says so; what says what was missing when it ended otherwise.
+// poll repeats done until it returns true or ctx ends. what describes what was missing, for the
+// error.
 func (t *tryCommand) poll(ctx context.Context, what func() string, done func() bool) error {
 	tick := time.NewTicker(tryPoll)
 	defer tick.Stop()
@@ -262,13 +264,13 @@ func (t *tryCommand) poll(ctx context.Context, what func() string, done func() b
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting in vain for %s: %w", what(), ctx.Err())
+			return fmt.Errorf("waiting for %s: %w", what(), ctx.Err())
 		}
 	}
 	return nil
 }
 
-// do sends a request and reads the answer's JSON into out, if that is not nil.
+// do sends a request and decodes the answer's JSON into out, unless out is nil.
 func (t *tryCommand) do(ctx context.Context, method, address string, in, out any) error {
 	var body io.Reader
 	if in != nil {

@@ -50,10 +50,10 @@ func TestTryReceivesACallback(t *testing.T) {
 		"30s",
 	)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "the canary came through")
-	require.Contains(t, out, "it rang")
-	require.Contains(t, out, "it is recorded: delivered")
-	require.NotContains(t, out, "stays behind")
+	require.Contains(t, out, "the canary was delivered")
+	require.Contains(t, out, "called: fire")
+	require.Contains(t, out, "recorded: delivered")
+	require.NotContains(t, out, "was not deleted")
 	_, list := get(t, d.api+"/api/v2/timers?app=carillon-try")
 	require.NotContains(t, list, `"try-`, "the timer is deleted")
 
@@ -68,16 +68,15 @@ func TestTryReceivesACallback(t *testing.T) {
 		"-patience",
 		"4s",
 	)
-	require.ErrorContains(t, err, "did not ring")
+	require.ErrorContains(t, err, "did not call")
 	_, err = try(t, "-ready", "http://127.0.0.1:1/readyz", "-patience", "1s")
-	require.ErrorContains(t, err, "waiting in vain for http://127.0.0.1:1/readyz")
+	require.ErrorContains(t, err, "waiting for http://127.0.0.1:1/readyz")
 	var p *config.Problems
 	_, err = try(t, "-canary", "-url", "nowhere")
 	require.ErrorAs(t, err, &p)
 }
 
-// Without a key, or with a wrong one, the trial says what to do; and it shows the key to nobody but
-// the API.
+// TestTryShowsAKey checks the hints for a missing or wrong key, and that only the API gets the key.
 func TestTryShowsAKey(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
@@ -130,8 +129,8 @@ func TestTryShowsAKey(t *testing.T) {
 		return out.String(), err
 	}
 	for key, want := range map[string]string{
-		"": `one of app "shop", or the admin key; or set CARILLON_API_KEY`, apikey.New().Reveal(): "does not know this key",
-		keyOf("shop", "read"): "give one of scope write", keyOf("till", "write"): `another app's? -app says "shop"`,
+		"": `a key of app "shop", or the admin key; or set CARILLON_API_KEY`, apikey.New().Reveal(): "does not know this key",
+		keyOf("shop", "read"): "give one of scope write", keyOf("till", "write"): `another app? -app is "shop"`,
 	} {
 		said, err := with(key)
 		require.ErrorContains(t, err, want)
@@ -142,7 +141,7 @@ func TestTryShowsAKey(t *testing.T) {
 	for _, key := range []string{keyOf("shop", "write"), admin} {
 		said, err := with(key)
 		require.NoError(t, err, said)
-		require.Contains(t, said, "it is recorded: delivered")
+		require.Contains(t, said, "recorded: delivered")
 	}
 	empty := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
@@ -150,7 +149,7 @@ func TestTryShowsAKey(t *testing.T) {
 	require.ErrorContains(t, err, "is empty")
 }
 
-// TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet: as long as it was told to.
+// TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet checks that it waits as long as it was told to.
 func TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
@@ -167,7 +166,7 @@ func TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet(t *testing.T) {
 	defer d.stop(t)
 	to, err := url.Parse(d.api)
 	require.NoError(t, err)
-	var old atomic.Int64 // answers that replicas of before still give
+	var old atomic.Int64 // answers of replicas with the old keys
 	through := httputil.NewSingleHostReverseProxy(to)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if old.Add(-1) >= 0 {

@@ -16,9 +16,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone/zonetest"
 )
 
-// TestNewTimeZones restarts a deployment with other time zones. By the old ones, which take
-// Adelaide's rules for Sydney's, a timer is due in half an hour, every second for a quarter of an
-// hour: its fires are expanded already. By the new ones it is due now.
+// TestNewTimeZones restarts a deployment with other time zones. By the old zones, which use
+// Adelaide's rules for Sydney, a timer is due in half an hour, and its fires exist already. By the
+// new zones it is due now.
 func TestNewTimeZones(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64

@@ -1,4 +1,4 @@
-// Command carillon is the command line tool: the all-in-one process, and what goes around a
+// Command carillon is the command line tool: the all-in-one process, and the commands for a
 // cluster.
 package main
 
@@ -14,15 +14,15 @@ import (
 
 const usage = `carillon <command> [flags]
 
-  dev      run everything in one process: SQLite in ./data, in-memory bus and window
-  setup    run the migrations and make the topics of a cluster, then end
-  topics   look at a cluster's topics: what waits, who reads, what the messages say; make failed fires again
-  try      make a timer of a cluster ring here, and see it recorded
-  ring     run an endpoint that prints each callback
-  reseal   encrypt the secrets in the database anew, under a new sealing key
-  version  say which version this is
+  dev        run everything in one process: SQLite in ./data, in-memory bus and window
+  setup      run the migrations and create the topics of a cluster, then exit
+  topics     show a cluster's topics: backlogs, subscriptions, messages; redrive failed fires
+  try        create a timer in a cluster that calls this process, and check that the call is recorded
+  echo       run an endpoint that prints each call
+  reencrypt  encrypt the secrets in the database under a new encryption key
+  version    print the version
 
-  admin-key, encryption-key   print a fresh key
+  admin-key, encryption-key   print a new key
 
 carillon <command> -help lists the flags.
 `
@@ -42,9 +42,9 @@ func run(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 		return allinone.Topics(ctx, rest, env, stdout, stderr)
 	case "try":
 		return allinone.Try(ctx, rest, env, stdout, stderr)
-	case "ring":
+	case "echo":
 		return allinone.EchoServer(ctx, rest, env, stdout, stderr)
-	case "reseal":
+	case "reencrypt":
 		return allinone.Reencrypt(ctx, rest, env, stdout, stderr)
 	case "admin-key":
 		return allinone.AdminKey(ctx, rest, env, stdout, stderr)
