@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// anotherApps is a call about something of shop's. What stands in <> is put in.
+// anotherApps is a request about a resource of the app shop. Text in <> is a placeholder.
 type anotherApps struct {
 	route, path, body string
-	// it names something by its id, which is not there under one's own app either.
+	// identifies the resource by an id, which is also not found under the caller's own app
 	byID bool
 }
 
-// everyRoute has a case for every route there is; those that end something come last.
+// everyRoute has a case for every route; those that delete something come last.
 var everyRoute = []anotherApps{
 	{route: "GET /api/v2/timers", path: "/api/v2/timers?app=shop"},
 	{route: "POST /api/v2/timers", path: "/api/v2/timers", body: v2Body},
@@ -165,15 +165,15 @@ var everyRoute = []anotherApps{
 	{route: "DELETE /api/v2/timers", path: "/api/v2/timers?app=shop&name=third", byID: true},
 }
 
-// noAppsOwn are the routes that are about no app, or need no key.
+// noAppsOwn are the routes that concern no app, or need no key.
 var noAppsOwn = map[string]bool{
-	"POST /api/v2/fires/{id}/complete": true, // its token is its key
+	"POST /api/v2/fires/{id}/complete": true, // authenticated by its token
 	"GET /api/v2/openapi.json":         true,
 	"GET /api/v2/openapi.yaml":         true,
 }
 
-// Nothing of an app is there for another app's key, whatever its scope: on no route. A new route
-// needs a case here.
+// TestAnotherAppsResourcesAreNotFound requires 404 for every route with another app's key, whatever
+// its scope. A new route needs a case here.
 func TestAnotherAppsResourcesAreNotFound(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t)
@@ -210,7 +210,7 @@ func TestAnotherAppsResourcesAreNotFound(t *testing.T) {
 	for _, c := range everyRoute {
 		a := call(c, desk)
 		require.Equal(t, 404, a.status, "%s %s: %s", c.route, c.body, a.body)
-		if c.byID { // under one's own app's name
+		if c.byID { // under the caller's own app
 			own := c
 			own.path = strings.NewReplacer("app=shop", "app=desk", "/apps/shop/", "/apps/desk/").
 				Replace(c.path)
@@ -219,7 +219,7 @@ func TestAnotherAppsResourcesAreNotFound(t *testing.T) {
 			require.Equal(t, 404, a.status, "%s %s: %s", c.route, own.body, a.body)
 		}
 	}
-	// For who may, all of it is there still: it was the key that kept the other out.
+	// With the right key every resource still exists, so it was the key that was refused.
 	for _, c := range everyRoute {
 		a := call(c, bearer(admin))
 		require.True(
@@ -234,7 +234,7 @@ func TestAnotherAppsResourcesAreNotFound(t *testing.T) {
 	}
 }
 
-// shopsOwn makes one of everything for shop, and returns what puts their ids in.
+// shopsOwn creates one resource of each kind for shop, and returns a replacer of the placeholders.
 func (f *fixture) shopsOwn(t *testing.T, admin string) *strings.Replacer {
 	t.Helper()
 	one := func(method, path, body string) (got struct{ ID string }) {

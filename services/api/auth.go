@@ -17,43 +17,43 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Auth says who may call. The zero value lets in who has a key of the store's.
+// Auth says who may call the API. The zero value admits callers with a key from the store.
 type Auth struct {
-	Off   bool         // whoever reaches the API may do everything
-	Admin *apikey.Hash // of the deployment's first admin key; nil: there is none
-	Keys  Keys         // of a file, besides those in the store; nil: none
+	Off   bool         // every caller may do everything
+	Admin *apikey.Hash // hash of the deployment's first admin key; nil: there is none
+	Keys  Keys         // keys from a file, in addition to those in the store; nil: none
 
-	// TrustHeader names a header by which a gateway says who calls: "<app>", whose scope is write,
-	// or "read:<app>", "write:<app>", "admin:<app>"; an app with a ":" in its name needs the second
-	// form, and what has a ":" and is not of that form is refused. It is believed of connections
-	// that come from TrustFrom, and ignored otherwise. A gateway must remove it from what its own
-	// callers send. Empty: none.
+	// TrustHeader is the header by which a gateway names the caller. Its value is "<app>" (scope
+	// write), or "read:<app>", "write:<app>" or "admin:<app>". An app with a ":" in its name needs
+	// the second form. Any other value with a ":" is refused. The API reads the header only on
+	// connections from TrustFrom. The gateway must remove it from the requests of its own callers.
+	// Empty: none.
 	TrustHeader string
 	TrustFrom   []netip.Prefix
 }
 
-// caller is who calls, and what he may do.
+// caller identifies the caller of a request and what it may do.
 type caller struct {
-	deployment bool // every app's
+	deployment bool // may act for every app
 	app        string
 	scope      apikey.Scope
-	// the public part of his key; empty for a gateway's word and for keys of a file, which have
-	// none.
+	// keyID is the public part of the key. It is empty for callers named by a gateway and for keys
+	// from a file.
 	keyID string
 }
 
 type callerKey struct{}
 
-// callerOf returns who makes a call. One who was not let in, which no route allows, may do nothing.
+// callerOf returns the caller of a request. The zero caller, which no route admits, may do nothing.
 func callerOf(ctx context.Context) caller {
 	c, _ := ctx.Value(callerKey{}).(caller)
 	return c
 }
 
-// Reasons why a call was not let in, as the metric tells them.
+// Reasons for denied requests, as the metric reports them.
 const (
 	deniedNoKey     = "no_key"
-	deniedMalformed = "malformed" // no key at all: a typing error, or a guess
+	deniedMalformed = "malformed" // not a key at all: a typing error, or a guess
 	deniedUnknown   = "unknown"
 	deniedRevoked   = "revoked"
 	deniedScope     = "scope"
@@ -62,14 +62,14 @@ const (
 	deniedCallback  = "callback" // a timer called the API
 )
 
-// denial is a call that is not let in. id is the public part of its key, if it has one.
+// denial is the error of a denied request. id is the public part of its key, or empty.
 type denial struct{ reason, id string }
 
 func (d *denial) Error() string { return errNoKey.Error() }
 
-// authenticate lets in who is known. While it asks who calls it has slots of its own: with a store
-// that hangs, those who ask pile up here and no further, and those who are known go on; and nothing
-// of the body is read before.
+// authenticate admits requests with a valid key. Requests hold a slot of their own while their key
+// is looked up. When the store hangs, only these slots fill up, and callers with a cached key are
+// still served. The body is not read before.
 func (s *Service) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.authenticating.tryAcquire() {
@@ -94,13 +94,12 @@ func (s *Service) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// WithKey lets in to h whoever has a key, of whatever scope and app; where no keys are asked for,
-// everybody.
+// WithKey requires a valid key, of any scope and app, before h. Where no keys are required, it
+// admits every caller.
 func (s *Service) WithKey(h http.Handler) http.Handler { return s.limitRequest(s.authenticate(h)) }
 
-// rejectCallbacks refuses what a timer calls. The dialer of this process's executor does not come here
-// at all; this holds for those of other processes and hosts, and for addresses that are translated
-// on the way here.
+// rejectCallbacks refuses requests that a timer makes. The executor in this process never dials
+// this listener. The check covers executors of other processes and hosts, and translated addresses.
 func (s *Service) rejectCallbacks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if egress.IsCallback(r) {
@@ -119,10 +118,10 @@ func (s *Service) rejectCallbacks(next http.Handler) http.Handler {
 	})
 }
 
-// remoteKey is where a request's context has the address that it came from.
+// remoteKey is the context key of the request's remote address.
 type remoteKey struct{}
 
-// identify returns who calls. Its error is a *denial, or that the store cannot be asked.
+// identify returns the caller. The error is a *denial, or says that the store is unavailable.
 func (s *Service) identify(r *http.Request) (caller, error) {
 	a := &s.opts.Auth
 	if a.Off {
@@ -162,8 +161,8 @@ func bearer(r *http.Request) (string, bool) {
 	return text, text != ""
 }
 
-// gatewayIdentity returns what a gateway says. A header that is there twice says nothing: one of the two
-// may be its caller's.
+// gatewayIdentity returns the value of the trusted header. A header sent twice is ignored, because
+// one of the two may come from the gateway's own caller.
 func (a *Auth) gatewayIdentity(r *http.Request) (string, bool) {
 	if a.TrustHeader == "" {
 		return "", false
@@ -175,8 +174,8 @@ func (a *Auth) gatewayIdentity(r *http.Request) (string, bool) {
 	return values[0], true
 }
 
-// parseGatewayIdentity reads what a gateway says. A scope that is not known is no part of an app's name: a
-// gateway that meant less than write would have given write.
+// parseGatewayIdentity parses the value of the trusted header. An unknown scope is an error and
+// never part of an app's name: otherwise a scope below write would become write.
 func parseGatewayIdentity(identity string) (caller, error) {
 	scope, app, two := strings.Cut(identity, ":")
 	if !two {
@@ -207,8 +206,8 @@ func (a *Auth) fromTrusted(remote string) bool {
 	return false
 }
 
-// authorizeApp tells whether the caller may act for an app. Another's is not there for him, whether it
-// exists or not.
+// authorizeApp checks that the caller may act for an app. For another app the error is not_found,
+// whether the app exists or not.
 func (s *Service) authorizeApp(ctx context.Context, app string) error {
 	c := callerOf(ctx)
 	if c.deployment || c.app == app && app != "" {
@@ -232,15 +231,15 @@ func (s *Service) requireScope(ctx context.Context, scope apikey.Scope) error {
 	return &scopeError{scope}
 }
 
-// scopeError says that a key may not do this.
+// scopeError says that the key lacks a scope.
 type scopeError struct{ needed apikey.Scope }
 
 func (e *scopeError) Error() string {
 	return fmt.Sprintf("this needs a key of scope %s", e.needed)
 }
 
-// recordDenied counts and logs a call that was not let in. Nothing of a key is logged but its public
-// id, and of a flood only some lines a second.
+// recordDenied counts and logs a denied request. It logs only the public id of the key, and only
+// some lines a second.
 func (s *Service) recordDenied(ctx context.Context, reason, id string) {
 	s.metrics.denied.WithLabelValues(reason).Inc()
 	remote, _ := ctx.Value(remoteKey{}).(string)
@@ -248,10 +247,11 @@ func (s *Service) recordDenied(ctx context.Context, reason, id string) {
 		Str("reason", reason).
 		Str("key_id", id).
 		Str("remote", remote).
-		Msg("call not let in")
+		Msg("request denied")
 }
 
-// rateLimited logs at most so many lines a second, of what may befall every request.
+// rateLimited returns a logger that writes at most 10 lines a second, for events that any request
+// can cause.
 func rateLimited(log zerolog.Logger) zerolog.Logger {
 	const perSecond = 10
 	return log.Sample(&zerolog.BurstSampler{Burst: perSecond, Period: time.Second})

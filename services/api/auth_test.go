@@ -20,7 +20,7 @@ func bearer(key string) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + key}
 }
 
-// guarded is a fixture that asks for keys, with an admin key.
+// guarded returns a fixture that requires keys, and an admin key.
 func guarded(t *testing.T, change ...func(*api.Options)) (f *fixture, admin string) {
 	t.Helper()
 	k := apikey.New()
@@ -56,7 +56,7 @@ func TestKeysWithScopes(t *testing.T) {
 	keys["desk"] = f.makeKey(t, admin, "desk", "admin").Key
 	f.call(t, http.MethodPost, "/api/v2/timers", v2Body, bearer(admin)).into(t, 201, &struct{}{})
 
-	type want map[string]int // by key; others as "read"
+	type want map[string]int // by key; the default is "read"
 	all := func(read, write, adm int) want {
 		return want{
 			"none":       401,
@@ -115,7 +115,7 @@ func TestKeysWithScopes(t *testing.T) {
 	}
 }
 
-// What another app has cannot be told from what nobody has.
+// TestAnotherAppIsNotFound checks that another app's resources look like missing ones.
 func TestAnotherAppIsNotFound(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t)
@@ -141,7 +141,7 @@ func TestAnotherAppIsNotFound(t *testing.T) {
 		require.Equal(t, 404, a.status)
 		require.Equal(t, strings.ReplaceAll(a.body, "shop", "nobody"), b.body)
 	}
-	// A timer of another app under one's own app's name.
+	// A timer of another app, requested under the caller's own app.
 	require.Equal(
 		t,
 		404,
@@ -220,7 +220,8 @@ func TestKeysAreShownOnceAndRevoked(t *testing.T) {
 	)
 }
 
-// A key of its app's admin opens no other app, and not the deployment.
+// TestAppAdminMakesKeysOfItsOwnAppOnly checks that an app's admin key manages no other app and not
+// the deployment.
 func TestAppAdminMakesKeysOfItsOwnAppOnly(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t)
@@ -284,7 +285,7 @@ func TestDeniedCallsAreCountedAndLoggedWithoutTheKey(t *testing.T) {
 		f.call(t, http.MethodGet, "/api/v2/timers?app=desk", "", bearer(read.Key)).status,
 	)
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP carillon_api_denied_total Calls that were not let in, or asked for what their key may not do, by reason.
+# HELP carillon_api_denied_total Requests denied, by reason.
 # TYPE carillon_api_denied_total counter
 carillon_api_denied_total{reason="app"} 1
 carillon_api_denied_total{reason="malformed"} 2

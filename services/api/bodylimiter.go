@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// bodyLimiter are those that are read of callers without a key. A new one is never refused: where there
-// are too many, of its address or in all, the one that came first is cut off. Who sends a body at
-// once is therefore served, however many send theirs slowly.
+// bodyLimiter limits concurrent body reads of callers without a key. It never refuses a new body:
+// at a limit, per address or in total, it aborts the oldest read. A caller that sends its body at
+// once is therefore served, however many others send theirs slowly.
 type bodyLimiter struct {
 	perAddress, total int
-	timeout           time.Duration // of one
+	timeout           time.Duration // of one read
 
 	mu          sync.Mutex
-	oldestFirst *list.List // of *body, the oldest first
+	oldestFirst *list.List // of *bodyRead
 	byAddress   map[netip.Addr]*list.List
 }
 
-// bodyRead is one that is being read.
+// bodyRead is one body that is being read.
 type bodyRead struct {
 	address     netip.Addr
 	elem        *list.Element
@@ -47,7 +47,7 @@ func newBodyLimiter(perAddress, total int, timeout time.Duration) *bodyLimiter {
 	}
 }
 
-// begin begins to read a body, and cuts off another where there are too many. Call leave when it is
+// begin registers a body read, and aborts the oldest one at a limit. Call end when the body is
 // read.
 func (b *bodyLimiter) begin(a netip.Addr, deadline func(time.Time) error) *bodyRead {
 	in := &bodyRead{address: a, deadline: deadline}
@@ -76,7 +76,7 @@ func (b *bodyLimiter) begin(a netip.Addr, deadline func(time.Time) error) *bodyR
 	return in
 }
 
-// end ends what enter began. It may have been cut off meanwhile, which no longer counts.
+// end ends what begin started. An abort that came in the meantime no longer counts.
 func (b *bodyLimiter) end(in *bodyRead) {
 	b.mu.Lock()
 	b.remove(in)
@@ -87,7 +87,7 @@ func (b *bodyLimiter) end(in *bodyRead) {
 	_ = in.deadline(time.Time{})
 }
 
-// remove takes a body out of both lists, once.
+// remove takes a body read out of both lists. Removing it twice does nothing.
 func (b *bodyLimiter) remove(x *bodyRead) {
 	if x.elem == nil {
 		return
@@ -101,7 +101,7 @@ func (b *bodyLimiter) remove(x *bodyRead) {
 	x.elem, x.addressElem = nil, nil
 }
 
-// abort ends the reading of a body, unless it was just read: its request goes on.
+// abort ends a body read, unless it has just finished: then its request continues.
 func (x *bodyRead) abort() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -110,7 +110,7 @@ func (x *bodyRead) abort() {
 	}
 }
 
-// readBodyFirst reads the whole body before anything else is done for a request.
+// readBodyFirst reads the whole body before any other work for a request.
 func (s *Service) readBodyFirst(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in := s.bodies.begin(
@@ -123,8 +123,8 @@ func (s *Service) readBodyFirst(next http.Handler) http.Handler {
 			refuse(w, r, bodyFault(err, openBodyBytes))
 			return
 		}
-		// One that was cut off just when it had all come looks like one whose caller is gone: the
-		// request goes on without asking.
+		// An abort just after the last byte looks like a client that disconnected. The request
+		// continues, so its context is detached.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.opts.Timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
@@ -133,7 +133,7 @@ func (s *Service) readBodyFirst(next http.Handler) http.Handler {
 	})
 }
 
-// bodyFault says what is wrong with a body that could not be read.
+// bodyFault returns the error for a body that could not be read.
 func bodyFault(err error, most int) fault {
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		return fault{

@@ -20,7 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// dribbleFrom is dribble from another address of the loopback network.
+// dribbleFrom is dribble from another loopback address.
 func dribbleFrom(ctx context.Context, from, to, path string) (net.Conn, error) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	c, err := d.DialContext(ctx, "tcp", to)
@@ -35,7 +35,7 @@ func dribbleFrom(ctx context.Context, from, to, path string) (net.Conn, error) {
 	return c, err
 }
 
-// post sends a request by a real connection.
+// post sends a request over a real connection.
 func post(t *testing.T, client *http.Client, url, body string) answer {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -49,8 +49,8 @@ func post(t *testing.T, client *http.Client, url, body string) answer {
 	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
-// Whoever shows no valid token cannot keep those out who do: not by bodies that never come, from
-// one address or many, and not by wrong tokens.
+// TestCompletionsAreServedDuringABurst checks that callers without a valid token cannot block those
+// with one, neither with bodies that never arrive, from one address or many, nor with wrong tokens.
 func TestCompletionsAreServedDuringABurst(t *testing.T) {
 	t.Parallel()
 	const fires, honest = 10, 3
@@ -71,7 +71,7 @@ func TestCompletionsAreServedDuringABurst(t *testing.T) {
 	var flood sync.WaitGroup
 	var slow, wrong atomic.Int64
 	for _, from := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.9"} {
-		flood.Go(func() { // bodies that never come: a new one whenever an old one was cut off
+		flood.Go(func() { // bodies that never arrive: a new one replaces each aborted one
 			var open []net.Conn
 			for n := 0; ctx.Err() == nil; n++ {
 				if from == "127.0.0.9" {
@@ -140,10 +140,11 @@ func TestCompletionsAreServedDuringABurst(t *testing.T) {
 	}
 }
 
-// The body that is cut off is the one that came first, of the same address where that has many.
+// TestTheOldestBodyIsAborted checks that the oldest body is aborted, and the oldest of its address
+// when that is at its limit.
 func TestTheOldestBodyIsAborted(t *testing.T) {
 	t.Parallel()
-	e := newExecutor(t, func(o *api.Options) { o.MaxBodies = 16 }) // two of an address
+	e := newExecutor(t, func(o *api.Options) { o.MaxBodies = 16 }) // two per address
 	server := httptest.NewServer(e.api.Handler())
 	defer server.Close()
 	const path = "/api/v2/fires/1-1/complete"
@@ -173,7 +174,7 @@ func TestTheOldestBodyIsAborted(t *testing.T) {
 	)
 }
 
-// completing notes that a completion is asked for.
+// completingStore records that a completion was requested.
 type completingStore struct {
 	api.Store
 
@@ -192,8 +193,8 @@ func (s *completingStore) Complete(
 	return s.Store.Complete(ctx, app, c)
 }
 
-// A completion that came before its attempt is recorded waits, in nobody's way, and longer than a
-// body may take.
+// TestAnEarlyCompletionBlocksNoOther checks that a completion before its attempt is recorded waits
+// without blocking others, for longer than a body may take.
 func TestAnEarlyCompletionBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	noted := &completingStore{asked: make(chan timer.FireID, 1)}

@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// Whatever key or header it shows, and from whatever process and host it comes: what a timer calls
-// is not answered.
+// TestTheAPIRefusesCallbacks checks that requests made by timers are refused, whatever their key or
+// header.
 func TestTheAPIRefusesCallbacks(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t, func(o *api.Options) {
@@ -37,7 +37,7 @@ func TestTheAPIRefusesCallbacks(t *testing.T) {
 	require.Empty(t, keys.Items)
 }
 
-// v1 has checks of its own.
+// TestTheReservedHeaderIsRefusedByBothVersions covers v1 too, because it has its own checks.
 func TestTheReservedHeaderIsRefusedByBothVersions(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.ReservedHeader = "X-App" })

@@ -14,8 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// checkText refuses names that people could not tell apart or type: empty, too long, not printable,
-// with space at an end.
+// checkText refuses names that are empty, too long, not printable, or have space at either end.
 func checkText(field, v string, most int) error {
 	switch {
 	case v == "":
@@ -42,8 +41,7 @@ func checkText(field, v string, most int) error {
 	return nil
 }
 
-// checkNotSystemApp refuses to change what Carillon registered for itself. field is where the caller named
-// the app.
+// checkNotSystemApp refuses changes to Carillon's own app. field is where the caller named the app.
 func checkNotSystemApp(field, app string) error {
 	if app != timer.ReservedApp {
 		return nil
@@ -57,7 +55,7 @@ func checkNotSystemApp(field, app string) error {
 	)
 }
 
-// checkNames checks what a timer is to be called.
+// checkNames checks the app and the name of a timer.
 func checkNames(app, name string) []*timer.Error {
 	return collect(
 		checkText("app", app, timer.MaxAppLen),
@@ -66,9 +64,9 @@ func checkNames(app, name string) []*timer.Error {
 	)
 }
 
-// checkDefinition checks everything that a caller wrote, and returns all that is wrong as one
-// problem, what r found before among it. It puts defaults in, and takes those out that need not be
-// written. An error that is no problem of the caller's is returned as it is.
+// checkDefinition checks a whole definition and returns all its errors as one problem, including
+// those already in r. It fills in defaults and removes values that equal them. Other errors, for
+// example of the store, are returned unchanged.
 func (s *Service) checkDefinition(
 	ctx context.Context,
 	app string,
@@ -102,8 +100,8 @@ func (s *Service) checkDefinition(
 	return nil
 }
 
-// missingCalendars says which of the names are no calendars of the app. One that is deleted a
-// moment later is missed here; the store refuses to delete a calendar that a timer names.
+// missingCalendars returns an error for each name that is not a calendar of the app. It misses a
+// calendar deleted a moment later, but the store refuses to delete one that a timer names.
 func (s *Service) missingCalendars(
 	ctx context.Context,
 	app string,
@@ -156,7 +154,7 @@ func checkRetry(r *timer.Retry) []*timer.Error {
 	if r.Attempts < 1 || r.Attempts > maxAttempts {
 		wrong("attempts", "expected a number from 1 to %d, found %d", maxAttempts, r.Attempts)
 	}
-	if !(r.Factor >= 1 && r.Factor <= maxFactor) { // NaN, too
+	if !(r.Factor >= 1 && r.Factor <= maxFactor) { // also refuses NaN
 		wrong("factor", "expected a number from 1 to %d, found %v", maxFactor, r.Factor)
 	}
 	if !(r.Jitter >= 0 && r.Jitter <= 1) {
@@ -169,8 +167,8 @@ func checkRetry(r *timer.Retry) []*timer.Error {
 	return bad
 }
 
-// checkCodes refuses codes of gRPC where nothing is called by it: somebody means something else by
-// them.
+// checkCodes refuses gRPC codes in a definition without a gRPC target, because the caller probably
+// meant HTTP statuses.
 func checkCodes(d *timer.Definition) []*timer.Error {
 	byGRPC := func(t timer.Target) bool { return t.Kind == timer.KindGRPC }
 	if !d.Retry.NoRetry.HasGRPCCodes() || byGRPC(d.Target) ||
@@ -188,7 +186,7 @@ func checkCodes(d *timer.Definition) []*timer.Error {
 	}
 }
 
-// clip keeps what is shown of a value short.
+// clip shortens a value for an error message.
 func clip(text string) string {
 	const most = 64 // bytes
 	if len(text) <= most {

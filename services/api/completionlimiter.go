@@ -10,15 +10,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// What those who show a token may do at once.
+// Limits on the concurrent completions of callers with a valid token.
 const (
-	maxCompletionsPerFire    = 4    // begun and not answered: one and its repetitions
-	maxCompletionsPerAddress = 2048 // the same, of one address
+	maxCompletionsPerFire    = 4    // in progress: one and its repetitions
+	maxCompletionsPerAddress = 2048 // in progress, from one address
 )
 
-// completionLimiter bound how much is done in the store at once for those who show a valid token. Nobody is
-// refused while they are taken: who asks waits for his turn, within his request's time. An address
-// has at most half of them, so that one that repeats old tokens leaves others room.
+// completionLimiter limits the concurrent store calls of completions with a valid token. A
+// completion waits for a free slot within its request's time. One address gets at most half of the
+// slots, so that repeated old tokens leave room for others.
 type completionLimiter struct {
 	all        *semaphore.Weighted
 	perAddress int64
@@ -40,7 +40,7 @@ func newCompletionLimiter(n int) *completionLimiter {
 	}
 }
 
-// completionPermit is one completion whose token is valid.
+// completionPermit is one completion with a valid token.
 type completionPermit struct {
 	limiter  *completionLimiter
 	fire     timer.FireID
@@ -48,8 +48,8 @@ type completionPermit struct {
 	ownLimit *addressLimit
 }
 
-// admit begins a completion. It is refused where its fire or its address has too many already. Call
-// leave at its end.
+// admit registers a completion. It returns false where the fire or the address has too many in
+// progress. Call release at its end.
 func (s *completionLimiter) admit(f timer.FireID, a netip.Addr) (*completionPermit, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *completionPermit) release() {
 	}
 }
 
-// withSlot does something in the store, when it is this one's turn. Those who came first go first.
+// withSlot runs a store call when a slot is free. Waiters are served in order of arrival.
 func (c *completionPermit) withSlot(ctx context.Context, do func() error) error {
 	for _, slots := range []*semaphore.Weighted{c.ownLimit.slots, c.limiter.all} {
 		if err := slots.Acquire(ctx, 1); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// One address has half of what there is, one fire four completions; and what ends leaves nothing
-// behind.
+// TestCompletionsAreLimitedPerFireAndAddress checks that an address gets half of the slots and a
+// fire four completions, and that finished ones leave no state.
 func TestCompletionsAreLimitedPerFireAndAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestCompletionsAreLimitedPerFireAndAddress(t *testing.T) {
 	})
 }
 
-// However they come, leave and are cut off: there are never more bodies than may be, and a body
-// that was read is not cut off behind its end.
+// TestBodiesAreBounded checks that there are never more bodies than allowed, in any order of begin,
+// end and abort, and that a finished body is not aborted.
 func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBodyLimiter(2, 5, time.Second)

@@ -9,8 +9,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Cursors are opaque to callers: the place where a page ended, under a letter that says of which
-// list. They name no server and no time, so that any replica reads them, for ever.
+// Cursors are opaque to callers. A cursor is the position at which a page ended, prefixed with the
+// kind of its list. It names no server and no time, so every replica can decode it at any later
+// time.
 const (
 	timersCursor    = "t"
 	firesCursor     = "f"
@@ -52,7 +53,7 @@ func decodeTimersCursor(cursor string) (timer.ID, error) {
 	return id, nil
 }
 
-// firesSection is a part of a list of fires, in their order.
+// firesSection is a section of a list of fires. The constants are in the order of the list.
 type firesSection int
 
 const (
@@ -61,14 +62,14 @@ const (
 	upcomingSection
 )
 
-// firesPosition is where a page of fires begins: behind a fire of one part of the list.
+// firesPosition is where a page of fires begins: after a fire in one section of the list.
 type firesPosition struct {
 	section firesSection
 	fire    timer.FireID // zero: at the first
-	asOfMS  int64        // when the first page was asked for: what is due later is upcoming
+	asOfMS  int64        // time of the first page; fires due later are upcoming
 }
 
-// cursor writes the place. The timer is known to whoever reads it.
+// cursor encodes the position. The timer is not part of it, because the request names it.
 func (p *firesPosition) cursor() string {
 	return encodeCursor(
 		firesCursor,
@@ -76,12 +77,12 @@ func (p *firesPosition) cursor() string {
 	)
 }
 
-// finishedCursor is the cursor of a list that has finished fires only. Releases before 2.6.0 of the
-// description knew no others.
+// finishedCursor encodes a position in a list of finished fires only. API versions before 2.6.0
+// know no other form.
 func (p *firesPosition) finishedCursor() string { return encodeCursor(firesCursor, p.fire.String()) }
 
-// decodeFiresCursor reads both forms. nowMS stands for when the first page was asked for where a
-// cursor does not say it.
+// decodeFiresCursor decodes both forms. nowMS is the time of the first page where a cursor has
+// none.
 func decodeFiresCursor(id timer.ID, cursor string, nowMS int64) (firesPosition, error) {
 	position, err := decodeCursor(firesCursor, cursor)
 	if err != nil {

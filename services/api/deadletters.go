@@ -14,21 +14,21 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// Acknowledging the letters of redriven fires. It is best effort, and never the other way round:
-// the store says what is redriven, and the topic follows. What stays behind, because the bus or
-// this process went away, is acknowledged after the next redrive.
+// Acknowledging the dead letters of redriven fires is best effort. The store decides which fires
+// are redriven, and the topic follows. Dead letters that remain, because the bus or this process
+// failed, are acknowledged after the next redrive.
 const (
-	ackPassTimeout  = 30 * time.Second // one look through the letters
-	ackIdleTimeout  = 3 * time.Second  // no letter came that was not seen: it is over
-	ackStoreTimeout = 5 * time.Second  // of the store's answer about a batch
-	maxAckSeen      = 100_000          // letters that stay and are remembered: a page
+	ackPassTimeout  = 30 * time.Second // one pass over the dead letters
+	ackIdleTimeout  = 3 * time.Second  // without a new dead letter: the pass ends
+	ackStoreTimeout = 5 * time.Second  // for the store's answer about a batch
+	maxAckSeen      = 100_000          // dead letters remembered in one page
 	ackBatch        = 500
 )
 
-// errNotRedriven gives a letter back.
+// errNotRedriven returns a dead letter to the topic.
 var errNotRedriven = fmt.Errorf("its fire is not redriven: %w", bus.ErrPostponed)
 
-// requestAck has the letters looked through, once for all who ask meanwhile.
+// requestAck requests a pass. Requests made before the pass starts share it.
 func (s *Service) requestAck() {
 	select {
 	case s.redriveRequested <- struct{}{}:
@@ -36,7 +36,7 @@ func (s *Service) requestAck() {
 	}
 }
 
-// ackAfterRedrives looks through the letters after redrives, until ctx ends.
+// ackAfterRedrives runs a pass after each request, until ctx ends.
 func (s *Service) ackAfterRedrives(ctx context.Context) {
 	for {
 		select {
@@ -50,15 +50,15 @@ func (s *Service) ackAfterRedrives(ctx context.Context) {
 		if err := s.ackDeadLetters(ctx); err != nil && ctx.Err() == nil {
 			s.opts.Logger.Warn().
 				Err(err).
-				Msg("letters of redriven fires not acknowledged, which the next redrive does")
+				Msg("dead letters of redriven fires not acknowledged; the next redrive retries")
 		}
 	}
 }
 
-// ackDeadLetters takes every letter that waits for the operators, acknowledges those whose fire is
-// redriven, and gives the rest back. It ends when nothing new comes: what was given back comes
-// again. Where more stay than are remembered it begins a new page, and what comes again is asked
-// about again: then the end is that of its time.
+// ackDeadLetters acknowledges the dead letters whose fire is redriven, and returns the others to
+// the topic. It ends when only known dead letters arrive, because returned ones are redelivered.
+// Where more remain than are remembered, it begins a new page and asks the store again; then only
+// its timeout ends it.
 func (s *Service) ackDeadLetters(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ackPassTimeout)
 	defer cancel()
@@ -90,19 +90,19 @@ func (s *Service) ackDeadLetters(ctx context.Context) error {
 	s.opts.Logger.Info().
 		Int(logging.Count, l.acked).
 		Int("left", l.kept).
-		Msg("letters of redriven fires acknowledged")
+		Msg("dead letters of redriven fires acknowledged")
 	return err
 }
 
-// ackPass is one look through them.
+// ackPass is one pass over the dead letters.
 type ackPass struct {
 	service  *Service
-	progress chan struct{} // one came that was not seen before
+	progress chan struct{} // a new dead letter arrived
 
 	mu    sync.Mutex
-	seen  map[timer.FireID]bool // those that stay
+	seen  map[timer.FireID]bool // those not redriven
 	acked int
-	kept  int // given back; those of earlier pages that came again count again
+	kept  int // returned to the topic; redelivered ones of earlier pages count again
 }
 
 func (l *ackPass) handle(ctx context.Context, batch []bus.Message) []error {
@@ -110,7 +110,7 @@ func (l *ackPass) handle(ctx context.Context, batch []bus.Message) []error {
 	ids := make([]timer.FireID, 0, len(batch))
 	at := make(map[timer.FireID][]int, len(batch))
 	for i := range batch {
-		errs[i] = errNotRedriven // also what cannot be read: it is for people to look at
+		errs[i] = errNotRedriven // also those that cannot be decoded: operators look at them
 		d := new(carillonv1.DeadTask)
 		if proto.Unmarshal(batch[i].Payload, d) != nil || d.GetTask() == nil {
 			continue
@@ -137,7 +137,7 @@ func (l *ackPass) handle(ctx context.Context, batch []bus.Message) []error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.seen)+len(ids) > maxAckSeen {
-		clear(l.seen) // those behind are looked at, too
+		clear(l.seen) // so that later ones are also looked at
 	}
 	for _, id := range ids {
 		l.seen[id] = true
@@ -159,7 +159,7 @@ func (l *ackPass) handle(ctx context.Context, batch []bus.Message) []error {
 	return errs
 }
 
-// unseen returns those that this page has not seen.
+// unseen returns the ids that this page has not seen.
 func (l *ackPass) unseen(ids []timer.FireID) []timer.FireID {
 	l.mu.Lock()
 	defer l.mu.Unlock()

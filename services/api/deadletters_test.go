@@ -13,7 +13,7 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// lastRedriven is a store in which everything behind an instant was redriven.
+// lastRedriven is a store in which every fire after an instant is redriven.
 type lastRedriven struct {
 	Store
 
@@ -32,7 +32,8 @@ func (s *lastRedriven) RedrivenAmong(
 	return out, nil
 }
 
-// However many letters stay, those behind them are acknowledged.
+// TestDeadLettersBehindManyThatStay checks that dead letters behind any number of unacknowledged
+// ones are acknowledged.
 func TestDeadLettersBehindManyThatStay(t *testing.T) {
 	t.Parallel()
 	const stay = maxAckSeen + 3*ackBatch

@@ -8,10 +8,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// retryAfter is what callers are told who met a server that is away, in seconds.
+// retryAfter is the Retry-After header of answers sent while a server is unavailable, in seconds.
 const retryAfter = "1"
 
-// Errors of the edge itself.
+// Errors of the HTTP layer.
 var (
 	errNoKey = errors.New("a known key is required: Authorization: Bearer <key>")
 )
@@ -19,12 +19,12 @@ var (
 // fault is an error as callers see it.
 type fault struct {
 	status int
-	field  string // dotted, as v2 names it; empty where none is at fault
+	field  string // dotted, as v2 names it; empty where no field is at fault
 	msg    string
 }
 
-// faultOf decides what a caller is told. The cause of an internal error stays in the log: it may
-// name servers and rows.
+// faultOf converts an error to the one that the caller sees. invalid is the HTTP status of invalid
+// input. The cause of an internal error goes only to the log, because it may name servers and rows.
 func (s *Service) faultOf(err error, invalid int) fault {
 	if scope, ok := errors.AsType[*scopeError](err); ok {
 		return fault{status: http.StatusForbidden, msg: scope.Error()}
@@ -46,7 +46,7 @@ func (s *Service) faultOf(err error, invalid int) fault {
 	case timer.CodeConflict:
 		f.status = http.StatusConflict
 	case timer.CodeUnavailable:
-		s.unavailable.Warn().Err(err).Msg("request met a server that is away")
+		s.unavailable.Warn().Err(err).Msg("server unavailable")
 		f.status, f.field = http.StatusServiceUnavailable, ""
 	case timer.CodeInternal:
 		fallthrough

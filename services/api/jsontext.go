@@ -12,8 +12,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// encoding/json puts U+FFFD in the place of what is no character, and a receiver would get other
-// bytes than were given.
+// encoding/json replaces invalid characters with U+FFFD, so a receiver would get other bytes than
+// the caller gave.
 var (
 	errNotUTF8   = errors.New("expected UTF-8 text, found other bytes")
 	errSurrogate = errors.New(
@@ -21,9 +21,9 @@ var (
 	)
 )
 
-// strictFormats are formats whose JSON is taken only if every character of it is one.
+// strictFormats returns formats that refuse JSON with invalid characters.
 func strictFormats(formats map[string]huma.Format) map[string]huma.Format {
-	formats = maps.Clone(formats) // the default is the package's own
+	formats = maps.Clone(formats) // the map is huma's package-level default
 	for name, f := range formats {
 		read := f.Unmarshal
 		f.Unmarshal = func(data []byte, v any) error {
@@ -37,7 +37,7 @@ func strictFormats(formats map[string]huma.Format) map[string]huma.Format {
 	return formats
 }
 
-// checkJSONText looks for what is no character in JSON, which need not be valid otherwise.
+// checkJSONText refuses invalid characters in JSON. It does not check the rest of the syntax.
 func checkJSONText(data []byte) error {
 	if !utf8.Valid(data) {
 		return errNotUTF8
@@ -66,7 +66,7 @@ func checkJSONText(data []byte) error {
 
 const escapedLen = len(`\u0000`)
 
-// escaped reads a \u escape at the start of a text.
+// escaped decodes a \u escape at the start of a text.
 func escaped(data []byte) (rune, bool) {
 	if len(data) < escapedLen || data[0] != '\\' || data[1] != 'u' {
 		return 0, false

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A text that is no text would reach its receiver as another one.
+// TestTextsOfHalfCharactersAreRefused covers text that would reach its receiver changed.
 func TestTextsOfHalfCharactersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

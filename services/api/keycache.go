@@ -11,35 +11,34 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// How long what the store says of a key is believed. So a key that was revoked is refused within a
-// second, and within five where the store is slow or away; by the process that revoked it, at once.
+// How long a key from the store is cached. A revoked key is refused within one second, or within
+// five while the store is slow or unavailable. The process that revoked it refuses it at once.
 const (
 	keyTTL        = time.Second
 	keyStaleTTL   = 5 * time.Second
 	maxCachedKeys = 4096
 )
 
-// Looks a second for keys that are not known to be good. A key's form is public: whoever likes can
-// guess as fast as he can send, and he shall use up his own looks and not those of others. So they
-// are counted by the address they come from (an IPv6 caller has a whole /64 of them), and those
-// that found a key count no more: callers that share an address, behind a balancer, are not counted
-// against each other. All together they are what the store is spared.
+// Lookups a second for keys that are not known to be valid. Anyone can guess keys, because their
+// form is public, and a guesser must use up only its own lookups. Lookups therefore count per
+// address; an IPv6 caller counts by its /64 network. Lookups that find a key do not count, so
+// callers behind one load balancer do not limit each other. The second limit protects the store.
 const (
 	lookupsPerAddress = 20
 	lookupsPerSecond  = 1000
 )
 
-// keyCache keeps what the store says of keys, so that a request costs no query, and a flood of
-// guesses neither queries nor memory without bound. What is a key and what is none lie apart:
-// however many guesses there are, they drop no key.
+// keyCache caches keys from the store, so that a request costs no query, and a burst of guesses
+// costs neither queries nor unbounded memory. Known and unknown ids have separate space, so guesses
+// never evict a key. It is safe for concurrent use.
 type keyCache struct {
 	lookup func(ctx context.Context, id string) (store.APIKey, error)
 	now    func() time.Time
 
 	mu          sync.Mutex
-	known       map[string]*keyEntry // revoked ones, too
-	unknown     map[string]time.Time // when the store had none of the id
-	windowStart time.Time            // the one that looks are counted in
+	known       map[string]*keyEntry // including revoked keys
+	unknown     map[string]time.Time // when the store did not find the id
+	windowStart time.Time            // start of the second in which lookups are counted
 	lookups     int
 	byAddr      map[netip.Addr]int
 }
@@ -47,7 +46,7 @@ type keyCache struct {
 type keyEntry struct {
 	key        store.APIKey
 	loadedAt   time.Time
-	refreshing bool // somebody asks the store
+	refreshing bool // a lookup is in progress
 }
 
 func newKeyCache(lookup func(context.Context, string) (store.APIKey, error)) *keyCache {
@@ -60,7 +59,8 @@ func newKeyCache(lookup func(context.Context, string) (store.APIKey, error)) *ke
 	}
 }
 
-// identify returns whose a key is. Its error is a *denial, or that the store cannot be asked.
+// identify returns the owner of a key. The error is a *denial, or says that the store is
+// unavailable.
 func (c *keyCache) identify(ctx context.Context, k apikey.Key) (caller, error) {
 	stored, found, err := c.get(ctx, k.ID())
 	switch {
@@ -126,8 +126,8 @@ func (c *keyCache) get(ctx context.Context, id string) (store.APIKey, bool, erro
 	return store.APIKey{}, false, err
 }
 
-// allowLookup counts a look. Of an address that may look no more none is counted, so there are at most as
-// many addresses as looks.
+// allowLookup counts a lookup. It adds no address without lookups left, so there are at most as
+// many addresses as lookups.
 func (c *keyCache) allowLookup(now time.Time, from netip.Addr) bool {
 	if now.Sub(c.windowStart) >= time.Second {
 		c.windowStart, c.lookups = now, 0
@@ -141,8 +141,8 @@ func (c *keyCache) allowLookup(now time.Time, from netip.Addr) bool {
 	return true
 }
 
-// makeRoom makes room for a key. What was not asked for lately goes first; where all are in use
-// some go, and cost a query when they come again.
+// makeRoom makes room for a key. It evicts expired entries first, then any; an evicted key costs
+// one query when it is used again.
 func (c *keyCache) makeRoom(id string) {
 	if _, there := c.known[id]; there || len(c.known) < maxCachedKeys {
 		return
@@ -161,7 +161,7 @@ func (c *keyCache) makeRoom(id string) {
 	}
 }
 
-// cacheUnknown keeps that an id is none, in room of its own.
+// cacheUnknown records that the store does not have an id.
 func (c *keyCache) cacheUnknown(id string, now time.Time) {
 	if len(c.unknown) >= maxCachedKeys {
 		for id, loadedAt := range c.unknown {
@@ -175,19 +175,19 @@ func (c *keyCache) cacheUnknown(id string, now time.Time) {
 	}
 }
 
-// invalidate drops a key that was revoked here.
+// invalidate removes a key that this process revoked.
 func (c *keyCache) invalidate(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, id)
 }
 
-// clientAddress returns whom the looks of a request count for.
+// clientAddress returns the address by which the request's lookups are counted.
 func clientAddress(ctx context.Context) netip.Addr {
 	remote, _ := ctx.Value(remoteKey{}).(string)
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {
-		return netip.Addr{} // all who cannot be told apart are one
+		return netip.Addr{} // unparsable addresses count as one
 	}
 	a := ap.Addr().Unmap().WithZone("")
 	if a.Is6() {

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// keyStore has some keys, and counts looks.
+// keyStore has some keys, and counts lookups.
 type keyStore struct {
 	has     map[string]bool
 	lookups int
@@ -31,7 +31,8 @@ func from(t *testing.T, remote string) context.Context {
 	return context.WithValue(t.Context(), remoteKey{}, remote)
 }
 
-// Guesses use up the looks of those who guess, and nobody else's.
+// TestGuessedKeysDoNotBlockValidKeys checks that guesses use up only the lookups of their own
+// address.
 func TestGuessedKeysDoNotBlockValidKeys(t *testing.T) {
 	t.Parallel()
 	s := &keyStore{has: map[string]bool{"good": true, "other": true, "third": true}}
@@ -83,7 +84,7 @@ func TestGuessedKeysDoNotBlockValidKeys(t *testing.T) {
 	require.NoError(t, is("10.0.0.3:1", "third"))
 }
 
-// Keys behind one address are not counted against each other.
+// TestKeysBehindABalancer checks that valid keys from one address do not limit each other.
 func TestKeysBehindABalancer(t *testing.T) {
 	t.Parallel()
 	s := &keyStore{has: map[string]bool{}}
@@ -97,7 +98,8 @@ func TestKeysBehindABalancer(t *testing.T) {
 	}
 }
 
-// However many guesses there are, they drop no key; and neither takes memory without bound.
+// TestGuessedKeysEvictNoCachedKeys checks that guesses evict no cached key, and that both caches
+// are bounded.
 func TestGuessedKeysEvictNoCachedKeys(t *testing.T) {
 	t.Parallel()
 	s := &keyStore{has: map[string]bool{"good": true}}

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// counting is a store that counts looks for keys, and can be away.
+// counting is a store that counts lookups of keys, and can be unavailable.
 type counting struct {
 	api.Store
 
@@ -61,7 +61,7 @@ func TestKeyLookupsAreBounded(t *testing.T) {
 	require.Positive(t, refused, "a flood of guesses is turned away")
 	require.Equal(t, 404, get(k.Key), "who is known is let in all the same")
 
-	// What was true is believed for seconds; again, should this process have stood still for so
+	// Keys stay cached for seconds. The check repeats, in case this process was stalled for that
 	// long.
 	require.Eventually(t, func() bool {
 		c.unavailable.Store(false)

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Keys are bearer keys of apps in a file, which have the scope write: from the key's SHA-256 to the
-// app. Only sums are kept, so that nothing in memory or in a comparison's time gives a key away.
+// Keys maps the SHA-256 of a bearer key from a file to its app. These keys have the scope write.
+// Only hashes are kept, so neither memory nor the time of a comparison reveals a key.
 type Keys map[[sha256.Size]byte]string
 
 const sumPrefix = "sha256:"
 
-// LoadKeys reads a file with a line app:key, or app:sha256:<hex of the key's SHA-256>, per key. An
-// app may have several; blank lines and lines that start with # are skipped.
+// LoadKeys reads a file with one key per line: app:key, or app:sha256:<hex of the key's SHA-256>.
+// An app may have several keys. Blank lines and lines that begin with # are skipped.
 func LoadKeys(path string) (Keys, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -61,7 +61,7 @@ func LoadKeys(path string) (Keys, error) {
 	return keys, nil
 }
 
-// app returns whose key a text is.
+// app returns the app of a key.
 func (k Keys) app(text string) (string, bool) {
 	if k == nil {
 		return "", false

@@ -16,7 +16,7 @@ import (
 )
 
 // The form of every message about a field: the field, a colon, what was expected and what was
-// found. Texts with a syntax of their own say at which byte, too.
+// found. Texts with a syntax of their own also have a byte offset.
 var (
 	messageForm = regexp.MustCompile(`(?s)^(at \d+: )?expected .+, found .+$`)
 	detailForm  = regexp.MustCompile(`(?s)^\S.*: (at \d+: )?expected .+, found .+$`)
@@ -24,14 +24,14 @@ var (
 
 const cronSchedule = `{"kind":"cron","specs":["0 0 9 * * *"]}`
 
-// timerWith is the body of a timer, with a schedule, a target and further fields.
+// timerWith returns the body of a timer with a schedule, a target and further fields.
 func timerWith(schedule, target, more string) string {
 	return `{"app":"shop","name":"bill","schedule":` + schedule + `,"target":` + target + more + `}`
 }
 
 type badRequest struct{ method, path, body, field string }
 
-// badTimers are bodies of a timer in which one field is wrong.
+// badTimers returns bodies of a timer with one invalid field each.
 func badTimers() (all []badRequest) {
 	const target = `{"url":"https://example.com/"}`
 	schedules := map[string]string{
@@ -134,8 +134,8 @@ func badTimers() (all []badRequest) {
 	)
 }
 
-// Every message about a field has one form, whoever found what is wrong: the description, a check
-// of this package or one of the libraries.
+// TestMessagesHaveOneForm checks that every message about a field has one form, whether it comes
+// from the description, this package or a library.
 func TestMessagesHaveOneForm(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.Egress = egress.NewPolicy(egress.Options{}) })
@@ -243,7 +243,7 @@ func TestMessagesHaveOneForm(t *testing.T) {
 	}
 }
 
-// leaks are what encoding/json and reflect say, and no JSON that a caller knows of.
+// leaks match texts of encoding/json and reflect, which mean nothing to a caller.
 var leaks = regexp.MustCompile(
 	`json:|\bGo\b|struct|unmarshal|\bapi\.|\btimer\.[A-Z]|\*[A-Za-z]|interface|map\[|reflect|invalid character|\bnil\b|%!`,
 )
@@ -253,7 +253,8 @@ func requireNoGo(t *testing.T, msg string) {
 	require.NotRegexp(t, leaks, msg)
 }
 
-// Answers of v1 name JSON's kinds and the caller's fields, and no types of this program.
+// TestV1MessagesHaveOneForm checks that v1 answers name JSON kinds and the caller's fields, and no
+// Go types.
 func TestV1MessagesHaveOneForm(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -283,7 +284,8 @@ func TestV1MessagesHaveOneForm(t *testing.T) {
 	}
 }
 
-// Bodies of any shape meet answers in v1's form that tell nothing of this program.
+// TestV1AnswersOfRandomBodies checks that any body gets an answer in v1's form without internals of
+// this program.
 func TestV1AnswersOfRandomBodies(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

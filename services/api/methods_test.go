@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every path answers each method that it does not have with 405, and says which it has; v1 in its
-// own form.
+// TestMethodsThatAPathDoesNotHave checks that every path answers 405 with the methods that it has;
+// v1 in its own form.
 func TestMethodsThatAPathDoesNotHave(t *testing.T) {
 	t.Parallel()
 	f, _ := guarded(t)
@@ -57,7 +57,8 @@ func TestMethodsThatAPathDoesNotHave(t *testing.T) {
 	}
 }
 
-// What is wrong with a body itself is in the description of every operation that has one.
+// TestAnswersAboutBodiesAreDescribed checks that the description of every operation with a body has
+// the errors about bodies.
 func TestAnswersAboutBodiesAreDescribed(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

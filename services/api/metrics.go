@@ -36,19 +36,19 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"write"}),
 		notifications: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_api_change_notifications_total",
-			Help: "Changes of timers for the topic timers-changed, by result.",
+			Help: "Change notifications for the topic timers-changed, by result.",
 		}, []string{"result"}),
 		denied: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_api_denied_total",
-			Help: "Calls that were not let in, or asked for what their key may not do, by reason.",
+			Help: "Requests denied, by reason.",
 		}, []string{"reason"}),
 		redriven: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_api_redriven_total",
-			Help: "Failed fires that were made again because somebody asked for it.",
+			Help: "Failed fires created again by redrives.",
 		}),
 		deadLetters: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_api_dead_letters_total",
-			Help: "Dead letters looked at after redrives: acknowledged, or given back.",
+			Help: "Dead letters read after redrives: acknowledged (acked), or returned to the topic (left).",
 		}, []string{"result"}),
 	}
 }

@@ -12,9 +12,9 @@ func scheduleInputs(t *timer.Timer) schedule.Inputs {
 	return schedule.Inputs{Timer: t.ID, Calendars: t.Calendars}
 }
 
-// nextDue returns the first instant after now at which an active timer is due, NeverMS where there
-// is none or nobody knows it yet. t.NextDueMS says how far the timer is expanded, which is about an
-// hour further.
+// nextDue returns the first due instant after now of an active timer. It returns NeverMS where
+// there is none, or where it is not yet known. t.NextDueMS is how far the timer is expanded, about
+// an hour further.
 func (s *Service) nextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 	if t.Status != timer.StatusActive {
 		return timer.NeverMS, nil
@@ -31,15 +31,15 @@ func (s *Service) nextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 	case kind.OneShot():
 		return nextOneShot(t, p, now), nil
 	case most > 0 && t.FiresCreated >= most:
-		// All its fires are made, and the schedule alone does not tell the last.
+		// All its fires are created, and the schedule alone does not tell which is the last.
 		return s.firstOpen(ctx, t.App, t.ID, now, p.Next(now, expansion.Anchor(t)))
 	default:
 		return p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)), nil
 	}
 }
 
-// nextOneShot: one that is not expanded yet is due when NextDueMS says, which an activation may
-// have moved; one that is, when its schedule says, unless that is over.
+// nextOneShot returns the due instant of a one-shot. Before expansion that is NextDueMS, which an
+// activation may have moved; afterwards it is the instant of the schedule, unless it has passed.
 func nextOneShot(t *timer.Timer, p *schedule.Parsed, now int64) int64 {
 	due := p.Next(-1, expansion.Anchor(t))
 	if t.NextDueMS != timer.NeverMS {
@@ -51,18 +51,18 @@ func nextOneShot(t *timer.Timer, p *schedule.Parsed, now int64) int64 {
 	return due
 }
 
-// nextFixedDelay finds the open fire of a fixed delay: it follows the last outcome, or begins a chain at
-// an activation or an edit. While one is being called nobody knows the next.
+// nextFixedDelay finds the open fire of a fixed delay. It follows the last outcome, or starts a
+// series after an activation or an edit. The next instant is unknown while a fire is being called.
 func (s *Service) nextFixedDelay(
 	ctx context.Context,
 	t *timer.Timer,
 	p *schedule.Parsed,
 	now int64,
 ) (int64, error) {
-	const latest = 10 // among which run-nows may be
+	const latest = 10 // there may be run-nows among them
 	done, err := s.opts.Store.History(ctx, t.App, t.ID, timer.FireID{}, latest)
 	if timer.CodeOf(err) == timer.CodeNotFound {
-		return timer.NeverMS, nil // deleted meanwhile
+		return timer.NeverMS, nil // deleted in the meantime
 	}
 	if err != nil {
 		return 0, err //nolint:wrapcheck // the store says what it was doing
@@ -83,7 +83,7 @@ func (s *Service) nextFixedDelay(
 	return s.firstOpen(ctx, t.App, t.ID, now, candidates...)
 }
 
-// firstOpen returns the first of the instants behind now that has an open fire.
+// firstOpen returns the first of the instants after now that has an open fire.
 func (s *Service) firstOpen(
 	ctx context.Context,
 	app string,

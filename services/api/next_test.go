@@ -57,7 +57,7 @@ func TestV2NextDue(t *testing.T) {
 	require.Equal(t, start, next("at", `{"kind":"at","at":"`+at(start)+`"}`))
 }
 
-// Each activation of a fixed delay begins a chain, which next_due knows.
+// TestV2FixedDelayIsActivatedAgain checks next_due after each activation of a fixed delay.
 func TestV2FixedDelayIsActivatedAgain(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

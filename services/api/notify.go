@@ -13,19 +13,20 @@ import (
 )
 
 const (
-	// waiting; more are dropped, for the change log tells executors as well.
+	// The queue is bounded. Further notifications are dropped, because executors also poll the
+	// change log.
 	maxNotifications = 10_000
 	notifyBatch      = 500
 	notifyTimeout    = 2 * time.Second
 )
 
-// changeNotification is a change of a timer that executors shall hear of at once.
+// changeNotification tells executors at once that a timer changed.
 type changeNotification struct {
 	id  timer.ID
 	seq int64
 }
 
-// enqueueNotification never blocks: a request does not wait for a broker that is away.
+// enqueueNotification never blocks: a request does not wait while the broker is down.
 func (s *Service) enqueueNotification(id timer.ID, seq int64) {
 	select {
 	case s.notifications <- changeNotification{id, seq}:
@@ -34,9 +35,9 @@ func (s *Service) enqueueNotification(id timer.ID, seq int64) {
 	}
 }
 
-// publishNotifications publishes what waits, in batches, until stop is closed and nothing waits any more. A
-// broker that is away makes it drop batches after their time instead of repeating them: executors
-// have read them in the change log by then.
+// publishNotifications publishes queued notifications in batches until stop is closed and the queue
+// is empty. While the broker is down it drops each batch after its timeout; executors have read
+// those changes from the change log by then.
 func (s *Service) publishNotifications(stop <-chan struct{}) {
 	for {
 		select {
@@ -46,7 +47,7 @@ func (s *Service) publishNotifications(stop <-chan struct{}) {
 			select {
 			case a := <-s.notifications:
 				if !s.publishBatch(s.nextBatch(a)) {
-					return // the stop shall not wait for a broker that is away
+					return // a stop does not wait while the broker is down
 				}
 			default:
 				return
@@ -84,7 +85,7 @@ func (s *Service) publishBatch(msgs []bus.Message) bool {
 		s.opts.Logger.Debug().
 			Err(err).
 			Int(logging.Count, len(msgs)).
-			Msg("changes not announced, executors read them in the change log")
+			Msg("change notifications lost; executors poll the change log")
 		return false
 	}
 	s.metrics.notifications.WithLabelValues("ok").Add(float64(len(msgs)))

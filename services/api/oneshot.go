@@ -8,9 +8,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// describeOneShotFire says what became of the fire of a one-shot that has come due, so that whoever wants
-// to move it knows whether it was called. waits tells that it is not called before its timer is
-// active: until then it can be moved. dueMS is when the schedule was due.
+// describeOneShotFire describes the fire of a one-shot that has come due, so that the caller who
+// wants to move it knows whether it was called. movable is true while the fire waits for its timer
+// to become active. dueMS is the due instant of the schedule.
 func (s *Service) describeOneShotFire(
 	ctx context.Context,
 	t *timer.Timer,
@@ -18,7 +18,7 @@ func (s *Service) describeOneShotFire(
 ) (text string, movable bool, err error) {
 	f, err := s.opts.Store.Fire(ctx, t.App, timer.FireID{Timer: t.ID, DueMS: dueMS})
 	if timer.CodeOf(err) == timer.CodeNotFound {
-		// An instant that passed while the timer was inactive was due at its activation.
+		// An instant that passed while the timer was inactive became due at its activation.
 		f, err = s.latestFire(ctx, t)
 	}
 	switch {
@@ -38,9 +38,9 @@ func (s *Service) describeOneShotFire(
 	}
 }
 
-// latestFire returns the fire of a one-shot's schedule that is due, whenever that was.
+// latestFire returns the due fire of a one-shot's schedule, whatever its due instant.
 func (s *Service) latestFire(ctx context.Context, t *timer.Timer) (store.FireRecord, error) {
-	const latest = 100 // among which run-nows may be
+	const latest = 100 // there may be run-nows among them
 	page, err := s.opts.Store.OpenFires(
 		ctx,
 		t.App,
@@ -83,7 +83,7 @@ func describeOutcome(o *timer.Outcome) string {
 	return fmt.Sprintf("was called at %s: %s", instant(o.FinishedMS-o.DurationMS), o.Kind)
 }
 
-// describeOpenFire says what an open fire that is due does. active is whether its timer is.
+// describeOpenFire describes an open fire that is due. active tells whether its timer is active.
 func describeOpenFire(f *timer.Fire, active bool, nowMS int64) (text string, movable bool) {
 	due := instant(f.DueMS)
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Who moves a one-shot that has come due is told what it does: nothing of it is called over while
-// it is called.
+// TestV2RescheduleSaysWhatTheFireDoes checks that moving a one-shot that has come due reports its
+// state, and never calls it twice.
 func TestV2RescheduleSaysWhatTheFireDoes(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -98,7 +98,7 @@ func TestV2RescheduleSaysWhatTheFireDoes(t *testing.T) {
 		},
 	)
 
-	// One that came due while its timer was paused waits, and can still be moved.
+	// A one-shot that came due while its timer was paused can still be moved.
 	before := len(f.dispatched.all())
 	got, _ := f.active(t, "waiting", `{"kind":"at","at":"2020-01-01T00:00:00Z"}`)
 	f.do(t, 200, http.MethodPost, timerPath(got.ID, "/pause"), "")

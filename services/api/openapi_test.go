@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.yaml anew")
 
-// The committed description is what the code serves: whoever changes the API sees the change in
-// review.
+// TestOpenAPIIsCurrent checks that the committed description is the one the code serves, so that
+// reviews show changes of the API.
 func TestOpenAPIIsCurrent(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

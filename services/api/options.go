@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Store is what the API needs of the store.
+// Store is the part of the store that the API uses.
 type Store interface { //nolint:interfacebloat // most of what users can ask for ends there
 	store.Editor
 	store.Apps
@@ -74,12 +74,13 @@ type Store interface { //nolint:interfacebloat // most of what users can ask for
 	CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
 }
 
-// Dispatcher brings committed fires on their way. It returns when that is done or given up.
+// Dispatcher puts committed fires into the window and publishes those due soon. It returns when
+// that is done or given up.
 type Dispatcher interface {
 	Committed(ctx context.Context, fires []timer.Fire)
 }
 
-// SuccessorPlanner makes the fire that follows one of a fixed delay; *expansion.Planner is one.
+// SuccessorPlanner plans the next fire of a fixed delay; *expansion.Planner implements it.
 type SuccessorPlanner interface {
 	Successor(
 		f *timer.Fire,
@@ -89,47 +90,47 @@ type SuccessorPlanner interface {
 	) (*timer.Fire, error)
 }
 
-// Options of the API. The zero value of a setting is its default.
+// Options are the dependencies and settings of the API. A setting left at zero gets its default.
 type Options struct {
 	Store     Store
-	Bus       bus.Publisher // of timers-changed
+	Bus       bus.Publisher // for timers-changed
 	Dispatch  Dispatcher
-	Plan      store.Planner    // expands at activation and at edits
-	Counts    *slicing.Counts  // chooses the buckets of fires that somebody asks for
-	Successor SuccessorPlanner // plans what follows a completed fire of a fixed delay
-	// DeadLetters: of tasks-dead, where the letters of redriven fires are acknowledged; nil: they
-	// are left there.
+	Plan      store.Planner    // expands schedules at activations and edits
+	Counts    *slicing.Counts  // chooses the buckets of requested fires
+	Successor SuccessorPlanner // plans the successor of a completed fire of a fixed delay
+	// DeadLetters is where the dead letters of redriven fires are acknowledged; nil: they remain
+	// there.
 	DeadLetters bus.Subscriber
 	Auth        Auth // who may call
-	// seals secrets; nil: definitions with secrets, and asynchronous ones, are refused.
+	// Secrets encrypts secrets; nil: definitions with secrets or asynchronous targets are refused.
 	Secrets *encryption.Keyring
-	Zone    string           // IANA zone of cron expressions that name none; empty: UTC
-	Now     func() time.Time // the store's clock, as this process knows it
+	Zone    string           // IANA zone of cron expressions without one; default UTC
+	Now     func() time.Time // the store's clock, as this process measures it
 
-	Egress        *egress.Policy // of the deployment; nil is the strict default
-	Topics        *egress.Topics // where pulsar targets may publish; nil is nowhere
-	AllowInsecure bool           // whether targets may leave certificates unchecked
-	// Reserved: header that no target may send: a gateway is believed by it; empty: none.
+	Egress        *egress.Policy // of the deployment; nil: the strict default
+	Topics        *egress.Topics // where pulsar targets may publish; nil: nowhere
+	AllowInsecure bool           // whether targets may skip certificate verification
+	// ReservedHeader is the trusted header of the gateway, which no target may send; empty: none.
 	ReservedHeader string
-	Kinds          []timer.TargetKind // that executors call; nil: http, grpc and pulsar
-	// OwnNamespace: "tenant/namespace" of the deployment's own Pulsar; empty: it has none.
+	Kinds          []timer.TargetKind // kinds that executors call; nil: http, grpc and pulsar
+	// OwnNamespace is "tenant/namespace" of the deployment's own Pulsar; empty: it has none.
 	OwnNamespace string
 
 	GroupWait      time.Duration // how long a create or change waits for others; default 2 ms
-	GroupMax       int           // items of one transaction; default 500
-	GroupsInFlight int           // transactions at once; default 4
+	GroupMax       int           // items in one transaction; default 500
+	GroupsInFlight int           // concurrent transactions; default 4
 	Timeout        time.Duration // of a request and of a transaction; default 10 s
-	// BodyTimeout: of a request's body, on every route; what needs no key has at most 2 s; default
-	// 10 s.
+	// BodyTimeout limits reading a request's body, on every route; default 10 s. Routes without a
+	// key have at most 2 s.
 	BodyTimeout time.Duration
-	// MaxInFlight: requests at once of those who were let in; one more is answered 503; default
+	// MaxInFlight limits concurrent authenticated requests; further ones are answered 503; default
 	// 4096.
 	MaxInFlight int
-	// MaxCompletions: completions by a valid token at once in the store; others wait for their turn;
-	// default 512.
+	// MaxCompletions limits concurrent store calls of completions with a valid token; further ones
+	// wait; default 512.
 	MaxCompletions int
-	// MaxBodies: bodies read at once of those who need no key, an eighth of them of one address;
-	// one more cuts off the oldest; default 4096.
+	// MaxBodies limits concurrent body reads of callers without a key; one address has at most an
+	// eighth. A further read aborts the oldest; default 4096.
 	MaxBodies int
 
 	Logger     zerolog.Logger
@@ -144,7 +145,7 @@ const (
 	defaultMaxCompletions = 512
 	defaultBodyTimeout    = 10 * time.Second
 	defaultMaxBodies      = 4096
-	bodyShareOfAddress    = 8 // part of them
+	bodyShareOfAddress    = 8 // the part of MaxBodies that one address may have: 1/8
 )
 
 func (o *Options) defaults() {
@@ -176,7 +177,7 @@ func (o *Options) validate() error {
 	c.Need("Dispatch", o.Dispatch == nil)
 	c.Need("Plan", o.Plan == nil)
 	c.Need("Counts", o.Counts == nil)
-	c.Need("Follow", o.Successor == nil)
+	c.Need("Successor", o.Successor == nil)
 	c.Need("Now", o.Now == nil)
 	c.Need("Registerer", o.Registerer == nil)
 	if _, err := zone.Load(o.Zone); err != nil {

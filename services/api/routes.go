@@ -15,7 +15,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 )
 
-// maxRequestBytes bounds a request's body: the longest callback body, every byte of it escaped as
+// maxRequestBytes limits a request's body: the longest callback body with every byte escaped as
 // \u00xx, and the rest.
 const maxRequestBytes = 2 << 20
 
@@ -30,15 +30,15 @@ func (s *Service) routes() (http.Handler, huma.API) {
 	r.NotFound(notFound)
 	r.MethodNotAllowed(notAllowed(r))
 	var v2 huma.API
-	// What needs no key takes nothing that others need before its body is here and its token is
-	// found valid.
+	// A request without a key uses no shared resource until its body is read and its token is
+	// valid.
 	open := r.With(s.readBodyFirst)
 	r.Group(func(r chi.Router) {
 		r.Use(s.authenticate, bounded(s.inFlight))
 		s.routesV1(r)
 		v2 = s.routesV2(r, open)
 	})
-	// The description is no secret, and tools fetch it without a key.
+	// The description is public, and tools fetch it without a key.
 	r.Get(
 		v2Prefix+"/openapi.json",
 		s.openAPI("application/json", func() ([]byte, error) { return json.Marshal(v2.OpenAPI()) }),
@@ -54,8 +54,8 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	refuse(w, r, fault{status: http.StatusNotFound, msg: "no such path: " + r.URL.Path})
 }
 
-// notAllowed says which methods there are, where a path has others than was asked for. chi calls it
-// for every method that it does not know as well, whatever the path.
+// notAllowed answers 405 with the methods that the path has, or 404 for an unknown path. chi calls
+// it for every unknown method, whatever the path.
 func notAllowed(routes chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.RawPath
@@ -87,7 +87,7 @@ func notAllowed(routes chi.Routes) http.HandlerFunc {
 
 // openAPI serves the description of v2, which does not change while the process runs.
 func (s *Service) openAPI(contentType string, render func() ([]byte, error)) http.HandlerFunc {
-	render = sync.OnceValues(render) // who has no key can ask as often as he likes
+	render = sync.OnceValues(render) // anyone can ask at any rate
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := render()
 		if err != nil {
@@ -95,12 +95,12 @@ func (s *Service) openAPI(contentType string, render func() ([]byte, error)) htt
 			return
 		}
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(body) // the asker is gone: nothing to tell him
+		_, _ = w.Write(body) // the client is gone: nobody to tell
 	}
 }
 
-// measure counts every answer under its route's pattern: paths have ids in them, and would be
-// endless.
+// measure counts answers by the pattern of their route. Paths contain ids, so there would be too
+// many series.
 func (s *Service) measure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -120,7 +120,7 @@ func (s *Service) measure(next http.Handler) http.Handler {
 	})
 }
 
-// knownMethod keeps a caller from making metrics with methods of his own invention.
+// knownMethod returns "other" for unknown methods, so that callers cannot create metric series.
 func knownMethod(m string) string {
 	switch m {
 	case http.MethodGet,
@@ -157,7 +157,7 @@ func (s *Service) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// limitRequest limits how long a request takes, and how much it sends.
+// limitRequest limits the duration of a request and the size of its body.
 func (s *Service) limitRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(
@@ -166,9 +166,9 @@ func (s *Service) limitRequest(next http.Handler) http.Handler {
 		)
 		defer cancel()
 		if r.Body != nil && r.Body != http.NoBody {
-			// Whether the route reads the body or not: what it leaves, the server reads. At the
-			// body's end net/http takes the deadline away.
-			// of a recorder: it needs none.
+			// This holds whether the handler reads the body or not, because the server reads the
+			// rest. net/http clears the deadline at the end of the body. A test recorder has no
+			// deadline, so the error is ignored.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyTimeout))
 			r.Body = http.MaxBytesReader(w, r.Body, maxRequestBytes)
 		}
@@ -176,7 +176,7 @@ func (s *Service) limitRequest(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers with an error in the manner of the version that was asked.
+// refuse answers with an error in the form of the requested API version.
 func refuse(w http.ResponseWriter, r *http.Request, f fault) {
 	if strings.HasPrefix(r.URL.Path, v1Prefix) {
 		writeV1(w, f.status, v1Answer{Code: f.status, Msg: f.msg})
@@ -197,5 +197,5 @@ func writeJSON(w http.ResponseWriter, status int, contentType string, v any) {
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // the asker is gone: nothing to tell him
+	_ = enc.Encode(v) // the client is gone: nobody to tell
 }

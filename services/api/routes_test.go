@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nobody needs a key to ask for the description: it is made once.
+// TestDescriptionIsRenderedOnce checks that the description is rendered once, because it is served
+// without a key.
 func TestDescriptionIsRenderedOnce(t *testing.T) {
 	t.Parallel()
 	made := 0

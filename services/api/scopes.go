@@ -6,7 +6,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/apikey"
 )
 
-// scopes are those of operations that need another than their method says.
+// scopes are the scopes of operations that differ from the default of their method.
 var scopes = map[string]apikey.Scope{
 	"preview-schedule":    apikey.Read, // a POST that writes nothing
 	"put-app-settings":    apikey.Admin,
@@ -19,10 +19,11 @@ var scopes = map[string]apikey.Scope{
 	"list-admin-keys":     apikey.Admin,
 	"create-admin-key":    apikey.Admin,
 	"revoke-admin-key":    apikey.Admin,
-	completeFireOperation: "", // its token is its key
+	completeFireOperation: "", // authenticated by its token
 }
 
-// scopeOf returns the scope that an operation needs: what shows is read, what changes is write.
+// scopeOf returns the scope that an operation needs: by default read for GET and HEAD, write for
+// other methods.
 func scopeOf(operation, method string) apikey.Scope {
 	if s, ok := scopes[operation]; ok {
 		return s

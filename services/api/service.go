@@ -16,37 +16,37 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Service is the API.
+// Service is the HTTP API.
 type Service struct {
 	opts             Options
-	ids              *timer.IDs // of series and backfills
+	ids              *timer.IDs // creates ids of series and backfills
 	metrics          *metrics
 	handler          http.Handler
 	v2               huma.API
-	inFlight         slots              // of those who were let in
-	authenticating   slots              // of those whose key is looked at
-	bodies           *bodyLimiter       // that are read of those who need no key
-	completions      *completionLimiter // of those who show a valid token
+	inFlight         slots              // of authenticated requests
+	authenticating   slots              // of requests whose key is being looked up
+	bodies           *bodyLimiter       // limits body reads without a key
+	completions      *completionLimiter // limits completions with a valid token
 	notifications    chan changeNotification
 	keys             *keyCache
-	tokens           *callback.CompletionTokens // nil where there is no key to make them with
+	tokens           *callback.CompletionTokens // nil: there is no key to create them with
 	denials          zerolog.Logger
-	unavailable      zerolog.Logger // of servers
-	redriveRequested chan struct{}  // somebody redrove: letters are to be acknowledged
+	unavailable      zerolog.Logger // rate-limited, for unavailable servers
+	redriveRequested chan struct{}  // signals that dead letters are to be acknowledged
 	stall            *stallDetector
 
 	running chan struct{}          // closed once groups is set
 	groups  atomic.Pointer[groups] // nil before Run and after it
 }
 
-// groups gather concurrent writes.
+// groups batch concurrent writes.
 type groups struct {
 	create *batch.Group[store.NewTimer, store.CreateResult]
 	status *batch.Group[store.StatusChange, store.StatusResult]
-	edit   *batch.Group[store.Edit, store.EditResult] // those that leave the instants as they are
+	edit   *batch.Group[store.Edit, store.EditResult] // edits that keep the due instants
 }
 
-// New returns an API that serves nothing yet.
+// New returns an API that does not serve yet.
 func New(opts Options) (*Service, error) {
 	opts.defaults()
 	if err := opts.validate(); err != nil {
@@ -88,11 +88,12 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
-// Handler answers requests. Writes that arrive before Run wait for it, within their time.
+// Handler returns the HTTP handler. Writes that arrive before Run wait for it, within their
+// timeout.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// Run carries out writes until ctx ends; then it finishes those in hand and announces them. Close
-// the listener first.
+// Run executes writes until ctx ends. Then it finishes the writes in flight and publishes their
+// notifications. Close the listener first.
 func (s *Service) Run(ctx context.Context) error {
 	o := batch.Options{
 		Max:         s.opts.GroupMax,
@@ -130,7 +131,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready says whether writes are carried out.
+// Ready returns nil while writes are executed.
 func (s *Service) Ready() error {
 	if s.groups.Load() == nil {
 		return errors.New("not running")

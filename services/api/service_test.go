@@ -34,7 +34,7 @@ func TestOptionsNameWhatIsMissing(t *testing.T) {
 	}
 }
 
-// slowCreates counts transactions, and holds the first until told.
+// slowCreates counts transactions, and blocks the first until it is released.
 type slowCreates struct {
 	api.Store
 
@@ -72,7 +72,7 @@ func TestConcurrentCreatesShareTransactions(t *testing.T) {
 				Replace(v2Body)
 			got := f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status
 			if name == 0 {
-				return // one of eleven wins
+				return // one of eleven succeeds
 			}
 			if got != status {
 				t.Errorf("create %d answered %d", i, got)
@@ -109,15 +109,15 @@ func TestChangeNotificationsArePublished(t *testing.T) {
 	require.Equal(t, 200, f.call(t, http.MethodPatch, path, `{"status":"active"}`, nil).status)
 	first := <-heard
 	require.Equal(t, got.ID, fmt.Sprint(first.GetTimerId()))
-	// changes nothing.
+	// This changes nothing.
 	require.Equal(t, 200, f.call(t, http.MethodPatch, path, `{"status":"active"}`, nil).status)
 	require.Equal(t, 204, f.call(t, http.MethodDelete, path, "", nil).status)
 	require.Greater(t, (<-heard).GetSeq(), first.GetSeq())
 	require.Empty(t, heard)
 }
 
-// quick does a thing until it takes no longer than it may, a few times at the most: a machine that
-// is busy is slow now and then, what waits is always.
+// quick repeats do a few times until it is fast enough. A busy machine is slow only sometimes;
+// waiting code is slow each time.
 func quick(t *testing.T, within time.Duration, why string, do func()) {
 	t.Helper()
 	for range 10 {
@@ -192,7 +192,7 @@ func TestKeys(t *testing.T) {
 	require.Error(t, err)
 }
 
-// panicking is a store with a bug.
+// panicking is a store that panics.
 type panicking struct{ api.Store }
 
 func (panicking) Timer(context.Context, string, timer.ID) (timer.Timer, error) { panic("a bug") }
@@ -228,7 +228,7 @@ func TestTooManyAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// holding is a store that is slow.
+// holding is a store that blocks.
 type holding struct {
 	api.Store
 
@@ -256,8 +256,8 @@ func (d doubtful) Create(
 	return out, err
 }
 
-// TestCommitInDoubtIsDispatched: the client is told to repeat what may have been done, and what was
-// done is on its way already.
+// TestCommitInDoubtIsDispatched checks that fires of a commit in doubt are dispatched, while the
+// client is told to repeat.
 func TestCommitInDoubtIsDispatched(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.Store = doubtful{o.Store} })

@@ -38,7 +38,7 @@ type fixture struct {
 	faults     *faults
 }
 
-// dispatched notes what was committed.
+// dispatched records committed fires.
 type dispatched struct {
 	mu    sync.Mutex
 	fires []timer.Fire
@@ -56,7 +56,7 @@ func (d *dispatched) all() []timer.Fire {
 	return d.fires
 }
 
-// faults is a store that can be away.
+// faults is a store that can be unavailable.
 type faults struct {
 	api.Store
 
@@ -146,7 +146,7 @@ func testKeyring(t *testing.T) *encryption.Keyring {
 	return r
 }
 
-// answer is what a call got.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -173,7 +173,7 @@ func (f *fixture) call(t *testing.T, method, path, body string, header map[strin
 	return answer{w.Code, w.Header(), w.Body.String()}
 }
 
-// v1Reply is every answer of v1.
+// v1Reply is the body of every v1 answer.
 type v1Reply struct {
 	Code int
 	Msg  string

@@ -2,8 +2,7 @@ package api
 
 import "net/http"
 
-// slots bound how many requests there are at once at one place: what cannot be had is refused, and
-// nothing waits.
+// slots limits concurrent requests at one place. Requests above the limit are refused; none waits.
 type slots chan struct{}
 
 func newSlots(n int) slots { return make(slots, n) }
@@ -19,7 +18,7 @@ func (s slots) tryAcquire() bool {
 
 func (s slots) release() { <-s }
 
-// bounded answers 503 where all slots are taken.
+// bounded answers 503 while all slots are taken.
 func bounded(s slots) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

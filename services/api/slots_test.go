@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// dribble sends the head of a request, the beginning of its body, and then nothing.
+// dribble sends the head of a request and the beginning of its body, and then nothing.
 func dribble(t *testing.T, addr, method, path, header string) net.Conn {
 	t.Helper()
 	var d net.Dialer
@@ -36,7 +36,7 @@ func dribble(t *testing.T, addr, method, path, header string) net.Conn {
 	return c
 }
 
-// watched says when the body of a request is read: it has its slot then.
+// watched reports when the body of a request is read, and so has its slot.
 type watched struct {
 	io.ReadCloser
 
@@ -51,7 +51,7 @@ func (b *watched) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// hanging is a store that does not answer about keys until it is told to.
+// hanging is a store that does not answer lookups of keys until it is released.
 type hanging struct {
 	api.Store
 
@@ -70,7 +70,7 @@ func TestKeyLookupsHoldNoRequestSlots(t *testing.T) {
 	h := &hanging{asked: make(chan struct{}), until: make(chan struct{})}
 	f, admin := guarded(t, func(o *api.Options) {
 		h.Store, o.Store = o.Store, h
-		o.MaxInFlight, o.Timeout = 2, time.Hour // nobody's time is over
+		o.MaxInFlight, o.Timeout = 2, time.Hour // no request times out
 	})
 	done := make(chan int, 2)
 	get := func() {
@@ -84,7 +84,7 @@ func TestKeyLookupsHoldNoRequestSlots(t *testing.T) {
 		f.api.Handler().ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	// One of the two has a key and is slow: the other slot is not the guesser's.
+	// One slow caller with a key takes one slot; the guesser does not get the other.
 	dribble(
 		t,
 		server.Listener.Addr().String(),

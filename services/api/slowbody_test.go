@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// On no route can a body that does not come hold its connection longer than the time for bodies,
-// whether the route reads bodies or not.
+// TestEveryRouteTimesOutSlowBodies checks for every route that a missing body holds the connection
+// no longer than the body timeout, whether the route reads bodies or not.
 func TestEveryRouteTimesOutSlowBodies(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t, func(o *api.Options) { o.BodyTimeout = 50 * time.Millisecond })
@@ -27,7 +27,7 @@ func TestEveryRouteTimesOutSlowBodies(t *testing.T) {
 			http.Error(w, err.Error(), http.StatusRequestTimeout)
 		})),
 	)
-	server := httptest.NewServer(mux) // which has no deadlines of its own
+	server := httptest.NewServer(mux) // it has no deadlines of its own
 	t.Cleanup(server.Close)
 	for route, status := range map[string]string{
 		"POST /api/v2/timers": "408", "PUT /api/v2/timers": "408", "PATCH /api/v2/timers/1?app=shop": "408", "POST /api/v2/fires/1-1/complete": "408",

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An API that stood still carries out no write that it may have been sent before; it answers reads,
-// and writes again soon after.
+// TestWritesAreRefusedAfterAStall checks that writes are refused after a stall and accepted again
+// soon, and that reads are served.
 func TestWritesAreRefusedAfterAStall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

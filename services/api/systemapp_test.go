@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// What Carillon registered for itself can be read, and not changed: by both versions, by nobody.
+// TestSystemTimersAreReadOnly checks that Carillon's own timers can be read, and changed by neither
+// version.
 func TestSystemTimersAreReadOnly(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -80,7 +81,7 @@ func TestSystemTimersAreReadOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, made[0].Timer, still)
 
-	// And its kind is no user's.
+	// Users cannot use the kind of these timers.
 	f.problem(
 		t,
 		422,

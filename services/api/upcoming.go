@@ -9,9 +9,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// upcoming returns up to limit instants after asOfMS at which a timer is due, ascending. It reads
-// them off the schedule, so it costs the same whether their fires are made or not. A timer that is
-// paused until an instant is due from there on; one that is not active otherwise is not due.
+// upcoming returns up to limit due instants of a timer after asOfMS, ascending. It computes them
+// from the schedule, so the cost does not depend on which fires exist. A timer paused until an
+// instant is due from then on. Other timers that are not active are never due.
 func (s *Service) upcoming(
 	ctx context.Context,
 	t *timer.Timer,
@@ -56,8 +56,8 @@ func (s *Service) upcoming(
 	return dues, nil
 }
 
-// upcomingFixedDelay returns the next fire of a fixed delay, if it is made and not due yet. What follows
-// it depends on when it ends.
+// upcomingFixedDelay returns the next fire of a fixed delay, if it exists and is not due yet. Its
+// successors depend on when it ends.
 func (s *Service) upcomingFixedDelay(
 	ctx context.Context,
 	t *timer.Timer,
@@ -74,9 +74,9 @@ func (s *Service) upcomingFixedDelay(
 	return []int64{due}, nil
 }
 
-// limitToOpen returns the first instants, up to one that has no open fire. All fires that max_fires
-// allows are made, and the schedule alone does not tell which is the last. They are made in order,
-// so a few looks by halves find it.
+// limitToOpen returns the instants before the first one without an open fire. All fires that
+// max_fires allows exist, and the schedule alone does not tell which is the last. Fires are created
+// in order, so a binary search finds it.
 func (s *Service) limitToOpen(ctx context.Context, t *timer.Timer, dues []int64) ([]int64, error) {
 	var failed error
 	n := sort.Search(len(dues), func(i int) bool {

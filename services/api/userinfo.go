@@ -10,17 +10,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A user and a password in a URL are a secret. They are taken out of it and kept as the secret
-// header that they would be sent as, so that they are encrypted at rest and shown as REDACTED.
+// A user and a password in a URL are a secret. The API removes them from the URL and stores them as
+// the secret header Authorization, which is encrypted at rest and shown as REDACTED.
 
 const authorization = "Authorization"
 
-// userinfo does so with a target that is being read.
+// userinfo moves the userinfo of a target's URL into its secret headers.
 func (in *targetReader) userinfo(field string, t *timer.Target) {
 	plain, header, ok := callback.Userinfo(t.URL)
 	switch {
 	case !ok || t.Kind != timer.KindHTTP && t.Kind != "":
-		return // of the other kinds the checks refuse it
+		return // the checks refuse it for other kinds
 	case header == "":
 		in.r.invalid(
 			field+".url",
@@ -61,8 +61,8 @@ func withAuthorization(t timer.Target, plain string, sealed timer.Sealed) timer.
 	return t
 }
 
-// moveUserinfo returns a definition with the userinfo of its URLs as secret headers: one of v1, or one
-// that was stored before. Without keys it stays as it is.
+// moveUserinfo returns a definition with the userinfo of its URLs as secret headers. It serves v1,
+// and definitions stored by older versions. Without keys it returns the definition unchanged.
 func (s *Service) moveUserinfo(app string, d timer.Definition) timer.Definition {
 	if s.opts.Secrets == nil {
 		return d
@@ -72,7 +72,7 @@ func (s *Service) moveUserinfo(app string, d timer.Definition) timer.Definition 
 		switch {
 		case !ok || header == "" || t.Kind != timer.KindHTTP:
 			return t
-		case hasAuthorization(&t): // it was never sent
+		case hasAuthorization(&t): // the userinfo was never sent
 			t.URL = plain
 			return t
 		}
@@ -90,7 +90,7 @@ func (s *Service) moveUserinfo(app string, d timer.Definition) timer.Definition 
 	return d
 }
 
-// withoutUserinfo returns how a target is shown, whether it was lifted or not.
+// withoutUserinfo returns a target as it is shown, whether its userinfo was moved or not.
 func withoutUserinfo(t *timer.Target) *timer.Target {
 	plain, _, ok := callback.Userinfo(t.URL)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// withPassword is v2Body with a user and a password in its URL.
+// withPassword returns v2Body with a user and a password in its URL.
 func withPassword(t *testing.T, body string) string {
 	t.Helper()
 	out := strings.Replace(body, "https://example.com", "https://me:hunter2@example.com", 1)
@@ -22,7 +22,7 @@ func withPassword(t *testing.T, body string) string {
 	return out
 }
 
-// stored returns what the store has of a timer, and what its Authorization opens to.
+// stored returns what the store has of a timer, and its decrypted Authorization header.
 func (f *fixture) stored(
 	t *testing.T,
 	ring *encryption.Keyring,
@@ -66,7 +66,7 @@ func TestAPasswordInAURLIsASecret(t *testing.T) {
 		require.Contains(t, a.body, `"secret_headers":{"Authorization":"REDACTED"}`)
 		require.Contains(t, a.body, `"url":"https://example.com`)
 	}
-	// What is read can be written back, and keeps the secret.
+	// An answer can be sent back as a change, and keeps the secret.
 	var shown struct{ Target json.RawMessage }
 	made.into(t, 201, &shown)
 	head, _, _ := strings.Cut(v2Body, `"target":`)
@@ -97,11 +97,11 @@ func TestAPasswordInAURLIsASecret(t *testing.T) {
 	keyless := setup(t, func(o *api.Options) { o.Secrets = nil })
 	a = keyless.call(t, http.MethodPost, "/api/v2/timers", body, nil)
 	require.Equal(t, 422, a.status)
-	require.Contains(t, a.body, "no sealing keys")
+	require.Contains(t, a.body, "no encryption keys")
 }
 
-// v1 has no place for secrets: its callers go on, and neither the store nor anybody who reads has
-// the password.
+// TestV1KeepsAPasswordInAURL checks that v1 callers may use passwords in URLs, and that neither the
+// store nor an answer has them.
 func TestV1KeepsAPasswordInAURL(t *testing.T) {
 	t.Parallel()
 	const v1 = `{"app":"shop","name":"NAME","cron":"0 0 9 * * *","notifyHTTPParam":{"url":"https://me:hunter2@example.com/x","method":"POST"}}`
@@ -117,7 +117,7 @@ func TestV1KeepsAPasswordInAURL(t *testing.T) {
 		into(t, 200, &again)
 	require.Equal(t, made.ID, again.ID)
 
-	// One that was stored before passwords were secrets.
+	// This one was stored before passwords were secrets.
 	had, err := f.store.TimerByName(t.Context(), "shop", "new")
 	require.NoError(t, err)
 	d := had.Definition

@@ -18,10 +18,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// v1 is plain handlers, kept to the letter of what existing callers use: every answer is {"code",
-// "msg", …}, code is 0 or the HTTP status, unknown fields are ignored.
+// v1 consists of plain handlers and stays exactly as existing callers use it. Every answer is
+// {"code", "msg", …}, where code is 0 or the HTTP status. Unknown fields are ignored.
 
-// v1Answer is every answer of v1.
+// v1Answer is the body of every v1 answer.
 type v1Answer struct {
 	Code int      `json:"code"`
 	Msg  string   `json:"msg"`
@@ -29,7 +29,7 @@ type v1Answer struct {
 	Data *v1Def   `json:"data,omitempty"`
 }
 
-// v1Def is a definition: the body of a create, and what GET shows.
+// v1Def is a definition: the body of a create, and the data of a GET.
 type v1Def struct {
 	ID     v1ID         `json:"id,omitempty"`
 	App    string       `json:"app"`
@@ -46,17 +46,17 @@ type v1Notify struct {
 	Body   string              `json:"body"`
 }
 
-// v1Ref names a timer.
+// v1Ref identifies a timer.
 type v1Ref struct {
 	ID  v1ID   `json:"id"`
 	App string `json:"app"`
 }
 
-// v1ID is written as a number, and read as a number or a decimal string.
+// v1ID is encoded as a number, and decoded from a number or a decimal string.
 type v1ID timer.ID
 
-// UnmarshalJSON reads both forms. What is no id at all becomes 0, which check refuses with the
-// field's name.
+// UnmarshalJSON decodes both forms. A value that is not an id becomes 0, which the checks refuse
+// with the field's name.
 func (id *v1ID) UnmarshalJSON(b []byte) error {
 	text := string(b)
 	if len(b) > 0 && b[0] == '"' {
@@ -80,7 +80,7 @@ func (s *Service) routesV1(r chi.Router) {
 	r.Post(v1Prefix+"/unable", s.v1(s.v1SetStatus(timer.StatusInactive)))
 }
 
-// v1 writes what a handler returns.
+// v1 encodes the result of a handler.
 func (s *Service) v1(h func(*http.Request) (v1Answer, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		a, err := v1Answer{}, s.requireScope(r.Context(), scopeOf("", r.Method))
@@ -151,8 +151,8 @@ func (s *Service) v1Create(r *http.Request) (v1Answer, error) {
 		d.Target.URL,
 	); has &&
 		timer.CodeOf(err) == timer.CodeConflict {
-		// The same timer may have been stored before its password was a secret: then it is that
-		// one.
+		// The same timer may have been stored before its password was treated as a secret. Then the
+		// create answers with it.
 		had, e := s.opts.Store.TimerByName(r.Context(), b.App, b.Name)
 		if e == nil &&
 			bytes.Equal(
@@ -204,7 +204,7 @@ func (s *Service) v1Get(r *http.Request) (v1Answer, error) {
 		App:    t.App,
 		Name:   t.Name,
 		Status: t.Status,
-		// v1 makes one; a timer made by v2 may have none or several.
+		// v1 creates one expression; a timer created by v2 may have none or several.
 		Cron: strings.Join(t.Definition.Schedule.Specs, "; "),
 		Notify: v1Notify{
 			URL:    target.URL,
@@ -228,7 +228,7 @@ func (s *Service) checkRef(r *http.Request, ref v1Ref) error {
 	return s.authorizeApp(r.Context(), ref.App)
 }
 
-// readV1 reads a JSON object and ignores fields that it does not know.
+// readV1 decodes a JSON object and ignores unknown fields.
 func readV1(r *http.Request, into any) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -240,8 +240,7 @@ func readV1(r *http.Request, into any) error {
 	return nil
 }
 
-// badV1 says what is wrong with JSON in the words of JSON: what encoding/json says names types of
-// this program.
+// badV1 describes invalid JSON in terms of JSON, because errors of encoding/json name Go types.
 func badV1(err error) error {
 	const object = "expected a JSON object, found "
 	if errors.Is(err, errNotUTF8) || errors.Is(err, errSurrogate) {
@@ -267,7 +266,7 @@ func badV1(err error) error {
 	return timer.Invalid(v1Path+"body", object+"other text")
 }
 
-// jsonWord names a kind of JSON value, as encoding/json calls it.
+// jsonWord names a kind of JSON value that encoding/json reports.
 func jsonWord(kind string) string {
 	switch kind {
 	case "number":
@@ -285,7 +284,7 @@ func jsonWord(kind string) string {
 	}
 }
 
-// wantedWord names the JSON value that a field of a body is read from.
+// wantedWord names the kind of JSON value that a field expects.
 func wantedWord(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -299,15 +298,15 @@ func wantedWord(t reflect.Type) string {
 	}
 }
 
-// unreadError is about a body that could not be read.
+// unreadError reports a body that could not be read.
 type unreadError struct{ err error }
 
 func (e *unreadError) Error() string { return "reading the body: " + e.err.Error() }
 
-// v1Path marks a field that is already named as v1 names it.
+// v1Path prefixes a field that already has its v1 name.
 const v1Path = "v1:"
 
-// v1Field names a field of a definition as v1 does.
+// v1Field returns the v1 name of a field of a definition.
 func v1Field(field string) string {
 	if named, ok := strings.CutPrefix(field, v1Path); ok {
 		return named

@@ -16,7 +16,7 @@ import (
 const v1Body = `{"app":"shop","name":"bill","cron":"*/10 * * * * *","notifyHTTPParam":` +
 	`{"url":"https://example.com/ring","method":"POST","header":{"X-A":["1","2"]},"body":"{\"a\": 1}"}}`
 
-// The calls of an existing caller, in his order.
+// TestV1AsCallersUseIt makes the calls of an existing caller, in order.
 func TestV1AsCallersUseIt(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -50,10 +50,10 @@ func TestV1AsCallersUseIt(t *testing.T) {
 		"what is due by the horizon was committed and passed on",
 	)
 	require.Equal(t, "active", f.v1(t, 200, http.MethodGet, path, "").Data["status"])
-	// again: no error.
+	// Repeating it is not an error.
 	f.v1(t, 200, http.MethodPost, "/api/timer/v1/enable", fmt.Sprintf(`{"id":%d,"app":"shop"}`, id))
 
-	// an id as text.
+	// The id is text.
 	f.v1(
 		t,
 		200,

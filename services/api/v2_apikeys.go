@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// APIKeyBody is what is shown of an API key.
+// APIKeyBody is the public part of an API key.
 type APIKeyBody struct {
 	ID        string `json:"id" doc:"Its public part: crl_<id>_…"`
 	App       string `json:"app,omitempty" doc:"Absent where it is for every app."`
@@ -47,7 +47,7 @@ type keyParam struct {
 	DeploymentKeyParam
 }
 
-// DeploymentKeyParam names an API key.
+// DeploymentKeyParam identifies an API key.
 type DeploymentKeyParam struct {
 	ID string `path:"id" pattern:"^[0-9A-Za-z]{1,64}$" doc:"The key's id."`
 }
@@ -103,7 +103,7 @@ func (s *Service) revokeDeploymentKey(
 	return s.revoke(ctx, "", in.ID)
 }
 
-// requireDeploymentKey refuses who has the key of one app: the deployment's keys are not there for him.
+// requireDeploymentKey refuses keys of one app: for them the deployment's keys do not exist.
 func (s *Service) requireDeploymentKey(ctx context.Context) error {
 	c := callerOf(ctx)
 	if c.deployment {
@@ -125,8 +125,8 @@ func (s *Service) keysOutputOf(ctx context.Context, app string) (*keysOutput, er
 	return out, nil
 }
 
-// makeKey makes a key and shows it. An answer that is lost leaves a key that nobody has: it is seen
-// in the list, and revoked.
+// makeKey creates a key and returns it. If the answer is lost, nobody has the key; it appears in
+// the list and can be revoked.
 func (s *Service) makeKey(ctx context.Context, app string, b *newKeyBody) (*madeKeyOutput, error) {
 	if err := checkText("name", b.Name, timer.MaxNameLen); err != nil {
 		return nil, err

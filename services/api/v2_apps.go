@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// PathAppParam names an app as the thing that a call is about.
+// PathAppParam names the app that a request is about.
 type PathAppParam struct {
 	App string `path:"app" minLength:"1" maxLength:"64" doc:"The app."`
 }
@@ -41,8 +41,8 @@ func (s *Service) getApp(ctx context.Context, in *PathAppParam) (*appOutput, err
 	return &appOutput{showApp(&a)}, nil
 }
 
-// freezeApp reaches executors by the change log, which they poll twice a second. An app that no
-// timer was made for yet can be frozen, too: whoever stops an incident need not know who was first.
+// freezeApp takes effect when executors read the change log, which they poll twice a second. An app
+// without timers can also be frozen.
 func (s *Service) freezeApp(ctx context.Context, in *freezeInput) (*appOutput, error) {
 	reason := orZero(in.Body).Reason
 	if reason != "" {

@@ -16,7 +16,7 @@ import (
 const (
 	maxBackfillRange      = 366 * 24 * time.Hour
 	maxBackfillFires      = 100_000
-	deadlineCheckInterval = 1000 // instants between two looks at the clock
+	deadlineCheckInterval = 1000 // instants between two checks of ctx
 )
 
 type startBackfillInput struct {
@@ -48,8 +48,7 @@ type startBackfillOutput struct {
 	Body     backfillBody
 }
 
-// startBackfill counts what it would make before it begins: one that is too large is refused as a
-// whole.
+// startBackfill counts the fires before it begins, and refuses a range that is too large.
 func (s *Service) startBackfill(
 	ctx context.Context,
 	in *startBackfillInput,
@@ -157,7 +156,7 @@ func (s *Service) pastRange(from, to string) (fromMS, toMS int64, err error) {
 	return ceilMS(*first), ceilMS(*last), nil
 }
 
-// checkBackfill refuses a range in which the timer names too many instants.
+// checkBackfill refuses a range with too many due instants.
 func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) error {
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		return timer.Conflict(
@@ -188,7 +187,7 @@ func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) erro
 	return nil
 }
 
-// BackfillParam names a backfill.
+// BackfillParam identifies a backfill.
 type BackfillParam struct {
 	AppParam
 	ID string `path:"id" pattern:"^[0-9]{1,16}$" doc:"The backfill's id."`

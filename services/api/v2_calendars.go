@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// CalendarParam names a calendar.
+// CalendarParam identifies a calendar.
 type CalendarParam struct {
 	AppParam
 	Name string `path:"name" minLength:"1" maxLength:"128" doc:"The calendar's name, as schedules name it."`
@@ -20,7 +20,8 @@ type timeRangeBody struct {
 	Weekdays []string `json:"weekdays,omitempty" nullable:"false" maxItems:"7" doc:"On which it holds, mon to sun; on all where it is left out." example:"[\"mon\",\"fri\"]"`
 }
 
-// CalendarBody is what a calendar says. On included dates everything but the times is allowed.
+// CalendarBody is the content of a calendar. Included dates override excluded dates and weekdays,
+// but not the allowed times.
 type CalendarBody struct {
 	Zone             string          `json:"time_zone,omitempty" doc:"IANA time zone; that of the schedule where it is left out." example:"Europe/Berlin"`
 	ExcludedDates    []string        `json:"excluded_dates,omitempty" nullable:"false" maxItems:"5000" doc:"Days on which nothing is due." example:"[\"2026-12-25\"]"`
@@ -92,8 +93,8 @@ func showCalendar(app string, c *store.CalendarVersion) ShownCalendar {
 	return b
 }
 
-// putCalendar is heard by timers that name the calendar when a migrator expands them next, at once
-// but for a moment.
+// putCalendar takes effect for timers that name the calendar when a migrator expands them next,
+// within moments.
 func (s *Service) putCalendar(ctx context.Context, in *putCalendarInput) (*calendarOutput, error) {
 	if err := s.mayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func (s *Service) putCalendar(ctx context.Context, in *putCalendarInput) (*calen
 	return s.keepCalendar(ctx, in.App, c, in.Body.IfVersion)
 }
 
-// keepCalendar writes a checked calendar and shows it.
+// keepCalendar stores a checked calendar and returns it.
 func (s *Service) keepCalendar(
 	ctx context.Context,
 	app string,

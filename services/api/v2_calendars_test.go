@@ -227,7 +227,8 @@ func TestV2ImportsICalendar(t *testing.T) {
 	f.problem(t, 400, http.MethodPost, "/api/v2/calendars/h/import?app=shop", "")
 }
 
-// A file is read by the zone of the calendar, and what its rules without an end give is told.
+// TestV2ImportsByTheCalendarsZone checks that a file is read in the calendar's zone, and that the
+// range of endless rules is reported.
 func TestV2ImportsByTheCalendarsZone(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -252,7 +253,8 @@ func TestV2ImportsByTheCalendarsZone(t *testing.T) {
 	require.LessOrEqual(t, got.ExcludedDates[len(got.ExcludedDates)-1], got.Import["endless_until"])
 }
 
-// Imports of different files at once lose no date, also where each would make the calendar.
+// TestV2ImportsAtOnce checks that concurrent imports lose no date, also if each would create the
+// calendar.
 func TestV2ImportsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -276,7 +278,7 @@ func TestV2ImportsAtOnce(t *testing.T) {
 	require.Len(t, f.calendar(t, 200, http.MethodGet, "h?app=shop", "").ExcludedDates, 6)
 }
 
-// An app's key opens nothing of another app's.
+// TestV2ControlsAskForTheAppsKey checks that an app's key gives no access to another app.
 func TestV2ControlsAskForTheAppsKey(t *testing.T) {
 	t.Parallel()
 	f := setup(

@@ -16,8 +16,8 @@ import (
 
 const completeFireOperation = "complete-fire"
 
-// A receiver may complete a fire before the executor has recorded that it was accepted. So long,
-// and so often, the call asks again.
+// A receiver may complete a fire before the executor has recorded its acceptance. The request
+// retries for this long, at this interval.
 const (
 	earlyCompletionWait = 3 * time.Second
 	earlyCompletionPoll = 100 * time.Millisecond
@@ -42,7 +42,7 @@ type completedBody struct {
 	Repeated bool   `json:"repeated" doc:"It had been completed so before; nothing changed."`
 }
 
-// completeFire lets in whoever has the token of an attempt, and nobody else.
+// completeFire requires the token of an attempt, and no key.
 func (s *Service) completeFire(ctx context.Context, in *completeInput) (*completeOutput, error) {
 	id, err := timer.ParseFireID(in.ID)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Service) completeFire(ctx context.Context, in *completeInput) (*complet
 	}
 	attempt := s.attemptOf(id, in.Body.Token)
 	if attempt == 0 {
-		// nobody shows a key here, and a token has no public part.
+		// The caller has no key here, and a token has no public part.
 		s.recordDenied(ctx, deniedToken, "")
 		return nil, problem(
 			fault{status: http.StatusForbidden, msg: "the token is not one of this fire"},
@@ -61,7 +61,7 @@ func (s *Service) completeFire(ctx context.Context, in *completeInput) (*complet
 		busy := problem(
 			fault{
 				status: http.StatusServiceUnavailable,
-				msg:    "this fire is being completed, or this address completes too many at once: ask again",
+				msg:    "this fire is being completed, or this address completes too many fires at once: retry",
 			},
 		)
 		return nil, huma.ErrorWithHeaders(busy, http.Header{"Retry-After": {retryAfter}})
@@ -107,8 +107,8 @@ func (s *Service) appOf(ctx context.Context, id timer.FireID) (string, error) {
 	return states[0].App, nil
 }
 
-// complete ends the fire, or gives it back. repeated tells that it was so before. It has its turn
-// only while it asks the store.
+// complete finishes the fire, or schedules its retry. repeated is true where the same completion
+// was recorded before. It holds a slot only during store calls.
 func (s *Service) complete(
 	ctx context.Context,
 	permit *completionPermit,
@@ -125,7 +125,7 @@ func (s *Service) complete(
 			out, err = s.opts.Store.Complete(ctx, app, c)
 			return err
 		})
-		s.dispatch(ctx, out.Fires) // of a commit in doubt, too: see store.Timers
+		s.dispatch(ctx, out.Fires) // also of a commit in doubt: see store.Timers
 		if err != nil {
 			return false, fmt.Errorf("completing a fire: %w", err)
 		}
@@ -147,7 +147,7 @@ func (s *Service) complete(
 			early := problem(
 				fault{
 					status: http.StatusConflict,
-					msg:    "the attempt is not recorded yet: repeat it",
+					msg:    "the attempt is not recorded yet: retry",
 				},
 			)
 			return false, huma.ErrorWithHeaders(early, http.Header{"Retry-After": {retryAfter}})
@@ -157,8 +157,8 @@ func (s *Service) complete(
 	}
 }
 
-// attemptOf returns which attempt of a fire a token is of, 0 where it is of none. A timer may have
-// had more attempts than it has now, and redrives count anew.
+// attemptOf returns the attempt that a token belongs to, or 0. It tries all numbers, because a
+// timer may have had more attempts than its policy now allows, and redrives count anew.
 func (s *Service) attemptOf(id timer.FireID, token string) int32 {
 	if s.tokens == nil {
 		return 0
@@ -171,7 +171,7 @@ func (s *Service) attemptOf(id timer.FireID, token string) int32 {
 	return 0
 }
 
-// successorOf plans what follows a fire of a fixed delay when it is completed now; nil for other
+// successorOf plans the successor of a fire of a fixed delay that is completed now; nil for other
 // timers.
 func (s *Service) successorOf(
 	ctx context.Context,
@@ -209,7 +209,7 @@ func (s *Service) successorOf(
 	return s.opts.Successor.Successor(found.Open, &d, calendars, endMS)
 }
 
-// oneLine keeps what a receiver says to one line of text.
+// oneLine replaces the control characters in a receiver's message, so that it is one line.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -219,7 +219,7 @@ func oneLine(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// badFireIDText says what is wrong with a text that is no fire id.
+// badFireIDText describes a text that is not a fire id.
 func badFireIDText(text string) string {
 	return fmt.Sprintf(
 		"expected a fire id, which is <timer>-<due_ms> or <timer>-<due_ms>-<series>, found %q",

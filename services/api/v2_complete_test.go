@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// executor plays one: it holds the fires of a timer.
+// executor acts as an executor: it claims the fires of a timer.
 type executor struct {
 	*fixture
 
@@ -37,7 +37,7 @@ func newExecutor(t *testing.T, change ...func(*api.Options)) *executor {
 	return e
 }
 
-// held makes a timer and claims so many of its fires.
+// held creates a timer and claims n of its fires.
 func (e *executor) held(t *testing.T, app, name string, n int) []timer.Fire {
 	t.Helper()
 	body := strings.NewReplacer(`"shop"`, `"`+app+`"`, `"bill"`, `"`+name+`"`, `0 0 9 * * *`, `* * * * * *`, `{"app"`, `{"status":"active","app"`).
@@ -124,7 +124,7 @@ func TestV2Complete(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, timer.Delivered, got.Outcome.Kind)
 
-	// A failure gives it back for the next attempt.
+	// A failure schedules the next attempt.
 	e.accept(t, fires[1])
 	before := len(e.dispatched.all())
 	token := e.tokens.Token(fires[1].FireID, 1)
@@ -150,7 +150,7 @@ func TestV2Complete(t *testing.T) {
 	require.Equal(t, "completed as failed: out of paper", last.Error)
 }
 
-// The receiver is faster than the executor's record.
+// TestV2CompleteEarly completes a fire before the executor records its acceptance.
 func TestV2CompleteEarly(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t)
@@ -176,7 +176,8 @@ func TestV2CompleteEarly(t *testing.T) {
 	require.Less(t, time.Since(began), 20*time.Second)
 }
 
-// What follows a fixed delay's fire is made when it is completed.
+// TestV2CompletePlansTheNextOfAFixedDelay checks that a completion creates the successor of a fixed
+// delay's fire.
 func TestV2CompletePlansTheNextOfAFixedDelay(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t)
@@ -208,7 +209,7 @@ func otherToken(t *testing.T, id timer.FireID) string {
 	return tokens.Token(id, 1)
 }
 
-// Its token is its key.
+// TestV2CompleteNeedsNoAPIKey checks that the token is sufficient.
 func TestV2CompleteNeedsNoAPIKey(t *testing.T) {
 	t.Parallel()
 	f, _ := guarded(t)
@@ -226,7 +227,7 @@ func TestV2CompleteNeedsNoAPIKey(t *testing.T) {
 	require.Equal(t, 401, f.call(t, http.MethodGet, "/api/v2/fires/1-1?app=shop", "", nil).status)
 }
 
-// Every state that a fire can be given back in is told, and described.
+// TestV2WaitsFor checks that every state of an open fire is shown and documented.
 func TestV2WaitsFor(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t)

@@ -20,8 +20,8 @@ type pauseBody struct {
 	Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again by itself, from now to 2199; never where it is left out."`
 }
 
-// pauseTimer pauses an active timer, or changes the pause of one that is paused. One that is not
-// active was deactivated by somebody, and the end of a pause must not activate it.
+// pauseTimer pauses an active timer, or changes the pause of a paused one. It refuses an inactive
+// timer, because the end of the pause would activate it.
 func (s *Service) pauseTimer(ctx context.Context, in *pauseInput) (*timerOutput, error) {
 	id, err := s.ownID(ctx, &in.TimerParam)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Service) pauseTimer(ctx context.Context, in *pauseInput) (*timerOutput,
 	return s.changeStatus(ctx, c)
 }
 
-// orZero returns a body that may be left out.
+// orZero returns an optional body, or its zero value.
 func orZero[T any](b *T) T {
 	if b == nil {
 		b = new(T)
@@ -70,7 +70,7 @@ func (s *Service) changeStatus(ctx context.Context, c store.StatusChange) (*time
 	return s.show(ctx, &t)
 }
 
-// parseFuture reads an instant that is still to come; 0 where there is none.
+// parseFuture parses an instant in the future; 0 for an empty text.
 func (s *Service) parseFuture(field, text string) (int64, error) {
 	var r bodyReader
 	at := r.instant(field, text)
@@ -88,10 +88,10 @@ func (s *Service) parseFuture(field, text string) (int64, error) {
 	return ceilMS(*at), nil
 }
 
-// lastYear is the last that schedules know.
+// lastYear is the last year that schedules support.
 const lastYear = 2199
 
-// ceilMS rounds up: nothing is early, not even by a part of a millisecond.
+// ceilMS rounds up to milliseconds, so that nothing runs early.
 func ceilMS(at time.Time) int64 {
 	ms := at.UnixMilli()
 	if at.After(time.UnixMilli(ms)) {
@@ -111,9 +111,8 @@ type rescheduleBody struct {
 	IfVersion int32  `json:"if_version,omitempty" minimum:"1" doc:"Only if this is the timer's version; else 409."`
 }
 
-// rescheduleTimer moves a one-shot. The planner looks under the row's lock whether it has come due
-// meanwhile: then the new version gets no fire, so of the old instant and the new only one is
-// called.
+// rescheduleTimer moves a one-shot. Under the row lock the planner checks whether the one-shot has
+// come due. Then the new version gets no fire, so only one of the two instants is called.
 func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*timerOutput, error) {
 	id, err := s.ownID(ctx, &in.TimerParam)
 	if err != nil {
@@ -149,10 +148,10 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 	d := t.Definition
 	d.Schedule.Kind, d.Schedule.At, d.Schedule.Delay = timer.KindAt, &at, 0
 	var late bool
-	var wasMS int64 // when it was due by the old version
+	var wasMS int64 // due instant by the old version
 	plan := func(p *timer.Timer, nowMS int64) store.Plan {
 		was := t
-		was.AnchorMS = p.AnchorMS // it may have been activated meanwhile
+		was.AnchorMS = p.AnchorMS // it may have been activated in the meantime
 		wasMS = oneShotDue(&was)
 		if late = p.Version != t.Version && wasMS <= nowMS; late {
 			return noFires(p, nowMS)
@@ -168,8 +167,8 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 		return nil, err
 	}
 	if late {
-		// The timer shall not say that it is due at an instant at which it is not. Dying before
-		// this leaves it saying so, and no more.
+		// The timer must not show a due instant at which it has no fire. A crash before this edit
+		// leaves it showing one, and has no other effect.
 		back := store.Edit{App: in.App, ID: id, IfVersion: done.Version, Definition: t.Definition}
 		if _, err := s.edit(
 			ctx,
@@ -188,12 +187,12 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 	return s.show(ctx, &done)
 }
 
-// noFires is a store.Planner for a schedule that is over.
+// noFires is a store.Planner for a schedule that has ended.
 func noFires(*timer.Timer, int64) store.Plan {
 	return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
 }
 
-// oneShotDue returns when a one-shot was or is due, NeverMS before its first activation.
+// oneShotDue returns the due instant of a one-shot, or NeverMS before its first activation.
 func oneShotDue(t *timer.Timer) int64 {
 	if t.AnchorMS == 0 {
 		return timer.NeverMS
@@ -212,7 +211,7 @@ func atOrDelayMessage(at string) string {
 	return "expected at or delay, found both: leave one of the two out"
 }
 
-// parseNewInstant reads where a one-shot is moved to.
+// parseNewInstant parses the new instant of a one-shot.
 func (s *Service) parseNewInstant(at, delay string) (time.Time, error) {
 	switch {
 	case (at == "") == (delay == ""):

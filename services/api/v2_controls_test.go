@@ -86,7 +86,7 @@ func TestV2PauseAndResume(t *testing.T) {
 func TestV2RunNow(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	got := f.create(t, 201, v2Body) // not even active
+	got := f.create(t, 201, v2Body) // the timer is not even active
 	run := timerPath(got.ID, "/run")
 	type fire struct{ ID, Due, Cause, Status string }
 	call := func(key string) (one fire) {
@@ -120,7 +120,7 @@ func TestV2RunNow(t *testing.T) {
 	require.Len(t, f.dispatched.all(), 3)
 	require.NotEqual(t, ids[0], call("other").ID)
 
-	// A key is still known when its fire is over.
+	// The key is still known after its fire has finished.
 	session := timer.ID(7)
 	require.NoError(t, f.store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
 	won, err := f.store.Claim(t.Context(), session, f.dispatched.all()[2:3])
@@ -144,7 +144,7 @@ func TestV2RunNow(t *testing.T) {
 	f.call(t, http.MethodGet, timerPath(got.ID, "/fires"), "", nil).into(t, 200, &page)
 	require.Equal(t, "run_now", page.Items[0].Cause)
 
-	// A create may use the same key, and its own keys stay its own.
+	// A create may use the same key, because creates have keys of their own.
 	var other v2Timer
 	f.call(t, http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, "bill", "other", 1), map[string]string{"Idempotency-Key": "k"}).
 		into(t, 201, &other)
@@ -257,8 +257,8 @@ func (s *slowEdits) Edit(
 	return s.Store.Edit(ctx, items, plan)
 }
 
-// A one-shot that comes due while it is being moved is called at the old instant, and not at the
-// new one, too.
+// TestV2RescheduleComesTooLate checks that a one-shot that comes due while it is moved is called
+// once, at the old instant.
 func TestV2RescheduleComesTooLate(t *testing.T) {
 	t.Parallel()
 	slow := &slowEdits{}

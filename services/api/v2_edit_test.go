@@ -97,7 +97,7 @@ func TestV2ShowsWhatWasAskedFor(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, due.Minute()%10)
 
-	// A default that is written out is the same definition.
+	// A default that is written out gives the same definition.
 	same := strings.Replace(body, `"phase":"1m"}`, `"phase":"60s"}`, 1)
 	same = strings.Replace(
 		same,
@@ -243,7 +243,7 @@ func TestV2EditMakesAVersion(t *testing.T) {
 	require.Equal(t, 4, f.do(t, 200, http.MethodGet, path, "").Version)
 }
 
-// Two callers that edit different parts at once lose nothing of each other's.
+// TestV2EditsAtOnce checks that concurrent edits of different parts are all kept.
 func TestV2EditsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -340,8 +340,8 @@ func TestV2PutByName(t *testing.T) {
 	require.Equal(t, "body.app", p.Errors[0].Location)
 }
 
-// Upserts and deletes of one name at once: every answer is of a timer that was there, and one
-// definition is left as a whole.
+// TestV2PutsAtOnce puts and deletes one name concurrently. Every answer must show a timer that
+// existed, and one complete definition remains.
 func TestV2PutsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -367,7 +367,7 @@ func TestV2PutsAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	var last v2Timer
-	f.call(t, http.MethodPut, "/api/v2/timers", v2Body, nil) // a delete may have been the last
+	f.call(t, http.MethodPut, "/api/v2/timers", v2Body, nil) // a delete may have come last
 	f.call(t, http.MethodPut, "/api/v2/timers", v2Body, nil).into(t, 200, &last)
 	var list struct{ Items []v2Timer }
 	f.call(t, http.MethodGet, "/api/v2/timers?app=shop&name=bill", "", nil).into(t, 200, &list)

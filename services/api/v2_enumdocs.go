@@ -10,8 +10,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// enumDocs say what each value of each enumeration means, by the name of the property, and by the
-// schema before it where two properties of one name differ. The description has them.
+// enumDocs documents each value of each enumeration in the API description. Its keys are
+// "property.value", or "schema.property.value" where properties of one name differ.
 var enumDocs = map[string]string{
 	"kind.cron":        "at what cron expressions (specs) match",
 	"kind.interval":    "every so often, counted from its anchor or first activation, however long its fires take",
@@ -97,8 +97,8 @@ var enumDocs = map[string]string{
 	"mode.replace":                   "they take their place",
 }
 
-// documentSchemas puts into the description of each property and parameter what its values mean and what
-// its bounds are, as far as its own text does not say so.
+// documentSchemas adds the meaning of values and the bounds to the description of each property and
+// parameter, unless their own text has them.
 func documentSchemas(d *huma.OpenAPI) {
 	for name, s := range d.Components.Schemas.Map() {
 		documentSchema(strings.ToLower(name), s)
@@ -127,7 +127,7 @@ func documentSchema(schema string, s *huma.Schema) {
 	}
 }
 
-// describeProperty adds to a text.
+// describeProperty returns a property's description with its values and bounds.
 func describeProperty(schema, property, text string, s *huma.Schema) string {
 	var parts []string
 	values := s.Enum
@@ -152,7 +152,7 @@ func describeProperty(schema, property, text string, s *huma.Schema) string {
 	return strings.TrimSpace(strings.Join(parts, " "))
 }
 
-// boundsText says what a schema bounds: a length, a number or a count of items.
+// boundsText describes the bounds of a schema: a length, a number, or a count of items.
 func boundsText(s *huma.Schema) string {
 	switch {
 	case s.MaxLength != nil:

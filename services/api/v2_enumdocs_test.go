@@ -22,8 +22,7 @@ func asMap(v any) map[string]any {
 	return m
 }
 
-// describedFields walks the description: every property of every schema, however deep, and every
-// parameter.
+// describedFields returns every property of every schema, at any depth, and every parameter.
 func describedFields(doc map[string]any) (all []described) {
 	var walk func(at string, s map[string]any)
 	walk = func(at string, s map[string]any) {
@@ -61,15 +60,15 @@ func describedFields(doc map[string]any) (all []described) {
 	return all
 }
 
-// Every value of every enumeration is explained where it stands, and every bound of a text, a list
-// or a number is said: a new one without words fails here.
+// TestTheDescriptionExplainsValuesAndBounds checks that every enumeration value and every bound is
+// documented. A new one without documentation fails here.
 func TestTheDescriptionExplainsValuesAndBounds(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	var doc map[string]any
 	f.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, 200, &doc)
 	values, bounds := 0, 0
-	const whole = 1 << 30 // bounds beyond are those of a type
+	const whole = 1 << 30 // larger bounds are those of a type
 	for _, field := range describedFields(doc) {
 		for _, s := range []map[string]any{field.schema, asMap(field.schema["items"])} {
 			all, _ := s["enum"].([]any)
@@ -102,7 +101,7 @@ func TestTheDescriptionExplainsValuesAndBounds(t *testing.T) {
 	require.Greater(t, bounds, 100)
 }
 
-// What the code bounds and a schema cannot is said in the field's words.
+// TestTheDescriptionSaysWhatTheCodeBounds checks that bounds enforced only by code are documented.
 func TestTheDescriptionSaysWhatTheCodeBounds(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

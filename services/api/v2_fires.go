@@ -44,9 +44,9 @@ func (s *Service) getFire(ctx context.Context, in *fireParam) (*fireOutput, erro
 	return out, nil
 }
 
-// attemptsOf returns the attempts of a fire. One that succeeded at once has no row: its outcome
-// tells it, but for the answer's excerpt. An outcome that the store recorded by itself is that of a
-// completion, at another time than its attempt's end.
+// attemptsOf returns the attempts of a fire. A first attempt that succeeded has no row, so it is
+// built from the outcome, without an excerpt. An outcome recorded by the store itself is a
+// completion, whose time is not that of the attempt.
 func attemptsOf(rec *store.FireRecord) []timer.Attempt {
 	o := rec.Outcome
 	if len(rec.Attempts) > 0 || o == nil || o.Kind != timer.Delivered || o.Attempts != 1 ||
@@ -64,8 +64,8 @@ func attemptsOf(rec *store.FireRecord) []timer.Attempt {
 	}
 }
 
-// targetsOf returns what became of each target, where all shall take a fire; nil elsewhere, and
-// where nobody was to be called.
+// targetsOf returns the result of each target where all targets are called; nil for other timers,
+// and for skipped fires.
 func (s *Service) targetsOf(
 	ctx context.Context,
 	id timer.ID,
@@ -90,7 +90,7 @@ func (s *Service) targetsOf(
 	for _, t := range d.Outcomes(kind, rec.Attempts) {
 		if t.Kind == "" &&
 			rec.Open.TargetBits>>t.Index&(timer.TargetGivenUp|timer.TargetGone) != 0 {
-			t.Kind = timer.Failed // others are called again, it is not
+			t.Kind = timer.Failed // only the others are called again
 		}
 		out = append(out, targetOutcomeBody{
 			Index:      t.Index,

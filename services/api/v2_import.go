@@ -36,9 +36,9 @@ type importBody struct {
 	EndlessUntil string `json:"endless_until,omitempty" format:"date" doc:"Rules without an end count up to this date: the end of 2099, or of the last year up to which there are at most 5000 dates. Import the file again before that. Left out where all rules end."`
 }
 
-// importCalendar takes the dates of an iCalendar file into a calendar, and makes the calendar where
-// there is none. Where another change comes between its reading and its writing it begins anew, so
-// that none is lost: the file is read by the zone of the calendar that is changed.
+// importCalendar merges the dates of an iCalendar file into a calendar, and creates the calendar
+// where it does not exist. When another change comes between read and write it starts again,
+// because the calendar's zone decides how the file is read. No concurrent change is lost.
 func (s *Service) importCalendar(ctx context.Context, in *importInput) (*importOutput, error) {
 	if err := s.mayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *Service) importCalendar(ctx context.Context, in *importInput) (*importO
 	return nil, timer.Unavailable("the calendar is changed too often", nil)
 }
 
-// fileProblem says what is wrong with a file: it is the whole body, and not a field of it.
+// fileProblem converts an error in the file, which is the whole body and not a field of it.
 func fileProblem(err error) error {
 	var e *timer.Error
 	if !errors.As(err, &e) || e.Code != timer.CodeInvalid || e.Field != "body" {

@@ -6,9 +6,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// boundIntegers gives the integers of requests the bounds of their type where they have no narrower
-// ones. Without them a number beyond fits the description and is refused when the body is decoded,
-// where huma does not say which field it is.
+// boundIntegers gives integers without bounds the bounds of their type. Otherwise a larger number
+// passes validation, and the decoder then fails without naming the field.
 func boundIntegers(d *huma.OpenAPI) {
 	seen := make(map[*huma.Schema]bool)
 	for _, p := range d.Paths {
@@ -32,7 +31,7 @@ func boundSchema(registry huma.Registry, s *huma.Schema, seen map[*huma.Schema]b
 	}
 	seen[s] = true
 	if s.Type == huma.TypeInteger {
-		// huma compares as float64, whose next one is too large.
+		// huma compares as float64, and the next larger float64 would overflow.
 		low, high := float64(math.MinInt64), math.Nextafter(math.MaxInt64, 0)
 		if s.Format == "int32" {
 			low, high = math.MinInt32, math.MaxInt32

@@ -8,17 +8,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// The states by which fires are listed. Those of finished fires are the kinds of their outcomes.
+// States by which fires are listed. The states of finished fires are the kinds of their outcomes.
 const (
 	stateOpen     = "open"
 	stateUpcoming = "upcoming"
 )
 
-// One request reads so much at the most, however little of it is what was asked for.
+// Limits of the rows that one request reads, however few of them match.
 const (
-	openScanLimit   = 50_000 // open fires of all timers, by one statement
+	openScanLimit   = 50_000 // open fires of all timers, per statement
 	maxOpenScans    = 4
-	historyPage     = store.MaxBatch // outcomes, by one statement
+	historyPage     = store.MaxBatch // outcomes, per statement
 	maxHistoryPages = 20
 )
 
@@ -30,7 +30,7 @@ type listFiresInput struct {
 
 type firesOutput struct{ Body firesBody }
 
-// fireList is one page of a timer's fires that is being gathered.
+// fireList gathers one page of a timer's fires.
 type fireList struct {
 	service *Service
 	app     string
@@ -42,8 +42,8 @@ type fireList struct {
 	next  string // cursor
 }
 
-// listFires reads what is open before what is finished: a fire that finishes in between is found
-// twice, and none is missed. What counts as due is settled with the first page, for all pages.
+// listFires reads open fires before finished ones. A fire that finishes in between is listed twice;
+// none is missed. The time of the first page decides, for all pages, which fires are due.
 func (s *Service) listFires(ctx context.Context, in *listFiresInput) (*firesOutput, error) {
 	id, err := s.id(ctx, &in.TimerParam)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Service) listFires(ctx context.Context, in *listFiresInput) (*firesOutp
 	return &firesOutput{firesBody{Items: l.items, NextCursor: l.next}}, nil
 }
 
-// start returns where a page begins.
+// start returns the position at which a page begins.
 func (l *fireList) start(cursor string) (firesPosition, error) {
 	nowMS := l.service.opts.Now().UnixMilli()
 	if cursor == "" {
@@ -101,7 +101,7 @@ func (l *fireList) start(cursor string) (firesPosition, error) {
 	return at, err
 }
 
-// wants tells whether a part of the list was asked for.
+// wants returns whether a section of the list was requested.
 func (l *fireList) wants(p firesSection) bool {
 	switch p {
 	case openSection:
@@ -116,7 +116,7 @@ func (l *fireList) wants(p firesSection) bool {
 	}
 }
 
-// open lists fires that are due and have no outcome.
+// open lists due fires without an outcome.
 func (l *fireList) open(ctx context.Context, at *firesPosition) error {
 	for range maxOpenScans {
 		page, err := l.service.opts.Store.OpenFires(ctx, l.app, l.id, store.OpenFiresQuery{
@@ -146,7 +146,7 @@ func (l *fireList) open(ctx context.Context, at *firesPosition) error {
 	return nil
 }
 
-// finished lists outcomes. Where only some kinds are asked for, the others are passed over.
+// finished lists outcomes, and skips those of kinds that were not requested.
 func (l *fireList) finished(ctx context.Context, at *firesPosition) error {
 	all := !slices.ContainsFunc(
 		[]timer.OutcomeKind{timer.Delivered, timer.Failed, timer.Skipped},
@@ -184,7 +184,7 @@ func (l *fireList) finished(ctx context.Context, at *firesPosition) error {
 	return nil
 }
 
-// finishedNext returns the cursor of a place among the finished fires.
+// finishedNext returns the cursor of a position among the finished fires.
 func (l *fireList) finishedNext(at *firesPosition) string {
 	if l.wants(openSection) || l.wants(upcomingSection) {
 		return at.cursor()
@@ -192,11 +192,11 @@ func (l *fireList) finishedNext(at *firesPosition) string {
 	return at.finishedCursor()
 }
 
-// upcoming lists what the schedule has next. The list ends with it.
+// upcoming lists the next instants of the schedule. It is the last section.
 func (l *fireList) upcoming(ctx context.Context, at *firesPosition) error {
 	t, err := l.service.opts.Store.Timer(ctx, l.app, l.id)
 	if timer.CodeOf(err) == timer.CodeNotFound {
-		return nil // deleted: nothing is due any more
+		return nil // deleted: no fires are upcoming
 	}
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing

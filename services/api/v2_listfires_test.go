@@ -20,7 +20,7 @@ type listedFire struct {
 	NextRun                string `json:"next_run"`
 }
 
-// fires reads all pages of a timer's fires. limit is of one page.
+// fires reads all pages of a timer's fires. limit is per page.
 func (f *fixture) fires(t *testing.T, id, states string, limit int) (all []listedFire) {
 	t.Helper()
 	path := fmt.Sprintf("%s&limit=%d", timerPath(id, "/fires"), limit)
@@ -49,7 +49,7 @@ func statuses(fires []listedFire) string {
 	return strings.Join(all, " ")
 }
 
-// finish records outcomes of fires that are claimed for it.
+// finish records outcomes of fires that it claims.
 func (f *fixture) finish(
 	t *testing.T,
 	session timer.ID,
@@ -75,7 +75,7 @@ func (f *fixture) finish(
 	require.NoError(t, err)
 }
 
-// Fires of each state are listed, page by page, each once.
+// TestV2FiresByState checks that fires of each state are listed once, page by page.
 func TestV2FiresByState(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -213,8 +213,8 @@ func TestV2FiresByState(t *testing.T) {
 	f.problem(t, 404, http.MethodGet, "/api/v2/timers/1/fires?app=shop&state=open", "")
 }
 
-// What is listed as upcoming is what will be made: each kind of schedule, counted, paused or
-// inactive.
+// TestV2UpcomingFires checks that upcoming fires are those that will be created, for each kind of
+// schedule, also with max_fires, paused or inactive.
 func TestV2UpcomingFires(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -82,7 +82,7 @@ func readConcurrency(b *concurrencyBody) timer.Concurrency {
 	return timer.Concurrency{Policy: timer.ConcurrencyPolicy(b.Policy), MaxQueue: b.MaxQueue}
 }
 
-// The policies are shown with every default written out.
+// Policies are shown with every default written out.
 
 func showRetry(r *timer.Retry) retryBody {
 	return retryBody{

@@ -47,7 +47,7 @@ type forecastBody struct {
 	Warnings []warningBody       `json:"warnings,omitempty" nullable:"false" doc:"Why the schedule, or one of its cron expressions, is never due after from, or why an instant that has passed is due at once."`
 }
 
-// previewSchedule computes by the same code as the migrators, and writes nothing.
+// previewSchedule uses the same code as the migrators, and writes nothing.
 func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previewOutput, error) {
 	b := &in.Body
 	if b.App != "" {
@@ -72,7 +72,7 @@ func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previ
 	ins := schedule.Inputs{}
 	after, anchor := from.UnixMilli(), from.UnixMilli()
 	if b.From == "" && d.Kind == timer.KindAt {
-		after-- // one that has passed is due now, and now is no instant that the caller left out
+		after-- // an instant that has passed is due now, and now is included by default
 	}
 	var err error
 	if b.TimerID != "" {
@@ -100,7 +100,7 @@ func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previ
 	return out, nil
 }
 
-// givenCalendars reads the calendars that come with the request.
+// givenCalendars parses the calendars in the request.
 func (s *Service) givenCalendars(bodies []namedCalendar, r *bodyReader) map[string]timer.Calendar {
 	given := make(map[string]timer.Calendar, len(bodies))
 	for i := range bodies {
@@ -117,8 +117,8 @@ func (s *Service) givenCalendars(bodies []namedCalendar, r *bodyReader) map[stri
 	return given
 }
 
-// previewTimer returns the seed and the anchor of a timer that exists; one that was never activated
-// counts from the preview's start.
+// previewTimer returns the id and the anchor of an existing timer. One that was never activated has
+// the start of the preview as its anchor.
 func (s *Service) previewTimer(
 	ctx context.Context,
 	b *previewBody,
@@ -141,7 +141,7 @@ func (s *Service) previewTimer(
 	return id, anchor, nil
 }
 
-// previewCalendars returns the contents of the calendars that a schedule names.
+// previewCalendars returns the calendars that a schedule names.
 func (s *Service) previewCalendars(
 	ctx context.Context,
 	app string,

@@ -24,7 +24,8 @@ func (f *fixture) preview(t *testing.T, body string) forecast {
 	return got
 }
 
-// The example of the contract: workdays at nine in Berlin, over the change to summer time.
+// TestPreviewOverSummerTime is the documented example: workdays at nine in Berlin, across the
+// change to summer time.
 func TestPreviewOverSummerTime(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -139,7 +140,7 @@ func TestPreviewNamesTheBadField(t *testing.T) {
 	)
 }
 
-// What nobody can compute quickly is answered quickly nevertheless.
+// TestPreviewIsBounded checks that previews that are expensive to compute still answer quickly.
 func TestPreviewIsBounded(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

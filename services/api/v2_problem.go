@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// problem is an RFC 9457 problem about at most one field.
+// problem returns an RFC 9457 problem about at most one field.
 func problem(f fault) *huma.ErrorModel {
 	m := &huma.ErrorModel{Status: f.status, Title: http.StatusText(f.status), Detail: f.msg}
 	if f.field != "" {
@@ -19,7 +19,7 @@ func problem(f fault) *huma.ErrorModel {
 	return m
 }
 
-// problems is an RFC 9457 problem about all fields that are wrong.
+// problems returns an RFC 9457 problem about all invalid fields.
 func (s *Service) problems(bad []*timer.Error) error {
 	m := &huma.ErrorModel{
 		Status: http.StatusUnprocessableEntity,
@@ -35,7 +35,7 @@ func (s *Service) problems(bad []*timer.Error) error {
 	return m
 }
 
-// problemOf is the problem that a caller of v2 sees of an error.
+// problemOf converts an error to the problem that a caller of v2 sees.
 func (s *Service) problemOf(err error) error {
 	f := s.faultOf(err, http.StatusUnprocessableEntity)
 	if f.status == http.StatusServiceUnavailable {
@@ -44,8 +44,7 @@ func (s *Service) problemOf(err error) error {
 	return problem(f)
 }
 
-// location says in which part of the request a field is: in the body, where it does not name
-// another.
+// location returns the part of the request and the field; the body is the default part.
 func location(field string) string {
 	for _, part := range []string{"path.", "query.", "header."} {
 		if strings.HasPrefix(field, part) {
@@ -55,10 +54,9 @@ func location(field string) string {
 	return "body." + field
 }
 
-// plainProblem is a huma.Transformer: what huma finds wrong with a request by its description is
-// said as everything else is, with what was expected and what was found. huma echoes the value at
-// fault, and that may be the whole body, or a secret: it is left out unless it is short and no
-// secret.
+// plainProblem is a huma.Transformer. It rewrites huma's validation errors to the form of all
+// others, with what was expected and what was found. huma echoes the invalid value, which may be
+// the whole body or a secret. Only short values that are not secret stay.
 func plainProblem(_ huma.Context, _ string, v any) (any, error) {
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -76,7 +74,7 @@ func plainProblem(_ huma.Context, _ string, v any) (any, error) {
 	return m, nil
 }
 
-// shortValue returns the value at fault where it may be shown.
+// shortValue returns the invalid value where it may be shown.
 func shortValue(e *huma.ErrorDetail) any {
 	const most = 100
 	if isSecretLocation(e.Location) {
@@ -93,8 +91,7 @@ func shortValue(e *huma.ErrorDetail) any {
 	return nil
 }
 
-// isSecretLocation tells whether what stands at a place of a request is or may be a secret, or a part of
-// one.
+// isSecretLocation returns whether a location in a request may hold a secret or part of one.
 func isSecretLocation(location string) bool {
 	for _, part := range []string{"secret", "oauth2", ".tls", "token", "headers", "eader.Authorization", "url"} {
 		if strings.Contains(location, part) {

@@ -11,7 +11,7 @@ import (
 
 type timerOutput struct{ Body timerBody }
 
-// show answers with a timer.
+// show returns a timer with its next due instant.
 func (s *Service) show(ctx context.Context, t *timer.Timer) (*timerOutput, error) {
 	next, err := s.nextDue(ctx, t)
 	if err != nil {
@@ -73,12 +73,12 @@ func (s *Service) listTimers(ctx context.Context, in *listTimersInput) (*timersO
 	return out, eg.Wait() //nolint:wrapcheck // of show
 }
 
-// nextDueConcurrency is how many timers of a page one request looks at together: when some are next due
-// only their fires tell.
+// nextDueConcurrency limits how many timers of a page are read at once. The next due instant of
+// some is known only from their fires.
 const nextDueConcurrency = 8
 
-// findTimers returns one timer more than was asked for, which tells whether there is a next page. There
-// is at most one of a name.
+// findTimers returns one timer more than requested, which tells whether there is a next page. A
+// name matches at most one.
 func (s *Service) findTimers(
 	ctx context.Context,
 	in *listTimersInput,

@@ -13,7 +13,7 @@ import (
 
 // Limits of a redrive.
 const (
-	maxRedrive    = 10_000 // fires of one call
+	maxRedrive    = 10_000 // fires per request
 	maxFiresNamed = 500
 	redriveSample = 20
 )
@@ -45,10 +45,10 @@ type redrivenBody struct {
 	Sample []FireBody `json:"sample" nullable:"false" doc:"The first 20 of those that were selected."`
 }
 
-// redriveFires makes failed fires again, page by page, each page in one transaction. A call that
-// ends halfway has redriven the pages before; repeated, it goes on behind them, for what was
-// redriven is left out. Under an idempotency key it has the same series each time, and repeats
-// nothing.
+// redriveFires creates failed fires again, page by page, with one transaction per page. If it ends
+// halfway, the pages before are redriven. Repeated, it continues after them, because redriven fires
+// are left out. Under an idempotency key the series is the same each time, so nothing is created
+// twice.
 func (s *Service) redriveFires(ctx context.Context, in *redriveInput) (*redriveOutput, error) {
 	if err := s.mayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *Service) redriveFires(ctx context.Context, in *redriveInput) (*redriveO
 	if !out.DryRun {
 		out.Series = series.String()
 	}
-	defer func() { // also where a later page met an error: the pages before are redriven
+	defer func() { // also after an error: the pages before it are redriven
 		if !out.DryRun && out.Count > 0 {
 			s.metrics.redriven.Add(float64(out.Count))
 			s.requestAck()
@@ -78,7 +78,7 @@ func (s *Service) redriveFires(ctx context.Context, in *redriveInput) (*redriveO
 		}
 		q.Limit = min(left, store.MaxBatch)
 		page, err := s.opts.Store.Redrive(ctx, q, series, out.DryRun)
-		s.dispatch(ctx, page.Fires) // of a commit in doubt, too: see store.Timers
+		s.dispatch(ctx, page.Fires) // also of a commit in doubt: see store.Timers
 		if err != nil {
 			return nil, fmt.Errorf("redriving fires: %w", err)
 		}
@@ -98,7 +98,7 @@ func (s *Service) redriveFires(ctx context.Context, in *redriveInput) (*redriveO
 	return &redriveOutput{out}, nil
 }
 
-// deadlineNear tells whether there is too little time left for another page.
+// deadlineNear returns whether too little time is left for another page.
 func deadlineNear(ctx context.Context) bool {
 	const page = 3 * time.Second
 	end, ok := ctx.Deadline()

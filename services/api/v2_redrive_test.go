@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// fail records fires as failed and publishes their letters.
+// fail records fires as failed and publishes their dead letters.
 func (e *executor) fail(t *testing.T, fires []timer.Fire, failure timer.Failure) {
 	t.Helper()
 	outcomes := make([]timer.Outcome, len(fires))
@@ -92,7 +92,7 @@ func TestV2Redrive(t *testing.T) {
 		`{"dry_run":true,"failure":"connect"}`:                         3,
 		`{"dry_run":true,"failure":"connect","timer":"` + id + `"}`:    0,
 		`{"dry_run":true,"fires":["` + bill[1].FireID.String() + `"]}`: 1,
-		// open.
+		// This fire is open.
 		`{"dry_run":true,"fires":["` + bill[3].FireID.String() + `"]}`:                                        0,
 		`{"dry_run":true,"from":"2200-01-01T00:00:00Z"}`:                                                      0,
 		`{"dry_run":true,"to":"2020-01-01T00:00:00Z"}`:                                                        0,
@@ -118,14 +118,14 @@ func TestV2Redrive(t *testing.T) {
 	require.Equal(t, 3, e.redrive(t, `{"dry_run":true}`).Count, "what was redriven is left out")
 	require.Equal(t, 6, e.redrive(t, `{"dry_run":true,"again":true}`).Count)
 
-	// The topic follows: the letters of the three are gone, the others wait.
+	// The topic follows: the dead letters of the three are acknowledged, the others remain.
 	require.Eventually(t, func() bool {
 		n, err := e.broker.Bus("api").Backlog(t.Context(), bus.TasksDead, bus.SubOperators)
 		require.NoError(t, err)
 		return n == 3
 	}, 20*time.Second, 50*time.Millisecond)
 
-	// Under a key the same call makes the same.
+	// Under a key the same request creates the same fires.
 	key := map[string]string{"Idempotency-Key": "k1"}
 	var first, second redriven
 	e.call(t, http.MethodPost, "/api/v2/apps/shop/redrives", `{"failure":"connect"}`, key).
@@ -138,7 +138,7 @@ func TestV2Redrive(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"failure":"tired"}`: "body.failure", `{"fires":["x"]}`: "body.fires[0]", `{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`: "body.to",
 		`{"limit":10001}`: "body.limit", `{"timer":"x"}`: "body.timer",
-		// A filter that came out empty is no call for everything.
+		// An empty list of fires does not select all.
 		`{"dry_run":true,"fires":[]}`: "body.fires", `{"dry_run":true,"timer":""}`: "body.timer",
 		`{"dry_run":true,"failure":""}`: "body.failure", `{"dry_run":true,"from":""}`: "body.from", `{"dry_run":true,"to":""}`: "body.to",
 	} {
@@ -153,7 +153,7 @@ func TestV2Redrive(t *testing.T) {
 	e.problem(t, 422, http.MethodPost, "/api/v2/apps/carillon/redrives", `{}`)
 }
 
-// More than one page of the store.
+// TestV2RedriveInPages redrives more than one page of the store.
 func TestV2RedriveInPages(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t)
@@ -178,7 +178,7 @@ func TestV2RedriveInPages(t *testing.T) {
 	require.Len(t, seen, 800)
 }
 
-// breaking is a store whose second page of a redrive fails.
+// breaking is a store that fails on the second page of a redrive.
 type breaking struct {
 	api.Store
 
@@ -197,7 +197,8 @@ func (b *breaking) Redrive(
 	return b.Store.Redrive(ctx, q, series, dryRun)
 }
 
-// What the pages before the error redrove is acknowledged all the same.
+// TestV2RedriveThatBreaksOff checks that dead letters of the pages before an error are
+// acknowledged.
 func TestV2RedriveThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	b := &breaking{}
@@ -213,7 +214,7 @@ func TestV2RedriveThatBreaksOff(t *testing.T) {
 	}, 20*time.Second, 50*time.Millisecond)
 }
 
-// The bus that is away keeps nobody from redriving.
+// TestV2RedriveWhileTheBusIsUnavailable checks that redrives work without the bus.
 func TestV2RedriveWhileTheBusIsUnavailable(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t)

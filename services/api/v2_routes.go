@@ -13,23 +13,22 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// v2Version is the version of the API's description; it grows with every change of the description.
+// v2Version is the version of the API description. Every change of the description increases it.
 const v2Version = "2.6.0"
 
-// What needs no key is small, and comes at once: the longest message, each of its 1,024 characters
-// written as \u00xx, the token, and the rest.
+// Limits for requests without a key. The size fits the longest message with each of its 1,024
+// characters written as \u00xx, the token, and the rest.
 const (
 	openBodyBytes       = 8 << 10
 	openBodyReadTimeout = 2 * time.Second
 )
 
-// AppParam names the app that a call is for. Embedded structs are exported, for huma reads no
-// others.
+// AppParam names the app of a request. Embedded structs are exported, because huma reads no others.
 type AppParam struct {
 	App string `query:"app" required:"true" minLength:"1" maxLength:"64" doc:"The app that owns it."`
 }
 
-// TimerParam names a timer.
+// TimerParam identifies a timer.
 type TimerParam struct {
 	AppParam
 	ID string `path:"id" pattern:"^[0-9]{1,16}$" doc:"The timer's id."`
@@ -41,7 +40,7 @@ type PageParam struct {
 	Cursor string `query:"cursor" maxLength:"256" doc:"next_cursor of the page before."`
 }
 
-// id checks that the caller may use the app, and reads the id.
+// id checks that the caller may act for the app, and parses the id.
 func (s *Service) id(ctx context.Context, p *TimerParam) (timer.ID, error) {
 	if err := s.authorizeApp(ctx, p.App); err != nil {
 		return 0, err
@@ -53,7 +52,7 @@ func (s *Service) id(ctx context.Context, p *TimerParam) (timer.ID, error) {
 	return id, nil
 }
 
-// ownID is id for a call that changes something.
+// ownID is id for a request that changes something.
 func (s *Service) ownID(ctx context.Context, p *TimerParam) (timer.ID, error) {
 	id, err := s.id(ctx, p)
 	if err != nil {
@@ -62,8 +61,8 @@ func (s *Service) ownID(ctx context.Context, p *TimerParam) (timer.ID, error) {
 	return id, checkNotSystemApp("query.app", p.App)
 }
 
-// mayChange checks that the caller may use the app, and that it is one that can be changed. field
-// is where the caller named it.
+// mayChange checks that the caller may act for the app, and that the app can be changed. field is
+// where the caller named it.
 func (s *Service) mayChange(ctx context.Context, field, app string) error {
 	if err := s.authorizeApp(ctx, app); err != nil {
 		return err
@@ -71,7 +70,7 @@ func (s *Service) mayChange(ctx context.Context, field, app string) error {
 	return checkNotSystemApp(field, app)
 }
 
-// routesV2 adds v2's routes to r, whose callers are known, and those that need no key to open.
+// routesV2 adds the authenticated routes of v2 to r, and those without a key to open.
 //
 //nolint:funlen // a list of routes
 func (s *Service) routesV2(r, open chi.Router) huma.API {
@@ -81,7 +80,8 @@ func (s *Service) routesV2(r, open chi.Router) huma.API {
 		Name: "Apache-2.0",
 		URL:  "https://www.apache.org/licenses/LICENSE-2.0",
 	}
-	// the description is served without a key; a page would load scripts from elsewhere.
+	// The API serves the description itself. A documentation page would load scripts from other
+	// sites.
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
 	c.CreateHooks = nil // no $schema links in answers
 	c.Transformers = append(c.Transformers, plainProblem)
@@ -93,7 +93,7 @@ func (s *Service) routesV2(r, open chi.Router) huma.API {
 		Description: "An API key: crl_<id>_<secret>. Its scope is read, write (which includes read) or admin (which includes both).",
 	}}
 	api := humachi.New(r, c)
-	withoutKey := humachi.New(open, c) // one description of both
+	withoutKey := humachi.New(open, c) // both share one description
 
 	add(
 		s,
@@ -466,13 +466,13 @@ func (s *Service) routesV2(r, open chi.Router) huma.API {
 		http.StatusOK,
 		s.previewSchedule,
 	)
-	documentSchemas(api.OpenAPI()) // before bounds of types are put in, which nobody has to know
+	documentSchemas(api.OpenAPI()) // before the bounds of types, which need no documentation
 	boundIntegers(api.OpenAPI())
 	documentBodies(api.OpenAPI())
 	return api
 }
 
-// documentBodies gives each operation with a body the answers about bodies that cannot be read.
+// documentBodies documents the answers to unreadable bodies, for each operation with a body.
 func documentBodies(d *huma.OpenAPI) {
 	for _, p := range d.Paths {
 		for _, op := range []*huma.Operation{p.Post, p.Put, p.Patch, p.Delete} {
@@ -496,8 +496,8 @@ func documentBodies(d *huma.OpenAPI) {
 
 const keyScheme = "key"
 
-// add registers an operation. Every error a handler returns is translated here: huma would show an
-// unknown one to the caller. Whether the caller's key has the scope is looked at first.
+// add registers an operation. It checks the scope of the caller's key first. It converts every
+// error of a handler, because huma would show an unknown one to the caller.
 func add[I, O any](
 	s *Service,
 	api huma.API,

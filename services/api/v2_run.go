@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// KeyHeader is the idempotency key of a call that makes something.
+// KeyHeader is the idempotency key of a request that creates something.
 type KeyHeader struct {
 	Key string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating the call under the same key within a day answers with what the first made."`
 }
@@ -23,9 +23,9 @@ type runOutput struct {
 	Body     FireBody
 }
 
-// runTimer makes a fire of a series of its own, due now. Under an idempotency key the instant of
-// the first call is kept, and series and instant are what tells two fires apart: a repeat makes the
-// same fire, which the store leaves alone.
+// runTimer creates a fire that is due now, in a series of its own. Under an idempotency key the
+// store keeps the instant of the first call. Series and instant identify a fire, so a repetition
+// creates the same fire, which the store leaves alone.
 func (s *Service) runTimer(ctx context.Context, in *runInput) (*runOutput, error) {
 	id, err := s.ownID(ctx, &in.TimerParam)
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *Service) runTimer(ctx context.Context, in *runInput) (*runOutput, error
 	return out, nil
 }
 
-// keyOf is what the store keeps of an idempotency key: no caller's own key, which no control
-// character begins, can be the same.
+// keyOf returns what the store keeps of an idempotency key. It begins with a control character, so
+// no key of a caller can equal it.
 func keyOf(what string, id timer.ID, key string) string {
 	return "\x01" + string(hash(struct {
 		What string
@@ -85,7 +85,7 @@ func keyOf(what string, id timer.ID, key string) string {
 	}{what, id, key}))
 }
 
-// seriesOf makes a series of a key, from 1 to timer.MaxID.
+// seriesOf derives a series from a key, from 1 to timer.MaxID.
 func seriesOf(key string) int64 {
 	n := binary.BigEndian.Uint64([]byte(key[1:9])) % uint64(timer.MaxID)
 	return int64(n) + 1

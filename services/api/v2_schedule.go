@@ -6,7 +6,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// scheduleBody is when a timer is due. Package schedule states the rules.
+// scheduleBody is a schedule. Package schedule states the rules.
 type scheduleBody struct {
 	Kind    string   `json:"kind" enum:"cron,interval,fixed_delay,at,delay" doc:"How the instants are named."`
 	Specs   []string `json:"specs,omitempty" nullable:"false" maxItems:"16" doc:"cron: expressions of at most 256 bytes each, of 5, 6 (seconds first) or 7 (with year) fields, or @hourly, @every 90s, @every 1d and the like. Ranges may wrap (22-2, fri-mon, nov-feb); L, L-3, LW, L-1W, 15W, 5L, 5#3 and H are known; a step is less than the values of its field; years end with 2199. Instants that coincide are one." example:"[\"*/5 * * * *\"]"`
@@ -28,8 +28,8 @@ type scheduleBody struct {
 	Excluded  string   `json:"excluded,omitempty" enum:"skip,next_allowed,previous_allowed" doc:"With calendars: what becomes of an excluded instant; skip by default."`
 }
 
-// readSchedule turns a body into a schedule. The API's default zone is put in where it matters and
-// none is named: a later change of that setting shall not move timers that exist.
+// readSchedule converts a body to a schedule. Where a zone matters and none is given, it stores the
+// API's default zone. A later change of that setting must not move existing timers.
 func (s *Service) readSchedule(b *scheduleBody, r *bodyReader) timer.Schedule {
 	out := timer.Schedule{
 		Kind: timer.ScheduleKind(
@@ -73,9 +73,9 @@ func (s *Service) defaultZone(d *timer.Schedule) {
 	}
 }
 
-// dropDefaults drops what says only what goes without saying, so that whoever writes a default out has the
-// same definition as who does not. It comes after all checks: a field of another kind is an error
-// even where it holds a default.
+// dropDefaults removes values that equal their default, so that a definition is the same whether
+// they are written out or not. It runs after all checks, because a field of another kind is an
+// error even with its default.
 func dropDefaults(d *timer.Definition) {
 	clearDefault(&d.Schedule.Gap, timer.GapShift)
 	clearDefault(&d.Schedule.Overlap, timer.OverlapFirst)
@@ -86,7 +86,7 @@ func dropDefaults(d *timer.Definition) {
 	}
 	clearDefault(&d.Misfire.Grace, timer.DefaultGrace)
 	clearDefault(&d.Misfire.MaxFires, timer.DefaultMisfireFires)
-	if d.Misfire.MaxFires == 0 { // which goes with a policy that is written out
+	if d.Misfire.MaxFires == 0 { // the policy it belongs to is written out
 		clearDefault(&d.Misfire.Policy, timer.Misfire{}.For(d.Schedule.Kind).Policy)
 	}
 	clearDefault(&d.Concurrency.Policy, timer.ConcurrencyAllow)
@@ -104,7 +104,7 @@ func clearDefault[T comparable](v *T, def T) {
 	}
 }
 
-// showSchedule shows defaults written out where the kind knows them.
+// showSchedule writes out the defaults of fields that the kind has.
 func showSchedule(d *timer.Schedule) scheduleBody {
 	b := scheduleBody{
 		Kind: string(
@@ -148,7 +148,7 @@ func orElse(v, def string) string {
 	return v
 }
 
-// showInstant shows an instant of a definition to its last digit; none is left out.
+// showInstant formats an instant of a definition with full precision; nil is empty.
 func showInstant(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -156,7 +156,7 @@ func showInstant(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339Nano)
 }
 
-// showDuration leaves 0 out.
+// showDuration formats a duration; 0 is empty.
 func showDuration(d timer.Duration) string {
 	if d == 0 {
 		return ""

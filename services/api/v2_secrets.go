@@ -10,17 +10,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-const noEncryptionKeys = "expected nothing, as this deployment has no sealing keys, found a value that needs them: leave it out, or let the operator give it keys"
+const noEncryptionKeys = "expected nothing, as this deployment has no encryption keys, found a value that needs them: leave it out, or ask the operator to configure keys"
 
-// redacted is what every secret is shown as.
+// redacted is shown in place of every secret.
 var redacted = encryption.NewSecret(encryption.Redacted)
 
-// placeholderSecret stands for a secret that was refused, so that it does not count as missing, too. Nothing
-// of it is written: there is a problem.
+// placeholderSecret replaces a refused secret, so that it is not also reported as missing. It is
+// never stored, because the request fails.
 const placeholderSecret timer.Sealed = "-"
 
-// secrets checks and seals the secrets of a target. old is the target that REDACTED ones are taken
-// from; it may be nil.
+// secrets checks and encrypts the secrets of a target. REDACTED values are taken from old, which
+// may be nil.
 func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Target) {
 	if len(b.SecretHeaders) > 0 {
 		t.SecretHeaders = make(map[string]timer.Sealed, len(b.SecretHeaders))
@@ -48,7 +48,7 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 				return old.TLS.Key, old.TLS.Key != ""
 			}, func() error {
 				if o.Cert == "" {
-					return nil // which the checks name
+					return nil // the checks report it
 				}
 				return callback.CheckKeyPair(field+".tls", o.Cert, o.Key)
 			})
@@ -73,7 +73,7 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 			if old == nil || old.OAuth2 == nil {
 				return "", false
 			}
-			// The token that the secret brings goes to the target.
+			// The token obtained with the secret goes to the target.
 			return old.OAuth2.Secret, in.sameHost(at, old.OAuth2.TokenURL, o.TokenURL) &&
 				in.sameDestination(at, old, t)
 		}, func() error {
@@ -92,7 +92,7 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 	}
 }
 
-// seal seals a secret that was checked, or keeps the one that is stored. What is wrong is noted.
+// seal encrypts a checked secret, or keeps the stored one. It adds errors to the reader.
 func (in *targetReader) seal(
 	field string,
 	value encryption.Secret,
@@ -127,8 +127,8 @@ func (in *targetReader) seal(
 
 const otherDestination = "expected the secret, as it would go elsewhere than before, found REDACTED: give it anew"
 
-// sameDestination refuses to keep a secret that would go elsewhere than before: who may change a timer
-// shall not have its secrets sent to himself.
+// sameDestination refuses to keep a secret whose destination changes. Otherwise a caller who may
+// edit a timer could have its secrets sent to itself.
 func (in *targetReader) sameDestination(field string, old, now *timer.Target) bool {
 	if old.Pulsar != nil && now.Pulsar != nil && old.Pulsar.Topic != now.Pulsar.Topic {
 		in.r.invalid(field, otherDestination)
@@ -139,8 +139,8 @@ func (in *targetReader) sameDestination(field string, old, now *timer.Target) bo
 	return in.sameHost(field, old.URL, now.URL)
 }
 
-// virtualHost returns the Host that a target's request names in place of its URL's: one address may
-// serve many who are not each other's.
+// virtualHost returns the Host header of a target's request. One address may serve several parties
+// that do not trust each other.
 func virtualHost(t *timer.Target) string {
 	for name, values := range t.Headers {
 		if strings.EqualFold(name, "Host") && len(values) > 0 {
@@ -171,7 +171,8 @@ func storedHeader(t *timer.Target, name string) (timer.Sealed, bool) {
 	return "", false
 }
 
-// hasRedactedSecrets tells whether a body has secrets that are to be taken from what is stored.
+// hasRedactedSecrets returns whether a body has secrets that are to be taken from the stored
+// definition.
 func hasRedactedSecrets(bodies ...targetBody) bool {
 	for i := range bodies {
 		b := &bodies[i]

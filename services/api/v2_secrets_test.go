@@ -52,7 +52,7 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 		into(t, 200, &v2Timer{})
 	require.Equal(t, had.SecretHeaders["X-Key"], sealed().SecretHeaders["x-key"])
 
-	// PUT by name does the same.
+	// PUT by name behaves the same.
 	f.call(t, http.MethodPut, "/api/v2/timers", withTarget(`"target":`+shown, ""), nil).
 		into(t, 200, &v2Timer{})
 	require.Equal(t, had, sealed())
@@ -63,7 +63,7 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 		{edit("https://id.example.com", "https://evil.example.net"), "body.target.oauth2.secret"},
 		{`{"target":{"url":"https://evil.example.net/","oauth2":{"token_url":"https://id.example.com/t","client_id":"me","secret":"REDACTED"}}}`, "body.target.oauth2.secret"},
 		{`{"target":{"kind":"pulsar","url":"pulsar://example.com:6650","pulsar":{"topic":"persistent://a/b/c"},"secret_headers":{"X-Key":"REDACTED"}}}`, "body.target.secret_headers.X-Key"},
-		// one address, another's server.
+		// The address is the same, but the server is another party's.
 		{edit(`"url":`, `"headers":{"host":["evil.example.net"]},"url":`), "body.target.secret_headers.X-Key"},
 		{edit(`"X-Key":`, `"X-Other":`), "body.target.secret_headers.X-Other"},
 	} {
@@ -78,7 +78,7 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 	require.Equal(t, had, sealed())
 }
 
-// No answer, no log line and no file of the database has a secret in it.
+// TestSecretsAreNeverShown checks that no answer, log line or database file contains a secret.
 func TestSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -136,7 +136,7 @@ func TestNoEncryptionKeys(t *testing.T) {
 	)
 	require.Len(t, p.Errors, 2)
 	for _, e := range p.Errors {
-		require.Contains(t, e.Message, "no sealing keys")
+		require.Contains(t, e.Message, "no encryption keys")
 	}
 	f.problem(t, 422, http.MethodPost, "/api/v2/apps/shop/signing-keys", `{}`)
 	f.problem(
@@ -148,7 +148,8 @@ func TestNoEncryptionKeys(t *testing.T) {
 	)
 }
 
-// A target at an address is checked by the rules of the deployment and of its app.
+// TestV2AddressesAreChecked checks targets with an address against the rules of the deployment and
+// the app.
 func TestV2AddressesAreChecked(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.Egress = egress.NewPolicy(egress.Options{}) })
@@ -174,8 +175,8 @@ func TestV2AddressesAreChecked(t *testing.T) {
 	)
 }
 
-// A request repeated under its idempotency key is the same request, whichever key of the ring is
-// the first by then.
+// TestIdempotencyKeysSurviveAKeyRotation checks that a repeated request is recognized, whichever
+// encryption key is first by then.
 func TestIdempotencyKeysSurviveAKeyRotation(t *testing.T) {
 	t.Parallel()
 	k1, k2 := encryption.NewKey("k1").Reveal(), encryption.NewKey("k2").Reveal()

@@ -55,8 +55,8 @@ func (s *Service) getSettings(ctx context.Context, in *PathAppParam) (*settingsO
 	return &settingsOutput{showSettings(&a)}, nil
 }
 
-// putSettings replaces them as a whole. Executors read them in the change log, which they poll
-// twice a second.
+// putSettings replaces all settings. Executors read them from the change log, which they poll twice
+// a second.
 func (s *Service) putSettings(ctx context.Context, in *settingsInput) (*settingsOutput, error) {
 	if err := s.mayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
@@ -70,7 +70,8 @@ func (s *Service) putSettings(ctx context.Context, in *settingsInput) (*settings
 	}
 	version := b.IfVersion
 	if !callerOf(ctx).deployment {
-		// What was read is what is replaced, so that no rule comes in between.
+		// The settings that were checked are the ones replaced, so that no rule is added in
+		// between.
 		had, err := s.opts.Store.App(ctx, in.App)
 		if err != nil && timer.CodeOf(err) != timer.CodeNotFound {
 			return nil, err
@@ -87,8 +88,7 @@ func (s *Service) putSettings(ctx context.Context, in *settingsInput) (*settings
 				})
 			}
 		}
-		// A version that is still to come is no answer either: the rules of the one before would be
-		// taken for it.
+		// A future version is refused too: the rules were checked against the current one.
 		if version != 0 && version != had.Version {
 			return nil, errSettingsChanged()
 		}
@@ -199,7 +199,7 @@ func checkSettings(b *settingsBody) []*timer.Error {
 	return bad
 }
 
-// ruleFault says what is wrong with a rule, without the rule.
+// ruleFault returns why a rule is invalid, without the rule.
 func ruleFault(err error) string {
 	if _, why, ok := strings.Cut(err.Error(), " is not a rule: "); ok {
 		return why

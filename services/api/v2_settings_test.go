@@ -52,7 +52,7 @@ func TestV2Settings(t *testing.T) {
 	f.call(t, http.MethodGet, path, "", bearer(own)).into(t, 200, &same)
 	require.Equal(t, got, same)
 
-	// What opens more than the deployment does is the deployment's to allow.
+	// Only the deployment may open more than its own policy.
 	a := put(own, `{"allow":["10.1.0.0/16:8080"]}`)
 	require.Equal(t, 403, a.status)
 	require.Contains(t, a.body, "admin key of the deployment")
@@ -87,8 +87,7 @@ func TestV2Settings(t *testing.T) {
 	)
 }
 
-// racing is a store in which an operator comes between an app's reading of its settings and its
-// writing.
+// racing is a store in which an operator changes the settings between an app's read and its write.
 type racing struct {
 	api.Store
 
@@ -108,7 +107,8 @@ func (r *racing) PutSettings(
 	return r.Store.PutSettings(ctx, app, s, version)
 }
 
-// An app that guesses the version to come does not get a rule back that is being taken away.
+// TestV2ConcurrentSettingsChanges checks that an app cannot restore a rule that is being removed by
+// guessing the next version.
 func TestV2ConcurrentSettingsChanges(t *testing.T) {
 	t.Parallel()
 	r := &racing{}
@@ -130,7 +130,7 @@ func TestV2ConcurrentSettingsChanges(t *testing.T) {
 			bearer(own),
 		)
 		require.Equal(t, 409, a.status, a.body)
-		if r.between != nil { // refused before it was written
+		if r.between != nil { // refused before the write
 			r.between()
 			r.between = nil
 		}

@@ -9,11 +9,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// signingKinds are the kinds by the names that the API and the store have for them.
+// signingKinds maps the kinds of the API and the store to those of package signing.
 var signingKinds = map[string]signing.Kind{"hmac": signing.HMAC, "ed25519": signing.Ed25519}
 
-// SigningKeyBody is what is shown of a signing key. Embedded structs are exported, for huma reads
-// no others.
+// SigningKeyBody is the public part of a signing key. Embedded structs are exported, because huma
+// reads no others.
 type SigningKeyBody struct {
 	ID        string `json:"id"`
 	Kind      string `json:"kind" enum:"hmac,ed25519"`
@@ -66,9 +66,9 @@ func (s *Service) listSigningKeys(
 	return out, nil
 }
 
-// createSigningKey makes a key by which callbacks are signed from now on, besides those that are
-// there. The store refuses a third of a kind, of two calls at once as well. A rotation makes the
-// new one, gives it to the receivers, and retires the old one.
+// createSigningKey adds a key that signs callbacks from now on, besides the existing ones. The
+// store refuses a third key of a kind, also of two concurrent requests. A rotation creates a key,
+// gives it to the receivers, and retires the old one.
 func (s *Service) createSigningKey(
 	ctx context.Context,
 	in *newSigningKeyInput,

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// checkTargets checks the target or targets of a definition and puts defaults in. Everything that
-// is wrong is noted.
+// checkTargets checks the target or targets of a definition and fills in defaults. It adds every
+// error to r.
 func (s *Service) checkTargets(
 	ctx context.Context,
 	app string,
@@ -43,8 +43,8 @@ func (s *Service) checkTargets(
 	}
 	bad := s.targetErrors(s.checks(s.opts.Egress, d.Labels), d)
 	if len(bad) > 0 {
-		// The app's own rules may open what the deployment's policy does not. Nobody else pays for
-		// reading them.
+		// The app's own rules may allow more than the deployment's policy. They are read only if
+		// that policy refuses a target.
 		policy, err := s.policyOf(ctx, app)
 		if err != nil {
 			return err
@@ -69,8 +69,8 @@ func (s *Service) checks(policy *egress.Policy, labels map[string]string) *callb
 	}
 }
 
-// policyOf returns an app's egress policy. Rules that this version does not know are left out:
-// executors do so as well.
+// policyOf returns the egress policy of an app. Like executors, it ignores rules that this version
+// does not know.
 func (s *Service) policyOf(ctx context.Context, app string) (*egress.Policy, error) {
 	a, err := s.opts.Store.App(ctx, app)
 	if timer.CodeOf(err) == timer.CodeNotFound {
@@ -88,10 +88,10 @@ func (s *Service) policyOf(ctx context.Context, app string) (*egress.Policy, err
 	return s.opts.Egress.With(rules...), nil
 }
 
-// targetErrors returns everything that is wrong with the targets of a definition.
+// targetErrors returns every error in the targets of a definition.
 func (s *Service) targetErrors(c *callback.Checks, d *timer.Definition) []*timer.Error {
 	rest := *c
-	rest.Topics = nil // of each target it was asked already, and what was mended is no listed topic
+	rest.Topics = nil // already checked for each target; a repaired topic is not listed
 	if !d.Several() {
 		bad, good := s.errorsOfTarget(c, "target", d.Target)
 		return append(bad, collect(rest.Definition(&good, &d.Fanout))...)
@@ -106,11 +106,11 @@ func (s *Service) targetErrors(c *callback.Checks, d *timer.Definition) []*timer
 	return append(bad, collect(rest.Definition(&d.Target, &f))...)
 }
 
-// maxTargetErrors is how many fields of one target are named at the most.
+// maxTargetErrors limits the reported fields of one target.
 const maxTargetErrors = 32
 
-// errorsOfTarget finds everything that is wrong with a target: a check stops at what it finds first, so
-// that is mended in a copy, and the copy checked again. It returns the mended copy as well.
+// errorsOfTarget finds every error in a target. A check stops at the first error, so that one is
+// repaired in a copy, and the copy is checked again. It also returns the repaired copy.
 func (s *Service) errorsOfTarget(
 	c *callback.Checks,
 	field string,
@@ -139,13 +139,13 @@ func (s *Service) errorsOfTarget(
 			break
 		}
 		if wrong == "url" || strings.HasPrefix(wrong, "pulsar") {
-			repaired.Topics = nil // where it would publish now is not what somebody asked for
+			repaired.Topics = nil // the repaired destination is not the requested one
 		}
 	}
 	return bad, t
 }
 
-// repair puts something that is right in the place of what is wrong.
+// repair replaces an invalid field with a valid value.
 func repair(t *timer.Target, field string) bool {
 	part, name, _ := strings.Cut(field, ".")
 	switch part {
@@ -188,7 +188,7 @@ func repair(t *timer.Target, field string) bool {
 	return true
 }
 
-// repairURL leaves a URL that was secure secure: what else the target has may depend on it.
+// repairURL keeps a secure URL secure, because other fields of the target may require it.
 func repairURL(t *timer.Target) bool {
 	url := "https://example.com/"
 	switch t.Kind {
@@ -206,8 +206,8 @@ func repairURL(t *timer.Target) bool {
 	return !same
 }
 
-// without returns a copy of a map without a name, in whatever letter case; without any where no
-// name is given.
+// without returns a copy of a map without a name, in any letter case. Without a name it returns
+// nil.
 func without[V any](m map[string]V, name string) map[string]V {
 	if name == "" {
 		return nil
@@ -217,7 +217,7 @@ func without[V any](m map[string]V, name string) map[string]V {
 	return m
 }
 
-// checkLabels checks what people name a timer's traits.
+// checkLabels checks the labels of a timer.
 func checkLabels(labels map[string]string) []*timer.Error {
 	var bad []*timer.Error
 	if len(labels) > timer.MaxLabels {

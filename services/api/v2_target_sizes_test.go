@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Limits hold once variables are put in: labels are known when a timer is made, and when either is
-// changed.
+// TestV2LimitsHoldOnceVariablesArePutIn checks limits after expansion, for new timers and for
+// changes of targets or labels.
 func TestV2LimitsHoldOnceVariablesArePutIn(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -44,8 +44,7 @@ func TestV2LimitsHoldOnceVariablesArePutIn(t *testing.T) {
 	}
 }
 
-// gRPC's codes are told apart from statuses by their size, and are for targets that are called by
-// it.
+// TestV2CodesThatAreNotRetried checks that gRPC codes, which are below 100, need a grpc target.
 func TestV2CodesThatAreNotRetried(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

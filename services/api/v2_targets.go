@@ -11,23 +11,24 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// targetBody is whom a timer calls, as a caller writes it.
+// targetBody is a target as a caller writes it.
 type targetBody struct {
 	Kind string `json:"kind,omitempty" enum:"http,grpc,pulsar" default:"http" doc:"The protocol."`
 	TargetFields
 }
 
-// shownTarget is a target as it is answered: Carillon's own timers have kinds that nobody can ask
-// for. Secrets are shown as REDACTED.
+// shownTarget is a target as answers show it, with REDACTED in place of secrets. Carillon's own
+// timers have kinds that callers cannot request.
 type shownTarget struct {
 	Kind string `json:"kind" enum:"http,grpc,pulsar,canary" doc:"The protocol; canary is Carillon's own and calls nobody."`
 	TargetFields
 }
 
-// TargetFields are what both have. Embedded structs are exported, for huma reads no others.
+// TargetFields are the fields that both have. Embedded structs are exported, because huma reads no
+// others.
 type TargetFields struct {
 	Name    string              `json:"name,omitempty" maxLength:"32" doc:"Tells the targets of one timer apart; their place from 1 where it is left out."`
-	URL     string              `json:"url" required:"false" doc:"http: an absolute http or https URL, at most 2048 bytes, once variables are put in, too; a user and a password in it are kept as the secret header Authorization. grpc: grpc://host:port, or grpcs for TLS. pulsar: pulsar://host:port, or pulsar+ssl; empty for the deployment's own Pulsar." example:"https://example.com/ring"`
+	URL     string              `json:"url" required:"false" doc:"http: an absolute http or https URL, at most 2048 bytes, once variables are put in, too; a user and a password in it are kept as the secret header Authorization. grpc: grpc://host:port, or grpcs for TLS. pulsar: pulsar://host:port, or pulsar+ssl; empty for the deployment's own Pulsar." example:"https://example.com/hook"`
 	Method  string              `json:"method,omitempty" doc:"http: GET, POST, PUT, PATCH, DELETE or another registered one; POST by default."`
 	Headers map[string][]string `json:"headers,omitempty" doc:"Name to list of values; at most 64 names and 8 KiB, once variables are put in, too. Metadata of grpc, properties of pulsar, which have one value each."`
 	Body    string              `json:"body,omitempty" doc:"Sent byte for byte, unless templates; at most 256 KiB, and 1 MiB once variables are put in."`
@@ -74,8 +75,8 @@ type pulsarBody struct {
 	Key   string `json:"key,omitempty" doc:"Of the messages, at most 128 bytes; the timer's id by default."`
 }
 
-// readTargets reads the target or targets of a body. stored is the definition that REDACTED secrets
-// are taken from; it may be nil.
+// readTargets converts the target or targets of a body. REDACTED secrets are taken from stored,
+// which may be nil.
 func (s *Service) readTargets(
 	app string,
 	one *targetBody,
@@ -102,7 +103,7 @@ func (s *Service) readTargets(
 	return in.read("target", one, 0, 1), f
 }
 
-// targetReader reads targets of one definition.
+// targetReader converts the targets of one definition.
 type targetReader struct {
 	service *Service
 	app     string
@@ -148,8 +149,8 @@ func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Targ
 	return t
 }
 
-// body reads a body that is given in base64. One that is text, and would be sent as it stands, is
-// the same definition as that text.
+// body decodes a base64 body. A body that is plain text without variables is stored as text, so
+// that both forms are the same definition.
 func (in *targetReader) body(field string, b *targetBody, t *timer.Target) (string, []byte) {
 	raw, err := base64.StdEncoding.DecodeString(b.BodyBase64)
 	varies := t.Templates && bytes.Contains(raw, []byte("{{"))
@@ -166,8 +167,8 @@ func (in *targetReader) body(field string, b *targetBody, t *timer.Target) (stri
 	return t.Body, raw
 }
 
-// storedTarget returns the target that a body is the next form of: the one of its name, or in its
-// place where neither has a name; nil where there is none.
+// storedTarget returns the stored target that a body replaces: the one of the same name, or at the
+// same place where neither has a name. It returns nil where there is none.
 func (in *targetReader) storedTarget(b *targetBody, at, of int) *timer.Target {
 	if in.stored == nil {
 		return nil
@@ -190,7 +191,7 @@ func (in *targetReader) storedTarget(b *targetBody, at, of int) *timer.Target {
 	return nil
 }
 
-// showTarget shows a target without its secrets.
+// showTarget converts a target, without its secrets.
 func showTarget(t *timer.Target) *shownTarget {
 	t = withoutUserinfo(t)
 	b := &shownTarget{Kind: string(t.Kind), TargetFields: TargetFields{

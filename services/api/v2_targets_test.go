@@ -49,7 +49,7 @@ func text(t *testing.T, v any) string {
 	return string(b)
 }
 
-// withTarget is v2Body with another target, and more fields before it.
+// withTarget returns v2Body with another target, and more fields before it.
 func withTarget(target, more string) string {
 	before, _, _ := strings.Cut(v2Body, `"target"`)
 	return before + more + target + "}"
@@ -139,7 +139,7 @@ func TestV2WholeTarget(t *testing.T) {
 		require.NotContains(t, text(t, stored), secret)
 	}
 
-	// Every kind of change keeps what it does not name.
+	// Every kind of change keeps the fields that it does not name.
 	path := "/api/v2/timers/" + made.ID + "?app=shop"
 	var edited v2Timer
 	f.call(t, http.MethodPatch, path, `{"labels":{"region":"eu-2"},"priority":"normal"}`, nil).
@@ -190,7 +190,7 @@ func TestV2SeveralTargets(t *testing.T) {
 	require.Equal(t, "POST", made.Targets[0]["method"])
 	require.NotContains(t, made.Targets[1], "method")
 
-	// What is shown can be sent back; targets are known by their names.
+	// An answer can be sent back; targets are matched by name.
 	back := []map[string]any{made.Targets[1], made.Targets[0]}
 	path := "/api/v2/timers/" + made.ID + "?app=shop"
 	f.call(t, http.MethodPatch, path, `{"targets":`+text(t, back)+`}`, nil).into(t, 200, &made)
@@ -218,7 +218,7 @@ func TestV2SeveralTargets(t *testing.T) {
 	}
 }
 
-// All that is wrong is told at once.
+// TestV2EveryInvalidFieldIsNamed checks that all invalid fields are reported at once.
 func TestV2EveryInvalidFieldIsNamed(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -244,7 +244,7 @@ func TestV2EveryInvalidFieldIsNamed(t *testing.T) {
 	require.NotContains(t, a.body, "hunter2")
 }
 
-// Of several targets that all shall take a fire, each has an outcome.
+// TestV2OutcomesOfTargets checks the result of each target of a timer that calls all.
 func TestV2OutcomesOfTargets(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t)
@@ -394,7 +394,8 @@ func TestV2OutcomesOfTargets(t *testing.T) {
 	}
 }
 
-// A number that fits no integer is refused as what it is, also deep in a body.
+// TestV2NumbersOutOfRange checks that a number outside the integer range is refused with its field,
+// at any depth of a body.
 func TestV2NumbersOutOfRange(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -398,7 +398,7 @@ func TestV2FiresAndAttempts(t *testing.T) {
 	require.Equal(t, 2, fire.Attempts)
 	require.Len(t, fire.AttemptLog, 2)
 	require.Equal(t, "oops", fire.AttemptLog[0]["excerpt"])
-	// A delivery at once, as executors record it, without a row of the attempt.
+	// A successful first attempt as executors record it, without a row for the attempt.
 	once := timer.Outcome{
 		Fire:       won[4],
 		Kind:       timer.Delivered,

@@ -12,13 +12,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// bodyReader gathers what is wrong with the texts of a body.
+// bodyReader converts the texts of a body and collects their errors.
 type bodyReader struct {
 	errs []*timer.Error
 }
 
-// duration reads a duration such as "90s" or "1d12h", of which a day has 24 hours; def where there
-// is none.
+// duration parses a duration such as "90s" or "1d12h", where a day has 24 hours. def is the value
+// of an empty text.
 func (r *bodyReader) duration(field, text string, def timer.Duration) timer.Duration {
 	if text == "" {
 		return def
@@ -31,8 +31,8 @@ func (r *bodyReader) duration(field, text string, def timer.Duration) timer.Dura
 	return d
 }
 
-// instant reads an instant; nil where there is none. The same instant written in another zone is
-// the same definition.
+// instant parses an instant; nil for an empty text. It converts to UTC, so that the same instant in
+// another zone is the same definition.
 func (r *bodyReader) instant(field, text string) *time.Time {
 	if text == "" {
 		return nil
@@ -55,10 +55,10 @@ func (r *bodyReader) instant(field, text string) *time.Time {
 	return &at
 }
 
-// invalid notes what is wrong with a field.
+// invalid adds an error about a field.
 func (r *bodyReader) invalid(field, msg string) { r.add(timer.Invalid(field, msg)) }
 
-// add notes what is wrong, once of each field.
+// add adds errors, at most one per field.
 func (r *bodyReader) add(errs ...*timer.Error) {
 	for _, e := range errs {
 		if e.Field == "" ||
@@ -71,7 +71,7 @@ func (r *bodyReader) add(errs ...*timer.Error) {
 	}
 }
 
-// hasErrors tells whether something is wrong with a part of a body ("schedule").
+// hasErrors returns whether a part of the body, such as "schedule", has errors.
 func (r *bodyReader) hasErrors(part string) bool {
 	for _, e := range r.errs {
 		if len(e.Field) > len(part) && e.Field[:len(part)+1] == part+"." {
@@ -81,8 +81,8 @@ func (r *bodyReader) hasErrors(part string) bool {
 	return false
 }
 
-// newTimer turns a body into what the store takes, or returns all that is wrong with it. stored is
-// the definition that REDACTED secrets are taken from; it may be nil.
+// newTimer converts a body for the store, or returns all its errors. REDACTED secrets are taken
+// from stored, which may be nil.
 func (s *Service) newTimer(
 	ctx context.Context,
 	b *newTimerBody,
@@ -119,7 +119,7 @@ func (s *Service) newTimer(
 	return n, nil
 }
 
-// changed puts what a body brings into a definition.
+// changed applies the fields of a body to a definition.
 func (s *Service) changed(
 	app string,
 	b *changeBody,
@@ -156,9 +156,9 @@ func (s *Service) changed(
 	return d
 }
 
-// hashOf tells two requests under one idempotency key apart: it is of what the request means, so
-// that another order of fields is the same request. Of secrets it has the sealed text, and so it
-// says nothing of them: a hash of what was sent would let whoever reads the database guess at them.
+// hashOf returns the hash that distinguishes requests under one idempotency key. It hashes the
+// meaning, so the order of fields does not matter. Secrets enter in encrypted form. A hash of plain
+// secrets would let anyone who reads the database guess them.
 func hashOf(n *store.NewTimer) []byte {
 	return hash(struct {
 		App, Name  string
@@ -167,7 +167,7 @@ func hashOf(n *store.NewTimer) []byte {
 	}{n.App, n.Name, n.Definition, n.Activate})
 }
 
-// hash is of what can always be encoded: texts, numbers and instants in a checked year.
+// hash hashes values that can always be encoded: texts, numbers and checked instants.
 func hash(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {

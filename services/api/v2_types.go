@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// The shapes of v2. They are apart from the domain's, so that a change there does not change the
-// API unseen. Ids are decimal strings, instants RFC 3339 in UTC with milliseconds, durations text
+// The types of v2 are separate from the domain's, so that a change there does not change the API
+// unnoticed. Ids are decimal strings, instants RFC 3339 in UTC with milliseconds, durations text
 // such as "1m30s".
 
 type newTimerBody struct {
@@ -132,7 +132,7 @@ type fireDetailBody struct {
 
 const instantFormat = "2006-01-02T15:04:05.000Z"
 
-// instant shows unix milliseconds; 0 and never are left out.
+// instant formats unix milliseconds; 0 and NeverMS are empty.
 func instant(ms int64) string {
 	if ms == 0 || ms == timer.NeverMS {
 		return ""
@@ -140,7 +140,7 @@ func instant(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format(instantFormat)
 }
 
-// showTimer shows a timer. next is when it is next due: see nextDue.
+// showTimer converts a timer. next is its next due instant: see nextDue.
 func showTimer(t *timer.Timer, next int64) timerBody {
 	d := &t.Definition
 	b := timerBody{
@@ -210,7 +210,7 @@ func showOpen(f *timer.Fire) FireBody {
 	return b
 }
 
-// showUpcoming shows a fire that need not have been made yet.
+// showUpcoming converts a fire that may not exist yet.
 func showUpcoming(t *timer.Timer, dueMS int64) FireBody {
 	id := timer.FireID{Timer: t.ID, DueMS: dueMS}
 	return FireBody{

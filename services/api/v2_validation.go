@@ -9,8 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// messageRules are what huma says of a value that does not fit its description, and how this API says
-// it. What follows them is what was found.
+// messageRules translate huma's validation messages into this API's form. What was found is
+// appended.
 var messageRules = []struct {
 	pattern     *regexp.Regexp
 	replacement string
@@ -38,7 +38,7 @@ var messageRules = []struct {
 	{regexp.MustCompile(`^invalid integer$`), "expected a whole number"},
 }
 
-// typeNames are JSON's types as people call them.
+// typeNames replaces JSON types with plain words.
 var typeNames = strings.NewReplacer(
 	"expected string",
 	"expected a text",
@@ -54,7 +54,7 @@ var typeNames = strings.NewReplacer(
 	"expected an object",
 )
 
-// grammarFixes mends what numbers of huma's make of a sentence.
+// grammarFixes corrects messages that huma's numbers make ungrammatical.
 var grammarFixes = strings.NewReplacer(
 	"at least 1 characters",
 	"at least 1 character",
@@ -66,8 +66,8 @@ var grammarFixes = strings.NewReplacer(
 
 var missingProperty = regexp.MustCompile(`^expected required property (\S+) to be present$`)
 
-// rewriteMessage turns what huma found into the form of all messages: what was expected, and what was
-// found. What has the form already stays.
+// rewriteMessage converts a message of huma to the form of all messages: what was expected, and
+// what was found. Messages of that form stay as they are.
 func rewriteMessage(e *huma.ErrorDetail) {
 	if strings.Contains(e.Message, ", found ") {
 		return
@@ -98,7 +98,7 @@ func rewriteMessage(e *huma.ErrorDetail) {
 	}
 }
 
-// foundValue says what was found, briefly; of what may be a secret only its kind.
+// foundValue describes the invalid value briefly, and only its kind where it may be a secret.
 func foundValue(e *huma.ErrorDetail) string {
 	secret := isSecretLocation(e.Location)
 	switch v := e.Value.(type) {

@@ -8,13 +8,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// warningBody is about something that is right by its form, and that hardly anybody means.
+// warningBody is about a valid value that is probably a mistake.
 type warningBody struct {
 	Location string `json:"location" doc:"The field that it is about, as in errors." example:"body.schedule.end_at"`
 	Message  string `json:"message" doc:"What will not happen as one may expect, and why."`
 }
 
-// showChanged answers with a timer that was made or changed, and warns of what it will not do.
+// showChanged returns a created or changed timer with warnings.
 func (s *Service) showChanged(ctx context.Context, t *timer.Timer) (*timerOutput, error) {
 	next, err := s.nextDue(ctx, t)
 	if err != nil {
@@ -25,12 +25,12 @@ func (s *Service) showChanged(ctx context.Context, t *timer.Timer) (*timerOutput
 	return out, nil
 }
 
-// warnings tells of a timer that never fires again, and of one that fires at once. next is when it
-// is next due. It reads nothing.
+// warnings returns warnings about a timer that never fires again, or fires at once. next is its
+// next due instant. It reads nothing from the store.
 func (s *Service) warnings(t *timer.Timer, next int64) []warningBody {
 	p, err := schedule.Parse(t.Definition.Schedule, scheduleInputs(t))
 	if err != nil {
-		return nil // the migrator tells why
+		return nil // the migrator reports why
 	}
 	d, nowMS := &t.Definition.Schedule, s.opts.Now().UnixMilli()
 	anchorMS := t.AnchorMS
@@ -60,7 +60,7 @@ func (s *Service) warnings(t *timer.Timer, next int64) []warningBody {
 	return out
 }
 
-// passed says what becomes of an instant that has passed.
+// passed returns the consequence of an instant that has passed.
 func passed(t *timer.Timer, nowMS int64) string {
 	d := &t.Definition.Schedule
 	if d.Kind != timer.KindAt || d.At == nil {

@@ -15,7 +15,8 @@ type warned struct {
 	Warnings []struct{ Location, Message string }
 }
 
-// A timer that never fires, or fires at once, is made, and the answer says so.
+// TestV2WarnsOfTimersThatNeverFire checks that a timer that never fires, or fires at once, is
+// created with a warning.
 func TestV2WarnsOfTimersThatNeverFire(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

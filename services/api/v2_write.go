@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// editTries is how often an edit begins anew because another came between its reading and its
-// writing.
+// editTries limits how often an edit starts again because another edit came between its read and
+// its write.
 const editTries = 20
 
 type createInput struct {
@@ -41,12 +41,12 @@ func (s *Service) createTimer(ctx context.Context, in *createInput) (*createOutp
 	return s.timerResponse(ctx, &c.Timer, !c.Existing)
 }
 
-// createWithKey creates the timer of a request that may have an idempotency key. A request is known
-// by its sealed text, which gives no secret away, and which is another one where another key of the
-// ring sealed it: so before a repeated request is taken for another one, it is compared in the form
-// that each other key gives it. That costs a transaction for each of them, and only where there is
-// a conflict. The key that has left the ring cannot be compared with: it stays a day longer, as the
-// idempotency keys do.
+// createWithKey creates the timer of a request that may have an idempotency key. A request is
+// recognized by the hash of its encrypted form, which reveals no secret but depends on the
+// encryption key. Before a conflict is reported, the request is therefore compared in the form of
+// each other key of the keyring. That costs one transaction per key, only on a conflict. A key
+// removed from the keyring cannot be compared, so it must stay a day longer, as idempotency keys
+// do.
 func (s *Service) createWithKey(ctx context.Context, n store.NewTimer) (store.CreateResult, error) {
 	c, err := s.createOne(ctx, n)
 	if n.IdempotencyKey == "" || s.opts.Secrets == nil {
@@ -66,14 +66,15 @@ func (s *Service) createWithKey(ctx context.Context, n store.NewTimer) (store.Cr
 		other := n
 		other.Definition = d
 		other.RequestHash = hashOf(&other)
-		// what is stored is under the first key, also where the idempotency key ran out meanwhile.
+		// The stored form uses the first key, also where the idempotency key has expired in the
+		// meantime.
 		other.Definition = n.Definition
 		c, err = s.createOne(ctx, other)
 	}
 	return c, err
 }
 
-// timerResponse answers with a timer and its path.
+// timerResponse returns a timer and its path.
 func (s *Service) timerResponse(
 	ctx context.Context,
 	t *timer.Timer,
@@ -96,9 +97,9 @@ func (s *Service) timerResponse(
 
 type putInput struct{ Body newTimerBody }
 
-// putTimer creates a timer or edits the one of its name. The name may change hands between the two:
-// a create that meets a timer edits it, and an edit that meets none creates it, until one of them
-// holds. Of two callers at once the later wins, as a whole.
+// putTimer creates a timer or edits the one of its name. Another caller may take or free the name
+// between the two. A create that finds a timer edits it, and an edit that finds none creates it,
+// until one succeeds. Of two concurrent callers the later one wins completely.
 func (s *Service) putTimer(ctx context.Context, in *putInput) (*createOutput, error) {
 	if err := s.authorizeApp(ctx, in.Body.App); err != nil {
 		return nil, err
@@ -124,18 +125,18 @@ func (s *Service) putTimer(ctx context.Context, in *putInput) (*createOutput, er
 			t, err = s.putStatus(ctx, t, timer.Status(in.Body.Status))
 		}
 		if timer.CodeOf(err) == timer.CodeNotFound {
-			continue // it was deleted meanwhile
+			continue // it was deleted in the meantime
 		}
 		if err != nil {
 			return nil, err
 		}
 		return s.timerResponse(ctx, &t, false)
 	}
-	return nil, timer.Unavailable("the name changes hands too fast", nil)
+	return nil, timer.Unavailable("the name changes its owner too often", nil)
 }
 
-// storedDefinition returns the definition that the REDACTED secrets of a body are taken from, nil where it
-// has none.
+// storedDefinition returns the definition from which a body's REDACTED secrets are taken, or nil
+// where the body has none.
 func (s *Service) storedDefinition(
 	ctx context.Context,
 	b *newTimerBody,
@@ -145,7 +146,7 @@ func (s *Service) storedDefinition(
 	}
 	t, err := s.opts.Store.TimerByName(ctx, b.App, b.Name)
 	if timer.CodeOf(err) == timer.CodeNotFound {
-		return nil, nil //nolint:nilnil // whoever reads the secrets says that there is none
+		return nil, nil //nolint:nilnil // reading the secrets reports that there is none
 	}
 	if err != nil {
 		return nil, err
@@ -165,8 +166,8 @@ func (s *Service) editNamed(ctx context.Context, n store.NewTimer) (timer.Timer,
 	)
 }
 
-// putStatus sets the status that a body names. A pause is somebody's doing: who puts the definition
-// that he always puts does not end it.
+// putStatus sets the status that a body names. A PUT with status active does not end a pause,
+// because callers repeat the same PUT.
 func (s *Service) putStatus(
 	ctx context.Context,
 	t timer.Timer,
@@ -220,8 +221,8 @@ func (s *Service) patchTimer(ctx context.Context, in *patchTimerInput) (*timerOu
 	return s.showChanged(ctx, &t)
 }
 
-// editFrom edits what a body names of a definition and keeps the rest. Where another edit comes
-// between it begins anew, so that none is lost, unless the caller said which version he means.
+// editFrom applies the fields of a body and keeps the others. It starts again when another edit
+// came between, so that no edit is lost, unless the caller named a version.
 func (s *Service) editFrom(
 	ctx context.Context,
 	app string,

@@ -9,7 +9,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A count that is reached is warned of once none of its fires is left to come.
+// TestWarnsOfACountThatIsReached checks that reaching max_fires is reported once no fire is left to
+// come.
 func TestWarnsOfACountThatIsReached(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// create is one transaction for all items, and what follows the commit. Of a commit in doubt the
-// fires are brought on their way too (see [store.Timers]).
+// create executes all items in one transaction and dispatches their fires, also those of a commit
+// in doubt (see [store.Timers]).
 func (s *Service) create(
 	ctx context.Context,
 	items []store.NewTimer,
@@ -30,7 +30,8 @@ func (s *Service) create(
 	return created, nil
 }
 
-// setStatus is one transaction for all items, and what follows the commit, also of one in doubt.
+// setStatus executes all items in one transaction and dispatches their fires, also those of a
+// commit in doubt.
 func (s *Service) setStatus(
 	ctx context.Context,
 	items []store.StatusChange,
@@ -58,7 +59,7 @@ func (s *Service) dispatch(ctx context.Context, fires []timer.Fire) {
 	}
 }
 
-// createOne puts one create into a group.
+// createOne adds one create to a batch.
 func (s *Service) createOne(ctx context.Context, n store.NewTimer) (store.CreateResult, error) {
 	g, err := s.waitRunning(ctx)
 	if err != nil {
@@ -71,7 +72,7 @@ func (s *Service) createOne(ctx context.Context, n store.NewTimer) (store.Create
 	return c, c.Err
 }
 
-// setStatusOne puts one change into a group.
+// setStatusOne adds one status change to a batch.
 func (s *Service) setStatusOne(ctx context.Context, c store.StatusChange) (timer.Timer, error) {
 	g, err := s.waitRunning(ctx)
 	if err != nil {
@@ -96,8 +97,8 @@ func (s *Service) waitRunning(ctx context.Context) (*groups, error) {
 	return nil, timer.Unavailable("the API is stopping", nil)
 }
 
-// groupError says that a call may be repeated whose result this process does not know: a stopped
-// group took nothing, and a caller whose time is up may find the write done when it repeats it.
+// groupError converts an error of a batch. A stopped batch executed nothing. After a timeout the
+// write may still succeed, and a repetition finds it done.
 func groupError(err error) error {
 	if errors.Is(err, batch.ErrClosed) {
 		return timer.Unavailable("the API is stopping", err)
@@ -108,10 +109,9 @@ func groupError(err error) error {
 	return err
 }
 
-// applyEdit gives a timer a new definition in place of the one that was read. Edits that leave its
-// instants as they are cost a few rows each, and share transactions; others may rewrite an hour of
-// fires, and make nobody wait. Which it is only the store knows for sure: the timer may have been
-// edited since.
+// applyEdit replaces the definition that was read. Edits that keep the due instants write a few
+// rows and share transactions. Others may rewrite an hour of fires, so each has its own
+// transaction. The store decides which kind it is, because the timer may have been edited since.
 func (s *Service) applyEdit(
 	ctx context.Context,
 	e store.Edit,
@@ -133,7 +133,7 @@ func (s *Service) applyEdit(
 	return edited.Timer, edited.Err
 }
 
-// edit gives a timer a new definition in a transaction of its own.
+// edit executes one edit in a transaction of its own.
 func (s *Service) edit(ctx context.Context, e store.Edit, plan store.Planner) (timer.Timer, error) {
 	if _, err := s.waitRunning(ctx); err != nil {
 		return timer.Timer{}, err
@@ -145,12 +145,13 @@ func (s *Service) edit(ctx context.Context, e store.Edit, plan store.Planner) (t
 	return edited[0].Timer, edited[0].Err
 }
 
-// editGroup edits what needs no plan but the usual one.
+// editGroup executes edits with the default planner.
 func (s *Service) editGroup(ctx context.Context, items []store.Edit) ([]store.EditResult, error) {
 	return s.editAll(ctx, items, s.opts.Plan)
 }
 
-// editAll is one transaction for all items, and what follows the commit, also of one in doubt.
+// editAll executes all items in one transaction and dispatches their fires, also those of a commit
+// in doubt.
 func (s *Service) editAll(
 	ctx context.Context,
 	items []store.Edit,
@@ -172,7 +173,7 @@ func (s *Service) editAll(
 	return edited, nil
 }
 
-// addFires makes fires of a series of their own.
+// addFires adds fires outside the schedule and dispatches them.
 func (s *Service) addFires(
 	ctx context.Context,
 	app string,
