@@ -1,4 +1,4 @@
-// Package servicetest gives tests of a service the embedded parts, which can be told to misbehave.
+// Package servicetest provides embedded parts for tests of services. The parts can inject faults.
 package servicetest
 
 import (
@@ -21,16 +21,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/window/memwindow"
 )
 
-// Options of the parts.
+// Options configure the parts.
 type Options struct {
 	Store     sqlstore.Faults
 	Bus       membus.Faults
 	Window    *memwindow.Faults
-	PerBucket int // fires; default 1000
+	PerBucket int // fires per bucket; default 1000
 }
 
-// Parts are a store, a bus and a window, and what stands on them. They are closed at the end of the
-// test.
+// Parts are a store, a bus, a window, and the parts built on them. They are closed at the end of
+// the test.
 type Parts struct {
 	T        testing.TB
 	Store    *sqlstore.Store
@@ -38,14 +38,14 @@ type Parts struct {
 	Window   *memwindow.Window
 	Counts   *slicing.Counts
 	Planner  *expansion.Planner
-	Plan     store.Planner // Planner's
+	Plan     store.Planner // of Planner
 	IDs      *timer.IDs
 	Clock    *clock.Clock
 	Log      zerolog.Logger
 	Dispatch *dispatch.Dispatcher
 }
 
-// New makes parts, all in memory but for the store's temporary file.
+// New creates the parts, all in memory except the store's temporary file.
 func New(t testing.TB, opts Options) *Parts {
 	t.Helper()
 	if opts.PerBucket == 0 {
@@ -82,11 +82,11 @@ func New(t testing.TB, opts Options) *Parts {
 	return p
 }
 
-// Bus joins the broker as one process.
+// Bus connects to the broker like one process.
 func (p *Parts) Bus(name string) *membus.Bus { return p.Broker.Bus(name) }
 
 // Create registers active timers of one app and returns the fires that their activation inserted.
-// Nothing is marked.
+// It puts nothing into the window.
 func (p *Parts) Create(app string, defs ...timer.Definition) []timer.Fire {
 	p.T.Helper()
 	items := make([]store.NewTimer, len(defs))
@@ -114,7 +114,7 @@ func (p *Parts) Create(app string, defs ...timer.Definition) []timer.Fire {
 	return fires
 }
 
-// Once is the definition of a timer that is due once and calls url.
+// Once returns the definition of a timer that is due once and calls url.
 func Once(at time.Time, url string) timer.Definition {
 	return timer.Definition{
 		Schedule: timer.Schedule{Kind: timer.KindAt, At: &at}, Retry: timer.DefaultRetry(),
@@ -122,8 +122,8 @@ func Once(at time.Time, url string) timer.Definition {
 	}
 }
 
-// Every are the definitions of n timers that are due once each, at a time and so far apart, and
-// call url.
+// Every returns the definitions of n timers that call url. Each is due once, the first at first,
+// the others at equal distances.
 func Every(first time.Time, apart time.Duration, n int, url string) []timer.Definition {
 	defs := make([]timer.Definition, n)
 	for i := range defs {
@@ -132,7 +132,7 @@ func Every(first time.Time, apart time.Duration, n int, url string) []timer.Defi
 	return defs
 }
 
-// Cron is the definition of a timer that is due by a cron expression and calls url.
+// Cron returns the definition of a timer that is due by a cron expression and calls url.
 func Cron(spec, url string) timer.Definition {
 	d := Once(time.Time{}, url)
 	d.Schedule = timer.Schedule{Kind: timer.KindCron, Specs: []string{spec}}

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// API takes definitions.
+// API is the role that serves the HTTP API.
 func API() Role {
 	return Role{"api", func(s *Settings) []config.Part {
 		return []config.Part{&s.HTTP, &s.API, &s.Gateway, &s.Callback, &s.Encryption}
@@ -70,10 +70,10 @@ func addAPI(ctx context.Context, k *Kit) error {
 	return nil
 }
 
-// echo serves the echo endpoint beside the API, for people, and on a listener in memory, for
-// timers. It returns how that one is dialled, nil where there is none. Timers cannot reach the API
-// through it by any path, Host or redirect, because nothing else is served there. It asks timers
-// for no key: whoever made them had one.
+// echo serves the echo endpoint beside the API, for people, and on an in-memory listener, for
+// timers. It returns the dial function of that listener, or nil. Nothing else is served there, so
+// timers cannot reach the API through any path, Host or redirect. Timers need no key there, because
+// their creator had one.
 func (k *Kit) echo(beside *http.ServeMux, s *api.Service) egress.DialFunc {
 	if k.Echo == nil {
 		return nil
@@ -86,7 +86,7 @@ func (k *Kit) echo(beside *http.ServeMux, s *api.Service) egress.DialFunc {
 		if r.URL.Path != k.EchoPath {
 			http.Error(
 				w,
-				"timers do not call Carillon's API: at this address they reach only "+k.EchoPath,
+				"timers may not call Carillon's API; at this address they reach only "+k.EchoPath,
 				http.StatusForbidden,
 			)
 			return
@@ -101,13 +101,13 @@ func (k *Kit) echo(beside *http.ServeMux, s *api.Service) egress.DialFunc {
 	return ln.Dial
 }
 
-// auth says who may call the API, and says so loudly where it is everybody.
+// auth returns who may call the API. It logs a warning where every caller may do everything.
 func (k *Kit) auth() (a api.Auth, err error) {
 	s := &k.Settings.API
 	log := k.logger("api")
 	switch {
 	case s.Auth == config.AuthOff:
-		log.Warn().Msg("NO KEYS: whoever reaches the API may do everything (auth=off)")
+		log.Warn().Msg("NO KEYS: every caller may do everything (auth=off)")
 		a.Off = true
 	case s.Auth == config.AuthAuto && k.Settings.keyless():
 		log.Info().Msg("callers on this machine need no keys (auth=auto)")
@@ -130,7 +130,7 @@ func (k *Kit) auth() (a api.Auth, err error) {
 	}
 	if a.Admin == nil && a.Keys == nil && a.TrustHeader == "" {
 		log.Warn().
-			Msg("callers need keys, and there is no admin key to make the first with: set admin-key (carillon admin-key prints one)")
+			Msg("callers need keys, and there is no admin key to create the first one: set admin-key (carillon admin-key prints one)")
 	}
 	return a, nil
 }

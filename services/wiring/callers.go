@@ -14,20 +14,20 @@ import (
 	"github.com/carillon-timer/carillon/services/executor"
 )
 
-// How many calls an executor makes at once, and how many of them are one app's at the most.
+// Limits of concurrent calls, per executor and per app.
 const (
 	maxCalls       = 512
 	maxCallsPerApp = 256
 )
 
-// topicPublisher lets callbacks publish by a Pulsar client.
+// topicPublisher publishes callbacks with a Pulsar client.
 type topicPublisher struct{ *pulsarbus.ExternalPublisher }
 
 func (t topicPublisher) PublishTo(ctx context.Context, m callback.TopicMessage) error {
 	return t.Publish(ctx, pulsarbus.ExternalMessage(m)) //nolint:wrapcheck // it says which topic
 }
 
-// addCallers makes what an executor calls with.
+// addCallers creates the callers of an executor, one for each kind of target.
 func (k *Kit) addCallers(o *executor.Options) error {
 	net := callback.NetOptions{
 		Egress:         k.Egress,
@@ -89,8 +89,8 @@ func (k *Kit) addCallers(o *executor.Options) error {
 	return k.limits(o)
 }
 
-// limits makes the limits of apps, shared through Redis where there is one, and the breakers of
-// endpoints.
+// limits creates the limits of apps, which share state through Redis where it is configured, and
+// the circuit breakers of endpoints.
 func (k *Kit) limits(o *executor.Options) (err error) {
 	var state limit.SharedState = memstate.New(k.Clock.Now)
 	if r := &k.Settings.Redis; len(r.Addrs) > 0 {

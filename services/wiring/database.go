@@ -13,31 +13,31 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 )
 
-// Database is the settings of commands that need the store alone: MySQL where there is a DSN, else
-// the data directory of `carillon dev`.
+// Database are the settings of commands that need only the store: MySQL if a DSN is given,
+// otherwise the data directory of `carillon dev`.
 type Database struct {
 	MySQL config.MySQL
 	Data  config.Data
 }
 
-// Register names them.
+// Register registers the settings.
 func (d *Database) Register(s *config.Set) {
 	d.MySQL.Register(s)
 	d.Data.Register(s)
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (d *Database) Validate() error {
 	if d.MySQL.DSN != "" {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(d.Data.Dir, keyringFile)); err != nil {
-		return fmt.Errorf("mysql-dsn: missing, and data-dir is none of carillon dev: %w", err)
+		return fmt.Errorf("mysql-dsn: missing, and data-dir is not one of carillon dev: %w", err)
 	}
 	return nil
 }
 
-// Open opens the database, which must have the schema that this program needs. Close it.
+// Open opens the database, which must have the schema that this program needs. Close it after use.
 func (d *Database) Open(ctx context.Context, log zerolog.Logger) (store.Store, error) {
 	if d.MySQL.DSN == "" {
 		st, err := sqlstore.OpenSQLite(ctx, sqlstore.SQLiteOptions{Dir: d.Data.Dir, Logger: log})
@@ -54,8 +54,8 @@ func (d *Database) Open(ctx context.Context, log zerolog.Logger) (store.Store, e
 		return nil, fmt.Errorf("mysql-dsn: %w", err)
 	}
 	if err := st.Ping(ctx); err != nil {
-		_ = st.Close() // the error that counts is the ping's
-		return nil, fmt.Errorf("asking the database: %w", err)
+		_ = st.Close() // the ping's error is the cause
+		return nil, fmt.Errorf("pinging the database: %w", err)
 	}
 	return st, nil
 }

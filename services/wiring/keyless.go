@@ -7,16 +7,20 @@ import (
 	"strings"
 )
 
-// protectKeyless guards what asks for no keys from the web pages that its user looks at: a browser
-// sends their requests from this machine, and they would be let in as he is. What changes something
-// is refused where it comes from another origin. Where only this machine reaches the listener, so
-// is a Host that does not say so: a page whose name was pointed at this machine after it was loaded
-// (DNS rebinding) is of the same origin, and could read the answers, too.
+// protectKeyless protects an API without keys from web pages that its user visits, because the
+// browser sends their requests from this machine. It refuses requests from other origins that
+// change something. Where only this machine reaches the listener, it also refuses other Host names.
+// A page could otherwise point its own name at this machine (DNS rebinding) and read answers as the
+// same origin.
 func protectKeyless(h http.Handler, addr string) http.Handler {
-	const remedy = "; callers need no keys here (auth), so web pages are kept out: call from a program, or set auth=on and use keys\n"
+	const remedy = "; callers need no keys here (auth), so requests from web pages are refused: call from a program, or set auth=on and use keys\n"
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "a page of another origin may change nothing"+remedy, http.StatusForbidden)
+		http.Error(
+			w,
+			"pages of another origin may not change anything"+remedy,
+			http.StatusForbidden,
+		)
 	}))
 	h = guard.Handler(h)
 	if !loopback(addr) {
@@ -26,7 +30,7 @@ func protectKeyless(h http.Handler, addr string) http.Handler {
 		if !loopback(r.Host) {
 			http.Error(
 				w,
-				"this is not the host that was asked for: call it as localhost or 127.0.0.1"+remedy,
+				"wrong host: call it as localhost or 127.0.0.1"+remedy,
 				http.StatusMisdirectedRequest,
 			)
 			return
@@ -35,7 +39,8 @@ func protectKeyless(h http.Handler, addr string) http.Handler {
 	})
 }
 
-// loopback tells whether an address, with a port or without, is one that only this machine reaches.
+// loopback returns whether an address, with or without a port, can be reached only from this
+// machine.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No web page gets at what asks for no keys.
+// TestProtectKeyless checks that no web page reaches an API without keys.
 func TestProtectKeyless(t *testing.T) {
 	t.Parallel()
 	ok := http.HandlerFunc(
@@ -35,7 +35,7 @@ func TestProtectKeyless(t *testing.T) {
 		{"127.0.0.1:8080", "DELETE", "127.0.0.1:8080", header{"Sec-Fetch-Site": "cross-site"}, 403},
 		{"127.0.0.1:8080", "POST", "127.0.0.1:8080", header{"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:9999"}, 403},
 		{"127.0.0.1:8080", "POST", "127.0.0.1:8080", header{"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:8080"}, 200},
-		// whose answer the page may not read.
+		// The page may not read the answer.
 		{"127.0.0.1:8080", "GET", "127.0.0.1:8080", header{"Sec-Fetch-Site": "cross-site"}, 200},
 		{"0.0.0.0:8080", "POST", "timers.internal:8080", nil, 200},
 		{"0.0.0.0:8080", "POST", "timers.internal:8080", header{"Origin": "https://evil.example"}, 403},

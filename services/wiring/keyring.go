@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/encryption"
 )
 
-// readCallbackSettings reads what API and executors share: the keys of secrets, and what may be called.
+// readCallbackSettings reads the settings that API and executors share: the keyring, and the rules
+// for callbacks.
 func (k *Kit) readCallbackSettings() (err error) {
 	if k.Keyring, err = k.Settings.Encryption.Keyring(); err != nil {
 		return err
@@ -35,15 +36,14 @@ func (k *Kit) readCallbackSettings() (err error) {
 	return nil
 }
 
-// keyringFile is where an embedded deployment keeps a encryption key that nobody gave it. A copy of
-// the data directory has it, too: it protects what is taken out of the database, and not the
-// directory.
+// keyringFile is where an embedded deployment stores the encryption key that it creates. A copy of
+// the data directory includes it. It protects data taken from the database, not the directory.
 const keyringFile = "sealing.keys"
 
-// loadOrCreateKeyring returns the ring of a data directory, and makes it the first time. The directory is
-// locked: no other process does so at once. A process that dies meanwhile leaves none or all of it;
-// and so does a machine, for it is on the disk before anything is sealed under it: the database
-// outlives a power cut, and would hold secrets that nobody can open.
+// loadOrCreateKeyring loads the keyring of a data directory, or creates it the first time. The
+// directory is locked, so no other process does so at once. After a crash of the process or the
+// machine the file is either missing or complete. It is on disk before anything is encrypted with
+// it, so no stored secret ever lacks its key.
 func loadOrCreateKeyring(dir string) (*encryption.Keyring, error) {
 	path := filepath.Join(dir, keyringFile)
 	r, err := encryption.LoadKeyring(path)
@@ -58,19 +58,19 @@ func loadOrCreateKeyring(dir string) (*encryption.Keyring, error) {
 		"\n"
 	temporary := path + ".new"
 	if err := writeSynced(temporary, text); err != nil {
-		return nil, fmt.Errorf("keeping a sealing key: %w", err)
+		return nil, fmt.Errorf("storing an encryption key: %w", err)
 	}
 	if err := os.Rename(temporary, path); err != nil {
-		return nil, fmt.Errorf("keeping a sealing key: %w", err)
+		return nil, fmt.Errorf("storing an encryption key: %w", err)
 	}
 	if err := syncDir(dir); err != nil {
-		return nil, fmt.Errorf("keeping a sealing key: %w", err)
+		return nil, fmt.Errorf("storing an encryption key: %w", err)
 	}
 	return encryption.LoadKeyring(path)
 }
 
-// writeSynced writes a file that nobody else may read. It is on the disk when keep returns; its name is
-// when the directory is, too.
+// writeSynced writes a file that only its owner can read, and syncs it to disk. The file's name is
+// on disk once the directory is synced too.
 func writeSynced(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/zonewatch"
 )
 
-// Kit is what the services of one process are made of.
+// Kit holds the parts from which the services of one process are created.
 type Kit struct {
 	Settings *Settings
 	Process  *process.Process
@@ -39,36 +39,36 @@ type Kit struct {
 	Store        store.Store
 	Bus          bus.Bus
 	Window       window.Window
-	HostClock    *clock.Host // the host's clock where tests may put it wrong, else nil
+	HostClock    *clock.Host // the host's clock where tests may skew it, otherwise nil
 	Clock        *clock.Clock
 	Counts       *slicing.Counts
-	Zones        *zone.Database // the process's
+	Zones        *zone.Database // of the process
 	zones        *zonewatch.Watch
-	expands      bool // a migrator is among the roles
+	expands      bool // the roles include a migrator
 	Planner      *expansion.Planner
 	Dispatch     *dispatch.Dispatcher
 	IDs          *timer.IDs
-	Name         string              // of the process, for people
-	Keyring      *encryption.Keyring // of the deployment's secrets; nil: there are no keys
-	Egress       *egress.Policy      // what the deployment lets timers call
-	OwnListeners egress.OwnListeners // the listeners of this process, which no timer calls
-	Topics       *egress.Topics      // and where they may publish
+	Name         string              // name of the process, for people
+	Keyring      *encryption.Keyring // encrypts the deployment's secrets; nil: there are no keys
+	Egress       *egress.Policy      // which addresses timers may call
+	OwnListeners egress.OwnListeners // listeners of this process, which no timer may call
+	Topics       *egress.Topics      // where timers may publish
 
 	// Echo is an endpoint that timers may call at the API's address; nil: there is none. Other
-	// callers need a key, where the API asks for one.
+	// callers need a key if the API requires one.
 	Echo     http.Handler
 	EchoPath string
-	HTTPAddr string // where the API listens, once it does
-	Keyless  bool   // callers of the API need no keys; known once it listens
+	HTTPAddr string // address of the API, set when it listens
+	Keyless  bool   // the API requires no keys; set when it listens
 
-	flushing bool // somebody flushes Counts
+	flushing bool // a part already flushes Counts
 }
 
-// Open opens the store, the bus and the window of a kit; what it opens it pushes on the process'
-// close stack.
+// Open opens the store, the bus and the window of a kit, and registers them to be closed by the
+// process.
 type Open func(ctx context.Context, k *Kit) error
 
-// addCommonParts makes the parts that are the same over any servers.
+// addCommonParts creates the parts that are the same over real servers and embedded parts.
 func (k *Kit) addCommonParts(ctx context.Context) (err error) {
 	wall := time.Now
 	if k.HostClock != nil {
@@ -77,13 +77,13 @@ func (k *Kit) addCommonParts(ctx context.Context) (err error) {
 	k.Clock = clock.New(wall, k.Store.Now)
 	k.Clock.Register(k.Registry)
 	if err := k.Clock.Measure(ctx); err != nil {
-		k.Log.Warn().Err(err).Msg("clock not measured against the store's yet")
+		k.Log.Warn().Err(err).Msg("clock not yet measured against the store's")
 	}
 	k.Process.Work("clock", k.Clock.Run)
 	k.Health.Set("clock", func(context.Context) error {
 		if _, steady := k.Clock.Read(); !steady {
 			return errors.New(
-				"the host's clock is not measured against the store's: it never was, or jumped since",
+				"the host's clock is not measured against the store's, or has jumped since",
 			)
 		}
 		return nil
@@ -123,7 +123,7 @@ func (k *Kit) addCommonParts(ctx context.Context) (err error) {
 	return k.watchZones(ctx)
 }
 
-// addSelfChecks adds the canary and its like.
+// addSelfChecks adds the canary and the other self-checks.
 func (k *Kit) addSelfChecks() error {
 	w, err := selfcheck.New(selfcheck.Options{
 		Store:      k.Store,
@@ -145,7 +145,7 @@ func (k *Kit) addSelfChecks() error {
 	return nil
 }
 
-// service is what all five are.
+// service is the interface of all five services.
 type service interface {
 	Run(ctx context.Context) error
 	Ready() error
@@ -156,8 +156,8 @@ func (k *Kit) run(name string, s service) {
 	k.Health.Set(name, func(context.Context) error { return s.Ready() })
 }
 
-// flushCounts has the bucket counts of this process written once a second, by one of its parts. A
-// migrator does it itself.
+// flushCounts lets one part of this process write its bucket counts once a second. Migrators do
+// this themselves.
 func (k *Kit) flushCounts() {
 	if k.flushing {
 		return

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// memoryListener accepts connections that are dialled in this process, and no others. It is safe
-// for concurrent use.
+// memoryListener accepts connections from this process only. It is safe for concurrent use.
 type memoryListener struct {
 	dialled chan net.Conn
 	closed  chan struct{}
@@ -18,7 +17,7 @@ func newMemoryListener() *memoryListener {
 	return &memoryListener{dialled: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Dial returns a connection that Accept got the other end of.
+// Dial returns a connection whose other end Accept returns.
 func (l *memoryListener) Dial(ctx context.Context) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {
@@ -41,11 +40,11 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept and Dial; connections that were accepted stay.
+// Close ends Accept and Dial. Accepted connections stay open.
 func (l *memoryListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-// Addr returns an address that no gateway has.
+// Addr returns a placeholder that no gateway's address matches.
 func (l *memoryListener) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "memory"} }

@@ -24,14 +24,14 @@ var errStarting = errors.New("the process is starting")
 // Program is a composition of roles.
 type Program struct {
 	Name     string // of the binary
-	Service  string // in log lines
+	Service  string // name in log lines
 	Settings *Settings
-	Parts    []config.Part // of Settings, beyond the common ones and those of the roles
+	Parts    []config.Part // of Settings, in addition to the common ones and those of the roles
 	Open     Open
 	Roles    []Role
-	Prepare  func(k *Kit)       // before the roles are added; may be nil
-	Started  func(k *Kit) error // after they were; may be nil
-	Stdout   io.Writer          // what -print-config writes to
+	Prepare  func(k *Kit)       // runs before the roles are added; may be nil
+	Started  func(k *Kit) error // runs after they were added; may be nil
+	Stdout   io.Writer          // where -print-config writes
 }
 
 // Service returns the program of one role over real servers.
@@ -61,7 +61,7 @@ func Run(
 	parts := append(p.Settings.common(), p.Parts...)
 	for _, r := range p.Roles {
 		for _, part := range r.Needs(p.Settings) {
-			if !slices.Contains(parts, part) { // two roles may need the same
+			if !slices.Contains(parts, part) { // two roles may need the same part
 				parts = append(parts, part)
 			}
 		}
@@ -89,7 +89,7 @@ func Run(
 	}
 	if err := k.build(ctx, p); err != nil {
 		if ctx.Err() != nil {
-			return nil // told to stop while it was waiting
+			return nil // stopped while it was waiting
 		}
 		return err
 	}
@@ -151,13 +151,14 @@ func (k *Kit) build(ctx context.Context, p Program) error {
 	return nil
 }
 
-// logger returns the logger of one service: in a process of several, its lines say which.
+// logger returns the logger of one service. Its lines name the service, because a process may have
+// several.
 func (k *Kit) logger(service string) zerolog.Logger {
 	return k.Log.With().Str(logging.Part, service).Logger()
 }
 
-// Prepare opens and prepares real servers, and closes them again. It returns an error when ctx ends
-// before they are.
+// Prepare opens and prepares real servers, and closes them again. It returns an error if ctx ends
+// before they are prepared.
 func Prepare(
 	ctx context.Context,
 	name string,

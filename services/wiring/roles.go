@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/services/trigger"
 )
 
-// Role is one of the five services: which settings it needs beyond the common ones, and how it is
-// made from a kit.
+// Role is one of the five services: the settings it needs besides the common ones, and how it is
+// added to a kit.
 type Role struct {
 	Name  string
 	Needs func(s *Settings) []config.Part
@@ -20,7 +20,7 @@ type Role struct {
 
 const migratorRole = "migrator"
 
-// Migrator expands schedules.
+// Migrator is the role that expands schedules into fires.
 func Migrator() Role {
 	return Role{
 		migratorRole,
@@ -49,7 +49,7 @@ func addMigrator(_ context.Context, k *Kit) error {
 	return nil
 }
 
-// Scheduler hands out slices and sweeps.
+// Scheduler is the role that dispatches slices and sweeps overdue fires.
 func Scheduler() Role { return Role{"scheduler", noSettings, addScheduler} }
 
 func addScheduler(_ context.Context, k *Kit) error {
@@ -70,7 +70,7 @@ func addScheduler(_ context.Context, k *Kit) error {
 	return nil
 }
 
-// Trigger turns slices into tasks.
+// Trigger is the role that turns slices into tasks.
 func Trigger() Role { return Role{"trigger", noSettings, addTrigger} }
 
 func addTrigger(_ context.Context, k *Kit) error {
@@ -92,7 +92,7 @@ func addTrigger(_ context.Context, k *Kit) error {
 	return nil
 }
 
-// Executor calls.
+// Executor is the role that calls targets.
 func Executor() Role {
 	return Role{
 		"executor",

@@ -18,22 +18,22 @@ import (
 	"github.com/carillon-timer/carillon/libs/window/rediswindow"
 )
 
-// Waiting for servers.
+// Timeouts for servers that are not available yet.
 const (
 	minWait        = 200 * time.Millisecond
 	maxWait        = 5 * time.Second
 	attemptTimeout = 15 * time.Second // one attempt to prepare a server
-	// redisReadyGrace is how long a new process counts as not ready because of Redis. A wrong address
-	// shall stop a deployment, but an outage of Redis shall not keep the services down that work
-	// without it.
+	// redisReadyGrace is how long a new process is not ready while Redis is unavailable. A wrong
+	// address must stop a rollout, but an outage of Redis must not stop services that work without
+	// it.
 	redisReadyGrace = time.Minute
 )
 
-var errWaiting = errors.New("waiting for it")
+var errWaiting = errors.New("waiting for the server")
 
-// OpenServers opens MySQL, Redis and Pulsar, and prepares them: migrations and topics. It waits, as
-// long as ctx lets it, for a server that is away, and /readyz says for which; what can never work
-// is an error. Any number of processes may do so at once.
+// OpenServers opens MySQL, Redis and Pulsar, and prepares them with migrations and topics. It waits
+// for unavailable servers until ctx ends, and /readyz names them. Errors that cannot pass, such as
+// a wrong password, are returned. Any number of processes may run it at once.
 func OpenServers(ctx context.Context, k *Kit) error {
 	s := k.Settings
 	st, err := sqlstore.OpenMySQL(
@@ -85,7 +85,8 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	return all.Wait() //nolint:wrapcheck // prepare says which server
 }
 
-// prepare repeats do until it succeeds, with a growing wait; then the server's check is ping.
+// prepare repeats do with growing waits until it succeeds. From then on the server's health check
+// is ping.
 func (k *Kit) prepare(
 	ctx context.Context,
 	server string,
@@ -109,12 +110,13 @@ func (k *Kit) prepare(
 			return fmt.Errorf("preparing %s: %w", server, err)
 		}
 		k.Health.SetError(server, fmt.Errorf("%w: %w", errWaiting, err))
-		log.Warn().Err(err).Msg("waiting for a server")
+		log.Warn().Err(err).Msg("waiting for server")
 		clock.Pause(ctx, wait)
 	}
 }
 
-// watchRedis checks Redis: it is needed to become ready, for a while, and not to stay so.
+// watchRedis makes readiness depend on Redis until the first success, for at most redisReadyGrace.
+// Afterwards its check is optional.
 func (k *Kit) watchRedis() {
 	since := time.Now()
 	var reached atomic.Bool

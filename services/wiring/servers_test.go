@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Nobody listens at port 1.
+// Nothing listens at port 1.
 var nowhere = map[string]string{
 	"CARILLON_MYSQL_DSN":        "u:hunter2@tcp(127.0.0.1:1)/d",
 	"CARILLON_REDIS_ADDRS":      "127.0.0.1:1",
@@ -78,8 +78,8 @@ func (o *output) admin() string {
 	return ""
 }
 
-// Every service starts before its servers are up and says which it waits for; told to stop
-// meanwhile, it does.
+// TestServicesWaitForTheirServers checks that every service starts before its servers, reports
+// which it waits for, and stops when told to.
 func TestServicesWaitForTheirServers(t *testing.T) {
 	t.Parallel()
 	for _, r := range roles() {
@@ -108,7 +108,7 @@ func TestServicesWaitForTheirServers(t *testing.T) {
 				require.NoError(t, json.Unmarshal(body, &got))
 				waiting := map[string]bool{}
 				for _, c := range got.Checks {
-					waiting[c.Name] = strings.HasPrefix(c.Error, "waiting for it")
+					waiting[c.Name] = strings.HasPrefix(c.Error, "waiting for the server")
 				}
 				return resp.StatusCode == http.StatusServiceUnavailable && waiting["mysql"] &&
 					waiting["pulsar"] &&
@@ -148,7 +148,7 @@ func TestWhatCanNeverWorkIsAnError(t *testing.T) {
 	}
 }
 
-// Each program lists its own settings, and no others.
+// TestSettingsOfRoles checks that each program lists only its own settings.
 func TestSettingsOfRoles(t *testing.T) {
 	t.Parallel()
 	for _, r := range roles() {

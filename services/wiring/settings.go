@@ -2,7 +2,7 @@ package wiring
 
 import "github.com/carillon-timer/carillon/libs/config"
 
-// Settings are those of all programs; each program takes the parts it needs.
+// Settings are the settings of all programs; each program uses the parts it needs.
 type Settings struct {
 	HTTP       config.HTTP
 	Admin      config.Admin
@@ -22,21 +22,21 @@ type Settings struct {
 	Testing    config.Testing
 	Zones      config.Zones
 
-	KeylessOnLoopback bool // auth=auto lets in whoever reaches a loopback address: carillon dev
+	KeylessOnLoopback bool // auth=auto requires no keys on a loopback address: carillon dev
 }
 
-// common are the settings of every program that runs services.
+// common returns the settings of every program that runs services.
 func (s *Settings) common() []config.Part {
 	return []config.Part{&s.Admin, &s.Log, &s.Shutdown, &s.Timing, &s.Canary, &s.Testing, &s.Zones}
 }
 
-// servers are the settings of programs over real servers.
+// servers returns the settings of programs over real servers.
 func (s *Settings) servers() []config.Part {
 	return []config.Part{&s.MySQL, &s.Redis, &s.Pulsar}
 }
 
-// keyless tells whether only this machine reaches the API, and needs no key: what timers may call
-// there, any caller could call itself.
+// keyless returns whether only this machine reaches the API, and without a key. Then timers may
+// also call this machine, because any caller there could do the same itself.
 func (s *Settings) keyless() bool {
 	return s.KeylessOnLoopback && s.API.Auth != config.AuthOn && loopback(s.HTTP.Addr)
 }

@@ -16,29 +16,29 @@ import (
 const (
 	testClockPath = "/test/clock"
 	testClockBody = 1 << 10
-	// maxOffset is how far the clock may be put wrong: beyond what a broken NTP does, and within
-	// what the arithmetic of instants takes.
+	// maxOffset limits how far the clock may be skewed: more than a broken NTP does, and within the
+	// range of the arithmetic of instants.
 	maxOffset = 24 * time.Hour
 )
 
-// testRoutes returns what the admin listener serves for tests: nothing at all, unless the process
-// was started with -test-clock. Then all that this process decides by its host's clock is decided
-// by one that the call can put wrong. What runs by the monotonic clock (timeouts, leases, sessions,
-// pauses) is not moved, as it would not be by a real host's clock; nor are log lines and the
-// embedded store, which stands for a database on a host of its own.
+// testRoutes returns the routes that the admin listener serves for tests: none unless the process
+// was started with -test-clock. With it, a request can skew the host clock that this process uses.
+// Whatever runs by the monotonic clock (timeouts, leases, sessions, pauses) is not affected, as
+// with a real clock. Log lines and the embedded store, which stands for a database on another host,
+// are not affected either.
 func (k *Kit) testRoutes() []process.Route {
 	if k.HostClock == nil {
 		return nil
 	}
 	k.Log.Warn().
-		Msg("TEST CLOCK: whoever reaches the admin port can put the clock of this process wrong; never run with -test-clock outside of tests")
+		Msg("TEST CLOCK: the admin port can skew the clock of this process; use -test-clock only in tests")
 	return []process.Route{
 		{Pattern: "POST " + testClockPath, Handler: setClock(k.HostClock, k.Log)},
 	}
 }
 
-// setClock takes {"offset_ms": n}: the clock is n ms ahead of the host's from now on, behind it
-// where n is negative; or {"jump_ms": n}: so much further than it was. It answers 204 when it is
+// setClock accepts {"offset_ms": n} or {"jump_ms": n}. The first sets the clock n ms ahead of the
+// host's, or behind it if n is negative. The second moves it n ms further. It answers 204 when
 // done.
 func setClock(h *clock.Host, log zerolog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func setClock(h *clock.Host, log zerolog.Logger) http.Handler {
 		switch {
 		case err != nil:
 		case (ask.OffsetMS == nil) == (ask.JumpMS == nil):
-			err = errors.New("one of offset_ms and jump_ms is wanted")
+			err = errors.New("exactly one of offset_ms and jump_ms is required")
 		case ask.OffsetMS != nil:
 			by, err = offset(*ask.OffsetMS)
 		default:

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/services/wiring"
 )
 
-// The call that puts a process's clock wrong exists only where it was asked for, and says so
-// loudly.
+// TestTestClock checks that the endpoint that skews the clock exists only if enabled, and that a
+// warning is logged.
 func TestTestClock(t *testing.T) {
 	t.Parallel()
 	client := &http.Client{

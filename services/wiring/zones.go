@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/zonewatch"
 )
 
-// openZones opens the time zones that the settings name and makes them the process's. Nothing may
-// load a zone before. Its error is a *config.Problems.
+// openZones opens the configured time zones and makes them the process's zones. No zone may be
+// loaded before. The error is a *config.Problems.
 func (s *Settings) openZones() (*zone.Database, error) {
 	d := zone.Embedded()
 	if s.Zones.File != "" {
@@ -26,9 +26,9 @@ func (s *Settings) openZones() (*zone.Database, error) {
 	return d, nil
 }
 
-// watchZones registers the process's time zones before anything is planned by them, and compares
-// them with those of other processes from then on. The process is taken out when all that plans has
-// stopped.
+// watchZones registers the process's time zones before anything is planned with them. From then on
+// it compares them with those of other processes. The process is unregistered after all planning
+// has stopped.
 func (k *Kit) watchZones(ctx context.Context) (err error) {
 	k.zones, err = zonewatch.New(zonewatch.Options{
 		Store:      k.Store,

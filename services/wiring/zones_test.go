@@ -15,7 +15,8 @@ import (
 	"github.com/carillon-timer/carillon/services/wiring"
 )
 
-// What is wrong with time zones is said at once, with the setting, what was expected and a remedy.
+// TestZoneSettings checks that invalid time zones are reported at start, with the setting, what was
+// expected and a remedy.
 func TestZoneSettings(t *testing.T) {
 	t.Parallel()
 	for want, env := range map[string][]string{
@@ -40,8 +41,7 @@ func TestZoneSettings(t *testing.T) {
 	}
 }
 
-// TestZonesInReadiness has a process tell its time zones, from a file, wherever they are to be
-// seen.
+// TestZonesInReadiness checks where a process reports time zones that come from a file.
 func TestZonesInReadiness(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
