@@ -12,10 +12,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxRuleBody is how much of a body the success rule looks at.
+// maxRuleBody limits how much of a body the success rule reads.
 const maxRuleBody = 64 << 10
 
-// classify says what an answer means.
+// classify classifies an HTTP answer.
 func (h *HTTP) classify(
 	ctx context.Context,
 	q *Request,
@@ -25,8 +25,8 @@ func (h *HTTP) classify(
 	defer resp.Body.Close()
 	r := Result{StatusCode: int32(resp.StatusCode)} //nolint:gosec // three digits
 	if accepted(q, resp, &r) {
-		// Asked first: the rules are about an answer that completes the fire, and an acceptance is
-		// agreed between target and receiver by its header.
+		// This comes first, because the success rule is about answers that complete the fire.
+		// Target and receiver agree on an acceptance by its header.
 		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)
 		return r
 	}
@@ -36,7 +36,8 @@ func (h *HTTP) classify(
 		wanted = rule.Statuses.Contains(r.StatusCode)
 	}
 	switch {
-	case resp.StatusCode == http.StatusSwitchingProtocols: // what follows is no answer, and has no end
+	// the following bytes are not an answer, and may never end
+	case resp.StatusCode == http.StatusSwitchingProtocols:
 		wanted = false
 	case wanted && rule != nil && rule.Body != "":
 		return h.matchBody(ctx, rule.Body, resp, r, timeout)
@@ -68,7 +69,7 @@ func (h *HTTP) classify(
 	return r
 }
 
-// accepted looks whether the receiver took the fire to complete it later.
+// accepted returns whether the receiver accepted the fire and completes it later.
 func accepted(q *Request, resp *http.Response, r *Result) bool {
 	if q.Target.Async <= 0 || q.Token == "" || resp.StatusCode != http.StatusAccepted ||
 		!strings.EqualFold(resp.Header.Get(HeaderAccepted), acceptedAsync) {
@@ -88,8 +89,8 @@ func completeWithin(text string, most timer.Duration) time.Duration {
 	return time.Duration(most)
 }
 
-// matchBody reads a body and looks for the rule in it. An answer that breaks off is judged by what
-// came, if that matches.
+// matchBody reads a body and matches the success rule. A body that breaks off succeeds if the part
+// received matches.
 func (h *HTTP) matchBody(
 	ctx context.Context,
 	rule string,
@@ -121,7 +122,7 @@ func (h *HTTP) matchBody(
 	return r
 }
 
-// parseRetryAfter reads seconds or a date; what it cannot read, and the past, is 0.
+// parseRetryAfter parses seconds or a date. Invalid values and past dates are 0.
 func parseRetryAfter(text string, now time.Time) time.Duration {
 	if text == "" {
 		return 0

@@ -27,7 +27,7 @@ func TestSuccessRules(t *testing.T) {
 		rule    timer.Success
 		code    int
 		body    string
-		failure timer.Failure // none: success
+		failure timer.Failure // empty: success
 	}{
 		{"another status", timer.Success{Statuses: statuses("404,500-510")}, 404, "", ""},
 		{"its range", timer.Success{Statuses: statuses("404,500-510")}, 503, "", ""},
@@ -269,7 +269,7 @@ func TestAnAcceptanceComesBeforeTheSuccessRules(t *testing.T) {
 	}
 }
 
-// raw serves connections byte by byte: what no HTTP server would do.
+// raw serves raw connections, for answers that no HTTP server sends.
 func raw(t *testing.T, serve func(c net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -345,7 +345,7 @@ func TestBadReceiversAreRecordedAsWhatTheyAre(t *testing.T) {
 			timer.FailureProtocol,
 		},
 		{"an answer after the timeout", func(c net.Conn) {
-			_, _ = io.Copy(io.Discard, c) // until nobody waits any more
+			_, _ = io.Copy(io.Discard, c) // until the caller disconnects
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 		}, timer.FailureTimeout},
 		{"a head that drips", func(c net.Conn) {
@@ -385,7 +385,8 @@ func TestBadReceiversAreRecordedAsWhatTheyAre(t *testing.T) {
 			switch tt.failure { //nolint:exhaustive // the others have the time of any request
 			case timer.FailureTimeout:
 				r.Timeout = 500 * time.Millisecond
-			case timer.FailureNone: // long enough for the head on a busy machine: some of these bodies never end
+			// Some of these bodies never end. The time is enough for the header on a busy machine.
+			case timer.FailureNone:
 				r.Timeout = 5 * time.Second
 			}
 			began := time.Now()
@@ -445,7 +446,7 @@ func TestFailuresOfTheWayThere(t *testing.T) {
 			&callback.Result{Class: callback.Reject, Failure: timer.FailureRefused},
 		),
 	)
-	for _, code := range []int32{4, 14} { // of gRPC
+	for _, code := range []int32{4, 14} { // gRPC codes
 		require.True(
 			t,
 			callback.EndpointFailed(

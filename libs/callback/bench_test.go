@@ -19,8 +19,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// answering serves keep-alive requests of a fixed head and body length as cheaply as can be: what
-// is measured is the caller.
+// answering serves keep-alive requests of fixed length as cheaply as possible, because the caller
+// is measured.
 func answering(b *testing.B) string {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +52,7 @@ func answering(b *testing.B) string {
 	return "http://" + l.Addr().String() + "/hook"
 }
 
-// cpu returns the CPU time that the process took so far, the receiver's included.
+// cpu returns the CPU time of the process so far, including the receiver's.
 func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -60,8 +60,7 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// bare returns a call by a bare client of the standard library, with as many headers as a callback
-// has.
+// bare returns a call with the standard library's client and as many headers as a callback has.
 func bare(b *testing.B, body string) func() error {
 	b.Helper()
 	url := answering(b)
@@ -88,11 +87,10 @@ func bare(b *testing.B, body string) func() error {
 	}
 }
 
-// BenchmarkOverhead shows what a callback costs above a call by a bare client of the standard
-// library: overhead-cpu-ns/op, of which less than 30,000 is wanted. Both are called in turns in one
-// run, so that whatever slows the machine slows both; CPU is the process's, the receiver's
-// included, which is the same for both. An op is one call of each. The figures count on an idle
-// machine only.
+// BenchmarkOverhead measures the cost of a callback above a call by the standard library's client:
+// overhead-cpu-ns/op, with a goal below 30,000. Both are called alternately in one run, so that
+// other load affects both equally. CPU is that of the process, including the receiver, which is the
+// same for both. One op is one call of each. Only results of an idle machine count.
 func BenchmarkOverhead(b *testing.B) {
 	const body = `{"hello": "world"}`
 	ring := newKeyring(b)
@@ -137,20 +135,20 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 }
 
-// compare makes b.N calls of each, in turns of some hundred, and reports the CPU of the two and the
-// difference.
+// compare makes b.N calls of each, alternating every few hundred, and reports the CPU times and
+// their difference.
 func compare(b *testing.B, bare, ours func() error) {
 	b.Helper()
 	const turn = 200
 	calls := [2]func() error{bare, ours}
-	for _, call := range calls { // a connection for each
+	for _, call := range calls { // each has its own connection
 		require.NoError(b, call())
 	}
 	var took [2]time.Duration
 	b.ResetTimer()
 	for done, round := 0, 0; done < b.N; done, round = done+turn, round+1 {
 		for k := range calls {
-			which := (k + round) % len(calls) // neither is always the one behind the other
+			which := (k + round) % len(calls) // so that neither always comes second
 			before := cpu(b)
 			for range min(turn, b.N-done) {
 				if err := calls[which](); err != nil {

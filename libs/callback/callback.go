@@ -1,5 +1,4 @@
-// Package callback calls targets: it builds the request, sends it, and says what class the result
-// is of.
+// Package callback calls targets: it builds the request, sends it, and classifies the result.
 package callback
 
 import (
@@ -11,95 +10,94 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Class says what a result means for the fire.
+// Class is the consequence of a result for the fire.
 type Class uint8
 
-// The classes.
+// Classes of results.
 const (
-	Success Class = iota // the receiver took it: any 2xx, unless the target has rules of its own
-	Retry                // it may succeed later
-	Reject               // it never will: the target cannot be called as it is defined
-	// Accepted: the receiver took it and completes it later, within Result.CompleteWithin (only of
-	// targets with Async).
+	Success Class = iota // the receiver took the fire: any 2xx, or by the target's success rule
+	Retry                // a later attempt may succeed
+	Reject               // no attempt can succeed: the target cannot be called as defined
+	// Accepted: the receiver completes the fire later, within Result.CompleteWithin. Only for
+	// targets with Async.
 	Accepted
 )
 
-// Request is one attempt to be made. The zero value of what stands below Timeout is right for most
-// timers.
+// Request is one attempt. Fields below Timeout may be zero for most timers.
 type Request struct {
 	Fire      timer.FireID
 	App       string
-	PlannedMS int64     // when the first attempt was meant to start
+	PlannedMS int64     // planned start of the first attempt
 	Attempt   int32     // from 1
-	Start     time.Time // the executor's clock just before the call; sent along as Carillon-Start
+	Start     time.Time // executor's clock just before the call; sent as Carillon-Start
 	Target    timer.Target
-	Timeout   time.Duration // of the whole attempt (of each target), its answer read included
+	Timeout   time.Duration // of the whole attempt, per target, including reading the answer
 
-	timer.Fanout        // in place of Target, where the definition has several
-	Done         uint32 // as of timer.Fire: what became of Targets in earlier attempts
-	// NoRetry: of the retry policy, for several targets: it applies to each by itself.
+	timer.Fanout        // replaces Target where the definition has several
+	Done         uint32 // as in timer.Fire: results of Targets in earlier attempts
+	// NoRetry is part of the retry policy. With several targets it applies to each separately.
 	NoRetry timer.Statuses
-	Name    string            // the timer's name, for templates
+	Name    string            // name of the timer, for templates
 	Labels  map[string]string // for templates
-	Zone    *time.Location    // of the timer, for templates; nil is UTC
-	Cause   string            // sent as Carillon-Cause; empty is "schedule"
-	Signer  *signing.Signer   // of the app; nil: no signature
-	Egress  *egress.Policy    // of the app; nil is the deployment's
-	// Token: of CompletionTokens; empty: the receiver cannot accept asynchronously.
+	Zone    *time.Location    // of the timer, for templates; nil: UTC
+	Cause   string            // sent as Carillon-Cause; empty: "schedule"
+	Signer  *signing.Signer   // of the app; nil: calls are not signed
+	Egress  *egress.Policy    // of the app; nil: the deployment's
+	// Token is a token of CompletionTokens; empty: the receiver cannot accept the fire.
 	Token string
-	Guard Guard // of several targets; nil: each may be called
+	Guard Guard // for several targets; nil: each may be called
 }
 
-// Guard is asked before each of several targets is called, perhaps by several goroutines at once.
-// After an OK done must be called, once, with what came of it.
+// Guard decides before each call of one of several targets. It may be called by several goroutines
+// at once.
 type Guard interface {
 	Allow(t *timer.Target) (done func(*Result), ok bool)
-	// Continue is asked when one target failed and before the next one's turn, which may be long
-	// after the attempt began: whether the fire is still to be called.
+	// Continue returns whether the fire is still to be called. It is asked after a target failed
+	// and before the next one, which may be long after the attempt began.
 	Continue() bool
 }
 
-// Result is what came of an attempt.
+// Result is the result of an attempt.
 type Result struct {
 	Class      Class
-	StatusCode int32 // 0 where no answer came; of grpc its code, 0 is OK
-	// Error: one line; empty on success; at most timer.MaxExcerpt bytes; never a secret.
+	StatusCode int32 // 0 without an answer; for grpc its code, where 0 is OK
+	// Error is one line of at most timer.MaxExcerpt bytes without secrets; empty on success.
 	Error string
-	// Excerpt: start of the answer's body; valid UTF-8; at most timer.MaxExcerpt bytes; secrets in
-	// it are blotted out.
+	// Excerpt is the start of the answer's body: valid UTF-8 of at most timer.MaxExcerpt bytes,
+	// with secrets redacted.
 	Excerpt string
 	Failure timer.Failure // empty on success
 
-	// RetryAfter: the receiver asked not to be called sooner (429, 503); 0 is nothing.
+	// RetryAfter is how long the receiver asked not to be called (429, 503); 0: it did not ask.
 	RetryAfter     time.Duration
-	CompleteWithin time.Duration // Accepted: then it times out
-	// Pause: 410: the timer is to be paused with reason timer.ReasonGone, and the fire ends as
-	// failed; with Retry once no attempt follows.
+	CompleteWithin time.Duration // Accepted: the fire times out after it
+	// Pause: the receiver answered 410. The timer is to be paused with reason timer.ReasonGone, and
+	// the fire fails; with Retry, once no attempt follows.
 	Pause bool
-	// Done: several targets: Request.Done and what became of them in this attempt.
+	// Done, for several targets: Request.Done with the results of this attempt.
 	Done uint32
-	// NotRetried: several targets, Retry: Request.NoRetry gave up what the others did not reject or
-	// take; no attempt follows.
+	// NotRetried, for several targets with class Retry: every target that did not take the fire was
+	// rejected or given up by Request.NoRetry, so no attempt follows.
 	NotRetried bool
-	// several targets: one for each that was called, in the order of their starts; else nil.
+	// Targets has one result per called target, in order of their starts; nil for a single target.
 	Targets []TargetResult
 }
 
-// TargetResult is what came of one target among several.
+// TargetResult is the result of one of several targets.
 type TargetResult struct {
 	Index    int    // in Request.Targets
-	Name     string // of the target, or its place from 1
+	Name     string // of the target, or its position from 1
 	Start    time.Time
 	Duration time.Duration
 	Result   // its own Targets and Done are empty
 }
 
-// Caller makes attempts of one kind of target. It is safe for concurrent use.
+// Caller makes attempts for one kind of target. It is safe for concurrent use.
 type Caller interface {
 	// Call makes one attempt. It returns when ctx ends.
 	Call(ctx context.Context, r *Request) Result
 }
 
-// Callers calls by the kind of target, and several targets of one timer by their mode. It is a
-// Caller itself: an executor needs no other.
+// Callers selects the caller by kind, and calls several targets by the timer's mode. It implements
+// Caller, so it is all an executor needs.
 type Callers map[timer.TargetKind]Caller

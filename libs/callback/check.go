@@ -13,27 +13,27 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Checks says what targets may be, besides the rules of the protocols.
+// Checks are the rules for targets, besides those of the protocols.
 type Checks struct {
-	Kinds         []timer.TargetKind // that have a caller; nil: http only
-	AllowInsecure bool               // TLS.Insecure
-	Labels        map[string]string  // of the timer: what templates may name
-	// OwnNamespace: "tenant/namespace" of Carillon itself, where no pulsar target may publish.
+	Kinds         []timer.TargetKind // with a caller; nil: http only
+	AllowInsecure bool               // whether TLS.Insecure is allowed
+	Labels        map[string]string  // of the timer, which templates may name
+	// OwnNamespace is "tenant/namespace" of Carillon itself, where no pulsar target may publish.
 	OwnNamespace string
-	// of the app: a URL with an address in place of a name is checked now; nil: only when it is
-	// called.
+	// Egress is the app's policy for URLs with an address instead of a name; nil: they are checked
+	// only when called.
 	Egress *egress.Policy
-	// Reserved: header that a gateway is believed by, which no target may send; empty: none.
+	// ReservedHeader is the trusted header of the gateway, which no target may send; empty: none.
 	ReservedHeader string
-	// where pulsar targets may publish; nil: that is looked at only when they are called.
+	// Topics are where pulsar targets may publish; nil: checked only when called.
 	Topics *egress.Topics
 }
 
-// CheckTarget tells whether a plain http target can be called as it is defined. Its error is a
-// *timer.Error (invalid) that names the field. An empty method is POST.
+// CheckTarget checks a plain http target. Its error is a *timer.Error (invalid) that names the
+// field. An empty method is POST.
 func CheckTarget(t *timer.Target) error { return (&Checks{}).Target("target", t) }
 
-// Definition checks the target or targets of a definition: exactly one of the two must be there.
+// Definition checks the target or targets of a definition. Exactly one of the two must be set.
 func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
 	if !f.Several() {
 		if f.Mode != "" {
@@ -93,7 +93,7 @@ func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
 	return nil
 }
 
-// Target checks one target. Its error is a *timer.Error (invalid) that names the field, which
+// Target checks one target. Its error is a *timer.Error (invalid) with the field's name, which
 // begins with field.
 func (c *Checks) Target(field string, t *timer.Target) error {
 	kinds := c.Kinds
@@ -205,7 +205,7 @@ func (c *Checks) body(field string, t *timer.Target) error {
 	return c.checkSize(field, c.maxLen(t, t.Body, place), payload.MaxExpanded)
 }
 
-// maxLen returns how long a text of a target can be when it is sent.
+// maxLen returns the maximum length of a text after expansion.
 func (c *Checks) maxLen(t *timer.Target, s string, p payload.Place) int {
 	if !t.Templates {
 		return len(s)
@@ -213,8 +213,8 @@ func (c *Checks) maxLen(t *timer.Target, s string, p payload.Place) int {
 	return payload.Longest(s, p, c.Labels)
 }
 
-// sampleValues returns what values are for some fire of the timer: what of it is wrong is wrong for
-// every one, or for those of its labels.
+// sampleValues expands values for a sample fire of the timer. An error in them occurs for every
+// fire, or for the timer's labels.
 func (c *Checks) sampleValues(t *timer.Target, values []string) []string {
 	if !t.Templates {
 		return values
@@ -238,8 +238,8 @@ func (c *Checks) sampleFire() *payload.Values {
 	}
 }
 
-// checkSize refuses what is longer than it may be once variables are put in. What is too long without
-// them was refused before.
+// checkSize refuses a text that is too long after expansion. Texts too long before expansion are
+// refused earlier.
 func (c *Checks) checkSize(field string, size, most int) error {
 	if size <= most {
 		return nil
@@ -254,8 +254,7 @@ func (c *Checks) checkSize(field string, size, most int) error {
 	)
 }
 
-// connectionHeaders are about one connection and not about the request: the client sets them
-// itself.
+// connectionHeaders concern one connection, not the request; the client sets them itself.
 var connectionHeaders = map[string]bool{
 	"Connection":          true,
 	"Content-Length":      true,
@@ -356,8 +355,7 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 	return nil
 }
 
-// describeText says what was found in place of a short text that can be shown, without control
-// characters.
+// describeText describes an invalid short text without control characters.
 func describeText(s string) string {
 	if !validValue(s) {
 		return "others"
@@ -372,8 +370,8 @@ func orElse(s, other string) string {
 	return s
 }
 
-// CheckSecretHeader checks the value of a secret header of a target before it is sealed: afterwards
-// nobody can.
+// CheckSecretHeader checks the value of a secret header before it is encrypted, because it cannot
+// be checked afterwards.
 func CheckSecretHeader(field string, kind timer.TargetKind, value string) error {
 	switch {
 	case kind == timer.KindGRPC && !printable(value):
@@ -415,14 +413,14 @@ func (c *Checks) headerProblem(name, key string, values []string, twice bool) st
 	return ""
 }
 
-// isReserved tells whether a header is the reserved one, or one that a server may take for it: some
-// read _ as -.
+// isReserved returns whether a header is the reserved one, or one that a server may confuse with
+// it: some servers read _ as -.
 func isReserved(name, reserved string) bool {
 	plain := func(s string) string { return strings.ReplaceAll(s, "_", "-") }
 	return reserved != "" && strings.EqualFold(plain(name), plain(reserved))
 }
 
-// validName tells whether s is a token of RFC 9110.
+// validName returns whether s is a token of RFC 9110.
 func validName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -443,8 +441,8 @@ func validValue(s string) bool {
 	return utf8.ValidString(s)
 }
 
-// validHost tells whether s is what a Host header may hold: net/http sends an empty one in place of
-// any other.
+// validHost returns whether s is a valid Host header. For an invalid one net/http sends an empty
+// header.
 func validHost(s string) bool {
 	for i := range len(s) {
 		c := s[i]

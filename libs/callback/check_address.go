@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// grpc checks what is a grpc target's own.
+// grpc checks the fields of a grpc target.
 func (c *Checks) grpc(field string, t *timer.Target) error {
 	for name, set := range map[string]bool{
 		"method": t.Method != "" && t.Method != http.MethodPost, "query": len(t.Query) > 0, "success": t.Success != nil, "redirects": t.Redirects != 0,
@@ -45,7 +45,7 @@ func (c *Checks) address(field, address string) error {
 	return c.reachable(field, host, port)
 }
 
-// metadataProblem tells what gRPC does not take of a header.
+// metadataProblem returns why gRPC does not accept a header, or "".
 func metadataProblem(key string, values []string) string {
 	if strings.HasPrefix(key, "Grpc-") || strings.HasSuffix(key, "-Bin") || key == "Host" ||
 		key == "Content-Type" ||
@@ -78,7 +78,7 @@ func printable(s string) bool {
 	return true
 }
 
-// parseAddress reads "plain://host:port" or "secured://host:port", and nothing besides.
+// parseAddress parses "plain://host:port" or "secured://host:port" without further parts.
 func parseAddress(s, plain, secured string) (address string, secure bool, err error) {
 	bad := fmt.Errorf(
 		`expected %s://host:port or %s://host:port, found another text`,
@@ -105,7 +105,7 @@ func parseAddress(s, plain, secured string) (address string, secure bool, err er
 	return u.Host, u.Scheme == secured, nil
 }
 
-// pulsar checks what is a pulsar target's own.
+// pulsar checks the fields of a pulsar target.
 func (c *Checks) pulsar(field string, t *timer.Target) error {
 	for name, set := range map[string]bool{
 		"method": t.Method != "" && t.Method != http.MethodPost, "query": len(t.Query) > 0, "success": t.Success != nil, "redirects": t.Redirects != 0,
@@ -146,7 +146,8 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 				clip(t.Pulsar.Topic),
 			),
 		)
-	case namespace == c.OwnNamespace: // by a URL as well: it may be another name of the same Pulsar
+	// also with a URL, which may be another name of the same Pulsar
+	case namespace == c.OwnNamespace:
 		return timer.Invalid(
 			field+".pulsar.topic",
 			fmt.Sprintf(
@@ -184,7 +185,7 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 	return c.topics(field, t)
 }
 
-// topics asks whether the deployment lets anybody publish there.
+// topics checks that the deployment allows publishing to the topic.
 func (c *Checks) topics(field string, t *timer.Target) error {
 	if c.Topics == nil {
 		return nil
@@ -210,7 +211,7 @@ func (c *Checks) topics(field string, t *timer.Target) error {
 	return nil
 }
 
-// namespaceOf reads a topic's full name and returns "tenant/namespace".
+// namespaceOf returns "tenant/namespace" of a topic's full name.
 func namespaceOf(topic string) (string, bool) {
 	rest, ok := strings.CutPrefix(topic, "persistent://")
 	parts := strings.Split(rest, "/")

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// http checks what is an http target's own.
+// http checks the fields of an http target.
 func (c *Checks) http(field string, t *timer.Target) error {
 	if t.Pulsar != nil {
 		return timer.Invalid(
@@ -106,7 +106,7 @@ func (c *Checks) url(field string, t *timer.Target) error {
 	return c.reachable(field, u.Hostname(), port(u))
 }
 
-// urlError says what is wrong with a URL, without the URL: it may have a password.
+// urlError describes an invalid URL without the URL, which may contain a password.
 func urlError(field string, err error) error {
 	return timer.Invalid(
 		field,
@@ -114,7 +114,7 @@ func urlError(field string, err error) error {
 	)
 }
 
-// clip keeps what is shown of a value short.
+// clip shortens a value for an error message.
 func clip(s string) string {
 	const most = 64
 	if len(s) <= most {
@@ -123,8 +123,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// reachable refuses addresses that the policy forbids, where they are told already. What names
-// resolve to is looked at when they are called.
+// reachable refuses addresses that the policy forbids. Names are resolved and checked only when
+// they are called.
 func (c *Checks) reachable(field, host, port string) error {
 	a, notAddress := netip.ParseAddr(host)
 	if notAddress != nil || c.Egress == nil {
@@ -207,7 +207,7 @@ func checkSuccess(field string, s *timer.Success) error {
 	return nil
 }
 
-// tls checks what can be checked without the key.
+// tls checks TLS options as far as possible without the key.
 func (c *Checks) tls(field string, t *timer.TLS, secure bool) error {
 	switch {
 	case t == nil:
@@ -253,8 +253,8 @@ func (c *Checks) tls(field string, t *timer.TLS, secure bool) error {
 	return nil
 }
 
-// CheckKeyPair checks a client certificate and its key before the key is sealed. Its error shows
-// nothing of the key.
+// CheckKeyPair checks a client certificate and its key before the key is encrypted. Its error
+// reveals nothing of the key.
 func CheckKeyPair(field, cert string, key encryption.Secret) error {
 	if len(key.Reveal()) > timer.MaxPEMLen {
 		return timer.Invalid(
@@ -350,7 +350,7 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 	return nil
 }
 
-// grantFields are those of a token request that a target's own fields, or the grant, decide.
+// grantFields are fields of a token request that a target's own fields, or the grant, determine.
 var grantFields = map[string]string{
 	"":              "no name",
 	"grant_type":    "always client_credentials",
@@ -359,8 +359,8 @@ var grantFields = map[string]string{
 	"scope":         "given by scopes",
 }
 
-// methods are those that can be called: of the IANA registry what people use for hooks, without
-// CONNECT, which makes no request, and TRACE, which sends secrets back. The empty method is POST.
+// methods are the allowed methods: those of the IANA registry that webhooks use. CONNECT makes no
+// request, and TRACE returns secrets, so both are excluded. The empty method is POST.
 var methods = map[string]bool{
 	"":            true,
 	"GET":         true,

@@ -47,7 +47,7 @@ func TestChecks(t *testing.T) {
 	tests := []struct {
 		name   string
 		target timer.Target
-		field  string // empty: it passes
+		field  string // empty: valid
 		msg    string
 	}{
 		{"everything of http", http(func(x *timer.Target) {

@@ -24,7 +24,7 @@ func TestCheckTarget(t *testing.T) {
 	tests := []struct {
 		name       string
 		target     timer.Target
-		field, msg string // empty: it passes
+		field, msg string // empty: valid
 	}{
 		{"plain", url("https://example.com/hook?a=b"), "", ""},
 		{"port, address and password", url("http://me:secret@[2001:db8::1]:8080/"), "", ""},

@@ -10,11 +10,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// readBuffers are what answers are read into; nothing keeps one.
+// readBuffers are buffers for reading answers; no reference to one is kept.
 var readBuffers = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
-// readExcerpt returns the start of an answer's body, and reads on to its end or to the bound, so
-// that the connection can be used again. An answer that breaks off is as good as its start.
+// readExcerpt returns the start of an answer's body. It reads on to the end or to bound, so that
+// the connection can be reused. If the body breaks off, its start is the excerpt.
 func readExcerpt(body io.Reader, bound int64) string {
 	buf := readBuffers.Get().(*[4 << 10]byte) //nolint:forcetypeassert // New makes no other
 	defer readBuffers.Put(buf)
@@ -26,13 +26,13 @@ func readExcerpt(body io.Reader, bound int64) string {
 	return excerpt
 }
 
-// readBody returns the first bytes of a body, and the error that it broke off with; that it is
-// longer is none.
+// readBody returns at most bound bytes of a body, and the error with which it broke off. A longer
+// body is not an error.
 func readBody(body io.Reader, bound int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(body, bound))
 }
 
-// truncate makes s valid UTF-8 of at most timer.MaxExcerpt bytes.
+// truncate returns s as valid UTF-8 of at most timer.MaxExcerpt bytes.
 func truncate(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
@@ -47,7 +47,7 @@ func truncate(s string) string {
 	return s[:end]
 }
 
-// oneLine makes an error's text one line of at most timer.MaxExcerpt bytes.
+// oneLine returns s as one line of at most timer.MaxExcerpt bytes.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 )
 
-// Trust makes a caller use another TLS configuration.
+// Trust sets the TLS configuration of a caller.
 func Trust(h *HTTP, c *tls.Config) {
 	h.transports.base = c
 	var err error
@@ -14,7 +14,7 @@ func Trust(h *HTTP, c *tls.Config) {
 	}
 }
 
-// Build builds a request and does not send it.
+// Build builds a request without sending it.
 func Build(ctx context.Context, h *HTTP, r *Request) error {
 	_, err := h.newRequest(ctx, r, nil)
 	return err //nolint:wrapcheck // for tests

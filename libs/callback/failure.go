@@ -19,8 +19,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// failedResult says what an attempt without answer means. ctx is the caller's: that it ended says nothing
-// of the receiver.
+// failedResult classifies an attempt without an answer. ctx is the caller's; if it ended, the
+// result says nothing about the receiver.
 func failedResult(ctx context.Context, err error, timeout time.Duration) Result {
 	if _, ok := errors.AsType[*redirectError](err); ok {
 		return Result{Class: Retry, Failure: timer.FailureRedirect, Error: oneLine(err.Error())}
@@ -52,8 +52,8 @@ func failedResult(ctx context.Context, err error, timeout time.Duration) Result 
 	return r
 }
 
-// failureOf tells what kind of trouble an error is. The text decides only where net/http gives
-// nothing else.
+// failureOf returns the kind of failure of an error. It examines the text only where net/http
+// provides nothing better.
 func failureOf(err error) timer.Failure {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return timer.FailureDNS
@@ -114,8 +114,8 @@ func isTLS(err error) bool {
 		strings.Contains(text, "server gave HTTP response to HTTPS client")
 }
 
-// ConcernsEndpoint tells whether a result says anything of the endpoint. What was given up, or never got as
-// far, says neither that it is well nor that it is not.
+// ConcernsEndpoint returns whether a result says anything about the endpoint. A canceled call, or
+// one that was never sent, does not.
 func ConcernsEndpoint(r *Result) bool {
 	switch r.Failure {
 	case timer.FailureCanceled,
@@ -129,8 +129,8 @@ func ConcernsEndpoint(r *Result) bool {
 	}
 }
 
-// EndpointFailed tells whether a result speaks against the endpoint rather than the one request: what a
-// circuit breaker counts.
+// EndpointFailed returns whether a result indicates a failing endpoint rather than a bad request.
+// Circuit breakers count these results.
 func EndpointFailed(r *Result) bool {
 	switch r.Failure {
 	case timer.FailureDNS,
@@ -142,7 +142,7 @@ func EndpointFailed(r *Result) bool {
 		timer.FailureProtocol:
 		return true
 	case timer.FailureStatus:
-		switch r.StatusCode { // gRPC's codes are no HTTP statuses, which begin at 100
+		switch r.StatusCode { // codes of gRPC are below 100, HTTP statuses are not
 		case http.StatusBadGateway,
 			http.StatusServiceUnavailable,
 			http.StatusGatewayTimeout,

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Call implements Caller: it makes one attempt, of all the targets that the mode wants.
+// Call implements Caller: it makes one attempt with the targets that the mode requires.
 func (c Callers) Call(ctx context.Context, r *Request) Result {
 	switch {
 	case !r.Several():
@@ -29,7 +29,7 @@ func (c Callers) callOne(ctx context.Context, r *Request) Result {
 	return caller.Call(ctx, r)
 }
 
-// callTarget calls one target among several.
+// callTarget calls one of several targets.
 func (c Callers) callTarget(ctx context.Context, r *Request, i int) TargetResult {
 	q := *r
 	q.Target, q.Fanout = r.Targets[i], timer.Fanout{}
@@ -37,7 +37,7 @@ func (c Callers) callTarget(ctx context.Context, r *Request, i int) TargetResult
 		r.Start,
 	); i > 0 && r.Mode == timer.ModeAny && began > 0 &&
 		began < time.Hour {
-		q.Start = r.Start.Add(began) // behind others that failed; an hour apart they are two clocks
+		q.Start = r.Start.Add(began) // after failed targets; an hour apart means two clocks
 	}
 	began := time.Now()
 	res := c.callGuarded(ctx, &q)
@@ -50,7 +50,7 @@ func (c Callers) callTarget(ctx context.Context, r *Request, i int) TargetResult
 	}
 }
 
-// callGuarded calls one target, where that may be called.
+// callGuarded calls one target, if its guard allows it.
 func (c Callers) callGuarded(ctx context.Context, q *Request) (res Result) {
 	if q.Guard != nil {
 		done, ok := q.Guard.Allow(&q.Target)
@@ -58,7 +58,7 @@ func (c Callers) callGuarded(ctx context.Context, q *Request) (res Result) {
 			return Result{
 				Class:   Retry,
 				Failure: timer.FailureCircuit,
-				Error:   "not sent: the endpoint fails, and is left alone for a while",
+				Error:   "not sent: the circuit breaker of the endpoint is open",
 			}
 		}
 		defer func() { done(&res) }()
@@ -66,23 +66,23 @@ func (c Callers) callGuarded(ctx context.Context, q *Request) (res Result) {
 	return c.callOne(ctx, q)
 }
 
-// notRetried tells whether Request.NoRetry gives a target up, by what it answered. What it says of one
-// target says nothing of the others.
-func (r *Request) notRetried(callOne *TargetResult) bool {
-	return callOne.Class == Retry && callOne.StatusCode != 0 &&
-		r.NoRetry.Contains(callOne.StatusCode)
+// notRetried returns whether Request.NoRetry gives up a target by its answer. It does not affect
+// the other targets.
+func (r *Request) notRetried(target *TargetResult) bool {
+	return target.Class == Retry && target.StatusCode != 0 &&
+		r.NoRetry.Contains(target.StatusCode)
 }
 
-// gaveUp tells whether an earlier attempt gave target i up. It is not called again: the fire's row
-// remembers it beside what was delivered. What was rejected without an answer is called again while
-// others are retried, for rules and keys of this deployment may have changed.
+// gaveUp returns whether an earlier attempt gave up target i. Such a target is not called again,
+// and the fire's row records it. A target rejected without an answer is called again with the
+// others, because this deployment's rules and keys may have changed.
 func (r *Request) gaveUp(i int) bool { return r.Done>>i&timer.TargetGivenUp != 0 }
 
-// gone tells the same of a target of ModeAll that answered 410.
+// gone returns whether target i of a ModeAll timer answered 410 in an earlier attempt.
 func (r *Request) gone(i int) bool { return r.Done>>i&timer.TargetGone != 0 }
 
-// callAny calls one target after the other until one takes the fire. What it returns of several
-// failures is the last one, with the class that leaves most hope.
+// callAny calls the targets in order until one takes the fire. If all fail, it returns the last
+// failure with class Retry if any failure may be retried.
 func (c Callers) callAny(ctx context.Context, r *Request) Result {
 	out := make([]TargetResult, 0, len(r.Targets))
 	sum := Result{Pause: true}
@@ -94,30 +94,30 @@ func (c Callers) callAny(ctx context.Context, r *Request) Result {
 			continue
 		}
 		if len(out) > 0 && r.Guard != nil && !r.Guard.Continue() {
-			// of this target: whoever attempts again finds out why not.
+			// The result concerns this target; the next attempt finds out why it may not be called.
 			class, sum.Pause = Retry, false
 			break
 		}
-		callOne := c.callTarget(ctx, r, i)
-		out = append(out, callOne)
-		if callOne.Class == Success || callOne.Class == Accepted {
-			sum = callOne.Result
+		target := c.callTarget(ctx, r, i)
+		out = append(out, target)
+		if target.Class == Success || target.Class == Accepted {
+			sum = target.Result
 			sum.Targets, sum.Done = out, done
 			return sum
 		}
-		wait, pause := sum.RetryAfter, sum.Pause && callOne.Pause
+		wait, pause := sum.RetryAfter, sum.Pause && target.Pause
 		switch {
-		case r.notRetried(&callOne):
+		case r.notRetried(&target):
 			notRetried, done = true, done|timer.TargetGivenUp<<i
 		case !waits:
-			wait, waits = callOne.RetryAfter, true
+			wait, waits = target.RetryAfter, true
 		default:
-			wait = min(wait, callOne.RetryAfter) // as soon as the first of them can be called again
+			wait = min(wait, target.RetryAfter) // until the first of them can be called again
 		}
-		if callOne.Class == Retry && !r.notRetried(&callOne) {
+		if target.Class == Retry && !r.notRetried(&target) {
 			class = Retry
 		}
-		sum = callOne.Result
+		sum = target.Result
 		sum.RetryAfter, sum.Pause = wait, pause
 		if ctx.Err() != nil {
 			break
@@ -128,8 +128,8 @@ func (c Callers) callAny(ctx context.Context, r *Request) Result {
 	return sum
 }
 
-// combine says what several failures mean together: hope is Retry where another attempt may mend one
-// of them, lost that one was given up by its status.
+// combine sets the class for several failures. class is Retry where a retry may succeed for one of
+// them. notRetried tells that one was given up by its status.
 func (r *Result) combine(class Class, notRetried bool) {
 	r.Class = class
 	if class == Reject && notRetried {
@@ -137,13 +137,13 @@ func (r *Result) combine(class Class, notRetried bool) {
 	}
 }
 
-// callAll calls every target that has not taken the fire, at once. One that can never be called does
-// not keep the others from their retries.
+// callAll calls every target that has not taken the fire, concurrently. A target that can never be
+// called does not prevent retries of the others.
 func (c Callers) callAll(ctx context.Context, r *Request) Result {
 	results := make([]*TargetResult, len(r.Targets))
 	call := func(i int) {
-		callOne := c.callTarget(ctx, r, i)
-		results[i] = &callOne
+		target := c.callTarget(ctx, r, i)
+		results[i] = &target
 	}
 	var others sync.WaitGroup
 	mine := -1
@@ -151,7 +151,7 @@ func (c Callers) callAll(ctx context.Context, r *Request) Result {
 		switch {
 		case r.Done>>i&1 == 1, r.gaveUp(i), r.gone(i):
 		case mine < 0:
-			mine = i // by this goroutine
+			mine = i // called by this goroutine
 		default:
 			others.Go(func() { call(i) })
 		}
@@ -161,47 +161,50 @@ func (c Callers) callAll(ctx context.Context, r *Request) Result {
 	}
 	others.Wait()
 	sum := Result{Done: r.Done}
-	class, notRetried, left := Reject, false, -1 // left of an earlier attempt
+	class, notRetried, left := Reject, false, -1 // given up or gone in an earlier attempt
 	var last Result
-	for i, callOne := range results {
-		if callOne == nil {
+	for i, target := range results {
+		if target == nil {
 			notRetried, sum.Pause = notRetried || r.gaveUp(i), sum.Pause || r.gone(i)
 			if r.gaveUp(i) || r.gone(i) {
 				left = i
 			}
 			continue
 		}
-		sum.Targets = append(sum.Targets, *callOne)
-		last = callOne.Result
-		if callOne.Class == Success {
+		sum.Targets = append(sum.Targets, *target)
+		last = target.Result
+		if target.Class == Success {
 			sum.Done |= 1 << i
 			continue
 		}
 		switch {
-		case r.notRetried(callOne):
+		case r.notRetried(target):
 			notRetried, sum.Done = true, sum.Done|timer.TargetGivenUp<<i
-		case callOne.Pause:
+		case target.Pause:
 			sum.Pause, sum.Done = true, sum.Done|timer.TargetGone<<i
-		case callOne.Class != Reject:
+		case target.Class != Reject:
 			class = Retry
-			sum.RetryAfter = max(sum.RetryAfter, callOne.RetryAfter)
+			sum.RetryAfter = max(sum.RetryAfter, target.RetryAfter)
 		}
-		if sum.Failure == timer.FailureNone { // the first failure speaks for the attempt
-			sum.StatusCode, sum.Failure, sum.Excerpt = callOne.StatusCode, callOne.Failure, callOne.Excerpt
-			sum.Error = oneLine("target " + callOne.Name + ": " + callOne.Error)
+		if sum.Failure == timer.FailureNone { // the first failure represents the attempt
+			sum.StatusCode, sum.Failure, sum.Excerpt = target.StatusCode, target.Failure, target.Excerpt
+			sum.Error = oneLine("target " + target.Name + ": " + target.Error)
 		}
 	}
 	if sum.Failure == timer.FailureNone && sum.Done == 1<<len(r.Targets)-1 {
 		sum.StatusCode, sum.Excerpt = last.StatusCode, last.Excerpt
 		return sum
 	}
-	if sum.Failure == timer.FailureNone && left >= 0 { // all others took it by now
+	if sum.Failure == timer.FailureNone && left >= 0 { // all others have taken it
 		sum.Failure = timer.FailureStatus
 		sum.Error = oneLine(
-			"target " + r.TargetName(left) + ": answered an earlier attempt what is not retried",
+			"target " + r.TargetName(
+				left,
+			) + ": answered an earlier attempt with a status that is not retried",
 		)
 	}
-	// A pause ends the fire: where another target still hopes, it waits until no attempt follows.
+	// A pause ends the fire. While another target may be retried, the pause waits until no attempt
+	// follows.
 	sum.combine(class, notRetried)
 	return sum
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// script is a caller that answers by the URL of the target.
+// script is a caller whose results depend on the target's URL.
 type script map[string]callback.Result
 
 func (s script) Call(_ context.Context, r *callback.Request) callback.Result {
@@ -75,7 +75,7 @@ func TestFailover(t *testing.T) {
 	tests := []struct {
 		name  string
 		urls  []string
-		want  callback.Result // less its Targets
+		want  callback.Result // without its Targets
 		calls int
 	}{
 		{"the first takes it", []string{"ok", "busy"}, ok, 1},
@@ -114,7 +114,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// upTo lets so many further targets have their turn.
+// upTo allows the given number of further targets.
 type upTo struct{ further int }
 
 func (*upTo) Allow(*timer.Target) (func(*callback.Result), bool) {
@@ -123,8 +123,8 @@ func (*upTo) Allow(*timer.Target) (func(*callback.Result), bool) {
 
 func (u *upTo) Continue() bool { u.further--; return u.further >= 0 }
 
-// A target whose turn does not come leaves hope, whatever the ones before it answered: it is for
-// another attempt to find out why not.
+// TestFailoverThatIsBrokenOff checks that the attempt is retried if a target was not called,
+// whatever the targets before it answered.
 func TestFailoverThatIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	c := callback.Callers{timer.KindHTTP: answers}
@@ -306,7 +306,7 @@ func TestMulticastByHTTP(t *testing.T) {
 	require.EqualValues(t, 2, calls[1].Load())
 }
 
-// missing and denied are answers that the policies of these tests do not retry.
+// missing and denied are answers that these tests do not retry.
 var (
 	missing = callback.Result{
 		Class:      callback.Retry,
@@ -322,8 +322,8 @@ var (
 	}
 )
 
-// A status that is not retried gives up the target that answered it, wherever that stands among the
-// others.
+// TestAStatusThatIsNotRetriedIsOfItsTargetOnly checks that such a status gives up only its own
+// target, at any position.
 func TestAStatusThatIsNotRetriedIsOfItsTargetOnly(t *testing.T) {
 	t.Parallel()
 	c := callback.Callers{

@@ -19,20 +19,20 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// GRPCOptions says how a gRPC caller behaves. The zero value is a safe one.
+// GRPCOptions configure a gRPC caller. The zero value is safe.
 type GRPCOptions struct {
 	NetOptions
 
-	AllowPrivate bool          // as of HTTPOptions
+	AllowPrivate bool          // as in HTTPOptions
 	DialTimeout  time.Duration // default 5 s
-	Tokens       *HTTP         // where OAuth2 tokens are had; nil: targets with OAuth2 are rejected
+	Tokens       *HTTP         // fetches OAuth2 tokens; nil: targets with OAuth2 are rejected
 }
 
-// maxAnswerBytes is how long a DeliverResponse may be.
+// maxAnswerBytes limits the size of a DeliverResponse.
 const maxAnswerBytes = 64 << 10
 
-// GRPC calls targets by carillon.v1.Callback. Calls of the same address, egress policy and TLS
-// options share a connection.
+// GRPC calls targets through the service carillon.v1.Callback. Calls with the same address, egress
+// policy and TLS options share a connection.
 type GRPC struct {
 	o        GRPCOptions
 	channels *channels
@@ -55,10 +55,10 @@ func NewGRPC(o GRPCOptions) (*GRPC, error) {
 	return g, nil
 }
 
-// Close closes the connections; calls in flight end first.
+// Close closes the connections once calls in flight have ended.
 func (g *GRPC) Close() { g.channels.close() }
 
-// Call makes one attempt, and returns at the latest when r.Timeout is over or ctx ends.
+// Call makes one attempt. It returns when r.Timeout has passed or ctx ends.
 func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 	timeout := r.Timeout
 	if timeout <= 0 {
@@ -122,7 +122,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 	return redactResult(res, r, secrets)
 }
 
-// message builds what is sent.
+// message builds the request message and its metadata.
 func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, metadata.MD, error) {
 	e := newExpander(r)
 	body, err := e.body(&r.Target)
@@ -146,7 +146,7 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 	for i := range o.n {
 		md[strings.ToLower(o.names[i])] = []string{o.values[i]}
 	}
-	// gRPC would take it for trouble of its own, and the attempt would be made again.
+	// gRPC would report such values as its own internal error, and the attempt would be repeated.
 	for name, values := range md {
 		if !slices.ContainsFunc(values, func(v string) bool { return !printable(v) }) {
 			continue
@@ -175,8 +175,8 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 	return msg, md, nil
 }
 
-// responseWatch notes of a call that its server said something: gRPC has the same code, 14, for a server
-// that is unavailable and for none.
+// responseWatch records that the server of a call responded. gRPC uses the same code, 14, for an
+// unavailable server and for a missing one.
 type responseWatch struct{}
 
 type respondedKey struct{}
@@ -207,7 +207,7 @@ func (responseWatch) TagConn(
 // HandleConn implements stats.Handler.
 func (responseWatch) HandleConn(context.Context, stats.ConnStats) {}
 
-// failureOfText says why nobody answered. gRPC tells it only by its text.
+// failureOfText returns why there was no response. gRPC reports it only in its text.
 func failureOfText(text string) timer.Failure {
 	has := func(parts ...string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
@@ -222,8 +222,8 @@ func failureOfText(text string) timer.Failure {
 	}
 }
 
-// errorResult says what an attempt without OK means. heard tells that the server said something. Codes
-// are retried like HTTP's statuses: all of them, unless the timer's policy names them.
+// errorResult classifies an attempt that did not return OK. responded tells that the server
+// responded. Like HTTP statuses, all codes are retried unless the timer's policy lists them.
 func (g *GRPC) errorResult(
 	ctx context.Context,
 	err error,
@@ -240,7 +240,7 @@ func (g *GRPC) errorResult(
 			return failedResult(ctx, ctx.Err(), timeout)
 		}
 		if dialErr := ch.lastDialErr(); dialErr != nil && !responded {
-			return failedResult(ctx, dialErr, timeout) // nobody answered, so there is no code
+			return failedResult(ctx, dialErr, timeout) // no server responded, so there is no code
 		}
 		if s.Code() == codes.DeadlineExceeded {
 			r.Failure, r.Error = timer.FailureTimeout, fmt.Sprintf("no answer within %s", timeout)

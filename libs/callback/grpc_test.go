@@ -208,7 +208,8 @@ func TestGRPCAnswers(t *testing.T) {
 	}
 }
 
-// What metadata cannot hold never will: such an attempt is not made again.
+// TestMetadataThatIsNotPrintableIsRejected checks that such an attempt is not retried, because
+// metadata can never hold it.
 func TestMetadataThatIsNotPrintableIsRejected(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring(t)
@@ -282,7 +283,8 @@ func TestGRPCConnectionOptions(t *testing.T) {
 	require.ErrorContains(t, err, "negative")
 }
 
-// Who does not answer has no code, and gRPC says 14 of him all the same.
+// TestGRPCWithoutAnAnswer checks that a missing answer has no status code, although gRPC reports
+// 14.
 func TestGRPCWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	cert, key := newCert(t, "callback.example")
@@ -317,7 +319,7 @@ func TestGRPCWithoutAnAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		url  string
 		tls  *timer.TLS
-		want []timer.Failure // where it is a race which of them is seen
+		want []timer.Failure // several where the visible one depends on a race
 	}{
 		"no client certificate":      {"grpcs://" + mutual, trusted, []timer.Failure{timer.FailureTLS, timer.FailureReset}},
 		"no TLS to a server of it":   {"grpc://" + secure, nil, []timer.Failure{timer.FailureReset}},

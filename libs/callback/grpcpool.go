@@ -18,27 +18,28 @@ import (
 	"github.com/carillon-timer/carillon/libs/egress"
 )
 
-// maxChannels is how many gRPC channels are kept.
+// maxChannels limits the cached gRPC channels.
 const maxChannels = 1024
 
-// channelKey is all that decides whether two calls may share a channel.
+// channelKey determines which calls may share a channel.
 type channelKey struct {
 	address   string
 	secure    bool
 	transport transportKey
 }
 
-// channel is a gRPC channel that is closed when it is both evicted and unused.
+// channel is a gRPC channel that closes when it is both evicted and unused.
 type channel struct {
-	conn    *grpc.ClientConn
-	dialErr atomic.Pointer[error] // of the last dial: gRPC makes text of it; nil once one succeeded
+	conn *grpc.ClientConn
+	// of the last dial, as gRPC keeps only its text; nil after a success
+	dialErr atomic.Pointer[error]
 
 	mu      sync.Mutex
 	users   int
 	evicted bool
 }
 
-// channels keeps gRPC channels.
+// channels caches gRPC channels.
 type channels struct {
 	o     *GRPCOptions
 	mu    sync.Mutex
@@ -53,7 +54,7 @@ func newChannels(o *GRPCOptions) (*channels, error) {
 	return &channels{o: o, cache: cache}, nil
 }
 
-// get returns a channel in use; release it.
+// get returns a channel for use; call release afterwards.
 func (cs *channels) get(p *egress.Policy, k channelKey) (*channel, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -90,7 +91,7 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 	c.conn, err = grpc.NewClient(
 		"passthrough:///"+k.address,
 		grpc.WithTransportCredentials(creds),
-		grpc.WithNoProxy(), // behind one nobody checks the address
+		grpc.WithNoProxy(), // behind a proxy nothing checks the address
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, "tcp", address)
 			if err != nil {
@@ -100,19 +101,19 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 			c.dialErr.Store(nil)
 			return conn, nil
 		}),
-		// while calls wait.
+		// These pings are sent during calls.
 		grpc.WithKeepaliveParams(
 			keepalive.ClientParameters{Time: grpcPingAfter, Timeout: pingTimeout},
 		),
 		grpc.WithUserAgent(cs.o.UserAgent),
 		grpc.WithStatsHandler(responseWatch{}),
 		grpc.WithIdleTimeout(cs.o.IdleTimeout),
-		grpc.WithDisableServiceConfig(), // which is asked for by DNS TXT
+		grpc.WithDisableServiceConfig(), // it would be fetched from DNS TXT records
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			// The timer's own policy says when to try again; this keeps an endpoint that is away
-			// from being dialled for every fire.
+			// The timer's policy decides about retries. This backoff prevents a dial per fire while
+			// an endpoint is down.
 			Backoff: backoff.Config{
 				BaseDelay:  100 * time.Millisecond,
 				Multiplier: 1.6,
@@ -148,7 +149,7 @@ func (c *channel) evict() {
 	}
 }
 
-// lastDialErr returns why there is no connection, if it is known.
+// lastDialErr returns why there is no connection, or nil.
 func (c *channel) lastDialErr() error {
 	if p := c.dialErr.Load(); p != nil {
 		return *p
@@ -156,7 +157,7 @@ func (c *channel) lastDialErr() error {
 	return nil
 }
 
-// close closes all channels; those in use when their calls end.
+// close closes all channels, those in use when their calls end.
 func (cs *channels) close() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -18,8 +18,8 @@ func TestDeadHTTP2ConnectionsAreFound(t *testing.T) {
 	require.Equal(t, pingTimeout, h.transports.plain.HTTP2.PingTimeout)
 }
 
-// A channel that is put out of the cache while a call uses it is closed when the call ends, and not
-// before.
+// TestAnEvictedChannelLivesAsLongAsItIsUsed checks that an evicted channel closes when its last
+// call ends, and not before.
 func TestAnEvictedChannelLivesAsLongAsItIsUsed(t *testing.T) {
 	t.Parallel()
 	g, err := NewGRPC(GRPCOptions{})

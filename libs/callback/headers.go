@@ -11,26 +11,26 @@ import (
 	"github.com/carillon-timer/carillon/libs/signing"
 )
 
-// Headers of callbacks, in their canonical form. The first group is on every callback.
+// Headers of callbacks, in canonical form. The first group is on every callback.
 const (
 	HeaderTimerID = "Carillon-Timer-Id"
 	HeaderFireID  = egress.HeaderCallback
-	HeaderDue     = "Carillon-Due"     // RFC 3339, milliseconds, UTC: the nominal instant
+	HeaderDue     = "Carillon-Due"     // RFC 3339, milliseconds, UTC: the due instant
 	HeaderAttempt = "Carillon-Attempt" // from 1
-	// HeaderStart: RFC 3339, milliseconds, UTC: the executor's clock just before the call.
+	// HeaderStart is the executor's clock just before the call: RFC 3339, milliseconds, UTC.
 	HeaderStart          = "Carillon-Start"
 	HeaderCause          = "Carillon-Cause"  // why the fire exists: schedule, …
 	HeaderIdempotencyKey = "Idempotency-Key" // the fire id
-	// HeaderTraceParent: W3C: one trace for all attempts of a fire, a span of its own for each.
+	// HeaderTraceParent is a W3C trace context: one trace per fire, with a span per attempt.
 	HeaderTraceParent = "Traceparent"
 
-	// HeaderToken is sent only where the receiver may accept now and complete later: what it proves
-	// itself by at POST /api/v2/fires/{id}/complete.
+	// HeaderToken authenticates the receiver at POST /api/v2/fires/{id}/complete. It is sent only
+	// if the receiver may complete the fire later.
 	HeaderToken = "Carillon-Complete-Token"
 
-	// HeaderAccepted with the value "async" and status 202 is such a receiver's answer;
-	// HeaderWithin beside it says within how long it completes the fire (a Go duration; the
-	// target's own where absent or longer).
+	// HeaderAccepted with the value "async" and status 202 accepts the fire for later completion.
+	// HeaderWithin says within how long, as a Go duration; the target's own limit applies where it
+	// is absent or longer.
 	HeaderAccepted = "Carillon-Accepted"
 	HeaderWithin   = "Carillon-Complete-Within"
 
@@ -42,11 +42,11 @@ const (
 	timeLayout    = "2006-01-02T15:04:05.000Z"
 	defaultCause  = "schedule"
 	acceptedAsync = "async"
-	maxOwnHeaders = 12 // headers of ours on one callback
+	maxOwnHeaders = 12 // of Carillon's own headers per callback
 )
 
-// headerList are the headers that we set, in order. They come last, so that nothing that a user set can
-// pass for them.
+// headerList holds Carillon's own headers, in order. They are set last, so that a target's headers
+// cannot replace them.
 type headerList struct {
 	names  [maxOwnHeaders]string
 	values [maxOwnHeaders]string
@@ -58,8 +58,8 @@ func (o *headerList) add(name, value string) {
 	o.n++
 }
 
-// ownHeaders writes what is the same for every protocol. Most values are cut out of one string: one
-// allocation, and not ten.
+// ownHeaders adds the headers that are the same for every protocol. Most values are slices of one
+// string, which saves nine allocations.
 func ownHeaders(o *headerList, r *Request, body string) {
 	var buf [288]byte
 	b := buf[:0]
@@ -99,16 +99,16 @@ func ownHeaders(o *headerList, r *Request, body string) {
 	}
 }
 
-// appendTraceParent writes a traceparent whose trace id follows from the fire id, so that all
-// attempts of a fire, by whichever executor, are one trace. The span id is random: two executors
-// may make the same attempt. Sampled is set: whether to record is the receiver's to decide, and a
-// flag of 0 would take it from most.
+// appendTraceParent appends a traceparent. The trace id derives from the fire id, so all attempts
+// of a fire are one trace, whichever executor makes them. The span id is random, because two
+// executors may make the same attempt. The sampled flag is set, so that the receiver decides about
+// recording.
 func appendTraceParent(b, fire []byte) []byte {
 	h := xxhash.New()
 	_, _ = h.Write(fire) // it never fails
 	high := h.Sum64()
 	_, _ = h.Write([]byte("/trace"))
-	low := h.Sum64() | 1 // an id of zeros is none
+	low := h.Sum64() | 1 // an id of zeros is invalid
 	b = appendHex(append(b, "00-"...), high)
 	b = appendHex(b, low)
 	b = appendHex(append(b, '-'), rand.Uint64()|1)

@@ -10,28 +10,28 @@ import (
 	"github.com/carillon-timer/carillon/libs/egress"
 )
 
-// HTTPOptions says how an HTTP caller behaves. The zero value is a safe one.
+// HTTPOptions configure an HTTP caller. The zero value is safe.
 type HTTPOptions struct {
 	NetOptions
 
 	// AllowPrivate opens loopback, private and special networks and any port, where Egress is nil.
 	AllowPrivate bool
 
-	// DialTimeout: of name resolution and connect, and of TLS; default 5 s; an attempt's own
-	// timeout may be shorter.
+	// DialTimeout limits name resolution and connect together, and the TLS handshake; default 5 s.
+	// An attempt's own timeout may be shorter.
 	DialTimeout  time.Duration
-	MaxIdleConns int // unused connections kept in all; default 4096
-	// MaxIdleConnsPerHost: unused connections kept to one host; default 1024: fewer than calls at
-	// once means dialling anew.
+	MaxIdleConns int // limit of idle connections; default 4096
+	// MaxIdleConnsPerHost limits idle connections to one host; default 1024. With fewer than there
+	// are concurrent calls, some calls dial again.
 	MaxIdleConnsPerHost int
-	// MaxConnsPerHost: connections to one host; default 0: as many as there are calls at once.
+	// MaxConnsPerHost limits connections to one host; default 0: no limit.
 	MaxConnsPerHost int
-	// MaxDrain: bytes of an answer that are read so that its connection can be used again; default
-	// 64 KiB.
+	// MaxDrain is how many bytes of an answer are read so that its connection can be reused;
+	// default 64 KiB.
 	MaxDrain int64
 }
 
-// maxHeaderBytes is how long the head of an answer may be.
+// maxHeaderBytes limits the header of an answer.
 const maxHeaderBytes = 64 << 10
 
 func (o *HTTPOptions) setDefaults() {
@@ -50,7 +50,7 @@ func (o *NetOptions) setDefaults(allowPrivate bool) {
 	}
 }
 
-// policy returns the policy of a request.
+// policy returns the egress policy of a request.
 func (o *NetOptions) policy(r *Request) *egress.Policy {
 	if r.Egress != nil {
 		return r.Egress
@@ -65,15 +65,15 @@ func setDefault[T comparable](v *T, d T) {
 	}
 }
 
-// DefaultTimeout is the timeout of a request that has none.
+// DefaultTimeout applies to requests without a timeout.
 const DefaultTimeout = 5 * time.Second
 
-// HTTP calls HTTP targets. It sends by HTTP/1.1 with kept connections, by HTTP/2 where an https
-// server offers it, unless a target says otherwise. Connections are shared by calls that go the
-// same way: the same egress policy, TLS options and HTTP version.
+// HTTP calls HTTP targets. It uses HTTP/1.1 with kept connections, and HTTP/2 where an https server
+// offers it, unless the target says otherwise. Calls share connections if they have the same egress
+// policy, TLS options and HTTP version.
 type HTTP struct {
 	o          HTTPOptions
-	userAgent  []string // as a header's values
+	userAgent  []string // as the values of a header
 	transports *transports
 	tokens     *tokens
 	rules      *rules
@@ -103,13 +103,13 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 	return h, nil
 }
 
-// Close closes idle connections. Calls in flight go on, until their contexts end.
+// Close closes idle connections. Calls in flight continue until their contexts end.
 func (h *HTTP) Close() { h.transports.closeIdle() }
 
-// Call makes one attempt, and returns at the latest when r.Timeout is over or ctx ends. Unless the
-// target has rules of its own any 2xx is success, even where the rest of the answer never comes. A
-// kept connection that the server closed just then is replaced, once nothing of the answer came:
-// the request carries the fire id as its Idempotency-Key, so that sending it again is safe.
+// Call makes one attempt. It returns when r.Timeout has passed or ctx ends. Without a success rule
+// any 2xx is success, even if the rest of the answer never arrives. If the server has just closed a
+// kept connection, the request is sent again on a new one, but only before any part of the answer.
+// That is safe, because the Idempotency-Key is the fire id.
 func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	timeout := r.Timeout
 	if timeout <= 0 {
@@ -125,7 +125,7 @@ func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	if err != nil {
 		return invalidResult(err)
 	}
-	if u := req.URL.User; u != nil { // of a definition that is older than the API's care for it
+	if u := req.URL.User; u != nil { // of a definition stored before the API moved userinfo
 		secrets = append(slices.Clip(secrets), secretHeader{"Authorization", basic(u)})
 	}
 	policy := h.o.policy(r)
@@ -143,9 +143,8 @@ func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	return redactResult(h.classify(ctx, r, resp, timeout), r, secrets)
 }
 
-// send sends a request and follows the redirects that its target wants followed. RoundTrip rather
-// than a Client's Do: that adds cookies and redirects of another kind than ours, at a fifth of the
-// cost.
+// send sends a request and follows redirects if the target allows them. It uses RoundTrip, because
+// a Client adds cookies and follows other redirects, at five times the cost.
 func (h *HTTP) send(
 	r *Request,
 	req *http.Request,
@@ -159,8 +158,8 @@ func (h *HTTP) send(
 	return resp, err
 }
 
-// callWithToken is Call for targets with OAuth2. A token that was kept and is not believed any more
-// is replaced once.
+// callWithToken is Call for targets with OAuth2. If the receiver refuses a cached token, it fetches
+// a new one, once.
 func (h *HTTP) callWithToken(
 	ctx context.Context,
 	r *Request,
@@ -187,7 +186,7 @@ func (h *HTTP) callWithToken(
 				_ = resp.Body.Close()
 				fresh := req.Clone(req.Context())
 				if req.GetBody != nil {
-					fresh.Body, _ = req.GetBody() // memory: no error
+					fresh.Body, _ = req.GetBody() // it reads memory and cannot fail
 				}
 				req = fresh
 				continue

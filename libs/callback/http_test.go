@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// setup starts a receiver and returns a caller that may call it, and a request to it.
+// setup starts a receiver. It returns a caller that may call it, and a request to it.
 func setup(t *testing.T, h http.HandlerFunc) (*callback.HTTP, *callback.Request) {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -280,7 +280,7 @@ func TestTimeouts(t *testing.T) {
 		c.Call(t.Context(), r),
 	)
 
-	// long enough for a busy host to get the status out.
+	// Long enough for a busy host to send the status.
 	r.Target.URL, r.Timeout = base+"/begins", 5*time.Second
 	require.Equal(
 		t,
@@ -376,7 +376,8 @@ func TestHTTP2(t *testing.T) {
 	require.Equal(t, "HTTP/2.0", proto)
 }
 
-// A server may close a kept connection at any time. That must not cost an attempt.
+// TestAKeptConnectionThatWasClosedIsReplaced checks that a kept connection closed by the server
+// does not cost an attempt.
 func TestAKeptConnectionThatWasClosedIsReplaced(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(

@@ -19,13 +19,13 @@ import (
 
 const (
 	maxTokens         = 4096
-	tokenRefreshEarly = 10 * time.Second // before it expires a token is replaced
-	defaultTokenLife  = time.Hour        // of one that says nothing of it
-	tokenErrorTTL     = time.Second      // after an error; until then everybody gets that error
-	maxTokenSize      = 16 << 10         // bytes: it becomes a header
+	tokenRefreshEarly = 10 * time.Second // before a token expires it is replaced
+	defaultTokenLife  = time.Hour        // of a token without an expiry
+	tokenErrorTTL     = time.Second      // during which all callers get the same error
+	maxTokenSize      = 16 << 10         // bytes, because a token becomes a header
 )
 
-// grant is what tokens are kept under. The secret is in its sealed form.
+// grant is the cache key of a token. The secret is in its encrypted form.
 type grant struct {
 	app, policy, tokenURL, client, scopes, params string
 	secret                                        timer.Sealed
@@ -49,8 +49,8 @@ func grantOf(app string, p *egress.Policy, o *timer.OAuth2) grant {
 	}
 }
 
-// tokens keeps the OAuth2 tokens of all apps. Of those who need the same token one asks and the
-// others wait: the lock is a channel, so that whoever waits gives up at its own deadline.
+// tokens caches the OAuth2 tokens of all apps. Of the callers that need the same token one fetches
+// it, and the others wait. The lock is a channel, so that each waiter gives up at its own deadline.
 type tokens struct {
 	transports *transports
 	o          *NetOptions
@@ -58,7 +58,7 @@ type tokens struct {
 }
 
 type token struct {
-	lock  chan struct{} // holds one
+	lock  chan struct{} // holds one value while unlocked
 	value string
 	err   error
 	until time.Time
@@ -72,13 +72,13 @@ func newTokens(t *transports, o *NetOptions) (*tokens, error) {
 	return &tokens{transports: t, o: o, cache: cache}, nil
 }
 
-// get returns a token; kept tells that it was there before.
+// get returns a token. cached tells that it was in the cache before.
 func (t *tokens) get(
 	ctx context.Context,
 	app string,
 	p *egress.Policy,
 	o *timer.OAuth2,
-) (value string, cache bool, err error) {
+) (value string, cached bool, err error) {
 	g := grantOf(app, p, o)
 	e := t.entry(g)
 	select {
@@ -92,12 +92,12 @@ func (t *tokens) get(
 	}
 	e.value, e.until, e.err = t.fetch(ctx, app, p, o)
 	if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
-		e.until = time.Time{} // ours; the next may have more time
+		e.until = time.Time{} // the caller's own timeout; the next caller may have more time
 	}
 	return e.value, false, e.err
 }
 
-// entry returns the one entry of a grant, also where two ask for a new one at once.
+// entry returns the cache entry of a grant. Concurrent callers get the same entry.
 func (t *tokens) entry(g grant) *token {
 	if e, ok := t.cache.Get(g); ok {
 		return e
@@ -110,7 +110,7 @@ func (t *tokens) entry(g grant) *token {
 	return e
 }
 
-// drop forgets a token that the receiver did not believe.
+// drop discards a token that the receiver refused.
 func (t *tokens) drop(app string, p *egress.Policy, o *timer.OAuth2, value string) {
 	e := t.entry(grantOf(app, p, o))
 	select {
@@ -119,7 +119,7 @@ func (t *tokens) drop(app string, p *egress.Policy, o *timer.OAuth2, value strin
 			e.until = time.Time{}
 		}
 		e.lock <- struct{}{}
-	default: // somebody is about to replace it
+	default: // another call is replacing it
 	}
 }
 
@@ -154,7 +154,7 @@ func (t *tokens) fetch(
 		c.AuthStyle = oauth2.AuthStyleInParams
 	}
 	client := &http.Client{
-		Transport:     tokenTransport{transport}, // guarded
+		Transport:     tokenTransport{transport}, // dials under the egress policy
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	tok, err := c.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
@@ -168,25 +168,25 @@ func (t *tokens) fetch(
 	}
 	until := time.Now().Add(defaultTokenLife)
 	if !tok.Expiry.IsZero() {
-		// One that lives for seconds is used for half of them: it would else be asked for anew for
-		// every fire.
+		// A token that lives only seconds is used for half of its life. Otherwise every fire would
+		// fetch one.
 		until = tok.Expiry.Add(-min(tokenRefreshEarly, time.Until(tok.Expiry)/2))
 	}
 	return tok.AccessToken, until, nil
 }
 
-// tokenTransport marks requests for tokens as a timer's.
+// tokenTransport marks token requests as made for a timer.
 type tokenTransport struct{ base http.RoundTripper }
 
-// RoundTrip sends a marked copy: a transport must not change what it is given.
+// RoundTrip sends a marked copy, because a transport must not change its request.
 func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set(egress.HeaderTokenRequest, "1")
 	return t.base.RoundTrip(r)
 }
 
-// tokenError keeps of what the token server said only what has the form of an error code: all else
-// may be of any length and hold anything, the secret included.
+// tokenError keeps of a token server's answer only a valid error code. The rest may be of any
+// length and contain anything, including the secret.
 func tokenError(err error, secret string) error {
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		s := fmt.Sprintf("the token server answered %d", e.Response.StatusCode)
@@ -201,14 +201,14 @@ func tokenError(err error, secret string) error {
 	return &redactedError{err, "asking the token server: " + redactText(err.Error(), secret)}
 }
 
-// validCode tells whether an OAuth2 error code is one like those of RFC 6749: small letters and
-// underscores, at most 40.
+// validCode returns whether an OAuth2 error code looks like those of RFC 6749: lower-case letters
+// and underscores, at most 40.
 func validCode(s string) bool {
 	return s != "" && len(s) <= 40 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") == ""
 }
 
-// redactedError is an error in other words: a server that answers something else than HTTP is quoted
-// in its text.
+// redactedError is an error with redacted text, because an answer that is not HTTP is quoted in the
+// error.
 type redactedError struct {
 	err  error
 	text string
@@ -217,8 +217,8 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// tokenFailure is the result of an attempt that could not get its token. A token server may recover, an
-// address that is refused does not.
+// tokenFailure returns the result of an attempt that got no token. It is retried unless the token
+// server's address is refused.
 func tokenFailure(ctx context.Context, err error, timeout time.Duration) Result {
 	if errors.Is(err, errNoOpener) {
 		return invalidResult(err)

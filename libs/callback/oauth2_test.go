@@ -20,7 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// tokenServer gives tokens, counts them, and remembers the last request.
+// tokenServer issues tokens, counts them, and keeps the last request.
 type tokenServer struct {
 	*httptest.Server
 	given   atomic.Int32
@@ -253,8 +253,8 @@ func TestATokenServerInTrouble(t *testing.T) {
 	require.Zero(t, calls.Load())
 }
 
-// What a token server says is not recorded, but for an error code that is one: it knows the secret,
-// and its answer has no bound.
+// TestATokenServerThatSaysTooMuch checks that only a valid error code of a token server is
+// recorded, because its answer may contain the secret and is unbounded.
 func TestATokenServerThatSaysTooMuch(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter_secret"

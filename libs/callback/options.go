@@ -8,26 +8,27 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Opener opens what is sealed in a target; *encryption.Ring is one.
+// Opener decrypts the secrets of a target; *encryption.Keyring implements it.
 type Opener interface {
 	Open(s timer.Sealed, b encryption.Binding) (encryption.Secret, error)
 }
 
-// SecretBinding is what the secrets of a target are sealed for. The timer's id is no part of it:
-// the store gives that when the target is sealed already.
+// SecretBinding returns the binding of a target's secrets. It does not contain the timer's id,
+// because the store assigns that after encryption.
 func SecretBinding(app string) encryption.Binding {
 	return encryption.Binding{App: app, Use: encryption.UseTarget}
 }
 
-// NetOptions say how callers reach the network. HTTPOptions and GRPCOptions share them.
+// NetOptions configure how callers use the network. HTTPOptions and GRPCOptions share them.
 type NetOptions struct {
 	Egress  *egress.Policy // nil: the strict default
 	Dial    egress.DialerOptions
 	Secrets Opener // nil: targets with secrets are rejected
-	// Reserved: header that no target sends, whatever its definition says (Checks.Reserved);
-	// targets with it are rejected.
+	// ReservedHeader is a header that no target may send (see Checks.ReservedHeader); targets with
+	// it are rejected.
 	ReservedHeader string
-	AllowInsecure  bool          // whether TLS.Insecure is obeyed; else such targets are rejected
-	UserAgent      string        // where a timer sets none; default "Carillon/1"
-	IdleTimeout    time.Duration // how long an unused connection is kept; default 60 s
+	// whether TLS.Insecure is allowed; otherwise such targets are rejected
+	AllowInsecure bool
+	UserAgent     string        // of targets that set none; default "Carillon/1"
+	IdleTimeout   time.Duration // how long an idle connection is kept; default 60 s
 }

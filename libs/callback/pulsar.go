@@ -15,9 +15,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TopicMessage is a fire on its way to a topic.
+// TopicMessage is a fire to be published to a topic.
 type TopicMessage struct {
-	ServiceURL string // pulsar(+ssl)://host:port; empty is the deployment's own
+	ServiceURL string // pulsar(+ssl)://host:port; empty: the deployment's own
 	Topic      string // persistent://tenant/namespace/topic
 	Key        string
 	Payload    []byte
@@ -25,30 +25,30 @@ type TopicMessage struct {
 	EventTime  time.Time // the due instant
 }
 
-// TopicPublisher publishes to any topic of a Pulsar. It is safe for concurrent use.
+// TopicPublisher publishes to topics of any Pulsar. It is safe for concurrent use.
 type TopicPublisher interface {
-	// PublishTo returns when the broker confirmed the message, or ctx ends. A ServiceURL's host was
-	// checked against the egress policy just before, for the lookup; connections by ServiceURL are
-	// the implementation's to dial by the policy again, where its client lets it. An error marked
-	// by bus.Permanent can never pass (an unknown topic where none is made, no permission).
+	// PublishTo returns when the broker has confirmed the message, or ctx ends. The caller has just
+	// checked the host of ServiceURL against the egress policy. The implementation must dial its
+	// connections under that policy too, as far as its client allows. An error marked by
+	// bus.Permanent can never pass, for example a missing topic or permission.
 	PublishTo(ctx context.Context, m TopicMessage) error
 }
 
-// PulsarOptions says how a Pulsar caller behaves.
+// PulsarOptions configure a Pulsar caller.
 type PulsarOptions struct {
 	Publisher TopicPublisher
-	Topics    *egress.Topics // where targets may publish; nil is nowhere
-	// of the deployment, for targets with a URL of their own: its address must be open besides; nil
-	// is the strict default.
+	Topics    *egress.Topics // where targets may publish; nil: nowhere
+	// Egress is the deployment's policy for targets with a URL of their own; nil: the strict
+	// default. Topics must allow the URL as well.
 	Egress         *egress.Policy
-	Resolver       egress.Resolver // nil is the system's
+	Resolver       egress.Resolver // nil: the system's
 	Secrets        Opener          // nil: targets with secret headers are rejected
-	ReservedHeader string          // as of NetOptions
-	// OwnNamespace: "tenant/namespace" of Carillon itself: nothing is published there.
+	ReservedHeader string          // as in NetOptions
+	// OwnNamespace is "tenant/namespace" of Carillon itself, where nothing is published.
 	OwnNamespace string
 }
 
-// Pulsar calls targets by publishing. A fire's headers are its message's properties, in lower case.
+// Pulsar calls targets by publishing a message. The headers become properties in lower case.
 type Pulsar struct{ o PulsarOptions }
 
 var _ Caller = (*Pulsar)(nil)
@@ -64,7 +64,7 @@ func NewPulsar(o PulsarOptions) (*Pulsar, error) {
 	return &Pulsar{o}, nil
 }
 
-// Call makes one attempt, and returns at the latest when r.Timeout is over or ctx ends.
+// Call makes one attempt. It returns when r.Timeout has passed or ctx ends.
 func (p *Pulsar) Call(ctx context.Context, r *Request) Result {
 	timeout := r.Timeout
 	if timeout <= 0 {
@@ -94,17 +94,17 @@ func (p *Pulsar) Call(ctx context.Context, r *Request) Result {
 	return Result{}
 }
 
-// message builds what is published.
+// message builds the message of a fire.
 func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, error) {
 	if r.Target.Pulsar == nil {
 		return TopicMessage{}, errors.New("pulsar.topic is missing")
 	}
 	topic := *r.Target.Pulsar
 	namespace, ok := namespaceOf(topic.Topic)
-	// by a URL as well: it may be another name of the same Pulsar.
+	// This holds with a URL too, which may be another name of the same Pulsar.
 	if !ok || namespace == p.o.OwnNamespace {
 		return TopicMessage{}, fmt.Errorf(
-			"pulsar.topic %q is none that may be published to",
+			"pulsar.topic %q may not be published to",
 			topic.Topic,
 		)
 	}
@@ -119,7 +119,7 @@ func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, erro
 			return TopicMessage{}, err
 		}
 		if len(values) > 0 {
-			// of several, which only a definition that is older than the check has, the first.
+			// Only a definition older than the check has several values; the first one is sent.
 			properties[strings.ToLower(name)] = values[0]
 		}
 	}
@@ -173,8 +173,7 @@ func (p *Pulsar) reachable(ctx context.Context, r *Request, serviceURL string) e
 	return err
 }
 
-// publishFailed says what a message that was not confirmed means. It may be in the topic all the
-// same.
+// publishFailed classifies a message that was not confirmed. It may be in the topic nevertheless.
 func publishFailed(ctx context.Context, err error, timeout time.Duration) Result {
 	r := failedResult(ctx, err, timeout)
 	switch {

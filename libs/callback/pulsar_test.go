@@ -184,7 +184,7 @@ func TestAPulsarOfATimersOwnIsGuarded(t *testing.T) {
 		require.Equal(t, callback.Success, got.Class, got.Error)
 		require.Equal(t, r.Target.URL, p.got.ServiceURL)
 
-		// the URL may be another name of the deployment's own.
+		// The URL may be another name of the deployment's own Pulsar.
 		r.Target.Pulsar.Topic = "persistent://carillon/main/tasks-high"
 		require.Equal(t, callback.Reject, c.Call(t.Context(), r).Class)
 		r = pulsarRequest()

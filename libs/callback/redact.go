@@ -13,13 +13,13 @@ import (
 
 const redacted = "REDACTED"
 
-// minSecretLen is how long a secret is at least that is blotted out: shorter ones would tear ordinary
-// words apart.
+// minSecretLen is the minimum length of a secret that is redacted. Shorter ones would also match
+// parts of ordinary words.
 const minSecretLen = 6
 
-// redactResult takes secrets out of what is recorded, the request's completion token among them: a receiver
-// may send back what it got, whole, without its scheme ("Bearer …"), escaped as its answer's form
-// asks for, in base64, or cut off by the end of the excerpt.
+// redactResult redacts secrets in the recorded texts, including the request's completion token. A
+// receiver may return a secret whole, without its scheme ("Bearer …"), escaped, in base64, or
+// truncated at the end of the excerpt.
 func redactResult(r Result, q *Request, secrets []secretHeader) Result {
 	if r.Excerpt == "" && r.Error == "" || len(secrets) == 0 && q.Token == "" {
 		return r
@@ -46,9 +46,9 @@ func redactResult(r Result, q *Request, secrets []secretHeader) Result {
 
 func redactText(text, secret string) string { return redactAll(text, secretForms(nil, secret)) }
 
-// secretForms adds to a list what a secret is looked for as: itself, and its base64. That of a longer
-// text which it is a part of is one of three, by where it begins there; of a digit that it shares
-// with what stands beside it some bits are left.
+// secretForms appends the forms in which a secret is searched: itself and its base64. Within a
+// longer text its base64 has three forms, by its offset modulo three. Characters that also encode
+// neighbouring bytes are left out.
 func secretForms(to []string, secret string) []string {
 	if len(secret) < minSecretLen {
 		return to
@@ -56,7 +56,7 @@ func secretForms(to []string, secret string) []string {
 	to = append(to, secret)
 	for before := range 3 {
 		padded := "\x00\x00"[:before] + secret
-		// where nothing follows it.
+		// This form has no following bytes.
 		last := base64.RawStdEncoding.EncodeToString([]byte(padded))[(before*8+5)/6:]
 		inside := last[:len(padded)*8/6-(before*8+5)/6]
 		to = append(to, inside)
@@ -70,7 +70,7 @@ func secretForms(to []string, secret string) []string {
 	return to
 }
 
-// span is a part of a text.
+// span is a range of a text.
 type span struct{ from, to int }
 
 func redactAll(text string, wanted []string) string {
@@ -85,28 +85,28 @@ func redactAll(text string, wanted []string) string {
 	})
 	slices.SortFunc(found, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var b strings.Builder
-	offsets := 0
+	end := 0
 	for _, s := range found {
-		if s.from < offsets { // a part of it is blotted out already
-			offsets = max(offsets, s.to)
+		if s.from < end { // it overlaps the part already redacted
+			end = max(end, s.to)
 			continue
 		}
-		b.WriteString(text[offsets:s.from])
+		b.WriteString(text[end:s.from])
 		b.WriteString(redacted)
-		offsets = s.to
+		end = s.to
 	}
-	b.WriteString(text[offsets:])
+	b.WriteString(text[end:])
 	return truncate(b.String())
 }
 
-// view is a text with its escapes taken for what they stand for.
+// view is a text with decoded escapes.
 type view struct {
 	text    string
-	offsets []int // where its bytes stand in what was escaped; nil: in the same places
-	size    int   // of what was escaped
+	offsets []int // positions of its bytes in the original text; nil: the same
+	size    int   // length of the original text
 }
 
-// views shows a text as it is, and by every way of escaping of which it has signs.
+// views passes the text to show as it is, and decoded by each kind of escaping that it may contain.
 func views(text string, show func(view)) {
 	show(view{text: text, size: len(text)})
 	for _, e := range []struct {
@@ -119,8 +119,8 @@ func views(text string, show func(view)) {
 	}
 }
 
-// decodeView decodes a text. decode returns what an escape at the start of s stands for, and its length
-// there: 0 where it is none, less than 0 where it is cut off.
+// decodeView decodes a text. decode returns the value and the length of an escape at the start of
+// s. The length is 0 if there is no escape, and negative if it is truncated.
 func decodeView(text, signs string, decode func(s string) (value string, size int)) view {
 	v := view{offsets: make([]int, 0, len(text)), size: len(text)}
 	plain := make([]byte, 0, len(text))
@@ -128,7 +128,7 @@ func decodeView(text, signs string, decode func(s string) (value string, size in
 		value, size := text[i:i+1], 1
 		if strings.IndexByte(signs, text[i]) >= 0 {
 			if s, n := decode(text[i:]); n < 0 {
-				break // what stands before it may be the start of a secret
+				break // the text before it may be the start of a secret
 			} else if n > 0 {
 				value, size = s, n
 			}
@@ -143,7 +143,7 @@ func decodeView(text, signs string, decode func(s string) (value string, size in
 	return v
 }
 
-// find adds the places of a secret, and of its start at the end of the text.
+// find appends the spans of a secret, and of its start at the end of the text.
 func (v view) find(to []span, secret string) []span {
 	for from := 0; ; {
 		i := strings.Index(v.text[from:], secret)
@@ -171,7 +171,7 @@ func (v view) offset(i int) int {
 	return v.offsets[i]
 }
 
-// decodeBackslash reads the escapes of JSON, and of what is like it.
+// decodeBackslash decodes escapes of JSON and similar formats.
 func decodeBackslash(s string) (string, int) {
 	if len(s) < 2 { //nolint:mnd // "\n"
 		return "", -1
@@ -200,7 +200,7 @@ func decodeBackslash(s string) (string, int) {
 	}
 }
 
-// hexRune reads the digits behind "\u" or "\x", and returns how long it is with them.
+// hexRune decodes the digits after "\u" or "\x", and returns the length of the whole escape.
 func hexRune(s string, digits int) (rune, int) {
 	if len(s) < digits+2 {
 		return 0, -1
@@ -223,7 +223,7 @@ func decodePercent(s string) (string, int) {
 	return string([]byte{byte(n)}), 3
 }
 
-// decodeForm reads what a form's fields and a query are written in.
+// decodeForm decodes the escapes of form fields and queries.
 func decodeForm(s string) (string, int) {
 	if s[0] == '+' {
 		return " ", 1
@@ -231,7 +231,7 @@ func decodeForm(s string) (string, int) {
 	return decodePercent(s)
 }
 
-// decodeEntity reads those of HTML and XML.
+// decodeEntity decodes entities of HTML and XML.
 func decodeEntity(s string) (string, int) {
 	const longest = len("&#x10FFFF;")
 	end := strings.IndexByte(s[:min(len(s), longest)], ';')

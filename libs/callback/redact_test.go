@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A receiver may send a secret back in whatever form its answer has.
+// TestSecretsInOtherForms checks that secrets are redacted in every form that an answer may have.
 func TestSecretsInOtherForms(t *testing.T) {
 	t.Parallel()
 	const secret = `hunter2/"pä+ß&x 100%/😀 <y>`
@@ -101,7 +101,7 @@ func TestSecretsInOtherForms(t *testing.T) {
 	}
 }
 
-// plain opens what is not sealed at all.
+// plain returns secrets that are not encrypted.
 type plain struct{}
 
 func (plain) Open(s timer.Sealed, _ encryption.Binding) (encryption.Secret, error) {
@@ -119,7 +119,7 @@ func TestBasicCredentialsAreSecretOnceTheyAreDecoded(t *testing.T) {
 	require.Equal(t, "no REDACTED", echoed(t, h, secret, "no somebody:hunter2!"))
 }
 
-// echoed calls a receiver that answers with a text, and returns the excerpt of it.
+// echoed calls a receiver that answers with a text, and returns its excerpt.
 func echoed(t *testing.T, h *callback.HTTP, secret, text string) string {
 	t.Helper()
 	server := httptest.NewServer(

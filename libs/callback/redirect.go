@@ -13,11 +13,11 @@ type redirectError struct{ why string }
 
 func (e *redirectError) Error() string { return e.why }
 
-// followRedirects follows the redirects of an answer, as many as the target allows. Each is dialled
-// under the same policy. Method and body stay the same: a redirect that asks for a GET in place of
-// another method (301, 302, 303) would deliver nothing, and is not followed. Nor is one from https
-// to http. To another origin go neither secrets nor our certificate, and it is authenticated by the
-// system's roots and its own name.
+// followRedirects follows at most as many redirects as the target allows. Each is dialled under the
+// same policy. Method and body stay the same. A redirect that asks for a GET instead (301, 302,
+// 303) would deliver nothing, so it is not followed. Nor is one from https to http. To another
+// origin it sends neither secrets nor the client certificate. It verifies that server by the
+// system's roots and the server's own name.
 func (h *HTTP) followRedirects(
 	r *Request,
 	req *http.Request,
@@ -37,7 +37,7 @@ func (h *HTTP) followRedirects(
 			}
 		}
 		next, err := redirectRequest(req, resp, secrets)
-		// what is short leaves the connection fit for use.
+		// Reading a short rest lets the connection be reused.
 		_, _ = io.CopyN(io.Discard, resp.Body, 2<<10)
 		_ = resp.Body.Close()
 		if err != nil {
@@ -72,7 +72,7 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// redirectRequest makes the request that a redirect asks for.
+// redirectRequest builds the request for a redirect.
 func redirectRequest(
 	req *http.Request,
 	resp *http.Response,
@@ -104,7 +104,7 @@ func redirectRequest(
 	next := req.Clone(req.Context())
 	next.URL, next.Host, next.Response = to, to.Host, resp
 	if req.GetBody != nil {
-		next.Body, _ = req.GetBody() // memory: no error
+		next.Body, _ = req.GetBody() // it reads memory and cannot fail
 	}
 	if sameOrigin(to, req.URL) {
 		next.Host = req.Host

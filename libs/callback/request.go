@@ -16,11 +16,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// expander puts the variables of one request into its texts.
+// expander expands the variables of one request in its texts.
 type expander struct {
 	enabled     bool
 	values      payload.Values
-	headerBytes int // bytes of them so far
+	headerBytes int // bytes of headers so far
 }
 
 func newExpander(r *Request) expander {
@@ -52,7 +52,7 @@ func (e *expander) text(field, s string, p payload.Place) (string, error) {
 
 func (e *expander) header(name string, values []string) ([]string, error) {
 	if !e.enabled {
-		return values, nil // only read from here on
+		return values, nil // the values are only read
 	}
 	out := values
 	if slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, "{{") }) {
@@ -71,7 +71,7 @@ func (e *expander) header(name string, values []string) ([]string, error) {
 	return out, e.checkSize("headers", e.headerBytes, timer.MaxHeaderLen)
 }
 
-// checkSize looks once more at what a check found short enough: the definition may be older than the
+// checkSize checks a size again after expansion, because the definition may be older than the
 // check.
 func (e *expander) checkSize(field string, size, most int) error {
 	if !e.enabled || size <= most {
@@ -95,9 +95,9 @@ func (e *expander) body(t *timer.Target) (string, error) {
 	return e.text("body", t.Body, payload.PlaceOf(contentType(t.Headers), t.Body))
 }
 
-// contentType returns the content type among headers of any letter case.
-func contentType(headerBytes map[string][]string) string {
-	for name, values := range headerBytes {
+// contentType returns the content type, whatever the letter case of its header.
+func contentType(headers map[string][]string) string {
+	for name, values := range headers {
 		if len(values) > 0 && strings.EqualFold(name, "Content-Type") {
 			return values[0]
 		}
@@ -105,9 +105,9 @@ func contentType(headerBytes map[string][]string) string {
 	return ""
 }
 
-// newRequest builds the request of one attempt. Its error means that it cannot be called as it is
-// defined. Nothing of it is used again for another call: the transport may still read a request
-// when its answer is already here. secrets are what was opened.
+// newRequest builds the request of one attempt. Its error means that the target cannot be called as
+// defined. No part of it is reused for another call, because the transport may still read a request
+// after its answer. secrets are decrypted.
 func (h *HTTP) newRequest(
 	ctx context.Context,
 	r *Request,
@@ -144,7 +144,7 @@ func (h *HTTP) newRequest(
 	return req, nil
 }
 
-// targetURL expands and reads the URL, and adds the query.
+// targetURL expands and parses the URL, and adds the query.
 func targetURL(t *timer.Target, e *expander) (*url.URL, error) {
 	s, err := e.text("url", t.URL, payload.URL)
 	if err != nil {
@@ -218,11 +218,11 @@ func (h *HTTP) setHeaders(
 	return nil
 }
 
-// secretHeader is an opened one.
+// secretHeader is a decrypted secret header.
 type secretHeader struct{ name, value string }
 
-// openHeaders opens the secret headers of a target. A target with the reserved header is an error:
-// its definition may be older than the check.
+// openHeaders decrypts the secret headers of a target. It refuses a target with the reserved
+// header, because the definition may be older than the check.
 func openHeaders(o Opener, reserved string, r *Request) ([]secretHeader, error) {
 	for name := range r.Target.Headers {
 		if isReserved(name, reserved) {
@@ -249,10 +249,10 @@ func openHeaders(o Opener, reserved string, r *Request) ([]secretHeader, error) 
 }
 
 var errReserved = errors.New(
-	"a gateway says by it who calls (trust-header), which no timer may say",
+	"it is the trusted header of the gateway (trust-header), which no timer may send",
 )
 
-var errNoOpener = errors.New("this executor has no keys to open secrets with")
+var errNoOpener = errors.New("this executor has no keys to decrypt secrets")
 
 func openSecret(o Opener, app string, sealed timer.Sealed) (encryption.Secret, error) {
 	if o == nil {
@@ -261,8 +261,8 @@ func openSecret(o Opener, app string, sealed timer.Sealed) (encryption.Secret, e
 	return o.Open(sealed, SecretBinding(app))
 }
 
-// invalidResult is the result of a request that cannot be built. Keys that are missing may come;
-// everything else stays as it is.
+// invalidResult returns the result of a request that cannot be built. Only missing keys may appear
+// later, so only that is retried.
 func invalidResult(err error) Result {
 	r := Result{Class: Reject, Failure: timer.FailureInvalid, Error: oneLine(err.Error())}
 	if errors.Is(err, errNoOpener) || errors.Is(err, encryption.ErrUnknownKey) {
@@ -271,8 +271,8 @@ func invalidResult(err error) Result {
 	return r
 }
 
-// newBody returns a reader that net/http recognises as memory: it then sends head and body in one
-// packet, and sees that nothing was sent when a kept connection turns out to be closed.
+// newBody returns a reader that net/http recognizes as memory. It then sends header and body in one
+// packet, and can tell that nothing was sent on a closed connection.
 func newBody(s string) io.ReadCloser { return io.NopCloser(strings.NewReader(s)) }
 
 func setBody(req *http.Request, s string) {
@@ -284,11 +284,11 @@ func setBody(req *http.Request, s string) {
 	req.GetBody = func() (io.ReadCloser, error) { return newBody(s), nil }
 }
 
-// parseURL reads a URL that can be called.
+// parseURL parses an http or https URL with a host.
 func parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		// A url.Error says the URL once more, and with it a password that may stand in it.
+		// The text of a url.Error repeats the URL, which may contain a password.
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
 		}

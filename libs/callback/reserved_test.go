@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A header that a gateway is believed by is refused in a definition, and sent of none that is older
-// than the check.
+// TestAReservedHeaderIsNeverSent checks that the trusted header is refused in definitions, and not
+// sent for definitions older than that check.
 func TestAReservedHeaderIsNeverSent(t *testing.T) {
 	t.Parallel()
 	called := false
@@ -84,8 +84,8 @@ func TestAReservedHeaderIsNeverSent(t *testing.T) {
 	require.Zero(t, out.n)
 }
 
-// What Carillon's own listeners know a callback by is on every request that a timer makes, also
-// behind a redirect to another origin, and for a token.
+// TestEveryRequestOfATimerIsMarked checks the header by which Carillon's listeners recognize a
+// timer's request, also after a redirect to another origin, and on token requests.
 func TestEveryRequestOfATimerIsMarked(t *testing.T) {
 	t.Parallel()
 	var unmarked []string

@@ -8,12 +8,12 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// maxProgram is how many instructions a success rule may compile to. A match takes at most so many
-// steps for each byte of a body, and nothing can stop it: 64 KiB by 1000 instructions are a second
-// at worst, while 512 bytes of nested repetitions compile to 84,000 instructions.
+// maxProgram limits the instructions of a compiled success rule. A match takes at most that many
+// steps per byte of the body, and cannot be interrupted. 64 KiB with 1000 instructions take a
+// second at worst. 512 bytes of nested repetitions would compile to 84,000 instructions.
 const maxProgram = 1000
 
-// compileRule compiles a success rule. Its error says what is wrong with it.
+// compileRule compiles a success rule. Its error says why the rule is invalid.
 func compileRule(text string) (*regexp.Regexp, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -37,7 +37,7 @@ func compileRule(text string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// rules keeps compiled success rules.
+// rules caches compiled success rules.
 type rules struct {
 	cache *lru.Cache[string, *regexp.Regexp]
 }
@@ -51,7 +51,7 @@ func newRules() (*rules, error) {
 	return &rules{cache}, nil
 }
 
-// get refuses what is too long as well: a definition may be older than the check.
+// get also refuses a rule that is too complex, because the definition may be older than the check.
 func (r *rules) get(text string) (*regexp.Regexp, error) {
 	if re, ok := r.cache.Get(text); ok {
 		return re, nil

@@ -81,7 +81,7 @@ func TestTemplatesAreExpandedOnlyWhereTheTargetAsksForThem(t *testing.T) {
 	require.Contains(t, c.Call(t.Context(), r).Error, "url")
 }
 
-// Bytes reach the receiver as they are.
+// TestABodyOfBytes checks that bytes reach the receiver unchanged.
 func TestABodyOfBytes(t *testing.T) {
 	t.Parallel()
 	var got []byte
@@ -98,7 +98,8 @@ func TestABodyOfBytes(t *testing.T) {
 	require.Equal(t, r.Target.Bytes, got)
 }
 
-// A host that is none would be sent as an empty one.
+// TestAHostThatIsNoneOnceItIsExpandedIsNotSent covers an invalid host, which net/http would send as
+// an empty one.
 func TestAHostThatIsNoneOnceItIsExpandedIsNotSent(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})
@@ -113,7 +114,8 @@ func TestAHostThatIsNoneOnceItIsExpandedIsNotSent(t *testing.T) {
 	}
 }
 
-// What a definition that is older than the check makes of its labels is measured when it is called.
+// TestWhatIsTooLongOnceItIsExpandedIsNotSent checks sizes at the call, for definitions older than
+// the check.
 func TestWhatIsTooLongOnceItIsExpandedIsNotSent(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})

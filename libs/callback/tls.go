@@ -9,11 +9,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// transportKey is all that decides whether two calls may share a connection.
+// transportKey determines which calls may share a connection.
 type transportKey struct {
 	policy string // egress.Policy.Key
 	http2  timer.HTTP2
-	app    string // only where there is a certificate of ours: nobody else's calls may go under it
+	app    string // only with a client certificate, which no other app's calls may use
 	tls    timer.TLS
 }
 
@@ -32,8 +32,8 @@ var errInsecure = errors.New(
 	"asks for a server that is not authenticated, which this deployment does not allow",
 )
 
-// tlsConfig makes the TLS configuration of a target. Its error means that the target is wrong, or a
-// key of ours missing.
+// tlsConfig builds the TLS configuration of a target. Its error means that the target is invalid,
+// or an encryption key is missing.
 func tlsConfig(o *NetOptions, w *transportKey, base *tls.Config) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if base != nil {

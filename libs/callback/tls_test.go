@@ -26,7 +26,7 @@ func caOf(s *httptest.Server) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
-// newCert makes a certificate that vouches for itself.
+// newCert returns a self-signed certificate and its key.
 func newCert(t testing.TB, name string) (cert, key string) {
 	t.Helper()
 	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

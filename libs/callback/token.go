@@ -10,13 +10,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// CompletionTokens makes and checks the tokens by which receivers complete what they accepted. A
-// token holds for one attempt of one fire: it is an HMAC of both, so that nothing is stored of it;
-// that it is used once follows from the fire, which is completed once.
+// CompletionTokens creates and verifies the tokens with which receivers complete accepted fires. A
+// token is an HMAC over the fire and the attempt, so nothing is stored. It works once, because a
+// fire is completed once.
 type CompletionTokens struct{ keys [][]byte }
 
-// NewCompletionTokens takes keys of at least 32 bytes (encryption.Ring.Derive("completion")): the
-// first makes tokens, all check them.
+// NewCompletionTokens takes keys of at least 32 bytes (encryption.Keyring.Derive("completion")).
+// The first key creates tokens; all verify them.
 func NewCompletionTokens(keys ...[]byte) (*CompletionTokens, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("completion tokens need a key")
@@ -34,7 +34,7 @@ func (c *CompletionTokens) Token(f timer.FireID, attempt int32) string {
 	return base64.RawURLEncoding.EncodeToString(c.sum(c.keys[0], f, attempt))
 }
 
-// Verify tells in constant time whether a token is that of the attempt.
+// Verify returns in constant time whether a token belongs to the attempt.
 func (c *CompletionTokens) Verify(f timer.FireID, attempt int32, token string) bool {
 	got, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {

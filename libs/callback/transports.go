@@ -12,24 +12,23 @@ import (
 	"github.com/carillon-timer/carillon/libs/egress"
 )
 
-// maxTransports is how many different ways to call are kept with their connections, besides the plain one
-// that most timers share.
+// maxTransports limits the cached transports, besides the default one that most timers share.
 const maxTransports = 512
 
-// How connections that calls share are found dead.
+// Limits after which shared connections are checked and closed.
 const (
-	pingAfter   = 15 * time.Second // without a word of the other end
-	pingTimeout = 5 * time.Second  // without an answer
-	// gRPC servers take pings amiss that come oftener than every 5 min: by default the third of
-	// them ends the connection, and the calls on it. A call may take 5 min, so there are no more
-	// than three in it. What is sent and not acknowledged within pingTimeout ends it by TCP before.
+	pingAfter   = 15 * time.Second // without any frame from the other end
+	pingTimeout = 5 * time.Second  // without a reply
+	// gRPC servers limit pings to one every 5 min. By default the third ping too many closes the
+	// connection and its calls. A call takes at most 5 min and so sends at most three pings. TCP
+	// ends a connection earlier if sent data is not acknowledged within pingTimeout.
 	grpcPingAfter = 80 * time.Second
 )
 
-// transports keeps one pool of connections for each way to call.
+// transports keeps one connection pool for each transportKey.
 type transports struct {
 	o     *HTTPOptions
-	base  *tls.Config // nil but in tests
+	base  *tls.Config // nil except in tests
 	plain *http.Transport
 
 	mu    sync.Mutex
@@ -39,8 +38,7 @@ type transports struct {
 func newTransports(o *HTTPOptions) (*transports, error) {
 	t := &transports{o: o}
 	var err error
-	// A call may just be using the one that is evicted: its connection is closed by the idle
-	// timeout then.
+	// A call may still use an evicted transport; the idle timeout then closes its connection.
 	if t.cache, err = lru.NewWithEvict(
 		maxTransports,
 		func(_ transportKey, old *http.Transport) { old.CloseIdleConnections() },
@@ -53,7 +51,7 @@ func newTransports(o *HTTPOptions) (*transports, error) {
 	return t, nil
 }
 
-// get returns the transport for a way under a policy.
+// get returns the transport for a key under a policy.
 func (t *transports) get(p *egress.Policy, w transportKey) (*http.Transport, error) {
 	if w == (transportKey{policy: t.o.Egress.Key()}) {
 		return t.plain, nil
@@ -83,11 +81,11 @@ func (t *transports) make(p *egress.Policy, w *transportKey) (*http.Transport, e
 		return nil, err
 	}
 	return &http.Transport{
-		// and no Proxy: behind one nobody checks the address.
+		// Proxy is not set, because behind a proxy nothing checks the address.
 		DialContext:     dialer.DialContext,
 		TLSClientConfig: c,
 		Protocols:       protocols(w),
-		// excerpts are shown as they came, and nothing else of a body is used.
+		// Excerpts show the body as received, and nothing else of a body is used.
 		DisableCompression:     true,
 		TLSHandshakeTimeout:    t.o.DialTimeout,
 		ExpectContinueTimeout:  time.Second,
@@ -96,8 +94,8 @@ func (t *transports) make(p *egress.Policy, w *transportKey) (*http.Transport, e
 		MaxIdleConnsPerHost:    t.o.MaxIdleConnsPerHost,
 		MaxConnsPerHost:        t.o.MaxConnsPerHost,
 		MaxResponseHeaderBytes: maxHeaderBytes,
-		// A connection whose other end is gone without a word would time out every call that shares
-		// it, until TCP notices.
+		// Without pings, a dead connection would let every call that shares it time out, until TCP
+		// notices.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}, nil
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Userinfo takes the user and the password out of a URL: plain is the URL without them, and
-// authorization the header that they are sent as, empty where they cannot be read, or have
-// variables. ok tells whether the URL has any. Only that part of the URL is read: variables may
-// stand elsewhere.
+// Userinfo removes the user and the password from a URL. plain is the URL without them.
+// authorization is the equivalent header, empty if they cannot be parsed or contain variables. ok
+// tells whether the URL has userinfo. Only that part of the URL is parsed, because other parts may
+// contain variables.
 func Userinfo(s string) (plain, authorization string, ok bool) {
 	begin := strings.Index(s, "://") + len("://")
 	if begin < len("://") {
@@ -31,7 +31,7 @@ func Userinfo(s string) (plain, authorization string, ok bool) {
 	return plain, basic(u.User), true
 }
 
-// basic is the Authorization header of a user and a password.
+// basic returns the Authorization header for a user and a password.
 func basic(u *url.Userinfo) string {
 	password, _ := u.Password()
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password))

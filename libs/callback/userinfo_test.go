@@ -33,8 +33,8 @@ func TestUserinfo(t *testing.T) {
 	}
 }
 
-// Without its userinfo a URL leads where it led before, and what is sent is what net/http would
-// send.
+// FuzzUserinfo checks that a URL without its userinfo has the same destination, and that the header
+// is the one that net/http would send.
 func FuzzUserinfo(f *testing.F) {
 	f.Add("http://me:secret@example.com/a?b=c@d")
 	f.Add("https://a%2F:b@c:d@[::1]:80/@")
@@ -60,7 +60,7 @@ func FuzzUserinfo(f *testing.F) {
 	})
 }
 
-// A receiver that sends back what it got shows nothing of a password in a URL.
+// TestAPasswordInAURLIsRedacted covers a receiver that returns the request.
 func TestAPasswordInAURLIsRedacted(t *testing.T) {
 	t.Parallel()
 	c, r := setup(t, func(w http.ResponseWriter, req *http.Request) {

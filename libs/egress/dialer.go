@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// DialerOptions of a dialer. The zero value dials within 5 s.
+// DialerOptions configure a dialer. The zero value dials within 5 s.
 type DialerOptions struct {
-	Timeout  time.Duration // of resolution and connect together; default 5 s
-	Resolver *net.Resolver // nil is the system's
+	Timeout  time.Duration // of name resolution and connect together; default 5 s
+	Resolver *net.Resolver // nil: the system's
 }
 
-// Dialer dials what a policy allows, and nothing else. It is safe for concurrent use.
+// Dialer dials only what a policy allows. It is safe for concurrent use.
 type Dialer struct {
 	policy *Policy
 	o      DialerOptions
 }
 
-// NewDialer returns a dialer under a policy.
+// NewDialer returns a dialer with a policy.
 func NewDialer(p *Policy, o DialerOptions) (*Dialer, error) {
 	if p == nil {
 		return nil, errors.New("options of the dialer: no policy")
@@ -34,9 +34,9 @@ func NewDialer(p *Policy, o DialerOptions) (*Dialer, error) {
 	return &Dialer{policy: p, o: o}, nil
 }
 
-// DialContext connects to "host:port" by "tcp", "tcp4" or "tcp6". The error of a forbidden
-// destination is a *RefusedError. What leads to a listener of this process that has an echo
-// endpoint is connected to that endpoint instead.
+// DialContext connects to "host:port" over "tcp", "tcp4" or "tcp6". For a forbidden destination the
+// error is a *RefusedError. If the destination is a listener of this process with an echo endpoint,
+// it connects to that endpoint instead.
 func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	if !strings.HasPrefix(network, "tcp") {
 		return nil, &RefusedError{Host: host, Reason: "only TCP is dialled"}
 	}
-	var echo atomic.Pointer[DialFunc] // two families may be dialled at once
+	var echo atomic.Pointer[DialFunc] // two address families may be dialled concurrently
 	dialer := net.Dialer{
 		Timeout: d.o.Timeout, KeepAlive: 30 * time.Second, Resolver: d.o.Resolver,
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -66,5 +66,5 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	return conn, err
 }
 
-// Policy returns the policy that the dialer obeys.
+// Policy returns the dialer's policy.
 func (d *Dialer) Policy() *Policy { return d.policy }

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// listen accepts connections and greets them.
+// listen accepts connections and sends each a greeting.
 func listen(t *testing.T) (address, port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,8 +84,8 @@ func TestTheDialerObeysItsPolicy(t *testing.T) {
 	require.NotNil(t, d.Policy())
 }
 
-// A name that resolves to something public when it is looked at, and to something private when it
-// is dialled, is refused: the address is looked at when it is dialled.
+// TestANameThatResolvesToAnotherAddress covers a name that resolves to a public address when it is
+// checked and to a private one when it is dialled.
 func TestANameThatResolvesToAnotherAddress(t *testing.T) {
 	t.Parallel()
 	_, port := listen(t)

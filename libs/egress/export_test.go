@@ -2,7 +2,7 @@ package egress
 
 import "net"
 
-// OwnListenersOn returns an Own of a host with other interfaces.
+// OwnListenersOn returns OwnListeners of a host with other interfaces.
 func OwnListenersOn(addresses func() ([]net.Addr, error)) *OwnListeners {
 	return &OwnListeners{addresses: addresses}
 }

@@ -9,29 +9,29 @@ import (
 	"sync"
 )
 
-// HeaderCallback is on every callback that a timer makes by HTTP or gRPC, after redirects too; no
-// target can set or remove it.
+// HeaderCallback is on every callback by HTTP or gRPC, also after redirects. No target can set or
+// remove it.
 const HeaderCallback = "Carillon-Fire-Id"
 
 // HeaderTokenRequest is on every request for an OAuth2 token that a callback needs.
 const HeaderTokenRequest = "Carillon-Token-Request" //nolint:gosec // a name
 
-// IsCallback tells whether a request was made on behalf of a timer. Listeners of Carillon refuse
-// such requests: the dialer knows only those of its own process, but the header tells of every
-// process, host, load balancer and address translation.
+// IsCallback returns whether a request was made on behalf of a timer. Listeners of Carillon refuse
+// such requests. The dialer knows only the listeners of its own process; the header also works
+// across processes, hosts, load balancers and address translation.
 func IsCallback(r *http.Request) bool {
 	return len(r.Header[HeaderCallback]) > 0 || len(r.Header[HeaderTokenRequest]) > 0
 }
 
-// DialFunc connects to what answers in place of a listener.
+// DialFunc connects to an endpoint that replaces a listener.
 type DialFunc func(ctx context.Context) (net.Conn, error)
 
-// OwnListeners are the listeners of this process. No rule opens them. It is safe for concurrent use; nil
-// holds none.
+// OwnListeners are the listeners of this process, which no rule opens. It is safe for concurrent
+// use; nil has no listeners.
 type OwnListeners struct {
 	mu        sync.RWMutex
 	listeners []ownListener
-	addresses func() ([]net.Addr, error) // of the host's interfaces; nil is net.InterfaceAddrs
+	addresses func() ([]net.Addr, error) // addresses of the host; nil: net.InterfaceAddrs
 }
 
 type ownListener struct {
@@ -39,15 +39,14 @@ type ownListener struct {
 	echo DialFunc
 }
 
-// Add adds a listener's address. Where echo is given, a Dialer connects callers of that address to
-// it, and to nothing else: the listener itself stays out of reach, whatever path, Host or redirect
-// led there.
+// Add adds a listener's address. If echo is set, a Dialer connects callers of that address to it
+// and to nothing else. The listener itself stays unreachable, whatever the path, Host or redirect.
 func (o *OwnListeners) Add(addr net.Addr, echo DialFunc) {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {
 		return // timers reach only TCP
 	}
-	at := netip.IPv6Unspecified() // of a nil IP
+	at := netip.IPv6Unspecified() // for a nil IP
 	if a := tcp.AddrPort().Addr(); a.IsValid() {
 		at = a.WithZone("").Unmap()
 	}
@@ -83,9 +82,9 @@ func (o *OwnListeners) find(to netip.AddrPort) (l ownListener, ok bool) {
 	return l, false
 }
 
-// reaches tells whether a listener bound to an address takes connections to another. The kernel
-// takes the unspecified address for loopback. Interfaces are read each time, for they come and go;
-// where they cannot be read, every address counts as the host's.
+// reaches returns whether a listener bound to one address accepts connections to another. The
+// kernel treats the unspecified address as loopback. Interfaces are read each time, because they
+// change. If they cannot be read, every address counts as the host's.
 func (o *OwnListeners) reaches(bound, to netip.Addr) bool {
 	if to == bound || to.IsUnspecified() {
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/egress"
 )
 
-// all is the loosest policy that can be written: everything is open by rule.
+// all returns the loosest possible policy: rules open everything.
 func all(t *testing.T, own *egress.OwnListeners) *egress.Policy {
 	t.Helper()
 	return policy(
@@ -37,7 +37,8 @@ func all(t *testing.T, own *egress.OwnListeners) *egress.Policy {
 	)
 }
 
-// A listener of the process is refused on every address that leads to it, and nothing else is.
+// TestOwnListenersAreNeverOpen checks that a listener is refused on every address that leads to it,
+// and nothing else is.
 func TestOwnListenersAreNeverOpen(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -46,17 +47,17 @@ func TestOwnListenersAreNeverOpen(t *testing.T) {
 	}{
 		{"127.0.0.1:8080", "127.0.0.1:8080", true},
 		{"127.0.0.1:8080", "[::ffff:127.0.0.1]:8080", true},
-		{"127.0.0.1:8080", "0.0.0.0:8080", true}, // the kernel's other name of loopback
+		{"127.0.0.1:8080", "0.0.0.0:8080", true}, // for the kernel also loopback
 		{"127.0.0.1:8080", "[::]:8080", true},
 		{"127.0.0.1:8080", "[64:ff9b::127.0.0.1]:8080", true},
 		{"127.0.0.1:8080", "127.0.0.1:8081", false},
-		{"127.0.0.1:8080", "127.0.0.2:8080", false}, // another's
+		{"127.0.0.1:8080", "127.0.0.2:8080", false}, // another listener's address
 		{"127.0.0.1:8080", "10.1.2.3:8080", false},
 		{"0.0.0.0:8080", "127.0.0.1:8080", true},
 		{"0.0.0.0:8080", "127.99.0.1:8080", true},
 		{"[::]:8080", "127.0.0.1:8080", true},
 		{"[::]:8080", "[::1]:8080", true},
-		{"[::]:8080", "10.1.2.3:8080", true}, // of an interface
+		{"[::]:8080", "10.1.2.3:8080", true}, // an interface's address
 		{"[::]:8080", "[::ffff:10.1.2.3]:8080", true},
 		{"[::]:8080", "[fe80::7%eth0]:8080", true},
 		{"[::]:8080", "10.1.2.4:8080", false},
@@ -110,7 +111,7 @@ func TestOwnListenersAreNeverOpen(t *testing.T) {
 	require.True(t, open(all(t, &none), "", "10.9.9.9:8080"))
 }
 
-// It is the socket's own address that counts, on each address of this very host.
+// TestOwnListenersAreNeverDialled checks the real socket address, on each address of this host.
 func TestOwnListenersAreNeverDialled(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":0")
@@ -147,7 +148,8 @@ func TestOwnListenersAreNeverDialled(t *testing.T) {
 	require.Equal(t, "hello", greeting(t, c))
 }
 
-// Where there is an echo endpoint, whoever dials the listener gets that, by whatever name.
+// TestEchoStandsInForItsListener checks that callers of a listener with an echo endpoint reach that
+// endpoint, whatever name they use.
 func TestEchoStandsInForItsListener(t *testing.T) {
 	t.Parallel()
 	address, port := listen(t)

@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// Options of a policy. The zero value opens public addresses on ports 80 and 443.
+// Options configure a policy. The zero value opens public addresses on ports 80 and 443.
 type Options struct {
-	Ports         Ports  // open on public addresses; default 80 and 443
-	Allow         []Rule // what is open besides
-	AllowLoopback bool   // this machine, any port
-	// AllowPrivate: loopback, private, shared, link-local, unique-local and special-purpose
-	// networks, any port, and any port of public addresses.
+	Ports         Ports  // open ports of public addresses; default 80 and 443
+	Allow         []Rule // rules that open further addresses
+	AllowLoopback bool   // opens this machine, any port
+	// AllowPrivate opens loopback, private, shared, link-local, unique-local and special-purpose
+	// networks, and any port of these and public addresses.
 	AllowPrivate bool
 	OwnListeners *OwnListeners // listeners of this process, which nothing opens; nil: none
 }
 
-// Policy says which addresses may be reached. It is immutable, and safe for concurrent use.
+// Policy decides which addresses may be reached. It is immutable and safe for concurrent use.
 type Policy struct {
 	o   Options
 	key string
@@ -42,7 +42,7 @@ func NewPolicy(o Options) *Policy {
 	return &Policy{o: o, key: hex.EncodeToString(h.Sum(nil)[:8])}
 }
 
-// With returns the policy of an app: this one, and rules of its own.
+// With returns the policy of an app: this policy with additional rules.
 func (p *Policy) With(rules ...Rule) *Policy {
 	if len(rules) == 0 {
 		return p
@@ -52,13 +52,13 @@ func (p *Policy) With(rules ...Rule) *Policy {
 	return NewPolicy(o)
 }
 
-// Key is the same for policies that say the same. Connections are shared under it: one that was
-// dialled under another policy might lead where this one forbids.
+// Key returns a key that is equal for equal policies. Connections are shared by key, because one
+// dialled under another policy may lead to an address that this one forbids.
 func (p *Policy) Key() string { return p.key }
 
-// RefusedError is the error about a destination that the policy forbids. It never passes by itself.
+// RefusedError reports a destination that the policy forbids. It is permanent.
 type RefusedError struct {
-	Host   string // as it was asked for
+	Host   string // as requested
 	Addr   netip.AddrPort
 	Reason string
 }
@@ -73,8 +73,8 @@ func (r *RefusedError) Error() string {
 	return fmt.Sprintf("this address may not be called: %s of %s: %s", r.Addr, r.Host, r.Reason)
 }
 
-// Check tells whether an address may be connected to, which a host name resolved to ("" where there
-// is none). Its error is a *RefusedError.
+// Check returns whether an address may be connected to. host is the name that resolved to it, or
+// "". The error is a *RefusedError.
 func (p *Policy) Check(host string, to netip.AddrPort) error {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	a := to.Addr().WithZone("").Unmap()
@@ -91,8 +91,8 @@ func (p *Policy) Check(host string, to netip.AddrPort) error {
 	if err := p.check(host, a, to); err != nil {
 		return err
 	}
-	// A translator or a tunnel that a rule opens leads to IPv4 addresses, of which each must be
-	// open itself.
+	// A translator or tunnel opened by a rule leads to IPv4 addresses. Each of them must be allowed
+	// itself.
 	if v4, ok := embeddedIPv4(
 		a,
 	); ok && a != netip.IPv6Loopback() &&
@@ -102,8 +102,8 @@ func (p *Policy) Check(host string, to netip.AddrPort) error {
 	return nil
 }
 
-// CheckDialed is Check for what a Dialer is going to connect: an address that it answers by an echo
-// endpoint is allowed as well.
+// CheckDialed is Check for a Dialer's connections. It also allows addresses that the dialer
+// connects to an echo endpoint.
 func (p *Policy) CheckDialed(host string, to netip.AddrPort) error {
 	if l, own := p.o.OwnListeners.find(to); own && l.echo != nil {
 		return nil
@@ -136,7 +136,7 @@ func (p *Policy) check(host string, a netip.Addr, to netip.AddrPort) error {
 	return &RefusedError{Host: host, Addr: to, Reason: "it is a " + c.String() + " address"}
 }
 
-// hasExactPrefix tells whether a rule names exactly this address.
+// hasExactPrefix returns whether a rule with a prefix of the given length contains the address.
 func (p *Policy) hasExactPrefix(a netip.Addr, port uint16, bits int) bool {
 	for _, r := range p.o.Allow {
 		if r.prefix.IsValid() && r.prefix.Bits() == bits && r.prefix.Contains(a) &&
@@ -147,14 +147,13 @@ func (p *Policy) hasExactPrefix(a netip.Addr, port uint16, bits int) bool {
 	return false
 }
 
-// Resolver finds the addresses of a name; *net.Resolver is one.
+// Resolver resolves a name; *net.Resolver implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Resolve returns those addresses of a host that may be connected to at a port, for a connection
-// that another library makes. Where none may, the error is a *RefusedError. nil is the system's
-// resolver.
+// Resolve returns the allowed addresses of a host at a port, for a connection made by another
+// library. If none is allowed, the error is a *RefusedError. A nil resolver is the system's.
 func (p *Policy) Resolve(
 	ctx context.Context,
 	r Resolver,
@@ -189,7 +188,7 @@ func (p *Policy) Resolve(
 	return open, nil
 }
 
-// Has tells whether a rule, as it is written, is one of the policy's own.
+// Has returns whether the policy contains a rule with exactly this text.
 func (p *Policy) Has(rule string) bool {
 	return slices.ContainsFunc(
 		p.o.Allow,

@@ -25,7 +25,7 @@ func open(p *egress.Policy, host, address string) bool {
 	return p.Check(host, netip.MustParseAddrPort(address)) == nil
 }
 
-// closed is an address of every kind that is refused unless a rule opens it.
+// closed has an address of every kind that is refused unless a rule opens it.
 var closed = []string{
 	// loopback.
 	"127.0.0.1:80",
@@ -68,7 +68,7 @@ var closed = []string{
 	"239.255.255.250:80",
 	"[ff02::1]:80",
 	"255.255.255.255:80",
-	// set apart.
+	// special-purpose.
 	"192.0.2.1:80",
 	"198.51.100.1:80",
 	"203.0.113.1:443",
@@ -276,7 +276,7 @@ func TestResolve(t *testing.T) {
 	require.ErrorAs(t, err, &dns)
 }
 
-// What another guard refuses, this one refuses.
+// FuzzAgainstAnotherGuard checks that everything refused by another library is refused here.
 func FuzzAgainstAnotherGuard(f *testing.F) {
 	other := ssrf.New()
 	p := egress.NewPolicy(egress.Options{})
@@ -317,7 +317,7 @@ func FuzzParseRule(f *testing.F) {
 		again, err := egress.ParseRule(r.String())
 		require.NoError(t, err)
 		require.Equal(t, r, again)
-		// Only a rule that names the metadata address opens it.
+		// Only a rule with the metadata address opens it.
 		p := egress.NewPolicy(egress.Options{Allow: []egress.Rule{r}})
 		if open(p, "metadata.example", "169.254.169.254:80") {
 			require.NotContains(t, s, "example")

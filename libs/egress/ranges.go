@@ -2,15 +2,15 @@ package egress
 
 import "net/netip"
 
-// class says what an address is.
+// class is the kind of an address.
 type class uint8
 
 const (
 	public   class = iota
 	loopback       // this machine
 	private        // private, shared, link-local and unique-local networks
-	special        // every other range that is not for the public Internet
-	// metadata services, multicast, broadcast, unspecified: only a rule by CIDR opens them.
+	special        // all other ranges that are not public
+	// Metadata services, multicast, broadcast, unspecified. Only a rule by CIDR opens them.
 	forbidden
 )
 
@@ -29,11 +29,11 @@ type block struct {
 	class  class
 }
 
-// The IANA special-purpose registries, and the metadata services of the clouds. The first match
-// counts.
+// Ranges of the IANA special-purpose registries, and the metadata services of the clouds. The first
+// match counts.
 var (
 	blocks4 = blocks(
-		// AWS, Google, Azure and others; tasks of AWS.
+		// AWS, Google, Azure and others; AWS tasks.
 		forbidden,
 		"169.254.169.254/32",
 		"169.254.170.2/32",
@@ -70,13 +70,13 @@ var (
 		"192.175.48.0/24",
 	)
 	blocks6 = blocks(
-		// AWS, tasks of AWS, Google.
+		// AWS, AWS tasks, Google.
 		forbidden, "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128",
 		forbidden, "ff00::/8", "::/128",
 		loopback, "::1/128",
 		private, "fc00::/7", "fe80::/10", "fec0::/10",
 		special, "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
-		// all that was ever assigned; NAT64, compatible and whatever else lies outside.
+		// All addresses ever assigned; NAT64, compatible and all others are outside.
 		public, "2000::/3",
 		special, "::/0",
 	)
@@ -84,7 +84,7 @@ var (
 	sixTo4 = netip.MustParsePrefix("2002::/16")
 )
 
-// blocks reads a list of classes and their prefixes.
+// blocks converts a list of classes, each followed by its prefixes.
 func blocks(list ...any) []block {
 	var out []block
 	var c class
@@ -99,7 +99,8 @@ func blocks(list ...any) []block {
 	return out
 }
 
-// failureOf says what an address is, and what an IPv4 address is that it carries.
+// classOf returns the class of an address. For an IPv4 address mapped to IPv6, the IPv4 address
+// decides.
 func classOf(a netip.Addr) class {
 	a = a.WithZone("").Unmap()
 	list := blocks6
@@ -111,10 +112,11 @@ func classOf(a netip.Addr) class {
 			return b.class
 		}
 	}
-	return public // IPv4 that no registry sets apart; the list of IPv6 ends with all of it
+	return public // IPv4 outside all registries; the IPv6 list ends with ::/0
 }
 
-// embeddedIPv4 returns the IPv4 address that an IPv6 address leads to through a translator or a tunnel.
+// embeddedIPv4 returns the IPv4 address to which an IPv6 address leads through a translator or a
+// tunnel.
 func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return netip.Addr{}, false

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// Rule opens addresses that are closed otherwise. Make one by ParseRule.
+// Rule opens addresses that are closed by default. Create one with ParseRule.
 type Rule struct {
 	text   string
-	prefix netip.Prefix // valid: by address
-	// by name, in lower case; ".domain" are the names below it; "*" is any public address.
+	prefix netip.Prefix // valid: the rule is by address
+	// host is a name in lower case, ".domain" for the names below it, or "*" for any public
+	// address.
 	host  string
 	ports Ports // nil: the policy's
 }
@@ -20,7 +21,7 @@ type Rule struct {
 // String returns the rule as it was written.
 func (r Rule) String() string { return r.text }
 
-// ParseRule reads a rule: see the package's comment.
+// ParseRule parses a rule. The package comment describes the syntax.
 func ParseRule(text string) (Rule, error) {
 	what, ports, err := splitRule(strings.TrimSpace(text))
 	if err != nil {
@@ -55,7 +56,7 @@ func ParseRule(text string) (Rule, error) {
 	return r, nil
 }
 
-// ParseRules reads several, and returns the first error.
+// ParseRules parses several rules, and returns the first error.
 func ParseRules(texts []string) ([]Rule, error) {
 	out := make([]Rule, 0, len(texts))
 	for _, t := range texts {
@@ -68,8 +69,8 @@ func ParseRules(texts []string) ([]Rule, error) {
 	return out, nil
 }
 
-// splitRule cuts "<what>:<ports>": "[" and "]" hold an IPv6 address or CIDR together, one of
-// several colons has no ports.
+// splitRule splits "<what>:<ports>". Brackets enclose an IPv6 address or CIDR. Text with several
+// colons and no brackets has no ports.
 func splitRule(s string) (what string, ports Ports, err error) {
 	portText, found := "", false
 	switch {
@@ -110,11 +111,10 @@ func validHost(s string) bool {
 			letters = letters || letter
 		}
 	}
-	return letters // else it is an address that is written wrong
+	return letters // without a letter it is a malformed address
 }
 
-// matches tells whether the rule speaks of a destination. host is in lower case without a dot at
-// its end.
+// matches returns whether the rule covers a destination. host is in lower case without a final dot.
 func (r *Rule) matches(host string, a netip.Addr, c class) bool {
 	switch {
 	case r.prefix.IsValid():
@@ -135,7 +135,7 @@ type Ports []PortRange
 // PortRange is the ports from First to Last, both included.
 type PortRange struct{ First, Last uint16 }
 
-// ParsePorts reads "443", "80,443,8000-8100" or "*".
+// ParsePorts parses "443", "80,443,8000-8100" or "*".
 func ParsePorts(s string) (Ports, error) {
 	if s == "*" {
 		return Ports{{1, 65535}}, nil
@@ -156,7 +156,7 @@ func ParsePorts(s string) (Ports, error) {
 	return out, nil
 }
 
-// Contains tells whether a port is in the set.
+// Contains returns whether a port is in the set.
 func (p Ports) Contains(port uint16) bool {
 	for _, r := range p {
 		if r.First <= port && port <= r.Last {

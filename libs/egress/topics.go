@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// Topics says where pulsar targets may publish. nil and the zero value are nowhere: what is
-// published carries either the deployment's own credentials, which open more than any app owns, or
-// goes to a server that the Pulsar client cannot face unless it is trusted. The client dials
-// whatever brokers a server names, by itself, and a server that means harm ends the process.
+// Topics decides where pulsar targets may publish. nil and the zero value allow nothing. Messages
+// use the deployment's own credentials, which grant more than any app has, or go to another server.
+// The Pulsar client itself dials the brokers that a server names, and a malicious server can crash
+// the process. So such servers must be trusted.
 type Topics struct {
 	urls     []string
-	prefixes []string // of full names, each with tenant, namespace and the slash behind them
+	prefixes []string // of full names, each with tenant, namespace and a slash
 }
 
 const (
 	persistent   = "persistent://"
-	systemTenant = "pulsar" // Pulsar's own topics: nobody's to publish to, whatever is listed
+	systemTenant = "pulsar" // tenant of Pulsar's own topics; nobody may publish there
 )
 
-// NewTopics takes service URLs of trusted servers, and prefixes of topics of the deployment's own
-// Pulsar: "tenant/namespace", or "persistent://tenant/namespace/start-of-name".
+// NewTopics takes the service URLs of trusted servers, and prefixes of topics of the deployment's
+// own Pulsar. A prefix is "tenant/namespace", or "persistent://tenant/namespace/start-of-name".
 func NewTopics(urls, prefixes []string) (*Topics, error) {
 	t := &Topics{}
 	for _, s := range urls {
@@ -44,8 +44,8 @@ func NewTopics(urls, prefixes []string) (*Topics, error) {
 	return t, nil
 }
 
-// topicPrefix insists on a whole namespace: "team/hook" without it would open team/hooks-of-others
-// as well.
+// topicPrefix requires a whole namespace, because the prefix "team/hook" would also open
+// team/hooks-of-others.
 func topicPrefix(s string) (string, error) {
 	parts := strings.Split(strings.TrimPrefix(s, persistent), "/")
 	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" ||
@@ -64,19 +64,19 @@ func topicPrefix(s string) (string, error) {
 	return persistent + strings.Join(parts, "/"), nil
 }
 
-// CheckURL tells whether targets may name a Pulsar of their own. Its error is a *RefusedError that
-// names the remedy.
+// CheckURL returns whether targets may use another Pulsar. The error is a *RefusedError that names
+// the remedy.
 func (t *Topics) CheckURL(serviceURL string) error {
 	if t != nil && slices.Contains(t.urls, serviceURL) {
 		return nil
 	}
 	return &RefusedError{
-		Reason: serviceURL + " is not listed in callback-pulsar-urls: Pulsar servers must be trusted by whoever runs Carillon; leave url out for the deployment's own",
+		Reason: serviceURL + " is not listed in callback-pulsar-urls: Pulsar servers must be trusted by the operator of Carillon; leave url out for the deployment's own",
 	}
 }
 
-// CheckTopic tells whether targets may publish to a topic of the deployment's own Pulsar, by its
-// full name. Its error is a *RefusedError that names the remedy.
+// CheckTopic returns whether targets may publish to a topic of the deployment's own Pulsar, by its
+// full name. The error is a *RefusedError that names the remedy.
 func (t *Topics) CheckTopic(topic string) error {
 	if err := t.CheckSystem(topic); err != nil {
 		return err
@@ -88,19 +88,19 @@ func (t *Topics) CheckTopic(topic string) error {
 		) {
 		return nil
 	}
-	return &RefusedError{Reason: topic + " lies nowhere that is listed in callback-topics"}
+	return &RefusedError{Reason: topic + " is not listed in callback-topics"}
 }
 
-// CheckSystem refuses the topics of Pulsar itself, on any Pulsar.
+// CheckSystem refuses the topics of Pulsar itself, on any server.
 func (*Topics) CheckSystem(topic string) error {
 	if strings.HasPrefix(topic, persistent+systemTenant+"/") {
-		return &RefusedError{Reason: topic + " lies in Pulsar's own tenant"}
+		return &RefusedError{Reason: topic + " is in Pulsar's own tenant"}
 	}
 	return nil
 }
 
-// Check tells whether targets may publish to a topic by a service URL; empty is the deployment's
-// own Pulsar. Its error is a *RefusedError.
+// Check returns whether targets may publish to a topic by a service URL; empty is the deployment's
+// own Pulsar. The error is a *RefusedError.
 func (t *Topics) Check(serviceURL, topic string) error {
 	if serviceURL == "" {
 		return t.CheckTopic(topic)

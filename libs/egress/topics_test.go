@@ -18,7 +18,7 @@ func TestTopics(t *testing.T) {
 	var none *egress.Topics
 	for _, c := range []struct {
 		url, topic string
-		why        string // empty: it is open
+		why        string // empty: allowed
 	}{
 		{"", "persistent://shop/events/due", ""},
 		{"", "persistent://team/hooks/a", ""},
