@@ -24,24 +24,24 @@ const (
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// ErrMalformed is what Parse answers about text that no key can be.
+// ErrMalformed is Parse's error for text that is not a key.
 var ErrMalformed = errors.New("is not an API key")
 
-// Hash is what is stored of a key.
+// Hash is the stored form of a key.
 type Hash [sha256.Size]byte
 
-// Key is an API key as its holder has it. It never shows its secret: Reveal is the only way to
-// that. The zero value is no key.
+// Key is an API key as its holder has it. It never shows its secret, which only Reveal returns. The
+// zero value is no key.
 type Key struct{ text *string }
 
-// New makes a key.
+// New creates a key.
 func New() Key {
 	body := Prefix + random(IDLen) + "_" + random(secretLen)
 	text := body + checksum(body)
 	return Key{&text}
 }
 
-// Parse reads a key. Its error is ErrMalformed, and shows nothing of it.
+// Parse parses a key. Its error is ErrMalformed, and shows nothing of the text.
 func Parse(text string) (Key, error) {
 	if len(text) != keyLen || !strings.HasPrefix(text, Prefix) || text[len(Prefix)+IDLen] != '_' {
 		return Key{}, ErrMalformed
@@ -53,7 +53,7 @@ func Parse(text string) (Key, error) {
 	return Key{&text}, nil
 }
 
-// ID returns the part by which a key's hash is found. It is no secret.
+// ID returns the public part, by which the key's hash is found.
 func (k Key) ID() string {
 	if k.text == nil {
 		return ""
@@ -61,7 +61,7 @@ func (k Key) ID() string {
 	return (*k.text)[len(Prefix) : len(Prefix)+IDLen]
 }
 
-// Hash returns what is stored of the key.
+// Hash returns the stored form of the key.
 func (k Key) Hash() Hash {
 	if k.text == nil {
 		return Hash{}
@@ -69,13 +69,14 @@ func (k Key) Hash() Hash {
 	return sha256.Sum256([]byte(*k.text))
 }
 
-// Matches tells in constant time whether a stored hash is of this key. No key matches nothing.
+// Matches returns in constant time whether a stored hash belongs to this key. The zero key matches
+// nothing.
 func (k Key) Matches(h Hash) bool {
 	own := k.Hash()
 	return subtle.ConstantTimeCompare(own[:], h[:]) == 1 && k.text != nil
 }
 
-// Reveal returns the key's text: it is shown once, when the key is made.
+// Reveal returns the key's text, which is shown once when the key is created.
 func (k Key) Reveal() string {
 	if k.text == nil {
 		return ""
@@ -83,7 +84,7 @@ func (k Key) Reveal() string {
 	return *k.text
 }
 
-// String shows the key's id, and not its secret.
+// String returns the key's id without its secret.
 func (k Key) String() string {
 	if k.text == nil {
 		return ""
@@ -91,13 +92,13 @@ func (k Key) String() string {
 	return Prefix + k.ID() + "_REDACTED"
 }
 
-// Format keeps every verb of fmt from showing the secret.
+// Format hides the secret from every verb of fmt.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
-// MarshalText keeps JSON, YAML and zerolog from showing the secret.
+// MarshalText hides the secret from JSON, YAML and zerolog.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// random returns n letters and digits, each as likely as the others.
+// random returns n random letters and digits, each equally likely.
 func random(n int) string {
 	out := make([]byte, 0, n)
 	var buf [64]byte
@@ -112,7 +113,7 @@ func random(n int) string {
 	return string(out)
 }
 
-// checksum returns the CRC-32 of a text in letters and digits.
+// checksum returns the CRC-32 of a text as letters and digits.
 func checksum(s string) string {
 	var out [checksumLen]byte
 	n := crc32.ChecksumIEEE([]byte(s))

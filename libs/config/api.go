@@ -13,10 +13,10 @@ import (
 const (
 	AuthOn   = "on"
 	AuthOff  = "off"
-	AuthAuto = "auto" // on, but for `carillon dev` on loopback
+	AuthAuto = "auto" // on, except for `carillon dev` on loopback
 )
 
-// API is what the API allows, and whom.
+// API are the settings of the HTTP API.
 type API struct {
 	Zone         string
 	Auth         string
@@ -25,33 +25,33 @@ type API struct {
 	AdminKeyFile string
 }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *API) Register(s *Set) {
-	s.String(&c.Zone, "zone", "UTC", "IANA time zone of cron expressions that name none")
+	s.String(&c.Zone, "zone", "UTC", "IANA time zone of cron expressions without one")
 	s.String(
 		&c.Auth,
 		"auth",
 		AuthAuto,
-		"on: callers of the API need keys; off: whoever reaches it may do everything; auto: on, but for carillon dev on a loopback address",
+		"on: callers of the API need keys; off: every caller may do everything; auto: on, except for carillon dev on a loopback address",
 	)
 	s.String(
 		&c.KeysFile,
 		"api-keys-file",
 		"",
-		"file with a line app:key (or app:sha256:<hex>) per key, of scope write, besides the keys made by the API",
+		"file with a line app:key (or app:sha256:<hex>) per key of scope write, in addition to keys created by the API",
 	)
 	s.Secret(
 		&c.AdminKey,
 		"admin-key",
-		"the first key of scope admin, for every app, by which others are made; carillon admin-key prints one",
+		"the first key of scope admin, for every app, with which others are created; carillon admin-key prints one",
 	)
 	s.String(&c.AdminKeyFile, "admin-key-file", "", "file with the admin key")
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *API) Validate() error {
 	var errs []error
-	// whether it is a zone, the program says: zones may come from a file.
+	// The program checks whether the zone exists, because zones may come from a file.
 	errs = append(errs, notEmpty("zone", c.Zone))
 	errs = append(errs, oneOf("auth", c.Auth, AuthOn, AuthOff, AuthAuto))
 	if c.AdminKey != "" && c.AdminKeyFile != "" {
@@ -66,7 +66,7 @@ func (c *API) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Admin returns the hash of the admin key, nil where there is none. The file is read each time.
+// Admin returns the hash of the admin key, or nil without one. It reads the file each time.
 func (c *API) Admin() (*apikey.Hash, error) {
 	name, text := "admin-key", c.AdminKey.Reveal()
 	if c.AdminKeyFile != "" {

@@ -8,55 +8,55 @@ import (
 	"github.com/carillon-timer/carillon/libs/encryption"
 )
 
-// Callback is what may be called. API and executors have the same.
+// Callback are the settings of what timers may call. API and executors need the same values.
 type Callback struct {
-	AllowPrivate  Tri // unset: what the program says by LoopbackByDefault
+	AllowPrivate  Tri // unset: decided by LoopbackByDefault
 	Allow         []string
 	AllowInsecure bool
 	Topics        []string
 	PulsarURLs    []string
-	// LoopbackByDefault opens this machine, any port, while AllowPrivate is unset. It is no setting:
-	// carillon dev has it where it asks for no keys.
+	// LoopbackByDefault opens this machine, any port, while AllowPrivate is unset. It is not a
+	// setting: carillon dev sets it where it requires no keys.
 	LoopbackByDefault bool
-	// OwnListeners are the listeners that no timer calls.
+	// OwnListeners are the listeners that no timer may call.
 	OwnListeners *egress.OwnListeners
 }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Callback) Register(s *Set) {
 	s.Tri(&c.AllowPrivate, "callback-allow-private",
 		"true: timers may call loopback and private addresses, and any port; false: neither; "+
-			"auto: neither, but loopback for carillon dev on a loopback address without keys")
+			"auto: neither, except loopback for carillon dev on a loopback address without keys")
 	s.Rules(
 		&c.Allow,
 		"callback-allow",
 		"",
-		"rules that open addresses besides public ones on ports 80 and 443, with commas between: "+
+		"rules that open addresses besides public ones on ports 80 and 443, separated by commas: "+
 			"10.20.0.0/16:8080, hooks.internal:443,8443, *.example.com:8000-8100",
 	)
 	s.Bool(
 		&c.AllowInsecure,
 		"callback-allow-insecure",
 		false,
-		"let timers leave certificates unchecked (tls.insecure)",
+		"let timers skip certificate verification (tls.insecure)",
 	)
 	s.List(
 		&c.Topics,
 		"callback-topics",
 		"",
-		"topics of the deployment's own Pulsar that pulsar targets may publish to, with its token, whoever makes them: "+
-			"tenant/namespace or persistent://tenant/namespace/start-of-name, with commas between; none unless they are listed",
+		"topics of the deployment's own Pulsar that pulsar targets of any app may publish to, with its token: "+
+			"tenant/namespace or persistent://tenant/namespace/start-of-name, separated by commas; empty: none",
 	)
 	s.List(
 		&c.PulsarURLs,
 		"callback-pulsar-urls",
 		"",
-		"service URLs of other Pulsar servers that pulsar targets may name, with commas between: servers to trust, for "+
-			"they say where executors connect to; callback-allow opens their addresses",
+		"service URLs of other Pulsar servers that pulsar targets may name, separated by commas. Such servers must be trusted: "+
+			"they decide where executors connect; callback-allow opens their addresses",
 	)
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Callback) Validate() error {
 	if _, err := egress.ParseRules(c.Allow); err != nil {
 		return fmt.Errorf("callback-allow: %w", err)
@@ -77,7 +77,7 @@ func (c *Callback) AllowedTopics() (*egress.Topics, error) {
 	return t, nil
 }
 
-// Policy returns what may be called.
+// Policy returns which addresses may be called.
 func (c *Callback) Policy() (*egress.Policy, error) {
 	rules, err := egress.ParseRules(c.Allow)
 	if err != nil {
@@ -91,28 +91,28 @@ func (c *Callback) Policy() (*egress.Policy, error) {
 	}), nil
 }
 
-// AllowsLoopback tells whether timers may call this machine without a rule.
+// AllowsLoopback returns whether timers may call this machine without a rule.
 func (c *Callback) AllowsLoopback() bool {
 	return c.AllowPrivate == Yes || c.AllowPrivate == Unset && c.LoopbackByDefault
 }
 
-// Encryption is by which keys secrets are encrypted at rest. API and executors have the same.
+// Encryption are the keys that encrypt secrets at rest. API and executors need the same keys.
 type Encryption struct {
 	Keys Secret
 	File string
 }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Encryption) Register(s *Set) {
 	s.Secret(
 		&c.Keys,
 		"encryption-keys",
-		"keys that secrets are encrypted under, <id>:<base64 of 32 bytes>, with commas between: the first encrypts, all decrypt; carillon encryption-key prints one",
+		"keys that encrypt secrets, <id>:<base64 of 32 bytes>, separated by commas: the first encrypts, all decrypt; carillon encryption-key prints one",
 	)
-	s.String(&c.File, "encryption-keys-file", "", "file with them, one a line")
+	s.String(&c.File, "encryption-keys-file", "", "file with the encryption keys, one per line")
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Encryption) Validate() error {
 	if c.Keys != "" && c.File != "" {
 		return errors.New(
@@ -123,7 +123,7 @@ func (c *Encryption) Validate() error {
 	return err
 }
 
-// Keyring returns the keys, nil where there are none. The file is read each time.
+// Keyring returns the keys, or nil without any. It reads the file each time.
 func (c *Encryption) Keyring() (*encryption.Keyring, error) {
 	switch {
 	case c.File != "":

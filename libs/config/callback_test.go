@@ -168,7 +168,8 @@ func TestAGatewayIsNamedWithWhereItIs(t *testing.T) {
 	}
 }
 
-// What is not said is left to the program, and a no is a no.
+// TestPrivateAddressesAreOpenedByASettingOnly checks that an unset value is left to the program,
+// and that false is respected.
 func TestPrivateAddressesAreOpenedByASettingOnly(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct{ private, loopback, dev bool }{

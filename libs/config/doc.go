@@ -1,10 +1,10 @@
-// Package config reads the settings of a program: its defaults, then a YAML file, then the
-// environment, then flags; the later wins. Every setting has one name: flag -http-addr, environment
-// CARILLON_HTTP_ADDR, in the file http-addr (or addr below http). There is a struct per component,
-// with its defaults and its Validate, and a program takes those it needs.
+// Package config reads the settings of a program: defaults, then a YAML file, then the environment,
+// then flags; the later source wins. Every setting has one name: flag -http-addr, environment
+// CARILLON_HTTP_ADDR, and http-addr in the file (or addr below http). Each component has a struct
+// with its defaults and a Validate method, and a program uses the structs it needs.
 //
-// A file may hold settings of other components (one file serves five services), but none that no
-// component knows. All problems of all sources are reported at once, each naming the setting and
-// where its value came from. Secrets are types, so that neither -print-config nor a log line shows
-// one by accident.
+// A file may contain settings of other components, because one file serves five services, but no
+// unknown settings. All problems of all sources are reported at once, each with the setting and the
+// source of its value. Secrets have types of their own, so that neither -print-config nor a log
+// line shows one by accident.
 package config

@@ -10,10 +10,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// pair is a setting as a file has it.
+// pair is a setting in a file.
 type pair struct{ name, text string }
 
-// flatten reads a YAML mapping: names of nested mappings are joined by dashes, lists by commas.
+// flatten parses a YAML mapping. It joins names of nested mappings with dashes, and lists with
+// commas.
 func flatten(data []byte) ([]pair, error) {
 	var root map[string]any
 	if err := yaml.NewDecoder(strings.NewReader(string(data))).

@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// Gateway is who says by a header whom it has let in. API and executors have the same: the API
-// believes the header, and no timer may send it.
+// Gateway are the settings of a gateway that names authenticated callers in a header. API and
+// executors need the same values: the API trusts the header, and no timer may send it.
 type Gateway struct {
 	TrustHeader string
 	TrustFrom   []string
 }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Gateway) Register(s *Set) {
 	s.String(
 		&c.TrustHeader,
 		"trust-header",
 		"",
-		"header by which a gateway says whom it has let in: <app>, or <scope>:<app>; "+
-			"the API ignores it unless it comes from trust-from, and executors send it for no timer",
+		"header in which a gateway names the authenticated caller: <app>, or <scope>:<app>; "+
+			"the API ignores it unless it comes from trust-from, and executors never send it for a timer",
 	)
-	s.List(&c.TrustFrom, "trust-from", "", "CIDRs of that gateway, with commas between")
+	s.List(&c.TrustFrom, "trust-from", "", "CIDRs of that gateway, separated by commas")
 }
 
 var headerName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Gateway) Validate() error {
 	var errs []error
 	if (c.TrustHeader == "") != (len(c.TrustFrom) == 0) {
@@ -48,7 +48,7 @@ func (c *Gateway) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Trusted returns trust-from.
+// Trusted returns the networks of trust-from.
 func (c *Gateway) Trusted() ([]netip.Prefix, error) {
 	out := make([]netip.Prefix, 0, len(c.TrustFrom))
 	for _, text := range c.TrustFrom {

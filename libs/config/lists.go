@@ -7,8 +7,8 @@ func (s *Set) List(to *[]string, name, def, usage string) {
 	s.list(to, name, def, usage, func(v string) []string { return strings.Split(v, ",") }, ",")
 }
 
-// Rules registers a setting of several rules such as host:443,8443, separated by commas or blanks:
-// what has nothing but a port's characters goes on with the rule before.
+// Rules registers a setting of several rules such as host:443,8443, separated by commas or blanks.
+// A part that consists only of digits and dashes continues the ports of the rule before it.
 func (s *Set) Rules(to *[]string, name, def, usage string) {
 	s.list(to, name, def, usage, func(v string) []string {
 		var rules []string

@@ -41,21 +41,21 @@ func allNames() map[string]bool {
 	return known
 }
 
-// HTTP is where the API listens.
+// HTTP is the address of the API.
 type HTTP struct{ Addr string }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *HTTP) Register(s *Set) {
 	s.String(&c.Addr, "http-addr", "127.0.0.1:8080", "address of the API; port 0 picks a free one")
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *HTTP) Validate() error { return checkAddr("http-addr", c.Addr) }
 
-// Admin is where probes and metrics are served.
+// Admin is the address of probes and metrics.
 type Admin struct{ Addr string }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Admin) Register(s *Set) {
 	s.String(
 		&c.Addr,
@@ -65,24 +65,24 @@ func (c *Admin) Register(s *Set) {
 	)
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Admin) Validate() error { return checkAddr("admin-addr", c.Addr) }
 
-// Log is what is logged and how.
+// Log are the level and the format of the log.
 type Log struct{ Level, Format string }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Log) Register(s *Set) {
 	s.String(
 		&c.Level,
 		"log-level",
 		"info",
-		"least level that is logged: debug, info, warn or error",
+		"minimum level that is logged: debug, info, warn or error",
 	)
 	s.String(&c.Format, "log-format", "auto", "json, pretty, or auto: pretty on a terminal")
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Log) Validate() error {
 	return errors.Join(
 		oneOf("log-level", c.Level, "debug", "info", "warn", "error"),
@@ -90,29 +90,29 @@ func (c *Log) Validate() error {
 	)
 }
 
-// Shutdown is how long an orderly stop may take.
+// Shutdown are the time limits of an orderly stop.
 type Shutdown struct {
-	Drain time.Duration // between "not ready" and the end of intake, for load balancers to notice
-	Grace time.Duration // for what is in hand
+	Drain time.Duration // between "not ready" and the end of intake, so that load balancers notice
+	Grace time.Duration // for work in flight
 }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Shutdown) Register(s *Set) {
 	s.Duration(
 		&c.Drain,
 		"shutdown-drain",
 		0,
-		"how long a stopping process still takes requests while it says that it is not ready",
+		"how long a stopping process still accepts requests while it reports that it is not ready",
 	)
 	s.Duration(
 		&c.Grace,
 		"shutdown-grace",
 		15*time.Second,
-		"how long a stopping process may take to finish what it has in hand",
+		"how long a stopping process may take to finish work in flight",
 	)
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Shutdown) Validate() error {
 	return errors.Join(
 		atLeast("shutdown-drain", c.Drain, 0),
@@ -120,21 +120,21 @@ func (c *Shutdown) Validate() error {
 	)
 }
 
-// Data is where the all-in-one keeps its files.
+// Data is the directory of the all-in-one process.
 type Data struct{ Dir string }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Data) Register(s *Set) {
 	s.String(&c.Dir, "data-dir", "./data", "directory of the embedded database")
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Data) Validate() error { return notEmpty("data-dir", c.Dir) }
 
-// MySQL is the truth.
+// MySQL is the server of the store.
 type MySQL struct{ DSN DSN }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *MySQL) Register(s *Set) {
 	s.DSN(
 		&c.DSN,
@@ -144,10 +144,10 @@ func (c *MySQL) Register(s *Set) {
 	)
 }
 
-// Validate checks that there is one; the store knows the driver's grammar.
+// Validate checks that a DSN is given; the store checks its syntax.
 func (c *MySQL) Validate() error { return notEmpty("mysql-dsn", c.DSN.Reveal()) }
 
-// Redis is the near future.
+// Redis are the servers of the window.
 type Redis struct {
 	Addrs    []string
 	Prefix   string
@@ -155,20 +155,20 @@ type Redis struct {
 	Password Secret
 }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Redis) Register(s *Set) {
 	s.List(
 		&c.Addrs,
 		"redis-addrs",
 		"",
-		"Redis servers, host:port with commas between; several are a cluster",
+		"Redis servers, host:port separated by commas; several are a cluster",
 	)
 	s.String(&c.Prefix, "redis-prefix", "carillon", "first part of every key")
 	s.String(&c.Username, "redis-username", "", "user name at Redis")
 	s.Secret(&c.Password, "redis-password", "password at Redis")
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Redis) Validate() error {
 	if len(c.Addrs) == 0 {
 		return notEmpty("redis-addrs", "")
@@ -186,7 +186,7 @@ func (c *Redis) Validate() error {
 	return errors.Join(append(errs, notEmpty("redis-prefix", c.Prefix))...)
 }
 
-// Pulsar is the bus.
+// Pulsar is the server of the bus.
 type Pulsar struct {
 	URL       DSN
 	AdminURL  DSN
@@ -195,7 +195,7 @@ type Pulsar struct {
 	Token     Secret
 }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Pulsar) Register(s *Set) {
 	s.DSN(&c.URL, "pulsar-url", "", "Pulsar's service URL: pulsar://host:6650")
 	s.DSN(&c.AdminURL, "pulsar-admin-url", "", "Pulsar's admin URL: http://host:8080")
@@ -204,7 +204,7 @@ func (c *Pulsar) Register(s *Set) {
 	s.Secret(&c.Token, "pulsar-token", "token to log in with")
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Pulsar) Validate() error {
 	return errors.Join(
 		checkURL("pulsar-url", c.URL, "pulsar", "pulsar+ssl"),
@@ -225,7 +225,7 @@ func checkURL(name string, d DSN, schemes ...string) error {
 	return oneOf(name+"'s scheme", u.Scheme, schemes...)
 }
 
-// checkAddr checks host:port, the host may be empty.
+// checkAddr checks host:port, where the host may be empty.
 func checkAddr(name, addr string) error {
 	if err := notEmpty(name, addr); err != nil {
 		return err

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Redacted is shown in place of what is secret.
+// Redacted is shown in place of a secret.
 const Redacted = "REDACTED"
 
-// Secret is text that is never shown: a password, a token. Reveal is the only way to it.
+// Secret is text that is never shown, such as a password or a token. Only Reveal returns it.
 type Secret string
 
-// Reveal returns the text itself.
+// Reveal returns the text.
 func (s Secret) Reveal() string { return string(s) }
 
 func (s Secret) String() string {
@@ -21,31 +21,30 @@ func (s Secret) String() string {
 	return Redacted
 }
 
-// GoString keeps %#v from showing it.
+// GoString hides the text from %#v.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText keeps JSON, YAML and zerolog from showing it.
+// MarshalText hides the text from JSON, YAML and zerolog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// DSN is where a server is and how to log in there: a URL, or MySQL's
-// user:password@tcp(host:port)/database. It is shown without its password. Reveal is the only way
-// to that.
+// DSN is the address of a server with its login: a URL, or MySQL's
+// user:password@tcp(host:port)/database. It is shown without the password, which only Reveal
+// returns.
 type DSN string
 
-// Reveal returns the text itself.
+// Reveal returns the whole text.
 func (d DSN) Reveal() string { return string(d) }
 
 func (d DSN) String() string { return redact(string(d)) }
 
-// GoString keeps %#v from showing the password.
+// GoString hides the password from %#v.
 func (d DSN) GoString() string { return d.String() }
 
-// MarshalText keeps JSON, YAML and zerolog from showing the password.
+// MarshalText hides the password from JSON, YAML and zerolog.
 func (d DSN) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// redact hides what stands between the first colon behind the scheme and the last @ before the
-// path: a password may hold an @ or a slash of its own, so the last @ of the whole text counts
-// where it is not clearly a URL.
+// redact hides the text between the first colon after the scheme and the last @. A password may
+// contain @ or a slash, so the last @ of the whole text counts.
 func redact(s string) string {
 	scheme, rest := "", s
 	if i := strings.Index(s, "://"); i >= 0 {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Timing is how far ahead things are prepared.
+// Timing is how far ahead fires and tasks are prepared.
 type Timing struct {
 	ExpandAhead  time.Duration
 	DispatchLead time.Duration
 }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Timing) Register(s *Set) {
 	s.Duration(
 		&c.ExpandAhead,
@@ -24,11 +24,11 @@ func (c *Timing) Register(s *Set) {
 		&c.DispatchLead,
 		"dispatch-lead",
 		2*time.Second,
-		"how far ahead of their instant tasks go to executors",
+		"how far ahead of their run time tasks are dispatched to executors",
 	)
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Timing) Validate() error {
 	const maxDispatchLead, minExpandAhead, maxExpandAhead = 10 * time.Second, 10 * time.Second, 24 * time.Hour
 	return errors.Join(
@@ -47,47 +47,47 @@ func (c *Timing) Validate() error {
 	)
 }
 
-// Zones is where time zones come from.
+// Zones is the source of time zones.
 type Zones struct{ File string }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Zones) Register(s *Set) {
 	s.String(
 		&c.File,
 		"tzdata",
 		"",
-		"file with the time zones, a zip as Go's lib/time/zoneinfo.zip; empty: those that are compiled in. The same for all services",
+		"file with the time zones, a zip like Go's lib/time/zoneinfo.zip; empty: the compiled-in zones. The same for all services",
 	)
 }
 
-// Validate checks nothing: who opens the file says what is wrong with it.
+// Validate checks nothing, because opening the file does.
 func (c *Zones) Validate() error { return nil }
 
 // Retention is how long history is kept.
 type Retention struct{ Keep time.Duration }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Retention) Register(s *Set) {
 	s.Duration(&c.Keep, "retention", 7*24*time.Hour, "how long outcomes and attempts are kept")
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Retention) Validate() error { return atLeast("retention", c.Keep, time.Hour) }
 
-// Canary is how a deployment watches itself.
+// Canary is the interval of the canary timer, which monitors the deployment.
 type Canary struct{ Every time.Duration }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Canary) Register(s *Set) {
 	s.Duration(
 		&c.Every,
 		"canary",
 		10*time.Second,
-		"how often a timer of Carillon's own is due, whose lateness tells how the deployment does; 0: never. The same for all services",
+		"interval of the canary timer, whose lateness shows the state of the deployment; 0: no canary. The same for all services",
 	)
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Canary) Validate() error {
 	const longest = 10 * time.Minute
 	if c.Every%time.Second != 0 {
@@ -96,20 +96,20 @@ func (c *Canary) Validate() error {
 	return errors.Join(atLeast("canary", c.Every, 0), atMost("canary", c.Every, longest))
 }
 
-// Testing is what only tests switch on.
+// Testing are settings for tests only.
 type Testing struct{ Clock bool }
 
-// Register names the settings.
+// Register registers the settings.
 func (c *Testing) Register(s *Set) {
 	s.Bool(
 		&c.Clock,
 		"test-clock",
 		false,
-		"for tests only: let whoever reaches the admin port put this process's clock wrong (POST /test/clock)",
+		"for tests only: let callers of the admin port skew this process's clock (POST /test/clock)",
 	)
 }
 
-// Validate checks them.
+// Validate checks the settings.
 func (c *Testing) Validate() error { return nil }
 
 func atMost(name string, d, most time.Duration) error {

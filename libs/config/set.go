@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// EnvPrefix stands before every setting's name in the environment.
+// EnvPrefix begins every setting's name in the environment.
 const EnvPrefix = "CARILLON_"
 
-// ErrDone says that a flag (-print-config, -help) asked for text instead of a run: the program ends
-// with code 0.
+// ErrDone reports that a flag (-print-config, -help) printed text instead of running the program,
+// which then exits with code 0.
 var ErrDone = errors.New("done")
 
-// Problems are all that is wrong with the settings.
+// Problems are all problems of the settings.
 //
 //nolint:errname // a list of problems, and the error that they are together
 type Problems struct{ List []string }
 
 func (p *Problems) Error() string { return strings.Join(p.List, "\n") }
 
-// Part is a component's settings: a struct that still has to hear its values.
+// Part is a component's settings.
 type Part interface {
-	// Register names the settings; it puts their defaults into the struct.
+	// Register registers the settings and stores their defaults in the struct.
 	Register(s *Set)
-	// Validate returns all that is wrong with the values, joined.
+	// Validate returns all problems of the values, joined.
 	Validate() error
 }
 
@@ -42,14 +42,14 @@ type Set struct {
 	values  map[string]*value
 }
 
-// value is one setting. It takes text from several sources, and keeps a bad one as a problem
-// instead of stopping there.
+// value is one setting. It takes text from several sources. A bad value is kept as a problem, so
+// that the others are still checked.
 type value struct {
 	name   string
 	parse  func(string) error
 	show   func() string
 	isBool bool
-	source string // of the value that it has
+	source string // of the current value
 	text   string
 	err    error
 }
@@ -61,17 +61,17 @@ func (v *value) String() string {
 	return v.show()
 }
 
-// IsBoolFlag lets -flag stand for -flag=true.
+// IsBoolFlag lets -flag mean -flag=true.
 func (v *value) IsBoolFlag() bool { return v.isBool }
 
-// Set takes a value from the command line.
+// Set stores a value from the command line.
 func (v *value) Set(text string) error {
 	v.take(text, "flag -"+v.name)
 	return nil
 }
 
-// take notes a value; the latest source wins, also with its mistake: a bad value that a better
-// source overrides is none.
+// take stores a value. The latest source wins, so a bad value that a later source overrides is not
+// a problem.
 func (v *value) take(text, source string) { v.text, v.source = text, source }
 
 func (v *value) apply() {
@@ -80,7 +80,7 @@ func (v *value) apply() {
 	}
 }
 
-// NewSet returns the settings of a program that takes the parts.
+// NewSet returns the settings of a program with the given parts.
 func NewSet(program string, parts ...Part) *Set {
 	s := &Set{
 		program: program,
@@ -94,7 +94,7 @@ func NewSet(program string, parts ...Part) *Set {
 	return s
 }
 
-// Add takes one more part.
+// Add adds one more part.
 func (s *Set) Add(p Part) {
 	s.parts = append(s.parts, p)
 	p.Register(s)
@@ -118,7 +118,7 @@ func text[T ~string](s *Set, to *T, name, def, usage string) {
 	}, usage)
 }
 
-// Bool registers a yes or no.
+// Bool registers a boolean.
 func (s *Set) Bool(to *bool, name string, def bool, usage string) {
 	*to = def
 	s.add(&value{
@@ -133,7 +133,7 @@ func (s *Set) Bool(to *bool, name string, def bool, usage string) {
 	}, usage)
 }
 
-// Int registers a whole number.
+// Int registers an integer.
 func (s *Set) Int(to *int, name string, def int, usage string) {
 	*to = def
 	s.add(&value{
@@ -148,7 +148,7 @@ func (s *Set) Int(to *int, name string, def int, usage string) {
 	}, usage)
 }
 
-// Duration registers a length of time.
+// Duration registers a duration.
 func (s *Set) Duration(to *time.Duration, name string, def time.Duration, usage string) {
 	*to = def
 	s.add(&value{
@@ -168,8 +168,8 @@ func (s *Set) add(v *value, usage string) {
 	s.flags.Var(v, v.name, usage)
 }
 
-// Load reads every source. It returns *Problems, or ErrDone after writing to stdout what a flag
-// asked for.
+// Load reads every source. It returns *Problems, or ErrDone after writing the requested text to
+// stdout.
 func (s *Set) Load(args []string, env func(string) (string, bool), stdout io.Writer) error {
 	var file string
 	var show bool
@@ -209,7 +209,7 @@ func (s *Set) Load(args []string, env func(string) (string, bool), stdout io.Wri
 }
 
 // takeEnv gives the environment's value to each setting without a flag. An empty variable counts as
-// none.
+// unset.
 func (s *Set) takeEnv(env func(string) (string, bool)) {
 	for name, v := range s.values {
 		key := EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
@@ -242,7 +242,7 @@ func (s *Set) takeFile(path string) []string {
 	return problems
 }
 
-// check parses every value and, where they all can be read, asks the parts.
+// check parses every value. If all are valid, it validates the parts.
 func (s *Set) check() []string {
 	var problems []string
 	for _, name := range s.names() {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Tri is a yes or no that may be left to the program.
+// Tri is a boolean that may be left to the program.
 type Tri string
 
 // Values of Tri.
@@ -15,7 +15,7 @@ const (
 	No    Tri = "false"
 )
 
-// Tri registers a yes or no whose default, auto, leaves it to the program.
+// Tri registers a boolean whose default, auto, leaves it to the program.
 func (s *Set) Tri(to *Tri, name, usage string) {
 	*to = Unset
 	s.add(&value{

@@ -9,12 +9,12 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Variables that begin with CARILLON_ and are no settings of a Part.
+// Variables that begin with CARILLON_ and are not settings of a Part.
 var (
 	// otherVariables are read by every Set, and by commands that call the API.
 	otherVariables = []string{"CONFIG", "PRINT_CONFIG", "API_KEY"}
-	// toolVariables are those of scripts and tests, which programs that they start may inherit;
-	// besides, all that begin with a toolPrefix.
+	// toolVariables are those of scripts and tests, which the programs they start may inherit from
+	// the environment. Variables with a prefix of toolPrefixes belong to them too.
 	toolVariables = []string{
 		"BIN",
 		"CACHE",
@@ -30,7 +30,7 @@ var (
 		"SERVERS_ADDR",
 	}
 	toolPrefixes = []string{"TEST_", "E2E_"}
-	// Kubernetes gives pods the addresses of services: for one named carillon-api
+	// Kubernetes sets variables with the addresses of services. For one named carillon-api they are
 	// CARILLON_API_SERVICE_HOST, CARILLON_API_PORT_8080_TCP and others.
 	serviceLink = regexp.MustCompile(
 		`^(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`,
@@ -38,9 +38,8 @@ var (
 	serviceURL = regexp.MustCompile(`^(\w+_)?PORT=(tcp|udp|sctp)://`)
 )
 
-// CheckEnv looks through an environment, as os.Environ returns it, for variables that begin with
-// CARILLON_ and that nobody reads. It returns *Problems that name the nearest one that is read, or
-// nil.
+// CheckEnv searches an environment, as os.Environ returns it, for unknown variables that begin with
+// CARILLON_. It returns *Problems with the nearest known name for each, or nil.
 func CheckEnv(environ []string) error {
 	known := slices.Clone(otherVariables)
 	for name := range allNames() {
@@ -76,7 +75,7 @@ func CheckEnv(environ []string) error {
 	return problems
 }
 
-// exempt tells whether a variable is somebody else's.
+// exempt returns whether a variable belongs to another program.
 func exempt(name, pair string) bool {
 	return slices.Contains(toolVariables, name) || serviceLink.MatchString(name) ||
 		serviceURL.MatchString(pair) ||

@@ -44,7 +44,8 @@ func TestUnknownVariablesAreNamedWithTheNearest(t *testing.T) {
 	)
 }
 
-// Kubernetes sets these for services named carillon, carillon-api and so on; they stop no pod.
+// TestAddressesOfServicesAreNoSettings covers the variables that Kubernetes sets for services named
+// carillon, carillon-api and so on.
 func TestAddressesOfServicesAreNoSettings(t *testing.T) {
 	t.Parallel()
 	for _, service := range []string{"CARILLON", "CARILLON_API", "CARILLON_MY_RELEASE_CARILLON_API"} {
@@ -62,13 +63,13 @@ func TestAddressesOfServicesAreNoSettings(t *testing.T) {
 	require.Error(t, config.CheckEnv([]string{"CARILLON_HTTP_PORT=8080"}), "somebody's own")
 }
 
-// Every variable that this repository sets or reads anywhere is a setting, or exempt: a script
-// shall not stop what it starts.
+// TestVariablesOfTheRepositoryAreKnown checks that every variable that this repository uses is a
+// setting or exempt, so that no script stops the programs it starts.
 func TestVariablesOfTheRepositoryAreKnown(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
 	name := regexp.MustCompile(`\bCARILLON_[A-Z0-9_]*[A-Z0-9]\b`)
-	examples := []string{ // of this package's own tests and texts
+	examples := []string{ // of this package's own tests and comments
 		"libs/config",
 	}
 	seen := 0

@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Others returns the ring with each other of its keys first, in the order of their ids: what they
-// seal is what this ring sealed, or will, before or after a rotation.
+// Others returns, for each other key of the keyring, a keyring with that key first, in the order of
+// ids. Their encrypted texts are those from before or after a rotation.
 func (r *Keyring) Others() []*Keyring {
 	var out []*Keyring
 	for _, id := range slices.Sorted(maps.Keys(r.keys)) {
@@ -20,9 +20,9 @@ func (r *Keyring) Others() []*Keyring {
 	return out
 }
 
-// ReencryptDefinition returns a definition of an app's with every secret under the first key; changed
-// tells whether one was not. d and what it points to stay as they are. Where one cannot be opened,
-// the error says why, and the others are sealed anew all the same.
+// ReencryptDefinition returns an app's definition with every secret under the first key. changed
+// tells whether any was not. d and what it points to stay unchanged. If a secret cannot be
+// decrypted, the error says why, and the others are still reencrypted.
 func (r *Keyring) ReencryptDefinition(
 	d timer.Definition,
 	app string,

@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestEncryptionIsDeterministic seals the same secret to the same text, and whatever differs to
-// another one, nonce included.
+// TestEncryptionIsDeterministic checks that equal input gives equal text, and that any difference
+// changes the whole text, including the nonce.
 func TestEncryptionIsDeterministic(t *testing.T) {
 	t.Parallel()
 	a, b := encryption.NewKey("a"), encryption.NewKey("b")
@@ -39,7 +39,7 @@ func TestEncryptionIsDeterministic(t *testing.T) {
 	}
 	require.Len(t, nonces, 5)
 
-	// Rotated, it is another text, which Reseal finds too: from then on the two are the same.
+	// After a rotation the text differs, and Reencrypt gives the same text as Seal.
 	rotated := parseKeyring(t, b, a)
 	again, changed, err := rotated.Reencrypt(text, bound)
 	require.NoError(t, err)

@@ -1,13 +1,15 @@
-// Package encryption encrypts secrets at rest: XChaCha20-Poly1305 under a ring of keys from the
+// Package encryption encrypts secrets at rest with XChaCha20-Poly1305, using a keyring from the
 // environment or a file.
 //
-// A sealed text is "cs1.<key id>.<base64url of nonce and ciphertext>". Whoever opens it must say
-// whose it is (Binding): a text moved to another app or another use does not open. Sealing is
-// deterministic: the same secret of the same binding under the same key is the same text (a
-// synthetic nonce). The first key of the ring seals, all open: rotate by putting a new key behind
-// the others everywhere, then first, running `carillon reseal` over what is stored, and dropping
-// the old key: not before every service has the new ring, and neither before what was derived from
-// it has run out (Derive). That are the tokens of attempts that receivers have accepted
-// (timer.MaxAsync), and for a day the idempotency keys of creates with secrets, whose requests are
-// known by their sealed text: see Others.
+// An encrypted text is "cs1.<key id>.<base64url of nonce and ciphertext>". Opening it requires the
+// owner and the use (Binding). A text moved to another app or another use does not open. Encryption
+// is deterministic: the same secret, binding and key give the same text, because the nonce is
+// derived from them.
+//
+// The first key of the keyring encrypts; all keys decrypt. To rotate, add a new key after the
+// others everywhere, then move it to the front everywhere. Then run `carillon reencrypt` on the
+// stored secrets, and remove the old key. Remove it only when every service has the new keyring,
+// and everything derived from the old key has expired (Derive). That is the tokens of accepted
+// attempts (timer.MaxAsync), and for a day the idempotency keys of creates with secrets. Such
+// requests are recognized by their encrypted text: see Others.
 package encryption

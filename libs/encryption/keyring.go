@@ -18,7 +18,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Binding says whose a secret is and what for. It is bound to the sealed text, and not part of it.
+// Binding is the owner and the use of a secret. It is authenticated with the encrypted text, and
+// not part of it.
 type Binding struct {
 	App string
 	Use string // such as "target" or "signing"
@@ -32,8 +33,8 @@ const (
 
 // Errors of Open.
 var (
-	ErrUnknownKey = errors.New("it was sealed under a key that is not in the ring")
-	ErrNotSealed  = errors.New("it is not a sealed text")
+	ErrUnknownKey = errors.New("it was encrypted under a key that is not in the keyring")
+	ErrNotSealed  = errors.New("it is not an encrypted text")
 	ErrMismatch   = errors.New("it does not open: it was changed, or belongs to another app or use")
 )
 
@@ -44,8 +45,8 @@ const (
 
 var encoding = base64.RawURLEncoding.Strict()
 
-// Keyring is the keys of a deployment. It is immutable, and safe for concurrent use. It never shows
-// a key.
+// Keyring is the encryption keys of a deployment. It is immutable and safe for concurrent use. It
+// never shows a key.
 type Keyring struct {
 	keys  map[string]keyringKey
 	first string
@@ -54,11 +55,11 @@ type Keyring struct {
 type keyringKey struct {
 	aead     cipher.AEAD
 	secret   Secret
-	nonceKey []byte // for the hash that makes nonces: never the key that encrypts
+	nonceKey []byte // for the hash that derives nonces, separate from the encryption key
 }
 
-// nonce is HMAC-SHA256, cut to 24 bytes, of the data that is authenticated besides and the secret.
-// The data's length comes first, so that no two pairs look alike.
+// nonce returns HMAC-SHA256 over the authenticated data and the secret, cut to 24 bytes. The data's
+// length comes first, so that different pairs never have the same input.
 func (k keyringKey) nonce(data []byte, plain string) []byte {
 	h := hmac.New(sha256.New, k.nonceKey)
 	var n [8]byte
@@ -69,15 +70,15 @@ func (k keyringKey) nonce(data []byte, plain string) []byte {
 	return h.Sum(nil)[:chacha20poly1305.NonceSizeX]
 }
 
-// NewKey returns a fresh key in the form that ParseKeyring reads, with the given id.
+// NewKey returns a new key with the given id, in the form that ParseKeyring reads.
 func NewKey(id string) Secret {
 	var b [chacha20poly1305.KeySize]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return NewSecret(id + ":" + base64.StdEncoding.EncodeToString(b[:]))
 }
 
-// ParseKeyring reads keys, separated by commas, blanks or lines: "<id>:<base64 of 32 bytes>". Lines
-// that begin with # are comments. The first seals. Its error shows no key.
+// ParseKeyring parses keys of the form "<id>:<base64 of 32 bytes>", separated by commas, blanks or
+// lines. Lines that begin with # are comments. The first key encrypts. Its error shows no key.
 func ParseKeyring(text Secret) (*Keyring, error) {
 	r := &Keyring{keys: map[string]keyringKey{}}
 	for line := range strings.Lines(text.Reveal()) {
@@ -86,21 +87,21 @@ func ParseKeyring(text Secret) (*Keyring, error) {
 		}
 		for _, item := range strings.FieldsFunc(line, func(c rune) bool { return c == ',' || c <= ' ' }) {
 			if err := r.add(item); err != nil {
-				return nil, fmt.Errorf("key %d of the key ring: %w", len(r.keys)+1, err)
+				return nil, fmt.Errorf("key %d of the keyring: %w", len(r.keys)+1, err)
 			}
 		}
 	}
 	if r.first == "" {
-		return nil, errors.New("the key ring has no key")
+		return nil, errors.New("the keyring has no key")
 	}
 	return r, nil
 }
 
-// LoadKeyring reads the ring from a file.
+// LoadKeyring reads a keyring from a file.
 func LoadKeyring(path string) (*Keyring, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the key ring: %w", err)
+		return nil, fmt.Errorf("reading the keyring: %w", err)
 	}
 	return ParseKeyring(NewSecret(string(b)))
 }
@@ -111,12 +112,12 @@ func (r *Keyring) add(item string) error {
 		return errors.New(`it is not "<id>:<base64>" with an id of letters, digits, - and _`)
 	}
 	if _, twice := r.keys[id]; twice {
-		return fmt.Errorf("there are two of the id %q", id)
+		return fmt.Errorf("there are two keys with the id %q", id)
 	}
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		if key, err = encoding.DecodeString(text); err != nil {
-			return fmt.Errorf("%q is not base64", id) // not err: it tells of the text
+			return fmt.Errorf("%q is not base64", id) // err would show part of the text
 		}
 	}
 	aead, err := chacha20poly1305.NewX(key)
@@ -143,13 +144,12 @@ func validID(s string) bool {
 	return s != "" && len(s) <= maxKeyID
 }
 
-// Seal encrypts a secret. The empty secret is sealed as the empty text.
+// Seal encrypts a secret. The empty secret becomes the empty text.
 //
-// It is deterministic: the same secret for the same binding under the same key is the same text,
-// which is what makes a definition that holds secrets comparable by its hash. The nonce is a keyed
-// hash of binding and secret, so two different messages have different nonces, as with random ones;
-// all that is given away is that two secrets of one app and use are equal. Who can guess a secret
-// learns nothing without the key.
+// It is deterministic: the same secret, binding and key give the same text, so that definitions
+// with secrets can be compared by hash. The nonce is a keyed hash of binding and secret, so
+// different messages have different nonces, as with random ones. The only leak is that two secrets
+// of one app and use are equal. Without the key, a guessed secret cannot be verified.
 func (r *Keyring) Seal(s Secret, b Binding) timer.Sealed {
 	if s.IsZero() {
 		return ""
@@ -167,8 +167,8 @@ func (r *Keyring) Seal(s Secret, b Binding) timer.Sealed {
 	return timer.Sealed(scheme + "." + r.first + "." + encoding.EncodeToString(buf))
 }
 
-// Open decrypts what Seal made, for the same binding. Its errors are those above, and show nothing
-// of the text.
+// Open decrypts a text from Seal with the same binding. Its errors are those above, and show
+// nothing of the text.
 func (r *Keyring) Open(s timer.Sealed, b Binding) (Secret, error) {
 	if s == "" {
 		return Secret{}, nil
@@ -193,7 +193,8 @@ func (r *Keyring) Open(s timer.Sealed, b Binding) (Secret, error) {
 	return NewSecret(string(plain)), nil
 }
 
-// Reencrypt seals anew what is not under the first key; changed tells whether it did.
+// Reencrypt encrypts a text under the first key if it is under another one; changed tells whether
+// it did.
 func (r *Keyring) Reencrypt(
 	s timer.Sealed,
 	b Binding,
@@ -212,11 +213,11 @@ func (r *Keyring) Reencrypt(
 	return r.Seal(plain, b), true, nil
 }
 
-// First returns the id of the key that seals.
+// First returns the id of the key that encrypts.
 func (r *Keyring) First() string { return r.first }
 
-// Derive returns a key for another purpose, of each key of the ring, the first first: 32 bytes by
-// HMAC-SHA256.
+// Derive returns a key for another purpose from each key of the keyring, starting with the first:
+// 32 bytes by HMAC-SHA256.
 func (r *Keyring) Derive(purpose string) [][]byte {
 	out := [][]byte{r.keys[r.first].derive(purpose)}
 	for id, k := range r.keys {
@@ -233,10 +234,10 @@ func (k keyringKey) derive(purpose string) []byte {
 	return h.Sum(nil)
 }
 
-// Format keeps every verb of fmt from showing a key.
-func (r Keyring) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "key ring "+Redacted) }
+// Format hides the keys from every verb of fmt.
+func (r Keyring) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "keyring "+Redacted) }
 
-// KeyID returns the id of the key that a text was sealed under.
+// KeyID returns the id of the key that encrypted a text.
 func KeyID(s timer.Sealed) (string, error) {
 	parts := strings.SplitN(string(s), ".", 3)
 	if len(parts) != 3 || parts[0] != scheme || !validID(parts[1]) {
@@ -245,8 +246,8 @@ func KeyID(s timer.Sealed) (string, error) {
 	return parts[1], nil
 }
 
-// data is what is authenticated besides: every part with its length, so that no two bindings look
-// alike.
+// data returns the authenticated data. Every part has its length, so that different bindings never
+// have the same data.
 func (b Binding) data(key string) []byte {
 	return fmt.Appendf(
 		nil,

@@ -156,7 +156,7 @@ func TestKeyrings(t *testing.T) {
 		shown += fmt.Sprintf(verb+verb, r, *r)
 	}
 	require.NotContains(t, shown, strings.Trim(fmt.Sprintf("%d", raw[:6]), "[]"))
-	require.Contains(t, shown, "key ring REDACTED")
+	require.Contains(t, shown, "keyring REDACTED")
 	_, err = encryption.LoadKeyring(path + "x")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

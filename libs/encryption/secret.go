@@ -8,12 +8,12 @@ import (
 // Redacted is shown in place of a secret.
 const Redacted = "REDACTED"
 
-// Secret is text that is never shown: by fmt with any verb, by JSON, YAML, text and zerolog it is
-// REDACTED, also as a field of whatever struct is printed (the text lies behind a pointer, which
-// fmt does not follow there). Reveal is the only way to it. The zero value is no secret.
+// Secret is text that is never shown. Formatted by fmt with any verb, or as JSON, YAML, text or by
+// zerolog, it is REDACTED. That also holds for a field of any printed struct, because fmt does not
+// follow the pointer to the text there. Only Reveal returns the text. The zero value is no secret.
 type Secret struct{ text *string }
 
-// NewSecret makes a secret of a text.
+// NewSecret returns a secret with the given text.
 func NewSecret(text string) Secret {
 	if text == "" {
 		return Secret{}
@@ -21,7 +21,7 @@ func NewSecret(text string) Secret {
 	return Secret{&text}
 }
 
-// Reveal returns the text itself.
+// Reveal returns the text.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -29,10 +29,10 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// IsZero tells whether there is no secret.
+// IsZero returns whether there is no secret.
 func (s Secret) IsZero() bool { return s.text == nil }
 
-// String returns REDACTED, or nothing where there is no secret.
+// String returns REDACTED, or nothing without a secret.
 func (s Secret) String() string {
 	if s.text == nil {
 		return ""
@@ -40,13 +40,13 @@ func (s Secret) String() string {
 	return Redacted
 }
 
-// Format keeps every verb of fmt from showing it.
+// Format hides the text from every verb of fmt.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// MarshalText keeps JSON, YAML and zerolog from showing it.
+// MarshalText hides the text from JSON, YAML and zerolog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a secret that a user wrote.
+// UnmarshalText stores a secret that a user wrote.
 func (s *Secret) UnmarshalText(b []byte) error {
 	*s = NewSecret(string(b))
 	return nil

@@ -1,9 +1,9 @@
-// Package health answers the questions of whoever runs a process: does it live (/livez), is it
-// ready for work (/readyz), and how is it doing (/metrics).
+// Package health reports the state of a process: whether it is alive (/livez), whether it is ready
+// (/readyz), and its metrics (/metrics).
 //
-// A process that waits for a server is alive and not ready, and says which server it waits for. A
-// process that stops is not ready from the first moment on, so that load balancers take it out
-// before its listener closes.
+// A process that waits for a server is alive but not ready, and names the server. A stopping
+// process is not ready from the first moment, so that load balancers remove it before its listener
+// closes.
 package health
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// CheckTimeout is how long one check may take.
+// CheckTimeout limits the duration of one check.
 const CheckTimeout = 2 * time.Second
 
-// Check returns nil, or why the process is not ready. It must heed ctx.
+// Check returns nil, or why the process is not ready. It must return when ctx ends.
 type Check func(ctx context.Context) error
 
-// Detail returns what is shown beside a check's result, as JSON. It must answer at once: it says
-// what is known, and asks nobody.
+// Detail returns a value shown beside a check's result, as JSON. It must return at once, without
+// asking other servers.
 type Detail func() any
 
 // Health is the set of checks of one process. It is safe for concurrent use.
@@ -42,7 +42,7 @@ type entry struct {
 	optional bool
 }
 
-// New returns a set without checks, each of which will be given timeout (0: CheckTimeout).
+// New returns a set without checks. timeout limits each check; 0 is CheckTimeout.
 func New(timeout time.Duration) *Health {
 	if timeout <= 0 {
 		timeout = CheckTimeout
@@ -54,11 +54,11 @@ func New(timeout time.Duration) *Health {
 	}
 }
 
-// Set adds a check, or puts another one in its place.
+// Set adds or replaces a check.
 func (h *Health) Set(name string, c Check) { h.set(name, entry{check: c}) }
 
-// SetOptional adds a check that is shown, but does not make the process unready: it does its work
-// without that, if worse. Taking it out of service would turn a partial outage into a whole one.
+// SetOptional adds or replaces a check that is shown but does not make the process unready, because
+// the process works without that server. Otherwise a partial outage would become a full one.
 func (h *Health) SetOptional(name string, c Check) { h.set(name, entry{check: c, optional: true}) }
 
 func (h *Health) set(name string, e entry) {
@@ -70,31 +70,31 @@ func (h *Health) set(name string, e entry) {
 	h.checks[name] = e
 }
 
-// SetDetail shows something beside a check's result, whether it passes or not; also where the check
-// is put in place later, or replaced.
+// SetDetail shows a detail beside a check's result, whether it passes or not. The check may be
+// added or replaced later.
 func (h *Health) SetDetail(name string, d Detail) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.details[name] = d
 }
 
-// SetError makes a check that fails with err until it is set again; nil makes it pass.
+// SetError sets a check that fails with err; nil makes it pass.
 func (h *Health) SetError(name string, err error) {
 	h.Set(name, func(context.Context) error { return err })
 }
 
-// Result is what a check found.
+// Result is the result of a check.
 type Result struct {
 	Name     string `json:"name"`
 	OK       bool   `json:"ok"`
-	Optional bool   `json:"optional,omitempty"` // it does not count for readiness
+	Optional bool   `json:"optional,omitempty"` // does not count for readiness
 	Error    string `json:"error,omitempty"`
 	Detail   any    `json:"detail,omitempty"`
 }
 
-// Run runs all checks at once and returns when all have answered or their time is up: a check that
-// does not heed its context counts as failed, and its goroutine ends when the check does. Two calls
-// may run at once.
+// Run runs all checks concurrently. It returns when all have answered or their time is up. A check
+// that ignores its context counts as failed, and its goroutine ends when the check does. Run may be
+// called concurrently.
 func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
@@ -136,7 +136,7 @@ func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 	return results, ok
 }
 
-// safeCheck turns a panic into an error: a broken check shall not end the process.
+// safeCheck converts a panic to an error, so that a broken check does not end the process.
 func safeCheck(ctx context.Context, c Check) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -146,7 +146,7 @@ func safeCheck(ctx context.Context, c Check) (err error) {
 	return c(ctx)
 }
 
-// safeDetail returns a detail, or nothing where there is none, or a broken one.
+// safeDetail returns a detail, or nil if there is none or it panics.
 func safeDetail(d Detail) (detail any) {
 	if d == nil {
 		return nil
@@ -185,5 +185,5 @@ func answer(w http.ResponseWriter, ok bool, checks []Result) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the asker is gone: nothing to tell him
+	_ = json.NewEncoder(w).Encode(body) // the client is gone: nobody to tell
 }

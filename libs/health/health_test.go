@@ -77,7 +77,7 @@ func TestSlowCheckFails(t *testing.T) {
 		h := health.New(time.Second)
 		h.Set("stuck", func(ctx context.Context) error {
 			<-ctx.Done()
-			time.Sleep(time.Minute) // and does not heed it
+			time.Sleep(time.Minute) // and ignores its context
 			return nil
 		})
 		h.SetError("fine", nil)

@@ -1,6 +1,6 @@
-// Package logging makes the logger that every program passes to its parts: JSON, one object per
-// line, for machines; coloured text on a terminal. Messages are fixed phrases, data goes into
-// fields, and fields that several packages write have their names here.
+// Package logging creates the logger that every program passes to its parts: JSON, one object per
+// line, for machines; coloured text on a terminal. Messages are constant phrases, and data goes
+// into fields. The names of fields that several packages use are here.
 package logging
 
 import (
@@ -15,35 +15,35 @@ import (
 
 // Names of fields.
 const (
-	Addr       = "addr"     // where something listens
-	App        = "app"      // an app's name
+	Addr       = "addr"     // address of a listener
+	App        = "app"      // name of an app
 	Attempt    = "attempt"  // from 1
-	Bucket     = "bucket"   // of a minute
+	Bucket     = "bucket"   // bucket of a minute
 	Check      = "check"    // a readiness check
-	Count      = "count"    // how many things the line is about
-	Detail     = "detail"   // what somebody else's code says
-	Cursor     = "cursor"   // the first minute that is not done
-	Due        = "due"      // nominal instant of a fire
-	Duration   = "duration" // of what the line is about
+	Count      = "count"    // number of things that the line is about
+	Detail     = "detail"   // text of other code
+	Cursor     = "cursor"   // first minute that is not done
+	Due        = "due"      // due instant of a fire
+	Duration   = "duration" // duration of what the line is about
 	Fire       = "fire_id"
-	Generation = "generation" // of a slice in the window
+	Generation = "generation" // generation of a slice in the window
 	Lateness   = "lateness"   // start of the callback minus planned instant
-	Minute     = "minute"     // since 1970
-	Outcome    = "outcome"    // of a fire
-	Part       = "part"       // of the process
+	Minute     = "minute"     // minutes since 1970
+	Outcome    = "outcome"    // outcome of a fire
+	Part       = "part"       // part of the process
 	Reason     = "reason"
 	Request    = "request_id"
 	Server     = "server"  // mysql, redis, pulsar
 	Service    = "service" // api, migrator, …
 	Session    = "session"
-	StatusCode = "status_code" // of HTTP
+	StatusCode = "status_code" // HTTP status
 	Timer      = "timer_id"
 	Token      = "token" // fencing token of a slice's lease
 	Topic      = "topic"
 	Version    = "version"
 )
 
-// Listening phrases: scripts and tests look for them, with the field Addr.
+// Phrases of listeners. Scripts and tests search for them, with the field Addr.
 const (
 	HTTPListening  = "http listening"
 	AdminListening = "admin listening"
@@ -51,8 +51,8 @@ const (
 
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// New returns a logger that writes lines of at least the level (debug, info, warn, error) to w.
-// format is json, pretty, or auto: pretty where w is a terminal.
+// New returns a logger that writes lines of at least the given level (debug, info, warn, error) to
+// w. format is json, pretty, or auto: pretty if w is a terminal.
 func New(w io.Writer, level, format, service string) (zerolog.Logger, error) {
 	l, err := zerolog.ParseLevel(level)
 	if err != nil {
@@ -69,8 +69,8 @@ func New(w io.Writer, level, format, service string) (zerolog.Logger, error) {
 	return zerolog.New(w).Level(l).Hook(stamp{}).With().Str(Service, service).Logger(), nil
 }
 
-// stamp adds the time in milliseconds. zerolog's own stamp has a package-wide format, which a
-// library shall not set.
+// stamp adds the time in milliseconds. zerolog's own timestamp has a package-wide format, which a
+// library must not set.
 type stamp struct{}
 
 // Run adds the time to one line.

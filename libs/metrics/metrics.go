@@ -1,6 +1,6 @@
-// Package metrics makes the registry that every program passes to its parts, and holds the
+// Package metrics creates the registry that every program passes to its parts, and defines
 // histogram buckets that several packages share. Nothing registers with Prometheus' default
-// registry: two services in one process, and tests side by side, each have their own.
+// registry, so that two services in one process, and concurrent tests, each have their own.
 package metrics
 
 import (
@@ -39,10 +39,10 @@ func New(version, tzdata string) (*prometheus.Registry, error) {
 	return r, nil
 }
 
-// LatencyBuckets are upper bounds in seconds for calls: 0.5 ms to 30 s.
+// LatencyBuckets returns upper bounds for the duration of calls, in seconds: 0.5 ms to 30 s.
 func LatencyBuckets() []float64 {
 	return []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
 }
 
-// BatchBuckets are upper bounds for how many rows or messages went into one batch.
+// BatchBuckets returns upper bounds for the number of rows or messages in a batch.
 func BatchBuckets() []float64 { return []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000} }

@@ -11,7 +11,7 @@ import (
 
 func TestRegistry(t *testing.T) {
 	t.Parallel()
-	for range 2 { // a second one does not meet the first
+	for range 2 { // a second registry is independent of the first
 		r, err := metrics.New("v1", "2025c")
 		require.NoError(t, err)
 		families, err := r.Gather()

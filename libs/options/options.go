@@ -1,5 +1,5 @@
-// Package options is what the Options of every service have in common: settings left at zero get
-// their default, and parts that are missing are named, all of them at once.
+// Package options checks the Options of services. Settings left at zero get their default, and all
+// missing parts are reported at once.
 package options
 
 import (
@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Default sets a setting that was left at its zero value.
+// Default sets a setting that has its zero value.
 func Default[T comparable](setting *T, value T) {
 	var zero T
 	if *setting == zero {
@@ -15,7 +15,7 @@ func Default[T comparable](setting *T, value T) {
 	}
 }
 
-// Check collects what is wrong with the options of one owner.
+// Check collects the errors in the options of one owner.
 type Check struct {
 	owner string
 	errs  []error
@@ -24,19 +24,19 @@ type Check struct {
 // Of begins a check.
 func Of(owner string) *Check { return &Check{owner: owner} }
 
-// Need notes that a part is missing.
+// Need adds an error if a part is missing.
 func (c *Check) Need(name string, missing bool) {
 	if missing {
 		c.errs = append(c.errs, fmt.Errorf("%s: %s is missing", c.owner, name))
 	}
 }
 
-// Refuse notes a setting that cannot be.
+// Refuse adds an error if a setting is invalid.
 func (c *Check) Refuse(refused bool, why string) {
 	if refused {
 		c.errs = append(c.errs, fmt.Errorf("%s: %s", c.owner, why))
 	}
 }
 
-// Err returns all that was noted, or nil.
+// Err returns all errors, joined, or nil.
 func (c *Check) Err() error { return errors.Join(c.errs...) }

@@ -20,10 +20,10 @@ func TestDefaultLeavesWhatWasSet(t *testing.T) {
 
 func TestEverythingMissingIsNamedAtOnce(t *testing.T) {
 	t.Parallel()
-	c := options.Of("bell")
+	c := options.Of("clock")
 	require.NoError(t, c.Err())
 	c.Need("Rope", true)
 	c.Need("Clapper", false)
 	c.Refuse(true, "Pitch is positive")
-	require.EqualError(t, c.Err(), "bell: Rope is missing\nbell: Pitch is positive")
+	require.EqualError(t, c.Err(), "clock: Rope is missing\nclock: Pitch is positive")
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Check tells whether a text can be expanded in its place. labels are those of the timer. Its error
-// is a *timer.Error (invalid) that names the field, and the byte of the text from which on it is
-// wrong.
+// Check returns whether a text can be expanded in its place. labels are those of the timer. Its
+// error is a *timer.Error (invalid) with the field and the byte offset of the fault.
 func Check(field, src string, p Place, labels map[string]string) error {
 	quoted := false
 	for rest := src; ; {
@@ -67,8 +66,8 @@ func Check(field, src string, p Place, labels map[string]string) error {
 	}
 }
 
-// inString tells whether what follows s stands inside a JSON string, if s itself began inside one
-// or not, and whether a backslash stands just before it.
+// inString returns whether the text after s is inside a JSON string, given whether s itself began
+// inside one. escaped tells whether s ends with a backslash that escapes the next character.
 func inString(s string, quoted bool) (in, escaped bool) {
 	for i := range len(s) {
 		switch {
@@ -83,7 +82,7 @@ func inString(s string, quoted bool) (in, escaped bool) {
 	return quoted, escaped
 }
 
-// authorityEnd returns where the path of a URL begins, or its length where it has none.
+// authorityEnd returns where the path of a URL begins, or its length without one.
 func authorityEnd(s string) int {
 	at := strings.Index(s, "://")
 	if at < 0 {

@@ -1,10 +1,10 @@
 // Package payload expands variables in the URL, query, headers and body of a callback, and in the
-// key of a message, where the target asks for it (Templates).
+// key of a message, if the target enables it (Templates).
 //
 // # Form
 //
-// {{name}}, blanks around the name allowed. {{open}} is a literal "{{"; a "}}" outside is literal
-// anyway. There are no expressions, loops or functions.
+// A variable is {{name}}; blanks around the name are allowed. {{open}} is a literal "{{"; a "}}"
+// outside a variable is literal. There are no expressions, loops or functions.
 //
 //	fire.id      the fire's identity, the same on every attempt
 //	due          the due instant in the timer's zone, RFC 3339 with milliseconds
@@ -17,13 +17,13 @@
 //	timer.name   the timer's name
 //	app          the app's name
 //	zone         the timer's zone
-//	label.x      the timer's label x; empty where it has none of that name any more
+//	label.x      the timer's label x; empty if the timer no longer has it
 //
 // # Safety
 //
-// A value never leaves the place it stands in. In a URL it is percent-encoded, all but unreserved
-// characters, and only path and query may have variables. In a header, control characters are
-// refused. In a body the content type decides: in JSON it is escaped as the inside of a string, and
-// text variables may stand only inside a string; in a form it is percent-encoded; in XML and HTML
-// it is escaped; in any other it is put in as it is.
+// A value cannot change the structure of the text around it. In a URL it is percent-encoded, except
+// unreserved characters, and only path and query may have variables. In a header, control
+// characters are refused. In a body the content type decides. In JSON the value is escaped as the
+// inside of a string, and text variables may occur only inside a string. In a form it is
+// percent-encoded, and in XML and HTML it is escaped. In other types it is inserted unchanged.
 package payload

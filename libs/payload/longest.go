@@ -8,12 +8,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxZoneLen is how long the name of a zone may be, for Longest: the longest that there is has 32
-// bytes.
+// maxZoneLen is the assumed maximum length of a zone's name in Longest. The longest actual name has
+// 32 bytes.
 const maxZoneLen = 64
 
-// Longest returns how many bytes a text that Check let pass can have once it is expanded, whichever
-// fire of the timer it is for.
+// Longest returns the maximum length in bytes of a checked text after expansion, for any fire of
+// the timer.
 func Longest(src string, p Place, labels map[string]string) int {
 	if !strings.Contains(src, opening) {
 		return len(src)
@@ -36,7 +36,7 @@ func Longest(src string, p Place, labels map[string]string) int {
 	}
 }
 
-// longestOf returns how long what a variable stands for can be in its place.
+// longestOf returns the maximum length of a variable's value in its place.
 func longestOf(name string, p Place, labels map[string]string) int {
 	switch name {
 	case "timer.name":
@@ -62,11 +62,11 @@ func longestOf(name string, p Place, labels map[string]string) int {
 	if kindOf(name) == literal && p != URL && p != Form {
 		return len(value)
 	}
-	b, _ := escape(nil, value, p) // what cannot be escaped is never sent
+	b, _ := escape(nil, value, p) // a value that cannot be escaped is never sent
 	return len(b)
 }
 
-// maxEscaped returns how many bytes one byte of a printable text becomes at the most.
+// maxEscaped returns the maximum number of bytes that one byte of printable text becomes.
 func maxEscaped(p Place) int {
 	switch p {
 	case URL, Form:

@@ -12,7 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// No text is longer than Longest says, in any place and for any fire, and few are much shorter.
+// TestLongest checks that no expansion is longer than Longest, in any place and for any fire, and
+// that few are much shorter.
 func TestLongest(t *testing.T) {
 	t.Parallel()
 	zone, err := time.LoadLocation("America/Argentina/ComodRivadavia")

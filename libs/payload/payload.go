@@ -14,25 +14,25 @@ const (
 	opening = "{{"
 	closing = "}}"
 	label   = "label."
-	// Layout is how due is written.
+	// Layout is the format of due.
 	Layout = "2006-01-02T15:04:05.000Z07:00"
 )
 
-// MaxExpanded is how many bytes a text may have once it is expanded.
+// MaxExpanded is the maximum length in bytes of an expanded text.
 const MaxExpanded = 1 << 20
 
-// Values are what variables stand for.
+// Values are the values of variables.
 type Values struct {
 	Fire    timer.FireID
 	Attempt int32
 	App     string
-	Name    string            // of the timer
-	Cause   string            // empty is "schedule"
+	Name    string            // name of the timer
+	Cause   string            // empty: "schedule"
 	Labels  map[string]string // may be nil
-	Zone    *time.Location    // nil is UTC
+	Zone    *time.Location    // nil: UTC
 }
 
-// kind says what a variable may be.
+// kind is the type of a variable's value.
 type kind uint8
 
 const (
@@ -64,8 +64,8 @@ func kindOf(name string) kind {
 	return variables[name]
 }
 
-// next finds the first variable of s: before is what stands before it, after what stands behind.
-// found is false where there is none; an error means that one is not closed.
+// next finds the first variable of s. before is the text before it, after the text behind it. found
+// is false if there is none. The error means that a variable is not closed.
 func next(s string) (before, name, after string, found bool, err error) {
 	at := strings.Index(s, opening)
 	if at < 0 {
@@ -82,8 +82,7 @@ func next(s string) (before, name, after string, found bool, err error) {
 	), s[at+end+len(closing):], true, nil
 }
 
-// Expand replaces the variables in a text that Check let pass. A text without variables is returned
-// as it is.
+// Expand replaces the variables of a checked text. It returns a text without variables unchanged.
 func Expand(src string, p Place, v *Values) (string, error) {
 	if !strings.Contains(src, opening) {
 		return src, nil
@@ -119,7 +118,7 @@ func Expand(src string, p Place, v *Values) (string, error) {
 	return string(b), nil
 }
 
-// value returns what a variable stands for. buf is room for numbers.
+// value returns the value of a variable. buf is scratch space for numbers.
 func (v *Values) value(buf []byte, name string) (string, bool) {
 	due := func() time.Time { return time.UnixMilli(v.Fire.DueMS).UTC() }
 	switch name {

@@ -146,7 +146,7 @@ func TestCheck(t *testing.T) {
 		name  string
 		src   string
 		place payload.Place
-		msg   string // empty: it passes
+		msg   string // empty: valid
 	}{
 		{"a path", "https://a/{{fire.id}}?x={{label.team}}", payload.URL, ""},
 		{"a query right behind the host", "https://a?x={{label.team}}", payload.URL, ""},
@@ -248,8 +248,8 @@ func TestWhatIsTooLongIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "longer than")
 }
 
-// Whatever passes Check expands, and a JSON body that was well-formed with plain values stays so
-// with any.
+// FuzzExpand checks that every text accepted by Check expands, and that a JSON body stays
+// well-formed with any values.
 func FuzzExpand(f *testing.F) {
 	for _, s := range []string{`{"a":"{{label.x}}"}`, `{{fire.id}}`, `["\\{{label.x}}",{{attempt}}]`, "{{", `"{{label.x}}{{open}}\u00{{attempt}}"`} {
 		f.Add(s, `a"b\`)

@@ -9,21 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// Place says where a text stands, and so how values in it are escaped.
+// Place is where a text is used, which determines how values in it are escaped.
 type Place uint8
 
-// The places.
+// Places of texts.
 const (
 	URL    Place = iota // percent-encoded
-	Header              // as it is; control characters refused
+	Header              // unchanged; control characters are refused
 	JSON                // the inside of a JSON string
 	Form                // percent-encoded
 	XML                 // entities
-	Text                // as it is
+	Text                // unchanged
 )
 
-// PlaceOf returns how a body of a content type is escaped. Without a content type it is JSON where
-// it begins like JSON: to escape too much harms less than too little.
+// PlaceOf returns the place of a body with a content type. Without a content type the place is JSON
+// if the body begins like JSON, because too much escaping does less harm than too little.
 func PlaceOf(contentType, body string) Place {
 	t, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -51,7 +51,7 @@ func PlaceOf(contentType, body string) Place {
 
 var errControl = errors.New("has a value with a control character, which a header cannot hold")
 
-// escape appends a value to b so that it cannot leave its place.
+// escape appends a value to b, escaped for its place.
 func escape(b []byte, value string, p Place) ([]byte, error) {
 	switch p {
 	case URL, Form:
@@ -78,8 +78,8 @@ func escape(b []byte, value string, p Place) ([]byte, error) {
 
 const hexDigits = "0123456789ABCDEF"
 
-// percent encodes all but the unreserved characters of RFC 3986: what it writes means the same in
-// path, query and form.
+// percent encodes all characters except the unreserved ones of RFC 3986. The result means the same
+// in a path, a query and a form.
 func percent(b []byte, s string) []byte {
 	for i := range len(s) {
 		c := s[i]
@@ -93,9 +93,9 @@ func percent(b []byte, s string) []byte {
 	return b
 }
 
-// quoteJSON writes the inside of a JSON string.
+// quoteJSON appends the inside of a JSON string.
 func quoteJSON(b []byte, s string) []byte {
-	for _, r := range s { // bytes that are no UTF-8 come as U+FFFD
+	for _, r := range s { // invalid UTF-8 becomes U+FFFD
 		switch {
 		case r == '"' || r == '\\':
 			b = append(b, '\\', byte(r))

@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 )
 
-// Limits of every HTTP server: a client that sends or reads slower than this is cut off, so that it
+// Limits of every HTTP server. A client that sends or reads more slowly is disconnected, so that it
 // cannot hold a connection for ever.
 const (
 	readHeaderTimeout = 5 * time.Second
@@ -28,8 +28,8 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// Listen opens a TCP listener and logs the phrase with its address: with port 0, the way to learn
-// which one it got.
+// Listen opens a TCP listener and logs the phrase with its address, which tells the chosen port for
+// port 0.
 func Listen(ctx context.Context, addr, phrase string, to zerolog.Logger) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -39,9 +39,9 @@ func Listen(ctx context.Context, addr, phrase string, to zerolog.Logger) (net.Li
 	return ln, nil
 }
 
-// Serve returns a part that serves h on ln until its context ends, then takes no more connections
-// and answers the requests in hand, for at most grace. What the server has to say of itself goes to
-// the logger.
+// Serve returns a part that serves h on ln until its context ends. Then it accepts no more
+// connections and answers the requests in flight, for at most grace. Errors of the server itself go
+// to the logger.
 func Serve(
 	ln net.Listener,
 	h http.Handler,
@@ -57,7 +57,7 @@ func Serve(
 			IdleTimeout:       idleTimeout,
 			MaxHeaderBytes:    maxHeaderBytes,
 			ErrorLog:          errorLog(to),
-			// in hand is finished, not cancelled.
+			// Requests in flight are finished, not cancelled.
 			BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		}
 		served := make(chan error, 1)
@@ -71,7 +71,7 @@ func Serve(
 		defer cancel()
 		err := srv.Shutdown(stop)
 		if err != nil {
-			err = errors.Join(fmt.Errorf("answering the requests in hand: %w", err), srv.Close())
+			err = errors.Join(fmt.Errorf("answering the requests in flight: %w", err), srv.Close())
 		}
 		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
 			err = errors.Join(err, fmt.Errorf("serving HTTP: %w", end))
@@ -80,8 +80,8 @@ func Serve(
 	}
 }
 
-// errorLog returns a logger for net/http, which says there what no handler can: a panic, or that no
-// connection can be accepted. Any client can cause such lines, so only some are logged in a second.
+// errorLog returns a logger for net/http's own errors, such as a panic or a failed accept. Any
+// client can cause such lines, so only some are logged each second.
 func errorLog(to zerolog.Logger) *log.Logger { //nolint:forbidigo // net/http takes no other
 	const perSecond = 10
 	//nolint:forbidigo // it writes to the logger that is passed in
@@ -92,24 +92,24 @@ func errorLog(to zerolog.Logger) *log.Logger { //nolint:forbidigo // net/http ta
 	)
 }
 
-// lines writes each line that net/http logs as one of ours.
+// lines writes each line of net/http to the logger.
 type lines struct{ to zerolog.Logger }
 
-// Write takes one line, perhaps with the stack of a panic.
+// Write logs one line, which may contain the stack of a panic.
 func (l lines) Write(b []byte) (int, error) {
 	l.to.Warn().Str(logging.Detail, strings.TrimSpace(string(b))).Msg("http server")
 	return len(b), nil
 }
 
-// Route is one more thing that the admin listener serves.
+// Route is an additional route of the admin listener.
 type Route struct {
-	Pattern string // as http.ServeMux takes it
+	Pattern string // in the syntax of http.ServeMux
 	Handler http.Handler
 }
 
-// Admin serves probes, metrics and profiles, and what else it is given, at addr from now on until
-// everything else is closed: a process that waits for its servers must be able to say so. Call it
-// before anything that may have to wait.
+// Admin serves probes, metrics, profiles and the given routes at addr until everything else is
+// closed. Call it before anything that may wait, because a process that waits for its servers must
+// be able to report it.
 func (p *Process) Admin(
 	ctx context.Context,
 	addr string,

@@ -16,20 +16,20 @@ import (
 // Exit codes.
 const (
 	exitFailed   = 1
-	exitUsage    = 2   // settings are wrong
+	exitUsage    = 2   // invalid settings
 	exitSignaled = 130 // a second signal
 )
 
-// Env is how a program sees its environment.
+// Env looks up a variable of the program's environment.
 type Env func(key string) (value string, ok bool)
 
-// RunFunc is a program: it returns nil when it was told to end and did.
+// RunFunc is a program. It returns nil when it was told to stop and did.
 type RunFunc func(ctx context.Context, args []string, env Env, stdout, stderr io.Writer) error
 
-// Main runs a program until SIGINT or SIGTERM and ends the process with its code: 0, 2 when the
-// settings are wrong (a variable CARILLON_… that nobody reads is wrong, too), else 1. Every error
-// is told in plain lines on stderr. The one argument `probe` asks the program that runs already
-// whether it is ready, and runs nothing.
+// Main runs a program until SIGINT or SIGTERM and exits with its code: 0, 2 for invalid settings
+// (including unknown CARILLON_… variables), otherwise 1. Errors go to stderr as plain lines. With
+// the single argument `probe` it checks whether the program already running is ready, and runs
+// nothing.
 func Main(program string, run RunFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2) //nolint:mnd // the first and the second
@@ -73,7 +73,7 @@ func exitCode(program string, err error, stderr io.Writer) int {
 // version is set by the linker: -ldflags "-X …/libs/process.version=v1.2.3".
 var version string
 
-// Version says what was built: the release, else the commit, else "dev".
+// Version returns the release, otherwise the commit, otherwise "dev".
 func Version() string {
 	if version != "" {
 		return version

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// probeCommand is an argument that every program knows: it asks the one that runs beside it whether
-// it is ready. It is what the images' healthcheck runs, where there is no shell and no curl.
+// probeCommand is an argument of every program. It checks whether the program running beside it is
+// ready. The images use it as their health check, because they have neither a shell nor curl.
 const probeCommand = "probe"
 
 const (
@@ -18,8 +18,8 @@ const (
 	defaultAdmin = "127.0.0.1:8081"
 )
 
-// probe asks /readyz at CARILLON_ADMIN_ADDR, and returns why the answer is no. An address given by
-// flag or file is not known here.
+// probe requests /readyz at CARILLON_ADMIN_ADDR, and returns why the process is not ready. It does
+// not know an address given by flag or file.
 func probe(ctx context.Context, env Env, stdout io.Writer) error {
 	addr, _ := env("CARILLON_ADMIN_ADDR")
 	if addr == "" {

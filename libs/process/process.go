@@ -17,10 +17,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 )
 
-// ErrStopping is what the check "process" says from the first signal on.
+// ErrStopping is the error of the check "process" from the first signal on.
 var ErrStopping = errors.New("the process is stopping")
 
-// closeTimeout bounds the closing of one part.
+// closeTimeout limits the closing of one part.
 const closeTimeout = 5 * time.Second
 
 // Options are a process's dependencies and settings.
@@ -30,16 +30,17 @@ type Options struct {
 	Drain  time.Duration // between "not ready" and the end of intake
 	Grace  time.Duration // for intake to end, and again for work; at least 1 ms
 
-	Listening func(net.Addr) // is told the admin listener's address before it serves; may be nil
+	// is called with the admin listener's address before it serves; may be nil
+	Listening func(net.Addr)
 }
 
-// Process runs parts and stops them in order. It is not for concurrent use, but for its checks.
+// Process runs parts and stops them in order. Only its health checks are safe for concurrent use.
 type Process struct {
 	o       Options
 	intake  stage
 	work    stage
 	closers []closer
-	ended   chan error // the first part that ended by itself
+	ended   chan error // error of the first part that ended by itself
 }
 
 type closer struct {
@@ -53,23 +54,23 @@ func New(o Options) *Process {
 	return &Process{o: o, ended: make(chan error, 1)}
 }
 
-// OnClose pushes something to be closed when all has stopped, the last pushed first. It is given a
-// context of 5 s.
+// OnClose registers a function that runs when all parts have stopped, the last registered first.
+// Its context has a timeout of 5 s.
 func (p *Process) OnClose(name string, f func(context.Context) error) {
 	p.closers = append(p.closers, closer{name, f})
 }
 
-// Intake adds a part that takes work from outside. run blocks until its context ends; all intakes
+// Intake adds a part that accepts work from outside. run blocks until its context ends. All intakes
 // end before the first work part is told to.
 func (p *Process) Intake(name string, run func(context.Context) error) { p.intake.add(name, run) }
 
-// Work adds a part that does the work. run blocks until its context ends, finishes what it has in
-// hand, and returns nil.
+// Work adds a part that does the work. run blocks until its context ends, finishes its work in
+// flight, and returns nil.
 func (p *Process) Work(name string, run func(context.Context) error) { p.work.add(name, run) }
 
-// Run starts all parts and blocks until ctx ends or one of them does; then it stops and closes
-// everything. It returns why a part ended that should not have, or what could not be stopped in
-// time; nil for a clean stop.
+// Run starts all parts and blocks until ctx ends or one of them does. Then it stops and closes
+// everything. It returns why a part ended unexpectedly, or which parts did not stop in time; nil
+// for a clean stop.
 func (p *Process) Run(ctx context.Context) error {
 	p.work.start(ctx, p.ended)
 	p.intake.start(ctx, p.ended)
@@ -77,12 +78,12 @@ func (p *Process) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case cause = <-p.ended:
-		p.o.Logger.Error().Err(cause).Msg("a part ended, stopping")
+		p.o.Logger.Error().Err(cause).Msg("component exited")
 	}
 	p.o.Health.SetError("process", ErrStopping)
 	p.o.Logger.Info().Msg("stopping")
 	if cause == nil && p.o.Drain > 0 {
-		drained := time.NewTimer(p.o.Drain) // a second signal ends the process meanwhile
+		drained := time.NewTimer(p.o.Drain) // a second signal ends the process in the meantime
 		select {
 		case <-drained.C:
 		case cause = <-p.ended:
@@ -92,8 +93,8 @@ func (p *Process) Run(ctx context.Context) error {
 	return errors.Join(cause, p.intake.stop(p.o.Grace), p.work.stop(p.o.Grace), p.Close())
 }
 
-// Close closes what OnClose pushed. Run calls it; call it where Run is never reached. A second call
-// does nothing.
+// Close runs the functions of OnClose. Run calls it; call it yourself if Run is never reached. A
+// second call does nothing.
 func (p *Process) Close() error {
 	var errs []error
 	for _, c := range slices.Backward(p.closers) {
@@ -126,8 +127,8 @@ func (s *stage) add(name string, run func(context.Context) error) {
 	s.parts = append(s.parts, part{name, run})
 }
 
-// start runs the parts under a context of their own: they end when their stage is stopped, not when
-// the first signal comes.
+// start runs the parts under a context of their own. They end when their stage is stopped, not at
+// the first signal.
 func (s *stage) start(ctx context.Context, ended chan<- error) {
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for _, p := range s.parts {
@@ -152,12 +153,12 @@ func (s *stage) start(ctx context.Context, ended chan<- error) {
 			case ended <- err:
 			default:
 			}
-			return nil // told through ended
+			return nil // reported through ended
 		})
 	}
 }
 
-// stop tells the parts to end and waits for them, no longer than grace.
+// stop tells the parts to end and waits for them, at most for grace.
 func (s *stage) stop(grace time.Duration) error {
 	s.cancel()
 	done := make(chan error, 1)

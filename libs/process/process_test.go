@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// eventLog notes what happened, in order.
+// eventLog records events in order.
 type eventLog struct {
 	mu    sync.Mutex
 	lines []string
@@ -208,7 +208,8 @@ func TestAdminListener(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// Profiles and metrics are not for timers, of whatever process.
+// TestTheAdminListenerRefusesCallbacks checks that timers of any process get neither profiles nor
+// metrics.
 func TestTheAdminListenerRefusesCallbacks(t *testing.T) {
 	t.Parallel()
 	var at net.Addr
@@ -240,8 +241,7 @@ func TestTheAdminListenerRefusesCallbacks(t *testing.T) {
 	}
 }
 
-// What net/http has to say stands in the log like everything else, and not on stderr in a form of
-// its own.
+// TestServersLogToTheLogger checks that net/http's messages go to the logger, not to stderr.
 func TestServersLogToTheLogger(t *testing.T) {
 	t.Parallel()
 	ln, err := process.Listen(t.Context(), "127.0.0.1:0", logging.HTTPListening, zerolog.Nop())

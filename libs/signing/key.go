@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Kind says by which algorithm a key signs.
+// Kind is the algorithm of a key.
 type Kind string
 
-// The kinds.
+// Kinds of keys.
 const (
 	HMAC    Kind = "hmac-sha256"
 	Ed25519 Kind = "ed25519"
@@ -27,14 +27,14 @@ const (
 )
 
 const (
-	minSecret = 24 // bytes, both by the scheme
+	minSecret = 24 // bytes; both limits are of the scheme
 	maxSecret = 64
 	newSecret = 32
 )
 
-// Key signs. It never shows itself: Reveal is the only way to its text. Of a pointer to a pointer
-// fmt shows an address only, also where a Key is an unexported field of what is printed, whose
-// methods fmt cannot call.
+// Key is a signing key. It never shows its text, which only Reveal returns. It is a pointer to a
+// pointer, because fmt prints only the address of one, even in an unexported field, where fmt
+// cannot call methods.
 type Key struct{ k **keyMaterial }
 
 func keyOf(m *keyMaterial) Key { return Key{&m} }
@@ -52,7 +52,7 @@ type keyMaterial struct {
 	priv   ed25519.PrivateKey
 }
 
-// NewKey makes a key.
+// NewKey creates a key.
 func NewKey(kind Kind) (Key, error) {
 	switch kind {
 	case HMAC:
@@ -72,7 +72,7 @@ func NewKey(kind Kind) (Key, error) {
 	}
 }
 
-// ParseKey reads "whsec_…" or "whsk_…". Its error shows nothing of it.
+// ParseKey parses "whsec_…" or "whsk_…". Its error shows nothing of the text.
 func ParseKey(text string) (Key, error) {
 	if s, ok := strings.CutPrefix(text, PrefixHMAC); ok {
 		b, err := base64.StdEncoding.DecodeString(s)
@@ -104,10 +104,10 @@ func ParseKey(text string) (Key, error) {
 	)
 }
 
-// IsZero tells whether there is no key.
+// IsZero returns whether there is no key.
 func (k Key) IsZero() bool { return k.k == nil }
 
-// Kind returns by which algorithm it signs.
+// Kind returns the algorithm of the key.
 func (k Key) Kind() Kind {
 	if k.k == nil {
 		return ""
@@ -115,8 +115,8 @@ func (k Key) Kind() Kind {
 	return k.material().kind
 }
 
-// Reveal returns the text that ParseKey reads: what is sealed, and what is shown once when a key is
-// made.
+// Reveal returns the text that ParseKey reads. It is stored encrypted, and shown once when the key
+// is created.
 func (k Key) Reveal() string {
 	switch k.Kind() {
 	case HMAC:
@@ -128,8 +128,8 @@ func (k Key) Reveal() string {
 	}
 }
 
-// Public returns the text that a receiver verifies by ("whpk_…"), or "" for HMAC, where that is the
-// secret itself.
+// Public returns the text with which a receiver verifies ("whpk_…"), or "" for HMAC, where that is
+// the secret itself.
 func (k Key) Public() string {
 	if k.Kind() != Ed25519 {
 		return ""
@@ -139,7 +139,7 @@ func (k Key) Public() string {
 	)
 }
 
-// String names the kind of the key, and nothing else of it.
+// String returns the kind of the key, without its text.
 func (k Key) String() string {
 	if k.k == nil {
 		return ""
@@ -147,8 +147,8 @@ func (k Key) String() string {
 	return "REDACTED " + string(k.material().kind) + " key"
 }
 
-// Format keeps every verb of fmt from showing it.
+// Format hides the text from every verb of fmt.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
-// MarshalText keeps JSON, YAML and zerolog from showing it.
+// MarshalText hides the text from JSON, YAML and zerolog.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }

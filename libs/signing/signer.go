@@ -19,18 +19,18 @@ const (
 	HeaderSignature = "Webhook-Signature"
 )
 
-// MaxKeys is how many keys of an app are live at once: two of each kind, of which each rotates by
-// itself. The store counts them.
+// MaxKeys is the maximum number of active keys of an app: two of each kind, which rotate
+// independently. The store enforces it.
 const MaxKeys = 4
 
-// Signer signs with the live keys of an app. It is safe for concurrent use; make one when the keys
-// change, and keep it.
+// Signer signs with the active keys of an app. It is safe for concurrent use. Create one when the
+// keys change, and reuse it.
 type Signer struct {
 	keys []Key
-	macs []sync.Pool // of hash.Hash, beside keys
+	macs []sync.Pool // of hash.Hash, one pool per key
 }
 
-// NewSigner returns a signer with up to MaxKeys keys.
+// NewSigner returns a signer with 1 to MaxKeys keys.
 func NewSigner(keys ...Key) (*Signer, error) {
 	if len(keys) == 0 || len(keys) > MaxKeys {
 		return nil, fmt.Errorf("%d signing keys: there are 1 to %d", len(keys), MaxKeys)
@@ -48,8 +48,8 @@ func NewSigner(keys ...Key) (*Signer, error) {
 	return s, nil
 }
 
-// Sign returns the values of webhook-timestamp and webhook-signature for a message of the given id
-// at the given time.
+// Sign returns the values of webhook-timestamp and webhook-signature for a message with the given
+// id and time.
 func (s *Signer) Sign(id string, at time.Time, body string) (timestamp, signature string) {
 	timestamp = strconv.FormatInt(at.Unix(), 10)
 	head := id + "." + timestamp + "."
@@ -79,7 +79,7 @@ func (s *Signer) Sign(id string, at time.Time, body string) (timestamp, signatur
 
 var chunks = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
-// writeString writes a text without a copy of all of it.
+// writeString writes a text without copying all of it at once.
 func writeString(h hash.Hash, s string) {
 	buf := chunks.Get().(*[4 << 10]byte)
 	defer chunks.Put(buf)

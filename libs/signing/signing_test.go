@@ -39,7 +39,7 @@ func signer(t testing.TB, keys ...signing.Key) *signing.Signer {
 	return s
 }
 
-// The examples that the scheme's authors publish and test their own implementations with.
+// Examples published by the authors of the scheme, who test their own implementations with them.
 const (
 	exampleID      = "msg_p5jXN8AQM9LWM0D4loKWxJek"
 	exampleAt      = 1614265330
@@ -68,8 +68,8 @@ func TestTheExamplesOfTheScheme(t *testing.T) {
 	require.Equal(t, exampleEd25519+" "+exampleHMAC, signature)
 }
 
-// The first test vectors of RFC 8032, 7.1: the key pair and what it signs. A message of the scheme
-// is no empty one, so the key pair is what they tell.
+// TestKeysOfRFC8032 uses the first test vectors of RFC 8032, 7.1. Messages of the scheme are never
+// empty, so only the key pair is compared.
 func TestKeysOfRFC8032(t *testing.T) {
 	t.Parallel()
 	seed := []byte(
