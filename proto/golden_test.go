@@ -93,9 +93,8 @@ var samples = map[protoreflect.Name]proto.Message{
 	},
 }
 
-// TestGolden keeps the wire: what was written by an earlier release is read as it was meant, and
-// what this one writes is what the earlier one knows. A golden file changes when a field is added,
-// and then only grows.
+// TestGolden checks the wire format against earlier releases in both directions. A golden file
+// changes only when a field is added, and then only grows.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for name, sample := range samples {
@@ -126,7 +125,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestSamplesAreComplete finds a message without a sample, and a field without a value.
+// TestSamplesAreComplete fails for a message without a sample, or a field without a value.
 func TestSamplesAreComplete(t *testing.T) {
 	t.Parallel()
 	protoregistry.GlobalFiles.RangeFilesByPackage(

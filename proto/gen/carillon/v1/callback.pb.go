@@ -24,9 +24,9 @@ const (
 // DeliverRequest is one attempt to deliver a fire.
 type DeliverRequest struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	FireId          string                 `protobuf:"bytes,1,opt,name=fire_id,json=fireId,proto3" json:"fire_id,omitempty"` // the same on every attempt: deduplicate by it
+	FireId          string                 `protobuf:"bytes,1,opt,name=fire_id,json=fireId,proto3" json:"fire_id,omitempty"` // the same on every attempt; deduplicate by it
 	TimerId         int64                  `protobuf:"varint,2,opt,name=timer_id,json=timerId,proto3" json:"timer_id,omitempty"`
-	DueMs           int64                  `protobuf:"varint,3,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"` // nominal instant, unix ms UTC
+	DueMs           int64                  `protobuf:"varint,3,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"` // due instant, unix ms UTC
 	Series          int64                  `protobuf:"varint,4,opt,name=series,proto3" json:"series,omitempty"`            // 0 for fires of the schedule
 	Attempt         int32                  `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`          // from 1
 	App             string                 `protobuf:"bytes,6,opt,name=app,proto3" json:"app,omitempty"`
@@ -34,7 +34,7 @@ type DeliverRequest struct {
 	Cause           string                 `protobuf:"bytes,8,opt,name=cause,proto3" json:"cause,omitempty"` // schedule, …
 	Labels          map[string]string      `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Body            []byte                 `protobuf:"bytes,10,opt,name=body,proto3" json:"body,omitempty"`                                              // the timer's body, byte for byte
-	CompletionToken string                 `protobuf:"bytes,11,opt,name=completion_token,json=completionToken,proto3" json:"completion_token,omitempty"` // given where the target is asynchronous: see DeliverResponse.accepted
+	CompletionToken string                 `protobuf:"bytes,11,opt,name=completion_token,json=completionToken,proto3" json:"completion_token,omitempty"` // set if the target is asynchronous: see DeliverResponse.accepted
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -149,10 +149,11 @@ func (x *DeliverRequest) GetCompletionToken() string {
 // DeliverResponse is the receiver's answer.
 type DeliverResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the receiver completes the fire later, by POST /api/v2/fires/{id}/complete with the completion token. Only where there is one.
+	// Whether the receiver completes the fire later, by POST /api/v2/fires/{id}/complete with the
+	// completion token. Ignored without a token.
 	Accepted         bool   `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	CompleteWithinMs int64  `protobuf:"varint,2,opt,name=complete_within_ms,json=completeWithinMs,proto3" json:"complete_within_ms,omitempty"` // 0 is what the timer says; longer is cut to it
-	Message          string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                                              // for people; its start is recorded
+	CompleteWithinMs int64  `protobuf:"varint,2,opt,name=complete_within_ms,json=completeWithinMs,proto3" json:"complete_within_ms,omitempty"` // 0: the target's own limit, which is also the maximum
+	Message          string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                                              // for people; the start of it is recorded
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }

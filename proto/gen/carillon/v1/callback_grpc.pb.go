@@ -26,17 +26,17 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Callback is what a receiver implements that wants its fires by gRPC. Carillon calls it at the address of the timer's target, with the
-// timer's headers as metadata and a deadline. OK is success. UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED and every other
-// code lead to the timer's retries; INVALID_ARGUMENT, UNIMPLEMENTED and NOT_FOUND are tried again like any other, since a
-// deployment may mend them.
+// Callback is the service that a receiver implements to get its fires by gRPC. Carillon calls it at
+// the address of the timer's target, with the timer's headers as metadata and a deadline. OK is
+// success. Every other code leads to the timer's retries. INVALID_ARGUMENT, UNIMPLEMENTED and
+// NOT_FOUND are retried too, because a deployment of the receiver may correct them.
 //
-// Metadata is as the headers of an HTTP callback, in lower case: carillon-timer-id, carillon-fire-id, carillon-due, carillon-attempt,
-// carillon-cause, carillon-start, idempotency-key, traceparent, and where the app has signing keys webhook-id, webhook-timestamp and
-// webhook-signature, which sign the body.
+// Metadata has the headers of an HTTP callback, in lower case: carillon-timer-id, carillon-fire-id,
+// carillon-due, carillon-attempt, carillon-cause, carillon-start, idempotency-key and traceparent.
+// If the app has signing keys, webhook-id, webhook-timestamp and webhook-signature sign the body.
 // buf:lint:ignore SERVICE_SUFFIX
 type CallbackClient interface {
-	// Deliver hands one fire over. It may come more than once, with the same fire_id.
+	// Deliver delivers one fire. It may be called more than once with the same fire_id.
 	Deliver(ctx context.Context, in *DeliverRequest, opts ...grpc.CallOption) (*DeliverResponse, error)
 }
 
@@ -62,17 +62,17 @@ func (c *callbackClient) Deliver(ctx context.Context, in *DeliverRequest, opts .
 // All implementations must embed UnimplementedCallbackServer
 // for forward compatibility.
 //
-// Callback is what a receiver implements that wants its fires by gRPC. Carillon calls it at the address of the timer's target, with the
-// timer's headers as metadata and a deadline. OK is success. UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED and every other
-// code lead to the timer's retries; INVALID_ARGUMENT, UNIMPLEMENTED and NOT_FOUND are tried again like any other, since a
-// deployment may mend them.
+// Callback is the service that a receiver implements to get its fires by gRPC. Carillon calls it at
+// the address of the timer's target, with the timer's headers as metadata and a deadline. OK is
+// success. Every other code leads to the timer's retries. INVALID_ARGUMENT, UNIMPLEMENTED and
+// NOT_FOUND are retried too, because a deployment of the receiver may correct them.
 //
-// Metadata is as the headers of an HTTP callback, in lower case: carillon-timer-id, carillon-fire-id, carillon-due, carillon-attempt,
-// carillon-cause, carillon-start, idempotency-key, traceparent, and where the app has signing keys webhook-id, webhook-timestamp and
-// webhook-signature, which sign the body.
+// Metadata has the headers of an HTTP callback, in lower case: carillon-timer-id, carillon-fire-id,
+// carillon-due, carillon-attempt, carillon-cause, carillon-start, idempotency-key and traceparent.
+// If the app has signing keys, webhook-id, webhook-timestamp and webhook-signature sign the body.
 // buf:lint:ignore SERVICE_SUFFIX
 type CallbackServer interface {
-	// Deliver hands one fire over. It may come more than once, with the same fire_id.
+	// Deliver delivers one fire. It may be called more than once with the same fire_id.
 	Deliver(context.Context, *DeliverRequest) (*DeliverResponse, error)
 	mustEmbedUnimplementedCallbackServer()
 }

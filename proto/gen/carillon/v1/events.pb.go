@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TimerChanged says that a timer's status or version changed, and in which change log entry that stands.
+// TimerChanged says that a timer's status or version changed. seq is its change log entry.
 type TimerChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TimerId       int64                  `protobuf:"varint,1,opt,name=timer_id,json=timerId,proto3" json:"timer_id,omitempty"`
@@ -74,7 +74,7 @@ func (x *TimerChanged) GetSeq() int64 {
 	return 0
 }
 
-// Outcome is the recorded result of a fire, for whoever wants to listen.
+// Outcome is the recorded result of a fire, for any subscriber.
 type Outcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TimerId       int64                  `protobuf:"varint,1,opt,name=timer_id,json=timerId,proto3" json:"timer_id,omitempty"`
@@ -88,10 +88,10 @@ type Outcome struct {
 	LatenessMs    int64                  `protobuf:"varint,9,opt,name=lateness_ms,json=latenessMs,proto3" json:"lateness_ms,omitempty"`
 	StatusCode    int32                  `protobuf:"varint,10,opt,name=status_code,json=statusCode,proto3" json:"status_code,omitempty"`
 	DurationMs    int64                  `protobuf:"varint,11,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	UntilMs       int64                  `protobuf:"varint,12,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // a skip record of a stretch: the last due instant it covers; else due_ms
-	Count         int64                  `protobuf:"varint,13,opt,name=count,proto3" json:"count,omitempty"`                    // fires it stands for; 1 but for a skip record of a stretch
-	Failure       string                 `protobuf:"bytes,14,opt,name=failure,proto3" json:"failure,omitempty"`                 // of the last attempt that failed: dns, connect, tls, timeout, status, …
-	Targets       []*TargetOutcome       `protobuf:"bytes,15,rep,name=targets,proto3" json:"targets,omitempty"`                 // of a timer that calls all of its targets: what became of each; none where it was not called
+	UntilMs       int64                  `protobuf:"varint,12,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // last due instant of a record of several skipped fires; otherwise due_ms
+	Count         int64                  `protobuf:"varint,13,opt,name=count,proto3" json:"count,omitempty"`                    // number of fires; 1 except for a record of several skipped fires
+	Failure       string                 `protobuf:"bytes,14,opt,name=failure,proto3" json:"failure,omitempty"`                 // of the last failed attempt: dns, connect, tls, timeout, status, …
+	Targets       []*TargetOutcome       `protobuf:"bytes,15,rep,name=targets,proto3" json:"targets,omitempty"`                 // result of each target of a timer that calls all; empty if the fire was not called
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -231,13 +231,13 @@ func (x *Outcome) GetTargets() []*TargetOutcome {
 	return nil
 }
 
-// TargetOutcome is what became of one of several targets that all shall take a fire.
+// TargetOutcome is the result of one target of a timer that calls all its targets.
 type TargetOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`                             // its place among the timer's targets, from 0
-	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`                                // delivered where it took the fire, else as the fire
-	Attempts      int32                  `protobuf:"varint,3,opt,name=attempts,proto3" json:"attempts,omitempty"`                       // calls of it
-	StatusCode    int32                  `protobuf:"varint,4,opt,name=status_code,json=statusCode,proto3" json:"status_code,omitempty"` // of its last call; 0 where no answer came
+	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`                             // position among the timer's targets, from 0
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`                                // delivered if the target took the fire; otherwise the kind of the fire
+	Attempts      int32                  `protobuf:"varint,3,opt,name=attempts,proto3" json:"attempts,omitempty"`                       // calls of this target
+	StatusCode    int32                  `protobuf:"varint,4,opt,name=status_code,json=statusCode,proto3" json:"status_code,omitempty"` // of its last call; 0 without an answer
 	Failure       string                 `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`                          // of its last call
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

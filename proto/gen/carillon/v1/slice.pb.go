@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Slice hands one minute × bucket to a trigger, for as long as its token is the slice's latest.
+// Slice dispatches one minute × bucket to a trigger. It is valid while its token is the latest.
 type Slice struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Minute        int64                  `protobuf:"varint,1,opt,name=minute,proto3" json:"minute,omitempty"` // minutes since 1970

@@ -21,18 +21,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Task tells executors of one open fire. It says what the fire's row said when it was published; a row that has moved
-// on since (another revision) is not claimed by it.
+// Task dispatches one open fire to executors. It is a copy of the fire's row at the time of
+// publishing. If the row has another revision by now, the task does not claim it.
 type Task struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TimerId       int64                  `protobuf:"varint,1,opt,name=timer_id,json=timerId,proto3" json:"timer_id,omitempty"`
-	DueMs         int64                  `protobuf:"varint,2,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`         // nominal instant, unix ms UTC
+	DueMs         int64                  `protobuf:"varint,2,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`         // due instant, unix ms UTC
 	Series        int64                  `protobuf:"varint,3,opt,name=series,proto3" json:"series,omitempty"`                    // 0 for the schedule
-	RunAtMs       int64                  `protobuf:"varint,4,opt,name=run_at_ms,json=runAtMs,proto3" json:"run_at_ms,omitempty"` // when the attempt shall start
+	RunAtMs       int64                  `protobuf:"varint,4,opt,name=run_at_ms,json=runAtMs,proto3" json:"run_at_ms,omitempty"` // planned start of the attempt, unix ms UTC
 	Bucket        int32                  `protobuf:"varint,5,opt,name=bucket,proto3" json:"bucket,omitempty"`
 	AppId         int64                  `protobuf:"varint,6,opt,name=app_id,json=appId,proto3" json:"app_id,omitempty"`
 	Version       int32                  `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"` // of the timer's definition
-	Epoch         int64                  `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`     // the timer's activation count
+	Epoch         int64                  `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`     // number of the timer's activation
 	Cause         uint32                 `protobuf:"varint,9,opt,name=cause,proto3" json:"cause,omitempty"`
 	State         uint32                 `protobuf:"varint,10,opt,name=state,proto3" json:"state,omitempty"`
 	Attempt       int32                  `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`             // attempts already made
@@ -171,10 +171,10 @@ func (x *Task) GetPriority() uint32 {
 	return 0
 }
 
-// DeadTask is a fire whose attempts are exhausted, or a message that nobody could read.
+// DeadTask is a dead letter: a fire whose attempts are exhausted, or an unreadable message.
 type DeadTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // absent where the message could not be read
+	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // absent if the message could not be decoded
 	App           string                 `protobuf:"bytes,2,opt,name=app,proto3" json:"app,omitempty"`
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	Attempts      int32                  `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`
