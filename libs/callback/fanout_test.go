@@ -88,7 +88,7 @@ func TestFailover(t *testing.T) {
 			callback.Result{Class: callback.Retry, Error: "reset", Failure: timer.FailureReset},
 			2,
 		},
-		{"none, and both wish", []string{"busy", "busy"}, busy, 2},
+		{"none, and both ask for a later retry", []string{"busy", "busy"}, busy, 2},
 		{
 			"one may recover",
 			[]string{"busy", "refused"},

@@ -161,7 +161,7 @@ func TestGRPCAnswers(t *testing.T) {
 			return nil, status.Error(codes.FailedPrecondition, "no\nway")
 		}, callback.Retry, codes.FailedPrecondition, timer.FailureStatus, 0},
 		{
-			"with a wish",
+			"with a retry delay",
 			func(context.Context) (*carillonv1.DeliverResponse, error) { return nil, retryInfo.Err() },
 			callback.Retry,
 			codes.ResourceExhausted,

@@ -224,7 +224,7 @@ func TestATokenServerInTrouble(t *testing.T) {
 		t,
 		time.Since(began),
 		8*time.Second,
-		"whoever waits gives up at its own deadline, not one after the other",
+		"each waiter gives up at its own deadline, not one after the other",
 	)
 
 	r.Target.OAuth2 = &timer.OAuth2{

@@ -128,12 +128,12 @@ func (in *topicsCommand) subscriptions(ctx context.Context) error {
 }
 
 func (in *topicsCommand) dead(ctx context.Context) error {
-	letters, err := in.topics.DeadLetters(ctx, orElse(in.n, 50))
+	deadLetters, err := in.topics.DeadLetters(ctx, orElse(in.n, 50))
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it was doing
 	}
 	rows := [][]string{{"PUBLISHED", "FIRE", "APP", "REASON", "ATTEMPTS", "STATUS", "LAST ERROR"}}
-	for _, l := range letters {
+	for _, l := range deadLetters {
 		d := l.Task
 		if d == nil {
 			d = &carillonv1.DeadTask{Reason: "UNREADABLE: " + l.Err.Error()}

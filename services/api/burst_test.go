@@ -68,10 +68,10 @@ func TestCompletionsAreServedDuringABurst(t *testing.T) {
 	path := func(f timer.FireID) string { return "/api/v2/fires/" + f.String() + "/complete" }
 
 	ctx, stop := context.WithCancel(t.Context())
-	var flood sync.WaitGroup
+	var burst sync.WaitGroup
 	var slow, wrong atomic.Int64
 	for _, from := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.9"} {
-		flood.Go(func() { // bodies that never arrive: a new one replaces each aborted one
+		burst.Go(func() { // bodies that never arrive: a new one replaces each aborted one
 			var open []net.Conn
 			for n := 0; ctx.Err() == nil; n++ {
 				if from == "127.0.0.9" {
@@ -93,7 +93,7 @@ func TestCompletionsAreServedDuringABurst(t *testing.T) {
 		})
 	}
 	for range 2 {
-		flood.Go(func() {
+		burst.Go(func() {
 			client := &http.Client{Transport: &http.Transport{}}
 			defer client.CloseIdleConnections()
 			for n := 0; ctx.Err() == nil; n++ {
@@ -114,14 +114,14 @@ func TestCompletionsAreServedDuringABurst(t *testing.T) {
 			}
 		})
 	}
-	defer flood.Wait()
+	defer burst.Wait()
 	defer stop()
 	require.Eventually(
 		t,
 		func() bool { return slow.Load() > 200 && wrong.Load() > 200 },
 		time.Minute,
 		5*time.Millisecond,
-		"the flood is there",
+		"the burst has started",
 	)
 
 	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}

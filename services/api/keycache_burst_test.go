@@ -46,7 +46,7 @@ func TestGuessedKeysDoNotBlockValidKeys(t *testing.T) {
 		}
 		return err
 	}
-	flood := func(n int, remote func(i int) string) (refused int) {
+	burst := func(n int, remote func(i int) string) (refused int) {
 		for i := range n {
 			if is(remote(i), fmt.Sprint("guess", s.lookups, i)) != nil {
 				refused++
@@ -57,7 +57,7 @@ func TestGuessedKeysDoNotBlockValidKeys(t *testing.T) {
 	require.Equal(
 		t,
 		300-lookupsPerAddress,
-		flood(300, func(i int) string { return fmt.Sprint("10.0.0.1:", 1000+i) }),
+		burst(300, func(i int) string { return fmt.Sprint("10.0.0.1:", 1000+i) }),
 	)
 	require.Equal(t, lookupsPerAddress, s.lookups)
 	require.NoError(t, is("10.0.0.2:1", "good"), "from elsewhere")
@@ -66,7 +66,7 @@ func TestGuessedKeysDoNotBlockValidKeys(t *testing.T) {
 	require.Equal(
 		t,
 		300-lookupsPerAddress,
-		flood(300, func(i int) string { return fmt.Sprintf("[2001:db8::%x]:1", i+1) }),
+		burst(300, func(i int) string { return fmt.Sprintf("[2001:db8::%x]:1", i+1) }),
 		"a /64 is one",
 	)
 	require.NoError(t, is("[2001:db8:0:1::1]:1", "other"))
@@ -75,7 +75,7 @@ func TestGuessedKeysDoNotBlockValidKeys(t *testing.T) {
 	require.Equal(
 		t,
 		3000-lookupsPerSecond,
-		flood(3000, func(i int) string { return fmt.Sprintf("10.1.%d.%d:1", i/200, i%200) }),
+		burst(3000, func(i int) string { return fmt.Sprintf("10.1.%d.%d:1", i/200, i%200) }),
 		"all together",
 	)
 	require.Error(t, is("10.0.0.3:1", "third"))

@@ -58,7 +58,7 @@ func TestKeyLookupsAreBounded(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, c.lookups.Load(), int64(300))
-	require.Positive(t, refused, "a flood of guesses is turned away")
+	require.Positive(t, refused, "a burst of guesses is refused")
 	require.Equal(t, 404, get(k.Key), "who is known is let in all the same")
 
 	// Keys stay cached for seconds. The check repeats, in case this process was stalled for that

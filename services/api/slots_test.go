@@ -106,7 +106,7 @@ func TestKeyLookupsHoldNoRequestSlots(t *testing.T) {
 		t,
 		503,
 		f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status,
-		"and they do not pile up without end",
+		"and their number is bounded",
 	)
 	close(h.until)
 	require.Equal(t, 503, <-done)

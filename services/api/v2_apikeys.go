@@ -25,7 +25,7 @@ type keysBody struct {
 
 type newKeyBody struct {
 	Name  string `json:"name" minLength:"1" maxLength:"128" doc:"For people." example:"billing service"`
-	Scope string `json:"scope" enum:"read,write,admin" doc:"What it may do; each may what those before it may."`
+	Scope string `json:"scope" enum:"read,write,admin" doc:"What it may do; each scope includes those before it."`
 }
 
 type newKeyInput struct {
@@ -39,7 +39,7 @@ type madeKeyOutput struct{ Body madeKeyBody }
 
 type madeKeyBody struct {
 	APIKeyBody
-	Key string `json:"key" doc:"Authorization: Bearer <key>. It is shown this once; only its hash is kept."`
+	Key string `json:"key" doc:"Authorization: Bearer <key>. It is shown only this once; only its hash is stored."`
 }
 
 type keyParam struct {

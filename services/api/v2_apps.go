@@ -23,7 +23,7 @@ type freezeBody struct {
 
 type appBody struct {
 	App         string `json:"app"`
-	Frozen      bool   `json:"frozen" doc:"Nothing of it is called: its fires are skipped (frozen)."`
+	Frozen      bool   `json:"frozen" doc:"Whether its fires are skipped (frozen) instead of called."`
 	Reason      string `json:"reason,omitempty" doc:"Why it is frozen."`
 	FrozenSince string `json:"frozen_since,omitempty" format:"date-time"`
 }

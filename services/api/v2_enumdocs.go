@@ -51,14 +51,14 @@ var enumDocs = map[string]string{
 	"priority.low":    "1 of 21 shares; never none",
 
 	"status.active":   "its schedule is followed",
-	"status.inactive": "it waits for somebody to activate it, and nothing of its schedule is called",
-	"status.paused":   "its schedule is not followed until somebody resumes it, or until an instant",
-	"status.deleted":  "it is gone; its fires are still listed",
+	"status.inactive": "its schedule is not followed until it is activated",
+	"status.paused":   "its schedule is not followed until it is resumed, or until an instant",
+	"status.deleted":  "it was deleted; its fires are still listed",
 
-	"cause.schedule": "the schedule asked for it",
-	"cause.run_now":  "somebody asked for it by run",
-	"cause.backfill": "somebody asked for a past range",
-	"cause.redrive":  "it failed, and somebody asked for it again",
+	"cause.schedule": "it is part of the schedule",
+	"cause.run_now":  "it was requested by run",
+	"cause.backfill": "a backfill of a past range was requested",
+	"cause.redrive":  "it failed and was redriven",
 
 	"status.open":      "without outcome yet",
 	"status.delivered": "an attempt succeeded",

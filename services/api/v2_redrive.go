@@ -26,23 +26,23 @@ type redriveInput struct {
 
 type redriveBody struct {
 	Timer   string   `json:"timer,omitempty" pattern:"^[0-9]{1,16}$" doc:"Only fires of this timer."`
-	Fires   []string `json:"fires,omitempty" nullable:"false" minItems:"1" maxItems:"500" doc:"Only these fires, by their ids: at least one, for a list of none is not a call for all."`
-	From    string   `json:"from,omitempty" format:"date-time" doc:"Only fires that were due at it or later."`
-	To      string   `json:"to,omitempty" format:"date-time" doc:"Only fires that were due before it."`
-	Failure string   `json:"failure,omitempty" minLength:"1" doc:"Only fires whose last attempt failed so: timeout, connect, status and so on."`
+	Fires   []string `json:"fires,omitempty" nullable:"false" minItems:"1" maxItems:"500" doc:"Only these fires, by their ids. At least one: an empty list does not select all."`
+	From    string   `json:"from,omitempty" format:"date-time" doc:"Only fires due at this instant or later."`
+	To      string   `json:"to,omitempty" format:"date-time" doc:"Only fires due before this instant."`
+	Failure string   `json:"failure,omitempty" minLength:"1" doc:"Only fires whose last attempt had this failure: timeout, connect, status and so on."`
 	Again   bool     `json:"again,omitempty" doc:"Also fires that were redriven before."`
-	DryRun  bool     `json:"dry_run,omitempty" doc:"Make nothing: say what would be made."`
-	Limit   int      `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000" doc:"Fires at the most, those that ended first."`
+	DryRun  bool     `json:"dry_run,omitempty" doc:"Create nothing; answer what would be created."`
+	Limit   int      `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000" doc:"Maximum number of fires; those that ended first are taken."`
 }
 
 type redriveOutput struct{ Body redrivenBody }
 
 type redrivenBody struct {
 	DryRun bool       `json:"dry_run"`
-	Series string     `json:"series,omitempty" doc:"Of the fires that were made: <timer>-<due>-<series> is their id."`
-	Count  int64      `json:"count" doc:"Failed fires that were selected. Each was made again, unless it was a dry run."`
-	More   bool       `json:"more" doc:"There are more than the limit, or than one call has time for: repeat it."`
-	Sample []FireBody `json:"sample" nullable:"false" doc:"The first 20 of those that were selected."`
+	Series string     `json:"series,omitempty" doc:"Series of the new fires: their id is <timer>-<due>-<series>."`
+	Count  int64      `json:"count" doc:"Failed fires that were selected. Each was created again, unless it was a dry run."`
+	More   bool       `json:"more" doc:"There are more than the limit, or than one request has time for: repeat it."`
+	Sample []FireBody `json:"sample" nullable:"false" doc:"The first 20 selected fires."`
 }
 
 // redriveFires creates failed fires again, page by page, with one transaction per page. If it ends

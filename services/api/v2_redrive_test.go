@@ -22,7 +22,7 @@ import (
 func (e *executor) fail(t *testing.T, fires []timer.Fire, failure timer.Failure) {
 	t.Helper()
 	outcomes := make([]timer.Outcome, len(fires))
-	letters := make([]bus.Message, len(fires))
+	deadLetters := make([]bus.Message, len(fires))
 	for i, f := range fires {
 		f.Attempt = 3
 		outcomes[i] = timer.Outcome{
@@ -42,12 +42,12 @@ func (e *executor) fail(t *testing.T, fires []timer.Fire, failure timer.Failure)
 			},
 		)
 		require.NoError(t, err)
-		letters[i] = bus.Message{Payload: payload}
+		deadLetters[i] = bus.Message{Payload: payload}
 	}
 	lost, _, err := e.store.Record(t.Context(), e.session, outcomes, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
-	require.NoError(t, e.broker.Bus("executor").Publish(t.Context(), bus.TasksDead, letters...))
+	require.NoError(t, e.broker.Bus("executor").Publish(t.Context(), bus.TasksDead, deadLetters...))
 }
 
 type redriven struct {

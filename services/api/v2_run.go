@@ -10,7 +10,7 @@ import (
 
 // KeyHeader is the idempotency key of a request that creates something.
 type KeyHeader struct {
-	Key string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating the call under the same key within a day answers with what the first made."`
+	Key string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating the request under the same key within a day answers with the result of the first."`
 }
 
 type runInput struct {

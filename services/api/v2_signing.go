@@ -40,7 +40,7 @@ type madeSigningKeyOutput struct{ Body madeSigningKeyBody }
 
 type madeSigningKeyBody struct {
 	SigningKeyBody
-	Secret string `json:"secret,omitempty" doc:"hmac: what receivers verify by (whsec_…). It is shown this once. Of ed25519 nobody needs the private key."`
+	Secret string `json:"secret,omitempty" doc:"hmac: what receivers verify by (whsec_…). It is shown only this once. For ed25519 no private key is shown."`
 }
 
 type signingKeyParam struct {

@@ -16,8 +16,8 @@ type newTimerBody struct {
 	App         string            `json:"app" minLength:"1" maxLength:"64" doc:"The app that owns the timer. carillon is Carillon's own: its timers can only be read." example:"shop"`
 	Name        string            `json:"name" minLength:"1" maxLength:"128" doc:"Unique among the app's timers." example:"send-invoices"`
 	Schedule    scheduleBody      `json:"schedule"`
-	Target      *targetBody       `json:"target,omitempty" doc:"Whom it calls. Give it or targets."`
-	Targets     []targetBody      `json:"targets,omitempty" nullable:"false" maxItems:"8" doc:"Whom it calls, where there are several."`
+	Target      *targetBody       `json:"target,omitempty" doc:"The target that it calls. Give it or targets."`
+	Targets     []targetBody      `json:"targets,omitempty" nullable:"false" maxItems:"8" doc:"The targets that it calls, if there are several."`
 	Mode        string            `json:"mode,omitempty" enum:"any,all" doc:"With targets: which of them are called."`
 	Retry       *retryBody        `json:"retry,omitempty" doc:"What happens when an attempt fails."`
 	Misfire     *misfireBody      `json:"misfire,omitempty" doc:"What happens to late fires."`
@@ -43,7 +43,7 @@ type changeBody struct {
 
 type pausedBody struct {
 	Reason string `json:"reason,omitempty" doc:"Why."`
-	Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again; absent where somebody must resume it."`
+	Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again; absent if it must be resumed by hand."`
 }
 
 type timerBody struct {
@@ -86,7 +86,7 @@ type FireBody struct {
 	Version    int32  `json:"version" doc:"Of the definition that it belongs to."`
 	Attempts   int32  `json:"attempts" doc:"Attempts made."`
 	WaitsFor   string `json:"waits_for,omitempty" enum:"run,retry,turn,completion,limits,activation" doc:"Of an open fire: what it waits for."`
-	NextRun    string `json:"next_run,omitempty" format:"date-time" doc:"open: when it is to be called, or looked at, next; absent where nobody knows when its timer is active again."`
+	NextRun    string `json:"next_run,omitempty" format:"date-time" doc:"open: when it is next called or checked; absent while its timer is not active."`
 	FinishedAt string `json:"finished_at,omitempty" format:"date-time"`
 	LatenessMS int64  `json:"lateness_ms" doc:"Start of the first attempt minus the planned instant."`
 	StatusCode int32  `json:"status_code,omitempty" doc:"Of the last answer."`
