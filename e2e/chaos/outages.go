@@ -21,7 +21,7 @@ func (env *Environment) flush() (proof string, err error) {
 		return "", fmt.Errorf("flushing Redis: %w", err)
 	}
 	if before == 0 {
-		return "", errors.New("Redis has no keys")
+		return "", errors.New("no keys in Redis")
 	}
 	return fmt.Sprintf("%d keys are gone", before), nil
 }

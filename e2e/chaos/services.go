@@ -124,7 +124,7 @@ func killAll(env *Environment) error {
 	return err
 }
 
-// freezes freezes one replica of each service, each 20 s after the previous one. So for some time
+// freezes stops, by SIGSTOP, one replica of each service, each 20 s after the previous one. So for some time
 // one of each is frozen.
 func freezes(env *Environment) error {
 	var eg errgroup.Group

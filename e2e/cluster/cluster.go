@@ -14,6 +14,7 @@ import (
 // Role is one of the five services.
 type Role string
 
+// The roles, one per service.
 const (
 	API       Role = "api"
 	Migrator  Role = "migrator"

@@ -11,6 +11,7 @@ import (
 // Dependency is a server that a process reaches over the network.
 type Dependency string
 
+// The servers.
 const (
 	MySQL  Dependency = "MySQL"
 	Redis  Dependency = "Redis"

@@ -10,6 +10,7 @@ import (
 // Duty says what must happen to a fire.
 type Duty uint8
 
+// The duties of a fire.
 const (
 	Must Duty = iota // the fire is called, and ends delivered
 	Fail             // the fire is called, and ends failed

@@ -31,6 +31,7 @@ const (
 // Kind is the kind of a phase.
 type Kind string
 
+// The kinds of phases.
 const (
 	Steady Kind = "rate"  // one-shots, evenly spread: Rate per second for Length
 	Crons  Kind = "cron"  // Rate crons that are due each second, for Length

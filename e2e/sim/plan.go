@@ -99,7 +99,7 @@ const (
 	busLost           faultKind = "bus-lost"       // the bus confirms messages and loses them
 	// A topic is deleted with its messages, and created again.
 	topicLost faultKind = "topic-lost"
-	// reads fail; commits fail before and after they applied
+	// reads fail; commits fail before and after they applied.
 	storeFails       faultKind = "store-fails"
 	storeSlow        faultKind = "store-slow"  //
 	storeUnavailable faultKind = "store-away"  // the store refuses calls
