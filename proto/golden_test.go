@@ -58,7 +58,7 @@ var samples = map[protoreflect.Name]proto.Message{
 	"DeliverResponse": &carillonv1.DeliverResponse{
 		Accepted:         true,
 		CompleteWithinMs: 600_000,
-		Message:          "on its way",
+		Message:          "accepted",
 	},
 	"TargetOutcome": &carillonv1.TargetOutcome{
 		Index:      1,

@@ -13,7 +13,7 @@ import (
 var (
 	// otherVariables are read by every Set, and by commands that call the API.
 	otherVariables = []string{"CONFIG", "PRINT_CONFIG", "API_KEY"}
-	// toolVariables are those of scripts and tests, which the programs they start may inherit from
+	// toolVariables are those of scripts and tests, which the programs they start may get from
 	// the environment. Variables with a prefix of toolPrefixes belong to them too.
 	toolVariables = []string{
 		"BIN",

@@ -185,17 +185,17 @@ func TestAwaitExpiry(t *testing.T) {
 		defer stop()
 		epoch, err := k.Wait(t.Context())
 		require.NoError(t, err)
-		lapsed := make(chan struct{})
-		go func() { epoch.AwaitExpiry(t.Context()); close(lapsed) }()
+		expired := make(chan struct{})
+		go func() { epoch.AwaitExpiry(t.Context()); close(expired) }()
 		time.Sleep(time.Minute)
 		select {
-		case <-lapsed:
+		case <-expired:
 			require.Fail(t, "expired although it is renewed")
 		default:
 		}
 		tab.setUnavailable(true)
 		began := time.Now()
-		<-lapsed
+		<-expired
 		require.False(t, epoch.Valid())
 		require.Greater(
 			t,
@@ -396,7 +396,7 @@ func TestTwoMonitorsExpireOnce(t *testing.T) {
 
 func TestShard(t *testing.T) {
 	t.Parallel()
-	living := []store.Session{
+	alive := []store.Session{
 		{
 			ID:   5,
 			Kind: store.ExecutorSession,
@@ -406,7 +406,7 @@ func TestShard(t *testing.T) {
 		{ID: 9, Kind: store.ExecutorSession},
 	}
 	for id, want := range map[timer.ID][2]int32{3: {0, 3}, 5: {1, 3}, 9: {2, 3}, 1: {0, 1}, 7: {0, 1}} {
-		place, of := session.Shard(living, store.ExecutorSession, id)
+		place, of := session.Shard(alive, store.ExecutorSession, id)
 		require.Equal(t, want, [2]int32{place, of}, "%d", id)
 	}
 }

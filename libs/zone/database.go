@@ -117,7 +117,7 @@ func read(content []byte, version, source string) (*Database, error) {
 	found := "" // version found in the content
 	for _, f := range archive.File {
 		name := strings.TrimPrefix(f.Name, "./")
-		if foreign(name) != "" || strings.HasSuffix(name, "/") {
+		if unknown(name) != "" || strings.HasSuffix(name, "/") {
 			continue
 		}
 		entry, err := readEntry(f)

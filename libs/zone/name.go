@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// foreign returns why a name cannot be an IANA zone in any database, or "" if it may be one.
-func foreign(name string) string {
+// unknown returns why a name cannot be an IANA zone in any database, or "" if it may be one.
+func unknown(name string) string {
 	first, rest, below := strings.Cut(name, "/")
 	switch {
 	case below && first == "right":
@@ -35,7 +35,7 @@ func (d *Database) unknown(name string) error {
 	why := "tzdata " + d.version + " has no such zone"
 	if exact, ok := d.folded[strings.ToLower(name)]; ok {
 		why = fmt.Sprintf("names are matched by case, use %q", exact)
-	} else if s := foreign(name); s != "" {
+	} else if s := unknown(name); s != "" {
 		why = s
 	}
 	return fmt.Errorf(

@@ -144,7 +144,7 @@ func TestProcessesThatDiffer(t *testing.T) {
 		second.kill()
 		third.kill()
 		time.Sleep(2 * time.Minute)
-		require.NoError(t, fourth.Check(ctx), "what was killed lapses")
+		require.NoError(t, fourth.Check(ctx), "the lease of a killed process expires")
 		require.False(t, fourth.Report().Replanning)
 	})
 }

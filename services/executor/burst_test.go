@@ -71,8 +71,8 @@ func TestBurstIsClaimedInTurnWithOtherApps(t *testing.T) {
 		}
 		require.NoError(t, parts.Bus("load").Publish(t.Context(), bus.TasksNormal, msgs...))
 	}
-	const flood, others = 30_000, 10
-	publish(1, 0, flood)
+	const burst, others = 30_000, 10
+	publish(1, 0, burst)
 	require.Eventually(
 		t,
 		func() bool { return len(slow.seen()) == 2 },
@@ -84,7 +84,7 @@ func TestBurstIsClaimedInTurnWithOtherApps(t *testing.T) {
 	taken := len(slow.seen()[0]) + len(slow.seen()[1])
 	require.Eventually(
 		t,
-		func() bool { return gauge(t, reg, "carillon_tasks_waiting") == float64(flood+others-taken) },
+		func() bool { return gauge(t, reg, "carillon_tasks_waiting") == float64(burst+others-taken) },
 		time.Minute,
 		5*time.Millisecond,
 		"all tasks wait here, not on the topic",

@@ -30,7 +30,7 @@ func TestDeadLetterHasTheFireAsTasksDo(t *testing.T) {
 		Rev:             11,
 		PriorityLevel:   timer.LevelLow,
 	}
-	letter, err := proto.Marshal(taskOf(&f))
+	deadLetter, err := proto.Marshal(taskOf(&f))
 	require.NoError(t, err)
-	require.Equal(t, taskwire.Encode(&f), letter)
+	require.Equal(t, taskwire.Encode(&f), deadLetter)
 }

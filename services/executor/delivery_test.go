@@ -108,7 +108,7 @@ func publishDue(t *testing.T, parts *servicetest.Parts, fires []timer.Fire, with
 func deadLetters(t *testing.T, parts *servicetest.Parts) func() []*carillonv1.DeadTask {
 	t.Helper()
 	var mu sync.Mutex
-	var letters []*carillonv1.DeadTask
+	var deadLetters []*carillonv1.DeadTask
 	c, err := parts.Bus("operator").Subscribe(t.Context(), bus.Subscription{
 		Topic: bus.TasksDead, Name: bus.SubOperators, Concurrency: 1, MaxBatch: 1, Prefetch: 1,
 	}, func(_ context.Context, b []bus.Message) []error {
@@ -116,7 +116,7 @@ func deadLetters(t *testing.T, parts *servicetest.Parts) func() []*carillonv1.De
 		require.NoError(t, proto.Unmarshal(b[0].Payload, d))
 		mu.Lock()
 		defer mu.Unlock()
-		letters = append(letters, d)
+		deadLetters = append(deadLetters, d)
 		return nil
 	})
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func deadLetters(t *testing.T, parts *servicetest.Parts) func() []*carillonv1.De
 	return func() []*carillonv1.DeadTask {
 		mu.Lock()
 		defer mu.Unlock()
-		return slices.Clone(letters)
+		return slices.Clone(deadLetters)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestAChangeOfTheAppDuringACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		letters := deadLetters(t, parts)
+		deadLetters := deadLetters(t, parts)
 		r := &receiver{takes: 3 * time.Second, answer: func(q *callback.Request) callback.Result {
 			if q.App == "a" {
 				return targetGone(q)
@@ -163,8 +163,8 @@ func TestAChangeOfTheAppDuringACall(t *testing.T) {
 		tm, err := parts.Store.Timer(t.Context(), "a", fires[0].Timer)
 		require.NoError(t, err)
 		require.Equal(t, timer.StatusPaused, tm.Status)
-		require.Len(t, letters(), 1)
-		require.Equal(t, "a", letters()[0].GetApp())
+		require.Len(t, deadLetters(), 1)
+		require.Equal(t, "a", deadLetters()[0].GetApp())
 
 		more := parts.Create("b", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:20]
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), more))
@@ -331,7 +331,7 @@ func TestNoAttemptAfterGiveUpAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		letters := deadLetters(t, parts)
+		deadLetters := deadLetters(t, parts)
 		r := &receiver{answer: failing}
 		start(t, parts, "one", r, nil)
 		d := soon(1, time.Second)[0]
@@ -360,8 +360,8 @@ func TestNoAttemptAfterGiveUpAfter(t *testing.T) {
 		require.Equal(t, timer.FailureTimeout, rec.Outcome.Failure)
 		require.Len(t, rec.Attempts, 1)
 		time.Sleep(time.Second)
-		require.Len(t, letters(), 1)
-		require.Equal(t, "no answer", letters()[0].GetLastError())
+		require.Len(t, deadLetters(), 1)
+		require.Equal(t, "no answer", deadLetters()[0].GetLastError())
 	})
 }
 

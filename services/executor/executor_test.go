@@ -315,13 +315,13 @@ func TestExhaustedFireFailsAndIsADeadLetter(t *testing.T) {
 			return callback.Result{Class: callback.Retry, StatusCode: 503, Error: "503"}
 		}}
 		start(t, parts, "one", r, nil)
-		var letters []*carillonv1.DeadTask
+		var deadLetters []*carillonv1.DeadTask
 		c, err := parts.Bus("operator").Subscribe(t.Context(), bus.Subscription{
 			Topic: bus.TasksDead, Name: bus.SubOperators, Concurrency: 1, MaxBatch: 1, Prefetch: 1,
 		}, func(_ context.Context, b []bus.Message) []error {
 			d := new(carillonv1.DeadTask)
 			require.NoError(t, proto.Unmarshal(b[0].Payload, d))
-			letters = append(letters, d)
+			deadLetters = append(deadLetters, d)
 			return nil
 		})
 		require.NoError(t, err)
@@ -330,12 +330,12 @@ func TestExhaustedFireFailsAndIsADeadLetter(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		require.NoError(t, c.Close())
 		require.Equal(t, map[timer.OutcomeKind]int{timer.Failed: 1}, outcomes(t, parts, "a", fires))
-		require.Len(t, letters, 1)
-		require.Equal(t, "exhausted", letters[0].GetReason())
-		require.EqualValues(t, 3, letters[0].GetAttempts())
-		require.EqualValues(t, 503, letters[0].GetStatusCode())
-		require.Equal(t, "a", letters[0].GetApp())
-		require.Equal(t, fires[0].DueMS, letters[0].GetTask().GetDueMs())
+		require.Len(t, deadLetters, 1)
+		require.Equal(t, "exhausted", deadLetters[0].GetReason())
+		require.EqualValues(t, 3, deadLetters[0].GetAttempts())
+		require.EqualValues(t, 503, deadLetters[0].GetStatusCode())
+		require.Equal(t, "a", deadLetters[0].GetApp())
+		require.Equal(t, fires[0].DueMS, deadLetters[0].GetTask().GetDueMs())
 	})
 }
 

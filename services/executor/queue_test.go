@@ -154,13 +154,13 @@ func TestOnTimeFiresAreServedBeforeLateOnes(t *testing.T) {
 	)
 	require.Equal(t, 2*n, q.len())
 
-	flood := &claimedFire{low: true}
-	require.Equal(t, limit.Low, effectivePriority(flood))
-	flood.fire.Attempt = 1
+	burst := &claimedFire{low: true}
+	require.Equal(t, limit.Low, effectivePriority(burst))
+	burst.fire.Attempt = 1
 	require.Equal(
 		t,
 		limit.Normal,
-		effectivePriority(flood),
+		effectivePriority(burst),
 		"a retry keeps the priority of its fire",
 	)
 }

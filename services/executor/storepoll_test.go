@@ -291,14 +291,14 @@ func TestNoPollOfBurstOnLowTopic(t *testing.T) {
 		for i := range defs {
 			defs[i] = servicetest.Once(at, "http://127.0.0.1/")
 		}
-		flood, lost := parts.Create("a", defs...), parts.Create("b", soon(10, 3*time.Second)...)
+		burst, lost := parts.Create("a", defs...), parts.Create("b", soon(10, 3*time.Second)...)
 		// A trigger is running.
 		require.NoError(
 			t,
 			parts.Dispatch.Publish(t.Context(), parts.Create("c", soon(1, 3*time.Second)...)),
 		)
 		l.slow.Store(int64(time.Second))
-		require.NoError(t, parts.Dispatch.PublishLow(t.Context(), flood))
+		require.NoError(t, parts.Dispatch.PublishLow(t.Context(), burst))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, len(lost), l.taken(t))
 		require.Equal(
@@ -309,8 +309,8 @@ func TestNoPollOfBurstOnLowTopic(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(
 			t,
-			map[timer.OutcomeKind]int{timer.Delivered: len(flood)},
-			outcomes(t, parts, "a", flood),
+			map[timer.OutcomeKind]int{timer.Delivered: len(burst)},
+			outcomes(t, parts, "a", burst),
 		)
 	})
 }

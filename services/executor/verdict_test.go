@@ -108,7 +108,7 @@ func deployed(
 	t *testing.T,
 	schedule func(began time.Time) timer.Schedule,
 	down []outage,
-	story func(d *deployment),
+	act func(d *deployment),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +145,7 @@ func deployed(
 				d.up()
 			}
 		}()
-		story(d)
+		act(d)
 		<-done
 	})
 }

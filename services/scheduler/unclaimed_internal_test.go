@@ -17,10 +17,10 @@ func TestUnclaimedBurstGoesToTheLowTopic(t *testing.T) {
 		fires[i] = timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, AppID: 1}
 	}
 	fires[7].AppID = 2
-	some, floods := splitBursts(fires)
+	some, bursts := splitBursts(fires)
 	require.Equal(t, fires[7:8], some)
-	require.Len(t, floods, burstSize+1)
-	some, floods = splitBursts(fires[:burstSize+1])
+	require.Len(t, bursts, burstSize+1)
+	some, bursts = splitBursts(fires[:burstSize+1])
 	require.Len(t, some, burstSize+1)
-	require.Empty(t, floods)
+	require.Empty(t, bursts)
 }

@@ -30,8 +30,8 @@ func TestOnTimeFiresGoFirst(t *testing.T) {
 // slices it is in, and that other apps' fires and later ones do not.
 func TestBurstGoesToTheLowTopic(t *testing.T) {
 	t.Parallel()
-	const now, most, flood = 1_000_000, 100, 3 * 100
-	fires := make([]timer.Fire, flood+1)
+	const now, most, burst = 1_000_000, 100, 3 * 100
+	fires := make([]timer.Fire, burst+1)
 	for i := range fires {
 		fires[i] = timer.Fire{
 			FireID:  timer.FireID{Timer: timer.ID(i + 1)},
@@ -39,14 +39,14 @@ func TestBurstGoesToTheLowTopic(t *testing.T) {
 			AppID:   1,
 		}
 	}
-	fires[flood].AppID = 2
+	fires[burst].AppID = 2
 	s := newAppShares(most, time.Second)
 	present, behind := s.split(fires[:most/2], now)
 	require.Equal(t, fires[:most/2], present)
 	require.Empty(t, behind)
 	present, behind = s.split(fires[most/2:], now+999)
-	require.Equal(t, append(fires[most/2:most:most], fires[flood]), present)
-	require.Equal(t, fires[most:flood], behind)
+	require.Equal(t, append(fires[most/2:most:most], fires[burst]), present)
+	require.Equal(t, fires[most:burst], behind)
 	for _, later := range []int64{now + 1000, now - 1000} { // or a clock that was set back
 		present, behind = s.split(fires[:most], later)
 		require.Equal(t, fires[:most], present)

@@ -80,25 +80,25 @@ func (p *fakeProducer) Close() {
 func newFakes(t *testing.T) (*fakes, *ExternalPublisher) {
 	t.Helper()
 	f := &fakes{slow: make(chan struct{})}
-	foreign, err := newExternalPublisher(
+	external, err := newExternalPublisher(
 		Config{URL: "pulsar://own:6650", Token: "hunter2"},
 		zerolog.Nop(),
 		f.dial,
 	)
 	require.NoError(t, err)
-	return f, foreign
+	return f, external
 }
 
 func TestConcurrentFirstCallsCreateOneProducer(t *testing.T) {
 	t.Parallel()
-	f, foreign := newFakes(t)
+	f, external := newFakes(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	require.ErrorIs(t, foreign.Publish(ctx, ExternalMessage{Topic: "a"}), context.DeadlineExceeded)
+	require.ErrorIs(t, external.Publish(ctx, ExternalMessage{Topic: "a"}), context.DeadlineExceeded)
 	cancel()
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if err := foreign.Publish(t.Context(), ExternalMessage{Topic: "a"}); err != nil {
+			if err := external.Publish(t.Context(), ExternalMessage{Topic: "a"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -116,27 +116,27 @@ func TestConcurrentFirstCallsCreateOneProducer(t *testing.T) {
 	require.NotNil(t, f.options[0].Authentication)
 	require.NoError(
 		t,
-		foreign.Publish(
+		external.Publish(
 			t.Context(),
 			ExternalMessage{ServiceURL: "pulsar://other:6650", Topic: "a"},
 		),
 	)
 	require.Nil(t, f.options[1].Authentication, "no other Pulsar is shown the token")
-	foreign.Close()
+	external.Close()
 	require.Zero(t, f.open.Load())
 	require.Zero(t, f.clients.Load())
-	require.ErrorIs(t, foreign.Publish(t.Context(), ExternalMessage{Topic: "b"}), bus.ErrClosed)
+	require.ErrorIs(t, external.Publish(t.Context(), ExternalMessage{Topic: "b"}), bus.ErrClosed)
 }
 
 func TestClientsAreBounded(t *testing.T) {
 	t.Parallel()
-	f, foreign := newFakes(t)
+	f, external := newFakes(t)
 	close(f.slow)
 	for i := range 2 * maxExternalClients {
 		for _, topic := range []string{"a", "b"} {
 			require.NoError(
 				t,
-				foreign.Publish(
+				external.Publish(
 					t.Context(),
 					ExternalMessage{ServiceURL: fmt.Sprintf("pulsar://h%d:6650", i), Topic: topic},
 				),
@@ -149,27 +149,27 @@ func TestClientsAreBounded(t *testing.T) {
 		30*time.Second,
 		time.Millisecond,
 	)
-	foreign.Close()
+	external.Close()
 	require.Zero(t, f.open.Load())
 	require.Zero(t, f.clients.Load())
 }
 
 func TestClientPanicIsAnError(t *testing.T) {
 	t.Parallel()
-	f, foreign := newFakes(t)
+	f, external := newFakes(t)
 	close(f.slow)
-	require.NoError(t, foreign.Publish(t.Context(), ExternalMessage{Topic: "a"}))
+	require.NoError(t, external.Publish(t.Context(), ExternalMessage{Topic: "a"}))
 	f.panics.Store(true)
-	err := foreign.Publish(t.Context(), ExternalMessage{Topic: "a"})
+	err := external.Publish(t.Context(), ExternalMessage{Topic: "a"})
 	require.ErrorContains(t, err, "sending")
 	require.True(t, isGone(errors.Unwrap(err)))
-	require.ErrorContains(t, foreign.Publish(t.Context(), ExternalMessage{Topic: "b"}), "creating")
+	require.ErrorContains(t, external.Publish(t.Context(), ExternalMessage{Topic: "b"}), "creating")
 	f.panics.Store(false)
 	require.NoError(
 		t,
-		foreign.Publish(t.Context(), ExternalMessage{Topic: "a"}),
+		external.Publish(t.Context(), ExternalMessage{Topic: "a"}),
 		"with a new producer",
 	)
 	require.Len(t, f.made, 2)
-	foreign.Close()
+	external.Close()
 }

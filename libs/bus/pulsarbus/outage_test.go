@@ -131,9 +131,9 @@ func TestConnectionLost(t *testing.T) {
 	changes.awaits(t, "the first change")
 }
 
-// TestCopiesDoNotPileUp: a publisher that repeats its messages while the broker is unavailable
+// TestRepeatedMessagesAreDropped: a publisher that repeats its messages while the broker is unavailable
 // leaves one copy, not one per attempt.
-func TestCopiesDoNotPileUp(t *testing.T) {
+func TestRepeatedMessagesAreDropped(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	p, far := b.Open(t), b.Open(t)

@@ -88,7 +88,7 @@ func stretchesAreRecorded(t *testing.T, s *setup) {
 	}, s.stretches(tm.ID))
 }
 
-// pausesEndAtTheirInstant checks that a timer was active from the end of its pause on, whoever
+// pausesEndAtTheirInstant checks that a timer was active from the end of its pause on, whichever process
 // notices the end first, and however late.
 func pausesEndAtTheirInstant(t *testing.T, s *setup) {
 	const step = 10 * time.Millisecond

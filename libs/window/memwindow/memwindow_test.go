@@ -133,7 +133,7 @@ func TestFaults(t *testing.T) {
 	require.InDelta(t, 500, held(t, w, now), 100)
 	again := with(memwindow.Faults{Seed: 1, Lose: 0.5})
 	require.NoError(t, put(again))
-	require.Equal(t, held(t, w, now), held(t, again, now), "one seed, one story")
+	require.Equal(t, held(t, w, now), held(t, again, now), "one seed, one result")
 
 	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(put(with(memwindow.Faults{Fail: 1}))))
 	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(put(with(memwindow.Faults{FailAfter: 1}))))
