@@ -94,10 +94,8 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 			return fmt.Errorf("there is no program %q: %s", p, strings.Join(programs, ", "))
 		}
 	}
-	if err := os.MkdirAll(
-		o.out,
-		0o755,
-	); err != nil { //nolint:gosec // for other users who load them
+	//nolint:gosec // other users load the images
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("making the directory: %w", err)
 	}
 	return build(ctx, &o, stdout)
