@@ -252,6 +252,10 @@ func TestOrder(t *testing.T) {
 		}
 	}), "they began before, and their executor died")
 	require.Empty(t, check(func(l *ledger.Ledger, e *ledger.Evidence) {
+		swap(l, e)
+		e.Deferred = map[timer.FireID]bool{fire(1, 3): true}
+	}), "a limit deferred it")
+	require.Empty(t, check(func(l *ledger.Ledger, e *ledger.Evidence) {
 		for i := range e.Arrivals {
 			e.Arrivals[i] = call(fire(1, i), 1, time.Duration(9-2*i)*time.Second)
 		}

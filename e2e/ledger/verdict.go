@@ -67,8 +67,11 @@ type Evidence struct {
 	Interruptions []Interruption
 	// Begun has the instants at which executors started the first calls of fires. For other fires
 	// the first arrival counts.
-	Begun  map[timer.FireID]time.Time
-	Clocks time.Duration // greatest difference of the executors' and the receiver's clocks
+	Begun map[timer.FireID]time.Time
+	// Deferred has the fires that a limit or a breaker deferred before their first call. They lost
+	// their place in the order of late fires.
+	Deferred map[timer.FireID]bool
+	Clocks   time.Duration // greatest difference of the executors' and the receiver's clocks
 }
 
 // Verdict is the result of Check.
@@ -148,7 +151,7 @@ func (l *Ledger) order(v *Verdict, byFire map[timer.FireID]receiver.Arrivals, e 
 	byTimer := make(map[timer.ID][]beginning)
 	for f, as := range byFire {
 		late, ordered := l.inOrder[f.Timer]
-		if !ordered {
+		if !ordered || e.Deferred[f] {
 			continue
 		}
 		b := beginning{f, as[0].Arrived()}

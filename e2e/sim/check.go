@@ -80,6 +80,7 @@ func (env *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) 
 		Clocks:   clockTolerance,
 		Outcomes: []ledger.Outcome{},
 		Begun:    maps.Clone(env.recorder.begun),
+		Deferred: maps.Clone(env.recorder.deferred),
 	}
 	env.recorder.mu.Unlock()
 	e.Arrivals.Sort()

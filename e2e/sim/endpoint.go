@@ -51,6 +51,7 @@ type recorder struct {
 	mu       sync.Mutex
 	arrivals receiver.Arrivals
 	begun    map[timer.FireID]time.Time // when a process first started a call
+	deferred map[timer.FireID]bool      // for a limit, before their first call
 	open     map[callKey][]int          // arrivals whose result is not recorded
 }
 
@@ -61,7 +62,11 @@ type callKey struct {
 }
 
 func newRecorder() *recorder {
-	return &recorder{begun: make(map[timer.FireID]time.Time), open: make(map[callKey][]int)}
+	return &recorder{
+		begun:    make(map[timer.FireID]time.Time),
+		deferred: make(map[timer.FireID]bool),
+		open:     make(map[callKey][]int),
+	}
 }
 
 // begins notes that a process starts a call. It may die or freeze before the call arrives.
@@ -70,6 +75,18 @@ func (r *recorder) begins(fire timer.FireID) {
 	defer r.mu.Unlock()
 	if _, again := r.begun[fire]; !again {
 		r.begun[fire] = time.Now()
+	}
+}
+
+// markDeferred notes the fires among those to be released that a limit defers before their first
+// call. It is called before the release, whose answer may be lost.
+func (r *recorder) markDeferred(fires []timer.Fire) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range fires {
+		if fires[i].State == timer.FireDeferred && fires[i].Attempt == 0 {
+			r.deferred[fires[i].FireID] = true
+		}
 	}
 }
 

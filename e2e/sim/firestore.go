@@ -41,6 +41,7 @@ func (s *gatedStore) Release(
 	fires []timer.Fire,
 	attempts []timer.Attempt,
 ) ([]timer.Fire, error) {
+	s.p.env.recorder.markDeferred(fires)
 	return gatedCall(s, ctx, "Release", true, func(ctx context.Context) ([]timer.Fire, error) {
 		out, err := s.Store.Release(ctx, session, fires, attempts)
 		if err == nil {
