@@ -108,7 +108,7 @@ func (env *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) 
 			continue
 		}
 		env.addDuties(led, o, &h, outcomes.byFire)
-		if o.ordered() {
+		if o.ordered() && !env.plan.longStoreOutage() {
 			led.InOrder(h.id, o.lateAfter()+2*clockTolerance) // by the clocks of two executors
 		}
 	}

@@ -184,6 +184,14 @@ func (o *timerPlan) ordered() bool {
 		len(o.edits) == 0
 }
 
+// longStoreOutage reports whether the store is unavailable for so long at once that executors stop
+// waiting for it and start late fires in any order: about a minute.
+func (p *Plan) longStoreOutage() bool {
+	return slices.ContainsFunc(p.Faults, func(f fault) bool {
+		return f.kind == storeUnavailable && f.duration >= 50*time.Second
+	})
+}
+
 // checkCatchUp checks that no late call is made for an instant that the previous one covered.
 func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 	slack := clockTolerance + maxClockJump
