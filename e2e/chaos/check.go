@@ -3,12 +3,14 @@ package chaos
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/e2e/ledger"
@@ -84,39 +86,100 @@ func (env *Environment) compare(end time.Time) (*ledger.Verdict, error) {
 	}
 	env.mu.Unlock()
 	v := led.Check(e)
-	env.explainMissing(v.Missing, outcomes)
+	env.explain("missing", v.Missing, arrivals, outcomes)
+	env.explain("without outcome", v.NoOutcome, arrivals, outcomes)
 	if len(bad) > 0 {
 		return &v, fmt.Errorf("%d faults of policies, first: %s", len(bad), bad[0])
 	}
 	return &v, nil
 }
 
-// explainMissing logs the outcome and the status changes of the first missing fires.
-func (env *Environment) explainMissing(missing []timer.FireID, outcomes []ledger.Outcome) {
+// explain logs what became of the first of some fires: the timer, its status changes and version,
+// the calls, the outcome, and the row that is left in the database.
+func (env *Environment) explain(
+	what string,
+	fires []timer.FireID,
+	arrivals receiver.Arrivals,
+	outcomes []ledger.Outcome,
+) {
 	const most = 10
-	for i, f := range missing[:min(most, len(missing))] {
+	for i, f := range fires[:min(most, len(fires))] {
 		if i == 0 {
-			env.printf("missing fires, the first of %d:", len(missing))
+			env.printf("fires that are %s, the first of %d:", what, len(fires))
 		}
-		became := "no outcome"
+		env.printf(
+			"  %s, %s, due %s: %s",
+			f,
+			env.traffic.kinds()[f.Timer],
+			time.UnixMilli(f.DueMS).UTC().Format(time.StampMilli),
+			env.traffic.history(f),
+		)
+		for j := range arrivals {
+			if a := &arrivals[j]; a.Fire == f {
+				env.printf(
+					"    called at %s, attempt %d, answered %d after %s",
+					a.Arrived().UTC().Format(time.StampMilli),
+					a.Attempt,
+					a.Status,
+					time.Duration(a.DoneNS-a.ArrivedNS),
+				)
+			}
+		}
 		for _, o := range outcomes {
-			if o.Fire == f {
-				became = fmt.Sprintf(
-					"%s %s, recorded at %s",
+			if o.Fire == f ||
+				o.Fire.Timer == f.Timer && o.Fire.DueMS <= f.DueMS && f.DueMS <= o.UntilMS {
+				env.printf(
+					"    outcome %s %s of %s until %d, recorded at %s",
 					o.Kind,
 					o.Reason,
+					o.Fire,
+					o.UntilMS,
 					o.Finished.UTC().Format(time.StampMilli),
 				)
 			}
 		}
-		env.printf(
-			"  %s, %s, due %s: %s; %s",
-			f,
-			env.traffic.kinds()[f.Timer],
-			time.UnixMilli(f.DueMS).UTC().Format(time.StampMilli),
-			became,
-			env.traffic.history(f),
-		)
+		for _, query := range []string{
+			"SELECT * FROM fires WHERE timer_id = ? AND due_ms = ?",
+			"SELECT * FROM timers WHERE id = ? AND ? > 0",
+		} {
+			env.printRows(query, f.Timer, f.DueMS)
+		}
+	}
+}
+
+// printRows logs the rows of a query, each column by name.
+func (env *Environment) printRows(query string, args ...any) {
+	rows, err := env.db.QueryContext(env.ctx, query, args...)
+	if err != nil {
+		env.printf("    %v", err)
+		return
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		env.printf("    %v", err)
+		return
+	}
+	for rows.Next() {
+		values := make([]sql.NullString, len(names))
+		into := make([]any, len(names))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			env.printf("    %v", err)
+			return
+		}
+		var b strings.Builder
+		for i, name := range names {
+			if v := values[i]; v.Valid && len(v.String) <= 64 { //nolint:mnd // no bodies
+				fmt.Fprintf(&b, " %s=%q", name, v.String)
+			}
+		}
+		env.printf("    row%s", b.String())
+	}
+	if err := rows.Err(); err != nil {
+		env.printf("    %v", err)
 	}
 }
 
