@@ -3,7 +3,6 @@ package chaos
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/e2e/ledger"
 	"github.com/carillon-timer/carillon/e2e/receiver"
@@ -86,101 +87,76 @@ func (env *Environment) compare(end time.Time) (*ledger.Verdict, error) {
 	}
 	env.mu.Unlock()
 	v := led.Check(e)
-	env.explain("missing", v.Missing, arrivals, outcomes)
-	env.explain("without outcome", v.NoOutcome, arrivals, outcomes)
+	env.explain(&v, e)
 	if len(bad) > 0 {
 		return &v, fmt.Errorf("%d faults of policies, first: %s", len(bad), bad[0])
 	}
 	return &v, nil
 }
 
-// explain logs what became of the first of some fires: the timer, its status changes and version,
-// the calls, the outcome, and the row that is left in the database.
-func (env *Environment) explain(
-	what string,
-	fires []timer.FireID,
-	arrivals receiver.Arrivals,
-	outcomes []ledger.Outcome,
-) {
-	const most = 10
-	for i, f := range fires[:min(most, len(fires))] {
-		if i == 0 {
-			env.printf("fires that are %s, the first of %d:", what, len(fires))
+// explain logs what happened to the first fires that broke a promise: the timeline, the timer's
+// status changes, and the rows that are left in the database.
+func (env *Environment) explain(v *ledger.Verdict, e ledger.Evidence) {
+	timelines := v.Timelines(e, func(f timer.FireID) (events []ledger.Event) {
+		for _, c := range env.traffic.changesNear(f) {
+			events = append(
+				events,
+				ledger.Event{At: c.sent, What: string(c.status) + " requested"},
+				ledger.Event{At: c.done, What: string(c.status) + " confirmed"},
+			)
 		}
-		env.printf(
-			"  %s, %s, due %s: %s",
-			f,
-			env.traffic.kinds()[f.Timer],
-			time.UnixMilli(f.DueMS).UTC().Format(time.StampMilli),
-			env.traffic.history(f),
-		)
-		for j := range arrivals {
-			if a := &arrivals[j]; a.Fire == f {
-				env.printf(
-					"    called at %s, attempt %d, answered %d after %s",
-					a.Arrived().UTC().Format(time.StampMilli),
-					a.Attempt,
-					a.Status,
-					time.Duration(a.DoneNS-a.ArrivedNS),
-				)
+		for _, p := range env.c.Processes() {
+			for _, l := range p.LinesWith(f.String()) {
+				events = append(events, ledger.Event{At: l.At, What: p.Name + ": " + l.Text})
 			}
 		}
-		for _, o := range outcomes {
-			if o.Fire == f ||
-				o.Fire.Timer == f.Timer && o.Fire.DueMS <= f.DueMS && f.DueMS <= o.UntilMS {
-				env.printf(
-					"    outcome %s %s of %s until %d, recorded at %s",
-					o.Kind,
-					o.Reason,
-					o.Fire,
-					o.UntilMS,
-					o.Finished.UTC().Format(time.StampMilli),
-				)
-			}
-		}
+		kind := env.traffic.kinds()[f.Timer]
+		events = append(events, ledger.Event{What: "timer of kind " + kind})
 		for _, query := range []string{
 			"SELECT * FROM fires WHERE timer_id = ? AND due_ms = ?",
 			"SELECT * FROM timers WHERE id = ? AND ? > 0",
 		} {
-			env.printRows(query, f.Timer, f.DueMS)
+			for _, row := range env.rows(query, f.Timer, f.DueMS) {
+				events = append(events, ledger.Event{What: row})
+			}
 		}
+		return events
+	})
+	if timelines != "" {
+		env.printf("%s", timelines)
 	}
 }
 
-// printRows logs the rows of a query, each column by name.
-func (env *Environment) printRows(query string, args ...any) {
-	rows, err := env.db.QueryContext(env.ctx, query, args...)
+// rows returns the rows of a query as text, each column with its name.
+func (env *Environment) rows(query string, args ...any) (out []string) {
+	const longest = 64 // of a column: no bodies
+	rows, err := sqlx.NewDb(env.db, "mysql").QueryxContext(env.ctx, query, args...)
 	if err != nil {
-		env.printf("    %v", err)
-		return
+		return []string{err.Error()}
 	}
 	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		env.printf("    %v", err)
-		return
-	}
 	for rows.Next() {
-		values := make([]sql.NullString, len(names))
-		into := make([]any, len(names))
-		for i := range values {
-			into[i] = &values[i]
-		}
-		if err := rows.Scan(into...); err != nil {
-			env.printf("    %v", err)
-			return
+		columns := make(map[string]any)
+		if err := rows.MapScan(columns); err != nil {
+			return append(out, err.Error())
 		}
 		var b strings.Builder
-		for i, name := range names {
-			if v := values[i]; v.Valid && len(v.String) <= 64 { //nolint:mnd // no bodies
-				fmt.Fprintf(&b, " %s=%q", name, v.String)
+		b.WriteString("row")
+		for _, name := range slices.Sorted(maps.Keys(columns)) {
+			v := columns[name]
+			if raw, ok := v.([]byte); ok {
+				v = string(raw)
+			}
+			if text := fmt.Sprint(v); len(text) <= longest {
+				fmt.Fprintf(&b, " %s=%s", name, text)
 			}
 		}
-		env.printf("    row%s", b.String())
+		out = append(out, b.String())
 	}
 	if err := rows.Err(); err != nil {
-		env.printf("    %v", err)
+		out = append(out, err.Error())
 	}
+	return out
 }
 
 // outcomes reads every recorded outcome from the database.
@@ -257,12 +233,9 @@ func (t *traffic) buildLedger(end time.Time, arrivals receiver.Arrivals) *ledger
 	return led
 }
 
-func isActive(c statusChange) bool { return c.status == timer.StatusActive }
-
 // addDuties adds the duties of a timer that is activated and deactivated. A fire that was due while
-// the timer was active must be called, even if it becomes inactive later. If the timer never
-// becomes active again, that holds only for fires that were not late by then. A fire that was due
-// close to a change may be called or skipped.
+// the timer was active must be called, even if the timer becomes inactive meanwhile: each timer is
+// active in the end. A fire that was due close to a change may be called or skipped.
 func (f *toggledTimer) addDuties(led *ledger.Ledger, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -277,11 +250,7 @@ func (f *toggledTimer) addDuties(led *ledger.Ledger, end time.Time) {
 		settled := !c.done.IsZero() && c.done.Add(clockTolerance).Before(due)
 		switch {
 		case c.status == timer.StatusActive && settled:
-			d := ledger.Must
-			if later := f.changes[i+1:]; len(later) > 0 && !slices.ContainsFunc(later, isActive) {
-				d = ledger.May
-			}
-			led.Add(f.id, due, d)
+			led.Add(f.id, due, ledger.Must)
 		case c.status != timer.StatusActive && settled && c.done.Add(changeDeadline).Before(due):
 			led.Add(f.id, due, ledger.Not)
 		default:

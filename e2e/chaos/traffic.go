@@ -270,32 +270,34 @@ func (t *traffic) createOneShot() {
 	}
 }
 
-// toggle changes a timer's status until ctx ends. It repeats each change until the API confirms it.
+// toggle changes a timer's status until ctx ends, and leaves it active: fires that were due before a
+// deactivation and were not recorded wait until the timer is active again.
 func (t *traffic) toggle(ctx context.Context, f *toggledTimer) {
 	clock.Pause(ctx, rand.N(2*toggleEvery))
-	status := timer.StatusActive
 	for ctx.Err() == nil {
-		if status == timer.StatusActive {
-			status = timer.StatusInactive
-		} else {
-			status = timer.StatusActive
-		}
-		i := f.begin(status)
-		for {
-			call, cancel := context.WithTimeout(t.env.ctx, callTimeout)
-			_, err := t.env.api.SetStatus(call, app, f.id, string(status))
-			cancel()
-			if err == nil {
-				f.finish(i)
-				break
-			}
-			t.countRefusal(err)
-			if t.env.ctx.Err() != nil {
-				return
-			}
-			clock.Pause(t.env.ctx, time.Second)
-		}
+		t.setStatus(f, timer.StatusInactive)
 		clock.Pause(ctx, toggleEvery)
+		t.setStatus(f, timer.StatusActive)
+		clock.Pause(ctx, toggleEvery)
+	}
+}
+
+// setStatus repeats a status change until the API confirms it.
+func (t *traffic) setStatus(f *toggledTimer, status timer.Status) {
+	i := f.begin(status)
+	for {
+		ctx, cancel := context.WithTimeout(t.env.ctx, callTimeout)
+		_, err := t.env.api.SetStatus(ctx, app, f.id, string(status))
+		cancel()
+		if err == nil {
+			f.finish(i)
+			return
+		}
+		t.countRefusal(err)
+		if t.env.ctx.Err() != nil {
+			return
+		}
+		clock.Pause(t.env.ctx, time.Second)
 	}
 }
 
@@ -399,30 +401,20 @@ func (t *traffic) kinds() map[timer.ID]string {
 	return m
 }
 
-// history describes the status changes of a toggled timer around a fire.
-func (t *traffic) history(id timer.FireID) string {
-	var out []string
+// changesNear returns the status changes of a toggled timer around a fire.
+func (t *traffic) changesNear(id timer.FireID) (near []statusChange) {
+	const around = 30 * time.Second
 	for _, f := range t.toggledTimers {
 		if f.id != id.Timer {
 			continue
 		}
 		f.mu.Lock()
 		for _, c := range f.changes {
-			if gap := time.UnixMilli(id.DueMS).
-				Sub(c.sent); gap < 30*time.Second &&
-				gap > -30*time.Second {
-				out = append(
-					out,
-					fmt.Sprintf(
-						"%s sent %s, confirmed %s",
-						c.status,
-						c.sent.UTC().Format(time.StampMilli),
-						c.done.UTC().Format(time.StampMilli),
-					),
-				)
+			if time.UnixMilli(id.DueMS).Sub(c.sent).Abs() < around {
+				near = append(near, c)
 			}
 		}
 		f.mu.Unlock()
 	}
-	return strings.Join(out, ", ")
+	return near
 }

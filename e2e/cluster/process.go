@@ -361,6 +361,31 @@ func (p *Process) Tail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
+// LogLine is a line of a process's log.
+type LogLine struct {
+	At   time.Time // zero if the line says none
+	Text string
+}
+
+// LinesWith returns the lines of the log that contain a text.
+func (p *Process) LinesWith(text string) (lines []LogLine) {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return []LogLine{{Text: err.Error()}}
+	}
+	for line := range strings.Lines(string(b)) {
+		if !strings.Contains(line, text) {
+			continue
+		}
+		var fields struct {
+			Time time.Time `json:"time"`
+		}
+		_ = json.Unmarshal([]byte(line), &fields) // a panic has no time
+		lines = append(lines, LogLine{fields.Time, strings.TrimSpace(line)})
+	}
+	return lines
+}
+
 // ended returns a channel that is closed when the latest run of the program has ended.
 func (p *Process) ended() <-chan struct{} {
 	p.mu.Lock()

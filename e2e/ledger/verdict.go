@@ -95,6 +95,8 @@ type Verdict struct {
 	Unrecorded  int            // fires of the ledger without a record, also those that need none
 
 	Lateness receiver.Quantiles
+
+	wrongFires []timer.FireID // of Disordered and Wrong
 }
 
 // Check compares the ledger with the evidence. It ignores timers that the ledger does not know.
@@ -169,6 +171,7 @@ func (l *Ledger) order(v *Verdict, byFire map[timer.FireID]receiver.Arrivals, e 
 		)
 		for i := 1; i < len(all); i++ {
 			if a, b := all[i-1], all[i]; a.fire.DueMS > b.fire.DueMS {
+				v.wrongFires = append(v.wrongFires, b.fire)
 				v.Disordered = append(
 					v.Disordered,
 					fmt.Sprintf(
@@ -223,11 +226,13 @@ func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals,
 			}
 			v.count(o)
 			if want := l.expectedOutcome(f); want != "" && o.Kind != want {
+				v.wrongFires = append(v.wrongFires, f)
 				v.Wrong = append(
 					v.Wrong,
 					fmt.Sprintf("%s: %s(%s), owed %s", f, o.Kind, o.Reason, want),
 				)
 			} else if o.Kind == timer.Skipped && delivered(byFire[f], e.Interruptions) {
+				v.wrongFires = append(v.wrongFires, f)
 				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: skipped(%s), and called", f, o.Reason))
 			}
 		}

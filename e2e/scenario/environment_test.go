@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -282,8 +283,28 @@ func (env *environment) settle(t *testing.T) ledger.Verdict {
 		pause(t, 200*time.Millisecond)
 	}
 	t.Logf("verdict\n%s\n%s", ledger.Heading, v.Row(env.Name()))
-	require.Empty(t, v.Faults())
+	env.requireKept(t, &v)
 	return v
+}
+
+// requireKept fails the test if a promise was broken, and logs what happened to the fires.
+func (env *environment) requireKept(t *testing.T, v *ledger.Verdict) {
+	t.Helper()
+	faults := v.Faults()
+	if len(faults) > 0 {
+		t.Log(v.Timelines(env.evidence(t), env.logged))
+	}
+	require.Empty(t, faults)
+}
+
+// logged returns the lines of the processes' logs that name a fire.
+func (env *environment) logged(f timer.FireID) (events []ledger.Event) {
+	for _, p := range env.Processes() {
+		for _, l := range p.LinesWith(f.String()) {
+			events = append(events, ledger.Event{At: l.At, What: p.Name + ": " + l.Text})
+		}
+	}
+	return events
 }
 
 func (env *environment) missing() int { return env.led.CountMissing(env.arrived()) }
@@ -316,18 +337,21 @@ func (env *environment) awaitCalled(t *testing.T, since time.Time, ids ...timer.
 
 func (env *environment) check(t *testing.T) ledger.Verdict {
 	t.Helper()
+	return env.led.Check(env.evidence(t))
+}
+
+func (env *environment) evidence(t *testing.T) ledger.Evidence {
+	t.Helper()
 	env.mu.Lock()
-	interruptions := append([]ledger.Interruption(nil), env.interruptions...)
+	interruptions := slices.Clone(env.interruptions)
 	env.mu.Unlock()
 	outcomes := env.outcomes(t) // read before the arrivals, because each call precedes its outcome
-	return env.led.Check(
-		ledger.Evidence{
-			Arrivals:      env.rcv.Arrivals(),
-			Outcomes:      outcomes,
-			Interruptions: interruptions,
-			Clocks:        clockTolerance,
-		},
-	)
+	return ledger.Evidence{
+		Arrivals:      env.rcv.Arrivals(),
+		Outcomes:      outcomes,
+		Interruptions: interruptions,
+		Clocks:        clockTolerance,
+	}
 }
 
 // outcomes returns the recorded outcomes of all timers in the ledger.

@@ -90,7 +90,7 @@ func restart(t *testing.T, env *environment, end func(*testing.T, *environment))
 	env.settle(t)
 	pauseUntil(t, at.Add(down+14*time.Second)) // repetitions by the sweep come 10 s late
 	v := env.check(t)
-	require.Empty(t, v.Faults())
+	env.requireKept(t, &v)
 	require.LessOrEqual(t, v.Excused, len(inflight)+2*len(crons))
 	require.Empty(t, env.rcv.Of(inactive))
 }
