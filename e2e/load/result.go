@@ -71,7 +71,7 @@ func (r *Result) cpu(before, after map[string]time.Duration, wall time.Duration,
 func Markdown(rs []Result) string {
 	var b strings.Builder
 	b.WriteString(
-		"| runner | phase | fires | asked/s | reached/s | drained | p50 | p99 | p99.9 | max | p99 at receiver | early | dup | missing | behind, most | behind, end | creates/s | busy |\n",
+		"| runner | phase | fires | asked/s | reached/s | drained | p50 | p99 | p99.9 | max | p99 at receiver | early | dup | missing | unrecorded, most | unrecorded, end | creates/s | busy |\n",
 	)
 	b.WriteString("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for i := range rs {

@@ -19,10 +19,6 @@
 //     while the shared state is available. Slots of a dead executor are free again after SlotTTL.
 //   - L3 Fairness among executors. Each executor with demand gets an even part of the slots, up to
 //     its demand. If there are fewer slots than executors with demand, the slots rotate among them.
-//   - L4 Waiting. A fire that cannot start now waits in the wait list of its app. If that is
-//     expected to take longer than its Hold, it gets a retry-after time instead (Decision.At).
-//     Retry-after times are spread over the capacity. They are estimates, not permits: the fire
-//     asks again, as Returned, and then goes before new fires of its priority.
 //   - L4 Order. Only the wait list orders waiting fires. When permits arrive, one Picker chooses
 //     the priority. For an app with a rate the Picker is in the shared state, for all executors
 //     together. Otherwise, and while the shared state is unavailable, each executor has its own. In
@@ -34,4 +30,8 @@
 //     raised.
 //   - L6 Unavailability. While the shared state is unavailable, each executor uses the limits
 //     divided by the number of executors last known, but at least one call.
+//   - L7 Waiting. A fire that cannot start now waits in the wait list of its app. If that is
+//     expected to take longer than its Hold, it gets a retry-after time instead (Decision.At).
+//     Retry-after times are spread over the capacity. They are estimates, not permits: the fire
+//     asks again, as Returned, and then goes before new fires of its priority.
 package limit

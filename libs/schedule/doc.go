@@ -116,10 +116,10 @@
 //
 // # Guarantees
 //
-//   - S1: the due instants are a set that depends only on the schedule, its inputs and the anchor.
+//   - D1: the due instants are a set that depends only on the schedule, its inputs and the anchor.
 //     So for a ≤ b ≤ c, the instants in (a, c] are those in (a, b] plus those in (b, c]. This
 //     includes instants that move back: Next looks ahead for them, through the excluded stretches
 //     that begin on the day of the first allowed instant.
-//   - S2: Next returns them in ascending order, each once.
-//   - S3: Preview is computed by Next.
+//   - D2: Next returns them in ascending order, each once.
+//   - D3: Preview is computed by Next.
 package schedule

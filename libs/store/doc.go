@@ -99,8 +99,8 @@
 //     whichever session owns it. AcquireSlots repeated by its owner returns SlotGranted again.
 //     Recording gives the slot to the first fire in the queue, in order of due, and releases that
 //     fire for dispatch in the same transaction. Cancelling a backfill does the same for the fires
-//     that it finishes. A slot is free if its fire is neither open nor waiting. If another fire has
-//     the slot, the policy decides:
+//     that it finishes. A slot is free if its fire has an outcome. If another fire has the slot, the
+//     policy decides:
 //     – skip: SlotSkipped.
 //     – queue_one, queue_all: SlotQueued, up to one fire or MaxQueue, and SlotQueueFull beyond. A
 //     queued fire has state waiting, the requested run_at, the next revision and no owner.
@@ -113,8 +113,8 @@
 //     must be active in the epoch and version of Next, and max_fires must allow it. A later version
 //     is fine if the edits in between kept the schedule; Next then has that version. An Uncounted
 //     outcome takes one off fires_created, once, and makes an active timer due for expansion. An
-//     outcome with Reason superseded counts only if the row still has its version and epoch.
-//     Otherwise it is lost.
+//     outcome with Reason superseded is written only if the row still has its version and epoch.
+//     Otherwise Record returns the fire as lost.
 //
 // Delivery:
 //   - S25 Complete finishes or releases a fire only in state accepted and at the given attempt,
