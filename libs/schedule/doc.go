@@ -44,9 +44,10 @@
 // minutes, because they never reach a second value. The duration of an @every may have days, as in
 // "1d12h". A day always has 24 hours.
 //
-// Package github.com/robfig/cron/v3 parses the names with an @, and all fields without L, W, #, H,
-// 7, wrapping ranges and years. This package has its own search for the next instant: that of
-// robfig/cron gives up after five years, and has a single rule for gaps and overlaps.
+// Package github.com/robfig/cron/v3 parses the names with an @, and all items but L, W, #, H, 7,
+// wrapping ranges and years, which this package adds to its result. This package has its own search
+// for the next instant: that of robfig/cron gives up after five years, and has a single rule for
+// gaps and overlaps.
 //
 // Sunday is 0 and 7 in every form: 5-7, 5-0 and fri-sun are Friday to Sunday; 7-2 and 0-2 are
 // Sunday to Tuesday. If one of the two day fields is unrestricted (* or ?, also with the step 1 or

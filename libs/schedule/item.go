@@ -8,7 +8,8 @@ import (
 )
 
 // item parses one item that robfig/cron does not support: a wrapping range, a weekday 7, a year, L,
-// W, # or H. follow describes what else could have followed it.
+// W, # or H. It also locates the error of an invalid item. follow describes what else could have
+// followed it.
 func (s *scanner) item(k *fieldKind, f *fieldValue, seed timer.ID) (follow string, err error) {
 	switch {
 	case s.accept('*') || s.accept('?'):
@@ -16,7 +17,6 @@ func (s *scanner) item(k *fieldKind, f *fieldValue, seed timer.ID) (follow strin
 		if err != nil {
 			return "", err
 		}
-		f.star = f.star || step == 1
 		f.add(k, k.min, k.starMax, step)
 		return follow, nil
 	case k.hashMax > 0 && s.accept('H'):

@@ -66,26 +66,18 @@ func parseFields(s *scanner, words []word, seed timer.ID) (parsedSpec, error) {
 		s.pos, s.end = words[maxFields].from, words[maxFields].to
 		return parsedSpec{}, s.fail("the end after 7 fields")
 	}
-	fields := make([]string, 0, maxFields)
+	c, spec := &cron{years: everyYear}, &robfig.SpecSchedule{Second: 1}
+	kinds := cronFields[:]
 	if len(words) == minFields {
-		fields = append(fields, "0") // at second 0
+		kinds = kinds[1:] // at second 0
 	}
-	for _, w := range words {
-		fields = append(fields, s.text[w.from:w.to])
-	}
-	if len(fields) < maxFields {
-		if c, ok := standardSpec(fields); ok {
-			return parsedSpec{cron: c}, nil
-		}
-	}
-	c := &cron{second: 1, years: everyYear}
-	kinds := cronFields[len(fields)-len(words):]
 	for i, w := range words {
 		s.pos, s.end = w.from, w.to
-		if err := s.field(&kinds[i], c, seed); err != nil {
+		if err := s.field(&kinds[i], c, spec, seed); err != nil {
 			return parsedSpec{}, err
 		}
 	}
+	c.fill(spec)
 	return parsedSpec{cron: c}, nil
 }
 
@@ -110,7 +102,9 @@ func parseDescriptor(s *scanner, words []word) (parsedSpec, error) {
 		s.pos, s.end = words[1].from, words[1].to
 		return parsedSpec{}, s.fail("the end after " + name)
 	}
-	return parsedSpec{cron: fromStandard(spec)}, nil
+	c := &cron{years: everyYear, everyHour: spec.Hour&starBit != 0}
+	c.fill(spec)
+	return parsedSpec{cron: c}, nil
 }
 
 // parseEvery parses the duration of an @every. It rejects fractions of a second, which robfig/cron
