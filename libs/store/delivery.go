@@ -106,18 +106,8 @@ type AppSettings struct {
 	Allow      []string `json:"allow,omitempty"` // egress rules that add to the deployment's
 }
 
-// Tenancy has the settings and keys of apps.
-//
-//nolint:interfacebloat // settings, two kinds of keys and their resealing: what an app is besides its timers
-type Tenancy interface {
-	// PutSettings replaces an app's settings, creating the app if it is missing, and adds 1 to
-	// their version. It returns a conflict if version is neither 0 nor the present one. Settings
-	// that are equal to the present ones change nothing, whatever the version, so the call may be
-	// repeated.
-	PutSettings(ctx context.Context, app string, s AppSettings, version int64) (App, error)
-	// AppsByID returns the present apps, in no order.
-	AppsByID(ctx context.Context, ids []int64) ([]App, error)
-
+// SigningKeys has the keys that sign the callbacks of apps.
+type SigningKeys interface {
 	// SigningKeys returns an app's signing keys, newest first, without retired ones.
 	SigningKeys(ctx context.Context, app string) ([]SigningKey, error)
 	// AddSigningKey adds a key and logs the change. A third key of a kind is a conflict. A key id
@@ -125,7 +115,10 @@ type Tenancy interface {
 	AddSigningKey(ctx context.Context, app string, k SigningKey) error
 	// RetireSigningKey removes a key. Error: not_found.
 	RetireSigningKey(ctx context.Context, app string, id timer.ID) error
+}
 
+// APIKeys has the API keys of apps.
+type APIKeys interface {
 	// APIKey returns a key by its public id, also a key for all apps. Error: not_found.
 	APIKey(ctx context.Context, id string) (APIKey, error)
 	// APIKeys returns the keys of an app, newest first, without revoked ones. The keys of the app
@@ -137,7 +130,10 @@ type Tenancy interface {
 	// RevokeAPIKey revokes a key for ever and logs the change. It may be repeated. Error:
 	// not_found.
 	RevokeAPIKey(ctx context.Context, app, id string) error
+}
 
+// Resealer re-encrypts the secrets of definitions and the signing keys.
+type Resealer interface {
 	// SealedVersions returns up to limit definitions that contain encrypted text, after a key and
 	// in order of keys, for re-encryption. It also returns the last key that it reached, or after
 	// at the end.
@@ -206,6 +202,10 @@ type OutcomeEvents interface {
 	// AckEvents stores the position up to which a session's outcomes are published. It never moves
 	// back.
 	AckEvents(ctx context.Context, session timer.ID, p OutcomePosition) error
+}
+
+// OrphanedEvents is the outbox of sessions that ended.
+type OrphanedEvents interface {
 	// SessionsWithPendingEvents returns the executor sessions that ended within the last hour and
 	// may have unpublished outcomes, and SystemSession, with their positions. A position is no
 	// earlier than a minute before the session began.

@@ -49,6 +49,17 @@ type Apps interface {
 	// SetFrozen freezes or unfreezes an app, creating it if it is missing, and logs the change:
 	// S21.
 	SetFrozen(ctx context.Context, name string, frozen bool, reason string) (App, error)
+	// PutSettings replaces an app's settings, creating the app if it is missing, and adds 1 to
+	// their version. It returns a conflict if version is neither 0 nor the present one. Settings
+	// that are equal to the present ones change nothing, whatever the version, so the call may be
+	// repeated.
+	PutSettings(ctx context.Context, app string, s AppSettings, version int64) (App, error)
+}
+
+// AppsByID finds apps by id.
+type AppsByID interface {
+	// AppsByID returns the present apps, in no order.
+	AppsByID(ctx context.Context, ids []int64) ([]App, error)
 }
 
 // App is a tenant.
@@ -106,13 +117,6 @@ type Backfills interface {
 	// before each call. Repeating it continues. A backfill in status done becomes cancelled only if
 	// a fire of it is open.
 	CancelBackfill(ctx context.Context, app string, id timer.ID) (Backfill, error)
-	// ExpandBackfills takes up to limit running backfills that no other call has locked, and
-	// inserts the next fires of each. Fires with an error are in doubt (see [Timers]).
-	ExpandBackfills(
-		ctx context.Context,
-		limit int,
-		plan BackfillPlanner,
-	) (fires []timer.Fire, n int, err error)
 }
 
 // Backfill is a request for the fires of a past range.

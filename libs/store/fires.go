@@ -7,9 +7,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Slices has the leases on slices, and the cursor. A slice is one minute of run times in one
-// bucket.
-type Slices interface {
+// SliceClaims claims the slices of minutes, and moves the cursor. A slice is one minute of run times
+// in one bucket.
+type SliceClaims interface {
+	// FreezeMinute makes a minute's bucket count final and returns it. It is at least 1.
+	FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error)
 	// ClaimSlices claims up to limit slices of a frozen minute that are not done and whose lease
 	// has expired. Each gets the next token and a lease from now on. It creates missing rows.
 	ClaimSlices(
@@ -19,6 +21,18 @@ type Slices interface {
 		lease time.Duration,
 		limit int,
 	) ([]SliceClaim, error)
+	// Cursor returns the first minute whose slices may not all be done. The very first call sets it
+	// to minute.
+	Cursor(ctx context.Context, minute int64) (int64, error)
+	// AdvanceCursor moves the cursor past every minute before limit that is frozen and whose slices
+	// are all done. It stops at a minute without a row, and returns the new position.
+	AdvanceCursor(ctx context.Context, limit int64) (int64, error)
+	// SliceBacklog counts the slices that are claimed and not done.
+	SliceBacklog(ctx context.Context) (int64, error)
+}
+
+// SliceLeases has the leases on claimed slices.
+type SliceLeases interface {
 	// AcquireSlice makes holder the lease holder of a claimed slice and renews the lease. It
 	// returns false if the token is not the latest or the slice is done. With free, it also returns
 	// false if another holder acquired the slice by this token.
@@ -40,14 +54,6 @@ type Slices interface {
 	// FinishSlice marks a slice as done if the token is the latest. Repeated, it returns true
 	// again.
 	FinishSlice(ctx context.Context, c SliceClaim) (bool, error)
-	// Cursor returns the first minute whose slices may not all be done. The very first call sets it
-	// to minute.
-	Cursor(ctx context.Context, minute int64) (int64, error)
-	// AdvanceCursor moves the cursor past every minute before limit that is frozen and whose slices
-	// are all done. It stops at a minute without a row, and returns the new position.
-	AdvanceCursor(ctx context.Context, limit int64) (int64, error)
-	// SliceBacklog counts the slices that are claimed and not done.
-	SliceBacklog(ctx context.Context) (int64, error)
 }
 
 // SliceClaim is a claim on a slice.
@@ -57,7 +63,7 @@ type SliceClaim struct {
 	Token  int64
 }
 
-// Fires has the open fires and their claims.
+// Fires reads the open fires.
 type Fires interface {
 	// LoadSlice returns up to limit unclaimed open fires of a slice after a position, with
 	// run_at_ms <= untilMS. They are in order of (run_at, due, timer, series).
@@ -69,6 +75,25 @@ type Fires interface {
 		untilMS int64,
 		limit int,
 	) ([]timer.Fire, error)
+	// Owned returns up to limit open fires with run_at_ms <= untilMS that one of the sessions owns,
+	// in order of run_at.
+	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
+	// OldestOpen returns the run_at_ms of the most overdue open fire, 0 if none is overdue.
+	OldestOpen(ctx context.Context) (int64, error)
+}
+
+// Sweeper finds overdue fires.
+type Sweeper interface {
+	// Overdue returns open fires for dispatch again, in order of run_at: those with run_at_ms <=
+	// now - SweepAfter, of slices that were claimed before, without an alive owner, whose next
+	// sweep is due. A slice was claimed if its minute is before the cursor or it has a row. Overdue
+	// first writes the new number of sweeps, which doubles the time to the next sweep, up to
+	// SweepEvery.
+	Overdue(ctx context.Context, q OverdueQuery) ([]timer.Fire, error)
+}
+
+// Claims has the claims of sessions on open fires.
+type Claims interface {
 	// Claim makes the session the owner of fires that have the given Rev and are unclaimed, or
 	// whose owner has expired. It also returns fires that the session owns already, since an
 	// earlier answer may have been lost. It returns all of the given fires that the session owns
@@ -95,17 +120,6 @@ type Fires interface {
 		fires []timer.Fire,
 		attempts []timer.Attempt,
 	) (lost []timer.FireID, err error)
-	// Overdue returns open fires for dispatch again, in order of run_at: those with run_at_ms <=
-	// now - SweepAfter, of slices that were claimed before, without an alive owner, whose next
-	// sweep is due. A slice was claimed if its minute is before the cursor or it has a row. Overdue
-	// first writes the new number of sweeps, which doubles the time to the next sweep, up to
-	// SweepEvery.
-	Overdue(ctx context.Context, q OverdueQuery) ([]timer.Fire, error)
-	// Owned returns up to limit open fires with run_at_ms <= untilMS that one of the sessions owns,
-	// in order of run_at.
-	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
-	// OldestOpen returns the run_at_ms of the most overdue open fire, 0 if none is overdue.
-	OldestOpen(ctx context.Context) (int64, error)
 }
 
 // LateFires is what keeps the late fires of a timer in order: S32.
@@ -192,8 +206,8 @@ type Session struct {
 	Load     Load
 }
 
-// Outcomes has the finished fires and their history.
-type Outcomes interface {
+// Recorder writes the outcomes of fires.
+type Recorder interface {
 	// Record finishes fires that the session owns, and writes their outcomes and attempts. lost has
 	// the fires that the session did not own, whose outcomes and attempts are not written. A fire
 	// that this session recorded before is not lost.
@@ -208,6 +222,10 @@ type Outcomes interface {
 		attempts []timer.Attempt,
 	) (
 		lost []timer.FireID, started []timer.Fire, err error)
+}
+
+// History has the open and finished fires of timers.
+type History interface {
 	// Fire returns an open or finished fire of an app. Error: not_found.
 	Fire(ctx context.Context, app string, id timer.FireID) (FireRecord, error)
 	// History returns up to limit finished fires of a timer before a fire, latest due first. The

@@ -13,30 +13,75 @@ import (
 // MaxBatch is the largest number of rows in one statement. The store splits longer arguments.
 const MaxBatch = 500
 
-// Store is the whole contract.
-//
-//nolint:interfacebloat // the sum of the small ones, for who opens and closes it
+// Store is the whole contract. A consumer asks only for those of its parts that it uses.
 type Store interface {
+	TimerStore
+	ScheduleStore
+	SliceStore
+	FireStore
+	OutcomeStore
+	AppStore
+	Sessions
+	Server
+}
+
+// TimerStore has the timers with their states and definitions.
+type TimerStore interface {
 	Timers
 	Editor
 	IdempotencyKeys
-	Apps
+	States
+	ChangeLog
+	Definitions
+	Versions
+	Inactivities
+}
+
+// ScheduleStore has what fires are planned by.
+type ScheduleStore interface {
 	Calendars
 	Backfills
-	Admissions
 	Expander
-	Inactivities
+	ZoneRules
+}
+
+// SliceStore has the minutes and their slices.
+type SliceStore interface {
 	Minutes
-	Slices
+	SliceClaims
+	SliceLeases
+}
+
+// FireStore has the open fires.
+type FireStore interface {
 	Fires
+	Sweeper
+	Claims
 	LateFires
-	Sessions
-	Outcomes
+	Admissions
+}
+
+// OutcomeStore has the finished fires.
+type OutcomeStore interface {
+	Recorder
+	History
 	Completer
 	Redriver
-	Tenancy
 	OutcomeEvents
-	ZoneRules
+	OrphanedEvents
+}
+
+// AppStore has the tenants.
+type AppStore interface {
+	Apps
+	AppsByID
+	SigningKeys
+	APIKeys
+	Resealer
+}
+
+// Server is the store as a whole.
+type Server interface {
 	Housekeeping
 	// Now returns the store's clock.
 	Now(ctx context.Context) (time.Time, error)
@@ -45,13 +90,13 @@ type Store interface {
 	Close() error
 }
 
-// Timers reads and writes timers and their definitions.
+// Timers creates timers, reads them and sets their status.
 //
 // Create, SetStatus, Edit and Expand may lose the answer to their commit. They then return an error
 // together with the fires that the commit would have created. Such fires are in doubt: the caller
 // puts them into the window and dispatches them like committed ones. A fire without a row cannot be
 // claimed, and nobody else knows that the fires need an entry in the window.
-type Timers interface { //nolint:interfacebloat // all that there is to ask of definitions
+type Timers interface {
 	// Create registers timers in one transaction, each with its own result. It expands items with
 	// Activate by plan. Items of one call may share a name: the first one wins.
 	Create(ctx context.Context, items []NewTimer, plan Planner) ([]CreateResult, error)
@@ -64,10 +109,22 @@ type Timers interface { //nolint:interfacebloat // all that there is to ask of d
 	// own result. It expands a timer that it stops up to now: instants that came due while the
 	// timer was active get their fires, which executors then skip.
 	SetStatus(ctx context.Context, items []StatusChange, plan Planner) ([]StatusResult, error)
+}
+
+// States has the states of timers.
+type States interface {
 	// States returns the present states of timers, in no order. It leaves out unknown timers.
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
+}
+
+// Definitions has the definitions of timers.
+type Definitions interface {
 	// Definitions returns versions of definitions, in no order. It leaves out unknown versions.
 	Definitions(ctx context.Context, keys []VersionKey) (map[VersionKey]timer.Definition, error)
+}
+
+// Versions tells which version of a definition a fire belongs to.
+type Versions interface {
 	// VersionTimes returns when versions came into force, in no order. It leaves out unknown
 	// versions. A fire belongs to its version if it is due no later than the next version came into
 	// force. A later fire that was not moved to the next version is superseded, whatever was edited
@@ -77,6 +134,10 @@ type Timers interface { //nolint:interfacebloat // all that there is to ask of d
 	// is the latest version that came into force before the due instant, if it has the same plan as
 	// the fire's version (S20). Otherwise it is the fire's version.
 	VersionAt(ctx context.Context, f timer.Fire) (int32, error)
+}
+
+// ChangeLog is the log of changes to timers and apps.
+type ChangeLog interface {
 	// Changes returns up to limit entries of the change log after a sequence, in order. Each has
 	// the present state of its timer. State.Exists is false if the timer has no row.
 	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
@@ -192,7 +253,7 @@ type Plan struct {
 	Err        error // the definition cannot be expanded: only ExpandAtMS is written
 }
 
-// Expander turns schedules into fires.
+// Expander turns schedules and backfills into fires.
 type Expander interface {
 	// Expand takes up to limit active timers that are due for expansion and that no other call has
 	// locked. It plans them and inserts their fires. It also activates timers whose pause has
@@ -202,6 +263,13 @@ type Expander interface {
 	// ExpandBacklog counts the active timers that are due for expansion, up to limit. It also
 	// returns the earliest expand_at, 0 if there is none.
 	ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)
+	// ExpandBackfills takes up to limit running backfills that no other call has locked, and
+	// inserts the next fires of each. Fires with an error are in doubt (see [Timers]).
+	ExpandBackfills(
+		ctx context.Context,
+		limit int,
+		plan BackfillPlanner,
+	) (fires []timer.Fire, n int, err error)
 }
 
 // Minutes counts the buckets of each minute.
@@ -212,6 +280,4 @@ type Minutes interface {
 	// MinuteCounts returns the counts of the minutes from..to, both included. A minute without a
 	// row has one bucket and is left out.
 	MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error)
-	// FreezeMinute makes a minute's bucket count final and returns it. It is at least 1.
-	FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error)
 }

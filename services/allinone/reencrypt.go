@@ -86,10 +86,16 @@ func Reencrypt(
 	return reencryptAll(ctx, st, keyring, wait.pause, stdout)
 }
 
+// reencryptStore reads and writes secrets.
+type reencryptStore interface {
+	store.Resealer
+	store.States
+}
+
 // reencryptAll repeats passes until one changes nothing.
 func reencryptAll(
 	ctx context.Context,
-	st store.Store,
+	st reencryptStore,
 	keyring *encryption.Keyring,
 	pause time.Duration,
 	out io.Writer,
@@ -148,7 +154,7 @@ func hours(d timer.Duration) string { return strconv.Itoa(int(time.Duration(d).H
 
 // reencryptPass is one pass over all secrets.
 type reencryptPass struct {
-	store   store.Store
+	store   reencryptStore
 	keyring *encryption.Keyring
 	out     io.Writer
 

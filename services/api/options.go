@@ -18,60 +18,35 @@ import (
 )
 
 // Store is the part of the store that the API uses.
-type Store interface { //nolint:interfacebloat // most of what users can ask for ends there
-	store.Editor
-	store.Apps
+type Store interface {
+	timerStore
+	fireStore
+	appStore
+	store.Backfills
 	store.Calendars
+}
+
+// timerStore creates, changes and reads timers.
+type timerStore interface {
+	store.Timers
+	store.Editor
 	store.IdempotencyKeys
+	store.States
+	store.Definitions
+}
+
+// fireStore reads, completes and redrives fires.
+type fireStore interface {
+	store.History
 	store.Completer
 	store.Redriver
-	PutSettings(
-		ctx context.Context,
-		app string,
-		s store.AppSettings,
-		version int64,
-	) (store.App, error)
-	SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error)
-	AddSigningKey(ctx context.Context, app string, k store.SigningKey) error
-	RetireSigningKey(ctx context.Context, app string, id timer.ID) error
-	APIKey(ctx context.Context, id string) (store.APIKey, error)
-	APIKeys(ctx context.Context, app string) ([]store.APIKey, error)
-	AddAPIKey(ctx context.Context, k store.APIKey) error
-	RevokeAPIKey(ctx context.Context, app, id string) error
-	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
-	Definitions(
-		ctx context.Context,
-		keys []store.VersionKey,
-	) (map[store.VersionKey]timer.Definition, error)
-	Create(
-		ctx context.Context,
-		items []store.NewTimer,
-		plan store.Planner,
-	) ([]store.CreateResult, error)
-	SetStatus(
-		ctx context.Context,
-		items []store.StatusChange,
-		plan store.Planner,
-	) ([]store.StatusResult, error)
-	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
-	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
-	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
-	History(
-		ctx context.Context,
-		app string,
-		id timer.ID,
-		before timer.FireID,
-		limit int,
-	) ([]timer.Outcome, error)
-	OpenFires(
-		ctx context.Context,
-		app string,
-		id timer.ID,
-		q store.OpenFiresQuery,
-	) (store.OpenFiresPage, error)
-	StartBackfill(ctx context.Context, b store.Backfill) (store.Backfill, error)
-	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
-	CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
+}
+
+// appStore has the settings and keys of apps.
+type appStore interface {
+	store.Apps
+	store.SigningKeys
+	store.APIKeys
 }
 
 // Dispatcher puts committed fires into the window and publishes those due soon. It returns when

@@ -15,10 +15,15 @@ import (
 // backfillCacheSize is how many backfills are cached.
 const backfillCacheSize = 1000
 
+// backfillStore reads backfills.
+type backfillStore interface {
+	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
+}
+
 // backfills caches which backfills are cancelled, for at most a second. Cancelling a backfill
 // finishes its unclaimed fires; the owner of a claimed fire skips it.
 type backfills struct {
-	store Store
+	store backfillStore
 	cache *lru.Cache[timer.ID, cachedBackfill]
 	reads singleflight.Group
 }
@@ -28,7 +33,7 @@ type cachedBackfill struct {
 	read      time.Time
 }
 
-func newBackfills(st Store) (*backfills, error) {
+func newBackfills(st backfillStore) (*backfills, error) {
 	cache, err := lru.New[timer.ID, cachedBackfill](backfillCacheSize)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of backfills: %w", err)

@@ -7,6 +7,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -16,9 +17,14 @@ const (
 	calendarMaxAge = 10 * time.Second
 )
 
+// calendarStore reads calendars.
+type calendarStore interface {
+	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
+}
+
 // calendars caches the calendars used to plan successors and to count late fires.
 type calendars struct {
-	store Store
+	store calendarStore
 	cache *lru.Cache[[2]string, cachedCalendar]
 }
 
@@ -27,7 +33,7 @@ type cachedCalendar struct {
 	read     time.Time
 }
 
-func newCalendars(st Store) (*calendars, error) {
+func newCalendars(st calendarStore) (*calendars, error) {
 	cache, err := lru.New[[2]string, cachedCalendar](calendarCacheSize)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of calendars: %w", err)

@@ -19,48 +19,50 @@ import (
 )
 
 // Store is the part of the store that an executor uses.
-type Store interface { //nolint:interfacebloat // the union of what an executor uses
-	store.Fires
-	store.LateFires
+type Store interface {
+	fireStore
+	outcomeStore
+	timerStore
+	versionStore
+	tenantStore
+	backfillStore
+	calendarStore
 	store.Sessions
-	Record(
-		ctx context.Context,
-		session timer.ID,
-		outcomes []timer.Outcome,
-		attempts []timer.Attempt,
-	) (
-		lost []timer.FireID, created []timer.Fire, err error)
-	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
-	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
-	Definitions(
-		ctx context.Context,
-		keys []store.VersionKey,
-	) (map[store.VersionKey]timer.Definition, error)
-	VersionAt(ctx context.Context, f timer.Fire) (int32, error)
-	VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error)
-	MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error)
-	Changes(ctx context.Context, after int64, limit int) ([]store.Change, error)
-	LastChange(ctx context.Context) (int64, error)
+}
+
+// fireStore reads, claims and releases open fires.
+type fireStore interface {
+	store.Claims
+	store.LateFires
 	store.Admissions
+	LoadSlice(
+		ctx context.Context,
+		minute int64,
+		bucket int32,
+		after store.Position,
+		untilMS int64,
+		limit int,
+	) ([]timer.Fire, error)
+	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
+	OldestOpen(ctx context.Context) (int64, error)
+	MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error)
+}
+
+// outcomeStore records outcomes and publishes them.
+type outcomeStore interface {
+	store.Recorder
+	store.OutcomeEvents
+	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
+}
+
+// timerStore reads and pauses timers.
+type timerStore interface {
 	store.Inactivities
-	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
-	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
 	SetStatus(
 		ctx context.Context,
 		items []store.StatusChange,
 		plan store.Planner,
 	) ([]store.StatusResult, error)
-	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
-	SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error)
-	PendingEvents(
-		ctx context.Context,
-		session timer.ID,
-		after store.OutcomePosition,
-		untilMS int64,
-		limit int,
-	) ([]timer.Outcome, error)
-	TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error)
-	AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error
 }
 
 // Planner plans successors of fixed delays and the fires of a paused timer, and decides which late

@@ -17,11 +17,19 @@ const (
 	maxCachedDefinitions = 50_000
 )
 
+// versionStore reads the states and definitions of timers, and their changes.
+type versionStore interface {
+	store.States
+	store.ChangeLog
+	store.Definitions
+	store.Versions
+}
+
 // stateCache is what this process knows of timers. Definitions are immutable and evicted only for
 // space. States change: a cached state is true as of the last poll of the change log and usable
 // only while that poll is recent.
 type stateCache struct {
-	store Store
+	store versionStore
 	defs  *lru.Cache[store.VersionKey, *cachedDefinition]
 
 	mu         sync.Mutex
@@ -39,7 +47,7 @@ type cachedDefinition struct {
 	endpoint string // of its target; empty if it has several targets
 }
 
-func newStateCache(st Store) (*stateCache, error) {
+func newStateCache(st versionStore) (*stateCache, error) {
 	defs, err := lru.New[store.VersionKey, *cachedDefinition](maxCachedDefinitions)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of definitions: %w", err)

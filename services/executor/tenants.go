@@ -39,10 +39,16 @@ type Opener interface {
 	Open(s timer.Sealed, b encryption.Binding) (encryption.Secret, error)
 }
 
+// tenantStore reads apps and their signing keys.
+type tenantStore interface {
+	store.AppsByID
+	SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error)
+}
+
 // tenants caches the apps that this process calls for. An app named by the change log is dropped
 // and read before its next call. Its limits change with that, and its waiting fires ask again.
 type tenants struct {
-	store     Store
+	store     tenantStore
 	opener    Opener
 	policy    *egress.Policy
 	admission limit.Admission

@@ -19,11 +19,6 @@ type Store interface {
 	store.Expander
 	store.Minutes
 	store.Housekeeping
-	ExpandBackfills(
-		ctx context.Context,
-		limit int,
-		plan store.BackfillPlanner,
-	) (fires []timer.Fire, n int, err error)
 }
 
 // Planner plans the fires of schedules and backfills.

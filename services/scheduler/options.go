@@ -14,22 +14,24 @@ import (
 )
 
 // Store is the part of the store that a scheduler uses.
-//
-//nolint:interfacebloat // the union of what a scheduler uses
 type Store interface {
+	store.SliceClaims
+	store.Sweeper
 	store.Sessions
-	FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error)
-	ClaimSlices(
-		ctx context.Context,
-		minute int64,
-		buckets int32,
-		lease time.Duration,
-		limit int,
-	) ([]store.SliceClaim, error)
-	Cursor(ctx context.Context, minute int64) (int64, error)
-	AdvanceCursor(ctx context.Context, limit int64) (int64, error)
-	SliceBacklog(ctx context.Context) (int64, error)
-	Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error)
+	store.AppsByID
+	store.Definitions
+	eventStore
+	unclaimedStore
+}
+
+// eventStore is the outbox of the sessions that ended.
+type eventStore interface {
+	store.OutcomeEvents
+	store.OrphanedEvents
+}
+
+// unclaimedStore reads open fires that nobody has claimed, and the claims of expired sessions.
+type unclaimedStore interface {
 	LoadSlice(
 		ctx context.Context,
 		minute int64,
@@ -38,12 +40,6 @@ type Store interface {
 		untilMS int64,
 		limit int,
 	) ([]timer.Fire, error)
-	store.OutcomeEvents
-	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
-	Definitions(
-		ctx context.Context,
-		keys []store.VersionKey,
-	) (map[store.VersionKey]timer.Definition, error)
 	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
 }
 

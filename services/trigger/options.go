@@ -17,20 +17,7 @@ import (
 
 // Store is the part of the store that a trigger uses.
 type Store interface {
-	AcquireSlice(
-		ctx context.Context,
-		c store.SliceClaim,
-		holder timer.ID,
-		lease time.Duration,
-		free bool,
-	) (bool, error)
-	RenewSlices(
-		ctx context.Context,
-		holder timer.ID,
-		held []store.SliceClaim,
-		lease time.Duration,
-	) (lost []store.SliceClaim, err error)
-	FinishSlice(ctx context.Context, c store.SliceClaim) (bool, error)
+	store.SliceLeases
 	LoadSlice(
 		ctx context.Context,
 		minute int64,

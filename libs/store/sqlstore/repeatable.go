@@ -45,16 +45,21 @@ func migrationPool(cfg *mysql.Config) (*sql.DB, error) {
 type repeatable struct{ driver.Connector }
 
 // mysqlConn is the set of driver interfaces that database/sql looks for.
-type mysqlConn interface { //nolint:interfacebloat // the driver's, not ours
+type mysqlConn interface {
 	driver.Conn
 	driver.ConnBeginTx
+	mysqlQuerier
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+}
+
+// mysqlQuerier runs statements.
+type mysqlQuerier interface {
 	driver.ConnPrepareContext
 	driver.ExecerContext
 	driver.QueryerContext
 	driver.NamedValueChecker
-	driver.Pinger
-	driver.SessionResetter
-	driver.Validator
 }
 
 func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
