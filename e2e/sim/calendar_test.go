@@ -28,6 +28,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/window/memwindow"
 	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/migrator"
 	"github.com/carillon-timer/carillon/services/scheduler"
@@ -183,7 +184,7 @@ func runPipeline(
 		Successor:  planner,
 		Counts:     counts,
 		Now:        now,
-		Auth:       api.Auth{Off: true},
+		Auth:       auth.Rules{Off: true},
 		Logger:     log,
 		Registerer: reg,
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/window"
 	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/migrator"
 	"github.com/carillon-timer/carillon/services/scheduler"
@@ -175,7 +176,7 @@ func (k *components) service() (s service, err error) {
 			Successor:  k.planner,
 			Counts:     k.counts,
 			Now:        k.clock.Now,
-			Auth:       api.Auth{Off: true},
+			Auth:       auth.Rules{Off: true},
 			Secrets:    k.p.env.keyring,
 			Logger:     k.log,
 			Registerer: k.reg,

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
 // anotherApps is a request about a resource of the app shop. Text in <> is a placeholder.
@@ -20,8 +22,8 @@ type anotherApps struct {
 // everyRoute has a case for every route; those that delete something come last.
 var everyRoute = []anotherApps{
 	{route: "GET /api/v2/timers", path: "/api/v2/timers?app=shop"},
-	{route: "POST /api/v2/timers", path: "/api/v2/timers", body: v2Body},
-	{route: "PUT /api/v2/timers", path: "/api/v2/timers", body: v2Body},
+	{route: "POST /api/v2/timers", path: "/api/v2/timers", body: apitest.V2Body},
+	{route: "PUT /api/v2/timers", path: "/api/v2/timers", body: apitest.V2Body},
 	{route: "GET /api/v2/timers/{id}", path: "/api/v2/timers/<timer>?app=shop", byID: true},
 	{
 		route: "PATCH /api/v2/timers/{id}",
@@ -126,7 +128,7 @@ var everyRoute = []anotherApps{
 	{
 		route: "POST /api/v2/calendars/{name}/import",
 		path:  "/api/v2/calendars/days/import?app=shop",
-		body:  holidays,
+		body:  apitest.Holidays,
 	},
 	{route: "DELETE /api/v2/calendars/{name}", path: "/api/v2/calendars/days?app=shop", byID: true},
 	{
@@ -141,7 +143,7 @@ var everyRoute = []anotherApps{
 	},
 
 	{route: "GET /api/timer/v1/def", path: "/api/timer/v1/def?app=shop&id=<timer>", byID: true},
-	{route: "POST /api/timer/v1/def", path: "/api/timer/v1/def", body: v1Body},
+	{route: "POST /api/timer/v1/def", path: "/api/timer/v1/def", body: apitest.V1Body},
 	{
 		route: "POST /api/timer/v1/enable",
 		path:  "/api/timer/v1/enable",
@@ -176,12 +178,12 @@ var noAppsOwn = map[string]bool{
 // its scope. A new route needs a case here.
 func TestAnotherAppsResourcesAreNotFound(t *testing.T) {
 	t.Parallel()
-	f, admin := guarded(t)
+	f, admin := apitest.Guarded(t)
 	routes := map[string]bool{}
 	require.NoError(
 		t,
 		chi.Walk(
-			f.api.Handler().(chi.Routes),
+			f.Api.Handler().(chi.Routes),
 			func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 				routes[method+" "+route] = true
 				return nil
@@ -197,82 +199,39 @@ func TestAnotherAppsResourcesAreNotFound(t *testing.T) {
 		require.True(t, cases[route] || noAppsOwn[route], "a route without a case: %s", route)
 	}
 
-	made := f.shopsOwn(t, admin)
-	desk := bearer(f.makeKey(t, admin, "desk", "admin").Key)
-	call := func(c anotherApps, header map[string]string) answer {
+	made := f.ShopsOwn(t, admin)
+	desk := apitest.Bearer(f.MakeKey(t, admin, "desk", "admin").Key)
+	call := func(c anotherApps, header map[string]string) apitest.Answer {
 		h := maps.Clone(header)
-		if c.body == holidays {
+		if c.body == apitest.Holidays {
 			h["Content-Type"] = "text/calendar"
 		}
 		method, _, _ := strings.Cut(c.route, " ")
-		return f.call(t, method, made.Replace(c.path), made.Replace(c.body), h)
+		return f.Call(t, method, made.Replace(c.path), made.Replace(c.body), h)
 	}
 	for _, c := range everyRoute {
 		a := call(c, desk)
-		require.Equal(t, 404, a.status, "%s %s: %s", c.route, c.body, a.body)
+		require.Equal(t, 404, a.Status, "%s %s: %s", c.route, c.body, a.Body)
 		if c.byID { // under the caller's own app
 			own := c
 			own.path = strings.NewReplacer("app=shop", "app=desk", "/apps/shop/", "/apps/desk/").
 				Replace(c.path)
 			own.body = strings.ReplaceAll(c.body, `"shop"`, `"desk"`)
 			a = call(own, desk)
-			require.Equal(t, 404, a.status, "%s %s: %s", c.route, own.body, a.body)
+			require.Equal(t, 404, a.Status, "%s %s: %s", c.route, own.body, a.Body)
 		}
 	}
 	// With the right key every resource still exists, so it was the key that was refused.
 	for _, c := range everyRoute {
-		a := call(c, bearer(admin))
+		a := call(c, apitest.Bearer(admin))
 		require.True(
 			t,
-			a.status < 300 || a.status == 409,
+			a.Status < 300 || a.Status == 409,
 			"%s %s: %d %s",
 			c.route,
 			c.body,
-			a.status,
-			a.body,
+			a.Status,
+			a.Body,
 		)
 	}
-}
-
-// shopsOwn creates one resource of each kind for shop, and returns a replacer of the placeholders.
-func (f *fixture) shopsOwn(t *testing.T, admin string) *strings.Replacer {
-	t.Helper()
-	one := func(method, path, body string) (got struct{ ID string }) {
-		a := f.call(t, method, path, body, bearer(admin))
-		require.Less(t, a.status, 300, a.body)
-		a.into(t, a.status, &got)
-		return got
-	}
-	often := strings.NewReplacer(`0 0 9 * * *`, `* * * * * *`, `{"app"`, `{"status":"active","app"`).
-		Replace(v2Body)
-	id := one(http.MethodPost, "/api/v2/timers", often).ID
-	fire := f.dispatched.all()[0].FireID.String()
-	other := one(
-		http.MethodPost,
-		"/api/v2/timers",
-		strings.Replace(v2Body, `"bill"`, `"second"`, 1),
-	).ID
-	one(http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, `"bill"`, `"third"`, 1))
-	back := one(
-		http.MethodPost,
-		"/api/v2/timers/"+id+"/backfills?app=shop",
-		`{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T00:00:10Z"}`,
-	).ID
-	one(http.MethodPut, "/api/v2/calendars/days?app=shop", `{"time_zone":"UTC"}`)
-	return strings.NewReplacer(
-		"<timer>",
-		id,
-		"<other>",
-		other,
-		"<fire>",
-		fire,
-		"<backfill>",
-		back,
-		"<signing>",
-		one(http.MethodPost, "/api/v2/apps/shop/signing-keys", `{}`).ID,
-		"<key>",
-		f.makeKey(t, admin, "shop", "read").ID,
-		"<admin>",
-		f.makeKey(t, admin, "", "read").ID,
-	)
 }

@@ -1,6 +1,11 @@
 // Package api implements the HTTP API: /api/timer/v1, kept compatible for existing callers, and
 // /api/v2, which has all features.
 //
+// Each resource of v2 is a package below v2, which adds its operations to a route.Router. Packages
+// v1 and v2 share auth (who calls, and what the caller may do), definition (reading, checking and
+// showing definitions), writes (batches), upcoming (due instants), input and problem (what callers
+// send, and how errors are answered). Package admission limits callers before they are known.
+//
 // The API answers 2xx after the store has committed. Concurrent creates and status changes share a
 // transaction (2 ms, at most 500 items), and each item has its own result. After the commit and
 // before the answer, the API puts new fires into the window and publishes those due soon. Both are

@@ -8,15 +8,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
 // TestMethodsThatAPathDoesNotHave checks that every path answers 405 with the methods that it has;
 // v1 in its own form.
 func TestMethodsThatAPathDoesNotHave(t *testing.T) {
 	t.Parallel()
-	f, _ := guarded(t)
+	f, _ := apitest.Guarded(t)
 	var doc struct{ Paths map[string]map[string]any }
-	f.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, http.StatusOK, &doc)
+	f.Call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).Into(t, http.StatusOK, &doc)
 	paths := map[string][]string{
 		"/api/v2/openapi.json": {"GET"},
 		"/api/v2/openapi.yaml": {"GET"},
@@ -40,20 +42,20 @@ func TestMethodsThatAPathDoesNotHave(t *testing.T) {
 			if slices.Contains(has, method) {
 				continue
 			}
-			a := f.call(t, method, at, "", nil)
-			require.Equal(t, http.StatusMethodNotAllowed, a.status, method+path)
-			require.Equal(t, strings.Join(has, ", "), a.header.Get("Allow"), method+path)
+			a := f.Call(t, method, at, "", nil)
+			require.Equal(t, http.StatusMethodNotAllowed, a.Status, method+path)
+			require.Equal(t, strings.Join(has, ", "), a.Header.Get("Allow"), method+path)
 			if strings.HasPrefix(path, "/api/timer/v1/") {
-				var reply v1Reply
-				a.into(t, http.StatusMethodNotAllowed, &reply)
+				var reply apitest.V1Reply
+				a.Into(t, http.StatusMethodNotAllowed, &reply)
 				require.Equal(t, http.StatusMethodNotAllowed, reply.Code)
 			} else {
-				require.Equal(t, "application/problem+json", a.header.Get("Content-Type"))
+				require.Equal(t, "application/problem+json", a.Header.Get("Content-Type"))
 			}
 		}
 	}
 	for _, method := range []string{"GET", "TRACE", "PROPFIND"} {
-		require.Equal(t, http.StatusNotFound, f.call(t, method, "/nowhere", "", nil).status)
+		require.Equal(t, http.StatusNotFound, f.Call(t, method, "/nowhere", "", nil).Status)
 	}
 }
 
@@ -61,14 +63,14 @@ func TestMethodsThatAPathDoesNotHave(t *testing.T) {
 // the errors about bodies.
 func TestAnswersAboutBodiesAreDescribed(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
+	f := apitest.Setup(t)
 	var doc struct {
 		Paths map[string]map[string]struct {
 			RequestBody map[string]any
 			Responses   map[string]any
 		}
 	}
-	f.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, http.StatusOK, &doc)
+	f.Call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).Into(t, http.StatusOK, &doc)
 	bodies := 0
 	for path, ops := range doc.Paths {
 		for method, op := range ops {
@@ -87,17 +89,17 @@ func TestAnswersAboutBodiesAreDescribed(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, bodies, 16)
 	at := "/api/v2/timers"
-	require.Equal(t, 400, f.call(t, http.MethodPost, at, "", nil).status)
+	require.Equal(t, 400, f.Call(t, http.MethodPost, at, "", nil).Status)
 	require.Equal(
 		t,
 		415,
-		f.call(
+		f.Call(
 			t,
 			http.MethodPost,
 			at,
 			"<x/>",
 			map[string]string{"Content-Type": "application/xml"},
-		).status,
+		).Status,
 	)
-	require.Equal(t, 413, f.call(t, http.MethodPost, at, strings.Repeat(" ", 3<<20), nil).status)
+	require.Equal(t, 413, f.Call(t, http.MethodPost, at, strings.Repeat(" ", 3<<20), nil).Status)
 }

@@ -8,13 +8,8 @@ import (
 )
 
 type metrics struct {
-	requests      *prometheus.CounterVec
-	latency       *prometheus.HistogramVec
-	batch         *prometheus.HistogramVec
-	notifications *prometheus.CounterVec
-	denied        *prometheus.CounterVec
-	redriven      prometheus.Counter
-	deadLetters   *prometheus.CounterVec
+	requests *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -29,26 +24,5 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help:    "Time to answer a request.",
 			Buckets: shared.LatencyBuckets(),
 		}, []string{"route", "method"}),
-		batch: f.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "carillon_api_batch_size",
-			Help:    "Requests that shared a transaction.",
-			Buckets: shared.BatchBuckets(),
-		}, []string{"write"}),
-		notifications: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_api_change_notifications_total",
-			Help: "Change notifications for the topic timers-changed, by result.",
-		}, []string{"result"}),
-		denied: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_api_denied_total",
-			Help: "Requests denied, by reason.",
-		}, []string{"reason"}),
-		redriven: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_api_redriven_total",
-			Help: "Failed fires created again by redrives.",
-		}),
-		deadLetters: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_api_dead_letters_total",
-			Help: "Dead letters read after redrives: acknowledged (acked), or returned to the topic (left).",
-		}, []string{"result"}),
 	}
 }

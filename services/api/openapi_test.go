@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
 var update = flag.Bool("update", false, "write openapi.yaml anew")
@@ -15,25 +17,25 @@ var update = flag.Bool("update", false, "write openapi.yaml anew")
 // reviews show changes of the API.
 func TestOpenAPIIsCurrent(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
-	got := f.call(t, http.MethodGet, "/api/v2/openapi.yaml", "", nil)
-	require.Equal(t, http.StatusOK, got.status)
+	f := apitest.Setup(t)
+	got := f.Call(t, http.MethodGet, "/api/v2/openapi.yaml", "", nil)
+	require.Equal(t, http.StatusOK, got.Status)
 	if *update {
-		require.NoError(t, os.WriteFile("openapi.yaml", []byte(got.body), 0o644))
+		require.NoError(t, os.WriteFile("openapi.yaml", []byte(got.Body), 0o644))
 	}
 	want, err := os.ReadFile("openapi.yaml")
 	require.NoError(t, err)
-	require.Equal(t, string(want), got.body, "run: go test ./services/api -run OpenAPI -update")
+	require.Equal(t, string(want), got.Body, "run: go test ./services/api -run OpenAPI -update")
 }
 
 func TestOpenAPIAsJSON(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
+	f := apitest.Setup(t)
 	var doc struct {
 		OpenAPI string
 		Paths   map[string]any
 	}
-	f.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, http.StatusOK, &doc)
+	f.Call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).Into(t, http.StatusOK, &doc)
 	require.Equal(t, "3.1.0", doc.OpenAPI)
 	require.Len(t, doc.Paths, 26)
 }

@@ -15,68 +15,38 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/zone"
+	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/v2/apps"
+	"github.com/carillon-timer/carillon/services/api/v2/backfills"
+	"github.com/carillon-timer/carillon/services/api/v2/calendars"
+	"github.com/carillon-timer/carillon/services/api/v2/fires"
+	"github.com/carillon-timer/carillon/services/api/v2/timers"
+	"github.com/carillon-timer/carillon/services/api/writes"
 )
 
 // Store is the part of the store that the API uses.
 type Store interface {
-	timerStore
-	fireStore
-	appStore
-	store.Backfills
-	store.Calendars
-}
-
-// timerStore creates, changes and reads timers.
-type timerStore interface {
-	store.Timers
-	store.Editor
-	store.IdempotencyKeys
-	store.States
-	store.Definitions
-}
-
-// fireStore reads, completes and redrives fires.
-type fireStore interface {
-	store.History
-	store.Completer
-	store.Redriver
-}
-
-// appStore has the settings and keys of apps.
-type appStore interface {
-	store.Apps
-	store.SigningKeys
-	store.APIKeys
-}
-
-// Dispatcher puts committed fires into the window and publishes those due soon. It returns when
-// that is done or given up.
-type Dispatcher interface {
-	Committed(ctx context.Context, fires []timer.Fire)
-}
-
-// SuccessorPlanner plans the next fire of a fixed delay; *expansion.Planner implements it.
-type SuccessorPlanner interface {
-	Successor(
-		f *timer.Fire,
-		d *timer.Definition,
-		calendars []timer.Calendar,
-		endMS int64,
-	) (*timer.Fire, error)
+	writes.Store
+	timers.Store
+	fires.Store
+	backfills.Store
+	apps.Store
+	calendars.Store
+	APIKey(ctx context.Context, id string) (store.APIKey, error)
 }
 
 // Options are the dependencies and settings of the API. A setting left at zero gets its default.
 type Options struct {
 	Store     Store
 	Bus       bus.Publisher // for timers-changed
-	Dispatch  Dispatcher
-	Plan      store.Planner    // expands schedules at activations and edits
-	Counts    *slicing.Counts  // chooses the buckets of requested fires
-	Successor SuccessorPlanner // plans the successor of a completed fire of a fixed delay
+	Dispatch  writes.Dispatcher
+	Plan      store.Planner          // expands schedules at activations and edits
+	Counts    *slicing.Counts        // chooses the buckets of requested fires
+	Successor fires.SuccessorPlanner // plans the successor of a completed fire of a fixed delay
 	// DeadLetters is where the dead letters of redriven fires are acknowledged; nil: they remain
 	// there.
 	DeadLetters bus.Subscriber
-	Auth        Auth // who may call
+	Auth        auth.Rules // who may call
 	// Secrets encrypts secrets; nil: definitions with secrets or asynchronous targets are refused.
 	Secrets *encryption.Keyring
 	Zone    string           // IANA zone of cron expressions without one; default UTC
@@ -120,7 +90,6 @@ const (
 	defaultMaxCompletions = 512
 	defaultBodyTimeout    = 10 * time.Second
 	defaultMaxBodies      = 4096
-	bodyShareOfAddress    = 8 // the part of MaxBodies that one address may have: 1/8
 )
 
 func (o *Options) defaults() {

@@ -13,45 +13,52 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/carillon-timer/carillon/services/api/admission"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/problem"
 )
 
-// maxRequestBytes limits a request's body: the longest callback body with every byte escaped as
-// \u00xx, and the rest.
-const maxRequestBytes = 2 << 20
+// WithKey requires a valid key, of any scope and app, before h. Where no keys are required, it
+// admits every caller.
+func (s *Service) WithKey(
+	h http.Handler,
+) http.Handler {
+	return s.limitRequest(s.auth.Authenticate(h))
+}
 
-const (
-	v1Prefix = "/api/timer/v1"
-	v2Prefix = "/api/v2"
-)
-
-func (s *Service) routes() (http.Handler, huma.API) {
+func (s *Service) routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.measure, s.recoverPanics, s.rejectAfterStall, s.limitRequest, s.rejectCallbacks)
+	r.Use(s.measure, s.recoverPanics, s.stall.Reject, s.limitRequest, s.auth.RejectCallbacks)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(notAllowed(r))
 	var v2 huma.API
 	// A request without a key uses no shared resource until its body is read and its token is
 	// valid.
-	open := r.With(s.readBodyFirst)
+	open := r.With(s.bodies.ReadFirst)
 	r.Group(func(r chi.Router) {
-		r.Use(s.authenticate, bounded(s.inFlight))
-		s.routesV1(r)
-		v2 = s.routesV2(r, open)
+		r.Use(s.auth.Authenticate, admission.Bounded(s.inFlight))
+		s.v1.Register(r)
+		v2 = s.v2.Register(r, open)
 	})
 	// The description is public, and tools fetch it without a key.
 	r.Get(
-		v2Prefix+"/openapi.json",
+		input.V2Prefix+"/openapi.json",
 		s.openAPI("application/json", func() ([]byte, error) { return json.Marshal(v2.OpenAPI()) }),
 	)
 	r.Get(
-		v2Prefix+"/openapi.yaml",
+		input.V2Prefix+"/openapi.yaml",
 		s.openAPI("application/yaml", func() ([]byte, error) { return v2.OpenAPI().YAML() }),
 	)
-	return r, v2
+	return r
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	refuse(w, r, fault{status: http.StatusNotFound, msg: "no such path: " + r.URL.Path})
+	problem.Refuse(
+		w,
+		r,
+		problem.Fault{Status: http.StatusNotFound, Msg: "no such path: " + r.URL.Path},
+	)
 }
 
 // notAllowed answers 405 with the methods that the path has, or 404 for an unknown path. chi calls
@@ -74,12 +81,12 @@ func notAllowed(routes chi.Routes) http.HandlerFunc {
 		}
 		list := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", list)
-		refuse(
+		problem.Refuse(
 			w,
 			r,
-			fault{
-				status: http.StatusMethodNotAllowed,
-				msg:    r.Method + " is not allowed here: it is " + list,
+			problem.Fault{
+				Status: http.StatusMethodNotAllowed,
+				Msg:    r.Method + " is not allowed here: it is " + list,
 			},
 		)
 	}
@@ -91,7 +98,7 @@ func (s *Service) openAPI(contentType string, render func() ([]byte, error)) htt
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := render()
 		if err != nil {
-			refuse(w, r, s.faultOf(err, http.StatusUnprocessableEntity))
+			problem.Refuse(w, r, s.problems.FaultOf(err, http.StatusUnprocessableEntity))
 			return
 		}
 		w.Header().Set("Content-Type", contentType)
@@ -151,7 +158,11 @@ func (s *Service) recoverPanics(next http.Handler) http.Handler {
 				Any("panic", p).
 				Bytes("stack", debug.Stack()).
 				Msg("request panicked")
-			refuse(w, r, fault{status: http.StatusInternalServerError, msg: "internal error"})
+			problem.Refuse(
+				w,
+				r,
+				problem.Fault{Status: http.StatusInternalServerError, Msg: "internal error"},
+			)
 		}()
 		next.ServeHTTP(w, r)
 	})
@@ -161,7 +172,7 @@ func (s *Service) recoverPanics(next http.Handler) http.Handler {
 func (s *Service) limitRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(
-			context.WithValue(r.Context(), remoteKey{}, r.RemoteAddr),
+			admission.WithRemote(r.Context(), r.RemoteAddr),
 			s.opts.Timeout,
 		)
 		defer cancel()
@@ -170,32 +181,8 @@ func (s *Service) limitRequest(next http.Handler) http.Handler {
 			// rest. net/http clears the deadline at the end of the body. A test recorder has no
 			// deadline, so the error is ignored.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyTimeout))
-			r.Body = http.MaxBytesReader(w, r.Body, maxRequestBytes)
+			r.Body = http.MaxBytesReader(w, r.Body, input.MaxRequestBytes)
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
-}
-
-// refuse answers with an error in the form of the requested API version.
-func refuse(w http.ResponseWriter, r *http.Request, f fault) {
-	if strings.HasPrefix(r.URL.Path, v1Prefix) {
-		writeV1(w, f.status, v1Answer{Code: f.status, Msg: f.msg})
-		return
-	}
-	setRetryAfter(w.Header(), f.status)
-	writeJSON(w, f.status, "application/problem+json", problem(f))
-}
-
-func setRetryAfter(h http.Header, status int) {
-	if status == http.StatusServiceUnavailable {
-		h.Set("Retry-After", retryAfter)
-	}
-}
-
-func writeJSON(w http.ResponseWriter, status int, contentType string, v any) {
-	w.Header().Set("Content-Type", contentType)
-	w.WriteHeader(status)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // the client is gone: nobody to tell
 }

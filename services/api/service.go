@@ -2,48 +2,42 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
-
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/batch"
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/admission"
+	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/definition"
+	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/upcoming"
+	v1 "github.com/carillon-timer/carillon/services/api/v1"
+	v2 "github.com/carillon-timer/carillon/services/api/v2"
+	"github.com/carillon-timer/carillon/services/api/v2/apps"
+	"github.com/carillon-timer/carillon/services/api/v2/backfills"
+	"github.com/carillon-timer/carillon/services/api/v2/calendars"
+	"github.com/carillon-timer/carillon/services/api/v2/fires"
+	"github.com/carillon-timer/carillon/services/api/v2/schedules"
+	"github.com/carillon-timer/carillon/services/api/v2/timers"
+	"github.com/carillon-timer/carillon/services/api/writes"
 )
 
 // Service is the HTTP API.
 type Service struct {
-	opts             Options
-	ids              *timer.IDs // creates ids of series and backfills
-	metrics          *metrics
-	handler          http.Handler
-	v2               huma.API
-	inFlight         slots              // of authenticated requests
-	authenticating   slots              // of requests whose key is being looked up
-	bodies           *bodyLimiter       // limits body reads without a key
-	completions      *completionLimiter // limits completions with a valid token
-	notifications    chan changeNotification
-	keys             *keyCache
-	tokens           *callback.CompletionTokens // nil: there is no key to create them with
-	denials          zerolog.Logger
-	unavailable      zerolog.Logger // rate-limited, for unavailable servers
-	redriveRequested chan struct{}  // signals that dead letters are to be acknowledged
-	stall            *stallDetector
-
-	running chan struct{}          // closed once groups is set
-	groups  atomic.Pointer[groups] // nil before Run and after it
-}
-
-// groups batch concurrent writes.
-type groups struct {
-	create *batch.Group[store.NewTimer, store.CreateResult]
-	status *batch.Group[store.StatusChange, store.StatusResult]
-	edit   *batch.Group[store.Edit, store.EditResult] // edits that keep the due instants
+	opts     Options
+	metrics  *metrics
+	handler  http.Handler
+	v1       *v1.API
+	v2       *v2.API
+	fires    *fires.Resource
+	auth     *auth.Checker
+	problems *problem.Reporter
+	writer   *writes.Writer
+	inFlight admission.Slots        // of authenticated requests
+	bodies   *admission.BodyLimiter // limits body reads without a key
+	stall    *admission.StallDetector
 }
 
 // New returns an API that does not serve yet.
@@ -52,40 +46,129 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
+	problems := problem.NewReporter(opts.Logger)
 	s := &Service{
-		opts:           opts,
-		ids:            timer.NewIDs(opts.Now),
-		metrics:        newMetrics(opts.Registerer),
-		inFlight:       newSlots(opts.MaxInFlight),
-		authenticating: newSlots(opts.MaxInFlight),
-		bodies: newBodyLimiter(
-			max(opts.MaxBodies/bodyShareOfAddress, 1),
-			opts.MaxBodies,
-			opts.BodyTimeout,
-		),
-		completions: newCompletionLimiter(opts.MaxCompletions),
-		notifications: make(
-			chan changeNotification,
-			maxNotifications,
-		),
-		running:          make(chan struct{}),
-		redriveRequested: make(chan struct{}, 1),
-		keys: newKeyCache(
-			opts.Store.APIKey,
-		),
-		denials:     rateLimited(opts.Logger),
-		unavailable: rateLimited(opts.Logger),
-		stall:       newStallDetector(),
+		opts:     opts,
+		metrics:  newMetrics(opts.Registerer),
+		problems: problems,
+		auth: auth.New(auth.Options{
+			Rules:       opts.Auth,
+			Lookup:      opts.Store.APIKey,
+			MaxInFlight: opts.MaxInFlight,
+			Problems:    problems,
+			Logger:      opts.Logger,
+			Registerer:  opts.Registerer,
+		}),
+		writer: writes.New(writes.Options{
+			Store:    opts.Store,
+			Plan:     opts.Plan,
+			Dispatch: opts.Dispatch,
+			Bus:      opts.Bus,
+			Batch: batch.Options{
+				Max:         opts.GroupMax,
+				Wait:        opts.GroupWait,
+				Concurrency: opts.GroupsInFlight,
+				Timeout:     opts.Timeout,
+			},
+			Logger:     opts.Logger,
+			Registerer: opts.Registerer,
+		}),
+		inFlight: admission.NewSlots(opts.MaxInFlight),
+		bodies:   admission.NewBodyLimiter(opts.MaxBodies, opts.BodyTimeout, opts.Timeout),
+		stall:    admission.NewStallDetector(),
 	}
+	var tokens *callback.CompletionTokens
 	if opts.Secrets != nil {
 		var err error
-		if s.tokens, err = callback.NewCompletionTokens(
+		if tokens, err = callback.NewCompletionTokens(
 			opts.Secrets.Derive("completion")...); err != nil {
 			return nil, fmt.Errorf("api: %w", err)
 		}
 	}
-	s.handler, s.v2 = s.routes()
+	s.addOperations(tokens)
+	s.handler = s.routes()
 	return s, nil
+}
+
+// addOperations creates the operations of both versions.
+func (s *Service) addOperations(tokens *callback.CompletionTokens) {
+	o := &s.opts
+	ids := timer.NewIDs(o.Now) // of series and backfills
+	definitions := &definition.Reader{
+		Store:          o.Store,
+		Problems:       s.problems,
+		Secrets:        o.Secrets,
+		Tokens:         tokens,
+		Zone:           o.Zone,
+		Egress:         o.Egress,
+		Topics:         o.Topics,
+		AllowInsecure:  o.AllowInsecure,
+		ReservedHeader: o.ReservedHeader,
+		Kinds:          o.Kinds,
+		OwnNamespace:   o.OwnNamespace,
+	}
+	due := &upcoming.Finder{Store: o.Store, Now: o.Now}
+	s.fires = fires.New(fires.Options{
+		Store:          o.Store,
+		Auth:           s.auth,
+		Problems:       s.problems,
+		Writer:         s.writer,
+		Upcoming:       due,
+		Successor:      o.Successor,
+		Counts:         o.Counts,
+		DeadLetters:    o.DeadLetters,
+		Tokens:         tokens,
+		MaxCompletions: o.MaxCompletions,
+		IDs:            ids,
+		Now:            o.Now,
+		Logger:         o.Logger,
+		Registerer:     o.Registerer,
+	})
+	s.v1 = &v1.API{
+		Store:       o.Store,
+		Auth:        s.auth,
+		Problems:    s.problems,
+		Writer:      s.writer,
+		Definitions: definitions,
+	}
+	s.v2 = &v2.API{Auth: s.auth, Problems: s.problems, BodyTimeout: o.BodyTimeout}
+	s.v2.Resources = []v2.Resource{
+		&timers.Resource{
+			Store:       o.Store,
+			Auth:        s.auth,
+			Writer:      s.writer,
+			Definitions: definitions,
+			Upcoming:    due,
+			Plan:        o.Plan,
+			Secrets:     o.Secrets,
+			Now:         o.Now,
+		},
+		s.fires,
+		&backfills.Resource{
+			Store:    o.Store,
+			Auth:     s.auth,
+			Problems: s.problems,
+			IDs:      ids,
+			Now:      o.Now,
+		},
+		&apps.Resource{
+			Store:    o.Store,
+			Auth:     s.auth,
+			Problems: s.problems,
+			Secrets:  o.Secrets,
+			Egress:   o.Egress,
+			IDs:      ids,
+			Now:      o.Now,
+		},
+		&calendars.Resource{Store: o.Store, Auth: s.auth, Problems: s.problems, Now: o.Now},
+		&schedules.Resource{
+			Store:       o.Store,
+			Auth:        s.auth,
+			Problems:    s.problems,
+			Definitions: definitions,
+			Now:         o.Now,
+		},
+	}
 }
 
 // Handler returns the HTTP handler. Writes that arrive before Run wait for it, within their
@@ -95,46 +178,17 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // Run executes writes until ctx ends. Then it finishes the writes in flight and publishes their
 // notifications. Close the listener first.
 func (s *Service) Run(ctx context.Context) error {
-	o := batch.Options{
-		Max:         s.opts.GroupMax,
-		Wait:        s.opts.GroupWait,
-		Concurrency: s.opts.GroupsInFlight,
-		Timeout:     s.opts.Timeout,
-	}
-	g := &groups{
-		create: batch.New(o, s.create),
-		status: batch.New(o, s.setStatus),
-		edit:   batch.New(o, s.editGroup),
-	}
-	s.groups.Store(g)
-	close(s.running)
-
-	notified := make(chan struct{})
-	stop := make(chan struct{})
-	go func() {
-		defer close(notified)
-		s.publishNotifications(stop)
-	}()
-	acked := make(chan struct{})
-	go func() {
-		defer close(acked)
-		s.ackAfterRedrives(ctx)
-	}()
-	s.stall.run(ctx)
-	<-acked
-	s.groups.Store(nil)
-	g.create.Close()
-	g.status.Close()
-	g.edit.Close()
-	close(stop)
-	<-notified
+	s.writer.Run(func() {
+		acked := make(chan struct{})
+		go func() {
+			defer close(acked)
+			s.fires.AckAfterRedrives(ctx)
+		}()
+		s.stall.Run(ctx)
+		<-acked
+	})
 	return nil
 }
 
 // Ready returns nil while writes are executed.
-func (s *Service) Ready() error {
-	if s.groups.Load() == nil {
-		return errors.New("not running")
-	}
-	return nil
-}
+func (s *Service) Ready() error { return s.writer.Ready() }

@@ -24,6 +24,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
 func TestOptionsNameWhatIsMissing(t *testing.T) {
@@ -56,7 +58,7 @@ func (s *slowCreates) Create(
 func TestConcurrentCreatesShareTransactions(t *testing.T) {
 	t.Parallel()
 	counted := &slowCreates{}
-	f := setup(t, func(o *api.Options) {
+	f := apitest.Setup(t, func(o *api.Options) {
 		counted.Store = o.Store
 		o.Store, o.GroupWait, o.GroupsInFlight = counted, 50*time.Millisecond, 1
 	})
@@ -69,8 +71,8 @@ func TestConcurrentCreatesShareTransactions(t *testing.T) {
 				name = 0
 			}
 			body := strings.NewReplacer(`"bill"`, fmt.Sprintf(`"bill-%d"`, name), "0 0 9", fmt.Sprintf("0 %d 9", i)).
-				Replace(v2Body)
-			got := f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status
+				Replace(apitest.V2Body)
+			got := f.Call(t, http.MethodPost, "/api/v2/timers", body, nil).Status
 			if name == 0 {
 				return // one of eleven succeeds
 			}
@@ -80,7 +82,7 @@ func TestConcurrentCreatesShareTransactions(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	all, err := f.store.List(t.Context(), store.Query{App: "shop", Limit: 100})
+	all, err := f.Store.List(t.Context(), store.Query{App: "shop", Limit: 100})
 	require.NoError(t, err)
 	require.Len(t, all, 40)
 	counted.mu.Lock()
@@ -90,9 +92,9 @@ func TestConcurrentCreatesShareTransactions(t *testing.T) {
 
 func TestChangeNotificationsArePublished(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
+	f := apitest.Setup(t)
 	heard := make(chan *carillonv1.TimerChanged, 10)
-	listener := f.broker.Bus("executor")
+	listener := f.Broker.Bus("executor")
 	_, err := listener.Broadcast(
 		t.Context(),
 		bus.TimersChanged,
@@ -104,45 +106,32 @@ func TestChangeNotificationsArePublished(t *testing.T) {
 		},
 	)
 	require.NoError(t, err)
-	got := f.create(t, 201, v2Body)
+	got := f.Create(t, 201, apitest.V2Body)
 	path := "/api/v2/timers/" + got.ID + "?app=shop"
-	require.Equal(t, 200, f.call(t, http.MethodPatch, path, `{"status":"active"}`, nil).status)
+	require.Equal(t, 200, f.Call(t, http.MethodPatch, path, `{"status":"active"}`, nil).Status)
 	first := <-heard
 	require.Equal(t, got.ID, fmt.Sprint(first.GetTimerId()))
 	// This changes nothing.
-	require.Equal(t, 200, f.call(t, http.MethodPatch, path, `{"status":"active"}`, nil).status)
-	require.Equal(t, 204, f.call(t, http.MethodDelete, path, "", nil).status)
+	require.Equal(t, 200, f.Call(t, http.MethodPatch, path, `{"status":"active"}`, nil).Status)
+	require.Equal(t, 204, f.Call(t, http.MethodDelete, path, "", nil).Status)
 	require.Greater(t, (<-heard).GetSeq(), first.GetSeq())
 	require.Empty(t, heard)
 }
 
-// quick repeats do a few times until it is fast enough. A busy machine is slow only sometimes;
-// waiting code is slow each time.
-func quick(t *testing.T, within time.Duration, why string, do func()) {
-	t.Helper()
-	for range 10 {
-		began := time.Now()
-		if do(); time.Since(began) < within {
-			return
-		}
-	}
-	require.Fail(t, "too slow each time", why)
-}
-
 func TestUnavailableBrokerIsNoError(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
-	f.broker.Pause()
-	t.Cleanup(f.broker.Resume)
-	got := f.create(t, 201, v2Body)
+	f := apitest.Setup(t)
+	f.Broker.Pause()
+	t.Cleanup(f.Broker.Resume)
+	got := f.Create(t, 201, apitest.V2Body)
 	path := "/api/v2/timers/" + got.ID + "?app=shop"
 	status := "inactive"
-	quick(t, time.Second, "no request waits for the broker", func() {
+	apitest.Quick(t, time.Second, "no request waits for the broker", func() {
 		status = map[string]string{"active": "inactive", "inactive": "active"}[status]
 		require.Equal(
 			t,
 			200,
-			f.call(t, http.MethodPatch, path, `{"status":"`+status+`"}`, nil).status,
+			f.Call(t, http.MethodPatch, path, `{"status":"`+status+`"}`, nil).Status,
 		)
 	})
 }
@@ -153,9 +142,9 @@ func TestKeys(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	text := "# keys\n\nshop:shop-key\nshop:second\ndesk:sha256:" + hex.EncodeToString(sum[:]) + "\n"
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	keys, err := api.LoadKeys(file)
+	keys, err := auth.LoadKeys(file)
 	require.NoError(t, err)
-	f := setup(t, func(o *api.Options) { o.Auth = api.Auth{Keys: keys} })
+	f := apitest.Setup(t, func(o *api.Options) { o.Auth = auth.Rules{Keys: keys} })
 
 	bearer := func(key string) map[string]string { return map[string]string{"Authorization": "Bearer " + key} }
 	for _, c := range []struct {
@@ -163,32 +152,32 @@ func TestKeys(t *testing.T) {
 		header             map[string]string
 		status             int
 	}{
-		{"POST", "/api/v2/timers", v2Body, nil, 401},
-		{"POST", "/api/v2/timers", v2Body, bearer("guess"), 401},
-		{"POST", "/api/v2/timers", v2Body, bearer(""), 401},
-		{"POST", "/api/v2/timers", v2Body, bearer("desk-key"), 404},
-		{"POST", "/api/v2/timers", v2Body, bearer("shop-key"), 201},
-		{"POST", "/api/v2/timers", v2Body, bearer("second"), 200},
+		{"POST", "/api/v2/timers", apitest.V2Body, nil, 401},
+		{"POST", "/api/v2/timers", apitest.V2Body, bearer("guess"), 401},
+		{"POST", "/api/v2/timers", apitest.V2Body, bearer(""), 401},
+		{"POST", "/api/v2/timers", apitest.V2Body, bearer("desk-key"), 404},
+		{"POST", "/api/v2/timers", apitest.V2Body, bearer("shop-key"), 201},
+		{"POST", "/api/v2/timers", apitest.V2Body, bearer("second"), 200},
 		{"GET", "/api/v2/timers?app=shop", "", bearer("desk-key"), 404},
 		{"GET", "/api/v2/timers?app=desk", "", bearer("desk-key"), 200},
 		{"GET", "/api/v2/timers/1/fires?app=shop", "", bearer("desk-key"), 404},
 		{"GET", "/api/v2/fires/1-2?app=shop", "", bearer("desk-key"), 404},
 		{"DELETE", "/api/v2/timers/1?app=shop", "", bearer("desk-key"), 404},
-		{"POST", "/api/timer/v1/def", v1Body, nil, 401},
-		{"POST", "/api/timer/v1/def", v1Body, bearer("desk-key"), 404},
+		{"POST", "/api/timer/v1/def", apitest.V1Body, nil, 401},
+		{"POST", "/api/timer/v1/def", apitest.V1Body, bearer("desk-key"), 404},
 		{"POST", "/api/timer/v1/enable", `{"id":1,"app":"shop"}`, bearer("desk-key"), 404},
 		{"GET", "/api/timer/v1/def?id=1&app=shop", "", bearer("desk-key"), 404},
 		{"GET", "/api/v2/openapi.json", "", nil, 200},
 	} {
-		require.Equal(t, c.status, f.call(t, c.method, c.path, c.body, c.header).status, "%v", c)
+		require.Equal(t, c.status, f.Call(t, c.method, c.path, c.body, c.header).Status, "%v", c)
 	}
 
 	for _, bad := range []string{"shop", "shop:", ":x", "shop:sha256:12", "a:same\nb:same"} {
 		require.NoError(t, os.WriteFile(file, []byte(bad), 0o600))
-		_, err := api.LoadKeys(file)
+		_, err := auth.LoadKeys(file)
 		require.Error(t, err, bad)
 	}
-	_, err = api.LoadKeys(file + ".none")
+	_, err = auth.LoadKeys(file + ".none")
 	require.Error(t, err)
 }
 
@@ -200,8 +189,8 @@ func (panicking) Timer(context.Context, string, timer.ID) (timer.Timer, error) {
 func TestPanicIsAnInternalError(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewRegistry()
-	f := setup(t, func(o *api.Options) { o.Store, o.Registerer = panicking{o.Store}, r })
-	f.problem(t, 500, http.MethodGet, "/api/v2/timers/1?app=a", "")
+	f := apitest.Setup(t, func(o *api.Options) { o.Store, o.Registerer = panicking{o.Store}, r })
+	f.Problem(t, 500, http.MethodGet, "/api/v2/timers/1?app=a", "")
 	n, err := testutil.GatherAndCount(r, "carillon_api_requests_total")
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -210,20 +199,20 @@ func TestPanicIsAnInternalError(t *testing.T) {
 func TestTooManyAtOnce(t *testing.T) {
 	t.Parallel()
 	hold, entered := make(chan struct{}), make(chan struct{})
-	f := setup(
+	f := apitest.Setup(
 		t,
 		func(o *api.Options) { o.Store, o.MaxInFlight = holding{o.Store, entered, hold}, 1 },
 	)
 	var wg sync.WaitGroup
-	wg.Go(func() { f.call(t, http.MethodGet, "/api/v2/timers/1?app=a", "", nil) })
+	wg.Go(func() { f.Call(t, http.MethodGet, "/api/v2/timers/1?app=a", "", nil) })
 	select {
 	case <-entered:
 	case <-time.After(10 * time.Second):
 		require.FailNow(t, "the first request did not reach the store")
 	}
-	a := f.call(t, http.MethodGet, "/api/v2/timers/1?app=a", "", nil)
-	require.Equal(t, 503, a.status)
-	require.NotEmpty(t, a.header.Get("Retry-After"))
+	a := f.Call(t, http.MethodGet, "/api/v2/timers/1?app=a", "", nil)
+	require.Equal(t, 503, a.Status)
+	require.NotEmpty(t, a.Header.Get("Retry-After"))
 	close(hold)
 	wg.Wait()
 }
@@ -260,15 +249,15 @@ func (d doubtful) Create(
 // client is told to repeat.
 func TestCommitInDoubtIsDispatched(t *testing.T) {
 	t.Parallel()
-	f := setup(t, func(o *api.Options) { o.Store = doubtful{o.Store} })
+	f := apitest.Setup(t, func(o *api.Options) { o.Store = doubtful{o.Store} })
 	body := strings.NewReplacer(`"name"`, `"status":"active","name"`, "0 0 9", "* * *").
-		Replace(v2Body)
+		Replace(apitest.V2Body)
 	require.Equal(
 		t,
 		http.StatusServiceUnavailable,
-		f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status,
+		f.Call(t, http.MethodPost, "/api/v2/timers", body, nil).Status,
 	)
-	f.dispatched.mu.Lock()
-	defer f.dispatched.mu.Unlock()
-	require.NotEmpty(t, f.dispatched.fires)
+	f.Dispatched.Mu.Lock()
+	defer f.Dispatched.Mu.Unlock()
+	require.NotEmpty(t, f.Dispatched.Fires)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/process"
 	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/api/auth"
 )
 
 // API is the role that serves the HTTP API.
@@ -20,7 +21,7 @@ func API() Role {
 }
 
 func addAPI(ctx context.Context, k *Kit) error {
-	auth, err := k.auth()
+	rules, err := k.auth()
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func addAPI(ctx context.Context, k *Kit) error {
 		Plan:           k.Planner.Plan,
 		Successor:      k.Planner,
 		Counts:         k.Counts,
-		Auth:           auth,
+		Auth:           rules,
 		Secrets:        k.Keyring,
 		Egress:         k.Egress,
 		Topics:         k.Topics,
@@ -56,12 +57,12 @@ func addAPI(ctx context.Context, k *Kit) error {
 	if err != nil {
 		return fmt.Errorf("http-addr: %w", err)
 	}
-	k.HTTPAddr, k.Keyless = ln.Addr().String(), auth.Off
+	k.HTTPAddr, k.Keyless = ln.Addr().String(), rules.Off
 	mux := http.NewServeMux()
 	mux.Handle("/", s.Handler())
 	k.OwnListeners.Add(ln.Addr(), k.echo(mux, s))
 	handler := http.Handler(mux)
-	if auth.Off {
+	if rules.Off {
 		handler = protectKeyless(mux, k.HTTPAddr)
 	}
 	k.flushCounts()
@@ -102,7 +103,7 @@ func (k *Kit) echo(beside *http.ServeMux, s *api.Service) egress.DialFunc {
 }
 
 // auth returns who may call the API. It logs a warning where every caller may do everything.
-func (k *Kit) auth() (a api.Auth, err error) {
+func (k *Kit) auth() (a auth.Rules, err error) {
 	s := &k.Settings.API
 	log := k.logger("api")
 	switch {
@@ -120,7 +121,7 @@ func (k *Kit) auth() (a api.Auth, err error) {
 		return a, err
 	}
 	if s.KeysFile != "" {
-		if a.Keys, err = api.LoadKeys(s.KeysFile); err != nil {
+		if a.Keys, err = auth.LoadKeys(s.KeysFile); err != nil {
 			return a, err
 		}
 	}

@@ -1,0 +1,308 @@
+// Package auth decides who calls the API, and what the caller may do.
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/admission"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/problem"
+)
+
+// Rules say who may call the API. The zero value admits callers with a key from the store.
+type Rules struct {
+	Off   bool         // every caller may do everything
+	Admin *apikey.Hash // hash of the deployment's first admin key; nil: there is none
+	Keys  Keys         // keys from a file, in addition to those in the store; nil: none
+
+	// TrustHeader is the header by which a gateway names the caller. Its value is "<app>" (scope
+	// write), or "read:<app>", "write:<app>" or "admin:<app>". An app with a ":" in its name needs
+	// the second form. Any other value with a ":" is refused. The API reads the header only on
+	// connections from TrustFrom. The gateway must remove it from the requests of its own callers.
+	// Empty: none.
+	TrustHeader string
+	TrustFrom   []netip.Prefix
+}
+
+// Checker identifies callers, and checks what they may do.
+type Checker struct {
+	rules          Rules
+	keys           *keyCache
+	authenticating admission.Slots // of requests whose key is being looked up
+	problems       *problem.Reporter
+	denied         *prometheus.CounterVec
+	log            zerolog.Logger // rate-limited
+}
+
+// Options are the dependencies of a Checker.
+type Options struct {
+	Rules       Rules
+	Lookup      func(ctx context.Context, id string) (store.APIKey, error)
+	MaxInFlight int // key lookups at once
+	Problems    *problem.Reporter
+	Logger      zerolog.Logger
+	Registerer  prometheus.Registerer
+}
+
+// New returns a Checker.
+func New(o Options) *Checker {
+	return &Checker{
+		rules:          o.Rules,
+		keys:           newKeyCache(o.Lookup),
+		authenticating: admission.NewSlots(o.MaxInFlight),
+		problems:       o.Problems,
+		log:            problem.RateLimited(o.Logger),
+		denied: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_api_denied_total",
+			Help: "Requests denied, by reason.",
+		}, []string{"reason"}),
+	}
+}
+
+// Forget removes a key from the cache, because this process created or revoked it.
+func (k *Checker) Forget(id string) { k.keys.invalidate(id) }
+
+// caller identifies the caller of a request and what it may do.
+type caller struct {
+	deployment bool // may act for every app
+	app        string
+	scope      apikey.Scope
+	// keyID is the public part of the key. It is empty for callers named by a gateway and for keys
+	// from a file.
+	keyID string
+}
+
+type callerKey struct{}
+
+// callerOf returns the caller of a request. The zero caller, which no route admits, may do nothing.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+// OfDeployment returns whether the caller may act for every app.
+func OfDeployment(ctx context.Context) bool { return callerOf(ctx).deployment }
+
+// Reasons for denied requests, as the metric reports them.
+const (
+	deniedNoKey     = "no_key"
+	deniedMalformed = "malformed" // not a key at all: a typing error, or a guess
+	deniedUnknown   = "unknown"
+	deniedRevoked   = "revoked"
+	deniedScope     = "scope"
+	deniedApp       = "app" // a key of another app
+	DeniedToken     = "token"
+	deniedCallback  = "callback" // a timer called the API
+)
+
+// denial is the error of a denied request. id is the public part of its key, or empty.
+type denial struct{ reason, id string }
+
+func (d *denial) Error() string { return errNoKey.Error() }
+
+// Authenticate admits requests with a valid key. Requests hold a slot of their own while their key
+// is looked up. When the store hangs, only these slots fill up, and callers with a cached key are
+// still served. The body is not read before.
+func (k *Checker) Authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !k.authenticating.TryAcquire() {
+			admission.TooMany(w, r)
+			return
+		}
+		c, err := func() (caller, error) {
+			defer k.authenticating.Release()
+			return k.identify(r)
+		}()
+		if d, ok := err.(*denial); ok { //nolint:errorlint // identify wraps none
+			k.RecordDenied(r.Context(), d.reason, d.id)
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			problem.Refuse(
+				w,
+				r,
+				problem.Fault{Status: http.StatusUnauthorized, Msg: errNoKey.Error()},
+			)
+			return
+		}
+		if err != nil {
+			problem.Refuse(w, r, k.problems.FaultOf(err, http.StatusUnprocessableEntity))
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+	})
+}
+
+// RejectCallbacks refuses requests that a timer makes. The executor in this process never dials
+// this listener. The check covers executors of other processes and hosts, and translated addresses.
+func (k *Checker) RejectCallbacks(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if egress.IsCallback(r) {
+			k.RecordDenied(r.Context(), deniedCallback, "")
+			problem.Refuse(
+				w,
+				r,
+				problem.Fault{
+					Status: http.StatusForbidden,
+					Msg:    "a timer's callback may not call Carillon itself",
+				},
+			)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// identify returns the caller. The error is a *denial, or says that the store is unavailable.
+func (k *Checker) identify(r *http.Request) (caller, error) {
+	a := &k.rules
+	if a.Off {
+		return caller{deployment: true, scope: apikey.Admin}, nil
+	}
+	if identity, ok := a.gatewayIdentity(r); ok {
+		c, err := parseGatewayIdentity(identity)
+		if err != nil {
+			return caller{}, &denial{reason: deniedMalformed}
+		}
+		return c, nil
+	}
+	text, ok := bearer(r)
+	if !ok {
+		return caller{}, &denial{reason: deniedNoKey}
+	}
+	if app, ok := a.Keys.app(text); ok {
+		return caller{app: app, scope: apikey.Write}, nil
+	}
+	key, err := apikey.Parse(text)
+	if err != nil {
+		return caller{}, &denial{reason: deniedMalformed}
+	}
+	if a.Admin != nil && key.Matches(*a.Admin) {
+		return caller{deployment: true, scope: apikey.Admin, keyID: key.ID()}, nil
+	}
+	return k.keys.identify(r.Context(), key)
+}
+
+func bearer(r *http.Request) (string, bool) {
+	const scheme = "bearer "
+	h := r.Header.Get("Authorization")
+	if len(h) < len(scheme) || !strings.EqualFold(h[:len(scheme)], scheme) {
+		return "", false
+	}
+	text := strings.TrimSpace(h[len(scheme):])
+	return text, text != ""
+}
+
+// gatewayIdentity returns the value of the trusted header. A header sent twice is ignored, because
+// one of the two may come from the gateway's own caller.
+func (a *Rules) gatewayIdentity(r *http.Request) (string, bool) {
+	if a.TrustHeader == "" {
+		return "", false
+	}
+	values := r.Header.Values(a.TrustHeader)
+	if len(values) != 1 || values[0] == "" || !a.fromTrusted(r.RemoteAddr) {
+		return "", false
+	}
+	return values[0], true
+}
+
+// parseGatewayIdentity parses the value of the trusted header. An unknown scope is an error and
+// never part of an app's name: otherwise a scope below write would become write.
+func parseGatewayIdentity(identity string) (caller, error) {
+	scope, app, two := strings.Cut(identity, ":")
+	if !two {
+		return caller{app: identity, scope: apikey.Write}, nil
+	}
+	sc, err := apikey.ParseScope(scope)
+	if err == nil && app == "" {
+		err = errors.New("names no app")
+	}
+	return caller{app: app, scope: sc}, err
+}
+
+func (a *Rules) fromTrusted(remote string) bool {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	ip = ip.Unmap().WithZone("")
+	for _, p := range a.TrustFrom {
+		if p.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// AuthorizeApp checks that the caller may act for an app. For another app the error is not_found,
+// whether the app exists or not.
+func (k *Checker) AuthorizeApp(ctx context.Context, app string) error {
+	c := callerOf(ctx)
+	if c.deployment || c.app == app && app != "" {
+		return nil
+	}
+	k.RecordDenied(ctx, deniedApp, c.keyID)
+	return appNotFound(app)
+}
+
+func appNotFound(app string) error {
+	return &timer.Error{Code: timer.CodeNotFound, Msg: fmt.Sprintf("no app %q", app)}
+}
+
+// RequireScope checks the scope of the caller's key.
+func (k *Checker) RequireScope(ctx context.Context, scope apikey.Scope) error {
+	c := callerOf(ctx)
+	if c.scope.Includes(scope) {
+		return nil
+	}
+	k.RecordDenied(ctx, deniedScope, c.keyID)
+	return &problem.ScopeError{Needed: scope}
+}
+
+// RecordDenied counts and logs a denied request. It logs only the public id of the key, and only
+// some lines a second.
+func (k *Checker) RecordDenied(ctx context.Context, reason, id string) {
+	k.denied.WithLabelValues(reason).Inc()
+	k.log.Warn().
+		Str("reason", reason).
+		Str("key_id", id).
+		Str("remote", admission.Remote(ctx)).
+		Msg("request denied")
+}
+
+var errNoKey = errors.New("a known key is required: Authorization: Bearer <key>")
+
+// RequireDeploymentKey refuses keys of one app: for them the deployment's keys do not exist.
+func (k *Checker) RequireDeploymentKey(ctx context.Context) error {
+	c := callerOf(ctx)
+	if c.deployment {
+		return nil
+	}
+	k.RecordDenied(ctx, deniedApp, c.keyID)
+	return &timer.Error{Code: timer.CodeNotFound, Msg: "no keys of the deployment for this key"}
+}
+
+// MayChange checks that the caller may act for the app, and that the app can be changed. field is
+// where the caller named it.
+func (k *Checker) MayChange(ctx context.Context, field, app string) error {
+	if err := k.AuthorizeApp(ctx, app); err != nil {
+		return err
+	}
+	return input.CheckNotSystemApp(field, app)
+}

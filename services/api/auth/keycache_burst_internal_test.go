@@ -1,0 +1,129 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/admission"
+)
+
+// keyStore has some keys, and counts lookups.
+type keyStore struct {
+	has     map[string]bool
+	lookups int
+}
+
+func (s *keyStore) lookup(_ context.Context, id string) (store.APIKey, error) {
+	s.lookups++
+	if !s.has[id] {
+		return store.APIKey{}, timer.NotFound("key", id)
+	}
+	return store.APIKey{ID: id}, nil
+}
+
+func from(t *testing.T, remote string) context.Context {
+	t.Helper()
+	return admission.WithRemote(t.Context(), remote)
+}
+
+// TestGuessedKeysDoNotBlockValidKeys checks that guesses use up only the lookups of their own
+// address.
+func TestGuessedKeysDoNotBlockValidKeys(t *testing.T) {
+	t.Parallel()
+	s := &keyStore{has: map[string]bool{"good": true, "other": true, "third": true}}
+	c := newKeyCache(s.lookup)
+	now := time.Now()
+	c.now = func() time.Time { return now }
+	is := func(remote, id string) error {
+		_, found, err := c.get(from(t, remote), id)
+		if err == nil {
+			require.Equal(t, s.has[id], found)
+		}
+		return err
+	}
+	burst := func(n int, remote func(i int) string) (refused int) {
+		for i := range n {
+			if is(remote(i), fmt.Sprint("guess", s.lookups, i)) != nil {
+				refused++
+			}
+		}
+		return refused
+	}
+	require.Equal(
+		t,
+		300-lookupsPerAddress,
+		burst(300, func(i int) string { return fmt.Sprint("10.0.0.1:", 1000+i) }),
+	)
+	require.Equal(t, lookupsPerAddress, s.lookups)
+	require.NoError(t, is("10.0.0.2:1", "good"), "from elsewhere")
+	require.NoError(t, is("10.0.0.1:1", "good"), "what is known costs nothing")
+	require.Error(t, is("10.0.0.1:1", "other"))
+	require.Equal(
+		t,
+		300-lookupsPerAddress,
+		burst(300, func(i int) string { return fmt.Sprintf("[2001:db8::%x]:1", i+1) }),
+		"a /64 is one",
+	)
+	require.NoError(t, is("[2001:db8:0:1::1]:1", "other"))
+
+	now = now.Add(time.Second)
+	require.Equal(
+		t,
+		3000-lookupsPerSecond,
+		burst(3000, func(i int) string { return fmt.Sprintf("10.1.%d.%d:1", i/200, i%200) }),
+		"all together",
+	)
+	require.Error(t, is("10.0.0.3:1", "third"))
+	require.NoError(t, is("10.0.0.3:1", "good"), "a known one is asked for again all the same")
+	now = now.Add(time.Second)
+	require.NoError(t, is("10.0.0.3:1", "third"))
+}
+
+// TestKeysBehindABalancer checks that valid keys from one address do not limit each other.
+func TestKeysBehindABalancer(t *testing.T) {
+	t.Parallel()
+	s := &keyStore{has: map[string]bool{}}
+	c := newKeyCache(s.lookup)
+	for i := range 500 {
+		id := fmt.Sprint("app", i)
+		s.has[id] = true
+		_, found, err := c.get(from(t, "10.0.0.1:1"), id)
+		require.NoError(t, err)
+		require.True(t, found)
+	}
+}
+
+// TestGuessedKeysEvictNoCachedKeys checks that guesses evict no cached key, and that both caches
+// are bounded.
+func TestGuessedKeysEvictNoCachedKeys(t *testing.T) {
+	t.Parallel()
+	s := &keyStore{has: map[string]bool{"good": true}}
+	c := newKeyCache(s.lookup)
+	now := time.Now()
+	c.now = func() time.Time { return now }
+	get := func(remote, id string) {
+		_, _, err := c.get(from(t, remote), id)
+		require.NoError(t, err)
+	}
+	get("10.0.0.1:1", "good")
+	for i := range 3 * maxCachedKeys {
+		get(fmt.Sprintf("10.%d.%d.2:1", 1+i/200, i%200), fmt.Sprint("guess", i))
+		now = now.Add(2 * time.Millisecond)
+		require.NotNil(t, c.known["good"])
+		require.LessOrEqual(t, len(c.unknown), maxCachedKeys)
+	}
+	for i := range 2 * maxCachedKeys {
+		id := fmt.Sprint("app", i)
+		s.has[id] = true
+		get(fmt.Sprintf("10.%d.%d.3:1", 1+i/200, i%200), id)
+		now = now.Add(2 * time.Millisecond)
+		require.LessOrEqual(t, len(c.known), maxCachedKeys)
+		require.NotNil(t, c.known[id])
+	}
+}

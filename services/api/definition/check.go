@@ -1,0 +1,164 @@
+// Package definition reads, checks and shows the definitions of timers.
+package definition
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/encryption"
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/problem"
+)
+
+// Store is the part of the store that a Reader needs.
+type Store interface {
+	App(ctx context.Context, name string) (store.App, error)
+	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
+}
+
+// Reader converts what callers send to definitions.
+type Reader struct {
+	Store    Store
+	Problems *problem.Reporter
+	// Secrets encrypts secrets; nil: definitions with secrets or asynchronous targets are refused.
+	Secrets *encryption.Keyring
+	Tokens  *callback.CompletionTokens // nil: no asynchronous targets
+	Zone    string                     // IANA zone of cron expressions without one
+
+	Egress         *egress.Policy // of the deployment
+	Topics         *egress.Topics // where pulsar targets may publish
+	AllowInsecure  bool           // whether targets may skip certificate verification
+	ReservedHeader string         // that no target may send; empty: none
+	Kinds          []timer.TargetKind
+	OwnNamespace   string // of the deployment's own Pulsar; empty: it has none
+}
+
+// CheckDefinition checks a whole definition and returns all its errors as one problem, including
+// those already in r. It fills in defaults and removes values that equal them. Other errors, for
+// example of the store, are returned unchanged.
+func (s *Reader) CheckDefinition(
+	ctx context.Context,
+	app string,
+	d *timer.Definition,
+	r *input.BodyReader,
+) error {
+	if !r.HasErrors("schedule") {
+		err := schedule.Check(&d.Schedule)
+		r.Errs = append(r.Errs, input.Collect(err)...)
+		if err == nil {
+			missing, err := s.missingCalendars(ctx, app, d.Schedule.Calendars)
+			if err != nil {
+				return err
+			}
+			r.Errs = append(r.Errs, missing...)
+		}
+	}
+	if !r.HasErrors("misfire") {
+		r.Errs = append(r.Errs, input.Collect(schedule.CheckPolicies(d))...)
+	}
+	r.Add(checkLabels(d.Labels)...)
+	if err := s.checkTargets(ctx, app, d, r); err != nil {
+		return err
+	}
+	r.Add(checkRetry(&d.Retry)...)
+	r.Add(checkCodes(d)...)
+	if len(r.Errs) > 0 {
+		return s.Problems.Invalid(r.Errs)
+	}
+	DropDefaults(d)
+	return nil
+}
+
+// missingCalendars returns an error for each name that is not a calendar of the app. It misses a
+// calendar deleted a moment later, but the store refuses to delete one that a timer names.
+func (s *Reader) missingCalendars(
+	ctx context.Context,
+	app string,
+	names []string,
+) ([]*timer.Error, error) {
+	var missing []*timer.Error
+	for i, name := range names {
+		_, err := s.Store.Calendar(ctx, app, name)
+		if timer.CodeOf(err) == timer.CodeNotFound {
+			missing = append(missing, NoCalendar(i, name))
+			continue
+		}
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+	}
+	return missing, nil
+}
+
+// NoCalendar returns the error for the i-th calendar of a schedule, which does not exist.
+func NoCalendar(i int, name string) *timer.Error {
+	return timer.Invalid(
+		fmt.Sprintf("schedule.calendars[%d]", i),
+		fmt.Sprintf(
+			"expected a calendar of this app, found %q, which is none: make it first",
+			name,
+		),
+	)
+}
+
+// Limits of a retry policy.
+const (
+	MaxAttempts = 20
+	maxWait     = 24 * time.Hour
+	maxFactor   = 10
+	minTimeout  = 10 * time.Millisecond
+	maxTimeout  = 5 * time.Minute
+	maxGiveUp   = 30 * 24 * time.Hour
+)
+
+func checkRetry(r *timer.Retry) []*timer.Error {
+	var bad []*timer.Error
+	wrong := func(field, msg string, args ...any) {
+		bad = append(bad, timer.Invalid("retry."+field, fmt.Sprintf(msg, args...)))
+	}
+	between := func(field string, d timer.Duration, least, most time.Duration) {
+		if v := time.Duration(d); v < least || v > most {
+			wrong(field, "expected a duration from %s to %s, found %s", least, most, v)
+		}
+	}
+	if r.Attempts < 1 || r.Attempts > MaxAttempts {
+		wrong("attempts", "expected a number from 1 to %d, found %d", MaxAttempts, r.Attempts)
+	}
+	if !(r.Factor >= 1 && r.Factor <= maxFactor) { // also refuses NaN
+		wrong("factor", "expected a number from 1 to %d, found %v", maxFactor, r.Factor)
+	}
+	if !(r.Jitter >= 0 && r.Jitter <= 1) {
+		wrong("jitter", "expected a number from 0 to 1, found %v", r.Jitter)
+	}
+	between("wait", r.Wait, 0, maxWait)
+	between("max_wait", r.MaxWait, 0, maxWait)
+	between("timeout", r.Timeout, minTimeout, maxTimeout)
+	between("give_up_after", r.GiveUpAfter, 0, maxGiveUp)
+	return bad
+}
+
+// checkCodes refuses gRPC codes in a definition without a gRPC target, because the caller probably
+// meant HTTP statuses.
+func checkCodes(d *timer.Definition) []*timer.Error {
+	byGRPC := func(t timer.Target) bool { return t.Kind == timer.KindGRPC }
+	if !d.Retry.NoRetry.HasGRPCCodes() || byGRPC(d.Target) ||
+		slices.ContainsFunc(d.Targets, byGRPC) {
+		return nil
+	}
+	return []*timer.Error{
+		timer.Invalid(
+			"retry.no_retry",
+			fmt.Sprintf(
+				"expected statuses from 100 to 999 without a target of kind grpc, found %q: numbers below 100 are codes of gRPC",
+				d.Retry.NoRetry.String(),
+			),
+		),
+	}
+}

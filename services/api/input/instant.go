@@ -1,0 +1,33 @@
+package input
+
+import (
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// LastYear is the last year that schedules support.
+const LastYear = 2199
+
+// CeilMS rounds up to milliseconds, so that nothing runs early.
+func CeilMS(at time.Time) int64 {
+	ms := at.UnixMilli()
+	if at.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return ms
+}
+
+const instantFormat = "2006-01-02T15:04:05.000Z"
+
+// Instant formats unix milliseconds; 0 and NeverMS are empty.
+func Instant(ms int64) string {
+	if ms == 0 || ms == timer.NeverMS {
+		return ""
+	}
+	return time.UnixMilli(ms).UTC().Format(instantFormat)
+}
+
+// EditTries limits how often an edit starts again because another edit came between its read and
+// its write.
+const EditTries = 20

@@ -1,0 +1,102 @@
+package problem
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Of returns an RFC 9457 problem about at most one field.
+func Of(f Fault) *huma.ErrorModel {
+	m := &huma.ErrorModel{Status: f.Status, Title: http.StatusText(f.Status), Detail: f.Msg}
+	if f.Field != "" {
+		m.Detail = f.Field + ": " + f.Msg
+		m.Errors = []*huma.ErrorDetail{{Location: location(f.Field), Message: f.Msg}}
+	}
+	return m
+}
+
+// Invalid returns an RFC 9457 problem about all invalid fields.
+func (r *Reporter) Invalid(bad []*timer.Error) error {
+	m := &huma.ErrorModel{
+		Status: http.StatusUnprocessableEntity,
+		Title:  http.StatusText(http.StatusUnprocessableEntity),
+		Detail: bad[0].Field + ": " + bad[0].Msg,
+	}
+	for _, e := range bad {
+		if e.Code != timer.CodeInvalid {
+			return r.Of(e)
+		}
+		m.Errors = append(m.Errors, &huma.ErrorDetail{Location: location(e.Field), Message: e.Msg})
+	}
+	return m
+}
+
+// Of converts an error to the problem that a caller of v2 sees.
+func (r *Reporter) Of(err error) error {
+	f := r.FaultOf(err, http.StatusUnprocessableEntity)
+	if f.Status == http.StatusServiceUnavailable {
+		return huma.ErrorWithHeaders(Of(f), http.Header{"Retry-After": {RetryAfter}})
+	}
+	return Of(f)
+}
+
+// location returns the part of the request and the field; the body is the default part.
+func location(field string) string {
+	for _, part := range []string{"path.", "query.", "header."} {
+		if strings.HasPrefix(field, part) {
+			return field
+		}
+	}
+	return "body." + field
+}
+
+// PlainProblem is a huma.Transformer. It rewrites huma's validation errors to the form of all
+// others, with what was expected and what was found. huma echoes the invalid value, which may be
+// the whole body or a secret. Only short values that are not secret stay.
+func PlainProblem(_ huma.Context, _ string, v any) (any, error) {
+	m, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	for _, e := range m.Errors {
+		rewriteMessage(e)
+		e.Value = shortValue(e)
+	}
+	if len(m.Errors) > 0 && !strings.Contains(m.Detail, ", found ") &&
+		m.Status < http.StatusInternalServerError &&
+		m.Status != http.StatusConflict {
+		m.Detail = strings.TrimPrefix(m.Errors[0].Location, "body.") + ": " + m.Errors[0].Message
+	}
+	return m, nil
+}
+
+// shortValue returns the invalid value where it may be shown.
+func shortValue(e *huma.ErrorDetail) any {
+	const most = 100
+	if isSecretLocation(e.Location) {
+		return nil
+	}
+	switch value := e.Value.(type) {
+	case bool, float64, int:
+		return value
+	case string:
+		if len(value) <= most {
+			return value
+		}
+	}
+	return nil
+}
+
+// isSecretLocation returns whether a location in a request may hold a secret or part of one.
+func isSecretLocation(location string) bool {
+	for _, part := range []string{"secret", "oauth2", ".tls", "token", "headers", "eader.Authorization", "url"} {
+		if strings.Contains(location, part) {
+			return true
+		}
+	}
+	return false
+}

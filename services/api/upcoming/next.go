@@ -1,0 +1,130 @@
+// Package upcoming computes when timers are due next.
+package upcoming
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Store is the part of the store that a Finder needs.
+type Store interface {
+	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
+	History(
+		ctx context.Context,
+		app string,
+		id timer.ID,
+		before timer.FireID,
+		limit int,
+	) ([]timer.Outcome, error)
+}
+
+// Finder finds due instants.
+type Finder struct {
+	Store Store
+	Now   func() time.Time
+}
+
+// Inputs returns what a timer's schedule depends on besides itself.
+func Inputs(t *timer.Timer) schedule.Inputs {
+	return schedule.Inputs{Timer: t.ID, Calendars: t.Calendars}
+}
+
+// NextDue returns the first due instant after now of an active timer. It returns NeverMS where
+// there is none, or where it is not yet known. t.NextDueMS is how far the timer is expanded, about
+// an hour further.
+func (s *Finder) NextDue(ctx context.Context, t *timer.Timer) (int64, error) {
+	if t.Status != timer.StatusActive {
+		return timer.NeverMS, nil
+	}
+	p, err := schedule.Parse(t.Definition.Schedule, Inputs(t))
+	if err != nil {
+		return timer.NeverMS, nil //nolint:nilerr // the migrator tells why
+	}
+	now := s.Now().UnixMilli()
+	kind, most := t.Definition.Schedule.Kind, t.Definition.Schedule.MaxFires
+	switch {
+	case kind == timer.KindFixedDelay:
+		return s.nextFixedDelay(ctx, t, p, now)
+	case kind.OneShot():
+		return nextOneShot(t, p, now), nil
+	case most > 0 && t.FiresCreated >= most:
+		// All its fires are created, and the schedule alone does not tell which is the last.
+		return s.firstOpen(ctx, t.App, t.ID, now, p.Next(now, expansion.Anchor(t)))
+	default:
+		return p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)), nil
+	}
+}
+
+// nextOneShot returns the due instant of a one-shot. Before expansion that is NextDueMS, which an
+// activation may have moved; afterwards it is the instant of the schedule, unless it has passed.
+func nextOneShot(t *timer.Timer, p *schedule.Parsed, now int64) int64 {
+	due := p.Next(-1, expansion.Anchor(t))
+	if t.NextDueMS != timer.NeverMS {
+		return max(due, t.NextDueMS)
+	}
+	if due <= now {
+		return timer.NeverMS
+	}
+	return due
+}
+
+// nextFixedDelay finds the open fire of a fixed delay. It follows the last outcome, or starts a
+// series after an activation or an edit. The next instant is unknown while a fire is being called.
+func (s *Finder) nextFixedDelay(
+	ctx context.Context,
+	t *timer.Timer,
+	p *schedule.Parsed,
+	now int64,
+) (int64, error) {
+	const latest = 10 // there may be run-nows among them
+	done, err := s.Store.History(ctx, t.App, t.ID, timer.FireID{}, latest)
+	if timer.CodeOf(err) == timer.CodeNotFound {
+		return timer.NeverMS, nil // deleted in the meantime
+	}
+	if err != nil {
+		return 0, err //nolint:wrapcheck // the store says what it was doing
+	}
+	var candidates []int64
+	for i := range done {
+		if o := &done[i]; o.Series == 0 {
+			end := max(o.FinishedMS, o.DueMS)
+			candidates = append(candidates, p.Next(end, end))
+			break
+		}
+	}
+	for _, start := range []int64{t.ActiveSinceMS, t.VersionMS} {
+		if start > 0 {
+			candidates = append(candidates, p.Next(start, start))
+		}
+	}
+	return s.firstOpen(ctx, t.App, t.ID, now, candidates...)
+}
+
+// firstOpen returns the first of the instants after now that has an open fire.
+func (s *Finder) firstOpen(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	now int64,
+	dues ...int64,
+) (int64, error) {
+	for _, due := range dues {
+		if due <= now || due == timer.NeverMS {
+			continue
+		}
+		f, err := s.Store.Fire(ctx, app, timer.FireID{Timer: id, DueMS: due})
+		switch {
+		case timer.CodeOf(err) == timer.CodeNotFound:
+		case err != nil:
+			return 0, err //nolint:wrapcheck // the store says what it was doing
+		case f.Open != nil:
+			return due, nil
+		}
+	}
+	return timer.NeverMS, nil
+}

@@ -1,0 +1,81 @@
+package upcoming_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+func TestV2NextDue(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	next := func(name, schedule string) time.Time {
+		got := f.Create(
+			t,
+			201,
+			strings.Replace(apitest.With(schedule, `"status":"active"`), "bill", name, 1),
+		)
+		if got.NextDue == "" {
+			return time.Time{}
+		}
+		due, err := time.Parse(time.RFC3339, got.NextDue)
+		require.NoError(t, err)
+		return due
+	}
+	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Hour)
+	at := func(v time.Time) string { return v.Format(time.RFC3339) }
+	require.Equal(
+		t,
+		start.Add(time.Minute),
+		next("window", `{"kind":"cron","specs":["1 * * * *"],"start_at":"`+at(start)+`"}`),
+	)
+	require.Zero(
+		t,
+		next("over", `{"kind":"cron","specs":["1 * * * *"],"end_at":"2020-01-01T00:00:00Z"}`),
+	)
+	require.WithinDuration(
+		t,
+		time.Now().Add(time.Hour),
+		next("interval", `{"kind":"interval","every":"1h"}`),
+		time.Minute,
+	)
+	require.WithinDuration(
+		t,
+		time.Now().Add(3*time.Hour),
+		next("chain", `{"kind":"fixed_delay","every":"3h"}`),
+		time.Minute,
+	)
+	require.WithinDuration(
+		t,
+		time.Now().Add(10*time.Minute),
+		next("limited", `{"kind":"interval","every":"10m","max_fires":1}`),
+		time.Minute,
+	)
+	require.Equal(t, start, next("at", `{"kind":"at","at":"`+at(start)+`"}`))
+}
+
+// TestV2FixedDelayIsActivatedAgain checks next_due after each activation of a fixed delay.
+func TestV2FixedDelayIsActivatedAgain(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, _ := f.Active(t, "chain", `{"kind":"fixed_delay","every":"1h"}`)
+	require.NotEmpty(t, got.NextDue)
+	path := apitest.TimerPath(got.ID, "")
+	require.Empty(t, f.Do(t, 200, http.MethodPatch, path, `{"status":"inactive"}`).NextDue)
+	require.NotEmpty(t, f.Do(t, 200, http.MethodPatch, path, `{"status":"active"}`).NextDue)
+	edited := f.Do(
+		t,
+		200,
+		http.MethodPatch,
+		path,
+		`{"schedule":{"kind":"fixed_delay","every":"3h"}}`,
+	)
+	due, err := time.Parse(time.RFC3339, edited.NextDue)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(3*time.Hour), due, time.Minute)
+}

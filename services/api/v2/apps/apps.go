@@ -1,0 +1,82 @@
+package apps
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
+)
+
+type freezeInput struct {
+	param.PathAppParam
+	Body *freezeBody
+}
+
+type freezeBody struct {
+	Reason string `json:"reason,omitempty" maxLength:"256" doc:"Why; shown until the app is unfrozen." example:"incident 4711"`
+}
+
+type appBody struct {
+	App         string `json:"app"`
+	Frozen      bool   `json:"frozen" doc:"Whether its fires are skipped (frozen) instead of called."`
+	Reason      string `json:"reason,omitempty" doc:"Why it is frozen."`
+	FrozenSince string `json:"frozen_since,omitempty" format:"date-time"`
+}
+
+type appOutput struct{ Body appBody }
+
+func (s *Resource) getApp(ctx context.Context, in *param.PathAppParam) (*appOutput, error) {
+	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
+		return nil, err
+	}
+	a, err := s.Store.App(ctx, in.App)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &appOutput{showApp(&a)}, nil
+}
+
+// freezeApp takes effect when executors read the change log, which they poll twice a second. An app
+// without timers can also be frozen.
+func (s *Resource) freezeApp(ctx context.Context, in *freezeInput) (*appOutput, error) {
+	reason := input.OrZero(in.Body).Reason
+	if reason != "" {
+		if err := input.CheckText("reason", reason, timer.MaxReasonLen); err != nil {
+			return nil, err
+		}
+	}
+	return s.setFrozen(ctx, in.App, true, reason)
+}
+
+func (s *Resource) unfreezeApp(ctx context.Context, in *param.PathAppParam) (*appOutput, error) {
+	return s.setFrozen(ctx, in.App, false, "")
+}
+
+func (s *Resource) setFrozen(
+	ctx context.Context,
+	app string,
+	frozen bool,
+	reason string,
+) (*appOutput, error) {
+	if err := s.Auth.MayChange(ctx, "path.app", app); err != nil {
+		return nil, err
+	}
+	if err := input.CheckText("path.app", app, timer.MaxAppLen); err != nil {
+		return nil, err
+	}
+	a, err := s.Store.SetFrozen(ctx, app, frozen, reason)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &appOutput{showApp(&a)}, nil
+}
+
+func showApp(a *store.App) appBody {
+	b := appBody{App: a.Name, Frozen: a.Frozen}
+	if a.Frozen {
+		b.Reason, b.FrozenSince = a.Reason, input.Instant(a.FrozenMS)
+	}
+	return b
+}

@@ -1,0 +1,248 @@
+package backfills
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/upcoming"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
+)
+
+// Limits of a backfill.
+const (
+	maxBackfillRange      = 366 * 24 * time.Hour
+	maxBackfillFires      = 100_000
+	deadlineCheckInterval = 1000 // instants between two checks of ctx
+)
+
+type startBackfillInput struct {
+	param.TimerParam
+	param.KeyHeader
+	Body rangeBody
+}
+
+type rangeBody struct {
+	From string `json:"from" format:"date-time" doc:"Included." example:"2026-01-01T00:00:00Z"`
+	To   string `json:"to" format:"date-time" doc:"Not included; not in the future. At most 366 days, and 100,000 fires, after from." example:"2026-01-02T00:00:00Z"`
+}
+
+type backfillBody struct {
+	ID           string `json:"id" doc:"Also the series of its fires."`
+	TimerID      string `json:"timer_id"`
+	From         string `json:"from" format:"date-time"`
+	To           string `json:"to" format:"date-time"`
+	Next         string `json:"next" format:"date-time" doc:"Every instant before it has its fire."`
+	FiresCreated int64  `json:"fires_created"`
+	Status       string `json:"status" enum:"running,done,cancelled" doc:"Where it stands."`
+	CreatedAt    string `json:"created_at" format:"date-time"`
+}
+
+type backfillOutput struct{ Body backfillBody }
+
+type startBackfillOutput struct {
+	Location string `header:"Location" doc:"The backfill's path."`
+	Body     backfillBody
+}
+
+// startBackfill counts the fires before it begins, and refuses a range that is too large.
+func (s *Resource) startBackfill(
+	ctx context.Context,
+	in *startBackfillInput,
+) (*startBackfillOutput, error) {
+	id, err := param.OwnTimer(ctx, s.Auth, &in.TimerParam)
+	if err != nil {
+		return nil, err
+	}
+	fromMS, toMS, err := s.pastRange(in.Body.From, in.Body.To)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.Store.Timer(ctx, in.App, id)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	if err := checkBackfill(ctx, &t, fromMS, toMS); err != nil {
+		return nil, err
+	}
+	b := store.Backfill{
+		ID:        s.IDs.Next(),
+		App:       in.App,
+		Timer:     id,
+		FromMS:    fromMS,
+		ToMS:      toMS,
+		NextMS:    fromMS,
+		Status:    store.BackfillRunning,
+		CreatedMS: s.Now().UnixMilli(),
+	}
+	if in.Key != "" {
+		kept, err := s.Store.PutIfAbsent(
+			ctx,
+			in.App,
+			param.KeyOf("backfill", id, in.Key),
+			int64(b.ID),
+		)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+		b.ID = timer.ID(kept)
+	}
+	begun, err := s.Store.StartBackfill(ctx, b)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	if begun.FromMS != fromMS || begun.ToMS != toMS {
+		return nil, timer.Conflict(
+			"header.Idempotency-Key",
+			"expected a key that is new, or of the same range, found one of another range: use another key",
+		)
+	}
+	return &startBackfillOutput{
+		Location: input.V2Prefix + "/backfills/" + begun.ID.String() + "?app=" + url.QueryEscape(
+			in.App,
+		),
+		Body: showBackfill(&begun),
+	}, nil
+}
+
+func (s *Resource) pastRange(from, to string) (fromMS, toMS int64, err error) {
+	var r input.BodyReader
+	first, last := r.Instant("from", from), r.Instant("to", to)
+	if len(r.Errs) > 0 {
+		return 0, 0, s.Problems.Invalid(r.Errs)
+	}
+	switch {
+	case first == nil:
+		return 0, 0, timer.Invalid(
+			"from",
+			`expected an instant such as "2026-01-01T00:00:00Z", found nothing`,
+		)
+	case last == nil:
+		return 0, 0, timer.Invalid(
+			"to",
+			`expected an instant such as "2026-01-02T00:00:00Z", found nothing`,
+		)
+	case first.UnixMilli() < 0:
+		return 0, 0, timer.Invalid(
+			"from",
+			fmt.Sprintf("expected an instant from 1970 on, found %q", from),
+		)
+	case last.After(s.Now()):
+		return 0, 0, timer.Invalid(
+			"to",
+			fmt.Sprintf(
+				"expected an instant that has passed, as the schedule takes care of the future, found %q",
+				to,
+			),
+		)
+	case !first.Before(*last):
+		return 0, 0, timer.Invalid(
+			"to",
+			fmt.Sprintf("expected an instant later than from (%q), found %q", from, to),
+		)
+	case last.Sub(*first) > maxBackfillRange:
+		return 0, 0, timer.Invalid(
+			"to",
+			fmt.Sprintf(
+				"expected at most %d days after from, found %q: take several smaller ranges",
+				maxBackfillRange/(24*time.Hour),
+				to,
+			),
+		)
+	}
+	return input.CeilMS(*first), input.CeilMS(*last), nil
+}
+
+// checkBackfill refuses a range with too many due instants.
+func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) error {
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
+		return timer.Conflict(
+			"",
+			"a fixed delay has no past: each of its instants follows from the end of a call",
+		)
+	}
+	p, err := schedule.Parse(t.Definition.Schedule, upcoming.Inputs(t))
+	if err != nil {
+		return err //nolint:wrapcheck // it names the field
+	}
+	n := 0
+	for at := p.Next(fromMS-1, expansion.Anchor(t)); at < toMS; at = p.Next(at, expansion.Anchor(t)) {
+		if n++; n > maxBackfillFires {
+			return timer.Invalid(
+				"to",
+				fmt.Sprintf(
+					"expected a range of at most %d fires, found more: take several smaller ranges",
+					maxBackfillFires,
+				),
+			)
+		}
+		if n%deadlineCheckInterval == 0 && ctx.Err() != nil {
+			//nolint:wrapcheck // the caller is told that there was no answer in time
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// BackfillParam identifies a backfill.
+type BackfillParam struct {
+	param.AppParam
+	ID string `path:"id" pattern:"^[0-9]{1,16}$" doc:"The backfill's id."`
+}
+
+func (s *Resource) backfillID(ctx context.Context, p *BackfillParam) (timer.ID, error) {
+	if err := s.Auth.AuthorizeApp(ctx, p.App); err != nil {
+		return 0, err
+	}
+	id, err := timer.ParseID(p.ID)
+	if err != nil {
+		return 0, timer.NotFound("backfill", p.ID)
+	}
+	return id, nil
+}
+
+func (s *Resource) getBackfill(ctx context.Context, in *BackfillParam) (*backfillOutput, error) {
+	id, err := s.backfillID(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.Store.Backfill(ctx, in.App, id)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &backfillOutput{showBackfill(&b)}, nil
+}
+
+func (s *Resource) cancelBackfill(ctx context.Context, in *BackfillParam) (*backfillOutput, error) {
+	id, err := s.backfillID(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := input.CheckNotSystemApp("query.app", in.App); err != nil {
+		return nil, err
+	}
+	b, err := s.Store.CancelBackfill(ctx, in.App, id)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &backfillOutput{showBackfill(&b)}, nil
+}
+
+func showBackfill(b *store.Backfill) backfillBody {
+	return backfillBody{
+		ID:           b.ID.String(),
+		TimerID:      b.Timer.String(),
+		From:         input.Instant(b.FromMS),
+		To:           input.Instant(b.ToMS),
+		Next:         input.Instant(b.NextMS),
+		FiresCreated: b.FiresCreated,
+		Status:       string(b.Status),
+		CreatedAt:    input.Instant(b.CreatedMS),
+	}
+}

@@ -1,0 +1,85 @@
+package backfills_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+func TestV2Backfill(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, _ := f.Active(t, "past", `{"kind":"cron","specs":["0 * * * *"]}`)
+	path := apitest.TimerPath(got.ID, "/backfills")
+	type backfill struct {
+		ID, From, To, Status string
+		TimerID              string `json:"timer_id"`
+		FiresCreated         int    `json:"fires_created"`
+	}
+	body := `{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z"}`
+	a := f.Call(t, http.MethodPost, path, body, nil)
+	var b backfill
+	a.Into(t, 202, &b)
+	require.Equal(t, "/api/v2/backfills/"+b.ID+"?app=shop", a.Header.Get("Location"))
+	require.Equal(t, "running", b.Status)
+	require.Equal(t, got.ID, b.TimerID)
+	require.Equal(t, "2026-01-01T00:00:00.000Z", b.From)
+	var same backfill
+	f.Call(t, http.MethodGet, a.Header.Get("Location"), "", nil).Into(t, 200, &same)
+	require.Equal(t, b, same)
+	f.Call(t, http.MethodDelete, a.Header.Get("Location"), "", nil).Into(t, 200, &same)
+	require.Equal(t, "cancelled", same.Status)
+	f.Call(t, http.MethodDelete, a.Header.Get("Location"), "", nil).Into(t, 200, &same)
+	require.Equal(t, "cancelled", same.Status, "a caller may repeat it")
+
+	key := map[string]string{"Idempotency-Key": "k"}
+	f.Call(t, http.MethodPost, path, body, key).Into(t, 202, &b)
+	f.Call(t, http.MethodPost, path, body, key).Into(t, 202, &same)
+	require.Equal(t, b.ID, same.ID)
+	require.Equal(
+		t,
+		409,
+		f.Call(
+			t,
+			http.MethodPost,
+			path,
+			`{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`,
+			key,
+		).Status,
+	)
+
+	tomorrow := apitest.RFC(time.Now().Add(24 * time.Hour))
+	for body, want := range map[string]string{
+		`{"from":"2026-01-01T00:00:00Z"}`:                             "body.to",
+		`{"from":"x","to":"2026-01-01T00:00:00Z"}`:                    "body.from",
+		`{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`: "body.to",
+		`{"from":"2026-01-01T00:00:00Z","to":"` + tomorrow + `"}`:     "body.to",
+		`{"from":"2020-01-01T00:00:00Z","to":"2021-06-01T00:00:00Z"}`: "body.to",
+		`{"from":"1960-01-01T00:00:00Z","to":"1960-01-02T00:00:00Z"}`: "body.from",
+	} {
+		require.Equal(
+			t,
+			want,
+			f.Problem(t, 422, http.MethodPost, path, body).Errors[0].Location,
+			body,
+		)
+	}
+	often, _ := f.Active(t, "often", `{"kind":"cron","specs":["* * * * * *"]}`)
+	p := f.Problem(
+		t,
+		422,
+		http.MethodPost,
+		apitest.TimerPath(often.ID, "/backfills"),
+		`{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`,
+	)
+	require.Contains(t, p.Detail, "100000 fires")
+	chain, _ := f.Active(t, "chain", `{"kind":"fixed_delay","every":"1h"}`)
+	f.Problem(t, 409, http.MethodPost, apitest.TimerPath(chain.ID, "/backfills"), body)
+	f.Problem(t, 404, http.MethodPost, "/api/v2/timers/1/backfills?app=shop", body)
+	f.Problem(t, 404, http.MethodGet, "/api/v2/backfills/1?app=shop", "")
+	f.Problem(t, 404, http.MethodDelete, "/api/v2/backfills/"+b.ID+"?app=desk", "")
+}

@@ -1,0 +1,194 @@
+package calendars
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/calendar"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
+)
+
+// CalendarParam identifies a calendar.
+type CalendarParam struct {
+	param.AppParam
+	Name string `path:"name" minLength:"1" maxLength:"128" doc:"The calendar's name, as schedules name it."`
+}
+
+type timeRangeBody struct {
+	From     string   `json:"from" doc:"Included, by the wall clock." example:"09:00"`
+	To       string   `json:"to" doc:"Not included; 24:00 is the end of the day. A range that passes midnight is two." example:"17:30"`
+	Weekdays []string `json:"weekdays,omitempty" nullable:"false" maxItems:"7" doc:"On which it holds, mon to sun; on all where it is left out." example:"[\"mon\",\"fri\"]"`
+}
+
+// CalendarBody is the content of a calendar. Included dates override excluded dates and weekdays,
+// but not the allowed times.
+type CalendarBody struct {
+	Zone             string          `json:"time_zone,omitempty" doc:"IANA time zone; that of the schedule where it is left out." example:"Europe/Berlin"`
+	ExcludedDates    []string        `json:"excluded_dates,omitempty" nullable:"false" maxItems:"5000" doc:"Days on which nothing is due." example:"[\"2026-12-25\"]"`
+	IncludedDates    []string        `json:"included_dates,omitempty" nullable:"false" maxItems:"5000" doc:"Make-up workdays: stronger than both kinds of exclusion." example:"[\"2026-12-19\"]"`
+	ExcludedWeekdays []string        `json:"excluded_weekdays,omitempty" nullable:"false" maxItems:"7" doc:"mon to sun." example:"[\"sat\",\"sun\"]"`
+	AllowedTimes     []timeRangeBody `json:"allowed_times,omitempty" nullable:"false" maxItems:"48" doc:"Times of an allowed day; the whole day where there are none."`
+}
+
+// ShownCalendar is a calendar as it was written.
+type ShownCalendar struct {
+	App  string `json:"app"`
+	Name string `json:"name"`
+
+	CalendarBody
+
+	Version   int64  `json:"version" doc:"From 1; every change makes a new one."`
+	UpdatedAt string `json:"updated_at" format:"date-time"`
+}
+
+type calendarOutput struct{ Body ShownCalendar }
+
+type putCalendarInput struct {
+	CalendarParam
+	Body putCalendarBody
+}
+
+type putCalendarBody struct {
+	CalendarBody
+
+	IfVersion int64 `json:"if_version,omitempty" minimum:"1" doc:"Replace it only if this is its version; else 409."`
+}
+
+func (b *CalendarBody) Read(name string) timer.Calendar {
+	c := timer.Calendar{
+		Name:             name,
+		Zone:             b.Zone,
+		ExcludedDates:    b.ExcludedDates,
+		IncludedDates:    b.IncludedDates,
+		ExcludedWeekdays: b.ExcludedWeekdays,
+	}
+	for _, r := range b.AllowedTimes {
+		c.AllowedTimes = append(
+			c.AllowedTimes,
+			timer.TimeRange{From: r.From, To: r.To, Weekdays: r.Weekdays},
+		)
+	}
+	return c
+}
+
+func showCalendar(app string, c *store.CalendarVersion) ShownCalendar {
+	b := ShownCalendar{
+		App:       app,
+		Name:      c.Name,
+		Version:   c.Version,
+		UpdatedAt: input.Instant(c.UpdatedMS),
+		CalendarBody: CalendarBody{
+			Zone:             c.Zone,
+			ExcludedDates:    c.ExcludedDates,
+			IncludedDates:    c.IncludedDates,
+			ExcludedWeekdays: c.ExcludedWeekdays,
+		},
+	}
+	for _, r := range c.AllowedTimes {
+		b.AllowedTimes = append(
+			b.AllowedTimes,
+			timeRangeBody{From: r.From, To: r.To, Weekdays: r.Weekdays},
+		)
+	}
+	return b
+}
+
+// putCalendar takes effect for timers that name the calendar when a migrator expands them next,
+// within moments.
+func (s *Resource) putCalendar(ctx context.Context, in *putCalendarInput) (*calendarOutput, error) {
+	if err := s.Auth.MayChange(ctx, "query.app", in.App); err != nil {
+		return nil, err
+	}
+	if bad := input.Collect(
+		input.CheckText("query.app", in.App, timer.MaxAppLen),
+		input.CheckText("path.name", in.Name, timer.MaxNameLen),
+	); len(
+		bad,
+	) > 0 {
+		return nil, s.Problems.Invalid(bad)
+	}
+	c := in.Body.Read(in.Name)
+	if err := calendar.Check(&c); err != nil {
+		return nil, err //nolint:wrapcheck // it names the field
+	}
+	return s.keepCalendar(ctx, in.App, c, in.Body.IfVersion)
+}
+
+// keepCalendar stores a checked calendar and returns it.
+func (s *Resource) keepCalendar(
+	ctx context.Context,
+	app string,
+	c timer.Calendar,
+	ifVersion int64,
+) (*calendarOutput, error) {
+	version, err := s.Store.PutCalendar(ctx, app, c, ifVersion)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &calendarOutput{showCalendar(app, &store.CalendarVersion{
+		Calendar: c, Version: version, UpdatedMS: s.Now().UnixMilli(),
+	})}, nil
+}
+
+func (s *Resource) getCalendar(ctx context.Context, in *CalendarParam) (*calendarOutput, error) {
+	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
+		return nil, err
+	}
+	c, err := s.Store.Calendar(ctx, in.App, in.Name)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &calendarOutput{showCalendar(in.App, &c)}, nil
+}
+
+type listCalendarsInput struct {
+	param.AppParam
+	param.PageParam
+}
+
+type calendarsOutput struct{ Body calendarsBody }
+
+type calendarsBody struct {
+	Items      []ShownCalendar `json:"items" nullable:"false"`
+	NextCursor string          `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
+}
+
+func (s *Resource) listCalendars(
+	ctx context.Context,
+	in *listCalendarsInput,
+) (*calendarsOutput, error) {
+	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
+		return nil, err
+	}
+	var after string
+	if in.Cursor != "" {
+		var err error
+		if after, err = input.DecodeCursor(input.CalendarsCursor, in.Cursor); err != nil {
+			return nil, err
+		}
+	}
+	found, err := s.Store.Calendars(ctx, in.App, after, in.Limit+1)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	out := &calendarsOutput{}
+	out.Body.Items = make([]ShownCalendar, 0, len(found))
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		out.Body.NextCursor = input.EncodeCursor(input.CalendarsCursor, found[in.Limit-1].Name)
+	}
+	for i := range found {
+		out.Body.Items = append(out.Body.Items, showCalendar(in.App, &found[i]))
+	}
+	return out, nil
+}
+
+func (s *Resource) deleteCalendar(ctx context.Context, in *CalendarParam) (*struct{}, error) {
+	if err := s.Auth.MayChange(ctx, "query.app", in.App); err != nil {
+		return nil, err
+	}
+	//nolint:wrapcheck // the store says what it was doing
+	return nil, s.Store.DeleteCalendar(ctx, in.App, in.Name)
+}

@@ -1,0 +1,296 @@
+package calendars_test
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+func TestV2CalendarLifecycle(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const work = "work%20days?app=shop"
+	body := `{"time_zone":"Europe/Berlin","excluded_dates":["2026-12-25"],"included_dates":["2026-12-19"],"excluded_weekdays":["sat","sun"],
+		"allowed_times":[{"from":"09:00","to":"17:30","weekdays":["mon"]},{"from":"09:00","to":"24:00"}]}`
+	c := f.Calendar(t, 200, http.MethodPut, work, body)
+	require.Equal(t, "work days", c.Name)
+	require.Equal(t, 1, c.Version)
+	got := f.Calendar(t, 200, http.MethodGet, work, "")
+	c.UpdatedAt = got.UpdatedAt
+	require.Equal(t, c, got)
+	require.Equal(t, []string{"2026-12-25"}, got.ExcludedDates)
+	require.Equal(t, "17:30", got.AllowedTimes[0]["to"])
+
+	require.Equal(
+		t,
+		2,
+		f.Calendar(
+			t,
+			200,
+			http.MethodPut,
+			work,
+			`{"excluded_dates":["2026-12-26"],"if_version":1}`,
+		).Version,
+	)
+	f.Problem(t, 409, http.MethodPut, "/api/v2/calendars/"+work, `{"if_version":1}`)
+	f.Problem(t, 409, http.MethodPut, "/api/v2/calendars/none?app=shop", `{"if_version":1}`)
+	require.Equal(
+		t,
+		[]string{"2026-12-26"},
+		f.Calendar(t, 200, http.MethodGet, work, "").ExcludedDates,
+	)
+
+	timerBody := apitest.With(
+		`{"kind":"cron","specs":["@daily"],"calendars":["work days"],"excluded":"next_allowed"}`,
+		`"status":"active"`,
+	)
+	tm := f.Create(t, 201, timerBody)
+	require.Equal(t, "next_allowed", tm.Schedule["excluded"])
+	require.NotEmpty(t, tm.NextDue)
+	require.Contains(
+		t,
+		f.Problem(t, 409, http.MethodDelete, "/api/v2/calendars/"+work, "").Detail,
+		"bill",
+	)
+	require.Equal(
+		t,
+		204,
+		f.Call(t, http.MethodDelete, apitest.TimerPath(tm.ID, ""), "", nil).Status,
+	)
+	require.Equal(t, 204, f.Call(t, http.MethodDelete, "/api/v2/calendars/"+work, "", nil).Status)
+	f.Problem(t, 404, http.MethodDelete, "/api/v2/calendars/"+work, "")
+	f.Problem(t, 404, http.MethodGet, "/api/v2/calendars/"+work, "")
+	f.Problem(t, 404, http.MethodGet, "/api/v2/calendars/work%20days?app=desk", "")
+}
+
+func TestV2ListsCalendarsInPages(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	for _, name := range []string{"b", "c", "a"} {
+		f.Calendar(t, 200, http.MethodPut, name+"?app=shop", `{}`)
+	}
+	f.Calendar(t, 200, http.MethodPut, "d?app=desk", `{}`)
+	var names []string
+	for cursor := ""; ; {
+		var page struct {
+			Items      []apitest.V2Calendar
+			NextCursor string `json:"next_cursor"`
+		}
+		f.Call(t, http.MethodGet, "/api/v2/calendars?app=shop&limit=2"+cursor, "", nil).
+			Into(t, 200, &page)
+		for _, c := range page.Items {
+			names = append(names, c.Name)
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		cursor = "&cursor=" + page.NextCursor
+	}
+	require.Equal(t, []string{"a", "b", "c"}, names)
+	require.Equal(
+		t,
+		"query.cursor",
+		f.Problem(t, 422, http.MethodGet, "/api/v2/calendars?app=shop&cursor=zzz", "").Errors[0].Location,
+	)
+}
+
+func TestV2CalendarsNameTheBadField(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	for body, want := range map[string]string{
+		`{"excluded_dates":["2026-12-25","2026-02-30"]}`:    "body.excluded_dates[1]",
+		`{"included_dates":["soon"]}`:                       "body.included_dates[0]",
+		`{"excluded_weekdays":["mon","day"]}`:               "body.excluded_weekdays[1]",
+		`{"allowed_times":[{"from":"9","to":"10:00"}]}`:     "body.allowed_times[0].from",
+		`{"allowed_times":[{"from":"10:00","to":"09:00"}]}`: "body.allowed_times[0].to",
+		`{"time_zone":"Mars/Base"}`:                         "body.time_zone",
+		`{"holidays":[]}`:                                   "body.holidays",
+	} {
+		require.Equal(
+			t,
+			want,
+			f.Problem(t, 422, http.MethodPut, "/api/v2/calendars/c?app=shop", body).Errors[0].Location,
+			body,
+		)
+	}
+	require.Equal(
+		t,
+		"query.app",
+		f.Problem(t, 422, http.MethodPut, "/api/v2/calendars/c?app=carillon", `{}`).Errors[0].Location,
+	)
+	require.Equal(
+		t,
+		"query.app",
+		f.Problem(t, 422, http.MethodDelete, "/api/v2/calendars/c?app=carillon", "").Errors[0].Location,
+	)
+	require.Equal(
+		t,
+		"query.app",
+		f.Problem(t, 422, http.MethodGet, "/api/v2/calendars/c", "").Errors[0].Location,
+	)
+	require.Equal(
+		t,
+		"path.name",
+		f.Problem(t, 422, http.MethodPut, "/api/v2/calendars/%20c?app=shop", `{}`).Errors[0].Location,
+	)
+}
+
+func TestV2ImportsICalendar(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	ics := func(status int, query, body string) (c apitest.V2Calendar) {
+		a := f.Call(
+			t,
+			http.MethodPost,
+			"/api/v2/calendars/h/import?app=shop"+query,
+			body,
+			map[string]string{"Content-Type": "text/calendar"},
+		)
+		a.Into(t, status, &c)
+		return c
+	}
+	c := ics(200, "", apitest.Holidays)
+	require.Equal(t, []string{"2026-12-25", "2026-12-26"}, c.ExcludedDates)
+	require.Equal(t, 1, c.Version)
+	c = f.Calendar(
+		t,
+		200,
+		http.MethodPut,
+		"h?app=shop",
+		`{"excluded_dates":["2026-01-01","2026-12-25"],"excluded_weekdays":["sun"]}`,
+	)
+	require.Equal(t, 2, c.Version)
+	c = ics(200, "&as=excluded&mode=merge", apitest.Holidays)
+	require.Equal(t, []string{"2026-01-01", "2026-12-25", "2026-12-26"}, c.ExcludedDates)
+	require.Equal(t, []string{"sun"}, c.ExcludedWeekdays, "the rest stays")
+	c = ics(200, "&mode=replace&if_version=3", apitest.Holidays)
+	require.Equal(t, []string{"2026-12-25", "2026-12-26"}, c.ExcludedDates)
+	require.Equal(
+		t,
+		409,
+		f.Call(
+			t,
+			http.MethodPost,
+			"/api/v2/calendars/h/import?app=shop&if_version=3",
+			apitest.Holidays,
+			nil,
+		).Status,
+	)
+	c = ics(200, "&as=included", apitest.Holidays)
+	require.Equal(t, []string{"2026-12-25", "2026-12-26"}, c.IncludedDates)
+	require.Equal(t, []string{"2026-12-25", "2026-12-26"}, c.ExcludedDates)
+
+	for body, want := range map[string]string{
+		"hello": `is not iCalendar: line 1: expected BEGIN:VCALENDAR, found "hello"`,
+		strings.Replace(apitest.Holidays, "SUMMARY", "RRULE:FREQ=FOO\r\nSUMMARY", 1):           `has an event "Christmas" that cannot be read: line 9: RRULE: expected FREQ=YEARLY, MONTHLY, WEEKLY or DAILY, found "FOO"`,
+		strings.Replace(apitest.Holidays, "SUMMARY", "RRULE:FREQ=DAILY;COUNT=0\r\nSUMMARY", 1): `has an event "Christmas" that cannot be read: line 9: RRULE: expected COUNT= and a number from 1 to 999999999, found "COUNT=0"`,
+	} {
+		p := f.Problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=shop", body)
+		require.Equal(t, "the file "+want, p.Detail)
+		require.Equal(t, "body", p.Errors[0].Location)
+		require.Equal(t, want, p.Errors[0].Message)
+	}
+	require.Equal(
+		t,
+		"query.as",
+		f.Problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=shop&as=x", apitest.Holidays).Errors[0].Location,
+	)
+	require.Equal(
+		t,
+		"query.app",
+		f.Problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=carillon", apitest.Holidays).Errors[0].Location,
+	)
+	f.Problem(t, 400, http.MethodPost, "/api/v2/calendars/h/import?app=shop", "")
+}
+
+// TestV2ImportsByTheCalendarsZone checks that a file is read in the calendar's zone, and that the
+// range of endless rules is reported.
+func TestV2ImportsByTheCalendarsZone(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	f.Calendar(t, 200, http.MethodPut, "h?app=shop", `{"time_zone":"Europe/Berlin"}`)
+	var got struct {
+		ExcludedDates []string `json:"excluded_dates"`
+		Version       int
+		Import        map[string]any
+	}
+	body := strings.NewReplacer(";VALUE=DATE:20261225", ":20261224T230000Z", ";VALUE=DATE:20261227", ":20261225T230000Z").
+		Replace(apitest.Holidays)
+	f.Call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop", body, nil).Into(t, 200, &got)
+	require.Equal(t, []string{"2026-12-25"}, got.ExcludedDates)
+	require.Equal(t, map[string]any{"dates": 1.0}, got.Import)
+	require.Equal(t, 2, got.Version)
+	body = strings.NewReplacer("DTEND;VALUE=DATE:20261227", "RRULE:FREQ=WEEKLY;BYDAY=SA,SU").
+		Replace(apitest.Holidays)
+	f.Call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop&mode=replace", body, nil).
+		Into(t, 200, &got)
+	require.Len(t, got.ExcludedDates, int(got.Import["dates"].(float64)))
+	require.Equal(t, "-12-31", got.Import["endless_until"].(string)[4:])
+	require.LessOrEqual(t, got.ExcludedDates[len(got.ExcludedDates)-1], got.Import["endless_until"])
+}
+
+// TestV2ImportsAtOnce checks that concurrent imports lose no date, also if each would create the
+// calendar.
+func TestV2ImportsAtOnce(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	var wg sync.WaitGroup
+	for _, day := range []string{"01", "02", "03", "04", "05", "06"} {
+		wg.Go(func() {
+			body := strings.NewReplacer("20261225", "202603"+day, "DTEND;VALUE=DATE:20261227\r\n", "").
+				Replace(apitest.Holidays)
+			if a := f.Call(
+				t,
+				http.MethodPost,
+				"/api/v2/calendars/h/import?app=shop",
+				body,
+				nil,
+			); a.Status != 200 {
+				t.Errorf("answered %d: %s", a.Status, a.Body)
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, f.Calendar(t, 200, http.MethodGet, "h?app=shop", "").ExcludedDates, 6)
+}
+
+// TestV2ControlsAskForTheAppsKey checks that an app's key gives no access to another app.
+func TestV2ControlsAskForTheAppsKey(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(
+		t,
+		func(o *api.Options) { o.Auth = auth.Rules{Keys: auth.Keys{sha256.Sum256([]byte("k1")): "shop"}} },
+	)
+	key := map[string]string{"Authorization": "Bearer k1"}
+	for _, c := range []struct{ method, path, body string }{
+		{http.MethodPut, "/api/v2/timers", strings.Replace(apitest.V2Body, "shop", "desk", 1)},
+		{http.MethodDelete, "/api/v2/timers?app=desk&name=x", ""},
+		{http.MethodPost, "/api/v2/timers/1/pause?app=desk", ""},
+		{http.MethodPost, "/api/v2/timers/1/resume?app=desk", ""},
+		{http.MethodPost, "/api/v2/timers/1/run?app=desk", ""},
+		{http.MethodPost, "/api/v2/timers/1/reschedule?app=desk", `{"delay":"1h"}`},
+		{http.MethodPost, "/api/v2/timers/1/backfills?app=desk", `{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z"}`},
+		{http.MethodGet, "/api/v2/backfills/1?app=desk", ""},
+		{http.MethodDelete, "/api/v2/backfills/1?app=desk", ""},
+		{http.MethodGet, "/api/v2/apps/desk", ""},
+		{http.MethodPost, "/api/v2/apps/desk/freeze", ""},
+		{http.MethodPost, "/api/v2/apps/desk/unfreeze", ""},
+		{http.MethodGet, "/api/v2/calendars?app=desk", ""},
+		{http.MethodGet, "/api/v2/calendars/c?app=desk", ""},
+		{http.MethodPut, "/api/v2/calendars/c?app=desk", `{}`},
+		{http.MethodDelete, "/api/v2/calendars/c?app=desk", ""},
+		{http.MethodPost, "/api/v2/calendars/c/import?app=desk", apitest.Holidays},
+		{http.MethodPost, "/api/v2/schedules/preview", `{"app":"desk","schedule":{"kind":"delay","delay":"1s"}}`},
+	} {
+		require.Equal(t, 404, f.Call(t, c.method, c.path, c.body, key).Status, c.path)
+		require.Equal(t, 401, f.Call(t, c.method, c.path, c.body, nil).Status, c.path)
+	}
+}

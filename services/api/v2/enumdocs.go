@@ -1,0 +1,178 @@
+package v2
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// enumDocs documents each value of each enumeration in the API description. Its keys are
+// "property.value", or "schema.property.value" where properties of one name differ.
+var enumDocs = map[string]string{
+	"kind.cron":        "at what cron expressions (specs) match",
+	"kind.interval":    "every so often, counted from its anchor or first activation, however long its fires take",
+	"kind.fixed_delay": "so long (every) after the end of the fire before, one at a time",
+	"kind.at":          "once, at an instant",
+	"kind.delay":       "once, so long after the first activation",
+
+	"gap.shift":                 "once, at the first instant after the gap",
+	"gap.skip":                  "not on that day",
+	"overlap.first":             "the earlier of the two",
+	"overlap.second":            "the later of the two",
+	"overlap.both":              "both",
+	"excluded.skip":             "it is not due",
+	"excluded.next_allowed":     "it is due at the first allowed instant after it",
+	"excluded.previous_allowed": "it is due at the last allowed instant before it; not for fixed_delay",
+
+	"kind.http":    "an HTTP request to url",
+	"kind.grpc":    "a call of carillon.v1.Callback at the host and port of url",
+	"kind.pulsar":  "a message published to a topic",
+	"kind.canary":  "Carillon's own, which calls nobody",
+	"http2.never":  "HTTP/1.1 only",
+	"http2.always": "HTTP/2 from the first byte, over http too (h2c); a server that does not speak it fails the attempt",
+	"mode.any":     "one after the other until one succeeds",
+	"mode.all":     "each of them; delivered when each was, and a retry calls only those that have not taken it",
+
+	"misfirebody.policy.fire_all":            "each late fire runs, at most max_fires of the latest",
+	"misfirebody.policy.fire_once":           "one late fire runs for all of them",
+	"misfirebody.policy.skip":                "no late fire runs",
+	"concurrencybody.policy.allow":           "it runs beside the one before",
+	"concurrencybody.policy.skip":            "it is skipped (overlap)",
+	"concurrencybody.policy.queue_one":       "one waits, the oldest; while it does, later ones are skipped (queue_full)",
+	"concurrencybody.policy.queue_all":       "all wait, in the order in which they are due, up to max_queue; others are skipped (queue_full)",
+	"concurrencybody.policy.cancel_previous": "it runs; the call of the one before is given up, and that ends as skipped (cancelled)",
+
+	"priority.high":   "these go first, and get 16 of 21 shares where not all can run",
+	"priority.normal": "4 of 21 shares",
+	"priority.low":    "1 of 21 shares; never none",
+
+	"status.active":   "its schedule is followed",
+	"status.inactive": "its schedule is not followed until it is activated",
+	"status.paused":   "its schedule is not followed until it is resumed, or until an instant",
+	"status.deleted":  "it was deleted; its fires are still listed",
+
+	"cause.schedule": "it is part of the schedule",
+	"cause.run_now":  "it was requested by run",
+	"cause.backfill": "a backfill of a past range was requested",
+	"cause.redrive":  "it failed and was redriven",
+
+	"status.open":      "without outcome yet",
+	"status.delivered": "an attempt succeeded",
+	"status.failed":    "it was called, or cannot be called as it is defined, and is not tried again",
+	"status.skipped":   "it was not called, for its reason",
+	"status.upcoming":  "of a list only: due later than the list was asked for. GET /fires/{id} knows it, as open, once it is made, about an hour before",
+
+	"completebody.status.delivered":  "the receiver did what it was called for",
+	"completebody.status.failed":     "it counts as a failed attempt: the timer's retry policy goes on from there",
+	"completedbody.status.delivered": "it is recorded as delivered",
+	"completedbody.status.failed":    "the attempt is recorded as failed",
+	"targetoutcomebody.kind.http":    "it is called by HTTP",
+	"targetoutcomebody.kind.grpc":    "it is called by gRPC",
+	"targetoutcomebody.kind.pulsar":  "a message is published",
+	"outcome.pending":                "the fire is open, and the target is to be called, or called again",
+	"outcome.delivered":              "it took the fire",
+	"outcome.failed":                 "it did not take it, and is not called again",
+	"outcome.skipped":                "it did not take it, and the fire was skipped",
+	"waits_for.run":                  "for its run",
+	"waits_for.retry":                "for another attempt",
+	"waits_for.turn":                 "for the fire before it to finish",
+	"waits_for.completion":           "for its receiver to complete it",
+	"waits_for.limits":               "for the limits of its app or the breaker of its endpoint",
+	"waits_for.activation":           "for its timer to be active again",
+	"backfillbody.status.running":    "fires are still being made",
+	"backfillbody.status.done":       "all its fires are made; some of them may still wait to be called",
+	"backfillbody.status.cancelled":  "no more are made, and what was not called is skipped (cancelled)",
+	"scope.read":                     "see timers, fires and outcomes",
+	"scope.write":                    "make, change and delete timers, redrive fires",
+	"scope.admin":                    "keys, limits and signing keys, too",
+	"kind.hmac":                      "receivers verify by the secret",
+	"kind.ed25519":                   "receivers verify by the public key",
+	"as.excluded":                    "they are added to excluded_dates",
+	"as.included":                    "they are added to included_dates",
+	"mode.merge":                     "they are added to those that are there",
+	"mode.replace":                   "they take their place",
+}
+
+// documentSchemas adds the meaning of values and the bounds to the description of each property and
+// parameter, unless their own text has them.
+func documentSchemas(d *huma.OpenAPI) {
+	for name, s := range d.Components.Schemas.Map() {
+		documentSchema(strings.ToLower(name), s)
+	}
+	for _, p := range d.Paths {
+		for _, op := range []*huma.Operation{p.Get, p.Post, p.Put, p.Patch, p.Delete} {
+			if op == nil {
+				continue
+			}
+			for _, param := range op.Parameters {
+				param.Description = describeProperty(
+					"query",
+					param.Name,
+					param.Description,
+					param.Schema,
+				)
+				param.Schema.Description = param.Description
+			}
+		}
+	}
+}
+
+func documentSchema(schema string, s *huma.Schema) {
+	for name, one := range s.Properties {
+		one.Description = describeProperty(schema, name, one.Description, one)
+	}
+}
+
+// describeProperty returns a property's description with its values and bounds.
+func describeProperty(schema, property, text string, s *huma.Schema) string {
+	var parts []string
+	values := s.Enum
+	if s.Items != nil && len(values) == 0 {
+		values = s.Items.Enum
+	}
+	for _, v := range values {
+		doc, ok := enumDocs[fmt.Sprintf("%s.%s.%v", schema, property, v)]
+		if !ok {
+			doc, ok = enumDocs[fmt.Sprintf("%s.%v", property, v)]
+		}
+		said := regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(fmt.Sprint(v)) + `:`).
+			MatchString(text)
+		if ok && !said {
+			parts = append(parts, fmt.Sprintf("%v: %s.", v, doc))
+		}
+	}
+	if b := boundsText(s); b != "" {
+		parts = append(parts, b+".")
+	}
+	parts = slices.Insert(parts, 0, text)
+	return strings.TrimSpace(strings.Join(parts, " "))
+}
+
+// boundsText describes the bounds of a schema: a length, a number, or a count of items.
+func boundsText(s *huma.Schema) string {
+	switch {
+	case s.MaxLength != nil:
+		return rangeText(s.MinLength, s.MaxLength, "characters")
+	case s.MinLength != nil:
+		return fmt.Sprintf("At least %d characters", *s.MinLength)
+	case s.MaxItems != nil:
+		return rangeText(s.MinItems, s.MaxItems, "items")
+	case s.Minimum != nil && s.Maximum != nil && *s.Maximum < math.MaxInt32:
+		return fmt.Sprintf("From %.0f to %.0f", *s.Minimum, *s.Maximum)
+	case s.Minimum != nil && *s.Minimum > math.MinInt32:
+		return fmt.Sprintf("At least %.0f", *s.Minimum)
+	default:
+		return ""
+	}
+}
+
+func rangeText(least, most *int, what string) string {
+	if least == nil || *least == 0 {
+		return fmt.Sprintf("At most %d %s", *most, what)
+	}
+	return fmt.Sprintf("%d to %d %s", *least, *most, what)
+}

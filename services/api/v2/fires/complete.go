@@ -1,0 +1,236 @@
+package fires
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/admission"
+	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/definition"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/problem"
+)
+
+// A receiver may complete a fire before the executor has recorded its acceptance. The request
+// retries for this long, at this interval.
+const (
+	earlyCompletionWait = 3 * time.Second
+	earlyCompletionPoll = 100 * time.Millisecond
+)
+
+type completeInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"The fire's id, as the callback's Carillon-Fire-Id told it."`
+	Body completeBody
+}
+
+type completeBody struct {
+	Token   string `json:"token" minLength:"1" maxLength:"256" doc:"The callback's Carillon-Complete-Token. It holds for that attempt."`
+	Status  string `json:"status" enum:"delivered,failed" doc:"What became of it."`
+	Message string `json:"message,omitempty" maxLength:"1024" doc:"Why it failed; the first 512 bytes are kept, on one line."`
+}
+
+type completeOutput struct{ Body completedBody }
+
+type completedBody struct {
+	ID       string `json:"id" doc:"The fire's."`
+	Status   string `json:"status" enum:"delivered,failed"`
+	Repeated bool   `json:"repeated" doc:"It had been completed so before; nothing changed."`
+}
+
+// completeFire requires the token of an attempt, and no key.
+func (s *Resource) completeFire(ctx context.Context, in *completeInput) (*completeOutput, error) {
+	id, err := timer.ParseFireID(in.ID)
+	if err != nil {
+		return nil, badFireID(in.ID)
+	}
+	attempt := s.attemptOf(id, in.Body.Token)
+	if attempt == 0 {
+		// The caller has no key here, and a token has no public part.
+		s.Auth.RecordDenied(ctx, auth.DeniedToken, "")
+		return nil, problem.Of(
+			problem.Fault{Status: http.StatusForbidden, Msg: "the token is not one of this fire"},
+		)
+	}
+	permit, ok := s.completions.admit(id, admission.ClientAddress(ctx))
+	if !ok {
+		busy := problem.Of(
+			problem.Fault{
+				Status: http.StatusServiceUnavailable,
+				Msg:    "this fire is being completed, or this address completes too many fires at once: retry",
+			},
+		)
+		return nil, huma.ErrorWithHeaders(busy, http.Header{"Retry-After": {problem.RetryAfter}})
+	}
+	defer permit.release()
+	var app string
+	c := store.Completion{FireID: id, Attempt: attempt, FinishedMS: s.Now().UnixMilli()}
+	if in.Body.Status == string(timer.Failed) {
+		c.Failed = &timer.Attempt{
+			FireID:  id,
+			N:       attempt,
+			Failure: timer.FailureAsync,
+			Error:   strings.TrimSpace("completed as failed: " + oneLine(in.Body.Message)),
+		}
+	}
+	err = permit.withSlot(ctx, func() (err error) {
+		if app, err = s.appOf(ctx, id); err == nil && c.Failed == nil {
+			c.Next, err = s.successorOf(ctx, app, id, c.FinishedMS)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.complete(ctx, permit, app, c)
+	if err != nil {
+		return nil, err
+	}
+	return &completeOutput{
+		completedBody{ID: id.String(), Status: in.Body.Status, Repeated: done},
+	}, nil
+}
+
+// appOf returns the app of a fire's timer.
+func (s *Resource) appOf(ctx context.Context, id timer.FireID) (string, error) {
+	states, err := s.Store.States(ctx, []timer.ID{id.Timer})
+	if err != nil {
+		return "", err
+	}
+	if len(states) == 0 {
+		return "", timer.NotFound("fire", id)
+	}
+	return states[0].App, nil
+}
+
+// complete finishes the fire, or schedules its retry. repeated is true where the same completion
+// was recorded before. It holds a slot only during store calls.
+func (s *Resource) complete(
+	ctx context.Context,
+	permit *completionPermit,
+	app string,
+	c store.Completion,
+) (repeated bool, err error) {
+	last := time.NewTimer(earlyCompletionWait)
+	defer last.Stop()
+	again := time.NewTicker(earlyCompletionPoll)
+	defer again.Stop()
+	for {
+		var out store.CompletionResult
+		err := permit.withSlot(ctx, func() (err error) {
+			out, err = s.Store.Complete(ctx, app, c)
+			return err
+		})
+		s.Writer.Dispatch(ctx, out.Fires) // also of a commit in doubt: see store.Timers
+		if err != nil {
+			return false, fmt.Errorf("completing a fire: %w", err)
+		}
+		switch out.State {
+		case store.CompletionAccepted, store.CompletionRepeated:
+			return out.State == store.CompletionRepeated, nil
+		case store.CompletionTooEarly:
+		case store.CompletionTooLate:
+			fallthrough
+		default:
+			return false, timer.Conflict(
+				"",
+				"the fire is not waiting for this completion: it has its outcome, or is at another attempt; look at GET /fires/{id}",
+			)
+		}
+		select {
+		case <-again.C:
+		case <-last.C:
+			early := problem.Of(
+				problem.Fault{
+					Status: http.StatusConflict,
+					Msg:    "the attempt is not recorded yet: retry",
+				},
+			)
+			return false, huma.ErrorWithHeaders(
+				early,
+				http.Header{"Retry-After": {problem.RetryAfter}},
+			)
+		case <-ctx.Done():
+			return false, timer.Unavailable("no answer in time", ctx.Err())
+		}
+	}
+}
+
+// attemptOf returns the attempt that a token belongs to, or 0. It tries all numbers, because a
+// timer may have had more attempts than its policy now allows, and redrives count anew.
+func (s *Resource) attemptOf(id timer.FireID, token string) int32 {
+	if s.Tokens == nil {
+		return 0
+	}
+	for n := int32(1); n <= definition.MaxAttempts; n++ {
+		if s.Tokens.Verify(id, n, token) {
+			return n
+		}
+	}
+	return 0
+}
+
+// successorOf plans the successor of a fire of a fixed delay that is completed now; nil for other
+// timers.
+func (s *Resource) successorOf(
+	ctx context.Context,
+	app string,
+	id timer.FireID,
+	endMS int64,
+) (*timer.Fire, error) {
+	if id.Series != 0 {
+		return nil, nil //nolint:nilnil // a run-now is no link of the chain
+	}
+	found, err := s.Store.Fire(ctx, app, id)
+	if err != nil {
+		return nil, err
+	}
+	if found.Open == nil {
+		return nil, nil //nolint:nilnil // it is over: what followed it is made
+	}
+	key := store.VersionKey{Timer: id.Timer, Version: found.Open.Version}
+	defs, err := s.Store.Definitions(ctx, []store.VersionKey{key})
+	if err != nil {
+		return nil, err
+	}
+	d, ok := defs[key]
+	if !ok || d.Schedule.Kind != timer.KindFixedDelay {
+		return nil, nil //nolint:nilnil // nothing follows it
+	}
+	var calendars []timer.Calendar
+	for _, name := range d.Schedule.Calendars {
+		c, err := s.Store.Calendar(ctx, app, name)
+		if err != nil {
+			return nil, err
+		}
+		calendars = append(calendars, c.Calendar)
+	}
+	return s.Successor.Successor(found.Open, &d, calendars, endMS)
+}
+
+// oneLine replaces the control characters in a receiver's message, so that it is one line.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+// badFireIDText describes a text that is not a fire id.
+func badFireIDText(text string) string {
+	return fmt.Sprintf(
+		"expected a fire id, which is <timer>-<due_ms> or <timer>-<due_ms>-<series>, found %q",
+		input.Clip(text),
+	)
+}
+
+func badFireID(text string) error { return timer.Invalid("path.id", badFireIDText(text)) }

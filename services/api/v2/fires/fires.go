@@ -1,0 +1,107 @@
+package fires
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
+)
+
+type fireParam struct {
+	param.AppParam
+	ID string `path:"id" maxLength:"64" doc:"The fire's id: <timer>-<due in unix ms>, with -<series> where it is not of the schedule."`
+}
+
+type fireOutput struct{ Body fireDetailBody }
+
+func (s *Resource) getFire(ctx context.Context, in *fireParam) (*fireOutput, error) {
+	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
+		return nil, err
+	}
+	id, err := timer.ParseFireID(in.ID)
+	if err != nil {
+		return nil, badFireID(in.ID)
+	}
+	found, err := s.Store.Fire(ctx, in.App, id)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	found.Attempts = attemptsOf(&found)
+	out := &fireOutput{fireDetailBody{AttemptLog: make([]attemptBody, 0, len(found.Attempts))}}
+	switch {
+	case found.Outcome != nil:
+		out.Body.FireBody = showOutcome(found.Outcome)
+	case found.Open != nil:
+		out.Body.FireBody = showOpen(found.Open)
+	}
+	if out.Body.Targets, err = s.targetsOf(ctx, id.Timer, &found); err != nil {
+		return nil, err
+	}
+	for i := range found.Attempts {
+		out.Body.AttemptLog = append(out.Body.AttemptLog, showAttempt(&found.Attempts[i]))
+	}
+	return out, nil
+}
+
+// attemptsOf returns the attempts of a fire. A first attempt that succeeded has no row, so it is
+// built from the outcome, without an excerpt. An outcome recorded by the store itself is a
+// completion, whose time is not that of the attempt.
+func attemptsOf(rec *store.FireRecord) []timer.Attempt {
+	o := rec.Outcome
+	if len(rec.Attempts) > 0 || o == nil || o.Kind != timer.Delivered || o.Attempts != 1 ||
+		o.Owner == store.SystemSession {
+		return rec.Attempts
+	}
+	return []timer.Attempt{
+		{
+			FireID:     o.FireID,
+			N:          1,
+			StartMS:    o.FinishedMS - o.DurationMS,
+			DurationMS: o.DurationMS,
+			StatusCode: o.StatusCode,
+		},
+	}
+}
+
+// targetsOf returns the result of each target where all targets are called; nil for other timers,
+// and for skipped fires.
+func (s *Resource) targetsOf(
+	ctx context.Context,
+	id timer.ID,
+	rec *store.FireRecord,
+) ([]targetOutcomeBody, error) {
+	var kind timer.OutcomeKind
+	key := store.VersionKey{Timer: id}
+	switch {
+	case rec.Outcome != nil && rec.Outcome.Kind == timer.Skipped && len(rec.Attempts) == 0:
+		return nil, nil
+	case rec.Outcome != nil:
+		key.Version, kind = rec.Outcome.Version, rec.Outcome.Kind
+	case rec.Open != nil:
+		key.Version = rec.Open.Version
+	}
+	defs, err := s.Store.Definitions(ctx, []store.VersionKey{key})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	d := defs[key]
+	var out []targetOutcomeBody
+	for _, t := range d.Outcomes(kind, rec.Attempts) {
+		if t.Kind == "" &&
+			rec.Open.TargetBits>>t.Index&(timer.TargetGivenUp|timer.TargetGone) != 0 {
+			t.Kind = timer.Failed // only the others are called again
+		}
+		out = append(out, targetOutcomeBody{
+			Index:      t.Index,
+			Target:     d.TargetName(t.Index),
+			Kind:       string(d.Targets[t.Index].Kind),
+			Outcome:    cmp.Or(string(t.Kind), "pending"),
+			Attempts:   t.Attempts,
+			StatusCode: t.StatusCode,
+			Failure:    string(t.Failure),
+		})
+	}
+	return out, nil
+}

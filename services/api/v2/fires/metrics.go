@@ -1,0 +1,25 @@
+package fires
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+type metrics struct {
+	redriven    prometheus.Counter
+	deadLetters *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	f := promauto.With(r)
+	return &metrics{
+		redriven: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_api_redriven_total",
+			Help: "Failed fires created again by redrives.",
+		}),
+		deadLetters: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_api_dead_letters_total",
+			Help: "Dead letters read after redrives: acknowledged (acked), or returned to the topic (left).",
+		}, []string{"result"}),
+	}
+}

@@ -1,0 +1,179 @@
+package fires_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+func TestV2Redrive(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	bill, other := e.Held(t, "shop", "bill", 4), e.Held(t, "shop", "other", 3)
+	e.Fail(t, bill[:3], timer.FailureTimeout)
+	e.Fail(t, other, timer.FailureConnect)
+
+	dry := e.Redrive(t, `{"dry_run":true}`)
+	require.True(t, dry.DryRun)
+	require.Empty(t, dry.Series)
+	require.Equal(t, 6, dry.Count)
+	require.Len(t, dry.Sample, 6)
+	require.Equal(t, "failed", dry.Sample[0].Status)
+	id := bill[0].Timer.String()
+	earlier := 0 // the two may begin in different seconds
+	for _, f := range slices.Concat(bill[:3], other) {
+		if f.DueMS < bill[2].DueMS {
+			earlier++
+		}
+	}
+	for body, want := range map[string]int{
+		`{"dry_run":true,"timer":"` + id + `"}`:                        3,
+		`{"dry_run":true,"failure":"connect"}`:                         3,
+		`{"dry_run":true,"failure":"connect","timer":"` + id + `"}`:    0,
+		`{"dry_run":true,"fires":["` + bill[1].FireID.String() + `"]}`: 1,
+		// This fire is open.
+		`{"dry_run":true,"fires":["` + bill[3].FireID.String() + `"]}`:                                        0,
+		`{"dry_run":true,"from":"2200-01-01T00:00:00Z"}`:                                                      0,
+		`{"dry_run":true,"to":"2020-01-01T00:00:00Z"}`:                                                        0,
+		fmt.Sprintf(`{"dry_run":true,"to":%q}`, time.UnixMilli(bill[2].DueMS).UTC().Format(time.RFC3339Nano)): earlier,
+	} {
+		require.Equal(t, want, e.Redrive(t, body).Count, body)
+	}
+	limited := e.Redrive(t, `{"dry_run":true,"limit":2}`)
+	require.Equal(t, 2, limited.Count)
+	require.True(t, limited.More)
+
+	before := len(e.Dispatched.All())
+	done := e.Redrive(t, `{"timer":"`+id+`"}`)
+	require.Equal(t, 3, done.Count)
+	require.NotEmpty(t, done.Series)
+	require.Len(t, e.Dispatched.All(), before+3)
+	again := fmt.Sprintf("%s-%s", bill[0].FireID, done.Series)
+	require.Equal(t, again, done.Sample[0].RedrivenAs)
+	var fire struct{ Cause, Status string }
+	e.Call(t, http.MethodGet, "/api/v2/fires/"+again+"?app=shop", "", nil).Into(t, 200, &fire)
+	require.Equal(t, "redrive", fire.Cause)
+	require.Equal(t, "open", fire.Status)
+	require.Equal(t, 3, e.Redrive(t, `{"dry_run":true}`).Count, "what was redriven is left out")
+	require.Equal(t, 6, e.Redrive(t, `{"dry_run":true,"again":true}`).Count)
+
+	// The topic follows: the dead letters of the three are acknowledged, the others remain.
+	require.Eventually(t, func() bool {
+		n, err := e.Broker.Bus("api").Backlog(t.Context(), bus.TasksDead, bus.SubOperators)
+		require.NoError(t, err)
+		return n == 3
+	}, 20*time.Second, 50*time.Millisecond)
+
+	// Under a key the same request creates the same fires.
+	key := map[string]string{"Idempotency-Key": "k1"}
+	var first, second apitest.Redriven
+	e.Call(t, http.MethodPost, "/api/v2/apps/shop/redrives", `{"failure":"connect"}`, key).
+		Into(t, 200, &first)
+	e.Call(t, http.MethodPost, "/api/v2/apps/shop/redrives", `{"failure":"connect"}`, key).
+		Into(t, 200, &second)
+	require.Equal(t, 3, first.Count)
+	require.Equal(t, first, second)
+
+	for body, want := range map[string]string{
+		`{"failure":"tired"}`: "body.failure", `{"fires":["x"]}`: "body.fires[0]", `{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`: "body.to",
+		`{"limit":10001}`: "body.limit", `{"timer":"x"}`: "body.timer",
+		// An empty list of fires does not select all.
+		`{"dry_run":true,"fires":[]}`: "body.fires", `{"dry_run":true,"timer":""}`: "body.timer",
+		`{"dry_run":true,"failure":""}`: "body.failure", `{"dry_run":true,"from":""}`: "body.from", `{"dry_run":true,"to":""}`: "body.to",
+	} {
+		require.Equal(
+			t,
+			want,
+			e.Problem(t, 422, http.MethodPost, "/api/v2/apps/shop/redrives", body).Errors[0].Location,
+		)
+	}
+	e.Problem(t, 404, http.MethodPost, "/api/v2/apps/shop/redrives", `{"timer":"4711"}`)
+	e.Problem(t, 404, http.MethodPost, "/api/v2/apps/desk/redrives", `{"timer":"`+id+`"}`)
+	e.Problem(t, 422, http.MethodPost, "/api/v2/apps/carillon/redrives", `{}`)
+}
+
+// TestV2RedriveInPages redrives more than one page of the store.
+func TestV2RedriveInPages(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	for name, n := range map[string]int{"a": 300, "b": 300, "c": 200} {
+		e.Fail(t, e.Held(t, "shop", name, n), timer.FailureTimeout)
+	}
+	require.Equal(t, 800, e.Redrive(t, `{"dry_run":true}`).Count)
+	before := len(e.Dispatched.All())
+	got := e.Redrive(t, `{"limit":700}`)
+	require.Equal(t, 700, got.Count)
+	require.True(t, got.More)
+	require.Len(t, got.Sample, 20)
+	require.Len(t, e.Dispatched.All(), before+700)
+	got = e.Redrive(t, `{}`)
+	require.Equal(t, 100, got.Count)
+	require.False(t, got.More)
+	seen := map[timer.FireID]bool{}
+	for _, f := range e.Dispatched.All()[before:] {
+		require.False(t, seen[timer.FireID{Timer: f.Timer, DueMS: f.DueMS}])
+		seen[timer.FireID{Timer: f.Timer, DueMS: f.DueMS}] = true
+	}
+	require.Len(t, seen, 800)
+}
+
+// breaking is a store that fails on the second page of a redrive.
+type breaking struct {
+	api.Store
+
+	calls int
+}
+
+func (b *breaking) Redrive(
+	ctx context.Context,
+	q store.RedriveQuery,
+	series timer.ID,
+	dryRun bool,
+) (store.RedriveResult, error) {
+	if b.calls++; b.calls > 1 {
+		return store.RedriveResult{}, timer.Unavailable("redriving", nil)
+	}
+	return b.Store.Redrive(ctx, q, series, dryRun)
+}
+
+// TestV2RedriveThatBreaksOff checks that dead letters of the pages before an error are
+// acknowledged.
+func TestV2RedriveThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	b := &breaking{}
+	e := apitest.NewExecutor(t, func(o *api.Options) { b.Store, o.Store = o.Store, b })
+	for _, name := range []string{"a", "b"} {
+		e.Fail(t, e.Held(t, "shop", name, 300), timer.FailureTimeout)
+	}
+	e.Problem(t, 503, http.MethodPost, "/api/v2/apps/shop/redrives", `{}`)
+	require.Eventually(t, func() bool {
+		n, err := e.Broker.Bus("api").Backlog(t.Context(), bus.TasksDead, bus.SubOperators)
+		require.NoError(t, err)
+		return n == 100
+	}, 20*time.Second, 50*time.Millisecond)
+}
+
+// TestV2RedriveWhileTheBusIsUnavailable checks that redrives work without the bus.
+func TestV2RedriveWhileTheBusIsUnavailable(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	n := 0
+	apitest.Quick(t, 2*time.Second, "redriving waits for the bus", func() {
+		n++
+		e.Fail(t, e.Held(t, "shop", fmt.Sprint("bill-", n), 2), timer.FailureTimeout)
+		e.Broker.Pause()
+		defer e.Broker.Resume()
+		require.Equal(t, 2, e.Redrive(t, `{}`).Count)
+	})
+}

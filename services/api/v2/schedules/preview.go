@@ -1,0 +1,209 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/calendar"
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/definition"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/v2/calendars"
+)
+
+type previewInput struct{ Body previewBody }
+
+type previewBody struct {
+	Schedule  definition.ScheduleBody `json:"schedule"`
+	From      string                  `json:"from,omitempty" format:"date-time" doc:"Not included; now where it is left out, and then an instant of kind at that has passed is due at once, as of a timer that is made now. What counts from the first activation counts from it." example:"2026-03-28T00:00:00Z"`
+	Count     int                     `json:"count,omitempty" minimum:"1" maximum:"1000" default:"10" doc:"How many fires."`
+	App       string                  `json:"app,omitempty" maxLength:"64" doc:"The app whose calendars the schedule names, and whose timer timer_id is."`
+	TimerID   string                  `json:"timer_id,omitempty" pattern:"^[0-9]{1,16}$" doc:"Preview for this timer: H, jitter and what counts from the first activation are its own."`
+	Calendars []namedCalendar         `json:"calendars,omitempty" nullable:"false" maxItems:"8" doc:"Calendars that the schedule names and that are not made yet; they come before the app's."`
+}
+
+type namedCalendar struct {
+	Name string `json:"name" minLength:"1" maxLength:"128"`
+
+	calendars.CalendarBody
+}
+
+type forecastFire struct {
+	Due   string `json:"due" format:"date-time" doc:"In UTC."`
+	Local string `json:"local" format:"date-time" doc:"The same instant by the wall clock of the schedule's zone. Where its offset has seconds, which this form cannot write, they are left out of offset and time."`
+}
+
+type forecastExclusion struct {
+	Due    string `json:"due" format:"date-time" doc:"In UTC; of a local time that does not exist, by the offset before the gap."`
+	Local  string `json:"local"`
+	Reason string `json:"reason" doc:"Which calendar excludes it or which policy passes it over, and where it was moved to."`
+}
+
+type previewOutput struct{ Body forecastBody }
+
+type forecastBody struct {
+	Fires    []forecastFire      `json:"fires" nullable:"false"`
+	Excluded []forecastExclusion `json:"excluded" nullable:"false" doc:"Up to the last of the fires, at most 1000."`
+	Warnings []WarningBody       `json:"warnings,omitempty" nullable:"false" doc:"Why the schedule, or one of its cron expressions, is never due after from, or why an instant that has passed is due at once."`
+}
+
+// previewSchedule uses the same code as the migrators, and writes nothing.
+func (s *Resource) previewSchedule(ctx context.Context, in *previewInput) (*previewOutput, error) {
+	b := &in.Body
+	if b.App != "" {
+		if err := s.Auth.AuthorizeApp(ctx, b.App); err != nil {
+			return nil, err
+		}
+	}
+	var r input.BodyReader
+	d := s.Definitions.ReadSchedule(&b.Schedule, &r)
+	from := r.Instant("from", b.From)
+	if from == nil {
+		now := s.Now()
+		from = &now
+	}
+	if !r.HasErrors("schedule") {
+		r.Errs = append(r.Errs, input.Collect(schedule.Check(&d))...)
+	}
+	given := s.givenCalendars(b.Calendars, &r)
+	if len(r.Errs) > 0 {
+		return nil, s.Problems.Invalid(r.Errs)
+	}
+	ins := schedule.Inputs{}
+	after, anchor := from.UnixMilli(), from.UnixMilli()
+	if b.From == "" && d.Kind == timer.KindAt {
+		after-- // an instant that has passed is due now, and now is included by default
+	}
+	var err error
+	if b.TimerID != "" {
+		if ins.Timer, anchor, err = s.previewTimer(ctx, b, anchor); err != nil {
+			return nil, err
+		}
+	}
+	if ins.Calendars, err = s.previewCalendars(ctx, b.App, d.Calendars, given); err != nil {
+		return nil, err
+	}
+	forecast, err := schedule.Preview(ctx, d, ins, after, anchor, b.Count)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the field, or says what it was doing
+	}
+	out := showForecast(forecast)
+	if p, err := schedule.Parse(d, ins); err == nil {
+		out.Body.Warnings = ShowWarnings(p.Warnings(after, anchor))
+	}
+	if b.From == "" && d.Kind == timer.KindAt && len(forecast.Fires) > 0 &&
+		input.CeilMS(*d.At) < after {
+		out.Body.Warnings = append(
+			out.Body.Warnings,
+			WarningBody{"body.schedule.at", PassedUntil(input.CeilMS(*d.At), "it is due at once")},
+		)
+	}
+	return out, nil
+}
+
+// givenCalendars parses the calendars in the request.
+func (s *Resource) givenCalendars(
+	bodies []namedCalendar,
+	r *input.BodyReader,
+) map[string]timer.Calendar {
+	given := make(map[string]timer.Calendar, len(bodies))
+	for i := range bodies {
+		c := bodies[i].Read(bodies[i].Name)
+		var e *timer.Error
+		if err := calendar.Check(&c); errors.As(err, &e) {
+			r.Errs = append(
+				r.Errs,
+				timer.Invalid(fmt.Sprintf("calendars[%d].%s", i, e.Field), e.Msg),
+			)
+		}
+		given[c.Name] = c
+	}
+	return given
+}
+
+// previewTimer returns the id and the anchor of an existing timer. One that was never activated has
+// the start of the preview as its anchor.
+func (s *Resource) previewTimer(
+	ctx context.Context,
+	b *previewBody,
+	anchor int64,
+) (timer.ID, int64, error) {
+	if b.App == "" {
+		return 0, 0, timer.Invalid("app", "expected the app of timer_id, found nothing")
+	}
+	id, err := timer.ParseID(b.TimerID)
+	if err != nil {
+		return 0, 0, timer.NotFound("timer", b.TimerID)
+	}
+	t, err := s.Store.Timer(ctx, b.App, id)
+	if err != nil {
+		return 0, 0, err //nolint:wrapcheck // the store says what it was doing
+	}
+	if t.AnchorMS != 0 {
+		anchor = t.AnchorMS
+	}
+	return id, anchor, nil
+}
+
+// previewCalendars returns the calendars that a schedule names.
+func (s *Resource) previewCalendars(
+	ctx context.Context,
+	app string,
+	names []string,
+	given map[string]timer.Calendar,
+) ([]timer.Calendar, error) {
+	var out []timer.Calendar
+	var missing []*timer.Error
+	for i, name := range names {
+		if c, ok := given[name]; ok {
+			out = append(out, c)
+			continue
+		}
+		if app == "" {
+			missing = append(
+				missing,
+				timer.Invalid(
+					fmt.Sprintf("schedule.calendars[%d]", i),
+					fmt.Sprintf(
+						"expected one of calendars, as no app is named, found %q: name the app, or give the calendar",
+						name,
+					),
+				),
+			)
+			continue
+		}
+		c, err := s.Store.Calendar(ctx, app, name)
+		switch {
+		case timer.CodeOf(err) == timer.CodeNotFound:
+			missing = append(missing, definition.NoCalendar(i, name))
+		case err != nil:
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		default:
+			out = append(out, c.Calendar)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, s.Problems.Invalid(missing)
+	}
+	return out, nil
+}
+
+func showForecast(f *schedule.Forecast) *previewOutput {
+	out := &previewOutput{}
+	out.Body.Fires = make([]forecastFire, len(f.Fires))
+	for i, x := range f.Fires {
+		out.Body.Fires[i] = forecastFire{Due: x.Due.UTC().Format(time.RFC3339Nano), Local: x.Local}
+	}
+	out.Body.Excluded = make([]forecastExclusion, len(f.Excluded))
+	for i, x := range f.Excluded {
+		out.Body.Excluded[i] = forecastExclusion{
+			Due:    x.Due.UTC().Format(time.RFC3339Nano),
+			Local:  x.Local,
+			Reason: x.Reason,
+		}
+	}
+	return out
+}

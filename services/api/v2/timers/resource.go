@@ -1,0 +1,97 @@
+// Package timers manages timers: creates, edits, pauses, lists and deletes them.
+package timers
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/encryption"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/definition"
+	"github.com/carillon-timer/carillon/services/api/upcoming"
+	"github.com/carillon-timer/carillon/services/api/v2/route"
+	"github.com/carillon-timer/carillon/services/api/writes"
+)
+
+// Store is the part of the store that timers need.
+type Store interface {
+	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
+	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
+	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
+	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
+	History(
+		ctx context.Context,
+		app string,
+		id timer.ID,
+		before timer.FireID,
+		limit int,
+	) ([]timer.Outcome, error)
+	OpenFires(
+		ctx context.Context,
+		app string,
+		id timer.ID,
+		q store.OpenFiresQuery,
+	) (store.OpenFiresPage, error)
+}
+
+// Resource is the operations on timers.
+type Resource struct {
+	Store       Store
+	Auth        *auth.Checker
+	Writer      *writes.Writer
+	Definitions *definition.Reader
+	Upcoming    *upcoming.Finder
+	Plan        store.Planner       // expands schedules at edits
+	Secrets     *encryption.Keyring // nil: definitions with secrets are refused
+	Now         func() time.Time
+}
+
+// Register adds the operations to r.
+func (s *Resource) Register(r *route.Router) {
+	route.Add(r, route.Operation{
+		Method: http.MethodPost, Path: "/timers", ID: "create-timer",
+		Summary: "Create a timer",
+		Status:  http.StatusCreated,
+	}, s.createTimer)
+	route.Add(r, route.Operation{
+		Method: http.MethodPut, Path: "/timers", ID: "put-timer",
+		Summary: "Create a timer, or give the one of that name this definition",
+	}, s.putTimer)
+	route.Add(r, route.Operation{
+		Method: http.MethodGet, Path: "/timers", ID: "list-timers",
+		Summary: "List an app's timers, oldest first",
+	}, s.listTimers)
+	route.Add(r, route.Operation{
+		Method: http.MethodDelete, Path: "/timers", ID: "delete-named-timer",
+		Summary: "Delete the timer of a name",
+		Status:  http.StatusNoContent,
+	}, s.deleteNamed)
+	route.Add(r, route.Operation{
+		Method: http.MethodGet, Path: "/timers/{id}", ID: "get-timer",
+		Summary: "Show a timer",
+	}, s.getTimer)
+	route.Add(r, route.Operation{
+		Method: http.MethodPatch, Path: "/timers/{id}", ID: "change-timer",
+		Summary: "Activate, deactivate or edit a timer",
+	}, s.patchTimer)
+	route.Add(r, route.Operation{
+		Method: http.MethodDelete, Path: "/timers/{id}", ID: "delete-timer",
+		Summary: "Delete a timer",
+		Status:  http.StatusNoContent,
+	}, s.deleteTimer)
+	route.Add(r, route.Operation{
+		Method: http.MethodPost, Path: "/timers/{id}/pause", ID: "pause-timer",
+		Summary: "Pause a timer, perhaps until an instant",
+	}, s.pauseTimer)
+	route.Add(r, route.Operation{
+		Method: http.MethodPost, Path: "/timers/{id}/resume", ID: "resume-timer",
+		Summary: "End a timer's pause",
+	}, s.resumeTimer)
+	route.Add(r, route.Operation{
+		Method: http.MethodPost, Path: "/timers/{id}/reschedule", ID: "reschedule-timer",
+		Summary: "Move a one-shot that has not fired yet",
+	}, s.rescheduleTimer)
+}

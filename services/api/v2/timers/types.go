@@ -1,0 +1,115 @@
+package timers
+
+import (
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/definition"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/v2/schedules"
+)
+
+// The types of v2 are separate from the domain's, so that a change there does not change the API
+// unnoticed. Ids are decimal strings, instants RFC 3339 in UTC with milliseconds, durations text
+// such as "1m30s".
+
+type newTimerBody struct {
+	App         string                      `json:"app" minLength:"1" maxLength:"64" doc:"The app that owns the timer. carillon is Carillon's own: its timers can only be read." example:"shop"`
+	Name        string                      `json:"name" minLength:"1" maxLength:"128" doc:"Unique among the app's timers." example:"send-invoices"`
+	Schedule    definition.ScheduleBody     `json:"schedule"`
+	Target      *definition.TargetBody      `json:"target,omitempty" doc:"The target that it calls. Give it or targets."`
+	Targets     []definition.TargetBody     `json:"targets,omitempty" nullable:"false" maxItems:"8" doc:"The targets that it calls, if there are several."`
+	Mode        string                      `json:"mode,omitempty" enum:"any,all" doc:"With targets: which of them are called."`
+	Retry       *definition.RetryBody       `json:"retry,omitempty" doc:"What happens when an attempt fails."`
+	Misfire     *definition.MisfireBody     `json:"misfire,omitempty" doc:"What happens to late fires."`
+	Concurrency *definition.ConcurrencyBody `json:"concurrency,omitempty" doc:"What happens while the fire before is not finished."`
+	Priority    string                      `json:"priority,omitempty" enum:"high,normal,low" doc:"Which fires go first where not all can run; normal by default."`
+	Labels      map[string]string           `json:"labels,omitempty" doc:"For people and templates; at most 32, names and values at most 256 bytes each."`
+	Status      string                      `json:"status,omitempty" enum:"active,inactive" doc:"A new timer is inactive where it is left out; one that is there stays as it is."`
+}
+
+type changeBody struct {
+	Status      string                      `json:"status,omitempty" enum:"active,inactive"`
+	Schedule    *definition.ScheduleBody    `json:"schedule,omitempty" doc:"Replaces the schedule."`
+	Target      *definition.TargetBody      `json:"target,omitempty" doc:"Replaces the target or targets. Secrets that are REDACTED stay as they are."`
+	Targets     *[]definition.TargetBody    `json:"targets,omitempty" maxItems:"8" doc:"Replaces the target or targets. Secrets that are REDACTED stay as they are."`
+	Mode        string                      `json:"mode,omitempty" enum:"any,all" doc:"With targets; the mode that it has where it is left out."`
+	Retry       *definition.RetryBody       `json:"retry,omitempty" doc:"Replaces the retries; what is left out has its default."`
+	Misfire     *definition.MisfireBody     `json:"misfire,omitempty" doc:"Replaces the policy; what is left out has its default."`
+	Concurrency *definition.ConcurrencyBody `json:"concurrency,omitempty" doc:"Replaces the policy; what is left out has its default."`
+	Priority    string                      `json:"priority,omitempty" enum:"high,normal,low"`
+	Labels      *map[string]string          `json:"labels,omitempty" doc:"Replaces all labels."`
+	IfVersion   int32                       `json:"if_version,omitempty" minimum:"1" doc:"Change it only if this is its version; else 409."`
+}
+
+type pausedBody struct {
+	Reason string `json:"reason,omitempty" doc:"Why."`
+	Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again; absent if it must be resumed by hand."`
+}
+
+type timerBody struct {
+	ID           string                     `json:"id" pattern:"^[0-9]{1,16}$" example:"123456789012345"`
+	App          string                     `json:"app"`
+	Name         string                     `json:"name"`
+	Status       string                     `json:"status" enum:"active,inactive,paused,deleted"`
+	Paused       *pausedBody                `json:"paused,omitempty" doc:"Of a paused timer."`
+	Version      int32                      `json:"version" doc:"Of the definition, from 1. Every edit makes a new one."`
+	Schedule     definition.ScheduleBody    `json:"schedule"`
+	Target       *definition.ShownTarget    `json:"target,omitempty" doc:"Absent where there are targets."`
+	Targets      []*definition.ShownTarget  `json:"targets,omitempty" nullable:"false"`
+	Mode         string                     `json:"mode,omitempty" enum:"any,all"`
+	Retry        definition.RetryBody       `json:"retry"`
+	Misfire      definition.MisfireBody     `json:"misfire"`
+	Concurrency  definition.ConcurrencyBody `json:"concurrency"`
+	Priority     string                     `json:"priority" enum:"high,normal,low"`
+	Labels       map[string]string          `json:"labels,omitempty"`
+	FiresCreated int64                      `json:"fires_created" doc:"Fires of the schedule made so far, those of the coming hour among them: what max_fires counts. With max_fires, those that were skipped are not counted."`
+	NextDue      string                     `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none, the timer is not active, or it follows a fire that is not finished."`
+	ActiveSince  string                     `json:"active_since,omitempty" format:"date-time" doc:"When it was last activated."`
+	CreatedAt    string                     `json:"created_at" format:"date-time"`
+	UpdatedAt    string                     `json:"updated_at" format:"date-time"`
+	Warnings     []schedules.WarningBody    `json:"warnings,omitempty" nullable:"false" doc:"In the answer to a create, a put and a change: what the timer will not do as one may expect. It is never due (again), as its end has passed, its calendars exclude every instant or max_fires is reached; one of its cron expressions never is; or an instant that has passed makes it due at once. The request was done all the same."`
+}
+
+type timersBody struct {
+	Items      []timerBody `json:"items" nullable:"false"`
+	NextCursor string      `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
+}
+
+// showTimer converts a timer. next is its next due instant: see nextDue.
+func showTimer(t *timer.Timer, next int64) timerBody {
+	d := &t.Definition
+	b := timerBody{
+		ID:       t.ID.String(),
+		App:      t.App,
+		Name:     t.Name,
+		Status:   string(t.Status),
+		Version:  t.Version,
+		Schedule: definition.ShowSchedule(&d.Schedule),
+		Mode: string(
+			d.Mode,
+		),
+		Priority: definition.OrElse(string(d.Priority), string(timer.PriorityNormal)),
+		Labels:   d.Labels,
+		Retry: definition.ShowRetry(
+			&d.Retry,
+		),
+		Misfire:      definition.ShowMisfire(d),
+		Concurrency:  definition.ShowConcurrency(d),
+		FiresCreated: t.FiresCreated,
+		NextDue: input.Instant(
+			next,
+		),
+		ActiveSince: input.Instant(t.ActiveSinceMS),
+		CreatedAt:   input.Instant(t.CreatedMS),
+		UpdatedAt:   input.Instant(t.UpdatedMS),
+	}
+	if !d.Several() {
+		b.Target = definition.ShowTarget(&d.Target)
+	}
+	for i := range d.Targets {
+		b.Targets = append(b.Targets, definition.ShowTarget(&d.Targets[i]))
+	}
+	if t.Status == timer.StatusPaused {
+		b.Paused = &pausedBody{Reason: t.PauseReason, Until: input.Instant(t.PausedUntilMS)}
+	}
+	return b
+}

@@ -1,0 +1,93 @@
+package writes
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+)
+
+const (
+	// The queue is bounded. Further notifications are dropped, because executors also poll the
+	// change log.
+	maxNotifications = 10_000
+	notifyBatch      = 500
+	notifyTimeout    = 2 * time.Second
+)
+
+// changeNotification tells executors at once that a timer changed.
+type changeNotification struct {
+	id  timer.ID
+	seq int64
+}
+
+// enqueueNotification never blocks: a request does not wait while the broker is down.
+func (w *Writer) enqueueNotification(id timer.ID, seq int64) {
+	select {
+	case w.notifications <- changeNotification{id, seq}:
+	default:
+		w.metrics.notifications.WithLabelValues("dropped").Inc()
+	}
+}
+
+// publishNotifications publishes queued notifications in batches until stop is closed and the queue
+// is empty. While the broker is down it drops each batch after its timeout; executors have read
+// those changes from the change log by then.
+func (w *Writer) publishNotifications(stop <-chan struct{}) {
+	for {
+		select {
+		case a := <-w.notifications:
+			w.publishBatch(w.nextBatch(a))
+		case <-stop:
+			select {
+			case a := <-w.notifications:
+				if !w.publishBatch(w.nextBatch(a)) {
+					return // a stop does not wait while the broker is down
+				}
+			default:
+				return
+			}
+		}
+	}
+}
+
+func (w *Writer) nextBatch(first changeNotification) []bus.Message {
+	msgs := []bus.Message{encodeNotification(first)}
+	for len(msgs) < notifyBatch {
+		select {
+		case a := <-w.notifications:
+			msgs = append(msgs, encodeNotification(a))
+		default:
+			return msgs
+		}
+	}
+	return msgs
+}
+
+func encodeNotification(a changeNotification) bus.Message {
+	payload, err := proto.Marshal(&carillonv1.TimerChanged{TimerId: int64(a.id), Seq: a.seq})
+	if err != nil {
+		panic(err) // two numbers can always be encoded
+	}
+	return bus.Message{Key: a.id.String(), Payload: payload}
+}
+
+func (w *Writer) publishBatch(msgs []bus.Message) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+	defer cancel()
+	if err := w.opts.Bus.Publish(ctx, bus.TimersChanged, msgs...); err != nil {
+		w.metrics.notifications.WithLabelValues("lost").Add(float64(len(msgs)))
+		w.opts.Logger.Debug().
+			Err(err).
+			Int(logging.Count, len(msgs)).
+			Msg("change notifications lost; executors poll the change log")
+		return false
+	}
+	w.metrics.notifications.WithLabelValues("ok").Add(float64(len(msgs)))
+	return true
+}

@@ -1,0 +1,294 @@
+// Package writes executes writes of timers in batches.
+package writes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/batch"
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Store is the part of the store that writes need.
+type Store interface {
+	Create(
+		ctx context.Context,
+		items []store.NewTimer,
+		plan store.Planner,
+	) ([]store.CreateResult, error)
+	SetStatus(
+		ctx context.Context,
+		items []store.StatusChange,
+		plan store.Planner,
+	) ([]store.StatusResult, error)
+	Edit(ctx context.Context, items []store.Edit, plan store.Planner) ([]store.EditResult, error)
+	AddFires(
+		ctx context.Context,
+		app string,
+		id timer.ID,
+		fires []timer.Fire,
+	) ([]timer.Fire, error)
+}
+
+// Dispatcher puts committed fires into the window and publishes those due soon. It returns when
+// that is done or given up.
+type Dispatcher interface {
+	Committed(ctx context.Context, fires []timer.Fire)
+}
+
+// Options are the dependencies of a Writer.
+type Options struct {
+	Store      Store
+	Plan       store.Planner
+	Dispatch   Dispatcher
+	Bus        bus.Publisher // for timers-changed
+	Batch      batch.Options
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Writer executes writes: concurrent ones share a transaction. After the commit it dispatches their
+// fires and publishes change notifications.
+type Writer struct {
+	opts          Options
+	metrics       *metrics
+	notifications chan changeNotification
+	running       chan struct{}          // closed once groups is set
+	groups        atomic.Pointer[groups] // nil before Run and after it
+}
+
+// groups batch concurrent writes.
+type groups struct {
+	create *batch.Group[store.NewTimer, store.CreateResult]
+	status *batch.Group[store.StatusChange, store.StatusResult]
+	edit   *batch.Group[store.Edit, store.EditResult] // edits that keep the due instants
+}
+
+// New returns a Writer that does not write yet.
+func New(opts Options) *Writer {
+	return &Writer{
+		opts:          opts,
+		metrics:       newMetrics(opts.Registerer),
+		notifications: make(chan changeNotification, maxNotifications),
+		running:       make(chan struct{}),
+	}
+}
+
+// Run executes writes while serve runs. Then it finishes those in flight and publishes their
+// notifications.
+func (w *Writer) Run(serve func()) {
+	g := &groups{
+		create: batch.New(w.opts.Batch, w.create),
+		status: batch.New(w.opts.Batch, w.setStatus),
+		edit:   batch.New(w.opts.Batch, w.editGroup),
+	}
+	w.groups.Store(g)
+	close(w.running)
+	notified := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(notified)
+		w.publishNotifications(stop)
+	}()
+	serve()
+	w.groups.Store(nil)
+	g.create.Close()
+	g.status.Close()
+	g.edit.Close()
+	close(stop)
+	<-notified
+}
+
+// Ready returns nil while writes are executed.
+func (w *Writer) Ready() error {
+	if w.groups.Load() == nil {
+		return errors.New("not running")
+	}
+	return nil
+}
+
+// create executes all items in one transaction and dispatches their fires, also those of a commit
+// in doubt (see [store.Timers]).
+func (w *Writer) create(
+	ctx context.Context,
+	items []store.NewTimer,
+) ([]store.CreateResult, error) {
+	w.metrics.batch.WithLabelValues("create").Observe(float64(len(items)))
+	created, err := w.opts.Store.Create(ctx, items, w.opts.Plan)
+	var fires []timer.Fire
+	for i := range created {
+		fires = append(fires, created[i].Fires...)
+	}
+	w.Dispatch(ctx, fires)
+	if err != nil {
+		return nil, fmt.Errorf("creating timers: %w", err)
+	}
+	return created, nil
+}
+
+// setStatus executes all items in one transaction and dispatches their fires, also those of a
+// commit in doubt.
+func (w *Writer) setStatus(
+	ctx context.Context,
+	items []store.StatusChange,
+) ([]store.StatusResult, error) {
+	w.metrics.batch.WithLabelValues("status").Observe(float64(len(items)))
+	changed, err := w.opts.Store.SetStatus(ctx, items, w.opts.Plan)
+	var fires []timer.Fire
+	for i := range changed {
+		c := &changed[i]
+		if c.Err == nil && c.Seq != 0 && err == nil {
+			w.enqueueNotification(c.Timer.ID, c.Seq)
+		}
+		fires = append(fires, c.Fires...)
+	}
+	w.Dispatch(ctx, fires)
+	if err != nil {
+		return nil, fmt.Errorf("changing timers: %w", err)
+	}
+	return changed, nil
+}
+
+// Dispatch dispatches committed fires.
+func (w *Writer) Dispatch(ctx context.Context, fires []timer.Fire) {
+	if len(fires) > 0 {
+		w.opts.Dispatch.Committed(ctx, fires)
+	}
+}
+
+// Create adds one create to a batch.
+func (w *Writer) Create(ctx context.Context, n store.NewTimer) (store.CreateResult, error) {
+	g, err := w.waitRunning(ctx)
+	if err != nil {
+		return store.CreateResult{}, err
+	}
+	c, err := g.create.Do(ctx, n)
+	if err != nil {
+		return c, groupError(err)
+	}
+	return c, c.Err
+}
+
+// SetStatus adds one status change to a batch.
+func (w *Writer) SetStatus(ctx context.Context, c store.StatusChange) (timer.Timer, error) {
+	g, err := w.waitRunning(ctx)
+	if err != nil {
+		return timer.Timer{}, err
+	}
+	r, err := g.status.Do(ctx, c)
+	if err != nil {
+		return r.Timer, groupError(err)
+	}
+	return r.Timer, r.Err
+}
+
+func (w *Writer) waitRunning(ctx context.Context) (*groups, error) {
+	select {
+	case <-w.running:
+	case <-ctx.Done():
+		return nil, timer.Unavailable("the API is starting", ctx.Err())
+	}
+	if g := w.groups.Load(); g != nil {
+		return g, nil
+	}
+	return nil, timer.Unavailable("the API is stopping", nil)
+}
+
+// groupError converts an error of a batch. A stopped batch executed nothing. After a timeout the
+// write may still succeed, and a repetition finds it done.
+func groupError(err error) error {
+	if errors.Is(err, batch.ErrClosed) {
+		return timer.Unavailable("the API is stopping", err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return timer.Unavailable("the store did not answer in time", err)
+	}
+	return err
+}
+
+// ApplyEdit replaces the definition that was read. Edits that keep the due instants write a few
+// rows and share transactions. Others may rewrite an hour of fires, so each has its own
+// transaction. The store decides which kind it is, because the timer may have been edited since.
+func (w *Writer) ApplyEdit(
+	ctx context.Context,
+	e store.Edit,
+	was *timer.Definition,
+) (timer.Timer, error) {
+	d := &e.Definition
+	if !reflect.DeepEqual(d.Schedule, was.Schedule) || !reflect.DeepEqual(d.Misfire, was.Misfire) ||
+		d.Priority != was.Priority {
+		return w.Edit(ctx, e, w.opts.Plan)
+	}
+	g, err := w.waitRunning(ctx)
+	if err != nil {
+		return timer.Timer{}, err
+	}
+	edited, err := g.edit.Do(ctx, e)
+	if err != nil {
+		return timer.Timer{}, groupError(err)
+	}
+	return edited.Timer, edited.Err
+}
+
+// Edit executes one edit in a transaction of its own.
+func (w *Writer) Edit(ctx context.Context, e store.Edit, plan store.Planner) (timer.Timer, error) {
+	if _, err := w.waitRunning(ctx); err != nil {
+		return timer.Timer{}, err
+	}
+	edited, err := w.editAll(ctx, []store.Edit{e}, plan)
+	if err != nil {
+		return timer.Timer{}, err
+	}
+	return edited[0].Timer, edited[0].Err
+}
+
+// editGroup executes edits with the default planner.
+func (w *Writer) editGroup(ctx context.Context, items []store.Edit) ([]store.EditResult, error) {
+	return w.editAll(ctx, items, w.opts.Plan)
+}
+
+// editAll executes all items in one transaction and dispatches their fires, also those of a commit
+// in doubt.
+func (w *Writer) editAll(
+	ctx context.Context,
+	items []store.Edit,
+	plan store.Planner,
+) ([]store.EditResult, error) {
+	w.metrics.batch.WithLabelValues("edit").Observe(float64(len(items)))
+	edited, err := w.opts.Store.Edit(ctx, items, plan)
+	var fires []timer.Fire
+	for i := range edited {
+		if edited[i].Err == nil && edited[i].Seq != 0 && err == nil {
+			w.enqueueNotification(edited[i].Timer.ID, edited[i].Seq)
+		}
+		fires = append(fires, edited[i].Fires...)
+	}
+	w.Dispatch(ctx, fires)
+	if err != nil {
+		return nil, fmt.Errorf("editing timers: %w", err)
+	}
+	return edited, nil
+}
+
+// AddFires adds fires outside the schedule and dispatches them.
+func (w *Writer) AddFires(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	fires []timer.Fire,
+) ([]timer.Fire, error) {
+	made, err := w.opts.Store.AddFires(ctx, app, id, fires)
+	w.Dispatch(ctx, made)
+	if err != nil {
+		return nil, fmt.Errorf("adding fires: %w", err)
+	}
+	return made, nil
+}
