@@ -3,7 +3,7 @@
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  := -X github.com/carillon-timer/carillon/libs/process.version=$(VERSION)
 MODULES  := proto libs services e2e
-PROGRAMS := ./services/allinone/cmd/carillon $(foreach s,api migrator scheduler trigger executor,./services/$(s)/cmd/carillon-$(s))
+PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigger executor,./services/$(s)/cmd/carillon-$(s))
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
@@ -13,7 +13,7 @@ help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## run everything in one process: SQLite in ./data, embedded bus and window; needs only Go
-	go build -ldflags '$(LDFLAGS)' -o bin/ ./services/allinone/cmd/carillon
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./services/cli/cmd/carillon
 	@exec bin/carillon dev
 
 run-real: build ## five services as processes over MariaDB, Redis and Pulsar (REPLICAS=2: two of each); Ctrl-C stops everything

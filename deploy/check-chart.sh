@@ -28,7 +28,7 @@ carillon-executor CARILLON_ENCRYPTION_KEYS_FILE'
 if tool go; then
   made=$(render "${least[@]}" -s templates/keys.yaml)
   key() { sed -nE "s/^  $1: (.+)$/\1/p" <<<"$made" | base64 -d; }
-  CARILLON_ADMIN_KEY=$(key adminKey) CARILLON_ENCRYPTION_KEYS=$(key encryptionKeys) go run ./services/allinone/cmd/carillon dev -print-config |
+  CARILLON_ADMIN_KEY=$(key adminKey) CARILLON_ENCRYPTION_KEYS=$(key encryptionKeys) go run ./services/cli/cmd/carillon dev -print-config |
     grep -c '^\(admin-key\|encryption-keys\): "REDACTED"' | grep -qx 2 || complain "the programs do not take the keys that the chart makes"
 fi
 

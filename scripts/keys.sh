@@ -14,7 +14,7 @@ carillon() {
   if [ -x bin/carillon ]; then
     bin/carillon "$@"
   elif command -v go >/dev/null; then
-    go run ./services/allinone/cmd/carillon "$@"
+    go run ./services/cli/cmd/carillon "$@"
   else
     docker build -q -t carillon -f deploy/Dockerfile --build-arg SERVICE=carillon . >/dev/null
     docker run --rm carillon "$@"

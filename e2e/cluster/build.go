@@ -28,7 +28,7 @@ func BuildAt(ctx context.Context, root, dir string) error {
 	if os.Getenv(raceEnv) != "" {
 		args = append(args, "-race")
 	}
-	args = append(args, "./services/allinone/cmd/carillon")
+	args = append(args, "./services/cli/cmd/carillon")
 	for _, r := range Roles() {
 		args = append(args, fmt.Sprintf("./services/%s/cmd/carillon-%s", r, r))
 	}

@@ -1,7 +1,6 @@
 package allinone
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,10 +8,6 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/config"
-	"github.com/carillon-timer/carillon/libs/health"
-	"github.com/carillon-timer/carillon/libs/logging"
-	"github.com/carillon-timer/carillon/libs/process"
 )
 
 // EchoPath is the path of the echo endpoint.
@@ -53,33 +48,4 @@ func Echo(w io.Writer) http.Handler {
 		)
 		rw.WriteHeader(http.StatusNoContent)
 	})
-}
-
-// EchoServer runs the echo endpoint as a server of its own, for a cluster on this machine.
-func EchoServer(
-	ctx context.Context,
-	args []string,
-	env process.Env,
-	stdout, stderr io.Writer,
-) error {
-	var (
-		h config.HTTP
-		l config.Log
-	)
-	if err := config.NewSet("carillon echo", &h, &l).Load(args, env, stdout); err != nil {
-		return err //nolint:wrapcheck // each problem is told as it is
-	}
-	log, err := logging.New(stderr, l.Level, l.Format, "echo")
-	if err != nil {
-		return err //nolint:wrapcheck // it says what it is about
-	}
-	ln, err := process.Listen(ctx, h.Addr, logging.HTTPListening, log)
-	if err != nil {
-		return fmt.Errorf("http-addr: %w", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle(EchoPath, Echo(stdout))
-	p := process.New(process.Options{Logger: log, Health: health.New(0), Grace: time.Second})
-	p.Intake("http", process.Serve(ln, mux, time.Second, log))
-	return p.Run(ctx) //nolint:wrapcheck // it names the part
 }

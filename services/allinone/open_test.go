@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/services/allinone"
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 
 // TestPagesMakeNoTimers checks that a web page that the user visits cannot create timers on this
@@ -20,10 +21,10 @@ func TestPagesMakeNoTimers(t *testing.T) {
 		v2 = `{"app":"shop","name":"v2","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"http://127.0.0.1:1/"}}`
 	)
 	admin := apikey.New().Reveal()
-	open, closed := start(
+	open, closed := devtest.Start(
 		t,
 		t.TempDir(),
-	), start(
+	), devtest.Start(
 		t,
 		t.TempDir(),
 		"CARILLON_AUTH",
@@ -33,18 +34,18 @@ func TestPagesMakeNoTimers(t *testing.T) {
 		"CARILLON_CALLBACK_ALLOW",
 		"127.0.0.1:*",
 	)
-	defer open.stop(t)
-	defer closed.stop(t)
-	send := func(d *dev, method, path, body string, change func(*http.Request)) int {
+	defer open.Stop(t)
+	defer closed.Stop(t)
+	send := func(d *devtest.Dev, method, path, body string, change func(*http.Request)) int {
 		q, err := http.NewRequestWithContext(
 			t.Context(),
 			method,
-			d.api+path,
+			d.Api+path,
 			strings.NewReader(body),
 		)
 		require.NoError(t, err)
 		change(q)
-		resp, err := client.Do(q)
+		resp, err := devtest.Client.Do(q)
 		require.NoError(t, err)
 		defer resp.Body.Close()
 		return resp.StatusCode
@@ -59,10 +60,10 @@ func TestPagesMakeNoTimers(t *testing.T) {
 		require.Equal(t, 421, send(open, http.MethodPost, path, body, rebound), path)
 	}
 	require.Equal(t, 421, send(open, http.MethodGet, "/api/v2/timers?app=shop", "", rebound))
-	code, body := open.do(t, http.MethodGet, "/api/v2/timers?app=shop", "", "")
+	code, body := open.Do(t, http.MethodGet, "/api/v2/timers?app=shop", "", "")
 	require.Equal(t, 200, code)
 	require.Contains(t, body, `"items":[]`)
-	code, _ = open.do(t, http.MethodPost, "/api/v2/timers", "", v2)
+	code, _ = open.Do(t, http.MethodPost, "/api/v2/timers", "", v2)
 	require.Equal(t, 201, code)
 	require.Equal(
 		t,

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 
 // schemathesis returns the program that scripts/schemathesis-oracle.sh installed.
@@ -47,13 +48,13 @@ func TestTheAPIIsAsDescribed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := start(t, t.TempDir(), c.env...)
-			defer d.stop(t)
+			d := devtest.Start(t, t.TempDir(), c.env...)
+			defer d.Stop(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, program, append([]string{
 				"run",
-				d.api + "/api/v2/openapi.json",
+				d.Api + "/api/v2/openapi.json",
 				"--phases",
 				"examples,coverage,fuzzing",
 				"--max-examples",
@@ -77,7 +78,7 @@ func TestTheAPIIsAsDescribed(t *testing.T) {
 			require.NoError(t, err, "%s", out)
 			require.Contains(t, string(out), "No issues found")
 			require.Regexp(t, `Tested: [34][0-9]`, string(out))
-			require.NotContains(t, d.errOut.String(), "panic")
+			require.NotContains(t, d.ErrOut.String(), "panic")
 		})
 	}
 }

@@ -2,42 +2,17 @@ package allinone_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/services/allinone"
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
-
-// firstFire creates a one-shot of an app and returns its finished fire with its attempts, or the
-// refusal.
-func (d *dev) firstFire(t *testing.T, key, name, target string) (status int, fire string) {
-	t.Helper()
-	status, body := d.do(t, http.MethodPost, "/api/v2/timers", key, fmt.Sprintf(
-		`{"app":"mallory","name":%q,"status":"active","schedule":{"kind":"delay","delay":"10ms"},"target":%s,"retry":{"attempts":1}}`,
-		name,
-		target,
-	))
-	if status != http.StatusCreated {
-		return status, body
-	}
-	var made struct{ ID string }
-	require.NoError(t, json.Unmarshal([]byte(body), &made))
-	var list struct{ Items []struct{ ID string } }
-	require.Eventually(t, func() bool {
-		_, body := d.do(t, http.MethodGet, "/api/v2/timers/"+made.ID+"/fires?app=mallory", key, "")
-		require.NoError(t, json.Unmarshal([]byte(body), &list))
-		return len(list.Items) == 1
-	}, 20*time.Second, 20*time.Millisecond, name)
-	_, body = d.do(t, http.MethodGet, "/api/v2/fires/"+list.Items[0].ID+"?app=mallory", key, "")
-	return status, body
-}
 
 // TestTimersDoNotCallCarillonItself checks that an app cannot escalate its key, or read Carillon's
 // ports in excerpts, through a timer that calls Carillon. All rules are open, and every name,
@@ -45,7 +20,7 @@ func (d *dev) firstFire(t *testing.T, key, name, target string) (status int, fir
 func TestTimersDoNotCallCarillonItself(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
-	d := start(
+	d := devtest.Start(
 		t,
 		t.TempDir(),
 		"CARILLON_AUTH",
@@ -61,8 +36,8 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 		"CARILLON_TRUST_FROM",
 		"127.0.0.0/8",
 	)
-	defer d.stop(t)
-	code, body := d.do(
+	defer d.Stop(t)
+	code, body := d.Do(
 		t,
 		http.MethodPost,
 		"/api/v2/apps/mallory/keys",
@@ -86,20 +61,20 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 	const order = `"method":"POST","headers":{"Content-Type":["application/json"]},"body":"{\"name\":\"mine\",\"scope\":\"admin\"}","redirects":3`
 	const trusted = `"method":"POST","headers":{"Content-Type":["application/json"],"X-Carillon-App":["admin:shop"]},"body":"{\"name\":\"mine\",\"scope\":\"admin\"}","redirects":3`
 	api, adm := strings.TrimPrefix(
-		d.api,
+		d.Api,
 		"http://127.0.0.1",
 	), strings.TrimPrefix(
-		d.admin,
+		d.Admin,
 		"http://127.0.0.1",
 	)
 	for name, target := range map[string]string{
-		"trusted header":          `{"url":"` + d.api + `/api/v2/apps/shop/keys",` + trusted + `}`,
+		"trusted header":          `{"url":"` + d.Api + `/api/v2/apps/shop/keys",` + trusted + `}`,
 		"trusted, by name":        `{"url":"http://localhost` + api + `/api/v2/apps/shop/keys",` + trusted + `}`,
 		"trusted, elsewhere":      `{"url":"` + receiver.URL + `",` + trusted + `}`,
 		"trusted, as a secret":    `{"url":"` + receiver.URL + `","secret_headers":{"x-carillon-APP":"admin:shop"}}`,
 		"trusted, underscored":    `{"url":"` + receiver.URL + `","headers":{"X_Carillon_App":["admin:shop"]}}`,
 		"key of its own":          `{"url":"http://localhost` + api + `/api/v2/timers?app=mallory","method":"GET","secret_headers":{"Authorization":"Bearer ` + mallory + `"}}`,
-		"redirect":                `{"url":"` + receiver.URL + `/?to=` + d.api + `/api/v2/openapi.json",` + order + `}`,
+		"redirect":                `{"url":"` + receiver.URL + `/?to=` + d.Api + `/api/v2/openapi.json",` + order + `}`,
 		"redirect, by name":       `{"url":"` + receiver.URL + `/?to=http://localhost` + api + `/api/v2/openapi.json",` + order + `}`,
 		"redirect, v1":            `{"url":"` + receiver.URL + `/?to=http://localhost` + api + `/api/timer/v1/def",` + order + `}`,
 		"by the echo path":        `{"url":"http://localhost` + api + `/dev/echo/../../api/v2/openapi.json","method":"GET"}`,
@@ -114,7 +89,7 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 		"redirect, unspecified":   `{"url":"` + receiver.URL + `/?to=http://[::]` + adm + `/metrics","method":"GET","redirects":3}`,
 		"token of the admin port": `{"url":"` + receiver.URL + `","oauth2":{"token_url":"http://localhost` + adm + `/metrics","client_id":"x","secret":"y"}}`,
 	} {
-		status, fire := d.firstFire(t, mallory, name, target)
+		status, fire := d.FirstFire(t, mallory, name, target)
 		if status == http.StatusUnprocessableEntity {
 			continue
 		}
@@ -124,7 +99,7 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 			require.NotContains(t, fire, leak, "%s: of Carillon's answers nothing is seen", name)
 		}
 	}
-	_, keys := d.do(t, http.MethodGet, "/api/v2/apps/shop/keys", admin, "")
+	_, keys := d.Do(t, http.MethodGet, "/api/v2/apps/shop/keys", admin, "")
 	require.Contains(t, keys, `"items":[]`, "nobody has a key of another app")
 	for range len(seen) {
 		h := <-seen
@@ -132,9 +107,9 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 		require.Empty(t, h.Values("X_carillon_app"))
 	}
 	// Other endpoints are called, and so is the echo endpoint.
-	_, fire := d.firstFire(t, mallory, "receiver", `{"url":"`+receiver.URL+`"}`)
+	_, fire := d.FirstFire(t, mallory, "receiver", `{"url":"`+receiver.URL+`"}`)
 	require.Contains(t, fire, `"status":"delivered"`)
-	_, fire = d.firstFire(t, mallory, "echo", `{"url":"http://localhost`+api+allinone.EchoPath+`"}`)
+	_, fire = d.FirstFire(t, mallory, "echo", `{"url":"http://localhost`+api+allinone.EchoPath+`"}`)
 	require.Contains(t, fire, `"status":"delivered"`, "who makes timers has shown a key")
 }
 
@@ -162,22 +137,22 @@ func TestLoopbackIsOpenOnlyWithoutKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := start(t, t.TempDir(), c.env...)
-			defer d.stop(t)
-			d.api = strings.Replace(
-				strings.Replace(d.api, "[::]", "127.0.0.1", 1),
+			d := devtest.Start(t, t.TempDir(), c.env...)
+			defer d.Stop(t)
+			d.Api = strings.Replace(
+				strings.Replace(d.Api, "[::]", "127.0.0.1", 1),
 				"0.0.0.0",
 				"127.0.0.1",
 				1,
 			)
-			for url, want := range map[string]bool{receiver.URL: c.open, d.api + allinone.EchoPath: c.echo} {
+			for url, want := range map[string]bool{receiver.URL: c.open, d.Api + allinone.EchoPath: c.echo} {
 				byName := strings.Replace(url, "127.0.0.1", "localhost", 1)
-				status, fire := d.firstFire(t, c.key, "by address "+url, `{"url":"`+url+`"}`)
+				status, fire := d.FirstFire(t, c.key, "by address "+url, `{"url":"`+url+`"}`)
 				require.Equal(t, want, status == http.StatusCreated, fire)
-				_, fire = d.firstFire(t, c.key, "by name "+url, `{"url":"`+byName+`"}`)
+				_, fire = d.FirstFire(t, c.key, "by name "+url, `{"url":"`+byName+`"}`)
 				require.Equal(t, want, strings.Contains(fire, `"status":"delivered"`), fire)
 			}
-			code, _ := d.do(t, http.MethodPost, allinone.EchoPath, "", "x")
+			code, _ := d.Do(t, http.MethodPost, allinone.EchoPath, "", "x")
 			require.Equal(
 				t,
 				c.key == "",
@@ -186,20 +161,20 @@ func TestLoopbackIsOpenOnlyWithoutKeys(t *testing.T) {
 			)
 			require.True(t, code == http.StatusNoContent || code == http.StatusUnauthorized, code)
 			if c.key != "" {
-				code, _ = d.do(t, http.MethodPost, allinone.EchoPath, c.key, "x")
+				code, _ = d.Do(t, http.MethodPost, allinone.EchoPath, c.key, "x")
 				require.Equal(t, http.StatusNoContent, code)
 			}
 			require.Equal(
 				t,
 				c.key != "",
-				strings.Contains(d.out.String(), `-H "Authorization: Bearer $CARILLON_ADMIN_KEY" `),
-				d.out.String(),
+				strings.Contains(d.Out.String(), `-H "Authorization: Bearer $CARILLON_ADMIN_KEY" `),
+				d.Out.String(),
 			)
 			require.Equal(
 				t,
 				!c.echo,
-				strings.Contains(d.out.String(), "must be public"),
-				d.out.String(),
+				strings.Contains(d.Out.String(), "must be public"),
+				d.Out.String(),
 			)
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/zone"
 	"github.com/carillon-timer/carillon/libs/zone/zonetest"
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 
 // TestNewTimeZones restarts a deployment with other time zones. By the old zones, which use
@@ -35,8 +36,8 @@ func TestNewTimeZones(t *testing.T) {
 	}
 	dir := t.TempDir()
 	was := zonetest.File(t, "2031a", map[string]string{"Australia/Sydney": "Australia/Adelaide"})
-	d := start(t, dir, "CARILLON_TZDATA", was)
-	code, body := d.do(
+	d := devtest.Start(t, dir, "CARILLON_TZDATA", was)
+	code, body := d.Do(
 		t,
 		http.MethodPost,
 		"/api/v2/timers",
@@ -50,7 +51,7 @@ func TestNewTimeZones(t *testing.T) {
 	require.Equal(t, http.StatusCreated, code, body)
 	var made struct{ ID string }
 	require.NoError(t, json.Unmarshal([]byte(body), &made))
-	code, body = d.do(
+	code, body = d.Do(
 		t,
 		http.MethodPost,
 		"/api/v2/timers",
@@ -61,19 +62,19 @@ func TestNewTimeZones(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, code)
 	require.Contains(t, body, `use \"Europe/Berlin\"`)
 	require.Contains(t, body, "schedule.time_zone")
-	d.stop(t)
+	d.Stop(t)
 	require.Zero(t, calls.Load())
 
-	d = start(t, dir)
-	defer d.stop(t)
+	d = devtest.Start(t, dir)
+	defer d.Stop(t)
 	require.Eventually(
 		t,
 		func() bool { return calls.Load() > 1 },
 		30*time.Second,
 		20*time.Millisecond,
 	)
-	_, body = d.do(t, http.MethodGet, "/api/v2/timers/"+made.ID+"?app=a", "", "")
+	_, body = d.Do(t, http.MethodGet, "/api/v2/timers/"+made.ID+"?app=a", "", "")
 	require.Contains(t, body, `"version":2`)
-	_, body = get(t, d.admin+"/readyz")
+	_, body = devtest.Get(t, d.Admin+"/readyz")
 	require.Contains(t, body, `"version":"`+zone.Embedded().Version()+`","source":"embedded"`)
 }

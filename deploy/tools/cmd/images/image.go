@@ -48,7 +48,7 @@ func compile(ctx context.Context, o *options, arch, dir string) error {
 
 func source(program string) string {
 	if program == "carillon" {
-		return "./allinone/cmd/carillon"
+		return "./cli/cmd/carillon"
 	}
 	return "./" + program[len("carillon-"):] + "/cmd/" + program
 }

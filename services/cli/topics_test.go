@@ -1,4 +1,4 @@
-package allinone_test
+package cli_test
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/testenv"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
-	"github.com/carillon-timer/carillon/services/allinone"
+	"github.com/carillon-timer/carillon/services/cli"
 )
 
 // topics runs the command against a Pulsar namespace.
@@ -28,7 +28,7 @@ func topics(t *testing.T, p testenv.PulsarNamespace, args ...string) (string, er
 		"CARILLON_PULSAR_NAMESPACE": p.Namespace,
 	}
 	var out bytes.Buffer
-	err := allinone.Topics(
+	err := cli.Topics(
 		t.Context(),
 		args,
 		func(k string) (string, bool) { v, ok := env[k]; return v, ok },

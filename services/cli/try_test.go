@@ -1,4 +1,4 @@
-package allinone_test
+package cli_test
 
 import (
 	"bytes"
@@ -17,20 +17,21 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/config"
-	"github.com/carillon-timer/carillon/services/allinone"
+	"github.com/carillon-timer/carillon/services/cli"
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 
 func try(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := allinone.Try(t.Context(), args, noEnv, &out, &out)
+	err := cli.Try(t.Context(), args, devtest.NoEnv, &out, &out)
 	return out.String(), err
 }
 
 func TestTryReceivesACallback(t *testing.T) {
 	t.Parallel()
-	d := start(t, t.TempDir(), "CARILLON_CANARY", "1s")
-	defer d.stop(t)
+	d := devtest.Start(t, t.TempDir(), "CARILLON_CANARY", "1s")
+	defer d.Stop(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := ln.Addr().String()
@@ -38,9 +39,9 @@ func TestTryReceivesACallback(t *testing.T) {
 	out, err := try(
 		t,
 		"-api",
-		d.api,
+		d.Api,
 		"-ready",
-		d.admin+"/readyz",
+		d.Admin+"/readyz",
 		"-canary",
 		"-listen",
 		addr,
@@ -54,13 +55,13 @@ func TestTryReceivesACallback(t *testing.T) {
 	require.Contains(t, out, "called: fire")
 	require.Contains(t, out, "recorded: delivered")
 	require.NotContains(t, out, "was not deleted")
-	_, list := get(t, d.api+"/api/v2/timers?app=carillon-try")
+	_, list := devtest.Get(t, d.Api+"/api/v2/timers?app=carillon-try")
 	require.NotContains(t, list, `"try-`, "the timer is deleted")
 
 	_, err = try(
 		t,
 		"-api",
-		d.api,
+		d.Api,
 		"-listen",
 		addr,
 		"-url",
@@ -80,7 +81,7 @@ func TestTryReceivesACallback(t *testing.T) {
 func TestTryShowsAKey(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
-	d := start(
+	d := devtest.Start(
 		t,
 		t.TempDir(),
 		"CARILLON_AUTH",
@@ -90,9 +91,9 @@ func TestTryShowsAKey(t *testing.T) {
 		"CARILLON_CALLBACK_ALLOW",
 		"127.0.0.1:*",
 	)
-	defer d.stop(t)
+	defer d.Stop(t)
 	keyOf := func(app, scope string) string {
-		code, body := d.do(
+		code, body := d.Do(
 			t,
 			http.MethodPost,
 			"/api/v2/apps/"+app+"/keys",
@@ -113,11 +114,11 @@ func TestTryShowsAKey(t *testing.T) {
 		env := func(k string) (string, bool) { return key, k == "CARILLON_API_KEY" && key != "" }
 		args := []string{
 			"-api",
-			d.api + "/",
+			d.Api + "/",
 			"-app",
 			"shop",
 			"-ready",
-			d.admin + "/readyz",
+			d.Admin + "/readyz",
 			"-listen",
 			addr,
 			"-url",
@@ -125,7 +126,7 @@ func TestTryShowsAKey(t *testing.T) {
 			"-patience",
 			"30s",
 		}
-		err := allinone.Try(t.Context(), args, env, &out, &out)
+		err := cli.Try(t.Context(), args, env, &out, &out)
 		return out.String(), err
 	}
 	for key, want := range map[string]string{
@@ -153,7 +154,7 @@ func TestTryShowsAKey(t *testing.T) {
 func TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
-	d := start(
+	d := devtest.Start(
 		t,
 		t.TempDir(),
 		"CARILLON_AUTH",
@@ -163,8 +164,8 @@ func TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet(t *testing.T) {
 		"CARILLON_CALLBACK_ALLOW",
 		"127.0.0.1:*",
 	)
-	defer d.stop(t)
-	to, err := url.Parse(d.api)
+	defer d.Stop(t)
+	to, err := url.Parse(d.Api)
 	require.NoError(t, err)
 	var old atomic.Int64 // answers of replicas with the old keys
 	through := httputil.NewSingleHostReverseProxy(to)
@@ -183,7 +184,7 @@ func TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet(t *testing.T) {
 		addr := ln.Addr().String()
 		require.NoError(t, ln.Close())
 		var out bytes.Buffer
-		return allinone.Try(t.Context(), []string{
+		return cli.Try(t.Context(), []string{
 			"-api",
 			front.URL,
 			"-listen",

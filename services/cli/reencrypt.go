@@ -1,4 +1,4 @@
-package allinone
+package cli
 
 import (
 	"context"

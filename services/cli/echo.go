@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/health"
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/services/allinone"
+)
+
+// echo runs the echo endpoint as a server of its own, for a cluster on this machine.
+func echo(
+	ctx context.Context,
+	args []string,
+	env process.Env,
+	stdout, stderr io.Writer,
+) error {
+	var (
+		h config.HTTP
+		l config.Log
+	)
+	if err := config.NewSet("carillon echo", &h, &l).Load(args, env, stdout); err != nil {
+		return err //nolint:wrapcheck // each problem is told as it is
+	}
+	log, err := logging.New(stderr, l.Level, l.Format, "echo")
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it is about
+	}
+	ln, err := process.Listen(ctx, h.Addr, logging.HTTPListening, log)
+	if err != nil {
+		return fmt.Errorf("http-addr: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(allinone.EchoPath, allinone.Echo(stdout))
+	p := process.New(process.Options{Logger: log, Health: health.New(0), Grace: time.Second})
+	p.Intake("http", process.Serve(ln, mux, time.Second, log))
+	return p.Run(ctx) //nolint:wrapcheck // it names the part
+}
