@@ -22,31 +22,15 @@ import (
 )
 
 // Store is the part of the store that fires need.
-type Store interface { //nolint:interfacebloat // fires are read and created in many ways
+type Store interface {
+	store.History
 	store.IdempotencyKeys
 	store.Completer
 	store.Redriver
+	store.States
+	store.Definitions
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
-	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
-	Definitions(
-		ctx context.Context,
-		keys []store.VersionKey,
-	) (map[store.VersionKey]timer.Definition, error)
-	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
-	History(
-		ctx context.Context,
-		app string,
-		id timer.ID,
-		before timer.FireID,
-		limit int,
-	) ([]timer.Outcome, error)
-	OpenFires(
-		ctx context.Context,
-		app string,
-		id timer.ID,
-		q store.OpenFiresQuery,
-	) (store.OpenFiresPage, error)
 }
 
 // Resource is the operations on fires.
