@@ -147,7 +147,7 @@ func (s *gatedStore) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer
 		out, err := s.Store.Overdue(ctx, q)
 		for i := range out {
 			s.p.env.log.printf(
-				"%s sweeps %s rev %d owner %d",
+				"%s finds overdue %s rev %d owner %d",
 				s.p,
 				out[i].FireID,
 				out[i].Rev,

@@ -24,7 +24,7 @@ type Mutant struct {
 // Mutants are bugs that the simulation must find. If it found none of them, its success would prove
 // nothing.
 var Mutants = []Mutant{
-	{"no sweep", true, func(k *components) { k.store = noSweep{k.store} }},
+	{"overdue fires are not found", true, func(k *components) { k.store = noneOverdue{k.store} }},
 	{
 		"acknowledgement before the claim",
 		true,
@@ -77,9 +77,9 @@ var Mutants = []Mutant{
 	},
 }
 
-type noSweep struct{ store.Store }
+type noneOverdue struct{ store.Store }
 
-func (noSweep) Overdue(context.Context, store.OverdueQuery) ([]timer.Fire, error) {
+func (noneOverdue) Overdue(context.Context, store.OverdueQuery) ([]timer.Fire, error) {
 	return nil, nil
 }
 

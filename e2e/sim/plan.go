@@ -372,10 +372,10 @@ func draftFault(r *rand.Rand, k faultKind) fault {
 var triggerPoints = map[role]string{
 	apiRole:       "HTTP,Create,SetStatus,Put,Publish tasks-normal,Publish timers-changed",
 	migratorRole:  "Expand,Put,Publish tasks-normal,GrowMinutes,PurgeExpired",
-	schedulerRole: "FreezeMinute,ClaimSlices,Publish slices,Cursor,AdvanceCursor,Overdue,Publish tasks-normal,Publish tasks-low,LiveSessions,ExpireSession,Owned,RenewSession",
+	schedulerRole: "FreezeMinute,ClaimSlices,Publish slices,Cursor,AdvanceCursor,LiveSessions,ExpireSession,RenewSession",
 	triggerRole:   "Handle slices,HoldSlice,Open,LoadSlice,Range,Publish tasks-normal,RenewSlices,FinishSlice",
 	executorRole: "Handle tasks-normal,Claim,Claim,Definitions,States,Changes,Call,Answer,Call,Answer,Record,Record,RecordAttempts,Release,Put," +
-		"Publish outcomes,Publish tasks-normal,Publish tasks-dead,RenewSession,LiveSessions,ExpireSession,Owned",
+		"Publish outcomes,Publish tasks-normal,Publish tasks-dead,RenewSession,LiveSessions,ExpireSession,Owned,Overdue,ExpiredSessions,MinuteCounts",
 }
 
 func draftTriggerPoint(r *rand.Rand, of role, k faultKind) *triggerPoint {

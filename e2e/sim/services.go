@@ -207,7 +207,6 @@ func (k *components) service() (s service, err error) {
 			Name:       k.p.String(),
 			Now:        k.clock.Now,
 			Tick:       k.settings.Tick,
-			SweepEvery: k.settings.Tick,
 			Logger:     k.log,
 			Registerer: k.reg,
 		})
@@ -262,7 +261,7 @@ type Settings struct {
 	ChangePollInterval time.Duration
 	PerBucket          int
 	ExpandEvery        time.Duration
-	Tick               time.Duration // of schedulers, and between their sweeps
+	Tick               time.Duration // of schedulers
 	Poll               time.Duration
 	MaxSlices          int
 	MaxInflight        int

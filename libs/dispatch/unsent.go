@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxUnsent        = 50_000 // 6 MB; the excess is left to the sweep
+	maxUnsent        = 50_000 // 6 MB; executors find the excess in the store
 	unsentChunk      = 1000
 	unsentRetryAfter = 100 * time.Millisecond
 )

@@ -98,24 +98,3 @@ func executors(sessions []store.Session) (ids []timer.ID) {
 	}
 	return ids
 }
-
-// Shard returns the index of a session among the alive ones of its kind, and their number, for
-// dividing work. A session that is not among them gets all of it: done twice is better than not
-// done.
-func Shard(alive []store.Session, kind store.SessionKind, id timer.ID) (place, of int32) {
-	found := false
-	for _, l := range alive {
-		if l.Kind != kind {
-			continue
-		}
-		of++
-		if l.ID < id {
-			place++
-		}
-		found = found || l.ID == id
-	}
-	if !found {
-		return 0, 1
-	}
-	return place, of
-}

@@ -10,6 +10,7 @@ import (
 const (
 	CauseExpiredSession = "expired_session" // claimed by a session that has expired
 	CauseUnclaimed      = "unclaimed"       // the task went to an executor that was lost
+	CauseOverdue        = "overdue"         // long past their run time, without an alive owner
 )
 
 // RecoveredCounter returns the counter of recovered fires, by cause, registered with reg. Services

@@ -394,23 +394,6 @@ func TestTwoMonitorsExpireOnce(t *testing.T) {
 	})
 }
 
-func TestShard(t *testing.T) {
-	t.Parallel()
-	alive := []store.Session{
-		{
-			ID:   5,
-			Kind: store.ExecutorSession,
-		},
-		{ID: 1, Kind: store.SchedulerSession},
-		{ID: 3, Kind: store.ExecutorSession},
-		{ID: 9, Kind: store.ExecutorSession},
-	}
-	for id, want := range map[timer.ID][2]int32{3: {0, 3}, 5: {1, 3}, 9: {2, 3}, 1: {0, 1}, 7: {0, 1}} {
-		place, of := session.Shard(alive, store.ExecutorSession, id)
-		require.Equal(t, want, [2]int32{place, of}, "%d", id)
-	}
-}
-
 func TestRecoveredCounterIsSharedByTheServicesOfARegistry(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()

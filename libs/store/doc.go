@@ -56,8 +56,8 @@
 //     nothing about others and say so.
 //   - S14 Record removes the open fire and adds the outcome in one transaction. Every fire has
 //     exactly one outcome. A Record repeated after an unknown result adds no second one.
-//   - S15 Overdue returns every overdue open fire without an alive owner, however old, as often as
-//     its sweeps allow. LoadSlice returns every open, unclaimed fire of a slice.
+//   - S15 Calls of Overdue return every overdue open fire without an alive owner, however old.
+//     LoadSlice returns every open, unclaimed fire of a slice.
 //
 // Sessions:
 //   - S16 A session is alive until it is ended. After that no renewal matches it.

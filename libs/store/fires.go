@@ -82,13 +82,10 @@ type Fires interface {
 	OldestOpen(ctx context.Context) (int64, error)
 }
 
-// Sweeper finds overdue fires.
-type Sweeper interface {
-	// Overdue returns open fires for dispatch again, in order of run_at: those with run_at_ms <=
-	// now - SweepAfter, of slices that were claimed before, without an alive owner, whose next
-	// sweep is due. A slice was claimed if its minute is before the cursor or it has a row. Overdue
-	// first writes the new number of sweeps, which doubles the time to the next sweep, up to
-	// SweepEvery.
+// OverdueFires finds what everything else has lost.
+type OverdueFires interface {
+	// Overdue returns open fires with run_at_ms <= now - OverdueAfter that no alive session owns, in
+	// order of run_at. A call scans a part of a large backlog, and the next one goes on from there.
 	Overdue(ctx context.Context, q OverdueQuery) ([]timer.Fire, error)
 }
 
@@ -146,7 +143,7 @@ func After(runMS int64) Position {
 	}
 }
 
-// OverdueQuery selects fires for the overdue sweep.
+// OverdueQuery selects overdue fires.
 type OverdueQuery struct {
 	Live   []timer.ID // alive sessions: their fires are left out
 	Shard  int32      // selects buckets with bucket % Shards == Shard
@@ -154,12 +151,8 @@ type OverdueQuery struct {
 	Limit  int
 }
 
-// SweepAfter is how long after its run_at an open fire is swept first. SweepEvery is the longest
-// time between two sweeps of a fire.
-const (
-	SweepAfter = 10 * time.Second
-	SweepEvery = 5 * time.Minute
-)
+// OverdueAfter is how long after its run_at an open fire is overdue.
+const OverdueAfter = 10 * time.Second
 
 // SessionKind is the kind of process that a session belongs to.
 type SessionKind string

@@ -55,7 +55,7 @@ type SliceStore interface {
 // FireStore has the open fires.
 type FireStore interface {
 	Fires
-	Sweeper
+	OverdueFires
 	Claims
 	LateFires
 	Admissions

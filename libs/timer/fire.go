@@ -66,7 +66,7 @@ type Fire struct {
 	TargetBits uint32
 
 	Owner  ID    // the session that claimed the fire; 0 means none. Not in tasks or window entries
-	Sweeps int32 // sweeps since RunAtMS was set. Not in tasks or window entries
+	Sweeps int32 // written by earlier releases, and not read. Not in tasks or window entries
 }
 
 // Bits of Fire.TargetBits for the first target. Shift them by i for Targets[i].

@@ -152,7 +152,7 @@ func TestAChangeOfTheAppDuringACall(t *testing.T) {
 			}
 			return callback.Result{Class: callback.Success, StatusCode: 200}
 		}}
-		counted := &states{Store: parts.Store}
+		counted := &states{Store: publishedOnly{parts.Store}}
 		start(t, parts, "one", r, func(o *executor.Options) { o.Store = counted })
 		fires := everySecond(parts, 10, nil)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires[:1]))

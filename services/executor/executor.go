@@ -101,6 +101,9 @@ func New(opts Options) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("executor: %w", err)
 	}
+	if s.storePoller.Poller, err = newStorePoller(s); err != nil {
+		return nil, fmt.Errorf("executor: %w", err)
+	}
 	return s, nil
 }
 

@@ -16,7 +16,6 @@ type metrics struct {
 	eventsDelayed    prometheus.Counter
 	claimsLost       prometheus.Counter
 	recovered        *prometheus.CounterVec
-	polled           prometheus.Counter
 	recordErrors     prometheus.Counter
 	taskBatch        prometheus.Histogram
 	recordBatch      prometheus.Histogram
@@ -138,10 +137,6 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 			Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
 		}),
 		recovered: session.RecoveredCounter(reg),
-		polled: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_fires_polled_total",
-			Help: "Fires that executors claimed from the store because no task had brought them.",
-		}),
 		recordErrors: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_record_errors_total",
 			Help: "Writes of results that failed and were repeated.",

@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/libs/pickup"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -35,17 +36,8 @@ type fireStore interface {
 	store.Claims
 	store.LateFires
 	store.Admissions
-	LoadSlice(
-		ctx context.Context,
-		minute int64,
-		bucket int32,
-		after store.Position,
-		untilMS int64,
-		limit int,
-	) ([]timer.Fire, error)
-	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
+	pickup.Store
 	OldestOpen(ctx context.Context) (int64, error)
-	MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error)
 }
 
 // outcomeStore records outcomes and publishes them.

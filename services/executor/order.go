@@ -318,8 +318,8 @@ func (q *sequencer) storeStarted(ctx context.Context) {
 	all := q.started
 	q.started = nil
 	q.mu.Unlock()
-	if alive := q.svc.storePoller.alive.Load(); alive != nil &&
-		executorsOf(*alive) < 2 { //nolint:mnd // one is alone
+	if alive := q.svc.storePoller.Alive(); alive != nil &&
+		executorsOf(alive) < 2 { //nolint:mnd // one is alone
 		return
 	}
 	bySession := make(map[timer.ID][]timer.Fire, 1)
@@ -514,11 +514,9 @@ func (q *sequencer) claimable(now time.Time) (free []timer.Fire) {
 		room = orderClaimMin
 	}
 	live := make(map[timer.ID]bool)
-	alive := q.svc.storePoller.alive.Load()
-	if alive != nil {
-		for i := range *alive {
-			live[(*alive)[i].ID] = true
-		}
+	alive := q.svc.storePoller.Alive()
+	for i := range alive {
+		live[alive[i].ID] = true
 	}
 	nowMS := q.svc.opts.Clock.Now().UnixMilli()
 	q.mu.Lock()

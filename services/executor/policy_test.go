@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -41,6 +42,13 @@ func everySecond(parts *servicetest.Parts, n int, change func(*timer.Definition)
 		change(&d)
 	}
 	return parts.Create("a", d)[:n]
+}
+
+// publishedOnly is a store in which no fire is found overdue, so that only tasks bring fires.
+type publishedOnly struct{ executor.Store }
+
+func (publishedOnly) Overdue(context.Context, store.OverdueQuery) ([]timer.Fire, error) {
+	return nil, nil
 }
 
 func TestLateFiresFollowTheMisfirePolicy(t *testing.T) {

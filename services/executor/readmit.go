@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/pickup"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -63,33 +64,31 @@ func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 func (s *Service) readmit(ctx context.Context, app int64) error {
 	now := s.opts.Clock.Now()
 	until := now.Add(limit.MaxWait).UnixMilli()
-	l := &storePoll{svc: s, epoch: s.heartbeater.Epoch()}
-	if l.epoch == nil {
+	epoch := s.heartbeater.Epoch()
+	if epoch == nil {
 		return nil
 	}
-	if err := l.loadBuckets(
+	keys, err := pickup.Slices(
 		ctx,
+		s.opts.Store,
+		pickup.ShardOf(s.storePoller.Alive(), epoch.ID, 0),
 		timer.MinuteOf(now.UnixMilli()),
 		timer.MinuteOf(until),
-	); err != nil {
-		return err
+	)
+	if err != nil {
+		return err //nolint:wrapcheck // already wrapped
 	}
-	for minute := l.from; minute <= l.to; minute++ {
-		for bucket := range max(1, l.buckets[minute]) {
-			if !l.inShard(bucket) {
-				continue
-			}
-			if err := s.readmitSlice(
-				ctx,
-				l.epoch,
-				minute,
-				bucket,
-				app,
-				store.After(now.UnixMilli()),
-				until,
-			); err != nil {
-				return err
-			}
+	for _, k := range keys {
+		if err := s.readmitSlice(
+			ctx,
+			epoch,
+			k.Minute,
+			k.Bucket,
+			app,
+			store.After(now.UnixMilli()),
+			until,
+		); err != nil {
+			return err
 		}
 	}
 	return nil

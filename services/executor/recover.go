@@ -30,7 +30,7 @@ func (s *Service) monitorSessions(ctx context.Context) error {
 			if err != nil {
 				s.log.Debug().Err(err).Msg("sessions not monitored")
 			} else {
-				s.storePoller.alive.Store(&live)
+				s.storePoller.SetAlive(live)
 			}
 			if err := s.recoverOrphans(ctx, ended); err != nil {
 				s.log.Warn().

@@ -201,7 +201,10 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 					parts,
 					"one",
 					&receiver{},
-					func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} },
+					func(o *executor.Options) {
+						o.Caller = callback.Callers{timer.KindHTTP: r}
+						o.Store = publishedOnly{parts.Store}
+					},
 				)
 				fires := everySecond(parts, 1, func(d *timer.Definition) {
 					d.Target = timer.Target{}

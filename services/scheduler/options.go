@@ -16,7 +16,6 @@ import (
 // Store is the part of the store that a scheduler uses.
 type Store interface {
 	store.SliceClaims
-	store.Sweeper
 	store.Sessions
 	store.AppsByID
 	store.Definitions
@@ -61,32 +60,26 @@ type Options struct {
 	Tick time.Duration // default 1 s
 	// Ahead is how long before its start a minute is dispatched; default 25 s. That allows for five
 	// leases in a row, in case some triggers are frozen.
-	Ahead      time.Duration
-	Lease      time.Duration // of a slice, until its trigger renews it; default 5 s
-	CatchUp    int           // past minutes dispatched per tick; default 30
-	SweepEvery time.Duration // default 1 s
-	SweepLimit int           // fires per sweep; default 5,000
+	Ahead   time.Duration
+	Lease   time.Duration // of a slice, until its trigger renews it; default 5 s
+	CatchUp int           // past minutes dispatched per tick; default 30
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }
 
 const (
-	defaultTick       = time.Second
-	defaultAhead      = 25 * time.Second
-	defaultLease      = 5 * time.Second
-	defaultCatchUp    = 30
-	defaultSweepEvery = time.Second
-	defaultSweepLimit = 5000
+	defaultTick    = time.Second
+	defaultAhead   = 25 * time.Second
+	defaultLease   = 5 * time.Second
+	defaultCatchUp = 30
 )
 
 func (o *Options) defaults() {
 	options.Default(&o.Tick, defaultTick)
 	options.Default(&o.Ahead, defaultAhead)
 	options.Default(&o.Lease, defaultLease)
-	options.Default(&o.SweepEvery, defaultSweepEvery)
 	options.Default(&o.CatchUp, defaultCatchUp)
-	options.Default(&o.SweepLimit, defaultSweepLimit)
 }
 
 func (o *Options) validate() error {

@@ -15,7 +15,6 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
-	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 const (
@@ -33,15 +32,8 @@ type Service struct {
 	lastTick      clock.Stamp            // last successful tick
 	frozenMinutes map[int64]frozenMinute // minutes dispatched; this and the next belong to the tick
 	cursor        int64                  // last known; it never moves back
-	swept         time.Time              // time of the last sweep; belongs to the sweep
 
 	unclaimed unclaimedFires
-
-	// unpublished are swept fires that the bus did not confirm. This and the next two belong to the
-	// sweep.
-	unpublished    []timer.Fire
-	busUnavailable bool        // the last sweep was not published
-	busRecovered   clock.Stamp // when publishing succeeded again
 
 	mu     sync.Mutex
 	live   []store.Session
@@ -96,10 +88,7 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 	})
 	g.Go(func() error {
-		return every(ctx, s.opts.SweepEvery, func() {
-			if err := s.sweep(ctx); err != nil {
-				s.reportError(ctx, err, "overdue fires not swept")
-			}
+		return every(ctx, s.opts.Tick, func() {
 			if err := s.recoverUnclaimed(ctx); err != nil {
 				s.reportError(ctx, err, "unclaimed fires not recovered")
 			}
@@ -141,10 +130,10 @@ func every(ctx context.Context, d time.Duration, do func()) error {
 }
 
 type metrics struct {
-	slices, reassigned, swept, throttled, errors prometheus.Counter
-	recovered                                    *prometheus.CounterVec
-	cursorLag, backlog                           prometheus.Gauge
-	sessions                                     *prometheus.GaugeVec
+	slices, reassigned, errors prometheus.Counter
+	recovered                  *prometheus.CounterVec
+	cursorLag, backlog         prometheus.Gauge
+	sessions                   *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -161,16 +150,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"carillon_scheduler_slices_reassigned_total",
 			"Slices dispatched again because their lease had expired.",
 		),
-		swept: counter(
-			"carillon_scheduler_swept_total",
-			"Overdue open fires that were published again.",
-		),
-		throttled: counter(
-			"carillon_scheduler_sweeps_throttled_total",
-			"Sweeps skipped because executors were overloaded or the bus had just recovered.",
-		),
 		recovered: session.RecoveredCounter(reg),
-		errors:    counter("carillon_scheduler_errors_total", "Ticks and sweeps that failed."),
+		errors:    counter("carillon_scheduler_errors_total", "Ticks that failed."),
 		cursorLag: gauge(
 			"carillon_scheduler_cursor_lag_seconds",
 			"Current minute minus the first minute not known to be done.",

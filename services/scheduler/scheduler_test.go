@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,20 +21,6 @@ import (
 	"github.com/carillon-timer/carillon/services/scheduler"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
-
-// unavailableBus is a dispatcher whose bus can be unavailable.
-type unavailableBus struct {
-	scheduler.Dispatcher
-
-	gone atomic.Bool
-}
-
-func (a *unavailableBus) Publish(ctx context.Context, fires []timer.Fire) error {
-	if a.gone.Load() {
-		return errors.New("the bus is unavailable")
-	}
-	return a.Dispatcher.Publish(ctx, fires)
-}
 
 // start runs a scheduler until the test ends, or until stop is called.
 func start(
@@ -224,93 +209,6 @@ func TestOutageOfAllSchedulersIsCaughtUp(t *testing.T) {
 	})
 }
 
-func TestP2OverdueFireIsSweptHoweverOldWithBackoff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		collectSlices(t, parts, true)
-		h := collectTasks(t, parts)
-		start(t, parts, "one")
-		fires := parts.Create(
-			"a",
-			servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"),
-		)
-		begin := time.Now()
-		time.Sleep(10 * time.Minute) // no window entry, no claim
-		got := h.list()
-		require.GreaterOrEqual(t, len(got), 6)
-		require.LessOrEqual(t, len(got), 8, "the interval of sweeps doubles")
-		for _, f := range got {
-			require.Equal(t, fires[0].FireID, f.FireID)
-		}
-		require.InDelta(t, 15, h.first().Sub(begin).Seconds(), 2)
-	})
-}
-
-func TestSweepGoesOnSoonAfterTheBusIsBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		collectSlices(t, parts, true)
-		h := collectTasks(t, parts)
-		a := &unavailableBus{Dispatcher: parts.Dispatch}
-		a.gone.Store(true)
-		startWith(t, parts, "one", func(o *scheduler.Options) { o.Dispatch = a })
-		defs := make([]timer.Definition, 20)
-		for i := range defs {
-			defs[i] = servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/")
-		}
-		parts.Create("a", defs...)
-		time.Sleep(4 * time.Minute)
-		a.gone.Store(false)
-		back := time.Now()
-		time.Sleep(4 * time.Second)
-		require.LessOrEqual(
-			t,
-			len(h.list()),
-			1,
-			"only one probes the bus; other processes publish what they kept",
-		)
-		time.Sleep(30 * time.Second)
-		seen := make(map[timer.FireID]bool)
-		for _, f := range h.list() {
-			seen[f.FireID] = true
-		}
-		require.Len(t, seen, 20)
-		require.Less(t, h.first().Sub(back), 15*time.Second)
-	})
-}
-
-func TestSweepIsShardedAndSkipsFiresOfAliveSessions(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		collectSlices(t, parts, true)
-		h := collectTasks(t, parts)
-		start(t, parts, "one")
-		start(t, parts, "two")
-		fires := parts.Create(
-			"a",
-			servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"),
-			servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"),
-		)
-		me := parts.IDs.Next()
-		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
-		won, err := parts.Store.Claim(t.Context(), me, fires[:1])
-		require.NoError(t, err)
-		require.Len(t, won, 1)
-		for range 36 {
-			time.Sleep(500 * time.Millisecond)
-			alive, err := parts.Store.RenewSession(t.Context(), me, store.Load{})
-			require.NoError(t, err)
-			require.True(t, alive)
-		}
-		got := h.list()
-		require.Len(t, got, 1, "once, not by each scheduler")
-		require.Equal(t, fires[1].FireID, got[0].FireID)
-	})
-}
-
 func TestExpiredExecutorsFiresAreDispatched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -413,27 +311,6 @@ func TestClaimsOfLostExecutorAreDispatchedAgain(t *testing.T) {
 		require.Len(t, h.list(), 1, "when its session expires")
 		time.Sleep(6 * time.Second)
 		require.Greater(t, len(h.list()), 1, "and again because nobody claimed it")
-	})
-}
-
-func TestSweepIsThrottledWhileExecutorsAreFull(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		collectSlices(t, parts, true)
-		h := collectTasks(t, parts)
-		start(t, parts, "one")
-		parts.Create("a", servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/"))
-		me := parts.IDs.Next()
-		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
-		begin := time.Now()
-		for time.Since(begin) < 6*time.Minute {
-			time.Sleep(500 * time.Millisecond)
-			_, err := parts.Store.RenewSession(t.Context(), me, store.Load{InflightFull: true})
-			require.NoError(t, err)
-		}
-		require.NotEmpty(t, h.list(), "but not forever")
-		require.Greater(t, h.first().Sub(begin), 4*time.Minute)
 	})
 }
 

@@ -140,3 +140,15 @@ func (s *unclaimedFires) notRecentlyPublished(fires []timer.Fire) []timer.Fire {
 	}
 	return out
 }
+
+func overloaded(live []store.Session) bool {
+	for _, l := range live {
+		if l.Kind == store.ExecutorSession &&
+			(l.Load.InflightFull || l.Load.OldestTaskMS > oldTaskMS) {
+			return true
+		}
+	}
+	return false
+}
+
+const oldTaskMS = 2000

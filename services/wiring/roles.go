@@ -49,7 +49,7 @@ func addMigrator(_ context.Context, k *Kit) error {
 	return nil
 }
 
-// Scheduler is the role that dispatches slices and sweeps overdue fires.
+// Scheduler is the role that dispatches slices and expires sessions.
 func Scheduler() Role { return Role{"scheduler", noSettings, addScheduler} }
 
 func addScheduler(_ context.Context, k *Kit) error {

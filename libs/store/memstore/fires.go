@@ -165,37 +165,13 @@ func (s *Store) OpenAmong(_ context.Context, ids []timer.FireID) (open []timer.F
 	return open, nil
 }
 
-// Overdue returns overdue fires whose next sweep is due.
+// Overdue returns overdue fires.
 func (s *Store) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, error) {
 	defer s.lock()()
-	nowMS := s.nowMS()
-	out := s.open(nowMS-store.SweepAfter.Milliseconds(), q.Limit, func(f *timer.Fire) bool {
-		if f.Owner != 0 && slices.Contains(q.Live, f.Owner) ||
-			f.Sweeps >= dueSweeps(nowMS-f.RunAtMS) ||
-			q.Shards > 1 && f.Bucket%q.Shards != q.Shard {
-			return false
-		}
-		return f.RunAtMinute() < s.cursor || int(f.Bucket) < len(s.slices[f.RunAtMinute()])
-	})
-	for i := range out {
-		out[i].Sweeps = dueSweeps(nowMS - out[i].RunAtMS)
-		s.fires[out[i].FireID].Sweeps = out[i].Sweeps
-	}
-	return out, nil
-}
-
-// dueSweeps returns how many sweeps are due for a fire that is pastMS after its run_at: after 10,
-// 20, 40, 80, 160 and 320 s, then every 5 min.
-func dueSweeps(pastMS int64) (n int32) {
-	const doublings = 5
-	after, every := store.SweepAfter.Milliseconds(), store.SweepEvery.Milliseconds()
-	for n <= doublings && pastMS >= after<<n {
-		n++
-	}
-	if n > doublings {
-		n += int32((pastMS - after<<doublings) / every) //nolint:gosec // years fit
-	}
-	return n
+	return s.open(s.nowMS()-store.OverdueAfter.Milliseconds(), q.Limit, func(f *timer.Fire) bool {
+		return (f.Owner == 0 || !slices.Contains(q.Live, f.Owner)) &&
+			(q.Shards <= 1 || f.Bucket%q.Shards == q.Shard)
+	}), nil
 }
 
 // Owned returns the fires that sessions own.

@@ -26,9 +26,6 @@ const SchemaVersion int64 = schemaVersion
 // Migrations returns the files of the migrations.
 func Migrations() fs.FS { return migrations }
 
-// DueSweeps returns how many sweeps are due for a fire that is past its run_at.
-func DueSweeps(past time.Duration) int32 { return dueSweeps(past.Milliseconds()) }
-
 // OtherStatements returns the statements that OnStatement does not see.
 func OtherStatements() []string {
 	return []string{takeLock, releaseLock, databaseName, setIsolation}

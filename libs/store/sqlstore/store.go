@@ -26,7 +26,7 @@ type Store struct {
 	purgePartitions func(ctx context.Context, nowMS, boundMS int64) error
 	ids             *timer.IDs
 	apps            *apps
-	sweeps          *sweepPositions
+	overdue         *overduePositions
 	faults          *faults
 	timeout         time.Duration
 	log             zerolog.Logger
@@ -38,8 +38,14 @@ var _ store.Store = (*Store)(nil)
 
 func newStore(d *dialect, e engine, now func() time.Time, log zerolog.Logger) *Store {
 	return &Store{
-		dialect: d, engine: e, ids: timer.NewIDs(now), apps: newApps(), sweeps: newSweepPositions(),
-		faults: newFaults(nil), timeout: DefaultTimeout, log: log,
+		dialect: d,
+		engine:  e,
+		ids:     timer.NewIDs(now),
+		apps:    newApps(),
+		overdue: newOverduePositions(),
+		faults:  newFaults(nil),
+		timeout: DefaultTimeout,
+		log:     log,
 	}
 }
 

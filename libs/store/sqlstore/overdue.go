@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -11,141 +12,125 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// The sweep reads open fires along the index by_run in pages, at most sweepRows in one call. A
-// backlog of millions takes several calls. Each continues where the last one stopped, and none
-// blocks the others.
+// Overdue reads open fires along the index by_run in pages, at most overdueRows in one call. A backlog
+// of millions takes several calls. Each continues where the last one stopped, and none blocks the
+// others.
 const (
-	sweepPage = 1000
-	sweepRows = 20_000
+	overduePage = 1000
+	overdueRows = 20_000
 )
 
-// sweepPositions remembers where the scan of each shard stopped. A new process begins at the oldest
+// overduePositions remembers where the scan of each shard stopped. A new process begins at the oldest
 // fire.
-type sweepPositions struct {
+type overduePositions struct {
 	mu sync.Mutex
-	at map[[2]int32]sweepPosition
+	at map[[2]int32]overduePosition
 }
 
-type sweepPosition struct {
+type overduePosition struct {
 	minute int64
 	bucket int32
 	store.Position
 }
 
-func newSweepPositions() *sweepPositions {
-	return &sweepPositions{at: map[[2]int32]sweepPosition{}}
+func newOverduePositions() *overduePositions {
+	return &overduePositions{at: map[[2]int32]overduePosition{}}
 }
 
-func (p *sweepPositions) get(q store.OverdueQuery) sweepPosition {
+func (p *overduePositions) get(q store.OverdueQuery) overduePosition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.at[[2]int32{q.Shard, q.Shards}]
 }
 
-func (p *sweepPositions) set(q store.OverdueQuery, at sweepPosition) {
+func (p *overduePositions) set(q store.OverdueQuery, at overduePosition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at[[2]int32{q.Shard, q.Shards}] = at
 }
 
-// sweepWalk is one call of Overdue.
-type sweepWalk struct {
+// overdueWalk is one call of Overdue.
+type overdueWalk struct {
 	store *Store
 	c     sqlx.QueryerContext
 	q     store.OverdueQuery
 	nowMS int64
 	live  map[timer.ID]bool
-
-	cursor int64
-	slices map[sliceKey]bool // rows of the minutes in asked, from the cursor on
-	asked  map[int64]bool
 }
 
-type sliceKey struct {
-	Minute int64 `db:"minute"`
-	Bucket int32 `db:"bucket"`
+// Overdue reads without locks. Two calls at once may return the same fire: it is claimed once.
+func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) (found []timer.Fire, err error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.read(
+		ctx,
+		"reading overdue fires",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			w := &overdueWalk{
+				store: s,
+				c:     c,
+				q:     q,
+				nowMS: now.UnixMilli(),
+				live:  map[timer.ID]bool{},
+			}
+			for _, id := range q.Live {
+				w.live[id] = true
+			}
+			found, err = w.run(ctx)
+			return err
+		},
+	)
+	slices.SortFunc(found, func(a, b timer.Fire) int {
+		return cmp.Or(cmp.Compare(a.RunAtMS, b.RunAtMS), timer.CompareFires(a, b))
+	})
+	return found, err
 }
 
 // run scans from where the last call stopped to now. If rows and limit allow, it then scans from
 // the start to there.
-func (w *sweepWalk) run(ctx context.Context) ([]timer.Fire, error) {
-	var err error
-	if w.cursor, _, err = w.store.readCursor(ctx); err != nil {
-		return nil, err
-	}
-	w.slices, w.asked = map[sliceKey]bool{}, map[int64]bool{}
+func (w *overdueWalk) run(ctx context.Context) ([]timer.Fire, error) {
 	limit := max(w.q.Limit, 0)
-	start := w.store.sweeps.get(w.q)
-	at, wrapped := start, start == sweepPosition{}
+	start := w.store.overdue.get(w.q)
+	at, wrapped := start, start == overduePosition{}
 	var found []timer.Fire
-	for seen := 0; seen < sweepRows && len(found) < limit; {
+	for seen := 0; seen < overdueRows && len(found) < limit; {
 		rows, err := w.page(ctx, at)
 		if err != nil {
 			return nil, err
 		}
 		seen += len(rows)
 		for _, f := range rows {
-			at = sweepPosition{
+			at = overduePosition{
 				f.RunAtMinute(),
 				f.Bucket,
 				store.Position{RunAtMS: f.RunAtMS, FireID: f.FireID},
 			}
-			ok, err := w.wanted(ctx, &f)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
+			if f.Owner == 0 || !w.live[f.Owner] {
 				found = append(found, f)
 			}
 			if len(found) == limit {
 				break
 			}
 		}
-		if len(found) == limit || len(rows) == sweepPage {
+		if len(found) == limit || len(rows) == overduePage {
 			continue
 		}
-		at = sweepPosition{}
+		at = overduePosition{}
 		if wrapped {
 			break
 		}
 		wrapped = true
 	}
-	w.store.sweeps.set(w.q, at)
+	w.store.overdue.set(w.q, at)
 	return distinctFires(found), nil
-}
-
-// wanted reports whether an overdue fire is to be dispatched again.
-func (w *sweepWalk) wanted(ctx context.Context, f *timer.Fire) (bool, error) {
-	if f.Owner != 0 && w.live[f.Owner] || f.Sweeps >= dueSweeps(w.nowMS-f.RunAtMS) {
-		return false, nil
-	}
-	minute := f.RunAtMinute()
-	if minute < w.cursor {
-		return true, nil
-	}
-	if !w.asked[minute] {
-		var rows []sliceKey
-		err := w.store.selectAll(
-			ctx,
-			w.c,
-			&rows,
-			stmt("SELECT minute,bucket FROM slices WHERE minute=").int(minute),
-		)
-		if err != nil {
-			return false, err
-		}
-		for _, r := range rows {
-			w.slices[r] = true
-		}
-		w.asked[minute] = true
-	}
-	return w.slices[sliceKey{minute, f.Bucket}], nil
 }
 
 // page reads overdue fires of the shard after a position, in order of minute, bucket and run_at. It
 // reads the minute that is only partly overdue bucket by bucket, so it reads no future fires.
-func (w *sweepWalk) page(ctx context.Context, at sweepPosition) ([]timer.Fire, error) {
-	untilMS := w.nowMS - store.SweepAfter.Milliseconds()
+func (w *overdueWalk) page(ctx context.Context, at overduePosition) ([]timer.Fire, error) {
+	untilMS := w.nowMS - store.OverdueAfter.Milliseconds()
 	last := timer.MinuteOf(untilMS)
 	var rows []timer.Fire
 	if at.minute < last {
@@ -157,19 +142,19 @@ func (w *sweepWalk) page(ctx context.Context, at sweepPosition) ([]timer.Fire, e
 			[]int64{at.minute, int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series},
 		)
 		var err error
-		rows, err = w.store.selectFires(ctx, w.c, q.add(fireOrder+" LIMIT ").int(sweepPage))
-		if err != nil || len(rows) == sweepPage {
+		rows, err = w.store.selectFires(ctx, w.c, q.add(fireOrder+" LIMIT ").int(overduePage))
+		if err != nil || len(rows) == overduePage {
 			return rows, err
 		}
-		at = sweepPosition{minute: last, bucket: -1}
+		at = overduePosition{minute: last, bucket: -1}
 	}
-	more, err := w.lastMinute(ctx, at, last, untilMS, sweepPage-len(rows))
+	more, err := w.lastMinute(ctx, at, last, untilMS, overduePage-len(rows))
 	return append(rows, more...), err
 }
 
-func (w *sweepWalk) lastMinute(
+func (w *overdueWalk) lastMinute(
 	ctx context.Context,
-	at sweepPosition,
+	at overduePosition,
 	last, untilMS int64,
 	limit int,
 ) ([]timer.Fire, error) {
@@ -195,7 +180,7 @@ func (w *sweepWalk) lastMinute(
 	return w.store.selectFires(ctx, w.c, q.add(fireOrder+" LIMIT ").int(int64(limit)))
 }
 
-func (w *sweepWalk) shard(q *statement) *statement {
+func (w *overdueWalk) shard(q *statement) *statement {
 	if w.q.Shards <= 1 {
 		return q
 	}

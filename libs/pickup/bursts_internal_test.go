@@ -1,4 +1,4 @@
-package executor
+package pickup
 
 import (
 	"slices"
@@ -25,18 +25,19 @@ func TestBurstIsLeftToTheLowTopic(t *testing.T) {
 	}
 	other, low := &fires[burstSize], &fires[burstSize+1]
 	other.AppID, low.AppID, low.PriorityLevel = 2, 2, timer.LevelLow
-	var b storePoller
-	require.Equal(t, fires[:burstSize+1], b.excludeLow(slices.Clone(fires), false))
-	require.Equal(t, []timer.Fire{*other}, b.excludeLow(slices.Clone(fires), true))
+	var b bursts
+	require.Equal(t, fires[:burstSize+1], b.exclude(slices.Clone(fires), true, false))
+	require.Equal(t, []timer.Fire{*other}, b.exclude(slices.Clone(fires), true, true))
 	few := []timer.Fire{
 		{FireID: timer.FireID{Timer: 1}, AppID: 1, RunAtMS: at + 6},
 		{FireID: timer.FireID{Timer: 2}, AppID: 1, RunAtMS: at + 7},
 	}
-	require.Equal(t, few[1:], b.excludeLow(slices.Clone(few), true))
+	require.Equal(t, few[1:], b.exclude(slices.Clone(few), true, true))
 	require.Equal(
 		t,
 		few[1:],
-		b.excludeLow(slices.Clone(few), false),
+		b.exclude(slices.Clone(few), true, false),
 		"low-priority fires are left to it in any case",
 	)
+	require.Equal(t, few, b.exclude(slices.Clone(few), false, true))
 }

@@ -1,0 +1,17 @@
+// Package pickup finds the fires that no task brings, and claims them for an executor. A poller
+// asks the store three questions:
+//
+//   - DueSoon: which fires are unclaimed and due soon? The bus, triggers or schedulers are
+//     unavailable, or a task was lost.
+//   - Orphaned: what do recently expired sessions own? An executor died, or was cut off.
+//   - Overdue: which fires are long past and without an alive owner? Anything else was lost. This
+//     question has no lower bound in time. It proves that no fire is lost.
+//
+// A claim needs only the store. So every expanded fire is called, on time in most cases, while an
+// executor reaches the store. A claim also needs room, so overload is not amplified.
+//
+// Executors divide the buckets by the sessions they see alive, and rotate their shards. Two at once
+// that ask for one bucket: one claim wins. A task that arrives after all: the same. Crash after the
+// claim: the session expires, and its claims are orphans. Repeated poll: it finds what is still
+// unclaimed.
+package pickup

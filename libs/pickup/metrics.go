@@ -1,0 +1,32 @@
+package pickup
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/carillon-timer/carillon/libs/session"
+)
+
+type metrics struct {
+	found     map[Question]prometheus.Counter
+	throttled prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	recovered := session.RecoveredCounter(reg)
+	return &metrics{
+		found: map[Question]prometheus.Counter{
+			DueSoon: f.NewCounter(prometheus.CounterOpts{
+				Name: "carillon_fires_polled_total",
+				Help: "Fires that executors claimed from the store because no task had brought them.",
+			}),
+			Overdue:  recovered.WithLabelValues(session.CauseOverdue),
+			Orphaned: recovered.WithLabelValues(session.CauseExpiredSession),
+		},
+		throttled: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_polls_throttled_total",
+			Help: "Polls for overdue fires put off because executors were overloaded.",
+		}),
+	}
+}

@@ -1,0 +1,274 @@
+package pickup_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/pickup"
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/memstore"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// asked is a store that answers from lists of fires.
+type asked struct {
+	store.Sessions
+
+	mu       sync.Mutex
+	dueSoon  []timer.Fire // each in bucket 0 of its minute
+	overdue  []timer.Fire
+	owned    []timer.Fire
+	expired  []store.Session
+	queries  []store.OverdueQuery
+	orphaned int // questions for owned fires
+}
+
+func (a *asked) MinuteCounts(context.Context, int64, int64) ([]slicing.MinuteCount, error) {
+	return nil, nil
+}
+
+func (a *asked) LoadSlice(
+	_ context.Context, minute int64, _ int32, after store.Position, untilMS int64, _ int,
+) (found []timer.Fire, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, f := range a.dueSoon {
+		if f.RunAtMinute() == minute && f.RunAtMS > after.RunAtMS && f.RunAtMS <= untilMS {
+			found = append(found, f)
+		}
+	}
+	return found, nil
+}
+
+func (a *asked) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.queries = append(a.queries, q)
+	return a.overdue[:min(len(a.overdue), q.Limit)], nil
+}
+
+func (a *asked) Owned(context.Context, []timer.ID, int64, int) ([]timer.Fire, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.orphaned++
+	return a.owned, nil
+}
+
+func (a *asked) ExpiredSessions(context.Context, time.Duration) ([]store.Session, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.expired, nil
+}
+
+func (a *asked) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// claims are what a poller claimed, with the time.
+type claims struct {
+	mu   sync.Mutex
+	at   map[timer.FireID]time.Time
+	late map[timer.FireID]bool
+}
+
+func (c *claims) claim(_ context.Context, _ *session.Epoch, fires []timer.Fire, late bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range fires {
+		if _, ok := c.at[f.FireID]; !ok {
+			c.at[f.FireID], c.late[f.FireID] = time.Now(), late
+		}
+	}
+	return nil
+}
+
+func (c *claims) of(f timer.Fire) (at time.Time, late, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, ok = c.at[f.FireID]
+	return at, c.late[f.FireID], ok
+}
+
+func (c *claims) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.at)
+}
+
+// run runs a poller with a valid session.
+func run(t *testing.T, a *asked, change func(*pickup.Options)) (*pickup.Poller, *claims) {
+	t.Helper()
+	keeper, err := session.NewHeartbeater(session.Options{
+		Store: memstore.New(time.Now), IDs: timer.NewIDs(time.Now),
+		Kind: store.ExecutorSession, Logger: zerolog.Nop(),
+	})
+	require.NoError(t, err)
+	c := &claims{at: make(map[timer.FireID]time.Time), late: make(map[timer.FireID]bool)}
+	opts := pickup.Options{
+		Store: a, Ahead: time.Second, Now: time.Now, Epoch: keeper.Epoch,
+		Pressure: func() pickup.Pressure { return pickup.Pressure{Room: 1000, LateRoom: 100} },
+		Claim:    c.claim, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+	}
+	if change != nil {
+		change(&opts)
+	}
+	p, err := pickup.New(opts)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = keeper.Run(ctx) })
+	running.Go(func() { _ = p.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	time.Sleep(10 * time.Millisecond)
+	p.SetAlive([]store.Session{{ID: keeper.Epoch().ID, Kind: store.ExecutorSession}})
+	return p, c
+}
+
+// fireAt returns a fire with its run time so long from now.
+func fireAt(id timer.ID, after time.Duration) timer.Fire {
+	run := time.Now().Add(after).UnixMilli()
+	return timer.Fire{FireID: timer.FireID{Timer: id, DueMS: run}, RunAtMS: run, AppID: 1}
+}
+
+// TestEachFireIsClaimedBeforeItsRunTime checks that two polls see an unclaimed fire before its run
+// time, whenever that is between two polls.
+func TestEachFireIsClaimedBeforeItsRunTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := new(asked)
+		_, c := run(t, a, nil)
+		for id := timer.ID(1); id < 60; id++ {
+			f := fireAt(id, 3*time.Second)
+			a.set(func() { a.dueSoon = []timer.Fire{f} })
+			time.Sleep(8*time.Second + 37*time.Millisecond) // no poll is eager after so long
+			at, late, ok := c.of(f)
+			require.True(t, ok)
+			require.False(t, at.After(time.UnixMilli(f.RunAtMS)), "%s", at)
+			require.False(t, late)
+		}
+	})
+}
+
+func TestP2OverdueFireIsClaimed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := new(asked)
+		p, c := run(t, a, func(o *pickup.Options) { o.Ahead = 0 })
+		f := fireAt(1, -365*24*time.Hour)
+		a.set(func() { a.overdue = []timer.Fire{f} })
+		time.Sleep(2 * time.Second)
+		_, late, ok := c.of(f)
+		require.True(t, ok)
+		require.True(t, late, "it yields to on-time traffic")
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		require.Equal(t, []timer.ID{p.Alive()[0].ID}, a.queries[len(a.queries)-1].Live)
+	})
+}
+
+// TestOverdueFiresWaitWhileExecutorsAreOverloaded checks that overload is not amplified, and that
+// overdue fires do not wait forever.
+func TestOverdueFiresWaitWhileExecutorsAreOverloaded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		own   pickup.Pressure
+		other store.Load
+	}{
+		"behind":                  {own: pickup.Pressure{LateRoom: 9, Behind: true}},
+		"behind on the low topic": {own: pickup.Pressure{LateRoom: 9, LowBehind: true}},
+		"no room":                 {},
+		"another is full":         {own: pickup.Pressure{LateRoom: 9}, other: store.Load{InflightFull: true}},
+		"another is behind":       {own: pickup.Pressure{LateRoom: 9}, other: store.Load{OldestTaskMS: 3000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				a := new(asked)
+				p, got := run(t, a, func(o *pickup.Options) {
+					o.Pressure = func() pickup.Pressure { return c.own }
+				})
+				other := store.Session{ID: 1, Kind: store.ExecutorSession, Load: c.other}
+				p.SetAlive(append(p.Alive(), other))
+				a.set(func() { a.overdue = []timer.Fire{fireAt(1, -time.Hour)} })
+				time.Sleep(4 * time.Minute)
+				require.Zero(t, got.len())
+				time.Sleep(2 * time.Minute)
+				require.Equal(t, 1, got.len())
+			})
+		})
+	}
+}
+
+// TestOrphansAreClaimedAtOnce checks that the claims of a lost executor are looked for as soon as
+// its session is missing, and no more once it owns nothing.
+func TestOrphansAreClaimedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := new(asked)
+		p, c := run(t, a, nil)
+		me := p.Alive()
+		lost := store.Session{ID: 1, Kind: store.ExecutorSession}
+		p.SetAlive(append(me[:1:1], lost))
+		time.Sleep(2 * time.Second)
+		f := fireAt(1, 20*time.Second)
+		f.Owner = lost.ID
+		a.set(func() { a.owned, a.expired = []timer.Fire{f}, []store.Session{lost} })
+		seen := time.Now()
+		p.SetAlive(me)
+		synctest.Wait()
+		at, _, ok := c.of(f)
+		require.True(t, ok)
+		require.Equal(t, seen, at)
+		a.set(func() { a.owned = nil })
+		time.Sleep(20 * time.Second)
+		a.set(func() { a.orphaned = 0 })
+		time.Sleep(20 * time.Second)
+		require.Zero(t, a.orphaned)
+	})
+}
+
+// TestShardsTakeTurns checks that executors divide the buckets at any time, and that each bucket
+// comes to each of them.
+func TestShardsTakeTurns(t *testing.T) {
+	t.Parallel()
+	alive := []store.Session{
+		{ID: 3, Kind: store.ExecutorSession},
+		{ID: 5, Kind: store.SchedulerSession},
+		{ID: 9, Kind: store.ExecutorSession},
+	}
+	owners := make(map[timer.ID]bool)
+	for turn := range int64(2) {
+		first, second := pickup.ShardOf(alive, 3, turn), pickup.ShardOf(alive, 9, turn)
+		for bucket := range int32(8) {
+			require.NotEqual(t, first.Has(bucket), second.Has(bucket))
+		}
+		if first.Has(0) {
+			owners[3] = true
+		} else {
+			owners[9] = true
+		}
+	}
+	require.Len(t, owners, 2)
+	require.Equal(t, pickup.Shard{Count: 1}, pickup.ShardOf(alive, 4, 1), "not among the alive")
+	require.Equal(t, pickup.Shard{Count: 1}, pickup.ShardOf(nil, 3, 1))
+}
+
+func TestAheadLeavesTimeForTwoPolls(t *testing.T) {
+	t.Parallel()
+	_, err := pickup.New(pickup.Options{Ahead: pickup.Every})
+	require.ErrorContains(t, err, "Ahead is 0, or long enough for two polls")
+}

@@ -1,0 +1,150 @@
+package pickup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Store answers the questions of a poller.
+type Store interface {
+	MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error)
+	LoadSlice(
+		ctx context.Context,
+		minute int64,
+		bucket int32,
+		after store.Position,
+		untilMS int64,
+		limit int,
+	) ([]timer.Fire, error)
+	Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error)
+	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
+	ExpiredSessions(ctx context.Context, within time.Duration) ([]store.Session, error)
+}
+
+// Question is what a poller asks the store.
+type Question int
+
+// The questions of a poller.
+const (
+	DueSoon  Question = iota // unclaimed and due soon, or a little past
+	Overdue                  // long past, and without an alive owner
+	Orphaned                 // claimed by a session that has expired
+)
+
+// Slices returns the slices of a shard from one minute to another, both included, in order.
+func Slices(
+	ctx context.Context, st Store, shard Shard, from, to int64,
+) (keys []Slice, err error) {
+	counts, err := st.MinuteCounts(ctx, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("reading the buckets of minutes: %w", err)
+	}
+	buckets := make(map[int64]int32, len(counts))
+	for _, c := range counts {
+		buckets[c.Minute] = c.Buckets
+	}
+	for minute := from; minute <= to; minute++ {
+		for bucket := range max(1, buckets[minute]) {
+			if shard.Has(bucket) {
+				keys = append(keys, Slice{minute, bucket})
+			}
+		}
+	}
+	return keys, nil
+}
+
+// Slice is one minute of run times in one bucket.
+type Slice struct {
+	Minute int64
+	Bucket int32
+}
+
+// dueSoon returns unclaimed fires of the shard with afterMS < run time <= untilMS, in order of run
+// time, at most slicePage of a slice and about limit in total.
+func dueSoon(
+	ctx context.Context, st Store, shard Shard, afterMS, untilMS int64, limit int,
+) (fires []timer.Fire, err error) {
+	keys, err := Slices(ctx, st, shard, timer.MinuteOf(afterMS), timer.MinuteOf(untilMS))
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		n := min(limit-len(fires), slicePage)
+		if n <= 0 {
+			break
+		}
+		page, err := st.LoadSlice(ctx, k.Minute, k.Bucket, store.After(afterMS), untilMS, n)
+		if err != nil {
+			return nil, fmt.Errorf("reading fires that are due soon: %w", err)
+		}
+		fires = append(fires, page...)
+	}
+	slices.SortFunc(fires, func(a, b timer.Fire) int {
+		return cmp.Or(cmp.Compare(a.RunAtMS, b.RunAtMS), timer.CompareFires(a, b))
+	})
+	return fires, nil
+}
+
+// overdue returns fires of the shard that are long past and that none of the alive sessions owns.
+func overdue(
+	ctx context.Context, st Store, shard Shard, alive []store.Session, limit int,
+) ([]timer.Fire, error) {
+	q := store.OverdueQuery{Shard: shard.Index, Shards: shard.Count, Limit: limit}
+	for _, l := range alive {
+		if l.Kind == store.ExecutorSession {
+			q.Live = append(q.Live, l.ID)
+		}
+	}
+	fires, err := st.Overdue(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("reading overdue fires: %w", err)
+	}
+	return fires, nil
+}
+
+// orphans remembers which expired sessions own fires no more.
+type orphans struct {
+	since map[timer.ID]time.Time // when an expired session was first seen
+	done  map[timer.ID]bool      // it owns nothing, and no claim of it can still commit
+}
+
+// find returns the fires of all shards that recently expired sessions own.
+func (o *orphans) find(ctx context.Context, st Store, now time.Time) ([]timer.Fire, error) {
+	expired, err := st.ExpiredSessions(ctx, askOrphansFor)
+	if err != nil {
+		return nil, fmt.Errorf("reading expired sessions: %w", err)
+	}
+	since, done := make(map[timer.ID]time.Time), make(map[timer.ID]bool)
+	var owners []timer.ID
+	for _, e := range expired {
+		if e.Kind != store.ExecutorSession {
+			continue
+		}
+		if since[e.ID] = o.since[e.ID]; since[e.ID].IsZero() {
+			since[e.ID] = time.Now()
+		}
+		if done[e.ID] = o.done[e.ID]; !done[e.ID] {
+			owners = append(owners, e.ID)
+		}
+	}
+	o.since, o.done = since, done
+	if len(owners) == 0 {
+		return nil, nil
+	}
+	fires, err := st.Owned(ctx, owners, now.Add(claimedAhead).UnixMilli(), orphanPage)
+	if err != nil {
+		return nil, fmt.Errorf("reading the claims of expired sessions: %w", err)
+	}
+	for _, id := range owners {
+		owns := slices.ContainsFunc(fires, func(f timer.Fire) bool { return f.Owner == id })
+		done[id] = !owns && len(fires) < orphanPage && time.Since(since[id]) >= lateCommits
+	}
+	return fires, nil
+}
