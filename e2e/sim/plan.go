@@ -150,8 +150,8 @@ const (
 
 	lateCalm   = 500 * time.Millisecond // a slow answer of the store
 	lateKilled = 3*time.Second + lateCalm
-	// The bus goes on delivering tasks to a frozen process. Those fires wait for the sweep, and
-	// half of the swept ones go to that process again.
+	// The bus goes on delivering tasks to a frozen process. Without store polls, those fires wait
+	// until they are overdue.
 	lateFrozen  = 11*time.Second + lateCalm
 	apart       = 15 * time.Second // from the end of one mild fault to the next
 	mildAtMost  = 20 * time.Second
@@ -188,7 +188,9 @@ func (p *Plan) draftMild(r *rand.Rand) {
 	kinds := []faultKind{crash, restart, freeze}
 	kinds = kinds[:1+r.IntN(len(kinds))]
 	p.Late = lateKilled
-	if slices.Contains(kinds, freeze) {
+	if p.Seed%2 == 0 {
+		p.Tune.PollAhead = time.Second
+	} else if slices.Contains(kinds, freeze) {
 		p.Late = lateFrozen
 	}
 	for at := apart; ; {

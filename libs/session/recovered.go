@@ -9,7 +9,6 @@ import (
 // Causes of recovered fires, the values of the label cause of RecoveredCounter.
 const (
 	CauseExpiredSession = "expired_session" // claimed by a session that has expired
-	CauseUnclaimed      = "unclaimed"       // the task went to an executor that was lost
 	CauseOverdue        = "overdue"         // long past their run time, without an alive owner
 )
 
@@ -18,11 +17,11 @@ const (
 func RecoveredCounter(reg prometheus.Registerer) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "carillon_fires_recovered_total",
-		Help: "Fires dispatched again after the loss of an executor, by cause: claimed by an " +
-			"expired session, or unclaimed because their task went to the lost executor.",
+		Help: "Fires that were found late or without their executor, by cause: claimed by an expired " +
+			"session, or overdue.",
 	}, []string{"cause"})
 	c.WithLabelValues(CauseExpiredSession) // series exist from the start
-	c.WithLabelValues(CauseUnclaimed)
+	c.WithLabelValues(CauseOverdue)
 	err := reg.Register(c)
 	if registered, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		//nolint:forcetypeassert // registered above, by another service

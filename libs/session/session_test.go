@@ -397,12 +397,12 @@ func TestTwoMonitorsExpireOnce(t *testing.T) {
 func TestRecoveredCounterIsSharedByTheServicesOfARegistry(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	session.RecoveredCounter(reg).WithLabelValues(session.CauseUnclaimed).Add(2)
-	session.RecoveredCounter(reg).WithLabelValues(session.CauseUnclaimed).Inc()
+	session.RecoveredCounter(reg).WithLabelValues(session.CauseOverdue).Add(2)
+	session.RecoveredCounter(reg).WithLabelValues(session.CauseOverdue).Inc()
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP carillon_fires_recovered_total Fires dispatched again after the loss of an executor, by cause: claimed by an expired session, or unclaimed because their task went to the lost executor.
+# HELP carillon_fires_recovered_total Fires that were found late or without their executor, by cause: claimed by an expired session, or overdue.
 # TYPE carillon_fires_recovered_total counter
 carillon_fires_recovered_total{cause="expired_session"} 0
-carillon_fires_recovered_total{cause="unclaimed"} 3
+carillon_fires_recovered_total{cause="overdue"} 3
 `)))
 }

@@ -373,6 +373,39 @@ func TestWithoutTasksOrphansAreRecovered(t *testing.T) {
 	})
 }
 
+// TestFiresOfFrozenExecutorAreOnTime checks fires whose tasks are with a frozen executor, while
+// other tasks arrive. Nobody claimed them, so the end of its session alone does not recover them.
+func TestFiresOfFrozenExecutorAreOnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		busyMinutes(t, parts)
+		r := new(receiver)
+		startPolling(t, parts, "one", r)
+		frozen := parts.IDs.Next()
+		require.NoError(
+			t,
+			parts.Store.OpenSession(t.Context(), frozen, store.ExecutorSession, "frozen"),
+		)
+		time.Sleep(2 * time.Second)
+		fires := parts.Create("a", soon(40, 4*time.Second)...) // their tasks are with the other
+		for range 50 {
+			parts.Dispatch.Committed(
+				t.Context(),
+				parts.Create("a", soon(1, 1500*time.Millisecond)...),
+			)
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		requireOnTime(t, r, 90)
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 40},
+			outcomes(t, parts, "a", fires),
+		)
+	})
+}
+
 // TestTasksDuringAPollAreRedelivered checks that a task that arrives during the claim of a poll is
 // not acknowledged: if the claim fails, only the task carries the fire.
 func TestTasksDuringAPollAreRedelivered(t *testing.T) {

@@ -1,12 +1,11 @@
 // Package scheduler dispatches minutes to triggers. It leases the slices of each minute to
 // triggers, advances the cursor past finished minutes, and recovers the fires of expired sessions.
-// There is no leader. Every scheduler does all of this, and the rows of
-// the store decide between two.
+// There is no leader. Every scheduler does all of this, and the rows of the store decide between
+// two.
 //
 // A file per task:
 //
-//	slices.go     claims slices and publishes them: the current minute first, then the backlog
-//	unclaimed.go  publishes unclaimed fires whose task went to a lost executor
-//	sessions.go   tracks alive sessions, and dispatches the claims of expired ones
-//	events.go     publishes outcome events that expired sessions left
+//	slices.go    claims slices and publishes them: the current minute first, then the backlog
+//	sessions.go  tracks alive sessions, and dispatches the claims of expired ones
+//	events.go    publishes outcome events that expired sessions left
 package scheduler

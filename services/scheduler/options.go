@@ -20,7 +20,7 @@ type Store interface {
 	store.AppsByID
 	store.Definitions
 	eventStore
-	unclaimedStore
+	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
 }
 
 // eventStore is the outbox of the sessions that ended.
@@ -29,23 +29,9 @@ type eventStore interface {
 	store.OrphanedEvents
 }
 
-// unclaimedStore reads open fires that nobody has claimed, and the claims of expired sessions.
-type unclaimedStore interface {
-	LoadSlice(
-		ctx context.Context,
-		minute int64,
-		bucket int32,
-		after store.Position,
-		untilMS int64,
-		limit int,
-	) ([]timer.Fire, error)
-	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
-}
-
 // Dispatcher publishes tasks.
 type Dispatcher interface {
 	Publish(ctx context.Context, fires []timer.Fire) error
-	PublishLow(ctx context.Context, fires []timer.Fire) error
 }
 
 // Options of a scheduler. The zero value of a setting is its default.

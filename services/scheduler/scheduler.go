@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,12 +31,7 @@ type Service struct {
 	lastTick      clock.Stamp            // last successful tick
 	frozenMinutes map[int64]frozenMinute // minutes dispatched; this and the next belong to the tick
 	cursor        int64                  // last known; it never moves back
-
-	unclaimed unclaimedFires
-
-	mu     sync.Mutex
-	live   []store.Session
-	liveAt time.Time
+	kinds         []store.SessionKind    // of the alive sessions; belongs to the monitor
 }
 
 // New returns a scheduler that does nothing until Run.
@@ -85,13 +79,6 @@ func (s *Service) Run(ctx context.Context) error {
 				return
 			}
 			s.lastTick.Set()
-		})
-	})
-	g.Go(func() error {
-		return every(ctx, s.opts.Tick, func() {
-			if err := s.recoverUnclaimed(ctx); err != nil {
-				s.reportError(ctx, err, "unclaimed fires not recovered")
-			}
 		})
 	})
 	g.Go(func() error { return s.publishEvents(ctx) })

@@ -264,56 +264,6 @@ func TestOrphansAreDispatchedAtStart(t *testing.T) {
 	})
 }
 
-// TestUnclaimedFiresOfLostExecutorDoNotWaitForTheSweep checks fires whose task is with a frozen
-// executor. Nobody claimed them, so the expiry of the session does not dispatch them.
-func TestUnclaimedFiresOfLostExecutorDoNotWaitForTheSweep(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		collectSlices(t, parts, true)
-		h := collectTasks(t, parts)
-		me := parts.IDs.Next()
-		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
-		start(t, parts, "one")
-		fires := parts.Create(
-			"a",
-			servicetest.Once(time.Now().Add(4*time.Second), "http://127.0.0.1/"),
-		)
-		begin := time.Now()
-		time.Sleep(8 * time.Second) // not renewed, and expired after 2.5 s
-		got := h.list()
-		require.NotEmpty(t, got)
-		require.Equal(t, fires[0].FireID, got[0].FireID)
-		require.Less(t, h.first().Sub(begin), 4*time.Second, "before its run time")
-		time.Sleep(2 * time.Minute)
-		require.Less(t, len(h.list()), 100, "not forever")
-	})
-}
-
-// TestClaimsOfLostExecutorAreDispatchedAgain checks the case that the task which recovers an
-// orphaned claim goes to the lost executor again.
-func TestClaimsOfLostExecutorAreDispatchedAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		collectSlices(t, parts, true)
-		h := collectTasks(t, parts)
-		me := parts.IDs.Next()
-		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
-		fires := parts.Create(
-			"a",
-			servicetest.Once(time.Now().Add(4*time.Second), "http://127.0.0.1/"),
-		)
-		_, err := parts.Store.Claim(t.Context(), me, fires)
-		require.NoError(t, err)
-		start(t, parts, "one")
-		time.Sleep(3500 * time.Millisecond)
-		require.Len(t, h.list(), 1, "when its session expires")
-		time.Sleep(6 * time.Second)
-		require.Greater(t, len(h.list()), 1, "and again because nobody claimed it")
-	})
-}
-
 // countingStore counts reads of minutes and of the cursor.
 type countingStore struct {
 	scheduler.Store

@@ -13,8 +13,6 @@ const (
 	watchTimeout = 5 * time.Second
 	// expiredWithin is how far back a starting scheduler looks for expired sessions with claims.
 	expiredWithin = time.Hour
-	// sessionsValidFor is how long the list of alive sessions may be used.
-	sessionsValidFor = 5 * time.Second
 )
 
 // monitorSessions expires sessions that no longer renew and dispatches their claims. If this
@@ -26,7 +24,7 @@ func (s *Service) monitorSessions(ctx context.Context) error {
 			if err != nil {
 				s.log.Debug().Err(err).Msg("sessions not monitored")
 			} else {
-				s.setSessions(live)
+				s.gaugeSessions(live)
 			}
 			if err := s.recoverOrphans(ctx, ended); err != nil {
 				s.log.Warn().
@@ -57,34 +55,18 @@ func (s *Service) recoverOrphans(ctx context.Context, ended []store.Session) err
 	return err //nolint:wrapcheck // already wrapped
 }
 
-func (s *Service) setSessions(live []store.Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if executorLost(s.live, live) {
-		s.unclaimed.executorLost.Set()
+// gaugeSessions counts the alive sessions by kind.
+func (s *Service) gaugeSessions(live []store.Session) {
+	kinds := make([]store.SessionKind, len(live))
+	for i, l := range live {
+		kinds[i] = l.Kind
 	}
-	before := s.live
-	s.live, s.liveAt = live, time.Now()
-	if slices.EqualFunc(before, live, func(b, l store.Session) bool { return b.Kind == l.Kind }) {
+	if slices.Equal(kinds, s.kinds) {
 		return
 	}
+	s.kinds = kinds
 	s.met.sessions.Reset()
-	for _, l := range live {
-		s.met.sessions.WithLabelValues(string(l.Kind)).Inc()
+	for _, k := range kinds {
+		s.met.sessions.WithLabelValues(string(k)).Inc()
 	}
-}
-
-// executorLost reports whether an executor in before is missing in now, whichever process expired
-// it.
-func executorLost(before, now []store.Session) bool {
-	return slices.ContainsFunc(before, func(b store.Session) bool {
-		return b.Kind == store.ExecutorSession &&
-			!slices.ContainsFunc(now, func(n store.Session) bool { return n.ID == b.ID })
-	})
-}
-
-func (s *Service) sessions() ([]store.Session, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.live, !s.liveAt.IsZero() && time.Since(s.liveAt) < sessionsValidFor
 }
