@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -26,9 +27,9 @@ const (
 	// just these.
 	orderClaimMin = 10
 	orderIdleKept = 10 * time.Second // how long an empty sequence is kept
-	// orderStall is how long late fires wait without progress. That is longer than an expired
-	// session's fires take to be claimed again.
-	orderStall = 10 * time.Second
+	// orderStall is how long late fires wait without progress. That is longer than a lost session's
+	// fires take to be claimed again, after an outage of the store too.
+	orderStall = session.Grace + 5*time.Second
 	// orderBlind is the same while the store does not answer and the earliest fire is unknown.
 	orderBlind = time.Minute
 )
