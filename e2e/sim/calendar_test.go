@@ -205,7 +205,6 @@ func runPipeline(
 		scheduler.Options{
 			Store:      st,
 			Bus:        b,
-			Dispatch:   dispatcher,
 			IDs:        ids,
 			Name:       "one",
 			Now:        now,

@@ -25,6 +25,7 @@ type Mutant struct {
 // nothing.
 var Mutants = []Mutant{
 	{"overdue fires are not found", true, func(k *components) { k.store = noneOverdue{k.store} }},
+	{"orphans are not found", false, func(k *components) { k.store = noOrphans{k.store} }},
 	{
 		"acknowledgement before the claim",
 		true,
@@ -80,6 +81,13 @@ var Mutants = []Mutant{
 type noneOverdue struct{ store.Store }
 
 func (noneOverdue) Overdue(context.Context, store.OverdueQuery) ([]timer.Fire, error) {
+	return nil, nil
+}
+
+// noOrphans hides expired sessions, whose claims are then found when they are overdue.
+type noOrphans struct{ store.Store }
+
+func (noOrphans) ExpiredSessions(context.Context, time.Duration) ([]store.Session, error) {
 	return nil, nil
 }
 

@@ -202,7 +202,6 @@ func (k *components) service() (s service, err error) {
 		s, err = scheduler.New(scheduler.Options{
 			Store:      k.store,
 			Bus:        k.bus,
-			Dispatch:   k.dispatch,
 			IDs:        k.ids,
 			Name:       k.p.String(),
 			Now:        k.clock.Now,

@@ -3,8 +3,6 @@ package pickup
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-
-	"github.com/carillon-timer/carillon/libs/session"
 )
 
 type metrics struct {
@@ -14,15 +12,19 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
-	recovered := session.RecoveredCounter(reg)
+	recovered := f.NewCounterVec(prometheus.CounterOpts{
+		Name: "carillon_fires_recovered_total",
+		Help: "Fires that executors found late or without their executor, by cause: claimed by " +
+			"an expired session, or overdue.",
+	}, []string{"cause"})
 	return &metrics{
 		found: map[Question]prometheus.Counter{
 			DueSoon: f.NewCounter(prometheus.CounterOpts{
 				Name: "carillon_fires_polled_total",
 				Help: "Fires that executors claimed from the store because no task had brought them.",
 			}),
-			Overdue:  recovered.WithLabelValues(session.CauseOverdue),
-			Orphaned: recovered.WithLabelValues(session.CauseExpiredSession),
+			Overdue:  recovered.WithLabelValues("overdue"),
+			Orphaned: recovered.WithLabelValues("expired_session"),
 		},
 		throttled: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_polls_throttled_total",

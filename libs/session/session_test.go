@@ -3,14 +3,11 @@ package session_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -392,17 +389,4 @@ func TestTwoMonitorsExpireOnce(t *testing.T) {
 		}
 		require.Equal(t, 2, n)
 	})
-}
-
-func TestRecoveredCounterIsSharedByTheServicesOfARegistry(t *testing.T) {
-	t.Parallel()
-	reg := prometheus.NewRegistry()
-	session.RecoveredCounter(reg).WithLabelValues(session.CauseOverdue).Add(2)
-	session.RecoveredCounter(reg).WithLabelValues(session.CauseOverdue).Inc()
-	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP carillon_fires_recovered_total Fires that were found late or without their executor, by cause: claimed by an expired session, or overdue.
-# TYPE carillon_fires_recovered_total counter
-carillon_fires_recovered_total{cause="expired_session"} 0
-carillon_fires_recovered_total{cause="overdue"} 3
-`)))
 }

@@ -20,5 +20,5 @@
 //	changes.go     polls the change log, which keeps the state cache fresh
 //	storepoll.go   claims fires from the store when no task brings them
 //	readmit.go     advances deferred fires when the limits of their app are raised
-//	recover.go     dispatches the claims of expired sessions, and confirms unanswered claims
+//	recover.go     expires sessions, and confirms unanswered claims
 package executor

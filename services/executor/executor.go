@@ -204,10 +204,8 @@ func (s *Service) Run(ctx context.Context) error {
 	s.drain(drainCtx)
 	endWrite()
 	writers.Wait()
-	last := s.heartbeater.Epoch()
 	endSession()
 	sessionLoops.Wait()
-	s.recoverOwnOrphans(drainCtx, last)
 	return err //nolint:wrapcheck // each component wraps its errors
 }
 
@@ -246,22 +244,6 @@ func closeAll(consumers []bus.Consumer) error {
 		})
 	}
 	return g.Wait() //nolint:wrapcheck // already wrapped
-}
-
-// recoverOwnOrphans dispatches the fires that the closed session still owns, usually none. No other
-// process learns that a session was closed.
-func (s *Service) recoverOwnOrphans(ctx context.Context, last *session.Epoch) {
-	if last == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
-	defer cancel()
-	if err := s.recoverOrphans(
-		ctx,
-		[]store.Session{{ID: last.ID, Kind: store.ExecutorSession}},
-	); err != nil {
-		s.log.Warn().Err(err).Msg("claims of the closed session not dispatched, left to the sweep")
-	}
 }
 
 // dropClaims empties the in-flight set whenever a session epoch ends.

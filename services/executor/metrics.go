@@ -3,8 +3,6 @@ package executor
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-
-	"github.com/carillon-timer/carillon/libs/session"
 )
 
 type metrics struct {
@@ -15,7 +13,6 @@ type metrics struct {
 	outcomesFenced   prometheus.Counter
 	eventsDelayed    prometheus.Counter
 	claimsLost       prometheus.Counter
-	recovered        *prometheus.CounterVec
 	recordErrors     prometheus.Counter
 	taskBatch        prometheus.Histogram
 	recordBatch      prometheus.Histogram
@@ -136,7 +133,6 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 			Name: "carillon_claims_lost_total",
 			Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
 		}),
-		recovered: session.RecoveredCounter(reg),
 		recordErrors: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_record_errors_total",
 			Help: "Writes of results that failed and were repeated.",

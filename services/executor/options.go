@@ -86,7 +86,6 @@ type Bus interface {
 // Dispatcher dispatches released fires.
 type Dispatcher interface {
 	Committed(ctx context.Context, fires []timer.Fire)
-	Publish(ctx context.Context, fires []timer.Fire) error
 }
 
 // Options of an executor. The zero value of a setting is its default.

@@ -22,30 +22,17 @@ const (
 	maxUnconfirmedClaims = 250_000
 )
 
-// monitorSessions expires sessions that no longer renew and dispatches their claims. If this
-// process dies in between, the sweep finds those fires.
+// monitorSessions expires sessions that no longer renew. The store poll finds their claims.
 func (s *Service) monitorSessions(ctx context.Context) error {
 	session.NewMonitor(s.opts.Store, s.heartbeater, s.log).
-		Watch(ctx, func(ctx context.Context, live, ended []store.Session, err error) {
+		Watch(ctx, func(_ context.Context, live, _ []store.Session, err error) {
 			if err != nil {
 				s.log.Debug().Err(err).Msg("sessions not monitored")
-			} else {
-				s.storePoller.SetAlive(live)
+				return
 			}
-			if err := s.recoverOrphans(ctx, ended); err != nil {
-				s.log.Warn().
-					Err(err).
-					Msg("claims of expired sessions not dispatched, left to the sweep")
-			}
+			s.storePoller.SetAlive(live)
 		})
 	return nil
-}
-
-// recoverOrphans publishes the open fires of expired sessions.
-func (s *Service) recoverOrphans(ctx context.Context, ended []store.Session) error {
-	n, err := session.RecoverOrphans(ctx, s.opts.Store, s.opts.Dispatch, ended, s.opts.Clock.Now())
-	s.met.recovered.WithLabelValues(session.CauseExpiredSession).Add(float64(n))
-	return err //nolint:wrapcheck // already wrapped
 }
 
 // unconfirmedClaims are the fires of unanswered claims, which this session may own.

@@ -1,11 +1,11 @@
 // Package scheduler dispatches minutes to triggers. It leases the slices of each minute to
-// triggers, advances the cursor past finished minutes, and recovers the fires of expired sessions.
+// triggers, advances the cursor past finished minutes, and expires sessions that no longer renew.
 // There is no leader. Every scheduler does all of this, and the rows of the store decide between
 // two.
 //
 // A file per task:
 //
 //	slices.go    claims slices and publishes them: the current minute first, then the backlog
-//	sessions.go  tracks alive sessions, and dispatches the claims of expired ones
+//	sessions.go  expires sessions that no longer renew
 //	events.go    publishes outcome events that expired sessions left
 package scheduler

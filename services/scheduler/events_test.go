@@ -93,7 +93,6 @@ func TestPendingEventsOfExpiredSessionsArePublished(t *testing.T) {
 		svc, err := scheduler.New(scheduler.Options{
 			Store:      st,
 			Bus:        parts.Bus("one"),
-			Dispatch:   parts.Dispatch,
 			IDs:        parts.IDs,
 			Name:       "one",
 			Now:        time.Now,

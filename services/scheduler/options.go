@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,7 +19,6 @@ type Store interface {
 	store.AppsByID
 	store.Definitions
 	eventStore
-	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
 }
 
 // eventStore is the outbox of the sessions that ended.
@@ -29,19 +27,13 @@ type eventStore interface {
 	store.OrphanedEvents
 }
 
-// Dispatcher publishes tasks.
-type Dispatcher interface {
-	Publish(ctx context.Context, fires []timer.Fire) error
-}
-
 // Options of a scheduler. The zero value of a setting is its default.
 type Options struct {
-	Store    Store
-	Bus      bus.Publisher
-	Dispatch Dispatcher
-	IDs      *timer.IDs
-	Name     string           // name of the process, shown to people
-	Now      func() time.Time // the store's clock
+	Store Store
+	Bus   bus.Publisher
+	IDs   *timer.IDs
+	Name  string           // name of the process, shown to people
+	Now   func() time.Time // the store's clock
 
 	Tick time.Duration // default 1 s
 	// Ahead is how long before its start a minute is dispatched; default 25 s. That allows for five
@@ -72,7 +64,6 @@ func (o *Options) validate() error {
 	c := options.Of("scheduler")
 	c.Need("Store", o.Store == nil)
 	c.Need("Bus", o.Bus == nil)
-	c.Need("Dispatch", o.Dispatch == nil)
 	c.Need("IDs", o.IDs == nil)
 	c.Need("Now", o.Now == nil)
 	c.Need("Registerer", o.Registerer == nil)

@@ -118,7 +118,6 @@ func every(ctx context.Context, d time.Duration, do func()) error {
 
 type metrics struct {
 	slices, reassigned, errors prometheus.Counter
-	recovered                  *prometheus.CounterVec
 	cursorLag, backlog         prometheus.Gauge
 	sessions                   *prometheus.GaugeVec
 }
@@ -137,8 +136,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"carillon_scheduler_slices_reassigned_total",
 			"Slices dispatched again because their lease had expired.",
 		),
-		recovered: session.RecoveredCounter(reg),
-		errors:    counter("carillon_scheduler_errors_total", "Ticks that failed."),
+		errors: counter("carillon_scheduler_errors_total", "Ticks that failed."),
 		cursorLag: gauge(
 			"carillon_scheduler_cursor_lag_seconds",
 			"Current minute minus the first minute not known to be done.",

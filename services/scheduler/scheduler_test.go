@@ -42,7 +42,6 @@ func startWith(
 	opts := scheduler.Options{
 		Store:      parts.Store,
 		Bus:        parts.Bus(name),
-		Dispatch:   parts.Dispatch,
 		IDs:        parts.IDs,
 		Name:       name,
 		Now:        time.Now,
@@ -206,61 +205,6 @@ func TestOutageOfAllSchedulersIsCaughtUp(t *testing.T) {
 		at, err := parts.Store.Cursor(t.Context(), 0)
 		require.NoError(t, err)
 		require.Equal(t, back, at)
-	})
-}
-
-func TestExpiredExecutorsFiresAreDispatched(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		collectSlices(t, parts, true)
-		h := collectTasks(t, parts)
-		start(t, parts, "one")
-		start(t, parts, "two")
-		time.Sleep(10 * time.Second)
-		fires := parts.Create(
-			"a",
-			servicetest.Once(time.Now().Add(2*time.Second), "http://127.0.0.1/"),
-		)
-		me := parts.IDs.Next()
-		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
-		_, err := parts.Store.Claim(t.Context(), me, fires)
-		require.NoError(t, err)
-		begin := time.Now()
-		time.Sleep(2400 * time.Millisecond)
-		alive, err := parts.Store.RenewSession(t.Context(), me, store.Load{})
-		require.NoError(t, err)
-		require.True(t, alive, "a session is not expired before 2.5 s without renewal")
-		time.Sleep(3300 * time.Millisecond)
-		got := h.list()
-		require.Len(t, got, 1, "by the one scheduler that expired the session")
-		require.Equal(t, fires[0].FireID, got[0].FireID)
-		require.InDelta(t, 5.2, h.first().Sub(begin).Seconds(), 0.5)
-		alive, err = parts.Store.RenewSession(t.Context(), me, store.Load{})
-		require.NoError(t, err)
-		require.False(t, alive, "an expired session cannot be renewed")
-	})
-}
-
-func TestOrphansAreDispatchedAtStart(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		collectSlices(t, parts, true)
-		h := collectTasks(t, parts)
-		fires := parts.Create(
-			"a",
-			servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/"),
-		)
-		me := parts.IDs.Next()
-		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
-		_, err := parts.Store.Claim(t.Context(), me, fires)
-		require.NoError(t, err)
-		require.NoError(t, parts.Store.CloseSession(t.Context(), me))
-		time.Sleep(2 * time.Second)
-		start(t, parts, "one")
-		time.Sleep(time.Second)
-		require.Len(t, h.list(), 1)
 	})
 }
 

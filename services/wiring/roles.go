@@ -56,7 +56,6 @@ func addScheduler(_ context.Context, k *Kit) error {
 	s, err := scheduler.New(scheduler.Options{
 		Store:      k.Store,
 		Bus:        k.Bus,
-		Dispatch:   k.Dispatch,
 		IDs:        k.IDs,
 		Name:       k.Name,
 		Now:        k.Clock.Now,
