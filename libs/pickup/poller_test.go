@@ -109,14 +109,14 @@ func (c *claims) len() int {
 // run runs a poller with a valid session.
 func run(t *testing.T, a *asked, change func(*pickup.Options)) (*pickup.Poller, *claims) {
 	t.Helper()
-	keeper, err := session.NewHeartbeater(session.Options{
+	heartbeater, err := session.NewHeartbeater(session.Options{
 		Store: memstore.New(time.Now), IDs: timer.NewIDs(time.Now),
 		Kind: store.ExecutorSession, Logger: zerolog.Nop(),
 	})
 	require.NoError(t, err)
 	c := &claims{at: make(map[timer.FireID]time.Time), late: make(map[timer.FireID]bool)}
 	opts := pickup.Options{
-		Store: a, Ahead: time.Second, Now: time.Now, Epoch: keeper.Epoch,
+		Store: a, Ahead: time.Second, Now: time.Now, Epoch: heartbeater.Epoch,
 		Pressure: func() pickup.Pressure { return pickup.Pressure{Room: 1000, LateRoom: 100} },
 		Claim:    c.claim, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
 	}
@@ -127,14 +127,14 @@ func run(t *testing.T, a *asked, change func(*pickup.Options)) (*pickup.Poller, 
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = keeper.Run(ctx) })
+	running.Go(func() { _ = heartbeater.Run(ctx) })
 	running.Go(func() { _ = p.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
 	})
 	time.Sleep(10 * time.Millisecond)
-	p.SetAlive([]store.Session{{ID: keeper.Epoch().ID, Kind: store.ExecutorSession}})
+	p.SetAlive([]store.Session{{ID: heartbeater.Epoch().ID, Kind: store.ExecutorSession}})
 	return p, c
 }
 
