@@ -71,8 +71,8 @@
 //   - S19 A version never changes. An edit creates the next one. Its definition, version_ms and log
 //     entry are written in one transaction.
 //   - S20 A replan happens after an edit of an active timer that changes schedule, misfire policy
-//     or calendars, and after an activation or an Expand with Replan set. It is one transaction. On
-//     an edit, the old version first expands what came due up to now. The new plan then decides
+//     or calendars, and after an activation or an Expand with Replan set. It is one transaction,
+//     except for an edit of many fires (S33). On an edit, the old version first expands what came due up to now. The new plan then decides
 //     from now + 1 ms on:
 //     – Its fires that are open with an older version get the new version and epoch. If nobody owns
 //     such a fire and its run_at differs, it also gets a new run_at, bucket and revision.
@@ -160,4 +160,19 @@
 //     inserted after all fires of its timer that are due before it, except for future fires after
 //     an edit or a change of calendars or time zones. Begin writes FirstLatenessMS of fires that
 //     the session owns and nobody has attempted, and nothing else.
+//
+// Follow-ups of edits:
+//   - S33 An edit of a timer without max_fires touches a bounded number of fires. If more are open
+//     beyond now, or the new plan has more, the edit itself decides about those of the next
+//     seconds. ContinueReplans decides about the others as S20 says, page after page, up to the
+//     last open fire of an older version. Each page is a transaction, and any process may do it.
+//     Expand does so once the fires of the edit are used up. A page that is behind plans as of the
+//     instant that was reached, so no instant of an open fire becomes part of a skipped stretch.
+//     – Replanning returns the fires that are undecided. Until a fire is decided, an outcome with
+//     Reason superseded is lost. Any other outcome counts.
+//     – Another edit during the follow-up begins at its own now. It leaves one follow-up, up to the
+//     last open fire of any older version.
+//     – fires_created counts the fires that are decided. The follow-up of a timer that is not
+//     active waits.
+//     – A change of priority is done in the same way, except that it keeps State.PlanVersion.
 package store

@@ -134,6 +134,8 @@ type Versions interface {
 	// is the latest version that came into force before the due instant, if it has the same plan as
 	// the fire's version (S20). Otherwise it is the fire's version.
 	VersionAt(ctx context.Context, f timer.Fire) (int32, error)
+	// Replanning returns those of the fires that the follow-up of an edit has not reached: S33.
+	Replanning(ctx context.Context, ids []timer.FireID) ([]timer.FireID, error)
 }
 
 // ChangeLog is the log of changes to timers and apps.
@@ -260,6 +262,9 @@ type Expander interface {
 	// ended, which counts and is logged like any activation. It returns the fires, for the window,
 	// and the number of timers. Fires with an error are in doubt (see [Timers]).
 	Expand(ctx context.Context, limit int, plan Planner) (fires []timer.Fire, timers int, err error)
+	// ContinueReplans does one page of the follow-up of an edit: S33. It returns the fires, for the
+	// window. more is false if no page is due. Fires with an error are in doubt (see [Timers]).
+	ContinueReplans(ctx context.Context, plan Planner) (fires []timer.Fire, more bool, err error)
 	// ExpandBacklog counts the active timers that are due for expansion, up to limit. It also
 	// returns the earliest expand_at, 0 if there is none.
 	ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)

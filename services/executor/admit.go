@@ -115,10 +115,18 @@ func (s *Service) superseded(e *claimedFire, state *timer.State) (bool, error) {
 // adoptNewVersion checks whether the newer version or activation has the same due time. If so, the
 // fire's row was moved to it, and the fire is called by it. An edit or activation at this moment is
 // not missed. The outcome "superseded" is recorded only if the row still has the old version and
-// epoch.
+// epoch, and no follow-up of an edit is to decide about it.
+//
+// The follow-up moves the row before it says that it has done so. It is therefore asked first.
 func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
 	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
 	defer cancel()
+	undecided, err := s.opts.Store.Replanning(ctx, []timer.FireID{e.fire.FireID})
+	if err != nil {
+		s.log.Debug().Err(err).Msg("replan of the timer not read, fire delayed")
+		s.recheckLater(e)
+		return false
+	}
 	// Claiming an owned fire changes nothing and returns its stored row.
 	now, err := s.opts.Store.Claim(ctx, e.epoch.ID, []timer.Fire{e.fire})
 	switch {
@@ -130,6 +138,9 @@ func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
 		s.inflight.remove(e) // no longer owned
 		return false
 	case now[0].Version == e.fire.Version && now[0].Epoch == e.fire.Epoch:
+		if len(undecided) > 0 {
+			return s.anticipateReplan(ctx, e, state)
+		}
 		s.skip(e, timer.ReasonSuperseded)
 		return false
 	}
@@ -149,6 +160,55 @@ func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
 		return false
 	}
 	return true
+}
+
+// anticipateReplan calls a fire by the present version, if that has its due time, before the
+// follow-up of the edit has moved its row. So the fire is on time if migrators are behind. The
+// follow-up then finds the row owned or the outcome recorded, and changes neither. Any other fire
+// waits for the follow-up, because the store records it as superseded only then.
+func (s *Service) anticipateReplan(
+	ctx context.Context,
+	e *claimedFire,
+	state *timer.State,
+) bool {
+	old, def, endpoint := e.fire.Version, e.def, e.endpoint
+	e.fire.Version, e.def = state.Version, nil
+	has, err := s.hasDue(ctx, e, state)
+	if err == nil && has && plannedMS(e) <= s.opts.Clock.Now().UnixMilli() {
+		return true
+	}
+	if err != nil {
+		s.log.Debug().Err(err).Msg("schedule of the new version not read, fire delayed")
+	}
+	e.fire.Version, e.def, e.endpoint = old, def, endpoint
+	s.recheckLater(e)
+	return false
+}
+
+// hasDue reports whether the fire's version has its due time. It loads the definition.
+func (s *Service) hasDue(ctx context.Context, e *claimedFire, state *timer.State) (bool, error) {
+	if err := s.stateCache.load(ctx, []*claimedFire{e}); err != nil {
+		return false, err
+	}
+	if e.def == nil {
+		return false, fmt.Errorf("version %d has no definition", e.fire.Version)
+	}
+	calendars, err := s.calendars.of(ctx, e.app, e.def)
+	if err != nil {
+		return false, err
+	}
+	t := &timer.Timer{
+		ID:         e.fire.Timer,
+		Version:    e.fire.Version,
+		Definition: *e.def,
+		Calendars:  calendars,
+		AnchorMS:   state.AnchorMS,
+	}
+	dues, err := s.opts.Planner.Before(t, e.fire.DueMS+1, e.fire.DueMS, timer.NeverMS, 1)
+	if err != nil {
+		return false, fmt.Errorf("planning fire %s: %w", e.fire.FireID, err)
+	}
+	return len(dues) > 0, nil
 }
 
 // passesMisfirePolicy reports whether a late fire's first attempt may start. The misfire policy

@@ -127,3 +127,85 @@ func TestFireIsCalledByVersionInForce(t *testing.T) {
 		})
 	}
 }
+
+// continueReplans does what migrators do after an edit.
+func continueReplans(t *testing.T, parts *servicetest.Parts) {
+	t.Helper()
+	for more := true; more; {
+		var fires []timer.Fire
+		var err error
+		fires, more, err = parts.Store.ContinueReplans(t.Context(), parts.Plan)
+		require.NoError(t, err)
+		parts.Dispatch.Committed(t.Context(), fires)
+	}
+}
+
+// TestFollowUpBehind edits a timer while no migrator runs. Fires that the new version has are on
+// time, by the new version. The others wait for the follow-up, and are superseded then.
+func TestFollowUpBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/old"))[:60]
+		r := &receiver{}
+		start(t, parts, "one", r, nil)
+		start(t, parts, "two", r, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(time.Until(time.UnixMilli(fires[10].DueMS)) + 500*time.Millisecond)
+		made, err := parts.Store.Edit(t.Context(), []store.Edit{{
+			App:        "a",
+			ID:         fires[0].Timer,
+			Definition: servicetest.Cron("*/5 * * * * *", "http://127.0.0.1/new"),
+		}}, parts.Plan)
+		require.NoError(t, err)
+		require.NoError(t, made[0].Err)
+		next := made[0].Timer.NextDueMS
+		require.Less(t, next, fires[40].DueMS)
+		time.Sleep(time.Until(time.UnixMilli(fires[50].DueMS)) + 500*time.Millisecond)
+		waiting := 0
+		for i, f := range fires[:51] {
+			rec, err := parts.Store.Fire(t.Context(), "a", f.FireID)
+			require.NoError(t, err)
+			switch {
+			case i <= 10:
+				require.Equal(t, timer.Delivered, rec.Outcome.Kind)
+			case f.DueMS%5000 == 0:
+				require.NotNil(t, rec.Outcome, "fire %d", i)
+				require.Equal(t, timer.Delivered, rec.Outcome.Kind)
+				require.EqualValues(t, 2, rec.Outcome.Version)
+				require.Less(t, rec.Outcome.LatenessMS, int64(400))
+			case f.DueMS < next:
+				require.Contains(
+					t,
+					[]timer.Reason{timer.ReasonSuperseded, timer.ReasonNone},
+					rec.Outcome.Reason,
+				)
+			default:
+				require.NotNil(t, rec.Open, "fire %d waits", i)
+				waiting++
+			}
+		}
+		require.Positive(t, waiting)
+		continueReplans(t, parts)
+		time.Sleep(5 * time.Second)
+		for i, f := range fires[12:51] {
+			rec, err := parts.Store.Fire(t.Context(), "a", f.FireID)
+			require.NoError(t, err)
+			require.NotNil(t, rec.Outcome, "fire %d", i)
+			require.Equal(
+				t,
+				f.DueMS%5000 != 0,
+				rec.Outcome.Reason == timer.ReasonSuperseded,
+				"fire %d: %v",
+				i,
+				rec.Outcome,
+			)
+		}
+		calls, _ := r.seen()
+		seen := map[timer.FireID]bool{}
+		for _, c := range calls {
+			require.False(t, seen[c.Fire], "called once")
+			seen[c.Fire] = true
+		}
+	})
+}

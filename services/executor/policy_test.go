@@ -426,6 +426,7 @@ func TestEditSupersedesInstantsItLacks(t *testing.T) {
 		require.NoError(t, made[0].Err)
 		require.EqualValues(t, 2, made[0].Timer.Version)
 		parts.Dispatch.Committed(t.Context(), made[0].Fires)
+		continueReplans(t, parts)
 		time.Sleep(time.Minute)
 
 		require.Equal(

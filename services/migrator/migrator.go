@@ -53,6 +53,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for range s.opts.Workers {
 		g.Go(func() error { return s.expand(ctx) })
+		g.Go(func() error { return s.replan(ctx) })
 	}
 	g.Go(func() error { return s.backfill(ctx) })
 	g.Go(func() error {
@@ -99,6 +100,33 @@ func (s *Service) expand(ctx context.Context) error {
 			}
 			if timers == s.opts.Batch {
 				continue // there is more
+			}
+		}
+		clock.Pause(ctx, wait)
+	}
+	return nil
+}
+
+// replan does page after page of the follow-ups of edits, and polls otherwise. Each page is a
+// transaction of its own. After a crash between commit and dispatch, the slice's load or the sweep
+// finds the fires.
+func (s *Service) replan(ctx context.Context) error {
+	for ctx.Err() == nil {
+		call, cancel := context.WithTimeout(ctx, expandTimeout)
+		fires, more, err := s.opts.Store.ContinueReplans(call, s.opts.Planner.Plan)
+		cancel()
+		// includes fires whose commit is unknown, see store.Timers
+		s.opts.Dispatch.Committed(ctx, fires)
+		wait := s.opts.Every
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.met.errors.Inc()
+			s.log.Debug().Err(err).Msg("replan not continued")
+			wait = retryAfter
+		case err == nil:
+			s.met.fires.Add(float64(len(fires)))
+			if more {
+				continue
 			}
 		}
 		clock.Pause(ctx, wait)

@@ -91,12 +91,24 @@ func (s *Store) edit(t, edited *row, plan store.Planner, nowMS int64) ([]timer.F
 	if active && !same {
 		fires = s.expandPast(t, plan, nowMS)
 	}
-	if same && t.Definition.Priority.PriorityLevel() != edited.Definition.Priority.PriorityLevel() {
-		for _, f := range s.ahead(t, nowMS) {
-			f.Version, f.PriorityLevel = t.Version+1, edited.Definition.Priority.PriorityLevel()
+	var openUntilMS int64
+	var many bool
+	priority := t.Definition.Priority.PriorityLevel() != edited.Definition.Priority.PriorityLevel()
+	if !same || priority {
+		ahead := s.ahead(t, nowMS)
+		for _, f := range ahead {
+			openUntilMS = max(openUntilMS, f.DueMS+1)
+		}
+		if many = t.recurring() && !t.Replan && len(ahead) > s.maxEditFires; many {
+			t.replanUntilMS = max(t.replanUntilMS, openUntilMS)
+		}
+		for _, f := range ahead {
+			if same && !many {
+				f.Version, f.PriorityLevel = t.Version+1, edited.Definition.Priority.PriorityLevel()
+			}
 		}
 	}
-	if !same {
+	if !same || many {
 		s.takeBack(t, nowMS)
 	}
 	t.Version++
@@ -106,13 +118,14 @@ func (s *Store) edit(t, edited *row, plan store.Planner, nowMS int64) ([]timer.F
 	s.fillCalendars(t)
 	if same {
 		t.planVersions[t.Version] = t.planVersion
+		if many {
+			return s.continuePlan(t, plan, nowMS, openUntilMS), nil
+		}
 		return nil, nil
 	}
 	t.Replan, t.replanCalendar, t.planVersion = true, false, t.Version
 	t.planVersions[t.Version] = t.planVersion
-	if active {
-		fires = append(fires, s.proceed(t, plan, nowMS)...)
-	}
+	fires = append(fires, s.continuePlan(t, plan, nowMS, openUntilMS)...)
 	for _, f := range replaced {
 		if f.Version < t.Version {
 			s.finish(
@@ -130,6 +143,28 @@ func (s *Store) edit(t, edited *row, plan store.Planner, nowMS int64) ([]timer.F
 		}
 	}
 	return fires, nil
+}
+
+// continuePlan plans the first fires of the new version, if the timer is active.
+func (s *Store) continuePlan(
+	t *row,
+	plan store.Planner,
+	nowMS, openUntilMS int64,
+) (fires []timer.Fire) {
+	if t.Status == timer.StatusActive {
+		fires = s.proceed(t, func(tm *timer.Timer, asOfMS int64) store.Plan {
+			p := plan(tm, asOfMS)
+			if p.Err == nil {
+				p.Err = checkPlan(tm, &p)
+			}
+			if p.Err == nil {
+				s.shorten(t, &p, nowMS, openUntilMS)
+			}
+			return p
+		}, nowMS)
+	}
+	t.followUp(nowMS)
+	return fires
 }
 
 func samePlan(a, b timer.Definition) (bool, error) {

@@ -93,10 +93,7 @@ func (s *Store) takeBack(t *row, nowMS int64) {
 
 // expand plans the next part of a timer and inserts its fires.
 func (s *Store) expand(t *row, plan store.Planner, nowMS int64) (fires []timer.Fire, ok bool) {
-	p := plan(&t.Timer, nowMS)
-	if p.Err == nil {
-		p.Err = checkPlan(&t.Timer, &p)
-	}
+	p := planNext(t, plan, nowMS)
 	if p.Err != nil {
 		t.ExpandAtMS = p.ExpandAtMS
 		if t.ExpandAtMS <= nowMS {
@@ -155,25 +152,13 @@ func (s *Store) move(row, planned *timer.Fire) bool {
 // expandPast expands what came due while the timer was active and was not expanded yet.
 func (s *Store) expandPast(t *row, plan store.Planner, nowMS int64) (fires []timer.Fire) {
 	for t.NextDueMS <= nowMS {
-		p := plan(&t.Timer, nowMS)
-		if p.Err != nil || checkPlan(&t.Timer, &p) != nil {
+		p := planNext(t, plan, nowMS)
+		if p.Err != nil {
 			break
 		}
-		n := 0
-		for ; n < len(p.Fires) && p.Fires[n].DueMS <= nowMS; n++ {
-		}
-		if n < len(p.Fires) {
-			p.NextDueMS = p.Fires[n].DueMS
-		}
-		m := 0
-		for ; m < len(p.Skips) && p.Skips[m].UntilMS <= nowMS; m++ {
-		}
-		if m < len(p.Skips) {
-			p.NextDueMS = min(p.NextDueMS, p.Skips[m].DueMS)
-		}
-		p.Fires, p.Skips = p.Fires[:n], p.Skips[:m]
+		cutPlan(&p, nowMS)
 		fires = append(fires, s.addPlan(t, &p, nowMS)...)
-		if n+m == 0 {
+		if len(p.Fires)+len(p.Skips) == 0 {
 			break
 		}
 	}
@@ -249,15 +234,7 @@ func (s *Store) Expand(
 	ts := s.dueForExpansion(nowMS)
 	n = min(len(ts), limit)
 	for _, t := range ts[:n] {
-		was := t.Timer
-		next := s.proceed
-		if t.Status == timer.StatusPaused {
-			next = s.activate
-		}
-		fires = append(fires, next(t, plan, nowMS)...)
-		if t.Status != was.Status || t.Version != was.Version {
-			s.log(nowMS, t, nil)
-		}
+		fires = append(fires, s.expandOne(t, plan, nowMS)...)
 	}
 	return fires, n, nil
 }

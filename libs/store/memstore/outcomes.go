@@ -22,7 +22,8 @@ func (s *Store) Record(
 		o := &outcomes[i]
 		f, t := s.fires[o.FireID], s.timers[o.Timer]
 		switch {
-		case f != nil && f.Owner == session && (o.Reason != timer.ReasonSuperseded || f.Version == o.Version && f.Epoch == o.Epoch):
+		case f != nil && f.Owner == session && (o.Reason != timer.ReasonSuperseded ||
+			f.Version == o.Version && f.Epoch == o.Epoch && !s.undecided(o.FireID)):
 			s.finish(f, o, session)
 			s.addAttempts(o.FireID, attempts)
 			if (o.Serial || o.Next != nil) && o.Series == 0 && o.Attempts > 0 {

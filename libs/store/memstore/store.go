@@ -12,8 +12,9 @@ import (
 
 // Store is a store in memory. It is safe for concurrent use.
 type Store struct {
-	now func() time.Time
-	ids *timer.IDs
+	now          func() time.Time
+	ids          *timer.IDs
+	maxEditFires int
 
 	mu       sync.Mutex
 	apps     map[string]*store.App
@@ -53,11 +54,12 @@ var _ store.Store = (*Store)(nil)
 // New returns an empty store whose clock is now.
 func New(now func() time.Time) *Store {
 	return &Store{
-		now:    now,
-		ids:    timer.NewIDs(now),
-		apps:   make(map[string]*store.App),
-		timers: make(map[timer.ID]*row),
-		names:  make(map[nameKey]*row),
+		now:          now,
+		maxEditFires: DefaultMaxEditFires,
+		ids:          timer.NewIDs(now),
+		apps:         make(map[string]*store.App),
+		timers:       make(map[timer.ID]*row),
+		names:        make(map[nameKey]*row),
 		keys: make(
 			map[nameKey]*key,
 		),

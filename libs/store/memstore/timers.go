@@ -21,8 +21,11 @@ type row struct {
 	versionSinceMS map[int32]int64            // when each version came into force
 	planVersions   map[int32]int32            // the oldest version with the same plan as each
 
-	replanCalendar bool  // Replan is set for a calendar or time zone
-	planVersion    int32 // the oldest version with the same plan as the present one
+	replanCalendar bool // Replan is set for a calendar or time zone
+	// From next_due up to replanUntilMS, an edit has not decided yet; 0: it has. The next page of
+	// its follow-up is due at nextPageMS.
+	replanUntilMS, nextPageMS int64
+	planVersion               int32 // the oldest version with the same plan as the present one
 
 	inactive []timer.Inactivity           // when it was not active, in order
 	deferred map[timer.FireID]deferredRun // fires that wait until it is active

@@ -35,14 +35,8 @@ func (x *expansion) aheadOfReplan(ctx context.Context, t *timer.Timer) ([]timer.
 // timer is to be replanned, or if processes have different rules for its zone and another process
 // may have planned it.
 func (x *expansion) aheadOfEdit(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
-	if x.mixedZones == nil {
-		changed, rules, err := x.store.changedZones(ctx, x.c)
-		if err != nil {
-			return nil, err
-		}
-		if x.mixedZones = changed; rules < 2 {
-			x.mixedZones = map[string]bool{}
-		}
+	if err := x.findMixedZones(ctx); err != nil {
+		return nil, err
 	}
 	switch {
 	case t.Definition.Schedule.Kind != timer.KindFixedDelay && dependsOn(t, x.mixedZones):
@@ -55,6 +49,18 @@ func (x *expansion) aheadOfEdit(ctx context.Context, t *timer.Timer) ([]timer.Fi
 		return nil, err
 	}
 	return x.openAhead[t.ID], nil
+}
+
+// findMixedZones reads for which zones processes have different rules, once.
+func (x *expansion) findMixedZones(ctx context.Context) error {
+	if x.mixedZones != nil {
+		return nil
+	}
+	changed, rules, err := x.store.changedZones(ctx, x.c)
+	if x.mixedZones = changed; err == nil && rules < 2 {
+		x.mixedZones = map[string]bool{}
+	}
+	return err
 }
 
 // findAllAhead finds the open fires of all timers that need a scan, with one scan for a batch.

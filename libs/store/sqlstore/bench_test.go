@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,9 +34,25 @@ func BenchmarkMySQL(b *testing.B) {
 	})
 }
 
-// BenchmarkEdit edits the target and labels of timers that are due each second and have an hour of
-// open fires. As in the API, many callers edit one timer each and share transactions.
+// BenchmarkEdit edits timers that are due each second and have an hour of open fires: the labels, or
+// the schedule and then the follow-up does the rest, or the schedule in one transaction. As in the
+// API, many callers edit one timer each and share transactions.
 func BenchmarkEdit(b *testing.B) {
+	for _, c := range []struct {
+		name         string
+		replan       bool
+		maxEditFires int
+	}{
+		{"labels", false, sqlstore.DefaultMaxEditFires},
+		{"schedule", true, sqlstore.DefaultMaxEditFires},
+		{"schedule at once", true, 1 << 30},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmarkEdit(b, c.replan, c.maxEditFires) })
+	}
+}
+
+func benchmarkEdit(b *testing.B, replan bool, maxEditFires int) {
+	b.Helper()
 	for name, open := range map[string]func(b *testing.B) *sqlstore.Store{
 		"SQLite": func(b *testing.B) *sqlstore.Store {
 			b.Helper()
@@ -48,12 +66,18 @@ func BenchmarkEdit(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			const timers, callers = 50, 32
 			s := open(b)
+			s.SetMaxEditFires(maxEditFires)
 			require.NoError(b, s.PurgeExpired(b.Context(), time.Hour))
 			definition := func(n int64) timer.Definition {
+				jitter := time.Duration(0)
+				if replan {
+					jitter = time.Duration(n % 1000)
+				}
 				return timer.Definition{
 					Schedule: timer.Schedule{
-						Kind:  timer.KindInterval,
-						Every: timer.Duration(time.Second),
+						Kind:   timer.KindInterval,
+						Every:  timer.Duration(time.Second),
+						Jitter: timer.Duration(jitter),
 					},
 					Labels: map[string]string{"n": fmt.Sprint(n)},
 					Target: timer.Target{
@@ -121,12 +145,28 @@ func BenchmarkEdit(b *testing.B) {
 				},
 			)
 			defer group.Close()
-			var next atomic.Int64
+			var next, pages atomic.Int64
+			ctx, cancel := context.WithCancel(b.Context())
+			var followUps sync.WaitGroup
+			for range 2 {
+				followUps.Go(func() {
+					for ctx.Err() == nil {
+						_, more, err := s.ContinueReplans(ctx, hourly)
+						if err != nil || !more {
+							time.Sleep(50 * time.Millisecond)
+							continue
+						}
+						pages.Add(1)
+					}
+				})
+			}
+			var mu sync.Mutex
+			var took []time.Duration
 			b.SetParallelism(callers / runtime.GOMAXPROCS(0))
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					n := next.Add(1)
+					n, start := next.Add(1), time.Now()
 					edited, err := group.Do(
 						b.Context(),
 						store.Edit{
@@ -138,10 +178,19 @@ func BenchmarkEdit(b *testing.B) {
 					if err != nil || edited.Err != nil {
 						b.Error(err, edited.Err)
 					}
+					mu.Lock()
+					took = append(took, time.Since(start))
+					mu.Unlock()
 				}
 			})
 			b.StopTimer()
+			cancel()
+			followUps.Wait()
+			slices.Sort(took)
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "edits/s")
+			b.ReportMetric(float64(pages.Load())/b.Elapsed().Seconds(), "pages/s")
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 		})
 	}
 }

@@ -123,6 +123,9 @@ func (e *editBatch) run(ctx context.Context) (err error) {
 	}
 	ending := e.store.newExpansion(e.c, e.plan, nowMS)
 	ending.calendar = calendar
+	if err := ending.findReplansByID(ctx, byID); err != nil {
+		return err
+	}
 	ended, err := ending.endPauses(ctx, byID)
 	if err != nil {
 		return err
@@ -140,7 +143,7 @@ func (e *editBatch) run(ctx context.Context) (err error) {
 			round = append(round, i)
 		}
 		x := e.store.newExpansion(e.c, e.plan, nowMS)
-		x.calendar = calendar
+		x.calendar, x.replans, x.isEdit = calendar, ending.replans, true
 		if err := e.round(ctx, x, round); err != nil {
 			return err
 		}
@@ -204,6 +207,9 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 	if err := e.store.insertVersions(ctx, e.c, versions, x.nowMS); err != nil {
 		return err
 	}
+	if err := x.saveReplans(ctx); err != nil {
+		return err
+	}
 	if err := x.saveEach(ctx, e.byID, changed); err != nil {
 		return err
 	}
@@ -246,6 +252,9 @@ func (e *editBatch) wanted(i int) (*timer.Timer, error) {
 // is in their rows. If the due instants change, the old version plans what came due until now. The
 // new version plans from then on, at once if the timer is active.
 //
+// If there are more than a few fires beyond now, the edit decides about the first of them and leaves
+// the others, also for a change of priority, to the follow-up: see replan.go.
+//
 // A claim locks only rows of fires and reads no version, so it may come before or after. An
 // executor that has claimed a fire sees the edit in the change log, like any change.
 func (e *editBatch) apply(
@@ -269,14 +278,31 @@ func (e *editBatch) apply(
 	if active && !same {
 		fires = x.expandPast(t)
 	}
+	var open, untilMS int64
 	if !same || t.Definition.Priority.PriorityLevel() != it.Definition.Priority.PriorityLevel() {
-		if ahead, err = x.aheadOfEdit(ctx, t); err != nil {
+		if open, untilMS, err = x.manyAhead(ctx, t); err != nil {
 			return nil, err
+		}
+		if untilMS == 0 {
+			if ahead, err = x.aheadOfEdit(ctx, t); err != nil {
+				return nil, err
+			}
+			open = int64(len(ahead))
+			for i := range ahead {
+				x.openUntil[t.ID] = max(x.openUntil[t.ID], ahead[i].DueMS+1)
+			}
 		}
 	}
 	t.Definition = it.Definition
 	t.Version, t.VersionMS, t.UpdatedMS = t.Version+1, x.nowMS, x.nowMS
 	t.Calendars = e.shared.of(t)
+	if untilMS > 0 {
+		x.replans[t.ID] = max(x.replans[t.ID], untilMS)
+	}
+	if same && untilMS > 0 {
+		x.rewind(t, open)
+		return e.continuePlan(ctx, x, t)
+	}
 	if same {
 		for _, f := range ahead {
 			f.Version, f.PriorityLevel = t.Version, t.Definition.Priority.PriorityLevel()
@@ -285,13 +311,25 @@ func (e *editBatch) apply(
 		return nil, nil
 	}
 	delete(x.calendar, t.ID)
-	x.takeBack(t, ahead)
+	x.takeBack(t, open)
 	t.Replan = true
-	if !active {
-		return nil, nil
-	}
-	more, err := x.proceed(ctx, t)
+	more, err := e.continuePlan(ctx, x, t)
 	return slices.Concat(fires, more), err
+}
+
+// continuePlan plans the first fires of the new version, if the timer is active.
+func (e *editBatch) continuePlan(
+	ctx context.Context,
+	x *expansion,
+	t *timer.Timer,
+) (fires []timer.Fire, err error) {
+	if t.Status == timer.StatusActive {
+		if fires, err = x.proceed(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	x.followUp(t, x.nowMS)
+	return fires, nil
 }
 
 // replaceOneShot makes sure that of the old and the new instant of a one-shot only one is called.

@@ -54,6 +54,9 @@ func (x *expansion) expandAll(
 	if err := x.findAllAhead(ctx, all); err != nil {
 		return nil, err
 	}
+	if err := x.findReplansOf(ctx, all); err != nil {
+		return nil, err
+	}
 	for i := range all {
 		t := &all[i]
 		was := *t
@@ -66,6 +69,11 @@ func (x *expansion) expandAll(
 			return nil, err
 		}
 		planned = append(planned, fires...)
+		nextPageMS := x.nowMS
+		if t.NextDueMS == was.NextDueMS {
+			nextPageMS += replanRetryDelay.Milliseconds() // the plan has failed
+		}
+		x.followUp(t, nextPageMS)
 		changed[i] = t.Status != was.Status || t.Version != was.Version || t.Replan != was.Replan
 	}
 	if err := x.flush(ctx); err != nil {
@@ -81,6 +89,9 @@ func (x *expansion) expandAll(
 		} else {
 			plain = append(plain, all[i])
 		}
+	}
+	if err := x.saveReplans(ctx); err != nil {
+		return nil, err
 	}
 	if err := x.save(ctx, plain, expandColumns); err != nil {
 		return nil, err

@@ -21,9 +21,14 @@ type expansion struct {
 
 	// set by findAhead, with an entry for each timer that it searched
 	openAhead map[timer.ID][]timer.Fire
-	// mixedZones has the zones for which processes have different rules. aheadOfEdit sets it; nil:
+	// mixedZones has the zones for which processes have different rules. findMixedZones sets it; nil:
 	// not read yet.
 	mixedZones map[string]bool
+
+	isEdit     bool                // plans are shortened
+	replans    map[timer.ID]int64  // until when the replans of these timers go
+	openUntil  map[timer.ID]int64  // the instant behind the last open fire of edited timers
+	replanRows map[timer.ID]replan // rows of replans to write; zero: to delete
 
 	lastSerialDue map[timer.ID]int64 // due instant of the latest planned fire of each fixed delay
 	// begun has the timers whose plan begins anew with their present version, and with it the chain
@@ -61,6 +66,9 @@ func (s *Store) newExpansion(c runner, plan store.Planner, nowMS int64) *expansi
 		nowMS:           nowMS,
 		calendar:        map[timer.ID]bool{},
 		openAhead:       map[timer.ID][]timer.Fire{},
+		replans:         map[timer.ID]int64{},
+		openUntil:       map[timer.ID]int64{},
+		replanRows:      map[timer.ID]replan{},
 		lastSerialDue:   map[timer.ID]int64{},
 		begun:           map[timer.ID]bool{},
 		released:        map[timer.ID][]timer.Fire{},
@@ -160,7 +168,7 @@ func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, 
 			t.ExpandAtMS = timer.NeverMS // it was due before, and is not due again
 			return nil, nil
 		}
-		x.takeBack(t, ahead)
+		x.takeBack(t, int64(len(ahead)))
 		x.copiedVersions = append(
 			x.copiedVersions,
 			store.VersionKey{Timer: t.ID, Version: t.Version},
@@ -177,24 +185,26 @@ func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, 
 	return fires, nil
 }
 
-// takeBack sets the expansion back to now. open are the fires beyond now. They keep their rows.
-// Executors skip those that the next plan does not have, because their version is not the present
-// one.
-func (x *expansion) takeBack(t *timer.Timer, open []timer.Fire) {
+// takeBack begins a new plan and sets the expansion back to now. The open fires beyond now keep
+// their rows. Executors skip those that the next plan does not have, because their version is not
+// the present one.
+func (x *expansion) takeBack(t *timer.Timer, open int64) {
 	x.begun[t.ID] = true
+	x.rewind(t, open)
+}
+
+// rewind sets the expansion back to now. open is the number of open fires beyond now.
+func (x *expansion) rewind(t *timer.Timer, open int64) {
 	if t.NextDueMS > x.nowMS+1 {
 		t.NextDueMS = x.nowMS + 1
-		t.FiresCreated = max(0, t.FiresCreated-int64(len(open)))
+		t.FiresCreated = max(0, t.FiresCreated-open)
 	}
 }
 
 // expand plans the next part of a timer and returns its fires. If the plan fails, it only postpones
 // the timer.
 func (x *expansion) expand(t *timer.Timer) (fires []timer.Fire, ok bool) {
-	p := x.plan(t, x.nowMS)
-	if p.Err == nil {
-		p.Err = checkPlan(t, &p, x.nowMS)
-	}
+	p := x.planNext(t)
 	if p.Err != nil {
 		t.ExpandAtMS = p.ExpandAtMS
 		if t.ExpandAtMS <= x.nowMS {
@@ -207,6 +217,7 @@ func (x *expansion) expand(t *timer.Timer) (fires []timer.Fire, ok bool) {
 			Msg("timer cannot be expanded")
 		return nil, false
 	}
+	x.shorten(t, &p)
 	x.addPlan(t, &p)
 	return p.Fires, true
 }
@@ -239,8 +250,8 @@ func (x *expansion) expandPast(t *timer.Timer) (fires []timer.Fire) {
 		if t.NextDueMS > x.nowMS {
 			break
 		}
-		p := x.plan(t, x.nowMS)
-		if p.Err != nil || checkPlan(t, &p, x.nowMS) != nil {
+		p := x.planNext(t)
+		if p.Err != nil {
 			break // it would not have been expanded in time either
 		}
 		cutPlan(&p, x.nowMS)
@@ -260,24 +271,7 @@ const unlimited = -1 << 40
 // to its fires, so it plans the schedule again over what is expanded. It needs no lock: only the
 // owner of the lock on the timer's row adds fires, and future ones are not recorded yet.
 func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
-	probe := *t
-	probe.NextDueMS, probe.FiresCreated = x.nowMS+1, unlimited
-	var ids []timer.FireID
-	for range rounds {
-		if probe.NextDueMS >= t.NextDueMS {
-			break
-		}
-		p := x.plan(&probe, x.nowMS)
-		if p.Err != nil || checkPlan(&probe, &p, x.nowMS) != nil || len(p.Fires) == 0 {
-			break
-		}
-		for i := range p.Fires {
-			if p.Fires[i].DueMS < t.NextDueMS {
-				ids = append(ids, p.Fires[i].FireID)
-			}
-		}
-		probe.NextDueMS = p.NextDueMS
-	}
+	ids := x.plannedAhead(t)
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		// Each fire follows from the end of the one before, so the latest is the open one.
 		var chainMS int64
@@ -321,4 +315,27 @@ func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, er
 		open = append(open, rows...)
 	}
 	return open, nil
+}
+
+// plannedAhead returns the instants beyond now that a timer's plan has and that are expanded, in
+// order.
+func (x *expansion) plannedAhead(t *timer.Timer) (ids []timer.FireID) {
+	probe := *t
+	probe.NextDueMS, probe.FiresCreated = x.nowMS+1, unlimited
+	for range rounds {
+		if probe.NextDueMS >= t.NextDueMS {
+			break
+		}
+		p := x.plan(&probe, x.nowMS)
+		if p.Err != nil || checkPlan(&probe, &p, x.nowMS) != nil || len(p.Fires) == 0 {
+			break
+		}
+		for i := range p.Fires {
+			if p.Fires[i].DueMS < t.NextDueMS {
+				ids = append(ids, p.Fires[i].FireID)
+			}
+		}
+		probe.NextDueMS = p.NextDueMS
+	}
+	return ids
 }

@@ -12,6 +12,9 @@ import (
 // OnStatement calls f with the text of every later statement. Call it before the store is used.
 func (s *Store) OnStatement(f func(text string)) { s.onStatement = f }
 
+// SetMaxEditFires sets the largest number of fires that an edit plans itself.
+func (s *Store) SetMaxEditFires(n int) { s.maxEditFires = n }
+
 // SetIDs takes timer ids from the clock now: two stores with a stopped clock create the same ids.
 func (s *Store) SetIDs(now func() time.Time) { s.ids = timer.NewIDs(now) }
 

@@ -32,9 +32,12 @@ type SQLiteOptions struct {
 	// directory without fsync, which Close removes.
 	Dir string
 	// Now is the store's clock; nil is time.Now.
-	Now    func() time.Time
-	Logger zerolog.Logger
-	Faults *Faults // nil: no faults
+	Now func() time.Time
+	// MaxEditFires is the largest number of fires that an edit plans itself; 0 is
+	// DefaultMaxEditFires. Simulations set it lower, so that edits of few fires have a follow-up.
+	MaxEditFires int
+	Logger       zerolog.Logger
+	Faults       *Faults // nil: no faults
 }
 
 // Faults makes a store misbehave, in the same way for the same seed and order of calls.

@@ -180,11 +180,16 @@ func (r *linkedBatch) lockFires(ctx context.Context, ids []timer.FireID) error {
 // ones.
 func (r *linkedBatch) sort(ctx context.Context) error {
 	r.ended = map[timer.FireID]bool{}
+	undecided, err := r.undecided(ctx)
+	if err != nil {
+		return err
+	}
 	var rest []timer.FireID
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
 		row, open := r.rows[o.FireID]
-		if open && (r.anyOwner || row.Owner == r.session) && !replanned(o, &row) {
+		if open && (r.anyOwner || row.Owner == r.session) && !replanned(o, &row) &&
+			!undecided[o.FireID] {
 			r.recorded = append(r.recorded, *o)
 			r.ended[o.FireID] = true
 		} else {
@@ -205,6 +210,25 @@ func (r *linkedBatch) sort(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// undecided returns the fires to be superseded that the present version may have: S33.
+func (r *linkedBatch) undecided(ctx context.Context) (map[timer.FireID]bool, error) {
+	var ids []timer.FireID
+	for i := range r.outcomes {
+		if r.outcomes[i].Reason == timer.ReasonSuperseded {
+			ids = append(ids, r.outcomes[i].FireID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil //nolint:nilnil // a nil map is an empty one
+	}
+	found, err := r.store.replanning(ctx, r.c, ids)
+	undecided := make(map[timer.FireID]bool, len(found))
+	for _, id := range found {
+		undecided[id] = true
+	}
+	return undecided, err
 }
 
 // replanned reports whether a fire to be superseded was moved to another version or activation

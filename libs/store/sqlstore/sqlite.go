@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,7 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	if err := s.endAllSessions(ctx); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
+	s.maxEditFires = cmp.Or(o.MaxEditFires, DefaultMaxEditFires)
 	s.faults = newFaults(o.Faults) // after opening, which must not fail
 	return s, nil
 }

@@ -53,12 +53,15 @@ func (s *Store) setStatus(
 	}
 	ending := s.newExpansion(c, plan, nowMS)
 	ending.calendar = calendar
+	if err := ending.findReplansByID(ctx, byID); err != nil {
+		return err
+	}
 	ended, err := ending.endPauses(ctx, byID)
 	if err != nil {
 		return err
 	}
 	x := s.newExpansion(c, plan, nowMS)
-	x.calendar = calendar
+	x.calendar, x.replans = calendar, ending.replans
 	var changed []int // indexes of items
 	for i := range items {
 		t := byID[items[i].ID]

@@ -30,6 +30,7 @@ type Store struct {
 	faults          *faults
 	timeout         time.Duration
 	log             zerolog.Logger
+	maxEditFires    int               // most fires that an edit plans itself
 	warnOnce        sync.Once         // for the warning about durability
 	onStatement     func(text string) // called with every statement, for tests
 }
@@ -38,14 +39,15 @@ var _ store.Store = (*Store)(nil)
 
 func newStore(d *dialect, e engine, now func() time.Time, log zerolog.Logger) *Store {
 	return &Store{
-		dialect: d,
-		engine:  e,
-		ids:     timer.NewIDs(now),
-		apps:    newApps(),
-		overdue: newOverduePositions(),
-		faults:  newFaults(nil),
-		timeout: DefaultTimeout,
-		log:     log,
+		dialect:      d,
+		engine:       e,
+		ids:          timer.NewIDs(now),
+		apps:         newApps(),
+		overdue:      newOverduePositions(),
+		faults:       newFaults(nil),
+		timeout:      DefaultTimeout,
+		maxEditFires: DefaultMaxEditFires,
+		log:          log,
 	}
 }
 

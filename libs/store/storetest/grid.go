@@ -54,7 +54,8 @@ func planGrid(t *timer.Timer, nowMS, endMS int64, most int) store.Plan {
 					Timer: t.ID,
 					DueMS: due,
 				},
-				RunAtMS: due + time.Duration(s.Jitter).Milliseconds(),
+				RunAtMS:       due + time.Duration(s.Jitter).Milliseconds(),
+				PriorityLevel: t.Definition.Priority.PriorityLevel(),
 			})
 		}
 	}

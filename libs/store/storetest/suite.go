@@ -1,5 +1,5 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
-// S32 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S33 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 package storetest
 
@@ -122,6 +122,13 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S31_RandomRollouts", randomRollouts},
 		{"S32_OpenAmong", openAmong},
 		{"S32_Begin", beginWritesLateness},
+		{"S33_EditIsContinued", editIsContinued},
+		{"S33_SupersededOnlyIfDecided", supersededOnlyIfDecided},
+		{"S33_EditDuringFollowUp", editDuringFollowUp},
+		{"S33_WaitsWhileInactive", followUpWaitsWhileInactive},
+		{"S33_PriorityIsContinued", priorityIsContinued},
+		{"S33_BehindSkipsNothing", followUpBehindSkipsNothing},
+		{"S33_ConcurrentFollowUps", concurrentFollowUps},
 		{"PrioritiesAndTargets", prioritiesAndTargets},
 		{"Redrives_MakeFires", redriveMakesFires},
 		{"Redrives_Select", redriveSelects},

@@ -22,7 +22,7 @@ CREATE TABLE apps (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- timers has the present state of each timer. Its definitions are in timer_versions. The lock on
--- its row guards the timer's rows in slot_queue, inactivities and deferred_fires.
+-- its row guards the timer's rows in slot_queue, inactivities, deferred_fires and replans.
 CREATE TABLE timers (
     id                 BIGINT         NOT NULL,
     app_id             BIGINT         NOT NULL,
@@ -268,6 +268,18 @@ CREATE TABLE deferred_fires (
     -- of the fire while it waits: one that was claimed since has another
     revision  INT    NOT NULL,
     PRIMARY KEY (timer_id, due_ms, series)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- replans has the timers whose edit has not decided yet about all open fires of older versions. Those
+-- from next_due_ms of the timer on are undecided.
+CREATE TABLE replans (
+    timer_id     BIGINT NOT NULL,
+    -- no fire of an older version is due at this instant or later
+    until_ms     BIGINT NOT NULL,
+    -- when a migrator decides about the next of them
+    next_page_ms BIGINT NOT NULL,
+    PRIMARY KEY (timer_id),
+    KEY by_next_page (next_page_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- calendars has the named calendars of apps.

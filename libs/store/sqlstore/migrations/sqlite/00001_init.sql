@@ -22,7 +22,7 @@ CREATE TABLE apps (
 CREATE UNIQUE INDEX apps_by_name ON apps (name);
 
 -- timers has the present state of each timer. Its definitions are in timer_versions. The lock on
--- its row guards the timer's rows in slot_queue, inactivities and deferred_fires.
+-- its row guards the timer's rows in slot_queue, inactivities, deferred_fires and replans.
 CREATE TABLE timers (
     id                 INTEGER NOT NULL,
     app_id             INTEGER NOT NULL,
@@ -265,6 +265,18 @@ CREATE TABLE deferred_fires (
     revision  INTEGER NOT NULL,
     PRIMARY KEY (timer_id, due_ms, series)
 ) STRICT, WITHOUT ROWID;
+
+-- replans has the timers whose edit has not decided yet about all open fires of older versions. Those
+-- from next_due_ms of the timer on are undecided.
+CREATE TABLE replans (
+    timer_id     INTEGER NOT NULL,
+    -- no fire of an older version is due at this instant or later
+    until_ms     INTEGER NOT NULL,
+    -- when a migrator decides about the next of them
+    next_page_ms INTEGER NOT NULL,
+    PRIMARY KEY (timer_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX replans_by_next_page ON replans (next_page_ms);
 
 -- calendars has the named calendars of apps.
 CREATE TABLE calendars (

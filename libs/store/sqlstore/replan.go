@@ -1,0 +1,323 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// A timer may have an hour of open fires when it is edited. Its edit decides about the first
+// instants only, and leaves the others to the follow-up: S33. The row in replans says that there is
+// one. The follow-up has reached next_due of the timer, so both move in one transaction.
+//
+// A page holds the lock on the timer's row. Without it, an edit, a change of status and an expansion
+// could each plan the same instants by another version. A page has a bounded number of fires, of
+// one timer, so whatever waits for it waits for milliseconds.
+//
+// Two processes: each skips the timers that another has locked. A process that dies leaves its page
+// undone. A page that is done twice finds next_due moved. If no process does pages, Expand does them
+// once the fires of the edit are used up.
+
+// DefaultMaxEditFires is the largest number of fires that an edit plans itself. An edit that takes
+// back no more, and plans no more, needs no follow-up.
+const DefaultMaxEditFires = 64
+
+// editAheadMS is how far ahead an edit with a follow-up plans. The follow-up has this time.
+const editAheadMS = int64(10 * time.Second / time.Millisecond)
+
+const (
+	replanCandidates = 16          // timers that a page chooses from
+	replanRetryDelay = time.Minute // of a timer that is not active, or whose plan fails
+)
+
+// replan is a row of replans: fires of older versions may be open from next_due of the timer up to
+// untilMS, excluded. The next page is due at nextPageMS.
+type replan struct{ untilMS, nextPageMS int64 }
+
+// recurring reports whether a timer has any number of fires that its schedule leads to.
+func recurring(t *timer.Timer) bool {
+	kind := t.Definition.Schedule.Kind
+	return (kind == timer.KindCron || kind == timer.KindInterval) &&
+		t.Definition.Schedule.MaxFires == 0
+}
+
+// findReplans reads the replans of timers whose rows the caller has locked.
+func (x *expansion) findReplans(ctx context.Context, ids []timer.ID) error {
+	slices.Sort(ids)
+	for part := range batches(ids) {
+		var rows []struct {
+			ID      int64 `db:"timer_id"`
+			UntilMS int64 `db:"until_ms"`
+		}
+		if err := x.store.selectAll(
+			ctx,
+			x.c,
+			&rows,
+			stmt("SELECT timer_id,until_ms FROM replans WHERE timer_id").idList(part),
+		); err != nil {
+			return err
+		}
+		for _, r := range rows {
+			x.replans[timer.ID(r.ID)] = r.UntilMS
+		}
+	}
+	return nil
+}
+
+// findReplansOf reads the replans of those timers that were edited.
+func (x *expansion) findReplansOf(ctx context.Context, ts []timer.Timer) error {
+	var ids []timer.ID
+	for i := range ts {
+		if ts[i].Version > 1 {
+			ids = append(ids, ts[i].ID)
+		}
+	}
+	return x.findReplans(ctx, ids)
+}
+
+// findReplansByID is findReplansOf for a map.
+func (x *expansion) findReplansByID(ctx context.Context, byID map[timer.ID]*timer.Timer) error {
+	var ids []timer.ID
+	for id, t := range byID {
+		if t.Version > 1 {
+			ids = append(ids, id)
+		}
+	}
+	return x.findReplans(ctx, ids)
+}
+
+// planNext calls the planner. A follow-up that is behind plans as of the instant that it has
+// reached. Otherwise the misfire policy would leave out instants in one record that have open fires
+// or outcomes already. Executors apply it to each of these fires instead.
+func (x *expansion) planNext(t *timer.Timer) store.Plan {
+	nowMS := x.nowMS
+	if t.NextDueMS < x.replans[t.ID] {
+		nowMS = min(nowMS, max(t.NextDueMS, t.ActiveSinceMS))
+	}
+	p := x.plan(t, nowMS)
+	if p.Err == nil {
+		p.Err = checkPlan(t, &p, x.nowMS)
+	}
+	return p
+}
+
+// manyAhead counts the open fires beyond now of a timer that is to be edited, if they are more than
+// the edit may read. It returns the instant behind the last of them, 0 if they are few. An instant
+// that is too far away for an outcome has an open fire, so it is counted without a read.
+func (x *expansion) manyAhead(ctx context.Context, t *timer.Timer) (n, untilMS int64, err error) {
+	if !recurring(t) || t.Replan {
+		return 0, 0, nil
+	}
+	if err := x.findMixedZones(ctx); err != nil || dependsOn(t, x.mixedZones) {
+		return 0, 0, err
+	}
+	ids := x.plannedAhead(t)
+	if len(ids) <= x.store.maxEditFires {
+		return 0, 0, nil
+	}
+	soon := 0
+	for soon < len(ids) && ids[soon].DueMS <= x.nowMS+maxClockSkew.Milliseconds() {
+		soon++
+	}
+	n = int64(len(ids) - soon)
+	for part := range batches(ids[:soon]) {
+		open, err := x.store.openFires(ctx, x.c, part, "")
+		if err != nil {
+			return 0, 0, err
+		}
+		n += int64(len(open))
+	}
+	return n, ids[len(ids)-1].DueMS + 1, nil
+}
+
+// shorten cuts the plan of an edit that has more fires than the edit may write. Expand continues
+// after these fires, unless the follow-up has done so before.
+func (x *expansion) shorten(t *timer.Timer, p *store.Plan) {
+	most := x.store.maxEditFires
+	if !x.isEdit || !recurring(t) || len(p.Fires) <= most {
+		return
+	}
+	cutPlan(p, min(x.nowMS+editAheadMS, p.Fires[most].DueMS-1))
+	p.ExpandAtMS = p.NextDueMS
+	x.replans[t.ID] = max(x.replans[t.ID], x.openUntil[t.ID], p.NextDueMS+1)
+}
+
+// followUp sets when the next page of an edited or expanded timer is due, or ends its replan.
+func (x *expansion) followUp(t *timer.Timer, nextPageMS int64) {
+	untilMS, pending := x.replans[t.ID]
+	switch {
+	case !pending:
+	case t.Status == timer.StatusDeleted, !recurring(t), t.NextDueMS >= untilMS:
+		x.replanRows[t.ID] = replan{}
+	default:
+		x.replanRows[t.ID] = replan{untilMS: untilMS, nextPageMS: nextPageMS}
+	}
+}
+
+// saveReplans writes what followUp has set.
+func (x *expansion) saveReplans(ctx context.Context) error {
+	var ended, pending []timer.ID
+	for id, r := range x.replanRows {
+		if r.untilMS == 0 {
+			ended = append(ended, id)
+		} else {
+			pending = append(pending, id)
+		}
+	}
+	slices.Sort(ended)
+	slices.Sort(pending)
+	for part := range batches(pending) {
+		q := stmt("INSERT INTO replans (timer_id,until_ms,next_page_ms) VALUES ")
+		for i, id := range part {
+			q.row(i == 0, int64(id), x.replanRows[id].untilMS, x.replanRows[id].nextPageMS)
+		}
+		q.add(x.store.dialect.set("timer_id", "until_ms", "next_page_ms"))
+		if _, err := x.store.exec(ctx, x.c, q); err != nil {
+			return err
+		}
+	}
+	for part := range batches(ended) {
+		q := stmt(x.store.dialect.deleteFrom("replans", "PRIMARY") + " WHERE timer_id").idList(part)
+		if _, err := x.store.exec(ctx, x.c, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ContinueReplans reads the candidates without a lock. It then locks the first of them that nobody
+// else has locked, and works on what it finds there: another process may have done the page.
+func (s *Store) ContinueReplans(
+	ctx context.Context,
+	plan store.Planner,
+) (fires []timer.Fire, more bool, err error) {
+	ids, err := s.dueReplans(ctx)
+	if err != nil || len(ids) == 0 {
+		return nil, false, err
+	}
+	err = s.write(ctx, "continuing a replan", func(ctx context.Context, c runner) error {
+		fires, more = nil, false
+		var rows []timerRow
+		q := stmt("SELECT " + timerColumns + " FROM timers" + s.dialect.byPrimary + " WHERE id").
+			idList(ids).add(" LIMIT 1" + s.dialect.skipLocked)
+		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		ts, err := s.timers(ctx, c, rows, nil)
+		if err != nil {
+			return err
+		}
+		x := s.newExpansion(c, plan, nowMS)
+		if rows[0].Replan == replanCalendar {
+			x.calendar[ts[0].ID] = true
+		}
+		more = true
+		var due []timer.ID
+		q = stmt("SELECT timer_id FROM replans WHERE timer_id=").int(rows[0].ID).
+			add(" AND next_page_ms<=").int(nowMS)
+		if err := s.selectAll(ctx, c, &due, q); err != nil || len(due) == 0 {
+			return err // another process has done this page
+		}
+		fires, err = x.replanPage(ctx, &ts[0])
+		return err
+	})
+	// With an error, fires is what the last commit would have created: nobody knows whether it did.
+	return fires, more, err
+}
+
+func (s *Store) dueReplans(ctx context.Context) (ids []timer.ID, err error) {
+	err = s.read(ctx, "reading replans", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.selectAll(
+			ctx,
+			c,
+			&ids,
+			stmt("SELECT timer_id FROM replans WHERE next_page_ms<=").nowMS(s.dialect).
+				add(" ORDER BY next_page_ms LIMIT ").int(replanCandidates),
+		)
+	})
+	return ids, err
+}
+
+// replanPage does the next page of one timer. A timer that is not active is postponed, until it is.
+func (x *expansion) replanPage(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
+	if t.Status == timer.StatusActive {
+		return x.expandAll(ctx, nil, []timer.Timer{*t})
+	}
+	if err := x.findReplans(ctx, []timer.ID{t.ID}); err != nil {
+		return nil, err
+	}
+	x.followUp(t, x.nowMS+replanRetryDelay.Milliseconds())
+	return nil, x.saveReplans(ctx)
+}
+
+// Replanning reads replans and timers in one statement, so it sees no page half done.
+func (s *Store) Replanning(
+	ctx context.Context,
+	ids []timer.FireID,
+) (undecided []timer.FireID, err error) {
+	err = s.read(
+		ctx,
+		"reading replans",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			undecided, err = s.replanning(ctx, c, ids)
+			return err
+		},
+	)
+	return undecided, err
+}
+
+// replanning returns those of the fires that a follow-up has not reached. In the transaction of a
+// Record that has locked a fire's row, the answer stays true until the commit if it is no: a page
+// would have to wait for the row, and a later edit comes after the outcome.
+func (s *Store) replanning(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	ids []timer.FireID,
+) (undecided []timer.FireID, err error) {
+	var of []timer.ID
+	for _, id := range ids {
+		if id.Series == 0 {
+			of = append(of, id.Timer)
+		}
+	}
+	slices.Sort(of)
+	type stretch struct {
+		ID      int64 `db:"timer_id"`
+		FromMS  int64 `db:"next_due_ms"`
+		UntilMS int64 `db:"until_ms"`
+	}
+	found := map[timer.ID]stretch{}
+	for part := range batches(slices.Compact(of)) {
+		var rows []stretch
+		if err := s.selectAll(
+			ctx,
+			c,
+			&rows,
+			stmt(
+				"SELECT r.timer_id,r.until_ms,t.next_due_ms FROM replans r"+s.dialect.joinOrdered+
+					"timers t ON t.id=r.timer_id WHERE r.timer_id",
+			).idList(part),
+		); err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			found[timer.ID(r.ID)] = r
+		}
+	}
+	for _, id := range ids {
+		if r, ok := found[id.Timer]; ok && id.Series == 0 && id.DueMS >= r.FromMS &&
+			id.DueMS < r.UntilMS {
+			undecided = append(undecided, id)
+		}
+	}
+	return undecided, nil
+}

@@ -1,0 +1,293 @@
+package storetest
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// pages is gridUntil with few fires in each plan.
+func pages(endMS int64) store.Planner {
+	const most = 150 // fires
+	return func(t *timer.Timer, nowMS int64) store.Plan { return planGrid(t, nowMS, endMS, most) }
+}
+
+// denseTimer creates a timer with an open fire each second up to an instant in ten minutes.
+func (s *setup) denseTimer() (made store.CreateResult, endMS int64) {
+	s.t.Helper()
+	endMS = s.nowMS() + 10*timer.MinuteMS
+	made = s.gridTimer(gridDefinition(time.Second), gridUntil(endMS))
+	require.Greater(s.t, len(made.Fires), 590)
+	return made, endMS
+}
+
+// continueReplans does all pages. Each is done by another store, if there are several.
+func (s *setup) continueReplans(plan store.Planner) (fires []timer.Fire) {
+	s.t.Helper()
+	for n := 0; ; n++ {
+		page, more, err := s.Stores[n%len(s.Stores)].ContinueReplans(s.t.Context(), plan)
+		require.NoError(s.t, err)
+		if fires = append(fires, page...); !more {
+			return fires
+		}
+	}
+}
+
+// replanning returns those of the fires that no follow-up has reached.
+func (s *setup) replanning(fires []timer.Fire) map[timer.FireID]bool {
+	s.t.Helper()
+	undecided, err := s.st().Replanning(s.t.Context(), ids(fires))
+	require.NoError(s.t, err)
+	out := map[timer.FireID]bool{}
+	for _, id := range undecided {
+		out[id] = true
+	}
+	return out
+}
+
+// requireDecided checks that a follow-up has ended: the timer has the grid of its version, and
+// counts the fires of the grid and those before.
+func (s *setup) requireDecided(made store.CreateResult, every time.Duration, endMS int64) {
+	s.t.Helper()
+	tm, err := s.st().Timer(s.t.Context(), "app", made.Timer.ID)
+	require.NoError(s.t, err)
+	open := s.openOf(tm.ID)
+	present, older := byVersion(open, tm.Version)
+	requireGrid(s.t, present, every, tm.VersionMS+1, endMS+1)
+	for _, f := range older {
+		require.True(s.t, f.DueMS <= tm.VersionMS || f.DueMS%every.Milliseconds() != 0, f.FireID)
+	}
+	require.Empty(s.t, s.replanning(open))
+}
+
+func editIsContinued(t *testing.T, s *setup) {
+	made, end := s.denseTimer()
+	d := gridDefinition(2 * time.Second)
+	d.Schedule.Jitter = timer.Duration(300 * time.Millisecond)
+	edited := s.edit(made.Timer, d, pages(end))
+	at, next := edited.Timer.VersionMS, edited.Timer.NextDueMS
+	require.LessOrEqual(t, next, at+20_000, "the edit plans the next seconds only")
+	undecided := s.replanning(s.openOf(made.Timer.ID))
+	var past int64
+	for _, f := range made.Fires {
+		rec, err := s.st().Fire(t.Context(), "app", f.FireID)
+		require.NoError(t, err)
+		if f.DueMS <= at {
+			past++
+		}
+		require.Equal(t, f.DueMS >= next, undecided[f.FireID])
+		require.Equal(t, f.DueMS > at && f.DueMS < next && f.DueMS%2000 == 0, rec.Open.Version == 2)
+	}
+	require.Equal(t, past+int64(len(edited.Fires)), edited.Timer.FiresCreated)
+
+	moved := s.continueReplans(pages(end))
+	s.requireDecided(made, 2*time.Second, end)
+	for _, f := range moved {
+		rec, err := s.st().Fire(t.Context(), "app", f.FireID)
+		require.NoError(t, err)
+		require.Equal(t, f, *rec.Open)
+		require.Equal(t, f.DueMS+300, f.RunAtMS)
+	}
+	tm, err := s.st().Timer(t.Context(), "app", made.Timer.ID)
+	require.NoError(t, err)
+	require.Equal(t, past+int64(len(edited.Fires)+len(moved)), tm.FiresCreated)
+	require.Empty(t, s.continueReplans(pages(end)))
+}
+
+// supersededOnlyIfDecided records fires before the follow-up has reached them.
+func supersededOnlyIfDecided(t *testing.T, s *setup) {
+	made, end := s.denseTimer()
+	session := s.session()
+	n := len(made.Fires)
+	held := s.claim(session, made.Fires[n-40:])
+	require.Len(t, held, 40)
+	edited := s.edit(made.Timer, gridDefinition(2*time.Second), pages(end))
+	superseded := func(f timer.Fire) timer.Outcome {
+		return timer.Outcome{
+			Fire:       f,
+			Kind:       timer.Skipped,
+			Reason:     timer.ReasonSuperseded,
+			FinishedMS: s.nowMS(),
+			UntilMS:    f.DueMS,
+			Count:      1,
+		}
+	}
+	for _, f := range held {
+		lost, _ := s.record(session, superseded(f))
+		require.Equal(t, []timer.FireID{f.FireID}, lost, "the new version may have it")
+	}
+	// A call by the new version needs no decision.
+	called := held[0]
+	if called.DueMS%2000 != 0 {
+		called = held[1]
+	}
+	called.Version = edited.Timer.Version
+	lost, _ := s.record(session, delivered(called, s.nowMS()))
+	require.Empty(t, lost)
+
+	s.continueReplans(pages(end))
+	for _, f := range held {
+		if f.FireID == called.FireID {
+			continue
+		}
+		lost, _ := s.record(session, superseded(f))
+		require.Equal(t, f.DueMS%2000 == 0, len(lost) > 0)
+		rec, err := s.st().Fire(t.Context(), "app", f.FireID)
+		require.NoError(t, err)
+		if f.DueMS%2000 != 0 {
+			require.Equal(t, timer.ReasonSuperseded, rec.Outcome.Reason)
+		} else {
+			require.Equal(t, edited.Timer.Version, rec.Open.Version)
+		}
+	}
+	rec, err := s.st().Fire(t.Context(), "app", called.FireID)
+	require.NoError(t, err)
+	require.Equal(t, timer.Delivered, rec.Outcome.Kind)
+	require.Nil(t, rec.Open)
+}
+
+// editDuringFollowUp edits again before, between and after pages, and expands in between.
+func editDuringFollowUp(t *testing.T, s *setup) {
+	made, end := s.denseTimer()
+	d := gridDefinition(2 * time.Second)
+	s.edit(made.Timer, d, pages(end))
+	_, more, err := s.st().ContinueReplans(t.Context(), pages(end))
+	require.NoError(t, err)
+	require.True(t, more)
+	before := len(s.replanning(s.openOf(made.Timer.ID)))
+	require.NotZero(t, before)
+	d.Labels = map[string]string{"n": "1"}
+	s.edit(made.Timer, d, pages(end))
+	require.Len(t, s.replanning(s.openOf(made.Timer.ID)), before, "the schedule is the same")
+	for _, seconds := range []int{3, 5, 1, 4, 2} {
+		every := time.Duration(seconds) * time.Second
+		s.edit(made.Timer, gridDefinition(every), pages(end))
+		if seconds == 5 {
+			continue
+		}
+		_, _, err := s.st().ContinueReplans(t.Context(), pages(end))
+		require.NoError(t, err)
+		_, _, err = s.st().Expand(t.Context(), 10, pages(end))
+		require.NoError(t, err)
+	}
+	last := s.edit(made.Timer, gridDefinition(3*time.Second), pages(end))
+	s.continueReplans(pages(end))
+	tm, err := s.st().Timer(t.Context(), "app", made.Timer.ID)
+	require.NoError(t, err)
+	require.Equal(t, last.Timer.Version, tm.Version)
+	s.requireDecided(made, 3*time.Second, end)
+}
+
+// followUpWaitsWhileInactive edits and deactivates.
+func followUpWaitsWhileInactive(t *testing.T, s *setup) {
+	made, end := s.denseTimer()
+	s.edit(made.Timer, gridDefinition(2*time.Second), pages(end))
+	s.setStatus(made.Timer, timer.StatusInactive, pages(end))
+	require.Empty(t, s.continueReplans(pages(end)))
+	s.edit(made.Timer, gridDefinition(3*time.Second), pages(end))
+	require.Empty(t, s.continueReplans(pages(end)))
+	require.NotEmpty(t, s.replanning(s.openOf(made.Timer.ID)))
+	on := s.setStatus(made.Timer, timer.StatusActive, gridUntil(end))
+	require.Greater(t, on.Timer.NextDueMS, end)
+	present, _ := byVersion(s.openOf(made.Timer.ID), on.Timer.Version)
+	requireGrid(t, present, 3*time.Second, on.Timer.ActiveSinceMS+1, end+1)
+	require.Empty(t, s.replanning(present))
+}
+
+// priorityIsContinued changes the priority of many fires. They are called by the new version all
+// along.
+func priorityIsContinued(t *testing.T, s *setup) {
+	made, end := s.denseTimer()
+	d := gridDefinition(time.Second)
+	d.Priority = timer.PriorityHigh
+	edited := s.edit(made.Timer, d, pages(end))
+	require.Zero(t, s.state(made.Timer.ID).PlanVersion)
+	before := s.openOf(made.Timer.ID)
+	for _, f := range s.asCalled(before) {
+		require.Equal(t, f.DueMS > edited.Timer.VersionMS, f.Version == 2)
+	}
+	require.Empty(t, s.continueReplans(pages(end)), "no fire needs another entry in the window")
+	for _, f := range s.openOf(made.Timer.ID) {
+		if f.DueMS > edited.Timer.VersionMS {
+			require.Equal(t, timer.LevelHigh, f.PriorityLevel)
+			require.EqualValues(t, 2, f.Version)
+		}
+	}
+	tm, err := s.st().Timer(t.Context(), "app", made.Timer.ID)
+	require.NoError(t, err)
+	require.Equal(t, made.Timer.FiresCreated, tm.FiresCreated)
+}
+
+// followUpBehindSkipsNothing checks that a follow-up which is behind plans as of the instant that
+// it has reached, so that the misfire policy leaves out no instant that may have a fire.
+func followUpBehindSkipsNothing(t *testing.T, s *setup) {
+	const step = 10 * time.Millisecond
+	end := s.nowMS() + 5000
+	made := s.gridTimer(gridDefinition(step), gridUntil(end))
+	edited := s.edit(made.Timer, gridDefinition(2*step), gridUntil(end))
+	require.Less(t, edited.Timer.NextDueMS, end)
+	require.Eventually(t, func() bool { return s.nowMS() > edited.Timer.NextDueMS+100 },
+		time.Minute, step)
+	for range 2 { // the last page has nothing to do
+		_, _, err := s.st().ContinueReplans(
+			t.Context(),
+			func(tm *timer.Timer, nowMS int64) store.Plan {
+				require.LessOrEqual(t, nowMS, tm.NextDueMS)
+				return gridUntil(end)(tm, nowMS)
+			},
+		)
+		require.NoError(t, err)
+	}
+	require.Empty(t, s.replanning(made.Fires))
+}
+
+// concurrentFollowUps edits two timers while others do pages, expand and change the status.
+func concurrentFollowUps(t *testing.T, s *setup) {
+	const callers, rounds = 6, 3
+	end := s.nowMS() + 5*timer.MinuteMS
+	made := []store.CreateResult{
+		s.gridTimer(gridDefinition(time.Second), gridUntil(end)),
+		s.gridTimer(gridDefinition(2*time.Second), gridUntil(end)),
+	}
+	plan := pages(end)
+	s.together(callers, func(ctx context.Context, i int, st store.Store) error {
+		for r := range rounds {
+			var items []store.Edit
+			for k := range made {
+				d := gridDefinition(time.Duration(1+(i*rounds+r)%3) * time.Second)
+				d.Labels = map[string]string{"n": strconv.Itoa(i*rounds + r)}
+				items = append(
+					items,
+					store.Edit{App: "app", ID: made[(k+i)%2].Timer.ID, Definition: d},
+				)
+			}
+			if i%3 == 0 {
+				if _, err := st.Edit(ctx, items, plan); err != nil {
+					return err
+				}
+			}
+			if _, _, err := st.ContinueReplans(ctx, plan); err != nil {
+				return err
+			}
+			if _, _, err := st.Expand(ctx, 10, plan); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.continueReplans(plan)
+	for _, m := range made {
+		tm, err := s.st().Timer(t.Context(), "app", m.Timer.ID)
+		require.NoError(t, err)
+		present, _ := byVersion(s.asCalled(s.openOf(tm.ID)), tm.Version)
+		every := time.Duration(tm.Definition.Schedule.Every)
+		requireGrid(t, present, every, tm.VersionMS+1, tm.NextDueMS)
+		require.Empty(t, s.replanning(s.openOf(tm.ID)))
+	}
+}
