@@ -150,12 +150,20 @@ func Run(t *testing.T, plan Plan, settings Settings) *Result {
 	return res
 }
 
+// maxEditFires gives most edits a follow-up.
+const maxEditFires = 5
+
 func openStore(t *testing.T, database bool) store.Store {
 	t.Helper()
 	if !database {
-		return memstore.New(time.Now)
+		s := memstore.New(time.Now)
+		s.SetMaxEditFires(maxEditFires)
+		return s
 	}
-	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Logger: zerolog.Nop()})
+	s, err := sqlstore.OpenSQLite(
+		t.Context(),
+		sqlstore.SQLiteOptions{MaxEditFires: maxEditFires, Logger: zerolog.Nop()},
+	)
 	require.NoError(t, err)
 	require.NoError(t, s.Migrate(t.Context()))
 	return s

@@ -76,6 +76,11 @@ var Mutants = []Mutant{
 		false,
 		func(k *components) { k.store = editWithoutReplan{k.store} },
 	},
+	{
+		"follow-ups of edits lose fires",
+		false,
+		func(k *components) { k.store = emptyFollowUps{k.store} },
+	},
 }
 
 type noneOverdue struct{ store.Store }
@@ -289,6 +294,20 @@ func (s editWithoutReplan) Edit(
 			NextDueMS:  max(t.NextDueMS, next),
 			ExpandAtMS: nowMS + time.Minute.Milliseconds(),
 		}
+	})
+}
+
+// emptyFollowUps moves and inserts no fires in the follow-ups of edits.
+type emptyFollowUps struct{ store.Store }
+
+func (s emptyFollowUps) ContinueReplans(
+	ctx context.Context,
+	plan store.Planner,
+) (fires []timer.Fire, more bool, err error) {
+	return s.Store.ContinueReplans(ctx, func(t *timer.Timer, nowMS int64) store.Plan {
+		p := plan(t, nowMS)
+		p.Fires = nil
+		return p
 	})
 }
 

@@ -373,7 +373,7 @@ func draftFault(r *rand.Rand, k faultKind) fault {
 // triggerPoints are the calls of each role that leave something half done.
 var triggerPoints = map[role]string{
 	apiRole:       "HTTP,Create,SetStatus,Put,Publish tasks-normal,Publish timers-changed",
-	migratorRole:  "Expand,Put,Publish tasks-normal,GrowMinutes,PurgeExpired",
+	migratorRole:  "Expand,ContinueReplans,Put,Publish tasks-normal,GrowMinutes,PurgeExpired",
 	schedulerRole: "FreezeMinute,ClaimSlices,Publish slices,Cursor,AdvanceCursor,LiveSessions,ExpireSession,RenewSession",
 	triggerRole:   "Handle slices,HoldSlice,Open,LoadSlice,Range,Publish tasks-normal,RenewSlices,FinishSlice",
 	executorRole: "Handle tasks-normal,Claim,Claim,Definitions,States,Changes,Call,Answer,Call,Answer,Record,Record,RecordAttempts,Release,Put," +

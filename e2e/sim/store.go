@@ -29,6 +29,7 @@ var frequentCalls = map[string]bool{
 	"ExpandBacklog":   true,
 	"Cursor":          true,
 	"ExpandBackfills": true,
+	"ContinueReplans": true,
 	"RenewSlices":     true,
 	"AckEvents":       true,
 	"Overdue":         true,
@@ -274,6 +275,36 @@ func (s *gatedStore) Expand(
 		},
 	)
 	return fires, n, err
+}
+
+func (s *gatedStore) ContinueReplans(
+	ctx context.Context,
+	plan store.Planner,
+) (fires []timer.Fire, more bool, err error) {
+	fires, err = gatedCall(
+		s,
+		ctx,
+		"ContinueReplans",
+		true,
+		func(ctx context.Context) (fs []timer.Fire, err error) {
+			fs, more, err = s.Store.ContinueReplans(ctx, plan)
+			return fs, err
+		},
+	)
+	return fires, more, err
+}
+
+func (s *gatedStore) Replanning(
+	ctx context.Context,
+	ids []timer.FireID,
+) ([]timer.FireID, error) {
+	return gatedCall(
+		s,
+		ctx,
+		"Replanning",
+		false,
+		func(ctx context.Context) ([]timer.FireID, error) { return s.Store.Replanning(ctx, ids) },
+	)
 }
 
 func (s *gatedStore) ExpandBacklog(
