@@ -81,6 +81,7 @@ lint: ## golangci-lint over all modules, and buf lint
 generate: ## regenerate committed files: Go from protos, OpenAPI description, the chart's copies and README, time zones
 	scripts/tzdata.sh
 	cd proto && ../bin/buf generate
+	cd e2e/sim && go run ./cmd/storegates > storegates.go
 	go test ./services/api -run TestOpenAPIIsCurrent -update
 	cp deploy/prometheus/alerts.yml deploy/grafana/carillon.json helm/carillon/files/
 	cd deploy/tools && GOWORK=off go run ./cmd/values ../../helm/carillon

@@ -115,7 +115,7 @@ func (env *Environment) start(r role, replica int) {
 func (env *Environment) newComponents(p *process) (*components, error) {
 	k := &components{
 		p:        p,
-		store:    &gatedStore{Store: env.store, p: p},
+		store:    newGatedStore(env.store, p),
 		bus:      &gatedBus{p},
 		window:   &gatedWindow{Window: env.window, p: p},
 		caller:   caller{p},
