@@ -1,9 +1,8 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
-
-	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -30,16 +29,20 @@ type apiKeyRow struct {
 //nolint:gosec // it names columns, and holds no credential
 const selectAPIKeys = "SELECT k.id,a.name AS app,k.name,k.scope,k.hash,k.created_ms,k.revoked_ms FROM api_keys k JOIN apps a ON a.id=k.app_id WHERE "
 
-func (s *Store) selectAPIKeys(ctx context.Context, q *statement) (keys []store.APIKey, err error) {
-	err = s.read(ctx, "reading API keys", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var rows []apiKeyRow
-		err := s.selectAll(ctx, c, &rows, q)
-		for _, r := range rows {
-			keys = append(keys, store.APIKey(r))
-		}
-		return err
+//nolint:gosec // as above
+const insertAPIKey = "INSERT INTO api_keys (app_id,created_ms,revoked_ms,id,name,scope,hash) VALUES ("
+
+var apiKeys = &keyTable{
+	name:  "api_keys",
+	what:  "API key",
+	group: "scope",
+	live:  " AND revoked_ms=0",
+}
+
+func (s *Store) selectAPIKeys(ctx context.Context, q *statement) ([]store.APIKey, error) {
+	return selectKeys(ctx, s, "reading API keys", q, func(r *apiKeyRow) store.APIKey {
+		return store.APIKey(*r)
 	})
-	return keys, err
 }
 
 // APIKey returns a key by its public id.
@@ -81,94 +84,30 @@ func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 	case len(k.Hash) == 0 || len(k.Hash) > maxKeyHash:
 		return timer.Invalid("hash", "a hash has 1 to 64 bytes")
 	}
-	return s.changeApp(
+	return s.addKey(
 		ctx,
-		"adding an API key",
+		apiKeys,
 		k.App,
-		func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
-			there, err := s.keyThere(
-				ctx,
-				c,
-				stmt("SELECT app_id FROM api_keys WHERE id=").bind(k.ID),
-				appID,
-			)
-			if err != nil || there {
-				return false, err
-			}
-			err = s.room(
-				ctx,
-				c,
-				"scope",
-				stmt(
-					"SELECT COUNT(*) FROM api_keys WHERE app_id=",
-				).int(appID).
-					add(" AND revoked_ms=0 AND scope=").
-					bind(k.Scope),
-			)
-			if err != nil {
-				return false, err
-			}
-			if k.CreatedMS == 0 {
-				k.CreatedMS = nowMS
-			}
-			_, err = s.exec(
-				ctx,
-				c,
-				stmt(
-					"INSERT INTO api_keys (app_id,created_ms,revoked_ms,id,name,scope,hash) VALUES (",
-				).ints(appID, k.CreatedMS, 0).
-					add(",").
-					bind(k.ID).
-					add(",").
-					bind(clip(k.Name, maxKeyName)).
-					add(",").
-					bind(k.Scope).
-					add(",").
-					bind(k.Hash).
-					add(")"),
-			)
-			return true, err
+		k.ID,
+		k.Scope,
+		func(appID, nowMS int64) *statement {
+			return stmt(insertAPIKey).
+				ints(appID, cmp.Or(k.CreatedMS, nowMS), 0).
+				add(",").bind(k.ID).
+				add(",").bind(clip(k.Name, maxKeyName)).
+				add(",").bind(k.Scope).
+				add(",").bind(k.Hash).
+				add(")")
 		},
 	)
 }
 
 // RevokeAPIKey revokes a key. If it is repeated, the instant of the first call stays.
 func (s *Store) RevokeAPIKey(ctx context.Context, app, id string) error {
-	return s.changeApp(
-		ctx,
-		"revoking an API key",
-		app,
-		func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
-			n, err := s.exec(
-				ctx,
-				c,
-				stmt(
-					"UPDATE api_keys SET revoked_ms=",
-				).int(nowMS).
-					add(" WHERE id=").
-					bind(id).
-					add(" AND app_id=").
-					int(appID).
-					add(" AND revoked_ms=0"),
-			)
-			if err != nil || n > 0 {
-				return true, err
-			}
-			var there int
-			err = s.selectOne(
-				ctx,
-				c,
-				&there,
-				stmt(
-					"SELECT COUNT(*) FROM api_keys WHERE id=",
-				).bind(id).
-					add(" AND app_id=").
-					int(appID),
-			)
-			if err == nil && there == 0 {
-				err = timer.NotFound("API key", id)
-			}
-			return false, err
-		},
-	)
+	return s.endKey(ctx, apiKeys, app, id, func(appID, nowMS int64) *statement {
+		return stmt("UPDATE api_keys SET revoked_ms=").int(nowMS).
+			add(" WHERE id=").bind(id).
+			add(" AND app_id=").int(appID).
+			add(" AND revoked_ms=0")
+	})
 }

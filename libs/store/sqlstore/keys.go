@@ -1,0 +1,135 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// maxLiveKeys is how many keys of a kind or scope an app may have: the one in use and its
+// replacement.
+const maxLiveKeys = 2
+
+// keyTable describes one of the two tables of keys.
+type keyTable struct {
+	name, what string
+	group      string // column by which the live keys are limited
+	live       string // condition of live keys
+}
+
+// selectKeys reads keys as rows and converts them.
+func selectKeys[R, K any](
+	ctx context.Context,
+	s *Store,
+	what string,
+	q *statement,
+	convert func(r *R) K,
+) (keys []K, err error) {
+	err = s.read(ctx, what, func(ctx context.Context, c sqlx.QueryerContext) error {
+		var rows []R
+		err := s.selectAll(ctx, c, &rows, q)
+		for i := range rows {
+			keys = append(keys, convert(&rows[i]))
+		}
+		return err
+	})
+	return keys, err
+}
+
+// addKey adds a key. It locks the app's row, so the second of two calls at once counts the key of
+// the first. A repeated call finds its key there.
+func (s *Store) addKey(
+	ctx context.Context,
+	t *keyTable,
+	app string,
+	id any,
+	group string,
+	insert func(appID, nowMS int64) *statement,
+) error {
+	return s.changeApp(
+		ctx,
+		"adding the "+t.what,
+		app,
+		func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
+			var owner int64
+			err := s.selectOne(ctx, c, &owner,
+				stmt("SELECT app_id FROM "+t.name+" WHERE id=").bind(id))
+			switch {
+			case err == nil && owner != appID:
+				return false, timer.Conflict("id", "this key id is taken")
+			case !errors.Is(err, sql.ErrNoRows):
+				return false, err
+			}
+			var n int
+			err = s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM "+t.name+" WHERE app_id=").
+				int(appID).add(t.live+" AND "+t.group+"=").bind(group))
+			if err == nil && n >= maxLiveKeys {
+				err = timer.Conflict(t.group, "two of them exist already: retire one first")
+			}
+			if err != nil {
+				return false, err
+			}
+			_, err = s.exec(ctx, c, insert(appID, nowMS))
+			return true, err
+		},
+	)
+}
+
+// endKey ends a key of an app. A key that has ended already, and still has its row, changes
+// nothing.
+func (s *Store) endKey(
+	ctx context.Context,
+	t *keyTable,
+	app string,
+	id any,
+	end func(appID, nowMS int64) *statement,
+) error {
+	return s.changeApp(
+		ctx,
+		"ending the "+t.what,
+		app,
+		func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
+			n, err := s.exec(ctx, c, end(appID, nowMS))
+			if err != nil || n > 0 {
+				return true, err
+			}
+			err = s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM "+t.name+" WHERE id=").
+				bind(id).add(" AND app_id=").int(appID))
+			if err == nil && n == 0 {
+				err = timer.NotFound(t.what, id)
+			}
+			return false, err
+		},
+	)
+}
+
+// changeApp runs fn with the app's row locked, and logs a change if fn returns true. It inserts the
+// app if it is missing.
+func (s *Store) changeApp(
+	ctx context.Context,
+	what, app string,
+	fn func(ctx context.Context, c runner, appID, nowMS int64) (changed bool, err error),
+) error {
+	if _, err := s.makeApps(ctx, []string{app}); err != nil {
+		return err
+	}
+	return s.write(ctx, what, func(ctx context.Context, c runner) error {
+		row, err := s.selectApp(ctx, c, app, s.dialect.forUpdate)
+		if err != nil {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		changed, err := fn(ctx, c, row.ID, nowMS)
+		if err != nil || !changed {
+			return err
+		}
+		return s.logApp(ctx, c, row.ID, nowMS)
+	})
+}
