@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -105,8 +106,8 @@ func (s *Store) writeCalendar(
 			int(nowMS).
 			add(")"),
 	)
-	if s.dialect.classOf(err) == classDuplicate {
-		return errRepeat // another call inserted it first
+	if s.dialect.classOf(err) == engine.ClassDuplicate {
+		return engine.ErrRepeat // another call inserted it first
 	}
 	return err
 }

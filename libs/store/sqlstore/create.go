@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -246,7 +247,7 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 	return s.insertUses(ctx, b.c, usesOf(b.created))
 }
 
-// allMine returns errRepeat if fewer than n rows have this call's creation token.
+// allMine returns engine.ErrRepeat if fewer than n rows have this call's creation token.
 func (b *createBatch) allMine(ctx context.Context, n int, q *statement) error {
 	var mine int
 	if err := b.store.selectOne(
@@ -258,7 +259,7 @@ func (b *createBatch) allMine(ctx context.Context, n int, q *statement) error {
 		return err
 	}
 	if mine != n {
-		return errRepeat
+		return engine.ErrRepeat
 	}
 	return nil
 }

@@ -3,6 +3,9 @@ package sqlstore
 import (
 	"strings"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/sqliteengine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -43,23 +46,12 @@ type dialect struct {
 	// MySQL takes an index hint only in the form for several tables.
 	deleteFrom func(table, index string) string
 	// classify returns the class of a driver's error.
-	classify func(error) class
+	classify func(error) engine.Class
+	// isFull reports whether a write found no room.
+	isFull func(error) bool
 	// deleteUpTo deletes the first limit rows that match, in an order that an index has.
 	deleteUpTo func(table, key, order, where string, limit int) *statement
 }
-
-// class is what an error of a driver means to the store.
-type class int
-
-const (
-	classOther class = iota
-	// classUnavailable means that the server is unreachable, slow, full or read-only: a retry may
-	// succeed later.
-	classUnavailable
-	classRepeat    // rolled back because of another transaction: repeat it at once
-	classData      // a value in the statement was refused
-	classDuplicate // a key exists already
-)
 
 func mysqlDialect() *dialect {
 	return &dialect{
@@ -83,7 +75,8 @@ func mysqlDialect() *dialect {
 		deleteFrom: func(table, index string) string {
 			return "DELETE " + table + " FROM " + table + " FORCE INDEX (" + index + ")"
 		},
-		classify: classifyMySQL,
+		classify: mysqlengine.Classify,
+		isFull:   mysqlengine.IsFull,
 		deleteUpTo: func(table, _, order, where string, limit int) *statement {
 			return stmt(
 				"DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ",
@@ -107,7 +100,8 @@ func sqliteDialect(nowMS func() int64) *dialect {
 		keyAfter:     keyAfterByRow,
 		singleWriter: true,
 		deleteFrom:   func(table, _ string) string { return "DELETE FROM " + table },
-		classify:     classifySQLite,
+		classify:     sqliteengine.Classify,
+		isFull:       sqliteengine.IsFull,
 		// SQLite is built without DELETE … LIMIT.
 		deleteUpTo: func(table, key, order, where string, limit int) *statement {
 			return stmt(

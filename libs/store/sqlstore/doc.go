@@ -18,6 +18,12 @@
 //
 // Both take Faults, which make the store misbehave by a seed. SetFaults changes them later.
 //
+// # Packages
+//
+// Package engine is what the store needs of a database: to run statements and to tell what its
+// errors mean. Packages mysqlengine and sqliteengine are the two engines, with their connections,
+// locks and error codes. This package has the statements, and the dialect in which they differ.
+//
 // # Rules of the package
 //
 //   - All times are BIGINT unix milliseconds. On MySQL, "now" is the server's clock, read in the

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -31,11 +32,11 @@ func Migrations() fs.FS { return migrations }
 
 // OtherStatements returns the statements that OnStatement does not see.
 func OtherStatements() []string {
-	return []string{takeLock, releaseLock, databaseName, setIsolation}
+	return mysqlengine.Statements()
 }
 
 // MigrateLock returns the name of the migrations' lock in a database.
-func MigrateLock(database string) string { return migrateLock.of(database) }
+func MigrateLock(database string) string { return mysqlengine.MigrateLock.Of(database) }
 
 // Exec runs a statement and returns how many rows it matched.
 func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, error) {
@@ -48,11 +49,11 @@ func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, erro
 
 // MigrationPool opens the connections of migrations.
 func MigrationPool(dsn string) (*sql.DB, error) {
-	cfg, err := mysqlConfig(dsn)
+	cfg, err := mysqlengine.ParseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
-	return migrationPool(cfg)
+	return mysqlengine.MigrationPool(cfg)
 }
 
 // TranslateMySQL gives an error of MySQL its code.

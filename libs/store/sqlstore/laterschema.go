@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 )
 
 // checkLater refuses a database whose schema is later than this program's. It accepts later
@@ -35,7 +37,7 @@ func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 		&readerRows,
 		stmt("SELECT version,min_reader FROM schema_readers WHERE version>").int(schemaVersion),
 	)
-	if err != nil && s.dialect.classOf(err) != classOther && !isNoTable(err) {
+	if err != nil && s.dialect.classOf(err) != engine.ClassOther && !isNoTable(err) {
 		return nil
 	}
 	// empty if the table is missing: no migration allows us

@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 )
 
 // Defaults of the options.
 const (
 	DefaultMaxOpen = 16
-	DefaultTimeout = 10 * time.Second
+	DefaultTimeout = engine.DefaultTimeout
 )
 
 // MySQLOptions are the settings of a store on MySQL or MariaDB.

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 )
 
 const (
@@ -40,15 +43,17 @@ func (s *Store) maintainPartitions(ctx context.Context, db *sqlx.DB, nowMS, boun
 		return s.dialect.translate("maintaining partitions", err)
 	}
 	defer conn.Close() // returns it to the pool
-	if err := purgeLock.take(ctx, conn.Conn, 0); errors.Is(err, errLockTaken) {
+	err = mysqlengine.PurgeLock.Take(ctx, conn.Conn, 0)
+	if errors.Is(err, mysqlengine.ErrLockTaken) {
 		return nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return s.dialect.translate("maintaining partitions", err)
 	}
 	err = s.maintainLocked(ctx, conn, nowMS, boundMS)
 	return s.dialect.translate(
 		"maintaining partitions",
-		errors.Join(err, purgeLock.release(ctx, conn.Conn)),
+		errors.Join(err, mysqlengine.PurgeLock.Release(ctx, conn.Conn)),
 	)
 }
 
@@ -164,7 +169,7 @@ func (s *Store) dropDays(
 
 // ignoreLockWait ignores a change that waited too long for the table: the next call makes it.
 func (s *Store) ignoreLockWait(err error) error {
-	if s.dialect.classOf(err) == classRepeat {
+	if s.dialect.classOf(err) == engine.ClassRepeat {
 		s.log.Info().Err(err).Msg("partition change postponed")
 		return nil
 	}

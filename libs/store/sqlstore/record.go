@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -85,7 +86,7 @@ func (s *Store) recordBisecting(
 		return nil, nil, nil
 	}
 	lost, started, err := record(ctx, session, outcomes, attempts)
-	if s.dialect.classOf(err) != classData {
+	if s.dialect.classOf(err) != engine.ClassData {
 		return lost, started, err
 	}
 	if len(outcomes) == 1 {

@@ -20,7 +20,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 	var rows []settings
 	err := s.selectAll(
 		ctx,
-		s.engine.reader(),
+		s.engine.Reader(),
 		&rows,
 		stmt("SHOW VARIABLES WHERE Variable_name IN ('tx_isolation',"+
 			"'transaction_isolation','sql_mode','innodb_flush_log_at_trx_commit','read_only')"),

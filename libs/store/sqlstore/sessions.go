@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -32,7 +33,7 @@ func (s *Store) OpenSession(
 			nowMS(s.dialect).
 			add(",0)")
 		_, err := s.exec(ctx, c, q)
-		if s.dialect.classOf(err) == classDuplicate {
+		if s.dialect.classOf(err) == engine.ClassDuplicate {
 			return timer.Conflict("id", "this session id is taken")
 		}
 		return err

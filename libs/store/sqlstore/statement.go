@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -78,10 +79,7 @@ func (q *statement) idList(ids []timer.ID) *statement {
 }
 
 // runner is a connection, a transaction or a pool.
-type runner interface {
-	sqlx.QueryerContext
-	sqlx.ExecerContext
-}
+type runner = engine.Runner
 
 // exec runs a statement and returns the number of matched rows. On both dialects this includes rows
 // that an UPDATE left as they were. "All rows matched" therefore means that all have the new

@@ -12,13 +12,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // Store is the store on a database. It is safe for concurrent use.
 type Store struct {
 	dialect *dialect
-	engine  engine
+	engine  engine.Engine
 	migrate func(ctx context.Context) error
 	// check verifies the server's settings, for Ping.
 	check func(ctx context.Context) error
@@ -37,7 +38,7 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-func newStore(d *dialect, e engine, now func() time.Time, log zerolog.Logger) *Store {
+func newStore(d *dialect, e engine.Engine, now func() time.Time, log zerolog.Logger) *Store {
 	return &Store{
 		dialect:      d,
 		engine:       e,
@@ -81,11 +82,12 @@ func (s *Store) Ping(ctx context.Context) error {
 	var have sql.NullInt64
 	err := s.selectOne(
 		ctx,
-		s.engine.reader(),
+		s.engine.Reader(),
 		&have,
 		stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"),
 	)
-	if err != nil && (s.dialect.classOf(err) != classOther || errors.Is(err, sql.ErrNoRows)) {
+	class := s.dialect.classOf(err)
+	if err != nil && (class != engine.ClassOther || errors.Is(err, sql.ErrNoRows)) {
 		return s.dialect.translate("reading the schema's version", err)
 	}
 	if err != nil || have.Int64 < schemaVersion {
@@ -99,7 +101,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		)
 	}
 	if have.Int64 > schemaVersion {
-		return s.checkLater(ctx, s.engine.reader())
+		return s.checkLater(ctx, s.engine.Reader())
 	}
 	return nil
 }
@@ -108,7 +110,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // once: one works, the others wait. It fails without the right to change the schema. It returns a
 // *LaterSchemaError if the schema is later and this program may not use it.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.checkLater(ctx, s.engine.reader()); err != nil {
+	if err := s.checkLater(ctx, s.engine.Reader()); err != nil {
 		return err
 	}
 	if err := s.migrate(ctx); err != nil {
@@ -118,4 +120,4 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 // Close ends all connections. Running calls finish or fail with unavailable.
-func (s *Store) Close() error { return s.engine.close() }
+func (s *Store) Close() error { return s.engine.Close() }

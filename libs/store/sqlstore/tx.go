@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -20,26 +21,12 @@ const (
 	maxBackoff   = 100 * time.Millisecond
 )
 
-// engine runs statements on a database.
-type engine interface {
-	// transact runs fn in one transaction and commits it. It rolls back if fn returns an error.
-	transact(ctx context.Context, fn func(ctx context.Context, tx runner) error) error
-	// autocommit runs fn, which is one statement, outside a transaction. The database commits it at
-	// once.
-	autocommit(ctx context.Context, fn func(ctx context.Context, c runner) error) error
-	// urgent is autocommit for leases and session renewals, which must not wait behind batches.
-	urgent(ctx context.Context, fn func(ctx context.Context, c runner) error) error
-	// reader reads what is committed.
-	reader() sqlx.QueryerContext
-	close() error
-}
-
 type work = func(ctx context.Context, c runner) error
 
 // write runs fn in a transaction. fn may run several times, so it must set all of its results each
 // time.
 func (s *Store) write(ctx context.Context, what string, fn work) error {
-	return s.attempt(ctx, what, s.engine.transact, fn)
+	return s.attempt(ctx, what, s.engine.Transact, fn)
 }
 
 // autocommit runs one statement that commits by itself. It returns the number of matched rows.
@@ -48,12 +35,12 @@ func (s *Store) autocommit(
 	what string,
 	q func() *statement,
 ) (n int64, err error) {
-	return s.runSingle(ctx, what, s.engine.autocommit, q)
+	return s.runSingle(ctx, what, s.engine.Autocommit, q)
 }
 
 // urgent is autocommit for leases and session renewals.
 func (s *Store) urgent(ctx context.Context, what string, q func() *statement) (n int64, err error) {
-	return s.runSingle(ctx, what, s.engine.urgent, q)
+	return s.runSingle(ctx, what, s.engine.Urgent, q)
 }
 
 func (s *Store) runSingle(
@@ -81,7 +68,7 @@ func (s *Store) read(
 	if s.faults.wait(ctx).read {
 		return timer.Unavailable(what, errInjected)
 	}
-	return s.dialect.translate(what, fn(ctx, s.engine.reader()))
+	return s.dialect.translate(what, fn(ctx, s.engine.Reader()))
 }
 
 // attempt runs fn with run, and repeats it if it was rolled back because of another transaction. It
@@ -110,10 +97,10 @@ func (s *Store) attempt(
 		switch {
 		case err == nil && p.after:
 			return timer.Unavailable(what, errInjected)
-		case err == nil || s.dialect.classOf(err) != classRepeat || try == maxTries || ctx.Err() != nil:
+		case err == nil || s.dialect.classOf(err) != engine.ClassRepeat || try == maxTries || ctx.Err() != nil:
 			return s.dialect.translate(what, err)
 		}
-		if !errors.Is(err, errRepeat) {
+		if !errors.Is(err, engine.ErrRepeat) {
 			s.log.Debug().Err(err).Str("doing", what).Int("try", try).Msg("transaction repeated")
 		}
 		pause(ctx, time.Duration(rand.Int64N(int64(backoff)))) // jitter

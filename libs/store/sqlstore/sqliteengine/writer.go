@@ -1,4 +1,4 @@
-package sqlstore
+package sqliteengine
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 )
 
 // maxGroup is the largest number of calls that share one commit. The first of them waits for all.
@@ -26,7 +28,7 @@ type writer struct {
 // job is one call.
 type job struct {
 	ctx   context.Context
-	fn    func(ctx context.Context, c runner) error
+	fn    engine.Work
 	taken atomic.Bool // set by the writer, or by a caller that gave up first
 	err   error
 	done  chan struct{}
@@ -46,17 +48,17 @@ func (w *writer) stop() {
 
 // do runs fn and returns after its commit. It does not run fn if the context ends before. Once fn
 // runs, do waits for it: it is part of a group, and takes only as long as the disk.
-func (w *writer) do(ctx context.Context, fn func(context.Context, runner) error) error {
+func (w *writer) do(ctx context.Context, fn engine.Work) error {
 	j := &job{ctx: ctx, fn: fn, done: make(chan struct{})}
 	select {
 	case <-w.quit:
-		return errClosed
+		return engine.ErrClosed
 	default:
 	}
 	select {
 	case w.jobs <- j:
 	case <-w.quit:
-		return errClosed
+		return engine.ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx) //nolint:wrapcheck // the cause says it
 	}
@@ -69,7 +71,7 @@ func (w *writer) do(ctx context.Context, fn func(context.Context, runner) error)
 		}
 	case <-w.quit:
 		if j.taken.CompareAndSwap(false, true) {
-			return errClosed
+			return engine.ErrClosed
 		}
 	}
 	<-j.done

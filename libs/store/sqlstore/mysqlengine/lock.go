@@ -1,4 +1,4 @@
-package sqlstore
+package mysqlengine
 
 import (
 	"context"
@@ -8,27 +8,29 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 )
 
-// namedLock is a lock by MySQL's GET_LOCK. It belongs to a connection and ends with it, so a killed
+// Lock is a lock by MySQL's GET_LOCK. It belongs to a connection and ends with it, so a killed
 // process leaves no lock behind. Names are shared by all databases of a server. The name therefore
 // contains a hash of the database's name, which is short enough to fit.
-type namedLock string
+type Lock string
 
 // The named locks.
 const (
-	migrateLock namedLock = "migrate"
-	purgeLock   namedLock = "keep"
+	MigrateLock Lock = "migrate"
+	PurgeLock   Lock = "keep"
 )
 
-// errLockTaken means that another connection has the lock.
-var errLockTaken = errors.New("another process has the lock")
+// ErrLockTaken means that another connection has the lock.
+var ErrLockTaken = errors.New("another process has the lock")
 
-// migrateWaitS is how many seconds a process waits for the migrations of another.
-const migrateWaitS = 300
+// MigrateWaitS is how many seconds a process waits for the migrations of another.
+const MigrateWaitS = 300
 
-// take waits for up to the given seconds for the lock.
-func (l namedLock) take(ctx context.Context, conn *sql.Conn, seconds int) error {
+// Take waits for up to the given seconds for the lock.
+func (l Lock) Take(ctx context.Context, conn *sql.Conn, seconds int) error {
 	name, err := l.name(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("taking the lock %s: %w", string(l), err)
@@ -38,15 +40,15 @@ func (l namedLock) take(ctx context.Context, conn *sql.Conn, seconds int) error 
 		return fmt.Errorf("taking the lock %s: %w", string(l), err)
 	}
 	if got.Int64 != 1 {
-		return fmt.Errorf("taking the lock %s: %w", string(l), errLockTaken)
+		return fmt.Errorf("taking the lock %s: %w", string(l), ErrLockTaken)
 	}
 	return nil
 }
 
-// release releases the lock. It uses a context of its own: a pooled connection must not keep the
+// Release releases the lock. It uses a context of its own: a pooled connection must not keep the
 // lock after the caller's context has ended.
-func (l namedLock) release(ctx context.Context, conn *sql.Conn) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultTimeout)
+func (l Lock) Release(ctx context.Context, conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.DefaultTimeout)
 	defer cancel()
 	name, err := l.name(ctx, conn)
 	if err != nil {
@@ -65,24 +67,29 @@ const (
 	databaseName = "SELECT DATABASE()"
 )
 
+// Statements returns the statements that the engine sends by itself.
+func Statements() []string {
+	return []string{takeLock, releaseLock, databaseName, setIsolation}
+}
+
 // name returns the lock's name in the connection's database.
-func (l namedLock) name(ctx context.Context, conn *sql.Conn) (string, error) {
+func (l Lock) name(ctx context.Context, conn *sql.Conn) (string, error) {
 	var database string
 	if err := conn.QueryRowContext(ctx, databaseName).Scan(&database); err != nil {
 		return "", fmt.Errorf("asking for the database's name: %w", err)
 	}
-	return l.of(database), nil
+	return l.Of(database), nil
 }
 
-// of computes the name here, since MySQL 9.6 and later have no MD5(). The result must never change:
+// Of computes the name here, since MySQL 9.6 and later have no MD5(). The result must never change:
 // two releases that run at once have to take the same lock.
-func (l namedLock) of(database string) string {
+func (l Lock) Of(database string) string {
 	short := md5.Sum([]byte(database)) //nolint:gosec // as above
 	return "carillon-" + string(l) + "-" + hex.EncodeToString(short[:])
 }
 
-// around runs fn while a connection of its own has the lock.
-func (l namedLock) around(ctx context.Context, db *sql.DB, waitS int, fn func() error) error {
+// Around runs fn while a connection of its own has the lock.
+func (l Lock) Around(ctx context.Context, db *sql.DB, waitS int, fn func() error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("connecting for the lock %s: %w", string(l), err)
@@ -96,8 +103,8 @@ func (l namedLock) around(ctx context.Context, db *sql.DB, waitS int, fn func() 
 	if _, err := conn.ExecContext(ctx, "SET SESSION wait_timeout=3600"); err != nil {
 		return fmt.Errorf("connecting for the lock %s: %w", string(l), err)
 	}
-	if err := l.take(ctx, conn, waitS); err != nil {
+	if err := l.Take(ctx, conn, waitS); err != nil {
 		return err
 	}
-	return errors.Join(fn(), l.release(ctx, conn))
+	return errors.Join(fn(), l.Release(ctx, conn))
 }

@@ -1,4 +1,4 @@
-package sqlstore
+package mysqlengine
 
 import (
 	"context"
@@ -30,8 +30,8 @@ const (
 	migrationWaitTimeoutS = "120"
 )
 
-// migrationPool opens connections that can repeat migrations and that wait long enough for them.
-func migrationPool(cfg *mysql.Config) (*sql.DB, error) {
+// MigrationPool opens connections that can repeat migrations and that wait long enough for them.
+func MigrationPool(cfg *mysql.Config) (*sql.DB, error) {
 	cfg = cfg.Clone()
 	cfg.ReadTimeout = max(cfg.ReadTimeout, migrationTime)
 	cfg.Params["wait_timeout"] = migrationWaitTimeoutS

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package sqlstore
+package sqliteengine
 
 // dirLock does nothing. On systems without flock, the operator has to make sure that one process
 // uses a data directory.

@@ -1,0 +1,36 @@
+// Package engine is what the store needs of a database server: to run statements and to tell what
+// its errors mean. The engines are in mysqlengine and sqliteengine.
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// DefaultTimeout bounds a call whose context has no earlier deadline.
+const DefaultTimeout = 10 * time.Second
+
+// Runner is a connection, a transaction or a pool.
+type Runner interface {
+	sqlx.QueryerContext
+	sqlx.ExecerContext
+}
+
+// Work is what a call does with a connection.
+type Work = func(ctx context.Context, c Runner) error
+
+// Engine runs statements on a database. It is safe for concurrent use.
+type Engine interface {
+	// Transact runs fn in one transaction and commits it. It rolls back if fn returns an error.
+	Transact(ctx context.Context, fn Work) error
+	// Autocommit runs fn, which is one statement, outside a transaction. The database commits it at
+	// once.
+	Autocommit(ctx context.Context, fn Work) error
+	// Urgent is Autocommit for leases and session renewals, which must not wait behind batches.
+	Urgent(ctx context.Context, fn Work) error
+	// Reader reads what is committed.
+	Reader() sqlx.QueryerContext
+	Close() error
+}

@@ -1,0 +1,139 @@
+// Package sqliteengine runs the store's statements on a SQLite database in a data directory.
+package sqliteengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/jmoiron/sqlx"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+)
+
+const (
+	sqliteFile  = "carillon.db"
+	sqliteReads = 4 // connections
+)
+
+// Engine has one connection that writes, behind a queue, and a few that only read. With WAL
+// they do not wait for each other.
+type Engine struct {
+	writes *sqlx.DB
+	reads  *sqlx.DB
+	writer *writer
+	lock   *dirLock
+	remove string // directory that Close removes
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// Open opens or creates the database in a data directory. It fails if another process has the
+// directory locked. Without a directory it makes a temporary one without fsync, which Close removes.
+func Open(ctx context.Context, dir string) (*Engine, error) {
+	e, sync := &Engine{}, "FULL"
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "carillon-store-"); err != nil {
+			return nil, fmt.Errorf("making a temporary data directory: %w", err)
+		}
+		e.remove, sync = dir, "OFF"
+	}
+	if err := e.open(ctx, dir, sync); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// DB returns the connection that writes, for migrations.
+func (e *Engine) DB() *sqlx.DB { return e.writes }
+
+func (e *Engine) open(ctx context.Context, dir, sync string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("making the data directory: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return err
+	}
+	e.lock = lock
+	file, err := filepath.Abs(filepath.Join(dir, sqliteFile))
+	if err != nil {
+		return fmt.Errorf("finding the data directory: %w", err)
+	}
+	if e.writes, err = openFile(ctx, file, sync, 1, "foreign_keys(0)"); err != nil {
+		return err
+	}
+	if e.reads, err = openFile(ctx, file, sync, sqliteReads, "query_only(1)"); err != nil {
+		return err
+	}
+	e.writer = startWriter(e.writes)
+	return nil
+}
+
+// openFile opens a pool whose connections stay open, because each has its own page cache.
+func openFile(ctx context.Context, file, sync string, conns int, pragma string) (*sqlx.DB, error) {
+	dsn := url.URL{Scheme: "file", Path: file, OmitHost: true, RawQuery: url.Values{"_pragma": {
+		"busy_timeout(5000)",
+		"journal_mode(WAL)",
+		"synchronous(" + sync + ")",
+		"cache_size(-32768)",
+		"temp_store(MEMORY)",
+		"wal_autocheckpoint(4000)",
+		pragma,
+	}}.Encode()}
+	db, err := sqlx.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", file, err)
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), db.Close())
+	}
+	return db, nil
+}
+
+// Transact runs fn in the next group.
+func (e *Engine) Transact(ctx context.Context, fn engine.Work) error {
+	return e.writer.do(ctx, fn)
+}
+
+// Autocommit runs fn in the next group.
+func (e *Engine) Autocommit(ctx context.Context, fn engine.Work) error {
+	return e.writer.do(ctx, fn)
+}
+
+// Urgent runs fn in the next group.
+func (e *Engine) Urgent(ctx context.Context, fn engine.Work) error {
+	return e.writer.do(ctx, fn)
+}
+
+// Reader returns the connections that only read.
+func (e *Engine) Reader() sqlx.QueryerContext { return e.reads }
+
+// Close closes everything in reverse order. The directory lock is last: until then no other process
+// may write.
+func (e *Engine) Close() error {
+	var errs []error
+	if e.writer != nil {
+		e.writer.stop()
+	}
+	if e.reads != nil {
+		errs = append(errs, e.reads.Close())
+	}
+	if e.writes != nil {
+		errs = append(errs, e.writes.Close())
+	}
+	if e.lock != nil {
+		errs = append(errs, e.lock.release())
+	}
+	if e.remove != "" {
+		errs = append(errs, os.RemoveAll(e.remove))
+	}
+	return errors.Join(errs...)
+}
