@@ -10,6 +10,17 @@
 // A claim needs only the store. So every expanded fire is called, on time in most cases, while an
 // executor reaches the store. A claim also needs room, so overload is not amplified.
 //
+// All ways in which a fire is found, with the test of what only this way makes good:
+//
+//	slice task       by triggers        TestP4LatenessIsMeasured
+//	direct dispatch  by who committed   TestP4DirectDispatchAndBeyondHorizon
+//	DueSoon          by executors       TestWithoutTasksFiresAreOnTime
+//	Orphaned         by executors       mutant "orphans are not found"
+//	Overdue          by executors       mutant "overdue fires are not found"
+//	own claims       unanswered claims  TestTasksDuringAPollAreRedelivered
+//	limit change     deferred fires     TestRaisedLimitsReadmitDeferredFires
+//	order            of late fires      TestCatchUpsClaimWhatGoesBeforeThem
+//
 // Executors divide the buckets by the sessions they see alive, and rotate their shards. Two at once
 // that ask for one bucket: one claim wins. A task that arrives after all: the same. Crash after the
 // claim: the session expires, and its claims are orphans. Repeated poll: it finds what is still
