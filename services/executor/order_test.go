@@ -76,7 +76,7 @@ func TestCatchUpsWaitForOtherExecutors(t *testing.T) {
 			_, err := st.Release(ctx, session, []timer.Fire{f}, nil)
 			return err
 		}, by: 4 * time.Second},
-		"it makes no progress": {then: func(context.Context, store.Store, timer.ID, timer.Fire) error { return nil }, by: 14 * time.Second},
+		"it makes no progress": {then: func(context.Context, store.Store, timer.ID, timer.Fire) error { return nil }, by: 19 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
