@@ -16,6 +16,9 @@ const (
 	// slotRecheckAfter is when a queued fire asks for a slot again by itself. Usually it is
 	// promoted long before.
 	slotRecheckAfter = time.Minute
+	// replanRecheckAfter is when a fire is decided again that waits for the follow-up of an edit.
+	// Hundreds of them may wait while no migrator runs, and each asks the store.
+	replanRecheckAfter = 2 * time.Second
 )
 
 // admit makes the checks after the timer's status, just before an attempt: version, lateness, and
@@ -174,14 +177,18 @@ func (s *Service) anticipateReplan(
 	old, def, endpoint := e.fire.Version, e.def, e.endpoint
 	e.fire.Version, e.def = state.Version, nil
 	has, err := s.hasDue(ctx, e, state)
-	if err == nil && has && plannedMS(e) <= s.opts.Clock.Now().UnixMilli() {
-		return true
-	}
-	if err != nil {
+	now := s.opts.Clock.Now()
+	againMS := now.Add(replanRecheckAfter).UnixMilli()
+	switch {
+	case err != nil:
 		s.log.Debug().Err(err).Msg("schedule of the new version not read, fire delayed")
+	case has && plannedMS(e) <= now.UnixMilli():
+		return true
+	case has:
+		againMS = plannedMS(e) // the new version has more jitter
 	}
 	e.fire.Version, e.def, e.endpoint = old, def, endpoint
-	s.recheckLater(e)
+	s.recheckAt(againMS, e)
 	return false
 }
 

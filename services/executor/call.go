@@ -282,11 +282,15 @@ func plannedMS(e *claimedFire) int64 {
 
 // recheckLater returns a fire to the wheel for a moment, or drops it if its session has expired.
 func (s *Service) recheckLater(e *claimedFire) {
+	s.recheckAt(s.opts.Clock.Now().Add(recheckAfter).UnixMilli(), e)
+}
+
+func (s *Service) recheckAt(atMS int64, e *claimedFire) {
 	if e.epoch.Context().Err() != nil {
 		s.inflight.remove(e)
 		return
 	}
-	s.wheel.addAt(s.opts.Clock.Now().Add(recheckAfter).UnixMilli(), e)
+	s.wheel.addAt(atMS, e)
 }
 
 // timerView is a timer's state, the time as of which it is true, and its verdict on the fire it was
