@@ -25,6 +25,8 @@ type Checks struct {
 	Egress *egress.Policy
 	// ReservedHeader is the trusted header of the gateway, which no target may send; empty: none.
 	ReservedHeader string
+	// OwnPulsarMissing tells that there is no Pulsar for targets without a URL of their own.
+	OwnPulsarMissing bool
 	// Topics are where pulsar targets may publish; nil: checked only when called.
 	Topics *egress.Topics
 }
@@ -33,34 +35,51 @@ type Checks struct {
 // field. An empty method is POST.
 func CheckTarget(t *timer.Target) error { return (&Checks{}).Target("target", t) }
 
-// Definition checks the target or targets of a definition. Exactly one of the two must be set.
-func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
-	if !f.Several() {
-		if f.Mode != "" {
-			return timer.Invalid(
-				"mode",
-				fmt.Sprintf(
-					"expected no mode for a single target, found %q: leave it out, or give targets",
-					f.Mode,
-				),
-			)
-		}
-		return c.Target("target", t)
+// Target returns the first error of one target, or nil. It is a *timer.Error (invalid) with the
+// field's name, which begins with field.
+func (c *Checks) Target(field string, t *timer.Target) error {
+	var e faults
+	c.target(&e, field, t)
+	return e.first()
+}
+
+// Definition returns all errors in the target or targets of a definition, the first of each field.
+// Exactly one of the two must be set.
+func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) []*timer.Error {
+	var e faults
+	if f.Several() {
+		c.fanout(&e, t, f)
+		return e.list
 	}
+	if f.Mode != "" {
+		e.invalid(
+			"mode",
+			fmt.Sprintf(
+				"expected no mode for a single target, found %q: leave it out, or give targets",
+				f.Mode,
+			),
+		)
+	}
+	c.target(&e, "target", t)
+	return e.list
+}
+
+// fanout checks several targets.
+func (c *Checks) fanout(e *faults, t *timer.Target, f *timer.Fanout) {
 	if t.Kind != "" || t.URL != "" {
-		return timer.Invalid(
+		e.invalid(
 			"targets",
 			"expected target or targets, found both: leave one of the two out",
 		)
 	}
 	if f.Mode != timer.ModeAny && f.Mode != timer.ModeAll {
-		return timer.Invalid(
+		e.invalid(
 			"mode",
 			fmt.Sprintf("expected \"any\" or \"all\" with targets, found %q", f.Mode),
 		)
 	}
 	if len(f.Targets) > timer.MaxTargets {
-		return timer.Invalid(
+		e.invalid(
 			"targets",
 			fmt.Sprintf("expected at most %d targets, found %d", timer.MaxTargets, len(f.Targets)),
 		)
@@ -69,11 +88,9 @@ func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
 	for i := range f.Targets {
 		field := fmt.Sprintf("targets[%d]", i)
 		one := &f.Targets[i]
-		if err := c.Target(field, one); err != nil {
-			return err
-		}
+		c.target(e, field, one)
 		if one.Async > 0 && f.Mode == timer.ModeAll {
-			return timer.Invalid(
+			e.invalid(
 				field+".async",
 				fmt.Sprintf(
 					"expected no async with mode all, found %s: leave it out, or choose mode any",
@@ -83,34 +100,32 @@ func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
 		}
 		name := f.TargetName(i)
 		if names[name] {
-			return timer.Invalid(
+			e.invalid(
 				field+".name",
 				fmt.Sprintf("expected a name that no other target has, found %q", name),
 			)
 		}
 		names[name] = true
 	}
-	return nil
 }
 
-// Target checks one target. Its error is a *timer.Error (invalid) with the field's name, which
-// begins with field.
-func (c *Checks) Target(field string, t *timer.Target) error {
-	kinds := c.Kinds
-	if kinds == nil {
-		kinds = []timer.TargetKind{timer.KindHTTP}
+// target checks one target.
+func (c *Checks) target(e *faults, field string, t *timer.Target) {
+	allowed := c.Kinds
+	if allowed == nil {
+		allowed = []timer.TargetKind{timer.KindHTTP}
 	}
-	if t.Kind == "" {
-		return timer.Invalid(field+".kind", "expected "+list(kinds)+", found nothing")
-	}
-	if !slices.Contains(kinds, t.Kind) {
-		return timer.Invalid(
-			field+".kind",
-			fmt.Sprintf("expected %s, found %q", list(kinds), t.Kind),
-		)
+	kind := kindOf(t.Kind)
+	switch {
+	case t.Kind == "":
+		e.invalid(field+".kind", "expected "+list(allowed)+", found nothing")
+		return
+	case kind == nil || !slices.Contains(allowed, t.Kind):
+		e.invalid(field+".kind", fmt.Sprintf("expected %s, found %q", list(allowed), t.Kind))
+		return
 	}
 	if len(t.Name) > timer.MaxTargetNameLen || !validValue(t.Name) {
-		return timer.Invalid(
+		e.invalid(
 			field+".name",
 			fmt.Sprintf(
 				"expected at most %d bytes without control characters, found %s",
@@ -119,17 +134,11 @@ func (c *Checks) Target(field string, t *timer.Target) error {
 			),
 		)
 	}
-	if err := c.kind(field, t); err != nil {
-		return err
-	}
-	if err := c.headers(field, t); err != nil {
-		return err
-	}
-	if err := c.body(field, t); err != nil {
-		return err
-	}
+	kind.check(c, e, field, t)
+	c.headers(e, field, t, kind)
+	c.body(e, field, t)
 	if t.Async < 0 || t.Async > timer.MaxAsync {
-		return timer.Invalid(
+		e.invalid(
 			field+".async",
 			fmt.Sprintf(
 				"expected a duration from 0s to %s (7d), found %s",
@@ -137,18 +146,6 @@ func (c *Checks) Target(field string, t *timer.Target) error {
 				time.Duration(t.Async),
 			),
 		)
-	}
-	return nil
-}
-
-func (c *Checks) kind(field string, t *timer.Target) error {
-	switch t.Kind {
-	case timer.KindGRPC:
-		return c.grpc(field, t)
-	case timer.KindPulsar:
-		return c.pulsar(field, t)
-	default:
-		return c.http(field, t)
 	}
 }
 
@@ -160,9 +157,9 @@ func list(kinds []timer.TargetKind) string {
 	return strings.Join(out, " or ")
 }
 
-func (c *Checks) body(field string, t *timer.Target) error {
+func (c *Checks) body(e *faults, field string, t *timer.Target) {
 	if kind := contentType(t.Headers); t.Templates && strings.Contains(kind, "{{") {
-		return timer.Invalid(
+		e.invalid(
 			field+".headers.Content-Type",
 			fmt.Sprintf(
 				"expected a fixed value, which decides how values in the body are escaped, found a variable in %q: write the type out",
@@ -172,37 +169,35 @@ func (c *Checks) body(field string, t *timer.Target) error {
 	}
 	switch {
 	case len(t.Bytes) > 0 && t.Body != "":
-		return timer.Invalid(
+		e.invalid(
 			field+".body_base64",
 			"expected body or body_base64, found both: leave one of the two out",
 		)
 	case len(t.Bytes) > timer.MaxBodyLen:
-		return timer.Invalid(
+		e.invalid(
 			field+".body_base64",
 			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxBodyLen, len(t.Bytes)),
 		)
 	}
 	field += ".body"
 	if len(t.Body) > timer.MaxBodyLen {
-		return timer.Invalid(
+		e.invalid(
 			field,
 			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxBodyLen, len(t.Body)),
 		)
 	}
 	if !utf8.ValidString(t.Body) {
-		return timer.Invalid(
+		e.invalid(
 			field,
 			"expected UTF-8 text, found other bytes: give them as body_base64",
 		)
 	}
 	if !t.Templates {
-		return nil
+		return
 	}
 	place := payload.PlaceOf(contentType(t.Headers), t.Body)
-	if err := payload.Check(field, t.Body, place, c.Labels); err != nil {
-		return err
-	}
-	return c.checkSize(field, c.maxLen(t, t.Body, place), payload.MaxExpanded)
+	e.add(payload.Check(field, t.Body, place, c.Labels))
+	c.checkSize(e, field, c.maxLen(t, t.Body, place), payload.MaxExpanded)
 }
 
 // maxLen returns the maximum length of a text after expansion.
@@ -240,11 +235,11 @@ func (c *Checks) sampleFire() *payload.Values {
 
 // checkSize refuses a text that is too long after expansion. Texts too long before expansion are
 // refused earlier.
-func (c *Checks) checkSize(field string, size, most int) error {
+func (c *Checks) checkSize(e *faults, field string, size, most int) {
 	if size <= most {
-		return nil
+		return
 	}
-	return timer.Invalid(
+	e.invalid(
 		field,
 		fmt.Sprintf(
 			"expected at most %d bytes once variables are put in, found up to %d",
@@ -268,60 +263,75 @@ var connectionHeaders = map[string]bool{
 	"Upgrade":             true,
 }
 
-func (c *Checks) headers(field string, t *timer.Target) error {
+func (c *Checks) headers(e *faults, field string, t *timer.Target, kind Kind) {
+	seen := make(map[string]bool, len(t.Headers))
 	if n := len(t.Headers) + len(t.SecretHeaders); n > timer.MaxHeaders {
-		return timer.Invalid(
+		e.invalid(
 			field+".headers",
 			fmt.Sprintf("expected at most %d headers in all, found %d", timer.MaxHeaders, n),
 		)
+	} else {
+		c.plainHeaders(e, field, t, kind, seen)
 	}
-	size, maxLen := 0, 0
-	seen := make(map[string]bool, len(t.Headers))
-	for name, values := range t.Headers {
-		at := field + ".headers." + name
-		size += len(name)
-		maxLen += len(name)
-		for _, v := range values {
-			size += len(v)
-			maxLen += c.maxLen(t, v, payload.Header)
-			if t.Templates {
-				if err := payload.Check(at, v, payload.Header, c.Labels); err != nil {
-					return err
-				}
-			}
+	for name := range t.SecretHeaders {
+		key, at := http.CanonicalHeaderKey(name), field+".secret_headers."+name
+		msg := c.headerProblem(name, key, nil, seen[key])
+		if msg == "" && key == "Host" {
+			msg = "expected a header that is a secret, found Host: give it among headers"
 		}
-		key := http.CanonicalHeaderKey(name)
-		if msg := c.headerProblem(name, key, c.sampleValues(t, values), seen[key]); msg != "" {
-			return timer.Invalid(at, msg)
+		if msg == "" {
+			msg = kind.secretHeaderProblem(key)
 		}
-		if key == "Host" && t.Templates && strings.Contains(values[0], "{{") &&
-			(len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
-			return timer.Invalid(
-				at,
-				fmt.Sprintf(
-					"expected a fixed value, as it decides to whom the target's secrets go, found a variable in %q: write the host out",
-					values[0],
-				),
-			)
-		}
-		if t.Kind == timer.KindPulsar && len(values) > 1 {
-			return timer.Invalid(
-				at,
-				fmt.Sprintf(
-					"expected one value, as of any property of a message, found %d",
-					len(values),
-				),
-			)
-		}
-		if t.Kind == timer.KindGRPC {
-			if msg := metadataProblem(key, values); msg != "" {
-				return timer.Invalid(at, msg)
-			}
+		if msg != "" {
+			e.invalid(at, msg)
+			continue
 		}
 		seen[key] = true
 	}
+}
+
+// plainHeaders checks headers that are no secrets, and adds them to seen.
+func (c *Checks) plainHeaders(
+	e *faults,
+	field string,
+	t *timer.Target,
+	kind Kind,
+	seen map[string]bool,
+) {
+	size, maxLen := 0, 0
+	for name, values := range t.Headers {
+		at := field + ".headers." + name
+		key := http.CanonicalHeaderKey(name)
+		ownSize, ownMaxLen := len(name), len(name)
+		for _, v := range values {
+			ownSize += len(v)
+			ownMaxLen += c.maxLen(t, v, payload.Header)
+			if t.Templates {
+				e.add(payload.Check(at, v, payload.Header, c.Labels))
+			}
+		}
+		msg := c.headerProblem(name, key, c.sampleValues(t, values), seen[key])
+		if msg == "" && key == "Host" && t.Templates && strings.Contains(values[0], "{{") &&
+			(len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
+			msg = fmt.Sprintf(
+				"expected a fixed value, as it decides to whom the target's secrets go, found a variable in %q: write the host out",
+				values[0],
+			)
+		}
+		if msg == "" {
+			msg = kind.headerProblem(key, values)
+		}
+		if msg != "" {
+			e.invalid(at, msg)
+		}
+		if e.has(at) {
+			continue
+		}
+		seen[key] = true
+		size, maxLen = size+ownSize, maxLen+ownMaxLen
+	}
 	if size > timer.MaxHeaderLen {
-		return timer.Invalid(
+		e.invalid(
 			field+".headers",
 			fmt.Sprintf(
 				"expected at most %d bytes of names and values, found %d",
@@ -330,29 +340,7 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 			),
 		)
 	}
-	if err := c.checkSize(field+".headers", maxLen, timer.MaxHeaderLen); err != nil {
-		return err
-	}
-	for name := range t.SecretHeaders {
-		key := http.CanonicalHeaderKey(name)
-		if msg := c.headerProblem(name, key, nil, seen[key]); msg != "" || key == "Host" {
-			return timer.Invalid(
-				field+".secret_headers."+name,
-				orElse(
-					msg,
-					"expected a header that is a secret, found Host: give it among headers",
-				),
-			)
-		}
-		if t.Kind == timer.KindGRPC && strings.HasSuffix(key, "-Bin") {
-			return timer.Invalid(
-				field+".secret_headers."+name,
-				"expected a name of text metadata, found one that ends with -bin, which is for binary metadata",
-			)
-		}
-		seen[key] = true
-	}
-	return nil
+	c.checkSize(e, field+".headers", maxLen, timer.MaxHeaderLen)
 }
 
 // describeText describes an invalid short text without control characters.
@@ -363,19 +351,12 @@ func describeText(s string) string {
 	return fmt.Sprintf("%d bytes", len(s))
 }
 
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
-
 // CheckSecretHeader checks the value of a secret header before it is encrypted, because it cannot
 // be checked afterwards.
 func CheckSecretHeader(field string, kind timer.TargetKind, value string) error {
 	switch {
-	case kind == timer.KindGRPC && !printable(value):
-		return timer.Invalid(field, notPrintable)
+	case kind != "" && kindOf(kind) != nil && kindOf(kind).secretValueProblem(value) != "":
+		return timer.Invalid(field, kindOf(kind).secretValueProblem(value))
 	case len(value) > timer.MaxSecretLen:
 		return timer.Invalid(
 			field,

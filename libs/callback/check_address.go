@@ -11,14 +11,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// grpc checks the fields of a grpc target.
-func (c *Checks) grpc(field string, t *timer.Target) error {
+func (grpcKind) check(c *Checks, e *faults, field string, t *timer.Target) {
 	for name, set := range map[string]bool{
 		"method": t.Method != "" && t.Method != http.MethodPost, "query": len(t.Query) > 0, "success": t.Success != nil, "redirects": t.Redirects != 0,
 		"http2": t.HTTP2 != "", "pulsar": t.Pulsar != nil,
 	} {
 		if set {
-			return timer.Invalid(
+			e.invalid(
 				field+"."+name,
 				"expected nothing for a target of kind grpc, found a value: leave it out",
 			)
@@ -26,23 +25,22 @@ func (c *Checks) grpc(field string, t *timer.Target) error {
 	}
 	address, secure, err := parseAddress(t.URL, "grpc", "grpcs")
 	if err != nil {
-		return timer.Invalid(field+".url", err.Error())
+		e.invalid(field+".url", err.Error())
+		secure = true // an invalid URL says nothing about TLS
+	} else {
+		c.address(e, field+".url", address)
 	}
-	if err := c.address(field+".url", address); err != nil {
-		return err
-	}
-	if err := c.tls(field+".tls", t.TLS, secure); err != nil {
-		return err
-	}
-	return c.oauth2(field, t, secure)
+	c.tls(e, field+".tls", t.TLS, secure)
+	c.oauth2(e, field, t, secure)
 }
 
-func (c *Checks) address(field, address string) error {
+func (c *Checks) address(e *faults, field, address string) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return timer.Invalid(field, "expected host:port, found another text: "+err.Error())
+		e.invalid(field, "expected host:port, found another text: "+err.Error())
+		return
 	}
-	return c.reachable(field, host, port)
+	c.reachable(e, field, host, port)
 }
 
 // metadataProblem returns why gRPC does not accept a header, or "".
@@ -105,14 +103,13 @@ func parseAddress(s, plain, secured string) (address string, secure bool, err er
 	return u.Host, u.Scheme == secured, nil
 }
 
-// pulsar checks the fields of a pulsar target.
-func (c *Checks) pulsar(field string, t *timer.Target) error {
+func (pulsarKind) check(c *Checks, e *faults, field string, t *timer.Target) {
 	for name, set := range map[string]bool{
 		"method": t.Method != "" && t.Method != http.MethodPost, "query": len(t.Query) > 0, "success": t.Success != nil, "redirects": t.Redirects != 0,
 		"http2": t.HTTP2 != "", "tls": t.TLS != nil, "oauth2": t.OAuth2 != nil, "async": t.Async != 0,
 	} {
 		if set {
-			return timer.Invalid(
+			e.invalid(
 				field+"."+name,
 				"expected nothing for a target of kind pulsar, found a value: leave it out",
 			)
@@ -121,25 +118,30 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 	if t.URL != "" {
 		address, _, err := parseAddress(t.URL, "pulsar", "pulsar+ssl")
 		if err != nil {
-			return timer.Invalid(
+			e.invalid(
 				field+".url",
 				err.Error()+": leave it out for the deployment's own Pulsar",
 			)
+		} else {
+			c.address(e, field+".url", address)
 		}
-		if err := c.address(field+".url", address); err != nil {
-			return err
-		}
+	} else if c.OwnPulsarMissing {
+		e.invalid(
+			field+".url",
+			"expected pulsar://host:port or pulsar+ssl://host:port, as this deployment has no Pulsar of its own, found nothing",
+		)
 	}
 	if t.Pulsar == nil {
-		return timer.Invalid(
+		e.invalid(
 			field+".pulsar.topic",
 			"expected persistent://tenant/namespace/topic, found nothing",
 		)
+		return
 	}
 	namespace, ok := namespaceOf(t.Pulsar.Topic)
 	switch {
 	case !ok:
-		return timer.Invalid(
+		e.invalid(
 			field+".pulsar.topic",
 			fmt.Sprintf(
 				"expected persistent://tenant/namespace/topic, found %q",
@@ -148,7 +150,7 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 		)
 	// also with a URL, which may be another name of the same Pulsar
 	case namespace == c.OwnNamespace:
-		return timer.Invalid(
+		e.invalid(
 			field+".pulsar.topic",
 			fmt.Sprintf(
 				"expected another namespace than Carillon's own, found %q",
@@ -156,7 +158,7 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 			),
 		)
 	case len(t.Pulsar.Key) > timer.MaxNameLen || !validValue(t.Pulsar.Key):
-		return timer.Invalid(
+		e.invalid(
 			field+".pulsar.key",
 			fmt.Sprintf(
 				"expected at most %d bytes without control characters, found %s",
@@ -166,40 +168,38 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 		)
 	}
 	if t.Templates {
-		if err := payload.Check(
+		e.add(payload.Check(
 			field+".pulsar.key",
 			t.Pulsar.Key,
 			payload.Header,
 			c.Labels,
-		); err != nil {
-			return err
-		}
-		if err := c.checkSize(
-			field+".pulsar.key",
+		))
+		c.checkSize(e, field+".pulsar.key",
 			c.maxLen(t, t.Pulsar.Key, payload.Header),
-			timer.MaxNameLen,
-		); err != nil {
-			return err
-		}
+			timer.MaxNameLen)
 	}
-	return c.topics(field, t)
+	// What another destination would allow says nothing about this one.
+	if !e.has(field+".url") && !e.has(field+".pulsar.topic") && !e.has(field+".pulsar.key") {
+		c.topics(e, field, t)
+	}
 }
 
 // topics checks that the deployment allows publishing to the topic.
-func (c *Checks) topics(field string, t *timer.Target) error {
+func (c *Checks) topics(e *faults, field string, t *timer.Target) {
 	if c.Topics == nil {
-		return nil
+		return
 	}
 	if t.URL != "" {
 		if err := c.Topics.CheckURL(t.URL); err != nil {
-			return timer.Invalid(
+			e.invalid(
 				field+".url",
 				"expected a Pulsar that this deployment lets timers publish to, found another: "+err.Error(),
 			)
+			return
 		}
 	}
 	if err := c.Topics.Check(t.URL, t.Pulsar.Topic); err != nil {
-		return timer.Invalid(
+		e.invalid(
 			field+".pulsar.topic",
 			fmt.Sprintf(
 				"expected a topic that this deployment lets timers publish to, found %q: %s",
@@ -208,7 +208,6 @@ func (c *Checks) topics(field string, t *timer.Target) error {
 			),
 		)
 	}
-	return nil
 }
 
 // namespaceOf returns "tenant/namespace" of a topic's full name.

@@ -14,19 +14,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// http checks the fields of an http target.
-func (c *Checks) http(field string, t *timer.Target) error {
+func (httpKind) check(c *Checks, e *faults, field string, t *timer.Target) {
 	if t.Pulsar != nil {
-		return timer.Invalid(
+		e.invalid(
 			field+".pulsar",
 			"expected no pulsar for a target of kind http, found one: leave it out, or choose kind pulsar",
 		)
 	}
-	if err := c.url(field+".url", t); err != nil {
-		return err
-	}
+	c.url(e, field+".url", t)
 	if !methods[t.Method] {
-		return timer.Invalid(
+		e.invalid(
 			field+".method",
 			fmt.Sprintf(
 				"expected GET, POST, PUT, PATCH or DELETE, or another registered method but CONNECT and TRACE, found %q",
@@ -34,11 +31,9 @@ func (c *Checks) http(field string, t *timer.Target) error {
 			),
 		)
 	}
-	if err := c.query(field, t); err != nil {
-		return err
-	}
+	c.query(e, field, t)
 	if t.Redirects < 0 || t.Redirects > timer.MaxRedirects {
-		return timer.Invalid(
+		e.invalid(
 			field+".redirects",
 			fmt.Sprintf(
 				"expected a number from 0 to %d, found %d",
@@ -50,7 +45,7 @@ func (c *Checks) http(field string, t *timer.Target) error {
 	switch t.HTTP2 {
 	case timer.HTTP2Offered, timer.HTTP2Never, timer.HTTP2Always:
 	default:
-		return timer.Invalid(
+		e.invalid(
 			field+".http2",
 			fmt.Sprintf(
 				"expected \"never\" or \"always\", found %q: leave it out for HTTP/2 where it is offered",
@@ -58,42 +53,38 @@ func (c *Checks) http(field string, t *timer.Target) error {
 			),
 		)
 	}
-	if err := checkSuccess(field+".success", t.Success); err != nil {
-		return err
-	}
-	secure := strings.HasPrefix(t.URL, "https://")
-	if err := c.tls(field+".tls", t.TLS, secure); err != nil {
-		return err
-	}
-	return c.oauth2(field, t, true)
+	checkSuccess(e, field+".success", t.Success)
+	// An invalid URL says nothing about TLS.
+	secure := strings.HasPrefix(t.URL, "https://") || e.has(field+".url")
+	c.tls(e, field+".tls", t.TLS, secure)
+	c.oauth2(e, field, t, true)
 }
 
-func (c *Checks) url(field string, t *timer.Target) error {
+func (c *Checks) url(e *faults, field string, t *timer.Target) {
 	s := t.URL
 	switch {
 	case s == "":
-		return timer.Invalid(
+		e.invalid(
 			field,
 			`expected a URL such as "https://example.com/hook", found nothing`,
 		)
 	case len(s) > timer.MaxURLLen:
-		return timer.Invalid(
+		e.invalid(
 			field,
 			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxURLLen, len(s)),
 		)
 	case !utf8.ValidString(s):
-		return timer.Invalid(field, "expected UTF-8 text, found other bytes")
+		e.invalid(field, "expected UTF-8 text, found other bytes")
+	}
+	if e.has(field) {
+		return
 	}
 	if t.Templates {
-		if err := payload.Check(field, s, payload.URL, c.Labels); err != nil {
-			return err
-		}
-		if err := c.checkSize(field, c.maxLen(t, s, payload.URL), timer.MaxURLLen); err != nil {
-			return err
-		}
+		e.add(payload.Check(field, s, payload.URL, c.Labels))
+		c.checkSize(e, field, c.maxLen(t, s, payload.URL), timer.MaxURLLen)
 		var err error
 		if s, err = payload.Expand(s, payload.URL, c.sampleFire()); err != nil {
-			return timer.Invalid(
+			e.invalid(
 				field,
 				"expected a text whose variables can be put in, found one that cannot be: "+err.Error(),
 			)
@@ -101,9 +92,10 @@ func (c *Checks) url(field string, t *timer.Target) error {
 	}
 	u, err := parseURL(s)
 	if err != nil {
-		return urlError(field, err)
+		e.add(urlError(field, err))
+		return
 	}
-	return c.reachable(field, u.Hostname(), port(u))
+	c.reachable(e, field, u.Hostname(), port(u))
 }
 
 // urlError describes an invalid URL without the URL, which may contain a password.
@@ -125,34 +117,34 @@ func clip(s string) string {
 
 // reachable refuses addresses that the policy forbids. Names are resolved and checked only when
 // they are called.
-func (c *Checks) reachable(field, host, port string) error {
+func (c *Checks) reachable(e *faults, field, host, port string) {
 	a, notAddress := netip.ParseAddr(host)
 	if notAddress != nil || c.Egress == nil {
-		return nil //nolint:nilerr // a name is no error
+		return
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return timer.Invalid(
+		e.invalid(
 			field,
 			fmt.Sprintf("expected a port from 1 to 65535, found %q", clip(port)),
 		)
+		return
 	}
 	if err := c.Egress.CheckDialed(host, netip.AddrPortFrom(a, uint16(n))); err != nil {
-		return timer.Invalid(
+		e.invalid(
 			field,
 			fmt.Sprintf("expected an address that may be called, found %s: %s", host, err),
 		)
 	}
-	return nil
 }
 
-func (c *Checks) query(field string, t *timer.Target) error {
+func (c *Checks) query(e *faults, field string, t *timer.Target) {
 	size, longest := 0, 0
 	for name, values := range t.Query {
 		size += len(name)
 		longest += len(name)
 		if name == "" || !utf8.ValidString(name) {
-			return timer.Invalid(
+			e.invalid(
 				field+".query",
 				"expected names of UTF-8 text, found an empty one or one of other bytes",
 			)
@@ -162,17 +154,15 @@ func (c *Checks) query(field string, t *timer.Target) error {
 			size += len(name) + len(v)
 			longest += len(name) + c.maxLen(t, v, payload.Text)
 			if !utf8.ValidString(v) {
-				return timer.Invalid(at, "expected UTF-8 text, found other bytes")
+				e.invalid(at, "expected UTF-8 text, found other bytes")
 			}
 			if t.Templates {
-				if err := payload.Check(at, v, payload.Form, c.Labels); err != nil {
-					return err
-				}
+				e.add(payload.Check(at, v, payload.Form, c.Labels))
 			}
 		}
 	}
 	if size > timer.MaxURLLen {
-		return timer.Invalid(
+		e.invalid(
 			field+".query",
 			fmt.Sprintf(
 				"expected at most %d bytes of names and values, found %d",
@@ -181,21 +171,21 @@ func (c *Checks) query(field string, t *timer.Target) error {
 			),
 		)
 	}
-	return c.checkSize(field+".query", longest, timer.MaxURLLen)
+	c.checkSize(e, field+".query", longest, timer.MaxURLLen)
 }
 
-func checkSuccess(field string, s *timer.Success) error {
+func checkSuccess(e *faults, field string, s *timer.Success) {
 	if s == nil || s.Body == "" {
-		return nil
+		return
 	}
 	if len(s.Body) > timer.MaxRegexpLen {
-		return timer.Invalid(
+		e.invalid(
 			field+".body",
 			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxRegexpLen, len(s.Body)),
 		)
 	}
 	if _, err := compileRule(s.Body); err != nil {
-		return timer.Invalid(
+		e.invalid(
 			field+".body",
 			fmt.Sprintf(
 				"expected a regular expression (RE2), found %q, which %s",
@@ -204,53 +194,50 @@ func checkSuccess(field string, s *timer.Success) error {
 			),
 		)
 	}
-	return nil
 }
 
 // tls checks TLS options as far as possible without the key.
-func (c *Checks) tls(field string, t *timer.TLS, secure bool) error {
+func (c *Checks) tls(e *faults, field string, t *timer.TLS, secure bool) {
 	switch {
 	case t == nil:
-		return nil
 	case !secure:
-		return timer.Invalid(
+		e.invalid(
 			field,
 			"expected no tls without TLS, found one: leave it out, or give a URL of https or grpcs",
 		)
 	case t.Insecure && !c.AllowInsecure:
-		return timer.Invalid(
+		e.invalid(
 			field+".insecure",
 			"expected false, found true, which "+errInsecure.Error(),
 		)
 	case t.ServerName != "" && (len(t.ServerName) > 253 || !validHost(t.ServerName)):
-		return timer.Invalid(
+		e.invalid(
 			field+".server_name",
 			fmt.Sprintf("expected a host name, found %q", clip(t.ServerName)),
 		)
 	case len(t.CA) > timer.MaxPEMLen:
-		return timer.Invalid(
+		e.invalid(
 			field+".ca",
 			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxPEMLen, len(t.CA)),
 		)
 	case len(t.Cert) > timer.MaxPEMLen:
-		return timer.Invalid(
+		e.invalid(
 			field+".cert",
 			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxPEMLen, len(t.Cert)),
 		)
 	case t.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(t.CA)):
-		return timer.Invalid(field+".ca", "expected certificates in PEM, found none")
+		e.invalid(field+".ca", "expected certificates in PEM, found none")
 	case t.Cert == "" && t.Key != "":
-		return timer.Invalid(
+		e.invalid(
 			field+".cert",
 			"expected the certificate of key, in PEM, found nothing: give both or none",
 		)
 	case t.Cert != "" && t.Key == "":
-		return timer.Invalid(
+		e.invalid(
 			field+".key",
 			"expected the key of cert, in PEM, found nothing: give both or none",
 		)
 	}
-	return nil
 }
 
 // CheckKeyPair checks a client certificate and its key before the key is encrypted. Its error
@@ -273,21 +260,22 @@ func CheckKeyPair(field, cert string, key encryption.Secret) error {
 	return nil
 }
 
-func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
+func (c *Checks) oauth2(e *faults, field string, t *timer.Target, secure bool) {
 	o := t.OAuth2
 	if o == nil {
-		return nil
+		return
 	}
 	at := field + ".oauth2"
 	if !secure {
-		return timer.Invalid(
+		e.invalid(
 			at,
 			"expected a URL of grpcs, as a token is no secret without TLS, found grpc",
 		)
+		return
 	}
 	for name := range t.Headers {
 		if strings.EqualFold(name, "Authorization") {
-			return timer.Invalid(
+			e.invalid(
 				field+".headers."+name,
 				"expected oauth2 or this header, found both: leave one of the two out",
 			)
@@ -295,29 +283,27 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 	}
 	for name := range t.SecretHeaders {
 		if strings.EqualFold(name, "Authorization") {
-			return timer.Invalid(
+			e.invalid(
 				field+".secret_headers."+name,
 				"expected oauth2 or this header, found both: leave one of the two out",
 			)
 		}
 	}
 	if len(o.TokenURL) > timer.MaxURLLen {
-		return timer.Invalid(
+		e.invalid(
 			at+".token_url",
 			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxURLLen, len(o.TokenURL)),
 		)
 	}
-	u, err := parseURL(o.TokenURL)
-	if err != nil {
-		return urlError(at+".token_url", err)
-	}
-	if err := c.reachable(at+".token_url", u.Hostname(), port(u)); err != nil {
-		return err
+	if u, err := parseURL(o.TokenURL); err != nil {
+		e.add(urlError(at+".token_url", err))
+	} else {
+		c.reachable(e, at+".token_url", u.Hostname(), port(u))
 	}
 	size := len(o.ClientID) + len(strings.Join(o.Scopes, " "))
 	for _, scope := range o.Scopes {
 		if scope == "" || !printable(scope) {
-			return timer.Invalid(
+			e.invalid(
 				at+".scopes",
 				fmt.Sprintf("expected scopes of printable ASCII, found %q", clip(scope)),
 			)
@@ -326,7 +312,7 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 	for k, v := range o.Params {
 		size += len(k) + len(v)
 		if own := grantFields[k]; own != "" {
-			return timer.Invalid(
+			e.invalid(
 				at+".params."+k,
 				"expected another field, as this one is "+own+", found a value: leave it out",
 			)
@@ -334,11 +320,11 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 	}
 	switch {
 	case o.ClientID == "":
-		return timer.Invalid(at+".client_id", "expected the client's id, found nothing")
+		e.invalid(at+".client_id", "expected the client's id, found nothing")
 	case o.Secret == "":
-		return timer.Invalid(at+".secret", "expected the client's secret, found nothing")
+		e.invalid(at+".secret", "expected the client's secret, found nothing")
 	case size > timer.MaxHeaderLen:
-		return timer.Invalid(
+		e.invalid(
 			at,
 			fmt.Sprintf(
 				"expected at most %d bytes of client_id, scopes and params, found %d",
@@ -347,7 +333,6 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 			),
 		)
 	}
-	return nil
 }
 
 // grantFields are fields of a token request that a target's own fields, or the grant, determine.

@@ -586,7 +586,10 @@ func TestCheckDefinition(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			err := c.Definition(&tt.target, &tt.fan)
+			var err error
+			if bad := c.Definition(&tt.target, &tt.fan); len(bad) > 0 {
+				err = bad[0]
+			}
 			if tt.field == "" {
 				require.NoError(t, err)
 				return

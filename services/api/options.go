@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/options"
@@ -57,7 +58,7 @@ type Options struct {
 	AllowInsecure bool           // whether targets may skip certificate verification
 	// ReservedHeader is the trusted header of the gateway, which no target may send; empty: none.
 	ReservedHeader string
-	Kinds          []timer.TargetKind // kinds that executors call; nil: http, grpc and pulsar
+	Kinds          []timer.TargetKind // kinds that executors call; nil: all
 	// OwnNamespace is "tenant/namespace" of the deployment's own Pulsar; empty: it has none.
 	OwnNamespace string
 
@@ -102,7 +103,7 @@ func (o *Options) defaults() {
 		o.Topics = &egress.Topics{}
 	}
 	if o.Kinds == nil {
-		o.Kinds = []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar}
+		o.Kinds = callback.Kinds()
 	}
 	options.Default(&o.GroupWait, defaultGroupWait)
 	options.Default(&o.GroupMax, store.MaxBatch)

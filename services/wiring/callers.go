@@ -42,16 +42,6 @@ func (k *Kit) addCallers(o *executor.Options) error {
 		}
 		o.Tokens = tokens
 	}
-	http, err := callback.NewHTTP(callback.HTTPOptions{NetOptions: net})
-	if err != nil {
-		return err //nolint:wrapcheck // it says what it is about
-	}
-	k.Process.OnClose("callbacks", func(context.Context) error { http.Close(); return nil })
-	grpc, err := callback.NewGRPC(callback.GRPCOptions{NetOptions: net, Tokens: http})
-	if err != nil {
-		return err //nolint:wrapcheck // it says what it is about
-	}
-	k.Process.OnClose("grpc callbacks", func(context.Context) error { grpc.Close(); return nil })
 	external, err := pulsarbus.NewExternalPublisher(
 		pulsarbus.Config{
 			URL:   k.Settings.Pulsar.URL.Reveal(),
@@ -66,26 +56,18 @@ func (k *Kit) addCallers(o *executor.Options) error {
 		"pulsar callbacks",
 		func(context.Context) error { external.Close(); return nil },
 	)
-	pulsar, err := callback.NewPulsar(callback.PulsarOptions{
-		Publisher: topicPublisher{
-			external,
-		},
-		Topics:         k.Topics,
-		Egress:         k.Egress,
-		Secrets:        net.Secrets,
-		ReservedHeader: net.ReservedHeader,
-		OwnNamespace:   k.Settings.Pulsar.Tenant + "/" + k.Settings.Pulsar.Namespace,
+	callers, closeCallers, err := callback.NewCallers(callback.CallerOptions{
+		NetOptions:   net,
+		Publisher:    topicPublisher{external},
+		Topics:       k.Topics,
+		OwnNamespace: k.Settings.Pulsar.Tenant + "/" + k.Settings.Pulsar.Namespace,
 	})
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it is about
 	}
-	o.Egress = k.Egress
-	o.Caller = callback.Callers{
-		timer.KindHTTP:   http,
-		timer.KindGRPC:   grpc,
-		timer.KindPulsar: pulsar,
-		timer.KindCanary: selfcheck.NewCaller(k.Registry),
-	}
+	k.Process.OnClose("callbacks", func(context.Context) error { closeCallers(); return nil })
+	callers[timer.KindCanary] = selfcheck.NewCaller(k.Registry)
+	o.Egress, o.Caller = k.Egress, callers
 	return k.limits(o)
 }
 
