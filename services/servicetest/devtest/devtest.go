@@ -99,7 +99,9 @@ var Client = &http.Client{
 // Get returns the status and body of a GET.
 func Get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	resp, err := Client.Get(url)
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	resp, err := Client.Do(q)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
