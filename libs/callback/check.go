@@ -134,6 +134,19 @@ func (c *Checks) target(e *faults, field string, t *timer.Target) {
 			),
 		)
 	}
+	for _, other := range kinds {
+		if own := other.ownField(t); own != "" && other != kind {
+			e.invalid(
+				field+"."+own,
+				fmt.Sprintf(
+					"expected no %s for a target of kind %s, found one: leave it out, or choose kind %s",
+					own,
+					t.Kind,
+					other.Name(),
+				),
+			)
+		}
+	}
 	kind.check(c, e, field, t)
 	c.headers(e, field, t, kind)
 	c.body(e, field, t)

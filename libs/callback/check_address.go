@@ -14,7 +14,7 @@ import (
 func (grpcKind) check(c *Checks, e *faults, field string, t *timer.Target) {
 	for name, set := range map[string]bool{
 		"method": t.Method != "" && t.Method != http.MethodPost, "query": len(t.Query) > 0, "success": t.Success != nil, "redirects": t.Redirects != 0,
-		"http2": t.HTTP2 != "", "pulsar": t.Pulsar != nil,
+		"http2": t.HTTP2 != "",
 	} {
 		if set {
 			e.invalid(

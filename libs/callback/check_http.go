@@ -15,12 +15,6 @@ import (
 )
 
 func (httpKind) check(c *Checks, e *faults, field string, t *timer.Target) {
-	if t.Pulsar != nil {
-		e.invalid(
-			field+".pulsar",
-			"expected no pulsar for a target of kind http, found one: leave it out, or choose kind pulsar",
-		)
-	}
 	c.url(e, field+".url", t)
 	if !methods[t.Method] {
 		e.invalid(

@@ -8,16 +8,23 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Kind is one kind of target: which fields it may have, and who calls it. A new kind is a
-// [timer.TargetKind], a Kind in the list of kinds, and what the API reads and shows of it.
+// Kind is one kind of target: which fields it may have, and who calls it. CONTRIBUTING.md lists
+// what a new kind needs.
 type Kind interface {
 	// Name is the kind's name in definitions.
 	Name() timer.TargetKind
+	// Doc says what a call is, and OutcomeDoc what an outcome is about, for the API's description.
+	Doc() string
+	OutcomeDoc() string
 	// Normalize writes an equal target in one form, so that it is the same definition.
 	Normalize(t *timer.Target)
 	// NewCaller returns the caller of the kind, and what closes it; nil: nothing.
 	NewCaller(o *CallerOptions) (c Caller, closer func(), err error)
 
+	// endpoint names what a circuit breaker guards, without credentials; "": there is none.
+	endpoint(t *timer.Target) string
+	// ownField returns the field that only this kind has, if the target has it, or "".
+	ownField(t *timer.Target) string
 	// check adds errors in the fields that differ by kind.
 	check(c *Checks, e *faults, field string, t *timer.Target)
 	// headerProblem returns why the kind cannot send a valid HTTP header, or "".
@@ -45,6 +52,24 @@ func Normalize(t *timer.Target) {
 	}
 }
 
+// Endpoint names what a circuit breaker guards: the target's host, or "" if it has none.
+func Endpoint(t *timer.Target) string {
+	if k := kindOf(t.Kind); k != nil {
+		return k.endpoint(t)
+	}
+	return ""
+}
+
+// Describe returns what a call of each kind is, and what its outcomes are about.
+func Describe() (docs, outcomes map[timer.TargetKind]string) {
+	docs = make(map[timer.TargetKind]string, len(kinds))
+	outcomes = make(map[timer.TargetKind]string, len(kinds))
+	for _, k := range kinds {
+		docs[k.Name()], outcomes[k.Name()] = k.Doc(), k.OutcomeDoc()
+	}
+	return docs, outcomes
+}
+
 func kindOf(name timer.TargetKind) Kind {
 	for _, k := range kinds {
 		if k.Name() == name {
@@ -54,9 +79,16 @@ func kindOf(name timer.TargetKind) Kind {
 	return nil
 }
 
-type httpKind struct{ anyHeader }
+type httpKind struct {
+	anyHeader
+	urlHost
+	noOwnField
+}
 
 func (httpKind) Name() timer.TargetKind { return timer.KindHTTP }
+
+func (httpKind) Doc() string        { return "an HTTP request to url" }
+func (httpKind) OutcomeDoc() string { return "it is called by HTTP" }
 
 func (httpKind) Normalize(t *timer.Target) {
 	if t.Method == "" {
@@ -64,9 +96,18 @@ func (httpKind) Normalize(t *timer.Target) {
 	}
 }
 
-type grpcKind struct{ noMethod }
+type grpcKind struct {
+	noMethod
+	urlHost
+	noOwnField
+}
 
 func (grpcKind) Name() timer.TargetKind { return timer.KindGRPC }
+
+func (grpcKind) Doc() string {
+	return "a call of carillon.v1.Callback at the host and port of url"
+}
+func (grpcKind) OutcomeDoc() string { return "it is called by gRPC" }
 
 func (grpcKind) headerProblem(key string, values []string) string {
 	return metadataProblem(key, values)
@@ -89,9 +130,20 @@ func (grpcKind) secretValueProblem(value string) string {
 type pulsarKind struct {
 	noMethod
 	anyHeader
+	urlHost
 }
 
 func (pulsarKind) Name() timer.TargetKind { return timer.KindPulsar }
+
+func (pulsarKind) Doc() string        { return "a message published to a topic" }
+func (pulsarKind) OutcomeDoc() string { return "a message is published" }
+
+func (pulsarKind) ownField(t *timer.Target) string {
+	if t.Pulsar == nil {
+		return ""
+	}
+	return "pulsar"
+}
 
 func (pulsarKind) headerProblem(_ string, values []string) string {
 	if len(values) > 1 {
@@ -119,3 +171,22 @@ type anyHeader struct{}
 func (anyHeader) headerProblem(string, []string) string { return "" }
 func (anyHeader) secretHeaderProblem(string) string     { return "" }
 func (anyHeader) secretValueProblem(string) string      { return "" }
+
+// urlHost is of kinds whose endpoint is the host of their URL.
+type urlHost struct{}
+
+func (urlHost) endpoint(t *timer.Target) string {
+	_, rest, ok := strings.Cut(t.URL, "://")
+	if !ok {
+		return ""
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	return rest[strings.LastIndexByte(rest, '@')+1:] // credentials must not be part of a name
+}
+
+// noOwnField is of kinds that only have fields which others have too.
+type noOwnField struct{}
+
+func (noOwnField) ownField(*timer.Target) string { return "" }

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -234,15 +233,11 @@ func (g *guard) Continue() bool {
 	return err == nil && view.verdict.call()
 }
 
-// endpointOf returns the breaker's name for a target: its app and host, or "" if it has no URL.
+// endpointOf returns the breaker's name for a target: its app and endpoint, or "" if it has none.
 func endpointOf(app int64, t *timer.Target) string {
-	_, rest, ok := strings.Cut(t.URL, "://")
-	if !ok {
+	at := callback.Endpoint(t)
+	if at == "" {
 		return ""
 	}
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		rest = rest[:i]
-	}
-	rest = rest[strings.LastIndexByte(rest, '@')+1:] // credentials must not be part of a name
-	return strconv.FormatInt(app, 10) + " " + rest
+	return strconv.FormatInt(app, 10) + " " + at
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -14,15 +16,37 @@ import (
 
 // TargetBody is a target as a caller writes it.
 type TargetBody struct {
-	Kind string `json:"kind,omitempty" enum:"http,grpc,pulsar" default:"http" doc:"The protocol."`
+	Kind CallableKind `json:"kind,omitempty" default:"http" doc:"The protocol."`
 	TargetFields
 }
 
 // ShownTarget is a target as answers show it, with REDACTED in place of secrets. Carillon's own
 // timers have kinds that callers cannot request.
 type ShownTarget struct {
-	Kind string `json:"kind" enum:"http,grpc,pulsar,canary" doc:"The protocol; canary is Carillon's own and calls nobody."`
+	Kind shownKind `json:"kind" doc:"The protocol; canary is Carillon's own and calls nobody."`
 	TargetFields
+}
+
+// CallableKind is a kind of target that callers may request.
+type CallableKind string
+
+// Schema lists the kinds.
+func (CallableKind) Schema(huma.Registry) *huma.Schema { return kindSchema(callback.Kinds()) }
+
+// shownKind is a kind of target that answers may show.
+type shownKind string
+
+// Schema lists the kinds, and Carillon's own.
+func (shownKind) Schema(huma.Registry) *huma.Schema {
+	return kindSchema(append(callback.Kinds(), timer.KindCanary))
+}
+
+func kindSchema(kinds []timer.TargetKind) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, k := range kinds {
+		s.Enum = append(s.Enum, string(k))
+	}
+	return s
 }
 
 // TargetFields are the fields that both have. Embedded structs are exported, because huma reads no
@@ -195,7 +219,7 @@ func (in *targetReader) storedTarget(b *TargetBody, at, of int) *timer.Target {
 // ShowTarget converts a target, without its secrets.
 func ShowTarget(t *timer.Target) *ShownTarget {
 	t = WithoutUserinfo(t)
-	b := &ShownTarget{Kind: string(t.Kind), TargetFields: TargetFields{
+	b := &ShownTarget{Kind: shownKind(t.Kind), TargetFields: TargetFields{
 		Name:      t.Name,
 		URL:       t.URL,
 		Method:    t.Method,

@@ -2,12 +2,15 @@ package v2
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillon-timer/carillon/libs/callback"
 )
 
 // enumDocs documents each value of each enumeration in the API description. Its keys are
@@ -28,9 +31,6 @@ var enumDocs = map[string]string{
 	"excluded.next_allowed":     "it is due at the first allowed instant after it",
 	"excluded.previous_allowed": "it is due at the last allowed instant before it; not for fixed_delay",
 
-	"kind.http":    "an HTTP request to url",
-	"kind.grpc":    "a call of carillon.v1.Callback at the host and port of url",
-	"kind.pulsar":  "a message published to a topic",
 	"kind.canary":  "Carillon's own, which calls nobody",
 	"http2.never":  "HTTP/1.1 only",
 	"http2.always": "HTTP/2 from the first byte, over http too (h2c); a server that does not speak it fails the attempt",
@@ -70,9 +70,6 @@ var enumDocs = map[string]string{
 	"completebody.status.failed":     "it counts as a failed attempt: the timer's retry policy goes on from there",
 	"completedbody.status.delivered": "it is recorded as delivered",
 	"completedbody.status.failed":    "the attempt is recorded as failed",
-	"targetoutcomebody.kind.http":    "it is called by HTTP",
-	"targetoutcomebody.kind.grpc":    "it is called by gRPC",
-	"targetoutcomebody.kind.pulsar":  "a message is published",
 	"outcome.pending":                "the fire is open, and the target is to be called, or called again",
 	"outcome.delivered":              "it took the fire",
 	"outcome.failed":                 "it did not take it, and is not called again",
@@ -100,8 +97,14 @@ var enumDocs = map[string]string{
 // documentSchemas adds the meaning of values and the bounds to the description of each property and
 // parameter, unless their own text has them.
 func documentSchemas(d *huma.OpenAPI) {
+	docs := maps.Clone(enumDocs)
+	calls, outcomes := callback.Describe()
+	for kind, doc := range calls {
+		docs["kind."+string(kind)] = doc
+		docs["targetoutcomebody.kind."+string(kind)] = outcomes[kind]
+	}
 	for name, s := range d.Components.Schemas.Map() {
-		documentSchema(strings.ToLower(name), s)
+		documentSchema(docs, strings.ToLower(name), s)
 	}
 	for _, p := range d.Paths {
 		for _, op := range []*huma.Operation{p.Get, p.Post, p.Put, p.Patch, p.Delete} {
@@ -110,6 +113,7 @@ func documentSchemas(d *huma.OpenAPI) {
 			}
 			for _, param := range op.Parameters {
 				param.Description = describeProperty(
+					docs,
 					"query",
 					param.Name,
 					param.Description,
@@ -121,23 +125,27 @@ func documentSchemas(d *huma.OpenAPI) {
 	}
 }
 
-func documentSchema(schema string, s *huma.Schema) {
+func documentSchema(docs map[string]string, schema string, s *huma.Schema) {
 	for name, one := range s.Properties {
-		one.Description = describeProperty(schema, name, one.Description, one)
+		one.Description = describeProperty(docs, schema, name, one.Description, one)
 	}
 }
 
 // describeProperty returns a property's description with its values and bounds.
-func describeProperty(schema, property, text string, s *huma.Schema) string {
+func describeProperty(
+	docs map[string]string,
+	schema, property, text string,
+	s *huma.Schema,
+) string {
 	var parts []string
 	values := s.Enum
 	if s.Items != nil && len(values) == 0 {
 		values = s.Items.Enum
 	}
 	for _, v := range values {
-		doc, ok := enumDocs[fmt.Sprintf("%s.%s.%v", schema, property, v)]
+		doc, ok := docs[fmt.Sprintf("%s.%s.%v", schema, property, v)]
 		if !ok {
-			doc, ok = enumDocs[fmt.Sprintf("%s.%v", property, v)]
+			doc, ok = docs[fmt.Sprintf("%s.%v", property, v)]
 		}
 		said := regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(fmt.Sprint(v)) + `:`).
 			MatchString(text)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
@@ -96,7 +97,7 @@ func (s *Resource) targetsOf(
 		out = append(out, targetOutcomeBody{
 			Index:      t.Index,
 			Target:     d.TargetName(t.Index),
-			Kind:       string(d.Targets[t.Index].Kind),
+			Kind:       definition.CallableKind(d.Targets[t.Index].Kind),
 			Outcome:    cmp.Or(string(t.Kind), "pending"),
 			Attempts:   t.Attempts,
 			StatusCode: t.StatusCode,

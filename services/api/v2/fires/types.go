@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/input"
 )
 
@@ -42,13 +43,13 @@ type attemptBody struct {
 }
 
 type targetOutcomeBody struct {
-	Index      int    `json:"index" doc:"Its place among the timer's targets, from 0."`
-	Target     string `json:"target" doc:"As attempts name it: its name, or its place from 1."`
-	Kind       string `json:"kind" enum:"http,grpc,pulsar"`
-	Outcome    string `json:"outcome" enum:"pending,delivered,failed,skipped" doc:"What became of it."`
-	Attempts   int32  `json:"attempts" doc:"Calls of it."`
-	StatusCode int32  `json:"status_code,omitempty" doc:"Of its last answer; absent where none came."`
-	Failure    string `json:"failure,omitempty" doc:"Class of what went wrong in its last call."`
+	Index      int                     `json:"index" doc:"Its place among the timer's targets, from 0."`
+	Target     string                  `json:"target" doc:"As attempts name it: its name, or its place from 1."`
+	Kind       definition.CallableKind `json:"kind"`
+	Outcome    string                  `json:"outcome" enum:"pending,delivered,failed,skipped" doc:"What became of it."`
+	Attempts   int32                   `json:"attempts" doc:"Calls of it."`
+	StatusCode int32                   `json:"status_code,omitempty" doc:"Of its last answer; absent where none came."`
+	Failure    string                  `json:"failure,omitempty" doc:"Class of what went wrong in its last call."`
 }
 
 type firesBody struct {
