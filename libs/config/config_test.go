@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -170,4 +171,37 @@ func TestSecretsStaySecret(t *testing.T) {
 		"hunter2",
 	)
 	require.Equal(t, "hunter2", v.S.Reveal())
+}
+
+// TestLimitsOfOperators checks the limits that operators may set, and their bounds.
+func TestLimitsOfOperators(t *testing.T) {
+	t.Parallel()
+	var (
+		e config.Executor
+		m config.MySQL
+		p config.Pulsar
+	)
+	read := func(args ...string) error {
+		args = append([]string{
+			"-mysql-dsn",
+			"u@tcp(h:1)/d",
+			"-pulsar-url",
+			"pulsar://h:1",
+			"-pulsar-admin-url",
+			"http://h:1",
+		}, args...)
+		none := func(string) (string, bool) { return "", false }
+		return config.NewSet("carillon-x", &e, &m, &p).Load(args, none, io.Discard)
+	}
+	require.NoError(t, read())
+	require.Equal(t, config.Executor{Calls: 512, Inflight: 250_000}, e)
+	require.Equal(t, []int{16, 4}, []int{m.Connections, p.Partitions})
+	require.NoError(t, read("-executor-calls", "64", "-mysql-connections", "8"))
+	require.Equal(t, []int{64, 8}, []int{e.Calls, m.Connections})
+	for _, name := range []string{
+		"executor-calls", "executor-inflight", "mysql-connections", "pulsar-partitions",
+	} {
+		require.ErrorContains(t, read("-"+name, "0"), name+": 0 is not between")
+		require.ErrorContains(t, read("-"+name, "100000000"), name)
+	}
 }

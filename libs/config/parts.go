@@ -27,6 +27,7 @@ func All() []Part {
 		&Retention{},
 		&Callback{},
 		&Encryption{},
+		&Executor{},
 		&Canary{},
 		&Testing{},
 		&Zones{},
@@ -132,7 +133,10 @@ func (c *Data) Register(s *Set) {
 func (c *Data) Validate() error { return notEmpty("data-dir", c.Dir) }
 
 // MySQL is the server of the store.
-type MySQL struct{ DSN DSN }
+type MySQL struct {
+	DSN         DSN
+	Connections int
+}
 
 // Register registers the settings.
 func (c *MySQL) Register(s *Set) {
@@ -142,10 +146,22 @@ func (c *MySQL) Register(s *Set) {
 		"",
 		"MySQL server and database: user:password@tcp(host:port)/database",
 	)
+	s.Int(
+		&c.Connections,
+		"mysql-connections",
+		16,
+		"connections of one process to MySQL, besides two for leases and sessions",
+	)
 }
 
 // Validate checks that a DSN is given; the store checks its syntax.
-func (c *MySQL) Validate() error { return notEmpty("mysql-dsn", c.DSN.Reveal()) }
+func (c *MySQL) Validate() error {
+	const most = 1000
+	return errors.Join(
+		notEmpty("mysql-dsn", c.DSN.Reveal()),
+		between("mysql-connections", c.Connections, 2, most),
+	)
+}
 
 // Redis are the servers of the window.
 type Redis struct {
@@ -193,6 +209,8 @@ type Pulsar struct {
 	Tenant    string
 	Namespace string
 	Token     Secret
+	// Partitions of each task topic. Setup adds partitions and removes none.
+	Partitions int
 }
 
 // Register registers the settings.
@@ -202,6 +220,12 @@ func (c *Pulsar) Register(s *Set) {
 	s.String(&c.Tenant, "pulsar-tenant", "carillon", "tenant of the topics")
 	s.String(&c.Namespace, "pulsar-namespace", "main", "namespace of the topics")
 	s.Secret(&c.Token, "pulsar-token", "token to log in with")
+	s.Int(
+		&c.Partitions,
+		"pulsar-partitions",
+		4,
+		"partitions of each task topic; partitions are added, never removed. The same for all services",
+	)
 }
 
 // Validate checks the settings.
@@ -211,8 +235,12 @@ func (c *Pulsar) Validate() error {
 		checkURL("pulsar-admin-url", c.AdminURL, "http", "https"),
 		notEmpty("pulsar-tenant", c.Tenant),
 		notEmpty("pulsar-namespace", c.Namespace),
+		between("pulsar-partitions", c.Partitions, 1, maxPartitions),
 	)
 }
+
+// maxPartitions is far beyond the number of executors that share a topic well.
+const maxPartitions = 256
 
 func checkURL(name string, d DSN, schemes ...string) error {
 	if d == "" {
@@ -254,6 +282,13 @@ func oneOf(name, v string, allowed ...string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %q is none of %s", name, v, strings.Join(allowed, ", "))
+}
+
+func between(name string, n, least, most int) error {
+	if n < least || n > most {
+		return fmt.Errorf("%s: %d is not between %d and %d", name, n, least, most)
+	}
+	return nil
 }
 
 func atLeast(name string, d, least time.Duration) error {

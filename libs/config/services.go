@@ -74,6 +74,37 @@ func (c *Retention) Register(s *Set) {
 // Validate checks the settings.
 func (c *Retention) Validate() error { return atLeast("retention", c.Keep, time.Hour) }
 
+// Executor are the limits of one executor.
+type Executor struct {
+	Calls    int // concurrent
+	Inflight int // fires
+}
+
+// Register registers the settings.
+func (c *Executor) Register(s *Set) {
+	s.Int(
+		&c.Calls,
+		"executor-calls",
+		512,
+		"concurrent calls of one executor; an app gets at most half of them",
+	)
+	s.Int(
+		&c.Inflight,
+		"executor-inflight",
+		250_000,
+		"fires that one executor claims before they are due or finished",
+	)
+}
+
+// Validate checks the settings.
+func (c *Executor) Validate() error {
+	const mostCalls, leastInflight, mostInflight = 16_384, 1000, 10_000_000
+	return errors.Join(
+		between("executor-calls", c.Calls, 2, mostCalls),
+		between("executor-inflight", c.Inflight, leastInflight, mostInflight),
+	)
+}
+
 // Canary is the interval of the canary timer, which monitors the deployment.
 type Canary struct{ Every time.Duration }
 

@@ -14,12 +14,6 @@ import (
 	"github.com/carillon-timer/carillon/services/executor"
 )
 
-// Limits of concurrent calls, per executor and per app.
-const (
-	maxCalls       = 512
-	maxCallsPerApp = 256
-)
-
 // topicPublisher publishes callbacks with a Pulsar client.
 type topicPublisher struct{ *pulsarbus.ExternalPublisher }
 
@@ -90,12 +84,11 @@ func (k *Kit) limits(o *executor.Options) (err error) {
 		k.Process.OnClose("limits", func(context.Context) error { return shared.Close() })
 		state = shared
 	}
-	o.MaxCalls = maxCalls
 	o.Limits, err = limit.New(limit.Options{
 		SharedState: state,
 		Executor:    k.IDs.Next().String(),
-		Share:       maxCallsPerApp,
-		Calls:       maxCalls,
+		Share:       o.MaxCalls / 2, //nolint:mnd // an app gets half
+		Calls:       o.MaxCalls,
 		Now:         k.Clock.Now,
 		Logger:      k.logger("limits"),
 		Registerer:  k.Registry,

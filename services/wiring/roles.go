@@ -95,7 +95,9 @@ func addTrigger(_ context.Context, k *Kit) error {
 func Executor() Role {
 	return Role{
 		"executor",
-		func(s *Settings) []config.Part { return []config.Part{&s.Gateway, &s.Callback, &s.Encryption} },
+		func(s *Settings) []config.Part {
+			return []config.Part{&s.Executor, &s.Gateway, &s.Callback, &s.Encryption}
+		},
 		addExecutor,
 	}
 }
@@ -104,6 +106,7 @@ func addExecutor(_ context.Context, k *Kit) error {
 	o := executor.Options{
 		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Planner: k.Planner,
 		Clock: k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name,
+		MaxCalls: k.Settings.Executor.Calls, MaxInflight: k.Settings.Executor.Inflight,
 		//nolint:mnd // the rest is for recording and giving back
 		DrainTimeout: k.Settings.Shutdown.Grace * 2 / 3,
 		//nolint:mnd // what came by a task was claimed longer ago

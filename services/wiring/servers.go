@@ -38,7 +38,11 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	s := k.Settings
 	st, err := sqlstore.OpenMySQL(
 		ctx,
-		sqlstore.MySQLOptions{DSN: s.MySQL.DSN.Reveal(), Logger: k.Log},
+		sqlstore.MySQLOptions{
+			DSN:     s.MySQL.DSN.Reveal(),
+			MaxOpen: s.MySQL.Connections,
+			Logger:  k.Log,
+		},
 	)
 	if err != nil {
 		return fmt.Errorf("mysql-dsn: %w", err)
@@ -79,7 +83,7 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return k.prepare(ctx, "mysql", st.Migrate, st.Ping) })
 	all.Go(func() error {
-		setup := func(ctx context.Context) error { return b.Setup(ctx, bus.Topics(bus.DefaultTaskPartitions)) }
+		setup := func(ctx context.Context) error { return b.Setup(ctx, bus.Topics(s.Pulsar.Partitions)) }
 		return k.prepare(ctx, "pulsar", setup, b.Ping)
 	})
 	return all.Wait() //nolint:wrapcheck // prepare says which server

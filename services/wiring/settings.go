@@ -18,6 +18,7 @@ type Settings struct {
 	Retention  config.Retention
 	Callback   config.Callback
 	Encryption config.Encryption
+	Executor   config.Executor
 	Canary     config.Canary
 	Testing    config.Testing
 	Zones      config.Zones

@@ -76,6 +76,10 @@ CARILLON_PULSAR_TENANT: {{ $v.pulsar.tenant | quote }}
 CARILLON_PULSAR_NAMESPACE: {{ $v.pulsar.namespace | quote }}
 CARILLON_EXPAND_AHEAD: {{ $v.settings.expandAhead | quote }}
 CARILLON_DISPATCH_LEAD: {{ $v.settings.dispatchLead | quote }}
+CARILLON_EXECUTOR_CALLS: {{ $v.settings.executorCalls | int | quote }}
+CARILLON_EXECUTOR_INFLIGHT: {{ $v.settings.executorInflight | int | quote }}
+CARILLON_MYSQL_CONNECTIONS: {{ $v.settings.mysqlConnections | int | quote }}
+CARILLON_PULSAR_PARTITIONS: {{ $v.settings.pulsarPartitions | int | quote }}
 CARILLON_RETENTION: {{ $v.settings.retention | quote }}
 CARILLON_CANARY: {{ $v.settings.canary | quote }}
 CARILLON_ZONE: {{ $v.settings.zone | quote }}
