@@ -10,7 +10,7 @@ import (
 
 // Kind is one kind of target: which fields it may have, and who calls it. CONTRIBUTING.md lists
 // what a new kind needs.
-type Kind interface {
+type Kind interface { //nolint:interfacebloat // all that differs by kind is in one place
 	// Name is the kind's name in definitions.
 	Name() timer.TargetKind
 	// Doc says what a call is, and OutcomeDoc what an outcome is about, for the API's description.

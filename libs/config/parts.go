@@ -42,16 +42,32 @@ func allNames() map[string]bool {
 	return known
 }
 
-// HTTP is the address of the API.
-type HTTP struct{ Addr string }
+// HTTP is the address of the API, and its certificate.
+type HTTP struct {
+	Addr            string
+	TLSCert, TLSKey string // files; empty: no TLS
+}
 
 // Register registers the settings.
 func (c *HTTP) Register(s *Set) {
 	s.String(&c.Addr, "http-addr", "127.0.0.1:8080", "address of the API; port 0 picks a free one")
+	s.String(
+		&c.TLSCert,
+		"http-tls-cert",
+		"",
+		"file with the API's certificate and its chain, in PEM; read again when it changes. Without it the API is plain HTTP",
+	)
+	s.String(&c.TLSKey, "http-tls-key", "", "file with the key of http-tls-cert, in PEM")
 }
 
 // Validate checks the settings.
-func (c *HTTP) Validate() error { return checkAddr("http-addr", c.Addr) }
+func (c *HTTP) Validate() error {
+	err := checkAddr("http-addr", c.Addr)
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		err = errors.Join(err, errors.New("http-tls-cert, http-tls-key: give both or none"))
+	}
+	return err
+}
 
 // Admin is the address of probes and metrics.
 type Admin struct{ Addr string }

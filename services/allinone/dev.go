@@ -39,7 +39,11 @@ func Dev(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 
 // welcome prints the API's address and a command that creates a timer.
 func welcome(w io.Writer, k *wiring.Kit) error {
-	at := "http://" + reachable(k.HTTPAddr)
+	scheme := "http://"
+	if k.Settings.HTTP.TLSCert != "" {
+		scheme = "https://"
+	}
+	at := scheme + reachable(k.HTTPAddr)
 	var key, who string
 	if !k.Keyless {
 		value := "$" + config.EnvPrefix + "ADMIN_KEY"

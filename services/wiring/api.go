@@ -2,8 +2,12 @@ package wiring
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/carillon-timer/carillon/libs/certfile"
 
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/egress"
@@ -56,6 +60,13 @@ func addAPI(ctx context.Context, k *Kit) error {
 	ln, err := process.Listen(ctx, k.Settings.HTTP.Addr, logging.HTTPListening, log)
 	if err != nil {
 		return fmt.Errorf("http-addr: %w", err)
+	}
+	if h := &k.Settings.HTTP; h.TLSCert != "" {
+		pair, err := certfile.Load(h.TLSCert, h.TLSKey, log)
+		if err != nil {
+			return errors.Join(fmt.Errorf("http-tls-cert: %w", err), ln.Close())
+		}
+		ln = tls.NewListener(ln, pair.Config())
 	}
 	k.HTTPAddr, k.Keyless = ln.Addr().String(), rules.Off
 	mux := http.NewServeMux()

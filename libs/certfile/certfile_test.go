@@ -1,0 +1,79 @@
+package certfile_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/certfile"
+)
+
+// makePair returns a certificate of a name, and its key.
+func makePair(t *testing.T, name string) (cert, key []byte) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: name},
+		NotAfter:     time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
+	require.NoError(t, err)
+	raw, err := x509.MarshalPKCS8PrivateKey(k)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+}
+
+// TestFollowsItsFiles replaces one file after the other, as a rotation does.
+func TestFollowsItsFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	changes := 0
+	write := func(path string, text []byte) {
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		changes++ // the clock of the file system may be coarse
+		at := time.Now().Add(time.Duration(changes) * time.Second)
+		require.NoError(t, os.Chtimes(path, at, at))
+	}
+	cert, key := makePair(t, "first")
+	write(certFile, cert)
+	_, err := certfile.Load(certFile, keyFile, zerolog.Nop())
+	require.Error(t, err, "there is no key")
+	write(keyFile, key)
+	var log bytes.Buffer
+	p, err := certfile.Load(certFile, keyFile, zerolog.New(&log))
+	require.NoError(t, err)
+	served := func() string {
+		pair, err := p.Config().GetCertificate(nil)
+		require.NoError(t, err)
+		leaf, err := x509.ParseCertificate(pair.Certificate[0])
+		require.NoError(t, err)
+		return leaf.Subject.CommonName
+	}
+	require.Equal(t, "first", served())
+
+	cert, key = makePair(t, "second")
+	write(certFile, cert)
+	require.Equal(t, "first", served(), "halfway through a rotation")
+	require.Contains(t, log.String(), "not reloaded")
+	write(keyFile, key)
+	require.Equal(t, "second", served())
+	require.NoError(t, os.Remove(keyFile))
+	require.Equal(t, "second", served(), "a file that is missing for a moment")
+	require.NotContains(t, log.String(), "PRIVATE KEY")
+}
