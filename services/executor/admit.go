@@ -144,6 +144,10 @@ func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
 		s.recheckLater(e)
 		return false
 	}
+	if err := checkKnown(&e.fire, e.def); err != nil {
+		s.giveBack(e, err)
+		return false
+	}
 	if e.fire.RunAtMS > s.opts.Clock.Now().UnixMilli() {
 		s.wheel.add(e)
 		return false
@@ -161,14 +165,23 @@ func (s *Service) passesMisfirePolicy(e *claimedFire, state *timer.State) bool {
 	if e.ordered || e.wasLimited() || e.fire.RunAtMS != planned || late <= m.MisfiredAfter() {
 		return true
 	}
-	switch {
-	case m.CatchUpWindow > 0 && late > time.Duration(m.CatchUpWindow),
-		m.Policy == timer.MisfireSkip:
+	if m.CatchUpWindow > 0 && late > time.Duration(m.CatchUpWindow) {
 		s.skip(e, timer.ReasonMisfired)
 		return false
-	case m.Policy == timer.MisfireFireAll:
-		return s.amongLatest(e, state, &m, now) && s.inOrder(e, state, &m, now)
 	}
+	switch m.Policy { // checkKnown knows them all
+	case timer.MisfireSkip:
+		s.skip(e, timer.ReasonMisfired)
+	case timer.MisfireFireAll:
+		return s.amongLatest(e, state, &m, now) && s.inOrder(e, state, &m, now)
+	case timer.MisfireFireOnce:
+		return s.catchesUp(e, &m, now)
+	}
+	return false
+}
+
+// catchesUp reports whether a late fire is the one that misfire policy fire_once runs.
+func (s *Service) catchesUp(e *claimedFire, m *timer.Misfire, now int64) bool {
 	run, err := s.catchUps.Do(e.epoch.Context(), store.CatchUpRequest{
 		FireID:  e.fire.FireID,
 		ToMS:    now - time.Duration(m.Grace).Milliseconds(),

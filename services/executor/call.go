@@ -73,6 +73,10 @@ func (s *Service) attempt(e *claimedFire, granted *permit) (used bool) {
 		s.reject(e, "the timer's definition is missing")
 		return false
 	}
+	if err := checkKnown(&e.fire, e.def); err != nil {
+		s.giveBack(e, err)
+		return false
+	}
 	if view.verdict.deferred {
 		s.deferFire(e, &view.State)
 		return false
@@ -275,9 +279,9 @@ func plannedMS(e *claimedFire) int64 {
 		return max(f.DueMS+schedule.Jitter(f.Timer, f.DueMS, e.def.Schedule.Jitter), e.dueFromMS)
 	case timer.CauseRunNow:
 		return f.DueMS
-	default: // the series is the id of the request
-		return max(f.DueMS, timer.ID(f.Series).TimeMS())
+	case timer.CauseBackfill, timer.CauseRedrive:
 	}
+	return max(f.DueMS, timer.ID(f.Series).TimeMS()) // the series is the id of the request
 }
 
 // recheckLater returns a fire to the wheel for a moment, or drops it if its session has expired.

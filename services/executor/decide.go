@@ -83,7 +83,7 @@ func (s *Service) decide(e *claimedFire, m *attemptResult) {
 		s.recorder.release(e, m.attempts(e.fire.FireID)...)
 	case callback.Retry:
 		s.retry(e, m)
-	default:
+	case callback.Reject:
 		s.fail(e, m, timer.ReasonRejected)
 	}
 }

@@ -25,6 +25,7 @@ import (
 type Service struct {
 	opts          Options
 	log           zerolog.Logger
+	newerValues   zerolog.Logger // rate-limited, for fires of a newer release
 	heartbeater   *session.Heartbeater
 	inflight      *inflight
 	wheel         *wheel
@@ -69,6 +70,7 @@ func New(opts Options) (*Service, error) {
 	s := &Service{
 		opts:          opts,
 		log:           opts.Logger,
+		newerValues:   opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
 		inflight:      newInflight(opts.MaxInflight),
 		wheel:         newWheel(),
 		stateCache:    b,

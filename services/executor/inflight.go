@@ -35,6 +35,8 @@ type claimedFire struct {
 	// 0. It belongs to the worker.
 	dueFromMS int64
 
+	// toGiveBack is set while the fire waits to be given back, see giveBack. It belongs to the worker.
+	toGiveBack bool
 	// Limits have delayed it before. This and the next two belong to the worker.
 	waitedForLimit   bool
 	ordered          bool // its sequence let it start, see sequencer

@@ -48,9 +48,9 @@ func priorityOf(e *claimedFire) limit.Priority {
 		return limit.Low
 	case timer.LevelHigh:
 		return limit.High
-	default:
-		return limit.Normal
+	case timer.LevelNormal:
 	}
+	return limit.Normal
 }
 
 // push adds entries and returns how many of them find no idle worker.

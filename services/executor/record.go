@@ -201,7 +201,7 @@ func (r *recorder) write(
 		// First leave the in-flight set: the task may come back to this process.
 		s.inflight.remove(entries...)
 		s.opts.Dispatch.Committed(ctx, released)
-	default:
+	case resultOutcome:
 		if err := s.sendToDLQ(ctx, rs); err != nil {
 			return err
 		}

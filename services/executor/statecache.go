@@ -268,9 +268,9 @@ func statusOrder(s timer.Status) int {
 		return 0
 	case timer.StatusInactive, timer.StatusPaused:
 		return 1
-	default:
-		return 2 //nolint:mnd // deleted is last
+	case timer.StatusDeleted:
 	}
+	return 2 //nolint:mnd // deleted is last
 }
 
 func versionKey(e *claimedFire) store.VersionKey {
