@@ -8,6 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 const (
@@ -21,21 +22,21 @@ const (
 // admit makes the checks after the timer's status, just before an attempt: version, lateness, and
 // concurrency with other fires. It returns true if the attempt may start. Otherwise it has passed
 // the fire on.
-func (s *Service) admit(e *claimedFire, state *timer.State) bool {
-	if e.fire.Cause == timer.CauseBackfill && !s.backfillActive(e) {
+func (s *Service) admit(e *inflight.Entry, state *timer.State) bool {
+	if e.Fire.Cause == timer.CauseBackfill && !s.backfillActive(e) {
 		return false
 	}
-	first := e.fire.Attempt == 0
-	if e.fire.Series == 0 && first && state.Status != timer.StatusActive &&
-		(isSerial(e) || e.fire.Version < state.Version) {
+	first := e.Fire.Attempt == 0
+	if e.Fire.Series == 0 && first && state.Status != timer.StatusActive &&
+		(e.Serial() || e.Fire.Version < state.Version) {
 		// The pause is over, but the activation is not recorded yet. The activation replans edits
 		// made meanwhile and starts a new serial of a fixed delay. Until then superseded fires
 		// cannot be told.
 		s.recheckLater(e)
 		return false
 	}
-	if e.fire.Series == 0 && first &&
-		(e.fire.Version < state.Version || e.fire.Epoch < state.ActiveEpoch) {
+	if e.Fire.Series == 0 && first &&
+		(e.Fire.Version < state.Version || e.Fire.Epoch < state.ActiveEpoch) {
 		over, err := s.superseded(e, state)
 		if err != nil {
 			s.log.Debug().Err(err).Msg("versions of the timer not read, fire delayed")
@@ -46,18 +47,18 @@ func (s *Service) admit(e *claimedFire, state *timer.State) bool {
 			return false
 		}
 	}
-	if first && e.fire.Series == 0 && !s.passesMisfirePolicy(e, state) {
+	if first && e.Fire.Series == 0 && !s.passesMisfirePolicy(e, state) {
 		return false
 	}
-	return concurrencyOf(e).Policy == timer.ConcurrencyAllow || s.acquireSlot(e)
+	return e.Concurrency().Policy == timer.ConcurrencyAllow || s.acquireSlot(e)
 }
 
 // backfillActive reports whether the fire's backfill is not cancelled. Otherwise it has skipped or
 // delayed the fire.
-func (s *Service) backfillActive(e *claimedFire) bool {
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
+func (s *Service) backfillActive(e *inflight.Entry) bool {
+	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
 	defer cancel()
-	cancelled, err := s.backfills.cancelled(ctx, e.app, timer.ID(e.fire.Series))
+	cancelled, err := s.backfills.cancelled(ctx, e.App, timer.ID(e.Fire.Series))
 	switch {
 	case err != nil:
 		s.log.Debug().Err(err).Msg("backfill not read, fire delayed")
@@ -70,40 +71,24 @@ func (s *Service) backfillActive(e *claimedFire) bool {
 	return false
 }
 
-// isSerial reports whether a fire belongs to the serial of a fixed delay.
-func isSerial(e *claimedFire) bool {
-	return e.def.Schedule.Kind == timer.KindFixedDelay && e.fire.Series == 0
-}
-
-// concurrencyOf returns the concurrency policy of a fire. A fixed delay runs one fire at a time,
-// whatever runs beside it. If an edit or an activation starts a new serial during a call, its first
-// fire waits for that last call of the old serial.
-func concurrencyOf(e *claimedFire) timer.Concurrency {
-	c := e.def.Concurrency.Resolved()
-	if c.Policy == timer.ConcurrencyAllow && isSerial(e) {
-		c.Policy, c.MaxQueue = timer.ConcurrencyQueueAll, timer.MaxMaxQueue
-	}
-	return c
-}
-
 // superseded reports whether a newer version than the fire's was in effect when the fire was due.
 // Usually the newer version is the current one; otherwise the store knows when the fire's next
 // version came. Each activation of a fixed delay starts a new serial and supersedes the fires of
 // the old one, whatever their due time.
-func (s *Service) superseded(e *claimedFire, state *timer.State) (bool, error) {
-	if isSerial(e) && e.fire.Epoch < state.ActiveEpoch {
+func (s *Service) superseded(e *inflight.Entry, state *timer.State) (bool, error) {
+	if e.Serial() && e.Fire.Epoch < state.ActiveEpoch {
 		return true, nil
 	}
-	if e.fire.Version >= state.Version {
+	if e.Fire.Version >= state.Version {
 		return false, nil
 	}
-	due := max(e.fire.DueMS, e.dueFromMS)
-	if due > state.VersionMS || e.fire.Version+1 == state.Version {
+	due := max(e.Fire.DueMS, e.DueFromMS)
+	if due > state.VersionMS || e.Fire.Version+1 == state.Version {
 		return due > state.VersionMS, nil
 	}
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
+	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
 	defer cancel()
-	next := store.VersionKey{Timer: e.fire.Timer, Version: e.fire.Version + 1}
+	next := store.VersionKey{Timer: e.Fire.Timer, Version: e.Fire.Version + 1}
 	times, err := s.opts.Store.VersionTimes(ctx, []store.VersionKey{next})
 	if err != nil {
 		return false, fmt.Errorf("reading when version %d took effect: %w", next.Version, err)
@@ -116,25 +101,25 @@ func (s *Service) superseded(e *claimedFire, state *timer.State) (bool, error) {
 // fire's row was moved to it, and the fire is called by it. An edit or activation at this moment is
 // not missed. The outcome "superseded" is recorded only if the row still has the old version and
 // epoch.
-func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
+func (s *Service) adoptNewVersion(e *inflight.Entry, state *timer.State) bool {
+	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
 	defer cancel()
 	// Claiming an owned fire changes nothing and returns its stored row.
-	now, err := s.opts.Store.Claim(ctx, e.epoch.ID, []timer.Fire{e.fire})
+	now, err := s.opts.Store.Claim(ctx, e.Epoch.ID, []timer.Fire{e.Fire})
 	switch {
 	case err != nil:
 		s.log.Debug().Err(err).Msg("version of the fire not read, fire delayed")
 		s.recheckLater(e)
 		return false
 	case len(now) == 0:
-		s.inflight.remove(e) // no longer owned
+		s.inflight.Remove(e) // no longer owned
 		return false
-	case now[0].Version == e.fire.Version && now[0].Epoch == e.fire.Epoch:
+	case now[0].Version == e.Fire.Version && now[0].Epoch == e.Fire.Epoch:
 		s.skip(e, timer.ReasonSuperseded)
 		return false
 	}
-	e.fire, e.def = now[0], nil
-	if err := s.stateCache.load(ctx, []*claimedFire{e}); err != nil || e.def == nil {
+	e.Fire, e.Def = now[0], nil
+	if err := s.stateCache.load(ctx, []*inflight.Entry{e}); err != nil || e.Def == nil {
 		s.log.Debug().Err(err).Msg("new version of the timer not read, fire delayed")
 		s.recheckLater(e)
 		return false
@@ -144,12 +129,12 @@ func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
 		s.recheckLater(e)
 		return false
 	}
-	if err := checkKnown(&e.fire, e.def); err != nil {
+	if err := checkKnown(&e.Fire, e.Def); err != nil {
 		s.giveBack(e, err)
 		return false
 	}
-	if e.fire.RunAtMS > s.opts.Clock.Now().UnixMilli() {
-		s.wheel.add(e)
+	if e.Fire.RunAtMS > s.opts.Clock.Now().UnixMilli() {
+		s.wheel.Add(e)
 		return false
 	}
 	return true
@@ -158,11 +143,11 @@ func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
 // passesMisfirePolicy reports whether a late fire's first attempt may start. The misfire policy
 // does not apply to a fire whose run time was moved, or that waited here for a limit, a slot or
 // earlier fires.
-func (s *Service) passesMisfirePolicy(e *claimedFire, state *timer.State) bool {
-	m := e.def.Misfire.For(e.def.Schedule.Kind)
-	planned, now := plannedMS(e), s.opts.Clock.Now().UnixMilli()
+func (s *Service) passesMisfirePolicy(e *inflight.Entry, state *timer.State) bool {
+	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
+	planned, now := e.PlannedMS(), s.opts.Clock.Now().UnixMilli()
 	late := time.Duration(now-planned) * time.Millisecond
-	if e.ordered || e.wasLimited() || e.fire.RunAtMS != planned || late <= m.MisfiredAfter() {
+	if e.Ordered || e.WasLimited() || e.Fire.RunAtMS != planned || late <= m.MisfiredAfter() {
 		return true
 	}
 	if m.CatchUpWindow > 0 && late > time.Duration(m.CatchUpWindow) {
@@ -181,9 +166,9 @@ func (s *Service) passesMisfirePolicy(e *claimedFire, state *timer.State) bool {
 }
 
 // catchesUp reports whether a late fire is the one that misfire policy fire_once runs.
-func (s *Service) catchesUp(e *claimedFire, m *timer.Misfire, now int64) bool {
-	run, err := s.catchUps.Do(e.epoch.Context(), store.CatchUpRequest{
-		FireID:  e.fire.FireID,
+func (s *Service) catchesUp(e *inflight.Entry, m *timer.Misfire, now int64) bool {
+	run, err := s.catchUps.Do(e.Epoch.Context(), store.CatchUpRequest{
+		FireID:  e.Fire.FireID,
 		ToMS:    now - time.Duration(m.Grace).Milliseconds(),
 		GraceMS: time.Duration(m.Grace).Milliseconds(),
 	})
@@ -203,31 +188,31 @@ func (s *Service) catchesUp(e *claimedFire, m *timer.Misfire, now int64) bool {
 // runs, of those planned by the fire's version. Each executor counts from when it meets the first
 // late fire. Executors that start moments apart may count slightly different backlogs.
 func (s *Service) amongLatest(
-	e *claimedFire,
+	e *inflight.Entry,
 	state *timer.State,
 	m *timer.Misfire,
 	nowMS int64,
 ) bool {
-	if e.def.Schedule.Kind.OneShot() {
+	if e.Def.Schedule.Kind.OneShot() {
 		return true
 	}
 	until := nowMS - m.MisfiredAfter().Milliseconds()
-	if e.fire.Version < state.Version {
+	if e.Fire.Version < state.Version {
 		until = min(until, state.VersionMS+1)
 	}
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
+	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
 	defer cancel()
-	calendars, err := s.calendars.of(ctx, e.app, e.def)
+	calendars, err := s.calendars.of(ctx, e.App, e.Def)
 	if err != nil {
 		s.log.Debug().Err(err).Msg("calendars of a late fire not read, fire delayed")
 		s.recheckLater(e)
 		return false
 	}
-	run, err := s.opts.Planner.AmongLatest(&e.fire, e.def, calendars, until, m.MaxFires)
+	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, until, m.MaxFires)
 	if err != nil {
 		s.log.Warn().
 			Err(err).
-			Stringer("fire", e.fire.FireID).
+			Stringer("fire", e.Fire.FireID).
 			Msg("schedule not readable, late fire is called")
 		return true
 	}
@@ -245,20 +230,20 @@ type slotRequest struct {
 
 // acquireSlot asks for the fire's concurrency slot. After a crash behind the answer the next owner
 // asks again, and gets the slot that the fire already has.
-func (s *Service) acquireSlot(e *claimedFire) bool {
-	waiting := e.fire
+func (s *Service) acquireSlot(e *inflight.Entry) bool {
+	waiting := e.Fire
 	waiting.State = timer.FireWaiting
 	waiting.RunAtMS = s.opts.Clock.Now().Add(slotRecheckAfter).UnixMilli()
 	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunAtMinute())
 	ask := store.SlotRequest{
 		Fire:        waiting,
-		Concurrency: concurrencyOf(e),
+		Concurrency: e.Concurrency(),
 		NowMS:       s.opts.Clock.Now().UnixMilli(),
 	}
-	if isSerial(e) && e.fire.Attempt == 0 {
-		ask.DelayAfterEnd = time.Duration(e.def.Schedule.Every)
+	if e.Serial() && e.Fire.Attempt == 0 {
+		ask.DelayAfterEnd = time.Duration(e.Def.Schedule.Every)
 	}
-	answer, err := s.slots.Do(e.epoch.Context(), slotRequest{e.epoch.ID, ask})
+	answer, err := s.slots.Do(e.Epoch.Context(), slotRequest{e.Epoch.ID, ask})
 	if err != nil {
 		s.log.Debug().Err(err).Msg("concurrency slot not acquired, fire delayed")
 		s.recheckLater(e)
@@ -269,8 +254,8 @@ func (s *Service) acquireSlot(e *claimedFire) bool {
 		return true
 	case store.SlotQueued:
 		s.passed(e)
-		s.inflight.remove(e) // first: its task may come back to this process
-		s.opts.Dispatch.Committed(e.epoch.Context(), []timer.Fire{answer.Fire})
+		s.inflight.Remove(e) // first: its task may come back to this process
+		s.opts.Dispatch.Committed(e.Epoch.Context(), []timer.Fire{answer.Fire})
 	case store.SlotSkipped:
 		s.skip(e, timer.ReasonOverlap)
 	case store.SlotQueueFull:
@@ -278,7 +263,7 @@ func (s *Service) acquireSlot(e *claimedFire) bool {
 	case store.SlotReplaced:
 		s.skip(e, timer.ReasonCancelled)
 	case store.SlotNotOwned:
-		s.inflight.remove(e)
+		s.inflight.Remove(e)
 	}
 	return false
 }
@@ -312,18 +297,18 @@ func (s *Service) acquireSlots(
 
 // addSuccessor adds to an outcome what its record triggers: the slot passed on, and the successor
 // of a fixed delay.
-func (s *Service) addSuccessor(e *claimedFire, o *timer.Outcome) {
-	if e.def == nil {
+func (s *Service) addSuccessor(e *inflight.Entry, o *timer.Outcome) {
+	if e.Def == nil {
 		return
 	}
-	if o.Serial = concurrencyOf(e).Policy != timer.ConcurrencyAllow; !isSerial(e) {
+	if o.Serial = e.Concurrency().Policy != timer.ConcurrencyAllow; !e.Serial() {
 		return
 	}
-	next, err := s.opts.Planner.Successor(&e.fire, e.def, s.calendarsOf(e), o.FinishedMS)
+	next, err := s.opts.Planner.Successor(&e.Fire, e.Def, s.calendarsOf(e), o.FinishedMS)
 	if err != nil {
 		s.log.Error().
 			Err(err).
-			Stringer("fire", e.fire.FireID).
+			Stringer("fire", e.Fire.FireID).
 			Msg("fixed delay stopped: successor cannot be planned")
 		return
 	}
@@ -332,18 +317,18 @@ func (s *Service) addSuccessor(e *claimedFire, o *timer.Outcome) {
 
 // calendarsOf retries until it succeeds: a fixed delay must not stop because the store is
 // unavailable for a moment. The outcome needs the store in any case.
-func (s *Service) calendarsOf(e *claimedFire) []timer.Calendar {
+func (s *Service) calendarsOf(e *inflight.Entry) []timer.Calendar {
 	for {
-		ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
-		calendars, err := s.calendars.of(ctx, e.app, e.def)
+		ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
+		calendars, err := s.calendars.of(ctx, e.App, e.Def)
 		cancel()
-		if err == nil || e.epoch.Context().Err() != nil {
+		if err == nil || e.Epoch.Context().Err() != nil {
 			return calendars
 		}
 		s.log.Warn().
 			Err(err).
-			Stringer("fire", e.fire.FireID).
+			Stringer("fire", e.Fire.FireID).
 			Msg("calendars not read, successor delayed")
-		clock.Pause(e.epoch.Context(), minRecordRetry)
+		clock.Pause(e.Epoch.Context(), minRecordRetry)
 	}
 }

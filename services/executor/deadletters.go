@@ -25,10 +25,10 @@ func (s *Service) sendToDLQ(ctx context.Context, rs []result) error {
 		if o.Kind != timer.Failed {
 			continue
 		}
-		app := rs[i].entry.app
+		app := rs[i].entry.App
 		d := &carillonv1.DeadTask{
 			Task: taskOf(&o.Fire), App: app, Reason: string(o.Reason),
-			Attempts: o.Attempts, StatusCode: o.StatusCode, LastError: rs[i].entry.lastError,
+			Attempts: o.Attempts, StatusCode: o.StatusCode, LastError: rs[i].entry.LastError,
 		}
 		payload, err := proto.Marshal(d)
 		if err != nil {

@@ -5,9 +5,8 @@
 //
 //	receive.go     receives tasks, claims their fires in the store, and only then acknowledges
 //	claimqueue.go  received tasks wait here for their claim; apps take turns
-//	inflight.go    the bounded set of fires that this process owns
-//	wheel.go       the timing wheel holds each fire until its run time
-//	queue.go       due fires wait here for a worker; apps take turns
+//	internal/inflight  the bounded set of fires that this process owns
+//	internal/hold      holds each fire until its run time, then until a worker is free
 //	order.go       late fires of a timer wait here for earlier ones
 //	call.go        checks the timer (statecache.go, verdict.go, admit.go), asks the limits
 //	               (limits.go), and calls the target

@@ -19,6 +19,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/hold"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 // Service is an executor.
@@ -27,9 +29,9 @@ type Service struct {
 	log           zerolog.Logger
 	newerValues   zerolog.Logger // rate-limited, for fires of a newer release
 	heartbeater   *session.Heartbeater
-	inflight      *inflight
-	wheel         *wheel
-	queue         *queue
+	inflight      *inflight.Set
+	wheel         *hold.Wheel
+	queue         *hold.Ready
 	stateCache    *stateCache
 	recorder      *recorder
 	events        *eventPublisher
@@ -71,8 +73,8 @@ func New(opts Options) (*Service, error) {
 		opts:          opts,
 		log:           opts.Logger,
 		newerValues:   opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
-		inflight:      newInflight(opts.MaxInflight),
-		wheel:         newWheel(),
+		inflight:      inflight.New(opts.MaxInflight),
+		wheel:         hold.NewWheel(),
 		stateCache:    b,
 		changedTimers: make(chan timer.ID, maxChangedTimers),
 		activeCalls:   newActiveCalls(),
@@ -90,7 +92,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s.tenants = newTenants(&opts)
 	s.recorder, s.events = newRecorder(s), newEventPublisher(s)
-	s.queue, s.order = newQueue(s.recorder.full), newSequencer(s)
+	s.queue, s.order = hold.NewReady(s.recorder.full), newSequencer(s)
 	s.met = newMetrics(s, opts.Registerer)
 	s.heartbeater, err = session.NewHeartbeater(session.Options{
 		Store:  opts.Store,
@@ -195,7 +197,7 @@ func (s *Service) Run(ctx context.Context) error {
 	// may take seconds, and only then does the drain release the rest.
 	wheelCtx, endWheel := context.WithCancel(drainCtx)
 	defer endWheel()
-	g.Go(func() error { s.wheel.run(wheelCtx, s.opts.Clock.Read, s.enqueueDue); return nil })
+	g.Go(func() error { s.wheel.Run(wheelCtx, s.opts.Clock.Read, s.enqueueDue); return nil })
 	g.Go(func() error { s.order.run(wheelCtx); return nil })
 	g.Go(func() error { defer endWheel(); return s.intake(runCtx) })
 	err := g.Wait()
@@ -275,7 +277,7 @@ func (s *Service) dropClaims(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if n := s.inflight.removeEpoch(epoch); n > 0 {
+		if n := s.inflight.RemoveEpoch(epoch); n > 0 {
 			s.log.Warn().
 				Int64("session", int64(epoch.ID)).
 				Int("fires", n).
@@ -293,7 +295,7 @@ func (s *Service) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
 	waiting := s.opts.Limits.Close() // first: a closed admission pushes nothing to the queue
-	idle := slices.Concat(s.order.close(), s.wheel.clear(), s.queue.close())
+	idle := slices.Concat(s.order.close(), s.wheel.Clear(), s.queue.Close())
 	for _, w := range waiting {
 		//nolint:forcetypeassert // only acquirePermit adds waiters
 		idle = append(idle, w.(*waiter).entry)
@@ -321,7 +323,7 @@ func (s *Service) drain(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		busy := s.recorder.waiting() > 0
-		left := s.wheel.clear()
+		left := s.wheel.Clear()
 		for _, e := range left {
 			s.release(e)
 		}
@@ -334,11 +336,11 @@ func (s *Service) drain(ctx context.Context) {
 
 // release gives back a fire that was not started. If the fire is late because of a limit or a
 // breaker, its stored state says so to the next owner.
-func (s *Service) release(e *claimedFire) {
-	e.permit.release()
-	if now := s.opts.Clock.Now(); e.fire.State == timer.FireReady && e.wasLimited() &&
-		now.UnixMilli() > e.fire.RunAtMS {
-		e.fire.State = timer.FireDeferred
+func (s *Service) release(e *inflight.Entry) {
+	s.takePermit(e).release()
+	if now := s.opts.Clock.Now(); e.Fire.State == timer.FireReady && e.WasLimited() &&
+		now.UnixMilli() > e.Fire.RunAtMS {
+		e.Fire.State = timer.FireDeferred
 		s.moveTo(e, now)
 	}
 	s.recorder.release(e)
@@ -346,7 +348,7 @@ func (s *Service) release(e *claimedFire) {
 
 // load returns the load that the session's heartbeat reports.
 func (s *Service) load() store.Load {
-	l := store.Load{InflightFull: s.inflight.full()}
+	l := store.Load{InflightFull: s.inflight.Full()}
 	for i := range s.taskAges {
 		if a := &s.taskAges[i]; a.at.Within(taskAgeValidFor) {
 			l.OldestTaskMS = max(l.OldestTaskMS, a.ms.Load())

@@ -77,14 +77,14 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	gauge(
 		"carillon_executor_inflight_fires",
 		"Fires in flight.",
-		func() float64 { return float64(s.inflight.len()) },
+		func() float64 { return float64(s.inflight.Len()) },
 	)
 	gauge(
 		"carillon_executor_waiting",
 		"Fires in flight that wait for their run time.",
-		func() float64 { return float64(s.wheel.len()) },
+		func() float64 { return float64(s.wheel.Len()) },
 	)
-	queued := func() float64 { return float64(s.queue.len()) }
+	queued := func() float64 { return float64(s.queue.Len()) }
 	gauge("carillon_executor_queued", "Due fires that wait for a worker.", queued)
 	gauge(
 		"carillon_executor_unrecorded",

@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 const (
@@ -72,7 +73,7 @@ type sequence struct {
 
 // lateFire is a waiting fire, with the data to find the due times before it.
 type lateFire struct {
-	*claimedFire
+	*inflight.Entry
 
 	id    timer.FireID // the fire belongs to a worker again once it starts
 	timer *timer.Timer // as far as the planner needs it
@@ -94,32 +95,37 @@ func newSequencer(s *Service) *sequencer {
 
 // inOrder reports whether a late fire of fire_all may start now. Otherwise the fire waits in its
 // sequence.
-func (s *Service) inOrder(e *claimedFire, state *timer.State, m *timer.Misfire, nowMS int64) bool {
-	if kind := e.def.Schedule.Kind; kind != timer.KindCron && kind != timer.KindInterval {
+func (s *Service) inOrder(
+	e *inflight.Entry,
+	state *timer.State,
+	m *timer.Misfire,
+	nowMS int64,
+) bool {
+	if kind := e.Def.Schedule.Kind; kind != timer.KindCron && kind != timer.KindInterval {
 		return true // it has no other fires
 	}
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
+	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
 	defer cancel()
-	calendars, err := s.calendars.of(ctx, e.app, e.def)
+	calendars, err := s.calendars.of(ctx, e.App, e.Def)
 	if err != nil {
 		s.log.Debug().Err(err).Msg("calendars of a late fire not read, fire delayed")
 		s.recheckLater(e)
 		return false
 	}
 	t := &timer.Timer{
-		ID:         e.fire.Timer,
-		AppID:      e.fire.AppID,
-		Version:    e.fire.Version,
-		Definition: *e.def,
+		ID:         e.Fire.Timer,
+		AppID:      e.Fire.AppID,
+		Version:    e.Fire.Version,
+		Definition: *e.Def,
 		Calendars:  calendars,
 		AnchorMS:   state.AnchorMS,
 	}
 	w := &lateFire{
-		claimedFire: e,
-		id:          e.fire.FireID,
-		timer:       t,
-		untilMS:     nowMS - m.MisfiredAfter().Milliseconds(),
-		limit:       m.MaxFires,
+		Entry:   e,
+		id:      e.Fire.FireID,
+		timer:   t,
+		untilMS: nowMS - m.MisfiredAfter().Milliseconds(),
+		limit:   m.MaxFires,
 	}
 	if m.CatchUpWindow > 0 {
 		w.catchUpMS = nowMS - time.Duration(m.CatchUpWindow).Milliseconds()
@@ -133,14 +139,14 @@ func (q *sequencer) join(w *lateFire, epoch int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		q.svc.wheel.add(w.claimedFire) // the drain empties the wheel
+		q.svc.wheel.Add(w.Entry) // the drain empties the wheel
 		return false
 	}
-	seq := q.sequences[w.fire.Timer]
+	seq := q.sequences[w.Fire.Timer]
 	switch {
 	case seq == nil:
 		seq = &sequence{epoch: epoch}
-		q.sequences[w.fire.Timer] = seq
+		q.sequences[w.Fire.Timer] = seq
 	case seq.epoch < epoch:
 		seq = &sequence{
 			epoch:      epoch,
@@ -148,7 +154,7 @@ func (q *sequencer) join(w *lateFire, epoch int64) bool {
 			passed:     seq.passed,
 			progressAt: seq.progressAt,
 		}
-		q.sequences[w.fire.Timer] = seq
+		q.sequences[w.Fire.Timer] = seq
 	}
 	if len(seq.waiting) == 0 {
 		seq.progressAt = time.Now()
@@ -160,7 +166,7 @@ func (q *sequencer) join(w *lateFire, epoch int64) bool {
 		return false
 	}
 	next := seq.begin()
-	if next == w.claimedFire && time.Since(seq.passed) >= orderSpacingMS*time.Millisecond {
+	if next == w.Entry && time.Since(seq.passed) >= orderSpacingMS*time.Millisecond {
 		return true
 	}
 	q.begin(next)
@@ -168,8 +174,8 @@ func (q *sequencer) join(w *lateFire, epoch int64) bool {
 }
 
 // begin starts a fire in a moment.
-func (q *sequencer) begin(e *claimedFire) {
-	q.svc.wheel.addAt(q.svc.opts.Clock.Now().UnixMilli()+orderSpacingMS, e)
+func (q *sequencer) begin(e *inflight.Entry) {
+	q.svc.wheel.AddAt(q.svc.opts.Clock.Now().UnixMilli()+orderSpacingMS, e)
 }
 
 func (q *sequencer) signal() {
@@ -186,13 +192,13 @@ func (seq *sequence) ready() bool {
 }
 
 // begin removes the first waiting fire. Later ones wait until it has started.
-func (seq *sequence) begin() *claimedFire {
+func (seq *sequence) begin() *inflight.Entry {
 	w := seq.waiting[0]
 	seq.waiting = seq.waiting[1:]
-	w.ordered = true
-	seq.add(&w.fire)
+	w.Ordered = true
+	seq.add(&w.Fire)
 	seq.progressAt = time.Now()
-	return w.claimedFire
+	return w.Entry
 }
 
 func (seq *sequence) find(dueMS int64) (int, bool) {
@@ -222,12 +228,12 @@ func (seq *sequence) remove(dueMS int64) {
 }
 
 // called records that the first attempt of a fire starts, also for other executors.
-func (q *sequencer) called(e *claimedFire) {
+func (q *sequencer) called(e *inflight.Entry) {
 	q.mu.Lock()
-	q.started = append(q.started, started{e.epoch.ID, e.fire})
+	q.started = append(q.started, started{e.Epoch.ID, e.Fire})
 	q.mu.Unlock()
 	q.signal()
-	q.passed(e.fire.FireID)
+	q.passed(e.Fire.FireID)
 }
 
 // passed lets the next fire start. This one starts, ends, or waits for a limit or a slot, which
@@ -244,13 +250,13 @@ func (q *sequencer) passed(id timer.FireID) {
 }
 
 // close returns the waiting fires. After it no fire waits.
-func (q *sequencer) close() (left []*claimedFire) {
+func (q *sequencer) close() (left []*inflight.Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
 	for id, seq := range q.sequences {
 		for _, w := range seq.waiting {
-			left = append(left, w.claimedFire)
+			left = append(left, w.Entry)
 		}
 		delete(q.sequences, id)
 	}
@@ -346,13 +352,13 @@ func executorsOf(sessions []store.Session) (n int) {
 // wait for.
 func (l *orderPoll) gather() {
 	q := l.q
-	var dropped []*claimedFire
+	var dropped []*inflight.Entry
 	q.mu.Lock()
 	for id, seq := range q.sequences {
 		seq.waiting = slices.DeleteFunc(seq.waiting, func(w *lateFire) bool {
-			over := w.epoch.Context().Err() != nil
+			over := w.Epoch.Context().Err() != nil
 			if over {
-				dropped = append(dropped, w.claimedFire)
+				dropped = append(dropped, w.Entry)
 			}
 			return over
 		})
@@ -372,7 +378,7 @@ func (l *orderPoll) gather() {
 		}
 	}
 	q.mu.Unlock()
-	q.svc.inflight.remove(dropped...)
+	q.svc.inflight.Remove(dropped...)
 }
 
 // beyond returns the waiting fires after knownMS.
@@ -470,7 +476,7 @@ func (l *orderPoll) addFresh(ctx context.Context) error {
 // apply updates the sequences by the rows read.
 func (l *orderPoll) apply(rows map[timer.FireID]timer.Fire, answered bool) {
 	q := l.q
-	began := q.svc.inflight.began(l.ids)
+	began := q.svc.inflight.Began(l.ids)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for id, seq := range l.seqs {
@@ -509,7 +515,7 @@ func (l *orderPoll) apply(rows map[timer.FireID]timer.Fire, answered bool) {
 
 // claimable returns fires that late ones wait for and that no alive session owns.
 func (q *sequencer) claimable(now time.Time) (free []timer.Fire) {
-	room := min(latePollMax, q.svc.inflight.lateRoom())
+	room := min(latePollMax, q.svc.inflight.LateRoom())
 	if room < orderClaimMin || q.svc.catchUpThrottle.congested() {
 		room = orderClaimMin
 	}
@@ -544,7 +550,7 @@ func (q *sequencer) claim(ctx context.Context, free []timer.Fire) error {
 	if epoch == nil || !epoch.Valid() {
 		return nil
 	}
-	return q.svc.claimPolled(ctx, epoch, free, sourceOrder)
+	return q.svc.claimPolled(ctx, epoch, free, inflight.FromOrder)
 }
 
 // release starts the fires that may start, and returns the time until the next poll.

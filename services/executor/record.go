@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 // maxUnrecorded is how many unwritten results stop new calls, about one second's worth. After a
@@ -35,7 +36,7 @@ const (
 // result is what to write about an entry. The entry stays in flight until it is written.
 type result struct {
 	kind     resultKind
-	entry    *claimedFire
+	entry    *inflight.Entry
 	outcome  timer.Outcome // for resultOutcome
 	attempts []timer.Attempt
 }
@@ -59,10 +60,10 @@ func newRecorder(s *Service) *recorder {
 	return &recorder{svc: s, results: newQueue(), serial: newQueue(), failed: newQueue()}
 }
 
-func (r *recorder) end(o timer.Outcome, e *claimedFire, as ...timer.Attempt) {
+func (r *recorder) end(o timer.Outcome, e *inflight.Entry, as ...timer.Attempt) {
 	r.svc.passed(e)
-	if !e.canary() {
-		r.svc.events.expect(e.epoch, &o)
+	if !e.Canary() {
+		r.svc.events.expect(e.Epoch, &o)
 	}
 	p := &r.results
 	if o.Serial || o.Next != nil {
@@ -76,12 +77,12 @@ func (r *recorder) end(o timer.Outcome, e *claimedFire, as ...timer.Attempt) {
 	p.put(result{kind: resultOutcome, entry: e, outcome: o, attempts: as})
 }
 
-func (r *recorder) hold(e *claimedFire, as ...timer.Attempt) {
+func (r *recorder) hold(e *inflight.Entry, as ...timer.Attempt) {
 	r.unrecorded.Add(1)
 	r.results.put(result{kind: resultHold, entry: e, attempts: as})
 }
 
-func (r *recorder) release(e *claimedFire, as ...timer.Attempt) {
+func (r *recorder) release(e *inflight.Entry, as ...timer.Attempt) {
 	r.unrecorded.Add(1)
 	r.results.put(result{kind: resultRelease, entry: e, attempts: as})
 }
@@ -122,7 +123,7 @@ func (r *recorder) loop(ctx context.Context, p *batchQueue) {
 		r.writing.Add(-int64(len(batch)))
 		if p != &r.failed &&
 			r.unrecorded.Add(-int64(len(batch))) >= maxUnrecorded-int64(len(batch)) {
-			r.svc.queue.wake()
+			r.svc.queue.Wake()
 		}
 	}
 }
@@ -130,10 +131,10 @@ func (r *recorder) loop(ctx context.Context, p *batchQueue) {
 func byEpoch(batch []result) map[*session.Epoch]*[3][]result {
 	groups := make(map[*session.Epoch]*[3][]result, 1)
 	for _, x := range batch {
-		g := groups[x.entry.epoch]
+		g := groups[x.entry.Epoch]
 		if g == nil {
 			g = new([3][]result)
-			groups[x.entry.epoch] = g
+			groups[x.entry.Epoch] = g
 		}
 		g[x.kind] = append(g[x.kind], x)
 	}
@@ -175,9 +176,9 @@ func (r *recorder) write(
 	fires := make([]timer.Fire, len(rs))
 	outcomes := make([]timer.Outcome, 0, len(rs))
 	var attempts []timer.Attempt
-	entries := make([]*claimedFire, len(rs))
+	entries := make([]*inflight.Entry, len(rs))
 	for i, x := range rs {
-		fires[i], entries[i] = x.entry.fire, x.entry
+		fires[i], entries[i] = x.entry.Fire, x.entry
 		attempts = append(attempts, x.attempts...)
 		if kind == resultOutcome {
 			outcomes = append(outcomes, x.outcome)
@@ -191,15 +192,15 @@ func (r *recorder) write(
 			return err //nolint:wrapcheck // the store says what failed
 		}
 		kept, gone := split(entries, lost)
-		s.inflight.remove(gone...)
-		s.wheel.add(kept...)
+		s.inflight.Remove(gone...)
+		s.wheel.Add(kept...)
 	case resultRelease:
 		released, err := s.opts.Store.Release(ctx, epoch.ID, fires, attempts)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what failed
 		}
 		// First leave the in-flight set: the task may come back to this process.
-		s.inflight.remove(entries...)
+		s.inflight.Remove(entries...)
 		s.opts.Dispatch.Committed(ctx, released)
 	case resultOutcome:
 		if err := s.sendToDLQ(ctx, rs); err != nil {
@@ -209,7 +210,7 @@ func (r *recorder) write(
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what failed
 		}
-		s.inflight.remove(entries...)
+		s.inflight.Remove(entries...)
 		if len(created) > 0 {
 			s.opts.Dispatch.Committed(ctx, created)
 		}
@@ -224,24 +225,24 @@ func (s *Service) countRecorded(rs []result, lost []timer.FireID) {
 	s.met.outcomesFenced.Add(float64(len(lost)))
 	for i := range rs {
 		o := &rs[i].outcome
-		if rs[i].entry.canary() {
+		if rs[i].entry.Canary() {
 			continue
 		}
-		recorded := event{*o, rs[i].entry.app, rs[i].entry.epoch.ID, rs[i].entry.toAllTargets()}
+		recorded := event{*o, rs[i].entry.App, rs[i].entry.Epoch.ID, rs[i].entry.ToAllTargets()}
 		if gone[o.FireID] {
 			s.events.settle(recorded)
 			continue
 		}
 		s.met.outcomes.WithLabelValues(string(o.Kind), string(o.Reason)).Inc()
-		s.met.apps.recorded(rs[i].entry.app, o)
+		s.met.apps.recorded(rs[i].entry.App, o)
 		s.events.put(recorded)
 	}
 }
 
-func split(es []*claimedFire, lost []timer.FireID) (kept, gone []*claimedFire) {
+func split(es []*inflight.Entry, lost []timer.FireID) (kept, gone []*inflight.Entry) {
 	set := idSet(lost)
 	for _, e := range es {
-		if set[e.fire.FireID] {
+		if set[e.Fire.FireID] {
 			gone = append(gone, e)
 		} else {
 			kept = append(kept, e)

@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 const (
@@ -192,7 +193,7 @@ func (s *Service) poll(
 	before := s.storePoller.unclaimed
 	s.storePoller.unclaimed = nil
 	epoch := s.heartbeater.Epoch()
-	if epoch == nil || !epoch.Valid() || s.inflight.crowded() {
+	if epoch == nil || !epoch.Valid() || s.inflight.Crowded() {
 		return 0, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
@@ -203,7 +204,7 @@ func (s *Service) poll(
 	if err := l.loadBuckets(ctx, timer.MinuteOf(overdue)-1, timer.MinuteOf(ahead)); err != nil {
 		return 0, false, err
 	}
-	fires, err := l.read(ctx, overdue, ahead, s.opts.MaxInflight/crowdedShare, l.inShard)
+	fires, err := l.read(ctx, overdue, ahead, s.opts.MaxInflight/inflight.CrowdedShare, l.inShard)
 	if err != nil {
 		return 0, false, err
 	}
@@ -221,7 +222,13 @@ func (s *Service) poll(
 	if !atOnce {
 		fires, s.storePoller.unclaimed = again, others
 	}
-	if err := s.claimPolled(ctx, epoch, fires, sourcePoll); err != nil || !late || lowBehind {
+	if err := s.claimPolled(
+		ctx,
+		epoch,
+		fires,
+		inflight.FromPoll,
+	); err != nil || !late ||
+		lowBehind {
 		return len(fires), missed, err
 	}
 	n, err := s.pollLate(ctx, l, now)
@@ -271,7 +278,7 @@ func splitSeen(
 
 // pollLate claims some late fires if there is room and on-time fires are not congested.
 func (s *Service) pollLate(ctx context.Context, l *storePoll, now time.Time) (int, error) {
-	room := min(latePollMax, s.inflight.lateRoom())
+	room := min(latePollMax, s.inflight.LateRoom())
 	if room <= 0 || s.catchUpThrottle.congested() {
 		return 0, nil
 	}
@@ -300,14 +307,14 @@ func (s *Service) pollLate(ctx context.Context, l *storePoll, now time.Time) (in
 		)
 		fires = append(fires, more...)
 	}
-	return len(fires), cmp.Or(err, s.claimPolled(ctx, l.epoch, fires, sourceLatePoll))
+	return len(fires), cmp.Or(err, s.claimPolled(ctx, l.epoch, fires, inflight.FromLatePoll))
 }
 
 func (s *Service) claimPolled(
 	ctx context.Context,
 	epoch *session.Epoch,
 	fires []timer.Fire,
-	source claimSource,
+	source inflight.Source,
 ) error {
 	for part := range slices.Chunk(fires, store.MaxBatch) {
 		if _, err := s.claim(ctx, epoch, part, source); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/batch"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 // verdict is what a timer's status decides about one of its fires. The zero value allows the call.
@@ -59,18 +60,18 @@ func verdictOf(
 // decideVerdict returns the verdict of a state on a fire. It reads earlier inactive periods from
 // the store if they decide, which is rare: only for fires left open since before the last
 // activation.
-func (s *Service) decideVerdict(e *claimedFire, state *timer.State) (verdict, error) {
+func (s *Service) decideVerdict(e *inflight.Entry, state *timer.State) (verdict, error) {
 	nowMS := s.opts.Clock.Now().UnixMilli()
-	oneShot := e.def != nil && e.def.Schedule.Kind.OneShot()
-	v, known := verdictOf(&e.fire, oneShot, state, nil, nowMS)
+	oneShot := e.Def != nil && e.Def.Schedule.Kind.OneShot()
+	v, known := verdictOf(&e.Fire, oneShot, state, nil, nowMS)
 	if known {
 		return v, nil
 	}
-	past, err := s.inactivities.of(e.epoch.Context(), state)
+	past, err := s.inactivities.of(e.Epoch.Context(), state)
 	if err != nil {
 		return verdict{}, err
 	}
-	v, _ = verdictOf(&e.fire, oneShot, state, past, nowMS)
+	v, _ = verdictOf(&e.Fire, oneShot, state, past, nowMS)
 	return v, nil
 }
 
@@ -132,23 +133,23 @@ type deferral struct {
 // by now, the fire is decided again at once. After a crash behind the commit nobody owns the fire,
 // and the activation finds it. If the answer is lost, its owner is unknown, and the claim is
 // repeated.
-func (s *Service) deferFire(e *claimedFire, state *timer.State) {
-	d := store.Deferral{Fire: e.fire, RunAtMS: timer.DeferredMS}
-	if from := state.ActiveFromMS(); e.def.Schedule.Kind.OneShot() && from < timer.DeferredMS {
+func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
+	d := store.Deferral{Fire: e.Fire, RunAtMS: timer.DeferredMS}
+	if from := state.ActiveFromMS(); e.Def.Schedule.Kind.OneShot() && from < timer.DeferredMS {
 		// It is due at the end of the pause, with no other trigger.
 		d.RunAtMS = max(from, s.opts.Clock.Now().UnixMilli()+1)
 	}
-	active, err := s.deferrals.Do(e.epoch.Context(), deferral{e.epoch.ID, d})
+	active, err := s.deferrals.Do(e.Epoch.Context(), deferral{e.Epoch.ID, d})
 	switch {
 	case err != nil:
 		s.log.Debug().Err(err).Msg("deferral of a fire not confirmed, claim repeated")
-		s.inflight.remove(e)
-		s.unconfirmedClaims.add([]timer.Fire{e.fire})
+		s.inflight.Remove(e)
+		s.unconfirmedClaims.add([]timer.Fire{e.Fire})
 	case active:
-		s.wheel.addAt(s.opts.Clock.Now().Add(redecideAfter).UnixMilli(), e)
+		s.wheel.AddAt(s.opts.Clock.Now().Add(redecideAfter).UnixMilli(), e)
 	default:
 		s.met.inactiveDeferred.Inc()
-		s.inflight.remove(e)
+		s.inflight.Remove(e)
 	}
 }
 
