@@ -17,6 +17,7 @@ const (
 	// slotRecheckAfter is when a queued fire asks for a slot again by itself. Usually it is
 	// promoted long before.
 	slotRecheckAfter = time.Minute
+	calendarRetry    = 200 * time.Millisecond // between reads of the calendars of a successor
 )
 
 // admit makes the checks after the timer's status, just before an attempt: version, lateness, and
@@ -329,6 +330,6 @@ func (s *Service) calendarsOf(e *inflight.Entry) []timer.Calendar {
 			Err(err).
 			Stringer("fire", e.Fire.FireID).
 			Msg("calendars not read, successor delayed")
-		clock.Pause(e.Epoch.Context(), minRecordRetry)
+		clock.Pause(e.Epoch.Context(), calendarRetry)
 	}
 }

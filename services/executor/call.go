@@ -218,7 +218,7 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 	m := attemptResult{Result: r, number: n, start: start, took: took}
 	if cancelled && r.Class != callback.Success {
 		e.Fire.Attempt = n
-		s.recorder.end(
+		s.recorder.End(
 			s.outcome(e, timer.Skipped, timer.ReasonCancelled),
 			e,
 			m.attempts(e.Fire.FireID)...)
@@ -242,7 +242,7 @@ func (s *Service) skip(e *inflight.Entry, reason timer.Reason) {
 		e.Fire.Attempt == 0 &&
 		reason != timer.ReasonSuperseded &&
 		reason != timer.ReasonDeleted
-	s.recorder.end(o, e)
+	s.recorder.End(o, e)
 }
 
 // passed tells the sequence of a late fire that the fire no longer holds back later ones: it has

@@ -74,14 +74,14 @@ func (s *Service) decide(e *inflight.Entry, m *attemptResult) {
 		o := s.outcome(e, timer.Delivered, timer.ReasonNone)
 		o.StatusCode, o.DurationMS = m.StatusCode, m.took.Milliseconds()
 		if m.number == 1 && len(m.Targets) == 0 {
-			s.recorder.end(o, e) // the outcome alone records a successful first attempt
+			s.recorder.End(o, e) // the outcome alone records a successful first attempt
 			return
 		}
-		s.recorder.end(o, e, m.attempts(e.Fire.FireID)...)
+		s.recorder.End(o, e, m.attempts(e.Fire.FireID)...)
 	case callback.Accepted:
 		e.Fire.State = timer.FireAccepted
 		s.moveTo(e, s.opts.Clock.Now().Add(m.CompleteWithin))
-		s.recorder.release(e, m.attempts(e.Fire.FireID)...)
+		s.recorder.Release(e, m.attempts(e.Fire.FireID)...)
 	case callback.Retry:
 		s.retry(e, m)
 	case callback.Reject:
@@ -106,10 +106,10 @@ func (s *Service) retry(e *inflight.Entry, m *attemptResult) {
 	e.Fire.State = timer.FireRetrying
 	s.moveTo(e, s.opts.Clock.Now().Add(wait))
 	if wait < maxInflightWait {
-		s.recorder.hold(e, m.attempts(e.Fire.FireID)...)
+		s.recorder.Hold(e, m.attempts(e.Fire.FireID)...)
 		return
 	}
-	s.recorder.release(e, m.attempts(e.Fire.FireID)...)
+	s.recorder.Release(e, m.attempts(e.Fire.FireID)...)
 }
 
 // moveTo sets a fire's run time. Its bucket depends on the minute and is set even if the fire stays
@@ -133,7 +133,7 @@ func (s *Service) fail(e *inflight.Entry, m *attemptResult, why timer.Reason) {
 	o := s.outcome(e, timer.Failed, why)
 	o.StatusCode, o.DurationMS, o.Failure = m.StatusCode, m.took.Milliseconds(), m.Failure
 	e.LastError = m.Error
-	s.recorder.end(o, e, m.attempts(e.Fire.FireID)...)
+	s.recorder.End(o, e, m.attempts(e.Fire.FireID)...)
 }
 
 // reject finishes as failed a fire that can never be called, without a call.

@@ -11,8 +11,8 @@
 //	call.go        checks the timer (statecache.go, verdict.go, admit.go), asks the limits
 //	               (limits.go), and calls the target
 //	decide.go      turns the result of an attempt into an outcome or a retry
-//	record.go      writes outcomes, retries and releases, in batches
-//	events.go      publishes recorded outcomes
+//	internal/record    writes outcomes, retries and releases, in batches
+//	internal/events    publishes recorded outcomes
 //
 // These run beside it:
 //

@@ -19,8 +19,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/events"
 	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/record"
 )
 
 // Service is an executor.
@@ -33,8 +35,8 @@ type Service struct {
 	wheel         *hold.Wheel
 	queue         *hold.Ready
 	stateCache    *stateCache
-	recorder      *recorder
-	events        *eventPublisher
+	recorder      *record.Recorder
+	events        *events.Publisher
 	stateReads    *batch.Group[timer.ID, timer.State]
 	slots         *batch.Group[slotRequest, store.SlotResult]
 	catchUps      *batch.Group[store.CatchUpRequest, bool]
@@ -91,8 +93,28 @@ func New(opts Options) (*Service, error) {
 		return nil, fmt.Errorf("making the cache of inactivities: %w", err)
 	}
 	s.tenants = newTenants(&opts)
-	s.recorder, s.events = newRecorder(s), newEventPublisher(s)
-	s.queue, s.order = hold.NewReady(s.recorder.full), newSequencer(s)
+	s.events = events.New(events.Options{
+		Store:      opts.Store,
+		Bus:        opts.Bus,
+		Clock:      opts.Clock,
+		Epoch:      func() *session.Epoch { return s.heartbeater.Epoch() },
+		Disabled:   opts.NoEvents,
+		Logger:     opts.Logger,
+		Registerer: opts.Registerer,
+	})
+	s.recorder = record.New(record.Options{
+		Store:      opts.Store,
+		Bus:        opts.Bus,
+		Dispatch:   opts.Dispatch,
+		Inflight:   s.inflight,
+		Events:     s.events,
+		Ended:      s.passed,
+		Held:       s.wheel.Add,
+		Room:       func() { s.queue.Wake() },
+		Logger:     opts.Logger,
+		Registerer: opts.Registerer,
+	})
+	s.queue, s.order = hold.NewReady(s.recorder.Full), newSequencer(s)
 	s.met = newMetrics(s, opts.Registerer)
 	s.heartbeater, err = session.NewHeartbeater(session.Options{
 		Store:  opts.Store,
@@ -182,8 +204,8 @@ func (s *Service) Run(ctx context.Context) error {
 	defer endSession()
 	sessionLoops.Go(func() { _ = s.heartbeater.Run(sessionCtx) })
 	sessionLoops.Go(func() { s.dropClaims(sessionCtx) })
-	writers.Go(func() { s.recorder.run(writeCtx) })
-	writers.Go(func() { s.events.run(writeCtx) })
+	writers.Go(func() { s.recorder.Run(writeCtx) })
+	writers.Go(func() { s.events.Run(writeCtx) })
 
 	g, runCtx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.pollChangeLog(runCtx) })
@@ -289,6 +311,9 @@ func (s *Service) dropClaims(ctx context.Context) {
 	}
 }
 
+// drainCheckEvery is the time between looks for results that the drain waits for.
+const drainCheckEvery = 4 * time.Millisecond
+
 // drain waits for calls in flight and releases the other fires. What DrainTimeout leaves undone,
 // other executors recover after the session has ended.
 func (s *Service) drain(ctx context.Context) {
@@ -319,10 +344,10 @@ func (s *Service) drain(ctx context.Context) {
 	}
 	// Workers and the recorder may put fires back on the wheel. So check for unwritten results
 	// first, and clear the wheel after that.
-	tick := time.NewTicker(recordWait)
+	tick := time.NewTicker(drainCheckEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		busy := s.recorder.waiting() > 0
+		busy := s.recorder.Waiting() > 0
 		left := s.wheel.Clear()
 		for _, e := range left {
 			s.release(e)
@@ -343,7 +368,7 @@ func (s *Service) release(e *inflight.Entry) {
 		e.Fire.State = timer.FireDeferred
 		s.moveTo(e, now)
 	}
-	s.recorder.release(e)
+	s.recorder.Release(e)
 }
 
 // load returns the load that the session's heartbeat reports.

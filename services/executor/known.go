@@ -50,7 +50,7 @@ func (s *Service) giveBack(e *inflight.Entry, why error) {
 		Stringer("timer", e.Fire.Timer).
 		Msg("fire needs a newer release, given back")
 	s.passed(e)
-	s.recorder.release(e)
+	s.recorder.Release(e)
 }
 
 // The switches below have no default, so that the linter names a value added to the type.

@@ -178,7 +178,7 @@ func (s *Service) deferUntil(e *inflight.Entry, at time.Time) {
 		e.Fire.State = timer.FireDeferred
 	}
 	s.moveTo(e, at)
-	s.recorder.release(e)
+	s.recorder.Release(e)
 }
 
 // done ends the use of the permit.

@@ -1,4 +1,4 @@
-package executor
+package record
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const (
 // sendToDLQ publishes the dead letters of failed fires, before their outcomes are recorded. A crash
 // in between repeats the last attempt and the dead letter, with the same fire id. In the other
 // order the dead letter would be lost.
-func (s *Service) sendToDLQ(ctx context.Context, rs []result) error {
+func (r *Recorder) sendToDLQ(ctx context.Context, rs []result) error {
 	var msgs []bus.Message
 	for i := range rs {
 		o := &rs[i].outcome
@@ -53,7 +53,7 @@ func (s *Service) sendToDLQ(ctx context.Context, rs []result) error {
 	ctx, cancel := context.WithTimeout(ctx, dlqTimeout)
 	defer cancel()
 	//nolint:wrapcheck // the bus names the topic
-	return s.opts.Bus.Publish(ctx, bus.TasksDead, msgs...)
+	return r.opts.Bus.Publish(ctx, bus.TasksDead, msgs...)
 }
 
 // taskOf returns a fire as the message that package taskwire encodes.
