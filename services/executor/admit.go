@@ -9,6 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/order"
 )
 
 const (
@@ -332,4 +333,43 @@ func (s *Service) calendarsOf(e *inflight.Entry) []timer.Calendar {
 			Msg("calendars not read, successor delayed")
 		clock.Pause(e.Epoch.Context(), calendarRetry)
 	}
+}
+
+// inOrder reports whether a late fire of fire_all may start now. Otherwise the fire waits in its
+// sequence.
+func (s *Service) inOrder(
+	e *inflight.Entry,
+	state *timer.State,
+	m *timer.Misfire,
+	nowMS int64,
+) bool {
+	if kind := e.Def.Schedule.Kind; kind != timer.KindCron && kind != timer.KindInterval {
+		return true // it has no other fires
+	}
+	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
+	defer cancel()
+	calendars, err := s.calendars.of(ctx, e.App, e.Def)
+	if err != nil {
+		s.log.Debug().Err(err).Msg("calendars of a late fire not read, fire delayed")
+		s.recheckLater(e)
+		return false
+	}
+	t := &timer.Timer{
+		ID:         e.Fire.Timer,
+		AppID:      e.Fire.AppID,
+		Version:    e.Fire.Version,
+		Definition: *e.Def,
+		Calendars:  calendars,
+		AnchorMS:   state.AnchorMS,
+	}
+	w := &order.LateFire{
+		Entry:   e,
+		Timer:   t,
+		UntilMS: nowMS - m.MisfiredAfter().Milliseconds(),
+		Limit:   m.MaxFires,
+	}
+	if m.CatchUpWindow > 0 {
+		w.CatchUpMS = nowMS - time.Duration(m.CatchUpWindow).Milliseconds()
+	}
+	return s.order.Join(w, state.ActiveEpoch)
 }

@@ -171,7 +171,7 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 	p.called = true
 	e.Began.Store(true)
 	if e.Ordered && n == 1 {
-		s.order.called(e)
+		s.order.Called(e)
 	}
 	s.met.activeAttempts.Inc()
 	began := time.Now()
@@ -249,7 +249,7 @@ func (s *Service) skip(e *inflight.Entry, reason timer.Reason) {
 // ended, or waits for something else.
 func (s *Service) passed(e *inflight.Entry) {
 	if e.Ordered {
-		s.order.passed(e.Fire.FireID)
+		s.order.Passed(e.Fire.FireID)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/carillon-timer/carillon/services/executor/internal/events"
 	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/order"
 	"github.com/carillon-timer/carillon/services/executor/internal/record"
 )
 
@@ -46,7 +47,7 @@ type Service struct {
 	calendars     *calendars
 	backfills     *backfills
 	tenants       *tenants
-	order         *sequencer
+	order         *order.Sequencer
 	changedTimers chan timer.ID
 	met           *metrics
 
@@ -114,7 +115,19 @@ func New(opts Options) (*Service, error) {
 		Logger:     opts.Logger,
 		Registerer: opts.Registerer,
 	})
-	s.queue, s.order = hold.NewReady(s.recorder.Full), newSequencer(s)
+	s.queue = hold.NewReady(s.recorder.Full)
+	s.order = order.New(order.Options{
+		Store:      opts.Store,
+		Planner:    opts.Planner,
+		Clock:      opts.Clock,
+		Inflight:   s.inflight,
+		Wheel:      s.wheel,
+		Claim:      s.claimForOrder,
+		Room:       s.lateRoom,
+		Alive:      s.storePoller.alive.Load,
+		Logger:     opts.Logger,
+		Registerer: opts.Registerer,
+	})
 	s.met = newMetrics(s, opts.Registerer)
 	s.heartbeater, err = session.NewHeartbeater(session.Options{
 		Store:  opts.Store,
@@ -220,7 +233,7 @@ func (s *Service) Run(ctx context.Context) error {
 	wheelCtx, endWheel := context.WithCancel(drainCtx)
 	defer endWheel()
 	g.Go(func() error { s.wheel.Run(wheelCtx, s.opts.Clock.Read, s.enqueueDue); return nil })
-	g.Go(func() error { s.order.run(wheelCtx); return nil })
+	g.Go(func() error { s.order.Run(wheelCtx); return nil })
 	g.Go(func() error { defer endWheel(); return s.intake(runCtx) })
 	err := g.Wait()
 
@@ -320,7 +333,7 @@ func (s *Service) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
 	waiting := s.opts.Limits.Close() // first: a closed admission pushes nothing to the queue
-	idle := slices.Concat(s.order.close(), s.wheel.Clear(), s.queue.Close())
+	idle := slices.Concat(s.order.Close(), s.wheel.Clear(), s.queue.Close())
 	for _, w := range waiting {
 		//nolint:forcetypeassert // only acquirePermit adds waiters
 		idle = append(idle, w.(*waiter).entry)
@@ -357,6 +370,23 @@ func (s *Service) drain(ctx context.Context) {
 		}
 		<-tick.C
 	}
+}
+
+// lateRoom returns how many late fires may be claimed, if on-time fires are not congested.
+func (s *Service) lateRoom() int {
+	if s.catchUpThrottle.congested() {
+		return 0
+	}
+	return min(latePollMax, s.inflight.LateRoom())
+}
+
+// claimForOrder claims fires that late ones wait for, without waiting for room.
+func (s *Service) claimForOrder(ctx context.Context, fires []timer.Fire) error {
+	epoch := s.heartbeater.Epoch()
+	if epoch == nil || !epoch.Valid() {
+		return nil
+	}
+	return s.claimPolled(ctx, epoch, fires, inflight.FromOrder)
 }
 
 // release gives back a fire that was not started. If the fire is late because of a limit or a

@@ -114,7 +114,7 @@ func (s *Service) acquirePermit(e *inflight.Entry, owner *tenant, granted *permi
 		s.opts.Breakers.Cancel(p.endpoint, p.probe)
 	}
 	if ordered {
-		s.order.passed(id)
+		s.order.Passed(id)
 	}
 	if !d.Waits {
 		s.deferUntil(e, d.At)

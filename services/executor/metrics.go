@@ -19,7 +19,6 @@ type metrics struct {
 	tasksWaiting     prometheus.Gauge
 	limitDeferred    prometheus.Counter
 	inactiveDeferred prometheus.Counter
-	unordered        prometheus.Counter
 }
 
 var (
@@ -88,10 +87,6 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		inactiveDeferred: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_inactive_deferred_total",
 			Help: "Fires deferred until their timer is active again.",
-		}),
-		unordered: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_executor_unordered_fires_total",
-			Help: "Late fires of fire_all that were called before an earlier one of their timer, after waiting in vain.",
 		}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_lateness_seconds",

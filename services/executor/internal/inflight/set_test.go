@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/session"
-	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight/inflighttest"
 )
 
 // TestCatchUpLeavesRoomForOnTimeFires checks that late fires in flight are bounded, however much
@@ -62,36 +62,6 @@ func TestCatchUpLeavesRoomForOnTimeFires(t *testing.T) {
 	})
 }
 
-// opened is a store whose sessions never expire.
-type opened struct{ store.Sessions }
-
-func (opened) OpenSession(context.Context, timer.ID, store.SessionKind, string) error { return nil }
-func (opened) RenewSession(context.Context, timer.ID, store.Load) (bool, error) {
-	return true, nil
-}
-func (opened) CloseSession(context.Context, timer.ID) error { return nil }
-
-// newEpoch returns an epoch that lasts as long as the test.
-func newEpoch(t *testing.T) *session.Epoch {
-	t.Helper()
-	k, err := session.NewHeartbeater(
-		session.Options{
-			Store: opened{},
-			IDs:   timer.NewIDs(time.Now),
-			Kind:  store.ExecutorSession,
-			Name:  "test",
-		},
-	)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- k.Run(ctx) }()
-	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
-	epoch, err := k.Wait(ctx)
-	require.NoError(t, err)
-	return epoch
-}
-
 // TestTaskOfUnconfirmedClaimIsRedelivered checks that until a claim without a task is answered, an
 // arriving task is not acknowledged, because it alone carries the fire.
 func TestTaskOfUnconfirmedClaimIsRedelivered(t *testing.T) {
@@ -103,7 +73,7 @@ func TestTaskOfUnconfirmedClaimIsRedelivered(t *testing.T) {
 
 func requireTaskRedelivered(t *testing.T, source Source) {
 	t.Helper()
-	h, epoch := New(10), newEpoch(t)
+	h, epoch := New(10), inflighttest.Epoch(t)
 	fires := []timer.Fire{
 		{FireID: timer.FireID{Timer: 1, DueMS: 1}},
 		{FireID: timer.FireID{Timer: 2, DueMS: 1}},
