@@ -5,6 +5,8 @@
 //
 // A file per task:
 //
+//	scheduler.go  starts and stops all of them
+//	options.go    what they need and their settings
 //	slices.go     claims slices and publishes them: the current minute first, then the backlog
 //	sweep.go      publishes overdue open fires again
 //	unclaimed.go  publishes unclaimed fires whose task went to a lost executor
