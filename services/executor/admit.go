@@ -2,12 +2,14 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/admission"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 	"github.com/carillon-timer/carillon/services/executor/internal/order"
 )
@@ -21,194 +23,173 @@ const (
 	calendarRetry    = 200 * time.Millisecond // between reads of the calendars of a successor
 )
 
-// admit makes the checks after the timer's status, just before an attempt: version, lateness, and
-// concurrency with other fires. It returns true if the attempt may start. Otherwise it has passed
-// the fire on.
-func (s *Service) admit(e *inflight.Entry, state *timer.State) bool {
-	if e.Fire.Cause == timer.CauseBackfill && !s.backfillActive(e) {
-		return false
-	}
-	first := e.Fire.Attempt == 0
-	if e.Fire.Series == 0 && first && state.Status != timer.StatusActive &&
-		(e.Serial() || e.Fire.Version < state.Version) {
-		// The pause is over, but the activation is not recorded yet. The activation replans edits
-		// made meanwhile and starts a new serial of a fixed delay. Until then superseded fires
-		// cannot be told.
-		s.recheckLater(e)
-		return false
-	}
-	if e.Fire.Series == 0 && first &&
-		(e.Fire.Version < state.Version || e.Fire.Epoch < state.ActiveEpoch) {
-		over, err := s.superseded(e, state)
+// admit decides about a due fire, with what its decision reads. It returns true if the attempt may
+// start. Otherwise it has carried the verdict out.
+func (s *Service) admit(e *inflight.Entry, view *timerView) bool {
+	view.NowMS = s.opts.Clock.Now().UnixMilli()
+	for {
+		v := admission.Decide(e, &view.View)
+		if v.Action != admission.Read {
+			return s.carryOut(e, view, v)
+		}
+		mine, err := s.read(e, view, v.Need)
 		if err != nil {
-			s.log.Debug().Err(err).Msg("versions of the timer not read, fire delayed")
+			s.log.Debug().Err(err).Msg("fire not decided, delayed")
 			s.recheckLater(e)
 			return false
 		}
-		if over && !s.adoptNewVersion(e, state) {
+		if !mine {
 			return false
 		}
 	}
-	if first && e.Fire.Series == 0 && !s.passesMisfirePolicy(e, state) {
-		return false
-	}
-	return e.Concurrency().Policy == timer.ConcurrencyAllow || s.acquireSlot(e)
 }
 
-// backfillActive reports whether the fire's backfill is not cancelled. Otherwise it has skipped or
-// delayed the fire.
-func (s *Service) backfillActive(e *inflight.Entry) bool {
-	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
-	defer cancel()
-	cancelled, err := s.backfills.cancelled(ctx, e.App, timer.ID(e.Fire.Series))
-	switch {
-	case err != nil:
-		s.log.Debug().Err(err).Msg("backfill not read, fire delayed")
-		s.recheckLater(e)
-	case cancelled:
-		s.skip(e, timer.ReasonCancelled)
-	default:
+// carryOut does what a verdict says. It returns true if the attempt may start. Otherwise the fire
+// no longer belongs to this worker.
+func (s *Service) carryOut(e *inflight.Entry, view *timerView, v admission.Verdict) bool {
+	switch v.Action {
+	case admission.Call:
 		return true
+	case admission.Skip:
+		s.skip(e, v.Reason)
+	case admission.Reject:
+		s.reject(e, "the timer's definition is missing")
+	case admission.GiveBack:
+		s.giveBack(e, v.Err)
+	case admission.Defer:
+		s.deferFire(e, &view.State)
+	case admission.Recheck, admission.Read:
+		s.recheckLater(e)
+	case admission.Wait:
+		s.wheel.Add(e)
+	case admission.Queue:
+		s.passed(e)
+		s.inflight.Remove(e) // first: its task may come back to this process
+		s.opts.Dispatch.Committed(e.Epoch.Context(), []timer.Fire{view.Slot.Fire})
+	case admission.Drop:
+		s.inflight.Remove(e)
+	case admission.Fail:
+		s.asyncFailed(e)
 	}
 	return false
 }
 
-// superseded reports whether a newer version than the fire's was in effect when the fire was due.
-// Usually the newer version is the current one; otherwise the store knows when the fire's next
-// version came. Each activation of a fixed delay starts a new serial and supersedes the fires of
-// the old one, whatever their due time.
-func (s *Service) superseded(e *inflight.Entry, state *timer.State) (bool, error) {
-	if e.Serial() && e.Fire.Epoch < state.ActiveEpoch {
-		return true, nil
-	}
-	if e.Fire.Version >= state.Version {
-		return false, nil
-	}
-	due := max(e.Fire.DueMS, e.DueFromMS)
-	if due > state.VersionMS || e.Fire.Version+1 == state.Version {
-		return due > state.VersionMS, nil
-	}
+// read adds an answer to the view. mine is false if the fire no longer belongs to this worker.
+func (s *Service) read(
+	e *inflight.Entry,
+	view *timerView,
+	need admission.Need,
+) (mine bool, err error) {
 	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
 	defer cancel()
+	switch need {
+	case admission.NeedBackfill:
+		var cancelled bool
+		cancelled, err = s.backfills.cancelled(ctx, e.App, timer.ID(e.Fire.Series))
+		view.Cancelled = admission.AnswerOf(cancelled)
+	case admission.NeedNextVersion:
+		view.NextVersionMS, err = s.nextVersionMS(ctx, e)
+	case admission.NeedRow:
+		return s.readRow(ctx, e, view)
+	case admission.NeedLatest:
+		var latest bool
+		latest, err = s.amongLatest(ctx, e, view)
+		view.Latest = admission.AnswerOf(latest)
+	case admission.NeedOrder:
+		var first bool
+		first, err = s.inOrder(ctx, e, view)
+		view.InOrder = admission.Yes
+		return first, err
+	case admission.NeedCatchUp:
+		var run bool
+		run, err = s.catchesUp(e, view.NowMS)
+		view.CatchesUp = admission.AnswerOf(run)
+	case admission.NeedSlot:
+		var answer store.SlotResult
+		answer, err = s.acquireSlot(e)
+		view.Slot = &answer
+	}
+	return true, err
+}
+
+// nextVersionMS returns when the version after the fire's took effect, or timer.NeverMS.
+func (s *Service) nextVersionMS(ctx context.Context, e *inflight.Entry) (int64, error) {
 	next := store.VersionKey{Timer: e.Fire.Timer, Version: e.Fire.Version + 1}
 	times, err := s.opts.Store.VersionTimes(ctx, []store.VersionKey{next})
 	if err != nil {
-		return false, fmt.Errorf("reading when version %d took effect: %w", next.Version, err)
+		return 0, fmt.Errorf("reading when version %d took effect: %w", next.Version, err)
 	}
-	at, ok := times[next]
-	return ok && due > at, nil
+	if at, ok := times[next]; ok {
+		return at, nil
+	}
+	return timer.NeverMS, nil
 }
 
-// adoptNewVersion checks whether the newer version or activation has the same due time. If so, the
-// fire's row was moved to it, and the fire is called by it. An edit or activation at this moment is
-// not missed. The outcome "superseded" is recorded only if the row still has the old version and
-// epoch.
-func (s *Service) adoptNewVersion(e *inflight.Entry, state *timer.State) bool {
-	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
-	defer cancel()
-	// Claiming an owned fire changes nothing and returns its stored row.
-	now, err := s.opts.Store.Claim(ctx, e.Epoch.ID, []timer.Fire{e.Fire})
-	switch {
-	case err != nil:
-		s.log.Debug().Err(err).Msg("version of the fire not read, fire delayed")
-		s.recheckLater(e)
-		return false
-	case len(now) == 0:
-		s.inflight.Remove(e) // no longer owned
-		return false
-	case now[0].Version == e.Fire.Version && now[0].Epoch == e.Fire.Epoch:
-		s.skip(e, timer.ReasonSuperseded)
-		return false
+// readRow reads whether the newer version or activation has the same due time. If so, the fire's
+// row was moved to it, and the fire is called by it. An edit or activation at this moment is not
+// missed. The outcome "superseded" is recorded only if the row still has the old version and epoch.
+func (s *Service) readRow(
+	ctx context.Context,
+	e *inflight.Entry,
+	view *timerView,
+) (mine bool, err error) {
+	rows, err := s.opts.Store.OpenAmong(ctx, []timer.FireID{e.Fire.FireID})
+	if err != nil {
+		return true, fmt.Errorf("reading the row of a fire: %w", err)
 	}
-	e.Fire, e.Def = now[0], nil
-	if err := s.stateCache.load(ctx, []*inflight.Entry{e}); err != nil || e.Def == nil {
-		s.log.Debug().Err(err).Msg("new version of the timer not read, fire delayed")
-		s.recheckLater(e)
-		return false
+	if len(rows) == 0 || rows[0].Owner != e.Epoch.ID {
+		s.inflight.Remove(e)
+		return false, nil
 	}
-	// edited twice meanwhile: decide again
-	if over, err := s.superseded(e, state); err != nil || over {
-		s.recheckLater(e)
-		return false
+	view.Moved = admission.AnswerOf(
+		rows[0].Version != e.Fire.Version || rows[0].Epoch != e.Fire.Epoch,
+	)
+	if view.Moved == admission.No {
+		return true, nil
 	}
-	if err := checkKnown(&e.Fire, e.Def); err != nil {
-		s.giveBack(e, err)
-		return false
+	e.Fire, e.Def, view.NextVersionMS = rows[0], nil, 0
+	if err := s.stateCache.load(ctx, []*inflight.Entry{e}); err != nil {
+		return true, err
 	}
-	if e.Fire.RunAtMS > s.opts.Clock.Now().UnixMilli() {
-		s.wheel.Add(e)
-		return false
+	if e.Def == nil {
+		return true, errors.New("the new version of the timer is missing")
 	}
-	return true
+	return true, nil
 }
 
-// passesMisfirePolicy reports whether a late fire's first attempt may start. The misfire policy
-// does not apply to a fire whose run time was moved, or that waited here for a limit, a slot or
-// earlier fires.
-func (s *Service) passesMisfirePolicy(e *inflight.Entry, state *timer.State) bool {
-	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
-	planned, now := e.PlannedMS(), s.opts.Clock.Now().UnixMilli()
-	late := time.Duration(now-planned) * time.Millisecond
-	if e.Ordered || e.WasLimited() || e.Fire.RunAtMS != planned || late <= m.MisfiredAfter() {
-		return true
-	}
-	if m.CatchUpWindow > 0 && late > time.Duration(m.CatchUpWindow) {
-		s.skip(e, timer.ReasonMisfired)
-		return false
-	}
-	switch m.Policy { // checkKnown knows them all
-	case timer.MisfireSkip:
-		s.skip(e, timer.ReasonMisfired)
-	case timer.MisfireFireAll:
-		return s.amongLatest(e, state, &m, now) && s.inOrder(e, state, &m, now)
-	case timer.MisfireFireOnce:
-		return s.catchesUp(e, &m, now)
-	}
-	return false
-}
-
-// catchesUp reports whether a late fire is the one that misfire policy fire_once runs.
-func (s *Service) catchesUp(e *inflight.Entry, m *timer.Misfire, now int64) bool {
+// catchesUp returns whether a late fire is the one that misfire policy fire_once runs.
+func (s *Service) catchesUp(e *inflight.Entry, nowMS int64) (bool, error) {
+	grace := time.Duration(e.Def.Misfire.For(e.Def.Schedule.Kind).Grace).Milliseconds()
 	run, err := s.catchUps.Do(e.Epoch.Context(), store.CatchUpRequest{
 		FireID:  e.Fire.FireID,
-		ToMS:    now - time.Duration(m.Grace).Milliseconds(),
-		GraceMS: time.Duration(m.Grace).Milliseconds(),
+		ToMS:    nowMS - grace,
+		GraceMS: grace,
 	})
-	switch {
-	case err != nil:
-		s.log.Debug().Err(err).Msg("misfire policy not decided, fire delayed")
-		s.recheckLater(e)
-	case !run:
-		s.skip(e, timer.ReasonMisfired)
-	default:
-		return true
+	if err != nil {
+		return false, fmt.Errorf("deciding which late fire catches up: %w", err)
 	}
-	return false
+	return run, nil
 }
 
-// amongLatest reports whether a late fire is among the latest ones that misfire policy fire_all
+// amongLatest returns whether a late fire is among the latest ones that misfire policy fire_all
 // runs, of those planned by the fire's version. Each executor counts from when it meets the first
 // late fire. Executors that start moments apart may count slightly different backlogs.
 func (s *Service) amongLatest(
+	ctx context.Context,
 	e *inflight.Entry,
-	state *timer.State,
-	m *timer.Misfire,
-	nowMS int64,
-) bool {
+	view *timerView,
+) (bool, error) {
 	if e.Def.Schedule.Kind.OneShot() {
-		return true
+		return true, nil
 	}
-	until := nowMS - m.MisfiredAfter().Milliseconds()
-	if e.Fire.Version < state.Version {
-		until = min(until, state.VersionMS+1)
+	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
+	until := view.NowMS - m.MisfiredAfter().Milliseconds()
+	if e.Fire.Version < view.State.Version {
+		until = min(until, view.State.VersionMS+1)
 	}
-	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
-	defer cancel()
 	calendars, err := s.calendars.of(ctx, e.App, e.Def)
 	if err != nil {
-		s.log.Debug().Err(err).Msg("calendars of a late fire not read, fire delayed")
-		s.recheckLater(e)
-		return false
+		return false, err
 	}
 	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, until, m.MaxFires)
 	if err != nil {
@@ -216,12 +197,9 @@ func (s *Service) amongLatest(
 			Err(err).
 			Stringer("fire", e.Fire.FireID).
 			Msg("schedule not readable, late fire is called")
-		return true
+		return true, nil
 	}
-	if !run {
-		s.skip(e, timer.ReasonMisfired)
-	}
-	return run
+	return run, nil
 }
 
 // slotRequest asks the store for a concurrency slot, for a fire that the session owns.
@@ -232,7 +210,7 @@ type slotRequest struct {
 
 // acquireSlot asks for the fire's concurrency slot. After a crash behind the answer the next owner
 // asks again, and gets the slot that the fire already has.
-func (s *Service) acquireSlot(e *inflight.Entry) bool {
+func (s *Service) acquireSlot(e *inflight.Entry) (store.SlotResult, error) {
 	waiting := e.Fire
 	waiting.State = timer.FireWaiting
 	waiting.RunAtMS = s.opts.Clock.Now().Add(slotRecheckAfter).UnixMilli()
@@ -247,27 +225,9 @@ func (s *Service) acquireSlot(e *inflight.Entry) bool {
 	}
 	answer, err := s.slots.Do(e.Epoch.Context(), slotRequest{e.Epoch.ID, ask})
 	if err != nil {
-		s.log.Debug().Err(err).Msg("concurrency slot not acquired, fire delayed")
-		s.recheckLater(e)
-		return false
+		return answer, fmt.Errorf("acquiring a concurrency slot: %w", err)
 	}
-	switch answer.SlotVerdict {
-	case store.SlotGranted:
-		return true
-	case store.SlotQueued:
-		s.passed(e)
-		s.inflight.Remove(e) // first: its task may come back to this process
-		s.opts.Dispatch.Committed(e.Epoch.Context(), []timer.Fire{answer.Fire})
-	case store.SlotSkipped:
-		s.skip(e, timer.ReasonOverlap)
-	case store.SlotQueueFull:
-		s.skip(e, timer.ReasonQueueFull)
-	case store.SlotReplaced:
-		s.skip(e, timer.ReasonCancelled)
-	case store.SlotNotOwned:
-		s.inflight.Remove(e)
-	}
-	return false
+	return answer, nil
 }
 
 // acquireSlots sends requests to the store, grouped by session. There are several sessions only
@@ -338,38 +298,34 @@ func (s *Service) calendarsOf(e *inflight.Entry) []timer.Calendar {
 // inOrder reports whether a late fire of fire_all may start now. Otherwise the fire waits in its
 // sequence.
 func (s *Service) inOrder(
+	ctx context.Context,
 	e *inflight.Entry,
-	state *timer.State,
-	m *timer.Misfire,
-	nowMS int64,
-) bool {
+	view *timerView,
+) (bool, error) {
 	if kind := e.Def.Schedule.Kind; kind != timer.KindCron && kind != timer.KindInterval {
-		return true // it has no other fires
+		return true, nil // it has no other fires
 	}
-	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
-	defer cancel()
 	calendars, err := s.calendars.of(ctx, e.App, e.Def)
 	if err != nil {
-		s.log.Debug().Err(err).Msg("calendars of a late fire not read, fire delayed")
-		s.recheckLater(e)
-		return false
+		return true, err
 	}
+	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
 	t := &timer.Timer{
 		ID:         e.Fire.Timer,
 		AppID:      e.Fire.AppID,
 		Version:    e.Fire.Version,
 		Definition: *e.Def,
 		Calendars:  calendars,
-		AnchorMS:   state.AnchorMS,
+		AnchorMS:   view.State.AnchorMS,
 	}
 	w := &order.LateFire{
 		Entry:   e,
 		Timer:   t,
-		UntilMS: nowMS - m.MisfiredAfter().Milliseconds(),
+		UntilMS: view.NowMS - m.MisfiredAfter().Milliseconds(),
 		Limit:   m.MaxFires,
 	}
 	if m.CatchUpWindow > 0 {
-		w.CatchUpMS = nowMS - time.Duration(m.CatchUpWindow).Milliseconds()
+		w.CatchUpMS = view.NowMS - time.Duration(m.CatchUpWindow).Milliseconds()
 	}
-	return s.order.Join(w, state.ActiveEpoch)
+	return s.order.Join(w, view.State.ActiveEpoch), nil
 }

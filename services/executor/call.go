@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/admission"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
@@ -64,31 +65,13 @@ func (s *Service) attempt(e *inflight.Entry, granted *permit) (used bool) {
 		s.recheckLater(e)
 		return false
 	}
-	if view.verdict.reason != timer.ReasonNone {
-		s.skip(e, view.verdict.reason)
+	if view.Status.Action == admission.Call {
+		e.AdjustDue(&view.State)
+	}
+	if !s.admit(e, &view) {
 		return false
 	}
-	if e.Def == nil {
-		s.reject(e, "the timer's definition is missing")
-		return false
-	}
-	if err := checkKnown(&e.Fire, e.Def); err != nil {
-		s.giveBack(e, err)
-		return false
-	}
-	if view.verdict.deferred {
-		s.deferFire(e, &view.State)
-		return false
-	}
-	e.AdjustDue(&view.State)
-	if !s.admit(e, &view.State) {
-		return false
-	}
-	if e.Fire.State == timer.FireAccepted || e.Fire.State == timer.FireAsyncFailed {
-		s.asyncFailed(e)
-		return false
-	}
-	owner, err := s.tenants.of(e.Epoch.Context(), view.AppID, view.App)
+	owner, err := s.tenants.of(e.Epoch.Context(), view.State.AppID, view.State.App)
 	switch {
 	case err != nil:
 		s.log.Debug().Err(err).Msg("settings of the app not read, fire delayed")
@@ -178,7 +161,7 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 	ctx, done := s.activeCalls.begin(e)
 	r := s.opts.Caller.Call(ctx, &callback.Request{
 		Fire:      e.Fire.FireID,
-		App:       view.App,
+		App:       view.State.App,
 		PlannedMS: planned,
 		Attempt:   n,
 		Start:     start,
@@ -187,7 +170,7 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 		Fanout:    def.Fanout,
 		Done:      e.Fire.TargetBits,
 		NoRetry:   def.Retry.NoRetry,
-		Name:      view.Name,
+		Name:      view.State.Name,
 		Labels:    def.Labels,
 		Zone:      templateZone(def),
 		Cause:     e.Fire.Cause.String(),
@@ -262,13 +245,11 @@ func (s *Service) recheckLater(e *inflight.Entry) {
 	s.wheel.AddAt(s.opts.Clock.Now().Add(recheckAfter).UnixMilli(), e)
 }
 
-// timerView is a timer's state, the time as of which it is true, and its verdict on the fire it was
-// read for.
+// timerView is what is known of a fire's timer, and the time as of which its state is true.
 type timerView struct {
-	timer.State
+	admission.View
 
-	asOf    time.Time
-	verdict verdict
+	asOf time.Time
 }
 
 // resolve finds the definition by which to call the fire, which may be missing, and returns the
@@ -303,14 +284,14 @@ func (s *Service) stateOf(e *inflight.Entry) (timerView, error) {
 	// A cached state may be a second old, which is enough for a call. A skip is final and needs the
 	// stored state, because the timer may have been activated since.
 	state, asOf, ok := s.stateCache.state(e.Fire.Timer)
-	var v verdict
+	var v admission.Verdict
 	var err error
 	if ok {
 		if v, err = s.decideVerdict(e, &state); err != nil {
 			return timerView{}, err
 		}
 	}
-	if !ok || !v.call() {
+	if !ok || v.Action != admission.Call {
 		asOf = time.Now()
 		if state, err = s.stateReads.Do(e.Epoch.Context(), e.Fire.Timer); err != nil {
 			return timerView{}, err //nolint:wrapcheck // already wrapped
@@ -322,12 +303,12 @@ func (s *Service) stateOf(e *inflight.Entry) (timerView, error) {
 	if state.App != "" {
 		e.App = state.App // the cache may evict the timer before the call ends
 	}
-	return timerView{state, asOf, v}, nil
+	return timerView{View: admission.View{State: state, Status: v}, asOf: asOf}, nil
 }
 
 // versionFor returns the version by which to call a fire, given its timer's state. An edit that
 // keeps the due times leaves open fires untouched, so a row has the version it was planned by. If
-// an edit changed the plan, the row itself tells, see adoptNewVersion.
+// an edit changed the plan, the row itself tells, see readRow.
 func (s *Service) versionFor(e *inflight.Entry, state *timer.State) (int32, error) {
 	f := e.Fire
 	f.DueMS = e.DueMS(state)
@@ -375,7 +356,7 @@ func (s *Service) stillWanted(e *inflight.Entry, view *timerView) bool {
 			s.recheckLater(e)
 			return false
 		}
-		now.Running = view.Running // acquiring its own slot changes this
+		now.Running = view.State.Running // acquiring its own slot changes this
 		if now != view.State {
 			// no wait is needed: the cache has the new state
 			s.wheel.AddAt(s.opts.Clock.Now().UnixMilli(), e)
@@ -383,7 +364,11 @@ func (s *Service) stillWanted(e *inflight.Entry, view *timerView) bool {
 		}
 		view.asOf = asOf
 	}
-	return e.Fire.Cause != timer.CauseBackfill || s.backfillActive(e)
+	if e.Fire.Cause != timer.CauseBackfill {
+		return true
+	}
+	view.Cancelled = admission.Unknown // it was read before the slot and the app
+	return s.admit(e, view)
 }
 
 func (s *Service) outcome(

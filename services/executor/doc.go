@@ -3,28 +3,29 @@
 //
 // One fire passes through these, in this order:
 //
-//	receive.go         receives tasks, claims their fires in the store, and only then acknowledges
-//	claimqueue.go      received tasks wait here for their claim; apps take turns
-//	internal/inflight  the bounded set of fires that this process owns
-//	internal/hold      holds each fire until its run time, then until a worker is free
-//	call.go            the workers, which decide about a fire and make one attempt
-//	known.go           gives fires with values of a newer release back
-//	verdict.go         what the timer's status decides about a fire
-//	admit.go           version, misfire policy and concurrency policy
-//	internal/order     late fires of a timer wait here for earlier ones
-//	limits.go          asks the limits of the app and the breaker of the endpoint
-//	activecalls.go     cancels the calls that a later fire supersedes
-//	decide.go          turns the result of an attempt into an outcome or a retry
-//	internal/record    writes outcomes, retries and releases, in batches
-//	internal/events    publishes recorded outcomes
+//	receive.go          receives tasks, claims their fires in the store, and only then acknowledges
+//	claimqueue.go       received tasks wait here for their claim; apps take turns
+//	internal/inflight   the bounded set of fires that this process owns
+//	internal/hold       holds each fire until its run time, then until a worker is free
+//	call.go             the workers, which decide about a fire and make one attempt
+//	admit.go            reads what the decision about a fire needs, and carries the verdict out
+//	internal/admission  decides about a fire, without effects
+//	defer.go            defers fires of inactive timers, and gives fires of a newer release back
+//	internal/order      late fires of a timer wait here for earlier ones
+//	limits.go           asks the limits of the app and the breaker of the endpoint
+//	activecalls.go      cancels the calls that a later fire supersedes
+//	decide.go           turns the result of an attempt into an outcome or a retry
+//	internal/record     writes outcomes, retries and releases, in batches
+//	internal/events     publishes recorded outcomes
 //
 // These know what the decisions need:
 //
-//	changes.go     polls the change log, which keeps the state cache fresh
-//	statecache.go  the states and definitions of timers
-//	calendars.go   the calendars of definitions
-//	backfills.go   which backfills are cancelled
-//	tenants.go     the settings of apps
+//	changes.go       polls the change log, which keeps the state cache fresh
+//	statecache.go    the states and definitions of timers
+//	inactivities.go  the inactive periods of timers
+//	calendars.go     the calendars of definitions
+//	backfills.go     which backfills are cancelled
+//	tenants.go       the settings of apps
 //
 // These run beside it:
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/admission"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
@@ -242,7 +243,7 @@ func (g *guard) Continue() bool {
 		return false
 	}
 	view, err := g.svc.resolve(g.entry)
-	return err == nil && view.verdict.call()
+	return err == nil && view.Status.Action == admission.Call
 }
 
 // endpointOf returns the breaker's name for a target: its app and host, or "" if it has no URL.

@@ -1,10 +1,9 @@
-package executor
+package admission
 
 import (
 	"fmt"
 
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 // checkKnown returns an error for a fire with a value that this release does not know: a newer one
@@ -34,23 +33,6 @@ func checkKnown(f *timer.Fire, d *timer.Definition) error {
 		}
 	}
 	return nil
-}
-
-// giveBack releases a fire to an executor that knows the value, first held for a while because it
-// may come back to this one at once. Its row stays as it is, so its lateness counts for its misfire
-// policy. After a crash the session expires, as for any fire.
-func (s *Service) giveBack(e *inflight.Entry, why error) {
-	if !e.ToGiveBack {
-		e.ToGiveBack = true
-		s.wheel.AddAt(s.opts.Clock.Now().Add(maxInflightWait).UnixMilli(), e)
-		return
-	}
-	s.newerValues.Warn().
-		Err(why).
-		Stringer("timer", e.Fire.Timer).
-		Msg("fire needs a newer release, given back")
-	s.passed(e)
-	s.recorder.Release(e)
 }
 
 // The switches below have no default, so that the linter names a value added to the type.
