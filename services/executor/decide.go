@@ -122,7 +122,7 @@ func (s *Service) moveTo(e *inflight.Entry, at time.Time) {
 // finish ends a fire as failed, without another attempt. If a receiver said that it is gone for
 // good, finish pauses the timer.
 func (s *Service) finish(e *inflight.Entry, m *attemptResult, why timer.Reason) {
-	if m.Pause || e.Fire.TargetBits >= timer.TargetGone {
+	if m.Pause || e.Fire.TargetBits.AnyGone() {
 		s.pauseTimer(e)
 		why = timer.ReasonGone
 	}

@@ -30,15 +30,9 @@ const (
 
 // Store is the part of the store that a publisher uses.
 type Store interface {
-	outcomeevent.Store
-	PendingEvents(
-		ctx context.Context,
-		session timer.ID,
-		after store.OutcomePosition,
-		untilMS int64,
-		limit int,
-	) ([]timer.Outcome, error)
-	AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error
+	store.AppsByID
+	store.Definitions
+	store.OutcomeEvents
 }
 
 // Options of a publisher.

@@ -19,8 +19,7 @@ import (
 
 // Store is the part of the store that a sequencer uses.
 type Store interface {
-	Begin(ctx context.Context, session timer.ID, fires []timer.Fire) error
-	OpenAmong(ctx context.Context, ids []timer.FireID) ([]timer.Fire, error)
+	store.LateFires
 	OldestOpen(ctx context.Context) (int64, error)
 }
 

@@ -48,12 +48,7 @@ type result struct {
 
 // Store is the part of the store that a recorder uses.
 type Store interface {
-	Record(
-		ctx context.Context,
-		session timer.ID,
-		outcomes []timer.Outcome,
-		attempts []timer.Attempt,
-	) (lost []timer.FireID, created []timer.Fire, err error)
+	store.Recorder
 	RecordAttempts(
 		ctx context.Context,
 		session timer.ID,
