@@ -33,8 +33,8 @@ type Request struct {
 	Target    timer.Target
 	Timeout   time.Duration // of the whole attempt, per target, including reading the answer
 
-	timer.Fanout        // replaces Target where the definition has several
-	Done         uint32 // as in timer.Fire: results of Targets in earlier attempts
+	timer.Fanout                  // replaces Target where the definition has several
+	Done         timer.TargetBits // as in timer.Fire: results of Targets in earlier attempts
 	// NoRetry is part of the retry policy. With several targets it applies to each separately.
 	NoRetry timer.Statuses
 	Name    string            // name of the timer, for templates
@@ -75,7 +75,7 @@ type Result struct {
 	// the fire fails; with Retry, once no attempt follows.
 	Pause bool
 	// Done, for several targets: Request.Done with the results of this attempt.
-	Done uint32
+	Done timer.TargetBits
 	// NotRetried, for several targets with class Retry: every target that did not take the fire was
 	// rejected or given up by Request.NoRetry, so no attempt follows.
 	NotRetried bool

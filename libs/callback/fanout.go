@@ -76,10 +76,10 @@ func (r *Request) notRetried(target *TargetResult) bool {
 // gaveUp returns whether an earlier attempt gave up target i. Such a target is not called again,
 // and the fire's row records it. A target rejected without an answer is called again with the
 // others, because this deployment's rules and keys may have changed.
-func (r *Request) gaveUp(i int) bool { return r.Done>>i&timer.TargetGivenUp != 0 }
+func (r *Request) gaveUp(i int) bool { return r.Done.Has(i, timer.TargetGivenUp) }
 
 // gone returns whether target i of a ModeAll timer answered 410 in an earlier attempt.
-func (r *Request) gone(i int) bool { return r.Done>>i&timer.TargetGone != 0 }
+func (r *Request) gone(i int) bool { return r.Done.Has(i, timer.TargetGone) }
 
 // callAny calls the targets in order until one takes the fire. If all fail, it returns the last
 // failure with class Retry if any failure may be retried.
@@ -149,7 +149,7 @@ func (c Callers) callAll(ctx context.Context, r *Request) Result {
 	mine := -1
 	for i := range r.Targets {
 		switch {
-		case r.Done>>i&1 == 1, r.gaveUp(i), r.gone(i):
+		case r.Done.Has(i, timer.TargetAccepted), r.gaveUp(i), r.gone(i):
 		case mine < 0:
 			mine = i // called by this goroutine
 		default:

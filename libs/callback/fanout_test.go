@@ -159,10 +159,10 @@ func TestMulticast(t *testing.T) {
 	tests := []struct {
 		name    string
 		urls    []string
-		done    uint32
+		done    timer.TargetBits
 		class   callback.Class
 		failure timer.Failure
-		after   uint32
+		after   timer.TargetBits
 		calls   int
 	}{
 		{"all", []string{"ok", "ok", "ok"}, 0, callback.Success, "", 7, 3},
@@ -342,10 +342,10 @@ func TestAStatusThatIsNotRetriedIsOfItsTargetOnly(t *testing.T) {
 		name       string
 		mode       timer.Mode
 		urls       []string
-		done       uint32
+		done       timer.TargetBits
 		class      callback.Class
 		notRetried bool
-		after      uint32
+		after      timer.TargetBits
 		calls      int
 	}{
 		{

@@ -60,22 +60,29 @@ type Fire struct {
 	// Rev: revision: incremented whenever the fire is released for dispatch.
 	Rev           int32
 	PriorityLevel PriorityLevel // the priority of its timer
-	// TargetBits records the results of several targets. Bit i is set if Targets[i] accepted the
-	// fire (ModeAll). TargetGivenUp<<i and TargetGone<<i are set if Targets[i] must not be called
-	// again. Tasks and window entries do not carry it.
-	TargetBits uint32
+	TargetBits    TargetBits    // not in tasks and window entries
 
 	Owner  ID    // the session that claimed the fire; 0 means none. Not in tasks or window entries
 	Sweeps int32 // written by earlier releases, and not read. Not in tasks or window entries
 }
 
-// Bits of Fire.TargetBits for the first target. Shift them by i for Targets[i].
+// TargetBits are the results of several targets (ModeAll). Bit i is set if Targets[i] accepted the
+// fire. TargetGivenUp<<i and TargetGone<<i are set if Targets[i] must not be called again.
+type TargetBits uint32
+
+// Bits of the first target. Shift them by i for Targets[i].
 const (
-	TargetGivenUp uint32 = 1 << 16 // the target answered a status that is not retried
-	// TargetGone means that the target answered 410 (ModeAll). The timer is paused when the fire
-	// ends.
-	TargetGone uint32 = 1 << 24
+	TargetAccepted TargetBits = 1
+	TargetGivenUp  TargetBits = 1 << 16 // the target answered a status that is not retried
+	// TargetGone means that the target answered 410. The timer is paused when the fire ends.
+	TargetGone TargetBits = 1 << 24
 )
+
+// Has reports whether Targets[i] has one of the results.
+func (b TargetBits) Has(i int, results TargetBits) bool { return b>>i&results != 0 }
+
+// AnyGone reports whether a target is gone.
+func (b TargetBits) AnyGone() bool { return b>>24 != 0 } //nolint:mnd // the bits from TargetGone on
 
 // RunAtMinute returns the minute of the fire's slice, in minutes since 1970.
 func (f *Fire) RunAtMinute() int64 { return MinuteOf(f.RunAtMS) }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 // activeCalls are the calls in flight that a later fire of the same timer may cancel.
@@ -24,12 +25,12 @@ func newActiveCalls() *activeCalls {
 
 // begin returns the context of a call, and done, which ends it and reports whether it was
 // cancelled.
-func (c *activeCalls) begin(e *claimedFire) (ctx context.Context, done func() (cancelled bool)) {
-	if e.def.Concurrency.Policy != timer.ConcurrencyCancelPrevious {
-		return e.epoch.Context(), func() bool { return false }
+func (c *activeCalls) begin(e *inflight.Entry) (ctx context.Context, done func() (cancelled bool)) {
+	if e.Def.Concurrency.Policy != timer.ConcurrencyCancelPrevious {
+		return e.Epoch.Context(), func() bool { return false }
 	}
-	ctx, cancel := context.WithCancel(e.epoch.Context())
-	f, id := &activeCall{cancel: cancel}, e.fire.FireID
+	ctx, cancel := context.WithCancel(e.Epoch.Context())
+	f, id := &activeCall{cancel: cancel}, e.Fire.FireID
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byTimer[id.Timer] == nil {

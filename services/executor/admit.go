@@ -2,12 +2,16 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/admission"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/order"
 )
 
 const (
@@ -19,276 +23,254 @@ const (
 	// replanRecheckAfter is when a fire is decided again that waits for the follow-up of an edit.
 	// Hundreds of them may wait while no migrator runs, and each asks the store.
 	replanRecheckAfter = 2 * time.Second
+	calendarRetry      = 200 * time.Millisecond // between reads of the calendars of a successor
 )
 
-// admit makes the checks after the timer's status, just before an attempt: version, lateness, and
-// concurrency with other fires. It returns true if the attempt may start. Otherwise it has passed
-// the fire on.
-func (s *Service) admit(e *claimedFire, state *timer.State) bool {
-	if e.fire.Cause == timer.CauseBackfill && !s.backfillActive(e) {
-		return false
-	}
-	first := e.fire.Attempt == 0
-	if e.fire.Series == 0 && first && state.Status != timer.StatusActive &&
-		(isSerial(e) || e.fire.Version < state.Version) {
-		// The pause is over, but the activation is not recorded yet. The activation replans edits
-		// made meanwhile and starts a new serial of a fixed delay. Until then superseded fires
-		// cannot be told.
-		s.recheckLater(e)
-		return false
-	}
-	if e.fire.Series == 0 && first &&
-		(e.fire.Version < state.Version || e.fire.Epoch < state.ActiveEpoch) {
-		over, err := s.superseded(e, state)
+// admit decides about a due fire, with what its decision reads. It returns true if the attempt may
+// start. Otherwise it has carried the verdict out.
+func (s *Service) admit(e *inflight.Entry, view *timerView) bool {
+	view.NowMS = s.opts.Clock.Now().UnixMilli()
+	for {
+		v := admission.Decide(e, &view.View)
+		if v.Action != admission.Read {
+			return s.carryOut(e, view, v)
+		}
+		mine, err := s.read(e, view, v.Need)
 		if err != nil {
-			s.log.Debug().Err(err).Msg("versions of the timer not read, fire delayed")
+			s.log.Debug().Err(err).Msg("fire not decided, delayed")
 			s.recheckLater(e)
 			return false
 		}
-		if over && !s.adoptNewVersion(e, state) {
+		if !mine {
 			return false
 		}
 	}
-	if first && e.fire.Series == 0 && !s.passesMisfirePolicy(e, state) {
-		return false
-	}
-	return concurrencyOf(e).Policy == timer.ConcurrencyAllow || s.acquireSlot(e)
 }
 
-// backfillActive reports whether the fire's backfill is not cancelled. Otherwise it has skipped or
-// delayed the fire.
-func (s *Service) backfillActive(e *claimedFire) bool {
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
-	defer cancel()
-	cancelled, err := s.backfills.cancelled(ctx, e.app, timer.ID(e.fire.Series))
-	switch {
-	case err != nil:
-		s.log.Debug().Err(err).Msg("backfill not read, fire delayed")
-		s.recheckLater(e)
-	case cancelled:
-		s.skip(e, timer.ReasonCancelled)
-	default:
+// carryOut does what a verdict says. It returns true if the attempt may start. Otherwise the fire
+// no longer belongs to this worker.
+func (s *Service) carryOut(e *inflight.Entry, view *timerView, v admission.Verdict) bool {
+	switch v.Action {
+	case admission.Call:
 		return true
+	case admission.Skip:
+		s.skip(e, v.Reason)
+	case admission.Reject:
+		s.reject(e, "the timer's definition is missing")
+	case admission.GiveBack:
+		s.giveBack(e, v.Err)
+	case admission.Defer:
+		s.deferFire(e, &view.State)
+	case admission.Recheck, admission.Read:
+		s.recheckLater(e)
+	case admission.Wait:
+		s.wheel.Add(e)
+	case admission.Queue:
+		s.passed(e)
+		s.inflight.Remove(e) // first: its task may come back to this process
+		s.opts.Dispatch.Committed(e.Epoch.Context(), []timer.Fire{view.Slot.Fire})
+	case admission.Drop:
+		s.inflight.Remove(e)
+	case admission.Fail:
+		s.asyncFailed(e)
 	}
 	return false
 }
 
-// isSerial reports whether a fire belongs to the serial of a fixed delay.
-func isSerial(e *claimedFire) bool {
-	return e.def.Schedule.Kind == timer.KindFixedDelay && e.fire.Series == 0
-}
-
-// concurrencyOf returns the concurrency policy of a fire. A fixed delay runs one fire at a time,
-// whatever runs beside it. If an edit or an activation starts a new serial during a call, its first
-// fire waits for that last call of the old serial.
-func concurrencyOf(e *claimedFire) timer.Concurrency {
-	c := e.def.Concurrency.Resolved()
-	if c.Policy == timer.ConcurrencyAllow && isSerial(e) {
-		c.Policy, c.MaxQueue = timer.ConcurrencyQueueAll, timer.MaxMaxQueue
-	}
-	return c
-}
-
-// superseded reports whether a newer version than the fire's was in effect when the fire was due.
-// Usually the newer version is the current one; otherwise the store knows when the fire's next
-// version came. Each activation of a fixed delay starts a new serial and supersedes the fires of
-// the old one, whatever their due time.
-func (s *Service) superseded(e *claimedFire, state *timer.State) (bool, error) {
-	if isSerial(e) && e.fire.Epoch < state.ActiveEpoch {
-		return true, nil
-	}
-	if e.fire.Version >= state.Version {
-		return false, nil
-	}
-	due := max(e.fire.DueMS, e.dueFromMS)
-	if due > state.VersionMS || e.fire.Version+1 == state.Version {
-		return due > state.VersionMS, nil
-	}
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
+// read adds an answer to the view. mine is false if the fire no longer belongs to this worker.
+func (s *Service) read(
+	e *inflight.Entry,
+	view *timerView,
+	need admission.Need,
+) (mine bool, err error) {
+	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
 	defer cancel()
-	next := store.VersionKey{Timer: e.fire.Timer, Version: e.fire.Version + 1}
+	switch need {
+	case admission.NeedBackfill:
+		var cancelled bool
+		cancelled, err = s.backfills.cancelled(ctx, e.App, timer.ID(e.Fire.Series))
+		view.Cancelled = admission.AnswerOf(cancelled)
+	case admission.NeedNextVersion:
+		view.NextVersionMS, err = s.nextVersionMS(ctx, e)
+	case admission.NeedRow:
+		return s.readRow(ctx, e, view)
+	case admission.NeedLatest:
+		var latest bool
+		latest, err = s.amongLatest(ctx, e, view)
+		view.Latest = admission.AnswerOf(latest)
+	case admission.NeedOrder:
+		var first bool
+		first, err = s.inOrder(ctx, e, view)
+		view.InOrder = admission.Yes
+		return first, err
+	case admission.NeedCatchUp:
+		var run bool
+		run, err = s.catchesUp(e, view.NowMS)
+		view.CatchesUp = admission.AnswerOf(run)
+	case admission.NeedSlot:
+		var answer store.SlotResult
+		answer, err = s.acquireSlot(e)
+		view.Slot = &answer
+	}
+	return true, err
+}
+
+// nextVersionMS returns when the version after the fire's took effect, or timer.NeverMS.
+func (s *Service) nextVersionMS(ctx context.Context, e *inflight.Entry) (int64, error) {
+	next := store.VersionKey{Timer: e.Fire.Timer, Version: e.Fire.Version + 1}
 	times, err := s.opts.Store.VersionTimes(ctx, []store.VersionKey{next})
 	if err != nil {
-		return false, fmt.Errorf("reading when version %d took effect: %w", next.Version, err)
+		return 0, fmt.Errorf("reading when version %d took effect: %w", next.Version, err)
 	}
-	at, ok := times[next]
-	return ok && due > at, nil
+	if at, ok := times[next]; ok {
+		return at, nil
+	}
+	return timer.NeverMS, nil
 }
 
-// adoptNewVersion checks whether the newer version or activation has the same due time. If so, the
-// fire's row was moved to it, and the fire is called by it. An edit or activation at this moment is
-// not missed. The outcome "superseded" is recorded only if the row still has the old version and
-// epoch, and no follow-up of an edit is to decide about it.
+// readRow reads whether the newer version or activation has the same due time. If so, the fire's
+// row was moved to it, and the fire is called by it. An edit or activation at this moment is not
+// missed. The outcome "superseded" is recorded only if the row still has the old version and epoch,
+// and no follow-up of an edit is to decide about it.
 //
 // The follow-up moves the row before it says that it has done so. It is therefore asked first.
-func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
-	defer cancel()
-	undecided, err := s.opts.Store.Replanning(ctx, []timer.FireID{e.fire.FireID})
+func (s *Service) readRow(
+	ctx context.Context,
+	e *inflight.Entry,
+	view *timerView,
+) (mine bool, err error) {
+	undecided, err := s.opts.Store.Replanning(ctx, []timer.FireID{e.Fire.FireID})
 	if err != nil {
-		s.log.Debug().Err(err).Msg("replan of the timer not read, fire delayed")
-		s.recheckLater(e)
-		return false
+		return true, fmt.Errorf("reading the replan of a timer: %w", err)
 	}
-	// Claiming an owned fire changes nothing and returns its stored row.
-	now, err := s.opts.Store.Claim(ctx, e.epoch.ID, []timer.Fire{e.fire})
-	switch {
-	case err != nil:
-		s.log.Debug().Err(err).Msg("version of the fire not read, fire delayed")
-		s.recheckLater(e)
-		return false
-	case len(now) == 0:
-		s.inflight.remove(e) // no longer owned
-		return false
-	case now[0].Version == e.fire.Version && now[0].Epoch == e.fire.Epoch:
+	rows, err := s.opts.Store.OpenAmong(ctx, []timer.FireID{e.Fire.FireID})
+	if err != nil {
+		return true, fmt.Errorf("reading the row of a fire: %w", err)
+	}
+	if len(rows) == 0 || rows[0].Owner != e.Epoch.ID {
+		s.inflight.Remove(e)
+		return false, nil
+	}
+	view.Moved = admission.AnswerOf(
+		rows[0].Version != e.Fire.Version || rows[0].Epoch != e.Fire.Epoch,
+	)
+	if view.Moved == admission.No {
 		if len(undecided) > 0 {
-			return s.anticipateReplan(ctx, e, state)
+			return s.anticipateReplan(ctx, e, view)
 		}
-		s.skip(e, timer.ReasonSuperseded)
-		return false
+		return true, nil
 	}
-	e.fire, e.def = now[0], nil
-	if err := s.stateCache.load(ctx, []*claimedFire{e}); err != nil || e.def == nil {
-		s.log.Debug().Err(err).Msg("new version of the timer not read, fire delayed")
-		s.recheckLater(e)
-		return false
+	e.Fire, e.Def, view.NextVersionMS = rows[0], nil, 0
+	if err := s.stateCache.load(ctx, []*inflight.Entry{e}); err != nil {
+		return true, err
 	}
-	// edited twice meanwhile: decide again
-	if over, err := s.superseded(e, state); err != nil || over {
-		s.recheckLater(e)
-		return false
+	if e.Def == nil {
+		return true, errors.New("the new version of the timer is missing")
 	}
-	if e.fire.RunAtMS > s.opts.Clock.Now().UnixMilli() {
-		s.wheel.add(e)
-		return false
-	}
-	return true
+	return true, nil
 }
 
-// anticipateReplan calls a fire by the present version, if that has its due time, before the
+// anticipateReplan lets the present version call a fire, if that has its due time, before the
 // follow-up of the edit has moved its row. So the fire is on time if migrators are behind. The
 // follow-up then finds the row owned or the outcome recorded, and changes neither. Any other fire
 // waits for the follow-up, because the store records it as superseded only then.
 func (s *Service) anticipateReplan(
 	ctx context.Context,
-	e *claimedFire,
-	state *timer.State,
-) bool {
-	old, def, endpoint := e.fire.Version, e.def, e.endpoint
-	e.fire.Version, e.def = state.Version, nil
-	has, err := s.hasDue(ctx, e, state)
-	now := s.opts.Clock.Now()
-	againMS := now.Add(replanRecheckAfter).UnixMilli()
-	switch {
-	case err != nil:
-		s.log.Debug().Err(err).Msg("schedule of the new version not read, fire delayed")
-	case has && plannedMS(e) <= now.UnixMilli():
-		return true
-	case has:
-		againMS = plannedMS(e) // the new version has more jitter
+	e *inflight.Entry,
+	view *timerView,
+) (mine bool, err error) {
+	old, def, endpoint := e.Fire.Version, e.Def, e.Endpoint
+	e.Fire.Version, e.Def = view.State.Version, nil
+	has, err := s.hasDue(ctx, e, &view.State)
+	againMS := view.NowMS + replanRecheckAfter.Milliseconds()
+	if err == nil && has {
+		if e.PlannedMS() <= view.NowMS {
+			view.Moved = admission.Yes
+			return true, nil
+		}
+		againMS = e.PlannedMS() // the new version has more jitter
 	}
-	e.fire.Version, e.def, e.endpoint = old, def, endpoint
+	if err != nil {
+		s.log.Debug().Err(err).Msg("schedule of the new version not read, fire delayed")
+	}
+	e.Fire.Version, e.Def, e.Endpoint = old, def, endpoint
 	s.recheckAt(againMS, e)
-	return false
+	return false, nil
 }
 
 // hasDue reports whether the fire's version has its due time. It loads the definition.
-func (s *Service) hasDue(ctx context.Context, e *claimedFire, state *timer.State) (bool, error) {
-	if err := s.stateCache.load(ctx, []*claimedFire{e}); err != nil {
+func (s *Service) hasDue(
+	ctx context.Context,
+	e *inflight.Entry,
+	state *timer.State,
+) (bool, error) {
+	if err := s.stateCache.load(ctx, []*inflight.Entry{e}); err != nil {
 		return false, err
 	}
-	if e.def == nil {
-		return false, fmt.Errorf("version %d has no definition", e.fire.Version)
+	if e.Def == nil {
+		return false, fmt.Errorf("version %d has no definition", e.Fire.Version)
 	}
-	calendars, err := s.calendars.of(ctx, e.app, e.def)
+	calendars, err := s.calendars.of(ctx, e.App, e.Def)
 	if err != nil {
 		return false, err
 	}
 	t := &timer.Timer{
-		ID:         e.fire.Timer,
-		Version:    e.fire.Version,
-		Definition: *e.def,
+		ID:         e.Fire.Timer,
+		Version:    e.Fire.Version,
+		Definition: *e.Def,
 		Calendars:  calendars,
 		AnchorMS:   state.AnchorMS,
 	}
-	dues, err := s.opts.Planner.Before(t, e.fire.DueMS+1, e.fire.DueMS, timer.NeverMS, 1)
+	dues, err := s.opts.Planner.Before(t, e.Fire.DueMS+1, e.Fire.DueMS, timer.NeverMS, 1)
 	if err != nil {
-		return false, fmt.Errorf("planning fire %s: %w", e.fire.FireID, err)
+		return false, fmt.Errorf("planning fire %s: %w", e.Fire.FireID, err)
 	}
 	return len(dues) > 0, nil
 }
 
-// passesMisfirePolicy reports whether a late fire's first attempt may start. The misfire policy
-// does not apply to a fire whose run time was moved, or that waited here for a limit, a slot or
-// earlier fires.
-func (s *Service) passesMisfirePolicy(e *claimedFire, state *timer.State) bool {
-	m := e.def.Misfire.For(e.def.Schedule.Kind)
-	planned, now := plannedMS(e), s.opts.Clock.Now().UnixMilli()
-	late := time.Duration(now-planned) * time.Millisecond
-	if e.ordered || e.wasLimited() || e.fire.RunAtMS != planned || late <= m.MisfiredAfter() {
-		return true
-	}
-	switch {
-	case m.CatchUpWindow > 0 && late > time.Duration(m.CatchUpWindow),
-		m.Policy == timer.MisfireSkip:
-		s.skip(e, timer.ReasonMisfired)
-		return false
-	case m.Policy == timer.MisfireFireAll:
-		return s.amongLatest(e, state, &m, now) && s.inOrder(e, state, &m, now)
-	}
-	run, err := s.catchUps.Do(e.epoch.Context(), store.CatchUpRequest{
-		FireID:  e.fire.FireID,
-		ToMS:    now - time.Duration(m.Grace).Milliseconds(),
-		GraceMS: time.Duration(m.Grace).Milliseconds(),
+// catchesUp returns whether a late fire is the one that misfire policy fire_once runs.
+func (s *Service) catchesUp(e *inflight.Entry, nowMS int64) (bool, error) {
+	grace := time.Duration(e.Def.Misfire.For(e.Def.Schedule.Kind).Grace).Milliseconds()
+	run, err := s.catchUps.Do(e.Epoch.Context(), store.CatchUpRequest{
+		FireID:  e.Fire.FireID,
+		ToMS:    nowMS - grace,
+		GraceMS: grace,
 	})
-	switch {
-	case err != nil:
-		s.log.Debug().Err(err).Msg("misfire policy not decided, fire delayed")
-		s.recheckLater(e)
-	case !run:
-		s.skip(e, timer.ReasonMisfired)
-	default:
-		return true
+	if err != nil {
+		return false, fmt.Errorf("deciding which late fire catches up: %w", err)
 	}
-	return false
+	return run, nil
 }
 
-// amongLatest reports whether a late fire is among the latest ones that misfire policy fire_all
+// amongLatest returns whether a late fire is among the latest ones that misfire policy fire_all
 // runs, of those planned by the fire's version. Each executor counts from when it meets the first
 // late fire. Executors that start moments apart may count slightly different backlogs.
 func (s *Service) amongLatest(
-	e *claimedFire,
-	state *timer.State,
-	m *timer.Misfire,
-	nowMS int64,
-) bool {
-	if e.def.Schedule.Kind.OneShot() {
-		return true
+	ctx context.Context,
+	e *inflight.Entry,
+	view *timerView,
+) (bool, error) {
+	if e.Def.Schedule.Kind.OneShot() {
+		return true, nil
 	}
-	until := nowMS - m.MisfiredAfter().Milliseconds()
-	if e.fire.Version < state.Version {
-		until = min(until, state.VersionMS+1)
+	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
+	until := view.NowMS - m.MisfiredAfter().Milliseconds()
+	if e.Fire.Version < view.State.Version {
+		until = min(until, view.State.VersionMS+1)
 	}
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
-	defer cancel()
-	calendars, err := s.calendars.of(ctx, e.app, e.def)
+	calendars, err := s.calendars.of(ctx, e.App, e.Def)
 	if err != nil {
-		s.log.Debug().Err(err).Msg("calendars of a late fire not read, fire delayed")
-		s.recheckLater(e)
-		return false
+		return false, err
 	}
-	run, err := s.opts.Planner.AmongLatest(&e.fire, e.def, calendars, until, m.MaxFires)
+	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, until, m.MaxFires)
 	if err != nil {
 		s.log.Warn().
 			Err(err).
-			Stringer("fire", e.fire.FireID).
+			Stringer("fire", e.Fire.FireID).
 			Msg("schedule not readable, late fire is called")
-		return true
+		return true, nil
 	}
-	if !run {
-		s.skip(e, timer.ReasonMisfired)
-	}
-	return run
+	return run, nil
 }
 
 // slotRequest asks the store for a concurrency slot, for a fire that the session owns.
@@ -299,42 +281,24 @@ type slotRequest struct {
 
 // acquireSlot asks for the fire's concurrency slot. After a crash behind the answer the next owner
 // asks again, and gets the slot that the fire already has.
-func (s *Service) acquireSlot(e *claimedFire) bool {
-	waiting := e.fire
+func (s *Service) acquireSlot(e *inflight.Entry) (store.SlotResult, error) {
+	waiting := e.Fire
 	waiting.State = timer.FireWaiting
 	waiting.RunAtMS = s.opts.Clock.Now().Add(slotRecheckAfter).UnixMilli()
 	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunAtMinute())
 	ask := store.SlotRequest{
 		Fire:        waiting,
-		Concurrency: concurrencyOf(e),
+		Concurrency: e.Concurrency(),
 		NowMS:       s.opts.Clock.Now().UnixMilli(),
 	}
-	if isSerial(e) && e.fire.Attempt == 0 {
-		ask.DelayAfterEnd = time.Duration(e.def.Schedule.Every)
+	if e.Serial() && e.Fire.Attempt == 0 {
+		ask.DelayAfterEnd = time.Duration(e.Def.Schedule.Every)
 	}
-	answer, err := s.slots.Do(e.epoch.Context(), slotRequest{e.epoch.ID, ask})
+	answer, err := s.slots.Do(e.Epoch.Context(), slotRequest{e.Epoch.ID, ask})
 	if err != nil {
-		s.log.Debug().Err(err).Msg("concurrency slot not acquired, fire delayed")
-		s.recheckLater(e)
-		return false
+		return answer, fmt.Errorf("acquiring a concurrency slot: %w", err)
 	}
-	switch answer.SlotVerdict {
-	case store.SlotGranted:
-		return true
-	case store.SlotQueued:
-		s.passed(e)
-		s.inflight.remove(e) // first: its task may come back to this process
-		s.opts.Dispatch.Committed(e.epoch.Context(), []timer.Fire{answer.Fire})
-	case store.SlotSkipped:
-		s.skip(e, timer.ReasonOverlap)
-	case store.SlotQueueFull:
-		s.skip(e, timer.ReasonQueueFull)
-	case store.SlotReplaced:
-		s.skip(e, timer.ReasonCancelled)
-	case store.SlotNotOwned:
-		s.inflight.remove(e)
-	}
-	return false
+	return answer, nil
 }
 
 // acquireSlots sends requests to the store, grouped by session. There are several sessions only
@@ -366,18 +330,18 @@ func (s *Service) acquireSlots(
 
 // addSuccessor adds to an outcome what its record triggers: the slot passed on, and the successor
 // of a fixed delay.
-func (s *Service) addSuccessor(e *claimedFire, o *timer.Outcome) {
-	if e.def == nil {
+func (s *Service) addSuccessor(e *inflight.Entry, o *timer.Outcome) {
+	if e.Def == nil {
 		return
 	}
-	if o.Serial = concurrencyOf(e).Policy != timer.ConcurrencyAllow; !isSerial(e) {
+	if o.Serial = e.Concurrency().Policy != timer.ConcurrencyAllow; !e.Serial() {
 		return
 	}
-	next, err := s.opts.Planner.Successor(&e.fire, e.def, s.calendarsOf(e), o.FinishedMS)
+	next, err := s.opts.Planner.Successor(&e.Fire, e.Def, s.calendarsOf(e), o.FinishedMS)
 	if err != nil {
 		s.log.Error().
 			Err(err).
-			Stringer("fire", e.fire.FireID).
+			Stringer("fire", e.Fire.FireID).
 			Msg("fixed delay stopped: successor cannot be planned")
 		return
 	}
@@ -386,18 +350,53 @@ func (s *Service) addSuccessor(e *claimedFire, o *timer.Outcome) {
 
 // calendarsOf retries until it succeeds: a fixed delay must not stop because the store is
 // unavailable for a moment. The outcome needs the store in any case.
-func (s *Service) calendarsOf(e *claimedFire) []timer.Calendar {
+func (s *Service) calendarsOf(e *inflight.Entry) []timer.Calendar {
 	for {
-		ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
-		calendars, err := s.calendars.of(ctx, e.app, e.def)
+		ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
+		calendars, err := s.calendars.of(ctx, e.App, e.Def)
 		cancel()
-		if err == nil || e.epoch.Context().Err() != nil {
+		if err == nil || e.Epoch.Context().Err() != nil {
 			return calendars
 		}
 		s.log.Warn().
 			Err(err).
-			Stringer("fire", e.fire.FireID).
+			Stringer("fire", e.Fire.FireID).
 			Msg("calendars not read, successor delayed")
-		clock.Pause(e.epoch.Context(), minRecordRetry)
+		clock.Pause(e.Epoch.Context(), calendarRetry)
 	}
+}
+
+// inOrder reports whether a late fire of fire_all may start now. Otherwise the fire waits in its
+// sequence.
+func (s *Service) inOrder(
+	ctx context.Context,
+	e *inflight.Entry,
+	view *timerView,
+) (bool, error) {
+	if kind := e.Def.Schedule.Kind; kind != timer.KindCron && kind != timer.KindInterval {
+		return true, nil // it has no other fires
+	}
+	calendars, err := s.calendars.of(ctx, e.App, e.Def)
+	if err != nil {
+		return true, err
+	}
+	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
+	t := &timer.Timer{
+		ID:         e.Fire.Timer,
+		AppID:      e.Fire.AppID,
+		Version:    e.Fire.Version,
+		Definition: *e.Def,
+		Calendars:  calendars,
+		AnchorMS:   view.State.AnchorMS,
+	}
+	w := &order.LateFire{
+		Entry:   e,
+		Timer:   t,
+		UntilMS: view.NowMS - m.MisfiredAfter().Milliseconds(),
+		Limit:   m.MaxFires,
+	}
+	if m.CatchUpWindow > 0 {
+		w.CatchUpMS = view.NowMS - time.Duration(m.CatchUpWindow).Milliseconds()
+	}
+	return s.order.Join(w, view.State.ActiveEpoch), nil
 }

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/admission"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 // maxInflightWait is the longest wait that a fire spends in flight. For a longer one the fire is
@@ -18,8 +19,8 @@ const maxInflightWait = 5 * time.Second
 const recheckAfter = 500 * time.Millisecond
 
 // enqueueDue queues the fires that the wheel has released, and starts workers for them.
-func (s *Service) enqueueDue(es []*claimedFire) {
-	s.startWorkers(s.queue.push(es))
+func (s *Service) enqueueDue(es []*inflight.Entry) {
+	s.startWorkers(s.queue.Push(es))
 }
 
 // startWorkers starts workers for entries that find no idle one, up to MaxCalls in all.
@@ -37,12 +38,11 @@ func (s *Service) startWorkers(short int) {
 // as many as were ever busy at once.
 func (s *Service) runWorker() {
 	for {
-		e, ok := s.queue.pop()
+		e, ok := s.queue.Pop()
 		if !ok {
 			return
 		}
-		granted := e.permit
-		e.permit = nil
+		granted := s.takePermit(e)
 		if !s.attempt(e, granted) {
 			granted.release()
 		}
@@ -51,9 +51,9 @@ func (s *Service) runWorker() {
 
 // attempt decides about a due fire, calls it, and passes the result on. granted is the permit that
 // the fire has waited for, or nil. used reports whether a call used it.
-func (s *Service) attempt(e *claimedFire, granted *permit) (used bool) {
-	s.inflight.callStarted(e)
-	if !e.epoch.Valid() {
+func (s *Service) attempt(e *inflight.Entry, granted *permit) (used bool) {
+	s.inflight.CallStarted(e)
+	if !e.Epoch.Valid() {
 		// If the session has expired, the next owner of the claim makes the call. If its renewal is
 		// only late, the fire waits.
 		s.recheckLater(e)
@@ -65,27 +65,13 @@ func (s *Service) attempt(e *claimedFire, granted *permit) (used bool) {
 		s.recheckLater(e)
 		return false
 	}
-	if view.verdict.reason != timer.ReasonNone {
-		s.skip(e, view.verdict.reason)
+	if view.Status.Action == admission.Call {
+		e.AdjustDue(&view.State)
+	}
+	if !s.admit(e, &view) {
 		return false
 	}
-	if e.def == nil {
-		s.reject(e, "the timer's definition is missing")
-		return false
-	}
-	if view.verdict.deferred {
-		s.deferFire(e, &view.State)
-		return false
-	}
-	e.adjustDue(&view.State)
-	if !s.admit(e, &view.State) {
-		return false
-	}
-	if e.fire.State == timer.FireAccepted || e.fire.State == timer.FireAsyncFailed {
-		s.asyncFailed(e)
-		return false
-	}
-	owner, err := s.tenants.of(e.epoch.Context(), view.AppID, view.App)
+	owner, err := s.tenants.of(e.Epoch.Context(), view.State.AppID, view.State.App)
 	switch {
 	case err != nil:
 		s.log.Debug().Err(err).Msg("settings of the app not read, fire delayed")
@@ -100,9 +86,9 @@ func (s *Service) attempt(e *claimedFire, granted *permit) (used bool) {
 	}
 	p := s.acquirePermit(e, owner, granted)
 	if p != nil {
-		if !e.low && e.fire.Attempt == 0 && !e.wasLimited() {
+		if !e.Low && e.Fire.Attempt == 0 && !e.WasLimited() {
 			s.catchUpThrottle.observe(
-				time.Duration(s.opts.Clock.Now().UnixMilli()-e.fire.RunAtMS) * time.Millisecond,
+				time.Duration(s.opts.Clock.Now().UnixMilli()-e.Fire.RunAtMS) * time.Millisecond,
 			)
 		}
 		s.call(e, owner, &view, p)
@@ -112,8 +98,8 @@ func (s *Service) attempt(e *claimedFire, granted *permit) (used bool) {
 
 // appUnavailable delays a fire whose app could not be read. It stays in flight, unless these fires
 // fill the set while those of other apps could run.
-func (s *Service) appUnavailable(e *claimedFire) {
-	if e.epoch.Context().Err() == nil && s.inflight.crowded() {
+func (s *Service) appUnavailable(e *inflight.Entry) {
+	if e.Epoch.Context().Err() == nil && s.inflight.Crowded() {
 		s.deferUntil(e, s.opts.Clock.Now().Add(maxInflightWait))
 		return
 	}
@@ -122,40 +108,40 @@ func (s *Service) appUnavailable(e *claimedFire) {
 
 // notAttempted counts an attempt that could not be sent as failed, so that the retry policy ends
 // the fire.
-func (s *Service) notAttempted(e *claimedFire, why timer.Failure, text string) {
+func (s *Service) notAttempted(e *inflight.Entry, why timer.Failure, text string) {
 	s.decide(e, &attemptResult{
 		Result: callback.Result{
 			Class:   callback.Retry,
 			Failure: why,
 			Error:   text,
 		},
-		number: e.fire.Attempt + 1,
+		number: e.Fire.Attempt + 1,
 		start:  s.opts.Clock.Now(),
 	})
 }
 
 // call makes an attempt that the limits allow.
-func (s *Service) call(e *claimedFire, owner *tenant, view *timerView, p *permit) {
+func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *permit) {
 	defer p.done()
-	def := e.def
+	def := e.Def
 	// Last check before the call: the clock (P1), the session (P3) and the state (P5). A stalled
 	// process finds them too old here. For P1 the run time alone is not enough. An executor whose
 	// clock is ahead may have queued this fire for a slot, which is granted perhaps before the
 	// planned time.
 	start, steady := s.opts.Clock.Read()
-	planned := plannedMS(e)
-	if from := max(e.fire.RunAtMS, planned); !steady || start.UnixMilli() < from {
-		s.wheel.addAt(from, e)
+	planned := e.PlannedMS()
+	if from := max(e.Fire.RunAtMS, planned); !steady || start.UnixMilli() < from {
+		s.wheel.AddAt(from, e)
 		return
 	}
-	if !e.epoch.Valid() || time.Since(view.asOf) >= maxStateAgeAtCall {
+	if !e.Epoch.Valid() || time.Since(view.asOf) >= maxStateAgeAtCall {
 		s.recheckLater(e)
 		return
 	}
-	n := e.fire.Attempt + 1
+	n := e.Fire.Attempt + 1
 	late := start.UnixMilli() - planned
 	if n == 1 {
-		e.fire.FirstLatenessMS = late
+		e.Fire.FirstLatenessMS = late
 	}
 	var each *guard
 	var ask callback.Guard // nil for a single target, whose breaker was asked already
@@ -166,28 +152,28 @@ func (s *Service) call(e *claimedFire, owner *tenant, view *timerView, p *permit
 		s.observeLateness(e, n, late)
 	}
 	p.called = true
-	e.began.Store(true)
-	if e.ordered && n == 1 {
-		s.order.called(e)
+	e.Began.Store(true)
+	if e.Ordered && n == 1 {
+		s.order.Called(e)
 	}
 	s.met.activeAttempts.Inc()
 	began := time.Now()
 	ctx, done := s.activeCalls.begin(e)
 	r := s.opts.Caller.Call(ctx, &callback.Request{
-		Fire:      e.fire.FireID,
-		App:       view.App,
+		Fire:      e.Fire.FireID,
+		App:       view.State.App,
 		PlannedMS: planned,
 		Attempt:   n,
 		Start:     start,
 		Target:    def.Target,
 		Timeout:   time.Duration(def.Retry.Timeout),
 		Fanout:    def.Fanout,
-		Done:      e.fire.TargetBits,
+		Done:      e.Fire.TargetBits,
 		NoRetry:   def.Retry.NoRetry,
-		Name:      view.Name,
+		Name:      view.State.Name,
 		Labels:    def.Labels,
 		Zone:      templateZone(def),
-		Cause:     e.fire.Cause.String(),
+		Cause:     e.Fire.Cause.String(),
 		Signer:    owner.signer,
 		Egress:    owner.egress,
 		Token:     s.token(e, n),
@@ -203,10 +189,10 @@ func (s *Service) call(e *claimedFire, owner *tenant, view *timerView, p *permit
 		}
 		s.observeLateness(e, n, late)
 	}
-	if !e.canary() {
+	if !e.Canary() {
 		s.met.callSeconds.Observe(took.Seconds())
 	}
-	if e.epoch.Context().Err() != nil && r.Class != callback.Success {
+	if e.Epoch.Context().Err() != nil && r.Class != callback.Success {
 		// Cancelled because the session expired: not a failed attempt, and no longer ours to
 		// record.
 		return
@@ -214,98 +200,66 @@ func (s *Service) call(e *claimedFire, owner *tenant, view *timerView, p *permit
 	p.report(&r)
 	m := attemptResult{Result: r, number: n, start: start, took: took}
 	if cancelled && r.Class != callback.Success {
-		e.fire.Attempt = n
-		s.recorder.end(
+		e.Fire.Attempt = n
+		s.recorder.End(
 			s.outcome(e, timer.Skipped, timer.ReasonCancelled),
 			e,
-			m.attempts(e.fire.FireID)...)
+			m.attempts(e.Fire.FireID)...)
 		return
 	}
 	s.decide(e, &m)
 }
 
 // observeLateness records the lateness of a fire's first attempt.
-func (s *Service) observeLateness(e *claimedFire, n int32, lateMS int64) {
-	if n == 1 && !e.canary() {
+func (s *Service) observeLateness(e *inflight.Entry, n int32, lateMS int64) {
+	if n == 1 && !e.Canary() {
 		s.met.lateness.Observe(float64(lateMS) / 1000) //nolint:mnd // ms to s
 	}
 }
 
 // skip finishes a fire without a call.
-func (s *Service) skip(e *claimedFire, reason timer.Reason) {
+func (s *Service) skip(e *inflight.Entry, reason timer.Reason) {
 	o := s.outcome(e, timer.Skipped, reason)
 	// The edit that superseded a fire has already uncounted it.
-	o.Uncounted = e.def != nil && e.def.Schedule.MaxFires > 0 && e.fire.Series == 0 &&
-		e.fire.Attempt == 0 &&
+	o.Uncounted = e.Def != nil && e.Def.Schedule.MaxFires > 0 && e.Fire.Series == 0 &&
+		e.Fire.Attempt == 0 &&
 		reason != timer.ReasonSuperseded &&
 		reason != timer.ReasonDeleted
-	s.recorder.end(o, e)
+	s.recorder.End(o, e)
 }
 
 // passed tells the sequence of a late fire that the fire no longer holds back later ones: it has
 // ended, or waits for something else.
-func (s *Service) passed(e *claimedFire) {
-	if e.ordered {
-		s.order.passed(e.fire.FireID)
-	}
-}
-
-// dueMS returns when a fire is due. A one-shot that fell due while its timer was inactive is due at
-// the activation.
-func (e *claimedFire) dueMS(state *timer.State) int64 {
-	if e.fire.Series != 0 || e.def == nil || !e.def.Schedule.Kind.OneShot() {
-		return e.fire.DueMS
-	}
-	return max(e.fire.DueMS, state.ActiveFromMS())
-}
-
-// adjustDue stores the later due time of a one-shot, see dueMS.
-func (e *claimedFire) adjustDue(state *timer.State) {
-	if due := e.dueMS(state); due > e.fire.DueMS {
-		e.dueFromMS = due
-	}
-}
-
-// plannedMS returns when the first attempt should start: the due time plus jitter, or the time of
-// the request. A one-shot starts no sooner than its timer is active.
-func plannedMS(e *claimedFire) int64 {
-	f := &e.fire
-	switch f.Cause {
-	case timer.CauseSchedule:
-		return max(f.DueMS+schedule.Jitter(f.Timer, f.DueMS, e.def.Schedule.Jitter), e.dueFromMS)
-	case timer.CauseRunNow:
-		return f.DueMS
-	default: // the series is the id of the request
-		return max(f.DueMS, timer.ID(f.Series).TimeMS())
+func (s *Service) passed(e *inflight.Entry) {
+	if e.Ordered {
+		s.order.Passed(e.Fire.FireID)
 	}
 }
 
 // recheckLater returns a fire to the wheel for a moment, or drops it if its session has expired.
-func (s *Service) recheckLater(e *claimedFire) {
+func (s *Service) recheckLater(e *inflight.Entry) {
 	s.recheckAt(s.opts.Clock.Now().Add(recheckAfter).UnixMilli(), e)
 }
 
-func (s *Service) recheckAt(atMS int64, e *claimedFire) {
-	if e.epoch.Context().Err() != nil {
-		s.inflight.remove(e)
+func (s *Service) recheckAt(atMS int64, e *inflight.Entry) {
+	if e.Epoch.Context().Err() != nil {
+		s.inflight.Remove(e)
 		return
 	}
-	s.wheel.addAt(atMS, e)
+	s.wheel.AddAt(atMS, e)
 }
 
-// timerView is a timer's state, the time as of which it is true, and its verdict on the fire it was
-// read for.
+// timerView is what is known of a fire's timer, and the time as of which its state is true.
 type timerView struct {
-	timer.State
+	admission.View
 
-	asOf    time.Time
-	verdict verdict
+	asOf time.Time
 }
 
 // resolve finds the definition by which to call the fire, which may be missing, and returns the
 // timer's state. The state is from the cache if that is fresh and allows the call. Otherwise it is
 // read from the store, batched with concurrent reads.
-func (s *Service) resolve(e *claimedFire) (timerView, error) {
+func (s *Service) resolve(e *inflight.Entry) (timerView, error) {
 	for {
 		view, err := s.stateOf(e)
 		if err != nil {
@@ -315,14 +269,14 @@ func (s *Service) resolve(e *claimedFire) (timerView, error) {
 		if err != nil {
 			return timerView{}, err
 		}
-		if e.def != nil && version == e.fire.Version {
+		if e.Def != nil && version == e.Fire.Version {
 			return view, nil
 		}
-		e.fire.Version, e.def, e.endpoint = version, nil, ""
-		ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
-		err = s.stateCache.load(ctx, []*claimedFire{e})
+		e.Fire.Version, e.Def, e.Endpoint = version, nil, ""
+		ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
+		err = s.stateCache.load(ctx, []*inflight.Entry{e})
 		cancel()
-		if err != nil || e.def == nil {
+		if err != nil || e.Def == nil {
 			return view, err
 		}
 		// Read the state again, so that it does not age while the definition is read.
@@ -330,20 +284,20 @@ func (s *Service) resolve(e *claimedFire) (timerView, error) {
 }
 
 // stateOf returns the state of a fire's timer, with its verdict.
-func (s *Service) stateOf(e *claimedFire) (timerView, error) {
+func (s *Service) stateOf(e *inflight.Entry) (timerView, error) {
 	// A cached state may be a second old, which is enough for a call. A skip is final and needs the
 	// stored state, because the timer may have been activated since.
-	state, asOf, ok := s.stateCache.state(e.fire.Timer)
-	var v verdict
+	state, asOf, ok := s.stateCache.state(e.Fire.Timer)
+	var v admission.Verdict
 	var err error
 	if ok {
 		if v, err = s.decideVerdict(e, &state); err != nil {
 			return timerView{}, err
 		}
 	}
-	if !ok || !v.call() {
+	if !ok || v.Action != admission.Call {
 		asOf = time.Now()
-		if state, err = s.stateReads.Do(e.epoch.Context(), e.fire.Timer); err != nil {
+		if state, err = s.stateReads.Do(e.Epoch.Context(), e.Fire.Timer); err != nil {
 			return timerView{}, err //nolint:wrapcheck // already wrapped
 		}
 		if v, err = s.decideVerdict(e, &state); err != nil {
@@ -351,29 +305,29 @@ func (s *Service) stateOf(e *claimedFire) (timerView, error) {
 		}
 	}
 	if state.App != "" {
-		e.app = state.App // the cache may evict the timer before the call ends
+		e.App = state.App // the cache may evict the timer before the call ends
 	}
-	return timerView{state, asOf, v}, nil
+	return timerView{View: admission.View{State: state, Status: v}, asOf: asOf}, nil
 }
 
 // versionFor returns the version by which to call a fire, given its timer's state. An edit that
 // keeps the due times leaves open fires untouched, so a row has the version it was planned by. If
-// an edit changed the plan, the row itself tells, see adoptNewVersion.
-func (s *Service) versionFor(e *claimedFire, state *timer.State) (int32, error) {
-	f := e.fire
-	f.DueMS = e.dueMS(state)
+// an edit changed the plan, the row itself tells, see readRow.
+func (s *Service) versionFor(e *inflight.Entry, state *timer.State) (int32, error) {
+	f := e.Fire
+	f.DueMS = e.DueMS(state)
 	version, sure := currentVersion(&f, state)
-	if sure || e.def != nil && e.stateVersion == state.Version {
+	if sure || e.Def != nil && e.StateVersion == state.Version {
 		return version, nil
 	}
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
+	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
 	defer cancel()
 	version, err := s.opts.Store.VersionAt(ctx, f)
 	if err != nil {
 		return 0, fmt.Errorf("reading the version to call a fire by: %w", err)
 	}
-	if e.def != nil { // without a definition it is unknown whether it is a one-shot
-		e.stateVersion = state.Version
+	if e.Def != nil { // without a definition it is unknown whether it is a one-shot
+		e.StateVersion = state.Version
 	}
 	return version, nil
 }
@@ -397,40 +351,44 @@ func currentVersion(f *timer.Fire, s *timer.State) (version int32, sure bool) {
 // stillWanted reports whether the timer still wants the fire as decided. The reads since (slot,
 // catch-up, app) may have taken longer than P5 allows for the state. If the state has changed, the
 // fire is decided again at once.
-func (s *Service) stillWanted(e *claimedFire, view *timerView) bool {
+func (s *Service) stillWanted(e *inflight.Entry, view *timerView) bool {
 	if time.Since(view.asOf) >= maxStateAgeAtDecision {
 		asOf := time.Now()
-		now, err := s.stateReads.Do(e.epoch.Context(), e.fire.Timer)
+		now, err := s.stateReads.Do(e.Epoch.Context(), e.Fire.Timer)
 		if err != nil {
 			s.log.Debug().Err(err).Msg("timer not read again, fire delayed")
 			s.recheckLater(e)
 			return false
 		}
-		now.Running = view.Running // acquiring its own slot changes this
+		now.Running = view.State.Running // acquiring its own slot changes this
 		if now != view.State {
 			// no wait is needed: the cache has the new state
-			s.wheel.addAt(s.opts.Clock.Now().UnixMilli(), e)
+			s.wheel.AddAt(s.opts.Clock.Now().UnixMilli(), e)
 			return false
 		}
 		view.asOf = asOf
 	}
-	return e.fire.Cause != timer.CauseBackfill || s.backfillActive(e)
+	if e.Fire.Cause != timer.CauseBackfill {
+		return true
+	}
+	view.Cancelled = admission.Unknown // it was read before the slot and the app
+	return s.admit(e, view)
 }
 
 func (s *Service) outcome(
-	e *claimedFire,
+	e *inflight.Entry,
 	kind timer.OutcomeKind,
 	reason timer.Reason,
 ) timer.Outcome {
 	o := timer.Outcome{
-		Fire:       e.fire,
+		Fire:       e.Fire,
 		Kind:       kind,
 		Reason:     reason,
 		FinishedMS: s.opts.Clock.Now().UnixMilli(),
-		UntilMS:    e.fire.DueMS,
+		UntilMS:    e.Fire.DueMS,
 		Count:      1,
-		Attempts:   e.fire.Attempt,
-		LatenessMS: e.fire.FirstLatenessMS,
+		Attempts:   e.Fire.Attempt,
+		LatenessMS: e.Fire.FirstLatenessMS,
 	}
 	s.addSuccessor(e, &o)
 	return o

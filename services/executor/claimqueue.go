@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 )
 
 // claimQueue holds the received tasks of a topic until their claim, the bottleneck of a burst; apps
@@ -19,7 +20,7 @@ type claimQueue struct {
 	slots   chan struct{} // capacity: concurrent claims
 	gauge   prometheus.Gauge
 	mu      sync.Mutex
-	waiting fairQueue[*task]
+	waiting hold.FairQueue[*task]
 }
 
 // task is a fire to be claimed.
@@ -58,7 +59,7 @@ func (c *claimQueue) add(d *delivery) {
 	for i := range d.tasks {
 		t := &d.tasks[i]
 		t.delivery = d
-		c.waiting.push(t.fire.AppID, t)
+		c.waiting.Push(t.fire.AppID, t)
 	}
 	c.gauge.Add(float64(d.unanswered))
 }
@@ -68,8 +69,8 @@ func (c *claimQueue) take(limit int) []*task {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []*task
-	for len(out) < limit && c.waiting.n > 0 {
-		if t := c.waiting.pop(); !t.withdrawn {
+	for len(out) < limit && c.waiting.Len() > 0 {
+		if t := c.waiting.Pop(); !t.withdrawn {
 			t.taken = true
 			t.delivery.waiting--
 			out = append(out, t)

@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/zone"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 // attemptResult is an attempt and its result.
@@ -61,8 +62,8 @@ func (m *attemptResult) attempts(id timer.FireID) []timer.Attempt {
 
 // decide turns the result of an attempt into an outcome, a retry, or a wait for asynchronous
 // completion.
-func (s *Service) decide(e *claimedFire, m *attemptResult) {
-	e.fire.Attempt, e.fire.TargetBits = m.number, e.fire.TargetBits|m.Done
+func (s *Service) decide(e *inflight.Entry, m *attemptResult) {
+	e.Fire.Attempt, e.Fire.TargetBits = m.number, e.Fire.TargetBits|m.Done
 	// If only one of several targets is gone, the fire continues for the others.
 	if m.Pause && m.Class == callback.Reject {
 		s.finish(e, m, timer.ReasonGone)
@@ -73,74 +74,74 @@ func (s *Service) decide(e *claimedFire, m *attemptResult) {
 		o := s.outcome(e, timer.Delivered, timer.ReasonNone)
 		o.StatusCode, o.DurationMS = m.StatusCode, m.took.Milliseconds()
 		if m.number == 1 && len(m.Targets) == 0 {
-			s.recorder.end(o, e) // the outcome alone records a successful first attempt
+			s.recorder.End(o, e) // the outcome alone records a successful first attempt
 			return
 		}
-		s.recorder.end(o, e, m.attempts(e.fire.FireID)...)
+		s.recorder.End(o, e, m.attempts(e.Fire.FireID)...)
 	case callback.Accepted:
-		e.fire.State = timer.FireAccepted
+		e.Fire.State = timer.FireAccepted
 		s.moveTo(e, s.opts.Clock.Now().Add(m.CompleteWithin))
-		s.recorder.release(e, m.attempts(e.fire.FireID)...)
+		s.recorder.Release(e, m.attempts(e.Fire.FireID)...)
 	case callback.Retry:
 		s.retry(e, m)
-	default:
+	case callback.Reject:
 		s.fail(e, m, timer.ReasonRejected)
 	}
 }
 
 // retry delays the next attempt, or finishes the fire as failed.
-func (s *Service) retry(e *claimedFire, m *attemptResult) {
+func (s *Service) retry(e *inflight.Entry, m *attemptResult) {
 	status := m.StatusCode
-	if e.def.Several() {
+	if e.Def.Several() {
 		status = 0 // it would be the status of only one target
 	}
-	wait, end := e.def.Retry.Next(timer.FailedAttempt{
+	wait, end := e.Def.Retry.Next(timer.FailedAttempt{
 		Attempt: int(m.number), Status: status, NotRetried: m.NotRetried, RetryAfter: m.RetryAfter,
-		Since: s.opts.Clock.Now().Sub(time.UnixMilli(plannedMS(e))), Random: rand.Float64(),
+		Since: s.opts.Clock.Now().Sub(time.UnixMilli(e.PlannedMS())), Random: rand.Float64(),
 	})
 	if end != timer.ReasonNone {
 		s.finish(e, m, end)
 		return
 	}
-	e.fire.State = timer.FireRetrying
+	e.Fire.State = timer.FireRetrying
 	s.moveTo(e, s.opts.Clock.Now().Add(wait))
 	if wait < maxInflightWait {
-		s.recorder.hold(e, m.attempts(e.fire.FireID)...)
+		s.recorder.Hold(e, m.attempts(e.Fire.FireID)...)
 		return
 	}
-	s.recorder.release(e, m.attempts(e.fire.FireID)...)
+	s.recorder.Release(e, m.attempts(e.Fire.FireID)...)
 }
 
 // moveTo sets a fire's run time. Its bucket depends on the minute and is set even if the fire stays
 // in flight, because a stop may release it.
-func (s *Service) moveTo(e *claimedFire, at time.Time) {
-	e.fire.RunAtMS = at.UnixMilli()
-	e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunAtMinute())
+func (s *Service) moveTo(e *inflight.Entry, at time.Time) {
+	e.Fire.RunAtMS = at.UnixMilli()
+	e.Fire.Bucket = s.opts.Counts.Bucket(e.Fire.FireID, e.Fire.RunAtMinute())
 }
 
 // finish ends a fire as failed, without another attempt. If a receiver said that it is gone for
 // good, finish pauses the timer.
-func (s *Service) finish(e *claimedFire, m *attemptResult, why timer.Reason) {
-	if m.Pause || e.fire.TargetBits >= timer.TargetGone {
+func (s *Service) finish(e *inflight.Entry, m *attemptResult, why timer.Reason) {
+	if m.Pause || e.Fire.TargetBits.AnyGone() {
 		s.pauseTimer(e)
 		why = timer.ReasonGone
 	}
 	s.fail(e, m, why)
 }
 
-func (s *Service) fail(e *claimedFire, m *attemptResult, why timer.Reason) {
+func (s *Service) fail(e *inflight.Entry, m *attemptResult, why timer.Reason) {
 	o := s.outcome(e, timer.Failed, why)
 	o.StatusCode, o.DurationMS, o.Failure = m.StatusCode, m.took.Milliseconds(), m.Failure
-	e.lastError = m.Error
-	s.recorder.end(o, e, m.attempts(e.fire.FireID)...)
+	e.LastError = m.Error
+	s.recorder.End(o, e, m.attempts(e.Fire.FireID)...)
 }
 
 // reject finishes as failed a fire that can never be called, without a call.
-func (s *Service) reject(e *claimedFire, why string) {
-	e.fire.Attempt++
+func (s *Service) reject(e *inflight.Entry, why string) {
+	e.Fire.Attempt++
 	m := attemptResult{
 		Result: callback.Result{Class: callback.Reject, Error: why, Failure: timer.FailureInvalid},
-		number: e.fire.Attempt,
+		number: e.Fire.Attempt,
 		start:  s.opts.Clock.Now(),
 	}
 	s.fail(e, &m, timer.ReasonRejected)
@@ -148,17 +149,17 @@ func (s *Service) reject(e *claimedFire, why string) {
 
 // asyncFailed counts an accepted attempt as failed: it was not completed in time, or completed as
 // failed.
-func (s *Service) asyncFailed(e *claimedFire) {
+func (s *Service) asyncFailed(e *inflight.Entry) {
 	m := attemptResult{
 		Result: callback.Result{
 			Class:   callback.Retry,
 			Error:   "accepted, and not completed in time",
 			Failure: timer.FailureAsync,
 		},
-		number: e.fire.Attempt,
+		number: e.Fire.Attempt,
 		start:  s.opts.Clock.Now(),
 	}
-	if e.fire.State == timer.FireAsyncFailed {
+	if e.Fire.State == timer.FireAsyncFailed {
 		m.Result, m.recorded = s.lastResult(e, timer.FailureAsync, "completed as failed"), true
 	}
 	s.retry(e, &m)
@@ -166,16 +167,16 @@ func (s *Service) asyncFailed(e *claimedFire) {
 
 // giveUpLate finishes a failed fire that has waited for a limit or breaker past its give-up time.
 // It reports whether it did.
-func (s *Service) giveUpLate(e *claimedFire) bool {
-	now, within := s.opts.Clock.Now(), time.Duration(e.def.Retry.GiveUpAfter)
-	if within <= 0 || e.fire.Attempt == 0 || now.Sub(time.UnixMilli(plannedMS(e))) <= within {
+func (s *Service) giveUpLate(e *inflight.Entry) bool {
+	now, within := s.opts.Clock.Now(), time.Duration(e.Def.Retry.GiveUpAfter)
+	if within <= 0 || e.Fire.Attempt == 0 || now.Sub(time.UnixMilli(e.PlannedMS())) <= within {
 		return false
 	}
 	s.finish(
 		e,
 		&attemptResult{
 			Result:   s.lastResult(e, timer.FailureNone, "gave up"),
-			number:   e.fire.Attempt,
+			number:   e.Fire.Attempt,
 			start:    now,
 			recorded: true,
 		},
@@ -186,21 +187,25 @@ func (s *Service) giveUpLate(e *claimedFire) bool {
 
 // lastResult reads the last recorded attempt, perhaps by another executor, for the outcome and the
 // dead letter. If the read fails it returns the given failure and text.
-func (s *Service) lastResult(e *claimedFire, failure timer.Failure, text string) callback.Result {
+func (s *Service) lastResult(
+	e *inflight.Entry,
+	failure timer.Failure,
+	text string,
+) callback.Result {
 	r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
+	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
 	defer cancel()
-	rec, err := s.opts.Store.Fire(ctx, e.app, e.fire.FireID)
+	rec, err := s.opts.Store.Fire(ctx, e.App, e.Fire.FireID)
 	if err != nil {
 		s.log.Debug().
 			Err(err).
-			Stringer("fire", e.fire.FireID).
+			Stringer("fire", e.Fire.FireID).
 			Msg("last attempt of the fire not read")
 		return r
 	}
 	for i := range rec.Attempts {
 		a := &rec.Attempts[i]
-		if a.N == e.fire.Attempt && a.Failure != timer.FailureNone {
+		if a.N == e.Fire.Attempt && a.Failure != timer.FailureNone {
 			r.StatusCode, r.Failure, r.Error = a.StatusCode, a.Failure, cmp.Or(a.Error, text)
 			break
 		}
@@ -210,11 +215,11 @@ func (s *Service) lastResult(e *claimedFire, failure timer.Failure, text string)
 
 // pauseTimer pauses a timer whose receiver said that it is gone for good. If that fails, the next
 // fire's receiver says it again.
-func (s *Service) pauseTimer(e *claimedFire) {
-	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
+func (s *Service) pauseTimer(e *inflight.Entry) {
+	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
 	defer cancel()
 	changed, err := s.opts.Store.SetStatus(ctx, []store.StatusChange{{
-		App: e.app, ID: e.fire.Timer, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
+		App: e.App, ID: e.Fire.Timer, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
 		// A timer that was deactivated or paused meanwhile stays so.
 		From: []timer.Status{timer.StatusActive},
 	}}, s.opts.Planner.Plan)
@@ -229,24 +234,24 @@ func (s *Service) pauseTimer(e *claimedFire) {
 	if err != nil && timer.CodeOf(err) != timer.CodeConflict {
 		s.log.Warn().
 			Err(err).
-			Stringer("timer", e.fire.Timer).
+			Stringer("timer", e.Fire.Timer).
 			Msg("timer with a gone receiver not paused")
 	}
 }
 
 // token returns the completion token of an attempt, or "" if its receivers may not complete it
 // later.
-func (s *Service) token(e *claimedFire, number int32) string {
+func (s *Service) token(e *inflight.Entry, number int32) string {
 	if s.opts.Tokens == nil {
 		return ""
 	}
-	for i := range e.def.Targets {
-		if e.def.Targets[i].Async > 0 {
-			return s.opts.Tokens.Token(e.fire.FireID, number)
+	for i := range e.Def.Targets {
+		if e.Def.Targets[i].Async > 0 {
+			return s.opts.Tokens.Token(e.Fire.FireID, number)
 		}
 	}
-	if e.def.Target.Async > 0 {
-		return s.opts.Tokens.Token(e.fire.FireID, number)
+	if e.Def.Target.Async > 0 {
+		return s.opts.Tokens.Token(e.Fire.FireID, number)
 	}
 	return ""
 }

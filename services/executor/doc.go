@@ -1,24 +1,42 @@
 // Package executor calls timers back. It claims the fires named by tasks, holds them until they are
 // due, checks that the timer still wants them, calls the target, and records the outcome.
 //
-// One fire passes through these files, in this order:
+// One fire passes through these, in this order:
 //
-//	receive.go     receives tasks, claims their fires in the store, and only then acknowledges
-//	claimqueue.go  received tasks wait here for their claim; apps take turns
-//	inflight.go    the bounded set of fires that this process owns
-//	wheel.go       the timing wheel holds each fire until its run time
-//	queue.go       due fires wait here for a worker; apps take turns
-//	order.go       late fires of a timer wait here for earlier ones
-//	call.go        checks the timer (statecache.go, verdict.go, admit.go), asks the limits
-//	               (limits.go), and calls the target
-//	decide.go      turns the result of an attempt into an outcome or a retry
-//	record.go      writes outcomes, retries and releases, in batches
-//	events.go      publishes recorded outcomes
+//	receive.go          receives tasks, claims their fires in the store, and only then acknowledges
+//	claimqueue.go       received tasks wait here for their claim; apps take turns
+//	internal/inflight   the bounded set of fires that this process owns
+//	internal/hold       holds each fire until its run time, then until a worker is free
+//	call.go             the workers, which decide about a fire and make one attempt
+//	admit.go            reads what the decision about a fire needs, and carries the verdict out
+//	internal/admission  decides about a fire, without effects
+//	defer.go            defers fires of inactive timers, and gives fires of a newer release back
+//	internal/order      late fires of a timer wait here for earlier ones
+//	limits.go           asks the limits of the app and the breaker of the endpoint
+//	activecalls.go      cancels the calls that a later fire supersedes
+//	decide.go           turns the result of an attempt into an outcome or a retry
+//	internal/record     writes outcomes, retries and releases, in batches
+//	internal/events     publishes recorded outcomes
+//
+// These know what the decisions need:
+//
+//	changes.go       polls the change log, which keeps the state cache fresh
+//	statecache.go    the states and definitions of timers
+//	inactivities.go  the inactive periods of timers
+//	calendars.go     the calendars of definitions
+//	backfills.go     which backfills are cancelled
+//	tenants.go       the settings of apps
 //
 // These run beside it:
 //
-//	changes.go     polls the change log, which keeps the state cache fresh
-//	storepoll.go   claims fires from the store when no task brings them
-//	readmit.go     advances deferred fires when the limits of their app are raised
-//	recover.go     expires sessions, and confirms unanswered claims
+//	storepoll.go  claims fires from the store when no task brings them
+//	recover.go    expires sessions, and confirms unanswered claims
+//	readmit.go    advances deferred fires when the limits of their app are raised
+//	throttle.go   slows catch-up while on-time fires start late
+//
+// These make the service:
+//
+//	executor.go  starts and stops all of it
+//	options.go   what it needs and its settings
+//	metrics.go   its metrics
 package executor

@@ -19,19 +19,25 @@ import (
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/events"
+	"github.com/carillon-timer/carillon/services/executor/internal/hold"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/order"
+	"github.com/carillon-timer/carillon/services/executor/internal/record"
 )
 
 // Service is an executor.
 type Service struct {
 	opts          Options
 	log           zerolog.Logger
+	newerValues   zerolog.Logger // rate-limited, for fires of a newer release
 	heartbeater   *session.Heartbeater
-	inflight      *inflight
-	wheel         *wheel
-	queue         *queue
+	inflight      *inflight.Set
+	wheel         *hold.Wheel
+	queue         *hold.Ready
 	stateCache    *stateCache
-	recorder      *recorder
-	events        *eventPublisher
+	recorder      *record.Recorder
+	events        *events.Publisher
 	stateReads    *batch.Group[timer.ID, timer.State]
 	slots         *batch.Group[slotRequest, store.SlotResult]
 	catchUps      *batch.Group[store.CatchUpRequest, bool]
@@ -41,7 +47,7 @@ type Service struct {
 	calendars     *calendars
 	backfills     *backfills
 	tenants       *tenants
-	order         *sequencer
+	order         *order.Sequencer
 	changedTimers chan timer.ID
 	met           *metrics
 
@@ -69,8 +75,9 @@ func New(opts Options) (*Service, error) {
 	s := &Service{
 		opts:          opts,
 		log:           opts.Logger,
-		inflight:      newInflight(opts.MaxInflight),
-		wheel:         newWheel(),
+		newerValues:   opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
+		inflight:      inflight.New(opts.MaxInflight),
+		wheel:         hold.NewWheel(),
 		stateCache:    b,
 		changedTimers: make(chan timer.ID, maxChangedTimers),
 		activeCalls:   newActiveCalls(),
@@ -87,8 +94,40 @@ func New(opts Options) (*Service, error) {
 		return nil, fmt.Errorf("making the cache of inactivities: %w", err)
 	}
 	s.tenants = newTenants(&opts)
-	s.recorder, s.events = newRecorder(s), newEventPublisher(s)
-	s.queue, s.order = newQueue(s.recorder.full), newSequencer(s)
+	s.events = events.New(events.Options{
+		Store:      opts.Store,
+		Bus:        opts.Bus,
+		Clock:      opts.Clock,
+		Epoch:      func() *session.Epoch { return s.heartbeater.Epoch() },
+		Disabled:   opts.NoEvents,
+		Logger:     opts.Logger,
+		Registerer: opts.Registerer,
+	})
+	s.recorder = record.New(record.Options{
+		Store:      opts.Store,
+		Bus:        opts.Bus,
+		Dispatch:   opts.Dispatch,
+		Inflight:   s.inflight,
+		Events:     s.events,
+		Ended:      s.passed,
+		Held:       s.wheel.Add,
+		Room:       func() { s.queue.Wake() },
+		Logger:     opts.Logger,
+		Registerer: opts.Registerer,
+	})
+	s.queue = hold.NewReady(s.recorder.Full)
+	s.order = order.New(order.Options{
+		Store:      opts.Store,
+		Planner:    opts.Planner,
+		Clock:      opts.Clock,
+		Inflight:   s.inflight,
+		Wheel:      s.wheel,
+		Claim:      s.claimForOrder,
+		Room:       s.lateRoom,
+		Alive:      func() []store.Session { return s.storePoller.Alive() },
+		Logger:     opts.Logger,
+		Registerer: opts.Registerer,
+	})
 	s.met = newMetrics(s, opts.Registerer)
 	s.heartbeater, err = session.NewHeartbeater(session.Options{
 		Store:  opts.Store,
@@ -181,8 +220,8 @@ func (s *Service) Run(ctx context.Context) error {
 	defer endSession()
 	sessionLoops.Go(func() { _ = s.heartbeater.Run(sessionCtx) })
 	sessionLoops.Go(func() { s.dropClaims(sessionCtx) })
-	writers.Go(func() { s.recorder.run(writeCtx) })
-	writers.Go(func() { s.events.run(writeCtx) })
+	writers.Go(func() { s.recorder.Run(writeCtx) })
+	writers.Go(func() { s.events.Run(writeCtx) })
 
 	g, runCtx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.pollChangeLog(runCtx) })
@@ -196,8 +235,8 @@ func (s *Service) Run(ctx context.Context) error {
 	// may take seconds, and only then does the drain release the rest.
 	wheelCtx, endWheel := context.WithCancel(drainCtx)
 	defer endWheel()
-	g.Go(func() error { s.wheel.run(wheelCtx, s.opts.Clock.Read, s.enqueueDue); return nil })
-	g.Go(func() error { s.order.run(wheelCtx); return nil })
+	g.Go(func() error { s.wheel.Run(wheelCtx, s.opts.Clock.Read, s.enqueueDue); return nil })
+	g.Go(func() error { s.order.Run(wheelCtx); return nil })
 	g.Go(func() error { defer endWheel(); return s.intake(runCtx) })
 	err := g.Wait()
 
@@ -258,7 +297,7 @@ func (s *Service) dropClaims(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if n := s.inflight.removeEpoch(epoch); n > 0 {
+		if n := s.inflight.RemoveEpoch(epoch); n > 0 {
 			s.log.Warn().
 				Int64("session", int64(epoch.ID)).
 				Int("fires", n).
@@ -270,13 +309,16 @@ func (s *Service) dropClaims(ctx context.Context) {
 	}
 }
 
+// drainCheckEvery is the time between looks for results that the drain waits for.
+const drainCheckEvery = 4 * time.Millisecond
+
 // drain waits for calls in flight and releases the other fires. What DrainTimeout leaves undone,
 // other executors recover after the session has ended.
 func (s *Service) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
 	waiting := s.opts.Limits.Close() // first: a closed admission pushes nothing to the queue
-	idle := slices.Concat(s.order.close(), s.wheel.clear(), s.queue.close())
+	idle := slices.Concat(s.order.Close(), s.wheel.Clear(), s.queue.Close())
 	for _, w := range waiting {
 		//nolint:forcetypeassert // only acquirePermit adds waiters
 		idle = append(idle, w.(*waiter).entry)
@@ -300,11 +342,11 @@ func (s *Service) drain(ctx context.Context) {
 	}
 	// Workers and the recorder may put fires back on the wheel. So check for unwritten results
 	// first, and clear the wheel after that.
-	tick := time.NewTicker(recordWait)
+	tick := time.NewTicker(drainCheckEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		busy := s.recorder.waiting() > 0
-		left := s.wheel.clear()
+		busy := s.recorder.Waiting() > 0
+		left := s.wheel.Clear()
 		for _, e := range left {
 			s.release(e)
 		}
@@ -315,21 +357,38 @@ func (s *Service) drain(ctx context.Context) {
 	}
 }
 
+// lateRoom returns how many late fires may be claimed, if on-time fires are not congested.
+func (s *Service) lateRoom() int {
+	if s.catchUpThrottle.congested() {
+		return 0
+	}
+	return min(latePollMax, s.inflight.LateRoom())
+}
+
+// claimForOrder claims fires that late ones wait for, without waiting for room.
+func (s *Service) claimForOrder(ctx context.Context, fires []timer.Fire) error {
+	epoch := s.heartbeater.Epoch()
+	if epoch == nil || !epoch.Valid() {
+		return nil
+	}
+	return s.claimPolled(ctx, epoch, fires, inflight.FromOrder)
+}
+
 // release gives back a fire that was not started. If the fire is late because of a limit or a
 // breaker, its stored state says so to the next owner.
-func (s *Service) release(e *claimedFire) {
-	e.permit.release()
-	if now := s.opts.Clock.Now(); e.fire.State == timer.FireReady && e.wasLimited() &&
-		now.UnixMilli() > e.fire.RunAtMS {
-		e.fire.State = timer.FireDeferred
+func (s *Service) release(e *inflight.Entry) {
+	s.takePermit(e).release()
+	if now := s.opts.Clock.Now(); e.Fire.State == timer.FireReady && e.WasLimited() &&
+		now.UnixMilli() > e.Fire.RunAtMS {
+		e.Fire.State = timer.FireDeferred
 		s.moveTo(e, now)
 	}
-	s.recorder.release(e)
+	s.recorder.Release(e)
 }
 
 // load returns the load that the session's heartbeat reports.
 func (s *Service) load() store.Load {
-	l := store.Load{InflightFull: s.inflight.full()}
+	l := store.Load{InflightFull: s.inflight.Full()}
 	for i := range s.taskAges {
 		if a := &s.taskAges[i]; a.at.Within(taskAgeValidFor) {
 			l.OldestTaskMS = max(l.OldestTaskMS, a.ms.Load())

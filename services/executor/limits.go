@@ -8,6 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/admission"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 // permit allows an attempt to start.
@@ -24,19 +26,29 @@ type permit struct {
 // waiter is a fire in the waiting list of its app's limits, which alone orders it.
 type waiter struct {
 	svc   *Service
-	entry *claimedFire
+	entry *inflight.Entry
 	app   string
 }
 
 // Ready implements limit.Waiter. Fires with a permit go to workers first, in the order of their
 // permits. The worker decides again, because the timer may have changed during the wait.
 func (w *waiter) Ready() bool {
-	if w.entry.epoch.Context().Err() != nil {
+	if w.entry.Epoch.Context().Err() != nil {
 		return false // session expired: the fire's next owner calls it
 	}
-	w.entry.permit = &permit{svc: w.svc, app: w.app, priority: priorityOf(w.entry)}
-	w.svc.startWorkers(w.svc.queue.pushPermitted(w.entry))
+	w.entry.PermittedFor = w.app
+	w.svc.startWorkers(w.svc.queue.PushPermitted(w.entry))
 	return true
+}
+
+// takePermit returns the permit that a fire has waited for, or nil.
+func (s *Service) takePermit(e *inflight.Entry) *permit {
+	if e.PermittedFor == "" {
+		return nil
+	}
+	p := &permit{svc: s, app: e.PermittedFor, priority: e.Priority()}
+	e.PermittedFor = ""
+	return p
 }
 
 // release returns a permit that was not used for a call. A nil permit is allowed.
@@ -59,8 +71,8 @@ const minDeferWait = 250 * time.Millisecond
 //
 // granted is the permit the fire has waited for, usually nil. It is returned, or stays the
 // caller's.
-func (s *Service) acquirePermit(e *claimedFire, owner *tenant, granted *permit) *permit {
-	if e.canary() {
+func (s *Service) acquirePermit(e *inflight.Entry, owner *tenant, granted *permit) *permit {
+	if e.Canary() {
 		return &permit{svc: s}
 	}
 	if s.giveUpLate(e) {
@@ -68,41 +80,41 @@ func (s *Service) acquirePermit(e *claimedFire, owner *tenant, granted *permit) 
 	}
 	p := granted
 	if p == nil {
-		p = &permit{svc: s, app: owner.name, priority: priorityOf(e)}
+		p = &permit{svc: s, app: owner.name, priority: e.Priority()}
 	}
-	if e.endpoint != "" {
-		d, probe := s.opts.Breakers.Allow(e.endpoint)
+	if e.Endpoint != "" {
+		d, probe := s.opts.Breakers.Allow(e.Endpoint)
 		if !d.OK {
-			s.refused(e, d.At, e.endpoint)
+			s.refused(e, d.At, e.Endpoint)
 			return nil
 		}
-		p.endpoint, p.probe = e.endpoint, probe
-		e.refusedSinceMS = 0
+		p.endpoint, p.probe = e.Endpoint, probe
+		e.RefusedSinceMS = 0
 	}
 	if granted != nil {
 		return p
 	}
 	// Fires that waited before go first; a retry has had its turn too.
-	waited, ordered, id := e.waitedForLimit, e.ordered, e.fire.FireID
+	waited, ordered, id := e.WaitedForLimit, e.Ordered, e.Fire.FireID
 	ask := limit.Ask{
 		App:      owner.name,
 		Priority: p.priority,
 		Waiter:   &waiter{svc: s, entry: e, app: owner.name},
 		Hold:     s.maxWait(),
-		Returned: waited || e.fire.State == timer.FireDeferred ||
-			e.fire.State == timer.FireRetrying,
+		Returned: waited || e.Fire.State == timer.FireDeferred ||
+			e.Fire.State == timer.FireRetrying,
 	}
-	e.waitedForLimit = true // set before Start: a waiting fire may belong to another worker at once
+	e.WaitedForLimit = true // set before Start: a waiting fire may belong to another worker at once
 	d := s.opts.Limits.Start(ask)
 	if d.OK {
-		e.waitedForLimit = waited
+		e.WaitedForLimit = waited
 		return p
 	}
 	if p.endpoint != "" {
 		s.opts.Breakers.Cancel(p.endpoint, p.probe)
 	}
 	if ordered {
-		s.order.passed(id)
+		s.order.Passed(id)
 	}
 	if !d.Waits {
 		s.deferUntil(e, d.At)
@@ -112,7 +124,7 @@ func (s *Service) acquirePermit(e *claimedFire, owner *tenant, granted *permit) 
 
 // maxWait returns how long a fire may wait in flight for a limit or a breaker.
 func (s *Service) maxWait() time.Duration {
-	if s.inflight.crowded() {
+	if s.inflight.Crowded() {
 		return minDeferWait
 	}
 	return maxInflightWait
@@ -125,18 +137,18 @@ func (s *Service) maxWait() time.Duration {
 //
 // A fire that was deferred in the store was told to wait for the end of an open breaker plus a
 // spread. Probes went before it.
-func (s *Service) refused(e *claimedFire, at time.Time, endpoints ...string) {
+func (s *Service) refused(e *inflight.Entry, at time.Time, endpoints ...string) {
 	bad := true
 	for _, endpoint := range endpoints {
 		failed, spread := s.opts.Breakers.OpenSince(endpoint)
-		since := e.refusedSinceMS
-		if since == 0 && e.fire.State == timer.FireDeferred {
-			since = e.fire.RunAtMS - spread.Milliseconds()
+		since := e.RefusedSinceMS
+		if since == 0 && e.Fire.State == timer.FireDeferred {
+			since = e.Fire.RunAtMS - spread.Milliseconds()
 		}
 		bad = bad && since != 0 && failed.UnixMilli() >= since
 	}
 	if bad {
-		e.refusedSinceMS = 0
+		e.RefusedSinceMS = 0
 		s.notAttempted(
 			e,
 			timer.FailureCircuit,
@@ -145,28 +157,28 @@ func (s *Service) refused(e *claimedFire, at time.Time, endpoints ...string) {
 		return
 	}
 	s.passed(e)
-	e.waitedForBreaker = true
-	if e.refusedSinceMS == 0 {
-		e.refusedSinceMS = s.opts.Clock.Now().UnixMilli()
+	e.WaitedForBreaker = true
+	if e.RefusedSinceMS == 0 {
+		e.RefusedSinceMS = s.opts.Clock.Now().UnixMilli()
 	}
-	if e.fire.State == timer.FireRetrying {
-		e.fire.State = timer.FireDeferred // the state by which its next owner knows it
+	if e.Fire.State == timer.FireRetrying {
+		e.Fire.State = timer.FireDeferred // the state by which its next owner knows it
 	}
 	s.deferUntil(e, at)
 }
 
 // deferUntil makes a fire wait until a time: in flight if the wait is short, else in the store.
-func (s *Service) deferUntil(e *claimedFire, at time.Time) {
+func (s *Service) deferUntil(e *inflight.Entry, at time.Time) {
 	if at.Sub(s.opts.Clock.Now()) < s.maxWait() {
-		s.wheel.addAt(at.UnixMilli(), e)
+		s.wheel.AddAt(at.UnixMilli(), e)
 		return
 	}
 	s.met.limitDeferred.Inc()
-	if e.fire.State == timer.FireReady {
-		e.fire.State = timer.FireDeferred
+	if e.Fire.State == timer.FireReady {
+		e.Fire.State = timer.FireDeferred
 	}
 	s.moveTo(e, at)
-	s.recorder.release(e)
+	s.recorder.Release(e)
 }
 
 // done ends the use of the permit.
@@ -195,7 +207,7 @@ func (p *permit) report(r *callback.Result) {
 // in mode all it waits for the next attempt.
 type guard struct {
 	svc   *Service
-	entry *claimedFire
+	entry *inflight.Entry
 
 	mu      sync.Mutex
 	sent    bool      // a target was called
@@ -205,7 +217,7 @@ type guard struct {
 
 // Allow implements callback.Guard.
 func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
-	p := &permit{svc: g.svc, endpoint: endpointOf(g.entry.fire.AppID, t)}
+	p := &permit{svc: g.svc, endpoint: endpointOf(g.entry.Fire.AppID, t)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p.endpoint != "" {
@@ -226,11 +238,11 @@ func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
 
 // Continue implements callback.Guard: session (P3) and state (P5) are checked for each target.
 func (g *guard) Continue() bool {
-	if !g.entry.epoch.Valid() {
+	if !g.entry.Epoch.Valid() {
 		return false
 	}
 	view, err := g.svc.resolve(g.entry)
-	return err == nil && view.verdict.call()
+	return err == nil && view.Status.Action == admission.Call
 }
 
 // endpointOf returns the breaker's name for a target: its app and endpoint, or "" if it has none.

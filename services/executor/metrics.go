@@ -9,19 +9,12 @@ type metrics struct {
 	lateness         prometheus.Histogram
 	callSeconds      prometheus.Histogram
 	activeAttempts   prometheus.Gauge
-	outcomes         *prometheus.CounterVec
-	outcomesFenced   prometheus.Counter
-	eventsDelayed    prometheus.Counter
 	claimsLost       prometheus.Counter
-	recordErrors     prometheus.Counter
 	taskBatch        prometheus.Histogram
-	recordBatch      prometheus.Histogram
 	taskAge          prometheus.Gauge
 	tasksWaiting     prometheus.Gauge
 	limitDeferred    prometheus.Counter
 	inactiveDeferred prometheus.Counter
-	unordered        prometheus.Counter
-	apps             *appMetrics
 }
 
 var (
@@ -73,22 +66,16 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	gauge(
 		"carillon_executor_inflight_fires",
 		"Fires in flight.",
-		func() float64 { return float64(s.inflight.len()) },
+		func() float64 { return float64(s.inflight.Len()) },
 	)
 	gauge(
 		"carillon_executor_waiting",
 		"Fires in flight that wait for their run time.",
-		func() float64 { return float64(s.wheel.len()) },
+		func() float64 { return float64(s.wheel.Len()) },
 	)
-	queued := func() float64 { return float64(s.queue.len()) }
+	queued := func() float64 { return float64(s.queue.Len()) }
 	gauge("carillon_executor_queued", "Due fires that wait for a worker.", queued)
-	gauge(
-		"carillon_executor_unrecorded",
-		"Results that are not recorded yet.",
-		func() float64 { return float64(s.recorder.waiting()) },
-	)
 	return &metrics{
-		apps: newAppMetrics(reg),
 		limitDeferred: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_limit_deferred_total",
 			Help: "Fires deferred until a time by the limits of their app or the breaker of their endpoint.",
@@ -96,10 +83,6 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		inactiveDeferred: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_inactive_deferred_total",
 			Help: "Fires deferred until their timer is active again.",
-		}),
-		unordered: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_executor_unordered_fires_total",
-			Help: "Late fires of fire_all that were called before an earlier one of their timer, after waiting in vain.",
 		}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_lateness_seconds",
@@ -117,25 +100,9 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 				Help: "Attempts in flight.",
 			},
 		),
-		outcomes: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_fires_total",
-			Help: "Fires recorded, by outcome and reason, without the canary's.",
-		}, []string{"outcome", "reason"}),
-		outcomesFenced: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_results_fenced_total",
-			Help: "Results rejected because another session had taken over the fire.",
-		}),
-		eventsDelayed: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_outcome_events_delayed_total",
-			Help: "Recorded outcomes that overflowed the queue in memory and are published from the store.",
-		}),
 		claimsLost: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_claims_lost_total",
 			Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
-		}),
-		recordErrors: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_record_errors_total",
-			Help: "Writes of results that failed and were repeated.",
 		}),
 		taskBatch: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_task_batch_size",
@@ -145,11 +112,6 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		tasksWaiting: f.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_tasks_waiting",
 			Help: "Received tasks that wait for their claim.",
-		}),
-		recordBatch: f.NewHistogram(prometheus.HistogramOpts{
-			Name:    "carillon_record_batch_size",
-			Help:    "Results recorded together.",
-			Buckets: batchBuckets,
 		}),
 		taskAge: f.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_task_age_seconds",

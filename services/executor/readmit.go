@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 const (
@@ -44,9 +45,9 @@ func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 				!raised(t.limits, now.limits) {
 				continue // if the read failed, the app's next fire reads it
 			}
-			s.wheel.advance(
+			s.wheel.Advance(
 				s.opts.Clock.Now().UnixMilli(),
-				func(e *claimedFire) bool { return e.waitedForLimit && e.fire.AppID == t.id },
+				func(e *inflight.Entry) bool { return e.WaitedForLimit && e.Fire.AppID == t.id },
 			)
 			if err := s.readmit(ctx, t.id); err != nil {
 				s.log.Debug().
@@ -116,11 +117,11 @@ func (s *Service) readmitSlice(
 			page,
 			func(f timer.Fire) bool { return f.AppID != app || f.State != timer.FireDeferred },
 		)
-		for s.inflight.crowded() && ctx.Err() == nil && epoch.Valid() {
+		for s.inflight.Crowded() && ctx.Err() == nil && epoch.Valid() {
 			clock.Pause(ctx, readmitPause)
 		}
 		if len(page) > 0 {
-			if _, err := s.claim(ctx, epoch, page, sourceReadmit); err != nil {
+			if _, err := s.claim(ctx, epoch, page, inflight.FromReadmit); err != nil {
 				return err
 			}
 		}

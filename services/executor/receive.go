@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/taskwire"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 const (
@@ -28,9 +29,6 @@ const (
 	// maxLowBatch makes catch-up claims smaller, so that on-time traffic waits less for them.
 	maxLowBatch = store.MaxBatch / 2
 	minLowBatch = 100 // maximum while on-time traffic is congested
-	// lowShare stops catch-up while 1/lowShare of the in-flight set is used.
-	lowShare = 2
-	maxLate  = 1000 // late fires waiting for their call that stop catch-up
 	// taskAgeValidFor is how long the age of the last task counts for the reported load.
 	taskAgeValidFor = 2 * maxCatchUpDelay
 )
@@ -159,9 +157,9 @@ func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) 
 	}
 	s.noteTaskAge(tasks, low)
 	s.met.taskBatch.Observe(float64(len(tasks)))
-	source := sourceTask
+	source := inflight.FromTask
 	if low {
-		source = sourceLowTask
+		source = inflight.FromLowTask
 	}
 	again, err := s.claim(ctx, epoch, fires, source)
 	clear(errs)
@@ -205,15 +203,15 @@ func (s *Service) claim(
 	ctx context.Context,
 	epoch *session.Epoch,
 	fires []timer.Fire,
-	source claimSource,
+	source inflight.Source,
 ) (again []int, err error) {
-	es, again, err := s.inflight.reserve(ctx, epoch, fires, source, s.opts.Clock.Now().UnixMilli())
+	es, again, err := s.inflight.Reserve(ctx, epoch, fires, source, s.opts.Clock.Now().UnixMilli())
 	if err != nil || len(es) == 0 {
 		return again, err
 	}
 	ask := make([]timer.Fire, len(es))
 	for i, e := range es {
-		ask[i] = e.fire
+		ask[i] = e.Fire
 	}
 	// A closing consumer waits for this call. If ctx cancelled it, the claim might commit unknown
 	// to this process, under a session that stays valid until the stop is over.
@@ -224,17 +222,17 @@ func (s *Service) claim(
 		// The claim panicked, and the bus recovers the panic. Fires left in flight would be
 		// acknowledged on redelivery, and never called.
 		if !kept {
-			s.inflight.remove(es...)
+			s.inflight.Remove(es...)
 		}
 	}()
 	won, err := s.opts.Store.Claim(call, epoch.ID, ask)
 	if err != nil {
-		s.inflight.remove(es...)
+		s.inflight.Remove(es...)
 		s.unconfirmedClaims.add(ask) // it may have committed, with its answer lost
 		return again, err            //nolint:wrapcheck // the store says what failed
 	}
 	mine := s.keepClaimed(es, won)
-	if source == sourceReadmit {
+	if source == inflight.FromReadmit {
 		for now, i := s.opts.Clock.Now(), 0; i < len(mine); i++ {
 			s.moveTo(mine[i], now)
 		}
@@ -245,7 +243,7 @@ func (s *Service) claim(
 		s.log.Debug().Err(err).Msg("timers of claimed fires not loaded")
 	}
 	kept = true
-	s.wheel.add(mine...)
+	s.wheel.Add(mine...)
 	if len(mine) < len(es) && !epoch.Valid() {
 		return again, errSessionExpired
 	}
@@ -253,22 +251,22 @@ func (s *Service) claim(
 }
 
 // keepClaimed updates the fires that were won to their stored rows, and drops the others.
-func (s *Service) keepClaimed(es []*claimedFire, won []timer.Fire) []*claimedFire {
+func (s *Service) keepClaimed(es []*inflight.Entry, won []timer.Fire) []*inflight.Entry {
 	byID := make(map[timer.FireID]*timer.Fire, len(won))
 	for i := range won {
 		byID[won[i].FireID] = &won[i]
 	}
-	var mine, lost []*claimedFire
+	var mine, lost []*inflight.Entry
 	for _, e := range es {
-		if f := byID[e.fire.FireID]; f != nil {
-			e.fire = *f
+		if f := byID[e.Fire.FireID]; f != nil {
+			e.Fire = *f
 			mine = append(mine, e)
 		} else {
 			lost = append(lost, e)
 		}
 	}
-	s.inflight.confirmed(mine)
-	s.inflight.remove(lost...)
+	s.inflight.Confirmed(mine)
+	s.inflight.Remove(lost...)
 	return mine
 }
 

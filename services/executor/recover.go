@@ -8,6 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 const (
@@ -97,7 +98,7 @@ func (s *Service) confirmClaims(ctx context.Context) error {
 func (s *Service) confirm(ctx context.Context, epoch *session.Epoch, fires []timer.Fire) error {
 	for len(fires) > 0 {
 		n := min(len(fires), store.MaxBatch)
-		_, err := s.claim(ctx, epoch, fires[:n], sourceUnconfirmed)
+		_, err := s.claim(ctx, epoch, fires[:n], inflight.FromUnconfirmed)
 		if fires = fires[n:]; err != nil {
 			s.unconfirmedClaims.add(fires)
 			return err

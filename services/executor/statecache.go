@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 const (
@@ -84,13 +85,13 @@ func (b *stateCache) state(id timer.ID) (s timer.State, asOf time.Time, ok bool)
 
 // load reads the missing states and definitions of the entries' timers, in two statements per
 // batch.
-func (b *stateCache) load(ctx context.Context, es []*claimedFire) error {
+func (b *stateCache) load(ctx context.Context, es []*inflight.Entry) error {
 	var ids []timer.ID
 	var keys []store.VersionKey
 	seen := make(map[timer.ID]bool, len(es))
 	requested := make(map[store.VersionKey]bool, len(es))
 	for _, e := range es {
-		if id := e.fire.Timer; !seen[id] {
+		if id := e.Fire.Timer; !seen[id] {
 			seen[id] = true
 			if !b.states.Contains(id) {
 				ids = append(ids, id)
@@ -103,12 +104,12 @@ func (b *stateCache) load(ctx context.Context, es []*claimedFire) error {
 		}
 	}
 	for _, e := range es {
-		if state, ok := b.states.Peek(e.fire.Timer); ok {
-			e.fire.Version, _ = currentVersion(&e.fire, &state)
+		if state, ok := b.states.Peek(e.Fire.Timer); ok {
+			e.Fire.Version, _ = currentVersion(&e.Fire, &state)
 		}
 		k := versionKey(e)
 		if d, ok := b.defs.Get(k); ok {
-			e.def, e.endpoint = &d.Definition, d.endpoint
+			e.Def, e.Endpoint = &d.Definition, d.endpoint
 		} else if !requested[k] {
 			requested[k] = true
 			keys = append(keys, k)
@@ -125,17 +126,17 @@ func (b *stateCache) load(ctx context.Context, es []*claimedFire) error {
 	for _, e := range es {
 		k := versionKey(e)
 		d, ok := defs[k]
-		if e.def != nil || !ok {
+		if e.Def != nil || !ok {
 			continue
 		}
 		if read[k] == nil {
 			read[k] = &cachedDefinition{Definition: d}
 			if !d.Several() {
-				read[k].endpoint = endpointOf(e.fire.AppID, &d.Target)
+				read[k].endpoint = endpointOf(e.Fire.AppID, &d.Target)
 			}
 			b.defs.Add(k, read[k])
 		}
-		e.def, e.endpoint = &read[k].Definition, read[k].endpoint
+		e.Def, e.Endpoint = &read[k].Definition, read[k].endpoint
 	}
 	return nil
 }
@@ -268,11 +269,11 @@ func statusOrder(s timer.Status) int {
 		return 0
 	case timer.StatusInactive, timer.StatusPaused:
 		return 1
-	default:
-		return 2 //nolint:mnd // deleted is last
+	case timer.StatusDeleted:
 	}
+	return 2 //nolint:mnd // deleted is last
 }
 
-func versionKey(e *claimedFire) store.VersionKey {
-	return store.VersionKey{Timer: e.fire.Timer, Version: e.fire.Version}
+func versionKey(e *inflight.Entry) store.VersionKey {
+	return store.VersionKey{Timer: e.Fire.Timer, Version: e.Fire.Version}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 const (
@@ -47,9 +48,9 @@ func newStorePoller(s *Service) (*pickup.Poller, error) {
 		Epoch:    s.heartbeater.Epoch,
 		Pressure: s.pressure,
 		Claim: func(ctx context.Context, epoch *session.Epoch, fires []timer.Fire, late bool) error {
-			source := sourcePoll
+			source := inflight.FromPoll
 			if late {
-				source = sourceLatePoll
+				source = inflight.FromLatePoll
 			}
 			return s.claimPolled(ctx, epoch, fires, source)
 		},
@@ -68,14 +69,14 @@ func (s *Service) pollStore(ctx context.Context) error {
 func (s *Service) pressure() pickup.Pressure {
 	b := &s.storePoller
 	p := pickup.Pressure{
-		Room:       s.opts.MaxInflight / crowdedShare,
-		LateRoom:   s.inflight.lateRoom(),
+		Room:       s.opts.MaxInflight / inflight.CrowdedShare,
+		LateRoom:   s.inflight.LateRoom(),
 		Idle:       b.onTime.idle(),
 		Dispatched: b.onTime.lastArrival.Within(dispatchedWithin),
 		Behind:     b.onTime.behind(&s.taskAges[1]),
 		LowBehind:  b.low.behind(&s.taskAges[0]),
 	}
-	if s.inflight.crowded() {
+	if s.inflight.Crowded() {
 		p.Room, p.LateRoom = 0, 0
 	}
 	if s.catchUpThrottle.congested() {
@@ -148,7 +149,7 @@ func (s *Service) claimPolled(
 	ctx context.Context,
 	epoch *session.Epoch,
 	fires []timer.Fire,
-	source claimSource,
+	source inflight.Source,
 ) error {
 	for part := range slices.Chunk(fires, store.MaxBatch) {
 		if _, err := s.claim(ctx, epoch, part, source); err != nil {

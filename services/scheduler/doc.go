@@ -5,7 +5,9 @@
 //
 // A file per task:
 //
-//	slices.go    claims slices and publishes them: the current minute first, then the backlog
-//	sessions.go  expires sessions that no longer renew
-//	events.go    publishes outcome events that expired sessions left
+//	scheduler.go  starts and stops all of them
+//	options.go    what they need and their settings
+//	slices.go     claims slices and publishes them: the current minute first, then the backlog
+//	sessions.go   expires sessions that no longer renew
+//	events.go     publishes outcome events that expired sessions left
 package scheduler

@@ -133,7 +133,7 @@ func (s *Store) selectFires(
 			Owner:         timer.ID(n[13]),
 			Sweeps:        int32(n[14]),
 			PriorityLevel: timer.PriorityLevel(n[15]),
-			TargetBits:    uint32(n[16]),
+			TargetBits:    timer.TargetBits(n[16]),
 		})
 	}
 	return fires, rows.Err() //nolint:wrapcheck // as exec

@@ -340,7 +340,7 @@ func TestV2OutcomesOfTargets(t *testing.T) {
 				},
 			}},
 		}, got)
-		for _, bit := range []uint32{timer.TargetGivenUp, timer.TargetGone} {
+		for _, bit := range []timer.TargetBits{timer.TargetGivenUp, timer.TargetGone} {
 			open := won[3]
 			open.Attempt, open.TargetBits = 1, bit<<1
 			lost, err := e.Store.RecordAttempts(t.Context(), e.Session, []timer.Fire{open}, nil)

@@ -1,4 +1,4 @@
-package executor
+package events
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/bus"
-	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -71,7 +70,7 @@ func (s *outcomesStore) record(o timer.Outcome) {
 
 // eventsBus is an outcomes topic that can be unavailable.
 type eventsBus struct {
-	Bus
+	bus.Publisher
 	away atomic.Bool
 	told map[int64]string // app by timer
 }
@@ -91,35 +90,27 @@ func (b *eventsBus) Publish(_ context.Context, _ bus.Topic, msgs ...bus.Message)
 }
 
 // newTestPublisher returns a publisher that queues three events, with its store and bus.
-func newTestPublisher(t *testing.T) (*eventPublisher, *outcomesStore, *eventsBus) {
+func newTestPublisher(t *testing.T) (*Publisher, *outcomesStore, *eventsBus) {
 	t.Helper()
 	parts := servicetest.New(t, servicetest.Options{})
 	st, b := &outcomesStore{
 		Store: parts.Store,
 	}, &eventsBus{
-		Bus:  parts.Bus("one"),
 		told: make(map[int64]string),
 	}
-	s, err := New(Options{
+	p := New(Options{
 		Store:      st,
 		Bus:        b,
-		Dispatch:   parts.Dispatch,
-		Planner:    parts.Planner,
 		Clock:      parts.Clock,
-		Counts:     parts.Counts,
-		IDs:        parts.IDs,
-		Caller:     callback.Callers{},
-		Limits:     newLimiter(t),
-		Breakers:   newBreakers(t),
+		Epoch:      func() *session.Epoch { return nil },
 		Logger:     parts.Log,
 		Registerer: prometheus.NewRegistry(),
 	})
-	require.NoError(t, err)
-	s.events.max = 3
-	return s.events, st, b
+	p.max = 3
+	return p, st, b
 }
 
-func outcomeOf(epoch *session.Epoch, id timer.ID, app int64) event {
+func outcomeOf(epoch *session.Epoch, id timer.ID, app int64) Event {
 	o := timer.Outcome{
 		Fire: timer.Fire{
 			FireID: timer.FireID{Timer: id, DueMS: 1},
@@ -128,7 +119,7 @@ func outcomeOf(epoch *session.Epoch, id timer.ID, app int64) event {
 		},
 		FinishedMS: time.Now().UnixMilli(),
 	}
-	return event{Outcome: o, app: "a", session: epoch.ID}
+	return Event{Outcome: o, App: "a", Session: epoch.ID}
 }
 
 // TestEveryOutcomeIsPublishedAfterAnOverflow checks results recorded while the overflow is read,
@@ -141,23 +132,23 @@ func TestEveryOutcomeIsPublishedAfterAnOverflow(t *testing.T) {
 		b.away.Store(true)
 		// The record of both takes long.
 		slow, last := outcomeOf(epoch, 100, 1), outcomeOf(epoch, 101, 1)
-		a.expect(epoch, &slow.Outcome)
-		a.expect(epoch, &last.Outcome)
+		a.Expect(epoch, &slow.Outcome)
+		a.Expect(epoch, &last.Outcome)
 		for i := range timer.ID(10) {
 			time.Sleep(time.Second)
 			e := outcomeOf(epoch, i+1, 1)
-			a.expect(epoch, &e.Outcome)
+			a.Expect(epoch, &e.Outcome)
 			st.record(e.Outcome)
-			a.put(e)
+			a.Put(e)
 		}
 		canary := outcomeOf(epoch, 50, 2)
 		st.record(canary.Outcome)
 		var once sync.Once
 		st.reading = func() {
 			once.Do(func() {
-				defer func() { st.record(slow.Outcome); a.put(slow) }()
+				defer func() { st.record(slow.Outcome); a.Put(slow) }()
 				e := outcomeOf(epoch, 200, 1) // a later outcome follows at once
-				a.expect(epoch, &e.Outcome)
+				a.Expect(epoch, &e.Outcome)
 			})
 		}
 		b.away.Store(false)
@@ -171,7 +162,7 @@ func TestEveryOutcomeIsPublishedAfterAnOverflow(t *testing.T) {
 		a.ack(t.Context())
 		require.Less(t, st.noted, last.FinishedMS, "one is not recorded yet")
 		st.record(last.Outcome)
-		a.put(last)
+		a.Put(last)
 		a.flush(t.Context())
 		require.Contains(t, b.told, int64(101))
 		require.False(t, a.overflowed)
@@ -186,12 +177,12 @@ func TestResultOfExpiredSessionChangesNothing(t *testing.T) {
 		a, st, b := newTestPublisher(t)
 		old, present := &session.Epoch{ID: 7}, &session.Epoch{ID: 8}
 		late, mine := outcomeOf(old, 1, 1), outcomeOf(present, 2, 1)
-		a.expect(old, &late.Outcome)
-		a.expect(present, &mine.Outcome)
+		a.Expect(old, &late.Outcome)
+		a.Expect(present, &mine.Outcome)
 		again := outcomeOf(old, 3, 1)
-		a.expect(old, &again.Outcome)
-		a.put(late)
-		a.put(again)
+		a.Expect(old, &again.Outcome)
+		a.Put(late)
+		a.Put(again)
 		a.flush(t.Context())
 		require.Len(t, b.told, 2)
 		time.Sleep(time.Minute)
@@ -208,13 +199,13 @@ func TestResultIsNeverBeforeTheAckedPosition(t *testing.T) {
 		a, st, _ := newTestPublisher(t)
 		epoch := &session.Epoch{ID: 7}
 		first := outcomeOf(epoch, 1, 1)
-		a.expect(epoch, &first.Outcome)
-		a.settle(first)
+		a.Expect(epoch, &first.Outcome)
+		a.Settle(first)
 		slow := outcomeOf(epoch, 2, 1)
 		time.Sleep(time.Minute)
 		a.ack(t.Context())
 		require.Greater(t, st.noted, slow.FinishedMS)
-		a.expect(epoch, &slow.Outcome)
+		a.Expect(epoch, &slow.Outcome)
 		require.Greater(t, slow.FinishedMS, st.noted)
 	})
 }
@@ -223,8 +214,8 @@ func TestUnknownAppIsReadBeforePublishing(t *testing.T) {
 	t.Parallel()
 	a, _, b := newTestPublisher(t)
 	e := outcomeOf(&session.Epoch{ID: 7}, 1, 1)
-	e.app = ""
-	a.put(e)
+	e.App = ""
+	a.Put(e)
 	a.flush(t.Context())
 	require.Equal(t, map[int64]string{1: "a"}, b.told)
 }

@@ -1,4 +1,4 @@
-package executor
+package record
 
 import (
 	"context"
@@ -18,17 +18,17 @@ const (
 // sendToDLQ publishes the dead letters of failed fires, before their outcomes are recorded. A crash
 // in between repeats the last attempt and the dead letter, with the same fire id. In the other
 // order the dead letter would be lost.
-func (s *Service) sendToDLQ(ctx context.Context, rs []result) error {
+func (r *Recorder) sendToDLQ(ctx context.Context, rs []result) error {
 	var msgs []bus.Message
 	for i := range rs {
 		o := &rs[i].outcome
 		if o.Kind != timer.Failed {
 			continue
 		}
-		app := rs[i].entry.app
+		app := rs[i].entry.App
 		d := &carillonv1.DeadTask{
 			Task: taskOf(&o.Fire), App: app, Reason: string(o.Reason),
-			Attempts: o.Attempts, StatusCode: o.StatusCode, LastError: rs[i].entry.lastError,
+			Attempts: o.Attempts, StatusCode: o.StatusCode, LastError: rs[i].entry.LastError,
 		}
 		payload, err := proto.Marshal(d)
 		if err != nil {
@@ -53,7 +53,7 @@ func (s *Service) sendToDLQ(ctx context.Context, rs []result) error {
 	ctx, cancel := context.WithTimeout(ctx, dlqTimeout)
 	defer cancel()
 	//nolint:wrapcheck // the bus names the topic
-	return s.opts.Bus.Publish(ctx, bus.TasksDead, msgs...)
+	return r.opts.Bus.Publish(ctx, bus.TasksDead, msgs...)
 }
 
 // taskOf returns a fire as the message that package taskwire encodes.

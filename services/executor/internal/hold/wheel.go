@@ -1,4 +1,4 @@
-package executor
+package hold
 
 import (
 	"container/heap"
@@ -6,15 +6,17 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
-// wheel is the timing wheel: it holds fires until they are due. Each distinct millisecond is a
+// Wheel is the timing wheel: it holds fires until they are due. Each distinct millisecond is a
 // slot, and a heap orders the slots. A hundred thousand fires of one instant are one slot, and an
 // idle wheel does not run.
-type wheel struct {
+type Wheel struct {
 	mu    sync.Mutex
 	order instants
-	slots map[int64][]*claimedFire
+	slots map[int64][]*inflight.Entry
 	n     int
 	wake  chan struct{} // capacity 1: an earlier slot was added
 }
@@ -35,27 +37,28 @@ func (h *instants) Pop() any {
 	return x
 }
 
-func newWheel() *wheel {
-	return &wheel{slots: make(map[int64][]*claimedFire), wake: make(chan struct{}, 1)}
+// NewWheel returns an empty wheel.
+func NewWheel() *Wheel {
+	return &Wheel{slots: make(map[int64][]*inflight.Entry), wake: make(chan struct{}, 1)}
 }
 
-// add adds each entry at the run time of its fire.
-func (w *wheel) add(es ...*claimedFire) {
+// Add adds each entry at the run time of its fire.
+func (w *Wheel) Add(es ...*inflight.Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range es {
-		w.put(e.fire.RunAtMS, e)
+		w.put(e.Fire.RunAtMS, e)
 	}
 }
 
-// addAt adds one entry at another time than its run time.
-func (w *wheel) addAt(atMS int64, e *claimedFire) {
+// AddAt adds one entry at another time than its run time.
+func (w *Wheel) AddAt(atMS int64, e *inflight.Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.put(atMS, e)
 }
 
-func (w *wheel) put(at int64, e *claimedFire) {
+func (w *Wheel) put(at int64, e *inflight.Entry) {
 	if _, ok := w.slots[at]; !ok {
 		heap.Push(&w.order, at)
 		if w.order[0] == at { // earlier than the time that run sleeps until
@@ -70,7 +73,7 @@ func (w *wheel) put(at int64, e *claimedFire) {
 }
 
 // pop returns the entries due at nowMS, and the time of the next slot (0: none).
-func (w *wheel) pop(nowMS int64) (due []*claimedFire, next int64) {
+func (w *Wheel) pop(nowMS int64) (due []*inflight.Entry, next int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.order) > 0 && w.order[0] <= nowMS {
@@ -89,16 +92,16 @@ func (w *wheel) pop(nowMS int64) (due []*claimedFire, next int64) {
 	return due, next
 }
 
-// advance makes the chosen entries due at nowMS.
-func (w *wheel) advance(nowMS int64, chosen func(e *claimedFire) bool) {
+// Advance makes the chosen entries due at nowMS.
+func (w *Wheel) Advance(nowMS int64, chosen func(e *inflight.Entry) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var sooner []*claimedFire
+	var sooner []*inflight.Entry
 	for at, es := range w.slots {
 		if at <= nowMS {
 			continue
 		}
-		kept := slices.DeleteFunc(es, func(e *claimedFire) bool {
+		kept := slices.DeleteFunc(es, func(e *inflight.Entry) bool {
 			if chosen(e) {
 				sooner = append(sooner, e)
 				return true
@@ -113,19 +116,20 @@ func (w *wheel) advance(nowMS int64, chosen func(e *claimedFire) bool) {
 	}
 }
 
-// clear empties the wheel and returns its entries.
-func (w *wheel) clear() []*claimedFire {
+// Clear empties the wheel and returns its entries.
+func (w *Wheel) Clear() []*inflight.Entry {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make([]*claimedFire, 0, w.n)
+	all := make([]*inflight.Entry, 0, w.n)
 	for _, s := range w.slots {
 		all = append(all, s...)
 	}
-	w.slots, w.order, w.n = make(map[int64][]*claimedFire), nil, 0
+	w.slots, w.order, w.n = make(map[int64][]*inflight.Entry), nil, 0
 	return all
 }
 
-func (w *wheel) len() int {
+// Len returns how many fires wait for their time.
+func (w *Wheel) Len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.n
@@ -137,12 +141,12 @@ const (
 	emptyWheelSleep = 10 * time.Second // any new entry wakes it
 )
 
-// run passes entries to due once readClock reaches their time, until ctx ends. While the clock is
+// Run passes entries to due once readClock reaches their time, until ctx ends. While the clock is
 // not steady nothing becomes due.
-func (w *wheel) run(
+func (w *Wheel) Run(
 	ctx context.Context,
 	readClock func() (time.Time, bool),
-	due func([]*claimedFire),
+	due func([]*inflight.Entry),
 ) {
 	timer := time.NewTimer(maxWheelSleep)
 	defer timer.Stop()

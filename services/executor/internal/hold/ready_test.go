@@ -1,4 +1,4 @@
-package executor
+package hold
 
 import (
 	"sync"
@@ -10,31 +10,32 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 func TestQueueServesAppsInTurn(t *testing.T) {
 	t.Parallel()
-	q := newQueue(never)
-	var es []*claimedFire
+	q := NewReady(never)
+	var es []*inflight.Entry
 	for i := range 1000 {
 		es = append(es, entry(1, timer.ID(i+1), time.UnixMilli(0)))
 	}
 	es = append(es, entry(2, 5000, time.UnixMilli(0)))
-	q.push(es)
+	q.Push(es)
 	for place := 1; ; place++ {
-		e, ok := q.pop()
+		e, ok := q.Pop()
 		require.True(t, ok)
-		if e.fire.AppID == 2 {
+		if e.Fire.AppID == 2 {
 			require.LessOrEqual(t, place, 2, "one app's burst delays another app's fire")
 			break
 		}
 	}
-	require.Equal(t, 1000, q.len()+1)
+	require.Equal(t, 1000, q.Len()+1)
 }
 
 func TestQueueGivesEachEntryOnce(t *testing.T) {
 	t.Parallel()
-	q := newQueue(never)
+	q := NewReady(never)
 	const n = 5000
 	var mu sync.Mutex
 	seen := make(map[timer.ID]int)
@@ -42,21 +43,21 @@ func TestQueueGivesEachEntryOnce(t *testing.T) {
 	for range 8 {
 		workers.Go(func() {
 			for {
-				e, ok := q.pop()
+				e, ok := q.Pop()
 				if !ok {
 					return
 				}
 				mu.Lock()
-				seen[e.fire.Timer]++
+				seen[e.Fire.Timer]++
 				mu.Unlock()
 			}
 		})
 	}
 	for i := range n {
-		q.push([]*claimedFire{entry(int64(i%7), timer.ID(i+1), time.UnixMilli(0))})
+		q.Push([]*inflight.Entry{entry(int64(i%7), timer.ID(i+1), time.UnixMilli(0))})
 	}
-	require.Eventually(t, func() bool { return q.len() == 0 }, 30*time.Second, time.Millisecond)
-	left := q.close()
+	require.Eventually(t, func() bool { return q.Len() == 0 }, 30*time.Second, time.Millisecond)
+	left := q.Close()
 	workers.Wait()
 	require.Empty(t, left)
 	require.Len(t, seen, n)
@@ -67,20 +68,20 @@ func TestQueueGivesEachEntryOnce(t *testing.T) {
 
 func TestQueueSaysHowManyWorkersAreShort(t *testing.T) {
 	t.Parallel()
-	q := newQueue(never)
+	q := NewReady(never)
 	require.Equal(
 		t,
 		3,
-		q.push(
-			[]*claimedFire{
+		q.Push(
+			[]*inflight.Entry{
 				entry(1, 1, time.UnixMilli(0)),
 				entry(1, 2, time.UnixMilli(0)),
 				entry(1, 3, time.UnixMilli(0)),
 			},
 		),
 	)
-	require.Len(t, q.close(), 3)
-	_, ok := q.pop()
+	require.Len(t, q.Close(), 3)
+	_, ok := q.Pop()
 	require.False(t, ok)
 }
 
@@ -92,37 +93,37 @@ func TestQueueWaitsForRecords(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
 	full.Store(true)
-	q := newQueue(full.Load)
-	q.push([]*claimedFire{{fire: timer.Fire{AppID: 1}}})
-	got := make(chan *claimedFire, 1)
+	q := NewReady(full.Load)
+	q.Push([]*inflight.Entry{{Fire: timer.Fire{AppID: 1}}})
+	got := make(chan *inflight.Entry, 1)
 	go func() {
-		e, _ := q.pop()
+		e, _ := q.Pop()
 		got <- e
 	}()
 	require.Never(t, func() bool { return len(got) > 0 }, 50*time.Millisecond, 5*time.Millisecond)
 	full.Store(false)
-	q.wake()
+	q.Wake()
 	require.NotNil(t, <-got)
 	full.Store(true)
-	q.push([]*claimedFire{{fire: timer.Fire{AppID: 1}}})
-	require.Len(t, q.close(), 1, "close does not wait for records")
+	q.Push([]*inflight.Entry{{Fire: timer.Fire{AppID: 1}}})
+	require.Len(t, q.Close(), 1, "close does not wait for records")
 }
 
 func TestOnTimeFiresAreServedBeforeLateOnes(t *testing.T) {
 	t.Parallel()
-	q := newQueue(func() bool { return false })
-	entry := func(app int64, due int64, late bool, l timer.PriorityLevel) *claimedFire {
-		e := &claimedFire{
-			fire: timer.Fire{
+	q := NewReady(func() bool { return false })
+	entry := func(app int64, due int64, late bool, l timer.PriorityLevel) *inflight.Entry {
+		e := &inflight.Entry{
+			Fire: timer.Fire{
 				FireID:        timer.FireID{Timer: 1, DueMS: due},
 				AppID:         app,
 				PriorityLevel: l,
 			},
 		}
-		e.late.Store(late)
+		e.Late.Store(late)
 		return e
 	}
-	var es []*claimedFire
+	var es []*inflight.Entry
 	const n = 210
 	for i := range int64(n) {
 		es = append(
@@ -132,15 +133,15 @@ func TestOnTimeFiresAreServedBeforeLateOnes(t *testing.T) {
 			entry(2, n+i, false, timer.LevelHigh),
 		)
 	}
-	q.push(es)
+	q.Push(es)
 	got := map[string]int{}
 	for range n {
-		e, ok := q.pop()
+		e, ok := q.Pop()
 		require.True(t, ok)
 		switch {
-		case e.late.Load():
+		case e.Late.Load():
 			got["late"]++
-		case e.fire.PriorityLevel == timer.LevelHigh:
+		case e.Fire.PriorityLevel == timer.LevelHigh:
 			got["high"]++
 		default:
 			got["normal"]++
@@ -152,15 +153,15 @@ func TestOnTimeFiresAreServedBeforeLateOnes(t *testing.T) {
 		got,
 		"by weight, and late fires are low, whatever their priority",
 	)
-	require.Equal(t, 2*n, q.len())
+	require.Equal(t, 2*n, q.Len())
 
-	burst := &claimedFire{low: true}
-	require.Equal(t, limit.Low, effectivePriority(burst))
-	burst.fire.Attempt = 1
+	burst := &inflight.Entry{Low: true}
+	require.Equal(t, limit.Low, burst.QueuePriority())
+	burst.Fire.Attempt = 1
 	require.Equal(
 		t,
 		limit.Normal,
-		effectivePriority(burst),
+		burst.QueuePriority(),
 		"a retry keeps the priority of its fire",
 	)
 }

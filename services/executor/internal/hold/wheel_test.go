@@ -1,4 +1,4 @@
-package executor
+package hold
 
 import (
 	"context"
@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
-func entry(app int64, id timer.ID, run time.Time) *claimedFire {
-	return &claimedFire{fire: timer.Fire{
+func entry(app int64, id timer.ID, run time.Time) *inflight.Entry {
+	return &inflight.Entry{Fire: timer.Fire{
 		FireID: timer.FireID{
 			Timer: id,
 			DueMS: run.UnixMilli(),
@@ -28,19 +29,19 @@ func steadyNow() (time.Time, bool) { return time.Now(), true }
 func TestP1WheelIsNeverEarlyAndOnTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWheel()
+		w := NewWheel()
 		start := time.Now().Add(300 * time.Microsecond) // not at a whole millisecond
 		for i := range 50 {
-			w.add(entry(1, timer.ID(i+1), start.Add(time.Duration(50-i)*37*time.Millisecond)))
+			w.Add(entry(1, timer.ID(i+1), start.Add(time.Duration(50-i)*37*time.Millisecond)))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		got := 0
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			w.run(ctx, steadyNow, func(es []*claimedFire) {
+			w.Run(ctx, steadyNow, func(es []*inflight.Entry) {
 				for _, e := range es {
-					late := time.Since(time.UnixMilli(e.fire.RunAtMS))
+					late := time.Since(time.UnixMilli(e.Fire.RunAtMS))
 					if late < 0 || late > time.Millisecond {
 						t.Errorf("late by %v", late)
 					}
@@ -52,25 +53,25 @@ func TestP1WheelIsNeverEarlyAndOnTime(t *testing.T) {
 		cancel()
 		<-ended
 		require.Equal(t, 50, got)
-		require.Zero(t, w.len())
+		require.Zero(t, w.Len())
 	})
 }
 
 func TestWheelWakesForAnEarlierEntry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWheel()
+		w := NewWheel()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		var at []time.Duration
 		begin := time.Now()
 		go func() {
 			defer close(ended)
-			w.run(ctx, steadyNow, func([]*claimedFire) { at = append(at, time.Since(begin)) })
+			w.Run(ctx, steadyNow, func([]*inflight.Entry) { at = append(at, time.Since(begin)) })
 		}()
-		w.add(entry(1, 1, begin.Add(90*time.Millisecond)))
+		w.Add(entry(1, 1, begin.Add(90*time.Millisecond)))
 		synctest.Wait()
-		w.add(entry(1, 2, begin.Add(10*time.Millisecond)))
+		w.Add(entry(1, 2, begin.Add(10*time.Millisecond)))
 		time.Sleep(time.Second)
 		cancel()
 		<-ended
@@ -81,18 +82,18 @@ func TestWheelWakesForAnEarlierEntry(t *testing.T) {
 func TestWheelStopsWhileClockIsUnsteady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWheel()
+		w := NewWheel()
 		var steady atomic.Bool
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		var n atomic.Int64
-		w.add(entry(1, 1, time.Now()))
+		w.Add(entry(1, 1, time.Now()))
 		go func() {
 			defer close(ended)
-			w.run(
+			w.Run(
 				ctx,
 				func() (time.Time, bool) { return time.Now(), steady.Load() },
-				func(es []*claimedFire) { n.Add(int64(len(es))) },
+				func(es []*inflight.Entry) { n.Add(int64(len(es))) },
 			)
 		}()
 		time.Sleep(time.Second)
@@ -107,10 +108,10 @@ func TestWheelStopsWhileClockIsUnsteady(t *testing.T) {
 
 func TestBurstIsOneSlot(t *testing.T) {
 	t.Parallel()
-	w := newWheel()
+	w := NewWheel()
 	at := time.UnixMilli(1_000_000)
 	for i := range 10_000 {
-		w.add(entry(1, timer.ID(i+1), at))
+		w.Add(entry(1, timer.ID(i+1), at))
 	}
 	require.Len(t, w.order, 1)
 	due, next := w.pop(at.UnixMilli() - 1)
@@ -122,13 +123,13 @@ func TestBurstIsOneSlot(t *testing.T) {
 }
 
 func BenchmarkWheelAddPop(b *testing.B) {
-	w := newWheel()
-	es := make([]*claimedFire, 10_000)
+	w := NewWheel()
+	es := make([]*inflight.Entry, 10_000)
 	for i := range es {
 		es[i] = entry(1, timer.ID(i+1), time.UnixMilli(int64(i%2000)))
 	}
 	for b.Loop() {
-		w.add(es...)
+		w.Add(es...)
 		w.pop(2000)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(es)), "ns/fire")

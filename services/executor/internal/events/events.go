@@ -1,9 +1,13 @@
-package executor
+package events
 
 import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
@@ -24,7 +28,25 @@ const (
 	maxAckAge = 5 * ackEvery
 )
 
-// eventPublisher publishes recorded outcomes on the outcomes topic, each at least once. It
+// Store is the part of the store that a publisher uses.
+type Store interface {
+	store.AppsByID
+	store.Definitions
+	store.OutcomeEvents
+}
+
+// Options of a publisher.
+type Options struct {
+	Store      Store
+	Bus        bus.Publisher
+	Clock      *clock.Clock
+	Epoch      func() *session.Epoch // of the current session, or nil
+	Disabled   bool                  // publishes nothing
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Publisher publishes recorded outcomes on the outcomes topic, each at least once. It
 // acknowledges its position with its session, and a scheduler publishes what an expired session had
 // not. While the bus is unavailable the queue may overflow; the overflow is read from the store
 // later.
@@ -32,12 +54,14 @@ const (
 // Each result of the session is pending from before its record until it is published, or until it
 // lies behind the position of the next reread. The acknowledged position is always before all
 // pending results.
-type eventPublisher struct {
-	svc *Service
-	max int // maximum length of queue
+type Publisher struct {
+	opts    Options
+	log     zerolog.Logger
+	delayed prometheus.Counter
+	max     int // maximum length of queue
 
 	mu    sync.Mutex
-	queue []event
+	queue []Event
 	epoch *session.Epoch // the latest; only its outcomes are counted
 	// pending counts the epoch's results that are expected or queued, by the second they finished
 	// in.
@@ -52,28 +76,34 @@ type eventPublisher struct {
 	wake          chan struct{} // capacity 1
 }
 
-// event is an outcome to be published.
-type event struct {
+// Event is an outcome to be published.
+type Event struct {
 	timer.Outcome
-	app       string // empty: unknown
-	session   timer.ID
-	perTarget bool // it lists each target, read from the store
+	App       string // empty: unknown
+	Session   timer.ID
+	PerTarget bool // it lists each target, read from the store
 }
 
-func newEventPublisher(s *Service) *eventPublisher {
-	return &eventPublisher{
-		svc:     s,
+// New returns a publisher with an empty queue.
+func New(o Options) *Publisher {
+	return &Publisher{
+		opts: o,
+		log:  o.Logger,
+		delayed: promauto.With(o.Registerer).NewCounter(prometheus.CounterOpts{
+			Name: "carillon_outcome_events_delayed_total",
+			Help: "Recorded outcomes that overflowed the queue in memory and are published from the store.",
+		}),
 		max:     eventsMax,
 		pending: make(map[int64]int),
 		wake:    make(chan struct{}, 1),
 	}
 }
 
-// expect counts a result that is about to be recorded, so that no position at or after its finish
+// Expect counts a result that is about to be recorded, so that no position at or after its finish
 // time is acknowledged before it is published. If such a position is acknowledged already, the
 // result's finish time moves behind it. Otherwise nobody would read it.
-func (a *eventPublisher) expect(epoch *session.Epoch, o *timer.Outcome) {
-	if a.svc.opts.NoEvents {
+func (a *Publisher) Expect(epoch *session.Epoch, o *timer.Outcome) {
+	if a.opts.Disabled {
 		return
 	}
 	a.mu.Lock()
@@ -88,7 +118,7 @@ func (a *eventPublisher) expect(epoch *session.Epoch, o *timer.Outcome) {
 
 // switchEpoch starts counting for a newer epoch. A scheduler publishes what earlier epochs left.
 // The caller holds the lock.
-func (a *eventPublisher) switchEpoch(epoch *session.Epoch) {
+func (a *Publisher) switchEpoch(epoch *session.Epoch) {
 	if epoch == nil || a.epoch != nil && epoch.ID <= a.epoch.ID {
 		return
 	}
@@ -97,8 +127,8 @@ func (a *eventPublisher) switchEpoch(epoch *session.Epoch) {
 	), 0, 0, false, 0, time.Time{}
 }
 
-// settle stops counting results: they are published, or were not recorded.
-func (a *eventPublisher) settle(es ...event) {
+// Settle stops counting results: they are published, or were not recorded.
+func (a *Publisher) Settle(es ...Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range es {
@@ -106,8 +136,8 @@ func (a *eventPublisher) settle(es ...event) {
 	}
 }
 
-func (a *eventPublisher) uncount(e *event) {
-	if a.epoch == nil || a.epoch.ID != e.session {
+func (a *Publisher) uncount(e *Event) {
+	if a.epoch == nil || a.epoch.ID != e.Session {
 		return
 	}
 	second := e.FinishedMS / 1000
@@ -116,23 +146,23 @@ func (a *eventPublisher) uncount(e *event) {
 	}
 }
 
-// put queues a recorded outcome.
-func (a *eventPublisher) put(e event) {
-	if a.svc.opts.NoEvents {
+// Put queues a recorded outcome.
+func (a *Publisher) Put(e Event) {
+	if a.opts.Disabled {
 		return
 	}
 	a.mu.Lock()
 	switch {
 	case !a.overflowed && len(a.queue) < a.max:
 		a.queue = append(a.queue, e)
-	case a.epoch != nil && a.epoch.ID == e.session:
+	case a.epoch != nil && a.epoch.ID == e.Session:
 		if a.overflowed = true; a.firstMissedMS == 0 || e.FinishedMS < a.firstMissedMS {
 			a.firstMissedMS = e.FinishedMS
 		}
 		a.uncount(&e)
-		a.svc.met.eventsDelayed.Inc()
+		a.delayed.Inc()
 	default: // a scheduler finds it in the store
-		a.svc.met.eventsDelayed.Inc()
+		a.delayed.Inc()
 	}
 	a.mu.Unlock()
 	select {
@@ -141,9 +171,9 @@ func (a *eventPublisher) put(e event) {
 	}
 }
 
-// run publishes until ctx ends.
-func (a *eventPublisher) run(ctx context.Context) {
-	if a.svc.opts.NoEvents {
+// Run publishes until ctx ends.
+func (a *Publisher) Run(ctx context.Context) {
+	if a.opts.Disabled {
 		return
 	}
 	tick := time.NewTicker(ackEvery)
@@ -168,7 +198,7 @@ func (a *eventPublisher) run(ctx context.Context) {
 }
 
 // flush publishes the queued events, then the overflow.
-func (a *eventPublisher) flush(ctx context.Context) {
+func (a *Publisher) flush(ctx context.Context) {
 	for ctx.Err() == nil {
 		a.mu.Lock()
 		n := min(store.MaxBatch, len(a.queue))
@@ -186,7 +216,7 @@ func (a *eventPublisher) flush(ctx context.Context) {
 			a.queue = nil
 		}
 		a.mu.Unlock()
-		a.settle(batch...)
+		a.Settle(batch...)
 	}
 	for more := true; more; {
 		more = a.reread(ctx)
@@ -195,7 +225,7 @@ func (a *eventPublisher) flush(ctx context.Context) {
 
 // reread publishes overflowed outcomes from the store, starting at the earliest. If more overflow
 // meanwhile, it returns true, and the next call starts at their earliest.
-func (a *eventPublisher) reread(ctx context.Context) (more bool) {
+func (a *Publisher) reread(ctx context.Context) (more bool) {
 	a.mu.Lock()
 	from, epoch := a.firstMissedMS, a.epoch
 	a.firstMissedMS = 0
@@ -220,19 +250,19 @@ func (a *eventPublisher) reread(ctx context.Context) (more bool) {
 
 // publishFromStore publishes the session's outcomes that finished at from or later. done is false
 // if ctx ended first.
-func (a *eventPublisher) publishFromStore(
+func (a *Publisher) publishFromStore(
 	ctx context.Context,
 	session timer.ID,
 	from int64,
 ) (done bool) {
 	at := store.OutcomePosition{FinishedMS: from}
 	for ctx.Err() == nil {
-		page, err := a.svc.opts.Store.PendingEvents(ctx, session, at, timer.NeverMS, store.MaxBatch)
+		page, err := a.opts.Store.PendingEvents(ctx, session, at, timer.NeverMS, store.MaxBatch)
 		if err == nil {
 			err = a.send(ctx, page)
 		}
 		if err != nil {
-			a.svc.log.Debug().Err(err).Msg("outcomes not published, retrying")
+			a.log.Debug().Err(err).Msg("outcomes not published, retrying")
 			clock.Pause(ctx, eventsRetryAfter)
 			continue
 		}
@@ -247,20 +277,20 @@ func (a *eventPublisher) publishFromStore(
 
 // ackDue reports whether to acknowledge the position: it is before the latest result, or its last
 // acknowledgement is old.
-func (a *eventPublisher) ackDue() bool {
+func (a *Publisher) ackDue() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.latest > a.ackedMS || len(a.pending) > 0 || a.svc.heartbeater.Epoch() != a.epoch ||
+	return a.latest > a.ackedMS || len(a.pending) > 0 || a.opts.Epoch() != a.epoch ||
 		time.Since(a.ackedAt) >= maxAckAge
 }
 
 // ack stores how far this session's outcomes are published: up to the second before the first
 // pending one. A session without outcomes does so too, or a scheduler would scan everything
 // recorded while it lived.
-func (a *eventPublisher) ack(ctx context.Context) {
+func (a *Publisher) ack(ctx context.Context) {
 	a.mu.Lock()
-	a.switchEpoch(a.svc.heartbeater.Epoch())
-	epoch, upTo := a.epoch, a.svc.opts.Clock.Now().Add(-ackEvery).UnixMilli()
+	a.switchEpoch(a.opts.Epoch())
+	epoch, upTo := a.epoch, a.opts.Clock.Now().Add(-ackEvery).UnixMilli()
 	for second := range a.pending {
 		upTo = min(upTo, second*1000-1)
 	}
@@ -274,12 +304,12 @@ func (a *eventPublisher) ack(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	if err := a.svc.opts.Store.AckEvents(
+	if err := a.opts.Store.AckEvents(
 		ctx,
 		epoch.ID,
 		store.OutcomePosition{FinishedMS: upTo},
 	); err != nil {
-		a.svc.log.Debug().Err(err).Msg("position of published outcomes not stored")
+		a.log.Debug().Err(err).Msg("position of published outcomes not stored")
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.ackedAt = time.Time{} // retry at the next tick
@@ -288,15 +318,15 @@ func (a *eventPublisher) ack(ctx context.Context) {
 
 // publish publishes queued events. It reads from the store an unknown app, and the result of each
 // target, because earlier attempts may belong to another executor.
-func (a *eventPublisher) publish(ctx context.Context, es []event) error {
+func (a *Publisher) publish(ctx context.Context, es []Event) error {
 	msgs := make([]bus.Message, 0, len(es))
 	var partial []timer.Outcome
 	for i := range es {
-		if es[i].app == "" || es[i].perTarget {
+		if es[i].App == "" || es[i].PerTarget {
 			partial = append(partial, es[i].Outcome)
 			continue
 		}
-		msgs = append(msgs, outcomeevent.Message(&es[i].Outcome, es[i].app, nil))
+		msgs = append(msgs, outcomeevent.Message(&es[i].Outcome, es[i].App, nil))
 	}
 	if err := a.send(ctx, partial); err != nil {
 		return err
@@ -305,22 +335,22 @@ func (a *eventPublisher) publish(ctx context.Context, es []event) error {
 }
 
 // send publishes outcomes as stored.
-func (a *eventPublisher) send(ctx context.Context, os []timer.Outcome) error {
+func (a *Publisher) send(ctx context.Context, os []timer.Outcome) error {
 	call, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	msgs, err := outcomeevent.Messages(call, a.svc.opts.Store, os)
+	msgs, err := outcomeevent.Messages(call, a.opts.Store, os)
 	if err != nil {
 		return err //nolint:wrapcheck // already wrapped
 	}
 	return a.deliver(ctx, msgs)
 }
 
-func (a *eventPublisher) deliver(ctx context.Context, msgs []bus.Message) error {
+func (a *Publisher) deliver(ctx context.Context, msgs []bus.Message) error {
 	if len(msgs) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
 	//nolint:wrapcheck // the bus names the topic
-	return a.svc.opts.Bus.Publish(ctx, bus.Outcomes, msgs...)
+	return a.opts.Bus.Publish(ctx, bus.Outcomes, msgs...)
 }

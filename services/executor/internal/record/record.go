@@ -1,4 +1,4 @@
-package executor
+package record
 
 import (
 	"context"
@@ -6,10 +6,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/events"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 // maxUnrecorded is how many unwritten results stop new calls, about one second's worth. After a
@@ -35,16 +41,55 @@ const (
 // result is what to write about an entry. The entry stays in flight until it is written.
 type result struct {
 	kind     resultKind
-	entry    *claimedFire
+	entry    *inflight.Entry
 	outcome  timer.Outcome // for resultOutcome
 	attempts []timer.Attempt
 }
 
-// recorder writes results in batches; results that arrive during a write go into the next batch.
+// Store is the part of the store that a recorder uses.
+type Store interface {
+	store.Recorder
+	RecordAttempts(
+		ctx context.Context,
+		session timer.ID,
+		fires []timer.Fire,
+		attempts []timer.Attempt,
+	) (lost []timer.FireID, err error)
+	Release(
+		ctx context.Context,
+		session timer.ID,
+		fires []timer.Fire,
+		attempts []timer.Attempt,
+	) (released []timer.Fire, err error)
+}
+
+// Dispatcher dispatches fires that a record has released or created.
+type Dispatcher interface {
+	Committed(ctx context.Context, fires []timer.Fire)
+}
+
+// Options of a recorder. Its functions must not block.
+type Options struct {
+	Store    Store
+	Bus      bus.Publisher // of dead letters
+	Dispatch Dispatcher
+	Inflight *inflight.Set
+	Events   *events.Publisher
+	Ended    func(e *inflight.Entry)     // the fire has an outcome, not recorded yet
+	Held     func(es ...*inflight.Entry) // the attempts of these fires are recorded
+	Room     func()                      // the recorder is no longer full
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Recorder writes results in batches; results that arrive during a write go into the next batch.
 // Failed fires have a queue of their own. Their dead letters wait for the bus, and deliveries must
 // not wait with them.
-type recorder struct {
-	svc     *Service
+type Recorder struct {
+	opts    Options
+	log     zerolog.Logger
+	met     *metrics
 	results batchQueue
 	serial  batchQueue // outcomes that pass on a concurrency slot or create a successor
 	failed  batchQueue
@@ -54,15 +99,25 @@ type recorder struct {
 	unrecorded atomic.Int64
 }
 
-func newRecorder(s *Service) *recorder {
+// New returns a recorder without results.
+func New(o Options) *Recorder {
 	newQueue := func() batchQueue { return batchQueue{wake: make(chan struct{}, 1)} }
-	return &recorder{svc: s, results: newQueue(), serial: newQueue(), failed: newQueue()}
+	r := &Recorder{
+		opts:    o,
+		log:     o.Logger,
+		results: newQueue(),
+		serial:  newQueue(),
+		failed:  newQueue(),
+	}
+	r.met = newMetrics(o.Registerer, r.Waiting)
+	return r
 }
 
-func (r *recorder) end(o timer.Outcome, e *claimedFire, as ...timer.Attempt) {
-	r.svc.passed(e)
-	if !e.canary() {
-		r.svc.events.expect(e.epoch, &o)
+// End records the outcome of a fire, with attempts that are not recorded yet.
+func (r *Recorder) End(o timer.Outcome, e *inflight.Entry, as ...timer.Attempt) {
+	r.opts.Ended(e)
+	if !e.Canary() {
+		r.opts.Events.Expect(e.Epoch, &o)
 	}
 	p := &r.results
 	if o.Serial || o.Next != nil {
@@ -76,27 +131,29 @@ func (r *recorder) end(o timer.Outcome, e *claimedFire, as ...timer.Attempt) {
 	p.put(result{kind: resultOutcome, entry: e, outcome: o, attempts: as})
 }
 
-func (r *recorder) hold(e *claimedFire, as ...timer.Attempt) {
+// Hold records a retry that stays in flight.
+func (r *Recorder) Hold(e *inflight.Entry, as ...timer.Attempt) {
 	r.unrecorded.Add(1)
 	r.results.put(result{kind: resultHold, entry: e, attempts: as})
 }
 
-func (r *recorder) release(e *claimedFire, as ...timer.Attempt) {
+// Release gives a fire back to the store.
+func (r *Recorder) Release(e *inflight.Entry, as ...timer.Attempt) {
 	r.unrecorded.Add(1)
 	r.results.put(result{kind: resultRelease, entry: e, attempts: as})
 }
 
-// full reports whether too many results are unwritten to start another call.
-func (r *recorder) full() bool { return r.unrecorded.Load() >= maxUnrecorded }
+// Full reports whether too many results are unwritten to start another call.
+func (r *Recorder) Full() bool { return r.unrecorded.Load() >= maxUnrecorded }
 
-// waiting returns the number of unwritten results.
-func (r *recorder) waiting() int {
+// Waiting returns the number of unwritten results.
+func (r *Recorder) Waiting() int {
 	return r.results.len() + r.serial.len() + r.failed.len() + int(r.writing.Load())
 }
 
-// run writes until ctx ends. Results not written by then are lost with the process, and their fires
+// Run writes until ctx ends. Results not written by then are lost with the process, and their fires
 // are called again.
-func (r *recorder) run(ctx context.Context) {
+func (r *Recorder) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range recorders {
 		wg.Go(func() { r.loop(ctx, &r.results) })
@@ -106,7 +163,7 @@ func (r *recorder) run(ctx context.Context) {
 	wg.Wait()
 }
 
-func (r *recorder) loop(ctx context.Context, p *batchQueue) {
+func (r *Recorder) loop(ctx context.Context, p *batchQueue) {
 	for {
 		batch := p.next(ctx, &r.writing)
 		if batch == nil {
@@ -122,7 +179,7 @@ func (r *recorder) loop(ctx context.Context, p *batchQueue) {
 		r.writing.Add(-int64(len(batch)))
 		if p != &r.failed &&
 			r.unrecorded.Add(-int64(len(batch))) >= maxUnrecorded-int64(len(batch)) {
-			r.svc.queue.wake()
+			r.opts.Room()
 		}
 	}
 }
@@ -130,10 +187,10 @@ func (r *recorder) loop(ctx context.Context, p *batchQueue) {
 func byEpoch(batch []result) map[*session.Epoch]*[3][]result {
 	groups := make(map[*session.Epoch]*[3][]result, 1)
 	for _, x := range batch {
-		g := groups[x.entry.epoch]
+		g := groups[x.entry.Epoch]
 		if g == nil {
 			g = new([3][]result)
-			groups[x.entry.epoch] = g
+			groups[x.entry.Epoch] = g
 		}
 		g[x.kind] = append(g[x.kind], x)
 	}
@@ -144,7 +201,7 @@ func byEpoch(batch []result) map[*session.Epoch]*[3][]result {
 // Repeating a write after an unknown result is safe: the store reports the fires that this session
 // no longer owns. After the session has expired, results still count for fires that nobody took
 // over.
-func (r *recorder) retryUntilWritten(
+func (r *Recorder) retryUntilWritten(
 	ctx context.Context,
 	epoch *session.Epoch,
 	kind resultKind,
@@ -158,90 +215,94 @@ func (r *recorder) retryUntilWritten(
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		r.svc.met.recordErrors.Inc()
-		r.svc.log.Warn().Err(err).Int("results", len(rs)).Msg("results not recorded, retrying")
+		r.met.errors.Inc()
+		r.log.Warn().Err(err).Int("results", len(rs)).Msg("results not recorded, retrying")
 		clock.Pause(ctx, wait)
 		wait = min(2*wait, maxRecordRetry) //nolint:mnd // doubles
 	}
 }
 
-func (r *recorder) write(
+func (r *Recorder) write(
 	ctx context.Context,
 	epoch *session.Epoch,
 	kind resultKind,
 	rs []result,
 ) error {
-	s := r.svc
 	fires := make([]timer.Fire, len(rs))
 	outcomes := make([]timer.Outcome, 0, len(rs))
 	var attempts []timer.Attempt
-	entries := make([]*claimedFire, len(rs))
+	entries := make([]*inflight.Entry, len(rs))
 	for i, x := range rs {
-		fires[i], entries[i] = x.entry.fire, x.entry
+		fires[i], entries[i] = x.entry.Fire, x.entry
 		attempts = append(attempts, x.attempts...)
 		if kind == resultOutcome {
 			outcomes = append(outcomes, x.outcome)
 		}
 	}
-	s.met.recordBatch.Observe(float64(len(rs)))
+	r.met.batch.Observe(float64(len(rs)))
 	switch kind {
 	case resultHold:
-		lost, err := s.opts.Store.RecordAttempts(ctx, epoch.ID, fires, attempts)
+		lost, err := r.opts.Store.RecordAttempts(ctx, epoch.ID, fires, attempts)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what failed
 		}
 		kept, gone := split(entries, lost)
-		s.inflight.remove(gone...)
-		s.wheel.add(kept...)
+		r.opts.Inflight.Remove(gone...)
+		r.opts.Held(kept...)
 	case resultRelease:
-		released, err := s.opts.Store.Release(ctx, epoch.ID, fires, attempts)
+		released, err := r.opts.Store.Release(ctx, epoch.ID, fires, attempts)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what failed
 		}
 		// First leave the in-flight set: the task may come back to this process.
-		s.inflight.remove(entries...)
-		s.opts.Dispatch.Committed(ctx, released)
-	default:
-		if err := s.sendToDLQ(ctx, rs); err != nil {
+		r.opts.Inflight.Remove(entries...)
+		r.opts.Dispatch.Committed(ctx, released)
+	case resultOutcome:
+		if err := r.sendToDLQ(ctx, rs); err != nil {
 			return err
 		}
-		lost, created, err := s.opts.Store.Record(ctx, epoch.ID, outcomes, attempts)
+		lost, created, err := r.opts.Store.Record(ctx, epoch.ID, outcomes, attempts)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what failed
 		}
-		s.inflight.remove(entries...)
+		r.opts.Inflight.Remove(entries...)
 		if len(created) > 0 {
-			s.opts.Dispatch.Committed(ctx, created)
+			r.opts.Dispatch.Committed(ctx, created)
 		}
-		s.countRecorded(rs, lost)
+		r.countRecorded(rs, lost)
 	}
 	return nil
 }
 
 // countRecorded counts recorded outcomes and passes them to the event publisher.
-func (s *Service) countRecorded(rs []result, lost []timer.FireID) {
+func (r *Recorder) countRecorded(rs []result, lost []timer.FireID) {
 	gone := idSet(lost)
-	s.met.outcomesFenced.Add(float64(len(lost)))
+	r.met.fenced.Add(float64(len(lost)))
 	for i := range rs {
 		o := &rs[i].outcome
-		if rs[i].entry.canary() {
+		if rs[i].entry.Canary() {
 			continue
 		}
-		recorded := event{*o, rs[i].entry.app, rs[i].entry.epoch.ID, rs[i].entry.toAllTargets()}
+		recorded := events.Event{
+			Outcome:   *o,
+			App:       rs[i].entry.App,
+			Session:   rs[i].entry.Epoch.ID,
+			PerTarget: rs[i].entry.ToAllTargets(),
+		}
 		if gone[o.FireID] {
-			s.events.settle(recorded)
+			r.opts.Events.Settle(recorded)
 			continue
 		}
-		s.met.outcomes.WithLabelValues(string(o.Kind), string(o.Reason)).Inc()
-		s.met.apps.recorded(rs[i].entry.app, o)
-		s.events.put(recorded)
+		r.met.outcomes.WithLabelValues(string(o.Kind), string(o.Reason)).Inc()
+		r.met.apps.recorded(rs[i].entry.App, o)
+		r.opts.Events.Put(recorded)
 	}
 }
 
-func split(es []*claimedFire, lost []timer.FireID) (kept, gone []*claimedFire) {
+func split(es []*inflight.Entry, lost []timer.FireID) (kept, gone []*inflight.Entry) {
 	set := idSet(lost)
 	for _, e := range es {
-		if set[e.fire.FireID] {
+		if set[e.Fire.FireID] {
 			gone = append(gone, e)
 		} else {
 			kept = append(kept, e)

@@ -1,4 +1,4 @@
-package executor
+package inflight
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/session"
-	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight/inflighttest"
 )
 
 // TestCatchUpLeavesRoomForOnTimeFires checks that late fires in flight are bounded, however much
@@ -18,24 +18,24 @@ import (
 func TestCatchUpLeavesRoomForOnTimeFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h, epoch := newInflight(100*maxLate), new(session.Epoch)
+		h, epoch := New(100*maxLate), new(session.Epoch)
 		fires := make([]timer.Fire, 2*maxLate)
 		for i := range fires {
 			fires[i].FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
 		}
-		late, _, err := h.reserve(t.Context(), epoch, fires[:maxLate], sourceLowTask, 1<<40)
+		late, _, err := h.Reserve(t.Context(), epoch, fires[:maxLate], FromLowTask, 1<<40)
 		require.NoError(t, err)
 		require.Len(t, late, maxLate)
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, _, err = h.reserve(ctx, epoch, fires[maxLate:maxLate+1], sourceLowTask, 1<<40)
+		_, _, err = h.Reserve(ctx, epoch, fires[maxLate:maxLate+1], FromLowTask, 1<<40)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		present, _, err := h.reserve(
+		present, _, err := h.Reserve(
 			t.Context(),
 			epoch,
 			fires[maxLate:maxLate+10],
-			sourceTask,
+			FromTask,
 			1<<40,
 		)
 		require.NoError(t, err)
@@ -43,76 +43,46 @@ func TestCatchUpLeavesRoomForOnTimeFires(t *testing.T) {
 
 		go func() {
 			time.Sleep(time.Second)
-			h.callStarted(present[0])
-			h.callStarted(late[0])
-			h.callStarted(late[0])
+			h.CallStarted(present[0])
+			h.CallStarted(late[0])
+			h.CallStarted(late[0])
 		}()
 		began := time.Now()
-		more, _, err := h.reserve(
+		more, _, err := h.Reserve(
 			t.Context(),
 			epoch,
 			fires[maxLate+10:maxLate+11],
-			sourceLowTask,
+			FromLowTask,
 			1<<40,
 		)
 		require.NoError(t, err)
 		require.Equal(t, time.Second, time.Since(began))
-		h.remove(append(late, more...)...)
+		h.Remove(append(late, more...)...)
 		require.Zero(t, h.late, "each was counted once")
 	})
-}
-
-// opened is a store whose sessions never expire.
-type opened struct{ store.Sessions }
-
-func (opened) OpenSession(context.Context, timer.ID, store.SessionKind, string) error { return nil }
-func (opened) RenewSession(context.Context, timer.ID, store.Load) (bool, error) {
-	return true, nil
-}
-func (opened) CloseSession(context.Context, timer.ID) error { return nil }
-
-// newEpoch returns an epoch that lasts as long as the test.
-func newEpoch(t *testing.T) *session.Epoch {
-	t.Helper()
-	k, err := session.NewHeartbeater(
-		session.Options{
-			Store: opened{},
-			IDs:   timer.NewIDs(time.Now),
-			Kind:  store.ExecutorSession,
-			Name:  "test",
-		},
-	)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- k.Run(ctx) }()
-	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
-	epoch, err := k.Wait(ctx)
-	require.NoError(t, err)
-	return epoch
 }
 
 // TestTaskOfUnconfirmedClaimIsRedelivered checks that until a claim without a task is answered, an
 // arriving task is not acknowledged, because it alone carries the fire.
 func TestTaskOfUnconfirmedClaimIsRedelivered(t *testing.T) {
 	t.Parallel()
-	for _, source := range []claimSource{sourceUnconfirmed, sourcePoll, sourceLatePoll} {
+	for _, source := range []Source{FromUnconfirmed, FromPoll, FromLatePoll} {
 		requireTaskRedelivered(t, source)
 	}
 }
 
-func requireTaskRedelivered(t *testing.T, source claimSource) {
+func requireTaskRedelivered(t *testing.T, source Source) {
 	t.Helper()
-	h, epoch := newInflight(10), newEpoch(t)
+	h, epoch := New(10), inflighttest.Epoch(t)
 	fires := []timer.Fire{
 		{FireID: timer.FireID{Timer: 1, DueMS: 1}},
 		{FireID: timer.FireID{Timer: 2, DueMS: 1}},
 	}
-	byOther, _, err := h.reserve(t.Context(), epoch, fires[:1], sourceTask, 1<<40)
+	byOther, _, err := h.Reserve(t.Context(), epoch, fires[:1], FromTask, 1<<40)
 	require.NoError(t, err)
 	require.Len(t, byOther, 1)
 
-	doubtful, again, err := h.reserve(
+	doubtful, again, err := h.Reserve(
 		t.Context(),
 		epoch,
 		[]timer.Fire{fires[0], fires[1], fires[1]},
@@ -122,13 +92,13 @@ func requireTaskRedelivered(t *testing.T, source claimSource) {
 	require.NoError(t, err)
 	require.Len(t, doubtful, 1, "the first is in flight, and its task is not acknowledged")
 	require.Empty(t, again)
-	fresh, again, err := h.reserve(t.Context(), epoch, fires, sourceTask, 1<<40)
+	fresh, again, err := h.Reserve(t.Context(), epoch, fires, FromTask, 1<<40)
 	require.NoError(t, err)
 	require.Empty(t, fresh)
 	require.Equal(t, []int{1}, again)
 
-	h.confirmed(doubtful)
-	fresh, again, err = h.reserve(t.Context(), epoch, fires, sourceTask, 1<<40)
+	h.Confirmed(doubtful)
+	fresh, again, err = h.Reserve(t.Context(), epoch, fires, FromTask, 1<<40)
 	require.NoError(t, err)
 	require.Empty(t, fresh)
 	require.Empty(t, again)

@@ -1,8 +1,8 @@
-package executor
+package hold
 
-// fairQueue is a queue over many apps. Apps take turns, and an app's items are first in, first out.
+// FairQueue is a queue over many apps. Apps take turns, and an app's items are first in, first out.
 // So one app's burst does not delay another app's items.
-type fairQueue[T any] struct {
+type FairQueue[T any] struct {
 	apps  map[int64]*appQueue[T]
 	order []*appQueue[T] // the non-empty queues; the first is served next
 	n     int
@@ -14,7 +14,8 @@ type appQueue[T any] struct {
 	head  int
 }
 
-func (a *fairQueue[T]) push(app int64, item T) {
+// Push adds an item of an app.
+func (a *FairQueue[T]) Push(app int64, item T) {
 	l := a.apps[app]
 	if l == nil {
 		if a.apps == nil {
@@ -28,8 +29,11 @@ func (a *fairQueue[T]) push(app int64, item T) {
 	a.n++
 }
 
-// pop removes and returns the next item. The queue must not be empty.
-func (a *fairQueue[T]) pop() T {
+// Len returns the number of items.
+func (a *FairQueue[T]) Len() int { return a.n }
+
+// Pop removes and returns the next item. The queue must not be empty.
+func (a *FairQueue[T]) Pop() T {
 	l := a.order[0]
 	a.order = a.order[1:]
 	item := l.items[l.head]
@@ -46,7 +50,7 @@ func (a *fairQueue[T]) pop() T {
 }
 
 // rest returns the remaining items.
-func (a *fairQueue[T]) rest() []T {
+func (a *FairQueue[T]) rest() []T {
 	var left []T
 	for _, l := range a.order {
 		left = append(left, l.items[l.head:]...)

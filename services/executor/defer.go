@@ -1,0 +1,82 @@
+package executor
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+)
+
+// deferral is a fire that must wait for its timer, with the session that owns it.
+type deferral struct {
+	session timer.ID
+	store.Deferral
+}
+
+// deferFire releases a fire to wait in the store until its timer is active. If the timer is active
+// by now, the fire is decided again at once. After a crash behind the commit nobody owns the fire,
+// and the activation finds it. If the answer is lost, its owner is unknown, and the claim is
+// repeated.
+func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
+	d := store.Deferral{Fire: e.Fire, RunAtMS: timer.DeferredMS}
+	if from := state.ActiveFromMS(); e.Def.Schedule.Kind.OneShot() && from < timer.DeferredMS {
+		// It is due at the end of the pause, with no other trigger.
+		d.RunAtMS = max(from, s.opts.Clock.Now().UnixMilli()+1)
+	}
+	active, err := s.deferrals.Do(e.Epoch.Context(), deferral{e.Epoch.ID, d})
+	switch {
+	case err != nil:
+		s.log.Debug().Err(err).Msg("deferral of a fire not confirmed, claim repeated")
+		s.inflight.Remove(e)
+		s.unconfirmedClaims.add([]timer.Fire{e.Fire})
+	case active:
+		s.wheel.AddAt(s.opts.Clock.Now().Add(redecideAfter).UnixMilli(), e)
+	default:
+		s.met.inactiveDeferred.Inc()
+		s.inflight.Remove(e)
+	}
+}
+
+// redecideAfter is when a fire is decided again whose timer was activated during the deferral.
+const redecideAfter = 10 * time.Millisecond
+
+// deferAll defers fires, grouped by session. There are several sessions only just after one has
+// expired.
+func (s *Service) deferAll(ctx context.Context, asks []deferral) ([]bool, error) {
+	out := make([]bool, len(asks))
+	by := make(map[timer.ID][]store.Deferral, 1)
+	place := make(map[timer.FireID]int, len(asks))
+	for i, a := range asks {
+		by[a.session] = append(by[a.session], a.Deferral)
+		place[a.Fire.FireID] = i
+	}
+	for session, fires := range by {
+		active, err := s.opts.Store.Defer(ctx, session, fires)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the store says what failed
+		}
+		for _, id := range active {
+			out[place[id]] = true
+		}
+	}
+	return out, nil
+}
+
+// giveBack releases a fire to an executor that knows the value, first held for a while because it
+// may come back to this one at once. Its row stays as it is, so its lateness counts for its misfire
+// policy. After a crash the session expires, as for any fire.
+func (s *Service) giveBack(e *inflight.Entry, why error) {
+	if !e.ToGiveBack {
+		e.ToGiveBack = true
+		s.wheel.AddAt(s.opts.Clock.Now().Add(maxInflightWait).UnixMilli(), e)
+		return
+	}
+	s.newerValues.Warn().
+		Err(why).
+		Stringer("timer", e.Fire.Timer).
+		Msg("fire needs a newer release, given back")
+	s.passed(e)
+	s.recorder.Release(e)
+}

@@ -1,0 +1,223 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+)
+
+// Action is what happens to a due fire.
+type Action uint8
+
+// The actions.
+const (
+	Call     Action = iota // its attempt may start, as far as its timer decides
+	Skip                   // it ends without a call, for a reason
+	Reject                 // it ends as failed: its definition is missing
+	GiveBack               // it needs a newer release, for an error
+	Defer                  // it waits in the store until its timer is active
+	Recheck                // it is decided again in a moment
+	Wait                   // it waits for its run time, which was moved
+	Queue                  // it waits in the store for its predecessor
+	Drop                   // the session no longer owns it
+	Fail                   // its accepted attempt counts as failed
+	Read                   // the decision needs more to be read, see Verdict.Need
+)
+
+// Need is what a decision lacks.
+type Need uint8
+
+// The needs.
+const (
+	NeedBackfill    Need = iota + 1 // View.Cancelled
+	NeedNextVersion                 // View.NextVersionMS
+	NeedRow                         // View.Moved
+	NeedLatest                      // View.Latest
+	NeedOrder                       // View.InOrder
+	NeedCatchUp                     // View.CatchesUp
+	NeedSlot                        // View.Slot
+)
+
+// Verdict is what happens to a fire. The zero value allows the call.
+type Verdict struct {
+	Action Action
+	Reason timer.Reason // of Skip
+	Err    error        // of GiveBack
+	Need   Need         // of Read
+}
+
+func skip(reason timer.Reason) Verdict { return Verdict{Action: Skip, Reason: reason} }
+func read(need Need) Verdict           { return Verdict{Action: Read, Need: need} }
+
+// Answer is what is known about a question.
+type Answer uint8
+
+// The answers.
+const (
+	Unknown Answer = iota // not read
+	Yes
+	No
+)
+
+// AnswerOf returns Yes or No.
+func AnswerOf(yes bool) Answer {
+	if yes {
+		return Yes
+	}
+	return No
+}
+
+// View is what is known of a fire's timer and of the fires beside it.
+type View struct {
+	State  timer.State
+	Status Verdict // of State, see OfStatus
+	NowMS  int64   // the time of the decision
+
+	Cancelled Answer // the fire's backfill is cancelled
+	// NextVersionMS is when the version after the fire's took effect, in unix ms. 0 is unknown, and
+	// timer.NeverMS means that there is none.
+	NextVersionMS int64
+	Moved         Answer            // an edit or activation moved the fire's row to the newer version
+	Latest        Answer            // the fire is among the latest that fire_all runs
+	InOrder       Answer            // no earlier late fire of its timer waits
+	CatchesUp     Answer            // the fire is the one that fire_once runs
+	Slot          *store.SlotResult // of the fire's request for a concurrency slot; nil: none
+}
+
+// Decide returns what happens to a due fire. It has no effects. Where it lacks an answer it returns
+// Read, and the caller decides again with the answer in the view.
+func Decide(e *inflight.Entry, v *View) Verdict {
+	switch {
+	case v.Status.Action == Skip:
+		return v.Status
+	case e.Def == nil:
+		return Verdict{Action: Reject}
+	}
+	if err := checkKnown(&e.Fire, e.Def); err != nil {
+		return Verdict{Action: GiveBack, Err: err}
+	}
+	if v.Status.Action == Defer {
+		return v.Status
+	}
+	if e.Fire.Cause == timer.CauseBackfill && v.Cancelled != No {
+		if v.Cancelled == Unknown {
+			return read(NeedBackfill)
+		}
+		return skip(timer.ReasonCancelled)
+	}
+	if e.Fire.Series == 0 && e.Fire.Attempt == 0 {
+		if d := planned(e, v); d != (Verdict{}) {
+			return d
+		}
+	}
+	if e.Concurrency().Policy != timer.ConcurrencyAllow {
+		if v.Slot == nil {
+			return read(NeedSlot)
+		}
+		if d := slot(v.Slot.SlotVerdict); d != (Verdict{}) {
+			return d
+		}
+	}
+	if e.Fire.State == timer.FireAccepted || e.Fire.State == timer.FireAsyncFailed {
+		return Verdict{Action: Fail}
+	}
+	return Verdict{}
+}
+
+// planned decides about the first attempt of a fire of the schedule: its version, and the misfire
+// policy if it is late.
+func planned(e *inflight.Entry, v *View) Verdict {
+	if v.State.Status != timer.StatusActive && (e.Serial() || e.Fire.Version < v.State.Version) {
+		// The pause is over, but the activation is not recorded yet. The activation replans edits
+		// made meanwhile and starts a new serial of a fixed delay. Until then superseded fires
+		// cannot be told.
+		return Verdict{Action: Recheck}
+	}
+	switch over := superseded(e, v); {
+	case over == Unknown:
+		return read(NeedNextVersion)
+	case over == Yes && v.Moved == Unknown:
+		return read(NeedRow)
+	case over == Yes && v.Moved == Yes: // edited twice meanwhile
+		return Verdict{Action: Recheck}
+	case over == Yes:
+		return skip(timer.ReasonSuperseded)
+	case v.Moved == Yes && e.Fire.RunAtMS > v.NowMS:
+		return Verdict{Action: Wait}
+	}
+	return misfire(e, v)
+}
+
+// superseded returns whether a newer version than the fire's was in effect when the fire was due.
+// Usually the newer version is the current one; otherwise the store knows when the fire's next
+// version came. Each activation of a fixed delay starts a new serial and supersedes the fires of
+// the old one, whatever their due time.
+func superseded(e *inflight.Entry, v *View) Answer {
+	if e.Serial() && e.Fire.Epoch < v.State.ActiveEpoch {
+		return Yes
+	}
+	if e.Fire.Version >= v.State.Version {
+		return No
+	}
+	due := max(e.Fire.DueMS, e.DueFromMS)
+	if due > v.State.VersionMS || e.Fire.Version+1 == v.State.Version {
+		return AnswerOf(due > v.State.VersionMS)
+	}
+	if v.NextVersionMS == 0 {
+		return Unknown
+	}
+	return AnswerOf(due > v.NextVersionMS)
+}
+
+// misfire decides by the misfire policy. It does not apply to a fire whose run time was moved, or
+// that waited here for a limit, a slot or earlier fires.
+func misfire(e *inflight.Entry, v *View) Verdict {
+	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
+	at := e.PlannedMS()
+	late := time.Duration(v.NowMS-at) * time.Millisecond
+	if e.Ordered || e.WasLimited() || e.Fire.RunAtMS != at || late <= m.MisfiredAfter() {
+		return Verdict{}
+	}
+	if m.CatchUpWindow > 0 && late > time.Duration(m.CatchUpWindow) {
+		return skip(timer.ReasonMisfired)
+	}
+	runs, need := No, Need(0)
+	switch m.Policy { // checkKnown knows them all
+	case timer.MisfireSkip:
+	case timer.MisfireFireAll:
+		if runs, need = v.Latest, NeedLatest; runs == Yes {
+			runs, need = v.InOrder, NeedOrder
+		}
+	case timer.MisfireFireOnce:
+		runs, need = v.CatchesUp, NeedCatchUp
+	}
+	switch runs {
+	case Unknown:
+		return read(need)
+	case No:
+		return skip(timer.ReasonMisfired)
+	case Yes:
+	}
+	return Verdict{}
+}
+
+// slot decides by the answer to the fire's request for a concurrency slot.
+func slot(answer store.SlotVerdict) Verdict {
+	switch answer {
+	case store.SlotGranted:
+		return Verdict{}
+	case store.SlotQueued:
+		return Verdict{Action: Queue}
+	case store.SlotSkipped:
+		return skip(timer.ReasonOverlap)
+	case store.SlotQueueFull:
+		return skip(timer.ReasonQueueFull)
+	case store.SlotReplaced:
+		return skip(timer.ReasonCancelled)
+	case store.SlotNotOwned:
+		return Verdict{Action: Drop}
+	}
+	return Verdict{Action: Recheck} // an answer of a newer release
+}

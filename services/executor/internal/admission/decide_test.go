@@ -1,0 +1,171 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+)
+
+const (
+	dueMS  = int64(1_000_000)
+	hourMS = int64(time.Hour / time.Millisecond)
+)
+
+// fire returns a fire of an active cron timer, and a view at its due time that allows its call.
+func fire() (*inflight.Entry, *View) {
+	e := &inflight.Entry{
+		Fire: timer.Fire{
+			FireID:  timer.FireID{Timer: 1, DueMS: dueMS},
+			RunAtMS: dueMS,
+			Version: 3,
+			Epoch:   1,
+		},
+		Def: &timer.Definition{
+			Schedule: timer.Schedule{Kind: timer.KindCron},
+			Target:   timer.Target{Kind: timer.KindHTTP},
+		},
+	}
+	s := timer.State{ID: 1, Status: timer.StatusActive, Version: 3, ActiveEpoch: 1}
+	return e, &View{State: s, NowMS: dueMS}
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	edited := func(e *inflight.Entry, v *View) { e.Fire.Version, v.State.VersionMS = 2, dueMS-1 }
+	lateBy := func(p timer.MisfirePolicy) func(*inflight.Entry, *View) {
+		return func(e *inflight.Entry, v *View) {
+			e.Def.Misfire.Policy, v.NowMS = p, dueMS+hourMS
+		}
+	}
+	slot := func(answer store.SlotVerdict) func(*inflight.Entry, *View) {
+		return func(e *inflight.Entry, v *View) {
+			e.Def.Concurrency.Policy = timer.ConcurrencySkip
+			v.Slot = &store.SlotResult{SlotVerdict: answer}
+		}
+	}
+	both := func(a, b func(*inflight.Entry, *View)) func(*inflight.Entry, *View) {
+		return func(e *inflight.Entry, v *View) { a(e, v); b(e, v) }
+	}
+	for name, c := range map[string]struct {
+		change func(e *inflight.Entry, v *View)
+		want   Verdict
+	}{
+		"on time":       {func(*inflight.Entry, *View) {}, Verdict{}},
+		"inactive":      {func(_ *inflight.Entry, v *View) { v.Status = skip(timer.ReasonInactive) }, skip(timer.ReasonInactive)},
+		"paused":        {func(_ *inflight.Entry, v *View) { v.Status.Action = Defer }, Verdict{Action: Defer}},
+		"no definition": {func(e *inflight.Entry, _ *View) { e.Def = nil }, Verdict{Action: Reject}},
+		"its backfill is not read": {func(e *inflight.Entry, _ *View) {
+			e.Fire.Cause, e.Fire.Series = timer.CauseBackfill, 1
+		}, read(NeedBackfill)},
+		"its backfill is cancelled": {func(e *inflight.Entry, v *View) {
+			e.Fire.Cause, e.Fire.Series, v.Cancelled = timer.CauseBackfill, 1, Yes
+		}, skip(timer.ReasonCancelled)},
+
+		"edited before it was due":      {edited, read(NeedRow)},
+		"edited, and its row as it was": {both(edited, func(_ *inflight.Entry, v *View) { v.Moved = No }), skip(timer.ReasonSuperseded)},
+		"edited twice meanwhile":        {both(edited, func(_ *inflight.Entry, v *View) { v.Moved = Yes }), Verdict{Action: Recheck}},
+		"edited after it was due":       {both(edited, func(_ *inflight.Entry, v *View) { v.State.VersionMS = dueMS }), Verdict{}},
+		"edited twice":                  {func(e *inflight.Entry, v *View) { e.Fire.Version, v.State.VersionMS = 1, dueMS }, read(NeedNextVersion)},
+		"edited twice, first before it was due": {func(e *inflight.Entry, v *View) {
+			e.Fire.Version, v.State.VersionMS, v.NextVersionMS = 1, dueMS, dueMS-1
+		}, read(NeedRow)},
+		"moved to a later run time": {func(e *inflight.Entry, v *View) {
+			e.Fire.RunAtMS, v.Moved = dueMS+1, Yes
+		}, Verdict{Action: Wait}},
+		"an activation is not recorded": {both(edited, func(_ *inflight.Entry, v *View) {
+			v.State.Status = timer.StatusPaused
+		}), Verdict{Action: Recheck}},
+		"a fixed delay of an earlier activation": {func(e *inflight.Entry, v *View) {
+			e.Def.Schedule.Kind, v.State.ActiveEpoch = timer.KindFixedDelay, 2
+		}, read(NeedRow)},
+
+		"late, skip":     {lateBy(timer.MisfireSkip), skip(timer.ReasonMisfired)},
+		"late, fire_all": {lateBy(timer.MisfireFireAll), read(NeedLatest)},
+		"late, fire_all, too old": {both(lateBy(timer.MisfireFireAll), func(_ *inflight.Entry, v *View) {
+			v.Latest = No
+		}), skip(timer.ReasonMisfired)},
+		"late, fire_all, among the latest": {both(lateBy(timer.MisfireFireAll), func(_ *inflight.Entry, v *View) {
+			v.Latest = Yes
+		}), read(NeedOrder)},
+		"late, fire_all, in order": {both(lateBy(timer.MisfireFireAll), func(_ *inflight.Entry, v *View) {
+			v.Latest, v.InOrder = Yes, Yes
+		}), Verdict{}},
+		"late, fire_once": {lateBy(timer.MisfireFireOnce), read(NeedCatchUp)},
+		"late, fire_once, covered": {both(lateBy(timer.MisfireFireOnce), func(_ *inflight.Entry, v *View) {
+			v.CatchesUp = No
+		}), skip(timer.ReasonMisfired)},
+		"late, the default": {lateBy(""), read(NeedCatchUp)},
+		"late, beyond the catch-up window": {both(lateBy(timer.MisfireFireAll), func(e *inflight.Entry, _ *View) {
+			e.Def.Misfire.CatchUpWindow = timer.Duration(time.Minute)
+		}), skip(timer.ReasonMisfired)},
+		"late, by a limit": {both(lateBy(timer.MisfireSkip), func(e *inflight.Entry, _ *View) {
+			e.WaitedForLimit = true
+		}), Verdict{}},
+		"late, of a request": {both(lateBy(timer.MisfireSkip), func(e *inflight.Entry, _ *View) {
+			e.Fire.Cause, e.Fire.Series = timer.CauseRunNow, 1
+		}), Verdict{}},
+		"late, a retry": {both(lateBy(timer.MisfireSkip), func(e *inflight.Entry, _ *View) {
+			e.Fire.Attempt = 1
+		}), Verdict{}},
+
+		"no slot asked":           {func(e *inflight.Entry, _ *View) { e.Def.Concurrency.Policy = timer.ConcurrencySkip }, read(NeedSlot)},
+		"a fixed delay":           {func(e *inflight.Entry, _ *View) { e.Def.Schedule.Kind = timer.KindFixedDelay }, read(NeedSlot)},
+		"slot granted":            {slot(store.SlotGranted), Verdict{}},
+		"slot queued":             {slot(store.SlotQueued), Verdict{Action: Queue}},
+		"slot skipped":            {slot(store.SlotSkipped), skip(timer.ReasonOverlap)},
+		"slot queue full":         {slot(store.SlotQueueFull), skip(timer.ReasonQueueFull)},
+		"slot replaced":           {slot(store.SlotReplaced), skip(timer.ReasonCancelled)},
+		"slot not owned":          {slot(store.SlotNotOwned), Verdict{Action: Drop}},
+		"slot of a newer release": {slot(99), Verdict{Action: Recheck}},
+
+		"accepted and timed out": {func(e *inflight.Entry, _ *View) {
+			e.Fire.State, e.Fire.Attempt = timer.FireAccepted, 1
+		}, Verdict{Action: Fail}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, v := fire()
+			c.change(e, v)
+			before := e.Fire
+			require.Equal(t, c.want, Decide(e, v))
+			require.Equal(t, before, e.Fire, "a decision has no effects")
+		})
+	}
+}
+
+// TestDecideKnowsItsRelease checks that a value of a newer release decides before all but a skip.
+func TestDecideKnowsItsRelease(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*inflight.Entry){
+		"cause":    func(e *inflight.Entry) { e.Fire.Cause = timer.CauseRedrive + 1 },
+		"state":    func(e *inflight.Entry) { e.Fire.State = timer.FireAsyncFailed + 1 },
+		"priority": func(e *inflight.Entry) { e.Fire.PriorityLevel = timer.LevelLow + 1 },
+		"policy":   func(e *inflight.Entry) { e.Def.Misfire.Policy = "newer" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, v := fire()
+			change(e)
+			got := Decide(e, v)
+			require.Equal(t, GiveBack, got.Action)
+			require.ErrorContains(t, got.Err, "unknown ")
+			v.Status = skip(timer.ReasonDeleted)
+			require.Equal(t, v.Status, Decide(e, v))
+		})
+	}
+}
+
+// BenchmarkDecide measures the decision about a fire on time.
+func BenchmarkDecide(b *testing.B) {
+	e, v := fire()
+	for b.Loop() {
+		if Decide(e, v) != (Verdict{}) {
+			b.Fatal("not called")
+		}
+	}
+}

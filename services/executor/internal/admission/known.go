@@ -1,0 +1,71 @@
+package admission
+
+import (
+	"fmt"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// checkKnown returns an error for a fire with a value that this release does not know: a newer one
+// has stored it. Any guess would break a promise of that release, so the fire is given back.
+func checkKnown(f *timer.Fire, d *timer.Definition) error {
+	switch {
+	case !knownMisfire(d.Misfire.Policy):
+		return fmt.Errorf("unknown misfire policy %q", d.Misfire.Policy)
+	case !knownConcurrency(d.Concurrency.Policy):
+		return fmt.Errorf("unknown concurrency policy %q", d.Concurrency.Policy)
+	case !knownSchedule(d.Schedule.Kind):
+		return fmt.Errorf("unknown kind of schedule %q", d.Schedule.Kind)
+	case f.Cause > timer.CauseRedrive:
+		return fmt.Errorf("unknown cause %d", f.Cause)
+	case f.State > timer.FireAsyncFailed:
+		return fmt.Errorf("unknown state %d", f.State)
+	case f.PriorityLevel > timer.LevelLow:
+		return fmt.Errorf("unknown priority level %d", f.PriorityLevel)
+	case !d.Several():
+		return checkTarget(&d.Target)
+	case d.Mode != timer.ModeAny && d.Mode != timer.ModeAll:
+		return fmt.Errorf("unknown mode %q", d.Mode)
+	}
+	for i := range d.Targets {
+		if err := checkTarget(&d.Targets[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The switches below have no default, so that the linter names a value added to the type.
+
+func knownMisfire(p timer.MisfirePolicy) bool {
+	switch p {
+	case "", timer.MisfireFireAll, timer.MisfireFireOnce, timer.MisfireSkip:
+		return true
+	}
+	return false
+}
+
+func knownConcurrency(p timer.ConcurrencyPolicy) bool {
+	switch p {
+	case "", timer.ConcurrencyAllow, timer.ConcurrencySkip, timer.ConcurrencyQueueOne,
+		timer.ConcurrencyQueueAll, timer.ConcurrencyCancelPrevious:
+		return true
+	}
+	return false
+}
+
+func knownSchedule(k timer.ScheduleKind) bool {
+	switch k {
+	case timer.KindCron, timer.KindInterval, timer.KindFixedDelay, timer.KindAt, timer.KindDelay:
+		return true
+	}
+	return false
+}
+
+func checkTarget(t *timer.Target) error {
+	switch t.Kind {
+	case timer.KindHTTP, timer.KindGRPC, timer.KindPulsar, timer.KindCanary:
+		return nil
+	}
+	return fmt.Errorf("unknown kind of target %q", t.Kind)
+}

@@ -1,0 +1,42 @@
+package admission
+
+import "github.com/carillon-timer/carillon/libs/timer"
+
+// OfStatus returns what a timer's status decides about one of its fires: Call, Skip or Defer. It
+// decides by the fire's due time, not by the time of the decision. A fire due while the timer was
+// inactive is skipped; any other is called, once the timer is active. A one-shot due in an inactive
+// period is due at its end. Fires of explicit requests are called regardless of activity.
+//
+// past are the inactive periods before the current one. known is false if they are needed and nil.
+func OfStatus(
+	f *timer.Fire,
+	oneShot bool,
+	s *timer.State,
+	past []timer.Inactivity,
+	nowMS int64,
+) (v Verdict, known bool) {
+	switch {
+	case !s.Exists(), s.Status == timer.StatusDeleted:
+		return skip(timer.ReasonDeleted), true
+	// a run-now exists only if it was requested before the freeze
+	case s.Frozen && (f.Cause != timer.CauseRunNow || f.Attempt > 0):
+		return skip(timer.ReasonFrozen), true
+	case f.Series != 0:
+		return Verdict{}, true
+	}
+	deferred := Verdict{}
+	if !s.ActiveAt(nowMS) {
+		deferred.Action = Defer
+	}
+	if oneShot {
+		return deferred, true
+	}
+	reason, sure := s.SkipReasonAt(f.DueMS)
+	if !sure {
+		reason = timer.SkipReasonIn(past, f.DueMS)
+	}
+	if reason != timer.ReasonNone {
+		return skip(reason), true
+	}
+	return deferred, sure || past != nil
+}

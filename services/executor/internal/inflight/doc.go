@@ -1,0 +1,5 @@
+// Package inflight is the bounded set of fires that an executor owns.
+//
+//	entry.go  a fire with what its executor knows of it
+//	set.go    the set, which a fire enters before its claim and leaves when it is recorded
+package inflight

@@ -1,0 +1,132 @@
+package inflight
+
+import (
+	"sync/atomic"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Entry is an in-flight fire, with the session epoch that claimed it.
+type Entry struct {
+	Fire     timer.Fire
+	rev      int32 // of fire when it was claimed; constant while in flight
+	Epoch    *session.Epoch
+	Def      *timer.Definition // the definition of the last decision; nil until loaded
+	Endpoint string            // of Def; empty if there is no breaker to ask
+	// App is the name of the timer's app, empty if the timer does not exist. It belongs to the
+	// worker, then to the recorder.
+	App string
+	// Late is set while a fire received late from the low-priority topic waits for its call.
+	Late  atomic.Bool
+	Began atomic.Bool // its first attempt has started
+	Low   bool        // received from the low-priority topic
+	// unconfirmed is set while the claim is unanswered and no task carries the fire. Set.mu
+	// guards it.
+	unconfirmed bool
+
+	// LastError is the error of the last attempt of a failed fire. It belongs to the worker, then
+	// to the recorder.
+	LastError string
+
+	// DueFromMS is the activation time of a one-shot that fell due while its timer was inactive, or
+	// 0. It belongs to the worker.
+	DueFromMS int64
+
+	// ToGiveBack is set while the fire waits to be given back to a newer release. It belongs to the
+	// worker.
+	ToGiveBack bool
+	// Limits have delayed it before. This and the next two belong to the worker.
+	WaitedForLimit   bool
+	Ordered          bool // its sequence let it start, see the sequencer
+	WaitedForBreaker bool // the breaker of its endpoint has delayed it before
+	// StateVersion is the version of the timer's state that the fire's version was resolved by. It
+	// belongs to the worker.
+	StateVersion int32
+	// PermittedFor is the app whose limits have granted it a permit, or empty. It is the worker's
+	// once the fire is queued.
+	PermittedFor   string
+	RefusedSinceMS int64 // since when a breaker has delayed the next attempt; 0: it has not
+}
+
+// WasLimited reports whether the fire waited for a limit or a breaker. Its lateness then says
+// nothing about the load of the executor.
+func (e *Entry) WasLimited() bool {
+	return e.WaitedForLimit || e.WaitedForBreaker || e.Fire.State == timer.FireDeferred
+}
+
+// Canary reports whether the fire is Carillon's own canary, which metrics and outcome events leave
+// out.
+func (e *Entry) Canary() bool { return e.Def != nil && e.Def.Target.Kind == timer.KindCanary }
+
+// ToAllTargets reports whether each of several targets must accept the fire.
+func (e *Entry) ToAllTargets() bool { return e.Def != nil && e.Def.Mode == timer.ModeAll }
+
+// DueMS returns when a fire is due. A one-shot that fell due while its timer was inactive is due at
+// the activation.
+func (e *Entry) DueMS(state *timer.State) int64 {
+	if e.Fire.Series != 0 || e.Def == nil || !e.Def.Schedule.Kind.OneShot() {
+		return e.Fire.DueMS
+	}
+	return max(e.Fire.DueMS, state.ActiveFromMS())
+}
+
+// AdjustDue stores the later due time of a one-shot, see DueMS.
+func (e *Entry) AdjustDue(state *timer.State) {
+	if due := e.DueMS(state); due > e.Fire.DueMS {
+		e.DueFromMS = due
+	}
+}
+
+// PlannedMS returns when the first attempt should start: the due time plus jitter, or the time of
+// the request. A one-shot starts no sooner than its timer is active.
+func (e *Entry) PlannedMS() int64 {
+	f := &e.Fire
+	switch f.Cause {
+	case timer.CauseSchedule:
+		return max(f.DueMS+schedule.Jitter(f.Timer, f.DueMS, e.Def.Schedule.Jitter), e.DueFromMS)
+	case timer.CauseRunNow:
+		return f.DueMS
+	case timer.CauseBackfill, timer.CauseRedrive:
+	}
+	return max(f.DueMS, timer.ID(f.Series).TimeMS()) // the series is the id of the request
+}
+
+// Serial reports whether a fire belongs to the serial of a fixed delay.
+func (e *Entry) Serial() bool {
+	return e.Def.Schedule.Kind == timer.KindFixedDelay && e.Fire.Series == 0
+}
+
+// Concurrency returns the concurrency policy of a fire. A fixed delay runs one fire at a time,
+// whatever runs beside it. If an edit or an activation starts a new serial during a call, its first
+// fire waits for that last call of the old serial.
+func (e *Entry) Concurrency() timer.Concurrency {
+	c := e.Def.Concurrency.Resolved()
+	if c.Policy == timer.ConcurrencyAllow && e.Serial() {
+		c.Policy, c.MaxQueue = timer.ConcurrencyQueueAll, timer.MaxMaxQueue
+	}
+	return c
+}
+
+// QueuePriority returns the queue priority of an entry. A fire of the low-priority topic stays
+// low here until its first attempt.
+func (e *Entry) QueuePriority() limit.Priority {
+	if e.Late.Load() || e.Low && e.Fire.Attempt == 0 {
+		return limit.Low
+	}
+	return e.Priority()
+}
+
+// Priority returns the configured priority of a fire among those of its app.
+func (e *Entry) Priority() limit.Priority {
+	switch e.Fire.PriorityLevel {
+	case timer.LevelLow:
+		return limit.Low
+	case timer.LevelHigh:
+		return limit.High
+	case timer.LevelNormal:
+	}
+	return limit.Normal
+}

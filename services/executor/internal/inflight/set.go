@@ -1,0 +1,230 @@
+package inflight
+
+import (
+	"context"
+	"sync"
+
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Source says how a fire came to be claimed.
+type Source int
+
+// The sources.
+const (
+	FromTask        Source = iota
+	FromLowTask            // a task of the low-priority topic
+	FromUnconfirmed        // an earlier claim whose answer was lost
+	FromPoll               // found in the store, without a task
+	FromLatePoll           // found in the store, and late
+	FromOrder              // later fires of its timer wait for it
+	FromReadmit            // waited for app limits that were raised
+)
+
+// low reports whether the source may bring catch-up traffic, which yields to on-time traffic.
+func (o Source) low() bool {
+	return o == FromLowTask || o == FromLatePoll || o == FromOrder
+}
+
+// withoutTask reports whether no task carries the claimed fire.
+func (o Source) withoutTask() bool { return o != FromTask && o != FromLowTask }
+
+const (
+	// lowShare stops catch-up while 1/lowShare of the in-flight set is used.
+	lowShare = 2
+	maxLate  = 1000 // late fires waiting for their call that stop catch-up
+)
+
+// Set is the bounded set of fires that this process owns. A fire enters it just before its
+// claim and leaves it when its outcome is recorded or the fire is released. No fire is in flight
+// twice, because only a fire that was added here is claimed.
+type Set struct {
+	max   int
+	mu    sync.Mutex
+	fires map[timer.FireID]*Entry
+	late  int           // how many of fires are late
+	room  chan struct{} // closed and replaced when a fire leaves
+}
+
+// New returns an empty set for at most limit fires.
+func New(limit int) *Set {
+	return &Set{
+		max:   limit,
+		fires: make(map[timer.FireID]*Entry),
+		room:  make(chan struct{}),
+	}
+}
+
+// Reserve waits for room, then adds the fires that are not in flight. It replaces fires of an
+// expired epoch, which nothing will call.
+//
+// It also returns the indexes of the fires whose task must be redelivered. Either an earlier
+// revision is in flight and about to end. Or the claim in flight is unconfirmed, and this task
+// alone carries the fire if that claim fails.
+func (h *Set) Reserve(
+	ctx context.Context,
+	epoch *session.Epoch,
+	fires []timer.Fire,
+	source Source,
+	nowMS int64,
+) (fresh []*Entry, again []int, err error) {
+	if source == FromOrder { // few, and fires that fill the set may wait for them
+		h.mu.Lock()
+	} else if err := h.waitForRoom(ctx, source.low()); err != nil {
+		return nil, nil, err
+	}
+	defer h.mu.Unlock()
+	fresh = make([]*Entry, 0, len(fires))
+	mine := make(map[*Entry]bool, len(fires))
+	for i := range fires {
+		old := h.fires[fires[i].FireID]
+		switch {
+		case old == nil || old.Epoch.Context().Err() != nil:
+			e := &Entry{
+				Fire:        fires[i],
+				rev:         fires[i].Rev,
+				Epoch:       epoch,
+				unconfirmed: source.withoutTask(),
+				Low:         source.low(),
+			}
+			if old != nil {
+				h.uncountLate(old)
+			}
+			// If it is not due yet, it waits for its run time at low priority, like any other.
+			if source.low() && e.Fire.RunAtMS <= nowMS {
+				e.Late.Store(true)
+				h.late++
+			}
+			h.fires[e.Fire.FireID], mine[e] = e, true
+			fresh = append(fresh, e)
+		case fires[i].Rev <= old.rev && (mine[old] || !old.unconfirmed): // already in flight
+		case mine[old]:
+			old.Fire, old.rev = fires[i], fires[i].Rev
+		default:
+			again = append(again, i)
+		}
+	}
+	return fresh, again, nil
+}
+
+// waitForRoom waits for room and returns with the lock held. Catch-up has less room than on-time
+// traffic, so few late fires wait for their call ahead of the fires due now.
+func (h *Set) waitForRoom(ctx context.Context, low bool) error {
+	for {
+		h.mu.Lock()
+		if len(h.fires) < h.max &&
+			(!low || len(h.fires) < max(1, h.max/lowShare) && h.late < maxLate) {
+			return nil
+		}
+		room := h.room
+		h.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// LateRoom returns how many more late fires fit.
+func (h *Set) LateRoom() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return min(maxLate-h.late, h.max/lowShare-len(h.fires))
+}
+
+// Confirmed marks the claims of es as answered.
+func (h *Set) Confirmed(es []*Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range es {
+		e.unconfirmed = false
+	}
+}
+
+// Remove removes the entries, each only if it is the current one of its fire.
+func (h *Set) Remove(es ...*Entry) {
+	if len(es) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range es {
+		if h.fires[e.Fire.FireID] == e {
+			delete(h.fires, e.Fire.FireID)
+			h.uncountLate(e)
+		}
+	}
+	close(h.room)
+	h.room = make(chan struct{})
+}
+
+// RemoveEpoch removes all fires of an expired epoch and returns their number. The epoch's context
+// cancels calls in flight; their results no longer count here.
+func (h *Set) RemoveEpoch(t *session.Epoch) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for id, e := range h.fires {
+		if e.Epoch == t {
+			delete(h.fires, id)
+			h.uncountLate(e)
+			n++
+		}
+	}
+	close(h.room)
+	h.room = make(chan struct{})
+	return n
+}
+
+// uncountLate stops counting e as late, because it leaves or its call starts. The caller holds the
+// lock.
+func (h *Set) uncountLate(e *Entry) {
+	if e.Late.CompareAndSwap(true, false) {
+		h.late--
+	}
+}
+
+// CallStarted records that the call of e starts.
+func (h *Set) CallStarted(e *Entry) {
+	if !e.Late.Load() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.uncountLate(e); h.late == maxLate-1 { // a waiter may need just this room
+		close(h.room)
+		h.room = make(chan struct{})
+	}
+}
+
+// Began returns which of the fires are in flight with their first attempt started.
+func (h *Set) Began(ids []timer.FireID) map[timer.FireID]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	started := make(map[timer.FireID]bool)
+	for _, id := range ids {
+		if e := h.fires[id]; e != nil && e.Began.Load() {
+			started[id] = true
+		}
+	}
+	return started
+}
+
+// Len returns how many fires are in flight.
+func (h *Set) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.fires)
+}
+
+// Full reports whether no fire has room.
+func (h *Set) Full() bool { return h.Len() >= h.max }
+
+// CrowdedShare is the part of the capacity (1/4) above which fires that must wait are deferred in
+// the store.
+const CrowdedShare = 4
+
+// Crowded reports whether fires that must wait are to be deferred in the store.
+func (h *Set) Crowded() bool { return h.Len() > h.max/CrowdedShare }

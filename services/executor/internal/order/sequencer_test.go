@@ -1,0 +1,139 @@
+package order
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/hold"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight/inflighttest"
+)
+
+// fires are the open fires of a timer that is due each millisecond from 1.
+type fires struct {
+	mu   sync.Mutex
+	open map[int64]bool
+}
+
+func (f *fires) end(due int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.open, due)
+}
+
+func (*fires) Begin(context.Context, timer.ID, []timer.Fire) error { return nil }
+func (*fires) OldestOpen(context.Context) (int64, error)           { return 1, nil }
+
+func (f *fires) OpenAmong(_ context.Context, ids []timer.FireID) (out []timer.Fire, _ error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range ids {
+		if f.open[id.DueMS] {
+			out = append(out, timer.Fire{FireID: id, Owner: 1})
+		}
+	}
+	return out, nil
+}
+
+func (*fires) Before(_ *timer.Timer, due, from, _ int64, _ int) (dues []int64, _ error) {
+	for d := max(1, from); d < due; d++ {
+		dues = append(dues, d)
+	}
+	return dues, nil
+}
+
+func setup(t *testing.T, open ...int64) (*Sequencer, *hold.Wheel, *fires) {
+	t.Helper()
+	f, w := &fires{open: make(map[int64]bool)}, hold.NewWheel()
+	for _, due := range open {
+		f.open[due] = true
+	}
+	now := func(context.Context) (time.Time, error) { return time.Now(), nil }
+	alive := []store.Session{{ID: 1, Kind: store.ExecutorSession}}
+	q := New(Options{
+		Store: f, Planner: f, Inflight: inflight.New(10), Wheel: w,
+		Clock:      clock.New(time.Now, now),
+		Claim:      func(context.Context, []timer.Fire) error { return nil },
+		Room:       func() int { return 10 },
+		Alive:      func() []store.Session { return alive },
+		Logger:     zerolog.Nop(),
+		Registerer: prometheus.NewRegistry(),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { q.Run(ctx) })
+	t.Cleanup(func() { cancel(); done.Wait() })
+	return q, w, f
+}
+
+// late returns a late fire of timer 1.
+func late(t *testing.T, due int64) *LateFire {
+	t.Helper()
+	e := &inflight.Entry{Fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: due}}}
+	e.Epoch = inflighttest.Epoch(t)
+	return &LateFire{Entry: e, Timer: &timer.Timer{ID: 1}, UntilMS: timer.NeverMS, Limit: 100}
+}
+
+func TestLateFireWaitsForEarlierOpenOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, w, f := setup(t, 1, 3)
+		require.False(t, q.Join(late(t, 3), 0), "not before the store was read")
+		time.Sleep(stallAfter / 2)
+		require.Zero(t, w.Len(), "another executor has not started the first")
+		f.end(1)
+		time.Sleep(2 * pollEvery)
+		require.Equal(t, 1, w.Len())
+		require.Zero(t, testutil.ToFloat64(q.unordered))
+	})
+}
+
+func TestLateFiresOfOneTimerStartOneByOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, w, _ := setup(t, 1, 2)
+		second, first := late(t, 2), late(t, 1)
+		require.False(t, q.Join(second, 0))
+		require.False(t, q.Join(first, 0))
+		time.Sleep(time.Second)
+		require.Equal(t, 1, w.Len())
+		require.Equal(t, first.Entry, w.Clear()[0])
+		q.Called(first.Entry)
+		require.Equal(t, second.Entry, w.Clear()[0])
+	})
+}
+
+// TestStalledFireStartsOutOfOrder checks that a fire does not wait forever for one without
+// progress, and is counted.
+func TestStalledFireStartsOutOfOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, w, _ := setup(t, 1, 3)
+		require.False(t, q.Join(late(t, 3), 0))
+		time.Sleep(stallAfter + 2*pollEvery)
+		require.Equal(t, 1, w.Len())
+		require.InDelta(t, 1, testutil.ToFloat64(q.unordered), 0)
+	})
+}
+
+func TestCloseReturnsTheWaitingFires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, w, _ := setup(t, 1, 3)
+		require.False(t, q.Join(late(t, 3), 0))
+		require.Len(t, q.Close(), 1)
+		require.False(t, q.Join(late(t, 4), 0))
+		require.Equal(t, 1, w.Len(), "the drain empties the wheel")
+	})
+}

@@ -1,0 +1,170 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/events"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+)
+
+var errAway = errors.New("unavailable")
+
+// fakes are what a recorder writes to. They list what reached them, in order.
+type fakes struct {
+	mu     sync.Mutex
+	list   []string
+	away   bool // the store and the bus are unavailable
+	fenced []timer.FireID
+}
+
+func (f *fakes) add(what string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.away {
+		return errAway
+	}
+	f.list = append(f.list, what)
+	return nil
+}
+
+func (f *fakes) setAway(away bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.away = away
+}
+
+func (f *fakes) seen() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.list)
+}
+
+func (f *fakes) Record(
+	_ context.Context,
+	_ timer.ID,
+	outcomes []timer.Outcome,
+	_ []timer.Attempt,
+) ([]timer.FireID, []timer.Fire, error) {
+	return f.fenced, nil, f.add("record " + string(outcomes[0].Kind))
+}
+
+func (f *fakes) RecordAttempts(
+	context.Context, timer.ID, []timer.Fire, []timer.Attempt,
+) ([]timer.FireID, error) {
+	return f.fenced, f.add("attempts")
+}
+
+func (f *fakes) Release(
+	_ context.Context, _ timer.ID, fires []timer.Fire, _ []timer.Attempt,
+) ([]timer.Fire, error) {
+	return fires, f.add("release")
+}
+
+func (f *fakes) Committed(_ context.Context, fires []timer.Fire) {
+	if len(fires) > 0 {
+		_ = f.add("dispatch")
+	}
+}
+
+func (f *fakes) Publish(_ context.Context, topic bus.Topic, _ ...bus.Message) error {
+	return f.add("publish " + string(topic))
+}
+
+// setup returns a running recorder with one fire in flight.
+func setup(t *testing.T, f *fakes) (*Recorder, *inflight.Set, *inflight.Entry) {
+	t.Helper()
+	set, epoch := inflight.New(10), new(session.Epoch)
+	es, _, err := set.Reserve(
+		t.Context(), epoch, []timer.Fire{{FireID: timer.FireID{Timer: 1, DueMS: 1}}},
+		inflight.FromTask, 0,
+	)
+	require.NoError(t, err)
+	r := New(Options{
+		Store: f, Bus: f, Dispatch: f, Inflight: set,
+		Events: events.New(events.Options{
+			Disabled: true, Registerer: prometheus.NewRegistry(),
+		}),
+		Ended:      func(*inflight.Entry) { _ = f.add("ended") },
+		Held:       func(es ...*inflight.Entry) { _ = f.add("held"); require.NotEmpty(t, es) },
+		Room:       func() {},
+		Logger:     zerolog.Nop(),
+		Registerer: prometheus.NewRegistry(),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { r.Run(ctx) })
+	t.Cleanup(func() { cancel(); done.Wait() })
+	return r, set, es[0]
+}
+
+func TestFireStaysInFlightUntilItsResultIsWritten(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		put  func(r *Recorder, e *inflight.Entry)
+		want []string
+		left int // in flight
+	}{
+		"a delivery": {
+			func(r *Recorder, e *inflight.Entry) {
+				r.End(timer.Outcome{Fire: e.Fire, Kind: timer.Delivered}, e)
+			},
+			[]string{"record delivered"},
+			0,
+		},
+		"a failure": { // its dead letter comes first: a crash repeats it instead of losing it
+			func(r *Recorder, e *inflight.Entry) {
+				r.End(timer.Outcome{Fire: e.Fire, Kind: timer.Failed}, e)
+			},
+			[]string{"publish " + string(bus.TasksDead), "record failed"},
+			0,
+		},
+		"a retry in flight": {func(r *Recorder, e *inflight.Entry) { r.Hold(e) }, []string{"attempts", "held"}, 1},
+		"a release":         {func(r *Recorder, e *inflight.Entry) { r.Release(e) }, []string{"release", "dispatch"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakes{away: true}
+				r, set, e := setup(t, f)
+				c.put(r, e)
+				time.Sleep(time.Minute)
+				require.Empty(t, f.seen())
+				require.Equal(t, 1, set.Len())
+				require.Equal(t, 1, r.Waiting())
+				f.setAway(false)
+				time.Sleep(2 * maxRecordRetry)
+				require.Equal(t, c.want, f.seen())
+				require.Equal(t, c.left, set.Len())
+				require.Zero(t, r.Waiting())
+			})
+		})
+	}
+}
+
+// TestFencedRetryLeaves checks that a retry whose fire another session took over leaves the
+// in-flight set, and waits for no further attempt.
+func TestFencedRetryLeaves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{fenced: []timer.FireID{{Timer: 1, DueMS: 1}}}
+		r, set, e := setup(t, f)
+		r.opts.Held = func(es ...*inflight.Entry) { require.Empty(t, es) }
+		r.Hold(e)
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"attempts"}, f.seen())
+		require.Zero(t, set.Len())
+	})
+}

@@ -1,0 +1,88 @@
+package executor_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// newerRelease is a store whose definitions have a value that this release does not know.
+type newerRelease struct {
+	executor.Store
+	change func(*timer.Definition)
+}
+
+func (n newerRelease) Definitions(
+	ctx context.Context,
+	keys []store.VersionKey,
+) (map[store.VersionKey]timer.Definition, error) {
+	defs, err := n.Store.Definitions(ctx, keys)
+	for k, d := range defs {
+		n.change(&d)
+		defs[k] = d
+	}
+	return defs, err
+}
+
+// TestUnknownValueGivesTheFireBack checks that an executor neither calls nor ends a fire whose
+// definition has a value of a newer release. It gives the fire back as it was, and an executor of
+// that release calls it.
+func TestUnknownValueGivesTheFireBack(t *testing.T) {
+	t.Parallel()
+	const unknown = "of a newer release"
+	for name, change := range map[string]func(*timer.Definition){
+		"misfire policy":     func(d *timer.Definition) { d.Misfire.Policy = unknown },
+		"concurrency policy": func(d *timer.Definition) { d.Concurrency.Policy = unknown },
+		"kind of schedule":   func(d *timer.Definition) { d.Schedule.Kind = unknown },
+		"kind of target":     func(d *timer.Definition) { d.Target.Kind = unknown },
+		"mode": func(d *timer.Definition) {
+			d.Mode, d.Targets = unknown, []timer.Target{d.Target, d.Target}
+		},
+		"kind of one of several targets": func(d *timer.Definition) {
+			d.Mode, d.Targets = timer.ModeAll, []timer.Target{d.Target, d.Target}
+			d.Targets[1].Kind = unknown
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				fires := everySecond(
+					parts,
+					100,
+					func(d *timer.Definition) { d.Misfire.Policy = timer.MisfireFireAll },
+				)
+				time.Sleep(time.Until(time.UnixMilli(fires[99].DueMS)) + 900*time.Millisecond)
+				before, after := &receiver{}, &receiver{}
+				stop := start(t, parts, "old", before, func(o *executor.Options) {
+					o.Store = newerRelease{o.Store, change}
+				})
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+				time.Sleep(time.Minute)
+				require.Empty(t, before.attempts())
+				require.Equal(t, map[string]int{"open": 100}, reasons(t, parts, fires))
+				for _, f := range fires {
+					got, err := parts.Store.Fire(t.Context(), "a", f.FireID)
+					require.NoError(t, err)
+					require.Equal(t, f.RunAtMS, got.Open.RunAtMS)
+					require.Equal(t, timer.FireReady, got.Open.State)
+					require.Zero(t, got.Open.Attempt)
+				}
+				start(t, parts, "new", after, nil)
+				time.Sleep(20 * time.Second)
+				stop()
+				time.Sleep(time.Minute)
+				require.Equal(t, map[string]int{"delivered": 100}, reasons(t, parts, fires))
+				require.Empty(t, before.attempts())
+			})
+		})
+	}
+}
