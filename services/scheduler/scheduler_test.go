@@ -15,7 +15,6 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/store"
-	"github.com/carillon-timer/carillon/libs/taskwire"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 	"github.com/carillon-timer/carillon/services/scheduler"
@@ -66,26 +65,18 @@ func startWith(
 type collector[T any] struct {
 	mu  sync.Mutex
 	all []T
-	at  []time.Time
 }
 
 func (h *collector[T]) add(v T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.all, h.at = append(h.all, v), append(h.at, time.Now())
+	h.all = append(h.all, v)
 }
 
 func (h *collector[T]) list() []T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.all)
-}
-
-// first returns when the first message arrived.
-func (h *collector[T]) first() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.at[0]
 }
 
 func listen(
@@ -124,20 +115,6 @@ func collectSlices(
 		}
 		return nil
 	})
-	return h
-}
-
-func collectTasks(t *testing.T, parts *servicetest.Parts) *collector[timer.Fire] {
-	t.Helper()
-	h := new(collector[timer.Fire])
-	for _, topic := range []bus.Topic{bus.TasksNormal, bus.TasksLow} {
-		listen(t, parts.Bus(string(topic)), topic, bus.SubExecutors, func(m bus.Message) error {
-			f, err := taskwire.Decode(m.Payload)
-			require.NoError(t, err)
-			h.add(f)
-			return nil
-		})
-	}
 	return h
 }
 
