@@ -30,7 +30,9 @@ func (c *Timing) Register(s *Set) {
 
 // Validate checks the settings.
 func (c *Timing) Validate() error {
-	const maxDispatchLead, minExpandAhead, maxExpandAhead = 10 * time.Second, 10 * time.Second, 24 * time.Hour
+	const minExpandAhead, maxExpandAhead = 10 * time.Second, 24 * time.Hour
+	// Executors poll the store half a lead ahead, and twice in that time (package pickup).
+	const minDispatchLead, maxDispatchLead = time.Second, 10 * time.Second
 	return errors.Join(
 		atLeast(
 			"expand-ahead",
@@ -38,11 +40,7 @@ func (c *Timing) Validate() error {
 			minExpandAhead,
 		),
 		atMost("expand-ahead", c.ExpandAhead, maxExpandAhead),
-		atLeast(
-			"dispatch-lead",
-			c.DispatchLead,
-			100*time.Millisecond,
-		),
+		atLeast("dispatch-lead", c.DispatchLead, minDispatchLead),
 		atMost("dispatch-lead", c.DispatchLead, maxDispatchLead),
 	)
 }

@@ -80,6 +80,9 @@ func New(opts Options) (*Planner, error) {
 // periods have no fires.
 func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	s, err := p.schedule(t)
+	if policy := t.Definition.Misfire.Policy; err == nil && !policy.Known() {
+		err = fmt.Errorf("unknown misfire policy %q: a newer release has stored it", policy)
+	}
 	if err != nil {
 		return store.Plan{Err: err, NextDueMS: t.NextDueMS, ExpandAtMS: p.retryAt(t)}
 	}
@@ -110,10 +113,13 @@ func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	return st.plan
 }
 
-// retryAt returns when to plan a timer whose schedule cannot be read: never, because it does not
-// change. If only a zone is missing, it returns 0 and the store postpones the timer, because other
-// processes may have newer time zones.
+// retryAt returns when to plan a timer that cannot be planned: never, because its definition does
+// not change. If a zone is missing, or a kind or policy is unknown, it returns 0 and the store
+// postpones the timer, because other processes may have newer time zones or be of a newer release.
 func (p *Planner) retryAt(t *timer.Timer) int64 {
+	if !t.Definition.Schedule.Kind.Known() || !t.Definition.Misfire.Policy.Known() {
+		return 0
+	}
 	for _, name := range t.Zones() {
 		if !p.zones.Has(name) {
 			return 0

@@ -218,6 +218,25 @@ func TestUnreadableScheduleIsNotRetried(t *testing.T) {
 	require.Equal(t, timer.NeverMS, plan.ExpandAtMS)
 }
 
+// TestTimerOfANewerReleaseIsPostponed checks that nothing is guessed from values that this release
+// does not know, and that another process may still plan the timer.
+func TestTimerOfANewerReleaseIsPostponed(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{})
+	policy, kind := cron("* * * * *"), cron("* * * * *")
+	policy.Definition.Misfire.Policy = "fire_some"
+	kind.ID, kind.Definition.Schedule.Kind = 8, "moon"
+	for _, tm := range []*timer.Timer{policy, kind} {
+		tm.NextDueMS = base - 3600_000
+		plan := p.Plan(tm, base)
+		require.Error(t, plan.Err)
+		require.Empty(t, plan.Fires)
+		require.Empty(t, plan.Skips)
+		require.Zero(t, plan.ExpandAtMS, "the store postpones it")
+		require.Equal(t, tm.NextDueMS, plan.NextDueMS)
+	}
+}
+
 func TestFiresCarryThePriorityOfTheirTimer(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{})

@@ -13,6 +13,16 @@ const (
 	MisfireSkip     MisfirePolicy = "skip"      // none of them runs
 )
 
+// Known reports whether this release knows the policy. A newer release may have stored another one.
+// It has no default case, so that the linter names a value added to the type.
+func (p MisfirePolicy) Known() bool {
+	switch p {
+	case "", MisfireFireAll, MisfireFireOnce, MisfireSkip:
+		return true
+	}
+	return false
+}
+
 // Misfire configures what happens to late fires.
 type Misfire struct {
 	Policy MisfirePolicy `json:"policy,omitempty"`

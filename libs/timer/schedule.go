@@ -16,6 +16,15 @@ const (
 	KindDelay ScheduleKind = "delay" // due Delay after the first activation
 )
 
+// Known reports whether this release knows the kind. A newer release may have stored another one.
+func (k ScheduleKind) Known() bool {
+	switch k {
+	case KindCron, KindInterval, KindFixedDelay, KindAt, KindDelay:
+		return true
+	}
+	return false
+}
+
 // OneShot reports whether schedules of this kind have exactly one instant.
 func (k ScheduleKind) OneShot() bool { return k == KindAt || k == KindDelay }
 

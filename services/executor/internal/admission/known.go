@@ -10,11 +10,11 @@ import (
 // has stored it. Any guess would break a promise of that release, so the fire is given back.
 func checkKnown(f *timer.Fire, d *timer.Definition) error {
 	switch {
-	case !knownMisfire(d.Misfire.Policy):
+	case !d.Misfire.Policy.Known():
 		return fmt.Errorf("unknown misfire policy %q", d.Misfire.Policy)
 	case !knownConcurrency(d.Concurrency.Policy):
 		return fmt.Errorf("unknown concurrency policy %q", d.Concurrency.Policy)
-	case !knownSchedule(d.Schedule.Kind):
+	case !d.Schedule.Kind.Known():
 		return fmt.Errorf("unknown kind of schedule %q", d.Schedule.Kind)
 	case f.Cause > timer.CauseRedrive:
 		return fmt.Errorf("unknown cause %d", f.Cause)
@@ -37,26 +37,10 @@ func checkKnown(f *timer.Fire, d *timer.Definition) error {
 
 // The switches below have no default, so that the linter names a value added to the type.
 
-func knownMisfire(p timer.MisfirePolicy) bool {
-	switch p {
-	case "", timer.MisfireFireAll, timer.MisfireFireOnce, timer.MisfireSkip:
-		return true
-	}
-	return false
-}
-
 func knownConcurrency(p timer.ConcurrencyPolicy) bool {
 	switch p {
 	case "", timer.ConcurrencyAllow, timer.ConcurrencySkip, timer.ConcurrencyQueueOne,
 		timer.ConcurrencyQueueAll, timer.ConcurrencyCancelPrevious:
-		return true
-	}
-	return false
-}
-
-func knownSchedule(k timer.ScheduleKind) bool {
-	switch k {
-	case timer.KindCron, timer.KindInterval, timer.KindFixedDelay, timer.KindAt, timer.KindDelay:
 		return true
 	}
 	return false
