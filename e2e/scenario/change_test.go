@@ -223,6 +223,6 @@ func TestEnabledInTheMiddleOfAMinute(t *testing.T) {
 		env.led.AddEvery(id, time.Second, on, on.Add(10*time.Second), ledger.Must)
 		pauseUntil(t, on.Add(10*time.Second))
 		v := env.settle(t)
-		require.Less(t, v.Lateness.P50, 8*time.Second, "the sweep comes after 10 s")
+		require.Less(t, v.Lateness.P50, 8*time.Second, "overdue fires are found after 10 s")
 	})
 }

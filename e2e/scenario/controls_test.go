@@ -143,7 +143,7 @@ func TestRunNow(t *testing.T) {
 		calls := env.rcv.Of(id)
 		require.Len(t, calls, 2)
 		require.Contains(t, []timer.FireID{calls[0].Fire, calls[1].Fire}, one.FireID())
-		require.Less(t, calls.Lateness().P50, 8*time.Second, "the sweep comes after 10 s")
+		require.Less(t, calls.Lateness().P50, 8*time.Second, "overdue fires are found after 10 s")
 	})
 }
 

@@ -101,7 +101,7 @@ func TestP3DuplicatesOnlyInFlightCalls(t *testing.T) {
 		env.start(t, victim)
 		env.settle(t)
 
-		// The sweep runs 10 s after the due instant: its wrong repetitions would come then.
+		// Overdue fires are found 10 s after their due instant: wrong repetitions would come then.
 		pause(t, 16*time.Second)
 		v := env.check(t)
 		env.requireKept(t, &v)

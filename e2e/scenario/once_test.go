@@ -120,7 +120,7 @@ func TestP4LatenessIsMeasured(t *testing.T) {
 }
 
 // TestP4DirectDispatchAndBeyondHorizon checks a timer that is due before the next poll, and one
-// that is due beyond the expansion horizon. Neither may wait for the sweep.
+// that is due beyond the expansion horizon. Neither may wait until it is overdue.
 func TestP4DirectDispatchAndBeyondHorizon(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -156,6 +156,6 @@ func TestP4DirectDispatchAndBeyondHorizon(t *testing.T) {
 		}
 		v := env.settle(t)
 		require.Equal(t, 5, v.Due)
-		require.Less(t, v.Lateness.P50, 8*time.Second, "the sweep comes after 10 s")
+		require.Less(t, v.Lateness.P50, 8*time.Second, "overdue fires are found after 10 s")
 	})
 }

@@ -88,7 +88,7 @@ func restart(t *testing.T, env *environment, end func(*testing.T, *environment))
 	}
 	env.led.AddEvery(inactive, time.Second, active, now, ledger.Not)
 	env.settle(t)
-	pauseUntil(t, at.Add(down+14*time.Second)) // repetitions by the sweep come 10 s late
+	pauseUntil(t, at.Add(down+14*time.Second)) // overdue fires are found 10 s late
 	v := env.check(t)
 	env.requireKept(t, &v)
 	require.LessOrEqual(t, v.Excused, len(inflight)+2*len(crons))

@@ -211,26 +211,25 @@ func (p *Plan) draftMild(r *rand.Rand) {
 	}
 }
 
-// recovery is how long after the end of a fault fires may be late. Lost fires are found or swept by
-// then.
+// recovery is how long after the end of a fault fires may be late. Lost fires are found by then.
 var recovery = map[faultKind]time.Duration{
 	restart:           0,
 	cutOff:            6 * time.Second,
 	windowUnavailable: 5 * time.Second,
 	windowFails:       marked,
-	windowFlushed:     swept,
+	windowFlushed:     foundOverdue,
 	entriesLost:       marked,
-	busFails:          swept,
-	topicLost:         swept,
+	busFails:          foundOverdue,
+	topicLost:         foundOverdue,
 	busUnavailable:    5 * time.Second,
 	storeUnavailable:  5 * time.Second,
 	storeHangs:        5 * time.Second,
 }
 
 const (
-	swept = 12 * time.Second // the first sweep has found what was lost
-	// Entries lost from a loaded slice are swept after the slice: a minute, and its head start.
-	marked = swept + 75*time.Second
+	foundOverdue = 12 * time.Second // executors have found what was lost
+	// Entries lost from a loaded slice are found after the slice: a minute, and its head start.
+	marked = foundOverdue + 75*time.Second
 )
 
 // draftSingle draws faults of one kind. Each is over before the next, and in between all fires are

@@ -1,6 +1,6 @@
 // Package dispatch dispatches committed fires: it puts them into the window and publishes tasks. It
-// is called only after the commit, and nothing depends on its success. The slice's load or the
-// sweep finds the fires it loses.
+// is called only after the commit, and nothing depends on its success. The slice's load, or
+// executors (package pickup), find the fires it loses.
 package dispatch
 
 import (
@@ -126,7 +126,7 @@ func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
 		d.opts.Logger.Debug().
 			Err(err).
 			Int("fires", len(fires)).
-			Msg("window entries lost, left to the sweep")
+			Msg("window entries lost, left to executors")
 		return
 	}
 	d.entriesTotal.WithLabelValues("ok").Add(float64(len(fires)))
@@ -148,7 +148,7 @@ func (d *Dispatcher) direct(ctx context.Context, fires []timer.Fire) {
 		Err(err).
 		Int("fires", len(fires)).
 		Int("dropped", dropped).
-		Msg("tasks not published, queued for retry; dropped ones left to the sweep")
+		Msg("tasks not published, queued for retry; dropped ones left to executors")
 }
 
 // Publish publishes the tasks of fires in their order. It returns nil once the bus has confirmed

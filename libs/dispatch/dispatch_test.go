@@ -205,7 +205,7 @@ func TestUnsentTasksArePublishedOnceTheBusRecovers(t *testing.T) {
 	})
 }
 
-// TestUnsentTasksAreBounded checks that excess tasks are left to the sweep.
+// TestUnsentTasksAreBounded checks that excess tasks are left to executors.
 func TestUnsentTasksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

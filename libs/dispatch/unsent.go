@@ -16,7 +16,7 @@ const (
 )
 
 // unsent holds tasks that the bus did not confirm in time. Without it, a fire committed during a
-// bus outage would wait for the sweep, 10 s past its run time, however soon the bus recovers.
+// bus outage would wait for executors to find it overdue, 10 s past its run time, however soon the bus recovers.
 type unsent struct {
 	mu    sync.Mutex
 	fires []timer.Fire
@@ -60,7 +60,7 @@ func (u *unsent) removeOldest(n int) {
 }
 
 // Run publishes the fires that Committed could not, as soon as the bus takes them, until ctx ends.
-// After a crash the sweep finds them. A fire published twice is claimed once.
+// After a crash executors find them. A fire published twice is claimed once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	for {
 		select {

@@ -37,7 +37,7 @@ const MaxLen = 14 * 11
 // typicalLen is enough for a typical task of about 40 bytes.
 const typicalLen = 64
 
-// Encode returns a fire as a Task message, without Owner, Sweeps and TargetBits.
+// Encode returns a fire as a Task message, without Owner and TargetBits.
 func Encode(f *timer.Fire) []byte { return Append(make([]byte, 0, typicalLen), f) }
 
 // Append appends the encoding of f to dst.

@@ -85,11 +85,11 @@ func TestTasksEqualProtoEncoding(t *testing.T) {
 	}
 }
 
-func TestTasksOmitOwnerSweepsAndTargetBits(t *testing.T) {
+func TestTasksOmitOwnerAndTargetBits(t *testing.T) {
 	t.Parallel()
 	f := fires["usual"]
 	plain := taskwire.Encode(&f)
-	f.Owner, f.Sweeps, f.TargetBits = 7, 8, 9
+	f.Owner, f.TargetBits = 7, 9
 	require.Equal(t, plain, taskwire.Encode(&f))
 }
 

@@ -62,8 +62,7 @@ type Fire struct {
 	PriorityLevel PriorityLevel // the priority of its timer
 	TargetBits    TargetBits    // not in tasks and window entries
 
-	Owner  ID    // the session that claimed the fire; 0 means none. Not in tasks or window entries
-	Sweeps int32 // written by earlier releases, and not read. Not in tasks or window entries
+	Owner ID // the session that claimed the fire; 0 means none. Not in tasks or window entries
 }
 
 // TargetBits are the results of several targets (ModeAll). Bit i is set if Targets[i] accepted the

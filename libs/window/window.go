@@ -28,8 +28,8 @@ type Page struct {
 
 // Window holds entries. It is safe for concurrent use.
 type Window interface {
-	// Put adds entries, each to the slice given by RunAtMS and Bucket of the fire. Owner, Sweeps
-	// and TargetBits are not kept.
+	// Put adds entries, each to the slice given by RunAtMS and Bucket of the fire. Owner and
+	// TargetBits are not kept.
 	Put(ctx context.Context, fires []timer.Fire) error
 	// Open returns the generation of a slice, and creates one if there is none.
 	Open(ctx context.Context, s Slice) (generation string, err error)

@@ -9,7 +9,7 @@
 // The API answers 2xx after the store has committed. Concurrent creates and status changes share a
 // transaction (2 ms, at most 500 items), and each item has its own result. After the commit and
 // before the answer, the API puts new fires into the window and publishes those due soon. Both are
-// best effort: while Redis or Pulsar is down the request still succeeds, because the sweep finds
+// best effort: while Redis or Pulsar is down the request still succeeds, because executors find
 // the rows. A bounded queue then publishes a change notification to timers-changed. A lost
 // notification costs half a second, because executors also poll the change log.
 //

@@ -72,7 +72,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // expand expands batch after batch while there are timers to expand, and polls otherwise. A crash
-// after the commit loses window entries, which the slice's load or the sweep makes up for. A crash
+// after the commit loses window entries, which the slice's load or the executors' poll makes up for. A crash
 // before the commit loses nothing.
 func (s *Service) expand(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -108,8 +108,8 @@ func (s *Service) expand(ctx context.Context) error {
 }
 
 // replan does page after page of the follow-ups of edits, and polls otherwise. Each page is a
-// transaction of its own. After a crash between commit and dispatch, the slice's load or the sweep
-// finds the fires.
+// transaction of its own. After a crash between commit and dispatch, the slice's load or an
+// executor finds the fires.
 func (s *Service) replan(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
@@ -135,8 +135,8 @@ func (s *Service) replan(ctx context.Context) error {
 }
 
 // backfill plans the next part of each open backfill, one round per poll. Past fires are not
-// urgent, and executors get time between rounds. After a crash between commit and dispatch the
-// sweep finds the part.
+// urgent, and executors get time between rounds. After a crash between commit and dispatch
+// executors find the part.
 func (s *Service) backfill(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)

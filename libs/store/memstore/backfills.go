@@ -118,7 +118,7 @@ func (s *Store) ExpandBackfills(
 			continue
 		}
 		for _, f := range made {
-			f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
+			f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
 			s.insert(&f)
 			fires = append(fires, f)
 		}

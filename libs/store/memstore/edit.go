@@ -207,7 +207,7 @@ func (s *Store) AddFires(
 		if s.app(app).Frozen {
 			return nil, timer.Conflict("", "the app "+app+" is frozen: unfreeze it first")
 		}
-		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
+		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
 		f.PriorityLevel = t.Definition.Priority.PriorityLevel()
 		s.insert(&f)
 		inserted = append(inserted, f)

@@ -143,7 +143,7 @@ func (s *Store) move(row, planned *timer.Fire) bool {
 		return false
 	}
 	s.remove(row)
-	row.RunAtMS, row.Bucket, row.Sweeps = planned.RunAtMS, planned.Bucket, 0
+	row.RunAtMS, row.Bucket = planned.RunAtMS, planned.Bucket
 	row.Rev++
 	s.insert(row)
 	return true
@@ -176,7 +176,7 @@ func checkPlan(t *timer.Timer, p *store.Plan) error {
 		if f.Timer != t.ID || f.Series != 0 {
 			return errBadPlan
 		}
-		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
+		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
 		all = append(all, stretch{f.DueMS, f.DueMS})
 	}
 	for i := range p.Skips {

@@ -102,7 +102,7 @@ func (s *Store) releaseDeferred(t *row) (released []timer.Fire) {
 			continue
 		}
 		s.remove(f)
-		f.RunAtMS, f.Bucket, f.Sweeps, f.Rev = min(f.RunAtMS, w.runMS), 0, 0, f.Rev+1
+		f.RunAtMS, f.Bucket, f.Rev = min(f.RunAtMS, w.runMS), 0, f.Rev+1
 		s.insert(f)
 		released = append(released, *f)
 	}

@@ -79,7 +79,7 @@ func (s *Store) add(o timer.Outcome) {
 // asStored returns the parts of an outcome that databases keep.
 func asStored(o timer.Outcome, by timer.ID) timer.Outcome {
 	o.Owner, o.Attempt, o.FirstLatenessMS = by, o.Attempts, o.LatenessMS
-	o.Bucket, o.State, o.Sweeps, o.Serial, o.Next, o.Uncounted = 0, 0, 0, false, nil, false
+	o.Bucket, o.State, o.Serial, o.Next, o.Uncounted = 0, 0, false, nil, false
 	o.PriorityLevel, o.TargetBits, o.Redriven = 0, 0, 0
 	return o
 }

@@ -86,7 +86,7 @@ func (s *Store) wait(t *row, f *timer.Fire, request *store.SlotRequest, most int
 // release releases an open fire for dispatch.
 func (s *Store) release(f *timer.Fire, runMS int64, bucket int32, state timer.FireState) {
 	s.remove(f)
-	f.RunAtMS, f.Bucket, f.State, f.Owner, f.Sweeps = runMS, bucket, state, 0, 0
+	f.RunAtMS, f.Bucket, f.State, f.Owner = runMS, bucket, state, 0
 	f.Rev++
 	s.insert(f)
 }
@@ -133,7 +133,7 @@ func (s *Store) successor(o *timer.Outcome) (made []timer.Fire) {
 		return nil
 	}
 	f := *n
-	f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.TargetBits = t.AppID, t.Version, 0, 0, 0, 0
+	f.AppID, f.Version, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, 0, 0, 0
 	t.FiresCreated++
 	s.insert(&f)
 	return []timer.Fire{f}

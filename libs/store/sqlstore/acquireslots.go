@@ -183,7 +183,7 @@ func (e *slotBatch) deferUntil(r *slotRow, f timer.Fire, out *store.SlotResult, 
 		e.dequeued = append(e.dequeued, f.FireID)
 		delete(e.queues[f.Timer], f.FireID)
 	}
-	f.RunAtMS, f.Bucket, f.State, f.Owner, f.Sweeps = runMS, 0, timer.FireReady, 0, 0
+	f.RunAtMS, f.Bucket, f.State, f.Owner = runMS, 0, timer.FireReady, 0
 	f.Rev++
 	e.waits = append(e.waits, f)
 	delete(e.owned, f.FireID)
@@ -216,7 +216,7 @@ func (e *slotBatch) wait(
 		q[f.FireID] = true
 		e.queued = append(e.queued, f.FireID)
 	}
-	f.State, f.Owner, f.Sweeps = timer.FireWaiting, 0, 0
+	f.State, f.Owner = timer.FireWaiting, 0
 	f.Rev++
 	e.waits = append(e.waits, f)
 	delete(e.owned, f.FireID)

@@ -51,7 +51,7 @@ func (s *Store) AddFires(
 		var created []timer.Fire
 		for _, f := range fires {
 			if !there[f.FireID] && !done[f.FireID] {
-				f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
+				f.AppID, f.Version, f.Epoch, f.Rev, f.Owner = t.AppID, t.Version, t.ActiveEpoch, 0, 0
 				f.PriorityLevel, f.TargetBits = t.Definition.Priority.PriorityLevel(), 0
 				created = append(created, f)
 			}

@@ -100,7 +100,7 @@ func checkBackfill(t *timer.Timer, row *backfillRow, fires []timer.Fire, nextMS 
 		}
 		last = f.DueMS
 		f.AppID, f.Version, f.Epoch = t.AppID, t.Version, t.ActiveEpoch
-		f.Rev, f.Owner, f.Sweeps, f.TargetBits = 0, 0, 0, 0
+		f.Rev, f.Owner, f.TargetBits = 0, 0, 0
 	}
 	if last >= nextMS {
 		return errBadBackfill // it did not advance, or not past its own fires

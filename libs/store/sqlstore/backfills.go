@@ -239,7 +239,7 @@ func (s *Store) backfillFires(
 // removes them from the queue of their timer, and a slot that one of them has goes to the next. It
 // locks like recordLinked, with the timer's row first: a slot request of one of them comes before,
 // and finds it queued, or comes after and does not own it. A repeated call finds none of them.
-// Nobody is told about a fire that gets the slot: the overdue sweep finds it.
+// Nobody is told about a fire that gets the slot: executors find it overdue.
 func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 	return s.write(ctx, "cancelling fires", func(ctx context.Context, c runner) error {
 		r := &linkedBatch{store: s, c: c, session: 0} // nobody owns the fires

@@ -180,7 +180,7 @@ func (k *completionBatch) releaseFailed(
 	attempts []timer.Attempt,
 ) error {
 	r := &k.record
-	row.State, row.RunAtMS, row.Bucket, row.Owner, row.Sweeps = timer.FireAsyncFailed, r.nowMS, 0, 0, 0
+	row.State, row.RunAtMS, row.Bucket, row.Owner = timer.FireAsyncFailed, r.nowMS, 0, 0
 	row.Rev++
 	if err := r.store.saveFires(ctx, r.c, []timer.Fire{row}, releaseColumns...); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	fireColumns = "due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,first_lateness_ms,revision,owner,sweeps,priority,target_bits"
+	fireColumns = "due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,first_lateness_ms,revision,owner,priority,target_bits"
 	// fireOrder is the order of the index by_run. Both databases append the primary key to it.
 	fireOrder = " ORDER BY run_at_minute,bucket,run_at_ms,due_ms,timer_id,series"
 )
@@ -53,7 +53,6 @@ func (q *statement) fireRow(first bool, f *timer.Fire) {
 		f.FirstLatenessMS,
 		int64(f.Rev),
 		int64(f.Owner),
-		int64(f.Sweeps),
 		int64(f.PriorityLevel),
 		int64(f.TargetBits),
 		f.RunAtMinute(),
@@ -89,7 +88,7 @@ func (s *Store) selectFires(
 		return nil, err //nolint:wrapcheck // as exec
 	}
 	defer rows.Close() // rows.Err reports errors
-	var n [17]int64
+	var n [16]int64
 	for rows.Next() {
 		err := rows.Scan(
 			&n[0],
@@ -108,7 +107,6 @@ func (s *Store) selectFires(
 			&n[13],
 			&n[14],
 			&n[15],
-			&n[16],
 		)
 		if err != nil {
 			return nil, fmt.Errorf("reading a fire: %w", err)
@@ -131,9 +129,8 @@ func (s *Store) selectFires(
 				n[12],
 			),
 			Owner:         timer.ID(n[13]),
-			Sweeps:        int32(n[14]),
-			PriorityLevel: timer.PriorityLevel(n[15]),
-			TargetBits:    timer.TargetBits(n[16]),
+			PriorityLevel: timer.PriorityLevel(n[14]),
+			TargetBits:    timer.TargetBits(n[15]),
 		})
 	}
 	return fires, rows.Err() //nolint:wrapcheck // as exec

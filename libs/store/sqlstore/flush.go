@@ -73,7 +73,6 @@ func (x *expansion) flush(ctx context.Context) error {
 		"version",
 		"epoch",
 		"revision",
-		"sweeps",
 		"priority",
 	)
 	if err != nil {
@@ -135,7 +134,7 @@ func (x *expansion) move(row timer.Fire, planned *timer.Fire) (timer.Fire, bool)
 	}
 	row.Version, row.Epoch, row.PriorityLevel = planned.Version, planned.Epoch, planned.PriorityLevel
 	if row.Owner == 0 && row.State == timer.FireReady && row.RunAtMS != planned.RunAtMS {
-		row.RunAtMS, row.Bucket, row.Sweeps = planned.RunAtMS, planned.Bucket, 0
+		row.RunAtMS, row.Bucket = planned.RunAtMS, planned.Bucket
 		row.Rev++
 		x.resolved[row.FireID] = &row
 	}

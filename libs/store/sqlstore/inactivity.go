@@ -201,7 +201,7 @@ func (s *Store) deferOwned(
 		if r := slots[f.Timer]; r != nil && r.running() == f.FireID && f.Attempt == 0 {
 			r.give(timer.FireID{})
 		}
-		f.RunAtMS, f.Bucket, f.Owner, f.Sweeps = runs[f.FireID], 0, 0, 0
+		f.RunAtMS, f.Bucket, f.Owner = runs[f.FireID], 0, 0
 		f.Rev++
 	}
 	slices.SortFunc(owned, timer.CompareFires)
@@ -256,7 +256,7 @@ func (x *expansion) releaseDeferred(
 		if _, planned := x.resolved[id]; planned || !open || f.Owner != 0 || f.Rev != row.Rev {
 			continue
 		}
-		f.RunAtMS, f.Bucket, f.Sweeps = min(f.RunAtMS, row.RunAtMS), 0, 0
+		f.RunAtMS, f.Bucket = min(f.RunAtMS, row.RunAtMS), 0
 		f.Rev++
 		released = append(released, f)
 	}

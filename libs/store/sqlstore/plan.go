@@ -41,7 +41,7 @@ func checkPlan(t *timer.Timer, p *store.Plan, nowMS int64) error {
 		}
 		last = f.DueMS
 		f.AppID, f.Version, f.Epoch = t.AppID, t.Version, t.ActiveEpoch
-		f.Rev, f.Owner, f.Sweeps, f.TargetBits = 0, 0, 0, 0
+		f.Rev, f.Owner, f.TargetBits = 0, 0, 0
 	}
 	for i := range skips {
 		if err := checkSkip(t, &skips[i], last, nowMS); err != nil {

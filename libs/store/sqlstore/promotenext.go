@@ -33,7 +33,7 @@ func (r *linkedBatch) promoteNext(ctx context.Context) error {
 			slot.give(head)
 		}
 		if f, open := r.rows[head]; open && f.Owner == 0 {
-			f.RunAtMS, f.Bucket, f.State, f.Sweeps = r.nowMS, 0, timer.FireReady, 0
+			f.RunAtMS, f.Bucket, f.State = r.nowMS, 0, timer.FireReady
 			f.Rev++
 			r.promoted = append(r.promoted, f)
 		}

@@ -267,7 +267,7 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			continue
 		}
 		f := *n
-		f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.TargetBits = r.recorded[i].AppID, slot.Version, 0, 0, 0, 0
+		f.AppID, f.Version, f.Rev, f.Owner, f.TargetBits = r.recorded[i].AppID, slot.Version, 0, 0, 0
 		slot.FiresCreated, slot.LastSerialDueMS = slot.FiresCreated+1, f.DueMS
 		slot.changed, seen[f.FireID] = true, true
 		next = append(next, f)

@@ -19,7 +19,6 @@ var retryColumns = []string{
 	"state",
 	"attempt",
 	"first_lateness_ms",
-	"sweeps",
 	"target_bits",
 }
 
@@ -41,7 +40,7 @@ func (s *Store) Release(
 		for i := range released {
 			f := &released[i]
 			f.Rev++
-			f.Owner, f.Sweeps = 0, 0
+			f.Owner = 0
 		}
 		if err := s.saveFires(
 			ctx,
@@ -70,9 +69,6 @@ func (s *Store) RecordAttempts(
 		owned, lost, err = s.ownedOf(ctx, c, session, fires)
 		if err != nil {
 			return err
-		}
-		for i := range owned {
-			owned[i].Sweeps = 0 // sweeps count from run_at
 		}
 		if err := s.saveFires(
 			ctx,

@@ -148,7 +148,7 @@ func (s *Store) endAllSessions(ctx context.Context) error {
 
 // live adds the condition that the session is alive. It is evaluated once per statement from a
 // snapshot without locks, so a claim never waits for a renewal. A session that ends while the
-// statement runs may still win. The overdue sweep then finds the fires, because their owner is not
+// statement runs may still win. Executors then find the fires overdue, because their owner is not
 // alive.
 func (q *statement) live(session timer.ID) *statement {
 	return q.add("EXISTS (SELECT 1 FROM sessions WHERE id=").

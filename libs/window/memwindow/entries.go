@@ -25,7 +25,7 @@ const minMerge = 1024
 func (m *entries) len() int { return len(m.sorted) + len(m.unsorted) }
 
 func (m *entries) put(f timer.Fire) {
-	f.Owner, f.Sweeps, f.TargetBits = 0, 0, 0
+	f.Owner, f.TargetBits = 0, 0
 	m.unsorted = append(m.unsorted, f)
 	if len(m.unsorted) >= max(minMerge, len(m.sorted)) {
 		m.merge()

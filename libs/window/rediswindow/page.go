@@ -94,7 +94,7 @@ func (w *Window) complete(
 }
 
 // decode decodes entries. It leaves out unreadable ones: their fires are in the store, and the
-// overdue sweep dispatches them.
+// poll for overdue fires finds them.
 func (w *Window) decode(key string, entries []string) []timer.Fire {
 	if len(entries) == 0 {
 		return nil

@@ -21,7 +21,7 @@
 //
 // Redis must run without snapshots and without eviction. After a restart from an old snapshot, or a
 // failover to a replica that lags behind, the generation can exist while entries are missing. No
-// fire is lost then, but the missing ones wait for the overdue sweep. Ping checks the settings once
+// fire is lost then, but the missing ones wait for the poll for overdue fires. Ping checks the settings once
 // and logs warnings.
 package rediswindow
 

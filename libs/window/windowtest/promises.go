@@ -22,9 +22,9 @@ func w1(t *testing.T, p Instance) {
 	require.Equal(t, []timer.Fire{f}, all(t, p, s).Fires)
 
 	claimed := f
-	claimed.Owner, claimed.Sweeps, claimed.TargetBits = 9, 9, 9
+	claimed.Owner, claimed.TargetBits = 9, 9
 	put(t, p, claimed)
-	require.Equal(t, []timer.Fire{f}, all(t, p, s).Fires, "Owner and Sweeps are not kept")
+	require.Equal(t, []timer.Fire{f}, all(t, p, s).Fires, "Owner and TargetBits are not kept")
 
 	later := f
 	later.Rev, later.Attempt, later.State, later.FirstLatenessMS = 1, 1, timer.FireRetrying, 5

@@ -45,7 +45,7 @@ type Options struct {
 }
 
 // Sequencer starts the first attempts of a timer's late fires in order of due time, for misfire
-// policy fire_all. Late fires arrive in any order: by several topics, store polls and sweeps. Each
+// policy fire_all. Late fires arrive in any order: by several topics, store polls. Each
 // joins the sequence of its timer. It starts once no earlier open fire of the timer is without an
 // attempt.
 //

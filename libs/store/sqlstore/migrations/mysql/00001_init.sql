@@ -155,8 +155,6 @@ CREATE TABLE fires (
     revision          INT              NOT NULL,
     -- the session that claimed the fire, 0: nobody
     owner             BIGINT           NOT NULL,
-    -- how many overdue sweeps have returned the fire
-    sweeps            INT              NOT NULL,
     PRIMARY KEY (due_ms, timer_id, series),
     KEY by_run (run_at_minute, bucket, run_at_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;

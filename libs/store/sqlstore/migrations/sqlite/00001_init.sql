@@ -154,8 +154,6 @@ CREATE TABLE fires (
     revision          INTEGER NOT NULL,
     -- the session that claimed the fire, 0: nobody
     owner             INTEGER NOT NULL,
-    -- how many overdue sweeps have returned the fire
-    sweeps            INTEGER NOT NULL,
     PRIMARY KEY (due_ms, timer_id, series)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX fires_by_run ON fires (run_at_minute, bucket, run_at_ms);
