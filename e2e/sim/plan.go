@@ -150,9 +150,9 @@ const (
 
 	lateCalm   = 500 * time.Millisecond // a slow answer of the store
 	lateKilled = 3*time.Second + lateCalm
-	// The bus goes on delivering tasks to a frozen process. Without store polls, those fires wait
-	// until they are overdue.
-	lateFrozen  = 11*time.Second + lateCalm
+	// Without store polls, fires wait until they are overdue if their task went to a frozen process,
+	// or their window entry was lost with the process that committed them.
+	lateNoPolls = 11*time.Second + lateCalm
 	apart       = 15 * time.Second // from the end of one mild fault to the next
 	mildAtMost  = 20 * time.Second
 	kindsAtMost = 8
@@ -187,11 +187,8 @@ func Draft(seed uint64, length time.Duration) Plan {
 func (p *Plan) draftMild(r *rand.Rand) {
 	kinds := []faultKind{crash, restart, freeze}
 	kinds = kinds[:1+r.IntN(len(kinds))]
-	p.Late = lateKilled
-	if p.Seed%2 == 0 {
-		p.Tune.PollAhead = time.Second
-	} else if slices.Contains(kinds, freeze) {
-		p.Late = lateFrozen
+	if p.Late = lateNoPolls; p.Seed%2 == 0 {
+		p.Tune.PollAhead, p.Late = time.Second, lateKilled
 	}
 	for at := apart; ; {
 		f := draftFault(r, kinds[r.IntN(len(kinds))])
