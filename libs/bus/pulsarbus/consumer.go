@@ -42,6 +42,7 @@ type consumer struct {
 
 	mu      sync.Mutex
 	current pulsar.Consumer
+	opened  chan struct{} // closed once current can acknowledge
 	once    sync.Once
 }
 
@@ -76,7 +77,8 @@ func (b *Bus) Subscribe(
 	if err != nil {
 		return nil, err
 	}
-	c.current = first
+	c.current, c.opened = first, make(chan struct{})
+	close(c.opened)
 	c.ctx, c.cancel = context.WithCancel(b.ctx)
 	if err := b.attach(c); err != nil {
 		c.cancel()
@@ -130,9 +132,15 @@ func (nackBackoff) Next(redeliveries uint32) time.Duration {
 }
 
 // recreate replaces the client's consumer. Both feed the same queue. Messages of the old consumer
-// are acknowledged there.
+// are acknowledged there. The new one delivers messages before the client has created all of it, so
+// no worker acknowledges until then.
 func (c *consumer) recreate(bool) {
+	opened := make(chan struct{})
+	c.mu.Lock()
+	c.opened = opened
+	c.mu.Unlock()
 	fresh, err := c.open(c.ctx)
+	close(opened)
 	if err != nil {
 		return // closing
 	}
@@ -215,8 +223,21 @@ func (c *consumer) collect(timer *time.Timer) []pulsar.ConsumerMessage {
 	return batch
 }
 
-// settle acknowledges successful messages and nacks the others.
+// settle acknowledges successful messages and nacks the others. If the consumer closes before it can
+// do so, the broker redelivers them.
 func (c *consumer) settle(batch []pulsar.ConsumerMessage, errs []error) {
+	c.mu.Lock()
+	opened := c.opened
+	c.mu.Unlock()
+	select {
+	case <-opened:
+	case <-c.ctx.Done():
+		select {
+		case <-opened: // a consumer that closes in order acknowledges what was handled
+		default:
+			return
+		}
+	}
 	for i, m := range batch {
 		if errs != nil && errs[i] != nil {
 			m.Nack(m.Message)
