@@ -270,8 +270,8 @@ func (t *traffic) createOneShot() {
 	}
 }
 
-// toggle changes a timer's status until ctx ends, and leaves it active: fires that were due before a
-// deactivation and were not recorded wait until the timer is active again.
+// toggle changes a timer's status until ctx ends, and leaves it active: fires that were due before
+// a deactivation and were not recorded wait until the timer is active again.
 func (t *traffic) toggle(ctx context.Context, f *toggledTimer) {
 	clock.Pause(ctx, rand.N(2*toggleEvery))
 	for ctx.Err() == nil {

@@ -72,8 +72,8 @@
 //     entry are written in one transaction.
 //   - S20 A replan happens after an edit of an active timer that changes schedule, misfire policy
 //     or calendars, and after an activation or an Expand with Replan set. It is one transaction,
-//     except for an edit of many fires (S33). On an edit, the old version first expands what came due up to now. The new plan then decides
-//     from now + 1 ms on:
+//     except for an edit of many fires (S33). On an edit, the old version first expands what came
+//     due up to now. The new plan then decides from now + 1 ms on:
 //     – Its fires that are open with an older version get the new version and epoch. If nobody owns
 //     such a fire and its run_at differs, it also gets a new run_at, bucket and revision.
 //     – Its fires that have an outcome are left out.

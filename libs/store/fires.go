@@ -7,8 +7,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// SliceClaims claims the slices of minutes, and moves the cursor. A slice is one minute of run times
-// in one bucket.
+// SliceClaims claims the slices of minutes, and moves the cursor. A slice is one minute of run
+// times in one bucket.
 type SliceClaims interface {
 	// FreezeMinute makes a minute's bucket count final and returns it. It is at least 1.
 	FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error)
@@ -84,8 +84,9 @@ type Fires interface {
 
 // OverdueFires finds what everything else has lost.
 type OverdueFires interface {
-	// Overdue returns open fires with run_at_ms <= now - OverdueAfter that no alive session owns, in
-	// order of run_at. A call scans a part of a large backlog, and the next one goes on from there.
+	// Overdue returns open fires with run_at_ms <= now - OverdueAfter that no alive session owns,
+	// in order of run_at. A call scans a part of a large backlog, and the next one goes on from
+	// there.
 	Overdue(ctx context.Context, q OverdueQuery) ([]timer.Fire, error)
 }
 

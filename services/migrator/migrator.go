@@ -72,8 +72,8 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // expand expands batch after batch while there are timers to expand, and polls otherwise. A crash
-// after the commit loses window entries, which the slice's load or the executors' poll makes up for. A crash
-// before the commit loses nothing.
+// after the commit loses window entries, which the slice's load or the executors' poll makes up
+// for. A crash before the commit loses nothing.
 func (s *Service) expand(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)

@@ -223,8 +223,8 @@ func (c *consumer) collect(timer *time.Timer) []pulsar.ConsumerMessage {
 	return batch
 }
 
-// settle acknowledges successful messages and nacks the others. If the consumer closes before it can
-// do so, the broker redelivers them.
+// settle acknowledges successful messages and nacks the others. If the consumer closes before it
+// can do so, the broker redelivers them.
 func (c *consumer) settle(batch []pulsar.ConsumerMessage, errs []error) {
 	c.mu.Lock()
 	opened := c.opened

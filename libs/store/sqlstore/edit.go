@@ -252,8 +252,8 @@ func (e *editBatch) wanted(i int) (*timer.Timer, error) {
 // is in their rows. If the due instants change, the old version plans what came due until now. The
 // new version plans from then on, at once if the timer is active.
 //
-// If there are more than a few fires beyond now, the edit decides about the first of them and leaves
-// the others, also for a change of priority, to the follow-up: see replan.go.
+// If there are more than a few fires beyond now, the edit decides about the first of them and
+// leaves the others, also for a change of priority, to the follow-up: see replan.go.
 //
 // A claim locks only rows of fires and reads no version, so it may come before or after. An
 // executor that has claimed a fire sees the edit in the change log, like any change.

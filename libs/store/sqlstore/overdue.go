@@ -12,16 +12,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Overdue reads open fires along the index by_run in pages, at most overdueRows in one call. A backlog
-// of millions takes several calls. Each continues where the last one stopped, and none blocks the
-// others.
+// Overdue reads open fires along the index by_run in pages, at most overdueRows in one call. A
+// backlog of millions takes several calls. Each continues where the last one stopped, and none
+// blocks the others.
 const (
 	overduePage = 1000
 	overdueRows = 20_000
 )
 
-// overduePositions remembers where the scan of each shard stopped. A new process begins at the oldest
-// fire.
+// overduePositions remembers where the scan of each shard stopped. A new process begins at the
+// oldest fire.
 type overduePositions struct {
 	mu sync.Mutex
 	at map[[2]int32]overduePosition

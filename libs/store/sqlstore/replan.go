@@ -15,13 +15,13 @@ import (
 // instants only, and leaves the others to the follow-up: S33. The row in replans says that there is
 // one. The follow-up has reached next_due of the timer, so both move in one transaction.
 //
-// A page holds the lock on the timer's row. Without it, an edit, a change of status and an expansion
-// could each plan the same instants by another version. A page has a bounded number of fires, of
-// one timer, so whatever waits for it waits for milliseconds.
+// A page holds the lock on the timer's row. Without it, an edit, a change of status and an
+// expansion could each plan the same instants by another version. A page has a bounded number of
+// fires, of one timer, so whatever waits for it waits for milliseconds.
 //
 // Two processes: each skips the timers that another has locked. A process that dies leaves its page
-// undone. A page that is done twice finds next_due moved. If no process does pages, Expand does them
-// once the fires of the edit are used up.
+// undone. A page that is done twice finds next_due moved. If no process does pages, Expand does
+// them once the fires of the edit are used up.
 
 // DefaultMaxEditFires is the largest number of fires that an edit plans itself. An edit that takes
 // back no more, and plans no more, needs no follow-up.
