@@ -3,23 +3,12 @@ package chaos
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"net"
 	"time"
 
 	"github.com/carillon-timer/carillon/e2e/cluster"
 	"github.com/carillon-timer/carillon/e2e/ledger"
 	"github.com/carillon-timer/carillon/libs/clock"
 )
-
-// addProxyPorts adds the ports by which the endpoint's proxy forwards calls to a process's ports.
-// The proxy does not tell which process made a call.
-func (env *Environment) addProxyPorts(ports map[uint16]bool) (map[uint16]bool, error) {
-	_, to, _ := net.SplitHostPort(env.rcv.Addr())
-	own, err := cluster.OwnPortsTo(to)
-	maps.Copy(ports, own)
-	return ports, err
-}
 
 // eachLink runs do for each connection from a service to a server, and for that to the endpoint.
 func (env *Environment) eachLink(

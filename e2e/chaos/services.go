@@ -29,7 +29,7 @@ func (env *Environment) kill(procs ...*cluster.Process) (proof string, err error
 	for _, p := range procs {
 		eg.Go(func() error {
 			pid := p.PID()
-			ports, err := env.ports(p)
+			ports, err := frozenPorts(p)
 			if err != nil {
 				return err
 			}
@@ -56,19 +56,12 @@ func isExecutor(p *cluster.Process) bool {
 	return strings.HasPrefix(p.Name, string(cluster.Executor))
 }
 
-// ports freezes a process and returns the source ports of its calls.
-func (env *Environment) ports(p *cluster.Process) (map[uint16]bool, error) {
+// frozenPorts freezes a process and returns the source ports of its calls.
+func frozenPorts(p *cluster.Process) (map[uint16]bool, error) {
 	if err := p.Pause(); err != nil {
 		return nil, err
 	}
-	ports, err := p.Ports()
-	if err != nil {
-		return nil, err
-	}
-	if !isExecutor(p) {
-		return ports, nil
-	}
-	return env.addProxyPorts(ports)
+	return p.Ports()
 }
 
 func (env *Environment) start(procs ...*cluster.Process) error {
@@ -147,7 +140,7 @@ func freezeOne(r cluster.Role, d time.Duration) func(*Environment) error {
 			freezeTarget,
 			func(*Fault) (string, error) {
 				at := time.Now()
-				ports, err := env.ports(p)
+				ports, err := frozenPorts(p)
 				if err != nil {
 					return "", err
 				}

@@ -17,14 +17,6 @@ func (p *Process) Ports() (map[uint16]bool, error) {
 	if pid == 0 {
 		return nil, fmt.Errorf("%s is not running", p.Name)
 	}
-	return portsOfPID(pid, "")
-}
-
-// OwnPortsTo returns the local ports of this process's connections to a port, such as those of a
-// proxy in this process.
-func OwnPortsTo(port string) (map[uint16]bool, error) { return portsOfPID(os.Getpid(), port) }
-
-func portsOfPID(pid int, to string) (map[uint16]bool, error) {
 	inodes := make(map[string]bool)
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {
@@ -41,23 +33,19 @@ func portsOfPID(pid int, to string) (map[uint16]bool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("listing the connections of process %d: %w", pid, err)
 		}
-		portsOf(b, inodes, to, ports)
+		portsOf(b, inodes, ports)
 	}
 	return ports, nil
 }
 
-// portsOf reads a table of /proc/net. Its second field is the local address:port in hex, the third
-// the remote one, the tenth the socket's inode. If to is not empty, only connections to that port
-// count.
-func portsOf(table []byte, inodes map[string]bool, to string, ports map[uint16]bool) {
-	const local, remote, inode = 1, 2, 9
+// portsOf reads a table of /proc/net. Its second field is the local address:port in hex, the tenth
+// the socket's inode.
+func portsOf(table []byte, inodes map[string]bool, ports map[uint16]bool) {
+	const local, inode = 1, 9
 	sc := bufio.NewScanner(bytes.NewReader(table))
 	for sc.Scan() {
 		f := strings.Fields(sc.Text())
 		if len(f) <= inode || !inodes[f[inode]] {
-			continue
-		}
-		if to != "" && strconv.Itoa(int(portOf(f[remote]))) != to {
 			continue
 		}
 		if n := portOf(f[local]); n != 0 {

@@ -172,9 +172,19 @@ func TestExcusesOnlyCallsInFlight(t *testing.T) {
 	}
 	v = l.Check(e)
 	require.Len(t, v.Duplicates, 1, "in flight, and at another executor")
+	e.Arrivals[4].Proxied = true
+	v = l.Check(e)
+	require.Equal(t, 1, v.Excused, "perhaps at this executor: a proxy hides its port")
+	e.Arrivals[4].Proxied = false
 	e.Interruptions[0].Ports[7] = true
 	v = l.Check(e)
 	require.Equal(t, 1, v.Excused)
+	e.Arrivals[4].ArrivedNS = e.Interruptions[0].At.Add(time.Second).UnixNano()
+	v = l.Check(e)
+	require.Equal(t, 1, v.Excused, "the receiver read the call after its executor had died")
+	e.Arrivals[4].StartNS = e.Arrivals[4].ArrivedNS
+	v = l.Check(e)
+	require.Len(t, v.Duplicates, 1, "the call began after the interruption")
 	v = again(5*time.Second, false)
 	require.Len(t, v.Duplicates, 1, "the cut was after the repetition")
 }

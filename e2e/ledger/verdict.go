@@ -24,29 +24,32 @@ type Interruption struct {
 	// Recording is how long before the interruption an answer may have come without being recorded.
 	// If the outcome's finish time is before the repetition, nothing excuses that.
 	Recording time.Duration
-	// Ports are the source ports of the executor's unanswered calls; nil is any.
+	// Ports are the source ports of the executor's unanswered calls that go through no proxy; nil
+	// is any.
 	Ports map[uint16]bool
 }
 
 // excuses reports whether the interruption explains a repetition: the earlier call was in flight,
-// and this executor made it. The port of an answered call says nothing, because its connection may
-// be closed by then.
-func (c *Interruption) excuses(earlier, again *receiver.Arrival) bool {
+// and this executor made it. Clocks is the greatest difference of the executors' and the receiver's
+// clocks.
+func (c *Interruption) excuses(earlier, again *receiver.Arrival, clocks time.Duration) bool {
 	return earlier.ArrivedNS < again.ArrivedNS && again.ArrivedNS >= c.At.UnixNano() &&
-		c.covers(earlier)
+		c.covers(earlier, clocks)
 }
 
-// covers reports whether this executor's call was in flight at the interruption.
-func (c *Interruption) covers(a *receiver.Arrival) bool {
+// covers reports whether this executor's call was in flight at the interruption. The port says
+// nothing of an answered call, whose connection may be closed by then, nor of a call through a
+// proxy, which has connections of its own.
+func (c *Interruption) covers(a *receiver.Arrival, clocks time.Duration) bool {
 	until := c.Until
 	if until.IsZero() {
 		until = c.At
 	}
-	if !a.InFlightAt(until, until.Sub(c.At)+c.Recording) {
+	if !a.InFlightAt(until, until.Sub(c.At)+c.Recording, clocks) {
 		return false
 	}
 	answered := a.DoneNS != 0 && a.DoneNS <= until.UnixNano()
-	return answered || c.Ports == nil || c.Ports[a.Port]
+	return answered || a.Proxied || c.Ports == nil || c.Ports[a.Port]
 }
 
 // Outcome is a recorded outcome from a timer's history. One record may cover a range of skipped
@@ -204,7 +207,7 @@ func (v *Verdict) classifyDuplicates(
 		recorded := !at.IsZero() && at.Add(maxHandoff).Before(d.Arrived())
 		excused := !recorded && slices.ContainsFunc(e.Interruptions, func(c Interruption) bool {
 			return slices.ContainsFunc(byFire[d.Fire], func(a receiver.Arrival) bool {
-				return c.excuses(&a, &d)
+				return c.excuses(&a, &d, e.Clocks)
 			})
 		})
 		if excused {
@@ -231,7 +234,7 @@ func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals,
 					v.Wrong,
 					fmt.Sprintf("%s: %s(%s), owed %s", f, o.Kind, o.Reason, want),
 				)
-			} else if o.Kind == timer.Skipped && delivered(byFire[f], e.Interruptions) {
+			} else if o.Kind == timer.Skipped && delivered(byFire[f], e) {
 				v.wrongFires = append(v.wrongFires, f)
 				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: skipped(%s), and called", f, o.Reason))
 			}
@@ -249,10 +252,13 @@ func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals,
 
 // delivered reports whether a call succeeded that was not in flight at an interruption. Failed
 // attempts before a skip are no fault: the timer became inactive between two attempts.
-func delivered(calls receiver.Arrivals, interruptions []Interruption) bool {
+func delivered(calls receiver.Arrivals, e Evidence) bool {
 	return slices.ContainsFunc(calls, func(a receiver.Arrival) bool {
 		return a.Succeeded() &&
-			!slices.ContainsFunc(interruptions, func(c Interruption) bool { return c.covers(&a) })
+			!slices.ContainsFunc(
+				e.Interruptions,
+				func(c Interruption) bool { return c.covers(&a, e.Clocks) },
+			)
 	})
 }
 

@@ -21,6 +21,7 @@ type Arrival struct {
 	Attempt   int32
 	Status    uint16 // the answer's status; 0 before the answer
 	Port      uint16 // the caller's source port, which tells the calling process
+	Proxied   bool   // a proxy made the connection, because the request names another host
 }
 
 // Arrived returns the instant at which the request was read.
@@ -39,11 +40,16 @@ func (a *Arrival) Lateness() time.Duration {
 	return time.Duration(start - a.Fire.DueMS*int64(time.Millisecond))
 }
 
-// InFlightAt reports whether the call had arrived at an instant and was not answered before that
+// InFlightAt reports whether the call had begun by an instant and was not answered before that
 // instant minus recording. An answered call stays in flight as long as the executor may need to
-// record the answer.
-func (a *Arrival) InFlightAt(at time.Time, recording time.Duration) bool {
-	return a.ArrivedNS <= at.UnixNano() &&
+// record the answer. A busy receiver may read a request after its sender died, so the start counts
+// where it is known. Clocks is the greatest difference of the sender's and the receiver's clocks.
+func (a *Arrival) InFlightAt(at time.Time, recording, clocks time.Duration) bool {
+	begun := a.ArrivedNS
+	if a.StartNS != 0 {
+		begun = min(begun, a.StartNS+clocks.Nanoseconds())
+	}
+	return begun <= at.UnixNano() &&
 		(a.DoneNS == 0 || a.DoneNS >= at.Add(-recording).UnixNano())
 }
 

@@ -25,6 +25,7 @@ const (
 type Receiver struct {
 	server *fasthttp.Server
 	ln     net.Listener
+	addr   string // host:port of ln
 	served chan error
 	stop   chan struct{} // closed by Close, which releases held answers
 	seed   maphash.Seed
@@ -42,8 +43,8 @@ func Start(ctx context.Context, addr string) (*Receiver, error) {
 		return nil, fmt.Errorf("listening for callbacks: %w", err)
 	}
 	r := &Receiver{
-		ln: ln, served: make(chan error, 1), stop: make(chan struct{}), seed: maphash.MakeSeed(),
-		paths: make(map[string]*path),
+		ln: ln, addr: ln.Addr().String(), served: make(chan error, 1), stop: make(chan struct{}),
+		seed: maphash.MakeSeed(), paths: make(map[string]*path),
 	}
 	r.server = &fasthttp.Server{
 		Handler:               r.handle,
@@ -76,7 +77,7 @@ func (r *Receiver) Close() error {
 }
 
 // Addr returns host:port.
-func (r *Receiver) Addr() string { return r.ln.Addr().String() }
+func (r *Receiver) Addr() string { return r.addr }
 
 // URL returns the URL of a path, which begins with "/".
 func (r *Receiver) URL(path string) string { return "http://" + r.Addr() + path }
@@ -149,6 +150,7 @@ func (r *Receiver) handle(c *fasthttp.RequestCtx) {
 	a := Arrival{
 		Fire: fire, ArrivedNS: now.UnixNano(), Attempt: parseAttempt(h.Peek("Carillon-Attempt")),
 		StartNS: parseInstant(string(h.Peek("Carillon-Start"))),
+		Proxied: string(c.Host()) != r.Addr(),
 	}
 	if from, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		a.Port = uint16(from.Port) //nolint:gosec // a port

@@ -118,13 +118,13 @@ func TestHangsUntilReplacedAndDelays(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Count() == 1 }, 10*time.Second, time.Millisecond)
 	a := s.Of(5)[0]
 	require.Zero(t, a.DoneNS, "an arrival is recorded before its answer")
-	require.True(t, a.InFlightAt(time.Now(), 0))
+	require.True(t, a.InFlightAt(time.Now(), 0, 0))
 	s.Script("/hang", receiver.Script{Delay: 30 * time.Millisecond})
 	require.Equal(t, 200, <-done)
 	a = s.Of(5)[0]
 	require.NotZero(t, a.DoneNS)
-	require.False(t, a.InFlightAt(time.Now().Add(time.Second), 0))
-	require.True(t, a.InFlightAt(time.Now(), time.Minute))
+	require.False(t, a.InFlightAt(time.Now().Add(time.Second), 0, 0))
+	require.True(t, a.InFlightAt(time.Now(), time.Minute, 0))
 
 	from := time.Now()
 	require.Equal(t, 200, s.call(t.Context(), "/hang", id, 2, from, ""))
