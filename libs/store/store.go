@@ -180,6 +180,11 @@ type StatusChange struct {
 	IfVersion int32          // version that allows the change, 0: any
 }
 
+// NameTaken is the error of a create whose name another timer has.
+func NameTaken() error {
+	return timer.Conflict("name", "a timer of this name exists, with another definition")
+}
+
 // Refused returns why the change is not allowed for the timer, or nil. The caller has the timer's
 // row locked.
 func (c *StatusChange) Refused(t *timer.Timer) error {

@@ -116,7 +116,7 @@ func (s *Store) create(it *store.NewTimer, created *row, plan store.Planner) sto
 	t, existing := s.names[nameKey{it.App, it.Name}]
 	if existing && !bytes.Equal(t.text, created.text) {
 		return store.CreateResult{
-			Err: timer.Conflict("name", "a timer of this name exists, with another definition"),
+			Err: store.NameTaken(),
 		}
 	}
 	var fires []timer.Fire

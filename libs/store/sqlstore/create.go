@@ -142,7 +142,7 @@ func (b *createBatch) decide(i int) store.CreateResult {
 	t, existing := b.names[name]
 	if existing && !bytes.Equal(t.hash, b.encoded[i].hash) {
 		return store.CreateResult{
-			Err: timer.Conflict("name", "a timer of this name exists, with another definition"),
+			Err: store.NameTaken(),
 		}
 	}
 	if !existing {

@@ -21,6 +21,7 @@ type Store interface {
 	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
+	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
 	History(
 		ctx context.Context,

@@ -67,6 +67,8 @@ type timerBody struct {
 	CreatedAt    string                     `json:"created_at" format:"date-time"`
 	UpdatedAt    string                     `json:"updated_at" format:"date-time"`
 	Warnings     []schedules.WarningBody    `json:"warnings,omitempty" nullable:"false" doc:"In the answer to a create, a put and a change: what the timer will not do as one may expect. It is never due (again), as its end has passed, its calendars exclude every instant or max_fires is reached; one of its cron expressions never is; or an instant that has passed makes it due at once. The request was done all the same."`
+	DryRun       bool                       `json:"dry_run,omitempty" doc:"Nothing was written. The id of a timer that does not exist is 0."`
+	Upcoming     []string                   `json:"upcoming,omitempty" nullable:"false" doc:"With dry_run: its next instants while it is active, at most 10."`
 }
 
 type timersBody struct {

@@ -15,6 +15,8 @@ import (
 )
 
 type createInput struct {
+	DryRunParam
+
 	Key  string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating a create under the same key within a day makes no second timer; another request under it is a conflict."`
 	Body newTimerBody
 }
@@ -32,6 +34,9 @@ func (s *Resource) createTimer(ctx context.Context, in *createInput) (*createOut
 	n, err := s.newTimer(ctx, &in.Body, in.Key, nil)
 	if err != nil {
 		return nil, err
+	}
+	if in.DryRun {
+		return s.dryRunCreate(ctx, &n)
 	}
 	c, err := s.createWithKey(ctx, n)
 	if err != nil {
@@ -97,7 +102,11 @@ func (s *Resource) timerResponse(
 	return out, nil
 }
 
-type putInput struct{ Body newTimerBody }
+type putInput struct {
+	DryRunParam
+
+	Body newTimerBody
+}
 
 // putTimer creates a timer or edits the one of its name. Another caller may take or free the name
 // between the two. A create that finds a timer edits it, and an edit that finds none creates it,
@@ -113,6 +122,9 @@ func (s *Resource) putTimer(ctx context.Context, in *putInput) (*createOutput, e
 	n, err := s.newTimer(ctx, &in.Body, "", stored)
 	if err != nil {
 		return nil, err
+	}
+	if in.DryRun {
+		return s.dryRunPut(ctx, &n, timer.Status(in.Body.Status))
 	}
 	for range input.EditTries {
 		c, err := s.Writer.Create(ctx, n)
@@ -169,15 +181,20 @@ func (s *Resource) editNamed(ctx context.Context, n store.NewTimer) (timer.Timer
 	)
 }
 
-// putStatus sets the status that a body names. A PUT with status active does not end a pause,
-// because callers repeat the same PUT.
+// changesStatus reports whether a PUT with a status changes the timer's. A PUT with status active
+// does not end a pause, because callers repeat the same PUT.
+func changesStatus(t *timer.Timer, want timer.Status) bool {
+	return want != "" && t.Status != want &&
+		(t.Status != timer.StatusPaused || want != timer.StatusActive)
+}
+
+// putStatus sets the status that a body names.
 func (s *Resource) putStatus(
 	ctx context.Context,
 	t timer.Timer,
 	want timer.Status,
 ) (timer.Timer, error) {
-	if want == "" || t.Status == want ||
-		t.Status == timer.StatusPaused && want == timer.StatusActive {
+	if !changesStatus(&t, want) {
 		return t, nil
 	}
 	return s.Writer.SetStatus(ctx, store.StatusChange{App: t.App, ID: t.ID, Status: want})
@@ -185,6 +202,8 @@ func (s *Resource) putStatus(
 
 type patchTimerInput struct {
 	param.TimerParam
+	DryRunParam
+
 	Body changeBody
 }
 
@@ -205,6 +224,9 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 			"status",
 			"expected status, schedule, target, targets, mode, retry, misfire, concurrency, priority or labels, found none of them: give what is to be changed",
 		)
+	}
+	if in.DryRun {
+		return s.dryRunPatch(ctx, in.App, id, b)
 	}
 	change := store.StatusChange{App: in.App, ID: id, Status: timer.Status(b.Status)}
 	if !edits {
@@ -233,16 +255,8 @@ func (s *Resource) editFrom(
 	b *changeBody,
 ) (timer.Timer, error) {
 	for range input.EditTries {
-		t, err := s.Store.Timer(ctx, app, id)
+		t, d, err := s.readChanged(ctx, app, id, b)
 		if err != nil {
-			return t, err //nolint:wrapcheck // the store says what it was doing
-		}
-		if b.IfVersion != 0 && t.Version != b.IfVersion {
-			return t, versionConflict(t.Version)
-		}
-		var r input.BodyReader
-		d := s.changed(app, b, t.Definition, &r)
-		if err := s.Definitions.CheckDefinition(ctx, app, &d, &r); err != nil {
 			return t, err
 		}
 		done, err := s.Writer.ApplyEdit(
@@ -256,6 +270,25 @@ func (s *Resource) editFrom(
 		return done, err
 	}
 	return timer.Timer{}, timer.Unavailable("the timer is edited too often", nil)
+}
+
+// readChanged returns a timer, and its definition with the fields of a body applied.
+func (s *Resource) readChanged(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	b *changeBody,
+) (timer.Timer, timer.Definition, error) {
+	t, err := s.Store.Timer(ctx, app, id)
+	if err != nil {
+		return t, t.Definition, err //nolint:wrapcheck // the store says what it was doing
+	}
+	if b.IfVersion != 0 && t.Version != b.IfVersion {
+		return t, t.Definition, versionConflict(t.Version)
+	}
+	var r input.BodyReader
+	d := s.changed(app, b, t.Definition, &r)
+	return t, d, s.Definitions.CheckDefinition(ctx, app, &d, &r)
 }
 
 func versionConflict(version int32) error {
