@@ -12,7 +12,9 @@ import (
 // Variables that begin with CARILLON_ and are not settings of a Part.
 var (
 	// otherVariables are read by every Set, and by commands that call the API.
-	otherVariables = []string{"CONFIG", "PRINT_CONFIG", "API_KEY"}
+	otherVariables = []string{
+		"CONFIG", "PRINT_CONFIG", "API_KEY", "API", "APP", "CONTEXT", "CONTEXTS_FILE",
+	}
 	// toolVariables are those of scripts and tests, which the programs they start may get from
 	// the environment. Variables with a prefix of toolPrefixes belong to them too.
 	toolVariables = []string{

@@ -3,28 +3,26 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"os"
 
-	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/spf13/cobra"
+
 	"github.com/carillon-timer/carillon/libs/process"
 	"github.com/carillon-timer/carillon/services/allinone"
 )
 
-// command is one command of the tool.
-type command struct {
+// program is a command that reads its settings itself, by flags, environment and file, as services
+// do.
+type program struct {
 	name, what string
-	run        func(
-		ctx context.Context,
-		args []string,
-		env process.Env,
-		stdout, stderr io.Writer,
-	) error
+	run        process.RunFunc
 }
 
-func commands() []command {
-	return []command{
+func programs() []program {
+	return []program{
 		{
 			"dev",
 			"run everything in one process: SQLite in ./data, in-memory bus and window",
@@ -36,6 +34,7 @@ func commands() []command {
 			"show a cluster's topics: backlogs, subscriptions, messages; redrive failed fires",
 			Topics,
 		},
+		{"redrive", "redrive failed fires; the same as topics redrive", redriveProgram},
 		{
 			"try",
 			"create a timer in a cluster that calls this process, and check that the call is recorded",
@@ -43,10 +42,73 @@ func commands() []command {
 		},
 		{"echo", "run an endpoint that prints each call", echo},
 		{"reencrypt", "encrypt the secrets in the database under a new encryption key", Reencrypt},
-		{"version", "print the version", version},
 		{"admin-key", "print a new admin key", AdminKey},
 		{"encryption-key", "print a new encryption key", EncryptionKey},
 	}
+}
+
+// The groups of commands in the help.
+const (
+	groupUse     = "use"
+	groupOperate = "operate"
+)
+
+// Root returns the whole tool as a cobra command.
+func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+	t := &tool{env: env, in: stdin, out: stdout, errOut: stderr}
+	root := &cobra.Command{
+		Use:               "carillon",
+		Short:             "Run timers that call back on time, and run the service itself",
+		Version:           process.Version(),
+		Args:              usageArgs(cobra.NoArgs),
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceErrors:     true, // the program prints them
+		SilenceUsage:      true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return t.prepare() },
+	}
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError(fmt.Sprintf("%v; %s --help lists the flags", err, c.CommandPath()))
+	})
+	root.AddGroup(
+		&cobra.Group{ID: groupUse, Title: "Commands of users, which call the API:"},
+		&cobra.Group{ID: groupOperate, Title: "Commands of operators:"},
+	)
+	root.SetHelpCommandGroupID(groupOperate)
+	root.SetCompletionCommandGroupID(groupOperate)
+	t.addFlags(root)
+	for _, c := range []*cobra.Command{
+		t.timerCommand(), t.fireCommand(), t.previewCommand(), t.applyCommand(), t.diffCommand(),
+		t.exportCommand(), t.calendarCommand(), t.backfillCommand(), t.appCommand(), t.keyCommand(),
+		t.contextCommand(),
+	} {
+		c.GroupID = groupUse
+		root.AddCommand(c)
+	}
+	for _, p := range programs() {
+		root.AddCommand(&cobra.Command{
+			Use: p.name, Short: p.what, GroupID: groupOperate,
+			DisableFlagParsing: true, // it parses its own
+			PersistentPreRunE:  func(*cobra.Command, []string) error { return nil },
+			RunE: func(c *cobra.Command, args []string) error {
+				return p.run(c.Context(), args, env, stdout, stderr)
+			},
+		})
+	}
+	root.AddCommand(
+		&cobra.Command{
+			Use:     "version",
+			Short:   "print the version",
+			GroupID: groupOperate,
+			Args:    usageArgs(cobra.NoArgs),
+			RunE:    func(*cobra.Command, []string) error { return printLine(stdout, process.Version()) },
+		},
+		t.docsCommand(),
+	)
+	return root
 }
 
 // Run runs the command that the first argument names.
@@ -56,35 +118,44 @@ func Run(
 	env process.Env,
 	stdout, stderr io.Writer,
 ) error {
-	if len(args) == 0 {
-		return usageError(usage())
+	return run(ctx, args, env, os.Stdin, stdout, stderr)
+}
+
+func run(
+	ctx context.Context,
+	args []string,
+	env process.Env,
+	stdin io.Reader,
+	stdout, stderr io.Writer,
+) error {
+	root := Root(env, stdin, stdout, stderr)
+	if len(args) == 1 && args[0] == "-version" { // as the services have it
+		args = []string{"--version"}
 	}
-	name, rest := args[0], args[1:]
-	for _, c := range commands() {
-		if c.name == name {
-			return c.run(ctx, rest, env, stdout, stderr)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // it was told to stop
+	}
+	return err //nolint:wrapcheck // each command says what it was doing
+}
+
+// usageArgs makes wrong arguments an error of usage.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usageError(fmt.Sprintf("%v; %s --help shows the usage", err, c.CommandPath()))
 		}
+		return nil
 	}
-	switch name {
-	case "-version", "--version":
-		return version(ctx, rest, env, stdout, stderr)
-	case "help", "-help", "--help", "-h":
-		_, err := fmt.Fprint(stdout, usage())
-		return err //nolint:wrapcheck // it says what it was doing
-	}
-	return &config.Problems{List: []string{fmt.Sprintf("carillon: no command %q", name), usage()}}
 }
 
-func usage() string {
-	var b strings.Builder
-	b.WriteString("carillon <command> [flags]\n\n")
-	for _, c := range commands() {
-		fmt.Fprintf(&b, "  %-15s %s\n", c.name, c.what)
-	}
-	b.WriteString("\ncarillon <command> -help lists the flags.\n")
-	return b.String()
-}
-
-func version(_ context.Context, _ []string, _ process.Env, stdout, _ io.Writer) error {
-	return printLine(stdout, process.Version())
+// redriveProgram is `carillon topics redrive`, which users find under this name too.
+func redriveProgram(
+	ctx context.Context,
+	args []string,
+	env process.Env,
+	stdout, stderr io.Writer,
+) error {
+	return Topics(ctx, append([]string{"redrive"}, args...), env, stdout, stderr)
 }

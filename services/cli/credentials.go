@@ -58,22 +58,31 @@ var errUnknownKey = errors.New(
 
 // responseError converts an error answer of the API, with a hint on how to correct it.
 func (c *credentials) responseError(resp *http.Response, body []byte, app string) error {
-	var help error
+	help := c.hint(resp.StatusCode, app)
+	if help == nil {
+		return fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(body))
+	}
+	return fmt.Errorf("%s: %s\n%w", resp.Status, bytes.TrimSpace(body), help)
+}
+
+// hint returns how to correct an error answer that the key explains, or nil.
+func (c *credentials) hint(status int, app string) error {
 	switch {
-	case resp.StatusCode == http.StatusUnauthorized && c.key == "":
-		help = fmt.Errorf(
+	case status == http.StatusUnauthorized && c.key == "":
+		return fmt.Errorf(
 			"give a key: -key-file names a file with a key of app %q, or the admin key; or set %s",
 			app,
 			keyVariable,
 		)
-	case resp.StatusCode == http.StatusUnauthorized:
-		help = errUnknownKey
-	case resp.StatusCode == http.StatusForbidden:
-		help = errors.New("this key has scope read: give one of scope write")
-	case resp.StatusCode == http.StatusNotFound && c.key != "":
-		help = fmt.Errorf("does this key belong to another app? -app is %q", app)
+	case status == http.StatusUnauthorized:
+		return errUnknownKey
+	case status == http.StatusForbidden:
+		return errors.New(
+			"this key has a scope that does not allow it: give one of scope write, or admin for keys and settings",
+		)
+	case status == http.StatusNotFound && c.key != "":
+		return fmt.Errorf("does this key belong to another app? the app is %q", app)
 	default:
-		return fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(body))
+		return nil
 	}
-	return fmt.Errorf("%s: %s\n%w", resp.Status, bytes.TrimSpace(body), help)
 }

@@ -13,7 +13,11 @@ import (
 
 // dryAndReal sends a request as a dry run, checks that it wrote nothing, and sends it again. It
 // returns both answers without what only one of them can have.
-func dryAndReal(t *testing.T, f *apitest.Fixture, method, path, body string) (dry, done map[string]any) {
+func dryAndReal(
+	t *testing.T,
+	f *apitest.Fixture,
+	method, path, body string,
+) (dry, done map[string]any) {
 	t.Helper()
 	const list = "/api/v2/timers?app=shop"
 	before := f.Call(t, http.MethodGet, list, "", nil).Body
@@ -43,7 +47,13 @@ func dryAndReal(t *testing.T, f *apitest.Fixture, method, path, body string) (dr
 func TestDryRunsAnswerAsTheWrites(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)
-	f.Calendar(t, http.StatusOK, http.MethodPut, "weekdays?app=shop", `{"excluded_weekdays":["sat","sun"]}`)
+	f.Calendar(
+		t,
+		http.StatusOK,
+		http.MethodPut,
+		"weekdays?app=shop",
+		`{"excluded_weekdays":["sat","sun"]}`,
+	)
 	daily := apitest.With(
 		`{"kind":"cron","specs":["0 9 * * *"],"calendars":["weekdays"]}`,
 		`"status":"active","labels":{"team":"pay"}`,
@@ -63,7 +73,13 @@ func TestDryRunsAnswerAsTheWrites(t *testing.T) {
 	dry, done = dryAndReal(t, f, http.MethodPatch, path, `{"status":"inactive","priority":"high"}`)
 	require.Equal(t, done, dry)
 	require.Nil(t, dry["next_due"], "it is not active")
-	dry, done = dryAndReal(t, f, http.MethodPatch, path, `{"status":"active","schedule":{"kind":"cron","specs":["0 0 * * *"]}}`)
+	dry, done = dryAndReal(
+		t,
+		f,
+		http.MethodPatch,
+		path,
+		`{"status":"active","schedule":{"kind":"cron","specs":["0 0 * * *"]}}`,
+	)
 	require.Equal(t, done, dry)
 }
 
@@ -87,5 +103,11 @@ func TestDryRunsReportErrors(t *testing.T) {
 		`{"priority":"high","if_version":7}`,
 	)
 	require.Contains(t, apitest.Text(t, p), "if_version")
-	f.Problem(t, http.StatusNotFound, http.MethodPatch, "/api/v2/timers/7?app=shop&dry_run=true", `{"priority":"high"}`)
+	f.Problem(
+		t,
+		http.StatusNotFound,
+		http.MethodPatch,
+		"/api/v2/timers/7?app=shop&dry_run=true",
+		`{"priority":"high"}`,
+	)
 }

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/output"
+)
+
+func (t *tool) appCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "app",
+		Short: "show, freeze and limit an app",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	freeze := t.onApp("freeze", "skip all fires of the app from now on", http.MethodPost, "/freeze")
+	var reason string
+	freeze.Flags().StringVar(&reason, "reason", "", "why; shown until it is unfrozen")
+	freeze.RunE = func(c *cobra.Command, _ []string) error {
+		return t.callApp(c, http.MethodPost, "/freeze", client.Object{"reason": reason})
+	}
+	c.AddCommand(
+		t.onApp("get", "show the app", http.MethodGet, ""),
+		freeze,
+		t.onApp("unfreeze", "end the freeze of the app", http.MethodPost, "/unfreeze"),
+		t.onApp("settings", "show the limits and rules of the app", http.MethodGet, "/settings"),
+		t.appLimit(),
+	)
+	return c
+}
+
+// onApp returns a command that sends one request about the app.
+func (t *tool) onApp(use, short, method, below string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return t.callApp(c, method, below, nil) },
+	}
+}
+
+func (t *tool) callApp(c *cobra.Command, method, below string, body any) error {
+	return t.withApp(func(api *client.Client, app url.Values) error {
+		answer, err := api.Do(
+			c.Context(),
+			method,
+			"/apps/"+url.PathEscape(app.Get("app"))+below,
+			nil,
+			body,
+		)
+		if err != nil || answer == nil {
+			return err //nolint:wrapcheck // it says what the API answered
+		}
+		return t.printer.One(answer)
+	})
+}
+
+// appLimit changes the limits that flags name and keeps the others. The version that was read makes
+// a change in the meantime a conflict.
+func (t *tool) appLimit() *cobra.Command {
+	var rate float64
+	var burst, concurrent int
+	c := &cobra.Command{
+		Use:   "limit",
+		Short: "change the limits of the app; those that are not named stay",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return t.withApp(func(api *client.Client, app url.Values) error {
+				path := "/apps/" + url.PathEscape(app.Get("app")) + "/settings"
+				was, err := api.Get(c.Context(), path, nil)
+				if err != nil {
+					return err //nolint:wrapcheck // it says what the API answered
+				}
+				body := client.Object{"allow": was["allow"]}
+				for name, value := range map[string]any{"rate": rate, "burst": burst, "concurrent": concurrent} {
+					body[name] = was[name]
+					if c.Flags().Changed(name) {
+						body[name] = value
+					}
+				}
+				if was.Int("version") > 0 {
+					body["if_version"] = was["version"]
+				}
+				now, err := api.Do(c.Context(), http.MethodPut, path, nil, body)
+				if err != nil {
+					return err //nolint:wrapcheck // it says what the API answered
+				}
+				return t.printer.One(now)
+			})
+		},
+	}
+	c.Flags().Float64Var(&rate, "rate", 0, "calls started per second; 0 is no limit")
+	c.Flags().IntVar(&burst, "burst", 0, "calls that may start at once after a pause")
+	c.Flags().IntVar(&concurrent, "concurrent", 0, "calls at once; 0 is no limit")
+	return c
+}
+
+func (t *tool) keyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "key",
+		Short: "list, create and revoke the API keys of an app",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	keys := func(app url.Values) string { return "/apps/" + url.PathEscape(app.Get("app")) + "/keys" }
+	var scope string
+	create := &cobra.Command{
+		Use:   "create NAME",
+		Short: "create an API key; it is shown this once",
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			return t.withApp(func(api *client.Client, app url.Values) error {
+				made, err := api.Do(
+					c.Context(),
+					http.MethodPost,
+					keys(app),
+					nil,
+					client.Object{"name": args[0], "scope": scope},
+				)
+				if err != nil {
+					return err //nolint:wrapcheck // it says what the API answered
+				}
+				return t.printer.One(made)
+			})
+		},
+	}
+	create.Flags().StringVar(&scope, "scope", "read", "what it may do: read, write or admin")
+	c.AddCommand(
+		&cobra.Command{
+			Use: "list", Short: "list the API keys, newest first", Args: usageArgs(cobra.NoArgs),
+			RunE: func(c *cobra.Command, _ []string) error {
+				return t.withApp(func(api *client.Client, app url.Values) error {
+					found, err := api.Get(c.Context(), keys(app), nil)
+					if err != nil {
+						return err //nolint:wrapcheck // it says what the API answered
+					}
+					return t.printer.List(found.Objects("items"), []output.Column{
+						output.Field(
+							"ID",
+							"id",
+						),
+						output.Field("NAME", "name"),
+						output.Field("SCOPE", "scope"),
+						{
+							Head: "CREATED",
+							Cell: func(o client.Object) string { return localTime(o.Text("created_at")) },
+						},
+					})
+				})
+			},
+		},
+		create,
+		&cobra.Command{
+			Use: "revoke ID...", Short: "revoke API keys", Args: usageArgs(cobra.MinimumNArgs(1)),
+			RunE: func(c *cobra.Command, ids []string) error {
+				return t.withApp(func(api *client.Client, app url.Values) error {
+					for _, id := range ids {
+						path := keys(app) + "/" + url.PathEscape(id)
+						if _, err := api.Do(
+							c.Context(),
+							http.MethodDelete,
+							path,
+							nil,
+							nil,
+						); err != nil {
+							return err //nolint:wrapcheck // it says what the API answered
+						}
+						t.sayf("key %s revoked", id)
+					}
+					return nil
+				})
+			},
+		},
+	)
+	return c
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/output"
+)
+
+func (t *tool) calendarCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "calendar",
+		Aliases: []string{"calendars"},
+		Short:   "list, show, import and delete calendars; apply creates and changes them",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(t.calendarList(), t.calendarGet(), t.calendarImport(), t.calendarDelete())
+	return c
+}
+
+func calendarColumns() []output.Column {
+	count := func(head, field string) output.Column {
+		return output.Column{Head: head, Cell: func(o client.Object) string {
+			return strconv.Itoa(len(o.List(field)))
+		}}
+	}
+	return []output.Column{
+		output.Field("NAME", "name"),
+		output.Field("TIME ZONE", "time_zone"),
+		count("EXCLUDED DATES", "excluded_dates"),
+		count("INCLUDED DATES", "included_dates"),
+		count("EXCLUDED WEEKDAYS", "excluded_weekdays"),
+		output.Field("VERSION", "version").AsWide(),
+		{
+			Head: "UPDATED",
+			Cell: func(o client.Object) string { return localTime(o.Text("updated_at")) },
+			Wide: true,
+		},
+	}
+}
+
+func (t *tool) calendarList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "list the calendars of an app, by name",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return t.withApp(func(api *client.Client, app url.Values) error {
+				all, err := api.All(c.Context(), "/calendars", app, 0)
+				if err != nil {
+					return err //nolint:wrapcheck // it says what the API answered
+				}
+				return t.printer.List(all, calendarColumns())
+			})
+		},
+	}
+}
+
+// onCalendar returns a command about one calendar.
+func (t *tool) onCalendar(
+	use, short string,
+	do func(c *cobra.Command, api *client.Client, path string, app url.Values, name string) error,
+) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			return t.withApp(func(api *client.Client, app url.Values) error {
+				return do(c, api, "/calendars/"+url.PathEscape(args[0]), app, args[0])
+			})
+		},
+	}
+}
+
+func (t *tool) calendarGet() *cobra.Command {
+	return t.onCalendar("get NAME", "show a calendar",
+		func(c *cobra.Command, api *client.Client, path string, app url.Values, _ string) error {
+			found, err := api.Get(c.Context(), path, app)
+			if err != nil {
+				return err //nolint:wrapcheck // it says what the API answered
+			}
+			return t.printer.One(found)
+		})
+}
+
+func (t *tool) calendarDelete() *cobra.Command {
+	return t.onCalendar("delete NAME", "delete a calendar that no timer names",
+		func(c *cobra.Command, api *client.Client, path string, app url.Values, name string) error {
+			if _, err := api.Do(c.Context(), http.MethodDelete, path, app, nil); err != nil {
+				return err //nolint:wrapcheck // it says what the API answered
+			}
+			t.sayf("calendar %s deleted", name)
+			return nil
+		})
+}
+
+func (t *tool) calendarImport() *cobra.Command {
+	var file string
+	c := t.onCalendar(
+		"import NAME --file FILE",
+		"take the dates of an iCalendar file into a calendar",
+		func(c *cobra.Command, api *client.Client, path string, app url.Values, name string) error {
+			if file == "" {
+				return usageError("--file: expected an iCalendar file (.ics)")
+			}
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return fmt.Errorf("--file: %w", err)
+			}
+			made, err := api.Upload(
+				c.Context(),
+				http.MethodPost,
+				path+"/import",
+				app,
+				data,
+				"text/calendar",
+			)
+			if err != nil {
+				return err //nolint:wrapcheck // it says what the API answered
+			}
+			if !t.printer.Human() {
+				return t.printer.One(made)
+			}
+			t.sayf("calendar %s: %s dates taken", name, made.Object("import").Text("dates"))
+			return nil
+		},
+	)
+	c.Flags().StringVarP(&file, "file", "f", "", "iCalendar file")
+	return c
+}

@@ -1,0 +1,480 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/services/cli"
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
+)
+
+// user runs commands as a user with an environment of their own.
+type user struct {
+	t   *testing.T
+	env map[string]string
+	in  string
+}
+
+// newUser returns a user of an API, who has no contexts yet.
+func newUser(t *testing.T, api string) *user {
+	t.Helper()
+	return &user{t: t, env: map[string]string{
+		"CARILLON_API":           api,
+		"CARILLON_APP":           "shop",
+		"CARILLON_CONTEXTS_FILE": filepath.Join(t.TempDir(), "contexts.yaml"),
+	}}
+}
+
+// try runs a command.
+func (u *user) try(args ...string) (string, error) {
+	u.t.Helper()
+	var out bytes.Buffer
+	env := func(name string) (string, bool) { v, ok := u.env[name]; return v, ok }
+	root := cli.Root(env, strings.NewReader(u.in), &out, &out)
+	root.SetArgs(args)
+	err := root.ExecuteContext(u.t.Context())
+	return out.String(), err
+}
+
+// do runs a command that must succeed.
+func (u *user) do(args ...string) string {
+	u.t.Helper()
+	out, err := u.try(args...)
+	require.NoError(u.t, err, "%s\n%s", strings.Join(args, " "), out)
+	return out
+}
+
+// refused runs a command that must fail, and returns its error.
+func (u *user) refused(args ...string) string {
+	u.t.Helper()
+	out, err := u.try(args...)
+	require.Error(u.t, err, out)
+	return err.Error()
+}
+
+// file writes a file and returns its path.
+func (u *user) file(name, text string) string {
+	u.t.Helper()
+	path := filepath.Join(u.t.TempDir(), name)
+	require.NoError(u.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestTimerCommands(t *testing.T) {
+	t.Parallel()
+	rings := make(chan string, 100)
+	bell := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		rings <- r.Header.Get("X-Tone")
+	}))
+	defer bell.Close()
+	d := devtest.Start(t, t.TempDir(), "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+
+	plan := u.do("timer", "create", "bill", "--cron", "0 9 * * MON-FRI", "--tz", "Europe/Berlin",
+		"--url", bell.URL, "--header", "X-Tone: c", "--label", "team=pay", "--dry-run")
+	require.Contains(t, plan, "would be created")
+	require.Equal(
+		t,
+		10,
+		strings.Count(
+			plan,
+			" 09:00:00",
+		)+strings.Count(
+			plan,
+			" 08:00:00",
+		)+strings.Count(
+			plan,
+			" 07:00:00",
+		),
+		"ten instants in the zone of the terminal: %s",
+		plan,
+	)
+	require.NotContains(t, u.do("timer", "list"), "bill")
+	require.Contains(
+		t,
+		u.do("timer", "create", "bill", "--cron", "0 9 * * MON-FRI", "--tz", "Europe/Berlin",
+			"--url", bell.URL, "--header", "X-Tone: c", "--label", "team=pay"),
+		"next due",
+	)
+	require.Contains(
+		t,
+		u.refused("timer", "create", "bill", "--every", "1h", "--url", bell.URL),
+		"a timer of this name exists",
+	)
+
+	list := u.do("timer", "list")
+	require.Contains(t, list, "0 9 * * MON-FRI Europe/Berlin")
+	require.NotContains(t, list, "team=pay")
+	require.Contains(t, u.do("timer", "list", "-o", "wide"), "team=pay")
+	require.Equal(t, "bill\n", u.do("timer", "list", "-o", "name"))
+	require.Equal(t, "active\n", u.do("timer", "get", "bill", "-o", "jsonpath={.status}"))
+	id := strings.TrimSpace(u.do("timer", "get", "bill", "-o", "jsonpath=.id"))
+	require.Contains(t, u.do("timer", "get", id), "name: bill", "by its id too")
+	var listed struct{ Items []struct{ Name string } }
+	require.NoError(t, json.Unmarshal([]byte(u.do("timer", "list", "-o", "json")), &listed))
+	require.Len(t, listed.Items, 1)
+
+	require.Contains(
+		t,
+		u.do("timer", "pause", "bill", "--reason", "audit", "--until", "2h"),
+		"paused",
+	)
+	require.Contains(t, u.do("timer", "get", "bill"), "reason: audit")
+	require.Contains(t, u.do("timer", "list", "--status", "paused"), "bill")
+	require.Contains(t, u.do("timer", "resume", "bill"), "resumed")
+
+	require.Contains(t, u.do("timer", "run", "bill"), "runs: fire "+id+"-")
+	require.Equal(t, "c", <-rings)
+	var fires string
+	require.Eventually(t, func() bool {
+		fires = u.do("timer", "fires", "bill")
+		return strings.Contains(fires, "delivered")
+	}, 20*time.Second, 100*time.Millisecond)
+	fire := strings.TrimSpace(u.do("timer", "fires", "bill", "-o", "jsonpath=.items[0].id"))
+	require.Contains(t, u.do("fire", "get", fire), "attempt_log")
+	require.Contains(
+		t,
+		u.do("timer", "fires", "bill", "--state", "upcoming", "--limit", "3"),
+		"upcoming",
+	)
+
+	require.Contains(t, u.do("timer", "delete", "bill"), "deleted")
+	require.Contains(t, u.refused("timer", "get", "bill"), `app "shop" has no timer "bill"`)
+}
+
+func TestEdit(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	u.do(
+		"timer",
+		"create",
+		"bill",
+		"--every",
+		"1h",
+		"--url",
+		"https://example.com/",
+		"--label",
+		"team=pay",
+	)
+	u.env["EDITOR"] = "sed -i s/1h0m0s/30m/"
+	require.Contains(t, u.do("timer", "edit", "bill", "--dry-run"), "would be changed")
+	require.Equal(t, "1\n", u.do("timer", "get", "bill", "-o", "jsonpath=.version"))
+	require.Contains(t, u.do("timer", "edit", "bill"), "timer bill changed")
+	require.Equal(t, "30m0s\n", u.do("timer", "get", "bill", "-o", "jsonpath=.schedule.every"))
+	u.env["EDITOR"] = "true"
+	require.Contains(t, u.do("timer", "edit", "bill"), "unchanged")
+	u.env["EDITOR"] = "sed -i /labels:/,/team/d"
+	u.do("timer", "edit", "bill")
+	require.Empty(
+		t,
+		u.do("timer", "get", "bill", "-o", "jsonpath=.labels"),
+		"a field that was removed gets its default",
+	)
+	u.env["EDITOR"] = "sed -i s/30m0s/never/"
+	said := u.refused("timer", "edit", "bill")
+	require.Contains(t, said, "schedule.every")
+	_, path, _ := strings.Cut(said, "is kept: ")
+	require.FileExists(t, path)
+	require.NoError(t, os.Remove(path))
+}
+
+const twoTimers = `
+kind: calendar
+name: holidays
+excluded_dates: [2026-12-25, 2027-01-01]
+---
+name: bill
+schedule: {kind: cron, specs: ["0 9 * * *"], calendars: [holidays]}
+target: {url: "https://example.com/bill"}
+status: active
+---
+# every hour
+name: tick
+schedule: {kind: interval, every: 1h}
+target: {url: "https://example.com/tick"}
+`
+
+func TestApplyAndExport(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	file := u.file("shop.yaml", twoTimers)
+
+	said := u.do("apply", "-f", file, "--prune")
+	require.Equal(
+		t,
+		"calendar shop/holidays created\ntimer shop/bill created\ntimer shop/tick created\n",
+		said,
+	)
+	said = u.do("apply", "-f", file)
+	require.Equal(t, 3, strings.Count(said, "unchanged"), said)
+	require.Equal(t, 3, strings.Count(u.do("diff", "-f", file), "unchanged"))
+
+	changed := u.file(
+		"changed.yaml",
+		strings.Replace(strings.Replace(twoTimers, "0 9", "0 8", 1), "every: 1h", "every: 2h", 1),
+	)
+	said, err := u.try("diff", "-f", changed)
+	require.ErrorContains(t, err, "differ")
+	require.Contains(t, said, "-  - 0 9 * * *\n+  - 0 8 * * *\n")
+	require.Contains(t, said, "timer shop/tick would be changed")
+	require.Equal(t, said, u.do("apply", "-f", changed, "--dry-run"))
+	require.Contains(t, u.do("timer", "get", "bill"), "0 9", "nothing was written")
+	require.Equal(t, 2, strings.Count(u.do("apply", "-f", changed), " changed"))
+
+	for _, format := range []string{"yaml", "ndjson"} {
+		whole := u.do("export", fmt.Sprintf("--ndjson=%v", format == "ndjson"))
+		same := u.file("export."+format, whole)
+		said = u.do("apply", "-f", same)
+		require.Equal(t, 3, strings.Count(said, "unchanged"), "%s\n%s", said, whole)
+	}
+	whole := u.do("export")
+	u.do("timer", "delete", "bill", "tick")
+	u.do("calendar", "delete", "holidays")
+	u.in = whole
+	require.Equal(t, 3, strings.Count(u.do("apply", "-f", "-"), "created"))
+	require.Equal(t, whole, u.do("export"), "the same after a round trip")
+
+	only := u.file(
+		"only.yaml",
+		`{"name":"tick","schedule":{"kind":"interval","every":"2h"},"target":{"url":"https://example.com/tick"}}`,
+	)
+	require.Contains(
+		t,
+		u.do("apply", "-f", only, "--prune", "--dry-run"),
+		"timer shop/bill would be deleted",
+	)
+	require.Contains(t, u.refused("apply", "-f", only, "--prune"), "--yes")
+	require.Contains(t, u.do("apply", "-f", only, "--prune", "--yes"), "timer shop/bill deleted")
+	require.Equal(t, "tick\n", u.do("timer", "list", "-o", "name"))
+}
+
+func TestApplyReportsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	for text, want := range map[string]string{
+		"name: a\nname: b\n":      "document 1",
+		"schedule: {kind: at}\n":  "found no name",
+		"kind: cron\nname: a\n":   "expected timer or calendar",
+		"name: a\n---\nname: a\n": "give it once",
+		"- 1\n":                   "expected an object",
+		"# nothing\n":             "there is no definition",
+		"name: a\nschedule: {kind: at}\ntarget: {}\n": "schedule.at",
+	} {
+		require.Contains(t, u.refused("apply", "-f", u.file("bad.yaml", text)), want, text)
+	}
+	require.Contains(t, u.refused("apply"), "--file")
+	require.Contains(t, u.refused("apply", "-f", "nowhere"), "no such file")
+}
+
+func TestCalendarBackfillAndAppCommands(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir(), "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	ics := u.file(
+		"holidays.ics",
+		"BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:1\r\n"+
+			"DTSTAMP:20260101T000000Z\r\nDTSTART;VALUE=DATE:20261225\r\nSUMMARY:Christmas\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n",
+	)
+	u.do("apply", "-f", u.file("c.yaml", "kind: calendar\nname: holidays\n"))
+	require.Contains(t, u.do("calendar", "import", "holidays", "-f", ics), "1 dates taken")
+	require.Contains(t, u.do("calendar", "get", "holidays"), "2026-12-25")
+	require.Contains(t, u.do("calendar", "list"), "holidays")
+	preview := u.do(
+		"preview",
+		"0 9 * * *",
+		"--calendar",
+		"holidays",
+		"--from",
+		"2026-12-24T00:00:00Z",
+		"-n",
+		"2",
+	)
+	require.Contains(t, preview, "Thursday")
+	require.Contains(t, preview, "Saturday")
+	require.Contains(t, preview, "excluded: 2026-12-25")
+	require.Contains(t, u.do("calendar", "delete", "holidays"), "deleted")
+
+	u.do(
+		"timer",
+		"create",
+		"tick",
+		"--cron",
+		"0 * * * *",
+		"--url",
+		"http://127.0.0.1:1/",
+		"--attempts",
+		"1",
+	)
+	made := u.do(
+		"backfill",
+		"start",
+		"tick",
+		"--from",
+		"2026-01-01T00:00:00Z",
+		"--to",
+		"2026-01-01T03:00:00Z",
+		"-o",
+		"json",
+	)
+	var b struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(made), &b))
+	require.Contains(t, u.do("backfill", "get", b.ID), "timer_id")
+	u.try("backfill", "cancel", b.ID)
+
+	require.Contains(t, u.do("app", "freeze", "--reason", "incident"), "frozen: true")
+	require.Contains(t, u.do("app", "get"), "reason: incident")
+	require.Contains(t, u.do("app", "unfreeze"), "frozen: false")
+	require.Contains(t, u.do("app", "limit", "--rate", "5"), "rate: 5")
+	settings := u.do("app", "limit", "--concurrent", "7")
+	require.Contains(t, settings, "rate: 5", "limits that are not named stay")
+	require.Contains(t, u.do("app", "settings"), "concurrent: 7")
+}
+
+func TestKeysAndContexts(t *testing.T) {
+	t.Parallel()
+	admin := apikey.New().Reveal()
+	d := devtest.Start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin)
+	defer d.Stop(t)
+	u := newUser(t, "")
+	require.Contains(t, u.refused("context", "set", "dev"), "--api")
+	require.Contains(
+		t,
+		u.do("context", "set", "dev", "--api", d.Api, "--app", "shop"),
+		"context dev",
+	)
+	require.Contains(t, u.refused("timer", "list"), "give a key")
+	key := u.file("key", admin+"\n")
+	u.do("context", "set", "dev", "--key-file", key)
+	u.do("context", "set", "other", "--api", "http://127.0.0.1:1")
+	require.Contains(t, u.do("context", "list"), "*         dev")
+	require.Contains(t, u.do("timer", "list"), "NAME")
+	require.Contains(t, u.refused("timer", "list", "--context", "other"), "refused")
+	u.do("context", "use", "other")
+	require.Contains(t, u.refused("timer", "list"), "refused")
+	u.env["CARILLON_CONTEXT"] = "dev"
+	var made struct{ ID, Key string }
+	require.NoError(
+		t,
+		json.Unmarshal(
+			[]byte(u.do("key", "create", "reader", "--scope", "read", "-o", "json")),
+			&made,
+		),
+	)
+	require.Contains(t, u.do("key", "list"), "reader")
+	u.env["CARILLON_API_KEY"] = made.Key
+	require.Contains(t, u.do("timer", "list"), "NAME", "the variable wins over the context")
+	require.Contains(
+		t,
+		u.refused("timer", "create", "a", "--delay", "1h", "--url", "https://example.com"),
+		"scope",
+	)
+	delete(u.env, "CARILLON_API_KEY")
+	require.Contains(t, u.do("key", "revoke", made.ID), "revoked")
+	u.do("context", "delete", "dev")
+	require.Contains(t, u.refused("timer", "list"), `no context "dev"`)
+	require.NotContains(t, u.do("context", "list"), "dev")
+}
+
+func TestCommandLineErrorsAreOfUsage(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "http://127.0.0.1:1")
+	for _, args := range [][]string{
+		{"sing"},
+		{"timer", "list", "--sing"},
+		{"timer", "get"},
+		{"timer", "list", "-o", "xml"},
+		{"timer", "create"},
+		{"timer", "create", "a", "--url", "http://x"},
+		{"timer", "create", "a", "--url", "http://x", "--every", "1h", "--at", "2030-01-01T00:00:00Z"},
+		{"timer", "create", "a", "--every", "1h"},
+		{"timer", "pause", "a", "--until", "soon"},
+		{"preview", "0 99 * * *"},
+		{"timer", "list", "--api", "here"},
+		{"timer", "list", "--context", "none"},
+	} {
+		_, err := u.try(args...)
+		var problems *config.Problems
+		require.ErrorAs(t, err, &problems, "%v", args)
+	}
+	delete(u.env, "CARILLON_APP")
+	_, err := u.try("timer", "list")
+	require.ErrorContains(t, err, "no app")
+}
+
+func TestPreviewNeedsNoServer(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "http://127.0.0.1:1")
+	out := u.do(
+		"preview",
+		"30 2 * * *",
+		"--tz",
+		"Europe/Berlin",
+		"--from",
+		"2026-03-28T00:00:00Z",
+		"-n",
+		"2",
+	)
+	require.Contains(t, out, "2026-03-28T02:30:00+01:00")
+	require.Contains(t, out, "2026-03-29T03:00:00+02:00", "the hour that the clock skips")
+	require.Contains(t, out, "Sunday")
+	require.Contains(t, u.do("preview", "0 0 0 1 1 * 2020", "-n", "1"), "warning:")
+	require.Contains(
+		t,
+		u.do("preview", "@hourly", "-o", "jsonpath=.fires[*].due", "-n", "2"),
+		":00:00Z",
+	)
+}
+
+func TestCompletionOfNames(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	for _, name := range []string{"bill", "tick"} {
+		u.do("timer", "create", name, "--delay", "1h", "--url", "https://example.com/")
+	}
+	out := u.do("__complete", "timer", "get", "b")
+	require.Contains(t, out, "bill")
+	require.NotContains(t, out, "tick")
+	require.Contains(t, u.do("completion", "bash"), "carillon")
+}
+
+// TestReferenceIsUpToDate compares the committed reference with the commands.
+func TestReferenceIsUpToDate(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "")
+	dir := t.TempDir()
+	u.do(
+		"reference",
+		"--markdown",
+		filepath.Join(dir, "commands.md"),
+		"--man",
+		filepath.Join(dir, "man"),
+	)
+	want, err := os.ReadFile(filepath.Join(dir, "commands.md"))
+	require.NoError(t, err)
+	got, err := os.ReadFile("../../docs/commands.md")
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "run make generate")
+	require.FileExists(t, filepath.Join(dir, "man", "carillon-timer-create.1"))
+}

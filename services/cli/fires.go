@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fatih/color"
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/output"
+)
+
+// defaultFires is how many fires a list shows.
+const defaultFires = 20
+
+func (t *tool) fireColumns() []output.Column {
+	return []output.Column{
+		{Head: "DUE", Cell: func(o client.Object) string { return localTime(o.Text("due")) }},
+		{Head: "STATUS", Cell: t.describeStatus},
+		{Head: "LATE", Cell: describeLateness},
+		output.Field("ATTEMPTS", "attempts"),
+		output.Field("CODE", "status_code"),
+		output.Field("FIRE", "id"),
+		output.Field("CAUSE", "cause").AsWide(),
+		output.Field("VERSION", "version").AsWide(),
+		output.Field("FAILURE", "failure").AsWide(),
+	}
+}
+
+// describeStatus shows what became of a fire, with its reason.
+func (t *tool) describeStatus(fire client.Object) string {
+	text := fire.Text("status")
+	if why := fire.Text("reason") + fire.Text("waits_for"); why != "" { // it has one of them
+		text += " (" + why + ")"
+	}
+	if n := fire.Int("count"); n > 1 {
+		text += fmt.Sprintf(" ×%d", n)
+	}
+	return text
+}
+
+func describeLateness(fire client.Object) string {
+	switch fire.Text("status") {
+	case "delivered", "failed":
+		return (time.Duration(fire.Int("lateness_ms")) * time.Millisecond).String()
+	default:
+		return ""
+	}
+}
+
+func (t *tool) timerFires() *cobra.Command {
+	var states []string
+	var limit int
+	c := &cobra.Command{
+		Use:               "fires NAME|ID",
+		Short:             "list the fires of a timer, the latest first",
+		Args:              usageArgs(cobra.ExactArgs(1)),
+		ValidArgsFunction: t.completeTimers,
+		RunE: func(c *cobra.Command, names []string) error {
+			return t.eachTimer(
+				c.Context(),
+				names,
+				func(api *client.Client, app url.Values, tm client.Object) error {
+					if len(states) > 0 {
+						app.Set("state", strings.Join(states, ","))
+					}
+					fires, err := api.All(
+						c.Context(),
+						"/timers/"+tm.Text("id")+"/fires",
+						app,
+						limit,
+					)
+					if err != nil {
+						return err //nolint:wrapcheck // it says what the API answered
+					}
+					return t.printer.List(fires, t.fireColumns())
+				},
+			)
+		},
+	}
+	c.Flags().
+		StringSliceVar(&states, "state", nil, "only these: open, delivered, failed, skipped, upcoming; the finished ones by default")
+	c.Flags().IntVar(&limit, "limit", defaultFires, "list at most so many; 0 lists all")
+	return c
+}
+
+func (t *tool) timerWatch() *cobra.Command {
+	var every time.Duration
+	c := &cobra.Command{
+		Use:               "watch NAME|ID",
+		Short:             "print the fires of a timer as they finish, until Ctrl-C",
+		Args:              usageArgs(cobra.ExactArgs(1)),
+		ValidArgsFunction: t.completeTimers,
+		RunE: func(c *cobra.Command, names []string) error {
+			return t.eachTimer(
+				c.Context(),
+				names,
+				func(api *client.Client, app url.Values, tm client.Object) error {
+					return t.watch(c.Context(), api, app, tm, every)
+				},
+			)
+		},
+	}
+	c.Flags().DurationVar(&every, "every", time.Second, "how often to look")
+	return c
+}
+
+// watch prints finished fires until ctx ends. A look lists the latest fires; more than a page of
+// them between two looks are left out, which it says.
+func (t *tool) watch(
+	ctx context.Context,
+	api *client.Client,
+	app url.Values,
+	tm client.Object,
+	every time.Duration,
+) error {
+	const page = 100
+	path := "/timers/" + tm.Text("id") + "/fires"
+	seen := make(map[string]bool)
+	began := time.Now()
+	t.sayf("watching %s; next due %s", tm.Text("name"), orDash(localTime(tm.Text("next_due"))))
+	for first := true; ctx.Err() == nil; first = false {
+		fires, err := api.All(ctx, path, app, page)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was told to stop
+		}
+		if err != nil {
+			return err //nolint:wrapcheck // it says what the API answered
+		}
+		slices.Reverse(fires)
+		fresh := 0
+		now := make(map[string]bool, len(fires))
+		for _, fire := range fires {
+			id := fire.Text("id")
+			now[id] = true
+			finished, err := time.Parse(time.RFC3339, fire.Text("finished_at"))
+			if seen[id] || first && (err != nil || finished.Before(began)) {
+				continue
+			}
+			fresh++
+			if err := t.printFire(fire); err != nil {
+				return err
+			}
+		}
+		if fresh == page && !first {
+			t.sayf("… perhaps others between: look more often, by --every")
+		}
+		seen = now
+		clock.Pause(ctx, every)
+	}
+	return nil
+}
+
+func (t *tool) printFire(fire client.Object) error {
+	if !t.printer.Human() {
+		return t.printer.One(fire)
+	}
+	shade := color.FgYellow
+	switch fire.Text("status") {
+	case "delivered":
+		shade = color.FgGreen
+	case "failed":
+		shade = color.FgRed
+	}
+	_, err := fmt.Fprintf(
+		t.out,
+		"%s  %-10s  late %-8s  %s\n",
+		localTime(fire.Text("due")),
+		t.paint(t.describeStatus(fire), shade),
+		orDash(describeLateness(fire)),
+		fire.Text("id"),
+	)
+	return err //nolint:wrapcheck // of the output
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func (t *tool) fireCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "fire",
+		Short: "show fires",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(&cobra.Command{
+		Use:   "get ID...",
+		Short: "show fires with each attempt",
+		Args:  usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, ids []string) error {
+			return t.withApp(func(api *client.Client, app url.Values) error {
+				for i, id := range ids {
+					fire, err := api.Get(c.Context(), "/fires/"+url.PathEscape(id), app)
+					if err != nil {
+						return err //nolint:wrapcheck // it says what the API answered
+					}
+					if i > 0 && t.printer.Human() {
+						t.sayf("---")
+					}
+					if err := t.printer.One(fire); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	})
+	return c
+}

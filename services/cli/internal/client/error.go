@@ -1,0 +1,58 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// Error is an error answer of the API.
+type Error struct {
+	Status int    // HTTP status
+	Title  string // the status as text, such as "404 Not Found"
+	Detail string
+	Fields []Field // what is wrong in the request
+}
+
+// Field is what is wrong with one field of a request.
+type Field struct {
+	Location string `json:"location"`
+	Message  string `json:"message"`
+}
+
+// newError reads an error answer. One that is not of the API, for example a gateway's, keeps its
+// text.
+func newError(resp *http.Response, body []byte) *Error {
+	e := &Error{Status: resp.StatusCode, Title: resp.Status}
+	var problem struct {
+		Detail string  `json:"detail"`
+		Errors []Field `json:"errors"`
+	}
+	if err := json.Unmarshal(body, &problem); err != nil || problem.Detail == "" {
+		e.Detail = string(bytes.TrimSpace(body))
+		return e
+	}
+	e.Detail, e.Fields = problem.Detail, problem.Errors
+	return e
+}
+
+// Error returns the answer with a line for each field.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Title)
+	if e.Detail != "" {
+		b.WriteString(": " + e.Detail)
+	}
+	for _, f := range e.Fields {
+		b.WriteString("\n  " + strings.TrimPrefix(f.Location, "body.") + ": " + f.Message)
+	}
+	return b.String()
+}
+
+// NotFound reports whether an error is a 404 of the API.
+func NotFound(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status == http.StatusNotFound
+}

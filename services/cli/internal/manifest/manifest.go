@@ -1,0 +1,280 @@
+// Package manifest reads and writes the definitions of timers and calendars as files: YAML
+// documents, JSON objects or NDJSON.
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+	"sigs.k8s.io/yaml"
+
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+)
+
+// Kind is the kind of a definition.
+type Kind string
+
+// The kinds. A document without the field kind is a timer.
+const (
+	Timer    Kind = "timer"
+	Calendar Kind = "calendar"
+)
+
+// Manifest is one definition: the body of a request, and what it is for.
+type Manifest struct {
+	Kind   Kind
+	App    string
+	Name   string
+	Body   client.Object // without kind; of a calendar also without app and name
+	Source string        // file and place, for errors
+}
+
+// Of returns the definition in an answer of the API, without what only the service sets. The
+// status of a paused timer is left out, because a definition cannot pause.
+func Of(kind Kind, answer client.Object) Manifest {
+	m := Manifest{Kind: kind, App: answer.Text("app"), Name: answer.Text("name")}
+	m.Body = maps.Clone(answer)
+	for _, name := range []string{
+		"id", "version", "paused", "next_due", "active_since", "created_at", "updated_at",
+		"fires_created", "warnings", "dry_run", "upcoming", "import",
+	} {
+		delete(m.Body, name)
+	}
+	if s := answer.Text("status"); s != "active" && s != "inactive" {
+		delete(m.Body, "status")
+	}
+	if kind == Calendar {
+		delete(m.Body, "app")
+		delete(m.Body, "name")
+	}
+	return m
+}
+
+// document returns the manifest as one document.
+func (m *Manifest) document() map[string]any {
+	doc := map[string]any{"kind": string(m.Kind), "app": m.App, "name": m.Name}
+	maps.Copy(doc, m.Body)
+	return doc
+}
+
+// YAML returns the manifest as a YAML document.
+func (m *Manifest) YAML() ([]byte, error) {
+	data, err := yaml.Marshal(m.document())
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", m.Name, err)
+	}
+	return data, nil
+}
+
+// JSON returns the manifest as one line of JSON.
+func (m *Manifest) JSON() ([]byte, error) {
+	data, err := json.Marshal(m.document())
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", m.Name, err)
+	}
+	return append(data, '\n'), nil
+}
+
+// Diff returns the difference of two definitions as a unified diff; nil is no definition. It is
+// empty if they are the same.
+func Diff(was, now *Manifest) (string, error) {
+	text := func(m *Manifest) (string, error) {
+		if m == nil {
+			return "", nil
+		}
+		data, err := m.YAML()
+		return string(data), err
+	}
+	a, err := text(was)
+	if err != nil {
+		return "", err
+	}
+	b, err := text(now)
+	if err != nil {
+		return "", err
+	}
+	of := now
+	if of == nil {
+		of = was
+	}
+	label := string(of.Kind) + " " + of.App + "/" + of.Name
+	return udiff.Unified(label, label, a, b), nil
+}
+
+// separator begins a YAML document.
+var separator = regexp.MustCompile(`(?m)^---[ \t]*(#.*)?$`)
+
+// Parse reads all documents of a file. App is the app of documents that name none.
+func Parse(data []byte, source, app string) ([]Manifest, error) {
+	var all []Manifest
+	var problems []error
+	for i, text := range split(data) {
+		place := fmt.Sprintf("%s, document %d", source, i+1)
+		m, err := parse(text, place, app)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		all = append(all, m)
+	}
+	return all, errors.Join(problems...)
+}
+
+// split returns the documents of a file. A file whose first line is a whole JSON object is NDJSON.
+func split(data []byte) [][]byte {
+	first, _, _ := bytes.Cut(bytes.TrimSpace(data), []byte("\n"))
+	var docs [][]byte
+	if bytes.HasPrefix(first, []byte("{")) && json.Valid(first) {
+		docs = bytes.Split(data, []byte("\n"))
+	} else {
+		from := 0
+		for _, at := range separator.FindAllIndex(data, -1) {
+			docs = append(docs, data[from:at[0]])
+			from = at[1]
+		}
+		docs = append(docs, data[from:])
+	}
+	return slices.DeleteFunc(docs, isEmpty)
+}
+
+// isEmpty reports whether a document has nothing but comments.
+func isEmpty(doc []byte) bool {
+	for line := range bytes.Lines(doc) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+func parse(text []byte, source, app string) (Manifest, error) {
+	m := Manifest{Kind: Timer, Source: source}
+	// The stricter reader finds a field that is given twice.
+	data, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return m, fmt.Errorf("%s: %w", source, err)
+	}
+	if m.Body, err = client.Decode(data); err != nil {
+		return m, fmt.Errorf("%s: expected an object with app, name, schedule and target", source)
+	}
+	if kind := m.Body.Text("kind"); kind != "" {
+		m.Kind = Kind(strings.ToLower(kind))
+	}
+	if m.Kind != Timer && m.Kind != Calendar {
+		return m, fmt.Errorf("%s: kind: expected timer or calendar, found %q", source, m.Kind)
+	}
+	delete(m.Body, "kind")
+	if m.App, m.Name = m.Body.Text("app"), m.Body.Text("name"); m.App == "" {
+		m.App = app
+	}
+	if m.App == "" || m.Name == "" {
+		return m, fmt.Errorf("%s: expected app and name, found no %s: give it in the document%s",
+			source, missing(m.App), map[bool]string{true: ", or --app"}[m.App == ""])
+	}
+	m.Body["app"] = m.App
+	if m.Kind == Calendar {
+		delete(m.Body, "app")
+		delete(m.Body, "name")
+	}
+	return m, nil
+}
+
+func missing(app string) string {
+	if app == "" {
+		return "app"
+	}
+	return "name"
+}
+
+// Read reads files, and all .yaml, .yml, .json and .ndjson files below folders, in the order of
+// their names. "-" is in. Calendars come first, because timers name them.
+func Read(paths []string, in io.Reader, app string) ([]Manifest, error) {
+	var all []Manifest
+	var problems []error
+	add := func(data []byte, source string, err error) {
+		if err == nil {
+			var found []Manifest
+			found, err = Parse(data, source, app)
+			all = append(all, found...)
+		}
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	for _, path := range paths {
+		if path == "-" {
+			data, err := io.ReadAll(in)
+			add(data, "standard input", err)
+			continue
+		}
+		files, err := files(path)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			add(data, file, err)
+		}
+	}
+	problems = append(problems, twice(all)...)
+	slices.SortStableFunc(all, func(a, b Manifest) int { return order(a.Kind) - order(b.Kind) })
+	return all, errors.Join(problems...)
+}
+
+func order(k Kind) int {
+	if k == Calendar {
+		return 0
+	}
+	return 1
+}
+
+// twice returns an error for each definition that is there more than once.
+func twice(all []Manifest) []error {
+	seen := make(map[[3]string]string)
+	var problems []error
+	for i := range all {
+		m := &all[i]
+		key := [3]string{string(m.Kind), m.App, m.Name}
+		if before, ok := seen[key]; ok {
+			problems = append(problems, fmt.Errorf(
+				"%s: %s %s/%s is also in %s: give it once", m.Source, m.Kind, m.App, m.Name, before,
+			))
+		}
+		seen[key] = m.Source
+	}
+	return problems
+}
+
+// files returns a file, or the files of definitions below a folder.
+func files(path string) ([]string, error) {
+	var found []string
+	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		switch filepath.Ext(name) {
+		case ".yaml", ".yml", ".json", ".ndjson":
+			found = append(found, name)
+		default:
+			if name == path {
+				found = append(found, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("finding definitions: %w", err)
+	}
+	return found, nil
+}

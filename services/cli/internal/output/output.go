@@ -1,0 +1,179 @@
+// Package output prints what commands show: as a table, JSON, YAML or by a JSONPath.
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/ohler55/ojg/jp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+)
+
+// Formats describes the formats, for the help of a flag.
+const Formats = "table, wide, name, json, yaml or jsonpath=EXPRESSION"
+
+// Column is a column of a table.
+type Column struct {
+	Head string
+	Cell func(client.Object) string
+	Wide bool // only in the format wide
+}
+
+// Field returns a column that shows a field.
+func Field(head, name string) Column {
+	return Column{Head: head, Cell: func(o client.Object) string { return o.Text(name) }}
+}
+
+// AsWide returns the column for the format wide only.
+func (c Column) AsWide() Column {
+	c.Wide = true
+	return c
+}
+
+// Printer prints in one format.
+type Printer struct {
+	format string
+	path   jp.Expr
+	out    io.Writer
+}
+
+// New returns a Printer for a format; the empty one is table.
+func New(format string, out io.Writer) (*Printer, error) {
+	p := &Printer{format: format, out: out}
+	if format == "" {
+		p.format = "table"
+	}
+	if text, ok := strings.CutPrefix(format, "jsonpath="); ok {
+		text = strings.TrimSuffix(strings.TrimPrefix(text, "{"), "}") // as kubectl writes them
+		if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "[") {
+			text = "$" + text
+		}
+		expr, err := jp.ParseString(text)
+		if err != nil {
+			return nil, fmt.Errorf("-o jsonpath: %w", err)
+		}
+		p.format, p.path = "jsonpath", expr
+	}
+	switch p.format {
+	case "table", "wide", "name", "json", "yaml", "jsonpath":
+		return p, nil
+	default:
+		return nil, fmt.Errorf("-o %s: expected %s", format, Formats)
+	}
+}
+
+// Human reports whether the format is for people, who want to read sentences too.
+func (p *Printer) Human() bool { return p.format == "table" || p.format == "wide" }
+
+// List prints items: an object with the field items, or a line for each.
+func (p *Printer) List(items []client.Object, columns []Column) error {
+	switch p.format {
+	case "table", "wide":
+		return p.table(items, columns)
+	case "name":
+		return p.names(items)
+	default:
+		all := make([]any, len(items))
+		for i := range items {
+			all[i] = map[string]any(items[i])
+		}
+		return p.value(map[string]any{"items": all})
+	}
+}
+
+// One prints an item. For people it is YAML, which shows all of it.
+func (p *Printer) One(item client.Object) error {
+	switch p.format {
+	case "table", "wide":
+		return p.yaml(item)
+	case "name":
+		return p.names([]client.Object{item})
+	default:
+		return p.value(map[string]any(item))
+	}
+}
+
+func (p *Printer) names(items []client.Object) error {
+	for _, o := range items {
+		name := o.Text("name")
+		if name == "" {
+			name = o.Text("id")
+		}
+		if _, err := fmt.Fprintln(p.out, name); err != nil {
+			return err //nolint:wrapcheck // of the output
+		}
+	}
+	return nil
+}
+
+func (p *Printer) table(items []client.Object, columns []Column) error {
+	w := tabwriter.NewWriter(p.out, 0, 0, 3, ' ', 0) //nolint:mnd // the gap between columns
+	line := func(cell func(Column) string) {
+		var cells []string
+		for _, c := range columns {
+			if !c.Wide || p.format == "wide" {
+				cells = append(cells, cell(c))
+			}
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	line(func(c Column) string { return c.Head })
+	for _, o := range items {
+		line(func(c Column) string {
+			if text := c.Cell(o); text != "" {
+				return text
+			}
+			return "-"
+		})
+	}
+	return w.Flush() //nolint:wrapcheck // of the output
+}
+
+func (p *Printer) value(v any) error {
+	switch p.format {
+	case "json":
+		e := json.NewEncoder(p.out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(v) //nolint:wrapcheck // of the output
+	case "yaml":
+		return p.yaml(v)
+	default:
+		for _, found := range p.path.Get(v) {
+			if err := p.print(found); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// print prints what a JSONPath found: text and numbers as they are, the rest as JSON.
+func (p *Printer) print(v any) error {
+	switch v.(type) {
+	case string, json.Number, bool:
+		_, err := fmt.Fprintln(p.out, v)
+		return err //nolint:wrapcheck // of the output
+	default:
+		data, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("encoding the output: %w", err)
+		}
+		_, err = fmt.Fprintf(p.out, "%s\n", data)
+		return err //nolint:wrapcheck // of the output
+	}
+}
+
+func (p *Printer) yaml(v any) error {
+	data, err := yaml.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encoding the output: %w", err)
+	}
+	_, err = p.out.Write(data)
+	return err //nolint:wrapcheck // of the output
+}

@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/output"
+)
+
+func (t *tool) timerCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "timer",
+		Aliases: []string{"timers"},
+		Short:   "list, create, change, pause and run timers",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(
+		t.timerList(), t.timerGet(), t.timerCreate(), t.timerEdit(), t.timerDelete(),
+		t.timerPause(), t.timerResume(), t.timerRun(), t.timerFires(), t.timerWatch(),
+	)
+	return c
+}
+
+func timerColumns() []output.Column {
+	return []output.Column{
+		output.Field("NAME", "name"),
+		output.Field("ID", "id").AsWide(),
+		output.Field("STATUS", "status"),
+		{Head: "SCHEDULE", Cell: describeSchedule},
+		{
+			Head: "NEXT DUE",
+			Cell: func(o client.Object) string { return localTime(o.Text("next_due")) },
+		},
+		{Head: "TARGET", Cell: describeTarget},
+		output.Field("PRIORITY", "priority").AsWide(),
+		output.Field("VERSION", "version").AsWide(),
+		output.Field("FIRES", "fires_created").AsWide(),
+		{Head: "LABELS", Cell: describeLabels, Wide: true},
+	}
+}
+
+// describeSchedule returns a timer's schedule in a few words.
+func describeSchedule(tm client.Object) string {
+	s := tm.Object("schedule")
+	switch kind := s.Text("kind"); kind {
+	case "cron":
+		var specs []string
+		for _, spec := range s.List("specs") {
+			specs = append(specs, fmt.Sprint(spec))
+		}
+		return strings.TrimSpace(strings.Join(specs, " | ") + " " + s.Text("time_zone"))
+	case "interval":
+		return "every " + s.Text("every")
+	case "fixed_delay":
+		return s.Text("every") + " after each end"
+	case "at":
+		return "at " + localTime(s.Text("at"))
+	case "delay":
+		return s.Text("delay") + " after its activation"
+	default:
+		return kind
+	}
+}
+
+// describeTarget returns where a timer calls.
+func describeTarget(tm client.Object) string {
+	targets := tm.Objects("targets")
+	if one := tm.Object("target"); one != nil {
+		targets = append(targets, one)
+	}
+	var all []string
+	for _, target := range targets {
+		text := target.Text("url")
+		if p := target.Object("pulsar"); text == "" && p != nil {
+			text = p.Text("topic")
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+func describeLabels(tm client.Object) string {
+	var all []string
+	labels := tm.Object("labels")
+	for _, name := range sortedNames(labels) {
+		all = append(all, name+"="+labels.Text(name))
+	}
+	return strings.Join(all, ",")
+}
+
+// localTime shows an instant in the zone of the terminal, to the millisecond if it has some.
+func localTime(text string) string {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return text
+	}
+	at = at.Local()
+	if at.Nanosecond() != 0 {
+		return at.Format("2006-01-02 15:04:05.000 MST")
+	}
+	return at.Format("2006-01-02 15:04:05 MST")
+}
+
+func (t *tool) timerList() *cobra.Command {
+	var status string
+	var limit int
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "list the timers of an app, oldest first",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return t.withApp(func(api *client.Client, q url.Values) error {
+				if status != "" {
+					q.Set("status", status)
+				}
+				timers, err := api.All(c.Context(), "/timers", q, limit)
+				if err != nil {
+					return err //nolint:wrapcheck // it says what the API answered
+				}
+				return t.printer.List(timers, timerColumns())
+			})
+		},
+	}
+	c.Flags().
+		StringVar(&status, "status", "", "only timers of this status: active, inactive or paused")
+	c.Flags().IntVar(&limit, "limit", 0, "list at most so many; 0 lists all")
+	return c
+}
+
+func (t *tool) timerGet() *cobra.Command {
+	return &cobra.Command{
+		Use:               "get NAME|ID...",
+		Short:             "show timers",
+		Args:              usageArgs(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: t.completeTimers,
+		RunE: func(c *cobra.Command, names []string) error {
+			var found []client.Object
+			err := t.eachTimer(
+				c.Context(),
+				names,
+				func(_ *client.Client, _ url.Values, tm client.Object) error {
+					found = append(found, tm)
+					return nil
+				},
+			)
+			if err != nil {
+				return err
+			}
+			if len(found) == 1 && !t.printer.Human() || t.format == "" && len(found) == 1 {
+				return t.printer.One(found[0])
+			}
+			return t.printer.List(found, timerColumns())
+		},
+	}
+}
+
+// eachTimer calls do for each named timer and stops at the first error.
+func (t *tool) eachTimer(
+	ctx context.Context,
+	names []string,
+	do func(c *client.Client, app url.Values, tm client.Object) error,
+) error {
+	return t.withApp(func(c *client.Client, app url.Values) error {
+		for _, name := range names {
+			tm, err := findTimer(ctx, c, app, name)
+			if err != nil {
+				return err
+			}
+			if err := do(c, app, tm); err != nil {
+				return fmt.Errorf("timer %s: %w", tm.Text("name"), err)
+			}
+		}
+		return nil
+	})
+}
+
+// change sends a request about each named timer, and says what was done.
+func (t *tool) change(
+	c *cobra.Command,
+	names []string,
+	method, below, done string,
+	body func() any,
+) error {
+	return t.eachTimer(
+		c.Context(),
+		names,
+		func(api *client.Client, app url.Values, tm client.Object) error {
+			var b any
+			if body != nil {
+				b = body()
+			}
+			answer, err := api.Do(c.Context(), method, "/timers/"+tm.Text("id")+below, app, b)
+			if err != nil {
+				return err //nolint:wrapcheck // it says what the API answered
+			}
+			if t.printer.Human() || answer == nil {
+				t.sayf("timer %s %s", tm.Text("name"), done)
+				return nil
+			}
+			return t.printer.One(answer)
+		},
+	)
+}
+
+func (t *tool) timerDelete() *cobra.Command {
+	return &cobra.Command{
+		Use:               "delete NAME|ID...",
+		Short:             "delete timers",
+		Args:              usageArgs(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: t.completeTimers,
+		RunE: func(c *cobra.Command, names []string) error {
+			return t.change(c, names, http.MethodDelete, "", "deleted", nil)
+		},
+	}
+}
+
+func (t *tool) timerPause() *cobra.Command {
+	var reason, until string
+	c := &cobra.Command{
+		Use:               "pause NAME|ID...",
+		Short:             "pause timers, perhaps until an instant",
+		Args:              usageArgs(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: t.completeTimers,
+		RunE: func(c *cobra.Command, names []string) error {
+			body := client.Object{"reason": reason}
+			if until != "" {
+				at, err := instant(until, time.Now())
+				if err != nil {
+					return usageError("--until: " + err.Error())
+				}
+				body["until"] = at
+			}
+			return t.change(
+				c,
+				names,
+				http.MethodPost,
+				"/pause",
+				"paused",
+				func() any { return body },
+			)
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why; shown until it is resumed")
+	c.Flags().
+		StringVar(&until, "until", "", "when it is activated again: an instant, or a duration from now such as 2h")
+	return c
+}
+
+func (t *tool) timerResume() *cobra.Command {
+	return &cobra.Command{
+		Use:               "resume NAME|ID...",
+		Short:             "end the pause of timers",
+		Args:              usageArgs(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: t.completeTimers,
+		RunE: func(c *cobra.Command, names []string) error {
+			return t.change(c, names, http.MethodPost, "/resume", "resumed", nil)
+		},
+	}
+}
+
+func (t *tool) timerRun() *cobra.Command {
+	return &cobra.Command{
+		Use:               "run NAME|ID...",
+		Short:             "call the target of timers now, besides their schedule",
+		Args:              usageArgs(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: t.completeTimers,
+		RunE: func(c *cobra.Command, names []string) error {
+			return t.eachTimer(
+				c.Context(),
+				names,
+				func(api *client.Client, app url.Values, tm client.Object) error {
+					fire, err := api.Do(
+						c.Context(),
+						http.MethodPost,
+						"/timers/"+tm.Text("id")+"/run",
+						app,
+						nil,
+					)
+					if err != nil {
+						return err //nolint:wrapcheck // it says what the API answered
+					}
+					if t.printer.Human() {
+						t.sayf("timer %s runs: fire %s", tm.Text("name"), fire.Text("id"))
+						return nil
+					}
+					return t.printer.One(fire)
+				},
+			)
+		},
+	}
+}
+
+// instant reads an instant, or a duration from now.
+func instant(text string, now time.Time) (string, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d).UTC().Format(time.RFC3339Nano), nil
+	}
+	if _, err := time.Parse(time.RFC3339, text); err != nil {
+		return "", fmt.Errorf(
+			"expected 2030-01-31T09:00:00Z, or a duration such as 90m, found %q",
+			text,
+		)
+	}
+	return text, nil
+}

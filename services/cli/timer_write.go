@@ -1,0 +1,377 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
+)
+
+func sortedNames(o client.Object) []string { return slices.Sorted(maps.Keys(o)) }
+
+// newTimer are the flags of `carillon timer create`.
+type newTimer struct {
+	file                               string
+	specs, calendars, headers, labels  []string
+	every, fixedDelay, delay, at, zone string
+	url, method, body, kind, priority  string
+	inactive, dryRun                   bool
+	attempts                           int
+}
+
+func (n *newTimer) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVarP(
+		&n.file,
+		"file",
+		"f",
+		"",
+		"file with the definition instead of flags; - is standard input",
+	)
+	f.StringArrayVar(
+		&n.specs,
+		"cron",
+		nil,
+		`cron expression such as "0 9 * * MON-FRI"; several are allowed`,
+	)
+	f.StringVar(&n.every, "every", "", "interval such as 10m")
+	f.StringVar(&n.fixedDelay, "fixed-delay", "", "duration from the end of a fire to the next")
+	f.StringVar(&n.at, "at", "", "one instant such as 2030-01-31T09:00:00Z")
+	f.StringVar(&n.delay, "delay", "", "once, so long after the activation")
+	f.StringVar(&n.zone, "tz", "", "IANA time zone of the cron expressions")
+	f.StringSliceVar(&n.calendars, "calendar", nil, "calendar that must allow each instant")
+	f.StringVar(&n.url, "url", "", "URL to call")
+	f.StringVar(&n.kind, "kind", "", "kind of the target: http or grpc; http by default")
+	f.StringVar(&n.method, "method", "", "HTTP method; POST by default")
+	f.StringArrayVar(&n.headers, "header", nil, "header as NAME: VALUE")
+	f.StringVar(&n.body, "body", "", "body to send; @FILE reads a file")
+	f.StringSliceVarP(&n.labels, "label", "l", nil, "label as NAME=VALUE")
+	f.StringVar(&n.priority, "priority", "", "high, normal or low")
+	f.IntVar(&n.attempts, "attempts", 0, "attempts of each fire")
+	f.BoolVar(&n.inactive, "inactive", false, "leave the new timer inactive")
+	f.BoolVar(&n.dryRun, "dry-run", false, "create nothing; show the timer and its next instants")
+}
+
+func (t *tool) timerCreate() *cobra.Command {
+	n := &newTimer{}
+	c := &cobra.Command{
+		Use:   "create NAME --url URL (--cron SPEC | --every D | --fixed-delay D | --at INSTANT | --delay D)",
+		Short: "create a timer",
+		Example: `  carillon timer create invoices --cron "0 9 * * MON-FRI" --tz Europe/Berlin --url https://example.com/hook
+  carillon timer create reminder --delay 90s --url https://example.com/hook --body '{"order": 17}'
+  carillon timer create -f timer.yaml --dry-run`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			return t.withApp(func(api *client.Client, app url.Values) error {
+				body, err := t.definition(c, n, args, app.Get("app"))
+				if err != nil {
+					return err
+				}
+				q := url.Values{}
+				if n.dryRun {
+					q.Set("dry_run", "true")
+				}
+				tm, err := api.Do(c.Context(), http.MethodPost, "/timers", q, body)
+				if err != nil {
+					return err //nolint:wrapcheck // it says what the API answered
+				}
+				return t.showWritten(tm, "created")
+			})
+		},
+	}
+	n.addFlags(c)
+	return c
+}
+
+// definition returns the body of a create: of the file, or by the flags.
+func (t *tool) definition(
+	c *cobra.Command,
+	n *newTimer,
+	args []string,
+	app string,
+) (client.Object, error) {
+	if n.file == "" {
+		if len(args) == 0 {
+			return nil, usageError("a new timer needs a name: carillon timer create NAME")
+		}
+		return n.read(args[0], app)
+	}
+	if len(args) > 0 || n.url != "" || len(n.specs) > 0 {
+		return nil, usageError(
+			"--file: the file has the whole definition: give no name and no other flags",
+		)
+	}
+	all, err := manifest.Read([]string{n.file}, c.InOrStdin(), app)
+	if err != nil {
+		return nil, usageError(err.Error())
+	}
+	if len(all) != 1 || all[0].Kind != manifest.Timer {
+		return nil, usageError(
+			n.file + ": expected one timer; carillon apply takes several definitions",
+		)
+	}
+	return all[0].Body, nil
+}
+
+// read returns the definition that the flags describe. The API checks it.
+func (n *newTimer) read(name, app string) (client.Object, error) {
+	schedule, err := n.schedule()
+	if err != nil {
+		return nil, err
+	}
+	target := client.Object{"url": n.url}
+	setIf(target, "kind", n.kind)
+	setIf(target, "method", n.method)
+	if n.url == "" {
+		return nil, usageError("--url: expected the URL to call; other targets are given by --file")
+	}
+	body, fromFile := strings.CutPrefix(n.body, "@")
+	if fromFile {
+		data, err := os.ReadFile(body)
+		if err != nil {
+			return nil, fmt.Errorf("--body: %w", err)
+		}
+		body = string(data)
+	}
+	setIf(target, "body", body)
+	if target["headers"], err = pairs(
+		n.headers,
+		":",
+		func(v string) any { return []string{v} },
+	); err != nil {
+		return nil, usageError("--header: " + err.Error())
+	}
+	out := client.Object{
+		"app":      app,
+		"name":     name,
+		"schedule": schedule,
+		"target":   target,
+		"status":   "active",
+	}
+	if n.inactive {
+		out["status"] = "inactive"
+	}
+	if out["labels"], err = pairs(n.labels, "=", func(v string) any { return v }); err != nil {
+		return nil, usageError("--label: " + err.Error())
+	}
+	setIf(out, "priority", n.priority)
+	if n.attempts > 0 {
+		out["retry"] = client.Object{"attempts": n.attempts}
+	}
+	return out, nil
+}
+
+func (n *newTimer) schedule() (client.Object, error) {
+	s := client.Object{}
+	for kind, given := range map[string]client.Object{
+		"cron":        {"specs": n.specs},
+		"interval":    {"every": n.every},
+		"fixed_delay": {"every": n.fixedDelay},
+		"at":          {"at": n.at},
+		"delay":       {"delay": n.delay},
+	} {
+		for field, v := range given {
+			if list, ok := v.([]string); ok && len(list) == 0 || v == "" {
+				continue
+			}
+			if s["kind"] != nil {
+				return nil, usageError(
+					"the flags give two schedules: give one of --cron, --every, --fixed-delay, --at and --delay",
+				)
+			}
+			s["kind"], s[field] = kind, v
+		}
+	}
+	if s["kind"] == nil {
+		return nil, usageError("no schedule: give --cron, --every, --fixed-delay, --at or --delay")
+	}
+	setIf(s, "time_zone", n.zone)
+	if len(n.calendars) > 0 {
+		s["calendars"] = n.calendars
+	}
+	return s, nil
+}
+
+// setIf sets a field unless the text is empty.
+func setIf(o client.Object, field, text string) {
+	if text != "" {
+		o[field] = text
+	}
+}
+
+// pairs reads NAME<sep>VALUE texts.
+func pairs(texts []string, sep string, value func(string) any) (client.Object, error) {
+	out := client.Object{}
+	for _, text := range texts {
+		name, v, ok := strings.Cut(text, sep)
+		if !ok || name == "" {
+			return nil, fmt.Errorf("expected NAME%sVALUE, found %q", sep, text)
+		}
+		out[strings.TrimSpace(name)] = value(strings.TrimSpace(v))
+	}
+	return out, nil
+}
+
+// showWritten shows a timer after a write or a dry run.
+func (t *tool) showWritten(tm client.Object, done string) error {
+	if !t.printer.Human() {
+		return t.printer.One(tm)
+	}
+	dry := tm["dry_run"] == true
+	if dry {
+		done = "would be " + done
+	}
+	t.sayf("timer %s %s", tm.Text("name"), done)
+	for _, w := range tm.Objects("warnings") {
+		t.sayf("warning: %s", w.Text("message"))
+	}
+	switch {
+	case dry:
+		for _, at := range tm.List("upcoming") {
+			t.sayf("  %s", localTime(fmt.Sprint(at)))
+		}
+	case tm.Text("next_due") != "":
+		t.sayf("next due %s", localTime(tm.Text("next_due")))
+	case tm.Text("status") != "active":
+		t.sayf("it is %s", tm.Text("status"))
+	}
+	return nil
+}
+
+func (t *tool) timerEdit() *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "edit NAME|ID",
+		Short: "change a timer in an editor (VISUAL, EDITOR or vi)",
+		Long: "It opens the definition in an editor and changes what was edited. An edit by someone else\n" +
+			"in the meantime is not overwritten: the command fails, and the file stays.",
+		Args:              usageArgs(cobra.ExactArgs(1)),
+		ValidArgsFunction: t.completeTimers,
+		RunE: func(c *cobra.Command, names []string) error {
+			return t.eachTimer(
+				c.Context(),
+				names,
+				func(api *client.Client, app url.Values, tm client.Object) error {
+					if dryRun {
+						app.Set("dry_run", "true")
+					}
+					return t.edit(c.Context(), api, app, tm)
+				},
+			)
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing; show the next instants")
+	return c
+}
+
+func (t *tool) edit(
+	ctx context.Context,
+	api *client.Client,
+	app url.Values,
+	tm client.Object,
+) error {
+	was := manifest.Of(manifest.Timer, tm)
+	text, err := was.YAML()
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it was doing
+	}
+	path, err := t.openEditor(ctx, text)
+	if err != nil {
+		return err
+	}
+	keep := func(err error) error {
+		return fmt.Errorf("%w\nthe edited file is kept: %s", err, path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the edited file: %w", err)
+	}
+	if bytes.Equal(data, text) {
+		t.sayf("timer %s unchanged", was.Name)
+		return os.Remove(path) //nolint:wrapcheck // it names the file
+	}
+	all, err := manifest.Parse(data, path, was.App)
+	if err == nil && (len(all) != 1 || all[0].App != was.App || all[0].Name != was.Name) {
+		err = usageError("expected the same app and name: a timer cannot be renamed")
+	}
+	if err != nil {
+		return keep(err)
+	}
+	change := changed(was.Body, all[0].Body)
+	change["if_version"] = tm["version"]
+	answer, err := api.Do(ctx, http.MethodPatch, "/timers/"+tm.Text("id"), app, change)
+	if err != nil {
+		return keep(err)
+	}
+	_ = os.Remove(path) // it lies among temporary files
+	return t.showWritten(answer, "changed")
+}
+
+// changed returns the fields of a definition that differ. A field that was removed gets its
+// default.
+func changed(was, now client.Object) client.Object {
+	out := client.Object{}
+	for name, v := range now {
+		if name != "app" && name != "name" && !same(was[name], v) {
+			out[name] = v
+		}
+	}
+	for name, empty := range map[string]any{
+		"labels": client.Object{}, "retry": client.Object{}, "misfire": client.Object{},
+		"concurrency": client.Object{}, "priority": "normal",
+	} {
+		if was[name] != nil && now[name] == nil {
+			out[name] = empty
+		}
+	}
+	return out
+}
+
+func same(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// openEditor writes a text to a file, opens an editor, and returns the file's path.
+func (t *tool) openEditor(ctx context.Context, text []byte) (string, error) {
+	f, err := os.CreateTemp("", "carillon-*.yaml")
+	if err == nil {
+		_, err = f.Write(text)
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("writing the file to edit: %w", err)
+	}
+	editor := t.or("", "VISUAL")
+	if editor == "" {
+		editor = t.or("", "EDITOR")
+	}
+	if editor == "" {
+		editor = "vi"
+	}
+	words := strings.Fields(editor)
+	//nolint:gosec // the user's own editor
+	cmd := exec.CommandContext(ctx, words[0], append(words[1:], f.Name())...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.in, t.out, t.errOut
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("the editor %s: %w: set VISUAL or EDITOR", editor, err)
+	}
+	return f.Name(), nil
+}

@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/fatih/color"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/contexts"
+	"github.com/carillon-timer/carillon/services/cli/internal/output"
+)
+
+// Variables of the environment for commands that call the API. A flag wins over its variable, and
+// the variable over the context.
+const (
+	apiVariable      = config.EnvPrefix + "API"
+	appVariable      = config.EnvPrefix + "APP"
+	contextVariable  = config.EnvPrefix + "CONTEXT"
+	contextsVariable = config.EnvPrefix + "CONTEXTS_FILE"
+
+	defaultAPI = "http://127.0.0.1:8080"
+)
+
+// tool is what the commands that call the API share: where it is, for which app, and how they
+// print. prepare fills it in before a command runs.
+type tool struct {
+	env         process.Env
+	in          io.Reader
+	out, errOut io.Writer
+
+	api, app, context, contextsFile string
+	credentials                     credentials
+	format                          string
+
+	target  contexts.Context // the context, with flags and environment applied
+	printer *output.Printer
+}
+
+func (t *tool) addFlags(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVar(
+		&t.api,
+		"api",
+		"",
+		"address of the API; or "+apiVariable+", or the context's; "+defaultAPI+" by default",
+	)
+	f.StringVarP(&t.app, "app", "a", "", "app of the timers; or "+appVariable+", or the context's")
+	f.StringVar(
+		&t.credentials.file,
+		"key-file",
+		"",
+		"file with the API key; or the context's; or the key itself in "+keyVariable,
+	)
+	f.StringVar(
+		&t.context,
+		"context",
+		"",
+		"context to use; or "+contextVariable+"; the current one by default",
+	)
+	f.StringVar(&t.contextsFile, "contexts-file", "", "file of the contexts; or "+contextsVariable)
+	f.StringVarP(&t.format, "output", "o", "", "format: "+output.Formats)
+	complete := func(values ...string) cobra.CompletionFunc {
+		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	}
+	for name, done := range map[string]cobra.CompletionFunc{
+		"output":  complete("table", "wide", "name", "json", "yaml", "jsonpath="),
+		"context": t.completeContexts,
+		"api":     complete(),
+		"app":     complete(),
+	} {
+		if err := root.RegisterFlagCompletionFunc(name, done); err != nil {
+			panic(err) // the flag was added above
+		}
+	}
+}
+
+// prepare reads the context and the format.
+func (t *tool) prepare() error {
+	var err error
+	if t.printer, err = output.New(t.format, t.out); err != nil {
+		return usageError(err.Error())
+	}
+	f, err := t.loadContexts()
+	if err != nil {
+		return err
+	}
+	if t.target, err = f.Find(t.or(t.context, contextVariable)); err != nil {
+		return usageError(err.Error())
+	}
+	if api := t.or(t.api, apiVariable); api != "" {
+		t.target.API = api
+	}
+	if app := t.or(t.app, appVariable); app != "" {
+		t.target.App = app
+	}
+	options.Default(&t.target.API, defaultAPI)
+	if u, err := url.Parse(t.target.API); err != nil || u.Host == "" {
+		return usageError(fmt.Sprintf("--api: expected http://HOST:PORT, found %q", t.target.API))
+	}
+	return nil
+}
+
+// or returns the value of a flag, or of its variable.
+func (t *tool) or(flag, variable string) string {
+	if flag == "" {
+		flag, _ = t.env(variable)
+	}
+	return flag
+}
+
+func (t *tool) loadContexts() (*contexts.File, error) {
+	path := t.or(t.contextsFile, contextsVariable)
+	if path == "" {
+		var err error
+		if path, err = contexts.DefaultPath(); err != nil {
+			return &contexts.File{}, nil //nolint:nilerr // without a home there are no contexts
+		}
+	}
+	return contexts.Load(path) //nolint:wrapcheck // it names the file
+}
+
+// needApp returns the app, which most commands need.
+func (t *tool) needApp() (string, error) {
+	if t.target.App == "" {
+		return "", usageError(
+			"no app: give --app, set " + appVariable + ", or set one for the context: " +
+				"carillon context set NAME --app APP",
+		)
+	}
+	return t.target.App, nil
+}
+
+// withClient calls do with a client of the API. It adds a hint to an error that has a known remedy.
+func (t *tool) withClient(do func(*client.Client) error) error {
+	if t.credentials.file == "" {
+		if key, _ := t.env(keyVariable); key == "" {
+			t.credentials.file = t.target.KeyFile
+		}
+	}
+	if err := t.credentials.read(t.env); err != nil {
+		return err
+	}
+	transport, err := t.transport()
+	if err != nil {
+		return err
+	}
+	c := client.New(t.target.API, t.credentials.key, transport)
+	defer c.Close()
+	err = do(c)
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		if hint := t.credentials.hint(e.Status, t.target.App); hint != nil {
+			return fmt.Errorf("%w\n%w", err, hint)
+		}
+	}
+	return err
+}
+
+// withApp is withClient for commands that need an app. The query names it.
+func (t *tool) withApp(do func(c *client.Client, app url.Values) error) error {
+	app, err := t.needApp()
+	if err != nil {
+		return err
+	}
+	return t.withClient(func(c *client.Client) error { return do(c, url.Values{"app": {app}}) })
+}
+
+func (t *tool) transport() (*http.Transport, error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	if t.target.CAFile == "" {
+		return transport, nil
+	}
+	pem, err := os.ReadFile(t.target.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the context's CA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("reading the context's CA: %s has no certificate", t.target.CAFile)
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return transport, nil
+}
+
+// isID matches the ids of timers.
+var isID = regexp.MustCompile(`^[0-9]{1,16}$`)
+
+// findTimer returns the timer of a name, or else of an id.
+func findTimer(
+	ctx context.Context,
+	c *client.Client,
+	app url.Values,
+	name string,
+) (client.Object, error) {
+	q := url.Values{"app": app["app"], "name": {name}}
+	page, err := c.Get(ctx, "/timers", q)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what the API answered
+	}
+	if items := page.Objects("items"); len(items) > 0 {
+		return items[0], nil
+	}
+	if isID.MatchString(name) {
+		tm, err := c.Get(ctx, "/timers/"+name, app)
+		if err == nil || !client.NotFound(err) {
+			return tm, err //nolint:wrapcheck // it says what the API answered
+		}
+	}
+	return nil, fmt.Errorf(
+		"app %q has no timer %q: carillon timer list shows those that it has",
+		app.Get("app"),
+		name,
+	)
+}
+
+// completeTimers completes the names of timers from the API.
+func (t *tool) completeTimers(
+	c *cobra.Command,
+	_ []string,
+	typed string,
+) ([]string, cobra.ShellCompDirective) {
+	const most = 1000
+	var names []string
+	err := t.prepare()
+	if err == nil {
+		err = t.withApp(func(api *client.Client, app url.Values) error {
+			timers, err := api.All(c.Context(), "/timers", app, most)
+			for _, tm := range timers {
+				if name := tm.Text("name"); strings.HasPrefix(name, typed) {
+					names = append(names, name)
+				}
+			}
+			return err //nolint:wrapcheck // nobody sees it
+		})
+	}
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+		return nil, cobra.ShellCompDirectiveError | cobra.ShellCompDirectiveNoFileComp
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// paint returns the text in a color, if the output is a terminal and NO_COLOR is not set.
+func (t *tool) paint(text string, attribute color.Attribute) string {
+	if none, _ := t.env("NO_COLOR"); none != "" || !isTerminal(t.out) {
+		return text
+	}
+	p := color.New(attribute)
+	p.EnableColor()
+	return p.Sprint(text)
+}
+
+// sayf prints a sentence for people. Other formats hold results only.
+func (t *tool) sayf(format string, args ...any) {
+	if t.printer.Human() {
+		fmt.Fprintf(t.out, format+"\n", args...)
+	}
+}
+
+// confirm asks before something that cannot be undone. Without a terminal it needs --yes.
+func (t *tool) confirm(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !isTerminal(t.in) {
+		return usageError(question + " Confirm it by --yes.")
+	}
+	fmt.Fprintf(t.errOut, "%s [y/N] ", question)
+	var answer string
+	if _, err := fmt.Fscanln(
+		t.in,
+		&answer,
+	); err != nil ||
+		!strings.HasPrefix(strings.ToLower(answer), "y") {
+		return errors.New("nothing was done")
+	}
+	return nil
+}
