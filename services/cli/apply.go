@@ -98,8 +98,9 @@ func (t *tool) apply(ctx context.Context, a *apply) error {
 		return usageError("--file: there is no definition in " + strings.Join(a.files, ", "))
 	}
 	return t.withClient(func(api *client.Client) error {
+		made := make(map[string]bool)
 		for i := range all {
-			done, err := t.applyOne(ctx, api, &all[i], a.dryRun)
+			done, err := t.applyOne(ctx, api, &all[i], a.dryRun, made)
 			if err != nil {
 				return fmt.Errorf(
 					"%s %s/%s (%s): %w",
@@ -160,13 +161,14 @@ func (t *tool) paintDiff(line string) string {
 	}
 }
 
-// applyOne applies a definition. What it reports was read just before the write: another caller's
+// applyOne applies a definition. In made it notes the calendars that a dry run did not create. What it reports was read just before the write: another caller's
 // change between the two is overwritten, as by any apply, and not part of the difference.
 func (t *tool) applyOne(
 	ctx context.Context,
 	api *client.Client,
 	m *manifest.Manifest,
 	dryRun bool,
+	made map[string]bool,
 ) (change, error) {
 	done := change{kind: string(m.Kind), app: m.App, name: m.Name}
 	was, err := current(ctx, api, m)
@@ -176,12 +178,9 @@ func (t *tool) applyOne(
 	var now client.Object
 	if m.Kind == manifest.Calendar {
 		now, err = t.applyCalendar(ctx, api, m, was, dryRun)
+		made[m.App+"/"+m.Name] = dryRun && was == nil
 	} else {
-		q := url.Values{}
-		if dryRun {
-			q.Set("dry_run", "true")
-		}
-		now, err = api.Do(ctx, http.MethodPut, "/timers", q, m.Body)
+		now, err = applyTimer(ctx, api, m, dryRun, made)
 	}
 	if err != nil {
 		return done, err //nolint:wrapcheck // it says what the API answered
@@ -200,6 +199,46 @@ func (t *tool) applyOne(
 		done.verb = "unchanged"
 	}
 	return done, nil
+}
+
+// applyTimer creates a timer, or gives it the definition.
+func applyTimer(
+	ctx context.Context,
+	api *client.Client,
+	m *manifest.Manifest,
+	dryRun bool,
+	made map[string]bool,
+) (client.Object, error) {
+	schedule := m.Body.Object("schedule")
+	missing := slices.ContainsFunc(schedule.List("calendars"), func(name any) bool {
+		return made[m.App+"/"+fmt.Sprint(name)]
+	})
+	if !dryRun || !missing {
+		q := url.Values{}
+		if dryRun {
+			q.Set("dry_run", "true")
+		}
+		return api.Do(
+			ctx,
+			http.MethodPut,
+			"/timers",
+			q,
+			m.Body,
+		) //nolint:wrapcheck // it says what the API answered
+	}
+	// The API knows no calendar that a dry run did not create: it checks the rest.
+	body, without := maps.Clone(m.Body), maps.Clone(schedule)
+	delete(without, "calendars")
+	delete(without, "excluded")
+	body["schedule"] = map[string]any(without)
+	now, err := api.Do(ctx, http.MethodPut, "/timers", url.Values{"dry_run": {"true"}}, body)
+	if shown := now.Object("schedule"); err == nil && shown != nil {
+		shown["calendars"] = schedule["calendars"]
+		if excluded := schedule["excluded"]; excluded != nil {
+			shown["excluded"] = excluded
+		}
+	}
+	return now, err //nolint:wrapcheck // it says what the API answered
 }
 
 // applyCalendar replaces a calendar that differs. An equal one is left alone, because each

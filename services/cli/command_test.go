@@ -216,7 +216,16 @@ func TestApplyAndExport(t *testing.T) {
 	u := newUser(t, d.Api)
 	file := u.file("shop.yaml", twoTimers)
 
-	said := u.do("apply", "-f", file, "--prune")
+	said := u.do("apply", "-f", file, "--dry-run")
+	require.Contains(
+		t,
+		said,
+		"+  calendars:\n+  - holidays\n",
+		"a calendar that does not exist yet",
+	)
+	require.Equal(t, 3, strings.Count(said, "would be created"))
+	require.NotContains(t, u.do("export"), "holidays", "nothing was written")
+	said = u.do("apply", "-f", file, "--prune")
 	require.Equal(
 		t,
 		"calendar shop/holidays created\ntimer shop/bill created\ntimer shop/tick created\n",

@@ -46,6 +46,9 @@ func (e *Error) Error() string {
 		b.WriteString(": " + e.Detail)
 	}
 	for _, f := range e.Fields {
+		if len(e.Fields) == 1 && strings.Contains(e.Detail, f.Message) {
+			break // the detail says it
+		}
 		b.WriteString("\n  " + strings.TrimPrefix(f.Location, "body.") + ": " + f.Message)
 	}
 	return b.String()
