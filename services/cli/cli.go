@@ -82,7 +82,7 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 	t.addFlags(root)
 	for _, c := range []*cobra.Command{
 		t.timerCommand(), t.fireCommand(), t.previewCommand(), t.applyCommand(), t.diffCommand(),
-		t.exportCommand(), t.calendarCommand(), t.backfillCommand(), t.appCommand(), t.keyCommand(),
+		t.exportCommand(), t.importCommand(), t.calendarCommand(), t.backfillCommand(), t.appCommand(), t.keyCommand(),
 		t.contextCommand(),
 	} {
 		c.GroupID = groupUse

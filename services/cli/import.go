@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/importer"
+)
+
+func (t *tool) importCommand() *cobra.Command {
+	var from string
+	var apply bool
+	var o importer.Options
+	c := &cobra.Command{
+		Use:   "import --from SYSTEM FILE",
+		Short: "convert the schedules of another system to files for apply",
+		Long: "It prints the definitions, and on standard error for each entry what could not be carried over\n" +
+			"and why. With --apply it applies them instead. Systems:\n" +
+			"crontab, a file of cron; kubernetes, CronJobs as kubectl get -o yaml prints them;\n" +
+			"xtimer, timers as JSON; xxl-job, jobs as JSON (of /jobinfo/pageList);\n" +
+			"eventbridge, schedules as aws scheduler get-schedule prints them.",
+		Example: "  carillon import --from crontab jobs.txt --url https://example.com/run/{name} > jobs.yaml",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.App = t.target.App
+			data, err := t.readFile(args[0])
+			if err != nil {
+				return err
+			}
+			results, err := importer.Read(from, data, o)
+			if err != nil {
+				return usageError("--from: " + err.Error())
+			}
+			if apply {
+				return t.applyImported(c, results)
+			}
+			return t.printImported(results)
+		},
+	}
+	c.Flags().StringVar(&from, "from", "", "system: "+strings.Join(importer.Systems(), ", "))
+	c.Flags().
+		StringVar(&o.URL, "url", "", "URL for entries that call none; {name} in it is the timer's name")
+	c.Flags().
+		StringVar(&o.Zone, "tz", "", "IANA time zone of entries without one; the deployment's by default")
+	c.Flags().BoolVar(&apply, "apply", false, "apply the definitions instead of printing them")
+	complete := cobra.FixedCompletions(importer.Systems(), cobra.ShellCompDirectiveNoFileComp)
+	if err := c.RegisterFlagCompletionFunc("from", complete); err != nil {
+		panic(err) // the flag was added above
+	}
+	return c
+}
+
+// readFile reads a file, or standard input for "-".
+func (t *tool) readFile(path string) ([]byte, error) {
+	var data []byte
+	var err error
+	if path == "-" {
+		data, err = io.ReadAll(t.in)
+	} else {
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the file to import: %w", err)
+	}
+	return data, nil
+}
+
+// incompleteError makes an import fail that left something out.
+type incompleteError struct{ entries int }
+
+func (e incompleteError) Error() string {
+	return fmt.Sprintf("%d entries could not be carried over: see above", e.entries)
+}
+
+// notes prints what is different of an entry. It returns whether it was carried over.
+func (t *tool) notes(r *importer.Result) bool {
+	for _, note := range r.Notes {
+		sign := "note"
+		if r.Manifest == nil {
+			sign = "left out"
+		}
+		fmt.Fprintf(t.errOut, "%s: %s: %s\n", r.Source, sign, note)
+	}
+	return r.Manifest != nil
+}
+
+func (t *tool) printImported(results []importer.Result) error {
+	left := 0
+	for i := range results {
+		if !t.notes(&results[i]) {
+			left++
+			continue
+		}
+		data, err := results[i].Manifest.YAML()
+		if err != nil {
+			return err //nolint:wrapcheck // it says what it was doing
+		}
+		if _, err := fmt.Fprintf(t.out, "---\n%s", data); err != nil {
+			return err //nolint:wrapcheck // of the output
+		}
+	}
+	if left > 0 {
+		return incompleteError{left}
+	}
+	return nil
+}
+
+// applyImported applies all entries that can be carried over. An entry that the API refuses is
+// left out, and the others go on.
+func (t *tool) applyImported(c *cobra.Command, results []importer.Result) error {
+	left := 0
+	err := t.withClient(func(api *client.Client) error {
+		for i := range results {
+			r := &results[i]
+			if !t.notes(r) {
+				left++
+				continue
+			}
+			done, err := t.applyOne(c.Context(), api, r.Manifest, false, make(map[string]bool))
+			if e, ok := errors.AsType[*client.Error](
+				err,
+			); ok &&
+				e.Status < http.StatusInternalServerError {
+				fmt.Fprintf(t.errOut, "%s: left out: %v\n", r.Source, e)
+				left++
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := t.report(&apply{}, done); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && left > 0 {
+		err = incompleteError{left}
+	}
+	return err
+}

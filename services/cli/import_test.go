@@ -1,0 +1,170 @@
+package cli_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/cli"
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
+)
+
+// split runs a command and returns its two streams.
+func (u *user) split(args ...string) (stdout, stderr string, err error) {
+	u.t.Helper()
+	var out, errOut bytes.Buffer
+	env := func(name string) (string, bool) { v, ok := u.env[name]; return v, ok }
+	root := cli.Root(env, strings.NewReader(u.in), &out, &errOut)
+	root.SetArgs(args)
+	err = root.ExecuteContext(u.t.Context())
+	return out.String(), errOut.String(), err
+}
+
+const someCrontab = `# jobs of the shop
+MAILTO=ops@example.com
+CRON_TZ=Europe/Berlin
+0 9 * * MON-FRI curl -X PUT -d '{"a":1}' https://example.com/bill
+@daily /usr/bin/cleanup --all
+@reboot /usr/bin/start
+61 * * * * curl https://example.com/never
+*/5 * * * * wget -q https://example.com/ping
+`
+
+const someCronJobs = `apiVersion: v1
+kind: List
+items:
+- apiVersion: batch/v1
+  kind: CronJob
+  metadata: {name: nightly, labels: {team: pay}}
+  spec:
+    schedule: "30 2 * * *"
+    timeZone: Europe/Berlin
+    concurrencyPolicy: Forbid
+    startingDeadlineSeconds: 600
+    suspend: true
+    jobTemplate: {spec: {backoffLimit: 2}}
+- apiVersion: batch/v1
+  kind: Job
+  metadata: {name: once}
+`
+
+const someXXLJobs = `{"recordsTotal":3,"data":[
+{"id":1,"jobDesc":"report","scheduleType":"CRON","scheduleConf":"0 0 9 ? * 2-6","misfireStrategy":"DO_NOTHING",
+ "executorHandler":"reportHandler","executorParam":"x=1","executorBlockStrategy":"DISCARD_LATER","executorTimeout":7,
+ "executorFailRetryCount":2,"childJobId":"2","triggerStatus":1},
+{"id":2,"jobDesc":"sweep","scheduleType":"FIX_RATE","scheduleConf":"30","executorHandler":"sweep","triggerStatus":0},
+{"id":3,"jobDesc":"manual","scheduleType":"NONE","scheduleConf":"","executorHandler":"h"}]}`
+
+const someSchedules = `{"Name":"report","ScheduleExpression":"cron(0 9 ? * 2#1 *)","ScheduleExpressionTimezone":"Europe/Paris",
+ "State":"ENABLED","FlexibleTimeWindow":{"Mode":"FLEXIBLE","MaximumWindowInMinutes":5},
+ "Target":{"Arn":"arn:aws:lambda:eu-west-1:1:function:report","Input":"{}","RetryPolicy":{"MaximumRetryAttempts":3}}}
+{"Name":"tick","ScheduleExpression":"rate(2 days)","State":"DISABLED","FlexibleTimeWindow":{"Mode":"OFF"}}
+{"Name":"once","ScheduleExpression":"at(2040-01-31T09:00:00)","ScheduleExpressionTimezone":"Europe/Paris","State":"ENABLED"}
+{"Name":"bad","ScheduleExpression":"sometimes"}`
+
+const someTimers = `[{"app":"mail","name":"digest","status":2,"cron":"0 0 9 * * *",
+ "notifyHTTPParam":{"url":"https://example.com/digest","method":"post","header":{"X-A":["1"]},"body":"hi"}},
+{"app":"mail","name":"digest","status":1,"cron":"*/5 * * * *","notify_http_param":"{\"url\":\"https://example.com/ping\",\"method\":\"GET\"}"},
+{"app":"mail","name":"none","status":1,"cron":"*/5 * * * *"}]`
+
+// TestImport imports a file of each system into a process, and checks what it does not carry over.
+//
+//nolint:tparallel // the subtests share a process
+func TestImport(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	for _, c := range []struct {
+		system, text string
+		url          string
+		timers       map[string][]string // by name, texts of the definition
+		said         []string
+	}{
+		{
+			"crontab", someCrontab, "",
+			map[string][]string{
+				"example.com-bill": {"method: PUT", `body: '{"a":1}'`, "0 9 * * MON-FRI", "time_zone: Europe/Berlin", "status: active"},
+				"example.com-ping": {"method: GET", "*/5 * * * *"},
+			},
+			[]string{
+				"line 2: left out: MAILTO", "line 5: left out: it runs a program", "line 5: left out: it calls no URL",
+				"line 6: left out: @reboot", "line 7: left out: the schedule cannot be carried over",
+			},
+		},
+		{
+			"kubernetes", someCronJobs, "https://example.com/run/{name}",
+			map[string][]string{
+				"nightly": {
+					"url: https://example.com/run/nightly", "policy: skip", "catch_up_window: 10m0s", "attempts: 3",
+					"status: inactive", "team: pay",
+				},
+			},
+			[]string{"nightly: note: its containers are not run", "once: left out: a Job is no CronJob"},
+		},
+		{
+			"xxl-job", someXXLJobs, "https://example.com/{name}",
+			map[string][]string{
+				"report": {"0 0 9 ? * MON-FRI", "policy: skip", "timeout: 7s", "attempts: 3", "body: x=1", "handler: reportHandler"},
+				"sweep":  {"every: 30s", "status: inactive"},
+			},
+			[]string{"job 1: note: childJobId 2 is left out", "job 3: left out: scheduleType NONE"},
+		},
+		{
+			"eventbridge", someSchedules, "https://example.com/{name}",
+			map[string][]string{
+				"report": {"0 0 9 ? * MON#1 *", "jitter: 5m0s", "attempts: 4", "time_zone: Europe/Paris"},
+				"tick":   {"every: 48h0m0s", "status: inactive"},
+				"once":   {"at: \"2040-01-31T08:00:00Z\""},
+			},
+			[]string{"report: note: its target arn:aws:lambda", "bad: left out: expected cron(…), rate(…) or at(…)"},
+		},
+		{
+			"xtimer", someTimers, "",
+			map[string][]string{
+				"digest":   {"method: POST", "X-A:", "body: hi", "0 0 9 * * *"},
+				"digest-2": {"method: GET", "status: inactive"},
+			},
+			[]string{"entry 2, digest: note: another entry has the same name", "entry 3, none: left out: it calls no URL"},
+		},
+	} {
+		t.Run(c.system, func(t *testing.T) {
+			u := newUser(t, d.Api)
+			u.env["CARILLON_APP"] = c.system
+			file := u.file("in", c.text)
+			files, said, err := u.split("import", "--from", c.system, file, "--url", c.url)
+			require.ErrorContains(t, err, "could not be carried over")
+			for _, text := range c.said {
+				require.Contains(t, said, text)
+			}
+			if c.system == "xtimer" {
+				u.env["CARILLON_APP"] = "mail"
+			}
+			_, _, err = u.split("import", "--from", c.system, file, "--url", c.url, "--apply")
+			require.ErrorContains(t, err, "could not be carried over", "nothing else is left out")
+			for name, texts := range c.timers {
+				shown := u.do("timer", "get", name)
+				for _, text := range texts {
+					require.Contains(t, shown, text)
+				}
+			}
+			require.Len(t, strings.Fields(u.do("timer", "list", "-o", "name")), len(c.timers))
+			again := u.do("apply", "-f", u.file("out.yaml", files))
+			require.Equal(
+				t,
+				len(c.timers),
+				strings.Count(again, "unchanged"),
+				"what it prints is what it applies: %s",
+				again,
+			)
+		})
+	}
+	u := newUser(t, d.Api)
+	require.Contains(t, u.refused("import", "--from", "at", "-"), "expected crontab")
+	require.Contains(
+		t,
+		u.refused("import", "--from", "xtimer", u.file("bad", "{")),
+		"expected JSON",
+	)
+}
