@@ -75,16 +75,16 @@ func (u *user) file(name, text string) string {
 func TestTimerCommands(t *testing.T) {
 	t.Parallel()
 	rings := make(chan string, 100)
-	bell := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		rings <- r.Header.Get("X-Tone")
 	}))
-	defer bell.Close()
+	defer endpoint.Close()
 	d := devtest.Start(t, t.TempDir(), "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
 	defer d.Stop(t)
 	u := newUser(t, d.Api)
 
 	plan := u.do("timer", "create", "bill", "--cron", "0 9 * * MON-FRI", "--tz", "Europe/Berlin",
-		"--url", bell.URL, "--header", "X-Tone: c", "--label", "team=pay", "--dry-run")
+		"--url", endpoint.URL, "--header", "X-Tone: c", "--label", "team=pay", "--dry-run")
 	require.Contains(t, plan, "would be created")
 	require.Equal(
 		t,
@@ -106,12 +106,12 @@ func TestTimerCommands(t *testing.T) {
 	require.Contains(
 		t,
 		u.do("timer", "create", "bill", "--cron", "0 9 * * MON-FRI", "--tz", "Europe/Berlin",
-			"--url", bell.URL, "--header", "X-Tone: c", "--label", "team=pay"),
+			"--url", endpoint.URL, "--header", "X-Tone: c", "--label", "team=pay"),
 		"next due",
 	)
 	require.Contains(
 		t,
-		u.refused("timer", "create", "bill", "--every", "1h", "--url", bell.URL),
+		u.refused("timer", "create", "bill", "--every", "1h", "--url", endpoint.URL),
 		"a timer of this name exists",
 	)
 
