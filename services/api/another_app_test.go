@@ -23,6 +23,11 @@ type anotherApps struct {
 var everyRoute = []anotherApps{
 	{route: "GET /api/v2/timers", path: "/api/v2/timers?app=shop"},
 	{route: "POST /api/v2/timers", path: "/api/v2/timers", body: apitest.V2Body},
+	{
+		route: "POST /api/v2/timers:batch",
+		path:  "/api/v2/timers:batch",
+		body:  `{"items":[` + apitest.V2Body + `]}`,
+	},
 	{route: "PUT /api/v2/timers", path: "/api/v2/timers", body: apitest.V2Body},
 	{route: "GET /api/v2/timers/{id}", path: "/api/v2/timers/<timer>?app=shop", byID: true},
 	{

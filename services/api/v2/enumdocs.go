@@ -31,6 +31,10 @@ var enumDocs = map[string]string{
 	"excluded.next_allowed":     "it is due at the first allowed instant after it",
 	"excluded.previous_allowed": "it is due at the last allowed instant before it; not for fixed_delay",
 
+	"result.created": "a new timer",
+	"result.existed": "a timer that was there; with put it has the definition now",
+	"result.failed":  "nothing was written, or perhaps so: see its error",
+
 	"kind.canary":  "Carillon's own, which calls nobody",
 	"http2.never":  "HTTP/1.1 only",
 	"http2.always": "HTTP/2 from the first byte, over http too (h2c); a server that does not speak it fails the attempt",

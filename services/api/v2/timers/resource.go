@@ -58,6 +58,10 @@ func (s *Resource) Register(r *route.Router) {
 		Status:  http.StatusCreated,
 	}, s.createTimer)
 	route.Add(r, route.Operation{
+		Method: http.MethodPost, Path: "/timers:batch", ID: "create-timers",
+		Summary: "Create up to 1,000 timers, or give those of the names these definitions",
+	}, s.batchTimers)
+	route.Add(r, route.Operation{
 		Method: http.MethodPut, Path: "/timers", ID: "put-timer",
 		Summary: "Create a timer, or give the one of that name this definition",
 	}, s.putTimer)

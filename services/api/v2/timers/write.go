@@ -108,7 +108,7 @@ type putInput struct {
 	Body newTimerBody
 }
 
-// putTimer creates a timer or edits the one of its name. Another caller may take or free the name
+// putTimer creates a timer or edits the one of its name: see put. Another caller may take or free the name
 // between the two. A create that finds a timer edits it, and an edit that finds none creates it,
 // until one succeeds. Of two concurrent callers the later one wins completely.
 func (s *Resource) putTimer(ctx context.Context, in *putInput) (*createOutput, error) {
@@ -126,27 +126,37 @@ func (s *Resource) putTimer(ctx context.Context, in *putInput) (*createOutput, e
 	if in.DryRun {
 		return s.dryRunPut(ctx, &n, timer.Status(in.Body.Status))
 	}
+	t, created, err := s.put(ctx, n, timer.Status(in.Body.Status))
+	if err != nil {
+		return nil, err
+	}
+	return s.timerResponse(ctx, &t, created)
+}
+
+// put creates a timer, or gives the one of its name the definition and the status.
+func (s *Resource) put(
+	ctx context.Context,
+	n store.NewTimer,
+	status timer.Status,
+) (t timer.Timer, created bool, err error) {
 	for range input.EditTries {
 		c, err := s.Writer.Create(ctx, n)
 		if err == nil && !c.Existing {
-			return s.timerResponse(ctx, &c.Timer, true)
+			return c.Timer, true, nil
 		}
 		t := c.Timer
 		if timer.CodeOf(err) == timer.CodeConflict {
 			t, err = s.editNamed(ctx, n)
 		}
 		if err == nil {
-			t, err = s.putStatus(ctx, t, timer.Status(in.Body.Status))
+			t, err = s.putStatus(ctx, t, status)
 		}
 		if timer.CodeOf(err) == timer.CodeNotFound {
 			continue // it was deleted in the meantime
 		}
-		if err != nil {
-			return nil, err
-		}
-		return s.timerResponse(ctx, &t, false)
+		return t, false, err
 	}
-	return nil, timer.Unavailable("the name changes its owner too often", nil)
+	return t, false, timer.Unavailable("the name changes its owner too often", nil)
 }
 
 // storedDefinition returns the definition from which a body's REDACTED secrets are taken, or nil

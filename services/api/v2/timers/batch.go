@@ -1,0 +1,157 @@
+package timers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// batchConcurrency limits how many items of a batch are checked and written at once. Items that are
+// written at once share transactions, see package writes.
+const batchConcurrency = 500
+
+type batchInput struct{ Body batchBody }
+
+type batchBody struct {
+	Items []newTimerBody `json:"items" nullable:"false" minItems:"1" maxItems:"1000" doc:"The timers, each with a name of its own. The whole body has at most 2 MiB."`
+	Put   bool           `json:"put,omitempty" doc:"Give timers that exist these definitions, as PUT does. Where it is left out, a timer that exists with another definition makes its item fail."`
+}
+
+type batchOutput struct{ Body batchResults }
+
+type batchResults struct {
+	Created int           `json:"created" doc:"Timers that were created."`
+	Existed int           `json:"existed" doc:"Timers that existed. With put, they have the definition now."`
+	Failed  int           `json:"failed" doc:"Items that wrote nothing, or may have: see their errors."`
+	Items   []batchResult `json:"items" nullable:"false" doc:"A result for each item, in their order."`
+}
+
+type batchResult struct {
+	App     string           `json:"app"`
+	Name    string           `json:"name"`
+	Result  string           `json:"result" enum:"created,existed,failed" doc:"What became of it."`
+	ID      string           `json:"id,omitempty" doc:"The timer's id; absent if it failed."`
+	Version int32            `json:"version,omitempty" doc:"Of the definition; absent if it failed."`
+	Error   *huma.ErrorModel `json:"error,omitempty" doc:"Why it failed, as the answer to a request of its own would say. After a 503 the write may have happened: send the item again."`
+}
+
+// batchTimers creates many timers. Each item is written or fails by itself. If the process dies
+// halfway, some are written; the same request again finds them and writes the rest.
+func (s *Resource) batchTimers(ctx context.Context, in *batchInput) (*batchOutput, error) {
+	items := in.Body.Items
+	if err := s.checkBatch(ctx, items); err != nil {
+		return nil, err
+	}
+	out := &batchOutput{}
+	out.Body.Items = make([]batchResult, len(items))
+	var eg errgroup.Group
+	eg.SetLimit(batchConcurrency)
+	for i := range items {
+		eg.Go(func() error {
+			out.Body.Items[i] = s.batchItem(ctx, &items[i], in.Body.Put)
+			return nil
+		})
+	}
+	_ = eg.Wait() // the results have the errors
+	for i := range out.Body.Items {
+		switch out.Body.Items[i].Result {
+		case resultCreated:
+			out.Body.Created++
+		case resultExisted:
+			out.Body.Existed++
+		default:
+			out.Body.Failed++
+		}
+	}
+	return out, nil
+}
+
+// The results of an item.
+const (
+	resultCreated = "created"
+	resultExisted = "existed"
+	resultFailed  = "failed"
+)
+
+// checkBatch refuses a whole batch that names an app of others, or a timer twice.
+func (s *Resource) checkBatch(ctx context.Context, items []newTimerBody) error {
+	apps := make(map[string]bool)
+	seen := make(map[[2]string]int)
+	for i := range items {
+		b := &items[i]
+		if !apps[b.App] {
+			if err := s.Auth.AuthorizeApp(ctx, b.App); err != nil {
+				return err
+			}
+			apps[b.App] = true
+		}
+		if first, ok := seen[[2]string{b.App, b.Name}]; ok {
+			return timer.Invalid(
+				fmt.Sprintf("items[%d].name", i),
+				fmt.Sprintf("expected each timer once, found %q as item %d too", b.Name, first),
+			)
+		}
+		seen[[2]string{b.App, b.Name}] = i
+	}
+	return nil
+}
+
+// batchItem writes one item.
+func (s *Resource) batchItem(ctx context.Context, b *newTimerBody, put bool) batchResult {
+	t, created, err := s.writeItem(ctx, b, put)
+	r := batchResult{App: b.App, Name: b.Name, Result: resultExisted}
+	if err != nil {
+		r.Result, r.Error = resultFailed, s.errorModel(err)
+		return r
+	}
+	if created {
+		r.Result = resultCreated
+	}
+	r.ID, r.Version = t.ID.String(), t.Version
+	return r
+}
+
+func (s *Resource) writeItem(
+	ctx context.Context,
+	b *newTimerBody,
+	put bool,
+) (t timer.Timer, created bool, err error) {
+	var stored *timer.Definition
+	if put {
+		if stored, err = s.storedDefinition(ctx, b); err != nil {
+			return t, false, err
+		}
+	}
+	n, err := s.newTimer(ctx, b, "", stored)
+	if err != nil {
+		return t, false, err
+	}
+	if put {
+		return s.put(ctx, n, timer.Status(b.Status))
+	}
+	c, err := s.Writer.Create(ctx, n)
+	return c.Timer, !c.Existing, err
+}
+
+// errorModel returns an error as the answer to a request of its own would show it.
+func (s *Resource) errorModel(err error) *huma.ErrorModel {
+	if m, ok := errors.AsType[*huma.ErrorModel](err); ok {
+		return m // it lists all fields
+	}
+	of := s.Definitions.Problems.Of(err)
+	if m, ok := errors.AsType[*huma.ErrorModel](of); ok {
+		return m
+	}
+	m := &huma.ErrorModel{Status: http.StatusInternalServerError, Detail: of.Error()}
+	if status, ok := errors.AsType[huma.StatusError](of); ok {
+		m.Status = status.GetStatus()
+	}
+	m.Title = http.StatusText(m.Status)
+	return m
+}
