@@ -6,8 +6,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// boundIntegers gives integers without bounds the bounds of their type. Otherwise a larger number
-// passes validation, and the decoder then fails without naming the field.
+// maxExact is the greatest integer up to which float64, and so JSON in many languages, is exact.
+const maxExact = 1<<53 - 1
+
+// boundIntegers gives integers without bounds those of their type, and at most maxExact. Otherwise
+// a larger number passes validation, and the decoder then fails without naming the field.
 func boundIntegers(d *huma.OpenAPI) {
 	seen := make(map[*huma.Schema]bool)
 	for _, p := range d.Paths {
@@ -31,8 +34,7 @@ func boundSchema(registry huma.Registry, s *huma.Schema, seen map[*huma.Schema]b
 	}
 	seen[s] = true
 	if s.Type == huma.TypeInteger {
-		// huma compares as float64, and the next larger float64 would overflow.
-		low, high := float64(math.MinInt64), math.Nextafter(math.MaxInt64, 0)
+		low, high := float64(-maxExact), float64(maxExact)
 		if s.Format == "int32" {
 			low, high = math.MinInt32, math.MaxInt32
 		}
