@@ -17,6 +17,7 @@ wanted=("$@")
 has() { command -v "$1" >/dev/null 2>&1; }
 
 missing=()
+has openssl || missing+=(openssl) # makes the servers' certificates
 for server in "${wanted[@]}"; do
   case $server in
     mysql) has mariadbd && has mariadb-install-db && has mariadb-admin || missing+=(mariadb-server) ;;

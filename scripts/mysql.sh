@@ -20,11 +20,14 @@ start() {
 	CREATE DATABASE IF NOT EXISTS carillon CHARACTER SET utf8mb4;
 	CREATE USER IF NOT EXISTS carillon@'%' IDENTIFIED BY 'carillon';
 	GRANT ALL ON *.* TO carillon@'%';
+	CREATE USER IF NOT EXISTS carillon_tls@'%' IDENTIFIED BY 'carillon' REQUIRE X509;
+	GRANT ALL ON *.* TO carillon_tls@'%';
 	SQL
   # The socket's path is relative to the data directory, so that it is short enough for any DIR.
   spawn mysql mariadbd --no-defaults --user="$(id -un)" --datadir="$data" --init-file="$DIR/mysql.init" \
     --socket=mysql.sock --pid-file="$DIR/mysql.own-pid" --bind-address="$ADDR" --port="$port" --skip-name-resolve \
     --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=512M --innodb-log-file-size=256M \
+    --ssl-ca="$DIR/tls/ca.pem" --ssl-cert="$DIR/tls/server.pem" --ssl-key="$DIR/tls/server.key" \
     --max-connections=500 --character-set-server=utf8mb4 --default-time-zone=+00:00
   healthy mysql 60 mariadb --no-defaults -h"$ADDR" -P"$port" -ucarillon -pcarillon carillon -e 'SELECT 1'
 }
@@ -32,7 +35,8 @@ start() {
 case $1 in
   up)
     alive mysql || attempt mysql start mysql
-    export_env mysql "MYSQL_DSN=carillon:carillon@tcp($ADDR:$(cat "$DIR/mysql.port"))/carillon"
+    at="carillon@tcp($ADDR:$(cat "$DIR/mysql.port"))/carillon"
+    export_env mysql "MYSQL_DSN=carillon:$at" "TEST_MYSQL_TLS_DSN=carillon_tls:$at" "TEST_TLS_DIR=$DIR/tls"
     ;;
   down)
     stop mysql

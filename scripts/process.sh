@@ -90,11 +90,14 @@ attempt() {
 }
 
 # export_env NAME KEY=VALUE…: writes DIR/NAME.env with each KEY for the services and for the tests.
+# A KEY that begins with TEST_ is for the tests alone.
 export_env() {
   local file=$DIR/$1.env pair
   shift
   for pair in "$@"; do
-    printf "export CARILLON_%s='%s'\nexport CARILLON_TEST_%s='%s'\n" "${pair%%=*}" "${pair#*=}" "${pair%%=*}" "${pair#*=}"
+    [[ $pair == TEST_* ]] || printf "export CARILLON_%s='%s'\n" "${pair%%=*}" "${pair#*=}"
+    pair=${pair#TEST_}
+    printf "export CARILLON_TEST_%s='%s'\n" "${pair%%=*}" "${pair#*=}"
   done >"$file.new"
   mv "$file.new" "$file"
 }

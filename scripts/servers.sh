@@ -4,7 +4,10 @@
 # up starts the named servers in parallel (default: mysql redis pulsar), unless they run, on free
 # ports of 127.0.0.1 (CARILLON_SERVERS_ADDR). It waits until they are healthy and writes DIR/env for
 # sourcing: CARILLON_MYSQL_DSN, CARILLON_REDIS_ADDRS, CARILLON_REDIS_CLUSTER_ADDRS,
-# CARILLON_PULSAR_URL, CARILLON_PULSAR_ADMIN_URL, and the same values as CARILLON_TEST_….
+# CARILLON_PULSAR_URL, CARILLON_PULSAR_ADMIN_URL, and the same values as CARILLON_TEST_…. The
+# servers also speak TLS: CARILLON_TEST_MYSQL_TLS_DSN, CARILLON_TEST_REDIS_TLS_ADDRS,
+# CARILLON_TEST_PULSAR_TLS_URL and CARILLON_TEST_PULSAR_TLS_ADMIN_URL require a client certificate
+# of CARILLON_TEST_TLS_DIR.
 #
 # down stops what up started, and keeps data and ports for the next up. wipe deletes these too.
 set -euo pipefail
@@ -28,6 +31,8 @@ dir=$(cd "$dir" && pwd)
 exec 9>"$dir/lock" # concurrent runs take turns; the second finds the servers up
 flock 9
 
+[ "$command" != up ] || "$here/certificates.sh" "$dir/tls" "${CARILLON_SERVERS_ADDR:-127.0.0.1}"
+
 pids=()
 verb=$command
 [ "$verb" != wipe ] || verb=down
@@ -49,5 +54,6 @@ if [ ${#envs[@]} -gt 0 ]; then
   cat "${envs[@]}" >"$dir/env.new" && mv "$dir/env.new" "$dir/env"
 else
   rm -f "$dir/env"
+  [ "$command" != wipe ] || rm -rf "$dir/tls"
 fi
 exit $failed

@@ -1,4 +1,5 @@
-// Package certfile serves a certificate from files, and follows their changes.
+// Package certfile reads the certificates of TLS servers and clients from files, and follows their
+// changes.
 package certfile
 
 import (
@@ -30,13 +31,19 @@ type version struct {
 	size     int64
 }
 
+// versionOf returns the version of a file. A Secret of Kubernetes replaces a link, which counts as
+// a change.
+func versionOf(path string) (version, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return version{}, fmt.Errorf("reading a certificate: %w", err)
+	}
+	return version{info.ModTime(), info.Size()}, nil
+}
+
 // Load reads both files. They must be a pair.
 func Load(cert, key string, log zerolog.Logger) (*Pair, error) {
-	p := &Pair{
-		cert: cert,
-		key:  key,
-		log:  log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute}),
-	}
+	p := &Pair{cert: cert, key: key, log: rateLimited(log)}
 	return p, p.reload()
 }
 
@@ -62,11 +69,10 @@ func (p *Pair) get() *tls.Certificate {
 func (p *Pair) reload() error {
 	var found [2]version
 	for i, path := range []string{p.cert, p.key} {
-		info, err := os.Stat(path)
-		if err != nil {
-			return fmt.Errorf("reading a certificate: %w", err)
+		var err error
+		if found[i], err = versionOf(path); err != nil {
+			return err
 		}
-		found[i] = version{info.ModTime(), info.Size()}
 	}
 	if p.pair != nil && found == p.loaded {
 		return nil

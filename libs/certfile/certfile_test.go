@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,6 +30,7 @@ func makePair(t *testing.T, name string) (cert, key []byte) {
 		SerialNumber: big.NewInt(1),
 		Subject:      pkix.Name{CommonName: name},
 		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
 	require.NoError(t, err)
@@ -38,18 +40,24 @@ func makePair(t *testing.T, name string) (cert, key []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
-// TestFollowsItsFiles replaces one file after the other, as a rotation does.
-func TestFollowsItsFiles(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+// writer returns a function that replaces a file.
+func writer(t *testing.T) func(path string, text []byte) {
+	t.Helper()
 	changes := 0
-	write := func(path string, text []byte) {
+	return func(path string, text []byte) {
 		require.NoError(t, os.WriteFile(path, text, 0o600))
 		changes++ // the clock of the file system may be coarse
 		at := time.Now().Add(time.Duration(changes) * time.Second)
 		require.NoError(t, os.Chtimes(path, at, at))
 	}
+}
+
+// TestFollowsItsFiles replaces one file after the other, as a rotation does.
+func TestFollowsItsFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	write := writer(t)
 	cert, key := makePair(t, "first")
 	write(certFile, cert)
 	_, err := certfile.Load(certFile, keyFile, zerolog.Nop())

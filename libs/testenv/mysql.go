@@ -12,6 +12,22 @@ import (
 // ends.
 func MySQL(t testing.TB) (dsn string) {
 	t.Helper()
+	return newDatabase(t, "CARILLON_TEST_MYSQL_DSN")
+}
+
+// MySQLTLS is like MySQL with a user who must connect over TLS with a client certificate.
+func MySQLTLS(t testing.TB) (dsn string, c *Certificates) {
+	t.Helper()
+	return newDatabase(t, "CARILLON_TEST_MYSQL_TLS_DSN"), certificates(t, "mysql")
+}
+
+// newDatabase returns the DSN of a new database for the user whom the variable names.
+func newDatabase(t testing.TB, variable string) (dsn string) {
+	t.Helper()
+	user, err := mysql.ParseDSN(require(t, "mysql", variable))
+	if err != nil {
+		t.Fatalf("reading %s: %v", variable, err)
+	}
 	config, err := mysql.ParseDSN(require(t, "mysql", "CARILLON_TEST_MYSQL_DSN"))
 	if err != nil {
 		t.Fatalf("reading CARILLON_TEST_MYSQL_DSN: %v", err)
@@ -20,8 +36,8 @@ func MySQL(t testing.TB) (dsn string) {
 	server := config.FormatDSN()
 	execute(t, server, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4")
 	t.Cleanup(func() { execute(t, server, "DROP DATABASE "+name) })
-	config.DBName = name
-	return config.FormatDSN()
+	user.DBName = name
+	return user.FormatDSN()
 }
 
 func execute(t testing.TB, dsn, statement string) {

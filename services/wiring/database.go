@@ -29,7 +29,7 @@ func (d *Database) Register(s *config.Set) {
 // Validate checks the settings.
 func (d *Database) Validate() error {
 	if d.MySQL.DSN != "" {
-		return nil
+		return d.MySQL.Validate() //nolint:wrapcheck // it names the setting
 	}
 	if _, err := os.Stat(filepath.Join(d.Data.Dir, keyringFile)); err != nil {
 		return fmt.Errorf("mysql-dsn: missing, and data-dir is not one of carillon dev: %w", err)
@@ -46,12 +46,9 @@ func (d *Database) Open(ctx context.Context, log zerolog.Logger) (store.Store, e
 		}
 		return st, nil
 	}
-	st, err := sqlstore.OpenMySQL(
-		ctx,
-		sqlstore.MySQLOptions{DSN: d.MySQL.DSN.Reveal(), Logger: log},
-	)
+	st, err := openMySQL(ctx, &d.MySQL, log)
 	if err != nil {
-		return nil, fmt.Errorf("mysql-dsn: %w", err)
+		return nil, err
 	}
 	if err := st.Ping(ctx); err != nil {
 		_ = st.Close() // the ping's error is the cause

@@ -2,16 +2,20 @@ package wiring
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
+	"github.com/carillon-timer/carillon/libs/certfile"
 	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -36,16 +40,9 @@ var errWaiting = errors.New("waiting for the server")
 // a wrong password, are returned. Any number of processes may run it at once.
 func OpenServers(ctx context.Context, k *Kit) error {
 	s := k.Settings
-	st, err := sqlstore.OpenMySQL(
-		ctx,
-		sqlstore.MySQLOptions{
-			DSN:     s.MySQL.DSN.Reveal(),
-			MaxOpen: s.MySQL.Connections,
-			Logger:  k.Log,
-		},
-	)
+	st, err := openMySQL(ctx, &s.MySQL, k.Log)
 	if err != nil {
-		return fmt.Errorf("mysql-dsn: %w", err)
+		return err
 	}
 	k.Store = st
 	k.Process.OnClose("mysql", func(context.Context) error { return st.Close() })
@@ -89,6 +86,35 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	return all.Wait() //nolint:wrapcheck // prepare says which server
 }
 
+// openMySQL opens the store on MySQL. It does not connect yet.
+func openMySQL(ctx context.Context, c *config.MySQL, log zerolog.Logger) (*sqlstore.Store, error) {
+	o := sqlstore.MySQLOptions{DSN: c.DSN.Reveal(), MaxOpen: c.Connections, Logger: log}
+	if c.TLS {
+		client, err := certfile.LoadClient("mysql-tls", c.Files, log)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it names the setting
+		}
+		o.TLS = client.Config
+	}
+	st, err := sqlstore.OpenMySQL(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("mysql-dsn: %w", err)
+	}
+	return st, nil
+}
+
+// explain adds to an error of a server what to do about a certificate that is not trusted.
+func explain(server string, err error) error {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
+		return err
+	}
+	return fmt.Errorf(
+		"%w: %s-tls-ca needs the authority of the server's certificate, which must name the server's address",
+		err,
+		server,
+	)
+}
+
 // prepare repeats do with growing waits until it succeeds. From then on the server's health check
 // is ping.
 func (k *Kit) prepare(
@@ -100,7 +126,7 @@ func (k *Kit) prepare(
 	log := k.Log.With().Str(logging.Server, server).Logger()
 	for wait := minWait; ; wait = min(2*wait, maxWait) { //nolint:mnd // doubled
 		try, cancel := context.WithTimeout(ctx, attemptTimeout)
-		err := do(try)
+		err := explain(server, do(try))
 		temporary := timer.CodeOf(err) == timer.CodeUnavailable || try.Err() != nil
 		cancel()
 		switch {

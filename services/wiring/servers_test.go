@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -145,6 +147,39 @@ func TestWhatCanNeverWorkIsAnError(t *testing.T) {
 			strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(setting, "CARILLON_"), "_", "-")),
 		)
 		cancel()
+	}
+}
+
+// TestCertificatesThatCannotWork checks that a wrong file stops a service at once, with an error
+// that names the setting.
+func TestCertificatesThatCannotWork(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, c := range []struct {
+		want string
+		env  []string
+	}{
+		{"mysql-tls-cert, mysql-tls-key: give both or none", []string{"MYSQL_TLS", "true", "MYSQL_TLS_CERT", empty}},
+		{"mysql-tls-ca, mysql-tls-cert, mysql-tls-key: without effect unless mysql-tls=true", []string{"MYSQL_TLS_CA", empty}},
+		{"mysql-tls-ca: reading certificate authorities from " + empty + ": it has no certificate in PEM", []string{"MYSQL_TLS", "true", "MYSQL_TLS_CA", empty}},
+		{"mysql-tls-ca: reading a certificate: stat /nowhere", []string{"MYSQL_TLS", "true", "MYSQL_TLS_CA", "/nowhere"}},
+		{"mysql-tls-cert, mysql-tls-key: reading a certificate from " + empty, []string{"MYSQL_TLS", "true", "MYSQL_TLS_CERT", empty, "MYSQL_TLS_KEY", empty}},
+		{"tls= in it contradicts mysql-tls", []string{"MYSQL_TLS", "true", "MYSQL_DSN", "u:p@tcp(h:1)/d?tls=true"}},
+	} {
+		for i := 0; i < len(c.env); i += 2 {
+			c.env[i] = "CARILLON_" + c.env[i]
+		}
+		err := wiring.Service(
+			wiring.Trigger(),
+		)(
+			t.Context(),
+			nil,
+			envWith(c.env...),
+			io.Discard,
+			io.Discard,
+		)
+		require.ErrorContains(t, err, c.want)
 	}
 }
 

@@ -17,6 +17,11 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.TLS != nil {
+		if err := mysqlengine.UseTLS(cfg, o.TLS); err != nil {
+			return nil, err //nolint:wrapcheck // it says what was being done
+		}
+	}
 	if o.MaxOpen <= 0 {
 		o.MaxOpen = DefaultMaxOpen
 	}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"crypto/tls"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,6 +20,9 @@ type MySQLOptions struct {
 	// DSN has the form of go-sql-driver: "user:password@tcp(host:3306)/database". The store adds
 	// the session settings that it depends on.
 	DSN string
+	// TLS returns the configuration of each new connection, without the server's name. nil: as the
+	// DSN says.
+	TLS func() *tls.Config
 	// MaxOpen is the largest number of connections, besides two for leases and sessions; 0 is
 	// DefaultMaxOpen.
 	MaxOpen int

@@ -1,6 +1,7 @@
 package mysqlengine
 
 import (
+	"crypto/tls"
 	"errors"
 	"regexp"
 
@@ -32,6 +33,10 @@ var noSpace = regexp.MustCompile(`\b(error|errno:?|OS errno) 28\b|No space left 
 func Classify(err error) engine.Class {
 	if errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, mysql.ErrMalformPkt) ||
 		errors.Is(err, mysql.ErrPktSync) {
+		return engine.ClassUnavailable
+	}
+	// A certificate that was replaced or has expired on one side comes right without a restart.
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return engine.ClassUnavailable
 	}
 	var e *mysql.MySQLError

@@ -3,10 +3,12 @@ package mysqlengine
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -95,6 +97,26 @@ func ParseDSN(dsn string) (*mysql.Config, error) {
 	// What the driver would log about closed connections is in the error, too.
 	cfg.Logger = &mysql.NopLogger{}
 	return cfg, nil
+}
+
+// UseTLS makes every new connection use the configuration that latest returns then.
+func UseTLS(cfg *mysql.Config, latest func() *tls.Config) error {
+	if cfg.TLSConfig != "" {
+		return timer.Invalid("dsn", "tls= in it contradicts mysql-tls: remove it")
+	}
+	host, _, err := net.SplitHostPort(cfg.Addr)
+	if cfg.Net != "tcp" || err != nil {
+		return timer.Invalid("dsn", "mysql-tls needs tcp(host:port)")
+	}
+	err = cfg.Apply(mysql.BeforeConnect(func(_ context.Context, c *mysql.Config) error {
+		c.TLS = latest()
+		c.TLS.ServerName = host
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("using TLS: %w", err)
+	}
+	return nil
 }
 
 func pool(cfg *mysql.Config, conns int) (*sqlx.DB, error) {

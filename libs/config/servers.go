@@ -1,0 +1,151 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/carillon-timer/carillon/libs/certfile"
+)
+
+// MySQL is the server of the store.
+type MySQL struct {
+	DSN         DSN
+	Connections int
+	TLS         bool
+	Files       certfile.Files
+}
+
+// Register registers the settings.
+func (c *MySQL) Register(s *Set) {
+	s.DSN(
+		&c.DSN,
+		"mysql-dsn",
+		"",
+		"MySQL server and database: user:password@tcp(host:port)/database",
+	)
+	s.Int(
+		&c.Connections,
+		"mysql-connections",
+		16,
+		"connections of one process to MySQL, besides two for leases and sessions",
+	)
+	s.Bool(&c.TLS, "mysql-tls", false, "connect to MySQL over TLS and check its certificate")
+	s.String(
+		&c.Files.CA,
+		"mysql-tls-ca",
+		"",
+		"file with the authorities of MySQL's certificate, in PEM; read again when it changes. Without it the system's",
+	)
+	s.String(
+		&c.Files.Cert,
+		"mysql-tls-cert",
+		"",
+		"file with the certificate to show to MySQL, in PEM; read again when it changes",
+	)
+	s.String(&c.Files.Key, "mysql-tls-key", "", "file with the key of mysql-tls-cert, in PEM")
+}
+
+// Validate checks that a DSN is given; the store checks its syntax.
+func (c *MySQL) Validate() error {
+	const most = 1000
+	return errors.Join(
+		notEmpty("mysql-dsn", c.DSN.Reveal()),
+		between("mysql-connections", c.Connections, 2, most),
+		checkFiles("mysql-tls", c.Files, c.TLS, "mysql-tls=true"),
+	)
+}
+
+// Redis are the servers of the window.
+type Redis struct {
+	Addrs    []string
+	Prefix   string
+	Username string
+	Password Secret
+}
+
+// Register registers the settings.
+func (c *Redis) Register(s *Set) {
+	s.List(
+		&c.Addrs,
+		"redis-addrs",
+		"",
+		"Redis servers, host:port separated by commas; several are a cluster",
+	)
+	s.String(&c.Prefix, "redis-prefix", "carillon", "first part of every key")
+	s.String(&c.Username, "redis-username", "", "user name at Redis")
+	s.Secret(&c.Password, "redis-password", "password at Redis")
+}
+
+// Validate checks the settings.
+func (c *Redis) Validate() error {
+	if len(c.Addrs) == 0 {
+		return notEmpty("redis-addrs", "")
+	}
+	var errs []error
+	for _, a := range c.Addrs {
+		errs = append(errs, checkAddr("redis-addrs", a))
+	}
+	if strings.ContainsAny(c.Prefix, "{}") {
+		errs = append(
+			errs,
+			errors.New("redis-prefix: braces would change which cluster node keeps a key"),
+		)
+	}
+	return errors.Join(append(errs, notEmpty("redis-prefix", c.Prefix))...)
+}
+
+// Pulsar is the server of the bus.
+type Pulsar struct {
+	URL       DSN
+	AdminURL  DSN
+	Tenant    string
+	Namespace string
+	Token     Secret
+	// Partitions of each task topic. Setup adds partitions and removes none.
+	Partitions int
+}
+
+// Register registers the settings.
+func (c *Pulsar) Register(s *Set) {
+	s.DSN(&c.URL, "pulsar-url", "", "Pulsar's service URL: pulsar://host:6650")
+	s.DSN(&c.AdminURL, "pulsar-admin-url", "", "Pulsar's admin URL: http://host:8080")
+	s.String(&c.Tenant, "pulsar-tenant", "carillon", "tenant of the topics")
+	s.String(&c.Namespace, "pulsar-namespace", "main", "namespace of the topics")
+	s.Secret(&c.Token, "pulsar-token", "token to log in with")
+	s.Int(
+		&c.Partitions,
+		"pulsar-partitions",
+		4,
+		"partitions of each task topic; partitions are added, never removed. The same for all services",
+	)
+}
+
+// Validate checks the settings.
+func (c *Pulsar) Validate() error {
+	return errors.Join(
+		checkURL("pulsar-url", c.URL, "pulsar", "pulsar+ssl"),
+		checkURL("pulsar-admin-url", c.AdminURL, "http", "https"),
+		notEmpty("pulsar-tenant", c.Tenant),
+		notEmpty("pulsar-namespace", c.Namespace),
+		between("pulsar-partitions", c.Partitions, 1, maxPartitions),
+	)
+}
+
+// maxPartitions is far beyond the number of executors that share a topic well.
+const maxPartitions = 256
+
+// checkFiles checks the files of a TLS client. on tells whether TLS is in use; how switches it on.
+func checkFiles(name string, f certfile.Files, on bool, how string) error {
+	var errs []error
+	if (f.Cert == "") != (f.Key == "") {
+		errs = append(errs, fmt.Errorf("%s-cert, %s-key: give both or none", name, name))
+	}
+	if !on && f != (certfile.Files{}) {
+		errs = append(
+			errs,
+			fmt.Errorf("%s-ca, %s-cert, %s-key: without effect unless %s", name, name, name, how),
+		)
+	}
+	return errors.Join(errs...)
+}
