@@ -7,18 +7,21 @@ set -euo pipefail
 arguments "$0" "$@"
 
 start() {
-  local port
+  local port tls
   port=$(port redis)
+  tls=$(port redis-tls)
   mkdir -p "$DIR/redis"
   spawn redis redis-server --port "$port" --bind "$ADDR" --protected-mode no --dir "$DIR/redis" --save '' --appendonly no \
-    --maxmemory 1gb --maxmemory-policy noeviction
+    --maxmemory 1gb --maxmemory-policy noeviction --tls-port "$tls" --tls-auth-clients yes \
+    --tls-ca-cert-file "$DIR/tls/ca.pem" --tls-cert-file "$DIR/tls/server.pem" --tls-key-file "$DIR/tls/server.key"
   healthy redis 20 redis-cli -e -h "$ADDR" -p "$port" PING
 }
 
 case $1 in
   up)
-    alive redis || attempt redis start redis
-    export_env redis "REDIS_ADDRS=$ADDR:$(cat "$DIR/redis.port")"
+    alive redis || attempt redis start redis redis-tls
+    export_env redis "REDIS_ADDRS=$ADDR:$(cat "$DIR/redis.port")" \
+      "TEST_REDIS_TLS_ADDRS=$ADDR:$(cat "$DIR/redis-tls.port")" "TEST_TLS_DIR=$DIR/tls"
     ;;
   down)
     stop redis

@@ -46,7 +46,10 @@ for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
 for server in "$@"; do
   [ "$command" = wipe ] || break
   rm -rf "${dir:?}/$server" "$dir/$server".{log,port}
-  case $server in redis-cluster | pulsar) rm -rf "$dir/$server"-* ;; esac
+  case $server in
+    redis) rm -f "$dir/redis-tls.port" ;;
+    redis-cluster | pulsar) rm -rf "$dir/$server"-* ;;
+  esac
 done
 shopt -s nullglob
 envs=("$dir"/*.env)

@@ -59,6 +59,8 @@ func (c *MySQL) Validate() error {
 // Redis are the servers of the window.
 type Redis struct {
 	Addrs    []string
+	TLS      bool
+	Files    certfile.Files
 	Prefix   string
 	Username string
 	Password Secret
@@ -75,6 +77,20 @@ func (c *Redis) Register(s *Set) {
 	s.String(&c.Prefix, "redis-prefix", "carillon", "first part of every key")
 	s.String(&c.Username, "redis-username", "", "user name at Redis")
 	s.Secret(&c.Password, "redis-password", "password at Redis")
+	s.Bool(&c.TLS, "redis-tls", false, "connect to Redis over TLS and check its certificate")
+	s.String(
+		&c.Files.CA,
+		"redis-tls-ca",
+		"",
+		"file with the authorities of Redis' certificate, in PEM; read again when it changes. Without it the system's",
+	)
+	s.String(
+		&c.Files.Cert,
+		"redis-tls-cert",
+		"",
+		"file with the certificate to show to Redis, in PEM; read again when it changes",
+	)
+	s.String(&c.Files.Key, "redis-tls-key", "", "file with the key of redis-tls-cert, in PEM")
 }
 
 // Validate checks the settings.
@@ -92,7 +108,12 @@ func (c *Redis) Validate() error {
 			errors.New("redis-prefix: braces would change which cluster node keeps a key"),
 		)
 	}
-	return errors.Join(append(errs, notEmpty("redis-prefix", c.Prefix))...)
+	errs = append(
+		errs,
+		notEmpty("redis-prefix", c.Prefix),
+		checkFiles("redis-tls", c.Files, c.TLS, "redis-tls=true"),
+	)
+	return errors.Join(errs...)
 }
 
 // Pulsar is the server of the bus.

@@ -23,6 +23,14 @@ func Redis(t testing.TB) (addrs []string, prefix string) {
 	)
 }
 
+// RedisTLS is like Redis at a port that demands TLS with a client certificate.
+func RedisTLS(t testing.TB) (addrs []string, prefix string, c *Certificates) {
+	t.Helper()
+	addrs = strings.Split(require(t, "redis", "CARILLON_TEST_REDIS_TLS_ADDRS"), ",")
+	_, prefix = Redis(t)
+	return addrs, prefix, certificates(t, "redis")
+}
+
 // RedisCluster is like Redis for a cluster of several nodes.
 func RedisCluster(t testing.TB) (addrs []string, prefix string) {
 	t.Helper()

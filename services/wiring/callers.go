@@ -70,9 +70,14 @@ func (k *Kit) addCallers(o *executor.Options) error {
 func (k *Kit) limits(o *executor.Options) (err error) {
 	var state limit.SharedState = memstate.New(k.Clock.Now)
 	if r := &k.Settings.Redis; len(r.Addrs) > 0 {
+		dial, err := redisDial(r, k.Log)
+		if err != nil {
+			return err
+		}
 		shared, err := redisstate.New(
 			redisstate.Options{
 				Addrs:    r.Addrs,
+				Dial:     dial,
 				Username: r.Username,
 				Password: r.Password.Reveal(),
 				Prefix:   r.Prefix,

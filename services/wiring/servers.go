@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -47,8 +48,13 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	k.Store = st
 	k.Process.OnClose("mysql", func(context.Context) error { return st.Close() })
 
+	dial, err := redisDial(&s.Redis, k.Log)
+	if err != nil {
+		return err
+	}
 	w, err := rediswindow.New(rediswindow.Options{
 		Addrs:    s.Redis.Addrs,
+		Dial:     dial,
 		Username: s.Redis.Username,
 		Password: s.Redis.Password.Reveal(),
 		Prefix:   s.Redis.Prefix,
@@ -101,6 +107,21 @@ func openMySQL(ctx context.Context, c *config.MySQL, log zerolog.Logger) (*sqlst
 		return nil, fmt.Errorf("mysql-dsn: %w", err)
 	}
 	return st, nil
+}
+
+// dialFunc connects to a server.
+type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// redisDial returns how to connect to Redis over TLS, or nil for plain TCP.
+func redisDial(c *config.Redis, log zerolog.Logger) (dialFunc, error) {
+	if !c.TLS {
+		return nil, nil //nolint:nilnil // the client knows plain TCP itself
+	}
+	client, err := certfile.LoadClient("redis-tls", c.Files, log)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the setting
+	}
+	return client.DialContext, nil
 }
 
 // explain adds to an error of a server what to do about a certificate that is not trusted.
@@ -156,10 +177,12 @@ func (k *Kit) watchRedis() {
 		}
 		err := k.Window.Ping(ctx)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errWaiting, err)
+			return fmt.Errorf("%w: %w", errWaiting, explain("redis", err))
 		}
 		reached.Store(true)
 		return nil
 	})
-	k.Health.SetOptional("redis", k.Window.Ping)
+	k.Health.SetOptional("redis", func(ctx context.Context) error {
+		return explain("redis", k.Window.Ping(ctx))
+	})
 }

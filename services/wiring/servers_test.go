@@ -165,6 +165,9 @@ func TestCertificatesThatCannotWork(t *testing.T) {
 		{"mysql-tls-ca: reading certificate authorities from " + empty + ": it has no certificate in PEM", []string{"MYSQL_TLS", "true", "MYSQL_TLS_CA", empty}},
 		{"mysql-tls-ca: reading a certificate: stat /nowhere", []string{"MYSQL_TLS", "true", "MYSQL_TLS_CA", "/nowhere"}},
 		{"mysql-tls-cert, mysql-tls-key: reading a certificate from " + empty, []string{"MYSQL_TLS", "true", "MYSQL_TLS_CERT", empty, "MYSQL_TLS_KEY", empty}},
+		{"redis-tls-cert, redis-tls-key: give both or none", []string{"REDIS_TLS", "true", "REDIS_TLS_KEY", empty}},
+		{"redis-tls-ca, redis-tls-cert, redis-tls-key: without effect unless redis-tls=true", []string{"REDIS_TLS_CA", empty}},
+		{"redis-tls-ca: reading certificate authorities from " + empty + ": it has no certificate in PEM", []string{"REDIS_TLS", "true", "REDIS_TLS_CA", empty}},
 		{"tls= in it contradicts mysql-tls", []string{"MYSQL_TLS", "true", "MYSQL_DSN", "u:p@tcp(h:1)/d?tls=true"}},
 	} {
 		for i := 0; i < len(c.env); i += 2 {

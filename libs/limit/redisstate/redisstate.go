@@ -5,9 +5,9 @@ package redisstate
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -31,9 +31,10 @@ type Options struct {
 	Cluster  bool     // treat a single address as a cluster
 	Username string
 	Password string
-	TLS      *tls.Config   // nil means no TLS
-	Prefix   string        // first part of every key, without braces; default DefaultPrefix
-	Timeout  time.Duration // of every Sync; default DefaultTimeout
+	// Dial connects to a server, for example over TLS; nil means plain TCP.
+	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)
+	Prefix  string        // first part of every key, without braces; default DefaultPrefix
+	Timeout time.Duration // of every Sync; default DefaultTimeout
 }
 
 // SharedState is a shared limit state in Redis. It is safe for concurrent use.
@@ -67,7 +68,7 @@ func New(o Options) (*SharedState, error) {
 		IsClusterMode:         o.Cluster,
 		Username:              o.Username,
 		Password:              o.Password,
-		TLSConfig:             o.TLS,
+		Dialer:                o.Dial,
 		DialTimeout:           o.Timeout,
 		ReadTimeout:           o.Timeout,
 		WriteTimeout:          o.Timeout,

@@ -28,9 +28,9 @@ package rediswindow
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +62,8 @@ type Options struct {
 	Cluster  bool     // treat a single address as a cluster
 	Username string
 	Password string
-	TLS      *tls.Config   // nil: none
+	// Dial connects to a server, for example over TLS; nil means plain TCP.
+	Dial     func(ctx context.Context, network, addr string) (net.Conn, error)
 	Prefix   string        // first part of every key, without braces; default DefaultPrefix
 	Timeout  time.Duration // of every call, including retries; default DefaultTimeout
 	PoolSize int           // connections per server; default of go-redis: ten per core
@@ -111,7 +112,7 @@ func New(o Options) (*Window, error) {
 		IsClusterMode:         o.Cluster,
 		Username:              o.Username,
 		Password:              o.Password,
-		TLSConfig:             o.TLS,
+		Dialer:                o.Dial,
 		DialTimeout:           o.Timeout,
 		ReadTimeout:           o.Timeout,
 		WriteTimeout:          o.Timeout,
