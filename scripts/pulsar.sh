@@ -16,7 +16,7 @@ done
 opens+=(--add-opens java.management/sun.management=ALL-UNNAMED)
 
 start() {
-  local data=$DIR/pulsar broker web bookie
+  local data=$DIR/pulsar tls=$DIR/tls broker web bookie
   broker=$(port pulsar-broker)
   web=$(port pulsar-web)
   bookie=$(port pulsar-bookie)
@@ -24,6 +24,8 @@ start() {
   {
     cat "$here/pulsar/standalone.conf"
     printf '\nbrokerServicePort=%s\nwebServicePort=%s\nbindAddress=%s\nadvertisedAddress=%s\n' "$broker" "$web" "$ADDR" "$ADDR"
+    printf 'brokerServicePortTls=%s\nwebServicePortTls=%s\n' "$(port pulsar-broker-tls)" "$(port pulsar-web-tls)"
+    printf 'tlsTrustCertsFilePath=%s\ntlsCertificateFilePath=%s\ntlsKeyFilePath=%s\n' "$tls/ca.pem" "$tls/server.pem" "$tls/server.key"
   } >"$data/standalone.conf"
   # Pulsar writes a few files into its working directory.
   cd "$data"
@@ -38,9 +40,11 @@ start() {
 case $1 in
   up)
     [ -d "$lib" ] || { echo "pulsar: no jars in $lib: run scripts/install-servers.sh" >&2 && exit 1; }
-    alive pulsar || attempt pulsar start pulsar-broker pulsar-web pulsar-bookie
+    alive pulsar || attempt pulsar start pulsar-broker pulsar-web pulsar-bookie pulsar-broker-tls pulsar-web-tls
     export_env pulsar "PULSAR_URL=pulsar://$ADDR:$(cat "$DIR/pulsar-broker.port")" \
-      "PULSAR_ADMIN_URL=http://$ADDR:$(cat "$DIR/pulsar-web.port")"
+      "PULSAR_ADMIN_URL=http://$ADDR:$(cat "$DIR/pulsar-web.port")" \
+      "TEST_PULSAR_TLS_URL=pulsar+ssl://$ADDR:$(cat "$DIR/pulsar-broker-tls.port")" \
+      "TEST_PULSAR_TLS_ADMIN_URL=https://$ADDR:$(cat "$DIR/pulsar-web-tls.port")" "TEST_TLS_DIR=$DIR/tls"
     ;;
   down)
     stop pulsar

@@ -25,14 +25,18 @@ type Files struct {
 // Each new connection uses what the files have then. While they are not valid, it uses what was
 // loaded before. Established connections live on.
 type Client struct {
-	ca   *authorities // nil means the system's
-	pair *Pair        // nil means no certificate
+	files Files
+	ca    *authorities // nil means the system's
+	pair  *Pair        // nil means no certificate
 }
+
+// dialTimeout bounds the connection and its handshake.
+const dialTimeout = 10 * time.Second
 
 // LoadClient reads the files, which must be valid. Errors name a file's setting, which is the given
 // name followed by -ca, -cert or -key.
 func LoadClient(setting string, f Files, log zerolog.Logger) (*Client, error) {
-	c := &Client{}
+	c := &Client{files: f}
 	if f.CA != "" {
 		c.ca = &authorities{path: f.CA, log: rateLimited(log)}
 		if err := c.ca.reload(); err != nil {
@@ -48,6 +52,13 @@ func LoadClient(setting string, f Files, log zerolog.Logger) (*Client, error) {
 	return c, nil
 }
 
+// Files returns the files, for libraries that read them themselves.
+func (c *Client) Files() Files { return c.files }
+
+// Certificate returns the certificate in the files, or the last valid one. The client must have
+// one.
+func (c *Client) Certificate() (*tls.Certificate, error) { return c.pair.get(), nil }
+
 // Config returns the configuration of the next connection. The caller sets the server's name.
 func (c *Client) Config() *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -56,7 +67,7 @@ func (c *Client) Config() *tls.Config {
 	}
 	if c.pair != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return c.pair.get(), nil
+			return c.Certificate()
 		}
 	}
 	return config
@@ -64,6 +75,8 @@ func (c *Client) Config() *tls.Config {
 
 // DialContext connects to host:port over TLS. The server's certificate must be valid for the host.
 func (c *Client) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
 	return (&tls.Dialer{Config: c.Config()}).DialContext(ctx, network, addr)
 }
 

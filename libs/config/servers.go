@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"github.com/carillon-timer/carillon/libs/certfile"
 )
 
@@ -54,6 +56,14 @@ func (c *MySQL) Validate() error {
 		between("mysql-connections", c.Connections, 2, most),
 		checkFiles("mysql-tls", c.Files, c.TLS, "mysql-tls=true"),
 	)
+}
+
+// Client reads the files of TLS. It returns nil without TLS.
+func (c *MySQL) Client(log zerolog.Logger) (*certfile.Client, error) {
+	if !c.TLS {
+		return nil, nil //nolint:nilnil // there is no TLS
+	}
+	return certfile.LoadClient("mysql-tls", c.Files, log)
 }
 
 // Redis are the servers of the window.
@@ -116,6 +126,14 @@ func (c *Redis) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Client reads the files of TLS. It returns nil without TLS.
+func (c *Redis) Client(log zerolog.Logger) (*certfile.Client, error) {
+	if !c.TLS {
+		return nil, nil //nolint:nilnil // there is no TLS
+	}
+	return certfile.LoadClient("redis-tls", c.Files, log)
+}
+
 // Pulsar is the server of the bus.
 type Pulsar struct {
 	URL       DSN
@@ -123,17 +141,41 @@ type Pulsar struct {
 	Tenant    string
 	Namespace string
 	Token     Secret
+	Files     certfile.Files
 	// Partitions of each task topic. Setup adds partitions and removes none.
 	Partitions int
 }
 
 // Register registers the settings.
 func (c *Pulsar) Register(s *Set) {
-	s.DSN(&c.URL, "pulsar-url", "", "Pulsar's service URL: pulsar://host:6650")
-	s.DSN(&c.AdminURL, "pulsar-admin-url", "", "Pulsar's admin URL: http://host:8080")
+	s.DSN(
+		&c.URL,
+		"pulsar-url",
+		"",
+		"Pulsar's service URL: pulsar://host:6650, or pulsar+ssl://host:6651 for TLS",
+	)
+	s.DSN(
+		&c.AdminURL,
+		"pulsar-admin-url",
+		"",
+		"Pulsar's admin URL: http://host:8080, or https://host:8443 for TLS",
+	)
 	s.String(&c.Tenant, "pulsar-tenant", "carillon", "tenant of the topics")
 	s.String(&c.Namespace, "pulsar-namespace", "main", "namespace of the topics")
 	s.Secret(&c.Token, "pulsar-token", "token to log in with")
+	s.String(
+		&c.Files.CA,
+		"pulsar-tls-ca",
+		"",
+		"file with the authorities of Pulsar's certificates, in PEM; read again when it changes. Without it the system's",
+	)
+	s.String(
+		&c.Files.Cert,
+		"pulsar-tls-cert",
+		"",
+		"file with the certificate to show to Pulsar, in PEM; read again when it changes. Without a token it is the login",
+	)
+	s.String(&c.Files.Key, "pulsar-tls-key", "", "file with the key of pulsar-tls-cert, in PEM")
 	s.Int(
 		&c.Partitions,
 		"pulsar-partitions",
@@ -150,7 +192,27 @@ func (c *Pulsar) Validate() error {
 		notEmpty("pulsar-tenant", c.Tenant),
 		notEmpty("pulsar-namespace", c.Namespace),
 		between("pulsar-partitions", c.Partitions, 1, maxPartitions),
+		checkFiles(
+			"pulsar-tls",
+			c.Files,
+			c.hasTLS(),
+			"pulsar-url begins with pulsar+ssl:// or pulsar-admin-url with https://",
+		),
 	)
+}
+
+// hasTLS reports whether one of the URLs has TLS.
+func (c *Pulsar) hasTLS() bool {
+	return strings.HasPrefix(c.URL.Reveal(), "pulsar+ssl:") ||
+		strings.HasPrefix(c.AdminURL.Reveal(), "https:")
+}
+
+// Client reads the files of TLS. It returns nil if there are none.
+func (c *Pulsar) Client(log zerolog.Logger) (*certfile.Client, error) {
+	if c.Files == (certfile.Files{}) {
+		return nil, nil //nolint:nilnil // the clients' defaults apply
+	}
+	return certfile.LoadClient("pulsar-tls", c.Files, log)
 }
 
 // maxPartitions is far beyond the number of executors that share a topic well.

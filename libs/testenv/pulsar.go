@@ -82,6 +82,15 @@ func Pulsar(t testing.TB) PulsarNamespace {
 	return p
 }
 
+// PulsarTLS is like Pulsar at ports that demand TLS with a client certificate.
+func PulsarTLS(t testing.TB) (PulsarNamespace, *Certificates) {
+	t.Helper()
+	p := Pulsar(t)
+	p.URL = require(t, "pulsar", "CARILLON_TEST_PULSAR_TLS_URL")
+	p.AdminURL = require(t, "pulsar", "CARILLON_TEST_PULSAR_TLS_ADMIN_URL")
+	return p, certificates(t, "pulsar")
+}
+
 // admin calls the admin API. It is no error if a created resource exists, or a deleted one is gone.
 func (p PulsarNamespace) admin(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader

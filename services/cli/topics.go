@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/pulsartopics"
 	"github.com/carillon-timer/carillon/libs/config"
@@ -89,11 +91,16 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
 	in.args = words
+	client, err := a.pulsar.Client(zerolog.Nop())
+	if err != nil {
+		return err //nolint:wrapcheck // it names the setting
+	}
 	topics, err := pulsartopics.New(pulsartopics.Config{
 		AdminURL:  a.pulsar.AdminURL.Reveal(),
 		Tenant:    a.pulsar.Tenant,
 		Namespace: a.pulsar.Namespace,
 		Token:     a.pulsar.Token.Reveal(),
+		TLS:       client,
 	})
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it was doing

@@ -36,13 +36,11 @@ func (k *Kit) addCallers(o *executor.Options) error {
 		}
 		o.Tokens = tokens
 	}
-	external, err := pulsarbus.NewExternalPublisher(
-		pulsarbus.Config{
-			URL:   k.Settings.Pulsar.URL.Reveal(),
-			Token: k.Settings.Pulsar.Token.Reveal(),
-		},
-		k.logger("callbacks"),
-	)
+	own, err := pulsarConfig(&k.Settings.Pulsar, k.Log)
+	if err != nil {
+		return err
+	}
+	external, err := pulsarbus.NewExternalPublisher(own, k.logger("callbacks"))
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it is about
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
-	"github.com/carillon-timer/carillon/libs/certfile"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/logging"
@@ -66,16 +65,11 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	k.Window = w
 	k.Process.OnClose("redis", func(context.Context) error { return w.Close() })
 
-	b, err := pulsarbus.New(pulsarbus.Options{
-		Config: pulsarbus.Config{
-			URL:       s.Pulsar.URL.Reveal(),
-			AdminURL:  s.Pulsar.AdminURL.Reveal(),
-			Tenant:    s.Pulsar.Tenant,
-			Namespace: s.Pulsar.Namespace,
-			Token:     s.Pulsar.Token.Reveal(),
-		},
-		Log: k.Log, Registerer: k.Registry,
-	})
+	cfg, err := pulsarConfig(&s.Pulsar, k.Log)
+	if err != nil {
+		return err
+	}
+	b, err := pulsarbus.New(pulsarbus.Options{Config: cfg, Log: k.Log, Registerer: k.Registry})
 	if err != nil {
 		return fmt.Errorf("pulsar-url: %w", err)
 	}
@@ -95,11 +89,11 @@ func OpenServers(ctx context.Context, k *Kit) error {
 // openMySQL opens the store on MySQL. It does not connect yet.
 func openMySQL(ctx context.Context, c *config.MySQL, log zerolog.Logger) (*sqlstore.Store, error) {
 	o := sqlstore.MySQLOptions{DSN: c.DSN.Reveal(), MaxOpen: c.Connections, Logger: log}
-	if c.TLS {
-		client, err := certfile.LoadClient("mysql-tls", c.Files, log)
-		if err != nil {
-			return nil, err //nolint:wrapcheck // it names the setting
-		}
+	client, err := c.Client(log)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the setting
+	}
+	if client != nil {
 		o.TLS = client.Config
 	}
 	st, err := sqlstore.OpenMySQL(ctx, o)
@@ -114,14 +108,27 @@ type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // redisDial returns how to connect to Redis over TLS, or nil for plain TCP.
 func redisDial(c *config.Redis, log zerolog.Logger) (dialFunc, error) {
-	if !c.TLS {
-		return nil, nil //nolint:nilnil // the client knows plain TCP itself
-	}
-	client, err := certfile.LoadClient("redis-tls", c.Files, log)
-	if err != nil {
+	client, err := c.Client(log)
+	if client == nil {
 		return nil, err //nolint:wrapcheck // it names the setting
 	}
 	return client.DialContext, nil
+}
+
+// pulsarConfig returns how to connect to the deployment's own Pulsar.
+func pulsarConfig(c *config.Pulsar, log zerolog.Logger) (pulsarbus.Config, error) {
+	client, err := c.Client(log)
+	if err != nil {
+		return pulsarbus.Config{}, err //nolint:wrapcheck // it names the setting
+	}
+	return pulsarbus.Config{
+		URL:       c.URL.Reveal(),
+		AdminURL:  c.AdminURL.Reveal(),
+		Tenant:    c.Tenant,
+		Namespace: c.Namespace,
+		Token:     c.Token.Reveal(),
+		TLS:       client,
+	}, nil
 }
 
 // explain adds to an error of a server what to do about a certificate that is not trusted.

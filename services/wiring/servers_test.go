@@ -156,33 +156,28 @@ func TestCertificatesThatCannotWork(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
-	for _, c := range []struct {
-		want string
-		env  []string
-	}{
-		{"mysql-tls-cert, mysql-tls-key: give both or none", []string{"MYSQL_TLS", "true", "MYSQL_TLS_CERT", empty}},
-		{"mysql-tls-ca, mysql-tls-cert, mysql-tls-key: without effect unless mysql-tls=true", []string{"MYSQL_TLS_CA", empty}},
-		{"mysql-tls-ca: reading certificate authorities from " + empty + ": it has no certificate in PEM", []string{"MYSQL_TLS", "true", "MYSQL_TLS_CA", empty}},
-		{"mysql-tls-ca: reading a certificate: stat /nowhere", []string{"MYSQL_TLS", "true", "MYSQL_TLS_CA", "/nowhere"}},
-		{"mysql-tls-cert, mysql-tls-key: reading a certificate from " + empty, []string{"MYSQL_TLS", "true", "MYSQL_TLS_CERT", empty, "MYSQL_TLS_KEY", empty}},
-		{"redis-tls-cert, redis-tls-key: give both or none", []string{"REDIS_TLS", "true", "REDIS_TLS_KEY", empty}},
-		{"redis-tls-ca, redis-tls-cert, redis-tls-key: without effect unless redis-tls=true", []string{"REDIS_TLS_CA", empty}},
-		{"redis-tls-ca: reading certificate authorities from " + empty + ": it has no certificate in PEM", []string{"REDIS_TLS", "true", "REDIS_TLS_CA", empty}},
-		{"tls= in it contradicts mysql-tls", []string{"MYSQL_TLS", "true", "MYSQL_DSN", "u:p@tcp(h:1)/d?tls=true"}},
+	for want, env := range map[string][]string{
+		"mysql-tls-cert, mysql-tls-key: give both or none":        {"MYSQL_TLS=true", "MYSQL_TLS_CERT=" + empty},
+		"mysql-tls-key: without effect unless mysql-tls=true":     {"MYSQL_TLS_CA=" + empty},
+		"mysql-tls-ca: reading certificate authorities from ":     {"MYSQL_TLS=true", "MYSQL_TLS_CA=" + empty},
+		"it has no certificate in PEM":                            {"MYSQL_TLS=true", "MYSQL_TLS_CA=" + empty},
+		"mysql-tls-ca: reading a certificate: stat /nowhere":      {"MYSQL_TLS=true", "MYSQL_TLS_CA=/nowhere"},
+		"mysql-tls-cert, mysql-tls-key: reading a certificate":    {"MYSQL_TLS=true", "MYSQL_TLS_CERT=" + empty, "MYSQL_TLS_KEY=" + empty},
+		"mysql-dsn: dsn: tls= in it contradicts mysql-tls":        {"MYSQL_TLS=true", "MYSQL_DSN=u:p@tcp(h:1)/d?tls=true"},
+		"redis-tls-cert, redis-tls-key: give both or none":        {"REDIS_TLS=true", "REDIS_TLS_KEY=" + empty},
+		"redis-tls-key: without effect unless redis-tls=true":     {"REDIS_TLS_CA=" + empty},
+		"redis-tls-ca: reading certificate authorities from ":     {"REDIS_TLS=true", "REDIS_TLS_CA=" + empty},
+		"pulsar-tls-key: without effect unless pulsar-url begins": {"PULSAR_TLS_CA=" + empty},
+		"pulsar-tls-ca: reading certificate authorities from ":    {"PULSAR_URL=pulsar+ssl://127.0.0.1:1", "PULSAR_TLS_CA=" + empty},
 	} {
-		for i := 0; i < len(c.env); i += 2 {
-			c.env[i] = "CARILLON_" + c.env[i]
+		var changes []string
+		for _, setting := range env {
+			name, value, _ := strings.Cut(setting, "=")
+			changes = append(changes, "CARILLON_"+name, value)
 		}
-		err := wiring.Service(
-			wiring.Trigger(),
-		)(
-			t.Context(),
-			nil,
-			envWith(c.env...),
-			io.Discard,
-			io.Discard,
-		)
-		require.ErrorContains(t, err, c.want)
+		run := wiring.Service(wiring.Trigger())
+		err := run(t.Context(), nil, envWith(changes...), io.Discard, io.Discard)
+		require.ErrorContains(t, err, want)
 	}
 }
 

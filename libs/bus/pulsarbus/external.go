@@ -57,8 +57,8 @@ type ExternalMessage struct {
 	EventTime  time.Time
 }
 
-// NewExternalPublisher returns a publisher. config is the deployment's own Pulsar; its token is
-// never sent to another.
+// NewExternalPublisher returns a publisher. config is the deployment's own Pulsar; its token and
+// its certificate are never sent to another.
 func NewExternalPublisher(config Config, log zerolog.Logger) (*ExternalPublisher, error) {
 	return newExternalPublisher(config, log, pulsar.NewClient)
 }
@@ -256,10 +256,7 @@ func (f *ExternalPublisher) client(url string) (pulsar.Client, error) {
 				),
 			)
 		}
-		o.URL = f.config.URL
-		if f.config.Token != "" {
-			o.Authentication = pulsar.NewAuthenticationToken(f.config.Token)
-		}
+		f.config.login(&o)
 	}
 	c, err := f.dial(o)
 	if err != nil {

@@ -21,10 +21,12 @@ type proxy struct {
 	conns []net.Conn
 }
 
-func newProxy(t *testing.T, target string) *proxy {
+func newProxy(t *testing.T, target string) *proxy { return newProxyAt(t, "127.0.0.1:0", target) }
+
+func newProxyAt(t *testing.T, addr, target string) *proxy {
 	u, err := url.Parse(target)
 	require.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
 	p := &proxy{listener: l, target: u.Host}
 	p.wg.Go(p.accept)

@@ -22,6 +22,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/certfile"
 )
 
 // Defaults of Config.
@@ -42,10 +43,13 @@ const (
 // Config locates Pulsar.
 type Config struct {
 	URL       string // pulsar://host:port or pulsar+ssl://host:port
-	AdminURL  string // http://host:port; for Setup and Backlog
+	AdminURL  string // http(s)://host:port; for Setup and Backlog
 	Tenant    string // default DefaultTenant
 	Namespace string // default DefaultNamespace
 	Token     string // JWT for both URLs; empty means none
+	// TLS has the authorities and the certificate for URLs with TLS. Without a token, the
+	// certificate is the login. nil means the system's authorities and no certificate.
+	TLS *certfile.Client
 }
 
 // Options configure a bus.
@@ -95,21 +99,18 @@ func New(o Options) (*Bus, error) {
 		// The default of the client is a global registry.
 		o.Registerer = prometheus.NewRegistry()
 	}
-	admin, err := newREST(o.AdminURL, o.Token)
+	admin, err := newREST(&o.Config)
 	if err != nil {
 		return nil, err
 	}
 	options := pulsar.ClientOptions{
-		URL:                o.URL,
 		ConnectionTimeout:  connectTimeout,
 		OperationTimeout:   operationTimeout,
 		Logger:             newLogger(o.Log),
 		MetricsRegisterer:  o.Registerer,
 		MetricsCardinality: pulsar.MetricsCardinalityTopic,
 	}
-	if o.Token != "" {
-		options.Authentication = pulsar.NewAuthenticationToken(o.Token)
-	}
+	o.login(&options)
 	client, err := pulsar.NewClient(options)
 	if err != nil {
 		return nil, fmt.Errorf("creating a Pulsar client for %s: %w", o.URL, err)

@@ -18,11 +18,15 @@ import (
 func TestMain(m *testing.M) {
 	// A producer whose topic was deleted leaks the goroutine that reconnects it. If nobody closes
 	// the producer, the loop that starts this goroutine leaks too. It may be in the middle of an
-	// attempt when the tests end.
+	// attempt when the tests end. A closed producer with a send timeout ends its goroutine when the
+	// timeout has passed.
 	goleak.VerifyTestMain(
 		m,
 		goleak.IgnoreAnyFunction(
 			"github.com/apache/pulsar-client-go/pulsar.(*partitionProducer).runEventsLoop.func1",
+		),
+		goleak.IgnoreAnyFunction(
+			"github.com/apache/pulsar-client-go/pulsar.(*partitionProducer).failTimeoutMessages",
 		),
 	)
 }

@@ -26,19 +26,16 @@ type rest struct {
 	client *http.Client
 }
 
-func newREST(base, token string) (*rest, error) {
+func newREST(c *Config) (*rest, error) {
+	base := c.AdminURL
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("the admin URL %q is not http(s)://host:port", base)
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
 	return &rest{
-		base: strings.TrimSuffix(
-			base,
-			"/",
-		) + "/admin/v2",
-		token:  token,
-		client: &http.Client{Transport: transport, Timeout: restTimeout},
+		base:   strings.TrimSuffix(base, "/") + "/admin/v2",
+		token:  c.Token,
+		client: &http.Client{Transport: c.transport(), Timeout: restTimeout},
 	}, nil
 }
 

@@ -17,14 +17,17 @@ import (
 	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/utils"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/certfile"
 )
 
 // Config locates the topics.
 type Config struct {
-	AdminURL  string // http://host:port
+	AdminURL  string // http(s)://host:port
 	Tenant    string
 	Namespace string
 	Token     string // empty means none
+	// TLS has the authorities and the certificate; nil means the system's and none.
+	TLS *certfile.Client
 }
 
 // Topics gives access to the topics of one deployment. It is safe for concurrent use.
@@ -43,6 +46,9 @@ const answerTimeout = 20 * time.Second
 func New(c Config) (*Topics, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = answerTimeout
+	if c.TLS != nil {
+		transport.DialTLSContext = c.TLS.DialContext
+	}
 	login := auth.NewDefaultProvider(transport)
 	if c.Token != "" {
 		var err error

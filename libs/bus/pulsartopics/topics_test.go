@@ -14,6 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
 	"github.com/carillon-timer/carillon/libs/bus/pulsartopics"
+	"github.com/carillon-timer/carillon/libs/certfile"
 	"github.com/carillon-timer/carillon/libs/testenv"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
@@ -27,19 +28,36 @@ type deployment struct {
 
 func setup(t *testing.T) *deployment {
 	t.Helper()
-	p := testenv.Pulsar(t)
+	return setupAt(t, testenv.Pulsar(t), nil)
+}
+
+func setupAt(t *testing.T, p testenv.PulsarNamespace, client *certfile.Client) *deployment {
+	t.Helper()
 	b, err := pulsarbus.New(pulsarbus.Options{Log: zerolog.Nop(), Config: pulsarbus.Config{
-		URL: p.URL, AdminURL: p.AdminURL, Tenant: p.Tenant, Namespace: p.Namespace,
+		URL: p.URL, AdminURL: p.AdminURL, Tenant: p.Tenant, Namespace: p.Namespace, TLS: client,
 	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	require.NoError(t, b.Setup(t.Context(), bus.Topics(2)))
 	topics, err := pulsartopics.New(
-		pulsartopics.Config{AdminURL: p.AdminURL, Tenant: p.Tenant, Namespace: p.Namespace},
+		pulsartopics.Config{
+			AdminURL: p.AdminURL, Tenant: p.Tenant, Namespace: p.Namespace, TLS: client,
+		},
 	)
 	require.NoError(t, err)
 	t.Cleanup(topics.Close)
 	return &deployment{place: p, bus: b, topics: topics}
+}
+
+// TestTLS shows topics through a port that demands a certificate.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	p, files := testenv.PulsarTLS(t)
+	client, err := certfile.LoadClient("pulsar-tls", files.Files, zerolog.Nop())
+	require.NoError(t, err)
+	topics, err := setupAt(t, p, client).topics.List(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, topics)
 }
 
 func (d *deployment) publish(t *testing.T, topic bus.Topic, ms ...proto.Message) {
