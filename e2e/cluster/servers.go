@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/certfile"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
@@ -28,11 +29,13 @@ type Servers struct {
 	PulsarAdminURL  string
 	PulsarTenant    string
 	PulsarNamespace string
+	// Files are those of TLS to all servers; nil: no TLS.
+	Files *certfile.Files
 }
 
 // Env returns the settings by which a process finds the servers.
 func (s *Servers) Env() map[string]string {
-	return map[string]string{
+	env := map[string]string{
 		"CARILLON_MYSQL_DSN":        s.MySQLDSN,
 		"CARILLON_REDIS_ADDRS":      strings.Join(s.RedisAddrs, ","),
 		"CARILLON_REDIS_PREFIX":     s.RedisPrefix,
@@ -41,6 +44,15 @@ func (s *Servers) Env() map[string]string {
 		"CARILLON_PULSAR_TENANT":    s.PulsarTenant,
 		"CARILLON_PULSAR_NAMESPACE": s.PulsarNamespace,
 	}
+	if s.Files != nil {
+		env["CARILLON_MYSQL_TLS"], env["CARILLON_REDIS_TLS"] = "true", "true"
+		for _, server := range []string{"MYSQL", "REDIS", "PULSAR"} {
+			env["CARILLON_"+server+"_TLS_CA"] = s.Files.CA
+			env["CARILLON_"+server+"_TLS_CERT"] = s.Files.Cert
+			env["CARILLON_"+server+"_TLS_KEY"] = s.Files.Key
+		}
+	}
+	return env
 }
 
 // DeleteTopic deletes a topic by force, with its subscriptions and unread messages.

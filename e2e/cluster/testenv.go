@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -16,15 +17,38 @@ var ErrNoServers = errors.New("no real servers")
 // RealServers returns a database, a key prefix and a namespace on the servers that the environment
 // names, and a function that removes them. They may live longer than a test.
 func RealServers() (s *Servers, free func(), err error) {
+	return realServers(func(l *testLifetime, s *Servers) {
+		s.MySQLDSN = testenv.MySQL(l)
+		s.RedisAddrs, s.RedisPrefix = testenv.Redis(l)
+		s.setPulsar(testenv.Pulsar(l))
+	})
+}
+
+// RealServersTLS is like RealServers at ports and with a user that demand TLS with a client
+// certificate.
+func RealServersTLS() (s *Servers, free func(), err error) {
+	return realServers(func(l *testLifetime, s *Servers) {
+		var files *testenv.Certificates
+		s.MySQLDSN, files = testenv.MySQLTLS(l)
+		s.RedisAddrs, s.RedisPrefix, _ = testenv.RedisTLS(l)
+		p, _ := testenv.PulsarTLS(l)
+		s.setPulsar(p)
+		s.Files = &files.Files
+	})
+}
+
+func (s *Servers) setPulsar(p testenv.PulsarNamespace) {
+	s.PulsarURL, s.PulsarAdminURL = p.URL, p.AdminURL
+	s.PulsarTenant, s.PulsarNamespace = p.Tenant, p.Namespace
+}
+
+func realServers(find func(*testLifetime, *Servers)) (s *Servers, free func(), err error) {
 	l := new(testLifetime)
 	done := make(chan struct{})
 	go func() { // Fatalf and Skipf end the goroutine that calls them
 		defer close(done)
 		s = new(Servers)
-		s.MySQLDSN = testenv.MySQL(l)
-		s.RedisAddrs, s.RedisPrefix = testenv.Redis(l)
-		p := testenv.Pulsar(l)
-		s.PulsarURL, s.PulsarAdminURL, s.PulsarTenant, s.PulsarNamespace = p.URL, p.AdminURL, p.Tenant, p.Namespace
+		find(l, s)
 	}()
 	<-done
 	if l.err != nil {
@@ -47,6 +71,15 @@ func (l *testLifetime) Name() string     { return "a cluster over real servers" 
 func (l *testLifetime) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
 func (l *testLifetime) Logf(string, ...any) {
 	// testenv logs only resources that stay behind on a test server.
+}
+
+func (l *testLifetime) TempDir() string {
+	dir, err := os.MkdirTemp("", "carillon-cluster-")
+	if err != nil {
+		l.Fatalf("creating a directory: %v", err)
+	}
+	l.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func (l *testLifetime) Errorf(format string, args ...any) {

@@ -14,7 +14,16 @@ import (
 var starting sync.Mutex
 
 func startReal(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error) {
-	servers, free, err := cluster.RealServers()
+	return startOn(ctx, o, cluster.RealServers)
+}
+
+// startOn starts the services on the servers that find returns.
+func startOn(
+	ctx context.Context,
+	o cluster.Options,
+	find func() (*cluster.Servers, func(), error),
+) (cluster.Cluster, func(), error) {
+	servers, free, err := find()
 	if errors.Is(err, cluster.ErrNoServers) {
 		return nil, nil, absentError(err.Error())
 	}
