@@ -24,6 +24,21 @@ carillon-api CARILLON_ENCRYPTION_KEYS_FILE
 carillon-executor CARILLON_ENCRYPTION_KEYS_FILE'
 [ "$have" = "$want" ] || complain "the chart gives keys to: $have"
 
+# Certificates are files in the services that use them, and in the set-up before them.
+have=$(render -f helm/carillon/ci/production.yaml | awk '
+  /^---/ { name = "" }
+  /^  name: / { name = name == "" ? $2 : name }
+  match($0, /name: CARILLON_[A-Z]+_TLS_(CA|CERT|KEY)/) { n[name]++ }
+  match($0, /name: CARILLON_HTTP_TLS_(CERT|KEY)/) { http[name]++ }
+  END { for (name in n) print name, n[name], http[name] + 0 }' | sort)
+want='carillon-api 9 2
+carillon-executor 7 0
+carillon-migrator 7 0
+carillon-scheduler 7 0
+carillon-setup 7 0
+carillon-trigger 7 0'
+[ "$have" = "$want" ] || complain "the chart gives certificates to: $have"
+
 # The programs must accept the keys that the chart generates.
 if tool go; then
   made=$(render "${least[@]}" -s templates/keys.yaml)
@@ -49,6 +64,10 @@ refused 'gateway.parentRefs' "${least[@]}" --set gateway.enabled=true
 refused 'auth.adminKey: is not what' "${least[@]}" --set auth.adminKey=hunter2
 refused 'auth.adminKey: given together' "${least[@]}" --set "auth.adminKey=crl_$(printf '0%.0s' {1..12})_$(printf '0%.0s' {1..49}),auth.adminKeySecret.name=mine"
 refused 'encryption.keys: is not what' "${least[@]}" --set encryption.keys=hunter2
+refused 'mysql.tls: its Secrets are without effect' "${least[@]}" --set mysql.tls.certSecret=mine
+refused 'redis.tls: its Secrets are without effect' "${least[@]}" --set redis.tls.caSecret.name=mine
+refused 'pulsar.tls: its Secrets are without effect' "${least[@]}" --set pulsar.tls.caSecret.name=mine
+refused 'mysql.tls: the development servers have no TLS' --set developmentServers.enabled=true,mysql.tls.enabled=true
 refused 'auth.trustHeader: needs auth.trustFrom' "${least[@]}" --set auth.trustHeader=X-App
 refused '/auth/trustFrom' "${least[@]}" --set 'auth.trustFrom={everywhere}'
 refused 'auth.enabled: false lets everybody in' "${least[@]}" --set auth.enabled=false,apiKeysSecret=keys

@@ -66,6 +66,11 @@ CARILLON_ADMIN_ADDR: ":8081"
 CARILLON_LOG_FORMAT: json
 CARILLON_LOG_LEVEL: {{ $v.settings.logLevel | quote }}
 CARILLON_REDIS_ADDRS: {{ required "redis.addrs: at least one host:port" $servers.redisAddrs | quote }}
+{{- range $server := list "mysql" "redis" }}
+{{- if (index $v $server).tls.enabled }}
+CARILLON_{{ upper $server }}_TLS: "true"
+{{- end }}
+{{- end }}
 CARILLON_REDIS_PREFIX: {{ $v.redis.prefix | quote }}
 {{- with $v.redis.username }}
 CARILLON_REDIS_USERNAME: {{ . | quote }}

@@ -44,9 +44,42 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The files of a service: (dict "root" $ "service" "api"), a list of {variable, path, secret: {name, key}}. Only the API and the executors have files. */}}
+{{/* Refuses contradictory values of TLS to the servers. */}}
+{{- define "carillon.checkTLS" -}}
+{{- $v := .Values -}}
+{{- range $server := list "mysql" "redis" "pulsar" -}}
+{{- $tls := (index $v $server).tls -}}
+{{- $secrets := or $tls.caSecret.name $tls.certSecret -}}
+{{- if and $v.developmentServers.enabled (or $secrets $tls.enabled) -}}
+{{- fail (printf "%s.tls: the development servers have no TLS" $server) -}}
+{{- end -}}
+{{- if and $secrets (ne $server "pulsar") (not $tls.enabled) -}}
+{{- fail (printf "%s.tls: its Secrets are without effect unless %s.tls.enabled" $server $server) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (or $v.pulsar.tls.caSecret.name $v.pulsar.tls.certSecret) (not (or (hasPrefix "pulsar+ssl:" $v.pulsar.url) (hasPrefix "https:" $v.pulsar.adminUrl))) -}}
+{{- fail "pulsar.tls: its Secrets are without effect unless pulsar.url begins with pulsar+ssl:// or pulsar.adminUrl with https://" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The files of a service: (dict "root" $ "service" "api"), a list of {variable, path, secret: {name, key}}. The set-up is the service "setup". */}}
 {{- define "carillon.files" -}}
 {{- $v := .root.Values -}}
+{{- range $server := list "mysql" "redis" "pulsar" }}
+{{- $tls := (index $v $server).tls }}
+{{- $variable := printf "CARILLON_%s_TLS" (upper $server) }}
+{{- if $tls.caSecret.name }}
+- {variable: {{ $variable }}_CA, path: {{ $server }}-ca.crt, secret: {{ toJson $tls.caSecret }}}
+{{- end }}
+{{- with $tls.certSecret }}
+- {variable: {{ $variable }}_CERT, path: {{ $server }}.crt, secret: {name: {{ . }}, key: tls.crt}}
+- {variable: {{ $variable }}_KEY, path: {{ $server }}.key, secret: {name: {{ . }}, key: tls.key}}
+{{- end }}
+{{- end }}
+{{- if and (eq .service "api") $v.service.certSecret }}
+- {variable: CARILLON_HTTP_TLS_CERT, path: http.crt, secret: {name: {{ $v.service.certSecret }}, key: tls.crt}}
+- {variable: CARILLON_HTTP_TLS_KEY, path: http.key, secret: {name: {{ $v.service.certSecret }}, key: tls.key}}
+{{- end }}
 {{- if and (eq .service "api") $v.auth.enabled }}
 - {variable: CARILLON_ADMIN_KEY_FILE, path: admin.key, secret: {{ include "carillon.adminKey" .root | fromYaml | toJson }}}
 {{- if $v.apiKeysSecret }}
@@ -56,6 +89,17 @@
 {{- if has .service (list "api" "executor") }}
 - {variable: CARILLON_ENCRYPTION_KEYS_FILE, path: encryption.keys, secret: {{ include "carillon.encryptionKeys" .root | fromYaml | toJson }}}
 {{- end }}
+{{- end -}}
+
+{{/* The volume of files, which an update of a Secret changes in running pods too. */}}
+{{- define "carillon.filesVolume" -}}
+- name: files
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range . }}
+      - secret: {name: {{ .secret.name }}, items: [{key: {{ .secret.key }}, path: {{ .path }}}]}
+      {{- end }}
 {{- end -}}
 
 {{/* A new admin key in the format of `carillon admin-key`: its last six characters are the CRC-32 of the rest. */}}
