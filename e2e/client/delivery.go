@@ -56,6 +56,20 @@ func (c *Client) Redrive(ctx context.Context, app string, r Redrive) (RedriveRes
 	return out, err
 }
 
+// DeadLetter is a fire that failed for good.
+type DeadLetter struct {
+	Fire
+
+	LastError string `json:"last_error"`
+}
+
+// DeadLetters returns up to a thousand dead letters that were not redriven.
+func (c *Client) DeadLetters(ctx context.Context, app string) ([]DeadLetter, error) {
+	var out struct{ Items []DeadLetter }
+	_, err := c.Do(ctx, http.MethodGet, appPath(app, "/dead-letters?limit=1000"), nil, nil, &out)
+	return out.Items, err
+}
+
 // Settings are an app's limits and rules.
 type Settings struct {
 	Rate       float64  `json:"rate,omitempty"`

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/bus/pulsartopics"
 	"github.com/carillon-timer/carillon/libs/certfile"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
@@ -69,33 +70,27 @@ func (s *Servers) DeleteTopic(topic bus.Topic) error {
 	return fmt.Errorf("deleting topic %s: %w", topic, err)
 }
 
-// DeadLetters returns the dead letters by fire id, without removing them.
+// DeadLetters returns the published dead letters by fire id.
 func (s *Servers) DeadLetters(ctx context.Context) (map[string]*carillonv1.DeadTask, error) {
-	a, name, err := s.admin(bus.TasksDead)
+	topics, err := pulsartopics.New(pulsartopics.Config{
+		AdminURL: s.PulsarAdminURL, Tenant: s.PulsarTenant, Namespace: s.PulsarNamespace,
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading dead letters: %w", err)
 	}
-	const most = 500
-	dead := make(map[string]*carillonv1.DeadTask)
-	for n := 1; n <= most; n++ {
-		// One more each time: the admin client returns only an error if it is asked for more
-		// messages than exist.
-		msgs, err := a.Subscriptions().PeekMessagesWithContext(ctx, name, bus.SubOperators, n)
-		var re rest.Error
-		if errors.As(err, &re) && re.Code == http.StatusNotFound {
-			return dead, nil
+	defer topics.Close()
+	msgs, err := topics.PeekLatest(ctx, bus.TasksDead, pulsartopics.MaxPeek)
+	if err != nil {
+		return nil, fmt.Errorf("reading dead letters: %w", err)
+	}
+	dead := make(map[string]*carillonv1.DeadTask, len(msgs))
+	for _, m := range msgs {
+		d := new(carillonv1.DeadTask)
+		if err := proto.Unmarshal(m.Raw, d); err != nil {
+			return nil, fmt.Errorf("reading a dead letter: %w", err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("peeking at %s: %w", bus.TasksDead, err)
-		}
-		for _, m := range msgs {
-			d := new(carillonv1.DeadTask)
-			if err := proto.Unmarshal(m.Payload, d); err != nil {
-				return nil, fmt.Errorf("reading a dead letter: %w", err)
-			}
-			t := d.GetTask()
-			dead[timer.FireID{Timer: timer.ID(t.GetTimerId()), DueMS: t.GetDueMs(), Series: t.GetSeries()}.String()] = d
-		}
+		t := d.GetTask()
+		dead[timer.FireID{Timer: timer.ID(t.GetTimerId()), DueMS: t.GetDueMs(), Series: t.GetSeries()}.String()] = d
 	}
 	return dead, nil
 }

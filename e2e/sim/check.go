@@ -51,7 +51,7 @@ func (env *Environment) settle(t *testing.T) *Result {
 			env.checkP5(e)
 			env.checkLateness(e)
 			env.checkRetryWaits(e)
-			env.checkDeadLetters(e)
+			env.checkDeadLetters(t, e)
 			for _, what := range env.suspected {
 				env.failf("%s", what)
 			}

@@ -118,6 +118,7 @@ func Run(t *testing.T, plan Plan, settings Settings) *Result {
 	setup := env.broker.Bus("setup")
 	require.NoError(t, setup.Setup(t.Context(), bus.Topics(bus.DefaultTaskPartitions)))
 
+	// Dead letters are a notification, so this subscription exists before the first is published.
 	_, err = env.deadLetters.collect(t.Context(), env.broker.Bus("operators"))
 	require.NoError(t, err)
 	// The first request for the cursor sets it. So it is made here, and not by the final check of

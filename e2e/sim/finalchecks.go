@@ -21,7 +21,9 @@ import (
 const (
 	// maxOverdue is how far past its run a fire may be open after the faults have ended.
 	maxOverdue = 15 * time.Second
-	cursorLag  = 2 // minutes: the current one is not done, and the previous one perhaps not yet
+	// deadLetterPage is small, so that most runs read several pages.
+	deadLetterPage = 3
+	cursorLag      = 2 // minutes: the current one is not done, and the previous one perhaps not yet
 )
 
 // unfinished returns the work that is left, although no fault is active.
@@ -112,7 +114,7 @@ func (env *Environment) checkRetryWaits(e ledger.Evidence) {
 	}
 }
 
-// deadLetters collects dead letters.
+// deadLetters collects the notifications of dead letters.
 type deadLetters struct {
 	mu       sync.Mutex
 	received map[timer.FireID]bool
@@ -121,7 +123,7 @@ type deadLetters struct {
 func (l *deadLetters) collect(ctx context.Context, b bus.Bus) (bus.Consumer, error) {
 	l.received = make(map[timer.FireID]bool)
 	return b.Subscribe(ctx, bus.Subscription{ //nolint:wrapcheck // for a test
-		Topic: bus.TasksDead, Name: bus.SubOperators, Concurrency: 1, MaxBatch: 100, Prefetch: 1,
+		Topic: bus.TasksDead, Name: "listeners", Concurrency: 1, MaxBatch: 100, Prefetch: 1,
 	}, func(_ context.Context, batch []bus.Message) []error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -135,8 +137,16 @@ func (l *deadLetters) collect(ctx context.Context, b bus.Bus) (bus.Consumer, err
 	})
 }
 
-// checkDeadLetters checks that each failed fire has a dead letter, unless the bus lost messages.
-func (env *Environment) checkDeadLetters(e ledger.Evidence) {
+// checkDeadLetters checks that the store lists each failed fire as a dead letter, and that each was
+// published, unless the bus lost messages.
+func (env *Environment) checkDeadLetters(t *testing.T, e ledger.Evidence) {
+	t.Helper()
+	listed := env.listDeadLetters(t)
+	for _, o := range e.Outcomes {
+		if o.Kind == timer.Failed && !listed[o.Fire] && !env.isDeleted(t, o.Fire.Timer) {
+			env.failf("%s failed, but the store does not list it as a dead letter", o.Fire)
+		}
+	}
 	for _, f := range env.plan.Faults {
 		if f.kind == busBad || f.kind == busLost {
 			return
@@ -144,7 +154,35 @@ func (env *Environment) checkDeadLetters(e ledger.Evidence) {
 	}
 	for _, o := range e.Outcomes {
 		if o.Kind == timer.Failed && !env.deadLetters.received[o.Fire] {
-			env.failf("%s failed without a dead letter", o.Fire)
+			env.failf("%s failed, and no dead letter was published", o.Fire)
 		}
 	}
+}
+
+// listDeadLetters reads the store's dead letters page by page.
+func (env *Environment) listDeadLetters(t *testing.T) map[timer.FireID]bool {
+	t.Helper()
+	listed := make(map[timer.FireID]bool)
+	q := store.DeadLetterQuery{App: app, IncludeRedriven: true, Limit: deadLetterPage}
+	for more := true; more; {
+		page, err := env.store.DeadLetters(t.Context(), q)
+		require.NoError(t, err)
+		for i := range page.DeadLetters {
+			l := &page.DeadLetters[i]
+			if listed[l.FireID] {
+				env.failf("%s is listed twice as a dead letter", l.FireID)
+			}
+			listed[l.FireID] = true
+			q.After, q.AfterFinishedMS = l.FireID, l.FinishedMS
+		}
+		more = page.More
+	}
+	return listed
+}
+
+func (env *Environment) isDeleted(t *testing.T, id timer.ID) bool {
+	t.Helper()
+	states, err := env.store.States(t.Context(), []timer.ID{id})
+	require.NoError(t, err)
+	return len(states) == 1 && states[0].Status == timer.StatusDeleted
 }

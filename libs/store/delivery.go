@@ -53,29 +53,26 @@ const (
 	CompletionTooLate
 )
 
-// Redriver creates failed fires anew.
+// Redriver lists dead letters and creates their fires anew. A dead letter is a fire that failed for
+// good: an outcome of kind failed. The store alone decides which there are and which are redriven.
 type Redriver interface {
-	// Redrive selects failed outcomes. Unless dryRun, it inserts a fire of the given series for
-	// each, with cause redrive, the timer's present version and run_at now, and writes the series
-	// to the outcome.
+	// DeadLetters returns a page of dead letters, earliest finish first, at most MaxBatch. It
+	// leaves out deleted timers, and fires that were redriven before unless q.IncludeRedriven, or
+	// unless q.Series redrove them. Error: not_found (unknown timer or fire).
+	DeadLetters(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error)
+	// Redrive selects as DeadLetters does. For each dead letter it inserts a fire of series
+	// q.Series, with cause redrive, the timer's present version and run_at now, and writes the
+	// series to the outcome.
 	//
-	// All is one transaction of at most MaxBatch outcomes, earliest finish first. It leaves out
-	// deleted timers, and outcomes that were redriven before unless q.IncludeRedriven. Repeated
-	// with the same series, it creates no fire twice. Error: not_found (unknown timer or fire).
-	Redrive(
-		ctx context.Context,
-		q RedriveQuery,
-		series timer.ID,
-		dryRun bool,
-	) (RedriveResult, error)
-	// RedrivenAmong returns those of the given fires whose dead letters can be acknowledged: they
-	// are gone, did not fail, or failed and were redriven. It leaves out open fires.
-	RedrivenAmong(ctx context.Context, ids []timer.FireID) ([]timer.FireID, error)
+	// A page is one transaction: it happens as a whole or not at all. Of two calls at once, one
+	// redrives an outcome and the other leaves it out. Repeated with the same series, Redrive
+	// creates no fire twice. Error: not_found (unknown timer or fire).
+	Redrive(ctx context.Context, q DeadLetterQuery) (RedriveResult, error)
 }
 
-// RedriveQuery selects failed fires of an app. Empty fields select all. A caller that reads page by
-// page sets After and AfterFinishedMS. A page that is repeated with its series is the same page.
-type RedriveQuery struct {
+// DeadLetterQuery selects failed fires of an app. Empty fields select all. A caller that reads page
+// by page sets After and AfterFinishedMS. A page that is repeated with its series is the same page.
+type DeadLetterQuery struct {
 	App             string
 	Timer           timer.ID
 	Fires           []timer.FireID
@@ -83,15 +80,30 @@ type RedriveQuery struct {
 	ToMS            int64 // due, excluded, 0: no end
 	Failure         timer.Failure
 	IncludeRedriven bool
+	// Series is that of a redrive; fires that it has redriven are selected, too. 0: none.
+	Series          timer.ID
 	After           timer.FireID // excluded: the last fire of the page before
 	AfterFinishedMS int64        // FinishedMS of After
 	Limit           int
 }
 
+// DeadLetterPage is a page of dead letters.
+type DeadLetterPage struct {
+	DeadLetters []DeadLetter
+	More        bool
+}
+
+// DeadLetter is a fire that failed for good.
+type DeadLetter struct {
+	timer.Outcome
+
+	LastError string // of its attempts; empty: no attempt has a text
+}
+
 // RedriveResult is a page of a redrive.
 type RedriveResult struct {
 	Outcomes []timer.Outcome // selected
-	Fires    []timer.Fire    // inserted: dispatch them. Empty with dryRun
+	Fires    []timer.Fire    // inserted: dispatch them
 	More     bool
 }
 

@@ -79,6 +79,7 @@ var everyRoute = []anotherApps{
 		byID:  true,
 	},
 	{route: "GET /api/v2/fires/{id}", path: "/api/v2/fires/<fire>?app=shop", byID: true},
+	{route: "GET /api/v2/apps/{app}/dead-letters", path: "/api/v2/apps/shop/dead-letters"},
 	{
 		route: "POST /api/v2/apps/{app}/redrives",
 		path:  "/api/v2/apps/shop/redrives",

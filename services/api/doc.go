@@ -31,8 +31,8 @@
 // Secrets arrive as plain text and are encrypted before they reach the store. Answers show
 // REDACTED. REDACTED in an edit keeps the stored secret, unless it would be sent to another host. A
 // receiver that accepted a fire completes it with the token of the attempt and needs no key. A
-// redrive creates failed fires again, as the store decides. Their dead letters are acknowledged
-// afterwards, best effort.
+// redrive creates failed fires again. The store alone decides which fires failed for good, and
+// which are redriven; the API does not read the topic of dead letters.
 //
 // If two requests run at once, the store decides (by a unique name, or a row lock on the timer), so
 // any number of replicas may serve. If a process dies before the commit, nothing happened; after

@@ -44,10 +44,7 @@ type Options struct {
 	Plan      store.Planner          // expands schedules at activations and edits
 	Counts    *slicing.Counts        // chooses the buckets of requested fires
 	Successor fires.SuccessorPlanner // plans the successor of a completed fire of a fixed delay
-	// DeadLetters is where the dead letters of redriven fires are acknowledged; nil: they remain
-	// there.
-	DeadLetters bus.Subscriber
-	Auth        auth.Rules // who may call
+	Auth      auth.Rules             // who may call
 	// Secrets encrypts secrets; nil: definitions with secrets or asynchronous targets are refused.
 	Secrets *encryption.Keyring
 	Zone    string           // IANA zone of cron expressions without one; default UTC

@@ -31,7 +31,6 @@ type Service struct {
 	handler  http.Handler
 	v1       *v1.API
 	v2       *v2.API
-	fires    *fires.Resource
 	auth     *auth.Checker
 	problems *problem.Reporter
 	writer   *writes.Writer
@@ -108,22 +107,6 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 		OwnNamespace:   o.OwnNamespace,
 	}
 	due := &upcoming.Finder{Store: o.Store, Now: o.Now}
-	s.fires = fires.New(fires.Options{
-		Store:          o.Store,
-		Auth:           s.auth,
-		Problems:       s.problems,
-		Writer:         s.writer,
-		Upcoming:       due,
-		Successor:      o.Successor,
-		Counts:         o.Counts,
-		DeadLetters:    o.DeadLetters,
-		Tokens:         tokens,
-		MaxCompletions: o.MaxCompletions,
-		IDs:            ids,
-		Now:            o.Now,
-		Logger:         o.Logger,
-		Registerer:     o.Registerer,
-	})
 	s.v1 = &v1.API{
 		Store:       o.Store,
 		Auth:        s.auth,
@@ -143,7 +126,20 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 			Secrets:     o.Secrets,
 			Now:         o.Now,
 		},
-		s.fires,
+		fires.New(fires.Options{
+			Store:          o.Store,
+			Auth:           s.auth,
+			Problems:       s.problems,
+			Writer:         s.writer,
+			Upcoming:       due,
+			Successor:      o.Successor,
+			Counts:         o.Counts,
+			Tokens:         tokens,
+			MaxCompletions: o.MaxCompletions,
+			IDs:            ids,
+			Now:            o.Now,
+			Registerer:     o.Registerer,
+		}),
 		&backfills.Resource{
 			Store:    o.Store,
 			Auth:     s.auth,
@@ -178,15 +174,7 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // Run executes writes until ctx ends. Then it finishes the writes in flight and publishes their
 // notifications. Close the listener first.
 func (s *Service) Run(ctx context.Context) error {
-	s.writer.Run(func() {
-		acked := make(chan struct{})
-		go func() {
-			defer close(acked)
-			s.fires.AckAfterRedrives(ctx)
-		}()
-		s.stall.Run(ctx)
-		<-acked
-	})
+	s.writer.Run(func() { s.stall.Run(ctx) })
 	return nil
 }
 

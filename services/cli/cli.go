@@ -31,10 +31,9 @@ func programs() []program {
 		{"setup", "run the migrations and create the topics of a cluster, then exit", Setup},
 		{
 			"topics",
-			"show a cluster's topics: backlogs, subscriptions, messages; redrive failed fires",
+			"show a cluster's topics: backlogs, subscriptions, messages",
 			Topics,
 		},
-		{"redrive", "redrive failed fires; the same as topics redrive", redriveProgram},
 		{
 			"try",
 			"create a timer in a cluster that calls this process, and check that the call is recorded",
@@ -81,9 +80,10 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 	root.SetCompletionCommandGroupID(groupOperate)
 	t.addFlags(root)
 	for _, c := range []*cobra.Command{
-		t.timerCommand(), t.fireCommand(), t.previewCommand(), t.applyCommand(), t.diffCommand(),
-		t.exportCommand(), t.importCommand(), t.calendarCommand(), t.backfillCommand(), t.appCommand(), t.keyCommand(),
-		t.contextCommand(),
+		t.timerCommand(), t.fireCommand(), t.deadCommand(), t.previewCommand(), t.applyCommand(),
+		t.diffCommand(), t.exportCommand(), t.importCommand(), t.calendarCommand(),
+		t.backfillCommand(), t.appCommand(), t.keyCommand(),
+		t.redriveCommand("redrive failed fires; the same as dead redrive"), t.contextCommand(),
 	} {
 		c.GroupID = groupUse
 		root.AddCommand(c)
@@ -148,14 +148,4 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// redriveProgram is `carillon topics redrive`, which users find under this name too.
-func redriveProgram(
-	ctx context.Context,
-	args []string,
-	env process.Env,
-	stdout, stderr io.Writer,
-) error {
-	return Topics(ctx, append([]string{"redrive"}, args...), env, stdout, stderr)
 }

@@ -193,7 +193,12 @@ func (t *tool) fireCommand() *cobra.Command {
 		Args:  usageArgs(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(&cobra.Command{
+	c.AddCommand(t.fireGet())
+	return c
+}
+
+func (t *tool) fireGet() *cobra.Command {
+	return &cobra.Command{
 		Use:   "get ID...",
 		Short: "show fires with each attempt",
 		Args:  usageArgs(cobra.MinimumNArgs(1)),
@@ -214,6 +219,5 @@ func (t *tool) fireCommand() *cobra.Command {
 				return nil
 			})
 		},
-	})
-	return c
+	}
 }

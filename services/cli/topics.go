@@ -25,13 +25,9 @@ const topicsUsage = `carillon topics <command> [flags]
   subscriptions [TOPIC]            show the subscriptions, their consumers and rates
   peek TOPIC [-n 10]               print waiting messages, decoded, one JSON object per line, without consuming them
                                    (-subscription NAME; -latest: the last published messages, consumed or not)
-  dead [-n 50]                     show the dead letters of the operators' subscription
   reset TOPIC SUBSCRIPTION -to P   set a cursor to P: earliest, latest, an instant (2026-01-31T12:00:00Z) or -15m; needs -yes
-  redrive -app APP                 redrive failed fires through Carillon's API (-help lists the selection flags); needs -yes
 
-It uses Pulsar's admin API: -pulsar-admin-url, -pulsar-tenant, -pulsar-namespace and -pulsar-token, or their variables. redrive uses only Carillon's
-API, with a key of scope write (-key-file, or CARILLON_API_KEY). The database decides what is redriven, and the API acknowledges those dead letters.
-Publishing the task of a dead letter again fires nothing.
+It uses Pulsar's admin API: -pulsar-admin-url, -pulsar-tenant, -pulsar-namespace and -pulsar-token, or their variables.
 `
 
 const topicsTimeout = time.Minute // per command
@@ -71,9 +67,6 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	}
 	in := &topicsCommand{out: stdout}
 	command := args[0]
-	if command == "redrive" {
-		return redrive(ctx, args[1:], env, stdout)
-	}
 	own := flag.NewFlagSet("carillon topics "+command, flag.ContinueOnError)
 	own.SetOutput(io.Discard)
 	own.IntVar(&in.n, "n", 0, "how many messages")
@@ -125,7 +118,6 @@ func (in *topicsCommand) run(ctx context.Context, command string) error {
 		"backlog":       {0, 1, in.backlog},
 		"subscriptions": {0, 1, in.subscriptions},
 		"peek":          {1, 1, in.peek},
-		"dead":          {0, 0, in.dead},
 		"reset":         {2, 2, in.reset},
 	}
 	v, ok := commands[command]

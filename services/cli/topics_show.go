@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -12,13 +13,13 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/carillon-timer/carillon/libs/bus/pulsartopics"
-	"github.com/carillon-timer/carillon/libs/timer"
-	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
 // table prints rows of columns; the first row is the header.
-func (in *topicsCommand) table(rows [][]string) error {
-	w := tabwriter.NewWriter(in.out, 0, 0, 2, ' ', 0)
+func (in *topicsCommand) table(rows [][]string) error { return printTable(in.out, rows) }
+
+func printTable(out io.Writer, rows [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		fmt.Fprintln(w, strings.Join(r, "\t"))
 	}
@@ -127,35 +128,6 @@ func (in *topicsCommand) subscriptions(ctx context.Context) error {
 	return in.table(rows)
 }
 
-func (in *topicsCommand) dead(ctx context.Context) error {
-	deadLetters, err := in.topics.DeadLetters(ctx, orElse(in.n, 50))
-	if err != nil {
-		return err //nolint:wrapcheck // it says what it was doing
-	}
-	rows := [][]string{{"PUBLISHED", "FIRE", "APP", "REASON", "ATTEMPTS", "STATUS", "LAST ERROR"}}
-	for _, l := range deadLetters {
-		d := l.Task
-		if d == nil {
-			d = &carillonv1.DeadTask{Reason: "UNREADABLE: " + l.Err.Error()}
-		}
-		fire := "-"
-		if d.GetTask() != nil {
-			fire = fireOf(d.GetTask()).String()
-		}
-		rows = append(rows, []string{
-			l.Published.UTC().
-				Format(time.RFC3339),
-			fire,
-			printable(d.GetApp()),
-			printable(d.GetReason()),
-			strconv.Itoa(int(d.GetAttempts())),
-			strconv.Itoa(int(d.GetStatusCode())),
-			printable(d.GetLastError()),
-		})
-	}
-	return in.table(rows)
-}
-
 // printable escapes external text, so that it stays on one line and cannot control the terminal.
 func printable(text string) string {
 	q := fmt.Sprintf("%q", text)
@@ -163,10 +135,6 @@ func printable(text string) string {
 		return "-"
 	}
 	return q
-}
-
-func fireOf(t *carillonv1.Task) timer.FireID {
-	return timer.FireID{Timer: timer.ID(t.GetTimerId()), DueMS: t.GetDueMs(), Series: t.GetSeries()}
 }
 
 // line is a message as peek prints it.

@@ -110,7 +110,7 @@ func deadLetters(t *testing.T, parts *servicetest.Parts) func() []*carillonv1.De
 	var mu sync.Mutex
 	var deadLetters []*carillonv1.DeadTask
 	c, err := parts.Bus("operator").Subscribe(t.Context(), bus.Subscription{
-		Topic: bus.TasksDead, Name: bus.SubOperators, Concurrency: 1, MaxBatch: 1, Prefetch: 1,
+		Topic: bus.TasksDead, Name: "listeners", Concurrency: 1, MaxBatch: 1, Prefetch: 1,
 	}, func(_ context.Context, b []bus.Message) []error {
 		d := new(carillonv1.DeadTask)
 		require.NoError(t, proto.Unmarshal(b[0].Payload, d))

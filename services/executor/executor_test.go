@@ -317,7 +317,7 @@ func TestExhaustedFireFailsAndIsADeadLetter(t *testing.T) {
 		start(t, parts, "one", r, nil)
 		var deadLetters []*carillonv1.DeadTask
 		c, err := parts.Bus("operator").Subscribe(t.Context(), bus.Subscription{
-			Topic: bus.TasksDead, Name: bus.SubOperators, Concurrency: 1, MaxBatch: 1, Prefetch: 1,
+			Topic: bus.TasksDead, Name: "listeners", Concurrency: 1, MaxBatch: 1, Prefetch: 1,
 		}, func(_ context.Context, b []bus.Message) []error {
 			d := new(carillonv1.DeadTask)
 			require.NoError(t, proto.Unmarshal(b[0].Payload, d))
@@ -347,10 +347,13 @@ func TestUnreadableTaskIsADeadLetter(t *testing.T) {
 		start(t, parts, "one", r, nil)
 		fires := parts.Create("a", soon(1, time.Second)...)
 		b := parts.Bus("someone")
+		require.NoError(t, b.Setup(t.Context(), []bus.TopicSpec{
+			{Topic: bus.TasksDead, Subscriptions: []string{"listeners"}},
+		}))
 		require.NoError(t, b.Publish(t.Context(), bus.TasksNormal,
 			bus.Message{Payload: []byte("junk")}, bus.Message{Payload: taskwire.Encode(&fires[0])}))
 		time.Sleep(5 * time.Second)
-		n, err := b.Backlog(t.Context(), bus.TasksDead, bus.SubOperators)
+		n, err := b.Backlog(t.Context(), bus.TasksDead, "listeners")
 		require.NoError(t, err)
 		require.EqualValues(t, 1, n)
 		require.Len(t, r.attempts(), 1, "other tasks of the batch are claimed")

@@ -441,9 +441,12 @@ func TestUnreadableSliceIsADeadLetter(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		start(t, parts, "a")
 		b := parts.Bus("s")
+		require.NoError(t, b.Setup(t.Context(), []bus.TopicSpec{
+			{Topic: bus.TasksDead, Subscriptions: []string{"listeners"}},
+		}))
 		require.NoError(t, b.Publish(t.Context(), bus.Slices, bus.Message{Payload: []byte("junk")}))
 		time.Sleep(time.Second)
-		dead, err := b.Backlog(t.Context(), bus.TasksDead, bus.SubOperators)
+		dead, err := b.Backlog(t.Context(), bus.TasksDead, "listeners")
 		require.NoError(t, err)
 		require.EqualValues(t, 1, dead)
 		left, err := b.Backlog(t.Context(), bus.Slices, bus.SubTriggers)

@@ -37,7 +37,6 @@ func addAPI(ctx context.Context, k *Kit) error {
 	s, err := api.New(api.Options{
 		Store:          k.Store,
 		Bus:            k.Bus,
-		DeadLetters:    k.Bus,
 		Dispatch:       k.Dispatch,
 		Plan:           k.Planner.Plan,
 		Successor:      k.Planner,

@@ -18,53 +18,81 @@ func byFinish(a, b timer.Outcome) int {
 	)
 }
 
+// DeadLetters returns a page of failed fires.
+func (s *Store) DeadLetters(
+	_ context.Context,
+	q store.DeadLetterQuery,
+) (out store.DeadLetterPage, err error) {
+	defer s.lock()()
+	found, more, err := s.failedPage(&q)
+	if err != nil {
+		return out, err
+	}
+	for _, o := range found {
+		letter := store.DeadLetter{Outcome: *o}
+		for _, a := range slices.SortedFunc(slices.Values(s.attempts[o.FireID]), compareAttempts) {
+			letter.LastError = cmp.Or(a.Error, letter.LastError)
+		}
+		out.DeadLetters = append(out.DeadLetters, letter)
+	}
+	out.More = more
+	return out, nil
+}
+
 // Redrive creates failed fires anew.
 func (s *Store) Redrive(
 	_ context.Context,
-	q store.RedriveQuery,
-	series timer.ID,
-	dryRun bool,
+	q store.DeadLetterQuery,
 ) (out store.RedriveResult, err error) {
-	if series == 0 && !dryRun {
+	if q.Series == 0 {
 		return out, timer.Invalid("series", "a redrive has a series of its own")
 	}
 	defer s.lock()()
-	if err := s.checkRedrive(&q); err != nil {
+	found, more, err := s.failedPage(&q)
+	if err != nil {
 		return out, err
+	}
+	nowMS, series := s.nowMS(), int64(q.Series)
+	for _, o := range found {
+		t := s.timers[o.Timer]
+		id := timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: series}
+		if _, done := s.ended[id]; !done && s.fires[id] == nil {
+			s.insert(&timer.Fire{
+				FireID:        id,
+				RunAtMS:       nowMS,
+				AppID:         o.AppID,
+				Version:       t.Version,
+				Epoch:         t.ActiveEpoch,
+				Cause:         timer.CauseRedrive,
+				PriorityLevel: t.Definition.Priority.PriorityLevel(),
+			})
+		}
+		out.Fires = append(out.Fires, s.unclaimed(id)...)
+		o.Redriven = series
+		out.Outcomes = append(out.Outcomes, *o)
+	}
+	out.Fires, out.More = distinct(out.Fires), more
+	return out, nil
+}
+
+// failedPage checks a query and selects its page.
+func (s *Store) failedPage(
+	q *store.DeadLetterQuery,
+) (found []*timer.Outcome, more bool, err error) {
+	if err := s.checkRedrive(q); err != nil {
+		return nil, false, err
 	}
 	if q.Limit <= 0 || q.Limit > store.MaxBatch {
 		q.Limit = store.MaxBatch
 	}
-	found := s.failed(&q, int64(series))
-	if out.More = len(found) > q.Limit; out.More {
+	found = s.failed(q)
+	if more = len(found) > q.Limit; more {
 		found = found[:q.Limit]
 	}
-	nowMS := s.nowMS()
-	for _, o := range found {
-		if !dryRun {
-			t := s.timers[o.Timer]
-			id := timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: int64(series)}
-			if _, done := s.ended[id]; !done && s.fires[id] == nil {
-				s.insert(&timer.Fire{
-					FireID:        id,
-					RunAtMS:       nowMS,
-					AppID:         o.AppID,
-					Version:       t.Version,
-					Epoch:         t.ActiveEpoch,
-					Cause:         timer.CauseRedrive,
-					PriorityLevel: t.Definition.Priority.PriorityLevel(),
-				})
-			}
-			out.Fires = append(out.Fires, s.unclaimed(id)...)
-			o.Redriven = int64(series)
-		}
-		out.Outcomes = append(out.Outcomes, *o)
-	}
-	out.Fires = distinct(out.Fires)
-	return out, nil
+	return found, more, nil
 }
 
-func (s *Store) checkRedrive(q *store.RedriveQuery) error {
+func (s *Store) checkRedrive(q *store.DeadLetterQuery) error {
 	if t := s.timers[q.Timer]; q.Timer != 0 &&
 		(t == nil || t.App != q.App || t.Status == timer.StatusDeleted) {
 		return timer.NotFound("timer", q.Timer)
@@ -79,7 +107,7 @@ func (s *Store) checkRedrive(q *store.RedriveQuery) error {
 }
 
 // failed selects outcomes, earliest finish first.
-func (s *Store) failed(q *store.RedriveQuery, series int64) (found []*timer.Outcome) {
+func (s *Store) failed(q *store.DeadLetterQuery) (found []*timer.Outcome) {
 	after := timer.Outcome{Fire: timer.Fire{FireID: q.After}, FinishedMS: q.AfterFinishedMS}
 	for id, all := range s.outcomes {
 		t := s.timers[id]
@@ -94,7 +122,7 @@ func (s *Store) failed(q *store.RedriveQuery, series int64) (found []*timer.Outc
 				q.ToMS != 0 && o.DueMS >= q.ToMS,
 				q.Failure != timer.FailureNone && o.Failure != q.Failure,
 				!q.IncludeRedriven && o.Redriven != 0 &&
-					o.Redriven != series,
+					o.Redriven != int64(q.Series),
 				q.AfterFinishedMS != 0 && byFinish(*o, after) <= 0,
 				len(q.Fires) > 0 && !slices.Contains(q.Fires, o.FireID):
 			default:
@@ -104,19 +132,4 @@ func (s *Store) failed(q *store.RedriveQuery, series int64) (found []*timer.Outc
 	}
 	slices.SortFunc(found, func(a, b *timer.Outcome) int { return byFinish(*a, *b) })
 	return found
-}
-
-// RedrivenAmong returns the fires whose dead letters can be acknowledged.
-func (s *Store) RedrivenAmong(
-	_ context.Context,
-	ids []timer.FireID,
-) (redriven []timer.FireID, err error) {
-	defer s.lock()()
-	for _, id := range ids {
-		waits := func(o timer.Outcome) bool { return o.FireID == id && o.Kind == timer.Failed && o.Redriven == 0 }
-		if s.fires[id] == nil && !slices.ContainsFunc(s.outcomes[id.Timer], waits) {
-			redriven = append(redriven, id)
-		}
-	}
-	return redriven, nil
 }

@@ -127,6 +127,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 	{"expand_at_ms<=", "timers range by_expand", "SEARCH timers USING "},
 	{"FROM outcomes", "by_timer", "SEARCH outcomes USING INDEX outcomes_by_timer (timer_id=?"},
 	{
+		"AND error<>''",
+		"attempts range by_timer|attempts ref by_timer",
+		"SEARCH attempts USING INDEX attempts_by_timer (timer_id=? AND due_ms=? AND series=? AND finished_ms>?)",
+	},
+	{
 		"AND target<>''",
 		"attempts range by_timer|attempts ref by_timer",
 		"SEARCH attempts USING INDEX attempts_by_timer (timer_id=? AND due_ms=? AND series=? AND finished_ms>?)",
@@ -279,12 +284,10 @@ func workSingly(
 		require.NoError(t, err)
 		require.Empty(t, lost)
 	}
-	_, err = s.Redrive(
-		ctx,
-		store.RedriveQuery{App: "app", Fires: []timer.FireID{won[0].FireID}},
-		78,
-		false,
-	)
+	one := store.DeadLetterQuery{App: "app", Fires: []timer.FireID{won[0].FireID}, Series: 78}
+	_, err = s.DeadLetters(ctx, one)
+	require.NoError(t, err)
+	_, err = s.Redrive(ctx, one)
 	require.NoError(t, err)
 	_, err = s.Overdue(ctx, store.OverdueQuery{Shards: 1, Limit: 1})
 	require.NoError(t, err)
@@ -407,17 +410,21 @@ func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	ids := []timer.FireID{failed[0].FireID, failed[1].FireID}
-	for _, q := range []store.RedriveQuery{
+	for _, q := range []store.DeadLetterQuery{
 		{App: "app", FromMS: 5, AfterFinishedMS: now, After: delivered[0].FireID},
 		{App: "app"},
 		{App: "app", Timer: failed[0].Timer, FromMS: 5, ToMS: now},
 		{App: "app", Fires: ids},
 	} {
-		_, err := s.Redrive(ctx, q, 77, q.Timer != 0)
+		page, err := s.DeadLetters(ctx, q)
+		require.NoError(t, err)
+		require.NotEmpty(t, page.DeadLetters)
+	}
+	for _, q := range []store.DeadLetterQuery{{App: "app", Fires: ids}, {App: "app"}} {
+		q.Series = 77
+		_, err := s.Redrive(ctx, q)
 		require.NoError(t, err)
 	}
-	_, err = s.RedrivenAmong(ctx, ids)
-	require.NoError(t, err)
 }
 
 // replanZones replans a timer with max_fires.

@@ -10,57 +10,85 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Redrive first finds outcomes without locks. It then locks their timers' rows in order of id and
-// the outcomes, and reads again which ones others have redriven. So of two calls at once about one
-// outcome, the second leaves it out. A repeated call finds the outcomes of its series, inserts
-// nothing again, and returns those fires that nobody has claimed.
-func (s *Store) Redrive(
+// DeadLetters takes no locks. It reads the attempts of the page after the outcomes.
+// Both are final once a fire has failed.
+func (s *Store) DeadLetters(
 	ctx context.Context,
-	q store.RedriveQuery,
-	series timer.ID,
-	dryRun bool,
-) (out store.RedriveResult, err error) {
-	if series == 0 && !dryRun {
-		return out, timer.Invalid("series", "a redrive has a series of its own")
-	}
-	if q.Limit <= 0 || q.Limit > store.MaxBatch {
-		q.Limit = store.MaxBatch
-	}
-	appID, err := s.appID(ctx, q.App)
+	q store.DeadLetterQuery,
+) (out store.DeadLetterPage, err error) {
+	r, err := s.redriveOf(ctx, &q)
 	if err != nil {
 		return out, err
 	}
-	if dryRun {
-		err = s.read(
-			ctx,
-			"selecting failed fires",
-			func(ctx context.Context, c sqlx.QueryerContext) error {
-				r := &redrive{store: s, q: &q, appID: appID, series: int64(series)}
-				r.out.Outcomes, err = r.selectFailed(ctx, c)
-				out = r.out
+	err = s.read(
+		ctx,
+		"reading dead letters",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			found, err := r.selectFailed(ctx, c)
+			if err != nil {
 				return err
-			},
-		)
+			}
+			lastErrors, err := s.lastErrors(ctx, c, found)
+			if err != nil {
+				return err
+			}
+			out = store.DeadLetterPage{More: r.out.More}
+			for _, o := range found {
+				out.DeadLetters = append(
+					out.DeadLetters,
+					store.DeadLetter{Outcome: o, LastError: lastErrors[o.FireID]},
+				)
+			}
+			return nil
+		},
+	)
+	return out, err
+}
+
+// Redrive first finds outcomes without locks. It then locks their timers' rows in order of id and
+// the outcomes, and reads again which ones others have redriven. So of two calls at once about one
+// outcome, the second leaves it out. A call that dies halfway leaves a page as it was, or redriven
+// as a whole. A repeated call finds the outcomes of its series, inserts nothing again, and returns
+// those fires that nobody has claimed.
+func (s *Store) Redrive(
+	ctx context.Context,
+	q store.DeadLetterQuery,
+) (out store.RedriveResult, err error) {
+	if q.Series == 0 {
+		return out, timer.Invalid("series", "a redrive has a series of its own")
+	}
+	r, err := s.redriveOf(ctx, &q)
+	if err != nil {
 		return out, err
 	}
 	err = s.write(ctx, "redriving fires", func(ctx context.Context, c runner) error {
-		r := &redrive{store: s, c: c, q: &q, appID: appID, series: int64(series)}
+		try := *r
+		try.c = c
 		out = store.RedriveResult{}
-		if err := r.run(ctx); err != nil {
+		if err := try.run(ctx); err != nil {
 			return err
 		}
-		out = r.out
+		out = try.out
 		return nil
 	})
 	// With an error, out is what the last commit would have created: nobody knows whether it did.
 	return out, err
 }
 
-// redrive is one transaction of Redrive.
+// redriveOf returns a redrive of the query, with a page of at most MaxBatch.
+func (s *Store) redriveOf(ctx context.Context, q *store.DeadLetterQuery) (*redrive, error) {
+	if q.Limit <= 0 || q.Limit > store.MaxBatch {
+		q.Limit = store.MaxBatch
+	}
+	appID, err := s.appID(ctx, q.App)
+	return &redrive{store: s, q: q, appID: appID, series: int64(q.Series)}, err
+}
+
+// redrive is one transaction of Redrive, or one read of DeadLetters, which has no runner.
 type redrive struct {
 	store  *Store
 	c      runner
-	q      *store.RedriveQuery
+	q      *store.DeadLetterQuery
 	appID  int64
 	series int64
 	out    store.RedriveResult

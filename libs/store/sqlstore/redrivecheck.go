@@ -82,7 +82,7 @@ func (r *redrive) selectFailed(
 		q.add(" FROM outcomes o" + d.byTimer + " WHERE o.timer_id=").int(int64(r.q.Timer))
 	default:
 		key = "f"
-		q.add(" FROM failed_outcomes f" + d.joinOrdered + "outcomes o" + d.byPrimary + " ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +
+		q.add(" FROM failed_outcomes f" + d.byPrimary + d.joinOrdered + "outcomes o" + d.byPrimary + " ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +
 			"o.due_ms=f.due_ms AND o.series=f.series WHERE f.app_id=").
 			int(r.appID)
 		// No fire finishes before it is due, except by a clock that is ahead.
@@ -135,48 +135,40 @@ func (r *redrive) filter(q *statement) {
 		add(")")
 }
 
-// RedrivenAmong reads open fires first and outcomes second. A fire that is recorded in between
-// counts as open, and the caller asks again later.
-func (s *Store) RedrivenAmong(
+// lastErrors returns the last error text of each fire that has one. It reads along the index by
+// timer, like TargetAttempts, and returns one row per fire, however many attempts there were.
+func (s *Store) lastErrors(
 	ctx context.Context,
-	ids []timer.FireID,
-) (redriven []timer.FireID, err error) {
-	err = s.read(
-		ctx,
-		"reading redriven fires",
-		func(ctx context.Context, c sqlx.QueryerContext) error {
-			open, err := s.stillOpen(ctx, c, append([]timer.FireID(nil), ids...))
-			if err != nil {
-				return err
-			}
-			waits := map[timer.FireID]bool{} // failed and not redriven
-			for part := range batches(ids) {
-				q := stmt(
-					"SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples,
-				)
-				for i, id := range part {
-					q.row(i == 0, int64(id.Timer), id.DueMS)
-				}
-				var rows []fireIDRow
-				if err := s.selectAll(
-					ctx,
-					c,
-					&rows,
-					q.add(") AND kind='failed' AND redrive_series=0"),
-				); err != nil {
-					return err
-				}
-				for _, r := range rows {
-					waits[r.id()] = true
-				}
-			}
-			for _, id := range ids {
-				if _, is := open[id]; !is && !waits[id] {
-					redriven = append(redriven, id)
-				}
-			}
-			return nil
-		},
-	)
-	return redriven, err
+	c sqlx.QueryerContext,
+	failed []timer.Outcome,
+) (map[timer.FireID]string, error) {
+	last := make(map[timer.FireID]string, len(failed))
+	if len(failed) == 0 {
+		return last, nil
+	}
+	first := failed[0].DueMS
+	for i := range failed {
+		first = min(first, failed[i].DueMS)
+	}
+	const key = "timer_id,due_ms,series"
+	q := stmt("SELECT " + key + ",error FROM (SELECT " + key + ",error,ROW_NUMBER() OVER (" +
+		"PARTITION BY " + key + " ORDER BY attempt DESC,started_ms DESC,target DESC) AS place " +
+		"FROM attempts" + s.dialect.byTimer + " WHERE finished_ms>=")
+	q.int(first - maxClockSkew.Milliseconds()).add(" AND (" + key + ") IN (" + s.dialect.tuples)
+	for i := range failed {
+		q.row(i == 0, int64(failed[i].Timer), failed[i].DueMS, failed[i].Series)
+	}
+	var rows []struct {
+		fireIDRow
+
+		Error string `db:"error"`
+	}
+	q.add(") AND error<>'') a WHERE place=1")
+	if err := s.selectAll(ctx, c, &rows, q); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		last[rows[i].id()] = rows[i].Error
+	}
+	return last, nil
 }

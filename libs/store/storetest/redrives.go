@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -26,11 +27,23 @@ func (s *setup) failed(session timer.ID, fires []timer.Fire, finishedMS int64) [
 	return outcomes
 }
 
-func (s *setup) redrive(q store.RedriveQuery, series timer.ID, dryRun bool) store.RedriveResult {
+func (s *setup) redrive(q store.DeadLetterQuery, series timer.ID) store.RedriveResult {
+	s.t.Helper()
+	q.App, q.Series = "app", series
+	out, err := s.st().Redrive(s.t.Context(), q)
+	require.NoError(s.t, err)
+	return out
+}
+
+// deadLetters returns the outcomes of a page of dead letters.
+func (s *setup) deadLetters(q store.DeadLetterQuery) (out []timer.Outcome) {
 	s.t.Helper()
 	q.App = "app"
-	out, err := s.st().Redrive(s.t.Context(), q, series, dryRun)
+	page, err := s.st().DeadLetters(s.t.Context(), q)
 	require.NoError(s.t, err)
+	for _, l := range page.DeadLetters {
+		out = append(out, l.Outcome)
+	}
 	return out
 }
 
@@ -56,17 +69,15 @@ func redriveMakesFires(t *testing.T, s *setup) {
 	d.Priority = timer.PriorityHigh
 	s.edit(got, d, noFires)
 
-	require.Equal(t, finished(failed), finished(s.redrive(store.RedriveQuery{}, 0, true).Outcomes))
+	require.Equal(t, finished(failed), finished(s.deadLetters(store.DeadLetterQuery{})))
 	series := s.ids.Next()
-	one := store.RedriveQuery{Fires: ids(fires[:1])}
-	dryRun := s.redrive(one, series, true)
-	require.Equal(t, plain(failed[0]), plain(dryRun.Outcomes[0]))
-	require.Empty(t, dryRun.Fires)
+	one := store.DeadLetterQuery{Fires: ids(fires[:1])}
+	require.Equal(t, plain(failed[0]), plain(s.deadLetters(one)[0]))
 	_, err = s.st().
 		Fire(ctx, "app", timer.FireID{Timer: tm, DueMS: fires[0].DueMS, Series: int64(series)})
 	requireCode(t, timer.CodeNotFound, err)
 
-	out := s.redrive(one, series, false)
+	out := s.redrive(one, series)
 	require.Equal(t, ids(fires[:1]), finished(out.Outcomes))
 	require.Equal(t, int64(series), out.Outcomes[0].Redriven)
 	require.False(t, out.More)
@@ -88,39 +99,53 @@ func redriveMakesFires(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Equal(t, int64(series), rec.Outcome.Redriven)
 
-	require.Equal(t, out, s.redrive(one, series, false), "repeated, it is the same")
-	require.Empty(t, s.redrive(one, s.ids.Next(), false).Outcomes, "it was redriven before")
+	require.Equal(t, out, s.redrive(one, series), "repeated, it is the same")
+	require.Empty(t, s.redrive(one, s.ids.Next()).Outcomes, "it was redriven before")
 	won := s.claim(session, out.Fires)
-	require.Empty(t, s.redrive(one, series, false).Fires, "it is started already")
+	require.Empty(t, s.redrive(one, series).Fires, "it is started already")
 	again := one
 	again.IncludeRedriven = true
-	require.Len(t, s.redrive(again, s.ids.Next(), false).Fires, 1)
+	require.Len(t, s.redrive(again, s.ids.Next()).Fires, 1)
 
-	gone := timer.FireID{Timer: tm, DueMS: 5}
-	among, err := s.st().RedrivenAmong(ctx, append(ids(fires), gone, f.FireID))
-	require.NoError(t, err)
-	require.ElementsMatch(
-		t,
-		[]timer.FireID{fires[0].FireID, fires[4].FireID, gone},
-		among,
-		"not the open ones, nor those that wait",
-	)
+	ofSeries := one
+	ofSeries.Series = series
+	require.Empty(t, s.deadLetters(ofSeries), "another series redrove it since")
+	require.Equal(t, ids(fires[1:4]), finished(s.deadLetters(store.DeadLetterQuery{})))
 	s.failed(session, won, now)
-	among, err = s.st().RedrivenAmong(ctx, []timer.FireID{f.FireID})
-	require.NoError(t, err)
-	require.Empty(t, among, "it failed again")
+	require.Equal(
+		t,
+		append(ids(fires[1:4]), f.FireID),
+		finished(s.deadLetters(store.DeadLetterQuery{})),
+		"it failed again",
+	)
+}
 
-	for _, q := range []store.RedriveQuery{
+func redriveRefuses(t *testing.T, s *setup) {
+	ctx := t.Context()
+	session := s.session()
+	now := s.nowMS()
+	fires := s.claim(session, s.fires(1, now-50_000))
+	s.failed(session, fires, now-100)
+	tm := fires[0].Timer
+	gone := timer.FireID{Timer: tm, DueMS: 5}
+	for _, q := range []store.DeadLetterQuery{
 		{App: "other", Timer: tm}, {App: "other", Fires: ids(fires[:1])}, {App: "app", Timer: s.ids.Next()}, {App: "app", Fires: []timer.FireID{gone}},
 	} {
-		for _, dryRun := range []bool{true, false} {
-			_, err = s.st().Redrive(ctx, q, s.ids.Next(), dryRun)
-			requireCode(t, timer.CodeNotFound, err)
-		}
+		q.Series = s.ids.Next()
+		_, err := s.st().DeadLetters(ctx, q)
+		requireCode(t, timer.CodeNotFound, err)
+		_, err = s.st().Redrive(ctx, q)
+		requireCode(t, timer.CodeNotFound, err)
 	}
-	out, err = s.st().Redrive(ctx, store.RedriveQuery{App: "nobody"}, s.ids.Next(), false)
+	nobody := store.DeadLetterQuery{App: "nobody", Series: s.ids.Next()}
+	out, err := s.st().Redrive(ctx, nobody)
 	require.NoError(t, err)
 	require.Empty(t, out.Outcomes)
+	page, err := s.st().DeadLetters(ctx, nobody)
+	require.NoError(t, err)
+	require.Empty(t, page.DeadLetters)
+	_, err = s.st().Redrive(ctx, store.DeadLetterQuery{App: "app"})
+	requireCode(t, timer.CodeInvalid, err)
 }
 
 func redriveSelects(t *testing.T, s *setup) {
@@ -136,28 +161,28 @@ func redriveSelects(t *testing.T, s *setup) {
 	require.Empty(t, lost)
 
 	for name, c := range map[string]struct {
-		q    store.RedriveQuery
+		q    store.DeadLetterQuery
 		want []timer.FireID
 	}{
-		"timer":   {store.RedriveQuery{Timer: tm.ID}, ids(fires[:6])},
-		"due":     {store.RedriveQuery{FromMS: fires[1].DueMS, ToMS: fires[3].DueMS}, ids(fires[1:3])},
-		"failure": {store.RedriveQuery{Failure: timer.FailureDNS}, ids(fires[5:6])},
-		"both":    {store.RedriveQuery{Timer: tm.ID, Failure: timer.FailureStatus, FromMS: fires[4].DueMS}, ids(fires[4:5])},
-		"fires":   {store.RedriveQuery{Fires: []timer.FireID{fires[6].FireID, others[1].FireID, fires[2].FireID}}, []timer.FireID{fires[2].FireID, others[1].FireID}},
-		"of one":  {store.RedriveQuery{Timer: tm.ID, Fires: []timer.FireID{others[1].FireID, fires[2].FireID}}, ids(fires[2:3])},
+		"timer":   {store.DeadLetterQuery{Timer: tm.ID}, ids(fires[:6])},
+		"due":     {store.DeadLetterQuery{FromMS: fires[1].DueMS, ToMS: fires[3].DueMS}, ids(fires[1:3])},
+		"failure": {store.DeadLetterQuery{Failure: timer.FailureDNS}, ids(fires[5:6])},
+		"both":    {store.DeadLetterQuery{Timer: tm.ID, Failure: timer.FailureStatus, FromMS: fires[4].DueMS}, ids(fires[4:5])},
+		"fires":   {store.DeadLetterQuery{Fires: []timer.FireID{fires[6].FireID, others[1].FireID, fires[2].FireID}}, []timer.FireID{fires[2].FireID, others[1].FireID}},
+		"of one":  {store.DeadLetterQuery{Timer: tm.ID, Fires: []timer.FireID{others[1].FireID, fires[2].FireID}}, ids(fires[2:3])},
 	} {
-		require.Equal(t, c.want, finished(s.redrive(c.q, 0, true).Outcomes), name)
+		require.Equal(t, c.want, finished(s.deadLetters(c.q)), name)
 	}
 
 	// It pages by app and by timer, and reads each page twice.
-	for _, q := range []store.RedriveQuery{{Limit: 3}, {Timer: tm.ID, Limit: 3, IncludeRedriven: true}} {
+	for _, q := range []store.DeadLetterQuery{{Limit: 3}, {Timer: tm.ID, Limit: 3, IncludeRedriven: true}} {
 		series := s.ids.Next()
 		var all []timer.FireID
 		made := map[timer.FireID]bool{}
 		for page := 0; ; page++ {
 			require.Less(t, page, 5)
-			first := s.redrive(q, series, false)
-			out := s.redrive(q, series, false)
+			first := s.redrive(q, series)
+			out := s.redrive(q, series)
 			require.Equal(t, first, out)
 			all = append(all, finished(out.Outcomes)...)
 			for _, f := range out.Fires {
@@ -180,7 +205,7 @@ func redriveSelects(t *testing.T, s *setup) {
 	require.Equal(
 		t,
 		finished(more),
-		finished(s.redrive(store.RedriveQuery{IncludeRedriven: true}, 0, true).Outcomes),
+		finished(s.deadLetters(store.DeadLetterQuery{IncludeRedriven: true})),
 		"those of deleted timers are left out",
 	)
 }
@@ -192,9 +217,8 @@ func concurrentRedrives(t *testing.T, s *setup) {
 	var mu sync.Mutex
 	made := map[timer.ID]int{}
 	s.together(6, func(ctx context.Context, _ int, st store.Store) error {
-		series := s.ids.Next()
-		for q := (store.RedriveQuery{App: "app", Limit: 7}); ; {
-			out, err := st.Redrive(ctx, q, series, false)
+		for q := (store.DeadLetterQuery{App: "app", Series: s.ids.Next(), Limit: 7}); ; {
+			out, err := st.Redrive(ctx, q)
 			if err != nil {
 				return err
 			}
@@ -217,4 +241,60 @@ func concurrentRedrives(t *testing.T, s *setup) {
 	for _, n := range made {
 		require.Equal(t, 1, n, "each was redriven once")
 	}
+}
+
+// deadLettersArePaged checks that each dead letter is on one page, with its last error, also while
+// redrives take fires off the list.
+func deadLettersArePaged(t *testing.T, s *setup) {
+	session := s.session()
+	now := s.nowMS()
+	_, fires := s.owned(session, 6)
+	var outcomes []timer.Outcome
+	var attempts []timer.Attempt
+	for i, f := range fires {
+		o := delivered(f, now-int64(len(fires)-i))
+		o.Kind, o.Reason, o.Attempts = timer.Failed, timer.ReasonExhausted, 3
+		outcomes = append(outcomes, o)
+		for n := int32(3); n > 0; n-- { // the order in which they are stored does not count
+			a := attempt(f, n, now+int64(n))
+			a.Error = fmt.Sprintf("attempt %d of %d", n, i)
+			if n == 3 && i == 2 {
+				a.Error = ""
+			}
+			attempts = append(attempts, a)
+		}
+	}
+	lost, _, err := s.st().Record(t.Context(), session, outcomes[:5], attempts[:15])
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	lost, _ = s.record(session, outcomes[5]) // it has no attempts
+	require.Empty(t, lost)
+
+	q := store.DeadLetterQuery{App: "app", Limit: 2}
+	var got []timer.FireID
+	var texts []string
+	for page := 0; ; page++ {
+		require.Less(t, page, 4)
+		out, err := s.st().DeadLetters(t.Context(), q)
+		require.NoError(t, err)
+		for _, l := range out.DeadLetters {
+			got, texts = append(got, l.FireID), append(texts, l.LastError)
+		}
+		if !out.More {
+			break
+		}
+		last := out.DeadLetters[len(out.DeadLetters)-1]
+		q.After, q.AfterFinishedMS = last.FireID, last.FinishedMS
+		// What is redriven meanwhile moves no later dead letter to a page before.
+		s.redrive(store.DeadLetterQuery{Fires: []timer.FireID{last.FireID}}, s.ids.Next())
+	}
+	require.Equal(t, ids(fires), got)
+	require.Equal(t, []string{
+		"attempt 3 of 0",
+		"attempt 3 of 1",
+		"attempt 2 of 2",
+		"attempt 3 of 3",
+		"attempt 3 of 4",
+		"",
+	}, texts)
 }

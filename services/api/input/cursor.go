@@ -11,9 +11,10 @@ import (
 // kind of its list. It names no server and no time, so every replica can decode it at any later
 // time.
 const (
-	TimersCursor    = "t"
-	FiresCursor     = "f"
-	CalendarsCursor = "c"
+	TimersCursor      = "t"
+	FiresCursor       = "f"
+	CalendarsCursor   = "c"
+	DeadLettersCursor = "d"
 )
 
 // EncodeCursor returns the cursor of a position.

@@ -115,18 +115,17 @@ func Setup(t *testing.T, change ...func(*api.Options)) *Fixture {
 
 	f := &Fixture{Store: st, Broker: broker, Dispatched: &Dispatched{}, Faults: &Faults{Store: st}}
 	o := api.Options{
-		Store:       f.Faults,
-		Bus:         client,
-		Dispatch:    f.Dispatched,
-		Plan:        planner.Plan,
-		Counts:      counts,
-		Successor:   planner,
-		Now:         time.Now,
-		DeadLetters: client,
-		Auth:        auth.Rules{Off: true},
-		Secrets:     Keyring(t),
-		Logger:      zerolog.Nop(),
-		Registerer:  prometheus.NewRegistry(),
+		Store:      f.Faults,
+		Bus:        client,
+		Dispatch:   f.Dispatched,
+		Plan:       planner.Plan,
+		Counts:     counts,
+		Successor:  planner,
+		Now:        time.Now,
+		Auth:       auth.Rules{Off: true},
+		Secrets:    Keyring(t),
+		Logger:     zerolog.Nop(),
+		Registerer: prometheus.NewRegistry(),
 	}
 	for _, c := range change {
 		c(&o)

@@ -1,20 +1,18 @@
 package apitest
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
-	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 	"github.com/carillon-timer/carillon/services/api"
 )
 
@@ -119,13 +117,20 @@ func (f *Fixture) Finish(
 	require.NoError(t, err)
 }
 
-// Fail records fires as failed and publishes their dead letters.
+// Fail records fires as failed, each after one recorded attempt.
 func (e *Executor) Fail(t *testing.T, fires []timer.Fire, failure timer.Failure) {
 	t.Helper()
 	outcomes := make([]timer.Outcome, len(fires))
-	deadLetters := make([]bus.Message, len(fires))
+	attempts := make([]timer.Attempt, len(fires))
 	for i, f := range fires {
 		f.Attempt = 3
+		attempts[i] = timer.Attempt{
+			FireID:  f.FireID,
+			N:       3,
+			StartMS: time.Now().UnixMilli(),
+			Failure: failure,
+			Error:   fmt.Sprint("no answer: ", failure),
+		}
 		outcomes[i] = timer.Outcome{
 			Fire:       f,
 			Kind:       timer.Failed,
@@ -136,17 +141,8 @@ func (e *Executor) Fail(t *testing.T, fires []timer.Fire, failure timer.Failure)
 			Attempts:   3,
 			Failure:    failure,
 		}
-		payload, err := proto.Marshal(
-			&carillonv1.DeadTask{
-				Task: &carillonv1.Task{TimerId: int64(f.Timer), DueMs: f.DueMS, Series: f.Series},
-				App:  "shop",
-			},
-		)
-		require.NoError(t, err)
-		deadLetters[i] = bus.Message{Payload: payload}
 	}
-	lost, _, err := e.Store.Record(t.Context(), e.Session, outcomes, nil)
+	lost, _, err := e.Store.Record(t.Context(), e.Session, outcomes, attempts)
 	require.NoError(t, err)
 	require.Empty(t, lost)
-	require.NoError(t, e.Broker.Bus("executor").Publish(t.Context(), bus.TasksDead, deadLetters...))
 }

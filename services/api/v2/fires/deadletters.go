@@ -3,171 +3,164 @@ package fires
 import (
 	"context"
 	"fmt"
-	"sync"
-	"time"
+	"slices"
+	"strconv"
+	"strings"
 
-	"google.golang.org/protobuf/proto"
-
-	"github.com/carillon-timer/carillon/libs/bus"
-	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
-	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
-// Acknowledging the dead letters of redriven fires is best effort. The store decides which fires
-// are redriven, and the topic follows. Dead letters that remain, because the bus or this process
-// failed, are acknowledged after the next redrive.
-const (
-	ackPassTimeout  = 30 * time.Second // one pass over the dead letters
-	ackIdleTimeout  = 3 * time.Second  // without a new dead letter: the pass ends
-	ackStoreTimeout = 5 * time.Second  // for the store's answer about a batch
-	maxAckSeen      = 100_000          // dead letters remembered in one page
-	ackBatch        = 500
-)
-
-// errNotRedriven returns a dead letter to the topic.
-var errNotRedriven = fmt.Errorf("its fire is not redriven: %w", bus.ErrPostponed)
-
-// requestAck requests a pass. Requests made before the pass starts share it.
-func (s *Resource) requestAck() {
-	select {
-	case s.redriveRequested <- struct{}{}:
-	default:
-	}
+type deadLettersInput struct {
+	param.PathAppParam
+	param.PageParam
+	Timer   string `query:"timer" pattern:"^[0-9]{1,16}$" doc:"Only fires of this timer."`
+	From    string `query:"from" format:"date-time" doc:"Only fires due at this instant or later."`
+	To      string `query:"to" format:"date-time" doc:"Only fires due before this instant."`
+	Failure string `query:"failure" minLength:"1" doc:"Only fires whose last attempt had this failure: timeout, connect, status and so on."`
+	Again   bool   `query:"again" doc:"Also fires that were redriven before."`
 }
 
-// AckAfterRedrives runs a pass after each request, until ctx ends.
-func (s *Resource) AckAfterRedrives(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.redriveRequested:
-		}
-		if s.DeadLetters == nil {
-			continue
-		}
-		if err := s.ackDeadLetters(ctx); err != nil && ctx.Err() == nil {
-			s.Logger.Warn().
-				Err(err).
-				Msg("dead letters of redriven fires not acknowledged; the next redrive retries")
-		}
-	}
+type deadLettersOutput struct{ Body deadLettersBody }
+
+type deadLettersBody struct {
+	Items      []deadLetterBody `json:"items" nullable:"false"`
+	NextCursor string           `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
 }
 
-// ackDeadLetters acknowledges the dead letters whose fire is redriven, and returns the others to
-// the topic. It ends when only known dead letters arrive, because returned ones are redelivered.
-// Where more remain than are remembered, it begins a new page and asks the store again; then only
-// its timeout ends it.
-func (s *Resource) ackDeadLetters(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, ackPassTimeout)
-	defer cancel()
-	l := &ackPass{service: s, seen: make(map[timer.FireID]bool), progress: make(chan struct{}, 1)}
-	consumer, err := s.DeadLetters.Subscribe(ctx, bus.Subscription{
-		Topic:       bus.TasksDead,
-		Name:        bus.SubOperators,
-		Concurrency: 1,
-		MaxBatch:    ackBatch,
-		MaxWait:     10 * time.Millisecond,
-		Prefetch:    ackBatch,
-	}, l.handle)
+type deadLetterBody struct {
+	FireBody
+
+	LastError string `json:"last_error,omitempty" doc:"Of the last attempt that had an error text."`
+}
+
+// listDeadLetters lists what a redrive of the same selection would create again, in the same order.
+// A fire that is redriven between two pages is not on later ones; none is listed twice.
+func (s *Resource) listDeadLetters(
+	ctx context.Context,
+	in *deadLettersInput,
+) (*deadLettersOutput, error) {
+	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
+		return nil, err
+	}
+	selected := selection{
+		timer: in.Timer, from: in.From, to: in.To, failure: in.Failure, again: in.Again,
+	}
+	q, err := s.query(in.App, "query.", &selected)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	idle := time.NewTimer(ackIdleTimeout)
-	defer idle.Stop()
-	for waiting := true; waiting; {
-		select {
-		case <-ctx.Done():
-			waiting = false
-		case <-idle.C:
-			waiting = false
-		case <-l.progress:
-			idle.Reset(ackIdleTimeout)
+	if in.Cursor != "" {
+		if q.After, q.AfterFinishedMS, err = decodeDeadLettersCursor(in.Cursor); err != nil {
+			return nil, err
 		}
 	}
-	err = consumer.Close()
-	s.Logger.Info().
-		Int(logging.Count, l.acked).
-		Int("left", l.kept).
-		Msg("dead letters of redriven fires acknowledged")
-	return err
+	out := &deadLettersOutput{deadLettersBody{Items: make([]deadLetterBody, 0, in.Limit)}}
+	for more := true; more && len(out.Body.Items) < in.Limit; {
+		q.Limit = min(in.Limit-len(out.Body.Items), store.MaxBatch)
+		page, err := s.Store.DeadLetters(ctx, q)
+		if err != nil {
+			return nil, fmt.Errorf("listing dead letters: %w", err)
+		}
+		for i := range page.DeadLetters {
+			l := &page.DeadLetters[i]
+			out.Body.Items = append(
+				out.Body.Items,
+				deadLetterBody{FireBody: showOutcome(&l.Outcome), LastError: l.LastError},
+			)
+			q.After, q.AfterFinishedMS = l.FireID, l.FinishedMS
+		}
+		if more = page.More; more {
+			out.Body.NextCursor = deadLettersCursor(&q)
+		} else {
+			out.Body.NextCursor = ""
+		}
+	}
+	return out, nil
 }
 
-// ackPass is one pass over the dead letters.
-type ackPass struct {
-	service  *Resource
-	progress chan struct{} // a new dead letter arrived
-
-	mu    sync.Mutex
-	seen  map[timer.FireID]bool // those not redriven
-	acked int
-	kept  int // returned to the topic; redelivered ones of earlier pages count again
+// deadLettersCursor encodes the position after which a query continues.
+func deadLettersCursor(q *store.DeadLetterQuery) string {
+	return input.EncodeCursor(
+		input.DeadLettersCursor,
+		fmt.Sprintf("%d.%s", q.AfterFinishedMS, q.After),
+	)
 }
 
-func (l *ackPass) handle(ctx context.Context, batch []bus.Message) []error {
-	errs := make([]error, len(batch))
-	ids := make([]timer.FireID, 0, len(batch))
-	at := make(map[timer.FireID][]int, len(batch))
-	for i := range batch {
-		errs[i] = errNotRedriven // also those that cannot be decoded: operators look at them
-		d := new(carillonv1.DeadTask)
-		if proto.Unmarshal(batch[i].Payload, d) != nil || d.GetTask() == nil {
-			continue
-		}
-		t := d.GetTask()
-		id := timer.FireID{
-			Timer:  timer.ID(t.GetTimerId()),
-			DueMS:  t.GetDueMs(),
-			Series: t.GetSeries(),
-		}
-		ids = append(ids, id)
-		at[id] = append(at[id], i)
-	}
-	ids = l.unseen(ids)
-	if len(ids) == 0 {
-		return errs
-	}
-	ctx, cancel := context.WithTimeout(ctx, ackStoreTimeout)
-	defer cancel()
-	redriven, err := l.service.Store.RedrivenAmong(ctx, ids)
+func decodeDeadLettersCursor(cursor string) (after timer.FireID, finishedMS int64, err error) {
+	position, err := input.DecodeCursor(input.DeadLettersCursor, cursor)
 	if err != nil {
-		return errs
+		return after, 0, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.seen)+len(ids) > maxAckSeen {
-		clear(l.seen) // so that later ones are also looked at
+	finished, fire, _ := strings.Cut(position, ".")
+	if finishedMS, err = strconv.ParseInt(finished, 10, 64); err == nil && finishedMS > 0 {
+		after, err = timer.ParseFireID(fire)
 	}
-	for _, id := range ids {
-		l.seen[id] = true
+	if err != nil || finishedMS <= 0 {
+		return after, 0, input.NotACursor()
 	}
-	for _, id := range redriven {
-		delete(l.seen, id)
-		for _, i := range at[id] {
-			errs[i] = nil
-			l.acked++
-		}
-	}
-	l.kept += len(ids) - len(redriven)
-	l.service.metrics.deadLetters.WithLabelValues("acked").Add(float64(len(redriven)))
-	l.service.metrics.deadLetters.WithLabelValues("left").Add(float64(len(ids) - len(redriven)))
-	select {
-	case l.progress <- struct{}{}:
-	default:
-	}
-	return errs
+	return after, finishedMS, nil
 }
 
-// unseen returns the ids that this page has not seen.
-func (l *ackPass) unseen(ids []timer.FireID) []timer.FireID {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := ids[:0]
-	for _, id := range ids {
-		if !l.seen[id] {
-			out = append(out, id)
+// selection is the part of a request that selects dead letters. Empty fields select all.
+type selection struct {
+	timer, from, to, failure string
+	fires                    []string
+	again                    bool
+}
+
+// query converts a selection. place precedes the names of its fields in errors.
+func (s *Resource) query(app, place string, in *selection) (store.DeadLetterQuery, error) {
+	q := store.DeadLetterQuery{
+		App:             app,
+		IncludeRedriven: in.again,
+		Failure:         timer.Failure(in.failure),
+	}
+	var r input.BodyReader
+	if in.timer != "" {
+		id, err := timer.ParseID(in.timer)
+		if err != nil {
+			return q, timer.NotFound("timer", in.timer)
+		}
+		q.Timer = id
+	}
+	for i, text := range in.fires {
+		id, err := timer.ParseFireID(text)
+		if err != nil {
+			r.Invalid(fmt.Sprintf("%sfires[%d]", place, i), badFireIDText(text))
+		}
+		q.Fires = append(q.Fires, id)
+	}
+	if at := r.Instant(place+"from", in.from); at != nil {
+		q.FromMS = input.CeilMS(*at)
+	}
+	if at := r.Instant(place+"to", in.to); at != nil {
+		if q.ToMS = input.CeilMS(*at); q.ToMS <= q.FromMS {
+			r.Invalid(
+				place+"to",
+				fmt.Sprintf("expected an instant later than from (%q), found %q", in.from, in.to),
+			)
 		}
 	}
-	return out
+	if in.failure != "" && !slices.Contains(timer.Failures(), q.Failure) {
+		r.Invalid(
+			place+"failure",
+			fmt.Sprintf("expected one of %s, found %q", failureNames(), input.Clip(in.failure)),
+		)
+	}
+	if len(r.Errs) > 0 {
+		return q, s.Problems.Invalid(r.Errs)
+	}
+	return q, nil
+}
+
+// failureNames lists the classes of failures.
+func failureNames() string {
+	var names []string
+	for _, f := range timer.Failures() {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
 }

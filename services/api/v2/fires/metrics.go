@@ -6,8 +6,7 @@ import (
 )
 
 type metrics struct {
-	redriven    prometheus.Counter
-	deadLetters *prometheus.CounterVec
+	redriven prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -17,9 +16,5 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "carillon_api_redriven_total",
 			Help: "Failed fires created again by redrives.",
 		}),
-		deadLetters: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_api_dead_letters_total",
-			Help: "Dead letters read after redrives: acknowledged (acked), or returned to the topic (left).",
-		}, []string{"result"}),
 	}
 }

@@ -3,13 +3,10 @@ package fires
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
@@ -49,28 +46,31 @@ type redrivenBody struct {
 
 // redriveFires creates failed fires again, page by page, with one transaction per page. If it ends
 // halfway, the pages before are redriven. Repeated, it continues after them, because redriven fires
-// are left out. Under an idempotency key the series is the same each time, so nothing is created
-// twice.
+// are left out. Of two at once, the store lets one redrive each fire. Under an idempotency key the
+// series is the same each time, so nothing is created twice.
 func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redriveOutput, error) {
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
-	q, err := s.readRedrive(in)
+	b := &in.Body
+	selected := selection{
+		timer: b.Timer, fires: b.Fires, from: b.From, to: b.To, failure: b.Failure, again: b.Again,
+	}
+	q, err := s.query(in.App, "", &selected)
 	if err != nil {
 		return nil, err
 	}
-	series := s.IDs.Next()
+	q.Series = s.IDs.Next()
 	if in.Key != "" {
-		series = timer.ID(param.SeriesOf(param.KeyOf("redrive "+in.App, q.Timer, in.Key)))
+		q.Series = timer.ID(param.SeriesOf(param.KeyOf("redrive "+in.App, q.Timer, in.Key)))
 	}
 	out := redrivenBody{DryRun: in.Body.DryRun, Sample: []FireBody{}}
 	if !out.DryRun {
-		out.Series = series.String()
+		out.Series = q.Series.String()
 	}
 	defer func() { // also after an error: the pages before it are redriven
 		if !out.DryRun && out.Count > 0 {
 			s.metrics.redriven.Add(float64(out.Count))
-			s.requestAck()
 		}
 	}()
 	for first, left := true, in.Body.Limit; left > 0; first = false {
@@ -79,25 +79,42 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 			break
 		}
 		q.Limit = min(left, store.MaxBatch)
-		page, err := s.Store.Redrive(ctx, q, series, out.DryRun)
-		s.Writer.Dispatch(ctx, page.Fires) // also of a commit in doubt: see store.Timers
+		outcomes, more, err := s.redrivePage(ctx, q, out.DryRun)
 		if err != nil {
 			return nil, fmt.Errorf("redriving fires: %w", err)
 		}
-		for i := range page.Outcomes {
+		for i := range outcomes {
 			if len(out.Sample) < redriveSample {
-				out.Sample = append(out.Sample, showOutcome(&page.Outcomes[i]))
+				out.Sample = append(out.Sample, showOutcome(&outcomes[i]))
 			}
 		}
-		n := len(page.Outcomes)
+		n := len(outcomes)
 		out.Count += int64(n)
 		left -= n
-		if out.More = page.More; !page.More || n == 0 {
+		if out.More = more; !more || n == 0 {
 			break
 		}
-		q.After, q.AfterFinishedMS = page.Outcomes[n-1].FireID, page.Outcomes[n-1].FinishedMS
+		q.After, q.AfterFinishedMS = outcomes[n-1].FireID, outcomes[n-1].FinishedMS
 	}
 	return &redriveOutput{out}, nil
+}
+
+// redrivePage redrives one page, or only reads it, and returns what it selected.
+func (s *Resource) redrivePage(
+	ctx context.Context,
+	q store.DeadLetterQuery,
+	dryRun bool,
+) (outcomes []timer.Outcome, more bool, err error) {
+	if dryRun {
+		page, err := s.Store.DeadLetters(ctx, q)
+		for i := range page.DeadLetters {
+			outcomes = append(outcomes, page.DeadLetters[i].Outcome)
+		}
+		return outcomes, page.More, err
+	}
+	page, err := s.Store.Redrive(ctx, q)
+	s.Writer.Dispatch(ctx, page.Fires) // also of a commit in doubt: see store.Timers
+	return page.Outcomes, page.More, err
 }
 
 // deadlineNear returns whether too little time is left for another page.
@@ -105,58 +122,4 @@ func deadlineNear(ctx context.Context) bool {
 	const page = 3 * time.Second
 	end, ok := ctx.Deadline()
 	return ok && time.Until(end) < page
-}
-
-func (s *Resource) readRedrive(in *redriveInput) (store.RedriveQuery, error) {
-	b := &in.Body
-	q := store.RedriveQuery{
-		App:             in.App,
-		IncludeRedriven: b.Again,
-		Failure:         timer.Failure(b.Failure),
-	}
-	var r input.BodyReader
-	if b.Timer != "" {
-		id, err := timer.ParseID(b.Timer)
-		if err != nil {
-			return q, timer.NotFound("timer", b.Timer)
-		}
-		q.Timer = id
-	}
-	for i, text := range b.Fires {
-		id, err := timer.ParseFireID(text)
-		if err != nil {
-			r.Invalid(fmt.Sprintf("fires[%d]", i), badFireIDText(text))
-		}
-		q.Fires = append(q.Fires, id)
-	}
-	if at := r.Instant("from", b.From); at != nil {
-		q.FromMS = input.CeilMS(*at)
-	}
-	if at := r.Instant("to", b.To); at != nil {
-		if q.ToMS = input.CeilMS(*at); q.ToMS <= q.FromMS {
-			r.Invalid(
-				"to",
-				fmt.Sprintf("expected an instant later than from (%q), found %q", b.From, b.To),
-			)
-		}
-	}
-	if b.Failure != "" && !slices.Contains(timer.Failures(), q.Failure) {
-		r.Invalid(
-			"failure",
-			fmt.Sprintf("expected one of %s, found %q", failureNames(), input.Clip(b.Failure)),
-		)
-	}
-	if len(r.Errs) > 0 {
-		return q, s.Problems.Invalid(r.Errs)
-	}
-	return q, nil
-}
-
-// failureNames lists the classes of failures.
-func failureNames() string {
-	var names []string
-	for _, f := range timer.Failures() {
-		names = append(names, string(f))
-	}
-	return strings.Join(names, ", ")
 }

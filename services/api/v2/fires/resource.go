@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
-	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -37,28 +35,23 @@ type Store interface {
 type Resource struct {
 	Options
 
-	metrics          *metrics
-	completions      *completionLimiter // limits completions with a valid token
-	redriveRequested chan struct{}      // signals that dead letters are to be acknowledged
+	metrics     *metrics
+	completions *completionLimiter // limits completions with a valid token
 }
 
 // Options are the dependencies of the operations.
 type Options struct {
-	Store     Store
-	Auth      *auth.Checker
-	Problems  *problem.Reporter
-	Writer    *writes.Writer
-	Upcoming  *upcoming.Finder
-	Successor SuccessorPlanner
-	Counts    *slicing.Counts // chooses the buckets of requested fires
-	// DeadLetters is where the dead letters of redriven fires are acknowledged; nil: they remain
-	// there.
-	DeadLetters    bus.Subscriber
+	Store          Store
+	Auth           *auth.Checker
+	Problems       *problem.Reporter
+	Writer         *writes.Writer
+	Upcoming       *upcoming.Finder
+	Successor      SuccessorPlanner
+	Counts         *slicing.Counts            // chooses the buckets of requested fires
 	Tokens         *callback.CompletionTokens // nil: there is no key to create them with
 	MaxCompletions int                        // store calls of completions at once
 	IDs            *timer.IDs
 	Now            func() time.Time
-	Logger         zerolog.Logger
 	Registerer     prometheus.Registerer
 }
 
@@ -75,10 +68,9 @@ type SuccessorPlanner interface {
 // New returns the operations on fires.
 func New(opts Options) *Resource {
 	return &Resource{
-		Options:          opts,
-		metrics:          newMetrics(opts.Registerer),
-		completions:      newCompletionLimiter(opts.MaxCompletions),
-		redriveRequested: make(chan struct{}, 1),
+		Options:     opts,
+		metrics:     newMetrics(opts.Registerer),
+		completions: newCompletionLimiter(opts.MaxCompletions),
 	}
 }
 
@@ -102,6 +94,12 @@ func (s *Resource) Register(r *route.Router) {
 		Summary: "Say what became of a fire that was accepted",
 		Open:    true,
 	}, s.completeFire)
+	route.Add(r, route.Operation{
+		Method:  http.MethodGet,
+		Path:    "/apps/{app}/dead-letters",
+		ID:      "list-dead-letters",
+		Summary: "List the fires of an app that failed for good and were not redriven, in the order in which they ended",
+	}, s.listDeadLetters)
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/apps/{app}/redrives", ID: "redrive-fires",
 		Summary: "Make failed fires again",

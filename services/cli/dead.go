@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/output"
+)
+
+const (
+	// defaultDeadLetters is how many dead letters a list shows.
+	defaultDeadLetters = 50
+	maxRedrive         = 10_000 // fires per request
+)
+
+func (t *tool) deadCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "dead",
+		Short: "list, show and redrive fires that failed for good",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	show := t.fireGet()
+	show.Use, show.Short = "show ID...", "show dead letters with each attempt; the same as fire get"
+	c.AddCommand(t.deadList(), show, t.redriveCommand("redrive failed fires"))
+	return c
+}
+
+// deadSelection selects dead letters. Empty fields select all.
+type deadSelection struct {
+	timer, from, to, failure string
+	again                    bool
+}
+
+func (d *deadSelection) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&d.timer, "timer", "", "only this timer's, by its id")
+	f.StringVar(
+		&d.from,
+		"from",
+		"",
+		"only fires due at this instant or later (2026-01-31T12:00:00Z)",
+	)
+	f.StringVar(&d.to, "to", "", "only fires due before this instant")
+	f.StringVar(
+		&d.failure,
+		"failure",
+		"",
+		"only fires with this failure: timeout, connect, status and so on",
+	)
+	f.BoolVar(&d.again, "again", false, "also fires that were redriven before")
+}
+
+// fields returns the fields of the selection that are not empty.
+func (d *deadSelection) fields() map[string]string {
+	fields := map[string]string{"timer": d.timer, "from": d.from, "to": d.to, "failure": d.failure}
+	for name, v := range fields {
+		if v == "" {
+			delete(fields, name)
+		}
+	}
+	return fields
+}
+
+func (t *tool) deadList() *cobra.Command {
+	var selected deadSelection
+	var limit int
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "list the dead letters of the app, those that ended first at the top",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return t.withApp(func(api *client.Client, app url.Values) error {
+				query := url.Values{}
+				for name, v := range selected.fields() {
+					query.Set(name, v)
+				}
+				if selected.again {
+					query.Set("again", "true")
+				}
+				path := "/apps/" + url.PathEscape(app.Get("app")) + "/dead-letters"
+				letters, err := api.All(c.Context(), path, query, limit)
+				if err != nil {
+					return err //nolint:wrapcheck // it says what the API answered
+				}
+				return t.printer.List(letters, deadColumns())
+			})
+		},
+	}
+	selected.addFlags(c.Flags())
+	c.Flags().IntVar(&limit, "limit", defaultDeadLetters, "list at most so many; 0 lists all")
+	return c
+}
+
+func deadColumns() []output.Column {
+	return []output.Column{
+		{
+			Head: "FINISHED",
+			Cell: func(o client.Object) string { return localTime(o.Text("finished_at")) },
+		},
+		output.Field("FIRE", "id"),
+		output.Field("REASON", "reason"),
+		output.Field("ATTEMPTS", "attempts"),
+		output.Field("CODE", "status_code"),
+		output.Field("FAILURE", "failure"),
+		{
+			Head: "LAST ERROR",
+			Cell: func(o client.Object) string { return printable(o.Text("last_error")) },
+		},
+		output.Field("REDRIVEN AS", "redriven_as").AsWide(),
+	}
+}
+
+// redriver is one run of a redrive, and its flags.
+type redriver struct {
+	deadSelection
+
+	tool  *tool
+	fires []string
+	yes   bool
+	limit int
+}
+
+func (t *tool) redriveCommand(short string) *cobra.Command {
+	r := &redriver{tool: t}
+	c := &cobra.Command{
+		Use:   "redrive",
+		Short: short,
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case c.Flags().Changed("fires") && len(r.fires) == 0: // a script's empty variable
+				return usageError("--fires lists none; leave it out to select by the other flags")
+			case r.limit < 0:
+				return usageError("--limit is negative")
+			}
+			return t.withApp(func(api *client.Client, app url.Values) error {
+				return r.run(c.Context(), api, app.Get("app"))
+			})
+		},
+	}
+	f := c.Flags()
+	r.addFlags(f)
+	f.StringSliceVar(&r.fires, "fires", nil, "only these, by their ids, separated by commas")
+	f.IntVar(&r.limit, "limit", 0, "redrive at most so many; 0 redrives all")
+	f.BoolVar(&r.yes, "yes", false, "redrive; without it, only print what would be redriven")
+	return c
+}
+
+// run creates failed fires again, request by request. The API decides which fires.
+func (r *redriver) run(ctx context.Context, api *client.Client, app string) error {
+	ctx, cancel := context.WithTimeout(ctx, redrivePatience)
+	defer cancel()
+	total := int64(0)
+	for first := true; ; first = false {
+		got, err := r.call(ctx, api, app, total)
+		if err != nil {
+			return err
+		}
+		total += got.Int("count")
+		if first {
+			for _, f := range got.Objects("sample") {
+				r.tool.sayf(
+					"%s  %s  %s  %s",
+					f.Text("id"),
+					f.Text("finished_at"),
+					printable(f.Text("reason")),
+					printable(f.Text("failure")),
+				)
+			}
+		}
+		dryRun, more := got.Text("dry_run") == "true", got.Text("more") == "true"
+		switch {
+		case dryRun && more:
+			r.tool.sayf("more than %d would be redriven: add --yes to do it", total)
+		case dryRun:
+			r.tool.sayf("%d would be redriven: add --yes to do it", total)
+		case more && got.Int("count") > 0 && (r.limit == 0 || total < int64(r.limit)) && !r.again:
+			r.tool.sayf("%d redriven, and there are more", total)
+			continue
+		default:
+			r.tool.sayf("%d redriven", total)
+		}
+		if !r.tool.printer.Human() {
+			got["count"] = total
+			if err := r.tool.printer.One(got); err != nil {
+				return err
+			}
+		}
+		if !dryRun && more && r.again && (r.limit == 0 || total < int64(r.limit)) {
+			// The next request would start with the fires that this one created.
+			return errors.New(
+				"there are more, and with --again they cannot be distinguished from those just redriven: continue with --from and --to, --timer or --failure",
+			)
+		}
+		return nil
+	}
+}
+
+// redrivePatience limits a redrive with all its requests.
+const redrivePatience = 10 * time.Minute
+
+func (r *redriver) call(
+	ctx context.Context,
+	api *client.Client,
+	app string,
+	done int64,
+) (client.Object, error) {
+	ask := client.Object{"dry_run": !r.yes, "again": r.again}
+	for name, v := range r.fields() {
+		ask[name] = v
+	}
+	if len(r.fires) > 0 {
+		ask["fires"] = r.fires
+	}
+	if r.limit > 0 {
+		ask["limit"] = min(int64(r.limit)-done, maxRedrive)
+	}
+	path := "/apps/" + url.PathEscape(app) + "/redrives"
+	got, err := api.Do(ctx, http.MethodPost, path, nil, ask)
+	if err == nil && got == nil {
+		err = errors.New("redriving: the API answered nothing")
+	}
+	return got, err //nolint:wrapcheck // it says what the API answered
+}

@@ -1,0 +1,141 @@
+package cli_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
+)
+
+func TestDeadCommand(t *testing.T) {
+	t.Parallel()
+	admin := apikey.New().Reveal()
+	d := devtest.Start(
+		t,
+		t.TempDir(),
+		"CARILLON_AUTH",
+		"on",
+		"CARILLON_ADMIN_KEY",
+		admin,
+		"CARILLON_CALLBACK_ALLOW",
+		"127.0.0.1:*",
+	)
+	defer d.Stop(t)
+	code, body := d.Do(
+		t,
+		http.MethodPost,
+		"/api/v2/timers",
+		admin,
+		`{"app":"shop","name":"bill","status":"active","schedule":{"kind":"delay","delay":"10ms"},`+
+			`"target":{"url":"http://127.0.0.1:1/"},"retry":{"attempts":1}}`,
+	)
+	require.Equal(t, http.StatusCreated, code, body)
+	u := newUser(t, d.Api)
+	u.env["CARILLON_API_KEY"] = admin
+	dead := func(args ...string) (string, error) { return u.try(append([]string{"dead"}, args...)...) }
+	redrive := func(args ...string) (string, error) {
+		return dead(append([]string{"redrive"}, args...)...)
+	}
+	require.Eventually(t, func() bool {
+		said, err := redrive()
+		require.NoError(t, err)
+		return strings.Contains(said, "1 would be redriven")
+	}, 20*time.Second, 200*time.Millisecond)
+	row := regexp.MustCompile(`(?m) (\d+-\d+) +exhausted +1 +- +connect +dial .*connection refused`)
+	said, err := dead("list", "--limit", "1")
+	require.NoError(t, err)
+	require.Regexp(t, row, said)
+	fire := row.FindStringSubmatch(said)[1]
+	none, err := dead("list", "--failure", "dns")
+	require.NoError(t, err)
+	require.NotContains(t, none, fire)
+	said, err = dead("show", fire)
+	require.NoError(t, err)
+	require.Contains(t, said, "reason: exhausted")
+	require.Contains(t, said, "connection refused")
+	_, err = dead("show", "1-1")
+	require.ErrorContains(t, err, "404")
+
+	said, err = redrive("--yes")
+	require.NoError(t, err)
+	require.Contains(t, said, "exhausted")
+	require.Contains(t, said, "1 redriven")
+	none, err = dead("list")
+	require.NoError(t, err)
+	require.NotContains(t, none, fire+" ", "it is redriven")
+	said, err = dead("list", "--again")
+	require.NoError(t, err)
+	require.Contains(t, said, fire+" ")
+	said, err = dead("show", fire)
+	require.NoError(t, err)
+	require.Contains(t, said, "redriven_as: "+fire+"-")
+	_, err = redrive("--fires", "", "--yes")
+	require.ErrorContains(t, err, "--fires lists none")
+	_, err = redrive("--failure", "tired")
+	require.ErrorContains(t, err, "422")
+	file := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(file, []byte(apikey.New().Reveal()+"\n"), 0o600))
+	_, err = redrive("--key-file", file)
+	require.ErrorContains(t, err, "does not know this key")
+}
+
+// TestRedriveAgainSaysWhatIsLeft checks that redrive reports what remains, also by its exit code.
+func TestRedriveAgainSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		more bool
+		args []string
+		left bool
+	}{
+		{true, []string{"--again"}, true},
+		{false, []string{"--again"}, false},
+		{true, []string{"--again", "--limit", "10000"}, false},
+	} {
+		calls := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			calls++
+			fmt.Fprintf(w, `{"dry_run":false,"count":10000,"more":%v,"sample":[]}`, c.more)
+		}))
+		out, err := newUser(t, server.URL).try(append([]string{"redrive", "--yes"}, c.args...)...)
+		server.Close()
+		require.Equal(t, 1, calls)
+		require.Contains(t, out, "10000 redriven")
+		if c.left {
+			require.ErrorContains(t, err, "there are more")
+		} else {
+			require.NoError(t, err)
+		}
+	}
+}
+
+func TestDeadRefuses(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "http://127.0.0.1:1")
+	delete(u.env, "CARILLON_APP")
+	for _, args := range [][]string{{"list"}, {"show", "1-1"}, {"redrive"}} {
+		require.Contains(t, u.refused(append([]string{"dead"}, args...)...), "no app")
+	}
+	u.env["CARILLON_APP"] = "shop"
+	require.Contains(t, u.refused("dead", "show"), "requires at least 1 arg")
+	require.Contains(t, u.refused("dead", "redrive", "--limit", "-1"), "--limit is negative")
+}
+
+// TestDeadListIsPrintable checks that an endpoint's text cannot control the terminal.
+func TestDeadListIsPrintable(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"items":[{"id":"7-1","last_error":"\u001b[2Jno"}],"next_cursor":""}`)
+	}))
+	defer server.Close()
+	require.Contains(t, newUser(t, server.URL).do("dead", "list"), `  \x1b[2Jno`)
+}
