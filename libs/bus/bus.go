@@ -15,7 +15,7 @@ const (
 	TasksHigh     Topic = "tasks-high"
 	TasksNormal   Topic = "tasks-normal"
 	TasksLow      Topic = "tasks-low"
-	TasksDead     Topic = "tasks-dead"
+	TasksDead     Topic = "tasks-dead" // a notification: no service reads it
 	TimersChanged Topic = "timers-changed"
 	Outcomes      Topic = "outcomes"
 )

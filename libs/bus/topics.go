@@ -15,7 +15,7 @@ type TopicSpec struct {
 	// Subscriptions are created before the first publish, at the earliest message.
 	Subscriptions []string
 	Schema        protoreflect.MessageDescriptor // registered as a proto-native schema
-	// Retention: how long acknowledged messages are kept; 0 means not at all.
+	// Retention: how long messages are kept that no subscription waits for; 0 means not at all.
 	Retention time.Duration
 }
 
@@ -23,7 +23,6 @@ type TopicSpec struct {
 const (
 	SubTriggers  = "triggers"  // of Slices
 	SubExecutors = "executors" // of the tasks topics
-	SubOperators = "operators" // of TasksDead; no service consumes it
 )
 
 // DefaultTaskPartitions is the number of partitions of each task topic.
@@ -51,9 +50,9 @@ func Topics(taskPartitions int) []TopicSpec {
 		tasks(TasksNormal),
 		tasks(TasksLow),
 		{
-			Topic:         TasksDead,
-			Subscriptions: []string{SubOperators},
-			Schema:        (&carillonv1.DeadTask{}).ProtoReflect().Descriptor(),
+			Topic:     TasksDead,
+			Schema:    (&carillonv1.DeadTask{}).ProtoReflect().Descriptor(),
+			Retention: 7 * 24 * time.Hour,
 		},
 		{Topic: TimersChanged, Schema: (&carillonv1.TimerChanged{}).ProtoReflect().Descriptor()},
 		{

@@ -49,7 +49,7 @@ func errorIsRedelivered(t *testing.T, b Broker) {
 		require.LessOrEqual(t, gap, want+3*time.Second, "gap %d", i)
 	}
 	drained(t, p, bus.Slices, bus.SubTriggers)
-	n, err := p.Backlog(t.Context(), bus.TasksDead, bus.SubOperators)
+	n, err := p.Backlog(t.Context(), bus.TasksDead, listeners)
 	require.NoError(t, err)
 	require.Zero(t, n, "redeliveries never make a dead letter")
 }
@@ -75,7 +75,7 @@ func deadLetters(t *testing.T, p bus.Bus) func() []bus.Message {
 	var mu sync.Mutex
 	var dead []bus.Message
 	s := onWork()
-	s.Topic, s.Name, s.DeadLetter = bus.TasksDead, bus.SubOperators, ""
+	s.Topic, s.Name, s.DeadLetter = bus.TasksDead, listeners, ""
 	subscribe(t, p, s, func(_ context.Context, batch []bus.Message) []error {
 		mu.Lock()
 		defer mu.Unlock()

@@ -66,11 +66,14 @@ func Run(t *testing.T, open func(t *testing.T) Broker) {
 // work is the partitioned topic of the suite; bus.Slices is not partitioned.
 const work = bus.TasksNormal
 
+// listeners is a subscription of bus.TasksDead, as operators may create.
+const listeners = "listeners"
+
 func specs() []bus.TopicSpec {
 	return []bus.TopicSpec{
 		{Topic: work, Partitions: 2, Subscriptions: []string{bus.SubExecutors}},
 		{Topic: bus.Slices, Subscriptions: []string{bus.SubTriggers}},
-		{Topic: bus.TasksDead, Subscriptions: []string{bus.SubOperators}},
+		{Topic: bus.TasksDead, Subscriptions: []string{listeners}},
 	}
 }
 

@@ -208,29 +208,6 @@ func TestFullTopicBlocksPublishers(t *testing.T) {
 	})
 }
 
-func TestDeadLettersKeepTheNewest(t *testing.T) {
-	t.Parallel()
-	b := membus.NewBroker(membus.Options{MaxDead: 10})
-	defer func() { require.NoError(t, b.Close()) }()
-	p := b.Bus("a")
-	require.NoError(t, p.Setup(t.Context(), bus.Topics(1)))
-	require.NoError(t, p.Publish(t.Context(), bus.TasksDead, messages(25)...))
-	var got seen
-	s := sub
-	s.Topic, s.Name = bus.TasksDead, bus.SubOperators
-	_, err := p.Subscribe(t.Context(), s, got.handle)
-	require.NoError(t, err)
-	require.Eventually(
-		t,
-		func() bool { all, _ := got.count(); return all == 10 },
-		10*time.Second,
-		time.Millisecond,
-	)
-	got.mu.Lock()
-	defer got.mu.Unlock()
-	require.Equal(t, "000015", got.all[0])
-}
-
 func TestPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,10 +1,6 @@
 // Package membus is the embedded message bus: a broker in the memory of one process, shared by any
 // number of clients. It keeps the promises of package bus while the process lives. Tests can inject
 // faults (Faults), make it unavailable (Pause), and kill a client as SIGKILL would (Bus.Kill).
-//
-// In an embedded process nobody consumes bus.TasksDead, and a full topic blocks its publishers. So
-// that topic keeps only its newest messages (Options.MaxDead). The store has the outcomes of the
-// same fires.
 package membus
 
 import (
@@ -21,22 +17,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// The default limits of a broker.
-const (
-	DefaultMaxMessages = 1 << 17
-	DefaultMaxDead     = 10_000
-)
+// DefaultMaxMessages is the default of Options.MaxMessages.
+const DefaultMaxMessages = 1 << 17
 
 // Options configure a broker. The zero value has the default limits, no faults and no log.
 type Options struct {
 	// MaxMessages limits the unacknowledged messages per subscription; Publish waits for capacity.
 	// 0 means DefaultMaxMessages.
 	MaxMessages int
-	// MaxDead limits the messages per subscription of bus.TasksDead. The newest are kept, and
-	// Publish never waits. 0 means DefaultMaxDead.
-	MaxDead int
-	Faults  Faults         // injected errors
-	Log     zerolog.Logger // the zero value writes nothing
+	Faults      Faults         // injected errors
+	Log         zerolog.Logger // the zero value writes nothing
 }
 
 // Broker holds the topics. It starts no goroutines; each consumer starts and stops its own.
@@ -55,9 +45,6 @@ type Broker struct {
 func NewBroker(o Options) *Broker {
 	if o.MaxMessages <= 0 {
 		o.MaxMessages = DefaultMaxMessages
-	}
-	if o.MaxDead <= 0 {
-		o.MaxDead = DefaultMaxDead
 	}
 	b := &Broker{opts: o, topics: make(map[bus.Topic]*topic), buses: make(map[*Bus]struct{})}
 	b.faults.Store(&o.Faults)
@@ -143,9 +130,6 @@ func (b *Broker) topic(name bus.Topic) *topic {
 	t = &topic{
 		broker: b, name: name, limit: b.opts.MaxMessages, durable: make(map[string]*subscription),
 		rng: rand.New(rand.NewPCG(b.opts.Faults.Seed, h.Sum64())),
-	}
-	if name == bus.TasksDead {
-		t.keepNewest, t.limit = true, b.opts.MaxDead
 	}
 	b.topics[name] = t
 	return t

@@ -31,11 +31,6 @@ type subscription struct {
 func (s *subscription) accept(m *bus.Message, f *Faults) {
 	rng := s.topic.rng
 	for range f.copies(rng) {
-		if s.topic.keepNewest && s.pending >= s.topic.limit && s.ready.count > 0 {
-			s.ready.popFront()
-			s.pending--
-			s.topic.dropOldest()
-		}
 		s.pending++
 		d := delivery{msg: m, generation: s.generation}
 		if wait := f.delay(rng); wait > 0 {

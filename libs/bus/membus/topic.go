@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/bus"
-	"github.com/carillon-timer/carillon/libs/logging"
 )
 
 // topic is a topic with its subscriptions. Its lock also guards the subscriptions, their consumers
@@ -20,16 +19,13 @@ type topic struct {
 	broker *Broker
 	name   bus.Topic
 	limit  int // messages per subscription
-	// keepNewest makes a full subscription drop its oldest message instead of blocking publishers.
-	keepNewest bool
 
 	mu      sync.Mutex
 	durable map[string]*subscription
 	subs    []*subscription // durable subscriptions, and one per broadcast consumer
 	// room is closed when waiting publishers should retry; nil if none waits.
-	room         chan struct{}
-	rng          *rand.Rand // for the faults
-	droppedCount int        // messages dropped because the topic was full
+	room chan struct{}
+	rng  *rand.Rand // for the faults
 }
 
 // publish stores the messages and returns when all are stored (B1).
@@ -103,7 +99,7 @@ func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{
 	n = len(msgs)
 	if t.broker.paused.Load() {
 		n = 0
-	} else if !t.keepNewest {
+	} else {
 		for _, s := range t.subs {
 			n = min(n, max(0, t.limit-s.pending))
 		}
@@ -205,17 +201,4 @@ func (t *topic) stop() {
 	for _, s := range subs {
 		s.timers.Wait()
 	}
-}
-
-// dropOldest counts a message that a full topic dropped. It logs the first, and then every
-// thousandth.
-func (t *topic) dropOldest() {
-	if t.droppedCount%1000 == 0 {
-		t.broker.opts.Log.Warn().
-			Str(logging.Topic, string(t.name)).
-			Int("limit", t.limit).
-			Int("dropped", t.droppedCount+1).
-			Msg("topic full, oldest messages dropped")
-	}
-	t.droppedCount++
 }

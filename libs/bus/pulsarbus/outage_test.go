@@ -237,11 +237,15 @@ func TestSetup(t *testing.T) {
 	get(t, place, "/persistent/%s/%s/tasks-low/partitions", &meta)
 	require.Equal(t, 3, meta.Partitions)
 	var subs []string
-	get(t, place, "/persistent/%s/%s/tasks-dead/subscriptions", &subs)
-	require.Equal(t, []string{bus.SubOperators}, subs)
-	var retention struct{ RetentionTimeInMinutes int }
-	get(t, place, "/persistent/%s/%s/outcomes/retention", &retention)
-	require.Equal(t, 24*60, retention.RetentionTimeInMinutes)
+	get(t, place, "/persistent/%s/%s/slices/subscriptions", &subs)
+	require.Equal(t, []string{bus.SubTriggers}, subs)
+	for topic, days := range map[bus.Topic]int{bus.Outcomes: 1, bus.TasksDead: 7} {
+		var retention struct{ RetentionTimeInMinutes int }
+		get(t, place, "/persistent/%s/%s/"+string(topic)+"/retention", &retention)
+		require.Equal(t, days*24*60, retention.RetentionTimeInMinutes, topic)
+		get(t, place, "/persistent/%s/%s/"+string(topic)+"/subscriptions", &subs)
+		require.Empty(t, subs, "a subscription that nobody reads would keep all messages")
+	}
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -277,8 +281,8 @@ func TestSetupResumes(t *testing.T) {
 	require.NoError(t, p.Setup(ctx, bus.Topics(2)))
 	require.Greater(t, asked.Load(), int64(24), "it was refused several times")
 	var subs []string
-	get(t, place, "/persistent/%s/%s/tasks-dead/subscriptions", &subs)
-	require.Equal(t, []string{bus.SubOperators}, subs)
+	get(t, place, "/persistent/%s/%s/slices/subscriptions", &subs)
+	require.Equal(t, []string{bus.SubTriggers}, subs)
 }
 
 func admin(t *testing.T, place testenv.PulsarNamespace, method, path string) []byte {

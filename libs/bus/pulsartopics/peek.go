@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/carillon-timer/carillon/libs/bus"
-	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
 // MaxPeek is the largest number of messages per call. Each message costs at least one request.
@@ -125,30 +124,6 @@ func (t *Topics) tail(ctx context.Context, part utils.TopicName, n int) ([]*util
 				return nil, err
 			}
 			out = append(out, found...)
-		}
-	}
-	return out, nil
-}
-
-// DeadLetter is a fire that was given up, or a message that could not be decoded.
-type DeadLetter struct {
-	Message
-
-	Task *carillonv1.DeadTask // nil if the dead letter itself could not be decoded
-}
-
-// DeadLetters returns up to n dead letters that wait for operators, oldest first.
-func (t *Topics) DeadLetters(ctx context.Context, n int) ([]DeadLetter, error) {
-	msgs, err := t.PeekBacklog(ctx, bus.TasksDead, bus.SubOperators, n)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]DeadLetter, len(msgs))
-	for i, m := range msgs {
-		out[i].Message = m
-		d := new(carillonv1.DeadTask)
-		if proto.Unmarshal(m.Raw, d) == nil {
-			out[i].Task = d
 		}
 	}
 	return out, nil

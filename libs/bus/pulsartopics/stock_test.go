@@ -30,7 +30,7 @@ func TestStockClientReadsTheSame(t *testing.T) {
 	}{
 		{bus.TasksNormal, bus.SubExecutors, &carillonv1.Task{TimerId: 1 << 60, DueMs: 1_800_000_000_000, RunAtMs: -1, Bucket: 3, AppId: 9, Attempt: 2}},
 		{bus.Slices, bus.SubTriggers, &carillonv1.Slice{Minute: 30_000_000, Bucket: 7, Token: 12}},
-		{bus.TasksDead, bus.SubOperators, &carillonv1.DeadTask{
+		{bus.TasksDead, "listeners", &carillonv1.DeadTask{
 			App: "shop ☂", Reason: "attempts", Raw: []byte{0, 0xff}, Task: &carillonv1.Task{TimerId: 5}, StatusCode: 503,
 		}},
 		{bus.Outcomes, "listeners", &carillonv1.Outcome{TimerId: 4, Kind: "delivered", LatenessMs: 2, Attempts: 1}},
