@@ -2,11 +2,9 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/admission"
@@ -15,44 +13,46 @@ import (
 )
 
 const (
-	storeBatchWait    = time.Millisecond
-	storeBatchTimeout = 5 * time.Second
 	// slotRecheckAfter is when a queued fire asks for a slot again by itself. Usually it is
 	// promoted long before.
 	slotRecheckAfter = time.Minute
 	// replanRecheckAfter is when a fire is decided again that waits for the follow-up of an edit.
 	// Hundreds of them may wait while no migrator runs, and each asks the store.
 	replanRecheckAfter = 2 * time.Second
-	calendarRetry      = 200 * time.Millisecond // between reads of the calendars of a successor
 )
 
-// admit decides about a due fire, with what its decision reads. It returns true if the attempt may
-// start. Otherwise it has carried the verdict out.
-func (s *Service) admit(e *inflight.Entry, view *timerView) bool {
-	view.NowMS = s.opts.Clock.Now().UnixMilli()
+// admit decides about a due fire by what is known. Unless it returns goes, it has carried the
+// verdict out or asked for what is missing.
+func (s *Service) admit(c *candidate) progress {
+	e, view := c.entry, &c.view
+	if view.NowMS == 0 {
+		view.NowMS = s.opts.Clock.Now().UnixMilli()
+	}
 	for {
+		if c.moved {
+			if p := s.loadMoved(c); p != goes {
+				return p
+			}
+		}
 		v := admission.Decide(e, &view.View)
-		if v.Action != admission.Read {
-			return s.carryOut(e, view, v)
-		}
-		mine, err := s.read(e, view, v.Need)
-		if err != nil {
-			s.log.Debug().Err(err).Msg("fire not decided, delayed")
-			s.recheckLater(e)
-			return false
-		}
-		if !mine {
-			return false
+		switch v.Action {
+		case admission.Call:
+			return goes
+		case admission.Read:
+			if p := s.read(c, v.Need); p != goes {
+				return p
+			}
+		default:
+			s.carryOut(e, view, v)
+			return over
 		}
 	}
 }
 
-// carryOut does what a verdict says. It returns true if the attempt may start. Otherwise the fire
-// no longer belongs to this worker.
-func (s *Service) carryOut(e *inflight.Entry, view *timerView, v admission.Verdict) bool {
+// carryOut does what a verdict says. The fire then no longer belongs to the caller.
+func (s *Service) carryOut(e *inflight.Entry, view *timerView, v admission.Verdict) {
 	switch v.Action {
-	case admission.Call:
-		return true
+	case admission.Call: // only admit starts it
 	case admission.Skip:
 		s.skip(e, v.Reason)
 	case admission.Reject:
@@ -68,152 +68,129 @@ func (s *Service) carryOut(e *inflight.Entry, view *timerView, v admission.Verdi
 	case admission.Queue:
 		s.passed(e)
 		s.inflight.Remove(e) // first: its task may come back to this process
-		s.opts.Dispatch.Committed(e.Epoch.Context(), []timer.Fire{view.Slot.Fire})
+		s.dispatch(e, view.Slot.Fire)
 	case admission.Drop:
 		s.inflight.Remove(e)
 	case admission.Fail:
 		s.asyncFailed(e)
 	}
-	return false
 }
 
-// read adds an answer to the view. mine is false if the fire no longer belongs to this worker.
-func (s *Service) read(
-	e *inflight.Entry,
-	view *timerView,
-	need admission.Need,
-) (mine bool, err error) {
-	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
-	defer cancel()
+// read adds an answer to the view, or asks for it.
+func (s *Service) read(c *candidate, need admission.Need) progress {
+	e, view := c.entry, &c.view
 	switch need {
 	case admission.NeedBackfill:
-		var cancelled bool
-		cancelled, err = s.backfills.cancelled(ctx, e.App, timer.ID(e.Fire.Series))
-		view.Cancelled = admission.AnswerOf(cancelled)
+		id := timer.ID(e.Fire.Series)
+		if cancelled, ok := s.backfills.known(id); ok {
+			view.Cancelled = admission.AnswerOf(cancelled)
+			return goes
+		}
+		return ask(s, s.lookups.backfills, c, backfillQuestion{e.App, id},
+			func(cancelled bool, _ time.Time) { view.Cancelled = admission.AnswerOf(cancelled) })
 	case admission.NeedNextVersion:
-		view.NextVersionMS, err = s.nextVersionMS(ctx, e)
+		next := store.VersionKey{Timer: e.Fire.Timer, Version: e.Fire.Version + 1}
+		return ask(s, s.lookups.nextVersions, c, next,
+			func(atMS int64, _ time.Time) { view.NextVersionMS = atMS })
 	case admission.NeedRow:
-		return s.readRow(ctx, e, view)
+		return s.readRow(c)
 	case admission.NeedLatest:
-		var latest bool
-		latest, err = s.amongLatest(ctx, e, view)
-		view.Latest = admission.AnswerOf(latest)
+		return s.amongLatest(c)
 	case admission.NeedOrder:
-		var first bool
-		first, err = s.inOrder(ctx, e, view)
-		view.InOrder = admission.Yes
-		return first, err
+		return s.inOrder(c)
 	case admission.NeedCatchUp:
-		var run bool
-		run, err = s.catchesUp(e, view.NowMS)
-		view.CatchesUp = admission.AnswerOf(run)
+		// whether a late fire is the one that misfire policy fire_once runs
+		grace := time.Duration(e.Def.Misfire.For(e.Def.Schedule.Kind).Grace).Milliseconds()
+		return ask(s, s.lookups.catchUps, c, store.CatchUpRequest{
+			FireID:  e.Fire.FireID,
+			ToMS:    view.NowMS - grace,
+			GraceMS: grace,
+		}, func(run bool, _ time.Time) { view.CatchesUp = admission.AnswerOf(run) })
 	case admission.NeedSlot:
-		var answer store.SlotResult
-		answer, err = s.acquireSlot(e)
-		view.Slot = &answer
+		return ask(s, s.lookups.slots, c, s.slotRequestOf(e),
+			func(answer store.SlotResult, _ time.Time) { view.Slot = &answer })
 	}
-	return true, err
-}
-
-// nextVersionMS returns when the version after the fire's took effect, or timer.NeverMS.
-func (s *Service) nextVersionMS(ctx context.Context, e *inflight.Entry) (int64, error) {
-	next := store.VersionKey{Timer: e.Fire.Timer, Version: e.Fire.Version + 1}
-	times, err := s.opts.Store.VersionTimes(ctx, []store.VersionKey{next})
-	if err != nil {
-		return 0, fmt.Errorf("reading when version %d took effect: %w", next.Version, err)
-	}
-	if at, ok := times[next]; ok {
-		return at, nil
-	}
-	return timer.NeverMS, nil
+	s.recheckLater(e)
+	return over
 }
 
 // readRow reads whether the newer version or activation has the same due time. If so, the fire's
 // row was moved to it, and the fire is called by it. An edit or activation at this moment is not
 // missed. The outcome "superseded" is recorded only if the row still has the old version and epoch,
 // and no follow-up of an edit is to decide about it.
-//
-// The follow-up moves the row before it says that it has done so. It is therefore asked first.
-func (s *Service) readRow(
-	ctx context.Context,
-	e *inflight.Entry,
-	view *timerView,
-) (mine bool, err error) {
-	undecided, err := s.opts.Store.Replanning(ctx, []timer.FireID{e.Fire.FireID})
-	if err != nil {
-		return true, fmt.Errorf("reading the replan of a timer: %w", err)
+func (s *Service) readRow(c *candidate) progress {
+	e, view := c.entry, &c.view
+	if c.row == nil {
+		return ask(s, s.lookups.rows, c, e.Fire.FireID,
+			func(row rowAnswer, _ time.Time) { c.row = &row })
 	}
-	rows, err := s.opts.Store.OpenAmong(ctx, []timer.FireID{e.Fire.FireID})
-	if err != nil {
-		return true, fmt.Errorf("reading the row of a fire: %w", err)
-	}
-	if len(rows) == 0 || rows[0].Owner != e.Epoch.ID {
+	row := &c.row.fire
+	switch {
+	case !c.row.open || row.Owner != e.Epoch.ID:
 		s.inflight.Remove(e)
-		return false, nil
+		return over
+	case row.Version != e.Fire.Version || row.Epoch != e.Fire.Epoch:
+		e.Fire, e.Def, e.Endpoint, view.NextVersionMS = *row, nil, "", 0
+		e.Fire.Version, _ = currentVersion(&e.Fire, &view.State)
+		view.Moved, c.moved = admission.Yes, true
+		return goes
+	case c.row.undecided:
+		return s.anticipateReplan(c)
 	}
-	view.Moved = admission.AnswerOf(
-		rows[0].Version != e.Fire.Version || rows[0].Epoch != e.Fire.Epoch,
-	)
-	if view.Moved == admission.No {
-		if len(undecided) > 0 {
-			return s.anticipateReplan(ctx, e, view)
-		}
-		return true, nil
+	view.Moved = admission.No
+	return goes
+}
+
+// loadMoved loads the definition of a fire whose row was moved to another version.
+func (s *Service) loadMoved(c *candidate) progress {
+	d, p := s.definitionOf(c, versionKey(c.entry))
+	switch {
+	case p != goes:
+		return p
+	case d == nil:
+		s.log.Debug().
+			Stringer("fire", c.entry.Fire.FireID).
+			Msg("new version of the timer is missing, fire delayed")
+		s.recheckLater(c.entry)
+		return over
 	}
-	e.Fire, e.Def, view.NextVersionMS = rows[0], nil, 0
-	if err := s.stateCache.load(ctx, []*inflight.Entry{e}); err != nil {
-		return true, err
-	}
-	if e.Def == nil {
-		return true, errors.New("the new version of the timer is missing")
-	}
-	return true, nil
+	c.entry.Def, c.entry.Endpoint, c.moved = &d.Definition, d.endpoint, false
+	return goes
 }
 
 // anticipateReplan lets the present version call a fire, if that has its due time, before the
 // follow-up of the edit has moved its row. So the fire is on time if migrators are behind. The
 // follow-up then finds the row owned or the outcome recorded, and changes neither. Any other fire
 // waits for the follow-up, because the store records it as superseded only then.
-func (s *Service) anticipateReplan(
-	ctx context.Context,
-	e *inflight.Entry,
-	view *timerView,
-) (mine bool, err error) {
-	old, def, endpoint := e.Fire.Version, e.Def, e.Endpoint
-	e.Fire.Version, e.Def = view.State.Version, nil
-	has, err := s.hasDue(ctx, e, &view.State)
+func (s *Service) anticipateReplan(c *candidate) progress {
+	e, view := c.entry, &c.view
+	d, p := s.definitionOf(c, store.VersionKey{Timer: e.Fire.Timer, Version: view.State.Version})
+	if p != goes {
+		return p
+	}
 	againMS := view.NowMS + replanRecheckAfter.Milliseconds()
-	if err == nil && has {
-		if e.PlannedMS() <= view.NowMS {
-			view.Moved = admission.Yes
-			return true, nil
+	if d != nil {
+		calendars, p := s.calendarsOf(c, &d.Definition)
+		if p != goes {
+			return p
 		}
-		againMS = e.PlannedMS() // the new version has more jitter
+		old, def, endpoint := e.Fire.Version, e.Def, e.Endpoint
+		e.Fire.Version, e.Def, e.Endpoint = view.State.Version, &d.Definition, d.endpoint
+		if s.hasDue(e, calendars, &view.State) {
+			if e.PlannedMS() <= view.NowMS {
+				view.Moved = admission.Yes
+				return goes
+			}
+			againMS = e.PlannedMS() // the new version has more jitter
+		}
+		e.Fire.Version, e.Def, e.Endpoint = old, def, endpoint
 	}
-	if err != nil {
-		s.log.Debug().Err(err).Msg("schedule of the new version not read, fire delayed")
-	}
-	e.Fire.Version, e.Def, e.Endpoint = old, def, endpoint
 	s.recheckAt(againMS, e)
-	return false, nil
+	return over
 }
 
-// hasDue reports whether the fire's version has its due time. It loads the definition.
-func (s *Service) hasDue(
-	ctx context.Context,
-	e *inflight.Entry,
-	state *timer.State,
-) (bool, error) {
-	if err := s.stateCache.load(ctx, []*inflight.Entry{e}); err != nil {
-		return false, err
-	}
-	if e.Def == nil {
-		return false, fmt.Errorf("version %d has no definition", e.Fire.Version)
-	}
-	calendars, err := s.calendars.of(ctx, e.App, e.Def)
-	if err != nil {
-		return false, err
-	}
+// hasDue reports whether the fire's version has its due time.
+func (s *Service) hasDue(e *inflight.Entry, calendars []timer.Calendar, state *timer.State) bool {
 	t := &timer.Timer{
 		ID:         e.Fire.Timer,
 		Version:    e.Fire.Version,
@@ -223,44 +200,31 @@ func (s *Service) hasDue(
 	}
 	dues, err := s.opts.Planner.Before(t, e.Fire.DueMS+1, e.Fire.DueMS, timer.NeverMS, 1)
 	if err != nil {
-		return false, fmt.Errorf("planning fire %s: %w", e.Fire.FireID, err)
+		s.log.Debug().
+			Err(err).
+			Stringer("fire", e.Fire.FireID).
+			Msg("schedule of the new version not read, fire delayed")
 	}
-	return len(dues) > 0, nil
+	return err == nil && len(dues) > 0
 }
 
-// catchesUp returns whether a late fire is the one that misfire policy fire_once runs.
-func (s *Service) catchesUp(e *inflight.Entry, nowMS int64) (bool, error) {
-	grace := time.Duration(e.Def.Misfire.For(e.Def.Schedule.Kind).Grace).Milliseconds()
-	run, err := s.catchUps.Do(e.Epoch.Context(), store.CatchUpRequest{
-		FireID:  e.Fire.FireID,
-		ToMS:    nowMS - grace,
-		GraceMS: grace,
-	})
-	if err != nil {
-		return false, fmt.Errorf("deciding which late fire catches up: %w", err)
-	}
-	return run, nil
-}
-
-// amongLatest returns whether a late fire is among the latest ones that misfire policy fire_all
-// runs, of those planned by the fire's version. Each executor counts from when it meets the first
-// late fire. Executors that start moments apart may count slightly different backlogs.
-func (s *Service) amongLatest(
-	ctx context.Context,
-	e *inflight.Entry,
-	view *timerView,
-) (bool, error) {
+// amongLatest finds whether a late fire is among the latest ones that misfire policy fire_all runs,
+// of those planned by the fire's version. Each executor counts from when it meets the first late
+// fire. Executors that start moments apart may count slightly different backlogs.
+func (s *Service) amongLatest(c *candidate) progress {
+	e, view := c.entry, &c.view
 	if e.Def.Schedule.Kind.OneShot() {
-		return true, nil
+		view.Latest = admission.Yes
+		return goes
+	}
+	calendars, p := s.calendarsOf(c, e.Def)
+	if p != goes {
+		return p
 	}
 	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
 	until := view.NowMS - m.MisfiredAfter().Milliseconds()
 	if e.Fire.Version < view.State.Version {
 		until = min(until, view.State.VersionMS+1)
-	}
-	calendars, err := s.calendars.of(ctx, e.App, e.Def)
-	if err != nil {
-		return false, err
 	}
 	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, until, m.MaxFires)
 	if err != nil {
@@ -268,9 +232,10 @@ func (s *Service) amongLatest(
 			Err(err).
 			Stringer("fire", e.Fire.FireID).
 			Msg("schedule not readable, late fire is called")
-		return true, nil
+		run = true
 	}
-	return run, nil
+	view.Latest = admission.AnswerOf(run)
+	return goes
 }
 
 // slotRequest asks the store for a concurrency slot, for a fire that the session owns.
@@ -279,26 +244,22 @@ type slotRequest struct {
 	request store.SlotRequest
 }
 
-// acquireSlot asks for the fire's concurrency slot. After a crash behind the answer the next owner
+// slotRequestOf asks for the fire's concurrency slot. After a crash behind the answer the next owner
 // asks again, and gets the slot that the fire already has.
-func (s *Service) acquireSlot(e *inflight.Entry) (store.SlotResult, error) {
+func (s *Service) slotRequestOf(e *inflight.Entry) slotRequest {
 	waiting := e.Fire
 	waiting.State = timer.FireWaiting
 	waiting.RunAtMS = s.opts.Clock.Now().Add(slotRecheckAfter).UnixMilli()
 	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunAtMinute())
-	ask := store.SlotRequest{
+	r := store.SlotRequest{
 		Fire:        waiting,
 		Concurrency: e.Concurrency(),
 		NowMS:       s.opts.Clock.Now().UnixMilli(),
 	}
 	if e.Serial() && e.Fire.Attempt == 0 {
-		ask.DelayAfterEnd = time.Duration(e.Def.Schedule.Every)
+		r.DelayAfterEnd = time.Duration(e.Def.Schedule.Every)
 	}
-	answer, err := s.slots.Do(e.Epoch.Context(), slotRequest{e.Epoch.ID, ask})
-	if err != nil {
-		return answer, fmt.Errorf("acquiring a concurrency slot: %w", err)
-	}
-	return answer, nil
+	return slotRequest{e.Epoch.ID, r}
 }
 
 // acquireSlots sends requests to the store, grouped by session. There are several sessions only
@@ -328,57 +289,17 @@ func (s *Service) acquireSlots(
 	return out, nil
 }
 
-// addSuccessor adds to an outcome what its record triggers: the slot passed on, and the successor
-// of a fixed delay.
-func (s *Service) addSuccessor(e *inflight.Entry, o *timer.Outcome) {
-	if e.Def == nil {
-		return
-	}
-	if o.Serial = e.Concurrency().Policy != timer.ConcurrencyAllow; !e.Serial() {
-		return
-	}
-	next, err := s.opts.Planner.Successor(&e.Fire, e.Def, s.calendarsOf(e), o.FinishedMS)
-	if err != nil {
-		s.log.Error().
-			Err(err).
-			Stringer("fire", e.Fire.FireID).
-			Msg("fixed delay stopped: successor cannot be planned")
-		return
-	}
-	o.Next = next
-}
-
-// calendarsOf retries until it succeeds: a fixed delay must not stop because the store is
-// unavailable for a moment. The outcome needs the store in any case.
-func (s *Service) calendarsOf(e *inflight.Entry) []timer.Calendar {
-	for {
-		ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
-		calendars, err := s.calendars.of(ctx, e.App, e.Def)
-		cancel()
-		if err == nil || e.Epoch.Context().Err() != nil {
-			return calendars
-		}
-		s.log.Warn().
-			Err(err).
-			Stringer("fire", e.Fire.FireID).
-			Msg("calendars not read, successor delayed")
-		clock.Pause(e.Epoch.Context(), calendarRetry)
-	}
-}
-
-// inOrder reports whether a late fire of fire_all may start now. Otherwise the fire waits in its
+// inOrder finds whether a late fire of fire_all may start now. Otherwise the fire waits in its
 // sequence.
-func (s *Service) inOrder(
-	ctx context.Context,
-	e *inflight.Entry,
-	view *timerView,
-) (bool, error) {
+func (s *Service) inOrder(c *candidate) progress {
+	e, view := c.entry, &c.view
 	if kind := e.Def.Schedule.Kind; kind != timer.KindCron && kind != timer.KindInterval {
-		return true, nil // it has no other fires
+		view.InOrder = admission.Yes // it has no other fires
+		return goes
 	}
-	calendars, err := s.calendars.of(ctx, e.App, e.Def)
-	if err != nil {
-		return true, err
+	calendars, p := s.calendarsOf(c, e.Def)
+	if p != goes {
+		return p
 	}
 	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
 	t := &timer.Timer{
@@ -398,5 +319,9 @@ func (s *Service) inOrder(
 	if m.CatchUpWindow > 0 {
 		w.CatchUpMS = view.NowMS - time.Duration(m.CatchUpWindow).Milliseconds()
 	}
-	return s.order.Join(w, view.State.ActiveEpoch), nil
+	if !s.order.Join(w, view.State.ActiveEpoch) {
+		return over
+	}
+	view.InOrder = admission.Yes
+	return goes
 }

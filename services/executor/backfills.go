@@ -6,7 +6,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -25,7 +24,6 @@ type backfillStore interface {
 type backfills struct {
 	store backfillStore
 	cache *lru.Cache[timer.ID, cachedBackfill]
-	reads singleflight.Group
 }
 
 type cachedBackfill struct {
@@ -41,25 +39,24 @@ func newBackfills(st backfillStore) (*backfills, error) {
 	return &backfills{store: st, cache: cache}, nil
 }
 
-// cancelled reports whether a backfill is cancelled. Concurrent callers share one read per backfill
-// and second.
-func (b *backfills) cancelled(ctx context.Context, app string, id timer.ID) (bool, error) {
+// known reports whether a backfill is cancelled, if the cache knows.
+func (b *backfills) known(id timer.ID) (cancelled, ok bool) {
 	k, ok := b.cache.Get(id)
-	if ok && (k.cancelled || time.Since(k.read) < maxStateAgeAtDecision) {
-		return k.cancelled, nil
-	}
-	got, err, _ := b.reads.Do(id.String(), func() (any, error) {
-		sent := time.Now()
-		now, err := b.store.Backfill(ctx, app, id)
-		if err != nil && timer.CodeOf(err) != timer.CodeNotFound {
-			return false, fmt.Errorf("reading a backfill: %w", err)
-		}
-		cancelled := now.Status == store.BackfillCancelled
-		b.cache.Add(id, cachedBackfill{cancelled, sent})
+	return k.cancelled, ok && (k.cancelled || time.Since(k.read) < maxStateAgeAtDecision)
+}
+
+// cancelled reports whether a backfill is cancelled. It reads that at most once per backfill and
+// second, because a lookup has one round trip per app at a time.
+func (b *backfills) cancelled(ctx context.Context, app string, id timer.ID) (bool, error) {
+	if cancelled, ok := b.known(id); ok {
 		return cancelled, nil
-	})
-	if err != nil {
-		return false, err //nolint:wrapcheck // already wrapped
 	}
-	return got.(bool), nil //nolint:forcetypeassert // as above
+	sent := time.Now()
+	now, err := b.store.Backfill(ctx, app, id)
+	if err != nil && timer.CodeOf(err) != timer.CodeNotFound {
+		return false, fmt.Errorf("reading a backfill: %w", err)
+	}
+	cancelled := now.Status == store.BackfillCancelled
+	b.cache.Add(id, cachedBackfill{cancelled, sent})
+	return cancelled, nil
 }

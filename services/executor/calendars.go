@@ -41,14 +41,22 @@ func newCalendars(st calendarStore) (*calendars, error) {
 	return &calendars{store: st, cache: cache}, nil
 }
 
-// of returns the calendars named by a definition.
-func (c *calendars) of(
-	ctx context.Context,
-	app string,
-	d *timer.Definition,
-) ([]timer.Calendar, error) {
+// cached returns the calendars of these names, if all are cached and recent.
+func (c *calendars) cached(app string, names []string) (out []timer.Calendar, ok bool) {
+	for _, name := range names {
+		k, ok := c.cache.Get([2]string{app, name})
+		if !ok || time.Since(k.read) > calendarMaxAge {
+			return nil, false
+		}
+		out = append(out, k.calendar)
+	}
+	return out, true
+}
+
+// of returns the calendars of these names.
+func (c *calendars) of(ctx context.Context, app string, names []string) ([]timer.Calendar, error) {
 	var out []timer.Calendar
-	for _, name := range d.Schedule.Calendars {
+	for _, name := range names {
 		key := [2]string{app, name}
 		k, ok := c.cache.Get(key)
 		if !ok || time.Since(k.read) > calendarMaxAge {
@@ -62,4 +70,17 @@ func (c *calendars) of(
 		out = append(out, k.calendar)
 	}
 	return out, nil
+}
+
+// calendarsOf returns the calendars of a definition of the candidate's timer.
+func (s *Service) calendarsOf(c *candidate, d *timer.Definition) ([]timer.Calendar, progress) {
+	if c.calendars != nil && c.calendars.of == d {
+		return c.calendars.value, goes
+	}
+	names := d.Schedule.Calendars
+	if found, ok := s.calendars.cached(c.entry.App, names); ok {
+		return found, goes
+	}
+	return nil, ask(s, s.lookups.calendars, c, calendarQuestion{c.entry.App, names},
+		func(found []timer.Calendar, _ time.Time) { c.calendars = &calendarAnswer{d, found} })
 }

@@ -1,13 +1,10 @@
 package executor
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/executor/internal/admission"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
@@ -23,87 +20,63 @@ func (s *Service) enqueueDue(es []*inflight.Entry) {
 	s.startWorkers(s.queue.Push(es))
 }
 
-// startWorkers starts workers for entries that find no idle one, up to MaxCalls in all.
+// startWorkers starts workers for entries that find no idle one, up to MaxCalls in all, and none
+// once the drain waits for them.
 func (s *Service) startWorkers(short int) {
+	if short == 0 {
+		return
+	}
+	s.workersMu.Lock()
+	defer s.workersMu.Unlock()
 	for range short {
-		if s.workerCount.Add(1) > int64(s.opts.MaxCalls) {
-			s.workerCount.Add(-1)
+		if s.workerCount == s.opts.MaxCalls || s.draining {
 			return
 		}
+		s.workerCount++
 		s.workers.Go(s.runWorker)
 	}
 }
 
 // runWorker calls fires until the queue is closed. Workers are never stopped earlier, so there are
-// as many as were ever busy at once.
+// as many as were ever busy at once. A worker waits for nothing but the calls that it makes.
 func (s *Service) runWorker() {
 	for {
-		e, ok := s.queue.Pop()
+		d, ok := s.queue.Pop()
 		if !ok {
 			return
 		}
-		granted := s.takePermit(e)
-		if !s.attempt(e, granted) {
-			granted.release()
+		c := d.Known
+		if c == nil {
+			c = &candidate{entry: d.Entry, granted: s.takePermit(d.Entry)}
 		}
+		s.attempt(c)
 	}
 }
 
-// attempt decides about a due fire, calls it, and passes the result on. granted is the permit that
-// the fire has waited for, or nil. used reports whether a call used it.
-func (s *Service) attempt(e *inflight.Entry, granted *permit) (used bool) {
+// attempt decides about a due fire, calls it, and passes the result on. If the decision needs an
+// answer, the fire comes back with it.
+func (s *Service) attempt(c *candidate) {
+	e := c.entry
+	switch s.evaluate(c) {
+	case waits:
+		return
+	case over:
+		s.settle(c)
+		return
+	case goes:
+	}
 	s.inflight.CallStarted(e)
-	if !e.Epoch.Valid() {
-		// If the session has expired, the next owner of the claim makes the call. If its renewal is
-		// only late, the fire waits.
-		s.recheckLater(e)
-		return false
-	}
-	view, err := s.resolve(e)
-	if err != nil {
-		s.log.Debug().Err(err).Msg("timer not read, fire delayed")
-		s.recheckLater(e)
-		return false
-	}
-	if view.Status.Action == admission.Call {
-		e.AdjustDue(&view.State)
-	}
-	if !s.admit(e, &view) {
-		return false
-	}
-	owner, err := s.tenants.of(e.Epoch.Context(), view.State.AppID, view.State.App)
-	switch {
-	case err != nil:
-		s.log.Debug().Err(err).Msg("settings of the app not read, fire delayed")
-		s.appUnavailable(e)
-		return false
-	case owner.misconfigured != nil:
-		s.notAttempted(e, timer.FailureInvalid, "not sent: "+owner.misconfigured.Error())
-		return false
-	}
-	if !s.stillWanted(e, &view) {
-		return false
-	}
-	p := s.acquirePermit(e, owner, granted)
-	if p != nil {
-		if !e.Low && e.Fire.Attempt == 0 && !e.WasLimited() {
-			s.catchUpThrottle.observe(
-				time.Duration(s.opts.Clock.Now().UnixMilli()-e.Fire.RunAtMS) * time.Millisecond,
-			)
-		}
-		s.call(e, owner, &view, p)
-	}
-	return p != nil
-}
-
-// appUnavailable delays a fire whose app could not be read. It stays in flight, unless these fires
-// fill the set while those of other apps could run.
-func (s *Service) appUnavailable(e *inflight.Entry) {
-	if e.Epoch.Context().Err() == nil && s.inflight.Crowded() {
-		s.deferUntil(e, s.opts.Clock.Now().Add(maxInflightWait))
+	p := s.acquirePermit(e, c.owner, c.granted)
+	if p == nil {
+		c.granted.release()
 		return
 	}
-	s.recheckLater(e)
+	if !e.Low && e.Fire.Attempt == 0 && !e.WasLimited() {
+		s.catchUpThrottle.observe(
+			time.Duration(s.opts.Clock.Now().UnixMilli()-e.Fire.RunAtMS) * time.Millisecond,
+		)
+	}
+	s.call(e, c.owner, &c.view, p)
 }
 
 // notAttempted counts an attempt that could not be sent as failed, so that the retry policy ends
@@ -201,10 +174,7 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 	m := attemptResult{Result: r, number: n, start: start, took: took}
 	if cancelled && r.Class != callback.Success {
 		e.Fire.Attempt = n
-		s.recorder.End(
-			s.outcome(e, timer.Skipped, timer.ReasonCancelled),
-			e,
-			m.attempts(e.Fire.FireID)...)
+		s.end(e, s.outcome(e, timer.Skipped, timer.ReasonCancelled), m.attempts(e.Fire.FireID)...)
 		return
 	}
 	s.decide(e, &m)
@@ -225,7 +195,7 @@ func (s *Service) skip(e *inflight.Entry, reason timer.Reason) {
 		e.Fire.Attempt == 0 &&
 		reason != timer.ReasonSuperseded &&
 		reason != timer.ReasonDeleted
-	s.recorder.End(o, e)
+	s.end(e, o)
 }
 
 // passed tells the sequence of a late fire that the fire no longer holds back later ones: it has
@@ -247,149 +217,4 @@ func (s *Service) recheckAt(atMS int64, e *inflight.Entry) {
 		return
 	}
 	s.wheel.AddAt(atMS, e)
-}
-
-// timerView is what is known of a fire's timer, and the time as of which its state is true.
-type timerView struct {
-	admission.View
-
-	asOf time.Time
-}
-
-// resolve finds the definition by which to call the fire, which may be missing, and returns the
-// timer's state. The state is from the cache if that is fresh and allows the call. Otherwise it is
-// read from the store, batched with concurrent reads.
-func (s *Service) resolve(e *inflight.Entry) (timerView, error) {
-	for {
-		view, err := s.stateOf(e)
-		if err != nil {
-			return timerView{}, err
-		}
-		version, err := s.versionFor(e, &view.State)
-		if err != nil {
-			return timerView{}, err
-		}
-		if e.Def != nil && version == e.Fire.Version {
-			return view, nil
-		}
-		e.Fire.Version, e.Def, e.Endpoint = version, nil, ""
-		ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
-		err = s.stateCache.load(ctx, []*inflight.Entry{e})
-		cancel()
-		if err != nil || e.Def == nil {
-			return view, err
-		}
-		// Read the state again, so that it does not age while the definition is read.
-	}
-}
-
-// stateOf returns the state of a fire's timer, with its verdict.
-func (s *Service) stateOf(e *inflight.Entry) (timerView, error) {
-	// A cached state may be a second old, which is enough for a call. A skip is final and needs the
-	// stored state, because the timer may have been activated since.
-	state, asOf, ok := s.stateCache.state(e.Fire.Timer)
-	var v admission.Verdict
-	var err error
-	if ok {
-		if v, err = s.decideVerdict(e, &state); err != nil {
-			return timerView{}, err
-		}
-	}
-	if !ok || v.Action != admission.Call {
-		asOf = time.Now()
-		if state, err = s.stateReads.Do(e.Epoch.Context(), e.Fire.Timer); err != nil {
-			return timerView{}, err //nolint:wrapcheck // already wrapped
-		}
-		if v, err = s.decideVerdict(e, &state); err != nil {
-			return timerView{}, err
-		}
-	}
-	if state.App != "" {
-		e.App = state.App // the cache may evict the timer before the call ends
-	}
-	return timerView{View: admission.View{State: state, Status: v}, asOf: asOf}, nil
-}
-
-// versionFor returns the version by which to call a fire, given its timer's state. An edit that
-// keeps the due times leaves open fires untouched, so a row has the version it was planned by. If
-// an edit changed the plan, the row itself tells, see readRow.
-func (s *Service) versionFor(e *inflight.Entry, state *timer.State) (int32, error) {
-	f := e.Fire
-	f.DueMS = e.DueMS(state)
-	version, sure := currentVersion(&f, state)
-	if sure || e.Def != nil && e.StateVersion == state.Version {
-		return version, nil
-	}
-	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
-	defer cancel()
-	version, err := s.opts.Store.VersionAt(ctx, f)
-	if err != nil {
-		return 0, fmt.Errorf("reading the version to call a fire by: %w", err)
-	}
-	if e.Def != nil { // without a definition it is unknown whether it is a one-shot
-		e.StateVersion = state.Version
-	}
-	return version, nil
-}
-
-// currentVersion returns the version by which to call a fire. sure is false if the state does not
-// suffice to tell. A fire due after the current version took effect is called by it, an earlier one
-// by the version in effect then.
-func currentVersion(f *timer.Fire, s *timer.State) (version int32, sure bool) {
-	switch {
-	case f.Series != 0, f.Version >= s.Version, f.DueMS <= s.VersionMS && f.Version+1 == s.Version:
-		return f.Version, true
-	case f.DueMS <= s.VersionMS:
-		return f.Version, false
-	case s.PlanVersion <= f.Version:
-		return s.Version, true
-	default:
-		return f.Version, true // its row was moved to the version, or the fire is superseded
-	}
-}
-
-// stillWanted reports whether the timer still wants the fire as decided. The reads since (slot,
-// catch-up, app) may have taken longer than P5 allows for the state. If the state has changed, the
-// fire is decided again at once.
-func (s *Service) stillWanted(e *inflight.Entry, view *timerView) bool {
-	if time.Since(view.asOf) >= maxStateAgeAtDecision {
-		asOf := time.Now()
-		now, err := s.stateReads.Do(e.Epoch.Context(), e.Fire.Timer)
-		if err != nil {
-			s.log.Debug().Err(err).Msg("timer not read again, fire delayed")
-			s.recheckLater(e)
-			return false
-		}
-		now.Running = view.State.Running // acquiring its own slot changes this
-		if now != view.State {
-			// no wait is needed: the cache has the new state
-			s.wheel.AddAt(s.opts.Clock.Now().UnixMilli(), e)
-			return false
-		}
-		view.asOf = asOf
-	}
-	if e.Fire.Cause != timer.CauseBackfill {
-		return true
-	}
-	view.Cancelled = admission.Unknown // it was read before the slot and the app
-	return s.admit(e, view)
-}
-
-func (s *Service) outcome(
-	e *inflight.Entry,
-	kind timer.OutcomeKind,
-	reason timer.Reason,
-) timer.Outcome {
-	o := timer.Outcome{
-		Fire:       e.Fire,
-		Kind:       kind,
-		Reason:     reason,
-		FinishedMS: s.opts.Clock.Now().UnixMilli(),
-		UntilMS:    e.Fire.DueMS,
-		Count:      1,
-		Attempts:   e.Fire.Attempt,
-		LatenessMS: e.Fire.FirstLatenessMS,
-	}
-	s.addSuccessor(e, &o)
-	return o
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/zone"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/lookup"
 )
 
 // attemptResult is an attempt and its result.
@@ -74,10 +75,10 @@ func (s *Service) decide(e *inflight.Entry, m *attemptResult) {
 		o := s.outcome(e, timer.Delivered, timer.ReasonNone)
 		o.StatusCode, o.DurationMS = m.StatusCode, m.took.Milliseconds()
 		if m.number == 1 && len(m.Targets) == 0 {
-			s.recorder.End(o, e) // the outcome alone records a successful first attempt
+			s.end(e, o) // the outcome alone records a successful first attempt
 			return
 		}
-		s.recorder.End(o, e, m.attempts(e.Fire.FireID)...)
+		s.end(e, o, m.attempts(e.Fire.FireID)...)
 	case callback.Accepted:
 		e.Fire.State = timer.FireAccepted
 		s.moveTo(e, s.opts.Clock.Now().Add(m.CompleteWithin))
@@ -123,8 +124,9 @@ func (s *Service) moveTo(e *inflight.Entry, at time.Time) {
 // good, finish pauses the timer.
 func (s *Service) finish(e *inflight.Entry, m *attemptResult, why timer.Reason) {
 	if m.Pause || e.Fire.TargetBits.AnyGone() {
-		s.pauseTimer(e)
-		why = timer.ReasonGone
+		s.lookups.pauses.Ask(e.Fire.AppID, e.Priority(), pauseQuestion{e.App, e.Fire.Timer},
+			func(lookup.Answer[struct{}]) { s.fail(e, m, timer.ReasonGone) })
+		return
 	}
 	s.fail(e, m, why)
 }
@@ -133,7 +135,7 @@ func (s *Service) fail(e *inflight.Entry, m *attemptResult, why timer.Reason) {
 	o := s.outcome(e, timer.Failed, why)
 	o.StatusCode, o.DurationMS, o.Failure = m.StatusCode, m.took.Milliseconds(), m.Failure
 	e.LastError = m.Error
-	s.recorder.End(o, e, m.attempts(e.Fire.FireID)...)
+	s.end(e, o, m.attempts(e.Fire.FireID)...)
 }
 
 // reject finishes as failed a fire that can never be called, without a call.
@@ -159,10 +161,14 @@ func (s *Service) asyncFailed(e *inflight.Entry) {
 		number: e.Fire.Attempt,
 		start:  s.opts.Clock.Now(),
 	}
-	if e.Fire.State == timer.FireAsyncFailed {
-		m.Result, m.recorded = s.lastResult(e, timer.FailureAsync, "completed as failed"), true
+	if e.Fire.State != timer.FireAsyncFailed {
+		s.retry(e, &m)
+		return
 	}
-	s.retry(e, &m)
+	s.lastResult(e, timer.FailureAsync, "completed as failed", func(r callback.Result) {
+		m.Result, m.recorded = r, true
+		s.retry(e, &m)
+	})
 }
 
 // giveUpLate finishes a failed fire that has waited for a limit or breaker past its give-up time.
@@ -172,60 +178,68 @@ func (s *Service) giveUpLate(e *inflight.Entry) bool {
 	if within <= 0 || e.Fire.Attempt == 0 || now.Sub(time.UnixMilli(e.PlannedMS())) <= within {
 		return false
 	}
-	s.finish(
-		e,
-		&attemptResult{
-			Result:   s.lastResult(e, timer.FailureNone, "gave up"),
-			number:   e.Fire.Attempt,
-			start:    now,
-			recorded: true,
-		},
-		timer.ReasonGaveUp,
-	)
+	s.lastResult(e, timer.FailureNone, "gave up", func(r callback.Result) {
+		m := attemptResult{Result: r, number: e.Fire.Attempt, start: now, recorded: true}
+		s.finish(e, &m, timer.ReasonGaveUp)
+	})
 	return true
 }
 
 // lastResult reads the last recorded attempt, perhaps by another executor, for the outcome and the
-// dead letter. If the read fails it returns the given failure and text.
+// dead letter, and passes it on. If the read fails, that is the given failure and text.
 func (s *Service) lastResult(
 	e *inflight.Entry,
 	failure timer.Failure,
 	text string,
-) callback.Result {
-	r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
-	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
-	defer cancel()
-	rec, err := s.opts.Store.Fire(ctx, e.App, e.Fire.FireID)
+	next func(callback.Result),
+) {
+	s.lookups.records.Ask(e.Fire.AppID, e.Priority(), recordQuestion{e.App, e.Fire.FireID},
+		func(rec lookup.Answer[store.FireRecord]) {
+			r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
+			for i := range rec.Value.Attempts {
+				a := &rec.Value.Attempts[i]
+				if a.N == e.Fire.Attempt && a.Failure != timer.FailureNone {
+					r.StatusCode, r.Failure = a.StatusCode, a.Failure
+					r.Error = cmp.Or(a.Error, text)
+					break
+				}
+			}
+			next(r)
+		})
+}
+
+// readRecords reads the records of fires. One that cannot be read is empty.
+func (s *Service) readRecords(ctx context.Context, q recordQuestion) (store.FireRecord, error) {
+	rec, err := s.opts.Store.Fire(ctx, q.app, q.id)
 	if err != nil {
 		s.log.Debug().
 			Err(err).
-			Stringer("fire", e.Fire.FireID).
+			Stringer("fire", q.id).
 			Msg("last attempt of the fire not read")
-		return r
+		return store.FireRecord{}, nil // the others of the batch may be readable
 	}
-	for i := range rec.Attempts {
-		a := &rec.Attempts[i]
-		if a.N == e.Fire.Attempt && a.Failure != timer.FailureNone {
-			r.StatusCode, r.Failure, r.Error = a.StatusCode, a.Failure, cmp.Or(a.Error, text)
-			break
-		}
-	}
-	return r
+	return rec, nil
 }
 
-// pauseTimer pauses a timer whose receiver said that it is gone for good. If that fails, the next
-// fire's receiver says it again.
-func (s *Service) pauseTimer(e *inflight.Entry) {
-	ctx, cancel := context.WithTimeout(e.Epoch.Context(), claimTimeout)
-	defer cancel()
-	changed, err := s.opts.Store.SetStatus(ctx, []store.StatusChange{{
-		App: e.App, ID: e.Fire.Timer, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
-		// A timer that was deactivated or paused meanwhile stays so.
-		From: []timer.Status{timer.StatusActive},
-	}}, s.opts.Planner.Plan)
+// pauseTimers pauses timers whose receivers said that they are gone for good. If that fails, the
+// next fire's receiver says it again.
+func (s *Service) pauseTimers(ctx context.Context, gone []pauseQuestion) ([]struct{}, error) {
+	changes := make([]store.StatusChange, 0, len(gone))
+	seen := make(map[timer.ID]bool, len(gone))
+	for _, q := range gone {
+		if !seen[q.id] {
+			seen[q.id] = true
+			changes = append(changes, store.StatusChange{
+				App: q.app, ID: q.id, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
+				// A timer that was deactivated or paused meanwhile stays so.
+				From: []timer.Status{timer.StatusActive},
+			})
+		}
+	}
+	changed, err := s.opts.Store.SetStatus(ctx, changes, s.opts.Planner.Plan)
 	var fires []timer.Fire
 	for i := range changed {
-		if err == nil {
+		if err == nil && timer.CodeOf(changed[i].Err) != timer.CodeConflict {
 			err = changed[i].Err
 		}
 		fires = append(fires, changed[i].Fires...)
@@ -234,9 +248,11 @@ func (s *Service) pauseTimer(e *inflight.Entry) {
 	if err != nil && timer.CodeOf(err) != timer.CodeConflict {
 		s.log.Warn().
 			Err(err).
-			Stringer("timer", e.Fire.Timer).
-			Msg("timer with a gone receiver not paused")
+			Stringer("timer", changes[0].ID).
+			Int("timers", len(changes)).
+			Msg("timers with a gone receiver not paused")
 	}
+	return make([]struct{}, len(gone)), nil
 }
 
 // token returns the completion token of an attempt, or "" if its receivers may not complete it

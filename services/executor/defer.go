@@ -7,6 +7,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/lookup"
 )
 
 // deferral is a fire that must wait for its timer, with the session that owns it.
@@ -25,18 +26,22 @@ func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
 		// It is due at the end of the pause, with no other trigger.
 		d.RunAtMS = max(from, s.opts.Clock.Now().UnixMilli()+1)
 	}
-	active, err := s.deferrals.Do(e.Epoch.Context(), deferral{e.Epoch.ID, d})
-	switch {
-	case err != nil:
-		s.log.Debug().Err(err).Msg("deferral of a fire not confirmed, claim repeated")
-		s.inflight.Remove(e)
-		s.unconfirmedClaims.add([]timer.Fire{e.Fire})
-	case active:
-		s.wheel.AddAt(s.opts.Clock.Now().Add(redecideAfter).UnixMilli(), e)
-	default:
-		s.met.inactiveDeferred.Inc()
-		s.inflight.Remove(e)
-	}
+	s.lookups.deferrals.Ask(e.Fire.AppID, e.Priority(), deferral{e.Epoch.ID, d},
+		func(active lookup.Answer[bool]) {
+			switch {
+			case active.Err != nil:
+				s.log.Debug().
+					Err(active.Err).
+					Msg("deferral of a fire not confirmed, claim repeated")
+				s.inflight.Remove(e)
+				s.unconfirmedClaims.add([]timer.Fire{e.Fire})
+			case active.Value:
+				s.wheel.AddAt(s.opts.Clock.Now().Add(redecideAfter).UnixMilli(), e)
+			default:
+				s.met.inactiveDeferred.Inc()
+				s.inflight.Remove(e)
+			}
+		})
 }
 
 // redecideAfter is when a fire is decided again whose timer was activated during the deferral.

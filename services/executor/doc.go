@@ -7,16 +7,25 @@
 //	claimqueue.go       received tasks wait here for their claim; apps take turns
 //	internal/inflight   the bounded set of fires that this process owns
 //	internal/hold       holds each fire until its run time, then until a worker is free
-//	call.go             the workers, which decide about a fire and make one attempt
-//	admit.go            reads what the decision about a fire needs, and carries the verdict out
+//	call.go             the workers, which call the fires that are decided
+//	candidate.go        a due fire until its call, with the answers that its decision has so far
+//	admit.go            asks what the decision about a fire needs, and carries the verdict out
 //	internal/admission  decides about a fire, without effects
+//	lookups.go          what decisions and outcomes ask the store
+//	internal/lookup     answers questions in batches, while no worker waits
 //	defer.go            defers fires of inactive timers, and gives fires of a newer release back
 //	internal/order      late fires of a timer wait here for earlier ones
 //	limits.go           asks the limits of the app and the breaker of the endpoint
 //	activecalls.go      cancels the calls that a later fire supersedes
 //	decide.go           turns the result of an attempt into an outcome or a retry
+//	outcome.go          adds to an outcome what its record triggers
 //	internal/record     writes outcomes, retries and releases, in batches
 //	internal/events     publishes recorded outcomes
+//
+// A worker waits for nothing but the calls that it makes. A decision that lacks an answer of the
+// store leaves the worker: its fire waits with the question, goes on with the answer, and comes back
+// to the ready queue once it is decided. So neither an unavailable store nor one app's slow answers
+// occupy the workers.
 //
 // These know what the decisions need:
 //

@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/carillon-timer/carillon/libs/batch"
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/session"
@@ -34,15 +33,12 @@ type Service struct {
 	heartbeater   *session.Heartbeater
 	inflight      *inflight.Set
 	wheel         *hold.Wheel
-	queue         *hold.Ready
+	queue         *hold.Ready[*candidate]
 	stateCache    *stateCache
 	recorder      *record.Recorder
 	events        *events.Publisher
-	stateReads    *batch.Group[timer.ID, timer.State]
-	slots         *batch.Group[slotRequest, store.SlotResult]
-	catchUps      *batch.Group[store.CatchUpRequest, bool]
-	deferrals     *batch.Group[deferral, bool]
-	inactivities  inactivities
+	lookups       lookups
+	inactivities  *inactivities
 	activeCalls   *activeCalls
 	calendars     *calendars
 	backfills     *backfills
@@ -52,7 +48,10 @@ type Service struct {
 	met           *metrics
 
 	workers     sync.WaitGroup
-	workerCount atomic.Int64
+	workersMu   sync.Mutex
+	workerCount int
+	draining    bool
+	ending      atomic.Int64 // outcomes that wait for the calendars of a successor
 	// [0] of the low-priority topic, [1] of the others: the task received last
 	taskAges   [2]taskAge
 	subscribed atomic.Bool
@@ -88,7 +87,7 @@ func New(opts Options) (*Service, error) {
 	if s.backfills, err = newBackfills(opts.Store); err != nil {
 		return nil, err
 	}
-	if s.inactivities.cache, err = lru.New[inactivityKey, []timer.Inactivity](
+	if s.inactivities, err = lru.New[inactivityKey, []timer.Inactivity](
 		inactivityCacheSize,
 	); err != nil {
 		return nil, fmt.Errorf("making the cache of inactivities: %w", err)
@@ -115,7 +114,7 @@ func New(opts Options) (*Service, error) {
 		Logger:     opts.Logger,
 		Registerer: opts.Registerer,
 	})
-	s.queue = hold.NewReady(s.recorder.Full)
+	s.queue = hold.NewReady[*candidate](s.recorder.Full)
 	s.order = order.New(order.Options{
 		Store:      opts.Store,
 		Planner:    opts.Planner,
@@ -164,56 +163,8 @@ func (s *Service) Run(ctx context.Context) error {
 	defer endDrain()
 	writeCtx, endWrite := context.WithCancel(drainCtx)
 	defer endWrite()
-	s.stateReads = batch.New(
-		batch.Options{
-			Max:         store.MaxBatch,
-			Wait:        time.Millisecond,
-			Concurrency: 2,
-			Timeout:     changesTimeout,
-		},
-		s.stateCache.read,
-	)
-	defer s.stateReads.Close()
-	s.slots = batch.New(
-		batch.Options{
-			Max:         store.MaxBatch,
-			Wait:        storeBatchWait,
-			Concurrency: 2,
-			Timeout:     storeBatchTimeout,
-		},
-		s.acquireSlots,
-	)
-	defer s.slots.Close()
-	s.catchUps = batch.New(
-		batch.Options{
-			Max:         store.MaxBatch,
-			Wait:        storeBatchWait,
-			Concurrency: 1,
-			Timeout:     storeBatchTimeout,
-		},
-		s.opts.Store.CatchUp,
-	)
-	defer s.catchUps.Close()
-	s.deferrals = batch.New(
-		batch.Options{
-			Max:         store.MaxBatch,
-			Wait:        storeBatchWait,
-			Concurrency: 1,
-			Timeout:     storeBatchTimeout,
-		},
-		s.deferAll,
-	)
-	defer s.deferrals.Close()
-	s.inactivities.reads = batch.New(
-		batch.Options{
-			Max:         store.MaxBatch,
-			Wait:        storeBatchWait,
-			Concurrency: 1,
-			Timeout:     storeBatchTimeout,
-		},
-		s.readInactivities,
-	)
-	defer s.inactivities.reads.Close()
+	s.openLookups()
+	defer s.lookups.close()
 
 	var sessionLoops, writers sync.WaitGroup
 	sessionCtx, endSession := context.WithCancel(drainCtx)
@@ -318,11 +269,20 @@ func (s *Service) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
 	waiting := s.opts.Limits.Close() // first: a closed admission pushes nothing to the queue
-	idle := slices.Concat(s.order.Close(), s.wheel.Clear(), s.queue.Close())
+	idle := slices.Concat(s.order.Close(), s.wheel.Clear())
+	for _, d := range s.queue.Close() {
+		if d.Known != nil {
+			d.Known.granted.release()
+		}
+		idle = append(idle, d.Entry)
+	}
 	for _, w := range waiting {
 		//nolint:forcetypeassert // only acquirePermit adds waiters
 		idle = append(idle, w.(*waiter).entry)
 	}
+	s.workersMu.Lock()
+	s.draining = true
+	s.workersMu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -340,12 +300,14 @@ func (s *Service) drain(ctx context.Context) {
 		}
 		<-done
 	}
-	// Workers and the recorder may put fires back on the wheel. So check for unwritten results
-	// first, and clear the wheel after that.
+	// Workers, lookups and the recorder may put fires back on the wheel, and lookups pass results to
+	// the recorder. So check for unanswered questions first, then for unwritten results, and clear
+	// the wheel after that.
 	tick := time.NewTicker(drainCheckEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		busy := s.recorder.Waiting() > 0
+		busy := s.ending.Load()+int64(s.lookups.pending()) > 0
+		busy = s.recorder.Waiting() > 0 || busy
 		left := s.wheel.Clear()
 		for _, e := range left {
 			s.release(e)

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/executor/internal/admission"
+	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
@@ -37,7 +37,7 @@ func (w *waiter) Ready() bool {
 		return false // session expired: the fire's next owner calls it
 	}
 	w.entry.PermittedFor = w.app
-	w.svc.startWorkers(w.svc.queue.PushPermitted(w.entry))
+	w.svc.startWorkers(w.svc.queue.PushPermitted(hold.Due[*candidate]{Entry: w.entry}))
 	return true
 }
 
@@ -238,11 +238,7 @@ func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
 
 // Continue implements callback.Guard: session (P3) and state (P5) are checked for each target.
 func (g *guard) Continue() bool {
-	if !g.entry.Epoch.Valid() {
-		return false
-	}
-	view, err := g.svc.resolve(g.entry)
-	return err == nil && view.Status.Action == admission.Call
+	return g.entry.Epoch.Valid() && g.svc.stillCallable(g.entry)
 }
 
 // endpointOf returns the breaker's name for a target: its app and endpoint, or "" if it has none.

@@ -87,7 +87,7 @@ func (b *stateCache) state(id timer.ID) (s timer.State, asOf time.Time, ok bool)
 // batch.
 func (b *stateCache) load(ctx context.Context, es []*inflight.Entry) error {
 	var ids []timer.ID
-	var keys []store.VersionKey
+	var keys []definitionQuestion
 	seen := make(map[timer.ID]bool, len(es))
 	requested := make(map[store.VersionKey]bool, len(es))
 	for _, e := range es {
@@ -112,33 +112,57 @@ func (b *stateCache) load(ctx context.Context, es []*inflight.Entry) error {
 			e.Def, e.Endpoint = &d.Definition, d.endpoint
 		} else if !requested[k] {
 			requested[k] = true
-			keys = append(keys, k)
+			keys = append(keys, definitionQuestion{k, e.Fire.AppID})
 		}
 	}
 	if len(keys) == 0 {
 		return nil
 	}
-	defs, err := b.store.Definitions(ctx, keys)
+	read, err := b.readDefinitions(ctx, keys)
 	if err != nil {
-		return fmt.Errorf("reading definitions: %w", err)
+		return err
 	}
-	read := make(map[store.VersionKey]*cachedDefinition, len(defs))
+	found := make(map[store.VersionKey]*cachedDefinition, len(read))
+	for i, q := range keys {
+		found[q.key] = read[i]
+	}
 	for _, e := range es {
-		k := versionKey(e)
-		d, ok := defs[k]
-		if e.Def != nil || !ok {
-			continue
+		if d := found[versionKey(e)]; e.Def == nil && d != nil {
+			e.Def, e.Endpoint = &d.Definition, d.endpoint
 		}
-		if read[k] == nil {
-			read[k] = &cachedDefinition{Definition: d}
-			if !d.Several() {
-				read[k].endpoint = endpointOf(e.Fire.AppID, &d.Target)
-			}
-			b.defs.Add(k, read[k])
-		}
-		e.Def, e.Endpoint = &read[k].Definition, read[k].endpoint
 	}
 	return nil
+}
+
+// readDefinitions reads definitions from the store and caches them. A missing one is nil.
+func (b *stateCache) readDefinitions(
+	ctx context.Context,
+	questions []definitionQuestion,
+) ([]*cachedDefinition, error) {
+	keys := make([]store.VersionKey, 0, len(questions))
+	read := make(map[store.VersionKey]*cachedDefinition, len(questions))
+	for _, q := range questions {
+		if _, twice := read[q.key]; !twice {
+			read[q.key] = nil
+			keys = append(keys, q.key)
+		}
+	}
+	defs, err := b.store.Definitions(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("reading definitions: %w", err)
+	}
+	out := make([]*cachedDefinition, len(questions))
+	for i, q := range questions {
+		if d, ok := defs[q.key]; ok && read[q.key] == nil {
+			read[q.key] = &cachedDefinition{Definition: d}
+			if !d.Several() {
+				read[q.key].endpoint = endpointOf(q.app, &d.Target)
+			}
+			b.defs.Add(q.key, read[q.key])
+		}
+		out[i] = read[q.key]
+	}
+	return out, nil
 }
 
 // read reads states from the store and caches them, a missing timer as missing. If the states were

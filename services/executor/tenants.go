@@ -75,12 +75,16 @@ func newTenants(o *Options) *tenants {
 	}
 }
 
+// known returns a cached tenant, or nil.
+func (t *tenants) known(id int64) *tenant {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
 // of returns a tenant, read from the store the first time.
 func (t *tenants) of(ctx context.Context, id int64, name string) (*tenant, error) {
-	t.mu.Lock()
-	known := t.byID[id]
-	t.mu.Unlock()
-	if known != nil {
+	if known := t.known(id); known != nil {
 		return known, nil
 	}
 	read, err, _ := t.reads.Do(strconv.FormatInt(id, 10), func() (any, error) {

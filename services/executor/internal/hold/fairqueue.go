@@ -1,5 +1,49 @@
 package hold
 
+import "github.com/carillon-timer/carillon/libs/limit"
+
+// Queue serves priorities by weight, so that low still progresses. Within a priority apps take
+// turns. The zero value is an empty queue. It is not safe for concurrent use.
+type Queue[T any] struct {
+	priorities [limit.Priorities]FairQueue[T]
+	picker     limit.Picker
+}
+
+// Push adds an item of an app.
+func (q *Queue[T]) Push(p limit.Priority, app int64, item T) { q.priorities[p].Push(app, item) }
+
+// PushFirst adds an item of an app before those of Push.
+func (q *Queue[T]) PushFirst(p limit.Priority, app int64, item T) {
+	q.priorities[p].PushFirst(app, item)
+}
+
+// Len returns the number of items.
+func (q *Queue[T]) Len() (n int) {
+	for i := range q.priorities {
+		n += q.priorities[i].Len()
+	}
+	return n
+}
+
+// Pop removes and returns the next item. The queue must not be empty.
+func (q *Queue[T]) Pop() T {
+	var waiting [limit.Priorities]bool
+	for i := range q.priorities {
+		waiting[i] = q.priorities[i].Len() > 0
+	}
+	p, _ := q.picker.Next(waiting)
+	return q.priorities[p].Pop()
+}
+
+// rest removes and returns the remaining items.
+func (q *Queue[T]) rest() (left []T) {
+	for i := range q.priorities {
+		left = append(left, q.priorities[i].rest()...)
+		q.priorities[i] = FairQueue[T]{}
+	}
+	return left
+}
+
 // FairQueue is a queue over many apps. Apps take turns, and an app's items are first in, first out.
 // So one app's burst does not delay another app's items.
 type FairQueue[T any] struct {
@@ -9,13 +53,18 @@ type FairQueue[T any] struct {
 }
 
 type appQueue[T any] struct {
-	app   int64
-	items []T
-	head  int
+	app          int64
+	first, items fifo[T]
 }
 
 // Push adds an item of an app.
-func (a *FairQueue[T]) Push(app int64, item T) {
+func (a *FairQueue[T]) Push(app int64, item T) { a.of(app).items.push(item) }
+
+// PushFirst adds an item of an app before those of Push, and after earlier ones of PushFirst.
+func (a *FairQueue[T]) PushFirst(app int64, item T) { a.of(app).first.push(item) }
+
+// of returns the queue of an app, to which the caller adds one item.
+func (a *FairQueue[T]) of(app int64) *appQueue[T] {
 	l := a.apps[app]
 	if l == nil {
 		if a.apps == nil {
@@ -25,8 +74,8 @@ func (a *FairQueue[T]) Push(app int64, item T) {
 		a.apps[app] = l
 		a.order = append(a.order, l)
 	}
-	l.items = append(l.items, item)
 	a.n++
+	return l
 }
 
 // Len returns the number of items.
@@ -36,12 +85,13 @@ func (a *FairQueue[T]) Len() int { return a.n }
 func (a *FairQueue[T]) Pop() T {
 	l := a.order[0]
 	a.order = a.order[1:]
-	item := l.items[l.head]
-	var none T
-	l.items[l.head] = none
-	l.head++
+	from := &l.first
+	if from.len() == 0 {
+		from = &l.items
+	}
+	item := from.pop()
 	a.n--
-	if l.head == len(l.items) {
+	if l.first.len()+l.items.len() == 0 {
 		delete(a.apps, l.app)
 	} else {
 		a.order = append(a.order, l)
@@ -53,7 +103,31 @@ func (a *FairQueue[T]) Pop() T {
 func (a *FairQueue[T]) rest() []T {
 	var left []T
 	for _, l := range a.order {
-		left = append(left, l.items[l.head:]...)
+		left = append(append(left, l.first.rest()...), l.items.rest()...)
 	}
 	return left
+}
+
+type fifo[T any] struct {
+	items []T
+	head  int
+}
+
+func (f *fifo[T]) len() int { return len(f.items) - f.head }
+
+func (f *fifo[T]) rest() []T { return f.items[f.head:] }
+
+func (f *fifo[T]) push(item T) {
+	if 2*f.head > len(f.items) { // a queue that is never empty must not grow
+		f.items, f.head = append([]T(nil), f.items[f.head:]...), 0
+	}
+	f.items = append(f.items, item)
+}
+
+func (f *fifo[T]) pop() T {
+	item := f.items[f.head]
+	var none T
+	f.items[f.head] = none
+	f.head++
+	return item
 }

@@ -15,7 +15,7 @@ import (
 
 func TestQueueServesAppsInTurn(t *testing.T) {
 	t.Parallel()
-	q := NewReady(never)
+	q := NewReady[any](never)
 	var es []*inflight.Entry
 	for i := range 1000 {
 		es = append(es, entry(1, timer.ID(i+1), time.UnixMilli(0)))
@@ -23,9 +23,9 @@ func TestQueueServesAppsInTurn(t *testing.T) {
 	es = append(es, entry(2, 5000, time.UnixMilli(0)))
 	q.Push(es)
 	for place := 1; ; place++ {
-		e, ok := q.Pop()
+		d, ok := q.Pop()
 		require.True(t, ok)
-		if e.Fire.AppID == 2 {
+		if d.Entry.Fire.AppID == 2 {
 			require.LessOrEqual(t, place, 2, "one app's burst delays another app's fire")
 			break
 		}
@@ -35,7 +35,7 @@ func TestQueueServesAppsInTurn(t *testing.T) {
 
 func TestQueueGivesEachEntryOnce(t *testing.T) {
 	t.Parallel()
-	q := NewReady(never)
+	q := NewReady[any](never)
 	const n = 5000
 	var mu sync.Mutex
 	seen := make(map[timer.ID]int)
@@ -43,12 +43,12 @@ func TestQueueGivesEachEntryOnce(t *testing.T) {
 	for range 8 {
 		workers.Go(func() {
 			for {
-				e, ok := q.Pop()
+				d, ok := q.Pop()
 				if !ok {
 					return
 				}
 				mu.Lock()
-				seen[e.Fire.Timer]++
+				seen[d.Entry.Fire.Timer]++
 				mu.Unlock()
 			}
 		})
@@ -68,7 +68,7 @@ func TestQueueGivesEachEntryOnce(t *testing.T) {
 
 func TestQueueSaysHowManyWorkersAreShort(t *testing.T) {
 	t.Parallel()
-	q := NewReady(never)
+	q := NewReady[any](never)
 	require.Equal(
 		t,
 		3,
@@ -85,6 +85,39 @@ func TestQueueSaysHowManyWorkersAreShort(t *testing.T) {
 	require.False(t, ok)
 }
 
+// TestDecidedFiresGoBeforeTheirAppsOnly checks that a decided fire keeps its turn: it precedes the
+// fires of its app, and no other app's.
+func TestDecidedFiresGoBeforeTheirAppsOnly(t *testing.T) {
+	t.Parallel()
+	q := NewReady[int](never)
+	for app := range int64(2) {
+		for i := range 3 {
+			q.Push([]*inflight.Entry{entry(app, timer.ID(10*app)+timer.ID(i), time.UnixMilli(0))})
+		}
+	}
+	for i := range 3 {
+		_, ok := q.PushDecided(
+			Due[int]{Entry: entry(1, timer.ID(100+i), time.UnixMilli(0)), Known: i + 1},
+			false,
+		)
+		require.True(t, ok)
+	}
+	_, ok := q.PushDecided(Due[int]{Entry: entry(0, 200, time.UnixMilli(0)), Known: 4}, true)
+	require.True(t, ok)
+	var ids []timer.ID
+	var known []int
+	for q.Len() > 0 {
+		d, ok := q.Pop()
+		require.True(t, ok)
+		ids, known = append(ids, d.Entry.Fire.Timer), append(known, d.Known)
+	}
+	require.Equal(t, []timer.ID{200, 0, 100, 1, 101, 2, 102, 10, 11, 12}, ids)
+	require.Equal(t, []int{4, 0, 1, 0, 2, 0, 3, 0, 0, 0}, known)
+	q.Close()
+	_, ok = q.PushDecided(Due[int]{Entry: entry(0, 1, time.UnixMilli(0))}, false)
+	require.False(t, ok)
+}
+
 func never() bool { return false }
 
 // TestQueueWaitsForRecords checks that pop waits while too many results are unrecorded, and then
@@ -93,12 +126,12 @@ func TestQueueWaitsForRecords(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
 	full.Store(true)
-	q := NewReady(full.Load)
+	q := NewReady[any](full.Load)
 	q.Push([]*inflight.Entry{{Fire: timer.Fire{AppID: 1}}})
 	got := make(chan *inflight.Entry, 1)
 	go func() {
-		e, _ := q.Pop()
-		got <- e
+		d, _ := q.Pop()
+		got <- d.Entry
 	}()
 	require.Never(t, func() bool { return len(got) > 0 }, 50*time.Millisecond, 5*time.Millisecond)
 	full.Store(false)
@@ -111,7 +144,7 @@ func TestQueueWaitsForRecords(t *testing.T) {
 
 func TestOnTimeFiresAreServedBeforeLateOnes(t *testing.T) {
 	t.Parallel()
-	q := NewReady(func() bool { return false })
+	q := NewReady[any](func() bool { return false })
 	entry := func(app int64, due int64, late bool, l timer.PriorityLevel) *inflight.Entry {
 		e := &inflight.Entry{
 			Fire: timer.Fire{
@@ -136,12 +169,12 @@ func TestOnTimeFiresAreServedBeforeLateOnes(t *testing.T) {
 	q.Push(es)
 	got := map[string]int{}
 	for range n {
-		e, ok := q.Pop()
+		d, ok := q.Pop()
 		require.True(t, ok)
 		switch {
-		case e.Late.Load():
+		case d.Entry.Late.Load():
 			got["late"]++
-		case e.Fire.PriorityLevel == timer.LevelHigh:
+		case d.Entry.Fire.PriorityLevel == timer.LevelHigh:
 			got["high"]++
 		default:
 			got["normal"]++

@@ -1,0 +1,5 @@
+// Package lookup answers what decisions about fires need to know, in batches and without a
+// goroutine that waits per fire.
+//
+//	reader.go  one kind of question
+package lookup

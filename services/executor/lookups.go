@@ -1,0 +1,242 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/lookup"
+)
+
+const (
+	storeBatchWait    = time.Millisecond
+	storeBatchTimeout = 5 * time.Second
+	// appLookups is how many apps may have a round trip of a kind at once.
+	appLookups = 64
+	// singleLookups is how many round trips for one fire each run at once, of the rare kinds that
+	// the store answers only so.
+	singleLookups = 8
+)
+
+// lookups are what decisions and outcomes ask the store. No worker waits for an answer: the fire
+// waits with its question, and goes on with the answer.
+type lookups struct {
+	states       *lookup.Reader[timer.ID, timer.State]
+	definitions  *lookup.Reader[definitionQuestion, *cachedDefinition]
+	inactivities *lookup.Reader[timer.ID, []timer.Inactivity]
+	versionsAt   *lookup.Reader[timer.Fire, int32]
+	nextVersions *lookup.Reader[store.VersionKey, int64]
+	rows         *lookup.Reader[timer.FireID, rowAnswer]
+	catchUps     *lookup.Reader[store.CatchUpRequest, bool]
+	slots        *lookup.Reader[slotRequest, store.SlotResult]
+	deferrals    *lookup.Reader[deferral, bool]
+	dispatches   *lookup.Reader[timer.Fire, struct{}]
+	tenants      *lookup.Reader[tenantQuestion, *tenant]
+	backfills    *lookup.Reader[backfillQuestion, bool]
+	calendars    *lookup.Reader[calendarQuestion, []timer.Calendar]
+	records      *lookup.Reader[recordQuestion, store.FireRecord]
+	pauses       *lookup.Reader[pauseQuestion, struct{}]
+
+	all []interface {
+		Pending() int
+		Close()
+	}
+}
+
+func (s *Service) openLookups() {
+	l := &s.lookups
+	*l = lookups{}
+	batched := func(concurrency int) lookup.Options {
+		return lookup.Options{
+			Max:         store.MaxBatch,
+			Concurrency: concurrency,
+			Wait:        storeBatchWait,
+			Timeout:     storeBatchTimeout,
+		}
+	}
+	states := batched(2) //nolint:mnd // one waits while the other is read
+	states.Timeout = changesTimeout
+	perApp := batched(appLookups)
+	perApp.PerApp = true
+	single := lookup.Options{Concurrency: singleLookups, Timeout: storeBatchTimeout}
+	l.states = open(l, states, s.stateCache.read)
+	l.definitions = open(l, batched(2), s.stateCache.readDefinitions) //nolint:mnd // as above
+	l.inactivities = open(l, batched(1), s.readInactivities)
+	l.versionsAt = open(l, single, each(s.opts.Store.VersionAt))
+	l.nextVersions = open(l, batched(1), s.nextVersions)
+	l.rows = open(l, batched(1), s.readRows)
+	l.catchUps = open(l, batched(1), s.opts.Store.CatchUp)
+	l.slots = open(l, batched(2), s.acquireSlots) //nolint:mnd // as above
+	l.deferrals = open(l, batched(1), s.deferAll)
+	l.dispatches = open(l, batched(1), s.dispatchAll)
+	l.tenants = open(l, perApp, each(func(ctx context.Context, q tenantQuestion) (*tenant, error) {
+		return s.tenants.of(ctx, q.id, q.name)
+	}))
+	l.backfills = open(l, perApp, each(func(ctx context.Context, q backfillQuestion) (bool, error) {
+		return s.backfills.cancelled(ctx, q.app, q.id)
+	}))
+	l.calendars = open(l, perApp, each(
+		func(ctx context.Context, q calendarQuestion) ([]timer.Calendar, error) {
+			return s.calendars.of(ctx, q.app, q.names)
+		},
+	))
+	l.records = open(l, perApp, each(s.readRecords))
+	l.pauses = open(l, perApp, s.pauseTimers)
+}
+
+func open[Q, A any](
+	l *lookups,
+	opts lookup.Options,
+	read func(context.Context, []Q) ([]A, error),
+) *lookup.Reader[Q, A] {
+	r := lookup.New(opts, read)
+	l.all = append(l.all, r)
+	return r
+}
+
+// each answers the questions of a batch one after the other: a cache behind read answers all but
+// the first of the same.
+func each[Q, A any](
+	read func(context.Context, Q) (A, error),
+) func(context.Context, []Q) ([]A, error) {
+	return func(ctx context.Context, qs []Q) ([]A, error) {
+		out := make([]A, len(qs))
+		for i, q := range qs {
+			var err error
+			if out[i], err = read(ctx, q); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+}
+
+// pending returns how many questions have no answer.
+func (l *lookups) pending() (n int) {
+	for _, r := range l.all {
+		n += r.Pending()
+	}
+	return n
+}
+
+func (l *lookups) close() {
+	for _, r := range l.all {
+		r.Close()
+	}
+}
+
+// The questions of the readers whose key says too little.
+type (
+	definitionQuestion struct {
+		key store.VersionKey
+		app int64
+	}
+	tenantQuestion struct {
+		id   int64
+		name string
+	}
+	backfillQuestion struct {
+		app string
+		id  timer.ID
+	}
+	calendarQuestion struct {
+		app   string
+		names []string
+	}
+	recordQuestion struct {
+		app string
+		id  timer.FireID
+	}
+	pauseQuestion struct {
+		app string
+		id  timer.ID
+	}
+)
+
+// ask asks a question about a candidate, which the reader has until the answer. keep adds the
+// answer to the candidate, which then goes on.
+func ask[Q, A any](
+	s *Service,
+	r *lookup.Reader[Q, A],
+	c *candidate,
+	q Q,
+	keep func(a A, sent time.Time),
+) progress {
+	r.Ask(c.entry.Fire.AppID, c.entry.QueuePriority(), q, func(a lookup.Answer[A]) {
+		if a.Err == nil {
+			keep(a.Value, a.Sent)
+		}
+		s.resume(c, a.Err)
+	})
+	return waits
+}
+
+// nextVersions returns when the versions took effect, or timer.NeverMS for those that do not exist.
+func (s *Service) nextVersions(ctx context.Context, keys []store.VersionKey) ([]int64, error) {
+	times, err := s.opts.Store.VersionTimes(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("reading when versions took effect: %w", err)
+	}
+	out := make([]int64, len(keys))
+	for i, k := range keys {
+		at, ok := times[k]
+		if !ok {
+			at = timer.NeverMS
+		}
+		out[i] = at
+	}
+	return out, nil
+}
+
+// rowAnswer is the row of an open fire.
+type rowAnswer struct {
+	fire      timer.Fire
+	open      bool
+	undecided bool // the follow-up of an edit is to decide about it
+}
+
+// readRows reads the rows of fires. The follow-up of an edit moves a row before it says that it has
+// done so. It is therefore asked first.
+func (s *Service) readRows(ctx context.Context, ids []timer.FireID) ([]rowAnswer, error) {
+	undecided, err := s.opts.Store.Replanning(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("reading the replans of timers: %w", err)
+	}
+	rows, err := s.opts.Store.OpenAmong(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("reading the rows of fires: %w", err)
+	}
+	byID := make(map[timer.FireID]rowAnswer, len(ids))
+	for _, f := range rows {
+		byID[f.FireID] = rowAnswer{fire: f, open: true}
+	}
+	for _, id := range undecided {
+		a := byID[id]
+		a.undecided = true
+		byID[id] = a
+	}
+	out := make([]rowAnswer, len(ids))
+	for i, id := range ids {
+		out[i] = byID[id]
+	}
+	return out, nil
+}
+
+// dispatchAll dispatches fires that the store has released.
+func (s *Service) dispatchAll(ctx context.Context, fires []timer.Fire) ([]struct{}, error) {
+	s.opts.Dispatch.Committed(ctx, fires)
+	return make([]struct{}, len(fires)), nil
+}
+
+// dispatch dispatches a released fire of e, without waiting for it.
+func (s *Service) dispatch(e *inflight.Entry, f timer.Fire) {
+	s.lookups.dispatches.Ask(
+		e.Fire.AppID,
+		e.Priority(),
+		f,
+		func(lookup.Answer[struct{}]) {}, // a fire not dispatched is found by the store polls
+	)
+}
