@@ -37,7 +37,7 @@ type Service struct {
 	stateCache    *stateCache
 	recorder      *record.Recorder
 	events        *events.Publisher
-	lookups       lookups
+	lookups       *lookups
 	inactivities  *inactivities
 	activeCalls   *activeCalls
 	calendars     *calendars
@@ -127,6 +127,7 @@ func New(opts Options) (*Service, error) {
 		Logger:     opts.Logger,
 		Registerer: opts.Registerer,
 	})
+	s.lookups = newLookups(s)
 	s.met = newMetrics(s, opts.Registerer)
 	s.heartbeater, err = session.NewHeartbeater(session.Options{
 		Store:  opts.Store,
@@ -163,7 +164,6 @@ func (s *Service) Run(ctx context.Context) error {
 	defer endDrain()
 	writeCtx, endWrite := context.WithCancel(drainCtx)
 	defer endWrite()
-	s.openLookups()
 	defer s.lookups.close()
 
 	var sessionLoops, writers sync.WaitGroup

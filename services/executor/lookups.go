@@ -46,9 +46,8 @@ type lookups struct {
 	}
 }
 
-func (s *Service) openLookups() {
-	l := &s.lookups
-	*l = lookups{}
+func newLookups(s *Service) *lookups {
+	l := new(lookups)
 	batched := func(concurrency int) lookup.Options {
 		return lookup.Options{
 			Max:         store.MaxBatch,
@@ -85,6 +84,7 @@ func (s *Service) openLookups() {
 	))
 	l.records = open(l, perApp, each(s.readRecords))
 	l.pauses = open(l, perApp, s.pauseTimers)
+	return l
 }
 
 func open[Q, A any](

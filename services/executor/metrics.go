@@ -75,6 +75,11 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	)
 	queued := func() float64 { return float64(s.queue.Len()) }
 	gauge("carillon_executor_queued", "Due fires that wait for a worker.", queued)
+	gauge(
+		"carillon_executor_lookups",
+		"Questions of due fires and of outcomes that the store has not answered yet.",
+		func() float64 { return float64(s.lookups.pending()) },
+	)
 	return &metrics{
 		limitDeferred: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_limit_deferred_total",

@@ -46,7 +46,6 @@ func TestAnOutcomeWithoutItsSuccessorIsNotRecorded(t *testing.T) {
 			Registerer: prometheus.NewRegistry(),
 		})
 		require.NoError(t, err)
-		s.openLookups()
 		defer s.lookups.close()
 		epoch := inflighttest.Epoch(t)
 		es, _, err := s.inflight.Reserve(t.Context(), epoch, []timer.Fire{{
