@@ -45,15 +45,15 @@ type Reader[Q, A any] struct {
 	trips sync.WaitGroup
 
 	mu      sync.Mutex
-	lanes   map[int64]*lane[Q, A] // by app, or a single one; those with questions or round trips
-	waiting []*lane[Q, A]         // those that may begin a round trip
-	running int                   // round trips
-	pending int                   // questions without an answer
+	groups  map[int64]*group[Q, A] // by app, or a single one; those with questions or round trips
+	waiting []*group[Q, A]         // those that may begin a round trip
+	running int                    // round trips
+	pending int                    // questions without an answer
 	closed  bool
 }
 
-// lane holds the questions whose round trips do not delay those of other lanes.
-type lane[Q, A any] struct {
+// group holds the questions whose round trips do not delay those of other groups.
+type group[Q, A any] struct {
 	app       int64
 	queue     hold.Queue[question[Q, A]]
 	running   int
@@ -73,7 +73,7 @@ func New[Q, A any](
 	read func(context.Context, []Q) ([]A, error),
 ) *Reader[Q, A] {
 	opts.Max, opts.Concurrency = max(opts.Max, 1), max(opts.Concurrency, 1)
-	r := &Reader[Q, A]{opts: opts, read: read, lanes: make(map[int64]*lane[Q, A])}
+	r := &Reader[Q, A]{opts: opts, read: read, groups: make(map[int64]*group[Q, A])}
 	r.ctx, r.close = context.WithCancel(context.Background()) //nolint:gosec // Close calls it
 	return r
 }
@@ -92,10 +92,10 @@ func (r *Reader[Q, A]) Ask(app int64, p limit.Priority, q Q, done func(Answer[A]
 	if r.opts.PerApp {
 		at = app
 	}
-	l := r.lanes[at]
+	l := r.groups[at]
 	if l == nil {
-		l = &lane[Q, A]{app: at}
-		r.lanes[at] = l
+		l = &group[Q, A]{app: at}
+		r.groups[at] = l
 	}
 	l.queue.Push(p, app, question[Q, A]{q, done})
 	r.pending++
@@ -118,12 +118,12 @@ func (r *Reader[Q, A]) Close() {
 	r.trips.Wait()
 	r.mu.Lock()
 	var left []question[Q, A]
-	for _, l := range r.lanes {
+	for _, l := range r.groups {
 		for l.queue.Len() > 0 {
 			left = append(left, l.queue.Pop())
 		}
 	}
-	clear(r.lanes)
+	clear(r.groups)
 	r.mu.Unlock()
 	for _, q := range left {
 		q.done(Answer[A]{Err: ErrClosed})
@@ -133,9 +133,9 @@ func (r *Reader[Q, A]) Close() {
 	r.mu.Unlock()
 }
 
-// begin begins the round trips that the lane needs, as far as the limits allow, and those of other
-// lanes before it. The caller holds the lock.
-func (r *Reader[Q, A]) begin(l *lane[Q, A]) {
+// begin begins the round trips that the group needs, as far as the limits allow, and those of other
+// groups before it. The caller holds the lock.
+func (r *Reader[Q, A]) begin(l *group[Q, A]) {
 	most := r.opts.Concurrency
 	if r.opts.PerApp {
 		most = 1
@@ -156,7 +156,7 @@ func (r *Reader[Q, A]) begin(l *lane[Q, A]) {
 }
 
 // trip makes one round trip, and lets the next begin.
-func (r *Reader[Q, A]) trip(l *lane[Q, A]) {
+func (r *Reader[Q, A]) trip(l *group[Q, A]) {
 	if r.opts.Max > 1 && r.opts.Wait > 0 {
 		clock.Pause(r.ctx, r.opts.Wait)
 	}
@@ -177,7 +177,7 @@ func (r *Reader[Q, A]) trip(l *lane[Q, A]) {
 	l.running--
 	r.running--
 	if l.queue.Len() == 0 && l.running == 0 && !l.waiting {
-		delete(r.lanes, l.app)
+		delete(r.groups, l.app)
 	}
 	r.begin(l)
 }

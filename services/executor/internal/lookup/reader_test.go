@@ -87,7 +87,7 @@ func TestQuestionsShareRoundTrips(t *testing.T) {
 		for q, v := range a.got {
 			require.Equal(t, 2*q, v)
 		}
-		require.Empty(t, r.lanes)
+		require.Empty(t, r.groups)
 	})
 }
 
