@@ -24,19 +24,19 @@ carillon-api CARILLON_ENCRYPTION_KEYS_FILE
 carillon-executor CARILLON_ENCRYPTION_KEYS_FILE'
 [ "$have" = "$want" ] || complain "the chart gives keys to: $have"
 
-# Certificates are files in the services that use them, and in the set-up before them.
+# Certificates and Pulsar's key are files in the services that use them, and in the set-up before them.
 have=$(render -f helm/carillon/ci/production.yaml | awk '
   /^---/ { name = "" }
   /^  name: / { name = name == "" ? $2 : name }
-  match($0, /name: CARILLON_[A-Z]+_TLS_(CA|CERT|KEY)/) { n[name]++ }
+  match($0, /name: CARILLON_[A-Z]+_TLS_(CA|CERT|KEY)|CARILLON_PULSAR_OAUTH2_KEY_FILE/) { n[name]++ }
   match($0, /name: CARILLON_HTTP_TLS_(CERT|KEY)/) { http[name]++ }
   END { for (name in n) print name, n[name], http[name] + 0 }' | sort)
-want='carillon-api 9 2
-carillon-executor 7 0
-carillon-migrator 7 0
-carillon-scheduler 7 0
-carillon-setup 7 0
-carillon-trigger 7 0'
+want='carillon-api 10 2
+carillon-executor 8 0
+carillon-migrator 8 0
+carillon-scheduler 8 0
+carillon-setup 8 0
+carillon-trigger 8 0'
 [ "$have" = "$want" ] || complain "the chart gives certificates to: $have"
 
 # The programs must accept the keys that the chart generates.
@@ -67,6 +67,8 @@ refused 'encryption.keys: is not what' "${least[@]}" --set encryption.keys=hunte
 refused 'mysql.tls: its Secrets are without effect' "${least[@]}" --set mysql.tls.certSecret=mine
 refused 'redis.tls: its Secrets are without effect' "${least[@]}" --set redis.tls.caSecret.name=mine
 refused 'pulsar.tls: its Secrets are without effect' "${least[@]}" --set pulsar.tls.caSecret.name=mine
+refused 'pulsar.oauth2: issuer needs keySecret' "${least[@]}" --set pulsar.oauth2.issuer=https://login
+refused 'pulsar.token: given together' "${least[@]}" --set pulsar.token=t,pulsar.oauth2.issuer=https://login,pulsar.oauth2.keySecret.name=mine
 refused 'mysql.tls: the development servers have no TLS' --set developmentServers.enabled=true,mysql.tls.enabled=true
 refused 'auth.trustHeader: needs auth.trustFrom' "${least[@]}" --set auth.trustHeader=X-App
 refused '/auth/trustFrom' "${least[@]}" --set 'auth.trustFrom={everywhere}'

@@ -25,6 +25,7 @@ start() {
     cat "$here/pulsar/standalone.conf"
     printf '\nbrokerServicePort=%s\nwebServicePort=%s\nbindAddress=%s\nadvertisedAddress=%s\n' "$broker" "$web" "$ADDR" "$ADDR"
     printf 'brokerServicePortTls=%s\nwebServicePortTls=%s\n' "$(port pulsar-broker-tls)" "$(port pulsar-web-tls)"
+    printf 'tokenSecretKey=file://%s\n' "$tls/token.key"
     printf 'tlsTrustCertsFilePath=%s\ntlsCertificateFilePath=%s\ntlsKeyFilePath=%s\n' "$tls/ca.pem" "$tls/server.pem" "$tls/server.key"
   } >"$data/standalone.conf"
   # Pulsar writes a few files into its working directory.

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/oauth2"
 
+	"github.com/carillon-timer/carillon/libs/bus/pulsarauth"
 	"github.com/carillon-timer/carillon/libs/certfile"
 )
 
@@ -141,6 +143,7 @@ type Pulsar struct {
 	Tenant    string
 	Namespace string
 	Token     Secret
+	OAuth2    pulsarauth.Options
 	Files     certfile.Files
 	// Partitions of each task topic. Setup adds partitions and removes none.
 	Partitions int
@@ -163,6 +166,25 @@ func (c *Pulsar) Register(s *Set) {
 	s.String(&c.Tenant, "pulsar-tenant", "carillon", "tenant of the topics")
 	s.String(&c.Namespace, "pulsar-namespace", "main", "namespace of the topics")
 	s.Secret(&c.Token, "pulsar-token", "token to log in with")
+	s.String(
+		&c.OAuth2.Issuer,
+		"pulsar-oauth2-issuer",
+		"",
+		"URL of the issuer of tokens by OAuth2 client credentials, instead of pulsar-token",
+	)
+	s.String(
+		&c.OAuth2.KeyFile,
+		"pulsar-oauth2-key-file",
+		"",
+		"JSON file with client_id and client_secret at that issuer; read again for each token",
+	)
+	s.String(&c.OAuth2.Audience, "pulsar-oauth2-audience", "", "audience of the tokens")
+	s.List(
+		&c.OAuth2.Scopes,
+		"pulsar-oauth2-scopes",
+		"",
+		"scopes of the tokens, separated by commas",
+	)
 	s.String(
 		&c.Files.CA,
 		"pulsar-tls-ca",
@@ -192,6 +214,7 @@ func (c *Pulsar) Validate() error {
 		notEmpty("pulsar-tenant", c.Tenant),
 		notEmpty("pulsar-namespace", c.Namespace),
 		between("pulsar-partitions", c.Partitions, 1, maxPartitions),
+		c.checkOAuth2(),
 		checkFiles(
 			"pulsar-tls",
 			c.Files,
@@ -199,6 +222,36 @@ func (c *Pulsar) Validate() error {
 			"pulsar-url begins with pulsar+ssl:// or pulsar-admin-url with https://",
 		),
 	)
+}
+
+func (c *Pulsar) checkOAuth2() error {
+	o := &c.OAuth2
+	switch {
+	case o.Issuer == "" && o.KeyFile == "" && o.Audience == "" && len(o.Scopes) == 0:
+		return nil
+	case o.Issuer == "" || o.KeyFile == "":
+		return errors.New("pulsar-oauth2-issuer, pulsar-oauth2-key-file: give both or none")
+	case c.Token != "":
+		return errors.New(
+			"pulsar-token: given together with pulsar-oauth2-issuer: give one of the two",
+		)
+	}
+	return checkURL("pulsar-oauth2-issuer", DSN(o.Issuer), "https", "http")
+}
+
+// Tokens returns the source of tokens, or nil without a login by token.
+func (c *Pulsar) Tokens() (oauth2.TokenSource, error) {
+	switch {
+	case c.Token != "":
+		return oauth2.StaticTokenSource(&oauth2.Token{AccessToken: c.Token.Reveal()}), nil
+	case c.OAuth2.Issuer == "":
+		return nil, nil //nolint:nilnil // the clients send no token
+	}
+	tokens, err := pulsarauth.NewTokenSource(c.OAuth2)
+	if err != nil {
+		return nil, fmt.Errorf("pulsar-oauth2-key-file: %w", err)
+	}
+	return tokens, nil
 }
 
 // hasTLS reports whether one of the URLs has TLS.

@@ -88,11 +88,15 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	if err != nil {
 		return err //nolint:wrapcheck // it names the setting
 	}
+	tokens, err := a.pulsar.Tokens()
+	if err != nil {
+		return err //nolint:wrapcheck // it names the setting
+	}
 	topics, err := pulsartopics.New(pulsartopics.Config{
 		AdminURL:  a.pulsar.AdminURL.Reveal(),
 		Tenant:    a.pulsar.Tenant,
 		Namespace: a.pulsar.Namespace,
-		Token:     a.pulsar.Token.Reveal(),
+		Tokens:    tokens,
 		TLS:       client,
 	})
 	if err != nil {

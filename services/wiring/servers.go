@@ -121,12 +121,16 @@ func pulsarConfig(c *config.Pulsar, log zerolog.Logger) (pulsarbus.Config, error
 	if err != nil {
 		return pulsarbus.Config{}, err //nolint:wrapcheck // it names the setting
 	}
+	tokens, err := c.Tokens()
+	if err != nil {
+		return pulsarbus.Config{}, err //nolint:wrapcheck // it names the setting
+	}
 	return pulsarbus.Config{
 		URL:       c.URL.Reveal(),
 		AdminURL:  c.AdminURL.Reveal(),
 		Tenant:    c.Tenant,
 		Namespace: c.Namespace,
-		Token:     c.Token.Reveal(),
+		Tokens:    tokens,
 		TLS:       client,
 	}, nil
 }

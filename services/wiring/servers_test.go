@@ -157,18 +157,22 @@ func TestCertificatesThatCannotWork(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for want, env := range map[string][]string{
-		"mysql-tls-cert, mysql-tls-key: give both or none":        {"MYSQL_TLS=true", "MYSQL_TLS_CERT=" + empty},
-		"mysql-tls-key: without effect unless mysql-tls=true":     {"MYSQL_TLS_CA=" + empty},
-		"mysql-tls-ca: reading certificate authorities from ":     {"MYSQL_TLS=true", "MYSQL_TLS_CA=" + empty},
-		"it has no certificate in PEM":                            {"MYSQL_TLS=true", "MYSQL_TLS_CA=" + empty},
-		"mysql-tls-ca: reading a certificate: stat /nowhere":      {"MYSQL_TLS=true", "MYSQL_TLS_CA=/nowhere"},
-		"mysql-tls-cert, mysql-tls-key: reading a certificate":    {"MYSQL_TLS=true", "MYSQL_TLS_CERT=" + empty, "MYSQL_TLS_KEY=" + empty},
-		"mysql-dsn: dsn: tls= in it contradicts mysql-tls":        {"MYSQL_TLS=true", "MYSQL_DSN=u:p@tcp(h:1)/d?tls=true"},
-		"redis-tls-cert, redis-tls-key: give both or none":        {"REDIS_TLS=true", "REDIS_TLS_KEY=" + empty},
-		"redis-tls-key: without effect unless redis-tls=true":     {"REDIS_TLS_CA=" + empty},
-		"redis-tls-ca: reading certificate authorities from ":     {"REDIS_TLS=true", "REDIS_TLS_CA=" + empty},
-		"pulsar-tls-key: without effect unless pulsar-url begins": {"PULSAR_TLS_CA=" + empty},
-		"pulsar-tls-ca: reading certificate authorities from ":    {"PULSAR_URL=pulsar+ssl://127.0.0.1:1", "PULSAR_TLS_CA=" + empty},
+		"mysql-tls-cert, mysql-tls-key: give both or none":                {"MYSQL_TLS=true", "MYSQL_TLS_CERT=" + empty},
+		"mysql-tls-key: without effect unless mysql-tls=true":             {"MYSQL_TLS_CA=" + empty},
+		"mysql-tls-ca: reading certificate authorities from ":             {"MYSQL_TLS=true", "MYSQL_TLS_CA=" + empty},
+		"it has no certificate in PEM":                                    {"MYSQL_TLS=true", "MYSQL_TLS_CA=" + empty},
+		"mysql-tls-ca: reading a certificate: stat /nowhere":              {"MYSQL_TLS=true", "MYSQL_TLS_CA=/nowhere"},
+		"mysql-tls-cert, mysql-tls-key: reading a certificate":            {"MYSQL_TLS=true", "MYSQL_TLS_CERT=" + empty, "MYSQL_TLS_KEY=" + empty},
+		"mysql-dsn: dsn: tls= in it contradicts mysql-tls":                {"MYSQL_TLS=true", "MYSQL_DSN=u:p@tcp(h:1)/d?tls=true"},
+		"redis-tls-cert, redis-tls-key: give both or none":                {"REDIS_TLS=true", "REDIS_TLS_KEY=" + empty},
+		"redis-tls-key: without effect unless redis-tls=true":             {"REDIS_TLS_CA=" + empty},
+		"redis-tls-ca: reading certificate authorities from ":             {"REDIS_TLS=true", "REDIS_TLS_CA=" + empty},
+		"pulsar-oauth2-issuer, pulsar-oauth2-key-file: give both or none": {"PULSAR_OAUTH2_ISSUER=https://h"},
+		"pulsar-oauth2-issuer: not a URL":                                 {"PULSAR_OAUTH2_ISSUER=h", "PULSAR_OAUTH2_KEY_FILE=" + empty},
+		"pulsar-token: given together with pulsar-oauth2-issuer":          {"PULSAR_OAUTH2_ISSUER=https://h", "PULSAR_OAUTH2_KEY_FILE=" + empty, "PULSAR_TOKEN=t"},
+		"pulsar-oauth2-key-file: reading the OAuth2 key from ":            {"PULSAR_OAUTH2_ISSUER=https://h", "PULSAR_OAUTH2_KEY_FILE=" + empty},
+		"pulsar-tls-key: without effect unless pulsar-url begins":         {"PULSAR_TLS_CA=" + empty},
+		"pulsar-tls-ca: reading certificate authorities from ":            {"PULSAR_URL=pulsar+ssl://127.0.0.1:1", "PULSAR_TLS_CA=" + empty},
 	} {
 		var changes []string
 		for _, setting := range env {

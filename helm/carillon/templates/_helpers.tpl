@@ -79,6 +79,13 @@ CARILLON_PULSAR_URL: {{ required "pulsar.url: pulsar://host:6650" $servers.pulsa
 CARILLON_PULSAR_ADMIN_URL: {{ required "pulsar.adminUrl: http://host:8080" $servers.pulsarAdminUrl | quote }}
 CARILLON_PULSAR_TENANT: {{ $v.pulsar.tenant | quote }}
 CARILLON_PULSAR_NAMESPACE: {{ $v.pulsar.namespace | quote }}
+{{- with $v.pulsar.oauth2 }}
+{{- if .issuer }}
+CARILLON_PULSAR_OAUTH2_ISSUER: {{ .issuer | quote }}
+CARILLON_PULSAR_OAUTH2_AUDIENCE: {{ .audience | quote }}
+CARILLON_PULSAR_OAUTH2_SCOPES: {{ join "," .scopes | quote }}
+{{- end }}
+{{- end }}
 CARILLON_EXPAND_AHEAD: {{ $v.settings.expandAhead | quote }}
 CARILLON_DISPATCH_LEAD: {{ $v.settings.dispatchLead | quote }}
 CARILLON_EXECUTOR_CALLS: {{ $v.settings.executorCalls | int | quote }}

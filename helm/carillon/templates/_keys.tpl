@@ -44,7 +44,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Refuses contradictory values of TLS to the servers. */}}
+{{/* Refuses contradictory values of TLS and of logins to the servers. */}}
 {{- define "carillon.checkTLS" -}}
 {{- $v := .Values -}}
 {{- range $server := list "mysql" "redis" "pulsar" -}}
@@ -56,6 +56,12 @@
 {{- if and $secrets (ne $server "pulsar") (not $tls.enabled) -}}
 {{- fail (printf "%s.tls: its Secrets are without effect unless %s.tls.enabled" $server $server) -}}
 {{- end -}}
+{{- end -}}
+{{- if ne (empty $v.pulsar.oauth2.issuer) (empty $v.pulsar.oauth2.keySecret.name) -}}
+{{- fail "pulsar.oauth2: issuer needs keySecret, and keySecret needs issuer" -}}
+{{- end -}}
+{{- if and $v.pulsar.oauth2.issuer $v.pulsar.token -}}
+{{- fail "pulsar.token: given together with pulsar.oauth2: give one of the two" -}}
 {{- end -}}
 {{- if and (or $v.pulsar.tls.caSecret.name $v.pulsar.tls.certSecret) (not (or (hasPrefix "pulsar+ssl:" $v.pulsar.url) (hasPrefix "https:" $v.pulsar.adminUrl))) -}}
 {{- fail "pulsar.tls: its Secrets are without effect unless pulsar.url begins with pulsar+ssl:// or pulsar.adminUrl with https://" -}}
@@ -75,6 +81,9 @@
 - {variable: {{ $variable }}_CERT, path: {{ $server }}.crt, secret: {name: {{ . }}, key: tls.crt}}
 - {variable: {{ $variable }}_KEY, path: {{ $server }}.key, secret: {name: {{ . }}, key: tls.key}}
 {{- end }}
+{{- end }}
+{{- if $v.pulsar.oauth2.keySecret.name }}
+- {variable: CARILLON_PULSAR_OAUTH2_KEY_FILE, path: pulsar-oauth2.json, secret: {{ toJson $v.pulsar.oauth2.keySecret }}}
 {{- end }}
 {{- if and (eq .service "api") $v.service.certSecret }}
 - {variable: CARILLON_HTTP_TLS_CERT, path: http.crt, secret: {name: {{ $v.service.certSecret }}, key: tls.crt}}

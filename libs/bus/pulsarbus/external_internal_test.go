@@ -12,6 +12,7 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/oauth2"
 
 	"github.com/carillon-timer/carillon/libs/bus"
 )
@@ -81,7 +82,10 @@ func newFakes(t *testing.T) (*fakes, *ExternalPublisher) {
 	t.Helper()
 	f := &fakes{slow: make(chan struct{})}
 	external, err := newExternalPublisher(
-		Config{URL: "pulsar://own:6650", Token: "hunter2"},
+		Config{
+			URL:    "pulsar://own:6650",
+			Tokens: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "hunter2"}),
+		},
 		zerolog.Nop(),
 		f.dial,
 	)

@@ -1,9 +1,11 @@
 package pulsarbus
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/apache/pulsar-client-go/pulsar/auth"
 )
 
 // login sets how a client of the deployment's own Pulsar connects.
@@ -13,8 +15,8 @@ import (
 // certificates of single brokers need not have.
 func (c *Config) login(o *pulsar.ClientOptions) {
 	o.URL = c.URL
-	if c.Token != "" {
-		o.Authentication = pulsar.NewAuthenticationToken(c.Token)
+	if c.Tokens != nil {
+		o.Authentication = lazyLogin{auth.NewAuthenticationTokenFromSupplier(c.token)}
 	}
 	if c.TLS == nil {
 		return
@@ -29,6 +31,20 @@ func (c *Config) login(o *pulsar.ClientOptions) {
 		o.Authentication = pulsar.NewAuthenticationFromTLSCertSupplier(c.TLS.Certificate)
 	}
 }
+
+// token returns a token for a new connection, or for one whose token has expired.
+func (c *Config) token() (string, error) {
+	t, err := c.Tokens.Token()
+	if err != nil {
+		return "", fmt.Errorf("getting a token for Pulsar: %w", err)
+	}
+	return t.AccessToken, nil
+}
+
+// lazyLogin gets no token before there is a connection. The issuer may be unavailable at the start.
+type lazyLogin struct{ auth.Provider }
+
+func (lazyLogin) Init() error { return nil }
 
 // transport returns a transport of requests to the admin API.
 func (c *Config) transport() *http.Transport {

@@ -20,6 +20,7 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/oauth2"
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/certfile"
@@ -46,7 +47,8 @@ type Config struct {
 	AdminURL  string // http(s)://host:port; for Setup and Backlog
 	Tenant    string // default DefaultTenant
 	Namespace string // default DefaultNamespace
-	Token     string // JWT for both URLs; empty means none
+	// Tokens are for both URLs; nil means none. New does not ask for one.
+	Tokens oauth2.TokenSource
 	// TLS has the authorities and the certificate for URLs with TLS. Without a token, the
 	// certificate is the login. nil means the system's authorities and no certificate.
 	TLS *certfile.Client

@@ -22,7 +22,7 @@ const (
 // context.
 type rest struct {
 	base   string
-	token  string
+	config *Config
 	client *http.Client
 }
 
@@ -34,7 +34,7 @@ func newREST(c *Config) (*rest, error) {
 	}
 	return &rest{
 		base:   strings.TrimSuffix(base, "/") + "/admin/v2",
-		token:  c.Token,
+		config: c,
 		client: &http.Client{Transport: c.transport(), Timeout: restTimeout},
 	}, nil
 }
@@ -81,8 +81,12 @@ func (r *rest) do(ctx context.Context, method, path string, in, out any) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	if r.token != "" {
-		req.Header.Set("Authorization", "Bearer "+r.token)
+	if r.config.Tokens != nil {
+		token, err := r.config.token()
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/admin/config"
 	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/rest"
 	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/utils"
+	"golang.org/x/oauth2"
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/certfile"
@@ -25,7 +26,7 @@ type Config struct {
 	AdminURL  string // http(s)://host:port
 	Tenant    string
 	Namespace string
-	Token     string // empty means none
+	Tokens    oauth2.TokenSource // nil means none
 	// TLS has the authorities and the certificate; nil means the system's and none.
 	TLS *certfile.Client
 }
@@ -50,11 +51,8 @@ func New(c Config) (*Topics, error) {
 		transport.DialTLSContext = c.TLS.DialContext
 	}
 	login := auth.NewDefaultProvider(transport)
-	if c.Token != "" {
-		var err error
-		if login, err = auth.NewAuthenticationToken(c.Token, transport); err != nil {
-			return nil, fmt.Errorf("using the token: %w", err)
-		}
+	if c.Tokens != nil {
+		login = auth.NewDefaultProvider(&oauth2.Transport{Source: c.Tokens, Base: transport})
 	}
 	a, err := admin.NewPulsarClientWithAuthProvider(
 		&config.Config{WebServiceURL: c.AdminURL},

@@ -3,12 +3,15 @@ package pulsartopics_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/oauth2"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/bus"
@@ -58,6 +61,26 @@ func TestTLS(t *testing.T) {
 	topics, err := setupAt(t, p, client).topics.List(t.Context())
 	require.NoError(t, err)
 	require.NotEmpty(t, topics)
+}
+
+// TestLogin checks what the test server does not: the admin API gets the token.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("Authorization")
+		http.Error(w, "{}", http.StatusForbidden)
+	}))
+	defer server.Close()
+	topics, err := pulsartopics.New(pulsartopics.Config{
+		AdminURL: server.URL, Tenant: "a", Namespace: "b",
+		Tokens: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "hunter2"}),
+	})
+	require.NoError(t, err)
+	defer topics.Close()
+	_, err = topics.List(t.Context())
+	require.Error(t, err)
+	require.Equal(t, "Bearer hunter2", <-got)
 }
 
 func (d *deployment) publish(t *testing.T, topic bus.Topic, ms ...proto.Message) {
