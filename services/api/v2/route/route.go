@@ -35,6 +35,7 @@ type Operation struct {
 	Summary      string
 	Scope        apikey.Scope // of the key; default: by method, see auth.ScopeOf
 	Status       int          // of a success; default 200
+	Errors       []int        // statuses of errors that only some operations have
 	Open         bool         // needs no key
 }
 
@@ -51,13 +52,13 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		DefaultStatus:   o.Status,
 		MaxBodyBytes:    input.MaxRequestBytes,
 		BodyReadTimeout: r.BodyTimeout,
-		Errors: []int{
+		Errors: append([]int{
 			http.StatusUnauthorized,
 			http.StatusForbidden,
 			http.StatusNotFound,
 			http.StatusConflict,
 			http.StatusServiceUnavailable,
-		},
+		}, o.Errors...),
 	}
 	api := r.API
 	if o.Open {

@@ -37,14 +37,21 @@ func (s *Resource) dryRunCreate(ctx context.Context, n *store.NewTimer) (*create
 func (s *Resource) dryRunPut(
 	ctx context.Context,
 	n *store.NewTimer,
-	status timer.Status,
+	in *putInput,
 ) (*createOutput, error) {
+	status := timer.Status(in.Body.Status)
 	t, err := s.Store.TimerByName(ctx, n.App, n.Name)
 	switch {
-	case timer.CodeOf(err) == timer.CodeNotFound:
+	case timer.CodeOf(err) == timer.CodeNotFound && in.IfMatch == "":
 		t = s.newTimerOf(n)
+	case timer.CodeOf(err) == timer.CodeNotFound:
+		return nil, in.precondition(timer.Conflict(ifVersion, "there is no timer of this name"))
 	case err != nil:
 		return nil, err //nolint:wrapcheck // the store says what it was doing
+	case in.IfNoneMatch != "":
+		return nil, errExists()
+	case in.version() != 0 && in.version() != t.Version:
+		return nil, in.precondition(versionConflict(t.Version))
 	default:
 		s.edit(&t, &n.Definition)
 		if changesStatus(&t, status) {
@@ -73,7 +80,7 @@ func (s *Resource) dryRunPatch(
 	if err != nil {
 		return nil, err
 	}
-	return &timerOutput{out.Body}, nil
+	return &timerOutput{Body: out.Body}, nil
 }
 
 // newTimerOf returns the timer that a create would make now.

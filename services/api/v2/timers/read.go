@@ -26,7 +26,10 @@ func decodeTimersCursor(cursor string) (timer.ID, error) {
 	return id, nil
 }
 
-type timerOutput struct{ Body timerBody }
+type timerOutput struct {
+	ETag string `header:"ETag" doc:"The version of the definition, in quotes."`
+	Body timerBody
+}
 
 // show returns a timer with its next due instant.
 func (s *Resource) show(ctx context.Context, t *timer.Timer) (*timerOutput, error) {
@@ -34,7 +37,7 @@ func (s *Resource) show(ctx context.Context, t *timer.Timer) (*timerOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	return &timerOutput{showTimer(t, next)}, nil
+	return &timerOutput{etag(t.Version), showTimer(t, next)}, nil
 }
 
 func (s *Resource) getTimer(ctx context.Context, in *param.TimerParam) (*timerOutput, error) {

@@ -63,6 +63,7 @@ func (s *Resource) Register(r *route.Router) {
 	}, s.batchTimers)
 	route.Add(r, route.Operation{
 		Method: http.MethodPut, Path: "/timers", ID: "put-timer",
+		Errors:  []int{http.StatusPreconditionFailed},
 		Summary: "Create a timer, or give the one of that name this definition",
 	}, s.putTimer)
 	route.Add(r, route.Operation{
@@ -80,10 +81,12 @@ func (s *Resource) Register(r *route.Router) {
 	}, s.getTimer)
 	route.Add(r, route.Operation{
 		Method: http.MethodPatch, Path: "/timers/{id}", ID: "change-timer",
+		Errors:  []int{http.StatusPreconditionFailed},
 		Summary: "Activate, deactivate or edit a timer",
 	}, s.patchTimer)
 	route.Add(r, route.Operation{
 		Method: http.MethodDelete, Path: "/timers/{id}", ID: "delete-timer",
+		Errors:  []int{http.StatusPreconditionFailed},
 		Summary: "Delete a timer",
 		Status:  http.StatusNoContent,
 	}, s.deleteTimer)

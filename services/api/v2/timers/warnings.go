@@ -17,7 +17,7 @@ func (s *Resource) showChanged(ctx context.Context, t *timer.Timer) (*timerOutpu
 	if err != nil {
 		return nil, err
 	}
-	out := &timerOutput{showTimer(t, next)}
+	out := &timerOutput{etag(t.Version), showTimer(t, next)}
 	out.Body.Warnings = s.warnings(t, next)
 	return out, nil
 }

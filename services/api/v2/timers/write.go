@@ -24,6 +24,7 @@ type createInput struct {
 type createOutput struct {
 	Status   int
 	Location string `header:"Location" doc:"The timer's path."`
+	ETag     string `header:"ETag" doc:"The version of the definition, in quotes."`
 	Body     timerBody
 }
 
@@ -94,6 +95,7 @@ func (s *Resource) timerResponse(
 	out := &createOutput{
 		Status:   http.StatusOK,
 		Location: input.V2Prefix + "/timers/" + t.ID.String() + "?app=" + url.QueryEscape(t.App),
+		ETag:     shown.ETag,
 		Body:     shown.Body,
 	}
 	if created {
@@ -104,6 +106,9 @@ func (s *Resource) timerResponse(
 
 type putInput struct {
 	DryRunParam
+	IfMatchParam
+
+	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"*: only if there is no timer of this name; else 412."`
 
 	Body newTimerBody
 }
@@ -124,13 +129,42 @@ func (s *Resource) putTimer(ctx context.Context, in *putInput) (*createOutput, e
 		return nil, err
 	}
 	if in.DryRun {
-		return s.dryRunPut(ctx, &n, timer.Status(in.Body.Status))
+		return s.dryRunPut(ctx, &n, in)
 	}
-	t, created, err := s.put(ctx, n, timer.Status(in.Body.Status))
+	t, created, err := s.putIf(ctx, n, in)
 	if err != nil {
-		return nil, err
+		return nil, in.precondition(err)
 	}
 	return s.timerResponse(ctx, &t, created)
+}
+
+// putIf is put with the conditions of a request. The store checks them in the transaction that
+// writes.
+func (s *Resource) putIf(
+	ctx context.Context,
+	n store.NewTimer,
+	in *putInput,
+) (t timer.Timer, created bool, err error) {
+	status := timer.Status(in.Body.Status)
+	switch {
+	case in.IfNoneMatch != "":
+		c, err := s.Writer.Create(ctx, n)
+		if err == nil && c.Existing || timer.CodeOf(err) == timer.CodeConflict {
+			return t, false, errExists()
+		}
+		return c.Timer, true, err
+	case in.IfMatch != "":
+		t, err = s.editNamed(ctx, n, in.version())
+		if timer.CodeOf(err) == timer.CodeNotFound {
+			return t, false, timer.Conflict(ifVersion, "there is no timer of this name")
+		}
+		if err == nil {
+			t, err = s.putStatus(ctx, t, status)
+		}
+		return t, false, err
+	default:
+		return s.put(ctx, n, status)
+	}
 }
 
 // put creates a timer, or gives the one of its name the definition and the status.
@@ -146,7 +180,7 @@ func (s *Resource) put(
 		}
 		t := c.Timer
 		if timer.CodeOf(err) == timer.CodeConflict {
-			t, err = s.editNamed(ctx, n)
+			t, err = s.editNamed(ctx, n, 0)
 		}
 		if err == nil {
 			t, err = s.putStatus(ctx, t, status)
@@ -179,14 +213,22 @@ func (s *Resource) storedDefinition(
 	return &t.Definition, nil
 }
 
-func (s *Resource) editNamed(ctx context.Context, n store.NewTimer) (timer.Timer, error) {
+// editNamed edits the timer of a name, if it has the version; 0 is any.
+func (s *Resource) editNamed(
+	ctx context.Context,
+	n store.NewTimer,
+	version int32,
+) (timer.Timer, error) {
 	t, err := s.Store.TimerByName(ctx, n.App, n.Name)
 	if err != nil {
 		return t, err //nolint:wrapcheck // the store says what it was doing
 	}
+	if version != 0 && version != t.Version {
+		return t, versionConflict(t.Version)
+	}
 	return s.Writer.ApplyEdit(
 		ctx,
-		store.Edit{App: n.App, ID: t.ID, Definition: n.Definition},
+		store.Edit{App: n.App, ID: t.ID, IfVersion: version, Definition: n.Definition},
 		&t.Definition,
 	)
 }
@@ -213,6 +255,7 @@ func (s *Resource) putStatus(
 type patchTimerInput struct {
 	param.TimerParam
 	DryRunParam
+	IfMatchParam
 
 	Body changeBody
 }
@@ -235,8 +278,12 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 			"expected status, schedule, target, targets, mode, retry, misfire, concurrency, priority or labels, found none of them: give what is to be changed",
 		)
 	}
+	if version := in.version(); version != 0 {
+		b.IfVersion = version
+	}
 	if in.DryRun {
-		return s.dryRunPatch(ctx, in.App, id, b)
+		out, err := s.dryRunPatch(ctx, in.App, id, b)
+		return out, in.precondition(err)
 	}
 	change := store.StatusChange{App: in.App, ID: id, Status: timer.Status(b.Status)}
 	if !edits {
@@ -245,12 +292,12 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 	var t timer.Timer
 	if edits {
 		if t, err = s.editFrom(ctx, in.App, id, b); err != nil {
-			return nil, err
+			return nil, in.precondition(err)
 		}
 	}
 	if b.Status != "" {
 		if t, err = s.Writer.SetStatus(ctx, change); err != nil {
-			return nil, err
+			return nil, in.precondition(err)
 		}
 	}
 	return s.showChanged(ctx, &t)
@@ -303,7 +350,7 @@ func (s *Resource) readChanged(
 
 func versionConflict(version int32) error {
 	return timer.Conflict(
-		"if_version",
+		ifVersion,
 		fmt.Sprintf(
 			"expected the version of the timer, which is %d, found another: read the timer again",
 			version,
@@ -311,16 +358,23 @@ func versionConflict(version int32) error {
 	)
 }
 
-func (s *Resource) deleteTimer(ctx context.Context, in *param.TimerParam) (*struct{}, error) {
-	id, err := param.OwnTimer(ctx, s.Auth, in)
+type deleteInput struct {
+	param.TimerParam
+	IfMatchParam
+}
+
+func (s *Resource) deleteTimer(ctx context.Context, in *deleteInput) (*struct{}, error) {
+	id, err := param.OwnTimer(ctx, s.Auth, &in.TimerParam)
 	if err != nil {
 		return nil, err
 	}
 	_, err = s.Writer.SetStatus(
 		ctx,
-		store.StatusChange{App: in.App, ID: id, Status: timer.StatusDeleted},
+		store.StatusChange{
+			App: in.App, ID: id, Status: timer.StatusDeleted, IfVersion: in.version(),
+		},
 	)
-	return nil, err
+	return nil, in.precondition(err)
 }
 
 type namedInput struct {
