@@ -38,11 +38,15 @@ func (env *Environment) inject(f *fault) {
 	case skewClock:
 		env.processAt(f.role, f.replica).
 			shiftClock(time.Duration((2*f.severity - 1) * float64(maxClockJump)))
-	default:
+	case windowUnavailable, windowFails, windowFlushed, entriesLost,
+		busBad, busFails, busUnavailable, busLost, topicLost,
+		storeFails, storeSlow, storeUnavailable, storeHangs:
 		env.setSharedFault(f, true)
 		clock.Pause(env.ctx, f.duration)
 		env.setSharedFault(f, false)
 		env.log.printf("%s is over", f.kind)
+	default:
+		env.failf("unknown fault %q", f.kind)
 	}
 }
 

@@ -143,10 +143,16 @@ func (env *Environment) skipFault(
 			o.concurrency != string(timer.ConcurrencyQueueAll) {
 			return "its timer has another policy"
 		}
-	default:
+	case timer.ReasonCancelled:
 		if o.concurrency != string(timer.ConcurrencyCancelPrevious) {
 			return "its timer has another policy"
 		}
+	case timer.ReasonNone, timer.ReasonInactive, timer.ReasonDeleted, timer.ReasonPaused,
+		timer.ReasonFrozen, timer.ReasonSuperseded, timer.ReasonExhausted, timer.ReasonNotRetried,
+		timer.ReasonGaveUp, timer.ReasonGone, timer.ReasonRejected:
+		return "no policy skips for this reason"
+	default:
+		return "this reason is unknown"
 	}
 	return ""
 }

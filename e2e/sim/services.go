@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -222,7 +223,7 @@ func (k *components) service() (s service, err error) {
 			Logger:     k.log,
 			Registerer: k.reg,
 		})
-	default:
+	case executorRole:
 		s, err = executor.New(executor.Options{
 			Store:              k.store,
 			Bus:                k.bus,
@@ -244,6 +245,8 @@ func (k *components) service() (s service, err error) {
 			Logger:             k.log,
 			Registerer:         k.reg,
 		})
+	default:
+		err = errors.New("unknown role")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating the %s: %w", k.p.role, err)

@@ -115,7 +115,7 @@ func isTLS(err error) bool {
 }
 
 // ConcernsEndpoint returns whether a result says anything about the endpoint. A canceled call, or
-// one that was never sent, does not.
+// one that was never sent, does not. An unknown class says nothing.
 func ConcernsEndpoint(r *Result) bool {
 	switch r.Failure {
 	case timer.FailureCanceled,
@@ -124,9 +124,21 @@ func ConcernsEndpoint(r *Result) bool {
 		timer.FailureInvalid,
 		timer.FailureCircuit:
 		return false
-	default:
+	case timer.FailureNone,
+		timer.FailureDNS,
+		timer.FailureConnect,
+		timer.FailureTLS,
+		timer.FailureTimeout,
+		timer.FailureStatus,
+		timer.FailureRule,
+		timer.FailureReset,
+		timer.FailureTooLarge,
+		timer.FailureProtocol,
+		timer.FailureRedirect,
+		timer.FailureAsync:
 		return true
 	}
+	return false
 }
 
 // EndpointFailed returns whether a result indicates a failing endpoint rather than a bad request.
@@ -151,7 +163,16 @@ func EndpointFailed(r *Result) bool {
 			return true
 		}
 		return false
-	default:
+	case timer.FailureNone,
+		timer.FailureRule,
+		timer.FailureRefused,
+		timer.FailureRedirect,
+		timer.FailureAuth,
+		timer.FailureInvalid,
+		timer.FailureCanceled,
+		timer.FailureAsync,
+		timer.FailureCircuit:
 		return false
 	}
+	return false
 }

@@ -261,7 +261,19 @@ func (g *GRPC) errorResult(
 		if strings.Contains(s.Message(), "header list size") {
 			r.Failure = timer.FailureTooLarge
 		}
-	default:
+	case codes.OK,
+		codes.Unknown,
+		codes.InvalidArgument,
+		codes.NotFound,
+		codes.AlreadyExists,
+		codes.PermissionDenied,
+		codes.FailedPrecondition,
+		codes.Aborted,
+		codes.OutOfRange,
+		codes.Unimplemented,
+		codes.DataLoss,
+		codes.Unauthenticated:
+	default: // a code of a later gRPC: retried like the others
 	}
 	for _, d := range s.Details() {
 		if again, ok := d.(*errdetails.RetryInfo); ok {

@@ -335,3 +335,29 @@ func TestBackfill(t *testing.T) {
 		"the end of the range is exclusive",
 	)
 }
+
+// TestUnknownValuesArePlannedByANewerRelease checks that a timer with a value of a newer release has
+// no fires planned by guess, and is tried again.
+func TestUnknownValuesArePlannedByANewerRelease(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*timer.Definition){
+		"kind of schedule": func(d *timer.Definition) { d.Schedule.Kind = "later" },
+		"gap policy":       func(d *timer.Definition) { d.Schedule.Gap = "later" },
+		"overlap policy":   func(d *timer.Definition) { d.Schedule.Overlap = "later" },
+		"excluded policy":  func(d *timer.Definition) { d.Schedule.Excluded = "later" },
+		"misfire policy":   func(d *timer.Definition) { d.Misfire.Policy = "later" },
+		"priority":         func(d *timer.Definition) { d.Priority = "later" },
+	} {
+		d := timer.Definition{
+			Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"@hourly"}},
+		}
+		change(&d)
+		tm := &timer.Timer{
+			ID: 7, Version: 1, Definition: d, ActiveSinceMS: base, NextDueMS: base,
+		}
+		plan := planner(t, expansion.Options{}).Plan(tm, base)
+		require.ErrorContains(t, plan.Err, "unknown "+name)
+		require.Zero(t, plan.ExpandAtMS, "another process may know it: %s", name)
+		require.Empty(t, plan.Fires)
+	}
+}

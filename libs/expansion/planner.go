@@ -80,8 +80,8 @@ func New(opts Options) (*Planner, error) {
 // periods have no fires.
 func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	s, err := p.schedule(t)
-	if policy := t.Definition.Misfire.Policy; err == nil && !policy.Known() {
-		err = fmt.Errorf("unknown misfire policy %q: a newer release has stored it", policy)
+	if unknown := checkKnown(&t.Definition); unknown != nil {
+		err = unknown
 	}
 	if err != nil {
 		return store.Plan{Err: err, NextDueMS: t.NextDueMS, ExpandAtMS: p.retryAt(t)}
@@ -114,10 +114,10 @@ func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 }
 
 // retryAt returns when to plan a timer that cannot be planned: never, because its definition does
-// not change. If a zone is missing, or a kind or policy is unknown, it returns 0 and the store
-// postpones the timer, because other processes may have newer time zones or be of a newer release.
+// not change. If a zone is missing, or a value is unknown, it returns 0 and the store postpones the
+// timer, because other processes may have newer time zones or be of a newer release.
 func (p *Planner) retryAt(t *timer.Timer) int64 {
-	if !t.Definition.Schedule.Kind.Known() || !t.Definition.Misfire.Policy.Known() {
+	if checkKnown(&t.Definition) != nil {
 		return 0
 	}
 	for _, name := range t.Zones() {
@@ -126,6 +126,28 @@ func (p *Planner) retryAt(t *timer.Timer) int64 {
 		}
 	}
 	return timer.NeverMS
+}
+
+// checkKnown returns an error for a value that decides about fires and that this release does not
+// know: a newer one has stored it. Any guess would break a promise of that release.
+func checkKnown(d *timer.Definition) error {
+	s := &d.Schedule
+	for _, v := range []struct {
+		name, value string
+		known       bool
+	}{
+		{"kind of schedule", string(s.Kind), s.Kind.Known()},
+		{"gap policy", string(s.Gap), s.Gap.Known()},
+		{"overlap policy", string(s.Overlap), s.Overlap.Known()},
+		{"excluded policy", string(s.Excluded), s.Excluded.Known()},
+		{"misfire policy", string(d.Misfire.Policy), d.Misfire.Policy.Known()},
+		{"priority", string(d.Priority), d.Priority.Known()},
+	} {
+		if !v.known {
+			return fmt.Errorf("unknown %s %q: a newer release has stored it", v.name, v.value)
+		}
+	}
+	return nil
 }
 
 // planBuilder builds the plan of one timer.

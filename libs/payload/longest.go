@@ -66,16 +66,17 @@ func longestOf(name string, p Place, labels map[string]string) int {
 	return len(b)
 }
 
-// maxEscaped returns the maximum number of bytes that one byte of printable text becomes.
+// maxEscaped returns the maximum number of bytes that one byte of printable text becomes. For an
+// unknown place that is the maximum of all places.
 func maxEscaped(p Place) int {
 	switch p {
 	case URL, Form:
 		return len("%25")
 	case JSON:
 		return len(`\"`)
-	case XML:
-		return len("&#34;")
-	default:
+	case Header, Text:
 		return 1
+	case XML:
 	}
+	return len("&#34;")
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"mime"
 	"strings"
 	"unicode/utf8"
@@ -71,9 +72,10 @@ func escape(b []byte, value string, p Place) ([]byte, error) {
 			return b, err
 		}
 		return append(b, buf.Bytes()...), nil
-	default:
+	case Text:
 		return append(b, value...), nil
 	}
+	return b, fmt.Errorf("has a value at an unknown place %d", p)
 }
 
 const hexDigits = "0123456789ABCDEF"

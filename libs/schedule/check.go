@@ -56,7 +56,7 @@ func checkFields(s *timer.Schedule) error {
 		if err := checkEvery(s); err != nil {
 			return err
 		}
-	default:
+	case timer.KindCron:
 		if err := checkSpecs(s); err != nil {
 			return err
 		}

@@ -19,9 +19,9 @@ func (p *Parsed) allowed(afterMS, anchorMS int64) int64 {
 		return p.allowedOrLater(max(afterMS, -1), anchorMS)
 	case timer.ExcludedPrevious:
 		return p.allowedOrEarlier(max(afterMS, -1), anchorMS)
-	default:
-		return p.onlyAllowed(afterMS, anchorMS)
+	case "", timer.ExcludedSkip:
 	}
+	return p.onlyAllowed(afterMS, anchorMS) // checkCalendars refuses others
 }
 
 // onlyAllowed skips from an excluded instant to the start of the next allowed stretch.

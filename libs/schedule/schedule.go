@@ -99,10 +99,10 @@ func parse(s *timer.Schedule, in Inputs) (*Parsed, error) {
 		p.everyMS = ceilDurationMS(time.Duration(s.Every))
 	case timer.KindInterval:
 		p.parts = []instants{newInterval(s)}
-	default:
+	case timer.KindCron:
 		return p, p.addSpecs(s, in.Timer)
 	}
-	return p, nil
+	return p, nil // checkKind refuses other kinds
 }
 
 func (p *Parsed) addSpecs(s *timer.Schedule, seed timer.ID) error {

@@ -151,7 +151,7 @@ type BackfillPlanner func(t *timer.Timer, b *Backfill, nowMS int64) (fires []tim
 // methods lock the timers' rows in order of id.
 type Admissions interface {
 	// AcquireSlots requests the concurrency slot for fires that the session owns, of timers whose
-	// concurrency is not allow: S22.
+	// concurrency is not allow: S22. Error: invalid (an unknown policy), and nothing is changed.
 	AcquireSlots(
 		ctx context.Context,
 		session timer.ID,

@@ -188,6 +188,9 @@ func NameTaken() error {
 // Refused returns why the change is not allowed for the timer, or nil. The caller has the timer's
 // row locked.
 func (c *StatusChange) Refused(t *timer.Timer) error {
+	if !c.Status.Known() {
+		return timer.Invalid("status", fmt.Sprintf("unknown: %q", c.Status))
+	}
 	if c.IfVersion != 0 && c.IfVersion != t.Version {
 		return timer.Conflict(
 			"if_version",

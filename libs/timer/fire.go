@@ -1,5 +1,7 @@
 package timer
 
+import "fmt"
+
 // MinuteMS is the length of a minute in milliseconds. A slice covers one minute.
 const MinuteMS int64 = 60_000
 
@@ -23,9 +25,10 @@ func (c Cause) String() string {
 		return "backfill"
 	case CauseRedrive:
 		return "redrive"
-	default:
+	case CauseSchedule:
 		return "schedule"
 	}
+	return fmt.Sprintf("unknown cause %d", uint8(c))
 }
 
 // FireState is what an open fire waits for.

@@ -51,8 +51,12 @@ func (s *State) currentInactivity() Inactivity {
 }
 
 // SkipReasonAt returns why an instant of the schedule is not due, or ReasonNone if it is due. known
-// is false if that depends on earlier periods, which the state does not have.
+// is false if that depends on earlier periods, which the state does not have, or on an unknown
+// status: ActiveAt is false then, so the fire waits for a newer release.
 func (s *State) SkipReasonAt(dueMS int64) (reason Reason, known bool) {
+	if !s.Status.Known() {
+		return ReasonNone, false
+	}
 	if s.Status == StatusActive {
 		return ReasonNone, dueMS >= s.ActiveSinceMS
 	}

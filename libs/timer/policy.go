@@ -48,6 +48,16 @@ const (
 	ConcurrencyCancelPrevious ConcurrencyPolicy = "cancel_previous"
 )
 
+// Known reports whether this release knows the policy. A newer release may have stored another one.
+func (p ConcurrencyPolicy) Known() bool {
+	switch p {
+	case "", ConcurrencyAllow, ConcurrencySkip, ConcurrencyQueueOne, ConcurrencyQueueAll,
+		ConcurrencyCancelPrevious:
+		return true
+	}
+	return false
+}
+
 // Concurrency configures what happens to a fire while its predecessor, including its retries, has
 // not finished.
 type Concurrency struct {

@@ -37,6 +37,15 @@ const (
 	GapSkip  GapPolicy = "skip"  // not on that day
 )
 
+// Known reports whether this release knows the policy. A newer release may have stored another one.
+func (p GapPolicy) Known() bool {
+	switch p {
+	case "", GapShift, GapSkip:
+		return true
+	}
+	return false
+}
+
 // OverlapPolicy decides what happens to local times that occur twice in a day. Empty is
 // OverlapFirst.
 type OverlapPolicy string
@@ -48,6 +57,15 @@ const (
 	OverlapBoth   OverlapPolicy = "both"
 )
 
+// Known reports whether this release knows the policy. A newer release may have stored another one.
+func (p OverlapPolicy) Known() bool {
+	switch p {
+	case "", OverlapFirst, OverlapSecond, OverlapBoth:
+		return true
+	}
+	return false
+}
+
 // ExcludedPolicy decides what happens to instants that a calendar excludes. Empty is ExcludedSkip.
 type ExcludedPolicy string
 
@@ -57,6 +75,15 @@ const (
 	ExcludedNext     ExcludedPolicy = "next_allowed"
 	ExcludedPrevious ExcludedPolicy = "previous_allowed"
 )
+
+// Known reports whether this release knows the policy. A newer release may have stored another one.
+func (p ExcludedPolicy) Known() bool {
+	switch p {
+	case "", ExcludedSkip, ExcludedNext, ExcludedPrevious:
+		return true
+	}
+	return false
+}
 
 // Limits of a schedule.
 const (

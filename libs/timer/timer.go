@@ -15,6 +15,15 @@ const (
 	StatusDeleted Status = "deleted"
 )
 
+// Known reports whether this release knows the status. A newer release may have stored another one.
+func (s Status) Known() bool {
+	switch s {
+	case StatusInactive, StatusActive, StatusPaused, StatusDeleted:
+		return true
+	}
+	return false
+}
+
 // NeverMS is the next due instant of a timer that has no more fires. It sorts after every instant.
 const NeverMS int64 = math.MaxInt64
 
@@ -90,7 +99,9 @@ func (t *Timer) Zones() []string {
 		if len(t.Calendars) > 0 { // a calendar without a zone uses the schedule's
 			names = append(names, s.Zone)
 		}
-	default:
+	case KindCron:
+		names = append(names, s.Zone)
+	default: // perhaps by local time
 		names = append(names, s.Zone)
 	}
 	for i := range t.Calendars {
@@ -135,16 +146,27 @@ const (
 	LevelLow    PriorityLevel = 2
 )
 
-// PriorityLevel returns the level that encodes p.
+// Known reports whether this release knows the priority. A newer release may have stored another
+// one.
+func (p Priority) Known() bool {
+	switch p {
+	case "", PriorityHigh, PriorityNormal, PriorityLow:
+		return true
+	}
+	return false
+}
+
+// PriorityLevel returns the level that encodes p. Planners refuse an unknown priority, which has
+// LevelNormal.
 func (p Priority) PriorityLevel() PriorityLevel {
 	switch p {
 	case PriorityHigh:
 		return LevelHigh
 	case PriorityLow:
 		return LevelLow
-	default:
-		return LevelNormal
+	case "", PriorityNormal:
 	}
+	return LevelNormal
 }
 
 // State is the part of a timer, besides its definition, that an executor needs.

@@ -345,3 +345,29 @@ func TestZonesOfTimers(t *testing.T) {
 		require.Equal(t, c.want, tm.Zones(), name)
 	}
 }
+
+// TestUnknownValues checks that a value of a newer release is not taken for a known one.
+func TestUnknownValues(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{
+		timer.Status("later").Known(),
+		timer.Priority("later").Known(),
+		timer.ScheduleKind("later").Known(),
+		timer.GapPolicy("later").Known(),
+		timer.OverlapPolicy("later").Known(),
+		timer.ExcludedPolicy("later").Known(),
+		timer.MisfirePolicy("later").Known(),
+		timer.ConcurrencyPolicy("later").Known(),
+	} {
+		require.False(t, known)
+	}
+	require.Equal(t, "schedule", timer.CauseSchedule.String())
+	require.Equal(t, "unknown cause 9", timer.Cause(9).String())
+
+	// The fire of a timer with an unknown status is neither called nor skipped.
+	s := timer.State{Status: "later", InactiveSinceMS: 5}
+	reason, known := s.SkipReasonAt(7)
+	require.Equal(t, timer.ReasonNone, reason)
+	require.False(t, known)
+	require.False(t, s.ActiveAt(7))
+}

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -14,6 +15,11 @@ func (s *Store) AcquireSlots(
 	session timer.ID,
 	requests []store.SlotRequest,
 ) ([]store.SlotResult, error) {
+	for i := range requests {
+		if p := requests[i].Concurrency.Policy; !p.Known() {
+			return nil, timer.Invalid("concurrency.policy", fmt.Sprintf("unknown: %q", p))
+		}
+	}
 	defer s.lock()()
 	out := make([]store.SlotResult, len(requests))
 	for i := range requests {
@@ -62,9 +68,9 @@ func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.S
 		t.slot = f.FireID
 		s.log(s.nowMS(), t, nil)
 		return store.SlotResult{SlotVerdict: store.SlotGranted}
-	default:
-		return store.SlotResult{SlotVerdict: store.SlotSkipped}
+	case timer.ConcurrencyAllow, timer.ConcurrencySkip: // allow is granted above
 	}
+	return store.SlotResult{SlotVerdict: store.SlotSkipped}
 }
 
 func (s *Store) wait(t *row, f *timer.Fire, request *store.SlotRequest, most int) store.SlotResult {

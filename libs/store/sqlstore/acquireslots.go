@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -23,6 +24,11 @@ func (s *Store) AcquireSlots(
 ) (out []store.SlotResult, err error) {
 	if len(requests) == 0 {
 		return nil, nil
+	}
+	for i := range requests {
+		if p := requests[i].Concurrency.Policy; !p.Known() {
+			return nil, timer.Invalid("concurrency.policy", fmt.Sprintf("unknown: %q", p))
+		}
 	}
 	err = s.write(ctx, "acquiring slots", func(ctx context.Context, c runner) error {
 		e := &slotBatch{
@@ -156,7 +162,7 @@ func (e *slotBatch) decide(ctx context.Context, i int) error {
 			e.assign(r, mine)
 			e.logged = append(e.logged, id.Timer)
 		}
-	default:
+	case timer.ConcurrencyAllow, timer.ConcurrencySkip: // allow is granted above
 		out.SlotVerdict = store.SlotSkipped
 	}
 	return nil

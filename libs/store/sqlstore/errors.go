@@ -22,9 +22,9 @@ func (d *dialect) translate(what string, err error) error {
 			return timer.Unavailable(fullDisk, err)
 		}
 		return timer.Unavailable(what, err)
-	default:
-		return fmt.Errorf("%s: %w", what, err)
+	case engine.ClassOther, engine.ClassData, engine.ClassDuplicate:
 	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // fullDisk is the message for a write that found no room. Somebody has to make room: waiting does

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -17,6 +19,7 @@ const (
 	rowActive   = 1
 	rowDeleted  = 2
 	rowPaused   = 3
+	rowNone     = -2 // no row has it
 )
 
 // The values of the column replan.
@@ -37,10 +40,19 @@ func statusToRow(s timer.Status) int64 {
 		return rowDeleted
 	case timer.StatusPaused:
 		return rowPaused
-	default:
+	case timer.StatusInactive:
 		return rowInactive
 	}
+	n, err := strconv.ParseInt(strings.TrimPrefix(string(s), unknownStatus), 10, 64)
+	if err != nil {
+		return rowNone // StatusChange.Refused keeps it from being written
+	}
+	return n
 }
+
+// unknownStatus begins the status of a row of a newer release. It is not taken for a known one, and
+// a change of the row's other columns keeps it.
+const unknownStatus = "unknown "
 
 func statusFromRow(n int64) timer.Status {
 	switch n {
@@ -50,8 +62,10 @@ func statusFromRow(n int64) timer.Status {
 		return timer.StatusDeleted
 	case rowPaused:
 		return timer.StatusPaused
-	default:
+	case rowInactive:
 		return timer.StatusInactive
+	default:
+		return timer.Status(unknownStatus + strconv.FormatInt(n, 10))
 	}
 }
 

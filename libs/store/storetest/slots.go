@@ -268,3 +268,18 @@ func oneCatchUp(t *testing.T, s *setup) {
 	}
 	require.Equal(t, 1, n)
 }
+
+// unknownPolicyIsRefused checks that a policy of a newer release is not taken for a known one, and
+// that the other requests of the call change nothing.
+func unknownPolicyIsRefused(t *testing.T, s *setup) {
+	session := s.session()
+	_, fires := s.owned(session, 2)
+	requests := []store.SlotRequest{
+		{Fire: fires[0], Concurrency: timer.Concurrency{Policy: timer.ConcurrencySkip}},
+		{Fire: fires[1], Concurrency: timer.Concurrency{Policy: "of_tomorrow"}},
+	}
+	_, err := s.st().AcquireSlots(t.Context(), session, requests)
+	requireCode(t, timer.CodeInvalid, err)
+	got := s.acquireSlot(session, fires[1], timer.Concurrency{Policy: timer.ConcurrencySkip})
+	require.Equal(t, store.SlotGranted, got.SlotVerdict, "the other has no slot")
+}

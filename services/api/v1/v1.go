@@ -312,12 +312,12 @@ func jsonWord(kind string) string {
 
 // wantedWord names the kind of JSON value that a field expects.
 func wantedWord(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String:
+	switch kind := t.Kind(); {
+	case kind == reflect.String:
 		return "a text"
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		return "a list"
-	case reflect.Map, reflect.Struct:
+	case kind == reflect.Map, kind == reflect.Struct:
 		return "an object"
 	default:
 		return "another value"

@@ -109,12 +109,13 @@ func (l *fireList) wants(p firesSection) bool {
 		return slices.Contains(l.states, stateOpen)
 	case upcomingSection:
 		return slices.Contains(l.states, stateUpcoming)
-	default:
+	case finishedSection:
 		return slices.ContainsFunc(
 			l.states,
 			func(state string) bool { return state != stateOpen && state != stateUpcoming },
 		)
 	}
+	return false
 }
 
 // open lists due fires without an outcome.
