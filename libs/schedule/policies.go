@@ -49,13 +49,11 @@ func CheckPolicies(d *timer.Definition) error {
 }
 
 func checkMisfire(m *timer.Misfire) error {
-	if err := oneOf(
-		"misfire.policy",
-		m.Policy,
-		timer.MisfireFireAll,
-		timer.MisfireFireOnce,
-		timer.MisfireSkip,
-	); err != nil {
+	var policies []timer.MisfirePolicy
+	for _, p := range timer.MisfirePolicies() {
+		policies = append(policies, p.Policy)
+	}
+	if err := oneOf("misfire.policy", m.Policy, policies...); err != nil {
 		return err
 	}
 	for _, f := range []struct {

@@ -13,6 +13,21 @@ const (
 	MisfireSkip     MisfirePolicy = "skip"      // none of them runs
 )
 
+// MisfireDoc is a policy with its meaning, as the API describes it.
+type MisfireDoc struct {
+	Policy MisfirePolicy
+	Doc    string
+}
+
+// MisfirePolicies returns all policies, in the order of the API's description.
+func MisfirePolicies() []MisfireDoc {
+	return []MisfireDoc{
+		{MisfireFireAll, "each late fire runs, at most max_fires of the latest"},
+		{MisfireFireOnce, "one late fire runs for all of them"},
+		{MisfireSkip, "no late fire runs"},
+	}
+}
+
 // Known reports whether this release knows the policy. A newer release may have stored another one.
 // It has no default case, so that the linter names a value added to the type.
 func (p MisfirePolicy) Known() bool {

@@ -371,3 +371,12 @@ func TestUnknownValues(t *testing.T) {
 	require.False(t, known)
 	require.False(t, s.ActiveAt(7))
 }
+
+// TestMisfirePoliciesAreKnown checks that the API lists no policy that executors give back.
+func TestMisfirePoliciesAreKnown(t *testing.T) {
+	t.Parallel()
+	for _, p := range timer.MisfirePolicies() {
+		require.True(t, p.Policy.Known(), p.Policy)
+		require.NotEmpty(t, p.Doc)
+	}
+}

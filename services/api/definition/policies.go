@@ -3,6 +3,8 @@ package definition
 import (
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/input"
 )
@@ -20,12 +22,24 @@ type RetryBody struct {
 	NoRetry     string  `json:"no_retry,omitempty" doc:"Statuses that no further attempt can mend, and for grpc targets codes from 1 to 16; all others are retried. Of several targets it gives up the one that answered, and the others keep their retries. 410 pauses the timer all the same." example:"400-404,422"`
 }
 
+// misfirePolicy is a misfire policy that callers may request.
+type misfirePolicy string
+
+// Schema lists the policies.
+func (misfirePolicy) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, p := range timer.MisfirePolicies() {
+		s.Enum = append(s.Enum, string(p.Policy))
+	}
+	return s
+}
+
 // MisfireBody is a misfire policy.
 type MisfireBody struct {
-	Policy        string `json:"policy,omitempty" enum:"fire_all,fire_once,skip" doc:"What becomes of fires that come late because nobody could run them in time. By default at and delay run however late (fire_all), and what recurs catches up once (fire_once)."`
-	Grace         string `json:"grace,omitempty" doc:"What is later than this is late; longer than 0s, at most 24h; 1m by default." example:"1m"`
-	CatchUpWindow string `json:"catch_up_window,omitempty" doc:"What is later than this never runs; at most 10 years (3650d), and no bound where it is left out." example:"24h"`
-	MaxFires      int    `json:"max_fires,omitempty" minimum:"0" doc:"For policy fire_all alone: the latest so many run, at most 10000; 1000 by default."`
+	Policy        misfirePolicy `json:"policy,omitempty" doc:"What becomes of fires that come late because nobody could run them in time. By default at and delay run however late (fire_all), and what recurs catches up once (fire_once)."`
+	Grace         string        `json:"grace,omitempty" doc:"What is later than this is late; longer than 0s, at most 24h; 1m by default." example:"1m"`
+	CatchUpWindow string        `json:"catch_up_window,omitempty" doc:"What is later than this never runs; at most 10 years (3650d), and no bound where it is left out." example:"24h"`
+	MaxFires      int           `json:"max_fires,omitempty" minimum:"0" doc:"For policy fire_all alone: the latest so many run, at most 10000; 1000 by default."`
 }
 
 // ConcurrencyBody is a concurrency policy.
@@ -104,7 +118,7 @@ func ShowRetry(r *timer.Retry) RetryBody {
 func ShowMisfire(d *timer.Definition) MisfireBody {
 	m := d.Misfire.For(d.Schedule.Kind)
 	b := MisfireBody{
-		Policy:        string(m.Policy),
+		Policy:        misfirePolicy(m.Policy),
 		Grace:         showDuration(m.Grace),
 		CatchUpWindow: showDuration(m.CatchUpWindow),
 	}

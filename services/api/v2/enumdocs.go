@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // enumDocs documents each value of each enumeration in the API description. Its keys are
@@ -41,9 +42,6 @@ var enumDocs = map[string]string{
 	"mode.any":     "one after the other until one succeeds",
 	"mode.all":     "each of them; delivered when each was, and a retry calls only those that have not taken it",
 
-	"misfirebody.policy.fire_all":            "each late fire runs, at most max_fires of the latest",
-	"misfirebody.policy.fire_once":           "one late fire runs for all of them",
-	"misfirebody.policy.skip":                "no late fire runs",
 	"concurrencybody.policy.allow":           "it runs beside the one before",
 	"concurrencybody.policy.skip":            "it is skipped (overlap)",
 	"concurrencybody.policy.queue_one":       "one waits, the oldest; while it does, later ones are skipped (queue_full)",
@@ -106,6 +104,9 @@ func documentSchemas(d *huma.OpenAPI) {
 	for kind, doc := range calls {
 		docs["kind."+string(kind)] = doc
 		docs["targetoutcomebody.kind."+string(kind)] = outcomes[kind]
+	}
+	for _, p := range timer.MisfirePolicies() {
+		docs["misfirebody.policy."+string(p.Policy)] = p.Doc
 	}
 	for name, s := range d.Components.Schemas.Map() {
 		documentSchema(docs, strings.ToLower(name), s)
