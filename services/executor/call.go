@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/delivery"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
@@ -82,14 +83,14 @@ func (s *Service) attempt(c *candidate) {
 // notAttempted counts an attempt that could not be sent as failed, so that the retry policy ends
 // the fire.
 func (s *Service) notAttempted(e *inflight.Entry, why timer.Failure, text string) {
-	s.decide(e, &attemptResult{
+	s.decide(e, &delivery.Attempt{
 		Result: callback.Result{
 			Class:   callback.Retry,
 			Failure: why,
 			Error:   text,
 		},
-		number: e.Fire.Attempt + 1,
-		start:  s.opts.Clock.Now(),
+		Number: e.Fire.Attempt + 1,
+		Start:  s.opts.Clock.Now(),
 	})
 }
 
@@ -131,7 +132,7 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 	}
 	s.met.activeAttempts.Inc()
 	began := time.Now()
-	ctx, done := s.activeCalls.begin(e)
+	ctx, done := s.activeCalls.Begin(e)
 	r := s.opts.Caller.Call(ctx, &callback.Request{
 		Fire:      e.Fire.FireID,
 		App:       view.State.App,
@@ -171,13 +172,13 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 		return
 	}
 	p.report(&r)
-	m := attemptResult{Result: r, number: n, start: start, took: took}
+	a := delivery.Attempt{Result: r, Number: n, Start: start, Took: took}
 	if cancelled && r.Class != callback.Success {
 		e.Fire.Attempt = n
-		s.end(e, s.outcome(e, timer.Skipped, timer.ReasonCancelled), m.attempts(e.Fire.FireID)...)
+		s.end(e, s.outcome(e, timer.Skipped, timer.ReasonCancelled), a.Records(e.Fire.FireID)...)
 		return
 	}
-	s.decide(e, &m)
+	s.decide(e, &a)
 }
 
 // observeLateness records the lateness of a fire's first attempt.

@@ -97,7 +97,7 @@ func (s *Service) readChangesAfter(ctx context.Context, from int64) (last int64,
 		}
 		s.tenants.forget(s.stateCache.apply(page)...)
 		for i := range page {
-			s.activeCalls.cancelSuperseded(&page[i].State)
+			s.activeCalls.CancelSuperseded(&page[i].State)
 		}
 		if len(page) > 0 {
 			last = page[len(page)-1].Seq
@@ -150,7 +150,7 @@ func (s *Service) readChangedTimers(ctx context.Context) error {
 		}
 		cancel()
 		for i := range states {
-			s.activeCalls.cancelSuperseded(&states[i])
+			s.activeCalls.CancelSuperseded(&states[i])
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // behind a burst would wait for all of it.
 //
 // Receiving goroutines claim for each other. Each one that holds a slot claims the next tasks, of
-// any delivery, until its own are answered.
+// any batch, until its own are answered.
 type claimQueue struct {
 	slots   chan struct{} // capacity: concurrent claims
 	gauge   prometheus.Gauge
@@ -27,14 +27,14 @@ type claimQueue struct {
 type task struct {
 	fire      timer.Fire
 	published time.Time
-	delivery  *delivery
-	index     int  // position in its delivery
+	batch     *taskBatch
+	index     int  // position in its batch
 	withdrawn bool // removed while queued; guarded by claimQueue.mu
 	taken     bool // guarded by claimQueue.mu
 }
 
-// delivery is one received batch of tasks.
-type delivery struct {
+// taskBatch is one received batch of tasks.
+type taskBatch struct {
 	tasks   []task
 	errs    []error // by index; nil: the task is done
 	waiting int     // tasks that are still queued; guarded by claimQueue.mu
@@ -48,8 +48,8 @@ func newClaimQueue(atOnce int, gauge prometheus.Gauge) *claimQueue {
 	return &claimQueue{slots: make(chan struct{}, atOnce), gauge: gauge}
 }
 
-// add queues the tasks of a delivery.
-func (c *claimQueue) add(d *delivery) {
+// add queues the tasks of a batch.
+func (c *claimQueue) add(d *taskBatch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d.waiting, d.unanswered = len(d.tasks), len(d.tasks)
@@ -58,7 +58,7 @@ func (c *claimQueue) add(d *delivery) {
 	}
 	for i := range d.tasks {
 		t := &d.tasks[i]
-		t.delivery = d
+		t.batch = d
 		c.waiting.Push(t.fire.AppID, t)
 	}
 	c.gauge.Add(float64(d.unanswered))
@@ -72,7 +72,7 @@ func (c *claimQueue) take(limit int) []*task {
 	for len(out) < limit && c.waiting.Len() > 0 {
 		if t := c.waiting.Pop(); !t.withdrawn {
 			t.taken = true
-			t.delivery.waiting--
+			t.batch.waiting--
 			out = append(out, t)
 		}
 	}
@@ -80,9 +80,9 @@ func (c *claimQueue) take(limit int) []*task {
 	return out
 }
 
-// hasWaiting reports whether a task of the delivery is still queued. A goroutine whose delivery has
+// hasWaiting reports whether a task of the batch is still queued. A goroutine whose batch has
 // none need not claim.
-func (c *claimQueue) hasWaiting(d *delivery) bool {
+func (c *claimQueue) hasWaiting(d *taskBatch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return d.waiting > 0
@@ -93,12 +93,12 @@ func (c *claimQueue) answer(tasks []*task, errs []error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, t := range tasks {
-		t.delivery.answer(t, errs[i])
+		t.batch.answer(t, errs[i])
 	}
 }
 
-// withdraw answers the queued tasks of a delivery with err.
-func (c *claimQueue) withdraw(d *delivery, err error) {
+// withdraw answers the queued tasks of a batch with err.
+func (c *claimQueue) withdraw(d *taskBatch, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range d.tasks {
@@ -112,7 +112,7 @@ func (c *claimQueue) withdraw(d *delivery, err error) {
 }
 
 // answer records one answer. The caller holds claimQueue.mu.
-func (d *delivery) answer(t *task, err error) {
+func (d *taskBatch) answer(t *task, err error) {
 	if err != nil {
 		d.errs[t.index] = err
 	}

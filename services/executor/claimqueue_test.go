@@ -11,9 +11,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// newDelivery returns a delivery of n tasks of one app.
-func newDelivery(app int64, n int) *delivery {
-	d := &delivery{tasks: make([]task, n), errs: make([]error, n), done: make(chan struct{})}
+// newBatch returns a batch of n tasks of one app.
+func newBatch(app int64, n int) *taskBatch {
+	d := &taskBatch{tasks: make([]task, n), errs: make([]error, n), done: make(chan struct{})}
 	for i := range d.tasks {
 		d.tasks[i] = task{
 			fire: timer.Fire{
@@ -26,7 +26,7 @@ func newDelivery(app int64, n int) *delivery {
 	return d
 }
 
-func isDone(d *delivery) bool {
+func isDone(d *taskBatch) bool {
 	select {
 	case <-d.done:
 		return true
@@ -39,7 +39,7 @@ func TestClaimsServeAppsInTurn(t *testing.T) {
 	t.Parallel()
 	gauge := prometheus.NewGauge(prometheus.GaugeOpts{})
 	c := newClaimQueue(1, gauge)
-	burst, other := newDelivery(1, 1000), newDelivery(2, 2)
+	burst, other := newBatch(1, 1000), newBatch(2, 2)
 	c.add(burst)
 	c.add(other)
 	require.InDelta(t, 1002, testutil.ToFloat64(gauge), 0)
@@ -73,7 +73,7 @@ func TestWithdrawnTasksAreNotClaimed(t *testing.T) {
 	t.Parallel()
 	gauge := prometheus.NewGauge(prometheus.GaugeOpts{})
 	c := newClaimQueue(1, gauge)
-	d, stays := newDelivery(1, 5), newDelivery(1, 1)
+	d, stays := newBatch(1, 5), newBatch(1, 1)
 	c.add(d)
 	c.add(stays)
 	taken := c.take(2)
@@ -87,9 +87,9 @@ func TestWithdrawnTasksAreNotClaimed(t *testing.T) {
 	require.Equal(t, []error{nil, nil, closing, closing, closing}, d.errs)
 	got := c.take(10)
 	require.Len(t, got, 1)
-	require.Same(t, stays, got[0].delivery)
+	require.Same(t, stays, got[0].batch)
 	require.Zero(t, testutil.ToFloat64(gauge))
-	none := newDelivery(1, 0)
+	none := newBatch(1, 0)
 	c.add(none)
 	require.True(t, isDone(none), "a batch without readable tasks")
 }

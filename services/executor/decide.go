@@ -10,107 +10,50 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/zone"
+	"github.com/carillon-timer/carillon/services/executor/internal/delivery"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 	"github.com/carillon-timer/carillon/services/executor/internal/lookup"
 )
 
-// attemptResult is an attempt and its result.
-type attemptResult struct {
-	callback.Result
-
-	number   int32
-	start    time.Time
-	took     time.Duration
-	recorded bool // its record is already written
-}
-
-// attempts returns its records: one, or one per target.
-func (m *attemptResult) attempts(id timer.FireID) []timer.Attempt {
-	if m.recorded {
-		return nil
-	}
-	if len(m.Targets) == 0 {
-		return []timer.Attempt{
-			{
-				FireID:     id,
-				N:          m.number,
-				StartMS:    m.start.UnixMilli(),
-				DurationMS: m.took.Milliseconds(),
-				StatusCode: m.StatusCode,
-				Error:      m.Error,
-				Excerpt:    m.Excerpt,
-				Failure:    m.Failure,
-			},
-		}
-	}
-	all := make([]timer.Attempt, len(m.Targets))
-	for i := range m.Targets {
-		t := &m.Targets[i]
-		all[i] = timer.Attempt{
-			FireID:     id,
-			N:          m.number,
-			StartMS:    t.Start.UnixMilli(),
-			DurationMS: t.Duration.Milliseconds(),
-			Target:     t.Name,
-			StatusCode: t.StatusCode,
-			Error:      t.Error,
-			Excerpt:    t.Excerpt,
-			Failure:    t.Failure,
-		}
-	}
-	return all
-}
-
 // decide turns the result of an attempt into an outcome, a retry, or a wait for asynchronous
 // completion.
-func (s *Service) decide(e *inflight.Entry, m *attemptResult) {
-	e.Fire.Attempt, e.Fire.TargetBits = m.number, e.Fire.TargetBits|m.Done
-	// If only one of several targets is gone, the fire continues for the others.
-	if m.Pause && m.Class == callback.Reject {
-		s.finish(e, m, timer.ReasonGone)
-		return
-	}
-	switch m.Class {
-	case callback.Success:
+func (s *Service) decide(e *inflight.Entry, a *delivery.Attempt) {
+	e.Fire.Attempt, e.Fire.TargetBits = a.Number, e.Fire.TargetBits|a.Done
+	s.follow(e, a, delivery.Decide(e, a, s.opts.Clock.Now(), rand.Float64()))
+}
+
+// follow carries out what follows an attempt. The fire then belongs to the recorder, or to a lookup
+// before.
+func (s *Service) follow(e *inflight.Entry, a *delivery.Attempt, v delivery.Verdict) {
+	switch v.Action {
+	case delivery.Deliver:
 		o := s.outcome(e, timer.Delivered, timer.ReasonNone)
-		o.StatusCode, o.DurationMS = m.StatusCode, m.took.Milliseconds()
-		if m.number == 1 && len(m.Targets) == 0 {
+		o.StatusCode, o.DurationMS = a.StatusCode, a.Took.Milliseconds()
+		if a.Number == 1 && len(a.Targets) == 0 {
 			s.end(e, o) // the outcome alone records a successful first attempt
 			return
 		}
-		s.end(e, o, m.attempts(e.Fire.FireID)...)
-	case callback.Accepted:
+		s.end(e, o, a.Records(e.Fire.FireID)...)
+	case delivery.Accept:
 		e.Fire.State = timer.FireAccepted
-		s.moveTo(e, s.opts.Clock.Now().Add(m.CompleteWithin))
-		s.recorder.Release(e, m.attempts(e.Fire.FireID)...)
-	case callback.Retry:
-		s.retry(e, m)
-	case callback.Reject:
-		s.fail(e, m, timer.ReasonRejected)
+		s.moveTo(e, s.opts.Clock.Now().Add(v.Wait))
+		s.recorder.Release(e, a.Records(e.Fire.FireID)...)
+	case delivery.Retry:
+		e.Fire.State = timer.FireRetrying
+		s.moveTo(e, s.opts.Clock.Now().Add(v.Wait))
+		if v.Wait < maxInflightWait {
+			s.recorder.Hold(e, a.Records(e.Fire.FireID)...)
+			return
+		}
+		s.recorder.Release(e, a.Records(e.Fire.FireID)...)
+	case delivery.Fail:
+		if v.Pause {
+			s.lookups.pauses.Ask(e.Fire.AppID, e.Priority(), pauseQuestion{e.App, e.Fire.Timer},
+				func(lookup.Answer[struct{}]) { s.fail(e, a, v.Reason) })
+			return
+		}
+		s.fail(e, a, v.Reason)
 	}
-}
-
-// retry delays the next attempt, or finishes the fire as failed.
-func (s *Service) retry(e *inflight.Entry, m *attemptResult) {
-	status := m.StatusCode
-	if e.Def.Several() {
-		status = 0 // it would be the status of only one target
-	}
-	wait, end := e.Def.Retry.Next(timer.FailedAttempt{
-		Attempt: int(m.number), Status: status, NotRetried: m.NotRetried, RetryAfter: m.RetryAfter,
-		Since: s.opts.Clock.Now().Sub(time.UnixMilli(e.PlannedMS())), Random: rand.Float64(),
-	})
-	if end != timer.ReasonNone {
-		s.finish(e, m, end)
-		return
-	}
-	e.Fire.State = timer.FireRetrying
-	s.moveTo(e, s.opts.Clock.Now().Add(wait))
-	if wait < maxInflightWait {
-		s.recorder.Hold(e, m.attempts(e.Fire.FireID)...)
-		return
-	}
-	s.recorder.Release(e, m.attempts(e.Fire.FireID)...)
 }
 
 // moveTo sets a fire's run time. Its bucket depends on the minute and is set even if the fire stays
@@ -120,67 +63,56 @@ func (s *Service) moveTo(e *inflight.Entry, at time.Time) {
 	e.Fire.Bucket = s.opts.Counts.Bucket(e.Fire.FireID, e.Fire.RunAtMinute())
 }
 
-// finish ends a fire as failed, without another attempt. If a receiver said that it is gone for
-// good, finish pauses the timer.
-func (s *Service) finish(e *inflight.Entry, m *attemptResult, why timer.Reason) {
-	if m.Pause || e.Fire.TargetBits.AnyGone() {
-		s.lookups.pauses.Ask(e.Fire.AppID, e.Priority(), pauseQuestion{e.App, e.Fire.Timer},
-			func(lookup.Answer[struct{}]) { s.fail(e, m, timer.ReasonGone) })
-		return
-	}
-	s.fail(e, m, why)
-}
-
-func (s *Service) fail(e *inflight.Entry, m *attemptResult, why timer.Reason) {
+func (s *Service) fail(e *inflight.Entry, a *delivery.Attempt, why timer.Reason) {
 	o := s.outcome(e, timer.Failed, why)
-	o.StatusCode, o.DurationMS, o.Failure = m.StatusCode, m.took.Milliseconds(), m.Failure
-	e.LastError = m.Error
-	s.end(e, o, m.attempts(e.Fire.FireID)...)
+	o.StatusCode, o.DurationMS, o.Failure = a.StatusCode, a.Took.Milliseconds(), a.Failure
+	e.LastError = a.Error
+	s.end(e, o, a.Records(e.Fire.FireID)...)
 }
 
 // reject finishes as failed a fire that can never be called, without a call.
 func (s *Service) reject(e *inflight.Entry, why string) {
 	e.Fire.Attempt++
-	m := attemptResult{
+	a := delivery.Attempt{
 		Result: callback.Result{Class: callback.Reject, Error: why, Failure: timer.FailureInvalid},
-		number: e.Fire.Attempt,
-		start:  s.opts.Clock.Now(),
+		Number: e.Fire.Attempt,
+		Start:  s.opts.Clock.Now(),
 	}
-	s.fail(e, &m, timer.ReasonRejected)
+	s.fail(e, &a, timer.ReasonRejected)
 }
 
 // asyncFailed counts an accepted attempt as failed: it was not completed in time, or completed as
 // failed.
 func (s *Service) asyncFailed(e *inflight.Entry) {
-	m := attemptResult{
+	a := delivery.Attempt{
 		Result: callback.Result{
 			Class:   callback.Retry,
 			Error:   "accepted, and not completed in time",
 			Failure: timer.FailureAsync,
 		},
-		number: e.Fire.Attempt,
-		start:  s.opts.Clock.Now(),
+		Number: e.Fire.Attempt,
+		Start:  s.opts.Clock.Now(),
 	}
 	if e.Fire.State != timer.FireAsyncFailed {
-		s.retry(e, &m)
+		s.decide(e, &a)
 		return
 	}
 	s.lastResult(e, timer.FailureAsync, "completed as failed", func(r callback.Result) {
-		m.Result, m.recorded = r, true
-		s.retry(e, &m)
+		a.Result, a.Recorded = r, true
+		s.decide(e, &a)
 	})
 }
 
 // giveUpLate finishes a failed fire that has waited for a limit or breaker past its give-up time.
 // It reports whether it did.
 func (s *Service) giveUpLate(e *inflight.Entry) bool {
-	now, within := s.opts.Clock.Now(), time.Duration(e.Def.Retry.GiveUpAfter)
-	if within <= 0 || e.Fire.Attempt == 0 || now.Sub(time.UnixMilli(e.PlannedMS())) <= within {
+	now := s.opts.Clock.Now()
+	if !delivery.GivesUp(e, now) {
 		return false
 	}
 	s.lastResult(e, timer.FailureNone, "gave up", func(r callback.Result) {
-		m := attemptResult{Result: r, number: e.Fire.Attempt, start: now, recorded: true}
-		s.finish(e, &m, timer.ReasonGaveUp)
+		a := delivery.Attempt{Result: r, Number: e.Fire.Attempt, Start: now, Recorded: true}
+		s.follow(e, &a, delivery.GiveUp(e, &a))
 	})
 	return true
 }

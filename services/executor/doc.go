@@ -16,8 +16,8 @@
 //	defer.go            defers fires of inactive timers, and gives fires of a newer release back
 //	internal/order      late fires of a timer wait here for earlier ones
 //	limits.go           asks the limits of the app and the breaker of the endpoint
-//	activecalls.go      cancels the calls that a later fire supersedes
-//	decide.go           turns the result of an attempt into an outcome or a retry
+//	decide.go           carries out what follows an attempt: an outcome, a retry, or a wait
+//	internal/delivery   decides what follows, and knows the attempts in flight
 //	outcome.go          adds to an outcome what its record triggers
 //	internal/record     writes outcomes, retries and releases, in batches
 //	internal/events     publishes recorded outcomes

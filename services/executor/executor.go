@@ -18,6 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/delivery"
 	"github.com/carillon-timer/carillon/services/executor/internal/events"
 	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
@@ -39,7 +40,7 @@ type Service struct {
 	events        *events.Publisher
 	lookups       *lookups
 	inactivities  *inactivities
-	activeCalls   *activeCalls
+	activeCalls   *delivery.Active
 	calendars     *calendars
 	backfills     *backfills
 	tenants       *tenants
@@ -79,7 +80,7 @@ func New(opts Options) (*Service, error) {
 		wheel:         hold.NewWheel(),
 		stateCache:    b,
 		changedTimers: make(chan timer.ID, maxChangedTimers),
-		activeCalls:   newActiveCalls(),
+		activeCalls:   delivery.NewActive(),
 	}
 	if s.calendars, err = newCalendars(opts.Store); err != nil {
 		return nil, err

@@ -105,8 +105,8 @@ func (s *Service) receive(
 	return d.errs
 }
 
-func decode(batch []bus.Message) *delivery {
-	d := &delivery{
+func decode(batch []bus.Message) *taskBatch {
+	d := &taskBatch{
 		tasks: make([]task, 0, len(batch)),
 		errs:  make([]error, len(batch)),
 		done:  make(chan struct{}),
@@ -124,7 +124,7 @@ func decode(batch []bus.Message) *delivery {
 
 // claimWithSlot makes one claim and frees the slot, even if the claim panics; the bus recovers
 // panics.
-func (s *Service) claimWithSlot(ctx context.Context, waiting *claimQueue, d *delivery, low bool) {
+func (s *Service) claimWithSlot(ctx context.Context, waiting *claimQueue, d *taskBatch, low bool) {
 	defer func() { <-waiting.slots }()
 	if waiting.hasWaiting(d) { // no other goroutine has taken them meanwhile
 		s.claimNext(ctx, waiting, low)

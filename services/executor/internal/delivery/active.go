@@ -1,4 +1,4 @@
-package executor
+package delivery
 
 import (
 	"context"
@@ -8,33 +8,35 @@ import (
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
-// activeCalls are the calls in flight that a later fire of the same timer may cancel.
-type activeCalls struct {
+// Active is the attempts in flight that a later fire of the same timer may cancel. It is safe for
+// concurrent use.
+type Active struct {
 	mu      sync.Mutex
-	byTimer map[timer.ID]map[timer.FireID]*activeCall
+	byTimer map[timer.ID]map[timer.FireID]*activeAttempt
 }
 
-type activeCall struct {
+type activeAttempt struct {
 	cancel    context.CancelFunc
 	cancelled bool
 }
 
-func newActiveCalls() *activeCalls {
-	return &activeCalls{byTimer: make(map[timer.ID]map[timer.FireID]*activeCall)}
+// NewActive returns a set without attempts.
+func NewActive() *Active {
+	return &Active{byTimer: make(map[timer.ID]map[timer.FireID]*activeAttempt)}
 }
 
-// begin returns the context of a call, and done, which ends it and reports whether it was
+// Begin returns the context of an attempt, and done, which ends it and reports whether it was
 // cancelled.
-func (c *activeCalls) begin(e *inflight.Entry) (ctx context.Context, done func() (cancelled bool)) {
+func (c *Active) Begin(e *inflight.Entry) (ctx context.Context, done func() (cancelled bool)) {
 	if e.Def.Concurrency.Policy != timer.ConcurrencyCancelPrevious {
 		return e.Epoch.Context(), func() bool { return false }
 	}
 	ctx, cancel := context.WithCancel(e.Epoch.Context())
-	f, id := &activeCall{cancel: cancel}, e.Fire.FireID
+	f, id := &activeAttempt{cancel: cancel}, e.Fire.FireID
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byTimer[id.Timer] == nil {
-		c.byTimer[id.Timer] = make(map[timer.FireID]*activeCall, 1)
+		c.byTimer[id.Timer] = make(map[timer.FireID]*activeAttempt, 1)
 	}
 	c.byTimer[id.Timer][id] = f
 	return ctx, func() bool {
@@ -48,9 +50,9 @@ func (c *activeCalls) begin(e *inflight.Entry) (ctx context.Context, done func()
 	}
 }
 
-// cancelSuperseded cancels the calls of a timer whose concurrency slot a later fire holds. Older
+// CancelSuperseded cancels the attempts of a timer whose concurrency slot a later fire holds. Older
 // states are harmless, because only a later fire takes the slot away.
-func (c *activeCalls) cancelSuperseded(s *timer.State) {
+func (c *Active) CancelSuperseded(s *timer.State) {
 	if s.Running.Timer == 0 {
 		return
 	}
