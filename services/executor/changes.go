@@ -22,7 +22,7 @@ const (
 	// changesRetained is how long entries are sure to exist: half of the retention of the change
 	// log.
 	changesRetained  = 30 * time.Minute
-	changesTimeout   = 900 * time.Millisecond
+	changesTimeout   = maxStateAgeAtDecision // a later answer decides nothing
 	maxChangedTimers = 4096
 )
 

@@ -68,7 +68,7 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	b, err := newStateCache(opts.Store)
+	b, err := newStateCache(opts.Store, opts.MaxInflight)
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +81,8 @@ func New(opts Options) (*Service, error) {
 		stateCache:    b,
 		changedTimers: make(chan timer.ID, maxChangedTimers),
 		activeCalls:   delivery.NewActive(),
+		// as many as may be in flight; the routine check finds any others
+		unconfirmedClaims: unconfirmedClaims{most: opts.MaxInflight},
 	}
 	if s.calendars, err = newCalendars(opts.Store); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func (p *permit) release() {
 
 // minDeferWait is the shortest wait for which a fire is deferred in the store. Releasing and
 // claiming it again takes about as long.
-const minDeferWait = 250 * time.Millisecond
+const minDeferWait = maxInflightWait / 20
 
 // acquirePermit asks the breaker of the endpoint, then the limits of the app, so that a refusal by
 // the breaker costs the app nothing.

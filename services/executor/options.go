@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -150,6 +151,13 @@ func (o *Options) validate() error {
 	c.Need("IDs", o.IDs == nil)
 	c.Need("Registerer", o.Registerer == nil)
 	c.Refuse(o.PollAhead < 0, "PollAhead is not negative")
+	c.Refuse(
+		o.ChangePollInterval < 0 || o.ChangePollInterval >= maxStateAgeAtDecision,
+		fmt.Sprintf(
+			"ChangePollInterval is below %v, the age at which a timer's state is read before each call",
+			maxStateAgeAtDecision,
+		),
+	)
 	c.Refuse(
 		o.MaxInflight < 0 || o.MaxCalls < 0 || o.Prefetch < 0,
 		"MaxInflight, MaxCalls and Prefetch are not negative",

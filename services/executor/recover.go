@@ -17,10 +17,9 @@ const (
 	ownedCheckEvery = 10 * time.Second // between routine checks
 	ownedCheckShare = 50               // routine checks use at most 1/50 of the time
 	// ownedOverdueAfter is how long past its run time a claimed fire must be before the routine
-	// check considers it.
-	ownedOverdueAfter    = 10 * time.Second
-	ownedLimit           = 10_000
-	maxUnconfirmedClaims = 250_000
+	// check considers it. It leaves out the fires that wait in flight for a moment.
+	ownedOverdueAfter = 2 * maxInflightWait
+	ownedLimit        = 10_000
 )
 
 // monitorSessions expires sessions that no longer renew. The store poll finds their claims.
@@ -38,6 +37,7 @@ func (s *Service) monitorSessions(ctx context.Context) error {
 
 // unconfirmedClaims are the fires of unanswered claims, which this session may own.
 type unconfirmedClaims struct {
+	most  int
 	mu    sync.Mutex
 	fires []timer.Fire
 }
@@ -45,7 +45,7 @@ type unconfirmedClaims struct {
 func (d *unconfirmedClaims) add(fires []timer.Fire) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.fires) < maxUnconfirmedClaims {
+	if len(d.fires) < d.most {
 		d.fires = append(d.fires, fires...)
 	}
 }

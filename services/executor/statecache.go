@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxCachedStates      = 200_000
+	minCachedStates      = 200_000 // or one for each fire in flight, if they are more
 	maxCachedDefinitions = 50_000
 )
 
@@ -48,12 +48,12 @@ type cachedDefinition struct {
 	endpoint string // of its target; empty if it has several targets
 }
 
-func newStateCache(st versionStore) (*stateCache, error) {
+func newStateCache(st versionStore, maxInflight int) (*stateCache, error) {
 	defs, err := lru.New[store.VersionKey, *cachedDefinition](maxCachedDefinitions)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of definitions: %w", err)
 	}
-	states, err := lru.New[timer.ID, timer.State](maxCachedStates)
+	states, err := lru.New[timer.ID, timer.State](max(minCachedStates, maxInflight))
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of states: %w", err)
 	}
@@ -69,9 +69,10 @@ const (
 	// maxStateAgeAtCall is the maximum age of a timer's state when a call starts (P5: a change
 	// reaches every executor within a second).
 	maxStateAgeAtCall = time.Second
-	// maxStateAgeAtDecision is the maximum age when a call is decided. The difference is for the
-	// steps between the decision and the request.
-	maxStateAgeAtDecision = 900 * time.Millisecond
+	// callMargin is for the steps between the decision and the request.
+	callMargin = 100 * time.Millisecond
+	// maxStateAgeAtDecision is the maximum age when a call is decided.
+	maxStateAgeAtDecision = maxStateAgeAtCall - callMargin
 )
 
 // state returns a timer's cached state and the time as of which it is true. ok is false unless both

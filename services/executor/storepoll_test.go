@@ -469,3 +469,14 @@ func TestPollAheadIsNotNegative(t *testing.T) {
 	)
 	require.ErrorContains(t, err, "PollAhead is not negative")
 }
+
+// TestChangesArePolledWhileStatesAreFresh checks that a poll interval by which each call would read
+// its timer's state is refused.
+func TestChangesArePolledWhileStatesAreFresh(t *testing.T) {
+	t.Parallel()
+	_, err := executor.New(executor.Options{ChangePollInterval: 900 * time.Millisecond})
+	require.ErrorContains(t, err, "ChangePollInterval is below 900ms")
+	_, err = executor.New(executor.Options{ChangePollInterval: 899 * time.Millisecond})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "ChangePollInterval")
+}
