@@ -12,7 +12,7 @@ func checkKnown(f *timer.Fire, d *timer.Definition) error {
 	switch {
 	case !d.Misfire.Policy.Known():
 		return fmt.Errorf("unknown misfire policy %q", d.Misfire.Policy)
-	case !knownConcurrency(d.Concurrency.Policy):
+	case !d.Concurrency.Policy.Known():
 		return fmt.Errorf("unknown concurrency policy %q", d.Concurrency.Policy)
 	case !d.Schedule.Kind.Known():
 		return fmt.Errorf("unknown kind of schedule %q", d.Schedule.Kind)
@@ -35,17 +35,7 @@ func checkKnown(f *timer.Fire, d *timer.Definition) error {
 	return nil
 }
 
-// The switches below have no default, so that the linter names a value added to the type.
-
-func knownConcurrency(p timer.ConcurrencyPolicy) bool {
-	switch p {
-	case "", timer.ConcurrencyAllow, timer.ConcurrencySkip, timer.ConcurrencyQueueOne,
-		timer.ConcurrencyQueueAll, timer.ConcurrencyCancelPrevious:
-		return true
-	}
-	return false
-}
-
+// checkTarget has no default case, so that the linter names a value added to the type.
 func checkTarget(t *timer.Target) error {
 	switch t.Kind {
 	case timer.KindHTTP, timer.KindGRPC, timer.KindPulsar, timer.KindCanary:
