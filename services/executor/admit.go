@@ -35,16 +35,15 @@ func (s *Service) admit(c *candidate) progress {
 			}
 		}
 		v := admission.Decide(e, &view.View)
-		switch v.Action {
-		case admission.Call:
+		if v.Action == admission.Call {
 			return goes
-		case admission.Read:
-			if p := s.read(c, v.Need); p != goes {
-				return p
-			}
-		default:
+		}
+		if v.Action != admission.Read {
 			s.carryOut(e, view, v)
 			return over
+		}
+		if p := s.read(c, v.Need); p != goes {
+			return p
 		}
 	}
 }
