@@ -312,16 +312,16 @@ func jsonWord(kind string) string {
 
 // wantedWord names the kind of JSON value that a field expects.
 func wantedWord(t reflect.Type) string {
-	switch kind := t.Kind(); {
-	case kind == reflect.String:
-		return "a text"
-	case kind == reflect.Slice:
-		return "a list"
-	case kind == reflect.Map, kind == reflect.Struct:
-		return "an object"
-	default:
-		return "another value"
+	words := map[reflect.Kind]string{
+		reflect.String: "a text",
+		reflect.Slice:  "a list",
+		reflect.Map:    "an object",
+		reflect.Struct: "an object",
 	}
+	if word := words[t.Kind()]; word != "" {
+		return word
+	}
+	return "another value"
 }
 
 // unreadError reports a body that could not be read.
