@@ -148,12 +148,12 @@ func flow(n *yaml.Node) string {
 			parts = append(parts, flow(c))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
-	default:
-		if n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
-			return fmt.Sprintf("%q", n.Value)
-		}
-		return n.Value
+	case yaml.ScalarNode, yaml.AliasNode, yaml.DocumentNode:
 	}
+	if n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+		return fmt.Sprintf("%q", n.Value)
+	}
+	return n.Value
 }
 
 // comment returns the comment above a key, on one line. Of several paragraphs only the last is
