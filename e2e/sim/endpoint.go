@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/e2e/receiver"
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -52,6 +53,7 @@ type recorder struct {
 	arrivals receiver.Arrivals
 	begun    map[timer.FireID]time.Time // when a process first started a call
 	deferred map[timer.FireID]bool      // for a limit, before their first call
+	covered  map[timer.FireID]int64     // up to where a catch-up stood for others when it first asked
 	open     map[callKey][]int          // arrivals whose result is not recorded
 }
 
@@ -65,6 +67,7 @@ func newRecorder() *recorder {
 	return &recorder{
 		begun:    make(map[timer.FireID]time.Time),
 		deferred: make(map[timer.FireID]bool),
+		covered:  make(map[timer.FireID]int64),
 		open:     make(map[callKey][]int),
 	}
 }
@@ -86,6 +89,19 @@ func (r *recorder) markDeferred(fires []timer.Fire) {
 	for i := range fires {
 		if fires[i].State == timer.FireDeferred && fires[i].Attempt == 0 {
 			r.deferred[fires[i].FireID] = true
+		}
+	}
+}
+
+// markCatchUps notes up to where fires stand for others when they first ask to be the catch-up. It
+// is called before the request, whose answer may be lost.
+func (r *recorder) markCatchUps(requests []store.CatchUpRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range requests {
+		q := &requests[i]
+		if to, ok := r.covered[q.FireID]; !ok || q.ToMS < to {
+			r.covered[q.FireID] = q.ToMS
 		}
 	}
 }

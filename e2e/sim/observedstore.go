@@ -238,6 +238,7 @@ func (s *observedStore) CatchUp(
 	ctx context.Context,
 	requests []store.CatchUpRequest,
 ) ([]bool, error) {
+	s.p.env.recorder.markCatchUps(requests)
 	out, err := s.Store.CatchUp(ctx, requests)
 	for i := range out {
 		s.p.env.log.printf(

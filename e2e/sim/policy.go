@@ -211,7 +211,7 @@ func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 		}
 		seen[a.Fire] = true
 		if last != nil && !env.maybeDeferred(last.Arrived()) &&
-			time.UnixMilli(a.Fire.DueMS).Before(last.Arrived().Add(-o.lateAfter()-slack)) {
+			time.UnixMilli(a.Fire.DueMS).Before(env.coveredTo(o, last).Add(-slack)) {
 			env.suspectf(
 				"%s: %s is called %s late, and %s had covered it",
 				o.name,
@@ -222,6 +222,16 @@ func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 		}
 		last = a
 	}
+}
+
+// coveredTo returns up to where a late call stands for others. If its timer was inactive between
+// the catch-up's first question and its call, it stands only for what was late at the question.
+func (env *Environment) coveredTo(o *timerPlan, call *receiver.Arrival) time.Time {
+	to := call.Arrived().Add(-o.lateAfter())
+	if ms, ok := env.recorder.covered[call.Fire]; ok && time.UnixMilli(ms).Before(to) {
+		return time.UnixMilli(ms)
+	}
+	return to
 }
 
 // maybeDeferred reports whether limits may have deferred a call: the decision what it covers was
