@@ -72,7 +72,7 @@ func (t *tool) previewHere(
 		return usageError(err.Error())
 	}
 	answer := client.Object{}
-	var fires, excluded, warnings []any
+	fires, excluded, warnings := []any{}, []any{}, []any{}
 	for _, f := range forecast.Fires {
 		fires = append(
 			fires,

@@ -154,7 +154,7 @@ func (t *tool) timerGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if len(found) == 1 && !t.printer.Human() || t.format == "" && len(found) == 1 {
+			if len(found) == 1 && (t.format == "" || !t.printer.Human()) {
 				return t.printer.One(found[0])
 			}
 			return t.printer.List(found, timerColumns())

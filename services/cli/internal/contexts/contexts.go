@@ -95,10 +95,14 @@ func (f *File) Find(name string) (Context, error) {
 	}
 	c, ok := f.Contexts[name]
 	if !ok {
+		known := strings.Join(f.Names(), ", ")
+		if known == "" {
+			known = "none"
+		}
 		return c, fmt.Errorf(
-			"no context %q: there are %s; carillon context set %s --api ADDRESS makes it",
+			"no context %q (there is %s): make it by carillon context set %s --api ADDRESS",
 			name,
-			strings.Join(append(f.Names(), "no others"), ", "),
+			known,
 			name,
 		)
 	}
