@@ -63,6 +63,11 @@ var everyRoute = []anotherApps{
 		byID:  true,
 	},
 	{
+		route: "GET /api/v2/timers/{id}/explain",
+		path:  "/api/v2/timers/<timer>/explain?app=shop",
+		byID:  true,
+	},
+	{
 		route: "POST /api/v2/timers/{id}/backfills",
 		path:  "/api/v2/timers/<timer>/backfills?app=shop",
 		body:  `{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T00:00:10Z"}`,

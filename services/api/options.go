@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/encryption"
+	"github.com/carillon-timer/carillon/libs/explain"
 	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -33,6 +34,7 @@ type Store interface {
 	backfills.Store
 	apps.Store
 	calendars.Store
+	explain.Store
 	APIKey(ctx context.Context, id string) (store.APIKey, error)
 }
 
@@ -59,6 +61,8 @@ type Options struct {
 	// OwnNamespace is "tenant/namespace" of the deployment's own Pulsar; empty: it has none.
 	OwnNamespace string
 
+	// Retention is how long outcomes are kept; default 7 days. It only explains their absence.
+	Retention      time.Duration
 	GroupWait      time.Duration // how long a create or change waits for others; default 2 ms
 	GroupMax       int           // items in one transaction; default 500
 	GroupsInFlight int           // concurrent transactions; default 4
@@ -88,6 +92,7 @@ const (
 	defaultMaxCompletions = 512
 	defaultBodyTimeout    = 10 * time.Second
 	defaultMaxBodies      = 4096
+	defaultRetention      = 7 * 24 * time.Hour
 )
 
 func (o *Options) defaults() {
@@ -102,6 +107,7 @@ func (o *Options) defaults() {
 	if o.Kinds == nil {
 		o.Kinds = callback.Kinds()
 	}
+	options.Default(&o.Retention, defaultRetention)
 	options.Default(&o.GroupWait, defaultGroupWait)
 	options.Default(&o.GroupMax, store.MaxBatch)
 	options.Default(&o.GroupsInFlight, defaultGroupsInFlight)

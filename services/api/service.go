@@ -18,6 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/apps"
 	"github.com/carillon-timer/carillon/services/api/v2/backfills"
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
+	"github.com/carillon-timer/carillon/services/api/v2/explain"
 	"github.com/carillon-timer/carillon/services/api/v2/fires"
 	"github.com/carillon-timer/carillon/services/api/v2/schedules"
 	"github.com/carillon-timer/carillon/services/api/v2/timers"
@@ -155,6 +156,13 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 			Egress:   o.Egress,
 			IDs:      ids,
 			Now:      o.Now,
+		},
+		&explain.Resource{
+			Store:     o.Store,
+			Auth:      s.auth,
+			Problems:  s.problems,
+			Now:       o.Now,
+			Retention: o.Retention,
 		},
 		&calendars.Resource{Store: o.Store, Auth: s.auth, Problems: s.problems, Now: o.Now},
 		&schedules.Resource{

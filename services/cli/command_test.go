@@ -487,3 +487,28 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	require.Equal(t, string(want), string(got), "run make generate")
 	require.FileExists(t, filepath.Join(dir, "man", "carillon-timer-create.1"))
 }
+
+func TestExplainCommand(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	u.do("timer", "create", "bill", "--cron", "0 9 * * *", "--tz", "Europe/Berlin",
+		"--url", "https://example.com/hook")
+	at := time.Now().UTC().AddDate(1, 0, 0).Format("2006-") + "07-01T07:00:00Z"
+	said := u.do("explain", "bill", at)
+	require.Contains(t, said, "T09:00:00+02:00  not_expanded\n")
+	require.Contains(t, said, "By \"0 9 * * *\", version 1.")
+	require.Contains(t, u.do("explain", "bill", strings.Replace(at, "07:00", "08:00", 1)),
+		"The schedule does not have this instant. The nearest are ")
+	list := u.do("explain", "bill", "--from", "0s", "--to", "72h")
+	require.Equal(t, 4, strings.Count(list, "\n"), list)
+	require.Contains(t, list, "EXPLANATION")
+	require.Contains(t, u.do("explain", "bill", at, "-o", "jsonpath=.items[*].code"), "not_expanded")
+	id := strings.TrimSpace(u.do("timer", "get", "bill", "-o", "jsonpath=.id"))
+	u.do("timer", "delete", "bill")
+	require.Contains(t, u.do("explain", id, at), "The timer was deleted at ")
+	require.Contains(t, u.refused("explain", "bill", at), "has no timer")
+	require.Contains(t, u.refused("explain", "bill", "soon"), "expected 2030-01-31T09:00:00Z")
+	require.Contains(t, u.refused("explain", "bill", at, "--from", "0s"), "pass either")
+}

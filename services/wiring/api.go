@@ -20,7 +20,7 @@ import (
 // API is the role that serves the HTTP API.
 func API() Role {
 	return Role{"api", func(s *Settings) []config.Part {
-		return []config.Part{&s.HTTP, &s.API, &s.Gateway, &s.Callback, &s.Encryption}
+		return []config.Part{&s.HTTP, &s.API, &s.Gateway, &s.Callback, &s.Encryption, &s.Retention}
 	}, addAPI}
 }
 
@@ -50,6 +50,7 @@ func addAPI(ctx context.Context, k *Kit) error {
 		OwnNamespace:   namespace,
 		Zone:           k.Settings.API.Zone,
 		Now:            k.Clock.Now,
+		Retention:      k.Settings.Retention.Keep,
 		Logger:         log,
 		Registerer:     k.Registry,
 	})

@@ -15,6 +15,7 @@ const (
 	FiresCursor       = "f"
 	CalendarsCursor   = "c"
 	DeadLettersCursor = "d"
+	ExplainCursor     = "x"
 )
 
 // EncodeCursor returns the cursor of a position.

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/explain"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -104,6 +105,9 @@ func documentSchemas(d *huma.OpenAPI) {
 	for kind, doc := range calls {
 		docs["kind."+string(kind)] = doc
 		docs["targetoutcomebody.kind."+string(kind)] = outcomes[kind]
+	}
+	for _, m := range explain.Meanings() {
+		docs["answerbody.code."+string(m.Code)] = m.Text
 	}
 	for _, p := range timer.MisfirePolicies() {
 		docs["misfirebody.policy."+string(p.Policy)] = p.Doc

@@ -31,12 +31,7 @@ func (s *Resource) getFire(ctx context.Context, in *fireParam) (*fireOutput, err
 	}
 	found.Attempts = attemptsOf(&found)
 	out := &fireOutput{fireDetailBody{AttemptLog: make([]attemptBody, 0, len(found.Attempts))}}
-	switch {
-	case found.Outcome != nil:
-		out.Body.FireBody = showOutcome(found.Outcome)
-	case found.Open != nil:
-		out.Body.FireBody = showOpen(found.Open)
-	}
+	out.Body.FireBody = Show(found.Open, found.Outcome)
 	if out.Body.Targets, err = s.targetsOf(ctx, id.Timer, &found); err != nil {
 		return nil, err
 	}

@@ -73,6 +73,14 @@ var waitsFor = map[timer.FireState]string{
 	timer.FireDeferred:    "limits",
 }
 
+// Show converts a fire. An outcome counts if both are given.
+func Show(open *timer.Fire, outcome *timer.Outcome) FireBody {
+	if outcome != nil {
+		return showOutcome(outcome)
+	}
+	return showOpen(open)
+}
+
 func showOpen(f *timer.Fire) FireBody {
 	b := FireBody{
 		ID:         f.FireID.String(),

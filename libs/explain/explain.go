@@ -1,0 +1,353 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Answer explains one instant, or one fire of it. A run-now, a backfill and a redrive have answers
+// of their own beside the one of the schedule.
+type Answer struct {
+	AtMS    int64
+	Local   string // on the wall clock of the schedule's zone
+	Due     bool   // the schedule in force at the instant has it
+	Code    Code
+	Text    string // one sentence
+	Version int32  // whose schedule was in force; 0: none
+	// Spec is the cron expression that has the instant. It is empty for other kinds.
+	Spec string
+	// BeforeMS and AfterMS are the nearest instants of the same schedule, timer.NeverMS: none. They
+	// are set if the instant is not due.
+	BeforeMS, AfterMS int64
+	MovedToMS         int64 // where a policy moved the fire; else 0
+	Frozen            bool  // the app is frozen, so the fire is not called if that stays so
+
+	Open    *timer.Fire    // the fire, if it is open
+	Outcome *timer.Outcome // what became of it; for a stretch of skipped fires the whole stretch
+}
+
+// Next returns where the next page begins (Unix ms), 0 if there is none.
+func (f *Facts) Next() int64 { return f.next }
+
+// Explain answers for each instant of the range, in order.
+func (f *Facts) Explain() []Answer {
+	var out []Answer
+	for _, at := range f.instants {
+		out = append(out, f.at(at)...)
+	}
+	return out
+}
+
+// at explains one instant: the one of the schedule, then fires of other series.
+func (f *Facts) at(atMS int64) []Answer {
+	base := f.judge(atMS)
+	var out []Answer
+	finished := map[int64]bool{}
+	scheduled := false
+	for i := range f.Outcomes {
+		o := &f.Outcomes[i]
+		if o.DueMS != atMS && (o.Series != 0 || !covers(o, atMS) || !base.Due) {
+			continue
+		}
+		finished[o.Series] = true
+		out = append(out, f.finished(base, o))
+		scheduled = scheduled || o.Series == 0
+	}
+	for i := range f.Open {
+		o := &f.Open[i]
+		if o.DueMS == atMS && !finished[o.Series] {
+			out = append(out, f.open(base, o))
+			scheduled = scheduled || o.Series == 0
+		}
+	}
+	if !scheduled && (len(out) == 0 || base.Due) {
+		f.withoutFire(&base)
+		out = append([]Answer{base}, out...)
+	}
+	return out
+}
+
+func covers(o *timer.Outcome, atMS int64) bool {
+	return o.DueMS <= atMS && atMS <= max(o.UntilMS, o.DueMS)
+}
+
+// version returns the version that is in force at an instant, and the one before. A version decides
+// about the instants after it came into force. nil: none is.
+func (f *Facts) version(atMS int64) (v, previous *Version) {
+	for i := range f.Versions {
+		if i > 0 && f.Versions[i].SinceMS >= atMS {
+			break
+		}
+		v, previous = &f.Versions[i], v
+	}
+	return v, previous
+}
+
+// judge tells whether the schedule in force has the instant.
+func (f *Facts) judge(atMS int64) Answer {
+	a := Answer{AtMS: atMS, Local: instant(atMS), BeforeMS: timer.NeverMS, AfterMS: timer.NeverMS}
+	v, previous := f.version(atMS)
+	if v == nil {
+		a.Code = UnknownSchedule
+		return a
+	}
+	a.Version, a.Frozen = v.N, f.State.Frozen && atMS >= f.NowMS
+	if v.parsed == nil {
+		a.Code = UnknownSchedule
+		a.Text = fmt.Sprintf("The schedule of version %d cannot be read: %v.", v.N, v.problem)
+		return a
+	}
+	verdict := f.verdict(v, atMS)
+	a.Local, a.Due, a.Code = verdict.Local, verdict.Due, Code(verdict.Excluded)
+	a.MovedToMS = verdict.MovedTo
+	a.BeforeMS, a.AfterMS = verdict.BeforeMS, verdict.AfterMS
+	s := &v.Definition.Schedule
+	if s.Kind == timer.KindCron && len(verdict.Specs) > 0 {
+		a.Spec = s.Specs[verdict.Specs[0]]
+	}
+	if a.Due {
+		return a
+	}
+	if previous != nil && previous.parsed != nil && f.verdict(previous, atMS).Due {
+		a.Code = Edited
+		a.Text = fmt.Sprintf("Version %d has this instant; version %d, in force since %s, has not.",
+			previous.N, v.N, instant(v.SinceMS))
+		return a
+	}
+	a.Text = f.notDue(v, &verdict)
+	return a
+}
+
+// verdict asks the schedule of a version. A fixed delay counts from the end of its last call, so its
+// instants are those of its fires; the schedule alone has none.
+func (f *Facts) verdict(v *Version, atMS int64) schedule.Verdict {
+	if v.Definition.Schedule.Kind == timer.KindFixedDelay {
+		return schedule.Verdict{
+			Excluded: schedule.NotInSchedule,
+			Local:    time.UnixMilli(atMS).In(v.parsed.Location()).Format(layout),
+			BeforeMS: timer.NeverMS, AfterMS: timer.NeverMS,
+		}
+	}
+	return v.parsed.Judge(atMS, f.anchor())
+}
+
+// finished explains a fire with an outcome.
+func (f *Facts) finished(a Answer, o *timer.Outcome) Answer {
+	a.Outcome, a.Code, a.Due = o, outcomeCode(o.Kind, o.Reason), a.Due || o.Series == 0
+	a.Version, a.Frozen = o.Version, false
+	if a.Code == Code(timer.Skipped)+"_"+Code(timer.ReasonSuperseded) {
+		a.Due = false
+	}
+	a.Text = finishedText(o)
+	return a
+}
+
+// open explains a fire without an outcome.
+func (f *Facts) open(a Answer, o *timer.Fire) Answer {
+	a.Open, a.Version, a.Due = o, o.Version, a.Due || o.Series == 0
+	a.Code, a.Text = f.openCode(o)
+	return a
+}
+
+func (f *Facts) openCode(o *timer.Fire) (Code, string) {
+	run := instant(o.RunAtMS)
+	if o.RunAtMS == timer.DeferredMS {
+		return WaitsForActive, "The fire waits until its timer is active again."
+	}
+	switch o.State {
+	case timer.FireRetrying, timer.FireAsyncFailed:
+		return WaitsForRetry, fmt.Sprintf(
+			"%d attempts have failed; the next one is at %s.", o.Attempt, run)
+	case timer.FireWaiting:
+		return WaitsForTurn, "An earlier fire of the timer has not finished; it is asked again at " +
+			run + "."
+	case timer.FireAccepted:
+		return WaitsForCompleted, "The receiver has accepted the fire and has until " + run +
+			" to complete it."
+	case timer.FireDeferred:
+		return WaitsForLimits, "A limit of the app or the breaker of the endpoint holds the fire " +
+			"back; it is asked again at " + run + "."
+	case timer.FireReady:
+	}
+	switch {
+	case o.RunAtMS > f.NowMS:
+		return Planned, "The fire is called at " + run + "."
+	case o.Owner != 0:
+		return InProgress, "An executor has claimed the fire and calls it."
+	}
+	return Overdue, fmt.Sprintf(
+		"The fire should have been called at %s and no executor has claimed it yet.", run)
+}
+
+// withoutFire explains an instant for which there is neither a fire nor an outcome.
+func (f *Facts) withoutFire(a *Answer) {
+	switch {
+	case a.Code == UnknownSchedule:
+		return
+	case !a.Due && f.calendarsChanged(a):
+		f.unknownCalendar(a)
+		return
+	case !a.Due && a.Code != "":
+		return
+	}
+	v, _ := f.version(a.AtMS)
+	for _, rule := range []func(*Answer, *Version) bool{
+		f.beforeActivation, f.afterDeletion, f.whileInactive, f.afterLastFire, f.notExpanded,
+	} {
+		if rule(a, v) {
+			return
+		}
+	}
+	switch {
+	case a.AtMS < f.RetainedFromMS:
+		a.Code = BeyondRetention
+		a.Text = "The schedule has this instant. Outcomes that old are deleted."
+	case f.calendarsChanged(a):
+		f.unknownCalendar(a)
+	default:
+		a.Code = Missing
+		a.Text = "The schedule has this instant, and there is neither a fire nor an outcome. " +
+			"This is an error of Carillon."
+	}
+}
+
+func (f *Facts) calendarsChanged(a *Answer) bool {
+	v, _ := f.version(a.AtMS)
+	return len(v.Definition.Schedule.Calendars) > 0 && f.CalendarsMS > a.AtMS
+}
+
+func (f *Facts) unknownCalendar(a *Answer) {
+	a.Code = CalendarChanged
+	a.Text = "A calendar of the schedule has changed since, at " + instant(f.CalendarsMS) +
+		"; its earlier content is not kept."
+}
+
+func (f *Facts) beforeActivation(a *Answer, _ *Version) bool {
+	first := f.State.AnchorMS
+	if first != 0 && a.AtMS >= first {
+		return false
+	}
+	a.Code, a.Text = NotActivated, "The timer has never been active. Activate it."
+	if first != 0 {
+		a.Text = "The timer was activated first at " + instant(first) + "."
+	}
+	return true
+}
+
+func (f *Facts) afterDeletion(a *Answer, _ *Version) bool {
+	if f.State.Status != timer.StatusDeleted || a.AtMS < f.State.InactiveSinceMS {
+		return false
+	}
+	a.Code, a.Text = Deleted, "The timer was deleted at "+instant(f.State.InactiveSinceMS)+"."
+	return true
+}
+
+func (f *Facts) whileInactive(a *Answer, v *Version) bool {
+	i := slices.IndexFunc(f.Inactivities, func(i timer.Inactivity) bool { return i.Covers(a.AtMS) })
+	if i < 0 {
+		return false
+	}
+	period := f.Inactivities[i]
+	a.Code = Inactive
+	word := "inactive"
+	if period.Status == timer.StatusPaused {
+		a.Code, word = Paused, "paused"
+	}
+	a.Text = fmt.Sprintf("The timer was %s from %s", word, instant(period.FromMS))
+	if period.UntilMS == timer.NeverMS {
+		a.Text = fmt.Sprintf("The timer is %s since %s", word, instant(period.FromMS))
+	} else {
+		a.Text += " to " + instant(period.UntilMS)
+	}
+	if f.Timer != nil && period.FromMS == f.State.InactiveSinceMS && f.Timer.PauseReason != "" {
+		a.Text += fmt.Sprintf(" (%s)", f.Timer.PauseReason)
+	}
+	a.Text += "."
+	if v.Definition.Schedule.Kind.OneShot() {
+		a.Text += " It is called once it is active."
+	}
+	return true
+}
+
+// afterLastFire tells whether max_fires ended the timer before the instant.
+func (f *Facts) afterLastFire(a *Answer, v *Version) bool {
+	most := v.Definition.Schedule.MaxFires
+	if f.Timer == nil || most == 0 || f.Timer.FiresCreated < most || v.N != f.Timer.Version {
+		return false
+	}
+	if a.AtMS < f.Timer.NextDueMS && !f.afterEveryFire(a.AtMS) {
+		return false
+	}
+	a.Code = MaxFires
+	a.Text = fmt.Sprintf("The timer has had its %d fires (max_fires).", most)
+	return true
+}
+
+// afterEveryFire reports whether no fire of the schedule is known at the instant or later.
+func (f *Facts) afterEveryFire(atMS int64) bool {
+	later := func(id timer.FireID) bool { return id.Series == 0 && id.DueMS >= atMS }
+	return !slices.ContainsFunc(f.Open, func(o timer.Fire) bool { return later(o.FireID) }) &&
+		!slices.ContainsFunc(f.Outcomes, func(o timer.Outcome) bool { return later(o.FireID) })
+}
+
+func (f *Facts) notExpanded(a *Answer, _ *Version) bool {
+	if f.Timer == nil || a.AtMS < f.Timer.NextDueMS {
+		return false
+	}
+	a.Code = NotExpanded
+	a.Text = "The timer is due then. Its fire does not exist yet; the next fires are created at " +
+		instant(min(f.Timer.ExpandAtMS, a.AtMS)) + "."
+	return true
+}
+
+// notDue says why the schedule does not have an instant.
+func (f *Facts) notDue(v *Version, x *schedule.Verdict) string {
+	s := &v.Definition.Schedule
+	nearest := ""
+	switch {
+	case x.BeforeMS != timer.NeverMS && x.AfterMS != timer.NeverMS:
+		nearest = fmt.Sprintf(
+			" The nearest are %s and %s.",
+			instant(x.BeforeMS),
+			instant(x.AfterMS),
+		)
+	case cmp.Or(x.BeforeMS, x.AfterMS) == timer.NeverMS && x.AfterMS != timer.NeverMS:
+		nearest = fmt.Sprintf(" The first one is %s.", instant(x.AfterMS))
+	case x.BeforeMS != timer.NeverMS:
+		nearest = fmt.Sprintf(" The last one was %s.", instant(x.BeforeMS))
+	}
+	switch x.Excluded {
+	case schedule.BeforeStart:
+		return "The schedule begins at " + s.StartAt.UTC().Format(layout) + "." + nearest
+	case schedule.AfterEnd:
+		return "The schedule ended before." + nearest
+	case schedule.ByCalendar:
+		return "Excluded by " + x.Rule + "." + nearest
+	case schedule.MovedByCalendar:
+		return "Excluded by " + x.Rule + "; moved to " + instant(x.MovedTo) + "."
+	case schedule.ByGap:
+		if x.MovedTo != 0 {
+			return "This local time does not exist, because clocks were set forward; due at " +
+				instant(x.MovedTo) + " instead."
+		}
+		return `This local time does not exist, because clocks were set forward, and the policy is ` +
+			`"skip".` + nearest
+	case schedule.ByOverlap:
+		return "This local time occurs twice, because clocks were set back, and the policy selects " +
+			"the other pass." + nearest
+	case schedule.NotInSchedule, schedule.ExclusionNone:
+	}
+	if s.Kind == timer.KindFixedDelay {
+		return "No fire of the timer was due then. A fixed delay counts from the end of the last call."
+	}
+	return "The schedule does not have this instant." + nearest
+}
+
+const layout = "2006-01-02T15:04:05.999Z07:00"
+
+func instant(ms int64) string { return time.UnixMilli(ms).UTC().Format(layout) }

@@ -1,0 +1,480 @@
+package explain_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/explain"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	app     = "pay"
+	id      = timer.ID(7)
+	created = "2026-01-01T00:00:00Z"
+	now     = "2026-01-10T12:00:00Z"
+	due     = "2026-01-05T09:00:00Z" // of the schedule, past
+	coming  = "2026-01-12T09:00:00Z" // of the schedule, in future
+)
+
+func ms(text string) int64 {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return at.UnixMilli()
+}
+
+// world is a store with one timer. By default it is due at nine each day, active since it was
+// created, and expanded until now.
+type world struct {
+	timer     timer.Timer
+	deleted   bool
+	versions  []explain.Version
+	inactive  []timer.Inactivity
+	calendars map[string]store.CalendarVersion
+	open      []timer.Fire
+	outcomes  []timer.Outcome
+	frozen    bool
+}
+
+func newWorld() *world {
+	return &world{
+		timer: timer.Timer{
+			ID: id, App: app, Name: "report", Status: timer.StatusActive, Version: 1,
+			AnchorMS: ms(created), ActiveSinceMS: ms(created), CreatedMS: ms(created),
+			VersionMS: ms(created), NextDueMS: ms("2026-01-11T09:00:00Z"),
+			ExpandAtMS: ms("2026-01-11T08:30:00Z"),
+		},
+		versions: []explain.Version{{N: 1, SinceMS: ms(created), Definition: daily("0 9 * * *")}},
+	}
+}
+
+func daily(spec string) timer.Definition {
+	return timer.Definition{Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{spec}}}
+}
+
+func (w *world) edit(since string, d timer.Definition) {
+	w.timer.Version++
+	w.versions = append(w.versions, explain.Version{
+		N: w.timer.Version, SinceMS: ms(since), Definition: d,
+	})
+}
+
+func (w *world) change(f func(*timer.Definition)) { f(&w.versions[0].Definition) }
+
+func fire(at string, f timer.Fire) timer.Fire {
+	f.FireID = timer.FireID{Timer: id, DueMS: ms(at), Series: f.Series}
+	if f.RunAtMS == 0 {
+		f.RunAtMS = f.DueMS
+	}
+	f.Version = 1
+	return f
+}
+
+func outcome(at string, kind timer.OutcomeKind, reason timer.Reason) timer.Outcome {
+	f := fire(at, timer.Fire{})
+	return timer.Outcome{
+		Fire: f, Kind: kind, Reason: reason, FinishedMS: f.DueMS + 20, UntilMS: f.DueMS, Count: 1,
+		Attempts: 1, LatenessMS: 3, StatusCode: 200,
+	}
+}
+
+func (w *world) Timer(context.Context, string, timer.ID) (timer.Timer, error) {
+	if w.deleted {
+		return timer.Timer{}, timer.NotFound("timer", id.String())
+	}
+	return w.timer, nil
+}
+
+func (w *world) States(context.Context, []timer.ID) ([]timer.State, error) {
+	t := &w.timer
+	return []timer.State{{
+		ID: t.ID, App: t.App, Name: t.Name, Status: t.Status, Version: t.Version,
+		AnchorMS: t.AnchorMS, InactiveSinceMS: t.InactiveSinceMS, Frozen: w.frozen,
+	}}, nil
+}
+
+func (w *world) Definitions(
+	_ context.Context, keys []store.VersionKey,
+) (map[store.VersionKey]timer.Definition, error) {
+	out := map[store.VersionKey]timer.Definition{}
+	for _, k := range keys {
+		out[k] = w.versions[k.Version-1].Definition
+	}
+	return out, nil
+}
+
+func (w *world) VersionTimes(
+	_ context.Context, keys []store.VersionKey,
+) (map[store.VersionKey]int64, error) {
+	out := map[store.VersionKey]int64{}
+	for _, k := range keys {
+		out[k] = w.versions[k.Version-1].SinceMS
+	}
+	return out, nil
+}
+
+func (w *world) Inactivities(
+	context.Context, []timer.ID,
+) (map[timer.ID][]timer.Inactivity, error) {
+	return map[timer.ID][]timer.Inactivity{id: w.inactive}, nil
+}
+
+func (w *world) Calendar(_ context.Context, _, name string) (store.CalendarVersion, error) {
+	c, ok := w.calendars[name]
+	if !ok {
+		return c, timer.NotFound("calendar", name)
+	}
+	return c, nil
+}
+
+func (w *world) OpenAmong(_ context.Context, ids []timer.FireID) ([]timer.Fire, error) {
+	var out []timer.Fire
+	for _, f := range w.open {
+		if slices.Contains(ids, f.FireID) {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+func (w *world) History(
+	_ context.Context, _ string, _ timer.ID, before timer.FireID, limit int,
+) ([]timer.Outcome, error) {
+	var out []timer.Outcome
+	for i := len(w.outcomes) - 1; i >= 0 && len(out) < limit; i-- {
+		if timer.CompareFireIDs(w.outcomes[i].FireID, before) < 0 {
+			out = append(out, w.outcomes[i])
+		}
+	}
+	return out, nil
+}
+
+func (w *world) read(t *testing.T, from, to int64, limit int) *explain.Facts {
+	t.Helper()
+	f, err := explain.Read(t.Context(), w, explain.Query{
+		App: app, ID: id, FromMS: from, ToMS: to, Limit: limit,
+		NowMS: ms(now), RetainedFromMS: ms("2026-01-03T00:00:00Z"),
+	})
+	require.NoError(t, err)
+	return f
+}
+
+func (w *world) at(t *testing.T, at string) []explain.Answer {
+	t.Helper()
+	return w.read(t, ms(at), ms(at)+1, 1).Explain()
+}
+
+// TestEveryCode has a world for each code, and the sentence that goes with it.
+func TestEveryCode(t *testing.T) {
+	t.Parallel()
+	type test struct {
+		at    string
+		world func(w *world)
+		code  explain.Code
+		text  string
+	}
+	holiday := func(w *world) {
+		w.calendars = map[string]store.CalendarVersion{"holidays": {
+			Calendar:  timer.Calendar{Name: "holidays", ExcludedDates: []string{due[:10]}},
+			UpdatedMS: ms(created),
+		}}
+		w.change(func(d *timer.Definition) { d.Schedule.Calendars = []string{"holidays"} })
+	}
+	berlin := func(spec string) func(w *world) {
+		return func(w *world) {
+			w.timer.AnchorMS = ms("2025-01-01T00:00:00Z")
+			w.change(func(d *timer.Definition) {
+				d.Schedule.Specs, d.Schedule.Zone = []string{spec}, "Europe/Berlin"
+			})
+		}
+	}
+	inactive := func(status timer.Status, from, until int64) func(w *world) {
+		return func(w *world) {
+			w.inactive = []timer.Inactivity{{FromMS: from, UntilMS: until, Status: status}}
+		}
+	}
+	open := func(f timer.Fire) func(w *world) {
+		return func(w *world) { w.open = []timer.Fire{fire(due, f)} }
+	}
+	later := ms(now) + 5000
+	tests := []test{
+		{
+			due, func(w *world) { w.outcomes = []timer.Outcome{outcome(due, timer.Delivered, "")} },
+			explain.Delivered, "Delivered at 2026-01-05T09:00:00.02Z, 3 ms late, with 1 attempt.",
+		},
+		{coming, func(w *world) {
+			w.open = []timer.Fire{fire(coming, timer.Fire{})}
+		}, explain.Planned, "The fire is called at 2026-01-12T09:00:00Z."},
+		{
+			due, open(timer.Fire{Owner: 9}), explain.InProgress,
+			"An executor has claimed the fire and calls it.",
+		},
+		{
+			due,
+			open(timer.Fire{}),
+			explain.Overdue,
+			"The fire should have been called at 2026-01-05T09:00:00Z and no executor has claimed it yet.",
+		},
+		{
+			due, open(timer.Fire{State: timer.FireRetrying, Attempt: 2, RunAtMS: later}),
+			explain.WaitsForRetry,
+			"2 attempts have failed; the next one is at 2026-01-10T12:00:05Z.",
+		},
+		{
+			due,
+			open(timer.Fire{State: timer.FireWaiting, RunAtMS: later}),
+			explain.WaitsForTurn,
+			"An earlier fire of the timer has not finished; it is asked again at 2026-01-10T12:00:05Z.",
+		},
+		{
+			due, open(timer.Fire{State: timer.FireAccepted, RunAtMS: later}),
+			explain.WaitsForCompleted,
+			"The receiver has accepted the fire and has until 2026-01-10T12:00:05Z to complete it.",
+		},
+		{
+			due,
+			open(timer.Fire{State: timer.FireDeferred, RunAtMS: later}),
+			explain.WaitsForLimits,
+			"A limit of the app or the breaker of the endpoint holds the fire back; it is asked again at 2026-01-10T12:00:05Z.",
+		},
+		{
+			due, open(timer.Fire{RunAtMS: timer.DeferredMS}), explain.WaitsForActive,
+			"The fire waits until its timer is active again.",
+		},
+		{
+			coming,
+			nil,
+			explain.NotExpanded,
+			"The timer is due then. Its fire does not exist yet; the next fires are created at 2026-01-11T08:30:00Z.",
+		},
+		{coming, func(w *world) {
+			w.change(func(d *timer.Definition) { d.Schedule.MaxFires = 3 })
+			w.timer.FiresCreated = 3
+		}, explain.MaxFires, "The timer has had its 3 fires (max_fires)."},
+		{due, func(w *world) {
+			w.timer.AnchorMS = 0
+		}, explain.NotActivated, "The timer has never been active. Activate it."},
+		{
+			due, inactive(timer.StatusInactive, ms(created), ms(now)), explain.Inactive,
+			"The timer was inactive from 2026-01-01T00:00:00Z to 2026-01-10T12:00:00Z.",
+		},
+		{coming, func(w *world) {
+			inactive(timer.StatusPaused, ms(due), timer.NeverMS)(w)
+			w.timer.Status, w.timer.PauseReason = timer.StatusPaused, "release"
+			w.timer.InactiveSinceMS = ms(due)
+		}, explain.Paused, "The timer is paused since 2026-01-05T09:00:00Z (release)."},
+		{coming, func(w *world) {
+			w.deleted, w.timer.Status, w.timer.InactiveSinceMS = true, timer.StatusDeleted, ms(now)
+		}, explain.Deleted, "The timer was deleted at 2026-01-10T12:00:00Z."},
+		{due, func(w *world) {
+			w.edit("2026-01-04T00:00:00Z", daily("0 10 * * *"))
+		}, explain.Edited, "Version 1 has this instant; version 2, in force since 2026-01-04T00:00:00Z, has not."},
+		{
+			"2026-01-05T09:00:01Z",
+			nil,
+			explain.NotInSchedule,
+			"The schedule does not have this instant. The nearest are 2026-01-05T09:00:00Z and 2026-01-06T09:00:00Z.",
+		},
+		{due, func(w *world) {
+			w.change(func(d *timer.Definition) {
+				at := time.UnixMilli(ms(coming))
+				d.Schedule.StartAt = &at
+			})
+		}, explain.BeforeStart, "The schedule begins at 2026-01-12T09:00:00Z. The first one is 2026-01-12T09:00:00Z."},
+		{due, func(w *world) {
+			w.change(func(d *timer.Definition) {
+				at := time.UnixMilli(ms(due))
+				d.Schedule.EndAt = &at
+			})
+		}, explain.AfterEnd, "The schedule ended before. The last one was 2026-01-04T09:00:00Z."},
+		{
+			due,
+			holiday,
+			explain.ByCalendar,
+			`Excluded by calendar "holidays": 2026-01-05 is an excluded date. The nearest are 2026-01-04T09:00:00Z and 2026-01-06T09:00:00Z.`,
+		},
+		{due, func(w *world) {
+			holiday(w)
+			w.change(func(d *timer.Definition) { d.Schedule.Excluded = timer.ExcludedNext })
+		}, explain.Moved, `Excluded by calendar "holidays": 2026-01-05 is an excluded date; moved to 2026-01-06T09:00:00Z.`},
+		{
+			"2026-03-29T01:30:00Z",
+			berlin("30 2 * * *"),
+			explain.ByGap,
+			"This local time does not exist, because clocks were set forward; due at 2026-03-29T01:00:00Z instead.",
+		},
+		{
+			"2026-10-25T01:30:00Z",
+			berlin("30 2 * * *"),
+			explain.ByOverlap,
+			"This local time occurs twice, because clocks were set back, and the policy selects the other pass. The nearest are 2026-10-25T00:30:00Z and 2026-10-26T01:30:00Z.",
+		},
+		{
+			"2026-01-02T09:00:00Z", nil, explain.BeyondRetention,
+			"The schedule has this instant. Outcomes that old are deleted.",
+		},
+		{due, func(w *world) {
+			holiday(w)
+			c := w.calendars["holidays"]
+			c.UpdatedMS = ms(now)
+			w.calendars["holidays"] = c
+		}, explain.CalendarChanged, "A calendar of the schedule has changed since, at 2026-01-10T12:00:00Z; its earlier content is not kept."},
+		{due, func(w *world) {
+			w.change(func(d *timer.Definition) { d.Schedule.Calendars = []string{"gone"} })
+		}, explain.UnknownSchedule, "The schedule of version 1 cannot be read: no calendar gone in this app."},
+		{
+			due,
+			nil,
+			explain.Missing,
+			"The schedule has this instant, and there is neither a fire nor an outcome. This is an error of Carillon.",
+		},
+	}
+	for kind, reasons := range map[timer.OutcomeKind][]timer.Reason{
+		timer.Failed: {
+			timer.ReasonExhausted, timer.ReasonNotRetried, timer.ReasonGaveUp, timer.ReasonGone,
+			timer.ReasonRejected, "",
+		},
+		timer.Skipped: {
+			timer.ReasonInactive, timer.ReasonPaused, timer.ReasonFrozen, timer.ReasonDeleted,
+			timer.ReasonMisfired, timer.ReasonSuperseded, timer.ReasonOverlap,
+			timer.ReasonQueueFull, timer.ReasonCancelled, "",
+		},
+	} {
+		for _, r := range reasons {
+			code := explain.Code(kind)
+			if r != "" {
+				code += "_" + explain.Code(r)
+			}
+			tests = append(tests, test{due, func(w *world) {
+				w.outcomes = []timer.Outcome{outcome(due, kind, r)}
+			}, code, ""})
+		}
+	}
+	var seen []explain.Code
+	for _, tt := range tests {
+		seen = append(seen, tt.code)
+		t.Run(string(tt.code), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			if tt.world != nil {
+				tt.world(w)
+			}
+			got := w.at(t, tt.at)
+			require.Len(t, got, 1)
+			require.Equal(t, tt.code, got[0].Code, got[0].Text)
+			require.NotEmpty(t, got[0].Text)
+			if tt.text != "" {
+				require.Equal(t, tt.text, got[0].Text)
+			}
+		})
+	}
+	require.ElementsMatch(t, explain.Codes(), seen, "a test for each code")
+}
+
+func TestDocumentListsEveryCode(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/explain.md")
+	require.NoError(t, err)
+	_, table, _ := strings.Cut(string(doc), "| code | why |\n|---|---|\n")
+	var want strings.Builder
+	for _, m := range explain.Meanings() {
+		fmt.Fprintf(&want, "| `%s` | %s |\n", m.Code, m.Text)
+	}
+	require.Equal(t, want.String(), table)
+}
+
+func TestStretchOfSkippedFiresExplainsEachInstant(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	skipped := outcome("2026-01-04T09:00:00Z", timer.Skipped, timer.ReasonMisfired)
+	skipped.UntilMS, skipped.Count = ms("2026-01-07T09:00:00Z"), 4
+	w.outcomes = []timer.Outcome{skipped, outcome("2026-01-08T09:00:00Z", timer.Delivered, "")}
+	got := w.at(t, due)
+	require.Len(t, got, 1)
+	require.Equal(t, explain.Code("skipped_misfired"), got[0].Code)
+	require.True(t, got[0].Due)
+	require.Contains(t, got[0].Text, "Skipped with 3 others")
+	require.Equal(t, explain.NotInSchedule, w.at(t, "2026-01-05T10:00:00Z")[0].Code)
+}
+
+func TestRequestedFireHasItsOwnAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	o := outcome(due, timer.Delivered, "")
+	again := o
+	again.Series, again.Cause = 12, timer.CauseRedrive
+	w.outcomes = []timer.Outcome{o, again}
+	require.Len(t, w.at(t, due), 2)
+	w.outcomes = []timer.Outcome{again}
+	got := w.at(t, due)
+	require.Len(t, got, 2)
+	require.Equal(t, explain.Missing, got[0].Code)
+	require.Equal(t, explain.Delivered, got[1].Code)
+}
+
+func TestRangeListsInstantsInPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.edit("2026-01-06T12:00:00Z", daily("0 6,18 * * *"))
+	for _, at := range []string{"2026-01-04T09:00:00Z", due, "2026-01-06T09:00:00Z", "2026-01-06T18:00:00Z", "2026-01-07T06:00:00Z"} {
+		w.outcomes = append(w.outcomes, outcome(at, timer.Delivered, ""))
+	}
+	var got []string
+	from, pages := ms("2026-01-04T00:00:00Z"), 0
+	for ; from != 0; pages++ {
+		f := w.read(t, from, ms("2026-01-07T12:00:00Z"), 2)
+		for _, a := range f.Explain() {
+			got = append(got, fmt.Sprintf("%s %s %d",
+				time.UnixMilli(a.AtMS).UTC().Format("02T15"), a.Code, a.Version))
+		}
+		from = f.Next()
+	}
+	require.Equal(t, []string{
+		"04T09 delivered 1", "05T09 delivered 1", "06T09 delivered 1",
+		"06T18 delivered 1", "07T06 delivered 1",
+	}, got)
+	require.Equal(t, 3, pages)
+}
+
+func TestDenseHistoryIsExplainedInShorterPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.change(func(d *timer.Definition) {
+		d.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Second)}
+	})
+	first := ms(due)
+	for i := range int64(9000) {
+		o := outcome(due, timer.Delivered, "")
+		o.DueMS = first + i*1000
+		w.outcomes = append(w.outcomes, o)
+	}
+	var got []int64
+	for from := first; from != 0; {
+		f := w.read(t, from, first+9_000_000, 1000)
+		for _, a := range f.Explain() {
+			require.Equal(t, explain.Delivered, a.Code)
+			got = append(got, a.AtMS)
+		}
+		from = f.Next()
+	}
+	require.Len(t, got, 9000)
+	require.True(t, slices.IsSorted(got))
+}
+
+func TestAnotherAppLearnsNothing(t *testing.T) {
+	t.Parallel()
+	_, err := explain.Read(t.Context(), newWorld(), explain.Query{
+		App: "other", ID: id, FromMS: 1, ToMS: 2, Limit: 1,
+	})
+	require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
+}

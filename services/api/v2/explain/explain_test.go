@@ -1,0 +1,137 @@
+package explain_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/explain"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+type explanation struct {
+	Name, Status string
+	Items        []struct {
+		At, Local, Code, Text, Spec, Before, After string
+
+		Due   bool
+		Slice *struct{ Minute string }
+		Fire  *struct{ Status string }
+	}
+	NextCursor string `json:"next_cursor"`
+}
+
+func ask(t *testing.T, f *apitest.Fixture, id, query string) explanation {
+	t.Helper()
+	var out explanation
+	f.Call(t, http.MethodGet, apitest.TimerPath(id, "/explain")+query, "", nil).
+		Into(t, http.StatusOK, &out)
+	return out
+}
+
+func at(t time.Time) string { return "&at=" + url.QueryEscape(apitest.RFC(t)) }
+
+func TestExplainsPastAndComingInstants(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, id := f.Active(t, "hourly", `{"kind":"cron","specs":["0 * * * *"]}`)
+	hour := time.Now().UTC().Truncate(time.Hour).Add(time.Hour)
+
+	one := ask(t, f, got.ID, at(hour))
+	require.Equal(t, "hourly", one.Name)
+	require.Len(t, one.Items, 1)
+	require.True(t, one.Items[0].Due)
+	require.Equal(t, string(explain.Planned), one.Items[0].Code)
+	require.Equal(t, "0 * * * *", one.Items[0].Spec)
+	require.Equal(t, apitest.RFC(hour), one.Items[0].Slice.Minute)
+	require.Equal(t, "open", one.Items[0].Fire.Status)
+
+	require.Equal(
+		t,
+		string(explain.NotExpanded),
+		ask(t, f, got.ID, at(hour.Add(48*time.Hour))).Items[0].Code,
+	)
+
+	none := ask(t, f, got.ID, at(hour.Add(time.Second))).Items[0]
+	require.False(t, none.Due)
+	require.Equal(t, string(explain.NotInSchedule), none.Code)
+	require.Equal(t, apitest.RFC(hour), none.Before)
+	require.Equal(t, apitest.RFC(hour.Add(time.Hour)), none.After)
+
+	session := timer.ID(7)
+	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+	fires, err := f.Store.OpenAmong(
+		t.Context(),
+		[]timer.FireID{{Timer: id, DueMS: hour.UnixMilli()}},
+	)
+	require.NoError(t, err)
+	f.Finish(t, session, fires, timer.Delivered)
+	require.Equal(t, string(explain.Delivered), ask(t, f, got.ID, at(hour)).Items[0].Code)
+
+	f.Do(
+		t,
+		http.StatusOK,
+		http.MethodPost,
+		apitest.TimerPath(got.ID, "/pause"),
+		`{"reason":"release"}`,
+	)
+	paused := ask(t, f, got.ID, at(hour.Add(48*time.Hour)))
+	require.Equal(t, "paused", paused.Status)
+	require.Equal(t, string(explain.Paused), paused.Items[0].Code)
+	require.Contains(t, paused.Items[0].Text, "(release)")
+
+	require.Equal(t, http.StatusNoContent,
+		f.Call(t, http.MethodDelete, apitest.TimerPath(got.ID, ""), "", nil).Status)
+	gone := ask(t, f, got.ID, at(hour.Add(48*time.Hour)))
+	require.Equal(t, "deleted", gone.Status)
+	require.Equal(t, string(explain.Deleted), gone.Items[0].Code)
+}
+
+func TestExplainsARangeInPages(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, _ := f.Active(t, "hourly", `{"kind":"cron","specs":["0 * * * *"]}`)
+	from := time.Now().UTC().Truncate(time.Hour).Add(time.Hour)
+	query := fmt.Sprintf("&from=%s&limit=10", url.QueryEscape(apitest.RFC(from)))
+	var all []string
+	cursor := ""
+	for range 3 {
+		page := ask(t, f, got.ID, query+cursor)
+		for _, item := range page.Items {
+			all = append(all, item.At)
+		}
+		cursor = "&cursor=" + page.NextCursor
+	}
+	require.Len(t, all, 24) // a day by default
+	require.Equal(t, "&cursor=", cursor)
+	require.Equal(t, apitest.RFC(from.Add(23*time.Hour)), all[23])
+}
+
+func TestExplainRefusesWhatItCannotAnswer(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, _ := f.Active(t, "hourly", `{"kind":"cron","specs":["0 * * * *"]}`)
+	for query, field := range map[string]string{
+		"&at=tomorrow":             "query.at",
+		"&to=2030-01-01T00:00:00Z": "query.from",
+		"&from=2030-01-01T00:00:00Z&at=2030-01-01T00:00:00Z": "query.at",
+		"&from=2030-01-02T00:00:00Z&to=2030-01-01T00:00:00Z": "query.to",
+		"&from=2030-01-01T00:00:00Z&to=2032-01-01T00:00:00Z": "query.to",
+		"&at=2300-01-01T00:00:00Z":                           "query.at",
+		"&from=2030-01-01T00:00:00Z&cursor=eDE":              "query.cursor",
+	} {
+		problem := f.Problem(
+			t, http.StatusUnprocessableEntity, http.MethodGet,
+			apitest.TimerPath(got.ID, "/explain")+query, "",
+		)
+		require.NotEmpty(t, problem.Errors, query)
+		require.Equal(t, field, problem.Errors[0].Location, query)
+	}
+	f.Problem(t, http.StatusNotFound, http.MethodGet, apitest.TimerPath("123456", "/explain"), "")
+}

@@ -1,0 +1,206 @@
+// Package explain answers why a timer was called at an instant, was not, or will be.
+package explain
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	explaining "github.com/carillon-timer/carillon/libs/explain"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/v2/fires"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
+	"github.com/carillon-timer/carillon/services/api/v2/route"
+)
+
+// Resource is the operation that explains.
+type Resource struct {
+	Store     explaining.Store
+	Auth      *auth.Checker
+	Problems  *problem.Reporter
+	Now       func() time.Time
+	Retention time.Duration // how long outcomes are kept
+}
+
+// Register adds the operation to r.
+func (s *Resource) Register(r *route.Router) {
+	route.Add(r, route.Operation{
+		Method: http.MethodGet, Path: "/timers/{id}/explain", ID: "explain-timer",
+		Summary: "Explain why a timer was called at an instant, was not, or will be",
+	}, s.explain)
+}
+
+type explainInput struct {
+	param.TimerParam
+	At   string `query:"at" maxLength:"40" doc:"The instant to explain (RFC 3339). Without it, and without from and to, the present."`
+	From string `query:"from" maxLength:"40" doc:"Explain the instants of a range from here on (RFC 3339). Not with at."`
+	To   string `query:"to" maxLength:"40" doc:"The end of the range, excluded. By default a day after from."`
+	param.PageParam
+}
+
+// AnswerBody explains an instant.
+type AnswerBody struct {
+	At      string          `json:"at" format:"date-time" doc:"The instant."`
+	Local   string          `json:"local" doc:"The instant on the wall clock of the schedule's time zone. A local time that clocks were set forward over has the offset of before."`
+	Due     bool            `json:"due" doc:"Whether the timer is or was due then."`
+	Code    explaining.Code `json:"code" enum:"delivered,failed_exhausted,failed_not_retried,failed_gave_up,failed_gone,failed_rejected,failed,skipped_inactive,skipped_paused,skipped_frozen,skipped_deleted,skipped_misfired,skipped_superseded,skipped_overlap,skipped_queue_full,skipped_cancelled,skipped,planned,in_progress,overdue,waits_for_retry,waits_for_turn,waits_for_completion,waits_for_limits,waits_for_activation,not_expanded,max_fires_reached,not_activated,inactive,paused,deleted,edited,not_in_schedule,before_start,after_end,excluded_by_calendar,moved_by_calendar,clock_change_gap,clock_change_overlap,beyond_retention,calendar_changed,unknown_schedule,missing" doc:"What became of the instant, or why nothing did."`
+	Text    string          `json:"text" doc:"The same as a sentence."`
+	Version int32           `json:"version,omitempty" doc:"Of the definition that was in force."`
+	Spec    string          `json:"spec,omitempty" doc:"The cron expression that has the instant."`
+	Before  string          `json:"before,omitempty" format:"date-time" doc:"The last due instant before one that is not due."`
+	After   string          `json:"after,omitempty" format:"date-time" doc:"The first due instant after one that is not due."`
+	MovedTo string          `json:"moved_to,omitempty" format:"date-time" doc:"Where a calendar or a clock change moved the fire."`
+	Frozen  bool            `json:"frozen,omitempty" doc:"The app is frozen. If it stays so, the fire is not called."`
+	Slice   *sliceBody      `json:"slice,omitempty" doc:"Of an open fire: the slice that dispatches it."`
+	Fire    *fires.FireBody `json:"fire,omitempty" doc:"The fire, open or finished. A stretch of skipped fires is one record."`
+}
+
+type sliceBody struct {
+	Minute string `json:"minute" format:"date-time" doc:"The minute of its run time."`
+	Bucket int32  `json:"bucket"`
+}
+
+type explanationBody struct {
+	TimerID    string       `json:"timer_id"`
+	Name       string       `json:"name"`
+	Status     timer.Status `json:"status" enum:"active,inactive,paused,deleted" doc:"Of the timer now."`
+	Now        string       `json:"now" format:"date-time" doc:"When the question was answered."`
+	Items      []AnswerBody `json:"items" nullable:"false" doc:"In order of the instants. An instant has several if the timer was run by a request, a backfill or a redrive, too."`
+	NextCursor string       `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
+}
+
+type explanationOutput struct{ Body explanationBody }
+
+// defaultRange is the length of a range without an end.
+const defaultRange = 24 * time.Hour
+
+// maxRange limits a range: schedules are searched within it.
+const maxRange = 366 * 24 * time.Hour
+
+func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationOutput, error) {
+	id, err := param.Timer(ctx, s.Auth, &in.TimerParam)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Now()
+	from, to, err := s.instants(in, now)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := explaining.Read(ctx, s.Store, explaining.Query{
+		App: in.App, ID: id, FromMS: from, ToMS: to, Limit: in.Limit,
+		NowMS: now.UnixMilli(), RetainedFromMS: now.Add(-s.Retention).UnixMilli(),
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was doing
+	}
+	out := &explanationOutput{explanationBody{
+		TimerID: id.String(),
+		Name:    facts.State.Name,
+		Status:  facts.State.Status,
+		Now:     input.Instant(now.UnixMilli()),
+		Items:   []AnswerBody{},
+	}}
+	for _, a := range facts.Explain() {
+		out.Body.Items = append(out.Body.Items, show(&a))
+	}
+	if next := facts.Next(); next != 0 {
+		out.Body.NextCursor = input.EncodeCursor(
+			input.ExplainCursor, strconv.FormatInt(next, 10))
+	}
+	return out, nil
+}
+
+// instants returns the range that a request asks for, in Unix ms, without its end.
+func (s *Resource) instants(in *explainInput, now time.Time) (fromMS, toMS int64, err error) {
+	r := &input.BodyReader{}
+	at := bounded(r, "query.at", in.At)
+	from, to := bounded(r, "query.from", in.From), bounded(r, "query.to", in.To)
+	switch {
+	case from == nil && to != nil:
+		r.Invalid("query.from", "to needs from: add the begin of the range")
+	case from != nil && at != nil:
+		r.Invalid("query.at", "expected at, or from and to, found both: leave one out")
+	case from != nil && to == nil:
+		end := from.Add(defaultRange)
+		to = &end
+	}
+	if len(r.Errs) == 0 && from != nil && (!to.After(*from) || to.Sub(*from) > maxRange) {
+		r.Invalid("query.to", "expected an instant after from, by at most 366 days")
+	}
+	if len(r.Errs) > 0 {
+		return 0, 0, s.Problems.Invalid(r.Errs)
+	}
+	if from == nil {
+		fromMS = now.UnixMilli()
+		if at != nil {
+			fromMS = input.CeilMS(*at)
+		}
+		return fromMS, fromMS + 1, nil
+	}
+	fromMS, toMS = input.CeilMS(*from), input.CeilMS(*to)
+	if in.Cursor != "" {
+		fromMS, err = position(in.Cursor, fromMS, toMS)
+	}
+	return fromMS, toMS, err
+}
+
+// bounded parses an instant that schedules can have.
+func bounded(r *input.BodyReader, field, text string) *time.Time {
+	at := r.Instant(field, text)
+	if at == nil || !at.Before(time.UnixMilli(0)) && at.Year() <= input.LastYear {
+		return at
+	}
+	r.Invalid(field, fmt.Sprintf("expected an instant from 1970 to %d", input.LastYear))
+	return nil
+}
+
+// position returns where a page begins (Unix ms), in [fromMS, toMS).
+func position(cursor string, fromMS, toMS int64) (int64, error) {
+	text, err := input.DecodeCursor(input.ExplainCursor, cursor)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // it names the parameter
+	}
+	next, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || next < fromMS || next >= toMS {
+		return 0, input.NotACursor() //nolint:wrapcheck // it names the parameter
+	}
+	return next, nil
+}
+
+func show(a *explaining.Answer) AnswerBody {
+	b := AnswerBody{
+		At: input.Instant(a.AtMS), Local: a.Local, Due: a.Due, Code: a.Code, Text: a.Text,
+		Version: a.Version, Spec: a.Spec, Frozen: a.Frozen,
+	}
+	if !a.Due {
+		b.Before, b.After = optional(a.BeforeMS), optional(a.AfterMS)
+	}
+	if a.MovedToMS != 0 {
+		b.MovedTo = input.Instant(a.MovedToMS)
+	}
+	if a.Outcome != nil || a.Open != nil {
+		fire := fires.Show(a.Open, a.Outcome)
+		b.Fire = &fire
+	}
+	if a.Open != nil && a.Open.RunAtMS != timer.DeferredMS {
+		b.Slice = &sliceBody{
+			Minute: input.Instant(a.Open.RunAtMinute() * timer.MinuteMS),
+			Bucket: a.Open.Bucket,
+		}
+	}
+	return b
+}
+
+// optional returns an instant, or nothing if there is none.
+func optional(ms int64) string {
+	if ms == timer.NeverMS {
+		return ""
+	}
+	return input.Instant(ms)
+}

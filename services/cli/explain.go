@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/fatih/color"
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/output"
+)
+
+func (t *tool) explainCommand() *cobra.Command {
+	var from, to string
+	var limit int
+	c := &cobra.Command{
+		Use:   "explain NAME|ID [INSTANT]",
+		Short: "tell why a timer was called at an instant, was not, or will be",
+		Long: "INSTANT is in RFC 3339, or a duration from now such as 1h or -30m; now by default. With\n" +
+			"--from it explains every instant of a range.",
+		Example: `  carillon explain report 2030-01-31T09:00:00+01:00
+  carillon explain report --from -24h --to 0s`,
+		Args:              usageArgs(cobra.RangeArgs(1, 2)), //nolint:mnd // as Use shows
+		ValidArgsFunction: t.completeTimers,
+		RunE: func(c *cobra.Command, args []string) error {
+			query := map[string]string{"from": from, "to": to}
+			if len(args) > 1 {
+				query["at"] = args[1]
+			}
+			if query["at"] != "" && from != "" {
+				return usageError("pass either INSTANT or --from and --to")
+			}
+			for name, text := range query {
+				if text == "" {
+					continue
+				}
+				at, err := instant(text, time.Now())
+				if err != nil {
+					return usageError(name + ": " + err.Error())
+				}
+				query[name] = at
+			}
+			return t.withApp(func(api *client.Client, app url.Values) error {
+				tm, err := findTimer(c.Context(), api, app, args[0])
+				if err != nil && isID.MatchString(args[0]) {
+					tm, err = client.Object{"id": args[0]}, nil // perhaps deleted
+				}
+				if err != nil {
+					return err
+				}
+				for name, at := range query {
+					if at != "" {
+						app.Set(name, at)
+					}
+				}
+				path := "/timers/" + tm.Text("id") + "/explain"
+				if from != "" {
+					items, err := api.All(c.Context(), path, app, limit)
+					if err != nil {
+						return err //nolint:wrapcheck // it says what the API answered
+					}
+					return t.printer.List(items, t.explainColumns())
+				}
+				answer, err := api.Get(c.Context(), path, app)
+				if err != nil {
+					return err //nolint:wrapcheck // it says what the API answered
+				}
+				return t.showExplanation(answer)
+			})
+		},
+	}
+	c.Flags().StringVar(&from, "from", "", "explain the instants from here on")
+	c.Flags().StringVar(&to, "to", "", "up to here; a day after --from by default")
+	c.Flags().IntVar(&limit, "limit", 0, "explain at most so many; 0 explains all")
+	return c
+}
+
+func (t *tool) explainColumns() []output.Column {
+	return []output.Column{
+		output.Field("LOCAL", "local"),
+		{Head: "CODE", Cell: t.explainCode},
+		output.Field("VERSION", "version").AsWide(),
+		output.Field("SPEC", "spec").AsWide(),
+		output.Field("EXPLANATION", "text"),
+	}
+}
+
+// explainCode shows a code in the color of good, bad, or neither.
+func (t *tool) explainCode(answer client.Object) string {
+	code := answer.Text("code")
+	switch fire := answer.Object("fire"); {
+	case code == "missing" || fire.Text("status") == "failed":
+		return t.paint(code, color.FgRed)
+	case code == "delivered":
+		return t.paint(code, color.FgGreen)
+	default:
+		return t.paint(code, color.FgYellow)
+	}
+}
+
+// showExplanation prints the answers for one instant.
+func (t *tool) showExplanation(answer client.Object) error {
+	if !t.printer.Human() {
+		return t.printer.One(answer)
+	}
+	for _, item := range answer.Objects("items") {
+		lines := []string{
+			fmt.Sprintf("%s  %s  %s", answer.Text("name"), item.Text("local"), t.explainCode(item)),
+			item.Text("text"),
+		}
+		if spec := item.Text("spec"); spec != "" {
+			lines = append(lines, fmt.Sprintf("By %q, version %d.", spec, item.Int("version")))
+		}
+		if item["frozen"] == true {
+			lines = append(lines, "The app is frozen: if it stays so, the fire is not called.")
+		}
+		if id := item.Object("fire").Text("id"); id != "" {
+			lines = append(lines, "carillon fire get "+id+" shows its attempts.")
+		}
+		for _, line := range lines {
+			if err := printLine(t.out, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
