@@ -33,9 +33,9 @@ func ms(text string) int64 {
 	return at.UnixMilli()
 }
 
-// world is a store with one timer. By default it is due at nine each day, active since it was
+// fixture is a store with one timer. By default it is due at nine each day, active since it was
 // created, and expanded until now.
-type world struct {
+type fixture struct {
 	timer     timer.Timer
 	deleted   bool
 	versions  []explain.Version
@@ -46,8 +46,8 @@ type world struct {
 	frozen    bool
 }
 
-func newWorld() *world {
-	return &world{
+func newFixture() *fixture {
+	return &fixture{
 		timer: timer.Timer{
 			ID: id, App: app, Name: "report", Status: timer.StatusActive, Version: 1,
 			AnchorMS: ms(created), ActiveSinceMS: ms(created), CreatedMS: ms(created),
@@ -62,14 +62,14 @@ func daily(spec string) timer.Definition {
 	return timer.Definition{Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{spec}}}
 }
 
-func (w *world) edit(since string, d timer.Definition) {
-	w.timer.Version++
-	w.versions = append(w.versions, explain.Version{
-		N: w.timer.Version, SinceMS: ms(since), Definition: d,
+func (fx *fixture) edit(since string, d timer.Definition) {
+	fx.timer.Version++
+	fx.versions = append(fx.versions, explain.Version{
+		N: fx.timer.Version, SinceMS: ms(since), Definition: d,
 	})
 }
 
-func (w *world) change(f func(*timer.Definition)) { f(&w.versions[0].Definition) }
+func (fx *fixture) change(f func(*timer.Definition)) { f(&fx.versions[0].Definition) }
 
 func fire(at string, f timer.Fire) timer.Fire {
 	f.FireID = timer.FireID{Timer: id, DueMS: ms(at), Series: f.Series}
@@ -88,58 +88,58 @@ func outcome(at string, kind timer.OutcomeKind, reason timer.Reason) timer.Outco
 	}
 }
 
-func (w *world) Timer(context.Context, string, timer.ID) (timer.Timer, error) {
-	if w.deleted {
+func (fx *fixture) Timer(context.Context, string, timer.ID) (timer.Timer, error) {
+	if fx.deleted {
 		return timer.Timer{}, timer.NotFound("timer", id.String())
 	}
-	return w.timer, nil
+	return fx.timer, nil
 }
 
-func (w *world) States(context.Context, []timer.ID) ([]timer.State, error) {
-	t := &w.timer
+func (fx *fixture) States(context.Context, []timer.ID) ([]timer.State, error) {
+	t := &fx.timer
 	return []timer.State{{
 		ID: t.ID, App: t.App, Name: t.Name, Status: t.Status, Version: t.Version,
-		AnchorMS: t.AnchorMS, InactiveSinceMS: t.InactiveSinceMS, Frozen: w.frozen,
+		AnchorMS: t.AnchorMS, InactiveSinceMS: t.InactiveSinceMS, Frozen: fx.frozen,
 	}}, nil
 }
 
-func (w *world) Definitions(
+func (fx *fixture) Definitions(
 	_ context.Context, keys []store.VersionKey,
 ) (map[store.VersionKey]timer.Definition, error) {
 	out := map[store.VersionKey]timer.Definition{}
 	for _, k := range keys {
-		out[k] = w.versions[k.Version-1].Definition
+		out[k] = fx.versions[k.Version-1].Definition
 	}
 	return out, nil
 }
 
-func (w *world) VersionTimes(
+func (fx *fixture) VersionTimes(
 	_ context.Context, keys []store.VersionKey,
 ) (map[store.VersionKey]int64, error) {
 	out := map[store.VersionKey]int64{}
 	for _, k := range keys {
-		out[k] = w.versions[k.Version-1].SinceMS
+		out[k] = fx.versions[k.Version-1].SinceMS
 	}
 	return out, nil
 }
 
-func (w *world) Inactivities(
+func (fx *fixture) Inactivities(
 	context.Context, []timer.ID,
 ) (map[timer.ID][]timer.Inactivity, error) {
-	return map[timer.ID][]timer.Inactivity{id: w.inactive}, nil
+	return map[timer.ID][]timer.Inactivity{id: fx.inactive}, nil
 }
 
-func (w *world) Calendar(_ context.Context, _, name string) (store.CalendarVersion, error) {
-	c, ok := w.calendars[name]
+func (fx *fixture) Calendar(_ context.Context, _, name string) (store.CalendarVersion, error) {
+	c, ok := fx.calendars[name]
 	if !ok {
 		return c, timer.NotFound("calendar", name)
 	}
 	return c, nil
 }
 
-func (w *world) OpenAmong(_ context.Context, ids []timer.FireID) ([]timer.Fire, error) {
+func (fx *fixture) OpenAmong(_ context.Context, ids []timer.FireID) ([]timer.Fire, error) {
 	var out []timer.Fire
-	for _, f := range w.open {
+	for _, f := range fx.open {
 		if slices.Contains(ids, f.FireID) {
 			out = append(out, f)
 		}
@@ -147,21 +147,21 @@ func (w *world) OpenAmong(_ context.Context, ids []timer.FireID) ([]timer.Fire, 
 	return out, nil
 }
 
-func (w *world) History(
+func (fx *fixture) History(
 	_ context.Context, _ string, _ timer.ID, before timer.FireID, limit int,
 ) ([]timer.Outcome, error) {
 	var out []timer.Outcome
-	for i := len(w.outcomes) - 1; i >= 0 && len(out) < limit; i-- {
-		if timer.CompareFireIDs(w.outcomes[i].FireID, before) < 0 {
-			out = append(out, w.outcomes[i])
+	for i := len(fx.outcomes) - 1; i >= 0 && len(out) < limit; i-- {
+		if timer.CompareFireIDs(fx.outcomes[i].FireID, before) < 0 {
+			out = append(out, fx.outcomes[i])
 		}
 	}
 	return out, nil
 }
 
-func (w *world) read(t *testing.T, from, to int64, limit int) *explain.Facts {
+func (fx *fixture) read(t *testing.T, from, to int64, limit int) *explain.Facts {
 	t.Helper()
-	f, err := explain.Read(t.Context(), w, explain.Query{
+	f, err := explain.Read(t.Context(), fx, explain.Query{
 		App: app, ID: id, FromMS: from, ToMS: to, Limit: limit,
 		NowMS: ms(now), RetainedFromMS: ms("2026-01-03T00:00:00Z"),
 	})
@@ -169,51 +169,53 @@ func (w *world) read(t *testing.T, from, to int64, limit int) *explain.Facts {
 	return f
 }
 
-func (w *world) at(t *testing.T, at string) []explain.Answer {
+func (fx *fixture) at(t *testing.T, at string) []explain.Answer {
 	t.Helper()
-	return w.read(t, ms(at), ms(at)+1, 1).Explain()
+	return fx.read(t, ms(at), ms(at)+1, 1).Explain()
 }
 
-// TestEveryCode has a world for each code, and the sentence that goes with it.
+// TestEveryCode has a fixture for each code, and the sentence that goes with it.
 func TestEveryCode(t *testing.T) {
 	t.Parallel()
 	type test struct {
-		at    string
-		world func(w *world)
-		code  explain.Code
-		text  string
+		at      string
+		fixture func(fx *fixture)
+		code    explain.Code
+		text    string
 	}
-	holiday := func(w *world) {
-		w.calendars = map[string]store.CalendarVersion{"holidays": {
+	holiday := func(fx *fixture) {
+		fx.calendars = map[string]store.CalendarVersion{"holidays": {
 			Calendar:  timer.Calendar{Name: "holidays", ExcludedDates: []string{due[:10]}},
 			UpdatedMS: ms(created),
 		}}
-		w.change(func(d *timer.Definition) { d.Schedule.Calendars = []string{"holidays"} })
+		fx.change(func(d *timer.Definition) { d.Schedule.Calendars = []string{"holidays"} })
 	}
-	berlin := func(spec string) func(w *world) {
-		return func(w *world) {
-			w.timer.AnchorMS = ms("2025-01-01T00:00:00Z")
-			w.change(func(d *timer.Definition) {
+	berlin := func(spec string) func(fx *fixture) {
+		return func(fx *fixture) {
+			fx.timer.AnchorMS = ms("2025-01-01T00:00:00Z")
+			fx.change(func(d *timer.Definition) {
 				d.Schedule.Specs, d.Schedule.Zone = []string{spec}, "Europe/Berlin"
 			})
 		}
 	}
-	inactive := func(status timer.Status, from, until int64) func(w *world) {
-		return func(w *world) {
-			w.inactive = []timer.Inactivity{{FromMS: from, UntilMS: until, Status: status}}
+	inactive := func(status timer.Status, from, until int64) func(fx *fixture) {
+		return func(fx *fixture) {
+			fx.inactive = []timer.Inactivity{{FromMS: from, UntilMS: until, Status: status}}
 		}
 	}
-	open := func(f timer.Fire) func(w *world) {
-		return func(w *world) { w.open = []timer.Fire{fire(due, f)} }
+	open := func(f timer.Fire) func(fx *fixture) {
+		return func(fx *fixture) { fx.open = []timer.Fire{fire(due, f)} }
 	}
 	later := ms(now) + 5000
 	tests := []test{
 		{
-			due, func(w *world) { w.outcomes = []timer.Outcome{outcome(due, timer.Delivered, "")} },
-			explain.Delivered, "Delivered at 2026-01-05T09:00:00.02Z, 3 ms late, with 1 attempt.",
+			due,
+			func(fx *fixture) { fx.outcomes = []timer.Outcome{outcome(due, timer.Delivered, "")} },
+			explain.Delivered,
+			"Delivered at 2026-01-05T09:00:00.02Z, 3 ms late, with 1 attempt.",
 		},
-		{coming, func(w *world) {
-			w.open = []timer.Fire{fire(coming, timer.Fire{})}
+		{coming, func(fx *fixture) {
+			fx.open = []timer.Fire{fire(coming, timer.Fire{})}
 		}, explain.Planned, "The fire is called at 2026-01-12T09:00:00Z."},
 		{
 			due, open(timer.Fire{Owner: 9}), explain.InProgress,
@@ -257,27 +259,29 @@ func TestEveryCode(t *testing.T) {
 			explain.NotExpanded,
 			"The timer is due then. Its fire does not exist yet; the next fires are created at 2026-01-11T08:30:00Z.",
 		},
-		{coming, func(w *world) {
-			w.change(func(d *timer.Definition) { d.Schedule.MaxFires = 3 })
-			w.timer.FiresCreated = 3
+		{coming, func(fx *fixture) {
+			fx.change(func(d *timer.Definition) { d.Schedule.MaxFires = 3 })
+			fx.timer.FiresCreated = 3
 		}, explain.MaxFires, "The timer has had its 3 fires (max_fires)."},
-		{due, func(w *world) {
-			w.timer.AnchorMS = 0
+		{due, func(fx *fixture) {
+			fx.timer.AnchorMS = 0
 		}, explain.NotActivated, "The timer has never been active. Activate it."},
 		{
 			due, inactive(timer.StatusInactive, ms(created), ms(now)), explain.Inactive,
 			"The timer was inactive from 2026-01-01T00:00:00Z to 2026-01-10T12:00:00Z.",
 		},
-		{coming, func(w *world) {
-			inactive(timer.StatusPaused, ms(due), timer.NeverMS)(w)
-			w.timer.Status, w.timer.PauseReason = timer.StatusPaused, "release"
-			w.timer.InactiveSinceMS = ms(due)
+		{coming, func(fx *fixture) {
+			inactive(timer.StatusPaused, ms(due), timer.NeverMS)(fx)
+			fx.timer.Status, fx.timer.PauseReason = timer.StatusPaused, "release"
+			fx.timer.InactiveSinceMS = ms(due)
 		}, explain.Paused, "The timer is paused since 2026-01-05T09:00:00Z (release)."},
-		{coming, func(w *world) {
-			w.deleted, w.timer.Status, w.timer.InactiveSinceMS = true, timer.StatusDeleted, ms(now)
+		{coming, func(fx *fixture) {
+			fx.deleted, fx.timer.Status, fx.timer.InactiveSinceMS = true, timer.StatusDeleted, ms(
+				now,
+			)
 		}, explain.Deleted, "The timer was deleted at 2026-01-10T12:00:00Z."},
-		{due, func(w *world) {
-			w.edit("2026-01-04T00:00:00Z", daily("0 10 * * *"))
+		{due, func(fx *fixture) {
+			fx.edit("2026-01-04T00:00:00Z", daily("0 10 * * *"))
 		}, explain.Edited, "Version 1 has this instant; version 2, in force since 2026-01-04T00:00:00Z, has not."},
 		{
 			"2026-01-05T09:00:01Z",
@@ -285,14 +289,14 @@ func TestEveryCode(t *testing.T) {
 			explain.NotInSchedule,
 			"The schedule does not have this instant. The nearest are 2026-01-05T09:00:00Z and 2026-01-06T09:00:00Z.",
 		},
-		{due, func(w *world) {
-			w.change(func(d *timer.Definition) {
+		{due, func(fx *fixture) {
+			fx.change(func(d *timer.Definition) {
 				at := time.UnixMilli(ms(coming))
 				d.Schedule.StartAt = &at
 			})
 		}, explain.BeforeStart, "The schedule begins at 2026-01-12T09:00:00Z. The first one is 2026-01-12T09:00:00Z."},
-		{due, func(w *world) {
-			w.change(func(d *timer.Definition) {
+		{due, func(fx *fixture) {
+			fx.change(func(d *timer.Definition) {
 				at := time.UnixMilli(ms(due))
 				d.Schedule.EndAt = &at
 			})
@@ -303,9 +307,9 @@ func TestEveryCode(t *testing.T) {
 			explain.ByCalendar,
 			`Excluded by calendar "holidays": 2026-01-05 is an excluded date. The nearest are 2026-01-04T09:00:00Z and 2026-01-06T09:00:00Z.`,
 		},
-		{due, func(w *world) {
-			holiday(w)
-			w.change(func(d *timer.Definition) { d.Schedule.Excluded = timer.ExcludedNext })
+		{due, func(fx *fixture) {
+			holiday(fx)
+			fx.change(func(d *timer.Definition) { d.Schedule.Excluded = timer.ExcludedNext })
 		}, explain.Moved, `Excluded by calendar "holidays": 2026-01-05 is an excluded date; moved to 2026-01-06T09:00:00Z.`},
 		{
 			"2026-03-29T01:30:00Z",
@@ -323,14 +327,14 @@ func TestEveryCode(t *testing.T) {
 			"2026-01-02T09:00:00Z", nil, explain.BeyondRetention,
 			"The schedule has this instant. Outcomes that old are deleted.",
 		},
-		{due, func(w *world) {
-			holiday(w)
-			c := w.calendars["holidays"]
+		{due, func(fx *fixture) {
+			holiday(fx)
+			c := fx.calendars["holidays"]
 			c.UpdatedMS = ms(now)
-			w.calendars["holidays"] = c
+			fx.calendars["holidays"] = c
 		}, explain.CalendarChanged, "A calendar of the schedule has changed since, at 2026-01-10T12:00:00Z; its earlier content is not kept."},
-		{due, func(w *world) {
-			w.change(func(d *timer.Definition) { d.Schedule.Calendars = []string{"gone"} })
+		{due, func(fx *fixture) {
+			fx.change(func(d *timer.Definition) { d.Schedule.Calendars = []string{"gone"} })
 		}, explain.UnknownSchedule, "The schedule of version 1 cannot be read: no calendar gone in this app."},
 		{
 			due,
@@ -355,8 +359,8 @@ func TestEveryCode(t *testing.T) {
 			if r != "" {
 				code += "_" + explain.Code(r)
 			}
-			tests = append(tests, test{due, func(w *world) {
-				w.outcomes = []timer.Outcome{outcome(due, kind, r)}
+			tests = append(tests, test{due, func(fx *fixture) {
+				fx.outcomes = []timer.Outcome{outcome(due, kind, r)}
 			}, code, ""})
 		}
 	}
@@ -365,11 +369,11 @@ func TestEveryCode(t *testing.T) {
 		seen = append(seen, tt.code)
 		t.Run(string(tt.code), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld()
-			if tt.world != nil {
-				tt.world(w)
+			fx := newFixture()
+			if tt.fixture != nil {
+				tt.fixture(fx)
 			}
-			got := w.at(t, tt.at)
+			got := fx.at(t, tt.at)
 			require.Len(t, got, 1)
 			require.Equal(t, tt.code, got[0].Code, got[0].Text)
 			require.NotEmpty(t, got[0].Text)
@@ -395,28 +399,28 @@ func TestDocumentListsEveryCode(t *testing.T) {
 
 func TestStretchOfSkippedFiresExplainsEachInstant(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	fx := newFixture()
 	skipped := outcome("2026-01-04T09:00:00Z", timer.Skipped, timer.ReasonMisfired)
 	skipped.UntilMS, skipped.Count = ms("2026-01-07T09:00:00Z"), 4
-	w.outcomes = []timer.Outcome{skipped, outcome("2026-01-08T09:00:00Z", timer.Delivered, "")}
-	got := w.at(t, due)
+	fx.outcomes = []timer.Outcome{skipped, outcome("2026-01-08T09:00:00Z", timer.Delivered, "")}
+	got := fx.at(t, due)
 	require.Len(t, got, 1)
 	require.Equal(t, explain.Code("skipped_misfired"), got[0].Code)
 	require.True(t, got[0].Due)
 	require.Contains(t, got[0].Text, "Skipped with 3 others")
-	require.Equal(t, explain.NotInSchedule, w.at(t, "2026-01-05T10:00:00Z")[0].Code)
+	require.Equal(t, explain.NotInSchedule, fx.at(t, "2026-01-05T10:00:00Z")[0].Code)
 }
 
 func TestRequestedFireHasItsOwnAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	fx := newFixture()
 	o := outcome(due, timer.Delivered, "")
 	again := o
 	again.Series, again.Cause = 12, timer.CauseRedrive
-	w.outcomes = []timer.Outcome{o, again}
-	require.Len(t, w.at(t, due), 2)
-	w.outcomes = []timer.Outcome{again}
-	got := w.at(t, due)
+	fx.outcomes = []timer.Outcome{o, again}
+	require.Len(t, fx.at(t, due), 2)
+	fx.outcomes = []timer.Outcome{again}
+	got := fx.at(t, due)
 	require.Len(t, got, 2)
 	require.Equal(t, explain.Missing, got[0].Code)
 	require.Equal(t, explain.Delivered, got[1].Code)
@@ -424,15 +428,15 @@ func TestRequestedFireHasItsOwnAnswer(t *testing.T) {
 
 func TestRangeListsInstantsInPages(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	w.edit("2026-01-06T12:00:00Z", daily("0 6,18 * * *"))
+	fx := newFixture()
+	fx.edit("2026-01-06T12:00:00Z", daily("0 6,18 * * *"))
 	for _, at := range []string{"2026-01-04T09:00:00Z", due, "2026-01-06T09:00:00Z", "2026-01-06T18:00:00Z", "2026-01-07T06:00:00Z"} {
-		w.outcomes = append(w.outcomes, outcome(at, timer.Delivered, ""))
+		fx.outcomes = append(fx.outcomes, outcome(at, timer.Delivered, ""))
 	}
 	var got []string
 	from, pages := ms("2026-01-04T00:00:00Z"), 0
 	for ; from != 0; pages++ {
-		f := w.read(t, from, ms("2026-01-07T12:00:00Z"), 2)
+		f := fx.read(t, from, ms("2026-01-07T12:00:00Z"), 2)
 		for _, a := range f.Explain() {
 			got = append(got, fmt.Sprintf("%s %s %d",
 				time.UnixMilli(a.AtMS).UTC().Format("02T15"), a.Code, a.Version))
@@ -448,19 +452,19 @@ func TestRangeListsInstantsInPages(t *testing.T) {
 
 func TestDenseHistoryIsExplainedInShorterPages(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	w.change(func(d *timer.Definition) {
+	fx := newFixture()
+	fx.change(func(d *timer.Definition) {
 		d.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Second)}
 	})
 	first := ms(due)
 	for i := range int64(9000) {
 		o := outcome(due, timer.Delivered, "")
 		o.DueMS = first + i*1000
-		w.outcomes = append(w.outcomes, o)
+		fx.outcomes = append(fx.outcomes, o)
 	}
 	var got []int64
 	for from := first; from != 0; {
-		f := w.read(t, from, first+9_000_000, 1000)
+		f := fx.read(t, from, first+9_000_000, 1000)
 		for _, a := range f.Explain() {
 			require.Equal(t, explain.Delivered, a.Code)
 			got = append(got, a.AtMS)
@@ -473,7 +477,7 @@ func TestDenseHistoryIsExplainedInShorterPages(t *testing.T) {
 
 func TestAnotherAppLearnsNothing(t *testing.T) {
 	t.Parallel()
-	_, err := explain.Read(t.Context(), newWorld(), explain.Query{
+	_, err := explain.Read(t.Context(), newFixture(), explain.Query{
 		App: "other", ID: id, FromMS: 1, ToMS: 2, Limit: 1,
 	})
 	require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))

@@ -504,7 +504,11 @@ func TestExplainCommand(t *testing.T) {
 	list := u.do("explain", "bill", "--from", "0s", "--to", "72h")
 	require.Equal(t, 4, strings.Count(list, "\n"), list)
 	require.Contains(t, list, "EXPLANATION")
-	require.Contains(t, u.do("explain", "bill", at, "-o", "jsonpath=.items[*].code"), "not_expanded")
+	require.Contains(
+		t,
+		u.do("explain", "bill", at, "-o", "jsonpath=.items[*].code"),
+		"not_expanded",
+	)
 	id := strings.TrimSpace(u.do("timer", "get", "bill", "-o", "jsonpath=.id"))
 	u.do("timer", "delete", "bill")
 	require.Contains(t, u.do("explain", id, at), "The timer was deleted at ")
