@@ -23,6 +23,7 @@ type Result struct {
 	Log           []byte
 	Interruptions int
 	Deferred      int // how often limits deferred a fire
+	MissingFound  int // missing fires that schedulers found
 }
 
 const (
@@ -52,6 +53,8 @@ func (env *Environment) settle(t *testing.T) *Result {
 			env.checkLateness(e)
 			env.checkRetryWaits(e)
 			env.checkDeadLetters(t, e)
+			env.checkExplanations(t)
+			res.MissingFound = env.missingFound(t)
 			for _, what := range env.suspected {
 				env.failf("%s", what)
 			}
@@ -69,6 +72,12 @@ func (r *Result) complete(env *Environment) {
 	r.Interruptions = len(env.observer.interruptions)
 	r.Deferred = int(env.deferrals.Load())
 	r.Log = env.log.b.Bytes()
+	if r.MissingFound > 0 {
+		r.Broken = append(
+			r.Broken,
+			fmt.Sprintf("schedulers found %d missing fires", r.MissingFound),
+		)
+	}
 }
 
 // compare returns the ledger and the evidence, and checks the policies.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -51,6 +52,7 @@ type Environment struct {
 
 	mu           sync.Mutex
 	processCount uint16
+	schedulers   []*prometheus.Registry // of every scheduler process there was
 	processes    map[uint16]*process
 	current      map[role]*[replicas]*process
 	handlers     map[*process]http.Handler

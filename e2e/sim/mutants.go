@@ -21,6 +21,9 @@ type Mutant struct {
 	Mutate  func(*components)
 }
 
+// MutantLostInstants makes fires that nobody but a comparison with the schedule can miss.
+const MutantLostInstants = "expansions lose instants"
+
 // Mutants are bugs that the simulation must find. If it found none of them, its success would prove
 // nothing.
 var Mutants = []Mutant{
@@ -37,6 +40,7 @@ var Mutants = []Mutant{
 		func(k *components) { k.store = alwaysAlive{k.store} },
 	},
 	{"window entry without row", true, func(k *components) { k.store = noRows{k.store} }},
+	{MutantLostInstants, true, func(k *components) { k.store = lostInstants{k.store} }},
 	{"cursor skips minutes", true, func(k *components) { k.store = skipMinutes{k.store} }},
 	{"sessions never expire", true, func(k *components) { k.store = neverExpire{k.store} }},
 	{
@@ -142,6 +146,21 @@ func (s noRows) Expand(
 		return p
 	})
 	return fires, n, err
+}
+
+// lostInstants commits each expansion without its last fire.
+type lostInstants struct{ store.Store }
+
+func (s lostInstants) Expand(
+	ctx context.Context,
+	limit int,
+	plan store.Planner,
+) ([]timer.Fire, int, error) {
+	return s.Store.Expand(ctx, limit, func(t *timer.Timer, nowMS int64) store.Plan {
+		p := plan(t, nowMS)
+		p.Fires = p.Fires[:max(0, len(p.Fires)-1)]
+		return p
+	})
 }
 
 type skipMinutes struct{ store.Store }

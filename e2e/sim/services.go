@@ -201,15 +201,18 @@ func (k *components) service() (s service, err error) {
 		})
 	case schedulerRole:
 		s, err = scheduler.New(scheduler.Options{
-			Store:      k.store,
-			Bus:        k.bus,
-			IDs:        k.ids,
-			Name:       k.p.String(),
-			Now:        k.clock.Now,
-			Tick:       k.settings.Tick,
-			Logger:     k.log,
-			Registerer: k.reg,
+			Store: k.store,
+			Bus:   k.bus,
+			IDs:   k.ids,
+			Name:  k.p.String(),
+			Now:   k.clock.Now,
+			Tick:  k.settings.Tick,
+			// A search costs the simulation more than anything else that a scheduler does.
+			MissingEvery: missingEvery,
+			Logger:       k.log,
+			Registerer:   k.reg,
 		})
+		k.p.env.addScheduler(k.reg)
 	case triggerRole:
 		s, err = trigger.New(trigger.Options{
 			Store:      k.store,
@@ -253,6 +256,9 @@ func (k *components) service() (s service, err error) {
 	}
 	return s, nil
 }
+
+// missingEvery is the time between searches of a scheduler for missing fires.
+const missingEvery = 10 * time.Minute
 
 // drainTimeout is how long a stopping executor waits for its calls in flight.
 const drainTimeout = 10 * time.Second

@@ -106,6 +106,19 @@ func TestSeedsOnSQLite(t *testing.T) {
 	}
 }
 
+// TestMissingFiresAreFound checks that schedulers find fires that were never made.
+func TestMissingFiresAreFound(t *testing.T) {
+	t.Parallel()
+	settings := sim.DefaultSettings()
+	for _, m := range sim.Mutants {
+		if m.Name == sim.MutantLostInstants {
+			settings.Mutate = m.Mutate
+		}
+	}
+	require.NotNil(t, settings.Mutate)
+	require.Positive(t, simulate(t, 1, 20*time.Minute, settings).MissingFound)
+}
+
 // TestMutants checks that a seed catches each mutant.
 func TestMutants(t *testing.T) {
 	t.Parallel()

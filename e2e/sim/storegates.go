@@ -378,6 +378,12 @@ func (s *storeGates) States(ctx context.Context, ids []timer.ID) ([]timer.State,
 	})
 }
 
+func (s *storeGates) StatesAfter(ctx context.Context, after timer.ID, limit int) ([]timer.State, error) {
+	return gated1(s.p, ctx, "StatesAfter", false, func(ctx context.Context) ([]timer.State, error) {
+		return s.Store.StatesAfter(ctx, after, limit)
+	})
+}
+
 func (s *storeGates) TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error) {
 	return gated1(s.p, ctx, "TargetAttempts", false, func(ctx context.Context) ([]timer.Attempt, error) {
 		return s.Store.TargetAttempts(ctx, fires)

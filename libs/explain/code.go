@@ -15,11 +15,11 @@ const Delivered Code = "delivered"
 // Codes of open fires.
 const (
 	Planned           Code = "planned"              // its run time has not come
-	InProgress        Code = "in_progress"          // an executor has claimed it, and calls it now or soon
-	Overdue           Code = "overdue"              // its run time has passed, and nobody has claimed it
+	InProgress        Code = "in_progress"          // an executor has claimed it and calls it
+	Overdue           Code = "overdue"              // its run time has passed, and it is unclaimed
 	WaitsForRetry     Code = "waits_for_retry"      // an attempt failed, the next one follows
 	WaitsForTurn      Code = "waits_for_turn"       // an earlier fire of the timer has not finished
-	WaitsForCompleted Code = "waits_for_completion" // the receiver has accepted it and completes it later
+	WaitsForCompleted Code = "waits_for_completion" // the receiver completes it later
 	WaitsForLimits    Code = "waits_for_limits"     // a limit of the app, or the endpoint's breaker
 	WaitsForActive    Code = "waits_for_activation" // the timer is not active
 )

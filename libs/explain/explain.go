@@ -123,8 +123,8 @@ func (f *Facts) judge(atMS int64) Answer {
 	return a
 }
 
-// verdict asks the schedule of a version. A fixed delay counts from the end of its last call, so its
-// instants are those of its fires; the schedule alone has none.
+// verdict asks the schedule of a version. A fixed delay counts from the end of its last call. So
+// its instants are those of its fires, and the schedule alone has none.
 func (f *Facts) verdict(v *Version, atMS int64) schedule.Verdict {
 	if v.Definition.Schedule.Kind == timer.KindFixedDelay {
 		return schedule.Verdict{

@@ -76,9 +76,9 @@ type Facts struct {
 
 // Read gathers the facts. Error: not_found.
 //
-// Reads are not one snapshot. The timer is read first, then the open fires, then the outcomes. So an
-// instant before the timer's NextDueMS has had its fire by then, which is found open or finished. A
-// fire that finishes in between is found twice, and its outcome counts.
+// Reads are not one snapshot. The timer is read first, then the open fires, then the outcomes. So
+// an instant before the timer's NextDueMS has had its fire by then. That fire is found open or
+// finished. A fire that finishes in between is found twice, and its outcome counts.
 func Read(ctx context.Context, s Store, q Query) (*Facts, error) {
 	f := &Facts{Query: q}
 	steps := []func(context.Context, Store) error{
@@ -279,8 +279,8 @@ func (f *Facts) readOutcomes(ctx context.Context, s Store) (done bool, err error
 }
 
 // reaches reports whether a page of outcomes, the latest due first, has everything of the range. A
-// record of a stretch counts from its first instant, so the first outcome of the schedule before the
-// range is needed too.
+// record of a stretch counts from its first instant. So the first outcome of the schedule before
+// the range is needed too.
 func (f *Facts) reaches(page []timer.Outcome) bool {
 	return slices.ContainsFunc(page, func(o timer.Outcome) bool {
 		return o.DueMS < f.FromMS && o.Series == 0

@@ -39,7 +39,8 @@ type Verdict struct {
 	Local    string    // the instant on the wall clock of the schedule's zone, in RFC 3339
 	Rule     string    // of a calendar: which rule excludes the instant
 	MovedTo  int64     // of MovedByCalendar and of a shifted gap: where it is due; else 0
-	// BeforeMS and AfterMS are the nearest due instants. timer.NeverMS means that there is none.
+	// BeforeMS and AfterMS are the nearest due instants of one that is not due. timer.NeverMS means
+	// that there is none.
 	BeforeMS, AfterMS int64
 }
 
@@ -49,8 +50,8 @@ func (p *Parsed) Judge(atMS, anchorMS int64) Verdict {
 	v := Verdict{
 		Local:    p.local(time.UnixMilli(atMS).UTC()),
 		Due:      p.Next(atMS-1, anchorMS) == atMS,
-		BeforeMS: p.Before(atMS, anchorMS),
-		AfterMS:  p.Next(atMS, anchorMS),
+		BeforeMS: timer.NeverMS,
+		AfterMS:  timer.NeverMS,
 	}
 	for i, part := range p.parts {
 		if part.next(atMS-1, anchorMS) == atMS {
@@ -60,6 +61,7 @@ func (p *Parsed) Judge(atMS, anchorMS int64) Verdict {
 	if v.Due {
 		return v
 	}
+	v.BeforeMS, v.AfterMS = p.Before(atMS, anchorMS), p.Next(atMS, anchorMS)
 	p.exclude(&v, atMS, anchorMS)
 	return v
 }
@@ -135,8 +137,8 @@ func (p *Parsed) inOverlap(v *Verdict, atMS int64) bool {
 	return false
 }
 
-// Before returns the last due instant (Unix ms) before atMS, or timer.NeverMS. Next never falls when
-// its argument grows, so a binary search finds the largest argument that leads before atMS.
+// Before returns the last due instant (Unix ms) before atMS, or timer.NeverMS. Next never falls
+// when its argument grows, so a binary search finds the largest argument that leads before atMS.
 func (p *Parsed) Before(atMS, anchorMS int64) int64 {
 	first := p.Next(-1, anchorMS)
 	if first >= atMS {

@@ -83,6 +83,7 @@ type AppStore interface {
 // Server is the store as a whole.
 type Server interface {
 	Housekeeping
+	AllTimers
 	// Now returns the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Ping checks that the store answers and has the schema that this program needs.
@@ -115,6 +116,13 @@ type Timers interface {
 type States interface {
 	// States returns the present states of timers, in no order. It leaves out unknown timers.
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
+}
+
+// AllTimers reads the timers of all apps.
+type AllTimers interface {
+	// StatesAfter returns up to limit present states of timers with larger ids than after, in order
+	// of id. Deleted timers are among them.
+	StatesAfter(ctx context.Context, after timer.ID, limit int) ([]timer.State, error)
 }
 
 // Definitions has the definitions of timers.

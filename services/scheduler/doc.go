@@ -10,4 +10,5 @@
 //	slices.go     claims slices and publishes them: the current minute first, then the backlog
 //	sessions.go   expires sessions that no longer renew
 //	events.go     publishes outcome events that expired sessions left
+//	missing.go    searches for due instants without a fire and without an outcome
 package scheduler

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/explain"
 	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -17,7 +18,8 @@ type Store interface {
 	store.SliceClaims
 	store.Sessions
 	store.AppsByID
-	store.Definitions
+	store.AllTimers
+	explain.Store
 	eventStore
 }
 
@@ -41,6 +43,8 @@ type Options struct {
 	Ahead   time.Duration
 	Lease   time.Duration // of a slice, until its trigger renews it; default 5 s
 	CatchUp int           // past minutes dispatched per tick; default 30
+	// MissingEvery is the time between searches for missing fires; default 1 min.
+	MissingEvery time.Duration
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -51,6 +55,8 @@ const (
 	defaultAhead   = 25 * time.Second
 	defaultLease   = 5 * time.Second
 	defaultCatchUp = 30
+
+	defaultMissingEvery = time.Minute
 )
 
 func (o *Options) defaults() {
@@ -58,6 +64,7 @@ func (o *Options) defaults() {
 	options.Default(&o.Ahead, defaultAhead)
 	options.Default(&o.Lease, defaultLease)
 	options.Default(&o.CatchUp, defaultCatchUp)
+	options.Default(&o.MissingEvery, defaultMissingEvery)
 }
 
 func (o *Options) validate() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 const (
@@ -32,6 +34,7 @@ type Service struct {
 	frozenMinutes map[int64]frozenMinute // minutes dispatched; this and the next belong to the tick
 	cursor        int64                  // last known; it never moves back
 	kinds         []store.SessionKind    // of the alive sessions; belongs to the monitor
+	nextMissing   timer.ID               // where the next search for missing fires begins
 }
 
 // New returns a scheduler that does nothing until Run.
@@ -56,6 +59,7 @@ func New(opts Options) (*Service, error) {
 		heartbeater:   k,
 		met:           newMetrics(opts.Registerer),
 		frozenMinutes: make(map[int64]frozenMinute),
+		nextMissing:   timer.ID(rand.Int64N(int64(timer.MaxID))),
 	}, nil
 }
 
@@ -83,6 +87,13 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return s.publishEvents(ctx) })
 	g.Go(func() error { return every(ctx, gaugeEvery, func() { s.gauge(ctx) }) })
+	g.Go(func() error {
+		return every(ctx, s.opts.MissingEvery, func() {
+			if err := s.findMissing(ctx); err != nil {
+				s.reportError(ctx, err, "not searched for missing fires")
+			}
+		})
+	})
 	return g.Wait() //nolint:wrapcheck // each component wraps its errors
 }
 
@@ -118,6 +129,7 @@ func every(ctx context.Context, d time.Duration, do func()) error {
 
 type metrics struct {
 	slices, reassigned, errors prometheus.Counter
+	searched, missing          prometheus.Counter
 	cursorLag, backlog         prometheus.Gauge
 	sessions                   *prometheus.GaugeVec
 }
@@ -137,6 +149,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"Slices dispatched again because their lease had expired.",
 		),
 		errors: counter("carillon_scheduler_errors_total", "Ticks that failed."),
+		searched: counter(
+			"carillon_scheduler_searched_instants_total",
+			"Past instants of schedules that were compared with fires and outcomes.",
+		),
+		missing: counter(
+			"carillon_scheduler_missing_fires_total",
+			"Instants among them that were due and have neither a fire nor an outcome.",
+		),
 		cursorLag: gauge(
 			"carillon_scheduler_cursor_lag_seconds",
 			"Current minute minus the first minute not known to be done.",

@@ -2,6 +2,8 @@ package memstore
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sort"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -34,6 +36,19 @@ func (s *Store) States(_ context.Context, ids []timer.ID) (states []timer.State,
 	for _, id := range ids {
 		if t := s.timers[id]; t != nil {
 			states = append(states, s.state(t))
+		}
+	}
+	return states, nil
+}
+
+// StatesAfter returns states of timers of all apps, in order of id.
+func (s *Store) StatesAfter(
+	_ context.Context, after timer.ID, limit int,
+) (states []timer.State, err error) {
+	defer s.lock()()
+	for _, id := range slices.Sorted(maps.Keys(s.timers)) {
+		if id > after && len(states) < limit {
+			states = append(states, s.state(s.timers[id]))
 		}
 	}
 	return states, nil

@@ -152,6 +152,26 @@ func (s *Store) States(ctx context.Context, ids []timer.ID) (states []timer.Stat
 	return states, err
 }
 
+// StatesAfter returns states of timers of all apps, in order of id.
+func (s *Store) StatesAfter(
+	ctx context.Context, after timer.ID, limit int,
+) (states []timer.State, err error) {
+	err = s.read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
+		var rows []stateRow
+		q := stmt(
+			"SELECT " + stateColumns + " FROM timers t JOIN apps a ON a.id=t.app_id WHERE t.id>",
+		).int(int64(after)).add(" ORDER BY t.id LIMIT ").int(int64(limit))
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return err
+		}
+		for _, r := range rows {
+			states = append(states, r.state())
+		}
+		return nil
+	})
+	return states, err
+}
+
 // Definitions returns versions of definitions.
 func (s *Store) Definitions(
 	ctx context.Context, keys []store.VersionKey,

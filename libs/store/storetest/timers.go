@@ -281,7 +281,9 @@ func readTimers(t *testing.T, s *setup) {
 	for range 5 {
 		made = append(made, s.create(s.newTimer(), noFires).Timer)
 	}
-	s.create(store.NewTimer{App: "other", Name: "x", Definition: definition("http://a")}, noFires)
+	other := s.create(
+		store.NewTimer{App: "other", Name: "x", Definition: definition("http://a")}, noFires,
+	).Timer
 	got, err := s.st().Timer(t.Context(), "app", made[2].ID)
 	require.NoError(t, err)
 	require.Equal(t, made[2], got)
@@ -337,9 +339,22 @@ func readTimers(t *testing.T, s *setup) {
 			InactiveSinceMS: gone.InactiveSinceMS,
 		},
 	}, states)
+	all, err := s.st().StatesAfter(t.Context(), made[2].ID, 10)
+	require.NoError(t, err)
+	require.Equal(t, []timer.ID{made[3].ID, made[4].ID, other.ID}, idsOf(all))
+	first, err := s.st().StatesAfter(t.Context(), 0, 2)
+	require.NoError(t, err)
+	require.Equal(t, []timer.ID{made[0].ID, made[1].ID}, idsOf(first))
 	key := store.VersionKey{Timer: made[0].ID, Version: 1}
 	defs, err := s.st().
 		Definitions(t.Context(), []store.VersionKey{key, {Timer: made[0].ID, Version: 2}})
 	require.NoError(t, err)
 	require.Equal(t, map[store.VersionKey]timer.Definition{key: definition("http://a")}, defs)
+}
+
+func idsOf(states []timer.State) (ids []timer.ID) {
+	for _, state := range states {
+		ids = append(ids, state.ID)
+	}
+	return ids
 }

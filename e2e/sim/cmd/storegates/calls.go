@@ -96,6 +96,7 @@ var calls = map[string]kind{
 	"SliceBacklog":              reads,
 	"StartBackfill":             writes,
 	"States":                    reads,
+	"StatesAfter":               reads,
 	"TargetAttempts":            reads,
 	"Timer":                     reads,
 	"TimerByName":               reads,
