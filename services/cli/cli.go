@@ -83,7 +83,7 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 		t.timerCommand(), t.explainCommand(), t.fireCommand(), t.deadCommand(), t.previewCommand(), t.applyCommand(),
 		t.diffCommand(), t.exportCommand(), t.importCommand(), t.calendarCommand(),
 		t.backfillCommand(), t.appCommand(), t.keyCommand(),
-		t.redriveCommand("redrive failed fires; the same as dead redrive"), t.contextCommand(),
+		t.redriveCommand("redrive failed fires; the same as dead redrive"), t.contextCommand(), t.benchCommand(),
 	} {
 		c.GroupID = groupUse
 		root.AddCommand(c)

@@ -60,7 +60,7 @@ func writeMarkdown(root *cobra.Command, path string) error {
 		if c.Hidden || c.Name() == "help" {
 			return
 		}
-		if !c.HasSubCommands() {
+		if !c.HasSubCommands() || strings.Contains(c.Use, " ") { // it does something itself
 			fmt.Fprintf(
 				&b,
 				"\n## %s\n\n%s\n\n```\n%s\n```\n",

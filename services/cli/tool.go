@@ -36,6 +36,9 @@ const (
 	defaultAPI = "http://127.0.0.1:8080"
 )
 
+// maxIdleConnections is how many connections are kept for commands that send many requests at once.
+const maxIdleConnections = 64
+
 // tool is what the commands that call the API share: where it is, for which app, and how they
 // print. prepare fills it in before a command runs.
 type tool struct {
@@ -180,7 +183,11 @@ func (t *tool) withApp(do func(c *client.Client, app url.Values) error) error {
 }
 
 func (t *tool) transport() (*http.Transport, error) {
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: maxIdleConnections,
+	}
 	if t.target.CAFile == "" {
 		return transport, nil
 	}

@@ -115,6 +115,27 @@ func (c *Client) Do(
 	return Decode(answer)
 }
 
+// Send sends a request as Do does, and decodes the answer into out.
+func (c *Client) Send(
+	ctx context.Context,
+	method, path string,
+	query url.Values,
+	body, out any,
+) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encoding a request: %w", err)
+	}
+	answer, err := c.send(ctx, method, path, query, data, "application/json")
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	return nil
+}
+
 // Upload sends a request whose body has a content type of its own.
 func (c *Client) Upload(
 	ctx context.Context,

@@ -59,3 +59,10 @@ func NotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Status == http.StatusNotFound
 }
+
+// MayPass reports whether the same request may succeed later: there was no answer, or one that asks
+// to try again.
+func MayPass(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return !ok || e.Status == http.StatusTooManyRequests || e.Status >= 500
+}
