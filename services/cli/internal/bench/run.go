@@ -29,8 +29,8 @@ type Options struct {
 const (
 	ahead       = 3 * time.Second // from the last creation to the first instant, at least
 	poll        = 100 * time.Millisecond
-	slowest     = 300.0           // timers created per second, until it is known
-	margin      = 1.4             // creating may take so much longer than before
+	probe       = 2000            // timers that are created to learn how fast that is
+	margin      = 1.6             // creating may take so much longer than before
 	repeatRange = 2 * time.Second // after the last call: for repeated ones
 	cleanUp     = 2 * time.Minute
 )
@@ -39,16 +39,15 @@ const (
 type Bench struct {
 	opts    Options
 	reg     registrar
-	creates float64 // per second, as measured last
+	creates float64 // per second, as measured last, 0: not measured
 	runs    int
 }
 
 // New returns a bench.
 func New(o Options) *Bench {
 	return &Bench{
-		opts:    o,
-		reg:     registrar{api: o.API, app: o.App, conns: o.Connections, batch: o.Batch},
-		creates: slowest,
+		opts: o,
+		reg:  registrar{api: o.API, app: o.App, conns: o.Connections, batch: o.Batch},
 	}
 }
 
@@ -99,6 +98,9 @@ func (b *Bench) Run(ctx context.Context, p Phase) (*Result, error) {
 	for _, g := range p.groups(time.Now()) {
 		total += g.n
 	}
+	if err := b.learn(ctx, total); err != nil {
+		return nil, err
+	}
 	guess := time.Duration(float64(total) / b.creates * margin * float64(time.Second))
 	first := p.firstDue(time.Now().Add(guess + ahead))
 	groups := p.groups(first)
@@ -130,6 +132,20 @@ func (b *Bench) Run(ctx context.Context, p Phase) (*Result, error) {
 		}
 	}
 	return r, b.measure(ctx, p, first, all, r)
+}
+
+// learn measures how many timers are created per second, so that a phase neither begins before all
+// of its timers are there nor long after.
+func (b *Bench) learn(ctx context.Context, total int) error {
+	if b.creates > 0 {
+		return nil
+	}
+	p := Phase{Kind: Long, N: min(probe, total)}
+	began := time.Now()
+	_, ids, err := b.create(ctx, p, p.groups(began), p.N)
+	b.creates = float64(p.N) / time.Since(began).Seconds()
+	b.clean(ctx, p, &Result{}, ids)
+	return err
 }
 
 func (b *Bench) create(
