@@ -29,17 +29,17 @@ func Parse(text string) (Selector, error) {
 			return nil, err
 		}
 		s = append(s, r)
-		switch p.kind {
-		case end:
-		case comma:
-			if err := p.next(); err != nil {
-				return nil, err
-			}
-			if p.kind == end {
-				return nil, p.expected("a label after the comma")
-			}
-		default:
+		if p.kind == end {
+			break
+		}
+		if p.kind != comma {
 			return nil, p.expected("a comma or the end")
+		}
+		if err := p.next(); err != nil {
+			return nil, err
+		}
+		if p.kind == end {
+			return nil, p.expected("a label after the comma")
 		}
 	}
 	return normalize(s), nil
@@ -191,11 +191,10 @@ func (p *parser) values(r *Requirement) error {
 				return err
 			}
 		}
-		switch p.kind {
-		case comma:
-		case closed:
+		if p.kind == closed {
 			return p.next()
-		default:
+		}
+		if p.kind != comma {
 			return p.expected("a comma or )")
 		}
 	}

@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 		"!x,x notin (a)":                   "!x,x!=a",
 		"x notin (b, a ,b)":                "x notin (a,b)",
 		"x == y":                           "x=y",
-		"in in (in,notin)":                 "in in (in,notin)",
+		"notin in (notin,x)":               "notin in (notin,x)",
 		"x=in,notin":                       "notin,x=in",
 		"x=":                               `x=""`,
 		"x!=,y":                            `x!="",y`,

@@ -175,4 +175,13 @@
 //     – fires_created counts the fires that are decided. The follow-up of a timer that is not
 //     active waits.
 //     – A change of priority is done in the same way, except that it keeps State.PlanVersion.
+//
+// Searches:
+//   - S34 Search finds timers by what is committed. Pages that are read one after the other have
+//     each timer once that the filter selects and that nobody changes meanwhile, in the order of
+//     the query. A timer that is changed is found by what it was or by what it is, if it is
+//     selected by both. Count counts the timers that Search finds. A filter selects by the labels,
+//     targets and name of the present version as soon as the create, edit or delete is committed.
+//     Next due instants are those that NextDue returns. A call examines a bounded number of rows,
+//     however many timers the app has.
 package store

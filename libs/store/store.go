@@ -32,9 +32,15 @@ type TimerStore interface {
 	IdempotencyKeys
 	States
 	ChangeLog
+	TimerDefinitions
+	Inactivities
+	Searcher
+}
+
+// TimerDefinitions has the definitions of timers with their versions.
+type TimerDefinitions interface {
 	Definitions
 	Versions
-	Inactivities
 }
 
 // ScheduleStore has what fires are planned by.

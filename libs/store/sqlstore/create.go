@@ -244,7 +244,10 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 	if err := s.insertVersions(ctx, b.c, versions, b.created[0].timer.CreatedMS); err != nil {
 		return err
 	}
-	return s.insertUses(ctx, b.c, usesOf(b.created))
+	if err := s.insertUses(ctx, b.c, usesOf(b.created)); err != nil {
+		return err
+	}
+	return s.insertAttributes(ctx, b.c, attributesOf(b.created))
 }
 
 // allMine returns engine.ErrRepeat if fewer than n rows have this call's creation token.

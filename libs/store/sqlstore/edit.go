@@ -165,6 +165,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 	var changed []timer.ID
 	var versions []newVersion
 	var uses, before []calendarUse
+	var attributes attributeChanges
 	done := round[:0]
 	for _, i := range round {
 		t, err := e.wanted(i)
@@ -174,7 +175,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 		if e.out[i].Timer = *t; bytes.Equal(e.hashes[t.ID], e.texts[i].hash) {
 			continue
 		}
-		was := timerUses(t)
+		was, had := timerUses(t), timerAttributes(t)
 		e.out[i].Fires, err = e.apply(ctx, x, t, &e.items[i])
 		if timer.CodeOf(err) == timer.CodeConflict {
 			e.out[i].Err = err
@@ -196,6 +197,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 		if x.begun[t.ID] { // otherwise the calendars are the same
 			before, uses = append(before, was...), append(uses, timerUses(t)...)
 		}
+		attributes.edit(had, timerAttributes(t))
 		changed, done = append(changed, t.ID), append(done, i)
 	}
 	if len(changed) == 0 {
@@ -217,6 +219,12 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 		return err
 	}
 	if err := e.store.insertUses(ctx, e.c, uses); err != nil {
+		return err
+	}
+	if err := e.store.deleteAttributes(ctx, e.c, attributes.gone); err != nil {
+		return err
+	}
+	if err := e.store.insertAttributes(ctx, e.c, attributes.added); err != nil {
 		return err
 	}
 	seqs, err := e.store.logChanges(ctx, e.c, changed)

@@ -90,6 +90,7 @@ func (s *Store) setStatus(
 	}
 	var moved []timer.ID
 	var gone []calendarUse
+	var attributes []attribute
 	for _, i := range changed {
 		id := items[i].ID
 		out[i].Fires = x.marked(out[i].Fires)
@@ -97,9 +98,13 @@ func (s *Store) setStatus(
 		moved = append(moved, id)
 		if items[i].Status == timer.StatusDeleted {
 			gone = append(gone, timerUses(byID[id])...)
+			attributes = append(attributes, timerAttributes(byID[id])...)
 		}
 	}
 	if err := s.deleteUses(ctx, c, gone); err != nil {
+		return err
+	}
+	if err := s.deleteAttributes(ctx, c, attributes); err != nil {
 		return err
 	}
 	if err := x.saveEach(ctx, byID, moved); err != nil {

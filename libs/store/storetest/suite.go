@@ -1,5 +1,5 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
-// S33 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S34 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 package storetest
 
@@ -130,6 +130,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S33_PriorityIsContinued", priorityIsContinued},
 		{"S33_BehindSkipsNothing", followUpBehindSkipsNothing},
 		{"S33_ConcurrentFollowUps", concurrentFollowUps},
+		{"S34_SearchesSelect", searchesSelect},
+		{"S34_ConcurrentChanges", searchesSeeConcurrentChanges},
 		{"PrioritiesAndTargets", prioritiesAndTargets},
 		{"Redrives_MakeFires", redriveMakesFires},
 		{"Redrives_Select", redriveSelects},

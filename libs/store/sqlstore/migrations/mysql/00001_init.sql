@@ -94,6 +94,18 @@ CREATE TABLE timer_versions (
     PRIMARY KEY (timer_id, version)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- timer_attributes has what timers that are not deleted are searched by, of the present version.
+CREATE TABLE timer_attributes (
+    app_id   BIGINT         NOT NULL,
+    -- 0 label, 1 host of a target
+    kind     TINYINT        NOT NULL,
+    -- of a label, else empty
+    name     VARBINARY(256) NOT NULL,
+    value    VARBINARY(256) NOT NULL,
+    timer_id BIGINT         NOT NULL,
+    PRIMARY KEY (app_id, kind, name, value, timer_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
 -- timer_changes is the change log that executors poll.
 CREATE TABLE timer_changes (
     seq        BIGINT NOT NULL AUTO_INCREMENT,

@@ -94,6 +94,18 @@ CREATE TABLE timer_versions (
     PRIMARY KEY (timer_id, version)
 ) STRICT;
 
+-- timer_attributes has what timers that are not deleted are searched by, of the present version.
+CREATE TABLE timer_attributes (
+    app_id   INTEGER NOT NULL,
+    -- 0 label, 1 host of a target
+    kind     INTEGER NOT NULL,
+    -- of a label, else empty
+    name     TEXT    NOT NULL,
+    value    TEXT    NOT NULL,
+    timer_id INTEGER NOT NULL,
+    PRIMARY KEY (app_id, kind, name, value, timer_id)
+) STRICT, WITHOUT ROWID;
+
 -- timer_changes is the change log that executors poll.
 CREATE TABLE timer_changes (
     seq        INTEGER PRIMARY KEY AUTOINCREMENT,
