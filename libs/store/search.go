@@ -16,7 +16,7 @@ import (
 type Searcher interface {
 	// Search returns a page of the timers that a filter selects. A page may be short, or empty,
 	// although there are more: a call examines a bounded number of timers. SearchPage.More tells.
-	// Error: invalid (what is sorted by is too large to sort: see [SortLastFired]).
+	// Error: invalid (the order is not known: see [SortLastFired]).
 	Search(ctx context.Context, q SearchQuery) (SearchPage, error)
 	// Count counts the timers that a filter selects, up to q.Limit. It ignores q.Sort, q.Desc and
 	// q.After.

@@ -60,7 +60,10 @@ type Timer struct {
 	ActiveEpoch   int64 // counts activations
 	// NextDueMS is the first due instant not yet expanded. It is 0 before the first activation, and
 	// NeverMS if there is none.
-	NextDueMS  int64
+	NextDueMS int64
+	// LastDueMS is the latest due instant that the current plan has expanded, 0 if there is none.
+	// Once it has passed, NextDueMS is the next due instant.
+	LastDueMS  int64
 	ExpandAtMS int64 // when a migrator expands the timer next
 	// FiresCreated counts the fires of series 0 inserted so far. It does not count fires that a new
 	// version removed, or that were skipped while max_fires applies.

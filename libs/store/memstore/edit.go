@@ -111,6 +111,9 @@ func (s *Store) edit(t, edited *row, plan store.Planner, nowMS int64) ([]timer.F
 	if !same || many {
 		s.takeBack(t, nowMS)
 	}
+	if !same {
+		t.LastDueMS = 0
+	}
 	t.Version++
 	t.Definition, t.text, t.VersionMS, t.UpdatedMS = edited.Definition, edited.text, nowMS, nowMS
 	t.versions[t.Version] = t.Definition

@@ -50,6 +50,7 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 			return nil
 		}
 		s.takeBack(t, nowMS)
+		t.LastDueMS = 0
 		t.versions[t.Version+1] = t.Definition
 		t.versionSinceMS[t.Version+1] = nowMS
 		t.Version++
@@ -117,6 +118,7 @@ func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (forWindow []timer.F
 	}
 	for i := range p.Fires {
 		f := &p.Fires[i]
+		t.LastDueMS = max(t.LastDueMS, f.DueMS)
 		_, done := s.ended[f.FireID]
 		switch row := s.fires[f.FireID]; {
 		case done:

@@ -29,7 +29,7 @@ func (s *Store) Search(
 		return page, store.TooManyToSort()
 	}
 	slices.SortFunc(all, func(a, b found) int { return q.Compare(a.position, b.position) })
-	if q.After.ID != 0 {
+	if q.After != (store.SearchPosition{}) {
 		all = slices.DeleteFunc(
 			all,
 			func(f found) bool { return q.Compare(f.position, q.After) <= 0 },

@@ -140,7 +140,7 @@ func (s *Store) successor(o *timer.Outcome) (made []timer.Fire) {
 	}
 	f := *n
 	f.AppID, f.Version, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, 0, 0, 0
-	t.FiresCreated++
+	t.FiresCreated, t.LastDueMS = t.FiresCreated+1, f.DueMS
 	s.insert(&f)
 	return []timer.Fire{f}
 }

@@ -91,7 +91,7 @@ func (s *Store) deleteAttributes(ctx context.Context, c runner, all []attribute)
 	for part := range batches(sortedAttributes(all)) {
 		q := stmt(s.dialect.deleteFrom("timer_attributes", "PRIMARY") + " WHERE ")
 		if len(part) == 1 { // see equalTo
-			q.withAttribute("", &part[0]).add(" AND timer_id=").int(int64(part[0].timer))
+			q.withAttribute(&part[0]).add(" AND timer_id=").int(int64(part[0].timer))
 		} else {
 			q.add("(app_id,kind,name,value,timer_id) IN (" + s.dialect.tuples)
 			for i := range part {
@@ -117,12 +117,11 @@ func (q *statement) attribute(first bool, a *attribute) {
 }
 
 // withAttribute adds the condition that a row of timer_attributes says what a says, of any timer.
-// alias precedes the columns.
-func (q *statement) withAttribute(alias string, a *attribute) *statement {
-	return q.ofAttribute(alias, a).add(" AND " + alias + "value=").bind(a.value)
+func (q *statement) withAttribute(a *attribute) *statement {
+	return q.ofAttribute("", a).add(" AND value=").bind(a.value)
 }
 
-// ofAttribute adds the same condition for any value.
+// ofAttribute adds the same condition for any value. alias precedes the columns.
 func (q *statement) ofAttribute(alias string, a *attribute) *statement {
 	return q.add(alias + "app_id=").int(a.app).add(" AND " + alias + "kind=").int(a.kind).
 		add(" AND " + alias + "name=").bind(a.name)

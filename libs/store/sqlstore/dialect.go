@@ -34,9 +34,11 @@ type dialect struct {
 	// byPrimary and byRun pin the index of statements on fires. On a fresh table without
 	// statistics, MariaDB once chose another index and fell behind.
 	byPrimary, byRun string
-	// byExpand pins the index of expansions: a scan would lock every timer that it reads. byApp and
-	// byTimer pin the index of lists, for which an optimizer may otherwise scan the primary key.
-	byExpand, byApp, byTimer string
+	// keyBefore adds the same with <.
+	keyBefore func(q *statement, columns []string, values []int64)
+	// byExpand pins the index of expansions: a scan would lock every timer that it reads. The others
+	// pin the index of lists, for which an optimizer may otherwise scan the primary key.
+	byExpand, byApp, byTimer, byLiveName, byLastDue, byNextDue string
 	// joinOrdered joins a table to the one before it, in this order.
 	joinOrdered string
 	// singleWriter is true if only one transaction runs at a time. Transactions then never wait for
@@ -66,12 +68,16 @@ func mysqlDialect() *dialect {
 		greatest:          "GREATEST",
 		joinOrdered:       " STRAIGHT_JOIN ",
 
-		byPrimary: " FORCE INDEX (PRIMARY)",
-		byRun:     " FORCE INDEX (by_run)",
-		byExpand:  " FORCE INDEX (by_expand)",
-		byApp:     " FORCE INDEX (by_app)",
-		byTimer:   " FORCE INDEX (by_timer)",
-		keyAfter:  keyAfterByRanges,
+		byPrimary:  " FORCE INDEX (PRIMARY)",
+		byRun:      " FORCE INDEX (by_run)",
+		byExpand:   " FORCE INDEX (by_expand)",
+		byApp:      " FORCE INDEX (by_app)",
+		byTimer:    " FORCE INDEX (by_timer)",
+		byLiveName: " FORCE INDEX (by_live_name)",
+		byLastDue:  " FORCE INDEX (by_last_due)",
+		byNextDue:  " FORCE INDEX (by_next_due)",
+		keyAfter:   keyByRanges(">"),
+		keyBefore:  keyByRanges("<"),
 		deleteFrom: func(table, index string) string {
 			return "DELETE " + table + " FROM " + table + " FORCE INDEX (" + index + ")"
 		},
@@ -97,7 +103,8 @@ func sqliteDialect(nowMS func() int64) *dialect {
 		joinOrdered:       " CROSS JOIN ",
 
 		byRun:        " INDEXED BY fires_by_run",
-		keyAfter:     keyAfterByRow,
+		keyAfter:     keyByRow(">"),
+		keyBefore:    keyByRow("<"),
 		singleWriter: true,
 		deleteFrom:   func(table, _ string) string { return "DELETE FROM " + table },
 		classify:     sqliteengine.Classify,
@@ -154,23 +161,27 @@ func (q *statement) nowMS(d *dialect) *statement {
 	return q
 }
 
-// keyAfterByRow compares rows, for which SQLite uses an index.
-func keyAfterByRow(q *statement, columns []string, values []int64) {
-	q.add("(" + strings.Join(columns, ",") + ")>(").ints(values...).add(")")
+// keyByRow compares rows, for which SQLite uses an index.
+func keyByRow(operator string) func(q *statement, columns []string, values []int64) {
+	return func(q *statement, columns []string, values []int64) {
+		q.add("(" + strings.Join(columns, ",") + ")" + operator + "(").ints(values...).add(")")
+	}
 }
 
-// keyAfterByRanges writes the comparison as ranges, (a>1 OR a=1 AND b>2 OR …). MySQL uses no index
-// for a comparison of rows.
-func keyAfterByRanges(q *statement, columns []string, values []int64) {
-	q.add("(")
-	for i := range columns {
-		if i > 0 {
-			q.add(" OR ")
+// keyByRanges writes the comparison as ranges, (a>1 OR a=1 AND b>2 OR …). MySQL uses no index for a
+// comparison of rows.
+func keyByRanges(operator string) func(q *statement, columns []string, values []int64) {
+	return func(q *statement, columns []string, values []int64) {
+		q.add("(")
+		for i := range columns {
+			if i > 0 {
+				q.add(" OR ")
+			}
+			for j := range i {
+				q.add(columns[j] + "=").int(values[j]).add(" AND ")
+			}
+			q.add(columns[i] + operator).int(values[i])
 		}
-		for j := range i {
-			q.add(columns[j] + "=").int(values[j]).add(" AND ")
-		}
-		q.add(columns[i] + ">").int(values[i])
+		q.add(")")
 	}
-	q.add(")")
 }

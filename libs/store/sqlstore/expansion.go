@@ -30,7 +30,6 @@ type expansion struct {
 	openUntil  map[timer.ID]int64  // the instant behind the last open fire of edited timers
 	replanRows map[timer.ID]replan // rows of replans to write; zero: to delete
 
-	lastSerialDue map[timer.ID]int64 // due instant of the latest planned fire of each fixed delay
 	// begun has the timers whose plan begins anew with their present version, and with it the chain
 	// of a fixed delay.
 	begun map[timer.ID]bool
@@ -69,7 +68,6 @@ func (s *Store) newExpansion(c runner, plan store.Planner, nowMS int64) *expansi
 		replans:         map[timer.ID]int64{},
 		openUntil:       map[timer.ID]int64{},
 		replanRows:      map[timer.ID]replan{},
-		lastSerialDue:   map[timer.ID]int64{},
 		begun:           map[timer.ID]bool{},
 		released:        map[timer.ID][]timer.Fire{},
 		resolved:        map[timer.FireID]*timer.Fire{},
@@ -190,6 +188,7 @@ func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, 
 // the present one.
 func (x *expansion) takeBack(t *timer.Timer, open int64) {
 	x.begun[t.ID] = true
+	t.LastDueMS = 0
 	x.rewind(t, open)
 }
 
@@ -226,8 +225,8 @@ func (x *expansion) expand(t *timer.Timer) (fires []timer.Fire, ok bool) {
 func (x *expansion) addPlan(t *timer.Timer, p *store.Plan) {
 	t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
 	t.FiresCreated += int64(len(p.Fires))
-	if n := len(p.Fires); n > 0 && t.Definition.Schedule.Kind == timer.KindFixedDelay {
-		x.lastSerialDue[t.ID] = p.Fires[n-1].DueMS
+	if n := len(p.Fires); n > 0 {
+		t.LastDueMS = max(t.LastDueMS, p.Fires[n-1].DueMS)
 	}
 	x.skips = append(x.skips, p.Skips...)
 	// The chain of an earlier activation may have left a fire at this instant, if a calendar
@@ -274,17 +273,8 @@ func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, er
 	ids := x.plannedAhead(t)
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		// Each fire follows from the end of the one before, so the latest is the open one.
-		var chainMS int64
-		if err := x.store.selectOne(
-			ctx,
-			x.c,
-			&chainMS,
-			stmt("SELECT last_serial_due_ms FROM timers WHERE id=").int(int64(t.ID)),
-		); err != nil {
-			return nil, err
-		}
-		if chainMS > x.nowMS {
-			ids = sortedIDs(append(ids, timer.FireID{Timer: t.ID, DueMS: chainMS}))
+		if t.LastDueMS > x.nowMS {
+			ids = sortedIDs(append(ids, timer.FireID{Timer: t.ID, DueMS: t.LastDueMS}))
 		}
 	}
 	if t.Definition.Schedule.Kind.OneShot() && t.Status != timer.StatusActive {

@@ -16,6 +16,13 @@ func (s *Store) OnStatement(f func(text string)) { s.onStatement = f }
 // SetMaxEditFires sets the largest number of fires that an edit plans itself.
 func (s *Store) SetMaxEditFires(n int) { s.maxEditFires = n }
 
+// SetSearchLimits makes searches examine little at once, and sort at most exact timers.
+func (s *Store) SetSearchLimits(exact int) {
+	s.searchLimits = searchLimits{
+		chunk: 7, budget: 20, collect: 15, exact: exact, outcomes: 10, count: 1_000_000, names: 11,
+	}
+}
+
 // SetIDs takes timer ids from the clock now: two stores with a stopped clock create the same ids.
 func (s *Store) SetIDs(now func() time.Time) { s.ids = timer.NewIDs(now) }
 

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -87,18 +86,7 @@ func (x *expansion) flush(ctx context.Context) error {
 	if err := s.insertOutcomes(ctx, x.c, x.skips, nil); err != nil {
 		return err
 	}
-	if err := x.saveStretches(ctx); err != nil {
-		return err
-	}
-	return s.setEach(
-		ctx,
-		x.c,
-		slices.Collect(maps.Keys(x.lastSerialDue)),
-		[]string{"last_serial_due_ms"},
-		func(id timer.ID, _ int) int64 {
-			return x.lastSerialDue[id]
-		},
-	)
+	return x.saveStretches(ctx)
 }
 
 // endReplaced finishes the fires of one-shots that the new plan does not have.
@@ -196,13 +184,14 @@ func (x *expansion) marked(planned []timer.Fire) (out []timer.Fire) {
 // expandColumns are the columns of timers that an expansion changes. changeColumns are those that
 // also change with the status or the definition.
 var (
-	expandColumns = []string{"next_due_ms", "expand_at_ms", "fires_created"}
+	expandColumns = []string{"next_due_ms", "last_due_ms", "expand_at_ms", "fires_created"}
 	changeColumns = []string{
 		"status",
 		"version",
 		"active_since_ms",
 		"active_epoch",
 		"next_due_ms",
+		"last_due_ms",
 		"expand_at_ms",
 		"fires_created",
 		"anchor_ms",
@@ -240,9 +229,7 @@ func (x *expansion) save(ctx context.Context, ts []timer.Timer, columns []string
 		ctx,
 		x.c,
 		begun,
-		[]string{"plan_version", "last_serial_due_ms"},
-		func(id timer.ID, column int) int64 {
-			return []int64{versions[id], x.lastSerialDue[id]}[column]
-		},
+		[]string{"plan_version"},
+		func(id timer.ID, _ int) int64 { return versions[id] },
 	)
 }

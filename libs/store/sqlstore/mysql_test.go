@@ -383,3 +383,13 @@ func TestMySQLStalledTransactionLosesItsLocks(t *testing.T) {
 	close(wake)
 	<-done
 }
+
+// TestMySQLSearchesInSmallSteps is TestSQLiteSearchesInSmallSteps on MySQL.
+func TestMySQLSearchesInSmallSteps(t *testing.T) {
+	t.Parallel()
+	for _, exact := range []int{0, 10} {
+		s := openMySQL(t, sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
+		s.SetSearchLimits(exact)
+		storetest.Searches(t, storetest.Env{Stores: []store.Store{s}})
+	}
+}

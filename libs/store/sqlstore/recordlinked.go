@@ -268,7 +268,7 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 		}
 		f := *n
 		f.AppID, f.Version, f.Rev, f.Owner, f.TargetBits = r.recorded[i].AppID, slot.Version, 0, 0, 0
-		slot.FiresCreated, slot.LastSerialDueMS = slot.FiresCreated+1, f.DueMS
+		slot.FiresCreated, slot.LastDueMS = slot.FiresCreated+1, f.DueMS
 		slot.changed, seen[f.FireID] = true, true
 		next = append(next, f)
 	}

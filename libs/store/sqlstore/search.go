@@ -3,57 +3,91 @@ package sqlstore
 import (
 	"context"
 	"slices"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/carillon-timer/carillon/libs/selector"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-const (
-	// searchBudget is how many candidates one call of Search examines.
-	searchBudget = 10_000
-	// searchChunk is how many of them one statement examines.
-	searchChunk = store.MaxBatch
-)
+// searchLimits is how much one call of Search or Count examines.
+type searchLimits struct {
+	chunk    int // candidates of one statement
+	budget   int // candidates of a page
+	collect  int // candidates of an attempt to sort, if an index has the order too
+	exact    int // timers that are sorted
+	outcomes int // candidates of a page, if their outcomes are read
+	count    int // candidates of a count
+	names    int // names of one statement
+}
 
-// search is one call of Search or Count. It reads candidates from an index, in the order of the
-// query, and then examines their rows. What is written in between is found or not, as S34 says.
+func defaultSearchLimits() searchLimits {
+	return searchLimits{
+		chunk: store.MaxBatch, budget: 10_000, collect: 2_500, exact: store.SortExact,
+		outcomes: 2_000, count: 50_000, names: 5_000,
+	}
+}
+
+// nameCost is how many names of their index cost as much as a row.
+const nameCost = 10
+
+// search is one call of Search or Count. It reads candidates from an index and then examines their
+// rows, so each statement is bounded, whatever the filter is.
+//
+// If the filter is selective, or no index has the order, it collects all timers and sorts them.
+// Otherwise it follows an index that has the order. Several requirements about labels follow the one
+// with the fewest timers.
+//
+// It takes no locks, and each statement sees what is committed when it begins. A timer is selected
+// by its row and attributes of one statement.
 type search struct {
 	*store.SearchQuery
+	searchLimits
 
 	store *Store
 	c     sqlx.QueryerContext
 	appID int64
+	nowMS int64
 }
 
 // candidate is a timer that may be selected.
 type candidate struct {
-	ID timer.ID `db:"id"`
+	ID   timer.ID `db:"id"`
+	Name string   `db:"name"`
+	AtMS int64    `db:"at_ms"`
 }
 
-func (c *candidate) position() store.SearchPosition { return store.SearchPosition{ID: c.ID} }
+func (c *candidate) position() store.SearchPosition {
+	return store.SearchPosition{ID: c.ID, Name: c.Name, AtMS: c.AtMS}
+}
+
+// candidates is a part of a source.
+type candidates struct {
+	all  []candidate
+	last store.SearchPosition // up to where the part goes
+	more bool                 // there is another part
+	cost int                  // in candidates
+}
+
+// source returns the candidates after a position, in the order of the query unless it is collected.
+type source func(ctx context.Context, after store.SearchPosition) (candidates, error)
+
+// match is a row that the filter selects.
+type match struct {
+	candidate
+
+	row timerRow
+}
 
 // Search finds timers.
 func (s *Store) Search(
 	ctx context.Context,
 	query store.SearchQuery,
 ) (page store.SearchPage, err error) {
-	if err := query.Check(); err != nil {
-		return page, err
-	}
 	if query.Limit <= 0 {
 		query.Limit = store.MaxBatch
 	}
-	appID, err := s.appID(ctx, query.App)
-	if err != nil || appID == 0 {
-		return page, err
-	}
-	err = s.read(ctx, "searching timers", func(ctx context.Context, c sqlx.QueryerContext) error {
-		r := &search{SearchQuery: &query, store: s, c: c, appID: appID}
+	err = s.search(ctx, &query, func(ctx context.Context, r *search) error {
 		var err error
 		page, err = r.page(ctx)
 		return err
@@ -61,181 +95,182 @@ func (s *Store) Search(
 	return page, err
 }
 
-// page examines candidates until the page is full, there are no more, or the budget is used up.
+// search runs a search of an app that exists.
+func (s *Store) search(
+	ctx context.Context,
+	query *store.SearchQuery,
+	run func(ctx context.Context, r *search) error,
+) error {
+	if err := query.Check(); err != nil {
+		return err //nolint:wrapcheck // it says what is wrong
+	}
+	appID, err := s.appID(ctx, query.App)
+	if err != nil || appID == 0 {
+		return err
+	}
+	return s.read(ctx, "searching timers", func(ctx context.Context, c sqlx.QueryerContext) error {
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		r := &search{
+			SearchQuery: query, searchLimits: s.searchLimits,
+			store: s, c: c, appID: appID, nowMS: nowMS,
+		}
+		return run(ctx, r)
+	})
+}
+
 func (r *search) page(ctx context.Context) (page store.SearchPage, err error) {
-	var rows []timerRow
-	page.Next = r.After
-	for examined := 0; ; {
-		candidates, err := r.next(ctx, page.Next, searchChunk)
+	collected, inOrder, err := r.sources(ctx)
+	if err != nil {
+		return page, err
+	}
+	if collected != nil {
+		budget := r.budget
+		if inOrder != nil {
+			budget = r.searchLimits.collect
+		}
+		all, complete, err := r.collect(ctx, collected, budget)
 		if err != nil {
 			return page, err
 		}
-		found, err := r.examine(ctx, candidates)
-		if err != nil {
-			return page, err
+		if complete {
+			return r.sorted(ctx, all)
 		}
-		for i := range candidates {
-			if row, ok := found[candidates[i].ID]; ok {
-				if len(rows) == r.Limit {
-					page.More = true
-					break
-				}
-				rows = append(rows, row)
+	}
+	if inOrder == nil {
+		return page, store.TooManyToSort() //nolint:wrapcheck // it says what is wrong
+	}
+	return r.follow(ctx, inOrder)
+}
+
+// collect reads all timers that the filter selects, if they are at most SortExact.
+func (r *search) collect(
+	ctx context.Context,
+	from source,
+	budget int,
+) (all []match, complete bool, err error) {
+	var after store.SearchPosition
+	for cost := 0; cost < budget; {
+		part, err := from(ctx, after)
+		if err != nil {
+			return nil, false, err
+		}
+		found, err := r.examine(ctx, part.all)
+		if err != nil {
+			return nil, false, err
+		}
+		if all = append(all, found...); len(all) > r.exact {
+			return nil, false, nil
+		}
+		if !part.more {
+			return all, true, nil
+		}
+		after, cost = part.last, cost+part.cost
+	}
+	return nil, false, nil
+}
+
+// sorted returns the page of collected timers.
+func (r *search) sorted(ctx context.Context, all []match) (page store.SearchPage, err error) {
+	if err := r.setKeys(ctx, all); err != nil {
+		return page, err
+	}
+	slices.SortFunc(all, func(a, b match) int { return r.Compare(a.position(), b.position()) })
+	if r.After != (store.SearchPosition{}) {
+		all = slices.DeleteFunc(
+			all,
+			func(m match) bool { return r.Compare(m.position(), r.After) <= 0 },
+		)
+	}
+	page.More = len(all) > r.Limit
+	all = all[:min(len(all), r.Limit)]
+	if len(all) > 0 {
+		page.Next = all[len(all)-1].position()
+	}
+	return page, r.load(ctx, &page, all)
+}
+
+// setKeys sets what the timers are sorted by.
+func (r *search) setKeys(ctx context.Context, all []match) error {
+	for i := range all {
+		all[i].candidate = candidate{ID: timer.ID(all[i].row.ID)}
+		if r.Sort == store.SortName {
+			all[i].Name = all[i].row.Name
+		}
+	}
+	switch r.Sort {
+	case store.SortNextDue:
+		dues, err := r.dues(ctx, all)
+		for i := range all {
+			all[i].AtMS = dues[all[i].ID]
+		}
+		return err
+	case store.SortLastFired:
+		last, err := r.store.lastOutcomes(ctx, r.c, idsOfMatches(all))
+		for i := range all {
+			o, ok := last[all[i].ID]
+			if all[i].AtMS = o.DueMS; !ok {
+				all[i].AtMS = timer.NeverMS
 			}
-			page.Next = candidates[i].position()
 		}
-		examined += len(candidates)
-		if page.More || len(candidates) < searchChunk {
+		return err
+	case store.SortID, store.SortName:
+	}
+	return nil
+}
+
+// follow examines candidates until the page is full, there are no more, or the budget is used up.
+func (r *search) follow(ctx context.Context, from source) (page store.SearchPage, err error) {
+	var all []match
+	budget := r.budget
+	if r.LastOutcome != "" {
+		budget = r.outcomes
+	}
+	page.Next = r.After
+	for {
+		part, err := from(ctx, page.Next)
+		if err != nil {
+			return page, err
+		}
+		found, err := r.examine(ctx, part.all)
+		if err != nil {
+			return page, err
+		}
+		if r.Sort == store.SortNextDue {
+			found = slices.DeleteFunc(found, func(m match) bool { return !r.isAt(&m) })
+		}
+		all = append(all, found...)
+		if len(all) > r.Limit {
+			all = all[:r.Limit]
+			page.More, page.Next = true, all[r.Limit-1].position()
 			break
 		}
-		if examined >= searchBudget {
-			page.More = true
+		page.Next, page.More = part.last, part.more
+		if budget -= part.cost; budget <= 0 || !part.more {
 			break
 		}
+	}
+	return page, r.load(ctx, &page, all)
+}
+
+// load reads the timers of a page.
+func (r *search) load(ctx context.Context, page *store.SearchPage, all []match) (err error) {
+	rows := make([]timerRow, len(all))
+	for i := range all {
+		rows[i] = all[i].row
 	}
 	page.Timers, err = r.store.timers(ctx, r.c, rows, nil)
-	return page, err
+	return err
 }
 
-// next reads candidates after a position.
-func (r *search) next(
-	ctx context.Context,
-	after store.SearchPosition,
-	limit int,
-) (all []candidate, err error) {
-	q := stmt("SELECT timer_id AS id FROM timer_attributes WHERE ")
-	if driver, ok := r.driver(); ok {
-		q.withAttribute("", &driver).add(" AND timer_id>").int(int64(after.ID)).
-			add(" ORDER BY timer_id LIMIT ").int(int64(limit))
-	} else {
-		q = stmt("SELECT id FROM timers" + r.store.dialect.byApp + " WHERE app_id=").int(r.appID).
-			add(" AND id>").int(int64(after.ID)).add(" ORDER BY id LIMIT ").int(int64(limit))
+func idsOfMatches(all []match) []timer.ID {
+	ids := make([]timer.ID, len(all))
+	for i := range all {
+		ids[i] = timer.ID(all[i].row.ID)
 	}
-	err = r.store.selectAll(ctx, r.c, &all, q)
-	return all, err
-}
-
-// driver returns an attribute that all selected timers have.
-func (r *search) driver() (attribute, bool) {
-	for i := range r.Labels {
-		if q := &r.Labels[i]; q.Operator == selector.In && len(q.Values) == 1 {
-			return attribute{app: r.appID, kind: kindLabel, name: q.Name, value: q.Values[0]}, true
-		}
-	}
-	return attribute{}, false
-}
-
-// examine returns the rows of the candidates that the filter selects.
-func (r *search) examine(
-	ctx context.Context,
-	candidates []candidate,
-) (map[timer.ID]timerRow, error) {
-	found := make(map[timer.ID]timerRow, len(candidates))
-	ids := make([]timer.ID, len(candidates))
-	for i := range candidates {
-		ids[i] = candidates[i].ID
-	}
-	slices.Sort(ids)
-	for part := range batches(ids) {
-		q := stmt("SELECT " + timerColumns + " FROM timers t" + r.store.dialect.byPrimary +
-			" WHERE id").idList(part).add(" AND status")
-		if r.Status == "" {
-			q.add("<>").int(rowDeleted)
-		} else {
-			q.add("=").int(statusToRow(r.Status))
-		}
-		r.addConditions(q)
-		var rows []timerRow
-		if err := r.store.selectAll(ctx, r.c, &rows, q); err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			found[timer.ID(rows[i].ID)] = rows[i]
-		}
-	}
-	return found, nil
-}
-
-// addConditions adds the conditions on names and attributes.
-func (r *search) addConditions(q *statement) {
-	if r.NamePrefix != "" {
-		q.add(" AND name>=").bind(r.NamePrefix)
-		if end := prefixEnd(r.NamePrefix); end != "" {
-			q.add(" AND name<").bind(end)
-		}
-	}
-	if r.NameContains != "" {
-		q.add(" AND INSTR(name,").bind(r.NameContains).add(")>0")
-	}
-	for i := range r.Labels {
-		l := &r.Labels[i]
-		switch l.Operator {
-		case selector.NotIn, selector.NotExists:
-			q.add(" AND NOT")
-		case selector.In, selector.Exists:
-			q.add(" AND")
-		}
-		q.hasAttribute(&attribute{app: r.appID, kind: kindLabel, name: l.Name}, l.Values)
-	}
-	if r.TargetHost != "" {
-		a := attribute{app: r.appID, kind: kindHost}
-		q.add(" AND").hasAttribute(&a, []string{r.TargetHost})
-	}
-}
-
-// hasAttribute adds the condition that the timer t has the attribute with one of the values, or
-// with any if there are none.
-func (q *statement) hasAttribute(a *attribute, values []string) {
-	q.add(" EXISTS (SELECT 1 FROM timer_attributes a WHERE ").ofAttribute("a.", a)
-	if len(values) > 0 {
-		q.add(" AND a.value IN (")
-		for i, v := range values {
-			if i > 0 {
-				q.add(",")
-			}
-			q.bind(v)
-		}
-		q.add(")")
-	}
-	q.add(" AND a.timer_id=t.id)")
-}
-
-// prefixEnd returns the first text behind all texts with a prefix, in the order of bytes, which is
-// that of characters. It is empty if there is none.
-func prefixEnd(prefix string) string {
-	for prefix != "" {
-		last, n := utf8.DecodeLastRuneInString(prefix)
-		prefix = prefix[:len(prefix)-n]
-		for last++; last <= unicode.MaxRune; last++ {
-			if utf8.ValidRune(last) {
-				return prefix + string(last)
-			}
-		}
-	}
-	return ""
-}
-
-// Count counts timers, page by page.
-func (s *Store) Count(
-	ctx context.Context,
-	query store.SearchQuery,
-) (count store.SearchCount, err error) {
-	limit := query.Limit
-	query.Sort, query.Desc, query.After = store.SortID, false, store.SearchPosition{}
-	query.Limit = store.MaxBatch
-	for {
-		page, err := s.Search(ctx, query)
-		if err != nil {
-			return count, err
-		}
-		count.N += len(page.Timers)
-		if count.N > limit {
-			return store.SearchCount{N: limit, Minimum: true}, nil
-		}
-		if query.After = page.Next; !page.More {
-			return count, nil
-		}
-	}
+	return ids
 }
 
 // LastOutcomes reads the end of the index of outcomes for each timer.
@@ -244,28 +279,42 @@ func (s *Store) LastOutcomes(
 	ids []timer.ID,
 ) (last map[timer.ID]timer.Outcome, err error) {
 	err = s.read(ctx, "reading outcomes", func(ctx context.Context, c sqlx.QueryerContext) error {
-		last = make(map[timer.ID]timer.Outcome, len(ids))
-		for part := range batches(ids) {
-			q := stmt("")
-			for i, id := range part {
-				if i > 0 {
-					q.add(" UNION ALL ")
-				}
-				q.add("SELECT " + outcomeColumns + " FROM (SELECT " + outcomeColumns + " FROM outcomes" +
-					s.dialect.byTimer + " WHERE timer_id=").
-					int(int64(id)).
-					add(" ORDER BY due_ms DESC,series DESC LIMIT 1) o").
-					int(int64(i))
-			}
-			var rows []outcomeRow
-			if err := s.selectAll(ctx, c, &rows, q); err != nil {
-				return err
-			}
-			for i := range rows {
-				last[timer.ID(rows[i].Timer)] = rows[i].outcome()
-			}
-		}
-		return nil
+		var err error
+		last, err = s.lastOutcomes(ctx, c, ids)
+		return err
 	})
 	return last, err
+}
+
+// outcomesChunk is how many timers' outcomes one statement reads. A longer one takes longer to
+// parse than to run.
+const outcomesChunk = 100
+
+func (s *Store) lastOutcomes(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	ids []timer.ID,
+) (map[timer.ID]timer.Outcome, error) {
+	last := make(map[timer.ID]timer.Outcome, len(ids))
+	for part := range slices.Chunk(ids, outcomesChunk) {
+		q := stmt("")
+		for i, id := range part {
+			if i > 0 {
+				q.add(" UNION ALL ")
+			}
+			q.add("SELECT " + outcomeColumns + " FROM (SELECT " + outcomeColumns + " FROM outcomes" +
+				s.dialect.byTimer + " WHERE timer_id=").
+				int(int64(id)).
+				add(" ORDER BY due_ms DESC,series DESC LIMIT 1) o").
+				int(int64(i))
+		}
+		var rows []outcomeRow
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			last[timer.ID(rows[i].Timer)] = rows[i].outcome()
+		}
+	}
+	return last, nil
 }

@@ -13,20 +13,20 @@ import (
 // slotRow has the columns of timers about the concurrency slot. A transaction that changes them, or
 // the timer's queue, has the row locked.
 type slotRow struct {
-	ID              int64 `db:"id"`
-	Status          int64 `db:"status"`
-	PausedUntilMS   int64 `db:"paused_until_ms"`
-	Version         int32 `db:"version"`
-	ActiveEpoch     int64 `db:"active_epoch"`
-	FiresCreated    int64 `db:"fires_created"`
-	ExpandAtMS      int64 `db:"expand_at_ms"`
-	RunningDueMS    int64 `db:"slot_due_ms"`
-	RunningSeries   int64 `db:"slot_series"`
-	CaughtByMS      int64 `db:"catch_up_due_ms"`
-	CaughtToMS      int64 `db:"catch_up_to_ms"`
-	PlanVersion     int32 `db:"plan_version"`
-	LastSerialDueMS int64 `db:"last_serial_due_ms"`
-	EndedMS         int64 `db:"last_call_ended_ms"`
+	ID            int64 `db:"id"`
+	Status        int64 `db:"status"`
+	PausedUntilMS int64 `db:"paused_until_ms"`
+	Version       int32 `db:"version"`
+	ActiveEpoch   int64 `db:"active_epoch"`
+	FiresCreated  int64 `db:"fires_created"`
+	ExpandAtMS    int64 `db:"expand_at_ms"`
+	RunningDueMS  int64 `db:"slot_due_ms"`
+	RunningSeries int64 `db:"slot_series"`
+	CaughtByMS    int64 `db:"catch_up_due_ms"`
+	CaughtToMS    int64 `db:"catch_up_to_ms"`
+	PlanVersion   int32 `db:"plan_version"`
+	LastDueMS     int64 `db:"last_due_ms"`
+	EndedMS       int64 `db:"last_call_ended_ms"`
 
 	changed bool
 }
@@ -56,7 +56,7 @@ func (s *Store) lockSlots(
 		var rows []slotRow
 		q := stmt(
 			"SELECT id,status,paused_until_ms,version,active_epoch,fires_created,expand_at_ms,slot_due_ms,slot_series,catch_up_due_ms,catch_up_to_ms," +
-				"plan_version,last_serial_due_ms,last_call_ended_ms FROM timers" + s.dialect.byPrimary + " WHERE id",
+				"plan_version,last_due_ms,last_call_ended_ms FROM timers" + s.dialect.byPrimary + " WHERE id",
 		).
 			idList(part).
 			add(" ORDER BY id" + s.dialect.forUpdate)
@@ -84,13 +84,13 @@ func (s *Store) saveSlots(ctx context.Context, c runner, slots map[timer.ID]*slo
 		"catch_up_due_ms",
 		"catch_up_to_ms",
 		"fires_created",
-		"last_serial_due_ms",
+		"last_due_ms",
 		"last_call_ended_ms",
 		"expand_at_ms",
 	}
 	return s.setEach(ctx, c, ids, columns, func(id timer.ID, column int) int64 {
 		r := slots[id]
-		return []int64{r.RunningDueMS, r.RunningSeries, r.CaughtByMS, r.CaughtToMS, r.FiresCreated, r.LastSerialDueMS, r.EndedMS, r.ExpandAtMS}[column]
+		return []int64{r.RunningDueMS, r.RunningSeries, r.CaughtByMS, r.CaughtToMS, r.FiresCreated, r.LastDueMS, r.EndedMS, r.ExpandAtMS}[column]
 	})
 }
 

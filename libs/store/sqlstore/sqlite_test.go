@@ -316,3 +316,13 @@ func TestSQLiteInABubble(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestSQLiteSearchesInSmallSteps searches in the orders of indexes, and sorts what is little.
+func TestSQLiteSearchesInSmallSteps(t *testing.T) {
+	t.Parallel()
+	for _, exact := range []int{0, 10} {
+		s := openSQLite(t, sqlstore.SQLiteOptions{})
+		s.SetSearchLimits(exact)
+		storetest.Searches(t, storetest.Env{Stores: []store.Store{s}})
+	}
+}

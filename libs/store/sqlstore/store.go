@@ -31,7 +31,8 @@ type Store struct {
 	faults          *faults
 	timeout         time.Duration
 	log             zerolog.Logger
-	maxEditFires    int               // most fires that an edit plans itself
+	maxEditFires    int // most fires that an edit plans itself
+	searchLimits    searchLimits
 	warnOnce        sync.Once         // for the warning about durability
 	onStatement     func(text string) // called with every statement, for tests
 }
@@ -48,6 +49,7 @@ func newStore(d *dialect, e engine.Engine, now func() time.Time, log zerolog.Log
 		faults:       newFaults(nil),
 		timeout:      DefaultTimeout,
 		maxEditFires: DefaultMaxEditFires,
+		searchLimits: defaultSearchLimits(),
 		log:          log,
 	}
 }

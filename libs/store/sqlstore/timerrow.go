@@ -69,7 +69,7 @@ func statusFromRow(n int64) timer.Status {
 	}
 }
 
-const timerColumns = "id,app_id,name,status,version,active_since_ms,active_epoch,next_due_ms,expand_at_ms,fires_created," +
+const timerColumns = "id,app_id,name,status,version,active_since_ms,active_epoch,next_due_ms,last_due_ms,expand_at_ms,fires_created," +
 	"anchor_ms,version_since_ms,replan,inactive_since_ms,paused_until_ms,created_ms,updated_ms,pause_reason"
 
 // timerRow is a row of timers.
@@ -82,6 +82,7 @@ type timerRow struct {
 	ActiveSinceMS int64  `db:"active_since_ms"`
 	ActiveEpoch   int64  `db:"active_epoch"`
 	NextDueMS     int64  `db:"next_due_ms"`
+	LastDueMS     int64  `db:"last_due_ms"`
 	ExpandAtMS    int64  `db:"expand_at_ms"`
 	FiresCreated  int64  `db:"fires_created"`
 	AnchorMS      int64  `db:"anchor_ms"`
@@ -108,6 +109,7 @@ func (r timerRow) timer(app string) timer.Timer {
 		ActiveSinceMS:   r.ActiveSinceMS,
 		ActiveEpoch:     r.ActiveEpoch,
 		NextDueMS:       r.NextDueMS,
+		LastDueMS:       r.LastDueMS,
 		ExpandAtMS:      r.ExpandAtMS,
 		FiresCreated:    r.FiresCreated,
 		AnchorMS:        r.AnchorMS,
@@ -189,7 +191,7 @@ func (s *Store) saveTimers(
 // timerRow adds the values of timerColumns and leaves the row open.
 func (q *statement) timerRow(first bool, t *timer.Timer, replan int64) *statement {
 	return q.open(first).ints(int64(t.ID), t.AppID).add(",").bind(t.Name).add(",").
-		ints(statusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.ExpandAtMS, t.FiresCreated,
+		ints(statusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.LastDueMS, t.ExpandAtMS, t.FiresCreated,
 			t.AnchorMS, t.VersionMS, replan, t.InactiveSinceMS, t.PausedUntilMS, t.CreatedMS, t.UpdatedMS).
 		add(",").bind(clip(t.PauseReason, timer.MaxReasonLen))
 }

@@ -1,10 +1,8 @@
 package storetest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -15,219 +13,105 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// searcher compares searches with filtering all timers in Go.
-type searcher struct {
-	*setup
+func searchesSelect(t *testing.T, s *setup) { searchRandomly(newSearcher(s)) }
 
-	rand   *rand.Rand
-	timers map[timer.ID]timer.Timer // of all apps, without deleted ones
+// Searches is the test of S34 for a store whose searches examine little at once. It leaves out the
+// order by the latest outcomes, which such a store cannot sort.
+func Searches(t *testing.T, env Env) {
+	t.Helper()
+	r := newSearcher(newSetup(t, env))
+	r.small = true
+	searchRandomly(r)
 }
 
-func newSearcher(s *setup) *searcher {
-	s.t.Helper()
-	seed := rand.Uint64()
-	s.t.Logf("seed %d", seed)
-	return &searcher{
-		setup:  s,
-		rand:   rand.New(rand.NewPCG(seed, 0)),
-		timers: map[timer.ID]timer.Timer{},
-	}
-}
-
-// one returns one of the texts.
-func (s *searcher) one(texts ...string) string { return texts[s.rand.IntN(len(texts))] }
-
-// definition returns a random definition of few different labels and hosts.
-func (s *searcher) definition() timer.Definition {
-	d := definition("http://" + s.one("a", "b.example:8080", "B.example") + "/x")
-	d.Labels = map[string]string{}
-	for _, name := range []string{"team", "env", "größe, cm"} {
-		if s.rand.IntN(3) > 0 {
-			d.Labels[name] = s.one("", "pay", "dev", "Pay", "a b")
-		}
-	}
-	d.Labels["all"] = "1"
-	if s.rand.IntN(4) == 0 {
-		d.Target, d.Mode = timer.Target{}, timer.ModeAll
-		d.Targets = []timer.Target{
-			{Kind: timer.KindGRPC, URL: "grpc://a:1", Name: "1"},
-			{Kind: timer.KindPulsar, URL: "pulsar://c.example:6650,d.example:6650", Name: "2"},
-		}
-	}
-	return d
-}
-
-// makeTimers creates timers. The app other has a few, too.
-func (s *searcher) makeTimers(n int) {
-	s.t.Helper()
-	var items []store.NewTimer
-	for i := range n {
-		items = append(items, store.NewTimer{
-			App: s.one("app", "app", "app", "other"),
-			Name: fmt.Sprintf(
-				"%s%s%d",
-				s.one("bill-", "ship-", "ä%_"),
-				s.one("x", "Y", ""),
-				i,
-			),
-			Definition: s.definition(),
-			Activate:   s.rand.IntN(2) == 0,
-		})
-	}
-	out, err := s.st().Create(s.t.Context(), items, noFires)
-	require.NoError(s.t, err)
-	for i := range out {
-		require.NoError(s.t, out[i].Err)
-		s.timers[out[i].Timer.ID] = out[i].Timer
-	}
-}
-
-// changeTimers edits some timers, pauses some, and deletes some. One call may have several changes
-// of one timer.
-func (s *searcher) changeTimers() {
-	s.t.Helper()
-	ctx := s.t.Context()
-	var edits []store.Edit
-	var changes []store.StatusChange
-	for _, id := range s.sorted() {
-		t := s.timers[id]
-		for s.rand.IntN(3) == 0 {
-			edits = append(edits, store.Edit{App: t.App, ID: id, Definition: s.definition()})
-		}
-		if s.rand.IntN(4) == 0 {
-			changes = append(changes, store.StatusChange{
-				App: t.App, ID: id,
-				Status: timer.Status(s.one("active", "inactive", "paused", "deleted")),
-			})
-		}
-	}
-	edited, err := s.st().Edit(ctx, edits, noFires)
-	require.NoError(s.t, err)
-	for i := range edited {
-		require.NoError(s.t, edited[i].Err)
-		s.timers[edited[i].Timer.ID] = edited[i].Timer
-	}
-	changed, err := s.st().SetStatus(ctx, changes, noFires)
-	require.NoError(s.t, err)
-	for i := range changed {
-		require.NoError(s.t, changed[i].Err)
-		if id := changed[i].Timer.ID; changed[i].Timer.Status == timer.StatusDeleted {
-			delete(s.timers, id)
-		} else {
-			s.timers[id] = changed[i].Timer
-		}
-	}
-}
-
-func (s *searcher) sorted() []timer.ID {
-	var ids []timer.ID
-	for id := range s.timers {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// filter returns a random filter.
-func (s *searcher) filter() store.Filter {
-	f := store.Filter{App: "app"}
-	if s.rand.IntN(3) == 0 {
-		f.Status = timer.Status(s.one("active", "inactive", "paused"))
-	}
-	if s.rand.IntN(3) == 0 {
-		f.NamePrefix = s.one("b", "bill-", "bill-x", "ä", "ä%", "%", "\U0010ffff")
-	}
-	if s.rand.IntN(3) == 0 {
-		f.NameContains = s.one("-", "Y", "y", "%", "_1", "11", "\"'")
-	}
-	if s.rand.IntN(3) == 0 {
-		f.TargetHost = s.one("a", "b.example", "d.example", "none")
-	}
-	if s.rand.IntN(4) > 0 {
-		var err error
-		f.Labels, err = selector.Parse(s.one(
-			"team=pay", "team!=pay", "team", "!team", "all", "all=1,team in (pay,dev)",
-			"env notin (dev,pay)", `team="a b",env!=dev`, `"größe, cm" in ("",Pay),all`,
-			"team=pay,env=pay", "team in (pay,dev,Pay),env in (pay,dev,Pay)", "team=",
-			"missing", "!missing,all", "team=pay,team!=dev,team",
-		))
-		require.NoError(s.t, err)
-	}
-	return f
-}
-
-// want returns the ids that the query selects, in its order.
-func (s *searcher) want(q *store.SearchQuery) (ids []timer.ID) {
-	var all []store.SearchPosition
-	for _, id := range s.sorted() {
-		t := s.timers[id]
-		if q.SelectsDefinition(&t) {
-			p := store.SearchPosition{ID: id}
-			if q.Sort == store.SortName {
-				p.Name = t.Name
-			}
-			all = append(all, p)
-		}
-	}
-	slices.SortFunc(all, func(a, b store.SearchPosition) int {
-		byKey := cmp.Or(
-			cmp.Compare(a.Name, b.Name),
-			cmp.Compare(a.AtMS, b.AtMS),
-			cmp.Compare(a.ID, b.ID),
-		)
-		if q.Desc {
-			return -byKey
-		}
-		return byKey
-	})
-	for _, p := range all {
-		ids = append(ids, p.ID)
-	}
-	return ids
-}
-
-// found reads all pages of a query.
-func (s *searcher) found(q store.SearchQuery) (ids []timer.ID) {
-	s.t.Helper()
-	for {
-		page, err := s.st().Search(s.t.Context(), q)
-		require.NoError(s.t, err)
-		require.LessOrEqual(s.t, len(page.Timers), q.Limit)
-		for _, t := range page.Timers {
-			require.Equal(s.t, s.timers[t.ID], t)
-			ids = append(ids, t.ID)
-		}
-		if !page.More {
-			return ids
-		}
-		require.NotEqual(s.t, q.After, page.Next, "the search does not proceed")
-		q.After = page.Next
-	}
-}
-
-// requireSame compares the search and the count with filtering in Go.
-func (s *searcher) requireSame(q store.SearchQuery) {
-	s.t.Helper()
-	want := s.want(&q)
-	require.Equal(s.t, want, s.found(q), "%+v", q)
-	count, err := s.st().Count(s.t.Context(), q)
-	require.NoError(s.t, err)
-	wanted := store.SearchCount{N: min(len(want), q.Limit), Minimum: len(want) > q.Limit}
-	require.Equal(s.t, wanted, count, "%+v", q)
-}
-
-func searchesSelect(t *testing.T, s *setup) {
-	r := newSearcher(s)
+func searchRandomly(r *searcher) {
+	r.t.Helper()
 	r.makeTimers(150)
 	for range 3 {
-		for range 60 {
-			r.requireSame(store.SearchQuery{Filter: r.filter(), Limit: 1 + r.rand.IntN(40)})
+		r.recordOutcomes()
+		for range 80 {
+			r.requireSame(r.query())
 		}
 		r.changeTimers()
-		r.makeTimers(0)
 	}
 	r.requireSame(store.SearchQuery{Filter: store.Filter{App: "app"}, Limit: 500})
 	r.requireSame(store.SearchQuery{Filter: store.Filter{App: "nobody"}, Limit: 5})
+}
+
+// searchesFindFirstFires searches for timers that are due several times before they are expanded
+// again.
+func searchesFindFirstFires(t *testing.T, s *setup) {
+	now := s.nowMS()
+	dues := map[timer.ID][]int64{}
+	var q store.SearchQuery
+	q.App, q.Limit, q.Sort = "app", 10, store.SortNextDue
+	q.NextDue = func(_ context.Context, t *timer.Timer) (int64, error) {
+		if all := dues[t.ID]; t.Status == timer.StatusActive && len(all) > 0 {
+			return all[0], nil
+		}
+		return timer.NeverMS, nil
+	}
+	var want []timer.ID
+	for i := range int64(4) {
+		first := now + (4-i)*5*timer.MinuteMS
+		n := s.newTimer()
+		n.Activate = true
+		c := s.create(n, planAt(0, first, first+timer.MinuteMS, now+(50-i)*timer.MinuteMS))
+		dues[c.Timer.ID] = []int64{first}
+		want = append(want, c.Timer.ID)
+	}
+	slices.Reverse(want)
+	idle := s.create(s.newTimer(), noFires)
+	requireIDs := func(want ...timer.ID) {
+		t.Helper()
+		page, err := s.st().Search(t.Context(), q)
+		require.NoError(t, err)
+		var got []timer.ID
+		for i := range page.Timers {
+			got = append(got, page.Timers[i].ID)
+		}
+		require.Equal(t, want, got)
+		count, err := s.st().Count(t.Context(), q)
+		require.NoError(t, err)
+		require.Equal(t, store.SearchCount{N: len(want)}, count)
+	}
+	requireIDs(append(slices.Clone(want), idle.Timer.ID)...)
+	q.DueToMS = now + 12*timer.MinuteMS
+	requireIDs(want[:2]...)
+	q.DueFromMS, q.DueToMS = now+8*timer.MinuteMS, 0
+	requireIDs(want[1:]...)
+	q.DueFromMS, q.DueToMS = now+12*timer.MinuteMS, now+18*timer.MinuteMS
+	requireIDs(want[2])
+}
+
+// searchesRefuse searches for what no store can tell.
+func searchesRefuse(t *testing.T, s *setup) {
+	for _, q := range []store.SearchQuery{
+		{Sort: "age"},
+		{Sort: store.SortNextDue},
+		{Filter: store.Filter{DueFromMS: 1}},
+		{Filter: store.Filter{DueToMS: 1}},
+	} {
+		q.App = "app"
+		_, err := s.st().Search(t.Context(), q)
+		requireCode(t, timer.CodeInvalid, err)
+	}
+	for n := store.SortExact + 1; n > 0; n -= store.MaxBatch {
+		var items []store.NewTimer
+		for range min(n, store.MaxBatch) {
+			items = append(items, s.newTimer())
+		}
+		_, err := s.st().Create(t.Context(), items, noFires)
+		require.NoError(t, err)
+	}
+	q := store.SearchQuery{Filter: store.Filter{App: "app"}, Sort: store.SortLastFired, Limit: 3}
+	_, err := s.st().Search(t.Context(), q)
+	requireCode(t, timer.CodeInvalid, err)
+	q.NamePrefix = "t99"
+	page, err := s.st().Search(t.Context(), q)
+	require.NoError(t, err)
+	require.Len(t, page.Timers, 3)
+	require.True(t, page.More)
 }
 
 // searchesSeeConcurrentChanges searches while timers are created and deleted. Those that nobody
@@ -240,26 +124,7 @@ func searchesSeeConcurrentChanges(t *testing.T, s *setup) {
 	want := r.want(&q)
 	s.together(4, func(ctx context.Context, i int, st store.Store) error {
 		if i < 2 {
-			for n := range 10 {
-				item := store.NewTimer{
-					App:        "app",
-					Name:       fmt.Sprint(i, n),
-					Definition: r.timers[want[0]].Definition,
-				}
-				out, err := st.Create(ctx, []store.NewTimer{item}, noFires)
-				if err != nil {
-					return err //nolint:wrapcheck // of the store
-				}
-				gone := store.StatusChange{
-					App:    "app",
-					ID:     out[0].Timer.ID,
-					Status: timer.StatusDeleted,
-				}
-				if _, err := st.SetStatus(ctx, []store.StatusChange{gone}, noFires); err != nil {
-					return err //nolint:wrapcheck // of the store
-				}
-			}
-			return nil
+			return makeAndDelete(ctx, st, i, r.timers[want[0]].Definition)
 		}
 		for range 5 {
 			seen := map[timer.ID]int{}
@@ -282,4 +147,71 @@ func searchesSeeConcurrentChanges(t *testing.T, s *setup) {
 		}
 		return nil
 	})
+}
+
+func makeAndDelete(ctx context.Context, st store.Store, i int, d timer.Definition) error {
+	for n := range 10 {
+		item := store.NewTimer{App: "app", Name: fmt.Sprint(i, n), Definition: d}
+		out, err := st.Create(ctx, []store.NewTimer{item}, noFires)
+		if err != nil {
+			return err //nolint:wrapcheck // of the store
+		}
+		gone := store.StatusChange{App: "app", ID: out[0].Timer.ID, Status: timer.StatusDeleted}
+		if _, err := st.SetStatus(ctx, []store.StatusChange{gone}, noFires); err != nil {
+			return err //nolint:wrapcheck // of the store
+		}
+	}
+	return nil
+}
+
+// filter returns a random filter.
+func (s *searcher) filter() store.Filter {
+	f := store.Filter{App: "app"}
+	if s.rand.IntN(4) == 0 {
+		f.Status = timer.Status(s.one("active", "inactive", "paused"))
+	}
+	if s.rand.IntN(4) == 0 {
+		f.NamePrefix = s.one("b", "bill-", "bill-x", "ä", "ä%", "%", "\U0010ffff")
+	}
+	if s.rand.IntN(4) == 0 {
+		f.NameContains = s.one("-", "Y", "y", "%", "_1", "11", "\"'")
+	}
+	if s.rand.IntN(4) == 0 {
+		f.TargetHost = s.one("a", "b.example", "d.example", "none")
+	}
+	if s.rand.IntN(4) == 0 {
+		f.LastOutcome = timer.OutcomeKind(s.one("none", "delivered", "failed", "skipped"))
+	}
+	if s.rand.IntN(4) == 0 {
+		f.DueFromMS = s.nowMS() + s.rand.Int64N(200)*timer.MinuteMS
+	}
+	if s.rand.IntN(4) == 0 {
+		f.DueToMS = s.nowMS() + s.rand.Int64N(200)*timer.MinuteMS
+	}
+	if s.rand.IntN(3) > 0 {
+		var err error
+		f.Labels, err = selector.Parse(s.one(
+			"team=pay", "team!=pay", "team", "!team", "all", "all=1,team in (pay,dev)",
+			"env notin (dev,pay)", `team="a b",env!=dev`, `"größe, cm" in ("",Pay),all`,
+			"team=pay,env=pay", "team in (pay,dev,Pay),env in (pay,dev,Pay)", "team=",
+			"missing", "!missing,all", "team=pay,team!=dev,team",
+		))
+		require.NoError(s.t, err)
+	}
+	return f
+}
+
+// query returns a random query.
+func (s *searcher) query() store.SearchQuery {
+	q := store.SearchQuery{
+		Filter:  s.filter(),
+		Sort:    store.Sort(s.one("", "name", "next_due", "last_fired")),
+		Desc:    s.rand.IntN(2) == 0,
+		Limit:   1 + s.rand.IntN(40),
+		NextDue: s.nextDue,
+	}
+	if s.small && q.Sort == store.SortLastFired {
+		q.Sort = store.SortNextDue
+	}
+	return q
 }

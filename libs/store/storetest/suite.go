@@ -131,6 +131,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S33_BehindSkipsNothing", followUpBehindSkipsNothing},
 		{"S33_ConcurrentFollowUps", concurrentFollowUps},
 		{"S34_SearchesSelect", searchesSelect},
+		{"S34_SearchesFindFirstFires", searchesFindFirstFires},
+		{"S34_SearchesRefuse", searchesRefuse},
 		{"S34_ConcurrentChanges", searchesSeeConcurrentChanges},
 		{"PrioritiesAndTargets", prioritiesAndTargets},
 		{"Redrives_MakeFires", redriveMakesFires},

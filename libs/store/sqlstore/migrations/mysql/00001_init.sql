@@ -45,6 +45,8 @@ CREATE TABLE timers (
     anchor_ms          BIGINT         NOT NULL,
     -- every due instant before it has its fire
     next_due_ms        BIGINT         NOT NULL,
+    -- the latest due instant that the present plan has expanded, 0: none
+    last_due_ms        BIGINT         NOT NULL DEFAULT 0,
     -- when a migrator expands the timer next
     expand_at_ms       BIGINT         NOT NULL,
     -- 0 nothing to do, 1 edited while inactive, 2 calendar or time zone changed
@@ -64,8 +66,6 @@ CREATE TABLE timers (
     catch_up_due_ms    BIGINT         NOT NULL DEFAULT 0,
     -- the latest due instant that this fire stands for
     catch_up_to_ms     BIGINT         NOT NULL DEFAULT 0,
-    -- due instant of the latest fire of a fixed delay
-    last_serial_due_ms BIGINT         NOT NULL DEFAULT 0,
     -- when the last call of the schedule ended: a fixed delay counts from it
     last_call_ended_ms BIGINT         NOT NULL DEFAULT 0,
     -- random number of the call that inserted the row: detects two calls that chose one id
@@ -75,7 +75,10 @@ CREATE TABLE timers (
     PRIMARY KEY (id),
     UNIQUE KEY by_live_name (app_id, live_name),
     KEY by_expand (status, expand_at_ms),
-    KEY by_app (app_id, id)
+    KEY by_app (app_id, id),
+    -- a timer that is due is found by last_due_ms, or by next_due_ms once that has passed
+    KEY by_last_due (app_id, status, last_due_ms),
+    KEY by_next_due (app_id, status, next_due_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- timer_versions has every version of each definition. Only re-encryption changes a row.

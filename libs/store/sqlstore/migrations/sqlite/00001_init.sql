@@ -45,6 +45,8 @@ CREATE TABLE timers (
     anchor_ms          INTEGER NOT NULL,
     -- every due instant before it has its fire
     next_due_ms        INTEGER NOT NULL,
+    -- the latest due instant that the present plan has expanded, 0: none
+    last_due_ms        INTEGER NOT NULL DEFAULT 0,
     -- when a migrator expands the timer next
     expand_at_ms       INTEGER NOT NULL,
     -- 0 nothing to do, 1 edited while inactive, 2 calendar or time zone changed
@@ -64,8 +66,6 @@ CREATE TABLE timers (
     catch_up_due_ms    INTEGER NOT NULL DEFAULT 0,
     -- the latest due instant that this fire stands for
     catch_up_to_ms     INTEGER NOT NULL DEFAULT 0,
-    -- due instant of the latest fire of a fixed delay
-    last_serial_due_ms INTEGER NOT NULL DEFAULT 0,
     -- when the last call of the schedule ended: a fixed delay counts from it
     last_call_ended_ms INTEGER NOT NULL DEFAULT 0,
     -- random number of the call that inserted the row: detects two calls that chose one id
@@ -77,6 +77,9 @@ CREATE TABLE timers (
 CREATE UNIQUE INDEX timers_by_live_name ON timers (app_id, live_name);
 CREATE INDEX timers_by_expand ON timers (status, expand_at_ms);
 CREATE INDEX timers_by_app ON timers (app_id, id);
+-- a timer that is due is found by last_due_ms, or by next_due_ms once that has passed
+CREATE INDEX timers_by_last_due ON timers (app_id, status, last_due_ms);
+CREATE INDEX timers_by_next_due ON timers (app_id, status, next_due_ms);
 
 -- timer_versions has every version of each definition. Only re-encryption changes a row.
 CREATE TABLE timer_versions (

@@ -1,0 +1,220 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/selector"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// estimateLimit bounds how many entries of an index an estimate counts.
+const estimateLimit = 10_001
+
+// driver is a part of an index that has all timers that the filter selects.
+type driver struct {
+	attribute
+
+	values []string // of the attribute; its source is in order of id
+
+	from     source // in no order; nil: by attribute and values
+	estimate int    // entries, up to estimateLimit
+}
+
+// sources chooses where to read candidates. It returns a source to collect from, or nil, and one in
+// the order of the query, or nil.
+func (r *search) sources(ctx context.Context) (collected, inOrder source, err error) {
+	all, err := r.drivers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var best, ordered *driver // those with the fewest entries
+	for i := range all {
+		d := &all[i]
+		if best == nil || d.estimate < best.estimate {
+			best = d
+		}
+		if d.from == nil && (ordered == nil || d.estimate < ordered.estimate) {
+			ordered = d
+		}
+	}
+	fromBest := r.byID(nil)
+	if best != nil {
+		fromBest = r.sourceOf(best)
+	}
+	switch r.Sort {
+	case store.SortID:
+		if inOrder = r.byID(
+			ordered,
+		); best != nil && best != ordered &&
+			best.estimate <= r.searchLimits.collect {
+			collected = fromBest
+		}
+	case store.SortName:
+		if inOrder = r.byName; best != nil && best.estimate <= r.searchLimits.collect {
+			collected = fromBest
+		}
+	case store.SortNextDue:
+		collected, inOrder = fromBest, r.byDue
+	case store.SortLastFired:
+		collected = fromBest
+	}
+	return collected, inOrder, nil
+}
+
+func (r *search) sourceOf(d *driver) source {
+	if d.from != nil {
+		return d.from
+	}
+	return r.byID(d)
+}
+
+// drivers returns the parts of indexes that the filter allows, with the numbers of their entries.
+func (r *search) drivers(ctx context.Context) (all []driver, err error) {
+	for i := range r.Labels {
+		l := &r.Labels[i]
+		a := attribute{app: r.appID, kind: kindLabel, name: l.Name}
+		switch l.Operator {
+		case selector.In:
+			all = append(all, driver{attribute: a, values: l.Values})
+		case selector.Exists:
+			all = append(all, driver{attribute: a, from: r.withName(&a)})
+		case selector.NotIn, selector.NotExists:
+		}
+	}
+	if r.TargetHost != "" {
+		a := attribute{app: r.appID, kind: kindHost}
+		all = append(all, driver{attribute: a, values: []string{r.TargetHost}})
+	}
+	if len(all) == 1 && all[0].from == nil && r.Sort == store.SortID && r.NamePrefix == "" &&
+		!r.ByDue() && r.LastOutcome == "" {
+		return all, nil // nothing to choose
+	}
+	for i := range all {
+		if all[i].estimate, err = r.estimate(ctx, &all[i]); err != nil {
+			return nil, err
+		}
+	}
+	if r.NamePrefix != "" && r.Sort != store.SortName {
+		d := driver{from: r.byName}
+		if d.estimate, err = r.namesWithPrefix(ctx); err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	for _, once := range []func(context.Context) ([]candidate, bool, error){r.withDue, r.withFailure} {
+		found, complete, err := once(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if complete {
+			all = append(all, driver{estimate: len(found), from: func(
+				context.Context, store.SearchPosition,
+			) (candidates, error) {
+				return candidates{all: found, cost: len(found)}, nil
+			}})
+		}
+	}
+	return all, nil
+}
+
+// estimate counts the timers with an attribute, up to estimateLimit for each value.
+func (r *search) estimate(ctx context.Context, d *driver) (n int, err error) {
+	if d.from != nil {
+		q := stmt("SELECT 1 FROM timer_attributes WHERE ").ofAttribute("", &d.attribute)
+		return r.countUpTo(ctx, q, estimateLimit)
+	}
+	for _, value := range d.values {
+		a := d.attribute
+		a.value = value
+		q := stmt("SELECT 1 FROM timer_attributes WHERE ").withAttribute(&a)
+		one, err := r.countUpTo(ctx, q, estimateLimit)
+		if err != nil {
+			return 0, err
+		}
+		if n += one; n >= estimateLimit {
+			return estimateLimit, nil
+		}
+	}
+	return n, nil
+}
+
+func (r *search) namesWithPrefix(ctx context.Context) (int, error) {
+	q := stmt("SELECT 1 FROM timers" + r.store.dialect.byLiveName + " WHERE app_id=").int(r.appID).
+		add(" AND live_name>=").bind(r.NamePrefix)
+	if end := prefixEnd(r.NamePrefix); end != "" {
+		q.add(" AND live_name<").bind(end)
+	}
+	return r.countUpTo(ctx, q, estimateLimit)
+}
+
+// countUpTo counts the rows of a statement, up to a limit.
+func (r *search) countUpTo(ctx context.Context, q *statement, limit int) (n int, err error) {
+	c := stmt(
+		"SELECT COUNT(*) FROM (",
+	).add(string(q.text)).
+		add(" LIMIT ").
+		int(int64(limit)).
+		add(") n")
+	c.args = q.args
+	err = r.store.selectOne(ctx, r.c, &n, c)
+	return n, err
+}
+
+// withName reads the timers with a label, in order of its value.
+func (r *search) withName(a *attribute) source {
+	return func(ctx context.Context, after store.SearchPosition) (candidates, error) {
+		q := stmt("SELECT timer_id AS id,value AS name FROM timer_attributes WHERE ").
+			ofAttribute("", a)
+		if after.ID != 0 {
+			q.add(" AND value>=").bind(after.Name).add(" AND (value>").bind(after.Name).
+				add(" OR timer_id>").int(int64(after.ID)).add(")")
+		}
+		return r.read(ctx, q.add(" ORDER BY value,timer_id LIMIT ").int(int64(r.chunk)), r.chunk)
+	}
+}
+
+// withDue reads the timers that may be due as the filter wants it, if they are at most
+// searchLimits.collect.
+func (r *search) withDue(ctx context.Context) (all []candidate, complete bool, err error) {
+	if r.DueToMS == 0 {
+		return nil, false, nil // nearly all timers
+	}
+	seen := map[timer.ID]bool{}
+	for _, d := range r.dueColumns() {
+		part, err := r.read(
+			ctx,
+			r.fromDue(&d, store.SearchPosition{}, r.searchLimits.collect+1),
+			r.searchLimits.collect+1,
+		)
+		if err != nil || part.more {
+			return nil, false, err
+		}
+		for _, c := range part.all {
+			if !seen[c.ID] {
+				seen[c.ID] = true
+				all = append(all, c)
+			}
+		}
+	}
+	return all, true, nil
+}
+
+// withFailure reads the timers with failed outcomes, if these are not many.
+func (r *search) withFailure(ctx context.Context) (all []candidate, complete bool, err error) {
+	if r.LastOutcome != timer.Failed {
+		return nil, false, nil
+	}
+	part, err := r.read(
+		ctx,
+		stmt("SELECT timer_id AS id FROM failed_outcomes WHERE app_id=").int(r.appID).
+			add(" ORDER BY finished_ms DESC LIMIT ").int(estimateLimit),
+		estimateLimit,
+	)
+	if err != nil || part.more {
+		return nil, false, err
+	}
+	slices.SortFunc(part.all, func(a, b candidate) int { return int(a.ID - b.ID) })
+	return slices.Compact(part.all), true, nil
+}

@@ -1,0 +1,139 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/selector"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// examine returns the candidates that the filter selects, in their order.
+func (r *search) examine(ctx context.Context, all []candidate) ([]match, error) {
+	rows := make(map[timer.ID]timerRow, len(all))
+	ids := make([]timer.ID, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	slices.Sort(ids)
+	for part := range batches(ids) {
+		q := stmt("SELECT " + timerColumns + " FROM timers t" + r.store.dialect.byPrimary +
+			" WHERE id").idList(part)
+		r.addConditions(q)
+		var found []timerRow
+		if err := r.store.selectAll(ctx, r.c, &found, q); err != nil {
+			return nil, err
+		}
+		for i := range found {
+			rows[timer.ID(found[i].ID)] = found[i]
+		}
+	}
+	var matches []match
+	for i := range all {
+		if row, ok := rows[all[i].ID]; ok {
+			matches = append(matches, match{all[i], row})
+		}
+	}
+	return r.examineDues(ctx, matches)
+}
+
+// examineDues leaves out matches by what their rows do not have.
+func (r *search) examineDues(ctx context.Context, all []match) ([]match, error) {
+	if r.ByDue() {
+		dues, err := r.dues(ctx, all)
+		if err != nil {
+			return nil, err
+		}
+		all = slices.DeleteFunc(
+			all,
+			func(m match) bool { return !r.SelectsDue(dues[timer.ID(m.row.ID)]) },
+		)
+	}
+	if r.LastOutcome == "" {
+		return all, nil
+	}
+	last, err := r.store.lastOutcomes(ctx, r.c, idsOfMatches(all))
+	return slices.DeleteFunc(all, func(m match) bool {
+		kind := store.OutcomeNone
+		if o, ok := last[timer.ID(m.row.ID)]; ok {
+			kind = o.Kind
+		}
+		return kind != r.LastOutcome
+	}), err
+}
+
+// dues returns the next due instants of matches. It loads and computes only those that their rows
+// do not tell.
+func (r *search) dues(ctx context.Context, all []match) (map[timer.ID]int64, error) {
+	dues := make(map[timer.ID]int64, len(all))
+	var rows []timerRow
+	for i := range all {
+		row := &all[i].row
+		switch {
+		case row.Status != rowActive:
+			dues[timer.ID(row.ID)] = timer.NeverMS
+		case row.LastDueMS <= r.nowMS && row.NextDueMS > r.nowMS && row.Replan == replanNothing &&
+			(row.NextDueMS == timer.NeverMS || row.ExpandAtMS != timer.NeverMS):
+			dues[timer.ID(row.ID)] = row.NextDueMS
+		default: // it is due before, is about to be planned again, or has reached max_fires
+			rows = append(rows, *row)
+		}
+	}
+	ts, err := r.store.timers(ctx, r.c, rows, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ts {
+		if dues[ts[i].ID], err = r.NextDue(ctx, &ts[i]); err != nil {
+			return nil, err
+		}
+	}
+	return dues, nil
+}
+
+// addConditions adds the conditions on the status, the name and the attributes of the timer t.
+func (r *search) addConditions(q *statement) {
+	if r.Status == "" {
+		q.add(" AND status<>").int(rowDeleted)
+	} else {
+		q.add(" AND status=").int(statusToRow(r.Status))
+	}
+	if r.NamePrefix != "" {
+		q.add(" AND INSTR(name,").bind(r.NamePrefix).add(")=1")
+	}
+	if r.NameContains != "" {
+		q.add(" AND INSTR(name,").bind(r.NameContains).add(")>0")
+	}
+	for i := range r.Labels {
+		l := &r.Labels[i]
+		switch l.Operator {
+		case selector.NotIn, selector.NotExists:
+			q.add(" AND NOT")
+		case selector.In, selector.Exists:
+			q.add(" AND")
+		}
+		q.hasAttribute(&attribute{app: r.appID, kind: kindLabel, name: l.Name}, l.Values)
+	}
+	if r.TargetHost != "" {
+		a := attribute{app: r.appID, kind: kindHost}
+		q.add(" AND").hasAttribute(&a, []string{r.TargetHost})
+	}
+}
+
+// hasAttribute adds the condition that the timer t has the attribute with one of the values, or
+// with any if there are none.
+func (q *statement) hasAttribute(a *attribute, values []string) {
+	q.add(" EXISTS (SELECT 1 FROM timer_attributes a WHERE ").ofAttribute("a.", a)
+	if len(values) > 0 {
+		q.add(" AND a.value IN (")
+		for i, v := range values {
+			if i > 0 {
+				q.add(",")
+			}
+			q.bind(v)
+		}
+		q.add(")")
+	}
+	q.add(" AND a.timer_id=t.id)")
+}

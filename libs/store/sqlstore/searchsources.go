@@ -1,0 +1,223 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// byID reads the candidates in order of id: those with an attribute, or all of the app.
+func (r *search) byID(d *driver) source {
+	return func(ctx context.Context, after store.SearchPosition) (candidates, error) {
+		if d == nil {
+			q := stmt(
+				"SELECT id FROM timers" + r.store.dialect.byApp + " WHERE app_id=",
+			).int(r.appID)
+			return r.read(ctx, r.fromID(q, "id", after.ID), r.chunk)
+		}
+		if len(d.values) == 1 {
+			return r.read(ctx, r.withValue(d, d.values[0], after.ID), r.chunk)
+		}
+		// A statement with several values would sort all of their timers.
+		q := stmt("SELECT id FROM (")
+		for i, value := range d.values {
+			if i > 0 {
+				q.add(" UNION ALL ")
+			}
+			part := r.withValue(d, value, after.ID)
+			q.add("SELECT id FROM (").add(string(part.text)).add(") v").int(int64(i))
+			q.args = append(q.args, part.args...)
+		}
+		q.add(") a ORDER BY id" + r.direction() + " LIMIT ").int(int64(r.chunk))
+		return r.read(ctx, q, r.chunk)
+	}
+}
+
+// withValue selects the timers with a value of an attribute.
+func (r *search) withValue(d *driver, value string, after timer.ID) *statement {
+	a := d.attribute
+	a.value = value
+	q := stmt("SELECT timer_id AS id FROM timer_attributes WHERE ").withAttribute(&a)
+	return r.fromID(q, "timer_id", after)
+}
+
+// fromID adds the part after an id, in the direction of the query.
+func (r *search) fromID(q *statement, column string, after timer.ID) *statement {
+	if after != 0 {
+		q.add(" AND " + column + r.operator()).int(int64(after))
+	}
+	return q.add(" ORDER BY " + column + r.direction() + " LIMIT ").int(int64(r.chunk))
+}
+
+func (r *search) operator() string {
+	if r.Desc {
+		return "<"
+	}
+	return ">"
+}
+
+func (r *search) direction() string {
+	if r.Desc {
+		return " DESC"
+	}
+	return ""
+}
+
+// read runs a statement of a source that is limited to chunk candidates.
+func (r *search) read(ctx context.Context, q *statement, chunk int) (part candidates, err error) {
+	if err := r.store.selectAll(ctx, r.c, &part.all, q); err != nil {
+		return part, err
+	}
+	part.cost, part.more = len(part.all), len(part.all) == chunk
+	if part.cost > 0 {
+		part.last = part.all[part.cost-1].position()
+	}
+	return part, nil
+}
+
+// byName reads the candidates in order of name, from the index of names. It leaves out names that
+// the filter does not select: nameCost of them cost as much as a candidate.
+func (r *search) byName(ctx context.Context, after store.SearchPosition) (candidates, error) {
+	chunk := r.chunk
+	if r.NameContains != "" {
+		chunk = r.names
+	}
+	q := stmt("SELECT id,live_name AS name FROM timers" + r.store.dialect.byLiveName +
+		" WHERE app_id=").int(r.appID).add(" AND live_name IS NOT NULL")
+	if r.NamePrefix != "" {
+		q.add(" AND live_name>=").bind(r.NamePrefix)
+		if end := prefixEnd(r.NamePrefix); end != "" {
+			q.add(" AND live_name<").bind(end)
+		}
+	}
+	if after.ID != 0 {
+		q.add(" AND live_name" + r.operator()).bind(after.Name)
+	}
+	q.add(" ORDER BY live_name" + r.direction() + " LIMIT ").int(int64(chunk))
+	part, err := r.read(ctx, q, chunk)
+	if r.NameContains != "" {
+		n := part.cost / nameCost
+		part.all = slices.DeleteFunc(
+			part.all,
+			func(c candidate) bool { return !strings.Contains(c.Name, r.NameContains) },
+		)
+		part.cost = n + len(part.all)
+	}
+	return part, err
+}
+
+// prefixEnd returns the first text behind all texts with a prefix, in the order of bytes, which is
+// that of characters. It is empty if there is none.
+func prefixEnd(prefix string) string {
+	for prefix != "" {
+		last, n := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-n]
+		for last++; last <= unicode.MaxRune; last++ {
+			if utf8.ValidRune(last) {
+				return prefix + string(last)
+			}
+		}
+	}
+	return ""
+}
+
+// expandedMS is more than the time that is expanded ahead. Fires of fixed delays may be expanded
+// further, but one at a time.
+const expandedMS = 2 * 60 * timer.MinuteMS
+
+// dueColumn is one of the two columns by which timers that are due are found.
+type dueColumn struct {
+	name, index string
+	from, to    int64 // included and excluded, by the filter
+}
+
+// dueColumns returns where to search. A timer is due by last_due_ms until that has passed: then, or
+// before if it is due several times within the time that is expanded. After that it is due by
+// next_due_ms, which has passed only if the timer is about to be expanded.
+func (r *search) dueColumns() [2]dueColumn {
+	to := timer.NeverMS
+	if r.DueToMS != 0 {
+		to = r.DueToMS
+	}
+	last := to
+	if last != timer.NeverMS {
+		last = max(last, r.nowMS+expandedMS)
+	}
+	return [2]dueColumn{
+		{"last_due_ms", r.store.dialect.byLastDue, r.nowMS + 1, last},
+		{"next_due_ms", r.store.dialect.byNextDue, 0, to},
+	}
+}
+
+// fromDue selects the active timers by a column, from a position on.
+func (r *search) fromDue(d *dueColumn, after store.SearchPosition, limit int) *statement {
+	q := stmt(
+		"SELECT id," + d.name + " AS at_ms FROM timers" + d.index + " WHERE app_id=",
+	).int(r.appID).
+		add(" AND status=").
+		int(rowActive)
+	columns, values := []string{d.name, "id"}, []int64{after.AtMS, int64(after.ID)}
+	q.add(" AND " + d.name + ">=").int(d.from).add(" AND " + d.name + "<").int(d.to)
+	if after.ID != 0 {
+		q.add(" AND ")
+		if r.Desc {
+			r.store.dialect.keyBefore(q, columns, values)
+		} else {
+			r.store.dialect.keyAfter(q, columns, values)
+		}
+	}
+	return q.add(" ORDER BY " + d.name + r.direction() + ",id" + r.direction() + " LIMIT ").
+		int(int64(limit))
+}
+
+// byDue reads the candidates in order of what their rows tell about their next due instants, and
+// then those that are not due.
+func (r *search) byDue(
+	ctx context.Context,
+	after store.SearchPosition,
+) (part candidates, err error) {
+	notDue := store.SearchPosition{AtMS: timer.NeverMS}
+	if after.AtMS != timer.NeverMS {
+		var more bool
+		for _, d := range r.dueColumns() {
+			one, err := r.read(ctx, r.fromDue(&d, after, r.chunk), r.chunk)
+			if err != nil {
+				return part, err
+			}
+			part.all = append(part.all, one.all...)
+			more = more || one.more
+		}
+		slices.SortFunc(
+			part.all,
+			func(a, b candidate) int { return r.Compare(a.position(), b.position()) },
+		)
+		part.last, part.more = notDue, !r.ByDue()
+		if more {
+			part.all = part.all[:r.chunk]
+			part.last, part.more = part.all[r.chunk-1].position(), true
+		}
+		part.cost = len(part.all)
+		return part, nil
+	}
+	q := stmt("SELECT id,").int(timer.NeverMS).
+		add(" AS at_ms FROM timers" + r.store.dialect.byApp + " WHERE app_id=").int(r.appID)
+	part, err = r.read(ctx, r.fromID(q, "id", after.ID), r.chunk)
+	return part, err
+}
+
+// isAt reports whether a row is where byDue found it.
+func (r *search) isAt(m *match) bool {
+	at := m.row.NextDueMS
+	if m.row.LastDueMS > r.nowMS {
+		at = m.row.LastDueMS
+	}
+	if m.row.Status != rowActive {
+		at = timer.NeverMS
+	}
+	return m.AtMS == at
+}
