@@ -23,7 +23,7 @@ type searchLimits struct {
 
 func defaultSearchLimits() searchLimits {
 	return searchLimits{
-		chunk: store.MaxBatch, budget: 10_000, collect: 2_500, exact: store.SortExact,
+		chunk: store.MaxBatch, budget: 5_000, collect: 2_500, exact: store.SortExact,
 		outcomes: 2_000, count: 50_000, names: 5_000,
 	}
 }
@@ -229,6 +229,8 @@ func (r *search) follow(ctx context.Context, from source) (page store.SearchPage
 		budget = r.outcomes
 	}
 	page.Next = r.After
+	whole := r.chunk
+	r.chunk = min(whole, r.Limit+1) // perhaps they are all selected
 	for {
 		part, err := from(ctx, page.Next)
 		if err != nil {
@@ -247,7 +249,7 @@ func (r *search) follow(ctx context.Context, from source) (page store.SearchPage
 			page.More, page.Next = true, all[r.Limit-1].position()
 			break
 		}
-		page.Next, page.More = part.last, part.more
+		page.Next, page.More, r.chunk = part.last, part.more, whole
 		if budget -= part.cost; budget <= 0 || !part.more {
 			break
 		}

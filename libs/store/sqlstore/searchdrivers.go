@@ -56,11 +56,25 @@ func (r *search) sources(ctx context.Context) (collected, inOrder source, err er
 			collected = fromBest
 		}
 	case store.SortNextDue:
-		collected, inOrder = fromBest, r.byDue
+		inOrder = r.byDue
+		if few, err := r.mayBeFew(ctx); err != nil || !few {
+			return nil, inOrder, err
+		}
+		collected = fromBest
 	case store.SortLastFired:
 		collected = fromBest
 	}
 	return collected, inOrder, nil
+}
+
+// mayBeFew reports whether the filter may select few enough timers to sort them.
+func (r *search) mayBeFew(ctx context.Context) (bool, error) {
+	q := r.wholeIndex()
+	if q == nil {
+		return true, nil
+	}
+	n, err := r.countUpTo(ctx, q, r.exact+1)
+	return n <= r.exact, err
 }
 
 func (r *search) sourceOf(d *driver) source {
