@@ -46,6 +46,9 @@ type EditResult struct {
 type Apps interface {
 	// App returns an app. Error: not_found.
 	App(ctx context.Context, name string) (App, error)
+	// ListApps returns up to limit apps after a name, in order of name, byte by byte. The app "",
+	// which owns the keys of the deployment, is not among them.
+	ListApps(ctx context.Context, after string, limit int) ([]App, error)
 	// SetFrozen freezes or unfreezes an app, creating it if it is missing, and logs the change:
 	// S21.
 	SetFrozen(ctx context.Context, name string, frozen bool, reason string) (App, error)

@@ -191,9 +191,12 @@ func TargetHosts(d *timer.Definition) []string {
 			if err != nil || u.Hostname() == "" || len(u.Hostname()) > timer.MaxLabelLen {
 				continue
 			}
-			hosts = append(hosts, strings.ToLower(u.Hostname()))
+			hosts = append(hosts, HostKey(u.Hostname()))
 		}
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
 }
+
+// HostKey returns a host as TargetHosts returns it.
+func HostKey(host string) string { return strings.ToLower(host) }

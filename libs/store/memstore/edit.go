@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -227,6 +228,17 @@ func (s *Store) App(_ context.Context, name string) (store.App, error) {
 		return store.App{}, timer.NotFound("app", name)
 	}
 	return *a, nil
+}
+
+// ListApps returns apps in order of name.
+func (s *Store) ListApps(_ context.Context, after string, limit int) (all []store.App, err error) {
+	defer s.lock()()
+	for _, name := range slices.Sorted(maps.Keys(s.apps)) {
+		if name > after && len(all) < limit {
+			all = append(all, *s.apps[name])
+		}
+	}
+	return all, nil
 }
 
 // SetFrozen freezes or unfreezes an app.

@@ -73,6 +73,31 @@ func (s *Store) App(ctx context.Context, name string) (app store.App, err error)
 	return app, err
 }
 
+// ListApps reads a part of the index of names.
+func (s *Store) ListApps(
+	ctx context.Context,
+	after string,
+	limit int,
+) (all []store.App, err error) {
+	err = s.read(ctx, "listing apps", func(ctx context.Context, c sqlx.QueryerContext) error {
+		var rows []fullApp
+		q := stmt("SELECT " + appColumns + " FROM apps WHERE name>").bind(after).
+			add(" ORDER BY name LIMIT ").int(int64(limit))
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return err
+		}
+		for i := range rows {
+			app, err := rows[i].app()
+			if err != nil {
+				return err
+			}
+			all = append(all, app)
+		}
+		return nil
+	})
+	return all, err
+}
+
 // SetFrozen locks the app's row, so of two calls at once the second sees the result of the first.
 // It adds one entry about the app to the change log, in the same transaction. Repeating a call
 // changes nothing more. A change of the reason alone is written and not logged.

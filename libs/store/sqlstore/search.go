@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -27,6 +28,10 @@ func defaultSearchLimits() searchLimits {
 		outcomes: 2_000, count: 50_000, names: 5_000,
 	}
 }
+
+// followTime is how long a page examines candidates. A server that reads rows from disk examines
+// fewer of them.
+const followTime = 25 * time.Millisecond
 
 // nameCost is how many names of their index cost as much as a row.
 const nameCost = 10
@@ -229,6 +234,7 @@ func (r *search) follow(ctx context.Context, from source) (page store.SearchPage
 		budget = r.outcomes
 	}
 	page.Next = r.After
+	begin := time.Now()
 	whole := r.chunk
 	r.chunk = min(whole, r.Limit+1) // perhaps they are all selected
 	for {
@@ -250,7 +256,7 @@ func (r *search) follow(ctx context.Context, from source) (page store.SearchPage
 			break
 		}
 		page.Next, page.More, r.chunk = part.last, part.more, whole
-		if budget -= part.cost; budget <= 0 || !part.more {
+		if budget -= part.cost; budget <= 0 || !part.more || time.Since(begin) > followTime {
 			break
 		}
 	}

@@ -46,15 +46,34 @@ var searchPages = []struct {
 	}},
 	{name: "by name", query: store.SearchQuery{Sort: store.SortName}},
 	{name: "by next due", query: store.SearchQuery{Sort: store.SortNextDue}},
-	{name: "by next due, label", labels: "team=t7", query: store.SearchQuery{Sort: store.SortNextDue}},
-	{name: "by next due, large label", labels: "env=prod", query: store.SearchQuery{Sort: store.SortNextDue}},
+	{
+		name:   "by next due, label",
+		labels: "team=t7",
+		query:  store.SearchQuery{Sort: store.SortNextDue},
+	},
+	{
+		name:   "by next due, large label",
+		labels: "env=prod",
+		query:  store.SearchQuery{Sort: store.SortNextDue},
+	},
 	{name: "due in 2 h", query: store.SearchQuery{Filter: store.Filter{DueToMS: 2}}},
-	{name: "due in 2 h, label", labels: "team=t7", query: store.SearchQuery{Filter: store.Filter{DueToMS: 2}}},
-	{name: "last failed", query: store.SearchQuery{Filter: store.Filter{LastOutcome: timer.Failed}}},
+	{
+		name:   "due in 2 h, label",
+		labels: "team=t7",
+		query:  store.SearchQuery{Filter: store.Filter{DueToMS: 2}},
+	},
+	{
+		name:  "last failed",
+		query: store.SearchQuery{Filter: store.Filter{LastOutcome: timer.Failed}},
+	},
 	{name: "last delivered, label", labels: "team=t7", query: store.SearchQuery{
 		Filter: store.Filter{LastOutcome: timer.Delivered},
 	}},
-	{name: "by last fired, label", labels: "team=t7", query: store.SearchQuery{Sort: store.SortLastFired}},
+	{
+		name:   "by last fired, label",
+		labels: "team=t7",
+		query:  store.SearchQuery{Sort: store.SortLastFired},
+	},
 }
 
 // BenchmarkSearch times pages of 100 timers of one app. CARILLON_BENCH_TIMERS is how many timers
@@ -167,7 +186,8 @@ func searchRows(b *testing.B, s *sqlstore.Store, n int) {
 			id := int64(first.ID) + int64(i) + 1
 			team := fmt.Sprintf("t%d", i%1000)
 			labels := map[string]string{
-				"team": team, "env": []string{"prod", "prod", "prod", "prod", "prod", "prod", "prod", "dev", "dev", "stage"}[r.IntN(10)],
+				"team": team,
+				"env":  []string{"prod", "prod", "prod", "prod", "prod", "prod", "prod", "dev", "dev", "stage"}[r.IntN(10)],
 				"tier": strconv.Itoa(r.IntN(3)),
 			}
 			if i%2 == 0 {
@@ -186,34 +206,53 @@ func searchRows(b *testing.B, s *sqlstore.Store, n int) {
 				status = 3
 			}
 			name := fmt.Sprintf("%s-job-%d", team, i)
-			timers.add("(%d,%d,'%s','%s',%d,1,1,1,%d,%d,%d,0,1,%d,0,0,'',1,1,1,1)",
+			timers.addf("(%d,%d,'%s','%s',%d,1,1,1,%d,%d,%d,0,1,%d,0,0,'',1,1,1,1)",
 				id, first.AppID, name, name, status, due, last, due, now)
 			host := fmt.Sprintf("h%d.example", i%50)
 			text, err := json.Marshal(timer.Definition{
 				Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"0 9 * * *"}},
-				Target:   timer.Target{Kind: timer.KindHTTP, URL: "https://" + host + "/", Method: "POST"},
-				Labels:   labels,
+				Target: timer.Target{
+					Kind:   timer.KindHTTP,
+					URL:    "https://" + host + "/",
+					Method: "POST",
+				},
+				Labels: labels,
 			})
 			require.NoError(b, err)
-			versions.add("(%d,1,0,x'%064x',x'%x',1)", id, id, text)
-			attributes.add("(%d,1,'','%s',%d)", first.AppID, host, id)
+			versions.addf("(%d,1,0,x'%064x',x'%x',1)", id, id, text)
+			attributes.addf("(%d,1,'','%s',%d)", first.AppID, host, id)
 			for name, value := range labels {
-				attributes.add("(%d,0,'%s','%s',%d)", first.AppID, name, value, id)
+				attributes.addf("(%d,0,'%s','%s',%d)", first.AppID, name, value, id)
 			}
 			if i%3 == 0 {
 				kind := "delivered"
 				if i%600 == 0 {
 					kind = "failed"
-					failed.add("(%d,%d,%d,%d,0)", first.AppID, now, id, now)
+					failed.addf("(%d,%d,%d,%d,0)", first.AppID, now, id, now)
 				}
-				outcomes.add("(%d,%d,%d,0,%d,1,0,%d,1,1,0,0,0,'%s','','',1,0,200,1,0)",
+				outcomes.addf("(%d,%d,%d,0,%d,1,0,%d,1,1,0,0,0,'%s','','',1,0,200,1,0)",
 					now, id, now, now, first.AppID, kind)
 			}
 		}
-		timers.insert(ctx, b, s, "timers (id,app_id,name,live_name,status,version,version_since_ms,active_since_ms,next_due_ms,last_due_ms,expand_at_ms,replan,fires_created,anchor_ms,inactive_since_ms,paused_until_ms,pause_reason,creation_token,created_ms,updated_ms,active_epoch)")
-		versions.insert(ctx, b, s, "timer_versions (timer_id,version,plan_version,hash,definition,created_ms)")
+		timers.insert(
+			ctx,
+			b,
+			s,
+			"timers (id,app_id,name,live_name,status,version,version_since_ms,active_since_ms,next_due_ms,last_due_ms,expand_at_ms,replan,fires_created,anchor_ms,inactive_since_ms,paused_until_ms,pause_reason,creation_token,created_ms,updated_ms,active_epoch)",
+		)
+		versions.insert(
+			ctx,
+			b,
+			s,
+			"timer_versions (timer_id,version,plan_version,hash,definition,created_ms)",
+		)
 		attributes.insert(ctx, b, s, "timer_attributes (app_id,kind,name,value,timer_id)")
-		outcomes.insert(ctx, b, s, "outcomes (finished_ms,timer_id,due_ms,series,until_ms,fire_count,run_at_ms,app_id,version,epoch,cause,revision,owner,kind,reason,failure,attempts,lateness_ms,status_code,duration_ms,redrive_series)")
+		outcomes.insert(
+			ctx,
+			b,
+			s,
+			"outcomes (finished_ms,timer_id,due_ms,series,until_ms,fire_count,run_at_ms,app_id,version,epoch,cause,revision,owner,kind,reason,failure,attempts,lateness_ms,status_code,duration_ms,redrive_series)",
+		)
 		failed.insert(ctx, b, s, "failed_outcomes (app_id,finished_ms,timer_id,due_ms,series)")
 	}
 }
@@ -221,7 +260,7 @@ func searchRows(b *testing.B, s *sqlstore.Store, n int) {
 // values are rows of an INSERT.
 type values struct{ bytes.Buffer }
 
-func (r *values) add(format string, args ...any) {
+func (r *values) addf(format string, args ...any) {
 	if r.Len() > 0 {
 		r.WriteByte(',')
 	}

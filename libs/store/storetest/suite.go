@@ -156,6 +156,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"Status_Conditions", statusConditions},
 		{"Pauses_ConcurrentResumes", concurrentResumes},
 		{"Timers", readTimers},
+		{"Apps_AreListed", appsAreListed},
 		{"History", history},
 		{"OpenFires", openFires},
 		{"OpenFires_AmongManyAtOneInstant", openFiresAtOneInstant},

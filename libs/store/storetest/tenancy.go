@@ -227,3 +227,23 @@ func apiKeys(t *testing.T, s *setup) {
 	})
 	require.EqualValues(t, 2, added.Load())
 }
+
+func appsAreListed(t *testing.T, s *setup) {
+	ctx := t.Context()
+	for _, app := range []string{"b", "a", "", "ä", "B"} { // "" owns a key
+		_, err := s.st().SetFrozen(ctx, app, app == "a", "why")
+		require.NoError(t, err)
+	}
+	all, err := s.st().ListApps(ctx, "", 3)
+	require.NoError(t, err)
+	more, err := s.st().ListApps(ctx, all[2].Name, 3)
+	require.NoError(t, err)
+	var names []string
+	for _, a := range append(all, more...) {
+		names = append(names, a.Name)
+		one, err := s.st().App(ctx, a.Name)
+		require.NoError(t, err)
+		require.Equal(t, one, a)
+	}
+	require.Equal(t, []string{"B", "a", "b", "ä"}, names)
+}

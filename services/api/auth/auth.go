@@ -97,6 +97,9 @@ func callerOf(ctx context.Context) caller {
 // OfDeployment returns whether the caller may act for every app.
 func OfDeployment(ctx context.Context) bool { return callerOf(ctx).deployment }
 
+// AppOf returns the app that the caller acts for; empty for a caller of the deployment.
+func AppOf(ctx context.Context) string { return callerOf(ctx).app }
+
 // Reasons for denied requests, as the metric reports them.
 const (
 	deniedNoKey     = "no_key"

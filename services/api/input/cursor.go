@@ -16,6 +16,7 @@ const (
 	CalendarsCursor   = "c"
 	DeadLettersCursor = "d"
 	ExplainCursor     = "x"
+	AppsCursor        = "a"
 )
 
 // EncodeCursor returns the cursor of a position.

@@ -58,6 +58,18 @@ var enumDocs = map[string]string{
 	"status.paused":   "its schedule is not followed until it is resumed, or until an instant",
 	"status.deleted":  "it was deleted; its fires are still listed",
 
+	"sort.id":         "in the order in which they were made",
+	"sort.name":       "by name, byte by byte",
+	"sort.next_due":   "by next_due. Where the filter selects more than 1,000 timers, one that is due several times an hour may come up to an hour too late",
+	"sort.last_fired": "by last_fired. The filter must select at most 1,000 timers",
+	"order.asc":       "smallest or earliest first",
+	"order.desc":      "greatest or latest first",
+
+	"last_outcome.delivered": "its latest finished fire was delivered",
+	"last_outcome.failed":    "it failed",
+	"last_outcome.skipped":   "it was skipped",
+	"last_outcome.none":      "no finished fire of it is kept",
+
 	"cause.schedule": "it is part of the schedule",
 	"cause.run_now":  "it was requested by run",
 	"cause.backfill": "a backfill of a past range was requested",

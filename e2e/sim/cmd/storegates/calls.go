@@ -60,6 +60,7 @@ var calls = map[string]kind{
 	"LastChange":                reads,
 	"LastOutcomes":              direct,
 	"List":                      direct,
+	"ListApps":                  direct,
 	"LiveSessions":              reads,
 	"LoadSlice":                 reads,
 	"MinuteCounts":              reads,

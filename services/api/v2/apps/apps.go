@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
@@ -36,6 +37,57 @@ func (s *Resource) getApp(ctx context.Context, in *param.PathAppParam) (*appOutp
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	return &appOutput{showApp(&a)}, nil
+}
+
+type listAppsInput struct{ param.PageParam }
+
+type appsOutput struct{ Body appsBody }
+
+type appsBody struct {
+	Items      []appBody `json:"items" nullable:"false"`
+	NextCursor string    `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
+}
+
+// listApps lists all apps for callers of the deployment. Others see the app of their key.
+func (s *Resource) listApps(ctx context.Context, in *listAppsInput) (*appsOutput, error) {
+	after := ""
+	if in.Cursor != "" {
+		var err error
+		if after, err = input.DecodeCursor(input.AppsCursor, in.Cursor); err != nil {
+			return nil, err
+		}
+	}
+	found, err := s.visibleApps(ctx, after, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	out := &appsOutput{appsBody{Items: make([]appBody, 0, len(found))}}
+	for i := range found {
+		if i == in.Limit {
+			out.Body.NextCursor = input.EncodeCursor(input.AppsCursor, found[i-1].Name)
+			break
+		}
+		out.Body.Items = append(out.Body.Items, showApp(&found[i]))
+	}
+	return out, nil
+}
+
+func (s *Resource) visibleApps(ctx context.Context, after string, limit int) ([]store.App, error) {
+	if auth.OfDeployment(ctx) {
+		return s.Store.ListApps(
+			ctx,
+			after,
+			limit,
+		) //nolint:wrapcheck // the store says what it was doing
+	}
+	own, err := s.Store.App(ctx, auth.AppOf(ctx))
+	switch {
+	case timer.CodeOf(err) == timer.CodeNotFound || err == nil && own.Name <= after:
+		return nil, nil
+	case err != nil:
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return []store.App{own}, nil
 }
 
 // freezeApp takes effect when executors read the change log, which they poll twice a second. An app

@@ -1,7 +1,9 @@
 package apps_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,4 +42,42 @@ func TestV2Freeze(t *testing.T) {
 		"body.reason",
 		f.Problem(t, 422, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"a\u0000"}`).Errors[0].Location,
 	)
+}
+
+func TestV2ListApps(t *testing.T) {
+	t.Parallel()
+	f, admin := apitest.Guarded(t)
+	for _, app := range []string{"shop", "desk", "Büro 1"} {
+		f.Call(t, http.MethodPost, "/api/v2/apps/"+url.PathEscape(app)+"/freeze", "",
+			apitest.Bearer(admin)).Into(t, 200, &struct{}{})
+	}
+	list := func(key string, limit int) (names []string) {
+		for cursor := ""; ; {
+			var page struct {
+				Items []struct {
+					App    string
+					Frozen bool
+				}
+				NextCursor string `json:"next_cursor"`
+			}
+			path := fmt.Sprintf("/api/v2/apps?limit=%d&cursor=%s", limit, cursor)
+			f.Call(t, http.MethodGet, path, "", apitest.Bearer(key)).Into(t, 200, &page)
+			require.LessOrEqual(t, len(page.Items), limit)
+			for _, a := range page.Items {
+				require.True(t, a.Frozen)
+				names = append(names, a.App)
+			}
+			if cursor = page.NextCursor; cursor == "" {
+				return names
+			}
+		}
+	}
+	for _, limit := range []int{1, 2, 3, 100} {
+		require.Equal(t, []string{"Büro 1", "desk", "shop"}, list(admin, limit))
+	}
+	own := f.MakeKey(t, admin, "desk", "read").Key
+	require.Equal(t, []string{"desk"}, list(own, 1))
+	a := f.Call(t, http.MethodGet, "/api/v2/apps?cursor=eA", "", apitest.Bearer(admin))
+	require.Equal(t, 422, a.Status)
+	require.Contains(t, a.Body, "query.cursor")
 }

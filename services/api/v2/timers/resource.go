@@ -20,7 +20,7 @@ import (
 type Store interface {
 	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
-	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
+	store.Searcher
 	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
 	History(
@@ -68,7 +68,7 @@ func (s *Resource) Register(r *route.Router) {
 	}, s.putTimer)
 	route.Add(r, route.Operation{
 		Method: http.MethodGet, Path: "/timers", ID: "list-timers",
-		Summary: "List an app's timers, oldest first",
+		Summary: "List an app's timers, or search for some of them",
 	}, s.listTimers)
 	route.Add(r, route.Operation{
 		Method: http.MethodDelete, Path: "/timers", ID: "delete-named-timer",

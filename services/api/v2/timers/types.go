@@ -63,6 +63,8 @@ type timerBody struct {
 	Labels       map[string]string          `json:"labels,omitempty"`
 	FiresCreated int64                      `json:"fires_created" doc:"Fires of the schedule made so far, those of the coming hour among them: what max_fires counts. With max_fires, those that were skipped are not counted."`
 	NextDue      string                     `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none, the timer is not active, or it follows a fire that is not finished."`
+	LastFired    string                     `json:"last_fired,omitempty" format:"date-time" doc:"In a list: when its latest finished fire was due; absent where none is kept."`
+	LastOutcome  string                     `json:"last_outcome,omitempty" enum:"delivered,failed,skipped" doc:"In a list: the outcome of that fire."`
 	ActiveSince  string                     `json:"active_since,omitempty" format:"date-time" doc:"When it was last activated."`
 	CreatedAt    string                     `json:"created_at" format:"date-time"`
 	UpdatedAt    string                     `json:"updated_at" format:"date-time"`
@@ -72,8 +74,15 @@ type timerBody struct {
 }
 
 type timersBody struct {
-	Items      []timerBody `json:"items" nullable:"false"`
-	NextCursor string      `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
+	Items          []timerBody `json:"items" nullable:"false"`
+	NextCursor     string      `json:"next_cursor" doc:"Pass it as cursor, with the same parameters, for the next page; empty on the last one. A page may have fewer timers than the limit, or none, and still not be the last: one request examines a bounded number of timers."`
+	Total          *int        `json:"total,omitempty" doc:"With count: how many timers the filter selects, up to 10,000."`
+	TotalIsMinimum bool        `json:"total_is_minimum,omitempty" doc:"With count: there may be more than total. There are more than 10,000, or finding out would have examined too many timers."`
+}
+
+// setLast sets the latest outcome. The zero outcome is none.
+func (b *timerBody) setLast(o timer.Outcome) {
+	b.LastFired, b.LastOutcome = input.Instant(o.DueMS), string(o.Kind)
 }
 
 // showTimer converts a timer. next is its next due instant: see nextDue.
