@@ -29,8 +29,8 @@ func defaultSearchLimits() searchLimits {
 	}
 }
 
-// followTime is how long a page examines candidates. A server that reads rows from disk examines
-// fewer of them.
+// followTime is how long a page examines candidates, if many are not selected. A server that reads
+// rows from disk examines fewer of them.
 const followTime = 25 * time.Millisecond
 
 // nameCost is how many names of their index cost as much as a row.
@@ -234,7 +234,7 @@ func (r *search) follow(ctx context.Context, from source) (page store.SearchPage
 		budget = r.outcomes
 	}
 	page.Next = r.After
-	begin := time.Now()
+	begin, missed := time.Now(), 0
 	whole := r.chunk
 	r.chunk = min(whole, r.Limit+1) // perhaps they are all selected
 	for {
@@ -250,13 +250,16 @@ func (r *search) follow(ctx context.Context, from source) (page store.SearchPage
 			found = slices.DeleteFunc(found, func(m match) bool { return !r.isAt(&m) })
 		}
 		all = append(all, found...)
+		missed += part.cost - len(found)
 		if len(all) > r.Limit {
 			all = all[:r.Limit]
 			page.More, page.Next = true, all[r.Limit-1].position()
 			break
 		}
 		page.Next, page.More, r.chunk = part.last, part.more, whole
-		if budget -= part.cost; budget <= 0 || !part.more || time.Since(begin) > followTime {
+		budget -= part.cost
+		slow := missed > whole && time.Since(begin) > followTime
+		if budget <= 0 || !part.more || slow {
 			break
 		}
 	}
