@@ -13,7 +13,7 @@ import (
 func (t *tool) appCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "app",
-		Short: "show, freeze and limit an app",
+		Short: "list, show, freeze and limit apps",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -24,12 +24,50 @@ func (t *tool) appCommand() *cobra.Command {
 		return t.callApp(c, http.MethodPost, "/freeze", client.Object{"reason": reason})
 	}
 	c.AddCommand(
+		t.appList(),
 		t.onApp("get", "show the app", http.MethodGet, ""),
 		freeze,
 		t.onApp("unfreeze", "end the freeze of the app", http.MethodPost, "/unfreeze"),
 		t.onApp("settings", "show the limits and rules of the app", http.MethodGet, "/settings"),
 		t.appLimit(),
 	)
+	return c
+}
+
+func (t *tool) appList() *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "list the apps that the key is for, by name",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return usageError("--limit is negative")
+			}
+			return t.withClient(func(api *client.Client) error {
+				apps, err := api.All(c.Context(), "/apps", nil, limit)
+				if err != nil {
+					return err //nolint:wrapcheck // it says what the API answered
+				}
+				for _, a := range apps { // what the format name prints
+					a["name"] = a["app"]
+				}
+				return t.printer.List(apps, []output.Column{
+					output.Field("APP", "app"),
+					output.Field("FROZEN", "frozen"),
+					{
+						Head: "SINCE",
+						Cell: func(o client.Object) string { return localTime(o.Text("frozen_since")) },
+					},
+					{
+						Head: "REASON",
+						Cell: func(o client.Object) string { return printable(o.Text("reason")) },
+					},
+				})
+			})
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 0, "list at most so many; 0 lists all")
 	return c
 }
 

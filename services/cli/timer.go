@@ -42,6 +42,12 @@ func timerColumns() []output.Column {
 		{Head: "TARGET", Cell: describeTarget},
 		output.Field("PRIORITY", "priority").AsWide(),
 		output.Field("VERSION", "version").AsWide(),
+		{
+			Head: "LAST FIRED",
+			Cell: func(o client.Object) string { return localTime(o.Text("last_fired")) },
+			Wide: true,
+		},
+		output.Field("LAST OUTCOME", "last_outcome").AsWide(),
 		output.Field("FIRES", "fires_created").AsWide(),
 		{Head: "LABELS", Cell: describeLabels, Wide: true},
 	}
@@ -107,32 +113,6 @@ func localTime(text string) string {
 		return at.Format("2006-01-02 15:04:05.000 MST")
 	}
 	return at.Format("2006-01-02 15:04:05 MST")
-}
-
-func (t *tool) timerList() *cobra.Command {
-	var status string
-	var limit int
-	c := &cobra.Command{
-		Use:   "list",
-		Short: "list the timers of an app, oldest first",
-		Args:  usageArgs(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return t.withApp(func(api *client.Client, q url.Values) error {
-				if status != "" {
-					q.Set("status", status)
-				}
-				timers, err := api.All(c.Context(), "/timers", q, limit)
-				if err != nil {
-					return err //nolint:wrapcheck // it says what the API answered
-				}
-				return t.printer.List(timers, timerColumns())
-			})
-		},
-	}
-	c.Flags().
-		StringVar(&status, "status", "", "only timers of this status: active, inactive or paused")
-	c.Flags().IntVar(&limit, "limit", 0, "list at most so many; 0 lists all")
-	return c
 }
 
 func (t *tool) timerGet() *cobra.Command {

@@ -1,0 +1,68 @@
+package cli_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
+)
+
+func TestTimerListCommand(t *testing.T) {
+	t.Parallel()
+	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer endpoint.Close()
+	d := devtest.Start(t, t.TempDir(), "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	create := func(name, every string, labels ...string) {
+		args := []string{"timer", "create", name, "--every", every, "--url", endpoint.URL}
+		for _, l := range labels {
+			args = append(args, "--label", l)
+		}
+		u.do(args...)
+	}
+	create("bill-eu", "3h", "team=pay", "env=prod")
+	create("bill-us", "1h", "team=pay", "env=dev")
+	create("ship", "2h", "team=log")
+	u.do("timer", "pause", "ship")
+	list := func(args ...string) string {
+		out := u.do(append([]string{"timer", "list", "-o", "name"}, args...)...)
+		return strings.Join(strings.Fields(out), " ")
+	}
+	for want, args := range map[string][]string{
+		"bill-eu bill-us ship": {"--all"},
+		"ship bill-us bill-eu": {"--sort", "name", "--desc"},
+		"bill-us bill-eu ship": {"--sort", "next_due"},
+		"bill-us bill-eu":      {"--sort", "next_due", "--limit", "2"},
+		"bill-eu":              {"-l", "team=pay,env!=dev"},
+		"ship":                 {"--status", "paused"},
+		"bill-us":              {"--due-before", "90m"},
+		"":                     {"--name-prefix", "ill"},
+		"bill-us ship":         {"--contains", "s", "-l", "env!=prod"},
+	} {
+		require.Equal(t, want, list(args...), args)
+	}
+	require.Equal(t, "bill-eu", list("--due-after", "2h", "--target-host", "127.0.0.1"))
+	require.Equal(t, "2\n", u.do("timer", "list", "-l", "team=pay", "--count"))
+	require.JSONEq(
+		t, `{"total":1,"total_is_minimum":false}`,
+		u.do("timer", "list", "--status", "paused", "--count", "-o", "json"),
+	)
+	u.do("timer", "run", "bill-eu")
+	require.Eventually(t, func() bool {
+		return list("--last-outcome", "delivered") == "bill-eu"
+	}, 20*time.Second, 100*time.Millisecond)
+	wide := u.do("timer", "list", "--sort", "last_fired", "--limit", "1", "-o", "wide")
+	require.Regexp(t, `bill-eu .*delivered .*env=prod,team=pay`, wide)
+	require.Contains(t, u.refused("timer", "list", "-l", "team=pay,"), "labels")
+	require.Contains(t, u.refused("timer", "list", "--due-before", "soon"), "--due-before")
+	require.Contains(t, u.refused("timer", "list", "--all", "--limit", "3"), "exclude")
+
+	require.Regexp(t, `shop +false`, u.do("app", "list"))
+	require.Contains(t, u.do("app", "list", "-o", "name"), "shop\n")
+}
