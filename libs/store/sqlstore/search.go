@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"time"
 
@@ -297,34 +298,46 @@ func (s *Store) LastOutcomes(
 	return last, err
 }
 
-// outcomesChunk is how many timers' outcomes one statement reads. A longer one takes longer to
-// parse than to run.
-const outcomesChunk = 100
-
+// lastOutcomes first reads the latest due instants, one entry of the index for each timer, and then
+// the outcomes at these instants. An outcome that is recorded in between is found or not.
 func (s *Store) lastOutcomes(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	ids []timer.ID,
 ) (map[timer.ID]timer.Outcome, error) {
 	last := make(map[timer.ID]timer.Outcome, len(ids))
-	for part := range slices.Chunk(ids, outcomesChunk) {
-		q := stmt("")
-		for i, id := range part {
-			if i > 0 {
-				q.add(" UNION ALL ")
+	for part := range batches(ids) {
+		var dues []struct {
+			ID    int64         `db:"id"`
+			DueMS sql.NullInt64 `db:"due_ms"`
+		}
+		q := stmt("SELECT id,(SELECT o.due_ms FROM outcomes o" + s.dialect.byTimer +
+			" WHERE o.timer_id=t.id ORDER BY o.due_ms DESC LIMIT 1) AS due_ms FROM timers t" +
+			s.dialect.byPrimary + " WHERE id").idList(part)
+		if err := s.selectAll(ctx, c, &dues, q); err != nil {
+			return nil, err
+		}
+		q = stmt("SELECT " + outcomeColumns + " FROM outcomes" + s.dialect.byTimer +
+			" WHERE (timer_id,due_ms) IN (" + s.dialect.tuples)
+		n := 0
+		for _, d := range dues {
+			if d.DueMS.Valid {
+				q.row(n == 0, d.ID, d.DueMS.Int64)
+				n++
 			}
-			q.add("SELECT " + outcomeColumns + " FROM (SELECT " + outcomeColumns + " FROM outcomes" +
-				s.dialect.byTimer + " WHERE timer_id=").
-				int(int64(id)).
-				add(" ORDER BY due_ms DESC,series DESC LIMIT 1) o").
-				int(int64(i))
+		}
+		if n == 0 {
+			continue
 		}
 		var rows []outcomeRow
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+		if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
 			return nil, err
 		}
 		for i := range rows {
-			last[timer.ID(rows[i].Timer)] = rows[i].outcome()
+			id := timer.ID(rows[i].Timer)
+			if had, ok := last[id]; !ok || had.Series < rows[i].Series {
+				last[id] = rows[i].outcome()
+			}
 		}
 	}
 	return last, nil

@@ -18,8 +18,9 @@ type driver struct {
 
 	values []string // of the attribute; its source is in order of id
 
-	from     source // in no order; nil: by attribute and values
-	estimate int    // entries, up to estimateLimit
+	from     source      // in no order; nil: by attribute and values, or by listed
+	listed   []candidate // all of them, if it is not nil
+	estimate int         // entries, up to estimateLimit
 }
 
 // sources chooses where to read candidates. It returns a source to collect from, or nil, and one in
@@ -39,16 +40,11 @@ func (r *search) sources(ctx context.Context) (collected, inOrder source, err er
 			ordered = d
 		}
 	}
-	fromBest := r.byID(nil)
-	if best != nil {
-		fromBest = r.sourceOf(best)
-	}
+	fromBest := r.sourceOf(best)
 	switch r.Sort {
 	case store.SortID:
-		if inOrder = r.byID(
-			ordered,
-		); best != nil && best != ordered &&
-			best.estimate <= r.searchLimits.collect {
+		inOrder = r.sourceOf(ordered)
+		if best != nil && best != ordered && best.estimate <= r.searchLimits.collect {
 			collected = fromBest
 		}
 	case store.SortName:
@@ -78,10 +74,42 @@ func (r *search) mayBeFew(ctx context.Context) (bool, error) {
 }
 
 func (r *search) sourceOf(d *driver) source {
-	if d.from != nil {
+	switch {
+	case d == nil:
+		return r.byID(nil)
+	case d.from != nil:
 		return d.from
+	case d.listed != nil:
+		return r.byList(d.listed)
 	}
 	return r.byID(d)
+}
+
+// byList returns a source of candidates that are read already, in order of id.
+func (r *search) byList(all []candidate) source {
+	slices.SortFunc(all, func(a, b candidate) int { return int(a.ID - b.ID) })
+	all = slices.CompactFunc(all, func(a, b candidate) bool { return a.ID == b.ID })
+	if r.Desc {
+		slices.Reverse(all)
+	}
+	return func(_ context.Context, after store.SearchPosition) (part candidates, err error) {
+		n := 0
+		if after.ID != 0 {
+			n = slices.IndexFunc(all, func(c candidate) bool {
+				return c.ID != after.ID && c.ID > after.ID != r.Desc
+			})
+			if n < 0 {
+				return part, nil
+			}
+		}
+		part.all = slices.Clone(all[n:min(len(all), n+r.chunk)])
+		for i := range part.all {
+			part.all[i] = candidate{ID: part.all[i].ID}
+			part.last = part.all[i].position()
+		}
+		part.cost, part.more = len(part.all), n+r.chunk < len(all)
+		return part, nil
+	}
 }
 
 // drivers returns the parts of indexes that the filter allows, with the numbers of their entries.
@@ -123,11 +151,8 @@ func (r *search) drivers(ctx context.Context) (all []driver, err error) {
 			return nil, err
 		}
 		if complete {
-			all = append(all, driver{estimate: len(found), from: func(
-				context.Context, store.SearchPosition,
-			) (candidates, error) {
-				return candidates{all: found, cost: len(found)}, nil
-			}})
+			found = append(found, candidate{})[:len(found)] // not nil
+			all = append(all, driver{estimate: len(found), listed: found})
 		}
 	}
 	return all, nil
@@ -195,22 +220,13 @@ func (r *search) withDue(ctx context.Context) (all []candidate, complete bool, e
 	if r.DueToMS == 0 {
 		return nil, false, nil // nearly all timers
 	}
-	seen := map[timer.ID]bool{}
 	for _, d := range r.dueColumns() {
-		part, err := r.read(
-			ctx,
-			r.fromDue(&d, store.SearchPosition{}, r.searchLimits.collect+1),
-			r.searchLimits.collect+1,
-		)
+		q := r.fromDue(&d, store.SearchPosition{}, r.searchLimits.collect+1)
+		part, err := r.read(ctx, q, r.searchLimits.collect+1)
 		if err != nil || part.more {
 			return nil, false, err
 		}
-		for _, c := range part.all {
-			if !seen[c.ID] {
-				seen[c.ID] = true
-				all = append(all, c)
-			}
-		}
+		all = append(all, part.all...)
 	}
 	return all, true, nil
 }
@@ -226,9 +242,5 @@ func (r *search) withFailure(ctx context.Context) (all []candidate, complete boo
 			add(" ORDER BY finished_ms DESC LIMIT ").int(estimateLimit),
 		estimateLimit,
 	)
-	if err != nil || part.more {
-		return nil, false, err
-	}
-	slices.SortFunc(part.all, func(a, b candidate) int { return int(a.ID - b.ID) })
-	return slices.Compact(part.all), true, nil
+	return part.all, err == nil && !part.more, err
 }
