@@ -118,11 +118,10 @@ func (q *statement) attribute(first bool, a *attribute) {
 
 // withAttribute adds the condition that a row of timer_attributes says what a says, of any timer.
 func (q *statement) withAttribute(a *attribute) *statement {
-	return q.ofAttribute("", a).add(" AND value=").bind(a.value)
+	return q.ofAttribute(a).add(" AND value=").bind(a.value)
 }
 
-// ofAttribute adds the same condition for any value. alias precedes the columns.
-func (q *statement) ofAttribute(alias string, a *attribute) *statement {
-	return q.add(alias + "app_id=").int(a.app).add(" AND " + alias + "kind=").int(a.kind).
-		add(" AND " + alias + "name=").bind(a.name)
+// ofAttribute adds the same condition for any value.
+func (q *statement) ofAttribute(a *attribute) *statement {
+	return q.add("app_id=").int(a.app).add(" AND kind=").int(a.kind).add(" AND name=").bind(a.name)
 }

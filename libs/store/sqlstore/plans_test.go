@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/selector"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/testenv"
@@ -25,6 +26,74 @@ import (
 // single row that does not exist, or for MySQL if MariaDB words it differently. The first matching
 // part counts.
 var wantPlans = []struct{ part, mysql, sqlite string }{
+	{"DELETE timer_attributes FROM", "timer_attributes range PRIMARY", ""},
+	{
+		"(app_id,kind,name,value,timer_id) IN",
+		"",
+		"timer_attributes_by_timer (timer_id=? AND kind=? AND name=? AND app_id=? AND value=?)",
+	},
+	// Searches. A statement of a source has no filesort, a row is read by its key, and an attribute
+	// by all columns of its key.
+	{
+		"AS due_ms FROM timers t",
+		"o ref by_timer Using where; Using index",
+		"SEARCH o USING COVERING INDEX outcomes_by_timer (timer_id=?)",
+	},
+	{
+		"(SELECT 1 FROM timer_attributes a",
+		"t range PRIMARY Using where\na ref by_timer Using where; Using index|t const PRIMARY|Impossible WHERE noticed after reading const tables",
+		"SEARCH a USING COVERING INDEX timer_attributes_by_timer (timer_id=? AND kind=? AND name=?)",
+	},
+	{
+		") a ORDER BY id",
+		"timer_attributes ref PRIMARY Using where; Using index\n|timer_attributes range PRIMARY Using where; Using index\n",
+		"SEARCH timer_attributes USING PRIMARY KEY (app_id=? AND kind=? AND name=? AND value=?",
+	},
+	{
+		"COUNT(*) FROM (SELECT 1 FROM timer_attributes",
+		"timer_attributes ref PRIMARY",
+		"SEARCH timer_attributes USING PRIMARY KEY (app_id=? AND kind=? AND name=?",
+	},
+	{
+		"COUNT(*) FROM (SELECT 1 FROM timers",
+		"timers range by_live_name|no matching row in const table",
+		"SEARCH timers USING COVERING INDEX timers_by_live_name (app_id=? AND live_name>?",
+	},
+	{
+		"ORDER BY value,timer_id",
+		"timer_attributes ref PRIMARY Using where; Using index|timer_attributes range PRIMARY Using where; Using index",
+		"SEARCH timer_attributes USING PRIMARY KEY (app_id=? AND kind=? AND name=?",
+	},
+	{
+		"FROM timer_attributes WHERE",
+		"timer_attributes range PRIMARY Using where; Using index|timer_attributes ref PRIMARY Using where; Using index",
+		"SEARCH timer_attributes USING PRIMARY KEY (app_id=? AND kind=? AND name=? AND value=?",
+	},
+	{
+		"live_name AS name FROM timers",
+		"timers range by_live_name Using where; Using index|Impossible WHERE noticed after reading const tables",
+		"SEARCH timers USING COVERING INDEX timers_by_live_name (app_id=? AND live_name",
+	},
+	{
+		"last_due_ms AS at_ms",
+		"timers range by_last_due Using where; Using index|Impossible WHERE noticed after reading const tables",
+		"SEARCH timers USING COVERING INDEX timers_by_last_due (app_id=? AND status=? AND last_due_ms",
+	},
+	{
+		"next_due_ms AS at_ms",
+		"timers range by_next_due Using where; Using index|Impossible WHERE noticed after reading const tables",
+		"SEARCH timers USING COVERING INDEX timers_by_next_due (app_id=? AND status=? AND next_due_ms",
+	},
+	{
+		"FROM timers FORCE INDEX (by_app)",
+		"timers range by_app Using where; Using index|timers ref by_app Using index|timers range by_app Using index condition; Using where|timers ref by_app Using where",
+		"",
+	},
+	{
+		"ORDER BY finished_ms DESC",
+		"failed_outcomes ref PRIMARY Using where; Using index|failed_outcomes ref PRIMARY Using index",
+		"SEARCH failed_outcomes USING PRIMARY KEY (app_id=?)",
+	},
 	{
 		"SET redrive_series",
 		"outcomes range PRIMARY",
@@ -254,6 +323,7 @@ func work(t *testing.T, s *sqlstore.Store) {
 	_, _, err = s.ExpandBacklog(ctx, 10)
 	require.NoError(t, err)
 	workPolicies(t, s, fires[2000:], now)
+	workSearches(t, s)
 	workSingly(t, s, fires[1990:1992], claims[:1], now)
 }
 
@@ -385,6 +455,59 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 	for _, f := range fires {
 		_, err = s.CancelBackfill(ctx, "app", timer.ID(f.Series))
 		require.NoError(t, err)
+	}
+}
+
+// workSearches searches in all orders, from all sources, before and after a position.
+func workSearches(t *testing.T, s *sqlstore.Store) {
+	t.Helper()
+	ctx := t.Context()
+	var edits []store.Edit
+	all, err := s.List(ctx, store.Query{App: "app", Limit: 300})
+	require.NoError(t, err)
+	for i, tm := range all {
+		d := timer.Definition{
+			Target: timer.Target{URL: "http://" + []string{"a", "b", "c"}[i%3]},
+			Labels: map[string]string{"n": fmt.Sprint(i), "team": fmt.Sprint(i % 5)},
+		}
+		edits = append(edits, store.Edit{App: "app", ID: tm.ID, Definition: d})
+	}
+	none := func(tm *timer.Timer, nowMS int64) store.Plan {
+		return store.Plan{NextDueMS: tm.NextDueMS, ExpandAtMS: nowMS + timer.MinuteMS}
+	}
+	_, err = s.Edit(ctx, edits, none)
+	require.NoError(t, err)
+	for i := range edits[:20] {
+		edits[i].Definition.Labels = nil
+	}
+	for _, some := range [][]store.Edit{edits[:1], edits[:20]} { // deletes one, and many
+		some[0].Definition.Labels = map[string]string{"n": fmt.Sprint(len(some))}
+		_, err = s.Edit(ctx, some, none)
+		require.NoError(t, err)
+	}
+	s.SetSearchLimits(10)
+	for _, labels := range []string{"", "team=1", "team in (1,2)", "team,n!=3", "n,team=2"} {
+		for _, f := range []store.Filter{
+			{}, {NamePrefix: "1"}, {NameContains: "2"}, {TargetHost: "a"}, {DueToMS: timer.NeverMS - 1},
+			{LastOutcome: timer.Failed},
+		} {
+			f.App = "app"
+			f.Labels, err = selector.Parse(labels)
+			require.NoError(t, err)
+			for _, sort := range []store.Sort{store.SortID, store.SortName, store.SortNextDue} {
+				for _, desc := range []bool{false, true} {
+					q := store.SearchQuery{Filter: f, Sort: sort, Desc: desc, Limit: 3}
+					q.NextDue = func(_ context.Context, t *timer.Timer) (int64, error) { return t.NextDueMS, nil }
+					page, err := s.Search(ctx, q)
+					require.NoError(t, err)
+					q.After = page.Next
+					_, err = s.Search(ctx, q)
+					require.NoError(t, err)
+					_, err = s.Count(ctx, q)
+					require.NoError(t, err)
+				}
+			}
+		}
 	}
 }
 

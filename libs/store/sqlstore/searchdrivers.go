@@ -161,7 +161,7 @@ func (r *search) drivers(ctx context.Context) (all []driver, err error) {
 // estimate counts the timers with an attribute, up to estimateLimit for each value.
 func (r *search) estimate(ctx context.Context, d *driver) (n int, err error) {
 	if d.from != nil {
-		q := stmt("SELECT 1 FROM timer_attributes WHERE ").ofAttribute("", &d.attribute)
+		q := stmt("SELECT 1 FROM timer_attributes WHERE ").ofAttribute(&d.attribute)
 		return r.countUpTo(ctx, q, estimateLimit)
 	}
 	for _, value := range d.values {
@@ -205,7 +205,7 @@ func (r *search) countUpTo(ctx context.Context, q *statement, limit int) (n int,
 func (r *search) withName(a *attribute) source {
 	return func(ctx context.Context, after store.SearchPosition) (candidates, error) {
 		q := stmt("SELECT timer_id AS id,value AS name FROM timer_attributes WHERE ").
-			ofAttribute("", a)
+			ofAttribute(a)
 		if after.ID != 0 {
 			q.add(" AND value>=").bind(after.Name).add(" AND (value>").bind(after.Name).
 				add(" OR timer_id>").int(int64(after.ID)).add(")")

@@ -107,24 +107,26 @@ func (r *search) addConditions(q *statement) {
 	}
 	for i := range r.Labels {
 		l := &r.Labels[i]
-		switch l.Operator {
-		case selector.NotIn, selector.NotExists:
-			q.add(" AND NOT")
-		case selector.In, selector.Exists:
-			q.add(" AND")
-		}
-		q.hasAttribute(&attribute{app: r.appID, kind: kindLabel, name: l.Name}, l.Values)
+		wanted := l.Operator == selector.In || l.Operator == selector.Exists
+		r.addAttribute(q, kindLabel, l.Name, l.Values, wanted)
 	}
 	if r.TargetHost != "" {
-		a := attribute{app: r.appID, kind: kindHost}
-		q.add(" AND").hasAttribute(&a, []string{r.TargetHost})
+		r.addAttribute(q, kindHost, "", []string{r.TargetHost}, true)
 	}
 }
 
-// hasAttribute adds the condition that the timer t has the attribute with one of the values, or
-// with any if there are none.
-func (q *statement) hasAttribute(a *attribute, values []string) {
-	q.add(" EXISTS (SELECT 1 FROM timer_attributes a WHERE ").ofAttribute("a.", a)
+// addAttribute adds the condition that the timer t has an attribute with one of the values, or with
+// any if there are none, or that it has not. It reads the attributes of one timer: the optimizer may
+// turn EXISTS into a join that reads those of all timers.
+func (r *search) addAttribute(
+	q *statement,
+	kind int64,
+	name string,
+	values []string,
+	wanted bool,
+) {
+	q.add(" AND (SELECT 1 FROM timer_attributes a" + r.store.dialect.byTimer +
+		" WHERE a.timer_id=t.id AND a.kind=").int(kind).add(" AND a.name=").bind(name)
 	if len(values) > 0 {
 		q.add(" AND a.value IN (")
 		for i, v := range values {
@@ -135,5 +137,9 @@ func (q *statement) hasAttribute(a *attribute, values []string) {
 		}
 		q.add(")")
 	}
-	q.add(" AND a.timer_id=t.id)")
+	q.add(" LIMIT 1) IS ")
+	if wanted {
+		q.add("NOT ")
+	}
+	q.add("NULL")
 }

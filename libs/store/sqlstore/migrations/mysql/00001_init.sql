@@ -106,7 +106,8 @@ CREATE TABLE timer_attributes (
     name     VARBINARY(256) NOT NULL,
     value    VARBINARY(256) NOT NULL,
     timer_id BIGINT         NOT NULL,
-    PRIMARY KEY (app_id, kind, name, value, timer_id)
+    PRIMARY KEY (app_id, kind, name, value, timer_id),
+    KEY by_timer (timer_id, kind, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- timer_changes is the change log that executors poll.

@@ -108,6 +108,7 @@ CREATE TABLE timer_attributes (
     timer_id INTEGER NOT NULL,
     PRIMARY KEY (app_id, kind, name, value, timer_id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX timer_attributes_by_timer ON timer_attributes (timer_id, kind, name);
 
 -- timer_changes is the change log that executors poll.
 CREATE TABLE timer_changes (
