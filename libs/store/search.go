@@ -72,9 +72,9 @@ type Sort string
 const (
 	SortID   Sort = "" // in order of creation
 	SortName Sort = "name"
-	// SortNextDue is exact for up to SortExact timers. Of more timers, those that are due several
-	// times within the time that is expanded ahead (an hour) may come up to that time too late.
-	// Timers that are not due come last, also in descending order.
+	// SortNextDue is exact for up to SortExact timers, if the filter is selective. Of more timers,
+	// those that are due several times within the time that is expanded ahead (an hour) may come
+	// up to that time too late. Timers that are not due come last, also in descending order.
 	SortNextDue Sort = "next_due"
 	// SortLastFired is by the due instant of the latest outcome, as LastOutcomes returns it. Timers
 	// without one come last, also in descending order. A filter that selects more than SortExact

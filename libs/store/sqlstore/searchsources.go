@@ -126,9 +126,9 @@ func prefixEnd(prefix string) string {
 	return ""
 }
 
-// expandedMS is more than the time that is expanded ahead. Fires of fixed delays may be expanded
-// further, but one at a time.
-const expandedMS = 2 * 60 * timer.MinuteMS
+// expandedMS is more than the longest time that can be expanded ahead, a day. Fires of fixed delays
+// may be expanded further, but one at a time.
+const expandedMS = 25 * 60 * timer.MinuteMS
 
 // dueColumn is one of the two columns by which timers that are due are found.
 type dueColumn struct {
