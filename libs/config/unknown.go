@@ -18,9 +18,11 @@ var (
 	// toolVariables are those of scripts and tests, which the programs they start may get from
 	// the environment. Variables with a prefix of toolPrefixes belong to them too.
 	toolVariables = []string{
+		"ACTIVE_HELP", // of cobra: the completion scripts of fish and PowerShell set it
 		"BIN",
 		"CACHE",
 		"CHECK_REQUIRE",
+		"COMPLETION_DESCRIPTIONS", // of cobra, for users
 		"COMPOSE_ENGINE",
 		"FAKE",
 		"GRAFANA",

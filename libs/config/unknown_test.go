@@ -37,6 +37,8 @@ func TestUnknownVariablesAreNamedWithTheNearest(t *testing.T) {
 				"CARILLON_API_KEY=x",
 				"CARILLON_CONFIG=/x",
 				"CARILLON_PRINT_CONFIG=true",
+				"CARILLON_ACTIVE_HELP=0",
+				"CARILLON_COMPLETION_DESCRIPTIONS=off",
 				"CARILLONX=1",
 				"X_CARILLON_Y=2",
 			},
