@@ -9,12 +9,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fatih/color"
 	"github.com/spf13/cobra"
 
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
+	"github.com/carillon-timer/carillon/services/cli/internal/progress"
 )
 
 // apply are the flags of `carillon apply` and `carillon diff`.
@@ -28,9 +30,17 @@ type apply struct {
 // change is what an apply does to one definition.
 type change struct {
 	kind, app, name string
-	verb            string // created, changed, unchanged or deleted
+	verb            string // one of the verbs below
 	diff            string
 }
+
+// What an apply does to a definition.
+const (
+	verbCreated   = "created" // as the results of a batch have it
+	verbChanged   = "changed"
+	verbUnchanged = "unchanged"
+	verbDeleted   = "deleted"
+)
 
 func (t *tool) applyCommand() *cobra.Command {
 	a := &apply{}
@@ -64,7 +74,7 @@ func (t *tool) diffCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			different := false
 			a.each = func(done change) error {
-				different = different || done.verb != "unchanged"
+				different = different || done.verb != verbUnchanged
 				return nil
 			}
 			if err := t.apply(c.Context(), a); err != nil || !different {
@@ -98,28 +108,101 @@ func (t *tool) apply(ctx context.Context, a *apply) error {
 		return usageError("--file: there is no definition in " + strings.Join(a.files, ", "))
 	}
 	return t.withClient(func(api *client.Client) error {
-		made := make(map[string]bool)
-		for i := range all {
-			done, err := t.applyOne(ctx, api, &all[i], a.dryRun, made)
-			if err != nil {
-				return fmt.Errorf(
-					"%s %s/%s (%s): %w",
-					all[i].Kind,
-					all[i].App,
-					all[i].Name,
-					all[i].Source,
-					err,
-				)
-			}
-			if err := t.report(a, done); err != nil {
-				return err
-			}
+		bar := progress.New(t.errOut, "applying", int64(len(all)))
+		defer bar.Done()
+		if err := t.applyAll(ctx, api, a, all, bar); err != nil {
+			return err
 		}
+		bar.Done()
 		if a.prune {
 			return t.prune(ctx, api, a, all)
 		}
 		return nil
 	})
+}
+
+// applyAll applies definitions in their order: calendars one by one, and timers in batches. A
+// refused calendar ends it. Of timers it applies the others of the batch before it ends.
+func (t *tool) applyAll(
+	ctx context.Context,
+	api *client.Client,
+	a *apply,
+	all []manifest.Manifest,
+	bar *progress.Bar,
+) error {
+	made := make(map[string]bool)
+	var timers []*manifest.Manifest
+	for i := range all {
+		m := &all[i]
+		if m.Kind == manifest.Timer {
+			timers = append(timers, m)
+			continue
+		}
+		done, err := t.applyOne(ctx, api, m, a.dryRun, made)
+		if err := t.reportAll(a, bar, []*manifest.Manifest{m}, []applied{{done, err}}); err != nil {
+			return err
+		}
+	}
+	report := func(batch []*manifest.Manifest, done []applied) error {
+		return t.reportAll(a, bar, batch, done)
+	}
+	if a.dryRun {
+		return t.tryTimers(ctx, api, timers, made, report)
+	}
+	return t.applyTimers(ctx, api, timers, report)
+}
+
+// tryTimers is applyTimers as a dry run, which has no batch.
+func (t *tool) tryTimers(
+	ctx context.Context,
+	api *client.Client,
+	timers []*manifest.Manifest,
+	made map[string]bool,
+	each func([]*manifest.Manifest, []applied) error,
+) error {
+	for batch := range slices.Chunk(timers, applyConcurrency) {
+		done := make([]applied, len(batch))
+		var wg sync.WaitGroup
+		for i, m := range batch {
+			wg.Go(func() { done[i].change, done[i].err = t.applyOne(ctx, api, m, true, made) })
+		}
+		wg.Wait()
+		if err := each(batch, done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reportAll prints changes above the bar. It fails if a definition was refused, after it has printed
+// the others.
+func (t *tool) reportAll(
+	a *apply,
+	bar *progress.Bar,
+	batch []*manifest.Manifest,
+	done []applied,
+) error {
+	var refused []error
+	err := bar.Above(func() error {
+		for i, m := range batch {
+			if err := done[i].err; err != nil {
+				refused = append(
+					refused,
+					fmt.Errorf("%s %s/%s (%s): %w", m.Kind, m.App, m.Name, m.Source, err),
+				)
+				continue
+			}
+			if err := t.report(a, done[i].change); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	bar.Add(int64(len(batch)))
+	if err == nil {
+		err = errors.Join(refused...)
+	}
+	return err
 }
 
 // report prints a change.
@@ -141,7 +224,7 @@ func (t *tool) report(a *apply, done change) error {
 		}
 	}
 	verb := done.verb
-	if a.dryRun && verb != "unchanged" {
+	if a.dryRun && verb != verbUnchanged {
 		verb = "would be " + verb
 	}
 	t.sayf("%s %s/%s %s", done.kind, done.app, done.name, verb)
@@ -161,8 +244,9 @@ func (t *tool) paintDiff(line string) string {
 	}
 }
 
-// applyOne applies a definition. In made it notes the calendars that a dry run did not create. What it reports was read just before the write: another caller's
-// change between the two is overwritten, as by any apply, and not part of the difference.
+// applyOne applies a calendar, or tries a timer. In made it notes the calendars that a dry run did
+// not create. What it reports was read just before the write: another caller's change between the
+// two is overwritten, as by any apply, and not part of the difference.
 func (t *tool) applyOne(
 	ctx context.Context,
 	api *client.Client,
@@ -180,58 +264,58 @@ func (t *tool) applyOne(
 		now, err = t.applyCalendar(ctx, api, m, was, dryRun)
 		made[m.App+"/"+m.Name] = dryRun && was == nil
 	} else {
-		now, err = applyTimer(ctx, api, m, dryRun, made)
+		now, err = tryTimer(ctx, api, m, made)
 	}
 	if err != nil {
 		return done, err //nolint:wrapcheck // it says what the API answered
 	}
-	before, after := (*manifest.Manifest)(nil), manifest.Of(m.Kind, now)
-	done.verb = "created"
-	if was != nil {
-		m := manifest.Of(m.Kind, was)
-		before, done.verb = &m, "changed"
+	if done.diff, err = difference(m.Kind, was, now); err != nil {
+		return done, err
 	}
-	if done.diff, err = manifest.Diff(before, &after); err != nil {
-		return done, err //nolint:wrapcheck // it says what it was doing
-	}
-	// A secret that was given again is another version, though nobody can see a difference.
-	if was != nil && done.diff == "" && was.Text("version") == now.Text("version") {
-		done.verb = "unchanged"
+	switch {
+	case was == nil:
+		done.verb = verbCreated
+	case done.diff == "" && was.Text("version") == now.Text("version"):
+		done.verb = verbUnchanged
+	default:
+		done.verb = verbChanged
 	}
 	return done, nil
 }
 
-// applyTimer creates a timer, or gives it the definition.
-func applyTimer(
+// difference returns the difference of two answers of the API as a unified diff. A nil was is no
+// definition.
+func difference(kind manifest.Kind, was, now client.Object) (string, error) {
+	before, after := (*manifest.Manifest)(nil), manifest.Of(kind, now)
+	if was != nil {
+		m := manifest.Of(kind, was)
+		before = &m
+	}
+	return manifest.Diff(before, &after) //nolint:wrapcheck // it says what it was doing
+}
+
+// tryTimer returns the timer as it would be.
+func tryTimer(
 	ctx context.Context,
 	api *client.Client,
 	m *manifest.Manifest,
-	dryRun bool,
 	made map[string]bool,
 ) (client.Object, error) {
 	schedule := m.Body.Object("schedule")
+	dryRun := url.Values{"dry_run": {"true"}}
 	missing := slices.ContainsFunc(schedule.List("calendars"), func(name any) bool {
 		return made[m.App+"/"+fmt.Sprint(name)]
 	})
-	if !dryRun || !missing {
-		q := url.Values{}
-		if dryRun {
-			q.Set("dry_run", "true")
-		}
-		return api.Do(
-			ctx,
-			http.MethodPut,
-			"/timers",
-			q,
-			m.Body,
-		) //nolint:wrapcheck // it says what the API answered
+	if !missing {
+		//nolint:wrapcheck // it says what the API answered
+		return api.Do(ctx, http.MethodPut, "/timers", dryRun, m.Body)
 	}
 	// The API knows no calendar that a dry run did not create: it checks the rest.
 	body, without := maps.Clone(m.Body), maps.Clone(schedule)
 	delete(without, "calendars")
 	delete(without, "excluded")
 	body["schedule"] = map[string]any(without)
-	now, err := api.Do(ctx, http.MethodPut, "/timers", url.Values{"dry_run": {"true"}}, body)
+	now, err := api.Do(ctx, http.MethodPut, "/timers", dryRun, body)
 	if shown := now.Object("schedule"); err == nil && shown != nil {
 		shown["calendars"] = schedule["calendars"]
 		if excluded := schedule["excluded"]; excluded != nil {
@@ -289,130 +373,4 @@ func current(ctx context.Context, api *client.Client, m *manifest.Manifest) (cli
 		return items[0], nil
 	}
 	return nil, nil
-}
-
-// prune deletes the timers of the files' apps that are in no file. Calendars stay.
-func (t *tool) prune(
-	ctx context.Context,
-	api *client.Client,
-	a *apply,
-	all []manifest.Manifest,
-) error {
-	kept := make(map[[2]string]bool)
-	var apps []string
-	for i := range all {
-		if all[i].Kind == manifest.Timer {
-			kept[[2]string{all[i].App, all[i].Name}] = true
-			apps = append(apps, all[i].App)
-		}
-	}
-	slices.Sort(apps)
-	var doomed []client.Object
-	for _, app := range slices.Compact(apps) {
-		err := api.Pages(
-			ctx,
-			"/timers",
-			url.Values{"app": {app}},
-			0,
-			func(items []client.Object) error {
-				for _, tm := range items {
-					if !kept[[2]string{app, tm.Text("name")}] {
-						doomed = append(doomed, tm)
-					}
-				}
-				return nil
-			},
-		)
-		if err != nil {
-			return err //nolint:wrapcheck // it says what the API answered
-		}
-	}
-	if len(doomed) == 0 {
-		return nil
-	}
-	if !a.dryRun {
-		question := fmt.Sprintf("Delete %d timers that are in no file, such as %s/%s?",
-			len(doomed), doomed[0].Text("app"), doomed[0].Text("name"))
-		if err := t.confirm(a.yes, question); err != nil {
-			return err
-		}
-	}
-	for _, tm := range doomed {
-		was := manifest.Of(manifest.Timer, tm)
-		done := change{kind: string(manifest.Timer), app: was.App, name: was.Name, verb: "deleted"}
-		var err error
-		if done.diff, err = manifest.Diff(&was, nil); err != nil {
-			return err //nolint:wrapcheck // it says what it was doing
-		}
-		if !a.dryRun {
-			_, err = api.Do(
-				ctx,
-				http.MethodDelete,
-				"/timers/"+tm.Text("id"),
-				url.Values{"app": {was.App}},
-				nil,
-			)
-			if err != nil && !client.NotFound(err) {
-				return fmt.Errorf("timer %s/%s: %w", was.App, was.Name, err)
-			}
-		}
-		if err := t.report(a, done); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *tool) exportCommand() *cobra.Command {
-	var ndjson bool
-	c := &cobra.Command{
-		Use:   "export",
-		Short: "print all calendars and timers of an app as files for apply",
-		Long: "It prints YAML documents. Secrets are not shown: REDACTED in their place keeps those that the\n" +
-			"service has. The export of an app that changes meanwhile is not of one instant.",
-		Args: usageArgs(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return t.withApp(func(api *client.Client, app url.Values) error {
-				for _, k := range []struct {
-					kind manifest.Kind
-					path string
-				}{{manifest.Calendar, "/calendars"}, {manifest.Timer, "/timers"}} {
-					err := api.Pages(
-						c.Context(),
-						k.path,
-						app,
-						0,
-						func(items []client.Object) error {
-							return t.export(k.kind, items, ndjson)
-						},
-					)
-					if err != nil {
-						return err //nolint:wrapcheck // it says what the API answered
-					}
-				}
-				return nil
-			})
-		},
-	}
-	c.Flags().BoolVar(&ndjson, "ndjson", false, "print a line of JSON for each")
-	return c
-}
-
-func (t *tool) export(kind manifest.Kind, items []client.Object, ndjson bool) error {
-	for _, item := range items {
-		m := manifest.Of(kind, item)
-		data, err := m.YAML()
-		if ndjson {
-			data, err = m.JSON()
-		} else if err == nil {
-			data = append([]byte("---\n"), data...)
-		}
-		if err != nil {
-			return err //nolint:wrapcheck // it says what it was doing
-		}
-		if _, err := t.out.Write(data); err != nil {
-			return err //nolint:wrapcheck // of the output
-		}
-	}
-	return nil
 }

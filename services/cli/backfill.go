@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/progress"
 )
 
 func (t *tool) backfillCommand() *cobra.Command {
@@ -31,6 +35,7 @@ func (t *tool) backfillCommand() *cobra.Command {
 
 func (t *tool) backfillStart() *cobra.Command {
 	var from, to string
+	var wait bool
 	c := &cobra.Command{
 		Use:               "start NAME|ID --from INSTANT --to INSTANT",
 		Short:             "create the fires that a timer's schedule has in a past range",
@@ -58,15 +63,69 @@ func (t *tool) backfillStart() *cobra.Command {
 					if err != nil {
 						return err //nolint:wrapcheck // it says what the API answered
 					}
+					if wait {
+						made, err = t.awaitBackfill(c.Context(), api, app, made)
+						if err != nil {
+							return err
+						}
+					}
 					return t.printer.One(made)
 				},
 			)
 		},
 	}
 	c.Flags().
+		BoolVar(&wait, "wait", false, "wait until all its fires are created; Ctrl-C does not cancel it")
+	c.Flags().
 		StringVar(&from, "from", "", "first instant, included; or a duration from now such as -24h")
 	c.Flags().StringVar(&to, "to", "0s", "last instant, not included; now by default")
 	return c
+}
+
+// backfillPoll is how often a backfill is looked at that somebody waits for.
+const backfillPoll = 500 * time.Millisecond
+
+// awaitBackfill waits until a backfill has created its fires, and returns it. It fails if somebody
+// cancels the backfill.
+func (t *tool) awaitBackfill(
+	ctx context.Context,
+	api *client.Client,
+	app url.Values,
+	made client.Object,
+) (client.Object, error) {
+	const percent = 100
+	id := made.Text("id")
+	bar := progress.New(t.errOut, "creating fires, percent", percent)
+	defer bar.Done()
+	for {
+		switch status := made.Text("status"); status {
+		case "running":
+		case "done":
+			return made, nil
+		default:
+			return nil, fmt.Errorf("backfill %s is %s: it has created %d fires",
+				id, status, made.Int("fires_created"))
+		}
+		bar.Set(int64(shareDone(made)*percent), percent)
+		clock.Pause(ctx, backfillPoll)
+		var err error
+		if made, err = api.Get(ctx, "/backfills/"+url.PathEscape(id), app); err != nil {
+			return nil, fmt.Errorf("waiting for backfill %s: %w", id, err)
+		}
+	}
+}
+
+// shareDone returns which share of its range a backfill has passed.
+func shareDone(backfill client.Object) float64 {
+	instants := make(map[string]time.Time)
+	for _, name := range []string{"from", "next", "to"} {
+		instants[name], _ = time.Parse(time.RFC3339, backfill.Text(name)) // the API's own
+	}
+	all := instants["to"].Sub(instants["from"])
+	if all <= 0 {
+		return 0
+	}
+	return min(max(float64(instants["next"].Sub(instants["from"]))/float64(all), 0), 1)
 }
 
 func (t *tool) onBackfill(use, short, method string) *cobra.Command {

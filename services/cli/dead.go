@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/output"
+	"github.com/carillon-timer/carillon/services/cli/internal/progress"
 )
 
 const (
@@ -158,6 +159,8 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 	ctx, cancel := context.WithTimeout(ctx, redrivePatience)
 	defer cancel()
 	total := int64(0)
+	bar := r.bar()
+	defer bar.Done()
 	for first := true; ; first = false {
 		got, err := r.call(ctx, api, app, total)
 		if err != nil {
@@ -165,14 +168,9 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		}
 		total += got.Int("count")
 		if first {
-			for _, f := range got.Objects("sample") {
-				r.tool.sayf(
-					"%s  %s  %s  %s",
-					f.Text("id"),
-					f.Text("finished_at"),
-					printable(f.Text("reason")),
-					printable(f.Text("failure")),
-				)
+			err := bar.Above(func() error { return r.showSample(got) })
+			if err != nil {
+				return err
 			}
 		}
 		dryRun, more := got.Text("dry_run") == "true", got.Text("more") == "true"
@@ -182,9 +180,13 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		case dryRun:
 			r.tool.sayf("%d would be redriven: add --yes to do it", total)
 		case more && got.Int("count") > 0 && (r.limit == 0 || total < int64(r.limit)) && !r.again:
-			r.tool.sayf("%d redriven, and there are more", total)
+			if bar == nil {
+				r.tool.sayf("%d redriven, and there are more", total)
+			}
+			bar.Set(total, r.total())
 			continue
 		default:
+			bar.Done()
 			r.tool.sayf("%d redriven", total)
 		}
 		if !r.tool.printer.Human() {
@@ -201,6 +203,36 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		}
 		return nil
 	}
+}
+
+// bar returns a bar where there may be more than one request.
+func (r *redriver) bar() *progress.Bar {
+	if !r.yes || len(r.fires) > 0 {
+		return nil
+	}
+	return progress.New(r.tool.errOut, "redriving", r.total())
+}
+
+// total returns how many are redriven at most, as far as that is known.
+func (r *redriver) total() int64 {
+	if r.limit == 0 {
+		return progress.Unknown
+	}
+	return int64(r.limit)
+}
+
+// showSample prints some of the fires.
+func (r *redriver) showSample(got client.Object) error {
+	for _, f := range got.Objects("sample") {
+		r.tool.sayf(
+			"%s  %s  %s  %s",
+			f.Text("id"),
+			f.Text("finished_at"),
+			printable(f.Text("reason")),
+			printable(f.Text("failure")),
+		)
+	}
+	return nil
 }
 
 // redrivePatience limits a redrive with all its requests.

@@ -92,9 +92,10 @@ func (t *tool) timerFires() *cobra.Command {
 
 func (t *tool) timerWatch() *cobra.Command {
 	var every time.Duration
+	var count int
 	c := &cobra.Command{
 		Use:               "watch NAME|ID",
-		Short:             "print the fires of a timer as they finish, until Ctrl-C",
+		Short:             "print the fires of a timer as they finish, until Ctrl-C or --count",
 		Args:              usageArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: t.completeTimers,
 		RunE: func(c *cobra.Command, names []string) error {
@@ -102,16 +103,17 @@ func (t *tool) timerWatch() *cobra.Command {
 				c.Context(),
 				names,
 				func(api *client.Client, app url.Values, tm client.Object) error {
-					return t.watch(c.Context(), api, app, tm, every)
+					return t.watch(c.Context(), api, app, tm, every, count)
 				},
 			)
 		},
 	}
 	c.Flags().DurationVar(&every, "every", time.Second, "how often to look")
+	c.Flags().IntVar(&count, "count", 0, "end after so many fires; 0 never ends")
 	return c
 }
 
-// watch prints finished fires until ctx ends. A look lists the latest fires; more than a page of
+// watch prints finished fires until ctx ends, or count of them if that is not 0. A look lists the latest fires; more than a page of
 // them between two looks are left out, which it says.
 func (t *tool) watch(
 	ctx context.Context,
@@ -119,6 +121,7 @@ func (t *tool) watch(
 	app url.Values,
 	tm client.Object,
 	every time.Duration,
+	count int,
 ) error {
 	const page = 100
 	path := "/timers/" + tm.Text("id") + "/fires"
@@ -146,6 +149,9 @@ func (t *tool) watch(
 			fresh++
 			if err := t.printFire(fire); err != nil {
 				return err
+			}
+			if count--; count == 0 {
+				return nil
 			}
 		}
 		if fresh == page && !first {

@@ -41,7 +41,7 @@ func TestGuide(t *testing.T) {
 		}
 		line, _, _ = strings.Cut(line, "    ") // what the command does
 		line, _, _ = strings.Cut(line, " > ")
-		line = strings.NewReplacer("http://127.0.0.1:8080", d.Api, "timers/", files, "jobs.txt", jobs, "jobs.yaml", files).
+		line = strings.NewReplacer("http://127.0.0.1:8080", d.Api, "timers/", files, "jobs.txt", jobs, "jobs.yaml", files, "--man man", "--man "+files).
 			Replace(line)
 		var args []string
 		for _, word := range words.FindAllString(strings.TrimSpace(line), -1) {

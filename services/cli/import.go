@@ -12,6 +12,8 @@ import (
 
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/importer"
+	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
+	"github.com/carillon-timer/carillon/services/cli/internal/progress"
 )
 
 func (t *tool) importCommand() *cobra.Command {
@@ -115,34 +117,50 @@ func (t *tool) printImported(results []importer.Result) error {
 // applyImported applies all entries that can be carried over. An entry that the API refuses is
 // left out, and the others go on.
 func (t *tool) applyImported(c *cobra.Command, results []importer.Result) error {
+	var timers []*manifest.Manifest
 	left := 0
-	err := t.withClient(func(api *client.Client) error {
-		for i := range results {
-			r := &results[i]
-			if !t.notes(r) {
-				left++
-				continue
-			}
-			done, err := t.applyOne(c.Context(), api, r.Manifest, false, make(map[string]bool))
-			if e, ok := errors.AsType[*client.Error](
-				err,
-			); ok &&
-				e.Status < http.StatusInternalServerError {
-				fmt.Fprintf(t.errOut, "%s: left out: %v\n", r.Source, e)
-				left++
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if err := t.report(&apply{}, done); err != nil {
-				return err
-			}
+	for i := range results {
+		if !t.notes(&results[i]) {
+			left++
+			continue
 		}
-		return nil
+		timers = append(timers, results[i].Manifest)
+	}
+	err := t.withClient(func(api *client.Client) error {
+		bar := progress.New(t.errOut, "importing", int64(len(timers)))
+		defer bar.Done()
+		each := func(batch []*manifest.Manifest, done []applied) error {
+			defer bar.Add(int64(len(batch)))
+			return bar.Above(func() error {
+				n, err := t.reportImported(batch, done)
+				left += n
+				return err
+			})
+		}
+		return t.applyTimers(c.Context(), api, timers, each)
 	})
 	if err == nil && left > 0 {
 		err = incompleteError{left}
 	}
 	return err
+}
+
+// reportImported prints what became of a batch of entries. It returns how many the API refused, and
+// fails if it was unable to write one.
+func (t *tool) reportImported(batch []*manifest.Manifest, done []applied) (left int, err error) {
+	for i, m := range batch {
+		e, refused := errors.AsType[*client.Error](done[i].err)
+		switch {
+		case refused && e.Status < http.StatusInternalServerError:
+			fmt.Fprintf(t.errOut, "%s: left out: %v\n", m.Source, e)
+			left++
+		case done[i].err != nil:
+			return left, fmt.Errorf("%s: %w", m.Source, done[i].err)
+		default:
+			if err := t.report(&apply{}, done[i].change); err != nil {
+				return left, err
+			}
+		}
+	}
+	return left, nil
 }

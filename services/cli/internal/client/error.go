@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -35,6 +36,20 @@ func newError(resp *http.Response, body []byte) *Error {
 		return e
 	}
 	e.Detail, e.Fields = problem.Detail, problem.Errors
+	return e
+}
+
+// ErrorOf returns the error of one item of a batch, as the answer to a request of its own would be.
+func ErrorOf(problem Object) *Error {
+	status := int(problem.Int("status"))
+	e := &Error{
+		Status: status,
+		Title:  strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status)),
+		Detail: problem.Text("detail"),
+	}
+	for _, f := range problem.Objects("errors") {
+		e.Fields = append(e.Fields, Field{Location: f.Text("location"), Message: f.Text("message")})
+	}
 	return e
 }
 

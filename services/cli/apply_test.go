@@ -1,0 +1,173 @@
+package cli_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/cli"
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
+)
+
+// countingProxy passes requests on to an API and counts them by method and path.
+type countingProxy struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func newCountingProxy(t *testing.T, api string) *countingProxy {
+	t.Helper()
+	to, err := url.Parse(api)
+	require.NoError(t, err)
+	p := &countingProxy{calls: make(map[string]int)}
+	next := httputil.NewSingleHostReverseProxy(to)
+	next.Transport = devtest.Client.Transport
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		p.calls[r.Method+" "+r.URL.Path]++
+		p.mu.Unlock()
+		next.ServeHTTP(w, r)
+	}))
+	return p
+}
+
+// take returns the counts since the last call.
+func (p *countingProxy) take() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	calls := p.calls
+	p.calls = make(map[string]int)
+	return calls
+}
+
+// onTerminal runs a command on a terminal of 100 columns and returns what it wrote there.
+func (u *user) onTerminal(args ...string) (string, error) {
+	u.t.Helper()
+	master, tty, err := pty.Open()
+	require.NoError(u.t, err)
+	defer master.Close()
+	require.NoError(u.t, pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 100}))
+	written := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(master) // it ends with an error, because the terminal is closed
+		written <- string(text)
+	}()
+	env := func(name string) (string, bool) { v, ok := u.env[name]; return v, ok }
+	root := cli.Root(env, strings.NewReader(u.in), tty, tty)
+	root.SetArgs(args)
+	failed := root.ExecuteContext(u.t.Context())
+	require.NoError(u.t, tty.Close())
+	return <-written, failed
+}
+
+// manyTimers returns definitions of n timers that call a URL.
+func manyTimers(n int, url string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(
+			&b,
+			`{"name":"t%04d","schedule":{"kind":"cron","specs":["0 9 * * *"]},"target":{"url":%q}}`+"\n",
+			i,
+			url,
+		)
+	}
+	return b.String()
+}
+
+// TestApplyInBatches checks that an apply of many timers needs few requests, and what it reports.
+func TestApplyInBatches(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	p := newCountingProxy(t, d.Api)
+	defer p.Close()
+	u := newUser(t, p.URL)
+	const timers = "/api/v2/timers"
+	file := u.file("many.ndjson", manyTimers(600, "https://example.com/a"))
+	require.Equal(t, 600, strings.Count(u.do("apply", "-f", file), " created\n"))
+	require.Equal(t, map[string]int{"GET " + timers: 1, "POST " + timers + ":batch": 2}, p.take())
+	require.Equal(t, 600, strings.Count(u.do("apply", "-f", file), " unchanged\n"))
+	require.Equal(t, map[string]int{"GET " + timers: 1, "POST " + timers + ":batch": 2}, p.take())
+
+	other := u.file("other.ndjson", manyTimers(2, "https://example.com/b")+
+		`{"name":"new","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"https://example.com/"}}`)
+	require.Equal(t, 2, strings.Count(u.do("apply", "-f", other), " changed\n"))
+	require.Equal(t, map[string]int{"GET " + timers: 3, "POST " + timers + ":batch": 1}, p.take(),
+		"few timers are read by name")
+	back := u.file("back.ndjson", manyTimers(2, "https://example.com/a"))
+	said := u.do("apply", "-f", back, "-o", "json")
+	require.Equal(t, 2, strings.Count(said, `"result": "changed"`), said)
+	require.Contains(t, said, `+  url: https://example.com/a\n`, "the difference, for programs")
+
+	// Only the status differs, and the version is the same.
+	status := u.file(
+		"status.yaml",
+		"name: t0000\nstatus: active\nschedule: {kind: cron, specs: ['0 9 * * *']}\n"+
+			"target: {url: 'https://example.com/a'}\n",
+	)
+	require.Contains(t, u.do("apply", "-f", status), "timer shop/t0000 changed")
+	require.Contains(t, u.do("apply", "-f", status), "timer shop/t0000 unchanged")
+}
+
+// TestApplyReportsRefusedTimers checks that the refused definitions of a batch are named, and the
+// others applied.
+func TestApplyReportsRefusedTimers(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	bad := `{"name":"bad","schedule":{"kind":"cron","specs":["61 * * * *"]},"target":{"url":"https://example.com/"}}`
+	file := u.file("some.ndjson", manyTimers(2, "https://example.com/")+bad)
+	said, err := u.try("apply", "-f", file)
+	require.ErrorContains(t, err, "timer shop/bad (")
+	require.ErrorContains(t, err, "document 3): 422 Unprocessable Entity: ")
+	require.ErrorContains(t, err, "schedule.specs[0]")
+	require.Equal(t, 2, strings.Count(said, " created\n"), said)
+}
+
+// TestApplyOnTerminal checks the bar and the colors, and that NO_COLOR leaves the colors out.
+func TestApplyOnTerminal(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	file := u.file("some.ndjson", manyTimers(9, "https://example.com/"))
+	said, err := u.onTerminal("diff", "-f", file)
+	require.ErrorContains(t, err, "differ")
+	require.Contains(t, said, "\x1b[32m+name: t0000")
+	require.Contains(t, said, "applying  88% |")
+	require.True(t, strings.HasSuffix(said, "\x1b[2K\r"), "the bar is removed: %q", said)
+	u.env["NO_COLOR"] = "1"
+	said, err = u.onTerminal("diff", "-f", file)
+	require.ErrorContains(t, err, "differ")
+	require.Contains(t, said, "\r\n+name: t0000")
+	require.NotContains(t, said, "\x1b[32m")
+	said, err = u.onTerminal("apply", "-f", file)
+	require.NoError(t, err)
+	require.Contains(t, said, "timer shop/t0008 created\r\n")
+
+	for _, args := range [][]string{
+		{"export"},
+		{"import", "--from", "crontab", u.file("jobs", "0 9 * * * curl https://example.com/"), "--apply"},
+		{"dead", "redrive", "--yes"},
+		{"backfill", "start", "t0000", "--from", "-1h", "--wait"},
+	} {
+		said, err := u.onTerminal(args...)
+		require.NoError(t, err, said)
+		require.Contains(t, said, "\x1b[2K\r", "%v shows its progress", args)
+		out, errOut, err := u.split(args...)
+		require.NoError(t, err)
+		require.NotContains(t, out+errOut, "\x1b", "not without a terminal")
+	}
+}

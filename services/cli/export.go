@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
+	"github.com/carillon-timer/carillon/services/cli/internal/progress"
+)
+
+func (t *tool) exportCommand() *cobra.Command {
+	var ndjson bool
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "print all calendars and timers of an app as files for apply",
+		Long: "It prints YAML documents in the order of their names. Secrets are not shown: REDACTED in their\n" +
+			"place keeps those that the service has. The export of an app that changes meanwhile is not of\n" +
+			"one instant.",
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return t.withApp(func(api *client.Client, app url.Values) error {
+				all, err := t.readAll(c.Context(), api, app)
+				if err != nil {
+					return err
+				}
+				return t.export(all, ndjson)
+			})
+		},
+	}
+	c.Flags().BoolVar(&ndjson, "ndjson", false, "print a line of JSON for each")
+	return c
+}
+
+// readAll returns the definitions of an app: calendars, then timers, each by name.
+func (t *tool) readAll(
+	ctx context.Context,
+	api *client.Client,
+	app url.Values,
+) ([]manifest.Manifest, error) {
+	bar := progress.New(t.errOut, "exporting", progress.Unknown)
+	defer bar.Done()
+	var all []manifest.Manifest
+	for _, k := range []struct {
+		kind manifest.Kind
+		path string
+	}{{manifest.Calendar, "/calendars"}, {manifest.Timer, "/timers"}} {
+		from := len(all)
+		err := api.Pages(ctx, k.path, app, 0, func(items []client.Object) error {
+			for _, item := range items {
+				all = append(all, manifest.Of(k.kind, item))
+			}
+			bar.Add(int64(len(items)))
+			return nil
+		})
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it says what the API answered
+		}
+		slices.SortFunc(all[from:], func(a, b manifest.Manifest) int {
+			return strings.Compare(a.Name, b.Name)
+		})
+	}
+	return all, nil
+}
+
+func (t *tool) export(all []manifest.Manifest, ndjson bool) error {
+	for i := range all {
+		data, err := all[i].YAML()
+		if ndjson {
+			data, err = all[i].JSON()
+		} else if err == nil {
+			data = append([]byte("---\n"), data...)
+		}
+		if err != nil {
+			return err //nolint:wrapcheck // it says what it was doing
+		}
+		if _, err := t.out.Write(data); err != nil {
+			return err //nolint:wrapcheck // of the output
+		}
+	}
+	return nil
+}

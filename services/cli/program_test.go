@@ -1,0 +1,130 @@
+package cli_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
+)
+
+// programDir returns a directory with a program carillon, for PATH. It is this test binary.
+func programDir(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asProgram, self)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "carillon"), []byte(script), 0o700))
+	return dir
+}
+
+// TestExitCodes checks the exit codes that docs/commands.md promises to scripts.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	program := filepath.Join(programDir(t), "carillon")
+	contexts := filepath.Join(t.TempDir(), "contexts.yaml")
+	u := newUser(t, d.Api)
+	file := u.file(
+		"a.yaml",
+		"name: a\nschedule: {kind: delay, delay: 1h}\ntarget: {url: 'https://example.com/'}\n",
+	)
+	for _, c := range []struct {
+		code int
+		args string
+	}{
+		{0, "version"},
+		{0, "timer list"},
+		{1, "diff -f " + file}, // there are differences
+		{0, "apply -f " + file},
+		{0, "diff -f " + file},
+		{1, "timer get nobody"},                    // the API refuses
+		{1, "timer list --api http://127.0.0.1:1"}, // it cannot be reached
+		{1, "calendar import holidays -f " + file}, // not an iCalendar file
+		{2, "timer list --sing"},                   // no such flag
+		{2, "sing"},                                // no such command
+		{2, "timer get"},                           // an argument is missing
+		{2, "timer list -o xml"},                   // no such format
+		{2, "apply -f nowhere"},                    // no such file
+		{2, "timer pause a --until soon"},          // no instant
+		{2, "dev -http-addr nowhere"},              // a wrong setting
+		{2, "try -sing"},                           // no such setting
+	} {
+		run := exec.CommandContext(t.Context(), program, strings.Fields(c.args)...)
+		run.Dir = t.TempDir()
+		run.Env = append(os.Environ(), "CARILLON_API="+d.Api, "CARILLON_APP=shop",
+			"CARILLON_CONTEXTS_FILE="+contexts)
+		out, err := run.CombinedOutput()
+		code := 0
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			code = exit.ExitCode()
+		} else {
+			require.NoError(t, err, c.args)
+		}
+		require.Equal(t, c.code, code, "%s\n%s", c.args, out)
+	}
+}
+
+// TestCompletionScripts checks that each shell's script asks the command itself, which asks the
+// API, and that the shell can read it where it is installed.
+func TestCompletionScripts(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "")
+	for shell, begins := range map[string]string{
+		"bash":       "# bash completion V2 for carillon",
+		"zsh":        "#compdef carillon",
+		"fish":       "# fish completion for carillon",
+		"powershell": "# powershell completion for carillon",
+	} {
+		script := u.do("completion", shell)
+		require.True(t, strings.HasPrefix(script, begins), "%s: %s", shell, script[:50])
+		require.Contains(t, script, "__complete", shell)
+		if _, err := exec.LookPath(shell); err != nil || shell == "powershell" {
+			continue
+		}
+		check := exec.CommandContext(t.Context(), shell, "-n", u.file("script", script))
+		out, err := check.CombinedOutput()
+		require.NoError(t, err, "%s: %s", shell, out)
+	}
+}
+
+// TestCompletionInShells completes the name of a timer in the shells that are installed.
+func TestCompletionInShells(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	u.do("timer", "create", "nightly-bill", "--delay", "1h", "--url", "https://example.com/")
+	path := programDir(t) + ":" + os.Getenv("PATH")
+	for shell, script := range map[string]string{
+		"bash": `. /dev/stdin
+COMP_WORDS=(carillon timer get nigh) COMP_CWORD=3 COMP_LINE='carillon timer get nigh' COMP_POINT=23
+_get_comp_words_by_ref() { cur=nigh prev=get words=("${COMP_WORDS[@]}") cword=3; }
+__start_carillon; echo "${COMPREPLY[@]}"`,
+		"fish": `source -; complete -C "carillon timer get nigh"`,
+		"zsh": `autoload -Uz compinit; compinit -D -d /dev/null; . /dev/stdin
+words=(carillon timer get nigh) CURRENT=4
+_describe() { print -l -- "${(@)completions}"; }
+_carillon`,
+	} {
+		if _, err := exec.LookPath(shell); err != nil {
+			t.Logf("SKIPPED, UNTESTED: completion in %s, which is not installed", shell)
+			continue
+		}
+		run := exec.CommandContext(t.Context(), shell, "-c", script)
+		run.Stdin = strings.NewReader(u.do("completion", shell))
+		run.Env = append(os.Environ(), "PATH="+path, "HOME="+t.TempDir(), "CARILLON_API="+d.Api,
+			"CARILLON_APP=shop", "CARILLON_CONTEXTS_FILE="+u.env["CARILLON_CONTEXTS_FILE"])
+		out, err := run.CombinedOutput()
+		require.NoError(t, err, "%s: %s", shell, out)
+		require.Contains(t, string(out), "nightly-bill", shell)
+	}
+}
