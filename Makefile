@@ -7,7 +7,7 @@ PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigg
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test test-all cover sim sim-mutants chaos isolation bench-smoke images e2e-kube e2e-compose test-mysql lint generate modules tools clean
+.PHONY: help run run-real build test test-all cover sim sim-mutants chaos isolation bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ generate: ## regenerate committed files: Go from protos, OpenAPI description, co
 	go run ./services/cli/cmd/carillon reference --markdown docs/commands.md
 	cp deploy/prometheus/alerts.yml deploy/grafana/carillon.json helm/carillon/files/
 	cd deploy/tools && GOWORK=off go run ./cmd/values ../../helm/carillon
+
+docs: ## build the site of the documents into dist/docs and check its links; needs Node for the diagrams
+	@scripts/docs.sh
 
 modules: ## vet each module without the workspace, which hides missing requirements
 	@for m in $(MODULES); do echo "GOWORK=off go vet: $$m"; (cd $$m && GOWORK=off go vet ./...) || exit 1; done

@@ -41,7 +41,7 @@ sources=$(find libs services -name '*.go' ! -name '*_test.go' -exec cat {} + | t
 have=$(grep -oE '"carillon_[a-z0-9_]+"' <<<"$sources" | tr -d '"'
   grep -oE 'Namespace: *Namespace, Name: *"[a-z0-9_]+"' <<<"$sources" | sed -E 's/.*"(.*)"/carillon_\1/')
 [ "$(wc -l <<<"$have")" -gt 20 ] || complain "hardly a metric found in the Go sources: is the search out of date?"
-want=$(cat deploy/prometheus/*.yml deploy/grafana/*.json README.md docs/*.md | grep -oE '\bcarillon_[a-z0-9_]+' | sed -E 's/_(bucket|sum|count)$//')
+want=$(cat deploy/prometheus/*.yml deploy/grafana/*.json README.md docs/*.md docs/*/*.md | grep -oE '\bcarillon_[a-z0-9_]+' | sed -E 's/_(bucket|sum|count)$//')
 absent "metric that no Go source registers" "$have" "$want"
 
 # Settings: the names that libs/config registers, as environment variables.

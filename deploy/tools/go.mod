@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/google/go-containerregistry v0.20.8
 	go.yaml.in/yaml/v3 v3.0.4
+	golang.org/x/net v0.61.0
 )
 
 require (
