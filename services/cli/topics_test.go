@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
+	"github.com/carillon-timer/carillon/libs/certfile"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/testenv"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
@@ -139,4 +140,24 @@ func TestTopicsRefuses(t *testing.T) {
 		require.ErrorAs(t, err, &p, "%v", c.args)
 		require.ErrorContains(t, err, c.say)
 	}
+}
+
+// TestTopicsOverTLS shows topics through ports that demand a certificate.
+func TestTopicsOverTLS(t *testing.T) {
+	t.Parallel()
+	p, files := testenv.PulsarTLS(t)
+	client, err := certfile.LoadClient("pulsar-tls", files.Files, zerolog.Nop())
+	require.NoError(t, err)
+	b, err := pulsarbus.New(pulsarbus.Options{Log: zerolog.Nop(), Config: pulsarbus.Config{
+		URL: p.URL, AdminURL: p.AdminURL, Tenant: p.Tenant, Namespace: p.Namespace, TLS: client,
+	}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	require.NoError(t, b.Setup(t.Context(), bus.Topics(2)))
+	_, err = topics(t, p, "list")
+	require.Error(t, err, "the system does not know the authority")
+	out, err := topics(t, p, "list", "-pulsar-url", p.URL, "-pulsar-tls-ca", files.CA,
+		"-pulsar-tls-cert", files.Cert, "-pulsar-tls-key", files.Key)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "tasks-normal")
 }

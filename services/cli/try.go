@@ -12,7 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/certfile"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/logging"
@@ -34,6 +37,7 @@ type tryCommand struct {
 	canary                bool
 	patience, keyPatience time.Duration
 	credentials           credentials
+	tls                   certfile.Files // for the API and the addresses of /readyz
 
 	out    io.Writer
 	client *http.Client
@@ -58,6 +62,14 @@ func (t *tryCommand) Register(s *config.Set) {
 	)
 	s.String(&t.app, "app", "carillon-try", "app of the timer")
 	t.credentials.register(s)
+	s.String(
+		&t.tls.CA,
+		"tls-ca",
+		"",
+		"file with the authorities of the API's certificate, in PEM; without it the system's",
+	)
+	s.String(&t.tls.Cert, "tls-cert", "", "file with the certificate to show to the API, in PEM")
+	s.String(&t.tls.Key, "tls-key", "", "file with its key, in PEM")
 	s.Duration(&t.patience, "patience", 2*time.Minute, "time limit for everything")
 	s.Duration(
 		&t.keyPatience,
@@ -86,7 +98,7 @@ func (t *tryCommand) Validate() error {
 // test` runs it.
 func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
 	t := &tryCommand{out: stdout, client: &http.Client{Timeout: tryCall}}
-	defer t.client.CloseIdleConnections()
+	defer func() { t.client.CloseIdleConnections() }()
 	// Only the key comes from the environment, because a service's settings do not apply here.
 	if err := config.NewSet("carillon try", t).Load(args, noEnvironment, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
@@ -94,6 +106,11 @@ func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 	if err := t.credentials.read(env); err != nil {
 		return err
 	}
+	transport, err := t.transport()
+	if err != nil {
+		return err
+	}
+	t.client.Transport = transport
 	t.api = strings.TrimSuffix(t.api, "/")
 	ctx, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
@@ -106,6 +123,21 @@ func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 		return nil
 	}
 	return t.checkCallback(ctx, stderr)
+}
+
+// transport returns what connects to the API and to addresses of /readyz. Each new connection uses
+// what the files of TLS have then.
+func (t *tryCommand) transport() (*http.Transport, error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	if t.tls == (certfile.Files{}) {
+		return transport, nil
+	}
+	client, err := certfile.LoadClient("tls", t.tls, zerolog.Nop())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the setting
+	}
+	transport.DialTLSContext = client.DialContext
+	return transport, nil
 }
 
 // waitReady waits until an address reports that it is ready and, if requested, that its canary was

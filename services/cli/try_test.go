@@ -2,7 +2,12 @@ package cli_test
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -75,6 +80,65 @@ func TestTryReceivesACallback(t *testing.T) {
 	var p *config.Problems
 	_, err = try(t, "-canary", "-url", "nowhere")
 	require.ErrorAs(t, err, &p)
+}
+
+// TestTryOverTLS checks a deployment behind TLS whose authority the system does not know, and which
+// demands a certificate of its callers.
+func TestTryOverTLS(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	api, err := url.Parse(d.Api)
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(api)
+	proxy.Transport = devtest.Client.Transport
+	gateway := httptest.NewUnstartedServer(proxy)
+	gateway.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	gateway.Config.ErrorLog = log.New(io.Discard, "", 0)
+	gateway.StartTLS()
+	defer gateway.Close()
+	pair := gateway.TLS.Certificates[0] // it is valid for 127.0.0.1, and serves as the client's too
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		return path
+	}
+	cert, private := write(
+		"tls.crt",
+		"CERTIFICATE",
+		pair.Certificate[0],
+	), write(
+		"tls.key",
+		"PRIVATE KEY",
+		key,
+	)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := ln.Addr().String()
+	require.NoError(t, ln.Close())
+	args := []string{
+		"-api",
+		gateway.URL,
+		"-listen",
+		addr,
+		"-url",
+		"http://" + addr + "/",
+		"-patience",
+		"30s",
+	}
+	_, err = try(t, args...)
+	require.ErrorContains(t, err, "certificate signed by unknown authority")
+	_, err = try(t, append(args, "-tls-ca", cert)...)
+	require.ErrorContains(t, err, "certificate required")
+	out, err := try(t, append(args, "-tls-ca", cert, "-tls-cert", cert, "-tls-key", private)...)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "recorded: delivered")
+	_, err = try(t, append(args, "-tls-ca", private)...)
+	require.ErrorContains(t, err, "tls-ca: ")
 }
 
 // TestTryShowsAKey checks the hints for a missing or wrong key, and that only the API gets the key.
