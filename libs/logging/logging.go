@@ -58,12 +58,12 @@ func New(w io.Writer, level, format, service string) (zerolog.Logger, error) {
 	if err != nil {
 		return zerolog.Nop(), fmt.Errorf("reading the log level: %w", err)
 	}
-	if format == "pretty" || format == "auto" && isTerminal(w) {
+	if format == "pretty" || format == "auto" && IsTerminal(w) {
 		w = zerolog.ConsoleWriter{
 			Out:          w,
 			TimeFormat:   "15:04:05.000",
 			TimeLocation: time.Local,
-			NoColor:      !isTerminal(w),
+			NoColor:      !IsTerminal(w),
 		}
 	}
 	return zerolog.New(w).Level(l).Hook(stamp{}).With().Str(Service, service).Logger(), nil
@@ -78,7 +78,8 @@ func (stamp) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
 	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format(timeFormat))
 }
 
-func isTerminal(w io.Writer) bool {
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }

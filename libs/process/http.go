@@ -107,6 +107,9 @@ type Route struct {
 	Handler http.Handler
 }
 
+// AdminAddr returns the address of the admin listener, after Admin has returned.
+func (p *Process) AdminAddr() string { return p.adminAddr }
+
 // Admin serves probes, metrics, profiles and the given routes at addr until everything else is
 // closed. Call it before anything that may wait, because a process that waits for its servers must
 // be able to report it.
@@ -120,6 +123,7 @@ func (p *Process) Admin(
 	if err != nil {
 		return err
 	}
+	p.adminAddr = ln.Addr().String()
 	mux := http.NewServeMux()
 	mux.Handle("/", p.o.Health.Handler(metrics))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

@@ -36,11 +36,12 @@ type Options struct {
 
 // Process runs parts and stops them in order. Only its health checks are safe for concurrent use.
 type Process struct {
-	o       Options
-	intake  stage
-	work    stage
-	closers []closer
-	ended   chan error // error of the first part that ended by itself
+	o         Options
+	intake    stage
+	work      stage
+	closers   []closer
+	ended     chan error // error of the first part that ended by itself
+	adminAddr string
 }
 
 type closer struct {

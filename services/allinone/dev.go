@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/process"
 	"github.com/carillon-timer/carillon/services/wiring"
 )
@@ -33,17 +34,18 @@ func Dev(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 			wiring.API(),
 		},
 		Prepare: func(k *wiring.Kit) { k.EchoPath, k.Echo = EchoPath, Echo(stdout) },
-		Started: func(k *wiring.Kit) error { return welcome(stdout, k) },
+		Started: func(k *wiring.Kit) error {
+			if logging.IsTerminal(stdout) {
+				return showPanel(stdout, env, k)
+			}
+			return welcome(stdout, k)
+		},
 	}, args, env, stderr)
 }
 
 // welcome prints the API's address and a command that creates a timer.
 func welcome(w io.Writer, k *wiring.Kit) error {
-	scheme := "http://"
-	if k.Settings.HTTP.TLSCert != "" {
-		scheme = "https://"
-	}
-	at := scheme + reachable(k.HTTPAddr)
+	at := apiAddress(k)
 	var key, who string
 	if !k.Keyless {
 		value := "$" + config.EnvPrefix + "ADMIN_KEY"
@@ -66,6 +68,15 @@ curl -s %[1]s/api/v2/timers %[4]s-H 'Content-Type: application/json' -d '{"app":
 		return fmt.Errorf("printing the welcome: %w", err)
 	}
 	return nil
+}
+
+// apiAddress returns the address of the API for callers on this machine.
+func apiAddress(k *wiring.Kit) string {
+	scheme := "http://"
+	if k.Settings.HTTP.TLSCert != "" {
+		scheme = "https://"
+	}
+	return scheme + reachable(k.HTTPAddr)
 }
 
 // reachable converts a listener's address to one that can be called from this machine.
