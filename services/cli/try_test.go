@@ -94,6 +94,7 @@ func TestTryOverTLS(t *testing.T) {
 	proxy.Transport = devtest.Client.Transport
 	gateway := httptest.NewUnstartedServer(proxy)
 	gateway.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	//nolint:forbidigo // net/http wants one of these
 	gateway.Config.ErrorLog = log.New(io.Discard, "", 0)
 	gateway.StartTLS()
 	defer gateway.Close()
