@@ -1,6 +1,6 @@
 // Searches the sections of all pages for words, in the browser. The index comes with the site.
 (() => {
-  const root = document.currentScript.dataset.root.replace(/index\.html$/, "");
+  const root = new URL(".", document.querySelector("header .name").href).href;
   const input = document.getElementById("search");
   const found = document.getElementById("found");
   const most = 12;
