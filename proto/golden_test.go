@@ -31,6 +31,10 @@ var task = &carillonv1.Task{
 	Rev:      5,
 	LateMs:   12,
 	Priority: 2,
+	Path:     1,
+
+	WaitingSinceMs: 1_772_323_200_500,
+	WaitedFor:      3,
 }
 
 // samples has one message of each type, with every field set.

@@ -139,7 +139,7 @@ func (d *Dispatcher) direct(ctx context.Context, fires []timer.Fire) {
 	if !d.unsent.notEmpty() {
 		call, cancel := context.WithTimeout(ctx, directTimeout)
 		defer cancel()
-		if err = d.Publish(call, fires); err == nil {
+		if err = d.publish(call, fires, timer.PathDirect); err == nil {
 			return
 		}
 	}
@@ -151,14 +151,18 @@ func (d *Dispatcher) direct(ctx context.Context, fires []timer.Fire) {
 		Msg("tasks not published, queued for retry; dropped ones left to executors")
 }
 
-// Publish publishes the tasks of fires in their order. It returns nil once the bus has confirmed
-// all of them. After an error any of them may be missing.
+// Publish publishes the tasks of a slice's fires in their order. It returns nil once the bus has
+// confirmed all of them. After an error any of them may be missing.
 func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
+	return d.publish(ctx, fires, timer.PathSlice)
+}
+
+func (d *Dispatcher) publish(ctx context.Context, fires []timer.Fire, path timer.Path) error {
 	late := d.opts.Now().Add(-LateAfter).UnixMilli()
 	var high, normal, low []bus.Message
 	for i := range fires {
 		f := &fires[i]
-		m := bus.Message{Payload: taskwire.Encode(f)}
+		m := bus.Message{Payload: taskwire.EncodeTask(f, path)}
 		switch {
 		case f.RunAtMS < late, f.UsesLowPriorityTopic():
 			low = append(low, m)
@@ -175,12 +179,12 @@ func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
 	)
 }
 
-// PublishLow publishes tasks on the low-priority topic, whatever the priority of their fires. The
+// PublishLow publishes a slice's tasks on the low-priority topic, whatever the priority of their fires. The
 // fires themselves are unchanged.
 func (d *Dispatcher) PublishLow(ctx context.Context, fires []timer.Fire) error {
 	msgs := make([]bus.Message, len(fires))
 	for i := range fires {
-		msgs[i].Payload = taskwire.Encode(&fires[i])
+		msgs[i].Payload = taskwire.EncodeTask(&fires[i], timer.PathSlice)
 	}
 	return d.send(ctx, bus.TasksLow, msgs)
 }

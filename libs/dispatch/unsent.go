@@ -71,7 +71,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}
 		for fires := d.unsent.next(unsentChunk); len(fires) > 0 && ctx.Err() == nil; fires = d.unsent.next(unsentChunk) {
 			call, cancel := context.WithTimeout(ctx, directTimeout)
-			err := d.Publish(call, fires)
+			err := d.publish(call, fires, timer.PathDirect)
 			cancel()
 			if err != nil {
 				clock.Pause(ctx, unsentRetryAfter)

@@ -132,17 +132,16 @@ func (b *Breakers) Allow(endpoint string) (Decision, Probe) {
 	return Decision{At: now.Add(b.opts.Open/5 + spread(b.opts.Open))}, 0
 }
 
-// OpenSince returns when the failure happened that opened the breaker of an endpoint. spread is the
-// maximum random delay that Allow added for waiting calls. The zero time means that the breaker is
-// closed.
-func (b *Breakers) OpenSince(endpoint string) (at time.Time, spread time.Duration) {
+// OpenSince returns when the failure happened that opened the breaker of an endpoint. The zero time
+// means that the breaker is closed.
+func (b *Breakers) OpenSince(endpoint string) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x, ok := b.byEndpoint.Peek(endpoint)
 	if !ok || x.openFor == 0 {
-		return time.Time{}, 0
+		return time.Time{}
 	}
-	return x.openUntil.Add(-x.openFor), x.openFor / 2 //nolint:mnd // see Allow
+	return x.openUntil.Add(-x.openFor)
 }
 
 func spread(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }

@@ -74,8 +74,10 @@ type Options struct {
 	Now      func() time.Time // the store's clock
 	Epoch    func() *session.Epoch
 	Pressure func() Pressure
-	// Claim claims fires. Late ones yield to on-time traffic.
-	Claim      func(ctx context.Context, epoch *session.Epoch, fires []timer.Fire, late bool) error
+	// Claim claims fires that a question found. Late ones yield to on-time traffic.
+	Claim func(
+		ctx context.Context, epoch *session.Epoch, q Question, fires []timer.Fire, late bool,
+	) error
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }
@@ -326,7 +328,7 @@ func (p *Poller) claimAll(
 		return nil
 	}
 	p.met.found[q].Add(float64(len(fires)))
-	return p.opts.Claim(ctx, epoch, fires, late)
+	return p.opts.Claim(ctx, epoch, q, fires, late)
 }
 
 // splitSeen separates the fires that were found before from the others, which it returns with their

@@ -82,7 +82,9 @@ type claims struct {
 	late map[timer.FireID]bool
 }
 
-func (c *claims) claim(_ context.Context, _ *session.Epoch, fires []timer.Fire, late bool) error {
+func (c *claims) claim(
+	_ context.Context, _ *session.Epoch, _ pickup.Question, fires []timer.Fire, late bool,
+) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range fires {

@@ -184,4 +184,10 @@
 //     targets and name of the present version as soon as the create, edit or delete is committed.
 //     Next due instants are those that NextDue returns. A call examines a bounded number of rows,
 //     however many timers the app has.
+// The way of a fire:
+//   - S37 Record keeps the Hops of an outcome, at most 13 bytes. An instant more than 24 days before
+//     the end of the fire becomes unknown. A wait of more than MaxWaitedMS becomes that long. An open
+//     fire keeps WaitingSinceMS and WaitedFor as Release, RecordAttempts, Defer and a queued request
+//     for a slot wrote them, and a claim returns them. Outcomes that the store itself records have of
+//     the Hops what the row tells. SessionsByID returns sessions for a day after their end.
 package store

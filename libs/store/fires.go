@@ -100,8 +100,8 @@ type Claims interface {
 	// A caller must not claim a fire that it has in flight. An expired session wins nothing new.
 	Claim(ctx context.Context, session timer.ID, fires []timer.Fire) (won []timer.Fire, err error)
 	// Release gives owned fires back for dispatch and writes the attempts. It writes RunAtMS,
-	// Bucket, State, Attempt, FirstLatenessMS and TargetBits as given, and adds 1 to Rev. It
-	// returns the released fires as stored, for the window, without those that the session no
+	// Bucket, State, Attempt, FirstLatenessMS, TargetBits, WaitingSinceMS and WaitedFor as given,
+	// and adds 1 to Rev. It returns the released fires as stored, for the window, without those that the session no
 	// longer owned. Repeated after an unknown result, it releases nothing again.
 	Release(
 		ctx context.Context,
@@ -109,8 +109,8 @@ type Claims interface {
 		fires []timer.Fire,
 		attempts []timer.Attempt,
 	) (released []timer.Fire, err error)
-	// RecordAttempts writes RunAtMS, Bucket, State, Attempt, FirstLatenessMS and TargetBits of
-	// owned fires that stay claimed, and the attempts. It returns the ids that the session no
+	// RecordAttempts writes the same columns of owned fires that stay claimed, but Rev, and the
+	// attempts. It returns the ids that the session no
 	// longer owned. It may be repeated.
 	RecordAttempts(
 		ctx context.Context,
@@ -198,6 +198,7 @@ type Session struct {
 	Name     string
 	Renewals int64
 	Load     Load
+	Ended    bool
 }
 
 // Recorder writes the outcomes of fires.
@@ -222,6 +223,9 @@ type Recorder interface {
 type History interface {
 	// Fire returns an open or finished fire of an app. Error: not_found.
 	Fire(ctx context.Context, app string, id timer.FireID) (FireRecord, error)
+	// SessionsByID returns those of the sessions that the store still knows, alive or ended, in no
+	// order. It takes at most MaxBatch.
+	SessionsByID(ctx context.Context, ids []timer.ID) ([]Session, error)
 	// History returns up to limit finished fires of a timer before a fire, latest due first. The
 	// zero before starts at the latest. Error: not_found.
 	History(

@@ -1,6 +1,6 @@
 // Package taskwire encodes fires as carillon.v1.Task messages, for the bus and the window. It
 // produces and reads the same bytes as package proto, but without reflection, because every fire is
-// encoded several times. A fire at one revision always has the same bytes.
+// encoded several times. A fire at one revision always has the same bytes, without the path.
 package taskwire
 
 import (
@@ -29,19 +29,32 @@ const (
 	taskRev
 	taskFirstLateness
 	taskPriorityLevel
+	taskPath
+	taskWaitingSince
+	taskWaitedFor
 )
 
-// MaxLen is the maximum size of a task in bytes: 14 fields with one byte of tag and ten of number.
-const MaxLen = 14 * 11
+// MaxLen is the maximum size of a task in bytes: 17 fields with a tag of one byte, of two from
+// number 16 on, and a number of ten.
+const MaxLen = 17*11 + 2
 
 // typicalLen is enough for a typical task of about 40 bytes.
 const typicalLen = 64
 
 // Encode returns a fire as a Task message, without Owner and TargetBits.
-func Encode(f *timer.Fire) []byte { return Append(make([]byte, 0, typicalLen), f) }
+func Encode(f *timer.Fire) []byte { return EncodeTask(f, timer.PathUnknown) }
+
+// EncodeTask returns a fire as a Task message that says by which path it goes to executors.
+func EncodeTask(f *timer.Fire, path timer.Path) []byte {
+	return appendTask(make([]byte, 0, typicalLen), f, path)
+}
 
 // Append appends the encoding of f to dst.
 func Append(dst []byte, f *timer.Fire) []byte {
+	return appendTask(dst, f, timer.PathUnknown)
+}
+
+func appendTask(dst []byte, f *timer.Fire, path timer.Path) []byte {
 	dst = appendInt(dst, taskTimer, int64(f.Timer))
 	dst = appendInt(dst, taskDue, f.DueMS)
 	dst = appendInt(dst, taskSeries, f.Series)
@@ -55,7 +68,10 @@ func Append(dst []byte, f *timer.Fire) []byte {
 	dst = appendInt(dst, taskAttempt, int64(f.Attempt))
 	dst = appendInt(dst, taskRev, int64(f.Rev))
 	dst = appendInt(dst, taskFirstLateness, f.FirstLatenessMS)
-	return appendInt(dst, taskPriorityLevel, int64(f.PriorityLevel))
+	dst = appendInt(dst, taskPriorityLevel, int64(f.PriorityLevel))
+	dst = appendInt(dst, taskPath, int64(path))
+	dst = appendInt(dst, taskWaitingSince, f.WaitingSinceMS)
+	return appendInt(dst, taskWaitedFor, int64(f.WaitedFor))
 }
 
 func appendInt(dst []byte, n protowire.Number, v int64) []byte {
@@ -67,11 +83,16 @@ func appendInt(dst []byte, n protowire.Number, v int64) []byte {
 	return protowire.AppendVarint(dst, uint64(v))
 }
 
-// Decode reads a Task message. Its error is permanent: the bytes are not a task. It skips fields of
-// newer releases.
+// Decode reads the fire of a Task message. Its error is permanent: the bytes are not a task. It
+// skips fields of newer releases.
 func Decode(b []byte) (timer.Fire, error) {
-	var f timer.Fire
-	err := eachInt(b, func(n protowire.Number, v int64) {
+	f, _, err := DecodeTask(b)
+	return f, err
+}
+
+// DecodeTask reads a Task message with its path.
+func DecodeTask(b []byte) (f timer.Fire, path timer.Path, err error) {
+	err = eachInt(b, func(n protowire.Number, v int64) {
 		switch n {
 		case taskTimer:
 			f.Timer = timer.ID(v)
@@ -101,16 +122,22 @@ func Decode(b []byte) (timer.Fire, error) {
 			f.FirstLatenessMS = v
 		case taskPriorityLevel:
 			f.PriorityLevel = timer.PriorityLevel(clampByte(v))
+		case taskPath:
+			path = timer.Path(clampByte(v))
+		case taskWaitingSince:
+			f.WaitingSinceMS = v
+		case taskWaitedFor:
+			f.WaitedFor = timer.Wait(clampByte(v))
 		}
 	})
 	if err != nil {
-		return timer.Fire{}, fmt.Errorf("decoding a task: %w", err)
+		return timer.Fire{}, 0, fmt.Errorf("decoding a task: %w", err)
 	}
 	if f.Timer <= 0 || f.Timer > timer.MaxID || f.DueMS < 0 || f.RunAtMS < 0 || f.Series < 0 ||
 		f.Bucket < 0 {
-		return timer.Fire{}, errors.New("decoding a task: it identifies no fire")
+		return timer.Fire{}, 0, errors.New("decoding a task: it identifies no fire")
 	}
-	return f, nil
+	return f, path, nil
 }
 
 // clampByte maps numbers of newer releases to 255, so that they do not look like a known value.

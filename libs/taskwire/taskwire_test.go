@@ -43,6 +43,8 @@ var fires = map[string]timer.Fire{
 		FirstLatenessMS: math.MinInt64,
 		Rev:             -5,
 		PriorityLevel:   timer.LevelLow,
+		WaitingSinceMS:  math.MaxInt64,
+		WaitedFor:       timer.WaitWorker,
 	},
 }
 
@@ -64,6 +66,9 @@ func message(f timer.Fire) *carillonv1.Task {
 		Rev:      f.Rev,
 		LateMs:   f.FirstLatenessMS,
 		Priority: uint32(f.PriorityLevel),
+
+		WaitingSinceMs: f.WaitingSinceMS,
+		WaitedFor:      uint32(f.WaitedFor),
 	}
 }
 
@@ -82,6 +87,24 @@ func TestTasksEqualProtoEncoding(t *testing.T) {
 			require.Equal(t, f, back)
 			require.Equal(t, append([]byte("x"), want...), taskwire.Append([]byte("x"), &f))
 		})
+	}
+}
+
+func TestTasksHaveTheirPath(t *testing.T) {
+	t.Parallel()
+	for name, f := range fires {
+		m := message(f)
+		m.Path = uint32(timer.PathDirect)
+		want, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+		require.NoError(t, err)
+		got := taskwire.EncodeTask(&f, timer.PathDirect)
+		require.Equal(t, want, got, name)
+		require.LessOrEqual(t, len(got), taskwire.MaxLen)
+		require.Len(t, got, len(taskwire.Encode(&f))+2)
+		back, path, err := taskwire.DecodeTask(got)
+		require.NoError(t, err)
+		require.Equal(t, f, back)
+		require.Equal(t, timer.PathDirect, path)
 	}
 }
 

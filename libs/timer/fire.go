@@ -64,6 +64,12 @@ type Fire struct {
 	Rev           int32
 	PriorityLevel PriorityLevel // the priority of its timer
 	TargetBits    TargetBits    // not in tasks and window entries
+	// WaitingSinceMS is since when the next attempt waits for what WaitedFor says, in the store;
+	// 0: it does not. However often the fire is released for the same wait, this instant stays.
+	WaitingSinceMS int64
+	// WaitedFor is what WaitingSinceMS belongs to. Otherwise it is the longest wait before the first
+	// attempt, once that was made.
+	WaitedFor Wait
 
 	Owner ID // the session that claimed the fire; 0 means none. Not in tasks or window entries
 }

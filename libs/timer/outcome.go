@@ -67,6 +67,7 @@ type Outcome struct {
 
 	Failure  Failure // of the last attempt
 	Redriven int64   // series of its latest redrive; 0 means none. Only Redrive writes it
+	Hops     Hops    // the way of the fire to this outcome
 
 	// Uncounted means that the fire was skipped without a call while max_fires counts calls.
 	// Recording it permits another fire. Not stored.

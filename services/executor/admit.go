@@ -247,13 +247,17 @@ type slotRequest struct {
 // asks again, and gets the slot that the fire already has.
 func (s *Service) slotRequestOf(e *inflight.Entry) slotRequest {
 	waiting := e.Fire
+	now := s.opts.Clock.Now()
 	waiting.State = timer.FireWaiting
-	waiting.RunAtMS = s.opts.Clock.Now().Add(slotRecheckAfter).UnixMilli()
+	if e.DeferredSince(timer.WaitTurn) == 0 {
+		waiting.WaitedFor, waiting.WaitingSinceMS = timer.WaitTurn, now.UnixMilli()
+	}
+	waiting.RunAtMS = now.Add(slotRecheckAfter).UnixMilli()
 	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunAtMinute())
 	r := store.SlotRequest{
 		Fire:        waiting,
 		Concurrency: e.Concurrency(),
-		NowMS:       s.opts.Clock.Now().UnixMilli(),
+		NowMS:       now.UnixMilli(),
 	}
 	if e.Serial() && e.Fire.Attempt == 0 {
 		r.DelayAfterEnd = time.Duration(e.Def.Schedule.Every)
@@ -318,6 +322,7 @@ func (s *Service) inOrder(c *candidate) progress {
 	if m.CatchUpWindow > 0 {
 		w.CatchUpMS = view.NowMS - time.Duration(m.CatchUpWindow).Milliseconds()
 	}
+	e.WaitFor(timer.WaitOrder, s.opts.Clock.Now().UnixMilli())
 	if !s.order.Join(w, view.State.ActiveEpoch) {
 		return over
 	}

@@ -18,6 +18,10 @@ const recheckAfter = 500 * time.Millisecond
 
 // enqueueDue queues the fires that the wheel has released, and starts workers for them.
 func (s *Service) enqueueDue(es []*inflight.Entry) {
+	now := s.opts.Clock.Now().UnixMilli()
+	for _, e := range es {
+		e.WaitFor(timer.WaitWorker, now)
+	}
 	s.startWorkers(s.queue.Push(es))
 }
 
@@ -175,6 +179,7 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 	a := delivery.Attempt{Result: r, Number: n, Start: start, Took: took}
 	if cancelled && r.Class != callback.Success {
 		e.Fire.Attempt = n
+		e.Attempted(start.UnixMilli())
 		s.end(e, s.outcome(e, timer.Skipped, timer.ReasonCancelled), a.Records(e.Fire.FireID)...)
 		return
 	}
@@ -217,5 +222,6 @@ func (s *Service) recheckAt(atMS int64, e *inflight.Entry) {
 		s.inflight.Remove(e)
 		return
 	}
+	e.WaitFor(timer.WaitStore, s.opts.Clock.Now().UnixMilli())
 	s.wheel.AddAt(atMS, e)
 }

@@ -125,6 +125,7 @@ func (s *Service) resume(c *candidate, err error) {
 // pushDecided queues a candidate that may be called. Once the queue is closed the drain finds its
 // fire on the wheel.
 func (s *Service) pushDecided(c *candidate) {
+	c.entry.WaitFor(timer.WaitWorker, s.opts.Clock.Now().UnixMilli())
 	short, ok := s.queue.PushDecided(
 		hold.Due[*candidate]{Entry: c.entry, Known: c},
 		c.granted != nil,
@@ -142,6 +143,7 @@ func (s *Service) pushDecided(c *candidate) {
 func (s *Service) undecided(c *candidate) {
 	e := c.entry
 	if c.ownerAsked && c.owner == nil && e.Epoch.Context().Err() == nil && s.inflight.Crowded() {
+		e.DeferFor(timer.WaitStore, s.opts.Clock.Now().UnixMilli())
 		s.deferUntil(e, s.opts.Clock.Now().Add(maxInflightWait))
 		return
 	}

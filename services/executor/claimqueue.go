@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/hold"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 // claimQueue holds the received tasks of a topic until their claim, the bottleneck of a burst; apps
@@ -26,11 +27,21 @@ type claimQueue struct {
 // task is a fire to be claimed.
 type task struct {
 	fire      timer.Fire
+	path      timer.Path
 	published time.Time
 	batch     *taskBatch
 	index     int  // position in its batch
 	withdrawn bool // removed while queued; guarded by claimQueue.mu
 	taken     bool // guarded by claimQueue.mu
+}
+
+// arrival returns the fire with how its task came.
+func (t *task) arrival() inflight.Arrival {
+	a := inflight.Arrival{Fire: t.fire, Hops: timer.Hops{Path: t.path}}
+	if !t.published.IsZero() {
+		a.Hops.DispatchedMS = t.published.UnixMilli()
+	}
+	return a
 }
 
 // taskBatch is one received batch of tasks.

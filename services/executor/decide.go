@@ -19,6 +19,7 @@ import (
 // completion.
 func (s *Service) decide(e *inflight.Entry, a *delivery.Attempt) {
 	e.Fire.Attempt, e.Fire.TargetBits = a.Number, e.Fire.TargetBits|a.Done
+	e.Attempted(a.Start.UnixMilli())
 	s.follow(e, a, delivery.Decide(e, a, s.opts.Clock.Now(), rand.Float64()))
 }
 

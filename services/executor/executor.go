@@ -336,7 +336,12 @@ func (s *Service) claimForOrder(ctx context.Context, fires []timer.Fire) error {
 	if epoch == nil || !epoch.Valid() {
 		return nil
 	}
-	return s.claimPolled(ctx, epoch, fires, inflight.FromOrder)
+	return s.claimPolled(
+		ctx,
+		epoch,
+		inflight.Arrivals(fires, timer.PathOrder),
+		inflight.FromOrder,
+	)
 }
 
 // release gives back a fire that was not started. If the fire is late because of a limit or a

@@ -89,7 +89,9 @@ func (s *Service) acquirePermit(e *inflight.Entry, owner *tenant, granted *permi
 			return nil
 		}
 		p.endpoint, p.probe = e.Endpoint, probe
-		e.RefusedSinceMS = 0
+		if e.DeferredSince(timer.WaitBreaker) != 0 {
+			e.EndDeferral(s.opts.Clock.Now().UnixMilli())
+		}
 	}
 	if granted != nil {
 		return p
@@ -104,10 +106,14 @@ func (s *Service) acquirePermit(e *inflight.Entry, owner *tenant, granted *permi
 		Returned: waited || e.Fire.State == timer.FireDeferred ||
 			e.Fire.State == timer.FireRetrying,
 	}
-	e.WaitedForLimit = true // set before Start: a waiting fire may belong to another worker at once
+	// Set before Start: a waiting fire may belong to another worker at once.
+	e.WaitedForLimit = true
+	waits := e.Waits()
+	e.DeferFor(timer.WaitLimits, s.opts.Clock.Now().UnixMilli())
 	d := s.opts.Limits.Start(ask)
 	if d.OK {
 		e.WaitedForLimit = waited
+		e.SetWaits(waits)
 		return p
 	}
 	if p.endpoint != "" {
@@ -135,20 +141,15 @@ func (s *Service) maxWait() time.Duration {
 // failed too, and counts as a failed attempt. So fires of a dead endpoint finish, at one attempt
 // per round of probes.
 //
-// A fire that was deferred in the store was told to wait for the end of an open breaker plus a
-// spread. Probes went before it.
+// A fire that was deferred in the store has in its row since when it waits for the breaker,
+// whichever executor owned it then.
 func (s *Service) refused(e *inflight.Entry, at time.Time, endpoints ...string) {
-	bad := true
+	bad, since := true, e.DeferredSince(timer.WaitBreaker)
 	for _, endpoint := range endpoints {
-		failed, spread := s.opts.Breakers.OpenSince(endpoint)
-		since := e.RefusedSinceMS
-		if since == 0 && e.Fire.State == timer.FireDeferred {
-			since = e.Fire.RunAtMS - spread.Milliseconds()
-		}
+		failed := s.opts.Breakers.OpenSince(endpoint)
 		bad = bad && since != 0 && failed.UnixMilli() >= since
 	}
 	if bad {
-		e.RefusedSinceMS = 0
 		s.notAttempted(
 			e,
 			timer.FailureCircuit,
@@ -158,9 +159,7 @@ func (s *Service) refused(e *inflight.Entry, at time.Time, endpoints ...string) 
 	}
 	s.passed(e)
 	e.WaitedForBreaker = true
-	if e.RefusedSinceMS == 0 {
-		e.RefusedSinceMS = s.opts.Clock.Now().UnixMilli()
-	}
+	e.DeferFor(timer.WaitBreaker, s.opts.Clock.Now().UnixMilli())
 	if e.Fire.State == timer.FireRetrying {
 		e.Fire.State = timer.FireDeferred // the state by which its next owner knows it
 	}

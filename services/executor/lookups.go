@@ -165,6 +165,9 @@ func ask[Q, A any](
 	q Q,
 	keep func(a A, sent time.Time),
 ) progress {
+	if c.wake == nil { // else its call has begun
+		c.entry.WaitFor(timer.WaitStore, s.opts.Clock.Now().UnixMilli())
+	}
 	r.Ask(c.entry.Fire.AppID, c.entry.QueuePriority(), q, func(a lookup.Answer[A]) {
 		if a.Err == nil {
 			keep(a.Value, a.Sent)

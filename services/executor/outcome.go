@@ -17,15 +17,17 @@ func (s *Service) outcome(
 	kind timer.OutcomeKind,
 	reason timer.Reason,
 ) timer.Outcome {
+	now := s.opts.Clock.Now().UnixMilli()
 	return timer.Outcome{
 		Fire:       e.Fire,
 		Kind:       kind,
 		Reason:     reason,
-		FinishedMS: s.opts.Clock.Now().UnixMilli(),
+		FinishedMS: now,
 		UntilMS:    e.Fire.DueMS,
 		Count:      1,
 		Attempts:   e.Fire.Attempt,
 		LatenessMS: e.Fire.FirstLatenessMS,
+		Hops:       e.Hops(now),
 	}
 }
 

@@ -48,8 +48,8 @@ func TestAnOutcomeWithoutItsSuccessorIsNotRecorded(t *testing.T) {
 		require.NoError(t, err)
 		defer s.lookups.close()
 		epoch := inflighttest.Epoch(t)
-		es, _, err := s.inflight.Reserve(t.Context(), epoch, []timer.Fire{{
-			FireID: timer.FireID{Timer: 1, DueMS: 1},
+		es, _, err := s.inflight.Reserve(t.Context(), epoch, []inflight.Arrival{{
+			Fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: 1}},
 		}}, inflight.FromTask, 0)
 		require.NoError(t, err)
 		e := es[0]

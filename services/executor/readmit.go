@@ -121,7 +121,8 @@ func (s *Service) readmitSlice(
 			clock.Pause(ctx, readmitPause)
 		}
 		if len(page) > 0 {
-			if _, err := s.claim(ctx, epoch, page, inflight.FromReadmit); err != nil {
+			waiting := inflight.Arrivals(page, timer.PathReadmit)
+			if _, err := s.claim(ctx, epoch, waiting, inflight.FromReadmit); err != nil {
 				return err
 			}
 		}

@@ -112,12 +112,12 @@ func decode(batch []bus.Message) *taskBatch {
 		done:  make(chan struct{}),
 	}
 	for i, m := range batch {
-		f, err := taskwire.Decode(m.Payload)
+		f, path, err := taskwire.DecodeTask(m.Payload)
 		if err != nil {
 			d.errs[i] = bus.Permanent(err)
 			continue
 		}
-		d.tasks = append(d.tasks, task{fire: f, published: m.Published, index: i})
+		d.tasks = append(d.tasks, task{fire: f, path: path, published: m.Published, index: i})
 	}
 	return d
 }
@@ -149,11 +149,12 @@ func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) 
 	if len(tasks) == 0 {
 		return // other goroutines have claimed them
 	}
-	fires, errs := make([]timer.Fire, len(tasks)), bus.SameError(len(tasks), errNotClaimed)
+	errs := bus.SameError(len(tasks), errNotClaimed)
+	arrivals := make([]inflight.Arrival, len(tasks))
 	// Answer even when the claim panics, because other goroutines wait for it.
 	defer func() { waiting.answer(tasks, errs) }()
 	for i, t := range tasks {
-		fires[i] = t.fire
+		arrivals[i] = t.arrival()
 	}
 	s.noteTaskAge(tasks, low)
 	s.met.taskBatch.Observe(float64(len(tasks)))
@@ -161,10 +162,10 @@ func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) 
 	if low {
 		source = inflight.FromLowTask
 	}
-	again, err := s.claim(ctx, epoch, fires, source)
+	again, err := s.claim(ctx, epoch, arrivals, source)
 	clear(errs)
 	if err != nil {
-		s.log.Debug().Err(err).Int("tasks", len(fires)).Msg("tasks not claimed, messages nacked")
+		s.log.Debug().Err(err).Int("tasks", len(tasks)).Msg("tasks not claimed, messages nacked")
 		errs = bus.SameError(len(tasks), err)
 	}
 	for _, i := range again {
@@ -202,10 +203,16 @@ func (s *Service) validEpoch(ctx context.Context) (*session.Epoch, error) {
 func (s *Service) claim(
 	ctx context.Context,
 	epoch *session.Epoch,
-	fires []timer.Fire,
+	arrivals []inflight.Arrival,
 	source inflight.Source,
 ) (again []int, err error) {
-	es, again, err := s.inflight.Reserve(ctx, epoch, fires, source, s.opts.Clock.Now().UnixMilli())
+	es, again, err := s.inflight.Reserve(
+		ctx,
+		epoch,
+		arrivals,
+		source,
+		s.opts.Clock.Now().UnixMilli(),
+	)
 	if err != nil || len(es) == 0 {
 		return again, err
 	}
@@ -265,7 +272,7 @@ func (s *Service) keepClaimed(es []*inflight.Entry, won []timer.Fire) []*infligh
 			lost = append(lost, e)
 		}
 	}
-	s.inflight.Confirmed(mine)
+	s.inflight.Confirmed(mine, s.opts.Clock.Now().UnixMilli())
 	s.inflight.Remove(lost...)
 	return mine
 }

@@ -98,7 +98,8 @@ func (s *Service) confirmClaims(ctx context.Context) error {
 func (s *Service) confirm(ctx context.Context, epoch *session.Epoch, fires []timer.Fire) error {
 	for len(fires) > 0 {
 		n := min(len(fires), store.MaxBatch)
-		_, err := s.claim(ctx, epoch, fires[:n], inflight.FromUnconfirmed)
+		again := inflight.Arrivals(fires[:n], timer.PathOwnClaim)
+		_, err := s.claim(ctx, epoch, again, inflight.FromUnconfirmed)
 		if fires = fires[n:]; err != nil {
 			s.unconfirmedClaims.add(fires)
 			return err

@@ -47,12 +47,12 @@ func newStorePoller(s *Service) (*pickup.Poller, error) {
 		Now:      s.opts.Clock.Now,
 		Epoch:    s.heartbeater.Epoch,
 		Pressure: s.pressure,
-		Claim: func(ctx context.Context, epoch *session.Epoch, fires []timer.Fire, late bool) error {
+		Claim: func(ctx context.Context, epoch *session.Epoch, q pickup.Question, fires []timer.Fire, late bool) error {
 			source := inflight.FromPoll
 			if late {
 				source = inflight.FromLatePoll
 			}
-			return s.claimPolled(ctx, epoch, fires, source)
+			return s.claimPolled(ctx, epoch, inflight.Arrivals(fires, pathOf(q)), source)
 		},
 		Logger:     s.log,
 		Registerer: s.opts.Registerer,
@@ -144,14 +144,27 @@ func (a *taskAge) fresh() bool {
 	return a.at.Within(noTasksAfter) && a.ms.Load() < freshTaskAge.Milliseconds()
 }
 
+// pathOf returns how a question of the poller found a fire.
+func pathOf(q pickup.Question) timer.Path {
+	switch q {
+	case pickup.DueSoon:
+		return timer.PathDueSoon
+	case pickup.Overdue:
+		return timer.PathOverdue
+	case pickup.Orphaned:
+		return timer.PathOrphaned
+	}
+	return timer.PathUnknown
+}
+
 // claimPolled claims fires that no task brought.
 func (s *Service) claimPolled(
 	ctx context.Context,
 	epoch *session.Epoch,
-	fires []timer.Fire,
+	arrivals []inflight.Arrival,
 	source inflight.Source,
 ) error {
-	for part := range slices.Chunk(fires, store.MaxBatch) {
+	for part := range slices.Chunk(arrivals, store.MaxBatch) {
 		if _, err := s.claim(ctx, epoch, part, source); err != nil {
 			return err
 		}

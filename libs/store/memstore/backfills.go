@@ -87,6 +87,7 @@ func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (stor
 			Count:      1,
 			Attempts:   f.Attempt,
 			LatenessMS: f.FirstLatenessMS,
+			Hops:       f.Hops(nowMS),
 		}, store.SystemSession)
 		delete(s.timers[b.Timer].queue, f.FireID)
 	}

@@ -81,6 +81,7 @@ func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Compl
 		Count:      1,
 		Attempts:   f.Attempt,
 		LatenessMS: f.FirstLatenessMS,
+		Hops:       f.Hops(s.nowMS()),
 		Next:       c.Next,
 	}
 	if skew := c.FinishedMS - o.FinishedMS; max(

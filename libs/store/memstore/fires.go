@@ -98,6 +98,7 @@ func (s *Store) owned(session timer.ID, given *timer.Fire) *timer.Fire {
 func (s *Store) moveTo(f, given *timer.Fire) {
 	s.remove(f)
 	f.RunAtMS, f.Bucket, f.State, f.Attempt, f.FirstLatenessMS, f.TargetBits = given.RunAtMS, given.Bucket, given.State, given.Attempt, given.FirstLatenessMS, given.TargetBits
+	f.WaitingSinceMS, f.WaitedFor = given.WaitingSinceMS, given.WaitedFor
 	s.insert(f)
 }
 

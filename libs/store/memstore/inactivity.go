@@ -88,6 +88,8 @@ func (s *Store) Defer(
 			Attempt:         d.Fire.Attempt,
 			FirstLatenessMS: d.Fire.FirstLatenessMS,
 			TargetBits:      d.Fire.TargetBits,
+			WaitingSinceMS:  d.Fire.WaitingSinceMS,
+			WaitedFor:       d.Fire.WaitedFor,
 		})
 		f.Rev, f.Owner = f.Rev+1, 0
 	}

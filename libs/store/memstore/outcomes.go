@@ -81,6 +81,8 @@ func asStored(o timer.Outcome, by timer.ID) timer.Outcome {
 	o.Owner, o.Attempt, o.FirstLatenessMS = by, o.Attempts, o.LatenessMS
 	o.Bucket, o.State, o.Serial, o.Next, o.Uncounted = 0, 0, false, nil, false
 	o.PriorityLevel, o.TargetBits, o.Redriven = 0, 0, 0
+	o.WaitingSinceMS, o.WaitedFor = 0, 0
+	o.Hops = store.StoredHops(&o.Hops, o.FinishedMS).Hops(o.FinishedMS)
 	return o
 }
 

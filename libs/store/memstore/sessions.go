@@ -69,10 +69,25 @@ func (s *Store) ExpiredSessions(_ context.Context, within time.Duration) ([]stor
 	var out []store.Session
 	for _, x := range s.sessions {
 		if x.endedMS > 0 && x.endedMS > since {
-			out = append(out, x.Session)
+			one := x.Session
+			one.Ended = true
+			out = append(out, one)
 		}
 	}
 	slices.SortFunc(out, func(a, b store.Session) int { return int(a.ID - b.ID) })
+	return out, nil
+}
+
+// SessionsByID returns the sessions that are known.
+func (s *Store) SessionsByID(_ context.Context, ids []timer.ID) (out []store.Session, err error) {
+	defer s.lock()()
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		if x := s.sessions[id]; x != nil {
+			one := x.Session
+			one.Ended = x.endedMS != 0
+			out = append(out, one)
+		}
+	}
 	return out, nil
 }
 

@@ -45,6 +45,7 @@ func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.S
 			t.slot = timer.FireID{}
 		}
 		delete(t.queue, f.FireID)
+		f.WaitingSinceMS, f.WaitedFor = request.Fire.WaitingSinceMS, request.Fire.WaitedFor
 		s.release(f, at, 0, timer.FireReady)
 		return store.SlotResult{SlotVerdict: store.SlotQueued, Fire: *f}
 	}
@@ -86,6 +87,7 @@ func (s *Store) wait(t *row, f *timer.Fire, request *store.SlotRequest, most int
 	g := &request.Fire
 	s.release(f, g.RunAtMS, g.Bucket, timer.FireWaiting)
 	f.Attempt, f.FirstLatenessMS = g.Attempt, g.FirstLatenessMS
+	f.WaitingSinceMS, f.WaitedFor = g.WaitingSinceMS, g.WaitedFor
 	return store.SlotResult{SlotVerdict: store.SlotQueued, Fire: *f}
 }
 

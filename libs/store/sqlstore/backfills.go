@@ -268,6 +268,7 @@ func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 				Count:      1,
 				Attempts:   f.Attempt,
 				LatenessMS: f.FirstLatenessMS,
+				Hops:       f.Hops(r.nowMS),
 				Serial:     true,
 			})
 		}

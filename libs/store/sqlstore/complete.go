@@ -153,7 +153,7 @@ func (k *completionBatch) recordDelivered(
 	o.Fire = row
 	o.Owner = store.SystemSession
 	o.Kind, o.UntilMS, o.Count = timer.Delivered, row.DueMS, 1
-	o.Attempts, o.LatenessMS = row.Attempt, row.FirstLatenessMS
+	o.Attempts, o.LatenessMS, o.Hops = row.Attempt, row.FirstLatenessMS, row.Hops(r.nowMS)
 	if o.FinishedMS = r.nowMS; max(
 		k.request.FinishedMS-r.nowMS,
 		r.nowMS-k.request.FinishedMS,

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	fireColumns = "due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,first_lateness_ms,revision,owner,priority,target_bits"
+	fireColumns = "due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,first_lateness_ms,revision,owner,priority,target_bits,waiting_since_ms,waited_for"
 	// fireOrder is the order of the index by_run. Both databases append the primary key to it.
 	fireOrder = " ORDER BY run_at_minute,bucket,run_at_ms,due_ms,timer_id,series"
 )
@@ -55,6 +55,8 @@ func (q *statement) fireRow(first bool, f *timer.Fire) {
 		int64(f.Owner),
 		int64(f.PriorityLevel),
 		int64(f.TargetBits),
+		f.WaitingSinceMS,
+		int64(f.WaitedFor),
 		f.RunAtMinute(),
 	)
 }
@@ -88,7 +90,7 @@ func (s *Store) selectFires(
 		return nil, err //nolint:wrapcheck // as exec
 	}
 	defer rows.Close() // rows.Err reports errors
-	var n [16]int64
+	var n [18]int64
 	for rows.Next() {
 		err := rows.Scan(
 			&n[0],
@@ -107,6 +109,8 @@ func (s *Store) selectFires(
 			&n[13],
 			&n[14],
 			&n[15],
+			&n[16],
+			&n[17],
 		)
 		if err != nil {
 			return nil, fmt.Errorf("reading a fire: %w", err)
@@ -128,9 +132,11 @@ func (s *Store) selectFires(
 			Rev: int32(
 				n[12],
 			),
-			Owner:         timer.ID(n[13]),
-			PriorityLevel: timer.PriorityLevel(n[14]),
-			TargetBits:    timer.TargetBits(n[15]),
+			Owner:          timer.ID(n[13]),
+			PriorityLevel:  timer.PriorityLevel(n[14]),
+			TargetBits:     timer.TargetBits(n[15]),
+			WaitingSinceMS: n[16],
+			WaitedFor:      timer.Wait(n[17]),
 		})
 	}
 	return fires, rows.Err() //nolint:wrapcheck // as exec

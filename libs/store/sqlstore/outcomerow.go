@@ -1,6 +1,9 @@
 package sqlstore
 
-import "github.com/carillon-timer/carillon/libs/timer"
+import (
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
 
 // Lengths of the columns.
 const (
@@ -10,7 +13,7 @@ const (
 )
 
 const outcomeColumns = "finished_ms,timer_id,due_ms,series,until_ms,fire_count,run_at_ms,app_id,version,epoch,cause,revision,owner,kind,reason," +
-	"attempts,lateness_ms,status_code,duration_ms,redrive_series,failure"
+	"attempts,lateness_ms,status_code,duration_ms,redrive_series,failure,path,task_age_ms,held_ms,waited_for,waited_ms"
 
 // outcomeRow is a row of outcomes.
 type outcomeRow struct {
@@ -35,6 +38,11 @@ type outcomeRow struct {
 	DurationMS int64  `db:"duration_ms"`
 	Redriven   int64  `db:"redrive_series"`
 	Failure    string `db:"failure"`
+	Path       uint8  `db:"path"`
+	TaskAgeMS  int64  `db:"task_age_ms"`
+	HeldMS     int64  `db:"held_ms"`
+	WaitedFor  uint8  `db:"waited_for"`
+	WaitedMS   int64  `db:"waited_ms"`
 }
 
 func (r outcomeRow) outcome() timer.Outcome {
@@ -68,10 +76,22 @@ func (r outcomeRow) outcome() timer.Outcome {
 		DurationMS: r.DurationMS,
 		Failure:    timer.Failure(r.Failure),
 		Redriven:   r.Redriven,
+		Hops:       r.hops(),
 	}
 }
 
+func (r outcomeRow) hops() timer.Hops {
+	return store.HopsRow{
+		Path:      timer.Path(r.Path),
+		TaskAgeMS: r.TaskAgeMS,
+		HeldMS:    r.HeldMS,
+		WaitedFor: timer.Wait(r.WaitedFor),
+		WaitedMS:  r.WaitedMS,
+	}.Hops(r.FinishedMS)
+}
+
 func (q *statement) outcomeRow(first bool, o *timer.Outcome) *statement {
+	h := store.StoredHops(&o.Hops, o.FinishedMS)
 	return q.open(first).
 		ints(o.FinishedMS, int64(o.Timer), o.DueMS, o.Series, o.UntilMS, o.Count, o.RunAtMS, o.AppID,
 			int64(o.Version), o.Epoch, int64(o.Cause), int64(o.Rev), int64(o.Owner)).
@@ -83,6 +103,8 @@ func (q *statement) outcomeRow(first bool, o *timer.Outcome) *statement {
 		ints(int64(o.Attempts), o.LatenessMS, int64(o.StatusCode), o.DurationMS, 0).
 		add(",").
 		literal(string(o.Failure)).
+		add(",").
+		ints(int64(h.Path), h.TaskAgeMS, h.HeldMS, int64(h.WaitedFor), h.WaitedMS).
 		add(")")
 }
 

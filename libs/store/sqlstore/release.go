@@ -20,6 +20,8 @@ var retryColumns = []string{
 	"attempt",
 	"first_lateness_ms",
 	"target_bits",
+	"waiting_since_ms",
+	"waited_for",
 }
 
 // versionColumns are also written by an executor's call, which may call a fire by a later version

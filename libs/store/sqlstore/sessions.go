@@ -73,7 +73,15 @@ func (s *Store) ExpiredSessions(
 		stmt(selectSessions+"ended_ms>").nowMS(s.dialect).add("-").int(within.Milliseconds()))
 }
 
-const selectSessions = "SELECT id,kind,name,renewals,inflight_full,oldest_task_age_ms FROM sessions WHERE "
+// SessionsByID reads by primary key, without locks.
+func (s *Store) SessionsByID(ctx context.Context, ids []timer.ID) ([]store.Session, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return s.sessions(ctx, "reading sessions", stmt(selectSessions+"id").idList(ids))
+}
+
+const selectSessions = "SELECT id,kind,name,renewals,inflight_full,oldest_task_age_ms,ended_ms FROM sessions WHERE "
 
 func (s *Store) sessions(
 	ctx context.Context,
@@ -87,6 +95,7 @@ func (s *Store) sessions(
 		Renewals     int64  `db:"renewals"`
 		InflightFull bool   `db:"inflight_full"`
 		OldestTaskMS int64  `db:"oldest_task_age_ms"`
+		EndedMS      int64  `db:"ended_ms"`
 	}
 	err = s.read(ctx, what, func(ctx context.Context, c sqlx.QueryerContext) error {
 		return s.selectAll(ctx, c, &rows, q.add(" ORDER BY id"))
@@ -94,7 +103,8 @@ func (s *Store) sessions(
 	for _, r := range rows {
 		all = append(all, store.Session{
 			ID: timer.ID(r.ID), Kind: store.SessionKind(r.Kind), Name: r.Name, Renewals: r.Renewals,
-			Load: store.Load{InflightFull: r.InflightFull, OldestTaskMS: r.OldestTaskMS},
+			Load:  store.Load{InflightFull: r.InflightFull, OldestTaskMS: r.OldestTaskMS},
+			Ended: r.EndedMS != 0,
 		})
 	}
 	return all, err

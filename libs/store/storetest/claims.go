@@ -207,6 +207,7 @@ func onlyTheOwnerActs(t *testing.T, s *setup) {
 
 	tried := fires[0]
 	tried.Attempt, tried.State, tried.FirstLatenessMS, tried.RunAtMS, tried.Bucket = 1, timer.FireRetrying, 9, now+70_000, 2
+	tried.WaitingSinceMS, tried.WaitedFor = now-7, timer.WaitBreaker
 	for range 2 {
 		lost, err = s.st().RecordAttempts(ctx, owner, []timer.Fire{tried, free}, attempts)
 		require.NoError(t, err)
@@ -228,6 +229,7 @@ func release(t *testing.T, s *setup) {
 	fires := s.claim(session, s.fires(3, now))
 	back := append([]timer.Fire(nil), fires[:2]...)
 	back[0].RunAtMS, back[0].Bucket, back[0].State, back[0].Attempt, back[0].FirstLatenessMS = now+120_000, 3, timer.FireRetrying, 1, 12
+	back[0].WaitingSinceMS, back[0].WaitedFor = now-5, timer.WaitLimits
 	released, err := s.st().Release(ctx, session, back, []timer.Attempt{attempt(back[0], 1, now)})
 	require.NoError(t, err)
 	want := append([]timer.Fire(nil), back...)

@@ -19,6 +19,7 @@ func (s *setup) accepted(session timer.ID, f timer.Fire) timer.Fire {
 	s.t.Helper()
 	now := s.nowMS()
 	f.State, f.RunAtMS, f.FirstLatenessMS, f.TargetBits = timer.FireAccepted, now+time.Hour.Milliseconds(), 7, 5
+	f.WaitedFor = timer.WaitLow
 	f.Attempt++
 	a := attempt(f, f.Attempt, now-12)
 	a.StatusCode, a.Error = 202, ""
@@ -64,7 +65,7 @@ func completeDelivers(t *testing.T, s *setup) {
 	o := rec.Outcome
 	require.Equal(t, request.FinishedMS, o.FinishedMS)
 	want := delivered(f, request.FinishedMS)
-	want.LatenessMS, want.StatusCode = 7, 202
+	want.LatenessMS, want.StatusCode, want.Hops.WaitedFor = 7, 202, timer.WaitLow
 	require.Equal(t, plain(want), plain(*o))
 	require.Equal(t, store.SystemSession, o.Owner)
 	require.Len(t, rec.Attempts, 1)

@@ -82,6 +82,7 @@ func oneOutcome(t *testing.T, s *setup) {
 // plain returns the parts of an outcome that every store keeps.
 func plain(o timer.Outcome) timer.Outcome {
 	o.Owner, o.Bucket, o.State, o.Attempt, o.FirstLatenessMS, o.PriorityLevel, o.TargetBits = 0, 0, 0, 0, 0, 0, 0
+	o.WaitingSinceMS, o.WaitedFor = 0, 0
 	return o
 }
 

@@ -1,5 +1,5 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
-// S34 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S37 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 package storetest
 
@@ -134,6 +134,9 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S34_SearchesFindFirstFires", searchesFindFirstFires},
 		{"S34_SearchesRefuse", searchesRefuse},
 		{"S34_ConcurrentChanges", searchesSeeConcurrentChanges},
+		{"S37_HopsAreKept", hopsAreKept},
+		{"S37_WaitsAreKept", waitsAreKept},
+		{"S37_SessionsByID", sessionsByID},
 		{"PrioritiesAndTargets", prioritiesAndTargets},
 		{"Redrives_MakeFires", redriveMakesFires},
 		{"Redrives_Select", redriveSelects},

@@ -99,6 +99,7 @@ var calls = map[string]kind{
 	"SigningKeys":               reads,
 	"SliceBacklog":              reads,
 	"StartBackfill":             writes,
+	"SessionsByID":              direct,
 	"States":                    reads,
 	"StatesAfter":               reads,
 	"TargetAttempts":            reads,

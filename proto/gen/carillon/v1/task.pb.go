@@ -24,23 +24,26 @@ const (
 // Task dispatches one open fire to executors. It is a copy of the fire's row at the time of
 // publishing. If the row has another revision by now, the task does not claim it.
 type Task struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TimerId       int64                  `protobuf:"varint,1,opt,name=timer_id,json=timerId,proto3" json:"timer_id,omitempty"`
-	DueMs         int64                  `protobuf:"varint,2,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`         // due instant, unix ms UTC
-	Series        int64                  `protobuf:"varint,3,opt,name=series,proto3" json:"series,omitempty"`                    // 0 for the schedule
-	RunAtMs       int64                  `protobuf:"varint,4,opt,name=run_at_ms,json=runAtMs,proto3" json:"run_at_ms,omitempty"` // planned start of the attempt, unix ms UTC
-	Bucket        int32                  `protobuf:"varint,5,opt,name=bucket,proto3" json:"bucket,omitempty"`
-	AppId         int64                  `protobuf:"varint,6,opt,name=app_id,json=appId,proto3" json:"app_id,omitempty"`
-	Version       int32                  `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"` // of the timer's definition
-	Epoch         int64                  `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`     // number of the timer's activation
-	Cause         uint32                 `protobuf:"varint,9,opt,name=cause,proto3" json:"cause,omitempty"`
-	State         uint32                 `protobuf:"varint,10,opt,name=state,proto3" json:"state,omitempty"`
-	Attempt       int32                  `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`             // attempts already made
-	Rev           int32                  `protobuf:"varint,12,opt,name=rev,proto3" json:"rev,omitempty"`                     // revision of the fire
-	LateMs        int64                  `protobuf:"varint,13,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"` // lateness of the first attempt
-	Priority      uint32                 `protobuf:"varint,14,opt,name=priority,proto3" json:"priority,omitempty"`           // the timer's priority: 0 normal, 1 high, 2 low
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	TimerId        int64                  `protobuf:"varint,1,opt,name=timer_id,json=timerId,proto3" json:"timer_id,omitempty"`
+	DueMs          int64                  `protobuf:"varint,2,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`         // due instant, unix ms UTC
+	Series         int64                  `protobuf:"varint,3,opt,name=series,proto3" json:"series,omitempty"`                    // 0 for the schedule
+	RunAtMs        int64                  `protobuf:"varint,4,opt,name=run_at_ms,json=runAtMs,proto3" json:"run_at_ms,omitempty"` // planned start of the attempt, unix ms UTC
+	Bucket         int32                  `protobuf:"varint,5,opt,name=bucket,proto3" json:"bucket,omitempty"`
+	AppId          int64                  `protobuf:"varint,6,opt,name=app_id,json=appId,proto3" json:"app_id,omitempty"`
+	Version        int32                  `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"` // of the timer's definition
+	Epoch          int64                  `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`     // number of the timer's activation
+	Cause          uint32                 `protobuf:"varint,9,opt,name=cause,proto3" json:"cause,omitempty"`
+	State          uint32                 `protobuf:"varint,10,opt,name=state,proto3" json:"state,omitempty"`
+	Attempt        int32                  `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`                                       // attempts already made
+	Rev            int32                  `protobuf:"varint,12,opt,name=rev,proto3" json:"rev,omitempty"`                                               // revision of the fire
+	LateMs         int64                  `protobuf:"varint,13,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`                           // lateness of the first attempt
+	Priority       uint32                 `protobuf:"varint,14,opt,name=priority,proto3" json:"priority,omitempty"`                                     // the timer's priority: 0 normal, 1 high, 2 low
+	Path           uint32                 `protobuf:"varint,15,opt,name=path,proto3" json:"path,omitempty"`                                             // who published the task: 0 unknown, 1 the trigger of its slice, 2 the process that committed the fire
+	WaitingSinceMs int64                  `protobuf:"varint,16,opt,name=waiting_since_ms,json=waitingSinceMs,proto3" json:"waiting_since_ms,omitempty"` // since when the fire waits for what waited_for says, unix ms UTC; 0: it does not
+	WaitedFor      uint32                 `protobuf:"varint,17,opt,name=waited_for,json=waitedFor,proto3" json:"waited_for,omitempty"`                  // what it waits for, or has waited for longest before its first attempt: see timer.Wait
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
@@ -171,6 +174,27 @@ func (x *Task) GetPriority() uint32 {
 	return 0
 }
 
+func (x *Task) GetPath() uint32 {
+	if x != nil {
+		return x.Path
+	}
+	return 0
+}
+
+func (x *Task) GetWaitingSinceMs() int64 {
+	if x != nil {
+		return x.WaitingSinceMs
+	}
+	return 0
+}
+
+func (x *Task) GetWaitedFor() uint32 {
+	if x != nil {
+		return x.WaitedFor
+	}
+	return 0
+}
+
 // DeadTask is a dead letter: a fire whose attempts are exhausted, or an unreadable message.
 type DeadTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -268,7 +292,7 @@ var File_carillon_v1_task_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16carillon/v1/task.proto\x12\vcarillon.v1\"\xd8\x02\n" +
+	"\x16carillon/v1/task.proto\x12\vcarillon.v1\"\xb5\x03\n" +
 	"\x04Task\x12\x19\n" +
 	"\btimer_id\x18\x01 \x01(\x03R\atimerId\x12\x15\n" +
 	"\x06due_ms\x18\x02 \x01(\x03R\x05dueMs\x12\x16\n" +
@@ -284,7 +308,11 @@ const file_carillon_v1_task_proto_rawDesc = "" +
 	"\aattempt\x18\v \x01(\x05R\aattempt\x12\x10\n" +
 	"\x03rev\x18\f \x01(\x05R\x03rev\x12\x17\n" +
 	"\alate_ms\x18\r \x01(\x03R\x06lateMs\x12\x1a\n" +
-	"\bpriority\x18\x0e \x01(\rR\bpriority\"\xc9\x01\n" +
+	"\bpriority\x18\x0e \x01(\rR\bpriority\x12\x12\n" +
+	"\x04path\x18\x0f \x01(\rR\x04path\x12(\n" +
+	"\x10waiting_since_ms\x18\x10 \x01(\x03R\x0ewaitingSinceMs\x12\x1d\n" +
+	"\n" +
+	"waited_for\x18\x11 \x01(\rR\twaitedFor\"\xc9\x01\n" +
 	"\bDeadTask\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.carillon.v1.TaskR\x04task\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\tR\x03app\x12\x16\n" +

@@ -47,8 +47,9 @@ type Entry struct {
 	StateVersion int32
 	// PermittedFor is the app whose limits have granted it a permit, or empty. It is the worker's
 	// once the fire is queued.
-	PermittedFor   string
-	RefusedSinceMS int64 // since when a breaker has delayed the next attempt; 0: it has not
+	PermittedFor string
+
+	hops hops
 }
 
 // WasLimited reports whether the fire waited for a limit or a breaker. Its lateness then says

@@ -65,7 +65,7 @@ func New(limit int) *Set {
 func (h *Set) Reserve(
 	ctx context.Context,
 	epoch *session.Epoch,
-	fires []timer.Fire,
+	arrivals []Arrival,
 	source Source,
 	nowMS int64,
 ) (fresh []*Entry, again []int, err error) {
@@ -75,18 +75,20 @@ func (h *Set) Reserve(
 		return nil, nil, err
 	}
 	defer h.mu.Unlock()
-	fresh = make([]*Entry, 0, len(fires))
-	mine := make(map[*Entry]bool, len(fires))
-	for i := range fires {
-		old := h.fires[fires[i].FireID]
+	fresh = make([]*Entry, 0, len(arrivals))
+	mine := make(map[*Entry]bool, len(arrivals))
+	for i := range arrivals {
+		f := &arrivals[i].Fire
+		old := h.fires[f.FireID]
 		switch {
 		case old == nil || old.Epoch.Context().Err() != nil:
 			e := &Entry{
-				Fire:        fires[i],
-				rev:         fires[i].Rev,
+				Fire:        *f,
+				rev:         f.Rev,
 				Epoch:       epoch,
 				unconfirmed: source.withoutTask(),
 				Low:         source.low(),
+				hops:        hops{known: arrivals[i].Hops},
 			}
 			if old != nil {
 				h.uncountLate(old)
@@ -98,9 +100,10 @@ func (h *Set) Reserve(
 			}
 			h.fires[e.Fire.FireID], mine[e] = e, true
 			fresh = append(fresh, e)
-		case fires[i].Rev <= old.rev && (mine[old] || !old.unconfirmed): // already in flight
+		case f.Rev <= old.rev && (mine[old] || !old.unconfirmed): // already in flight
 		case mine[old]:
-			old.Fire, old.rev = fires[i], fires[i].Rev
+			old.Fire, old.rev = *f, f.Rev
+			old.hops = hops{known: arrivals[i].Hops}
 		default:
 			again = append(again, i)
 		}
@@ -134,12 +137,13 @@ func (h *Set) LateRoom() int {
 	return min(maxLate-h.late, h.max/lowShare-len(h.fires))
 }
 
-// Confirmed marks the claims of es as answered.
-func (h *Set) Confirmed(es []*Entry) {
+// Confirmed marks the claims of es as answered, with the answer's instant.
+func (h *Set) Confirmed(es []*Entry, nowMS int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range es {
 		e.unconfirmed = false
+		e.claimed(nowMS)
 	}
 }
 

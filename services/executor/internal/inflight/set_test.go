@@ -19,9 +19,9 @@ func TestCatchUpLeavesRoomForOnTimeFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, epoch := New(100*maxLate), new(session.Epoch)
-		fires := make([]timer.Fire, 2*maxLate)
+		fires := make([]Arrival, 2*maxLate)
 		for i := range fires {
-			fires[i].FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
+			fires[i].Fire.FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
 		}
 		late, _, err := h.Reserve(t.Context(), epoch, fires[:maxLate], FromLowTask, 1<<40)
 		require.NoError(t, err)
@@ -74,10 +74,10 @@ func TestTaskOfUnconfirmedClaimIsRedelivered(t *testing.T) {
 func requireTaskRedelivered(t *testing.T, source Source) {
 	t.Helper()
 	h, epoch := New(10), inflighttest.Epoch(t)
-	fires := []timer.Fire{
+	fires := Arrivals([]timer.Fire{
 		{FireID: timer.FireID{Timer: 1, DueMS: 1}},
 		{FireID: timer.FireID{Timer: 2, DueMS: 1}},
-	}
+	}, timer.PathUnknown)
 	byOther, _, err := h.Reserve(t.Context(), epoch, fires[:1], FromTask, 1<<40)
 	require.NoError(t, err)
 	require.Len(t, byOther, 1)
@@ -85,7 +85,7 @@ func requireTaskRedelivered(t *testing.T, source Source) {
 	doubtful, again, err := h.Reserve(
 		t.Context(),
 		epoch,
-		[]timer.Fire{fires[0], fires[1], fires[1]},
+		[]Arrival{fires[0], fires[1], fires[1]},
 		source,
 		1<<40,
 	)
@@ -97,7 +97,7 @@ func requireTaskRedelivered(t *testing.T, source Source) {
 	require.Empty(t, fresh)
 	require.Equal(t, []int{1}, again)
 
-	h.Confirmed(doubtful)
+	h.Confirmed(doubtful, 1)
 	fresh, again, err = h.Reserve(t.Context(), epoch, fires, FromTask, 1<<40)
 	require.NoError(t, err)
 	require.Empty(t, fresh)

@@ -88,7 +88,9 @@ func setup(t *testing.T, f *fakes) (*Recorder, *inflight.Set, *inflight.Entry) {
 	t.Helper()
 	set, epoch := inflight.New(10), new(session.Epoch)
 	es, _, err := set.Reserve(
-		t.Context(), epoch, []timer.Fire{{FireID: timer.FireID{Timer: 1, DueMS: 1}}},
+		t.Context(), epoch, []inflight.Arrival{
+			{Fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: 1}}},
+		},
 		inflight.FromTask, 0,
 	)
 	require.NoError(t, err)

@@ -171,6 +171,10 @@ CREATE TABLE fires (
     revision          INT              NOT NULL,
     -- the session that claimed the fire, 0: nobody
     owner             BIGINT           NOT NULL,
+    -- since when the next attempt waits for what waited_for says, 0: it does not
+    waiting_since_ms  BIGINT           NOT NULL DEFAULT 0,
+    -- timer.Wait; without waiting_since_ms: the longest wait before the first attempt
+    waited_for        TINYINT UNSIGNED NOT NULL DEFAULT 0,
     PRIMARY KEY (due_ms, timer_id, series),
     KEY by_run (run_at_minute, bucket, run_at_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
@@ -210,6 +214,16 @@ CREATE TABLE outcomes (
     duration_ms    BIGINT                          NOT NULL,
     -- series of the latest redrive, 0: none
     redrive_series BIGINT                          NOT NULL,
+    -- timer.Path: what brought the fire to the session that recorded it
+    path           TINYINT UNSIGNED                NOT NULL DEFAULT 0,
+    -- how long before its claim the task of the fire was published, -1: unknown
+    task_age_ms    INT                             NOT NULL DEFAULT -1,
+    -- how long before finished_ms the fire was claimed, -1: unknown
+    held_ms        INT                             NOT NULL DEFAULT -1,
+    -- timer.Wait: the longest wait before the first attempt
+    waited_for     TINYINT UNSIGNED                NOT NULL DEFAULT 0,
+    -- how long that was, 0: unknown; the largest value stands for longer waits, too
+    waited_ms      MEDIUMINT UNSIGNED              NOT NULL DEFAULT 0,
     PRIMARY KEY (finished_ms, timer_id, due_ms, series),
     KEY by_timer (timer_id, due_ms, series)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin

@@ -170,6 +170,10 @@ CREATE TABLE fires (
     revision          INTEGER NOT NULL,
     -- the session that claimed the fire, 0: nobody
     owner             INTEGER NOT NULL,
+    -- since when the next attempt waits for what waited_for says, 0: it does not
+    waiting_since_ms  INTEGER NOT NULL DEFAULT 0,
+    -- timer.Wait; without waiting_since_ms: the longest wait before the first attempt
+    waited_for        INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (due_ms, timer_id, series)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX fires_by_run ON fires (run_at_minute, bucket, run_at_ms);
@@ -208,6 +212,16 @@ CREATE TABLE outcomes (
     duration_ms    INTEGER NOT NULL,
     -- series of the latest redrive, 0: none
     redrive_series INTEGER NOT NULL,
+    -- timer.Path: what brought the fire to the session that recorded it
+    path           INTEGER NOT NULL DEFAULT 0,
+    -- how long before its claim the task of the fire was published, -1: unknown
+    task_age_ms    INTEGER NOT NULL DEFAULT -1,
+    -- how long before finished_ms the fire was claimed, -1: unknown
+    held_ms        INTEGER NOT NULL DEFAULT -1,
+    -- timer.Wait: the longest wait before the first attempt
+    waited_for     INTEGER NOT NULL DEFAULT 0,
+    -- how long that was, 0: unknown; the largest value stands for longer waits, too
+    waited_ms      INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (finished_ms, timer_id, due_ms, series)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX outcomes_by_timer ON outcomes (timer_id, due_ms, series);
