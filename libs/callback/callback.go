@@ -43,6 +43,8 @@ type Request struct {
 	Cause   string            // sent as Carillon-Cause; empty: "schedule"
 	Signer  *signing.Signer   // of the app; nil: calls are not signed
 	Egress  *egress.Policy    // of the app; nil: the deployment's
+	// TraceParent is the W3C trace context of the attempt's span; empty: the attempt has none.
+	TraceParent string
 	// Token is a token of CompletionTokens; empty: the receiver cannot accept the fire.
 	Token string
 	Guard Guard // for several targets; nil: each may be called

@@ -1,14 +1,12 @@
 package callback
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/signing"
+	"github.com/carillon-timer/carillon/libs/tracing/traceid"
 )
 
 // Headers of callbacks, in canonical form. The first group is on every callback.
@@ -21,7 +19,9 @@ const (
 	HeaderStart          = "Carillon-Start"
 	HeaderCause          = "Carillon-Cause"  // why the fire exists: schedule, …
 	HeaderIdempotencyKey = "Idempotency-Key" // the fire id
-	// HeaderTraceParent is a W3C trace context: one trace per fire, with a span per attempt.
+	// HeaderTraceParent is a W3C trace context: one trace per fire, with a span per attempt. The
+	// trace id derives from the fire id, so all attempts of a fire are one trace, whichever executor
+	// makes them.
 	HeaderTraceParent = "Traceparent"
 
 	// HeaderToken authenticates the receiver at POST /api/v2/fires/{id}/complete. It is sent only
@@ -74,7 +74,13 @@ func ownHeaders(o *headerList, r *Request, body string) {
 	ends[3] = len(b)
 	b = r.Start.UTC().AppendFormat(b, timeLayout)
 	ends[4] = len(b)
-	b = appendTraceParent(b, b[ends[0]:ends[1]])
+	if r.TraceParent != "" {
+		b = append(b, r.TraceParent...)
+	} else {
+		// Nobody exports the span. The sampled flag is set, so that the receiver decides about
+		// recording.
+		b = traceid.AppendParent(b, traceid.OfText(b[ends[0]:ends[1]]), traceid.NewSpan(), true)
+	}
 	ends[5] = len(b)
 	all, from := string(b), 0
 	for i, name := range [...]string{HeaderTimerID, HeaderFireID, HeaderDue, HeaderAttempt, HeaderStart, HeaderTraceParent} {
@@ -97,27 +103,4 @@ func ownHeaders(o *headerList, r *Request, body string) {
 		o.add(signing.HeaderTimestamp, timestamp)
 		o.add(signing.HeaderSignature, signature)
 	}
-}
-
-// appendTraceParent appends a traceparent. The trace id derives from the fire id, so all attempts
-// of a fire are one trace, whichever executor makes them. The span id is random, because two
-// executors may make the same attempt. The sampled flag is set, so that the receiver decides about
-// recording.
-func appendTraceParent(b, fire []byte) []byte {
-	h := xxhash.New()
-	_, _ = h.Write(fire) // it never fails
-	high := h.Sum64()
-	_, _ = h.Write([]byte("/trace"))
-	low := h.Sum64() | 1 // an id of zeros is invalid
-	b = appendHex(append(b, "00-"...), high)
-	b = appendHex(b, low)
-	b = appendHex(append(b, '-'), rand.Uint64()|1)
-	return append(b, "-01"...)
-}
-
-func appendHex(b []byte, n uint64) []byte {
-	for shift := 60; shift >= 0; shift -= 4 {
-		b = append(b, "0123456789abcdef"[n>>shift&15])
-	}
-	return b
 }

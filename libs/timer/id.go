@@ -88,7 +88,11 @@ type FireID struct {
 
 // String returns "<timer>-<due_ms>", followed by "-<series>" if the series is not 0.
 func (f FireID) String() string {
-	b := make([]byte, 0, 40) //nolint:mnd // three decimal numbers fit
+	return string(f.Append(make([]byte, 0, 40))) //nolint:mnd // three decimal numbers fit
+}
+
+// Append appends the text that String returns.
+func (f FireID) Append(b []byte) []byte {
 	b = strconv.AppendInt(b, int64(f.Timer), decimalBase)
 	b = append(b, '-')
 	b = strconv.AppendInt(b, f.DueMS, decimalBase)
@@ -96,7 +100,7 @@ func (f FireID) String() string {
 		b = append(b, '-')
 		b = strconv.AppendInt(b, f.Series, decimalBase)
 	}
-	return string(b)
+	return b
 }
 
 // ParseFireID reads the format of FireID.String.
