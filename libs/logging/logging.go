@@ -40,6 +40,7 @@ const (
 	Timer      = "timer_id"
 	Token      = "token" // fencing token of a slice's lease
 	Topic      = "topic"
+	TraceID    = "trace_id" // of the trace that the line belongs to, in hex
 	Version    = "version"
 )
 

@@ -18,7 +18,8 @@
 // Timers:
 //   - S1 The (app, name) of a timer that is not deleted is unique. Of any number of creates at
 //     once, one wins. The others learn its id and whether its definition is the same. The name of a
-//     deleted timer is free at once.
+//     deleted timer is free at once. The timer keeps the origin of the create that won, which is no
+//     part of its definition.
 //   - S2 Create and SetStatus insert what the planner returns in the same transaction. They write
 //     nothing of a refused item. Every instant at which a timer was active has its fire when that
 //     activation ends, at the latest.

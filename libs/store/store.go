@@ -168,6 +168,9 @@ type NewTimer struct {
 	Activate       bool
 	IdempotencyKey string // empty: no key
 	RequestHash    []byte // hash of the request that used the key
+	// Origin is stored with the timer. It is no part of its definition and of no comparison with
+	// another request.
+	Origin string // see timer.Timer
 }
 
 // CreateResult is the result for a NewTimer.

@@ -82,6 +82,9 @@ type Timer struct {
 	// and if it was never active.
 	InactiveSinceMS int64
 
+	// Origin is the W3C traceparent of the request that made the timer, empty if it had none.
+	Origin string
+
 	PauseReason   string // only of StatusPaused
 	PausedUntilMS int64  // only of StatusPaused: when the timer becomes active again; 0 means never
 
@@ -178,6 +181,7 @@ type State struct {
 	App           string
 	AppID         int64
 	Name          string // for templates
+	Origin        string // see Timer
 	Status        Status
 	Version       int32
 	ActiveSinceMS int64

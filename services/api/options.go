@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/libs/zone"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/v2/apps"
@@ -80,6 +81,7 @@ type Options struct {
 	// eighth. A further read aborts the oldest; default 4096.
 	MaxBodies int
 
+	Tracer     *tracing.Tracer // nil: tracing is off
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }

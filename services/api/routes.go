@@ -106,12 +106,13 @@ func (s *Service) openAPI(contentType string, render func() ([]byte, error)) htt
 	}
 }
 
-// measure counts answers by the pattern of their route. Paths contain ids, so there would be too
+// measure counts answers and makes their spans, by the pattern of their route. Paths contain ids, so there would be too
 // many series.
 func (s *Service) measure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		r, span := s.opts.Tracer.Begin(r)
 		next.ServeHTTP(ww, r)
 		route := "none"
 		if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" {
@@ -124,6 +125,7 @@ func (s *Service) measure(next http.Handler) http.Handler {
 		method := knownMethod(r.Method)
 		s.metrics.requests.WithLabelValues(route, method, strconv.Itoa(code)).Inc()
 		s.metrics.latency.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
+		span.End(method, route, code)
 	})
 }
 

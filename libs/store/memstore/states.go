@@ -16,6 +16,7 @@ func (s *Store) state(t *row) timer.State {
 		App:             t.App,
 		AppID:           t.AppID,
 		Name:            t.Name,
+		Origin:          t.Origin,
 		Status:          t.Status,
 		Version:         t.Version,
 		ActiveSinceMS:   t.ActiveSinceMS,

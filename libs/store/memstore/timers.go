@@ -123,6 +123,7 @@ func (s *Store) create(it *store.NewTimer, created *row, plan store.Planner) sto
 	if !existing {
 		t = created
 		t.Name, t.Status, t.Version = it.Name, timer.StatusInactive, 1
+		t.Origin = it.Origin
 		t.App, t.AppID = it.App, s.app(it.App).ID
 		t.CreatedMS, t.UpdatedMS, t.VersionMS = nowMS, nowMS, nowMS
 		t.versions, t.versionSinceMS = map[int32]timer.Definition{

@@ -170,6 +170,7 @@ func (b *createBatch) add(i int, app int64) *known {
 			App:        it.App,
 			AppID:      app,
 			Name:       it.Name,
+			Origin:     it.Origin,
 			Status:     timer.StatusInactive,
 			Version:    1,
 			Definition: it.Definition,

@@ -70,7 +70,7 @@ func statusFromRow(n int64) timer.Status {
 }
 
 const timerColumns = "id,app_id,name,status,version,active_since_ms,active_epoch,next_due_ms,last_due_ms,expand_at_ms,fires_created," +
-	"anchor_ms,version_since_ms,replan,inactive_since_ms,paused_until_ms,created_ms,updated_ms,pause_reason"
+	"anchor_ms,version_since_ms,replan,inactive_since_ms,paused_until_ms,created_ms,updated_ms,pause_reason,origin"
 
 // timerRow is a row of timers.
 type timerRow struct {
@@ -93,6 +93,7 @@ type timerRow struct {
 	CreatedMS     int64  `db:"created_ms"`
 	UpdatedMS     int64  `db:"updated_ms"`
 	PauseReason   string `db:"pause_reason"`
+	Origin        string `db:"origin"`
 }
 
 // timer returns the row's timer, without its definition and its calendars.
@@ -117,6 +118,7 @@ func (r timerRow) timer(app string) timer.Timer {
 		Replan:          r.Replan != replanNothing,
 		InactiveSinceMS: r.InactiveSince,
 		PauseReason:     r.PauseReason,
+		Origin:          r.Origin,
 		PausedUntilMS:   r.PausedUntilMS,
 		CreatedMS:       r.CreatedMS,
 		UpdatedMS:       r.UpdatedMS,
@@ -193,7 +195,7 @@ func (q *statement) timerRow(first bool, t *timer.Timer, replan int64) *statemen
 	return q.open(first).ints(int64(t.ID), t.AppID).add(",").bind(t.Name).add(",").
 		ints(statusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.LastDueMS, t.ExpandAtMS, t.FiresCreated,
 			t.AnchorMS, t.VersionMS, replan, t.InactiveSinceMS, t.PausedUntilMS, t.CreatedMS, t.UpdatedMS).
-		add(",").bind(clip(t.PauseReason, timer.MaxReasonLen))
+		add(",").bind(clip(t.PauseReason, timer.MaxReasonLen)).add(",").bind(t.Origin)
 }
 
 // setEach writes numeric columns of timers, each row with its own values. The caller has the rows

@@ -80,6 +80,7 @@ type stateRow struct {
 	App           sql.NullString `db:"app"`
 	TimerAppID    sql.NullInt64  `db:"timer_app_id"`
 	Name          sql.NullString `db:"name"`
+	Origin        sql.NullString `db:"origin"`
 	Status        sql.NullInt64  `db:"status"`
 	Version       sql.NullInt32  `db:"version"`
 	ActiveSinceMS sql.NullInt64  `db:"active_since_ms"`
@@ -94,7 +95,7 @@ type stateRow struct {
 	RunningSeries sql.NullInt64  `db:"slot_series"`
 }
 
-const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.status,t.version,t.active_since_ms,t.active_epoch,t.anchor_ms,t.version_since_ms,t.plan_version," +
+const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.origin,t.status,t.version,t.active_since_ms,t.active_epoch,t.anchor_ms,t.version_since_ms,t.plan_version," +
 	"a.frozen,t.inactive_since_ms,t.paused_until_ms,t.slot_due_ms,t.slot_series"
 
 func (r stateRow) state() timer.State {
@@ -113,6 +114,7 @@ func (r stateRow) state() timer.State {
 		App:             r.App.String,
 		AppID:           r.TimerAppID.Int64,
 		Name:            r.Name.String,
+		Origin:          r.Origin.String,
 		Status:          statusFromRow(r.Status.Int64),
 		Version:         r.Version.Int32,
 		ActiveSinceMS:   r.ActiveSinceMS.Int64,

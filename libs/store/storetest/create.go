@@ -61,6 +61,37 @@ func oneOfManyCreatesWins(t *testing.T, s *setup) {
 	require.Len(t, all, names)
 }
 
+// originIsNoDefinition checks that the origin of a timer is that of its first create, whatever
+// changes later.
+func originIsNoDefinition(t *testing.T, s *setup) {
+	const origin = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	first := s.newTimer()
+	first.Origin = origin
+	other := first
+	other.Origin = ""
+	out, err := s.st().Create(t.Context(), []store.NewTimer{first, other}, noFires)
+	require.NoError(t, err)
+	require.Equal(t, origin, out[0].Timer.Origin)
+	require.NoError(t, out[1].Err)
+	require.True(t, out[1].Existing, "the same definition")
+	require.Equal(t, origin, out[1].Timer.Origin)
+	id := out[0].Timer.ID
+	for _, status := range []timer.Status{timer.StatusActive, timer.StatusPaused} {
+		changed, err := s.st().SetStatus(
+			t.Context(), []store.StatusChange{{App: first.App, ID: id, Status: status}}, noFires,
+		)
+		require.NoError(t, err)
+		require.NoError(t, changed[0].Err)
+		require.Equal(t, origin, changed[0].Timer.Origin)
+	}
+	stored, err := s.st().Timer(t.Context(), first.App, id)
+	require.NoError(t, err)
+	require.Equal(t, origin, stored.Origin)
+	states, err := s.st().States(t.Context(), []timer.ID{id})
+	require.NoError(t, err)
+	require.Equal(t, origin, states[0].Origin)
+}
+
 func namesInOneCall(t *testing.T, s *setup) {
 	first := s.newTimer()
 	other := first

@@ -39,6 +39,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S1_OneOfManyCreatesWins", oneOfManyCreatesWins},
 		{"S1_NamesInOneCall", namesInOneCall},
 		{"S1_DeletedNameIsFree", deletedNameIsFree},
+		{"S1_OriginIsNoDefinition", originIsNoDefinition},
 		{"S1_NamesAreBytes", namesAreBytes},
 		{"S2_FiresComeWithTheTimer", firesComeWithTheTimer},
 		{"S2_RefusedItemWritesNothing", refusedItemWritesNothing},

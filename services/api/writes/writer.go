@@ -15,6 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/tracing"
 )
 
 // Store is the part of the store that writes need.
@@ -164,8 +165,9 @@ func (w *Writer) Dispatch(ctx context.Context, fires []timer.Fire) {
 	}
 }
 
-// Create adds one create to a batch.
+// Create adds one create to a batch. The timer's origin is the request.
 func (w *Writer) Create(ctx context.Context, n store.NewTimer) (store.CreateResult, error) {
+	n.Origin = tracing.Origin(ctx)
 	g, err := w.waitRunning(ctx)
 	if err != nil {
 		return store.CreateResult{}, err
