@@ -29,6 +29,7 @@ func All() []Part {
 		&Encryption{},
 		&Executor{},
 		&Canary{},
+		&Tracing{},
 		&Testing{},
 		&Zones{},
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -123,6 +124,34 @@ func (c *Canary) Validate() error {
 		return fmt.Errorf("canary: %s is not whole seconds", c.Every)
 	}
 	return errors.Join(atLeast("canary", c.Every, 0), atMost("canary", c.Every, longest))
+}
+
+// Tracing are the settings of tracing that the standard has no variable for (OTEL_…).
+type Tracing struct{ Keep string }
+
+// Register registers the settings.
+func (c *Tracing) Register(s *Set) {
+	s.String(
+		&c.Keep,
+		"trace-keep",
+		"",
+		"which fires are traced whatever the sampler says: a list of late, failed, retried and skipped",
+	)
+}
+
+// Validate checks the settings.
+func (c *Tracing) Validate() error {
+	for name := range strings.SplitSeq(c.Keep, ",") {
+		switch strings.TrimSpace(name) {
+		case "", "late", "failed", "retried", "skipped":
+		default:
+			return fmt.Errorf(
+				"trace-keep: expected a list of late, failed, retried and skipped, found %q",
+				strings.TrimSpace(name),
+			)
+		}
+	}
+	return nil
 }
 
 // Testing are settings for tests only.

@@ -169,7 +169,9 @@ func (h *Health) Handler(metrics prometheus.Gatherer) http.Handler {
 		results, ok := h.Run(r.Context())
 		answer(w, ok, results)
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, // it alone has exemplars
+	}))
 	return mux
 }
 

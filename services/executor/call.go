@@ -3,7 +3,10 @@ package executor
 import (
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/delivery"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
@@ -136,6 +139,7 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 	}
 	s.met.activeAttempts.Inc()
 	began := time.Now()
+	parent := s.traces.Begin(e, n, start)
 	ctx, done := s.activeCalls.Begin(e)
 	r := s.opts.Caller.Call(ctx, &callback.Request{
 		Fire:      e.Fire.FireID,
@@ -156,19 +160,23 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 		Egress:    owner.egress,
 		Token:     s.token(e, n),
 		Guard:     ask,
+
+		TraceParent: parent,
 	})
 	cancelled := done()
 	took := time.Since(began)
 	s.met.activeAttempts.Dec()
 	if each != nil {
 		if len(each.refused) > 0 && !each.sent && !cancelled {
+			s.traces.NotSent(e)
 			s.refused(e, each.at, each.refused...)
 			return
 		}
 		s.observeLateness(e, n, late)
 	}
+	s.traces.End(e, &r, took)
 	if !e.Canary() {
-		s.met.callSeconds.Observe(took.Seconds())
+		s.observe(s.met.callSeconds, took.Seconds(), e)
 	}
 	if e.Epoch.Context().Err() != nil && r.Class != callback.Success {
 		// Cancelled because the session expired: not a failed attempt, and no longer ours to
@@ -189,8 +197,21 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 // observeLateness records the lateness of a fire's first attempt.
 func (s *Service) observeLateness(e *inflight.Entry, n int32, lateMS int64) {
 	if n == 1 && !e.Canary() {
-		s.met.lateness.Observe(float64(lateMS) / 1000) //nolint:mnd // ms to s
+		s.observe(s.met.lateness, float64(lateMS)/1000, e) //nolint:mnd // ms to s
 	}
+}
+
+// observe adds a value about a fire to a histogram. If the fire's trace is kept, it is the value's
+// exemplar.
+func (s *Service) observe(h prometheus.Histogram, value float64, e *inflight.Entry) {
+	if id := s.traces.SampledID(e); id != "" {
+		//nolint:forcetypeassert // the library's histograms take exemplars
+		h.(prometheus.ExemplarObserver).ObserveWithExemplar(
+			value, prometheus.Labels{logging.TraceID: id},
+		)
+		return
+	}
+	h.Observe(value)
 }
 
 // skip finishes a fire without a call.

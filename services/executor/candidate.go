@@ -283,6 +283,7 @@ func (s *Service) stateOf(c *candidate) (timerView, progress) {
 		}
 	}
 	if state.App != "" {
+		e.Name, e.Origin = state.Name, state.Origin
 		e.App = state.App // the cache may evict the timer before the call ends
 	}
 	return timerView{View: admission.View{State: state, Status: v}, asOf: asOf}, goes

@@ -21,6 +21,7 @@
 //	outcome.go          adds to an outcome what its record triggers
 //	internal/record     writes outcomes, retries and releases, in batches
 //	internal/events     publishes recorded outcomes
+//	internal/firetrace  makes the spans of a fire's trace
 //
 // A worker waits for nothing but the calls that it makes. A decision that lacks an answer of the
 // store leaves the worker: its fire waits with the question, goes on with the answer, and comes back

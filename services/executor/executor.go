@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/delivery"
 	"github.com/carillon-timer/carillon/services/executor/internal/events"
+	"github.com/carillon-timer/carillon/services/executor/internal/firetrace"
 	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 	"github.com/carillon-timer/carillon/services/executor/internal/order"
@@ -46,6 +47,7 @@ type Service struct {
 	tenants       *tenants
 	order         *order.Sequencer
 	changedTimers chan timer.ID
+	traces        *firetrace.Traces // nil: tracing is off
 	met           *metrics
 
 	workers     sync.WaitGroup
@@ -81,6 +83,7 @@ func New(opts Options) (*Service, error) {
 		stateCache:    b,
 		changedTimers: make(chan timer.ID, maxChangedTimers),
 		activeCalls:   delivery.NewActive(),
+		traces:        firetrace.New(opts.Tracer, opts.Clock.Now),
 		// as many as may be in flight; the routine check finds any others
 		unconfirmedClaims: unconfirmedClaims{most: opts.MaxInflight},
 	}
@@ -114,6 +117,7 @@ func New(opts Options) (*Service, error) {
 		Ended:      s.passed,
 		Held:       s.wheel.Add,
 		Room:       func() { s.queue.Wake() },
+		Traces:     s.traces,
 		Logger:     opts.Logger,
 		Registerer: opts.Registerer,
 	})

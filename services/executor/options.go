@@ -18,6 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/tracing"
 )
 
 // Store is the part of the store that an executor uses.
@@ -117,6 +118,7 @@ type Options struct {
 	// never. It must be shorter than the dispatch lead, by more than a task needs to be claimed.
 	PollAhead time.Duration
 
+	Tracer     *tracing.Tracer // nil: tracing is off
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }

@@ -216,6 +216,7 @@ func (s *Service) claim(
 	if err != nil || len(es) == 0 {
 		return again, err
 	}
+	s.traces.Asked(es)
 	ask := make([]timer.Fire, len(es))
 	for i, e := range es {
 		ask[i] = e.Fire
@@ -239,6 +240,7 @@ func (s *Service) claim(
 		return again, err            //nolint:wrapcheck // the store says what failed
 	}
 	mine := s.keepClaimed(es, won)
+	s.traces.Claimed(mine)
 	if source == inflight.FromReadmit {
 		for now, i := s.opts.Clock.Now(), 0; i < len(mine); i++ {
 			s.moveTo(mine[i], now)

@@ -51,6 +51,7 @@ func addAPI(ctx context.Context, k *Kit) error {
 		Zone:           k.Settings.API.Zone,
 		Now:            k.Clock.Now,
 		Retention:      k.Settings.Retention.Keep,
+		Tracer:         k.Tracer,
 		Logger:         log,
 		Registerer:     k.Registry,
 	})

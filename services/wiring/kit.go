@@ -23,6 +23,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/libs/window"
 	"github.com/carillon-timer/carillon/libs/zone"
 	"github.com/carillon-timer/carillon/libs/zonewatch"
@@ -35,6 +36,7 @@ type Kit struct {
 	Health   *health.Health
 	Log      zerolog.Logger
 	Registry *prometheus.Registry
+	Tracer   *tracing.Tracer // nil: tracing is off
 
 	Store        store.Store
 	Bus          bus.Bus

@@ -78,6 +78,9 @@ func Run(
 		return err
 	}
 	k.Zones = zones
+	if err := k.trace(ctx, p, env); err != nil {
+		return errors.Join(err, k.Process.Close())
+	}
 	k.expands = slices.ContainsFunc(p.Roles, func(r Role) bool { return r.Name == migratorRole })
 	defer func() { err = errors.Join(err, k.Process.Close()) }()
 	if err := k.Process.Admin(

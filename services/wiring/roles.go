@@ -111,6 +111,7 @@ func addExecutor(_ context.Context, k *Kit) error {
 		DrainTimeout: k.Settings.Shutdown.Grace * 2 / 3,
 		//nolint:mnd // what came by a task was claimed longer ago
 		PollAhead: k.Settings.Timing.DispatchLead / 2,
+		Tracer:    k.Tracer,
 		Logger:    k.logger("executor"), Registerer: k.Registry,
 	}
 	if err := k.addCallers(&o); err != nil {

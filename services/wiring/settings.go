@@ -20,6 +20,7 @@ type Settings struct {
 	Encryption config.Encryption
 	Executor   config.Executor
 	Canary     config.Canary
+	Tracing    config.Tracing
 	Testing    config.Testing
 	Zones      config.Zones
 
@@ -28,7 +29,9 @@ type Settings struct {
 
 // common returns the settings of every program that runs services.
 func (s *Settings) common() []config.Part {
-	return []config.Part{&s.Admin, &s.Log, &s.Shutdown, &s.Timing, &s.Canary, &s.Testing, &s.Zones}
+	return []config.Part{
+		&s.Admin, &s.Log, &s.Shutdown, &s.Timing, &s.Canary, &s.Tracing, &s.Testing, &s.Zones,
+	}
 }
 
 // servers returns the settings of programs over real servers.

@@ -19,6 +19,10 @@ type Entry struct {
 	// App is the name of the timer's app, empty if the timer does not exist. It belongs to the
 	// worker, then to the recorder.
 	App string
+	// Name is the timer's name, and Origin the trace context of the request that made it. Both are
+	// set with App.
+	Name, Origin string
+	Trace        *Trace // nil: tracing is off
 	// Late is set while a fire received late from the low-priority topic waits for its call.
 	Late  atomic.Bool
 	Began atomic.Bool // its first attempt has started

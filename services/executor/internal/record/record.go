@@ -15,6 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/events"
+	"github.com/carillon-timer/carillon/services/executor/internal/firetrace"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
@@ -78,6 +79,7 @@ type Options struct {
 	Ended    func(e *inflight.Entry)     // the fire has an outcome, not recorded yet
 	Held     func(es ...*inflight.Entry) // the attempts of these fires are recorded
 	Room     func()                      // the recorder is no longer full
+	Traces   *firetrace.Traces           // nil: tracing is off
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -116,6 +118,7 @@ func New(o Options) *Recorder {
 // End records the outcome of a fire, with attempts that are not recorded yet.
 func (r *Recorder) End(o timer.Outcome, e *inflight.Entry, as ...timer.Attempt) {
 	r.opts.Ended(e)
+	r.opts.Traces.Decided(e)
 	if !e.Canary() {
 		r.opts.Events.Expect(e.Epoch, &o)
 	}
@@ -139,6 +142,7 @@ func (r *Recorder) Hold(e *inflight.Entry, as ...timer.Attempt) {
 
 // Release gives a fire back to the store.
 func (r *Recorder) Release(e *inflight.Entry, as ...timer.Attempt) {
+	r.opts.Traces.Decided(e)
 	r.unrecorded.Add(1)
 	r.results.put(result{kind: resultRelease, entry: e, attempts: as})
 }
@@ -254,6 +258,9 @@ func (r *Recorder) write(
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what failed
 		}
+		for _, e := range entries {
+			r.opts.Traces.Recorded(e, nil)
+		}
 		// First leave the in-flight set: the task may come back to this process.
 		r.opts.Inflight.Remove(entries...)
 		r.opts.Dispatch.Committed(ctx, released)
@@ -290,9 +297,11 @@ func (r *Recorder) countRecorded(rs []result, lost []timer.FireID) {
 			PerTarget: rs[i].entry.ToAllTargets(),
 		}
 		if gone[o.FireID] {
+			r.opts.Traces.Recorded(rs[i].entry, nil)
 			r.opts.Events.Settle(recorded)
 			continue
 		}
+		r.opts.Traces.Recorded(rs[i].entry, o)
 		r.met.outcomes.WithLabelValues(string(o.Kind), string(o.Reason)).Inc()
 		r.met.apps.recorded(rs[i].entry.App, o)
 		r.opts.Events.Put(recorded)

@@ -1,0 +1,198 @@
+package firetrace
+
+import (
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/tracing"
+	"github.com/carillon-timer/carillon/libs/tracing/traceid"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+)
+
+// Recorded makes the spans of fires whose results are recorded now. An outcome is nil if its fire
+// has none: it was released, or another session recorded it. Then the trace gets what happened
+// here, and its root span from the executor that ends the fire.
+func (t *Traces) Recorded(e *inflight.Entry, o *timer.Outcome) {
+	if t == nil || e.Trace == nil || e.Canary() || !t.kept(e, o) {
+		return
+	}
+	m := maker{tracer: t.tracer, entry: e, now: t.now(), root: traceid.RootOf(e.Trace.ID)}
+	m.fire(o)
+	m.claim()
+	m.attempts()
+	m.record()
+}
+
+// maker makes the spans of one fire.
+type maker struct {
+	tracer *tracing.Tracer
+	entry  *inflight.Entry
+	now    time.Time
+	root   traceid.SpanID
+}
+
+// fire makes the root span: from the planned instant, or the claim before it, to the record.
+func (m *maker) fire(o *timer.Outcome) {
+	if o == nil {
+		return
+	}
+	e := m.entry
+	start := time.UnixMilli(e.Fire.DueMS)
+	if e.Def != nil {
+		start = time.UnixMilli(e.PlannedMS())
+	}
+	if asked := e.Trace.Asked; asked.Before(start) {
+		start = asked
+	}
+	attrs := append(m.identity(),
+		tracing.String("carillon.fire.cause", e.Fire.Cause.String()),
+		tracing.String("carillon.outcome", string(o.Kind)),
+		tracing.Int("carillon.attempts", int64(o.Attempts)),
+		tracing.Int("carillon.timer.version", int64(e.Fire.Version)),
+	)
+	if o.Reason != timer.ReasonNone {
+		attrs = append(attrs, tracing.String("carillon.reason", string(o.Reason)))
+	}
+	if o.Attempts > 0 {
+		attrs = append(attrs, tracing.Int("carillon.lateness_ms", o.LatenessMS))
+	}
+	s := &tracing.Span{
+		Trace: e.Trace.ID,
+		ID:    m.root,
+		Name:  "fire",
+		Kind:  tracing.Internal,
+		Start: start,
+		End:   m.now,
+		Attrs: attrs,
+		Links: tracing.LinkTo(e.Origin),
+	}
+	if o.Kind == timer.Failed {
+		s.Failed = string(o.Reason)
+	}
+	m.tracer.Add(s)
+}
+
+// identity says which fire of which timer a span is about.
+func (m *maker) identity() []tracing.Attr {
+	e := m.entry
+	return []tracing.Attr{
+		tracing.String("carillon.app", e.App),
+		tracing.String("carillon.timer.name", e.Name),
+		tracing.String("carillon.timer.id", e.Fire.Timer.String()),
+		tracing.String("carillon.fire.id", e.Fire.String()),
+		tracing.String("carillon.due", time.UnixMilli(e.Fire.DueMS).UTC().Format(time.RFC3339Nano)),
+	}
+}
+
+// child makes a span below the root.
+func (m *maker) child(name string, start, end time.Time, attrs ...tracing.Attr) {
+	m.tracer.Add(&tracing.Span{
+		Trace:  m.entry.Trace.ID,
+		ID:     traceid.NewSpan(),
+		Parent: m.root,
+		Name:   name,
+		Kind:   tracing.Internal,
+		Start:  start,
+		End:    end,
+		Attrs:  attrs,
+	})
+}
+
+func (m *maker) claim() {
+	n := m.entry.Trace
+	if !n.Claimed.IsZero() {
+		m.child("claim", n.Asked, n.Claimed,
+			tracing.Int("carillon.revision", int64(m.entry.Fire.Rev)))
+	}
+}
+
+// attempts makes a span of each attempt, and of the wait before it.
+func (m *maker) attempts() {
+	n := m.entry.Trace
+	from := n.Claimed
+	for i := range n.Attempts {
+		a := &n.Attempts[i]
+		m.wait(from, a.Start, a.Waited)
+		m.attempt(a)
+		from = a.Start.Add(a.Took)
+	}
+	if len(n.Attempts) == 0 {
+		m.wait(from, n.Ended, "")
+	}
+}
+
+func (m *maker) wait(from, to time.Time, waitedFor string) {
+	if from.IsZero() || !to.After(from) {
+		return
+	}
+	if waitedFor == "" {
+		waitedFor = "run_time"
+	}
+	m.child("wait", from, to, tracing.String("carillon.waited_for", waitedFor))
+}
+
+func (m *maker) attempt(a *inflight.TracedAttempt) {
+	kind, target := tracing.Client, timer.KindHTTP
+	if d := m.entry.Def; d != nil {
+		target = d.Target.Kind
+	}
+	if target == timer.KindPulsar {
+		kind = tracing.Producer
+	}
+	attrs := append(m.identity(), tracing.Int("carillon.attempt", int64(a.Number)))
+	m.tracer.Add(&tracing.Span{
+		Trace:  m.entry.Trace.ID,
+		ID:     a.Span,
+		Parent: m.root,
+		Name:   "attempt",
+		Kind:   kind,
+		Start:  a.Start,
+		End:    a.Start.Add(a.Took),
+		Attrs:  append(attrs, result(target, a.StatusCode, a.Failure)...),
+		Failed: failed(a.Failure, a.Error),
+	})
+	for i := range a.Targets {
+		t := &a.Targets[i]
+		m.tracer.Add(&tracing.Span{
+			Trace:  m.entry.Trace.ID,
+			ID:     traceid.NewSpan(),
+			Parent: a.Span,
+			Name:   "target",
+			Kind:   tracing.Client,
+			Start:  t.Start,
+			End:    t.Start.Add(t.Took),
+			Attrs: append(
+				result("", t.StatusCode, t.Failure),
+				tracing.String("carillon.target", t.Name),
+			),
+			Failed: failed(t.Failure, t.Error),
+		})
+	}
+}
+
+// result says how a call ended, by the names of the standard where it has them.
+func result(kind timer.TargetKind, status int32, f timer.Failure) (attrs []tracing.Attr) {
+	switch {
+	case status != 0 && kind == timer.KindHTTP:
+		attrs = append(attrs, tracing.Int("http.response.status_code", int64(status)))
+	case status != 0:
+		attrs = append(attrs, tracing.Int("carillon.status_code", int64(status)))
+	}
+	if f != timer.FailureNone {
+		attrs = append(attrs, tracing.String("error.type", string(f)))
+	}
+	return attrs
+}
+
+func failed(f timer.Failure, text string) string {
+	if f != timer.FailureNone && text == "" {
+		return string(f)
+	}
+	return text
+}
+
+func (m *maker) record() {
+	if n := m.entry.Trace; !n.Ended.IsZero() {
+		m.child("record", n.Ended, m.now)
+	}
+}
