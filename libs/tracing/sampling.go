@@ -124,11 +124,7 @@ func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	if g, ok := ctx.Value(idsKey{}).(*given); ok {
 		return g.trace, g.span
 	}
-	var id trace.TraceID
-	high, low := traceid.NewSpan(), traceid.NewSpan()
-	copy(id[:8], high[:])
-	copy(id[8:], low[:])
-	return id, traceid.NewSpan()
+	return NewID(), traceid.NewSpan()
 }
 
 // NewSpanID implements sdktrace.IDGenerator.

@@ -187,6 +187,43 @@ carillon_trace_spans_total{result="failed"} 0
 	close(away.stop)
 }
 
+// TestABatchLinksToWhatIsKept checks that an operation has a trace only for fires that are traced,
+// and that the executor's link leads to the slice.
+func TestABatchLinksToWhatIsKept(t *testing.T) {
+	t.Parallel()
+	kept := newKeeper()
+	tr, _ := newTracer(t, kept,
+		"OTEL_TRACES_SAMPLER", "traceidratio", "OTEL_TRACES_SAMPLER_ARG", "0.01")
+	fires := make([]timer.Fire, 2000)
+	sampled := 0
+	var dropped timer.Fire
+	for i := range fires {
+		fires[i].FireID = timer.FireID{Timer: 3, DueMS: int64(i)}
+		if tr.Samples(traceid.Of(fires[i].FireID)) {
+			sampled++
+		} else {
+			dropped = fires[i]
+		}
+	}
+	end := func(fires ...timer.Fire) {
+		id := tracing.SliceID(7, 2)
+		b := tr.Batch()
+		b.Add(fires)
+		b.End(&tracing.Span{Trace: id, ID: traceid.RootOf(id), Name: "slice", Start: time.Now()})
+	}
+	end(fires...)
+	end(dropped)
+	require.NoError(t, tr.Close(t.Context()))
+	spans := kept.GetSpans()
+	require.Len(t, spans, 1)
+	require.Len(t, spans[0].Links, sampled)
+	link := tracing.LinkToSlice(7, 2).SpanContext
+	require.Equal(t, spans[0].SpanContext.TraceID(), link.TraceID())
+	require.Equal(t, spans[0].SpanContext.SpanID(), link.SpanID())
+	(*tracing.Tracer)(nil).Batch().Add(fires)
+	(*tracing.Tracer)(nil).Batch().End(nil)
+}
+
 func TestSampling(t *testing.T) {
 	t.Parallel()
 	fires := func(tr *tracing.Tracer, origin string, oneShot bool) (n int) {

@@ -12,6 +12,9 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/tracing"
+	"github.com/carillon-timer/carillon/libs/tracing/traceid"
 )
 
 const (
@@ -76,6 +79,7 @@ func (s *Service) Run(ctx context.Context) error {
 // for. A crash before the commit loses nothing.
 func (s *Service) expand(ctx context.Context) error {
 	for ctx.Err() == nil {
+		began := s.opts.Now()
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
 		fires, timers, err := s.opts.Store.Expand(call, s.opts.Batch, s.opts.Planner.Plan)
 		cancel()
@@ -96,6 +100,7 @@ func (s *Service) expand(ctx context.Context) error {
 			s.met.fires.Add(float64(len(fires)))
 			s.opts.Dispatch.Committed(ctx, fires)
 			if timers > 0 {
+				s.trace(began, timers, fires)
 				s.met.batch.Observe(float64(timers))
 			}
 			if timers == s.opts.Batch {
@@ -105,6 +110,20 @@ func (s *Service) expand(ctx context.Context) error {
 		clock.Pause(ctx, wait)
 	}
 	return nil
+}
+
+// trace makes the span of an expansion.
+func (s *Service) trace(began time.Time, timers int, fires []timer.Fire) {
+	b := s.opts.Tracer.Batch()
+	b.Add(fires)
+	b.End(&tracing.Span{
+		Trace: tracing.NewID(),
+		ID:    traceid.NewSpan(),
+		Name:  "expand",
+		Start: began,
+		End:   s.opts.Now(),
+		Attrs: []tracing.Attr{tracing.Int("carillon.timers", int64(timers))},
+	})
 }
 
 // replan does page after page of the follow-ups of edits, and polls otherwise. Each page is a

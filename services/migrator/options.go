@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/tracing"
 )
 
 // Store is the part of the store that a migrator uses.
@@ -51,6 +52,7 @@ type Options struct {
 	Retention   time.Duration // of outcomes and attempts; default 7 days
 	PurgeEvery  time.Duration // between purges; default 10 min
 
+	Tracer     *tracing.Tracer // nil: tracing is off
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }

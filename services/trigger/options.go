@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
@@ -48,6 +49,7 @@ type Options struct {
 	Poll         time.Duration // interval of window polls; default 200 ms
 	Lease        time.Duration // of a slice; default 5 s
 
+	Tracer     *tracing.Tracer // nil: tracing is off
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/tracing"
+	"github.com/carillon-timer/carillon/libs/tracing/traceid"
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
@@ -24,6 +26,8 @@ type slice struct {
 	unsent []timer.Fire // high and normal topics: not published, or not confirmed
 	low    []timer.Fire // low-priority topic: not published, or not confirmed
 	failed bool         // the last publish was not confirmed
+	began  time.Time
+	traced *tracing.Batch // nil: tracing is off
 }
 
 func newSlice(s *Service, l *lease) *slice {
@@ -31,6 +35,8 @@ func newSlice(s *Service, l *lease) *slice {
 		svc:    s,
 		lease:  l,
 		source: newSource(s, window.Slice{Minute: l.claim.Minute, Bucket: l.claim.Bucket}),
+		began:  s.opts.Now(),
+		traced: s.opts.Tracer.Batch(),
 	}
 }
 
@@ -42,6 +48,7 @@ func newSlice(s *Service, l *lease) *slice {
 // continues with the next successful renewal. Giving it up would strand the slice, because a
 // renewal still under way may extend the abandoned lease.
 func (s *slice) run(ctx context.Context) error {
+	defer s.trace()
 	if err := s.retryUntil(ctx, s.source.load); err != nil {
 		return err
 	}
@@ -134,9 +141,29 @@ func (s *slice) publish(
 	if s.failed = err != nil; s.failed {
 		return err //nolint:wrapcheck // the bus says what failed
 	}
+	s.traced.Add((*fires)[:n])
 	*fires = (*fires)[n:]
 	s.svc.met.batch.Observe(float64(n))
 	return nil
+}
+
+// trace makes the span of the slice. If a slice has two holders in turn, both make one, with their
+// tokens.
+func (s *slice) trace() {
+	c := &s.lease.claim
+	id := tracing.SliceID(c.Minute, c.Bucket)
+	s.traced.End(&tracing.Span{
+		Trace: id,
+		ID:    traceid.RootOf(id),
+		Name:  "slice",
+		Start: s.began,
+		End:   s.svc.opts.Now(),
+		Attrs: []tracing.Attr{
+			tracing.Int("carillon.minute", c.Minute),
+			tracing.Int("carillon.bucket", int64(c.Bucket)),
+			tracing.Int("carillon.token", c.Token),
+		},
+	})
 }
 
 func (s *slice) finish(ctx context.Context) error {

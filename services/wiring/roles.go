@@ -38,6 +38,7 @@ func addMigrator(_ context.Context, k *Kit) error {
 		Now:         k.Clock.Now,
 		ExpandAhead: k.Settings.Timing.ExpandAhead,
 		Retention:   k.Settings.Retention.Keep,
+		Tracer:      k.Tracer,
 		Logger:      k.logger("migrator"),
 		Registerer:  k.Registry,
 	})
@@ -81,6 +82,7 @@ func addTrigger(_ context.Context, k *Kit) error {
 		Now:          k.Clock.Now,
 		Holder:       k.IDs.Next(),
 		DispatchLead: k.Settings.Timing.DispatchLead,
+		Tracer:       k.Tracer,
 		Logger:       k.logger("trigger"),
 		Registerer:   k.Registry,
 	})

@@ -47,6 +47,7 @@ func (t *Traces) Claimed(es []*inflight.Entry) {
 	for _, e := range es {
 		if e.Trace != nil {
 			e.Trace.Claimed = now
+			e.Trace.Minute, e.Trace.Bucket = e.Fire.RunAtMinute(), e.Fire.Bucket
 		}
 	}
 }
@@ -59,13 +60,9 @@ func (t *Traces) Begin(e *inflight.Entry, number int32, start time.Time) string 
 	}
 	n := e.Trace
 	a := inflight.TracedAttempt{Span: traceid.NewSpan(), Number: number, Start: start}
-	switch {
-	case e.WaitedForBreaker:
-		a.Waited = "breaker"
-	case e.WaitedForLimit:
-		a.Waited = "limit"
-	case number > 1:
-		a.Waited = "retry"
+	if a.Waited = "retry"; number == 1 {
+		h := e.Hops(start.UnixMilli())
+		a.Waited, a.WaitedMS = h.WaitedFor.String(), h.WaitedMS
 	}
 	n.Attempts = append(n.Attempts, a)
 	keep := t.tracer.Keep()

@@ -16,8 +16,16 @@ func (t *Traces) Recorded(e *inflight.Entry, o *timer.Outcome) {
 	if t == nil || e.Trace == nil || e.Canary() || !t.kept(e, o) {
 		return
 	}
-	m := maker{tracer: t.tracer, entry: e, now: t.now(), root: traceid.RootOf(e.Trace.ID)}
+	now := t.now()
+	m := maker{
+		tracer: t.tracer,
+		entry:  e,
+		hops:   e.Hops(now.UnixMilli()),
+		now:    now,
+		root:   traceid.RootOf(e.Trace.ID),
+	}
 	m.fire(o)
+	m.dispatch()
 	m.claim()
 	m.attempts()
 	m.record()
@@ -27,11 +35,12 @@ func (t *Traces) Recorded(e *inflight.Entry, o *timer.Outcome) {
 type maker struct {
 	tracer *tracing.Tracer
 	entry  *inflight.Entry
+	hops   timer.Hops
 	now    time.Time
 	root   traceid.SpanID
 }
 
-// fire makes the root span: from the planned instant, or the claim before it, to the record.
+// fire makes the root span: from the planned instant, or the dispatch before it, to the record.
 func (m *maker) fire(o *timer.Outcome) {
 	if o == nil {
 		return
@@ -41,8 +50,10 @@ func (m *maker) fire(o *timer.Outcome) {
 	if e.Def != nil {
 		start = time.UnixMilli(e.PlannedMS())
 	}
-	if asked := e.Trace.Asked; asked.Before(start) {
-		start = asked
+	for _, at := range []time.Time{m.dispatched(), e.Trace.Asked} {
+		if !at.IsZero() && at.Before(start) {
+			start = at
+		}
 	}
 	attrs := append(m.identity(),
 		tracing.String("carillon.fire.cause", e.Fire.Cause.String()),
@@ -65,6 +76,10 @@ func (m *maker) fire(o *timer.Outcome) {
 		End:   m.now,
 		Attrs: attrs,
 		Links: tracing.LinkTo(e.Origin),
+	}
+	// Slices are traced by the fires that the sampler keeps.
+	if m.hops.Path == timer.PathSlice && m.tracer.Samples(e.Trace.ID) {
+		s.Links = append(s.Links, tracing.LinkToSlice(e.Trace.Minute, e.Trace.Bucket))
 	}
 	if o.Kind == timer.Failed {
 		s.Failed = string(o.Reason)
@@ -98,11 +113,25 @@ func (m *maker) child(name string, start, end time.Time, attrs ...tracing.Attr) 
 	})
 }
 
+// dispatched returns when the task was published, or zero if no task brought the fire.
+func (m *maker) dispatched() time.Time {
+	if m.hops.DispatchedMS == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(m.hops.DispatchedMS)
+}
+
+// dispatch makes the span of the task, from its publication until it is to be claimed.
+func (m *maker) dispatch() {
+	if at := m.dispatched(); !at.IsZero() {
+		m.child("dispatch", at, m.entry.Trace.Asked)
+	}
+}
+
 func (m *maker) claim() {
 	n := m.entry.Trace
 	if !n.Claimed.IsZero() {
-		m.child("claim", n.Asked, n.Claimed,
-			tracing.Int("carillon.revision", int64(m.entry.Fire.Rev)))
+		m.child("claim", n.Asked, n.Claimed, tracing.String("carillon.path", m.hops.Path.String()))
 	}
 }
 
@@ -112,23 +141,23 @@ func (m *maker) attempts() {
 	from := n.Claimed
 	for i := range n.Attempts {
 		a := &n.Attempts[i]
-		m.wait(from, a.Start, a.Waited)
+		m.wait(from, a.Start, a.Waited, a.WaitedMS)
 		m.attempt(a)
 		from = a.Start.Add(a.Took)
 	}
 	if len(n.Attempts) == 0 {
-		m.wait(from, n.Ended, "")
+		m.wait(from, n.Ended, m.hops.WaitedFor.String(), m.hops.WaitedMS)
 	}
 }
 
-func (m *maker) wait(from, to time.Time, waitedFor string) {
+// wait makes the span of a wait for the run time, and then longest for something else.
+func (m *maker) wait(from, to time.Time, then string, thenMS int64) {
 	if from.IsZero() || !to.After(from) {
 		return
 	}
-	if waitedFor == "" {
-		waitedFor = "run_time"
-	}
-	m.child("wait", from, to, tracing.String("carillon.waited_for", waitedFor))
+	m.child("wait", from, to,
+		tracing.String("carillon.waited_for", then),
+		tracing.Int("carillon.waited_ms", thenMS))
 }
 
 func (m *maker) attempt(a *inflight.TracedAttempt) {

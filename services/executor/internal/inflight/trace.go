@@ -14,6 +14,8 @@ type Trace struct {
 	Text     string // ID in hex, set if Sampled
 	Decided  bool   // Sampled is set
 	Sampled  bool   // the sampler keeps the trace, whatever becomes of the fire
+	Minute   int64  // the slice of the fire when it was claimed
+	Bucket   int32
 	Asked    time.Time
 	Claimed  time.Time
 	Attempts []TracedAttempt
@@ -26,7 +28,8 @@ type TracedAttempt struct {
 	Number     int32
 	Start      time.Time
 	Took       time.Duration
-	Waited     string // what it waited for, beside its run time; empty: nothing
+	Waited     string // what it waited for longest after its run time
+	WaitedMS   int64
 	StatusCode int32
 	Failure    timer.Failure
 	Error      string
