@@ -76,6 +76,7 @@ test-mysql: ## the store's tests on compose's MySQL version; make test uses Mari
 lint: ## golangci-lint over all modules, and buf lint
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')
 	cd deploy/tools && GOWORK=off ../../bin/golangci-lint run ./...
+	cd e2e/collector && GOWORK=off ../../bin/golangci-lint run ./...
 	cd proto && ../bin/buf lint
 
 generate: ## regenerate committed files: Go from protos, OpenAPI description, commands, the chart's copies and README, time zones
