@@ -86,6 +86,7 @@ var samples = map[protoreflect.Name]proto.Message{
 		UntilMs:    1_772_323_200_000,
 		Count:      1,
 		Failure:    "status",
+		TimerName:  "send-invoices",
 		Targets: []*carillonv1.TargetOutcome{
 			{
 				Kind:       "delivered",

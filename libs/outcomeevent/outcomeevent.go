@@ -17,10 +17,10 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// Message returns the event of an app's outcome, with a result per target if all targets must
+// Message returns the event of an outcome of an app's timer of the given name, with a result per target if all targets must
 // accept the fire. The same outcome always has the same message, and consumers drop duplicates by
 // fire id.
-func Message(o *timer.Outcome, app string, each []timer.TargetOutcome) bus.Message {
+func Message(o *timer.Outcome, app, name string, each []timer.TargetOutcome) bus.Message {
 	var targets []*carillonv1.TargetOutcome
 	for i := range each {
 		t := &each[i]
@@ -54,6 +54,7 @@ func Message(o *timer.Outcome, app string, each []timer.TargetOutcome) bus.Messa
 		Count:      o.Count,
 		Failure:    string(o.Failure),
 		Targets:    targets,
+		TimerName:  name,
 	})
 	return bus.Message{
 		Key:        app,
@@ -62,8 +63,9 @@ func Message(o *timer.Outcome, app string, each []timer.TargetOutcome) bus.Messa
 	}
 }
 
-// Store reads the names of apps, and the results of targets.
+// Store reads the names of apps and timers, and the results of targets.
 type Store interface {
+	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
 	TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error)
 	Definitions(
@@ -72,8 +74,8 @@ type Store interface {
 	) (map[store.VersionKey]timer.Definition, error)
 }
 
-// Messages returns the events of stored outcomes. It reads the names of their apps and leaves out
-// the canary's.
+// Messages returns the events of stored outcomes. It reads the names of their apps and timers, and
+// leaves out the canary's.
 func Messages(ctx context.Context, st Store, os []timer.Outcome) ([]bus.Message, error) {
 	if len(os) == 0 {
 		return nil, nil
@@ -93,6 +95,10 @@ func Messages(ctx context.Context, st Store, os []timer.Outcome) ([]bus.Message,
 	for i := range found {
 		names[found[i].ID] = found[i].Name
 	}
+	timers, err := timerNames(ctx, st, os)
+	if err != nil {
+		return nil, err
+	}
 	each, err := targetsOf(ctx, st, os)
 	if err != nil {
 		return nil, err
@@ -100,10 +106,30 @@ func Messages(ctx context.Context, st Store, os []timer.Outcome) ([]bus.Message,
 	msgs := make([]bus.Message, 0, len(os))
 	for i := range os {
 		if app := names[os[i].AppID]; app != timer.ReservedApp {
-			msgs = append(msgs, Message(&os[i], app, each[os[i].FireID]))
+			msgs = append(msgs, Message(&os[i], app, timers[os[i].Timer], each[os[i].FireID]))
 		}
 	}
 	return msgs, nil
+}
+
+// timerNames reads the names of timers. It leaves out those that have no row any more.
+func timerNames(
+	ctx context.Context,
+	st Store,
+	os []timer.Outcome,
+) (map[timer.ID]string, error) {
+	names := make(map[timer.ID]string, len(os))
+	for i := range os {
+		names[os[i].Timer] = ""
+	}
+	states, err := st.States(ctx, slices.Collect(maps.Keys(names)))
+	if err != nil {
+		return nil, fmt.Errorf("reading the timers of outcomes: %w", err)
+	}
+	for i := range states {
+		names[states[i].ID] = states[i].Name
+	}
+	return names, nil
 }
 
 // targetsOf reads the result of each target from the attempts. It reads definitions only of fires

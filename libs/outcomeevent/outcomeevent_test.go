@@ -30,7 +30,7 @@ func TestMessageHasAllOfAnOutcome(t *testing.T) {
 		StatusCode: 503,
 		DurationMS: 9,
 		Failure:    timer.FailureStatus,
-	}, "shop", []timer.TargetOutcome{
+	}, "shop", "send", []timer.TargetOutcome{
 		{
 			Index:      0,
 			Kind:       timer.Delivered,
@@ -55,6 +55,7 @@ func TestMessageHasAllOfAnOutcome(t *testing.T) {
 		UntilMs:    1500,
 		Count:      4,
 		Failure:    "status",
+		TimerName:  "send",
 		Targets: []*carillonv1.TargetOutcome{
 			{
 				Kind:       "delivered",
@@ -73,6 +74,15 @@ type aStore struct{ asked []timer.FireID }
 
 func (s *aStore) AppsByID(context.Context, []int64) ([]store.App, error) {
 	return []store.App{{ID: 1, Name: "shop"}, {ID: 2, Name: timer.ReservedApp}}, nil
+}
+
+func (s *aStore) States(_ context.Context, ids []timer.ID) (out []timer.State, err error) {
+	for _, id := range ids {
+		if id != 4 {
+			out = append(out, timer.State{ID: id, Name: "timer-" + id.String()})
+		}
+	}
+	return out, nil
 }
 
 func (s *aStore) TargetAttempts(
@@ -145,6 +155,7 @@ func TestMessagesListEachTarget(t *testing.T) {
 		if i > 0 {
 			want.Targets = nil
 		}
+		require.Equal(t, []string{"timer-1", "timer-2", "timer-3", ""}[i], got.GetTimerName())
 		require.True(
 			t,
 			proto.Equal(want, &carillonv1.Outcome{Targets: got.GetTargets()}),

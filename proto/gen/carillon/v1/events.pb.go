@@ -92,6 +92,7 @@ type Outcome struct {
 	Count         int64                  `protobuf:"varint,13,opt,name=count,proto3" json:"count,omitempty"`                    // number of fires; 1 except for a record of several skipped fires
 	Failure       string                 `protobuf:"bytes,14,opt,name=failure,proto3" json:"failure,omitempty"`                 // of the last failed attempt: dns, connect, tls, timeout, status, …
 	Targets       []*TargetOutcome       `protobuf:"bytes,15,rep,name=targets,proto3" json:"targets,omitempty"`                 // result of each target of a timer that calls all; empty if the fire was not called
+	TimerName     string                 `protobuf:"bytes,16,opt,name=timer_name,json=timerName,proto3" json:"timer_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -231,6 +232,13 @@ func (x *Outcome) GetTargets() []*TargetOutcome {
 	return nil
 }
 
+func (x *Outcome) GetTimerName() string {
+	if x != nil {
+		return x.TimerName
+	}
+	return ""
+}
+
 // TargetOutcome is the result of one target of a timer that calls all its targets.
 type TargetOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -315,7 +323,7 @@ const file_carillon_v1_events_proto_rawDesc = "" +
 	"\x18carillon/v1/events.proto\x12\vcarillon.v1\";\n" +
 	"\fTimerChanged\x12\x19\n" +
 	"\btimer_id\x18\x01 \x01(\x03R\atimerId\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x03R\x03seq\"\xb2\x03\n" +
+	"\x03seq\x18\x02 \x01(\x03R\x03seq\"\xd1\x03\n" +
 	"\aOutcome\x12\x19\n" +
 	"\btimer_id\x18\x01 \x01(\x03R\atimerId\x12\x15\n" +
 	"\x06due_ms\x18\x02 \x01(\x03R\x05dueMs\x12\x16\n" +
@@ -336,7 +344,9 @@ const file_carillon_v1_events_proto_rawDesc = "" +
 	"\buntil_ms\x18\f \x01(\x03R\auntilMs\x12\x14\n" +
 	"\x05count\x18\r \x01(\x03R\x05count\x12\x18\n" +
 	"\afailure\x18\x0e \x01(\tR\afailure\x124\n" +
-	"\atargets\x18\x0f \x03(\v2\x1a.carillon.v1.TargetOutcomeR\atargets\"\x90\x01\n" +
+	"\atargets\x18\x0f \x03(\v2\x1a.carillon.v1.TargetOutcomeR\atargets\x12\x1d\n" +
+	"\n" +
+	"timer_name\x18\x10 \x01(\tR\ttimerName\"\x90\x01\n" +
 	"\rTargetOutcome\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1a\n" +

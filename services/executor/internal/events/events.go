@@ -32,6 +32,7 @@ const (
 type Store interface {
 	store.AppsByID
 	store.Definitions
+	store.States
 	store.OutcomeEvents
 }
 
@@ -79,7 +80,7 @@ type Publisher struct {
 // Event is an outcome to be published.
 type Event struct {
 	timer.Outcome
-	App       string // empty: unknown
+	App, Name string // of the app and the timer; empty: unknown
 	Session   timer.ID
 	PerTarget bool // it lists each target, read from the store
 }
@@ -326,7 +327,7 @@ func (a *Publisher) publish(ctx context.Context, es []Event) error {
 			partial = append(partial, es[i].Outcome)
 			continue
 		}
-		msgs = append(msgs, outcomeevent.Message(&es[i].Outcome, es[i].App, nil))
+		msgs = append(msgs, outcomeevent.Message(&es[i].Outcome, es[i].App, es[i].Name, nil))
 	}
 	if err := a.send(ctx, partial); err != nil {
 		return err
