@@ -38,6 +38,7 @@ const (
 	Session    = "session"
 	StatusCode = "status_code" // HTTP status
 	Timer      = "timer_id"
+	TimerName  = "timer"
 	Token      = "token" // fencing token of a slice's lease
 	Topic      = "topic"
 	TraceID    = "trace_id" // of the trace that the line belongs to, in hex

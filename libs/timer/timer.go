@@ -129,7 +129,8 @@ type Definition struct {
 	Fanout
 
 	Priority Priority          `json:"priority,omitempty"`
-	Labels   map[string]string `json:"labels,omitempty"` // for users, filters and templates
+	Labels   map[string]string `json:"labels,omitempty"`  // for users, filters and templates
+	Metrics  bool              `json:"metrics,omitempty"` // executors have series of the timer
 }
 
 // Priority decides which fires go first if not all can run. Empty is PriorityNormal.

@@ -40,6 +40,7 @@ func (s *Service) pollChangeLog(ctx context.Context) error {
 			// wrong.
 			s.stateCache.reset()
 			s.tenants.forgetAll()
+			s.recorder.ChangesMissed()
 			positions = nil
 		}
 		last, err := s.readChangesAfter(ctx, overlapStart(positions, sent))
@@ -98,6 +99,7 @@ func (s *Service) readChangesAfter(ctx context.Context, from int64) (last int64,
 		s.tenants.forget(s.stateCache.apply(page)...)
 		for i := range page {
 			s.activeCalls.CancelSuperseded(&page[i].State)
+			s.recorder.TimerChanged(&page[i].State)
 		}
 		if len(page) > 0 {
 			last = page[len(page)-1].Seq

@@ -118,6 +118,7 @@ func New(opts Options) (*Service, error) {
 		Held:       s.wheel.Add,
 		Room:       func() { s.queue.Wake() },
 		Traces:     s.traces,
+		Current:    s.stateCache.current,
 		Logger:     opts.Logger,
 		Registerer: opts.Registerer,
 	})

@@ -75,6 +75,15 @@ const (
 	maxStateAgeAtDecision = maxStateAgeAtCall - callMargin
 )
 
+// current reports whether a version is the present one of a timer that is not deleted, as far as
+// the cache knows.
+func (b *stateCache) current(id timer.ID, version int32) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, ok := b.states.Peek(id)
+	return !ok || s.Status != timer.StatusDeleted && s.Version <= version
+}
+
 // state returns a timer's cached state and the time as of which it is true. ok is false unless both
 // are recent enough for a decision.
 func (b *stateCache) state(id timer.ID) (s timer.State, asOf time.Time, ok bool) {

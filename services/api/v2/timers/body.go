@@ -28,6 +28,7 @@ func (s *Resource) newTimer(
 		Concurrency: definition.ReadConcurrency(b.Concurrency),
 		Priority:    timer.Priority(b.Priority),
 		Labels:      b.Labels,
+		Metrics:     b.Metrics,
 	}
 	d.Target, d.Fanout = s.Definitions.ReadTargets(b.App, b.Target, b.Targets, b.Mode, stored, &r)
 	n := store.NewTimer{
@@ -78,6 +79,9 @@ func (s *Resource) changed(
 	}
 	if b.Labels != nil {
 		d.Labels = *b.Labels
+	}
+	if b.Metrics != nil {
+		d.Metrics = *b.Metrics
 	}
 	if b.Retry != nil {
 		d.Retry = definition.ReadRetry(b.Retry, r)

@@ -23,6 +23,7 @@ type newTimerBody struct {
 	Concurrency *definition.ConcurrencyBody `json:"concurrency,omitempty" doc:"What happens while the fire before is not finished."`
 	Priority    string                      `json:"priority,omitempty" enum:"high,normal,low" doc:"Which fires go first where not all can run; normal by default."`
 	Labels      map[string]string           `json:"labels,omitempty" doc:"For people and templates; at most 32, names and values at most 256 bytes each."`
+	Metrics     bool                        `json:"metrics,omitempty" doc:"Executors have metrics of this timer, by its name: carillon_timer_fires_total and carillon_timer_lateness_seconds. One executor has them of at most 1,000 timers; further ones count together, as (others)."`
 	Status      string                      `json:"status,omitempty" enum:"active,inactive" doc:"A new timer is inactive where it is left out; one that is there stays as it is."`
 }
 
@@ -37,6 +38,7 @@ type changeBody struct {
 	Concurrency *definition.ConcurrencyBody `json:"concurrency,omitempty" doc:"Replaces the policy; what is left out has its default."`
 	Priority    string                      `json:"priority,omitempty" enum:"high,normal,low"`
 	Labels      *map[string]string          `json:"labels,omitempty" doc:"Replaces all labels."`
+	Metrics     *bool                       `json:"metrics,omitempty" doc:"Whether executors have metrics of this timer. An edit begins them anew."`
 	IfVersion   int32                       `json:"if_version,omitempty" minimum:"1" doc:"Change it only if this is its version; else 409."`
 }
 
@@ -61,6 +63,7 @@ type timerBody struct {
 	Concurrency  definition.ConcurrencyBody `json:"concurrency"`
 	Priority     string                     `json:"priority" enum:"high,normal,low"`
 	Labels       map[string]string          `json:"labels,omitempty"`
+	Metrics      bool                       `json:"metrics" doc:"Whether executors have metrics of this timer."`
 	FiresCreated int64                      `json:"fires_created" doc:"Fires of the schedule made so far, those of the coming hour among them: what max_fires counts. With max_fires, those that were skipped are not counted."`
 	NextDue      string                     `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none, the timer is not active, or it follows a fire that is not finished."`
 	LastFired    string                     `json:"last_fired,omitempty" format:"date-time" doc:"In a list: when its latest finished fire was due; absent where none is kept."`
@@ -100,6 +103,7 @@ func showTimer(t *timer.Timer, next int64) timerBody {
 		),
 		Priority: definition.OrElse(string(d.Priority), string(timer.PriorityNormal)),
 		Labels:   d.Labels,
+		Metrics:  d.Metrics,
 		Retry: definition.ShowRetry(
 			&d.Retry,
 		),

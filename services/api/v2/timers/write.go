@@ -271,11 +271,12 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 		b.Misfire != nil ||
 		b.Concurrency != nil ||
 		b.Priority != "" ||
-		b.Labels != nil
+		b.Labels != nil ||
+		b.Metrics != nil
 	if !edits && b.Status == "" {
 		return nil, timer.Invalid(
 			"status",
-			"expected status, schedule, target, targets, mode, retry, misfire, concurrency, priority or labels, found none of them: give what is to be changed",
+			"expected status, schedule, target, targets, mode, retry, misfire, concurrency, priority, labels or metrics, found none of them: give what is to be changed",
 		)
 	}
 	if version := in.version(); version != 0 {

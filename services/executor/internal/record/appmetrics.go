@@ -30,8 +30,8 @@ func newAppMetrics(reg prometheus.Registerer) *appMetrics {
 	return &appMetrics{
 		fires: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_app_fires_total",
-			Help: "Fires recorded, by app and outcome, without the canary's. Beyond 200 apps the app is (others).",
-		}, []string{"app", "outcome"}),
+			Help: "Fires recorded, by app, outcome and reason, without the canary's. Beyond 200 apps the app is (others).",
+		}, []string{"app", "outcome", "reason"}),
 		lateness: f.NewSummaryVec(prometheus.SummaryOpts{
 			Name: "carillon_app_lateness_seconds",
 			Help: "Sum and number of the lateness of called fires, by app. Beyond 200 apps the app is (others).",
@@ -43,7 +43,7 @@ func newAppMetrics(reg prometheus.Registerer) *appMetrics {
 // recorded counts a fire. An app whose name is no longer known counts as (others).
 func (m *appMetrics) recorded(app string, o *timer.Outcome) {
 	app = m.label(app)
-	m.fires.WithLabelValues(app, string(o.Kind)).Inc()
+	m.fires.WithLabelValues(app, string(o.Kind), string(o.Reason)).Inc()
 	if o.Kind != timer.Skipped {
 		//nolint:mnd // ms to s
 		m.lateness.WithLabelValues(app).Observe(float64(o.LatenessMS) / 1000)

@@ -4,4 +4,5 @@
 //	deadletters.go  publishes the dead letters of failed fires before their record
 //	metrics.go      metrics of records
 //	appmetrics.go   those labelled by app
+//	timermetrics.go those labelled by timer
 package record

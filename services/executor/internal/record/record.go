@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -30,6 +31,9 @@ const (
 	minRecordRetry = 200 * time.Millisecond // after an error; doubles up to maxRecordRetry
 	maxRecordRetry = 5 * time.Second
 )
+
+// skipLines is how many skipped fires are logged in a second.
+const skipLines = 20
 
 type resultKind uint8
 
@@ -80,6 +84,9 @@ type Options struct {
 	Held     func(es ...*inflight.Entry) // the attempts of these fires are recorded
 	Room     func()                      // the recorder is no longer full
 	Traces   *firetrace.Traces           // nil: tracing is off
+	// Current returns whether a version is, as far as it is known, the present one of a timer that
+	// is not deleted.
+	Current func(id timer.ID, version int32) bool
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -91,7 +98,9 @@ type Options struct {
 type Recorder struct {
 	opts    Options
 	log     zerolog.Logger
+	skips   zerolog.Logger // rate-limited
 	met     *metrics
+	timers  *timerMetrics
 	results batchQueue
 	serial  batchQueue // outcomes that pass on a concurrency slot or create a successor
 	failed  batchQueue
@@ -107,13 +116,21 @@ func New(o Options) *Recorder {
 	r := &Recorder{
 		opts:    o,
 		log:     o.Logger,
+		skips:   o.Logger.Sample(&zerolog.BurstSampler{Burst: skipLines, Period: time.Second}),
 		results: newQueue(),
 		serial:  newQueue(),
 		failed:  newQueue(),
 	}
 	r.met = newMetrics(o.Registerer, r.Waiting)
+	r.timers = newTimerMetrics(o.Registerer, o.Current, o.Logger)
 	return r
 }
+
+// TimerChanged tells the recorder the present state of a timer that was changed.
+func (r *Recorder) TimerChanged(s *timer.State) { r.timers.changed(s) }
+
+// ChangesMissed tells the recorder that it may not have been told every change.
+func (r *Recorder) ChangesMissed() { r.timers.clear() }
 
 // End records the outcome of a fire, with attempts that are not recorded yet.
 func (r *Recorder) End(o timer.Outcome, e *inflight.Entry, as ...timer.Attempt) {
@@ -293,6 +310,7 @@ func (r *Recorder) countRecorded(rs []result, lost []timer.FireID) {
 		recorded := events.Event{
 			Outcome:   *o,
 			App:       rs[i].entry.App,
+			Name:      rs[i].entry.Name,
 			Session:   rs[i].entry.Epoch.ID,
 			PerTarget: rs[i].entry.ToAllTargets(),
 		}
@@ -302,10 +320,29 @@ func (r *Recorder) countRecorded(rs []result, lost []timer.FireID) {
 			continue
 		}
 		r.opts.Traces.Recorded(rs[i].entry, o)
+		r.logSkip(rs[i].entry, o)
 		r.met.outcomes.WithLabelValues(string(o.Kind), string(o.Reason)).Inc()
 		r.met.apps.recorded(rs[i].entry.App, o)
+		r.timers.recorded(rs[i].entry, o)
 		r.opts.Events.Put(recorded)
 	}
+}
+
+// logSkip logs a fire that is not called. In a burst it logs some of them; the events have all.
+func (r *Recorder) logSkip(e *inflight.Entry, o *timer.Outcome) {
+	if o.Kind != timer.Skipped {
+		return
+	}
+	line := r.skips.Info().
+		Str(logging.App, e.App).
+		Str(logging.TimerName, e.Name).
+		Stringer(logging.Timer, o.Timer).
+		Stringer(logging.Fire, o.FireID).
+		Str(logging.Reason, string(o.Reason))
+	if id := r.opts.Traces.SampledID(e); id != "" {
+		line.Str(logging.TraceID, id)
+	}
+	line.Msg("fire skipped")
 }
 
 func split(es []*inflight.Entry, lost []timer.FireID) (kept, gone []*inflight.Entry) {
