@@ -58,12 +58,12 @@ func newTracer(
 	return tr, reg
 }
 
-// keeper keeps what was exported, also after the stop.
-type keeper struct{ *tracetest.InMemoryExporter }
+// spanList has what was exported, also after the stop.
+type spanList struct{ *tracetest.InMemoryExporter }
 
-func newKeeper() keeper { return keeper{tracetest.NewInMemoryExporter()} }
+func newSpanList() spanList { return spanList{tracetest.NewInMemoryExporter()} }
 
-func (keeper) Shutdown(context.Context) error { return nil }
+func (spanList) Shutdown(context.Context) error { return nil }
 
 func TestOffUnlessAnExporterOrAnEndpointIsSet(t *testing.T) {
 	t.Parallel()
@@ -121,7 +121,7 @@ func TestOffUnlessAnExporterOrAnEndpointIsSet(t *testing.T) {
 
 func TestASpanIsMadeAfterwards(t *testing.T) {
 	t.Parallel()
-	kept := newKeeper()
+	kept := newSpanList()
 	tr, _ := newTracer(t, kept, "OTEL_TRACES_SAMPLER", "always_off")
 	id := traceid.Of(timer.FireID{Timer: 1, DueMS: 2})
 	root, start := traceid.RootOf(id), time.UnixMilli(1000)
@@ -191,7 +191,7 @@ carillon_trace_spans_total{result="failed"} 0
 // and that the executor's link leads to the slice.
 func TestABatchLinksToWhatIsKept(t *testing.T) {
 	t.Parallel()
-	kept := newKeeper()
+	kept := newSpanList()
 	tr, _ := newTracer(t, kept,
 		"OTEL_TRACES_SAMPLER", "traceidratio", "OTEL_TRACES_SAMPLER_ARG", "0.01")
 	fires := make([]timer.Fire, 2000)
@@ -252,7 +252,7 @@ func TestSampling(t *testing.T) {
 
 func TestOriginOfARequest(t *testing.T) {
 	t.Parallel()
-	kept := newKeeper()
+	kept := newSpanList()
 	on, _ := newTracer(t, kept)
 	for name, c := range map[string]struct {
 		tracer       *tracing.Tracer

@@ -118,7 +118,12 @@ func TestTheLifeOfAFireIsATrace(t *testing.T) {
 		require.Len(t, named(spans, "record"), 1)
 		waits := named(spans, "wait")
 		require.Len(t, waits, 2)
-		require.Equal(t, "store", waits[0].Attrs["carillon.waited_for"], "a lookup, after its run time")
+		require.Equal(
+			t,
+			"store",
+			waits[0].Attrs["carillon.waited_for"],
+			"a lookup, after its run time",
+		)
 		require.Equal(t, "retry", waits[1].Attrs["carillon.waited_for"])
 		calls, _ := r.seen()
 		for i, c := range calls {

@@ -104,6 +104,15 @@ CARILLON_CALLBACK_ALLOW_PRIVATE: {{ $v.settings.callbackAllowPrivate | quote }}
 CARILLON_CALLBACK_ALLOW: {{ join "," $v.settings.callbackAllow | quote }}
 CARILLON_CALLBACK_ALLOW_INSECURE: {{ $v.settings.callbackAllowInsecure | quote }}
 CARILLON_SHUTDOWN_GRACE: {{ $v.settings.shutdownGrace | quote }}
+{{- with $v.tracing }}
+{{- if .endpoint }}
+OTEL_EXPORTER_OTLP_ENDPOINT: {{ .endpoint | quote }}
+OTEL_EXPORTER_OTLP_PROTOCOL: {{ .protocol | quote }}
+OTEL_TRACES_SAMPLER: {{ .sampler | quote }}
+OTEL_TRACES_SAMPLER_ARG: {{ .ratio | quote }}
+CARILLON_TRACE_KEEP: {{ join "," .keep | quote }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The settings with extraEnv, which overrides them. */}}

@@ -20,6 +20,16 @@ func TestAppSeriesAreBounded(t *testing.T) {
 	m.recorded("app-0", &timer.Outcome{Kind: timer.Skipped, Reason: timer.ReasonMisfired})
 	m.recorded("", &timer.Outcome{Kind: timer.Delivered})
 	require.Equal(t, maxApps+2, testutil.CollectAndCount(m.fires))
-	require.InDelta(t, 51, testutil.ToFloat64(m.fires.WithLabelValues(otherApps, "delivered", "")), 0)
-	require.InDelta(t, 1, testutil.ToFloat64(m.fires.WithLabelValues("app-0", "skipped", "misfired")), 0)
+	require.InDelta(
+		t,
+		51,
+		testutil.ToFloat64(m.fires.WithLabelValues(otherApps, "delivered", "")),
+		0,
+	)
+	require.InDelta(
+		t,
+		1,
+		testutil.ToFloat64(m.fires.WithLabelValues("app-0", "skipped", "misfired")),
+		0,
+	)
 }
