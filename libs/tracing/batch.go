@@ -17,7 +17,7 @@ const maxLinks = 128
 // tracing is off.
 type Batch struct {
 	tracer *Tracer
-	links  []trace.Link
+	links  []Link
 	fires  int64
 }
 
@@ -70,10 +70,10 @@ func SliceID(minute int64, bucket int32) traceid.ID {
 }
 
 // LinkToSlice returns a link to the trace of a slice.
-func LinkToSlice(minute int64, bucket int32) trace.Link { return linkTo(SliceID(minute, bucket)) }
+func LinkToSlice(minute int64, bucket int32) Link { return linkTo(SliceID(minute, bucket)) }
 
 // linkTo returns a link to the root span of a trace that is kept.
-func linkTo(id traceid.ID) trace.Link {
+func linkTo(id traceid.ID) Link {
 	return trace.Link{SpanContext: trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: id, SpanID: traceid.RootOf(id), TraceFlags: trace.FlagsSampled,
 	})}

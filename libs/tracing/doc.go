@@ -16,6 +16,7 @@
 //	sampling.go  decides which traces are kept
 //	queue.go     bounds and counts the spans that wait for the exporter
 //	span.go      spans that are made after what they describe
+//	fire.go      the root span of a fire
 //	batch.go     spans of operations on many fires
 //	request.go   spans of requests to the API, and the origin of timers
 package tracing

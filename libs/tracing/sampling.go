@@ -10,6 +10,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing/traceid"
 )
 
@@ -103,6 +104,13 @@ func (t *Tracer) Keep() Keep {
 		return Keep{}
 	}
 	return t.sampling.keep
+}
+
+// Keeps reports whether a fire is kept: by its attempts so far, the lateness of the first one, and
+// its outcome, which is empty while it has none.
+func (k Keep) Keeps(attempts int32, latenessMS int64, outcome timer.OutcomeKind) bool {
+	return k.Retried && attempts > 1 || k.Late && latenessMS >= LateFrom.Milliseconds() ||
+		k.Failed && outcome == timer.Failed || k.Skipped && outcome == timer.Skipped
 }
 
 // Any reports whether anything is kept whatever the sampler says.

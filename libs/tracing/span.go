@@ -40,17 +40,17 @@ type Span struct {
 	Start  time.Time
 	End    time.Time // not before Start; otherwise it is Start
 	Attrs  []Attr
-	Links  []trace.Link
+	Links  []Link
 	Failed string // why what it describes failed; empty: it did not
 }
 
 // LinkTo returns a link to the context of a request, or none if there is no valid context.
-func LinkTo(traceparent string) []trace.Link {
+func LinkTo(traceparent string) []Link {
 	c := parse(traceparent)
 	if !c.IsValid() {
 		return nil
 	}
-	return []trace.Link{{SpanContext: c}}
+	return []Link{{SpanContext: c}}
 }
 
 // Add exports a span that the caller has decided to keep.

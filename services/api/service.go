@@ -139,6 +139,7 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 			MaxCompletions: o.MaxCompletions,
 			IDs:            ids,
 			Now:            o.Now,
+			Tracer:         o.Tracer,
 			Registerer:     o.Registerer,
 		}),
 		&backfills.Resource{

@@ -70,7 +70,7 @@ func (s *Resource) completeFire(ctx context.Context, in *completeInput) (*comple
 		return nil, huma.ErrorWithHeaders(busy, http.Header{"Retry-After": {problem.RetryAfter}})
 	}
 	defer permit.release()
-	var app string
+	var state timer.State
 	c := store.Completion{FireID: id, Attempt: attempt, FinishedMS: s.Now().UnixMilli()}
 	if in.Body.Status == string(timer.Failed) {
 		c.Failed = &timer.Attempt{
@@ -81,33 +81,36 @@ func (s *Resource) completeFire(ctx context.Context, in *completeInput) (*comple
 		}
 	}
 	err = permit.withSlot(ctx, func() (err error) {
-		if app, err = s.appOf(ctx, id); err == nil && c.Failed == nil {
-			c.Next, err = s.successorOf(ctx, app, id, c.FinishedMS)
+		if state, err = s.stateOf(ctx, id); err == nil && c.Failed == nil {
+			c.Next, err = s.successorOf(ctx, state.App, id, c.FinishedMS)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.complete(ctx, permit, app, c)
+	done, err := s.complete(ctx, permit, state.App, c)
 	if err != nil {
 		return nil, err
+	}
+	if !done && c.Failed == nil {
+		s.trace(ctx, &state, id)
 	}
 	return &completeOutput{
 		completedBody{ID: id.String(), Status: in.Body.Status, Repeated: done},
 	}, nil
 }
 
-// appOf returns the app of a fire's timer.
-func (s *Resource) appOf(ctx context.Context, id timer.FireID) (string, error) {
+// stateOf returns the state of a fire's timer.
+func (s *Resource) stateOf(ctx context.Context, id timer.FireID) (timer.State, error) {
 	states, err := s.Store.States(ctx, []timer.ID{id.Timer})
 	if err != nil {
-		return "", err
+		return timer.State{}, err
 	}
 	if len(states) == 0 {
-		return "", timer.NotFound("fire", id)
+		return timer.State{}, timer.NotFound("fire", id)
 	}
-	return states[0].App, nil
+	return states[0], nil
 }
 
 // complete finishes the fire, or schedules its retry. repeated is true where the same completion

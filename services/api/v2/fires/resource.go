@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/problem"
 	"github.com/carillon-timer/carillon/services/api/upcoming"
@@ -52,6 +53,7 @@ type Options struct {
 	MaxCompletions int                        // store calls of completions at once
 	IDs            *timer.IDs
 	Now            func() time.Time
+	Tracer         *tracing.Tracer // nil: tracing is off
 	Registerer     prometheus.Registerer
 }
 

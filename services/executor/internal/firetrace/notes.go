@@ -65,8 +65,7 @@ func (t *Traces) Begin(e *inflight.Entry, number int32, start time.Time) string 
 		a.Waited, a.WaitedMS = h.WaitedFor.String(), h.WaitedMS
 	}
 	n.Attempts = append(n.Attempts, a)
-	keep := t.tracer.Keep()
-	sampled := t.sampled(e) || keep.Retried && number > 1 || keep.Late && isLate(e)
+	sampled := t.sampled(e) || t.tracer.Keep().Keeps(number, e.Fire.FirstLatenessMS, "")
 	return string(traceid.AppendParent(
 		make([]byte, 0, traceid.ParentLen), n.ID, a.Span, sampled,
 	))
@@ -135,13 +134,12 @@ func (t *Traces) kept(e *inflight.Entry, o *timer.Outcome) bool {
 	if t.sampled(e) {
 		return true
 	}
-	keep := t.tracer.Keep()
-	return keep.Retried && e.Fire.Attempt > 1 || keep.Late && isLate(e) ||
-		keep.Retried && e.Fire.State == timer.FireRetrying ||
-		o != nil &&
-			(keep.Failed && o.Kind == timer.Failed || keep.Skipped && o.Kind == timer.Skipped)
-}
-
-func isLate(e *inflight.Entry) bool {
-	return e.Fire.FirstLatenessMS >= tracing.LateFrom.Milliseconds()
+	attempts, kind := e.Fire.Attempt, timer.OutcomeKind("")
+	if e.Fire.State == timer.FireRetrying {
+		attempts++ // the next one will come
+	}
+	if o != nil {
+		attempts, kind = e.Fire.Attempt, o.Kind
+	}
+	return t.tracer.Keep().Keeps(attempts, e.Fire.FirstLatenessMS, kind)
 }

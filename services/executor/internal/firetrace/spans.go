@@ -55,48 +55,19 @@ func (m *maker) fire(o *timer.Outcome) {
 			start = at
 		}
 	}
-	attrs := append(m.identity(),
-		tracing.String("carillon.fire.cause", e.Fire.Cause.String()),
-		tracing.String("carillon.outcome", string(o.Kind)),
-		tracing.Int("carillon.attempts", int64(o.Attempts)),
-		tracing.Int("carillon.timer.version", int64(e.Fire.Version)),
-	)
-	if o.Reason != timer.ReasonNone {
-		attrs = append(attrs, tracing.String("carillon.reason", string(o.Reason)))
-	}
-	if o.Attempts > 0 {
-		attrs = append(attrs, tracing.Int("carillon.lateness_ms", o.LatenessMS))
-	}
-	s := &tracing.Span{
-		Trace: e.Trace.ID,
-		ID:    m.root,
-		Name:  "fire",
-		Kind:  tracing.Internal,
-		Start: start,
-		End:   m.now,
-		Attrs: attrs,
-		Links: tracing.LinkTo(e.Origin),
+	ended := &tracing.EndedFire{
+		Outcome: o,
+		App:     e.App,
+		Name:    e.Name,
+		Origin:  e.Origin,
+		Start:   start,
+		End:     m.now,
 	}
 	// Slices are traced by the fires that the sampler keeps.
 	if m.hops.Path == timer.PathSlice && m.tracer.Samples(e.Trace.ID) {
-		s.Links = append(s.Links, tracing.LinkToSlice(e.Trace.Minute, e.Trace.Bucket))
+		ended.Links = []tracing.Link{tracing.LinkToSlice(e.Trace.Minute, e.Trace.Bucket)}
 	}
-	if o.Kind == timer.Failed {
-		s.Failed = string(o.Reason)
-	}
-	m.tracer.Add(s)
-}
-
-// identity says which fire of which timer a span is about.
-func (m *maker) identity() []tracing.Attr {
-	e := m.entry
-	return []tracing.Attr{
-		tracing.String("carillon.app", e.App),
-		tracing.String("carillon.timer.name", e.Name),
-		tracing.String("carillon.timer.id", e.Fire.Timer.String()),
-		tracing.String("carillon.fire.id", e.Fire.String()),
-		tracing.String("carillon.due", time.UnixMilli(e.Fire.DueMS).UTC().Format(time.RFC3339Nano)),
-	}
+	m.tracer.End(ended)
 }
 
 // child makes a span below the root.
@@ -168,7 +139,10 @@ func (m *maker) attempt(a *inflight.TracedAttempt) {
 	if target == timer.KindPulsar {
 		kind = tracing.Producer
 	}
-	attrs := append(m.identity(), tracing.Int("carillon.attempt", int64(a.Number)))
+	attrs := append(
+		tracing.Identity(m.entry.Fire.FireID, m.entry.App, m.entry.Name),
+		tracing.Int("carillon.attempt", int64(a.Number)),
+	)
 	m.tracer.Add(&tracing.Span{
 		Trace:  m.entry.Trace.ID,
 		ID:     a.Span,
