@@ -2,7 +2,9 @@ package scenario
 
 import (
 	"encoding/hex"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +88,32 @@ func tracesOf(t *testing.T, env *environment, c *collector) {
 	require.Equal(t, "500", spans["attempt"][0].attr("http.response.status_code"))
 
 	env.requireSkipped(t, c, skipping, requests)
+	env.requireExemplars(t)
+}
+
+// requireExemplars checks that Prometheus gets the traces of measured callbacks.
+func (env *environment) requireExemplars(t *testing.T) {
+	t.Helper()
+	var all strings.Builder
+	for _, p := range env.Role(cluster.Executor) {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin()+"/metrics", nil)
+		require.NoError(t, err)
+		q.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
+		resp, err := http.DefaultClient.Do(q)
+		require.NoError(t, err)
+		_, err = io.Copy(&all, resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	}
+	for _, name := range []string{"carillon_lateness_seconds", "carillon_callback_seconds"} {
+		require.Regexp(
+			t,
+			name+`_bucket\{le="[^"]+"\} \d+ # \{trace_id="[0-9a-f]{32}"\}`,
+			all.String(),
+		)
+	}
+	require.Regexp(t, `carillon_trace_spans_total\{result="exported"\} [1-9]`, all.String())
+	require.Contains(t, all.String(), `carillon_trace_spans_total{result="dropped"} 0`)
 }
 
 // requireSkipped checks the trace of a fire that was skipped for the one before.
