@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -306,5 +307,29 @@ func BenchmarkSampled(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		tr.SamplesFire(traceid.Of(timer.FireID{Timer: 7, DueMS: int64(i)}), "", false)
+	}
+}
+
+// TestAnAbsentCollectorFailsNothing checks the real exporters against a port that nobody listens on.
+func TestAnAbsentCollectorFailsNothing(t *testing.T) {
+	for _, protocol := range []string{"grpc", "http/protobuf"} {
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "300")
+		reg := prometheus.NewRegistry()
+		tr, err := tracing.New(t.Context(), tracing.Options{
+			Env: os.LookupEnv, Service: "x", Logger: zerolog.Nop(), Registerer: reg,
+		})
+		require.NoError(t, err)
+		id := traceid.Of(timer.FireID{Timer: 1, DueMS: 1})
+		tr.Add(&tracing.Span{Trace: id, ID: traceid.RootOf(id), Name: "fire", Start: time.Now()})
+		require.NoError(t, tr.Close(t.Context()))
+		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP carillon_trace_spans_total Spans of traces, by what became of them: exported, failed (the collector did not take them), dropped (the queue was full).
+# TYPE carillon_trace_spans_total counter
+carillon_trace_spans_total{result="dropped"} 0
+carillon_trace_spans_total{result="exported"} 0
+carillon_trace_spans_total{result="failed"} 1
+`)), protocol)
 	}
 }
