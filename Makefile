@@ -22,10 +22,10 @@ run-real: build ## five services as processes over MariaDB, Redis and Pulsar (RE
 build: ## build the programs into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
 
-test: build ## unit tests, suites, 15 simulated seeds and scenarios, on real servers where available
+test: build ## unit tests, suites, 15 simulated seeds, scenarios and short faults, on real servers where available
 	@exec scripts/with-servers.sh $(SERVERS) -- scripts/test.sh
 
-test-all: build ## the tests that CI runs: the same with the race detector, 100 seeds, the oracles and short faults
+test-all: build ## the tests that CI runs: the same with the race detector, 100 seeds and the oracles
 	@exec scripts/with-servers.sh $(SERVERS) -- scripts/test.sh -all
 
 cover: ## unit test coverage of libs and services, without real servers
