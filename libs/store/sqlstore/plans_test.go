@@ -488,7 +488,11 @@ func workSearches(t *testing.T, s *sqlstore.Store) {
 	s.SetSearchLimits(10)
 	for _, labels := range []string{"", "team=1", "team in (1,2)", "team,n!=3", "n,team=2"} {
 		for _, f := range []store.Filter{
-			{}, {NamePrefix: "1"}, {NameContains: "2"}, {TargetHost: "a"}, {DueToMS: timer.NeverMS - 1},
+			{},
+			{NamePrefix: "1"},
+			{NameContains: "2"},
+			{TargetHost: "a"},
+			{DueToMS: timer.NeverMS - 1},
 			{LastOutcome: timer.Failed},
 		} {
 			f.App = "app"
