@@ -78,7 +78,7 @@ const (
 	SortNextDue Sort = "next_due"
 	// SortLastFired is by the due instant of the latest outcome, as LastOutcomes returns it. Timers
 	// without one come last, also in descending order. A filter that selects more than SortExact
-	// timers is invalid.
+	// timers is invalid, and so is one that no index narrows enough to find that out.
 	SortLastFired Sort = "last_fired"
 )
 
@@ -148,7 +148,8 @@ func (q *SearchQuery) Check() error {
 // TooManyToSort is the error of a search that selects more timers than can be sorted.
 func TooManyToSort() error {
 	return timer.Invalid("sort", fmt.Sprintf(
-		"expected a filter that selects at most %d timers for this order: narrow it, or sort otherwise",
+		"expected a filter that selects at most %d timers for this order: narrow it by labels, "+
+			"host or prefix of the name, or sort otherwise",
 		SortExact,
 	))
 }

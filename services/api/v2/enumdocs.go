@@ -60,8 +60,8 @@ var enumDocs = map[string]string{
 
 	"sort.id":         "in the order in which they were made",
 	"sort.name":       "by name, byte by byte",
-	"sort.next_due":   "by next_due. Where the filter selects more than 1,000 timers, one that is due several times an hour may come up to an hour too late",
-	"sort.last_fired": "by last_fired. The filter must select at most 1,000 timers",
+	"sort.next_due":   "by next_due. It is exact where labels, target_host, name_prefix or due_before leave at most 1,000 timers, and in small apps. Else one that is due several times an hour may come up to an hour too late",
+	"sort.last_fired": "by last_fired. Labels, target_host, name_prefix or due_before must leave at most 1,000 timers",
 	"order.asc":       "smallest or earliest first",
 	"order.desc":      "greatest or latest first",
 
