@@ -4,7 +4,6 @@ package writes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"sync/atomic"
 
@@ -13,37 +12,17 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/batch"
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/changes"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing"
 )
 
 // Store is the part of the store that writes need.
-type Store interface {
-	Create(
-		ctx context.Context,
-		items []store.NewTimer,
-		plan store.Planner,
-	) ([]store.CreateResult, error)
-	SetStatus(
-		ctx context.Context,
-		items []store.StatusChange,
-		plan store.Planner,
-	) ([]store.StatusResult, error)
-	Edit(ctx context.Context, items []store.Edit, plan store.Planner) ([]store.EditResult, error)
-	AddFires(
-		ctx context.Context,
-		app string,
-		id timer.ID,
-		fires []timer.Fire,
-	) ([]timer.Fire, error)
-}
+type Store = changes.Store
 
-// Dispatcher puts committed fires into the window and publishes those due soon. It returns when
-// that is done or given up.
-type Dispatcher interface {
-	Committed(ctx context.Context, fires []timer.Fire)
-}
+// Dispatcher dispatches committed fires.
+type Dispatcher = changes.Dispatcher
 
 // Options are the dependencies of a Writer.
 type Options struct {
@@ -57,13 +36,13 @@ type Options struct {
 }
 
 // Writer executes writes: concurrent ones share a transaction. After the commit it dispatches their
-// fires and publishes change notifications.
+// fires and publishes change notifications, see package changes.
 type Writer struct {
-	opts          Options
-	metrics       *metrics
-	notifications chan changeNotification
-	running       chan struct{}          // closed once groups is set
-	groups        atomic.Pointer[groups] // nil before Run and after it
+	opts    Options
+	metrics *metrics
+	commit  *changes.Committer
+	running chan struct{}          // closed once groups is set
+	groups  atomic.Pointer[groups] // nil before Run and after it
 }
 
 // groups batch concurrent writes.
@@ -75,11 +54,19 @@ type groups struct {
 
 // New returns a Writer that does not write yet.
 func New(opts Options) *Writer {
+	m := newMetrics(opts.Registerer)
 	return &Writer{
-		opts:          opts,
-		metrics:       newMetrics(opts.Registerer),
-		notifications: make(chan changeNotification, maxNotifications),
-		running:       make(chan struct{}),
+		opts:    opts,
+		metrics: m,
+		commit: changes.New(changes.Options{
+			Store:         opts.Store,
+			Plan:          opts.Plan,
+			Dispatch:      opts.Dispatch,
+			Bus:           opts.Bus,
+			Notifications: m.notifications,
+			Logger:        opts.Logger,
+		}),
+		running: make(chan struct{}),
 	}
 }
 
@@ -97,7 +84,7 @@ func (w *Writer) Run(serve func()) {
 	stop := make(chan struct{})
 	go func() {
 		defer close(notified)
-		w.publishNotifications(stop)
+		w.commit.Publish(stop)
 	}()
 	serve()
 	w.groups.Store(nil)
@@ -116,53 +103,27 @@ func (w *Writer) Ready() error {
 	return nil
 }
 
-// create executes all items in one transaction and dispatches their fires, also those of a commit
-// in doubt (see [store.Timers]).
+// create executes all items in one transaction.
 func (w *Writer) create(
 	ctx context.Context,
 	items []store.NewTimer,
 ) ([]store.CreateResult, error) {
 	w.metrics.batch.WithLabelValues("create").Observe(float64(len(items)))
-	created, err := w.opts.Store.Create(ctx, items, w.opts.Plan)
-	var fires []timer.Fire
-	for i := range created {
-		fires = append(fires, created[i].Fires...)
-	}
-	w.Dispatch(ctx, fires)
-	if err != nil {
-		return nil, fmt.Errorf("creating timers: %w", err)
-	}
-	return created, nil
+	return w.commit.Create(ctx, items)
 }
 
-// setStatus executes all items in one transaction and dispatches their fires, also those of a
-// commit in doubt.
+// setStatus executes all items in one transaction.
 func (w *Writer) setStatus(
 	ctx context.Context,
 	items []store.StatusChange,
 ) ([]store.StatusResult, error) {
 	w.metrics.batch.WithLabelValues("status").Observe(float64(len(items)))
-	changed, err := w.opts.Store.SetStatus(ctx, items, w.opts.Plan)
-	var fires []timer.Fire
-	for i := range changed {
-		c := &changed[i]
-		if c.Err == nil && c.Seq != 0 && err == nil {
-			w.enqueueNotification(c.Timer.ID, c.Seq)
-		}
-		fires = append(fires, c.Fires...)
-	}
-	w.Dispatch(ctx, fires)
-	if err != nil {
-		return nil, fmt.Errorf("changing timers: %w", err)
-	}
-	return changed, nil
+	return w.commit.SetStatus(ctx, items)
 }
 
 // Dispatch dispatches committed fires.
 func (w *Writer) Dispatch(ctx context.Context, fires []timer.Fire) {
-	if len(fires) > 0 {
-		w.opts.Dispatch.Committed(ctx, fires)
-	}
+	w.commit.Dispatch(ctx, fires)
 }
 
 // Create adds one create to a batch. The timer's origin is the request.
@@ -257,27 +218,14 @@ func (w *Writer) editGroup(ctx context.Context, items []store.Edit) ([]store.Edi
 	return w.editAll(ctx, items, w.opts.Plan)
 }
 
-// editAll executes all items in one transaction and dispatches their fires, also those of a commit
-// in doubt.
+// editAll executes all items in one transaction.
 func (w *Writer) editAll(
 	ctx context.Context,
 	items []store.Edit,
 	plan store.Planner,
 ) ([]store.EditResult, error) {
 	w.metrics.batch.WithLabelValues("edit").Observe(float64(len(items)))
-	edited, err := w.opts.Store.Edit(ctx, items, plan)
-	var fires []timer.Fire
-	for i := range edited {
-		if edited[i].Err == nil && edited[i].Seq != 0 && err == nil {
-			w.enqueueNotification(edited[i].Timer.ID, edited[i].Seq)
-		}
-		fires = append(fires, edited[i].Fires...)
-	}
-	w.Dispatch(ctx, fires)
-	if err != nil {
-		return nil, fmt.Errorf("editing timers: %w", err)
-	}
-	return edited, nil
+	return w.commit.Edit(ctx, items, plan)
 }
 
 // AddFires adds fires outside the schedule and dispatches them.
@@ -287,10 +235,5 @@ func (w *Writer) AddFires(
 	id timer.ID,
 	fires []timer.Fire,
 ) ([]timer.Fire, error) {
-	made, err := w.opts.Store.AddFires(ctx, app, id, fires)
-	w.Dispatch(ctx, made)
-	if err != nil {
-		return nil, fmt.Errorf("adding fires: %w", err)
-	}
-	return made, nil
+	return w.commit.AddFires(ctx, app, id, fires)
 }

@@ -1,4 +1,4 @@
-package writes
+package changes
 
 import (
 	"context"
@@ -26,27 +26,27 @@ type changeNotification struct {
 	seq int64
 }
 
-// enqueueNotification never blocks: a request does not wait while the broker is down.
-func (w *Writer) enqueueNotification(id timer.ID, seq int64) {
+// notify never blocks: a request does not wait while the broker is down.
+func (c *Committer) notify(id timer.ID, seq int64) {
 	select {
-	case w.notifications <- changeNotification{id, seq}:
+	case c.notifications <- changeNotification{id, seq}:
 	default:
-		w.metrics.notifications.WithLabelValues("dropped").Inc()
+		c.opts.Notifications.WithLabelValues("dropped").Inc()
 	}
 }
 
-// publishNotifications publishes queued notifications in batches until stop is closed and the queue
+// Publish publishes queued notifications in batches until stop is closed and the queue
 // is empty. While the broker is down it drops each batch after its timeout; executors have read
 // those changes from the change log by then.
-func (w *Writer) publishNotifications(stop <-chan struct{}) {
+func (c *Committer) Publish(stop <-chan struct{}) {
 	for {
 		select {
-		case a := <-w.notifications:
-			w.publishBatch(w.nextBatch(a))
+		case a := <-c.notifications:
+			c.publishBatch(c.nextBatch(a))
 		case <-stop:
 			select {
-			case a := <-w.notifications:
-				if !w.publishBatch(w.nextBatch(a)) {
+			case a := <-c.notifications:
+				if !c.publishBatch(c.nextBatch(a)) {
 					return // a stop does not wait while the broker is down
 				}
 			default:
@@ -56,11 +56,11 @@ func (w *Writer) publishNotifications(stop <-chan struct{}) {
 	}
 }
 
-func (w *Writer) nextBatch(first changeNotification) []bus.Message {
+func (c *Committer) nextBatch(first changeNotification) []bus.Message {
 	msgs := []bus.Message{encodeNotification(first)}
 	for len(msgs) < notifyBatch {
 		select {
-		case a := <-w.notifications:
+		case a := <-c.notifications:
 			msgs = append(msgs, encodeNotification(a))
 		default:
 			return msgs
@@ -77,17 +77,17 @@ func encodeNotification(a changeNotification) bus.Message {
 	return bus.Message{Key: a.id.String(), Payload: payload}
 }
 
-func (w *Writer) publishBatch(msgs []bus.Message) bool {
+func (c *Committer) publishBatch(msgs []bus.Message) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 	defer cancel()
-	if err := w.opts.Bus.Publish(ctx, bus.TimersChanged, msgs...); err != nil {
-		w.metrics.notifications.WithLabelValues("lost").Add(float64(len(msgs)))
-		w.opts.Logger.Debug().
+	if err := c.opts.Bus.Publish(ctx, bus.TimersChanged, msgs...); err != nil {
+		c.opts.Notifications.WithLabelValues("lost").Add(float64(len(msgs)))
+		c.opts.Logger.Debug().
 			Err(err).
 			Int(logging.Count, len(msgs)).
 			Msg("change notifications lost; executors poll the change log")
 		return false
 	}
-	w.metrics.notifications.WithLabelValues("ok").Add(float64(len(msgs)))
+	c.opts.Notifications.WithLabelValues("ok").Add(float64(len(msgs)))
 	return true
 }
