@@ -48,6 +48,12 @@ func (s *storeGates) AdvanceCursor(ctx context.Context, limit int64) (int64, err
 	})
 }
 
+func (s *storeGates) AdvanceJob(ctx context.Context, j store.Job) (bool, error) {
+	return gated1(s.p, ctx, "AdvanceJob", true, func(ctx context.Context) (bool, error) {
+		return s.Store.AdvanceJob(ctx, j)
+	})
+}
+
 func (s *storeGates) App(ctx context.Context, name string) (store.App, error) {
 	return gated1(s.p, ctx, "App", false, func(ctx context.Context) (store.App, error) {
 		return s.Store.App(ctx, name)
@@ -222,9 +228,21 @@ func (s *storeGates) Inactivities(ctx context.Context, ids []timer.ID) (map[time
 	})
 }
 
+func (s *storeGates) JobBacklog(ctx context.Context, limit int) (int, int64, error) {
+	return gated2(s.p, ctx, "JobBacklog", false, func(ctx context.Context) (int, int64, error) {
+		return s.Store.JobBacklog(ctx, limit)
+	})
+}
+
 func (s *storeGates) LastChange(ctx context.Context) (int64, error) {
 	return gated1(s.p, ctx, "LastChange", false, func(ctx context.Context) (int64, error) {
 		return s.Store.LastChange(ctx)
+	})
+}
+
+func (s *storeGates) LeaseJob(ctx context.Context, lease time.Duration) (store.Job, bool, error) {
+	return gated2(s.p, ctx, "LeaseJob", true, func(ctx context.Context) (store.Job, bool, error) {
+		return s.Store.LeaseJob(ctx, lease)
 	})
 }
 

@@ -74,7 +74,8 @@ type App struct {
 	FrozenMS int64  // when the freeze began
 
 	Settings AppSettings
-	Version  int64 // of Settings
+	Version  int64    // of Settings
+	Deleting timer.ID // the running job that deletes the app, 0: none
 }
 
 // IfAbsent is the version of a calendar that does not exist.

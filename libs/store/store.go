@@ -80,6 +80,8 @@ type OutcomeStore interface {
 // AppStore has the tenants.
 type AppStore interface {
 	Apps
+	Jobs
+	JobRunner
 	AppsByID
 	SigningKeys
 	APIKeys

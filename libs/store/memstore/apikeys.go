@@ -46,6 +46,9 @@ func (s *Store) AddAPIKey(_ context.Context, k store.APIKey) error {
 		return timer.Invalid("id", "a key has an id and a hash")
 	}
 	defer s.lock()()
+	if err := s.refuseDeleted(k.App); err != nil {
+		return err
+	}
 	if had := s.keysByID[k.ID]; had != nil {
 		if had.App != k.App {
 			return timer.Conflict("id", "this key id is taken")

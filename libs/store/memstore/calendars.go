@@ -40,6 +40,9 @@ func (s *Store) PutCalendar(
 ) (int64, error) {
 	defer s.lock()()
 	s.app(app)
+	if err := s.refuseDeleted(app); err != nil {
+		return 0, err
+	}
 	next := &store.CalendarVersion{Calendar: c, Version: 1, UpdatedMS: s.nowMS()}
 	if had := s.calendars[nameKey{app, c.Name}]; had != nil {
 		next.Version = had.Version + 1

@@ -250,6 +250,9 @@ func (s *Store) SetFrozen(
 ) (store.App, error) {
 	defer s.lock()()
 	a := s.app(name)
+	if err := s.refuseDeleted(name); err != nil {
+		return store.App{}, err
+	}
 	if !frozen {
 		reason = ""
 	}

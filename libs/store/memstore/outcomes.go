@@ -3,6 +3,7 @@ package memstore
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -238,6 +239,9 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 	defer s.lock()()
 	nowMS := s.nowMS()
 	bound, dayAgo := nowMS-retention.Milliseconds(), nowMS-endedRetention.Milliseconds()
+	maps.DeleteFunc(s.jobs, func(_ timer.ID, j *job) bool {
+		return j.FinishedMS > 0 && j.FinishedMS < bound
+	})
 	for id, all := range s.outcomes {
 		s.outcomes[id] = slices.DeleteFunc(all, func(o timer.Outcome) bool {
 			if o.FinishedMS < bound {

@@ -29,6 +29,7 @@ type Store struct {
 
 	calendars map[nameKey]*store.CalendarVersion
 	backfills []*backfill // in order of creation
+	jobs      map[timer.ID]*job
 	zones     zones
 
 	minutes  map[int64]*slicing.MinuteCount
@@ -65,6 +66,7 @@ func New(now func() time.Time) *Store {
 		),
 		expandMS:  timer.NeverMS,
 		calendars: make(map[nameKey]*store.CalendarVersion),
+		jobs:      make(map[timer.ID]*job),
 		minutes:   make(map[int64]*slicing.MinuteCount),
 		slices:    make(map[int64][]*slice),
 		fires: make(

@@ -25,6 +25,9 @@ func (s *Store) PutSettings(
 	}
 	defer s.lock()()
 	a := s.app(name)
+	if err := s.refuseDeleted(name); err != nil {
+		return store.App{}, err
+	}
 	had, err := json.Marshal(a.Settings)
 	if err != nil || bytes.Equal(had, text) {
 		return *a, err //nolint:wrapcheck // it was encoded before
@@ -96,6 +99,9 @@ func (s *Store) AllSigningKeys(
 func (s *Store) AddSigningKey(_ context.Context, app string, k store.SigningKey) error {
 	defer s.lock()()
 	k.App = app
+	if err := s.refuseDeleted(app); err != nil {
+		return err
+	}
 	if had := s.signing[k.ID]; had != nil {
 		if had.App != app {
 			return timer.Conflict("id", "this key id is taken")

@@ -103,6 +103,9 @@ func (s *Store) Create(
 }
 
 func (s *Store) create(it *store.NewTimer, created *row, plan store.Planner) store.CreateResult {
+	if err := s.refuseDeleted(it.App); err != nil {
+		return store.CreateResult{Err: err}
+	}
 	idem := nameKey{it.App, it.IdempotencyKey}
 	if k := s.keys[idem]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {

@@ -35,6 +35,9 @@ func (s *Store) PutCalendar(
 	}
 	key := nameKey{appIDs[app], cal.Name}
 	err = s.write(ctx, "writing a calendar", func(ctx context.Context, c runner) error {
+		if err := s.refuseDeleted(ctx, c, app); err != nil {
+			return err
+		}
 		had, err := s.calendarVersion(ctx, c, key)
 		if err != nil {
 			return err

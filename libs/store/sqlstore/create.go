@@ -107,6 +107,10 @@ type createBatch struct {
 }
 
 func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
+	deleted, err := b.store.deletedApps(ctx, b.c, b.appIDs)
+	if err != nil {
+		return nil, err
+	}
 	if err := b.lookup(ctx); err != nil {
 		return nil, err
 	}
@@ -117,6 +121,10 @@ func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
 	b.x = b.store.newExpansion(b.c, b.plan, nowMS)
 	out := make([]store.CreateResult, len(b.items))
 	for i := range b.items {
+		if app := b.items[i].App; deleted[app] {
+			out[i].Err = store.AppDeleted(app)
+			continue
+		}
 		out[i] = b.decide(i)
 	}
 	if err := b.insert(ctx); err != nil {

@@ -39,6 +39,8 @@ type dialect struct {
 	// byExpand pins the index of expansions: a scan would lock every timer that it reads. The others
 	// pin the index of lists, for which an optimizer may otherwise scan the primary key.
 	byExpand, byApp, byTimer, byLiveName, byLastDue, byNextDue string
+	// byLease pins the index of leases of jobs: a scan would lock jobs of others.
+	byLease string
 	// joinOrdered joins a table to the one before it, in this order.
 	joinOrdered string
 	// singleWriter is true if only one transaction runs at a time. Transactions then never wait for
@@ -71,6 +73,7 @@ func mysqlDialect() *dialect {
 		byPrimary:  " FORCE INDEX (PRIMARY)",
 		byRun:      " FORCE INDEX (by_run)",
 		byExpand:   " FORCE INDEX (by_expand)",
+		byLease:    " FORCE INDEX (by_lease)",
 		byApp:      " FORCE INDEX (by_app)",
 		byTimer:    " FORCE INDEX (by_timer)",
 		byLiveName: " FORCE INDEX (by_live_name)",

@@ -22,9 +22,10 @@ type fullApp struct {
 	FrozenMS int64  `db:"frozen_since_ms"`
 	Settings []byte `db:"settings"`
 	Version  int64  `db:"settings_version"`
+	Deleting int64  `db:"deleting_job"`
 }
 
-const appColumns = "id,name,frozen,freeze_reason,frozen_since_ms,settings,settings_version"
+const appColumns = "id,name,frozen,freeze_reason,frozen_since_ms,settings,settings_version,deleting_job"
 
 func (r *fullApp) app() (store.App, error) {
 	a := store.App{
@@ -34,6 +35,7 @@ func (r *fullApp) app() (store.App, error) {
 		Reason:   r.Reason,
 		FrozenMS: r.FrozenMS,
 		Version:  r.Version,
+		Deleting: timer.ID(r.Deleting),
 	}
 	if len(r.Settings) == 0 {
 		return a, nil
@@ -117,6 +119,9 @@ func (s *Store) SetFrozen(
 		row, err := s.selectApp(ctx, c, name, s.dialect.forUpdate)
 		if err != nil {
 			return err
+		}
+		if row.Deleting != 0 {
+			return store.AppDeleted(name)
 		}
 		if row.Frozen == frozen && row.Reason == reason {
 			app, err = row.app()

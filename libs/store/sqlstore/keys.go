@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -54,7 +55,11 @@ func (s *Store) addKey(
 		ctx,
 		"adding the "+t.what,
 		app,
-		func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
+		func(ctx context.Context, c runner, row *fullApp, nowMS int64) (bool, error) {
+			if row.Deleting != 0 {
+				return false, store.AppDeleted(app)
+			}
+			appID := row.ID
 			var owner int64
 			err := s.selectOne(ctx, c, &owner,
 				stmt("SELECT app_id FROM "+t.name+" WHERE id=").bind(id))
@@ -92,7 +97,8 @@ func (s *Store) endKey(
 		ctx,
 		"ending the "+t.what,
 		app,
-		func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
+		func(ctx context.Context, c runner, row *fullApp, nowMS int64) (bool, error) {
+			appID := row.ID
 			n, err := s.exec(ctx, c, end(appID, nowMS))
 			if err != nil || n > 0 {
 				return true, err
@@ -112,7 +118,7 @@ func (s *Store) endKey(
 func (s *Store) changeApp(
 	ctx context.Context,
 	what, app string,
-	fn func(ctx context.Context, c runner, appID, nowMS int64) (changed bool, err error),
+	fn func(ctx context.Context, c runner, row *fullApp, nowMS int64) (changed bool, err error),
 ) error {
 	if _, err := s.makeApps(ctx, []string{app}); err != nil {
 		return err
@@ -126,7 +132,7 @@ func (s *Store) changeApp(
 		if err != nil {
 			return err
 		}
-		changed, err := fn(ctx, c, row.ID, nowMS)
+		changed, err := fn(ctx, c, &row, nowMS)
 		if err != nil || !changed {
 			return err
 		}

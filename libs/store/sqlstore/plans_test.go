@@ -210,6 +210,26 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"attempts ref by_timer",
 		"SEARCH attempts USING INDEX attempts_by_timer (timer_id=? AND due_ms=?",
 	},
+	{"FROM jobs FORCE INDEX (by_lease)", "jobs range by_lease|jobs ref by_lease", ""},
+	{"FROM jobs WHERE status=", "", "INDEX jobs_by_lease (status=?"},
+	{
+		"COUNT(*) FROM jobs",
+		"jobs ref by_app_status",
+		"SEARCH jobs USING COVERING INDEX jobs_by_app_status (app_id=? AND status=?)",
+	},
+	{
+		"FROM jobs WHERE app_id=",
+		"",
+		"SEARCH jobs USING INDEX jobs_by_app (app_id=? AND id<?)",
+	},
+	{"FROM jobs FORCE INDEX (by_app)", "jobs range by_app", ""},
+	{"FROM jobs WHERE id=", "jobs const PRIMARY", "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
+	{
+		"UPDATE jobs SET status=2,",
+		"jobs range by_app_status|jobs ref by_app_status",
+		"SEARCH jobs USING INDEX jobs_by_app_status (app_id=? AND status=?)",
+	},
+	{"UPDATE jobs", "jobs range PRIMARY", "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
 	{
 		"UPDATE slices",
 		"slices range PRIMARY",
@@ -325,6 +345,37 @@ func work(t *testing.T, s *sqlstore.Store) {
 	workPolicies(t, s, fires[2000:], now)
 	workSearches(t, s)
 	workSingly(t, s, fires[1990:1992], claims[:1], now)
+	workJobs(t, s)
+}
+
+// workJobs makes the calls about jobs, with many finished ones.
+func workJobs(t *testing.T, s *sqlstore.Store) {
+	t.Helper()
+	ctx := t.Context()
+	for n, app := range []string{"a", "b", "c", "app"} {
+		_, err := s.PutSettings(ctx, app, store.AppSettings{Rate: 1}, 0)
+		require.NoError(t, err)
+		for i := range timer.ID(100) {
+			j := store.Job{ID: i*10 + timer.ID(n) + 1, App: app, Action: store.JobRun}
+			if i%20 == 0 {
+				j.Action = store.JobDeleteApp
+			}
+			_, err := s.StartJob(ctx, j)
+			require.NoError(t, err)
+			if i < 90 || app != "app" {
+				j, ok, err := s.LeaseJob(ctx, 0)
+				require.NoError(t, err)
+				require.True(t, ok)
+				j.Status = store.JobDone
+				_, err = s.AdvanceJob(ctx, j)
+				require.NoError(t, err)
+			}
+		}
+		_, err = s.Jobs(ctx, app, 500, 5)
+		require.NoError(t, err)
+		_, _, err = s.JobBacklog(ctx, 10)
+		require.NoError(t, err)
+	}
 }
 
 // workSingly makes the same calls for one row each: a list of one must use the index, too.

@@ -46,6 +46,13 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 			"finished_ms",
 			stmt("finished_ms<").int(nowMS-retention.Milliseconds()),
 		),
+		s.deleteAll(
+			ctx,
+			"jobs",
+			"id",
+			"finished_ms",
+			stmt("finished_ms>0 AND finished_ms<").int(nowMS-retention.Milliseconds()),
+		),
 		s.deleteAll(ctx, "timer_changes", "seq", "seq", stmt("seq<").int(changes)),
 		s.deleteAll(
 			ctx,

@@ -34,6 +34,9 @@ func (s *Store) PutSettings(
 		if err != nil {
 			return err
 		}
+		if row.Deleting != 0 {
+			return store.AppDeleted(name)
+		}
 		had := row.Settings
 		if len(had) == 0 {
 			had = []byte("{}")

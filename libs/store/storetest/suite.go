@@ -1,5 +1,6 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
 // S37 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S35 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 package storetest
 
@@ -138,6 +139,14 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S37_HopsAreKept", hopsAreKept},
 		{"S37_WaitsAreKept", waitsAreKept},
 		{"S37_SessionsByID", sessionsByID},
+		{"S35_JobsAreKept", jobsAreKept},
+		{"S35_JobsTakeTurns", jobsTakeTurns},
+		{"S35_LeasesRunOut", jobLeasesRunOut},
+		{"S35_ConcurrentLeases", concurrentJobLeases},
+		{"S35_CancelledJobsEnd", cancelledJobsEnd},
+		{"S35_DeletedAppsTakeNothing", deletedAppsTakeNothing},
+		{"S35_DeletedAppsAreCleared", deletedAppsAreCleared},
+		{"S35_ConcurrentDeletion", concurrentDeletion},
 		{"PrioritiesAndTargets", prioritiesAndTargets},
 		{"Redrives_MakeFires", redriveMakesFires},
 		{"Redrives_Select", redriveSelects},

@@ -16,6 +16,8 @@ CREATE TABLE apps (
     settings         MEDIUMBLOB     NULL,
     -- counts the changes of settings
     settings_version BIGINT         NOT NULL DEFAULT 0,
+    -- id of the running job that deletes the app, 0: none
+    deleting_job     BIGINT         NOT NULL DEFAULT 0,
     created_ms       BIGINT         NOT NULL,
     PRIMARY KEY (id),
     UNIQUE KEY by_name (name)
@@ -352,6 +354,45 @@ CREATE TABLE backfills (
     created_ms    BIGINT  NOT NULL,
     PRIMARY KEY (id),
     KEY by_expand (status, expand_at_ms)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- jobs has the changes of many timers of an app.
+CREATE TABLE jobs (
+    -- the series of its fires, too
+    id             BIGINT         NOT NULL,
+    app_id         BIGINT         NOT NULL,
+    action         VARBINARY(16)  NOT NULL,
+    -- JSON: which timers, and what is done to them
+    request        BLOB           NOT NULL,
+    -- 0 running, 1 done, 2 cancelled, 3 failed
+    status         TINYINT        NOT NULL,
+    -- why it failed
+    reason         VARBINARY(512) NOT NULL,
+    -- how many timers matched when it was created
+    total          BIGINT         NOT NULL,
+    -- JSON: ids of the timers that are being changed, empty: none
+    page           BLOB           NOT NULL,
+    -- when page was written
+    page_ms        BIGINT         NOT NULL,
+    -- every timer up to it is done, except for those in page
+    after_timer_id BIGINT         NOT NULL,
+    done_count     BIGINT         NOT NULL,
+    failed_count   BIGINT         NOT NULL,
+    -- JSON: the first errors, empty: none
+    errors         BLOB           NOT NULL,
+    -- counts the leases: only the latest writes progress
+    token          BIGINT         NOT NULL,
+    -- a running job may be leased again after it
+    lease_until_ms BIGINT         NOT NULL,
+    created_ms     BIGINT         NOT NULL,
+    updated_ms     BIGINT         NOT NULL,
+    -- 0: it is running
+    finished_ms    BIGINT         NOT NULL,
+    PRIMARY KEY (id),
+    KEY by_lease (status, lease_until_ms),
+    KEY by_app (app_id, id),
+    KEY by_app_status (app_id, status),
+    KEY by_finished (finished_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- minutes tells how many buckets the fires of a minute are spread over. A minute without a row has

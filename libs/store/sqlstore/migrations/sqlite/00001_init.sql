@@ -17,6 +17,8 @@ CREATE TABLE apps (
     settings         BLOB    NULL,
     -- counts the changes of settings
     settings_version INTEGER NOT NULL DEFAULT 0,
+    -- id of the running job that deletes the app, 0: none
+    deleting_job     INTEGER NOT NULL DEFAULT 0,
     created_ms       INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX apps_by_name ON apps (name);
@@ -349,6 +351,45 @@ CREATE TABLE backfills (
     PRIMARY KEY (id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX backfills_by_expand ON backfills (status, expand_at_ms);
+
+-- jobs has the changes of many timers of an app.
+CREATE TABLE jobs (
+    -- the series of its fires, too
+    id             INTEGER NOT NULL,
+    app_id         INTEGER NOT NULL,
+    action         TEXT    NOT NULL,
+    -- JSON: which timers, and what is done to them
+    request        BLOB    NOT NULL,
+    -- 0 running, 1 done, 2 cancelled, 3 failed
+    status         INTEGER NOT NULL,
+    -- why it failed
+    reason         TEXT    NOT NULL,
+    -- how many timers matched when it was created
+    total          INTEGER NOT NULL,
+    -- JSON: ids of the timers that are being changed, empty: none
+    page           BLOB    NOT NULL,
+    -- when page was written
+    page_ms        INTEGER NOT NULL,
+    -- every timer up to it is done, except for those in page
+    after_timer_id INTEGER NOT NULL,
+    done_count     INTEGER NOT NULL,
+    failed_count   INTEGER NOT NULL,
+    -- JSON: the first errors, empty: none
+    errors         BLOB    NOT NULL,
+    -- counts the leases: only the latest writes progress
+    token          INTEGER NOT NULL,
+    -- a running job may be leased again after it
+    lease_until_ms INTEGER NOT NULL,
+    created_ms     INTEGER NOT NULL,
+    updated_ms     INTEGER NOT NULL,
+    -- 0: it is running
+    finished_ms    INTEGER NOT NULL,
+    PRIMARY KEY (id)
+) STRICT;
+CREATE INDEX jobs_by_lease ON jobs (status, lease_until_ms);
+CREATE INDEX jobs_by_app ON jobs (app_id, id);
+CREATE INDEX jobs_by_app_status ON jobs (app_id, status);
+CREATE INDEX jobs_by_finished ON jobs (finished_ms);
 
 -- minutes tells how many buckets the fires of a minute are spread over. A minute without a row has
 -- one.

@@ -1,0 +1,239 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// LeaseJob first reads whether there is a job, because most calls find none. It then locks one job
+// and skips those that others have locked. Two calls at once therefore get two jobs. A call that
+// dies before the commit leaves the job as it was; after it, the lease expires.
+func (s *Store) LeaseJob(
+	ctx context.Context,
+	lease time.Duration,
+) (j store.Job, ok bool, err error) {
+	due := func(columns string) *statement {
+		return stmt("SELECT " + columns + " FROM jobs" + s.dialect.byLease + " WHERE status=").
+			int(rowJobRunning).add(" AND lease_until_ms<=").nowMS(s.dialect).
+			add(" ORDER BY lease_until_ms LIMIT 1")
+	}
+	var found []int64
+	err = s.read(ctx, "reading jobs", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.selectAll(ctx, c, &found, due("id"))
+	})
+	if err != nil || len(found) == 0 {
+		return j, false, err
+	}
+	err = s.write(ctx, "leasing a job", func(ctx context.Context, c runner) error {
+		ok = false
+		var row jobRow
+		err := s.selectOne(ctx, c, &row, due(jobColumns).add(s.dialect.skipLocked))
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		names, err := s.appNames(ctx, c, []int64{row.AppID})
+		if err != nil {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		row.Token++
+		q := stmt("UPDATE jobs SET token=").int(row.Token).
+			add(",lease_until_ms=").int(nowMS + lease.Milliseconds()).
+			add(" WHERE id=").int(row.ID)
+		if _, err := s.exec(ctx, c, q); err != nil {
+			return err
+		}
+		j, err = row.job(names[row.AppID])
+		ok = err == nil
+		return err
+	})
+	return j, ok && err == nil, err
+}
+
+// AdvanceJob locks the job's row. A lease or a cancellation comes before, and is seen, or comes
+// after and sees the progress. The end of a deletion is written with the job's last status. It
+// locks the app's row first, as StartJob does. Repeated after an unknown result, it writes the same
+// values while nobody has leased the job since.
+func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error) {
+	page, err := encodeList(j.Page)
+	if err != nil {
+		return false, err
+	}
+	texts, err := encodeList(j.Errors[:min(len(j.Errors), store.MaxJobErrors)])
+	if err != nil {
+		return false, err
+	}
+	appID, err := s.appID(ctx, j.App)
+	if err != nil {
+		return false, err
+	}
+	ends := j.Action == store.JobDeleteApp && j.Status == store.JobDone
+	err = s.write(ctx, "advancing a job", func(ctx context.Context, c runner) error {
+		ok = false
+		if ends {
+			if _, err := s.selectApp(ctx, c, j.App, s.dialect.forUpdate); err != nil {
+				return err
+			}
+		}
+		row, err := s.selectJob(ctx, c, appID, j.ID, s.dialect.forUpdate)
+		if err != nil {
+			return err
+		}
+		cancelled := row.Status == rowJobCancelled
+		if row.Token != j.Token || row.Status != rowJobRunning && !cancelled {
+			return nil
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		q := stmt("UPDATE jobs SET page=").bind(page).add(",page_ms=").int(j.PageMS).
+			add(",after_timer_id=").int(int64(j.After)).
+			add(",done_count=").int(j.Done).add(",failed_count=").int(j.Failed).
+			add(",errors=").bind(texts).add(",updated_ms=").int(nowMS).
+			add(",lease_until_ms=").int(nowMS)
+		if status := rowJobStatus(j.Status); !cancelled && status != rowJobRunning {
+			q.add(",status=").int(status).add(",finished_ms=").int(nowMS).
+				add(",reason=").bind(clip(j.Reason, maxJobReason))
+		}
+		if _, err := s.exec(ctx, c, q.add(" WHERE id=").int(row.ID)); err != nil {
+			return err
+		}
+		if ends {
+			err = s.endDeletion(ctx, c, row.AppID, nowMS)
+		}
+		ok = err == nil
+		return err
+	})
+	return ok && err == nil, err
+}
+
+// endDeletion makes an app an empty one. Its row stays, because every process caches its id.
+func (s *Store) endDeletion(ctx context.Context, c runner, appID, nowMS int64) error {
+	q := stmt("UPDATE apps SET deleting_job=0,frozen=0,freeze_reason='',frozen_since_ms=0," +
+		"settings=NULL,settings_version=settings_version+1 WHERE id=").int(appID)
+	if _, err := s.exec(ctx, c, q); err != nil {
+		return err
+	}
+	return s.logApp(ctx, c, appID, nowMS)
+}
+
+// encodeList returns a list as JSON, empty for none.
+func encodeList[T any](list []T) ([]byte, error) {
+	if len(list) == 0 {
+		return []byte{}, nil
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a job: %w", err)
+	}
+	return text, nil
+}
+
+// ClearApp deletes with short statements that each commit. Any number of calls may run at once, and
+// a call may die halfway: the next one continues.
+func (s *Store) ClearApp(ctx context.Context, app string) (more bool, err error) {
+	var row fullApp
+	err = s.read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
+		row, err = s.selectApp(ctx, c, app, "")
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if row.Deleting == 0 {
+		return false, timer.Conflict("app", "the app "+app+" is not being deleted")
+	}
+	for _, t := range []struct{ table, key, order string }{
+		{"calendars", "app_id,name", "app_id,name"},
+		{"signing_keys", "id", "app_id,id"},
+		{"api_keys", "id", "app_id,id"},
+		{"idempotency_keys", "app_id,idempotency_key", "app_id,idempotency_key"},
+	} {
+		where := string(stmt("app_id=").int(row.ID).text)
+		n, err := s.autocommit(ctx, "clearing "+t.table, func() *statement {
+			return s.dialect.deleteUpTo(t.table, t.key, t.order, where, store.MaxBatch)
+		})
+		if err != nil {
+			return false, err
+		}
+		more = more || n == store.MaxBatch
+	}
+	return more, nil
+}
+
+// JobBacklog counts running jobs along their index.
+func (s *Store) JobBacklog(
+	ctx context.Context,
+	limit int,
+) (n int, oldestMS int64, err error) {
+	var created []int64
+	err = s.read(ctx, "counting jobs", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.selectAll(ctx, c, &created,
+			stmt("SELECT created_ms FROM jobs"+s.dialect.byLease+" WHERE status=").
+				int(rowJobRunning).add(" ORDER BY lease_until_ms LIMIT ").int(int64(limit)))
+	})
+	for i, ms := range created {
+		if i == 0 || ms < oldestMS {
+			oldestMS = ms
+		}
+	}
+	return len(created), oldestMS, err
+}
+
+// deletedApps returns which of the apps are being deleted. It locks their rows for sharing until
+// the commit: a deletion begins before, and is seen, or after, and finds what was written.
+func (s *Store) deletedApps(
+	ctx context.Context,
+	c runner,
+	apps map[string]int64,
+) (map[string]bool, error) {
+	ids := make([]int64, 0, len(apps))
+	for _, id := range apps {
+		ids = append(ids, id)
+	}
+	deleted := map[string]bool{}
+	slices.Sort(ids)
+	for part := range batches(ids) {
+		var rows []struct {
+			Name     string `db:"name"`
+			Deleting int64  `db:"deleting_job"`
+		}
+		q := stmt("SELECT name,deleting_job FROM apps WHERE id IN (").ints(part...).
+			add(") ORDER BY id" + s.dialect.forShare)
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if rows[i].Deleting != 0 {
+				deleted[rows[i].Name] = true
+			}
+		}
+	}
+	return deleted, nil
+}
+
+// refuseDeleted returns a conflict if the app is being deleted, see deletedApps.
+func (s *Store) refuseDeleted(ctx context.Context, c runner, app string) error {
+	row, err := s.selectApp(ctx, c, app, s.dialect.forShare)
+	if err == nil && row.Deleting != 0 {
+		err = store.AppDeleted(app)
+	}
+	return err
+}

@@ -1,0 +1,297 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// The stored statuses of a job.
+const (
+	rowJobRunning   = 0
+	rowJobDone      = 1
+	rowJobCancelled = 2
+	rowJobFailed    = 3
+)
+
+const maxJobReason = 512 // bytes
+
+const jobColumns = "id,app_id,action,request,status,reason,total,page,page_ms,after_timer_id," +
+	"done_count,failed_count,errors,token,created_ms,updated_ms,finished_ms"
+
+// jobRow is a row of jobs.
+type jobRow struct {
+	ID         int64  `db:"id"`
+	AppID      int64  `db:"app_id"`
+	Action     string `db:"action"`
+	Request    []byte `db:"request"`
+	Status     int64  `db:"status"`
+	Reason     string `db:"reason"`
+	Total      int64  `db:"total"`
+	Page       []byte `db:"page"`
+	PageMS     int64  `db:"page_ms"`
+	After      int64  `db:"after_timer_id"`
+	Done       int64  `db:"done_count"`
+	Failed     int64  `db:"failed_count"`
+	Errors     []byte `db:"errors"`
+	Token      int64  `db:"token"`
+	CreatedMS  int64  `db:"created_ms"`
+	UpdatedMS  int64  `db:"updated_ms"`
+	FinishedMS int64  `db:"finished_ms"`
+}
+
+func (r *jobRow) job(app string) (store.Job, error) {
+	j := store.Job{
+		ID: timer.ID(r.ID), App: app, Action: store.JobAction(r.Action), Request: r.Request,
+		Status: jobStatusOf(r.Status), Reason: r.Reason, Total: r.Total,
+		PageMS: r.PageMS, After: timer.ID(r.After), Done: r.Done, Failed: r.Failed,
+		Token: r.Token, CreatedMS: r.CreatedMS, UpdatedMS: r.UpdatedMS, FinishedMS: r.FinishedMS,
+	}
+	for text, into := range map[*[]byte]any{&r.Page: &j.Page, &r.Errors: &j.Errors} {
+		if len(*text) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(*text, into); err != nil {
+			return j, fmt.Errorf("reading the job %d: %w", r.ID, err)
+		}
+	}
+	return j, nil
+}
+
+func jobStatusOf(row int64) store.JobStatus {
+	switch row {
+	case rowJobDone:
+		return store.JobDone
+	case rowJobCancelled:
+		return store.JobCancelled
+	case rowJobFailed:
+		return store.JobFailed
+	}
+	return store.JobRunning
+}
+
+func rowJobStatus(s store.JobStatus) int64 {
+	switch s {
+	case store.JobDone:
+		return rowJobDone
+	case store.JobCancelled:
+		return rowJobCancelled
+	case store.JobFailed:
+		return rowJobFailed
+	case store.JobRunning:
+	}
+	return rowJobRunning
+}
+
+func (s *Store) selectJob(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	appID int64,
+	id timer.ID,
+	lock string,
+) (row jobRow, err error) {
+	err = s.selectOne(ctx, c, &row, stmt("SELECT "+jobColumns+" FROM jobs WHERE id=").
+		int(int64(id)).add(lock))
+	if errors.Is(err, sql.ErrNoRows) || err == nil && row.AppID != appID {
+		return row, timer.NotFound("job", id)
+	}
+	return row, err
+}
+
+// StartJob locks the app's row, so of two calls at once the second counts the job of the first. A
+// repeated call finds its job there. The mark of a deletion and the freeze are written with the
+// job: all of them are there, or nothing is.
+func (s *Store) StartJob(ctx context.Context, j store.Job) (out store.Job, err error) {
+	if len(j.Request) > store.MaxJobRequest {
+		return out, timer.Invalid("filter", "the job's filter and parameters are too long")
+	}
+	err = s.write(ctx, "starting a job", func(ctx context.Context, c runner) error {
+		app, err := s.selectApp(ctx, c, j.App, s.dialect.forUpdate)
+		if err != nil {
+			return err
+		}
+		had, err := s.selectJob(ctx, c, app.ID, j.ID, "")
+		switch {
+		case err == nil && (had.Action != string(j.Action) || !bytes.Equal(had.Request, j.Request)):
+			return timer.Conflict("idempotency_key", "the key was used for another request")
+		case err == nil:
+			out, err = had.job(j.App)
+			return err
+		case timer.CodeOf(err) != timer.CodeNotFound:
+			return err
+		case had.ID != 0:
+			return timer.Conflict("id", "this job id is taken")
+		}
+		if app.Deleting != 0 {
+			if j.Action != store.JobDeleteApp {
+				return store.AppDeleted(j.App)
+			}
+			if had, err = s.selectJob(ctx, c, app.ID, timer.ID(app.Deleting), ""); err == nil {
+				out, err = had.job(j.App)
+			}
+			return err
+		}
+		out, err = s.insertJob(ctx, c, &app, &j)
+		return err
+	})
+	return out, err
+}
+
+func (s *Store) insertJob(
+	ctx context.Context,
+	c runner,
+	app *fullApp,
+	j *store.Job,
+) (out store.Job, err error) {
+	var running int64
+	err = s.selectOne(ctx, c, &running, stmt("SELECT COUNT(*) FROM jobs WHERE app_id=").
+		int(app.ID).add(" AND status=").int(rowJobRunning))
+	if err == nil && running >= store.MaxRunningJobs && j.Action != store.JobDeleteApp {
+		err = timer.Conflict("", fmt.Sprintf(
+			"%d jobs of the app are running: wait for one of them, or cancel one", running,
+		))
+	}
+	if err != nil {
+		return out, err
+	}
+	nowMS, err := s.nowMS(ctx, c)
+	if err != nil {
+		return out, err
+	}
+	row := jobRow{
+		ID: int64(j.ID), AppID: app.ID, Action: string(j.Action), Request: j.Request,
+		Total: j.Total, CreatedMS: nowMS, UpdatedMS: nowMS,
+	}
+	q := stmt("INSERT INTO jobs (id,app_id,action,request,status,reason,total,page,page_ms,"+
+		"after_timer_id,done_count,failed_count,errors,token,lease_until_ms,created_ms,"+
+		"updated_ms,finished_ms) VALUES (").
+		ints(row.ID, row.AppID).add(",").bind(row.Action).add(",").bind(nonNil(row.Request)).
+		add(",0,'',").int(row.Total).add(",").bind([]byte{}).add(",0,0,0,0,").bind([]byte{}).
+		add(",0,").ints(nowMS, nowMS, nowMS, 0).add(")")
+	if j.Action == store.JobDeleteApp {
+		ended := stmt("UPDATE jobs SET status=").int(rowJobCancelled).
+			add(",finished_ms=").int(nowMS).add(",updated_ms=").int(nowMS).
+			add(" WHERE app_id=").int(app.ID).add(" AND status=").int(rowJobRunning)
+		if _, err := s.exec(ctx, c, ended); err != nil {
+			return out, err
+		}
+	}
+	if _, err := s.exec(ctx, c, q); err != nil {
+		return out, err
+	}
+	if j.Action == store.JobDeleteApp {
+		q := stmt("UPDATE apps SET deleting_job=").int(row.ID).
+			add(",frozen=1,freeze_reason=").bind("the app is being deleted").
+			add(",frozen_since_ms=").int(nowMS).add(" WHERE id=").int(app.ID)
+		if _, err := s.exec(ctx, c, q); err != nil {
+			return out, err
+		}
+		if err := s.logApp(ctx, c, app.ID, nowMS); err != nil {
+			return out, err
+		}
+	}
+	return row.job(j.App)
+}
+
+func nonNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// Job returns a job.
+func (s *Store) Job(ctx context.Context, app string, id timer.ID) (j store.Job, err error) {
+	appID, err := s.appID(ctx, app)
+	if err != nil {
+		return j, err
+	}
+	err = s.read(ctx, "reading a job", func(ctx context.Context, c sqlx.QueryerContext) error {
+		row, err := s.selectJob(ctx, c, appID, id, "")
+		if err == nil {
+			j, err = row.job(app)
+		}
+		return err
+	})
+	return j, err
+}
+
+// Jobs returns jobs of an app, latest first.
+func (s *Store) Jobs(
+	ctx context.Context,
+	app string,
+	before timer.ID,
+	limit int,
+) (jobs []store.Job, err error) {
+	appID, err := s.appID(ctx, app)
+	if err != nil || appID == 0 {
+		return nil, err
+	}
+	if before == 0 {
+		before = timer.MaxID
+	}
+	err = s.read(ctx, "reading jobs", func(ctx context.Context, c sqlx.QueryerContext) error {
+		var rows []jobRow
+		q := stmt("SELECT " + jobColumns + " FROM jobs" + s.dialect.byApp + " WHERE app_id=").
+			int(appID).add(" AND id<").int(int64(before)).
+			add(" ORDER BY id DESC LIMIT ").int(int64(limit))
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return err
+		}
+		for i := range rows {
+			j, err := rows[i].job(app)
+			if err != nil {
+				return err
+			}
+			jobs = append(jobs, j)
+		}
+		return nil
+	})
+	return jobs, err
+}
+
+// CancelJob changes only a running job. A page that is being carried out ends, and its runner adds
+// its counts. No lease comes after.
+func (s *Store) CancelJob(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+) (j store.Job, err error) {
+	appID, err := s.appID(ctx, app)
+	if err != nil {
+		return j, err
+	}
+	err = s.write(ctx, "cancelling a job", func(ctx context.Context, c runner) error {
+		row, err := s.selectJob(ctx, c, appID, id, s.dialect.forUpdate)
+		if err != nil {
+			return err
+		}
+		if row.Action == string(store.JobDeleteApp) {
+			return timer.Conflict("", "the deletion of an app cannot be cancelled")
+		}
+		if row.Status == rowJobRunning {
+			nowMS, err := s.nowMS(ctx, c)
+			if err != nil {
+				return err
+			}
+			row.Status, row.UpdatedMS, row.FinishedMS = rowJobCancelled, nowMS, nowMS
+			q := stmt("UPDATE jobs SET status=").int(row.Status).
+				add(",updated_ms=").int(nowMS).add(",finished_ms=").int(nowMS).
+				add(" WHERE id=").int(row.ID)
+			if _, err := s.exec(ctx, c, q); err != nil {
+				return err
+			}
+		}
+		j, err = row.job(app)
+		return err
+	})
+	return j, err
+}
