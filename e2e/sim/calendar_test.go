@@ -193,6 +193,7 @@ func runPipeline(
 		migrator.Options{
 			Store:      st,
 			Dispatch:   dispatcher,
+			Bus:        b,
 			Planner:    planner,
 			Counts:     counts,
 			Now:        now,

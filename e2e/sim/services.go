@@ -190,6 +190,7 @@ func (k *components) service() (s service, err error) {
 		s, err = migrator.New(migrator.Options{
 			Store:       k.store,
 			Dispatch:    k.dispatch,
+			Bus:         k.bus,
 			Planner:     k.planner,
 			Counts:      k.counts,
 			Now:         k.clock.Now,

@@ -54,7 +54,7 @@ type JobRunner interface {
 const (
 	MaxRunningJobs = 20       // per app
 	MaxJobErrors   = 20       // errors that a job keeps
-	MaxJobRequest  = 16 << 10 // bytes of Request
+	MaxJobRequest  = 48 << 10 // bytes of Request
 )
 
 // JobAction is what a job does to each timer.
@@ -86,10 +86,11 @@ type Job struct {
 	ID      timer.ID // also the series of the fires that it creates
 	App     string
 	Action  JobAction
-	Request []byte // JSON: which timers, and what is done to them; the store does not read it
+	Request []byte // a JobRequest as JSON, which the store does not read
 	Status  JobStatus
 	Reason  string // of JobFailed
 	Total   int64  // how many timers matched at its creation
+	AtLeast bool   // there may have been more than Total
 
 	// Page has the timers that are being changed. It is written before the first of them is
 	// changed, so a runner that takes over changes the same ones.
@@ -104,6 +105,15 @@ type Job struct {
 	CreatedMS  int64
 	UpdatedMS  int64
 	FinishedMS int64 // 0: it is running
+}
+
+// JobRequest tells which timers a job changes, and how. Its JSON is the same for equal requests.
+type JobRequest struct {
+	Filter  Filter            `json:"filter"`
+	Reason  string            `json:"reason,omitempty"`        // of JobPause
+	UntilMS int64             `json:"until_ms,omitempty"`      // of JobPause: when it ends, 0: never
+	Set     map[string]string `json:"set_labels,omitempty"`    // of JobRelabel
+	Remove  []string          `json:"remove_labels,omitempty"` // of JobRelabel
 }
 
 // JobError tells why a timer was not changed.

@@ -176,6 +176,19 @@ var everyRoute = []anotherApps{
 	},
 	{route: "DELETE /api/v2/timers/{id}", path: "/api/v2/timers/<timer>?app=shop", byID: true},
 	{route: "DELETE /api/v2/timers", path: "/api/v2/timers?app=shop&name=third", byID: true},
+	{
+		route: "POST /api/v2/apps/{app}/jobs",
+		path:  "/api/v2/apps/shop/jobs",
+		body:  `{"action":"pause","all":true}`,
+	},
+	{route: "GET /api/v2/apps/{app}/jobs", path: "/api/v2/apps/shop/jobs"},
+	{route: "GET /api/v2/apps/{app}/jobs/{id}", path: "/api/v2/apps/shop/jobs/<job>", byID: true},
+	{
+		route: "POST /api/v2/apps/{app}/jobs/{id}/cancel",
+		path:  "/api/v2/apps/shop/jobs/<job>/cancel",
+		byID:  true,
+	},
+	{route: "DELETE /api/v2/apps/{app}", path: "/api/v2/apps/shop?confirm=shop"},
 }
 
 // noAppsOwn are the routes that concern no app, or need no key.

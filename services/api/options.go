@@ -23,6 +23,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/backfills"
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 	"github.com/carillon-timer/carillon/services/api/v2/fires"
+	"github.com/carillon-timer/carillon/services/api/v2/jobs"
 	"github.com/carillon-timer/carillon/services/api/v2/timers"
 	"github.com/carillon-timer/carillon/services/api/writes"
 )
@@ -36,6 +37,7 @@ type Store interface {
 	apps.Store
 	calendars.Store
 	explain.Store
+	jobs.Store
 	APIKey(ctx context.Context, id string) (store.APIKey, error)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 	"github.com/carillon-timer/carillon/services/api/v2/explain"
 	"github.com/carillon-timer/carillon/services/api/v2/fires"
+	"github.com/carillon-timer/carillon/services/api/v2/jobs"
 	"github.com/carillon-timer/carillon/services/api/v2/schedules"
 	"github.com/carillon-timer/carillon/services/api/v2/timers"
 	"github.com/carillon-timer/carillon/services/api/writes"
@@ -164,6 +165,13 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 			Problems:  s.problems,
 			Now:       o.Now,
 			Retention: o.Retention,
+		},
+		&jobs.Resource{
+			Store:    o.Store,
+			Auth:     s.auth,
+			Problems: s.problems,
+			IDs:      ids,
+			Now:      o.Now,
 		},
 		&calendars.Resource{Store: o.Store, Auth: s.auth, Problems: s.problems, Now: o.Now},
 		&schedules.Resource{

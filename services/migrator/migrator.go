@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/carillon-timer/carillon/libs/changes"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -31,7 +32,8 @@ type Service struct {
 	opts        Options
 	log         zerolog.Logger
 	met         *metrics
-	lastSuccess clock.Stamp // the last expansion that the store answered
+	changes     *changes.Committer // of jobs
+	lastSuccess clock.Stamp        // the last expansion that the store answered
 }
 
 // New returns a migrator that does nothing until Run.
@@ -40,7 +42,20 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	return &Service{opts: opts, log: opts.Logger, met: newMetrics(opts.Registerer)}, nil
+	met := newMetrics(opts.Registerer)
+	return &Service{
+		opts: opts,
+		log:  opts.Logger,
+		met:  met,
+		changes: changes.New(changes.Options{
+			Store:         opts.Store,
+			Plan:          opts.Planner.Plan,
+			Dispatch:      opts.Dispatch,
+			Bus:           opts.Bus,
+			Notifications: met.notifications,
+			Logger:        opts.Logger,
+		}),
+	}, nil
 }
 
 // Ready returns nil while timers are being expanded.
@@ -59,6 +74,7 @@ func (s *Service) Run(ctx context.Context) error {
 		g.Go(func() error { return s.replan(ctx) })
 	}
 	g.Go(func() error { return s.backfill(ctx) })
+	g.Go(func() error { return s.jobs(ctx) })
 	g.Go(func() error {
 		return expansion.FlushCounts(
 			ctx,
@@ -207,6 +223,7 @@ func (s *Service) gauge(ctx context.Context) error {
 			s.met.backlog.Set(float64(n))
 			s.met.lag.Set(late)
 		}
+		s.gaugeJobs(ctx)
 		clock.Pause(ctx, gaugeEvery)
 	}
 	return nil
@@ -216,6 +233,12 @@ type metrics struct {
 	timers, fires, errors prometheus.Counter
 	batch                 prometheus.Histogram
 	backlog, lag          prometheus.Gauge
+
+	notifications     *prometheus.CounterVec
+	jobTimers, jobEnd *prometheus.CounterVec
+	jobErrors         prometheus.Counter
+	jobsRunning       prometheus.Gauge
+	jobAge            prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -251,6 +274,30 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		lag: f.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_migrator_lag_seconds",
 			Help: "How long the oldest timer whose expansion is due has waited.",
+		}),
+		notifications: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_migrator_change_notifications_total",
+			Help: "Change notifications of jobs for the topic timers-changed, by result.",
+		}, []string{"result"}),
+		jobTimers: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_jobs_timers_total",
+			Help: "Timers that jobs dealt with, by action and result: done or failed.",
+		}, []string{"action", "result"}),
+		jobEnd: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_jobs_ended_total",
+			Help: "Jobs that were carried out to their end, by action and status: done or failed.",
+		}, []string{"action", "status"}),
+		jobErrors: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_jobs_errors_total",
+			Help: "Pages of jobs that failed and are repeated.",
+		}),
+		jobsRunning: f.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_jobs_running",
+			Help: "Jobs that are running in the deployment (counted up to 10,000).",
+		}),
+		jobAge: f.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_jobs_oldest_seconds",
+			Help: "How long ago the oldest running job was created.",
 		}),
 	}
 }

@@ -48,6 +48,7 @@ func start(
 	svc, err := migrator.New(migrator.Options{
 		Store:      parts.Store,
 		Dispatch:   d,
+		Bus:        parts.Bus("migrator"),
 		Planner:    parts.Planner,
 		Counts:     parts.Counts,
 		Now:        time.Now,

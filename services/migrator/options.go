@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/changes"
 	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/slicing"
@@ -20,6 +22,15 @@ type Store interface {
 	store.Expander
 	store.Minutes
 	store.Housekeeping
+	store.JobRunner
+	changes.Store
+	Search(ctx context.Context, q store.SearchQuery) (store.SearchPage, error)
+	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
+	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
+	Definitions(
+		ctx context.Context,
+		keys []store.VersionKey,
+	) (map[store.VersionKey]timer.Definition, error)
 }
 
 // Planner plans the fires of schedules and backfills.
@@ -41,6 +52,7 @@ type Dispatcher interface {
 type Options struct {
 	Store    Store
 	Dispatch Dispatcher
+	Bus      bus.Publisher // for timers-changed
 	Planner  Planner
 	Counts   *slicing.Counts // the counts that Planner uses
 	Now      func() time.Time
@@ -48,6 +60,7 @@ type Options struct {
 	ExpandAhead time.Duration // how far ahead Planner expands; default 60 min
 	Workers     int           // concurrent expansions; default 2
 	Batch       int           // timers per expansion; default 100, at most 300 fires each
+	JobPage     int           // timers of a job that are changed at once; default 500
 	Every       time.Duration // between polls when there is nothing to do; default 500 ms
 	Retention   time.Duration // of outcomes and attempts; default 7 days
 	PurgeEvery  time.Duration // between purges; default 10 min
@@ -60,6 +73,7 @@ type Options struct {
 const (
 	defaultWorkers    = 2
 	defaultBatch      = 100
+	defaultJobPage    = store.MaxBatch
 	defaultEvery      = 500 * time.Millisecond
 	defaultRetention  = 7 * 24 * time.Hour
 	defaultPurgeEvery = 10 * time.Minute
@@ -68,6 +82,7 @@ const (
 func (o *Options) defaults() {
 	options.Default(&o.Workers, defaultWorkers)
 	options.Default(&o.Batch, defaultBatch)
+	options.Default(&o.JobPage, defaultJobPage)
 	options.Default(&o.ExpandAhead, expansion.DefaultExpandAhead)
 	options.Default(&o.Every, defaultEvery)
 	options.Default(&o.Retention, defaultRetention)
@@ -78,6 +93,7 @@ func (o *Options) validate() error {
 	c := options.Of("migrator")
 	c.Need("Store", o.Store == nil)
 	c.Need("Dispatch", o.Dispatch == nil)
+	c.Need("Bus", o.Bus == nil)
 	c.Need("Planner", o.Planner == nil)
 	c.Need("Counts", o.Counts == nil)
 	c.Need("Now", o.Now == nil)

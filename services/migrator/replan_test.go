@@ -76,6 +76,7 @@ func TestFollowUpIsContinuedByOthers(t *testing.T) {
 			svc, err := migrator.New(migrator.Options{
 				Store:      &onePage{Store: parts.Store, die: die},
 				Dispatch:   &counter{fires: make(map[timer.FireID]int)},
+				Bus:        parts.Bus("migrator"),
 				Planner:    small,
 				Counts:     parts.Counts,
 				Now:        time.Now,

@@ -43,6 +43,7 @@ func startBy(
 	svc, err := migrator.New(migrator.Options{
 		Store:      parts.Store,
 		Dispatch:   &counter{fires: make(map[timer.FireID]int)},
+		Bus:        parts.Bus("migrator"),
 		Planner:    p,
 		Counts:     parts.Counts,
 		Now:        time.Now,

@@ -32,6 +32,7 @@ func Migrator() Role {
 func addMigrator(_ context.Context, k *Kit) error {
 	s, err := migrator.New(migrator.Options{
 		Store:       k.Store,
+		Bus:         k.Bus,
 		Dispatch:    k.Dispatch,
 		Planner:     k.Planner,
 		Counts:      k.Counts,

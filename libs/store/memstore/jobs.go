@@ -87,7 +87,8 @@ func (s *Store) StartJob(_ context.Context, j store.Job) (store.Job, error) {
 	}
 	made := &job{Job: store.Job{
 		ID: j.ID, App: j.App, Action: j.Action, Request: slices.Clone(j.Request),
-		Status: store.JobRunning, Total: j.Total, CreatedMS: nowMS, UpdatedMS: nowMS,
+		Status: store.JobRunning, Total: j.Total, AtLeast: j.AtLeast,
+		CreatedMS: nowMS, UpdatedMS: nowMS,
 	}, leaseUntilMS: nowMS}
 	s.jobs[j.ID] = made
 	return made.shown(), nil

@@ -24,7 +24,7 @@ const (
 
 const maxJobReason = 512 // bytes
 
-const jobColumns = "id,app_id,action,request,status,reason,total,page,page_ms,after_timer_id," +
+const jobColumns = "id,app_id,action,request,status,reason,total,at_least,page,page_ms,after_timer_id," +
 	"done_count,failed_count,errors,token,created_ms,updated_ms,finished_ms"
 
 // jobRow is a row of jobs.
@@ -36,6 +36,7 @@ type jobRow struct {
 	Status     int64  `db:"status"`
 	Reason     string `db:"reason"`
 	Total      int64  `db:"total"`
+	AtLeast    bool   `db:"at_least"`
 	Page       []byte `db:"page"`
 	PageMS     int64  `db:"page_ms"`
 	After      int64  `db:"after_timer_id"`
@@ -51,7 +52,8 @@ type jobRow struct {
 func (r *jobRow) job(app string) (store.Job, error) {
 	j := store.Job{
 		ID: timer.ID(r.ID), App: app, Action: store.JobAction(r.Action), Request: r.Request,
-		Status: jobStatusOf(r.Status), Reason: r.Reason, Total: r.Total,
+		Status: jobStatusOf(r.Status), Reason: r.Reason,
+		Total: r.Total, AtLeast: r.AtLeast,
 		PageMS: r.PageMS, After: timer.ID(r.After), Done: r.Done, Failed: r.Failed,
 		Token: r.Token, CreatedMS: r.CreatedMS, UpdatedMS: r.UpdatedMS, FinishedMS: r.FinishedMS,
 	}
@@ -168,13 +170,13 @@ func (s *Store) insertJob(
 	}
 	row := jobRow{
 		ID: int64(j.ID), AppID: app.ID, Action: string(j.Action), Request: j.Request,
-		Total: j.Total, CreatedMS: nowMS, UpdatedMS: nowMS,
+		Total: j.Total, AtLeast: j.AtLeast, CreatedMS: nowMS, UpdatedMS: nowMS,
 	}
-	q := stmt("INSERT INTO jobs (id,app_id,action,request,status,reason,total,page,page_ms,"+
+	q := stmt("INSERT INTO jobs (id,app_id,action,request,status,reason,total,at_least,page,page_ms,"+
 		"after_timer_id,done_count,failed_count,errors,token,lease_until_ms,created_ms,"+
 		"updated_ms,finished_ms) VALUES (").
 		ints(row.ID, row.AppID).add(",").bind(row.Action).add(",").bind(nonNil(row.Request)).
-		add(",0,'',").int(row.Total).add(",").bind([]byte{}).add(",0,0,0,0,").bind([]byte{}).
+		add(",0,'',").ints(row.Total, flag(row.AtLeast)).add(",").bind([]byte{}).add(",0,0,0,0,").bind([]byte{}).
 		add(",0,").ints(nowMS, nowMS, nowMS, 0).add(")")
 	if j.Action == store.JobDeleteApp {
 		ended := stmt("UPDATE jobs SET status=").int(rowJobCancelled).

@@ -19,6 +19,7 @@ func (s *setup) startJob(action store.JobAction, request string) store.Job {
 	s.t.Helper()
 	j, err := s.st().StartJob(s.t.Context(), store.Job{
 		ID: s.ids.Next(), App: "app", Action: action, Request: []byte(request), Total: 3,
+		AtLeast: true,
 	})
 	require.NoError(s.t, err)
 	return j
@@ -57,6 +58,7 @@ func jobsAreKept(t *testing.T, s *setup) {
 	j := s.startJob(store.JobPause, `{"all":true}`)
 	require.Equal(t, store.JobRunning, j.Status)
 	require.EqualValues(t, 3, j.Total)
+	require.True(t, j.AtLeast)
 	require.InDelta(t, s.nowMS(), j.CreatedMS, 10_000)
 	again, err := s.st().StartJob(ctx, store.Job{
 		ID: j.ID, App: "app", Action: store.JobPause, Request: []byte(`{"all":true}`), Total: 99,

@@ -63,7 +63,7 @@ func (s *Reader) CheckDefinition(
 	if !r.HasErrors("misfire") {
 		r.Errs = append(r.Errs, input.Collect(schedule.CheckPolicies(d))...)
 	}
-	r.Add(checkLabels(d.Labels)...)
+	r.Add(CheckLabels(d.Labels)...)
 	if err := s.checkTargets(ctx, app, d, r); err != nil {
 		return err
 	}

@@ -79,8 +79,8 @@ func (s *Reader) policyOf(ctx context.Context, app string) (*egress.Policy, erro
 	return s.Egress.With(rules...), nil
 }
 
-// checkLabels checks the labels of a timer.
-func checkLabels(labels map[string]string) []*timer.Error {
+// CheckLabels checks the labels of a timer.
+func CheckLabels(labels map[string]string) []*timer.Error {
 	var bad []*timer.Error
 	if len(labels) > timer.MaxLabels {
 		bad = append(

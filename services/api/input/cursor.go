@@ -17,6 +17,7 @@ const (
 	DeadLettersCursor = "d"
 	ExplainCursor     = "x"
 	AppsCursor        = "a"
+	JobsCursor        = "j"
 )
 
 // EncodeCursor returns the cursor of a position.

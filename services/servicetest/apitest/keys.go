@@ -46,6 +46,8 @@ func (f *Fixture) ShopsOwn(t *testing.T, admin string) *strings.Replacer {
 		fire,
 		"<backfill>",
 		back,
+		"<job>",
+		one(http.MethodPost, "/api/v2/apps/shop/jobs", `{"action":"run","all":true}`).ID,
 		"<signing>",
 		one(http.MethodPost, "/api/v2/apps/shop/signing-keys", `{}`).ID,
 		"<key>",

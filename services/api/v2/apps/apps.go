@@ -24,6 +24,7 @@ type appBody struct {
 	Frozen      bool   `json:"frozen" doc:"Whether its fires are skipped (frozen) instead of called."`
 	Reason      string `json:"reason,omitempty" doc:"Why it is frozen."`
 	FrozenSince string `json:"frozen_since,omitempty" format:"date-time"`
+	Deleting    string `json:"deleting,omitempty" doc:"Id of the job that deletes it."`
 }
 
 type appOutput struct{ Body appBody }
@@ -129,6 +130,9 @@ func showApp(a *store.App) appBody {
 	b := appBody{App: a.Name, Frozen: a.Frozen}
 	if a.Frozen {
 		b.Reason, b.FrozenSince = a.Reason, input.Instant(a.FrozenMS)
+	}
+	if a.Deleting != 0 {
+		b.Deleting = a.Deleting.String()
 	}
 	return b
 }

@@ -370,6 +370,8 @@ CREATE TABLE jobs (
     reason         VARBINARY(512) NOT NULL,
     -- how many timers matched when it was created
     total          BIGINT         NOT NULL,
+    -- 1: there may have been more
+    at_least       TINYINT        NOT NULL,
     -- JSON: ids of the timers that are being changed, empty: none
     page           BLOB           NOT NULL,
     -- when page was written

@@ -366,6 +366,8 @@ CREATE TABLE jobs (
     reason         TEXT    NOT NULL,
     -- how many timers matched when it was created
     total          INTEGER NOT NULL,
+    -- 1: there may have been more
+    at_least       INTEGER NOT NULL,
     -- JSON: ids of the timers that are being changed, empty: none
     page           BLOB    NOT NULL,
     -- when page was written
