@@ -13,7 +13,7 @@ import (
 func (t *tool) appCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "app",
-		Short: "list, show, freeze and limit apps",
+		Short: "list, show, freeze, limit and delete apps",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -30,6 +30,7 @@ func (t *tool) appCommand() *cobra.Command {
 		t.onApp("unfreeze", "end the freeze of the app", http.MethodPost, "/unfreeze"),
 		t.onApp("settings", "show the limits and rules of the app", http.MethodGet, "/settings"),
 		t.appLimit(),
+		t.appDelete(),
 	)
 	return c
 }

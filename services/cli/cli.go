@@ -82,7 +82,7 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 	for _, c := range []*cobra.Command{
 		t.timerCommand(), t.explainCommand(), t.fireCommand(), t.deadCommand(), t.previewCommand(), t.applyCommand(),
 		t.diffCommand(), t.exportCommand(), t.importCommand(), t.calendarCommand(),
-		t.backfillCommand(), t.appCommand(), t.keyCommand(),
+		t.backfillCommand(), t.jobCommand(), t.appCommand(), t.keyCommand(),
 		t.redriveCommand("redrive failed fires; the same as dead redrive"), t.contextCommand(), t.benchCommand(),
 	} {
 		c.GroupID = groupUse

@@ -24,7 +24,8 @@ func (t *tool) timerCommand() *cobra.Command {
 	}
 	c.AddCommand(
 		t.timerList(), t.timerGet(), t.timerCreate(), t.timerEdit(), t.timerDelete(),
-		t.timerPause(), t.timerResume(), t.timerRun(), t.timerFires(), t.timerWatch(),
+		t.timerPause(), t.timerResume(), t.timerRun(), t.timerLabel(), t.timerFires(),
+		t.timerWatch(),
 	)
 	return c
 }
@@ -191,7 +192,7 @@ func (t *tool) change(
 }
 
 func (t *tool) timerDelete() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:               "delete NAME|ID...",
 		Short:             "delete timers",
 		Args:              usageArgs(cobra.MinimumNArgs(1)),
@@ -200,6 +201,7 @@ func (t *tool) timerDelete() *cobra.Command {
 			return t.change(c, names, http.MethodDelete, "", "deleted", nil)
 		},
 	}
+	return t.addBulk(c, action("delete"))
 }
 
 func (t *tool) timerPause() *cobra.Command {
@@ -231,11 +233,11 @@ func (t *tool) timerPause() *cobra.Command {
 	c.Flags().StringVar(&reason, "reason", "", "why; shown until it is resumed")
 	c.Flags().
 		StringVar(&until, "until", "", "when it is activated again: an instant, or a duration from now such as 2h")
-	return c
+	return t.addBulk(c, pauseJob(&reason, &until))
 }
 
 func (t *tool) timerResume() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:               "resume NAME|ID...",
 		Short:             "end the pause of timers",
 		Args:              usageArgs(cobra.MinimumNArgs(1)),
@@ -244,10 +246,11 @@ func (t *tool) timerResume() *cobra.Command {
 			return t.change(c, names, http.MethodPost, "/resume", "resumed", nil)
 		},
 	}
+	return t.addBulk(c, action("resume"))
 }
 
 func (t *tool) timerRun() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:               "run NAME|ID...",
 		Short:             "call the target of timers now, besides their schedule",
 		Args:              usageArgs(cobra.MinimumNArgs(1)),
@@ -276,6 +279,7 @@ func (t *tool) timerRun() *cobra.Command {
 			)
 		},
 	}
+	return t.addBulk(c, action("run"))
 }
 
 // instant reads an instant, or a duration from now.

@@ -1,0 +1,63 @@
+package cli_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
+)
+
+func TestBulkCommands(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	for i := range 12 {
+		u.do("timer", "create", fmt.Sprintf("bill-%d", i),
+			"--cron", "@yearly", "--url", "https://example.com/", "-l", "team=pay")
+	}
+	u.do("timer", "create", "other", "--cron", "@yearly", "--url", "https://example.com/")
+
+	out := u.do("timer", "pause", "-l", "team=pay", "--dry-run")
+	require.Contains(t, out, "12 timers would be selected for pause")
+	require.Contains(t, out, "bill-9")
+	require.NotContains(t, out, "bill-11", "a sample has ten")
+	require.Contains(t, u.refused("timer", "pause", "-l", "team=pay"), "--yes")
+	require.Contains(t, u.refused("timer", "pause"), "at least 1 arg")
+	require.Contains(t, u.refused("timer", "pause", "other", "--all"), "found both")
+	require.Contains(t, u.refused("timer", "pause", "other", "--dry-run"), "--dry-run")
+	require.Contains(t, u.refused("timer", "run", "-l", "team=nobody", "--yes"), "no timer")
+
+	out = u.do("timer", "pause", "-l", "team=pay", "--reason", "moves", "--until", "2h", "--yes")
+	require.Contains(t, out, "pause done: 12 timers, 0 failed")
+	require.Equal(t, 12, strings.Count(u.do("timer", "list", "--status", "paused", "-o", "name"), "\n"))
+	out = u.do("timer", "resume", "--name-prefix", "bill-", "--yes")
+	require.Contains(t, out, "resume done: 12 timers")
+	out = u.do("timer", "label", "-l", "team=pay", "env=prod", "team-", "--yes")
+	require.Contains(t, out, "relabel done: 12 timers")
+	u.do("timer", "label", "other", "a=b")
+	u.do("timer", "label", "other", "c=d", "a-")
+	require.Equal(t, "d\n", u.do("timer", "get", "other", "-o", "jsonpath=.labels.c"))
+	require.NotContains(t, u.do("timer", "get", "other", "-o", "json"), `"a"`)
+	require.Contains(t, u.refused("timer", "label", "other"), "a label to set")
+	require.Contains(t, u.refused("timer", "label", "a=b"), "names of timers")
+
+	out = u.do("timer", "run", "--all", "--yes", "--no-wait")
+	require.Contains(t, out, "is running")
+	id, _, _ := strings.Cut(u.do("job", "list", "--limit", "1", "-o", "jsonpath=.items[*].id"), "\n")
+	require.Contains(t, u.do("job", "watch", id), "run done: 13 timers")
+	require.Contains(t, u.do("job", "get", id, "-o", "json"), `"run"`)
+	u.do("job", "cancel", id)
+	out = u.do("timer", "delete", "-l", "env=prod", "--yes", "-o", "json")
+	require.Contains(t, out, `"done"`)
+	require.Equal(t, "other\n", u.do("timer", "list", "-o", "name"))
+
+	require.Contains(t, u.refused("app", "delete", "shop"), "--confirm")
+	require.Contains(t, u.refused("app", "delete", "shop", "--confirm", "desk"), "--confirm")
+	out = u.do("app", "delete", "shop", "--confirm", "shop")
+	require.Contains(t, out, "delete_app done: 1 timers, 0 failed")
+	require.Empty(t, u.do("timer", "list", "-o", "name"))
+}
