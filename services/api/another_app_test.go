@@ -181,6 +181,12 @@ var everyRoute = []anotherApps{
 		path:  "/api/v2/apps/shop/jobs",
 		body:  `{"action":"pause","all":true}`,
 	},
+	{route: "GET /api/v2/apps/{app}/export", path: "/api/v2/apps/shop/export"},
+	{
+		route: "POST /api/v2/apps/{app}/import",
+		path:  "/api/v2/apps/shop/import",
+		body:  `{"kind":"calendar","name":"x"}`,
+	},
 	{route: "GET /api/v2/apps/{app}/jobs", path: "/api/v2/apps/shop/jobs"},
 	{route: "GET /api/v2/apps/{app}/jobs/{id}", path: "/api/v2/apps/shop/jobs/<job>", byID: true},
 	{

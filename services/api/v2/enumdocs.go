@@ -33,9 +33,14 @@ var enumDocs = map[string]string{
 	"excluded.next_allowed":     "it is due at the first allowed instant after it",
 	"excluded.previous_allowed": "it is due at the last allowed instant before it; not for fixed_delay",
 
-	"result.created": "a new timer",
-	"result.existed": "a timer that was there; with put it has the definition now",
-	"result.failed":  "nothing was written, or perhaps so: see its error",
+	"result.created":                  "a new timer",
+	"result.existed":                  "a timer that was there; with put it has the definition now",
+	"result.changed":                  "it was there, and is as the document says now",
+	"result.unchanged":                "it was as the document says",
+	"importeditembody.result.created": "it was not there, and is now",
+	"format.ndjson":                   "a line of JSON for each",
+	"format.yaml":                     "a YAML document for each",
+	"result.failed":                   "nothing was written, or perhaps so: see its error",
 
 	"kind.canary":  "Carillon's own, which calls nobody",
 	"http2.never":  "HTTP/1.1 only",

@@ -56,6 +56,7 @@ type putCalendarBody struct {
 	IfVersion int64 `json:"if_version,omitempty" minimum:"1" doc:"Replace it only if this is its version; else 409."`
 }
 
+// Read returns the calendar of a body.
 func (b *CalendarBody) Read(name string) timer.Calendar {
 	c := timer.Calendar{
 		Name:             name,
@@ -73,7 +74,8 @@ func (b *CalendarBody) Read(name string) timer.Calendar {
 	return c
 }
 
-func showCalendar(app string, c *store.CalendarVersion) ShownCalendar {
+// Show returns a calendar as the API shows it.
+func Show(app string, c *store.CalendarVersion) ShownCalendar {
 	b := ShownCalendar{
 		App:       app,
 		Name:      c.Name,
@@ -127,7 +129,7 @@ func (s *Resource) keepCalendar(
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	return &calendarOutput{showCalendar(app, &store.CalendarVersion{
+	return &calendarOutput{Show(app, &store.CalendarVersion{
 		Calendar: c, Version: version, UpdatedMS: s.Now().UnixMilli(),
 	})}, nil
 }
@@ -140,7 +142,7 @@ func (s *Resource) getCalendar(ctx context.Context, in *CalendarParam) (*calenda
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	return &calendarOutput{showCalendar(in.App, &c)}, nil
+	return &calendarOutput{Show(in.App, &c)}, nil
 }
 
 type listCalendarsInput struct {
@@ -180,7 +182,7 @@ func (s *Resource) listCalendars(
 		out.Body.NextCursor = input.EncodeCursor(input.CalendarsCursor, found[in.Limit-1].Name)
 	}
 	for i := range found {
-		out.Body.Items = append(out.Body.Items, showCalendar(in.App, &found[i]))
+		out.Body.Items = append(out.Body.Items, Show(in.App, &found[i]))
 	}
 	return out, nil
 }

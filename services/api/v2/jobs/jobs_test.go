@@ -116,7 +116,7 @@ func TestRefusedJobs(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"action":"pause"}`:                                                          "body.all",
 		`{"action":"pause","filter":{}}`:                                              "body.all",
-		`{"action":"pause","filter":{"labels":"a in b"}}`:                                "body.filter.labels",
+		`{"action":"pause","filter":{"labels":"a in b"}}`:                             "body.filter.labels",
 		`{"action":"pause","filter":{"status":"inactive"}}`:                           "body.filter.status",
 		`{"action":"resume","filter":{"status":"active"}}`:                            "body.filter.status",
 		`{"action":"pause","all":true,"until":"2001-01-01T00:00:00Z"}`:                "body.until",

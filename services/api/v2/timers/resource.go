@@ -22,6 +22,17 @@ type Store interface {
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	store.Searcher
 	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
+	Calendars(
+		ctx context.Context,
+		app, after string,
+		limit int,
+	) ([]store.CalendarVersion, error)
+	PutCalendar(
+		ctx context.Context,
+		app string,
+		c timer.Calendar,
+		ifVersion int64,
+	) (version int64, err error)
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
 	History(
 		ctx context.Context,
@@ -48,10 +59,21 @@ type Resource struct {
 	Plan        store.Planner       // expands schedules at edits
 	Secrets     *encryption.Keyring // nil: definitions with secrets are refused
 	Now         func() time.Time
+
+	documents *documentSchemas // of imports
 }
 
 // Register adds the operations to r.
 func (s *Resource) Register(r *route.Router) {
+	s.documents = newDocumentSchemas(r.API.OpenAPI().Components.Schemas)
+	route.Add(r, route.Operation{
+		Method: http.MethodGet, Path: "/apps/{app}/export", ID: "export-app",
+		Summary: "Stream all calendars and timers of an app, without secrets",
+	}, s.exportApp)
+	route.Add(r, route.Operation{
+		Method: http.MethodPost, Path: "/apps/{app}/import", ID: "import-app",
+		Summary: "Create and change calendars and timers as the documents of an export say",
+	}, s.importApp)
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/timers", ID: "create-timer",
 		Summary: "Create a timer",

@@ -1,0 +1,175 @@
+package timers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"sigs.k8s.io/yaml"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/v2/calendars"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
+)
+
+const (
+	exportPage        = 500
+	exportPageTimeout = 10 * time.Second // of a page: its read, and its write to the caller
+)
+
+// The formats of exports and imports.
+const (
+	formatNDJSON = "ndjson"
+	formatYAML   = "yaml"
+)
+
+// The kinds of documents.
+const (
+	kindTimer    = "timer"
+	kindCalendar = "calendar"
+)
+
+type exportInput struct {
+	param.PathAppParam
+
+	Format string `query:"format" enum:"ndjson,yaml" default:"ndjson" doc:"ndjson: a line of JSON for each. yaml: a YAML document for each."`
+}
+
+// shownOnly are the fields that only the service sets.
+var shownOnly = []string{
+	"id", "app", "version", "paused", "next_due", "active_since", "created_at", "updated_at",
+	"fires_created", "warnings", "dry_run", "upcoming",
+}
+
+// exportApp streams the app's calendars, then its timers, both by name. It reads page by page, so
+// an app that changes meanwhile is not exported as of one instant. If a page cannot be read, it
+// breaks the connection: the caller sees that the end is missing.
+func (s *Resource) exportApp(ctx context.Context, in *exportInput) (*huma.StreamResponse, error) {
+	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
+		return nil, err
+	}
+	// A whole export may take longer than other requests. Each page has its own time.
+	x := &export{resource: s, ctx: context.WithoutCancel(ctx), in: in}
+	first, err := x.page()
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		c.SetHeader("Content-Type", map[string]string{
+			formatNDJSON: "application/x-ndjson", formatYAML: "application/yaml",
+		}[in.Format])
+		_, w := humachi.Unwrap(c)
+		for page := first; ; {
+			// A test recorder has no deadline, so the error is ignored.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportPageTimeout))
+			if _, err := w.Write(page); err != nil || x.done {
+				return // the caller has gone, or has it all
+			}
+			if page, err = x.page(); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+		}
+	}}, nil
+}
+
+// export is one export and how far it is.
+type export struct {
+	resource *Resource
+	ctx      context.Context
+	in       *exportInput
+
+	calendar string // the last one
+	timers   bool   // all calendars are exported
+	after    store.SearchPosition
+	done     bool
+}
+
+// page returns the next documents. There may be none although there are more.
+func (x *export) page() ([]byte, error) {
+	ctx, cancel := context.WithTimeout(x.ctx, exportPageTimeout)
+	defer cancel()
+	var out bytes.Buffer
+	if !x.timers {
+		found, err := x.resource.Store.Calendars(ctx, x.in.App, x.calendar, exportPage)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+		for i := range found {
+			x.calendar = found[i].Name
+			shown := calendars.Show(x.in.App, &found[i])
+			if err := x.write(&out, kindCalendar, shown); err != nil {
+				return nil, err
+			}
+		}
+		x.timers = len(found) < exportPage
+		return out.Bytes(), nil
+	}
+	found, err := x.resource.Store.Search(ctx, store.SearchQuery{
+		Filter: store.Filter{App: x.in.App},
+		Sort:   store.SortName, // an import elsewhere gives other ids
+		After:  x.after,
+		Limit:  exportPage,
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	for i := range found.Timers {
+		if err := x.write(&out, kindTimer, showTimer(&found.Timers[i], 0)); err != nil {
+			return nil, err
+		}
+	}
+	x.after, x.done = found.Next, !found.More
+	return out.Bytes(), nil
+}
+
+// write appends one document. The status of a paused timer is left out, because a definition cannot
+// pause.
+func (x *export) write(out *bytes.Buffer, kind string, shown any) error {
+	doc, err := document(kind, shown)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("encoding a document: %w", err)
+	}
+	if x.in.Format == formatYAML {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return fmt.Errorf("encoding a document: %w", err)
+		}
+		out.WriteString("---\n")
+		out.Write(text)
+		return nil
+	}
+	out.Write(text)
+	out.WriteByte('\n')
+	return nil
+}
+
+// document returns what the API shows as a document of an export.
+func document(kind string, shown any) (map[string]any, error) {
+	text, err := json.Marshal(shown)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a document: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var doc map[string]any
+	if err := d.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("encoding a document: %w", err)
+	}
+	for _, name := range shownOnly {
+		delete(doc, name)
+	}
+	if s := doc["status"]; s != string(timer.StatusActive) && s != string(timer.StatusInactive) {
+		delete(doc, "status")
+	}
+	doc["kind"] = kind
+	return doc, nil
+}
