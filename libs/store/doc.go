@@ -196,7 +196,7 @@
 //   - S35 Of two calls of LeaseJob at once, each gets another job. AdvanceJob writes only with the
 //     latest token. The page of a job is written before its timers are changed. So a runner that
 //     takes over changes the same timers as the one before, and each timer of a job is counted
-//     once, whoever dies where. After CancelJob no lease of the job begins. An app that is being
+//     once, wherever a runner dies. After CancelJob no lease of the job begins. An app that is being
 //     deleted stays frozen and takes no timer, calendar, key or setting: each such call comes before
 //     the mark, and the job finds what it wrote, or is a conflict. The mark goes with the end of the
 //     job, in one transaction.

@@ -31,6 +31,12 @@ import (
 // Store is the part of the store that the API uses.
 type Store interface {
 	writes.Store
+	resourceStore
+	APIKey(ctx context.Context, id string) (store.APIKey, error)
+}
+
+// resourceStore is the part of the store that the resources of v2 use.
+type resourceStore interface {
 	timers.Store
 	fires.Store
 	backfills.Store
@@ -38,7 +44,6 @@ type Store interface {
 	calendars.Store
 	explain.Store
 	jobs.Store
-	APIKey(ctx context.Context, id string) (store.APIKey, error)
 }
 
 // Options are the dependencies and settings of the API. A setting left at zero gets its default.

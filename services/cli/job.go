@@ -145,7 +145,7 @@ func (t *tool) followJob(
 		show(job)
 		if clock.Pause(ctx, jobPoll); ctx.Err() != nil {
 			t.sayf("job %s goes on: carillon job watch %s", job.Text("id"), job.Text("id"))
-			return nil
+			return nil //nolint:nilerr // it was told to stop
 		}
 		var err error
 		if job, err = api.Get(ctx, jobPath(app, job.Text("id")), nil); err != nil {

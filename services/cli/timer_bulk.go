@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -43,7 +44,9 @@ func (t *tool) addBulk(c *cobra.Command, body func() (client.Object, error)) *co
 			return one(c, names)
 		}
 		if len(names) > 0 {
-			return usageError("expected names of timers or a filter, found both: give one of the two")
+			return usageError(
+				"expected names of timers or a filter, found both: give one of the two",
+			)
 		}
 		request, err := body()
 		if err != nil {
@@ -87,7 +90,11 @@ func (b *bulk) run(c *cobra.Command, request client.Object) error {
 	request["filter"], request["all"] = b.filter(), b.all
 	return t.withApp(func(api *client.Client, app url.Values) error {
 		dry, err := api.Do(
-			c.Context(), http.MethodPost, jobPath(app, ""), url.Values{"dry_run": {"true"}}, request,
+			c.Context(),
+			http.MethodPost,
+			jobPath(app, ""),
+			url.Values{"dry_run": {"true"}},
+			request,
 		)
 		if err != nil {
 			return err //nolint:wrapcheck // it says what the API answered
@@ -178,7 +185,9 @@ func (t *tool) timerLabel() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			names, set, remove := splitLabels(args)
 			if len(set)+len(remove) == 0 {
-				return usageError("expected a label to set (team=pay) or to remove (team-), found none")
+				return usageError(
+					"expected a label to set (team=pay) or to remove (team-), found none",
+				)
 			}
 			switch {
 			case !b.selects() && len(names) == 0:
@@ -240,9 +249,7 @@ func (t *tool) labelNamed(
 					labels[name] = v
 				}
 			}
-			for name, v := range set {
-				labels[name] = v
-			}
+			maps.Copy(labels, set)
 			now, err := api.Do(
 				c.Context(), http.MethodPatch, "/timers/"+tm.Text("id"), app,
 				client.Object{"labels": labels, "if_version": tm["version"]},

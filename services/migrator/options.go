@@ -22,6 +22,11 @@ type Store interface {
 	store.Expander
 	store.Minutes
 	store.Housekeeping
+	JobStore
+}
+
+// JobStore is the part of the store that jobs use.
+type JobStore interface {
 	store.JobRunner
 	changes.Store
 	Search(ctx context.Context, q store.SearchQuery) (store.SearchPage, error)

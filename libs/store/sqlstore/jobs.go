@@ -172,12 +172,25 @@ func (s *Store) insertJob(
 		ID: int64(j.ID), AppID: app.ID, Action: string(j.Action), Request: j.Request,
 		Total: j.Total, AtLeast: j.AtLeast, CreatedMS: nowMS, UpdatedMS: nowMS,
 	}
-	q := stmt("INSERT INTO jobs (id,app_id,action,request,status,reason,total,at_least,page,page_ms,"+
-		"after_timer_id,done_count,failed_count,errors,token,lease_until_ms,created_ms,"+
-		"updated_ms,finished_ms) VALUES (").
-		ints(row.ID, row.AppID).add(",").bind(row.Action).add(",").bind(nonNil(row.Request)).
-		add(",0,'',").ints(row.Total, flag(row.AtLeast)).add(",").bind([]byte{}).add(",0,0,0,0,").bind([]byte{}).
-		add(",0,").ints(nowMS, nowMS, nowMS, 0).add(")")
+	q := stmt(
+		"INSERT INTO jobs (id,app_id,action,request,status,reason,total,at_least,page,page_ms,"+
+			"after_timer_id,done_count,failed_count,errors,token,lease_until_ms,created_ms,"+
+			"updated_ms,finished_ms) VALUES (",
+	).
+		ints(row.ID, row.AppID).
+		add(",").
+		bind(row.Action).
+		add(",").
+		bind(nonNil(row.Request)).
+		add(",0,'',").
+		ints(row.Total, flag(row.AtLeast)).
+		add(",").
+		bind([]byte{}).
+		add(",0,0,0,0,").
+		bind([]byte{}).
+		add(",0,").
+		ints(nowMS, nowMS, nowMS, 0).
+		add(")")
 	if j.Action == store.JobDeleteApp {
 		ended := stmt("UPDATE jobs SET status=").int(rowJobCancelled).
 			add(",finished_ms=").int(nowMS).add(",updated_ms=").int(nowMS).

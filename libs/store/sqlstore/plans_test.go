@@ -223,7 +223,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"SEARCH jobs USING INDEX jobs_by_app (app_id=? AND id<?)",
 	},
 	{"FROM jobs FORCE INDEX (by_app)", "jobs range by_app", ""},
-	{"FROM jobs WHERE id=", "jobs const PRIMARY", "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
+	{
+		"FROM jobs WHERE id=",
+		"jobs const PRIMARY",
+		"SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)",
+	},
 	{
 		"UPDATE jobs SET status=2,",
 		"jobs range by_app_status|jobs ref by_app_status",

@@ -2,8 +2,8 @@ package storetest
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -175,7 +175,7 @@ func jobLeasesRunOut(t *testing.T, s *setup) {
 func concurrentJobLeases(t *testing.T, s *setup) {
 	s.create(s.newTimer(), noFires)
 	for i := range 10 {
-		s.startJob(store.JobPause, fmt.Sprint(i))
+		s.startJob(store.JobPause, strconv.Itoa(i))
 	}
 	var mu sync.Mutex
 	leased := map[timer.ID]int{}

@@ -196,7 +196,10 @@ func (s *Resource) readFilter(app string, b *startBody, r *input.BodyReader) sto
 func (s *Resource) readPause(b *startBody, out *store.JobRequest, r *input.BodyReader) {
 	if store.JobAction(b.Action) != store.JobPause {
 		if b.Reason != "" || b.Until != "" {
-			r.Invalid("reason", "expected reason and until only with the action pause: leave them out")
+			r.Invalid(
+				"reason",
+				"expected reason and until only with the action pause: leave them out",
+			)
 		}
 		return
 	}

@@ -17,7 +17,7 @@ type filterBody struct {
 
 type startBody struct {
 	Action       string            `json:"action" enum:"pause,resume,delete,run,relabel" doc:"What is done to each timer."`
-	Filter       filterBody        `json:"filter,omitempty" doc:"Which timers."`
+	Filter       filterBody        `json:"filter,omitzero" doc:"Which timers."`
 	All          bool              `json:"all,omitempty" doc:"Required for an empty filter, which selects every timer of the app."`
 	Reason       string            `json:"reason,omitempty" maxLength:"256" doc:"Of pause: why; shown until they are resumed."`
 	Until        string            `json:"until,omitempty" format:"date-time" doc:"Of pause: when they are activated again by themselves, from now to 2199; never where it is left out."`

@@ -9,7 +9,7 @@ import (
 // setDefaults sets the fields of a body, at any depth, that are zero and have a default, as huma
 // does for bodies of requests.
 func setDefaults(v reflect.Value) error {
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // other kinds have no fields
 	case reflect.Pointer:
 		if !v.IsNil() {
 			return setDefaults(v.Elem())

@@ -44,8 +44,13 @@ func exported(t *testing.T, n int) *apitest.Fixture {
 	t.Helper()
 	f := apitest.Setup(t)
 	f.Calendar(t, 200, http.MethodPut, "days?app=shop", `{"excluded_dates":["2026-12-25"]}`)
-	f.Calendar(t, 200, http.MethodPut, "hours?app=shop",
-		`{"time_zone":"Europe/Berlin","allowed_times":[{"from":"09:00","to":"17:00","weekdays":["mon"]}]}`)
+	f.Calendar(
+		t,
+		200,
+		http.MethodPut,
+		"hours?app=shop",
+		`{"time_zone":"Europe/Berlin","allowed_times":[{"from":"09:00","to":"17:00","weekdays":["mon"]}]}`,
+	)
 	schedules := []string{
 		`{"kind":"cron","specs":["0 9 * * *"],"time_zone":"Europe/Berlin","calendars":["days","hours"],"excluded":"next_allowed"}`,
 		`{"kind":"interval","every":"90s","jitter":"5s","start_at":"2030-01-01T00:00:00Z"}`,
@@ -61,7 +66,9 @@ func exported(t *testing.T, n int) *apitest.Fixture {
 	for i := range n {
 		body := apitest.TimerWith(
 			schedules[i%4],
-			`{"url":"https://example.com/`+fmt.Sprint(i)+`","headers":{"X-A":["1","2"]},"body":"{\"a\": {{due}}}"}`,
+			`{"url":"https://example.com/`+fmt.Sprint(
+				i,
+			)+`","headers":{"X-A":["1","2"]},"body":"{\"a\": {{due}}}"}`,
 			more[i%4],
 		)
 		f.Create(t, 201, strings.Replace(body, `"bill"`, fmt.Sprintf(`"t%d"`, i), 1))

@@ -85,7 +85,10 @@ func (d *documentSchemas) read(text []byte, app string) (out importDoc) {
 	}
 	var fields map[string]any
 	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
-		out.err = timer.Invalid("body", "expected an object with kind and name, found another value")
+		out.err = timer.Invalid(
+			"body",
+			"expected an object with kind and name, found another value",
+		)
 		return out
 	}
 	out.name, _ = fields["name"].(string)

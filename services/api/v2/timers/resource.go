@@ -21,18 +21,7 @@ type Store interface {
 	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	store.Searcher
-	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
-	Calendars(
-		ctx context.Context,
-		app, after string,
-		limit int,
-	) ([]store.CalendarVersion, error)
-	PutCalendar(
-		ctx context.Context,
-		app string,
-		c timer.Calendar,
-		ifVersion int64,
-	) (version int64, err error)
+	store.Calendars
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
 	History(
 		ctx context.Context,
