@@ -33,7 +33,11 @@ func TestBulkCommands(t *testing.T) {
 
 	out = u.do("timer", "pause", "-l", "team=pay", "--reason", "moves", "--until", "2h", "--yes")
 	require.Contains(t, out, "pause done: 12 timers, 0 failed")
-	require.Equal(t, 12, strings.Count(u.do("timer", "list", "--status", "paused", "-o", "name"), "\n"))
+	require.Equal(
+		t,
+		12,
+		strings.Count(u.do("timer", "list", "--status", "paused", "-o", "name"), "\n"),
+	)
 	out = u.do("timer", "resume", "--name-prefix", "bill-", "--yes")
 	require.Contains(t, out, "resume done: 12 timers")
 	out = u.do("timer", "label", "-l", "team=pay", "env=prod", "team-", "--yes")
@@ -47,7 +51,10 @@ func TestBulkCommands(t *testing.T) {
 
 	out = u.do("timer", "run", "--all", "--yes", "--no-wait")
 	require.Contains(t, out, "is running")
-	id, _, _ := strings.Cut(u.do("job", "list", "--limit", "1", "-o", "jsonpath=.items[*].id"), "\n")
+	id, _, _ := strings.Cut(
+		u.do("job", "list", "--limit", "1", "-o", "jsonpath=.items[*].id"),
+		"\n",
+	)
 	require.Contains(t, u.do("job", "watch", id), "run done: 13 timers")
 	require.Contains(t, u.do("job", "get", id, "-o", "json"), `"run"`)
 	u.do("job", "cancel", id)
