@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/output"
+	"github.com/carillon-timer/carillon/services/cli/internal/progress"
 )
 
 const (
@@ -140,10 +140,12 @@ func (t *tool) followJob(
 	app url.Values,
 	job client.Object,
 ) error {
-	show := t.jobProgress(job)
+	show, end := t.jobProgress(job)
+	defer end()
 	for job.Text("status") == "running" {
 		show(job)
 		if clock.Pause(ctx, jobPoll); ctx.Err() != nil {
+			end()
 			t.sayf("job %s goes on: carillon job watch %s", job.Text("id"), job.Text("id"))
 			return nil //nolint:nilerr // it was told to stop
 		}
@@ -152,15 +154,14 @@ func (t *tool) followJob(
 			return err //nolint:wrapcheck // it says what the API answered
 		}
 	}
-	show(job)
+	end()
 	return t.jobEnd(job)
 }
 
-// jobProgress returns a function that shows how far a job is.
-func (t *tool) jobProgress(job client.Object) (show func(client.Object)) {
-	total := job.Int("total")
+// jobProgress returns a function that shows how far a job is, and one that ends it.
+func (t *tool) jobProgress(job client.Object) (show func(client.Object), end func()) {
 	if !t.printer.Human() {
-		return func(client.Object) {}
+		return func(client.Object) {}, func() {}
 	}
 	if !isTerminal(t.errOut) {
 		var last time.Time
@@ -169,25 +170,11 @@ func (t *tool) jobProgress(job client.Object) (show func(client.Object)) {
 				last = now
 				t.sayf("%s: %d of %s", j.Text("action"), dealtWith(j), totalOf(j))
 			}
-		}
+		}, func() {}
 	}
-	bar := progressbar.NewOptions64(
-		max(total, 1),
-		progressbar.OptionSetWriter(t.errOut),
-		progressbar.OptionSetDescription(job.Text("action")),
-		progressbar.OptionShowCount(),
-		progressbar.OptionShowIts(),
-		progressbar.OptionSetItsString("timers"),
-		progressbar.OptionClearOnFinish(),
-	)
-	return func(j client.Object) {
-		n := min(dealtWith(j), max(total, 1))
-		if j.Text("status") != "running" {
-			_ = bar.Finish() // of the terminal
-			return
-		}
-		_ = bar.Set64(n)
-	}
+	total := max(job.Int("total"), 1)
+	bar := progress.New(t.errOut, job.Text("action"), total)
+	return func(j client.Object) { bar.Set(dealtWith(j), total) }, bar.Done
 }
 
 func dealtWith(job client.Object) int64 { return job.Int("done") + job.Int("failed") }
