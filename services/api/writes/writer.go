@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,6 +42,7 @@ type Writer struct {
 	opts    Options
 	metrics *metrics
 	commit  *changes.Committer
+	direct  chan struct{}          // has an element for each transaction of CreateAll
 	running chan struct{}          // closed once groups is set
 	groups  atomic.Pointer[groups] // nil before Run and after it
 }
@@ -66,6 +68,7 @@ func New(opts Options) *Writer {
 			Notifications: m.notifications,
 			Logger:        opts.Logger,
 		}),
+		direct:  make(chan struct{}, max(opts.Batch.Concurrency, 1)),
 		running: make(chan struct{}),
 	}
 }
@@ -138,6 +141,51 @@ func (w *Writer) Create(ctx context.Context, n store.NewTimer) (store.CreateResu
 		return c, groupError(err)
 	}
 	return c, c.Err
+}
+
+// CreateAll executes creates in transactions of their own, each of at most Batch.Max items. Many
+// items need not wait for those of other callers, as Create does. At most Batch.Concurrency
+// transactions of all such calls run at once. Every item has its own result. If a transaction fails,
+// its items have the error; the same call again finds the timers that exist.
+func (w *Writer) CreateAll(ctx context.Context, items []store.NewTimer) []store.CreateResult {
+	results := make([]store.CreateResult, 0, len(items))
+	_, err := w.waitRunning(ctx)
+	for chunk := range slices.Chunk(items, max(w.opts.Batch.Max, 1)) {
+		var created []store.CreateResult
+		if err == nil { // after a timeout nothing more is tried
+			created, err = w.createNow(ctx, chunk)
+		}
+		if err != nil {
+			created = make([]store.CreateResult, len(chunk))
+			for i := range created {
+				created[i].Err = groupError(err)
+			}
+			if ctx.Err() == nil {
+				err = nil // the next ones may succeed
+			}
+		}
+		results = append(results, created...)
+	}
+	return results
+}
+
+// createNow executes creates in one transaction, once there is a place for it.
+func (w *Writer) createNow(
+	ctx context.Context,
+	items []store.NewTimer,
+) ([]store.CreateResult, error) {
+	select {
+	case w.direct <- struct{}{}:
+		defer func() { <-w.direct }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx) //nolint:wrapcheck // groupError says it
+	}
+	if timeout := w.opts.Batch.Timeout; timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	return w.create(ctx, items)
 }
 
 // SetStatus adds one status change to a batch.

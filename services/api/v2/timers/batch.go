@@ -9,12 +9,16 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// batchConcurrency limits how many items of a batch are checked and written at once. Items that are
+// batchConcurrency limits how many items with put are checked and written at once. Items that are
 // written at once share transactions, see package writes.
 const batchConcurrency = 500
+
+// checkConcurrency limits how many items are checked at once. Some need calendars of the store.
+const checkConcurrency = 16
 
 type batchInput struct{ Body batchBody }
 
@@ -49,16 +53,11 @@ func (s *Resource) batchTimers(ctx context.Context, in *batchInput) (*batchOutpu
 		return nil, err
 	}
 	out := &batchOutput{}
-	out.Body.Items = make([]batchResult, len(items))
-	var eg errgroup.Group
-	eg.SetLimit(batchConcurrency)
-	for i := range items {
-		eg.Go(func() error {
-			out.Body.Items[i] = s.batchItem(ctx, &items[i], in.Body.Put)
-			return nil
-		})
+	if in.Body.Put {
+		out.Body.Items = s.putItems(ctx, items)
+	} else {
+		out.Body.Items = s.createItems(ctx, items)
 	}
-	_ = eg.Wait() // the results have the errors
 	for i := range out.Body.Items {
 		switch out.Body.Items[i].Result {
 		case resultCreated:
@@ -102,9 +101,72 @@ func (s *Resource) checkBatch(ctx context.Context, items []newTimerBody) error {
 	return nil
 }
 
-// batchItem writes one item.
-func (s *Resource) batchItem(ctx context.Context, b *newTimerBody, put bool) batchResult {
-	t, created, err := s.writeItem(ctx, b, put)
+// createItems checks all items, then creates the good ones in as few transactions as possible.
+func (s *Resource) createItems(ctx context.Context, items []newTimerBody) []batchResult {
+	results := make([]batchResult, len(items))
+	checked := make([]store.NewTimer, len(items))
+	eachItem(len(items), checkConcurrency, func(i int) {
+		var err error
+		if checked[i], err = s.newTimer(ctx, &items[i], "", nil); err != nil {
+			results[i] = s.batchResult(&items[i], nil, false, err)
+		}
+	})
+	var good []store.NewTimer
+	var places []int // of the good ones in items
+	for i := range items {
+		if results[i].Error == nil {
+			good, places = append(good, checked[i]), append(places, i)
+		}
+	}
+	for n, c := range s.Writer.CreateAll(ctx, good) {
+		i := places[n]
+		results[i] = s.batchResult(&items[i], &c.Timer, !c.Existing, c.Err)
+	}
+	return results
+}
+
+// putItems creates or edits each item by itself.
+func (s *Resource) putItems(ctx context.Context, items []newTimerBody) []batchResult {
+	results := make([]batchResult, len(items))
+	eachItem(len(items), batchConcurrency, func(i int) {
+		t, created, err := s.putItem(ctx, &items[i])
+		results[i] = s.batchResult(&items[i], &t, created, err)
+	})
+	return results
+}
+
+func (s *Resource) putItem(
+	ctx context.Context,
+	b *newTimerBody,
+) (t timer.Timer, created bool, err error) {
+	stored, err := s.storedDefinition(ctx, b)
+	if err != nil {
+		return t, false, err
+	}
+	n, err := s.newTimer(ctx, b, "", stored)
+	if err != nil {
+		return t, false, err
+	}
+	return s.put(ctx, n, timer.Status(b.Status))
+}
+
+// eachItem calls do for 0 to n-1, up to limit at once.
+func eachItem(n, limit int, do func(i int)) {
+	var eg errgroup.Group
+	eg.SetLimit(limit)
+	for i := range n {
+		eg.Go(func() error {
+			do(i)
+			return nil
+		})
+	}
+	_ = eg.Wait() // do has the errors
+}
+
+// batchResult says what became of an item.
+func (s *Resource) batchResult(
+	b *newTimerBody, t *timer.Timer, created bool, err error,
+) batchResult {
 	r := batchResult{App: b.App, Name: b.Name, Result: resultExisted}
 	if err != nil {
 		r.Result, r.Error = resultFailed, s.errorModel(err)
@@ -115,28 +177,6 @@ func (s *Resource) batchItem(ctx context.Context, b *newTimerBody, put bool) bat
 	}
 	r.ID, r.Version = t.ID.String(), t.Version
 	return r
-}
-
-func (s *Resource) writeItem(
-	ctx context.Context,
-	b *newTimerBody,
-	put bool,
-) (t timer.Timer, created bool, err error) {
-	var stored *timer.Definition
-	if put {
-		if stored, err = s.storedDefinition(ctx, b); err != nil {
-			return t, false, err
-		}
-	}
-	n, err := s.newTimer(ctx, b, "", stored)
-	if err != nil {
-		return t, false, err
-	}
-	if put {
-		return s.put(ctx, n, timer.Status(b.Status))
-	}
-	c, err := s.Writer.Create(ctx, n)
-	return c.Timer, !c.Existing, err
 }
 
 // errorModel returns an error as the answer to a request of its own would show it.
