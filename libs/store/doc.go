@@ -200,4 +200,11 @@
 //     deleted stays frozen and takes no timer, calendar, key or setting: each such call comes before
 //     the mark, and the job finds what it wrote, or is a conflict. The mark goes with the end of the
 //     job, in one transaction.
+// App history:
+//   - S36 Outcomes and CountOutcomes have the finished fires of an app in order of (finished, timer,
+//     due, series), also those of deleted timers. Over all pages, each fire that was recorded before
+//     the first page and matches is returned once. Neither examines more fires than ScanLimit, apart
+//     from the rest of a millisecond when counting. A page that ends there has a Next, even if it is
+//     empty. Counts are exact from FromMS on. An outcome is visible from its commit on, which may be
+//     later than that of an outcome with a later position, see VisibilityDelay.
 package store

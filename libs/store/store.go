@@ -71,6 +71,7 @@ type FireStore interface {
 type OutcomeStore interface {
 	Recorder
 	History
+	AppHistory
 	Completer
 	Redriver
 	OutcomeEvents

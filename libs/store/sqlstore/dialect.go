@@ -29,18 +29,20 @@ type dialect struct {
 	onConflictUpdate func(key string) string
 	value            func(column string) string
 	greatest         string
-	// keyAfter adds "(a,b,…) > (1,2,…)" in a form for which the database uses an index.
-	keyAfter func(q *statement, columns []string, values []int64)
+	// compareKeys adds "(a,b,…) > (1,2,…)", or with another operator (>=, <, <=), in a form for which
+	// the database uses an index.
+	compareKeys func(q *statement, operator string, columns []string, values []int64)
 	// byPrimary and byRun pin the index of statements on fires. On a fresh table without
 	// statistics, MariaDB once chose another index and fell behind.
 	byPrimary, byRun string
-	// keyBefore adds the same with <.
-	keyBefore func(q *statement, columns []string, values []int64)
 	// byExpand pins the index of expansions: a scan would lock every timer that it reads. The others
 	// pin the index of lists, for which an optimizer may otherwise scan the primary key.
 	byExpand, byApp, byTimer, byLiveName, byLastDue, byNextDue string
 	// byLease pins the index of leases of jobs: a scan would lock jobs of others.
 	byLease string
+	// outcomesByApp and outcomesByTimer pin the indexes of outcomes for which an optimizer would
+	// take the other one.
+	outcomesByApp, outcomesByTimer string
 	// joinOrdered joins a table to the one before it, in this order.
 	joinOrdered string
 	// singleWriter is true if only one transaction runs at a time. Transactions then never wait for
@@ -70,17 +72,18 @@ func mysqlDialect() *dialect {
 		greatest:          "GREATEST",
 		joinOrdered:       " STRAIGHT_JOIN ",
 
-		byPrimary:  " FORCE INDEX (PRIMARY)",
-		byRun:      " FORCE INDEX (by_run)",
-		byExpand:   " FORCE INDEX (by_expand)",
-		byLease:    " FORCE INDEX (by_lease)",
-		byApp:      " FORCE INDEX (by_app)",
-		byTimer:    " FORCE INDEX (by_timer)",
-		byLiveName: " FORCE INDEX (by_live_name)",
-		byLastDue:  " FORCE INDEX (by_last_due)",
-		byNextDue:  " FORCE INDEX (by_next_due)",
-		keyAfter:   keyByRanges(">"),
-		keyBefore:  keyByRanges("<"),
+		byPrimary:       " FORCE INDEX (PRIMARY)",
+		byRun:           " FORCE INDEX (by_run)",
+		byExpand:        " FORCE INDEX (by_expand)",
+		byLease:         " FORCE INDEX (by_lease)",
+		byApp:           " FORCE INDEX (by_app)",
+		byTimer:         " FORCE INDEX (by_timer)",
+		byLiveName:      " FORCE INDEX (by_live_name)",
+		byLastDue:       " FORCE INDEX (by_last_due)",
+		byNextDue:       " FORCE INDEX (by_next_due)",
+		outcomesByApp:   " FORCE INDEX (by_app)",
+		outcomesByTimer: " FORCE INDEX (by_timer)",
+		compareKeys:     compareKeysByRanges,
 		deleteFrom: func(table, index string) string {
 			return "DELETE " + table + " FROM " + table + " FORCE INDEX (" + index + ")"
 		},
@@ -105,13 +108,14 @@ func sqliteDialect(nowMS func() int64) *dialect {
 		greatest:          "MAX",
 		joinOrdered:       " CROSS JOIN ",
 
-		byRun:        " INDEXED BY fires_by_run",
-		keyAfter:     keyByRow(">"),
-		keyBefore:    keyByRow("<"),
-		singleWriter: true,
-		deleteFrom:   func(table, _ string) string { return "DELETE FROM " + table },
-		classify:     sqliteengine.Classify,
-		isFull:       sqliteengine.IsFull,
+		byRun:           " INDEXED BY fires_by_run",
+		outcomesByApp:   " INDEXED BY outcomes_by_app",
+		outcomesByTimer: " INDEXED BY outcomes_by_timer",
+		compareKeys:     compareKeysByRow,
+		singleWriter:    true,
+		deleteFrom:      func(table, _ string) string { return "DELETE FROM " + table },
+		classify:        sqliteengine.Classify,
+		isFull:          sqliteengine.IsFull,
 		// SQLite is built without DELETE … LIMIT.
 		deleteUpTo: func(table, key, order, where string, limit int) *statement {
 			return stmt(
@@ -164,27 +168,32 @@ func (q *statement) nowMS(d *dialect) *statement {
 	return q
 }
 
-// keyByRow compares rows, for which SQLite uses an index.
-func keyByRow(operator string) func(q *statement, columns []string, values []int64) {
-	return func(q *statement, columns []string, values []int64) {
-		q.add("(" + strings.Join(columns, ",") + ")" + operator + "(").ints(values...).add(")")
-	}
+// keyAfter adds "(a,b,…) > (1,2,…)".
+func (d *dialect) keyAfter(q *statement, columns []string, values []int64) {
+	d.compareKeys(q, ">", columns, values)
 }
 
-// keyByRanges writes the comparison as ranges, (a>1 OR a=1 AND b>2 OR …). MySQL uses no index for a
-// comparison of rows.
-func keyByRanges(operator string) func(q *statement, columns []string, values []int64) {
-	return func(q *statement, columns []string, values []int64) {
-		q.add("(")
-		for i := range columns {
-			if i > 0 {
-				q.add(" OR ")
-			}
-			for j := range i {
-				q.add(columns[j] + "=").int(values[j]).add(" AND ")
-			}
-			q.add(columns[i] + operator).int(values[i])
+// compareKeysByRow compares rows, for which SQLite uses an index.
+func compareKeysByRow(q *statement, operator string, columns []string, values []int64) {
+	q.add("(" + strings.Join(columns, ",") + ")" + operator + "(").ints(values...).add(")")
+}
+
+// compareKeysByRanges writes the comparison as ranges, (a>1 OR a=1 AND b>2 OR …). MySQL uses no
+// index for a comparison of rows.
+func compareKeysByRanges(q *statement, operator string, columns []string, values []int64) {
+	strict := operator[:1]
+	q.add("(")
+	for i := range columns {
+		if i > 0 {
+			q.add(" OR ")
 		}
-		q.add(")")
+		for j := range i {
+			q.add(columns[j] + "=").int(values[j]).add(" AND ")
+		}
+		if i == len(columns)-1 {
+			strict = operator
+		}
+		q.add(columns[i] + strict).int(values[i])
 	}
+	q.add(")")
 }

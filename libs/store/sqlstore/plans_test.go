@@ -95,6 +95,16 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"SEARCH failed_outcomes USING PRIMARY KEY (app_id=?)",
 	},
 	{
+		"FROM outcomes k",
+		"k range by_app Using where",
+		"INDEX outcomes_by_app (app_id=? AND ",
+	},
+	{
+		"FROM failed_outcomes k",
+		"k range PRIMARY Using where; Using index",
+		"SEARCH k USING PRIMARY KEY (app_id=? AND ",
+	},
+	{
 		"SET redrive_series",
 		"outcomes range PRIMARY",
 		"SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)",
@@ -333,6 +343,7 @@ func work(t *testing.T, s *sqlstore.Store) {
 	require.NoError(t, err)
 	_, err = s.History(ctx, "app", won[20].Timer, won[20].FireID, 10)
 	require.NoError(t, err)
+	workAppHistory(t, s, &outcomes[20])
 	_, err = s.Fire(ctx, "app", won[20].FireID)
 	require.NoError(t, err)
 	workDelivery(t, s, now, won[20:30])
@@ -379,6 +390,31 @@ func workJobs(t *testing.T, s *sqlstore.Store) {
 		require.NoError(t, err)
 		_, _, err = s.JobBacklog(ctx, 10)
 		require.NoError(t, err)
+	}
+}
+
+// workAppHistory reads an app's finished fires in both orders, all of them and failed ones.
+func workAppHistory(t *testing.T, s *sqlstore.Store, o *timer.Outcome) {
+	t.Helper()
+	for _, kinds := range [][]timer.OutcomeKind{nil, {timer.Failed}} {
+		for _, ascending := range []bool{false, true} {
+			for _, after := range []store.OutcomePosition{{}, store.PositionOf(o)} {
+				q := store.OutcomeQuery{
+					OutcomeFilter: store.OutcomeFilter{Kinds: kinds, Timers: []timer.ID{o.Timer}},
+					App:           "app",
+					FromMS:        o.FinishedMS - 1000,
+					ToMS:          o.FinishedMS + 1000,
+					Ascending:     ascending,
+					After:         after,
+					ScanLimit:     5,
+					Limit:         5,
+				}
+				_, err := s.Outcomes(t.Context(), q)
+				require.NoError(t, err)
+				_, err = s.CountOutcomes(t.Context(), q, 1000)
+				require.NoError(t, err)
+			}
+		}
 	}
 }
 

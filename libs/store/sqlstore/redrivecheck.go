@@ -72,14 +72,14 @@ func (r *redrive) selectFailed(
 	switch {
 	case len(r.q.Fires) > 0:
 		q.add(
-			" FROM outcomes o" + d.byTimer + " WHERE (o.timer_id,o.due_ms,o.series) IN (" + d.tuples,
+			" FROM outcomes o" + d.outcomesByTimer + " WHERE (o.timer_id,o.due_ms,o.series) IN (" + d.tuples,
 		)
 		for i, f := range r.q.Fires {
 			q.row(i == 0, int64(f.Timer), f.DueMS, f.Series)
 		}
 		q.add(") AND o.app_id=").int(r.appID)
 	case r.q.Timer != 0:
-		q.add(" FROM outcomes o" + d.byTimer + " WHERE o.timer_id=").int(int64(r.q.Timer))
+		q.add(" FROM outcomes o" + d.outcomesByTimer + " WHERE o.timer_id=").int(int64(r.q.Timer))
 	default:
 		key = "f"
 		q.add(" FROM failed_outcomes f" + d.byPrimary + d.joinOrdered + "outcomes o" + d.byPrimary + " ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +

@@ -164,12 +164,12 @@ func (r *search) fromDue(d *dueColumn, after store.SearchPosition, limit int) *s
 	columns, values := []string{d.name, "id"}, []int64{after.AtMS, int64(after.ID)}
 	q.add(" AND " + d.name + ">=").int(d.from).add(" AND " + d.name + "<").int(d.to)
 	if after.ID != 0 {
-		q.add(" AND ")
+		operator := ">"
 		if r.Desc {
-			r.store.dialect.keyBefore(q, columns, values)
-		} else {
-			r.store.dialect.keyAfter(q, columns, values)
+			operator = "<"
 		}
+		q.add(" AND ")
+		r.store.dialect.compareKeys(q, operator, columns, values)
 	}
 	return q.add(" ORDER BY " + d.name + r.direction() + ",id" + r.direction() + " LIMIT ").
 		int(int64(limit))

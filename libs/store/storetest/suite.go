@@ -1,6 +1,7 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
 // S37 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // S35 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S36 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 package storetest
 
@@ -147,6 +148,10 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S35_DeletedAppsTakeNothing", deletedAppsTakeNothing},
 		{"S35_DeletedAppsAreCleared", deletedAppsAreCleared},
 		{"S35_ConcurrentDeletion", concurrentDeletion},
+		{"S36_OutcomesOfAnApp", outcomesOfAnApp},
+		{"S36_OutcomesOfOthers", outcomesOfOthers},
+		{"S36_OutcomesAreCounted", outcomesAreCounted},
+		{"S36_OutcomesWhileRecording", outcomesWhileRecording},
 		{"PrioritiesAndTargets", prioritiesAndTargets},
 		{"Redrives_MakeFires", redriveMakesFires},
 		{"Redrives_Select", redriveSelects},

@@ -229,7 +229,9 @@ CREATE TABLE outcomes (
     -- how long that was, 0: unknown; the largest value stands for longer waits, too
     waited_ms      MEDIUMINT UNSIGNED              NOT NULL DEFAULT 0,
     PRIMARY KEY (finished_ms, timer_id, due_ms, series),
-    KEY by_timer (timer_id, due_ms, series)
+    KEY by_timer (timer_id, due_ms, series),
+    -- for searches by app: each app appends at its end
+    KEY by_app (app_id, finished_ms, timer_id, due_ms, series)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin
 PARTITION BY RANGE (finished_ms) (PARTITION pmax VALUES LESS THAN MAXVALUE);
 
@@ -257,8 +259,8 @@ CREATE TABLE attempts (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin
 PARTITION BY RANGE (finished_ms) (PARTITION pmax VALUES LESS THAN MAXVALUE);
 
--- failed_outcomes lists the keys of failed outcomes, for searches by app. An index on outcomes
--- would cost every outcome more, and few of them are failed.
+-- failed_outcomes lists the keys of failed outcomes by app. Few outcomes are failed, and a search
+-- along outcomes by app would read the others, too.
 CREATE TABLE failed_outcomes (
     app_id      BIGINT NOT NULL,
     finished_ms BIGINT NOT NULL,

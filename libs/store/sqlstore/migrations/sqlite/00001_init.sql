@@ -229,6 +229,8 @@ CREATE TABLE outcomes (
     PRIMARY KEY (finished_ms, timer_id, due_ms, series)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX outcomes_by_timer ON outcomes (timer_id, due_ms, series);
+-- for searches by app: each app appends at its end
+CREATE INDEX outcomes_by_app ON outcomes (app_id, finished_ms, timer_id, due_ms, series);
 
 -- attempts has the attempts of fires that had more than one to tell, and those of several targets.
 -- PurgeExpired deletes expired rows like those of outcomes.
@@ -253,8 +255,8 @@ CREATE TABLE attempts (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX attempts_by_timer ON attempts (timer_id, due_ms, series);
 
--- failed_outcomes lists the keys of failed outcomes, for searches by app. An index on outcomes
--- would cost every outcome more, and few of them are failed.
+-- failed_outcomes lists the keys of failed outcomes by app. Few outcomes are failed, and a search
+-- along outcomes by app would read the others, too.
 CREATE TABLE failed_outcomes (
     app_id      INTEGER NOT NULL,
     finished_ms INTEGER NOT NULL,

@@ -1,0 +1,226 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Outcomes reads along the index by app, or along failed_outcomes if only failed fires are wanted.
+// The first statement finds where the scan ends, from keys alone, and the second the matching fires
+// up to there. A fire that is recorded in between may be returned or not. It takes no locks.
+func (s *Store) Outcomes(
+	ctx context.Context,
+	query store.OutcomeQuery,
+) (page store.OutcomePage, err error) {
+	h, err := s.appHistory(ctx, query)
+	if err != nil || h.appID == 0 {
+		return page, err
+	}
+	err = s.read(
+		ctx,
+		"reading an app's finished fires",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			page = store.OutcomePage{}
+			end, err := h.scanEnd(ctx, c)
+			if err != nil {
+				return err
+			}
+			var rows []outcomeRow
+			if err := s.selectAll(ctx, c, &rows, h.matching(end)); err != nil {
+				return err
+			}
+			for i := range rows {
+				page.Outcomes = append(page.Outcomes, rows[i].outcome())
+			}
+			if len(rows) == query.Limit {
+				page.Next = store.PositionOf(&page.Outcomes[len(rows)-1])
+			} else if len(end) > 0 {
+				page.Next = end[0].position()
+			}
+			return nil
+		},
+	)
+	return page, err
+}
+
+// appHistory is one read of an app's finished fires.
+type appHistory struct {
+	store *Store
+	q     store.OutcomeQuery
+	appID int64 // 0: the app does not exist
+	// failed is true if failed_outcomes has all keys that may match.
+	failed bool
+	// row is the alias of the table with the columns that are filtered. The keys are in k, which is
+	// the same table or failed_outcomes.
+	row string
+}
+
+func (s *Store) appHistory(ctx context.Context, q store.OutcomeQuery) (*appHistory, error) {
+	appID, err := s.appID(ctx, q.App)
+	h := &appHistory{store: s, q: q, appID: appID, row: "k"}
+	if slices.Equal(q.Kinds, []timer.OutcomeKind{timer.Failed}) {
+		h.failed, h.row = true, "o"
+	}
+	return h, err
+}
+
+// outcomeKeyRow is the primary key of an outcome.
+type outcomeKeyRow struct {
+	FinishedMS int64 `db:"finished_ms"`
+	fireIDRow
+}
+
+func (r *outcomeKeyRow) position() store.OutcomePosition {
+	return store.OutcomePosition{FinishedMS: r.FinishedMS, FireID: r.id()}
+}
+
+// scanEnd returns the last key that the scan examines, none if it examines all.
+func (h *appHistory) scanEnd(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+) (end []outcomeKeyRow, err error) {
+	if h.q.Limit > 0 && h.q.Limit <= h.q.ScanLimit && h.selectsAll() {
+		return nil, nil // the page is no longer than the scan
+	}
+	q := stmt("SELECT k.finished_ms,k.timer_id,k.due_ms,k.series FROM ")
+	if h.failed {
+		q.add("failed_outcomes k" + h.store.dialect.byPrimary)
+	} else {
+		q.add("outcomes k" + h.store.dialect.outcomesByApp)
+	}
+	h.bounds(q)
+	q.add(h.order()).add(" LIMIT 1 OFFSET ").int(int64(h.q.ScanLimit - 1))
+	err = h.store.selectAll(ctx, c, &end, q)
+	return end, err
+}
+
+// selectsAll returns whether every fire of the app matches, apart from when it finished.
+func (h *appHistory) selectsAll() bool {
+	f := &h.q.OutcomeFilter
+	return len(f.Kinds)+len(f.Reasons)+len(f.Causes)+len(f.Timers) == 0 &&
+		f.DueFromMS == 0 && f.DueToMS == 0 && f.MinLatenessMS == nil && f.MaxLatenessMS == nil
+}
+
+// matching selects the matching fires from the position up to the end.
+func (h *appHistory) matching(end []outcomeKeyRow) *statement {
+	q := stmt("SELECT " + h.row + "." + strings.ReplaceAll(outcomeColumns, ",", ","+h.row+".") +
+		" FROM ")
+	h.fromRows(q)
+	if len(end) > 0 {
+		operator := ">="
+		if h.q.Ascending {
+			operator = "<="
+		}
+		h.compare(q, operator, end[0].position())
+	}
+	h.filter(q)
+	return q.add(h.order()).add(" LIMIT ").int(int64(h.q.Limit))
+}
+
+// fromRows adds the tables with all columns, and the bounds of the query.
+func (h *appHistory) fromRows(q *statement) {
+	d := h.store.dialect
+	if h.failed {
+		q.add("failed_outcomes k" + d.byPrimary + d.joinOrdered + "outcomes o" + d.byPrimary +
+			" ON o.finished_ms=k.finished_ms AND o.timer_id=k.timer_id AND " +
+			"o.due_ms=k.due_ms AND o.series=k.series")
+	} else {
+		q.add("outcomes k" + d.outcomesByApp)
+	}
+	h.bounds(q)
+}
+
+// bounds adds the app, when the fires finished, and the position.
+func (h *appHistory) bounds(q *statement) {
+	q.add(" WHERE k.app_id=").int(h.appID)
+	from, to := h.q.FromMS, h.q.ToMS
+	if after := h.q.After; after != (store.OutcomePosition{}) {
+		// The range says the same again: not every optimizer sees it in the comparison.
+		if h.q.Ascending {
+			from = max(from, after.FinishedMS)
+			h.compare(q, ">", after)
+		} else {
+			if to == 0 || after.FinishedMS < to {
+				to = after.FinishedMS + 1
+			}
+			h.compare(q, "<", after)
+		}
+	}
+	q.add(" AND k.finished_ms>=").int(from)
+	if to != 0 {
+		q.add(" AND k.finished_ms<").int(to)
+	}
+}
+
+func (h *appHistory) compare(q *statement, operator string, p store.OutcomePosition) {
+	q.add(" AND ")
+	h.store.dialect.compareKeys(
+		q,
+		operator,
+		[]string{"k.finished_ms", "k.timer_id", "k.due_ms", "k.series"},
+		[]int64{p.FinishedMS, int64(p.Timer), p.DueMS, p.Series},
+	)
+}
+
+func (h *appHistory) order() string {
+	if h.q.Ascending {
+		return " ORDER BY k.finished_ms,k.timer_id,k.due_ms,k.series"
+	}
+	return " ORDER BY k.finished_ms DESC,k.timer_id DESC,k.due_ms DESC,k.series DESC"
+}
+
+// filter adds the conditions of the query. Those about keys are checked in the index.
+func (h *appHistory) filter(q *statement) {
+	f := &h.q.OutcomeFilter
+	if len(f.Timers) > 0 {
+		q.add(" AND k.timer_id").idList(f.Timers)
+	}
+	if f.DueToMS != 0 {
+		q.add(" AND k.due_ms<").int(f.DueToMS)
+	}
+	if f.DueFromMS != 0 {
+		q.add(" AND " + h.row + ".until_ms>=").int(f.DueFromMS)
+	}
+	words(q, h.row+".kind", f.Kinds)
+	words(q, h.row+".reason", f.Reasons)
+	if len(f.Causes) > 0 {
+		q.add(" AND " + h.row + ".cause IN (")
+		for i, c := range f.Causes {
+			if i > 0 {
+				q.add(",")
+			}
+			q.int(int64(c))
+		}
+		q.add(")")
+	}
+	if f.MinLatenessMS != nil || f.MaxLatenessMS != nil {
+		q.add(" AND " + h.row + ".attempts>0")
+	}
+	if f.MinLatenessMS != nil {
+		q.add(" AND " + h.row + ".lateness_ms>=").int(*f.MinLatenessMS)
+	}
+	if f.MaxLatenessMS != nil {
+		q.add(" AND " + h.row + ".lateness_ms<=").int(*f.MaxLatenessMS)
+	}
+}
+
+// words adds a condition that a column has one of the texts; no text is no condition.
+func words[T ~string](q *statement, column string, texts []T) {
+	if len(texts) == 0 {
+		return
+	}
+	q.add(" AND " + column + " IN (")
+	for i, text := range texts {
+		if i > 0 {
+			q.add(",")
+		}
+		q.bind(string(text))
+	}
+	q.add(")")
+}
