@@ -58,7 +58,9 @@ func Serve(
 			MaxHeaderBytes:    maxHeaderBytes,
 			ErrorLog:          errorLog(to),
 			// Requests in flight are finished, not cancelled.
-			BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+			BaseContext: func(net.Listener) context.Context {
+				return context.WithValue(context.WithoutCancel(ctx), stoppingKey{}, ctx.Done())
+			},
 		}
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(ln) }()
@@ -78,6 +80,16 @@ func Serve(
 		}
 		return err
 	}
+}
+
+// stoppingKey is the context key of the channel that Stopping returns.
+type stoppingKey struct{}
+
+// Stopping returns a channel that is closed when the server of a request stops. An answer without
+// an end must then end, or the stop lasts for the whole grace period. Outside of Serve it is nil.
+func Stopping(ctx context.Context) <-chan struct{} {
+	stopping, _ := ctx.Value(stoppingKey{}).(<-chan struct{})
+	return stopping
 }
 
 // errorLog returns a logger for net/http's own errors, such as a panic or a failed accept. Any

@@ -185,6 +185,7 @@
 //     targets and name of the present version as soon as the create, edit or delete is committed.
 //     Next due instants are those that NextDue returns. A call examines a bounded number of rows,
 //     however many timers the app has.
+//
 // The way of a fire:
 //   - S37 Record keeps the Hops of an outcome, at most 13 bytes. An instant more than 24 days before
 //     the end of the fire becomes unknown. A wait of more than MaxWaitedMS becomes that long. An open
@@ -200,6 +201,7 @@
 //     deleted stays frozen and takes no timer, calendar, key or setting: each such call comes before
 //     the mark, and the job finds what it wrote, or is a conflict. The mark goes with the end of the
 //     job, in one transaction.
+//
 // App history:
 //   - S36 Outcomes and CountOutcomes have the finished fires of an app in order of (finished, timer,
 //     due, series), also those of deleted timers. Over all pages, each fire that was recorded before

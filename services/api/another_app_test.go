@@ -85,6 +85,11 @@ var everyRoute = []anotherApps{
 	},
 	{route: "GET /api/v2/fires/{id}", path: "/api/v2/fires/<fire>?app=shop", byID: true},
 	{route: "GET /api/v2/apps/{app}/dead-letters", path: "/api/v2/apps/shop/dead-letters"},
+	{route: "GET /api/v2/apps/{app}/fires", path: "/api/v2/apps/shop/fires"},
+	{route: "GET /api/v2/apps/{app}/fires", path: "/api/v2/apps/shop/fires?timer=<timer>"},
+	{route: "GET /api/v2/apps/{app}/stats", path: "/api/v2/apps/shop/stats"},
+	{route: "GET /api/v2/apps/{app}/upcoming", path: "/api/v2/apps/shop/upcoming"},
+	{route: "GET /api/v2/apps/{app}/events", path: "/api/v2/apps/shop/events"},
 	{
 		route: "POST /api/v2/apps/{app}/redrives",
 		path:  "/api/v2/apps/shop/redrives",
@@ -254,6 +259,9 @@ func TestAnotherAppsResourcesAreNotFound(t *testing.T) {
 	}
 	// With the right key every resource still exists, so it was the key that was refused.
 	for _, c := range everyRoute {
+		if strings.HasSuffix(c.path, "/events") {
+			continue // the answer has no end
+		}
 		a := call(c, apitest.Bearer(admin))
 		require.True(
 			t,

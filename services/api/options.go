@@ -23,6 +23,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/backfills"
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 	"github.com/carillon-timer/carillon/services/api/v2/fires"
+	"github.com/carillon-timer/carillon/services/api/v2/history"
 	"github.com/carillon-timer/carillon/services/api/v2/jobs"
 	"github.com/carillon-timer/carillon/services/api/v2/timers"
 	"github.com/carillon-timer/carillon/services/api/writes"
@@ -44,6 +45,7 @@ type resourceStore interface {
 	calendars.Store
 	explain.Store
 	jobs.Store
+	history.Store
 }
 
 // Options are the dependencies and settings of the API. A setting left at zero gets its default.
@@ -84,6 +86,9 @@ type Options struct {
 	// MaxCompletions limits concurrent store calls of completions with a valid token; further ones
 	// wait; default 512.
 	MaxCompletions int
+	// MaxStreams limits open event streams; one app has at most a quarter. Further ones are answered
+	// 503; default 256.
+	MaxStreams int
 	// MaxBodies limits concurrent body reads of callers without a key; one address has at most an
 	// eighth. A further read aborts the oldest; default 4096.
 	MaxBodies int
@@ -100,6 +105,7 @@ const (
 	defaultMaxInFlight    = 4096
 	defaultMaxCompletions = 512
 	defaultBodyTimeout    = 10 * time.Second
+	defaultMaxStreams     = 256
 	defaultMaxBodies      = 4096
 	defaultRetention      = 7 * 24 * time.Hour
 )
@@ -124,6 +130,7 @@ func (o *Options) defaults() {
 	options.Default(&o.MaxInFlight, defaultMaxInFlight)
 	options.Default(&o.BodyTimeout, defaultBodyTimeout)
 	options.Default(&o.MaxCompletions, defaultMaxCompletions)
+	options.Default(&o.MaxStreams, defaultMaxStreams)
 	options.Default(&o.MaxBodies, defaultMaxBodies)
 }
 

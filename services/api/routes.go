@@ -17,6 +17,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/v2/route"
 )
 
 // WithKey requires a valid key, of any scope and app, before h. Where no keys are required, it
@@ -114,18 +115,21 @@ func (s *Service) measure(next http.Handler) http.Handler {
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		r, span := s.opts.Tracer.Begin(r)
 		next.ServeHTTP(ww, r)
-		route := "none"
+		pattern := "none"
 		if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" {
-			route = c.RoutePattern()
+			pattern = c.RoutePattern()
 		}
 		code := ww.Status()
 		if code == 0 {
 			code = http.StatusOK
 		}
 		method := knownMethod(r.Method)
-		s.metrics.requests.WithLabelValues(route, method, strconv.Itoa(code)).Inc()
-		s.metrics.latency.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
-		span.End(method, route, code)
+		s.metrics.requests.WithLabelValues(pattern, method, strconv.Itoa(code)).Inc()
+		span.End(method, pattern, code)
+		if ww.Header().Get("Content-Type") == route.StreamType {
+			return // how long a stream lasts is its client's choice
+		}
+		s.metrics.latency.WithLabelValues(pattern, method).Observe(time.Since(start).Seconds())
 	})
 }
 
@@ -174,7 +178,8 @@ func (s *Service) recoverPanics(next http.Handler) http.Handler {
 func (s *Service) limitRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(
-			admission.WithRemote(r.Context(), r.RemoteAddr),
+			admission.WithConnection(
+				admission.WithRemote(r.Context(), r.RemoteAddr), r.Context()),
 			s.opts.Timeout,
 		)
 		defer cancel()

@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 	"github.com/carillon-timer/carillon/services/api/v2/explain"
 	"github.com/carillon-timer/carillon/services/api/v2/fires"
+	"github.com/carillon-timer/carillon/services/api/v2/history"
 	"github.com/carillon-timer/carillon/services/api/v2/jobs"
 	"github.com/carillon-timer/carillon/services/api/v2/schedules"
 	"github.com/carillon-timer/carillon/services/api/v2/timers"
@@ -142,6 +143,16 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 			Now:            o.Now,
 			Tracer:         o.Tracer,
 			Registerer:     o.Registerer,
+		}),
+		history.New(history.Options{
+			Store:      o.Store,
+			Auth:       s.auth,
+			Problems:   s.problems,
+			Upcoming:   due,
+			Now:        o.Now,
+			MaxStreams: o.MaxStreams,
+			Logger:     o.Logger,
+			Registerer: o.Registerer,
 		}),
 		&backfills.Resource{
 			Store:    o.Store,

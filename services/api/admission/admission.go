@@ -21,6 +21,29 @@ func Remote(ctx context.Context) string {
 	return remote
 }
 
+// connectionKey is the context key of the context that ends with the client's connection.
+type connectionKey struct{}
+
+// WithConnection returns a context that carries conn, which ends only when the client disconnects.
+func WithConnection(ctx, conn context.Context) context.Context {
+	return context.WithValue(ctx, connectionKey{}, conn)
+}
+
+// Unlimited returns a context with the values of a request that outlives the request's timeout. It
+// ends when the client disconnects. Call cancel in the end.
+func Unlimited(ctx context.Context) (out context.Context, cancel context.CancelFunc) {
+	conn, ok := ctx.Value(connectionKey{}).(context.Context)
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	out, cancelOut := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(conn, cancelOut)
+	return out, func() {
+		stop()
+		cancelOut()
+	}
+}
+
 // ClientAddress returns the address by which the request's lookups are counted.
 func ClientAddress(ctx context.Context) netip.Addr {
 	ap, err := netip.ParseAddrPort(Remote(ctx))

@@ -18,6 +18,7 @@ const (
 	ExplainCursor     = "x"
 	AppsCursor        = "a"
 	JobsCursor        = "j"
+	AppFiresCursor    = "h"
 )
 
 // EncodeCursor returns the cursor of a position.

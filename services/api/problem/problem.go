@@ -44,6 +44,14 @@ func (r *Reporter) Of(err error) error {
 	return Of(f)
 }
 
+// Busy returns a 503 about a limit of this process. msg says what to do.
+func Busy(msg string) error {
+	return huma.ErrorWithHeaders(
+		Of(Fault{Status: http.StatusServiceUnavailable, Msg: msg}),
+		http.Header{"Retry-After": {RetryAfter}},
+	)
+}
+
 // location returns the part of the request and the field; the body is the default part.
 func location(field string) string {
 	for _, part := range []string{"path.", "query.", "header."} {

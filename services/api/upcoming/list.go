@@ -22,11 +22,8 @@ func (s *Finder) Upcoming(
 	if err != nil {
 		return nil, nil //nolint:nilerr // the migrator tells why
 	}
-	afterMS := max(asOfMS, t.ActiveSinceMS-1)
-	switch {
-	case t.Status == timer.StatusPaused && t.PausedUntilMS > 0:
-		afterMS = max(asOfMS, t.PausedUntilMS-1)
-	case t.Status != timer.StatusActive:
+	afterMS, ok := startOf(t, asOfMS)
+	if !ok {
 		return nil, nil
 	}
 	def := &t.Definition.Schedule
@@ -54,6 +51,18 @@ func (s *Finder) Upcoming(
 		return s.limitToOpen(ctx, t, dues)
 	}
 	return dues, nil
+}
+
+// startOf returns the instant after which a timer is due, asOfMS or later. ok is false if it is
+// never due.
+func startOf(t *timer.Timer, asOfMS int64) (afterMS int64, ok bool) {
+	switch {
+	case t.Status == timer.StatusPaused && t.PausedUntilMS > 0:
+		return max(asOfMS, t.PausedUntilMS-1), true
+	case t.Status != timer.StatusActive:
+		return 0, false
+	}
+	return max(asOfMS, t.ActiveSinceMS-1), true
 }
 
 // upcomingFixedDelay returns the next fire of a fixed delay, if it exists and is not due yet. Its

@@ -4,6 +4,8 @@ package route
 import (
 	"context"
 	"net/http"
+	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -37,6 +39,24 @@ type Operation struct {
 	Status       int          // of a success; default 200
 	Errors       []int        // statuses of errors that only some operations have
 	Open         bool         // needs no key
+	// Stream describes an answer of server-sent events by their data. Its output is a
+	// huma.StreamResponse.
+	Stream any
+}
+
+// StreamType is the content type of server-sent events.
+const StreamType = "text/event-stream"
+
+// streamResponse describes an endless answer, whose events have data of a type.
+func streamResponse(api huma.API, data any) *huma.Response {
+	t := reflect.TypeOf(data)
+	of := api.OpenAPI().Components.Schemas.Schema(t, true, "")
+	return &huma.Response{
+		Description: "Server-sent events. The data of each is JSON of " + of.Ref + ".",
+		Content: map[string]*huma.MediaType{
+			StreamType: {Schema: &huma.Schema{Type: huma.TypeString}},
+		},
+	}
 }
 
 // Add registers an operation. It checks the scope of the caller's key first. It converts every
@@ -67,6 +87,11 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 	} else {
 		op.Description = "Needs a key of scope " + string(o.Scope) + "."
 		op.Security = []map[string][]string{{KeyScheme: {}}}
+	}
+	if o.Stream != nil {
+		op.Responses = map[string]*huma.Response{
+			strconv.Itoa(o.Status): streamResponse(api, o.Stream),
+		}
 	}
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		var out *O

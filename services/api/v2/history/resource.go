@@ -1,0 +1,99 @@
+// Package history shows what became of an app's fires, and what is to come: lists, statistics, a
+// live stream, and the expected load.
+//
+//	filter.go    which finished fires a request selects
+//	labels.go    those whose timers have certain labels
+//	list.go      pages of finished fires
+//	stats.go     counts and lateness by step
+//	upcoming.go  the expected load per minute
+//	events.go    the stream of one client
+//	feed.go      the recent outcomes of one app, shared by its streams
+package history
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/admission"
+	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/upcoming"
+	"github.com/carillon-timer/carillon/services/api/v2/route"
+)
+
+// Store is the part of the store that the history of apps needs.
+type Store interface {
+	store.AppHistory
+	store.States
+	store.Definitions
+	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
+	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
+}
+
+// Options are the dependencies of the operations.
+type Options struct {
+	Store      Store
+	Auth       *auth.Checker
+	Problems   *problem.Reporter
+	Upcoming   *upcoming.Finder
+	Now        func() time.Time // the store's clock, as this process measures it
+	MaxStreams int              // open streams of events
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Resource is the operations on the history of apps.
+type Resource struct {
+	Options
+
+	feeds    *feeds
+	counting admission.Slots // of requests that read much
+}
+
+// maxCounting limits the requests for statistics and expected load at once.
+const maxCounting = 4
+
+// New returns the operations on the history of apps.
+func New(opts Options) *Resource {
+	return &Resource{
+		Options:  opts,
+		feeds:    newFeeds(opts),
+		counting: admission.NewSlots(maxCounting),
+	}
+}
+
+// Register adds the operations to r.
+func (s *Resource) Register(r *route.Router) {
+	route.Add(r, route.Operation{
+		Method: http.MethodGet, Path: "/apps/{app}/fires", ID: "list-app-fires",
+		Summary: "List the finished fires of an app, the newest first",
+	}, s.listFires)
+	route.Add(r, route.Operation{
+		Method: http.MethodGet, Path: "/apps/{app}/stats", ID: "get-app-stats",
+		Summary: "Count the finished fires of an app by minute or hour, with their lateness",
+	}, s.stats)
+	route.Add(r, route.Operation{
+		Method: http.MethodGet, Path: "/apps/{app}/upcoming", ID: "get-app-upcoming",
+		Summary: "Show how many fires of an app are due in each minute to come",
+	}, s.upcoming)
+	route.Add(r, route.Operation{
+		Method: http.MethodGet, Path: "/apps/{app}/events", ID: "stream-app-events",
+		Summary: "Stream the outcomes of an app as they are recorded, as server-sent events",
+		Stream:  AppFireBody{},
+	}, s.events)
+}
+
+// count calls do in one of a few slots, because it reads much.
+func (s *Resource) count(do func() error) error {
+	if !s.counting.TryAcquire() {
+		return problem.Busy("enough statistics are being computed: repeat the request later")
+	}
+	defer s.counting.Release()
+	return do()
+}

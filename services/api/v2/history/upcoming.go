@@ -1,0 +1,123 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/upcoming"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
+)
+
+// Limits of what one request computes.
+const (
+	maxTimers   = 10_000
+	maxInstants = 200_000
+)
+
+type upcomingInput struct {
+	param.PathAppParam
+	Hours int `query:"hours" default:"24" minimum:"1" maximum:"48" doc:"How far to look ahead."`
+}
+
+type upcomingOutput struct{ Body upcomingBody }
+
+type upcomingBody struct {
+	From    string           `json:"from" format:"date-time" doc:"Now."`
+	To      string           `json:"to" format:"date-time"`
+	Total   int64            `json:"total" doc:"Calls planned in the range."`
+	Peak    *upcomingMinute  `json:"peak,omitempty" doc:"The first of the minutes with the most."`
+	Minutes []upcomingMinute `json:"minutes" nullable:"false" doc:"In order of time, without those in which nothing is planned. The first and the last may lie in the range only in part."`
+	Timers  int              `json:"timers" doc:"Timers that are counted."`
+	Exact   bool             `json:"exact" doc:"Every instant of these timers was computed, and every timer with a schedule is counted."`
+	Sampled int              `json:"sampled_timers" doc:"Timers that are due so often that only some of their minutes were computed."`
+	LeftOut leftOutBody      `json:"left_out" doc:"What is not counted. Retries, deferred fires, run-nows, backfills and redrives never are."`
+}
+
+type leftOutBody struct {
+	FixedDelays int  `json:"fixed_delays" doc:"Timers that are due so long after the end of their fire before."`
+	MaxFires    int  `json:"max_fires" doc:"Timers that have had nearly all of their fires."`
+	MoreTimers  bool `json:"more_timers" doc:"The app has more than 10000 active timers: those with greater ids are not counted."`
+}
+
+type upcomingMinute struct {
+	Begin string `json:"begin" format:"date-time"`
+	Count int64  `json:"count"`
+}
+
+// upcoming computes the load from the schedules, as lists of upcoming fires do. It does not depend
+// on which fires exist, so open fires need not be read.
+func (s *Resource) upcoming(ctx context.Context, in *upcomingInput) (*upcomingOutput, error) {
+	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
+		return nil, err //nolint:wrapcheck // it is the answer
+	}
+	now := s.Now()
+	l := &upcoming.Load{
+		FromMS: now.UnixMilli(),
+		ToMS:   now.Add(time.Duration(in.Hours) * time.Hour).UnixMilli(),
+		Budget: maxInstants,
+	}
+	out := &upcomingOutput{}
+	err := s.count(func() error {
+		timers, more, err := s.scheduled(ctx, in.App)
+		if err != nil {
+			return err
+		}
+		out.Body.LeftOut.MoreTimers = more
+		return s.Upcoming.Add(ctx, l, timers) //nolint:wrapcheck // it says what it was doing
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Body.show(l)
+	return out, nil
+}
+
+// scheduled returns the timers of an app that are due some time, up to maxTimers.
+func (s *Resource) scheduled(
+	ctx context.Context,
+	app string,
+) (timers []timer.Timer, more bool, err error) {
+	for _, status := range []timer.Status{timer.StatusActive, timer.StatusPaused} {
+		q := store.Query{App: app, Status: status, Limit: store.MaxBatch}
+		for {
+			page, err := s.Store.List(ctx, q)
+			if err != nil {
+				return nil, false, fmt.Errorf("listing timers: %w", err)
+			}
+			timers = append(timers, page...)
+			if len(timers) > maxTimers {
+				return timers[:maxTimers], true, nil
+			}
+			if len(page) < q.Limit {
+				break
+			}
+			q.After = page[len(page)-1].ID
+		}
+	}
+	return timers, false, nil
+}
+
+// show converts what was counted.
+func (b *upcomingBody) show(l *upcoming.Load) {
+	b.From, b.To = input.Instant(l.FromMS), input.Instant(l.ToMS)
+	b.Timers, b.Sampled = l.Timers, l.Sampled
+	b.LeftOut.FixedDelays, b.LeftOut.MaxFires = l.FixedDelays, l.Exhausted
+	b.Exact = l.Sampled+l.FixedDelays+l.Exhausted == 0 && !b.LeftOut.MoreTimers
+	b.Minutes = []upcomingMinute{}
+	first := timer.MinuteOf(l.FromMS)
+	for i, n := range l.Minutes {
+		if n == 0 {
+			continue
+		}
+		m := upcomingMinute{Begin: input.Instant((first + int64(i)) * timer.MinuteMS), Count: n}
+		b.Total += n
+		b.Minutes = append(b.Minutes, m)
+		if b.Peak == nil || n > b.Peak.Count {
+			b.Peak = &m
+		}
+	}
+}
