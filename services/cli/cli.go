@@ -80,7 +80,9 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 	root.SetCompletionCommandGroupID(groupOperate)
 	t.addFlags(root)
 	for _, c := range []*cobra.Command{
-		t.timerCommand(), t.explainCommand(), t.fireCommand(), t.deadCommand(), t.previewCommand(), t.applyCommand(),
+		t.timerCommand(), t.explainCommand(), t.fireCommand(), t.deadCommand(),
+		t.firesCommand(), t.statsCommand(), t.upcomingCommand(), t.eventsCommand(),
+		t.previewCommand(), t.applyCommand(),
 		t.diffCommand(), t.exportCommand(), t.importCommand(), t.calendarCommand(),
 		t.backfillCommand(), t.jobCommand(), t.appCommand(), t.keyCommand(),
 		t.redriveCommand("redrive failed fires; the same as dead redrive"), t.contextCommand(), t.benchCommand(),

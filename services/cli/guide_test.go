@@ -48,7 +48,7 @@ func TestGuide(t *testing.T) {
 			args = append(args, strings.Trim(word, `"'`))
 		}
 		ran++
-		if args[0] == "timer" && args[1] == "watch" {
+		if args[0] == "timer" && args[1] == "watch" || args[0] == "events" {
 			u.watch(args...)
 			continue
 		}

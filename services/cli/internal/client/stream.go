@@ -1,0 +1,99 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	// silence is how long a stream may send nothing. The API sends a heartbeat each 15 s.
+	silence      = 45 * time.Second
+	maxEventLine = 1 << 20 // bytes
+)
+
+// ErrSilent is the error of a stream that sent nothing for too long.
+var ErrSilent = errors.New("the stream sent nothing for 45 s")
+
+// Stream calls each for the events of a stream of server-sent events until it ends, with nil, or
+// each fails. lastID is where the stream goes on, empty: at its begin. It returns the id with which
+// to go on.
+func (c *Client) Stream(
+	ctx context.Context,
+	path string,
+	query url.Values,
+	lastID string,
+	each func(Object) error,
+) (string, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(silence, func() { cancel(ErrSilent) })
+	defer watch.Stop()
+	q, err := http.NewRequestWithContext(
+		ctx, http.MethodGet, c.address+prefix+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return lastID, fmt.Errorf("making a request: %w", err)
+	}
+	q.Header.Set("Accept", "text/event-stream")
+	if lastID != "" {
+		q.Header.Set("Last-Event-ID", lastID)
+	}
+	if c.key != "" {
+		q.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	endless := http.Client{Transport: c.http.Transport}
+	resp, err := endless.Do(q)
+	if err != nil {
+		return lastID, fmt.Errorf("calling the API: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		if err != nil {
+			return lastID, fmt.Errorf("reading the answer: %w", err)
+		}
+		return lastID, newError(resp, answer)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxEventLine)
+	var id, data string
+	for lines.Scan() {
+		watch.Reset(silence)
+		switch name, value, _ := strings.Cut(lines.Text(), ":"); name {
+		case "id":
+			id = strings.TrimPrefix(value, " ")
+		case "data":
+			data += strings.TrimPrefix(value, " ")
+		case "": // the end of an event, or a comment
+			if value != "" {
+				continue
+			}
+			if data != "" {
+				event, err := Decode([]byte(data))
+				if err != nil {
+					return lastID, err
+				}
+				if err := each(event); err != nil {
+					return lastID, err
+				}
+			}
+			if id != "" {
+				lastID = id
+			}
+			id, data = "", ""
+		}
+	}
+	if err := lines.Err(); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return lastID, fmt.Errorf("reading the stream: %w", err)
+	}
+	return lastID, nil
+}
