@@ -43,6 +43,12 @@ type resourceStore interface {
 	backfills.Store
 	apps.Store
 	calendars.Store
+	historyStore
+	APIKey(ctx context.Context, id string) (store.APIKey, error)
+}
+
+// historyStore is the part that tells what became of fires.
+type historyStore interface {
 	explain.Store
 	jobs.Store
 	history.Store

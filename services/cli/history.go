@@ -216,7 +216,7 @@ func (t *tool) follow(
 			return t.printEvent(fire)
 		})
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was told to stop
 		}
 		if e, ok := errors.AsType[*client.Error](
 			err,

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"sort"
 	"strconv"
@@ -186,7 +185,7 @@ func byHour(minutes []client.Object) (hours []client.Object) {
 			hours = append(hours, client.Object{"begin": begin})
 		}
 		sum += m.Int("count")
-		hours[len(hours)-1]["count"] = json.Number(fmt.Sprint(sum))
+		hours[len(hours)-1]["count"] = json.Number(strconv.FormatInt(sum, 10))
 	}
 	return hours
 }
