@@ -113,9 +113,6 @@ func (k Keep) Keeps(attempts int32, latenessMS int64, outcome timer.OutcomeKind)
 		k.Failed && outcome == timer.Failed || k.Skipped && outcome == timer.Skipped
 }
 
-// Any reports whether anything is kept whatever the sampler says.
-func (k Keep) Any() bool { return k.Late || k.Failed || k.Retried || k.Skipped }
-
 type idsKey struct{}
 
 // given are the ids of a span that is made afterwards.

@@ -14,6 +14,8 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/problem"
@@ -160,10 +162,11 @@ func (s *Service) recoverPanics(next http.Handler) http.Handler {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			s.opts.Logger.Error().
-				Any("panic", p).
-				Bytes("stack", debug.Stack()).
-				Msg("request panicked")
+			line := s.opts.Logger.Error().Any("panic", p).Bytes("stack", debug.Stack())
+			if id := tracing.TraceID(r.Context()); id != "" {
+				line.Str(logging.TraceID, id)
+			}
+			line.Msg("request panicked")
 			problem.Refuse(
 				w,
 				r,
