@@ -26,7 +26,11 @@ import (
 // single row that does not exist, or for MySQL if MariaDB words it differently. The first matching
 // part counts.
 var wantPlans = []struct{ part, mysql, sqlite string }{
-	{"DELETE timer_attributes FROM", "timer_attributes range PRIMARY", ""},
+	{
+		"DELETE timer_attributes FROM",
+		"timer_attributes range PRIMARY|Impossible WHERE noticed after reading const tables",
+		"",
+	},
 	{
 		"(app_id,kind,name,value,timer_id) IN",
 		"",
@@ -43,6 +47,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"(SELECT 1 FROM timer_attributes a",
 		"t range PRIMARY Using where\na ref by_timer Using where; Using index|t const PRIMARY|Impossible WHERE noticed after reading const tables",
 		"SEARCH a USING COVERING INDEX timer_attributes_by_timer (timer_id=? AND kind=? AND name=?)",
+	},
+	{
+		"AND status+0",
+		"t range PRIMARY|t const PRIMARY|Impossible WHERE noticed after reading const tables",
+		"SEARCH t USING PRIMARY KEY (id=?)",
 	},
 	{
 		") a ORDER BY id",
@@ -585,6 +594,8 @@ func workSearches(t *testing.T, s *sqlstore.Store) {
 			{TargetHost: "a"},
 			{DueToMS: timer.NeverMS - 1},
 			{LastOutcome: timer.Failed},
+			{Status: timer.StatusPaused},
+			{Status: timer.StatusActive},
 		} {
 			f.App = "app"
 			f.Labels, err = selector.Parse(labels)
