@@ -142,12 +142,13 @@ func (s *Service) maxWait() time.Duration {
 // per round of probes.
 //
 // A fire that was deferred in the store has in its row since when it waits for the breaker,
-// whichever executor owned it then.
+// whichever executor owned it then. A failure of the same millisecond is the one that opened the
+// breaker, before the fire was refused.
 func (s *Service) refused(e *inflight.Entry, at time.Time, endpoints ...string) {
 	bad, since := true, e.DeferredSince(timer.WaitBreaker)
 	for _, endpoint := range endpoints {
 		failed := s.opts.Breakers.OpenSince(endpoint)
-		bad = bad && since != 0 && failed.UnixMilli() >= since
+		bad = bad && since != 0 && failed.UnixMilli() > since
 	}
 	if bad {
 		s.notAttempted(
