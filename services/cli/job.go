@@ -147,7 +147,7 @@ func (t *tool) followJob(
 		if clock.Pause(ctx, jobPoll); ctx.Err() != nil {
 			end()
 			t.sayf("job %s goes on: carillon job watch %s", job.Text("id"), job.Text("id"))
-			return nil //nolint:nilerr // it was told to stop
+			return nil
 		}
 		var err error
 		if job, err = api.Get(ctx, jobPath(app, job.Text("id")), nil); err != nil {
