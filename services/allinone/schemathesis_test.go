@@ -56,7 +56,7 @@ func TestTheAPIIsAsDescribed(t *testing.T) {
 				"run",
 				d.Api + "/api/v2/openapi.json",
 				"--phases",
-				"examples,coverage,fuzzing",
+				"examples,coverage,fuzzing,stateful",
 				"--max-examples",
 				"3",
 				"--generation-deterministic",
@@ -77,7 +77,7 @@ func TestTheAPIIsAsDescribed(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			require.Contains(t, string(out), "No issues found")
-			require.Regexp(t, `Tested: [34][0-9]`, string(out))
+			require.Regexp(t, `Tested: [56][0-9]`, string(out))
 			require.NotContains(t, d.ErrOut.String(), "panic")
 		})
 	}

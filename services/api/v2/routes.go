@@ -67,6 +67,7 @@ func (a *API) Register(r, open chi.Router) huma.API {
 	documentSchemas(api.OpenAPI()) // before the bounds of types, which need no documentation
 	boundIntegers(api.OpenAPI())
 	documentBodies(api.OpenAPI())
+	addLinks(api.OpenAPI())
 	return api
 }
 

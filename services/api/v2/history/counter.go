@@ -122,8 +122,8 @@ func (c *counter) add(n *store.OutcomeCount) {
 	}
 }
 
-func (c *counts) body() countsBody {
-	b := countsBody{
+func (c *counts) body() CountsBody {
+	b := CountsBody{
 		Delivered: c.byKind[timer.Delivered],
 		Failed:    c.byKind[timer.Failed],
 		Skipped:   c.byKind[timer.Skipped],

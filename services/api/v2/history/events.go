@@ -36,6 +36,7 @@ type eventsInput struct {
 	FilterParam
 	LastEventID string `header:"Last-Event-ID" maxLength:"256" doc:"The id of the last event that the client got: the stream goes on there. Events of the last 20 s before it are repeated, because outcomes are not committed in the order in which they finished."`
 	From        string `query:"from" maxLength:"40" doc:"Begin with the fires that finished at this instant (RFC 3339). Without it and Last-Event-ID, the stream begins now. Last-Event-ID goes before."`
+	Follow      bool   `query:"follow" default:"true" doc:"Whether the stream goes on with the fires that finish later. With false it ends after those that have finished."`
 }
 
 // events answers with a stream. All checks are done before, so that errors have their status.
@@ -70,6 +71,7 @@ func (s *Resource) events(ctx context.Context, in *eventsInput) (*huma.StreamRes
 		st := &stream{
 			resource: s,
 			app:      in.App,
+			follow:   in.Follow,
 			filter:   f,
 			labels:   newLabelMatcher(s.Store, f.labels),
 			names:    newNamer(s.Store),
@@ -110,6 +112,7 @@ func (s *Resource) begin(in *eventsInput) (fromMS int64, err error) {
 type stream struct {
 	resource *Resource
 	app      string
+	follow   bool // with what comes
 	filter   *filter
 	labels   *labelMatcher
 	names    *namer
@@ -135,7 +138,8 @@ func (s *stream) begin(c huma.Context) {
 	c.SetStatus(http.StatusOK)
 }
 
-// run sends events until the client disconnects, the server stops, or the stream is old. What the
+// run sends events until the client disconnects, the server stops, or the stream is old or does not
+// follow. What the
 // store has from fromMS on is sent first, in order of position. The feed began before, so what is
 // committed meanwhile is in one of the two.
 func (s *stream) run(ctx context.Context, fromMS int64) error {
@@ -153,7 +157,7 @@ func (s *stream) run(ctx context.Context, fromMS int64) error {
 	if err == nil && fromMS != 0 {
 		err = s.replay(ctx, fromMS)
 	}
-	for err == nil {
+	for s.follow && err == nil {
 		page, ok := s.feed.after(s.next, store.MaxBatch)
 		switch {
 		case !ok: // the client is slower than the app

@@ -39,17 +39,18 @@ type statsBody struct {
 	Step         string      `json:"step" enum:"1m,1h" doc:"1m: a minute. 1h: an hour."`
 	CompleteFrom string      `json:"complete_from" format:"date-time" doc:"The counts are complete from here on. It is from unless the answer is truncated."`
 	Truncated    bool        `json:"truncated" doc:"The range has more fires than one request counts. Those that finished before complete_from are not counted: pass it as to for them."`
-	Total        countsBody  `json:"total" doc:"Of all steps."`
+	Total        CountsBody  `json:"total" doc:"Of all steps."`
 	Steps        []statsStep `json:"steps" nullable:"false" doc:"In order of time, without those in which no fire finished."`
 }
 
 type statsStep struct {
 	Begin   string `json:"begin" format:"date-time"`
 	Partial bool   `json:"partial,omitempty" doc:"complete_from lies within this step."`
-	countsBody
+	CountsBody
 }
 
-type countsBody struct {
+// CountsBody is how many fires ended how.
+type CountsBody struct {
 	Delivered int64            `json:"delivered"`
 	Failed    int64            `json:"failed"`
 	Skipped   int64            `json:"skipped" doc:"A skipped stretch counts every instant that it covers."`
@@ -153,7 +154,7 @@ func (c *counter) body(span statsRange, step string) statsBody {
 	for at := span.fromMS; at < span.toMS; at += span.stepMS {
 		if counted := c.steps[at]; counted != nil {
 			b.Steps = append(b.Steps, statsStep{
-				Begin: input.Instant(at), Partial: c.fromMS > at, countsBody: counted.body(),
+				Begin: input.Instant(at), Partial: c.fromMS > at, CountsBody: counted.body(),
 			})
 		}
 	}

@@ -38,6 +38,7 @@ func (s *Resource) Register(r *route.Router) {
 		Method: http.MethodPost, Path: "/apps/{app}/jobs", ID: "start-job",
 		Summary: "Change all timers of an app that a filter selects, in the background",
 		Status:  http.StatusAccepted,
+		Also:    []int{http.StatusOK}, // of a dry run
 	}, s.startJob)
 	route.Add(r, route.Operation{
 		Method: http.MethodGet, Path: "/apps/{app}/jobs", ID: "list-jobs",

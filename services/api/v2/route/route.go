@@ -37,6 +37,7 @@ type Operation struct {
 	Summary      string
 	Scope        apikey.Scope // of the key; default: by method, see auth.ScopeOf
 	Status       int          // of a success; default 200
+	Also         []int        // other statuses of a success, with the same answer
 	Errors       []int        // statuses of errors that only some operations have
 	Open         bool         // needs no key
 	// Stream describes an answer of server-sent events by their data. Its output is a
@@ -88,10 +89,9 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		op.Description = "Needs a key of scope " + string(o.Scope) + "."
 		op.Security = []map[string][]string{{KeyScheme: {}}}
 	}
+	op.Responses = make(map[string]*huma.Response) // huma adds to it
 	if o.Stream != nil {
-		op.Responses = map[string]*huma.Response{
-			strconv.Itoa(o.Status): streamResponse(api, o.Stream),
-		}
+		op.Responses[strconv.Itoa(o.Status)] = streamResponse(api, o.Stream)
 	}
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		var out *O
@@ -109,4 +109,9 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		}
 		return out, err
 	})
+	for _, status := range o.Also {
+		also := *op.Responses[strconv.Itoa(o.Status)]
+		also.Description = http.StatusText(status)
+		op.Responses[strconv.Itoa(status)] = &also
+	}
 }

@@ -67,6 +67,7 @@ func (s *Resource) Register(r *route.Router) {
 		Method: http.MethodPost, Path: "/timers", ID: "create-timer",
 		Summary: "Create a timer",
 		Status:  http.StatusCreated,
+		Also:    []int{http.StatusOK}, // an identical timer exists
 	}, s.createTimer)
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/timers:batch", ID: "create-timers",
@@ -74,6 +75,7 @@ func (s *Resource) Register(r *route.Router) {
 	}, s.batchTimers)
 	route.Add(r, route.Operation{
 		Method: http.MethodPut, Path: "/timers", ID: "put-timer",
+		Also:    []int{http.StatusCreated},
 		Errors:  []int{http.StatusPreconditionFailed},
 		Summary: "Create a timer, or give the one of that name this definition",
 	}, s.putTimer)
