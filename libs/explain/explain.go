@@ -25,6 +25,7 @@ type Answer struct {
 	// are set if the instant is not due.
 	BeforeMS, AfterMS int64
 	MovedToMS         int64 // where a policy moved the fire; else 0
+	ExpandAtMS        int64 // of an instant not expanded: when the next fires are created; else 0
 	Frozen            bool  // the app is frozen, so the fire is not called if that stays so
 
 	Open    *timer.Fire    // the fire, if it is open
@@ -151,6 +152,10 @@ func (f *Facts) finished(a Answer, o *timer.Outcome) Answer {
 func (f *Facts) open(a Answer, o *timer.Fire) Answer {
 	a.Open, a.Version, a.Due = o, o.Version, a.Due || o.Series == 0
 	a.Code, a.Text = f.openCode(o)
+	if v, _ := f.version(a.AtMS); v != nil && a.Code == Planned {
+		// If the timer stays as it is, the fire is skipped.
+		_ = f.afterDeletion(&a, v) || f.whileInactive(&a, v)
+	}
 	return a
 }
 
@@ -164,14 +169,13 @@ func (f *Facts) openCode(o *timer.Fire) (Code, string) {
 		return WaitsForRetry, fmt.Sprintf(
 			"%d attempts have failed; the next one is at %s.", o.Attempt, run)
 	case timer.FireWaiting:
-		return WaitsForTurn, "An earlier fire of the timer has not finished; it is asked again at " +
-			run + "."
+		return WaitsForTurn, "An earlier fire of the timer has not finished" + since(o) +
+			"; it is asked again at " + run + "."
 	case timer.FireAccepted:
 		return WaitsForCompleted, "The receiver has accepted the fire and has until " + run +
 			" to complete it."
 	case timer.FireDeferred:
-		return WaitsForLimits, "A limit of the app or the breaker of the endpoint holds the fire " +
-			"back; it is asked again at " + run + "."
+		return WaitsForLimits, deferredText(o) + since(o) + "; it is asked again at " + run + "."
 	case timer.FireReady:
 	}
 	switch {
@@ -182,6 +186,28 @@ func (f *Facts) openCode(o *timer.Fire) (Code, string) {
 	}
 	return Overdue, fmt.Sprintf(
 		"The fire should have been called at %s and no executor has claimed it yet.", run)
+}
+
+// since says since when a fire waits, if its row has that.
+func since(o *timer.Fire) string {
+	if o.WaitingSinceMS == 0 {
+		return ""
+	}
+	return ", and the fire waits since " + instant(o.WaitingSinceMS)
+}
+
+// deferredText says what a deferred fire waits for.
+func deferredText(o *timer.Fire) string {
+	switch {
+	case o.WaitingSinceMS == 0:
+	case o.WaitedFor == timer.WaitLimits:
+		return "The limits of the app hold the fire back"
+	case o.WaitedFor == timer.WaitBreaker:
+		return "The breaker of the endpoint is open"
+	case o.WaitedFor == timer.WaitStore:
+		return "The settings of the app could not be read"
+	}
+	return "A limit of the app or the breaker of the endpoint holds the fire back"
 }
 
 // withoutFire explains an instant for which there is neither a fire nor an outcome.
@@ -267,6 +293,9 @@ func (f *Facts) whileInactive(a *Answer, v *Version) bool {
 	if f.Timer != nil && period.FromMS == f.State.InactiveSinceMS && f.Timer.PauseReason != "" {
 		a.Text += fmt.Sprintf(" (%s)", f.Timer.PauseReason)
 	}
+	if period.Status == timer.StatusPaused {
+		a.Text += "; by whom is not recorded"
+	}
 	a.Text += "."
 	if v.Definition.Schedule.Kind.OneShot() {
 		a.Text += " It is called once it is active."
@@ -300,8 +329,9 @@ func (f *Facts) notExpanded(a *Answer, _ *Version) bool {
 		return false
 	}
 	a.Code = NotExpanded
+	a.ExpandAtMS = min(f.Timer.ExpandAtMS, a.AtMS)
 	a.Text = "The timer is due then. Its fire does not exist yet; the next fires are created at " +
-		instant(min(f.Timer.ExpandAtMS, a.AtMS)) + "."
+		instant(a.ExpandAtMS) + ", and get their buckets then."
 	return true
 }
 

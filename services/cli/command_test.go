@@ -145,6 +145,9 @@ func TestTimerCommands(t *testing.T) {
 	}, 20*time.Second, 100*time.Millisecond)
 	fire := strings.TrimSpace(u.do("timer", "fires", "bill", "-o", "jsonpath=.items[0].id"))
 	require.Contains(t, u.do("fire", "get", fire), "attempt_log")
+	require.Regexp(t, `(?s)AT +HOP +WHAT\n.* claimed +Claimed by .* recorded +Delivered at`,
+		u.do("fire", "get", fire))
+	require.Contains(t, u.do("fire", "get", fire, "-o", "yaml"), "timeline:")
 	require.Contains(
 		t,
 		u.do("timer", "fires", "bill", "--state", "upcoming", "--limit", "3"),
@@ -499,6 +502,7 @@ func TestExplainCommand(t *testing.T) {
 	said := u.do("explain", "bill", at)
 	require.Contains(t, said, "T09:00:00+02:00  not_expanded\n")
 	require.Contains(t, said, "By \"0 9 * * *\", version 1.")
+	require.Contains(t, said, "Now: No fire of the timer waits for the breaker of its endpoint;")
 	require.Contains(t, u.do("explain", "bill", strings.Replace(at, "07:00", "08:00", 1)),
 		"The schedule does not have this instant. The nearest are ")
 	list := u.do("explain", "bill", "--from", "0s", "--to", "72h")

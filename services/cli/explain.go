@@ -119,10 +119,26 @@ func (t *tool) showExplanation(answer client.Object) error {
 		if id := item.Object("fire").Text("id"); id != "" {
 			lines = append(lines, "carillon fire get "+id+" shows its attempts.")
 		}
-		for _, line := range lines {
-			if err := printLine(t.out, line); err != nil {
+		if err := t.printLines(lines); err != nil {
+			return err
+		}
+		if hops := item.Objects("timeline"); len(hops) > 0 {
+			if err := t.showTimeline(hops); err != nil {
 				return err
 			}
+		}
+	}
+	var holds []string
+	for _, hold := range answer.Objects("holds") {
+		holds = append(holds, "Now: "+hold.Text("text"))
+	}
+	return t.printLines(holds)
+}
+
+func (t *tool) printLines(lines []string) error {
+	for _, line := range lines {
+		if err := printLine(t.out, line); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -206,7 +206,7 @@ func (t *tool) fireCommand() *cobra.Command {
 func (t *tool) fireGet() *cobra.Command {
 	return &cobra.Command{
 		Use:   "get ID...",
-		Short: "show fires with each attempt",
+		Short: "show fires with each attempt, and their lives as tables",
 		Args:  usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, ids []string) error {
 			return t.withApp(func(api *client.Client, app url.Values) error {
@@ -218,7 +218,7 @@ func (t *tool) fireGet() *cobra.Command {
 					if i > 0 && t.printer.Human() {
 						t.sayf("---")
 					}
-					if err := t.printer.One(fire); err != nil {
+					if err := t.showFire(fire); err != nil {
 						return err
 					}
 				}
@@ -226,4 +226,29 @@ func (t *tool) fireGet() *cobra.Command {
 			})
 		},
 	}
+}
+
+// showFire prints a fire. For people its life is a table behind the rest.
+func (t *tool) showFire(fire client.Object) error {
+	if !t.printer.Human() {
+		return t.printer.One(fire)
+	}
+	hops := fire.Objects("timeline")
+	delete(fire, "timeline")
+	if err := t.printer.One(fire); err != nil {
+		return err
+	}
+	return t.showTimeline(hops)
+}
+
+// showTimeline prints the life of a fire as a table.
+func (t *tool) showTimeline(hops []client.Object) error {
+	if err := printLine(t.out, ""); err != nil {
+		return err
+	}
+	return t.printer.List(hops, []output.Column{
+		output.Field("AT", "at"),
+		output.Field("HOP", "code"),
+		output.Field("WHAT", "text"),
+	})
 }

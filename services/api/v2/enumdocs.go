@@ -154,6 +154,18 @@ func documentSchemas(d *huma.OpenAPI) {
 	for _, m := range explain.Meanings() {
 		docs["answerbody.code."+string(m.Code)] = m.Text
 	}
+	for _, m := range explain.HopMeanings() {
+		docs["hopbody.code."+string(m.Code)] = m.Text
+	}
+	for _, m := range explain.HoldMeanings() {
+		docs["holdbody.code."+string(m.Code)] = m.Text
+	}
+	for _, p := range timer.Paths() {
+		docs["path."+p.Name] = p.Doc
+	}
+	for _, w := range timer.Waits() {
+		docs["waited_for."+w.Name] = w.Doc
+	}
 	for _, p := range timer.MisfirePolicies() {
 		docs["misfirebody.policy."+string(p.Policy)] = p.Doc
 	}

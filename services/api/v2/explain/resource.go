@@ -18,9 +18,16 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/route"
 )
 
+// Store is the part of the store that explanations need.
+type Store interface {
+	explaining.Store
+	explaining.LifeStore
+	explaining.HoldStore
+}
+
 // Resource is the operation that explains.
 type Resource struct {
-	Store     explaining.Store
+	Store     Store
 	Auth      *auth.Checker
 	Problems  *problem.Reporter
 	Now       func() time.Time
@@ -45,19 +52,21 @@ type explainInput struct {
 
 // AnswerBody explains an instant.
 type AnswerBody struct {
-	At      string          `json:"at" format:"date-time" doc:"The instant."`
-	Local   string          `json:"local" doc:"The instant on the wall clock of the schedule's time zone. A local time that clocks were set forward over has the offset of before."`
-	Due     bool            `json:"due" doc:"Whether the timer is or was due then."`
-	Code    explaining.Code `json:"code" enum:"delivered,failed_exhausted,failed_not_retried,failed_gave_up,failed_gone,failed_rejected,failed,skipped_inactive,skipped_paused,skipped_frozen,skipped_deleted,skipped_misfired,skipped_superseded,skipped_overlap,skipped_queue_full,skipped_cancelled,skipped,planned,in_progress,overdue,waits_for_retry,waits_for_turn,waits_for_completion,waits_for_limits,waits_for_activation,not_expanded,max_fires_reached,not_activated,inactive,paused,deleted,edited,not_in_schedule,before_start,after_end,excluded_by_calendar,moved_by_calendar,clock_change_gap,clock_change_overlap,beyond_retention,calendar_changed,unknown_schedule,missing" doc:"What became of the instant, or why nothing did."`
-	Text    string          `json:"text" doc:"The same as a sentence."`
-	Version int32           `json:"version,omitempty" doc:"Of the definition that was in force."`
-	Spec    string          `json:"spec,omitempty" doc:"The cron expression that has the instant."`
-	Before  string          `json:"before,omitempty" format:"date-time" doc:"The last due instant before one that is not due."`
-	After   string          `json:"after,omitempty" format:"date-time" doc:"The first due instant after one that is not due."`
-	MovedTo string          `json:"moved_to,omitempty" format:"date-time" doc:"Where a calendar or a clock change moved the fire."`
-	Frozen  bool            `json:"frozen,omitempty" doc:"The app is frozen. If it stays so, the fire is not called."`
-	Slice   *sliceBody      `json:"slice,omitempty" doc:"Of an open fire: the slice that dispatches it."`
-	Fire    *fires.FireBody `json:"fire,omitempty" doc:"The fire, open or finished. A stretch of skipped fires is one record."`
+	At       string          `json:"at" format:"date-time" doc:"The instant."`
+	Local    string          `json:"local" doc:"The instant on the wall clock of the schedule's time zone. A local time that clocks were set forward over has the offset of before."`
+	Due      bool            `json:"due" doc:"Whether the timer is or was due then."`
+	Code     explaining.Code `json:"code" enum:"delivered,failed_exhausted,failed_not_retried,failed_gave_up,failed_gone,failed_rejected,failed,skipped_inactive,skipped_paused,skipped_frozen,skipped_deleted,skipped_misfired,skipped_superseded,skipped_overlap,skipped_queue_full,skipped_cancelled,skipped,planned,in_progress,overdue,waits_for_retry,waits_for_turn,waits_for_completion,waits_for_limits,waits_for_activation,not_expanded,max_fires_reached,not_activated,inactive,paused,deleted,edited,not_in_schedule,before_start,after_end,excluded_by_calendar,moved_by_calendar,clock_change_gap,clock_change_overlap,beyond_retention,calendar_changed,unknown_schedule,missing" doc:"What became of the instant, or why nothing did."`
+	Text     string          `json:"text" doc:"The same as a sentence."`
+	Version  int32           `json:"version,omitempty" doc:"Of the definition that was in force."`
+	Spec     string          `json:"spec,omitempty" doc:"The cron expression that has the instant."`
+	Before   string          `json:"before,omitempty" format:"date-time" doc:"The last due instant before one that is not due."`
+	After    string          `json:"after,omitempty" format:"date-time" doc:"The first due instant after one that is not due."`
+	MovedTo  string          `json:"moved_to,omitempty" format:"date-time" doc:"Where a calendar or a clock change moved the fire."`
+	ExpandAt string          `json:"expand_at,omitempty" format:"date-time" doc:"Of a due instant whose fire does not exist yet: when the next fires are created."`
+	Frozen   bool            `json:"frozen,omitempty" doc:"The app is frozen. If it stays so, the fire is not called."`
+	Slice    *sliceBody      `json:"slice,omitempty" doc:"Of an open fire: the slice that dispatches it."`
+	Fire     *fires.FireBody `json:"fire,omitempty" doc:"The fire, open or finished. A stretch of skipped fires is one record."`
+	Timeline []fires.HopBody `json:"timeline,omitempty" nullable:"false" doc:"The life of the fire, in order of time, if one instant is explained."`
 }
 
 type sliceBody struct {
@@ -71,7 +80,14 @@ type explanationBody struct {
 	Status     timer.Status `json:"status" enum:"active,inactive,paused,deleted" doc:"Of the timer now."`
 	Now        string       `json:"now" format:"date-time" doc:"When the question was answered."`
 	Items      []AnswerBody `json:"items" nullable:"false" doc:"In order of the instants. An instant has several if the timer was run by a request, a backfill or a redrive, too."`
+	Holds      []HoldBody   `json:"holds" nullable:"false" doc:"What holds coming fires of the timer back now, or may do so. Empty if only past instants are explained, and on later pages."`
 	NextCursor string       `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
+}
+
+// HoldBody is what holds coming fires back, or may do so.
+type HoldBody struct {
+	Code explaining.HoldCode `json:"code" enum:"app_frozen,app_limited,waits_for_limits,breaker_open,breaker_unknown,waits_for_turn,no_executor,executors_behind,backlog" doc:"What it is."`
+	Text string              `json:"text" doc:"The same as a sentence."`
 }
 
 type explanationOutput struct{ Body explanationBody }
@@ -105,15 +121,61 @@ func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationO
 		Status:  facts.State.Status,
 		Now:     input.Instant(now.UnixMilli()),
 		Items:   []AnswerBody{},
+		Holds:   []HoldBody{},
 	}}
+	one := to == from+1
 	for _, a := range facts.Explain() {
-		out.Body.Items = append(out.Body.Items, show(&a))
+		item := show(&a)
+		if one && item.Fire != nil {
+			if item.Timeline, err = s.timeline(ctx, in.App, &a, now); err != nil {
+				return nil, err
+			}
+		}
+		out.Body.Items = append(out.Body.Items, item)
+	}
+	if to > now.UnixMilli() && in.Cursor == "" && facts.State.Status != timer.StatusDeleted {
+		if err := s.addHolds(ctx, in.App, id, now, &out.Body); err != nil {
+			return nil, err
+		}
 	}
 	if next := facts.Next(); next != 0 {
 		out.Body.NextCursor = input.EncodeCursor(
 			input.ExplainCursor, strconv.FormatInt(next, 10))
 	}
 	return out, nil
+}
+
+// timeline returns the life of an answer's fire. A fire that is gone since has none.
+func (s *Resource) timeline(
+	ctx context.Context, app string, a *explaining.Answer, now time.Time,
+) ([]fires.HopBody, error) {
+	var id timer.FireID
+	if a.Outcome != nil {
+		id = a.Outcome.FireID
+	} else {
+		id = a.Open.FireID
+	}
+	life, err := explaining.ReadLife(ctx, s.Store, app, id, now.UnixMilli())
+	if err != nil {
+		if timer.CodeOf(err) == timer.CodeNotFound {
+			return nil, nil
+		}
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return fires.ShowTimeline(life), nil
+}
+
+func (s *Resource) addHolds(
+	ctx context.Context, app string, id timer.ID, now time.Time, out *explanationBody,
+) error {
+	holds, err := explaining.ReadHolds(ctx, s.Store, app, id, now.UnixMilli())
+	if err != nil {
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	for _, h := range holds {
+		out.Holds = append(out.Holds, HoldBody{Code: h.Code, Text: h.Text})
+	}
+	return nil
 }
 
 // instants returns the range that a request asks for, in Unix ms, without its end.
@@ -180,6 +242,9 @@ func show(a *explaining.Answer) AnswerBody {
 	}
 	if !a.Due {
 		b.Before, b.After = optional(a.BeforeMS), optional(a.AfterMS)
+	}
+	if a.ExpandAtMS != 0 {
+		b.ExpandAt = input.Instant(a.ExpandAtMS)
 	}
 	if a.MovedToMS != 0 {
 		b.MovedTo = input.Instant(a.MovedToMS)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/carillon-timer/carillon/libs/explain"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/definition"
@@ -25,40 +26,21 @@ func (s *Resource) getFire(ctx context.Context, in *fireParam) (*fireOutput, err
 	if err != nil {
 		return nil, badFireID(in.ID)
 	}
-	found, err := s.Store.Fire(ctx, in.App, id)
+	found, err := explain.ReadLife(ctx, s.Store, in.App, id, s.Now().UnixMilli())
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	found.Attempts = attemptsOf(&found)
 	out := &fireOutput{fireDetailBody{AttemptLog: make([]attemptBody, 0, len(found.Attempts))}}
 	out.Body.FireBody = Show(found.Open, found.Outcome)
-	if out.Body.Targets, err = s.targetsOf(ctx, id.Timer, &found); err != nil {
+	out.Body.SessionName = found.Owner.Name
+	out.Body.Timeline = ShowTimeline(found)
+	if out.Body.Targets, err = s.targetsOf(ctx, id.Timer, &found.FireRecord); err != nil {
 		return nil, err
 	}
 	for i := range found.Attempts {
 		out.Body.AttemptLog = append(out.Body.AttemptLog, showAttempt(&found.Attempts[i]))
 	}
 	return out, nil
-}
-
-// attemptsOf returns the attempts of a fire. A first attempt that succeeded has no row, so it is
-// built from the outcome, without an excerpt. An outcome recorded by the store itself is a
-// completion, whose time is not that of the attempt.
-func attemptsOf(rec *store.FireRecord) []timer.Attempt {
-	o := rec.Outcome
-	if len(rec.Attempts) > 0 || o == nil || o.Kind != timer.Delivered || o.Attempts != 1 ||
-		o.Owner == store.SystemSession {
-		return rec.Attempts
-	}
-	return []timer.Attempt{
-		{
-			FireID:     o.FireID,
-			N:          1,
-			StartMS:    o.FinishedMS - o.DurationMS,
-			DurationMS: o.DurationMS,
-			StatusCode: o.StatusCode,
-		},
-	}
 }
 
 // targetsOf returns the result of each target where all targets are called; nil for other timers,

@@ -29,6 +29,8 @@ type FireBody struct {
 	RedrivenAs string `json:"redriven_as,omitempty" doc:"Of a failed fire: the fire of its latest redrive."`
 	UntilDue   string `json:"until_due,omitempty" format:"date-time" doc:"A record of a skipped stretch: the last instant that it covers."`
 	Count      int64  `json:"count" doc:"How many instants this record stands for; 1 but for a skipped stretch."`
+
+	HopsBody
 }
 
 type attemptBody struct {
@@ -60,8 +62,10 @@ type firesBody struct {
 type fireDetailBody struct {
 	FireBody
 
-	Targets    []targetOutcomeBody `json:"targets,omitempty" nullable:"false" doc:"Of a timer that calls all of its targets: what became of each."`
-	AttemptLog []attemptBody       `json:"attempt_log" nullable:"false" doc:"Every attempt, one after the other; of several targets each call."`
+	SessionName string              `json:"session_name,omitempty" doc:"Name of the process that has or had the session. It is kept for a day after the session's end."`
+	Timeline    []HopBody           `json:"timeline" nullable:"false" doc:"The life of the fire, in order of time."`
+	Targets     []targetOutcomeBody `json:"targets,omitempty" nullable:"false" doc:"Of a timer that calls all of its targets: what became of each."`
+	AttemptLog  []attemptBody       `json:"attempt_log" nullable:"false" doc:"Every attempt, one after the other; of several targets each call."`
 }
 
 var waitsFor = map[timer.FireState]string{
@@ -99,6 +103,7 @@ func showOpen(f *timer.Fire) FireBody {
 	} else {
 		b.NextRun = input.Instant(f.RunAtMS)
 	}
+	b.HopsBody = showOpenHops(f)
 	return b
 }
 
@@ -135,6 +140,7 @@ func showOutcome(o *timer.Outcome) FireBody {
 		DurationMS: o.DurationMS,
 		Count:      max(o.Count, 1),
 		Failure:    string(o.Failure),
+		HopsBody:   showHops(o),
 	}
 	if o.Redriven != 0 {
 		b.RedrivenAs = timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: o.Redriven}.String()

@@ -1,0 +1,222 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// HoldCode is what holds coming fires of a timer back now, or may do so.
+type HoldCode string
+
+// The codes of holds.
+const (
+	HoldFrozen         HoldCode = "app_frozen"
+	HoldLimited        HoldCode = "app_limited"
+	HoldWaitsForLimits HoldCode = "waits_for_limits"
+	HoldBreakerOpen    HoldCode = "breaker_open"
+	HoldBreakerUnknown HoldCode = "breaker_unknown"
+	HoldTurn           HoldCode = "waits_for_turn"
+	HoldNoExecutor     HoldCode = "no_executor"
+	HoldBehind         HoldCode = "executors_behind"
+	HoldBacklog        HoldCode = "backlog"
+)
+
+// HoldMeaning is what the code of a hold means.
+type HoldMeaning struct {
+	Code HoldCode
+	Text string
+}
+
+// HoldMeanings returns every code of a hold with its meaning, for documents.
+func HoldMeanings() []HoldMeaning {
+	return []HoldMeaning{
+		{HoldFrozen, "the app is frozen, so its fires are not called"},
+		{HoldLimited, "the app has limits; how much of them is used only executors know"},
+		{HoldWaitsForLimits, "fires of the timer wait for the limits of the app"},
+		{HoldBreakerOpen, "fires of the timer wait for the breaker of their endpoint"},
+		{
+			HoldBreakerUnknown,
+			"no fire waits for a breaker; whether one is open only executors know",
+		},
+		{HoldTurn, "fires of the timer wait for an earlier one"},
+		{HoldNoExecutor, "no executor is alive"},
+		{HoldBehind, "executors are behind with their tasks"},
+		{HoldBacklog, "open fires are overdue, of any app"},
+	}
+}
+
+// Hold is what holds coming fires of a timer back now, or may do so.
+type Hold struct {
+	Code HoldCode
+	Text string // one sentence
+}
+
+// HoldStore is the part of the store that tells what holds fires back.
+type HoldStore interface {
+	App(ctx context.Context, name string) (store.App, error)
+	LiveSessions(ctx context.Context) ([]store.Session, error)
+	OldestOpen(ctx context.Context) (int64, error)
+	OpenFires(
+		ctx context.Context, app string, id timer.ID, q store.OpenFiresQuery,
+	) (store.OpenFiresPage, error)
+}
+
+const (
+	// holdScan bounds the open fires of all timers that are searched for those of one.
+	holdScan  = 5000
+	holdFires = 500
+	// behindMS is the age of a task at its claim from which an executor counts as behind.
+	behindMS = 2000
+)
+
+// ReadHolds returns what holds coming fires of a timer back at nowMS. It asks the store only: what
+// executors have in memory is not known, and said to be so. The reads are not one snapshot.
+func ReadHolds(
+	ctx context.Context, s HoldStore, app string, id timer.ID, nowMS int64,
+) ([]Hold, error) {
+	var out []Hold
+	a, err := s.App(ctx, app)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	out = append(out, holdsOfApp(&a)...)
+	page, err := s.OpenFires(ctx, app, id, store.OpenFiresQuery{
+		UntilMS: nowMS, ScanLimit: holdScan, Limit: holdFires,
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	out = append(out, holdsOfFires(&page)...)
+	sessions, err := s.LiveSessions(ctx)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	out = append(out, holdsOfExecutors(sessions)...)
+	oldest, err := s.OldestOpen(ctx)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	if late := nowMS - oldest; oldest != 0 && late >= store.OverdueAfter.Milliseconds() {
+		out = append(out, Hold{HoldBacklog, fmt.Sprintf(
+			"The oldest open fire of all apps is %s past its run time.", duration(late))})
+	}
+	return out, nil
+}
+
+func holdsOfApp(a *store.App) (out []Hold) {
+	if a.Frozen {
+		text := "The app is frozen since " + instant(a.FrozenMS)
+		if a.Reason != "" {
+			text += " (" + a.Reason + ")"
+		}
+		out = append(out, Hold{HoldFrozen, text + "; by whom is not recorded."})
+	}
+	var limits []string
+	if a.Settings.Rate > 0 {
+		limits = append(limits, fmt.Sprintf("%g calls a second", a.Settings.Rate))
+	}
+	if a.Settings.Concurrent > 0 {
+		limits = append(limits, fmt.Sprintf("%d calls at once", a.Settings.Concurrent))
+	}
+	if len(limits) > 0 {
+		out = append(out, Hold{HoldLimited, "The app may have at most " +
+			strings.Join(limits, " and ") + "; how much of that is used only executors know."})
+	}
+	return out
+}
+
+// holdsOfFires tells what the timer's open fires wait for that are due by now.
+func holdsOfFires(page *store.OpenFiresPage) (out []Hold) {
+	type waiting struct {
+		n       int
+		sinceMS int64
+	}
+	by := map[timer.Wait]waiting{}
+	for i := range page.Fires {
+		f := &page.Fires[i]
+		if f.WaitingSinceMS == 0 || f.RunAtMS == timer.DeferredMS {
+			continue
+		}
+		w := by[f.WaitedFor]
+		if w.n++; w.sinceMS == 0 || f.WaitingSinceMS < w.sinceMS {
+			w.sinceMS = f.WaitingSinceMS
+		}
+		by[f.WaitedFor] = w
+	}
+	more := ""
+	if page.Next != (store.OpenFiresPosition{}) {
+		more = "at least "
+	}
+	for _, c := range []struct {
+		wait timer.Wait
+		code HoldCode
+	}{
+		{timer.WaitLimits, HoldWaitsForLimits},
+		{timer.WaitBreaker, HoldBreakerOpen},
+		{timer.WaitTurn, HoldTurn},
+	} {
+		w, ok := by[c.wait]
+		switch {
+		case ok:
+			verb := "wait"
+			if w.n == 1 {
+				verb = "waits"
+			}
+			out = append(
+				out,
+				Hold{c.code, fmt.Sprintf("Of the timer %s%s %s %s, the first since %s.",
+					more, count(int64(w.n), "fire"), verb, waitText(c.wait), instant(w.sinceMS))},
+			)
+		case c.wait == timer.WaitBreaker:
+			text := "No fire of the timer waits for the breaker of its endpoint; whether it is open " +
+				"only executors know."
+			if more != "" {
+				text = "Whether the breaker of the endpoint is open only executors know, and there " +
+					"are too many open fires to search them all."
+			}
+			out = append(out, Hold{HoldBreakerUnknown, text})
+		}
+	}
+	return out
+}
+
+func holdsOfExecutors(sessions []store.Session) []Hold {
+	executors, full := 0, 0
+	var oldestMS int64
+	for i := range sessions {
+		s := &sessions[i]
+		if s.Kind != store.ExecutorSession {
+			continue
+		}
+		executors++
+		oldestMS = max(oldestMS, s.Load.OldestTaskMS)
+		if s.Load.InflightFull {
+			full++
+		}
+	}
+	switch {
+	case executors == 0:
+		return []Hold{{HoldNoExecutor, "No executor is alive, so no fire is called."}}
+	case full > 0:
+		return []Hold{
+			{
+				HoldBehind,
+				fmt.Sprintf(
+					"Of %s alive, %d have no room for more fires.",
+					count(int64(executors), "executor"),
+					full,
+				),
+			},
+		}
+	case oldestMS >= behindMS:
+		return []Hold{{HoldBehind, fmt.Sprintf(
+			"Tasks wait up to %s until executors claim them.",
+			(time.Duration(oldestMS) * time.Millisecond).String())}}
+	}
+	return nil
+}

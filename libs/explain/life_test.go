@@ -1,0 +1,243 @@
+package explain_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/explain"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const owner = timer.ID(245_000_000_000_001)
+
+// life is a store with one fire.
+type life struct {
+	rec      store.FireRecord
+	sessions []store.Session
+}
+
+func (l *life) Fire(context.Context, string, timer.FireID) (store.FireRecord, error) {
+	return l.rec, nil
+}
+
+func (l *life) SessionsByID(context.Context, []timer.ID) ([]store.Session, error) {
+	return l.sessions, nil
+}
+
+func (l *life) timeline(t *testing.T) []explain.Hop {
+	t.Helper()
+	got, err := explain.ReadLife(t.Context(), l, app, timer.FireID{}, ms(now))
+	require.NoError(t, err)
+	return got.Timeline()
+}
+
+// finished returns the life of a fire that executor-1 delivered.
+func finished(change func(o *timer.Outcome)) *life {
+	o := outcome(due, timer.Delivered, "")
+	o.Owner, o.FinishedMS, o.DurationMS, o.LatenessMS = owner, o.DueMS+20, 15, 5
+	o.Hops = timer.Hops{
+		Path: timer.PathSlice, DispatchedMS: o.DueMS - 2000, ClaimedMS: o.DueMS - 1900,
+		WaitedFor: timer.WaitNothing,
+	}
+	change(&o)
+	return &life{
+		rec:      store.FireRecord{Outcome: &o},
+		sessions: []store.Session{{ID: owner, Name: "executor-1"}},
+	}
+}
+
+func texts(hops []explain.Hop) (out []string) {
+	for _, h := range hops {
+		at := "?"
+		if h.AtMS != 0 {
+			at = duration(h.AtMS - ms(due))
+		}
+		out = append(out, at+" "+string(h.Code)+": "+h.Text)
+	}
+	return out
+}
+
+func TestTimelineOfADeliveredFire(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{
+		"? created: Created from the schedule, by version 1; when is not recorded.",
+		"-2s dispatched: A trigger published its task, with the slice.",
+		`-1.9s claimed: Claimed by "executor-1" (session 245000000000001).`,
+		"0s due: Due.",
+		"5ms attempt: Attempt 1 took 15ms: status 200.",
+		"20ms recorded: Delivered at 2026-01-05T09:00:00.02Z, 5 ms late, with 1 attempt.",
+	}, texts(finished(func(*timer.Outcome) {}).timeline(t)))
+}
+
+// TestEveryPathAndWait checks that each path and each wait has its hop, and that unknown ones are
+// said to be unknown.
+func TestEveryPathAndWait(t *testing.T) {
+	t.Parallel()
+	for _, p := range timer.Paths() {
+		hop := find(t, finished(func(o *timer.Outcome) {
+			o.Hops.Path = p.Value
+		}).timeline(t), explain.HopDispatched, explain.HopFound)
+		require.Equal(t, p.Value, hop.Path)
+		require.NotEmpty(t, hop.Text)
+		require.Equal(
+			t, p.Value.HasTask() || p.Value == timer.PathUnknown, hop.Code == explain.HopDispatched,
+		)
+		require.Equal(t, p.Value == timer.PathUnknown, hop.AtMS == 0)
+	}
+	for _, w := range timer.Waits() {
+		hops := finished(func(o *timer.Outcome) {
+			o.Hops.WaitedFor, o.Hops.WaitedMS = w.Value, 4
+		}).timeline(t)
+		if w.Value == timer.WaitNothing {
+			require.NotContains(t, codesOf(hops), explain.HopWaited)
+			continue
+		}
+		hop := find(t, hops, explain.HopWaited)
+		require.Equal(t, w.Value, hop.Wait)
+		if w.Value == timer.WaitUnknown {
+			require.Contains(t, hop.Text, "not known")
+			continue
+		}
+		require.Equal(t, "It waited 4ms "+w.Doc+" before its first attempt.", hop.Text)
+		require.Equal(t, ms(due)+1, hop.AtMS, "it ended with the attempt")
+	}
+}
+
+func TestTimelineSaysWhatIsUnknown(t *testing.T) {
+	t.Parallel()
+	retried := func(h timer.Hops) *life {
+		l := finished(func(o *timer.Outcome) { o.Attempts, o.Hops = 2, h })
+		l.rec.Attempts = []timer.Attempt{
+			{
+				N:          1,
+				StartMS:    ms(due) + 5,
+				DurationMS: 2,
+				Failure:    timer.FailureStatus,
+				StatusCode: 500,
+			},
+			{N: 2, StartMS: ms(due) + 9000, DurationMS: 2, StatusCode: 200},
+		}
+		l.rec.Outcome.FinishedMS = ms(due) + 9003
+		return l
+	}
+	orphan := timer.Hops{Path: timer.PathOrphaned, ClaimedMS: ms(due) + 8000}
+	for name, c := range map[string]struct {
+		life *life
+		want string
+	}{
+		"earlier attempt": {retried(orphan), "An earlier claim made it; whose is not recorded."},
+		"earlier wait":    {retried(orphan), "not known: an earlier claim made that attempt."},
+		"earlier wait's length": {
+			retried(timer.Hops{ClaimedMS: ms(due) + 8000, WaitedFor: timer.WaitLimits}),
+			"for the limits of its app before its first attempt, under an earlier claim; how long is not recorded.",
+		},
+		"answer": {retried(orphan), "Attempt 1 took 2ms and failed: status, status 500."},
+		"path": {finished(func(o *timer.Outcome) {
+			o.Hops = timer.Hops{}
+		}), "What brought it to its executor is not known."},
+		"claim": {finished(func(o *timer.Outcome) {
+			o.Hops.ClaimedMS, o.Hops.DispatchedMS = 0, 0
+		}), `Claimed by "executor-1" (session 245000000000001); when is not recorded.`},
+		"task": {finished(func(o *timer.Outcome) {
+			o.Hops.DispatchedMS = 0
+		}), "When is not recorded."},
+		"long wait": {finished(func(o *timer.Outcome) {
+			o.Hops.WaitedFor, o.Hops.WaitedMS = timer.WaitLimits, store.MaxWaitedMS
+		}), "4h39m37.215s or longer for the limits"},
+		"newer path": {finished(func(o *timer.Outcome) { o.Hops.Path = 200 }), "is not known."},
+		"newer wait": {finished(func(o *timer.Outcome) {
+			o.Hops.WaitedFor, o.Hops.WaitedMS = 200, 5
+		}), "for what a newer release calls 200"},
+		"completed": {finished(func(o *timer.Outcome) {
+			o.Owner, o.Hops = store.SystemSession, timer.Hops{}
+		}), "Which one is not kept"},
+	} {
+		require.Contains(t, join(texts(c.life.timeline(t))), c.want, name)
+	}
+	nameless := finished(func(*timer.Outcome) {})
+	nameless.sessions = nil
+	require.Contains(t, join(texts(nameless.timeline(t))), "whose name is no longer kept")
+	stretch := finished(func(o *timer.Outcome) {
+		o.Kind, o.Reason, o.Owner = timer.Skipped, timer.ReasonMisfired, store.SystemSession
+		o.Attempts, o.Count, o.UntilMS, o.Hops = 0, 3, ms(now), timer.Hops{}
+	})
+	require.Equal(t, []explain.HopCode{explain.HopCreated, explain.HopDue, explain.HopRecorded},
+		codesOf(stretch.timeline(t)), "nobody claimed it")
+}
+
+func TestTimelineOfOpenFires(t *testing.T) {
+	t.Parallel()
+	open := func(f timer.Fire, s ...store.Session) string {
+		f = fire(due, f)
+		return join(texts((&life{rec: store.FireRecord{Open: &f}, sessions: s}).timeline(t)))
+	}
+	require.Contains(t, open(timer.Fire{
+		State: timer.FireDeferred, WaitedFor: timer.WaitBreaker, WaitingSinceMS: ms(due) + 1000,
+		RunAtMS: ms(now) + 5000,
+	}), "1s waiting: The breaker of the endpoint is open, and the fire waits since "+
+		"2026-01-05T09:00:01Z; it is asked again at 2026-01-10T12:00:05Z.")
+	claimed := timer.Fire{Owner: owner}
+	require.Contains(t, open(claimed, store.Session{ID: owner, Name: "executor-1"}),
+		`Claimed by "executor-1" (session 245000000000001). When, and by which path, only`)
+	require.Contains(t, open(claimed, store.Session{ID: owner, Name: "executor-1", Ended: true}),
+		"That session has ended, so another executor will claim the fire.")
+	require.Contains(t, open(claimed), "That session has ended")
+	request := timer.Fire{FireID: timer.FireID{Series: int64(owner)}, Cause: timer.CauseRedrive}
+	require.Contains(t, open(request), "requested: Requested by a redrive.")
+}
+
+func TestTimelineToldTheJitter(t *testing.T) {
+	t.Parallel()
+	hops := finished(func(o *timer.Outcome) {
+		o.FinishedMS, o.LatenessMS, o.DurationMS = o.DueMS+3000, 2, 10
+	}).timeline(t)
+	require.Contains(t, find(t, hops, explain.HopDue).Text, "from 2026-01-05T09:00:02.988Z on")
+}
+
+func TestHoldsSayWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	quiet := &holds{sessions: []store.Session{{Kind: store.ExecutorSession}}}
+	require.Equal(t, []explain.HoldCode{explain.HoldBreakerUnknown}, quiet.codes(t))
+	busy := &holds{
+		app: store.App{
+			Frozen: true, FrozenMS: ms(due), Reason: "audit",
+			Settings: store.AppSettings{Rate: 2.5, Concurrent: 4},
+		},
+		sessions: []store.Session{
+			{Kind: store.ExecutorSession, Load: store.Load{OldestTaskMS: 9000}},
+			{Kind: store.SchedulerSession},
+		},
+		oldest: ms(now) - 60_000,
+	}
+	for i, w := range []timer.Wait{timer.WaitLimits, timer.WaitLimits, timer.WaitBreaker, timer.WaitTurn} {
+		busy.open = append(busy.open, timer.Fire{WaitedFor: w, WaitingSinceMS: ms(due) + int64(i)})
+	}
+	require.Equal(t, []explain.HoldCode{
+		explain.HoldFrozen,
+		explain.HoldLimited,
+		explain.HoldWaitsForLimits,
+		explain.HoldBreakerOpen,
+		explain.HoldTurn,
+		explain.HoldBehind,
+		explain.HoldBacklog,
+	}, busy.codes(t))
+	require.Equal(t, []string{
+		"The app is frozen since 2026-01-05T09:00:00Z (audit); by whom is not recorded.",
+		"The app may have at most 2.5 calls a second and 4 calls at once; how much of that is used only executors know.",
+		"Of the timer 2 fires wait for the limits of its app, the first since 2026-01-05T09:00:00Z.",
+		"Of the timer 1 fire waits for the breaker of its endpoint, the first since 2026-01-05T09:00:00.002Z.",
+		"Of the timer 1 fire waits for an earlier fire of its timer to finish, the first since 2026-01-05T09:00:00.003Z.",
+		"Tasks wait up to 9s until executors claim them.",
+		"The oldest open fire of all apps is 1m0s past its run time.",
+	}, busy.texts(t))
+	busy.sessions[0].Load.InflightFull, busy.more = true, true
+	require.Contains(t, join(busy.texts(t)), "Of 1 executor alive, 1 have no room for more fires.")
+	require.Contains(t, join(busy.texts(t)), "at least 2 fires")
+	busy.sessions, busy.open = nil, nil
+	require.Contains(t, busy.codes(t), explain.HoldNoExecutor)
+	require.Contains(t, join(busy.texts(t)), "too many open fires to search them all")
+	require.Len(t, explain.HoldMeanings(), 9)
+}
