@@ -76,11 +76,11 @@ var searchPages = []struct {
 	},
 }
 
-// BenchmarkSearch times pages of 100 timers of one app. CARILLON_BENCH_TIMERS is how many timers
+// BenchmarkSearch times pages of 100 timers of one app. CARILLON_TEST_BENCH_TIMERS is how many timers
 // the app has. Run it with -benchtime 100x: each page then begins at one of 30 places.
 func BenchmarkSearch(b *testing.B) {
 	n := 20_000
-	if text := os.Getenv("CARILLON_BENCH_TIMERS"); text != "" {
+	if text := os.Getenv("CARILLON_TEST_BENCH_TIMERS"); text != "" {
 		var err error
 		n, err = strconv.Atoi(text)
 		require.NoError(b, err)
