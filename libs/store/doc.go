@@ -142,8 +142,8 @@
 //     removes stretches that ended before it.
 //   - S30 Defer releases an open fire with the given run_at while its timer is not active. The next
 //     activation, or the deletion, restores its run_at for dispatch. A fire that was claimed
-//     meanwhile is left to its owner. Of a Defer and an activation at once, the later one sees the
-//     other, so no fire waits for a timer that is active.
+//     meanwhile is left to its owner. Of a Defer and an activation or deletion at once, the later
+//     one sees the other, so no fire waits for a timer that is active or deleted.
 //
 // Time zones:
 //   - S31 The store knows the rules of time zones by which timers may have been planned: those of

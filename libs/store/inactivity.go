@@ -12,13 +12,13 @@ type Inactivities interface {
 	// retention: S29. The present one is included. Timers without any are left out.
 	Inactivities(ctx context.Context, ids []timer.ID) (map[timer.ID][]timer.Inactivity, error)
 	// Defer releases fires that the session owns until their timers are active again or deleted:
-	// S30. It returns those whose timer is active now, which stay with the session. Repeated after
-	// an unknown result, it defers nothing twice.
+	// S30. It returns those whose timer is active or deleted now, which stay with the session.
+	// Repeated after an unknown result, it defers nothing twice.
 	Defer(
 		ctx context.Context,
 		session timer.ID,
 		fires []Deferral,
-	) (active []timer.FireID, err error)
+	) (kept []timer.FireID, err error)
 }
 
 // Deferral is a request for a fire to wait for its timer.

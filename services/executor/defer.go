@@ -17,7 +17,7 @@ type deferral struct {
 }
 
 // deferFire releases a fire to wait in the store until its timer is active. If the timer is active
-// by now, the fire is decided again at once. After a crash behind the commit nobody owns the fire,
+// or deleted by now, the fire is decided again at once. After a crash behind the commit nobody owns the fire,
 // and the activation finds it. If the answer is lost, its owner is unknown, and the claim is
 // repeated.
 func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
@@ -27,15 +27,15 @@ func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
 		d.RunAtMS = max(from, s.opts.Clock.Now().UnixMilli()+1)
 	}
 	s.lookups.deferrals.Ask(e.Fire.AppID, e.Priority(), deferral{e.Epoch.ID, d},
-		func(active lookup.Answer[bool]) {
+		func(kept lookup.Answer[bool]) {
 			switch {
-			case active.Err != nil:
+			case kept.Err != nil:
 				s.log.Debug().
-					Err(active.Err).
+					Err(kept.Err).
 					Msg("deferral of a fire not confirmed, claim repeated")
 				s.inflight.Remove(e)
 				s.unconfirmedClaims.add([]timer.Fire{e.Fire})
-			case active.Value:
+			case kept.Value:
 				s.wheel.AddAt(s.opts.Clock.Now().Add(redecideAfter).UnixMilli(), e)
 			default:
 				s.met.inactiveDeferred.Inc()
@@ -44,7 +44,8 @@ func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
 		})
 }
 
-// redecideAfter is when a fire is decided again whose timer was activated during the deferral.
+// redecideAfter is when a fire is decided again whose timer was activated or deleted during the
+// deferral.
 const redecideAfter = 10 * time.Millisecond
 
 // deferAll defers fires, grouped by session. There are several sessions only just after one has
@@ -58,11 +59,11 @@ func (s *Service) deferAll(ctx context.Context, asks []deferral) ([]bool, error)
 		place[a.Fire.FireID] = i
 	}
 	for session, fires := range by {
-		active, err := s.opts.Store.Defer(ctx, session, fires)
+		kept, err := s.opts.Store.Defer(ctx, session, fires)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // the store says what failed
 		}
-		for _, id := range active {
+		for _, id := range kept {
 			out[place[id]] = true
 		}
 	}

@@ -60,14 +60,15 @@ func (s *Store) Defer(
 	_ context.Context,
 	session timer.ID,
 	fires []store.Deferral,
-) (active []timer.FireID, err error) {
+) (kept []timer.FireID, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
 	for i := range fires {
 		d := &fires[i]
 		t := s.timers[d.Fire.Timer]
-		if t != nil && (t.Status == timer.StatusActive || t.pauseIsOver(nowMS)) {
-			active = append(active, d.Fire.FireID)
+		if t != nil && (t.Status == timer.StatusActive || t.Status == timer.StatusDeleted ||
+			t.pauseIsOver(nowMS)) {
+			kept = append(kept, d.Fire.FireID)
 			continue
 		}
 		f := s.owned(session, &d.Fire)
@@ -93,7 +94,7 @@ func (s *Store) Defer(
 		})
 		f.Rev, f.Owner = f.Rev+1, 0
 	}
-	return active, nil
+	return kept, nil
 }
 
 // releaseDeferred restores the run_at of a timer's deferred fires.

@@ -125,13 +125,13 @@ func (s *Store) Defer(
 	ctx context.Context,
 	session timer.ID,
 	fires []store.Deferral,
-) (active []timer.FireID, err error) {
+) (kept []timer.FireID, err error) {
 	ids := make([]timer.ID, len(fires))
 	for i := range fires {
 		ids[i] = fires[i].Fire.Timer
 	}
 	err = s.write(ctx, "deferring fires", func(ctx context.Context, c runner) error {
-		active = nil
+		kept = nil
 		slots, err := s.lockSlots(ctx, c, ids)
 		if err != nil {
 			return err
@@ -144,15 +144,16 @@ func (s *Store) Defer(
 		runs := make(map[timer.FireID]int64, len(fires))
 		for i := range fires {
 			d := &fires[i]
-			if r := slots[d.Fire.Timer]; r != nil && r.activeAt(nowMS) {
-				active = append(active, d.Fire.FireID)
+			r := slots[d.Fire.Timer]
+			if r != nil && (r.activeAt(nowMS) || r.Status == rowDeleted) {
+				kept = append(kept, d.Fire.FireID)
 				continue
 			}
 			waiting, runs[d.Fire.FireID] = append(waiting, d.Fire), d.RunAtMS
 		}
 		return s.deferOwned(ctx, c, session, waiting, runs, slots)
 	})
-	return active, err
+	return kept, err
 }
 
 // activeAt reports whether the timer is active by the store's clock: see timer.State.

@@ -291,6 +291,12 @@ func deferredFiresWait(t *testing.T, s *setup) {
 	// The deferred fires of a deleted timer are released, to be skipped.
 	gone := s.setStatus(tms[2], timer.StatusDeleted, noFires)
 	require.Equal(t, ids(won[2:3]), ids(gone.Fires))
+
+	// A fire whose timer is deleted already stays with the session, which skips it.
+	s.setStatus(tms[3], timer.StatusDeleted, noFires)
+	kept, err := s.st().Defer(ctx, session, []store.Deferral{deferral(won[3])})
+	require.NoError(t, err)
+	require.Equal(t, ids(won[3:]), kept)
 }
 
 // concurrentDeferrals defers fires while their timers are activated and deactivated. None is lost,
