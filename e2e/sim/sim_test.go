@@ -116,7 +116,7 @@ func TestMissingFiresAreFound(t *testing.T) {
 		}
 	}
 	require.NotNil(t, settings.Mutate)
-	require.Positive(t, simulate(t, 1, 20*time.Minute, settings).MissingFound)
+	require.Positive(t, simulate(t, 1, 4*time.Hour, settings).MissingFound)
 }
 
 // TestMutants checks that a seed catches each mutant.
