@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/explain"
-	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -22,6 +21,7 @@ const explainPage = 100
 // that the timer had. Nothing is unknown, because everything is within retention.
 func (env *Environment) checkExplanations(t *testing.T) {
 	t.Helper()
+	seen := env.recorder.starts()
 	for i := range env.plan.Timers {
 		o := &env.plan.Timers[i]
 		h, ok := env.observer.historyOf(o.name)
@@ -43,50 +43,7 @@ func (env *Environment) checkExplanations(t *testing.T) {
 			}
 		}
 		env.checkUnexpected(o, &h, answers, recorded)
-		env.checkLives(t, o, &h, recorded)
-	}
-}
-
-// livesPerTimer bounds the fires of each timer whose lives are read.
-const livesPerTimer = 50
-
-// checkLives compares the lives of fires with their outcomes. Hops are in order of time, the record
-// is the last one, and who recorded a fire knows what brought it.
-func (env *Environment) checkLives(
-	t *testing.T, o *timerPlan, h *history, recorded map[int64]timer.Outcome,
-) {
-	t.Helper()
-	left := livesPerTimer
-	for _, out := range recorded {
-		if out.Count > 1 {
-			continue // a stretch of skipped fires, under the id of its first
-		}
-		if left--; left < 0 {
-			return
-		}
-		life, err := explain.ReadLife(
-			t.Context(), env.store, h.app, out.FireID, time.Now().UnixMilli())
-		require.NoError(t, err)
-		hops := life.Timeline()
-		before, attempts := int64(0), int32(0)
-		for _, hop := range hops {
-			if hop.AtMS != 0 && hop.AtMS < before {
-				env.failf("%s of %s: the hop %q is before the one before: %+v",
-					out.FireID, o.name, hop.Code, hops)
-			}
-			before, attempts = max(before, hop.AtMS), max(attempts, hop.Attempt)
-		}
-		if hops[len(hops)-1].Code != explain.HopRecorded {
-			env.failf("the life of %s of %s does not end with its record: %+v",
-				out.FireID, o.name, hops)
-		}
-		if attempts > out.Attempts {
-			env.failf("%s of %s had %d attempts, and its life has attempt %d",
-				out.FireID, o.name, out.Attempts, attempts)
-		}
-		if out.Owner != store.SystemSession && out.Hops.Path == timer.PathUnknown {
-			env.failf("nobody knows what brought %s of %s", out.FireID, o.name)
-		}
+		env.checkLives(t, o, &h, recorded, seen)
 	}
 }
 
