@@ -54,7 +54,8 @@ func (e *Entry) claimed(nowMS int64) {
 	}
 }
 
-// WaitFor notes that the fire waits for something from now on. A wait before it has ended.
+// WaitFor notes that the fire waits for something from now on, for WaitUnknown that it does not. A
+// wait before it has ended.
 func (e *Entry) WaitFor(w timer.Wait, nowMS int64) {
 	h := &e.hops
 	if h.attempted || h.waitFor == w {
@@ -68,6 +69,7 @@ func (e *Entry) WaitFor(w timer.Wait, nowMS int64) {
 // the next attempt, or until the fire waits for something else of this sort. If the fire waits for
 // the same already, the first instant stays.
 func (e *Entry) DeferFor(w timer.Wait, nowMS int64) {
+	e.WaitFor(timer.WaitUnknown, nowMS) // a short wait before it has ended
 	f := &e.Fire
 	if f.WaitingSinceMS != 0 && f.WaitedFor == w {
 		return

@@ -87,6 +87,17 @@ func TestDeferralsKeepTheirFirstInstant(t *testing.T) {
 	require.Equal(t, timer.WaitLimits, e.Fire.WaitedFor, "of the first attempt")
 }
 
+// TestDeferralsEndShortWaits checks that a fire that is deferred no longer waits for a worker.
+func TestDeferralsEndShortWaits(t *testing.T) {
+	t.Parallel()
+	e := claimed(t, due, task, FromTask, 600)
+	e.WaitFor(timer.WaitWorker, 1000)
+	e.DeferFor(timer.WaitLimits, 1002)
+	e.Attempted(4000)
+	require.Equal(t, timer.WaitLimits, e.Hops(4000).WaitedFor)
+	require.EqualValues(t, 4000-1002, e.Hops(4000).WaitedMS)
+}
+
 func TestAnotherDeferralBegins(t *testing.T) {
 	t.Parallel()
 	e := claimed(t, due, task, FromTask, 600)
