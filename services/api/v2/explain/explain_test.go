@@ -135,3 +135,61 @@ func TestExplainRefusesWhatItCannotAnswer(t *testing.T) {
 	}
 	f.Problem(t, http.StatusNotFound, http.MethodGet, apitest.TimerPath("123456", "/explain"), "")
 }
+
+// TestExplainsTheLifeAndWhatHoldsBack checks the hops of a fire of one instant, and what holds
+// coming fires back.
+func TestExplainsTheLifeAndWhatHoldsBack(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, id := f.Active(t, "hourly", `{"kind":"cron","specs":["0 * * * *"]}`)
+	hour := time.Now().UTC().Truncate(time.Hour).Add(time.Hour)
+	type answer struct {
+		Items []struct {
+			ExpandAt string `json:"expand_at"`
+			Timeline []struct{ At, Code, Text string }
+		}
+		Holds []struct{ Code, Text string }
+	}
+	about := func(at time.Time, more string) (a answer) {
+		f.Call(t, http.MethodGet, apitest.TimerPath(got.ID, "/explain")+"&at="+
+			url.QueryEscape(apitest.RFC(at))+more, "", nil).Into(t, http.StatusOK, &a)
+		return a
+	}
+	codes := func(a answer) (out []string) {
+		for _, h := range a.Holds {
+			out = append(out, h.Code)
+		}
+		return out
+	}
+	coming := about(hour, "")
+	require.Len(t, coming.Items, 1)
+	require.Equal(t, "created", coming.Items[0].Timeline[0].Code)
+	require.Equal(t, "waiting", coming.Items[0].Timeline[2].Code)
+	require.Equal(t, []string{"breaker_unknown", "no_executor"}, codes(coming))
+	require.NotEmpty(t, about(hour.Add(48*time.Hour), "").Items[0].ExpandAt)
+	require.Empty(t, about(hour.Add(-2*time.Hour), "").Holds, "of the past")
+
+	session := timer.ID(7)
+	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "one"))
+	_, err := f.Store.PutSettings(t.Context(), "shop", store.AppSettings{Rate: 3}, 0)
+	require.NoError(t, err)
+	_, err = f.Store.SetFrozen(t.Context(), "shop", true, "audit")
+	require.NoError(t, err)
+	require.Equal(
+		t,
+		[]string{"app_frozen", "app_limited", "breaker_unknown"},
+		codes(about(hour, "")),
+	)
+
+	fires, err := f.Store.OpenAmong(
+		t.Context(), []timer.FireID{{Timer: id, DueMS: hour.UnixMilli()}},
+	)
+	require.NoError(t, err)
+	f.Finish(t, session, fires, timer.Delivered)
+	var told []string
+	for _, h := range about(hour, "").Items[0].Timeline {
+		told = append(told, h.Code)
+	}
+	require.Contains(t, told, "claimed")
+	require.Contains(t, told, "recorded")
+}
