@@ -17,9 +17,9 @@ type deferral struct {
 }
 
 // deferFire releases a fire to wait in the store until its timer is active. If the timer is active
-// or deleted by now, the fire is decided again at once. After a crash behind the commit nobody owns the fire,
-// and the activation finds it. If the answer is lost, its owner is unknown, and the claim is
-// repeated.
+// or deleted by now, the fire is decided again at once. After a crash behind the commit nobody owns
+// the fire, and the activation finds it. If the answer is lost, its owner is unknown, and the claim
+// is repeated.
 func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
 	d := store.Deferral{Fire: e.Fire, RunAtMS: timer.DeferredMS}
 	if from := state.ActiveFromMS(); e.Def.Schedule.Kind.OneShot() && from < timer.DeferredMS {
