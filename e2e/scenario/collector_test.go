@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -160,14 +161,19 @@ func (c *collector) spans(t *testing.T, trace string) map[string][]span {
 	return out
 }
 
-// await waits until a trace has its root span. What its executor exported with it is there too.
-func (c *collector) await(t *testing.T, trace, root string) map[string][]span {
+// await waits until a trace has n spans of each name. Spans that were made at once may come one
+// after the other.
+func (c *collector) await(t *testing.T, trace string, n int, names ...string) map[string][]span {
 	t.Helper()
 	require.Eventually(
 		t,
-		func() bool { return len(c.spans(t, trace)[root]) > 0 },
+		func() bool {
+			spans := c.spans(t, trace)
+			return !slices.ContainsFunc(
+				names, func(name string) bool { return len(spans[name]) < n })
+		},
 		patience, 100*time.Millisecond,
-		"no span %s in trace %s", root, trace,
+		"fewer than %d spans %v in trace %s", n, names, trace,
 	)
 	return c.spans(t, trace)
 }

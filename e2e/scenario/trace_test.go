@@ -53,7 +53,8 @@ func tracesOf(t *testing.T, env *environment, c *collector) {
 		client.Cron("* * * * * *"),
 		&client.Concurrency{Policy: "skip"})
 
-	api := c.await(t, callersTrace, "POST /api/v2/timers")["POST /api/v2/timers"]
+	const post = "POST /api/v2/timers"
+	api := c.await(t, callersTrace, 3, post)[post] // one for each timer
 	requests := make(map[string]bool)
 	for i := range api {
 		require.Equal(t, callersSpan, api[i].ParentSpanID)
@@ -64,7 +65,7 @@ func tracesOf(t *testing.T, env *environment, c *collector) {
 	fire := timer.FireID{Timer: delivered, DueMS: at.UnixMilli()}
 	env.waitFor(t, fire, func(f *client.Fire) bool { return f.Status == "delivered" })
 	trace, attempt := traceOf(t, env.rcv.Requests("/traced")[0].Header.Get("Traceparent"))
-	spans := c.await(t, trace, "fire")
+	spans := c.await(t, trace, 1, "fire", "record")
 	root := env.requireRoot(t, spans, requests, "delivered", fire)
 	require.Equal(t, "delivered", root.attr("carillon.outcome"))
 	require.Len(t, spans["attempt"], 1)
@@ -77,7 +78,7 @@ func tracesOf(t *testing.T, env *environment, c *collector) {
 	trace, attempt = traceOf(t, calls[0].Header.Get("Traceparent"))
 	again, second := traceOf(t, calls[1].Header.Get("Traceparent"))
 	require.Equal(t, trace, again, "one trace for all attempts")
-	spans = c.await(t, trace, "fire")
+	spans = c.await(t, trace, 1, "fire", "record")
 	root = env.requireRoot(t, spans, requests, "retried", fire)
 	require.Equal(t, "2", root.attr("carillon.attempts"))
 	require.Len(t, spans["attempt"], 2)
@@ -138,7 +139,7 @@ func (env *environment) requireSkipped(
 		return false
 	}, patience, 100*time.Millisecond)
 	trace := traceid.Of(skipped)
-	spans := c.await(t, hex.EncodeToString(trace[:]), "fire")
+	spans := c.await(t, hex.EncodeToString(trace[:]), 1, "fire", "record")
 	root := env.requireRoot(t, spans, requests, "skipping", skipped)
 	require.Equal(t, "skipped", root.attr("carillon.outcome"))
 	require.Equal(t, "overlap", root.attr("carillon.reason"))
