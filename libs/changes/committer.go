@@ -95,7 +95,7 @@ func (c *Committer) SetStatus(
 	for i := range changed {
 		r := &changed[i]
 		if r.Err == nil && r.Seq != 0 && err == nil {
-			c.notify(r.Timer.ID, r.Seq)
+			c.notify(ctx, r.Timer.ID, r.Seq)
 		}
 		fires = append(fires, r.Fires...)
 	}
@@ -119,7 +119,7 @@ func (c *Committer) Edit(
 	var fires []timer.Fire
 	for i := range edited {
 		if edited[i].Err == nil && edited[i].Seq != 0 && err == nil {
-			c.notify(edited[i].Timer.ID, edited[i].Seq)
+			c.notify(ctx, edited[i].Timer.ID, edited[i].Seq)
 		}
 		fires = append(fires, edited[i].Fires...)
 	}
@@ -145,9 +145,9 @@ func (c *Committer) AddFires(
 	return made, nil
 }
 
-// Dispatch dispatches committed fires.
+// Dispatch dispatches committed fires. Those of a dry run are not committed.
 func (c *Committer) Dispatch(ctx context.Context, fires []timer.Fire) {
-	if len(fires) > 0 {
+	if len(fires) > 0 && !store.IsDryRun(ctx) {
 		c.opts.Dispatch.Committed(ctx, fires)
 	}
 }

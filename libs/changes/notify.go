@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
@@ -27,7 +28,10 @@ type changeNotification struct {
 }
 
 // notify never blocks: a request does not wait while the broker is down.
-func (c *Committer) notify(id timer.ID, seq int64) {
+func (c *Committer) notify(ctx context.Context, id timer.ID, seq int64) {
+	if store.IsDryRun(ctx) {
+		return
+	}
 	select {
 	case c.notifications <- changeNotification{id, seq}:
 	default:

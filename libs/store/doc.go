@@ -193,6 +193,12 @@
 //     for a slot wrote them, and a claim returns them. Outcomes that the store itself records have of
 //     the Hops what the row tells. SessionsByID returns sessions for a day after their end.
 //
+// Dry runs:
+//   - S38 A call that writes, with a context of WithDryRun, returns what it would return at that
+//     instant, errors included, and writes nothing. It checks with the locks of the write, and
+//     releases them. What several calls of a request would write does not add up: each sees what is
+//     committed.
+//
 // Jobs:
 //   - S35 Of two calls of LeaseJob at once, each gets another job. AdvanceJob writes only with the
 //     latest token. The page of a job is written before its timers are changed. So a runner that

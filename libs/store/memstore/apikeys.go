@@ -41,11 +41,11 @@ func (s *Store) liveKeys(wanted func(k *store.APIKey) bool) (keys []store.APIKey
 }
 
 // AddAPIKey adds a key and logs the change.
-func (s *Store) AddAPIKey(_ context.Context, k store.APIKey) error {
+func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 	if k.ID == "" || len(k.Hash) == 0 {
 		return timer.Invalid("id", "a key has an id and a hash")
 	}
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	if err := s.refuseDeleted(k.App); err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func (s *Store) AddAPIKey(_ context.Context, k store.APIKey) error {
 }
 
 // RevokeAPIKey revokes a key.
-func (s *Store) RevokeAPIKey(_ context.Context, app, id string) error {
-	defer s.lock()()
+func (s *Store) RevokeAPIKey(ctx context.Context, app, id string) error {
+	defer s.lockToWrite(ctx)()
 	k := s.keysByID[id]
 	if k == nil || k.App != app {
 		return timer.NotFound("API key", id)

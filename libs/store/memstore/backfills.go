@@ -24,8 +24,8 @@ func (s *Store) backfill(app string, id timer.ID) (*backfill, error) {
 }
 
 // StartBackfill begins a backfill.
-func (s *Store) StartBackfill(_ context.Context, b store.Backfill) (store.Backfill, error) {
-	defer s.lock()()
+func (s *Store) StartBackfill(ctx context.Context, b store.Backfill) (store.Backfill, error) {
+	defer s.lockToWrite(ctx)()
 	t := s.timers[b.Timer]
 	if t == nil || t.App != b.App || t.Status == timer.StatusDeleted {
 		return store.Backfill{}, timer.NotFound("timer", b.Timer)
@@ -55,8 +55,8 @@ func (s *Store) Backfill(_ context.Context, app string, id timer.ID) (store.Back
 }
 
 // CancelBackfill ends a backfill and finishes its unowned fires.
-func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (store.Backfill, error) {
-	defer s.lock()()
+func (s *Store) CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error) {
+	defer s.lockToWrite(ctx)()
 	b, err := s.backfill(app, id)
 	if err != nil {
 		return store.Backfill{}, err

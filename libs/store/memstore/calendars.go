@@ -33,12 +33,12 @@ func (s *Store) timersUsing(app, name string) (ts []*row) {
 
 // PutCalendar creates or replaces a calendar and requests a replan of the timers that name it.
 func (s *Store) PutCalendar(
-	_ context.Context,
+	ctx context.Context,
 	app string,
 	c timer.Calendar,
 	ifVersion int64,
 ) (int64, error) {
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	s.app(app)
 	if err := s.refuseDeleted(app); err != nil {
 		return 0, err
@@ -96,8 +96,8 @@ func (s *Store) Calendars(
 }
 
 // DeleteCalendar deletes a calendar that no timer names.
-func (s *Store) DeleteCalendar(_ context.Context, app, name string) error {
-	defer s.lock()()
+func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
+	defer s.lockToWrite(ctx)()
 	if s.calendars[nameKey{app, name}] == nil {
 		return timer.NotFound("calendar", name)
 	}

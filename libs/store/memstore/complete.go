@@ -10,11 +10,11 @@ import (
 
 // Complete finishes a fire that was accepted, or releases it.
 func (s *Store) Complete(
-	_ context.Context,
+	ctx context.Context,
 	app string,
 	c store.Completion,
 ) (store.CompletionResult, error) {
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	t := s.timers[c.Timer]
 	if t == nil || t.App != app {
 		return store.CompletionResult{}, timer.NotFound("timer", c.Timer)

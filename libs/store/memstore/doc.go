@@ -1,7 +1,7 @@
 // Package memstore is a store.Store in plain Go maps, for simulations and for users' tests.
 //
-// It passes the same suite as the databases, at about a hundredth of their cost. It keeps nothing:
-// all data is gone with the Store.
+// It passes the same suite as the databases, at about a hundredth of their cost, except for dry runs
+// (S38): it cannot roll back, so it panics. It keeps nothing: all data is gone with the Store.
 //
 //	s := memstore.New(time.Now)
 //

@@ -24,7 +24,7 @@ func (s *Store) TimerByName(_ context.Context, app, name string) (timer.Timer, e
 
 // Edit applies the items one by one.
 func (s *Store) Edit(
-	_ context.Context,
+	ctx context.Context,
 	items []store.Edit,
 	plan store.Planner,
 ) ([]store.EditResult, error) {
@@ -35,7 +35,7 @@ func (s *Store) Edit(
 			return nil, err
 		}
 	}
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	out := make([]store.EditResult, len(items))
 	for i := range items {
 		it := &items[i]
@@ -185,12 +185,12 @@ func samePlan(a, b timer.Definition) (bool, error) {
 
 // AddFires inserts fires of a series other than 0.
 func (s *Store) AddFires(
-	_ context.Context,
+	ctx context.Context,
 	app string,
 	id timer.ID,
 	fires []timer.Fire,
 ) (inserted []timer.Fire, err error) {
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	if slices.ContainsFunc(
 		fires,
 		func(f timer.Fire) bool { return f.Timer != id || f.Series == 0 },
@@ -243,12 +243,12 @@ func (s *Store) ListApps(_ context.Context, after string, limit int) (all []stor
 
 // SetFrozen freezes or unfreezes an app.
 func (s *Store) SetFrozen(
-	_ context.Context,
+	ctx context.Context,
 	name string,
 	frozen bool,
 	reason string,
 ) (store.App, error) {
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	a := s.app(name)
 	if err := s.refuseDeleted(name); err != nil {
 		return store.App{}, err

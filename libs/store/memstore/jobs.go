@@ -47,11 +47,11 @@ func (s *Store) runningJobs(wanted func(j *job) bool) (jobs []*job) {
 }
 
 // StartJob begins a job.
-func (s *Store) StartJob(_ context.Context, j store.Job) (store.Job, error) {
+func (s *Store) StartJob(ctx context.Context, j store.Job) (store.Job, error) {
 	if len(j.Request) > store.MaxJobRequest {
 		return store.Job{}, timer.Invalid("filter", "the job's filter and parameters are too long")
 	}
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	app := s.apps[j.App]
 	had := s.jobs[j.ID]
 	switch {
@@ -129,8 +129,8 @@ func (s *Store) Jobs(
 }
 
 // CancelJob ends a running job.
-func (s *Store) CancelJob(_ context.Context, app string, id timer.ID) (store.Job, error) {
-	defer s.lock()()
+func (s *Store) CancelJob(ctx context.Context, app string, id timer.ID) (store.Job, error) {
+	defer s.lockToWrite(ctx)()
 	j, err := s.job(app, id)
 	if err != nil {
 		return store.Job{}, err

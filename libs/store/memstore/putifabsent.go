@@ -3,8 +3,8 @@ package memstore
 import "context"
 
 // PutIfAbsent keeps the first value of a key.
-func (s *Store) PutIfAbsent(_ context.Context, app, k string, value int64) (int64, error) {
-	defer s.lock()()
+func (s *Store) PutIfAbsent(ctx context.Context, app, k string, value int64) (int64, error) {
+	defer s.lockToWrite(ctx)()
 	id := absentKey{app, k}
 	if kept, ok := s.once[id]; ok {
 		return kept, nil

@@ -41,13 +41,13 @@ func (s *Store) DeadLetters(
 
 // Redrive creates failed fires anew.
 func (s *Store) Redrive(
-	_ context.Context,
+	ctx context.Context,
 	q store.DeadLetterQuery,
 ) (out store.RedriveResult, err error) {
 	if q.Series == 0 {
 		return out, timer.Invalid("series", "a redrive has a series of its own")
 	}
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	found, more, err := s.failedPage(&q)
 	if err != nil {
 		return out, err

@@ -98,6 +98,14 @@ func (s *Store) lock() (unlock func()) {
 	return s.mu.Unlock
 }
 
+// lockToWrite is lock for a call that may be a dry run, which cannot be rolled back here.
+func (s *Store) lockToWrite(ctx context.Context) (unlock func()) {
+	if store.IsDryRun(ctx) {
+		panic("memstore has no dry runs")
+	}
+	return s.lock()
+}
+
 func (s *Store) nowMS() int64 { return s.now().UnixMilli() }
 
 // Now returns the store's clock, to the millisecond.

@@ -14,7 +14,7 @@ import (
 
 // PutSettings replaces an app's settings.
 func (s *Store) PutSettings(
-	_ context.Context,
+	ctx context.Context,
 	name string,
 	settings store.AppSettings,
 	version int64,
@@ -23,7 +23,7 @@ func (s *Store) PutSettings(
 	if err != nil {
 		return store.App{}, fmt.Errorf("encoding the settings: %w", err)
 	}
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	a := s.app(name)
 	if err := s.refuseDeleted(name); err != nil {
 		return store.App{}, err
@@ -96,8 +96,8 @@ func (s *Store) AllSigningKeys(
 }
 
 // AddSigningKey adds a key and logs the change.
-func (s *Store) AddSigningKey(_ context.Context, app string, k store.SigningKey) error {
-	defer s.lock()()
+func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKey) error {
+	defer s.lockToWrite(ctx)()
 	k.App = app
 	if err := s.refuseDeleted(app); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (s *Store) AddSigningKey(_ context.Context, app string, k store.SigningKey)
 }
 
 // RetireSigningKey removes a key.
-func (s *Store) RetireSigningKey(_ context.Context, app string, id timer.ID) error {
-	defer s.lock()()
+func (s *Store) RetireSigningKey(ctx context.Context, app string, id timer.ID) error {
+	defer s.lockToWrite(ctx)()
 	if k := s.signing[id]; k == nil || k.App != app {
 		return timer.NotFound("signing key", id)
 	}

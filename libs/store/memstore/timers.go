@@ -94,7 +94,7 @@ func (s *Store) Create(
 			return nil, err
 		}
 	}
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	var out []store.CreateResult
 	for i := range items {
 		out = append(out, s.create(&items[i], &created[i], plan))
@@ -187,11 +187,11 @@ func (s *Store) List(_ context.Context, q store.Query) ([]timer.Timer, error) {
 
 // SetStatus applies the items one by one.
 func (s *Store) SetStatus(
-	_ context.Context,
+	ctx context.Context,
 	items []store.StatusChange,
 	plan store.Planner,
 ) ([]store.StatusResult, error) {
-	defer s.lock()()
+	defer s.lockToWrite(ctx)()
 	out := make([]store.StatusResult, len(items))
 	for i, it := range items {
 		t := s.timers[it.ID]

@@ -69,44 +69,46 @@ func (s *Store) appID(ctx context.Context, name string) (int64, error) {
 
 // makeApps returns the ids of apps and inserts missing ones, each outside the caller's transaction.
 // Two calls with the same new app therefore do not wait for each other's timers. If the caller then
-// fails, an app without timers remains, which does no harm.
-func (s *Store) makeApps(ctx context.Context, names []string) (map[string]int64, error) {
+// fails, an app without timers remains, which does no harm. A dry run leaves none: the transaction
+// that is given the returned context inserts the missing apps, and sets their ids.
+func (s *Store) makeApps(
+	ctx context.Context,
+	names []string,
+) (context.Context, map[string]int64, error) {
 	ids, rest := s.apps.lookup(names)
 	if len(rest) == 0 {
-		return ids, nil
+		return ctx, ids, nil
 	}
 	rows, err := s.readApps(ctx, rest)
 	if err != nil {
-		return nil, err
+		return ctx, nil, err
 	}
 	for _, r := range rows {
 		rest = slices.DeleteFunc(rest, func(n string) bool { return n == r.Name })
 	}
-	for _, n := range rest {
-		_, err := s.autocommit(ctx, "inserting an app", func() *statement {
-			return stmt(
-				"INSERT INTO apps (name,created_ms) VALUES (",
-			).bind(n).
-				add(",").
-				nowMS(s.dialect).
-				add(")").
-				add(s.dialect.onConflictNothing("name"))
-		})
-		if err != nil {
-			return nil, err
+	ctx, later := missing(ctx, rest, ids)
+	if len(rest) > 0 && !later {
+		for _, n := range rest {
+			insert := func() *statement { return s.insertApp(n) }
+			if _, err := s.autocommit(ctx, "inserting an app", insert); err != nil {
+				return ctx, nil, err
+			}
 		}
-	}
-	if len(rest) > 0 {
 		made, err := s.readApps(ctx, rest)
 		if err != nil {
-			return nil, err
+			return ctx, nil, err
 		}
 		rows = append(rows, made...)
 	}
 	for _, r := range rows {
 		ids[r.Name] = r.ID
 	}
-	return ids, nil
+	return ctx, ids, nil
+}
+
+func (s *Store) insertApp(name string) *statement {
+	return stmt("INSERT INTO apps (name,created_ms) VALUES (").bind(name).add(",").
+		nowMS(s.dialect).add(")").add(s.dialect.onConflictNothing("name"))
 }
 
 func (s *Store) readApps(ctx context.Context, names []string) (all []appRow, err error) {

@@ -180,6 +180,13 @@ func (s *Store) CancelBackfill(
 				add(" AND status=").
 				int(from)
 		})
+		if err == nil && store.IsDryRun(ctx) {
+			if from == rowBackfillDone || b.Status == store.BackfillRunning {
+				b.Status = store.BackfillCancelled
+				return b, nil
+			}
+			continue
+		}
 		if err == nil {
 			b, err = s.Backfill(ctx, app, id)
 		}

@@ -29,12 +29,12 @@ func (s *Store) PutCalendar(
 	if err != nil {
 		return 0, fmt.Errorf("encoding the calendar: %w", err)
 	}
-	appIDs, err := s.makeApps(ctx, []string{app})
+	ctx, appIDs, err := s.makeApps(ctx, []string{app})
 	if err != nil {
 		return 0, err
 	}
-	key := nameKey{appIDs[app], cal.Name}
 	err = s.write(ctx, "writing a calendar", func(ctx context.Context, c runner) error {
+		key := nameKey{appIDs[app], cal.Name}
 		if err := s.refuseDeleted(ctx, c, app); err != nil {
 			return err
 		}

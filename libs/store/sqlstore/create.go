@@ -35,7 +35,7 @@ func (s *Store) Create(
 			return nil, err
 		}
 	}
-	appIDs, err := s.makeApps(ctx, names)
+	ctx, appIDs, err := s.makeApps(ctx, names)
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,8 @@ func (s *Store) SetFrozen(
 	frozen bool,
 	reason string,
 ) (app store.App, err error) {
-	if _, err := s.makeApps(ctx, []string{name}); err != nil {
+	ctx, _, err = s.makeApps(ctx, []string{name})
+	if err != nil {
 		return store.App{}, err
 	}
 	if reason = clip(reason, timer.MaxReasonLen); !frozen {

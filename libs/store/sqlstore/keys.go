@@ -120,7 +120,8 @@ func (s *Store) changeApp(
 	what, app string,
 	fn func(ctx context.Context, c runner, row *fullApp, nowMS int64) (changed bool, err error),
 ) error {
-	if _, err := s.makeApps(ctx, []string{app}); err != nil {
+	ctx, _, err := s.makeApps(ctx, []string{app})
+	if err != nil {
 		return err
 	}
 	return s.write(ctx, what, func(ctx context.Context, c runner) error {

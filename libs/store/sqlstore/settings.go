@@ -26,7 +26,8 @@ func (s *Store) PutSettings(
 	if err != nil {
 		return store.App{}, fmt.Errorf("encoding the settings: %w", err)
 	}
-	if _, err := s.makeApps(ctx, []string{name}); err != nil {
+	ctx, _, err = s.makeApps(ctx, []string{name})
+	if err != nil {
 		return store.App{}, err
 	}
 	err = s.write(ctx, "writing the settings of an app", func(ctx context.Context, c runner) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -72,7 +73,8 @@ func (s *Store) read(
 }
 
 // attempt runs fn with run, and repeats it if it was rolled back because of another transaction. It
-// never repeats a commit whose answer was lost: only the caller knows the effect of a repetition.
+// never repeats a commit whose answer was lost: only the caller knows the effect of a repetition. A
+// dry run is a transaction that is rolled back.
 func (s *Store) attempt(
 	ctx context.Context,
 	what string,
@@ -86,6 +88,10 @@ func (s *Store) attempt(
 		return s.dialect.translate(what, context.DeadlineExceeded)
 	}
 	p := s.faults.wait(ctx)
+	dry := store.IsDryRun(ctx)
+	if dry {
+		run, fn = s.engine.Transact, s.dryRun(fn)
+	}
 	backoff := firstBackoff
 	for try := 1; ; try++ {
 		err := run(ctx, func(ctx context.Context, c runner) error {
@@ -95,6 +101,8 @@ func (s *Store) attempt(
 			return fn(ctx, c)
 		})
 		switch {
+		case dry && errors.Is(err, errDryRun):
+			return nil
 		case err == nil && p.after:
 			return timer.Unavailable(what, errInjected)
 		case err == nil || s.dialect.classOf(err) != engine.ClassRepeat || try == maxTries || ctx.Err() != nil:

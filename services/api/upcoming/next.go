@@ -54,7 +54,7 @@ func (s *Finder) NextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 		return nextOneShot(t, p, now), nil
 	case most > 0 && t.FiresCreated >= most:
 		// All its fires are created, and the schedule alone does not tell which is the last.
-		return s.firstOpen(ctx, t.App, t.ID, now, p.Next(now, expansion.Anchor(t)))
+		return s.firstOpen(ctx, t, now, p.Next(now, expansion.Anchor(t)))
 	default:
 		return p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)), nil
 	}
@@ -102,22 +102,28 @@ func (s *Finder) nextFixedDelay(
 			candidates = append(candidates, p.Next(start, start))
 		}
 	}
-	return s.firstOpen(ctx, t.App, t.ID, now, candidates...)
+	return s.firstOpen(ctx, t, now, candidates...)
 }
 
-// firstOpen returns the first of the instants after now that has an open fire.
+// firstOpen returns the first of the instants after now that has an open fire. In a dry run a timer
+// that is not created has no fires, and the start of a fixed delay has none: there it is the first
+// instant.
 func (s *Finder) firstOpen(
 	ctx context.Context,
-	app string,
-	id timer.ID,
+	t *timer.Timer,
 	now int64,
 	dues ...int64,
 ) (int64, error) {
+	unmade := store.IsDryRun(ctx) &&
+		(t.ID == 0 || t.Definition.Schedule.Kind == timer.KindFixedDelay)
 	for _, due := range dues {
 		if due <= now || due == timer.NeverMS {
 			continue
 		}
-		f, err := s.Store.Fire(ctx, app, timer.FireID{Timer: id, DueMS: due})
+		if unmade {
+			return due, nil
+		}
+		f, err := s.Store.Fire(ctx, t.App, timer.FireID{Timer: t.ID, DueMS: due})
 		switch {
 		case timer.CodeOf(err) == timer.CodeNotFound:
 		case err != nil:

@@ -136,6 +136,9 @@ func (w *Writer) Create(ctx context.Context, n store.NewTimer) (store.CreateResu
 	if err != nil {
 		return store.CreateResult{}, err
 	}
+	if store.IsDryRun(ctx) {
+		return alone(ctx, n, w.commit.Create, func(r *store.CreateResult) error { return r.Err })
+	}
 	c, err := g.create.Do(ctx, n)
 	if err != nil {
 		return c, groupError(err)
@@ -194,11 +197,30 @@ func (w *Writer) SetStatus(ctx context.Context, c store.StatusChange) (timer.Tim
 	if err != nil {
 		return timer.Timer{}, err
 	}
+	if store.IsDryRun(ctx) {
+		r, err := alone(ctx, c, w.commit.SetStatus,
+			func(r *store.StatusResult) error { return r.Err })
+		return r.Timer, err
+	}
 	r, err := g.status.Do(ctx, c)
 	if err != nil {
 		return r.Timer, groupError(err)
 	}
 	return r.Timer, r.Err
+}
+
+// alone executes a dry run by itself. It cannot share the transaction of writes, which is committed.
+func alone[T, R any](
+	ctx context.Context,
+	item T,
+	run func(context.Context, []T) ([]R, error),
+	refused func(*R) error,
+) (r R, err error) {
+	results, err := run(ctx, []T{item})
+	if err != nil {
+		return r, groupError(err)
+	}
+	return results[0], refused(&results[0])
 }
 
 func (w *Writer) waitRunning(ctx context.Context) (*groups, error) {
@@ -235,7 +257,7 @@ func (w *Writer) ApplyEdit(
 ) (timer.Timer, error) {
 	d := &e.Definition
 	if !reflect.DeepEqual(d.Schedule, was.Schedule) || !reflect.DeepEqual(d.Misfire, was.Misfire) ||
-		d.Priority != was.Priority {
+		d.Priority != was.Priority || store.IsDryRun(ctx) {
 		return w.Edit(ctx, e, w.opts.Plan)
 	}
 	g, err := w.waitRunning(ctx)

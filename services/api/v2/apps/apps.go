@@ -12,6 +12,7 @@ import (
 
 type freezeInput struct {
 	param.PathAppParam
+	param.DryRunParam
 	Body *freezeBody
 }
 
@@ -103,7 +104,12 @@ func (s *Resource) freezeApp(ctx context.Context, in *freezeInput) (*appOutput, 
 	return s.setFrozen(ctx, in.App, true, reason)
 }
 
-func (s *Resource) unfreezeApp(ctx context.Context, in *param.PathAppParam) (*appOutput, error) {
+type unfreezeInput struct {
+	param.PathAppParam
+	param.DryRunParam
+}
+
+func (s *Resource) unfreezeApp(ctx context.Context, in *unfreezeInput) (*appOutput, error) {
 	return s.setFrozen(ctx, in.App, false, "")
 }
 

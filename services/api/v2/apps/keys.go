@@ -2,6 +2,7 @@ package apps
 
 import (
 	"context"
+	"crypto/sha256"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -32,21 +33,31 @@ type newKeyBody struct {
 
 type newKeyInput struct {
 	param.PathAppParam
+	param.DryRunParam
 	Body newKeyBody
 }
 
-type newDeploymentKeyInput struct{ Body newKeyBody }
+type newDeploymentKeyInput struct {
+	param.DryRunParam
+	Body newKeyBody
+}
 
 type madeKeyOutput struct{ Body madeKeyBody }
 
 type madeKeyBody struct {
 	APIKeyBody
-	Key string `json:"key" doc:"Authorization: Bearer <key>. It is shown only this once; only its hash is stored."`
+	Key string `json:"key,omitempty" doc:"Authorization: Bearer <key>. It is shown only this once; only its hash is stored. Absent in a dry run, which makes none."`
 }
 
 type keyParam struct {
 	param.PathAppParam
 	DeploymentKeyParam
+	param.DryRunParam
+}
+
+type deploymentKeyInput struct {
+	DeploymentKeyParam
+	param.DryRunParam
 }
 
 // DeploymentKeyParam identifies an API key.
@@ -97,7 +108,7 @@ func (s *Resource) createDeploymentKey(
 
 func (s *Resource) revokeDeploymentKey(
 	ctx context.Context,
-	in *DeploymentKeyParam,
+	in *deploymentKeyInput,
 ) (*struct{}, error) {
 	if err := s.Auth.RequireDeploymentKey(ctx); err != nil {
 		return nil, err
@@ -117,6 +128,9 @@ func (s *Resource) keysOutputOf(ctx context.Context, app string) (*keysOutput, e
 	return out, nil
 }
 
+// notMade is the id of a key that a dry run does not make.
+const notMade = "0"
+
 // makeKey creates a key and returns it. If the answer is lost, nobody has the key; it appears in
 // the list and can be revoked.
 func (s *Resource) makeKey(ctx context.Context, app string, b *newKeyBody) (*madeKeyOutput, error) {
@@ -127,16 +141,21 @@ func (s *Resource) makeKey(ctx context.Context, app string, b *newKeyBody) (*mad
 	if err != nil {
 		return nil, timer.Invalid("scope", err.Error())
 	}
-	key := apikey.New()
-	hash := key.Hash()
 	k := store.APIKey{
-		ID:        key.ID(),
+		ID:        notMade,
 		App:       app,
 		Name:      b.Name,
 		Scope:     string(scope),
-		Hash:      hash[:],
+		Hash:      make([]byte, sha256.Size),
 		CreatedMS: s.Now().UnixMilli(),
 	}
+	if store.IsDryRun(ctx) {
+		err := s.Store.AddAPIKey(ctx, k)
+		return &madeKeyOutput{madeKeyBody{APIKeyBody: showKey(&k)}}, err
+	}
+	key := apikey.New()
+	hash := key.Hash()
+	k.ID, k.Hash = key.ID(), hash[:]
 	if err := s.Store.AddAPIKey(ctx, k); err != nil {
 		return nil, err
 	}
@@ -148,8 +167,8 @@ func (s *Resource) revoke(ctx context.Context, app, id string) (*struct{}, error
 	if err := s.Store.RevokeAPIKey(ctx, app, id); err != nil {
 		return nil, err
 	}
-	s.Auth.Forget(id)
-	return nil, nil //nolint:nilnil // 204
+	s.Auth.Forget(id) // after a dry run the next request reads the key again
+	return nil, nil   //nolint:nilnil // 204
 }
 
 func showKey(k *store.APIKey) APIKeyBody {

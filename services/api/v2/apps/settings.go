@@ -26,6 +26,7 @@ const (
 
 type settingsInput struct {
 	param.PathAppParam
+	param.DryRunParam
 	Body settingsBody
 }
 

@@ -32,6 +32,7 @@ type signingKeysBody struct {
 
 type newSigningKeyInput struct {
 	param.PathAppParam
+	param.DryRunParam
 	Body newSigningKeyBody
 }
 
@@ -48,6 +49,7 @@ type madeSigningKeyBody struct {
 
 type signingKeyParam struct {
 	param.PathAppParam
+	param.DryRunParam
 	ID string `path:"id" pattern:"^[0-9]{1,16}$" doc:"The key's id."`
 }
 
@@ -84,6 +86,13 @@ func (s *Resource) createSigningKey(
 	}
 	if s.Secrets == nil {
 		return nil, timer.Invalid("kind", definition.NoEncryptionKeys)
+	}
+	if in.DryRun {
+		k := store.SigningKey{
+			App: in.App, Kind: in.Body.Kind, CreatedMS: s.Now().UnixMilli(), Secret: "",
+		}
+		err := s.Store.AddSigningKey(ctx, in.App, k)
+		return &madeSigningKeyOutput{madeSigningKeyBody{SigningKeyBody: showSigningKey(&k)}}, err
 	}
 	key, err := signing.NewKey(signingKinds[in.Body.Kind])
 	if err != nil {

@@ -24,6 +24,7 @@ const (
 
 type startBackfillInput struct {
 	param.TimerParam
+	param.DryRunParam
 	param.KeyHeader
 	Body rangeBody
 }
@@ -103,12 +104,12 @@ func (s *Resource) startBackfill(
 			"expected a key that is new, or of the same range, found one of another range: use another key",
 		)
 	}
-	return &startBackfillOutput{
-		Location: input.V2Prefix + "/backfills/" + begun.ID.String() + "?app=" + url.QueryEscape(
-			in.App,
-		),
-		Body: showBackfill(&begun),
-	}, nil
+	out := &startBackfillOutput{Body: showBackfill(&begun)}
+	if !in.DryRun {
+		out.Location = input.V2Prefix + "/backfills/" + begun.ID.String() +
+			"?app=" + url.QueryEscape(in.App)
+	}
+	return out, nil
 }
 
 func (s *Resource) pastRange(from, to string) (fromMS, toMS int64, err error) {
@@ -219,8 +220,13 @@ func (s *Resource) getBackfill(ctx context.Context, in *BackfillParam) (*backfil
 	return &backfillOutput{showBackfill(&b)}, nil
 }
 
-func (s *Resource) cancelBackfill(ctx context.Context, in *BackfillParam) (*backfillOutput, error) {
-	id, err := s.backfillID(ctx, in)
+type cancelInput struct {
+	BackfillParam
+	param.DryRunParam
+}
+
+func (s *Resource) cancelBackfill(ctx context.Context, in *cancelInput) (*backfillOutput, error) {
+	id, err := s.backfillID(ctx, &in.BackfillParam)
 	if err != nil {
 		return nil, err
 	}

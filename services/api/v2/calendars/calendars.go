@@ -47,6 +47,7 @@ type calendarOutput struct{ Body ShownCalendar }
 
 type putCalendarInput struct {
 	CalendarParam
+	param.DryRunParam
 	Body putCalendarBody
 }
 
@@ -187,7 +188,12 @@ func (s *Resource) listCalendars(
 	return out, nil
 }
 
-func (s *Resource) deleteCalendar(ctx context.Context, in *CalendarParam) (*struct{}, error) {
+type deleteInput struct {
+	CalendarParam
+	param.DryRunParam
+}
+
+func (s *Resource) deleteCalendar(ctx context.Context, in *deleteInput) (*struct{}, error) {
 	if err := s.Auth.MayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
 	}

@@ -13,10 +13,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
 type importInput struct {
 	CalendarParam
+	param.DryRunParam
+
 	As        string `query:"as" enum:"excluded,included" default:"excluded" doc:"What the dates of the events become: every date that an event touches by the wall clock of the calendar's time_zone. Where the calendar has none, as the file writes them, and times in UTC by its X-WR-TIMEZONE."`
 	Mode      string `query:"mode" enum:"merge,replace" default:"merge" doc:"Whether the dates are added to those that are there, or take their place. Everything else of the calendar stays."`
 	IfVersion int64  `query:"if_version" minimum:"1" doc:"Change it only if this is its version; else 409."`

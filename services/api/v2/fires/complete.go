@@ -17,6 +17,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
 // A receiver may complete a fire before the executor has recorded its acceptance. The request
@@ -27,6 +28,8 @@ const (
 )
 
 type completeInput struct {
+	param.DryRunParam
+
 	ID   string `path:"id" maxLength:"64" doc:"The fire's id, as the callback's Carillon-Fire-Id told it."`
 	Body completeBody
 }
@@ -93,7 +96,7 @@ func (s *Resource) completeFire(ctx context.Context, in *completeInput) (*comple
 	if err != nil {
 		return nil, err
 	}
-	if !done && c.Failed == nil {
+	if !done && c.Failed == nil && !in.DryRun {
 		s.trace(ctx, &state, id)
 	}
 	return &completeOutput{

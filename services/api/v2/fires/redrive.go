@@ -19,6 +19,7 @@ const (
 
 type redriveInput struct {
 	param.PathAppParam
+	param.DryRunParam
 	param.KeyHeader
 	Body redriveBody
 }
@@ -30,7 +31,7 @@ type redriveBody struct {
 	To      string   `json:"to,omitempty" format:"date-time" doc:"Only fires due before this instant."`
 	Failure string   `json:"failure,omitempty" minLength:"1" doc:"Only fires whose last attempt had this failure: timeout, connect, status and so on."`
 	Again   bool     `json:"again,omitempty" doc:"Also fires that were redriven before."`
-	DryRun  bool     `json:"dry_run,omitempty" doc:"Create nothing; answer what would be created."`
+	DryRun  bool     `json:"dry_run,omitempty" doc:"The same as the parameter."`
 	Limit   int      `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000" doc:"Maximum number of fires; those that ended first are taken."`
 }
 
@@ -53,6 +54,7 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 		return nil, err
 	}
 	b := &in.Body
+	b.DryRun = b.DryRun || in.DryRun
 	selected := selection{
 		timer: b.Timer, fires: b.Fires, from: b.From, to: b.To, failure: b.Failure, again: b.Again,
 	}

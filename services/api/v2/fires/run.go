@@ -11,6 +11,7 @@ import (
 
 type runInput struct {
 	param.TimerParam
+	param.DryRunParam
 	param.KeyHeader
 }
 
@@ -56,10 +57,10 @@ func (s *Resource) runTimer(ctx context.Context, in *runInput) (*runOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	out := &runOutput{
-		Location: input.V2Prefix + "/fires/" + f.FireID.String() + "?app=" + url.QueryEscape(
-			in.App,
-		),
+	out := &runOutput{}
+	if !in.DryRun {
+		out.Location = input.V2Prefix + "/fires/" + f.FireID.String() +
+			"?app=" + url.QueryEscape(in.App)
 	}
 	if len(made) == 1 {
 		out.Body = showOpen(&made[0])

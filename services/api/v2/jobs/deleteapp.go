@@ -12,6 +12,7 @@ import (
 
 type deleteInput struct {
 	param.PathAppParam
+	param.DryRunParam
 
 	Confirm string `query:"confirm" maxLength:"64" doc:"The app's name once more; else 422."`
 }
@@ -34,5 +35,5 @@ func (s *Resource) deleteApp(ctx context.Context, in *deleteInput) (*jobOutput, 
 	if j.Request, err = json.Marshal(r); err != nil {
 		return nil, fmt.Errorf("encoding the job: %w", err)
 	}
-	return s.start(ctx, j, r.Filter, "")
+	return s.start(ctx, &j, r.Filter, "")
 }

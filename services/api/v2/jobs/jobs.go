@@ -27,10 +27,10 @@ const (
 
 type startInput struct {
 	param.PathAppParam
+	param.DryRunParam
 	param.KeyHeader
 
-	DryRun bool `query:"dry_run" doc:"Create nothing: answer with 200, how many timers are selected, and the first of them."`
-	Body   startBody
+	Body startBody
 }
 
 type jobOutput struct {
@@ -54,23 +54,25 @@ func (s *Resource) startJob(ctx context.Context, in *startInput) (*jobOutput, er
 	if j.Request, err = json.Marshal(r); err != nil {
 		return nil, fmt.Errorf("encoding the job: %w", err)
 	}
-	if in.DryRun {
+	out, err := s.start(ctx, &j, r.Filter, in.Key)
+	if err == nil && in.DryRun {
+		j.ID = 0
 		return s.dryRun(ctx, &j, r)
 	}
-	return s.start(ctx, j, r.Filter, in.Key)
+	return out, err
 }
 
 // start creates a job of an app that exists.
 func (s *Resource) start(
 	ctx context.Context,
-	j store.Job,
+	j *store.Job,
 	f store.Filter,
 	key string,
 ) (*jobOutput, error) {
 	if _, err := s.Store.App(ctx, j.App); err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	if err := s.count(ctx, &j, f); err != nil {
+	if err := s.count(ctx, j, f); err != nil {
 		return nil, err
 	}
 	j.ID = s.IDs.Next()
@@ -81,16 +83,16 @@ func (s *Resource) start(
 		}
 		j.ID = timer.ID(kept)
 	}
-	started, err := s.Store.StartJob(ctx, j)
+	started, err := s.Store.StartJob(ctx, *j)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	return &jobOutput{
-		Status: http.StatusAccepted,
-		Location: input.V2Prefix + "/apps/" + url.PathEscape(j.App) + "/jobs/" +
-			started.ID.String(),
-		Body: showJob(&started),
-	}, nil
+	out := &jobOutput{Status: http.StatusAccepted, Body: showJob(&started)}
+	if out.Body.DryRun = store.IsDryRun(ctx); !out.Body.DryRun {
+		out.Location = input.V2Prefix + "/apps/" + url.PathEscape(j.App) + "/jobs/" +
+			started.ID.String()
+	}
+	return out, nil
 }
 
 // count sets how many timers the filter selects.
@@ -109,9 +111,6 @@ func (s *Resource) dryRun(
 	j *store.Job,
 	r *store.JobRequest,
 ) (*jobOutput, error) {
-	if err := s.count(ctx, j, r.Filter); err != nil {
-		return nil, err
-	}
 	out := &jobOutput{Status: http.StatusOK, Body: showJob(j)}
 	out.Body.DryRun = true
 	q := store.SearchQuery{Filter: r.Filter, Limit: sampleSize}
@@ -253,13 +252,14 @@ func message(err error) string {
 	return err.Error()
 }
 
-type jobParam struct {
+// JobParam identifies a job. It is exported, because huma reads no other embedded structs.
+type JobParam struct {
 	param.PathAppParam
 
 	ID string `path:"id" pattern:"^[0-9]{1,16}$" doc:"The job's id."`
 }
 
-func (s *Resource) getJob(ctx context.Context, in *jobParam) (*jobOutput, error) {
+func (s *Resource) getJob(ctx context.Context, in *JobParam) (*jobOutput, error) {
 	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
@@ -274,7 +274,12 @@ func (s *Resource) getJob(ctx context.Context, in *jobParam) (*jobOutput, error)
 	return &jobOutput{Status: http.StatusOK, Body: showJob(&j)}, nil
 }
 
-func (s *Resource) cancelJob(ctx context.Context, in *jobParam) (*jobOutput, error) {
+type cancelInput struct {
+	JobParam
+	param.DryRunParam
+}
+
+func (s *Resource) cancelJob(ctx context.Context, in *cancelInput) (*jobOutput, error) {
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
@@ -286,7 +291,9 @@ func (s *Resource) cancelJob(ctx context.Context, in *jobParam) (*jobOutput, err
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	return &jobOutput{Status: http.StatusOK, Body: showJob(&j)}, nil
+	out := &jobOutput{Status: http.StatusOK, Body: showJob(&j)}
+	out.Body.DryRun = in.DryRun
+	return out, nil
 }
 
 type listInput struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/input"
@@ -40,6 +41,7 @@ type Operation struct {
 	Also         []int        // other statuses of a success, with the same answer
 	Errors       []int        // statuses of errors that only some operations have
 	Open         bool         // needs no key
+	Reads        bool         // writes nothing, although its method is not GET
 	// Stream describes an answer of server-sent events by their data. Its output is a
 	// huma.StreamResponse.
 	Stream any
@@ -60,9 +62,17 @@ func streamResponse(api huma.API, data any) *huma.Response {
 	}
 }
 
+// dryRunner is an input with the parameter dry_run, see param.DryRunParam.
+type dryRunner interface{ IsDryRun() bool }
+
 // Add registers an operation. It checks the scope of the caller's key first. It converts every
-// error of a handler, because huma would show an unknown one to the caller.
+// error of a handler, because huma would show an unknown one to the caller. Each operation that
+// writes has dry_run, which marks the context: then no call of the store writes.
 func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, error)) {
+	writes := o.Method != http.MethodGet && !o.Reads
+	if _, dry := any(new(I)).(dryRunner); dry != writes {
+		panic("operation " + o.ID + ": dry_run belongs to each operation that writes, and to no other")
+	}
 	options.Default(&o.Scope, auth.ScopeOf(o.Method))
 	options.Default(&o.Status, http.StatusOK)
 	op := huma.Operation{
@@ -98,6 +108,9 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		var err error
 		if !o.Open {
 			err = r.Auth.RequireScope(ctx, o.Scope)
+		}
+		if d, ok := any(in).(dryRunner); ok && d.IsDryRun() {
+			ctx = store.WithDryRun(ctx)
 		}
 		if err == nil {
 			out, err = h(ctx, in)

@@ -36,5 +36,6 @@ func (s *Resource) Register(r *route.Router) {
 		Method: http.MethodPost, Path: "/schedules/preview", ID: "preview-schedule",
 		Summary: "Show the next fires of a schedule, and what it excludes",
 		Scope:   apikey.Read,
+		Reads:   true,
 	}, s.previewSchedule)
 }

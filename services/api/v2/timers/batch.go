@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
 // batchConcurrency limits how many items with put are checked and written at once. Items that are
@@ -20,7 +21,10 @@ const batchConcurrency = 500
 // checkConcurrency limits how many items are checked at once. Some need calendars of the store.
 const checkConcurrency = 16
 
-type batchInput struct{ Body batchBody }
+type batchInput struct {
+	param.DryRunParam
+	Body batchBody
+}
 
 type batchBody struct {
 	Items []newTimerBody `json:"items" nullable:"false" minItems:"1" maxItems:"1000" doc:"The timers, each with a name of its own. The whole body has at most 2 MiB."`
@@ -30,6 +34,7 @@ type batchBody struct {
 type batchOutput struct{ Body batchResults }
 
 type batchResults struct {
+	DryRun  bool          `json:"dry_run,omitempty" doc:"Nothing was written."`
 	Created int           `json:"created" doc:"Timers that were created."`
 	Existed int           `json:"existed" doc:"Timers that existed. With put, they have the definition now."`
 	Failed  int           `json:"failed" doc:"Items that wrote nothing, or may have: see their errors."`
@@ -40,7 +45,7 @@ type batchResult struct {
 	App     string           `json:"app"`
 	Name    string           `json:"name"`
 	Result  string           `json:"result" enum:"created,existed,failed" doc:"What became of it."`
-	ID      string           `json:"id,omitempty" doc:"The timer's id; absent if it failed."`
+	ID      string           `json:"id,omitempty" doc:"The timer's id; absent if it failed, and of a timer that a dry run does not create."`
 	Version int32            `json:"version,omitempty" doc:"Of the definition; absent if it failed."`
 	Error   *huma.ErrorModel `json:"error,omitempty" doc:"Why it failed, as the answer to a request of its own would say. After a 503 the write may have happened: send the item again."`
 }
@@ -52,13 +57,16 @@ func (s *Resource) batchTimers(ctx context.Context, in *batchInput) (*batchOutpu
 	if err := s.checkBatch(ctx, items); err != nil {
 		return nil, err
 	}
-	out := &batchOutput{}
+	out := &batchOutput{batchResults{DryRun: in.DryRun}}
 	if in.Body.Put {
 		out.Body.Items = s.putItems(ctx, items)
 	} else {
 		out.Body.Items = s.createItems(ctx, items)
 	}
 	for i := range out.Body.Items {
+		if in.DryRun && out.Body.Items[i].Result == resultCreated {
+			out.Body.Items[i].ID = ""
+		}
 		switch out.Body.Items[i].Result {
 		case resultCreated:
 			out.Body.Created++

@@ -15,6 +15,7 @@ import (
 
 type pauseInput struct {
 	param.TimerParam
+	param.DryRunParam
 	Body *pauseBody
 }
 
@@ -44,8 +45,13 @@ func (s *Resource) pauseTimer(ctx context.Context, in *pauseInput) (*timerOutput
 	return s.changeStatus(ctx, c)
 }
 
-func (s *Resource) resumeTimer(ctx context.Context, in *param.TimerParam) (*timerOutput, error) {
-	id, err := param.OwnTimer(ctx, s.Auth, in)
+type resumeInput struct {
+	param.TimerParam
+	param.DryRunParam
+}
+
+func (s *Resource) resumeTimer(ctx context.Context, in *resumeInput) (*timerOutput, error) {
+	id, err := param.OwnTimer(ctx, s.Auth, &in.TimerParam)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +95,7 @@ func (s *Resource) parseFuture(field, text string) (int64, error) {
 
 type rescheduleInput struct {
 	param.TimerParam
+	param.DryRunParam
 	Body rescheduleBody
 }
 
@@ -161,7 +168,7 @@ func (s *Resource) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*t
 			ctx,
 			back,
 			noFires,
-		); err != nil &&
+		); err != nil && !in.DryRun && // which has edited nothing
 			timer.CodeOf(err) != timer.CodeConflict {
 			return nil, err
 		}

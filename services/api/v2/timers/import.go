@@ -21,9 +21,9 @@ const maxDocuments = 5000
 
 type importInput struct {
 	param.PathAppParam
+	param.DryRunParam
 
 	Format  string `query:"format" enum:"ndjson,yaml" doc:"ndjson: a line of JSON for each. yaml: a YAML document for each. Where it is left out, a body whose first line is a whole JSON object is ndjson."`
-	DryRun  bool   `query:"dry_run" doc:"Write nothing: answer what would become of each document."`
 	RawBody []byte `contentType:"application/octet-stream" required:"true" doc:"The documents of an export, at most 5000 and 2 MiB; send a longer one in parts, calendars first."`
 }
 
@@ -163,9 +163,6 @@ func (im *importer) calendar(ctx context.Context, d *importDoc) (string, error) 
 	case reflect.DeepEqual(calendars.Show(im.app, &had).CalendarBody, d.calendar):
 		return resultUnchanged, nil
 	}
-	if im.dryRun {
-		return result, nil
-	}
 	_, err = im.Store.PutCalendar(ctx, im.app, c, 0)
 	return result, err //nolint:wrapcheck // the store says what it was doing
 }
@@ -195,9 +192,6 @@ func (im *importer) timer(ctx context.Context, b *newTimerBody) (string, error) 
 		result = resultCreated
 	case reflect.DeepEqual(had.Definition, n.Definition) && !changesStatus(&had, status):
 		return resultUnchanged, nil
-	}
-	if im.dryRun {
-		return result, nil
 	}
 	t, created, err := im.put(ctx, n, status)
 	switch {

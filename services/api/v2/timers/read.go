@@ -3,6 +3,7 @@ package timers
 import (
 	"context"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
@@ -18,7 +19,9 @@ func (s *Resource) show(ctx context.Context, t *timer.Timer) (*timerOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	return &timerOutput{etag(t.Version), showTimer(t, next)}, nil
+	out := &timerOutput{etag(t.Version), showTimer(t, next)}
+	out.Body.DryRun = store.IsDryRun(ctx)
+	return out, nil
 }
 
 func (s *Resource) getTimer(ctx context.Context, in *param.TimerParam) (*timerOutput, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/upcoming"
@@ -19,6 +20,7 @@ func (s *Resource) showChanged(ctx context.Context, t *timer.Timer) (*timerOutpu
 	}
 	out := &timerOutput{etag(t.Version), showTimer(t, next)}
 	out.Body.Warnings = s.warnings(t, next)
+	out.Body.DryRun = store.IsDryRun(ctx)
 	return out, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -15,7 +16,7 @@ import (
 )
 
 type createInput struct {
-	DryRunParam
+	param.DryRunParam
 
 	Key  string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating a create under the same key within a day makes no second timer; another request under it is a conflict."`
 	Body newTimerBody
@@ -36,12 +37,12 @@ func (s *Resource) createTimer(ctx context.Context, in *createInput) (*createOut
 	if err != nil {
 		return nil, err
 	}
-	if in.DryRun {
-		return s.dryRunCreate(ctx, &n)
-	}
 	c, err := s.createWithKey(ctx, n)
 	if err != nil {
 		return nil, err
+	}
+	if in.DryRun {
+		return s.dryRun(ctx, &c.Timer, !c.Existing)
 	}
 	return s.timerResponse(ctx, &c.Timer, !c.Existing)
 }
@@ -105,7 +106,7 @@ func (s *Resource) timerResponse(
 }
 
 type putInput struct {
-	DryRunParam
+	param.DryRunParam
 	IfMatchParam
 
 	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"*: only if there is no timer of this name; else 412."`
@@ -128,12 +129,12 @@ func (s *Resource) putTimer(ctx context.Context, in *putInput) (*createOutput, e
 	if err != nil {
 		return nil, err
 	}
-	if in.DryRun {
-		return s.dryRunPut(ctx, &n, in)
-	}
 	t, created, err := s.putIf(ctx, n, in)
 	if err != nil {
 		return nil, in.precondition(err)
+	}
+	if in.DryRun {
+		return s.dryRun(ctx, &t, created)
 	}
 	return s.timerResponse(ctx, &t, created)
 }
@@ -249,12 +250,31 @@ func (s *Resource) putStatus(
 	if !changesStatus(&t, want) {
 		return t, nil
 	}
-	return s.Writer.SetStatus(ctx, store.StatusChange{App: t.App, ID: t.ID, Status: want})
+	return s.setStatus(ctx, &t, store.StatusChange{App: t.App, ID: t.ID, Status: want})
+}
+
+// setStatus sets the status of a timer that the same request has edited. In a dry run the edit is
+// not there, so what it would have made is added.
+func (s *Resource) setStatus(
+	ctx context.Context,
+	edited *timer.Timer,
+	c store.StatusChange,
+) (timer.Timer, error) {
+	t, err := s.Writer.SetStatus(ctx, c)
+	if err != nil || edited.ID == 0 || !store.IsDryRun(ctx) {
+		return t, err
+	}
+	if !reflect.DeepEqual(t.Definition.Schedule, edited.Definition.Schedule) {
+		t.NextDueMS = 0 // the instant of a one-shot that is not expanded yet
+	}
+	t.Definition, t.Calendars = edited.Definition, edited.Calendars
+	t.Version, t.VersionMS = edited.Version, edited.VersionMS
+	return t, nil
 }
 
 type patchTimerInput struct {
 	param.TimerParam
-	DryRunParam
+	param.DryRunParam
 	IfMatchParam
 
 	Body changeBody
@@ -282,10 +302,6 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 	if version := in.version(); version != 0 {
 		b.IfVersion = version
 	}
-	if in.DryRun {
-		out, err := s.dryRunPatch(ctx, in.App, id, b)
-		return out, in.precondition(err)
-	}
 	change := store.StatusChange{App: in.App, ID: id, Status: timer.Status(b.Status)}
 	if !edits {
 		change.IfVersion = b.IfVersion
@@ -297,9 +313,16 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 		}
 	}
 	if b.Status != "" {
-		if t, err = s.Writer.SetStatus(ctx, change); err != nil {
+		if t, err = s.setStatus(ctx, &t, change); err != nil {
 			return nil, in.precondition(err)
 		}
+	}
+	if in.DryRun {
+		out, err := s.dryRun(ctx, &t, false)
+		if err != nil {
+			return nil, err
+		}
+		return &timerOutput{Body: out.Body}, nil
 	}
 	return s.showChanged(ctx, &t)
 }
@@ -361,6 +384,7 @@ func versionConflict(version int32) error {
 
 type deleteInput struct {
 	param.TimerParam
+	param.DryRunParam
 	IfMatchParam
 }
 
@@ -380,6 +404,8 @@ func (s *Resource) deleteTimer(ctx context.Context, in *deleteInput) (*struct{},
 
 type namedInput struct {
 	param.AppParam
+	param.DryRunParam
+
 	Name string `query:"name" required:"true" minLength:"1" maxLength:"128" doc:"The timer's name."`
 }
 
