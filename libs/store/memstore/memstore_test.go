@@ -12,6 +12,6 @@ import (
 func TestMemstore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Env {
-		return storetest.Env{Stores: []store.Store{memstore.New(time.Now)}}
+		return storetest.Env{Stores: []store.Store{memstore.New(time.Now)}, NoDryRuns: true}
 	})
 }

@@ -1,7 +1,5 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
-// S37 of package store, by its number. Concurrency is tested with many goroutines and, if the
-// S35 of package store, by its number. Concurrency is tested with many goroutines and, if the
-// S36 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S38 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 package storetest
 
@@ -26,6 +24,8 @@ type Env struct {
 	Stores []store.Store
 	// CoarseRetention is set if outcomes are removed by the day, up to a day late.
 	CoarseRetention bool
+	// NoDryRuns is set if the store cannot roll back.
+	NoDryRuns bool
 }
 
 // Open creates an Env that is removed after the test.
@@ -152,6 +152,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S36_OutcomesOfOthers", outcomesOfOthers},
 		{"S36_OutcomesAreCounted", outcomesAreCounted},
 		{"S36_OutcomesWhileRecording", outcomesWhileRecording},
+		{"S38_DryRunsWriteNothing", dryRunsWriteNothing},
+		{"S38_DryRunsBesideWrites", dryRunsBesideWrites},
 		{"PrioritiesAndTargets", prioritiesAndTargets},
 		{"Redrives_MakeFires", redriveMakesFires},
 		{"Redrives_Select", redriveSelects},
