@@ -26,8 +26,9 @@ func (t *tool) appCommand() *cobra.Command {
 	c.AddCommand(
 		t.appList(),
 		t.onApp("get", "show the app", http.MethodGet, ""),
-		freeze,
-		t.onApp("unfreeze", "end the freeze of the app", http.MethodPost, "/unfreeze"),
+		t.withDryRun(freeze),
+		t.withDryRun(
+			t.onApp("unfreeze", "end the freeze of the app", http.MethodPost, "/unfreeze")),
 		t.onApp("settings", "show the limits and rules of the app", http.MethodGet, "/settings"),
 		t.appLimit(),
 		t.appDelete(),
@@ -133,7 +134,7 @@ func (t *tool) appLimit() *cobra.Command {
 	c.Flags().Float64Var(&rate, "rate", 0, "calls started per second; 0 is no limit")
 	c.Flags().IntVar(&burst, "burst", 0, "calls that may start at once after a pause")
 	c.Flags().IntVar(&concurrent, "concurrent", 0, "calls at once; 0 is no limit")
-	return c
+	return t.withDryRun(c)
 }
 
 func (t *tool) keyCommand() *cobra.Command {
@@ -190,8 +191,8 @@ func (t *tool) keyCommand() *cobra.Command {
 				})
 			},
 		},
-		create,
-		&cobra.Command{
+		t.withDryRun(create),
+		t.withDryRun(&cobra.Command{
 			Use: "revoke ID...", Short: "revoke API keys", Args: usageArgs(cobra.MinimumNArgs(1)),
 			RunE: func(c *cobra.Command, ids []string) error {
 				return t.withApp(func(api *client.Client, app url.Values) error {
@@ -206,12 +207,12 @@ func (t *tool) keyCommand() *cobra.Command {
 						); err != nil {
 							return err //nolint:wrapcheck // it says what the API answered
 						}
-						t.sayf("key %s revoked", id)
+						t.sayf("key %s %s", id, t.done("revoked"))
 					}
 					return nil
 				})
 			},
-		},
+		}),
 	)
 	return c
 }

@@ -24,11 +24,11 @@ func (t *tool) backfillCommand() *cobra.Command {
 	c.AddCommand(
 		t.backfillStart(),
 		t.onBackfill("get ID", "show a backfill", http.MethodGet),
-		t.onBackfill(
+		t.withDryRun(t.onBackfill(
 			"cancel ID",
 			"cancel a backfill: what has not been called is skipped",
 			http.MethodDelete,
-		),
+		)),
 	)
 	return c
 }
@@ -63,7 +63,7 @@ func (t *tool) backfillStart() *cobra.Command {
 					if err != nil {
 						return err //nolint:wrapcheck // it says what the API answered
 					}
-					if wait {
+					if wait && !t.dryRun {
 						made, err = t.awaitBackfill(c.Context(), api, app, made)
 						if err != nil {
 							return err
@@ -79,7 +79,7 @@ func (t *tool) backfillStart() *cobra.Command {
 	c.Flags().
 		StringVar(&from, "from", "", "first instant, included; or a duration from now such as -24h")
 	c.Flags().StringVar(&to, "to", "0s", "last instant, not included; now by default")
-	return c
+	return t.withDryRun(c)
 }
 
 // backfillPoll is how often a backfill is looked at that somebody waits for.

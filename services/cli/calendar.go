@@ -90,14 +90,15 @@ func (t *tool) calendarGet() *cobra.Command {
 }
 
 func (t *tool) calendarDelete() *cobra.Command {
-	return t.onCalendar("delete NAME", "delete a calendar that no timer names",
+	c := t.onCalendar("delete NAME", "delete a calendar that no timer names",
 		func(c *cobra.Command, api *client.Client, path string, app url.Values, name string) error {
 			if _, err := api.Do(c.Context(), http.MethodDelete, path, app, nil); err != nil {
 				return err //nolint:wrapcheck // it says what the API answered
 			}
-			t.sayf("calendar %s deleted", name)
+			t.sayf("calendar %s %s", name, t.done("deleted"))
 			return nil
 		})
+	return t.withDryRun(c)
 }
 
 func (t *tool) calendarImport() *cobra.Command {
@@ -127,10 +128,10 @@ func (t *tool) calendarImport() *cobra.Command {
 			if !t.printer.Human() {
 				return t.printer.One(made)
 			}
-			t.sayf("calendar %s: %s dates taken", name, made.Object("import").Text("dates"))
+			t.sayf("calendar %s: %s dates %s", name, made.Object("import").Text("dates"), t.done("taken"))
 			return nil
 		},
 	)
 	c.Flags().StringVarP(&file, "file", "f", "", "iCalendar file")
-	return c
+	return t.withDryRun(c)
 }

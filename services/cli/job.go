@@ -112,7 +112,8 @@ func (t *tool) jobGet() *cobra.Command {
 }
 
 func (t *tool) jobCancel() *cobra.Command {
-	return t.onJob("cancel ID", "end a job; what it has changed stays", http.MethodPost, "/cancel")
+	return t.withDryRun(
+		t.onJob("cancel ID", "end a job; what it has changed stays", http.MethodPost, "/cancel"))
 }
 
 func (t *tool) jobWatch() *cobra.Command {

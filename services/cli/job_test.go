@@ -28,7 +28,7 @@ func TestBulkCommands(t *testing.T) {
 	require.Contains(t, u.refused("timer", "pause", "-l", "team=pay"), "--yes")
 	require.Contains(t, u.refused("timer", "pause"), "at least 1 arg")
 	require.Contains(t, u.refused("timer", "pause", "other", "--all"), "found both")
-	require.Contains(t, u.refused("timer", "pause", "other", "--dry-run"), "--dry-run")
+	require.Contains(t, u.do("timer", "pause", "other", "--dry-run"), "other would be paused")
 	require.Contains(t, u.refused("timer", "run", "-l", "team=nobody", "--yes"), "no timer")
 
 	out = u.do("timer", "pause", "-l", "team=pay", "--reason", "moves", "--until", "2h", "--yes")

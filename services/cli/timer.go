@@ -183,7 +183,7 @@ func (t *tool) change(
 				return err //nolint:wrapcheck // it says what the API answered
 			}
 			if t.printer.Human() || answer == nil {
-				t.sayf("timer %s %s", tm.Text("name"), done)
+				t.sayf("timer %s %s", tm.Text("name"), t.done(done))
 				return nil
 			}
 			return t.printer.One(answer)
@@ -271,7 +271,7 @@ func (t *tool) timerRun() *cobra.Command {
 						return err //nolint:wrapcheck // it says what the API answered
 					}
 					if t.printer.Human() {
-						t.sayf("timer %s runs: fire %s", tm.Text("name"), fire.Text("id"))
+						t.sayRun(tm, fire)
 						return nil
 					}
 					return t.printer.One(fire)
@@ -280,6 +280,14 @@ func (t *tool) timerRun() *cobra.Command {
 		},
 	}
 	return t.addBulk(c, action("run"))
+}
+
+func (t *tool) sayRun(tm, fire client.Object) {
+	if t.dryRun {
+		t.sayf("timer %s would run", tm.Text("name"))
+		return
+	}
+	t.sayf("timer %s runs: fire %s", tm.Text("name"), fire.Text("id"))
 }
 
 // instant reads an instant, or a duration from now.

@@ -20,7 +20,7 @@ type bulk struct {
 	tool *tool
 
 	labels, prefix, contains, status, host string
-	all, dryRun, yes, noWait               bool
+	all, yes, noWait                       bool
 }
 
 // addBulk gives a command that names timers a form that selects them. body returns what the job
@@ -38,9 +38,6 @@ func (t *tool) addBulk(c *cobra.Command, body func() (client.Object, error)) *co
 	}
 	c.RunE = func(c *cobra.Command, names []string) error {
 		if !b.selects() {
-			if b.dryRun {
-				return usageError("--dry-run: expected a filter such as -l, found names of timers")
-			}
 			return one(c, names)
 		}
 		if len(names) > 0 {
@@ -65,7 +62,7 @@ func (b *bulk) addFlags(c *cobra.Command) {
 	f.StringVar(&b.status, "status", "", "timers of this status: active, inactive or paused")
 	f.StringVar(&b.host, "target-host", "", "timers that call this host")
 	f.BoolVar(&b.all, "all", false, "all timers of the app, where there is no other filter")
-	f.BoolVar(&b.dryRun, "dry-run", false, "with a filter: change nothing; show which timers")
+	b.tool.withDryRun(c)
 	f.BoolVar(&b.yes, "yes", false, "with a filter: do not ask")
 	f.BoolVar(&b.noWait, "no-wait", false, "with a filter: do not wait until the job ends")
 }
@@ -99,7 +96,7 @@ func (b *bulk) run(c *cobra.Command, request client.Object) error {
 		if err != nil {
 			return err //nolint:wrapcheck // it says what the API answered
 		}
-		if b.dryRun {
+		if t.dryRun {
 			return b.showDryRun(dry)
 		}
 		if dry.Int("total") == 0 && dry["at_least"] != true {
@@ -127,6 +124,13 @@ func (t *tool) afterStart(
 	job client.Object,
 	noWait bool,
 ) error {
+	if t.dryRun {
+		if t.printer.Human() {
+			t.sayf("%s would change %s timers", job.Text("action"), totalOf(job))
+			return nil
+		}
+		return t.printer.One(job)
+	}
 	if !noWait {
 		return t.followJob(c.Context(), api, app, job)
 	}
@@ -250,14 +254,7 @@ func (t *tool) labelNamed(
 				}
 			}
 			maps.Copy(labels, set)
-			now, err := api.Do(
-				c.Context(), http.MethodPatch, "/timers/"+tm.Text("id"), app,
-				client.Object{"labels": labels, "if_version": tm["version"]},
-			)
-			if err != nil {
-				return err //nolint:wrapcheck // it says what the API answered
-			}
-			return t.showWritten(now, "labelled")
+			return t.patch(c.Context(), api, app, tm, client.Object{"labels": labels}, "labelled")
 		},
 	)
 }
@@ -292,5 +289,5 @@ func (t *tool) appDelete() *cobra.Command {
 	}
 	c.Flags().StringVar(&confirm, "confirm", "", "the app's name once more")
 	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until the job ends")
-	return c
+	return t.withDryRun(c)
 }

@@ -28,7 +28,7 @@ type newTimer struct {
 	specs, calendars, headers, labels  []string
 	every, fixedDelay, delay, at, zone string
 	url, method, body, kind, priority  string
-	inactive, dryRun                   bool
+	inactive, metrics                  bool
 	attempts                           int
 }
 
@@ -61,8 +61,8 @@ func (n *newTimer) addFlags(c *cobra.Command) {
 	f.StringSliceVarP(&n.labels, "label", "l", nil, "label as NAME=VALUE")
 	f.StringVar(&n.priority, "priority", "", "high, normal or low")
 	f.IntVar(&n.attempts, "attempts", 0, "attempts of each fire")
+	f.BoolVar(&n.metrics, "metrics", false, "executors have metrics of this timer")
 	f.BoolVar(&n.inactive, "inactive", false, "leave the new timer inactive")
-	f.BoolVar(&n.dryRun, "dry-run", false, "create nothing; show the timer and its next instants")
 }
 
 func (t *tool) timerCreate() *cobra.Command {
@@ -80,11 +80,7 @@ func (t *tool) timerCreate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				q := url.Values{}
-				if n.dryRun {
-					q.Set("dry_run", "true")
-				}
-				tm, err := api.Do(c.Context(), http.MethodPost, "/timers", q, body)
+				tm, err := api.Do(c.Context(), http.MethodPost, "/timers", nil, body)
 				if err != nil {
 					return err //nolint:wrapcheck // it says what the API answered
 				}
@@ -93,7 +89,7 @@ func (t *tool) timerCreate() *cobra.Command {
 		},
 	}
 	n.addFlags(c)
-	return c
+	return t.withDryRun(c)
 }
 
 // definition returns the body of a create: of the file, or by the flags.
@@ -168,6 +164,9 @@ func (n *newTimer) read(name, app string) (client.Object, error) {
 		return nil, usageError("--label: " + err.Error())
 	}
 	setIf(out, "priority", n.priority)
+	if n.metrics {
+		out["metrics"] = true
+	}
 	if n.attempts > 0 {
 		out["retry"] = client.Object{"attempts": n.attempts}
 	}
@@ -252,12 +251,16 @@ func (t *tool) showWritten(tm client.Object, done string) error {
 }
 
 func (t *tool) timerEdit() *cobra.Command {
-	var dryRun bool
+	var metrics bool
 	c := &cobra.Command{
 		Use:   "edit NAME|ID",
 		Short: "change a timer in an editor (VISUAL, EDITOR or vi)",
 		Long: "It opens the definition in an editor and changes what was edited. An edit by someone else\n" +
-			"in the meantime is not overwritten: the command fails, and the file stays.",
+			"in the meantime is not overwritten: the command fails, and the file stays. With --metrics it\n" +
+			"opens none, and changes only that.",
+		Example: `  carillon timer edit invoices
+  carillon timer edit invoices --metrics
+  carillon timer edit invoices --metrics=false --dry-run`,
 		Args:              usageArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: t.completeTimers,
 		RunE: func(c *cobra.Command, names []string) error {
@@ -265,16 +268,32 @@ func (t *tool) timerEdit() *cobra.Command {
 				c.Context(),
 				names,
 				func(api *client.Client, app url.Values, tm client.Object) error {
-					if dryRun {
-						app.Set("dry_run", "true")
+					if c.Flags().Changed("metrics") {
+						return t.patch(c.Context(), api, app, tm, client.Object{"metrics": metrics}, "changed")
 					}
 					return t.edit(c.Context(), api, app, tm)
 				},
 			)
 		},
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing; show the next instants")
-	return c
+	c.Flags().BoolVar(&metrics, "metrics", false, "whether executors have metrics of this timer")
+	return t.withDryRun(c)
+}
+
+// patch changes fields of a timer, unless it was changed since it was read.
+func (t *tool) patch(
+	ctx context.Context,
+	api *client.Client,
+	app url.Values,
+	tm, change client.Object,
+	done string,
+) error {
+	change["if_version"] = tm["version"]
+	answer, err := api.Do(ctx, http.MethodPatch, "/timers/"+tm.Text("id"), app, change)
+	if err != nil {
+		return err //nolint:wrapcheck // it says what the API answered
+	}
+	return t.showWritten(answer, done)
 }
 
 func (t *tool) edit(
@@ -310,14 +329,11 @@ func (t *tool) edit(
 	if err != nil {
 		return keep(err)
 	}
-	change := changed(was.Body, all[0].Body)
-	change["if_version"] = tm["version"]
-	answer, err := api.Do(ctx, http.MethodPatch, "/timers/"+tm.Text("id"), app, change)
-	if err != nil {
+	if err := t.patch(ctx, api, app, tm, changed(was.Body, all[0].Body), "changed"); err != nil {
 		return keep(err)
 	}
 	_ = os.Remove(path) // it lies among temporary files
-	return t.showWritten(answer, "changed")
+	return nil
 }
 
 // changed returns the fields of a definition that differ. A field that was removed gets its
@@ -331,7 +347,7 @@ func changed(was, now client.Object) client.Object {
 	}
 	for name, empty := range map[string]any{
 		"labels": client.Object{}, "retry": client.Object{}, "misfire": client.Object{},
-		"concurrency": client.Object{}, "priority": "normal",
+		"concurrency": client.Object{}, "priority": "normal", "metrics": false,
 	} {
 		if was[name] != nil && now[name] == nil {
 			out[name] = empty

@@ -49,6 +49,7 @@ type tool struct {
 	api, app, context, contextsFile string
 	credentials                     credentials
 	format                          string
+	dryRun                          bool // of a command with --dry-run
 
 	target  contexts.Context // the context, with flags and environment applied
 	printer *output.Printer
@@ -163,6 +164,7 @@ func (t *tool) withClient(do func(*client.Client) error) error {
 		return err
 	}
 	c := client.New(t.target.API, t.credentials.key, transport)
+	c.DryRun = t.dryRun
 	defer c.Close()
 	err = do(c)
 	if e, ok := errors.AsType[*client.Error](err); ok {

@@ -71,6 +71,9 @@ func (o Object) Objects(name string) []Object {
 
 // Client calls one API. It is safe for concurrent use.
 type Client struct {
+	// DryRun makes every request that writes a dry run.
+	DryRun bool
+
 	address string
 	key     string
 	http    *http.Client
@@ -169,6 +172,11 @@ func (c *Client) send(
 	data []byte,
 	contentType string,
 ) ([]byte, error) {
+	if c.DryRun && method != http.MethodGet {
+		dry := url.Values{"dry_run": {"true"}}
+		maps.Copy(dry, query)
+		query = dry
+	}
 	address := c.address + prefix + path
 	if len(query) > 0 {
 		address += "?" + query.Encode()
