@@ -193,6 +193,11 @@
 //     for a slot wrote them, and a claim returns them. Outcomes that the store itself records have of
 //     the Hops what the row tells. SessionsByID returns sessions for a day after their end.
 //
+// Timers with metrics:
+//   - S39 At most MaxMeteredTimers timers that are not deleted have metrics. A create or an edit
+//     beyond that is refused, for any number of them at once. What is turned off or deleted makes
+//     room for later calls.
+//
 // Dry runs:
 //   - S38 A call that writes, with a context of WithDryRun, returns what it would return at that
 //     instant, errors included, and writes nothing. It checks with the locks of the write, and

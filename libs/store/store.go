@@ -205,6 +205,19 @@ func NameTaken() error {
 	return timer.Conflict("name", "a timer of this name exists, with another definition")
 }
 
+// MaxMeteredTimers is how many timers of a deployment have metrics of their own, see S39. Each is a
+// series of every executor.
+const MaxMeteredTimers = 1000
+
+// TooManyMetered is the error of a create or an edit that would exceed MaxMeteredTimers. It is no
+// conflict, because writes that meet a conflict try again.
+func TooManyMetered() error {
+	return timer.Invalid("metrics", fmt.Sprintf(
+		"expected at most %d timers with metrics in the deployment, found as many: "+
+			"turn the metrics of another timer off first, or leave metrics out", MaxMeteredTimers,
+	))
+}
+
 // Refused returns why the change is not allowed for the timer, or nil. The caller has the timer's
 // row locked.
 func (c *StatusChange) Refused(t *timer.Timer) error {

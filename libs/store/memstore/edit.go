@@ -53,6 +53,11 @@ func (s *Store) Edit(
 			), ended
 			continue
 		}
+		if !same && edited[i].Definition.Metrics && !t.Definition.Metrics &&
+			s.metered() >= store.MaxMeteredTimers {
+			out[i].Err, out[i].Fires = store.TooManyMetered(), ended
+			continue
+		}
 		if !same {
 			nowMS := s.nowMS()
 			fires, err := s.edit(t, &edited[i], plan, nowMS)

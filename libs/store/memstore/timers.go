@@ -102,6 +102,16 @@ func (s *Store) Create(
 	return out, nil
 }
 
+// metered returns how many timers have metrics.
+func (s *Store) metered() (n int) {
+	for _, t := range s.rows {
+		if t.Definition.Metrics && t.Status != timer.StatusDeleted {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *Store) create(it *store.NewTimer, created *row, plan store.Planner) store.CreateResult {
 	if err := s.refuseDeleted(it.App); err != nil {
 		return store.CreateResult{Err: err}
@@ -121,6 +131,9 @@ func (s *Store) create(it *store.NewTimer, created *row, plan store.Planner) sto
 		return store.CreateResult{
 			Err: store.NameTaken(),
 		}
+	}
+	if !existing && created.Definition.Metrics && s.metered() >= store.MaxMeteredTimers {
+		return store.CreateResult{Err: store.TooManyMetered()}
 	}
 	var fires []timer.Fire
 	if !existing {

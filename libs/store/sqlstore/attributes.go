@@ -11,8 +11,9 @@ import (
 
 // The kinds of attributes.
 const (
-	kindLabel = 0
-	kindHost  = 1 // of a target; it has no name
+	kindLabel   = 0
+	kindHost    = 1 // of a target; it has no name
+	kindMetered = 2 // has metrics; see metered
 )
 
 // attribute is what a timer that is not deleted can be searched by.
@@ -47,6 +48,9 @@ func timerAttributes(t *timer.Timer) (all []attribute) {
 	}
 	for _, host := range store.TargetHosts(&t.Definition) {
 		all = append(all, attribute{t.AppID, kindHost, "", host, t.ID})
+	}
+	if t.Definition.Metrics {
+		all = append(all, metered(t.ID))
 	}
 	return all
 }

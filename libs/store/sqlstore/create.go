@@ -100,6 +100,8 @@ type createBatch struct {
 	x             *expansion
 	shared        calendars
 
+	room int // for timers with metrics
+
 	names   map[nameKey]*known
 	keys    map[nameKey]*knownKey
 	created []*known
@@ -116,6 +118,12 @@ func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
 	}
 	nowMS, err := b.store.nowMS(ctx, b.c)
 	if err != nil {
+		return nil, err
+	}
+	wanted := slices.ContainsFunc(b.items, func(it store.NewTimer) bool {
+		return it.Definition.Metrics
+	})
+	if b.room, err = b.store.meteredRoom(ctx, b.c, wanted); err != nil {
 		return nil, err
 	}
 	b.x = b.store.newExpansion(b.c, b.plan, nowMS)
@@ -154,6 +162,9 @@ func (b *createBatch) decide(i int) store.CreateResult {
 		}
 	}
 	if !existing {
+		if err := takeMetered(&b.room, false, it.Definition.Metrics); err != nil {
+			return store.CreateResult{Err: err}
+		}
 		t = b.add(i, app)
 		b.names[name] = t
 	}

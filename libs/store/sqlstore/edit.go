@@ -97,6 +97,7 @@ type editBatch struct {
 	named []nameKey // calendars of the new definitions
 
 	c      runner
+	room   int // for timers with metrics
 	out    []store.EditResult
 	shared calendars
 	byID   map[timer.ID]*timer.Timer
@@ -117,6 +118,9 @@ func (e *editBatch) run(ctx context.Context) (err error) {
 		return err
 	}
 	e.byID = byID
+	if e.room, err = e.store.meteredRoom(ctx, e.c, e.turnsMetricsOn()); err != nil {
+		return err
+	}
 	nowMS, err := e.store.nowMS(ctx, e.c)
 	if err != nil {
 		return err
@@ -173,6 +177,10 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 			continue
 		}
 		if e.out[i].Timer = *t; bytes.Equal(e.hashes[t.ID], e.texts[i].hash) {
+			continue
+		}
+		metrics := e.items[i].Definition.Metrics
+		if e.out[i].Err = takeMetered(&e.room, t.Definition.Metrics, metrics); e.out[i].Err != nil {
 			continue
 		}
 		was, had := timerUses(t), timerAttributes(t)
@@ -237,6 +245,13 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 		)
 	}
 	return nil
+}
+
+func (e *editBatch) turnsMetricsOn() bool {
+	return slices.ContainsFunc(e.items, func(it store.Edit) bool {
+		t := e.byID[it.ID]
+		return it.Definition.Metrics && t != nil && !t.Definition.Metrics
+	})
 }
 
 // wanted returns the timer of an item, or the reason why it cannot be edited. If the timer has the

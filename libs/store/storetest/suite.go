@@ -1,5 +1,5 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
-// S38 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S39 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 package storetest
 
@@ -152,6 +152,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S36_OutcomesOfOthers", outcomesOfOthers},
 		{"S36_OutcomesAreCounted", outcomesAreCounted},
 		{"S36_OutcomesWhileRecording", outcomesWhileRecording},
+		{"S39_MetricsAreBounded", metricsAreBounded},
+		{"S39_ConcurrentMetrics", concurrentMetrics},
 		{"S38_DryRunsWriteNothing", dryRunsWriteNothing},
 		{"S38_DryRunsBesideWrites", dryRunsBesideWrites},
 		{"PrioritiesAndTargets", prioritiesAndTargets},

@@ -17,7 +17,7 @@ import (
 )
 
 // version is the version of the API description. Every change of the description increases it.
-const version = "2.10.0"
+const version = "2.11.0"
 
 // Resource is a group of operations.
 type Resource interface {

@@ -23,7 +23,7 @@ type newTimerBody struct {
 	Concurrency *definition.ConcurrencyBody `json:"concurrency,omitempty" doc:"What happens while the fire before is not finished."`
 	Priority    string                      `json:"priority,omitempty" enum:"high,normal,low" doc:"Which fires go first where not all can run; normal by default."`
 	Labels      map[string]string           `json:"labels,omitempty" doc:"For people and templates; at most 32, names and values at most 256 bytes each."`
-	Metrics     bool                        `json:"metrics,omitempty" doc:"Executors have metrics of this timer, by its name: carillon_timer_fires_total and carillon_timer_lateness_seconds. One executor has them of at most 1,000 timers; further ones count together, as (others)."`
+	Metrics     bool                        `json:"metrics,omitempty" doc:"Executors have metrics of this timer, by its name: carillon_timer_fires_total and carillon_timer_lateness_seconds. At most 1,000 timers of the deployment have them; else 422."`
 	Status      string                      `json:"status,omitempty" enum:"active,inactive" doc:"A new timer is inactive where it is left out; one that is there stays as it is."`
 }
 
@@ -38,7 +38,7 @@ type changeBody struct {
 	Concurrency *definition.ConcurrencyBody `json:"concurrency,omitempty" doc:"Replaces the policy; what is left out has its default."`
 	Priority    string                      `json:"priority,omitempty" enum:"high,normal,low"`
 	Labels      *map[string]string          `json:"labels,omitempty" doc:"Replaces all labels."`
-	Metrics     *bool                       `json:"metrics,omitempty" doc:"Whether executors have metrics of this timer. An edit begins them anew."`
+	Metrics     *bool                       `json:"metrics,omitempty" doc:"Whether executors have metrics of this timer. An edit begins them anew. At most 1,000 timers of the deployment have them; else 422."`
 	IfVersion   int32                       `json:"if_version,omitempty" minimum:"1" doc:"Change it only if this is its version; else 409."`
 }
 

@@ -9,14 +9,16 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
 const (
 	// maxTimers is how many timers have series of their own per process, the first ones it meets.
-	// No timer is refused for the sake of a metric: the others count together.
-	maxTimers   = 1000
+	// The store refuses more in a deployment. This is a protection besides: a process that is behind
+	// may still have the series of a timer that is deleted. Further timers count together.
+	maxTimers   = store.MaxMeteredTimers
 	otherTimers = "(others)"
 	warnEvery   = time.Minute
 )

@@ -104,7 +104,7 @@ CREATE TABLE timer_versions (
 -- timer_attributes has what timers that are not deleted are searched by, of the present version.
 CREATE TABLE timer_attributes (
     app_id   BIGINT         NOT NULL,
-    -- 0 label, 1 host of a target
+    -- 0 label, 1 host of a target, 2 has metrics (of app 0, with a row of timer 0 as a lock)
     kind     TINYINT        NOT NULL,
     -- of a label, else empty
     name     VARBINARY(256) NOT NULL,

@@ -1,0 +1,50 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// metered is the attribute of timers with metrics. It belongs to no app, so that one short range of
+// the primary key has those of all apps. The row of timer 0 is the lock, see meteredRoom.
+func metered(id timer.ID) attribute { return attribute{kind: kindMetered, timer: id} }
+
+// meteredRoom returns how many more timers may get metrics. It returns the whole bound if the
+// transaction wants none, and reads nothing.
+//
+// Two at once: the insert locks the row of timer 0 until the end of the transaction, also where it
+// is there. So the second counts after the first has committed, and the bound is exact. On a
+// cluster that certifies commits (Galera) with several writers, nodes do not see each other's
+// locks: each may add its transactions in flight beyond the bound, once. Then each refuses. The
+// executors' own bound holds all the same.
+//
+// Only writes that turn metrics on wait for each other. Rejected: a count without a lock, which
+// transactions in flight exceed on every database.
+func (s *Store) meteredRoom(ctx context.Context, c runner, wanted bool) (int, error) {
+	if !wanted {
+		return store.MaxMeteredTimers, nil
+	}
+	if err := s.insertAttributes(ctx, c, []attribute{metered(0)}); err != nil {
+		return 0, err
+	}
+	var n int
+	of := metered(0)
+	q := stmt("SELECT COUNT(*) FROM timer_attributes WHERE ").withAttribute(&of).
+		add(" AND timer_id>0")
+	err := s.selectOne(ctx, c, &n, q)
+	return store.MaxMeteredTimers - n, err
+}
+
+// takeMetered takes one of the room if a definition turns metrics on, or refuses it.
+func takeMetered(room *int, had, wants bool) error {
+	if had || !wants {
+		return nil
+	}
+	if *room <= 0 {
+		return store.TooManyMetered()
+	}
+	*room--
+	return nil
+}
