@@ -80,17 +80,27 @@ var dryCases = []dryCase{
 	{id: "resume-timer", path: "/timers/<other>/resume?app=shop"},
 	{id: "run-timer", path: "/timers/<timer>/run?app=shop"},
 	{id: "run-timer", path: "/timers/1/run?app=shop"},
-	{id: "reschedule-timer", path: "/timers/<once>/reschedule?app=shop",
-		body: `{"at":"2190-01-01T00:00:00Z"}`},
+	{
+		id: "reschedule-timer", path: "/timers/<once>/reschedule?app=shop",
+		body: `{"at":"2190-01-01T00:00:00Z"}`,
+	},
 	{id: "reschedule-timer", path: "/timers/<timer>/reschedule?app=shop", body: `{"delay":"1h"}`},
-	{id: "start-backfill", path: "/timers/<timer>/backfills?app=shop",
-		body: `{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T00:00:10Z"}`},
-	{id: "start-backfill", path: "/timers/<timer>/backfills?app=shop",
-		body: `{"from":"2026-01-01T00:00:00Z","to":"2025-01-01T00:00:10Z"}`},
-	{id: "complete-fire", path: "/fires/<fire>/complete",
-		body: `{"token":"<token>","status":"delivered"}`},
-	{id: "complete-fire", path: "/fires/<fire>/complete",
-		body: `{"token":"<token>","status":"failed"}`},
+	{
+		id: "start-backfill", path: "/timers/<timer>/backfills?app=shop",
+		body: `{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T00:00:10Z"}`,
+	},
+	{
+		id: "start-backfill", path: "/timers/<timer>/backfills?app=shop",
+		body: `{"from":"2026-01-01T00:00:00Z","to":"2025-01-01T00:00:10Z"}`,
+	},
+	{
+		id: "complete-fire", path: "/fires/<fire>/complete",
+		body: `{"token":"<token>","status":"delivered"}`,
+	},
+	{
+		id: "complete-fire", path: "/fires/<fire>/complete",
+		body: `{"token":"<token>","status":"failed"}`,
+	},
 	{id: "redrive-fires", path: "/apps/shop/redrives", body: `{}`},
 	{id: "redrive-fires", path: "/apps/shop/redrives", body: `{"failure":"no such"}`},
 	{id: "import-app", path: "/apps/shop/import", body: `{"kind":"calendar","name":"in"}`},
@@ -152,9 +162,11 @@ func state(t *testing.T, e *apitest.Executor, made *strings.Replacer) string {
 }
 
 // varies are the fields that two requests cannot have in common, or that only one of them has.
-var varies = regexp.MustCompile(`"(id|created_at|updated_at|active_since|finished_at|frozen_since|due|next_run|` +
-	`dry_run|upcoming|key|secret|public|sample|series|deleting|next_due|created_ms)":` +
-	`("[^"]*"|true|false|[0-9]+|\[[^\]]*\]),?`)
+var varies = regexp.MustCompile(
+	`"(id|created_at|updated_at|active_since|finished_at|frozen_since|due|next_run|` +
+		`dry_run|upcoming|key|secret|public|sample|series|deleting|next_due|created_ms)":` +
+		`("[^"]*"|true|false|[0-9]+|\[[^\]]*\]),?`,
+)
 
 // TestDryRunsAnswerAsWrites makes each write as a dry run first. The answers are the same, and the
 // dry run changes nothing.

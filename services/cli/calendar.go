@@ -128,7 +128,12 @@ func (t *tool) calendarImport() *cobra.Command {
 			if !t.printer.Human() {
 				return t.printer.One(made)
 			}
-			t.sayf("calendar %s: %s dates %s", name, made.Object("import").Text("dates"), t.done("taken"))
+			t.sayf(
+				"calendar %s: %s dates %s",
+				name,
+				made.Object("import").Text("dates"),
+				t.done("taken"),
+			)
 			return nil
 		},
 	)

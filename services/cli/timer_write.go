@@ -269,7 +269,14 @@ func (t *tool) timerEdit() *cobra.Command {
 				names,
 				func(api *client.Client, app url.Values, tm client.Object) error {
 					if c.Flags().Changed("metrics") {
-						return t.patch(c.Context(), api, app, tm, client.Object{"metrics": metrics}, "changed")
+						return t.patch(
+							c.Context(),
+							api,
+							app,
+							tm,
+							client.Object{"metrics": metrics},
+							"changed",
+						)
 					}
 					return t.edit(c.Context(), api, app, tm)
 				},

@@ -147,8 +147,7 @@ func (s *Service) loadMoved(c *candidate) progress {
 	case p != goes:
 		return p
 	case d == nil:
-		s.log.Debug().
-			Stringer("fire", c.entry.Fire.FireID).
+		s.about(s.log.Debug(), c.entry).
 			Msg("new version of the timer is missing, fire delayed")
 		s.recheckLater(c.entry)
 		return over
@@ -199,9 +198,8 @@ func (s *Service) hasDue(e *inflight.Entry, calendars []timer.Calendar, state *t
 	}
 	dues, err := s.opts.Planner.Before(t, e.Fire.DueMS+1, e.Fire.DueMS, timer.NeverMS, 1)
 	if err != nil {
-		s.log.Debug().
+		s.about(s.log.Debug(), e).
 			Err(err).
-			Stringer("fire", e.Fire.FireID).
 			Msg("schedule of the new version not read, fire delayed")
 	}
 	return err == nil && len(dues) > 0
@@ -227,9 +225,8 @@ func (s *Service) amongLatest(c *candidate) progress {
 	}
 	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, until, m.MaxFires)
 	if err != nil {
-		s.log.Warn().
+		s.about(s.log.Warn(), e).
 			Err(err).
-			Stringer("fire", e.Fire.FireID).
 			Msg("schedule not readable, late fire is called")
 		run = true
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/logging"
@@ -212,6 +213,16 @@ func (s *Service) observe(h prometheus.Histogram, value float64, e *inflight.Ent
 		return
 	}
 	h.Observe(value)
+}
+
+// about adds to a log line which fire it is about, and the fire's trace if that is kept. The caller
+// owns the entry.
+func (s *Service) about(line *zerolog.Event, e *inflight.Entry) *zerolog.Event {
+	line.Stringer(logging.Fire, e.Fire.FireID)
+	if id := s.traces.SampledID(e); id != "" {
+		line.Str(logging.TraceID, id)
+	}
+	return line
 }
 
 // skip finishes a fire without a call.

@@ -30,7 +30,7 @@ func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
 		func(kept lookup.Answer[bool]) {
 			switch {
 			case kept.Err != nil:
-				s.log.Debug().
+				s.about(s.log.Debug(), e).
 					Err(kept.Err).
 					Msg("deferral of a fire not confirmed, claim repeated")
 				s.inflight.Remove(e)

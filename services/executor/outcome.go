@@ -64,9 +64,8 @@ func (s *Service) endLater(e *inflight.Entry, o timer.Outcome, attempts []timer.
 				// Without the calendars the fixed delay would stop. The next owner calls again.
 				s.inflight.Remove(e)
 			default:
-				s.log.Warn().
+				s.about(s.log.Warn(), e).
 					Err(a.Err).
-					Stringer("fire", e.Fire.FireID).
 					Msg("calendars not read, successor delayed")
 				time.AfterFunc(calendarRetry, func() { s.endLater(e, o, attempts) })
 				return
@@ -83,9 +82,8 @@ func (s *Service) endSerial(
 ) {
 	next, err := s.opts.Planner.Successor(&e.Fire, e.Def, calendars, o.FinishedMS)
 	if err != nil {
-		s.log.Error().
+		s.about(s.log.Error(), e).
 			Err(err).
-			Stringer("fire", e.Fire.FireID).
 			Msg("fixed delay stopped: successor cannot be planned")
 	} else {
 		o.Next = next

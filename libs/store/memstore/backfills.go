@@ -55,7 +55,11 @@ func (s *Store) Backfill(_ context.Context, app string, id timer.ID) (store.Back
 }
 
 // CancelBackfill ends a backfill and finishes its unowned fires.
-func (s *Store) CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error) {
+func (s *Store) CancelBackfill(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+) (store.Backfill, error) {
 	defer s.lockToWrite(ctx)()
 	b, err := s.backfill(app, id)
 	if err != nil {

@@ -39,7 +39,16 @@ func dryRunsWriteNothing(t *testing.T, s *setup) {
 
 	made := s.create(n, plan).Timer
 	require.NotEqual(t, tried[0].Timer.ID, made.ID)
-	tried, err = st.Create(dry, []store.NewTimer{n}, plan)
+	s.dryRunsOfTimer(made, n, plan)
+}
+
+// dryRunsOfTimer makes dry runs about a timer that exists.
+func (s *setup) dryRunsOfTimer(made timer.Timer, n store.NewTimer, plan store.Planner) {
+	t := s.t
+	t.Helper()
+	ctx, st := t.Context(), s.st()
+	dry := store.WithDryRun(ctx)
+	tried, err := st.Create(dry, []store.NewTimer{n}, plan)
 	require.NoError(t, err)
 	require.True(t, tried[0].Existing)
 	before, err := st.LastChange(ctx)

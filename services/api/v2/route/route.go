@@ -71,7 +71,7 @@ type dryRunner interface{ IsDryRun() bool }
 func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, error)) {
 	writes := o.Method != http.MethodGet && !o.Reads
 	if _, dry := any(new(I)).(dryRunner); dry != writes {
-		panic("operation " + o.ID + ": dry_run belongs to each operation that writes, and to no other")
+		panic(o.ID + ": each operation that writes has dry_run, and no other has it")
 	}
 	options.Default(&o.Scope, auth.ScopeOf(o.Method))
 	options.Default(&o.Status, http.StatusOK)
