@@ -147,7 +147,7 @@ func (s *Service) loadMoved(c *candidate) progress {
 	case p != goes:
 		return p
 	case d == nil:
-		s.about(s.log.Debug(), c.entry).
+		s.log.Debug().Func(s.about(c.entry)).
 			Msg("new version of the timer is missing, fire delayed")
 		s.recheckLater(c.entry)
 		return over
@@ -198,7 +198,7 @@ func (s *Service) hasDue(e *inflight.Entry, calendars []timer.Calendar, state *t
 	}
 	dues, err := s.opts.Planner.Before(t, e.Fire.DueMS+1, e.Fire.DueMS, timer.NeverMS, 1)
 	if err != nil {
-		s.about(s.log.Debug(), e).
+		s.log.Debug().Func(s.about(e)).
 			Err(err).
 			Msg("schedule of the new version not read, fire delayed")
 	}
@@ -225,7 +225,7 @@ func (s *Service) amongLatest(c *candidate) progress {
 	}
 	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, until, m.MaxFires)
 	if err != nil {
-		s.about(s.log.Warn(), e).
+		s.log.Warn().Func(s.about(e)).
 			Err(err).
 			Msg("schedule not readable, late fire is called")
 		run = true

@@ -217,12 +217,13 @@ func (s *Service) observe(h prometheus.Histogram, value float64, e *inflight.Ent
 
 // about adds to a log line which fire it is about, and the fire's trace if that is kept. The caller
 // owns the entry.
-func (s *Service) about(line *zerolog.Event, e *inflight.Entry) *zerolog.Event {
-	line.Stringer(logging.Fire, e.Fire.FireID)
-	if id := s.traces.SampledID(e); id != "" {
-		line.Str(logging.TraceID, id)
+func (s *Service) about(e *inflight.Entry) func(line *zerolog.Event) {
+	return func(line *zerolog.Event) {
+		line.Stringer(logging.Fire, e.Fire.FireID)
+		if id := s.traces.SampledID(e); id != "" {
+			line.Str(logging.TraceID, id)
+		}
 	}
-	return line
 }
 
 // skip finishes a fire without a call.

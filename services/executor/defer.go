@@ -30,7 +30,7 @@ func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
 		func(kept lookup.Answer[bool]) {
 			switch {
 			case kept.Err != nil:
-				s.about(s.log.Debug(), e).
+				s.log.Debug().Func(s.about(e)).
 					Err(kept.Err).
 					Msg("deferral of a fire not confirmed, claim repeated")
 				s.inflight.Remove(e)

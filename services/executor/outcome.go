@@ -64,7 +64,7 @@ func (s *Service) endLater(e *inflight.Entry, o timer.Outcome, attempts []timer.
 				// Without the calendars the fixed delay would stop. The next owner calls again.
 				s.inflight.Remove(e)
 			default:
-				s.about(s.log.Warn(), e).
+				s.log.Warn().Func(s.about(e)).
 					Err(a.Err).
 					Msg("calendars not read, successor delayed")
 				time.AfterFunc(calendarRetry, func() { s.endLater(e, o, attempts) })
@@ -82,7 +82,7 @@ func (s *Service) endSerial(
 ) {
 	next, err := s.opts.Planner.Successor(&e.Fire, e.Def, calendars, o.FinishedMS)
 	if err != nil {
-		s.about(s.log.Error(), e).
+		s.log.Error().Func(s.about(e)).
 			Err(err).
 			Msg("fixed delay stopped: successor cannot be planned")
 	} else {
