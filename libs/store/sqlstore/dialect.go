@@ -38,8 +38,8 @@ type dialect struct {
 	// byExpand pins the index of expansions: a scan would lock every timer that it reads. The others
 	// pin the index of lists, for which an optimizer may otherwise scan the primary key.
 	byExpand, byApp, byTimer, byLiveName, byLastDue, byNextDue string
-	// byLease pins the index of leases of jobs: a scan would lock jobs of others.
-	byLease string
+	// byLease and byAppStatus pin indexes of jobs: a scan would lock jobs of others.
+	byLease, byAppStatus string
 	// outcomesByApp and outcomesByTimer pin the indexes of outcomes for which an optimizer would
 	// take the other one.
 	outcomesByApp, outcomesByTimer string
@@ -76,6 +76,7 @@ func mysqlDialect() *dialect {
 		byRun:           " FORCE INDEX (by_run)",
 		byExpand:        " FORCE INDEX (by_expand)",
 		byLease:         " FORCE INDEX (by_lease)",
+		byAppStatus:     " FORCE INDEX (by_app_status)",
 		byApp:           " FORCE INDEX (by_app)",
 		byTimer:         " FORCE INDEX (by_timer)",
 		byLiveName:      " FORCE INDEX (by_live_name)",

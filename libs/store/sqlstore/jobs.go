@@ -192,7 +192,7 @@ func (s *Store) insertJob(
 		ints(nowMS, nowMS, nowMS, 0).
 		add(")")
 	if j.Action == store.JobDeleteApp {
-		ended := stmt("UPDATE jobs SET status=").int(rowJobCancelled).
+		ended := stmt("UPDATE jobs" + s.dialect.byAppStatus + " SET status=").int(rowJobCancelled).
 			add(",finished_ms=").int(nowMS).add(",updated_ms=").int(nowMS).
 			add(" WHERE app_id=").int(app.ID).add(" AND status=").int(rowJobRunning)
 		if _, err := s.exec(ctx, c, ended); err != nil {

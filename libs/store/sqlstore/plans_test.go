@@ -248,8 +248,13 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)",
 	},
 	{
-		"UPDATE jobs SET status=2,",
+		"UPDATE jobs FORCE INDEX (by_app_status)",
 		"jobs range by_app_status|jobs ref by_app_status",
+		"",
+	},
+	{
+		"UPDATE jobs SET status=2,",
+		"",
 		"SEARCH jobs USING INDEX jobs_by_app_status (app_id=? AND status=?)",
 	},
 	{"UPDATE jobs", "jobs range PRIMARY", "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
