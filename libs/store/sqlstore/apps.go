@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
 )
 
 // maxApps is the size at which the cache of apps is cleared.
@@ -164,7 +166,9 @@ func (s *Store) appNames(
 		for _, r := range rows {
 			names[r.ID] = r.Name
 		}
-		s.apps.add(rows)
+		if !store.IsDryRun(ctx) { // it may have inserted the app, and is rolled back
+			s.apps.add(rows)
+		}
 	}
 	return names, nil
 }

@@ -1,0 +1,30 @@
+package sqlstore
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+)
+
+// TestDryRunsCacheNoApp checks that the id of an app that was rolled back is not used later: it
+// belongs to no app, or to one that another process has made meanwhile.
+func TestDryRunsCacheNoApp(t *testing.T) {
+	t.Parallel()
+	s, err := OpenSQLite(t.Context(), SQLiteOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.NoError(t, s.Migrate(t.Context()))
+	ctx, ids, err := s.makeApps(store.WithDryRun(t.Context()), []string{"new"})
+	require.NoError(t, err)
+	err = s.write(ctx, "testing", func(ctx context.Context, c runner) error {
+		names, err := s.appNames(ctx, c, []int64{ids["new"]})
+		require.Equal(t, "new", names[ids["new"]])
+		return err
+	})
+	require.NoError(t, err)
+	_, rest := s.apps.lookup([]string{"new"})
+	require.Equal(t, []string{"new"}, rest)
+}
