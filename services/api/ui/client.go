@@ -1,0 +1,108 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/go-chi/chi/v5"
+)
+
+const apiPrefix = "/api/v2"
+
+// client calls the API in this process with the credentials of a viewer. So the API checks
+// permissions and input of the page as of every other caller.
+type client struct {
+	api    http.Handler
+	viewer *http.Request
+	header http.Header // credentials
+}
+
+// apiError is a response of the API with a status other than 2xx.
+type apiError struct {
+	Status int
+	Detail string       `json:"detail"`
+	Errors []fieldError `json:"errors"`
+}
+
+type fieldError struct {
+	Location string `json:"location"`
+	Message  string `json:"message"`
+}
+
+func (e *apiError) Error() string { return fmt.Sprintf("the API answered %d: %s", e.Status, e.Detail) }
+
+// response keeps a response of the API in memory. Pages ask for bounded lists only.
+type response struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *response) Header() http.Header { return r.header }
+
+func (r *response) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+
+func (r *response) Write(b []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(b)
+}
+
+// get reads from the API.
+func (c *client) get(path string, query url.Values, out any) error {
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return c.do(http.MethodGet, path, nil, out)
+}
+
+// do calls the API with a JSON body (nil: none) and decodes the response into out (nil: ignored).
+// The error is an *apiError for a status other than 2xx.
+func (c *client) do(method, path string, in, out any) error {
+	var body bytes.Buffer
+	if in != nil {
+		if err := json.NewEncoder(&body).Encode(in); err != nil {
+			return fmt.Errorf("encoding a request: %w", err)
+		}
+	}
+	// A chi context of the page's route would make the API's router treat the path as a part of it.
+	ctx := context.WithValue(c.viewer.Context(), chi.RouteCtxKey, (*chi.Context)(nil))
+	q, err := http.NewRequestWithContext(ctx, method, apiPrefix+path, &body)
+	if err != nil {
+		return fmt.Errorf("creating a request: %w", err)
+	}
+	q.RemoteAddr, q.Host, q.Header = c.viewer.RemoteAddr, c.viewer.Host, c.header.Clone()
+	if in != nil {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	a := &response{header: make(http.Header)}
+	c.api.ServeHTTP(a, q)
+	if a.status < 200 || a.status > 299 {
+		e := &apiError{Status: a.status}
+		_ = json.Unmarshal(a.body.Bytes(), e) // Detail stays empty if it is not JSON
+		return e
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(a.body.Bytes(), out); err != nil {
+		return fmt.Errorf("reading the API's answer to %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// pathOf joins parts of a path, each escaped.
+func pathOf(parts ...string) string {
+	var b bytes.Buffer
+	for _, p := range parts {
+		b.WriteString("/" + url.PathEscape(p))
+	}
+	return b.String()
+}

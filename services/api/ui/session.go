@@ -1,0 +1,101 @@
+package ui
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+const (
+	sessionCookie = "carillon_session"
+	sessionLength = 12 * time.Hour
+	instantBytes  = 8
+)
+
+var errNoSession = errors.New("no session")
+
+// sessions keep the viewer's API key in a sealed cookie, so every replica knows every session and
+// none keeps state. A revoked key ends its sessions, because the API refuses it.
+type sessions struct {
+	seals []cipher.AEAD // the first seals, all open
+	now   func() time.Time
+}
+
+// newSessions returns sessions by keys of 32 bytes. Without keys it draws one, and sessions end
+// with the process.
+func newSessions(keys [][]byte, now func() time.Time) (*sessions, error) {
+	if len(keys) == 0 {
+		key := make([]byte, 32)
+		if _, err := rand.Read(key); err != nil {
+			return nil, fmt.Errorf("drawing a key of sessions: %w", err)
+		}
+		keys = [][]byte{key}
+	}
+	s := &sessions{now: now}
+	for _, key := range keys {
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, fmt.Errorf("key of sessions: %w", err)
+		}
+		seal, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, fmt.Errorf("key of sessions: %w", err)
+		}
+		s.seals = append(s.seals, seal)
+	}
+	return s, nil
+}
+
+// start sets the cookie of a session with an API key.
+func (s *sessions) start(w http.ResponseWriter, r *http.Request, key string) {
+	plain := binary.BigEndian.AppendUint64(nil, uint64(s.now().Add(sessionLength).Unix())) //nolint:gosec // after 1970
+	sealed := s.seals[0].Seal(nil, nil, append(plain, key...), []byte(sessionCookie))
+	setCookie(w, r, sessionCookie, base64.RawURLEncoding.EncodeToString(sealed), sessionLength)
+}
+
+// key returns the API key of a request's session, or errNoSession.
+func (s *sessions) key(r *http.Request) (string, error) {
+	c, err := r.Cookie(sessionCookie)
+	if err != nil {
+		return "", errNoSession
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(c.Value)
+	if err != nil {
+		return "", errNoSession
+	}
+	for _, seal := range s.seals {
+		plain, err := seal.Open(nil, nil, sealed, []byte(sessionCookie))
+		if err != nil || len(plain) < instantBytes {
+			continue
+		}
+		if uint64(s.now().Unix()) >= binary.BigEndian.Uint64(plain) { //nolint:gosec // after 1970
+			break
+		}
+		return string(plain[instantBytes:]), nil
+	}
+	return "", errNoSession
+}
+
+// end removes the cookie.
+func (*sessions) end(w http.ResponseWriter, r *http.Request) {
+	setCookie(w, r, sessionCookie, "", -time.Second)
+}
+
+// setCookie sets a cookie that no script reads and no other site sends.
+func setCookie(w http.ResponseWriter, r *http.Request, name, value string, lives time.Duration) {
+	http.SetCookie(w, &http.Cookie{
+		Name:     name,
+		Value:    value,
+		Path:     Prefix,
+		MaxAge:   int(lives.Seconds()),
+		HttpOnly: true,
+		Secure:   r.TLS != nil,
+		SameSite: http.SameSiteStrictMode,
+	})
+}

@@ -1,0 +1,94 @@
+// Adds to each page: the viewer's own time, charts, and keys. Pages work without it.
+(function () {
+  "use strict";
+
+  // showTimes adds the viewer's own time to each instant whose zone differs from the viewer's.
+  function showTimes(root) {
+    root.querySelectorAll("time[datetime]").forEach(function (e) {
+      var at = new Date(e.getAttribute("datetime"));
+      if (e.dataset.shown || isNaN(at)) return;
+      e.dataset.shown = "yes";
+      var minutes = -at.getTimezoneOffset(), size = Math.abs(minutes);
+      var offset = (minutes < 0 ? "-" : "+") + String(Math.floor(size / 60)).padStart(2, "0") +
+        ":" + String(size % 60).padStart(2, "0");
+      if (e.textContent.endsWith(offset)) return;
+      var own = document.createElement("span");
+      own.className = "here";
+      own.textContent = at.toLocaleString(document.documentElement.lang) + " " +
+        (Intl.DateTimeFormat().resolvedOptions().timeZone || "");
+      e.after(own);
+    });
+  }
+
+  var charts = [];
+
+  // drawCharts draws each chart from its attributes: data-chart is columns of numbers.
+  function drawCharts(root) {
+    charts = charts.filter(function (c) {
+      if (document.contains(c.root)) return true;
+      c.destroy();
+      return false;
+    });
+    root.querySelectorAll("[data-chart]").forEach(function (e) {
+      if (e.firstChild) return;
+      var style = getComputedStyle(document.documentElement);
+      var line = style.getPropertyValue("--line"), text = style.getPropertyValue("--fg");
+      var axis = { stroke: text, grid: { stroke: line }, ticks: { stroke: line } };
+      charts.push(new uPlot({
+        width: e.clientWidth, height: 220,
+        axes: [axis, Object.assign({ size: 60 }, axis)],
+        scales: { y: { range: function (u, low, high) { return [0, Math.max(high, 1) * 1.1]; } } },
+        series: [{}, {
+          label: e.dataset.label, stroke: style.getPropertyValue("--link"),
+          width: 2, points: { show: JSON.parse(e.dataset.chart)[0].length < 100 },
+        }],
+      }, JSON.parse(e.dataset.chart), e));
+    });
+  }
+
+  function prepare(root) {
+    showTimes(root);
+    drawCharts(root);
+  }
+
+  window.addEventListener("resize", function () {
+    charts.forEach(function (c) { c.setSize({ width: c.root.parentNode.clientWidth, height: 220 }); });
+  });
+
+  function help() {
+    document.getElementById("help").showModal();
+  }
+
+  // go opens a page of the app by its letter.
+  function go(letter) {
+    var link = letter === "a" ? document.querySelector(".brand")
+      : document.querySelector('nav a[data-key="' + CSS.escape(letter) + '"]');
+    if (link) link.click();
+  }
+
+  var prefix = false;
+  document.addEventListener("keydown", function (e) {
+    var field = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
+    if (field || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (prefix) {
+      prefix = false;
+      go(e.key);
+      return;
+    }
+    if (e.key === "/") {
+      var search = document.querySelector("[data-search]");
+      if (search) {
+        e.preventDefault();
+        search.focus();
+      }
+    } else if (e.key === "?") {
+      help();
+    } else if (e.key === "g") {
+      prefix = true;
+    }
+  });
+
+  document.getElementById("help-button").addEventListener("click", help);
+  document.body.addEventListener("htmx:afterSwap", function () { prepare(document); });
+  prepare(document);
+})();

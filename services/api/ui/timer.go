@@ -1,0 +1,198 @@
+package ui
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	nextFires    = 20
+	heatDays     = 7
+	heatForecast = 1000 // the most that the API computes
+)
+
+type timerData struct {
+	Timer       rawTimer
+	Zone        string
+	Next        []nextFire
+	Warnings    []struct{ Message string }
+	Fires       fireList
+	Open        fireList
+	Older       string // address of the next page of fires
+	Lateness    string // JSON for the chart
+	Heat        []heatDay
+	HeatPartial bool
+	Explain     *explanation
+	ExplainAt   string
+	Refused     *apiError
+}
+
+// nextFire is an instant at which the timer is due. Changed says that the zone's offset differs
+// from that of the instant before, because clocks were changed.
+type nextFire struct {
+	Due, Local string
+	Changed    bool
+}
+
+func (t *rawTimer) UnmarshalJSON(b []byte) error {
+	t.Raw = append(t.Raw[:0], b...)
+	var s struct{ Schedule json.RawMessage }
+	if err := json.Unmarshal(b, &t.timerBody); err != nil {
+		return fmt.Errorf("reading a timer: %w", err)
+	}
+	err := json.Unmarshal(b, &s)
+	t.RawSchedule = s.Schedule
+	return err //nolint:wrapcheck // it has been read before
+}
+
+// showTimer shows a timer: its future, its past, and why it is due at an instant or not.
+func showTimer(q *request) error {
+	d := new(timerData)
+	id, app := q.r.PathValue("id"), url.Values{"app": {q.app}}
+	if err := q.get("/timers"+pathOf(id), app, &d.Timer); err != nil {
+		return err
+	}
+	d.Zone = d.Timer.Schedule.TimeZone
+	if err := q.readFires(d, id); err != nil {
+		return err
+	}
+	due, err := q.readForecast(d, id)
+	if err != nil {
+		return err
+	}
+	if err := q.readHeat(d, id, due); err != nil {
+		return err
+	}
+	if at := q.r.URL.Query().Get("at"); at != "" {
+		d.ExplainAt = at
+		query := url.Values{"app": {q.app}, "at": {instantOf(at)}}
+		d.Explain = new(explanation)
+		if err := q.get("/timers"+pathOf(id, "explain"), query, d.Explain); err != nil {
+			if d.Refused, d.Explain = refusedInput(err), nil; d.Refused == nil {
+				return err
+			}
+		}
+	}
+	return q.show("timer", d)
+}
+
+// instantOf completes an instant that names no zone: it is UTC.
+func instantOf(text string) string {
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.Format(time.RFC3339)
+		}
+	}
+	return text
+}
+
+// readFires reads the open fires and a page of the finished ones.
+func (q *request) readFires(d *timerData, id string) error {
+	path := "/timers" + pathOf(id, "fires")
+	query := url.Values{"app": {q.app}, "state": {"open"}, "limit": {"20"}}
+	if err := q.get(path, query, &d.Open); err != nil {
+		return err
+	}
+	query = url.Values{"app": {q.app}, "limit": {"50"}}
+	if c := q.r.URL.Query().Get("cursor"); c != "" {
+		query.Set("cursor", c)
+	}
+	if err := q.get(path, query, &d.Fires); err != nil {
+		return err
+	}
+	if c := d.Fires.NextCursor; c != "" {
+		d.Older = q.appPath("timers", id) + "?" + url.Values{"cursor": {c}}.Encode() + "#history"
+	}
+	series := [][]float64{{}, {}}
+	for i := len(d.Fires.Items) - 1; i >= 0; i-- { // the chart begins with the oldest
+		f := &d.Fires.Items[i]
+		at, err := time.Parse(time.RFC3339, f.Due)
+		if err != nil || f.Status == "skipped" {
+			continue
+		}
+		series[0] = append(series[0], float64(at.UnixMilli())/1000)
+		series[1] = append(series[1], float64(f.LatenessMS))
+	}
+	if len(series[0]) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(series)
+	d.Lateness = string(b)
+	return err //nolint:wrapcheck // numbers are always JSON
+}
+
+// readForecast reads the next instants. It returns those of the heat map.
+func (q *request) readForecast(d *timerData, id string) ([]string, error) {
+	if s := d.Timer.Status; s == "deleted" || s == "inactive" {
+		return nil, nil
+	}
+	var f forecast
+	err := q.do(http.MethodPost, "/schedules/preview", map[string]any{
+		"app": q.app, "timer_id": id, "schedule": d.Timer.RawSchedule, "count": heatForecast,
+		"from": q.page.opts.Now().UTC().Format(time.RFC3339),
+	}, &f)
+	var refused *apiError
+	if errors.As(err, &refused) && (refused.Status == http.StatusForbidden || refusedInput(err) != nil) {
+		return nil, nil // a preview needs the scope write, and the rest of the page does not
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.Warnings = f.Warnings
+	due := make([]string, 0, len(f.Fires))
+	var offset string
+	for i, n := range f.Fires {
+		due = append(due, n.Due)
+		if i >= nextFires {
+			continue
+		}
+		next := nextFire{Due: n.Due, Local: n.Local}
+		if at, err := time.Parse(time.RFC3339, n.Local); err == nil {
+			now := at.Format("-07:00")
+			next.Changed, offset = offset != "" && now != offset, now
+		}
+		d.Next = append(d.Next, next)
+	}
+	return due, nil
+}
+
+// changeTimer pauses, resumes, runs or deletes a timer.
+func changeTimer(q *request) error {
+	id, action := q.r.PathValue("id"), q.r.PathValue("action")
+	path, app := "/timers"+pathOf(id), "?"+url.Values{"app": {q.app}}.Encode()
+	switch action {
+	case "pause":
+		in := map[string]string{"reason": q.r.PostFormValue("reason")}
+		if in["reason"] == "" {
+			delete(in, "reason")
+		}
+		if err := q.do(http.MethodPost, path+"/pause"+app, in, nil); err != nil {
+			return err
+		}
+	case "resume":
+		if err := q.do(http.MethodPost, path+"/resume"+app, nil, nil); err != nil {
+			return err
+		}
+	case "run":
+		var made fireBody
+		if err := q.do(http.MethodPost, path+"/run"+app, nil, &made); err != nil {
+			return err
+		}
+		q.redirect(q.appPath("fires", made.ID) + "?did=run")
+		return nil
+	case "delete":
+		if err := q.do(http.MethodDelete, path+app, nil, nil); err != nil {
+			return err
+		}
+		q.redirect(q.appPath("timers") + "?did=delete")
+		return nil
+	default:
+		return &apiError{Status: http.StatusNotFound}
+	}
+	q.redirect(q.appPath("timers", id) + "?did=" + action)
+	return nil
+}

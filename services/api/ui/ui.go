@@ -1,0 +1,209 @@
+package ui
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/options"
+)
+
+// Prefix is the path below which the page is.
+const Prefix = "/ui"
+
+//go:embed static
+var static embed.FS
+
+// contentPolicy forbids scripts and styles in the markup, and everything of other sites.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; " +
+	"img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; " +
+	"base-uri 'none'"
+
+// Options are the dependencies of a Page.
+type Options struct {
+	API         http.Handler // of version 2
+	Keyless     bool         // the API requires no keys, so nobody signs in
+	TrustHeader string       // by which a gateway names the viewer; empty: none
+	SealingKeys [][]byte     // of sessions; none: sessions end with the process
+	Now         func() time.Time
+	Logger      zerolog.Logger
+}
+
+// Page is the page in the browser.
+type Page struct {
+	opts     Options
+	sessions *sessions
+	views    map[string]*views // by language
+	handler  http.Handler
+}
+
+// New returns the page.
+func New(o Options) (*Page, error) {
+	c := options.Of("ui")
+	c.Need("API", o.API == nil)
+	c.Need("Now", o.Now == nil)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	s, err := newSessions(o.SealingKeys, o.Now)
+	if err != nil {
+		return nil, err
+	}
+	v, err := loadViews()
+	if err != nil {
+		return nil, err
+	}
+	p := &Page{opts: o, sessions: s, views: v}
+	p.handler = p.routes()
+	return p, nil
+}
+
+// ServeHTTP serves the page.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
+
+func (p *Page) routes() http.Handler {
+	mux := http.NewServeMux()
+	files, _ := fs.Sub(static, "static") // the name is valid
+	mux.Handle("GET "+Prefix+"/static/", http.StripPrefix(Prefix+"/static/", cached(files)))
+	mux.Handle("GET "+Prefix+"/{$}", p.page(showApps))
+	mux.Handle("GET "+Prefix+"/sign-in", p.page(showSignIn))
+	mux.Handle("POST "+Prefix+"/sign-in", p.page(signIn))
+	mux.Handle("POST "+Prefix+"/sign-out", p.page(signOut))
+	mux.Handle("POST "+Prefix+"/choice", p.page(setChoice))
+	mux.Handle("GET "+Prefix+"/open", p.page(openApp))
+	app := Prefix + "/apps/{app}"
+	mux.Handle("GET "+app+"/timers", p.page(listTimers))
+	mux.Handle("GET "+app+"/timers/{id}", p.page(showTimer))
+	mux.Handle("POST "+app+"/timers/{id}/{action}", p.page(changeTimer))
+	mux.Handle("GET "+app+"/fires/{id}", p.page(showFire))
+	mux.Handle("POST "+app+"/fires/{id}/redrive", p.page(redriveFire))
+	mux.Handle("POST "+app+"/jobs", p.page(startJob))
+	mux.Handle("GET "+app+"/jobs/{id}", p.page(showJob))
+	mux.Handle("POST "+app+"/jobs/{id}/cancel", p.page(cancelJob))
+	mux.Handle(Prefix+"/", p.page(func(q *request) error {
+		return &apiError{Status: http.StatusNotFound}
+	}))
+	// Cookies are SameSite=Strict; this also refuses other origins where nobody signs in.
+	guarded := http.NewCrossOriginProtection().Handler(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		guarded.ServeHTTP(w, r)
+	})
+}
+
+// cached serves the embedded files. Their addresses name a version, so browsers keep them.
+func cached(files fs.FS) http.Handler {
+	serve := http.FileServerFS(files)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "" || strings.HasSuffix(r.URL.Path, "/") {
+			http.NotFound(w, r)
+			return
+		}
+		if r.URL.Query().Get("v") == assetVersion() {
+			w.Header().Set("Cache-Control", "private, max-age=604800, immutable")
+		}
+		serve.ServeHTTP(w, r)
+	})
+}
+
+// request is one request of a viewer.
+type request struct {
+	*client
+
+	page   *Page
+	w      http.ResponseWriter
+	r      *http.Request
+	views  *views
+	app    string
+	signed bool // a session's key is the credential
+}
+
+// page returns a handler that shows errors of h to the viewer.
+func (p *Page) page(h func(*request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store") // answers belong to one viewer
+		q := &request{page: p, w: w, r: r, views: p.views[languageOf(r)], app: r.PathValue("app")}
+		q.client = &client{api: p.opts.API, viewer: r}
+		q.header, q.signed = p.credentials(r)
+		if err := h(q); err != nil {
+			q.fail(err)
+		}
+	})
+}
+
+// credentials returns the headers by which the API knows the viewer, and whether they come from a
+// session. A gateway's header is passed on: the API checks that the connection is the gateway's.
+func (p *Page) credentials(r *http.Request) (http.Header, bool) {
+	h := make(http.Header)
+	if p.opts.Keyless {
+		return h, false
+	}
+	if name := p.opts.TrustHeader; name != "" {
+		if values := r.Header.Values(name); len(values) > 0 {
+			h[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	key, err := p.sessions.key(r)
+	if err != nil {
+		return h, false
+	}
+	h.Set("Authorization", "Bearer "+key)
+	return h, true
+}
+
+// fail shows an error. A viewer whom the API does not know is sent to sign in.
+func (q *request) fail(err error) {
+	var refused *apiError
+	if !errors.As(err, &refused) {
+		q.page.opts.Logger.Error().Err(err).Str("path", q.r.URL.Path).Msg("page not shown")
+		refused = &apiError{Status: http.StatusInternalServerError}
+	}
+	if refused.Status == http.StatusUnauthorized && q.r.URL.Path != Prefix+"/sign-in" {
+		to := Prefix + "/sign-in"
+		if q.r.Method == http.MethodGet {
+			to += "?next=" + url.QueryEscape(q.r.URL.RequestURI())
+		}
+		q.redirect(to)
+		return
+	}
+	if err := q.render(refused.Status, "error", refused); err != nil {
+		q.page.opts.Logger.Error().Err(err).Msg("error not shown")
+	}
+}
+
+// redirect sends the viewer to another page. htmx follows it as browsers do.
+func (q *request) redirect(to string) {
+	http.Redirect(q.w, q.r, to, http.StatusSeeOther)
+}
+
+// appPath returns the path of a page of the request's app.
+func (q *request) appPath(parts ...string) string {
+	return Prefix + "/apps" + pathOf(append([]string{q.app}, parts...)...)
+}
+
+// render writes a page.
+func (q *request) render(status int, name string, data any) error {
+	body, err := q.views.render(name, q.frame(data))
+	if err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	q.w.WriteHeader(status)
+	_, _ = q.w.Write(body) // the viewer is gone: nobody to tell
+	return nil
+}
+
+// show writes a page with status 200.
+func (q *request) show(name string, data any) error {
+	return q.render(http.StatusOK, name, data)
+}

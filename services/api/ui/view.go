@@ -1,0 +1,147 @@
+package ui
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/zone"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// views are the pages of one language.
+type views struct {
+	texts    texts
+	language string
+	pages    map[string]*template.Template
+}
+
+// loadViews parses every page once for each language, so that a broken template stops the start.
+func loadViews() (map[string]*views, error) {
+	names, err := fs.Glob(templateFiles, "templates/*.html")
+	if err != nil {
+		return nil, fmt.Errorf("templates: %w", err)
+	}
+	all := make(map[string]*views)
+	for _, l := range languages {
+		t, err := loadTexts(l)
+		if err != nil {
+			return nil, err
+		}
+		v := &views{texts: t, language: l, pages: make(map[string]*template.Template)}
+		for _, name := range names {
+			short := strings.TrimSuffix(strings.TrimPrefix(name, "templates/"), ".html")
+			if short == "layout" {
+				continue
+			}
+			page, err := template.New("layout.html").Funcs(v.functions()).
+				ParseFS(templateFiles, "templates/layout.html", name)
+			if err != nil {
+				return nil, fmt.Errorf("templates: %w", err)
+			}
+			v.pages[short] = page
+		}
+		all[l] = v
+	}
+	return all, nil
+}
+
+func (v *views) render(name string, f *frame) ([]byte, error) {
+	var b bytes.Buffer
+	if err := v.pages[name].Execute(&b, f); err != nil {
+		return nil, err //nolint:wrapcheck // the caller names the page
+	}
+	return b.Bytes(), nil
+}
+
+func (v *views) functions() template.FuncMap {
+	return template.FuncMap{
+		"t":        v.texts.get,
+		"tv":       v.texts.value,
+		"schedule": v.describeSchedule,
+		"list":     func(items ...string) []string { return items },
+		"asset":    func(name string) string { return Prefix + "/static/" + name + "?v=" + assetVersion() },
+		"path":     func(parts ...string) string { return Prefix + "/apps" + pathOf(parts...) },
+		"local":    localTime,
+		"json":     toJSON,
+		"when":     func(at, zone string) stamp { return stamp{at, zone} },
+	}
+}
+
+// stamp is an instant in RFC 3339, and the zone in which a page shows it.
+type stamp struct{ At, Zone string }
+
+// localTime returns an instant by the clock of a zone. An instant or zone that it cannot read is
+// shown as it is.
+func localTime(at, name string) string {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return at
+	}
+	if name == "" {
+		name = time.UTC.String()
+	}
+	l, err := zone.Load(name)
+	if err != nil {
+		return at
+	}
+	return t.In(l).Format("2006-01-02 15:04:05 -07:00")
+}
+
+// toJSON returns indented JSON for a definition. Templates escape it as any text.
+func toJSON(v any) (string, error) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	return string(b), err
+}
+
+// frame is what every page has.
+type frame struct {
+	Language, Theme string
+	App             string
+	Here            string // the path and query of this page
+	Current         string // the name of the page
+	Signed, Keyless bool
+	Did             string // what the viewer has just done
+	Data            any
+}
+
+func (q *request) frame(data any) *frame {
+	here := q.r.URL.RequestURI()
+	if q.r.Method != "GET" {
+		here = Prefix + "/"
+	}
+	current := "timers"
+	if q.app == "" {
+		current = ""
+	} else if rest := strings.Split(q.r.URL.EscapedPath(), "/"); len(rest) > 4 {
+		current = rest[4]
+	}
+	return &frame{
+		Language: q.views.language, Theme: themeOf(q.r), App: q.app, Here: here, Current: current,
+		Signed: q.signed, Keyless: q.page.opts.Keyless, Did: q.r.URL.Query().Get("did"), Data: data,
+	}
+}
+
+// assetVersion returns a hash of the embedded files.
+var assetVersion = sync.OnceValue(func() string {
+	h := sha256.New()
+	_ = fs.WalkDir(static, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := static.ReadFile(path)
+		h.Write(b)
+		return err //nolint:wrapcheck // embedded files are readable
+	})
+	return hex.EncodeToString(h.Sum(nil))[:12]
+})
