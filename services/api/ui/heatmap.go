@@ -41,17 +41,13 @@ func (h heatHour) Total() int { return h.Delivered + h.Failed + h.Skipped + h.Co
 // readHeat counts the outcomes of the past days by the hour in which fires ended, and the coming
 // instants of as many days.
 func (q *request) readHeat(d *timerData, id string, due []string) error {
-	name := d.Zone
-	if name == "" {
-		name = time.UTC.String()
-	}
-	in, err := zone.Load(name)
-	if err != nil {
-		in = time.UTC
+	in := time.UTC
+	if table, err := zone.Load(d.Zone); err == nil {
+		in = table.Location()
 	}
 	now := q.page.opts.Now().In(in)
 	var s statsBody
-	err = q.get("/apps"+pathOf(q.app, "stats"), url.Values{
+	err := q.get("/apps"+pathOf(q.app, "stats"), url.Values{
 		"timer": {id}, "step": {"1h"},
 		"from": {now.AddDate(0, 0, -heatDays).UTC().Format(time.RFC3339)},
 		"to":   {now.UTC().Format(time.RFC3339)},

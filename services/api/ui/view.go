@@ -88,14 +88,11 @@ func localTime(at, name string) string {
 	if err != nil {
 		return at
 	}
-	if name == "" {
-		name = time.UTC.String()
-	}
-	l, err := zone.Load(name)
+	table, err := zone.Load(name)
 	if err != nil {
 		return at
 	}
-	return t.In(l).Format("2006-01-02 15:04:05 -07:00")
+	return t.In(table.Location()).Format("2006-01-02 15:04:05 -07:00")
 }
 
 // toJSON returns indented JSON for a definition. Templates escape it as any text.

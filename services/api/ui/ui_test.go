@@ -1,0 +1,115 @@
+package ui_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/api/ui"
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+const target = `{"kind":"http","url":"https://example.com/","method":"POST"}`
+
+// pages is the page over an API in this process.
+type pages struct {
+	t       *testing.T
+	page    *ui.Page
+	cookies []*http.Cookie
+}
+
+func open(t *testing.T, f *apitest.Fixture, keyless bool) *pages {
+	t.Helper()
+	p, err := ui.New(ui.Options{API: f.Api.Handler(), Keyless: keyless, Now: time.Now})
+	require.NoError(t, err)
+	return &pages{t: t, page: p}
+}
+
+func (p *pages) send(r *http.Request) *httptest.ResponseRecorder {
+	for _, c := range p.cookies {
+		r.AddCookie(c)
+	}
+	w := httptest.NewRecorder()
+	p.page.ServeHTTP(w, r)
+	return w
+}
+
+func (p *pages) get(path string) *httptest.ResponseRecorder {
+	p.t.Helper()
+	return p.send(httptest.NewRequestWithContext(p.t.Context(), http.MethodGet, path, http.NoBody))
+}
+
+func (p *pages) post(path, origin string, form url.Values) *httptest.ResponseRecorder {
+	p.t.Helper()
+	r := httptest.NewRequestWithContext(
+		p.t.Context(), http.MethodPost, path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", origin)
+	return p.send(r)
+}
+
+const own = "http://example.com" // the host of httptest's requests
+
+func TestPagesOfATimer(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	const attack = `<script>alert(1)</script>"'`
+	made := f.Create(t, http.StatusCreated, fmt.Sprintf(
+		`{"app":"shop","name":%q,"status":"active","labels":{"team":%q},`+
+			`"schedule":{"kind":"cron","specs":["30 2 * * *"],"time_zone":"Europe/Berlin"},"target":%s}`,
+		attack, attack, target))
+	for _, path := range []string{
+		"/ui/", "/ui/apps/shop/timers", "/ui/apps/shop/timers?labels=team", "/ui/apps/shop/timers/" + made.ID,
+		"/ui/apps/shop/timers/" + made.ID + "?at=2030-01-31T01:30",
+	} {
+		w := p.get(path)
+		require.Equal(t, http.StatusOK, w.Code, "%s: %s", path, w.Body)
+		require.NotContains(t, w.Body.String(), "<script>", path)
+		require.Contains(t, w.Header().Get("Content-Security-Policy"), "script-src 'self';")
+	}
+	require.Contains(t, p.get("/ui/apps/shop/timers/"+made.ID).Body.String(), "every day at 02:30")
+	require.Equal(t, http.StatusOK, p.get("/ui/apps/shop/timers?labels=((").Code)
+	require.Equal(t, http.StatusNotFound, p.get("/ui/apps/shop/timers/1").Code)
+
+	path := "/ui/apps/shop/timers/" + made.ID
+	require.Equal(t, http.StatusForbidden, p.post(path+"/pause", "http://evil.example", nil).Code)
+	w := p.post(path+"/pause", own, url.Values{"reason": {attack}})
+	require.Equal(t, path+"?did=pause", w.Header().Get("Location"), "%s", w.Body)
+	require.NotContains(t, p.get(path).Body.String(), "<script>")
+	w = p.post("/ui/apps/shop/jobs", own, url.Values{"action": {"resume"}, "status": {"paused"}})
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), "1 timers would change")
+	require.Equal(t, path+"?did=resume", p.post(path+"/resume", own, nil).Header().Get("Location"))
+	fire := p.post(path+"/run", own, nil).Header().Get("Location")
+	require.Equal(t, http.StatusOK, p.get(fire).Code)
+	require.Equal(t, http.StatusSeeOther, p.post(path+"/delete", own, nil).Code)
+}
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	f, admin := apitest.Guarded(t)
+	p := open(t, f, false)
+	w := p.get("/ui/apps/shop/timers")
+	require.Equal(t, "/ui/sign-in?next=%2Fui%2Fapps%2Fshop%2Ftimers", w.Header().Get("Location"))
+	w = p.post("/ui/sign-in", own, url.Values{"key": {"hunter2"}})
+	require.Equal(t, http.StatusUnauthorized, w.Code)
+	w = p.post("/ui/sign-in", own, url.Values{"key": {admin}, "next": {"//evil.example"}})
+	require.Equal(t, "/ui/", w.Header().Get("Location"))
+	p.cookies = w.Result().Cookies()
+	require.Len(t, p.cookies, 1)
+	require.True(t, p.cookies[0].HttpOnly)
+	require.Equal(t, http.SameSiteStrictMode, p.cookies[0].SameSite)
+	require.NotContains(t, p.cookies[0].Value, admin)
+	require.Equal(t, http.StatusOK, p.get("/ui/apps/shop/timers").Code)
+	value := []byte(p.cookies[0].Value)
+	value[9] ^= 1
+	p.cookies[0].Value = string(value)
+	require.Equal(t, http.StatusSeeOther, p.get("/ui/apps/shop/timers").Code)
+}
