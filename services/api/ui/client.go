@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -33,7 +34,9 @@ type fieldError struct {
 	Message  string `json:"message"`
 }
 
-func (e *apiError) Error() string { return fmt.Sprintf("the API answered %d: %s", e.Status, e.Detail) }
+func (e *apiError) Error() string {
+	return fmt.Sprintf("the API answered %d: %s", e.Status, e.Detail)
+}
 
 // response keeps a response of the API in memory. Pages ask for bounded lists only.
 type response struct {
@@ -96,6 +99,12 @@ func (c *client) do(method, path string, in, out any) error {
 		return fmt.Errorf("reading the API's answer to %s %s: %w", method, path, err)
 	}
 	return nil
+}
+
+// hasStatus returns whether an error is an answer of the API with a status.
+func hasStatus(err error, status int) bool {
+	var e *apiError
+	return errors.As(err, &e) && e.Status == status
 }
 
 // pathOf joins parts of a path, each escaped.

@@ -48,7 +48,7 @@ func signIn(q *request) error {
 	next := q.r.PostFormValue("next")
 	q.header = http.Header{"Authorization": {"Bearer " + key}}
 	if err := q.get("/apps", url.Values{"limit": {"1"}}, nil); err != nil {
-		if refused, ok := err.(*apiError); ok && refused.Status == http.StatusUnauthorized { //nolint:errorlint // get wraps none
+		if hasStatus(err, http.StatusUnauthorized) {
 			return q.render(http.StatusUnauthorized, "signin", &signInData{next, true})
 		}
 		return err

@@ -17,7 +17,7 @@ func showFire(q *request) error {
 		return err
 	}
 	err := q.get("/timers"+pathOf(d.Fire.TimerID), app, &d.Timer)
-	if e, ok := err.(*apiError); ok && e.Status == http.StatusNotFound { //nolint:errorlint // get wraps none
+	if hasStatus(err, http.StatusNotFound) {
 		err = nil
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ type heatHour struct {
 	Delivered, Failed, Skipped, Coming int
 }
 
-// Class returns the worst of the hour, which chooses its color. The number beside it tells the same.
+// Class returns the worst of the hour, which chooses its color.
 func (h heatHour) Class() string {
 	switch {
 	case h.Failed > 0:

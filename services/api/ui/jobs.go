@@ -51,7 +51,8 @@ func showJob(q *request) error {
 
 func cancelJob(q *request) error {
 	id := q.r.PathValue("id")
-	if err := q.do(http.MethodPost, "/apps"+pathOf(q.app, "jobs", id, "cancel"), nil, nil); err != nil {
+	path := "/apps" + pathOf(q.app, "jobs", id, "cancel")
+	if err := q.do(http.MethodPost, path, nil, nil); err != nil {
 		return err
 	}
 	q.redirect(q.appPath("jobs", id))

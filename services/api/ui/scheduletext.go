@@ -43,14 +43,14 @@ func (v *views) describeCron(spec string) string {
 		return spec
 	}
 	minute, hour, day, month, weekday := f[0], f[1], anyDay(f[2]), anyDay(f[3]), anyDay(f[4])
-	days := v.describeDays(day, month, weekday)
+	days, every := v.describeDays(day, month, weekday), fraction.FindStringSubmatch(minute)
 	switch {
 	case days == "":
 		return spec
 	case minute == "*" && hour == "*":
 		return days + t.get("each_minute")
-	case fraction.MatchString(minute) && hour == "*" && 60%toInt(fraction.FindStringSubmatch(minute)[1]) == 0:
-		return days + t.get("each_minutes", fraction.FindStringSubmatch(minute)[1])
+	case hour == "*" && len(every) > 0 && 60%toInt(every[1]) == 0:
+		return days + t.get("each_minutes", every[1])
 	case number.MatchString(minute) && hour == "*":
 		return days + t.get("each_hour", toInt(minute))
 	case number.MatchString(minute) && number.MatchString(hour):
@@ -85,7 +85,11 @@ func (v *views) describeWeekdays(list string) string {
 	a, b := weekdayOf(from), weekdayOf(to)
 	switch {
 	case isRange && a != "" && b != "":
-		return v.texts.get("weekdays_range", v.texts.value("weekday", a), v.texts.value("weekday", b))
+		return v.texts.get(
+			"weekdays_range",
+			v.texts.value("weekday", a),
+			v.texts.value("weekday", b),
+		)
 	case isRange:
 		return ""
 	}

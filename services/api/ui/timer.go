@@ -2,7 +2,6 @@ package ui
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -135,11 +134,11 @@ func (q *request) readForecast(d *timerData, id string) ([]string, error) {
 		"app": q.app, "timer_id": id, "schedule": d.Timer.RawSchedule, "count": heatForecast,
 		"from": q.page.opts.Now().UTC().Format(time.RFC3339),
 	}, &f)
-	var refused *apiError
-	if errors.As(err, &refused) && (refused.Status == http.StatusForbidden || refusedInput(err) != nil) {
-		return nil, nil // a preview needs the scope write, and the rest of the page does not
-	}
-	if err != nil {
+	switch {
+	case hasStatus(err, http.StatusForbidden), refusedInput(err) != nil:
+		// A preview needs the scope write, and the rest of the page does not.
+		return nil, nil //nolint:nilerr // the page says that it has no instants
+	case err != nil:
 		return nil, err
 	}
 	d.Warnings = f.Warnings

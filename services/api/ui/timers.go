@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"errors"
+	"net/http"
 	"net/url"
 )
 
@@ -50,7 +52,13 @@ func listTimers(q *request) error {
 
 // refusedInput returns an error about what the viewer entered, or nil for another error.
 func refusedInput(err error) *apiError {
-	if e, ok := err.(*apiError); ok && (e.Status == 400 || e.Status == 409 || e.Status == 412 || e.Status == 422) { //nolint:errorlint // get and do wrap none
+	var e *apiError
+	if !errors.As(err, &e) {
+		return nil
+	}
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusConflict, http.StatusPreconditionFailed,
+		http.StatusUnprocessableEntity:
 		return e
 	}
 	return nil

@@ -31,7 +31,7 @@ type Options struct {
 	API         http.Handler // of version 2
 	Keyless     bool         // the API requires no keys, so nobody signs in
 	TrustHeader string       // by which a gateway names the viewer; empty: none
-	SealingKeys [][]byte     // of sessions; none: sessions end with the process
+	SessionKeys [][]byte     // of sessions; none: sessions end with the process
 	Now         func() time.Time
 	Logger      zerolog.Logger
 }
@@ -52,7 +52,7 @@ func New(o Options) (*Page, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	s, err := newSessions(o.SealingKeys, o.Now)
+	s, err := newSessions(o.SessionKeys, o.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -114,7 +115,7 @@ type frame struct {
 
 func (q *request) frame(data any) *frame {
 	here := q.r.URL.RequestURI()
-	if q.r.Method != "GET" {
+	if q.r.Method != http.MethodGet {
 		here = Prefix + "/"
 	}
 	current := "timers"
