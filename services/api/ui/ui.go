@@ -73,10 +73,10 @@ func (p *Page) routes() http.Handler {
 	files, _ := fs.Sub(static, "static") // the name is valid
 	mux.Handle("GET "+Prefix+"/static/", http.StripPrefix(Prefix+"/static/", cached(files)))
 	mux.Handle("GET "+Prefix+"/{$}", p.page(showApps))
-	mux.Handle("GET "+Prefix+"/sign-in", p.page(showSignIn))
-	mux.Handle("POST "+Prefix+"/sign-in", p.page(signIn))
-	mux.Handle("POST "+Prefix+"/sign-out", p.page(signOut))
-	mux.Handle("POST "+Prefix+"/choice", p.page(setChoice))
+	mux.Handle("GET "+Prefix+"/sign-in", p.open(showSignIn))
+	mux.Handle("POST "+Prefix+"/sign-in", p.open(signIn))
+	mux.Handle("POST "+Prefix+"/sign-out", p.open(signOut))
+	mux.Handle("POST "+Prefix+"/choice", p.open(setChoice))
 	mux.Handle("GET "+Prefix+"/open", p.page(openApp))
 	app := Prefix + "/apps/{app}"
 	mux.Handle("GET "+app+"/timers", p.page(listTimers))
@@ -87,7 +87,7 @@ func (p *Page) routes() http.Handler {
 	mux.Handle("POST "+app+"/jobs", p.page(startJob))
 	mux.Handle("GET "+app+"/jobs/{id}", p.page(showJob))
 	mux.Handle("POST "+app+"/jobs/{id}/cancel", p.page(cancelJob))
-	mux.Handle(Prefix+"/", p.page(func(q *request) error {
+	mux.Handle(Prefix+"/", p.open(func(q *request) error {
 		return &apiError{Status: http.StatusNotFound}
 	}))
 	// Cookies are SameSite=Strict; this also refuses other origins where nobody signs in.
@@ -128,8 +128,18 @@ type request struct {
 	signed bool // a session's key is the credential
 }
 
-// page returns a handler that shows errors of h to the viewer.
+// page returns a handler for viewers with credentials. Others are sent to sign in.
 func (p *Page) page(h func(*request) error) http.Handler {
+	return p.open(func(q *request) error {
+		if len(q.header) == 0 && !p.opts.Keyless {
+			return &apiError{Status: http.StatusUnauthorized}
+		}
+		return h(q)
+	})
+}
+
+// open returns a handler that shows errors of h to the viewer.
+func (p *Page) open(h func(*request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store") // answers belong to one viewer
 		q := &request{page: p, w: w, r: r, views: p.views[languageOf(r)], app: r.PathValue("app")}
