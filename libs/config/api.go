@@ -23,6 +23,7 @@ type API struct {
 	KeysFile     string
 	AdminKey     Secret
 	AdminKeyFile string
+	Page         bool
 }
 
 // Register registers the settings.
@@ -46,6 +47,7 @@ func (c *API) Register(s *Set) {
 		"the first key of scope admin, for every app, with which others are created; carillon admin-key prints one",
 	)
 	s.String(&c.AdminKeyFile, "admin-key-file", "", "file with the admin key")
+	s.Bool(&c.Page, "page", true, "serve the page in the browser, at /ui")
 }
 
 // Validate checks the settings.

@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/services/api/ui"
 	"github.com/carillon-timer/carillon/services/wiring"
 )
 
@@ -33,7 +34,9 @@ func Dev(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 			wiring.Executor(),
 			wiring.API(),
 		},
-		Prepare: func(k *wiring.Kit) { k.EchoPath, k.Echo = EchoPath, Echo(stdout) },
+		Prepare: func(k *wiring.Kit) {
+			k.EchoPath, k.Echo, k.Home = EchoPath, Echo(stdout), ui.Prefix+"/"
+		},
 		Started: func(k *wiring.Kit) error {
 			if logging.IsTerminal(stdout) {
 				return showPanel(stdout, env, k)

@@ -31,14 +31,18 @@ func showPanel(w io.Writer, env process.Env, k *wiring.Kit) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  %s %s\n\n", bold.Sprint("Carillon"), process.Version())
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0) //nolint:mnd // the gap between columns
-	for _, row := range [][2]string{
+	rows := [][2]string{
 		{"API", at + "/api/v2"},
 		{"Echo", at + EchoPath + "  prints each call below"},
 		{"Metrics", admin + "/metrics"},
 		{"State", admin + "/readyz"},
 		{"Data", data},
 		{"Keys", describeKeys(k)},
-	} {
+	}
+	if k.Settings.API.Page {
+		rows = append([][2]string{{"Page", at + "/"}}, rows...)
+	}
+	for _, row := range rows {
 		fmt.Fprintf(table, "  %s\t%s\n", row[0], row[1])
 	}
 	if err := table.Flush(); err != nil {

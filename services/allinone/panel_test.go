@@ -97,6 +97,7 @@ func TestPanelOnTerminal(t *testing.T) {
 	onTerminal(t, env, func(term *terminal) {
 		said := term.String()
 		for _, want := range []string{
+			`Page +http://127\.0\.0\.1:\d+/\n`,
 			`API +(http://127\.0\.0\.1:\d+)/api/v2`,
 			`Echo +http://127\.0\.0\.1:\d+/dev/echo`,
 			`Metrics +http://127\.0\.0\.1:\d+/metrics`,

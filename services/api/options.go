@@ -99,6 +99,8 @@ type Options struct {
 	// eighth. A further read aborts the oldest; default 4096.
 	MaxBodies int
 
+	Page bool // whether /ui serves the page in the browser
+
 	Tracer     *tracing.Tracer // nil: tracing is off
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer

@@ -19,6 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/ui"
 	"github.com/carillon-timer/carillon/services/api/v2/route"
 )
 
@@ -30,7 +31,7 @@ func (s *Service) WithKey(
 	return s.limitRequest(s.auth.Authenticate(h))
 }
 
-func (s *Service) routes() http.Handler {
+func (s *Service) routes() (http.Handler, error) {
 	r := chi.NewRouter()
 	r.Use(s.measure, s.recoverPanics, s.stall.Reject, s.limitRequest, s.auth.RejectCallbacks)
 	r.NotFound(notFound)
@@ -53,7 +54,31 @@ func (s *Service) routes() http.Handler {
 		input.V2Prefix+"/openapi.yaml",
 		s.openAPI("application/yaml", func() ([]byte, error) { return v2.OpenAPI().YAML() }),
 	)
-	return r
+	if !s.opts.Page {
+		return r, nil
+	}
+	return r, s.addPage(r)
+}
+
+// addPage serves the page in the browser. It calls the API through r, as every other client does.
+func (s *Service) addPage(r chi.Router) error {
+	o := ui.Options{
+		API:         r,
+		Keyless:     s.opts.Auth.Off,
+		TrustHeader: s.opts.Auth.TrustHeader,
+		Now:         s.opts.Now,
+		Logger:      s.opts.Logger,
+	}
+	if s.opts.Secrets != nil {
+		o.SessionKeys = s.opts.Secrets.Derive("page sessions")
+	}
+	page, err := ui.New(o)
+	if err != nil {
+		return err
+	}
+	r.Handle(ui.Prefix, http.RedirectHandler(ui.Prefix+"/", http.StatusFound))
+	r.Handle(ui.Prefix+"/*", page)
+	return nil
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {

@@ -88,7 +88,10 @@ func New(opts Options) (*Service, error) {
 		}
 	}
 	s.addOperations(tokens)
-	s.handler = s.routes()
+	var err error
+	if s.handler, err = s.routes(); err != nil {
+		return nil, fmt.Errorf("api: %w", err)
+	}
 	return s, nil
 }
 

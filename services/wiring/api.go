@@ -51,6 +51,7 @@ func addAPI(ctx context.Context, k *Kit) error {
 		Zone:           k.Settings.API.Zone,
 		Now:            k.Clock.Now,
 		Retention:      k.Settings.Retention.Keep,
+		Page:           k.Settings.API.Page,
 		Tracer:         k.Tracer,
 		Logger:         log,
 		Registerer:     k.Registry,
@@ -72,6 +73,9 @@ func addAPI(ctx context.Context, k *Kit) error {
 	k.HTTPAddr, k.Keyless = ln.Addr().String(), rules.Off
 	mux := http.NewServeMux()
 	mux.Handle("/", s.Handler())
+	if k.Home != "" && k.Settings.API.Page {
+		mux.Handle("GET /{$}", http.RedirectHandler(k.Home, http.StatusFound))
+	}
 	k.OwnListeners.Add(ln.Addr(), k.echo(mux, s))
 	handler := http.Handler(mux)
 	if rules.Off {

@@ -60,6 +60,7 @@ type Kit struct {
 	// callers need a key if the API requires one.
 	Echo     http.Handler
 	EchoPath string
+	Home     string // where / leads while the API serves its page; empty: nowhere
 	HTTPAddr string // address of the API, set when it listens
 	Keyless  bool   // the API requires no keys; set when it listens
 

@@ -95,6 +95,7 @@ CARILLON_PULSAR_PARTITIONS: {{ $v.settings.pulsarPartitions | int | quote }}
 CARILLON_RETENTION: {{ $v.settings.retention | quote }}
 CARILLON_CANARY: {{ $v.settings.canary | quote }}
 CARILLON_ZONE: {{ $v.settings.zone | quote }}
+CARILLON_PAGE: {{ $v.settings.page | quote }}
 CARILLON_AUTH: {{ ternary "on" "off" $v.auth.enabled | quote }}
 {{- with $v.auth.trustHeader }}
 CARILLON_TRUST_HEADER: {{ . | quote }}

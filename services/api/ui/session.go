@@ -89,7 +89,9 @@ func (*sessions) end(w http.ResponseWriter, r *http.Request) {
 	setCookie(w, r, sessionCookie, "", -time.Second)
 }
 
-// setCookie sets a cookie that no script reads and no other site sends.
+// setCookie sets a cookie that no script reads and no other site sends. Over TLS it is secure, also
+// where a gateway ends TLS. Anyone may send X-Forwarded-Proto, but a false one only keeps a viewer's
+// own cookie from plain HTTP.
 func setCookie(w http.ResponseWriter, r *http.Request, name, value string, lives time.Duration) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // plain HTTP has no secure cookies
 		Name:     name,
@@ -97,7 +99,7 @@ func setCookie(w http.ResponseWriter, r *http.Request, name, value string, lives
 		Path:     Prefix,
 		MaxAge:   int(lives.Seconds()),
 		HttpOnly: true,
-		Secure:   r.TLS != nil,
+		Secure:   r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
 		SameSite: http.SameSiteStrictMode,
 	})
 }
