@@ -96,6 +96,14 @@ type Calendars interface {
 	Calendar(ctx context.Context, app, name string) (CalendarVersion, error)
 	// Calendars returns up to limit calendars of an app after a name, in order of name.
 	Calendars(ctx context.Context, app, after string, limit int) ([]CalendarVersion, error)
+	// TimersOfCalendar returns up to limit timers with larger ids than after that name a calendar, in
+	// order of id, without deleted ones. It returns none for an unknown calendar.
+	TimersOfCalendar(
+		ctx context.Context,
+		app, name string,
+		after timer.ID,
+		limit int,
+	) ([]timer.ID, error)
 	// DeleteCalendar deletes a calendar that no timer names; deleted timers do not count. Errors:
 	// not_found; conflict, which contains the name of a timer.
 	DeleteCalendar(ctx context.Context, app, name string) error

@@ -140,6 +140,11 @@ var everyRoute = []anotherApps{
 		path:  "/api/v2/calendars/days?app=shop",
 		body:  `{"time_zone":"UTC"}`,
 	},
+	{
+		route: "GET /api/v2/calendars/{name}/timers",
+		path:  "/api/v2/calendars/days/timers?app=shop",
+		byID:  true,
+	},
 	{route: "GET /api/v2/calendars/{name}", path: "/api/v2/calendars/days?app=shop", byID: true},
 	{
 		route: "POST /api/v2/calendars/{name}/import",

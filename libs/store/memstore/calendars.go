@@ -95,6 +95,23 @@ func (s *Store) Calendars(
 	return all[:min(len(all), limit)], nil
 }
 
+// TimersOfCalendar returns the timers that name a calendar in order of id.
+func (s *Store) TimersOfCalendar(
+	_ context.Context,
+	app, name string,
+	after timer.ID,
+	limit int,
+) (ids []timer.ID, err error) {
+	defer s.lock()()
+	for _, t := range s.timersUsing(app, name) {
+		if t.ID > after {
+			ids = append(ids, t.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids[:min(len(ids), limit)], nil
+}
+
 // DeleteCalendar deletes a calendar that no timer names.
 func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 	defer s.lockToWrite(ctx)()

@@ -234,6 +234,34 @@ func (s *Store) Calendars(
 	return all, err
 }
 
+// TimersOfCalendar returns the timers that name a calendar. The deletion of a timer deletes its uses.
+func (s *Store) TimersOfCalendar(
+	ctx context.Context,
+	app, name string,
+	after timer.ID,
+	limit int,
+) (ids []timer.ID, err error) {
+	appID, err := s.appID(ctx, app)
+	if err != nil || appID == 0 {
+		return nil, err
+	}
+	err = s.read(
+		ctx,
+		"listing the timers of a calendar",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			return s.selectAll(
+				ctx,
+				c,
+				&ids,
+				stmt("SELECT timer_id FROM timer_calendars WHERE app_id=").int(appID).
+					add(" AND name=").bind(name).add(" AND timer_id>").int(int64(after)).
+					add(" ORDER BY timer_id LIMIT ").int(int64(limit)),
+			)
+		},
+	)
+	return ids, err
+}
+
 // DeleteCalendar locks the calendar's row, which a call that creates a timer with it locks for
 // sharing. Such a timer is committed before and is seen, or comes later and finds no calendar.
 // Repeated after an unknown result, the call may return not_found.

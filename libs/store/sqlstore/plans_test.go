@@ -172,6 +172,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=? AND timer_id=?)",
 	},
 	{
+		" AND name=? AND timer_id>",
+		"timer_calendars range PRIMARY Using where; Using index",
+		"SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=? AND timer_id>?)",
+	},
+	{
 		"FROM timer_calendars",
 		"timer_calendars ref PRIMARY",
 		"SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=?)",
@@ -526,6 +531,10 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 	}
 	_, err = s.PutCalendar(ctx, "app", timer.Calendar{Name: "b"}, 0)
 	require.NoError(t, err)
+	for _, after := range []timer.ID{0, all[len(all)/2].ID} {
+		_, err = s.TimersOfCalendar(ctx, "app", "b", after, 10)
+		require.NoError(t, err)
+	}
 	for i := range timer.ID(60) {
 		id := timer.ID(now) + 1000 + i
 		_, err = s.StartBackfill(

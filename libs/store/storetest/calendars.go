@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,6 +82,44 @@ func calendarsHaveVersions(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeConflict, s.st().DeleteCalendar(ctx, "app", "a"))
 	s.setStatus(tm, timer.StatusDeleted, noFires)
 	require.NoError(t, s.st().DeleteCalendar(ctx, "app", "a"))
+}
+
+// calendarsKnowTheirTimers reads the timers that name a calendar, page by page, after edits and
+// deletions.
+func calendarsKnowTheirTimers(t *testing.T, s *setup) {
+	users := func(app, name string) (ids []timer.ID) {
+		t.Helper()
+		for after := timer.ID(0); ; {
+			page, err := s.st().TimersOfCalendar(t.Context(), app, name, after, 2)
+			require.NoError(t, err)
+			if ids = append(ids, page...); len(page) < 2 {
+				return ids
+			}
+			after = page[1]
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		_, err := s.put(name, "", 0)
+		require.NoError(t, err)
+	}
+	require.Empty(t, users("app", "a"))
+	var made []timer.Timer
+	var ids []timer.ID
+	for i := range 5 {
+		n := s.newTimer()
+		n.Definition.Schedule.Calendars = []string{"a", "b"}[:1+i%2]
+		made = append(made, s.create(n, noFires).Timer)
+		ids = append(ids, made[i].ID)
+	}
+	slices.Sort(ids)
+	require.Equal(t, ids, users("app", "a"))
+	require.Len(t, users("app", "b"), 2)
+	require.Empty(t, users("app", "none"))
+	require.Empty(t, users("other", "a"))
+	s.edit(made[1], definition("http://a"), noFires)
+	s.setStatus(made[3], timer.StatusDeleted, noFires)
+	require.Empty(t, users("app", "b"))
+	require.Len(t, users("app", "a"), 3)
 }
 
 func calendarsComeWithTimers(t *testing.T, s *setup) {

@@ -164,6 +164,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"DeadLetters_Paged", deadLettersArePaged},
 		{"AddedFires", addedFires},
 		{"Calendars_HaveVersions", calendarsHaveVersions},
+		{"Calendars_KnowTheirTimers", calendarsKnowTheirTimers},
 		{"Calendars_ComeWithTimers", calendarsComeWithTimers},
 		{"Calendars_Replan", calendarsReplan},
 		{"Calendars_PastOneShotsStayPast", pastOneShotsStayPast},

@@ -11,14 +11,15 @@ import (
 // kind of its list. It names no server and no time, so every replica can decode it at any later
 // time.
 const (
-	TimersCursor      = "t"
-	FiresCursor       = "f"
-	CalendarsCursor   = "c"
-	DeadLettersCursor = "d"
-	ExplainCursor     = "x"
-	AppsCursor        = "a"
-	JobsCursor        = "j"
-	AppFiresCursor    = "h"
+	TimersCursor         = "t"
+	FiresCursor          = "f"
+	CalendarsCursor      = "c"
+	CalendarTimersCursor = "u"
+	DeadLettersCursor    = "d"
+	ExplainCursor        = "x"
+	AppsCursor           = "a"
+	JobsCursor           = "j"
+	AppFiresCursor       = "h"
 )
 
 // EncodeCursor returns the cursor of a position.

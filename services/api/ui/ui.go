@@ -87,6 +87,7 @@ func (p *Page) routes() http.Handler {
 	mux.Handle("POST "+app+"/jobs", p.page(startJob))
 	mux.Handle("GET "+app+"/jobs/{id}", p.page(showJob))
 	mux.Handle("POST "+app+"/jobs/{id}/cancel", p.page(cancelJob))
+	p.addManagement(mux, app)
 	mux.Handle(Prefix+"/", p.open(func(q *request) error {
 		return &apiError{Status: http.StatusNotFound}
 	}))

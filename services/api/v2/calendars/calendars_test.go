@@ -102,6 +102,59 @@ func TestV2ListsCalendarsInPages(t *testing.T) {
 	)
 }
 
+func TestV2TimersOfACalendar(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	f.Calendar(t, 200, http.MethodPut, "work%20days?app=shop", `{}`)
+	want := make(map[string]string)
+	for i, name := range []string{"a", "b", "c", "d"} {
+		body := apitest.With(
+			`{"kind":"cron","specs":["@daily"],"calendars":["work days"]}`,
+			[]string{`"status":"active"`, `"status":"inactive"`}[i%2],
+		)
+		made := f.Create(t, 201, strings.Replace(body, "bill", name, 1))
+		want[made.ID] = name + " " + made.Status
+	}
+	f.Create(t, 201, apitest.V2Body)
+	list := func(limit string) map[string]string {
+		found := make(map[string]string)
+		for cursor := ""; ; {
+			var page struct {
+				Items      []struct{ ID, Name, Status string }
+				NextCursor string `json:"next_cursor"`
+			}
+			path := "/api/v2/calendars/work%20days/timers?app=shop&limit=" + limit + cursor
+			f.Call(t, http.MethodGet, path, "", nil).Into(t, 200, &page)
+			for _, i := range page.Items {
+				found[i.ID] = i.Name + " " + i.Status
+			}
+			if cursor = "&cursor=" + page.NextCursor; page.NextCursor == "" {
+				return found
+			}
+		}
+	}
+	for _, limit := range []string{"1", "3", "100"} {
+		require.Equal(t, want, list(limit))
+	}
+	for id := range want {
+		require.Equal(
+			t,
+			204,
+			f.Call(t, http.MethodDelete, apitest.TimerPath(id, ""), "", nil).Status,
+		)
+		delete(want, id)
+		break
+	}
+	require.Equal(t, want, list("100"))
+	f.Problem(t, 404, http.MethodGet, "/api/v2/calendars/none/timers?app=shop", "")
+	require.Equal(
+		t,
+		"query.cursor",
+		f.Problem(t, 422, http.MethodGet,
+			"/api/v2/calendars/work%20days/timers?app=shop&cursor=zzz", "").Errors[0].Location,
+	)
+}
+
 func TestV2CalendarsNameTheBadField(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)

@@ -14,6 +14,7 @@ import (
 // Store is the part of the store that calendars need.
 type Store interface {
 	store.Calendars
+	store.States
 }
 
 // Resource is the operations on calendars.
@@ -38,6 +39,10 @@ func (s *Resource) Register(r *route.Router) {
 		Method: http.MethodGet, Path: "/calendars/{name}", ID: "get-calendar",
 		Summary: "Show a calendar",
 	}, s.getCalendar)
+	route.Add(r, route.Operation{
+		Method: http.MethodGet, Path: "/calendars/{name}/timers", ID: "list-calendar-timers",
+		Summary: "List the timers that name a calendar",
+	}, s.listTimers)
 	route.Add(r, route.Operation{
 		Method: http.MethodDelete, Path: "/calendars/{name}", ID: "delete-calendar",
 		Summary: "Delete a calendar that no timer names",

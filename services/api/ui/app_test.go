@@ -1,0 +1,161 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+const appPath = "/ui/apps/shop/app"
+
+// signedIn returns the page for a viewer with a key.
+func signedIn(t *testing.T, f *apitest.Fixture, key string) *pages {
+	t.Helper()
+	p := open(t, f, false)
+	w := p.post("/ui/sign-in", own, url.Values{"key": {key}})
+	require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+	p.cookies = w.Result().Cookies()
+	return p
+}
+
+func TestFreezeOfAnApp(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t), true)
+	require.Contains(t, p.shown(appPath), "The app calls its targets.", "an app without timers")
+	w := p.post(appPath+"/freeze", own, url.Values{"reason": {"<script>"}})
+	require.Equal(t, appPath+"?did=freeze", w.Header().Get("Location"))
+	body := p.shown(appPath + "?did=freeze")
+	require.Contains(t, body, "The app is frozen.")
+	require.Contains(t, body, "&lt;script&gt;")
+	w = p.post(appPath+"/freeze", own, url.Values{"reason": {"a\x00"}})
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Contains(t, w.Body.String(), "body.reason")
+	w = p.post(appPath+"/unfreeze", own, nil)
+	require.Equal(t, http.StatusSeeOther, w.Code)
+	require.NotContains(t, p.shown(appPath), "Frozen since")
+	require.Equal(t, http.StatusNotFound, p.post(appPath+"/melt", own, nil).Code)
+}
+
+func TestLimitsOfAnApp(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	f.Active(t, "often", `{"kind":"cron","specs":["* * * * * *"]}`)
+	p := open(t, f, true)
+	body := p.shown(appPath)
+	require.Contains(t, body, "<td>no limit</td><td>0.00</td>")
+	require.Regexp(t, `<td>(≈ )?1\.00 · <time`, body, "planned: one each second")
+
+	set := url.Values{
+		"rate": {"2.5"}, "burst": {""}, "concurrent": {"7"}, "version": {"0"},
+		"allow": {"10.0.0.0/8:8080\r\n\r\n*.shop.example"},
+	}
+	w := p.post(appPath+"/settings", own, set)
+	require.Equal(t, appPath+"?did=settings", w.Header().Get("Location"), "%s", w.Body)
+	body = p.shown(appPath)
+	require.Contains(t, body, `name="rate" value="2.5"`)
+	require.Contains(t, body, `name="burst" value=""`)
+	require.Contains(t, body, `name="concurrent" value="7"`)
+	require.Contains(t, body, "10.0.0.0/8:8080\n*.shop.example</textarea>")
+
+	// Two viewers opened version 1. The second sees what the first has saved, keeps what it
+	// entered, and may save that.
+	set.Set("version", "1")
+	set.Set("concurrent", "8")
+	require.Equal(t, http.StatusSeeOther, p.post(appPath+"/settings", own, set).Code)
+	set.Set("concurrent", "7")
+	set.Set("rate", "9")
+	w = p.post(appPath+"/settings", own, set)
+	require.Equal(t, http.StatusConflict, w.Code)
+	body = w.Body.String()
+	require.Contains(t, body, "Somebody changed the settings")
+	require.Contains(t, body, "<dd>8</dd>")
+	require.Contains(t, body, `name="rate" value="9"`)
+	require.Contains(t, body, `name="version" value="2"`)
+	set.Set("version", "2")
+	require.Equal(t, http.StatusSeeOther, p.post(appPath+"/settings", own, set).Code)
+
+	for field, value := range map[string]string{"rate": "many", "burst": "1.5", "concurrent": "-1"} {
+		bad := url.Values{"rate": {"1"}, "version": {"3"}, field: {value}}
+		w = p.post(appPath+"/settings", own, bad)
+		require.Equal(t, http.StatusUnprocessableEntity, w.Code, field)
+		require.Regexp(t, `<code>(body\.)?`+field+`</code>`, w.Body.String())
+		require.Contains(t, w.Body.String(), `name="`+field+`" value="`+value+`"`)
+	}
+	require.Contains(t, p.shown(appPath), `name="rate" value="9"`)
+}
+
+var code = regexp.MustCompile(`<code>([^<]+)</code>`)
+
+func TestKeysOfAnApp(t *testing.T) {
+	t.Parallel()
+	f, admin := apitest.Guarded(t)
+	p := signedIn(t, f, admin)
+	body := p.posted(appPath+"/keys", url.Values{"name": {"<b>"}, "scope": {"read"}})
+	require.Contains(t, body, "only this once")
+	secret := code.FindStringSubmatch(body)[1]
+	require.True(t, strings.HasPrefix(secret, "crl_"))
+	body = p.shown(appPath)
+	require.Contains(t, body, "&lt;b&gt;")
+	require.NotContains(t, body, secret)
+	id := regexp.MustCompile(`/app/keys/([^/]+)/revoke`).FindStringSubmatch(body)[1]
+
+	reader := signedIn(t, f, secret)
+	body = reader.shown(appPath)
+	require.Contains(t, body, "A key of scope admin may change")
+	require.NotContains(t, body, "/app/keys")
+	require.NotContains(t, body, "/app/settings")
+	w := reader.post(appPath+"/settings", own, url.Values{"rate": {"1"}})
+	require.Equal(t, http.StatusForbidden, w.Code)
+	require.Equal(t, http.StatusNotFound, reader.get("/ui/apps/desk/app").Code)
+
+	require.Equal(t, http.StatusSeeOther, p.post(appPath+"/keys/"+id+"/revoke", own, nil).Code)
+	require.Equal(t, http.StatusSeeOther, reader.get(appPath).Code, "to sign in")
+	w = p.post(appPath+"/keys", own, url.Values{"name": {""}, "scope": {"read"}})
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Contains(t, w.Body.String(), "body.name")
+}
+
+func TestSigningKeysOfAnApp(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t), true)
+	body := p.posted(appPath+"/signing-keys", url.Values{"kind": {"hmac"}})
+	secret := code.FindStringSubmatch(body)[1]
+	require.True(t, strings.HasPrefix(secret, "whsec_"))
+	body = p.posted(appPath+"/signing-keys", url.Values{"kind": {"ed25519"}})
+	require.Contains(t, body, "The private key is shown to nobody.")
+	require.Contains(t, body, "<code>whpk_")
+	body = p.shown(appPath)
+	require.NotContains(t, body, secret)
+	retire := regexp.MustCompile(appPath+`/signing-keys/\d+/retire`).FindAllString(body, -1)
+	require.Len(t, retire, 2)
+	for _, path := range retire {
+		require.Equal(t, http.StatusSeeOther, p.post(path, own, nil).Code)
+	}
+	require.Contains(t, p.shown(appPath), "Callbacks of this app are not signed.")
+
+	none := open(t, apitest.Setup(t, func(o *api.Options) { o.Secrets = nil }), true)
+	w := none.post(appPath+"/signing-keys", own, url.Values{"kind": {"hmac"}})
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Contains(t, w.Body.String(), `role="alert"`)
+}
+
+func TestDeleteAnApp(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	f.Active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
+	p := open(t, f, true)
+	w := p.post(appPath+"/delete", own, url.Values{"confirm": {"shopp"}})
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Contains(t, w.Body.String(), "<details open>")
+	w = p.post(appPath+"/delete", own, url.Values{"confirm": {"shop"}})
+	require.Equal(t, http.StatusSeeOther, w.Code)
+	require.Contains(t, p.shown(w.Header().Get("Location")), "Delete the app")
+	require.Contains(t, p.shown(appPath), "The app is being deleted.")
+}

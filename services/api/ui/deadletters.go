@@ -1,0 +1,161 @@
+package ui
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+)
+
+const deadLettersOnPage = "50"
+
+// deadLetterFilters are the parameters of the list, which are those of the API.
+var deadLetterFilters = []string{"timer", "failure", "from", "to", "again"}
+
+type deadLetter struct {
+	fireBody
+
+	LastError string `json:"last_error"`
+}
+
+type deadLetterList struct {
+	Items      []deadLetter
+	NextCursor string `json:"next_cursor"`
+}
+
+// redriveStart selects failed fires, as the API takes them.
+type redriveStart struct {
+	Timer   string   `json:"timer,omitempty"`
+	Fires   []string `json:"fires,omitempty"`
+	From    string   `json:"from,omitempty"`
+	To      string   `json:"to,omitempty"`
+	Failure string   `json:"failure,omitempty"`
+	Again   bool     `json:"again,omitempty"`
+}
+
+type redriveResult struct {
+	Count  int
+	More   bool
+	Sample []fireBody
+}
+
+type deadLettersData struct {
+	List    deadLetterList
+	Timers  map[string]timerBody // by id; a deleted timer has none
+	Filter  map[string]string
+	Refused *apiError
+	Next    string // address of the next page
+}
+
+// listDeadLetters shows a page of the failed fires that the filter selects.
+func listDeadLetters(q *request) error {
+	d := &deadLettersData{Filter: make(map[string]string)}
+	query, kept := url.Values{"limit": {deadLettersOnPage}}, make(url.Values)
+	for _, name := range deadLetterFilters {
+		if v := q.r.URL.Query().Get(name); v != "" {
+			d.Filter[name] = v
+			kept.Set(name, v)
+			query.Set(name, instantOf(v))
+		}
+	}
+	if c := q.r.URL.Query().Get("cursor"); c != "" {
+		query.Set("cursor", c)
+	}
+	if err := q.get("/apps"+pathOf(q.app, "dead-letters"), query, &d.List); err != nil {
+		if d.Refused = refusedInput(err); d.Refused == nil {
+			return err
+		}
+	}
+	if c := d.List.NextCursor; c != "" {
+		kept.Set("cursor", c)
+		d.Next = q.appPath("dead-letters") + "?" + kept.Encode()
+	}
+	fires := make([]fireBody, len(d.List.Items))
+	for i := range d.List.Items {
+		fires[i] = d.List.Items[i].fireBody
+	}
+	var err error
+	if d.Timers, err = q.timersOf(fires); err != nil {
+		return err
+	}
+	return q.show("deadletters", d)
+}
+
+// timersOf returns the timers of a page of fires by their ids, without those that are deleted.
+func (q *request) timersOf(fires []fireBody) (map[string]timerBody, error) {
+	timers, seen := make(map[string]timerBody), make(map[string]bool)
+	for i := range fires {
+		id := fires[i].TimerID
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		var t timerBody
+		err := q.get("/timers"+pathOf(id), url.Values{"app": {q.app}}, &t)
+		switch {
+		case err == nil:
+			timers[id] = t
+		case !hasStatus(err, http.StatusNotFound):
+			return nil, err
+		}
+	}
+	return timers, nil
+}
+
+type redriveData struct {
+	Start     redriveStart
+	Filter    map[string]string // of the list, to go back to
+	Back      string
+	Key       string // with which a repeated confirmation creates nothing more
+	Confirmed bool
+	Result    redriveResult
+	Timers    map[string]timerBody
+	Refused   *apiError
+}
+
+// redriveDeadLetters shows which fires a redrive would call again. It redrives them if the viewer
+// has confirmed that, or has chosen the fires by name.
+func redriveDeadLetters(q *request) error {
+	form := q.r.PostFormValue
+	d := &redriveData{Filter: make(map[string]string), Key: form("key")}
+	kept := make(url.Values)
+	for _, name := range deadLetterFilters {
+		if v := form(name); v != "" {
+			d.Filter[name] = v
+			kept.Set(name, v)
+		}
+	}
+	d.Back = q.appPath("dead-letters")
+	if len(kept) > 0 {
+		d.Back += "?" + kept.Encode()
+	}
+	d.Start = redriveStart{
+		Timer: form("timer"), Failure: form("failure"), From: instantOf(form("from")),
+		To: instantOf(form("to")), Again: form("again") == "true",
+	}
+	if form("chosen") == "yes" {
+		// A chosen fire was shown to the viewer, also if it was redriven before.
+		d.Start = redriveStart{Fires: q.r.PostForm["fires"], Again: true}
+		if len(d.Start.Fires) == 0 {
+			q.redirect(d.Back)
+			return nil
+		}
+	}
+	path := "/apps" + pathOf(q.app, "redrives")
+	d.Confirmed = form("confirmed") == "yes"
+	if d.Confirmed && d.Key != "" {
+		q.header.Set("Idempotency-Key", d.Key)
+	} else if !d.Confirmed {
+		path += "?dry_run=true"
+		d.Key = rand.Text()
+	}
+	if err := q.do(http.MethodPost, path, &d.Start, &d.Result); err != nil {
+		if d.Refused = refusedInput(err); d.Refused == nil {
+			return err
+		}
+	}
+	var err error
+	if d.Timers, err = q.timersOf(d.Result.Sample); err != nil {
+		return err
+	}
+	return q.show("redrive", d)
+}

@@ -1,0 +1,96 @@
+package ui_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+// shown returns the body of a page that must have status 200 and no script in its markup.
+func (p *pages) shown(path string) string {
+	p.t.Helper()
+	w := p.get(path)
+	require.Equal(p.t, http.StatusOK, w.Code, "%s: %s", path, w.Body)
+	require.NotContains(p.t, w.Body.String(), "<script>", path)
+	return w.Body.String()
+}
+
+// posted returns the body of the page that answers a form.
+func (p *pages) posted(path string, form url.Values) string {
+	p.t.Helper()
+	w := p.post(path, own, form)
+	require.Equal(p.t, http.StatusOK, w.Code, "%s: %s", path, w.Body)
+	return w.Body.String()
+}
+
+var hidden = regexp.MustCompile(`<input type="hidden" name="([a-z_]+)" value="([^"]*)">`)
+
+// confirmation returns the hidden fields of the form by which a viewer confirms something.
+func (p *pages) confirmation(body string) url.Values {
+	p.t.Helper()
+	for _, f := range strings.Split(body, "<form")[1:] {
+		form := make(url.Values)
+		for _, m := range hidden.FindAllStringSubmatch(f, -1) {
+			form.Add(m[1], html.UnescapeString(m[2]))
+		}
+		if form.Has("confirmed") {
+			return form
+		}
+	}
+	require.Fail(p.t, "no form to confirm", body)
+	return nil
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	p := open(t, e.Fixture, true)
+	const path = "/ui/apps/shop/dead-letters"
+	require.Contains(t, p.shown(path), "No failed fires match.")
+	bill, other := e.Held(t, "shop", "bill", 4), e.Held(t, "shop", "other", 3)
+	e.Fail(t, bill[:3], timer.FailureTimeout)
+	e.Fail(t, other, "<script>")
+
+	body := p.shown(path)
+	require.Equal(t, 6, strings.Count(body, `name="fires"`))
+	require.Contains(t, body, "no answer: timeout")
+	require.Contains(t, body, "no answer: &lt;script&gt;")
+	require.Contains(t, body, ">other</a>", "the timer by its name")
+	body = p.shown(path + "?failure=timeout&from=2020-01-01T00:00&timer=" + bill[0].Timer.String())
+	require.Equal(t, 3, strings.Count(body, `name="fires"`))
+	require.Contains(t, p.shown(path+"?from=never"), "expected")
+	require.Contains(t, p.shown(path+"?failure=bad"), `role="alert"`)
+
+	// One fire that the viewer chose, then all others with its failure.
+	body = p.posted(path+"/redrive", url.Values{
+		"chosen": {"yes"}, "fires": {bill[1].FireID.String()}, "failure": {"timeout"},
+	})
+	require.Contains(t, body, "1 fires would be called again.")
+	confirm := p.confirmation(body)
+	require.Equal(t, bill[1].FireID.String(), confirm.Get("fires"))
+	require.Contains(t, p.posted(path+"/redrive", confirm), "1 fires are called again.")
+	body = p.posted(path+"/redrive", url.Values{"failure": {"timeout"}})
+	require.Contains(t, body, "2 fires would be called again.")
+	require.Contains(t, p.shown(path), bill[0].FireID.String(), "a dry run redrives nothing")
+	confirm = p.confirmation(body)
+	require.Contains(t, p.posted(path+"/redrive", confirm), "2 fires are called again.")
+	again := p.shown(path + "?again=true")
+	require.Contains(t, p.posted(path+"/redrive", confirm), "2 fires are called again.")
+	require.Equal(t, again, p.shown(path+"?again=true"), "a repeated confirmation redrives nothing")
+	body = p.shown(path)
+	require.Equal(t, 3, strings.Count(body, `name="fires"`))
+	require.Equal(t, 3, strings.Count(p.shown(path+"?again=true"), "redriven as"))
+
+	w := p.post(path+"/redrive", own, url.Values{"chosen": {"yes"}})
+	require.Equal(t, path, w.Header().Get("Location"), "nothing was chosen")
+	w = p.post(path+"/redrive", "http://evil.example", nil)
+	require.Equal(t, http.StatusForbidden, w.Code)
+}
