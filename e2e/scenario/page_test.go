@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"flag"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -119,6 +120,12 @@ func TestPageShowsMarkupAsText(t *testing.T) {
 		v.visit(t, v.app("timers")+"?labels="+url.QueryEscape("team="+strconv.Quote(attack)))
 		require.Equal(t, attack, v.Text(t, "tbody th a"))
 		v.visit(t, v.app("timers")+"?labels="+url.QueryEscape("(("+attack))
+		v.visit(t, v.app("overview"))
+		require.Equal(t, attack, v.Text(t, "#failures ~ div tbody td a"))
+		v.visit(t, v.app("fires")+"?state=failed")
+		require.Equal(t, attack, v.Text(t, "tbody td a"))
+		v.visit(t, v.app("dead-letters"))
+		v.visit(t, v.app("app"))
 		v.visit(t, v.app("timers", id))
 		require.Contains(t, v.Text(t, "h1"), attack)
 		v.visit(t, v.app("timers", id)+"?at="+url.QueryEscape(attack))
@@ -141,6 +148,7 @@ func TestPageActs(t *testing.T) {
 		}
 		ids := env.shopTimers(t)
 		v := newViewer(t, env, b, client.AdminKey)
+		v.watches(t)
 		v.searches(t)
 		v.changes(t, ids["send invoices"])
 		v.redrives(t, ids["sync stock"])
@@ -175,6 +183,18 @@ func (env *environment) shopTimers(t *testing.T) map[string]timer.ID {
 		return err == nil && len(failed) > 0
 	}, patience, 100*time.Millisecond)
 	return ids
+}
+
+// watches sees the overview change while fires are called.
+func (v viewer) watches(t *testing.T) {
+	t.Helper()
+	v.visit(t, v.app("overview"))
+	require.True(t, v.Is(t, `document.querySelectorAll(".chart canvas").length == 3`))
+	delivered := v.Text(t, ".numbers .delivered strong")
+	v.Await(t, fmt.Sprintf(`document.querySelector(".numbers .delivered strong").innerText != %q`,
+		delivered)) // without a reload
+	v.picture(t, "overview")
+	require.Empty(t, v.Complaints())
 }
 
 // searches finds timers by keyboard.

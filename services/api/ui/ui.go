@@ -79,6 +79,14 @@ func (p *Page) routes() http.Handler {
 	mux.Handle("POST "+Prefix+"/choice", p.open(setChoice))
 	mux.Handle("GET "+Prefix+"/open", p.page(openApp))
 	app := Prefix + "/apps/{app}"
+	mux.Handle("GET "+app, p.page(func(q *request) error {
+		q.redirect(q.appPath("overview"))
+		return nil
+	}))
+	mux.Handle("GET "+app+"/overview", p.page(showOverview))
+	mux.Handle("GET "+app+"/overview/now", p.page(showNow))
+	mux.Handle("GET "+app+"/overview/hour", p.page(showHour))
+	mux.Handle("GET "+app+"/fires", p.page(listFires))
 	mux.Handle("GET "+app+"/timers", p.page(listTimers))
 	mux.Handle("GET "+app+"/timers/{id}", p.page(showTimer))
 	mux.Handle("POST "+app+"/timers/{id}/{action}", p.page(changeTimer))
@@ -210,6 +218,17 @@ func (q *request) render(status int, name string, data any) error {
 	}
 	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	q.w.WriteHeader(status)
+	_, _ = q.w.Write(body) // the viewer is gone: nobody to tell
+	return nil
+}
+
+// showPart writes a part of a page, which replaces that part where the page is shown.
+func (q *request) showPart(name, part string, data any) error {
+	body, err := q.views.renderPart(name, part, q.frame(data))
+	if err != nil {
+		return fmt.Errorf("part %s of page %s: %w", part, name, err)
+	}
+	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = q.w.Write(body) // the viewer is gone: nobody to tell
 	return nil
 }

@@ -65,6 +65,14 @@ func (v *views) render(name string, f *frame) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+func (v *views) renderPart(name, part string, f *frame) ([]byte, error) {
+	var b bytes.Buffer
+	if err := v.pages[name].ExecuteTemplate(&b, part, f); err != nil {
+		return nil, err //nolint:wrapcheck // the caller names the page
+	}
+	return b.Bytes(), nil
+}
+
 func (v *views) functions() template.FuncMap {
 	return template.FuncMap{
 		"t":        v.texts.get,

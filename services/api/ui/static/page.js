@@ -22,28 +22,42 @@
 
   var charts = [];
 
-  // drawCharts draws each chart from its attributes: data-chart is columns of numbers.
+  // drawCharts draws each chart from its attributes: data-chart has columns of numbers, instants
+  // first; data-labels and data-colors describe the others.
   function drawCharts(root) {
     charts = charts.filter(function (c) {
       if (document.contains(c.root)) return true;
       c.destroy();
       return false;
     });
+    var style = getComputedStyle(document.documentElement);
+    var line = style.getPropertyValue("--line"), text = style.getPropertyValue("--fg");
+    var axis = { stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
     root.querySelectorAll("[data-chart]").forEach(function (e) {
       if (e.firstChild) return;
-      var style = getComputedStyle(document.documentElement);
-      var line = style.getPropertyValue("--line"), text = style.getPropertyValue("--fg");
-      var axis = { stroke: text, grid: { stroke: line }, ticks: { stroke: line } };
+      var columns = JSON.parse(e.dataset.chart), colors = e.dataset.colors.split(" ");
+      var bars = e.dataset.kind === "bars" && uPlot.paths.bars({ size: [0.8, 40] });
+      var series = e.dataset.labels.split("|").map(function (label, i) {
+        var color = style.getPropertyValue("--" + colors[i]);
+        return {
+          label: label, stroke: color, width: bars ? 1 : 2, fill: bars ? color : undefined,
+          paths: bars || undefined, points: { show: !bars && columns[0].length < 100, size: 4 },
+        };
+      });
       charts.push(new uPlot({
         width: e.clientWidth, height: 220,
         axes: [axis, Object.assign({ size: 60 }, axis)],
         scales: { y: { range: function (u, low, high) { return [0, Math.max(high, 1) * 1.1]; } } },
-        series: [{}, {
-          label: e.dataset.label, stroke: style.getPropertyValue("--link"),
-          width: 2, points: { show: JSON.parse(e.dataset.chart)[0].length < 100 },
-        }],
-      }, JSON.parse(e.dataset.chart), e));
+        series: [{}].concat(series),
+      }, columns, e));
     });
+  }
+
+  // ticker has parts of the page read again, as long as somebody sees it.
+  function ticker(name, seconds) {
+    setInterval(function () {
+      if (document.visibilityState === "visible") document.body.dispatchEvent(new Event(name));
+    }, seconds * 1000);
   }
 
   function prepare(root) {
@@ -91,4 +105,6 @@
   document.getElementById("help-button").addEventListener("click", help);
   document.body.addEventListener("htmx:afterSwap", function () { prepare(document); });
   prepare(document);
+  ticker("live", 3);
+  ticker("live-slow", 30);
 })();
