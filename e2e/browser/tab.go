@@ -182,6 +182,17 @@ func (tab *Tab) Fill(t *testing.T, selector, value string) {
 	)
 }
 
+// Replace replaces a part of a field's value by typing.
+func (tab *Tab) Replace(t *testing.T, selector, old, value string) {
+	t.Helper()
+	tab.do(t, chromedp.Focus(chromedp.CSS(selector)),
+		chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => {
+			const field = document.querySelector(%q), at = field.value.indexOf(%q);
+			field.setSelectionRange(at, at + %d);
+		})()`, selector, old, len(old))),
+		chromedp.KeyEvent(value))
+}
+
 // Choose chooses an option of a list.
 func (tab *Tab) Choose(t *testing.T, selector, value string) {
 	t.Helper()

@@ -128,6 +128,13 @@ func TestPageShowsMarkupAsText(t *testing.T) {
 		v.visit(t, v.app("app"))
 		v.visit(t, v.app("timers", id))
 		require.Contains(t, v.Text(t, "h1"), attack)
+		v.visit(t, v.app("timers", "new"))
+		v.visit(t, v.app("timers", "new")+"?from="+id)
+		v.visit(t, v.app("timers", id, "edit"))
+		require.True(
+			t,
+			v.Is(t, fmt.Sprintf(`document.querySelector("[name=name]").value == %q`, attack)),
+		)
 		v.visit(t, v.app("timers", id)+"?at="+url.QueryEscape(attack))
 		v.visit(t, v.app("fires", fire.String()))
 		require.Contains(t, v.Text(t, "pre"), attack)
@@ -152,6 +159,7 @@ func TestPageActs(t *testing.T) {
 		v.searches(t)
 		v.changes(t, ids["send invoices"])
 		v.redrives(t, ids["sync stock"])
+		v.edits(t, ids["nightly report"])
 		v.changesMany(t)
 	})
 }
@@ -263,6 +271,38 @@ func (v viewer) redrives(t *testing.T, id timer.ID) {
 	v.Follow(t, `a[href*="/fires/"]`)
 	v.Await(t, `document.querySelector("h1 .badge.failed")`)
 	require.Contains(t, v.Text(t, "main"), "redrive")
+}
+
+// edits changes a timer on both sides of the editor, while somebody else changes it too.
+func (v viewer) edits(t *testing.T, id timer.ID) {
+	t.Helper()
+	v.Go(t, v.app("timers", id.String()))
+	v.Follow(t, `a[href$="/edit"]`)
+	v.check(t)
+	v.Fill(t, "textarea[name=specs]", "0 7 * * SUN")
+	v.Await(t, `document.querySelector("textarea[name=yaml]").value.includes("0 7 * * SUN")`)
+	v.Await(t, `document.querySelector("#preview").innerText.includes("on Sunday at 07:00")`)
+	v.picture(t, "editor")
+	v.Fill(t, "input[name=timeout]", "soon")
+	v.Await(t, `document.querySelector("input[name=timeout]").ariaInvalid == "true"`)
+	v.check(t)
+	v.Fill(t, "input[name=timeout]", "7s")
+	v.Await(t, `document.querySelector("#error-timeout").innerText == ""`)
+	v.Replace(t, "textarea[name=yaml]", "priority: normal", "priority: high")
+	v.Await(t, `document.querySelector("select[name=priority]").value == "high"`)
+	_, err := v.env.api.Edit(t.Context(), v.env.app, id,
+		client.Change{Labels: &client.Labels{"by": "another"}})
+	require.NoError(t, err)
+	v.Follow(t, `button[value=save]`)
+	require.NotEmpty(t, v.Complaints(), "the status 412")
+	require.Contains(t, v.Text(t, "main"), "Saving again replaces version 2.")
+	v.check(t)
+	v.Follow(t, `button[value=save]`)
+	require.Contains(t, v.Text(t, "main"), "on Sunday at 07:00")
+	tm, err := v.env.api.Get(t.Context(), v.env.app, id)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, tm.Version)
+	require.Equal(t, "high", tm.Priority)
 }
 
 // changesMany pauses all timers that a search selects, after a dry run.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/go-chi/chi/v5"
 )
@@ -69,6 +70,11 @@ func (c *client) get(path string, query url.Values, out any) error {
 // do calls the API with a JSON body (nil: none) and decodes the response into out (nil: ignored).
 // The error is an *apiError for a status other than 2xx.
 func (c *client) do(method, path string, in, out any) error {
+	return c.doIf(method, path, "", in, out)
+}
+
+// doIf is do on condition that a resource has a version; empty is any.
+func (c *client) doIf(method, path, version string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {
 		if err := json.NewEncoder(&body).Encode(in); err != nil {
@@ -84,6 +90,9 @@ func (c *client) do(method, path string, in, out any) error {
 	q.RemoteAddr, q.Host, q.Header = c.viewer.RemoteAddr, c.viewer.Host, c.header.Clone()
 	if in != nil {
 		q.Header.Set("Content-Type", "application/json")
+	}
+	if version != "" {
+		q.Header.Set("If-Match", strconv.Quote(version))
 	}
 	a := &response{header: make(http.Header)}
 	c.api.ServeHTTP(a, q)

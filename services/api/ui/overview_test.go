@@ -49,7 +49,7 @@ func TestFiresOfAnApp(t *testing.T) {
 	require.Contains(t, p.shown(path+"?min_lateness=soon"), `role="alert"`)
 }
 
-// TestViewerWithAReadKey checks that whoever may read sees the next instants too.
+// TestViewerWithAReadKey checks that a key which may read shows the next instants too.
 func TestViewerWithAReadKey(t *testing.T) {
 	t.Parallel()
 	f, admin := apitest.Guarded(t)

@@ -83,6 +83,9 @@ func (v *views) functions() template.FuncMap {
 		"path":     func(parts ...string) string { return Prefix + "/apps" + pathOf(parts...) },
 		"local":    localTime,
 		"json":     toJSON,
+		"field":    func(name string, d *editorData) fieldErrors { return fieldErrors{name, d.Errors[name], false} },
+		"swapped":  func(name string, d *editorData) fieldErrors { return fieldErrors{name, d.Errors[name], true} },
+		"fields":   func() []formField { return formFields },
 		"when":     func(at, zone string) stamp { return stamp{at, zone} },
 	}
 }

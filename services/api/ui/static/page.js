@@ -60,7 +60,16 @@
     }, seconds * 1000);
   }
 
+  // markErrors tells assistive technology which fields have an error.
+  function markErrors(root) {
+    root.querySelectorAll("[aria-describedby^=error-]").forEach(function (e) {
+      var error = document.getElementById(e.getAttribute("aria-describedby"));
+      e.setAttribute("aria-invalid", String(!!error && error.textContent.trim() !== ""));
+    });
+  }
+
   function prepare(root) {
+    markErrors(root);
     showTimes(root);
     drawCharts(root);
   }
