@@ -70,29 +70,38 @@ func (c *client) get(path string, query url.Values, out any) error {
 // do calls the API with a JSON body (nil: none) and decodes the response into out (nil: ignored).
 // The error is an *apiError for a status other than 2xx.
 func (c *client) do(method, path string, in, out any) error {
-	return c.doIf(method, path, "", in, out)
+	if in == nil {
+		return c.send(method, path, "", nil, out)
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("encoding a request: %w", err)
+	}
+	return c.send(method, path, "application/json", body, out)
 }
 
 // doIf is do on condition that a resource has a version; empty is any.
 func (c *client) doIf(method, path, version string, in, out any) error {
-	var body bytes.Buffer
-	if in != nil {
-		if err := json.NewEncoder(&body).Encode(in); err != nil {
-			return fmt.Errorf("encoding a request: %w", err)
-		}
+	if version == "" {
+		return c.do(method, path, in, out)
 	}
+	conditional := *c
+	conditional.header = c.header.Clone()
+	conditional.header.Set("If-Match", strconv.Quote(version))
+	return conditional.do(method, path, in, out)
+}
+
+// send is do with a body of any type. An empty contentType stands for no body.
+func (c *client) send(method, path, contentType string, body []byte, out any) error {
 	// A chi context of the page's route would make the API's router treat the path as a part of it.
 	ctx := context.WithValue(c.viewer.Context(), chi.RouteCtxKey, (*chi.Context)(nil))
-	q, err := http.NewRequestWithContext(ctx, method, apiPrefix+path, &body)
+	q, err := http.NewRequestWithContext(ctx, method, apiPrefix+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("creating a request: %w", err)
 	}
 	q.RemoteAddr, q.Host, q.Header = c.viewer.RemoteAddr, c.viewer.Host, c.header.Clone()
-	if in != nil {
-		q.Header.Set("Content-Type", "application/json")
-	}
-	if version != "" {
-		q.Header.Set("If-Match", strconv.Quote(version))
+	if contentType != "" {
+		q.Header.Set("Content-Type", contentType)
 	}
 	a := &response{header: make(http.Header)}
 	c.api.ServeHTTP(a, q)

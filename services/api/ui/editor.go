@@ -88,7 +88,7 @@ func (q *request) readDefinition(id string) (t rawTimer, doc *document, err erro
 
 // fill shows a document as form.
 func (d *editorData) fill(doc *document) {
-	d.Form = formOf(doc)
+	d.Form = doc.form()
 	kind := doc.text("target", "kind")
 	d.Simple = doc.find("targets") == nil && (kind == "" || kind == "http") &&
 		doc.text("target", "body_base64") == ""
@@ -116,7 +116,7 @@ func (q *request) readEditor() (*editorData, *document) {
 		return d, nil
 	}
 	if base, err := parseDocument(d.Base); err == nil {
-		doc.applyForm(q.r.PostForm, formOf(base))
+		doc.applyForm(q.r.PostForm, base.form())
 	}
 	if d.ID != "" { // a timer keeps its name
 		doc.set(scalar(d.Name), "name")

@@ -57,8 +57,8 @@ var scheduleFields = map[string][]string{
 	"delay":     {"delay"},
 }
 
-// formOf returns the values of a document's fields as the form shows them.
-func formOf(d *document) map[string]string {
+// form returns the values of a document's fields as the form shows them.
+func (d *document) form() map[string]string {
 	form := make(map[string]string, len(formFields))
 	for _, f := range formFields {
 		switch f.kind {

@@ -14,4 +14,10 @@ func (p *Page) addManagement(mux *http.ServeMux, app string) {
 	mux.Handle("POST "+app+"/app/keys/{id}/revoke", p.page(revokeAppKey))
 	mux.Handle("POST "+app+"/app/signing-keys", p.page(createSigningKey))
 	mux.Handle("POST "+app+"/app/signing-keys/{id}/retire", p.page(retireSigningKey))
+	mux.Handle("GET "+app+"/calendar", p.page(openCalendar))
+	mux.Handle("GET "+app+"/calendars", p.page(listCalendars))
+	mux.Handle("GET "+app+"/calendars/{name}", p.page(showCalendar))
+	mux.Handle("POST "+app+"/calendars/{name}", p.page(putCalendar))
+	mux.Handle("POST "+app+"/calendars/{name}/import", p.page(importCalendar))
+	mux.Handle("POST "+app+"/calendars/{name}/delete", p.page(deleteCalendar))
 }

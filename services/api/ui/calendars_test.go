@@ -1,0 +1,136 @@
+package ui_test
+
+import (
+	"bytes"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+const calendarPath = "/ui/apps/shop/calendars/work%20%2F%20days"
+
+// upload returns the request of a form with a file.
+func upload(t *testing.T, path, content string, fields url.Values) *http.Request {
+	t.Helper()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	for name := range fields {
+		require.NoError(t, w.WriteField(name, fields.Get(name)))
+	}
+	file, err := w.CreateFormFile("file", "days.ics")
+	require.NoError(t, err)
+	_, err = file.Write([]byte(content))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, &body)
+	r.Header.Set("Content-Type", w.FormDataContentType())
+	r.Header.Set("Origin", own)
+	return r
+}
+
+func TestCalendars(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	const list = "/ui/apps/shop/calendars"
+	require.Contains(t, p.shown(list), "The app has no calendars yet.")
+	w := p.get("/ui/apps/shop/calendar?name=work+%2F+days")
+	require.Equal(t, calendarPath+"?new=yes", w.Header().Get("Location"))
+	require.Contains(t, p.shown(calendarPath+"?new=yes"), "There is no calendar of this name yet.")
+	require.Equal(t, http.StatusNotFound, p.get(calendarPath).Code)
+
+	form := url.Values{
+		"version": {"0"}, "time_zone": {"Europe/Berlin"}, "excluded_weekdays": {"sat", "sun"},
+		"excluded_dates": {"2030-12-25\r\n2030-12-26"}, "included_dates": {"2030-12-21"},
+		"allowed_times": {"09:00-17:30 mon,fri\r\n09:00-12:00"},
+	}
+	w = p.post(calendarPath, own, form)
+	require.Equal(t, calendarPath+"?did=calendar", w.Header().Get("Location"), "%s", w.Body)
+	body := p.shown(calendarPath + "?year=2030")
+	require.Contains(t, body, "2 excluded dates and 1 included dates in this year.")
+	require.Equal(t, 12, strings.Count(body, `<table class="month">`))
+	require.Equal(t, 2, strings.Count(body, `<td class="day-excluded">`))
+	require.Contains(t, body, `<td class="day-included">21<span class="hidden">, included date`)
+	weekends := strings.Count(body, `<td class="day-weekday">`)
+	require.Equal(t, 103, weekends, "of 104: one is included")
+	require.Contains(t, body, "09:00-17:30 mon,fri\n09:00-12:00</textarea>")
+	require.Contains(t, p.shown(calendarPath), "<dt>Last date named</dt><dd>2030-12-26</dd>")
+	require.Contains(t, p.shown(list), ">work / days</a>")
+
+	// Two viewers opened version 1, and a third makes a calendar of the same name.
+	form.Set("version", "1")
+	form.Set("excluded_dates", "2030-12-24")
+	require.Equal(t, http.StatusSeeOther, p.post(calendarPath, own, form).Code)
+	for _, version := range []string{"0", "1"} {
+		form.Set("version", version)
+		form.Set("excluded_dates", "2030-12-31")
+		w = p.post(calendarPath, own, form)
+		require.Equal(t, http.StatusConflict, w.Code)
+		body = w.Body.String()
+		require.Contains(t, body, "Somebody changed the calendar")
+		require.Contains(t, body, "2030-12-31</textarea>")
+		require.Contains(t, body, `name="version" value="2"`)
+	}
+	for field, value := range map[string]string{
+		"time_zone": "<script>", "excluded_dates": "2030-02-30", "allowed_times": "late",
+		"excluded_weekdays": "day",
+	} {
+		bad := url.Values{"version": {"2"}, field: {value}}
+		w = p.post(calendarPath, own, bad)
+		require.Equal(t, http.StatusUnprocessableEntity, w.Code, field)
+		require.Contains(t, w.Body.String(), "<code>body."+field)
+		require.NotContains(t, w.Body.String(), "<script>")
+	}
+
+	made := f.Create(t, http.StatusCreated, apitest.With(
+		`{"kind":"cron","specs":["@daily"],"calendars":["work / days"]}`, `"status":"active"`))
+	require.Contains(t, p.shown(calendarPath), `/timers/`+made.ID+`">bill</a>`)
+	w = p.post(calendarPath+"/delete", own, nil)
+	require.Equal(t, http.StatusConflict, w.Code)
+	require.Contains(t, w.Body.String(), "bill")
+	f.Call(t, http.MethodDelete, apitest.TimerPath(made.ID, ""), "", nil)
+	require.Contains(t, p.shown(calendarPath), "No timer uses it.")
+	w = p.post(calendarPath+"/delete", own, nil)
+	require.Equal(t, "/ui/apps/shop/calendars?did=calendar_delete", w.Header().Get("Location"))
+	require.Contains(t, p.shown(list), "The app has no calendars yet.")
+}
+
+func TestImportOfACalendar(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t, func(o *api.Options) { o.Page = true }), true)
+	w := p.send(upload(t, calendarPath+"/import", apitest.Holidays, nil))
+	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+	require.Contains(t, w.Body.String(), "The file had 2 dates.")
+	body := p.shown(calendarPath + "?year=2026")
+	require.Equal(t, 2, strings.Count(body, `<td class="day-excluded">`))
+	w = p.send(upload(t, calendarPath+"/import", apitest.Holidays, url.Values{"as": {"included"}}))
+	require.Equal(t, http.StatusOK, w.Code)
+	body = p.shown(calendarPath + "?year=2026")
+	require.Equal(t, 2, strings.Count(body, `<td class="day-included">`), "stronger than excluded")
+	w = p.send(upload(t, calendarPath+"/import", "<script>", nil))
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Contains(t, w.Body.String(), "is not iCalendar")
+	require.NotContains(t, w.Body.String(), "<script>")
+	w = p.post(calendarPath+"/import", own, nil)
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Contains(t, w.Body.String(), "Choose a file.")
+}
+
+// TestImportOfALargeFile uploads more than the API takes through the API's own limit.
+func TestImportOfALargeFile(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t, func(o *api.Options) { o.Page = true })
+	w := httptest.NewRecorder()
+	f.Api.Handler().ServeHTTP(
+		w, upload(t, calendarPath+"/import", strings.Repeat("x", 3<<20), nil))
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Contains(t, w.Body.String(), "The file is too large.")
+}
