@@ -126,6 +126,7 @@ func TestPageShowsMarkupAsText(t *testing.T) {
 		require.Equal(t, attack, v.Text(t, "tbody td a"))
 		v.visit(t, v.app("dead-letters"))
 		v.visit(t, v.app("app"))
+		v.visit(t, v.app("calendars"))
 		v.visit(t, v.app("timers", id))
 		require.Contains(t, v.Text(t, "h1"), attack)
 		v.visit(t, v.app("timers", "new"))

@@ -78,6 +78,29 @@
     charts.forEach(function (c) { c.setSize({ width: c.root.parentNode.clientWidth, height: 220 }); });
   });
 
+  // In the editor, each side is replaced when the other has changed. What somebody has typed there
+  // meanwhile must stay: then nothing is replaced, and what they typed is sent in its turn.
+  var sides = { "form-side": "yaml-side", "yaml-side": "form-side" }, typed = {}, sent = {}, focused = "";
+  document.addEventListener("input", function (e) {
+    var side = e.target.closest("#form-side, #yaml-side");
+    if (side) typed[side.id] = performance.now();
+  });
+  document.body.addEventListener("htmx:beforeRequest", function (e) {
+    if (sides[e.detail.elt.id]) sent[e.detail.elt.id] = performance.now();
+  });
+  document.body.addEventListener("htmx:beforeSwap", function (e) {
+    var id = e.detail.requestConfig && e.detail.requestConfig.elt.id, other = sides[id];
+    if (!other) return;
+    if (typed[other] > sent[id]) e.detail.shouldSwap = false;
+    var side = document.activeElement.closest("#" + other);
+    focused = side ? document.activeElement.name : "";
+  });
+  document.body.addEventListener("htmx:afterSettle", function () {
+    var field = focused && document.querySelector('#editor [name="' + focused + '"]');
+    focused = "";
+    if (field && field !== document.activeElement) field.focus();
+  });
+
   function help() {
     document.getElementById("help").showModal();
   }
