@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs missing servers on Debian 12: install-servers.sh [mysql] [redis] [pulsar] [oracles]
-# [promtool]
+# [promtool] [chromium]
 #
-# oracles are the packages that scripts/oracles.sh needs. MariaDB, Redis, Java, Maven, Python and
-# Prometheus (for promtool) are Debian packages. Installing one needs root. Maven downloads Pulsar's
+# oracles are the packages that scripts/oracles.sh needs. MariaDB, Redis, Java, Maven, Python,
+# Prometheus (for promtool) and Chromium are Debian packages. Installing one needs root. Maven downloads Pulsar's
 # jars into $CARILLON_CACHE (default ~/.cache/carillon). A second run does nothing. A run that dies
 # halfway leaves nothing that a later run would take for complete.
 set -euo pipefail
@@ -33,7 +33,8 @@ for server in "${wanted[@]}"; do
       python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3 python3-venv)
       ;;
     promtool) has promtool || missing+=(prometheus) ;;
-    *) echo "install-servers: unknown server $server (mysql, redis, redis-cluster, pulsar, oracles, promtool)" >&2 && exit 2 ;;
+    chromium) has chromium || missing+=(chromium) ;;
+    *) echo "install-servers: unknown server $server (mysql, redis, redis-cluster, pulsar, oracles, promtool, chromium)" >&2 && exit 2 ;;
   esac
 done
 

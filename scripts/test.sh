@@ -28,6 +28,10 @@ export CARILLON_TEST_PULSAR_CLIENT
 # Reference implementations to compare with. Without them their tests skip, or fail where
 # CARILLON_TEST_REQUIRE names oracles.
 if [ $scope = all ]; then
+  # Without a browser the tests of the page skip, or fail where CARILLON_TEST_REQUIRE names
+  # chromium.
+  scripts/install-servers.sh chromium </dev/null >&2 ||
+    printf '\n!!! NO CHROMIUM: the page is NOT TESTED in a browser !!!\n\n' >&2
   if oracles=$(scripts/oracles.sh </dev/null); then
     export CARILLON_TEST_ORACLES=$oracles
   else

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/go-chi/chi/v5"
 )
@@ -77,6 +78,17 @@ func (c *client) do(method, path string, in, out any) error {
 		return fmt.Errorf("encoding a request: %w", err)
 	}
 	return c.send(method, path, "application/json", body, out)
+}
+
+// doIf is do on condition that a resource has a version; empty is any.
+func (c *client) doIf(method, path, version string, in, out any) error {
+	if version == "" {
+		return c.do(method, path, in, out)
+	}
+	conditional := *c
+	conditional.header = c.header.Clone()
+	conditional.header.Set("If-Match", strconv.Quote(version))
+	return conditional.do(method, path, in, out)
 }
 
 // send is do with a body of any type. An empty contentType stands for no body.

@@ -29,7 +29,7 @@ func openApp(q *request) error {
 		q.redirect(Prefix + "/")
 		return nil
 	}
-	q.redirect(Prefix + "/apps" + pathOf(app, "timers"))
+	q.redirect(Prefix + "/apps" + pathOf(app, "overview"))
 	return nil
 }
 

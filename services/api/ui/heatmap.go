@@ -88,6 +88,10 @@ func (q *request) readHeat(d *timerData, id string, due []string) error {
 			h.Coming++
 		}
 	}
-	d.HeatPartial = s.Truncated || len(due) == heatForecast
+	d.HeatPartial = s.Truncated
+	if len(due) == heatForecast { // the API computes no more
+		last, err := time.Parse(time.RFC3339, due[heatForecast-1])
+		d.HeatPartial = d.HeatPartial || err != nil || last.Before(now.AddDate(0, 0, heatDays))
+	}
 	return nil
 }

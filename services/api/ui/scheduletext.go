@@ -36,23 +36,39 @@ var (
 
 func (v *views) describeCron(spec string) string {
 	t, f := v.texts, strings.Fields(strings.ToLower(spec))
-	if len(f) == 6 && f[0] == "0" { // the second comes first
-		f = f[1:]
+	second := "0"
+	if len(f) == 6 { // the second comes first
+		second, f = f[0], f[1:]
 	}
 	if len(f) != 5 {
 		return spec
 	}
 	minute, hour, day, month, weekday := f[0], f[1], anyDay(f[2]), anyDay(f[3]), anyDay(f[4])
-	days, every := v.describeDays(day, month, weekday), fraction.FindStringSubmatch(minute)
+	days := v.describeDays(day, month, weekday)
+	often := days // what is due more than once a day needs no day
+	if day == "*" && month == "*" && weekday == "*" {
+		often = ""
+	}
+	every, seconds := fraction.FindStringSubmatch(minute), fraction.FindStringSubmatch(second)
 	switch {
 	case days == "":
 		return spec
+	case second != "0":
+		switch {
+		case minute != "*" || hour != "*":
+			return spec
+		case second == "*":
+			return often + t.get("each_second")
+		case len(seconds) > 0 && 60%toInt(seconds[1]) == 0:
+			return often + t.get("each_seconds", seconds[1])
+		}
+		return spec
 	case minute == "*" && hour == "*":
-		return days + t.get("each_minute")
+		return often + t.get("each_minute")
 	case hour == "*" && len(every) > 0 && 60%toInt(every[1]) == 0:
-		return days + t.get("each_minutes", every[1])
+		return often + t.get("each_minutes", every[1])
 	case number.MatchString(minute) && hour == "*":
-		return days + t.get("each_hour", toInt(minute))
+		return often + t.get("each_hour", toInt(minute))
 	case number.MatchString(minute) && number.MatchString(hour):
 		return days + t.get("at_time", toInt(hour), toInt(minute))
 	}

@@ -135,8 +135,7 @@ func (q *request) readForecast(d *timerData, id string) ([]string, error) {
 		"from": q.page.opts.Now().UTC().Format(time.RFC3339),
 	}, &f)
 	switch {
-	case hasStatus(err, http.StatusForbidden), refusedInput(err) != nil:
-		// A preview needs the scope write, and the rest of the page does not.
+	case refusedInput(err) != nil:
 		return nil, nil //nolint:nilerr // the page says that it has no instants
 	case err != nil:
 		return nil, err

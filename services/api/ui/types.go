@@ -50,6 +50,7 @@ type timerList struct {
 type fireBody struct {
 	ID         string
 	TimerID    string `json:"timer_id"`
+	TimerName  string `json:"timer_name"` // only in the history of an app
 	Due        string
 	Status     string
 	Cause      string
@@ -131,10 +132,24 @@ type jobBody struct {
 }
 
 type statsBody struct {
-	Truncated bool
-	Steps     []struct {
-		Begin                      string
-		Delivered, Failed, Skipped int
+	CompleteFrom string `json:"complete_from"`
+	Truncated    bool
+	Total        countsBody
+	Steps        []statsStep
+}
+
+type statsStep struct {
+	Begin string
+	countsBody
+}
+
+type countsBody struct {
+	Delivered, Failed, Skipped int
+	Reasons                    map[string]int
+	Lateness                   *struct {
+		P50MS int64 `json:"p50_ms"`
+		P99MS int64 `json:"p99_ms"`
+		MaxMS int64 `json:"max_ms"`
 	}
 }
 

@@ -73,13 +73,27 @@ func (p *Page) routes() http.Handler {
 	files, _ := fs.Sub(static, "static") // the name is valid
 	mux.Handle("GET "+Prefix+"/static/", http.StripPrefix(Prefix+"/static/", cached(files)))
 	mux.Handle("GET "+Prefix+"/{$}", p.page(showApps))
-	mux.Handle("GET "+Prefix+"/sign-in", p.page(showSignIn))
-	mux.Handle("POST "+Prefix+"/sign-in", p.page(signIn))
-	mux.Handle("POST "+Prefix+"/sign-out", p.page(signOut))
-	mux.Handle("POST "+Prefix+"/choice", p.page(setChoice))
+	mux.Handle("GET "+Prefix+"/sign-in", p.open(showSignIn))
+	mux.Handle("POST "+Prefix+"/sign-in", p.open(signIn))
+	mux.Handle("POST "+Prefix+"/sign-out", p.open(signOut))
+	mux.Handle("POST "+Prefix+"/choice", p.open(setChoice))
 	mux.Handle("GET "+Prefix+"/open", p.page(openApp))
 	app := Prefix + "/apps/{app}"
+	mux.Handle("GET "+app, p.page(func(q *request) error {
+		q.redirect(q.appPath("overview"))
+		return nil
+	}))
+	mux.Handle("GET "+app+"/overview", p.page(showOverview))
+	mux.Handle("GET "+app+"/overview/now", p.page(showNow))
+	mux.Handle("GET "+app+"/overview/hour", p.page(showHour))
+	mux.Handle("GET "+app+"/fires", p.page(listFires))
 	mux.Handle("GET "+app+"/timers", p.page(listTimers))
+	mux.Handle("GET "+app+"/timers/new", p.page(showEditor))
+	mux.Handle("POST "+app+"/timers/new", p.page(saveTimer))
+	mux.Handle("POST "+app+"/timers/new/sync", p.page(syncEditor))
+	mux.Handle("GET "+app+"/timers/{id}/edit", p.page(showEditor))
+	mux.Handle("POST "+app+"/timers/{id}/edit", p.page(saveTimer))
+	mux.Handle("POST "+app+"/timers/{id}/edit/sync", p.page(syncEditor))
 	mux.Handle("GET "+app+"/timers/{id}", p.page(showTimer))
 	mux.Handle("POST "+app+"/timers/{id}/{action}", p.page(changeTimer))
 	mux.Handle("GET "+app+"/fires/{id}", p.page(showFire))
@@ -88,7 +102,7 @@ func (p *Page) routes() http.Handler {
 	mux.Handle("GET "+app+"/jobs/{id}", p.page(showJob))
 	mux.Handle("POST "+app+"/jobs/{id}/cancel", p.page(cancelJob))
 	p.addManagement(mux, app)
-	mux.Handle(Prefix+"/", p.page(func(q *request) error {
+	mux.Handle(Prefix+"/", p.open(func(q *request) error {
 		return &apiError{Status: http.StatusNotFound}
 	}))
 	// Cookies are SameSite=Strict; this also refuses other origins where nobody signs in.
@@ -129,8 +143,18 @@ type request struct {
 	signed bool // a session's key is the credential
 }
 
-// page returns a handler that shows errors of h to the viewer.
+// page returns a handler for viewers with credentials. Others are sent to sign in.
 func (p *Page) page(h func(*request) error) http.Handler {
+	return p.open(func(q *request) error {
+		if len(q.header) == 0 && !p.opts.Keyless {
+			return &apiError{Status: http.StatusUnauthorized}
+		}
+		return h(q)
+	})
+}
+
+// open returns a handler that shows errors of h to the viewer.
+func (p *Page) open(h func(*request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store") // answers belong to one viewer
 		q := &request{page: p, w: w, r: r, views: p.views[languageOf(r)], app: r.PathValue("app")}
@@ -200,6 +224,17 @@ func (q *request) render(status int, name string, data any) error {
 	}
 	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	q.w.WriteHeader(status)
+	_, _ = q.w.Write(body) // the viewer is gone: nobody to tell
+	return nil
+}
+
+// showPart writes a part of a page, which replaces that part where the page is shown.
+func (q *request) showPart(name, part string, data any) error {
+	body, err := q.views.renderPart(name, part, q.frame(data))
+	if err != nil {
+		return fmt.Errorf("part %s of page %s: %w", part, name, err)
+	}
+	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = q.w.Write(body) // the viewer is gone: nobody to tell
 	return nil
 }

@@ -65,6 +65,14 @@ func (v *views) render(name string, f *frame) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+func (v *views) renderPart(name, part string, f *frame) ([]byte, error) {
+	var b bytes.Buffer
+	if err := v.pages[name].ExecuteTemplate(&b, part, f); err != nil {
+		return nil, err //nolint:wrapcheck // the caller names the page
+	}
+	return b.Bytes(), nil
+}
+
 func (v *views) functions() template.FuncMap {
 	return template.FuncMap{
 		"t":        v.texts.get,
@@ -75,6 +83,9 @@ func (v *views) functions() template.FuncMap {
 		"path":     func(parts ...string) string { return Prefix + "/apps" + pathOf(parts...) },
 		"local":    localTime,
 		"json":     toJSON,
+		"field":    func(name string, d *editorData) fieldErrors { return fieldErrors{name, d.Errors[name], false} },
+		"swapped":  func(name string, d *editorData) fieldErrors { return fieldErrors{name, d.Errors[name], true} },
+		"fields":   func() []formField { return formFields },
 		"when":     func(at, zone string) stamp { return stamp{at, zone} },
 	}
 }

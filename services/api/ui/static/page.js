@@ -22,37 +22,83 @@
 
   var charts = [];
 
-  // drawCharts draws each chart from its attributes: data-chart is columns of numbers.
+  // drawCharts draws each chart from its attributes: data-chart has columns of numbers, instants
+  // first; data-labels and data-colors describe the others.
   function drawCharts(root) {
     charts = charts.filter(function (c) {
       if (document.contains(c.root)) return true;
       c.destroy();
       return false;
     });
+    var style = getComputedStyle(document.documentElement);
+    var line = style.getPropertyValue("--line"), text = style.getPropertyValue("--fg");
+    var axis = { stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
     root.querySelectorAll("[data-chart]").forEach(function (e) {
       if (e.firstChild) return;
-      var style = getComputedStyle(document.documentElement);
-      var line = style.getPropertyValue("--line"), text = style.getPropertyValue("--fg");
-      var axis = { stroke: text, grid: { stroke: line }, ticks: { stroke: line } };
+      var columns = JSON.parse(e.dataset.chart), colors = e.dataset.colors.split(" ");
+      var bars = e.dataset.kind === "bars" && uPlot.paths.bars({ size: [0.8, 40] });
+      var series = e.dataset.labels.split("|").map(function (label, i) {
+        var color = style.getPropertyValue("--" + colors[i]);
+        return {
+          label: label, stroke: color, width: bars ? 1 : 2, fill: bars ? color : undefined,
+          paths: bars || undefined, points: { show: !bars && columns[0].length < 100, size: 4 },
+        };
+      });
       charts.push(new uPlot({
         width: e.clientWidth, height: 220,
         axes: [axis, Object.assign({ size: 60 }, axis)],
         scales: { y: { range: function (u, low, high) { return [0, Math.max(high, 1) * 1.1]; } } },
-        series: [{}, {
-          label: e.dataset.label, stroke: style.getPropertyValue("--link"),
-          width: 2, points: { show: JSON.parse(e.dataset.chart)[0].length < 100 },
-        }],
-      }, JSON.parse(e.dataset.chart), e));
+        series: [{}].concat(series),
+      }, columns, e));
+    });
+  }
+
+  // ticker has parts of the page read again, as long as somebody sees it.
+  function ticker(name, seconds) {
+    setInterval(function () {
+      if (document.visibilityState === "visible") document.body.dispatchEvent(new Event(name));
+    }, seconds * 1000);
+  }
+
+  // markErrors tells assistive technology which fields have an error.
+  function markErrors(root) {
+    root.querySelectorAll("[aria-describedby^=error-]").forEach(function (e) {
+      var error = document.getElementById(e.getAttribute("aria-describedby"));
+      e.setAttribute("aria-invalid", String(!!error && error.textContent.trim() !== ""));
     });
   }
 
   function prepare(root) {
+    markErrors(root);
     showTimes(root);
     drawCharts(root);
   }
 
   window.addEventListener("resize", function () {
     charts.forEach(function (c) { c.setSize({ width: c.root.parentNode.clientWidth, height: 220 }); });
+  });
+
+  // In the editor, each side is replaced when the other has changed. What somebody has typed there
+  // meanwhile must stay: then nothing is replaced, and what they typed is sent in its turn.
+  var sides = { "form-side": "yaml-side", "yaml-side": "form-side" }, typed = {}, sent = {}, focused = "";
+  document.addEventListener("input", function (e) {
+    var side = e.target.closest("#form-side, #yaml-side");
+    if (side) typed[side.id] = performance.now();
+  });
+  document.body.addEventListener("htmx:beforeRequest", function (e) {
+    if (sides[e.detail.elt.id]) sent[e.detail.elt.id] = performance.now();
+  });
+  document.body.addEventListener("htmx:beforeSwap", function (e) {
+    var id = e.detail.requestConfig && e.detail.requestConfig.elt.id, other = sides[id];
+    if (!other) return;
+    if (typed[other] > sent[id]) e.detail.shouldSwap = false;
+    var side = document.activeElement.closest("#" + other);
+    focused = side ? document.activeElement.name : "";
+  });
+  document.body.addEventListener("htmx:afterSettle", function () {
+    var field = focused && document.querySelector('#editor [name="' + focused + '"]');
+    focused = "";
+    if (field && field !== document.activeElement) field.focus();
   });
 
   function help() {
@@ -91,4 +137,6 @@
   document.getElementById("help-button").addEventListener("click", help);
   document.body.addEventListener("htmx:afterSwap", function () { prepare(document); });
   prepare(document);
+  ticker("live", 3);
+  ticker("live-slow", 30);
 })();

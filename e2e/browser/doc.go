@@ -1,0 +1,9 @@
+// Package browser opens pages in a real Chromium, for tests.
+//
+// A Tab collects what a person with the developer tools open would see go wrong: errors and
+// warnings of the console, exceptions, violations of the content policy, and requests without an
+// answer. axe-core checks pages for what assistive technology needs.
+//
+// Tests only: testdata/axe.min.js is axe-core 4.14.1 from npm, unchanged (MPL 2.0).
+// TestAxeIsUnchanged has its hash.
+package browser

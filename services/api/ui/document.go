@@ -1,0 +1,190 @@
+package ui
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// document is the definition of a timer as YAML. Changes keep its order and comments.
+type document struct{ root *yaml.Node }
+
+// setByTheService are the fields of an answer that a definition does not have.
+var setByTheService = []string{
+	"id", "app", "version", "paused", "fires_created", "next_due", "last_fired", "last_outcome",
+	"active_since", "created_at", "updated_at", "warnings", "dry_run", "upcoming",
+}
+
+// parseDocument reads what a viewer has entered.
+func parseDocument(text string) (*document, error) {
+	var n yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &n); err != nil {
+		return nil, err //nolint:wrapcheck // it names the line
+	}
+	if len(n.Content) != 1 || n.Content[0].Kind != yaml.MappingNode {
+		return nil, errors.New("yaml: expected fields of a timer, such as name: send-invoices")
+	}
+	return &document{n.Content[0]}, nil
+}
+
+// documentOf returns the definition in an answer of the API.
+func documentOf(answer json.RawMessage) (*document, error) {
+	d, err := parseDocument(string(answer)) // JSON is YAML in another style
+	if err != nil {
+		return nil, fmt.Errorf("reading a definition: %w", err)
+	}
+	plain(d.root)
+	if s := d.text("status"); s != "active" && s != "inactive" {
+		d.remove("status") // a definition cannot pause
+	}
+	for _, name := range setByTheService {
+		d.remove(name)
+	}
+	return d, nil
+}
+
+// plain removes the style of JSON.
+func plain(n *yaml.Node) {
+	n.Style = 0
+	for _, c := range n.Content {
+		plain(c)
+	}
+}
+
+// String returns the YAML.
+func (d *document) String() string {
+	var b strings.Builder
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	err := e.Encode(d.root)
+	if err = errors.Join(err, e.Close()); err != nil {
+		return "# " + err.Error()
+	}
+	return b.String()
+}
+
+// body returns the document as the API takes it, or what is wrong with the YAML.
+func (d *document) body(app string) (json.RawMessage, error) {
+	b, err := sigsyaml.YAMLToJSONStrict([]byte(d.String()))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the line
+	}
+	fields := make(map[string]json.RawMessage)
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return nil, fmt.Errorf("yaml: %w", err)
+	}
+	fields["app"], _ = json.Marshal(app) // a string is always JSON
+	return json.Marshal(fields)          //nolint:wrapcheck // so is JSON
+}
+
+// find returns the node at a path, or nil.
+func (d *document) find(path ...string) *yaml.Node {
+	n := d.root
+	for _, name := range path {
+		if n = deref(n); n == nil || n.Kind != yaml.MappingNode {
+			return nil
+		}
+		i := indexOf(n, name)
+		if i < 0 {
+			return nil
+		}
+		n = n.Content[i+1]
+	}
+	return deref(n)
+}
+
+// deref follows an alias.
+func deref(n *yaml.Node) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// indexOf returns the place of a field's name in a mapping, or -1.
+func indexOf(n *yaml.Node, name string) int {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// text returns a scalar, or nothing.
+func (d *document) text(path ...string) string {
+	if n := d.find(path...); n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
+		return n.Value
+	}
+	return ""
+}
+
+// list returns the scalars of a sequence.
+func (d *document) list(path ...string) (items []string) {
+	n := d.find(path...)
+	if n == nil || n.Kind != yaml.SequenceNode {
+		return nil
+	}
+	for _, c := range n.Content {
+		items = append(items, deref(c).Value)
+	}
+	return items
+}
+
+// pairs returns the fields of a mapping as name=value.
+func (d *document) pairs(path ...string) (items []string) {
+	n := d.find(path...)
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		items = append(items, n.Content[i].Value+"="+deref(n.Content[i+1]).Value)
+	}
+	return items
+}
+
+// remove removes a field. What held it stays, unless it is empty.
+func (d *document) remove(path ...string) {
+	last := len(path) - 1
+	in := d.find(path[:last]...)
+	if in == nil || in.Kind != yaml.MappingNode {
+		return
+	}
+	if i := indexOf(in, path[last]); i >= 0 {
+		in.Content = slices.Delete(in.Content, i, i+2)
+	}
+	if len(in.Content) == 0 && last > 0 {
+		d.remove(path[:last]...)
+	}
+}
+
+// set sets a field; what holds it is created.
+func (d *document) set(value *yaml.Node, path ...string) {
+	n := d.root
+	for i, name := range path {
+		at := indexOf(n, name)
+		if at < 0 {
+			n.Content = append(n.Content, scalar(name), &yaml.Node{Kind: yaml.MappingNode})
+			at = len(n.Content) - 2
+		}
+		if i == len(path)-1 {
+			n.Content[at+1] = value
+			return
+		}
+		in := deref(n.Content[at+1])
+		if in.Kind != yaml.MappingNode {
+			in = &yaml.Node{Kind: yaml.MappingNode}
+			n.Content[at+1] = in
+		}
+		n = in
+	}
+}
+
+func scalar(value string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value}
+}

@@ -1,0 +1,233 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// newDefinition is what the editor of a new timer begins with.
+const newDefinition = `name: ""
+status: active
+schedule:
+  kind: cron
+  specs:
+    - 0 9 * * MON-FRI
+  time_zone: UTC
+target:
+  kind: http
+  method: POST
+  url: ""
+`
+
+// editorData is a definition as form and as YAML. The form shows the fields that most timers have,
+// the YAML shows all. Base is the YAML from which the form was made.
+type editorData struct {
+	ID       string // empty for a new timer
+	Name     string
+	Version  string // that the viewer has seen
+	Path     string // where the editor is
+	YAML     string
+	Base     string
+	Form     map[string]string
+	Simple   bool // the form can show the target
+	Errors   map[string][]string
+	Others   []fieldError // errors about no field of the form
+	Refused  *apiError
+	Broken   string // why the YAML cannot be read
+	Side     string // that the viewer has changed last: form or yaml; empty for a whole page
+	Upcoming []string
+	Zone     string
+	Schedule schedule
+	Warnings []struct{ Message string }
+	Theirs   string // the present definition, where somebody else has changed it
+}
+
+// showEditor shows a definition to edit, or a new one, which may be a copy.
+func showEditor(q *request) error {
+	id := q.r.PathValue("id")
+	from := q.r.URL.Query().Get("from")
+	d := &editorData{ID: id, Base: newDefinition, Path: q.appPath("timers", "new")}
+	if id != "" {
+		from, d.Path = id, q.appPath("timers", id, "edit")
+	}
+	if from != "" {
+		t, doc, err := q.readDefinition(from)
+		if err != nil {
+			return err
+		}
+		if id == "" {
+			doc.set(scalar(t.Name+" 2"), "name")
+		} else {
+			d.Name, d.Version = t.Name, strconv.Itoa(t.Version)
+		}
+		d.Base = doc.String()
+	}
+	d.YAML = d.Base
+	doc, err := parseDocument(d.Base)
+	if err != nil {
+		return err
+	}
+	d.fill(doc)
+	if from != "" {
+		if err := q.tryDefinition(d, doc); err != nil {
+			return err
+		}
+	}
+	return q.show("editor", d)
+}
+
+func (q *request) readDefinition(id string) (t rawTimer, doc *document, err error) {
+	err = q.get("/timers"+pathOf(id), url.Values{"app": {q.app}}, &t)
+	if err == nil {
+		doc, err = documentOf(t.Raw)
+	}
+	return t, doc, err
+}
+
+// fill shows a document as form.
+func (d *editorData) fill(doc *document) {
+	d.Form = doc.form()
+	kind := doc.text("target", "kind")
+	d.Simple = doc.find("targets") == nil && (kind == "" || kind == "http") &&
+		doc.text("target", "body_base64") == ""
+}
+
+// readEditor reads what the viewer has entered in the form and as YAML. Fields that the form has
+// changed go into the YAML. It returns nil if the YAML cannot be read.
+func (q *request) readEditor() (*editorData, *document) {
+	form := q.r.PostFormValue
+	d := &editorData{
+		ID: q.r.PathValue("id"), Version: form("version"), Name: form("stored_name"),
+		YAML: lines(form("yaml")), Base: lines(form("base")), Path: q.appPath("timers", "new"),
+		Side: q.r.URL.Query().Get("side"), Form: make(map[string]string),
+	}
+	if d.ID != "" {
+		d.Path = q.appPath("timers", d.ID, "edit")
+	}
+	doc, err := parseDocument(d.YAML)
+	if err != nil {
+		d.Broken = err.Error()
+		for _, f := range formFields {
+			d.Form[f.Name] = form(f.Name)
+		}
+		d.Simple = true
+		return d, nil
+	}
+	if base, err := parseDocument(d.Base); err == nil {
+		doc.applyForm(q.r.PostForm, base.form())
+	}
+	if d.ID != "" { // a timer keeps its name
+		doc.set(scalar(d.Name), "name")
+	}
+	if d.Side != "yaml" {
+		d.YAML = doc.String()
+	}
+	d.Base = doc.String()
+	d.fill(doc)
+	return d, doc
+}
+
+// tryDefinition has the API check a definition without writing it.
+func (q *request) tryDefinition(d *editorData, doc *document) error {
+	var tried struct {
+		timerBody
+
+		Upcoming []string
+		Warnings []struct{ Message string }
+	}
+	if err := q.sendDefinition(d, doc, true, &tried); err != nil {
+		return q.refuseDefinition(d, err)
+	}
+	d.Upcoming, d.Warnings = tried.Upcoming, tried.Warnings
+	d.Schedule, d.Zone = tried.Schedule, tried.Schedule.TimeZone
+	return nil
+}
+
+// brokenYAMLError is the error about YAML that cannot be sent.
+type brokenYAMLError struct{ error }
+
+// sendDefinition creates the timer, or replaces the version that the viewer has seen.
+func (q *request) sendDefinition(d *editorData, doc *document, dry bool, out any) error {
+	body, err := doc.body(q.app)
+	if err != nil {
+		return brokenYAMLError{err}
+	}
+	method, path := http.MethodPost, "/timers"
+	if d.ID != "" {
+		method = http.MethodPut
+	}
+	if dry {
+		path += "?dry_run=true"
+	}
+	return q.doIf(method, path, d.Version, body, out)
+}
+
+// refuseDefinition notes an error about what the viewer has entered, and returns any other. If
+// somebody else has changed the timer, it shows their definition; saving again replaces that one.
+func (q *request) refuseDefinition(d *editorData, err error) error {
+	if broken, ok := errors.AsType[brokenYAMLError](err); ok {
+		d.Broken = broken.Error()
+		return nil
+	}
+	if d.Refused = refusedInput(err); d.Refused == nil {
+		return err
+	}
+	d.Errors, d.Others = errorsOf(d.Refused)
+	if d.Refused.Status != http.StatusPreconditionFailed {
+		return nil
+	}
+	t, doc, err := q.readDefinition(d.ID)
+	if err != nil {
+		return err
+	}
+	d.Theirs, d.Version = doc.String(), strconv.Itoa(t.Version)
+	return nil
+}
+
+// syncEditor answers what the viewer types: the other side, the errors and the next instants.
+func syncEditor(q *request) error {
+	d, doc := q.readEditor()
+	if doc != nil {
+		version := d.Version
+		if err := q.tryDefinition(d, doc); err != nil {
+			var refused *apiError
+			if !errors.As(err, &refused) {
+				return err
+			}
+			d.Refused = refused // shown beside the editor, whose page stays
+		}
+		if d.Theirs != "" {
+			d.Version = version // the viewer decides when they save
+		}
+	}
+	return q.showPart("editor", "synced", d)
+}
+
+// saveTimer creates or replaces a timer.
+func saveTimer(q *request) error {
+	d, doc := q.readEditor()
+	if doc == nil {
+		return q.render(http.StatusUnprocessableEntity, "editor", d)
+	}
+	if q.r.PostFormValue("do") == "preview" {
+		if err := q.tryDefinition(d, doc); err != nil {
+			return err
+		}
+		return q.show("editor", d)
+	}
+	var saved timerBody
+	if err := q.sendDefinition(d, doc, false, &saved); err != nil {
+		if err := q.refuseDefinition(d, err); err != nil {
+			return err
+		}
+		status := http.StatusUnprocessableEntity
+		if d.Refused != nil {
+			status = d.Refused.Status
+		}
+		return q.render(status, "editor", d)
+	}
+	q.redirect(q.appPath("timers", saved.ID) + "?did=save")
+	return nil
+}

@@ -1,0 +1,149 @@
+package ui_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+var (
+	fieldValue = regexp.MustCompile(`<input [^>]*name="([a-z_]+)" value="([^"]*)"`)
+	textArea   = regexp.MustCompile(`(?s)<textarea name="([a-z_]+)"[^>]*>(.*?)</textarea>`)
+	chosen     = regexp.MustCompile(`(?s)<select name="([a-z_]+)"[^>]*>(.*?)</select>`)
+	option     = regexp.MustCompile(`<option value="([^"]*)" selected>`)
+)
+
+// editor returns the fields of the editor on a page, as a browser would send them.
+func editor(body string) url.Values {
+	form := make(url.Values)
+	for _, m := range fieldValue.FindAllStringSubmatch(body, -1) {
+		form.Set(m[1], html.UnescapeString(m[2]))
+	}
+	for _, m := range textArea.FindAllStringSubmatch(body, -1) {
+		form.Set(m[1], strings.ReplaceAll(html.UnescapeString(m[2]), "\n", "\r\n"))
+	}
+	for _, m := range chosen.FindAllStringSubmatch(body, -1) {
+		form.Set(m[1], "")
+		if o := option.FindStringSubmatch(m[2]); o != nil {
+			form.Set(m[1], o[1])
+		}
+	}
+	return form
+}
+
+func TestNewTimerByForm(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	const path = "/ui/apps/shop/timers/new"
+	form := editor(p.shown(path))
+	require.Equal(t, "cron", form.Get("kind"))
+	form.Set("url", "nowhere")
+	w := p.post(path, own, form)
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code, "%s", w.Body)
+	require.Regexp(t, `<span id="error-name" class="field-error">[^<]*at least`, w.Body.String())
+	form = editor(w.Body.String())
+	require.Equal(t, "nowhere", form.Get("url"), "what the viewer entered stays")
+	form.Set("name", "send invoices")
+	w = p.post(path, own, form)
+	require.Regexp(t, `<span id="error-url" class="field-error">[^<]*absolute`, w.Body.String())
+	form.Set("url", "https://example.com/")
+	form.Set("kind", "interval")
+	form.Set("every", "90s")
+	form.Set("labels", "team=pay\r\nnote=a=b: c")
+	form.Set("attempts", "7")
+	form.Set("do", "preview")
+	body := p.posted(path, form)
+	require.Equal(t, 10, strings.Count(body, "<li><time"), "the next instants")
+	require.NotContains(t, editor(body).Get("yaml"), "specs", "what an interval does not have")
+	form = editor(body)
+	w = p.post(path, own, form)
+	require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+	body = p.shown(w.Header().Get("Location"))
+	for _, want := range []string{"send invoices", "every 1m30s", "team=pay", "note=a=b: c"} {
+		require.Contains(t, body, want)
+	}
+	require.Contains(t, p.get(strings.TrimSuffix(w.Header().Get("Location"), "?did=save")+"/edit").
+		Body.String(), `name="attempts" value="7"`)
+}
+
+// TestEditorKeepsBothSidesTheSame checks what the editor answers while a viewer types on one side.
+func TestEditorKeepsBothSidesTheSame(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"cron","specs":["30 2 * * *"],"time_zone":"Europe/Berlin"}`, target,
+		`,"status":"active","labels":{"team":"pay"},"retry":{"max_wait":"7m"}`))
+	path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+	form := editor(p.shown(path))
+	require.Equal(t, "30 2 * * *", form.Get("specs"))
+	require.Contains(t, form.Get("yaml"), "max_wait: 7m0s")
+	require.NotContains(t, form.Get("yaml"), "created_at")
+
+	form.Set("specs", "0 9 * * MON\r\n0 10 * * TUE")
+	body := p.posted(path+"/sync?side=form", form)
+	require.NotContains(t, body, `id="form-side"`, "where the viewer types")
+	require.Contains(t, body, `hx-swap-oob="outerHTML"`)
+	require.Contains(t, body, "on Monday at 09:00; on Tuesday at 10:00")
+	synced := editor(body)
+	require.Contains(t, synced.Get("yaml"), "- 0 9 * * MON\r\n    - 0 10 * * TUE")
+	require.Contains(t, synced.Get("yaml"), "max_wait: 7m0s", "what the form does not show")
+
+	form.Set("base", synced.Get("base"))
+	form.Set("yaml", "# why\r\n"+strings.Replace(synced.Get("yaml"), "team: pay", "team: ops", 1))
+	body = p.posted(path+"/sync?side=yaml", form)
+	require.NotContains(t, body, `id="yaml-side"`)
+	require.Equal(t, "team=ops", editor(body).Get("labels"))
+	require.Equal(t, "0 9 * * MON\r\n0 10 * * TUE", editor(body).Get("specs"))
+	form.Set("labels", "team=ops")
+	form.Set("base", editor(body).Get("base"))
+	form.Set("timeout", "soon")
+	body = p.posted(path+"/sync?side=form", form)
+	require.Contains(t, editor(body).Get("yaml"), "# why")
+	require.Regexp(
+		t,
+		`id="error-timeout" class="field-error" hx-swap-oob="outerHTML">[^<]*soon`,
+		body,
+	)
+
+	for _, broken := range []string{"name: [", "- 1", "", "name: a\nname: b", "&a [*a, *a]"} {
+		form.Set("yaml", broken)
+		body = p.posted(path+"/sync?side=yaml", form)
+		require.Contains(t, body, `<p class="field-error">`, broken)
+		require.Equal(t, http.StatusUnprocessableEntity, p.post(path, own, form).Code, broken)
+	}
+}
+
+// TestEditConflict checks that an edit never replaces a version that the viewer has not seen.
+func TestEditConflict(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"interval","every":"1h"}`, target, ""))
+	path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+	form := editor(p.shown(path))
+	require.Equal(t, "1", form.Get("version"))
+	f.Do(t, http.StatusOK, http.MethodPatch, apitest.TimerPath(made.ID, ""), `{"priority":"high"}`)
+	form.Set("every", "2h")
+	require.Contains(t, p.posted(path+"/sync?side=form", form), "version")
+	w := p.post(path, own, form)
+	require.Equal(t, http.StatusPreconditionFailed, w.Code)
+	body := w.Body.String()
+	require.Contains(t, body, "Saving again replaces version 2.")
+	require.Contains(t, body, "priority: high", "their definition")
+	form = editor(body)
+	require.Equal(t, "2h", form.Get("every"))
+	require.Equal(t, "2", form.Get("version"))
+	require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code)
+	now := f.Do(t, http.StatusOK, http.MethodGet, apitest.TimerPath(made.ID, ""), "")
+	require.Equal(t, "2h0m0s", now.Schedule["every"])
+}

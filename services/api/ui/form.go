@@ -1,0 +1,181 @@
+package ui
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// formField is a field of the form, which shows a part of a document.
+type formField struct {
+	Name string
+	path []string
+	kind fieldKind
+}
+
+type fieldKind int
+
+const (
+	fieldText  fieldKind = iota // one scalar
+	fieldInt                    // a number
+	fieldLines                  // a sequence, a line for each
+	fieldList                   // a sequence, separated by commas
+	fieldPairs                  // a mapping, name=value on each line
+)
+
+// formFields are the fields that most timers have. The YAML has all others.
+var formFields = []formField{
+	{"name", []string{"name"}, fieldText},
+	{"status", []string{"status"}, fieldText},
+	{"kind", []string{"schedule", "kind"}, fieldText},
+	{"specs", []string{"schedule", "specs"}, fieldLines},
+	{"time_zone", []string{"schedule", "time_zone"}, fieldText},
+	{"every", []string{"schedule", "every"}, fieldText},
+	{"at", []string{"schedule", "at"}, fieldText},
+	{"delay", []string{"schedule", "delay"}, fieldText},
+	{"calendars", []string{"schedule", "calendars"}, fieldList},
+	{"method", []string{"target", "method"}, fieldText},
+	{"url", []string{"target", "url"}, fieldText},
+	{"body", []string{"target", "body"}, fieldText},
+	{"attempts", []string{"retry", "attempts"}, fieldInt},
+	{"timeout", []string{"retry", "timeout"}, fieldText},
+	{"misfire", []string{"misfire", "policy"}, fieldText},
+	{"concurrency", []string{"concurrency", "policy"}, fieldText},
+	{"priority", []string{"priority"}, fieldText},
+	{"labels", []string{"labels"}, fieldPairs},
+}
+
+// scheduleFields are those of the form that belong to some kinds of schedules only.
+var scheduleFields = map[string][]string{
+	"specs":     {"cron"},
+	"time_zone": {"cron"},
+	"every":     {"interval", "fixed_delay"},
+	"at":        {"at"},
+	"delay":     {"delay"},
+}
+
+// form returns the values of a document's fields as the form shows them.
+func (d *document) form() map[string]string {
+	form := make(map[string]string, len(formFields))
+	for _, f := range formFields {
+		switch f.kind {
+		case fieldText, fieldInt:
+			form[f.Name] = d.text(f.path...)
+		case fieldLines:
+			form[f.Name] = strings.Join(d.list(f.path...), "\n")
+		case fieldList:
+			form[f.Name] = strings.Join(d.list(f.path...), ", ")
+		case fieldPairs:
+			form[f.Name] = strings.Join(d.pairs(f.path...), "\n")
+		}
+	}
+	return form
+}
+
+// applyForm changes a document by the fields in which the viewer's form differs from base, so that
+// fields which the form cannot show stay as they are.
+func (d *document) applyForm(form url.Values, base map[string]string) {
+	for _, f := range formFields {
+		if !form.Has(f.Name) {
+			continue
+		}
+		was, now := lines(base[f.Name]), lines(form.Get(f.Name))
+		if f.Name != "body" {
+			now = strings.TrimSpace(now)
+		}
+		if was == now {
+			continue
+		}
+		d.change(f, now)
+		if f.Name == "kind" {
+			for name, kinds := range scheduleFields {
+				if !contains(kinds, now) {
+					d.remove("schedule", name)
+				}
+			}
+		}
+	}
+}
+
+func contains(items []string, item string) bool {
+	return slices.Contains(items, item)
+}
+
+// lines returns a text with the ends of lines that YAML has. Browsers send others.
+func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+// change sets a field to what the form says; nothing removes it.
+func (d *document) change(f formField, value string) {
+	if value == "" {
+		d.remove(f.path...)
+		return
+	}
+	switch f.kind {
+	case fieldText:
+		d.set(scalar(value), f.path...)
+	case fieldInt:
+		n := scalar(value)
+		if _, err := strconv.Atoi(value); err == nil {
+			n.Tag = "!!int"
+		}
+		d.set(n, f.path...)
+	case fieldLines, fieldList:
+		separator := "\n"
+		if f.kind == fieldList {
+			separator = ","
+		}
+		list := &yaml.Node{Kind: yaml.SequenceNode}
+		for item := range strings.SplitSeq(value, separator) {
+			if item = strings.TrimSpace(item); item != "" {
+				list.Content = append(list.Content, scalar(item))
+			}
+		}
+		d.set(list, f.path...)
+	case fieldPairs:
+		pairs := &yaml.Node{Kind: yaml.MappingNode}
+		for item := range strings.SplitSeq(value, "\n") {
+			if name, v, _ := strings.Cut(strings.TrimSpace(item), "="); name != "" {
+				pairs.Content = append(pairs.Content, scalar(name), scalar(v))
+			}
+		}
+		d.set(pairs, f.path...)
+	}
+}
+
+// fieldErrors are what is wrong with a field of the form. Swap has them replace those that are
+// shown.
+type fieldErrors struct {
+	Name   string
+	Errors []string
+	Swap   bool
+}
+
+// errorsOf returns the errors by the field of the form to which they belong, and the others.
+func errorsOf(e *apiError) (byField map[string][]string, others []fieldError) {
+	byField = make(map[string][]string)
+	if e == nil {
+		return byField, nil
+	}
+	for _, x := range e.Errors {
+		if name := fieldOf(strings.TrimPrefix(x.Location, "body.")); name != "" {
+			byField[name] = append(byField[name], x.Message)
+		} else {
+			others = append(others, x)
+		}
+	}
+	return byField, others
+}
+
+// fieldOf returns the field of the form that has a place in a document.
+func fieldOf(location string) string {
+	for _, f := range formFields {
+		rest, ok := strings.CutPrefix(location, strings.Join(f.path, "."))
+		if ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return f.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,74 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	p := open(t, e.Fixture, true)
+	require.Equal(t, "/ui/apps/shop/overview", p.get("/ui/apps/shop").Header().Get("Location"))
+	require.Contains(t, p.shown("/ui/apps/shop/overview"), "0 calls are planned.")
+
+	e.Fail(t, e.Held(t, "shop", "bill", 3), timer.FailureTimeout)
+	e.Active(t, "minutely", `{"kind":"cron","specs":["* * * * *"]}`)
+	body := p.shown("/ui/apps/shop/overview")
+	require.Contains(t, body, "60 calls are planned.")
+	require.Contains(t, body, `<li class="failed">failed <strong>3</strong></li>`)
+	require.Contains(t, body, `?reason=exhausted">attempts exhausted</a></th><td>3</td>`)
+	require.Contains(t, body, ">minutely</a>")
+	for part, other := range map[string]string{"now": "hour", "hour": "now"} {
+		body := p.shown("/ui/apps/shop/overview/" + part)
+		require.Contains(t, body, `<div id="`+part+`"`)
+		require.NotContains(t, body, `<div id="`+other+`"`)
+		require.NotContains(t, body, "<html")
+	}
+	p.post("/ui/apps/shop/app/freeze", own, url.Values{"reason": {"stock taking"}})
+	require.Contains(t, p.shown("/ui/apps/shop/overview"), "stock taking")
+}
+
+func TestFiresOfAnApp(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	p := open(t, e.Fixture, true)
+	const path = "/ui/apps/shop/fires"
+	require.Contains(t, p.shown(path), "No fires match.")
+	e.Fail(t, e.Held(t, "shop", "bill", 120), timer.FailureTimeout)
+	body := p.shown(path + "?state=failed&timer=bill")
+	require.Contains(t, body, "cursor=")
+	require.Contains(t, body, `value="failed" selected`)
+	require.Contains(t, p.shown(path+"?state=delivered"), "No fires match.")
+	require.Contains(t, p.shown(path+"?min_lateness=soon"), `role="alert"`)
+}
+
+// TestViewerWithAReadKey checks that a key which may read shows the next instants too.
+func TestViewerWithAReadKey(t *testing.T) {
+	t.Parallel()
+	f, admin := apitest.Guarded(t)
+	made := f.MakeKey(t, admin, "shop", "read")
+	body := apitest.TimerWith(
+		`{"kind":"cron","specs":["30 2 * * *"]}`,
+		target,
+		`,"status":"active"`,
+	)
+	var tm apitest.V2Timer
+	f.Call(t, http.MethodPost, "/api/v2/timers", body, apitest.Bearer(admin)).
+		Into(t, http.StatusCreated, &tm)
+	p := open(t, f, false)
+	w := p.post("/ui/sign-in", own, url.Values{"key": {made.Key}})
+	p.cookies = w.Result().Cookies()
+	require.Contains(t, p.shown("/ui/"), "/ui/apps/shop/overview")
+	require.Contains(t, p.shown("/ui/apps/shop/timers/"+tm.ID), `<ol class="instants"><li>`)
+	p.shown("/ui/apps/shop/overview")
+	require.Equal(t, http.StatusNotFound, p.get("/ui/apps/other/overview").Code)
+	require.Equal(t, http.StatusForbidden,
+		p.post("/ui/apps/shop/timers/"+tm.ID+"/pause", own, nil).Code)
+}
