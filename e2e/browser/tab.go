@@ -231,4 +231,3 @@ func (tab *Tab) Await(t *testing.T, expression string) {
 	}
 	t.Fatalf("%s never held at %s:\n%s", expression, tab.Path(t), tab.Text(t, "body"))
 }
-

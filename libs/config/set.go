@@ -263,17 +263,28 @@ func (s *Set) check() []string {
 }
 
 func (s *Set) print(w io.Writer) {
+	for _, v := range s.Values() {
+		fmt.Fprintf(w, "%s: %q # %s\n", v.Name, v.Text, v.Source)
+	}
+}
+
+// Value is a setting in force. Its text is without secrets.
+type Value struct{ Name, Text, Source string }
+
+// Values returns the settings in force by name, after Load.
+func (s *Set) Values() (all []Value) {
 	for _, name := range s.names() {
-		v := s.values[name]
 		if name == "config" || name == "print-config" {
 			continue
 		}
+		v := s.values[name]
 		source := v.source
 		if source == "" {
 			source = "default"
 		}
-		fmt.Fprintf(w, "%s: %q # %s\n", name, v.show(), source)
+		all = append(all, Value{name, v.show(), source})
 	}
+	return all
 }
 
 func (s *Set) usage(w io.Writer) {

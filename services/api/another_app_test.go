@@ -131,6 +131,8 @@ var everyRoute = []anotherApps{
 	{route: "GET /api/v2/keys", path: "/api/v2/keys"},
 	{route: "POST /api/v2/keys", path: "/api/v2/keys", body: `{"name":"x","scope":"read"}`},
 	{route: "DELETE /api/v2/keys/{id}", path: "/api/v2/keys/<admin>"},
+	{route: "GET /api/v2/operations", path: "/api/v2/operations"},
+	{route: "GET /api/v2/operations/settings", path: "/api/v2/operations/settings"},
 	{route: "GET /api/v2/apps/{app}", path: "/api/v2/apps/shop"},
 	{route: "POST /api/v2/apps/{app}/freeze", path: "/api/v2/apps/shop/freeze"},
 	{route: "POST /api/v2/apps/{app}/unfreeze", path: "/api/v2/apps/shop/unfreeze"},
@@ -210,6 +212,7 @@ var everyRoute = []anotherApps{
 // noAppsOwn are the routes that concern no app, or need no key.
 var noAppsOwn = map[string]bool{
 	"GET /api/v2/apps":                 true, // has those of the key: TestV2ListApps
+	"GET /api/v2/caller":               true, // says which app the key is for
 	"POST /api/v2/fires/{id}/complete": true, // authenticated by its token
 	"GET /api/v2/openapi.json":         true,
 	"GET /api/v2/openapi.yaml":         true,

@@ -25,6 +25,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/fires"
 	"github.com/carillon-timer/carillon/services/api/v2/history"
 	"github.com/carillon-timer/carillon/services/api/v2/jobs"
+	"github.com/carillon-timer/carillon/services/api/v2/operations"
 	"github.com/carillon-timer/carillon/services/api/v2/timers"
 	"github.com/carillon-timer/carillon/services/api/writes"
 )
@@ -43,6 +44,7 @@ type resourceStore interface {
 	backfills.Store
 	apps.Store
 	calendars.Store
+	operations.Store
 	historyStore
 	APIKey(ctx context.Context, id string) (store.APIKey, error)
 }
@@ -63,6 +65,8 @@ type Options struct {
 	Counts    *slicing.Counts        // chooses the buckets of requested fires
 	Successor fires.SuccessorPlanner // plans the successor of a completed fire of a fixed delay
 	Auth      auth.Rules             // who may call
+	Backlog   operations.Bus         // tells the backlog of topics; nil: it is not told
+	Settings  []operations.Setting   // of the process, for operators
 	// Secrets encrypts secrets; nil: definitions with secrets or asynchronous targets are refused.
 	Secrets *encryption.Keyring
 	Zone    string           // IANA zone of cron expressions without one; default UTC

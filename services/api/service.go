@@ -22,6 +22,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/fires"
 	"github.com/carillon-timer/carillon/services/api/v2/history"
 	"github.com/carillon-timer/carillon/services/api/v2/jobs"
+	"github.com/carillon-timer/carillon/services/api/v2/operations"
 	"github.com/carillon-timer/carillon/services/api/v2/schedules"
 	"github.com/carillon-timer/carillon/services/api/v2/timers"
 	"github.com/carillon-timer/carillon/services/api/writes"
@@ -181,11 +182,10 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 			Retention: o.Retention,
 		},
 		&jobs.Resource{
-			Store:    o.Store,
-			Auth:     s.auth,
-			Problems: s.problems,
-			IDs:      ids,
-			Now:      o.Now,
+			Store: o.Store, Auth: s.auth, Problems: s.problems, IDs: ids, Now: o.Now,
+		},
+		&operations.Resource{
+			Store: o.Store, Bus: o.Backlog, Auth: s.auth, Settings: o.Settings, Now: o.Now,
 		},
 		&calendars.Resource{Store: o.Store, Auth: s.auth, Problems: s.problems, Now: o.Now},
 		&schedules.Resource{

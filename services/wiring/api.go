@@ -15,6 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/v2/operations"
 )
 
 // API is the role that serves the HTTP API.
@@ -34,9 +35,15 @@ func addAPI(ctx context.Context, k *Kit) error {
 	if k.Settings.Pulsar.URL != "" {
 		namespace = k.Settings.Pulsar.Tenant + "/" + k.Settings.Pulsar.Namespace
 	}
+	settings := make([]operations.Setting, len(k.values))
+	for i, v := range k.values {
+		settings[i] = operations.Setting{Name: v.Name, Value: v.Text, Source: v.Source}
+	}
 	s, err := api.New(api.Options{
 		Store:          k.Store,
 		Bus:            k.Bus,
+		Backlog:        k.Bus,
+		Settings:       settings,
 		Dispatch:       k.Dispatch,
 		Plan:           k.Planner.Plan,
 		Successor:      k.Planner,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/dispatch"
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/encryption"
@@ -64,7 +65,8 @@ type Kit struct {
 	HTTPAddr string // address of the API, set when it listens
 	Keyless  bool   // the API requires no keys; set when it listens
 
-	flushing bool // a part already flushes Counts
+	values   []config.Value // settings in force
+	flushing bool           // a part already flushes Counts
 }
 
 // Open opens the store, the bus and the window of a kit, and registers them to be closed by the

@@ -66,7 +66,8 @@ func Run(
 			}
 		}
 	}
-	if err := config.NewSet(p.Name, parts...).Load(args, env, p.Stdout); err != nil {
+	set := config.NewSet(p.Name, parts...)
+	if err := set.Load(args, env, p.Stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
 	zones, err := p.Settings.openZones()
@@ -77,7 +78,7 @@ func Run(
 	if err != nil {
 		return err
 	}
-	k.Zones = zones
+	k.Zones, k.values = zones, set.Values()
 	if err := k.trace(ctx, p, env); err != nil {
 		return errors.Join(err, k.Process.Close())
 	}

@@ -174,6 +174,18 @@ func (s *Store) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, 
 	}), nil
 }
 
+// OverdueCount counts the open fires of earlier minutes.
+func (s *Store) OverdueCount(_ context.Context, limit int) (n int, err error) {
+	defer s.lock()()
+	now := s.nowMS() / timer.MinuteMS
+	for minute, fires := range s.byMinute {
+		if minute < now {
+			n += len(fires)
+		}
+	}
+	return min(n, limit), nil
+}
+
 // Owned returns the fires that sessions own.
 func (s *Store) Owned(
 	_ context.Context,

@@ -77,6 +77,29 @@ func (s *Store) Owned(
 	return fires, err
 }
 
+// OverdueCount counts along the index, from its edge on.
+func (s *Store) OverdueCount(ctx context.Context, limit int) (n int, err error) {
+	err = s.read(
+		ctx,
+		"counting overdue fires",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			var nowMS int64
+			if err := s.selectOne(ctx, c, &nowMS, stmt("SELECT ").nowMS(s.dialect)); err != nil {
+				return err
+			}
+			return s.selectOne(
+				ctx,
+				c,
+				&n,
+				stmt("SELECT COUNT(*) FROM (SELECT 1 FROM fires"+s.dialect.byRun+
+					" WHERE run_at_minute<").int(nowMS/timer.MinuteMS).
+					add(" LIMIT ").int(int64(limit)).add(") late"),
+			)
+		},
+	)
+	return n, err
+}
+
 // OldestOpen finds the first minute with an open fire at the edge of the index, and the first fire
 // of each bucket in it.
 func (s *Store) OldestOpen(ctx context.Context) (runMS int64, err error) {

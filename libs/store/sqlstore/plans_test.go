@@ -215,6 +215,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"",
 		"SEARCH fires USING COVERING INDEX fires_by_run (run_at_minute=? AND bucket=?)",
 	},
+	{
+		"COUNT(*) FROM (SELECT 1 FROM fires",
+		"fires range by_run Using where; Using index",
+		"SEARCH fires USING COVERING INDEX fires_by_run (run_at_minute<?)",
+	},
 	{"FROM fires FORCE INDEX (by_run)", "fires range by_run", ""},
 	{"FROM fires INDEXED BY fires_by_run", "", "SEARCH fires USING INDEX fires_by_run ("},
 	{"expand_at_ms<=", "timers range by_expand", "SEARCH timers USING "},
@@ -346,6 +351,8 @@ func work(t *testing.T, s *sqlstore.Store) {
 	_, err = s.Owned(ctx, []timer.ID{2}, now, 10)
 	require.NoError(t, err)
 	_, err = s.OldestOpen(ctx)
+	require.NoError(t, err)
+	_, err = s.OverdueCount(ctx, 1000)
 	require.NoError(t, err)
 	replanZones(t, s)
 	_, err = s.OpenFires(

@@ -142,7 +142,16 @@ func ownedAndOldest(t *testing.T, s *setup) {
 	a, b := s.session(), s.session()
 	later := s.fires(2, now+30*time.Second.Milliseconds())
 	require.Zero(t, oldest())
+	overdue := func(limit int) int {
+		t.Helper()
+		n, err := s.st().OverdueCount(ctx, limit)
+		require.NoError(t, err)
+		return n
+	}
+	require.Zero(t, overdue(9))
 	past := s.fires(2, now-time.Hour.Milliseconds())
+	require.Equal(t, 2, overdue(9))
+	require.Equal(t, 1, overdue(1))
 	mid := s.fires(2, now-time.Second.Milliseconds())
 	require.Equal(t, past[0].RunAtMS, oldest())
 	s.claim(a, []timer.Fire{past[0], mid[0], later[0]})

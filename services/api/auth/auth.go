@@ -97,6 +97,9 @@ func callerOf(ctx context.Context) caller {
 // OfDeployment returns whether the caller may act for every app.
 func OfDeployment(ctx context.Context) bool { return callerOf(ctx).deployment }
 
+// ScopeOfCaller returns the scope of the caller.
+func ScopeOfCaller(ctx context.Context) apikey.Scope { return callerOf(ctx).scope }
+
 // AppOf returns the app that the caller acts for; empty for a caller of the deployment.
 func AppOf(ctx context.Context) string { return callerOf(ctx).app }
 

@@ -32,8 +32,7 @@ type appData struct {
 	Present     appSettings // as the API has them
 	Changed     bool        // somebody changed them since the form was shown
 	Use         appUse
-	Admin       bool // the viewer may change limits and keys
-	Keys        []apiKey
+	Keys        []apiKey // only for the scope admin, as the next
 	SigningKeys []signingKey
 	Refused     *apiError
 	RefusedAt   string // the section to which the error belongs
@@ -68,19 +67,18 @@ func (q *request) showApp(status int, d *appData) error {
 	if d.RefusedAt != "limits" {
 		d.Settings = d.Present
 	}
-	var keys struct{ Items []apiKey }
-	err = q.get("/apps"+pathOf(q.app, "keys"), nil, &keys)
-	if hasStatus(err, http.StatusForbidden) {
+	if !q.caller().May("admin") {
 		return q.render(status, "app", d)
 	}
-	if err != nil {
+	var keys struct{ Items []apiKey }
+	if err := q.get("/apps"+pathOf(q.app, "keys"), nil, &keys); err != nil {
 		return err
 	}
 	var signing struct{ Items []signingKey }
 	if err := q.get("/apps"+pathOf(q.app, "signing-keys"), nil, &signing); err != nil {
 		return err
 	}
-	d.Admin, d.Keys, d.SigningKeys = true, keys.Items, signing.Items
+	d.Keys, d.SigningKeys = keys.Items, signing.Items
 	return q.render(status, "app", d)
 }
 

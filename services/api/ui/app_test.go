@@ -111,6 +111,7 @@ func TestKeysOfAnApp(t *testing.T) {
 	require.Contains(t, body, "A key of scope admin may change")
 	require.NotContains(t, body, "/app/keys")
 	require.NotContains(t, body, "/app/settings")
+	require.NotContains(t, body, "/app/freeze")
 	w := reader.post(appPath+"/settings", own, url.Values{"rate": {"1"}})
 	require.Equal(t, http.StatusForbidden, w.Code)
 	require.Equal(t, http.StatusNotFound, reader.get("/ui/apps/desk/app").Code)

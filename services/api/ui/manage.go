@@ -4,6 +4,7 @@ import "net/http"
 
 // addManagement adds the pages by which an app is managed. app is the path of an app.
 func (p *Page) addManagement(mux *http.ServeMux, app string) {
+	mux.Handle("GET "+Prefix+"/operations", p.page(showOperations))
 	mux.Handle("GET "+app+"/dead-letters", p.page(listDeadLetters))
 	mux.Handle("POST "+app+"/dead-letters/redrive", p.page(redriveDeadLetters))
 	mux.Handle("GET "+app+"/app", p.page(showApp))

@@ -142,6 +142,7 @@ type request struct {
 	views  *views
 	app    string
 	signed bool // a session's key is the credential
+	known  *callerBody
 }
 
 // page returns a handler for viewers with credentials. Others are sent to sign in.

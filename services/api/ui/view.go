@@ -121,6 +121,7 @@ type frame struct {
 	Current         string // the name of the page
 	Signed, Keyless bool
 	Did             string // what the viewer has just done
+	Caller          callerBody
 	Data            any
 }
 
@@ -138,6 +139,7 @@ func (q *request) frame(data any) *frame {
 	return &frame{
 		Language: q.views.language, Theme: themeOf(q.r), App: q.app, Here: here, Current: current,
 		Signed: q.signed, Keyless: q.page.opts.Keyless, Did: q.r.URL.Query().Get("did"), Data: data,
+		Caller: q.caller(),
 	}
 }
 

@@ -134,6 +134,8 @@ var enumDocs = map[string]string{
 	"scope.read":                     "see timers, fires and outcomes",
 	"scope.write":                    "make, change and delete timers, redrive fires",
 	"scope.admin":                    "keys, limits and signing keys, too",
+	"sessionbody.kind.executor":      "it calls targets",
+	"sessionbody.kind.scheduler":     "it claims slices",
 	"kind.hmac":                      "receivers verify by the secret",
 	"kind.ed25519":                   "receivers verify by the public key",
 	"as.excluded":                    "they are added to excluded_dates",

@@ -117,6 +117,7 @@ func Setup(t *testing.T, change ...func(*api.Options)) *Fixture {
 	o := api.Options{
 		Store:      f.Faults,
 		Bus:        client,
+		Backlog:    client,
 		Dispatch:   f.Dispatched,
 		Plan:       planner.Plan,
 		Counts:     counts,

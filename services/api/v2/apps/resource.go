@@ -101,6 +101,10 @@ func (s *Resource) Register(r *route.Router) {
 		Status:  http.StatusNoContent, Scope: apikey.Admin,
 	}, s.revokeDeploymentKey)
 	route.Add(r, route.Operation{
+		Method: http.MethodGet, Path: "/caller", ID: "get-caller",
+		Summary: "Show what the caller's key is for",
+	}, s.getCaller)
+	route.Add(r, route.Operation{
 		Method: http.MethodGet, Path: "/apps", ID: "list-apps",
 		Summary: "List the apps that the key is for, by name",
 	}, s.listApps)

@@ -1,0 +1,35 @@
+package ui
+
+import "slices"
+
+// callerBody says what the viewer's key is for.
+type callerBody struct {
+	App        string
+	Deployment bool
+	Scope      string
+}
+
+// scopes are the scopes of keys; each includes those before it.
+var scopes = []string{"read", "write", "admin"}
+
+// May reports whether the viewer has a scope. Pages offer only what the viewer may do; the API
+// checks it in any case.
+func (c callerBody) May(scope string) bool {
+	need := slices.Index(scopes, scope)
+	return need >= 0 && slices.Index(scopes, c.Scope) >= need
+}
+
+// caller asks the API once for each request. Nobody who is not signed in is asked for: the API
+// counts that as a denied request.
+func (q *request) caller() callerBody {
+	if q.known != nil {
+		return *q.known
+	}
+	q.known = new(callerBody)
+	if q.page.opts.Keyless || len(q.header) > 0 {
+		if err := q.get("/caller", nil, q.known); err != nil {
+			q.page.opts.Logger.Debug().Err(err).Msg("caller of the page not known")
+		}
+	}
+	return *q.known
+}

@@ -1,0 +1,73 @@
+package ui
+
+import (
+	"strconv"
+	"time"
+)
+
+// millis is a stretch of time in ms.
+type millis int64
+
+// Seconds returns it in seconds.
+func (m millis) Seconds() string {
+	d := time.Duration(m) * time.Millisecond
+	return strconv.FormatFloat(d.Seconds(), 'f', 2, 64)
+}
+
+type backlogBody struct {
+	Count   int
+	Minimum bool // there are more
+	Oldest  string
+}
+
+type operationsBody struct {
+	At       string
+	Sessions []struct {
+		ID, Name, Kind string
+		Alive          bool
+		InflightFull   bool   `json:"inflight_full"`
+		OldestTask     millis `json:"oldest_task_ms"`
+	}
+	Cursor struct {
+		Minute        string
+		Lag           millis `json:"lag_ms"`
+		ClaimedSlices int64  `json:"claimed_slices"`
+	}
+	Overdue struct {
+		backlogBody
+
+		By millis `json:"by_ms"`
+	}
+	Expansion, Jobs backlogBody
+	Topics          []struct {
+		Topic, Subscription string
+		Messages            *int64 // nil: the bus did not answer
+	}
+	Canary *struct {
+		Due, Status string
+		Lateness    int64 `json:"lateness_ms"`
+	}
+}
+
+type setting struct{ Name, Value, Source string }
+
+type operationsData struct {
+	State    operationsBody
+	Settings []setting // only for the scope admin
+}
+
+// showOperations shows operators the state of the deployment.
+func showOperations(q *request) error {
+	d := new(operationsData)
+	if err := q.get("/operations", nil, &d.State); err != nil {
+		return err
+	}
+	if q.caller().May("admin") {
+		var list struct{ Items []setting }
+		if err := q.get("/operations/settings", nil, &list); err != nil {
+			return err
+		}
+		d.Settings = list.Items
+	}
+	return q.show("operations", d)
+}
