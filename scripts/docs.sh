@@ -30,6 +30,7 @@ fetch_mermaid() {
 
 rm -rf dist/docs dist/site-static
 mkdir -p dist/site-static
+cp -r docs/images dist/site-static/
 if command -v npm >/dev/null && fetch_mermaid; then
   cp "$mermaid_dir"/mermaid.* dist/site-static/
 elif [[ ,${CARILLON_CHECK_REQUIRE:-}, == *,npm,* ]]; then

@@ -231,9 +231,3 @@ func (tab *Tab) Await(t *testing.T, expression string) {
 	}
 	t.Fatalf("%s never held at %s:\n%s", expression, tab.Path(t), tab.Text(t, "body"))
 }
-
-// Screenshot returns what the view shows, as PNG.
-func (tab *Tab) Screenshot(t *testing.T) []byte {
-	t.Helper()
-	return get(t, tab, chromedp.CaptureScreenshot())
-}

@@ -88,7 +88,9 @@ func (v viewer) picture(t *testing.T, name string) {
 	if !*updatePictures || v.env.Name() != "allinone" {
 		return
 	}
+	v.Size(t, 1280, 1200)
 	png := v.Screenshot(t)
+	v.Size(t, 1280, 900)
 	require.Less(t, len(png), maxImage, name)
 	require.NoError(t, os.MkdirAll(pictures, 0o750))
 	require.NoError(t, os.WriteFile(filepath.Join(pictures, name+".png"), png, 0o600))
@@ -199,6 +201,9 @@ func (v viewer) watches(t *testing.T) {
 	t.Helper()
 	v.visit(t, v.app("overview"))
 	require.True(t, v.Is(t, `document.querySelectorAll(".chart canvas").length == 3`))
+	if *updatePictures {
+		pause(t, 45*time.Second) // so that there is something to see
+	}
 	delivered := v.Text(t, ".numbers .delivered strong")
 	v.Await(t, fmt.Sprintf(`document.querySelector(".numbers .delivered strong").innerText != %q`,
 		delivered)) // without a reload

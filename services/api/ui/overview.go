@@ -12,7 +12,7 @@ import (
 
 const (
 	nowMinutes  = 5
-	overviewTop = "8" // fires and timers that are listed
+	overviewTop = "5" // fires and timers that are listed
 )
 
 type overviewData struct {

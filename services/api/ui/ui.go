@@ -98,6 +98,7 @@ func (p *Page) routes() http.Handler {
 	mux.Handle("POST "+app+"/timers/{id}/{action}", p.page(changeTimer))
 	mux.Handle("GET "+app+"/fires/{id}", p.page(showFire))
 	mux.Handle("POST "+app+"/fires/{id}/redrive", p.page(redriveFire))
+	mux.Handle("POST "+app+"/fires/{id}/complete", p.page(completeFire))
 	mux.Handle("POST "+app+"/jobs", p.page(startJob))
 	mux.Handle("GET "+app+"/jobs/{id}", p.page(showJob))
 	mux.Handle("POST "+app+"/jobs/{id}/cancel", p.page(cancelJob))

@@ -16,7 +16,7 @@
       own.className = "here";
       own.textContent = at.toLocaleString(document.documentElement.lang) + " " +
         (Intl.DateTimeFormat().resolvedOptions().timeZone || "");
-      e.after(own);
+      (e.closest("a") || e).after(own);
     });
   }
 
