@@ -40,7 +40,6 @@ func TestOperations(t *testing.T) {
 	require.Contains(t, body, "None has ended.")
 	require.Contains(t, body, "168h0m0s")
 
-
 	body = p.posted("/ui/operations/keys", url.Values{"name": {"<script>"}, "scope": {"read"}})
 	key := code.FindStringSubmatch(body)[1]
 	body = p.shown("/ui/operations")
