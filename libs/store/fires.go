@@ -88,8 +88,8 @@ type OverdueFires interface {
 	// in order of run_at. A call scans a part of a large backlog, and the next one goes on from
 	// there.
 	Overdue(ctx context.Context, q OverdueQuery) ([]timer.Fire, error)
-	// OverdueCount counts the open fires whose run time lies in an earlier minute than now, up to
-	// limit, whoever owns them.
+	// OverdueCount counts the open fires whose run time lies in an earlier minute than now, owned
+	// or not, up to limit.
 	OverdueCount(ctx context.Context, limit int) (int, error)
 }
 

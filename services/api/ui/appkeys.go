@@ -8,25 +8,48 @@ type madeKeyData struct {
 	Name, Scope, Kind string
 	Secret            string
 	Public            string // of a signing key whose private part nobody sees
+	Back              string // the page that lists the keys
 }
 
-// createAppKey makes an API key and shows it once. The answer is no redirect, so that no address
+// keysPath returns the path in the API of the keys of the request's app, or of the deployment.
+func (q *request) keysPath(parts ...string) string {
+	if q.app == "" {
+		return "/keys" + pathOf(parts...)
+	}
+	return "/apps" + pathOf(append([]string{q.app, "keys"}, parts...)...)
+}
+
+// keysPage returns the path of the page that lists these keys.
+func (q *request) keysPage() string {
+	if q.app == "" {
+		return Prefix + "/operations"
+	}
+	return q.appPath("app")
+}
+
+// createKey makes an API key and shows it once. The answer is no redirect, so that no address
 // and no history has the key.
-func createAppKey(q *request) error {
+func createKey(q *request) error {
 	in := map[string]string{"name": q.r.PostFormValue("name"), "scope": q.r.PostFormValue("scope")}
 	var made apiKey
-	if err := q.do(http.MethodPost, "/apps"+pathOf(q.app, "keys"), in, &made); err != nil {
+	err := q.do(http.MethodPost, q.keysPath(), in, &made)
+	if err != nil && q.app == "" {
+		return q.refuseOperations(err)
+	}
+	if err != nil {
 		return q.refuseAt("keys", new(appData), err)
 	}
-	return q.show("madekey", &madeKeyData{Name: made.Name, Scope: made.Scope, Secret: made.Key})
+	return q.show("madekey", &madeKeyData{
+		Name: made.Name, Scope: made.Scope, Secret: made.Key, Back: q.keysPage(),
+	})
 }
 
-func revokeAppKey(q *request) error {
-	path := "/apps" + pathOf(q.app, "keys", q.r.PathValue("id"))
+func revokeKey(q *request) error {
+	path := q.keysPath(q.r.PathValue("id"))
 	if err := q.do(http.MethodDelete, path, nil, nil); err != nil {
 		return err
 	}
-	q.redirect(q.appPath("app") + "?did=revoke#keys")
+	q.redirect(q.keysPage() + "?did=revoke#keys")
 	return nil
 }
 
@@ -37,8 +60,9 @@ func createSigningKey(q *request) error {
 	if err := q.do(http.MethodPost, "/apps"+pathOf(q.app, "signing-keys"), in, &made); err != nil {
 		return q.refuseAt("signing-keys", new(appData), err)
 	}
-	d := &madeKeyData{Kind: made.Kind, Secret: made.Secret, Public: made.Public}
-	return q.show("madekey", d)
+	return q.show("madekey", &madeKeyData{
+		Kind: made.Kind, Secret: made.Secret, Public: made.Public, Back: q.keysPage(),
+	})
 }
 
 func retireSigningKey(q *request) error {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -63,12 +64,26 @@ type setting struct{ Name, Value, Source string }
 
 type operationsData struct {
 	State    operationsBody
-	Settings []setting // only for the scope admin
+	Settings []setting // only for the scope admin, as the next
+	Keys     []apiKey
+	Refused  *apiError // about a new key
 }
 
 // showOperations shows operators the state of the deployment.
 func showOperations(q *request) error {
-	d := new(operationsData)
+	return q.showOperations(http.StatusOK, new(operationsData))
+}
+
+// refuseOperations shows the page with an error about the input.
+func (q *request) refuseOperations(err error) error {
+	d := &operationsData{Refused: refusedInput(err)}
+	if d.Refused == nil {
+		return err
+	}
+	return q.showOperations(d.Refused.Status, d)
+}
+
+func (q *request) showOperations(status int, d *operationsData) error {
 	if err := q.get("/operations", nil, &d.State); err != nil {
 		return err
 	}
@@ -78,6 +93,11 @@ func showOperations(q *request) error {
 			return err
 		}
 		d.Settings = list.Items
+		var keys struct{ Items []apiKey }
+		if err := q.get("/keys", nil, &keys); err != nil {
+			return err
+		}
+		d.Keys = keys.Items
 	}
-	return q.show("operations", d)
+	return q.render(status, "operations", d)
 }

@@ -2,6 +2,8 @@ package ui_test
 
 import (
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -37,6 +39,18 @@ func TestOperations(t *testing.T) {
 	require.Contains(t, body, "tasks-normal")
 	require.Contains(t, body, "None has ended.")
 	require.Contains(t, body, "168h0m0s")
+
+	body = p.posted("/ui/operations/keys", url.Values{"name": {"<script>"}, "scope": {"read"}})
+	key := code.FindStringSubmatch(body)[1]
+	body = p.shown("/ui/operations")
+	require.NotContains(t, body, key)
+	revoke := regexp.MustCompile(`/ui/operations/keys/[^/]+/revoke`).FindString(body)
+	require.Equal(t, http.StatusOK, signedIn(t, f, key).get("/ui/operations").Code)
+	require.Equal(t, http.StatusSeeOther, p.post(revoke, own, nil).Code)
+	require.NotContains(t, p.shown("/ui/operations"), revoke)
+	w := p.post("/ui/operations/keys", own, url.Values{"scope": {"read"}})
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Contains(t, w.Body.String(), "body.name")
 
 	reader := signedIn(t, f, f.MakeKey(t, admin, "", "read").Key)
 	require.NotContains(t, reader.shown("/ui/operations"), "168h0m0s", "needs the scope admin")
