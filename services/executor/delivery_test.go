@@ -242,7 +242,8 @@ func TestRaisedLimitsReadmitDeferredFires(t *testing.T) {
 			require.Len(t, r.attempts(), 200)
 			time.Sleep(time.Second)
 			require.Equal(t, map[string]int{"delivered": 200}, reasons(t, parts, fires))
-			require.Greater(t, paths(t, parts, fires)[timer.PathReadmit], 50, "deferred in the store")
+			n := paths(t, parts, fires)[timer.PathReadmit]
+			require.Greater(t, n, 50, "deferred in the store")
 		})
 	}
 }
