@@ -111,9 +111,9 @@ type Recorder struct {
 func New(o Options) *Recorder {
 	newQueue := func() batchQueue { return batchQueue{wake: make(chan struct{}, 1)} }
 	r := &Recorder{
-		opts:    o,
-		log:     o.Logger,
-		skips:   o.Logger.Sample(
+		opts: o,
+		log:  o.Logger,
+		skips: o.Logger.Sample(
 			&zerolog.BurstSampler{Burst: logging.SkipLines, Period: time.Second},
 		),
 		results: newQueue(),
