@@ -7,7 +7,7 @@ PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigg
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test test-all cover sim sim-mutants chaos isolation bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean
+.PHONY: help run run-real build test test-all cover sim sim-mutants chaos isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ isolation: build ## noisy-neighbour scenarios in full size, in one process and o
 	@CARILLON_ISOLATION=full CARILLON_BIN=$(CURDIR)/bin CARILLON_TEST_REQUIRE=mysql,redis,pulsar exec scripts/with-servers.sh mysql redis pulsar -- \
 	  go test -v -count=1 -timeout 30m ./e2e/scenario -run '^(TestHangingAppDelaysNoOther|TestBurstDelaysNoOtherApp|TestRateLimitedBurstTakesNoMemory)$$'
 
+bench-peers: ## measure Carillon and its peers (asynq, River) one after the other on this machine, at each of RATES=1000,4000
+	@exec scripts/bench-peers.sh $(RATES)
+
 bench-smoke: build ## print the speed in one process and on real servers
 	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load -bin bin
 
@@ -77,6 +80,7 @@ lint: ## golangci-lint over all modules, and buf lint
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')
 	cd deploy/tools && GOWORK=off ../../bin/golangci-lint run ./...
 	cd e2e/collector && GOWORK=off ../../bin/golangci-lint run ./...
+	cd e2e/peers && GOWORK=off ../../bin/golangci-lint run ./...
 	cd proto && ../bin/buf lint
 
 generate: ## regenerate committed files: Go from protos, OpenAPI description, commands, the chart's copies and README, time zones
@@ -91,8 +95,9 @@ generate: ## regenerate committed files: Go from protos, OpenAPI description, co
 docs: ## build the site of the documents into dist/docs and check its links; needs Node for the diagrams
 	@scripts/docs.sh
 
-modules: ## vet each module without the workspace, which hides missing requirements
+modules: ## vet each module without the workspace, which hides missing requirements; test the one outside it
 	@for m in $(MODULES); do echo "GOWORK=off go vet: $$m"; (cd $$m && GOWORK=off go vet ./...) || exit 1; done
+	cd e2e/peers && GOWORK=off go vet ./... && GOWORK=off go test ./...
 
 tools: ## golangci-lint, buf and protoc-gen-go in their pinned versions, into bin/
 	@scripts/tools.sh

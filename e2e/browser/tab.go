@@ -217,12 +217,13 @@ func (tab *Tab) Is(t *testing.T, expression string) bool {
 	return get(t, tab, chromedp.Evaluate[bool]("!!("+expression+")"))
 }
 
-// Await waits until an expression is true, also on a page that follows.
+// Await waits until an expression is true, also on a page that follows, which is then loaded.
 func (tab *Tab) Await(t *testing.T, expression string) {
 	t.Helper()
 	for last := time.Now().Add(patience); time.Now().Before(last); {
 		ctx, cancel := context.WithTimeout(tab.ctx, patience)
-		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](
+			"document.readyState === 'complete' && !!("+expression+")"))
 		cancel()
 		if err == nil && ok { // a page that is left answers with an error
 			return

@@ -25,26 +25,66 @@ var neighbours = map[string]string{
 	"java":         "pulsar",
 }
 
-// cpuTimes returns the CPU time used so far, by name: of the cluster's processes, of the servers on
-// this machine, of this program ("load and receiver"), and in total ("machine", and "idle").
+// Self is the name of this program's CPU time.
+const Self = "load and receiver"
+
+// cpuTimes returns the CPU time used so far, by name: of the cluster's processes, and of the servers
+// on this machine.
 func cpuTimes(c cluster.Cluster) map[string]time.Duration {
-	used := make(map[string]time.Duration)
-	known := map[int]string{os.Getpid(): "load and receiver"}
+	known := make(map[int]string)
 	for _, p := range c.Processes() {
 		if pid := p.PID(); pid != 0 {
 			known[pid] = p.Name
 		}
 	}
+	servers := neighbours
+	if c.Servers() == nil {
+		servers = nil
+	}
+	return times(known, servers)
+}
+
+// CPUMeter measures the CPU time of processes.
+type CPUMeter struct {
+	known   map[int]string
+	servers map[string]string
+	before  map[string]time.Duration
+	began   time.Time
+}
+
+// StartCPU measures processes by their id, all processes of servers by their program's name, and
+// this process.
+func StartCPU(known map[int]string, servers []string) *CPUMeter {
+	m := &CPUMeter{known: known, servers: make(map[string]string), began: time.Now()}
+	for _, s := range servers {
+		m.servers[s] = s
+	}
+	m.before = times(known, m.servers)
+	return m
+}
+
+// Stop adds the CPU time since the start to a result.
+func (m *CPUMeter) Stop(r *Result, fires int64) {
+	r.cpu(m.before, times(m.known, m.servers), time.Since(m.began), fires)
+}
+
+// times returns the CPU time used so far, by name: of known processes, of servers by their program's
+// name, of this program (Self), and in total ("machine", and "idle").
+func times(known map[int]string, servers map[string]string) map[string]time.Duration {
+	used := make(map[string]time.Duration)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		pid, comm, t, ok := procStat(path)
 		if !ok {
 			continue
 		}
-		if name := known[pid]; name != "" {
+		switch name := known[pid]; {
+		case name != "":
 			used[name] += t
-		} else if name := neighbours[comm]; name != "" && c.Servers() != nil {
-			used[name] += t
+		case pid == os.Getpid():
+			used[Self] += t
+		case servers[comm] != "":
+			used[servers[comm]] += t
 		}
 	}
 	if b, err := os.ReadFile("/proc/stat"); err == nil {

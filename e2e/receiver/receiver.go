@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"net"
@@ -70,7 +71,8 @@ func (r *Receiver) Close() error {
 	if err := r.server.ShutdownWithContext(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("stopping the receiver: %w", err)
 	}
-	if err := <-r.served; err != nil {
+	_ = r.ln.Close() // if Serve begins only now, it returns at once
+	if err := <-r.served; err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("receiving callbacks: %w", err)
 	}
 	return nil

@@ -205,3 +205,13 @@ func TestEarlyAndQuantiles(t *testing.T) {
 		receiver.Arrivals{at(2, 2, 2, 1), at(1, 1, 1, 1), at(2, 3, 3, 2)}.Dues(),
 	)
 }
+
+// TestCloseRightAfterStart checks that Close returns although the server may not yet serve.
+func TestCloseRightAfterStart(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		r, err := receiver.Start(t.Context(), "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+	}
+}

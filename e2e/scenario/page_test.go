@@ -129,6 +129,7 @@ func TestPageShowsMarkupAsText(t *testing.T) {
 		v.visit(t, v.app("dead-letters"))
 		v.visit(t, v.app("app"))
 		v.visit(t, v.app("calendars"))
+		v.visit(t, "/ui/operations")
 		v.visit(t, v.app("timers", id))
 		require.Contains(t, v.Text(t, "h1"), attack)
 		v.visit(t, v.app("timers", "new"))

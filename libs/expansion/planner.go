@@ -16,10 +16,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Defaults of Options, and cache sizes.
+// Defaults of Options, and cache sizes. DefaultMax bounds the open fires of a timer of every second
+// to about four minutes: see docs/decisions/0032-expansions-bounded-by-fires.md.
 const (
 	DefaultExpandAhead = 60 * time.Minute
-	DefaultMax         = 300
+	DefaultMax         = 120
 	parsedCache        = 50_000
 	latestCache        = 50_000
 )

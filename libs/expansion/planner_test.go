@@ -81,8 +81,8 @@ func TestPlanIsBoundedByMaxAndContinuesInTime(t *testing.T) {
 	tm := cron("* * * * * *")
 	plan := p.Plan(tm, base)
 	require.Len(t, plan.Fires, expansion.DefaultMax)
-	require.Equal(t, base+300_000, plan.NextDueMS)
-	require.Equal(t, base+150_000, plan.ExpandAtMS, "when half of it is used up")
+	require.Equal(t, base+120_000, plan.NextDueMS)
+	require.Equal(t, base+60_000, plan.ExpandAtMS, "when half of it is used up")
 }
 
 func TestSuccessivePlansMissAndRepeatNothing(t *testing.T) {

@@ -51,6 +51,12 @@ const (
 	AdminListening = "admin listening"
 )
 
+// A fire is skipped: executors and schedulers log at most SkipLines of these in a second.
+const (
+	FireSkipped = "fire skipped"
+	SkipLines   = 20
+)
+
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // New returns a logger that writes lines of at least the given level (debug, info, warn, error) to

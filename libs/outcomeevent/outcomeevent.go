@@ -74,9 +74,29 @@ type Store interface {
 	) (map[store.VersionKey]timer.Definition, error)
 }
 
-// Messages returns the events of stored outcomes. It reads the names of their apps and timers, and
-// leaves out the canary's.
+// Event is the event of an outcome, with the names of its app and timer.
+type Event struct {
+	Outcome    *timer.Outcome
+	App, Timer string
+	Message    bus.Message
+}
+
+// Messages returns the messages of outcomes: see Events.
 func Messages(ctx context.Context, st Store, os []timer.Outcome) ([]bus.Message, error) {
+	events, err := Events(ctx, st, os)
+	if err != nil || len(events) == 0 {
+		return nil, err
+	}
+	msgs := make([]bus.Message, len(events))
+	for i := range events {
+		msgs[i] = events[i].Message
+	}
+	return msgs, nil
+}
+
+// Events returns the events of stored outcomes. It reads the names of their apps and timers, and
+// leaves out the canary's.
+func Events(ctx context.Context, st Store, os []timer.Outcome) ([]Event, error) {
 	if len(os) == 0 {
 		return nil, nil
 	}
@@ -103,13 +123,15 @@ func Messages(ctx context.Context, st Store, os []timer.Outcome) ([]bus.Message,
 	if err != nil {
 		return nil, err
 	}
-	msgs := make([]bus.Message, 0, len(os))
+	events := make([]Event, 0, len(os))
 	for i := range os {
-		if app := names[os[i].AppID]; app != timer.ReservedApp {
-			msgs = append(msgs, Message(&os[i], app, timers[os[i].Timer], each[os[i].FireID]))
+		o := &os[i]
+		if app := names[o.AppID]; app != timer.ReservedApp {
+			name := timers[o.Timer]
+			events = append(events, Event{o, app, name, Message(o, app, name, each[o.FireID])})
 		}
 	}
-	return msgs, nil
+	return events, nil
 }
 
 // timerNames reads the names of timers. It leaves out those that have no row any more.

@@ -242,6 +242,8 @@ func TestRaisedLimitsReadmitDeferredFires(t *testing.T) {
 			require.Len(t, r.attempts(), 200)
 			time.Sleep(time.Second)
 			require.Equal(t, map[string]int{"delivered": 200}, reasons(t, parts, fires))
+			n := paths(t, parts, fires)[timer.PathReadmit]
+			require.Greater(t, n, 50, "deferred in the store")
 		})
 	}
 }

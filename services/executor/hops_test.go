@@ -24,7 +24,18 @@ func hops(t *testing.T, parts *servicetest.Parts, fires []timer.Fire) (out []tim
 	return out
 }
 
-// TestFiresTellTheirPath checks how fires say that they came, with a task and without one.
+// paths counts finished fires of the app "a" by the path on which they came.
+func paths(t *testing.T, parts *servicetest.Parts, fires []timer.Fire) map[timer.Path]int {
+	t.Helper()
+	n := make(map[timer.Path]int)
+	for _, o := range hops(t, parts, fires) {
+		n[o.Hops.Path]++
+	}
+	return n
+}
+
+// TestFiresTellTheirPath checks how fires say that they came, with a task and without one. The tests
+// of the other paths check theirs.
 func TestFiresTellTheirPath(t *testing.T) {
 	t.Parallel()
 	for path, dispatch := range map[timer.Path]func(parts *servicetest.Parts, fires []timer.Fire){

@@ -158,6 +158,13 @@ func TestCatchUpsClaimWhatGoesBeforeThem(t *testing.T) {
 				[]int64{6000, 7000, 8000, 9000, 10000, 11000, 12000},
 				d.lateCalls(time.Second),
 			)
+			d.at(23 * time.Second)
+			before := make([]timer.Fire, 0, 5)
+			for s := range 5 {
+				due := d.began.Add(time.Duration(7+s) * time.Second).UnixMilli()
+				before = append(before, timer.Fire{FireID: timer.FireID{Timer: d.id, DueMS: due}})
+			}
+			require.Equal(d.t, map[timer.Path]int{timer.PathOrder: 5}, paths(d.t, d.Parts, before))
 		},
 	)
 }

@@ -232,6 +232,7 @@ func TestUnansweredClaimIsConfirmedSoon(t *testing.T) {
 		for _, a := range at {
 			require.Less(t, a.Sub(time.UnixMilli(fires[0].DueMS)), 3*time.Second)
 		}
+		require.Positive(t, paths(t, parts, fires)[timer.PathOwnClaim])
 	})
 }
 

@@ -323,7 +323,7 @@ func TestWithoutTasksLateFiresArePolledBesideOnTimeFires(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		busyMinutes(t, parts)
 		r := new(receiver)
-		late := parts.Create("late", soon(1200, time.Second)...)
+		late := parts.Create("a", soon(1200, time.Second)...)
 		time.Sleep(30 * time.Second)
 		one := startPolling(t, parts, "one", r)
 		require.NoError(
@@ -335,13 +335,14 @@ func TestWithoutTasksLateFiresArePolledBesideOnTimeFires(t *testing.T) {
 		require.Equal(
 			t,
 			map[timer.OutcomeKind]int{timer.Delivered: 1200},
-			outcomes(t, parts, "late", late),
+			outcomes(t, parts, "a", late),
 		)
 		require.Equal(
 			t,
 			map[timer.OutcomeKind]int{timer.Delivered: 500},
 			outcomes(t, parts, "a", present),
 		)
+		require.Equal(t, map[timer.Path]int{timer.PathOverdue: 1200}, paths(t, parts, late))
 		require.Less(t, one.claims.Load(), int64(100), "in batches")
 	})
 }
@@ -370,6 +371,7 @@ func TestWithoutTasksOrphansAreRecovered(t *testing.T) {
 			map[timer.OutcomeKind]int{timer.Delivered: 10},
 			outcomes(t, parts, "a", fires),
 		)
+		require.Equal(t, map[timer.Path]int{timer.PathOrphaned: 10}, paths(t, parts, fires))
 	})
 }
 

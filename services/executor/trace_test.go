@@ -1,15 +1,20 @@
 package executor_test
 
 import (
+	"bytes"
 	"encoding/hex"
+	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing"
@@ -198,6 +203,63 @@ func TestWhatIsKeptWhateverTheSamplerSays(t *testing.T) {
 					require.Empty(t, spans)
 				}
 			})
+		})
+	}
+}
+
+// TestLinesAboutAFireNameItsTrace checks the log lines about a skipped fire and about one whose
+// deferral is not confirmed.
+func TestLinesAboutAFireNameItsTrace(t *testing.T) {
+	t.Parallel()
+	for sampler, kept := range map[string]bool{"always_on": true, "always_off": false} {
+		synctest.Test(t, func(t *testing.T) {
+			tracer, _ := tracingtest.New(
+				t, tracing.Keep{}, map[string]string{"OTEL_TRACES_SAMPLER": sampler},
+			)
+			parts := servicetest.New(t, servicetest.Options{})
+			log := new(bytes.Buffer)
+			stop := start(t, parts, "one", new(receiver), func(o *executor.Options) {
+				o.Store = &lostDeferral{Store: parts.Store}
+				o.Tracer = tracer
+				o.Logger = zerolog.New(zerolog.SyncWriter(log))
+			})
+			skipped := servicetest.Once(time.Now().Add(time.Millisecond), "http://skipped")
+			skipped.Misfire = timer.Misfire{
+				Policy: timer.MisfireSkip, Grace: timer.Duration(time.Millisecond),
+			}
+			fires := parts.Create("a", append(soon(1, time.Second), skipped)...)
+			time.Sleep(100 * time.Millisecond)
+			parts.Dispatch.Committed(t.Context(), fires)
+			time.Sleep(400 * time.Millisecond)
+			paused, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{
+				{App: "a", ID: fires[0].Timer, Status: timer.StatusPaused},
+			}, parts.Planner.Plan)
+			require.NoError(t, err)
+			require.NoError(t, paused[0].Err)
+			time.Sleep(time.Second)
+			stop()
+			ids := make(map[string]timer.FireID)
+			for i := range fires {
+				ids[fires[i].String()] = fires[i].FireID
+			}
+			about := make(map[timer.FireID]bool)
+			for text := range strings.Lines(log.String()) {
+				var line map[string]any
+				require.NoError(t, json.Unmarshal([]byte(text), &line))
+				name, _ := line[logging.Fire].(string)
+				fire, ok := ids[name]
+				if !ok {
+					continue
+				}
+				about[fire] = true
+				want := any(nil)
+				if kept {
+					id := traceid.Of(fire)
+					want = hex.EncodeToString(id[:])
+				}
+				require.Equal(t, want, line[logging.TraceID], text)
+			}
+			require.Len(t, about, len(fires), log)
 		})
 	}
 }

@@ -22,7 +22,7 @@ const (
 	jobLease   = 30 * time.Second
 	// giveBackTimeout limits the end of a lease after an error.
 	giveBackTimeout = 2 * time.Second
-	// activationPage is how many timers are activated at once: each may get 300 fires.
+	// activationPage is how many timers are activated at once: each may get 120 fires.
 	activationPage = 100
 	// searchesPerPage limits the searches for the next page. A search may find nothing although
 	// there are more timers.

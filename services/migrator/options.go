@@ -64,7 +64,7 @@ type Options struct {
 
 	ExpandAhead time.Duration // how far ahead Planner expands; default 60 min
 	Workers     int           // concurrent expansions; default 2
-	Batch       int           // timers per expansion; default 100, at most 300 fires each
+	Batch       int           // timers per expansion; default 100
 	JobPage     int           // timers of a job that are changed at once; default 500
 	Every       time.Duration // between polls when there is nothing to do; default 500 ms
 	Retention   time.Duration // of outcomes and attempts; default 7 days

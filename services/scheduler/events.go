@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/outcomeevent"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -117,7 +118,8 @@ func (s *Service) publishSession(
 		if err != nil {
 			return fmt.Errorf("reading outcomes of session %d: %w", id, err)
 		}
-		if err := s.publishOutcomes(ctx, page); err != nil {
+		events, err := s.publishOutcomes(ctx, page)
+		if err != nil {
 			return err
 		}
 		if at = (store.OutcomePosition{FinishedMS: until}); len(page) == store.MaxBatch {
@@ -130,18 +132,44 @@ func (s *Service) publishSession(
 		if err := s.opts.Store.AckEvents(ctx, id, at); err != nil {
 			return fmt.Errorf("acknowledging the outcome events of session %d: %w", id, err)
 		}
+		if id == store.SystemSession { // executors have logged theirs
+			s.logSkips(events)
+		}
 	}
 	return nil
 }
 
-func (s *Service) publishOutcomes(ctx context.Context, os []timer.Outcome) error {
-	msgs, err := outcomeevent.Messages(ctx, s.opts.Store, os)
-	if err != nil {
-		return err //nolint:wrapcheck // already wrapped
+func (s *Service) publishOutcomes(
+	ctx context.Context,
+	os []timer.Outcome,
+) ([]outcomeevent.Event, error) {
+	events, err := outcomeevent.Events(ctx, s.opts.Store, os)
+	if err != nil || len(events) == 0 {
+		return nil, err //nolint:wrapcheck // already wrapped
 	}
-	if len(msgs) == 0 {
-		return nil
+	msgs := make([]bus.Message, len(events))
+	for i := range events {
+		msgs[i] = events[i].Message
 	}
 	//nolint:wrapcheck // the bus names the topic
-	return s.opts.Bus.Publish(ctx, bus.Outcomes, msgs...)
+	return events, s.opts.Bus.Publish(ctx, bus.Outcomes, msgs...)
+}
+
+// logSkips logs fires that no executor recorded as skipped, with the words of executors. Of many at
+// once it logs some; the events have all.
+func (s *Service) logSkips(events []outcomeevent.Event) {
+	for _, e := range events {
+		o := e.Outcome
+		if o.Kind != timer.Skipped {
+			continue
+		}
+		s.skips.Info().
+			Str(logging.App, e.App).
+			Str(logging.TimerName, e.Timer).
+			Stringer(logging.Timer, o.Timer).
+			Stringer(logging.Fire, o.FireID).
+			Str(logging.Reason, string(o.Reason)).
+			Int64(logging.Count, o.Count).
+			Msg(logging.FireSkipped)
+	}
 }

@@ -1,8 +1,11 @@
 package scheduler_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
@@ -129,5 +133,52 @@ func TestPendingEventsOfExpiredSessionsArePublished(t *testing.T) {
 			"five minutes and their margins, twice",
 		)
 		require.LessOrEqual(t, st.most, time.Minute.Milliseconds())
+	})
+}
+
+// TestSkipsThatNoExecutorRecordsAreLogged checks the line about instants that were missed while no
+// migrator expanded their timer.
+func TestSkipsThatNoExecutorRecordsAreLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		d := servicetest.Cron("0 0 * * * *", "http://127.0.0.1/")
+		d.Misfire = timer.Misfire{Policy: timer.MisfireSkip, Grace: timer.Duration(time.Second)}
+		parts.Create("a", d)
+		time.Sleep(24*time.Hour + time.Minute)
+		_, timers, err := parts.Store.Expand(t.Context(), 10, parts.Plan)
+		require.NoError(t, err)
+		require.Equal(t, 1, timers)
+		log := new(bytes.Buffer)
+		svc, err := scheduler.New(scheduler.Options{
+			Store:      parts.Store,
+			Bus:        parts.Bus("one"),
+			IDs:        parts.IDs,
+			Name:       "one",
+			Now:        time.Now,
+			Logger:     zerolog.New(zerolog.SyncWriter(log)),
+			Registerer: prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- svc.Run(ctx) }()
+		time.Sleep(5 * time.Minute)
+		cancel()
+		require.NoError(t, <-ended)
+		var skips []map[string]any
+		for text := range strings.Lines(log.String()) {
+			var line map[string]any
+			require.NoError(t, json.Unmarshal([]byte(text), &line))
+			if line[zerolog.MessageFieldName] == logging.FireSkipped {
+				skips = append(skips, line)
+			}
+		}
+		require.Len(t, skips, 1, "once")
+		require.Equal(t, "a", skips[0][logging.App])
+		require.NotEmpty(t, skips[0][logging.TimerName])
+		require.Equal(t, string(timer.ReasonMisfired), skips[0][logging.Reason])
+		require.Greater(t, skips[0][logging.Count], 20.0)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -28,6 +29,7 @@ const (
 type Service struct {
 	opts          Options
 	log           zerolog.Logger
+	skips         zerolog.Logger // rate-limited
 	heartbeater   *session.Heartbeater
 	met           *metrics
 	lastTick      clock.Stamp            // last successful tick
@@ -54,8 +56,11 @@ func New(opts Options) (*Service, error) {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
 	return &Service{
-		opts:          opts,
-		log:           opts.Logger,
+		opts: opts,
+		log:  opts.Logger,
+		skips: opts.Logger.Sample(
+			&zerolog.BurstSampler{Burst: logging.SkipLines, Period: time.Second},
+		),
 		heartbeater:   k,
 		met:           newMetrics(opts.Registerer),
 		frozenMinutes: make(map[int64]frozenMinute),

@@ -21,6 +21,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/window/memwindow"
 )
 
+// MaxFires is how many fires of a timer an expansion of tests makes at most: more than the default,
+// so that one timer of every second gives many fires.
+const MaxFires = 300
+
 // Options configure the parts.
 type Options struct {
 	Store     sqlstore.Faults
@@ -70,7 +74,7 @@ func New(t testing.TB, opts Options) *Parts {
 		Clock:  clock.New(time.Now, st.Now),
 	}
 	require.NoError(t, p.Clock.Measure(t.Context()))
-	planner, err := expansion.New(expansion.Options{Counts: p.Counts})
+	planner, err := expansion.New(expansion.Options{Counts: p.Counts, Max: MaxFires})
 	require.NoError(t, err)
 	p.Planner, p.Plan = planner, planner.Plan
 	b := p.Bus("dispatch")

@@ -50,6 +50,16 @@ type operationsBody struct {
 	}
 }
 
+// Alive returns how many sessions of a kind are alive.
+func (b *operationsBody) Alive(kind string) (n int) {
+	for _, s := range b.Sessions {
+		if s.Alive && s.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 type setting struct{ Name, Value, Source string }
 
 type operationsData struct {

@@ -19,6 +19,7 @@ type overviewData struct {
 	App      appBody
 	Now      nowData
 	Hour     hourData
+	State    *operationsBody // of the deployment; nil for callers of an app
 	Failures fireList
 	Next     timerList
 }
@@ -93,6 +94,12 @@ func (q *request) readNow(d *overviewData) error {
 	s := &d.Now.Stats
 	if err := q.readStats(now.Add(-nowMinutes*time.Minute), now, s); err != nil {
 		return err
+	}
+	if q.caller().Deployment {
+		d.State = new(operationsBody)
+		if err := q.get("/operations", nil, d.State); err != nil {
+			return err
+		}
 	}
 	d.Now.Rate = strconv.FormatFloat(s.rate(now), 'f', 1, 64)
 	return q.get("/apps"+pathOf(q.app, "fires"),

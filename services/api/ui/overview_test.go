@@ -25,6 +25,7 @@ func TestOverview(t *testing.T) {
 	require.Contains(t, body, `<li class="failed">failed <strong>3</strong></li>`)
 	require.Contains(t, body, `?reason=exhausted">attempts exhausted</a></th><td>3</td>`)
 	require.Contains(t, body, ">minutely</a>")
+	require.Contains(t, body, "Schedulers alive <strong>0</strong>")
 	for part, other := range map[string]string{"now": "hour", "hour": "now"} {
 		body := p.shown("/ui/apps/shop/overview/" + part)
 		require.Contains(t, body, `<div id="`+part+`"`)
@@ -66,8 +67,11 @@ func TestViewerWithAReadKey(t *testing.T) {
 	w := p.post("/ui/sign-in", own, url.Values{"key": {made.Key}})
 	p.cookies = w.Result().Cookies()
 	require.Contains(t, p.shown("/ui/"), "/ui/apps/shop/overview")
-	require.Contains(t, p.shown("/ui/apps/shop/timers/"+tm.ID), `<ol class="instants"><li>`)
-	p.shown("/ui/apps/shop/overview")
+	body = p.shown("/ui/apps/shop/timers/" + tm.ID)
+	require.Contains(t, body, `<ol class="instants"><li>`)
+	require.NotContains(t, body, "/pause", "what the viewer may not do")
+	require.NotContains(t, p.shown("/ui/apps/shop/timers"), "/jobs")
+	require.NotContains(t, p.shown("/ui/apps/shop/overview"), `id="deployment"`)
 	require.Equal(t, http.StatusNotFound, p.get("/ui/apps/other/overview").Code)
 	require.Equal(t, http.StatusForbidden,
 		p.post("/ui/apps/shop/timers/"+tm.ID+"/pause", own, nil).Code)

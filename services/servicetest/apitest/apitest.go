@@ -26,6 +26,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
 // Fixture is a running API over an embedded store and bus.
@@ -110,7 +111,7 @@ func Setup(t *testing.T, change ...func(*api.Options)) *Fixture {
 	t.Cleanup(func() { require.NoError(t, broker.Close()) })
 	require.NoError(t, client.Setup(t.Context(), bus.Topics(bus.DefaultTaskPartitions)))
 	counts := slicing.NewCounts(slicing.DefaultPerBucket)
-	planner, err := expansion.New(expansion.Options{Counts: counts})
+	planner, err := expansion.New(expansion.Options{Counts: counts, Max: servicetest.MaxFires})
 	require.NoError(t, err)
 
 	f := &Fixture{Store: st, Broker: broker, Dispatched: &Dispatched{}, Faults: &Faults{Store: st}}

@@ -131,6 +131,9 @@
       help();
     } else if (e.key === "g") {
       prefix = true;
+    } else if (/^[a-z]$/.test(e.key)) {
+      var link = document.querySelector('main a[data-key="' + e.key + '"]');
+      if (link) link.click();
     }
   });
 

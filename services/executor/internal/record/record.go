@@ -32,9 +32,6 @@ const (
 	maxRecordRetry = 5 * time.Second
 )
 
-// skipLines is how many skipped fires are logged in a second.
-const skipLines = 20
-
 type resultKind uint8
 
 const (
@@ -114,9 +111,11 @@ type Recorder struct {
 func New(o Options) *Recorder {
 	newQueue := func() batchQueue { return batchQueue{wake: make(chan struct{}, 1)} }
 	r := &Recorder{
-		opts:    o,
-		log:     o.Logger,
-		skips:   o.Logger.Sample(&zerolog.BurstSampler{Burst: skipLines, Period: time.Second}),
+		opts: o,
+		log:  o.Logger,
+		skips: o.Logger.Sample(
+			&zerolog.BurstSampler{Burst: logging.SkipLines, Period: time.Second},
+		),
 		results: newQueue(),
 		serial:  newQueue(),
 		failed:  newQueue(),
@@ -342,7 +341,7 @@ func (r *Recorder) logSkip(e *inflight.Entry, o *timer.Outcome) {
 	if id := r.opts.Traces.SampledID(e); id != "" {
 		line.Str(logging.TraceID, id)
 	}
-	line.Msg("fire skipped")
+	line.Msg(logging.FireSkipped)
 }
 
 func split(es []*inflight.Entry, lost []timer.FireID) (kept, gone []*inflight.Entry) {
