@@ -19,6 +19,7 @@ const (
 	AppsCursor        = "a"
 	JobsCursor        = "j"
 	AppFiresCursor    = "h"
+	AuditCursor       = "u"
 )
 
 // EncodeCursor returns the cursor of a position.
