@@ -29,6 +29,12 @@ func TestPageManages(t *testing.T) {
 		v.keys(t)
 		v.limits(t)
 		v.redrivesAll(t)
+		v.Type(t, "gu")
+		v.Await(t, `location.pathname.endsWith("/audit") && document.querySelector("tbody tr")`)
+		v.check(t)
+		require.Contains(t, v.Text(t, "tbody"), attack)
+		v.Click(t, "tbody summary")
+		v.check(t)
 		v.Type(t, "gp")
 		v.Await(t, `location.pathname == "/ui/operations" && document.querySelector("#sessions")`)
 		v.check(t)
@@ -36,6 +42,7 @@ func TestPageManages(t *testing.T) {
 		require.Contains(t, v.Text(t, "#settings ~ details summary"), "Settings")
 		v.Click(t, "#settings ~ details summary")
 		v.check(t)
+		v.visit(t, "/ui/operations/audit")
 	})
 }
 
