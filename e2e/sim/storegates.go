@@ -312,6 +312,12 @@ func (s *storeGates) PendingEvents(ctx context.Context, session timer.ID, after 
 	})
 }
 
+func (s *storeGates) PurgeAudit(ctx context.Context, retention time.Duration) error {
+	return gated0(s.p, ctx, "PurgeAudit", func(ctx context.Context) error {
+		return s.Store.PurgeAudit(ctx, retention)
+	})
+}
+
 func (s *storeGates) PurgeExpired(ctx context.Context, retention time.Duration) error {
 	return gated0(s.p, ctx, "PurgeExpired", func(ctx context.Context) error {
 		return s.Store.PurgeExpired(ctx, retention)

@@ -204,6 +204,19 @@
 //     releases them. What several calls of a request would write does not add up: each sees what is
 //     committed.
 //
+// Audit trail:
+//   - S40 A call that writes, with an actor, adds an entry for each resource that it changes, in its
+//     transaction: there are both, or neither. Items have their own actor (By) or that of the
+//     context. A call that changes nothing adds nothing, so one repeated after an unknown result
+//     adds no second entry. Refused items and dry runs add none. A job keeps the actor of StartJob.
+//     What Carillon does by itself, such as the end of a pause, adds none; neither do completions,
+//     which receivers make. AuditTrail has the entries by Seq, which is nearly the order of commits,
+//     also those of deleted resources and of a deleted app. Pages that are read one after the other
+//     have each entry once that was committed before the first and that is not purged. A call
+//     examines at most ScanLimit entries, and a page that ends there has a Next, even if it is
+//     empty. With Kind and Resource it examines only entries of that resource. PurgeAudit removes
+//     entries that are older than the retention, and nothing else.
+//
 // Jobs:
 //   - S35 Of two calls of LeaseJob at once, each gets another job. AdvanceJob writes only with the
 //     latest token. The page of a job is written before its timers are changed. So a runner that

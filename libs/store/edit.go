@@ -32,6 +32,7 @@ type Edit struct {
 	ID         timer.ID
 	IfVersion  int32 // the version that must be present, 0: any
 	Definition timer.Definition
+	By         *Actor // who edits, nil: the actor of the context
 }
 
 // EditResult is the result for an Edit.

@@ -89,6 +89,7 @@ type Job struct {
 	Request []byte // a JobRequest as JSON, which the store does not read
 	Status  JobStatus
 	Reason  string // of JobFailed
+	By      *Actor // who started it, nil: unknown. StartJob takes that of the context
 	Total   int64  // how many timers matched at its creation
 	AtLeast bool   // there may have been more than Total
 

@@ -87,6 +87,7 @@ type AppStore interface {
 	SigningKeys
 	APIKeys
 	Resealer
+	Audit
 }
 
 // Server is the store as a whole.
@@ -174,6 +175,7 @@ type NewTimer struct {
 	// Origin is stored with the timer. It is no part of its definition and of no comparison with
 	// another request.
 	Origin string // see timer.Timer
+	By     *Actor // who creates it, nil: the actor of the context
 }
 
 // CreateResult is the result for a NewTimer.
@@ -198,6 +200,7 @@ type StatusChange struct {
 
 	From      []timer.Status // statuses that allow the change, empty: any
 	IfVersion int32          // version that allows the change, 0: any
+	By        *Actor         // who changes it, nil: the actor of the context
 }
 
 // NameTaken is the error of a create whose name another timer has.

@@ -117,6 +117,8 @@ var everyRoute = []anotherApps{
 		path:  "/api/v2/apps/shop/signing-keys/<signing>",
 		byID:  true,
 	},
+	{route: "GET /api/v2/apps/{app}/audit", path: "/api/v2/apps/shop/audit"},
+	{route: "GET /api/v2/audit", path: "/api/v2/audit"},
 	{route: "GET /api/v2/apps/{app}/keys", path: "/api/v2/apps/shop/keys"},
 	{
 		route: "POST /api/v2/apps/{app}/keys",

@@ -19,6 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/v2/apps"
+	"github.com/carillon-timer/carillon/services/api/v2/audit"
 	"github.com/carillon-timer/carillon/services/api/v2/backfills"
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 	"github.com/carillon-timer/carillon/services/api/v2/explain"
@@ -54,6 +55,7 @@ type historyStore interface {
 	explain.Store
 	jobs.Store
 	history.Store
+	audit.Store
 }
 
 // Options are the dependencies and settings of the API. A setting left at zero gets its default.

@@ -28,12 +28,15 @@ import (
 func (s *Service) WithKey(
 	h http.Handler,
 ) http.Handler {
-	return s.limitRequest(s.auth.Authenticate(h))
+	return admission.IdentifyRequest(s.limitRequest(s.auth.Authenticate(h)))
 }
 
 func (s *Service) routes() (http.Handler, error) {
 	r := chi.NewRouter()
-	r.Use(s.measure, s.recoverPanics, s.stall.Reject, s.limitRequest, s.auth.RejectCallbacks)
+	r.Use(
+		admission.IdentifyRequest, s.measure, s.recoverPanics, s.stall.Reject, s.limitRequest,
+		s.auth.RejectCallbacks,
+	)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(notAllowed(r))
 	var v2 huma.API
@@ -187,7 +190,8 @@ func (s *Service) recoverPanics(next http.Handler) http.Handler {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			line := s.opts.Logger.Error().Any("panic", p).Bytes("stack", debug.Stack())
+			line := s.opts.Logger.Error().Any("panic", p).Bytes("stack", debug.Stack()).
+				Str(logging.Request, admission.RequestID(r.Context()))
 			if id := tracing.TraceID(r.Context()); id != "" {
 				line.Str(logging.TraceID, id)
 			}

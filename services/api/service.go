@@ -16,6 +16,7 @@ import (
 	v1 "github.com/carillon-timer/carillon/services/api/v1"
 	v2 "github.com/carillon-timer/carillon/services/api/v2"
 	"github.com/carillon-timer/carillon/services/api/v2/apps"
+	"github.com/carillon-timer/carillon/services/api/v2/audit"
 	"github.com/carillon-timer/carillon/services/api/v2/backfills"
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 	"github.com/carillon-timer/carillon/services/api/v2/explain"
@@ -174,6 +175,7 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 			IDs:      ids,
 			Now:      o.Now,
 		},
+		&audit.Resource{Store: o.Store, Auth: s.auth, Problems: s.problems},
 		&explain.Resource{
 			Store:     o.Store,
 			Auth:      s.auth,

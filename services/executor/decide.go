@@ -166,6 +166,7 @@ func (s *Service) pauseTimers(ctx context.Context, gone []pauseQuestion) ([]stru
 				App: q.app, ID: q.id, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
 				// A timer that was deactivated or paused meanwhile stays so.
 				From: []timer.Status{timer.StatusActive},
+				By:   &store.Actor{Kind: store.ActorSystem, ID: "executor"},
 			})
 		}
 	}

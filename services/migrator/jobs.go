@@ -106,7 +106,7 @@ func (s *Service) advance(ctx context.Context, j *store.Job) error {
 		return fmt.Errorf("reading its request: %w", err)
 	}
 	if len(j.Page) > 0 {
-		failed, err := s.carryOut(ctx, j, &r)
+		failed, err := s.carryOut(asActor(ctx, j), j, &r)
 		if err != nil {
 			return err
 		}
@@ -129,6 +129,16 @@ func (s *Service) advance(ctx context.Context, j *store.Job) error {
 	}
 	j.Status = store.JobDone
 	return nil
+}
+
+// asActor makes changes those of the actor who started the job.
+func asActor(ctx context.Context, j *store.Job) context.Context {
+	if j.By == nil {
+		return ctx
+	}
+	by := *j.By
+	by.Job = j.ID
+	return store.WithActor(ctx, &by)
 }
 
 // nextPage writes the timers that are next to j.

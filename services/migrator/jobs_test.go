@@ -212,6 +212,42 @@ func TestJobsChangeWhatTheySelect(t *testing.T) {
 	})
 }
 
+// TestJobsChangeForTheirActor checks who is named for what a job changes.
+func TestJobsChangeForTheirActor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		labelled(t, parts, 20)
+		startJobs(t, parts, parts.Store)
+		by := &store.Actor{Kind: store.ActorKey, ID: "k1", Address: "10.0.0.7", Request: "r1"}
+		ctx := store.WithActor(t.Context(), by)
+		for action, want := range map[store.JobAction]store.AuditAction{
+			store.JobPause: store.AuditPause, store.JobRelabel: store.AuditUpdate,
+			store.JobRun: store.AuditRun,
+		} {
+			text, err := json.Marshal(store.JobRequest{
+				Filter: store.Filter{App: "a"}, Set: map[string]string{"team": "new"},
+			})
+			require.NoError(t, err)
+			j, err := parts.Store.StartJob(ctx, store.Job{
+				ID: timer.NewIDs(time.Now).Next(), App: "a", Action: action, Request: text,
+			})
+			require.NoError(t, err)
+			require.Equal(t, store.JobDone, ended(t, parts.Store, j.ID).Status)
+			page, err := parts.Store.AuditTrail(ctx, store.AuditQuery{
+				App: "a", Kind: store.AuditTimer, Action: want, ScanLimit: 1000, Limit: 1000,
+			})
+			require.NoError(t, err)
+			require.Len(t, page.Entries, 20)
+			for i := range page.Entries {
+				carriedOut := *by
+				carriedOut.Job = j.ID
+				require.Equal(t, carriedOut, page.Entries[i].By)
+			}
+		}
+	})
+}
+
 // TestJobsGoOnAfterACrash lets a migrator die after it changed a page and before it wrote that. The
 // next one changes the same timers again, and nothing is done twice or left out.
 func TestJobsGoOnAfterACrash(t *testing.T) {

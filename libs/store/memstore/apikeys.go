@@ -64,6 +64,8 @@ func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 	}
 	k.Hash, k.RevokedMS = bytes.Clone(k.Hash), 0
 	s.keysByID[k.ID] = &k
+	e, err := store.AuditKeyAdded(&k)
+	s.addAudit(store.ActorOf(ctx), k.App, e, err)
 	s.log(s.nowMS(), nil, s.app(k.App))
 	return nil
 }
@@ -77,6 +79,8 @@ func (s *Store) RevokeAPIKey(ctx context.Context, app, id string) error {
 	}
 	if k.RevokedMS == 0 {
 		k.RevokedMS = s.nowMS()
+		e, err := store.AuditKeyRevoked(k)
+		s.addAudit(store.ActorOf(ctx), app, e, err)
 		s.log(k.RevokedMS, nil, s.app(app))
 	}
 	return nil

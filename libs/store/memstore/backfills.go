@@ -41,6 +41,8 @@ func (s *Store) StartBackfill(ctx context.Context, b store.Backfill) (store.Back
 	}
 	b.NextMS, b.FiresCreated, b.Status, b.CreatedMS = b.FromMS, 0, store.BackfillRunning, s.nowMS()
 	s.backfills = append(s.backfills, &backfill{Backfill: b, expandAtMS: b.CreatedMS})
+	e, err := store.AuditBackfillStarted(&b)
+	s.addAudit(store.ActorOf(ctx), b.App, e, err)
 	return b, nil
 }
 
@@ -77,6 +79,10 @@ func (s *Store) CancelBackfill(
 	}
 	if b.Status == store.BackfillDone && !some {
 		return b.Backfill, nil
+	}
+	if b.Status != store.BackfillCancelled {
+		e, err := store.AuditBackfillCancelled(&b.Backfill)
+		s.addAudit(store.ActorOf(ctx), app, e, err)
 	}
 	b.Status = store.BackfillCancelled
 	nowMS := s.nowMS()

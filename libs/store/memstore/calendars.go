@@ -43,12 +43,16 @@ func (s *Store) PutCalendar(
 	if err := s.refuseDeleted(app); err != nil {
 		return 0, err
 	}
+	var was any
 	next := &store.CalendarVersion{Calendar: c, Version: 1, UpdatedMS: s.nowMS()}
 	if had := s.calendars[nameKey{app, c.Name}]; had != nil {
-		next.Version = had.Version + 1
+		next.Version, was = had.Version+1, had.Calendar
 	}
 	if ifVersion != 0 && max(ifVersion, 0) != next.Version-1 {
 		return 0, timer.Conflict("version", "the calendar has another version by now")
+	}
+	if err := s.auditCalendar(ctx, app, c.Name, was, c); err != nil {
+		return 0, err
 	}
 	s.calendars[nameKey{app, c.Name}] = next
 	for _, t := range s.timersUsing(app, c.Name) {
@@ -115,7 +119,8 @@ func (s *Store) TimersOfCalendar(
 // DeleteCalendar deletes a calendar that no timer names.
 func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 	defer s.lockToWrite(ctx)()
-	if s.calendars[nameKey{app, name}] == nil {
+	had := s.calendars[nameKey{app, name}]
+	if had == nil {
 		return timer.NotFound("calendar", name)
 	}
 	if ts := s.timersUsing(app, name); len(ts) > 0 {
@@ -125,5 +130,5 @@ func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 		)
 	}
 	delete(s.calendars, nameKey{app, name})
-	return nil
+	return s.auditCalendar(ctx, app, name, had.Calendar, nil)
 }

@@ -59,7 +59,7 @@ func (s *Store) Edit(
 			continue
 		}
 		if !same {
-			nowMS := s.nowMS()
+			nowMS, version := s.nowMS(), t.Version
 			fires, err := s.edit(t, &edited[i], plan, nowMS)
 			if timer.CodeOf(err) == timer.CodeConflict {
 				out[i].Err, out[i].Fires = err, ended
@@ -70,6 +70,7 @@ func (s *Store) Edit(
 			}
 			out[i].Fires = fires
 			out[i].Seq = s.log(nowMS, t, nil)
+			s.addAudit(actorOf(ctx, it.By), t.App, store.AuditTimerEdited(&t.Timer, version), nil)
 		}
 		out[i].Timer, out[i].Fires = t.Timer, append(out[i].Fires, ended...)
 	}
@@ -222,6 +223,10 @@ func (s *Store) AddFires(
 		inserted = append(inserted, f)
 	}
 	slices.SortFunc(inserted, timer.CompareFires)
+	if len(inserted) > 0 {
+		e, err := store.AuditFiresAdded(&t.Timer, inserted)
+		s.addAudit(store.ActorOf(ctx), app, e, err)
+	}
 	return inserted, nil
 }
 
@@ -260,6 +265,17 @@ func (s *Store) SetFrozen(
 	}
 	if !frozen {
 		reason = ""
+	}
+	was, is := store.AppAudit{
+		Frozen: a.Frozen,
+		Reason: a.Reason,
+	}, store.AppAudit{
+		Frozen: frozen,
+		Reason: reason,
+	}
+	if was != is {
+		e, err := store.AuditFreezeSet(name, was, is)
+		s.addAudit(store.ActorOf(ctx), name, e, err)
 	}
 	a.Reason = reason
 	if a.Frozen != frozen {

@@ -86,11 +86,20 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (store.Job, error) {
 		))
 	}
 	made := &job{Job: store.Job{
-		ID: j.ID, App: j.App, Action: j.Action, Request: slices.Clone(j.Request),
-		Status: store.JobRunning, Total: j.Total, AtLeast: j.AtLeast,
-		CreatedMS: nowMS, UpdatedMS: nowMS,
+		ID:        j.ID,
+		App:       j.App,
+		Action:    j.Action,
+		Request:   slices.Clone(j.Request),
+		By:        store.ActorOf(ctx),
+		Status:    store.JobRunning,
+		Total:     j.Total,
+		AtLeast:   j.AtLeast,
+		CreatedMS: nowMS,
+		UpdatedMS: nowMS,
 	}, leaseUntilMS: nowMS}
 	s.jobs[j.ID] = made
+	e, err := store.AuditJobStarted(&made.Job)
+	s.addAudit(made.By, j.App, e, err)
 	return made.shown(), nil
 }
 
@@ -140,6 +149,8 @@ func (s *Store) CancelJob(ctx context.Context, app string, id timer.ID) (store.J
 	}
 	if j.Status == store.JobRunning {
 		j.finish(store.JobCancelled, s.nowMS())
+		e, err := store.AuditJobCancelled(&j.Job)
+		s.addAudit(store.ActorOf(ctx), app, e, err)
 	}
 	return j.shown(), nil
 }
@@ -184,6 +195,11 @@ func (s *Store) AdvanceJob(_ context.Context, p store.Job) (bool, error) {
 		app.Settings = store.AppSettings{}
 		app.Version++
 		s.log(nowMS, nil, app)
+		if j.By != nil {
+			by := *j.By
+			by.Job = j.ID
+			s.addAudit(&by, j.App, store.AuditAppDeleted(j.App), nil)
+		}
 	}
 	return true, nil
 }

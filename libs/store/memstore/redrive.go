@@ -53,6 +53,7 @@ func (s *Store) Redrive(
 		return out, err
 	}
 	nowMS, series := s.nowMS(), int64(q.Series)
+	noted := 0
 	for _, o := range found {
 		t := s.timers[o.Timer]
 		id := timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: series}
@@ -68,8 +69,15 @@ func (s *Store) Redrive(
 			})
 		}
 		out.Fires = append(out.Fires, s.unclaimed(id)...)
+		if o.Redriven != series {
+			noted++
+		}
 		o.Redriven = series
 		out.Outcomes = append(out.Outcomes, *o)
+	}
+	if noted > 0 {
+		e, err := store.AuditRedriven(&q, noted)
+		s.addAudit(store.ActorOf(ctx), q.App, e, err)
 	}
 	out.Fires, out.More = distinct(out.Fires), more
 	return out, nil

@@ -48,6 +48,9 @@ type Store struct {
 	eventPosition map[timer.ID]*eventPosition
 	signing       map[timer.ID]*store.SigningKey
 	keysByID      map[string]*store.APIKey
+
+	audit    []store.AuditEntry // in order of Seq
+	auditSeq int64
 }
 
 var _ store.Store = (*Store)(nil)

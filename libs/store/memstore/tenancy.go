@@ -39,6 +39,7 @@ func (s *Store) PutSettings(
 	a.Settings.Allow = slices.Clone(settings.Allow)
 	a.Version++
 	s.log(s.nowMS(), nil, a)
+	s.addAudit(store.ActorOf(ctx), name, store.AuditSettingsPut(name, had, text), nil)
 	return *a, nil
 }
 
@@ -118,6 +119,8 @@ func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKe
 		k.CreatedMS = s.nowMS()
 	}
 	s.signing[k.ID] = &k
+	e, err := store.AuditSigningKeyAdded(&k)
+	s.addAudit(store.ActorOf(ctx), app, e, err)
 	s.log(s.nowMS(), nil, s.app(app))
 	return nil
 }
@@ -125,9 +128,12 @@ func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKe
 // RetireSigningKey removes a key.
 func (s *Store) RetireSigningKey(ctx context.Context, app string, id timer.ID) error {
 	defer s.lockToWrite(ctx)()
-	if k := s.signing[id]; k == nil || k.App != app {
+	k := s.signing[id]
+	if k == nil || k.App != app {
 		return timer.NotFound("signing key", id)
 	}
+	e, err := store.AuditSigningKeyRetired(k)
+	s.addAudit(store.ActorOf(ctx), app, e, err)
 	delete(s.signing, id)
 	s.log(s.nowMS(), nil, s.app(app))
 	return nil

@@ -97,7 +97,12 @@ func (s *Store) Create(
 	defer s.lockToWrite(ctx)()
 	var out []store.CreateResult
 	for i := range items {
-		out = append(out, s.create(&items[i], &created[i], plan))
+		r := s.create(&items[i], &created[i], plan)
+		if r.Err == nil && !r.Existing {
+			e, err := store.AuditTimerCreated(&r.Timer)
+			s.addAudit(actorOf(ctx, items[i].By), items[i].App, e, err)
+		}
+		out = append(out, r)
 	}
 	return out, nil
 }
@@ -222,7 +227,10 @@ func (s *Store) SetStatus(
 		same := it.Status != timer.StatusPaused ||
 			t.PauseReason == it.Reason && t.PausedUntilMS == it.UntilMS
 		if t.Status != it.Status || !same {
+			was := t.Timer
 			out[i].Fires = s.setStatus(t, &it, plan, nowMS)
+			e, err := store.AuditStatusSet(&was, &t.Timer)
+			s.addAudit(actorOf(ctx, it.By), t.App, e, err)
 			out[i].Seq = s.log(nowMS, t, nil)
 		}
 		out[i].Timer, out[i].Fires = t.Timer, append(out[i].Fires, ended...)

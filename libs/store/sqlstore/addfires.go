@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -63,9 +64,24 @@ func (s *Store) AddFires(
 			return err
 		}
 		inserted = created
-		return nil
+		return s.auditFires(ctx, c, t, created)
 	})
 	return inserted, err
+}
+
+// auditFires adds fires that were added to the audit trail.
+func (s *Store) auditFires(
+	ctx context.Context, c runner, t *timer.Timer, created []timer.Fire,
+) error {
+	if len(created) == 0 || store.ActorOf(ctx) == nil {
+		return nil
+	}
+	nowMS, err := s.nowMS(ctx, c)
+	if err != nil {
+		return err
+	}
+	e, err := store.AuditFiresAdded(t, created)
+	return s.auditOne(ctx, c, t.AppID, nowMS, e, err)
 }
 
 // refuseFrozen returns a conflict if the app is frozen. It locks the app's row for sharing until

@@ -99,6 +99,7 @@ func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 				add(",").bind(k.Hash).
 				add(")")
 		},
+		func() (store.AuditEntry, error) { return store.AuditKeyAdded(&k) },
 	)
 }
 
@@ -109,5 +110,14 @@ func (s *Store) RevokeAPIKey(ctx context.Context, app, id string) error {
 			add(" WHERE id=").bind(id).
 			add(" AND app_id=").int(appID).
 			add(" AND revoked_ms=0")
+	}, func(ctx context.Context, c runner, appID int64) (store.AuditEntry, error) {
+		var row apiKeyRow
+		err := s.selectOne(ctx, c, &row,
+			stmt(selectAPIKeys+"k.id=").bind(id).add(" AND k.app_id=").int(appID))
+		if err != nil {
+			return store.AuditEntry{}, err
+		}
+		k := store.APIKey(row)
+		return store.AuditKeyRevoked(&k)
 	})
 }

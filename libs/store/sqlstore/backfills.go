@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -74,8 +75,8 @@ func (s *Store) selectBackfill(
 	return row, err
 }
 
-// StartBackfill inserts the row or keeps the existing one, and reads it back. A repeated call
-// returns the present state of the backfill.
+// StartBackfill reads the row, and inserts it if there is none. A repeated call returns the present
+// state of the backfill.
 func (s *Store) StartBackfill(
 	ctx context.Context,
 	b store.Backfill,
@@ -104,25 +105,49 @@ func (s *Store) StartBackfill(
 		if err != nil {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
-		if err != nil {
-			return err
-		}
-		q := stmt(
-			"INSERT INTO backfills ("+backfillColumns+",expand_at_ms) VALUES ",
-		).row(true, int64(b.ID), appID, int64(b.Timer),
-			b.FromMS, b.ToMS, b.FromMS, 0, rowBackfillRunning, nowMS, nowMS)
-		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("id"))); err != nil {
-			return err
-		}
 		row, err := s.selectBackfill(ctx, c, b.ID, "")
-		if err == nil && (row.AppID != appID || row.Timer != int64(b.Timer)) {
-			err = timer.Conflict("id", "this backfill id is taken")
+		switch {
+		case err == nil && (row.AppID != appID || row.Timer != int64(b.Timer)):
+			return timer.Conflict("id", "this backfill id is taken")
+		case timer.CodeOf(err) == timer.CodeNotFound:
+			row, err = s.insertBackfill(ctx, c, appID, &b)
 		}
 		out = row.backfill(b.App)
 		return err
 	})
 	return out, err
+}
+
+// insertBackfill inserts a backfill that was not there. If another call inserts it first, the
+// transaction is repeated and finds it.
+func (s *Store) insertBackfill(
+	ctx context.Context,
+	c runner,
+	appID int64,
+	b *store.Backfill,
+) (row backfillRow, err error) {
+	nowMS, err := s.nowMS(ctx, c)
+	if err != nil {
+		return row, err
+	}
+	row = backfillRow{
+		ID: int64(b.ID), AppID: appID, Timer: int64(b.Timer),
+		FromMS: b.FromMS, ToMS: b.ToMS, NextMS: b.FromMS,
+		Status: rowBackfillRunning, CreatedMS: nowMS,
+	}
+	_, err = s.exec(ctx, c, stmt(
+		"INSERT INTO backfills ("+backfillColumns+",expand_at_ms) VALUES ",
+	).row(true, row.ID, appID, row.Timer,
+		row.FromMS, row.ToMS, row.NextMS, 0, row.Status, nowMS, nowMS))
+	if s.dialect.classOf(err) == engine.ClassDuplicate {
+		return row, engine.ErrRepeat
+	}
+	if err != nil {
+		return row, err
+	}
+	made := row.backfill(b.App)
+	e, err := store.AuditBackfillStarted(&made)
+	return row, s.auditOne(ctx, c, appID, nowMS, e, err)
 }
 
 // Backfill returns a backfill.
@@ -171,15 +196,7 @@ func (s *Store) CancelBackfill(
 				return b, err
 			}
 		}
-		_, err = s.autocommit(ctx, "cancelling a backfill", func() *statement {
-			return stmt(
-				"UPDATE backfills SET status=",
-			).int(rowBackfillCancelled).
-				add(" WHERE id=").
-				int(int64(id)).
-				add(" AND status=").
-				int(from)
-		})
+		err = s.setCancelled(ctx, &b, from)
 		if err == nil && store.IsDryRun(ctx) {
 			if from == rowBackfillDone || b.Status == store.BackfillRunning {
 				b.Status = store.BackfillCancelled
@@ -207,6 +224,29 @@ func (s *Store) CancelBackfill(
 		}
 		after = ids[len(ids)-1]
 	}
+}
+
+// setCancelled ends a backfill that has a status. If it has another one, nothing is changed.
+func (s *Store) setCancelled(ctx context.Context, b *store.Backfill, from int64) error {
+	appID, err := s.appID(ctx, b.App)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, "cancelling a backfill", func(ctx context.Context, c runner) error {
+		n, err := s.exec(ctx, c, stmt("UPDATE backfills SET status=").int(rowBackfillCancelled).
+			add(" WHERE id=").int(int64(b.ID)).add(" AND status=").int(from))
+		if err != nil || n == 0 {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		was := *b
+		was.Status = backfillRow{Status: from}.backfill(b.App).Status
+		e, err := store.AuditBackfillCancelled(&was)
+		return s.auditOne(ctx, c, appID, nowMS, e, err)
+	})
 }
 
 // backfillFires returns open fires of a backfill after a position, and whether there may be more.

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -38,7 +39,7 @@ func (s *Store) PutCalendar(
 		if err := s.refuseDeleted(ctx, c, app); err != nil {
 			return err
 		}
-		had, err := s.calendarVersion(ctx, c, key)
+		had, was, err := s.lockCalendar(ctx, c, key)
 		if err != nil {
 			return err
 		}
@@ -53,28 +54,35 @@ func (s *Store) PutCalendar(
 		if err := s.writeCalendar(ctx, c, key, version, content, nowMS); err != nil {
 			return err
 		}
+		if !bytes.Equal(was, content) {
+			e := store.AuditCalendarPut(cal.Name, was, content)
+			if err := s.auditOne(ctx, c, key.app, nowMS, e, nil); err != nil {
+				return err
+			}
+		}
 		return s.requestReplan(ctx, c, key, nowMS)
 	})
 	return version, err
 }
 
-// calendarVersion locks a calendar's row and returns its version, 0 if there is none.
-func (s *Store) calendarVersion(
+// lockCalendar locks a calendar's row and returns its version and content, 0 if there is none.
+func (s *Store) lockCalendar(
 	ctx context.Context,
 	c runner,
 	key nameKey,
-) (version int64, err error) {
+) (version int64, content []byte, err error) {
+	var row calendarRow
 	err = s.selectOne(
 		ctx,
 		c,
-		&version,
-		stmt("SELECT version FROM calendars WHERE app_id=").int(key.app).add(" AND name=").
-			bind(key.name).add(s.dialect.forUpdate),
+		&row,
+		stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").int(key.app).
+			add(" AND name=").bind(key.name).add(s.dialect.forUpdate),
 	)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
+		return 0, nil, nil
 	}
-	return version, err
+	return row.Version, row.Content, err
 }
 
 func (s *Store) writeCalendar(
@@ -272,7 +280,7 @@ func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 	}
 	key := nameKey{appID, name}
 	return s.write(ctx, "deleting a calendar", func(ctx context.Context, c runner) error {
-		version, err := s.calendarVersion(ctx, c, key)
+		version, was, err := s.lockCalendar(ctx, c, key)
 		if err != nil {
 			return err
 		}
@@ -311,6 +319,14 @@ func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 			c,
 			stmt("DELETE FROM calendars WHERE app_id=").int(appID).add(" AND name=").bind(name),
 		)
-		return err
+		if err != nil {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		e := store.AuditCalendarPut(name, was, nil)
+		return s.auditOne(ctx, c, appID, nowMS, e, nil)
 	})
 }

@@ -78,6 +78,8 @@ type known struct {
 	hash  []byte
 	text  []byte // definition of a new timer
 	fires []timer.Fire
+	by    *store.Actor // who creates a new timer
+	entry store.AuditEntry
 }
 
 // knownKey is an idempotency key that exists or is about to be inserted.
@@ -133,7 +135,7 @@ func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
 			out[i].Err = store.AppDeleted(app)
 			continue
 		}
-		out[i] = b.decide(i)
+		out[i] = b.decide(ctx, i)
 	}
 	if err := b.insert(ctx); err != nil {
 		return nil, err
@@ -142,7 +144,7 @@ func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
 }
 
 // decide returns the result of one item, from what exists and what the items before it add.
-func (b *createBatch) decide(i int) store.CreateResult {
+func (b *createBatch) decide(ctx context.Context, i int) store.CreateResult {
 	it := b.items[i]
 	app := b.appIDs[it.App]
 	key := nameKey{app, it.IdempotencyKey}
@@ -166,6 +168,7 @@ func (b *createBatch) decide(i int) store.CreateResult {
 			return store.CreateResult{Err: err}
 		}
 		t = b.add(i, app)
+		t.by = actorOf(ctx, it.By)
 		b.names[name] = t
 	}
 	if it.IdempotencyKey != "" {
@@ -267,7 +270,10 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 	if err := s.insertUses(ctx, b.c, usesOf(b.created)); err != nil {
 		return err
 	}
-	return s.insertAttributes(ctx, b.c, attributesOf(b.created))
+	if err := s.insertAttributes(ctx, b.c, attributesOf(b.created)); err != nil {
+		return err
+	}
+	return b.auditCreated(ctx)
 }
 
 // allMine returns engine.ErrRepeat if fewer than n rows have this call's creation token.

@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// BenchmarkCreate creates active timers with a fire each, some with three labels: one op is a batch
-// of 500.
+// BenchmarkCreate creates active timers with a fire each, some with three labels, some with an entry
+// in the audit trail: one op is a batch of 500.
 func BenchmarkCreate(b *testing.B) {
 	for name, open := range map[string]func(b *testing.B) *sqlstore.Store{
 		"SQLite": func(b *testing.B) *sqlstore.Store {
@@ -26,14 +26,22 @@ func BenchmarkCreate(b *testing.B) {
 		},
 	} {
 		for _, labels := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%s/labels=%v", name, labels), func(b *testing.B) {
-				benchmarkCreate(b, open(b), labels)
-			})
+			for _, by := range []*store.Actor{nil, {
+				Kind: store.ActorKey, ID: "0d6f2a1c9b7e", Name: "deployments",
+				Address: "10.20.30.40", Request: "4bf92f3577b34da6a3ce929d0e0e4736",
+			}} {
+				b.Run(
+					fmt.Sprintf("%s/labels=%v/audit=%v", name, labels, by != nil),
+					func(b *testing.B) {
+						benchmarkCreate(b, open(b), labels, by)
+					},
+				)
+			}
 		}
 	}
 }
 
-func benchmarkCreate(b *testing.B, s *sqlstore.Store, labels bool) {
+func benchmarkCreate(b *testing.B, s *sqlstore.Store, labels bool, by *store.Actor) {
 	b.Helper()
 	plan := func(t *timer.Timer, nowMS int64) store.Plan {
 		due := nowMS + timer.MinuteMS
@@ -48,7 +56,7 @@ func benchmarkCreate(b *testing.B, s *sqlstore.Store, labels bool) {
 		for i := range items {
 			n++
 			items[i] = store.NewTimer{
-				App: "app", Name: fmt.Sprint("t", n), Activate: true,
+				App: "app", Name: fmt.Sprint("t", n), Activate: true, By: by,
 				Definition: timer.Definition{
 					Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"0 9 * * *"}},
 					Target: timer.Target{

@@ -40,6 +40,8 @@ type dialect struct {
 	byExpand, byApp, byTimer, byLiveName, byLastDue, byNextDue string
 	// byLease and byAppStatus pin indexes of jobs: a scan would lock jobs of others.
 	byLease, byAppStatus string
+	// byResource pins the index of the audit trail by resource.
+	byResource string
 	// outcomesByApp and outcomesByTimer pin the indexes of outcomes for which an optimizer would
 	// take the other one.
 	outcomesByApp, outcomesByTimer string
@@ -77,6 +79,7 @@ func mysqlDialect() *dialect {
 		byExpand:        " FORCE INDEX (by_expand)",
 		byLease:         " FORCE INDEX (by_lease)",
 		byAppStatus:     " FORCE INDEX (by_app_status)",
+		byResource:      " FORCE INDEX (by_resource)",
 		byApp:           " FORCE INDEX (by_app)",
 		byTimer:         " FORCE INDEX (by_timer)",
 		byLiveName:      " FORCE INDEX (by_live_name)",

@@ -170,6 +170,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 	var versions []newVersion
 	var uses, before []calendarUse
 	var attributes attributeChanges
+	var trail auditTrail
 	done := round[:0]
 	for _, i := range round {
 		t, err := e.wanted(i)
@@ -183,7 +184,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 		if e.out[i].Err = takeMetered(&e.room, t.Definition.Metrics, metrics); e.out[i].Err != nil {
 			continue
 		}
-		was, had := timerUses(t), timerAttributes(t)
+		was, had, version := timerUses(t), timerAttributes(t), t.Version
 		e.out[i].Fires, err = e.apply(ctx, x, t, &e.items[i])
 		if timer.CodeOf(err) == timer.CodeConflict {
 			e.out[i].Err = err
@@ -193,6 +194,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 			return err
 		}
 		e.hashes[t.ID] = e.texts[i].hash
+		trail.add(actorOf(ctx, e.items[i].By), t.AppID, store.AuditTimerEdited(t, version))
 		versions = append(versions, newVersion{
 			VersionKey: store.VersionKey{
 				Timer:   t.ID,
@@ -233,6 +235,9 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 		return err
 	}
 	if err := e.store.insertAttributes(ctx, e.c, attributes.added); err != nil {
+		return err
+	}
+	if err := e.store.saveAudit(ctx, e.c, &trail, x.nowMS); err != nil {
 		return err
 	}
 	seqs, err := e.store.logChanges(ctx, e.c, changed)

@@ -1,6 +1,9 @@
 package sqlstore_test
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -72,4 +75,82 @@ func TestFaults(t *testing.T) {
 	s := openSQLite(t, sqlstore.SQLiteOptions{Faults: &sqlstore.Faults{FailRead: 1}})
 	_, err := s.LiveSessions(t.Context())
 	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err))
+}
+
+// TestAuditAfterFaults repeats each change until it succeeds, as callers do. Commits whose answer was
+// lost have their entries, and the repetitions add none.
+func TestAuditAfterFaults(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) *sqlstore.Store{
+		"SQLite": func(t *testing.T) *sqlstore.Store {
+			t.Helper()
+			return openSQLite(t, sqlstore.SQLiteOptions{})
+		},
+		"MySQL": func(t *testing.T) *sqlstore.Store {
+			t.Helper()
+			return openMySQL(t, sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			s.SetFaults(sqlstore.Faults{FailBefore: 0.2, FailAfter: 0.3})
+			ctx := store.WithActor(t.Context(), &store.Actor{Kind: store.ActorKey, ID: "k"})
+			retry := func(call func() error) {
+				t.Helper()
+				require.Eventually(t, func() bool { return call() == nil },
+					10*time.Second, time.Microsecond)
+			}
+			want := make([]string, 0, 80)
+			var made timer.Timer
+			retry(func() error {
+				out, err := s.Create(ctx, []store.NewTimer{{App: "app", Name: "t"}}, noPlan)
+				if err == nil {
+					made = out[0].Timer
+				}
+				return err
+			})
+			want = append(want, "create 0 1")
+			for i := range int32(20) {
+				retry(func() error {
+					d := timer.Definition{Labels: map[string]string{"n": strconv.Itoa(int(i))}}
+					edit := store.Edit{App: "app", ID: made.ID, Definition: d}
+					_, err := s.Edit(ctx, []store.Edit{edit}, noPlan)
+					return err
+				})
+				want = append(want, fmt.Sprint("update ", i+1, " ", i+2))
+				for status, action := range map[timer.Status]store.AuditAction{
+					timer.StatusActive: store.AuditResume, timer.StatusPaused: store.AuditPause,
+				} {
+					got, err := s.States(t.Context(), []timer.ID{made.ID})
+					require.NoError(t, err)
+					if got[0].Status == status {
+						continue
+					}
+					if got[0].Status == timer.StatusInactive && status == timer.StatusActive {
+						action = store.AuditActivate
+					}
+					retry(func() error {
+						change := store.StatusChange{App: "app", ID: made.ID, Status: status}
+						_, err := s.SetStatus(ctx, []store.StatusChange{change}, noPlan)
+						return err
+					})
+					want = append(want, fmt.Sprint(action, " ", i+2, " ", i+2))
+				}
+			}
+			s.SetFaults(sqlstore.Faults{})
+			page, err := s.AuditTrail(ctx, store.AuditQuery{App: "app", ScanLimit: 200, Limit: 200})
+			require.NoError(t, err)
+			var got []string
+			for _, e := range slices.Backward(page.Entries) {
+				got = append(got, fmt.Sprint(e.Action, " ", e.BeforeVersion, " ", e.AfterVersion))
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// noPlan plans nothing.
+func noPlan(t *timer.Timer, _ int64) store.Plan {
+	return store.Plan{NextDueMS: t.NextDueMS, ExpandAtMS: timer.NeverMS}
 }

@@ -133,12 +133,18 @@ func (s *Store) SetFrozen(
 			return err
 		}
 		changed := row.Frozen != frozen
+		was := store.AppAudit{Frozen: row.Frozen, Reason: row.Reason}
 		if row.Frozen, row.Reason = frozen, reason; changed {
 			row.FrozenMS = nowMS * flag(frozen)
 		}
 		q := stmt("UPDATE apps SET frozen=").int(flag(frozen)).add(",freeze_reason=").bind(reason).
 			add(",frozen_since_ms=").int(row.FrozenMS).add(" WHERE id=").int(row.ID)
 		if _, err := s.exec(ctx, c, q); err != nil {
+			return err
+		}
+		is := store.AppAudit{Frozen: frozen, Reason: reason}
+		e, err := store.AuditFreezeSet(name, was, is)
+		if err := s.auditOne(ctx, c, row.ID, nowMS, e, err); err != nil {
 			return err
 		}
 		if app, err = row.app(); err != nil || !changed {

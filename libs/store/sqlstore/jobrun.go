@@ -116,7 +116,7 @@ func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error
 			return err
 		}
 		if ends {
-			err = s.endDeletion(ctx, c, row.AppID, nowMS)
+			err = s.endDeletion(ctx, c, &row, j.App, nowMS)
 		}
 		ok = err == nil
 		return err
@@ -125,11 +125,27 @@ func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error
 }
 
 // endDeletion makes an app an empty one. Its row stays, because every process caches its id.
-func (s *Store) endDeletion(ctx context.Context, c runner, appID, nowMS int64) error {
+// Its entry in the audit trail is that of the actor of the job.
+func (s *Store) endDeletion(
+	ctx context.Context, c runner, job *jobRow, app string, nowMS int64,
+) error {
+	by, err := decodeActor(job.StartedBy)
+	if err != nil {
+		return err
+	}
+	appID := job.AppID
 	q := stmt("UPDATE apps SET deleting_job=0,frozen=0,freeze_reason='',frozen_since_ms=0," +
 		"settings=NULL,settings_version=settings_version+1 WHERE id=").int(appID)
 	if _, err := s.exec(ctx, c, q); err != nil {
 		return err
+	}
+	if by != nil {
+		by.Job = timer.ID(job.ID)
+		var trail auditTrail
+		trail.add(by, appID, store.AuditAppDeleted(app))
+		if err := s.saveAudit(ctx, c, &trail, nowMS); err != nil {
+			return err
+		}
 	}
 	return s.logApp(ctx, c, appID, nowMS)
 }

@@ -24,7 +24,7 @@ const (
 
 const maxJobReason = 512 // bytes
 
-const jobColumns = "id,app_id,action,request,status,reason,total,at_least,page,page_ms,after_timer_id," +
+const jobColumns = "id,app_id,action,request,started_by,status,reason,total,at_least,page,page_ms,after_timer_id," +
 	"done_count,failed_count,errors,token,created_ms,updated_ms,finished_ms"
 
 // jobRow is a row of jobs.
@@ -33,6 +33,7 @@ type jobRow struct {
 	AppID      int64  `db:"app_id"`
 	Action     string `db:"action"`
 	Request    []byte `db:"request"`
+	StartedBy  []byte `db:"started_by"`
 	Status     int64  `db:"status"`
 	Reason     string `db:"reason"`
 	Total      int64  `db:"total"`
@@ -57,6 +58,11 @@ func (r *jobRow) job(app string) (store.Job, error) {
 		PageMS: r.PageMS, After: timer.ID(r.After), Done: r.Done, Failed: r.Failed,
 		Token: r.Token, CreatedMS: r.CreatedMS, UpdatedMS: r.UpdatedMS, FinishedMS: r.FinishedMS,
 	}
+	by, err := decodeActor(r.StartedBy)
+	if err != nil {
+		return j, err
+	}
+	j.By = by
 	for text, into := range map[*[]byte]any{&r.Page: &j.Page, &r.Errors: &j.Errors} {
 		if len(*text) == 0 {
 			continue
@@ -168,12 +174,16 @@ func (s *Store) insertJob(
 	if err != nil {
 		return out, err
 	}
+	by, err := encodeActor(store.ActorOf(ctx))
+	if err != nil {
+		return out, err
+	}
 	row := jobRow{
-		ID: int64(j.ID), AppID: app.ID, Action: string(j.Action), Request: j.Request,
+		ID: int64(j.ID), AppID: app.ID, Action: string(j.Action), Request: j.Request, StartedBy: by,
 		Total: j.Total, AtLeast: j.AtLeast, CreatedMS: nowMS, UpdatedMS: nowMS,
 	}
 	q := stmt(
-		"INSERT INTO jobs (id,app_id,action,request,status,reason,total,at_least,page,page_ms,"+
+		"INSERT INTO jobs (id,app_id,action,request,started_by,status,reason,total,at_least,page,page_ms,"+
 			"after_timer_id,done_count,failed_count,errors,token,lease_until_ms,created_ms,"+
 			"updated_ms,finished_ms) VALUES (",
 	).
@@ -182,6 +192,8 @@ func (s *Store) insertJob(
 		bind(row.Action).
 		add(",").
 		bind(nonNil(row.Request)).
+		add(",").
+		bind(row.StartedBy).
 		add(",0,'',").
 		ints(row.Total, flag(row.AtLeast)).
 		add(",").
@@ -212,6 +224,10 @@ func (s *Store) insertJob(
 		if err := s.logApp(ctx, c, app.ID, nowMS); err != nil {
 			return out, err
 		}
+	}
+	e, err := store.AuditJobStarted(j)
+	if err := s.auditOne(ctx, c, app.ID, nowMS, e, err); err != nil {
+		return out, err
 	}
 	return row.job(j.App)
 }
@@ -304,6 +320,11 @@ func (s *Store) CancelJob(
 			if _, err := s.exec(ctx, c, q); err != nil {
 				return err
 			}
+			if j, err = row.job(app); err != nil {
+				return err
+			}
+			e, err := store.AuditJobCancelled(&j)
+			return s.auditOne(ctx, c, appID, nowMS, e, err)
 		}
 		j, err = row.job(app)
 		return err

@@ -50,6 +50,7 @@ func (s *Store) addKey(
 	id any,
 	group string,
 	insert func(appID, nowMS int64) *statement,
+	entry func() (store.AuditEntry, error),
 ) error {
 	return s.changeApp(
 		ctx,
@@ -78,20 +79,24 @@ func (s *Store) addKey(
 			if err != nil {
 				return false, err
 			}
-			_, err = s.exec(ctx, c, insert(appID, nowMS))
-			return true, err
+			if _, err = s.exec(ctx, c, insert(appID, nowMS)); err != nil {
+				return false, err
+			}
+			e, err := entry()
+			return true, s.auditOne(ctx, c, appID, nowMS, e, err)
 		},
 	)
 }
 
 // endKey ends a key of an app. A key that has ended already, and still has its row, changes
-// nothing.
+// nothing. entry reads the key for the audit trail, before the key ends.
 func (s *Store) endKey(
 	ctx context.Context,
 	t *keyTable,
 	app string,
 	id any,
 	end func(appID, nowMS int64) *statement,
+	entry func(ctx context.Context, c runner, appID int64) (store.AuditEntry, error),
 ) error {
 	return s.changeApp(
 		ctx,
@@ -99,9 +104,13 @@ func (s *Store) endKey(
 		app,
 		func(ctx context.Context, c runner, row *fullApp, nowMS int64) (bool, error) {
 			appID := row.ID
+			e, entryErr := entry(ctx, c, appID)
 			n, err := s.exec(ctx, c, end(appID, nowMS))
-			if err != nil || n > 0 {
-				return true, err
+			if err != nil {
+				return false, err
+			}
+			if n > 0 {
+				return true, s.auditOne(ctx, c, appID, nowMS, e, entryErr)
 			}
 			err = s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM "+t.name+" WHERE id=").
 				bind(id).add(" AND app_id=").int(appID))

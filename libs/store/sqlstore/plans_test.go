@@ -269,6 +269,29 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 	},
 	{"UPDATE jobs", "jobs range PRIMARY", "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
 	{
+		"FROM audit_log FORCE INDEX (by_resource)",
+		"audit_log range by_resource|audit_log ref by_resource",
+		"",
+	},
+	{"FROM audit_log FORCE INDEX (by_app)", "audit_log range by_app|audit_log ref by_app", ""},
+	{"FROM audit_log FORCE INDEX (PRIMARY) WHERE seq", "audit_log range PRIMARY", ""},
+	{"FROM audit_log FORCE INDEX (PRIMARY)", "audit_log index PRIMARY", ""},
+	{
+		"AND resource=",
+		"",
+		"INDEX audit_log_by_resource (app_id=? AND kind=? AND resource=?",
+	},
+	{
+		"AS matches FROM audit_log",
+		"",
+		"INDEX audit_log_by_app (app_id=?",
+	},
+	{
+		"FROM audit_log WHERE seq",
+		"",
+		"SEARCH audit_log USING INTEGER PRIMARY KEY (rowid=?)",
+	},
+	{
 		"UPDATE slices",
 		"slices range PRIMARY",
 		"SEARCH slices USING PRIMARY KEY (minute=? AND bucket=?)",
@@ -387,6 +410,36 @@ func work(t *testing.T, s *sqlstore.Store) {
 	workSearches(t, s)
 	workSingly(t, s, fires[1990:1992], claims[:1], now)
 	workJobs(t, s)
+	workAudit(t, s)
+}
+
+// workAudit reads the audit trail, with entries of several apps.
+func workAudit(t *testing.T, s *sqlstore.Store) {
+	t.Helper()
+	ctx := t.Context()
+	by := &store.Actor{Kind: store.ActorKey, ID: "k"}
+	for i := range 300 {
+		_, err := s.PutSettings(
+			store.WithActor(ctx, by),
+			[]string{"a", "b", "c", "app"}[i%4], store.AppSettings{Burst: i + 2}, 0,
+		)
+		require.NoError(t, err)
+	}
+	for _, q := range []store.AuditQuery{
+		{},
+		{Actor: "k"},
+		{Kind: store.AuditSettings, Resource: "app"},
+		{Kind: store.AuditTimer, Resource: "5"},
+	} {
+		q.App, q.Limit, q.ScanLimit = "app", 5, 20
+		page, err := s.AuditTrail(ctx, q)
+		require.NoError(t, err)
+		if q.Before = page.Next; q.Before != 0 {
+			_, err = s.AuditTrail(ctx, q)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, s.PurgeAudit(ctx, time.Hour))
 }
 
 // workJobs makes the calls about jobs, with many finished ones.

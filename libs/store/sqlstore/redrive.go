@@ -206,5 +206,9 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 			return err
 		}
 	}
-	return nil
+	if len(noted) == 0 {
+		return nil
+	}
+	e, err := store.AuditRedriven(r.q, len(noted))
+	return s.auditOne(ctx, r.c, r.appID, nowMS, e, err)
 }

@@ -67,6 +67,10 @@ func (s *Store) PutSettings(
 		if app, err = row.app(); err != nil {
 			return err
 		}
+		e := store.AuditSettingsPut(name, had, text)
+		if err := s.auditOne(ctx, c, row.ID, nowMS, e, nil); err != nil {
+			return err
+		}
 		return s.logApp(ctx, c, row.ID, nowMS)
 	})
 	return app, err

@@ -81,6 +81,7 @@ func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKe
 				add(",").bind(k.Public).
 				add(")")
 		},
+		func() (store.AuditEntry, error) { return store.AuditSigningKeyAdded(&k) },
 	)
 }
 
@@ -90,6 +91,15 @@ func (s *Store) RetireSigningKey(ctx context.Context, app string, id timer.ID) e
 	return s.endKey(ctx, signingKeys, app, id, func(appID, _ int64) *statement {
 		return stmt("DELETE FROM signing_keys WHERE id=").int(int64(id)).
 			add(" AND app_id=").int(appID)
+	}, func(ctx context.Context, c runner, appID int64) (store.AuditEntry, error) {
+		var row signingKeyRow
+		err := s.selectOne(ctx, c, &row,
+			stmt(selectSigningKeys+"k.id=").int(int64(id)).add(" AND k.app_id=").int(appID))
+		if err != nil {
+			return store.AuditEntry{}, err
+		}
+		k := store.SigningKey{ID: id, Kind: row.Kind, Public: row.Public}
+		return store.AuditSigningKeyRetired(&k)
 	})
 }
 

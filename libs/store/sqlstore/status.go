@@ -63,6 +63,7 @@ func (s *Store) setStatus(
 	x := s.newExpansion(c, plan, nowMS)
 	x.calendar, x.replans = calendar, ending.replans
 	var changed []int // indexes of items
+	var trail auditTrail
 	for i := range items {
 		t := byID[items[i].ID]
 		if t == nil || t.App != items[i].App ||
@@ -74,7 +75,7 @@ func (s *Store) setStatus(
 			continue
 		}
 		if !sameStatus(t, &items[i]) {
-			if out[i].Fires, err = x.setStatus(ctx, t, &items[i]); err != nil {
+			if out[i].Fires, err = x.setAudited(ctx, t, &items[i], &trail); err != nil {
 				return err
 			}
 			changed = append(changed, i)
@@ -89,25 +90,23 @@ func (s *Store) setStatus(
 		return err
 	}
 	var moved []timer.ID
-	var gone []calendarUse
-	var attributes []attribute
+	var deleted []*timer.Timer
 	for _, i := range changed {
 		id := items[i].ID
 		out[i].Fires = x.marked(out[i].Fires)
 		out[i].Timer.FiresCreated -= x.alreadyFinished[id]
 		moved = append(moved, id)
 		if items[i].Status == timer.StatusDeleted {
-			gone = append(gone, timerUses(byID[id])...)
-			attributes = append(attributes, timerAttributes(byID[id])...)
+			deleted = append(deleted, byID[id])
 		}
 	}
-	if err := s.deleteUses(ctx, c, gone); err != nil {
-		return err
-	}
-	if err := s.deleteAttributes(ctx, c, attributes); err != nil {
+	if err := s.deleteReferences(ctx, c, deleted); err != nil {
 		return err
 	}
 	if err := x.saveEach(ctx, byID, moved); err != nil {
+		return err
+	}
+	if err := s.saveAudit(ctx, c, &trail, nowMS); err != nil {
 		return err
 	}
 	seqs, err := s.logChanges(ctx, c, moved)
@@ -121,9 +120,43 @@ func (s *Store) setStatus(
 	return nil
 }
 
+// deleteReferences deletes what leads to deleted timers: uses of calendars, and attributes.
+func (s *Store) deleteReferences(ctx context.Context, c runner, deleted []*timer.Timer) error {
+	var uses []calendarUse
+	var attributes []attribute
+	for _, t := range deleted {
+		uses = append(uses, timerUses(t)...)
+		attributes = append(attributes, timerAttributes(t)...)
+	}
+	if err := s.deleteUses(ctx, c, uses); err != nil {
+		return err
+	}
+	return s.deleteAttributes(ctx, c, attributes)
+}
+
 func sameStatus(t *timer.Timer, it *store.StatusChange) bool {
 	return t.Status == it.Status &&
 		(it.Status != timer.StatusPaused || t.PauseReason == it.Reason && t.PausedUntilMS == it.UntilMS)
+}
+
+// setAudited applies one item and adds it to the trail.
+func (x *expansion) setAudited(
+	ctx context.Context,
+	t *timer.Timer,
+	it *store.StatusChange,
+	trail *auditTrail,
+) ([]timer.Fire, error) {
+	was := *t
+	fires, err := x.setStatus(ctx, t, it)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := store.AuditStatusSet(&was, t)
+	if err != nil {
+		return nil, err
+	}
+	trail.add(actorOf(ctx, it.By), t.AppID, entry)
+	return fires, nil
 }
 
 // setStatus applies one item. A paused timer is due for expansion at the end of its pause, when

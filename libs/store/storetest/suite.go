@@ -1,5 +1,5 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
-// S39 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S40 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 package storetest
 
@@ -154,6 +154,14 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S36_OutcomesWhileRecording", outcomesWhileRecording},
 		{"S39_MetricsAreBounded", metricsAreBounded},
 		{"S39_ConcurrentMetrics", concurrentMetrics},
+		{"S40_ChangesAreInTheTrail", changesAreInTheTrail},
+		{"S40_OthersAreNotInTheTrail", othersAreNotInTheTrail},
+		{"S40_ItemsHaveTheirActors", itemsHaveTheirActors},
+		{"S40_ManyCreatesOfOneActor", manyCreatesOfOneActor},
+		{"S40_EntriesAreSelected", entriesAreSelected},
+		{"S40_ConcurrentChanges", concurrentAuditedChanges},
+		{"S40_JobsKeepTheirActor", jobsKeepTheirActor},
+		{"S40_OldEntriesAreRemoved", oldEntriesAreRemoved},
 		{"S38_DryRunsWriteNothing", dryRunsWriteNothing},
 		{"S38_DryRunsBesideWrites", dryRunsBesideWrites},
 		{"PrioritiesAndTargets", prioritiesAndTargets},

@@ -21,6 +21,15 @@ func Remote(ctx context.Context) string {
 	return remote
 }
 
+// RemoteHost returns the request's remote address without its port.
+func RemoteHost(ctx context.Context) string {
+	remote := Remote(ctx)
+	if ap, err := netip.ParseAddrPort(remote); err == nil {
+		return ap.Addr().Unmap().String()
+	}
+	return remote
+}
+
 // connectionKey is the context key of the context that ends with the client's connection.
 type connectionKey struct{}
 

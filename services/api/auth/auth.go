@@ -16,6 +16,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/admission"
@@ -83,7 +84,9 @@ type caller struct {
 	scope      apikey.Scope
 	// keyID is the public part of the key. It is empty for callers named by a gateway and for keys
 	// from a file.
-	keyID string
+	keyID   string
+	keyName string          // display name of a key from the store
+	kind    store.ActorKind // how it is known
 }
 
 type callerKey struct{}
@@ -147,8 +150,21 @@ func (k *Checker) Authenticate(next http.Handler) http.Handler {
 			problem.Refuse(w, r, k.problems.FaultOf(err, http.StatusUnprocessableEntity))
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		ctx := context.WithValue(r.Context(), callerKey{}, c)
+		next.ServeHTTP(w, r.WithContext(store.WithActor(ctx, actor(ctx, &c))))
 	})
+}
+
+// actor returns the caller as the audit trail names it.
+func actor(ctx context.Context, c *caller) *store.Actor {
+	by := &store.Actor{
+		Kind: c.kind, ID: c.keyID, Name: c.keyName,
+		Address: admission.RemoteHost(ctx), Request: admission.RequestID(ctx),
+	}
+	if by.ID == "" {
+		by.ID = c.app
+	}
+	return by
 }
 
 // RejectCallbacks refuses requests that a timer makes. The executor in this process never dials
@@ -175,13 +191,14 @@ func (k *Checker) RejectCallbacks(next http.Handler) http.Handler {
 func (k *Checker) identify(r *http.Request) (caller, error) {
 	a := &k.rules
 	if a.Off {
-		return caller{deployment: true, scope: apikey.Admin}, nil
+		return caller{deployment: true, scope: apikey.Admin, kind: store.ActorAnonymous}, nil
 	}
 	if identity, ok := a.gatewayIdentity(r); ok {
 		c, err := parseGatewayIdentity(identity)
 		if err != nil {
 			return caller{}, &denial{reason: deniedMalformed}
 		}
+		c.kind = store.ActorGateway
 		return c, nil
 	}
 	text, ok := bearer(r)
@@ -189,14 +206,17 @@ func (k *Checker) identify(r *http.Request) (caller, error) {
 		return caller{}, &denial{reason: deniedNoKey}
 	}
 	if app, ok := a.Keys.app(text); ok {
-		return caller{app: app, scope: apikey.Write}, nil
+		return caller{app: app, scope: apikey.Write, kind: store.ActorKeyFile}, nil
 	}
 	key, err := apikey.Parse(text)
 	if err != nil {
 		return caller{}, &denial{reason: deniedMalformed}
 	}
 	if a.Admin != nil && key.Matches(*a.Admin) {
-		return caller{deployment: true, scope: apikey.Admin, keyID: key.ID()}, nil
+		return caller{
+			deployment: true, scope: apikey.Admin,
+			keyID: key.ID(), keyName: "CARILLON_ADMIN_KEY", kind: store.ActorKey,
+		}, nil
 	}
 	return k.keys.identify(r.Context(), key)
 }
@@ -289,6 +309,7 @@ func (k *Checker) RecordDenied(ctx context.Context, reason, id string) {
 		Str("reason", reason).
 		Str("key_id", id).
 		Str("remote", admission.Remote(ctx)).
+		Str(logging.Request, admission.RequestID(ctx)).
 		Msg("request denied")
 }
 

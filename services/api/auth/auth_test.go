@@ -57,6 +57,8 @@ func TestKeysWithScopes(t *testing.T) {
 		{"GET", "/api/v2/apps/shop/signing-keys", "", all(403, 403, 200)},
 		{"DELETE", "/api/v2/apps/shop/signing-keys/1", "", all(403, 403, 404)},
 		{"GET", "/api/v2/apps/shop/keys", "", all(403, 403, 200)},
+		{"GET", "/api/v2/apps/shop/audit", "", all(403, 403, 200)},
+		{"GET", "/api/v2/audit", "", want{"none": 401, "read": 403, "write": 403, "admin": 404, "desk": 404, "deployment": 200}},
 		{"DELETE", "/api/v2/apps/shop/keys/abc", "", all(403, 403, 404)},
 		{"GET", "/api/v2/keys", "", want{"none": 401, "read": 403, "write": 403, "admin": 404, "desk": 404, "deployment": 200}},
 		{"GET", "/api/timer/v1/def?app=shop&id=1", "", all(404, 404, 404)},

@@ -77,6 +77,8 @@ func (c *keyCache) identify(ctx context.Context, k apikey.Key) (caller, error) {
 		app:        stored.App,
 		scope:      apikey.Scope(stored.Scope),
 		keyID:      k.ID(),
+		keyName:    stored.Name,
+		kind:       store.ActorKey,
 	}, nil
 }
 

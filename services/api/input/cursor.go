@@ -14,12 +14,13 @@ const (
 	TimersCursor         = "t"
 	FiresCursor          = "f"
 	CalendarsCursor      = "c"
-	CalendarTimersCursor = "u"
+	CalendarTimersCursor = "k"
 	DeadLettersCursor    = "d"
 	ExplainCursor        = "x"
 	AppsCursor           = "a"
 	JobsCursor           = "j"
 	AppFiresCursor       = "h"
+	AuditCursor          = "u"
 )
 
 // EncodeCursor returns the cursor of a position.

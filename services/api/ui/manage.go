@@ -5,6 +5,8 @@ import "net/http"
 // addManagement adds the pages by which an app is managed. app is the path of an app.
 func (p *Page) addManagement(mux *http.ServeMux, app string) {
 	mux.Handle("GET "+Prefix+"/operations", p.page(showOperations))
+	mux.Handle("GET "+Prefix+"/operations/audit", p.page(listAudit))
+	mux.Handle("GET "+app+"/audit", p.page(listAudit))
 	mux.Handle("POST "+Prefix+"/operations/keys", p.page(createKey))
 	mux.Handle("POST "+Prefix+"/operations/keys/{id}/revoke", p.page(revokeKey))
 	mux.Handle("GET "+app+"/dead-letters", p.page(listDeadLetters))

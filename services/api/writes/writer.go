@@ -129,9 +129,9 @@ func (w *Writer) Dispatch(ctx context.Context, fires []timer.Fire) {
 	w.commit.Dispatch(ctx, fires)
 }
 
-// Create adds one create to a batch. The timer's origin is the request.
+// Create adds one create to a batch. The timer's origin and its actor are those of the request.
 func (w *Writer) Create(ctx context.Context, n store.NewTimer) (store.CreateResult, error) {
-	n.Origin = tracing.Origin(ctx)
+	n.Origin, n.By = tracing.Origin(ctx), store.ActorOf(ctx)
 	g, err := w.waitRunning(ctx)
 	if err != nil {
 		return store.CreateResult{}, err
@@ -193,6 +193,7 @@ func (w *Writer) createNow(
 
 // SetStatus adds one status change to a batch.
 func (w *Writer) SetStatus(ctx context.Context, c store.StatusChange) (timer.Timer, error) {
+	c.By = store.ActorOf(ctx)
 	g, err := w.waitRunning(ctx)
 	if err != nil {
 		return timer.Timer{}, err
@@ -260,6 +261,7 @@ func (w *Writer) ApplyEdit(
 		d.Priority != was.Priority || store.IsDryRun(ctx) {
 		return w.Edit(ctx, e, w.opts.Plan)
 	}
+	e.By = store.ActorOf(ctx)
 	g, err := w.waitRunning(ctx)
 	if err != nil {
 		return timer.Timer{}, err

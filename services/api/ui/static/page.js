@@ -108,7 +108,7 @@
   // go opens a page of the app by its letter.
   function go(letter) {
     var link = letter === "a" ? document.querySelector(".brand")
-      : document.querySelector('nav a[data-key="' + CSS.escape(letter) + '"]');
+      : document.querySelector('header a[data-key="' + CSS.escape(letter) + '"]');
     if (link) link.click();
   }
 

@@ -68,6 +68,26 @@ type jobsBody struct {
 	NextCursor string    `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
 }
 
+// RequestBody is what a job was asked to do.
+type RequestBody struct {
+	Action       string            `json:"action"`
+	Status       string            `json:"status"`
+	Filter       filterBody        `json:"filter"`
+	Reason       string            `json:"reason,omitempty"`
+	Until        string            `json:"until,omitempty"`
+	SetLabels    map[string]string `json:"set_labels,omitempty"`
+	RemoveLabels []string          `json:"remove_labels,omitempty"`
+}
+
+// ShowRequest converts what a job was asked to do.
+func ShowRequest(j *store.Job) RequestBody {
+	b := showJob(j)
+	return RequestBody{
+		Action: b.Action, Status: b.Status, Filter: b.Filter, Reason: b.Reason, Until: b.Until,
+		SetLabels: b.SetLabels, RemoveLabels: b.RemoveLabels,
+	}
+}
+
 func showJob(j *store.Job) jobBody {
 	b := jobBody{
 		App: j.App, Action: string(j.Action), Status: string(j.Status), Failure: j.Reason,

@@ -173,3 +173,16 @@ func document(kind string, shown any) (map[string]any, error) {
 	doc["kind"] = kind
 	return doc, nil
 }
+
+// ShowDefinition returns a definition as an export has it: without secrets, and without what is not
+// part of it.
+func ShowDefinition(d *timer.Definition) (map[string]any, error) {
+	doc, err := document(kindTimer, showTimer(&timer.Timer{Definition: *d}, 0))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"kind", "name", "status"} {
+		delete(doc, name)
+	}
+	return doc, nil
+}

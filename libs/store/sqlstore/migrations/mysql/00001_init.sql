@@ -125,6 +125,38 @@ CREATE TABLE timer_changes (
     PRIMARY KEY (seq)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- audit_log has who changed what. A definition is not copied: its versions are in timer_versions.
+CREATE TABLE audit_log (
+    seq            BIGINT         NOT NULL AUTO_INCREMENT,
+    app_id         BIGINT         NOT NULL,
+    changed_ms     BIGINT         NOT NULL,
+    -- how the actor is known: key, gateway, …
+    actor_kind     VARBINARY(16)  NOT NULL,
+    actor_id       VARBINARY(255) NOT NULL,
+    -- display name
+    actor_name     VARBINARY(255) NOT NULL,
+    -- of the client
+    address        VARBINARY(64)  NOT NULL,
+    request_id     VARBINARY(128) NOT NULL,
+    -- the job that carried out the change, 0: none
+    job_id         BIGINT         NOT NULL,
+    action         VARBINARY(16)  NOT NULL,
+    kind           VARBINARY(16)  NOT NULL,
+    -- id or name of what was changed
+    resource       VARBINARY(128) NOT NULL,
+    -- of a timer, else empty
+    name           VARBINARY(128) NOT NULL,
+    -- of the definition of a timer, 0: none
+    before_version INT            NOT NULL,
+    after_version  INT            NOT NULL,
+    -- JSON without secrets, empty: there was nothing, or the versions tell it
+    before_state   MEDIUMBLOB     NOT NULL,
+    after_state    MEDIUMBLOB     NOT NULL,
+    PRIMARY KEY (seq),
+    KEY by_app (app_id, seq),
+    KEY by_resource (app_id, kind, resource, seq)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
 -- idempotency_keys has what a caller's key stood for, for a day.
 CREATE TABLE idempotency_keys (
     app_id          BIGINT         NOT NULL,
@@ -366,6 +398,8 @@ CREATE TABLE jobs (
     action         VARBINARY(16)  NOT NULL,
     -- JSON: which timers, and what is done to them
     request        BLOB           NOT NULL,
+    -- JSON: who started it, empty: unknown
+    started_by     BLOB           NOT NULL,
     -- 0 running, 1 done, 2 cancelled, 3 failed
     status         TINYINT        NOT NULL,
     -- why it failed

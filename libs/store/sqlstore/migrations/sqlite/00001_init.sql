@@ -124,6 +124,37 @@ CREATE TABLE timer_changes (
     changed_ms INTEGER NOT NULL
 ) STRICT;
 
+-- audit_log has who changed what. A definition is not copied: its versions are in timer_versions.
+CREATE TABLE audit_log (
+    seq            INTEGER PRIMARY KEY AUTOINCREMENT,
+    app_id         INTEGER NOT NULL,
+    changed_ms     INTEGER NOT NULL,
+    -- how the actor is known: key, gateway, …
+    actor_kind     TEXT    NOT NULL,
+    actor_id       TEXT    NOT NULL,
+    -- display name
+    actor_name     TEXT    NOT NULL,
+    -- of the client
+    address        TEXT    NOT NULL,
+    request_id     TEXT    NOT NULL,
+    -- the job that carried out the change, 0: none
+    job_id         INTEGER NOT NULL,
+    action         TEXT    NOT NULL,
+    kind           TEXT    NOT NULL,
+    -- id or name of what was changed
+    resource       TEXT    NOT NULL,
+    -- of a timer, else empty
+    name           TEXT    NOT NULL,
+    -- of the definition of a timer, 0: none
+    before_version INTEGER NOT NULL,
+    after_version  INTEGER NOT NULL,
+    -- JSON without secrets, empty: there was nothing, or the versions tell it
+    before_state   BLOB    NOT NULL,
+    after_state    BLOB    NOT NULL
+) STRICT;
+CREATE INDEX audit_log_by_app ON audit_log (app_id);
+CREATE INDEX audit_log_by_resource ON audit_log (app_id, kind, resource);
+
 -- idempotency_keys has what a caller's key stood for, for a day.
 CREATE TABLE idempotency_keys (
     app_id          INTEGER NOT NULL,
@@ -362,6 +393,8 @@ CREATE TABLE jobs (
     action         TEXT    NOT NULL,
     -- JSON: which timers, and what is done to them
     request        BLOB    NOT NULL,
+    -- JSON: who started it, empty: unknown
+    started_by     BLOB    NOT NULL,
     -- 0 running, 1 done, 2 cancelled, 3 failed
     status         INTEGER NOT NULL,
     -- why it failed

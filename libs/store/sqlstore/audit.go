@@ -1,0 +1,130 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/carillon-timer/carillon/libs/store"
+)
+
+const auditColumns = "app_id,changed_ms,actor_kind,actor_id,actor_name,address,request_id,job_id," +
+	"action,kind,resource,name,before_version,after_version,before_state,after_state"
+
+// auditTrail collects the entries of one transaction, which writes them with one statement.
+type auditTrail struct {
+	entries []auditItem
+	given   *store.Actor // the actor of the last entry, and what is stored of it
+	stored  *store.Actor
+}
+
+type auditItem struct {
+	store.AuditEntry
+
+	appID int64
+	by    *store.Actor
+}
+
+// actorOf returns the actor of an item, nil: nobody, and nothing is added to the trail.
+func actorOf(ctx context.Context, by *store.Actor) *store.Actor {
+	if by != nil {
+		return by
+	}
+	return store.ActorOf(ctx)
+}
+
+// add adds an entry of an actor, unless there is none.
+func (a *auditTrail) add(by *store.Actor, appID int64, e store.AuditEntry) {
+	if by == nil {
+		return
+	}
+	if by != a.given {
+		a.given, a.stored = by, storedActor(by)
+	}
+	a.entries = append(a.entries, auditItem{AuditEntry: e, appID: appID, by: a.stored})
+}
+
+func storedActor(by *store.Actor) *store.Actor {
+	return &store.Actor{
+		Kind:    by.Kind,
+		ID:      clip(by.ID, store.MaxActorID),
+		Name:    clip(by.Name, store.MaxActorName),
+		Address: clip(by.Address, store.MaxActorAddress),
+		Request: clip(by.Request, store.MaxActorRequest),
+		Job:     by.Job,
+	}
+}
+
+// saveAudit inserts the entries of a transaction. It is called once what they tell is written, so a
+// transaction that is refused or repeated leaves none. The sequence is taken here and visible with
+// the commit: readers see entries in nearly this order.
+func (s *Store) saveAudit(ctx context.Context, c runner, trail *auditTrail, nowMS int64) error {
+	rest := trail.entries
+	for len(rest) > 0 {
+		q := stmt("INSERT INTO audit_log (" + auditColumns + ") VALUES ")
+		n, size := 0, 0
+		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+rest[n].size() <= maxVersionBytes); n++ {
+			size += rest[n].size()
+			q.auditRow(n == 0, &rest[n], nowMS)
+		}
+		if _, err := s.exec(ctx, c, q); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+func (e *auditItem) size() int { return len(e.Before) + len(e.After) }
+
+func (q *statement) auditRow(first bool, e *auditItem, nowMS int64) {
+	q.open(first).ints(e.appID, nowMS).actor(e.by)
+	for _, text := range []string{string(e.Action), string(e.Kind), e.Resource, e.Name} {
+		q.add(",").bind(text)
+	}
+	q.add(",").ints(int64(e.BeforeVersion), int64(e.AfterVersion)).
+		add(",").bind(nonNil(e.Before)).add(",").bind(nonNil(e.After)).add(")")
+}
+
+// actor adds the columns of an actor.
+func (q *statement) actor(by *store.Actor) *statement {
+	for _, text := range []string{string(by.Kind), by.ID, by.Name, by.Address, by.Request} {
+		q.add(",").bind(text)
+	}
+	return q.add(",").int(int64(by.Job))
+}
+
+// auditOne adds one entry of the context's actor to the trail. err is that of the entry.
+func (s *Store) auditOne(
+	ctx context.Context, c runner, appID, nowMS int64, e store.AuditEntry, err error,
+) error {
+	if err != nil {
+		return err
+	}
+	var trail auditTrail
+	trail.add(store.ActorOf(ctx), appID, e)
+	return s.saveAudit(ctx, c, &trail, nowMS)
+}
+
+// encodeActor returns the stored form of the actor of a job, empty: none.
+func encodeActor(by *store.Actor) ([]byte, error) {
+	if by == nil {
+		return []byte{}, nil
+	}
+	text, err := json.Marshal(storedActor(by))
+	if err != nil {
+		return nil, fmt.Errorf("encoding an actor: %w", err)
+	}
+	return text, nil
+}
+
+func decodeActor(text []byte) (*store.Actor, error) {
+	if len(text) == 0 {
+		return nil, nil //nolint:nilnil // no actor is known
+	}
+	var by store.Actor
+	if err := json.Unmarshal(text, &by); err != nil {
+		return nil, fmt.Errorf("reading an actor: %w", err)
+	}
+	return &by, nil
+}

@@ -1,0 +1,71 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// minCopied is how many timers of one request are copied to the audit trail.
+const minCopied = 5
+
+// createdBy has what the entries of several new timers have in common.
+type createdBy struct {
+	by    *store.Actor
+	after string // their state
+}
+
+// auditCreated adds the new timers to the audit trail. Those of one request are copied from their
+// rows: that costs half as much as to send them again.
+func (b *createBatch) auditCreated(ctx context.Context) error {
+	var groups []createdBy // in order of the first timer
+	members := map[createdBy][]*known{}
+	for _, t := range b.created {
+		if t.by == nil {
+			continue
+		}
+		e, err := store.AuditTimerCreated(&t.timer)
+		if err != nil {
+			return err
+		}
+		t.entry = e
+		g := createdBy{t.by, string(e.After)}
+		if len(members[g]) == 0 {
+			groups = append(groups, g)
+		}
+		members[g] = append(members[g], t)
+	}
+	var trail auditTrail
+	for _, g := range groups {
+		if len(members[g]) >= minCopied {
+			if err := b.copyToAudit(ctx, g, members[g]); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, t := range members[g] {
+			trail.add(g.by, t.timer.AppID, t.entry)
+		}
+	}
+	return b.store.saveAudit(ctx, b.c, &trail, b.x.nowMS)
+}
+
+func (b *createBatch) copyToAudit(ctx context.Context, g createdBy, created []*known) error {
+	by := storedActor(g.by)
+	for part := range batches(created) {
+		ids := make([]timer.ID, len(part))
+		for i, t := range part {
+			ids[i] = t.timer.ID
+		}
+		q := stmt("INSERT INTO audit_log (" + auditColumns + ") SELECT app_id,").
+			int(b.x.nowMS).actor(by).
+			add(",").bind(string(store.AuditCreate)).add(",").bind(string(store.AuditTimer)).
+			add(",CAST(id AS CHAR),name,0,version,").bind([]byte{}).add(",").bind([]byte(g.after)).
+			add(" FROM timers" + b.store.dialect.byPrimary + " WHERE id").idList(ids)
+		if _, err := b.store.exec(ctx, b.c, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+)
+
+const (
+	auditOnPage = "50"
+	maxShown    = 400 // characters of a value
+)
+
+// auditFilters are the parameters of the list, which are those of the API.
+var auditFilters = []string{"kind", "action", "actor", "timer", "from", "to"}
+
+type auditEntry struct {
+	ID, At string
+	Actor  struct{ Kind, ID, Name, Address, Job string }
+
+	RequestID                    string `json:"request_id"`
+	Action, Kind, Resource, Name string
+	Before, After                map[string]any
+	Changes                      []auditChange `json:"-"`
+}
+
+// auditChange is a field that a change made different. Empty texts stand for no field.
+type auditChange struct{ Field, Before, After string }
+
+type auditData struct {
+	Items   []auditEntry
+	Filter  map[string]string
+	Refused *apiError
+	Next    string // address of the next page
+	Path    string // of this page
+}
+
+// listAudit shows who changed what in an app, or in the deployment.
+func listAudit(q *request) error {
+	d := &auditData{Filter: make(map[string]string), Path: Prefix + "/operations/audit"}
+	api := "/audit"
+	if q.app != "" {
+		api, d.Path = "/apps"+pathOf(q.app, "audit"), q.appPath("audit")
+	}
+	query, kept := url.Values{"limit": {auditOnPage}}, make(url.Values)
+	for _, name := range auditFilters {
+		v := q.r.URL.Query().Get(name)
+		if v == "" {
+			continue
+		}
+		d.Filter[name] = v
+		kept.Set(name, v)
+		if name == "from" || name == "to" {
+			v = instantOf(v)
+		}
+		query.Set(name, v)
+	}
+	if c := q.r.URL.Query().Get("cursor"); c != "" {
+		query.Set("cursor", c)
+	}
+	var list struct {
+		Items      []auditEntry
+		NextCursor string `json:"next_cursor"`
+	}
+	if err := q.get(api, query, &list); err != nil {
+		if d.Refused = refusedInput(err); d.Refused == nil {
+			return err
+		}
+	}
+	d.Items = list.Items
+	for i := range d.Items {
+		d.Items[i].Changes = changesOf(d.Items[i].Before, d.Items[i].After)
+	}
+	if c := list.NextCursor; c != "" {
+		kept.Set("cursor", c)
+		d.Next = d.Path + "?" + kept.Encode()
+	}
+	return q.show("audit", d)
+}
+
+// changesOf returns the fields that differ, by name.
+func changesOf(before, after map[string]any) (changes []auditChange) {
+	was, is := make(map[string]string), make(map[string]string)
+	flatten(was, "", before)
+	flatten(is, "", after)
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if was[name] != is[name] {
+			changes = append(changes, auditChange{name, was[name], is[name]})
+		}
+	}
+	return changes
+}
+
+// flatten adds the fields of an object by their path. A list is one field.
+func flatten(to map[string]string, path string, fields map[string]any) {
+	for name, value := range fields {
+		if path != "" {
+			name = path + "." + name
+		}
+		switch v := value.(type) {
+		case map[string]any:
+			flatten(to, name, v)
+		case string:
+			to[name] = clipped(v)
+		case nil:
+		default:
+			text, err := json.Marshal(v)
+			if err != nil {
+				text = fmt.Append(nil, v)
+			}
+			to[name] = clipped(string(text))
+		}
+	}
+}
+
+// clipped returns the beginning of a long text, with its length where it is cut.
+func clipped(text string) string {
+	runes := []rune(text)
+	if len(runes) <= maxShown {
+		return text
+	}
+	return fmt.Sprintf("%s… (%d)", string(runes[:maxShown]), len(runes))
+}
