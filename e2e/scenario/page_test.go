@@ -69,6 +69,7 @@ func (v viewer) check(t *testing.T) {
 	}
 	v.Size(t, 360, 740)
 	require.Empty(t, v.Violations(t), "%s, narrow", at)
+	require.True(t, v.Is(t, "document.documentElement.scrollWidth <= innerWidth"), "%s, narrow", at)
 	v.Size(t, 1280, 900)
 	require.False(t, v.Is(t, "window.attacked"), at)
 	require.Empty(t, v.Complaints(), at)

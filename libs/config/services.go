@@ -63,15 +63,26 @@ func (c *Zones) Register(s *Set) {
 func (c *Zones) Validate() error { return nil }
 
 // Retention is how long history is kept.
-type Retention struct{ Keep time.Duration }
+type Retention struct {
+	Keep  time.Duration
+	Audit time.Duration // of the audit trail
+}
 
 // Register registers the settings.
 func (c *Retention) Register(s *Set) {
 	s.Duration(&c.Keep, "retention", 7*24*time.Hour, "how long outcomes and attempts are kept")
+	s.Duration(
+		&c.Audit, "audit-retention", 90*24*time.Hour, "how long the audit trail of changes is kept",
+	)
 }
 
 // Validate checks the settings.
-func (c *Retention) Validate() error { return atLeast("retention", c.Keep, time.Hour) }
+func (c *Retention) Validate() error {
+	return errors.Join(
+		atLeast("retention", c.Keep, time.Hour),
+		atLeast("audit-retention", c.Audit, time.Hour),
+	)
+}
 
 // Executor are the limits of one executor.
 type Executor struct {

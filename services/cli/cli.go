@@ -82,6 +82,7 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 	for _, c := range []*cobra.Command{
 		t.timerCommand(), t.explainCommand(), t.fireCommand(), t.deadCommand(),
 		t.firesCommand(), t.statsCommand(), t.upcomingCommand(), t.eventsCommand(),
+		t.auditCommand(),
 		t.previewCommand(), t.applyCommand(),
 		t.diffCommand(), t.exportCommand(), t.importCommand(), t.calendarCommand(),
 		t.backfillCommand(), t.jobCommand(), t.appCommand(), t.keyCommand(),

@@ -197,7 +197,10 @@ func (s *Service) backfill(ctx context.Context) error {
 func (s *Service) purge(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, purgeTimeout)
-		err := s.opts.Store.PurgeExpired(call, s.opts.Retention)
+		err := errors.Join(
+			s.opts.Store.PurgeExpired(call, s.opts.Retention),
+			s.opts.Store.PurgeAudit(call, s.opts.AuditRetention),
+		)
 		cancel()
 		wait := s.opts.PurgeEvery
 		if err != nil && ctx.Err() == nil {

@@ -22,6 +22,7 @@ type Store interface {
 	store.Expander
 	store.Minutes
 	store.Housekeeping
+	PurgeAudit(ctx context.Context, retention time.Duration) error
 	JobStore
 }
 
@@ -68,7 +69,9 @@ type Options struct {
 	JobPage     int           // timers of a job that are changed at once; default 500
 	Every       time.Duration // between polls when there is nothing to do; default 500 ms
 	Retention   time.Duration // of outcomes and attempts; default 7 days
-	PurgeEvery  time.Duration // between purges; default 10 min
+	// AuditRetention is that of the audit trail; default 90 days.
+	AuditRetention time.Duration
+	PurgeEvery     time.Duration // between purges; default 10 min
 
 	Tracer     *tracing.Tracer // nil: tracing is off
 	Logger     zerolog.Logger
@@ -81,6 +84,7 @@ const (
 	defaultJobPage    = store.MaxBatch
 	defaultEvery      = 500 * time.Millisecond
 	defaultRetention  = 7 * 24 * time.Hour
+	defaultAuditKeep  = 90 * 24 * time.Hour
 	defaultPurgeEvery = 10 * time.Minute
 )
 
@@ -91,6 +95,7 @@ func (o *Options) defaults() {
 	options.Default(&o.ExpandAhead, expansion.DefaultExpandAhead)
 	options.Default(&o.Every, defaultEvery)
 	options.Default(&o.Retention, defaultRetention)
+	options.Default(&o.AuditRetention, defaultAuditKeep)
 	options.Default(&o.PurgeEvery, defaultPurgeEvery)
 }
 

@@ -93,6 +93,7 @@ CARILLON_EXECUTOR_INFLIGHT: {{ $v.settings.executorInflight | int | quote }}
 CARILLON_MYSQL_CONNECTIONS: {{ $v.settings.mysqlConnections | int | quote }}
 CARILLON_PULSAR_PARTITIONS: {{ $v.settings.pulsarPartitions | int | quote }}
 CARILLON_RETENTION: {{ $v.settings.retention | quote }}
+CARILLON_AUDIT_RETENTION: {{ $v.settings.auditRetention | quote }}
 CARILLON_CANARY: {{ $v.settings.canary | quote }}
 CARILLON_ZONE: {{ $v.settings.zone | quote }}
 CARILLON_PAGE: {{ $v.settings.page | quote }}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 const deadLettersOnPage = "50"
@@ -60,7 +61,14 @@ func listDeadLetters(q *request) error {
 	if c := q.r.URL.Query().Get("cursor"); c != "" {
 		query.Set("cursor", c)
 	}
-	if err := q.get("/apps"+pathOf(q.app, "dead-letters"), query, &d.List); err != nil {
+	id, err := q.timerID(d.Filter["timer"])
+	if err == nil {
+		if id != "" {
+			query.Set("timer", id)
+		}
+		err = q.get("/apps"+pathOf(q.app, "dead-letters"), query, &d.List)
+	}
+	if err != nil {
 		if d.Refused = refusedInput(err); d.Refused == nil {
 			return err
 		}
@@ -73,11 +81,29 @@ func listDeadLetters(q *request) error {
 	for i := range d.List.Items {
 		fires[i] = d.List.Items[i].fireBody
 	}
-	var err error
 	if d.Timers, err = q.timersOf(fires); err != nil {
 		return err
 	}
 	return q.show("deadletters", d)
+}
+
+// timerID returns the id of a timer that the viewer named, or gave by its id. A deleted timer has no
+// name by which the API finds it.
+func (q *request) timerID(text string) (string, error) {
+	if strings.Trim(text, "0123456789") == "" {
+		return text, nil
+	}
+	var list timerList
+	query := url.Values{"app": {q.app}, "name": {text}, "limit": {"1"}}
+	if err := q.get("/timers", query, &list); err != nil {
+		return "", err
+	}
+	if len(list.Items) == 0 {
+		return "", &apiError{
+			Status: http.StatusUnprocessableEntity, Detail: q.views.texts.get("no_such_timer"),
+		}
+	}
+	return list.Items[0].ID, nil
 }
 
 // timersOf returns the timers of a page of fires by their ids, without those that are deleted.
@@ -128,8 +154,15 @@ func redriveDeadLetters(q *request) error {
 	if len(kept) > 0 {
 		d.Back += "?" + kept.Encode()
 	}
+	id, err := q.timerID(form("timer"))
+	if err != nil {
+		if d.Refused = refusedInput(err); d.Refused == nil {
+			return err
+		}
+		return q.render(d.Refused.Status, "redrive", d)
+	}
 	d.Start = redriveStart{
-		Timer: form("timer"), Failure: form("failure"), From: instantOf(form("from")),
+		Timer: id, Failure: form("failure"), From: instantOf(form("from")),
 		To: instantOf(form("to")), Again: form("again") == "true",
 	}
 	if form("chosen") == "yes" {
@@ -153,7 +186,6 @@ func redriveDeadLetters(q *request) error {
 			return err
 		}
 	}
-	var err error
 	if d.Timers, err = q.timersOf(d.Result.Sample); err != nil {
 		return err
 	}

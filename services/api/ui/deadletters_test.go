@@ -66,6 +66,8 @@ func TestDeadLetters(t *testing.T) {
 	require.Contains(t, body, ">other</a>", "the timer by its name")
 	body = p.shown(path + "?failure=timeout&from=2020-01-01T00:00&timer=" + bill[0].Timer.String())
 	require.Equal(t, 3, strings.Count(body, `name="fires"`))
+	require.Equal(t, 3, strings.Count(p.shown(path+"?timer=other"), `name="fires"`))
+	require.Contains(t, p.shown(path+"?timer=nobody"), "no timer of this name")
 	require.Contains(t, p.shown(path+"?from=never"), "expected")
 	require.Contains(t, p.shown(path+"?failure=bad"), `role="alert"`)
 
@@ -77,6 +79,9 @@ func TestDeadLetters(t *testing.T) {
 	confirm := p.confirmation(body)
 	require.Equal(t, bill[1].FireID.String(), confirm.Get("fires"))
 	require.Contains(t, p.posted(path+"/redrive", confirm), "1 fires are called again.")
+	require.Contains(t, p.posted(path+"/redrive", url.Values{"timer": {"bill"}}), "2 fires would")
+	w := p.post(path+"/redrive", own, url.Values{"timer": {"nobody"}})
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
 	body = p.posted(path+"/redrive", url.Values{"failure": {"timeout"}})
 	require.Contains(t, body, "2 fires would be called again.")
 	require.Contains(t, p.shown(path), bill[0].FireID.String(), "a dry run redrives nothing")
@@ -89,7 +94,7 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, 3, strings.Count(body, `name="fires"`))
 	require.Equal(t, 3, strings.Count(p.shown(path+"?again=true"), "redriven as"))
 
-	w := p.post(path+"/redrive", own, url.Values{"chosen": {"yes"}})
+	w = p.post(path+"/redrive", own, url.Values{"chosen": {"yes"}})
 	require.Equal(t, path, w.Header().Get("Location"), "nothing was chosen")
 	w = p.post(path+"/redrive", "http://evil.example", nil)
 	require.Equal(t, http.StatusForbidden, w.Code)

@@ -11,6 +11,7 @@ func (p *Page) addManagement(mux *http.ServeMux, app string) {
 	mux.Handle("POST "+Prefix+"/operations/keys/{id}/revoke", p.page(revokeKey))
 	mux.Handle("GET "+app+"/dead-letters", p.page(listDeadLetters))
 	mux.Handle("POST "+app+"/dead-letters/redrive", p.page(redriveDeadLetters))
+	mux.Handle("GET "+app+"/jobs", p.page(listJobs))
 	mux.Handle("GET "+app+"/app", p.page(showApp))
 	mux.Handle("POST "+app+"/app/{action}", p.page(freezeApp))
 	mux.Handle("POST "+app+"/app/delete", p.page(deleteApp))
