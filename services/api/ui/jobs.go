@@ -1,32 +1,76 @@
 package ui
 
 import (
+	"crypto/rand"
 	"net/http"
+	"net/url"
+	"strings"
 )
+
+// jobFields are the fields of the form that starts a job. The page that asks for confirmation sends
+// them again.
+var jobFields = []string{
+	"labels", "name_contains", "status", "target_host", "action", "reason", "until", "set_labels",
+	"remove_labels",
+}
 
 type jobData struct {
 	Start   jobStart
+	Form    map[string]string
+	Key     string // makes a repeated confirmation start one job
 	Job     jobBody
 	Refused *apiError
 }
 
-// startJob shows what a job would change. It starts the job if the viewer has confirmed that.
-func startJob(q *request) error {
-	form := q.r.PostFormValue
+// readJob reads the form that starts a job. Labels are separated by commas.
+func readJob(form url.Values) *jobData {
 	f := filterBody{
-		Labels: form("labels"), NameContains: form("name_contains"), Status: form("status"),
-		TargetHost: form("target_host"),
+		Labels: form.Get("labels"), NameContains: form.Get("name_contains"),
+		Status: form.Get("status"), TargetHost: form.Get("target_host"),
 	}
-	d := &jobData{Start: jobStart{Action: form("action"), Reason: form("reason")}}
+	d := &jobData{
+		Start: jobStart{
+			Action: form.Get("action"), Reason: form.Get("reason"),
+			Until: instantOf(form.Get("until")),
+		},
+		Form: make(map[string]string), Key: form.Get("key"),
+	}
+	for _, name := range jobFields {
+		d.Form[name] = form.Get(name)
+	}
 	if f == (filterBody{}) {
 		d.Start.All = true
 	} else {
 		d.Start.Filter = &f
 	}
+	for item := range strings.SplitSeq(form.Get("set_labels"), ",") {
+		if name, value, _ := strings.Cut(strings.TrimSpace(item), "="); name != "" {
+			if d.Start.SetLabels == nil {
+				d.Start.SetLabels = make(map[string]string)
+			}
+			d.Start.SetLabels[name] = value
+		}
+	}
+	for item := range strings.SplitSeq(form.Get("remove_labels"), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			d.Start.RemoveLabels = append(d.Start.RemoveLabels, item)
+		}
+	}
+	return d
+}
+
+// startJob shows what a job would change. It starts the job if the viewer has confirmed that.
+func startJob(q *request) error {
+	confirmed := q.r.PostFormValue("confirmed") == "yes" // it also reads the form
+	d := readJob(q.r.PostForm)
 	path := "/apps" + pathOf(q.app, "jobs")
-	confirmed := form("confirmed") == "yes"
-	if !confirmed {
+	if confirmed {
+		if d.Key != "" {
+			q.header.Set("Idempotency-Key", d.Key)
+		}
+	} else {
 		path += "?dry_run=true"
+		d.Key = rand.Text()
 	}
 	if err := q.do(http.MethodPost, path, &d.Start, &d.Job); err != nil {
 		if d.Refused = refusedInput(err); d.Refused == nil {

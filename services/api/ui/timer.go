@@ -164,9 +164,12 @@ func changeTimer(q *request) error {
 	path, app := "/timers"+pathOf(id), "?"+url.Values{"app": {q.app}}.Encode()
 	switch action {
 	case "pause":
-		in := map[string]string{"reason": q.r.PostFormValue("reason")}
-		if in["reason"] == "" {
-			delete(in, "reason")
+		in := make(map[string]string)
+		if reason := q.r.PostFormValue("reason"); reason != "" {
+			in["reason"] = reason
+		}
+		if until := q.r.PostFormValue("until"); until != "" {
+			in["until"] = instantOf(until)
 		}
 		if err := q.do(http.MethodPost, path+"/pause"+app, in, nil); err != nil {
 			return err

@@ -114,6 +114,10 @@ type jobStart struct {
 	Filter *filterBody `json:"filter,omitempty"`
 	All    bool        `json:"all,omitempty"`
 	Reason string      `json:"reason,omitempty"`
+	Until  string      `json:"until,omitempty"`
+
+	SetLabels    map[string]string `json:"set_labels,omitempty"`
+	RemoveLabels []string          `json:"remove_labels,omitempty"`
 }
 
 type jobBody struct {

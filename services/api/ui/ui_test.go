@@ -86,6 +86,24 @@ func TestPagesOfATimer(t *testing.T) {
 	w = p.post("/ui/apps/shop/jobs", own, url.Values{"action": {"resume"}, "status": {"paused"}})
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), "1 timers would change")
+	w = p.post("/ui/apps/shop/jobs", own, url.Values{
+		"action": {
+			"relabel",
+		},
+		"set_labels":    {"tier=a, team=" + attack},
+		"remove_labels": {"old,older"},
+	})
+	form := p.confirmation(w.Body.String())
+	require.Equal(t, "tier=a, team="+attack, form.Get("set_labels"))
+	job := p.post("/ui/apps/shop/jobs", own, form).Header().Get("Location")
+	require.Contains(t, job, "/ui/apps/shop/jobs/")
+	require.Equal(t, job, p.post("/ui/apps/shop/jobs", own, form).Header().Get("Location"),
+		"confirmed twice")
+	require.Contains(t, p.post("/ui/apps/shop/jobs", own, url.Values{
+		"action": {"pause"}, "until": {"soon"},
+	}).Body.String(), `role="alert"`)
+	require.Equal(t, http.StatusUnprocessableEntity,
+		p.post(path+"/pause", own, url.Values{"until": {"soon"}}).Code)
 	require.Equal(t, path+"?did=resume", p.post(path+"/resume", own, nil).Header().Get("Location"))
 	fire := p.post(path+"/run", own, nil).Header().Get("Location")
 	require.Equal(t, http.StatusOK, p.get(fire).Code)
