@@ -29,6 +29,8 @@ type Rules struct {
 	Off   bool         // every caller may do everything
 	Admin *apikey.Hash // hash of the deployment's first admin key; nil: there is none
 	Keys  Keys         // keys from a file, in addition to those in the store; nil: none
+	// Tokens verifies the tokens of an identity provider; nil: none is accepted.
+	Tokens Tokens
 
 	// TrustHeader is the header by which a gateway names the caller. Its value is "<app>" (scope
 	// write), or "<scope>:<app>". An app with a ":" in its name needs
@@ -103,6 +105,7 @@ const (
 	deniedNoKey     = "no_key"
 	deniedMalformed = "malformed" // not a key at all: a typing error, or a guess
 	deniedUnknown   = "unknown"
+	deniedInvalid   = "invalid" // a token that is forged, expired or for others
 	deniedRevoked   = "revoked"
 	deniedScope     = "scope"
 	deniedApp       = "app" // a key of another app
@@ -205,6 +208,9 @@ func (k *Checker) identify(r *http.Request) (caller, error) {
 	}
 	if app, ok := a.Keys.app(text); ok {
 		return caller{app: app, scope: apikey.Write, kind: store.ActorKeyFile}, nil
+	}
+	if a.Tokens != nil && isToken(text) {
+		return identifyToken(r.Context(), a.Tokens, text)
 	}
 	key, err := apikey.Parse(text)
 	if err != nil {

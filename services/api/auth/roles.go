@@ -4,8 +4,11 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/problem"
 )
 
@@ -20,14 +23,14 @@ type Person struct {
 
 // scopeOf returns the greatest scope of the person in an app; empty: none.
 func (p *Person) scopeOf(app string) apikey.Scope {
-	if own := p.Apps[app]; !p.All.Includes(own) {
+	if own := p.Apps[app]; own != "" && !p.All.Includes(own) {
 		return own
 	}
 	return p.All
 }
 
-// greatest returns the greatest scope that the person has in any app.
-func (p *Person) greatest() apikey.Scope {
+// Greatest returns the greatest scope that the person has in any app; empty: none.
+func (p *Person) Greatest() apikey.Scope {
 	scope := p.All
 	for _, s := range p.Apps {
 		if !scope.Includes(s) {
@@ -35,6 +38,26 @@ func (p *Person) greatest() apikey.Scope {
 		}
 	}
 	return scope
+}
+
+// Tokens verifies the tokens of an identity provider. Its error has code unavailable if the provider
+// does not answer; otherwise the token is not valid.
+type Tokens interface {
+	Verify(ctx context.Context, text string) (*Person, error)
+}
+
+// isToken returns whether a bearer is a JSON Web Token. No key has a dot.
+func isToken(text string) bool { return strings.Count(text, ".") == 2 }
+
+func identifyToken(ctx context.Context, t Tokens, text string) (caller, error) {
+	p, err := t.Verify(ctx, text)
+	switch {
+	case err == nil:
+		return caller{person: p, kind: store.ActorPerson}, nil
+	case timer.CodeOf(err) == timer.CodeUnavailable:
+		return caller{}, err //nolint:wrapcheck // it says what it was doing
+	}
+	return caller{}, &denial{reason: deniedInvalid}
 }
 
 type personKey struct{}
@@ -136,7 +159,7 @@ func (k *Checker) RequireScope(
 	c := callerOf(ctx)
 	have := c.scope
 	if c.person != nil {
-		have = c.person.greatest()
+		have = c.person.Greatest()
 	}
 	return context.WithValue(ctx, scopeKey{}, scope), k.require(ctx, have, scope)
 }

@@ -30,7 +30,7 @@ func (q *request) caller() callerBody {
 		return *q.known
 	}
 	q.known = new(callerBody)
-	if q.page.opts.Keyless || len(q.header) > 0 {
+	if q.page.opts.Keyless || len(q.header) > 0 || q.person != nil {
 		query := url.Values{}
 		if q.app != "" {
 			query.Set("app", q.app)
