@@ -43,6 +43,6 @@ scripts/redis.sh up "$dir"
 scripts/redis.sh down "$dir"
 scripts/postgres.sh up "$dir"
 . "$dir/postgres.env"
-"$dir/carillon-peers" -postgres "$CARILLON_POSTGRES_DSN" -rates "$rates" -length "$length" \
+"$dir/carillon-peers" -postgres "$CARILLON_TEST_POSTGRES_DSN" -rates "$rates" -length "$length" \
   -json "$dir/river.json" >/dev/null
 "$dir/carillon-peers" -rates '' -add "$dir/allinone.json,$dir/real.json,$dir/asynq.json,$dir/river.json"
