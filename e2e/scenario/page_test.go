@@ -167,6 +167,7 @@ func TestPageActs(t *testing.T) {
 		v.edits(t, ids["nightly report"])
 		v.redrivesMany(t)
 		v.changesMany(t)
+		v.losesTheSession(t)
 		v.manages(t)
 	})
 }
@@ -386,4 +387,16 @@ func (v viewer) manages(t *testing.T) {
 	a, err := v.env.api.GetApp(t.Context(), v.env.app)
 	require.NoError(t, err)
 	require.False(t, a.Frozen)
+}
+
+// losesTheSession has a page that refreshes itself go to sign in, and then back.
+func (v viewer) losesTheSession(t *testing.T) {
+	t.Helper()
+	v.Go(t, v.app("overview"))
+	v.DropCookies(t)
+	v.Await(t, `document.querySelector("input[name=key]") && !document.querySelector("#now")`)
+	require.Contains(t, v.Path(t), "/ui/sign-in?next=")
+	v.Fill(t, "input[name=key]", client.AdminKey)
+	v.Follow(t, "main button")
+	require.Equal(t, v.app("overview"), v.Path(t))
 }
