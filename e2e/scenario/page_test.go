@@ -165,10 +165,8 @@ func TestPageActs(t *testing.T) {
 		v.changes(t, ids["send invoices"])
 		v.redrives(t, ids["sync stock"])
 		v.edits(t, ids["nightly report"])
-		v.redrivesMany(t)
 		v.changesMany(t)
 		v.losesTheSession(t)
-		v.manages(t)
 	})
 }
 
@@ -340,53 +338,6 @@ func (v viewer) changesMany(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, paused)
-}
-
-// redrivesMany calls all failed fires again, after a dry run.
-func (v viewer) redrivesMany(t *testing.T) {
-	t.Helper()
-	v.visit(t, v.app("dead-letters")+"?failure=status")
-	v.Follow(t, "section[aria-labelledby=all] button")
-	require.Contains(t, v.Text(t, "main"), "would be called again.")
-	v.check(t)
-	v.Follow(t, "main button.danger")
-	require.Contains(t, v.Text(t, "main"), "are called again.")
-	v.check(t)
-}
-
-// manages makes a calendar and a key, revokes the key, and freezes the app for a while.
-func (v viewer) manages(t *testing.T) {
-	t.Helper()
-	v.Go(t, v.app("calendars"))
-	v.Fill(t, "main input[name=name]", "holidays")
-	v.Follow(t, "main form button")
-	v.check(t)
-	v.Fill(t, "textarea[name=excluded_dates]", fmt.Sprintf("%d-12-25", time.Now().Year()))
-	v.Follow(t, "section[aria-labelledby=edit] button")
-	require.True(t, v.Is(t, `document.querySelectorAll("td.day-excluded").length == 1`))
-	v.check(t)
-
-	v.visit(t, v.app("app"))
-	v.Fill(t, "section[aria-labelledby=keys] input[name=name]", attack)
-	v.Follow(t, "section[aria-labelledby=keys] form:last-of-type button")
-	require.Contains(t, v.Text(t, "main"), "crl_")
-	v.check(t)
-	v.Go(t, v.app("app"))
-	require.NotContains(t, v.Text(t, "main"), "crl_", "the key is shown once")
-	v.Click(t, "section[aria-labelledby=keys] summary")
-	v.check(t)
-	v.Follow(t, "section[aria-labelledby=keys] details button")
-	v.Click(t, "section[aria-labelledby=state] summary")
-	v.Fill(t, "section[aria-labelledby=state] input[name=reason]", attack)
-	v.Follow(t, "section[aria-labelledby=state] button")
-	v.check(t)
-	v.visit(t, v.app("overview"))
-	require.Contains(t, v.Text(t, "main"), attack)
-	v.Go(t, v.app("app"))
-	v.Follow(t, "section[aria-labelledby=state] button")
-	a, err := v.env.api.GetApp(t.Context(), v.env.app)
-	require.NoError(t, err)
-	require.False(t, a.Frozen)
 }
 
 // losesTheSession has a page that refreshes itself go to sign in, and then back.

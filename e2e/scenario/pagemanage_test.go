@@ -111,9 +111,13 @@ func (v viewer) limits(t *testing.T) {
 	require.Contains(t, v.Text(t, "main"), attack)
 	v.check(t)
 	v.visit(t, "/ui/")
+	v.visit(t, v.app("overview"))
+	require.Contains(t, v.Text(t, "main"), attack)
 	v.Go(t, v.app("app"))
 	v.Follow(t, `form[action$="/unfreeze"] button`)
-	v.check(t)
+	a, err := v.env.api.GetApp(t.Context(), v.env.app)
+	require.NoError(t, err)
+	require.False(t, a.Frozen)
 }
 
 // redrivesAll calls all failed fires again that a search selects, after a dry run.

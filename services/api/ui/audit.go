@@ -89,7 +89,7 @@ func changesOf(before, after map[string]any) (changes []auditChange) {
 	maps.Copy(names, is)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if was[name] != is[name] {
-			changes = append(changes, auditChange{name, was[name], is[name]})
+			changes = append(changes, newChange(name, was[name], is[name]))
 		}
 	}
 	return changes
@@ -105,23 +105,40 @@ func flatten(to map[string]string, path string, fields map[string]any) {
 		case map[string]any:
 			flatten(to, name, v)
 		case string:
-			to[name] = clipped(v)
+			to[name] = v
 		case nil:
 		default:
 			text, err := json.Marshal(v)
 			if err != nil {
 				text = fmt.Append(nil, v)
 			}
-			to[name] = clipped(string(text))
+			to[name] = string(text)
 		}
 	}
 }
 
-// clipped returns the beginning of a long text, with its length where it is cut.
-func clipped(text string) string {
-	runes := []rune(text)
-	if len(runes) <= maxShown {
-		return text
+// newChange shows of long texts what is about the first difference.
+func newChange(field, before, after string) auditChange {
+	was, is := []rune(before), []rune(after)
+	same := 0
+	for same < min(len(was), len(is)) && was[same] == is[same] {
+		same++
 	}
-	return fmt.Sprintf("%s… (%d)", string(runes[:maxShown]), len(runes))
+	from := max(0, same-maxShown/4)
+	return auditChange{field, excerpt(was, from), excerpt(is, from)}
+}
+
+// excerpt returns a part of a long text. A short one is shown as a whole.
+func excerpt(text []rune, from int) string {
+	if len(text) <= maxShown {
+		return string(text)
+	}
+	out := string(text[from:min(from+maxShown, len(text))])
+	if from > 0 {
+		out = "…" + out
+	}
+	if from+maxShown < len(text) {
+		out += "…"
+	}
+	return out
 }
