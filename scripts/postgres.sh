@@ -24,7 +24,7 @@ start() {
 case $1 in
   up)
     alive postgres || attempt postgres start postgres
-    export_env postgres "POSTGRES_DSN=postgres://carillon@$ADDR:$(cat "$DIR/postgres.port")/postgres?sslmode=disable"
+    export_env postgres "TEST_POSTGRES_DSN=postgres://carillon@$ADDR:$(cat "$DIR/postgres.port")/postgres?sslmode=disable"
     ;;
   down)
     stop postgres

@@ -205,6 +205,12 @@ func (tab *Tab) Type(t *testing.T, keys string) {
 	tab.do(t, chromedp.KeyEvent(keys))
 }
 
+// DropCookies removes all cookies, as the end of a session does.
+func (tab *Tab) DropCookies(t *testing.T) {
+	t.Helper()
+	call(t, tab, network.ClearBrowserCookies, cdp.Empty{})
+}
+
 // Text returns the visible text of the first element that a CSS selector finds.
 func (tab *Tab) Text(t *testing.T, selector string) string {
 	t.Helper()

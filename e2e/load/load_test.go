@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,17 +57,33 @@ func (f *fakeCluster) Role(cluster.Role) []*cluster.Process { return nil }
 func (f *fakeCluster) Servers() *cluster.Servers            { return nil }
 
 func (f *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var n client.NewTimer
-	if err := json.NewDecoder(r.Body).Decode(&n); err != nil {
+	var body struct {
+		client.NewTimer
+
+		Items []client.NewTimer `json:"items"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
+	w.WriteHeader(http.StatusCreated)
+	if r.URL.Path == "/api/v2/timers" {
+		fmt.Fprintf(w, `{"id":"%d"}`, f.create(&body.NewTimer))
+		return
+	}
+	ids := make([]string, len(body.Items))
+	for i := range body.Items {
+		ids[i] = fmt.Sprintf(`{"id":"%d"}`, f.create(&body.Items[i]))
+	}
+	fmt.Fprintf(w, `{"items":[%s]}`, strings.Join(ids, ","))
+}
+
+func (f *fakeCluster) create(n *client.NewTimer) (id int64) {
 	at, err := time.Parse(time.RFC3339Nano, n.Schedule.At)
 	if err != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		return
+		return 0
 	}
-	id := f.nextID.Add(1)
+	id = f.nextID.Add(1)
 	early, times := f.defect(id)
 	for range times {
 		f.calls.Add(1)
@@ -84,11 +101,12 @@ func (f *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		})
 	}
-	w.WriteHeader(http.StatusCreated)
-	fmt.Fprintf(w, `{"id":"%d"}`, id)
+	return id
 }
 
-func bench(t *testing.T, p load.Phase, defect func(int64) (time.Duration, int)) load.Result {
+func bench(
+	t *testing.T, p load.Phase, batch int, defect func(int64) (time.Duration, int),
+) load.Result {
 	t.Helper()
 	f := &fakeCluster{defect: defect}
 	f.srv = httptest.NewServer(f)
@@ -99,7 +117,7 @@ func bench(t *testing.T, p load.Phase, defect func(int64) (time.Duration, int)) 
 		f.srv.Close()
 		require.NoError(t, rcv.Close())
 	})
-	b := load.NewBench(f, rcv, 4, io.Discard)
+	b := load.NewBench(f, rcv, 4, batch, io.Discard)
 	r, err := b.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Contains(t, load.Markdown([]load.Result{r}), "| fake | "+p.String())
@@ -111,7 +129,7 @@ func good(int64) (time.Duration, int) { return 0, 1 }
 func TestMeasuresARate(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	r := bench(t, load.Phase{Kind: load.Steady, Rate: 100, Length: 2 * time.Second}, good)
+	r := bench(t, load.Phase{Kind: load.Steady, Rate: 100, Length: 2 * time.Second}, 1, good)
 	require.True(t, r.OK(), "%v", r.Faults)
 	require.Equal(t, 200, r.Fires)
 	require.InDelta(t, 200/r.Drained.Seconds(), r.RateReached, 0.01)
@@ -125,7 +143,7 @@ func TestMeasuresARate(t *testing.T) {
 
 func TestCatchesEarlyAndRepeated(t *testing.T) {
 	t.Parallel()
-	r := bench(t, load.Phase{Kind: load.Burst, Rate: 50}, func(n int64) (time.Duration, int) {
+	r := bench(t, load.Phase{Kind: load.Burst, Rate: 50}, 7, func(n int64) (time.Duration, int) {
 		switch n {
 		case 7:
 			return 500 * time.Millisecond, 1

@@ -63,15 +63,20 @@ type Bench struct {
 	run     int
 }
 
-// NewBench returns a bench that creates timers over conns connections.
-func NewBench(c cluster.Cluster, rcv *receiver.Receiver, conns int, log io.Writer) *Bench {
+// NewBench returns a bench that creates timers over conns connections, batch by one request.
+func NewBench(
+	c cluster.Cluster,
+	rcv *receiver.Receiver,
+	conns, batch int,
+	log io.Writer,
+) *Bench {
 	// timers per second: low, so that a first phase waits too long rather than too short
 	const guess = 300
 	return &Bench{
 		Cluster:  c,
 		Receiver: rcv,
 		Log:      log,
-		reg:      newRegistrar(c.API, conns),
+		reg:      newRegistrar(c.API, conns, batch),
 		creates:  guess,
 	}
 }

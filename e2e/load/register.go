@@ -27,13 +27,15 @@ const (
 type registrar struct {
 	base  func() string
 	conns int
+	batch int // timers per request
 	hc    fasthttp.Client
 }
 
-func newRegistrar(base func() string, conns int) *registrar {
+func newRegistrar(base func() string, conns, batch int) *registrar {
 	return &registrar{
 		base:  base,
 		conns: conns,
+		batch: max(batch, 1),
 		hc: fasthttp.Client{
 			MaxConnsPerHost:          conns,
 			ReadTimeout:              createTimeout,
@@ -56,16 +58,20 @@ func (r *registrar) create(
 	for range r.conns {
 		eg.Go(func() error {
 			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
+				to := int(next.Add(int64(r.batch)))
+				from := to - r.batch
+				if from >= n {
 					return nil
 				}
-				id, err := r.createOne(ctx, at(i))
-				if err != nil {
+				to = min(to, n)
+				items := make([]client.NewTimer, to-from)
+				for i := range items {
+					items[i] = at(from + i)
+				}
+				if err := r.send(ctx, items, ids[from:to]); err != nil {
 					return err
 				}
-				ids[i] = id
-				done.Add(1)
+				done.Add(int64(to - from))
 			}
 			return fmt.Errorf("creating timers: %w", ctx.Err())
 		})
@@ -73,54 +79,72 @@ func (r *registrar) create(
 	return ids, eg.Wait() //nolint:wrapcheck // it says what it was doing
 }
 
-// createOne creates a timer and repeats the request after an error: the same definition under the
-// same name is the same timer.
-func (r *registrar) createOne(ctx context.Context, n client.NewTimer) (timer.ID, error) {
-	body, err := json.Marshal(n)
+// send creates timers by one request and stores their ids. It repeats the request after an error:
+// the same definition under the same name is the same timer.
+func (r *registrar) send(ctx context.Context, items []client.NewTimer, ids []timer.ID) error {
+	path, in := "/api/v2/timers", any(items[0])
+	if r.batch > 1 {
+		path, in = "/api/v2/timers:batch", map[string]any{"items": items}
+	}
+	body, err := json.Marshal(in)
 	if err != nil {
-		return 0, fmt.Errorf("encoding a timer: %w", err)
+		return fmt.Errorf("encoding timers: %w", err)
 	}
 	for try := 1; ; try++ {
-		id, err := r.post(body)
+		err := r.post(path, body, ids)
 		if err == nil || try == createTries {
-			return id, err
+			return err
 		}
 		t := time.NewTimer(retryWait)
 		select {
 		case <-ctx.Done():
 			t.Stop()
-			return 0, fmt.Errorf("creating a timer: %w", ctx.Err())
+			return fmt.Errorf("creating timers: %w", ctx.Err())
 		case <-t.C:
 		}
 	}
 }
 
-func (r *registrar) post(body []byte) (timer.ID, error) {
+func (r *registrar) post(path string, body []byte, ids []timer.ID) error {
 	q, a := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(q)
 	defer fasthttp.ReleaseResponse(a)
-	q.SetRequestURI(r.base() + "/api/v2/timers")
+	q.SetRequestURI(r.base() + path)
 	q.Header.SetMethod(http.MethodPost)
 	q.Header.SetContentType("application/json")
 	q.Header.Set("Authorization", "Bearer "+client.AdminKey)
 	q.SetBodyRaw(body)
 	if err := r.hc.DoTimeout(q, a, createTimeout); err != nil {
-		return 0, fmt.Errorf("creating a timer: %w", err)
+		return fmt.Errorf("creating timers: %w", err)
 	}
 	if s := a.StatusCode(); s != http.StatusCreated && s != http.StatusOK {
-		return 0, fmt.Errorf("creating a timer: answer %d: %s", s, a.Body())
+		return fmt.Errorf("creating timers: answer %d: %s", s, a.Body())
 	}
-	var created struct {
+	type created struct {
 		ID string `json:"id"`
 	}
-	if err := json.Unmarshal(a.Body(), &created); err != nil {
-		return 0, fmt.Errorf("reading a created timer: %w", err)
+	var answer struct {
+		created
+
+		Items []created `json:"items"`
 	}
-	id, err := timer.ParseID(created.ID)
-	if err != nil {
-		return 0, fmt.Errorf("reading a created timer: %w", err)
+	if err := json.Unmarshal(a.Body(), &answer); err != nil {
+		return fmt.Errorf("reading created timers: %w", err)
 	}
-	return id, nil
+	if r.batch == 1 {
+		answer.Items = []created{answer.created}
+	}
+	if len(answer.Items) != len(ids) {
+		return fmt.Errorf("creating %d timers: %d results", len(ids), len(answer.Items))
+	}
+	for i, c := range answer.Items {
+		id, err := timer.ParseID(c.ID)
+		if err != nil { // an item that failed has none
+			return fmt.Errorf("reading a created timer: %w: %s", err, a.Body())
+		}
+		ids[i] = id
+	}
+	return nil
 }
 
 // deleteTimers deletes timers, and ignores errors.

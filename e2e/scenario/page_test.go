@@ -166,6 +166,7 @@ func TestPageActs(t *testing.T) {
 		v.redrives(t, ids["sync stock"])
 		v.edits(t, ids["nightly report"])
 		v.changesMany(t)
+		v.losesTheSession(t)
 	})
 }
 
@@ -337,4 +338,16 @@ func (v viewer) changesMany(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, paused)
+}
+
+// losesTheSession has a page that refreshes itself go to sign in, and then back.
+func (v viewer) losesTheSession(t *testing.T) {
+	t.Helper()
+	v.Go(t, v.app("overview"))
+	v.DropCookies(t)
+	v.Await(t, `document.querySelector("input[name=key]") && !document.querySelector("#now")`)
+	require.Contains(t, v.Path(t), "/ui/sign-in?next=")
+	v.Fill(t, "input[name=key]", client.AdminKey)
+	v.Follow(t, "main button")
+	require.Equal(t, v.app("overview"), v.Path(t))
 }

@@ -184,3 +184,43 @@ func TestCommittedFiresAreMarked(t *testing.T) {
 		require.Len(t, page.Fires, 1)
 	})
 }
+
+// TestTheAuditTrailIsPurged keeps entries for their own retention.
+func TestTheAuditTrailIsPurged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		ctx := store.WithActor(t.Context(), &store.Actor{Kind: store.ActorAnonymous})
+		_, err := parts.Store.PutSettings(ctx, "a", store.AppSettings{Rate: 1}, 0)
+		require.NoError(t, err)
+		svc, err := migrator.New(migrator.Options{
+			Store:          parts.Store,
+			Dispatch:       parts.Dispatch,
+			Bus:            parts.Bus("migrator"),
+			Planner:        parts.Planner,
+			Counts:         parts.Counts,
+			Now:            time.Now,
+			Every:          time.Minute,
+			AuditRetention: 2 * time.Hour,
+			Logger:         parts.Log,
+			Registerer:     prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- svc.Run(ctx) }()
+		entries := func() int {
+			page, err := parts.Store.AuditTrail(t.Context(), store.AuditQuery{
+				App: "a", Limit: 10, ScanLimit: 10,
+			})
+			require.NoError(t, err)
+			return len(page.Entries)
+		}
+		time.Sleep(110 * time.Minute)
+		require.Equal(t, 1, entries())
+		time.Sleep(30 * time.Minute)
+		require.Zero(t, entries())
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}

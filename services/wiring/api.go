@@ -21,7 +21,9 @@ import (
 // API is the role that serves the HTTP API.
 func API() Role {
 	return Role{"api", func(s *Settings) []config.Part {
-		return []config.Part{&s.HTTP, &s.API, &s.OIDC, &s.Gateway, &s.Callback, &s.Encryption, &s.Retention}
+		return []config.Part{
+			&s.HTTP, &s.API, &s.OIDC, &s.Gateway, &s.Callback, &s.Encryption, &s.Retention,
+		}
 	}, addAPI}
 }
 

@@ -111,9 +111,11 @@ func setCookie(w http.ResponseWriter, r *http.Request, name, value string, lives
 }
 
 // setCookieOf sets a cookie that no script reads.
+//
+//nolint:gosec // plain HTTP has no secure cookies
 func setCookieOf(w http.ResponseWriter, r *http.Request, c *http.Cookie) {
 	c.HttpOnly, c.Secure = true, overTLS(r)
-	http.SetCookie(w, c) //nolint:gosec // plain HTTP has no secure cookies
+	http.SetCookie(w, c)
 }
 
 func overTLS(r *http.Request) bool {

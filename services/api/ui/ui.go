@@ -206,16 +206,36 @@ func (q *request) fail(err error) {
 		refused = &apiError{Status: http.StatusInternalServerError}
 	}
 	if refused.Status == http.StatusUnauthorized && q.r.URL.Path != Prefix+"/sign-in" {
-		to := Prefix + "/sign-in"
-		if q.r.Method == http.MethodGet {
-			to += "?next=" + url.QueryEscape(q.r.URL.RequestURI())
-		}
-		q.redirect(to)
+		q.askToSignIn()
 		return
 	}
 	if err := q.render(refused.Status, "error", refused); err != nil {
 		q.page.opts.Logger.Error().Err(err).Msg("error not shown")
 	}
+}
+
+// askToSignIn sends the viewer to sign in, and then back. A part of a page that is refreshed has the
+// whole page go there: a redirect would put the form in place of the part.
+func (q *request) askToSignIn() {
+	part := q.r.Header.Get("Hx-Request") != ""
+	next := ""
+	switch {
+	case part:
+		if at, err := url.Parse(q.r.Header.Get("Hx-Current-Url")); err == nil {
+			next = at.RequestURI()
+		}
+	case q.r.Method == http.MethodGet:
+		next = q.r.URL.RequestURI()
+	}
+	to := Prefix + "/sign-in"
+	if next != "" {
+		to += "?next=" + url.QueryEscape(next)
+	}
+	if part {
+		q.w.Header().Set("Hx-Redirect", to)
+		return
+	}
+	q.redirect(to)
 }
 
 // redirect sends the viewer to another page. htmx follows it as browsers do.

@@ -110,6 +110,22 @@ func TestPagesOfATimer(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, p.post(path+"/delete", own, nil).Code)
 }
 
+// TestRefreshAfterTheSession checks that a page whose session has ended goes to sign in as a whole.
+func TestRefreshAfterTheSession(t *testing.T) {
+	t.Parallel()
+	f, _ := apitest.Guarded(t)
+	p := open(t, f, false)
+	r := httptest.NewRequestWithContext(
+		t.Context(), http.MethodGet, "/ui/apps/shop/overview/now", http.NoBody)
+	r.Header.Set("Hx-Request", "true")
+	r.Header.Set("Hx-Current-Url", own+"/ui/apps/shop/overview?x=1")
+	w := p.send(r)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "/ui/sign-in?next=%2Fui%2Fapps%2Fshop%2Foverview%3Fx%3D1",
+		w.Header().Get("Hx-Redirect"))
+	require.Empty(t, w.Body.String())
+}
+
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	f, admin := apitest.Guarded(t)

@@ -30,7 +30,7 @@ const (
 
 type options struct {
 	runners, phases, bin, json string
-	replicas, conns            int
+	replicas, conns, batch     int
 	keep                       bool
 }
 
@@ -56,6 +56,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	)
 	fs.IntVar(&o.replicas, "replicas", 1, "replicas of each service, with real")
 	fs.IntVar(&o.conns, "conns", 64, "connections that create timers")
+	fs.IntVar(&o.batch, "batch", 1, "timers created by one request")
 	fs.StringVar(&o.bin, "bin", "", "directory of the programs; default: build them")
 	fs.StringVar(&o.json, "json", "", "file for the results as JSON")
 	fs.BoolVar(&o.keep, "keep", false, "keep logs and data")
@@ -134,7 +135,7 @@ func measure(
 		return nil, err //nolint:wrapcheck // it says what it was doing
 	}
 	defer rcv.Close()
-	b := load.NewBench(c, rcv, o.conns, log)
+	b := load.NewBench(c, rcv, o.conns, o.batch, log)
 	// To fill caches and measure how fast timers are created.
 	if _, err := b.Run(ctx, load.Phase{Kind: load.Burst, Rate: 2000}); err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
