@@ -42,6 +42,11 @@ if [ $scope = all ]; then
   else
     printf '\n!!! NO WEBHOOKS ORACLE: signatures are NOT VERIFIED by another implementation !!!\n\n' >&2
   fi
+  if provider=${CARILLON_TEST_OIDC:-$(scripts/oidc-oracle.sh </dev/null)}; then
+    export CARILLON_TEST_OIDC=$provider
+  else
+    printf '\n!!! NO OPENID PROVIDER: the sign-in is NOT TESTED with another implementation !!!\n\n' >&2
+  fi
   if described=${CARILLON_TEST_SCHEMATHESIS:-$(scripts/schemathesis-oracle.sh </dev/null)}; then
     export CARILLON_TEST_SCHEMATHESIS=$described
   else

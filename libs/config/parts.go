@@ -22,6 +22,7 @@ func All() []Part {
 		&Redis{},
 		&Pulsar{},
 		&API{},
+		&OIDC{},
 		&Gateway{},
 		&Timing{},
 		&Retention{},
