@@ -374,7 +374,7 @@ func TestKeysAndContexts(t *testing.T) {
 		u.do("context", "set", "dev", "--api", d.Api, "--app", "shop"),
 		"context dev",
 	)
-	require.Contains(t, u.refused("timer", "list"), "give a key")
+	require.Contains(t, u.refused("timer", "list"), "give a key: --key-file")
 	key := u.file("key", admin+"\n")
 	u.do("context", "set", "dev", "--key-file", key)
 	u.do("context", "set", "other", "--api", "http://127.0.0.1:1")
