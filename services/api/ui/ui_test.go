@@ -134,8 +134,10 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, "/ui/sign-in?next=%2Fui%2Fapps%2Fshop%2Ftimers", w.Header().Get("Location"))
 	w = p.post("/ui/sign-in", own, url.Values{"key": {"hunter2"}})
 	require.Equal(t, http.StatusUnauthorized, w.Code)
-	w = p.post("/ui/sign-in", own, url.Values{"key": {admin}, "next": {"//evil.example"}})
-	require.Equal(t, "/ui/", w.Header().Get("Location"))
+	for _, next := range []string{"//evil.example", "/ui/../dev/echo", "/ui/%2e%2e//evil.example"} {
+		w = p.post("/ui/sign-in", own, url.Values{"key": {admin}, "next": {next}})
+		require.Equal(t, "/ui/", w.Header().Get("Location"), next)
+	}
 	p.cookies = w.Result().Cookies()
 	require.Len(t, p.cookies, 1)
 	require.True(t, p.cookies[0].HttpOnly)
