@@ -67,7 +67,7 @@ func TestPagesOfATimer(t *testing.T) {
 		attack, attack, target))
 	for _, path := range []string{
 		"/ui/", "/ui/apps/shop/timers", "/ui/apps/shop/timers?labels=team", "/ui/apps/shop/timers/" + made.ID,
-		"/ui/apps/shop/timers/" + made.ID + "?at=2030-01-31T01:30",
+		"/ui/apps/shop/timers/" + made.ID + "?at=2030-01-31T01:30", "/ui/?did=" + url.QueryEscape(attack),
 	} {
 		w := p.get(path)
 		require.Equal(t, http.StatusOK, w.Code, "%s: %s", path, w.Body)
@@ -148,4 +148,12 @@ func TestSignIn(t *testing.T) {
 	value[9] ^= 1
 	p.cookies[0].Value = string(value)
 	require.Equal(t, http.StatusSeeOther, p.get("/ui/apps/shop/timers").Code)
+}
+
+// TestLinksSayNothing checks that the author of a link cannot put a message into a page.
+func TestLinksSayNothing(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t), true)
+	require.Contains(t, p.shown("/ui/?did=freeze"), "The app is frozen.")
+	require.NotContains(t, p.shown("/ui/?did=Call+555"), `class="did"`)
 }
