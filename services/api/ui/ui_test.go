@@ -2,9 +2,11 @@ package ui_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -156,4 +158,21 @@ func TestLinksSayNothing(t *testing.T) {
 	p := open(t, apitest.Setup(t), true)
 	require.Contains(t, p.shown("/ui/?did=freeze"), "The app is frozen.")
 	require.NotContains(t, p.shown("/ui/?did=Call+555"), `class="did"`)
+}
+
+// TestShownInstantsAreExplained checks that an instant can be copied from a page into its form.
+func TestShownInstantsAreExplained(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"interval","every":"1h","anchor":"2020-01-31T09:00:00.814Z"}`, target,
+		`,"status":"active"`))
+	path := "/ui/apps/shop/timers/" + made.ID
+	shown := regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:00:00\.814 \+00:00`).
+		FindString(html.UnescapeString(p.shown(path)))
+	require.NotEmpty(t, shown)
+	answer := p.shown(path + "?at=" + url.QueryEscape(shown))
+	require.Contains(t, answer, `<div class="answer">`)
+	require.NotContains(t, answer, "not_in_schedule")
 }

@@ -93,6 +93,9 @@ func (v *views) functions() template.FuncMap {
 // stamp is an instant in RFC 3339, and the zone in which a page shows it.
 type stamp struct{ At, Zone string }
 
+// shownInstant is the form of instants on pages. Explanations and searches are about milliseconds.
+const shownInstant = "2006-01-02 15:04:05.999 -07:00"
+
 // localTime returns an instant by the clock of a zone. An instant or zone that it cannot read is
 // shown as it is.
 func localTime(at, name string) string {
@@ -104,7 +107,7 @@ func localTime(at, name string) string {
 	if err != nil {
 		return at
 	}
-	return t.In(table.Location()).Format("2006-01-02 15:04:05 -07:00")
+	return t.In(table.Location()).Format(shownInstant)
 }
 
 // toJSON returns indented JSON for a definition. Templates escape it as any text.
