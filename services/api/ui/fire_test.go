@@ -4,6 +4,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,4 +51,27 @@ func TestClockChangesAreMarked(t *testing.T) {
 	require.Regexp(t, `2027-03-27 09:00:00 \+01:00</time></a></li><li>`+
 		`.*2027-03-28 09:00:00 \+02:00</time></a> <span class="badge skipped">clocks changed</span></li><li>`,
 		html.UnescapeString(p.shown("/ui/apps/shop/timers/"+made.ID)))
+}
+
+// TestTimersThatDoNotRepeatHaveNoWarning checks that a timer which is rightly due no more, or after
+// its present fire, is not called faulty.
+func TestTimersThatDoNotRepeatHaveNoWarning(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	for name, c := range map[string]struct {
+		schedule string
+		warned   bool
+	}{
+		"fixed delay": {`{"kind":"fixed_delay","every":"1h"}`, false},
+		"one-shot":    {`{"kind":"delay","delay":"1ms"}`, false},
+		"ended": {
+			`{"kind":"cron","specs":["0 9 * * *"],"end_at":"2020-01-01T00:00:00Z"}`, true,
+		},
+	} {
+		body := apitest.TimerWith(c.schedule, target, `,"status":"active"`)
+		made := f.Create(t, http.StatusCreated, strings.Replace(body, "bill", name, 1))
+		require.Equal(t, c.warned,
+			strings.Contains(p.shown("/ui/apps/shop/timers/"+made.ID), "never due"), name)
+	}
 }

@@ -140,7 +140,9 @@ func (q *request) readForecast(d *timerData, id string) ([]string, error) {
 	case err != nil:
 		return nil, err
 	}
-	d.Warnings = f.Warnings
+	if k := d.Timer.Schedule.Kind; k == "cron" || k == "interval" {
+		d.Warnings = f.Warnings // of others, a preview from now knows only that they do not repeat
+	}
 	due := make([]string, 0, len(f.Fires))
 	var offset string
 	for i, n := range f.Fires {
