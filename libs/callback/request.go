@@ -296,7 +296,7 @@ func parseURL(s string) (*url.URL, error) {
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New(`is not a URL that begins with "http://" or "https://"`)
+		return nil, errors.New(`does not begin with "http://" or "https://"`)
 	case u.Hostname() == "":
 		return nil, errors.New("is a URL without host")
 	case strings.ContainsAny(u.Host, " \t\r\n"):

@@ -331,7 +331,7 @@ func (f *Facts) notExpanded(a *Answer, _ *Version) bool {
 	a.Code = NotExpanded
 	a.ExpandAtMS = min(f.Timer.ExpandAtMS, a.AtMS)
 	a.Text = "The timer is due then. Its fire does not exist yet; the next fires are created at " +
-		instant(a.ExpandAtMS) + ", and get their buckets then."
+		instant(a.ExpandAtMS) + "."
 	return true
 }
 

@@ -257,7 +257,7 @@ func TestEveryCode(t *testing.T) {
 			coming,
 			nil,
 			explain.NotExpanded,
-			"The timer is due then. Its fire does not exist yet; the next fires are created at 2026-01-11T08:30:00Z, and get their buckets then.",
+			"The timer is due then. Its fire does not exist yet; the next fires are created at 2026-01-11T08:30:00Z.",
 		},
 		{coming, func(fx *fixture) {
 			fx.change(func(d *timer.Definition) { d.Schedule.MaxFires = 3 })

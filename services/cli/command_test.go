@@ -374,13 +374,13 @@ func TestKeysAndContexts(t *testing.T) {
 		u.do("context", "set", "dev", "--api", d.Api, "--app", "shop"),
 		"context dev",
 	)
-	require.Contains(t, u.refused("timer", "list"), "give a key")
+	require.Contains(t, u.refused("timer", "list"), "give a key: --key-file")
 	key := u.file("key", admin+"\n")
 	u.do("context", "set", "dev", "--key-file", key)
 	u.do("context", "set", "other", "--api", "http://127.0.0.1:1")
 	require.Contains(t, u.do("context", "list"), "*         dev")
 	require.Contains(t, u.do("timer", "list"), "NAME")
-	require.Contains(t, u.refused("timer", "list", "--context", "other"), "refused")
+	require.Contains(t, u.refused("timer", "list", "--context", "other"), "is it running there?")
 	u.do("context", "use", "other")
 	require.Contains(t, u.refused("timer", "list"), "refused")
 	u.env["CARILLON_CONTEXT"] = "dev"

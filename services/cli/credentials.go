@@ -70,7 +70,7 @@ func (c *credentials) hint(status int, app string) error {
 	switch {
 	case status == http.StatusUnauthorized && c.key == "":
 		return fmt.Errorf(
-			"give a key: -key-file names a file with a key of app %q, or the admin key; or set %s",
+			"give a key: --key-file names a file with a key of app %q, or the admin key; or set %s",
 			app,
 			keyVariable,
 		)

@@ -58,7 +58,7 @@ const maxLiveKeys = 2
 
 func room(field string, live int) error {
 	if live >= maxLiveKeys {
-		return timer.Conflict(field, "two of them exist already: retire one first")
+		return timer.Conflict(field, "two keys of this "+field+" exist already: remove one first")
 	}
 	return nil
 }

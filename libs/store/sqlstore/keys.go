@@ -74,7 +74,10 @@ func (s *Store) addKey(
 			err = s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM "+t.name+" WHERE app_id=").
 				int(appID).add(t.live+" AND "+t.group+"=").bind(group))
 			if err == nil && n >= maxLiveKeys {
-				err = timer.Conflict(t.group, "two of them exist already: retire one first")
+				err = timer.Conflict(
+					t.group,
+					"two keys of this "+t.group+" exist already: remove one first",
+				)
 			}
 			if err != nil {
 				return false, err

@@ -2,12 +2,14 @@ package ui_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -54,4 +56,18 @@ func TestAudit(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, reader.get(path).Code)
 	require.NotContains(t, reader.shown("/ui/apps/shop/timers"), path)
 	require.Contains(t, p.shown("/ui/apps/shop/timers"), path)
+}
+
+// TestRequestIDOfAPage checks that the audit trail has the request id that the viewer's answer has.
+func TestRequestIDOfAPage(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t), true)
+	r := httptest.NewRequestWithContext(
+		t.Context(), http.MethodPost, "/ui/apps/shop/app/freeze", http.NoBody)
+	r.Header.Set(admission.RequestIDHeader, "order-17")
+	w := httptest.NewRecorder()
+	admission.IdentifyRequest(p.page).ServeHTTP(w, r)
+	require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+	require.Equal(t, "order-17", w.Header().Get(admission.RequestIDHeader))
+	require.Contains(t, p.shown("/ui/apps/shop/audit"), "Request order-17<")
 }

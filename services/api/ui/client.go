@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/auth"
 )
 
@@ -106,6 +107,10 @@ func (c *client) send(method, path, contentType string, body []byte, out any) er
 		return fmt.Errorf("creating a request: %w", err)
 	}
 	q.RemoteAddr, q.Host, q.Header = c.viewer.RemoteAddr, c.viewer.Host, c.header.Clone()
+	// The audit trail then has the id that the viewer's answer has.
+	if id := admission.RequestID(ctx); id != "" {
+		q.Header.Set(admission.RequestIDHeader, id)
+	}
 	if contentType != "" {
 		q.Header.Set("Content-Type", contentType)
 	}

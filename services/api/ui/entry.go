@@ -3,6 +3,7 @@ package ui
 import (
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 )
@@ -86,6 +87,7 @@ func setChoice(q *request) error {
 func inside(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, Prefix+"/") ||
+		!strings.HasPrefix(path.Clean(u.Path)+"/", Prefix+"/") ||
 		strings.ContainsAny(next, "\\\r\n") || strings.HasPrefix(next, Prefix+"/sign-in") {
 		return Prefix + "/"
 	}

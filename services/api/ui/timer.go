@@ -79,11 +79,11 @@ func showTimer(q *request) error {
 	return q.show("timer", d)
 }
 
-// instantOf completes an instant that names no zone: it is UTC.
+// instantOf converts an instant in the form of the pages, or one that names no zone: it is UTC.
 func instantOf(text string) string {
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", shownInstant} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return t.Format(time.RFC3339)
+			return t.Format(time.RFC3339Nano)
 		}
 	}
 	return text

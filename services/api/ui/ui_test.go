@@ -2,9 +2,11 @@ package ui_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +69,7 @@ func TestPagesOfATimer(t *testing.T) {
 		attack, attack, target))
 	for _, path := range []string{
 		"/ui/", "/ui/apps/shop/timers", "/ui/apps/shop/timers?labels=team", "/ui/apps/shop/timers/" + made.ID,
-		"/ui/apps/shop/timers/" + made.ID + "?at=2030-01-31T01:30",
+		"/ui/apps/shop/timers/" + made.ID + "?at=2030-01-31T01:30", "/ui/?did=" + url.QueryEscape(attack),
 	} {
 		w := p.get(path)
 		require.Equal(t, http.StatusOK, w.Code, "%s: %s", path, w.Body)
@@ -134,8 +136,10 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, "/ui/sign-in?next=%2Fui%2Fapps%2Fshop%2Ftimers", w.Header().Get("Location"))
 	w = p.post("/ui/sign-in", own, url.Values{"key": {"hunter2"}})
 	require.Equal(t, http.StatusUnauthorized, w.Code)
-	w = p.post("/ui/sign-in", own, url.Values{"key": {admin}, "next": {"//evil.example"}})
-	require.Equal(t, "/ui/", w.Header().Get("Location"))
+	for _, next := range []string{"//evil.example", "/ui/../dev/echo", "/ui/%2e%2e//evil.example"} {
+		w = p.post("/ui/sign-in", own, url.Values{"key": {admin}, "next": {next}})
+		require.Equal(t, "/ui/", w.Header().Get("Location"), next)
+	}
 	p.cookies = w.Result().Cookies()
 	require.Len(t, p.cookies, 1)
 	require.True(t, p.cookies[0].HttpOnly)
@@ -146,4 +150,29 @@ func TestSignIn(t *testing.T) {
 	value[9] ^= 1
 	p.cookies[0].Value = string(value)
 	require.Equal(t, http.StatusSeeOther, p.get("/ui/apps/shop/timers").Code)
+}
+
+// TestLinksSayNothing checks that the author of a link cannot put a message into a page.
+func TestLinksSayNothing(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t), true)
+	require.Contains(t, p.shown("/ui/?did=freeze"), "The app is frozen.")
+	require.NotContains(t, p.shown("/ui/?did=Call+555"), `class="did"`)
+}
+
+// TestShownInstantsAreExplained checks that an instant can be copied from a page into its form.
+func TestShownInstantsAreExplained(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"interval","every":"1h","anchor":"2020-01-31T09:00:00.814Z"}`, target,
+		`,"status":"active"`))
+	path := "/ui/apps/shop/timers/" + made.ID
+	shown := regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:00:00\.814 \+00:00`).
+		FindString(html.UnescapeString(p.shown(path)))
+	require.NotEmpty(t, shown)
+	answer := p.shown(path + "?at=" + url.QueryEscape(shown))
+	require.Contains(t, answer, `<div class="answer">`)
+	require.NotContains(t, answer, "not_in_schedule")
 }

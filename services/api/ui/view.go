@@ -94,6 +94,9 @@ func (v *views) functions() template.FuncMap {
 // stamp is an instant in RFC 3339, and the zone in which a page shows it.
 type stamp struct{ At, Zone string }
 
+// shownInstant is the form of instants on pages. Explanations and searches are about milliseconds.
+const shownInstant = "2006-01-02 15:04:05.999 -07:00"
+
 // localTime returns an instant by the clock of a zone. An instant or zone that it cannot read is
 // shown as it is.
 func localTime(at, name string) string {
@@ -105,7 +108,7 @@ func localTime(at, name string) string {
 	if err != nil {
 		return at
 	}
-	return t.In(table.Location()).Format("2006-01-02 15:04:05 -07:00")
+	return t.In(table.Location()).Format(shownInstant)
 }
 
 // toJSON returns indented JSON for a definition. Templates escape it as any text.
@@ -137,9 +140,13 @@ func (q *request) frame(data any) *frame {
 	} else if rest := strings.Split(q.r.URL.EscapedPath(), "/"); len(rest) > 4 {
 		current = rest[4]
 	}
+	did := q.r.URL.Query().Get("did")
+	if _, known := q.views.texts["did."+did]; !known {
+		did = "" // a link must not put its own words into the page
+	}
 	return &frame{
 		Language: q.views.language, Theme: themeOf(q.r), App: q.app, Here: here, Current: current,
-		Signed: q.signed, Keyless: q.page.opts.Keyless, Did: q.r.URL.Query().Get("did"), Data: data,
+		Signed: q.signed, Keyless: q.page.opts.Keyless, Did: did, Data: data,
 		Caller: q.caller(),
 	}
 }

@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -180,5 +181,31 @@ func TestSelection(t *testing.T) {
 	} {
 		p := f.Problem(t, http.StatusUnprocessableEntity, http.MethodGet, ofShop+"?"+query, "")
 		require.Equal(t, location, p.Errors[0].Location, query)
+	}
+}
+
+// TestPagesOfLargeDefinitions checks that pages end by their size, and together have all entries.
+func TestPagesOfLargeDefinitions(t *testing.T) {
+	t.Parallel()
+	f, admin := apitest.Guarded(t)
+	const timers = 30
+	body := strings.Repeat("x", 250_000)
+	for i := range timers {
+		made := f.Call(t, http.MethodPost, "/api/v2/timers", fmt.Sprintf(
+			`{"app":"shop","name":"n%d","schedule":{"kind":"cron","specs":["0 9 * * *"]},`+
+				`"target":{"kind":"http","url":"https://example.com/","body":%q}}`, i, body,
+		), apitest.Bearer(admin))
+		require.Equal(t, http.StatusCreated, made.Status)
+	}
+	a := f.Call(t, http.MethodGet, ofShop+"?limit=1000", "", apitest.Bearer(admin))
+	require.Less(t, len(a.Body), audit.PageBytes+10*(len(body)+2000))
+	var page trailBody
+	a.Into(t, http.StatusOK, &page)
+	require.NotEmpty(t, page.NextCursor)
+
+	got := trail(t, f, ofShop, url.Values{"limit": {"1000"}}, apitest.Bearer(admin))
+	require.Len(t, got, timers)
+	for i := range got {
+		require.Equal(t, fmt.Sprintf("n%d", timers-1-i), got[i].Name)
 	}
 }

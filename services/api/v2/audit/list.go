@@ -110,8 +110,11 @@ func (s *Resource) list(
 		return nil, fmt.Errorf("listing changes: %w", err)
 	}
 	out := &listOutput{}
-	if out.Body.Items, err = s.show(ctx, found.Entries); err != nil {
+	if out.Body.Items, err = s.showPage(ctx, found.Entries); err != nil {
 		return nil, err
+	}
+	if shown := len(out.Body.Items); shown < len(found.Entries) {
+		found.Next = found.Entries[shown-1].Seq
 	}
 	if found.Next != 0 {
 		out.Body.NextCursor = input.EncodeCursor(

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -35,6 +36,34 @@ type AuditEntryBody struct {
 	Name      string         `json:"name,omitempty" doc:"Of a timer."`
 	Before    map[string]any `json:"before,omitempty" doc:"What it was; absent where there was nothing. Of a timer: its status, version and, where that has changed, its definition. No secrets: they are REDACTED."`
 	After     map[string]any `json:"after,omitempty" doc:"What it is, in the same form; absent where it is gone."`
+}
+
+// PageBytes is the size at which a page ends. It exceeds that by showAtOnce entries at the most.
+const PageBytes = 4 << 20
+
+const showAtOnce = 10
+
+// showPage converts entries until the page has PageBytes. Definitions may have 256 KiB each, so a
+// page of many would take the memory that all callers share.
+func (s *Resource) showPage(
+	ctx context.Context, entries []store.AuditEntry,
+) ([]AuditEntryBody, error) {
+	items, size := []AuditEntryBody{}, 0
+	for some := range slices.Chunk(entries, showAtOnce) {
+		shown, err := s.show(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(shown)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the audit trail: %w", err)
+		}
+		items = append(items, shown...)
+		if size += len(text); size >= PageBytes {
+			break
+		}
+	}
+	return items, nil
 }
 
 // show converts entries. It reads the definitions of all of them at once.

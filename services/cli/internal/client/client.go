@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -197,7 +199,7 @@ func (c *Client) send(
 	}
 	resp, err := c.http.Do(q)
 	if err != nil {
-		return nil, fmt.Errorf("calling the API: %w", err)
+		return nil, callError(err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -257,4 +259,13 @@ func (c *Client) All(
 		return nil
 	})
 	return all, err
+}
+
+// callError returns the error of a call without an answer, with what to look at if nobody listens.
+func callError(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("calling the API: %w\n"+
+			"is it running there? --api, CARILLON_API or the context names its address", err)
+	}
+	return fmt.Errorf("calling the API: %w", err)
 }

@@ -50,7 +50,7 @@ func (c *Client) Stream(
 	endless := http.Client{Transport: c.http.Transport}
 	resp, err := endless.Do(q)
 	if err != nil {
-		return lastID, fmt.Errorf("calling the API: %w", err)
+		return lastID, callError(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
