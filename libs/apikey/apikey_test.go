@@ -75,7 +75,7 @@ func TestAKeyNeverShowsItsSecret(t *testing.T) {
 
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	order := []apikey.Scope{apikey.Read, apikey.Write, apikey.Admin}
+	order := []apikey.Scope{apikey.Read, apikey.Operate, apikey.Write, apikey.Admin}
 	for i, have := range order {
 		got, err := apikey.ParseScope(string(have))
 		require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestScopes(t *testing.T) {
 	}
 	require.False(t, apikey.Scope("").Includes(""))
 	_, err := apikey.ParseScope("root")
-	require.ErrorContains(t, err, "read, write or admin")
+	require.ErrorContains(t, err, "read, operate, write or admin")
 }
 
 func FuzzParse(f *testing.F) {

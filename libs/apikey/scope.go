@@ -10,19 +10,21 @@ type Scope string
 
 // Scopes of keys.
 const (
-	Read  Scope = "read"  // see the app's timers, fires and outcomes
-	Write Scope = "write" // create, change and delete its timers, complete and redrive its fires
+	Read Scope = "read" // see the app's timers, fires and outcomes
+	// Operate may keep its timers going: pause, resume and run them, redrive fires, cancel jobs.
+	Operate Scope = "operate"
+	Write   Scope = "write" // create, change and delete its timers
 	// Admin may manage the app's keys, limits and signing secrets; without an app, those of every
 	// app and of the deployment.
 	Admin Scope = "admin"
 )
 
-var scopes = []Scope{Read, Write, Admin}
+var scopes = []Scope{Read, Operate, Write, Admin}
 
 // ParseScope parses a scope.
 func ParseScope(s string) (Scope, error) {
 	if !slices.Contains(scopes, Scope(s)) {
-		return "", fmt.Errorf("expected read, write or admin, found %q", s)
+		return "", fmt.Errorf("expected read, operate, write or admin, found %q", s)
 	}
 	return Scope(s), nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/libs/zone"
 	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/signin"
 	"github.com/carillon-timer/carillon/services/api/v2/apps"
 	"github.com/carillon-timer/carillon/services/api/v2/audit"
 	"github.com/carillon-timer/carillon/services/api/v2/backfills"
@@ -105,7 +106,8 @@ type Options struct {
 	// eighth. A further read aborts the oldest; default 4096.
 	MaxBodies int
 
-	Page bool // whether /ui serves the page in the browser
+	SignIn *signin.Provider // by which people sign in to the page; nil: by API keys only
+	Page   bool             // whether /ui serves the page in the browser
 
 	Tracer     *tracing.Tracer // nil: tracing is off
 	Logger     zerolog.Logger

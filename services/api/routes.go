@@ -69,6 +69,7 @@ func (s *Service) addPage(r chi.Router) error {
 		API:         r,
 		Keyless:     s.opts.Auth.Off,
 		TrustHeader: s.opts.Auth.TrustHeader,
+		SignIn:      s.opts.SignIn,
 		Now:         s.opts.Now,
 		Logger:      s.opts.Logger,
 	}

@@ -21,7 +21,9 @@ import (
 // API is the role that serves the HTTP API.
 func API() Role {
 	return Role{"api", func(s *Settings) []config.Part {
-		return []config.Part{&s.HTTP, &s.API, &s.Gateway, &s.Callback, &s.Encryption, &s.Retention}
+		return []config.Part{
+			&s.HTTP, &s.API, &s.OIDC, &s.Gateway, &s.Callback, &s.Encryption, &s.Retention,
+		}
 	}, addAPI}
 }
 
@@ -29,6 +31,13 @@ func addAPI(ctx context.Context, k *Kit) error {
 	rules, err := k.auth()
 	if err != nil {
 		return err
+	}
+	people, err := k.signIn()
+	if err != nil {
+		return err
+	}
+	if people != nil {
+		rules.Tokens = people
 	}
 	log := k.logger("api")
 	var namespace string
@@ -58,6 +67,7 @@ func addAPI(ctx context.Context, k *Kit) error {
 		Zone:           k.Settings.API.Zone,
 		Now:            k.Clock.Now,
 		Retention:      k.Settings.Retention.Keep,
+		SignIn:         people,
 		Page:           k.Settings.API.Page,
 		Tracer:         k.Tracer,
 		Logger:         log,

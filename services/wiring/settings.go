@@ -13,6 +13,7 @@ type Settings struct {
 	Redis      config.Redis
 	Pulsar     config.Pulsar
 	API        config.API
+	OIDC       config.OIDC
 	Gateway    config.Gateway
 	Timing     config.Timing
 	Retention  config.Retention

@@ -29,9 +29,11 @@ type Rules struct {
 	Off   bool         // every caller may do everything
 	Admin *apikey.Hash // hash of the deployment's first admin key; nil: there is none
 	Keys  Keys         // keys from a file, in addition to those in the store; nil: none
+	// Tokens verifies the tokens of an identity provider; nil: none is accepted.
+	Tokens Tokens
 
 	// TrustHeader is the header by which a gateway names the caller. Its value is "<app>" (scope
-	// write), or "read:<app>", "write:<app>" or "admin:<app>". An app with a ":" in its name needs
+	// write), or "<scope>:<app>". An app with a ":" in its name needs
 	// the second form. Any other value with a ":" is refused. The API reads the header only on
 	// connections from TrustFrom. The gateway must remove it from the requests of its own callers.
 	// Empty: none.
@@ -86,6 +88,7 @@ type caller struct {
 	// from a file.
 	keyID   string
 	keyName string          // display name of a key from the store
+	person  *Person         // who has roles instead of one app and scope; nil: the caller is none
 	kind    store.ActorKind // how it is known
 }
 
@@ -97,20 +100,12 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-// OfDeployment returns whether the caller may act for every app.
-func OfDeployment(ctx context.Context) bool { return callerOf(ctx).deployment }
-
-// ScopeOfCaller returns the scope of the caller.
-func ScopeOfCaller(ctx context.Context) apikey.Scope { return callerOf(ctx).scope }
-
-// AppOf returns the app that the caller acts for; empty for a caller of the deployment.
-func AppOf(ctx context.Context) string { return callerOf(ctx).app }
-
 // Reasons for denied requests, as the metric reports them.
 const (
 	deniedNoKey     = "no_key"
 	deniedMalformed = "malformed" // not a key at all: a typing error, or a guess
 	deniedUnknown   = "unknown"
+	deniedInvalid   = "invalid" // a token that is forged, expired or for others
 	deniedRevoked   = "revoked"
 	deniedScope     = "scope"
 	deniedApp       = "app" // a key of another app
@@ -164,6 +159,9 @@ func actor(ctx context.Context, c *caller) *store.Actor {
 	if by.ID == "" {
 		by.ID = c.app
 	}
+	if c.person != nil {
+		by.ID, by.Name = c.person.Subject, c.person.Name
+	}
 	return by
 }
 
@@ -193,6 +191,9 @@ func (k *Checker) identify(r *http.Request) (caller, error) {
 	if a.Off {
 		return caller{deployment: true, scope: apikey.Admin, kind: store.ActorAnonymous}, nil
 	}
+	if p := personOf(r.Context()); p != nil {
+		return caller{person: p, kind: store.ActorPerson}, nil
+	}
 	if identity, ok := a.gatewayIdentity(r); ok {
 		c, err := parseGatewayIdentity(identity)
 		if err != nil {
@@ -207,6 +208,9 @@ func (k *Checker) identify(r *http.Request) (caller, error) {
 	}
 	if app, ok := a.Keys.app(text); ok {
 		return caller{app: app, scope: apikey.Write, kind: store.ActorKeyFile}, nil
+	}
+	if a.Tokens != nil && isToken(text) {
+		return identifyToken(r.Context(), a.Tokens, text)
 	}
 	key, err := apikey.Parse(text)
 	if err != nil {
@@ -280,25 +284,16 @@ func (a *Rules) fromTrusted(remote string) bool {
 // whether the app exists or not.
 func (k *Checker) AuthorizeApp(ctx context.Context, app string) error {
 	c := callerOf(ctx)
-	if c.deployment || c.app == app && app != "" {
-		return nil
+	have := c.scopeOf(app)
+	if have == "" {
+		k.RecordDenied(ctx, deniedApp, c.keyID)
+		return appNotFound(app)
 	}
-	k.RecordDenied(ctx, deniedApp, c.keyID)
-	return appNotFound(app)
+	return k.require(ctx, have, neededScope(ctx))
 }
 
 func appNotFound(app string) error {
 	return &timer.Error{Code: timer.CodeNotFound, Msg: fmt.Sprintf("no app %q", app)}
-}
-
-// RequireScope checks the scope of the caller's key.
-func (k *Checker) RequireScope(ctx context.Context, scope apikey.Scope) error {
-	c := callerOf(ctx)
-	if c.scope.Includes(scope) {
-		return nil
-	}
-	k.RecordDenied(ctx, deniedScope, c.keyID)
-	return &problem.ScopeError{Needed: scope}
 }
 
 // RecordDenied counts and logs a denied request. It logs only the public id of the key, and only
@@ -318,8 +313,8 @@ var errNoKey = errors.New("a known key is required: Authorization: Bearer <key>"
 // RequireDeploymentKey refuses keys of one app: for them the deployment's keys do not exist.
 func (k *Checker) RequireDeploymentKey(ctx context.Context) error {
 	c := callerOf(ctx)
-	if c.deployment {
-		return nil
+	if have := c.scopeOfAll(); have != "" {
+		return k.require(ctx, have, neededScope(ctx))
 	}
 	k.RecordDenied(ctx, deniedApp, c.keyID)
 	return &timer.Error{Code: timer.CodeNotFound, Msg: "no keys of the deployment for this key"}

@@ -115,6 +115,8 @@ func TestGatewaysHeader(t *testing.T) {
 		{"[fd00::1]:999", []string{"shop"}, "POST", 201},
 		{"10.1.2.3:999", []string{"read:shop"}, "POST", 403},
 		{"10.1.2.3:999", []string{"write:shop"}, "POST", 200},
+		{"10.1.2.3:999", []string{"operate:shop"}, "GET", 200},
+		{"10.1.2.3:999", []string{"operate:shop"}, "POST", 403},
 		{"10.1.2.3:999", []string{"desk"}, "GET", 404},
 		{"10.1.2.3:999", []string{"read:"}, "GET", 401},
 		{"10.1.2.3:999", []string{":shop"}, "GET", 401},

@@ -41,9 +41,11 @@ func TestLongTextsThatDifferAtTheEnd(t *testing.T) {
 
 func TestMay(t *testing.T) {
 	t.Parallel()
-	for scope, want := range map[string]string{"": "", "read": "r", "write": "rw", "admin": "rwa"} {
+	for scope, want := range map[string]string{
+		"": "", "read": "r", "operate": "ro", "write": "row", "admin": "rowa",
+	} {
 		var may string
-		for _, s := range []string{"read", "write", "admin", "other"} {
+		for _, s := range []string{"read", "operate", "write", "admin", "x"} {
 			if (callerBody{Scope: scope}).May(s) {
 				may += s[:1]
 			}

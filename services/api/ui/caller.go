@@ -1,16 +1,20 @@
 package ui
 
-import "slices"
+import (
+	"net/url"
+	"slices"
+)
 
 // callerBody says what the viewer's key is for.
 type callerBody struct {
 	App        string
 	Deployment bool
-	Scope      string
+	Name       string // of a person
+	Scope      string // in the request's app
 }
 
 // scopes are the scopes of keys; each includes those before it.
-var scopes = []string{"read", "write", "admin"}
+var scopes = []string{"read", "operate", "write", "admin"}
 
 // May reports whether the viewer has a scope. Pages offer only what the viewer may do; the API
 // checks it in any case.
@@ -26,8 +30,12 @@ func (q *request) caller() callerBody {
 		return *q.known
 	}
 	q.known = new(callerBody)
-	if q.page.opts.Keyless || len(q.header) > 0 {
-		if err := q.get("/caller", nil, q.known); err != nil {
+	if q.page.opts.Keyless || len(q.header) > 0 || q.person != nil {
+		query := url.Values{}
+		if q.app != "" {
+			query.Set("app", q.app)
+		}
+		if err := q.get("/caller", query, q.known); err != nil {
 			q.page.opts.Logger.Debug().Err(err).Msg("caller of the page not known")
 		}
 	}

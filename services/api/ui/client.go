@@ -13,6 +13,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/carillon-timer/carillon/services/api/admission"
+	"github.com/carillon-timer/carillon/services/api/auth"
 )
 
 const apiPrefix = "/api/v2"
@@ -22,7 +23,8 @@ const apiPrefix = "/api/v2"
 type client struct {
 	api    http.Handler
 	viewer *http.Request
-	header http.Header // credentials
+	header http.Header  // credentials
+	person *auth.Person // who signed in by an identity provider; nil: the credentials count
 }
 
 // apiError is a response of the API with a status other than 2xx.
@@ -97,6 +99,9 @@ func (c *client) doIf(method, path, version string, in, out any) error {
 func (c *client) send(method, path, contentType string, body []byte, out any) error {
 	// A chi context of the page's route would make the API's router treat the path as a part of it.
 	ctx := context.WithValue(c.viewer.Context(), chi.RouteCtxKey, (*chi.Context)(nil))
+	if c.person != nil {
+		ctx = auth.WithPerson(ctx, c.person)
+	}
 	q, err := http.NewRequestWithContext(ctx, method, apiPrefix+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("creating a request: %w", err)

@@ -35,22 +35,28 @@ func openApp(q *request) error {
 }
 
 type signInData struct {
-	Next    string
-	Refused bool
+	Next     string
+	Why      string // the sign-in was refused
+	Provider bool   // people sign in by an identity provider
 }
 
 func showSignIn(q *request) error {
-	return q.show("signin", &signInData{Next: q.r.URL.Query().Get("next")})
+	return q.show("signin", &signInData{
+		Next: q.r.URL.Query().Get("next"), Provider: q.page.opts.SignIn.SignsIn(),
+	})
 }
 
 // signIn starts a session if the API knows the key.
 func signIn(q *request) error {
 	key := strings.TrimSpace(q.r.PostFormValue("key"))
 	next := q.r.PostFormValue("next")
+	q.person = nil
 	q.header = http.Header{"Authorization": {"Bearer " + key}}
 	if err := q.get("/apps", url.Values{"limit": {"1"}}, nil); err != nil {
 		if hasStatus(err, http.StatusUnauthorized) {
-			return q.render(http.StatusUnauthorized, "signin", &signInData{next, true})
+			return q.render(http.StatusUnauthorized, "signin", &signInData{
+				Next: next, Why: "key_unknown", Provider: q.page.opts.SignIn.SignsIn(),
+			})
 		}
 		return err
 	}

@@ -54,34 +54,45 @@ func newSessions(keys [][]byte, now func() time.Time) (*sessions, error) {
 
 // start sets the cookie of a session with an API key.
 func (s *sessions) start(w http.ResponseWriter, r *http.Request, key string) {
-	ends := uint64(s.now().Add(sessionLength).Unix()) //nolint:gosec // after 1970
+	setCookie(w, r, sessionCookie, s.seal(sessionCookie, sessionLength, []byte(key)), sessionLength)
+}
+
+// seal returns the value of a cookie that open accepts under the same label until it ends.
+func (s *sessions) seal(label string, lives time.Duration, content []byte) string {
+	ends := uint64(s.now().Add(lives).Unix()) //nolint:gosec // after 1970
 	plain := binary.BigEndian.AppendUint64(nil, ends)
 	//nolint:gosec // the AEAD draws the nonce itself
-	sealed := s.seals[0].Seal(nil, nil, append(plain, key...), []byte(sessionCookie))
-	setCookie(w, r, sessionCookie, base64.RawURLEncoding.EncodeToString(sealed), sessionLength)
+	sealed := s.seals[0].Seal(nil, nil, append(plain, content...), []byte(label))
+	return base64.RawURLEncoding.EncodeToString(sealed)
 }
 
 // key returns the API key of a request's session, or errNoSession.
 func (s *sessions) key(r *http.Request) (string, error) {
-	c, err := r.Cookie(sessionCookie)
+	content, err := s.open(r, sessionCookie, sessionCookie)
+	return string(content), err
+}
+
+// open returns the content of a request's cookie, or errNoSession.
+func (s *sessions) open(r *http.Request, name, label string) ([]byte, error) {
+	c, err := r.Cookie(name)
 	if err != nil {
-		return "", errNoSession
+		return nil, errNoSession
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(c.Value)
 	if err != nil {
-		return "", errNoSession
+		return nil, errNoSession
 	}
 	for _, seal := range s.seals {
-		plain, err := seal.Open(nil, nil, sealed, []byte(sessionCookie))
+		plain, err := seal.Open(nil, nil, sealed, []byte(label))
 		if err != nil || len(plain) < instantBytes {
 			continue
 		}
 		if uint64(s.now().Unix()) >= binary.BigEndian.Uint64(plain) { //nolint:gosec // after 1970
 			break
 		}
-		return string(plain[instantBytes:]), nil
+		return plain[instantBytes:], nil
 	}
-	return "", errNoSession
+	return nil, errNoSession
 }
 
 // end removes the cookie.
@@ -93,13 +104,20 @@ func (*sessions) end(w http.ResponseWriter, r *http.Request) {
 // where a gateway ends TLS. Anyone may send X-Forwarded-Proto, but a false one only keeps a viewer's
 // own cookie from plain HTTP.
 func setCookie(w http.ResponseWriter, r *http.Request, name, value string, lives time.Duration) {
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // plain HTTP has no secure cookies
-		Name:     name,
-		Value:    value,
-		Path:     Prefix,
-		MaxAge:   int(lives.Seconds()),
-		HttpOnly: true,
-		Secure:   r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
+	setCookieOf(w, r, &http.Cookie{ //nolint:gosec // the rest is set there
+		Name: name, Value: value, Path: Prefix, MaxAge: int(lives.Seconds()),
 		SameSite: http.SameSiteStrictMode,
 	})
+}
+
+// setCookieOf sets a cookie that no script reads.
+//
+//nolint:gosec // plain HTTP has no secure cookies
+func setCookieOf(w http.ResponseWriter, r *http.Request, c *http.Cookie) {
+	c.HttpOnly, c.Secure = true, overTLS(r)
+	http.SetCookie(w, c)
+}
+
+func overTLS(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/services/api/signin"
 )
 
 // Prefix is the path below which the page is.
@@ -28,10 +29,11 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 
 // Options are the dependencies of a Page.
 type Options struct {
-	API         http.Handler // of version 2
-	Keyless     bool         // the API requires no keys, so nobody signs in
-	TrustHeader string       // by which a gateway names the viewer; empty: none
-	SessionKeys [][]byte     // of sessions; none: sessions end with the process
+	API         http.Handler     // of version 2
+	Keyless     bool             // the API requires no keys, so nobody signs in
+	TrustHeader string           // by which a gateway names the viewer; empty: none
+	SignIn      *signin.Provider // by which people sign in; nil: by API keys only
+	SessionKeys [][]byte         // of sessions; none: sessions end with the process
 	Now         func() time.Time
 	Logger      zerolog.Logger
 }
@@ -75,6 +77,10 @@ func (p *Page) routes() http.Handler {
 	mux.Handle("GET "+Prefix+"/{$}", p.page(showApps))
 	mux.Handle("GET "+Prefix+"/sign-in", p.open(showSignIn))
 	mux.Handle("POST "+Prefix+"/sign-in", p.open(signIn))
+	if p.opts.SignIn.SignsIn() {
+		mux.Handle("GET "+Prefix+"/sign-in/start", p.open(startSignIn))
+		mux.Handle("GET "+callbackPath, p.open(finishSignIn))
+	}
 	mux.Handle("POST "+Prefix+"/sign-out", p.open(signOut))
 	mux.Handle("POST "+Prefix+"/choice", p.open(setChoice))
 	mux.Handle("GET "+Prefix+"/open", p.page(openApp))
@@ -148,7 +154,7 @@ type request struct {
 // page returns a handler for viewers with credentials. Others are sent to sign in.
 func (p *Page) page(h func(*request) error) http.Handler {
 	return p.open(func(q *request) error {
-		if len(q.header) == 0 && !p.opts.Keyless {
+		if len(q.header) == 0 && q.person == nil && !p.opts.Keyless {
 			return &apiError{Status: http.StatusUnauthorized}
 		}
 		return h(q)
@@ -162,6 +168,10 @@ func (p *Page) open(h func(*request) error) http.Handler {
 		q := &request{page: p, w: w, r: r, views: p.views[languageOf(r)], app: r.PathValue("app")}
 		q.client = &client{api: p.opts.API, viewer: r}
 		q.header, q.signed = p.credentials(r)
+		if !p.opts.Keyless {
+			q.person = p.person(r)
+		}
+		q.signed = q.signed || q.person != nil
 		if err := h(q); err != nil {
 			q.fail(err)
 		}

@@ -78,6 +78,7 @@ func (v *views) functions() template.FuncMap {
 		"t":        v.texts.get,
 		"tv":       v.texts.value,
 		"schedule": v.describeSchedule,
+		"may":      func(scope string, c callerBody) bool { return c.May(scope) },
 		"list":     func(items ...string) []string { return items },
 		"asset":    func(name string) string { return Prefix + "/static/" + name + "?v=" + assetVersion() },
 		"path":     func(parts ...string) string { return Prefix + "/apps" + pathOf(parts...) },

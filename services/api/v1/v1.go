@@ -106,9 +106,10 @@ func (s *API) Register(r chi.Router) {
 // v1 encodes the result of a handler.
 func (s *API) v1(h func(*http.Request) (answer, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		a, err := answer{}, s.Auth.RequireScope(r.Context(), auth.ScopeOf(r.Method))
+		var a answer
+		ctx, err := s.Auth.RequireScope(r.Context(), auth.ScopeOf(r.Method))
 		if err == nil {
-			a, err = h(r)
+			a, err = h(r.WithContext(ctx))
 		}
 		if err == nil {
 			a.Msg = "ok"

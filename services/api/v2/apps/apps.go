@@ -82,14 +82,24 @@ func (s *Resource) visibleApps(ctx context.Context, after string, limit int) ([]
 			limit,
 		) //nolint:wrapcheck // the store says what it was doing
 	}
-	own, err := s.Store.App(ctx, auth.AppOf(ctx))
-	switch {
-	case timer.CodeOf(err) == timer.CodeNotFound || err == nil && own.Name <= after:
-		return nil, nil
-	case err != nil:
-		return nil, err //nolint:wrapcheck // the store says what it was doing
+	var found []store.App
+	for _, name := range auth.AppsOf(ctx) {
+		if len(found) == limit {
+			break
+		}
+		if name <= after {
+			continue
+		}
+		own, err := s.Store.App(ctx, name)
+		switch {
+		case timer.CodeOf(err) == timer.CodeNotFound:
+		case err != nil:
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		default:
+			found = append(found, own)
+		}
 	}
-	return []store.App{own}, nil
+	return found, nil
 }
 
 // freezeApp takes effect when executors read the change log, which they poll twice a second. An app

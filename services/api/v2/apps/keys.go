@@ -16,7 +16,7 @@ type APIKeyBody struct {
 	ID        string `json:"id" doc:"Its public part: crl_<id>_…"`
 	App       string `json:"app,omitempty" doc:"Absent where it is for every app."`
 	Name      string `json:"name" doc:"For people."`
-	Scope     string `json:"scope" enum:"read,write,admin"`
+	Scope     string `json:"scope" enum:"read,operate,write,admin"`
 	CreatedAt string `json:"created_at" format:"date-time"`
 }
 
@@ -28,7 +28,7 @@ type keysBody struct {
 
 type newKeyBody struct {
 	Name  string `json:"name" minLength:"1" maxLength:"128" doc:"For people." example:"billing service"`
-	Scope string `json:"scope" enum:"read,write,admin" doc:"What it may do; each scope includes those before it."`
+	Scope string `json:"scope" enum:"read,operate,write,admin" doc:"What it may do; each scope includes those before it."`
 }
 
 type newKeyInput struct {

@@ -77,7 +77,7 @@ func (s *Resource) putSettings(ctx context.Context, in *settingsInput) (*setting
 		return nil, s.Problems.Invalid(bad)
 	}
 	version := b.IfVersion
-	if !auth.OfDeployment(ctx) {
+	if !auth.AdminOfDeployment(ctx) {
 		// The settings that were checked are the ones replaced, so that no rule is added in
 		// between.
 		had, err := s.Store.App(ctx, in.App)

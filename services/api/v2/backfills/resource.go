@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/auth"
@@ -45,5 +46,6 @@ func (s *Resource) Register(r *route.Router) {
 	route.Add(r, route.Operation{
 		Method: http.MethodDelete, Path: "/backfills/{id}", ID: "cancel-backfill",
 		Summary: "Cancel a backfill: what has not been called is skipped",
+		Scope:   apikey.Operate,
 	}, s.cancelBackfill)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -81,7 +82,7 @@ func (s *Resource) Register(r *route.Router) {
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/timers/{id}/run", ID: "run-timer",
 		Summary: "Call a timer's target now, besides its schedule",
-		Status:  http.StatusAccepted,
+		Status:  http.StatusAccepted, Scope: apikey.Operate,
 	}, s.runTimer)
 	route.Add(r, route.Operation{
 		Method: http.MethodGet, Path: "/timers/{id}/fires", ID: "list-fires",
@@ -105,5 +106,6 @@ func (s *Resource) Register(r *route.Router) {
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/apps/{app}/redrives", ID: "redrive-fires",
 		Summary: "Make failed fires again",
+		Scope:   apikey.Operate,
 	}, s.redriveFires)
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/selector"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -46,11 +47,15 @@ func (s *Resource) startJob(ctx context.Context, in *startInput) (*jobOutput, er
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
+	action := store.JobAction(in.Body.Action)
+	if err := s.Auth.RequireScopeOf(ctx, in.App, scopeOf(action)); err != nil {
+		return nil, err
+	}
 	r, err := s.read(in.App, &in.Body)
 	if err != nil {
 		return nil, err
 	}
-	j := store.Job{App: in.App, Action: store.JobAction(in.Body.Action)}
+	j := store.Job{App: in.App, Action: action}
 	if j.Request, err = json.Marshal(r); err != nil {
 		return nil, fmt.Errorf("encoding the job: %w", err)
 	}
@@ -60,6 +65,14 @@ func (s *Resource) startJob(ctx context.Context, in *startInput) (*jobOutput, er
 		return s.dryRun(ctx, &j, r)
 	}
 	return out, err
+}
+
+// scopeOf returns the scope that a job of an action needs: that of the same change of one timer.
+func scopeOf(a store.JobAction) apikey.Scope {
+	if a == store.JobPause || a == store.JobResume || a == store.JobRun {
+		return apikey.Operate
+	}
+	return apikey.Write
 }
 
 // start creates a job of an app that exists.

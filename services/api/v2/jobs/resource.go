@@ -39,6 +39,7 @@ func (s *Resource) Register(r *route.Router) {
 		Summary: "Change all timers of an app that a filter selects, in the background",
 		Status:  http.StatusAccepted,
 		Also:    []int{http.StatusOK}, // of a dry run
+		Scope:   apikey.Operate,       // write for some actions, see scopeOf
 	}, s.startJob)
 	route.Add(r, route.Operation{
 		Method: http.MethodGet, Path: "/apps/{app}/jobs", ID: "list-jobs",
@@ -51,6 +52,7 @@ func (s *Resource) Register(r *route.Router) {
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/apps/{app}/jobs/{id}/cancel", ID: "cancel-job",
 		Summary: "End a job; what it has changed stays",
+		Scope:   apikey.Operate,
 	}, s.cancelJob)
 	route.Add(r, route.Operation{
 		Method: http.MethodDelete, Path: "/apps/{app}", ID: "delete-app",

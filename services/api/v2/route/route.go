@@ -108,7 +108,7 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		var out *O
 		var err error
 		if !o.Open {
-			err = r.Auth.RequireScope(ctx, o.Scope)
+			ctx, err = r.Auth.RequireScope(ctx, o.Scope)
 		}
 		if d, ok := any(in).(dryRunner); ok && d.IsDryRun() {
 			ctx = store.WithDryRun(ctx)

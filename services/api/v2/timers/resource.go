@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -106,10 +107,12 @@ func (s *Resource) Register(r *route.Router) {
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/timers/{id}/pause", ID: "pause-timer",
 		Summary: "Pause a timer, perhaps until an instant",
+		Scope:   apikey.Operate,
 	}, s.pauseTimer)
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/timers/{id}/resume", ID: "resume-timer",
 		Summary: "End a timer's pause",
+		Scope:   apikey.Operate,
 	}, s.resumeTimer)
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/timers/{id}/reschedule", ID: "reschedule-timer",

@@ -1,0 +1,63 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/config"
+)
+
+func TestSignInSettings(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(file, []byte("hush\n"), 0o600))
+	good := map[string]string{
+		"CARILLON_OIDC_ISSUER":             "https://id.example.com",
+		"CARILLON_OIDC_CLIENT_ID":          "page",
+		"CARILLON_OIDC_CLIENT_SECRET_FILE": file,
+		"CARILLON_OIDC_AUDIENCE":           "carillon",
+		"CARILLON_OIDC_ROLES":              "dev=editor@shop, root=admin@*",
+		"CARILLON_OIDC_SESSIONS_SINCE":     "2030-01-31T09:00:00Z",
+	}
+	var c config.OIDC
+	_, err := loadPart(t, &c, good)
+	require.NoError(t, err)
+	require.Equal(t, []string{"dev=editor@shop", "root=admin@*"}, c.Roles)
+	require.Equal(t, 8*time.Hour, c.Session)
+	secret, err := c.Secret()
+	require.NoError(t, err)
+	require.Equal(t, "hush", secret)
+	since, err := c.SessionsSince()
+	require.NoError(t, err)
+	require.True(t, since.Equal(time.Date(2030, 1, 31, 9, 0, 0, 0, time.UTC)))
+
+	printed, err := loadPart(t, new(config.OIDC), map[string]string{
+		"CARILLON_OIDC_ISSUER": "https://id.example.com", "CARILLON_OIDC_CLIENT_ID": "page",
+		"CARILLON_OIDC_CLIENT_SECRET": "hush", "CARILLON_OIDC_ROLES": "root=admin@*",
+	})
+	require.NoError(t, err)
+	require.NotContains(t, printed, "hush")
+
+	for name, value := range map[string]string{
+		"CARILLON_OIDC_ISSUER":         "",
+		"CARILLON_OIDC_CLIENT_SECRET":  "given twice",
+		"CARILLON_OIDC_REDIRECT_URL":   "/ui/sign-in/callback",
+		"CARILLON_OIDC_AUDIENCE":       "page",
+		"CARILLON_OIDC_ROLES":          "",
+		"CARILLON_OIDC_SESSION":        "1s",
+		"CARILLON_OIDC_SESSIONS_SINCE": "yesterday",
+	} {
+		bad := map[string]string{name: value}
+		for k, v := range good {
+			if k != name {
+				bad[k] = v
+			}
+		}
+		_, err := loadPart(t, new(config.OIDC), bad)
+		require.ErrorContains(t, err, "oidc-", name)
+	}
+}

@@ -1,0 +1,223 @@
+// Package signin knows people and machines by an identity provider, with OpenID Connect.
+package signin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/auth"
+)
+
+const (
+	callTimeout = 10 * time.Second // of a call of the provider
+	retryAfter  = 5 * time.Second  // a failed discovery
+)
+
+// Options are the settings of a Provider.
+type Options struct {
+	Issuer   string
+	ClientID string
+	Secret   string // of the client; empty: it is a public one
+	// Audience is that of the tokens by which machines call the API; empty: they use keys only. It
+	// differs from ClientID, so that nobody calls the API by a token that only proves a sign-in.
+	Audience    string
+	GroupsClaim string
+	Scopes      []string // requested at a sign-in
+	Rules       []Rule
+	RedirectURL string // of the page's callback; empty: by the request's host
+	// Length is how long a session lasts, and Since is the instant before which none began.
+	Length time.Duration
+	Since  time.Time
+	Now    func() time.Time
+}
+
+// Provider is an identity provider. It is asked about itself when it is first needed: so the API
+// starts without it, and serves callers with keys.
+type Provider struct {
+	opts   Options
+	client *http.Client
+
+	mu       sync.Mutex
+	found    *oidc.Provider
+	err      error // of the latest discovery
+	askedAt  time.Time
+	verifier *oidc.IDTokenVerifier // of tokens of machines
+}
+
+// New returns a provider. It calls nobody.
+func New(o Options) (*Provider, error) {
+	c := options.Of("signin")
+	c.Need("Issuer", o.Issuer == "")
+	c.Need("Now", o.Now == nil)
+	c.Refuse(
+		o.Audience != "" && o.Audience == o.ClientID,
+		"Audience: expected another than ClientID",
+	)
+	return &Provider{opts: o, client: &http.Client{Timeout: callTimeout}}, c.Err()
+}
+
+// SignsIn returns whether people sign in by the provider. Otherwise only machines are known by it.
+func (p *Provider) SignsIn() bool { return p != nil && p.opts.ClientID != "" }
+
+// Length returns how long a session lasts.
+func (p *Provider) Length() time.Duration { return p.opts.Length }
+
+// Began returns whether a session that began at an instant may still count.
+func (p *Provider) Began(at time.Time) bool { return !at.Before(p.opts.Since) }
+
+func (p *Provider) context(ctx context.Context) context.Context {
+	return oidc.ClientContext(ctx, p.client)
+}
+
+// discover returns the provider's endpoints and keys. One caller asks while the others wait.
+func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.found != nil {
+		return p.found, nil
+	}
+	now := p.opts.Now()
+	if p.err != nil && now.Sub(p.askedAt) < retryAfter {
+		return nil, p.err
+	}
+	p.askedAt = now
+	// The caller may leave; its successor would otherwise begin anew.
+	found, err := oidc.NewProvider(p.context(context.WithoutCancel(ctx)), p.opts.Issuer)
+	if err != nil {
+		p.err = timer.Unavailable("asking the identity provider", err)
+		return nil, p.err
+	}
+	p.found, p.err = found, nil
+	p.verifier = found.Verifier(&oidc.Config{ClientID: p.opts.Audience, Now: p.opts.Now})
+	return found, nil
+}
+
+// Flow is what a sign-in must keep until the provider sends the viewer back.
+type Flow struct {
+	State    string `json:"state"`
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+	Redirect string `json:"redirect"`
+}
+
+// Start returns where to send the viewer. callback is the page's own idea of its address.
+func (p *Provider) Start(ctx context.Context, callback string) (string, *Flow, error) {
+	found, err := p.discover(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	f := &Flow{
+		State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(),
+		Verifier: oauth2.GenerateVerifier(), Redirect: callback,
+	}
+	if p.opts.RedirectURL != "" {
+		f.Redirect = p.opts.RedirectURL
+	}
+	return p.config(found, f).AuthCodeURL(
+		f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier),
+	), f, nil
+}
+
+func (p *Provider) config(found *oidc.Provider, f *Flow) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: p.opts.ClientID, ClientSecret: p.opts.Secret, Endpoint: found.Endpoint(),
+		RedirectURL: f.Redirect, Scopes: p.opts.Scopes,
+	}
+}
+
+// Finish returns who signed in, by the code that the provider gave. The caller has compared the
+// state of the flow.
+func (p *Provider) Finish(ctx context.Context, f *Flow, code string) (*Identity, error) {
+	found, err := p.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx = p.context(ctx)
+	config := p.config(found, f)
+	token, err := config.Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
+	if err != nil {
+		return nil, fmt.Errorf("exchanging the code of a sign-in: %w", err)
+	}
+	raw, _ := token.Extra("id_token").(string)
+	id, err := found.Verifier(&oidc.Config{ClientID: p.opts.ClientID, Now: p.opts.Now}).
+		Verify(ctx, raw)
+	if err != nil {
+		return nil, fmt.Errorf("verifying the token of a sign-in: %w", err)
+	}
+	if id.Nonce != f.Nonce {
+		return nil, errors.New("verifying the token of a sign-in: another nonce")
+	}
+	var claims map[string]any
+	if err := id.Claims(&claims); err != nil {
+		return nil, fmt.Errorf("reading the token of a sign-in: %w", err)
+	}
+	if _, there := claims[p.opts.GroupsClaim]; !there && found.UserInfoEndpoint() != "" {
+		info, err := found.UserInfo(ctx, config.TokenSource(ctx, token))
+		if err != nil {
+			return nil, fmt.Errorf("asking for the groups of a person: %w", err)
+		}
+		if info.Subject != id.Subject {
+			return nil, errors.New("asking for the groups of a person: an answer about another")
+		}
+		if err := info.Claims(&claims); err != nil {
+			return nil, fmt.Errorf("reading the groups of a person: %w", err)
+		}
+	}
+	return p.identity(id.Subject, claims), nil
+}
+
+// Verify returns whom a token of a machine stands for. The error is of a token that is not valid,
+// or has code unavailable.
+func (p *Provider) Verify(ctx context.Context, text string) (*auth.Person, error) {
+	if p.opts.Audience == "" {
+		return nil, errors.New("no tokens are accepted")
+	}
+	if _, err := p.discover(ctx); err != nil {
+		return nil, err
+	}
+	token, err := p.verifier.Verify(p.context(ctx), text)
+	if err != nil {
+		return nil, fmt.Errorf("verifying a token: %w", err)
+	}
+	var claims map[string]any
+	if err := token.Claims(&claims); err != nil {
+		return nil, fmt.Errorf("reading a token: %w", err)
+	}
+	return p.Person(p.identity(token.Subject, claims)), nil
+}
+
+// identity reads the claims about a person. Groups without a rule are left out, because sessions
+// are in cookies.
+func (p *Provider) identity(subject string, claims map[string]any) *Identity {
+	i := &Identity{Subject: subject}
+	for _, c := range []string{"name", "preferred_username", "email", "client_id"} {
+		if name, _ := claims[c].(string); i.Name == "" {
+			i.Name = name
+		}
+	}
+	var groups []any
+	switch g := claims[p.opts.GroupsClaim].(type) {
+	case []any:
+		groups = g
+	case string:
+		groups = []any{g}
+	}
+	for _, g := range groups {
+		name, _ := g.(string)
+		named := func(r Rule) bool { return r.Group == name }
+		if slices.ContainsFunc(p.opts.Rules, named) && !slices.Contains(i.Groups, name) {
+			i.Groups = append(i.Groups, name)
+		}
+	}
+	return i
+}

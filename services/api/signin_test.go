@@ -1,0 +1,337 @@
+package api_test
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/signin"
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+// identityProvider signs in whom it is told to, without asking.
+type identityProvider struct {
+	*httptest.Server
+
+	key    *rsa.PrivateKey
+	claims map[string]any // of the next token, over those of every token
+	asked  url.Values     // the latest request for authorization
+}
+
+func newIdentityProvider(t *testing.T) *identityProvider {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	p := &identityProvider{key: key}
+	keys := &oidctest.Server{PublicKeys: []oidctest.PublicKey{
+		{PublicKey: key.Public(), KeyID: "k", Algorithm: "RS256"},
+	}}
+	mux := http.NewServeMux()
+	mux.Handle("/", keys)
+	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
+		sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+		if r.PostFormValue("code") != "the code" ||
+			p.asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) {
+			http.Error(w, "invalid_grant", http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"access_token": "a", "token_type": "Bearer",
+			"id_token": p.token(map[string]any{"aud": "page", "nonce": p.asked.Get("nonce")}),
+		})
+	})
+	p.Server = httptest.NewServer(mux)
+	t.Cleanup(p.Close)
+	keys.SetIssuer(p.URL)
+	return p
+}
+
+// token returns a signed token with claims.
+func (p *identityProvider) token(claims map[string]any) string {
+	all := map[string]any{
+		"iss": p.URL, "sub": "u1", "name": "Ada", "groups": []string{},
+		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix(),
+	}
+	for _, some := range []map[string]any{claims, p.claims} {
+		maps.Copy(all, some)
+	}
+	b, _ := json.Marshal(all)
+	return oidctest.SignIDToken(p.key, "k", "RS256", string(b))
+}
+
+// withProvider sets up an API whose people are known by a provider.
+func withProvider(t *testing.T, p *identityProvider) (*apitest.Fixture, string) {
+	t.Helper()
+	provider, err := signin.New(p.options(t))
+	require.NoError(t, err)
+	return apitest.Guarded(t, func(a *api.Options) {
+		a.Page, a.SignIn, a.Auth.Tokens = true, provider, provider
+	})
+}
+
+// options returns the settings of an API that trusts the provider.
+func (p *identityProvider) options(t *testing.T) signin.Options {
+	t.Helper()
+	o := signin.Options{
+		Issuer: p.URL, ClientID: "page", Secret: "s", Audience: "carillon",
+		GroupsClaim: "groups", Scopes: []string{"openid"}, Length: time.Hour, Now: time.Now,
+	}
+	for _, r := range []string{
+		"oncall=operator@shop", "dev=editor@shop", "dev=viewer@desk", "root=admin@*", "audit=viewer@*",
+	} {
+		rule, err := signin.ParseRule(r)
+		require.NoError(t, err)
+		o.Rules = append(o.Rules, rule)
+	}
+	return o
+}
+
+// start begins a sign-in, and returns the cookie of its flow.
+func (p *identityProvider) start(t *testing.T, f *apitest.Fixture) *http.Cookie {
+	t.Helper()
+	a := f.Call(t, http.MethodGet, "/ui/sign-in/start?next=/ui/apps/shop/timers", "", nil)
+	require.Equal(t, http.StatusSeeOther, a.Status, a.Body)
+	to, err := url.Parse(a.Header.Get("Location"))
+	require.NoError(t, err)
+	p.asked = to.Query()
+	require.Equal(t, "S256", p.asked.Get("code_challenge_method"))
+	require.Equal(t, "http://example.com/ui/sign-in/callback", p.asked.Get("redirect_uri"))
+	c, err := http.ParseSetCookie(a.Header.Get("Set-Cookie"))
+	require.NoError(t, err)
+	require.Equal(t, http.SameSiteLaxMode, c.SameSite)
+	return c
+}
+
+func callback(
+	t *testing.T, f *apitest.Fixture, query url.Values, flow *http.Cookie,
+) (apitest.Answer, map[string]string) {
+	t.Helper()
+	a := f.Call(t, http.MethodGet, "/ui/sign-in/callback?"+query.Encode(), "",
+		map[string]string{"Cookie": flow.Name + "=" + flow.Value})
+	for _, line := range a.Header.Values("Set-Cookie") {
+		c, err := http.ParseSetCookie(line)
+		require.NoError(t, err)
+		if c.Name == "carillon_session" {
+			require.Equal(t, http.SameSiteStrictMode, c.SameSite)
+			return a, map[string]string{"Cookie": c.Name + "=" + c.Value}
+		}
+	}
+	return a, nil
+}
+
+// signIn returns the header of a person's session.
+func (p *identityProvider) signIn(
+	t *testing.T, f *apitest.Fixture, groups ...string,
+) map[string]string {
+	t.Helper()
+	p.claims = map[string]any{"groups": groups}
+	flow := p.start(t, f)
+	a, session := callback(t, f, url.Values{
+		"code": {"the code"}, "state": {p.asked.Get("state")},
+	}, flow)
+	require.Equal(t, http.StatusOK, a.Status, a.Body)
+	require.Equal(t, "0; url=/ui/apps/shop/timers", a.Header.Get("Refresh"))
+	require.NotNil(t, session)
+	return session
+}
+
+// TestPeopleHaveRolesPerApp signs in by a provider, and looks at what the page offers and allows.
+func TestPeopleHaveRolesPerApp(t *testing.T) {
+	t.Parallel()
+	p := newIdentityProvider(t)
+	f, admin := withProvider(t, p)
+	made := f.ShopsOwn(t, admin)
+	f.Call(t, http.MethodPost, "/api/v2/timers",
+		strings.Replace(apitest.V2Body, `"shop"`, `"desk"`, 1), apitest.Bearer(admin))
+	timer := made.Replace("/ui/apps/shop/timers/<timer>")
+	post := func(path string, session map[string]string) int {
+		h := map[string]string{
+			"Content-Type": "application/x-www-form-urlencoded", "Cookie": session["Cookie"],
+		}
+		return f.Call(t, http.MethodPost, path, "", h).Status
+	}
+	for _, c := range []struct {
+		groups              []string
+		operate, edit, keys bool
+		desk, operations    int
+	}{
+		{[]string{"oncall", "unknown"}, true, false, false, 404, 404},
+		{[]string{"dev"}, true, true, false, 200, 404},
+		{[]string{"audit", "oncall"}, true, false, false, 200, 200},
+		{[]string{"root"}, true, true, true, 200, 200},
+		{[]string{"audit"}, false, false, false, 200, 200},
+	} {
+		session := p.signIn(t, f, c.groups...)
+		page := f.Call(t, http.MethodGet, timer, "", session)
+		require.Equal(t, http.StatusOK, page.Status, page.Body)
+		require.Contains(t, page.Body, "Ada")
+		require.Equal(t, c.operate, strings.Contains(page.Body, timer[3:]+"/run"), c.groups)
+		require.Equal(t, c.edit, strings.Contains(page.Body, timer[3:]+"/edit"), c.groups)
+		want := map[bool]int{true: http.StatusSeeOther, false: http.StatusForbidden}
+		require.Equal(t, want[c.operate], post(timer+"/run", session), c.groups)
+		app := f.Call(t, http.MethodGet, "/ui/apps/shop/app", "", session)
+		require.Equal(t, c.keys, strings.Contains(app.Body, "/app/keys"), c.groups)
+		require.Equal(
+			t,
+			c.desk,
+			f.Call(t, http.MethodGet, "/ui/apps/desk/timers", "", session).Status,
+		)
+		require.Equal(
+			t,
+			c.operations,
+			f.Call(t, http.MethodGet, "/ui/operations", "", session).Status,
+		)
+		apps := f.Call(t, http.MethodGet, "/ui/", "", session)
+		require.Contains(t, apps.Body, "/ui/apps/shop")
+		require.Equal(t, c.desk == 200, strings.Contains(apps.Body, "/ui/apps/desk"), c.groups)
+	}
+	// An editor of shop is a viewer of desk.
+	dev := p.signIn(t, f, "dev")
+	require.Equal(t, http.StatusForbidden, post("/ui/apps/desk/app/freeze", dev))
+	require.Equal(t, http.StatusSeeOther, post("/ui/apps/shop/app/freeze", dev))
+	// The session is none of the API, whose callers send what they know.
+	a := f.Call(t, http.MethodGet, "/api/v2/timers?app=shop", "", dev)
+	require.Equal(t, http.StatusUnauthorized, a.Status)
+}
+
+// TestRefusedSignIns checks that nobody signs in by the answer to another's sign-in, or by a token
+// that is not for this one.
+func TestRefusedSignIns(t *testing.T) {
+	t.Parallel()
+	p := newIdentityProvider(t)
+	f, _ := withProvider(t, p)
+	other := newIdentityProvider(t)
+	for name, c := range map[string]struct {
+		status int
+		claims map[string]any
+		change func(url.Values)
+	}{
+		"no role":        {403, map[string]any{"groups": []string{"nobody"}}, nil},
+		"state":          {400, nil, func(q url.Values) { q.Set("state", "x") }},
+		"no state":       {400, nil, func(q url.Values) { q.Del("state") }},
+		"code":           {403, nil, func(q url.Values) { q.Set("code", "x") }},
+		"error":          {403, nil, func(q url.Values) { q.Set("error", "access_denied") }},
+		"nonce":          {403, map[string]any{"nonce": "x"}, nil},
+		"audience":       {403, map[string]any{"aud": "carillon"}, nil},
+		"expired":        {403, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}, nil},
+		"another issuer": {403, map[string]any{"iss": other.URL}, nil},
+	} {
+		p.claims = map[string]any{"groups": []string{"root"}}
+		maps.Copy(p.claims, c.claims)
+		flow := p.start(t, f)
+		query := url.Values{"code": {"the code"}, "state": {p.asked.Get("state")}}
+		if c.change != nil {
+			c.change(query)
+		}
+		a, session := callback(t, f, query, flow)
+		require.Equal(t, c.status, a.Status, name)
+		require.Nil(t, session, name)
+	}
+	p.claims = map[string]any{"groups": []string{"root"}}
+	p.start(t, f)
+	query := url.Values{"code": {"the code"}, "state": {p.asked.Get("state")}}
+	a, session := callback(t, f, query, &http.Cookie{Name: "carillon_sign_in", Value: "x"})
+	require.Equal(t, 400, a.Status)
+	require.Nil(t, session)
+}
+
+// TestSessionsEnd checks that a session ends with its time, with the rules of its groups, and by the
+// instant of the settings.
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	p, keys := newIdentityProvider(t), apitest.Keyring(t)
+	replica := func(change func(*signin.Options)) *apitest.Fixture {
+		o := p.options(t)
+		change(&o)
+		provider, err := signin.New(o)
+		require.NoError(t, err)
+		return apitest.Setup(t, func(a *api.Options) {
+			a.Auth = auth.Rules{}
+			a.Page, a.SignIn, a.Secrets, a.Now = true, provider, keys, o.Now
+		})
+	}
+	same := func(*signin.Options) {}
+	session := p.signIn(t, replica(same), "root")
+	for want, change := range map[int][]func(*signin.Options){
+		http.StatusOK: {same, func(o *signin.Options) { o.Since = time.Now().Add(-time.Hour) }},
+		http.StatusSeeOther: {
+			func(o *signin.Options) { o.Since = time.Now().Add(time.Hour) },
+			func(o *signin.Options) {
+				o.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+			},
+		},
+		http.StatusForbidden: {func(o *signin.Options) { o.Rules = o.Rules[:1] }},
+	} {
+		for i, c := range change {
+			a := replica(c).Call(t, http.MethodGet, "/ui/", "", session)
+			require.Equal(t, want, a.Status, "%d", i)
+		}
+	}
+}
+
+// TestMachinesCallByTokens calls the API by tokens of the provider.
+func TestMachinesCallByTokens(t *testing.T) {
+	t.Parallel()
+	p := newIdentityProvider(t)
+	f, admin := withProvider(t, p)
+	f.ShopsOwn(t, admin)
+	call := func(method, path, body string, claims map[string]any) int {
+		return f.Call(t, method, path, body, apitest.Bearer(p.token(claims))).Status
+	}
+	of := func(group string) map[string]any {
+		return map[string]any{"aud": "carillon", "groups": []string{group}}
+	}
+	require.Equal(t, 200, call("GET", "/api/v2/timers?app=shop", "", of("oncall")))
+	require.Equal(t, 404, call("GET", "/api/v2/timers?app=desk", "", of("oncall")))
+	require.Equal(t, 403, call("POST", "/api/v2/timers", apitest.V2Body, of("oncall")))
+	require.Equal(t, 200, call("PUT", "/api/v2/timers", apitest.V2Body, of("dev")))
+	require.Equal(t, 403, call("GET", "/api/v2/apps/shop", "", of("nobody")))
+	require.Equal(t, 403, call("GET", "/api/v2/keys", "", of("audit")))
+	require.Equal(t, 200, call("GET", "/api/v2/keys", "", of("root")))
+	// As for keys, v1 needs write to write, in the app of the request.
+	v1 := strings.Replace(apitest.V1Body, `"bill"`, `"v1"`, 1)
+	require.Equal(t, 200, call("POST", "/api/timer/v1/def", v1, of("dev")))
+	desk := strings.Replace(v1, `"shop"`, `"desk"`, 1)
+	require.Equal(t, 403, call("POST", "/api/timer/v1/def", desk, of("dev")))
+
+	ofPage := of("root")
+	ofPage["aud"] = "page"
+	require.Equal(t, 401, call("GET", "/api/v2/keys", "", ofPage), "a token of a sign-in")
+	late := of("root")
+	late["exp"] = time.Now().Add(-time.Hour).Unix()
+	require.Equal(t, 401, call("GET", "/api/v2/keys", "", late))
+	forged := newIdentityProvider(t)
+	token := forged.token(
+		map[string]any{"iss": p.URL, "aud": "carillon", "groups": []string{"root"}},
+	)
+	require.Equal(t, 401, f.Call(t, "GET", "/api/v2/keys", "", apitest.Bearer(token)).Status)
+	require.Equal(t, 200, f.Call(t, "GET", "/api/v2/keys", "", apitest.Bearer(admin)).Status)
+}
+
+// TestProviderThatDoesNotAnswer checks that callers with keys are served all the same.
+func TestProviderThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	p := newIdentityProvider(t)
+	token := p.token(map[string]any{"aud": "carillon"})
+	p.Close()
+	f, admin := withProvider(t, p)
+	require.Equal(t, 200, f.Call(t, "GET", "/api/v2/keys", "", apitest.Bearer(admin)).Status)
+	require.Equal(t, 503, f.Call(t, "GET", "/api/v2/keys", "", apitest.Bearer(token)).Status)
+	require.Equal(t, 503, f.Call(t, "GET", "/ui/sign-in/start", "", nil).Status)
+	require.Equal(t, 200, f.Call(t, "GET", "/ui/sign-in", "", nil).Status)
+}

@@ -1,0 +1,121 @@
+package ui
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/signin"
+)
+
+const (
+	flowCookie   = "carillon_sign_in"
+	flowLength   = 10 * time.Minute
+	personLabel  = "carillon_person"
+	maxCookie    = 3800 // bytes of a value; browsers keep 4,096 with the name
+	callbackPath = Prefix + "/sign-in/callback"
+)
+
+// personSession is a session of a person who signed in by the identity provider.
+type personSession struct {
+	signin.Identity
+
+	Began int64 `json:"began"` // Unix seconds
+}
+
+// flow is a sign-in that waits for the provider to send the viewer back.
+type flow struct {
+	signin.Flow
+
+	Next string `json:"next"`
+}
+
+// person returns who signed in by the identity provider, or nil.
+func (p *Page) person(r *http.Request) *auth.Person {
+	if !p.opts.SignIn.SignsIn() {
+		return nil
+	}
+	plain, err := p.sessions.open(r, sessionCookie, personLabel)
+	if err != nil {
+		return nil
+	}
+	var s personSession
+	if json.Unmarshal(plain, &s) != nil || !p.opts.SignIn.Began(time.Unix(s.Began, 0)) {
+		return nil
+	}
+	return p.opts.SignIn.Person(&s.Identity)
+}
+
+// startSignIn sends the viewer to the identity provider. What must come back is in a cookie that
+// lives for minutes and is Lax, because a browser sends no Strict one along from another site.
+func startSignIn(q *request) error {
+	scheme := "http://"
+	if overTLS(q.r) {
+		scheme = "https://"
+	}
+	provider := q.page.opts.SignIn
+	to, f, err := provider.Start(q.r.Context(), scheme+q.r.Host+callbackPath)
+	if err != nil {
+		return q.refuseSignIn(http.StatusServiceUnavailable, "provider_unavailable", err)
+	}
+	kept, err := json.Marshal(flow{*f, inside(q.r.URL.Query().Get("next"))})
+	if err != nil {
+		return err //nolint:wrapcheck // texts are JSON
+	}
+	sealed := q.page.sessions.seal(flowCookie, flowLength, kept)
+	setCookieOf(q.w, q.r, &http.Cookie{ //nolint:gosec // the rest is set there
+		Name: flowCookie, Value: sealed, Path: Prefix + "/sign-in",
+		MaxAge: int(flowLength.Seconds()), SameSite: http.SameSiteLaxMode,
+	})
+	q.redirect(to)
+	return nil
+}
+
+// finishSignIn starts the session of a viewer whom the provider sent back. The next page is opened
+// by this page and not by a redirect: to a browser a redirect is still from the provider's site, and
+// the session's cookie would stay behind.
+func finishSignIn(q *request) error {
+	query := q.r.URL.Query()
+	plain, err := q.page.sessions.open(q.r, flowCookie, flowCookie)
+	setCookieOf(q.w, q.r, &http.Cookie{ //nolint:gosec // the rest is set there
+		Name: flowCookie, Path: Prefix + "/sign-in", MaxAge: -1, SameSite: http.SameSiteLaxMode,
+	})
+	var f flow
+	if err != nil || json.Unmarshal(plain, &f) != nil ||
+		subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(f.State)) != 1 {
+		return q.refuseSignIn(http.StatusBadRequest, "sign_in_again", err)
+	}
+	if query.Get("error") != "" {
+		return q.refuseSignIn(http.StatusForbidden, "provider_refused", nil)
+	}
+	provider := q.page.opts.SignIn
+	identity, err := provider.Finish(q.r.Context(), &f.Flow, query.Get("code"))
+	if err != nil {
+		return q.refuseSignIn(http.StatusForbidden, "provider_refused", err)
+	}
+	if provider.Person(identity).Greatest() == "" {
+		return q.refuseSignIn(http.StatusForbidden, "no_role", nil)
+	}
+	kept, err := json.Marshal(personSession{*identity, q.page.opts.Now().Unix()})
+	if err != nil {
+		return err //nolint:wrapcheck // texts are JSON
+	}
+	sealed := q.page.sessions.seal(personLabel, provider.Length(), kept)
+	if len(sealed) > maxCookie {
+		return q.refuseSignIn(http.StatusForbidden, "too_many_groups", nil)
+	}
+	setCookie(q.w, q.r, sessionCookie, sealed, provider.Length())
+	q.w.Header().Set("Refresh", "0; url="+f.Next)
+	return q.show("signedin", f.Next)
+}
+
+// refuseSignIn shows the sign-in again with the reason in words. The provider's error is only
+// logged: it may tell a stranger about the deployment.
+func (q *request) refuseSignIn(status int, why string, err error) error {
+	q.page.opts.Logger.Warn().Err(err).Str("reason", why).Msg("sign-in refused")
+	return q.render(status, "signin", &signInData{
+		Next: Prefix + "/", Why: why, Provider: true,
+	})
+}
