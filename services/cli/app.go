@@ -166,7 +166,8 @@ func (t *tool) keyCommand() *cobra.Command {
 			})
 		},
 	}
-	create.Flags().StringVar(&scope, "scope", "read", "what it may do: read, operate, write or admin")
+	create.Flags().
+		StringVar(&scope, "scope", "read", "what it may do: read, operate, write or admin")
 	c.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "list the API keys, newest first", Args: usageArgs(cobra.NoArgs),
