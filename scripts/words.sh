@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 git ls-files -z -- "${@:-.}" ':!scripts/words.*' ':!*testdata*' ':!*.sum' ':!proto/gen' ':!LICENSE' \
-  ':!libs/zone/tzdata' ':!services/api/ui/static/vendor' ':!*results.json' |
+  ':!libs/zone/tzdata' ':!services/api/ui/static/vendor' ':!*results.json' ':!*package-lock.json' |
   xargs -0 perl -e '
     open my $list, "<", "scripts/words.txt" or die "words: $!";
     my (@rules, @words, $found);
