@@ -152,8 +152,8 @@ func (s *Store) auditScan(query *store.AuditQuery, appID int64) *statement {
 }
 
 // PurgeAudit finds the first entry to keep and deletes those before it, in short statements that
-// each commit, like PurgeExpired. An entry that took an early sequence and committed late goes with
-// its neighbours.
+// each commit, like PurgeExpired. An entry that is added meanwhile, or that took an early sequence
+// and commits late, stays: only expired ones are deleted.
 func (s *Store) PurgeAudit(ctx context.Context, retention time.Duration) error {
 	now, err := s.Now(ctx)
 	if err != nil {
@@ -188,5 +188,6 @@ func (s *Store) PurgeAudit(ctx context.Context, retention time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return s.deleteAll(ctx, "audit_log", "seq", "seq", stmt("seq<").int(seq))
+	return s.deleteAll(ctx, "audit_log", "seq", "seq", stmt("seq<").int(seq).
+		add(" AND changed_ms<").int(boundMS))
 }
