@@ -33,7 +33,9 @@ type app struct {
 	lastSync                  time.Time // last time
 	registered                bool      // the shared state knows this executor for the app
 
-	localTokens   float64 // own tokens while the shared state is unavailable
+	// localTokens are own tokens while the shared state is unavailable. Calls before count, too, so
+	// an executor that has used its part gets no burst when that begins.
+	localTokens   float64
 	localTokensAt time.Time
 
 	list         waitList
@@ -185,18 +187,23 @@ func (a *app) refuseUnavailable(now time.Time) *refusal {
 	if c := a.settings.Concurrent; c > 0 && a.inUse >= max(1, c/a.executors) {
 		return byUnavailable
 	}
-	if r := a.settings.Rate; r > 0 {
-		part := r / float64(a.executors)
-		a.localTokens = min(
-			a.localTokens+now.Sub(a.localTokensAt).Seconds()*part,
-			max(1, float64(a.settings.Burst)/float64(a.executors)),
-		)
-		a.localTokensAt = now
+	if a.settings.Rate > 0 {
+		a.fillLocal(now)
 		if a.localTokens < 1 {
 			return byUnavailable
 		}
 	}
 	return nil
+}
+
+// fillLocal adds the local tokens since the last time.
+func (a *app) fillLocal(now time.Time) {
+	executors := float64(a.executors)
+	a.localTokens = min(
+		a.localTokens+now.Sub(a.localTokensAt).Seconds()*a.settings.Rate/executors,
+		max(1, float64(a.settings.Burst)/executors),
+	)
+	a.localTokensAt = now
 }
 
 // started counts a started call and takes its token.
@@ -208,9 +215,10 @@ func (a *app) started(now time.Time, unavailable bool) {
 	a.peak = max(a.peak, a.inUse)
 	a.used.count(now)
 	if a.settings.Rate > 0 {
+		a.fillLocal(now)
+		a.localTokens = max(0, a.localTokens-1)
 		switch {
 		case unavailable:
-			a.localTokens--
 		case len(a.order) > 0:
 			a.order = a.order[1:]
 		default:

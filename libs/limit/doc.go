@@ -29,7 +29,8 @@
 //     retry-after time, or earlier if its executor advances it. Executors do that after limits were
 //     raised.
 //   - L6 Unavailability. While the shared state is unavailable, each executor uses the limits
-//     divided by the number of executors last known, but at least one call.
+//     divided by the number of executors last known, but at least one call. What it started before
+//     counts. Calls of that time are not charged to the shared state, whose bucket fills meanwhile.
 //   - L7 Waiting. A fire that cannot start now waits in the wait list of its app. If that is
 //     expected to take longer than its Hold, it gets a retry-after time instead (Decision.At).
 //     Retry-after times are spread over the capacity. They are estimates, not permits: the fire

@@ -511,6 +511,40 @@ func TestSharedStateUnavailable(t *testing.T) {
 	})
 }
 
+// TestAnOutageBringsNoBurst checks that an executor which uses its rate does not get the burst again
+// each time the shared state is unavailable for a moment.
+func TestAnOutageBringsNoBurst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		state, ls := run(t, "a", "b")
+		for _, l := range ls {
+			l.Set("x", limit.Settings{Rate: 100, Burst: 100})
+		}
+		count := func(d time.Duration) (n int) {
+			for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
+				for _, l := range ls {
+					if l.Start(limit.Ask{App: "x"}).OK {
+						n++
+						l.Done("x")
+					}
+				}
+			}
+			return n
+		}
+		count(5 * time.Second) // the burst is used up
+		n := 0
+		for range 5 {
+			state.unavailable.Store(true)
+			n += count(500 * time.Millisecond)
+			state.unavailable.Store(false)
+			n += count(1500 * time.Millisecond)
+		}
+		// 10 s of the rate, and once more what the shared bucket fills during the outages.
+		require.LessOrEqual(t, n, 1500)
+		require.Greater(t, n, 700)
+	})
+}
+
 func TestStoppedExecutorReleasesItsSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
