@@ -110,7 +110,7 @@ COMP_WORDS=(carillon timer get nigh) COMP_CWORD=3 COMP_LINE='carillon timer get 
 _get_comp_words_by_ref() { cur=nigh prev=get words=("${COMP_WORDS[@]}") cword=3; }
 __start_carillon; echo "${COMPREPLY[@]}"`,
 		"fish": `source -; complete -C "carillon timer get nigh"`,
-		"zsh": `autoload -Uz compinit; compinit -D -d /dev/null; . /dev/stdin
+		"zsh": `autoload -Uz compinit; compinit -D -d "$HOME/dump"; . /dev/stdin
 words=(carillon timer get nigh) CURRENT=4
 _describe() { print -l -- "${(@)completions}"; }
 _carillon`,
