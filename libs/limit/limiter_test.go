@@ -539,8 +539,10 @@ func TestAnOutageBringsNoBurst(t *testing.T) {
 			state.unavailable.Store(false)
 			n += count(1500 * time.Millisecond)
 		}
-		// 10 s of the rate, and once more what the shared bucket fills during the outages.
-		require.LessOrEqual(t, n, 1500)
+		// 10 s of the rate, and once more what the shared bucket fills during the outages of up to
+		// 750 ms, and tokens in advance. In 150 runs it was 1,543 at most. With the burst again in
+		// each outage it was 1,740 at least.
+		require.LessOrEqual(t, n, 1640)
 		require.Greater(t, n, 700)
 	})
 }
