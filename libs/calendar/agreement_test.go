@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/calendar"
+	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
 // icsQuestion is a question to recurring-ical-events.
@@ -33,18 +33,8 @@ type icsQuestion struct {
 // They have rules of every frequency with BY parts, RDATE, EXDATE, and changed occurrences.
 func TestICSAgreesWithPython(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("CARILLON_TEST_ORACLES")
-	if dir == "" {
-		if slices.Contains(strings.Split(os.Getenv("CARILLON_TEST_REQUIRE"), ","), "oracles") {
-			t.Fatal(
-				"CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_ORACLES is not set: set it to what scripts/oracles.sh prints",
-			)
-		}
-		t.Skipf(
-			"!!! SKIPPED, UNTESTED: %s compares with another implementation, and CARILLON_TEST_ORACLES is not set (to what scripts/oracles.sh prints)",
-			t.Name(),
-		)
-	}
+	dir := testenv.Oracle(t, "CARILLON_TEST_ORACLES", "scripts/oracles.sh",
+		"compares with another implementation")
 	r := rand.New(rand.NewPCG(17, 5))
 	questions := make([]icsQuestion, 2000)
 	var in, out, log bytes.Buffer

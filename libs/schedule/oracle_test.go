@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/testenv"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -31,20 +31,8 @@ type question struct {
 // oracles returns where scripts/oracles.sh built the other implementations.
 func oracles(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("CARILLON_TEST_ORACLES")
-	if dir != "" {
-		return dir
-	}
-	if slices.Contains(strings.Split(os.Getenv("CARILLON_TEST_REQUIRE"), ","), "oracles") {
-		t.Fatal(
-			"CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_ORACLES is not set: set it to what scripts/oracles.sh prints",
-		)
-	}
-	t.Skipf(
-		"!!! SKIPPED, UNTESTED: %s compares with other implementations, and CARILLON_TEST_ORACLES is not set (to what scripts/oracles.sh prints)",
-		t.Name(),
-	)
-	return ""
+	return testenv.Oracle(t, "CARILLON_TEST_ORACLES", "scripts/oracles.sh",
+		"compares with other implementations")
 }
 
 // ask passes the questions to a program, one per line, and requires the same answers.

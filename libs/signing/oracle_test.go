@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -14,24 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/signing"
+	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
 // python returns the Python that scripts/webhooks-oracle.sh installed.
 func python(t *testing.T) string {
 	t.Helper()
-	if p := os.Getenv("CARILLON_TEST_WEBHOOKS"); p != "" {
-		return p
-	}
-	if slices.Contains(strings.Split(os.Getenv("CARILLON_TEST_REQUIRE"), ","), "oracles") {
-		t.Fatal(
-			"CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_WEBHOOKS is not set: set it to what scripts/webhooks-oracle.sh prints",
-		)
-	}
-	t.Skipf(
-		"!!! SKIPPED, UNTESTED: %s verifies signatures by others' code, and CARILLON_TEST_WEBHOOKS is not set (to what scripts/webhooks-oracle.sh prints)",
-		t.Name(),
-	)
-	return ""
+	return testenv.Oracle(t, "CARILLON_TEST_WEBHOOKS", "scripts/webhooks-oracle.sh",
+		"verifies signatures by others' code")
 }
 
 // message is a line of oracle/verify.py.

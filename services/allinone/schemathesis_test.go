@@ -4,33 +4,21 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/testenv"
 	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 
 // schemathesis returns the program that scripts/schemathesis-oracle.sh installed.
 func schemathesis(t *testing.T) string {
 	t.Helper()
-	if p := os.Getenv("CARILLON_TEST_SCHEMATHESIS"); p != "" {
-		return p
-	}
-	if slices.Contains(strings.Split(os.Getenv("CARILLON_TEST_REQUIRE"), ","), "oracles") {
-		t.Fatal(
-			"CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_SCHEMATHESIS is not set: set it to what scripts/schemathesis-oracle.sh prints",
-		)
-	}
-	t.Skipf(
-		"!!! SKIPPED, UNTESTED: %s holds the API against its description, and CARILLON_TEST_SCHEMATHESIS is not set (to what scripts/schemathesis-oracle.sh prints)",
-		t.Name(),
-	)
-	return ""
+	return testenv.Oracle(t, "CARILLON_TEST_SCHEMATHESIS", "scripts/schemathesis-oracle.sh",
+		"holds the API against its description")
 }
 
 // TestTheAPIIsAsDescribed checks the API against its description: every answer is documented and

@@ -10,13 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/testenv"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/api/signin"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
@@ -25,19 +25,8 @@ import (
 // oracle returns the directory in which scripts/oidc-oracle.sh installed the provider.
 func oracle(t *testing.T) string {
 	t.Helper()
-	if dir := os.Getenv("CARILLON_TEST_OIDC"); dir != "" {
-		return dir
-	}
-	if slices.Contains(strings.Split(os.Getenv("CARILLON_TEST_REQUIRE"), ","), "oracles") {
-		t.Fatal(
-			"CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_OIDC is not set: set it to what scripts/oidc-oracle.sh prints",
-		)
-	}
-	t.Skipf(
-		"!!! SKIPPED, UNTESTED: %s signs in by a certified provider, and CARILLON_TEST_OIDC is not set (to what scripts/oidc-oracle.sh prints)",
-		t.Name(),
-	)
-	return ""
+	return testenv.Oracle(t, "CARILLON_TEST_OIDC", "scripts/oidc-oracle.sh",
+		"signs in by a certified provider")
 }
 
 // startOracle runs the provider and returns its issuer.
