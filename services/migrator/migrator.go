@@ -196,12 +196,10 @@ func (s *Service) backfill(ctx context.Context) error {
 // purge removes expired rows until ctx ends.
 func (s *Service) purge(ctx context.Context) error {
 	for ctx.Err() == nil {
-		call, cancel := context.WithTimeout(ctx, purgeTimeout)
 		err := errors.Join(
-			s.opts.Store.PurgeExpired(call, s.opts.Retention),
-			s.opts.Store.PurgeAudit(call, s.opts.AuditRetention),
+			within(ctx, purgeTimeout, s.opts.Retention, s.opts.Store.PurgeExpired),
+			within(ctx, purgeTimeout, s.opts.AuditRetention, s.opts.Store.PurgeAudit),
 		)
-		cancel()
 		wait := s.opts.PurgeEvery
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn().Err(err).Msg("expired rows not purged")
@@ -210,6 +208,18 @@ func (s *Service) purge(ctx context.Context) error {
 		clock.Pause(ctx, wait)
 	}
 	return nil
+}
+
+// within purges what is older than the retention. Each purge has a time of its own, so a backlog of
+// one does not keep the other from its turn.
+func within(
+	ctx context.Context,
+	timeout, retention time.Duration,
+	purge func(context.Context, time.Duration) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return purge(ctx, retention)
 }
 
 // gauge sets the gauges of the backlog until ctx ends.
