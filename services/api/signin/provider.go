@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -47,11 +48,17 @@ type Provider struct {
 	opts   Options
 	client *http.Client
 
-	mu       sync.Mutex
-	found    *oidc.Provider
-	err      error // of the latest discovery
-	askedAt  time.Time
-	verifier *oidc.IDTokenVerifier // of tokens of machines
+	asking singleflight.Group
+	latest atomic.Pointer[discovery] // nil: the provider was not asked yet
+}
+
+// discovery is what the provider told about itself, or why it told nothing.
+type discovery struct {
+	*oidc.Provider
+
+	machines *oidc.IDTokenVerifier // of the tokens of machines
+	at       time.Time
+	err      error
 }
 
 // New returns a provider. It calls nobody.
@@ -79,27 +86,36 @@ func (p *Provider) context(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, p.client)
 }
 
-// discover returns the provider's endpoints and keys. One caller asks while the others wait.
-func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.found != nil {
-		return p.found, nil
+// discover returns the provider's endpoints and keys. Callers at once ask together, and none waits
+// longer than its context. A caller that leaves does not stop the others.
+func (p *Provider) discover(ctx context.Context) (*discovery, error) {
+	if d := p.latest.Load(); d != nil && (d.err == nil || p.opts.Now().Sub(d.at) < retryAfter) {
+		return d, d.err
 	}
-	now := p.opts.Now()
-	if p.err != nil && now.Sub(p.askedAt) < retryAfter {
-		return nil, p.err
+	asked := p.asking.DoChan("", func() (any, error) {
+		d := p.ask(context.WithoutCancel(ctx))
+		p.latest.Store(d)
+		return d, d.err
+	})
+	select {
+	case a := <-asked:
+		d, _ := a.Val.(*discovery)
+		return d, a.Err //nolint:wrapcheck // it says what it was doing
+	case <-ctx.Done():
+		return nil, timer.Unavailable("asking the identity provider", context.Cause(ctx))
 	}
-	p.askedAt = now
-	// The caller may leave; its successor would otherwise begin anew.
-	found, err := oidc.NewProvider(p.context(context.WithoutCancel(ctx)), p.opts.Issuer)
-	if err != nil {
-		p.err = timer.Unavailable("asking the identity provider", err)
-		return nil, p.err
+}
+
+func (p *Provider) ask(ctx context.Context) *discovery {
+	d := &discovery{}
+	found, err := oidc.NewProvider(p.context(ctx), p.opts.Issuer)
+	if d.at = p.opts.Now(); err != nil {
+		d.err = timer.Unavailable("asking the identity provider", err)
+		return d
 	}
-	p.found, p.err = found, nil
-	p.verifier = found.Verifier(&oidc.Config{ClientID: p.opts.Audience, Now: p.opts.Now})
-	return found, nil
+	d.Provider = found
+	d.machines = found.Verifier(&oidc.Config{ClientID: p.opts.Audience, Now: p.opts.Now})
+	return d
 }
 
 // Flow is what a sign-in must keep until the provider sends the viewer back.
@@ -128,7 +144,7 @@ func (p *Provider) Start(ctx context.Context, callback string) (string, *Flow, e
 	), f, nil
 }
 
-func (p *Provider) config(found *oidc.Provider, f *Flow) *oauth2.Config {
+func (p *Provider) config(found *discovery, f *Flow) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: p.opts.ClientID, ClientSecret: p.opts.Secret, Endpoint: found.Endpoint(),
 		RedirectURL: f.Redirect, Scopes: p.opts.Scopes,
@@ -182,10 +198,11 @@ func (p *Provider) Verify(ctx context.Context, text string) (*auth.Person, error
 	if p.opts.Audience == "" {
 		return nil, errors.New("no tokens are accepted")
 	}
-	if _, err := p.discover(ctx); err != nil {
+	found, err := p.discover(ctx)
+	if err != nil {
 		return nil, err
 	}
-	token, err := p.verifier.Verify(p.context(ctx), text)
+	token, err := found.machines.Verify(p.context(ctx), text)
 	if err != nil {
 		return nil, fmt.Errorf("verifying a token: %w", err)
 	}
