@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 )
 
@@ -13,8 +12,11 @@ const (
 	maxShown    = 400 // characters of a value
 )
 
-// auditFilters are the parameters of the list, which are those of the API.
-var auditFilters = []string{"kind", "action", "actor", "timer", "from", "to"}
+// auditFilters and auditInstants are the parameters of the list.
+var (
+	auditFilters  = []string{"kind", "action", "actor", "timer"}
+	auditInstants = []string{"from", "to"}
+)
 
 type auditEntry struct {
 	ID, At string
@@ -30,53 +32,34 @@ type auditEntry struct {
 type auditChange struct{ Field, Before, After string }
 
 type auditData struct {
-	Items   []auditEntry
-	Filter  map[string]string
-	Refused *apiError
-	Next    string // address of the next page
-	Path    string // of this page
+	listing
+
+	Items []auditEntry
+	Path  string // of this page
 }
 
 // listAudit shows who changed what in an app, or in the deployment.
 func listAudit(q *request) error {
-	d := &auditData{Filter: make(map[string]string), Path: Prefix + "/operations/audit"}
+	d := &auditData{
+		listing: q.readListing(auditOnPage, auditFilters, auditInstants),
+		Path:    Prefix + "/operations/audit",
+	}
 	api := "/audit"
 	if q.app != "" {
 		api, d.Path = "/apps"+pathOf(q.app, "audit"), q.appPath("audit")
-	}
-	query, kept := url.Values{"limit": {auditOnPage}}, make(url.Values)
-	for _, name := range auditFilters {
-		v := q.r.URL.Query().Get(name)
-		if v == "" {
-			continue
-		}
-		d.Filter[name] = v
-		kept.Set(name, v)
-		if name == "from" || name == "to" {
-			v = instantOf(v)
-		}
-		query.Set(name, v)
-	}
-	if c := q.r.URL.Query().Get("cursor"); c != "" {
-		query.Set("cursor", c)
 	}
 	var list struct {
 		Items      []auditEntry
 		NextCursor string `json:"next_cursor"`
 	}
-	if err := q.get(api, query, &list); err != nil {
-		if d.Refused = refusedInput(err); d.Refused == nil {
-			return err
-		}
+	if err := d.read(q, api, &list); err != nil {
+		return err
 	}
 	d.Items = list.Items
 	for i := range d.Items {
 		d.Items[i].Changes = changesOf(d.Items[i].Before, d.Items[i].After)
 	}
-	if c := list.NextCursor; c != "" {
-		kept.Set("cursor", c)
-		d.Next = d.Path + "?" + kept.Encode()
-	}
+	d.end(d.Path, list.NextCursor)
 	return q.show("audit", d)
 }
 

@@ -206,14 +206,13 @@ func putCalendar(q *request) error {
 		Times: form("allowed_times"), Weekdays: q.r.PostForm["excluded_weekdays"],
 	}}
 	d.Form.Version, _ = strconv.ParseInt(form("version"), 10, 64) // 0: a new one
-	var err error
+	condition := ""                                               // the version is in the body
 	if d.Form.Version == 0 {
-		err = q.absent()
+		condition = "*"
 	}
-	if err == nil {
-		err = q.do(http.MethodPut, q.calendarPath(nil), d.Form.body(), nil)
-	}
-	if hasStatus(err, http.StatusConflict) {
+	err := q.with("If-None-Match", condition).
+		do(http.MethodPut, q.calendarPath(nil), d.Form.body(), nil)
+	if hasStatus(err, http.StatusConflict) || hasStatus(err, http.StatusPreconditionFailed) {
 		var now calendarBody
 		readErr := q.get(q.calendarPath(nil), nil, &now)
 		if readErr != nil && !hasStatus(readErr, http.StatusNotFound) {
@@ -226,18 +225,6 @@ func putCalendar(q *request) error {
 	}
 	q.redirect(q.appPath("calendars", q.r.PathValue("name")) + "?did=calendar")
 	return nil
-}
-
-// absent returns a conflict if the calendar exists.
-func (q *request) absent() error {
-	err := q.get(q.calendarPath(nil), nil, nil)
-	switch {
-	case err == nil:
-		return &apiError{Status: http.StatusConflict}
-	case hasStatus(err, http.StatusNotFound):
-		return nil
-	}
-	return err
 }
 
 func deleteCalendar(q *request) error {

@@ -2,7 +2,8 @@ package ui
 
 import (
 	"net/url"
-	"slices"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
 )
 
 // callerBody says what the viewer's key is for.
@@ -13,14 +14,10 @@ type callerBody struct {
 	Scope      string // in the request's app
 }
 
-// scopes are the scopes of keys; each includes those before it.
-var scopes = []string{"read", "operate", "write", "admin"}
-
 // May reports whether the viewer has a scope. Pages offer only what the viewer may do; the API
 // checks it in any case.
 func (c callerBody) May(scope string) bool {
-	need := slices.Index(scopes, scope)
-	return need >= 0 && slices.Index(scopes, c.Scope) >= need
+	return apikey.Scope(c.Scope).Includes(apikey.Scope(scope))
 }
 
 // caller asks the API once for each request. Nobody who is not signed in is asked for: the API

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/go-chi/chi/v5"
 
@@ -84,15 +83,15 @@ func (c *client) do(method, path string, in, out any) error {
 	return c.send(method, path, "application/json", body, out)
 }
 
-// doIf is do on condition that a resource has a version; empty is any.
-func (c *client) doIf(method, path, version string, in, out any) error {
-	if version == "" {
-		return c.do(method, path, in, out)
+// with returns a client that sends one more header, unless its value is empty.
+func (c *client) with(name, value string) *client {
+	if value == "" {
+		return c
 	}
-	conditional := *c
-	conditional.header = c.header.Clone()
-	conditional.header.Set("If-Match", strconv.Quote(version))
-	return conditional.do(method, path, in, out)
+	other := *c
+	other.header = c.header.Clone()
+	other.header.Set(name, value)
+	return &other
 }
 
 // send is do with a body of any type. An empty contentType stands for no body.

@@ -4,13 +4,17 @@ import (
 	"crypto/rand"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 const deadLettersOnPage = "50"
 
-// deadLetterFilters are the parameters of the list, which are those of the API.
-var deadLetterFilters = []string{"timer", "failure", "from", "to", "again"}
+// deadLetterFilters and deadLetterInstants are the parameters of the list.
+var (
+	deadLetterFilters  = []string{"timer", "failure", "again"}
+	deadLetterInstants = []string{"from", "to"}
+)
 
 type deadLetter struct {
 	fireBody
@@ -40,43 +44,30 @@ type redriveResult struct {
 }
 
 type deadLettersData struct {
-	List    deadLetterList
-	Timers  map[string]timerBody // by id; a deleted timer has none
-	Filter  map[string]string
-	Refused *apiError
-	Next    string // address of the next page
+	listing
+
+	List   deadLetterList
+	Timers map[string]timerBody // by id; a deleted timer has none
 }
 
 // listDeadLetters shows a page of the failed fires that the filter selects.
 func listDeadLetters(q *request) error {
-	d := &deadLettersData{Filter: make(map[string]string)}
-	query, kept := url.Values{"limit": {deadLettersOnPage}}, make(url.Values)
-	for _, name := range deadLetterFilters {
-		if v := q.r.URL.Query().Get(name); v != "" {
-			d.Filter[name] = v
-			kept.Set(name, v)
-			query.Set(name, instantOf(v))
-		}
-	}
-	if c := q.r.URL.Query().Get("cursor"); c != "" {
-		query.Set("cursor", c)
+	d := &deadLettersData{
+		listing: q.readListing(deadLettersOnPage, deadLetterFilters, deadLetterInstants),
 	}
 	id, err := q.timerID(d.Filter["timer"])
-	if err == nil {
-		if id != "" {
-			query.Set("timer", id)
-		}
-		err = q.get("/apps"+pathOf(q.app, "dead-letters"), query, &d.List)
+	if err == nil && id != "" {
+		d.query.Set("timer", id)
 	}
 	if err != nil {
-		if d.Refused = refusedInput(err); d.Refused == nil {
-			return err
-		}
+		err = d.refuse(err)
+	} else {
+		err = d.read(q, "/apps"+pathOf(q.app, "dead-letters"), &d.List)
 	}
-	if c := d.List.NextCursor; c != "" {
-		kept.Set("cursor", c)
-		d.Next = q.appPath("dead-letters") + "?" + kept.Encode()
+	if err != nil {
+		return err
 	}
+	d.end(q.appPath("dead-letters"), d.List.NextCursor)
 	fires := make([]fireBody, len(d.List.Items))
 	for i := range d.List.Items {
 		fires[i] = d.List.Items[i].fireBody
@@ -144,7 +135,7 @@ func redriveDeadLetters(q *request) error {
 	form := q.r.PostFormValue
 	d := &redriveData{Filter: make(map[string]string), Key: form("key")}
 	kept := make(url.Values)
-	for _, name := range deadLetterFilters {
+	for _, name := range slices.Concat(deadLetterFilters, deadLetterInstants) {
 		if v := form(name); v != "" {
 			d.Filter[name] = v
 			kept.Set(name, v)
@@ -175,13 +166,13 @@ func redriveDeadLetters(q *request) error {
 	}
 	path := "/apps" + pathOf(q.app, "redrives")
 	d.Confirmed = form("confirmed") == "yes"
-	if d.Confirmed && d.Key != "" {
-		q.header.Set("Idempotency-Key", d.Key)
-	} else if !d.Confirmed {
+	key := d.Key
+	if !d.Confirmed {
 		path += "?dry_run=true"
-		d.Key = rand.Text()
+		key, d.Key = "", rand.Text()
 	}
-	if err := q.do(http.MethodPost, path, &d.Start, &d.Result); err != nil {
+	err = q.with("Idempotency-Key", key).do(http.MethodPost, path, &d.Start, &d.Result)
+	if err != nil {
 		if d.Refused = refusedInput(err); d.Refused == nil {
 			return err
 		}

@@ -161,7 +161,11 @@ func (q *request) sendDefinition(d *editorData, doc *document, dry bool, out any
 	if dry {
 		path += "?dry_run=true"
 	}
-	return q.doIf(method, path, d.Version, body, out)
+	version := ""
+	if d.Version != "" {
+		version = strconv.Quote(d.Version)
+	}
+	return q.with("If-Match", version).do(method, path, body, out)
 }
 
 // refuseDefinition notes an error about what the viewer has entered, and returns any other. If

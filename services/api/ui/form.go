@@ -92,16 +92,12 @@ func (d *document) applyForm(form url.Values, base map[string]string) {
 		d.change(f, now)
 		if f.Name == "kind" {
 			for name, kinds := range scheduleFields {
-				if !contains(kinds, now) {
+				if !slices.Contains(kinds, now) {
 					d.remove("schedule", name)
 				}
 			}
 		}
 	}
-}
-
-func contains(items []string, item string) bool {
-	return slices.Contains(items, item)
 }
 
 // lines returns a text with the ends of lines that YAML has. Browsers send others.

@@ -64,15 +64,13 @@ func startJob(q *request) error {
 	confirmed := q.r.PostFormValue("confirmed") == "yes" // it also reads the form
 	d := readJob(q.r.PostForm)
 	path := "/apps" + pathOf(q.app, "jobs")
-	if confirmed {
-		if d.Key != "" {
-			q.header.Set("Idempotency-Key", d.Key)
-		}
-	} else {
+	key := d.Key
+	if !confirmed {
 		path += "?dry_run=true"
-		d.Key = rand.Text()
+		key, d.Key = "", rand.Text()
 	}
-	if err := q.do(http.MethodPost, path, &d.Start, &d.Job); err != nil {
+	err := q.with("Idempotency-Key", key).do(http.MethodPost, path, &d.Start, &d.Job)
+	if err != nil {
 		if d.Refused = refusedInput(err); d.Refused == nil {
 			return err
 		}

@@ -119,9 +119,8 @@ func (q *request) readFires(d *timerData, id string) error {
 	if len(series[0]) == 0 {
 		return nil
 	}
-	b, err := json.Marshal(series)
-	d.Lateness = string(b)
-	return err //nolint:wrapcheck // numbers are always JSON
+	d.Lateness = chart(series)
+	return nil
 }
 
 // readForecast reads the next instants. It returns those of the heat map.

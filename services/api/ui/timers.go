@@ -3,49 +3,32 @@ package ui
 import (
 	"errors"
 	"net/http"
-	"net/url"
 )
 
 const timersOnPage = "50"
 
-// timerFilters are the parameters of the list, which are those of the API. The page's address has
-// them, so a search can be kept and shared.
+// timerFilters are the parameters of the list. The page's address has them, so a search can be kept
+// and shared.
 var timerFilters = []string{
 	"name_contains", "labels", "status", "last_outcome", "target_host", "sort", "order",
 }
 
 type timersData struct {
-	List    timerList
-	Filter  map[string]string
-	Refused *apiError // a filter that the API does not understand
-	Next    string    // address of the next page
-	Bulk    bool      // the filter can select the timers of a job
+	listing
+
+	List timerList
+	Bulk bool // the filter can select the timers of a job
 }
 
 // listTimers shows a page of timers that the filter selects.
 func listTimers(q *request) error {
-	d := &timersData{Filter: make(map[string]string)}
-	query := url.Values{"app": {q.app}, "limit": {timersOnPage}, "count": {"true"}}
-	kept := make(url.Values)
-	for _, name := range timerFilters {
-		if v := q.r.URL.Query().Get(name); v != "" {
-			d.Filter[name] = v
-			query.Set(name, v)
-			kept.Set(name, v)
-		}
+	d := &timersData{listing: q.readListing(timersOnPage, timerFilters, nil)}
+	d.query.Set("app", q.app)
+	d.query.Set("count", "true")
+	if err := d.read(q, "/timers", &d.List); err != nil {
+		return err
 	}
-	if c := q.r.URL.Query().Get("cursor"); c != "" {
-		query.Set("cursor", c)
-	}
-	if err := q.get("/timers", query, &d.List); err != nil {
-		if d.Refused = refusedInput(err); d.Refused == nil {
-			return err
-		}
-	}
-	if c := d.List.NextCursor; c != "" {
-		kept.Set("cursor", c)
-		d.Next = q.appPath("timers") + "?" + kept.Encode()
-	}
+	d.end(q.appPath("timers"), d.List.NextCursor)
 	d.Bulk = d.Filter["last_outcome"] == "" && d.List.Total > 0
 	return q.show("timers", d)
 }

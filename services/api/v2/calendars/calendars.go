@@ -2,6 +2,9 @@ package calendars
 
 import (
 	"context"
+	"errors"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillon-timer/carillon/libs/calendar"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -48,6 +51,9 @@ type calendarOutput struct{ Body ShownCalendar }
 type putCalendarInput struct {
 	CalendarParam
 	param.DryRunParam
+
+	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"*: only if there is no calendar of this name; else 412."`
+
 	Body putCalendarBody
 }
 
@@ -116,7 +122,15 @@ func (s *Resource) putCalendar(ctx context.Context, in *putCalendarInput) (*cale
 	if err := calendar.Check(&c); err != nil {
 		return nil, err //nolint:wrapcheck // it names the field
 	}
-	return s.keepCalendar(ctx, in.App, c, in.Body.IfVersion)
+	if in.IfNoneMatch == "" {
+		return s.keepCalendar(ctx, in.App, c, in.Body.IfVersion)
+	}
+	out, err := s.keepCalendar(ctx, in.App, c, store.IfAbsent)
+	if e, ok := errors.AsType[*timer.Error](err); ok && e.Code == timer.CodeConflict &&
+		e.Field == "version" {
+		err = huma.Error412PreconditionFailed("If-None-Match: a calendar of this name exists")
+	}
+	return out, err
 }
 
 // keepCalendar stores a checked calendar and returns it.
