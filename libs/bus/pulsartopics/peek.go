@@ -117,13 +117,15 @@ func (t *Topics) tail(ctx context.Context, part utils.TopicName, n int) ([]*util
 		for entry := entries - 1; entry >= 0 && len(out) < n; entry-- {
 			found, err := t.admin.Subscriptions().
 				GetMessagesByIDWithContext(ctx, part, l.LedgerID, entry)
-			if isNotFound(err) {
+			switch {
+			case isNotFound(err):
 				return out, nil // trimmed meanwhile, with everything before it
-			}
-			if err != nil {
+			case isUnconfirmed(err): // not published yet
+			case err != nil:
 				return nil, err
+			default:
+				out = append(out, found...)
 			}
-			out = append(out, found...)
 		}
 	}
 	return out, nil

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/admin"
@@ -241,6 +242,14 @@ func (t *Topics) parts(
 func isNotFound(err error) bool {
 	e, ok := errors.AsType[rest.Error](err)
 	return ok && e.Code == http.StatusNotFound
+}
+
+// isUnconfirmed reports whether the entry was being written. The broker counts such an entry in a
+// ledger's statistics, and answers a request for it with this internal error.
+func isUnconfirmed(err error) bool {
+	e, ok := errors.AsType[rest.Error](err)
+	return ok && e.Code == http.StatusInternalServerError &&
+		strings.Contains(e.Reason, "LastConfirmedEntry is ")
 }
 
 func instant(ms int64) time.Time {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,49 @@ func TestLogin(t *testing.T) {
 	_, err = topics.List(t.Context())
 	require.Error(t, err)
 	require.Equal(t, "Bearer hunter2", <-got)
+}
+
+// TestLatestWhileAnEntryIsWritten checks what a test cannot time on a real broker: the last entry of
+// a ledger is counted and not confirmed yet.
+func TestLatestWhileAnEntryIsWritten(t *testing.T) {
+	t.Parallel()
+	for reason, wrong := range map[string]bool{
+		"ManagedLedgerException: LastConfirmedEntry is 7:0 when reading entry 1": false,
+		"something else": true,
+	} {
+		read := make(chan string, 10)
+		server := httptest.NewServer(http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				switch at := r.URL.Path; {
+				case strings.HasSuffix(at, "/partitions"):
+					fmt.Fprint(w, `{"partitions":0}`)
+				case strings.HasSuffix(at, "/internalStats"):
+					fmt.Fprint(w, `{"currentLedgerEntries":2,"ledgers":[{"ledgerId":7}]}`)
+				case strings.HasSuffix(at, "/ledger/7/entry/1"):
+					read <- "1"
+					w.WriteHeader(http.StatusInternalServerError)
+					fmt.Fprintf(w, `{"reason":%q}`, reason)
+				default:
+					read <- "0"
+					w.WriteHeader(http.StatusNotFound)
+				}
+			}))
+		defer server.Close()
+		topics, err := pulsartopics.New(pulsartopics.Config{
+			AdminURL: server.URL, Tenant: "a", Namespace: "b",
+		})
+		require.NoError(t, err)
+		defer topics.Close()
+		found, err := topics.PeekLatest(t.Context(), bus.TasksDead, 10)
+		require.Equal(t, "1", <-read)
+		if wrong {
+			require.ErrorContains(t, err, reason)
+			continue
+		}
+		require.NoError(t, err)
+		require.Empty(t, found)
+		require.Equal(t, "0", <-read, "it goes on with the entry before")
+	}
 }
 
 func (d *deployment) publish(t *testing.T, topic bus.Topic, ms ...proto.Message) {
