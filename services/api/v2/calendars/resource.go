@@ -34,6 +34,7 @@ func (s *Resource) Register(r *route.Router) {
 	route.Add(r, route.Operation{
 		Method: http.MethodPut, Path: "/calendars/{name}", ID: "put-calendar",
 		Summary: "Make or replace a calendar",
+		Errors:  []int{http.StatusPreconditionFailed},
 	}, s.putCalendar)
 	route.Add(r, route.Operation{
 		Method: http.MethodGet, Path: "/calendars/{name}", ID: "get-calendar",
