@@ -184,7 +184,7 @@
 //     selected by both. Count counts the timers that Search finds. A filter selects by the labels,
 //     targets and name of the present version as soon as the create, edit or delete is committed.
 //     Next due instants are those that NextDue returns. A call examines a bounded number of rows,
-//     however many timers the app has.
+//     however many timers the app has. A page with more than MaxBodyBytes has one timer.
 //
 // The way of a fire:
 //   - S37 Record keeps the Hops of an outcome, at most 13 bytes. An instant more than 24 days before

@@ -98,6 +98,9 @@ type SearchQuery struct {
 	Desc  bool
 	After SearchPosition // excluded
 	Limit int
+	// MaxBodyBytes ends a page before the timer whose bodies would exceed it, but not before the
+	// first. 0 means no bound.
+	MaxBodyBytes int
 	// NextDue is required for SortNextDue and for filters by next due instants.
 	NextDue NextDueFunc
 }
@@ -107,6 +110,19 @@ type SearchPosition struct {
 	ID   timer.ID
 	Name string // of SortName
 	AtMS int64  // of SortNextDue and SortLastFired
+}
+
+// Fitting returns how many of the timers, in their order, have a place on a page that has taken
+// bytes of bodies before, and the bytes with them.
+func (q *SearchQuery) Fitting(ts []timer.Timer, taken int) (n, bytes int) {
+	for i := range ts {
+		size := ts[i].Definition.BodyBytes()
+		if q.MaxBodyBytes > 0 && taken > 0 && taken+size > q.MaxBodyBytes {
+			return i, taken
+		}
+		taken += size
+	}
+	return len(ts), taken
 }
 
 // Compare compares two positions in the order of the query.

@@ -133,6 +133,15 @@ type Definition struct {
 	Metrics  bool              `json:"metrics,omitempty"` // executors have series of the timer
 }
 
+// BodyBytes returns the size of the bodies of all targets, in bytes.
+func (d *Definition) BodyBytes() int {
+	n := len(d.Target.Body) + len(d.Target.Bytes)
+	for i := range d.Targets {
+		n += len(d.Targets[i].Body) + len(d.Targets[i].Bytes)
+	}
+	return n
+}
+
 // Priority decides which fires go first if not all can run. Empty is PriorityNormal.
 type Priority string
 

@@ -39,7 +39,13 @@ func (s *Store) Search(
 		q.Limit = store.MaxBatch
 	}
 	page.More = len(all) > q.Limit
+	bytes := 0
 	for _, f := range all[:min(len(all), q.Limit)] {
+		n := 0
+		if n, bytes = q.Fitting([]timer.Timer{f.Timer}, bytes); n == 0 {
+			page.More = true
+			break
+		}
 		page.Timers, page.Next = append(page.Timers, f.Timer), f.position
 	}
 	return page, nil

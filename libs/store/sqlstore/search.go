@@ -267,14 +267,30 @@ func (r *search) follow(ctx context.Context, from source) (page store.SearchPage
 	return page, r.load(ctx, &page, all)
 }
 
-// load reads the timers of a page.
-func (r *search) load(ctx context.Context, page *store.SearchPage, all []match) (err error) {
-	rows := make([]timerRow, len(all))
-	for i := range all {
-		rows[i] = all[i].row
+// loadAtOnce bounds the memory of a page whose timers have large bodies, and is the usual limit.
+const loadAtOnce = 100
+
+// load reads the timers of a page. It ends the page before the timer whose bodies do not fit.
+func (r *search) load(ctx context.Context, page *store.SearchPage, all []match) error {
+	bytes := 0
+	for part := range slices.Chunk(all, loadAtOnce) {
+		rows := make([]timerRow, len(part))
+		for i := range part {
+			rows[i] = part[i].row
+		}
+		ts, err := r.store.timers(ctx, r.c, rows, nil)
+		if err != nil {
+			return err
+		}
+		n := 0
+		n, bytes = r.Fitting(ts, bytes)
+		page.Timers = append(page.Timers, ts[:n]...)
+		if n < len(ts) {
+			page.More, page.Next = true, all[len(page.Timers)-1].position()
+			return nil
+		}
 	}
-	page.Timers, err = r.store.timers(ctx, r.c, rows, nil)
-	return err
+	return nil
 }
 
 func idsOfMatches(all []match) []timer.ID {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -112,6 +113,43 @@ func searchesRefuse(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Len(t, page.Timers, 3)
 	require.True(t, page.More)
+}
+
+// searchesBoundPagesByBodies has timers of which three fill a page, and one that is larger than a
+// page.
+func searchesBoundPagesByBodies(t *testing.T, s *setup) {
+	const size = 1000
+	const n = 10
+	for i := range n {
+		item := s.newTimer()
+		item.Definition.Target.Body = strings.Repeat("x", size)
+		if i == n/2 {
+			item.Definition.Target.Body = strings.Repeat("x", n*size)
+		}
+		s.create(item, noFires)
+	}
+	for _, sort := range []store.Sort{store.SortID, store.SortName} {
+		q := store.SearchQuery{
+			Filter: store.Filter{App: "app"}, Sort: sort, Limit: n - 1, MaxBodyBytes: 3 * size,
+		}
+		var ids []timer.ID
+		for more := true; more; {
+			page, err := s.st().Search(t.Context(), q)
+			require.NoError(t, err)
+			_, bytes := (&store.SearchQuery{}).Fitting(page.Timers, 0)
+			if len(page.Timers) != 1 {
+				require.LessOrEqual(t, bytes, 3*size)
+			}
+			for i := range page.Timers {
+				ids = append(ids, page.Timers[i].ID)
+			}
+			require.NotEmpty(t, page.Timers)
+			more, q.After = page.More, page.Next
+		}
+		require.Len(t, ids, n)
+		slices.Sort(ids)
+		require.Len(t, slices.Compact(ids), n)
+	}
 }
 
 // searchesSeeConcurrentChanges searches while timers are created and deleted. Those that nobody

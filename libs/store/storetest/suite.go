@@ -136,6 +136,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S34_SearchesSelect", searchesSelect},
 		{"S34_SearchesFindFirstFires", searchesFindFirstFires},
 		{"S34_SearchesRefuse", searchesRefuse},
+		{"S34_PagesOfLargeBodies", searchesBoundPagesByBodies},
 		{"S34_ConcurrentChanges", searchesSeeConcurrentChanges},
 		{"S37_HopsAreKept", hopsAreKept},
 		{"S37_WaitsAreKept", waitsAreKept},

@@ -115,6 +115,8 @@ func (x *export) page() ([]byte, error) {
 		Sort:   store.SortName, // an import elsewhere gives other ids
 		After:  x.after,
 		Limit:  exportPage,
+
+		MaxBodyBytes: maxPageBodies,
 	})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing

@@ -30,6 +30,9 @@ type timersOutput struct{ Body timersBody }
 // maxTotal is how far timers are counted.
 const maxTotal = 10_000
 
+// maxPageBodies bounds the memory of a page. A timer may have bodies of some megabytes.
+const maxPageBodies = 4 << 20
+
 func (s *Resource) listTimers(ctx context.Context, in *listTimersInput) (*timersOutput, error) {
 	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
 		return nil, err
@@ -43,6 +46,8 @@ func (s *Resource) listTimers(ctx context.Context, in *listTimersInput) (*timers
 		Desc:    in.Order == "desc",
 		Limit:   in.Limit,
 		NextDue: s.Upcoming.NextDue,
+
+		MaxBodyBytes: maxPageBodies,
 	}
 	if in.Sort != "id" {
 		q.Sort = store.Sort(in.Sort)

@@ -71,6 +71,22 @@ func setUpList(t *testing.T) lister {
 	return lister{f}
 }
 
+func TestV2ListBoundsPagesInBytes(t *testing.T) {
+	t.Parallel()
+	const n, size = 20, 250_000
+	f := lister{apitest.Setup(t)}
+	for i := range n {
+		f.Create(t, 201, fmt.Sprintf(`{"app":"shop","name":"job-%d",
+			"schedule":{"kind":"at","at":"2100-01-01T00:00:00Z"},
+			"target":{"kind":"http","url":"http://host.example/","body":%q}}`,
+			i, strings.Repeat("x", size)))
+	}
+	answer := f.Call(t, http.MethodGet, "/api/v2/timers?app=shop", "", nil)
+	require.Less(t, len(answer.Body), 5<<20)
+	require.Greater(t, len(answer.Body), 3<<20)
+	require.Len(t, f.names(t, ""), n)
+}
+
 func TestV2ListSelects(t *testing.T) {
 	t.Parallel()
 	f := setUpList(t)
