@@ -179,21 +179,21 @@ race=(-race '-gcflags=modernc.org/...=-race=false')
 packages=$(go list "$module/proto/..." "$module/libs/..." "$module/services/..." "$module/e2e/..." |
   grep -v -e /scenario -e '/sim$' -e /chaos -e '/kube$' -e '/compose$')
 if [ $# -gt 0 ]; then
-  run "${race[@]}" -timeout 15m "$@"
+  run "${race[@]}" -timeout 25m "$@"
 elif [ $scope = quick ]; then
   # Packages that use real servers mostly wait for them, so twice as many run as there are CPUs.
   run -p $((2 * $(nproc))) -timeout 10m $packages
   simulate 15
-  run -timeout 15m "$module/e2e/scenario/..."
+  run -timeout 25m "$module/e2e/scenario/..."
   simulated
-  run -timeout 15m "$module/e2e/chaos/..." # alone: beside the scenarios it overloads two cores
+  run -timeout 25m "$module/e2e/chaos/..." # alone: beside the scenarios it overloads two cores
 else
-  run "${race[@]}" -timeout 15m $(grep -v -e '/libs/schedule$' -e '/libs/calendar$' <<<"$packages")
-  run -timeout 15m "$module/libs/schedule" "$module/libs/calendar"
+  run "${race[@]}" -timeout 25m $(grep -v -e '/libs/schedule$' -e '/libs/calendar$' <<<"$packages")
+  run -timeout 25m "$module/libs/schedule" "$module/libs/calendar"
   simulate 100 # beside the scenarios, which mostly wait
-  run -timeout 15m "$module/e2e/scenario/..."
+  run -timeout 25m "$module/e2e/scenario/..."
   simulated
-  run -timeout 15m "$module/e2e/chaos/..."
+  run -timeout 25m "$module/e2e/chaos/..."
 fi
 
 skips=$(grep -E '^ *--- SKIP' "$log" | sort | uniq || true)

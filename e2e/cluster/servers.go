@@ -136,6 +136,44 @@ func (s *Servers) Received(ctx context.Context, topic string) (*Published, error
 	return &Published{msgs[0].Payload, msgs[0].Properties}, nil
 }
 
+// Traffic is what was published to the topics of a namespace. A batch of messages is one entry.
+type Traffic struct{ Messages, Entries, Bytes int64 }
+
+// Traffic adds up the topics: their messages and entries since the broker loaded them, and the bytes
+// that they have stored.
+func (s *Servers) Traffic(ctx context.Context) (t Traffic, err error) {
+	a, _, err := s.adminOf(fmt.Sprintf("persistent://%s/%s/any", s.PulsarTenant, s.PulsarNamespace))
+	if err != nil {
+		return t, err
+	}
+	ns, err := utils.GetNameSpaceName(s.PulsarTenant, s.PulsarNamespace)
+	if err != nil {
+		return t, fmt.Errorf("naming the namespace: %w", err)
+	}
+	_, topics, err := a.Topics().ListWithContext(ctx, *ns)
+	if err != nil {
+		return t, fmt.Errorf("listing topics: %w", err)
+	}
+	for _, topic := range topics {
+		name, err := utils.GetTopicName(topic)
+		if err != nil {
+			return t, fmt.Errorf("naming topic %s: %w", topic, err)
+		}
+		stats, err := a.Topics().GetStatsWithContext(ctx, *name)
+		if err != nil {
+			return t, fmt.Errorf("reading the stats of %s: %w", topic, err)
+		}
+		internal, err := a.Topics().GetInternalStatsWithContext(ctx, *name)
+		if err != nil {
+			return t, fmt.Errorf("reading the stats of %s: %w", topic, err)
+		}
+		t.Messages += stats.MsgCounterIn
+		t.Entries += internal.EntriesAddedCounter
+		t.Bytes += internal.TotalSize
+	}
+	return t, nil
+}
+
 func (s *Servers) admin(topic bus.Topic) (admin.Client, utils.TopicName, error) {
 	return s.adminOf(fmt.Sprintf("persistent://%s/%s/%s", s.PulsarTenant, s.PulsarNamespace, topic))
 }

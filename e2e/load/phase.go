@@ -216,6 +216,7 @@ func (b *Bench) measure(
 	if err := wait(ctx, first); err != nil {
 		return err
 	}
+	counted := readCounters(ctx, b.Cluster)
 	before := cpuTimes(b.Cluster)
 	watchCtx, stop := context.WithCancel(ctx)
 	var samples []Sample
@@ -229,6 +230,7 @@ func (b *Bench) measure(
 		err = wait(ctx, time.Now().Add(50*time.Millisecond))
 	}
 	r.cpu(before, cpuTimes(b.Cluster), time.Since(first), want)
+	r.PerFire = perFire(counted, readCounters(ctx, b.Cluster), want)
 	end()
 	for limit := time.Now().Add(settle); err == nil && w.now(ctx).Backlog() > 0 && time.Now().Before(limit); {
 		err = wait(ctx, time.Now().Add(500*time.Millisecond))

@@ -30,6 +30,7 @@ type Result struct {
 	Faults     []string           `json:"faults"`
 	Samples    []Sample           `json:"samples"`
 	CPUs       []CPU              `json:"cpu"`
+	PerFire    []PerFire          `json:"per_fire"`
 	Busy       float64            `json:"machine_busy_percent"`
 }
 
@@ -112,6 +113,14 @@ func Markdown(rs []Result) string {
 		texts := make([]string, len(rs[i].CPUs))
 		for j, c := range rs[i].CPUs {
 			texts[j] = c.String()
+		}
+		fmt.Fprintf(&b, "- %s, %s: %s\n", rs[i].Runner, rs[i].Phase, strings.Join(texts, ", "))
+	}
+	b.WriteString("\nFor each fire:\n\n")
+	for i := range rs {
+		texts := make([]string, len(rs[i].PerFire))
+		for j, p := range rs[i].PerFire {
+			texts[j] = p.String()
 		}
 		fmt.Fprintf(&b, "- %s, %s: %s\n", rs[i].Runner, rs[i].Phase, strings.Join(texts, ", "))
 	}
