@@ -155,13 +155,13 @@ func (c *Pulsar) Register(s *Set) {
 		&c.URL,
 		"pulsar-url",
 		"",
-		"Pulsar's service URL: pulsar://host:6650, or pulsar+ssl://host:6651 for TLS",
+		"Pulsar's service URL: pulsar://host:6650, or pulsar+ssl://host:6651 for TLS; more brokers after commas",
 	)
 	s.DSN(
 		&c.AdminURL,
 		"pulsar-admin-url",
 		"",
-		"Pulsar's admin URL: http://host:8080, or https://host:8443 for TLS",
+		"Pulsar's admin URL: http://host:8080, or https://host:8443 for TLS; more brokers after commas",
 	)
 	s.String(&c.Tenant, "pulsar-tenant", "carillon", "tenant of the topics")
 	s.String(&c.Namespace, "pulsar-namespace", "main", "namespace of the topics")
@@ -209,8 +209,8 @@ func (c *Pulsar) Register(s *Set) {
 // Validate checks the settings.
 func (c *Pulsar) Validate() error {
 	return errors.Join(
-		checkURL("pulsar-url", c.URL, "pulsar", "pulsar+ssl"),
-		checkURL("pulsar-admin-url", c.AdminURL, "http", "https"),
+		checkURLs("pulsar-url", c.URL, "pulsar", "pulsar+ssl"),
+		checkURLs("pulsar-admin-url", c.AdminURL, "http", "https"),
 		notEmpty("pulsar-tenant", c.Tenant),
 		notEmpty("pulsar-namespace", c.Namespace),
 		between("pulsar-partitions", c.Partitions, 1, maxPartitions),
