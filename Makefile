@@ -4,7 +4,7 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -X github.com/carillon-timer/carillon/libs/process.version=$(VERSION)
 MODULES  := proto libs services e2e
 PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigger executor,./services/$(s)/cmd/carillon-$(s))
-SERVERS  := mysql redis redis-cluster pulsar
+SERVERS  := mysql redis redis-cluster redis-sentinel pulsar
 
 .DEFAULT_GOAL := help
 .PHONY: help run run-real build test test-all cover sim sim-mutants chaos isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean

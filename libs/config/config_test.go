@@ -233,3 +233,13 @@ func TestPulsarAddresses(t *testing.T) {
 		}
 	}
 }
+
+func TestSentinelLoginNeedsMaster(t *testing.T) {
+	t.Parallel()
+	c := config.Redis{Addrs: []string{"a:1"}, Prefix: "p"}
+	c.Sentinel.Password = "hunter2"
+	require.ErrorContains(t, c.Validate(), "redis-sentinel-master names the master")
+	require.NotContains(t, c.Validate().Error(), "hunter2")
+	c.Sentinel.Master = "m"
+	require.NoError(t, c.Validate())
+}

@@ -76,6 +76,14 @@ type Redis struct {
 	Prefix   string
 	Username string
 	Password Secret
+	Sentinel RedisSentinel
+}
+
+// RedisSentinel says how to find a master by sentinels.
+type RedisSentinel struct {
+	Master   string // its name; empty: without sentinels
+	Username string
+	Password Secret
 }
 
 // Register registers the settings.
@@ -84,11 +92,19 @@ func (c *Redis) Register(s *Set) {
 		&c.Addrs,
 		"redis-addrs",
 		"",
-		"Redis servers, host:port separated by commas; several are a cluster",
+		"Redis servers, host:port separated by commas; several are a cluster, or sentinels with redis-sentinel-master",
 	)
 	s.String(&c.Prefix, "redis-prefix", "carillon", "first part of every key")
 	s.String(&c.Username, "redis-username", "", "user name at Redis")
 	s.Secret(&c.Password, "redis-password", "password at Redis")
+	s.String(
+		&c.Sentinel.Master,
+		"redis-sentinel-master",
+		"",
+		"name of the master that the sentinels at redis-addrs watch",
+	)
+	s.String(&c.Sentinel.Username, "redis-sentinel-username", "", "user name at the sentinels")
+	s.Secret(&c.Sentinel.Password, "redis-sentinel-password", "password at the sentinels")
 	s.Bool(&c.TLS, "redis-tls", false, "connect to Redis over TLS and check its certificate")
 	s.String(
 		&c.Files.CA,
@@ -119,6 +135,11 @@ func (c *Redis) Validate() error {
 			errs,
 			errors.New("redis-prefix: braces would change which cluster node keeps a key"),
 		)
+	}
+	if c.Sentinel.Master == "" && c.Sentinel != (RedisSentinel{}) {
+		errs = append(errs, errors.New(
+			"redis-sentinel-username, redis-sentinel-password: without effect unless redis-sentinel-master names the master",
+		))
 	}
 	errs = append(
 		errs,
