@@ -84,6 +84,6 @@ if [[ " ${wanted[*]} " == *" pulsar"* ]]; then
   download "$here/pulsar/pom.xml" lib "pulsar-broker-$version.jar" '235 MB'
 fi
 if [[ " ${wanted[*]} " == *" pulsar-cluster "* ]]; then
-  download "$here/pulsar/proxy/pom.xml" proxy pulsar-proxy-4.0.8.jar '2 MB'
+  download "$here/pulsar/proxy/pom.xml" proxy pulsar-proxy-4.0.6.jar '2 MB'
 fi
 echo "install-servers: ${wanted[*]} ready"
