@@ -7,7 +7,7 @@ PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigg
 SERVERS  := mysql redis redis-cluster redis-sentinel pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test test-all cover sim sim-mutants chaos isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean
+.PHONY: help run run-real build test test-all test-cluster cover sim sim-mutants chaos isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,11 @@ test: build ## unit tests, suites, 15 simulated seeds, scenarios and short fault
 
 test-all: build ## the tests that CI runs: the same with the race detector, 100 seeds and the oracles
 	@exec scripts/with-servers.sh $(SERVERS) -- scripts/test.sh -all
+
+test-cluster: ## the contract suites on clusters: Pulsar (3 ZooKeeper, 3 bookies, 3 brokers, a proxy), Redis Cluster, Redis with Sentinel
+	@CARILLON_TEST_REQUIRE=redis,pulsar-cluster exec scripts/with-servers.sh redis redis-cluster redis-sentinel pulsar-cluster -- \
+	  go test -count=1 -p 1 -timeout 20m ./libs/bus/pulsarbus ./libs/window/rediswindow ./libs/limit/redisstate \
+	  -run '^TestContract(OnACluster|ThroughProxy|WithSentinel)$$'
 
 cover: ## unit test coverage of libs and services, without real servers
 	go test -short -coverprofile=coverage.out -coverpkg=github.com/carillon-timer/carillon/libs/...,github.com/carillon-timer/carillon/services/... \
