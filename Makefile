@@ -7,7 +7,7 @@ PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigg
 SERVERS  := mysql redis redis-cluster redis-sentinel pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test test-all test-cluster cover sim sim-mutants chaos isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean
+.PHONY: help run run-real build test test-all test-cluster cover sim sim-mutants chaos chaos-cluster isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ CHAOS ?=
 
 chaos: build ## inject faults into real servers under load, about 50 minutes; writes the table of docs/fault-tolerance.md (CHAOS='kill|redis': only some)
 	go run ./e2e/chaos/cmd/carillon-chaos -bin bin -run '$(CHAOS)' -json e2e/chaos/results.json -doc docs/fault-tolerance.md
+
+chaos-cluster: build ## the same on clusters of Redis and Pulsar, whose nodes fail, about 25 minutes (CHAOS='cluster-redis|sentinel': only some)
+	go run ./e2e/chaos/cmd/carillon-chaos -cluster -bin bin -run '$(CHAOS)' -json e2e/chaos/cluster-results.json -doc docs/fault-tolerance.md
 
 isolation: build ## noisy-neighbour scenarios in full size, in one process and on real servers, with checks of lateness (10 minutes on an idle machine)
 	@CARILLON_ISOLATION=full CARILLON_BIN=$(CURDIR)/bin CARILLON_TEST_REQUIRE=mysql,redis,pulsar exec scripts/with-servers.sh mysql redis pulsar -- \
