@@ -4,10 +4,10 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -X github.com/carillon-timer/carillon/libs/process.version=$(VERSION)
 MODULES  := proto libs services e2e
 PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigger executor,./services/$(s)/cmd/carillon-$(s))
-SERVERS  := mysql redis redis-cluster pulsar
+SERVERS  := mysql redis redis-cluster redis-sentinel pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test test-all cover sim sim-mutants chaos isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean
+.PHONY: help run run-real build test test-all test-cluster cover sim sim-mutants chaos chaos-cluster isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,11 @@ test: build ## unit tests, suites, 15 simulated seeds, scenarios and short fault
 
 test-all: build ## the tests that CI runs: the same with the race detector, 100 seeds and the oracles
 	@exec scripts/with-servers.sh $(SERVERS) -- scripts/test.sh -all
+
+test-cluster: ## the contract suites on clusters: Pulsar (3 ZooKeeper, 3 bookies, 3 brokers, a proxy), Redis Cluster, Redis with Sentinel
+	@CARILLON_TEST_REQUIRE=redis,pulsar-cluster exec scripts/with-servers.sh redis redis-cluster redis-sentinel pulsar-cluster -- \
+	  go test -count=1 -p 1 -timeout 20m ./libs/bus/pulsarbus ./libs/window/rediswindow ./libs/limit/redisstate \
+	  -run '^TestContract(OnACluster|ThroughProxy|WithSentinel)$$'
 
 cover: ## unit test coverage of libs and services, without real servers
 	go test -short -coverprofile=coverage.out -coverpkg=github.com/carillon-timer/carillon/libs/...,github.com/carillon-timer/carillon/services/... \
@@ -49,6 +54,9 @@ CHAOS ?=
 
 chaos: build ## inject faults into real servers under load, about 50 minutes; writes the table of docs/fault-tolerance.md (CHAOS='kill|redis': only some)
 	go run ./e2e/chaos/cmd/carillon-chaos -bin bin -run '$(CHAOS)' -json e2e/chaos/results.json -doc docs/fault-tolerance.md
+
+chaos-cluster: build ## the same on clusters of Redis and Pulsar, whose nodes fail, about 25 minutes (CHAOS='cluster-redis|sentinel': only some)
+	go run ./e2e/chaos/cmd/carillon-chaos -cluster -bin bin -run '$(CHAOS)' -json e2e/chaos/cluster-results.json -doc docs/fault-tolerance.md
 
 isolation: build ## noisy-neighbour scenarios in full size, in one process and on real servers, with checks of lateness (10 minutes on an idle machine)
 	@CARILLON_ISOLATION=full CARILLON_BIN=$(CURDIR)/bin CARILLON_TEST_REQUIRE=mysql,redis,pulsar exec scripts/with-servers.sh mysql redis pulsar -- \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs missing servers on Debian 12: install-servers.sh [mysql] [redis] [pulsar] [oracles]
-# [promtool] [chromium]
+# Installs missing servers on Debian 12: install-servers.sh [mysql] [redis] [pulsar] [pulsar-cluster]
+# [oracles] [promtool] [chromium]
 #
 # oracles are the packages that scripts/oracles.sh needs. MariaDB, Redis, Java, Maven, Python,
 # Prometheus (for promtool) and Chromium are Debian packages. Installing one needs root. Maven downloads Pulsar's
@@ -21,10 +21,10 @@ has openssl || missing+=(openssl) # makes the servers' certificates
 for server in "${wanted[@]}"; do
   case $server in
     mysql) has mariadbd && has mariadb-install-db && has mariadb-admin || missing+=(mariadb-server) ;;
-    redis | redis-cluster) has redis-server && has redis-cli || missing+=(redis-server) ;;
-    pulsar)
+    redis | redis-cluster | redis-sentinel) has redis-server && has redis-cli || missing+=(redis-server) ;;
+    pulsar | pulsar-cluster)
       has java || missing+=(openjdk-17-jre-headless)
-      [ -d "$cache/lib" ] || has mvn || missing+=(maven)
+      [ -d "$cache/lib" ] && { [ "$server" = pulsar ] || [ -d "$cache/proxy" ]; } || has mvn || missing+=(maven)
       has curl || missing+=(curl)
       ;;
     oracles)
@@ -34,7 +34,7 @@ for server in "${wanted[@]}"; do
       ;;
     promtool) has promtool || missing+=(prometheus) ;;
     chromium) has chromium || missing+=(chromium) ;;
-    *) echo "install-servers: unknown server $server (mysql, redis, redis-cluster, pulsar, oracles, promtool, chromium)" >&2 && exit 2 ;;
+    *) echo "install-servers: unknown server $server (mysql, redis, redis-cluster, redis-sentinel, pulsar, pulsar-cluster, oracles, promtool, chromium)" >&2 && exit 2 ;;
   esac
 done
 
@@ -60,19 +60,30 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${install[@]}" || { apt-get update -q && "${install[@]}"; }
 fi
 
-# Only the holder of the exclusive lock downloads. A process that waited finds the download done.
-if [[ " ${wanted[*]} " == *" pulsar "* && ! -d $cache/lib ]]; then
+# download POM FOLDER JAR SIZE: lets Maven copy what POM lists into $cache/FOLDER. JAR proves that it
+# did. Only the holder of the exclusive lock downloads. A process that waited finds the download
+# done.
+download() {
+  [ ! -d "$cache/$2" ] || return 0
   mkdir -p "$cache"
   exec 9>"$cache/lock"
   flock 9
-  if [ ! -d "$cache/lib" ]; then
-    echo "install-servers: downloading Pulsar $version (235 MB) into $cache"
+  if [ ! -d "$cache/$2" ]; then
+    echo "install-servers: downloading $3 ($4) into $cache"
     work=$(mktemp -d "$cache/new.XXXXXX")
-    trap 'rm -rf "$work"; [ -z "${policy:-}" ] || rm -f "$policy"' EXIT
-    cp "$here/pulsar/pom.xml" "$work/"
+    trap 'rm -rf "$work"; [ -z "${policy:-}" ] || rm -f "$policy"' EXIT # work is no local variable
+    cp "$1" "$work/"
     mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/lib"
-    [ -f "$work/lib/pulsar-broker-$version.jar" ] || { echo "install-servers: Maven did not download the broker" >&2 && exit 1; }
-    mv "$work/lib" "$cache/lib"
+    [ -f "$work/lib/$3" ] || { echo "install-servers: Maven did not download $3" >&2 && exit 1; }
+    mv "$work/lib" "$cache/$2"
+    rm -rf "$work"
   fi
+  exec 9>&-
+}
+if [[ " ${wanted[*]} " == *" pulsar"* ]]; then
+  download "$here/pulsar/pom.xml" lib "pulsar-broker-$version.jar" '235 MB'
+fi
+if [[ " ${wanted[*]} " == *" pulsar-cluster "* ]]; then
+  download "$here/pulsar/proxy/pom.xml" proxy pulsar-proxy-4.0.6.jar '2 MB'
 fi
 echo "install-servers: ${wanted[*]} ready"

@@ -63,6 +63,9 @@ port() {
   echo "$p" | tee "$DIR/$1.port"
 }
 
+# fixed NAME: prints the port of NAME, which stays, because other nodes of a cluster know it.
+fixed() { cat "$DIR/$1.port" 2>/dev/null || port "$1"; }
+
 # healthy NAME SECONDS COMMAND…: waits until COMMAND succeeds. It fails at once if NAME's process
 # has ended.
 healthy() {

@@ -8,12 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 arguments "$0" "$@"
 lib=${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-4.0.7/lib
 
-# Packages that Netty, BookKeeper and RocksDB access by reflection.
-opens=()
-for package in java.nio jdk.internal.misc java.lang java.util.zip java.io sun.net jdk.internal.platform; do
-  opens+=(--add-opens "java.base/$package=ALL-UNNAMED")
-done
-opens+=(--add-opens java.management/sun.management=ALL-UNNAMED)
+. "$here/pulsar/java.sh"
 
 start() {
   local data=$DIR/pulsar tls=$DIR/tls broker web bookie
@@ -30,9 +25,8 @@ start() {
   } >"$data/standalone.conf"
   # Pulsar writes a few files into its working directory.
   cd "$data"
-  spawn pulsar java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms256m -Xmx512m -XX:MaxDirectMemorySize=512m -XX:+ExitOnOutOfMemoryError "${opens[@]}" \
-    -Dlog4j2.configurationFile="$here/pulsar/log4j2.properties" -Dpulsar.allocator.exit_on_oom=true \
-    -Dio.netty.tryReflectionSetAccessible=true -cp "$lib/*" org.apache.pulsar.PulsarStandaloneStarter \
+  spawn pulsar java "${java[@]}" -Xms256m -Xmx512m -XX:MaxDirectMemorySize=512m \
+    -cp "$lib/*" org.apache.pulsar.PulsarStandaloneStarter \
     --config "$data/standalone.conf" --no-functions-worker --no-stream-storage \
     --bookkeeper-dir "$data/bookkeeper" --bookkeeper-port "$bookie" --metadata-dir "$data/metadata"
   healthy pulsar 120 curl -fsS -m 5 "http://$ADDR:$web/admin/v2/brokers/health"

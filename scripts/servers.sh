@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Manages private servers: servers.sh up|down|wipe DIR [mysql] [redis] [redis-cluster] [pulsar]
+# Manages private servers: servers.sh up|down|wipe DIR [mysql] [redis] [redis-cluster] [redis-sentinel] [pulsar] [pulsar-cluster]
 #
 # up starts the named servers in parallel (default: mysql redis pulsar), unless they run, on free
 # ports of 127.0.0.1 (CARILLON_SERVERS_ADDR). It waits until they are healthy and writes DIR/env for
@@ -8,6 +8,11 @@
 # servers also speak TLS: CARILLON_TEST_MYSQL_TLS_DSN, CARILLON_TEST_REDIS_TLS_ADDRS,
 # CARILLON_TEST_PULSAR_TLS_URL and CARILLON_TEST_PULSAR_TLS_ADMIN_URL require a client certificate
 # of CARILLON_TEST_TLS_DIR.
+#
+# A cluster's nodes are processes of their own, which its script starts and stops one by one.
+# redis-sentinel gives CARILLON_TEST_REDIS_SENTINEL_ADDRS and CARILLON_TEST_REDIS_SENTINEL_MASTER.
+# pulsar-cluster gives CARILLON_TEST_PULSAR_CLUSTER_URL and CARILLON_TEST_PULSAR_CLUSTER_ADMIN_URL
+# with all brokers, and CARILLON_TEST_PULSAR_PROXY_URL and CARILLON_TEST_PULSAR_PROXY_ADMIN_URL.
 #
 # down stops what up started, and keeps data and ports for the next up. wipe deletes these too.
 set -euo pipefail
@@ -18,11 +23,11 @@ command=$1 dir=$2
 shift 2
 case $command in
   up) [ $# -gt 0 ] || set -- mysql redis pulsar ;;
-  down | wipe) [ $# -gt 0 ] || set -- mysql redis redis-cluster pulsar ;;
+  down | wipe) [ $# -gt 0 ] || set -- mysql redis redis-cluster redis-sentinel pulsar pulsar-cluster ;;
   *) usage ;;
 esac
 for server in "$@"; do
-  [[ $server =~ ^(mysql|redis|redis-cluster|pulsar)$ ]] || usage
+  [[ $server =~ ^(mysql|redis|redis-cluster|redis-sentinel|pulsar|pulsar-cluster)$ ]] || usage
 done
 [ "$command" = up ] || [ -d "$dir" ] || exit 0
 
@@ -48,7 +53,8 @@ for server in "$@"; do
   rm -rf "${dir:?}/$server" "$dir/$server".{log,port}
   case $server in
     redis) rm -f "$dir/redis-tls.port" ;;
-    redis-cluster | pulsar) rm -rf "$dir/$server"-* ;;
+    pulsar) rm -f "$dir"/pulsar-{broker,web,bookie,broker-tls,web-tls}.port ;;
+    redis-cluster | redis-sentinel | pulsar-cluster) rm -rf "$dir/$server"-* "$dir/$server".initialized ;;
   esac
 done
 shopt -s nullglob

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs COMMAND with servers: with-servers.sh [mysql] [redis] [redis-cluster] [pulsar] -- COMMAND…
+# Runs COMMAND with servers: with-servers.sh SERVER… -- COMMAND…, with the names of servers.sh
 #
 # It installs missing servers, runs them in a directory of this run, and stops and deletes them when
 # the command ends in any way. If a server cannot be installed, a warning says so: its tests skip,
@@ -11,7 +11,8 @@ root=$(dirname "$here")
 
 declare -A named=(
   [mysql]=CARILLON_TEST_MYSQL_DSN [redis]=CARILLON_TEST_REDIS_ADDRS [redis-cluster]=CARILLON_TEST_REDIS_CLUSTER_ADDRS
-  [pulsar]=CARILLON_TEST_PULSAR_URL
+  [redis-sentinel]=CARILLON_TEST_REDIS_SENTINEL_ADDRS [pulsar]=CARILLON_TEST_PULSAR_URL
+  [pulsar-cluster]=CARILLON_TEST_PULSAR_CLUSTER_URL
 )
 servers=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do

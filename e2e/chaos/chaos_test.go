@@ -77,7 +77,7 @@ func (l testLog) Write(b []byte) (int, error) {
 func TestScenariosHaveNames(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for _, s := range Scenarios() {
+	for _, s := range append(Scenarios(), ClusterScenarios()...) {
 		require.NotEmpty(t, s.Name)
 		require.NotEmpty(t, s.About)
 		require.NotNil(t, s.Do)

@@ -48,7 +48,7 @@ type Environment struct {
 	traffic       *traffic
 	directServers *cluster.Servers // the servers without proxies, for the checks
 	db            *sql.DB
-	rdb           *redis.Client
+	rdb           *redis.Client // nil on a cluster
 	log           io.Writer
 	logMu         sync.Mutex
 	began         time.Time
@@ -119,27 +119,33 @@ func newEnvironment(
 			cleanup()
 		}
 	}()
-	if env.rcv, err = receiver.Start(ctx, "127.0.0.1:0"); err != nil {
+	rcv, err := receiver.Start(ctx, "127.0.0.1:0")
+	if err != nil {
 		return nil, nil, fmt.Errorf("starting the endpoint: %w", err)
 	}
-	undo = append(undo, func() { _ = env.rcv.Close() })
+	env.rcv = rcv // env itself is nil where cleanup runs after an error
+	undo = append(undo, func() { _ = rcv.Close() })
 	scriptEndpoint(env.rcv)
 	if env.endpointProxy, err = cluster.StartProxy(ctx, env.rcv.Addr()); err != nil {
 		return nil, nil, err
 	}
 	undo = append(undo, env.endpointProxy.Close)
 	var free func()
-	env.directServers, free, err = cluster.RealServers()
-	if err != nil {
+	if env.directServers, free, err = s.share(); err != nil {
 		return nil, nil, fmt.Errorf("reserving a database on the servers: %w", err)
 	}
 	undo = append(undo, free)
-	if env.db, err = sql.Open("mysql", env.directServers.MySQLDSN); err != nil {
+	db, err := sql.Open("mysql", env.directServers.MySQLDSN)
+	if err != nil {
 		return nil, nil, fmt.Errorf("connecting to MariaDB: %w", err)
 	}
-	undo = append(undo, func() { _ = env.db.Close() })
-	env.rdb = redis.NewClient(&redis.Options{Addr: env.directServers.RedisAddrs[0]})
-	undo = append(undo, func() { _ = env.rdb.Close() })
+	env.db = db
+	undo = append(undo, func() { _ = db.Close() })
+	if !s.Cluster {
+		rdb := redis.NewClient(&redis.Options{Addr: env.directServers.RedisAddrs[0]})
+		env.rdb = rdb
+		undo = append(undo, func() { _ = rdb.Close() })
+	}
 
 	co := cluster.Options{
 		Bin:      o.Bin,
@@ -151,20 +157,25 @@ func newEnvironment(
 		co.Bin = s.Bin(&o)
 	}
 	maps.Copy(co.Env, s.Env)
-	behind := *env.directServers
-	if env.commitProxy, err = startCommitProxy(ctx, &behind); err != nil {
-		return nil, nil, err
-	}
-	undo = append(undo, env.commitProxy.close)
-	co.ReplicaEnv = func(r cluster.Role, i int) map[string]string {
-		through, links, linkErr := behind.WithProxies(ctx)
-		if linkErr != nil {
-			err = linkErr
-			return nil
+	if s.Cluster { // its nodes name each other's addresses, not those of proxies
+		direct := env.directServers
+		co.ReplicaEnv = func(_ cluster.Role, i int) map[string]string { return direct.Replica(i).Env() }
+	} else {
+		behind := *env.directServers
+		if env.commitProxy, err = startCommitProxy(ctx, &behind); err != nil {
+			return nil, nil, err
 		}
-		undo = append(undo, links.Close)
-		env.links[string(r)+"-"+strconv.Itoa(i)] = links
-		return through.Env()
+		undo = append(undo, env.commitProxy.close)
+		co.ReplicaEnv = func(r cluster.Role, i int) map[string]string {
+			through, links, linkErr := behind.WithProxies(ctx)
+			if linkErr != nil {
+				err = linkErr
+				return nil
+			}
+			undo = append(undo, links.Close)
+			env.links[string(r)+"-"+strconv.Itoa(i)] = links
+			return through.Env()
+		}
 	}
 	if env.c, err = cluster.StartReal(ctx, co, *env.directServers); err != nil {
 		return nil, nil, err
@@ -173,6 +184,18 @@ func newEnvironment(
 	env.api = client.New(env.c.API)
 	undo = append(undo, env.api.Close)
 	return env, cleanup, nil
+}
+
+// share returns the scenario's own part of the servers that it needs.
+func (s *Scenario) share() (*cluster.Servers, func(), error) {
+	switch {
+	case s.Sentinel:
+		return cluster.RealClusters(cluster.Sentinel)
+	case s.Cluster:
+		return cluster.RealClusters(cluster.Sharded)
+	default:
+		return cluster.RealServers()
+	}
 }
 
 // replica returns the i-th process of a role.

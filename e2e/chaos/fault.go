@@ -29,6 +29,10 @@ var (
 	// endpoint some 6 s later.
 	endpointTarget = Target{OnTimeAfter: 10 * time.Second}
 	noTarget       = Target{}
+	// Executors find due fires in the store without Pulsar, so the loss of a broker delays nothing.
+	unnoticedTarget = Target{OnTimeAfter: time.Millisecond, CaughtUpAfter: time.Millisecond}
+	nodeTarget      = Target{OnTimeAfter: 5 * time.Second, CaughtUpAfter: 5 * time.Second}
+	quorumTarget    = Target{OnTimeAfter: 5 * time.Second, ScaledToOutage: true}
 )
 
 // Fault is a fault that was injected.

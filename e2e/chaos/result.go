@@ -158,7 +158,7 @@ func Save(path string, fresh []*Result) ([]*Result, error) {
 		by[r.Scenario] = r
 	}
 	var all []*Result
-	for _, s := range Scenarios() {
+	for _, s := range append(Scenarios(), ClusterScenarios()...) {
 		if r := by[s.Name]; r != nil {
 			all = append(all, r)
 		}
@@ -174,9 +174,9 @@ func Save(path string, fresh []*Result) ([]*Result, error) {
 	return all, nil
 }
 
-// Insert replaces the table between two marker comments in a document.
-func Insert(path, table string) error {
-	const begin, end = "<!-- chaos: begin -->\n", "<!-- chaos: end -->"
+// Insert replaces the table between the two marker comments of a name in a document.
+func Insert(path, name, table string) error {
+	begin, end := "<!-- "+name+": begin -->\n", "<!-- "+name+": end -->"
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("writing the table: %w", err)

@@ -46,10 +46,10 @@ func TestTableGoesIntoADocument(t *testing.T) {
 			0o600,
 		),
 	)
-	require.NoError(t, Insert(path, "new\n"))
+	require.NoError(t, Insert(path, "chaos", "new\n"))
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "a\n<!-- chaos: begin -->\nnew\n<!-- chaos: end -->\nb\n", string(b))
 	require.NoError(t, os.WriteFile(path, []byte("nothing"), 0o600))
-	require.Error(t, Insert(path, "new\n"))
+	require.Error(t, Insert(path, "chaos", "new\n"))
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,7 +30,7 @@ type Options struct {
 // Run runs scenarios one after the other on its own servers. It returns a result for each that
 // finished, and calls done with each.
 func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Result)) (err error) {
-	srv, err := startServers(ctx, o.Root, filepath.Join(o.Dir, "servers"))
+	srv, err := startServers(ctx, o.Root, filepath.Join(o.Dir, "servers"), serverNames(scenarios))
 	if err != nil {
 		return fmt.Errorf("starting MariaDB, Redis and Pulsar: %w", err)
 	}
@@ -86,6 +87,26 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 		done(r)
 	}
 	return failed
+}
+
+// serverNames returns the servers that scenarios need.
+func serverNames(scenarios []*Scenario) []string {
+	names := []string{mysqlServer}
+	for _, s := range scenarios {
+		redis, pulsar := redisServer, pulsarServer
+		switch {
+		case s.Sentinel:
+			redis, pulsar = redisSentinel, pulsarCluster
+		case s.Cluster:
+			redis, pulsar = redisCluster, pulsarCluster
+		}
+		for _, n := range []string{redis, pulsar} {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	return names
 }
 
 // runOn runs one scenario, with its own disk or programs if it needs them.

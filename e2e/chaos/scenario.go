@@ -23,6 +23,10 @@ type Scenario struct {
 	Bin func(o *Options) string
 	// Disk puts MariaDB on its own small disk.
 	Disk bool
+	// Cluster means clusters of Pulsar and Redis instead of single servers.
+	Cluster bool
+	// Sentinel means Redis with Sentinel instead of Redis Cluster.
+	Sentinel bool
 	// SettleTime is additional time for open fires at the end.
 	SettleTime time.Duration
 }

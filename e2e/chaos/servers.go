@@ -23,16 +23,17 @@ const (
 	pulsarServer = "pulsar"
 )
 
-// servers are the run's own MariaDB, Redis and Pulsar, into which faults are injected.
+// servers are the run's own MariaDB, Redis and Pulsar, single or as clusters, into which faults are
+// injected.
 type servers struct {
 	scripts string
 	dirs    map[string]string // data directory of each server
 }
 
-// startServers installs and starts the servers. It takes a minute on a new machine, and 15 s later.
-func startServers(ctx context.Context, root, dir string) (*servers, error) {
+// startServers installs and starts the named servers. It takes a minute on a new machine, and 15 s
+// later.
+func startServers(ctx context.Context, root, dir string, names []string) (*servers, error) {
 	s := &servers{scripts: filepath.Join(root, "scripts"), dirs: make(map[string]string)}
-	names := []string{mysqlServer, redisServer, pulsarServer}
 	for _, n := range names {
 		s.dirs[n] = dir
 	}
@@ -108,7 +109,12 @@ func (s *servers) signal(ctx context.Context, name string, sig syscall.Signal) e
 
 // pid returns the server's process id, or an error if it does not run.
 func (s *servers) pid(name string) (int, error) {
-	b, err := os.ReadFile(filepath.Join(s.dirs[name], name+".pid"))
+	return readPID(filepath.Join(s.dirs[name], name+".pid"), name)
+}
+
+// readPID returns the process id in a pid file, or an error if that process does not run.
+func readPID(path, name string) (int, error) {
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return 0, fmt.Errorf("finding the process of %s: %w", name, err)
 	}

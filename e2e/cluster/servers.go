@@ -23,13 +23,16 @@ import (
 
 // Servers are a cluster's own share of the real servers: a database, a key prefix, a namespace.
 type Servers struct {
-	MySQLDSN        string
-	RedisAddrs      []string
-	RedisPrefix     string
-	PulsarURL       string
-	PulsarAdminURL  string
-	PulsarTenant    string
-	PulsarNamespace string
+	MySQLDSN       string
+	RedisAddrs     []string
+	RedisPrefix    string
+	RedisMaster    string // its name at the sentinels RedisAddrs; "": no sentinels
+	PulsarURL      string
+	PulsarAdminURL string
+	// Brokers are the URLs of a cluster's brokers. PulsarURL is then that of its proxy.
+	Brokers, BrokersAdmin string
+	PulsarTenant          string
+	PulsarNamespace       string
 	// Files are those of TLS to all servers; nil: no TLS.
 	Files *certfile.Files
 }
@@ -45,6 +48,9 @@ func (s *Servers) Env() map[string]string {
 		"CARILLON_PULSAR_TENANT":    s.PulsarTenant,
 		"CARILLON_PULSAR_NAMESPACE": s.PulsarNamespace,
 	}
+	if s.RedisMaster != "" {
+		env["CARILLON_REDIS_SENTINEL_MASTER"] = s.RedisMaster
+	}
 	if s.Files != nil {
 		env["CARILLON_MYSQL_TLS"], env["CARILLON_REDIS_TLS"] = "true", "true"
 		for _, server := range []string{"MYSQL", "REDIS", "PULSAR"} {
@@ -54,6 +60,16 @@ func (s *Servers) Env() map[string]string {
 		}
 	}
 	return env
+}
+
+// Replica returns the servers as the i-th replica of a service reaches them. On a cluster of brokers
+// every other one uses the proxy.
+func (s *Servers) Replica(i int) *Servers {
+	to := *s
+	if s.Brokers != "" && i%2 == 0 {
+		to.PulsarURL, to.PulsarAdminURL = s.Brokers, s.BrokersAdmin
+	}
+	return &to
 }
 
 // DeleteTopic deletes a topic by force, with its subscriptions and unread messages.

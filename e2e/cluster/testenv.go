@@ -37,6 +37,30 @@ func RealServersTLS() (s *Servers, free func(), err error) {
 	})
 }
 
+// Redundancy is how Redis survives the loss of a server.
+type Redundancy int
+
+// The kinds of redundancy.
+const (
+	Sharded  Redundancy = iota // Redis Cluster
+	Sentinel                   // a master that sentinels watch
+)
+
+// RealClusters is like RealServers with clusters of Redis and Pulsar.
+func RealClusters(r Redundancy) (s *Servers, free func(), err error) {
+	return realServers(func(l *testLifetime, s *Servers) {
+		s.MySQLDSN = testenv.MySQL(l)
+		if r == Sentinel {
+			s.RedisAddrs, s.RedisPrefix, s.RedisMaster = testenv.RedisSentinel(l)
+		} else {
+			s.RedisAddrs, s.RedisPrefix = testenv.RedisCluster(l)
+		}
+		p, brokers := testenv.PulsarCluster(l)
+		s.setPulsar(p)
+		s.Brokers, s.BrokersAdmin = brokers.URL, brokers.AdminURL
+	})
+}
+
 func (s *Servers) setPulsar(p testenv.PulsarNamespace) {
 	s.PulsarURL, s.PulsarAdminURL = p.URL, p.AdminURL
 	s.PulsarTenant, s.PulsarNamespace = p.Tenant, p.Namespace

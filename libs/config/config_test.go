@@ -205,3 +205,41 @@ func TestLimitsOfOperators(t *testing.T) {
 		require.ErrorContains(t, read("-"+name, "100000000"), name)
 	}
 }
+
+func TestPulsarAddresses(t *testing.T) {
+	t.Parallel()
+	for url, problem := range map[string]string{
+		"a:6650,b:6650,[::1]:6650": "",
+		"a":                        "",
+		"a:6650,b":                 `"b" is not host:port`,
+		"a:6650,,b:6650":           "not a URL of hosts separated by commas",
+	} {
+		for name, scheme := range map[string]string{"url": "pulsar+ssl", "admin-url": "https"} {
+			c := config.Pulsar{
+				URL: "pulsar://a", AdminURL: "http://a", Tenant: "t", Namespace: "n", Partitions: 1,
+			}
+			to := &c.URL
+			if name == "admin-url" {
+				to = &c.AdminURL
+			}
+			*to = config.DSN(scheme + "://" + url)
+			err := c.Validate()
+			if problem == "" {
+				require.NoError(t, err, "%s %s", name, url)
+				continue
+			}
+			require.ErrorContains(t, err, problem)
+			require.ErrorContains(t, err, "pulsar-"+name)
+		}
+	}
+}
+
+func TestSentinelLoginNeedsMaster(t *testing.T) {
+	t.Parallel()
+	c := config.Redis{Addrs: []string{"a:1"}, Prefix: "p"}
+	c.Sentinel.Password = "hunter2"
+	require.ErrorContains(t, c.Validate(), "redis-sentinel-master names the master")
+	require.NotContains(t, c.Validate().Error(), "hunter2")
+	c.Sentinel.Master = "m"
+	require.NoError(t, c.Validate())
+}

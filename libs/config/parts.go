@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/carillon-timer/carillon/libs/bus/pulsaradmin"
 )
 
 // All returns one of every component, for checks that need all names.
@@ -159,6 +161,22 @@ func checkURL(name string, d DSN, schemes ...string) error {
 		return fmt.Errorf("%s: not a URL: %s", name, d)
 	}
 	return oneOf(name+"'s scheme", u.Scheme, schemes...)
+}
+
+// checkURLs checks a URL whose hosts are separated by commas. Each host needs its port.
+func checkURLs(name string, d DSN, schemes ...string) error {
+	if !strings.Contains(d.Reveal(), ",") {
+		return checkURL(name, d, schemes...)
+	}
+	first, hosts, err := pulsaradmin.SplitURL(d.Reveal())
+	if err != nil {
+		return fmt.Errorf("%s: not a URL of hosts separated by commas: %s", name, d)
+	}
+	errs := []error{oneOf(name+"'s scheme", first.Scheme, schemes...)}
+	for _, h := range hosts {
+		errs = append(errs, checkAddr(name, h))
+	}
+	return errors.Join(errs...)
 }
 
 // checkAddr checks host:port, where the host may be empty.

@@ -76,6 +76,14 @@ type Redis struct {
 	Prefix   string
 	Username string
 	Password Secret
+	Sentinel RedisSentinel
+}
+
+// RedisSentinel says how to find a master by sentinels.
+type RedisSentinel struct {
+	Master   string // its name; empty: without sentinels
+	Username string
+	Password Secret
 }
 
 // Register registers the settings.
@@ -84,11 +92,19 @@ func (c *Redis) Register(s *Set) {
 		&c.Addrs,
 		"redis-addrs",
 		"",
-		"Redis servers, host:port separated by commas; several are a cluster",
+		"Redis servers, host:port separated by commas; several are a cluster, or sentinels with redis-sentinel-master",
 	)
 	s.String(&c.Prefix, "redis-prefix", "carillon", "first part of every key")
 	s.String(&c.Username, "redis-username", "", "user name at Redis")
 	s.Secret(&c.Password, "redis-password", "password at Redis")
+	s.String(
+		&c.Sentinel.Master,
+		"redis-sentinel-master",
+		"",
+		"name of the master that the sentinels at redis-addrs watch",
+	)
+	s.String(&c.Sentinel.Username, "redis-sentinel-username", "", "user name at the sentinels")
+	s.Secret(&c.Sentinel.Password, "redis-sentinel-password", "password at the sentinels")
 	s.Bool(&c.TLS, "redis-tls", false, "connect to Redis over TLS and check its certificate")
 	s.String(
 		&c.Files.CA,
@@ -119,6 +135,11 @@ func (c *Redis) Validate() error {
 			errs,
 			errors.New("redis-prefix: braces would change which cluster node keeps a key"),
 		)
+	}
+	if c.Sentinel.Master == "" && c.Sentinel != (RedisSentinel{}) {
+		errs = append(errs, errors.New(
+			"redis-sentinel-username, redis-sentinel-password: without effect unless redis-sentinel-master names the master",
+		))
 	}
 	errs = append(
 		errs,
@@ -155,13 +176,13 @@ func (c *Pulsar) Register(s *Set) {
 		&c.URL,
 		"pulsar-url",
 		"",
-		"Pulsar's service URL: pulsar://host:6650, or pulsar+ssl://host:6651 for TLS",
+		"Pulsar's service URL: pulsar://host:6650, or pulsar+ssl://host:6651 for TLS; more brokers after commas",
 	)
 	s.DSN(
 		&c.AdminURL,
 		"pulsar-admin-url",
 		"",
-		"Pulsar's admin URL: http://host:8080, or https://host:8443 for TLS",
+		"Pulsar's admin URL: http://host:8080, or https://host:8443 for TLS; more brokers after commas",
 	)
 	s.String(&c.Tenant, "pulsar-tenant", "carillon", "tenant of the topics")
 	s.String(&c.Namespace, "pulsar-namespace", "main", "namespace of the topics")
@@ -209,8 +230,8 @@ func (c *Pulsar) Register(s *Set) {
 // Validate checks the settings.
 func (c *Pulsar) Validate() error {
 	return errors.Join(
-		checkURL("pulsar-url", c.URL, "pulsar", "pulsar+ssl"),
-		checkURL("pulsar-admin-url", c.AdminURL, "http", "https"),
+		checkURLs("pulsar-url", c.URL, "pulsar", "pulsar+ssl"),
+		checkURLs("pulsar-admin-url", c.AdminURL, "http", "https"),
 		notEmpty("pulsar-tenant", c.Tenant),
 		notEmpty("pulsar-namespace", c.Namespace),
 		between("pulsar-partitions", c.Partitions, 1, maxPartitions),

@@ -14,8 +14,8 @@ import (
 
 // PulsarNamespace is a namespace of a Pulsar broker.
 type PulsarNamespace struct {
-	URL       string // pulsar://host:port
-	AdminURL  string // http://host:port
+	URL       string // pulsar://host:port, more hosts after commas
+	AdminURL  string // http://host:port, more hosts after commas
 	Tenant    string
 	Namespace string
 }
@@ -28,13 +28,34 @@ const (
 // Pulsar returns a new, empty namespace. It is removed when the test ends.
 func Pulsar(t testing.TB) PulsarNamespace {
 	t.Helper()
+	return newNamespace(
+		t,
+		require(t, "pulsar", "CARILLON_TEST_PULSAR_URL"),
+		require(t, "pulsar", "CARILLON_TEST_PULSAR_ADMIN_URL"),
+	)
+}
+
+// PulsarCluster is like Pulsar for a cluster. It returns the namespace as the proxy serves it, and
+// as the brokers serve it. The URLs of the brokers have several hosts.
+func PulsarCluster(t testing.TB) (proxy, brokers PulsarNamespace) {
+	t.Helper()
+	const server = "pulsar-cluster"
+	proxy = newNamespace(
+		t,
+		require(t, server, "CARILLON_TEST_PULSAR_PROXY_URL"),
+		require(t, server, "CARILLON_TEST_PULSAR_PROXY_ADMIN_URL"),
+	)
+	brokers = proxy
+	brokers.URL = require(t, server, "CARILLON_TEST_PULSAR_CLUSTER_URL")
+	brokers.AdminURL = require(t, server, "CARILLON_TEST_PULSAR_CLUSTER_ADMIN_URL")
+	return proxy, brokers
+}
+
+func newNamespace(t testing.TB, url, adminURL string) PulsarNamespace {
+	t.Helper()
 	p := PulsarNamespace{
-		URL: require(
-			t,
-			"pulsar",
-			"CARILLON_TEST_PULSAR_URL",
-		),
-		AdminURL:  require(t, "pulsar", "CARILLON_TEST_PULSAR_ADMIN_URL"),
+		URL:       url,
+		AdminURL:  adminURL,
 		Tenant:    tenant,
 		Namespace: strings.ReplaceAll(unique(), "_", "-"),
 	}

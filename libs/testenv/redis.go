@@ -44,6 +44,24 @@ func RedisCluster(t testing.TB) (addrs []string, prefix string) {
 	)
 }
 
+// RedisSentinel is like Redis for a master that sentinels watch. It returns the addresses of the
+// sentinels.
+func RedisSentinel(t testing.TB) (addrs []string, prefix, master string) {
+	t.Helper()
+	master = require(t, "redis-sentinel", "CARILLON_TEST_REDIS_SENTINEL_MASTER")
+	addrs, prefix = redisPrefix(
+		t,
+		"redis-sentinel",
+		"CARILLON_TEST_REDIS_SENTINEL_ADDRS",
+		func(addrs []string) redis.UniversalClient {
+			return redis.NewFailoverClient(
+				&redis.FailoverOptions{SentinelAddrs: addrs, MasterName: master},
+			)
+		},
+	)
+	return addrs, prefix, master
+}
+
 func redisPrefix(
 	t testing.TB, server, variable string, open func(addrs []string) redis.UniversalClient,
 ) (addrs []string, prefix string) {

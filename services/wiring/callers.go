@@ -79,6 +79,10 @@ func (k *Kit) limits(o *executor.Options) (err error) {
 				Username: r.Username,
 				Password: r.Password.Reveal(),
 				Prefix:   r.Prefix,
+
+				SentinelMaster:   r.Sentinel.Master,
+				SentinelUsername: r.Sentinel.Username,
+				SentinelPassword: r.Sentinel.Password.Reveal(),
 			},
 		)
 		if err != nil {

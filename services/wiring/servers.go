@@ -58,6 +58,10 @@ func OpenServers(ctx context.Context, k *Kit) error {
 		Password: s.Redis.Password.Reveal(),
 		Prefix:   s.Redis.Prefix,
 		Logger:   k.Log,
+
+		SentinelMaster:   s.Redis.Sentinel.Master,
+		SentinelUsername: s.Redis.Sentinel.Username,
+		SentinelPassword: s.Redis.Sentinel.Password.Reveal(),
 	})
 	if err != nil {
 		return fmt.Errorf("redis-addrs: %w", err)

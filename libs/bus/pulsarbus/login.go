@@ -2,7 +2,6 @@ package pulsarbus
 
 import (
 	"fmt"
-	"net/http"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 	"github.com/apache/pulsar-client-go/pulsar/auth"
@@ -45,13 +44,3 @@ func (c *Config) token() (string, error) {
 type lazyLogin struct{ auth.Provider }
 
 func (lazyLogin) Init() error { return nil }
-
-// transport returns a transport of requests to the admin API.
-func (c *Config) transport() *http.Transport {
-	//nolint:forcetypeassert // it is documented to be one
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	if c.TLS != nil {
-		t.DialTLSContext = c.TLS.DialContext
-	}
-	return t
-}

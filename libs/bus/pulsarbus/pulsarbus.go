@@ -43,8 +43,8 @@ const (
 
 // Config locates Pulsar.
 type Config struct {
-	URL       string // pulsar://host:port or pulsar+ssl://host:port
-	AdminURL  string // http(s)://host:port; for Setup and Backlog
+	URL       string // pulsar://host:port or pulsar+ssl://host:port, more hosts after commas
+	AdminURL  string // http(s)://host:port, more hosts after commas; for Setup and Backlog
 	Tenant    string // default DefaultTenant
 	Namespace string // default DefaultNamespace
 	// Tokens are for both URLs; nil means none. New does not ask for one.

@@ -39,8 +39,10 @@ type broker struct {
 	proxies map[bus.Bus]*proxy
 }
 
-func newBroker(t *testing.T) *broker {
-	return &broker{place: testenv.Pulsar(t), proxies: make(map[bus.Bus]*proxy)}
+func newBroker(t *testing.T) *broker { return newBrokerAt(testenv.Pulsar(t)) }
+
+func newBrokerAt(place testenv.PulsarNamespace) *broker {
+	return &broker{place: place, proxies: make(map[bus.Bus]*proxy)}
 }
 
 func (b *broker) Open(t *testing.T) bus.Bus {

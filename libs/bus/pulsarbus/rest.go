@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
+
+	"github.com/carillon-timer/carillon/libs/bus/pulsaradmin"
 )
 
 const (
@@ -22,20 +22,19 @@ const (
 // context.
 type rest struct {
 	base   string
-	config *Config
 	client *http.Client
 }
 
 func newREST(c *Config) (*rest, error) {
-	base := c.AdminURL
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("the admin URL %q is not http(s)://host:port", base)
+	t, err := pulsaradmin.NewTransport(
+		pulsaradmin.Options{URL: c.AdminURL, Tokens: c.Tokens, TLS: c.TLS},
+	)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the URL
 	}
 	return &rest{
-		base:   strings.TrimSuffix(base, "/") + "/admin/v2",
-		config: c,
-		client: &http.Client{Transport: c.transport(), Timeout: restTimeout},
+		base:   t.Base() + "/admin/v2",
+		client: &http.Client{Transport: t, Timeout: restTimeout},
 	}, nil
 }
 
@@ -81,13 +80,6 @@ func (r *rest) do(ctx context.Context, method, path string, in, out any) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	if r.config.Tokens != nil {
-		token, err := r.config.token()
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
 	resp, err := r.client.Do(req)
 	if err != nil {
 		return err // err names the method and the URL

@@ -29,6 +29,8 @@ func TestAdminLogin(t *testing.T) {
 	require.Equal(t, "Bearer hunter2", got)
 
 	c.Tokens = noTokens{}
+	r, err = newREST(c)
+	require.NoError(t, err)
 	require.ErrorIs(t, r.do(t.Context(), http.MethodGet, "/", nil, nil), errNoToken)
 }
 

@@ -19,12 +19,13 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/bus/pulsaradmin"
 	"github.com/carillon-timer/carillon/libs/certfile"
 )
 
 // Config locates the topics.
 type Config struct {
-	AdminURL  string // http(s)://host:port
+	AdminURL  string // http(s)://host:port, more hosts after commas
 	Tenant    string
 	Namespace string
 	Tokens    oauth2.TokenSource // nil means none
@@ -35,7 +36,7 @@ type Config struct {
 // Topics gives access to the topics of one deployment. It is safe for concurrent use.
 type Topics struct {
 	admin     admin.Client
-	transport *http.Transport
+	transport *pulsaradmin.Transport
 	config    Config
 	specs     []bus.TopicSpec
 }
@@ -46,18 +47,15 @@ const answerTimeout = 20 * time.Second
 
 // New returns access to the topics. It does not connect.
 func New(c Config) (*Topics, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = answerTimeout
-	if c.TLS != nil {
-		transport.DialTLSContext = c.TLS.DialContext
-	}
-	login := auth.NewDefaultProvider(transport)
-	if c.Tokens != nil {
-		login = auth.NewDefaultProvider(&oauth2.Transport{Source: c.Tokens, Base: transport})
+	transport, err := pulsaradmin.NewTransport(pulsaradmin.Options{
+		URL: c.AdminURL, Tokens: c.Tokens, TLS: c.TLS, AnswerTimeout: answerTimeout,
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the URL
 	}
 	a, err := admin.NewPulsarClientWithAuthProvider(
-		&config.Config{WebServiceURL: c.AdminURL},
-		login,
+		&config.Config{WebServiceURL: transport.Base()},
+		auth.NewDefaultProvider(transport),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("using the admin URL: %w", err)

@@ -31,6 +31,11 @@ type Options struct {
 	Cluster  bool     // treat a single address as a cluster
 	Username string
 	Password string
+	// SentinelMaster is the name of a master that sentinels watch. The addresses are then those of
+	// the sentinels.
+	SentinelMaster   string
+	SentinelUsername string
+	SentinelPassword string
 	// Dial connects to a server, for example over TLS; nil means plain TCP.
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)
 	Prefix  string        // first part of every key, without braces; default DefaultPrefix
@@ -68,6 +73,9 @@ func New(o Options) (*SharedState, error) {
 		IsClusterMode:         o.Cluster,
 		Username:              o.Username,
 		Password:              o.Password,
+		MasterName:            o.SentinelMaster,
+		SentinelUsername:      o.SentinelUsername,
+		SentinelPassword:      o.SentinelPassword,
 		Dialer:                o.Dial,
 		DialTimeout:           o.Timeout,
 		ReadTimeout:           o.Timeout,

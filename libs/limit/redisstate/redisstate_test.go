@@ -48,6 +48,19 @@ func TestContractOnACluster(t *testing.T) {
 	})
 }
 
+func TestContractWithSentinel(t *testing.T) {
+	t.Parallel()
+	addrs, prefix, master := testenv.RedisSentinel(t)
+	limittest.Run(t, func(t *testing.T) limit.SharedState {
+		return newState(t, redisstate.Options{
+			Addrs:          addrs,
+			SentinelMaster: master,
+			Prefix:         prefix + t.Name(),
+			Timeout:        5 * time.Second,
+		})
+	})
+}
+
 func TestServerRestartLosesTheScript(t *testing.T) {
 	t.Parallel()
 	addrs, prefix := testenv.Redis(t)

@@ -27,7 +27,9 @@ func TestContract(t *testing.T) {
 	addrs, prefix := testenv.Redis(t)
 	windowtest.Run(
 		t,
-		func(t *testing.T) windowtest.Instance { return part(t, addrs, prefix+t.Name()) },
+		func(t *testing.T) windowtest.Instance {
+			return part(t, rediswindow.Options{Addrs: addrs, Prefix: prefix + t.Name()})
+		},
 	)
 }
 
@@ -36,7 +38,27 @@ func TestContractOnACluster(t *testing.T) {
 	addrs, prefix := testenv.RedisCluster(t)
 	windowtest.Run(
 		t,
-		func(t *testing.T) windowtest.Instance { return part(t, addrs, prefix+t.Name()) },
+		func(t *testing.T) windowtest.Instance {
+			return part(t, rediswindow.Options{Addrs: addrs, Prefix: prefix + t.Name()})
+		},
+	)
+}
+
+func TestContractWithSentinel(t *testing.T) {
+	t.Parallel()
+	addrs, prefix, master := testenv.RedisSentinel(t)
+	windowtest.Run(
+		t,
+		func(t *testing.T) windowtest.Instance {
+			return part(
+				t,
+				rediswindow.Options{
+					Addrs:          addrs,
+					SentinelMaster: master,
+					Prefix:         prefix + t.Name(),
+				},
+			)
+		},
 	)
 }
 
@@ -49,9 +71,12 @@ func newWindow(t *testing.T, o rediswindow.Options) *rediswindow.Window {
 }
 
 // part creates a window with its own keys. Flush and the end of the test remove them.
-func part(t *testing.T, addrs []string, prefix string) windowtest.Instance {
+func part(t *testing.T, o rediswindow.Options) windowtest.Instance {
 	t.Helper()
-	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs})
+	prefix := o.Prefix
+	client := redis.NewUniversalClient(
+		&redis.UniversalOptions{Addrs: o.Addrs, MasterName: o.SentinelMaster},
+	)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	wipe := func(ctx context.Context, c *redis.Client) error {
 		keys, err := c.Keys(ctx, prefix+":*").Result()
@@ -70,7 +95,7 @@ func part(t *testing.T, addrs []string, prefix string) windowtest.Instance {
 	}
 	t.Cleanup(func() { require.NoError(t, wipeAll(context.Background())) })
 	return windowtest.Instance{
-		Window: newWindow(t, rediswindow.Options{Addrs: addrs, Prefix: prefix}),
+		Window: newWindow(t, o),
 		Flush:  func(t *testing.T) { t.Helper(); require.NoError(t, wipeAll(t.Context())) },
 		Remaining: func(t *testing.T, s window.Slice) time.Duration {
 			t.Helper()
@@ -242,7 +267,7 @@ func TestUnreadableEntriesAreIgnored(t *testing.T) {
 	t.Parallel()
 	addrs, prefix := testenv.Redis(t)
 	prefix += t.Name()
-	p := part(t, addrs, prefix)
+	p := part(t, rediswindow.Options{Addrs: addrs, Prefix: prefix})
 	client := redis.NewClient(&redis.Options{Addr: addrs[0]})
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	s := soon()

@@ -33,6 +33,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var (
 		names, out, doc string
 		list, keep      bool
+		onClusters      bool
 		o               = chaos.Options{Log: stderr}
 	)
 	fs := flag.NewFlagSet("carillon-chaos", flag.ContinueOnError)
@@ -53,6 +54,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		"file for the results; it keeps those of scenarios that do not run",
 	)
 	fs.StringVar(&doc, "doc", "", "document whose table of results is replaced")
+	fs.BoolVar(
+		&onClusters,
+		"cluster",
+		false,
+		"the scenarios on clusters of servers, instead of the others",
+	)
 	fs.BoolVar(&list, "list", false, "list the scenarios")
 	fs.BoolVar(&keep, "keep", false, "keep the logs of successful runs")
 	if err := fs.Parse(args); err != nil {
@@ -63,7 +70,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
-	for _, s := range chaos.Scenarios() {
+	known, marker := chaos.Scenarios(), "chaos"
+	if onClusters {
+		known, marker = chaos.ClusterScenarios(), "chaos-cluster"
+	}
+	for _, s := range known {
 		if list {
 			fmt.Fprintf(stdout, "%-16s %s\n", s.Name, s.About)
 		}
@@ -97,7 +108,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var keepErr error
 	err = chaos.Run(ctx, o, scenarios, func(r *chaos.Result) {
 		fresh = append(fresh, r)
-		keepErr = errors.Join(keepErr, keepResults(out, doc, r))
+		keepErr = errors.Join(keepErr, keepResults(out, doc, marker, r))
 	})
 	err = errors.Join(err, keepErr)
 	fmt.Fprint(stdout, chaos.Table(fresh))
@@ -118,7 +129,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 // keepResults saves after each scenario, because a run is long and may be stopped.
-func keepResults(out, doc string, r *chaos.Result) error {
+func keepResults(out, doc, marker string, r *chaos.Result) error {
 	if out == "" {
 		return nil
 	}
@@ -126,5 +137,5 @@ func keepResults(out, doc string, r *chaos.Result) error {
 	if err != nil || doc == "" {
 		return err
 	}
-	return chaos.Insert(doc, chaos.Table(all))
+	return chaos.Insert(doc, marker, chaos.Table(all))
 }
