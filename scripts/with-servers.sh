@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs COMMAND with servers: with-servers.sh [mysql] [redis] [redis-cluster] [pulsar] -- COMMAND…
+# Runs COMMAND with servers: with-servers.sh [mysql] [galera] [redis] [redis-cluster] [pulsar] -- COMMAND…
 #
 # It installs missing servers, runs them in a directory of this run, and stops and deletes them when
 # the command ends in any way. If a server cannot be installed, a warning says so: its tests skip,
@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 
 declare -A named=(
-  [mysql]=CARILLON_TEST_MYSQL_DSN [redis]=CARILLON_TEST_REDIS_ADDRS [redis-cluster]=CARILLON_TEST_REDIS_CLUSTER_ADDRS
+  [mysql]=CARILLON_TEST_MYSQL_DSN [galera]=CARILLON_TEST_GALERA_DSN [redis]=CARILLON_TEST_REDIS_ADDRS [redis-cluster]=CARILLON_TEST_REDIS_CLUSTER_ADDRS
   [pulsar]=CARILLON_TEST_PULSAR_URL
 )
 servers=()
