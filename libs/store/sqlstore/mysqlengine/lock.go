@@ -69,7 +69,10 @@ const (
 
 // Statements returns the statements that the engine sends by itself.
 func Statements() []string {
-	return []string{takeLock, releaseLock, databaseName, setIsolation}
+	return []string{
+		takeLock, releaseLock, databaseName,
+		setIsolation, readSettings, readStatus, setLatestReads,
+	}
 }
 
 // name returns the lock's name in the connection's database.
