@@ -21,6 +21,9 @@ type MySQLOptions struct {
 	// be a list of nodes in order of preference. The store adds the session settings that it
 	// depends on.
 	DSN string
+	// Have are the capabilities that the store may use; nil: those that the servers are found to
+	// have.
+	Have *engine.Capabilities
 	// TLS returns the configuration of each new connection, without the server's name. nil: as the
 	// DSN says.
 	TLS func() *tls.Config
