@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs missing servers on Debian 12: install-servers.sh [mysql] [redis] [pulsar] [pulsar-cluster]
+# Installs missing servers on Debian 12: install-servers.sh [mysql] [galera] [redis] [pulsar] [pulsar-cluster]
 # [oracles] [promtool] [chromium]
 #
-# oracles are the packages that scripts/oracles.sh needs. MariaDB, Redis, Java, Maven, Python,
-# Prometheus (for promtool) and Chromium are Debian packages. Installing one needs root. Maven downloads Pulsar's
+# oracles are the packages that scripts/oracles.sh needs. MariaDB with Galera, HAProxy, Redis, Java,
+# Maven, Python, Prometheus (for promtool) and Chromium are Debian packages. Installing one needs root. Maven downloads Pulsar's
 # jars into $CARILLON_CACHE (default ~/.cache/carillon). A second run does nothing. A run that dies
 # halfway leaves nothing that a later run would take for complete.
 set -euo pipefail
@@ -21,6 +21,12 @@ has openssl || missing+=(openssl) # makes the servers' certificates
 for server in "${wanted[@]}"; do
   case $server in
     mysql) has mariadbd && has mariadb-install-db && has mariadb-admin || missing+=(mariadb-server) ;;
+    galera)
+      has mariadbd && has mariadb-install-db && has mariadb-admin || missing+=(mariadb-server)
+      [ -f /usr/lib/galera/libgalera_smm.so ] || missing+=(galera-4)
+      has haproxy || missing+=(haproxy)
+      has rsync && has lsof || missing+=(rsync lsof) # the transfer of the data to a new node
+      ;;
     redis | redis-cluster | redis-sentinel) has redis-server && has redis-cli || missing+=(redis-server) ;;
     pulsar | pulsar-cluster)
       has java || missing+=(openjdk-17-jre-headless)
@@ -34,7 +40,7 @@ for server in "${wanted[@]}"; do
       ;;
     promtool) has promtool || missing+=(prometheus) ;;
     chromium) has chromium || missing+=(chromium) ;;
-    *) echo "install-servers: unknown server $server (mysql, redis, redis-cluster, redis-sentinel, pulsar, pulsar-cluster, oracles, promtool, chromium)" >&2 && exit 2 ;;
+    *) echo "install-servers: unknown server $server (mysql, galera, redis, redis-cluster, redis-sentinel, pulsar, pulsar-cluster, oracles, promtool, chromium)" >&2 && exit 2 ;;
   esac
 done
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Manages private servers: servers.sh up|down|wipe DIR [mysql] [redis] [redis-cluster] [redis-sentinel] [pulsar] [pulsar-cluster]
+# Manages private servers: servers.sh up|down|wipe DIR [mysql] [galera] [redis] [redis-cluster] [redis-sentinel] [pulsar] [pulsar-cluster]
 #
 # up starts the named servers in parallel (default: mysql redis pulsar), unless they run, on free
 # ports of 127.0.0.1 (CARILLON_SERVERS_ADDR). It waits until they are healthy and writes DIR/env for
 # sourcing: CARILLON_MYSQL_DSN, CARILLON_REDIS_ADDRS, CARILLON_REDIS_CLUSTER_ADDRS,
-# CARILLON_PULSAR_URL, CARILLON_PULSAR_ADMIN_URL, and the same values as CARILLON_TEST_…. The
-# servers also speak TLS: CARILLON_TEST_MYSQL_TLS_DSN, CARILLON_TEST_REDIS_TLS_ADDRS,
-# CARILLON_TEST_PULSAR_TLS_URL and CARILLON_TEST_PULSAR_TLS_ADMIN_URL require a client certificate
-# of CARILLON_TEST_TLS_DIR.
+# CARILLON_PULSAR_URL, CARILLON_PULSAR_ADMIN_URL, and the same values as CARILLON_TEST_…. galera is a
+# cluster of three MariaDB nodes: CARILLON_GALERA_DSN gives each connection another node, and
+# CARILLON_GALERA_ADDRS lists the nodes. The other servers also speak TLS:
+# CARILLON_TEST_MYSQL_TLS_DSN, CARILLON_TEST_REDIS_TLS_ADDRS, CARILLON_TEST_PULSAR_TLS_URL and
+# CARILLON_TEST_PULSAR_TLS_ADMIN_URL require a client certificate of CARILLON_TEST_TLS_DIR.
 #
 # A cluster's nodes are processes of their own, which its script starts and stops one by one.
 # redis-sentinel gives CARILLON_TEST_REDIS_SENTINEL_ADDRS and CARILLON_TEST_REDIS_SENTINEL_MASTER.
@@ -23,11 +24,11 @@ command=$1 dir=$2
 shift 2
 case $command in
   up) [ $# -gt 0 ] || set -- mysql redis pulsar ;;
-  down | wipe) [ $# -gt 0 ] || set -- mysql redis redis-cluster redis-sentinel pulsar pulsar-cluster ;;
+  down | wipe) [ $# -gt 0 ] || set -- mysql galera redis redis-cluster redis-sentinel pulsar pulsar-cluster ;;
   *) usage ;;
 esac
 for server in "$@"; do
-  [[ $server =~ ^(mysql|redis|redis-cluster|redis-sentinel|pulsar|pulsar-cluster)$ ]] || usage
+  [[ $server =~ ^(mysql|galera|redis|redis-cluster|redis-sentinel|pulsar|pulsar-cluster)$ ]] || usage
 done
 [ "$command" = up ] || [ -d "$dir" ] || exit 0
 
@@ -54,7 +55,7 @@ for server in "$@"; do
   case $server in
     redis) rm -f "$dir/redis-tls.port" ;;
     pulsar) rm -f "$dir"/pulsar-{broker,web,bookie,broker-tls,web-tls}.port ;;
-    redis-cluster | redis-sentinel | pulsar-cluster) rm -rf "$dir/$server"-* "$dir/$server".initialized ;;
+    galera | redis-cluster | redis-sentinel | pulsar-cluster) rm -rf "$dir/$server"-* "$dir/$server".initialized ;;
   esac
 done
 shopt -s nullglob

@@ -10,9 +10,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 
 declare -A named=(
-  [mysql]=CARILLON_TEST_MYSQL_DSN [redis]=CARILLON_TEST_REDIS_ADDRS [redis-cluster]=CARILLON_TEST_REDIS_CLUSTER_ADDRS
-  [redis-sentinel]=CARILLON_TEST_REDIS_SENTINEL_ADDRS [pulsar]=CARILLON_TEST_PULSAR_URL
-  [pulsar-cluster]=CARILLON_TEST_PULSAR_CLUSTER_URL
+  [mysql]=CARILLON_TEST_MYSQL_DSN [galera]=CARILLON_TEST_GALERA_DSN [redis]=CARILLON_TEST_REDIS_ADDRS
+  [redis-cluster]=CARILLON_TEST_REDIS_CLUSTER_ADDRS [redis-sentinel]=CARILLON_TEST_REDIS_SENTINEL_ADDRS
+  [pulsar]=CARILLON_TEST_PULSAR_URL [pulsar-cluster]=CARILLON_TEST_PULSAR_CLUSTER_URL
 )
 servers=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do

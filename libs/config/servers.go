@@ -26,7 +26,7 @@ func (c *MySQL) Register(s *Set) {
 		&c.DSN,
 		"mysql-dsn",
 		"",
-		"MySQL server and database: user:password@tcp(host:port)/database",
+		"MySQL server and database: user:password@tcp(host:port)/database; or nodes in order of preference: tcp(host1:port,host2:port)",
 	)
 	s.Int(
 		&c.Connections,

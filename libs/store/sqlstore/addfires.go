@@ -90,7 +90,7 @@ func (s *Store) refuseFrozen(ctx context.Context, c runner, t *timer.Timer, fire
 	if fires == 0 {
 		return nil
 	}
-	row, err := s.selectApp(ctx, c, t.App, s.dialect.forShare)
+	row, err := s.shareApp(ctx, c, t.App)
 	if err == nil && row.Frozen {
 		err = timer.Conflict("", "the app "+t.App+" is frozen: unfreeze it first")
 	}

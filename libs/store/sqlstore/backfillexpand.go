@@ -32,7 +32,7 @@ func (s *Store) ExpandBackfills(
 			nowMS(s.dialect).
 			add(" ORDER BY expand_at_ms LIMIT ").
 			int(int64(limit)).
-			add(s.dialect.skipLocked)
+			add(s.skipLocked())
 		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
 			return err
 		}

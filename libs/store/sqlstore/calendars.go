@@ -71,6 +71,9 @@ func (s *Store) lockCalendar(
 	c runner,
 	key nameKey,
 ) (version int64, content []byte, err error) {
+	if err := s.guard(ctx, c, key.app); err != nil {
+		return 0, nil, err
+	}
 	var row calendarRow
 	err = s.selectOne(
 		ctx,
@@ -142,7 +145,7 @@ func (s *Store) requestReplan(ctx context.Context, c runner, key nameKey, nowMS 
 }
 
 // requestTimerReplans sets Replan of timers, given in order of id, and makes active ones due for
-// expansion.
+// expansion. It writes their guards, too: a timer that is to be replanned already may stay as it is.
 func (s *Store) requestTimerReplans(
 	ctx context.Context,
 	c runner,
@@ -162,6 +165,9 @@ func (s *Store) requestTimerReplans(
 			add(" AND status<>").
 			int(rowDeleted)
 		if _, err := s.exec(ctx, c, q); err != nil {
+			return err
+		}
+		if err := s.guardTimers(ctx, c, part); err != nil {
 			return err
 		}
 	}

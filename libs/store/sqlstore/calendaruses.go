@@ -99,9 +99,16 @@ func (m calendars) of(t *timer.Timer) (out []timer.Calendar) {
 // later change of one replans what is planned with it here.
 func (s *Store) shareCalendars(
 	ctx context.Context,
-	c sqlx.QueryerContext,
+	c runner,
 	keys []nameKey,
 ) (calendars, error) {
+	apps := make([]int64, len(keys))
+	for i := range keys {
+		apps[i] = keys[i].app
+	}
+	if err := s.guardShared(ctx, c, apps); err != nil {
+		return nil, err
+	}
 	return s.readCalendars(ctx, c, keys, s.dialect.forShare)
 }
 

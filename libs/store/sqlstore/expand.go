@@ -122,7 +122,7 @@ func (x *expansion) takeTimers(
 		nowMS(s.dialect).
 		add(" ORDER BY expand_at_ms LIMIT ").
 		int(int64(limit)).
-		add(s.dialect.skipLocked)
+		add(s.skipLocked())
 	if err := s.selectAll(ctx, x.c, &rows, q); err != nil || len(rows) == 0 {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -61,6 +63,14 @@ func MigrationPool(dsn string) (*sql.DB, error) {
 		return nil, err
 	}
 	return mysqlengine.MigrationPool(cfg)
+}
+
+// Port returns the port of the node that a read goes to.
+func (s *Store) Port(ctx context.Context) (port int, err error) {
+	err = s.read(ctx, "testing", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.selectOne(ctx, c, &port, stmt("SELECT @@port"))
+	})
+	return port, err
 }
 
 // TranslateMySQL gives an error of MySQL its code.

@@ -117,7 +117,7 @@ func (s *Store) SetFrozen(
 		reason = ""
 	}
 	err = s.write(ctx, "freezing an app", func(ctx context.Context, c runner) error {
-		row, err := s.selectApp(ctx, c, name, s.dialect.forUpdate)
+		row, err := s.lockApp(ctx, c, name)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ func (s *Store) LeaseJob(
 	err = s.write(ctx, "leasing a job", func(ctx context.Context, c runner) error {
 		ok = false
 		var row jobRow
-		err := s.selectOne(ctx, c, &row, due(jobColumns).add(s.dialect.skipLocked))
+		err := s.selectOne(ctx, c, &row, due(jobColumns).add(s.skipLocked()))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -87,7 +87,7 @@ func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error
 	err = s.write(ctx, "advancing a job", func(ctx context.Context, c runner) error {
 		ok = false
 		if ends {
-			if _, err := s.selectApp(ctx, c, j.App, s.dialect.forUpdate); err != nil {
+			if _, err := s.lockApp(ctx, c, j.App); err != nil {
 				return err
 			}
 		}
@@ -226,6 +226,9 @@ func (s *Store) deletedApps(
 	}
 	deleted := map[string]bool{}
 	slices.Sort(ids)
+	if err := s.guardShared(ctx, c, ids); err != nil {
+		return nil, err
+	}
 	for part := range batches(ids) {
 		var rows []struct {
 			Name     string `db:"name"`
@@ -247,7 +250,7 @@ func (s *Store) deletedApps(
 
 // refuseDeleted returns a conflict if the app is being deleted, see deletedApps.
 func (s *Store) refuseDeleted(ctx context.Context, c runner, app string) error {
-	row, err := s.selectApp(ctx, c, app, s.dialect.forShare)
+	row, err := s.shareApp(ctx, c, app)
 	if err == nil && row.Deleting != 0 {
 		err = store.AppDeleted(app)
 	}

@@ -122,7 +122,7 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (out store.Job, err e
 		return out, timer.Invalid("filter", "the job's filter and parameters are too long")
 	}
 	err = s.write(ctx, "starting a job", func(ctx context.Context, c runner) error {
-		app, err := s.selectApp(ctx, c, j.App, s.dialect.forUpdate)
+		app, err := s.lockApp(ctx, c, j.App)
 		if err != nil {
 			return err
 		}

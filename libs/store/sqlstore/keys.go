@@ -137,7 +137,7 @@ func (s *Store) changeApp(
 		return err
 	}
 	return s.write(ctx, what, func(ctx context.Context, c runner) error {
-		row, err := s.selectApp(ctx, c, app, s.dialect.forUpdate)
+		row, err := s.lockApp(ctx, c, app)
 		if err != nil {
 			return err
 		}

@@ -29,6 +29,9 @@ func (s *Store) meteredRoom(ctx context.Context, c runner, wanted bool) (int, er
 	if err := s.insertAttributes(ctx, c, []attribute{metered(0)}); err != nil {
 		return 0, err
 	}
+	if err := s.guard(ctx, c, guardMetered); err != nil {
+		return 0, err
+	}
 	var n int
 	of := metered(0)
 	q := stmt("SELECT COUNT(*) FROM timer_attributes WHERE ").withAttribute(&of).

@@ -22,6 +22,9 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 			return nil, err //nolint:wrapcheck // it says what was being done
 		}
 	}
+	if o.Have != nil {
+		cfg.Have = *o.Have
+	}
 	if o.MaxOpen <= 0 {
 		o.MaxOpen = DefaultMaxOpen
 	}
@@ -40,7 +43,7 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 		// and MySQL commits every DDL statement by itself: the table of another process may exist
 		// and still be empty.
 		lock, waitS := mysqlengine.MigrateLock, mysqlengine.MigrateWaitS
-		return lock.Around(ctx, e.DB().DB, waitS, func() (err error) {
+		return lock.Around(ctx, e, waitS, func(ctx context.Context) (err error) {
 			db, err := mysqlengine.MigrationPool(cfg)
 			if err != nil {
 				return err
@@ -50,7 +53,7 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 		})
 	}
 	s.purgePartitions = func(ctx context.Context, nowMS, boundMS int64) error {
-		return s.maintainPartitions(ctx, e.DB(), nowMS, boundMS)
+		return s.maintainPartitions(ctx, e, nowMS, boundMS)
 	}
 	return s, nil
 }

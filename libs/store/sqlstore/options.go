@@ -17,9 +17,13 @@ const (
 
 // MySQLOptions are the settings of a store on MySQL or MariaDB.
 type MySQLOptions struct {
-	// DSN has the form of go-sql-driver: "user:password@tcp(host:3306)/database". The store adds
-	// the session settings that it depends on.
+	// DSN has the form of go-sql-driver: "user:password@tcp(host:3306)/database". The address may
+	// be a list of nodes in order of preference. The store adds the session settings that it
+	// depends on.
 	DSN string
+	// Have are the capabilities that the store may use; nil: those that the servers are found to
+	// have.
+	Have *engine.Capabilities
 	// TLS returns the configuration of each new connection, without the server's name. nil: as the
 	// DSN says.
 	TLS func() *tls.Config

@@ -33,16 +33,26 @@ type partition struct {
 }
 
 // maintainPartitions creates the partitions of the coming days and drops those that lie wholly
-// before the bound. Of several calls at once, one works under a named lock and the others return. A
-// change that waits too long for the table is left to the next call.
-func (s *Store) maintainPartitions(ctx context.Context, db *sqlx.DB, nowMS, boundMS int64) error {
+// before the bound. Of several calls at once, one works under a named lock and the others return.
+// Where there are no named locks, all work: each change names its partitions, so the server refuses
+// one that another call has made. A change that waits too long for the table is left to the next
+// call.
+func (s *Store) maintainPartitions(
+	ctx context.Context,
+	e *mysqlengine.Engine,
+	nowMS, boundMS int64,
+) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	conn, err := db.Connx(ctx)
+	conn, err := e.DB().Connx(ctx)
 	if err != nil {
 		return s.dialect.translate("maintaining partitions", err)
 	}
 	defer conn.Close() // returns it to the pool
+	if !e.Capabilities().NamedLocks {
+		err := s.maintainLocked(ctx, conn, nowMS, boundMS)
+		return s.dialect.translate("maintaining partitions", err)
+	}
 	err = mysqlengine.PurgeLock.Take(ctx, conn.Conn, 0)
 	if errors.Is(err, mysqlengine.ErrLockTaken) {
 		return nil
@@ -143,7 +153,7 @@ func (s *Store) addDays(
 			add("),")
 	}
 	_, err := s.exec(ctx, conn, q.add("PARTITION pmax VALUES LESS THAN MAXVALUE)"))
-	return s.ignoreLockWait(err)
+	return s.ignoreOvertaken(err)
 }
 
 // dropDays drops partitions that lie wholly before the bound. An outcome is thus dropped at most a
@@ -160,15 +170,20 @@ func (s *Store) dropDays(
 			continue
 		}
 		_, err := s.exec(ctx, conn, stmt("ALTER TABLE "+table+" DROP PARTITION "+p.name))
-		if err := s.ignoreLockWait(err); err != nil {
+		if err := s.ignoreOvertaken(err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ignoreLockWait ignores a change that waited too long for the table: the next call makes it.
-func (s *Store) ignoreLockWait(err error) error {
+// ignoreOvertaken ignores a change that waited too long for the table, which the next call makes,
+// and one that another call has made.
+func (s *Store) ignoreOvertaken(err error) error {
+	if mysqlengine.IsPartitionChanged(err) {
+		s.log.Info().Err(err).Msg("partitions were changed by another process")
+		return nil
+	}
 	if s.dialect.classOf(err) == engine.ClassRepeat {
 		s.log.Info().Err(err).Msg("partition change postponed")
 		return nil

@@ -204,7 +204,7 @@ func (s *Store) ContinueReplans(
 		fires, more = nil, false
 		var rows []timerRow
 		q := stmt("SELECT " + timerColumns + " FROM timers" + s.dialect.byPrimary + " WHERE id").
-			idList(ids).add(" LIMIT 1" + s.dialect.skipLocked)
+			idList(ids).add(" LIMIT 1" + s.skipLocked())
 		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
 			return err
 		}
@@ -226,6 +226,9 @@ func (s *Store) ContinueReplans(
 			add(" AND next_page_ms<=").int(nowMS)
 		if err := s.selectAll(ctx, c, &due, q); err != nil || len(due) == 0 {
 			return err // another process has done this page
+		}
+		if err := s.guardTimers(ctx, c, []timer.ID{timer.ID(rows[0].ID)}); err != nil {
+			return err
 		}
 		fires, err = x.replanPage(ctx, &ts[0])
 		return err

@@ -31,7 +31,7 @@ func (s *Store) PutSettings(
 		return store.App{}, err
 	}
 	err = s.write(ctx, "writing the settings of an app", func(ctx context.Context, c runner) error {
-		row, err := s.selectApp(ctx, c, name, s.dialect.forUpdate)
+		row, err := s.lockApp(ctx, c, name)
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func (s *Store) ClaimSlices(
 			nowMS(s.dialect).
 			add(" ORDER BY bucket LIMIT ").
 			int(int64(limit)).
-			add(s.dialect.skipLocked)
+			add(s.skipLocked())
 		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
 			return err
 		}

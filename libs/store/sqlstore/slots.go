@@ -63,6 +63,9 @@ func (s *Store) lockSlots(
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {
 			return nil, err
 		}
+		if err := s.guardTimers(ctx, c, part); err != nil {
+			return nil, err
+		}
 		for i := range rows {
 			slots[timer.ID(rows[i].ID)] = &rows[i]
 		}

@@ -208,6 +208,9 @@ func (s *Store) lockTimers(
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {
 			return nil, nil, err
 		}
+		if err := s.guardTimers(ctx, c, part); err != nil {
+			return nil, nil, err
+		}
 		ts, err := s.timers(ctx, c, rows, hashes)
 		if err != nil {
 			return nil, nil, err

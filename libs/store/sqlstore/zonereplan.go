@@ -253,6 +253,9 @@ func (s *Store) endZoneReplan(ctx context.Context, c runner, w *zoneReplan, id t
 	if w.Exclusivity < exclusive {
 		return nil
 	}
+	if err := s.guard(ctx, c, guardZones); err != nil {
+		return err
+	}
 	holders, err := s.zoneHolders(ctx, c, s.dialect.forUpdate)
 	if err != nil {
 		return err

@@ -38,6 +38,9 @@ func (s *Store) RegisterZones(
 		if _, err := s.lockZoneReplan(ctx, c); err != nil {
 			return err
 		}
+		if err := s.guard(ctx, c, guardZones); err != nil {
+			return err
+		}
 		q := stmt(
 			"INSERT INTO zone_rules (hash,zones,added_ms) VALUES (",
 		).bind(h.Hash).

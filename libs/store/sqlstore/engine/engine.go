@@ -32,5 +32,8 @@ type Engine interface {
 	Urgent(ctx context.Context, fn Work) error
 	// Reader reads what is committed.
 	Reader() sqlx.QueryerContext
+	// Capabilities returns what the server can do. In Work they are those of the server that runs
+	// it.
+	Capabilities() Capabilities
 	Close() error
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"regexp"
+	"slices"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -29,10 +30,18 @@ func IsFull(err error) bool {
 
 var noSpace = regexp.MustCompile(`\b(error|errno:?|OS errno) 28\b|No space left on device`)
 
+// IsPartitionChanged reports whether a change of partitions was refused because they exist or are
+// gone, or interrupted by a change from another node.
+func IsPartitionChanged(err error) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	// not in the list of partitions, ranges not increasing, same name, interrupted
+	return ok && slices.Contains([]uint16{1507, 1493, 1517, 1317}, e.Number)
+}
+
 // Classify goes by the error numbers that MySQL and MariaDB share.
 func Classify(err error) engine.Class {
 	if errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, mysql.ErrMalformPkt) ||
-		errors.Is(err, mysql.ErrPktSync) {
+		errors.Is(err, mysql.ErrPktSync) || errors.Is(err, ErrNotServing) {
 		return engine.ClassUnavailable
 	}
 	// A certificate that was replaced or has expired on one side comes right without a restart.
@@ -44,7 +53,9 @@ func Classify(err error) engine.Class {
 		return engine.ClassOther
 	}
 	switch e.Number {
-	case 1205, 1213, 3101: // lock wait timeout, deadlock, rolled back by a cluster
+	case 1205, 1213, 3101:
+		// Lock wait timeout, deadlock, rolled back by a cluster. In a cluster each statement and
+		// each commit may return a deadlock: another node's transaction wrote the same row first.
 		return engine.ClassRepeat
 	case 1062, 1586: // duplicate key
 		return engine.ClassDuplicate
@@ -58,6 +69,7 @@ func Classify(err error) engine.Class {
 		1038,
 		1040,
 		1041,
+		1047,
 		1053,
 		1077,
 		1079,
@@ -69,6 +81,7 @@ func Classify(err error) engine.Class {
 		1159,
 		1160,
 		1161,
+		1180,
 		1184,
 		1203,
 		1207,
@@ -84,7 +97,8 @@ func Classify(err error) engine.Class {
 		3100:
 		// disk full, engine, memory, too many connections, shutdown, table full, host blocked, no
 		// such table (not migrated yet), connection aborted or lost, user limits, read-only,
-		// interrupted, killed, time limit, replication
+		// interrupted, killed, time limit, replication, outside of the cluster, error during a
+		// commit (whose result nobody knows)
 		return engine.ClassUnavailable
 	}
 	return engine.ClassOther

@@ -69,7 +69,13 @@ const (
 
 // Statements returns the statements that the engine sends by itself.
 func Statements() []string {
-	return []string{takeLock, releaseLock, databaseName, setIsolation}
+	return append(
+		[]string{
+			takeLock, releaseLock, databaseName,
+			setIsolation, readSettings, readStatus, setLatestReads,
+		},
+		tableLockStatements...,
+	)
 }
 
 // name returns the lock's name in the connection's database.
@@ -88,9 +94,12 @@ func (l Lock) Of(database string) string {
 	return "carillon-" + string(l) + "-" + hex.EncodeToString(short[:])
 }
 
-// Around runs fn while a connection of its own has the lock.
-func (l Lock) Around(ctx context.Context, db *sql.DB, waitS int, fn func() error) error {
-	conn, err := db.Conn(ctx)
+// Around runs fn while a connection of its own has the lock. Without named locks it takes the lock
+// in a table: see tableLock.
+func (l Lock) Around(
+	ctx context.Context, e *Engine, waitS int, fn func(ctx context.Context) error,
+) error {
+	conn, err := e.DB().Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("connecting for the lock %s: %w", string(l), err)
 	}
@@ -100,11 +109,14 @@ func (l Lock) Around(ctx context.Context, db *sql.DB, waitS int, fn func() error
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		_ = conn.Close()
 	}()
+	if !e.Capabilities().NamedLocks {
+		return aroundTableLock(ctx, e.DB().DB, string(l), waitS, fn)
+	}
 	if _, err := conn.ExecContext(ctx, "SET SESSION wait_timeout=3600"); err != nil {
 		return fmt.Errorf("connecting for the lock %s: %w", string(l), err)
 	}
 	if err := l.Take(ctx, conn, waitS); err != nil {
 		return err
 	}
-	return errors.Join(fn(), l.Release(ctx, conn))
+	return errors.Join(fn(ctx), l.Release(ctx, conn))
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -31,18 +30,28 @@ const (
 )
 
 // MigrationPool opens connections that can repeat migrations and that wait long enough for them.
-func MigrationPool(cfg *mysql.Config) (*sql.DB, error) {
-	cfg = cfg.Clone()
-	cfg.ReadTimeout = max(cfg.ReadTimeout, migrationTime)
-	cfg.Params["wait_timeout"] = migrationWaitTimeoutS
-	c, err := mysql.NewConnector(cfg)
+//
+// They are all on one node, the first that serves: a statement on another node may come before the
+// last one has arrived there.
+func MigrationPool(cfg *Config) (*sql.DB, error) {
+	own := *cfg
+	own.Config = cfg.Clone()
+	own.ReadTimeout = max(cfg.ReadTimeout, migrationTime)
+	own.Params["wait_timeout"] = migrationWaitTimeoutS
+	n, err := newNodes(&own)
 	if err != nil {
-		return nil, fmt.Errorf("opening connections for migrations: %w", err)
+		return nil, err
 	}
-	return sql.OpenDB(repeatable{readCommitted{c}}), nil
+	return sql.OpenDB(repeatable{n}), nil
 }
 
-type repeatable struct{ driver.Connector }
+type repeatable struct{ *nodes }
+
+// Close ends the goroutines of the nodes.
+func (r repeatable) Close() error {
+	r.close()
+	return nil
+}
 
 // mysqlConn is the set of driver interfaces that database/sql looks for.
 type mysqlConn interface {
@@ -63,7 +72,7 @@ type mysqlQuerier interface {
 }
 
 func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := r.Connector.Connect(ctx)
+	conn, err := r.nodes.Connect(ctx)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // database/sql looks at it
 	}

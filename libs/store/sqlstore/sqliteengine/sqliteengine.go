@@ -116,6 +116,9 @@ func (e *Engine) Urgent(ctx context.Context, fn engine.Work) error {
 // Reader returns the connections that only read.
 func (e *Engine) Reader() sqlx.QueryerContext { return e.reads }
 
+// Capabilities are those of a single server.
+func (e *Engine) Capabilities() engine.Capabilities { return engine.All() }
+
 // Close closes everything in reverse order. The directory lock is last: until then no other process
 // may write.
 func (e *Engine) Close() error {

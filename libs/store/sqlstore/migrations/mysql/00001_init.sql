@@ -23,6 +23,16 @@ CREATE TABLE apps (
     UNIQUE KEY by_name (name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- app_guards is written where a lock on an app is needed and the nodes of a cluster share no locks.
+CREATE TABLE app_guards (
+    -- 0 and less: the guards of what belongs to no app
+    app_id BIGINT  NOT NULL,
+    stripe TINYINT NOT NULL,
+    -- counts the transactions
+    writes BIGINT  NOT NULL,
+    PRIMARY KEY (app_id, stripe)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
 -- timers has the present state of each timer. Its definitions are in timer_versions. The lock on
 -- its row guards the timer's rows in slot_queue, inactivities, deferred_fires and replans.
 CREATE TABLE timers (
@@ -74,6 +84,8 @@ CREATE TABLE timers (
     last_call_ended_ms BIGINT         NOT NULL DEFAULT 0,
     -- random number of the call that inserted the row: detects two calls that chose one id
     creation_token     BIGINT         NOT NULL,
+    -- counts the transactions that locked the row, where the nodes of a cluster share no locks
+    guard              BIGINT         NOT NULL DEFAULT 0,
     created_ms         BIGINT         NOT NULL,
     updated_ms         BIGINT         NOT NULL,
     PRIMARY KEY (id),

@@ -1,0 +1,308 @@
+package mysqlengine
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Several addresses: a node that does not connect within connectTime is left for another one. Each
+// node in use is examined every watchTime. It is left when it refuses, or does not answer within
+// answerTime for maxSilent times in a row: a single time may be a stall of this process. Together
+// that is less than 3 s.
+const (
+	connectTime = time.Second
+	watchTime   = 300 * time.Millisecond
+	answerTime  = 800 * time.Millisecond
+	maxSilent   = 2
+)
+
+// nodes connects to the first of its nodes that serves. All processes with one list therefore write
+// on one node, and on another when that one fails. For a while, some may write on both: the store
+// relies on no lock that only one of them knows.
+//
+// A node that stops answering would keep its connections until each statement's deadline. So one
+// goroutine per node in use examines it, and closes the connections to a node that does not serve.
+// A transaction that loses its connection before the commit is repeated on another node.
+type nodes struct {
+	list []*node
+	have engine.Capabilities
+
+	mu     sync.Mutex
+	found  engine.Capabilities // those that every server had
+	closed bool
+	ctx    context.Context //nolint:containedctx // of the goroutines, ended by close
+	cancel context.CancelFunc
+	wait   sync.WaitGroup
+}
+
+// node is one of several addresses, or the only one.
+type node struct {
+	addr      string
+	connector driver.Connector
+	probe     driver.Connector // its connections are not counted
+
+	mu      sync.Mutex
+	conns   map[*nodeConn]struct{}
+	watched bool
+	down    bool // other nodes are tried first
+}
+
+var _ driver.Connector = (*nodes)(nil)
+
+func newNodes(cfg *Config) (*nodes, error) {
+	n := &nodes{have: cfg.Have, found: cfg.Have}
+	for _, addr := range cfg.Addrs {
+		nd := &node{addr: addr, conns: map[*nodeConn]struct{}{}}
+		own := cfg.Clone()
+		own.Addr = addr
+		var err error
+		if nd.probe, err = mysql.NewConnector(own); err != nil {
+			return nil, timer.Invalid("dsn", err.Error())
+		}
+		if nd.connector = nd.probe; len(cfg.Addrs) > 1 {
+			own = own.Clone()
+			own.DialFunc = nd.dial
+			if nd.connector, err = mysql.NewConnector(own); err != nil {
+				return nil, timer.Invalid("dsn", err.Error())
+			}
+		}
+		n.list = append(n.list, nd)
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	return n, nil
+}
+
+func (n *nodes) capabilities() engine.Capabilities {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.found
+}
+
+// Driver returns the driver.
+func (n *nodes) Driver() driver.Driver { return n.list[0].connector.Driver() }
+
+// Connect returns a connection to the first node that serves. The nodes that did not serve when they
+// were examined last come last.
+func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
+	if len(n.list) == 1 {
+		return n.open(ctx, n.list[0].connector, false)
+	}
+	var first, last []*node
+	for _, nd := range n.list {
+		if nd.isDown() {
+			last = append(last, nd)
+		} else {
+			first = append(first, nd)
+		}
+	}
+	var errs []error
+	for _, nd := range append(first, last...) {
+		one, cancel := context.WithTimeout(ctx, connectTime)
+		conn, err := n.open(one, nd.connector, true)
+		cancel()
+		if err == nil {
+			n.watch(nd)
+			return conn, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", nd.addr, err))
+		if ctx.Err() != nil {
+			break // the caller's time is up, which says nothing about the node
+		}
+		nd.setDown(true)
+		n.watch(nd)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// open opens a connection and examines its server.
+func (n *nodes) open(
+	ctx context.Context,
+	connector driver.Connector,
+	several bool,
+) (driver.Conn, error) {
+	conn, err := connector.Connect(ctx)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // database/sql looks at it
+	}
+	whole, ok := conn.(mysqlConn)
+	if !ok {
+		return nil, errors.Join(errors.New("unexpected driver connection type"), conn.Close())
+	}
+	found, err := prepare(ctx, whole, n.have, several)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	n.mu.Lock()
+	n.found = n.found.And(found)
+	n.mu.Unlock()
+	return &servedConn{mysqlConn: whole}, nil
+}
+
+// watch starts the goroutine that examines a node, unless it runs.
+func (n *nodes) watch(nd *node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || !nd.beginWatch() {
+		return
+	}
+	n.wait.Go(func() { n.examine(nd) })
+}
+
+// examine closes a node's connections when it does not serve, and tells when it serves again. It
+// returns when the node serves and has no connections.
+func (n *nodes) examine(nd *node) {
+	p := &probe{connector: nd.probe, have: n.have}
+	defer p.close()
+	tick := time.NewTicker(watchTime)
+	defer tick.Stop()
+	for silent := 0; ; {
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		switch err := p.ask(n.ctx); {
+		case err == nil:
+			silent = 0
+			if nd.serves() {
+				return
+			}
+		case n.ctx.Err() != nil:
+			return
+		default:
+			if silent++; silent >= maxSilent || !errors.Is(err, context.DeadlineExceeded) {
+				nd.drop()
+			}
+		}
+	}
+}
+
+// probe asks a node whether it serves, on one connection for as long as it lasts.
+type probe struct {
+	connector driver.Connector
+	have      engine.Capabilities
+	conn      mysqlConn
+}
+
+func (p *probe) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	err := p.askConn(ctx)
+	if err != nil {
+		p.close()
+		if ctx.Err() != nil { // the driver may call it a broken connection
+			err = ctx.Err()
+		}
+	}
+	return err //nolint:wrapcheck // only its kind matters
+}
+
+func (p *probe) askConn(ctx context.Context) error {
+	if p.conn == nil {
+		conn, err := p.connector.Connect(ctx)
+		if err != nil {
+			return err //nolint:wrapcheck // as above
+		}
+		p.conn, _ = conn.(mysqlConn)
+	}
+	_, err := prepare(ctx, p.conn, p.have, true)
+	return err
+}
+
+func (p *probe) close() {
+	if p.conn != nil {
+		_ = p.conn.Close()
+		p.conn = nil
+	}
+}
+
+// close ends the goroutines.
+func (n *nodes) close() {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.cancel()
+	n.wait.Wait()
+}
+
+func (nd *node) isDown() bool {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	return nd.down
+}
+
+func (nd *node) setDown(down bool) {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	nd.down = down
+}
+
+// drop closes the node's connections.
+func (nd *node) drop() {
+	nd.mu.Lock()
+	nd.down = true
+	conns := nd.conns
+	nd.conns = map[*nodeConn]struct{}{}
+	nd.mu.Unlock()
+	for c := range conns {
+		_ = c.TCPConn.Close()
+	}
+}
+
+// beginWatch reports whether the caller is to examine the node.
+func (nd *node) beginWatch() bool {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	begins := !nd.watched
+	nd.watched = true
+	return begins
+}
+
+// serves notes that the node serves, and reports whether it needs no watch any more.
+func (nd *node) serves() bool {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	nd.down = false
+	nd.watched = len(nd.conns) > 0
+	return !nd.watched
+}
+
+func (nd *node) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the driver returns it
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return nil, errors.Join(errors.New("unexpected connection type"), conn.Close())
+	}
+	c := &nodeConn{TCPConn: tcp, node: nd}
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	nd.conns[c] = struct{}{}
+	return c, nil
+}
+
+// nodeConn is a connection that its node knows.
+type nodeConn struct {
+	*net.TCPConn
+
+	node *node
+}
+
+func (c *nodeConn) Close() error {
+	c.node.mu.Lock()
+	delete(c.node.conns, c)
+	c.node.mu.Unlock()
+	return c.TCPConn.Close() //nolint:wrapcheck // the driver returns it
+}

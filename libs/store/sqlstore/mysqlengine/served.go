@@ -1,0 +1,153 @@
+package mysqlengine
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+)
+
+// ErrNotServing means that a node answers, but must not be used: it is read-only, or has not all
+// data of its cluster.
+var ErrNotServing = errors.New("the node does not serve")
+
+const (
+	setIsolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+	readSettings = "SHOW VARIABLES WHERE Variable_name IN ('wsrep_on','wsrep_provider','read_only')"
+	readStatus   = "SHOW STATUS WHERE Variable_name IN " +
+		"('wsrep_ready','wsrep_local_state','wsrep_cluster_status')"
+	// setLatestReads makes each read and each statement that writes wait until the node has applied
+	// everything that was committed before, on any node. In a transaction, BEGIN waits.
+	setLatestReads = "SET SESSION wsrep_sync_wait=7"
+)
+
+// prepare sets the isolation level of a connection, which is a separate statement because the two
+// servers have different names for the variable. It returns what the server can do, or
+// ErrNotServing. A read-only server is refused if there are others to try.
+func prepare(
+	ctx context.Context, conn mysqlConn, have engine.Capabilities, several bool,
+) (engine.Capabilities, error) {
+	if err := set(ctx, conn, setIsolation); err != nil {
+		return have, err
+	}
+	settings, err := pairs(ctx, conn, readSettings)
+	if err != nil {
+		return have, fmt.Errorf("reading the server's settings: %w", err)
+	}
+	// MariaDB has values other than ON, all of which refuse writes.
+	if v := settings["read_only"]; several && v != "OFF" {
+		return have, fmt.Errorf("%w: read_only is %s", ErrNotServing, v)
+	}
+	provider := settings["wsrep_provider"]
+	if settings["wsrep_on"] != "ON" || provider == "" || strings.EqualFold(provider, "none") {
+		return have, nil
+	}
+	status, err := pairs(ctx, conn, readStatus)
+	if err != nil {
+		return have, fmt.Errorf("reading the node's status: %w", err)
+	}
+	if err := checkSynced(status); err != nil {
+		return have, err
+	}
+	if err := set(ctx, conn, setLatestReads); err != nil {
+		return have, err
+	}
+	return have.And(engine.Capabilities{SkipLocked: true}), nil
+}
+
+// synced is wsrep_local_state of a node that has all data of its cluster.
+const synced = "4"
+
+// checkSynced refuses a Galera node that is in a minority, receives its data or provides it to
+// another node.
+func checkSynced(status map[string]string) error {
+	ready, state, cluster := status["wsrep_ready"], status["wsrep_local_state"],
+		status["wsrep_cluster_status"]
+	if ready != "ON" || state != synced || cluster != "Primary" {
+		return fmt.Errorf(
+			"%w: wsrep_ready is %s, wsrep_local_state is %s, wsrep_cluster_status is %s",
+			ErrNotServing, ready, state, cluster,
+		)
+	}
+	return nil
+}
+
+func set(ctx context.Context, conn mysqlConn, statement string) error {
+	if _, err := conn.ExecContext(ctx, statement, nil); err != nil {
+		return fmt.Errorf("preparing a connection: %w", err)
+	}
+	return nil
+}
+
+// pairs returns the rows of a statement that has names and values.
+func pairs(ctx context.Context, conn mysqlConn, statement string) (map[string]string, error) {
+	rows, err := conn.QueryContext(ctx, statement, nil)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller says what it was doing
+	}
+	out := map[string]string{}
+	row := make([]driver.Value, len(rows.Columns()))
+	for {
+		err := rows.Next(row)
+		if errors.Is(err, io.EOF) {
+			return out, rows.Close() //nolint:wrapcheck // as above
+		}
+		if err != nil {
+			return nil, errors.Join(err, rows.Close())
+		}
+		out[text(row[0])] = text(row[1])
+	}
+}
+
+func text(v driver.Value) string {
+	if b, ok := v.([]byte); ok {
+		return string(b)
+	}
+	return fmt.Sprint(v)
+}
+
+// servedConn ends with the first statement that its node refuses because it has left the cluster.
+// The node has not run the statement, so database/sql and the store may repeat it elsewhere.
+type servedConn struct {
+	mysqlConn
+
+	left bool
+}
+
+const notPrepared = 1047 // a node outside of its cluster runs no statements
+
+func (c *servedConn) check(err error) error {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == notPrepared {
+		c.left = true
+		return driver.ErrBadConn
+	}
+	return err
+}
+
+func (c *servedConn) ExecContext(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (driver.Result, error) {
+	res, err := c.mysqlConn.ExecContext(ctx, query, args)
+	return res, c.check(err)
+}
+
+func (c *servedConn) QueryContext(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (driver.Rows, error) {
+	rows, err := c.mysqlConn.QueryContext(ctx, query, args)
+	return rows, c.check(err)
+}
+
+func (c *servedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.mysqlConn.BeginTx(ctx, opts)
+	return tx, c.check(err)
+}
+
+// IsValid reports whether the connection may go back to the pool.
+func (c *servedConn) IsValid() bool { return !c.left && c.mysqlConn.IsValid() }
