@@ -110,7 +110,7 @@ func startWriter(t *testing.T, s *sqlstore.Store, name string) *writer {
 }
 
 // moreWrites waits until writes are acknowledged again, and returns how long that took. The first
-// one may have been on its way before.
+// one may have been in transit before.
 func moreWrites(t *testing.T, writers []*writer) time.Duration {
 	t.Helper()
 	began := time.Now()
