@@ -7,7 +7,7 @@ PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigg
 SERVERS  := mysql redis redis-cluster redis-sentinel pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test test-all test-cluster cover sim sim-mutants chaos chaos-cluster isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql lint generate docs modules tools clean
+.PHONY: help run run-real build test test-all test-cluster cover sim sim-mutants chaos chaos-cluster isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql test-galera lint generate docs modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,10 @@ e2e-compose: ## Dockerfile and compose file on a Docker engine, booted here (roo
 
 test-mysql: ## the store's tests on compose's MySQL version; make test uses MariaDB (Docker, or inside scripts/compose/in.sh)
 	@exec scripts/compose/mysql.sh
+
+test-galera: ## the store's tests on a Galera cluster with writers on all nodes, with nodes killed, and without each capability
+	@CARILLON_TEST_REQUIRE=mysql,galera exec scripts/with-servers.sh mysql galera -- \
+	  go test -count=1 -timeout 20m -run 'Galera|MySQLAddresses|MySQLWithout' ./libs/store/sqlstore
 
 lint: ## golangci-lint over all modules, and buf lint
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')

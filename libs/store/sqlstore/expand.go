@@ -127,13 +127,17 @@ func (x *expansion) takeTimers(
 		return nil, err
 	}
 	plain := make([]timerRow, len(rows))
+	ids := make([]timer.ID, len(rows))
 	for i := range rows {
-		plain[i] = rows[i].timerRow
+		plain[i], ids[i] = rows[i].timerRow, timer.ID(rows[i].ID)
 		if rows[i].Replan == replanCalendar {
 			x.calendar[timer.ID(rows[i].ID)] = true
 		}
 	}
 	x.nowMS = rows[0].NowMS
+	if err := s.guardTimers(ctx, x.c, ids); err != nil {
+		return nil, err
+	}
 	return s.timers(ctx, x.c, plain, nil)
 }
 

@@ -31,9 +31,11 @@ func TestGalera(t *testing.T) {
 	})
 }
 
-// TestMySQLWithout runs the suite without each capability, on a server that has it.
+// TestMySQLWithout runs the suite without each capability, on a server that has it. It takes as long
+// as three suites, so it runs only where there is a cluster, too.
 func TestMySQLWithout(t *testing.T) {
 	t.Parallel()
+	testenv.Galera(t)
 	for name, have := range map[string]engine.Capabilities{
 		"row locks":   {NamedLocks: true, SkipLocked: true},
 		"named locks": {RowLocks: true, SkipLocked: true},

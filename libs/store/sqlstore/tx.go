@@ -75,6 +75,9 @@ func (s *Store) read(
 // attempt runs fn with run, and repeats it if it was rolled back because of another transaction. It
 // never repeats a commit whose answer was lost: only the caller knows the effect of a repetition. A
 // dry run is a transaction that is rolled back.
+//
+// In a cluster, a commit may be refused as a deadlock, and so may a statement that commits by
+// itself. No node has applied it then, so it may be repeated: fn reads what it decides by again.
 func (s *Store) attempt(
 	ctx context.Context,
 	what string,

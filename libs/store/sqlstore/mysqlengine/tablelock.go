@@ -34,7 +34,7 @@ var tableLockStatements = []string{
 	createLocks, insertLock, readLock, takeFree, renewLock, releaseLine,
 }
 
-var errTableLockLost = errors.New("another process took the lock over: this one stood still")
+var errTableLockLost = errors.New("another process took the lock over: this one was stalled")
 
 // tableLock is a lock in a table, for servers on which GET_LOCK does not exclude all. Of two that
 // take it at once, both write its row: one of the two finds it changed, or is rolled back.
@@ -44,7 +44,7 @@ type tableLock struct {
 }
 
 // aroundTableLock runs fn under a lock. fn's context ends when the lock is lost, which takes a
-// process that stood still for tablePolls polls. What fn does may therefore be done twice at once
+// process that is stalled for tablePolls polls. What fn does may therefore be done twice at once
 // for a moment; migrations bear that, because each of their statements may be repeated.
 func aroundTableLock(
 	ctx context.Context, db *sql.DB, name string, waitS int, fn func(ctx context.Context) error,
