@@ -36,6 +36,12 @@ func (s *storeGates) AcquireSlots(ctx context.Context, session timer.ID, request
 	})
 }
 
+func (s *storeGates) AddAudit(ctx context.Context, app string, e store.AuditEntry) error {
+	return gated0(s.p, ctx, "AddAudit", func(ctx context.Context) error {
+		return s.Store.AddAudit(ctx, app, e)
+	})
+}
+
 func (s *storeGates) AddFires(ctx context.Context, app string, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
 	return gated1(s.p, ctx, "AddFires", true, func(ctx context.Context) ([]timer.Fire, error) {
 		return s.Store.AddFires(ctx, app, id, fires)

@@ -13,6 +13,10 @@ type Audit interface {
 	// AuditTrail returns a page of an app's entries, the latest first. The app "" has the changes of
 	// the deployment's own keys.
 	AuditTrail(ctx context.Context, q AuditQuery) (AuditPage, error)
+	// AddAudit adds an entry of the context's actor about what was done for an app without a change
+	// of the store, such as a test call. It does nothing without an actor. A repeated call adds
+	// another entry.
+	AddAudit(ctx context.Context, app string, e AuditEntry) error
 	// PurgeAudit removes the entries of changes that are older than the retention. It may be
 	// repeated.
 	PurgeAudit(ctx context.Context, retention time.Duration) error
@@ -96,6 +100,7 @@ const (
 	AuditFreeze     AuditAction = "freeze"
 	AuditUnfreeze   AuditAction = "unfreeze"
 	AuditCancel     AuditAction = "cancel"
+	AuditTest       AuditAction = "test" // a test call, which changes nothing
 )
 
 // AuditEntry is one change of one resource.
@@ -152,6 +157,18 @@ type AuditRunDetails struct {
 	Fires  int      `json:"fires"`
 	DueMS  int64    `json:"due_ms"` // of the first
 	Series timer.ID `json:"series"`
+}
+
+// TestCallAudit is what an entry has of a test call: where it went. It has no credentials.
+type TestCallAudit struct {
+	Targets []TestedTarget `json:"targets"`
+}
+
+// TestedTarget is a target of a test call.
+type TestedTarget struct {
+	Kind     timer.TargetKind `json:"kind"`
+	Endpoint string           `json:"endpoint,omitempty"` // host and port
+	Topic    string           `json:"topic,omitempty"`
 }
 
 // AppAudit is what an entry has of an app besides its settings.

@@ -223,6 +223,30 @@ func othersAreNotInTheTrail(t *testing.T, s *setup) {
 	require.Empty(t, s.trail(store.AuditQuery{}), "dry runs")
 }
 
+// addedEntries adds entries about what changes nothing, for an app that exists or not.
+func addedEntries(t *testing.T, s *setup) {
+	st := s.st()
+	by := testActor("k1")
+	ctx := store.WithActor(t.Context(), by)
+	targets := []store.TestedTarget{{Kind: timer.KindHTTP, Endpoint: "example.com"}}
+	e, err := store.AuditTestCalled(17, "bill", targets)
+	require.NoError(t, err)
+	require.NoError(t, st.AddAudit(t.Context(), "app", e))
+	require.Empty(t, s.trail(store.AuditQuery{}), "nobody's")
+	require.NoError(t, st.AddAudit(ctx, "app", e))
+	require.NoError(t, st.AddAudit(ctx, "app", e))
+	require.NoError(t, st.AddAudit(ctx, "new", e))
+	got := s.trail(store.AuditQuery{Kind: store.AuditTimer, Resource: "17"})
+	require.Equal(t, []string{"test timer", "test timer"}, did(got), "each call is one")
+	require.Equal(t, *by, got[0].By)
+	require.Equal(t, "bill", got[0].Name)
+	require.Empty(t, got[0].Before)
+	require.JSONEq(
+		t, `{"targets":[{"kind":"http","endpoint":"example.com"}]}`, string(got[0].After),
+	)
+	require.Len(t, s.trail(store.AuditQuery{App: "new"}), 1)
+}
+
 // itemsHaveTheirActors gives the items of one call different actors.
 func itemsHaveTheirActors(t *testing.T, s *setup) {
 	const items = 5

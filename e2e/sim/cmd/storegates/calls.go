@@ -84,6 +84,7 @@ var calls = map[string]kind{
 	"Owned":                     reads,
 	"PendingEvents":             reads,
 	"Ping":                      direct,
+	"AddAudit":                  writes,
 	"PurgeAudit":                writes,
 	"PurgeExpired":              writes,
 	"PutCalendar":               writes,

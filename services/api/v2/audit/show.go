@@ -30,7 +30,7 @@ type AuditEntryBody struct {
 	At        string         `json:"at" format:"date-time"`
 	Actor     AuditActorBody `json:"actor"`
 	RequestID string         `json:"request_id,omitempty" doc:"X-Request-ID of the request, and of its answer."`
-	Action    string         `json:"action" enum:"create,update,delete,activate,deactivate,pause,resume,run,freeze,unfreeze,cancel"`
+	Action    string         `json:"action" enum:"create,update,delete,activate,deactivate,pause,resume,run,freeze,unfreeze,cancel,test"`
 	Kind      string         `json:"kind" enum:"timer,app,settings,calendar,api_key,signing_key,backfill,redrive,job" doc:"Of the resource."`
 	Resource  string         `json:"resource" doc:"Its id, or the name of an app or calendar."`
 	Name      string         `json:"name,omitempty" doc:"Of a timer."`
@@ -216,6 +216,9 @@ func stateBody(kind store.AuditKind, action store.AuditAction, text []byte) (any
 		if action == store.AuditRun {
 			v, err := decode[store.AuditRunDetails](text)
 			return runState{v.Fires, input.Instant(v.DueMS), v.Series.String()}, err
+		}
+		if action == store.AuditTest {
+			return decode[store.TestCallAudit](text)
 		}
 		v, err := decode[store.TimerAudit](text)
 		return timerState{string(v.Status), v.Reason, input.Instant(v.UntilMS)}, err
