@@ -31,6 +31,7 @@ const (
 	ActorKeyFile   ActorKind = "key_file"  // the holder of a key from a file; ID is the key's app
 	ActorGateway   ActorKind = "gateway"   // named by a gateway; ID is what the gateway said
 	ActorPerson    ActorKind = "person"    // signed in; ID is that of the identity provider
+	ActorToken     ActorKind = "token"     // the holder of a fire's completion token
 	ActorAnonymous ActorKind = "anonymous" // keys are off
 	ActorSystem    ActorKind = "system"    // Carillon itself; ID is the service
 )
@@ -82,6 +83,7 @@ const (
 	AuditBackfill   AuditKind = "backfill"    // Resource is its id
 	AuditRedrive    AuditKind = "redrive"     // Resource is its series
 	AuditJob        AuditKind = "job"         // Resource is its id
+	AuditFire       AuditKind = "fire"        // Resource is its id
 )
 
 // AuditAction is what was done to a resource.
@@ -100,6 +102,7 @@ const (
 	AuditFreeze     AuditAction = "freeze"
 	AuditUnfreeze   AuditAction = "unfreeze"
 	AuditCancel     AuditAction = "cancel"
+	AuditComplete   AuditAction = "complete"
 	AuditTest       AuditAction = "test" // a test call, which changes nothing
 )
 
@@ -169,6 +172,12 @@ type TestedTarget struct {
 	Kind     timer.TargetKind `json:"kind"`
 	Endpoint string           `json:"endpoint,omitempty"` // host and port
 	Topic    string           `json:"topic,omitempty"`
+}
+
+// CompletionAudit is what an entry has of a fire that was completed.
+type CompletionAudit struct {
+	Status  timer.OutcomeKind `json:"status"` // delivered or failed
+	Attempt int32             `json:"attempt"`
 }
 
 // AppAudit is what an entry has of an app besides its settings.

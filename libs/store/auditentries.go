@@ -173,6 +173,19 @@ func AuditTestCalled(id timer.ID, name string, targets []TestedTarget) (AuditEnt
 	return e, err
 }
 
+// AuditFireCompleted is the entry of a completion that counted.
+func AuditFireCompleted(c *Completion) (AuditEntry, error) {
+	status := timer.Delivered
+	if c.Failed != nil {
+		status = timer.Failed
+	}
+	e, err := audited(
+		AuditComplete, AuditFire, c.FireID.String(), nil, CompletionAudit{status, c.Attempt},
+	)
+	e.Name = c.Name
+	return e, err
+}
+
 // AuditBackfillStarted is the entry of a new backfill.
 func AuditBackfillStarted(b *Backfill) (AuditEntry, error) {
 	return audited(AuditCreate, AuditBackfill, b.ID.String(), nil, b.audit(b.Status))

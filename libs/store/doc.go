@@ -209,8 +209,8 @@
 //     transaction: there are both, or neither. Items have their own actor (By) or that of the
 //     context. A call that changes nothing adds nothing, so one repeated after an unknown result
 //     adds no second entry. Refused items and dry runs add none. A job keeps the actor of StartJob.
-//     What Carillon does by itself, such as the end of a pause, adds none; neither do completions,
-//     which receivers make. AddAudit adds an entry about what changes nothing, once for each call.
+//     What Carillon does by itself, such as the end of a pause, adds none. A completion adds
+//     one where it counts. AddAudit adds an entry about what changes nothing, once for each call.
 //     AuditTrail has the entries by Seq, which is nearly the order of commits,
 //     also those of deleted resources and of a deleted app. Pages that are read one after the other
 //     have each entry once that was committed before the first and that is not purged. A call

@@ -157,6 +157,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S40_ChangesAreInTheTrail", changesAreInTheTrail},
 		{"S40_OthersAreNotInTheTrail", othersAreNotInTheTrail},
 		{"S40_AddedEntries", addedEntries},
+		{"S40_CompletionsAreInTheTrail", completionsAreInTheTrail},
 		{"S40_ItemsHaveTheirActors", itemsHaveTheirActors},
 		{"S40_ManyCreatesOfOneActor", manyCreatesOfOneActor},
 		{"S40_EntriesAreSelected", entriesAreSelected},
