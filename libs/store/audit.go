@@ -22,6 +22,34 @@ type Audit interface {
 	PurgeAudit(ctx context.Context, retention time.Duration) error
 }
 
+// AuditDelay is how old an entry is before AuditFeed has it. Entries are numbered before they are
+// committed, and a call takes up to 10 s between reading the clock and its commit. So the number of
+// an entry of this age was given at least 15 s ago, and each smaller one is committed or never will
+// be.
+const AuditDelay = 25 * time.Second
+
+// AuditFeed hands out the entries of all apps in order, for the topic of the audit trail: S41.
+type AuditFeed interface {
+	// LeaseAuditFeed gives the feed to the caller until the lease ends, with the position from which
+	// to go on. ok is false while another caller has it.
+	LeaseAuditFeed(ctx context.Context, lease time.Duration) (l AuditLease, ok bool, err error)
+	// PendingAudit returns up to limit entries after a position in order of Seq, up to the first
+	// that is younger than the delay.
+	PendingAudit(
+		ctx context.Context, after int64, delay time.Duration, limit int,
+	) ([]AuditEntry, error)
+	// AckAudit moves the position forward, never back.
+	AckAudit(ctx context.Context, seq int64) error
+	// ReleaseAuditFeed ends a lease early, unless it has ended.
+	ReleaseAuditFeed(ctx context.Context, l AuditLease) error
+}
+
+// AuditLease is the right to publish the audit trail for a time.
+type AuditLease struct {
+	After   int64 // Seq of the last entry that was acknowledged
+	UntilMS int64 // by the store's clock
+}
+
 // ActorKind tells how an actor is known.
 type ActorKind string
 

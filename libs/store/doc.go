@@ -218,6 +218,13 @@
 //     empty. With Kind and Resource it examines only entries of that resource. PurgeAudit removes
 //     entries that are older than the retention, and nothing else.
 //
+// Audit feed:
+//   - S41 Of two calls of LeaseAuditFeed at once, at most one gets the feed, until its lease ends or
+//     is released. A caller that goes on after its lease publishes entries that another publishes
+//     too. The position never moves back. Over all calls of PendingAudit, each by the position of
+//     the last entry that the one before returned, each entry that is not purged comes once, in
+//     order, if the delay is AuditDelay.
+//
 // Jobs:
 //   - S35 Of two calls of LeaseJob at once, each gets another job. AdvanceJob writes only with the
 //     latest token. The page of a job is written before its timers are changed. So a runner that
