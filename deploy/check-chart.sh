@@ -19,6 +19,7 @@ have=$(render -f helm/carillon/ci/production.yaml | awk '
   /^  name: / { name = name == "" ? $2 : name }
   match($0, /name: CARILLON_[A-Z_]+_FILE/) { print name, substr($0, RSTART + 6, RLENGTH - 6) }')
 want='carillon-api CARILLON_ADMIN_KEY_FILE
+carillon-api CARILLON_OIDC_CLIENT_SECRET_FILE
 carillon-api CARILLON_API_KEYS_FILE
 carillon-api CARILLON_ENCRYPTION_KEYS_FILE
 carillon-executor CARILLON_ENCRYPTION_KEYS_FILE'
@@ -72,4 +73,11 @@ refused 'pulsar.token: given together' "${least[@]}" --set pulsar.token=t,pulsar
 refused 'mysql.tls: the development servers have no TLS' --set developmentServers.enabled=true,mysql.tls.enabled=true
 refused 'auth.trustHeader: needs auth.trustFrom' "${least[@]}" --set auth.trustHeader=X-App
 refused '/auth/trustFrom' "${least[@]}" --set 'auth.trustFrom={everywhere}'
+oidc=auth.oidc.issuer=https://id,auth.oidc.clientID=carillon
+refused 'auth.oidc.issuer: needs auth.oidc.clientID' "${least[@]}" --set auth.oidc.issuer=https://id
+refused 'auth.oidc.issuer: needs auth.oidc.roles' "${least[@]}" --set "$oidc"
+refused 'auth.oidc.audience: must be another' "${least[@]}" --set "$oidc,auth.oidc.audience=carillon,auth.oidc.roles={a=viewer@*}"
+refused 'auth.oidc.issuer: needed by' "${least[@]}" --set auth.oidc.clientID=carillon
+refused '/auth/oidc/roles' "${least[@]}" --set "$oidc,auth.oidc.roles={a=king@*}"
+refused 'auth.enabled: false lets everybody in' "${least[@]}" --set "auth.enabled=false,$oidc,auth.oidc.roles={a=viewer@*}"
 refused 'auth.enabled: false lets everybody in' "${least[@]}" --set auth.enabled=false,apiKeysSecret=keys

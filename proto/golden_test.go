@@ -45,6 +45,11 @@ var samples = map[protoreflect.Name]proto.Message{
 		Task: task, App: "shop", Reason: "attempts", Attempts: 3, StatusCode: 503,
 		LastError: "503 Service Unavailable", Raw: []byte{0xff, 0x00},
 	},
+	"AuditEntry": &carillonv1.AuditEntry{
+		Seq: 1234, AtMs: 1_772_323_200_000, App: "shop", ActorKind: "person", ActorId: "p-1",
+		ActorName: "Ada", Address: "10.0.0.7", RequestId: "r-1", JobId: 1 << 60, Action: "update",
+		Kind: "timer", Resource: "42", Name: "close the day", BeforeVersion: 1, AfterVersion: 2,
+	},
 	"TimerChanged": &carillonv1.TimerChanged{TimerId: 1 << 60, Seq: 1234},
 	"DeliverRequest": &carillonv1.DeliverRequest{
 		FireId:          "42-1772323200000-77",

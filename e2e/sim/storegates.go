@@ -18,6 +18,12 @@ type storeGates struct {
 	p *process
 }
 
+func (s *storeGates) AckAudit(ctx context.Context, seq int64) error {
+	return gated0(s.p, ctx, "AckAudit", func(ctx context.Context) error {
+		return s.Store.AckAudit(ctx, seq)
+	})
+}
+
 func (s *storeGates) AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
 	return gated0(s.p, ctx, "AckEvents", func(ctx context.Context) error {
 		return s.Store.AckEvents(ctx, session, p)
@@ -33,6 +39,12 @@ func (s *storeGates) AcquireSlice(ctx context.Context, c store.SliceClaim, holde
 func (s *storeGates) AcquireSlots(ctx context.Context, session timer.ID, requests []store.SlotRequest) ([]store.SlotResult, error) {
 	return gated1(s.p, ctx, "AcquireSlots", true, func(ctx context.Context) ([]store.SlotResult, error) {
 		return s.Store.AcquireSlots(ctx, session, requests)
+	})
+}
+
+func (s *storeGates) AddAudit(ctx context.Context, app string, e store.AuditEntry) error {
+	return gated0(s.p, ctx, "AddAudit", func(ctx context.Context) error {
+		return s.Store.AddAudit(ctx, app, e)
 	})
 }
 
@@ -240,6 +252,12 @@ func (s *storeGates) LastChange(ctx context.Context) (int64, error) {
 	})
 }
 
+func (s *storeGates) LeaseAuditFeed(ctx context.Context, lease time.Duration) (store.AuditLease, bool, error) {
+	return gated2(s.p, ctx, "LeaseAuditFeed", true, func(ctx context.Context) (store.AuditLease, bool, error) {
+		return s.Store.LeaseAuditFeed(ctx, lease)
+	})
+}
+
 func (s *storeGates) LeaseJob(ctx context.Context, lease time.Duration) (store.Job, bool, error) {
 	return gated2(s.p, ctx, "LeaseJob", true, func(ctx context.Context) (store.Job, bool, error) {
 		return s.Store.LeaseJob(ctx, lease)
@@ -306,6 +324,12 @@ func (s *storeGates) Owned(ctx context.Context, sessions []timer.ID, untilMS int
 	})
 }
 
+func (s *storeGates) PendingAudit(ctx context.Context, after int64, delay time.Duration, limit int) ([]store.AuditEntry, error) {
+	return gated1(s.p, ctx, "PendingAudit", false, func(ctx context.Context) ([]store.AuditEntry, error) {
+		return s.Store.PendingAudit(ctx, after, delay, limit)
+	})
+}
+
 func (s *storeGates) PendingEvents(ctx context.Context, session timer.ID, after store.OutcomePosition, untilMS int64, limit int) ([]timer.Outcome, error) {
 	return gated1(s.p, ctx, "PendingEvents", false, func(ctx context.Context) ([]timer.Outcome, error) {
 		return s.Store.PendingEvents(ctx, session, after, untilMS, limit)
@@ -345,6 +369,12 @@ func (s *storeGates) RecordAttempts(ctx context.Context, session timer.ID, fires
 func (s *storeGates) Release(ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt) ([]timer.Fire, error) {
 	return gated1(s.p, ctx, "Release", true, func(ctx context.Context) ([]timer.Fire, error) {
 		return s.Store.Release(ctx, session, fires, attempts)
+	})
+}
+
+func (s *storeGates) ReleaseAuditFeed(ctx context.Context, l store.AuditLease) error {
+	return gated0(s.p, ctx, "ReleaseAuditFeed", func(ctx context.Context) error {
+		return s.Store.ReleaseAuditFeed(ctx, l)
 	})
 }
 

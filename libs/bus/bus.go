@@ -18,6 +18,7 @@ const (
 	TasksDead     Topic = "tasks-dead" // a notification: no service reads it
 	TimersChanged Topic = "timers-changed"
 	Outcomes      Topic = "outcomes"
+	Audit         Topic = "audit" // a notification: no service reads it
 )
 
 // Message properties of dead letters and of messages that operators inspect.

@@ -60,5 +60,10 @@ func Topics(taskPartitions int) []TopicSpec {
 			Schema:    (&carillonv1.Outcome{}).ProtoReflect().Descriptor(),
 			Retention: 24 * time.Hour,
 		},
+		{
+			Topic:     Audit,
+			Schema:    (&carillonv1.AuditEntry{}).ProtoReflect().Descriptor(),
+			Retention: 7 * 24 * time.Hour,
+		},
 	}
 }

@@ -24,6 +24,9 @@ func (h *HTTP) classify(
 ) Result {
 	defer resp.Body.Close()
 	r := Result{StatusCode: int32(resp.StatusCode)} //nolint:gosec // three digits
+	if q.KeepHeaders {
+		r.Headers = shownHeaders(resp.Header)
+	}
 	if accepted(q, resp, &r) {
 		// This comes first, because the success rule is about answers that complete the fire.
 		// Target and receiver agree on an acceptance by its header.
@@ -82,6 +85,37 @@ func accepted(q *Request, resp *http.Response, r *Result) bool {
 	return true
 }
 
+// answerHeaders are the headers of an answer that help to understand it. Cookies and other
+// credentials are not among them.
+var answerHeaders = []string{
+	"Allow",
+	"Content-Encoding",
+	"Content-Length",
+	"Content-Type",
+	"Date",
+	"Location",
+	"Retry-After",
+	"Server",
+	"Traceparent",
+	"Via",
+	"Www-Authenticate",
+	"X-Request-Id",
+	HeaderAccepted,
+	HeaderWithin,
+}
+
+// shownHeaders returns those of answerHeaders that an answer has, each as one line of at most
+// timer.MaxExcerpt bytes.
+func shownHeaders(h http.Header) map[string]string {
+	out := make(map[string]string)
+	for _, name := range answerHeaders {
+		if values := h.Values(name); len(values) > 0 {
+			out[name] = oneLine(strings.Join(values, ", "))
+		}
+	}
+	return out
+}
+
 func completeWithin(text string, most timer.Duration) time.Duration {
 	if d, err := timer.ParseDuration(text); err == nil && d > 0 {
 		return time.Duration(min(d, most))
@@ -113,7 +147,7 @@ func (h *HTTP) matchBody(
 			fmt.Errorf("reading the body for the success rule: %w", err),
 			timeout,
 		)
-		f.StatusCode, f.Excerpt = r.StatusCode, r.Excerpt
+		f.StatusCode, f.Excerpt, f.Headers = r.StatusCode, r.Excerpt, r.Headers
 		return f
 	}
 	r.Class, r.Failure, r.Error = Retry, timer.FailureRule, "answered "+statusLine(

@@ -48,6 +48,8 @@ type Request struct {
 	// Token is a token of CompletionTokens; empty: the receiver cannot accept the fire.
 	Token string
 	Guard Guard // for several targets; nil: each may be called
+	// KeepHeaders asks for Result.Headers, which only people look at.
+	KeepHeaders bool
 }
 
 // Guard decides before each call of one of several targets. It may be called by several goroutines
@@ -69,6 +71,9 @@ type Result struct {
 	// with secrets redacted.
 	Excerpt string
 	Failure timer.Failure // empty on success
+	// Headers are some headers of an HTTP answer, see shownHeaders, with secrets redacted; nil
+	// unless Request.KeepHeaders.
+	Headers map[string]string
 
 	// RetryAfter is how long the receiver asked not to be called (429, 503); 0: it did not ask.
 	RetryAfter     time.Duration

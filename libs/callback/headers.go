@@ -38,6 +38,9 @@ const (
 	signaturePrefix = "Webhook-"
 )
 
+// CauseTest is the value of HeaderCause on a test call, which no fire is behind.
+const CauseTest = "test"
+
 const (
 	timeLayout    = "2006-01-02T15:04:05.000Z"
 	defaultCause  = "schedule"

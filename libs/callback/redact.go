@@ -21,7 +21,8 @@ const minSecretLen = 6
 // receiver may return a secret whole, without its scheme ("Bearer …"), escaped, in base64, or
 // truncated at the end of the excerpt.
 func redactResult(r Result, q *Request, secrets []secretHeader) Result {
-	if r.Excerpt == "" && r.Error == "" || len(secrets) == 0 && q.Token == "" {
+	if r.Excerpt == "" && r.Error == "" && len(r.Headers) == 0 ||
+		len(secrets) == 0 && q.Token == "" {
 		return r
 	}
 	wanted := secretForms(nil, q.Token)
@@ -41,6 +42,9 @@ func redactResult(r Result, q *Request, secrets []secretHeader) Result {
 		}
 	}
 	r.Excerpt, r.Error = redactAll(r.Excerpt, wanted), redactAll(r.Error, wanted)
+	for name, value := range r.Headers {
+		r.Headers[name] = redactAll(value, wanted)
+	}
 	return r
 }
 

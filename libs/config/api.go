@@ -24,6 +24,7 @@ type API struct {
 	AdminKey     Secret
 	AdminKeyFile string
 	Page         bool
+	TestCalls    int
 }
 
 // Register registers the settings.
@@ -48,13 +49,21 @@ func (c *API) Register(s *Set) {
 	)
 	s.String(&c.AdminKeyFile, "admin-key-file", "", "file with the admin key")
 	s.Bool(&c.Page, "page", true, "serve the page in the browser, at /ui")
+	s.Int(
+		&c.TestCalls,
+		"test-calls",
+		8,
+		"test calls of targets that one api makes at once, each counted for a second at least; an app gets at most a quarter of them; 0: none",
+	)
 }
 
 // Validate checks the settings.
 func (c *API) Validate() error {
+	const mostTestCalls = 1024
 	var errs []error
 	// The program checks whether the zone exists, because zones may come from a file.
 	errs = append(errs, notEmpty("zone", c.Zone))
+	errs = append(errs, between("test-calls", c.TestCalls, 0, mostTestCalls))
 	errs = append(errs, oneOf("auth", c.Auth, AuthOn, AuthOff, AuthAuto))
 	if c.AdminKey != "" && c.AdminKeyFile != "" {
 		errs = append(

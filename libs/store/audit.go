@@ -13,9 +13,41 @@ type Audit interface {
 	// AuditTrail returns a page of an app's entries, the latest first. The app "" has the changes of
 	// the deployment's own keys.
 	AuditTrail(ctx context.Context, q AuditQuery) (AuditPage, error)
+	// AddAudit adds an entry of the context's actor about what was done for an app without a change
+	// of the store, such as a test call. It does nothing without an actor. A repeated call adds
+	// another entry.
+	AddAudit(ctx context.Context, app string, e AuditEntry) error
 	// PurgeAudit removes the entries of changes that are older than the retention. It may be
 	// repeated.
 	PurgeAudit(ctx context.Context, retention time.Duration) error
+}
+
+// AuditDelay is how old an entry is before AuditFeed has it. Entries are numbered before they are
+// committed, and a call takes up to 10 s between reading the clock and its commit. So the number of
+// an entry of this age was given at least 15 s ago, and each smaller one is committed or never will
+// be.
+const AuditDelay = 25 * time.Second
+
+// AuditFeed hands out the entries of all apps in order, for the topic of the audit trail: S41.
+type AuditFeed interface {
+	// LeaseAuditFeed gives the feed to the caller until the lease ends, with the position from which
+	// to go on. ok is false while another caller has it.
+	LeaseAuditFeed(ctx context.Context, lease time.Duration) (l AuditLease, ok bool, err error)
+	// PendingAudit returns up to limit entries after a position in order of Seq, up to the first
+	// that is younger than the delay.
+	PendingAudit(
+		ctx context.Context, after int64, delay time.Duration, limit int,
+	) ([]AuditEntry, error)
+	// AckAudit moves the position forward, never back.
+	AckAudit(ctx context.Context, seq int64) error
+	// ReleaseAuditFeed ends a lease early, unless it has ended.
+	ReleaseAuditFeed(ctx context.Context, l AuditLease) error
+}
+
+// AuditLease is the right to publish the audit trail for a time.
+type AuditLease struct {
+	After   int64 // Seq of the last entry that was acknowledged
+	UntilMS int64 // by the store's clock
 }
 
 // ActorKind tells how an actor is known.
@@ -27,6 +59,7 @@ const (
 	ActorKeyFile   ActorKind = "key_file"  // the holder of a key from a file; ID is the key's app
 	ActorGateway   ActorKind = "gateway"   // named by a gateway; ID is what the gateway said
 	ActorPerson    ActorKind = "person"    // signed in; ID is that of the identity provider
+	ActorToken     ActorKind = "token"     // the holder of a fire's completion token
 	ActorAnonymous ActorKind = "anonymous" // keys are off
 	ActorSystem    ActorKind = "system"    // Carillon itself; ID is the service
 )
@@ -78,6 +111,7 @@ const (
 	AuditBackfill   AuditKind = "backfill"    // Resource is its id
 	AuditRedrive    AuditKind = "redrive"     // Resource is its series
 	AuditJob        AuditKind = "job"         // Resource is its id
+	AuditFire       AuditKind = "fire"        // Resource is its id
 )
 
 // AuditAction is what was done to a resource.
@@ -96,6 +130,8 @@ const (
 	AuditFreeze     AuditAction = "freeze"
 	AuditUnfreeze   AuditAction = "unfreeze"
 	AuditCancel     AuditAction = "cancel"
+	AuditComplete   AuditAction = "complete"
+	AuditTest       AuditAction = "test" // a test call, which changes nothing
 )
 
 // AuditEntry is one change of one resource.
@@ -152,6 +188,24 @@ type AuditRunDetails struct {
 	Fires  int      `json:"fires"`
 	DueMS  int64    `json:"due_ms"` // of the first
 	Series timer.ID `json:"series"`
+}
+
+// TestCallAudit is what an entry has of a test call: where it went. It has no credentials.
+type TestCallAudit struct {
+	Targets []TestedTarget `json:"targets"`
+}
+
+// TestedTarget is a target of a test call.
+type TestedTarget struct {
+	Kind     timer.TargetKind `json:"kind"`
+	Endpoint string           `json:"endpoint,omitempty"` // host and port
+	Topic    string           `json:"topic,omitempty"`
+}
+
+// CompletionAudit is what an entry has of a fire that was completed.
+type CompletionAudit struct {
+	Status  timer.OutcomeKind `json:"status"` // delivered or failed
+	Attempt int32             `json:"attempt"`
 }
 
 // AppAudit is what an entry has of an app besides its settings.

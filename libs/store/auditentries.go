@@ -161,6 +161,31 @@ func AuditFiresAdded(t *timer.Timer, fires []timer.Fire) (AuditEntry, error) {
 	return e, err
 }
 
+// AuditTestCalled is the entry of a test call of a definition. id is that of its timer, 0: it has
+// none yet.
+func AuditTestCalled(id timer.ID, name string, targets []TestedTarget) (AuditEntry, error) {
+	resource := ""
+	if id != 0 {
+		resource = id.String()
+	}
+	e, err := audited(AuditTest, AuditTimer, resource, nil, TestCallAudit{targets})
+	e.Name = name
+	return e, err
+}
+
+// AuditFireCompleted is the entry of a completion that counted.
+func AuditFireCompleted(c *Completion) (AuditEntry, error) {
+	status := timer.Delivered
+	if c.Failed != nil {
+		status = timer.Failed
+	}
+	e, err := audited(
+		AuditComplete, AuditFire, c.FireID.String(), nil, CompletionAudit{status, c.Attempt},
+	)
+	e.Name = c.Name
+	return e, err
+}
+
 // AuditBackfillStarted is the entry of a new backfill.
 func AuditBackfillStarted(b *Backfill) (AuditEntry, error) {
 	return audited(AuditCreate, AuditBackfill, b.ID.String(), nil, b.audit(b.Status))

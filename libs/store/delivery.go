@@ -30,6 +30,7 @@ type Completion struct {
 	FinishedMS int64
 	// Next is the successor of a fixed delay if the fire was delivered, as in Outcome: S24.
 	Next *timer.Fire
+	Name string // of the timer, for the audit trail
 }
 
 // CompletionResult is the result for a Completion.

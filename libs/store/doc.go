@@ -209,13 +209,21 @@
 //     transaction: there are both, or neither. Items have their own actor (By) or that of the
 //     context. A call that changes nothing adds nothing, so one repeated after an unknown result
 //     adds no second entry. Refused items and dry runs add none. A job keeps the actor of StartJob.
-//     What Carillon does by itself, such as the end of a pause, adds none; neither do completions,
-//     which receivers make. AuditTrail has the entries by Seq, which is nearly the order of commits,
+//     What Carillon does by itself, such as the end of a pause, adds none. A completion adds
+//     one where it counts. AddAudit adds an entry about what changes nothing, once for each call.
+//     AuditTrail has the entries by Seq, which is nearly the order of commits,
 //     also those of deleted resources and of a deleted app. Pages that are read one after the other
 //     have each entry once that was committed before the first and that is not purged. A call
 //     examines at most ScanLimit entries, and a page that ends there has a Next, even if it is
 //     empty. With Kind and Resource it examines only entries of that resource. PurgeAudit removes
 //     entries that are older than the retention, and nothing else.
+//
+// Audit feed:
+//   - S41 Of two calls of LeaseAuditFeed at once, at most one gets the feed, until its lease ends or
+//     is released. A caller that goes on after its lease publishes entries that another publishes
+//     too. The position never moves back. Over all calls of PendingAudit, each by the position of
+//     the last entry that the one before returned, each entry that is not purged comes once, in
+//     order, if the delay is AuditDelay.
 //
 // Jobs:
 //   - S35 Of two calls of LeaseJob at once, each gets another job. AdvanceJob writes only with the

@@ -76,6 +76,7 @@ type OutcomeStore interface {
 	Redriver
 	OutcomeEvents
 	OrphanedEvents
+	AuditFeed
 }
 
 // AppStore has the tenants.

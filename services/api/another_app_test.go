@@ -28,6 +28,7 @@ var everyRoute = []anotherApps{
 		path:  "/api/v2/timers:batch",
 		body:  `{"items":[` + apitest.V2Body + `]}`,
 	},
+	{route: "POST /api/v2/timers:test", path: "/api/v2/timers:test", body: apitest.V2Body},
 	{route: "PUT /api/v2/timers", path: "/api/v2/timers", body: apitest.V2Body},
 	{route: "GET /api/v2/timers/{id}", path: "/api/v2/timers/<timer>?app=shop", byID: true},
 	{

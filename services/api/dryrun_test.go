@@ -71,6 +71,8 @@ var dryCases = []dryCase{
 		strings.Replace(newBody("put"), "ring", "other", 1) + `]}`},
 	{id: "create-timers", path: "/timers:batch", body: `{"put":true,"items":[` + newBody("b2") +
 		`,` + strings.Replace(newBody("put"), "ring", "other", 1) + `]}`},
+	{id: "test-timer", path: "/timers:test", body: newBody("never")},
+	{id: "test-timer", path: "/timers:test", body: strings.Replace(newBody("x"), "PUT", "?", 1)},
 	{id: "change-timer", path: "/timers/<timer>?app=shop", body: `{"labels":{"a":"b"}}`},
 	{id: "change-timer", path: "/timers/<timer>?app=shop", body: `{"labels":{},"if_version":9}`},
 	{id: "change-timer", path: "/timers/1?app=shop", body: `{"labels":{}}`},
@@ -226,6 +228,10 @@ func TestDryRunsAnswerAsWrites(t *testing.T) {
 		if c.id == "start-job" && dry.Status == http.StatusOK {
 			require.Contains(t, dry.Body, `"total":`)
 			continue // describes a job that does not exist
+		}
+		if c.id == "test-timer" && dry.Status == http.StatusOK {
+			require.Contains(t, dry.Body, `"outcome":"not_called"`)
+			continue // describes no answer
 		}
 		require.Equal(t, withoutVaried(done.Body), withoutVaried(dry.Body), "case %d, %s", i, c.id)
 	}

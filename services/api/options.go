@@ -84,6 +84,12 @@ type Options struct {
 	// OwnNamespace is "tenant/namespace" of the deployment's own Pulsar; empty: it has none.
 	OwnNamespace string
 
+	// Caller makes test calls of targets, from this process; nil: they are refused.
+	Caller callback.Caller
+	// MaxTests limits concurrent test calls; one app has at most a quarter. Each counts for a second
+	// at least. Further ones are answered 503; default 8.
+	MaxTests int
+
 	// Retention is how long outcomes are kept; default 7 days. It only explains their absence.
 	Retention      time.Duration
 	GroupWait      time.Duration // how long a create or change waits for others; default 2 ms
@@ -123,6 +129,7 @@ const (
 	defaultBodyTimeout    = 10 * time.Second
 	defaultMaxStreams     = 256
 	defaultMaxBodies      = 4096
+	defaultMaxTests       = 8
 	defaultRetention      = 7 * 24 * time.Hour
 )
 
@@ -146,6 +153,7 @@ func (o *Options) defaults() {
 	options.Default(&o.MaxInFlight, defaultMaxInFlight)
 	options.Default(&o.BodyTimeout, defaultBodyTimeout)
 	options.Default(&o.MaxCompletions, defaultMaxCompletions)
+	options.Default(&o.MaxTests, defaultMaxTests)
 	options.Default(&o.MaxStreams, defaultMaxStreams)
 	options.Default(&o.MaxBodies, defaultMaxBodies)
 }

@@ -125,14 +125,9 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 	s.v2 = &v2.API{Auth: s.auth, Problems: s.problems, BodyTimeout: o.BodyTimeout}
 	s.v2.Resources = []v2.Resource{
 		&timers.Resource{
-			Store:       o.Store,
-			Auth:        s.auth,
-			Writer:      s.writer,
-			Definitions: definitions,
-			Upcoming:    due,
-			Plan:        o.Plan,
-			Secrets:     o.Secrets,
-			Now:         o.Now,
+			Store: o.Store, Auth: s.auth, Writer: s.writer, Definitions: definitions,
+			Upcoming: due, Plan: o.Plan, Secrets: o.Secrets, Now: o.Now, IDs: ids,
+			Caller: o.Caller, Tests: timers.NewTestSlots(o.MaxTests), Tokens: tokens,
 		},
 		fires.New(fires.Options{
 			Store:          o.Store,

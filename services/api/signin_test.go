@@ -6,11 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -321,6 +323,85 @@ func TestMachinesCallByTokens(t *testing.T) {
 	)
 	require.Equal(t, 401, f.Call(t, "GET", "/api/v2/keys", "", apitest.Bearer(token)).Status)
 	require.Equal(t, 200, f.Call(t, "GET", "/api/v2/keys", "", apitest.Bearer(admin)).Status)
+}
+
+// TestSignOutAtTheProvider checks where a viewer who signs out is sent.
+func TestSignOutAtTheProvider(t *testing.T) {
+	t.Parallel()
+	out := func(ends string) apitest.Answer {
+		p := newIdentityProvider(t)
+		served := p.Config.Handler
+		p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/.well-known/openid-configuration" {
+				served.ServeHTTP(w, r)
+				return
+			}
+			told := httptest.NewRecorder()
+			served.ServeHTTP(told, r)
+			var all map[string]any
+			_ = json.Unmarshal(told.Body.Bytes(), &all)
+			all["end_session_endpoint"] = ends
+			_ = json.NewEncoder(w).Encode(all)
+		})
+		f, _ := withProvider(t, p)
+		session := p.signIn(t, f, "root")
+		session["Sec-Fetch-Site"] = "same-origin"
+		return f.Call(t, http.MethodPost, "/ui/sign-out", "", session)
+	}
+	a := out("https://id.example.com/logout?a=b")
+	require.Equal(t, http.StatusOK, a.Status)
+	to, err := url.Parse(strings.TrimPrefix(a.Header.Get("Refresh"), "0; url="))
+	require.NoError(t, err)
+	require.Equal(t, "id.example.com/logout", to.Host+to.Path)
+	require.Equal(t, url.Values{
+		"a": {"b"}, "client_id": {"page"},
+		"post_logout_redirect_uri": {"http://example.com/ui/sign-in"},
+	}, to.Query())
+	for _, a := range []apitest.Answer{a, out(""), out("javascript:alert(1)")} {
+		c, err := http.ParseSetCookie(a.Header.Get("Set-Cookie"))
+		require.NoError(t, err)
+		require.Empty(t, c.Value)
+		require.Negative(t, c.MaxAge)
+		require.NotContains(t, a.Header.Get("Refresh"), "javascript")
+	}
+	require.Equal(t, "/ui/sign-in", out("").Header.Get("Location"))
+}
+
+// TestUnknownKeysFetchSeldom checks that tokens with key ids that somebody made up do not make the
+// api ask the provider each time, and that a new key of the provider is found later.
+func TestUnknownKeysFetchSeldom(t *testing.T) {
+	t.Parallel()
+	p := newIdentityProvider(t)
+	var fetches atomic.Int32
+	served := p.Config.Handler
+	p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/keys") {
+			fetches.Add(1)
+		}
+		served.ServeHTTP(w, r)
+	})
+	var later atomic.Int64 // seconds
+	o := p.options(t)
+	o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load()) * time.Second) }
+	provider, err := signin.New(o)
+	require.NoError(t, err)
+	claims, err := json.Marshal(map[string]any{
+		"iss": p.URL, "sub": "u1", "aud": "carillon", "exp": time.Now().Add(time.Hour).Unix(),
+	})
+	require.NoError(t, err)
+	verify := func(kid string) error {
+		token := oidctest.SignIDToken(p.key, kid, "RS256", string(claims))
+		_, err := provider.Verify(t.Context(), token)
+		return err
+	}
+	for i := range 50 {
+		require.Error(t, verify(fmt.Sprint("made up ", i)))
+	}
+	require.NoError(t, verify("k"))
+	require.Equal(t, int32(1), fetches.Load())
+	later.Store(11)
+	require.Error(t, verify("made up"))
+	require.Equal(t, int32(2), fetches.Load())
 }
 
 // TestProviderThatDoesNotAnswer checks that callers with keys are served all the same.

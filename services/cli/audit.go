@@ -104,6 +104,10 @@ func describeActor(o client.Object) string {
 
 // describeChange names the fields that differ. A status is shown with its value.
 func describeChange(o client.Object) string {
+	switch o.Text("action") {
+	case "run", "test", "complete": // they change no field
+		return ""
+	}
 	before, after := o.Object("before"), o.Object("after")
 	if before == nil || after == nil {
 		return ""

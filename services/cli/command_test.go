@@ -103,6 +103,14 @@ func TestTimerCommands(t *testing.T) {
 		plan,
 	)
 	require.NotContains(t, u.do("timer", "list"), "bill")
+	file := u.file("t.yaml", "name: bill\nschedule: {kind: interval, every: 1h}\n"+
+		"target: {kind: http, url: \""+endpoint.URL+"\", headers: {X-Tone: [test]}}\n")
+	require.Contains(t, u.do("timer", "test", "-f", file, "--dry-run"), "would be called")
+	require.Contains(t, u.do("timer", "test", "-f", file), "delivered 200 in ")
+	require.Equal(t, "test", <-rings)
+	require.Contains(t, u.do("timer", "test", "-f", file, "-o", "json"), `"outcome": "delivered"`)
+	require.Equal(t, "test", <-rings)
+	require.Contains(t, u.refused("timer", "test"), "--file")
 	require.Contains(
 		t,
 		u.do("timer", "create", "bill", "--cron", "0 9 * * MON-FRI", "--tz", "Europe/Berlin",

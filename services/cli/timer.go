@@ -25,7 +25,7 @@ func (t *tool) timerCommand() *cobra.Command {
 	c.AddCommand(
 		t.timerList(), t.timerGet(), t.timerCreate(), t.timerEdit(), t.timerDelete(),
 		t.timerPause(), t.timerResume(), t.timerRun(), t.timerLabel(), t.timerFires(),
-		t.timerWatch(),
+		t.timerTest(), t.timerWatch(),
 	)
 	return c
 }

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -27,9 +26,6 @@ type tenant struct {
 	limits        limit.Settings
 	misconfigured error // why the app cannot be called with its present keys
 }
-
-// maxSigners is how many keys of a kind sign at once: one rotating in, one rotating out.
-const maxSigners = 2
 
 // maxChangedApps is how many changed apps may wait to be read again.
 const maxChangedApps = 1024
@@ -189,40 +185,11 @@ func (t *tenants) rules(app string, texts []string) []egress.Rule {
 	return rules
 }
 
-// signer returns the signer of the newest keys, which come first. An app with keys is never called
-// without a signature.
+// signer returns the signer of an app, nil: it has no keys.
 func (t *tenants) signer(app string, stored []store.SigningKey) (*signing.Signer, error) {
-	if len(stored) == 0 {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	if t.opener == nil {
-		return nil, errors.New(
-			"executor has no encryption key for signing keys: set encryption-keys",
-		)
-	}
-	kinds := make(map[string]int, 1)
-	keys := make([]signing.Key, 0, len(stored))
+	keys := make([]signing.StoredKey, len(stored))
 	for i := range stored {
-		if kinds[stored[i].Kind]++; kinds[stored[i].Kind] > maxSigners ||
-			len(keys) == signing.MaxKeys {
-			continue
-		}
-		secret, err := t.opener.Open(
-			stored[i].Secret,
-			encryption.Binding{App: app, Use: encryption.UseSigning},
-		)
-		if err != nil {
-			return nil, fmt.Errorf("decrypting a signing key: %w", err)
-		}
-		k, err := signing.ParseKey(secret.Reveal())
-		if err != nil {
-			return nil, fmt.Errorf("parsing a signing key: %w", err)
-		}
-		keys = append(keys, k)
+		keys[i] = signing.StoredKey{Kind: stored[i].Kind, Secret: stored[i].Secret}
 	}
-	s, err := signing.NewSigner(keys...)
-	if err != nil {
-		return nil, fmt.Errorf("making a signer: %w", err)
-	}
-	return s, nil
+	return signing.SignerOf(app, keys, t.opener) //nolint:wrapcheck // it says what it was doing
 }

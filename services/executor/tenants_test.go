@@ -11,41 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/limit"
-	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/store"
-	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
-
-// plaintextOpener returns secrets unchanged.
-type plaintextOpener struct{ opened int }
-
-func (p *plaintextOpener) Open(s timer.Sealed, _ encryption.Binding) (encryption.Secret, error) {
-	p.opened++
-	return encryption.NewSecret(string(s)), nil
-}
-
-func TestTheNewestKeysOfEachKindSign(t *testing.T) {
-	t.Parallel()
-	var stored []store.SigningKey
-	for range 3 {
-		for _, kind := range []signing.Kind{signing.HMAC, signing.Ed25519} {
-			k, err := signing.NewKey(kind)
-			require.NoError(t, err)
-			stored = append(
-				stored,
-				store.SigningKey{Kind: string(kind), Secret: timer.Sealed(k.Reveal())},
-			)
-		}
-	}
-	o := new(plaintextOpener)
-	s, err := (&tenants{opener: o}).signer("a", stored)
-	require.NoError(t, err)
-	require.NotNil(t, s)
-	require.Equal(t, min(2*maxSigners, signing.MaxKeys), o.opened)
-}
 
 // oldApps is a store that answers with settings read before a change.
 type oldApps struct {

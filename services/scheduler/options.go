@@ -27,6 +27,7 @@ type Store interface {
 type eventStore interface {
 	store.OutcomeEvents
 	store.OrphanedEvents
+	store.AuditFeed
 }
 
 // Options of a scheduler. The zero value of a setting is its default.
@@ -45,6 +46,8 @@ type Options struct {
 	CatchUp int           // past minutes dispatched per tick; default 30
 	// MissingEvery is the time between searches for missing fires; default 1 min.
 	MissingEvery time.Duration
+	// AuditDelay is how old entries of the audit trail are published; default store.AuditDelay.
+	AuditDelay time.Duration
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -64,6 +67,7 @@ func (o *Options) defaults() {
 	options.Default(&o.Ahead, defaultAhead)
 	options.Default(&o.Lease, defaultLease)
 	options.Default(&o.CatchUp, defaultCatchUp)
+	options.Default(&o.AuditDelay, store.AuditDelay)
 	options.Default(&o.MissingEvery, defaultMissingEvery)
 }
 

@@ -48,7 +48,7 @@ func addAPI(ctx context.Context, k *Kit) error {
 	for i, v := range k.values {
 		settings[i] = operations.Setting{Name: v.Name, Value: v.Text, Source: v.Source}
 	}
-	s, err := api.New(api.Options{
+	o := api.Options{
 		Store:          k.Store,
 		Bus:            k.Bus,
 		Backlog:        k.Bus,
@@ -72,7 +72,14 @@ func addAPI(ctx context.Context, k *Kit) error {
 		Tracer:         k.Tracer,
 		Logger:         log,
 		Registerer:     k.Registry,
-	})
+		MaxTests:       k.Settings.API.TestCalls,
+	}
+	if o.MaxTests > 0 {
+		if o.Caller, err = k.callers(); err != nil {
+			return err
+		}
+	}
+	s, err := api.New(o)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package wiring
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
 	"github.com/carillon-timer/carillon/libs/callback"
@@ -21,28 +22,47 @@ func (t topicPublisher) PublishTo(ctx context.Context, m callback.TopicMessage) 
 	return t.Publish(ctx, pulsarbus.ExternalMessage(m)) //nolint:wrapcheck // it says which topic
 }
 
-// addCallers creates the callers of an executor, one for each kind of target.
+// addCallers gives an executor its callers, one for each kind of target, and its limits.
 func (k *Kit) addCallers(o *executor.Options) error {
-	net := callback.NetOptions{
-		Egress:         k.Egress,
-		AllowInsecure:  k.Settings.Callback.AllowInsecure,
-		ReservedHeader: k.Settings.Gateway.TrustHeader,
-	}
 	if k.Keyring != nil {
-		net.Secrets, o.Opener = k.Keyring, k.Keyring
+		o.Opener = k.Keyring
 		tokens, err := callback.NewCompletionTokens(k.Keyring.Derive("completion")...)
 		if err != nil {
 			return fmt.Errorf("making completion tokens: %w", err)
 		}
 		o.Tokens = tokens
 	}
-	own, err := pulsarConfig(&k.Settings.Pulsar, k.Log)
+	callers, err := k.callers()
 	if err != nil {
 		return err
 	}
+	callers = maps.Clone(callers)
+	callers[timer.KindCanary] = selfcheck.NewCaller(k.Registry)
+	o.Egress, o.Caller = k.Egress, callers
+	return k.limits(o)
+}
+
+// callers returns the callers of this process: those of its executor, and of the test calls of its
+// api. They share connections.
+func (k *Kit) callers() (callback.Callers, error) {
+	if k.called != nil {
+		return k.called, nil
+	}
+	net := callback.NetOptions{
+		Egress:         k.Egress,
+		AllowInsecure:  k.Settings.Callback.AllowInsecure,
+		ReservedHeader: k.Settings.Gateway.TrustHeader,
+	}
+	if k.Keyring != nil {
+		net.Secrets = k.Keyring
+	}
+	own, err := pulsarConfig(&k.Settings.Pulsar, k.Log)
+	if err != nil {
+		return nil, err
+	}
 	external, err := pulsarbus.NewExternalPublisher(own, k.logger("callbacks"))
 	if err != nil {
-		return err //nolint:wrapcheck // it says what it is about
+		return nil, err //nolint:wrapcheck // it says what it is about
 	}
 	k.Process.OnClose(
 		"pulsar callbacks",
@@ -55,12 +75,11 @@ func (k *Kit) addCallers(o *executor.Options) error {
 		OwnNamespace: k.Settings.Pulsar.Tenant + "/" + k.Settings.Pulsar.Namespace,
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // it says what it is about
+		return nil, err //nolint:wrapcheck // it says what it is about
 	}
 	k.Process.OnClose("callbacks", func(context.Context) error { closeCallers(); return nil })
-	callers[timer.KindCanary] = selfcheck.NewCaller(k.Registry)
-	o.Egress, o.Caller = k.Egress, callers
-	return k.limits(o)
+	k.called = callers
+	return callers, nil
 }
 
 // limits creates the limits of apps, which share state through Redis where it is configured, and

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/dispatch"
@@ -65,8 +66,9 @@ type Kit struct {
 	HTTPAddr string // address of the API, set when it listens
 	Keyless  bool   // the API requires no keys; set when it listens
 
-	values   []config.Value // settings in force
-	flushing bool           // a part already flushes Counts
+	called   callback.Callers // see callers; nil: not made yet
+	values   []config.Value   // settings in force
+	flushing bool             // a part already flushes Counts
 }
 
 // Open opens the store, the bus and the window of a kit, and registers them to be closed by the

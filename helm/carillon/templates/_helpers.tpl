@@ -102,6 +102,19 @@ CARILLON_AUTH: {{ ternary "on" "off" $v.auth.enabled | quote }}
 CARILLON_TRUST_HEADER: {{ . | quote }}
 CARILLON_TRUST_FROM: {{ join "," $v.auth.trustFrom | quote }}
 {{- end }}
+{{- with $v.auth.oidc }}
+{{- if .issuer }}
+CARILLON_OIDC_ISSUER: {{ .issuer | quote }}
+CARILLON_OIDC_CLIENT_ID: {{ .clientID | quote }}
+CARILLON_OIDC_REDIRECT_URL: {{ .redirectURL | quote }}
+CARILLON_OIDC_AUDIENCE: {{ .audience | quote }}
+CARILLON_OIDC_SCOPES: {{ join "," .scopes | quote }}
+CARILLON_OIDC_GROUPS_CLAIM: {{ .groupsClaim | quote }}
+CARILLON_OIDC_ROLES: {{ join "," .roles | quote }}
+CARILLON_OIDC_SESSION: {{ .session | quote }}
+CARILLON_OIDC_SESSIONS_SINCE: {{ .sessionsSince | quote }}
+{{- end }}
+{{- end }}
 CARILLON_CALLBACK_ALLOW_PRIVATE: {{ $v.settings.callbackAllowPrivate | quote }}
 CARILLON_CALLBACK_ALLOW: {{ join "," $v.settings.callbackAllow | quote }}
 CARILLON_CALLBACK_ALLOW_INSECURE: {{ $v.settings.callbackAllowInsecure | quote }}

@@ -21,6 +21,22 @@
 {{- if ne (empty $auth.trustHeader) (empty $auth.trustFrom) -}}
 {{- fail "auth.trustHeader: needs auth.trustFrom, and auth.trustFrom needs it" -}}
 {{- end -}}
+{{- $oidc := $auth.oidc -}}
+{{- if and $oidc.issuer (not (or $oidc.clientID $oidc.audience)) -}}
+{{- fail "auth.oidc.issuer: needs auth.oidc.clientID for people, or auth.oidc.audience for machines" -}}
+{{- end -}}
+{{- if and $oidc.issuer (not $oidc.roles) -}}
+{{- fail "auth.oidc.issuer: needs auth.oidc.roles, without which nobody may do anything" -}}
+{{- end -}}
+{{- if and $oidc.audience (eq $oidc.audience $oidc.clientID) -}}
+{{- fail "auth.oidc.audience: must be another than auth.oidc.clientID" -}}
+{{- end -}}
+{{- if and (not $oidc.issuer) (or $oidc.clientID $oidc.clientSecret.name $oidc.audience $oidc.roles) -}}
+{{- fail "auth.oidc.issuer: needed by the other values of auth.oidc" -}}
+{{- end -}}
+{{- if and (not $auth.enabled) $oidc.issuer -}}
+{{- fail "auth.enabled: false lets everybody in, and there is auth.oidc: remove one of the two" -}}
+{{- end -}}
 {{- if and (not $auth.enabled) (or $auth.adminKey $auth.adminKeySecret.name $auth.trustHeader .Values.apiKeysSecret) -}}
 {{- fail "auth.enabled: false lets everybody in, and there are keys or a trusted header: remove one of the two" -}}
 {{- end -}}
@@ -91,6 +107,9 @@
 {{- end }}
 {{- if and (eq .service "api") $v.auth.enabled }}
 - {variable: CARILLON_ADMIN_KEY_FILE, path: admin.key, secret: {{ include "carillon.adminKey" .root | fromYaml | toJson }}}
+{{- if and $v.auth.oidc.issuer $v.auth.oidc.clientSecret.name }}
+- {variable: CARILLON_OIDC_CLIENT_SECRET_FILE, path: oidc-client-secret, secret: {{ toJson $v.auth.oidc.clientSecret }}}
+{{- end }}
 {{- if $v.apiKeysSecret }}
 - {variable: CARILLON_API_KEYS_FILE, path: keys, secret: {name: {{ $v.apiKeysSecret }}, key: keys}}
 {{- end }}

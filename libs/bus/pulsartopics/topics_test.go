@@ -190,7 +190,7 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 				require.Equal(t, 2, l.Partitions)
 				require.Equal(t, bus.SubExecutors, l.Subscriptions[0].Name)
 				require.Equal(t, "carillon.v1.Task", l.Message)
-			case bus.Outcomes, bus.TimersChanged, bus.TasksDead:
+			case bus.Outcomes, bus.TimersChanged, bus.TasksDead, bus.Audit:
 				require.Empty(t, l.Subscriptions)
 			case bus.Slices:
 				require.Len(t, l.Subscriptions, 1)

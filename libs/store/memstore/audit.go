@@ -33,6 +33,17 @@ func (s *Store) addAudit(by *store.Actor, app string, e store.AuditEntry, err er
 	s.audit = append(s.audit, e)
 }
 
+// AddAudit adds an entry about what was done without a change of the store.
+func (s *Store) AddAudit(ctx context.Context, app string, e store.AuditEntry) error {
+	defer s.lockToWrite(ctx)()
+	if err := s.refuseDeleted(app); err != nil {
+		return err
+	}
+	s.app(app)
+	s.addAudit(store.ActorOf(ctx), app, e, nil)
+	return nil
+}
+
 // AuditTrail returns a page of an app's entries.
 func (s *Store) AuditTrail(
 	_ context.Context,

@@ -26,6 +26,8 @@ func (s *Store) Complete(
 	case f.Attempt < c.Attempt:
 		return store.CompletionResult{State: store.CompletionTooEarly}, nil
 	case f.Attempt == c.Attempt && f.State == timer.FireAccepted:
+		e, err := store.AuditFireCompleted(&c)
+		s.addAudit(store.ActorOf(ctx), app, e, err)
 		if c.Failed != nil {
 			return s.completeFailed(f, &c), nil
 		}

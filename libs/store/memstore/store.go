@@ -49,8 +49,10 @@ type Store struct {
 	signing       map[timer.ID]*store.SigningKey
 	keysByID      map[string]*store.APIKey
 
-	audit    []store.AuditEntry // in order of Seq
-	auditSeq int64
+	audit        []store.AuditEntry // in order of Seq
+	auditSeq     int64
+	auditAcked   int64 // position of the feed
+	auditLeaseMS int64
 }
 
 var _ store.Store = (*Store)(nil)

@@ -106,6 +106,33 @@ func (s *Store) auditOne(
 	return s.saveAudit(ctx, c, &trail, nowMS)
 }
 
+// AddAudit locks the app's row, so that an app which is being deleted gets no more entries. Two
+// calls at once add two entries. A call that is repeated after a lost answer adds another, because
+// what was done has no other mark in the store.
+func (s *Store) AddAudit(ctx context.Context, app string, e store.AuditEntry) error {
+	if store.ActorOf(ctx) == nil {
+		return nil
+	}
+	ctx, _, err := s.makeApps(ctx, []string{app})
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, "adding to the audit trail", func(ctx context.Context, c runner) error {
+		row, err := s.selectApp(ctx, c, app, s.dialect.forUpdate)
+		if err != nil {
+			return err
+		}
+		if row.Deleting != 0 {
+			return store.AppDeleted(app)
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		return s.auditOne(ctx, c, row.ID, nowMS, e, nil)
+	})
+}
+
 // encodeActor returns the stored form of the actor of a job, empty: none.
 func encodeActor(by *store.Actor) ([]byte, error) {
 	if by == nil {

@@ -169,7 +169,13 @@ func (k *completionBatch) recordDelivered(
 		return err
 	}
 	k.out = store.CompletionResult{State: store.CompletionAccepted, Fires: r.started}
-	return nil
+	return k.audit(ctx, row.AppID)
+}
+
+// audit adds a completion that counts to the audit trail. A repeated one adds nothing.
+func (k *completionBatch) audit(ctx context.Context, appID int64) error {
+	e, err := store.AuditFireCompleted(k.request)
+	return k.record.store.auditOne(ctx, k.record.c, appID, k.record.nowMS, e, err)
 }
 
 // releaseFailed releases the fire to run now, in bucket 0, which every minute has. Its retry policy
@@ -198,5 +204,8 @@ func (k *completionBatch) releaseFailed(
 		a.DurationMS++
 	}
 	k.out = store.CompletionResult{State: store.CompletionAccepted, Fires: []timer.Fire{row}}
-	return r.store.insertAttempts(ctx, r.c, []timer.Attempt{a})
+	if err := r.store.insertAttempts(ctx, r.c, []timer.Attempt{a}); err != nil {
+		return err
+	}
+	return k.audit(ctx, row.AppID)
 }

@@ -223,6 +223,59 @@ func othersAreNotInTheTrail(t *testing.T, s *setup) {
 	require.Empty(t, s.trail(store.AuditQuery{}), "dry runs")
 }
 
+// addedEntries adds entries about what changes nothing, for an app that exists or not.
+func addedEntries(t *testing.T, s *setup) {
+	st := s.st()
+	by := testActor("k1")
+	ctx := store.WithActor(t.Context(), by)
+	targets := []store.TestedTarget{{Kind: timer.KindHTTP, Endpoint: "example.com"}}
+	e, err := store.AuditTestCalled(17, "bill", targets)
+	require.NoError(t, err)
+	require.NoError(t, st.AddAudit(t.Context(), "app", e))
+	require.Empty(t, s.trail(store.AuditQuery{}), "nobody's")
+	require.NoError(t, st.AddAudit(ctx, "app", e))
+	require.NoError(t, st.AddAudit(ctx, "app", e))
+	require.NoError(t, st.AddAudit(ctx, "new", e))
+	got := s.trail(store.AuditQuery{Kind: store.AuditTimer, Resource: "17"})
+	require.Equal(t, []string{"test timer", "test timer"}, did(got), "each call is one")
+	require.Equal(t, *by, got[0].By)
+	require.Equal(t, "bill", got[0].Name)
+	require.Empty(t, got[0].Before)
+	require.JSONEq(
+		t, `{"targets":[{"kind":"http","endpoint":"example.com"}]}`, string(got[0].After),
+	)
+	require.Len(t, s.trail(store.AuditQuery{App: "new"}), 1)
+}
+
+// completionsAreInTheTrail completes fires, each twice.
+func completionsAreInTheTrail(t *testing.T, s *setup) {
+	by := &store.Actor{Kind: store.ActorToken, Address: "10.0.0.7", Request: "r1"}
+	ctx := store.WithActor(t.Context(), by)
+	session := s.session()
+	fires := s.claim(session, s.fires(3, s.nowMS()))
+	for i, failed := range []bool{false, true} {
+		c := completed(s.accepted(session, fires[i]))
+		if c.Name = "bill"; failed {
+			c.Failed = &timer.Attempt{Failure: timer.FailureAsync, Error: "out of paper"}
+		}
+		for range 2 {
+			_, err := s.st().Complete(ctx, "app", c)
+			require.NoError(t, err)
+		}
+	}
+	late := completed(s.accepted(session, fires[2]))
+	late.Attempt = 0
+	_, err := s.st().Complete(ctx, "app", late)
+	require.NoError(t, err)
+	got := s.trail(store.AuditQuery{})
+	require.Equal(t, []string{"complete fire", "complete fire"}, did(got))
+	require.Equal(t, *by, got[1].By)
+	require.Equal(t, fires[0].FireID.String(), got[1].Resource)
+	require.Equal(t, "bill", got[1].Name)
+	require.JSONEq(t, `{"status":"delivered","attempt":1}`, string(got[1].After))
+	require.JSONEq(t, `{"status":"failed","attempt":1}`, string(got[0].After))
+}
+
 // itemsHaveTheirActors gives the items of one call different actors.
 func itemsHaveTheirActors(t *testing.T, s *setup) {
 	const items = 5

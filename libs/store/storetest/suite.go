@@ -1,5 +1,5 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
-// S40 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S41 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 package storetest
 
@@ -157,6 +157,10 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S39_ConcurrentMetrics", concurrentMetrics},
 		{"S40_ChangesAreInTheTrail", changesAreInTheTrail},
 		{"S40_OthersAreNotInTheTrail", othersAreNotInTheTrail},
+		{"S40_AddedEntries", addedEntries},
+		{"S41_AuditFeed", auditFeed},
+		{"S41_AuditFeedHasOneHolder", auditFeedHasOneHolder},
+		{"S40_CompletionsAreInTheTrail", completionsAreInTheTrail},
 		{"S40_ItemsHaveTheirActors", itemsHaveTheirActors},
 		{"S40_ManyCreatesOfOneActor", manyCreatesOfOneActor},
 		{"S40_EntriesAreSelected", entriesAreSelected},

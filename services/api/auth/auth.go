@@ -165,6 +165,16 @@ func actor(ctx context.Context, c *caller) *store.Actor {
 	return by
 }
 
+// AsTokenHolder names in the audit trail who completes a fire: the holder of its token, or the
+// person who signed in to the page and had it. Requests with a token have no key.
+func (k *Checker) AsTokenHolder(ctx context.Context) context.Context {
+	c := caller{kind: store.ActorToken}
+	if p := personOf(ctx); p != nil {
+		c = caller{person: p, kind: store.ActorPerson}
+	}
+	return store.WithActor(ctx, actor(ctx, &c))
+}
+
 // RejectCallbacks refuses requests that a timer makes. The executor in this process never dials
 // this listener. The check covers executors of other processes and hosts, and translated addresses.
 func (k *Checker) RejectCallbacks(next http.Handler) http.Handler {

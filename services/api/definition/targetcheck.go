@@ -34,7 +34,7 @@ func (s *Reader) checkTargets(
 	if len(bad) > 0 {
 		// The app's own rules may allow more than the deployment's policy. They are read only if
 		// that policy refuses a target.
-		policy, err := s.policyOf(ctx, app)
+		policy, err := s.PolicyOf(ctx, app)
 		if err != nil {
 			return err
 		}
@@ -60,9 +60,9 @@ func (s *Reader) checks(policy *egress.Policy, labels map[string]string) *callba
 	}
 }
 
-// policyOf returns the egress policy of an app. Like executors, it ignores rules that this version
+// PolicyOf returns the egress policy of an app. Like executors, it ignores rules that this version
 // does not know.
-func (s *Reader) policyOf(ctx context.Context, app string) (*egress.Policy, error) {
+func (s *Reader) PolicyOf(ctx context.Context, app string) (*egress.Policy, error) {
 	a, err := s.Store.App(ctx, app)
 	if timer.CodeOf(err) == timer.CodeNotFound {
 		return s.Egress, nil

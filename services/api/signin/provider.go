@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,7 @@ type Options struct {
 type Provider struct {
 	opts   Options
 	client *http.Client
+	keys   *keyFetches
 
 	asking singleflight.Group
 	latest atomic.Pointer[discovery] // nil: the provider was not asked yet
@@ -57,6 +59,7 @@ type discovery struct {
 	*oidc.Provider
 
 	machines *oidc.IDTokenVerifier // of the tokens of machines
+	ends     string                // end_session_endpoint; empty: the provider has none
 	at       time.Time
 	err      error
 }
@@ -70,7 +73,9 @@ func New(o Options) (*Provider, error) {
 		o.Audience != "" && o.Audience == o.ClientID,
 		"Audience: expected another than ClientID",
 	)
-	return &Provider{opts: o, client: &http.Client{Timeout: callTimeout}}, c.Err()
+	keys := &keyFetches{next: http.DefaultTransport, now: o.Now}
+	client := &http.Client{Timeout: callTimeout, Transport: keys}
+	return &Provider{opts: o, client: client, keys: keys}, c.Err()
 }
 
 // SignsIn returns whether people sign in by the provider. Otherwise only machines are known by it.
@@ -113,6 +118,14 @@ func (p *Provider) ask(ctx context.Context) *discovery {
 		d.err = timer.Unavailable("asking the identity provider", err)
 		return d
 	}
+	var told struct {
+		Keys string `json:"jwks_uri"`
+		Ends string `json:"end_session_endpoint"`
+	}
+	if err := found.Claims(&told); err == nil {
+		p.keys.url.Store(&told.Keys)
+		d.ends = told.Ends
+	}
 	d.Provider = found
 	d.machines = found.Verifier(&oidc.Config{ClientID: p.opts.Audience, Now: p.opts.Now})
 	return d
@@ -142,6 +155,25 @@ func (p *Provider) Start(ctx context.Context, callback string) (string, *Flow, e
 	return p.config(found, f).AuthCodeURL(
 		f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier),
 	), f, nil
+}
+
+// EndSession returns where the viewer's session at the provider is ended, and from where they come
+// back to home. It is empty where the provider has no such address, does not answer, or was never
+// asked. The provider asks the viewer whether to, because it gets no token of the session.
+func (p *Provider) EndSession(home string) string {
+	d := p.latest.Load()
+	if d == nil || d.err != nil || d.ends == "" {
+		return ""
+	}
+	to, err := url.Parse(d.ends)
+	if err != nil || to.Scheme != "https" && to.Scheme != "http" {
+		return ""
+	}
+	query := to.Query()
+	query.Set("client_id", p.opts.ClientID)
+	query.Set("post_logout_redirect_uri", home)
+	to.RawQuery = query.Encode()
+	return to.String()
 }
 
 func (p *Provider) config(found *discovery, f *Flow) *oauth2.Config {

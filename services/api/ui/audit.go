@@ -57,10 +57,22 @@ func listAudit(q *request) error {
 	}
 	d.Items = list.Items
 	for i := range d.Items {
-		d.Items[i].Changes = changesOf(d.Items[i].Before, d.Items[i].After)
+		d.Items[i].Changes = d.Items[i].changes()
 	}
 	d.end(d.Path, list.NextCursor)
 	return q.show("audit", d)
+}
+
+// changes returns the fields that somebody has changed. A fire that was added or completed and a
+// test call change none, and the version follows from the others.
+func (e *auditEntry) changes() []auditChange {
+	switch e.Action {
+	case "run", "test", "complete":
+		return nil
+	}
+	return slices.DeleteFunc(changesOf(e.Before, e.After), func(c auditChange) bool {
+		return c.Field == "version"
+	})
 }
 
 // changesOf returns the fields that differ, by name.

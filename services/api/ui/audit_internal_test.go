@@ -27,6 +27,19 @@ func TestChangesOf(t *testing.T) {
 	require.Empty(t, changesOf(after, after))
 }
 
+// TestChangesOfEntries checks that only what somebody has changed counts as a change.
+func TestChangesOfEntries(t *testing.T) {
+	t.Parallel()
+	e := auditEntry{
+		Before: map[string]any{"version": 1.0, "status": "active"},
+		After:  map[string]any{"version": 2.0, "status": "paused", "fires": 1.0},
+	}
+	for action, want := range map[string]int{"run": 0, "test": 0, "complete": 0, "pause": 2} {
+		e.Action = action
+		require.Len(t, e.changes(), want, action)
+	}
+}
+
 // TestLongTextsThatDifferAtTheEnd checks that a change beyond what is shown is still a change.
 func TestLongTextsThatDifferAtTheEnd(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,18 @@ type editorData struct {
 	Schedule schedule
 	Warnings []struct{ Message string }
 	Theirs   string // the present definition, where somebody else has changed it
+
+	Calls       []testedCall // of a test call
+	TestRefused *apiError    // why there was none
+}
+
+// testedCall is the answer of a target to a test call.
+type testedCall struct {
+	Target, Outcome, Failure, Error, Answer string
+
+	StatusCode int   `json:"status_code"`
+	DurationMS int64 `json:"duration_ms"`
+	Headers    map[string]string
 }
 
 // showEditor shows a definition to edit, or a new one, which may be a copy.
@@ -215,6 +227,12 @@ func saveTimer(q *request) error {
 	if doc == nil {
 		return q.render(http.StatusUnprocessableEntity, "editor", d)
 	}
+	if q.r.PostFormValue("do") == "test" {
+		if err := q.testDefinition(d, doc); err != nil {
+			return err
+		}
+		return q.show("editor", d)
+	}
 	if q.r.PostFormValue("do") == "preview" {
 		if err := q.tryDefinition(d, doc); err != nil {
 			return err
@@ -234,4 +252,31 @@ func saveTimer(q *request) error {
 	}
 	q.redirect(q.appPath("timers", saved.ID) + "?did=save")
 	return nil
+}
+
+// testDefinition calls the target of a definition once, and keeps the answer or why there is none.
+func (q *request) testDefinition(d *editorData, doc *document) error {
+	var tested struct{ Calls []testedCall }
+	body, err := doc.body(q.app)
+	if err == nil {
+		err = q.do(http.MethodPost, "/timers:test", body, &tested)
+	} else {
+		d.TestRefused, err = &apiError{Detail: err.Error()}, nil
+	}
+	if err != nil && !errors.As(err, &d.TestRefused) {
+		return err
+	}
+	d.Calls = tested.Calls
+	return nil
+}
+
+// testTimer answers the button of the test call.
+func testTimer(q *request) error {
+	d, doc := q.readEditor()
+	if doc == nil {
+		d.TestRefused = &apiError{Detail: d.Broken}
+	} else if err := q.testDefinition(d, doc); err != nil {
+		return err
+	}
+	return q.showPart("editor", "tested", d)
 }

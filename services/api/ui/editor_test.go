@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"context"
 	"html"
 	"net/http"
 	"net/url"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -146,4 +150,41 @@ func TestEditConflict(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code)
 	now := f.Do(t, http.StatusOK, http.MethodGet, apitest.TimerPath(made.ID, ""), "")
 	require.Equal(t, "2h0m0s", now.Schedule["every"])
+}
+
+// TestTestCallInTheEditor calls the target of what the editor shows, and shows markup in its answer
+// as text.
+func TestTestCallInTheEditor(t *testing.T) {
+	t.Parallel()
+	answer := callback.Result{
+		Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 503,
+		Error: "answered 503", Excerpt: "<script>alert(1)</script>",
+		Headers: map[string]string{"Server": "<b>x</b>"},
+	}
+	f := apitest.Setup(t, func(o *api.Options) {
+		o.Caller = callback.Callers{timer.KindHTTP: answering(answer)}
+	})
+	p := open(t, f, true)
+	const path = "/ui/apps/shop/timers/new"
+	form := editor(p.shown(path))
+	form.Set("url", "https://example.com/")
+	body := p.posted(path+"/test", form)
+	require.Regexp(t, `role="alert"><p>[^<]*name`, body, "it has no name yet")
+	form.Set("name", "invoices")
+	form.Set("do", "test")
+	for _, body := range []string{p.posted(path+"/test", form), p.posted(path, form)} {
+		require.Contains(t, body, "503")
+		require.Contains(t, body, "&lt;script&gt;alert(1)")
+		require.Contains(t, body, "&lt;b&gt;x")
+		require.NotContains(t, body, "<script>alert")
+	}
+	require.Contains(t, p.posted(path, form), `value="invoices"`, "what was entered stays")
+	require.NotContains(t, p.shown("/ui/apps/shop/timers"), "invoices")
+}
+
+// answering is a caller whose calls have one result.
+type answering callback.Result
+
+func (a answering) Call(context.Context, *callback.Request) callback.Result {
+	return callback.Result(a)
 }

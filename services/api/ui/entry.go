@@ -67,6 +67,14 @@ func signIn(q *request) error {
 
 func signOut(q *request) error {
 	q.page.sessions.end(q.w, q.r)
+	if q.person != nil {
+		if to := q.page.opts.SignIn.EndSession(originOf(q.r) + Prefix + "/sign-in"); to != "" {
+			// The page opens the next one, and does not redirect: the policy of the page's content
+			// forbids forms that lead to another site.
+			q.w.Header().Set("Refresh", "0; url="+to)
+			return q.show("signedout", to)
+		}
+	}
 	q.redirect(Prefix + "/sign-in")
 	return nil
 }

@@ -51,12 +51,8 @@ func (p *Page) person(r *http.Request) *auth.Person {
 // startSignIn sends the viewer to the identity provider. What must come back is in a cookie that
 // lives for minutes and is Lax, because a browser sends no Strict one along from another site.
 func startSignIn(q *request) error {
-	scheme := "http://"
-	if overTLS(q.r) {
-		scheme = "https://"
-	}
 	provider := q.page.opts.SignIn
-	to, f, err := provider.Start(q.r.Context(), scheme+q.r.Host+callbackPath)
+	to, f, err := provider.Start(q.r.Context(), originOf(q.r)+callbackPath)
 	if err != nil {
 		return q.refuseSignIn(http.StatusServiceUnavailable, "provider_unavailable", err)
 	}
@@ -71,6 +67,14 @@ func startSignIn(q *request) error {
 	})
 	q.redirect(to)
 	return nil
+}
+
+// originOf returns the page's own idea of its origin.
+func originOf(r *http.Request) string {
+	if overTLS(r) {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
 }
 
 // finishSignIn starts the session of a viewer whom the provider sent back. The next page is opened

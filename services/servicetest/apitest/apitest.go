@@ -18,6 +18,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/membus"
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/slicing"
@@ -126,6 +127,7 @@ func Setup(t *testing.T, change ...func(*api.Options)) *Fixture {
 		Now:        time.Now,
 		Auth:       auth.Rules{Off: true},
 		Secrets:    Keyring(t),
+		Caller:     callback.Callers{}, // test calls fail
 		Logger:     zerolog.Nop(),
 		Registerer: prometheus.NewRegistry(),
 	}

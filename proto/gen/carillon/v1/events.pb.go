@@ -316,6 +316,164 @@ func (x *TargetOutcome) GetFailure() string {
 	return ""
 }
 
+// AuditEntry tells that somebody changed something. It has no values: GET /api/v2/apps/{app}/audit
+// has what was before and after.
+type AuditEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           int64                  `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // of the entry; consumers drop duplicates by it
+	AtMs          int64                  `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	App           string                 `protobuf:"bytes,3,opt,name=app,proto3" json:"app,omitempty"`                              // empty: a key of the deployment
+	ActorKind     string                 `protobuf:"bytes,4,opt,name=actor_kind,json=actorKind,proto3" json:"actor_kind,omitempty"` // key, key_file, gateway, person, token, anonymous, system
+	ActorId       string                 `protobuf:"bytes,5,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
+	ActorName     string                 `protobuf:"bytes,6,opt,name=actor_name,json=actorName,proto3" json:"actor_name,omitempty"`
+	Address       string                 `protobuf:"bytes,7,opt,name=address,proto3" json:"address,omitempty"` // of the client
+	RequestId     string                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	JobId         int64                  `protobuf:"varint,9,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`                          // the job that carried out the change; 0: none
+	Action        string                 `protobuf:"bytes,10,opt,name=action,proto3" json:"action,omitempty"`                                     // create, update, delete, pause, …
+	Kind          string                 `protobuf:"bytes,11,opt,name=kind,proto3" json:"kind,omitempty"`                                         // of the resource: timer, settings, calendar, …
+	Resource      string                 `protobuf:"bytes,12,opt,name=resource,proto3" json:"resource,omitempty"`                                 // its id or name
+	Name          string                 `protobuf:"bytes,13,opt,name=name,proto3" json:"name,omitempty"`                                         // of a timer
+	BeforeVersion int32                  `protobuf:"varint,14,opt,name=before_version,json=beforeVersion,proto3" json:"before_version,omitempty"` // of a timer's definition; 0: none
+	AfterVersion  int32                  `protobuf:"varint,15,opt,name=after_version,json=afterVersion,proto3" json:"after_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditEntry) Reset() {
+	*x = AuditEntry{}
+	mi := &file_carillon_v1_events_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditEntry) ProtoMessage() {}
+
+func (x *AuditEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_events_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
+func (*AuditEntry) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_events_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AuditEntry) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetActorKind() string {
+	if x != nil {
+		return x.ActorKind
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetActorId() string {
+	if x != nil {
+		return x.ActorId
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetActorName() string {
+	if x != nil {
+		return x.ActorName
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetJobId() int64 {
+	if x != nil {
+		return x.JobId
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetBeforeVersion() int32 {
+	if x != nil {
+		return x.BeforeVersion
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetAfterVersion() int32 {
+	if x != nil {
+		return x.AfterVersion
+	}
+	return 0
+}
+
 var File_carillon_v1_events_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_events_proto_rawDesc = "" +
@@ -353,7 +511,28 @@ const file_carillon_v1_events_proto_rawDesc = "" +
 	"\battempts\x18\x03 \x01(\x05R\battempts\x12\x1f\n" +
 	"\vstatus_code\x18\x04 \x01(\x05R\n" +
 	"statusCode\x12\x18\n" +
-	"\afailure\x18\x05 \x01(\tR\afailureBEZCgithub.com/carillon-timer/carillon/proto/gen/carillon/v1;carillonv1b\x06proto3"
+	"\afailure\x18\x05 \x01(\tR\afailure\"\x96\x03\n" +
+	"\n" +
+	"AuditEntry\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x13\n" +
+	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x10\n" +
+	"\x03app\x18\x03 \x01(\tR\x03app\x12\x1d\n" +
+	"\n" +
+	"actor_kind\x18\x04 \x01(\tR\tactorKind\x12\x19\n" +
+	"\bactor_id\x18\x05 \x01(\tR\aactorId\x12\x1d\n" +
+	"\n" +
+	"actor_name\x18\x06 \x01(\tR\tactorName\x12\x18\n" +
+	"\aaddress\x18\a \x01(\tR\aaddress\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tR\trequestId\x12\x15\n" +
+	"\x06job_id\x18\t \x01(\x03R\x05jobId\x12\x16\n" +
+	"\x06action\x18\n" +
+	" \x01(\tR\x06action\x12\x12\n" +
+	"\x04kind\x18\v \x01(\tR\x04kind\x12\x1a\n" +
+	"\bresource\x18\f \x01(\tR\bresource\x12\x12\n" +
+	"\x04name\x18\r \x01(\tR\x04name\x12%\n" +
+	"\x0ebefore_version\x18\x0e \x01(\x05R\rbeforeVersion\x12#\n" +
+	"\rafter_version\x18\x0f \x01(\x05R\fafterVersionBEZCgithub.com/carillon-timer/carillon/proto/gen/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_events_proto_rawDescOnce sync.Once
@@ -367,11 +546,12 @@ func file_carillon_v1_events_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_events_proto_rawDescData
 }
 
-var file_carillon_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_carillon_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_carillon_v1_events_proto_goTypes = []any{
 	(*TimerChanged)(nil),  // 0: carillon.v1.TimerChanged
 	(*Outcome)(nil),       // 1: carillon.v1.Outcome
 	(*TargetOutcome)(nil), // 2: carillon.v1.TargetOutcome
+	(*AuditEntry)(nil),    // 3: carillon.v1.AuditEntry
 }
 var file_carillon_v1_events_proto_depIdxs = []int32{
 	2, // 0: carillon.v1.Outcome.targets:type_name -> carillon.v1.TargetOutcome
@@ -393,7 +573,7 @@ func file_carillon_v1_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_events_proto_rawDesc), len(file_carillon_v1_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -17,7 +17,7 @@ import (
 
 // AuditActorBody is who made a change.
 type AuditActorBody struct {
-	Kind    string `json:"kind" enum:"key,key_file,gateway,person,anonymous,system" doc:"How the actor is known."`
+	Kind    string `json:"kind" enum:"key,key_file,gateway,person,token,anonymous,system" doc:"How the actor is known."`
 	ID      string `json:"id,omitempty" doc:"Of a key: its public id. Of a key file or a gateway: the app that it names."`
 	Name    string `json:"name,omitempty" doc:"For people: of a key, its name when the change was made."`
 	Address string `json:"address,omitempty" doc:"Of the client, as the API saw it: behind a proxy, that of the proxy."`
@@ -30,8 +30,8 @@ type AuditEntryBody struct {
 	At        string         `json:"at" format:"date-time"`
 	Actor     AuditActorBody `json:"actor"`
 	RequestID string         `json:"request_id,omitempty" doc:"X-Request-ID of the request, and of its answer."`
-	Action    string         `json:"action" enum:"create,update,delete,activate,deactivate,pause,resume,run,freeze,unfreeze,cancel"`
-	Kind      string         `json:"kind" enum:"timer,app,settings,calendar,api_key,signing_key,backfill,redrive,job" doc:"Of the resource."`
+	Action    string         `json:"action" enum:"create,update,delete,activate,deactivate,pause,resume,run,freeze,unfreeze,cancel,complete,test"`
+	Kind      string         `json:"kind" enum:"timer,app,settings,calendar,api_key,signing_key,backfill,redrive,job,fire" doc:"Of the resource."`
 	Resource  string         `json:"resource" doc:"Its id, or the name of an app or calendar."`
 	Name      string         `json:"name,omitempty" doc:"Of a timer."`
 	Before    map[string]any `json:"before,omitempty" doc:"What it was; absent where there was nothing. Of a timer: its status, version and, where that has changed, its definition. No secrets: they are REDACTED."`
@@ -216,6 +216,9 @@ func stateBody(kind store.AuditKind, action store.AuditAction, text []byte) (any
 		if action == store.AuditRun {
 			v, err := decode[store.AuditRunDetails](text)
 			return runState{v.Fires, input.Instant(v.DueMS), v.Series.String()}, err
+		}
+		if action == store.AuditTest {
+			return decode[store.TestCallAudit](text)
 		}
 		v, err := decode[store.TimerAudit](text)
 		return timerState{string(v.Status), v.Reason, input.Instant(v.UntilMS)}, err

@@ -92,7 +92,8 @@ func (s *Resource) completeFire(ctx context.Context, in *completeInput) (*comple
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.complete(ctx, permit, state.App, c)
+	c.Name = state.Name
+	done, err := s.complete(s.Auth.AsTokenHolder(ctx), permit, state.App, c)
 	if err != nil {
 		return nil, err
 	}

@@ -83,6 +83,9 @@ func TestV2Complete(t *testing.T) {
 	last := got.Attempts[len(got.Attempts)-1]
 	require.Equal(t, timer.FailureAsync, last.Failure)
 	require.Equal(t, "completed as failed: out of paper", last.Error)
+	trail := e.Call(t, http.MethodGet, "/api/v2/apps/shop/audit?action=complete", "", nil)
+	require.Contains(t, trail.Body, `"kind":"token","address":"192.0.2.1"`)
+	require.Contains(t, trail.Body, `"name":"bill"`)
 }
 
 // TestV2CompleteEarly completes a fire before the executor records its acceptance.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -37,6 +38,13 @@ type Store interface {
 		id timer.ID,
 		q store.OpenFiresQuery,
 	) (store.OpenFiresPage, error)
+	testCallStore
+}
+
+// testCallStore is the part that test calls need.
+type testCallStore interface {
+	SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error)
+	AddAudit(ctx context.Context, app string, e store.AuditEntry) error
 }
 
 // Resource is the operations on timers.
@@ -49,6 +57,10 @@ type Resource struct {
 	Plan        store.Planner       // expands schedules at edits
 	Secrets     *encryption.Keyring // nil: definitions with secrets are refused
 	Now         func() time.Time
+	IDs         *timer.IDs                 // of the series of test calls
+	Caller      callback.Caller            // makes test calls; nil: they are refused
+	Tests       *TestSlots                 // limits test calls
+	Tokens      *callback.CompletionTokens // nil: no asynchronous targets
 
 	documents *documentSchemas // of imports
 }
@@ -74,6 +86,12 @@ func (s *Resource) Register(r *route.Router) {
 		Method: http.MethodPost, Path: "/timers:batch", ID: "create-timers",
 		Summary: "Create up to 1,000 timers, or give those of the names these definitions",
 	}, s.batchTimers)
+	route.Add(r, route.Operation{
+		Method: http.MethodPost, Path: "/timers:test", ID: "test-timer",
+		Summary: "Call the target of a definition once, as a fire would, and show its answer",
+		// Who may only operate may not choose what is called.
+		Scope: apikey.Write,
+	}, s.testCall)
 	route.Add(r, route.Operation{
 		Method: http.MethodPut, Path: "/timers", ID: "put-timer",
 		Also:    []int{http.StatusCreated},

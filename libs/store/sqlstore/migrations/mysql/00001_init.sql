@@ -472,7 +472,9 @@ CREATE TABLE slices (
     PRIMARY KEY (minute, bucket)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- cursors has one row: all slices of the minutes before the cursor are done.
+-- cursors has the row slices: all slices of the minutes before the cursor are done. The row audit
+-- has the seq of the last published entry of the audit trail, audit_lease until when one scheduler
+-- publishes them, in ms.
 CREATE TABLE cursors (
     name   VARBINARY(32) NOT NULL,
     minute BIGINT        NOT NULL,

@@ -455,7 +455,9 @@ CREATE TABLE slices (
     PRIMARY KEY (minute, bucket)
 ) STRICT, WITHOUT ROWID;
 
--- cursors has one row: all slices of the minutes before the cursor are done.
+-- cursors has the row slices: all slices of the minutes before the cursor are done. The row audit
+-- has the seq of the last published entry of the audit trail, audit_lease until when one scheduler
+-- publishes them, in ms.
 CREATE TABLE cursors (
     name   TEXT    NOT NULL,
     minute INTEGER NOT NULL,

@@ -1,0 +1,76 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/store"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+	"github.com/carillon-timer/carillon/services/scheduler"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// lostAcks is a store whose first acknowledgement of the audit feed is lost.
+type lostAcks struct {
+	scheduler.Store
+	lost atomic.Bool
+}
+
+func (s *lostAcks) AckAudit(ctx context.Context, seq int64) error {
+	if s.lost.CompareAndSwap(false, true) {
+		return errors.New("the connection is lost")
+	}
+	return s.Store.AckAudit(ctx, seq)
+}
+
+// TestAuditTrailIsPublished runs two schedulers. Each entry is published in order, and again only
+// where its acknowledgement was lost.
+func TestAuditTrailIsPublished(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		told := new(collector[string])
+		listen(t, parts.Bus("listener"), bus.Audit, "listener", func(m bus.Message) error {
+			e := new(carillonv1.AuditEntry)
+			require.NoError(t, proto.Unmarshal(m.Payload, e))
+			require.Equal(t, m.Key, e.GetApp())
+			told.add(e.GetName() + " by " + e.GetActorId())
+			return nil
+		})
+		by := &store.Actor{Kind: store.ActorPerson, ID: "ada"}
+		ctx := store.WithActor(t.Context(), by)
+		var want []string
+		add := func(n int) {
+			e, err := store.AuditTestCalled(0, fmt.Sprint("n", n), nil)
+			require.NoError(t, err)
+			require.NoError(t, parts.Store.AddAudit(ctx, "shop", e))
+			want = append(want, fmt.Sprintf("n%d by ada", n))
+		}
+		add(0)
+		add(1)
+		st := &lostAcks{Store: parts.Store}
+		for _, name := range []string{"one", "two"} {
+			_, stop := startWith(t, parts, name, func(o *scheduler.Options) { o.Store = st })
+			defer stop()
+		}
+		time.Sleep(store.AuditDelay - 10*time.Second)
+		synctest.Wait()
+		require.Empty(t, told.list(), "they are too young")
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, append(want, want...), told.list(), "the first time without an answer")
+		add(2)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, want[2:], told.list()[4:])
+	})
+}
