@@ -98,7 +98,7 @@ begin() {
     started+=("$node")
   done
   for node in ${started[@]+"${started[@]}"}; do
-    healthy "$node" 120 ready "$node" || { failure=$node && return 1; }
+    healthy "$node" 300 ready "$node" || { failure=$node && return 1; }
   done
 }
 
