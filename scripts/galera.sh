@@ -62,7 +62,7 @@ position() {
 }
 
 # run NODE OPTION…: starts the node. With short time limits of the group a dead node holds up the
-# commits of the others for 2 s, not for 5 s.
+# commits of the others for 2 s, not for 6 s.
 run() {
   local node=$1 at
   shift
@@ -80,7 +80,7 @@ run() {
     --wsrep-cluster-address="gcomm://$members" --wsrep-node-name="$node" \
     --wsrep-node-address="$ADDR:$group" --wsrep-node-incoming-address="$ADDR:$sql_port" \
     --wsrep-sst-method=rsync --wsrep-sst-receive-address="$ADDR:$transfer" \
-    --wsrep-provider-options="gmcast.listen_addr=tcp://$ADDR:$group;ist.recv_addr=$ADDR:$(port "$node-ist");gcache.size=64M;gcache.recover=yes;evs.keepalive_period=PT0.5S;evs.inactive_check_period=PT0.5S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT6S;evs.install_timeout=PT6S" \
+    --wsrep-provider-options="gmcast.listen_addr=tcp://$ADDR:$group;ist.recv_addr=$ADDR:$(port "$node-ist");gcache.size=64M;gcache.recover=yes;evs.keepalive_period=PT0.25S;evs.inactive_check_period=PT0.25S;evs.suspect_timeout=PT1.5S;evs.inactive_timeout=PT5S;evs.install_timeout=PT5S" \
     "$@"
 }
 
