@@ -7,7 +7,7 @@ PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigg
 SERVERS  := mysql redis redis-cluster redis-sentinel pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test test-all test-cluster cover sim sim-mutants chaos chaos-cluster isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql test-galera lint generate docs modules tools clean
+.PHONY: help run run-real run-cluster build test test-all test-cluster cover sim sim-mutants chaos chaos-cluster isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql test-galera lint generate docs modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ run: ## run everything in one process: SQLite in ./data, embedded bus and window
 
 run-real: build ## five services as processes over MariaDB, Redis and Pulsar (REPLICAS=2: two of each); Ctrl-C stops everything
 	@exec scripts/run-real.sh
+
+run-cluster: build ## two of each service over clusters: Galera, Redis Cluster, Pulsar (about 5 GiB); Ctrl-C stops everything
+	@exec scripts/run-real.sh cluster
 
 build: ## build the programs into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)

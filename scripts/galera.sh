@@ -172,8 +172,8 @@ case $1 in
     alive galera-proxy || attempt galera-proxy proxy galera-proxy
     list=
     for n in "${nodes[@]}"; do list+=${list:+,}$ADDR:$(cat "$DIR/$n.port"); done
-    export_env galera "GALERA_DSN=carillon:carillon@tcp($ADDR:$(cat "$DIR/galera-proxy.port"))/carillon" \
-      "GALERA_ADDRS=$list"
+    export_env galera "TEST_GALERA_DSN=carillon:carillon@tcp($ADDR:$(cat "$DIR/galera-proxy.port"))/carillon" \
+      "TEST_GALERA_ADDRS=$list"
     ;;
   down)
     # The last one to stop may begin the cluster again.

@@ -1,14 +1,21 @@
 #!/usr/bin/env bash
-# Runs the five services as processes over private MariaDB, Redis and Pulsar: run-real.sh. bin/ must
-# be built.
+# Runs the five services as processes over private MariaDB, Redis and Pulsar: run-real.sh [cluster].
+# bin/ must be built.
 #
-# REPLICAS=2 runs two of each. Data, logs and keys are in data/real (CARILLON_REAL_DIR). Ctrl-C, or
-# the end of a service, stops every process that the script started. The data stays for the next
-# run. The script creates the admin key that callers need. With CARILLON_AUTH=off they need none.
+# With cluster, MariaDB is a Galera cluster of three, Redis a cluster of six and Pulsar one of ten
+# processes, and there are two of each service. Otherwise REPLICAS=2 runs two of each. Data, logs and
+# keys are in data/real or data/cluster (CARILLON_REAL_DIR). Ctrl-C, or the end of a service, stops
+# every process that the script started. The data stays for the next run. The script creates the
+# admin key that callers need. With CARILLON_AUTH=off they need none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-dir=${CARILLON_REAL_DIR:-data/real}
-replicas=${REPLICAS:-1}
+kind=${1:-real}
+case $kind in
+  real) servers=(mysql redis pulsar) replicas=${REPLICAS:-1} ;;
+  cluster) servers=(galera redis-cluster pulsar-cluster) replicas=${REPLICAS:-2} ;;
+  *) echo "usage: run-real.sh [cluster]" >&2 && exit 2 ;;
+esac
+dir=${CARILLON_REAL_DIR:-data/$kind}
 [[ $replicas =~ ^[1-9]$ ]] || { echo "run-real: REPLICAS must be a number from 1 to 9" >&2 && exit 2; }
 mkdir -p "$dir/logs"
 dir=$(cd "$dir" && pwd)
@@ -28,10 +35,15 @@ finish() {
 trap finish EXIT
 trap 'exit 0' INT TERM
 
-scripts/install-servers.sh 8>&- </dev/null
-scripts/servers.sh up "$dir/servers" 8>&- </dev/null
+scripts/install-servers.sh "${servers[@]}" 8>&- </dev/null
+scripts/servers.sh up "$dir/servers" "${servers[@]}" 8>&- </dev/null
 set -a
 . "$dir/servers/env"
+if [ "$kind" = cluster ]; then
+  CARILLON_MYSQL_DSN="carillon:carillon@tcp($CARILLON_TEST_GALERA_ADDRS)/carillon"
+  CARILLON_REDIS_ADDRS=$CARILLON_TEST_REDIS_CLUSTER_ADDRS
+  CARILLON_PULSAR_URL=$CARILLON_TEST_PULSAR_CLUSTER_URL CARILLON_PULSAR_ADMIN_URL=$CARILLON_TEST_PULSAR_CLUSTER_ADMIN_URL
+fi
 set +a
 # Keys from the environment take precedence over the generated ones.
 scripts/keys.sh "$dir/keys" 8>&- </dev/null

@@ -5,8 +5,8 @@
 # ports of 127.0.0.1 (CARILLON_SERVERS_ADDR). It waits until they are healthy and writes DIR/env for
 # sourcing: CARILLON_MYSQL_DSN, CARILLON_REDIS_ADDRS, CARILLON_REDIS_CLUSTER_ADDRS,
 # CARILLON_PULSAR_URL, CARILLON_PULSAR_ADMIN_URL, and the same values as CARILLON_TEST_…. galera is a
-# cluster of three MariaDB nodes: CARILLON_GALERA_DSN gives each connection another node, and
-# CARILLON_GALERA_ADDRS lists the nodes. The other servers also speak TLS:
+# cluster of three MariaDB nodes: CARILLON_TEST_GALERA_DSN gives each connection another node, and
+# CARILLON_TEST_GALERA_ADDRS lists the nodes. The other servers also speak TLS:
 # CARILLON_TEST_MYSQL_TLS_DSN, CARILLON_TEST_REDIS_TLS_ADDRS, CARILLON_TEST_PULSAR_TLS_URL and
 # CARILLON_TEST_PULSAR_TLS_ADMIN_URL require a client certificate of CARILLON_TEST_TLS_DIR.
 #
