@@ -36,12 +36,12 @@ type HoldMeaning struct {
 func HoldMeanings() []HoldMeaning {
 	return []HoldMeaning{
 		{HoldFrozen, "the app is frozen, so its fires are not called"},
-		{HoldLimited, "the app has limits; how much of them is used only executors know"},
+		{HoldLimited, "the app has limits; only executors know how much of them is used"},
 		{HoldWaitsForLimits, "fires of the timer wait for the limits of the app"},
 		{HoldBreakerOpen, "fires of the timer wait for the breaker of their endpoint"},
 		{
 			HoldBreakerUnknown,
-			"no fire waits for a breaker; whether one is open only executors know",
+			"no fire waits for a breaker; only executors know whether one is open",
 		},
 		{HoldTurn, "fires of the timer wait for an earlier one"},
 		{HoldNoExecutor, "no executor is alive"},
@@ -125,7 +125,7 @@ func holdsOfApp(a *store.App) (out []Hold) {
 	}
 	if len(limits) > 0 {
 		out = append(out, Hold{HoldLimited, "The app may have at most " +
-			strings.Join(limits, " and ") + "; how much of that is used only executors know."})
+			strings.Join(limits, " and ") + "; only executors know how much of that is used."})
 	}
 	return out
 }
@@ -173,10 +173,10 @@ func holdsOfFires(page *store.OpenFiresPage) (out []Hold) {
 					more, count(int64(w.n), "fire"), verb, waitText(c.wait), instant(w.sinceMS))},
 			)
 		case c.wait == timer.WaitBreaker:
-			text := "No fire of the timer waits for the breaker of its endpoint; whether it is open " +
-				"only executors know."
+			text := "No fire of the timer waits for the breaker of its endpoint; only executors know " +
+				"whether it is open."
 			if more != "" {
-				text = "Whether the breaker of the endpoint is open only executors know, and there " +
+				text = "Only executors know whether the breaker of the endpoint is open, and there " +
 					"are too many open fires to search them all."
 			}
 			out = append(out, Hold{HoldBreakerUnknown, text})

@@ -226,7 +226,7 @@ func TestHoldsSayWhatIsKnown(t *testing.T) {
 	}, busy.codes(t))
 	require.Equal(t, []string{
 		"The app is frozen since 2026-01-05T09:00:00Z (audit); by whom is not recorded.",
-		"The app may have at most 2.5 calls a second and 4 calls at once; how much of that is used only executors know.",
+		"The app may have at most 2.5 calls a second and 4 calls at once; only executors know how much of that is used.",
 		"Of the timer 2 fires wait for the limits of its app, the first since 2026-01-05T09:00:00Z.",
 		"Of the timer 1 fire waits for the breaker of its endpoint, the first since 2026-01-05T09:00:00.002Z.",
 		"Of the timer 1 fire waits for an earlier fire of its timer to finish, the first since 2026-01-05T09:00:00.003Z.",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -105,6 +106,9 @@ func deadColumns() []output.Column {
 			Head: "FINISHED",
 			Cell: func(o client.Object) string { return localTime(o.Text("finished_at")) },
 		},
+		{Head: "TIMER", Cell: func(o client.Object) string {
+			return printable(cmp.Or(o.Text("timer_name"), o.Text("timer_id")))
+		}},
 		output.Field("FIRE", "id"),
 		output.Field("REASON", "reason"),
 		output.Field("ATTEMPTS", "attempts"),

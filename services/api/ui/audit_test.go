@@ -48,7 +48,9 @@ func TestAudit(t *testing.T) {
 	require.Contains(t, p.shown(path+"?kind="+url.QueryEscape("<script>")), `role="alert"`)
 
 	made := f.MakeKey(t, admin, "", "read")
-	require.Contains(t, p.shown("/ui/operations/audit"), made.ID)
+	body = p.shown("/ui/operations/audit?limit=5")
+	require.Contains(t, body, made.ID)
+	require.Contains(t, body, `href="/ui/operations" data-key="p" aria-current="page"`)
 	other := signedIn(t, f, desk.Key)
 	require.Equal(t, http.StatusNotFound, other.get(path).Code)
 	require.Equal(t, http.StatusNotFound, other.get("/ui/operations/audit").Code)

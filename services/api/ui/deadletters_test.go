@@ -75,10 +75,10 @@ func TestDeadLetters(t *testing.T) {
 	body = p.posted(path+"/redrive", url.Values{
 		"chosen": {"yes"}, "fires": {bill[1].FireID.String()}, "failure": {"timeout"},
 	})
-	require.Contains(t, body, "1 fires would be called again.")
+	require.Contains(t, body, "1 fire would be called again.")
 	confirm := p.confirmation(body)
 	require.Equal(t, bill[1].FireID.String(), confirm.Get("fires"))
-	require.Contains(t, p.posted(path+"/redrive", confirm), "1 fires are called again.")
+	require.Contains(t, p.posted(path+"/redrive", confirm), "1 fire is called again.")
 	require.Contains(t, p.posted(path+"/redrive", url.Values{"timer": {"bill"}}), "2 fires would")
 	w := p.post(path+"/redrive", own, url.Values{"timer": {"nobody"}})
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)

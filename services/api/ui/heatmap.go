@@ -18,6 +18,8 @@ type heatDay struct {
 type heatHour struct {
 	Hour                               int
 	Delivered, Failed, Skipped, Coming int
+
+	Later bool // it is to come
 }
 
 // Class returns the worst of the hour, which chooses its color.
@@ -61,6 +63,7 @@ func (q *request) readHeat(d *timerData, id string, due []string) error {
 		day := heatDay{Date: now.AddDate(0, 0, i).Format(time.DateOnly), Today: i == 0}
 		for h := range day.Hours {
 			day.Hours[h].Hour = h
+			day.Hours[h].Later = i > 0 || i == 0 && h > now.Hour()
 		}
 		d.Heat = append(d.Heat, day)
 		days[day.Date] = &d.Heat[len(d.Heat)-1]

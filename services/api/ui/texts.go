@@ -38,8 +38,12 @@ func loadTexts(name string) (texts, error) {
 }
 
 // get returns a text, with its values if it has any. A missing key is shown, so that it is seen.
+// Where the first value is 1, the text of key_one goes before.
 func (t texts) get(key string, values ...any) string {
 	s, ok := t[key]
+	if one, there := t[key+"_one"]; there && len(values) > 0 && values[0] == 1 {
+		s = one
+	}
 	if !ok {
 		return key
 	}

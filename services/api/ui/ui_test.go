@@ -87,7 +87,7 @@ func TestPagesOfATimer(t *testing.T) {
 	require.NotContains(t, p.get(path).Body.String(), "<script>")
 	w = p.post("/ui/apps/shop/jobs", own, url.Values{"action": {"resume"}, "status": {"paused"}})
 	require.Equal(t, http.StatusOK, w.Code)
-	require.Contains(t, w.Body.String(), "1 timers would change")
+	require.Contains(t, w.Body.String(), "1 timer would change")
 	w = p.post("/ui/apps/shop/jobs", own, url.Values{
 		"action": {
 			"relabel",

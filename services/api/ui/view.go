@@ -137,6 +137,9 @@ func (q *request) frame(data any) *frame {
 	current := "timers"
 	if q.app == "" {
 		current = ""
+		if rest := strings.Split(q.r.URL.Path, "/"); len(rest) > 2 && rest[2] == "operations" {
+			current = rest[2] // and what is below it
+		}
 	} else if rest := strings.Split(q.r.URL.EscapedPath(), "/"); len(rest) > 4 {
 		current = rest[4]
 	}

@@ -22,6 +22,16 @@
 
   var charts = [];
 
+  // clock has the formats of the axis of instants by the distance of its marks in seconds, with 24
+  // hours in each language: the text, and the second line where the year, day or minute changes.
+  var date = "{YYYY}-{MM}-{DD}", minute = "\n{HH}:{mm}";
+  var clock = [
+    [86400, date, null, null, null, null, null, null, 1],
+    [60, "{HH}:{mm}", "\n" + date, null, "\n" + date, null, null, null, 1],
+    [1, ":{ss}", "\n" + date + " {HH}:{mm}", null, "\n" + date + " {HH}:{mm}", null, minute, null, 1],
+    [0.001, ":{ss}.{fff}", "\n" + date + " {HH}:{mm}", null, "\n" + date + " {HH}:{mm}", null, minute, null, 1],
+  ];
+
   // drawCharts draws each chart from its attributes: data-chart has columns of numbers, instants
   // first; data-labels and data-colors describe the others.
   function drawCharts(root) {
@@ -46,9 +56,9 @@
       });
       charts.push(new uPlot({
         width: e.clientWidth, height: 220,
-        axes: [axis, Object.assign({ size: 60 }, axis)],
+        axes: [Object.assign({ values: clock }, axis), Object.assign({ size: 60 }, axis)],
         scales: { y: { range: function (u, low, high) { return [0, Math.max(high, 1) * 1.1]; } } },
-        series: [{}].concat(series),
+        series: [{ value: date + " {HH}:{mm}:{ss}" }].concat(series),
       }, columns, e));
     });
   }

@@ -33,6 +33,7 @@ type deadLettersBody struct {
 type deadLetterBody struct {
 	FireBody
 
+	TimerName string `json:"timer_name,omitempty" doc:"The name of its timer."`
 	LastError string `json:"last_error,omitempty" doc:"Of the last attempt that had an error text."`
 }
 
@@ -78,7 +79,30 @@ func (s *Resource) listDeadLetters(
 			out.Body.NextCursor = ""
 		}
 	}
-	return out, nil
+	return out, s.nameTimers(ctx, out.Body.Items)
+}
+
+// nameTimers adds the names of the timers, which never change.
+func (s *Resource) nameTimers(ctx context.Context, letters []deadLetterBody) error {
+	var ids []timer.ID
+	for i := range letters {
+		if id, err := timer.ParseID(letters[i].TimerID); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	states, err := s.Store.States(ctx, slices.Compact(ids))
+	if err != nil {
+		return fmt.Errorf("reading the timers of dead letters: %w", err)
+	}
+	names := make(map[string]string, len(states))
+	for i := range states {
+		names[states[i].ID.String()] = states[i].Name
+	}
+	for i := range letters {
+		letters[i].TimerName = names[letters[i].TimerID]
+	}
+	return nil
 }
 
 // deadLettersCursor encodes the position after which a query continues.
