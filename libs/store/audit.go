@@ -28,7 +28,7 @@ type Audit interface {
 // be.
 const AuditDelay = 25 * time.Second
 
-// AuditFeed hands out the entries of all apps in order, for the topic of the audit trail: S41.
+// AuditFeed has the entries of all apps in order, for the topic of the audit trail: S41.
 type AuditFeed interface {
 	// LeaseAuditFeed gives the feed to the caller until the lease ends, with the position from which
 	// to go on. ok is false while another caller has it.
