@@ -223,6 +223,21 @@ func (tab *Tab) Is(t *testing.T, expression string) bool {
 	return get(t, tab, chromedp.Evaluate[bool]("!!("+expression+")"))
 }
 
+// FirstPaint returns when the page that is shown had its first content on the screen, after the
+// request for it began. It waits a while for that; 0: the browser does not tell.
+func (tab *Tab) FirstPaint(t *testing.T) time.Duration {
+	t.Helper()
+	for range 50 {
+		ms := get(t, tab, chromedp.Evaluate[float64](`performance.getEntriesByType("paint")
+			.filter(e => e.name === "first-contentful-paint").map(e => e.startTime)[0] || 0`))
+		if ms > 0 {
+			return time.Duration(ms * float64(time.Millisecond))
+		}
+		tab.do(t, chromedp.Sleep(20*time.Millisecond))
+	}
+	return 0
+}
+
 // Await waits until an expression is true, also on a page that follows, which is then loaded.
 func (tab *Tab) Await(t *testing.T, expression string) {
 	t.Helper()

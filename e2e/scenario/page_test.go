@@ -80,6 +80,8 @@ func (v viewer) visit(t *testing.T, path string) {
 	t.Helper()
 	v.Go(t, path)
 	require.NotEmpty(t, v.Text(t, "h1"), path)
+	// A figure for people: tests judge no timing.
+	t.Logf("first paint of %s: %s", path, v.FirstPaint(t).Round(time.Millisecond))
 	v.check(t)
 }
 
@@ -136,6 +138,10 @@ func TestPageShowsMarkupAsText(t *testing.T) {
 		v.visit(t, v.app("timers", "new"))
 		v.visit(t, v.app("timers", "new")+"?from="+id)
 		v.visit(t, v.app("timers", id, "edit"))
+		v.Click(t, "button[value=test]")
+		v.Await(t, "document.querySelector('#test-call .badge.failed')")
+		require.Contains(t, v.Text(t, "#test-call pre"), attack)
+		v.check(t)
 		require.True(
 			t,
 			v.Is(t, fmt.Sprintf(`document.querySelector("[name=name]").value == %q`, attack)),
