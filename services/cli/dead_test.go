@@ -51,7 +51,9 @@ func TestDeadCommand(t *testing.T) {
 		require.NoError(t, err)
 		return strings.Contains(said, "1 would be redriven")
 	}, 20*time.Second, 200*time.Millisecond)
-	row := regexp.MustCompile(`(?m) bill +(\d+-\d+) +exhausted +1 +- +connect +dial .*connection refused`)
+	row := regexp.MustCompile(
+		`(?m) bill +(\d+-\d+) +exhausted +1 +- +connect +dial .*connection refused`,
+	)
 	said, err := dead("list", "--limit", "1")
 	require.NoError(t, err)
 	require.Regexp(t, row, said)

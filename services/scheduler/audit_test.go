@@ -4,16 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
+	"github.com/carillon-timer/carillon/libs/bus/pulsartopics"
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/testenv"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 	"github.com/carillon-timer/carillon/services/scheduler"
 	"github.com/carillon-timer/carillon/services/servicetest"
@@ -73,4 +78,44 @@ func TestAuditTrailIsPublished(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, want[2:], told.list()[4:])
 	})
+}
+
+// TestAuditTrailOnPulsar publishes the trail to a real Pulsar, which keeps it for who comes later.
+func TestAuditTrailOnPulsar(t *testing.T) {
+	t.Parallel()
+	place := testenv.Pulsar(t)
+	b, err := pulsarbus.New(pulsarbus.Options{Log: zerolog.Nop(), Config: pulsarbus.Config{
+		URL: place.URL, AdminURL: place.AdminURL, Tenant: place.Tenant, Namespace: place.Namespace,
+	}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	require.NoError(t, b.Setup(t.Context(), bus.Topics(1)))
+	topics, err := pulsartopics.New(pulsartopics.Config{
+		AdminURL: place.AdminURL, Tenant: place.Tenant, Namespace: place.Namespace,
+	})
+	require.NoError(t, err)
+	defer topics.Close()
+
+	parts := servicetest.New(t, servicetest.Options{})
+	ctx := store.WithActor(t.Context(), &store.Actor{Kind: store.ActorKey, ID: "k"})
+	for n := range 3 {
+		e, err := store.AuditTestCalled(0, fmt.Sprint("n", n), nil)
+		require.NoError(t, err)
+		require.NoError(t, parts.Store.AddAudit(ctx, "shop", e))
+	}
+	_, stop := startWith(t, parts, "pulsar", func(o *scheduler.Options) {
+		o.Bus, o.AuditDelay = b, time.Nanosecond
+	})
+	defer stop()
+	require.Eventually(t, func() bool {
+		msgs, err := topics.PeekLatest(t.Context(), bus.Audit, pulsartopics.MaxPeek)
+		var names []string
+		for _, m := range msgs {
+			e := new(carillonv1.AuditEntry)
+			require.NoError(t, proto.Unmarshal(m.Raw, e))
+			names = append(names, e.GetName())
+		}
+		slices.Sort(names) // peeks begin with the latest
+		return err == nil && slices.Equal(names, []string{"n0", "n1", "n2"})
+	}, time.Minute, 200*time.Millisecond)
 }
