@@ -41,7 +41,7 @@ func (s *Store) Search(
 	page.More = len(all) > q.Limit
 	bytes := 0
 	for _, f := range all[:min(len(all), q.Limit)] {
-		n := 0
+		var n int
 		if n, bytes = q.Fitting([]timer.Timer{f.Timer}, bytes); n == 0 {
 			page.More = true
 			break

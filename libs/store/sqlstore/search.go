@@ -282,7 +282,7 @@ func (r *search) load(ctx context.Context, page *store.SearchPage, all []match) 
 		if err != nil {
 			return err
 		}
-		n := 0
+		var n int
 		n, bytes = r.Fitting(ts, bytes)
 		page.Timers = append(page.Timers, ts[:n]...)
 		if n < len(ts) {
