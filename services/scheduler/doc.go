@@ -10,5 +10,6 @@
 //	slices.go     claims slices and publishes them: the current minute first, then the backlog
 //	sessions.go   expires sessions that no longer renew
 //	events.go     publishes outcome events that expired sessions left
+//	audit.go      publishes the audit trail
 //	missing.go    searches for due instants without a fire and without an outcome
 package scheduler

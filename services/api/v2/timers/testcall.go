@@ -29,7 +29,7 @@ type testCallOutput struct{ Body testCallBody }
 
 type testCallBody struct {
 	FireID  string         `json:"fire_id" doc:"What the call names as its fire. There is no such fire."`
-	Outcome string         `json:"outcome" enum:"delivered,accepted,failed,not_called" doc:"What the answers mean for a fire: delivered, by mode where there are several targets; accepted, where the receiver would complete it later; failed. not_called with dry_run."`
+	Outcome string         `json:"outcome" enum:"delivered,accepted,failed,not_called" doc:"What the answers mean for a fire, by mode where there are several targets."`
 	Calls   []testedTarget `json:"calls" nullable:"false" doc:"One for each target that was called, in order of their starts."`
 	DryRun  bool           `json:"dry_run,omitempty" doc:"The definition can be called. Nothing was."`
 }
