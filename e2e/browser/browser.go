@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -18,7 +19,12 @@ var programs = []string{"chromium", "chromium-browser", "google-chrome"}
 // Browser is a running Chromium.
 type Browser struct{ ctx context.Context } //nolint:containedctx // chromedp's handle of the browser
 
-// Start starts a browser that ends with the test. Without Chromium the test is skipped, or fails
+// turn is held by the test that has a browser. Several at once take all cores of a small machine, and
+// the servers of other tests do not answer in time.
+var turn sync.Mutex //nolint:gochecknoglobals // it guards the machine
+
+// Start starts a browser that ends with the test. It waits while another test of this process has
+// one, so a test starts one at the most. Without Chromium the test is skipped, or fails
 // where CARILLON_TEST_REQUIRE names chromium.
 func Start(t *testing.T) *Browser {
 	t.Helper()
@@ -35,6 +41,8 @@ func Start(t *testing.T) *Browser {
 		}
 		t.Skip("UNTESTED in a browser: chromium is not installed")
 	}
+	turn.Lock()
+	t.Cleanup(turn.Unlock)
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(program),
 		chromedp.UserDataDir(t.TempDir()),
