@@ -44,11 +44,11 @@ func TestV2CalendarLifecycle(t *testing.T) {
 	f.Problem(t, 409, http.MethodPut, "/api/v2/calendars/none?app=shop", `{"if_version":1}`)
 	absent := map[string]string{"If-None-Match": "*"}
 	for path, status := range map[string]int{
-		work:                             412,
-		"new?app=shop":                   200,
-		work + "&dry_run=true":           412,
-		"another?app=shop&dry_run=true":  200,
-		"another?app=shop&dry_run=false": 200,
+		work:                            412,
+		"new?app=shop":                  200,
+		work + "&dry_run=true":          412,
+		"another?app=shop&dry_run=true": 200,
+		"third?app=shop&dry_run=false":  200,
 	} {
 		a := f.Call(t, http.MethodPut, "/api/v2/calendars/"+path, `{}`, absent)
 		require.Equal(t, status, a.Status, path)
