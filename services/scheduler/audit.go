@@ -31,17 +31,22 @@ func (s *Service) publishAudit(ctx context.Context) error {
 	})
 }
 
-// publishNewEntries publishes the entries since the last round. The position moves once the bus has
+// publishNewEntries publishes the entries since the last round. Most rounds find none, and then write
+// nothing. The position moves once the bus has
 // confirmed a page: a scheduler that dies before has its entries published again by the next
 // holder, and none is left out.
 func (s *Service) publishNewEntries(ctx context.Context) error {
-	l, ok, err := s.opts.Store.LeaseAuditFeed(ctx, auditLease)
-	if err != nil || !ok {
+	first, err := s.opts.Store.PendingAudit(ctx, s.auditSeen, s.opts.AuditDelay, 1)
+	if err != nil || len(first) == 0 {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}
-	at := l.After
+	l, ok, err := s.opts.Store.LeaseAuditFeed(ctx, auditLease)
+	if err != nil || !ok {
+		return err //nolint:wrapcheck // as above
+	}
+	s.auditSeen = l.After
 	for {
-		page, err := s.opts.Store.PendingAudit(ctx, at, s.opts.AuditDelay, store.MaxBatch)
+		page, err := s.opts.Store.PendingAudit(ctx, s.auditSeen, s.opts.AuditDelay, store.MaxBatch)
 		if err != nil {
 			return err //nolint:wrapcheck // as above
 		}
@@ -57,10 +62,11 @@ func (s *Service) publishNewEntries(ctx context.Context) error {
 		if err := s.opts.Bus.Publish(ctx, bus.Audit, msgs...); err != nil {
 			return err //nolint:wrapcheck // the bus names the topic
 		}
-		at = page[len(page)-1].Seq
+		at := page[len(page)-1].Seq
 		if err := s.opts.Store.AckAudit(ctx, at); err != nil {
-			return err //nolint:wrapcheck // the store says what it was doing
+			return err //nolint:wrapcheck // as above
 		}
+		s.auditSeen = at
 	}
 }
 

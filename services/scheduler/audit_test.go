@@ -24,10 +24,18 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// lostAcks is a store whose first acknowledgement of the audit feed is lost.
+// lostAcks is a store whose first acknowledgement of the audit feed is lost. It counts leases.
 type lostAcks struct {
 	scheduler.Store
-	lost atomic.Bool
+	lost   atomic.Bool
+	leases atomic.Int32
+}
+
+func (s *lostAcks) LeaseAuditFeed(
+	ctx context.Context, lease time.Duration,
+) (store.AuditLease, bool, error) {
+	s.leases.Add(1)
+	return s.Store.LeaseAuditFeed(ctx, lease)
 }
 
 func (s *lostAcks) AckAudit(ctx context.Context, seq int64) error {
@@ -70,9 +78,13 @@ func TestAuditTrailIsPublished(t *testing.T) {
 		time.Sleep(store.AuditDelay - 10*time.Second)
 		synctest.Wait()
 		require.Empty(t, told.list(), "they are too young")
+		require.Zero(t, st.leases.Load(), "without an entry nothing is written")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		require.Equal(t, append(want, want...), told.list(), "the first time without an answer")
+		leased := st.leases.Load()
+		time.Sleep(time.Hour)
+		require.LessOrEqual(t, st.leases.Load(), leased+2, "each scheduler learns once what is published")
 		add(2)
 		time.Sleep(time.Minute)
 		synctest.Wait()

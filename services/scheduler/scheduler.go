@@ -37,6 +37,7 @@ type Service struct {
 	cursor        int64                  // last known; it never moves back
 	kinds         []store.SessionKind    // of the alive sessions; belongs to the monitor
 	nextMissing   timer.ID               // where the next search for missing fires begins
+	auditSeen     int64                  // Seq of the last entry known to be published
 }
 
 // New returns a scheduler that does nothing until Run.
