@@ -106,8 +106,8 @@ func (s *Store) auditOne(
 	return s.saveAudit(ctx, c, &trail, nowMS)
 }
 
-// AddAudit locks the app's row, so that an app which is being deleted gets no more entries. Two
-// calls at once add two entries. A call that is repeated after a lost answer adds another, because
+// AddAudit shares the lock of the app's row, so that an app which is being deleted gets no more
+// entries. Two calls at once add two entries. A call that is repeated after a lost answer adds another, because
 // what was done has no other mark in the store.
 func (s *Store) AddAudit(ctx context.Context, app string, e store.AuditEntry) error {
 	if store.ActorOf(ctx) == nil {
@@ -118,7 +118,7 @@ func (s *Store) AddAudit(ctx context.Context, app string, e store.AuditEntry) er
 		return err
 	}
 	return s.write(ctx, "adding to the audit trail", func(ctx context.Context, c runner) error {
-		row, err := s.selectApp(ctx, c, app, s.dialect.forUpdate)
+		row, err := s.shareApp(ctx, c, app)
 		if err != nil {
 			return err
 		}
