@@ -116,7 +116,7 @@ type SearchPosition struct {
 // bytes of bodies before, and the bytes with them.
 func (q *SearchQuery) Fitting(ts []timer.Timer, taken int) (n, bytes int) {
 	for i := range ts {
-		size := ts[i].Definition.BodyBytes()
+		size := max(ts[i].Definition.BodyBytes(), 1) // so that taken tells an empty page
 		if q.MaxBodyBytes > 0 && taken > 0 && taken+size > q.MaxBodyBytes {
 			return i, taken
 		}
