@@ -84,7 +84,12 @@ func TestAuditTrailIsPublished(t *testing.T) {
 		require.Equal(t, append(want, want...), told.list(), "the first time without an answer")
 		leased := st.leases.Load()
 		time.Sleep(time.Hour)
-		require.LessOrEqual(t, st.leases.Load(), leased+2, "each scheduler learns once what is published")
+		require.LessOrEqual(
+			t,
+			st.leases.Load(),
+			leased+2,
+			"each scheduler learns once what is published",
+		)
 		add(2)
 		time.Sleep(time.Minute)
 		synctest.Wait()
