@@ -24,8 +24,6 @@ const (
 	settle = 90 * time.Second
 	// ahead is the time between the creation of all timers and the first due instant.
 	ahead = 6 * time.Second
-	// countersBefore is how long before the first due instant the counters are read.
-	countersBefore = 2 * time.Second
 	// clockTolerance is the greatest difference between the executors' clocks and this one.
 	clockTolerance = 100 * time.Millisecond
 )
@@ -215,15 +213,12 @@ func (b *Bench) measure(
 	if p.Kind != Burst {
 		last = first.Add(p.Length)
 	}
-	// Reading the counters takes a moment, and must not delay the reading of CPU times.
-	if err := wait(ctx, first.Add(-countersBefore)); err != nil {
-		return err
-	}
-	counted := readCounters(ctx, b.Cluster)
 	if err := wait(ctx, first); err != nil {
 		return err
 	}
+	// In this order at both ends: reading the counters takes a moment.
 	before := cpuTimes(b.Cluster)
+	counted := readCounters(ctx, b.Cluster)
 	watchCtx, stop := context.WithCancel(ctx)
 	var samples []Sample
 	var wg sync.WaitGroup
