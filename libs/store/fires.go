@@ -283,7 +283,7 @@ type FireRecord struct {
 type Housekeeping interface {
 	// PurgeExpired creates the partitions of the coming days and removes what has expired: outcomes
 	// and attempts after retention, changes after 1 hour, ended sessions and idempotency keys after
-	// 1 day, and done slices and minutes before the cursor after 1 day. Any number of processes may
-	// call it at once.
+	// 1 day, done slices and minutes before the cursor after 1 day, and instants of EndSignIns a day
+	// after MaxSignIn. Any number of processes may call it at once.
 	PurgeExpired(ctx context.Context, retention time.Duration) error
 }

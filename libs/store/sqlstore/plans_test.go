@@ -292,6 +292,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"SEARCH audit_log USING INTEGER PRIMARY KEY (rowid=?)",
 	},
 	{
+		"FROM ended_sign_ins",
+		"ended_sign_ins const PRIMARY|Impossible WHERE noticed after reading const tables|no matching row in const table",
+		"SEARCH ended_sign_ins USING PRIMARY KEY (issuer=? AND subject=?)",
+	},
+	{
 		"UPDATE slices",
 		"slices range PRIMARY",
 		"SEARCH slices USING PRIMARY KEY (minute=? AND bucket=?)",
@@ -440,6 +445,12 @@ func workAudit(t *testing.T, s *sqlstore.Store) {
 		}
 	}
 	require.NoError(t, s.PurgeAudit(ctx, time.Hour))
+	for i := range 300 {
+		_, err := s.EndSignIns(ctx, "https://id.example.com", fmt.Sprint(i))
+		require.NoError(t, err)
+	}
+	_, err := s.SignInsEnded(ctx, "https://id.example.com", "7")
+	require.NoError(t, err)
 }
 
 // workJobs makes the calls about jobs, with many finished ones.
