@@ -38,7 +38,11 @@ type operationsBody struct {
 	Overdue struct {
 		backlogBody
 
-		By millis `json:"by_ms"`
+		By   millis `json:"by_ms"`
+		Apps []struct {
+			App   string
+			Count int
+		}
 	}
 	Expansion, Jobs backlogBody
 	Topics          []struct {

@@ -81,7 +81,7 @@ var calls = map[string]kind{
 	"OpenSession":               writes,
 	"Outcomes":                  direct,
 	"Overdue":                   reads,
-	"OverdueCount":              direct,
+	"OverdueByApp":              direct,
 	"Owned":                     reads,
 	"PendingEvents":             reads,
 	"Ping":                      direct,
