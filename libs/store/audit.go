@@ -132,8 +132,8 @@ const (
 	AuditUnfreeze   AuditAction = "unfreeze"
 	AuditCancel     AuditAction = "cancel"
 	AuditComplete   AuditAction = "complete"
-	AuditTest       AuditAction = "test" // a test call, which changes nothing
-	AuditEndSignIns AuditAction = "end_sessions"
+	AuditTest       AuditAction = "test"         // a test call, which changes nothing
+	AuditEndSignIns AuditAction = "end_sessions" // the sessions of a person are ended
 )
 
 // AuditEntry is one change of one resource.

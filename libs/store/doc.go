@@ -227,8 +227,8 @@
 //
 // Sign-ins:
 //   - S42 After EndSignIns, SignInsEnded returns its instant or a later one, for every caller. It
-//     never moves back, for any number of calls at once. Nothing removes it while a session of
-//     MaxSignIn may have begun before it.
+//     moves forward with each call, for any number of calls at once. Nothing removes it while a
+//     session of MaxSignIn may have begun before it.
 //
 // Jobs:
 //   - S35 Of two calls of LeaseJob at once, each gets another job. AdvanceJob writes only with the

@@ -25,9 +25,10 @@ const (
 // cookies: S42.
 type SignIns interface {
 	// EndSignIns ends all sessions of a person that have begun, and returns the instant before which
-	// they began: the store's clock plus SignInMargin, or a later one of another call. It adds an
-	// entry to the audit trail of the deployment. A repeated call also ends what began meanwhile,
-	// and adds another entry. It knows no persons, so it ends nothing for an unknown one. Error:
+	// they began: the store's clock plus SignInMargin, or later. It is later than that of every call
+	// before, so it also ends a session that began at such an instant. It adds an entry to the audit
+	// trail of the deployment. A repeated call also ends what began meanwhile, and adds another
+	// entry. It knows no persons, so it ends nothing for an unknown one. Error:
 	// invalid.
 	EndSignIns(ctx context.Context, issuer, subject string) (beforeMS int64, err error)
 	// SignInsEnded returns the instant before which sessions of a person are ended, 0: none is.

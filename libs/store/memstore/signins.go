@@ -16,7 +16,7 @@ func (s *Store) EndSignIns(ctx context.Context, issuer, subject string) (int64, 
 	}
 	defer s.lockToWrite(ctx)()
 	who := person{issuer, subject}
-	beforeMS := max(s.endedSignIns[who], s.nowMS()+store.SignInMargin.Milliseconds())
+	beforeMS := max(s.endedSignIns[who]+1, s.nowMS()+store.SignInMargin.Milliseconds())
 	s.endedSignIns[who] = beforeMS
 	s.app("")
 	e, err := store.AuditSignInsEnded(issuer, subject, beforeMS)

@@ -11,8 +11,8 @@ import (
 )
 
 // EndSignIns writes one row and the entry of the audit trail in one transaction, so a call that dies
-// halfway leaves neither. Of two calls at once, the second waits for the row of the first and keeps
-// the later instant. On nodes that share no locks its commit is refused and repeated. A call that is
+// halfway leaves neither. Of two calls at once, the second waits for the row of the first and writes
+// a later instant. On nodes that share no locks its commit is refused and repeated. A call that is
 // repeated after a lost answer moves the instant on: it ends what began meanwhile, too.
 func (s *Store) EndSignIns(
 	ctx context.Context,
@@ -39,7 +39,7 @@ func (s *Store) EndSignIns(
 			bind(issuer).add(",").bind(subject).add(",").
 			int(nowMS + store.SignInMargin.Milliseconds()).
 			add(")" + d.onConflictUpdate("issuer,subject") +
-				"before_ms=" + d.greatest + "(ended_sign_ins.before_ms," + d.value("before_ms") + ")")
+				"before_ms=" + d.greatest + "(ended_sign_ins.before_ms+1," + d.value("before_ms") + ")")
 		if _, err := s.exec(ctx, c, insert); err != nil {
 			return err
 		}
