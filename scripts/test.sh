@@ -45,7 +45,7 @@ if [ $scope = all ]; then
   if provider=${CARILLON_TEST_OIDC:-$(scripts/oidc-oracle.sh </dev/null)}; then
     export CARILLON_TEST_OIDC=$provider
   else
-    printf '\n!!! NO OPENID PROVIDER: the sign-in is NOT TESTED with another implementation !!!\n\n' >&2
+    printf '\n!!! NO IDENTITY PROVIDERS: the sign-in is NOT TESTED with those of others !!!\n\n' >&2
   fi
   if described=${CARILLON_TEST_SCHEMATHESIS:-$(scripts/schemathesis-oracle.sh </dev/null)}; then
     export CARILLON_TEST_SCHEMATHESIS=$described

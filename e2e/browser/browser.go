@@ -50,6 +50,8 @@ func Start(t *testing.T) *Browser {
 		chromedp.NoSandbox,
 		chromedp.Flag("force-color-profile", "srgb"),
 		chromedp.Flag("hide-scrollbars", true),
+		// The provider of sign-ins has a font there, for which its pages would wait without a network.
+		chromedp.Flag("host-resolver-rules", "MAP *.googleapis.com ~NOTFOUND"),
 	)
 	// The test's context ends before its cleanups, and Chromium is to close in order.
 	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)

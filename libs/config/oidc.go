@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// maxSession is store.MaxSignIn: the store forgets which sessions are ended when none that lasts so
+// long is left.
+const maxSession = 31 * 24 * time.Hour
+
 // OIDC are the settings of signing in by OpenID Connect.
 type OIDC struct {
 	Issuer       string
@@ -45,7 +49,12 @@ func (c *OIDC) Register(s *Set) {
 		"",
 		"what groups may do: group=role@app or group=role@* with the role viewer, operator, editor or admin, separated by commas",
 	)
-	s.Duration(&c.Session, "oidc-session", defaultSession, "how long a person stays signed in")
+	s.Duration(
+		&c.Session,
+		"oidc-session",
+		defaultSession,
+		"how long a person stays signed in, at most 744h",
+	)
 	s.String(&c.Since, "oidc-sessions-since", "",
 		"instant in RFC 3339; sessions that began before are ended")
 }
@@ -82,6 +91,8 @@ func (c *OIDC) Validate() error {
 		errs = append(errs, webURL("oidc-redirect-url", c.RedirectURL))
 	}
 	errs = append(errs, atLeast("oidc-session", c.Session, time.Minute))
+	refuse(c.Session > maxSession,
+		fmt.Sprintf("oidc-session: %s is more than %s", c.Session, maxSession))
 	_, err := c.SessionsSince()
 	return errors.Join(append(errs, err)...)
 }

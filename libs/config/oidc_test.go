@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/store"
 )
 
 func TestSignInSettings(t *testing.T) {
@@ -41,6 +43,14 @@ func TestSignInSettings(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NotContains(t, printed, "hush")
+
+	longest := maps.Clone(good)
+	longest["CARILLON_OIDC_SESSION"] = store.MaxSignIn.String()
+	_, err = loadPart(t, &c, longest)
+	require.NoError(t, err)
+	longest["CARILLON_OIDC_SESSION"] = (store.MaxSignIn + time.Second).String()
+	_, err = loadPart(t, &c, longest)
+	require.ErrorContains(t, err, "oidc-session")
 
 	for name, value := range map[string]string{
 		"CARILLON_OIDC_ISSUER":         "",

@@ -112,6 +112,7 @@ const (
 	AuditRedrive    AuditKind = "redrive"     // Resource is its series
 	AuditJob        AuditKind = "job"         // Resource is its id
 	AuditFire       AuditKind = "fire"        // Resource is its id
+	AuditPerson     AuditKind = "person"      // Resource is its id at the identity provider
 )
 
 // AuditAction is what was done to a resource.
@@ -131,7 +132,8 @@ const (
 	AuditUnfreeze   AuditAction = "unfreeze"
 	AuditCancel     AuditAction = "cancel"
 	AuditComplete   AuditAction = "complete"
-	AuditTest       AuditAction = "test" // a test call, which changes nothing
+	AuditTest       AuditAction = "test"         // a test call, which changes nothing
+	AuditEndSignIns AuditAction = "end_sessions" // the sessions of a person are ended
 )
 
 // AuditEntry is one change of one resource.
@@ -224,6 +226,12 @@ type APIKeyAudit struct {
 type SigningKeyAudit struct {
 	Kind   string `json:"kind"`
 	Public string `json:"public,omitempty"`
+}
+
+// PersonAudit is what an entry has of a person whose sessions were ended.
+type PersonAudit struct {
+	Issuer        string `json:"issuer"`
+	EndedBeforeMS int64  `json:"ended_before_ms"`
 }
 
 // BackfillAudit is what an entry has of a backfill.

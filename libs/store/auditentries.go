@@ -152,6 +152,11 @@ func AuditSigningKeyRetired(k *SigningKey) (AuditEntry, error) {
 	)
 }
 
+// AuditSignInsEnded is the entry of a person whose sessions that began before an instant are ended.
+func AuditSignInsEnded(issuer, subject string, beforeMS int64) (AuditEntry, error) {
+	return audited(AuditEndSignIns, AuditPerson, subject, nil, PersonAudit{issuer, beforeMS})
+}
+
 // AuditFiresAdded is the entry of fires that were added to a timer.
 func AuditFiresAdded(t *timer.Timer, fires []timer.Fire) (AuditEntry, error) {
 	e, err := audited(AuditRun, AuditTimer, t.ID.String(), nil, AuditRunDetails{

@@ -225,6 +225,11 @@
 //     the last entry that the one before returned, each entry that is not purged comes once, in
 //     order, if the delay is AuditDelay.
 //
+// Sign-ins:
+//   - S42 After EndSignIns, SignInsEnded returns its instant or a later one, for every caller. It
+//     moves forward with each call, for any number of calls at once. Nothing removes it while a
+//     session of MaxSignIn may have begun before it.
+//
 // Jobs:
 //   - S35 Of two calls of LeaseJob at once, each gets another job. AdvanceJob writes only with the
 //     latest token. The page of a job is written before its timers are changed. So a runner that

@@ -88,9 +88,16 @@ type OverdueFires interface {
 	// in order of run_at. A call scans a part of a large backlog, and the next one goes on from
 	// there.
 	Overdue(ctx context.Context, q OverdueQuery) ([]timer.Fire, error)
-	// OverdueCount counts the open fires whose run time lies in an earlier minute than now, owned
-	// or not, up to limit.
-	OverdueCount(ctx context.Context, limit int) (int, error)
+	// OverdueByApp counts the open fires whose run time lies in an earlier minute than now, owned or
+	// not: the first limit of them, in order of their minutes. It also returns up to top of their
+	// apps, those with most of them first, and of equal ones the older.
+	OverdueByApp(ctx context.Context, limit, top int) (n int, apps []AppCount, err error)
+}
+
+// AppCount is how many of something an app has.
+type AppCount struct {
+	App   string
+	Count int
 }
 
 // Claims has the claims of sessions on open fires.
@@ -283,7 +290,7 @@ type FireRecord struct {
 type Housekeeping interface {
 	// PurgeExpired creates the partitions of the coming days and removes what has expired: outcomes
 	// and attempts after retention, changes after 1 hour, ended sessions and idempotency keys after
-	// 1 day, and done slices and minutes before the cursor after 1 day. Any number of processes may
-	// call it at once.
+	// 1 day, done slices and minutes before the cursor after 1 day, and instants of EndSignIns a day
+	// after MaxSignIn. Any number of processes may call it at once.
 	PurgeExpired(ctx context.Context, retention time.Duration) error
 }

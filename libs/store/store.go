@@ -86,9 +86,15 @@ type AppStore interface {
 	JobRunner
 	AppsByID
 	SigningKeys
-	APIKeys
+	Callers
 	Resealer
 	Audit
+}
+
+// Callers has what callers of the API are known by.
+type Callers interface {
+	APIKeys
+	SignIns
 }
 
 // Server is the store as a whole.

@@ -134,6 +134,11 @@ var everyRoute = []anotherApps{
 	{route: "GET /api/v2/keys", path: "/api/v2/keys"},
 	{route: "POST /api/v2/keys", path: "/api/v2/keys", body: `{"name":"x","scope":"read"}`},
 	{route: "DELETE /api/v2/keys/{id}", path: "/api/v2/keys/<admin>"},
+	{
+		route: "POST /api/v2/people/end-sessions",
+		path:  "/api/v2/people/end-sessions",
+		body:  `{"subject":"ada"}`,
+	},
 	{route: "GET /api/v2/operations", path: "/api/v2/operations"},
 	{route: "GET /api/v2/operations/settings", path: "/api/v2/operations/settings"},
 	{route: "GET /api/v2/apps/{app}", path: "/api/v2/apps/shop"},

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/api/signin"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -115,6 +117,8 @@ var dryCases = []dryCase{
 	{id: "create-signing-key", path: "/apps/shop/signing-keys", body: `{}`}, // one too many
 	{id: "create-api-key", path: "/apps/shop/keys", body: `{"name":"x","scope":"read"}`},
 	{id: "create-admin-key", path: "/keys", body: `{"name":"x","scope":"read"}`},
+	{id: "end-sessions", path: "/people/end-sessions", body: `{"subject":"ada"}`},
+	{id: "end-sessions", path: "/people/end-sessions", body: `{"subject":" ada"}`},
 	{id: "freeze-app", path: "/apps/shop/freeze", body: `{"reason":"why"}`},
 	{id: "run-timer", path: "/timers/<timer>/run?app=shop"}, // refused: it is frozen
 	{id: "unfreeze-app", path: "/apps/shop/unfreeze"},
@@ -152,7 +156,7 @@ func state(t *testing.T, e *apitest.Executor, made *strings.Replacer) string {
 	var all strings.Builder
 	for _, path := range []string{
 		"/timers?app=shop", "/apps", "/apps/shop/settings", "/apps/shop/signing-keys",
-		"/apps/shop/keys", "/keys", "/apps/shop/jobs", "/calendars?app=shop",
+		"/apps/shop/keys", "/keys", "/audit", "/apps/shop/jobs", "/calendars?app=shop",
 		"/timers/<timer>/fires?app=shop&state=open", "/backfills/<backfill>?app=shop",
 		"/fires/<fire>?app=shop", "/apps/shop/dead-letters",
 	} {
@@ -167,7 +171,7 @@ func state(t *testing.T, e *apitest.Executor, made *strings.Replacer) string {
 // varies are the fields that two requests cannot have in common, or that only one of them has.
 var varies = regexp.MustCompile(
 	`"(id|created_at|updated_at|active_since|finished_at|frozen_since|due|next_run|` +
-		`dry_run|upcoming|key|secret|public|sample|series|deleting|next_due|created_ms)":` +
+		`dry_run|upcoming|key|secret|public|sample|series|deleting|next_due|created_ms|ended_before)":` +
 		`("[^"]*"|true|false|[0-9]+|\[[^\]]*\]),?`,
 )
 
@@ -193,7 +197,11 @@ func requireNothingWritten(
 // dry run changes nothing.
 func TestDryRunsAnswerAsWrites(t *testing.T) {
 	t.Parallel()
-	e := apitest.NewExecutor(t)
+	provider, err := signin.New(signin.Options{
+		Issuer: "https://id.example.com", ClientID: "page", Now: time.Now, // nobody asks it
+	})
+	require.NoError(t, err)
+	e := apitest.NewExecutor(t, func(o *api.Options) { o.SignIn = provider })
 	methods := operationMethods(t, e.Fixture)
 	made := everyThing(t, e)
 	cases := map[string]bool{}

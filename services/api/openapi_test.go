@@ -39,5 +39,5 @@ func TestOpenAPIAsJSON(t *testing.T) {
 	}
 	f.Call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).Into(t, http.StatusOK, &doc)
 	require.Equal(t, "3.1.0", doc.OpenAPI)
-	require.Len(t, slices.Collect(maps.Keys(doc.Paths)), 46)
+	require.Len(t, slices.Collect(maps.Keys(doc.Paths)), 47)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/history"
 	"github.com/carillon-timer/carillon/services/api/v2/jobs"
 	"github.com/carillon-timer/carillon/services/api/v2/operations"
+	"github.com/carillon-timer/carillon/services/api/v2/people"
 	"github.com/carillon-timer/carillon/services/api/v2/timers"
 	"github.com/carillon-timer/carillon/services/api/writes"
 )
@@ -47,8 +48,8 @@ type resourceStore interface {
 	apps.Store
 	calendars.Store
 	operations.Store
+	people.Store
 	historyStore
-	APIKey(ctx context.Context, id string) (store.APIKey, error)
 }
 
 // historyStore is the part that tells what became of fires.

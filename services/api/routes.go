@@ -70,6 +70,7 @@ func (s *Service) addPage(r chi.Router) error {
 		Keyless:     s.opts.Auth.Off,
 		TrustHeader: s.opts.Auth.TrustHeader,
 		SignIn:      s.opts.SignIn,
+		Ends:        s.ends,
 		Now:         s.opts.Now,
 		Logger:      s.opts.Logger,
 	}

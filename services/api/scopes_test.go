@@ -32,6 +32,7 @@ var neededScopes = map[string]string{
 	"DELETE /api/v2/apps/{app}/keys/{id}":         "admin",
 	"GET /api/v2/keys":                            "admin",
 	"POST /api/v2/keys":                           "admin",
+	"POST /api/v2/people/end-sessions":            "admin",
 	"DELETE /api/v2/keys/{id}":                    "admin",
 	"GET /api/v2/apps/{app}/signing-keys":         "admin",
 	"POST /api/v2/apps/{app}/signing-keys":        "admin",

@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/signin"
 	"github.com/carillon-timer/carillon/services/api/upcoming"
 	v1 "github.com/carillon-timer/carillon/services/api/v1"
 	v2 "github.com/carillon-timer/carillon/services/api/v2"
@@ -24,6 +25,7 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/history"
 	"github.com/carillon-timer/carillon/services/api/v2/jobs"
 	"github.com/carillon-timer/carillon/services/api/v2/operations"
+	"github.com/carillon-timer/carillon/services/api/v2/people"
 	"github.com/carillon-timer/carillon/services/api/v2/schedules"
 	"github.com/carillon-timer/carillon/services/api/v2/timers"
 	"github.com/carillon-timer/carillon/services/api/writes"
@@ -42,6 +44,7 @@ type Service struct {
 	inFlight admission.Slots        // of authenticated requests
 	bodies   *admission.BodyLimiter // limits body reads without a key
 	stall    *admission.StallDetector
+	ends     *signin.Ends // since when sessions of people count
 }
 
 // New returns an API that does not serve yet.
@@ -80,6 +83,12 @@ func New(opts Options) (*Service, error) {
 		inFlight: admission.NewSlots(opts.MaxInFlight),
 		bodies:   admission.NewBodyLimiter(opts.MaxBodies, opts.BodyTimeout, opts.Timeout),
 		stall:    admission.NewStallDetector(),
+	}
+	if opts.SignIn.SignsIn() {
+		issuer := opts.SignIn.Issuer()
+		s.ends = signin.NewEnds(func(ctx context.Context, subject string) (int64, error) {
+			return opts.Store.SignInsEnded(ctx, issuer, subject)
+		})
 	}
 	var tokens *callback.CompletionTokens
 	if opts.Secrets != nil {
@@ -184,6 +193,7 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 		&operations.Resource{
 			Store: o.Store, Bus: o.Backlog, Auth: s.auth, Settings: o.Settings, Now: o.Now,
 		},
+		&people.Resource{Store: o.Store, Auth: s.auth, Provider: o.SignIn, Ends: s.ends},
 		&calendars.Resource{Store: o.Store, Auth: s.auth, Problems: s.problems, Now: o.Now},
 		&schedules.Resource{
 			Store:       o.Store,

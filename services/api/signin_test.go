@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -19,6 +20,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/signin"
@@ -141,7 +143,15 @@ func (p *identityProvider) signIn(
 	t *testing.T, f *apitest.Fixture, groups ...string,
 ) map[string]string {
 	t.Helper()
-	p.claims = map[string]any{"groups": groups}
+	return p.signInAs(t, f, "u1", groups...)
+}
+
+// signInAs is signIn of a person with an id.
+func (p *identityProvider) signInAs(
+	t *testing.T, f *apitest.Fixture, subject string, groups ...string,
+) map[string]string {
+	t.Helper()
+	p.claims = map[string]any{"sub": subject, "groups": groups}
 	flow := p.start(t, f)
 	a, session := callback(t, f, url.Values{
 		"code": {"the code"}, "state": {p.asked.Get("state")},
@@ -284,6 +294,144 @@ func TestSessionsEnd(t *testing.T) {
 			require.Equal(t, want, a.Status, "%d", i)
 		}
 	}
+}
+
+// TestSessionsOfOnePersonEnd checks that the sessions of one person end in every process, that those
+// of others stay, and that the person may sign in again at once.
+func TestSessionsOfOnePersonEnd(t *testing.T) {
+	t.Parallel()
+	p, keys := newIdentityProvider(t), apitest.Keyring(t)
+	replica := func(of api.Store) *apitest.Fixture {
+		provider, err := signin.New(p.options(t))
+		require.NoError(t, err)
+		return apitest.Setup(t, func(a *api.Options) {
+			a.Auth = auth.Rules{Tokens: provider}
+			a.Page, a.SignIn, a.Secrets = true, provider, keys
+			if of != nil {
+				a.Store = of
+			}
+		})
+	}
+	here := replica(nil)
+	there := replica(here.Store)
+	status := func(f *apitest.Fixture, session map[string]string) int {
+		return f.Call(t, http.MethodGet, "/ui/", "", session).Status
+	}
+	ada := p.signInAs(t, here, "ada", "root")
+	elsewhere := p.signInAs(t, there, "ada", "audit")
+	bob := p.signInAs(t, here, "bob", "root")
+	for _, session := range []map[string]string{ada, elsewhere, bob} {
+		require.Equal(t, http.StatusOK, status(here, session))
+		require.Equal(t, http.StatusOK, status(there, session))
+	}
+	p.claims = nil
+	end := func(query, body, group string) apitest.Answer {
+		token := p.token(map[string]any{"aud": "carillon", "groups": []string{group}})
+		return here.Call(t, http.MethodPost, "/api/v2/people/end-sessions"+query, body,
+			apitest.Bearer(token))
+	}
+	const body = `{"subject":"ada"}`
+	require.Equal(t, http.StatusForbidden, end("", body, "audit").Status)
+	require.Equal(t, http.StatusForbidden, end("", body, "dev").Status)
+	require.Equal(t, http.StatusUnprocessableEntity, end("", `{"subject":" ada"}`, "root").Status)
+	require.Equal(t, http.StatusOK, end("?dry_run=true", body, "root").Status)
+	require.Equal(t, http.StatusOK, status(here, ada))
+
+	// Bob ends them by the page, which a person who may only see is not offered.
+	const form = "/ui/operations/people/end-sessions"
+	require.NotContains(t, here.Call(t, "GET", "/ui/operations", "", elsewhere).Body, form)
+	page := here.Call(t, "GET", "/ui/operations?person=ada", "", bob)
+	require.Contains(t, page.Body, form)
+	require.Contains(t, page.Body, `value="ada"`)
+	post := map[string]string{
+		"Content-Type": "application/x-www-form-urlencoded", "Cookie": bob["Cookie"],
+	}
+	a := here.Call(t, http.MethodPost, form, "subject=ada", post)
+	require.Equal(t, http.StatusSeeOther, a.Status, a.Body)
+	require.Equal(t, http.StatusSeeOther, status(here, ada), "at once in this process")
+	require.Equal(t, http.StatusSeeOther, status(here, elsewhere))
+	require.Eventually(t, func() bool {
+		return status(there, ada) == http.StatusSeeOther &&
+			status(there, elsewhere) == http.StatusSeeOther
+	}, 5*time.Second, 50*time.Millisecond)
+	require.Equal(t, http.StatusOK, status(there, bob))
+	a = here.Call(t, http.MethodPost, form, "subject=+", post)
+	require.Equal(t, http.StatusUnprocessableEntity, a.Status)
+	require.Contains(t, a.Body, "body.subject")
+
+	again := p.signInAs(t, there, "ada", "audit")
+	require.Equal(t, http.StatusOK, status(there, again))
+	require.Equal(t, http.StatusOK, status(here, again))
+
+	var trail struct {
+		Items []struct {
+			Action, Resource string
+			Actor            struct{ Kind, ID string }
+			After            map[string]string
+		}
+	}
+	p.claims = nil
+	token := p.token(map[string]any{"aud": "carillon", "groups": []string{"root"}})
+	here.Call(t, http.MethodGet, "/api/v2/audit?kind=person&resource=ada", "",
+		apitest.Bearer(token)).Into(t, 200, &trail)
+	require.Len(t, trail.Items, 1, "refused and dry runs add none")
+	require.Equal(t, "end_sessions", trail.Items[0].Action)
+	require.Equal(t, "bob", trail.Items[0].Actor.ID)
+	require.Equal(t, p.URL, trail.Items[0].After["issuer"])
+	require.NotEmpty(t, trail.Items[0].After["ended_before"])
+	require.Contains(t, here.Call(t, "GET", "/ui/operations/audit", "", bob).Body,
+		"/ui/operations?person=bob#people")
+}
+
+// TestEndsOfSessionsUnknown checks that nobody is admitted whose sessions may have been ended, and
+// that there are none to end without a provider.
+func TestEndsOfSessionsUnknown(t *testing.T) {
+	t.Parallel()
+	p := newIdentityProvider(t)
+	var down atomic.Bool
+	provider, err := signin.New(p.options(t))
+	require.NoError(t, err)
+	f := apitest.Setup(t, func(a *api.Options) {
+		a.Auth, a.Page, a.SignIn = auth.Rules{}, true, provider
+		a.Store = &forgetfulStore{a.Store, &down}
+	})
+	session := p.signIn(t, f, "root")
+	down.Store(true)
+	// What was read a moment ago counts for some seconds more.
+	require.Equal(t, http.StatusOK, f.Call(t, http.MethodGet, "/ui/", "", session).Status)
+	flow := p.start(t, f)
+	a, other := callback(t, f, url.Values{
+		"code": {"the code"}, "state": {p.asked.Get("state")},
+	}, flow)
+	require.Equal(t, http.StatusServiceUnavailable, a.Status)
+	require.Nil(t, other)
+	require.Eventually(t, func() bool {
+		a := f.Call(t, http.MethodGet, "/ui/", "", session)
+		return a.Status == http.StatusServiceUnavailable
+	}, 20*time.Second, 100*time.Millisecond)
+	session["Sec-Fetch-Site"] = "same-origin"
+	require.Equal(t, "/ui/sign-in",
+		f.Call(t, http.MethodPost, "/ui/sign-out", "", session).Header.Get("Location"))
+
+	alone := apitest.Setup(t)
+	alone.Problem(t, http.StatusConflict, http.MethodPost, "/api/v2/people/end-sessions",
+		`{"subject":"ada"}`)
+}
+
+// forgetfulStore does not know since when sessions count while it is down.
+type forgetfulStore struct {
+	api.Store
+
+	down *atomic.Bool
+}
+
+func (s *forgetfulStore) SignInsEnded(
+	ctx context.Context, issuer, subject string,
+) (int64, error) {
+	if s.down.Load() {
+		return 0, timer.Unavailable("reading whether a person's sessions are ended", nil)
+	}
+	return s.Store.SignInsEnded(ctx, issuer, subject)
 }
 
 // TestMachinesCallByTokens calls the API by tokens of the provider.

@@ -44,7 +44,12 @@ func (t *tool) auditCommand() *cobra.Command {
 		"from": f.String("from", "", "only those at this instant or later, such as -24h"),
 		"to":   f.String("to", "", "only those before this instant"),
 	}
-	f.BoolVar(&deployment, "deployment", false, "changes of the deployment's own API keys instead")
+	f.BoolVar(
+		&deployment,
+		"deployment",
+		false,
+		"changes of the deployment's own API keys and ends of sessions instead",
+	)
 	f.IntVar(&limit, "limit", defaultFires, "list at most so many; 0 lists all")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		query := url.Values{}

@@ -3,6 +3,7 @@ package memstore
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -174,16 +175,37 @@ func (s *Store) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, 
 	}), nil
 }
 
-// OverdueCount counts the open fires of earlier minutes.
-func (s *Store) OverdueCount(_ context.Context, limit int) (n int, err error) {
+// OverdueByApp counts the open fires of earlier minutes, and those of their apps.
+func (s *Store) OverdueByApp(
+	_ context.Context,
+	limit, top int,
+) (n int, apps []store.AppCount, err error) {
 	defer s.lock()()
 	now := s.nowMS() / timer.MinuteMS
+	var late []*timer.Fire
 	for minute, fires := range s.byMinute {
 		if minute < now {
-			n += len(fires)
+			late = slices.AppendSeq(late, maps.Values(fires))
 		}
 	}
-	return min(n, limit), nil
+	slices.SortFunc(late, func(a, b *timer.Fire) int {
+		return cmp.Compare(a.RunAtMinute(), b.RunAtMinute())
+	})
+	late = late[:min(limit, len(late))]
+	counts := map[int64]int{}
+	for _, f := range late {
+		counts[f.AppID]++
+	}
+	for _, a := range s.apps {
+		if c := counts[a.ID]; c > 0 {
+			apps = append(apps, store.AppCount{App: a.Name, Count: c})
+		}
+	}
+	slices.SortFunc(apps, func(a, b store.AppCount) int {
+		return cmp.Or(
+			cmp.Compare(b.Count, a.Count), cmp.Compare(s.apps[a.App].ID, s.apps[b.App].ID))
+	})
+	return len(late), apps[:min(top, len(apps))], nil
 }
 
 // Owned returns the fires that sessions own.

@@ -15,3 +15,10 @@ func TestMemstore(t *testing.T) {
 		return storetest.Env{Stores: []store.Store{memstore.New(time.Now)}, NoDryRuns: true}
 	})
 }
+
+func TestEndedSignInsArePurged(t *testing.T) {
+	t.Parallel()
+	storetest.PurgeEndedSignIns(t, func(now func() time.Time) store.Store {
+		return memstore.New(now)
+	})
+}

@@ -284,6 +284,9 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 			delete(s.slices, m)
 		}
 	}
+	maps.DeleteFunc(s.endedSignIns, func(_ person, beforeMS int64) bool {
+		return beforeMS < dayAgo-store.MaxSignIn.Milliseconds()
+	})
 	for k, v := range s.keys {
 		if v.atMS < dayAgo {
 			delete(s.keys, k)

@@ -48,6 +48,7 @@ type Store struct {
 	eventPosition map[timer.ID]*eventPosition
 	signing       map[timer.ID]*store.SigningKey
 	keysByID      map[string]*store.APIKey
+	endedSignIns  map[person]int64 // the instants, in ms
 
 	audit        []store.AuditEntry // in order of Seq
 	auditSeq     int64
@@ -90,6 +91,7 @@ func New(now func() time.Time) *Store {
 		eventPosition: make(map[timer.ID]*eventPosition),
 		signing:       make(map[timer.ID]*store.SigningKey),
 		keysByID:      make(map[string]*store.APIKey),
+		endedSignIns:  make(map[person]int64),
 		zones: zones{
 			rules:   make(map[string]map[string]string),
 			holders: make(map[timer.ID]*holder),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -77,27 +78,54 @@ func (s *Store) Owned(
 	return fires, err
 }
 
-// OverdueCount counts along the index, from its edge on.
-func (s *Store) OverdueCount(ctx context.Context, limit int) (n int, err error) {
+type appCountRow struct {
+	AppID int64 `db:"app_id"`
+	Count int   `db:"n"`
+}
+
+// OverdueByApp walks along the index, from its edge on, and reads of each fire its row for the app.
+func (s *Store) OverdueByApp(
+	ctx context.Context,
+	limit, top int,
+) (n int, apps []store.AppCount, err error) {
 	err = s.read(
 		ctx,
 		"counting overdue fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
+			n, apps = 0, nil
 			var nowMS int64
 			if err := s.selectOne(ctx, c, &nowMS, stmt("SELECT ").nowMS(s.dialect)); err != nil {
 				return err
 			}
-			return s.selectOne(
-				ctx,
-				c,
-				&n,
-				stmt("SELECT COUNT(*) FROM (SELECT 1 FROM fires"+s.dialect.byRun+
-					" WHERE run_at_minute<").int(nowMS/timer.MinuteMS).
-					add(" LIMIT ").int(int64(limit)).add(") late"),
-			)
+			var rows []appCountRow
+			q := stmt("SELECT app_id,COUNT(*) AS n FROM (SELECT app_id FROM fires" +
+				s.dialect.byRun + " WHERE run_at_minute<").int(nowMS / timer.MinuteMS).
+				add(fireOrder + " LIMIT ").int(int64(limit)).add(") late GROUP BY app_id")
+			if err := s.selectAll(ctx, c, &rows, q); err != nil {
+				return err
+			}
+			for _, r := range rows {
+				n += r.Count
+			}
+			slices.SortFunc(rows, func(a, b appCountRow) int {
+				return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.AppID, b.AppID))
+			})
+			rows = rows[:min(top, len(rows))]
+			ids := make([]int64, len(rows))
+			for i := range rows {
+				ids[i] = rows[i].AppID
+			}
+			names, err := s.appNames(ctx, c, ids)
+			if err != nil {
+				return err
+			}
+			for _, r := range rows {
+				apps = append(apps, store.AppCount{App: names[r.AppID], Count: r.Count})
+			}
+			return nil
 		},
 	)
-	return n, err
+	return n, apps, err
 }
 
 // OldestOpen finds the first minute with an open fire at the edge of the index, and the first fire

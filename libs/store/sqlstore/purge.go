@@ -82,6 +82,13 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 			"created_ms",
 			stmt("created_ms<").int(dayAgo),
 		),
+		s.deleteAll(
+			ctx,
+			"ended_sign_ins",
+			"issuer,subject",
+			"before_ms",
+			stmt("before_ms<").int(dayAgo-store.MaxSignIn.Milliseconds()),
+		),
 	)
 }
 

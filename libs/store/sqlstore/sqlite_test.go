@@ -326,3 +326,10 @@ func TestSQLiteSearchesInSmallSteps(t *testing.T) {
 		storetest.Searches(t, storetest.Env{Stores: []store.Store{s}})
 	}
 }
+
+func TestEndedSignInsArePurged(t *testing.T) {
+	t.Parallel()
+	storetest.PurgeEndedSignIns(t, func(now func() time.Time) store.Store {
+		return openSQLite(t, sqlstore.SQLiteOptions{Now: now})
+	})
+}

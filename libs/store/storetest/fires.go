@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -144,8 +145,11 @@ func ownedAndOldest(t *testing.T, s *setup) {
 	require.Zero(t, oldest())
 	overdue := func(limit int) int {
 		t.Helper()
-		n, err := s.st().OverdueCount(ctx, limit)
+		n, apps, err := s.st().OverdueByApp(ctx, limit, 9)
 		require.NoError(t, err)
+		if n > 0 {
+			require.Equal(t, []store.AppCount{{App: "app", Count: n}}, apps)
+		}
 		return n
 	}
 	require.Zero(t, overdue(9))
@@ -168,4 +172,41 @@ func ownedAndOldest(t *testing.T, s *setup) {
 	require.Len(t, owned(9, now, a, b), 3)
 	require.Empty(t, owned(9, now))
 	require.Empty(t, owned(9, now, 12345))
+}
+
+// overdueByApp counts the fires of three apps, of which the earliest count first.
+func overdueByApp(t *testing.T, s *setup) {
+	ctx := t.Context()
+	now := s.nowMS()
+	add := func(app string, n int, minutesAgo int64) []timer.Fire {
+		t.Helper()
+		var dues []int64
+		for i := range n {
+			dues = append(dues, now-minutesAgo*timer.MinuteMS-int64(i))
+		}
+		item := s.newTimer()
+		item.App, item.Activate = app, true
+		return s.create(item, planAt(0, dues...)).Fires
+	}
+	claimed := add("many", 4, 10)
+	add("few", 1, 60)
+	add("some", 2, 5)
+	add("future", 3, -2)
+	add("more", 2, 5)
+	s.claim(s.session(), claimed[:2])
+	for _, c := range []struct {
+		limit, top, n int
+		apps          string
+	}{
+		{100, 9, 9, "[{many 4} {some 2} {more 2} {few 1}]"},
+		{100, 2, 9, "[{many 4} {some 2}]"},
+		{100, 0, 9, "[]"},
+		{4, 9, 4, "[{many 3} {few 1}]"},
+		{1, 9, 1, "[{few 1}]"},
+	} {
+		n, apps, err := s.st().OverdueByApp(ctx, c.limit, c.top)
+		require.NoError(t, err)
+		require.Equal(t, c.n, n)
+		require.Equal(t, c.apps, fmt.Sprint(apps))
+	}
 }

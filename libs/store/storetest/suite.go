@@ -1,5 +1,5 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
-// S41 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S42 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 package storetest
 
@@ -74,6 +74,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S15_Overdue", overdue},
 		{"S15_OverdueWalksABacklog", overdueWalksABacklog},
 		{"S15_OwnedAndOldest", ownedAndOldest},
+		{"OverdueByApp", overdueByApp},
 		{"S16_ExpiredStaysExpired", expiredStaysExpired},
 		{"S17_ExpiryNeedsTheLatestRenewal", expiryNeedsTheLatestRenewal},
 		{"S18_Retention", retention},
@@ -167,6 +168,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S40_ConcurrentChanges", concurrentAuditedChanges},
 		{"S40_JobsKeepTheirActor", jobsKeepTheirActor},
 		{"S40_OldEntriesAreRemoved", oldEntriesAreRemoved},
+		{"S42_SignInsAreEnded", signInsAreEnded},
+		{"S42_ConcurrentEnds", concurrentSignInEnds},
 		{"S38_DryRunsWriteNothing", dryRunsWriteNothing},
 		{"S38_DryRunsBesideWrites", dryRunsBesideWrites},
 		{"PrioritiesAndTargets", prioritiesAndTargets},

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/auth"
 )
@@ -73,6 +74,7 @@ func New(o Options) (*Provider, error) {
 		o.Audience != "" && o.Audience == o.ClientID,
 		"Audience: expected another than ClientID",
 	)
+	c.Refuse(o.Length > store.MaxSignIn, "Length: expected at most "+store.MaxSignIn.String())
 	keys := &keyFetches{next: http.DefaultTransport, now: o.Now}
 	client := &http.Client{Timeout: callTimeout, Transport: keys}
 	return &Provider{opts: o, client: client, keys: keys}, c.Err()
@@ -80,6 +82,9 @@ func New(o Options) (*Provider, error) {
 
 // SignsIn returns whether people sign in by the provider. Otherwise only machines are known by it.
 func (p *Provider) SignsIn() bool { return p != nil && p.opts.ClientID != "" }
+
+// Issuer returns the URL of the provider. Subjects of persons are unique there only.
+func (p *Provider) Issuer() string { return p.opts.Issuer }
 
 // Length returns how long a session lasts.
 func (p *Provider) Length() time.Duration { return p.opts.Length }

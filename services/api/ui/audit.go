@@ -36,6 +36,8 @@ type auditData struct {
 
 	Items []auditEntry
 	Path  string // of this page
+
+	People bool // the viewer may end the sessions of people
 }
 
 // listAudit shows who changed what in an app, or in the deployment.
@@ -55,7 +57,7 @@ func listAudit(q *request) error {
 	if err := d.read(q, api, &list); err != nil {
 		return err
 	}
-	d.Items = list.Items
+	d.Items, d.People = list.Items, q.endsSessions()
 	for i := range d.Items {
 		d.Items[i].Changes = d.Items[i].changes()
 	}

@@ -9,6 +9,7 @@ func (p *Page) addManagement(mux *http.ServeMux, app string) {
 	mux.Handle("GET "+app+"/audit", p.page(listAudit))
 	mux.Handle("POST "+Prefix+"/operations/keys", p.page(createKey))
 	mux.Handle("POST "+Prefix+"/operations/keys/{id}/revoke", p.page(revokeKey))
+	mux.Handle("POST "+Prefix+"/operations/people/end-sessions", p.page(endSessions))
 	mux.Handle("GET "+app+"/dead-letters", p.page(listDeadLetters))
 	mux.Handle("POST "+app+"/dead-letters/redrive", p.page(redriveDeadLetters))
 	mux.Handle("GET "+app+"/jobs", p.page(listJobs))

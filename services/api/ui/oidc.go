@@ -22,7 +22,7 @@ const (
 type personSession struct {
 	signin.Identity
 
-	Began int64 `json:"began"` // Unix seconds
+	BeganMS int64 `json:"began_ms"`
 }
 
 // flow is a sign-in that waits for the provider to send the viewer back.
@@ -32,20 +32,46 @@ type flow struct {
 	Next string `json:"next"`
 }
 
-// person returns who signed in by the identity provider, or nil.
-func (p *Page) person(r *http.Request) *auth.Person {
+// person returns who signed in by the identity provider, or nil. The error says that it is not known
+// whether their sessions were ended.
+func (p *Page) person(r *http.Request) (*auth.Person, error) {
+	s := p.personSession(r)
+	if s == nil {
+		return nil, nil //nolint:nilnil // nobody
+	}
+	before, err := p.opts.Ends.Before(r.Context(), s.Subject)
+	if err != nil {
+		return nil, p.endsUnknown(err)
+	}
+	if time.UnixMilli(s.BeganMS).Before(before) {
+		return nil, nil //nolint:nilnil // nobody
+	}
+	return p.opts.SignIn.Person(&s.Identity), nil
+}
+
+// personSession returns the session of a request by the settings alone, or nil.
+func (p *Page) personSession(r *http.Request) *personSession {
 	if !p.opts.SignIn.SignsIn() {
 		return nil
 	}
-	plain, err := p.sessions.open(r, sessionCookie, personLabel)
+	plain, err := p.sessions.open(r, sessionCookie, p.personLabel())
 	if err != nil {
 		return nil
 	}
 	var s personSession
-	if json.Unmarshal(plain, &s) != nil || !p.opts.SignIn.Began(time.Unix(s.Began, 0)) {
+	if json.Unmarshal(plain, &s) != nil || !p.opts.SignIn.Began(time.UnixMilli(s.BeganMS)) {
 		return nil
 	}
-	return p.opts.SignIn.Person(&s.Identity)
+	return &s
+}
+
+// personLabel is the label of sessions of people. A session of another provider's subject does not
+// open.
+func (p *Page) personLabel() string { return personLabel + " " + p.opts.SignIn.Issuer() }
+
+func (p *Page) endsUnknown(err error) error {
+	p.opts.Logger.Warn().Err(err).Msg("not known whether the sessions of a person were ended")
+	return &apiError{Status: http.StatusServiceUnavailable}
 }
 
 // startSignIn sends the viewer to the identity provider. What must come back is in a cookie that
@@ -102,11 +128,17 @@ func finishSignIn(q *request) error {
 	if provider.Person(identity).Greatest() == "" {
 		return q.refuseSignIn(http.StatusForbidden, "no_role", nil)
 	}
-	kept, err := json.Marshal(personSession{*identity, q.page.opts.Now().Unix()})
+	// Its sessions may have been ended a moment ago, by a clock that is ahead of this one.
+	ended, err := q.page.opts.Ends.Now(q.r.Context(), identity.Subject)
+	if err != nil {
+		return q.page.endsUnknown(err)
+	}
+	began := max(q.page.opts.Now().UnixMilli(), ended.UnixMilli())
+	kept, err := json.Marshal(personSession{*identity, began})
 	if err != nil {
 		return err //nolint:wrapcheck // texts are JSON
 	}
-	sealed := q.page.sessions.seal(personLabel, provider.Length(), kept)
+	sealed := q.page.sessions.seal(q.page.personLabel(), provider.Length(), kept)
 	if len(sealed) > maxCookie {
 		return q.refuseSignIn(http.StatusForbidden, "too_many_groups", nil)
 	}

@@ -3,6 +3,7 @@ package ui
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -37,7 +38,11 @@ type operationsBody struct {
 	Overdue struct {
 		backlogBody
 
-		By millis `json:"by_ms"`
+		By   millis `json:"by_ms"`
+		Apps []struct {
+			App   string
+			Count int
+		}
 	}
 	Expansion, Jobs backlogBody
 	Topics          []struct {
@@ -67,11 +72,17 @@ type operationsData struct {
 	Settings []setting // only for the scope admin, as the next
 	Keys     []apiKey
 	Refused  *apiError // about a new key
+
+	People        bool      // the viewer may end the sessions of people
+	Person        string    // the id that the viewer entered, or that a link has
+	PersonRefused *apiError // about that id
 }
 
 // showOperations shows operators the state of the deployment.
 func showOperations(q *request) error {
-	return q.showOperations(http.StatusOK, new(operationsData))
+	return q.showOperations(
+		http.StatusOK, &operationsData{Person: q.r.URL.Query().Get("person")},
+	)
 }
 
 // refuseOperations shows the page with an error about the input.
@@ -98,6 +109,27 @@ func (q *request) showOperations(status int, d *operationsData) error {
 			return err
 		}
 		d.Keys = keys.Items
+		d.People = q.endsSessions()
 	}
 	return q.render(status, "operations", d)
+}
+
+// endsSessions returns whether the page offers the viewer to end the sessions of people.
+func (q *request) endsSessions() bool {
+	c := q.caller()
+	return q.page.opts.SignIn.SignsIn() && c.Deployment && c.May("admin")
+}
+
+// endSessions ends the sessions of a person. A viewer who ends their own signs in again.
+func endSessions(q *request) error {
+	d := &operationsData{Person: strings.TrimSpace(q.r.PostFormValue("subject"))}
+	in := map[string]string{"subject": d.Person}
+	if err := q.do(http.MethodPost, "/people/end-sessions", in, nil); err != nil {
+		if d.PersonRefused = refusedInput(err); d.PersonRefused == nil {
+			return err
+		}
+		return q.showOperations(d.PersonRefused.Status, d)
+	}
+	q.redirect(Prefix + "/operations?did=end_sessions#people")
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,6 +35,30 @@ func TestOverview(t *testing.T) {
 	}
 	p.post("/ui/apps/shop/app/freeze", own, url.Values{"reason": {"stock taking"}})
 	require.Contains(t, p.shown("/ui/apps/shop/overview"), "stock taking")
+}
+
+// TestAppsWithOverdueFires checks that the overview and the page of operators lead to them.
+func TestAppsWithOverdueFires(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	p := open(t, e.Fixture, true)
+	const caption = "Apps with most overdue fires"
+	require.NotContains(t, p.shown("/ui/apps/shop/overview"), caption)
+	for app, n := range map[string]int{"shop": 2, "a & b": 3} {
+		won := e.Held(t, app, "late", n)
+		for i := range won {
+			won[i].RunAtMS = time.Now().Add(-time.Hour).UnixMilli()
+		}
+		_, err := e.Store.Release(t.Context(), e.Session, won, nil)
+		require.NoError(t, err)
+	}
+	for _, path := range []string{"/ui/apps/shop/overview/now", "/ui/operations"} {
+		body := p.shown(path)
+		require.Contains(t, body, caption)
+		require.Contains(t, body, `<th scope="row"><a href="/ui/apps/a%20&amp;%20b/overview">`+
+			`a &amp; b</a></th><td>3</td></tr><tr><th scope="row">`+
+			`<a href="/ui/apps/shop/overview">shop</a></th><td>2</td>`)
+	}
 }
 
 func TestFiresOfAnApp(t *testing.T) {

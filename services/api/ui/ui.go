@@ -33,6 +33,7 @@ type Options struct {
 	Keyless     bool             // the API requires no keys, so nobody signs in
 	TrustHeader string           // by which a gateway names the viewer; empty: none
 	SignIn      *signin.Provider // by which people sign in; nil: by API keys only
+	Ends        *signin.Ends     // since when sessions of people count; needed with SignIn
 	SessionKeys [][]byte         // of sessions; none: sessions end with the process
 	Now         func() time.Time
 	Logger      zerolog.Logger
@@ -51,6 +52,7 @@ func New(o Options) (*Page, error) {
 	c := options.Of("ui")
 	c.Need("API", o.API == nil)
 	c.Need("Now", o.Now == nil)
+	c.Need("Ends", o.SignIn.SignsIn() && o.Ends == nil)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -151,11 +153,16 @@ type request struct {
 	app    string
 	signed bool // a session's key is the credential
 	known  *callerBody
+
+	unknown error // it is not known whether the viewer's session was ended
 }
 
 // page returns a handler for viewers with credentials. Others are sent to sign in.
 func (p *Page) page(h func(*request) error) http.Handler {
 	return p.open(func(q *request) error {
+		if q.unknown != nil {
+			return q.unknown
+		}
 		if len(q.header) == 0 && q.person == nil && !p.opts.Keyless {
 			return &apiError{Status: http.StatusUnauthorized}
 		}
@@ -171,7 +178,7 @@ func (p *Page) open(h func(*request) error) http.Handler {
 		q.client = &client{api: p.opts.API, viewer: r}
 		q.header, q.signed = p.credentials(r)
 		if !p.opts.Keyless {
-			q.person = p.person(r)
+			q.person, q.unknown = p.person(r)
 		}
 		q.signed = q.signed || q.person != nil
 		if err := h(q); err != nil {

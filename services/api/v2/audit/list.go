@@ -17,9 +17,9 @@ const ScanLimit = 20_000
 
 // FilterParam selects entries. It is exported, because huma reads no other embedded structs.
 type FilterParam struct {
-	Kind     string `query:"kind" enum:"timer,app,settings,calendar,api_key,signing_key,backfill,redrive,job,fire" doc:"Only changes of this kind of resource."`
-	Resource string `query:"resource" maxLength:"128" doc:"Only changes of this resource: its id, or the name of a calendar. Needs kind."`
-	Action   string `query:"action" enum:"create,update,delete,activate,deactivate,pause,resume,run,freeze,unfreeze,cancel,complete,test" doc:"Only these changes."`
+	Kind     string `query:"kind" enum:"timer,app,settings,calendar,api_key,signing_key,backfill,redrive,job,fire,person" doc:"Only changes of this kind of resource."`
+	Resource string `query:"resource" maxLength:"255" doc:"Only changes of this resource: its id, or the name of a calendar. Needs kind."`
+	Action   string `query:"action" enum:"create,update,delete,activate,deactivate,pause,resume,run,freeze,unfreeze,cancel,complete,test,end_sessions" doc:"Only these changes."`
 	Actor    string `query:"actor" maxLength:"255" doc:"Only changes by this actor: the id of actor, such as the public id of an API key."`
 	From     string `query:"from" maxLength:"40" doc:"Only changes at this instant (RFC 3339) or later."`
 	To       string `query:"to" maxLength:"40" doc:"Only changes before this instant (RFC 3339)."`

@@ -18,7 +18,7 @@ import (
 // AuditActorBody is who made a change.
 type AuditActorBody struct {
 	Kind    string `json:"kind" enum:"key,key_file,gateway,person,token,anonymous,system" doc:"How the actor is known."`
-	ID      string `json:"id,omitempty" doc:"Of a key: its public id. Of a key file or a gateway: the app that it names."`
+	ID      string `json:"id,omitempty" doc:"Of a key: its public id. Of a key file or a gateway: the app that it names. Of a person: the id at the identity provider."`
 	Name    string `json:"name,omitempty" doc:"For people: of a key, its name when the change was made."`
 	Address string `json:"address,omitempty" doc:"Of the client, as the API saw it: behind a proxy, that of the proxy."`
 	Job     string `json:"job,omitempty" doc:"The job that carried out the change. The actor is the one who started it."`
@@ -30,9 +30,9 @@ type AuditEntryBody struct {
 	At        string         `json:"at" format:"date-time"`
 	Actor     AuditActorBody `json:"actor"`
 	RequestID string         `json:"request_id,omitempty" doc:"X-Request-ID of the request, and of its answer."`
-	Action    string         `json:"action" enum:"create,update,delete,activate,deactivate,pause,resume,run,freeze,unfreeze,cancel,complete,test"`
-	Kind      string         `json:"kind" enum:"timer,app,settings,calendar,api_key,signing_key,backfill,redrive,job,fire" doc:"Of the resource."`
-	Resource  string         `json:"resource" doc:"Its id, or the name of an app or calendar."`
+	Action    string         `json:"action" enum:"create,update,delete,activate,deactivate,pause,resume,run,freeze,unfreeze,cancel,complete,test,end_sessions"`
+	Kind      string         `json:"kind" enum:"timer,app,settings,calendar,api_key,signing_key,backfill,redrive,job,fire,person" doc:"Of the resource."`
+	Resource  string         `json:"resource" doc:"Its id, or the name of an app or calendar. Of a person: the id at the identity provider."`
 	Name      string         `json:"name,omitempty" doc:"Of a timer."`
 	Before    map[string]any `json:"before,omitempty" doc:"What it was; absent where there was nothing. Of a timer: its status, version and, where that has changed, its definition. No secrets: they are REDACTED."`
 	After     map[string]any `json:"after,omitempty" doc:"What it is, in the same form; absent where it is gone."`
@@ -204,6 +204,11 @@ type backfillState struct {
 	Status string `json:"status"`
 }
 
+type personState struct {
+	Issuer      string `json:"issuer"`
+	EndedBefore string `json:"ended_before"`
+}
+
 type redriveState struct {
 	Timer string `json:"timer,omitempty"`
 	Fires int    `json:"fires"`
@@ -237,6 +242,9 @@ func stateBody(kind store.AuditKind, action store.AuditAction, text []byte) (any
 			out.Timer = v.Timer.String()
 		}
 		return out, err
+	case store.AuditPerson:
+		v, err := decode[store.PersonAudit](text)
+		return personState{v.Issuer, input.Instant(v.EndedBeforeMS)}, err
 	case store.AuditJob:
 		v, err := decode[store.JobAudit](text)
 		return jobs.ShowRequest(&store.Job{

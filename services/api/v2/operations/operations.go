@@ -17,6 +17,7 @@ import (
 
 const (
 	countLimit = 10_000           // of fires, timers and jobs
+	topApps    = 10               // that are named
 	endedFor   = 10 * time.Minute // how long ended sessions are shown
 	// busTimeout limits how long the bus may take. Its backlogs are then unknown, and everything
 	// else is shown.
@@ -56,6 +57,13 @@ type overdueBody struct {
 	Minimum bool   `json:"minimum" doc:"There are more than the 10000 that are counted."`
 	Oldest  string `json:"oldest,omitempty" format:"date-time" doc:"Run time of the most overdue open fire, also of this minute."`
 	ByMS    int64  `json:"by_ms" doc:"How long ago that is."`
+
+	Apps []overdueAppBody `json:"apps" nullable:"false" doc:"The apps with most of the counted fires, ten at the most, in descending order. Where minimum is true, those that are overdue longest are counted."`
+}
+
+type overdueAppBody struct {
+	App   string `json:"app" example:"shop"`
+	Count int    `json:"count"`
 }
 
 type backlogBody struct {
@@ -142,8 +150,13 @@ func (s *Resource) cursor(ctx context.Context, now time.Time) (c cursorBody, err
 }
 
 func (s *Resource) overdue(ctx context.Context, now time.Time) (o overdueBody, err error) {
-	if o.Count, err = s.Store.OverdueCount(ctx, countLimit); err != nil {
+	var apps []store.AppCount
+	if o.Count, apps, err = s.Store.OverdueByApp(ctx, countLimit, topApps); err != nil {
 		return o, err //nolint:wrapcheck // the caller says what it was doing
+	}
+	o.Apps = make([]overdueAppBody, len(apps))
+	for i, a := range apps {
+		o.Apps[i] = overdueAppBody(a)
 	}
 	o.Minimum = o.Count == countLimit
 	oldest, err := s.Store.OldestOpen(ctx)

@@ -39,6 +39,10 @@ type state struct {
 		Minimum bool
 		Oldest  string
 		ByMS    int64 `json:"by_ms"`
+		Apps    []struct {
+			App   string
+			Count int
+		}
 	}
 	Expansion, Jobs struct {
 		Count  int
@@ -65,7 +69,9 @@ func TestOperations(t *testing.T) {
 	e := apitest.NewExecutor(t)
 	ctx := t.Context()
 	s := read(t, e.Fixture)
-	require.Zero(t, s.Overdue)
+	require.Zero(t, s.Overdue.Count)
+	require.NotNil(t, s.Overdue.Apps)
+	require.Empty(t, s.Overdue.Apps)
 	require.Zero(t, s.Jobs)
 	require.Nil(t, s.Canary)
 	require.Less(t, s.Cursor.LagMS, 2*timer.MinuteMS)
@@ -107,6 +113,9 @@ func TestOverdueFires(t *testing.T) {
 	require.False(t, s.Overdue.Minimum)
 	require.NotEmpty(t, s.Overdue.Oldest)
 	require.GreaterOrEqual(t, s.Overdue.ByMS, time.Hour.Milliseconds())
+	require.Len(t, s.Overdue.Apps, 1)
+	require.Equal(t, "shop", s.Overdue.Apps[0].App)
+	require.Equal(t, 2, s.Overdue.Apps[0].Count)
 }
 
 func TestBacklogOfTopics(t *testing.T) {

@@ -29,7 +29,7 @@ type sessions interface {
 type backlogs interface {
 	Cursor(ctx context.Context, minute int64) (int64, error)
 	SliceBacklog(ctx context.Context) (int64, error)
-	OverdueCount(ctx context.Context, limit int) (int, error)
+	OverdueByApp(ctx context.Context, limit, top int) (n int, apps []store.AppCount, err error)
 	OldestOpen(ctx context.Context) (int64, error)
 	ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)
 	JobBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)

@@ -155,7 +155,7 @@ CREATE TABLE audit_log (
     action         VARBINARY(16)  NOT NULL,
     kind           VARBINARY(16)  NOT NULL,
     -- id or name of what was changed
-    resource       VARBINARY(128) NOT NULL,
+    resource       VARBINARY(255) NOT NULL,
     -- of a timer, else empty
     name           VARBINARY(128) NOT NULL,
     -- of the definition of a timer, 0: none
@@ -537,6 +537,18 @@ CREATE TABLE api_keys (
     revoked_ms BIGINT         NOT NULL,
     PRIMARY KEY (id),
     KEY by_app (app_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- ended_sign_ins has since when sessions of a person at the page count. The sessions are in cookies.
+CREATE TABLE ended_sign_ins (
+    -- the identity provider
+    issuer    VARBINARY(512) NOT NULL,
+    -- its id of the person
+    subject   VARBINARY(255) NOT NULL,
+    -- sessions that began before are ended
+    before_ms BIGINT         NOT NULL,
+    PRIMARY KEY (issuer, subject),
+    KEY by_before (before_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- zone_rules has the rules of time zones by which timers may have been planned.

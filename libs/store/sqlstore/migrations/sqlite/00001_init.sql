@@ -522,6 +522,18 @@ CREATE TABLE api_keys (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX api_keys_by_app ON api_keys (app_id);
 
+-- ended_sign_ins has since when sessions of a person at the page count. The sessions are in cookies.
+CREATE TABLE ended_sign_ins (
+    -- the identity provider
+    issuer    TEXT    NOT NULL,
+    -- its id of the person
+    subject   TEXT    NOT NULL,
+    -- sessions that began before are ended
+    before_ms INTEGER NOT NULL,
+    PRIMARY KEY (issuer, subject)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ended_sign_ins_by_before ON ended_sign_ins (before_ms);
+
 -- zone_rules has the rules of time zones by which timers may have been planned.
 CREATE TABLE zone_rules (
     -- SHA-256 of zones
