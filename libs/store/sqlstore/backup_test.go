@@ -69,7 +69,18 @@ func sqliteIn(dir string) database {
 
 func newMySQL(t *testing.T) database {
 	t.Helper()
-	o := sqlstore.MySQLOptions{DSN: testenv.MySQL(t), MaxOpen: 6}
+	return mysqlAt(t, testenv.MySQL(t))
+}
+
+// newGalera has a node of its own for each connection.
+func newGalera(t *testing.T) database {
+	t.Helper()
+	return mysqlAt(t, testenv.Galera(t).DSN)
+}
+
+func mysqlAt(t *testing.T, dsn string) database {
+	t.Helper()
+	o := sqlstore.MySQLOptions{DSN: dsn, MaxOpen: 6}
 	var sent statements
 	t.Cleanup(func() {
 		for _, text := range sent.forms() {
@@ -113,10 +124,12 @@ func background(t *testing.T) context.Context {
 }
 
 // engines are the databases by name.
-var engines = map[string]func(t *testing.T) database{"sqlite": newSQLite, "mysql": newMySQL}
+var engines = map[string]func(t *testing.T) database{
+	"sqlite": newSQLite, "mysql": newMySQL, "galera": newGalera,
+}
 
-// onBoth runs a test for each engine.
-func onBoth(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) database)) {
+// onEach runs a test for each engine.
+func onEach(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) database)) {
 	t.Helper()
 	for name, fresh := range engines {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (s *stopping) Load(ctx context.Context, t *backup.Table, file string, rows 
 // service can use the store meanwhile.
 func TestRestoreContinues(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, fresh func(t *testing.T) database) {
+	onEach(t, func(t *testing.T, fresh func(t *testing.T) database) {
 		t.Helper()
 		from := newSQLite(t)
 		fill(t, from.service(t), 40)
@@ -97,7 +97,7 @@ func TestRestoreContinues(t *testing.T) {
 // on.
 func TestRestoreNeedsAnEmptyStore(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, fresh func(t *testing.T) database) {
+	onEach(t, func(t *testing.T, fresh func(t *testing.T) database) {
 		t.Helper()
 		from := newSQLite(t)
 		fill(t, from.service(t), 4)
@@ -135,7 +135,7 @@ func TestRestoreNeedsAnEmptyStore(t *testing.T) {
 // it.
 func TestRestoreFindsOtherWriters(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, fresh func(t *testing.T) database) {
+	onEach(t, func(t *testing.T, fresh func(t *testing.T) database) {
 		t.Helper()
 		from := newSQLite(t)
 		fill(t, from.service(t), 4)
@@ -144,6 +144,8 @@ func TestRestoreFindsOtherWriters(t *testing.T) {
 		r := to.restore(t)
 		_, err := backup.Restore(t.Context(), dir, r, backup.Options{
 			Check: func(ctx context.Context) error {
+				var restoring *sqlstore.RestoringError
+				require.ErrorAs(t, r.Store().Ping(ctx), &restoring, "it is not ready")
 				return r.Store().OpenSession(ctx, 8, store.ExecutorSession, "late")
 			},
 		})
@@ -190,39 +192,48 @@ func TestDamagedBackupsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestTwoRestoresAtOnce share the work.
+// TestTwoRestoresAtOnce checks that restores at once share the work, and that one finishes. A data
+// directory admits one process.
 func TestTwoRestoresAtOnce(t *testing.T) {
 	t.Parallel()
 	from := newSQLite(t)
 	fill(t, from.service(t), 60)
 	dir, _ := from.write(t, backup.Options{PartRows: 3})
-	to := newMySQL(t)
-	var wg sync.WaitGroup
-	errs := make([]error, 3)
-	for i := range errs {
-		wg.Go(func() {
-			r := to.restore(t)
-			_, errs[i] = backup.Restore(t.Context(), dir, r, backup.Options{})
-			require.NoError(t, r.Close())
+	together := func(t *testing.T, to database) {
+		t.Helper()
+		var wg sync.WaitGroup
+		errs := make([]error, 3)
+		for i := range errs {
+			wg.Go(func() {
+				r := to.restore(t)
+				_, errs[i] = backup.Restore(t.Context(), dir, r, backup.Options{})
+				require.NoError(t, r.Close())
+			})
+		}
+		wg.Wait()
+		finished := 0
+		for _, err := range errs {
+			if err == nil {
+				finished++
+			}
+		}
+		require.Equal(t, 1, finished, "%v", errs)
+		require.Equal(t, from.dump(t), to.dump(t))
+		require.NoError(t, to.service(t).Ping(t.Context()))
+	}
+	for _, name := range []string{"mysql", "galera"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			together(t, engines[name](t))
 		})
 	}
-	wg.Wait()
-	finished := 0
-	for _, err := range errs {
-		if err == nil {
-			finished++
-		}
-	}
-	require.Equal(t, 1, finished, "%v", errs)
-	require.Equal(t, from.dump(t), to.dump(t))
-	require.NoError(t, to.service(t).Ping(t.Context()))
 }
 
 // TestBackupIsOfOneInstant backs up while others write. A timer comes in one transaction with its
 // version and its fire, and an outcome replaces a fire.
 func TestBackupIsOfOneInstant(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, fresh func(t *testing.T) database) {
+	onEach(t, func(t *testing.T, fresh func(t *testing.T) database) {
 		t.Helper()
 		d := fresh(t)
 		s := d.service(t)
@@ -271,7 +282,7 @@ func writeSome(t *testing.T, s *sqlstore.Store, i int) {
 // on behind those of the backup, and old outcomes are purged when they expire.
 func TestRestoredStoreContinues(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, fresh func(t *testing.T) database) {
+	onEach(t, func(t *testing.T, fresh func(t *testing.T) database) {
 		t.Helper()
 		ctx := t.Context()
 		from := newSQLite(t)
