@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/carillon-timer/carillon/e2e/client"
 	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -35,18 +37,8 @@ func loseEverything(t *testing.T, env *environment) {
 	t.Helper()
 	settings := map[string]string{"CARILLON_DATA_DIR": filepath.Join(t.TempDir(), "data")}
 	if env.Servers() != nil {
-		servers, free, err := cluster.RealServers()
-		if errors.Is(err, cluster.ErrNoServers) {
-			t.Skipf("UNTESTED on real servers: %s", err)
-		}
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			for _, p := range env.Processes() {
-				p.Kill()
-			}
-			free()
-		})
-		settings = servers.Env()
+		settings = ownServers(t).Env()
+		t.Cleanup(env.Close) // before its servers are removed
 	}
 	for _, p := range env.Processes() {
 		p.Set(settings)
@@ -159,4 +151,73 @@ func (env *environment) unexplained(t *testing.T, id timer.ID, due []int64) []in
 		})
 	}
 	return left
+}
+
+// TestP3FencedDeploymentCallsNothing cuts all processes of a deployment from its database, as an
+// operator does before a second deployment takes over. The first one lives on, and starts no call.
+// The second one is restored from a backup of the first one's database, and continues.
+func TestP3FencedDeploymentCallsNothing(t *testing.T) {
+	t.Parallel()
+	overServers := runnerNamed("real")
+	t.Run(overServers.name, func(t *testing.T) {
+		t.Parallel()
+		first, second := ownServers(t), ownServers(t)
+		through, links, err := first.WithProxies(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(links.Close)
+		dir := filepath.Join(runDir, "fenced")
+		for _, name := range []string{"first", "second"} {
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o750))
+		}
+		o := cluster.Options{Bin: binDir, Dir: filepath.Join(dir, "first")}
+		old, err := cluster.StartReal(t.Context(), o, *through)
+		require.NoError(t, err)
+		t.Cleanup(old.Close)
+		env := newEnvironment(t, overServers, old, nil)
+		id := env.createCron(t, "ticks", "/ticks", nil, nil, nil)
+		require.Eventually(t, func() bool { return len(env.rcv.Of(id)) >= 3 },
+			patience, 20*time.Millisecond)
+
+		for _, p := range links[cluster.MySQL] {
+			p.Cut()
+		}
+		cut := time.Now()
+		pause(t, 10*time.Second)
+		backup := filepath.Join(t.TempDir(), "backup")
+		api := old.Role(cluster.API)[0]
+		_, err = api.Command(t.Context(), "backup", backup, "-mysql-dsn", first.MySQLDSN)
+		require.NoError(t, err)
+		_, err = api.Command(t.Context(), "restore", backup, "-mysql-dsn", second.MySQLDSN)
+		require.NoError(t, err)
+		for _, p := range old.Processes() {
+			require.True(t, p.Running(), p.Name)
+		}
+		calls := len(env.rcv.Of(id))
+		latest := -time.Hour
+		for _, a := range env.rcv.Of(id) {
+			latest = max(latest, time.Unix(0, a.StartNS).Sub(cut))
+		}
+		t.Logf("the last call began %s after the cut", latest.Round(time.Millisecond))
+		require.Less(t, latest, session.LeaseValidity+clockTolerance)
+
+		o.Dir = filepath.Join(dir, "second")
+		taken, err := cluster.StartReal(t.Context(), o, *second)
+		require.NoError(t, err)
+		t.Cleanup(taken.Close)
+		require.Eventually(t, func() bool { return len(env.rcv.Of(id)) >= calls+5 },
+			patience, 50*time.Millisecond)
+		require.Empty(t, env.rcv.Arrivals().Early(clockTolerance))
+	})
+}
+
+// ownServers returns a database, a key prefix and a namespace, and removes them after the test.
+func ownServers(t *testing.T) *cluster.Servers {
+	t.Helper()
+	servers, free, err := cluster.RealServers()
+	if errors.Is(err, cluster.ErrNoServers) {
+		t.Skipf("UNTESTED on real servers: %s", err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(free)
+	return servers
 }
