@@ -143,4 +143,14 @@ func TestBackupUsage(t *testing.T) {
 		io.Discard,
 	)
 	require.ErrorContains(t, err, "it is no backup")
+	data := filepath.Join(t.TempDir(), "new")
+	err = cli.Restore(
+		t.Context(),
+		[]string{t.TempDir(), "-data-dir", data},
+		devtest.NoEnv,
+		io.Discard,
+		io.Discard,
+	)
+	require.ErrorContains(t, err, "it is no backup")
+	require.NoDirExists(t, data)
 }

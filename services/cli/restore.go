@@ -62,6 +62,10 @@ func Restore(
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it is about
 	}
+	// Before anything is made: a wrong directory is the likeliest mistake.
+	if _, err := backup.Read(words[0]); err != nil {
+		return err //nolint:wrapcheck // it says what it was doing
+	}
 	target, err := db.Restore(ctx, log)
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it was doing

@@ -7,6 +7,20 @@ import (
 	"os"
 )
 
+// Read reads the manifest of a backup. It says nothing about the parts.
+func Read(dir string) (_ *Manifest, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	m, _, err := readManifest(root)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", dir, err)
+	}
+	return m, nil
+}
+
 // Verify reads every part of a backup, and compares it with the manifest.
 func Verify(ctx context.Context, dir string, o Options) (_ *Manifest, err error) {
 	root, err := os.OpenRoot(dir)
