@@ -292,7 +292,7 @@ func (s *randomSource) value(c *column) any {
 	case c.null && s.random.IntN(4) == 0:
 		return nil
 	case c.numbered:
-		return 1 + s.random.Int64N(1_000_000_000)
+		return 1 + s.random.Int64N(1<<50)
 	case c.name == "finished_ms":
 		return time.Now().UnixMilli() - s.random.Int64N(10*24*3600*1000)
 	case bits == 64 && s.random.IntN(50) == 0 && !slices.Contains(keyColumns, c.name):
@@ -320,8 +320,8 @@ func (s *randomSource) value(c *column) any {
 		b = bytes.ToValidUTF8(special[:size], []byte("x"))
 		b = append(slices.Clip(b), bytes.Repeat([]byte("x"), size-len(b))...)
 	}
-	if len(b) > 8 { // distinct
-		copy(b, fmt.Sprintf("%08x", s.random.Uint32()))
+	if len(b) > 16 { // distinct
+		copy(b, fmt.Sprintf("%016x", s.random.Uint64()))
 	}
 	return b
 }
