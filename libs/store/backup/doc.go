@@ -22,7 +22,8 @@
 //   - K2 Every byte is verified before it is restored. A backup with a missing, changed or truncated
 //     part changes nothing in the target.
 //   - K3 A restored table has the rows of the backup exactly: no fewer, no more, and with the same
-//     values.
+//     values. The target may change what belongs to processes or messages of the lost deployment,
+//     and says so.
 //   - K4 A restore that was interrupted at any point continues when it is repeated. No service uses
 //     the target before all of it is there.
 //   - K5 A restore never writes into a store that has rows of anybody else.

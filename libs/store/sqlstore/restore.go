@@ -23,7 +23,8 @@ const (
 	restoreTimeout = time.Hour
 )
 
-// Restore loads a backup into a store, as the target of package backup.
+// Restore loads a backup into a store, as the target of package backup. It changes two things: the
+// sessions of the backup are ended, and open fires get later revisions.
 type Restore struct {
 	store  *Store
 	tables map[string]*backupTable

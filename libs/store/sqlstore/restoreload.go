@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,6 +15,14 @@ import (
 // maxInsertBytes is where an INSERT ends. Servers refuse statements of several MB.
 const maxInsertBytes = 1 << 20
 
+// revisionGap is added to the revisions of open fires. The lost deployment may have given them back
+// after the backup: its tasks and window entries have later revisions, and another run time. With
+// the gap, they claim nothing.
+const revisionGap = 100_000
+
+// tablesWithRevisions are those whose column revision is that of an open fire.
+var tablesWithRevisions = []string{"fires", "deferred_fires"}
+
 // Load writes the row of the restore first. So of two calls at once, the second waits, finds the
 // part, and changes nothing; and after Finish it is refused. A call that dies leaves nothing, and a
 // repeated one finds the part.
@@ -22,6 +31,12 @@ func (r *Restore) Load(ctx context.Context, b *backup.Table, file string, rows [
 		return err
 	}
 	s, t := r.store, r.tables[b.Name]
+	if i := slices.Index(b.Columns, "revision"); slices.Contains(tablesWithRevisions, b.Name) {
+		for _, row := range rows {
+			n, _ := row[i].(int64)
+			row[i] = min(n+revisionGap, math.MaxInt32)
+		}
+	}
 	kinds := make([]columnKind, len(b.Columns))
 	for i, column := range b.Columns {
 		kinds[i] = t.kinds[slices.Index(t.columns, column)]
