@@ -29,7 +29,7 @@ A backup that was interrupted is begun anew by the same command.
 func Backup(
 	ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer,
 ) (err error) {
-	defer func() { err = unlessStopped(ctx, err, "there is no result: repeat the command") }()
+	defer func() { err = unlessStopped(ctx, err, "there is no result: repeat the command, which begins anew") }()
 	words, _, settings := splitArgs(args, flag.NewFlagSet("carillon backup", flag.ContinueOnError))
 	if asksForHelp(settings) {
 		fmt.Fprint(stdout, backupUsage+"\n")
@@ -61,11 +61,7 @@ func Backup(
 	})
 	bar.Done()
 	if err = errors.Join(err, src.Close()); err != nil {
-		return unlessStopped(
-			ctx,
-			err,
-			"the backup is not complete: the same command begins it anew",
-		)
+		return err
 	}
 	return printLine(stdout, fmt.Sprintf("backed up into %s: %s", words[0], summary(m)))
 }
