@@ -89,7 +89,7 @@ test-mysql: ## the store's tests on compose's MySQL version; make test uses Mari
 
 test-galera: ## the store's tests on a Galera cluster with writers on all nodes, with nodes killed, and without each capability
 	@CARILLON_TEST_REQUIRE=mysql,galera exec scripts/with-servers.sh mysql galera -- \
-	  go test -count=1 -timeout 20m -run 'Galera|MySQLAddresses|MySQLWithout' ./libs/store/sqlstore
+	  go test -count=1 -timeout 20m -run 'Galera|MySQLAddresses|MySQLWithout|Restore|BackupIs' ./libs/store/sqlstore
 
 lint: ## golangci-lint over all modules, and buf lint
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')

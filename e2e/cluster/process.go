@@ -87,6 +87,34 @@ func (p *Process) SetBinary(bin string) {
 	p.bin = filepath.Join(bin, filepath.Base(p.bin))
 }
 
+// Set sets settings of the program for the next start, for example another database.
+func (p *Process) Set(settings map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.env = slices.DeleteFunc(slices.Clone(p.env), func(line string) bool {
+		name, _, _ := strings.Cut(line, "=")
+		_, replaced := settings[name]
+		return replaced
+	})
+	for k, v := range settings {
+		p.env = append(p.env, k+"="+v)
+	}
+}
+
+// Command runs the command carillon with the settings of the process, and returns what it prints.
+func (p *Process) Command(ctx context.Context, args ...string) (string, error) {
+	p.mu.Lock()
+	bin, env := filepath.Join(filepath.Dir(p.bin), "carillon"), slices.Clone(p.env)
+	p.mu.Unlock()
+	cmd := exec.CommandContext(ctx, bin, args...) //nolint:gosec // a binary of ours
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("carillon %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
 // Start runs the program and waits until it is ready. It appends stderr to the log.
 func (p *Process) Start(ctx context.Context) error {
 	if err := p.Launch(ctx); err != nil {

@@ -211,10 +211,7 @@ func misfires(t *testing.T, env *environment) {
 
 	// Every instant of the outage whose grace was over when the first process came back.
 	from, to := down.UnixMilli(), up.Add(-grace-clockTolerance).UnixMilli()
-	var missed []int64
-	for due := (from + 999) / 1000 * 1000; due < to; due += 1000 {
-		missed = append(missed, due)
-	}
+	missed := seconds(down, up.Add(-grace-clockTolerance))
 	called := func(policy string) (n int) {
 		for _, due := range env.rcv.Of(ids[policy]).Dues() {
 			if due >= from && due < to {
@@ -223,25 +220,10 @@ func misfires(t *testing.T, env *environment) {
 		}
 		return n
 	}
-	explained := func(policy string) bool {
-		fires, err := env.api.History(t.Context(), env.app, ids[policy])
-		require.NoError(t, err)
-		left := slices.Clone(missed)
-		for i := range fires {
-			o, err := fires[i].LedgerOutcome()
-			require.NoError(t, err)
-			last := max(o.Fire.DueMS, o.UntilMS)
-			left = slices.DeleteFunc(
-				left,
-				func(due int64) bool { return due >= o.Fire.DueMS && due <= last },
-			)
-		}
-		return len(left) == 0
-	}
 	for policy, id := range ids {
 		require.Eventually(
 			t,
-			func() bool { return explained(policy) },
+			func() bool { return len(env.unexplained(t, id, missed)) == 0 },
 			patience,
 			300*time.Millisecond,
 			policy,

@@ -24,4 +24,4 @@ for i in $(seq 120); do
 done
 echo "compose/mysql: $(docker exec "$name" mysqld --version)"
 CARILLON_TEST_REQUIRE=mysql CARILLON_TEST_MYSQL_DSN="test:$password@tcp($(docker port "$name" 3306/tcp | head -1))/" \
-  go test -count=1 -run MySQL ./libs/store/sqlstore "$@"
+  go test -count=1 -run 'MySQL|Backup|Restore|Snapshot' ./libs/store/sqlstore "$@"

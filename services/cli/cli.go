@@ -40,6 +40,8 @@ func programs() []program {
 			Try,
 		},
 		{"echo", "run an endpoint that prints each call", echo},
+		{"backup", "write a backup of the database into a directory, or verify one", Backup},
+		{"restore", "restore a backup into an empty database", Restore},
 		{"reencrypt", "encrypt the secrets in the database under a new encryption key", Reencrypt},
 		{"admin-key", "print a new admin key", AdminKey},
 		{"encryption-key", "print a new encryption key", EncryptionKey},

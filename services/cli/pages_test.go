@@ -119,7 +119,8 @@ func runPage(t *testing.T, program string, blocks []block) {
 	if !runs {
 		return
 	}
-	d := devtest.Start(t, t.TempDir(), "CARILLON_ENCRYPTION_KEYS", encryptionKey(t))
+	data := t.TempDir()
+	d := devtest.Start(t, data, "CARILLON_ENCRYPTION_KEYS", encryptionKey(t))
 	defer d.Stop(t)
 	here := strings.NewReplacer(
 		"127.0.0.1:8080", strings.TrimPrefix(d.Api, "http://"),
@@ -135,7 +136,7 @@ func runPage(t *testing.T, program string, blocks []block) {
 	run.Stdout, run.Stderr = &out, &out
 	run.Env = []string{
 		"PATH=" + program + ":" + os.Getenv("PATH"), "HOME=" + home, "TZ=UTC", "EDITOR=true",
-		"CARILLON_API=" + d.Api,
+		"CARILLON_API=" + d.Api, "CARILLON_DATA_DIR=" + data,
 	}
 	require.NoError(t, run.Run(), "%s", &out)
 	printed := make(map[int]string)

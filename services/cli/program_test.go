@@ -57,6 +57,10 @@ func TestExitCodes(t *testing.T) {
 		{2, "timer pause a --until soon"},          // no instant
 		{2, "dev -http-addr nowhere"},              // a wrong setting
 		{2, "try -sing"},                           // no such setting
+		{2, "backup"},                              // no directory is named
+		{1, "backup verify ."},                     // it is no backup
+		{2, "restore a b"},                         // one directory is named
+		{1, "restore ."},                           // it is no backup
 	} {
 		run := exec.CommandContext(t.Context(), program, strings.Fields(c.args)...)
 		run.Dir = t.TempDir()

@@ -17,11 +17,9 @@ import (
 	"github.com/carillon-timer/carillon/services/wiring"
 )
 
-const (
-	reencryptPage = 200 // rows per query
-	// If work remains after this many passes, a service still writes under an old key.
-	maxReencryptPasses = 20
-)
+// maxReencryptPasses is how many passes there are at most. If work remains after them, a service
+// still writes under an old key.
+const maxReencryptPasses = 20
 
 // passSettings are Reencrypt's own settings.
 type passSettings struct{ pause time.Duration }
@@ -86,16 +84,10 @@ func Reencrypt(
 	return reencryptAll(ctx, st, keyring, wait.pause, stdout)
 }
 
-// reencryptStore reads and writes secrets.
-type reencryptStore interface {
-	store.Resealer
-	store.States
-}
-
 // reencryptAll repeats passes until one changes nothing.
 func reencryptAll(
 	ctx context.Context,
-	st reencryptStore,
+	st secretStore,
 	keyring *encryption.Keyring,
 	pause time.Duration,
 	out io.Writer,
@@ -103,7 +95,7 @@ func reencryptAll(
 	total := 0
 	for pass := 1; ; pass++ {
 		r := &reencryptPass{store: st, keyring: keyring, out: out}
-		if err := errors.Join(r.definitions(ctx), r.signingKeys(ctx)); err != nil {
+		if err := r.run(ctx); err != nil {
 			return err
 		}
 		if total += r.changed; r.changed == 0 {
@@ -154,77 +146,37 @@ func hours(d timer.Duration) string { return strconv.Itoa(int(time.Duration(d).H
 
 // reencryptPass is one pass over all secrets.
 type reencryptPass struct {
-	store   reencryptStore
+	store   secretStore
 	keyring *encryption.Keyring
 	out     io.Writer
 
 	examined, changed, failed int
 }
 
-func (r *reencryptPass) definitions(ctx context.Context) error {
-	for after := (store.VersionKey{}); ; {
-		page, next, err := r.store.SealedVersions(ctx, after, reencryptPage)
-		if err != nil {
-			return fmt.Errorf("reading definitions: %w", err)
-		}
-		if len(page) == 0 {
-			return nil
-		}
-		apps, err := r.apps(ctx, page)
-		if err != nil {
-			return err
-		}
-		for key, d := range page {
+// run visits all secrets.
+func (r *reencryptPass) run(ctx context.Context) error {
+	v := &secretVisitor{
+		store: r.store,
+		definition: func(key store.VersionKey, d timer.Definition, app string) error {
 			r.examined++
-			reencrypted, changed, err := r.keyring.ReencryptDefinition(d, apps[key.Timer])
+			reencrypted, changed, err := r.keyring.ReencryptDefinition(d, app)
 			if err == nil && changed {
 				err = r.store.Reseal(ctx, key, reencrypted)
 			}
 			r.record(changed, err, fmt.Sprintf("version %d of timer %s", key.Version, key.Timer))
-			if ctx.Err() != nil {
-				return fmt.Errorf("reencrypting definitions: %w", ctx.Err())
-			}
-		}
-		fmt.Fprintf(
-			r.out,
-			"definitions up to timer %s: %d checked, %d reencrypted\n",
-			next.Timer,
-			r.examined,
-			r.changed,
-		)
-		after = next
-	}
-}
-
-// apps returns the apps of timers, because secrets are bound to their app.
-func (r *reencryptPass) apps(
-	ctx context.Context,
-	page map[store.VersionKey]timer.Definition,
-) (map[timer.ID]string, error) {
-	ids := make([]timer.ID, 0, len(page))
-	for key := range page {
-		ids = append(ids, key.Timer)
-	}
-	states, err := r.store.States(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("reading timers: %w", err)
-	}
-	apps := make(map[timer.ID]string, len(states))
-	for i := range states {
-		apps[states[i].ID] = states[i].App
-	}
-	return apps, nil
-}
-
-func (r *reencryptPass) signingKeys(ctx context.Context) error {
-	for after := timer.ID(0); ; {
-		page, err := r.store.AllSigningKeys(ctx, after, reencryptPage)
-		if err != nil {
-			return fmt.Errorf("reading signing keys: %w", err)
-		}
-		for _, k := range page {
+			return ctx.Err()
+		},
+		page: func(last timer.ID) {
+			fmt.Fprintf(
+				r.out,
+				"definitions up to timer %s: %d checked, %d reencrypted\n",
+				last,
+				r.examined,
+				r.changed,
+			)
+		},
+		signingKey: func(k store.SigningKey) error {
 			r.examined++
-			after = k.ID
 			sealed, changed, err := r.keyring.Reencrypt(
 				k.Secret,
 				encryption.Binding{App: k.App, Use: encryption.UseSigning},
@@ -234,11 +186,10 @@ func (r *reencryptPass) signingKeys(ctx context.Context) error {
 				err = r.store.ResealSigningKey(ctx, k)
 			}
 			r.record(changed, err, fmt.Sprintf("signing key %s of app %q", k.ID, k.App))
-		}
-		if len(page) == 0 || ctx.Err() != nil {
 			return ctx.Err()
-		}
+		},
 	}
+	return v.all(ctx)
 }
 
 // record counts one item. A failed item is printed and does not stop the pass, because a missing

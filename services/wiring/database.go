@@ -31,7 +31,7 @@ func (d *Database) Validate() error {
 	if d.MySQL.DSN != "" {
 		return d.MySQL.Validate() //nolint:wrapcheck // it names the setting
 	}
-	if _, err := os.Stat(filepath.Join(d.Data.Dir, keyringFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(d.Data.Dir, sqlstore.SQLiteFile)); err != nil {
 		return fmt.Errorf("mysql-dsn: missing, and data-dir is not one of carillon dev: %w", err)
 	}
 	return nil
@@ -46,7 +46,11 @@ func (d *Database) Open(ctx context.Context, log zerolog.Logger) (store.Store, e
 		}
 		return st, nil
 	}
-	st, err := openMySQL(ctx, &d.MySQL, log)
+	o, err := mysqlOptions(&d.MySQL, log)
+	if err != nil {
+		return nil, err
+	}
+	st, err := openMySQL(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -55,4 +59,61 @@ func (d *Database) Open(ctx context.Context, log zerolog.Logger) (store.Store, e
 		return nil, fmt.Errorf("pinging the database: %w", err)
 	}
 	return st, nil
+}
+
+// Snapshot opens the database at one instant, beside its services. Close it after use.
+func (d *Database) Snapshot(ctx context.Context, log zerolog.Logger) (*sqlstore.Snapshot, error) {
+	if d.MySQL.DSN == "" {
+		s, err := sqlstore.SnapshotSQLite(ctx, sqlstore.SQLiteOptions{Dir: d.Data.Dir, Logger: log})
+		if err != nil {
+			return nil, fmt.Errorf("reading the database in %s: %w", d.Data.Dir, err)
+		}
+		return s, nil
+	}
+	o, err := mysqlOptions(&d.MySQL, log)
+	if err != nil {
+		return nil, err
+	}
+	return sqlstore.SnapshotMySQL(ctx, o) //nolint:wrapcheck // it says what it was doing
+}
+
+// NewDatabase are the settings of a restore: MySQL if a DSN is given, otherwise a data directory,
+// which is created if missing.
+type NewDatabase struct{ Database }
+
+// Validate checks the settings.
+func (d *NewDatabase) Validate() error {
+	if d.MySQL.DSN != "" {
+		return d.MySQL.Validate() //nolint:wrapcheck // it names the setting
+	}
+	return d.Data.Validate() //nolint:wrapcheck // it names the setting
+}
+
+// Restore opens the database as the target of a restore. Close it after use.
+func (d *NewDatabase) Restore(ctx context.Context, log zerolog.Logger) (*sqlstore.Restore, error) {
+	if d.MySQL.DSN == "" {
+		r, err := sqlstore.RestoreSQLite(ctx, sqlstore.SQLiteOptions{Dir: d.Data.Dir, Logger: log})
+		if err != nil {
+			return nil, fmt.Errorf("opening the database in %s: %w", d.Data.Dir, err)
+		}
+		return r, nil
+	}
+	o, err := mysqlOptions(&d.MySQL, log)
+	if err != nil {
+		return nil, err
+	}
+	r, err := sqlstore.RestoreMySQL(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("mysql-dsn: %w", err)
+	}
+	return r, nil
+}
+
+// KeyringFile is the file of encryption keys that a data directory has, or gets from its first
+// process. It is empty for MySQL.
+func (d *Database) KeyringFile() string {
+	if d.MySQL.DSN != "" {
+		return ""
+	}
+	return filepath.Join(d.Data.Dir, keyringFile)
 }

@@ -40,7 +40,11 @@ var errWaiting = errors.New("waiting for the server")
 // a wrong password, are returned. Any number of processes may run it at once.
 func OpenServers(ctx context.Context, k *Kit) error {
 	s := k.Settings
-	st, err := openMySQL(ctx, &s.MySQL, k.Log)
+	o, err := mysqlOptions(&s.MySQL, k.Log)
+	if err != nil {
+		return err
+	}
+	st, err := openMySQL(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -90,16 +94,18 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	return all.Wait() //nolint:wrapcheck // prepare says which server
 }
 
-// openMySQL opens the store on MySQL. It does not connect yet.
-func openMySQL(ctx context.Context, c *config.MySQL, log zerolog.Logger) (*sqlstore.Store, error) {
-	o := sqlstore.MySQLOptions{DSN: c.DSN.Reveal(), MaxOpen: c.Connections, Logger: log}
+// mysqlOptions returns how to connect to MySQL.
+func mysqlOptions(c *config.MySQL, log zerolog.Logger) (o sqlstore.MySQLOptions, err error) {
+	o = sqlstore.MySQLOptions{DSN: c.DSN.Reveal(), MaxOpen: c.Connections, Logger: log}
 	client, err := c.Client(log)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the setting
-	}
 	if client != nil {
 		o.TLS = client.Config
 	}
+	return o, err //nolint:wrapcheck // it names the setting
+}
+
+// openMySQL opens the store on MySQL. It does not connect yet.
+func openMySQL(ctx context.Context, o sqlstore.MySQLOptions) (*sqlstore.Store, error) {
 	st, err := sqlstore.OpenMySQL(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("mysql-dsn: %w", err)

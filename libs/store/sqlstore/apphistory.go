@@ -160,7 +160,7 @@ func (h *appHistory) bounds(q *statement) {
 
 func (h *appHistory) compare(q *statement, operator string, p store.OutcomePosition) {
 	q.add(" AND ")
-	h.store.dialect.compareKeys(
+	h.store.dialect.compareInts(
 		q,
 		operator,
 		[]string{"k.finished_ms", "k.timer_id", "k.due_ms", "k.series"},

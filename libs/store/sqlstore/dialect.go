@@ -1,7 +1,10 @@
 package sqlstore
 
 import (
+	"context"
 	"strings"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
@@ -31,7 +34,7 @@ type dialect struct {
 	greatest         string
 	// compareKeys adds "(a,b,…) > (1,2,…)", or with another operator (>=, <, <=), in a form for which
 	// the database uses an index.
-	compareKeys func(q *statement, operator string, columns []string, values []int64)
+	compareKeys func(q *statement, operator string, columns []string, value func(i int))
 	// byPrimary and byRun pin the index of statements on fires. On a fresh table without
 	// statistics, MariaDB once chose another index and fell behind.
 	byPrimary, byRun string
@@ -57,6 +60,12 @@ type dialect struct {
 	classify func(error) engine.Class
 	// isFull reports whether a write found no room.
 	isFull func(error) bool
+	// schemaColumns reads the columns of all tables, see schemaColumn.
+	schemaColumns string
+	// nextNumber reads the number that the next row of a table gets, where the database numbers rows.
+	nextNumber func(ctx context.Context, s *Store, c sqlx.QueryerContext, table string) (int64, error)
+	// setNextNumber sets it, to the given one or a later one.
+	setNextNumber func(table string, next int64) []*statement
 	// deleteUpTo deletes the first limit rows that match, in an order that an index has.
 	deleteUpTo func(table, key, order, where string, limit int) *statement
 }
@@ -91,8 +100,11 @@ func mysqlDialect() *dialect {
 		deleteFrom: func(table, index string) string {
 			return "DELETE " + table + " FROM " + table + " FORCE INDEX (" + index + ")"
 		},
-		classify: mysqlengine.Classify,
-		isFull:   mysqlengine.IsFull,
+		schemaColumns: mysqlColumns,
+		nextNumber:    mysqlNextNumber,
+		setNextNumber: mysqlSetNextNumber,
+		classify:      mysqlengine.Classify,
+		isFull:        mysqlengine.IsFull,
 		deleteUpTo: func(table, _, order, where string, limit int) *statement {
 			return stmt(
 				"DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ",
@@ -118,6 +130,9 @@ func sqliteDialect(nowMS func() int64) *dialect {
 		compareKeys:     compareKeysByRow,
 		singleWriter:    true,
 		deleteFrom:      func(table, _ string) string { return "DELETE FROM " + table },
+		schemaColumns:   sqliteColumns,
+		nextNumber:      sqliteNextNumber,
+		setNextNumber:   sqliteSetNextNumber,
 		classify:        sqliteengine.Classify,
 		isFull:          sqliteengine.IsFull,
 		// SQLite is built without DELETE … LIMIT.
@@ -174,17 +189,31 @@ func (q *statement) nowMS(d *dialect) *statement {
 
 // keyAfter adds "(a,b,…) > (1,2,…)".
 func (d *dialect) keyAfter(q *statement, columns []string, values []int64) {
-	d.compareKeys(q, ">", columns, values)
+	d.compareInts(q, ">", columns, values)
+}
+
+// compareInts is compareKeys for whole numbers.
+func (d *dialect) compareInts(q *statement, operator string, columns []string, values []int64) {
+	d.compareKeys(q, operator, columns, func(i int) { q.int(values[i]) })
 }
 
 // compareKeysByRow compares rows, for which SQLite uses an index.
-func compareKeysByRow(q *statement, operator string, columns []string, values []int64) {
-	q.add("(" + strings.Join(columns, ",") + ")" + operator + "(").ints(values...).add(")")
+func compareKeysByRow(q *statement, operator string, columns []string, value func(i int)) {
+	q.add("(" + strings.Join(columns, ",") + ")" + operator)
+	for i := range columns {
+		if i == 0 {
+			q.add("(")
+		} else {
+			q.add(",")
+		}
+		value(i)
+	}
+	q.add(")")
 }
 
 // compareKeysByRanges writes the comparison as ranges, (a>1 OR a=1 AND b>2 OR …). MySQL uses no
 // index for a comparison of rows.
-func compareKeysByRanges(q *statement, operator string, columns []string, values []int64) {
+func compareKeysByRanges(q *statement, operator string, columns []string, value func(i int)) {
 	strict := operator[:1]
 	q.add("(")
 	for i := range columns {
@@ -192,12 +221,15 @@ func compareKeysByRanges(q *statement, operator string, columns []string, values
 			q.add(" OR ")
 		}
 		for j := range i {
-			q.add(columns[j] + "=").int(values[j]).add(" AND ")
+			q.add(columns[j] + "=")
+			value(j)
+			q.add(" AND ")
 		}
 		if i == len(columns)-1 {
 			strict = operator
 		}
-		q.add(columns[i] + strict).int(values[i])
+		q.add(columns[i] + strict)
+		value(i)
 	}
 	q.add(")")
 }

@@ -18,6 +18,11 @@
 //
 // Both take Faults, which make the store misbehave by a seed. SetFaults changes them later.
 //
+// # Backups
+//
+// SnapshotMySQL and SnapshotSQLite are the sources of package backup, RestoreMySQL and RestoreSQLite
+// its targets. A migration that adds a table decides whether it is in backups: see leftOutTables.
+//
 // # Packages
 //
 // Package engine is what the store needs of a database: to run statements and to tell what its

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -65,6 +66,14 @@ func MigrationPool(dsn string) (*sql.DB, error) {
 	return mysqlengine.MigrationPool(cfg)
 }
 
+// Number reads one number.
+func (s *Store) Number(ctx context.Context, text string) (n int, err error) {
+	err = s.read(ctx, "testing", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.selectOne(ctx, c, &n, stmt(text))
+	})
+	return n, err
+}
+
 // Port returns the port of the node that a read goes to.
 func (s *Store) Port(ctx context.Context) (port int, err error) {
 	err = s.read(ctx, "testing", func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -75,3 +84,45 @@ func (s *Store) Port(ctx context.Context) (port int, err error) {
 
 // TranslateMySQL gives an error of MySQL its code.
 func TranslateMySQL(what string, err error) error { return mysqlDialect().translate(what, err) }
+
+// OnStatement calls f with the text of every later statement.
+func (s *Snapshot) OnStatement(f func(text string)) { s.store.OnStatement(f) }
+
+// PlanOfPage returns how the database reads the page of a snapshot behind a row in the middle of a
+// table.
+func (s *Snapshot) PlanOfPage(ctx context.Context, table string) (plan string, err error) {
+	var key []any
+	n := 0
+	err = s.ReadTable(ctx, table, func(row []any) error {
+		if n++; n <= 300 {
+			key = s.tables[table].keyOf(row)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	explain := "EXPLAIN "
+	if s.store.dialect.singleWriter {
+		explain = "EXPLAIN QUERY PLAN "
+	}
+	q := s.pageBehind(s.tables[table], key)
+	rows, err := s.conn.Conn().QueryxContext(ctx, explain+string(q.text), q.args...)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		row, err := rows.SliceScan()
+		if err != nil {
+			return "", err
+		}
+		for _, v := range row {
+			if b, ok := v.([]byte); ok {
+				v = string(b)
+			}
+			plan += fmt.Sprint(v, " ")
+		}
+	}
+	return plan, rows.Err()
+}

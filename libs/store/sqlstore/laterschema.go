@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 )
 
-// checkLater refuses a database whose schema is later than this program's. It accepts later
+// checkLater refuses a database whose schema is later than this program's, and one into which a
+// backup is being restored. It accepts later
 // migrations that all say in schema_readers that programs of this schema may use them. Two adjacent
 // releases can therefore share a schema, and a program never writes to a schema that it does not
 // understand. It does not refuse a database without migrations, or one that does not answer: the
@@ -26,6 +27,9 @@ func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 	)
 	if err != nil || latest <= schemaVersion {
 		return nil //nolint:nilerr // as it says above
+	}
+	if latest == restoringVersion {
+		return &RestoringError{}
 	}
 	var readerRows []struct {
 		Version   int64 `db:"version"`

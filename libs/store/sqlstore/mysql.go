@@ -13,9 +13,19 @@ import (
 // OpenMySQL returns a store on MySQL 8 or MariaDB 10.11. It does not connect yet, and fails only
 // for a DSN that can never work.
 func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
-	cfg, err := mysqlengine.ParseDSN(o.DSN)
+	cfg, err := mysqlConfig(&o)
 	if err != nil {
 		return nil, err
+	}
+	s, _, err := openMySQL(cfg, &o)
+	return s, err
+}
+
+// mysqlConfig returns how to connect.
+func mysqlConfig(o *MySQLOptions) (*mysqlengine.Config, error) {
+	cfg, err := mysqlengine.ParseDSN(o.DSN)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what was being done
 	}
 	if o.TLS != nil {
 		if err := mysqlengine.UseTLS(cfg, o.TLS); err != nil {
@@ -25,12 +35,16 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	if o.Have != nil {
 		cfg.Have = *o.Have
 	}
+	return cfg, nil
+}
+
+func openMySQL(cfg *mysqlengine.Config, o *MySQLOptions) (*Store, *mysqlengine.Engine, error) {
 	if o.MaxOpen <= 0 {
 		o.MaxOpen = DefaultMaxOpen
 	}
 	e, err := mysqlengine.Open(cfg, o.MaxOpen)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what was being done
+		return nil, nil, err //nolint:wrapcheck // it says what was being done
 	}
 	s := newStore(mysqlDialect(), e, time.Now, o.Logger)
 	s.faults = newFaults(o.Faults)
@@ -38,7 +52,7 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 		s.timeout = o.Timeout
 	}
 	s.check = s.checkServer
-	s.migrate = func(ctx context.Context) error {
+	s.migrate = func(ctx context.Context, version int64) error {
 		// The lock is around all of goose. Goose reads its table before it takes a lock of its own,
 		// and MySQL commits every DDL statement by itself: the table of another process may exist
 		// and still be empty.
@@ -49,11 +63,11 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 				return err
 			}
 			defer func() { err = errors.Join(err, db.Close()) }()
-			return migrateUp(ctx, db, goose.DialectMySQL, s.dialect.name)
+			return migrateUp(ctx, db, goose.DialectMySQL, s.dialect.name, version)
 		})
 	}
 	s.purgePartitions = func(ctx context.Context, nowMS, boundMS int64) error {
 		return s.maintainPartitions(ctx, e, nowMS, boundMS)
 	}
-	return s, nil
+	return s, e, nil
 }

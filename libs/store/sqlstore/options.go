@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/sqliteengine"
 )
 
 // Defaults of the options.
@@ -14,6 +15,9 @@ const (
 	DefaultMaxOpen = 16
 	DefaultTimeout = engine.DefaultTimeout
 )
+
+// SQLiteFile is the name of the database in a data directory.
+const SQLiteFile = sqliteengine.File
 
 // MySQLOptions are the settings of a store on MySQL or MariaDB.
 type MySQLOptions struct {

@@ -21,10 +21,42 @@ const (
 	daysAhead = 3
 	// daysBehind is how many past days get partitions if PurgeExpired did not run for long.
 	daysBehind = 30
+	// daysRestored is the largest number of past days that get partitions in a new table.
+	daysRestored = 400
 	// ddlWaitS is how many seconds a change of partitions waits for transactions that use the
 	// table. Later transactions wait behind it.
 	ddlWaitS = 2
 )
+
+// partitionedTables have partitions by the day of finished_ms.
+var partitionedTables = []string{"outcomes", "attempts"}
+
+// addPastDays creates the partitions of a table that has none yet, for rows from an instant on. So
+// rows that are restored are purged as if they had been recorded here. A repeated call changes
+// nothing.
+func (s *Store) addPastDays(
+	ctx context.Context, e *mysqlengine.Engine, table string, oldestMS int64,
+) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	err := func() error {
+		conn, err := e.DB().Connx(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close() // returns it to the pool
+		parts, err := s.partitions(ctx, conn, table)
+		if err != nil || len(parts) > 1 {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, conn)
+		if err != nil {
+			return err
+		}
+		return s.addDays(ctx, conn, table, parts, nowMS, oldestMS)
+	}()
+	return s.dialect.translate("adding partitions of past days", err)
+}
 
 // partition is a partition of a table. belowMS is 0 for pmax.
 type partition struct {
@@ -78,12 +110,12 @@ func (s *Store) maintainLocked(ctx context.Context, conn *sqlx.Conn, nowMS, boun
 	// The connection returns to the pool with its old settings.
 	//nolint:errcheck // best effort
 	defer s.exec(context.WithoutCancel(ctx), conn, stmt("SET SESSION lock_wait_timeout=DEFAULT"))
-	for _, table := range []string{"outcomes", "attempts"} {
+	for _, table := range partitionedTables {
 		parts, err := s.partitions(ctx, conn, table)
 		if err != nil {
 			return err
 		}
-		if err := s.addDays(ctx, conn, table, parts, nowMS); err != nil {
+		if err := s.addDays(ctx, conn, table, parts, nowMS, nowMS); err != nil {
 			return err
 		}
 		if err := s.dropDays(ctx, conn, table, parts, boundMS); err != nil {
@@ -127,13 +159,14 @@ func (s *Store) partitions(
 }
 
 // addDays creates partitions for days without one, up to daysAhead, by splitting pmax. Rows in pmax
-// of these days move, but most often there are none.
+// of these days move, but most often there are none. A new table begins with the day of oldestMS,
+// and older rows go to that day.
 func (s *Store) addDays(
 	ctx context.Context,
 	conn *sqlx.Conn,
 	table string,
 	parts []partition,
-	nowMS int64,
+	nowMS, oldestMS int64,
 ) error {
 	today := nowMS / dayMS
 	next := today - daysBehind // first day without a partition
@@ -141,7 +174,7 @@ func (s *Store) addDays(
 		next = max(next, p.belowMS/dayMS)
 	}
 	if len(parts) == 1 {
-		next = today // in a new table, older rows go to today's partition
+		next = min(today, max(oldestMS/dayMS, today-daysRestored))
 	}
 	if next > today+daysAhead {
 		return nil

@@ -169,7 +169,7 @@ func (r *search) fromDue(d *dueColumn, after store.SearchPosition, limit int) *s
 			operator = "<"
 		}
 		q.add(" AND ")
-		r.store.dialect.compareKeys(q, operator, columns, values)
+		r.store.dialect.compareInts(q, operator, columns, values)
 	}
 	return q.add(" ORDER BY " + d.name + r.direction() + ",id" + r.direction() + " LIMIT ").
 		int(int64(limit))

@@ -14,6 +14,23 @@ import (
 // OpenSQLite opens or creates the database in a data directory. It fails if another process has the
 // directory locked. It ends every open session: their process has ended, since it had the lock.
 func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
+	s, err := openSQLite(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkLater(ctx, s.engine.Reader()); err != nil { // before any write
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.endAllSessions(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.maxEditFires = cmp.Or(o.MaxEditFires, DefaultMaxEditFires)
+	s.faults = newFaults(o.Faults) // after opening, which must not fail
+	return s, nil
+}
+
+// openSQLite opens or creates the database, and looks at nothing in it.
+func openSQLite(ctx context.Context, o *SQLiteOptions) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -23,17 +40,9 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	}
 	d := sqliteDialect(func() int64 { return o.Now().UnixMilli() })
 	s := newStore(d, e, o.Now, o.Logger)
-	s.migrate = func(ctx context.Context) error {
-		return migrateUp(ctx, e.DB().DB, goose.DialectSQLite3, d.name)
+	s.migrate = func(ctx context.Context, version int64) error {
+		return migrateUp(ctx, e.DB().DB, goose.DialectSQLite3, d.name, version)
 	}
 	s.purgePartitions = s.deleteHistory
-	if err := s.checkLater(ctx, e.Reader()); err != nil { // before any write
-		return nil, errors.Join(err, e.Close())
-	}
-	if err := s.endAllSessions(ctx); err != nil {
-		return nil, errors.Join(err, e.Close())
-	}
-	s.maxEditFires = cmp.Or(o.MaxEditFires, DefaultMaxEditFires)
-	s.faults = newFaults(o.Faults) // after opening, which must not fail
 	return s, nil
 }

@@ -20,7 +20,8 @@ import (
 type Store struct {
 	dialect *dialect
 	engine  engine.Engine
-	migrate func(ctx context.Context) error
+	// migrate runs the missing migrations up to a version.
+	migrate func(ctx context.Context, version int64) error
 	// check verifies the server's settings, for Ping.
 	check func(ctx context.Context) error
 	// purgePartitions removes expired outcomes and attempts, for PurgeExpired.
@@ -110,12 +111,13 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Migrate brings the schema up to this program's version. Any number of processes may call it at
 // once: one works, the others wait. It fails without the right to change the schema. It returns a
-// *LaterSchemaError if the schema is later and this program may not use it.
+// *LaterSchemaError if the schema is later and this program may not use it, and a *RestoringError
+// while a backup is being restored.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.checkLater(ctx, s.engine.Reader()); err != nil {
 		return err
 	}
-	if err := s.migrate(ctx); err != nil {
+	if err := s.migrate(ctx, schemaVersion); err != nil {
 		return s.dialect.translate("migrating the schema", err)
 	}
 	return nil

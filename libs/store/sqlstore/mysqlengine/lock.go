@@ -73,6 +73,7 @@ func Statements() []string {
 		[]string{
 			takeLock, releaseLock, databaseName,
 			setIsolation, readSettings, readStatus, setLatestReads,
+			setRepeatable, beginSnapshot, setSavepoint, resetSavepoint,
 		},
 		tableLockStatements...,
 	)

@@ -12,13 +12,14 @@ import (
 	"github.com/jmoiron/sqlx"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"github.com/carillon-timer/carillon/libs/store/dirlock"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 )
 
-const (
-	sqliteFile  = "carillon.db"
-	sqliteReads = 4 // connections
-)
+// File is the name of the database in a data directory.
+const File = "carillon.db"
+
+const sqliteReads = 4 // connections
 
 // Engine has one connection that writes, behind a queue, and a few that only read. With WAL
 // they do not wait for each other.
@@ -26,7 +27,7 @@ type Engine struct {
 	writes *sqlx.DB
 	reads  *sqlx.DB
 	writer *writer
-	lock   *dirLock
+	lock   *dirlock.Lock
 	remove string // directory that Close removes
 }
 
@@ -56,12 +57,12 @@ func (e *Engine) open(ctx context.Context, dir, sync string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("making the data directory: %w", err)
 	}
-	lock, err := lockDir(dir)
+	lock, err := dirlock.Take(dir)
 	if err != nil {
 		return err
 	}
 	e.lock = lock
-	file, err := filepath.Abs(filepath.Join(dir, sqliteFile))
+	file, err := filepath.Abs(filepath.Join(dir, File))
 	if err != nil {
 		return fmt.Errorf("finding the data directory: %w", err)
 	}
@@ -133,7 +134,7 @@ func (e *Engine) Close() error {
 		errs = append(errs, e.writes.Close())
 	}
 	if e.lock != nil {
-		errs = append(errs, e.lock.release())
+		errs = append(errs, e.lock.Release())
 	}
 	if e.remove != "" {
 		errs = append(errs, os.RemoveAll(e.remove))

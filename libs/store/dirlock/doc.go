@@ -1,0 +1,2 @@
+// Package dirlock locks a directory for one process.
+package dirlock

@@ -1,0 +1,210 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// leftOutTables are those that no backup has, and why. All others that the migrations create are in
+// it.
+var leftOutTables = map[string]string{
+	"schema_readers": "migrations write it",
+	"app_guards":     "only that its counters change matters",
+	"zone_holders":   "it has processes that the target does not have",
+	"slices": "its leases are of messages that the target's bus does not have: " +
+		"schedulers make the slices of each minute from the cursor on again",
+}
+
+// leftOutColumns are those that no backup has, by table. They have a default.
+var leftOutColumns = map[string]string{
+	"timers": "guard", // only that this counter changes matters; SQLite does not have it
+}
+
+// tablesWithRows are those that have rows in a new database. A restore replaces them.
+var tablesWithRows = []string{"zone_replan"}
+
+// columnKind is the type of a column.
+type columnKind int
+
+const (
+	columnUnknown columnKind = iota
+	columnNumber
+	columnBytes
+	columnText
+)
+
+// backupTable is a table that is part of a backup.
+type backupTable struct {
+	name    string
+	columns []string
+	kinds   []columnKind
+	key     []string // of the primary key, in order
+}
+
+// schemaColumn is a column of a table of the database, in order of table and column.
+type schemaColumn struct {
+	Table  string `db:"tab"`
+	Column string `db:"col"`
+	Type   string `db:"type"`
+	Key    int    `db:"key_position"` // in the primary key, 0: it is not part of it
+}
+
+const mysqlColumns = `SELECT c.TABLE_NAME AS tab,c.COLUMN_NAME AS col,LOWER(c.DATA_TYPE) AS type,` +
+	`COALESCE((SELECT k.ORDINAL_POSITION FROM information_schema.KEY_COLUMN_USAGE k ` +
+	`WHERE k.TABLE_SCHEMA=DATABASE() AND k.TABLE_NAME=c.TABLE_NAME AND k.COLUMN_NAME=c.COLUMN_NAME ` +
+	`AND k.CONSTRAINT_NAME='PRIMARY'),0) AS key_position FROM information_schema.COLUMNS c ` +
+	`WHERE c.TABLE_SCHEMA=DATABASE() ORDER BY c.TABLE_NAME,c.ORDINAL_POSITION`
+
+const sqliteColumns = `SELECT m.name AS tab,p.name AS col,LOWER(p.type) AS type,p.pk AS key_position ` +
+	`FROM sqlite_master m JOIN pragma_table_info(m.name) p WHERE m.type='table' ` +
+	`AND m.name NOT LIKE 'sqlite%' ORDER BY m.name,p.cid`
+
+// columnKinds has the kinds of the types that the schemas use.
+var columnKinds = map[string]columnKind{
+	"integer": columnNumber, "bigint": columnNumber, "int": columnNumber,
+	"mediumint": columnNumber, "tinyint": columnNumber,
+	"blob": columnBytes, "mediumblob": columnBytes, "varbinary": columnBytes, "binary": columnBytes,
+	"text": columnText, "varchar": columnText,
+}
+
+// backupTables reads from the schema which tables are part of a backup, in order of name.
+func (s *Store) backupTables(
+	ctx context.Context, c sqlx.QueryerContext,
+) ([]*backupTable, error) {
+	ours, err := createdTables(s.dialect.name)
+	if err != nil {
+		return nil, err
+	}
+	var columns []schemaColumn
+	if err := s.selectAll(ctx, c, &columns, stmt(s.dialect.schemaColumns)); err != nil {
+		return nil, err
+	}
+	return tablesOf(columns, ours)
+}
+
+var createTable = regexp.MustCompile(`(?m)^CREATE TABLE (?:IF NOT EXISTS )?([a-z0-9_]+)`)
+
+// createdTables returns the tables that the migrations of a dialect create. Others in the database
+// belong to somebody else, or to a lock or a restore.
+func createdTables(folder string) (map[string]bool, error) {
+	names := map[string]bool{}
+	err := fs.WalkDir(
+		migrations,
+		"migrations/"+folder,
+		func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := fs.ReadFile(migrations, p)
+			for _, m := range createTable.FindAllSubmatch(text, -1) {
+				names[string(m[1])] = true
+			}
+			return err
+		},
+	)
+	if err != nil {
+		return nil, fmt.Errorf("reading the migrations: %w", err)
+	}
+	return names, nil
+}
+
+func tablesOf(columns []schemaColumn, ours map[string]bool) ([]*backupTable, error) {
+	tables, keys := map[string]*backupTable{}, map[string]map[int]string{}
+	for _, c := range columns {
+		if !ours[c.Table] || leftOutTables[c.Table] != "" || leftOutColumns[c.Table] == c.Column {
+			continue
+		}
+		t := tables[c.Table]
+		if t == nil {
+			t = &backupTable{name: c.Table}
+			tables[c.Table], keys[c.Table] = t, map[int]string{}
+		}
+		kind := columnKinds[c.Type]
+		if kind == columnUnknown {
+			return nil, fmt.Errorf(
+				"column %s of table %s has the type %s, which backups do not know",
+				c.Column, c.Table, c.Type,
+			)
+		}
+		t.columns, t.kinds = append(t.columns, c.Column), append(t.kinds, kind)
+		if c.Key > 0 {
+			keys[c.Table][c.Key] = c.Column
+		}
+	}
+	for name, t := range tables {
+		for _, i := range slices.Sorted(maps.Keys(keys[name])) {
+			t.key = append(t.key, keys[name][i])
+		}
+		if len(t.key) == 0 {
+			return nil, fmt.Errorf(
+				"table %s has no primary key, in whose order it could be read",
+				name,
+			)
+		}
+	}
+	return slices.SortedFunc(maps.Values(tables), func(a, b *backupTable) int {
+		return cmp.Compare(a.name, b.name)
+	}), nil
+}
+
+// autoIncrement is where MySQL shows the next number of a table. The statistics of
+// information_schema may be a day old.
+var autoIncrement = regexp.MustCompile(`\bAUTO_INCREMENT=(\d+)`)
+
+func mysqlNextNumber(
+	ctx context.Context, s *Store, c sqlx.QueryerContext, table string,
+) (int64, error) {
+	var row struct {
+		Table string `db:"Table"`
+		Text  string `db:"Create Table"`
+	}
+	if err := s.selectOne(ctx, c, &row, stmt("SHOW CREATE TABLE "+table)); err != nil {
+		return 0, err
+	}
+	m := autoIncrement.FindStringSubmatch(row.Text)
+	if m == nil {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading the next number of table %s: %w", table, err)
+	}
+	return n, nil
+}
+
+func sqliteNextNumber(
+	ctx context.Context, s *Store, c sqlx.QueryerContext, table string,
+) (next int64, err error) {
+	q := stmt("SELECT seq+1 FROM sqlite_sequence WHERE name=").bind(table)
+	err = s.selectOne(ctx, c, &next, q)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return next, err
+}
+
+// mysqlSetNextNumber keeps a later number, as the server does.
+func mysqlSetNextNumber(table string, next int64) []*statement {
+	return []*statement{stmt("ALTER TABLE " + table + " AUTO_INCREMENT=").int(next)}
+}
+
+// sqliteSetNextNumber keeps a later number.
+func sqliteSetNextNumber(table string, next int64) []*statement {
+	return []*statement{
+		stmt("INSERT INTO sqlite_sequence (name,seq) SELECT ").bind(table).
+			add(",0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name=").
+			bind(table).add(")"),
+		stmt("UPDATE sqlite_sequence SET seq=MAX(seq,").int(next - 1).
+			add(") WHERE name=").bind(table),
+	}
+}

@@ -1,0 +1,65 @@
+package sqlstore
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/testenv"
+)
+
+// TestTablesOfBackups names what a migration has to decide about a new table: it is in backups, or
+// in leftOutTables with a reason. Both engines must agree, because a backup of one is restored into
+// the other.
+func TestTablesOfBackups(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	tables := map[string][]*backupTable{}
+	created := map[string]bool{}
+	sqlite, err := OpenSQLite(t.Context(), SQLiteOptions{})
+	require.NoError(t, err)
+	mysql, err := OpenMySQL(t.Context(), MySQLOptions{DSN: dsn})
+	require.NoError(t, err)
+	for _, s := range []*Store{sqlite, mysql} {
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		require.NoError(t, s.Migrate(t.Context()))
+		tables[s.dialect.name], err = s.backupTables(t.Context(), s.engine.Reader())
+		require.NoError(t, err)
+		names, err := createdTables(s.dialect.name)
+		require.NoError(t, err)
+		for name := range names {
+			created[name] = true
+			require.True(t, leftOutTables[name] != "" || slices.ContainsFunc(
+				tables[s.dialect.name], func(t *backupTable) bool { return t.name == name },
+			), "table %s is neither in backups nor in leftOutTables", name)
+		}
+	}
+	require.Len(t, tables["mysql"], len(tables["sqlite"]))
+	for i, have := range tables["mysql"] {
+		want := tables["sqlite"][i]
+		require.Equal(t, want.name, have.name)
+		require.ElementsMatch(t, want.columns, have.columns, have.name)
+		require.Equal(t, want.key, have.key, have.name)
+		for j, column := range have.columns {
+			k := slices.Index(want.columns, column)
+			require.Equal(t, want.kinds[k] == columnNumber, have.kinds[j] == columnNumber, column)
+		}
+	}
+	for name, why := range leftOutTables {
+		require.True(t, created[name], "there is no table %s to leave out", name)
+		require.NotEmpty(t, why)
+	}
+}
+
+func TestUnknownTablesOfBackups(t *testing.T) {
+	t.Parallel()
+	ours := map[string]bool{"a": true}
+	_, err := tablesOf([]schemaColumn{{Table: "a", Column: "b", Type: "double", Key: 1}}, ours)
+	require.ErrorContains(t, err, "type double, which backups do not know")
+	_, err = tablesOf([]schemaColumn{{Table: "a", Column: "b", Type: "int"}}, ours)
+	require.ErrorContains(t, err, "no primary key")
+	tables, err := tablesOf([]schemaColumn{{Table: "other", Column: "b", Type: "double"}}, ours)
+	require.NoError(t, err)
+	require.Empty(t, tables, "it belongs to somebody else")
+}

@@ -1,0 +1,284 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store/backup"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	// restoreTable exists while a backup is being restored. It has a row for each part that is
+	// there, and one with an empty part for the restore itself. Each transaction of the restore
+	// writes the latter: so they run one after the other, and none runs after the end.
+	restoreTable = "restore_progress"
+	// restoreTimeout bounds one statement or transaction of a restore.
+	restoreTimeout = time.Hour
+)
+
+// Restore loads a backup into a store, as the target of package backup. It changes two things: the
+// sessions of the backup are ended, and open fires get later revisions.
+type Restore struct {
+	store  *Store
+	tables map[string]*backupTable
+	// addPastDays prepares a partitioned table for rows from an instant on. nil: there is nothing to
+	// prepare.
+	addPastDays func(ctx context.Context, table string, oldestMS int64) error
+}
+
+var _ backup.Target = (*Restore)(nil)
+
+// RestoreMySQL returns the target of a restore. It does not connect yet.
+func RestoreMySQL(_ context.Context, o MySQLOptions) (*Restore, error) {
+	cfg, err := mysqlConfig(&o)
+	if err != nil {
+		return nil, err
+	}
+	o.Timeout, cfg.ReadTimeout = restoreTimeout, restoreTimeout
+	s, e, err := openMySQL(cfg, &o)
+	if err != nil {
+		return nil, err
+	}
+	r := &Restore{store: s}
+	r.addPastDays = func(ctx context.Context, table string, oldestMS int64) error {
+		return s.addPastDays(ctx, e, table, oldestMS)
+	}
+	return r, nil
+}
+
+// RestoreSQLite returns the target of a restore in a data directory, which is created if missing.
+func RestoreSQLite(ctx context.Context, o SQLiteOptions) (*Restore, error) {
+	s, err := openSQLite(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	s.timeout = restoreTimeout
+	return &Restore{store: s}, nil
+}
+
+// Store returns the store that is being restored, to look at what is there.
+func (r *Restore) Store() *Store { return r.store }
+
+// Close ends all connections.
+func (r *Restore) Close() error { return r.store.Close() }
+
+// Begin refuses a store in use before it writes anything. Then it brings the schema to the version
+// of the backup, and marks the store as being restored in a transaction that finds it empty again. A
+// service that has started in between changes a table, and Finish finds that.
+//
+// Of two calls at once, the second finds the row of the first, and continues with it. A call that
+// dies before its commit leaves an empty store. A repeated call finds its row.
+func (r *Restore) Begin(
+	ctx context.Context, id string, m *backup.Manifest,
+) (loaded map[string]bool, err error) {
+	if m.Schema > schemaVersion {
+		return nil, fmt.Errorf(
+			"the backup has schema version %d, and this program knows versions up to %d: use the release that wrote it (%s), or a later one",
+			m.Schema,
+			schemaVersion,
+			m.Carillon,
+		)
+	}
+	version, restoring, err := r.schema(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !restoring {
+		if err := r.begin(ctx, id, m, version); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.readTables(ctx, m); err != nil {
+		return nil, err
+	}
+	return r.loaded(ctx, id)
+}
+
+// schema returns the version of the schema, 0 without one, and whether a restore has begun.
+func (r *Restore) schema(ctx context.Context) (version int64, restoring bool, err error) {
+	s := r.store
+	var rows []int64
+	err = s.selectAll(
+		ctx, s.engine.Reader(), &rows,
+		stmt("SELECT DISTINCT version_id FROM goose_db_version WHERE is_applied=1"),
+	)
+	if err != nil && s.dialect.classOf(err) != engine.ClassOther && !isNoTable(err) {
+		return 0, false, s.dialect.translate("reading the schema's version", err)
+	}
+	for _, v := range rows { // none if the table is missing
+		if v == restoringVersion {
+			restoring = true
+		} else {
+			version = max(version, v)
+		}
+	}
+	return version, restoring, nil
+}
+
+func (r *Restore) begin(ctx context.Context, id string, m *backup.Manifest, version int64) error {
+	s := r.store
+	if version > 0 {
+		if err := s.dialect.translate("beginning a restore",
+			r.requireEmpty(ctx, s.engine.Reader())); err != nil {
+			return err
+		}
+	}
+	if version > m.Schema {
+		return fmt.Errorf(
+			"the database has schema version %d, and the backup version %d: restore into a database without tables",
+			version,
+			m.Schema,
+		)
+	}
+	if err := s.migrate(ctx, m.Schema); err != nil {
+		return s.dialect.translate("making the schema of the backup", err)
+	}
+	_, err := s.autocommit(ctx, "beginning a restore", func() *statement {
+		return stmt("CREATE TABLE IF NOT EXISTS " + restoreTable +
+			" (part VARCHAR(200) NOT NULL PRIMARY KEY, backup VARCHAR(64) NOT NULL, writes BIGINT NOT NULL)")
+	})
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, "beginning a restore", func(ctx context.Context, c runner) error {
+		_, err := s.exec(
+			ctx,
+			c,
+			stmt("INSERT INTO "+restoreTable+" (part,backup,writes) VALUES ('',").
+				bind(id).add(",0)"),
+		)
+		if s.dialect.classOf(err) == engine.ClassDuplicate {
+			return nil // another call has begun
+		}
+		if err != nil {
+			return err
+		}
+		q := stmt("INSERT INTO goose_db_version (version_id,is_applied) VALUES (").
+			int(restoringVersion).add(",1)")
+		if _, err := s.exec(ctx, c, q); err != nil {
+			return err
+		}
+		if err := r.requireEmpty(ctx, c); err != nil {
+			return err
+		}
+		for _, table := range tablesWithRows {
+			if _, err := s.exec(ctx, c, stmt("DELETE FROM "+table)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// tablesOfServices are those that no backup has, and in which a service has rows while it runs.
+var tablesOfServices = []string{"zone_holders", "slices"}
+
+// requireEmpty refuses a store that has rows. A store that a service has used has some in sessions
+// or in tablesOfServices, at least.
+func (r *Restore) requireEmpty(ctx context.Context, c sqlx.QueryerContext) error {
+	tables, err := r.store.backupTables(ctx, c)
+	if err != nil {
+		return err
+	}
+	names := slices.Clone(tablesOfServices)
+	for _, t := range tables {
+		if !slices.Contains(tablesWithRows, t.name) {
+			names = append(names, t.name)
+		}
+	}
+	return r.requireNoRows(ctx, c, names)
+}
+
+func (r *Restore) requireNoRows(
+	ctx context.Context, c sqlx.QueryerContext, tables []string,
+) error {
+	for _, name := range tables {
+		var rows []int
+		err := r.store.selectAll(ctx, c, &rows, stmt("SELECT 1 FROM "+name+" LIMIT 1"))
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 {
+			return timer.Conflict("database", fmt.Sprintf(
+				"it is not empty: table %s has rows. Restore into a new database, and stop all services of it first",
+				name,
+			))
+		}
+	}
+	return nil
+}
+
+// readTables checks that the tables and columns are those of the backup.
+func (r *Restore) readTables(ctx context.Context, m *backup.Manifest) error {
+	tables, err := r.store.backupTables(ctx, r.store.engine.Reader())
+	if err != nil {
+		return r.store.dialect.translate("reading the schema", err)
+	}
+	r.tables = map[string]*backupTable{}
+	for _, t := range tables {
+		r.tables[t.name] = t
+	}
+	for i := range m.Tables {
+		b := &m.Tables[i].Table
+		t := r.tables[b.Name]
+		if t == nil {
+			return fmt.Errorf("the database has no table %s, which the backup has", b.Name)
+		}
+		have, want := slices.Sorted(
+			slices.Values(t.columns),
+		), slices.Sorted(
+			slices.Values(b.Columns),
+		)
+		if !slices.Equal(have, want) {
+			return fmt.Errorf(
+				"table %s: the database has the columns %s, the backup %s",
+				b.Name, strings.Join(have, ","), strings.Join(want, ","),
+			)
+		}
+	}
+	if len(m.Tables) != len(tables) {
+		return fmt.Errorf("the database has %d tables, the backup %d", len(tables), len(m.Tables))
+	}
+	return nil
+}
+
+// loaded returns the parts that are there.
+func (r *Restore) loaded(ctx context.Context, id string) (map[string]bool, error) {
+	s := r.store
+	var rows []struct {
+		Part   string `db:"part"`
+		Backup string `db:"backup"`
+	}
+	err := s.read(ctx, "reading the restore's progress",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			return s.selectAll(ctx, c, &rows, stmt("SELECT part,backup FROM "+restoreTable))
+		})
+	if err != nil {
+		return nil, err
+	}
+	parts := map[string]bool{}
+	for _, row := range rows {
+		if row.Backup != id {
+			return nil, timer.Conflict(
+				"database",
+				"a restore of another backup has begun there: continue with that one, or begin with a new database",
+			)
+		}
+		parts[row.Part] = true
+	}
+	if !parts[""] {
+		return nil, errFinished
+	}
+	delete(parts, "")
+	return parts, nil
+}
+
+// errFinished means that another process has finished the restore. Services may be running.
+var errFinished = timer.Conflict("database", "another process has finished the restore")
