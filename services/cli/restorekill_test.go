@@ -3,7 +3,6 @@ package cli_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -58,7 +57,7 @@ func runUpTo(
 	t.Helper()
 	var text strings.Builder
 	run := exec.CommandContext(t.Context(), program, args...)
-	run.Env = append(os.Environ(), "CARILLON_LOG_LEVEL=error")
+	run.Env = []string{"CARILLON_LOG_LEVEL=error"} // not the servers of other tests
 	run.Stdout, run.Stderr = &text, &text
 	require.NoError(t, run.Start())
 	ended := make(chan error, 1)
