@@ -165,16 +165,7 @@ func (s *Snapshot) ReadTable(
 func (s *Snapshot) page(
 	ctx context.Context, t *backupTable, after *[]any, each func(row []any) error,
 ) (n int, err error) {
-	q := stmt(
-		"SELECT " + strings.Join(t.columns, ",") + " FROM " + t.name + s.store.dialect.byPrimary,
-	)
-	if values := *after; values != nil {
-		q.add(" WHERE ")
-		s.store.dialect.compareKeys(q, ">", t.key, func(i int) {
-			q.value(values[i], t.kinds[slices.Index(t.columns, t.key[i])])
-		})
-	}
-	q.add(" ORDER BY " + strings.Join(t.key, ",") + " LIMIT ").int(snapshotPage)
+	q := s.pageBehind(t, *after)
 	s.store.watch(q)
 	rows, err := s.conn.Conn().QueryxContext(ctx, string(q.text), q.args...)
 	if err != nil {
