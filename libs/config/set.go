@@ -80,6 +80,12 @@ func (v *value) apply() {
 	}
 }
 
+// Given reports whether a source has a value for a setting, so that it is not the default's.
+func (s *Set) Given(name string) bool {
+	v := s.values[name]
+	return v != nil && v.source != ""
+}
+
 // NewSet returns the settings of a program with the given parts.
 func NewSet(program string, parts ...Part) *Set {
 	s := &Set{

@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,23 +19,38 @@ import (
 type Database struct {
 	MySQL config.MySQL
 	Data  config.Data
+
+	set *config.Set
 }
 
 // Register registers the settings.
 func (d *Database) Register(s *config.Set) {
 	d.MySQL.Register(s)
 	d.Data.Register(s)
+	d.set = s
 }
 
 // Validate checks the settings.
 func (d *Database) Validate() error {
 	if d.MySQL.DSN != "" {
-		return d.MySQL.Validate() //nolint:wrapcheck // it names the setting
+		return d.validateMySQL()
 	}
 	if _, err := os.Stat(filepath.Join(d.Data.Dir, sqlstore.SQLiteFile)); err != nil {
 		return fmt.Errorf("mysql-dsn: missing, and data-dir is not one of carillon dev: %w", err)
 	}
 	return nil
+}
+
+// validateMySQL refuses a data directory beside the DSN. One of the two may come from the environment
+// unnoticed, and a restore into the other database is hard to undo.
+func (d *Database) validateMySQL() error {
+	err := d.MySQL.Validate()
+	if d.set.Given("data-dir") {
+		err = errors.Join(err, errors.New(
+			"data-dir: given together with mysql-dsn: give the one of the two whose database is meant",
+		))
+	}
+	return err //nolint:wrapcheck // it names the setting
 }
 
 // Open opens the database, which must have the schema that this program needs. Close it after use.
@@ -84,7 +100,7 @@ type NewDatabase struct{ Database }
 // Validate checks the settings.
 func (d *NewDatabase) Validate() error {
 	if d.MySQL.DSN != "" {
-		return d.MySQL.Validate() //nolint:wrapcheck // it names the setting
+		return d.validateMySQL()
 	}
 	return d.Data.Validate() //nolint:wrapcheck // it names the setting
 }
