@@ -95,7 +95,7 @@ func (env *Environment) compare(end time.Time) (*ledger.Verdict, error) {
 }
 
 // explain logs what happened to the first fires that broke a promise: the timeline, the timer's
-// status changes, and the rows that are left in the database.
+// status changes, the recorded attempts, and the rows that are left in the database.
 func (env *Environment) explain(v *ledger.Verdict, e ledger.Evidence) {
 	timelines := v.Timelines(e, func(f timer.FireID) (events []ledger.Event) {
 		for _, c := range env.traffic.changesNear(f) {
@@ -114,6 +114,7 @@ func (env *Environment) explain(v *ledger.Verdict, e ledger.Evidence) {
 		events = append(events, ledger.Event{What: "timer of kind " + kind})
 		for _, query := range []string{
 			"SELECT * FROM fires WHERE timer_id = ? AND due_ms = ?",
+			"SELECT * FROM attempts WHERE timer_id = ? AND due_ms = ?",
 			"SELECT * FROM timers WHERE id = ? AND ? > 0",
 		} {
 			for _, row := range env.rows(query, f.Timer, f.DueMS) {
