@@ -16,7 +16,9 @@ module=github.com/carillon-timer/carillon
 tmp=$(mktemp -d)
 log=$tmp/log
 simulation= # session of the running simulation
-trap '[ -z "$simulation" ] || { kill -- "-$simulation" && wait "$simulation"; } || true; rm -rf "$tmp"' EXIT
+pauses=$tmp/pauses # a line per pause of the machine, in ms
+monitor=           # process that looks for pauses
+trap '[ -z "$simulation" ] || { kill -- "-$simulation" && wait "$simulation"; } || true; [ -z "$monitor" ] || kill "$monitor" || true; rm -rf "$tmp"' EXIT
 export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
 scope=quick
 [ "${1:-}" != -all ] || { scope=all && shift; }
@@ -85,6 +87,23 @@ brief() {
 # ticks prints the CPU time since boot, and how much of it was CPU steal.
 ticks() { awk '/^cpu / { for (i = 2; i <= 9; i++) all += $i; print all, $9 }' /proc/stat 2>/dev/null || echo 0 0; }
 
+# monitor_pauses writes a line for each time in which the whole machine paused for 3 s or more, as
+# a virtual machine does while its host moves or saves it. A sleep of 200 ms then takes that long.
+# What the tests themselves do cannot delay it so much: it reads no file and starts no process.
+monitor_pauses() {
+  local before=${EPOCHREALTIME/[.,]/} now
+  exec {never}<> <(:)
+  while :; do
+    read -rt 0.2 -u "$never" || true
+    now=${EPOCHREALTIME/[.,]/}
+    [ $((now - before)) -lt 3200000 ] || {
+      echo $(((now - before) / 1000))
+      printf '\n!!! THE MACHINE PAUSED FOR %d ms !!!\n' $(((now - before) / 1000)) >&2
+    }
+    before=$now
+  done
+}
+
 # progress FILE: prints every 20 s how many tests have passed, according to FILE, until it is
 # killed.
 progress() {
@@ -98,8 +117,9 @@ progress() {
 failed=0
 again=
 run() {
-  local all took all2 took2 flags=() out=$tmp/run ticker result=0
+  local all took all2 took2 paused flags=() out=$tmp/run ticker result=0
   printf '\n== go test %s\n' "$*"
+  paused=$(wc -l <"$pauses")
   read -r all took < <(ticks)
   : >"$out"
   progress "$out" &
@@ -114,21 +134,24 @@ run() {
     [[ $1 == *=* || $1 == -race ]] || { flags+=("$2") && shift; }
     shift
   done
-  once_more $(((took2 - took) * 100 / (all2 - all + 1))) "$out" "${flags[@]}" || failed=1
+  paused=$(tail -n +$((paused + 1)) "$pauses" | awk '{ ms += $1 } END { print ms + 0 }')
+  once_more $(((took2 - took) * 100 / (all2 - all + 1))) "$paused" "$out" "${flags[@]}" || failed=1
 }
 
-# once_more PERCENT OUTPUT FLAGS…: repeats the failed tests once if CPU steal was so high that
-# checks of times mean nothing. It reports the repetition and the first failures. Without CPU steal
-# it repeats nothing. It never repeats what slowness does not explain: a race, a panic, a timeout,
-# an early fire, or a fire with two outcomes.
+# once_more PERCENT PAUSED OUTPUT FLAGS…: repeats the failed tests once if checks of times mean
+# nothing, because CPU steal was high, or because the machine paused for PAUSED ms. It reports
+# the repetition and the first failures. Otherwise it repeats nothing. It never repeats what slowness
+# does not explain: a race, a panic, a timeout, an early fire, or a fire with two outcomes.
 once_more() {
-  local percent=$1 out=$2 pkg names
-  shift 2
-  [ "$percent" -ge 5 ] && ! grep -qE '^(WARNING: DATA RACE|panic: |fatal error: )|\[(build|setup) failed\]|[0-9]+ (early|with two outcomes): ' "$out" || return 1
+  local percent=$1 paused=$2 out=$3 pkg names why
+  shift 3
+  [ "$percent" -ge 5 ] || [ "$paused" -gt 0 ] || return 1
+  why="$percent % CPU STEAL, MACHINE PAUSED FOR $paused ms"
+  ! grep -qE '^(WARNING: DATA RACE|panic: |fatal error: )|\[(build|setup) failed\]|[0-9]+ (early|with two outcomes): ' "$out" || return 1
   while IFS=$'\t' read -r pkg names; do
     [ -n "$names" ] || return 1
-    again+=$(printf '\n%s %s, with %d %% CPU steal' "$pkg" "$names" "$percent")
-    printf '\n!!! CPU STEAL IS %d %%. REPEATING: %s %s !!!\n' "$percent" "$pkg" "$names"
+    again+=$(printf '\n%s %s: %s' "$pkg" "$names" "$why")
+    printf '\n!!! %s. REPEATING: %s %s !!!\n' "$why" "$pkg" "$names"
     go test -v "$@" -count=1 -run "^($names)\$" "$pkg" </dev/null 2>&1 | tee -a "$log" | brief || return 1
   done < <(awk -F '[\t ]+' '
     /^--- FAIL: / { names = names (names == "" ? "" : "|") $3 }
@@ -175,6 +198,10 @@ simulated() {
 # ours there. So it is built without; the last -race wins. Our own happens-before edges come from
 # our locks and those of database/sql, which are checked.
 race=(-race '-gcflags=modernc.org/...=-race=false')
+
+: >"$pauses"
+monitor_pauses >>"$pauses" &
+monitor=$!
 
 packages=$(go list "$module/proto/..." "$module/libs/..." "$module/services/..." "$module/e2e/..." |
   grep -v -e /scenario -e '/sim$' -e /chaos -e '/kube$' -e '/compose$')
