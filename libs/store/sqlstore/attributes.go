@@ -77,8 +77,8 @@ func (c *attributeChanges) edit(before, after []attribute) {
 // repeated after an unknown result begins with the row of the timer and does not come here. An
 // existing row is kept: it says the same.
 func (s *Store) insertAttributes(ctx context.Context, c runner, all []attribute) error {
-	for part := range batches(sortedAttributes(all)) {
-		q := stmt("INSERT INTO timer_attributes (app_id,kind,name,value,timer_id) VALUES ")
+	const into = "INSERT INTO timer_attributes (app_id,kind,name,value,timer_id) VALUES "
+	for q, part := range insertBlocks(s.dialect, sortedAttributes(all), into) {
 		for i := range part {
 			q.attribute(i == 0, &part[i])
 		}

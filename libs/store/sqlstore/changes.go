@@ -21,8 +21,8 @@ func (s *Store) addChanges(ctx context.Context, c runner, ids []timer.ID) error 
 	if err != nil {
 		return err
 	}
-	for part := range batches(ids) {
-		q := stmt("INSERT INTO timer_changes (timer_id,changed_ms) VALUES ")
+	const into = "INSERT INTO timer_changes (timer_id,changed_ms) VALUES "
+	for q, part := range insertBlocks(s.dialect, ids, into) {
 		for n, id := range part {
 			q.row(n == 0, int64(id), nowMS)
 		}

@@ -231,8 +231,7 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 	slices.SortFunc(b.created, func(x, y *known) int {
 		return nameKey{x.timer.AppID, x.timer.Name}.compare(nameKey{y.timer.AppID, y.timer.Name})
 	})
-	for part := range batches(b.created) {
-		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,creation_token) VALUES ")
+	for q, part := range insertBlocks(s.dialect, b.created, insertTimers) {
 		ids := make([]timer.ID, len(part))
 		for i, t := range part {
 			q.timerRow(i == 0, &t.timer, replanNothing).
@@ -243,13 +242,15 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 				add(")")
 			ids[i] = t.timer.ID
 		}
-		if _, err := s.exec(ctx, b.c, q.add(s.dialect.onConflictNothing("id"))); err != nil {
+		n, err := s.exec(ctx, b.c, q.add(s.dialect.onConflictNothing("id")))
+		if err != nil {
 			return err
 		}
 		// A row is this call's if it has its creation token. Otherwise the id or the name was
 		// taken.
 		if err := b.allMine(
 			ctx,
+			n,
 			len(part),
 			stmt("SELECT COUNT(*) FROM timers WHERE id").idList(ids),
 		); err != nil {
@@ -276,9 +277,16 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 	return b.auditCreated(ctx)
 }
 
-// allMine returns engine.ErrRepeat if fewer than n rows have this call's creation token.
-func (b *createBatch) allMine(ctx context.Context, n int, q *statement) error {
-	var mine int
+// allMine returns engine.ErrRepeat if fewer than n rows have this call's creation token. A database
+// with one writer counts inserted rows only, so there the result of the INSERT tells.
+func (b *createBatch) allMine(ctx context.Context, inserted int64, n int, q *statement) error {
+	mine := int(inserted)
+	if b.store.dialect.singleWriter {
+		if mine != n {
+			return engine.ErrRepeat
+		}
+		return nil
+	}
 	if err := b.store.selectOne(
 		ctx,
 		b.c,

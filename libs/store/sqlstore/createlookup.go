@@ -125,10 +125,9 @@ func (b *createBatch) load(ctx context.Context, rows []timerRow) ([]*known, erro
 func (b *createBatch) insertKeys(ctx context.Context) error {
 	s := b.store
 	slices.SortFunc(b.newKeys, func(x, y *knownKey) int { return x.compare(y.nameKey) })
-	for part := range batches(b.newKeys) {
-		q := stmt(
-			"INSERT INTO idempotency_keys (app_id,idempotency_key,request_hash,value,creation_token,created_ms) VALUES ",
-		)
+	const into = "INSERT INTO idempotency_keys " +
+		"(app_id,idempotency_key,request_hash,value,creation_token,created_ms) VALUES "
+	for q, part := range insertBlocks(s.dialect, b.newKeys, into) {
 		keys := make([]nameKey, len(part))
 		for i, k := range part {
 			hash := k.hash
@@ -139,13 +138,14 @@ func (b *createBatch) insertKeys(ctx context.Context) error {
 				ints(int64(k.timer.timer.ID), b.creationToken, b.x.nowMS).add(")")
 			keys[i] = k.nameKey
 		}
-		if _, err := s.exec(ctx, b.c, q.add(s.dialect.onConflictNothing("app_id"))); err != nil {
+		n, err := s.exec(ctx, b.c, q.add(s.dialect.onConflictNothing("app_id")))
+		if err != nil {
 			return err
 		}
 		mine := stmt(
 			"SELECT COUNT(*) FROM idempotency_keys WHERE ",
 		).nameKeys(s.dialect, "idempotency_key", keys)
-		if err := b.allMine(ctx, len(part), mine); err != nil {
+		if err := b.allMine(ctx, n, len(part), mine); err != nil {
 			return err
 		}
 	}

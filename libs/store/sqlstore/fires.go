@@ -17,13 +17,14 @@ const (
 	fireOrder = " ORDER BY run_at_minute,bucket,run_at_ms,due_ms,timer_id,series"
 )
 
+const insertFires = "INSERT INTO fires (" + fireColumns + ",run_at_minute) VALUES "
+
 // insertFires inserts fires, sorted by primary key like every statement about fires. No row with
 // the same key exists: next_due never moves back, except in a replan, where flush has looked.
 func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) error {
 	fires = slices.Clone(fires)
 	slices.SortFunc(fires, timer.CompareFires)
-	for part := range batches(fires) {
-		q := stmt("INSERT INTO fires (" + fireColumns + ",run_at_minute) VALUES ")
+	for q, part := range insertBlocks(s.dialect, fires, insertFires) {
 		for i := range part {
 			q.fireRow(i == 0, &part[i])
 		}

@@ -111,6 +111,9 @@ func (q *statement) outcomeRow(first bool, o *timer.Outcome) *statement {
 // literal adds a text as a literal if it has only the characters of the program's own words, and
 // binds it otherwise.
 func (q *statement) literal(text string) *statement {
+	if q.prepared {
+		return q.bind(text)
+	}
 	for _, c := range []byte(text) {
 		if (c < 'a' || c > 'z') && c != '_' {
 			return q.bind(text)

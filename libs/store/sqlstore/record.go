@@ -220,8 +220,8 @@ func (s *Store) insertOutcomes(
 			timer.CompareFires(a.Fire, b.Fire),
 		)
 	})
-	for part := range batches(sorted) {
-		q := stmt("INSERT INTO outcomes (" + outcomeColumns + ") VALUES ")
+	const into = "INSERT INTO outcomes (" + outcomeColumns + ") VALUES "
+	for q, part := range insertBlocks(s.dialect, sorted, into) {
 		for i := range part {
 			q.outcomeRow(i == 0, &part[i])
 		}

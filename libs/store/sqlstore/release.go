@@ -170,8 +170,7 @@ func (s *Store) saveFires(
 	fires []timer.Fire,
 	columns ...string,
 ) error {
-	for part := range batches(fires) {
-		q := stmt("INSERT INTO fires (" + fireColumns + ",run_at_minute) VALUES ")
+	for q, part := range insertBlocks(s.dialect, fires, insertFires) {
 		for i := range part {
 			q.fireRow(i == 0, &part[i])
 		}
@@ -206,10 +205,9 @@ func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.A
 		}
 		return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.Target, b.Target))
 	})
-	for part := range batches(attempts) {
-		q := stmt(
-			"INSERT INTO attempts (finished_ms,timer_id,due_ms,series,attempt,started_ms,status_code,failure,error,excerpt,target) VALUES ",
-		)
+	const into = "INSERT INTO attempts (finished_ms,timer_id,due_ms,series,attempt,started_ms," +
+		"status_code,failure,error,excerpt,target) VALUES "
+	for q, part := range insertBlocks(s.dialect, attempts, into) {
 		for i, a := range part {
 			q.open(i == 0).
 				ints(a.StartMS+a.DurationMS, int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,

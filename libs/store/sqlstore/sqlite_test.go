@@ -39,6 +39,18 @@ func TestSQLite(t *testing.T) {
 	})
 }
 
+// TestSQLitePreparesEveryInsert prepares the inserts of few rows too, so that the whole contract
+// judges prepared inserts, and those of a rest beside them.
+func TestSQLitePreparesEveryInsert(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Env {
+		t.Helper()
+		s := openSQLite(t, sqlstore.SQLiteOptions{})
+		s.SetPreparedRows(2)
+		return storetest.Env{Stores: []store.Store{s}}
+	})
+}
+
 // oneFire plans one fire at an instant.
 func oneFire(due int64) store.Planner {
 	return func(t *timer.Timer, _ int64) store.Plan {

@@ -16,9 +16,12 @@ import (
 // statement builds the text of one SQL statement. It writes whole numbers into the text: they
 // cannot contain SQL, and a batch has thousands, each of which would be boxed as an argument. All
 // other values are bound.
+//
+// A prepared statement binds whole numbers too, so that its text is always the same.
 type statement struct {
-	text []byte
-	args []any
+	text     []byte
+	args     []any
+	prepared bool
 }
 
 // stmt begins a statement. The text must come from the program, not from a caller.
@@ -30,6 +33,9 @@ func (q *statement) add(text string) *statement {
 }
 
 func (q *statement) int(n int64) *statement {
+	if q.prepared {
+		return q.bind(n)
+	}
 	q.text = strconv.AppendInt(q.text, n, 10)
 	return q
 }
@@ -61,7 +67,7 @@ func (q *statement) ints(ns ...int64) *statement {
 		if i > 0 {
 			q.text = append(q.text, ',')
 		}
-		q.text = strconv.AppendInt(q.text, n, 10)
+		q.int(n)
 	}
 	return q
 }
@@ -86,7 +92,12 @@ type runner = engine.Runner
 // values.
 func (s *Store) exec(ctx context.Context, c sqlx.ExecerContext, q *statement) (int64, error) {
 	s.watch(q)
-	res, err := c.ExecContext(ctx, string(q.text), q.args...)
+	text := string(q.text)
+	run := c.ExecContext
+	if p, ok := c.(engine.Preparer); ok && q.prepared {
+		run = p.ExecPrepared
+	}
+	res, err := run(ctx, text, q.args...)
 	if err != nil {
 		//nolint:wrapcheck // translated with what was being done, by read, write and alone
 		return 0, err
@@ -130,4 +141,27 @@ func (s *Store) watch(q *statement) {
 // batches cuts a list into parts of at most store.MaxBatch.
 func batches[T any](all []T) func(yield func([]T) bool) {
 	return slices.Chunk(all, store.MaxBatch)
+}
+
+// insertBlocks cuts rows to insert into parts, and begins the statement of each. On SQLite, which
+// spends as much time on the text of an INSERT as on its rows, parts of a fixed size have a prepared
+// statement. The rest has none.
+func insertBlocks[T any](
+	d *dialect,
+	all []T,
+	text string,
+) func(yield func(*statement, []T) bool) {
+	return func(yield func(*statement, []T) bool) {
+		size := store.MaxBatch
+		if d.preparedRows > 0 {
+			size = d.preparedRows
+		}
+		for part := range slices.Chunk(all, size) {
+			q := stmt(text)
+			q.prepared = len(part) == d.preparedRows
+			if !yield(q, part) {
+				return
+			}
+		}
+	}
 }

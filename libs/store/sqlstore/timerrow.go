@@ -159,6 +159,8 @@ func (s *Store) timers(
 	return out, s.fillCalendars(ctx, c, out)
 }
 
+const insertTimers = "INSERT INTO timers (" + timerColumns + ",live_name,creation_token) VALUES "
+
 // saveTimers writes columns of timers in one statement. The caller has their rows locked.
 //
 // The INSERT inserts nothing, since every row exists. It is the only statement that both databases
@@ -172,8 +174,7 @@ func (s *Store) saveTimers(
 	columns ...string,
 ) error {
 	slices.SortFunc(ts, func(a, b timer.Timer) int { return int(a.ID - b.ID) })
-	for part := range batches(ts) {
-		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,creation_token) VALUES ")
+	for q, part := range insertBlocks(s.dialect, ts, insertTimers) {
 		for i := range part {
 			q.timerRow(i == 0, &part[i], replan(&part[i])).add(",NULL,0)")
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -96,34 +97,37 @@ func (s *Store) insertVersions(
 	rest []newVersion,
 	nowMS int64,
 ) error {
+	const into = "INSERT INTO timer_versions " +
+		"(timer_id,version,hash,definition,created_ms,plan_version) VALUES "
 	for len(rest) > 0 {
-		q := stmt(
-			"INSERT INTO timer_versions (timer_id,version,hash,definition,created_ms,plan_version) VALUES ",
-		)
 		n, size := 0, 0
-		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+len(rest[n].text) <= maxVersionBytes); n++ {
-			v := rest[n]
-			size += len(v.text)
-			q.open(n == 0).
-				ints(int64(v.Timer), int64(v.Version)).
-				add(",").
-				bind(v.hash).
-				add(",").
-				bind(v.text).
-				add(",").
-				int(nowMS)
-			if v.samePlan {
-				q.add(",(SELECT plan_version FROM timers WHERE id=").int(int64(v.Timer)).add("))")
-			} else {
-				q.add(",").int(int64(v.Version)).add(")")
-			}
+		for ; n < len(rest) && (n == 0 || size+len(rest[n].text) <= maxVersionBytes); n++ {
+			size += len(rest[n].text)
 		}
-		if _, err := s.exec(ctx, c, q); err != nil {
-			return err
+		for q, part := range insertBlocks(s.dialect, rest[:n], into) {
+			q.prepared = q.prepared && !slices.ContainsFunc(part, newVersion.hasSamePlan)
+			for i := range part {
+				q.versionRow(i == 0, &part[i], nowMS)
+			}
+			if _, err := s.exec(ctx, c, q); err != nil {
+				return err
+			}
 		}
 		rest = rest[n:]
 	}
 	return nil
+}
+
+func (v newVersion) hasSamePlan() bool { return v.samePlan }
+
+func (q *statement) versionRow(first bool, v *newVersion, nowMS int64) {
+	q.open(first).ints(int64(v.Timer), int64(v.Version)).add(",").bind(v.hash).add(",").
+		bind(v.text).add(",").int(nowMS)
+	if v.samePlan {
+		q.add(",(SELECT plan_version FROM timers WHERE id=").int(int64(v.Timer)).add("))")
+	} else {
+		q.add(",").int(int64(v.Version)).add(")")
+	}
 }
 
 // copyVersions inserts for each version the next one, with the same definition.

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -16,6 +17,12 @@ const DefaultTimeout = 10 * time.Second
 type Runner interface {
 	sqlx.QueryerContext
 	sqlx.ExecerContext
+}
+
+// Preparer is a Runner that keeps prepared statements.
+type Preparer interface {
+	// ExecPrepared is ExecContext for a text that comes again and again. There must be few of them.
+	ExecPrepared(ctx context.Context, text string, args ...any) (sql.Result, error)
 }
 
 // Work is what a call does with a connection.

@@ -19,7 +19,11 @@ import (
 // File is the name of the database in a data directory.
 const File = "carillon.db"
 
-const sqliteReads = 4 // connections
+// Connections. The writer keeps one of those that write; the other one is for migrations.
+const (
+	sqliteWrites = 2
+	sqliteReads  = 4
+)
 
 // Engine has one connection that writes, behind a queue, and a few that only read. With WAL
 // they do not wait for each other.
@@ -50,7 +54,7 @@ func Open(ctx context.Context, dir string) (*Engine, error) {
 	return e, nil
 }
 
-// DB returns the connection that writes, for migrations.
+// DB returns connections that write, for migrations.
 func (e *Engine) DB() *sqlx.DB { return e.writes }
 
 func (e *Engine) open(ctx context.Context, dir, sync string) error {
@@ -66,7 +70,7 @@ func (e *Engine) open(ctx context.Context, dir, sync string) error {
 	if err != nil {
 		return fmt.Errorf("finding the data directory: %w", err)
 	}
-	if e.writes, err = openFile(ctx, file, sync, 1, "foreign_keys(0)"); err != nil {
+	if e.writes, err = openFile(ctx, file, sync, sqliteWrites, "foreign_keys(0)"); err != nil {
 		return err
 	}
 	if e.reads, err = openFile(ctx, file, sync, sqliteReads, "query_only(1)"); err != nil {

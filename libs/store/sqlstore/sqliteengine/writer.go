@@ -19,6 +19,7 @@ const maxGroup = 64
 // a call that fails does not affect the others.
 type writer struct {
 	db   *sqlx.DB
+	conn *connection // nil before the first group, and after an error
 	jobs chan *job
 	quit chan struct{}
 	once sync.Once
@@ -44,6 +45,27 @@ func startWriter(db *sqlx.DB) *writer {
 func (w *writer) stop() {
 	w.once.Do(func() { close(w.quit) })
 	w.wait.Wait()
+}
+
+// connect returns the connection, which is kept together with its prepared statements.
+func (w *writer) connect(ctx context.Context) (*connection, error) {
+	if w.conn != nil {
+		return w.conn, nil
+	}
+	conn, err := w.db.Connx(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	w.conn = &connection{Conn: conn}
+	return w.conn, nil
+}
+
+// disconnect returns the connection to its pool and ends its prepared statements.
+func (w *writer) disconnect() {
+	if w.conn != nil {
+		_ = w.conn.Close()
+		w.conn = nil
+	}
 }
 
 // do runs fn and returns after its commit. It does not run fn if the context ends before. Once fn
@@ -79,6 +101,7 @@ func (w *writer) do(ctx context.Context, fn engine.Work) error {
 }
 
 func (w *writer) loop() {
+	defer w.disconnect()
 	for {
 		select {
 		case <-w.quit:
@@ -105,13 +128,13 @@ func (w *writer) group(first *job) {
 	// No call's context reaches the database. Its end would interrupt the connection and with it
 	// the whole group.
 	ctx := context.WithoutCancel(first.ctx)
-	conn, err := w.db.Connx(ctx)
+	conn, err := w.connect(ctx)
 	if err != nil {
 		first.err = err
 		return
 	}
-	defer conn.Close() // returns it to the pool
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		w.disconnect()
 		first.err = err
 		return
 	}
@@ -132,6 +155,7 @@ func (w *writer) group(first *job) {
 	}
 	// This fails if the database has already rolled back by itself, which does no harm.
 	_, _ = conn.ExecContext(ctx, "ROLLBACK")
+	w.disconnect()
 	for _, j := range ran {
 		if j.err == nil {
 			j.err = fmt.Errorf("committing: %w", fatal)
@@ -155,7 +179,7 @@ func (w *writer) next() *job {
 
 // runInSavepoint runs a call and stores its error. It returns an error if the whole transaction has
 // failed, for example because the disk is full.
-func runInSavepoint(conn *sqlx.Conn, j *job) error {
+func runInSavepoint(conn *connection, j *job) error {
 	ctx := context.WithoutCancel(j.ctx)
 	if _, err := conn.ExecContext(ctx, "SAVEPOINT call"); err != nil {
 		return fmt.Errorf("beginning: %w", err)
