@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/sqliteengine"
@@ -53,9 +54,9 @@ type dialect struct {
 	// singleWriter is true if only one transaction runs at a time. Transactions then never wait for
 	// row locks, but each commit occupies the writer.
 	singleWriter bool
-	// preparedRows is how many rows the prepared form of an INSERT has, see insertBlocks; 0: inserts
-	// are not prepared.
-	preparedRows int
+	// preparedRows is how many rows the prepared forms of an INSERT have, most first, see
+	// insertBlocks. Without one, inserts are not prepared.
+	preparedRows []int
 	// deleteFrom begins a DELETE that is pinned to an index: a scan would wait for rows of others.
 	// MySQL takes an index hint only in the form for several tables.
 	deleteFrom func(table, index string) string
@@ -132,7 +133,7 @@ func sqliteDialect(nowMS func() int64) *dialect {
 		outcomesByTimer: " INDEXED BY outcomes_by_timer",
 		compareKeys:     compareKeysByRow,
 		singleWriter:    true,
-		preparedRows:    100,
+		preparedRows:    []int{store.MaxBatch, 50},
 		deleteFrom:      func(table, _ string) string { return "DELETE FROM " + table },
 		schemaColumns:   sqliteColumns,
 		nextNumber:      sqliteNextNumber,

@@ -26,9 +26,9 @@ func (s *Store) SetSearchLimits(exact int) {
 	}
 }
 
-// SetPreparedRows sets how many rows the prepared form of an INSERT has. Call it before the store is
-// used.
-func (s *Store) SetPreparedRows(n int) { s.dialect.preparedRows = n }
+// SetPreparedRows sets how many rows the prepared forms of an INSERT have. Call it before the store
+// is used.
+func (s *Store) SetPreparedRows(n ...int) { s.dialect.preparedRows = n }
 
 // SetIDs takes timer ids from the clock now: two stores with a stopped clock create the same ids.
 func (s *Store) SetIDs(now func() time.Time) { s.ids = timer.NewIDs(now) }

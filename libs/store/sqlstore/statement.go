@@ -143,25 +143,27 @@ func batches[T any](all []T) func(yield func([]T) bool) {
 	return slices.Chunk(all, store.MaxBatch)
 }
 
-// insertBlocks cuts rows to insert into parts, and begins the statement of each. On SQLite, which
-// spends as much time on the text of an INSERT as on its rows, parts of a fixed size have a prepared
-// statement. The rest has none.
+// insertBlocks cuts rows to insert into parts, and begins the statement of each. SQLite spends as
+// much time on the text of an INSERT as on its rows. Parts of a few sizes therefore have a prepared
+// statement there, and only a small rest has none.
 func insertBlocks[T any](
 	d *dialect,
 	all []T,
 	text string,
 ) func(yield func(*statement, []T) bool) {
 	return func(yield func(*statement, []T) bool) {
-		size := store.MaxBatch
-		if d.preparedRows > 0 {
-			size = d.preparedRows
-		}
-		for part := range slices.Chunk(all, size) {
-			q := stmt(text)
-			q.prepared = len(part) == d.preparedRows
-			if !yield(q, part) {
+		for len(all) > 0 {
+			q, n := stmt(text), min(len(all), store.MaxBatch)
+			for _, rows := range d.preparedRows {
+				if rows <= len(all) {
+					n, q.prepared = rows, true
+					break
+				}
+			}
+			if !yield(q, all[:n]) {
 				return
 			}
+			all = all[n:]
 		}
 	}
 }
