@@ -13,10 +13,6 @@ import (
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
-// maxInflightWait is the longest wait that a fire spends in flight. For a longer one the fire is
-// released with a new run time.
-const maxInflightWait = 5 * time.Second
-
 // recheckAfter is when a fire is decided again whose timer could not be read.
 const recheckAfter = 500 * time.Millisecond
 

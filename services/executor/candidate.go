@@ -144,7 +144,7 @@ func (s *Service) undecided(c *candidate) {
 	e := c.entry
 	if c.ownerAsked && c.owner == nil && e.Epoch.Context().Err() == nil && s.inflight.Crowded() {
 		e.DeferFor(timer.WaitStore, s.opts.Clock.Now().UnixMilli())
-		s.deferUntil(e, s.opts.Clock.Now().Add(maxInflightWait))
+		s.deferUntil(e, s.opts.Clock.Now().Add(inflight.MaxWait))
 		return
 	}
 	s.recheckLater(e)

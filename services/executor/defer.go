@@ -76,7 +76,7 @@ func (s *Service) deferAll(ctx context.Context, asks []deferral) ([]bool, error)
 func (s *Service) giveBack(e *inflight.Entry, why error) {
 	if !e.ToGiveBack {
 		e.ToGiveBack = true
-		s.wheel.AddAt(s.opts.Clock.Now().Add(maxInflightWait).UnixMilli(), e)
+		s.wheel.AddAt(s.opts.Clock.Now().Add(inflight.MaxWait).UnixMilli(), e)
 		return
 	}
 	s.newerValues.Warn().

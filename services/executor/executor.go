@@ -356,7 +356,7 @@ func (s *Service) release(e *inflight.Entry) {
 	if now := s.opts.Clock.Now(); e.Fire.State == timer.FireReady && e.WasLimited() &&
 		now.UnixMilli() > e.Fire.RunAtMS {
 		e.Fire.State = timer.FireDeferred
-		s.moveTo(e, now)
+		e.MoveTo(now, s.opts.Counts)
 	}
 	s.recorder.Release(e)
 }

@@ -60,7 +60,7 @@ func (p *permit) release() {
 
 // minDeferWait is the shortest wait for which a fire is deferred in the store. Releasing and
 // claiming it again takes about as long.
-const minDeferWait = maxInflightWait / 20
+const minDeferWait = inflight.MaxWait / 20
 
 // acquirePermit asks the breaker of the endpoint, then the limits of the app, so that a refusal by
 // the breaker costs the app nothing.
@@ -133,7 +133,7 @@ func (s *Service) maxWait() time.Duration {
 	if s.inflight.Crowded() {
 		return minDeferWait
 	}
-	return maxInflightWait
+	return inflight.MaxWait
 }
 
 // refused makes a fire wait for its endpoints, none of which may be called. That is no attempt,
@@ -177,7 +177,7 @@ func (s *Service) deferUntil(e *inflight.Entry, at time.Time) {
 	if e.Fire.State == timer.FireReady {
 		e.Fire.State = timer.FireDeferred
 	}
-	s.moveTo(e, at)
+	e.MoveTo(at, s.opts.Counts)
 	s.recorder.Release(e)
 }
 

@@ -243,7 +243,7 @@ func (s *Service) claim(
 	s.traces.Claimed(mine)
 	if source == inflight.FromReadmit {
 		for now, i := s.opts.Clock.Now(), 0; i < len(mine); i++ {
-			s.moveTo(mine[i], now)
+			mine[i].MoveTo(now, s.opts.Counts)
 		}
 	}
 	s.met.claimsLost.Add(float64(len(es) - len(mine)))

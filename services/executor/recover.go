@@ -18,7 +18,7 @@ const (
 	ownedCheckShare = 50               // routine checks use at most 1/50 of the time
 	// ownedOverdueAfter is how long past its run time a claimed fire must be before the routine
 	// check considers it. It leaves out the fires that wait in flight for a moment.
-	ownedOverdueAfter = 2 * maxInflightWait
+	ownedOverdueAfter = 2 * inflight.MaxWait
 	ownedLimit        = 10_000
 )
 
