@@ -77,7 +77,7 @@ func (s *Service) attempt(c *candidate) {
 		return
 	}
 	if !e.Low && e.Fire.Attempt == 0 && !e.WasLimited() {
-		s.catchUpThrottle.observe(
+		s.intake.ObserveStart(
 			time.Duration(s.opts.Clock.Now().UnixMilli()-e.Fire.RunAtMS) * time.Millisecond,
 		)
 	}

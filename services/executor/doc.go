@@ -3,8 +3,7 @@
 //
 // One fire passes through these, in this order:
 //
-//	receive.go          receives tasks, claims their fires in the store, and only then acknowledges
-//	claimqueue.go       received tasks wait here for their claim; apps take turns
+//	internal/intake     claims fires: those that tasks name, and those found in the store
 //	internal/inflight   the bounded set of fires that this process owns
 //	internal/hold       holds each fire until its run time, then until a worker is free
 //	call.go             the workers, which call the fires that are decided
@@ -37,12 +36,9 @@
 //	backfills.go     which backfills are cancelled
 //	tenants.go       the settings of apps
 //
-// These run beside it:
+// This runs beside it:
 //
-//	storepoll.go  claims fires from the store when no task brings them
-//	recover.go    expires sessions, and confirms unanswered claims
-//	readmit.go    advances deferred fires when the limits of their app are raised
-//	throttle.go   slows catch-up while on-time fires start late
+//	readmit.go  advances deferred fires when the limits of their app are raised
 //
 // These make the service:
 //

@@ -14,11 +14,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/options"
-	"github.com/carillon-timer/carillon/libs/pickup"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing"
+	"github.com/carillon-timer/carillon/services/executor/internal/intake"
 )
 
 // Store is the part of the store that an executor uses.
@@ -30,7 +30,7 @@ type Store interface {
 	tenantStore
 	backfillStore
 	calendarStore
-	store.Sessions
+	intake.Store
 }
 
 // fireStore reads, claims and releases open fires.
@@ -38,7 +38,6 @@ type fireStore interface {
 	store.Claims
 	store.LateFires
 	store.Admissions
-	pickup.Store
 	OldestOpen(ctx context.Context) (int64, error)
 }
 

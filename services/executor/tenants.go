@@ -84,7 +84,7 @@ func (t *tenants) of(ctx context.Context, id int64, name string) (*tenant, error
 		return known, nil
 	}
 	read, err, _ := t.reads.Do(strconv.FormatInt(id, 10), func() (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+		ctx, cancel := context.WithTimeout(ctx, storeBatchTimeout)
 		defer cancel()
 		return t.read(ctx, id, name)
 	})
