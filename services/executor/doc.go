@@ -8,6 +8,8 @@
 //	internal/hold       holds each fire until its run time, then until a worker is free
 //	call.go             the workers, which call the fires that are decided
 //	candidate.go        a due fire until its call, with the answers that its decision has so far
+//	resolve.go          finds the state and the definition by which to decide and call
+//	internal/cache      knows timers and apps, kept fresh by the change log
 //	admit.go            asks what the decision about a fire needs, and carries the verdict out
 //	internal/admission  decides about a fire, without effects
 //	lookups.go          what decisions and outcomes ask the store
@@ -26,15 +28,6 @@
 // store leaves the worker: its fire waits with the question, goes on with the answer, and comes back
 // to the ready queue once it is decided. So neither an unavailable store nor one app's slow answers
 // occupy the workers.
-//
-// These know what the decisions need:
-//
-//	changes.go       polls the change log, which keeps the state cache fresh
-//	statecache.go    the states and definitions of timers
-//	inactivities.go  the inactive periods of timers
-//	calendars.go     the calendars of definitions
-//	backfills.go     which backfills are cancelled
-//	tenants.go       the settings of apps
 //
 // This runs beside it:
 //

@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/delivery"
 	"github.com/carillon-timer/carillon/services/executor/internal/events"
 	"github.com/carillon-timer/carillon/services/executor/internal/firetrace"
@@ -27,27 +27,22 @@ import (
 
 // Service is an executor.
 type Service struct {
-	opts          Options
-	log           zerolog.Logger
-	newerValues   zerolog.Logger // rate-limited, for fires of a newer release
-	heartbeater   *session.Heartbeater
-	inflight      *inflight.Set
-	intake        *intake.Intake
-	wheel         *hold.Wheel
-	queue         *hold.Ready[*candidate]
-	stateCache    *stateCache
-	recorder      *record.Recorder
-	events        *events.Publisher
-	lookups       *lookups
-	inactivities  *inactivities
-	activeCalls   *delivery.Active
-	calendars     *calendars
-	backfills     *backfills
-	tenants       *tenants
-	order         *order.Sequencer
-	changedTimers chan timer.ID
-	traces        *firetrace.Traces // nil: tracing is off
-	met           *metrics
+	opts        Options
+	log         zerolog.Logger
+	newerValues zerolog.Logger // rate-limited, for fires of a newer release
+	heartbeater *session.Heartbeater
+	inflight    *inflight.Set
+	intake      *intake.Intake
+	wheel       *hold.Wheel
+	queue       *hold.Ready[*candidate]
+	cache       *cache.Cache
+	recorder    *record.Recorder
+	events      *events.Publisher
+	lookups     *lookups
+	activeCalls *delivery.Active
+	order       *order.Sequencer
+	traces      *firetrace.Traces // nil: tracing is off
+	met         *metrics
 
 	workers     sync.WaitGroup
 	workersMu   sync.Mutex
@@ -62,33 +57,15 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	b, err := newStateCache(opts.Store, opts.MaxInflight)
-	if err != nil {
-		return nil, err
-	}
 	s := &Service{
-		opts:          opts,
-		log:           opts.Logger,
-		newerValues:   opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
-		inflight:      inflight.New(opts.MaxInflight),
-		wheel:         hold.NewWheel(),
-		stateCache:    b,
-		changedTimers: make(chan timer.ID, maxChangedTimers),
-		activeCalls:   delivery.NewActive(),
-		traces:        firetrace.New(opts.Tracer, opts.Clock.Now),
+		opts:        opts,
+		log:         opts.Logger,
+		newerValues: opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
+		inflight:    inflight.New(opts.MaxInflight),
+		wheel:       hold.NewWheel(),
+		activeCalls: delivery.NewActive(),
+		traces:      firetrace.New(opts.Tracer, opts.Clock.Now),
 	}
-	if s.calendars, err = newCalendars(opts.Store); err != nil {
-		return nil, err
-	}
-	if s.backfills, err = newBackfills(opts.Store); err != nil {
-		return nil, err
-	}
-	if s.inactivities, err = lru.New[inactivityKey, []timer.Inactivity](
-		inactivityCacheSize,
-	); err != nil {
-		return nil, fmt.Errorf("making the cache of inactivities: %w", err)
-	}
-	s.tenants = newTenants(&opts)
 	s.events = events.New(events.Options{
 		Store:      opts.Store,
 		Bus:        opts.Bus,
@@ -108,11 +85,24 @@ func New(opts Options) (*Service, error) {
 		Held:       s.wheel.Add,
 		Room:       func() { s.queue.Wake() },
 		Traces:     s.traces,
-		Current:    s.stateCache.current,
+		Current:    func(id timer.ID, v int32) bool { return s.cache.Timers.Current(id, v) },
 		Logger:     opts.Logger,
 		Registerer: opts.Registerer,
 	})
+	s.cache = cache.New(cache.Options{
+		Store:        opts.Store,
+		SetLimits:    opts.Limits.Set,
+		Egress:       opts.Egress,
+		Opener:       opts.Opener,
+		PollInterval: opts.ChangePollInterval,
+		MaxInflight:  opts.MaxInflight,
+		Changed:      s.activeCalls.CancelSuperseded,
+		Logged:       s.recorder.TimerChanged,
+		Missed:       s.recorder.ChangesMissed,
+		Logger:       opts.Logger,
+	})
 	s.queue = hold.NewReady[*candidate](s.recorder.Full)
+	var err error
 	s.heartbeater, err = session.NewHeartbeater(session.Options{
 		Store:  opts.Store,
 		IDs:    opts.IDs,
@@ -133,8 +123,8 @@ func New(opts Options) (*Service, error) {
 		Inflight:     s.inflight,
 		Wheel:        s.wheel,
 		Traces:       s.traces,
-		Load:         s.stateCache.load,
-		TimerChanged: s.onTimerChanged,
+		Load:         s.cache.Timers.Load,
+		TimerChanged: s.cache.TimerChanged,
 		Prefetch:     opts.Prefetch,
 		PollAhead:    opts.PollAhead,
 		Logger:       opts.Logger,
@@ -189,8 +179,7 @@ func (s *Service) Run(ctx context.Context) error {
 	writers.Go(func() { s.events.Run(writeCtx) })
 
 	g, runCtx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.pollChangeLog(runCtx) })
-	g.Go(func() error { return s.readChangedTimers(runCtx) })
+	g.Go(func() error { s.cache.Run(runCtx); return nil })
 	sessionLoops.Go(func() { _ = s.opts.Limits.Run(sessionCtx) })
 	g.Go(func() error { s.intake.Poll(runCtx); return nil })
 	g.Go(func() error { return s.readmitOnLimitChange(runCtx) })

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
@@ -19,23 +20,19 @@ func raised(old, now limit.Settings) bool {
 func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 	for {
 		select {
-		case t := <-s.tenants.changed:
-			if now, err := s.tenants.of(
-				ctx,
-				t.id,
-				t.name,
-			); err != nil ||
-				!raised(t.limits, now.limits) {
+		case t := <-s.cache.Apps.Changed():
+			now, err := s.cache.Apps.Of(ctx, cache.AppQuestion{ID: t.ID, Name: t.Name})
+			if err != nil || !raised(t.Limits, now.Limits) {
 				continue // if the read failed, the app's next fire reads it
 			}
 			s.wheel.Advance(
 				s.opts.Clock.Now().UnixMilli(),
-				func(e *inflight.Entry) bool { return e.WaitedForLimit && e.Fire.AppID == t.id },
+				func(e *inflight.Entry) bool { return e.WaitedForLimit && e.Fire.AppID == t.ID },
 			)
-			if err := s.intake.Readmit(ctx, t.id); err != nil {
+			if err := s.intake.Readmit(ctx, t.ID); err != nil {
 				s.log.Debug().
 					Err(err).
-					Str("app", t.name).
+					Str("app", t.Name).
 					Msg("deferred fires not advanced after a limit change")
 			}
 		case <-ctx.Done():

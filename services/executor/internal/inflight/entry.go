@@ -8,6 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -103,6 +104,11 @@ func (e *Entry) PlannedMS() int64 {
 	case timer.CauseBackfill, timer.CauseRedrive:
 	}
 	return max(f.DueMS, timer.ID(f.Series).TimeMS()) // the series is the id of the request
+}
+
+// VersionKey returns the key of the definition by which the fire is called.
+func (e *Entry) VersionKey() store.VersionKey {
+	return store.VersionKey{Timer: e.Fire.Timer, Version: e.Fire.Version}
 }
 
 // MoveTo sets the run time of the fire. Its bucket depends on the minute and is set even if the fire
