@@ -8,6 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/admission"
+	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 	"github.com/carillon-timer/carillon/services/executor/internal/order"
 )
@@ -81,11 +82,11 @@ func (s *Service) read(c *candidate, need admission.Need) progress {
 	switch need {
 	case admission.NeedBackfill:
 		id := timer.ID(e.Fire.Series)
-		if cancelled, ok := s.backfills.known(id); ok {
+		if cancelled, ok := s.cache.Backfills.Known(id); ok {
 			view.Cancelled = admission.AnswerOf(cancelled)
 			return goes
 		}
-		return ask(s, s.lookups.backfills, c, backfillQuestion{e.App, id},
+		return ask(s, s.lookups.backfills, c, cache.BackfillQuestion{App: e.App, ID: id},
 			func(cancelled bool, _ time.Time) { view.Cancelled = admission.AnswerOf(cancelled) })
 	case admission.NeedNextVersion:
 		next := store.VersionKey{Timer: e.Fire.Timer, Version: e.Fire.Version + 1}
@@ -130,7 +131,7 @@ func (s *Service) readRow(c *candidate) progress {
 		return over
 	case row.Version != e.Fire.Version || row.Epoch != e.Fire.Epoch:
 		e.Fire, e.Def, e.Endpoint, view.NextVersionMS = *row, nil, "", 0
-		e.Fire.Version, _ = currentVersion(&e.Fire, &view.State)
+		e.Fire.Version, _ = admission.VersionOf(&e.Fire, &view.State)
 		view.Moved, c.moved = admission.Yes, true
 		return goes
 	case c.row.undecided:
@@ -142,7 +143,7 @@ func (s *Service) readRow(c *candidate) progress {
 
 // loadMoved loads the definition of a fire whose row was moved to another version.
 func (s *Service) loadMoved(c *candidate) progress {
-	d, p := s.definitionOf(c, versionKey(c.entry))
+	d, p := s.definitionOf(c, c.entry.VersionKey())
 	switch {
 	case p != goes:
 		return p
@@ -152,7 +153,7 @@ func (s *Service) loadMoved(c *candidate) progress {
 		s.recheckLater(c.entry)
 		return over
 	}
-	c.entry.Def, c.entry.Endpoint, c.moved = &d.Definition, d.endpoint, false
+	c.entry.Def, c.entry.Endpoint, c.moved = &d.Definition, d.Endpoint, false
 	return goes
 }
 
@@ -173,7 +174,7 @@ func (s *Service) anticipateReplan(c *candidate) progress {
 			return p
 		}
 		old, def, endpoint := e.Fire.Version, e.Def, e.Endpoint
-		e.Fire.Version, e.Def, e.Endpoint = view.State.Version, &d.Definition, d.endpoint
+		e.Fire.Version, e.Def, e.Endpoint = view.State.Version, &d.Definition, d.Endpoint
 		if s.hasDue(e, calendars, &view.State) {
 			if e.PlannedMS() <= view.NowMS {
 				view.Moved = admission.Yes

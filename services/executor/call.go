@@ -9,13 +9,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/delivery"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
-
-// maxInflightWait is the longest wait that a fire spends in flight. For a longer one the fire is
-// released with a new run time.
-const maxInflightWait = 5 * time.Second
 
 // recheckAfter is when a fire is decided again whose timer could not be read.
 const recheckAfter = 500 * time.Millisecond
@@ -81,7 +78,7 @@ func (s *Service) attempt(c *candidate) {
 		return
 	}
 	if !e.Low && e.Fire.Attempt == 0 && !e.WasLimited() {
-		s.catchUpThrottle.observe(
+		s.intake.ObserveStart(
 			time.Duration(s.opts.Clock.Now().UnixMilli()-e.Fire.RunAtMS) * time.Millisecond,
 		)
 	}
@@ -103,7 +100,7 @@ func (s *Service) notAttempted(e *inflight.Entry, why timer.Failure, text string
 }
 
 // call makes an attempt that the limits allow.
-func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *permit) {
+func (s *Service) call(e *inflight.Entry, owner *cache.App, view *timerView, p *permit) {
 	defer p.done()
 	def := e.Def
 	// Last check before the call: the clock (P1), the session (P3) and the state (P5). A stalled
@@ -116,7 +113,7 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 		s.wheel.AddAt(from, e)
 		return
 	}
-	if !e.Epoch.Valid() || time.Since(view.asOf) >= maxStateAgeAtCall {
+	if !e.Epoch.Valid() || time.Since(view.asOf) >= cache.MaxAgeAtCall {
 		s.recheckLater(e)
 		return
 	}
@@ -157,8 +154,8 @@ func (s *Service) call(e *inflight.Entry, owner *tenant, view *timerView, p *per
 		Labels:    def.Labels,
 		Zone:      templateZone(def),
 		Cause:     e.Fire.Cause.String(),
-		Signer:    owner.signer,
-		Egress:    owner.egress,
+		Signer:    owner.Signer,
+		Egress:    owner.Egress,
 		Token:     s.token(e, n),
 		Guard:     ask,
 

@@ -37,12 +37,12 @@ func (s *Service) follow(e *inflight.Entry, a *delivery.Attempt, v delivery.Verd
 		s.end(e, o, a.Records(e.Fire.FireID)...)
 	case delivery.Accept:
 		e.Fire.State = timer.FireAccepted
-		s.moveTo(e, s.opts.Clock.Now().Add(v.Wait))
+		e.MoveTo(s.opts.Clock.Now().Add(v.Wait), s.opts.Counts)
 		s.recorder.Release(e, a.Records(e.Fire.FireID)...)
 	case delivery.Retry:
 		e.Fire.State = timer.FireRetrying
-		s.moveTo(e, s.opts.Clock.Now().Add(v.Wait))
-		if v.Wait < maxInflightWait {
+		e.MoveTo(s.opts.Clock.Now().Add(v.Wait), s.opts.Counts)
+		if v.Wait < inflight.MaxWait {
 			s.recorder.Hold(e, a.Records(e.Fire.FireID)...)
 			return
 		}
@@ -55,13 +55,6 @@ func (s *Service) follow(e *inflight.Entry, a *delivery.Attempt, v delivery.Verd
 		}
 		s.fail(e, a, v.Reason)
 	}
-}
-
-// moveTo sets a fire's run time. Its bucket depends on the minute and is set even if the fire stays
-// in flight, because a stop may release it.
-func (s *Service) moveTo(e *inflight.Entry, at time.Time) {
-	e.Fire.RunAtMS = at.UnixMilli()
-	e.Fire.Bucket = s.opts.Counts.Bucket(e.Fire.FireID, e.Fire.RunAtMinute())
 }
 
 func (s *Service) fail(e *inflight.Entry, a *delivery.Attempt, why timer.Reason) {

@@ -34,7 +34,7 @@ func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
 					Err(kept.Err).
 					Msg("deferral of a fire not confirmed, claim repeated")
 				s.inflight.Remove(e)
-				s.unconfirmedClaims.add([]timer.Fire{e.Fire})
+				s.intake.Unconfirmed(e.Fire)
 			case kept.Value:
 				s.wheel.AddAt(s.opts.Clock.Now().Add(redecideAfter).UnixMilli(), e)
 			default:
@@ -76,7 +76,7 @@ func (s *Service) deferAll(ctx context.Context, asks []deferral) ([]bool, error)
 func (s *Service) giveBack(e *inflight.Entry, why error) {
 	if !e.ToGiveBack {
 		e.ToGiveBack = true
-		s.wheel.AddAt(s.opts.Clock.Now().Add(maxInflightWait).UnixMilli(), e)
+		s.wheel.AddAt(s.opts.Clock.Now().Add(inflight.MaxWait).UnixMilli(), e)
 		return
 	}
 	s.newerValues.Warn().

@@ -3,12 +3,13 @@
 //
 // One fire passes through these, in this order:
 //
-//	receive.go          receives tasks, claims their fires in the store, and only then acknowledges
-//	claimqueue.go       received tasks wait here for their claim; apps take turns
+//	internal/intake     claims fires: those that tasks name, and those found in the store
 //	internal/inflight   the bounded set of fires that this process owns
 //	internal/hold       holds each fire until its run time, then until a worker is free
 //	call.go             the workers, which call the fires that are decided
 //	candidate.go        a due fire until its call, with the answers that its decision has so far
+//	resolve.go          finds the state and the definition by which to decide and call
+//	internal/cache      knows timers and apps, kept fresh by the change log
 //	admit.go            asks what the decision about a fire needs, and carries the verdict out
 //	internal/admission  decides about a fire, without effects
 //	lookups.go          what decisions and outcomes ask the store
@@ -28,21 +29,9 @@
 // to the ready queue once it is decided. So neither an unavailable store nor one app's slow answers
 // occupy the workers.
 //
-// These know what the decisions need:
+// This runs beside it:
 //
-//	changes.go       polls the change log, which keeps the state cache fresh
-//	statecache.go    the states and definitions of timers
-//	inactivities.go  the inactive periods of timers
-//	calendars.go     the calendars of definitions
-//	backfills.go     which backfills are cancelled
-//	tenants.go       the settings of apps
-//
-// These run beside it:
-//
-//	storepoll.go  claims fires from the store when no task brings them
-//	recover.go    expires sessions, and confirms unanswered claims
-//	readmit.go    advances deferred fires when the limits of their app are raised
-//	throttle.go   slows catch-up while on-time fires start late
+//	readmit.go  advances deferred fires when the limits of their app are raised
 //
 // These make the service:
 //

@@ -2,66 +2,53 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/carillon-timer/carillon/libs/bus"
-	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/delivery"
 	"github.com/carillon-timer/carillon/services/executor/internal/events"
 	"github.com/carillon-timer/carillon/services/executor/internal/firetrace"
 	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/intake"
 	"github.com/carillon-timer/carillon/services/executor/internal/order"
 	"github.com/carillon-timer/carillon/services/executor/internal/record"
 )
 
 // Service is an executor.
 type Service struct {
-	opts          Options
-	log           zerolog.Logger
-	newerValues   zerolog.Logger // rate-limited, for fires of a newer release
-	heartbeater   *session.Heartbeater
-	inflight      *inflight.Set
-	wheel         *hold.Wheel
-	queue         *hold.Ready[*candidate]
-	stateCache    *stateCache
-	recorder      *record.Recorder
-	events        *events.Publisher
-	lookups       *lookups
-	inactivities  *inactivities
-	activeCalls   *delivery.Active
-	calendars     *calendars
-	backfills     *backfills
-	tenants       *tenants
-	order         *order.Sequencer
-	changedTimers chan timer.ID
-	traces        *firetrace.Traces // nil: tracing is off
-	met           *metrics
+	opts        Options
+	log         zerolog.Logger
+	newerValues zerolog.Logger // rate-limited, for fires of a newer release
+	heartbeater *session.Heartbeater
+	inflight    *inflight.Set
+	intake      *intake.Intake
+	wheel       *hold.Wheel
+	queue       *hold.Ready[*candidate]
+	cache       *cache.Cache
+	recorder    *record.Recorder
+	events      *events.Publisher
+	lookups     *lookups
+	activeCalls *delivery.Active
+	order       *order.Sequencer
+	traces      *firetrace.Traces // nil: tracing is off
+	met         *metrics
 
 	workers     sync.WaitGroup
 	workersMu   sync.Mutex
 	workerCount int
 	draining    bool
 	ending      atomic.Int64 // outcomes that wait for the calendars of a successor
-	// [0] of the low-priority topic, [1] of the others: the task received last
-	taskAges   [2]taskAge
-	subscribed atomic.Bool
-
-	unconfirmedClaims unconfirmedClaims
-	catchUpThrottle   catchUpThrottle
-	storePoller       storePoller
 }
 
 // New returns an executor that does nothing until Run.
@@ -70,35 +57,15 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	b, err := newStateCache(opts.Store, opts.MaxInflight)
-	if err != nil {
-		return nil, err
-	}
 	s := &Service{
-		opts:          opts,
-		log:           opts.Logger,
-		newerValues:   opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
-		inflight:      inflight.New(opts.MaxInflight),
-		wheel:         hold.NewWheel(),
-		stateCache:    b,
-		changedTimers: make(chan timer.ID, maxChangedTimers),
-		activeCalls:   delivery.NewActive(),
-		traces:        firetrace.New(opts.Tracer, opts.Clock.Now),
-		// as many as may be in flight; the routine check finds any others
-		unconfirmedClaims: unconfirmedClaims{most: opts.MaxInflight},
+		opts:        opts,
+		log:         opts.Logger,
+		newerValues: opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
+		inflight:    inflight.New(opts.MaxInflight),
+		wheel:       hold.NewWheel(),
+		activeCalls: delivery.NewActive(),
+		traces:      firetrace.New(opts.Tracer, opts.Clock.Now),
 	}
-	if s.calendars, err = newCalendars(opts.Store); err != nil {
-		return nil, err
-	}
-	if s.backfills, err = newBackfills(opts.Store); err != nil {
-		return nil, err
-	}
-	if s.inactivities, err = lru.New[inactivityKey, []timer.Inactivity](
-		inactivityCacheSize,
-	); err != nil {
-		return nil, fmt.Errorf("making the cache of inactivities: %w", err)
-	}
-	s.tenants = newTenants(&opts)
 	s.events = events.New(events.Options{
 		Store:      opts.Store,
 		Bus:        opts.Bus,
@@ -118,25 +85,24 @@ func New(opts Options) (*Service, error) {
 		Held:       s.wheel.Add,
 		Room:       func() { s.queue.Wake() },
 		Traces:     s.traces,
-		Current:    s.stateCache.current,
+		Current:    func(id timer.ID, v int32) bool { return s.cache.Timers.Current(id, v) },
 		Logger:     opts.Logger,
 		Registerer: opts.Registerer,
+	})
+	s.cache = cache.New(cache.Options{
+		Store:        opts.Store,
+		SetLimits:    opts.Limits.Set,
+		Egress:       opts.Egress,
+		Opener:       opts.Opener,
+		PollInterval: opts.ChangePollInterval,
+		MaxInflight:  opts.MaxInflight,
+		Changed:      s.activeCalls.CancelSuperseded,
+		Logged:       s.recorder.TimerChanged,
+		Missed:       s.recorder.ChangesMissed,
+		Logger:       opts.Logger,
 	})
 	s.queue = hold.NewReady[*candidate](s.recorder.Full)
-	s.order = order.New(order.Options{
-		Store:      opts.Store,
-		Planner:    opts.Planner,
-		Clock:      opts.Clock,
-		Inflight:   s.inflight,
-		Wheel:      s.wheel,
-		Claim:      s.claimForOrder,
-		Room:       s.lateRoom,
-		Alive:      func() []store.Session { return s.storePoller.Alive() },
-		Logger:     opts.Logger,
-		Registerer: opts.Registerer,
-	})
-	s.lookups = newLookups(s)
-	s.met = newMetrics(s, opts.Registerer)
+	var err error
 	s.heartbeater, err = session.NewHeartbeater(session.Options{
 		Store:  opts.Store,
 		IDs:    opts.IDs,
@@ -148,16 +114,46 @@ func New(opts Options) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("executor: %w", err)
 	}
-	if s.storePoller.Poller, err = newStorePoller(s); err != nil {
+	s.intake, err = intake.New(intake.Options{
+		Store:        opts.Store,
+		Bus:          opts.Bus,
+		Clock:        opts.Clock,
+		Counts:       opts.Counts,
+		Heartbeater:  s.heartbeater,
+		Inflight:     s.inflight,
+		Wheel:        s.wheel,
+		Traces:       s.traces,
+		Load:         s.cache.Timers.Load,
+		TimerChanged: s.cache.TimerChanged,
+		Prefetch:     opts.Prefetch,
+		PollAhead:    opts.PollAhead,
+		Logger:       opts.Logger,
+		Registerer:   opts.Registerer,
+	})
+	if err != nil {
 		return nil, fmt.Errorf("executor: %w", err)
 	}
+	s.order = order.New(order.Options{
+		Store:      opts.Store,
+		Planner:    opts.Planner,
+		Clock:      opts.Clock,
+		Inflight:   s.inflight,
+		Wheel:      s.wheel,
+		Claim:      s.intake.ClaimEarlier,
+		Room:       s.intake.LateRoom,
+		Alive:      s.intake.Alive,
+		Logger:     opts.Logger,
+		Registerer: opts.Registerer,
+	})
+	s.lookups = newLookups(s)
+	s.met = newMetrics(s, opts.Registerer)
 	return s, nil
 }
 
 // Ready returns nil while the executor receives tasks and may start calls.
 func (s *Service) Ready() error {
-	if !s.subscribed.Load() {
-		return errors.New("not subscribed to the task topics")
+	if err := s.intake.Ready(); err != nil {
+		return err //nolint:wrapcheck // it says what is missing
 	}
 	return s.heartbeater.Ready()
 }
@@ -178,25 +174,22 @@ func (s *Service) Run(ctx context.Context) error {
 	sessionCtx, endSession := context.WithCancel(drainCtx)
 	defer endSession()
 	sessionLoops.Go(func() { _ = s.heartbeater.Run(sessionCtx) })
-	sessionLoops.Go(func() { s.dropClaims(sessionCtx) })
+	sessionLoops.Go(func() { s.intake.DropClaims(sessionCtx) })
 	writers.Go(func() { s.recorder.Run(writeCtx) })
 	writers.Go(func() { s.events.Run(writeCtx) })
 
 	g, runCtx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.pollChangeLog(runCtx) })
-	g.Go(func() error { return s.readChangedTimers(runCtx) })
+	g.Go(func() error { s.cache.Run(runCtx); return nil })
 	sessionLoops.Go(func() { _ = s.opts.Limits.Run(sessionCtx) })
-	g.Go(func() error { return s.monitorSessions(runCtx) })
-	g.Go(func() error { return s.confirmClaims(runCtx) })
-	g.Go(func() error { return s.pollStore(runCtx) })
+	g.Go(func() error { s.intake.Poll(runCtx); return nil })
 	g.Go(func() error { return s.readmitOnLimitChange(runCtx) })
-	// In-flight fires are called on time until intake has ended. Unsubscribing from a busy broker
+	// In-flight fires are called on time until receiving has ended. Unsubscribing from a busy broker
 	// may take seconds, and only then does the drain release the rest.
 	wheelCtx, endWheel := context.WithCancel(drainCtx)
 	defer endWheel()
 	g.Go(func() error { s.wheel.Run(wheelCtx, s.opts.Clock.Read, s.enqueueDue); return nil })
 	g.Go(func() error { s.order.Run(wheelCtx); return nil })
-	g.Go(func() error { defer endWheel(); return s.intake(runCtx) })
+	g.Go(func() error { defer endWheel(); return s.intake.Receive(runCtx) })
 	err := g.Wait()
 
 	s.drain(drainCtx)
@@ -205,67 +198,6 @@ func (s *Service) Run(ctx context.Context) error {
 	endSession()
 	sessionLoops.Wait()
 	return err //nolint:wrapcheck // each component wraps its errors
-}
-
-// intake receives tasks while the session is valid, until ctx ends. An executor that reaches the
-// bus but not the store unsubscribes, so that others get the tasks.
-func (s *Service) intake(ctx context.Context) error {
-	for ctx.Err() == nil {
-		epoch, err := s.validEpoch(ctx)
-		if err != nil {
-			return nil //nolint:nilerr // stopped before there was a session
-		}
-		consumers, err := s.subscribe(ctx)
-		if err == nil {
-			s.subscribed.Store(true)
-			epoch.AwaitExpiry(ctx)
-		}
-		s.subscribed.Store(false)
-		err = errors.Join(err, closeAll(consumers))
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// closeAll closes the consumers concurrently, because each may wait for a broker that does not
-// answer.
-func closeAll(consumers []bus.Consumer) error {
-	var g errgroup.Group
-	for _, c := range consumers {
-		g.Go(func() error {
-			if err := c.Close(); err != nil {
-				return fmt.Errorf("closing a consumer: %w", err)
-			}
-			return nil
-		})
-	}
-	return g.Wait() //nolint:wrapcheck // already wrapped
-}
-
-// dropClaims empties the in-flight set whenever a session epoch ends.
-func (s *Service) dropClaims(ctx context.Context) {
-	for {
-		epoch, err := s.heartbeater.Wait(ctx)
-		if err != nil {
-			return
-		}
-		select {
-		case <-epoch.Done():
-		case <-ctx.Done():
-			return
-		}
-		if n := s.inflight.RemoveEpoch(epoch); n > 0 {
-			s.log.Warn().
-				Int64("session", int64(epoch.ID)).
-				Int("fires", n).
-				Msg("session expired, in-flight fires dropped")
-		}
-		for s.heartbeater.Epoch() == epoch && ctx.Err() == nil { // fenced, and not yet closed
-			clock.Pause(ctx, validityPollEvery)
-		}
-	}
 }
 
 // drainCheckEvery is the time between looks for results that the drain waits for.
@@ -327,28 +259,6 @@ func (s *Service) drain(ctx context.Context) {
 	}
 }
 
-// lateRoom returns how many late fires may be claimed, if on-time fires are not congested.
-func (s *Service) lateRoom() int {
-	if s.catchUpThrottle.congested() {
-		return 0
-	}
-	return min(latePollMax, s.inflight.LateRoom())
-}
-
-// claimForOrder claims fires that late ones wait for, without waiting for room.
-func (s *Service) claimForOrder(ctx context.Context, fires []timer.Fire) error {
-	epoch := s.heartbeater.Epoch()
-	if epoch == nil || !epoch.Valid() {
-		return nil
-	}
-	return s.claimPolled(
-		ctx,
-		epoch,
-		inflight.Arrivals(fires, timer.PathOrder),
-		inflight.FromOrder,
-	)
-}
-
 // release gives back a fire that was not started. If the fire is late because of a limit or a
 // breaker, its stored state says so to the next owner.
 func (s *Service) release(e *inflight.Entry) {
@@ -356,18 +266,12 @@ func (s *Service) release(e *inflight.Entry) {
 	if now := s.opts.Clock.Now(); e.Fire.State == timer.FireReady && e.WasLimited() &&
 		now.UnixMilli() > e.Fire.RunAtMS {
 		e.Fire.State = timer.FireDeferred
-		s.moveTo(e, now)
+		e.MoveTo(now, s.opts.Counts)
 	}
 	s.recorder.Release(e)
 }
 
 // load returns the load that the session's heartbeat reports.
 func (s *Service) load() store.Load {
-	l := store.Load{InflightFull: s.inflight.Full()}
-	for i := range s.taskAges {
-		if a := &s.taskAges[i]; a.at.Within(taskAgeValidFor) {
-			l.OldestTaskMS = max(l.OldestTaskMS, a.ms.Load())
-		}
-	}
-	return l
+	return store.Load{InflightFull: s.inflight.Full(), OldestTaskMS: s.intake.OldestTaskMS()}
 }

@@ -1,13 +1,13 @@
 package executor
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
@@ -60,7 +60,7 @@ func (p *permit) release() {
 
 // minDeferWait is the shortest wait for which a fire is deferred in the store. Releasing and
 // claiming it again takes about as long.
-const minDeferWait = maxInflightWait / 20
+const minDeferWait = inflight.MaxWait / 20
 
 // acquirePermit asks the breaker of the endpoint, then the limits of the app, so that a refusal by
 // the breaker costs the app nothing.
@@ -71,7 +71,7 @@ const minDeferWait = maxInflightWait / 20
 //
 // granted is the permit the fire has waited for, usually nil. It is returned, or stays the
 // caller's.
-func (s *Service) acquirePermit(e *inflight.Entry, owner *tenant, granted *permit) *permit {
+func (s *Service) acquirePermit(e *inflight.Entry, owner *cache.App, granted *permit) *permit {
 	if e.Canary() {
 		return &permit{svc: s}
 	}
@@ -80,7 +80,7 @@ func (s *Service) acquirePermit(e *inflight.Entry, owner *tenant, granted *permi
 	}
 	p := granted
 	if p == nil {
-		p = &permit{svc: s, app: owner.name, priority: e.Priority()}
+		p = &permit{svc: s, app: owner.Name, priority: e.Priority()}
 	}
 	if e.Endpoint != "" {
 		d, probe := s.opts.Breakers.Allow(e.Endpoint)
@@ -99,9 +99,9 @@ func (s *Service) acquirePermit(e *inflight.Entry, owner *tenant, granted *permi
 	// Fires that waited before go first; a retry has had its turn too.
 	waited, ordered, id := e.WaitedForLimit, e.Ordered, e.Fire.FireID
 	ask := limit.Ask{
-		App:      owner.name,
+		App:      owner.Name,
 		Priority: p.priority,
-		Waiter:   &waiter{svc: s, entry: e, app: owner.name},
+		Waiter:   &waiter{svc: s, entry: e, app: owner.Name},
 		Hold:     s.maxWait(),
 		Returned: waited || e.Fire.State == timer.FireDeferred ||
 			e.Fire.State == timer.FireRetrying,
@@ -133,7 +133,7 @@ func (s *Service) maxWait() time.Duration {
 	if s.inflight.Crowded() {
 		return minDeferWait
 	}
-	return maxInflightWait
+	return inflight.MaxWait
 }
 
 // refused makes a fire wait for its endpoints, none of which may be called. That is no attempt,
@@ -177,7 +177,7 @@ func (s *Service) deferUntil(e *inflight.Entry, at time.Time) {
 	if e.Fire.State == timer.FireReady {
 		e.Fire.State = timer.FireDeferred
 	}
-	s.moveTo(e, at)
+	e.MoveTo(at, s.opts.Counts)
 	s.recorder.Release(e)
 }
 
@@ -217,7 +217,7 @@ type guard struct {
 
 // Allow implements callback.Guard.
 func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
-	p := &permit{svc: g.svc, endpoint: endpointOf(g.entry.Fire.AppID, t)}
+	p := &permit{svc: g.svc, endpoint: cache.EndpointOf(g.entry.Fire.AppID, t)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p.endpoint != "" {
@@ -239,13 +239,4 @@ func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
 // Continue implements callback.Guard: session (P3) and state (P5) are checked for each target.
 func (g *guard) Continue() bool {
 	return g.entry.Epoch.Valid() && g.svc.stillCallable(g.entry)
-}
-
-// endpointOf returns the breaker's name for a target: its app and endpoint, or "" if it has none.
-func endpointOf(app int64, t *timer.Target) string {
-	at := callback.Endpoint(t)
-	if at == "" {
-		return ""
-	}
-	return strconv.FormatInt(app, 10) + " " + at
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 	"github.com/carillon-timer/carillon/services/executor/internal/lookup"
 )
@@ -25,7 +26,7 @@ const (
 // waits with its question, and goes on with the answer.
 type lookups struct {
 	states       *lookup.Reader[timer.ID, timer.State]
-	definitions  *lookup.Reader[definitionQuestion, *cachedDefinition]
+	definitions  *lookup.Reader[cache.DefinitionQuestion, *cache.Definition]
 	inactivities *lookup.Reader[timer.ID, []timer.Inactivity]
 	versionsAt   *lookup.Reader[timer.Fire, int32]
 	nextVersions *lookup.Reader[store.VersionKey, int64]
@@ -34,9 +35,9 @@ type lookups struct {
 	slots        *lookup.Reader[slotRequest, store.SlotResult]
 	deferrals    *lookup.Reader[deferral, bool]
 	dispatches   *lookup.Reader[timer.Fire, struct{}]
-	tenants      *lookup.Reader[tenantQuestion, *tenant]
-	backfills    *lookup.Reader[backfillQuestion, bool]
-	calendars    *lookup.Reader[calendarQuestion, []timer.Calendar]
+	tenants      *lookup.Reader[cache.AppQuestion, *cache.App]
+	backfills    *lookup.Reader[cache.BackfillQuestion, bool]
+	calendars    *lookup.Reader[cache.CalendarQuestion, []timer.Calendar]
 	records      *lookup.Reader[recordQuestion, store.FireRecord]
 	pauses       *lookup.Reader[pauseQuestion, struct{}]
 
@@ -57,13 +58,13 @@ func newLookups(s *Service) *lookups {
 		}
 	}
 	states := batched(2) //nolint:mnd // one waits while the other is read
-	states.Timeout = changesTimeout
+	states.Timeout = cache.MaxAgeAtDecision
 	perApp := batched(appLookups)
 	perApp.PerApp = true
 	single := lookup.Options{Concurrency: singleLookups, Timeout: storeBatchTimeout}
-	l.states = open(l, states, s.stateCache.read)
-	l.definitions = open(l, batched(2), s.stateCache.readDefinitions) //nolint:mnd // as above
-	l.inactivities = open(l, batched(1), s.readInactivities)
+	l.states = open(l, states, s.cache.Timers.Read)
+	l.definitions = open(l, batched(2), s.cache.Timers.ReadDefinitions) //nolint:mnd // as above
+	l.inactivities = open(l, batched(1), s.cache.Inactivities.Read)
 	l.versionsAt = open(l, single, each(s.opts.Store.VersionAt))
 	l.nextVersions = open(l, batched(1), s.nextVersions)
 	l.rows = open(l, batched(1), s.readRows)
@@ -71,17 +72,9 @@ func newLookups(s *Service) *lookups {
 	l.slots = open(l, batched(2), s.acquireSlots) //nolint:mnd // as above
 	l.deferrals = open(l, batched(1), s.deferAll)
 	l.dispatches = open(l, batched(1), s.dispatchAll)
-	l.tenants = open(l, perApp, each(func(ctx context.Context, q tenantQuestion) (*tenant, error) {
-		return s.tenants.of(ctx, q.id, q.name)
-	}))
-	l.backfills = open(l, perApp, each(func(ctx context.Context, q backfillQuestion) (bool, error) {
-		return s.backfills.cancelled(ctx, q.app, q.id)
-	}))
-	l.calendars = open(l, perApp, each(
-		func(ctx context.Context, q calendarQuestion) ([]timer.Calendar, error) {
-			return s.calendars.of(ctx, q.app, q.names)
-		},
-	))
+	l.tenants = open(l, perApp, each(s.cache.Apps.Of))
+	l.backfills = open(l, perApp, each(s.cache.Backfills.Cancelled))
+	l.calendars = open(l, perApp, each(s.cache.Calendars.Of))
 	l.records = open(l, perApp, each(s.readRecords))
 	l.pauses = open(l, perApp, s.pauseTimers)
 	return l
@@ -130,22 +123,6 @@ func (l *lookups) close() {
 
 // The questions of the readers whose key says too little.
 type (
-	definitionQuestion struct {
-		key store.VersionKey
-		app int64
-	}
-	tenantQuestion struct {
-		id   int64
-		name string
-	}
-	backfillQuestion struct {
-		app string
-		id  timer.ID
-	}
-	calendarQuestion struct {
-		app   string
-		names []string
-	}
 	recordQuestion struct {
 		app string
 		id  timer.FireID

@@ -9,10 +9,6 @@ type metrics struct {
 	lateness         prometheus.Histogram
 	callSeconds      prometheus.Histogram
 	activeAttempts   prometheus.Gauge
-	claimsLost       prometheus.Counter
-	taskBatch        prometheus.Histogram
-	taskAge          prometheus.Gauge
-	tasksWaiting     prometheus.Gauge
 	limitDeferred    prometheus.Counter
 	inactiveDeferred prometheus.Counter
 }
@@ -55,7 +51,6 @@ var (
 		10,
 		30,
 	}
-	batchBuckets = []float64{1, 2, 5, 10, 20, 50, 100, 200, 350, 500}
 )
 
 func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
@@ -105,22 +100,5 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 				Help: "Attempts in flight.",
 			},
 		),
-		claimsLost: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_claims_lost_total",
-			Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
-		}),
-		taskBatch: f.NewHistogram(prometheus.HistogramOpts{
-			Name:    "carillon_task_batch_size",
-			Help:    "Tasks claimed together.",
-			Buckets: batchBuckets,
-		}),
-		tasksWaiting: f.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_tasks_waiting",
-			Help: "Received tasks that wait for their claim.",
-		}),
-		taskAge: f.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_task_age_seconds",
-			Help: "Age, from publication to claim, of the oldest task in the last claim outside the low-priority topic.",
-		}),
 	}
 }

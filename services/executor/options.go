@@ -14,11 +14,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/options"
-	"github.com/carillon-timer/carillon/libs/pickup"
+	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing"
+	"github.com/carillon-timer/carillon/services/executor/internal/cache"
+	"github.com/carillon-timer/carillon/services/executor/internal/intake"
 )
 
 // Store is the part of the store that an executor uses.
@@ -26,11 +28,8 @@ type Store interface {
 	fireStore
 	outcomeStore
 	timerStore
-	versionStore
-	tenantStore
-	backfillStore
-	calendarStore
-	store.Sessions
+	cache.Store
+	intake.Store
 }
 
 // fireStore reads, claims and releases open fires.
@@ -38,7 +37,6 @@ type fireStore interface {
 	store.Claims
 	store.LateFires
 	store.Admissions
-	pickup.Store
 	OldestOpen(ctx context.Context) (int64, error)
 }
 
@@ -52,6 +50,7 @@ type outcomeStore interface {
 // timerStore reads and pauses timers.
 type timerStore interface {
 	store.Inactivities
+	store.Versions
 	SetStatus(
 		ctx context.Context,
 		items []store.StatusChange,
@@ -100,7 +99,7 @@ type Options struct {
 	Limits   limit.Admission
 	Breakers *limit.Breakers
 	Egress   *egress.Policy // of the deployment; nil: the caller's own
-	Opener   Opener         // decrypts secrets; nil: there are no encryption keys
+	Opener   signing.Opener // decrypts secrets; nil: there are no encryption keys
 	// nil: receivers may not accept a fire and complete it later
 	Tokens *callback.CompletionTokens
 	Clock  *clock.Clock
@@ -154,10 +153,10 @@ func (o *Options) validate() error {
 	c.Need("Registerer", o.Registerer == nil)
 	c.Refuse(o.PollAhead < 0, "PollAhead is not negative")
 	c.Refuse(
-		o.ChangePollInterval < 0 || o.ChangePollInterval >= maxStateAgeAtDecision,
+		o.ChangePollInterval < 0 || o.ChangePollInterval >= cache.MaxAgeAtDecision,
 		fmt.Sprintf(
 			"ChangePollInterval is below %v, the age at which a timer's state is read before each call",
-			maxStateAgeAtDecision,
+			cache.MaxAgeAtDecision,
 		),
 	)
 	c.Refuse(

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 	"github.com/carillon-timer/carillon/services/executor/internal/lookup"
 )
@@ -41,7 +42,7 @@ func (s *Service) end(e *inflight.Entry, o timer.Outcome, attempts ...timer.Atte
 		s.recorder.End(o, e, attempts...)
 		return
 	}
-	calendars, ok := s.calendars.cached(e.App, e.Def.Schedule.Calendars)
+	calendars, ok := s.cache.Calendars.Cached(e.App, e.Def.Schedule.Calendars)
 	if ok {
 		s.endSerial(e, o, attempts, calendars)
 		return
@@ -54,7 +55,7 @@ func (s *Service) end(e *inflight.Entry, o timer.Outcome, attempts ...timer.Atte
 // because a fixed delay must not stop while the store is unavailable. The outcome needs the store
 // in any case. After a crash meanwhile the call is repeated, as with any unrecorded outcome.
 func (s *Service) endLater(e *inflight.Entry, o timer.Outcome, attempts []timer.Attempt) {
-	q := calendarQuestion{e.App, e.Def.Schedule.Calendars}
+	q := cache.CalendarQuestion{App: e.App, Names: e.Def.Schedule.Calendars}
 	s.lookups.calendars.Ask(e.Fire.AppID, e.Priority(), q,
 		func(a lookup.Answer[[]timer.Calendar]) {
 			switch {

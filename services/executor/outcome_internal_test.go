@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memstate"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
@@ -66,4 +68,19 @@ func TestAnOutcomeWithoutItsSuccessorIsNotRecorded(t *testing.T) {
 		require.Zero(t, s.recorder.Waiting())
 		require.Zero(t, s.inflight.Len())
 	})
+}
+
+// newLimiter returns the limiter of a single executor.
+func newLimiter(t *testing.T) *limit.Limiter {
+	t.Helper()
+	l, err := limit.New(limit.Options{SharedState: memstate.New(nil), Executor: "one"})
+	require.NoError(t, err)
+	return l
+}
+
+func newBreakers(t *testing.T) *limit.Breakers {
+	t.Helper()
+	b, err := limit.NewBreakers(limit.BreakerOptions{})
+	require.NoError(t, err)
+	return b
 }

@@ -40,3 +40,19 @@ func OfStatus(
 	}
 	return deferred, sure || past != nil
 }
+
+// VersionOf returns the version by which to call a fire. sure is false if the state does not
+// suffice to tell. A fire due after the current version took effect is called by it, an earlier one
+// by the version in effect then.
+func VersionOf(f *timer.Fire, s *timer.State) (version int32, sure bool) {
+	switch {
+	case f.Series != 0, f.Version >= s.Version, f.DueMS <= s.VersionMS && f.Version+1 == s.Version:
+		return f.Version, true
+	case f.DueMS <= s.VersionMS:
+		return f.Version, false
+	case s.PlanVersion <= f.Version:
+		return s.Version, true
+	default:
+		return f.Version, true // its row was moved to the version, or the fire is superseded
+	}
+}

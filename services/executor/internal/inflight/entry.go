@@ -2,12 +2,19 @@ package inflight
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
+
+// MaxWait is the longest wait that a fire spends in flight. For a longer one the fire is released
+// with a new run time.
+const MaxWait = 5 * time.Second
 
 // Entry is an in-flight fire, with the session epoch that claimed it.
 type Entry struct {
@@ -97,6 +104,18 @@ func (e *Entry) PlannedMS() int64 {
 	case timer.CauseBackfill, timer.CauseRedrive:
 	}
 	return max(f.DueMS, timer.ID(f.Series).TimeMS()) // the series is the id of the request
+}
+
+// VersionKey returns the key of the definition by which the fire is called.
+func (e *Entry) VersionKey() store.VersionKey {
+	return store.VersionKey{Timer: e.Fire.Timer, Version: e.Fire.Version}
+}
+
+// MoveTo sets the run time of the fire. Its bucket depends on the minute and is set even if the fire
+// stays in flight, because a stop may release it.
+func (e *Entry) MoveTo(at time.Time, counts *slicing.Counts) {
+	e.Fire.RunAtMS = at.UnixMilli()
+	e.Fire.Bucket = counts.Bucket(e.Fire.FireID, e.Fire.RunAtMinute())
 }
 
 // Serial reports whether a fire belongs to the serial of a fixed delay.

@@ -223,6 +223,9 @@ func (h *Set) Len() int {
 	return len(h.fires)
 }
 
+// Max returns for how many fires the set has room.
+func (h *Set) Max() int { return h.max }
+
 // Full reports whether no fire has room.
 func (h *Set) Full() bool { return h.Len() >= h.max }
 

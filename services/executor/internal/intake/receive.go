@@ -1,10 +1,9 @@
-package executor
+package intake
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/bus"
@@ -12,7 +11,6 @@ import (
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/taskwire"
-	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
@@ -49,7 +47,7 @@ var (
 // subscribe joins the task topics. A task is acknowledged once its fire is claimed, already in
 // flight, or owned by another session. From then on the claim carries the fire, so slow calls leave
 // no unacknowledged messages.
-func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
+func (in *Intake) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 	var consumers []bus.Consumer
 	for _, topic := range []bus.Topic{bus.TasksHigh, bus.TasksNormal, bus.TasksLow} {
 		low := topic == bus.TasksLow
@@ -57,24 +55,24 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 		if low {
 			atOnce, slots = receiveLow, 1
 		}
-		waiting := newClaimQueue(slots, s.met.tasksWaiting)
-		c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{
+		waiting := newClaimQueue(slots, in.met.tasksWaiting)
+		c, err := in.opts.Bus.Subscribe(ctx, bus.Subscription{
 			Topic:       topic,
 			Name:        bus.SubExecutors,
 			Concurrency: atOnce,
 			MaxBatch:    store.MaxBatch,
 			MaxWait:     receiveWait,
-			Prefetch:    s.opts.Prefetch,
+			Prefetch:    in.opts.Prefetch,
 			DeadLetter:  bus.TasksDead,
 		}, func(ctx context.Context, batch []bus.Message) []error {
-			return s.receive(ctx, waiting, batch, low)
+			return in.receive(ctx, waiting, batch, low)
 		})
 		if err != nil {
 			return consumers, fmt.Errorf("subscribing to %s: %w", topic, err)
 		}
 		consumers = append(consumers, c)
 	}
-	c, err := s.opts.Bus.Broadcast(ctx, bus.TimersChanged, s.onTimerChanged)
+	c, err := in.opts.Bus.Broadcast(ctx, bus.TimersChanged, in.opts.TimerChanged)
 	if err != nil {
 		return consumers, fmt.Errorf("subscribing to broadcasts of %s: %w", bus.TimersChanged, err)
 	}
@@ -84,19 +82,19 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 // receive handles a batch of tasks: it queues them and returns when all are answered. Any goroutine
 // that holds a slot may make their claim. When the consumer closes, tasks that are still queued are
 // redelivered.
-func (s *Service) receive(
+func (in *Intake) receive(
 	ctx context.Context,
 	waiting *claimQueue,
 	batch []bus.Message,
 	low bool,
 ) []error {
-	defer s.storePoller.receiving(low)()
+	defer in.arrivalsOf(low).receiving()()
 	d := decode(batch)
 	waiting.add(d)
 	for waiting.hasWaiting(d) {
 		select {
 		case waiting.slots <- struct{}{}:
-			s.claimWithSlot(ctx, waiting, d, low)
+			in.claimWithSlot(ctx, waiting, d, low)
 		case <-ctx.Done():
 			waiting.withdraw(d, context.Cause(ctx))
 		}
@@ -124,24 +122,24 @@ func decode(batch []bus.Message) *taskBatch {
 
 // claimWithSlot makes one claim and frees the slot, even if the claim panics; the bus recovers
 // panics.
-func (s *Service) claimWithSlot(ctx context.Context, waiting *claimQueue, d *taskBatch, low bool) {
+func (in *Intake) claimWithSlot(ctx context.Context, waiting *claimQueue, d *taskBatch, low bool) {
 	defer func() { <-waiting.slots }()
 	if waiting.hasWaiting(d) { // no other goroutine has taken them meanwhile
-		s.claimNext(ctx, waiting, low)
+		in.claimNext(ctx, waiting, low)
 	}
 }
 
 // claimNext claims the next batch of queued tasks.
-func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) {
+func (in *Intake) claimNext(ctx context.Context, waiting *claimQueue, low bool) {
 	limit := store.MaxBatch
 	if low {
-		pause := s.catchUpThrottle.delay()
+		pause := in.throttle.delay()
 		if limit = maxLowBatch; pause > 0 {
 			limit = minLowBatch
 		}
 		clock.Pause(ctx, pause)
 	}
-	epoch, err := s.validEpoch(ctx)
+	epoch, err := in.validEpoch(ctx)
 	if err != nil {
 		return // the consumer closes
 	}
@@ -156,16 +154,16 @@ func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) 
 	for i, t := range tasks {
 		arrivals[i] = t.arrival()
 	}
-	s.noteTaskAge(tasks, low)
-	s.met.taskBatch.Observe(float64(len(tasks)))
+	in.noteTaskAge(tasks, low)
+	in.met.taskBatch.Observe(float64(len(tasks)))
 	source := inflight.FromTask
 	if low {
 		source = inflight.FromLowTask
 	}
-	again, err := s.claim(ctx, epoch, arrivals, source)
+	again, err := in.claim(ctx, epoch, arrivals, source)
 	clear(errs)
 	if err != nil {
-		s.log.Debug().Err(err).Int("tasks", len(tasks)).Msg("tasks not claimed, messages nacked")
+		in.log.Debug().Err(err).Int("tasks", len(tasks)).Msg("tasks not claimed, messages nacked")
 		errs = bus.SameError(len(tasks), err)
 	}
 	for _, i := range again {
@@ -175,10 +173,10 @@ func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) 
 
 // validEpoch waits for a valid session. Until then no task is acknowledged, not even one whose fire
 // is in flight. The session may have expired, and that task may be the one by which others recover
-// the fire. Meanwhile intake unsubscribes, and the queued tasks go to other executors.
-func (s *Service) validEpoch(ctx context.Context) (*session.Epoch, error) {
+// the fire. Meanwhile Receive unsubscribes, and the queued tasks go to other executors.
+func (in *Intake) validEpoch(ctx context.Context) (*session.Epoch, error) {
 	for {
-		epoch, err := s.heartbeater.Wait(ctx)
+		epoch, err := in.opts.Heartbeater.Wait(ctx)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // only the end of ctx
 		}
@@ -192,102 +190,9 @@ func (s *Service) validEpoch(ctx context.Context) (*session.Epoch, error) {
 	}
 }
 
-// claim adds fires to the in-flight set and claims them in the store.
-//
-// Two batches with the same fire: the second finds it in the in-flight set and leaves it. Crash
-// after the commit: the session expires, and its claims are dispatched again. Lost answer: the
-// fires leave the set, their tasks are redelivered, and the repeated claim finds that this session
-// owns them.
-//
-// It returns the indexes of the fires whose task must be redelivered.
-func (s *Service) claim(
-	ctx context.Context,
-	epoch *session.Epoch,
-	arrivals []inflight.Arrival,
-	source inflight.Source,
-) (again []int, err error) {
-	es, again, err := s.inflight.Reserve(
-		ctx,
-		epoch,
-		arrivals,
-		source,
-		s.opts.Clock.Now().UnixMilli(),
-	)
-	if err != nil || len(es) == 0 {
-		return again, err
-	}
-	s.traces.Asked(es)
-	ask := make([]timer.Fire, len(es))
-	for i, e := range es {
-		ask[i] = e.Fire
-	}
-	// A closing consumer waits for this call. If ctx cancelled it, the claim might commit unknown
-	// to this process, under a session that stays valid until the stop is over.
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
-	defer cancel()
-	kept := false
-	defer func() {
-		// The claim panicked, and the bus recovers the panic. Fires left in flight would be
-		// acknowledged on redelivery, and never called.
-		if !kept {
-			s.inflight.Remove(es...)
-		}
-	}()
-	won, err := s.opts.Store.Claim(call, epoch.ID, ask)
-	if err != nil {
-		s.inflight.Remove(es...)
-		s.unconfirmedClaims.add(ask) // it may have committed, with its answer lost
-		return again, err            //nolint:wrapcheck // the store says what failed
-	}
-	mine := s.keepClaimed(es, won)
-	s.traces.Claimed(mine)
-	if source == inflight.FromReadmit {
-		for now, i := s.opts.Clock.Now(), 0; i < len(mine); i++ {
-			s.moveTo(mine[i], now)
-		}
-	}
-	s.met.claimsLost.Add(float64(len(es) - len(mine)))
-	if err := s.stateCache.load(call, mine); err != nil {
-		// Not fatal: each call reads what is missing.
-		s.log.Debug().Err(err).Msg("timers of claimed fires not loaded")
-	}
-	kept = true
-	s.wheel.Add(mine...)
-	if len(mine) < len(es) && !epoch.Valid() {
-		return again, errSessionExpired
-	}
-	return again, nil
-}
-
-// keepClaimed updates the fires that were won to their stored rows, and drops the others.
-func (s *Service) keepClaimed(es []*inflight.Entry, won []timer.Fire) []*inflight.Entry {
-	byID := make(map[timer.FireID]*timer.Fire, len(won))
-	for i := range won {
-		byID[won[i].FireID] = &won[i]
-	}
-	var mine, lost []*inflight.Entry
-	for _, e := range es {
-		if f := byID[e.Fire.FireID]; f != nil {
-			e.Fire = *f
-			mine = append(mine, e)
-		} else {
-			lost = append(lost, e)
-		}
-	}
-	s.inflight.Confirmed(mine, s.opts.Clock.Now().UnixMilli())
-	s.inflight.Remove(lost...)
-	return mine
-}
-
-// taskAge is how long a task waited, on its topic and here, until its claim.
-type taskAge struct {
-	ms atomic.Int64
-	at clock.Stamp // when it was claimed
-}
-
 // noteTaskAge records the age of the oldest task of a claim, for the reported load. The
 // low-priority topic has its own entry, because it may be far behind when the others are not.
-func (s *Service) noteTaskAge(tasks []*task, low bool) {
+func (in *Intake) noteTaskAge(tasks []*task, low bool) {
 	oldest := tasks[0].published
 	for _, t := range tasks {
 		if t.published.Before(oldest) {
@@ -297,12 +202,11 @@ func (s *Service) noteTaskAge(tasks []*task, low bool) {
 	if oldest.IsZero() {
 		return
 	}
-	age := max(0, s.opts.Clock.Now().Sub(oldest))
-	a := &s.taskAges[0]
+	age := max(0, in.opts.Clock.Now().Sub(oldest))
 	if !low {
-		a = &s.taskAges[1]
-		s.met.taskAge.Set(age.Seconds())
+		in.met.taskAge.Set(age.Seconds())
 	}
+	a := &in.arrivalsOf(low).age
 	a.ms.Store(age.Milliseconds())
 	a.at.Set()
 }

@@ -1,10 +1,11 @@
-package executor
+package intake
 
 import (
 	"context"
 	"sync"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -18,22 +19,49 @@ const (
 	ownedCheckShare = 50               // routine checks use at most 1/50 of the time
 	// ownedOverdueAfter is how long past its run time a claimed fire must be before the routine
 	// check considers it. It leaves out the fires that wait in flight for a moment.
-	ownedOverdueAfter = 2 * maxInflightWait
+	ownedOverdueAfter = 2 * inflight.MaxWait
 	ownedLimit        = 10_000
 )
 
 // monitorSessions expires sessions that no longer renew. The store poll finds their claims.
-func (s *Service) monitorSessions(ctx context.Context) error {
-	session.NewMonitor(s.opts.Store, s.heartbeater, s.log).
+func (in *Intake) monitorSessions(ctx context.Context) {
+	session.NewMonitor(in.opts.Store, in.opts.Heartbeater, in.log).
 		Watch(ctx, func(_ context.Context, live, _ []store.Session, err error) {
 			if err != nil {
-				s.log.Debug().Err(err).Msg("sessions not monitored")
+				in.log.Debug().Err(err).Msg("sessions not monitored")
 				return
 			}
-			s.storePoller.SetAlive(live)
+			in.poller.SetAlive(live)
 		})
-	return nil
 }
+
+// DropClaims empties the in-flight set whenever a session epoch ends, until ctx ends.
+func (in *Intake) DropClaims(ctx context.Context) {
+	for {
+		epoch, err := in.opts.Heartbeater.Wait(ctx)
+		if err != nil {
+			return
+		}
+		select {
+		case <-epoch.Done():
+		case <-ctx.Done():
+			return
+		}
+		if n := in.opts.Inflight.RemoveEpoch(epoch); n > 0 {
+			in.log.Warn().
+				Int64("session", int64(epoch.ID)).
+				Int("fires", n).
+				Msg("session expired, in-flight fires dropped")
+		}
+		for in.opts.Heartbeater.Epoch() == epoch && ctx.Err() == nil { // fenced, and not yet closed
+			clock.Pause(ctx, validityPollEvery)
+		}
+	}
+}
+
+// Unconfirmed tells that this session may own a fire that is not in flight. Its claim is repeated
+// soon.
+func (in *Intake) Unconfirmed(f timer.Fire) { in.unconfirmed.add([]timer.Fire{f}) }
 
 // unconfirmedClaims are the fires of unanswered claims, which this session may own.
 type unconfirmedClaims struct {
@@ -65,7 +93,7 @@ func (d *unconfirmedClaims) take() []timer.Fire {
 // At times it also claims every overdue fire that the session owns, less often the longer that
 // takes. A fire that has just left the in-flight set is finished or has another revision, so the
 // claim does not win it.
-func (s *Service) confirmClaims(ctx context.Context) error {
+func (in *Intake) confirmClaims(ctx context.Context) {
 	tick := time.NewTicker(confirmEvery)
 	defer tick.Stop()
 	next := time.Now().Add(ownedCheckEvery)
@@ -73,52 +101,52 @@ func (s *Service) confirmClaims(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil
+			return
 		}
-		epoch := s.heartbeater.Epoch()
+		epoch := in.opts.Heartbeater.Epoch()
 		if epoch == nil {
 			continue
 		}
-		if err := s.confirm(ctx, epoch, s.unconfirmedClaims.take()); err != nil {
-			s.log.Debug().Err(err).Msg("claims not confirmed")
+		if err := in.confirm(ctx, epoch, in.unconfirmed.take()); err != nil {
+			in.log.Debug().Err(err).Msg("claims not confirmed")
 			continue
 		}
 		if time.Now().Before(next) {
 			continue
 		}
 		began := time.Now()
-		if err := s.confirmOverdue(ctx, epoch); err != nil {
-			s.log.Debug().Err(err).Msg("overdue own claims not checked")
+		if err := in.confirmOverdue(ctx, epoch); err != nil {
+			in.log.Debug().Err(err).Msg("overdue own claims not checked")
 		}
 		next = time.Now().Add(max(ownedCheckEvery, ownedCheckShare*time.Since(began)))
 	}
 }
 
 // confirm claims the fires again. After an error the remaining ones are unconfirmed again.
-func (s *Service) confirm(ctx context.Context, epoch *session.Epoch, fires []timer.Fire) error {
+func (in *Intake) confirm(ctx context.Context, epoch *session.Epoch, fires []timer.Fire) error {
 	for len(fires) > 0 {
 		n := min(len(fires), store.MaxBatch)
 		again := inflight.Arrivals(fires[:n], timer.PathOwnClaim)
-		_, err := s.claim(ctx, epoch, again, inflight.FromUnconfirmed)
+		_, err := in.claim(ctx, epoch, again, inflight.FromUnconfirmed)
 		if fires = fires[n:]; err != nil {
-			s.unconfirmedClaims.add(fires)
+			in.unconfirmed.add(fires)
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Service) confirmOverdue(ctx context.Context, epoch *session.Epoch) error {
+func (in *Intake) confirmOverdue(ctx context.Context, epoch *session.Epoch) error {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
-	fires, err := s.opts.Store.Owned(
+	fires, err := in.opts.Store.Owned(
 		ctx,
 		[]timer.ID{epoch.ID},
-		s.opts.Clock.Now().Add(-ownedOverdueAfter).UnixMilli(),
+		in.opts.Clock.Now().Add(-ownedOverdueAfter).UnixMilli(),
 		ownedLimit,
 	)
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what failed
 	}
-	return s.confirm(ctx, epoch, fires)
+	return in.confirm(ctx, epoch, fires)
 }

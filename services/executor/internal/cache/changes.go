@@ -1,4 +1,4 @@
-package executor
+package cache
 
 import (
 	"context"
@@ -22,15 +22,15 @@ const (
 	// changesRetained is how long entries are sure to exist: half of the retention of the change
 	// log.
 	changesRetained  = 30 * time.Minute
-	changesTimeout   = maxStateAgeAtDecision // a later answer decides nothing
+	changesTimeout   = MaxAgeAtDecision // a later answer decides nothing
 	maxChangedTimers = 4096
 )
 
-// pollChangeLog polls the change log every ChangePollInterval, until ctx ends. While the store is
+// pollChangeLog polls the change log every PollInterval, until ctx ends. While the store is
 // unavailable the cache goes stale. Then each call reads the state from the store first, which
 // fails, so no disabled timer is called.
-func (s *Service) pollChangeLog(ctx context.Context) error {
-	tick := time.NewTicker(s.opts.ChangePollInterval)
+func (c *Cache) pollChangeLog(ctx context.Context) {
+	tick := time.NewTicker(c.opts.PollInterval)
 	defer tick.Stop()
 	var positions []logPosition
 	for {
@@ -38,22 +38,22 @@ func (s *Service) pollChangeLog(ctx context.Context) error {
 		if n := len(positions); n > 0 && sent.Sub(positions[n-1].at) > changesRetained {
 			// After so long a pause entries may have been purged unread, and cached states may stay
 			// wrong.
-			s.stateCache.reset()
-			s.tenants.forgetAll()
-			s.recorder.ChangesMissed()
+			c.Timers.reset()
+			c.Apps.forgetAll()
+			c.opts.Missed()
 			positions = nil
 		}
-		last, err := s.readChangesAfter(ctx, overlapStart(positions, sent))
+		last, err := c.readChangesAfter(ctx, overlapStart(positions, sent))
 		if err != nil {
-			s.log.Debug().Err(err).Msg("change log not read")
+			c.opts.Logger.Debug().Err(err).Msg("change log not read")
 		} else {
-			s.stateCache.refreshed(sent)
+			c.Timers.refreshed(sent)
 			positions = append(trim(positions, sent), logPosition{at: sent, last: last})
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }
@@ -81,78 +81,77 @@ func trim(positions []logPosition, now time.Time) []logPosition {
 	return positions
 }
 
-func (s *Service) readChangesAfter(ctx context.Context, from int64) (last int64, err error) {
+func (c *Cache) readChangesAfter(ctx context.Context, from int64) (last int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changesTimeout)
 	defer cancel()
 	if from < 0 {
-		end, err := s.opts.Store.LastChange(ctx)
+		end, err := c.opts.Store.LastChange(ctx)
 		if err != nil {
 			return 0, err //nolint:wrapcheck // the store says what failed
 		}
 		from = max(0, end-changesBefore)
 	}
 	for last = from; ; {
-		page, err := s.opts.Store.Changes(ctx, last, changesPage)
+		page, err := c.opts.Store.Changes(ctx, last, changesPage)
 		if err != nil {
 			return 0, err //nolint:wrapcheck // the store says what failed
 		}
-		s.tenants.forget(s.stateCache.apply(page)...)
+		c.Apps.forget(c.Timers.apply(page)...)
 		for i := range page {
-			s.activeCalls.CancelSuperseded(&page[i].State)
-			s.recorder.TimerChanged(&page[i].State)
+			c.opts.Changed(&page[i].State)
+			c.opts.Logged(&page[i].State)
 		}
 		if len(page) > 0 {
 			last = page[len(page)-1].Seq
 		}
 		if len(page) < changesPage {
-			s.stateCache.pruneAppChanges(from)
+			c.Timers.pruneAppChanges(from)
 			return last, nil
 		}
 	}
 }
 
-// onTimerChanged handles a change notification: the timer is read at once instead of at the next
-// poll.
-func (s *Service) onTimerChanged(_ context.Context, m bus.Message) {
-	var c carillonv1.TimerChanged
-	if proto.Unmarshal(m.Payload, &c) != nil {
+// TimerChanged handles a change notification: the timer is read at once instead of at the next poll.
+func (c *Cache) TimerChanged(_ context.Context, m bus.Message) {
+	var changed carillonv1.TimerChanged
+	if proto.Unmarshal(m.Payload, &changed) != nil {
 		return // the change log has it
 	}
 	select {
-	case s.changedTimers <- timer.ID(c.GetTimerId()):
+	case c.changed <- timer.ID(changed.GetTimerId()):
 	default: // too many at once: the change log has them
 	}
 }
 
-// readChangedTimers reads the states of changed timers, in batches, until ctx ends.
-func (s *Service) readChangedTimers(ctx context.Context) error {
+// readChanged reads the states of changed timers, in batches, until ctx ends.
+func (c *Cache) readChanged(ctx context.Context) {
 	for {
 		var ids []timer.ID
 		select {
-		case id := <-s.changedTimers:
+		case id := <-c.changed:
 			ids = append(ids, id)
 		case <-ctx.Done():
-			return nil
+			return
 		}
 		for more := true; more && len(ids) < store.MaxBatch; {
 			select {
-			case id := <-s.changedTimers:
+			case id := <-c.changed:
 				ids = append(ids, id)
 			default:
 				more = false
 			}
 		}
-		if ids = s.stateCache.cached(ids); len(ids) == 0 {
+		if ids = c.Timers.cached(ids); len(ids) == 0 {
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, changesTimeout)
-		states, err := s.stateCache.read(call, ids)
+		states, err := c.Timers.Read(call, ids)
 		if err != nil {
-			s.log.Debug().Err(err).Msg("changed timers not read")
+			c.opts.Logger.Debug().Err(err).Msg("changed timers not read")
 		}
 		cancel()
 		for i := range states {
-			s.activeCalls.CancelSuperseded(&states[i])
+			c.opts.Changed(&states[i])
 		}
 	}
 }

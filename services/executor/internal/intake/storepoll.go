@@ -1,9 +1,9 @@
-package executor
+package intake
 
 import (
 	"context"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/clock"
@@ -27,78 +27,92 @@ const (
 	latePollMax = pickup.LateBatch // late fires claimed at once without a task
 )
 
-// storePoller claims the fires that no task brings, see package pickup. It knows from arriving
-// tasks whether the topics keep up.
+// newPoller returns the poller of the fires that no task brings, see package pickup. The intake
+// knows from arriving tasks whether the topics keep up.
 //
 // Two at once: executors divide the buckets by the sessions they see alive. Where they disagree, or
 // a task arrives after all, one claim wins. Crash after the claim: the session expires. Unanswered
 // claim: it is unconfirmed and repeated, see confirmClaims.
-type storePoller struct {
-	*pickup.Poller
-
-	onTime, low arrivals
-}
-
-func newStorePoller(s *Service) (*pickup.Poller, error) {
+func newPoller(in *Intake) (*pickup.Poller, error) {
 	//nolint:wrapcheck // it names the package
 	return pickup.New(pickup.Options{
-		Store:    s.opts.Store,
-		Ahead:    s.opts.PollAhead,
-		Now:      s.opts.Clock.Now,
-		Epoch:    s.heartbeater.Epoch,
-		Pressure: s.pressure,
+		Store:    in.opts.Store,
+		Ahead:    in.opts.PollAhead,
+		Now:      in.opts.Clock.Now,
+		Epoch:    in.opts.Heartbeater.Epoch,
+		Pressure: in.pressure,
 		Claim: func(ctx context.Context, epoch *session.Epoch, q pickup.Question, fires []timer.Fire, late bool) error {
 			source := inflight.FromPoll
 			if late {
 				source = inflight.FromLatePoll
 			}
-			return s.claimPolled(ctx, epoch, inflight.Arrivals(fires, pathOf(q)), source)
+			return in.claimPolled(ctx, epoch, inflight.Arrivals(fires, pathOf(q)), source)
 		},
-		Logger:     s.log,
-		Registerer: s.opts.Registerer,
+		Logger:     in.log,
+		Registerer: in.opts.Registerer,
 	})
 }
 
 // pollStore polls the store until ctx ends.
-func (s *Service) pollStore(ctx context.Context) error {
-	s.storePoller.onTime.lastArrival.Set() // give tasks time to arrive first
-	return s.storePoller.Run(ctx)          //nolint:wrapcheck // it returns no error
+func (in *Intake) pollStore(ctx context.Context) {
+	in.onTime.lastArrival.Set() // give tasks time to arrive first
+	_ = in.poller.Run(ctx)      // it returns no error
 }
 
+// Alive returns the alive sessions as of the last poll of the sessions, nil while they are unknown.
+func (in *Intake) Alive() []store.Session { return in.poller.Alive() }
+
 // pressure returns the load by which the poller decides what it may claim.
-func (s *Service) pressure() pickup.Pressure {
-	b := &s.storePoller
+func (in *Intake) pressure() pickup.Pressure {
 	p := pickup.Pressure{
-		Room:       s.opts.MaxInflight / inflight.CrowdedShare,
-		LateRoom:   s.inflight.LateRoom(),
-		Idle:       b.onTime.idle(),
-		Dispatched: b.onTime.lastArrival.Within(dispatchedWithin),
-		Behind:     b.onTime.behind(&s.taskAges[1]),
-		LowBehind:  b.low.behind(&s.taskAges[0]),
+		Room:       in.opts.Inflight.Max() / inflight.CrowdedShare,
+		LateRoom:   in.opts.Inflight.LateRoom(),
+		Idle:       in.onTime.idle(),
+		Dispatched: in.onTime.lastArrival.Within(dispatchedWithin),
+		Behind:     in.onTime.behind(),
+		LowBehind:  in.low.behind(),
 	}
-	if s.inflight.Crowded() {
+	if in.opts.Inflight.Crowded() {
 		p.Room, p.LateRoom = 0, 0
 	}
-	if s.catchUpThrottle.congested() {
+	if in.throttle.congested() {
 		p.LateRoom = 0
 	}
 	return p
 }
 
+// LateRoom returns how many late fires may be claimed, if on-time fires are not congested.
+func (in *Intake) LateRoom() int {
+	if in.throttle.congested() {
+		return 0
+	}
+	return min(latePollMax, in.opts.Inflight.LateRoom())
+}
+
 // arrivals records when tasks arrive on one or more topics.
 type arrivals struct {
+	age         taskAge     // of the tasks claimed last
 	lastArrival clock.Stamp // tasks were received, or their claim ended
 	mu          sync.Mutex
 	next        int
 	receivers   map[int]time.Time // receive calls, with their start
 }
 
-// receiving records that tasks arrived and are being handled until done is called.
-func (b *storePoller) receiving(low bool) (done func()) {
-	l := &b.onTime
+// taskAge is how long a task waited, on its topic and here, until its claim.
+type taskAge struct {
+	ms atomic.Int64
+	at clock.Stamp // when it was claimed
+}
+
+func (in *Intake) arrivalsOf(low bool) *arrivals {
 	if low {
-		l = &b.low
+		return &in.low
 	}
+	return &in.onTime
+}
+
+// receiving records that tasks arrived and are being handled until done is called.
+func (l *arrivals) receiving() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.receivers == nil {
@@ -134,9 +148,9 @@ func (l *arrivals) idle() bool {
 
 // behind reports whether tasks still to be claimed may carry the unclaimed fires. Either the last
 // tasks were old at their claim, or some have waited here since before the last poll.
-func (l *arrivals) behind(age *taskAge) bool {
+func (l *arrivals) behind() bool {
 	waits, _ := l.oldestWait()
-	return waits >= pickup.Every || !l.idle() && !age.fresh()
+	return waits >= pickup.Every || !l.idle() && !l.age.fresh()
 }
 
 // fresh reports whether the last tasks were claimed soon after their publication.
@@ -155,19 +169,4 @@ func pathOf(q pickup.Question) timer.Path {
 		return timer.PathOrphaned
 	}
 	return timer.PathUnknown
-}
-
-// claimPolled claims fires that no task brought.
-func (s *Service) claimPolled(
-	ctx context.Context,
-	epoch *session.Epoch,
-	arrivals []inflight.Arrival,
-	source inflight.Source,
-) error {
-	for part := range slices.Chunk(arrivals, store.MaxBatch) {
-		if _, err := s.claim(ctx, epoch, part, source); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,15 +1,20 @@
-package executor
+package cache
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"strconv"
 	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/admission"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
@@ -18,20 +23,12 @@ const (
 	maxCachedDefinitions = 50_000
 )
 
-// versionStore reads the states and definitions of timers, and their changes.
-type versionStore interface {
-	store.States
-	store.ChangeLog
-	store.Definitions
-	store.Versions
-}
-
-// stateCache is what this process knows of timers. Definitions are immutable and evicted only for
+// Timers is what this process knows of timers. Definitions are immutable and evicted only for
 // space. States change: a cached state is true as of the last poll of the change log and usable
 // only while that poll is recent.
-type stateCache struct {
-	store versionStore
-	defs  *lru.Cache[store.VersionKey, *cachedDefinition]
+type Timers struct {
+	store Store
+	defs  *lru.Cache[store.VersionKey, *Definition]
 
 	mu         sync.Mutex
 	states     *lru.Cache[timer.ID, timer.State]
@@ -41,65 +38,45 @@ type stateCache struct {
 	appliedApps map[int64]bool
 }
 
-// cachedDefinition is a definition with the values derived from it once for all its fires.
-type cachedDefinition struct {
+// Definition is a definition with the values derived from it once for all its fires.
+type Definition struct {
 	timer.Definition
 
-	endpoint string // of its target; empty if it has several targets
+	Endpoint string // of its target; empty if it has several targets
 }
 
-func newStateCache(st versionStore, maxInflight int) (*stateCache, error) {
-	defs, err := lru.New[store.VersionKey, *cachedDefinition](maxCachedDefinitions)
-	if err != nil {
-		return nil, fmt.Errorf("making the cache of definitions: %w", err)
-	}
-	states, err := lru.New[timer.ID, timer.State](max(minCachedStates, maxInflight))
-	if err != nil {
-		return nil, fmt.Errorf("making the cache of states: %w", err)
-	}
-	return &stateCache{
+func newTimers(st Store, maxInflight int) *Timers {
+	return &Timers{
 		store:       st,
-		defs:        defs,
-		states:      states,
+		defs:        newLRU[store.VersionKey, *Definition](maxCachedDefinitions),
+		states:      newLRU[timer.ID, timer.State](max(minCachedStates, maxInflight)),
 		appliedApps: make(map[int64]bool),
-	}, nil
+	}
 }
 
-const (
-	// maxStateAgeAtCall is the maximum age of a timer's state when a call starts (P5: a change
-	// reaches every executor within a second).
-	maxStateAgeAtCall = time.Second
-	// callMargin is for the steps between the decision and the request.
-	callMargin = 100 * time.Millisecond
-	// maxStateAgeAtDecision is the maximum age when a call is decided.
-	maxStateAgeAtDecision = maxStateAgeAtCall - callMargin
-)
-
-// current reports whether a version is the present one of a timer that is not deleted, as far as
+// Current reports whether a version is the present one of a timer that is not deleted, as far as
 // the cache knows.
-func (b *stateCache) current(id timer.ID, version int32) bool {
+func (b *Timers) Current(id timer.ID, version int32) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, ok := b.states.Peek(id)
 	return !ok || s.Status != timer.StatusDeleted && s.Version <= version
 }
 
-// state returns a timer's cached state and the time as of which it is true. ok is false unless both
+// State returns a timer's cached state and the time as of which it is true. ok is false unless both
 // are recent enough for a decision.
-func (b *stateCache) state(id timer.ID) (s timer.State, asOf time.Time, ok bool) {
+func (b *Timers) State(id timer.ID) (s timer.State, asOf time.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, ok = b.states.Get(id)
-	return s, b.polledAt, ok && time.Since(b.polledAt) < maxStateAgeAtDecision
+	return s, b.polledAt, ok && time.Since(b.polledAt) < MaxAgeAtDecision
 }
 
-// load reads the missing states and definitions of the entries' timers, in two statements per
+// Load reads the missing states and definitions of the entries' timers, in two statements per
 // batch.
-func (b *stateCache) load(ctx context.Context, es []*inflight.Entry) error {
+func (b *Timers) Load(ctx context.Context, es []*inflight.Entry) error {
 	var ids []timer.ID
-	var keys []definitionQuestion
 	seen := make(map[timer.ID]bool, len(es))
-	requested := make(map[store.VersionKey]bool, len(es))
 	for _, e := range es {
 		if id := e.Fire.Timer; !seen[id] {
 			seen[id] = true
@@ -109,76 +86,92 @@ func (b *stateCache) load(ctx context.Context, es []*inflight.Entry) error {
 		}
 	}
 	if len(ids) > 0 {
-		if _, err := b.read(ctx, ids); err != nil {
+		if _, err := b.Read(ctx, ids); err != nil {
 			return err
 		}
 	}
+	var missing []*inflight.Entry
+	var keys []DefinitionQuestion
 	for _, e := range es {
 		if state, ok := b.states.Peek(e.Fire.Timer); ok {
-			e.Fire.Version, _ = currentVersion(&e.Fire, &state)
+			e.Fire.Version, _ = admission.VersionOf(&e.Fire, &state)
 		}
-		k := versionKey(e)
+		k := e.VersionKey()
 		if d, ok := b.defs.Get(k); ok {
-			e.Def, e.Endpoint = &d.Definition, d.endpoint
-		} else if !requested[k] {
-			requested[k] = true
-			keys = append(keys, definitionQuestion{k, e.Fire.AppID})
+			e.Def, e.Endpoint = &d.Definition, d.Endpoint
+		} else {
+			missing = append(missing, e)
+			keys = append(keys, DefinitionQuestion{k, e.Fire.AppID})
 		}
 	}
 	if len(keys) == 0 {
 		return nil
 	}
-	read, err := b.readDefinitions(ctx, keys)
+	read, err := b.ReadDefinitions(ctx, keys)
 	if err != nil {
 		return err
 	}
-	found := make(map[store.VersionKey]*cachedDefinition, len(read))
-	for i, q := range keys {
-		found[q.key] = read[i]
-	}
-	for _, e := range es {
-		if d := found[versionKey(e)]; e.Def == nil && d != nil {
-			e.Def, e.Endpoint = &d.Definition, d.endpoint
+	for i, e := range missing {
+		if d := read[i]; e.Def == nil && d != nil {
+			e.Def, e.Endpoint = &d.Definition, d.Endpoint
 		}
 	}
 	return nil
 }
 
-// readDefinitions reads definitions from the store and caches them. A missing one is nil.
-func (b *stateCache) readDefinitions(
+// EndpointOf returns the breaker's name for a target: its app and endpoint, or "" if it has none.
+func EndpointOf(app int64, t *timer.Target) string {
+	at := callback.Endpoint(t)
+	if at == "" {
+		return ""
+	}
+	return strconv.FormatInt(app, 10) + " " + at
+}
+
+// Definition returns a cached definition.
+func (b *Timers) Definition(key store.VersionKey) (*Definition, bool) { return b.defs.Get(key) }
+
+// DefinitionQuestion asks for a version of a timer's definition, of an app.
+type DefinitionQuestion struct {
+	Key store.VersionKey
+	App int64
+}
+
+// ReadDefinitions reads definitions from the store and caches them. A missing one is nil.
+func (b *Timers) ReadDefinitions(
 	ctx context.Context,
-	questions []definitionQuestion,
-) ([]*cachedDefinition, error) {
+	questions []DefinitionQuestion,
+) ([]*Definition, error) {
 	keys := make([]store.VersionKey, 0, len(questions))
-	read := make(map[store.VersionKey]*cachedDefinition, len(questions))
+	read := make(map[store.VersionKey]*Definition, len(questions))
 	for _, q := range questions {
-		if _, twice := read[q.key]; !twice {
-			read[q.key] = nil
-			keys = append(keys, q.key)
+		if _, twice := read[q.Key]; !twice {
+			read[q.Key] = nil
+			keys = append(keys, q.Key)
 		}
 	}
 	defs, err := b.store.Definitions(ctx, keys)
 	if err != nil {
 		return nil, fmt.Errorf("reading definitions: %w", err)
 	}
-	out := make([]*cachedDefinition, len(questions))
+	out := make([]*Definition, len(questions))
 	for i, q := range questions {
-		if d, ok := defs[q.key]; ok && read[q.key] == nil {
-			read[q.key] = &cachedDefinition{Definition: d}
+		if d, ok := defs[q.Key]; ok && read[q.Key] == nil {
+			read[q.Key] = &Definition{Definition: d}
 			if !d.Several() {
-				read[q.key].endpoint = endpointOf(q.app, &d.Target)
+				read[q.Key].Endpoint = EndpointOf(q.App, &d.Target)
 			}
-			b.defs.Add(q.key, read[q.key])
+			b.defs.Add(q.Key, read[q.Key])
 		}
-		out[i] = read[q.key]
+		out[i] = read[q.Key]
 	}
 	return out, nil
 }
 
-// read reads states from the store and caches them, a missing timer as missing. If the states were
+// Read reads states from the store and caches them, a missing timer as missing. If the states were
 // purged meanwhile, it caches nothing. The read may predate the change of an app that caused the
 // purge, and a state does not show that.
-func (b *stateCache) read(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
+func (b *Timers) Read(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
 	b.mu.Lock()
 	generation := b.generation
 	b.mu.Unlock()
@@ -208,7 +201,7 @@ func (b *stateCache) read(ctx context.Context, ids []timer.ID) ([]timer.State, e
 // apply applies change log entries to the cached states; other states are read when needed. It
 // returns the apps named by entries that were not applied before, because overlapping polls return
 // entries again.
-func (b *stateCache) apply(changes []store.Change) (apps []int64) {
+func (b *Timers) apply(changes []store.Change) (apps []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range changes {
@@ -221,39 +214,33 @@ func (b *stateCache) apply(changes []store.Change) (apps []int64) {
 			b.put(c.State)
 		}
 	}
-	if len(
-		apps,
-	) > 0 { // an app was frozen or changed, which is rare: the cache does not know the app's timers
+	if len(apps) > 0 { // rare: an app was frozen or changed, and its timers are not known here
 		b.purge()
 	}
 	return apps
 }
 
 // pruneAppChanges forgets the app entries up to seq, which no later poll returns.
-func (b *stateCache) pruneAppChanges(seq int64) {
+func (b *Timers) pruneAppChanges(seq int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for s := range b.appliedApps {
-		if s <= seq {
-			delete(b.appliedApps, s)
-		}
-	}
+	maps.DeleteFunc(b.appliedApps, func(s int64, _ bool) bool { return s <= seq })
 }
 
 // reset drops all states.
-func (b *stateCache) reset() {
+func (b *Timers) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.purge()
 }
 
-func (b *stateCache) purge() {
+func (b *Timers) purge() {
 	b.states.Purge()
 	b.generation++
 }
 
 // refreshed records that a poll of the change log, sent at the given time, has been applied.
-func (b *stateCache) refreshed(sent time.Time) {
+func (b *Timers) refreshed(sent time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if sent.After(b.polledAt) {
@@ -262,7 +249,7 @@ func (b *stateCache) refreshed(sent time.Time) {
 }
 
 // cached returns the timers whose state is cached.
-func (b *stateCache) cached(ids []timer.ID) []timer.ID {
+func (b *Timers) cached(ids []timer.ID) []timer.ID {
 	var known []timer.ID
 	for _, id := range ids {
 		if b.states.Contains(id) {
@@ -273,7 +260,7 @@ func (b *stateCache) cached(ids []timer.ID) []timer.ID {
 }
 
 // put keeps the newer of two states, because overlapping reads may return in any order.
-func (b *stateCache) put(s timer.State) timer.State {
+func (b *Timers) put(s timer.State) timer.State {
 	if old, ok := b.states.Peek(s.ID); ok && newerState(old, s) {
 		return old
 	}
@@ -288,13 +275,11 @@ func newerState(a, b timer.State) bool {
 	if a.Exists() != b.Exists() {
 		return b.Exists()
 	}
-	if a.ActiveEpoch != b.ActiveEpoch {
-		return a.ActiveEpoch > b.ActiveEpoch
-	}
-	if x, y := statusOrder(a.Status), statusOrder(b.Status); x != y {
-		return x > y
-	}
-	return a.Version > b.Version
+	return cmp.Or(
+		cmp.Compare(a.ActiveEpoch, b.ActiveEpoch),
+		cmp.Compare(statusOrder(a.Status), statusOrder(b.Status)),
+		cmp.Compare(a.Version, b.Version),
+	) > 0
 }
 
 func statusOrder(s timer.Status) int {
@@ -306,8 +291,4 @@ func statusOrder(s timer.Status) int {
 	case timer.StatusDeleted:
 	}
 	return 2 //nolint:mnd // deleted is last
-}
-
-func versionKey(e *inflight.Entry) store.VersionKey {
-	return store.VersionKey{Timer: e.Fire.Timer, Version: e.Fire.Version}
 }

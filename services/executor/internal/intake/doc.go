@@ -1,0 +1,13 @@
+// Package intake claims the fires that an executor calls. Tasks name most of them, and the store the
+// others.
+//
+//	intake.go      what it needs, and its receiving while the session is valid
+//	receive.go     receives tasks, claims their fires in the store, and only then acknowledges
+//	claimqueue.go  received tasks wait here for their claim; apps take turns
+//	claim.go       claims fires, however they were found
+//	storepoll.go   claims fires from the store when no task brings them
+//	recover.go     expires sessions, drops expired claims, and confirms unanswered ones
+//	readmit.go     claims the deferred fires of an app whose limits are raised
+//	throttle.go    slows catch-up while on-time fires start late
+//	metrics.go     its metrics
+package intake
