@@ -54,9 +54,9 @@ func (s *Service) carryOut(e *inflight.Entry, view *timerView, v admission.Verdi
 	switch v.Action {
 	case admission.Call: // only admit starts it
 	case admission.Skip:
-		s.skip(e, v.Reason)
+		s.deliverer.Skip(e, v.Reason)
 	case admission.Reject:
-		s.reject(e, "the timer's definition is missing")
+		s.deliverer.Reject(e, "the timer's definition is missing")
 	case admission.GiveBack:
 		s.giveBack(e, v.Err)
 	case admission.Defer:
@@ -66,13 +66,13 @@ func (s *Service) carryOut(e *inflight.Entry, view *timerView, v admission.Verdi
 	case admission.Wait:
 		s.wheel.Add(e)
 	case admission.Queue:
-		s.passed(e)
+		s.order.Leave(e)
 		s.inflight.Remove(e) // first: its task may come back to this process
 		s.dispatch(e, view.Slot.Fire)
 	case admission.Drop:
 		s.inflight.Remove(e)
 	case admission.Fail:
-		s.asyncFailed(e)
+		s.deliverer.AsyncFailed(e)
 	}
 }
 
@@ -148,7 +148,7 @@ func (s *Service) loadMoved(c *candidate) progress {
 	case p != goes:
 		return p
 	case d == nil:
-		s.log.Debug().Func(s.about(c.entry)).
+		s.log.Debug().Func(s.traces.About(c.entry)).
 			Msg("new version of the timer is missing, fire delayed")
 		s.recheckLater(c.entry)
 		return over
@@ -199,7 +199,7 @@ func (s *Service) hasDue(e *inflight.Entry, calendars []timer.Calendar, state *t
 	}
 	dues, err := s.opts.Planner.Before(t, e.Fire.DueMS+1, e.Fire.DueMS, timer.NeverMS, 1)
 	if err != nil {
-		s.log.Debug().Func(s.about(e)).
+		s.log.Debug().Func(s.traces.About(e)).
 			Err(err).
 			Msg("schedule of the new version not read, fire delayed")
 	}
@@ -226,7 +226,7 @@ func (s *Service) amongLatest(c *candidate) progress {
 	}
 	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, until, m.MaxFires)
 	if err != nil {
-		s.log.Warn().Func(s.about(e)).
+		s.log.Warn().Func(s.traces.About(e)).
 			Err(err).
 			Msg("schedule not readable, late fire is called")
 		run = true

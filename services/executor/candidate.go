@@ -7,6 +7,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/admission"
 	"github.com/carillon-timer/carillon/services/executor/internal/cache"
+	"github.com/carillon-timer/carillon/services/executor/internal/delivery"
 	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
@@ -18,7 +19,7 @@ import (
 // loses nothing that the next owner of the fire does not ask again.
 type candidate struct {
 	entry   *inflight.Entry
-	granted *permit // the permit that the fire has waited for, usually nil
+	granted *delivery.Permit // the permit that the fire has waited for, usually nil
 	// owner is the app, nil until its settings are known; ownerAsked is set once they were asked.
 	owner      *cache.App
 	ownerAsked bool
@@ -145,7 +146,7 @@ func (s *Service) undecided(c *candidate) {
 	e := c.entry
 	if c.ownerAsked && c.owner == nil && e.Epoch.Context().Err() == nil && s.inflight.Crowded() {
 		e.DeferFor(timer.WaitStore, s.opts.Clock.Now().UnixMilli())
-		s.deferUntil(e, s.opts.Clock.Now().Add(inflight.MaxWait))
+		s.deliverer.DeferUntil(e, s.opts.Clock.Now().Add(inflight.MaxWait))
 		return
 	}
 	s.recheckLater(e)
@@ -154,7 +155,7 @@ func (s *Service) undecided(c *candidate) {
 // settle ends a candidate that is not called. Its fire may have another owner.
 func (s *Service) settle(c *candidate) {
 	s.inflight.CallStarted(c.entry)
-	c.granted.release()
+	c.granted.Release()
 }
 
 // readOwner finds the settings of the app.
@@ -166,7 +167,7 @@ func (s *Service) readOwner(c *candidate) progress {
 			func(*cache.App, time.Time) {}) // they are known now, or changed again
 	}
 	if c.owner.Misconfigured != nil {
-		s.notAttempted(
+		s.deliverer.NotAttempted(
 			c.entry,
 			timer.FailureInvalid,
 			"not sent: "+c.owner.Misconfigured.Error(),

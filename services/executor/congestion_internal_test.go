@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memstate"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
@@ -59,4 +61,19 @@ type deliveringCaller struct{}
 
 func (deliveringCaller) Call(context.Context, *callback.Request) callback.Result {
 	return callback.Result{Class: callback.Success, StatusCode: 200}
+}
+
+// newLimiter returns the limiter of a single executor.
+func newLimiter(t *testing.T) *limit.Limiter {
+	t.Helper()
+	l, err := limit.New(limit.Options{SharedState: memstate.New(nil), Executor: "one"})
+	require.NoError(t, err)
+	return l
+}
+
+func newBreakers(t *testing.T) *limit.Breakers {
+	t.Helper()
+	b, err := limit.NewBreakers(limit.BreakerOptions{})
+	require.NoError(t, err)
+	return b
 }

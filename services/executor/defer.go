@@ -30,7 +30,7 @@ func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
 		func(kept lookup.Answer[bool]) {
 			switch {
 			case kept.Err != nil:
-				s.log.Debug().Func(s.about(e)).
+				s.log.Debug().Func(s.traces.About(e)).
 					Err(kept.Err).
 					Msg("deferral of a fire not confirmed, claim repeated")
 				s.inflight.Remove(e)
@@ -83,6 +83,6 @@ func (s *Service) giveBack(e *inflight.Entry, why error) {
 		Err(why).
 		Stringer("timer", e.Fire.Timer).
 		Msg("fire needs a newer release, given back")
-	s.passed(e)
+	s.order.Leave(e)
 	s.recorder.Release(e)
 }

@@ -16,10 +16,7 @@
 //	internal/lookup     answers questions in batches, while no worker waits
 //	defer.go            defers fires of inactive timers, and gives fires of a newer release back
 //	internal/order      late fires of a timer wait here for earlier ones
-//	limits.go           asks the limits of the app and the breaker of the endpoint
-//	decide.go           carries out what follows an attempt: an outcome, a retry, or a wait
-//	internal/delivery   decides what follows, and knows the attempts in flight
-//	outcome.go          adds to an outcome what its record triggers
+//	internal/delivery   attempts it, and carries out what follows: outcome, retry, dead letter
 //	internal/record     writes outcomes, retries and releases, in batches
 //	internal/events     publishes recorded outcomes
 //	internal/firetrace  makes the spans of a fire's trace

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -39,7 +38,7 @@ type Service struct {
 	recorder    *record.Recorder
 	events      *events.Publisher
 	lookups     *lookups
-	activeCalls *delivery.Active
+	deliverer   *delivery.Deliverer
 	order       *order.Sequencer
 	traces      *firetrace.Traces // nil: tracing is off
 	met         *metrics
@@ -48,7 +47,6 @@ type Service struct {
 	workersMu   sync.Mutex
 	workerCount int
 	draining    bool
-	ending      atomic.Int64 // outcomes that wait for the calendars of a successor
 }
 
 // New returns an executor that does nothing until Run.
@@ -63,7 +61,6 @@ func New(opts Options) (*Service, error) {
 		newerValues: opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
 		inflight:    inflight.New(opts.MaxInflight),
 		wheel:       hold.NewWheel(),
-		activeCalls: delivery.NewActive(),
 		traces:      firetrace.New(opts.Tracer, opts.Clock.Now),
 	}
 	s.events = events.New(events.Options{
@@ -81,7 +78,7 @@ func New(opts Options) (*Service, error) {
 		Dispatch:   opts.Dispatch,
 		Inflight:   s.inflight,
 		Events:     s.events,
-		Ended:      s.passed,
+		Ended:      func(e *inflight.Entry) { s.order.Leave(e) },
 		Held:       s.wheel.Add,
 		Room:       func() { s.queue.Wake() },
 		Traces:     s.traces,
@@ -89,6 +86,7 @@ func New(opts Options) (*Service, error) {
 		Logger:     opts.Logger,
 		Registerer: opts.Registerer,
 	})
+	active := delivery.NewActive()
 	s.cache = cache.New(cache.Options{
 		Store:        opts.Store,
 		SetLimits:    opts.Limits.Set,
@@ -96,7 +94,7 @@ func New(opts Options) (*Service, error) {
 		Opener:       opts.Opener,
 		PollInterval: opts.ChangePollInterval,
 		MaxInflight:  opts.MaxInflight,
-		Changed:      s.activeCalls.CancelSuperseded,
+		Changed:      active.CancelSuperseded,
 		Logged:       s.recorder.TimerChanged,
 		Missed:       s.recorder.ChangesMissed,
 		Logger:       opts.Logger,
@@ -146,8 +144,41 @@ func New(opts Options) (*Service, error) {
 		Registerer: opts.Registerer,
 	})
 	s.lookups = newLookups(s)
+	s.deliverer = s.newDeliverer(active)
 	s.met = newMetrics(s, opts.Registerer)
 	return s, nil
+}
+
+func (s *Service) newDeliverer(active *delivery.Active) *delivery.Deliverer {
+	opts := &s.opts
+	return delivery.New(delivery.Options{
+		Store:         opts.Store,
+		Planner:       opts.Planner,
+		Committed:     opts.Dispatch.Committed,
+		Caller:        opts.Caller,
+		Tokens:        opts.Tokens,
+		Limits:        opts.Limits,
+		Breakers:      opts.Breakers,
+		Clock:         opts.Clock,
+		Counts:        opts.Counts,
+		Inflight:      s.inflight,
+		Wheel:         s.wheel,
+		Recorder:      s.recorder,
+		Order:         s.order,
+		Traces:        s.traces,
+		Active:        active,
+		Lookups:       &s.lookups.Set,
+		Calendars:     s.cache.Calendars,
+		ReadCalendars: s.lookups.calendars,
+		Permitted: func(e *inflight.Entry) {
+			s.startWorkers(s.queue.PushPermitted(hold.Due[*candidate]{Entry: e}))
+		},
+		Callable:   s.stillCallable,
+		Recheck:    s.recheckLater,
+		Starts:     s.intake.ObserveStart,
+		Logger:     opts.Logger,
+		Registerer: opts.Registerer,
+	})
 }
 
 // Ready returns nil while the executor receives tasks and may start calls.
@@ -168,7 +199,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer endDrain()
 	writeCtx, endWrite := context.WithCancel(drainCtx)
 	defer endWrite()
-	defer s.lookups.close()
+	defer s.lookups.Close()
 
 	var sessionLoops, writers sync.WaitGroup
 	sessionCtx, endSession := context.WithCancel(drainCtx)
@@ -208,17 +239,13 @@ const drainCheckEvery = 4 * time.Millisecond
 func (s *Service) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
-	waiting := s.opts.Limits.Close() // first: a closed admission pushes nothing to the queue
-	idle := slices.Concat(s.order.Close(), s.wheel.Clear())
+	idle := s.deliverer.Close() // first: it pushes nothing to the queue any more
+	idle = slices.Concat(idle, s.order.Close(), s.wheel.Clear())
 	for _, d := range s.queue.Close() {
 		if d.Known != nil {
-			d.Known.granted.release()
+			d.Known.granted.Release()
 		}
 		idle = append(idle, d.Entry)
-	}
-	for _, w := range waiting {
-		//nolint:forcetypeassert // only acquirePermit adds waiters
-		idle = append(idle, w.(*waiter).entry)
 	}
 	s.workersMu.Lock()
 	s.draining = true
@@ -229,7 +256,7 @@ func (s *Service) drain(ctx context.Context) {
 		s.workers.Wait()
 	}()
 	for _, e := range idle {
-		s.release(e)
+		s.deliverer.Release(e)
 	}
 	select {
 	case <-done:
@@ -246,29 +273,17 @@ func (s *Service) drain(ctx context.Context) {
 	tick := time.NewTicker(drainCheckEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		busy := s.ending.Load()+int64(s.lookups.pending()) > 0
+		busy := s.deliverer.Waiting()+s.lookups.Pending() > 0
 		busy = s.recorder.Waiting() > 0 || busy
 		left := s.wheel.Clear()
 		for _, e := range left {
-			s.release(e)
+			s.deliverer.Release(e)
 		}
 		if !busy && len(left) == 0 {
 			return
 		}
 		<-tick.C
 	}
-}
-
-// release gives back a fire that was not started. If the fire is late because of a limit or a
-// breaker, its stored state says so to the next owner.
-func (s *Service) release(e *inflight.Entry) {
-	s.takePermit(e).release()
-	if now := s.opts.Clock.Now(); e.Fire.State == timer.FireReady && e.WasLimited() &&
-		now.UnixMilli() > e.Fire.RunAtMS {
-		e.Fire.State = timer.FireDeferred
-		e.MoveTo(now, s.opts.Counts)
-	}
-	s.recorder.Release(e)
 }
 
 // load returns the load that the session's heartbeat reports.

@@ -12,16 +12,6 @@ import (
 	"github.com/carillon-timer/carillon/services/executor/internal/lookup"
 )
 
-const (
-	storeBatchWait    = time.Millisecond
-	storeBatchTimeout = 5 * time.Second
-	// appLookups is how many apps may have a round trip of a kind at once.
-	appLookups = 64
-	// singleLookups is how many round trips for one fire each run at once, of the rare kinds that
-	// the store answers only so.
-	singleLookups = 8
-)
-
 // lookups are what decisions and outcomes ask the store. No worker waits for an answer: the fire
 // waits with its question, and goes on with the answer.
 type lookups struct {
@@ -38,100 +28,30 @@ type lookups struct {
 	tenants      *lookup.Reader[cache.AppQuestion, *cache.App]
 	backfills    *lookup.Reader[cache.BackfillQuestion, bool]
 	calendars    *lookup.Reader[cache.CalendarQuestion, []timer.Calendar]
-	records      *lookup.Reader[recordQuestion, store.FireRecord]
-	pauses       *lookup.Reader[pauseQuestion, struct{}]
 
-	all []interface {
-		Pending() int
-		Close()
-	}
+	lookup.Set
 }
 
 func newLookups(s *Service) *lookups {
 	l := new(lookups)
-	batched := func(concurrency int) lookup.Options {
-		return lookup.Options{
-			Max:         store.MaxBatch,
-			Concurrency: concurrency,
-			Wait:        storeBatchWait,
-			Timeout:     storeBatchTimeout,
-		}
-	}
-	states := batched(2) //nolint:mnd // one waits while the other is read
+	states := lookup.Batched(2) //nolint:mnd // one waits while the other is read
 	states.Timeout = cache.MaxAgeAtDecision
-	perApp := batched(appLookups)
-	perApp.PerApp = true
-	single := lookup.Options{Concurrency: singleLookups, Timeout: storeBatchTimeout}
-	l.states = open(l, states, s.cache.Timers.Read)
-	l.definitions = open(l, batched(2), s.cache.Timers.ReadDefinitions) //nolint:mnd // as above
-	l.inactivities = open(l, batched(1), s.cache.Inactivities.Read)
-	l.versionsAt = open(l, single, each(s.opts.Store.VersionAt))
-	l.nextVersions = open(l, batched(1), s.nextVersions)
-	l.rows = open(l, batched(1), s.readRows)
-	l.catchUps = open(l, batched(1), s.opts.Store.CatchUp)
-	l.slots = open(l, batched(2), s.acquireSlots) //nolint:mnd // as above
-	l.deferrals = open(l, batched(1), s.deferAll)
-	l.dispatches = open(l, batched(1), s.dispatchAll)
-	l.tenants = open(l, perApp, each(s.cache.Apps.Of))
-	l.backfills = open(l, perApp, each(s.cache.Backfills.Cancelled))
-	l.calendars = open(l, perApp, each(s.cache.Calendars.Of))
-	l.records = open(l, perApp, each(s.readRecords))
-	l.pauses = open(l, perApp, s.pauseTimers)
+	l.states = lookup.Open(&l.Set, states, s.cache.Timers.Read)
+	//nolint:mnd // as above
+	l.definitions = lookup.Open(&l.Set, lookup.Batched(2), s.cache.Timers.ReadDefinitions)
+	l.inactivities = lookup.Open(&l.Set, lookup.Batched(1), s.cache.Inactivities.Read)
+	l.versionsAt = lookup.Open(&l.Set, lookup.Single(), lookup.Each(s.opts.Store.VersionAt))
+	l.nextVersions = lookup.Open(&l.Set, lookup.Batched(1), s.nextVersions)
+	l.rows = lookup.Open(&l.Set, lookup.Batched(1), s.readRows)
+	l.catchUps = lookup.Open(&l.Set, lookup.Batched(1), s.opts.Store.CatchUp)
+	l.slots = lookup.Open(&l.Set, lookup.Batched(2), s.acquireSlots) //nolint:mnd // as above
+	l.deferrals = lookup.Open(&l.Set, lookup.Batched(1), s.deferAll)
+	l.dispatches = lookup.Open(&l.Set, lookup.Batched(1), s.dispatchAll)
+	l.tenants = lookup.Open(&l.Set, lookup.PerApp(), lookup.Each(s.cache.Apps.Of))
+	l.backfills = lookup.Open(&l.Set, lookup.PerApp(), lookup.Each(s.cache.Backfills.Cancelled))
+	l.calendars = lookup.Open(&l.Set, lookup.PerApp(), lookup.Each(s.cache.Calendars.Of))
 	return l
 }
-
-func open[Q, A any](
-	l *lookups,
-	opts lookup.Options,
-	read func(context.Context, []Q) ([]A, error),
-) *lookup.Reader[Q, A] {
-	r := lookup.New(opts, read)
-	l.all = append(l.all, r)
-	return r
-}
-
-// each answers the questions of a batch one after the other: a cache behind read answers all but
-// the first of the same.
-func each[Q, A any](
-	read func(context.Context, Q) (A, error),
-) func(context.Context, []Q) ([]A, error) {
-	return func(ctx context.Context, qs []Q) ([]A, error) {
-		out := make([]A, len(qs))
-		for i, q := range qs {
-			var err error
-			if out[i], err = read(ctx, q); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	}
-}
-
-// pending returns how many questions have no answer.
-func (l *lookups) pending() (n int) {
-	for _, r := range l.all {
-		n += r.Pending()
-	}
-	return n
-}
-
-func (l *lookups) close() {
-	for _, r := range l.all {
-		r.Close()
-	}
-}
-
-// The questions of the readers whose key says too little.
-type (
-	recordQuestion struct {
-		app string
-		id  timer.FireID
-	}
-	pauseQuestion struct {
-		app string
-		id  timer.ID
-	}
-)
 
 // ask asks a question about a candidate, which the reader has until the answer. keep adds the
 // answer to the candidate, which then goes on.

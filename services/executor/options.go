@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -20,55 +19,36 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/services/executor/internal/cache"
+	"github.com/carillon-timer/carillon/services/executor/internal/delivery"
 	"github.com/carillon-timer/carillon/services/executor/internal/intake"
+	"github.com/carillon-timer/carillon/services/executor/internal/order"
+	"github.com/carillon-timer/carillon/services/executor/internal/record"
 )
 
 // Store is the part of the store that an executor uses.
 type Store interface {
 	fireStore
-	outcomeStore
-	timerStore
-	cache.Store
-	intake.Store
-}
-
-// fireStore reads, claims and releases open fires.
-type fireStore interface {
-	store.Claims
-	store.LateFires
-	store.Admissions
-	OldestOpen(ctx context.Context) (int64, error)
-}
-
-// outcomeStore records outcomes and publishes them.
-type outcomeStore interface {
 	store.Recorder
 	store.OutcomeEvents
-	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
+	cache.Store
+	delivery.Store
+	intake.Store
+	order.Store
 }
 
-// timerStore reads and pauses timers.
-type timerStore interface {
+// fireStore claims, defers and releases open fires, and answers questions about them.
+type fireStore interface {
+	store.Claims
+	store.Admissions
 	store.Inactivities
 	store.Versions
-	SetStatus(
-		ctx context.Context,
-		items []store.StatusChange,
-		plan store.Planner,
-	) ([]store.StatusResult, error)
 }
 
 // Planner plans successors of fixed delays and the fires of a paused timer, and decides which late
 // fires misfire policy fire_all runs.
 type Planner interface {
-	Plan(t *timer.Timer, nowMS int64) store.Plan
-	Successor(
-		f *timer.Fire,
-		d *timer.Definition,
-		calendars []timer.Calendar,
-		endMS int64,
-	) (*timer.Fire, error)
-	Before(t *timer.Timer, dueMS, fromMS, untilMS int64, n int) ([]int64, error)
+	delivery.Planner
+	order.Planner
 	AmongLatest(
 		f *timer.Fire,
 		d *timer.Definition,
@@ -84,16 +64,11 @@ type Bus interface {
 	bus.Subscriber
 }
 
-// Dispatcher dispatches released fires.
-type Dispatcher interface {
-	Committed(ctx context.Context, fires []timer.Fire)
-}
-
 // Options of an executor. The zero value of a setting is its default.
 type Options struct {
 	Store    Store
 	Bus      Bus
-	Dispatch Dispatcher
+	Dispatch record.Dispatcher
 	Planner  Planner
 	Caller   callback.Caller // handles every kind of target: callback.Callers
 	Limits   limit.Admission

@@ -4,7 +4,10 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/libs/tracing/traceid"
@@ -114,6 +117,17 @@ func (t *Traces) SampledID(e *inflight.Entry) string {
 		e.Trace.Text = hex.EncodeToString(e.Trace.ID[:])
 	}
 	return e.Trace.Text
+}
+
+// About adds to a log line which fire it is about, and the fire's trace if that is kept. The caller
+// owns the entry.
+func (t *Traces) About(e *inflight.Entry) func(line *zerolog.Event) {
+	return func(line *zerolog.Event) {
+		line.Stringer(logging.Fire, e.Fire.FireID)
+		if id := t.SampledID(e); id != "" {
+			line.Str(logging.TraceID, id)
+		}
+	}
 }
 
 // sampled returns whether the sampler keeps the trace. The definition and the origin are known by

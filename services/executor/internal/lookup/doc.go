@@ -2,4 +2,5 @@
 // goroutine that waits per fire.
 //
 //	reader.go  one kind of question
+//	set.go     readers that close together, and their usual options
 package lookup

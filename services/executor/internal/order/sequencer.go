@@ -166,6 +166,13 @@ func (q *Sequencer) Passed(id timer.FireID) {
 	}
 }
 
+// Leave is Passed for a fire that may have no sequence: it has ended, or waits for something else.
+func (q *Sequencer) Leave(e *inflight.Entry) {
+	if e.Ordered {
+		q.Passed(e.Fire.FireID)
+	}
+}
+
 // Close returns the waiting fires. After it no fire waits.
 func (q *Sequencer) Close() (left []*inflight.Entry) {
 	q.mu.Lock()

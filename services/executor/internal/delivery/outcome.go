@@ -1,4 +1,4 @@
-package executor
+package delivery
 
 import (
 	"errors"
@@ -13,12 +13,12 @@ import (
 // calendarRetry is the time between reads of the calendars of a successor.
 const calendarRetry = 200 * time.Millisecond
 
-func (s *Service) outcome(
+func (d *Deliverer) outcome(
 	e *inflight.Entry,
 	kind timer.OutcomeKind,
 	reason timer.Reason,
 ) timer.Outcome {
-	now := s.opts.Clock.Now().UnixMilli()
+	now := d.opts.Clock.Now().UnixMilli()
 	return timer.Outcome{
 		Fire:       e.Fire,
 		Kind:       kind,
@@ -34,60 +34,60 @@ func (s *Service) outcome(
 
 // end records an outcome, with what its record triggers: the slot passed on, and the successor of a
 // fixed delay.
-func (s *Service) end(e *inflight.Entry, o timer.Outcome, attempts ...timer.Attempt) {
+func (d *Deliverer) end(e *inflight.Entry, o timer.Outcome, attempts ...timer.Attempt) {
 	if e.Def != nil {
 		o.Serial = e.Concurrency().Policy != timer.ConcurrencyAllow
 	}
 	if e.Def == nil || !e.Serial() {
-		s.recorder.End(o, e, attempts...)
+		d.opts.Recorder.End(o, e, attempts...)
 		return
 	}
-	calendars, ok := s.cache.Calendars.Cached(e.App, e.Def.Schedule.Calendars)
+	calendars, ok := d.opts.Calendars.Cached(e.App, e.Def.Schedule.Calendars)
 	if ok {
-		s.endSerial(e, o, attempts, calendars)
+		d.endSerial(e, o, attempts, calendars)
 		return
 	}
-	s.ending.Add(1)
-	s.endLater(e, o, attempts)
+	d.ending.Add(1)
+	d.endLater(e, o, attempts)
 }
 
 // endLater records an outcome once it has the calendars of the successor. It retries until it has,
 // because a fixed delay must not stop while the store is unavailable. The outcome needs the store
 // in any case. After a crash meanwhile the call is repeated, as with any unrecorded outcome.
-func (s *Service) endLater(e *inflight.Entry, o timer.Outcome, attempts []timer.Attempt) {
+func (d *Deliverer) endLater(e *inflight.Entry, o timer.Outcome, attempts []timer.Attempt) {
 	q := cache.CalendarQuestion{App: e.App, Names: e.Def.Schedule.Calendars}
-	s.lookups.calendars.Ask(e.Fire.AppID, e.Priority(), q,
+	d.opts.ReadCalendars.Ask(e.Fire.AppID, e.Priority(), q,
 		func(a lookup.Answer[[]timer.Calendar]) {
 			switch {
 			case a.Err == nil:
-				s.endSerial(e, o, attempts, a.Value)
+				d.endSerial(e, o, attempts, a.Value)
 			case e.Epoch.Context().Err() != nil, errors.Is(a.Err, lookup.ErrClosed):
 				// Without the calendars the fixed delay would stop. The next owner calls again.
-				s.inflight.Remove(e)
+				d.opts.Inflight.Remove(e)
 			default:
-				s.log.Warn().Func(s.about(e)).
+				d.opts.Logger.Warn().Func(d.opts.Traces.About(e)).
 					Err(a.Err).
 					Msg("calendars not read, successor delayed")
-				time.AfterFunc(calendarRetry, func() { s.endLater(e, o, attempts) })
+				time.AfterFunc(calendarRetry, func() { d.endLater(e, o, attempts) })
 				return
 			}
-			s.ending.Add(-1)
+			d.ending.Add(-1)
 		})
 }
 
-func (s *Service) endSerial(
+func (d *Deliverer) endSerial(
 	e *inflight.Entry,
 	o timer.Outcome,
 	attempts []timer.Attempt,
 	calendars []timer.Calendar,
 ) {
-	next, err := s.opts.Planner.Successor(&e.Fire, e.Def, calendars, o.FinishedMS)
+	next, err := d.opts.Planner.Successor(&e.Fire, e.Def, calendars, o.FinishedMS)
 	if err != nil {
-		s.log.Error().Func(s.about(e)).
+		d.opts.Logger.Error().Func(d.opts.Traces.About(e)).
 			Err(err).
 			Msg("fixed delay stopped: successor cannot be planned")
 	} else {
 		o.Next = next
 	}
-	s.recorder.End(o, e, attempts...)
+	d.opts.Recorder.End(o, e, attempts...)
 }

@@ -1,20 +1,18 @@
-package executor
+package delivery
 
 import (
-	"sync"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/cache"
-	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
-// permit allows an attempt to start.
-type permit struct {
-	svc      *Service
+// Permit allows an attempt to start.
+type Permit struct {
+	d        *Deliverer
 	app      string // empty: no limit applies
 	priority limit.Priority
 	endpoint string // empty: no breaker applies
@@ -25,7 +23,7 @@ type permit struct {
 
 // waiter is a fire in the waiting list of its app's limits, which alone orders it.
 type waiter struct {
-	svc   *Service
+	d     *Deliverer
 	entry *inflight.Entry
 	app   string
 }
@@ -37,24 +35,24 @@ func (w *waiter) Ready() bool {
 		return false // session expired: the fire's next owner calls it
 	}
 	w.entry.PermittedFor = w.app
-	w.svc.startWorkers(w.svc.queue.PushPermitted(hold.Due[*candidate]{Entry: w.entry}))
+	w.d.opts.Permitted(w.entry)
 	return true
 }
 
-// takePermit returns the permit that a fire has waited for, or nil.
-func (s *Service) takePermit(e *inflight.Entry) *permit {
+// TakePermit returns the permit that a fire has waited for, or nil.
+func (d *Deliverer) TakePermit(e *inflight.Entry) *Permit {
 	if e.PermittedFor == "" {
 		return nil
 	}
-	p := &permit{svc: s, app: e.PermittedFor, priority: e.Priority()}
+	p := &Permit{d: d, app: e.PermittedFor, priority: e.Priority()}
 	e.PermittedFor = ""
 	return p
 }
 
-// release returns a permit that was not used for a call. A nil permit is allowed.
-func (p *permit) release() {
+// Release returns a permit that was not used for a call. A nil permit is allowed.
+func (p *Permit) Release() {
 	if p != nil && p.app != "" {
-		p.svc.opts.Limits.Cancel(p.app, p.priority)
+		p.d.opts.Limits.Cancel(p.app, p.priority)
 	}
 }
 
@@ -71,26 +69,26 @@ const minDeferWait = inflight.MaxWait / 20
 //
 // granted is the permit the fire has waited for, usually nil. It is returned, or stays the
 // caller's.
-func (s *Service) acquirePermit(e *inflight.Entry, owner *cache.App, granted *permit) *permit {
+func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Permit) *Permit {
 	if e.Canary() {
-		return &permit{svc: s}
+		return &Permit{d: d}
 	}
-	if s.giveUpLate(e) {
+	if d.giveUpLate(e) {
 		return nil
 	}
 	p := granted
 	if p == nil {
-		p = &permit{svc: s, app: owner.Name, priority: e.Priority()}
+		p = &Permit{d: d, app: app.Name, priority: e.Priority()}
 	}
 	if e.Endpoint != "" {
-		d, probe := s.opts.Breakers.Allow(e.Endpoint)
-		if !d.OK {
-			s.refused(e, d.At, e.Endpoint)
+		allowed, probe := d.opts.Breakers.Allow(e.Endpoint)
+		if !allowed.OK {
+			d.refused(e, allowed.At, e.Endpoint)
 			return nil
 		}
 		p.endpoint, p.probe = e.Endpoint, probe
 		if e.DeferredSince(timer.WaitBreaker) != 0 {
-			e.EndDeferral(s.opts.Clock.Now().UnixMilli())
+			e.EndDeferral(d.opts.Clock.Now().UnixMilli())
 		}
 	}
 	if granted != nil {
@@ -99,38 +97,38 @@ func (s *Service) acquirePermit(e *inflight.Entry, owner *cache.App, granted *pe
 	// Fires that waited before go first; a retry has had its turn too.
 	waited, ordered, id := e.WaitedForLimit, e.Ordered, e.Fire.FireID
 	ask := limit.Ask{
-		App:      owner.Name,
+		App:      app.Name,
 		Priority: p.priority,
-		Waiter:   &waiter{svc: s, entry: e, app: owner.Name},
-		Hold:     s.maxWait(),
+		Waiter:   &waiter{d: d, entry: e, app: app.Name},
+		Hold:     d.maxWait(),
 		Returned: waited || e.Fire.State == timer.FireDeferred ||
 			e.Fire.State == timer.FireRetrying,
 	}
 	// Set before Start: a waiting fire may belong to another worker at once.
 	e.WaitedForLimit = true
 	waits := e.Waits()
-	e.DeferFor(timer.WaitLimits, s.opts.Clock.Now().UnixMilli())
-	d := s.opts.Limits.Start(ask)
-	if d.OK {
+	e.DeferFor(timer.WaitLimits, d.opts.Clock.Now().UnixMilli())
+	start := d.opts.Limits.Start(ask)
+	if start.OK {
 		e.WaitedForLimit = waited
 		e.SetWaits(waits)
 		return p
 	}
 	if p.endpoint != "" {
-		s.opts.Breakers.Cancel(p.endpoint, p.probe)
+		d.opts.Breakers.Cancel(p.endpoint, p.probe)
 	}
 	if ordered {
-		s.order.Passed(id)
+		d.opts.Order.Passed(id)
 	}
-	if !d.Waits {
-		s.deferUntil(e, d.At)
+	if !start.Waits {
+		d.DeferUntil(e, start.At)
 	}
 	return nil
 }
 
 // maxWait returns how long a fire may wait in flight for a limit or a breaker.
-func (s *Service) maxWait() time.Duration {
-	if s.inflight.Crowded() {
+func (d *Deliverer) maxWait() time.Duration {
+	if d.opts.Inflight.Crowded() {
 		return minDeferWait
 	}
 	return inflight.MaxWait
@@ -144,99 +142,61 @@ func (s *Service) maxWait() time.Duration {
 // A fire that was deferred in the store has in its row since when it waits for the breaker,
 // whichever executor owned it then. A failure of the same millisecond is the one that opened the
 // breaker, before the fire was refused.
-func (s *Service) refused(e *inflight.Entry, at time.Time, endpoints ...string) {
+func (d *Deliverer) refused(e *inflight.Entry, at time.Time, endpoints ...string) {
 	bad, since := true, e.DeferredSince(timer.WaitBreaker)
 	for _, endpoint := range endpoints {
-		failed := s.opts.Breakers.OpenSince(endpoint)
+		failed := d.opts.Breakers.OpenSince(endpoint)
 		bad = bad && since != 0 && failed.UnixMilli() > since
 	}
 	if bad {
-		s.notAttempted(
+		d.NotAttempted(
 			e,
 			timer.FailureCircuit,
 			"not sent: the endpoint's circuit breaker is open",
 		)
 		return
 	}
-	s.passed(e)
+	d.opts.Order.Leave(e)
 	e.WaitedForBreaker = true
-	e.DeferFor(timer.WaitBreaker, s.opts.Clock.Now().UnixMilli())
+	e.DeferFor(timer.WaitBreaker, d.opts.Clock.Now().UnixMilli())
 	if e.Fire.State == timer.FireRetrying {
 		e.Fire.State = timer.FireDeferred // the state by which its next owner knows it
 	}
-	s.deferUntil(e, at)
+	d.DeferUntil(e, at)
 }
 
-// deferUntil makes a fire wait until a time: in flight if the wait is short, else in the store.
-func (s *Service) deferUntil(e *inflight.Entry, at time.Time) {
-	if at.Sub(s.opts.Clock.Now()) < s.maxWait() {
-		s.wheel.AddAt(at.UnixMilli(), e)
+// DeferUntil makes a fire wait until a time: in flight if the wait is short, else in the store.
+func (d *Deliverer) DeferUntil(e *inflight.Entry, at time.Time) {
+	if at.Sub(d.opts.Clock.Now()) < d.maxWait() {
+		d.opts.Wheel.AddAt(at.UnixMilli(), e)
 		return
 	}
-	s.met.limitDeferred.Inc()
+	d.met.limitDeferred.Inc()
 	if e.Fire.State == timer.FireReady {
 		e.Fire.State = timer.FireDeferred
 	}
-	e.MoveTo(at, s.opts.Counts)
-	s.recorder.Release(e)
+	e.MoveTo(at, d.opts.Counts)
+	d.opts.Recorder.Release(e)
 }
 
 // done ends the use of the permit.
-func (p *permit) done() {
+func (p *Permit) done() {
 	if p.app != "" && p.called {
-		p.svc.opts.Limits.Done(p.app)
+		p.d.opts.Limits.Done(p.app)
 	} else {
-		p.release()
+		p.Release()
 	}
 	if p.endpoint != "" && !p.reported {
-		p.svc.opts.Breakers.Cancel(p.endpoint, p.probe)
+		p.d.opts.Breakers.Cancel(p.endpoint, p.probe)
 	}
 }
 
 // report tells the breaker the result of the call. done cancels the probe of a call that says
 // nothing about the endpoint.
-func (p *permit) report(r *callback.Result) {
+func (p *Permit) report(r *callback.Result) {
 	if p.endpoint == "" || !callback.ConcernsEndpoint(r) {
 		return
 	}
 	p.reported = true
-	p.svc.opts.Breakers.Report(p.endpoint, p.probe, !callback.EndpointFailed(r))
-}
-
-// guard asks the breakers for each of several targets. In mode any a refused target is passed over;
-// in mode all it waits for the next attempt.
-type guard struct {
-	svc   *Service
-	entry *inflight.Entry
-
-	mu      sync.Mutex
-	sent    bool      // a target was called
-	refused []string  // endpoints with an open breaker
-	at      time.Time // the earliest time that one of them may be called
-}
-
-// Allow implements callback.Guard.
-func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
-	p := &permit{svc: g.svc, endpoint: cache.EndpointOf(g.entry.Fire.AppID, t)}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if p.endpoint != "" {
-		var d limit.Decision
-		if d, p.probe = g.svc.opts.Breakers.Allow(p.endpoint); !d.OK {
-			if g.refused = append(g.refused, p.endpoint); g.at.IsZero() || d.At.Before(g.at) {
-				g.at = d.At
-			}
-			return nil, false
-		}
-	}
-	g.sent = true
-	return func(r *callback.Result) {
-		p.report(r)
-		p.done()
-	}, true
-}
-
-// Continue implements callback.Guard: session (P3) and state (P5) are checked for each target.
-func (g *guard) Continue() bool {
-	return g.entry.Epoch.Valid() && g.svc.stillCallable(g.entry)
+	p.d.opts.Breakers.Report(p.endpoint, p.probe, !callback.EndpointFailed(r))
 }

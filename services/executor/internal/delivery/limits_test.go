@@ -1,4 +1,4 @@
-package executor
+package delivery
 
 import (
 	"testing"
@@ -20,10 +20,10 @@ func TestInconclusiveProbeAllowsTheNext(t *testing.T) {
 		limit.BreakerOptions{Failures: 1, Probes: 1, Now: func() time.Time { return now }},
 	)
 	require.NoError(t, err)
-	s := &Service{opts: Options{Breakers: breakers}}
+	deliverer := &Deliverer{opts: Options{Breakers: breakers}}
 	call := func(f timer.Failure) (ok, probe bool) {
 		d, mark := breakers.Allow("e")
-		p := &permit{svc: s, endpoint: "e", probe: mark}
+		p := &Permit{d: deliverer, endpoint: "e", probe: mark}
 		if d.OK {
 			p.report(&callback.Result{Failure: f})
 			p.done()

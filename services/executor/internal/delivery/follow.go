@@ -1,0 +1,135 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/lookup"
+)
+
+// decide turns the result of an attempt into an outcome, a retry, or a wait for asynchronous
+// completion.
+func (d *Deliverer) decide(e *inflight.Entry, a *Attempt) {
+	e.Fire.Attempt, e.Fire.TargetBits = a.Number, e.Fire.TargetBits|a.Done
+	e.Attempted(a.Start.UnixMilli())
+	d.follow(e, a, Decide(e, a, d.opts.Clock.Now(), rand.Float64()))
+}
+
+// follow carries out what follows an attempt. The fire then belongs to the recorder, or to a lookup
+// before.
+func (d *Deliverer) follow(e *inflight.Entry, a *Attempt, v Verdict) {
+	switch v.Action {
+	case Deliver:
+		o := d.outcome(e, timer.Delivered, timer.ReasonNone)
+		o.StatusCode, o.DurationMS = a.StatusCode, a.Took.Milliseconds()
+		if a.Number == 1 && len(a.Targets) == 0 {
+			d.end(e, o) // the outcome alone records a successful first attempt
+			return
+		}
+		d.end(e, o, a.Records(e.Fire.FireID)...)
+	case Accept:
+		e.Fire.State = timer.FireAccepted
+		e.MoveTo(d.opts.Clock.Now().Add(v.Wait), d.opts.Counts)
+		d.opts.Recorder.Release(e, a.Records(e.Fire.FireID)...)
+	case Retry:
+		e.Fire.State = timer.FireRetrying
+		e.MoveTo(d.opts.Clock.Now().Add(v.Wait), d.opts.Counts)
+		if v.Wait < inflight.MaxWait {
+			d.opts.Recorder.Hold(e, a.Records(e.Fire.FireID)...)
+			return
+		}
+		d.opts.Recorder.Release(e, a.Records(e.Fire.FireID)...)
+	case Fail:
+		if v.Pause {
+			d.pauses.Ask(e.Fire.AppID, e.Priority(), pauseQuestion{e.App, e.Fire.Timer},
+				func(lookup.Answer[struct{}]) { d.fail(e, a, v.Reason) })
+			return
+		}
+		d.fail(e, a, v.Reason)
+	}
+}
+
+func (d *Deliverer) fail(e *inflight.Entry, a *Attempt, why timer.Reason) {
+	o := d.outcome(e, timer.Failed, why)
+	o.StatusCode, o.DurationMS, o.Failure = a.StatusCode, a.Took.Milliseconds(), a.Failure
+	e.LastError = a.Error
+	d.end(e, o, a.Records(e.Fire.FireID)...)
+}
+
+// Reject finishes as failed a fire that can never be called, without a call.
+func (d *Deliverer) Reject(e *inflight.Entry, why string) {
+	e.Fire.Attempt++
+	r := callback.Result{Class: callback.Reject, Error: why, Failure: timer.FailureInvalid}
+	d.fail(e, d.notSent(e.Fire.Attempt, r), timer.ReasonRejected)
+}
+
+// AsyncFailed counts an accepted attempt as failed: it was not completed in time, or completed as
+// failed.
+func (d *Deliverer) AsyncFailed(e *inflight.Entry) {
+	const late = "accepted, and not completed in time"
+	r := callback.Result{Class: callback.Retry, Error: late, Failure: timer.FailureAsync}
+	a := d.notSent(e.Fire.Attempt, r)
+	if e.Fire.State != timer.FireAsyncFailed {
+		d.decide(e, a)
+		return
+	}
+	d.lastResult(e, timer.FailureAsync, "completed as failed", func(r callback.Result) {
+		a.Result, a.Recorded = r, true
+		d.decide(e, a)
+	})
+}
+
+// giveUpLate finishes a failed fire that has waited for a limit or breaker past its give-up time.
+// It reports whether it did.
+func (d *Deliverer) giveUpLate(e *inflight.Entry) bool {
+	now := d.opts.Clock.Now()
+	if !GivesUp(e, now) {
+		return false
+	}
+	d.lastResult(e, timer.FailureNone, "gave up", func(r callback.Result) {
+		a := Attempt{Result: r, Number: e.Fire.Attempt, Start: now, Recorded: true}
+		d.follow(e, &a, GiveUp(e, &a))
+	})
+	return true
+}
+
+// lastResult reads the last recorded attempt, perhaps by another executor, for the outcome and the
+// dead letter, and passes it on. If the read fails, that is the given failure and text.
+func (d *Deliverer) lastResult(
+	e *inflight.Entry,
+	failure timer.Failure,
+	text string,
+	next func(callback.Result),
+) {
+	d.records.Ask(e.Fire.AppID, e.Priority(), recordQuestion{e.App, e.Fire.FireID},
+		func(rec lookup.Answer[store.FireRecord]) {
+			r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
+			for i := range rec.Value.Attempts {
+				a := &rec.Value.Attempts[i]
+				if a.N == e.Fire.Attempt && a.Failure != timer.FailureNone {
+					r.StatusCode, r.Failure = a.StatusCode, a.Failure
+					r.Error = cmp.Or(a.Error, text)
+					break
+				}
+			}
+			next(r)
+		})
+}
+
+// readRecords reads the records of fires. One that cannot be read is empty.
+func (d *Deliverer) readRecords(ctx context.Context, q recordQuestion) (store.FireRecord, error) {
+	rec, err := d.opts.Store.Fire(ctx, q.app, q.id)
+	if err != nil {
+		d.opts.Logger.Debug().
+			Err(err).
+			Stringer("fire", q.id).
+			Msg("last attempt of the fire not read")
+		return store.FireRecord{}, nil // the others of the batch may be readable
+	}
+	return rec, nil
+}

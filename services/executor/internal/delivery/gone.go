@@ -1,0 +1,43 @@
+package delivery
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// pauseTimers pauses timers whose receivers said that they are gone for good. If that fails, the
+// next fire's receiver says it again.
+func (d *Deliverer) pauseTimers(ctx context.Context, gone []pauseQuestion) ([]struct{}, error) {
+	changes := make([]store.StatusChange, 0, len(gone))
+	seen := make(map[timer.ID]bool, len(gone))
+	for _, q := range gone {
+		if !seen[q.id] {
+			seen[q.id] = true
+			changes = append(changes, store.StatusChange{
+				App: q.app, ID: q.id, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
+				// A timer that was deactivated or paused meanwhile stays so.
+				From: []timer.Status{timer.StatusActive},
+				By:   &store.Actor{Kind: store.ActorSystem, ID: "executor"},
+			})
+		}
+	}
+	changed, err := d.opts.Store.SetStatus(ctx, changes, d.opts.Planner.Plan)
+	var fires []timer.Fire
+	for i := range changed {
+		if err == nil && timer.CodeOf(changed[i].Err) != timer.CodeConflict {
+			err = changed[i].Err
+		}
+		fires = append(fires, changed[i].Fires...)
+	}
+	d.opts.Committed(ctx, fires)
+	if err != nil && timer.CodeOf(err) != timer.CodeConflict {
+		d.opts.Logger.Warn().
+			Err(err).
+			Stringer("timer", changes[0].ID).
+			Int("timers", len(changes)).
+			Msg("timers with a gone receiver not paused")
+	}
+	return make([]struct{}, len(gone)), nil
+}
