@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Starts or stops a private Galera cluster of three MariaDB nodes behind HAProxy: galera.sh
-# up|down|wipe DIR
+# up|down|wipe DIR [NODE…]
 #
-# The data of node N is in DIR/galera-N. up also starts again nodes that were killed. If no node
+# The data of node N is in DIR/galera-N. up also starts again nodes that were killed. down with names
+# of nodes stops only those. If no node
 # runs, the one with the latest commit begins the cluster and the others join it. As root the nodes
 # run as the user mysql, because rsync's daemon, which brings a node's data, refuses to write as
 # root.
@@ -159,6 +160,8 @@ proxy() {
   healthy galera-proxy 20 sql galera-proxy 'SELECT 1'
 }
 
+stopped=("${@:3}")
+[ $# -gt 2 ] || stopped=(galera-proxy galera-3 galera-2 galera-1)
 case $1 in
   up)
     if [ "$user" = mysql ] && [ "$(id -un)" = root ]; then
@@ -177,7 +180,8 @@ case $1 in
     ;;
   down)
     # The last one to stop may begin the cluster again.
-    for n in galera-proxy galera-3 galera-2 galera-1; do stop "$n"; done
+    for n in "${stopped[@]}"; do stop "$n"; done
+    [ $# -eq 2 ] || exit 0
     rm -f "$DIR/galera.env" "$DIR/galera-proxy.cfg"
     [ -z "$wipe" ] || rm -rf "$DIR"/galera-*
     ;;

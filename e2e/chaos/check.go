@@ -2,7 +2,10 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -321,7 +324,7 @@ func (env *Environment) buildResult(s *Scenario, end time.Time, v *ledger.Verdic
 		}
 	}
 	recoveries(env.faults, first, end, env.traffic.kinds())
-	if err := env.writeTimeline(first); err != nil {
+	if err := errors.Join(env.writeTimeline(first), env.writeLatest(first)); err != nil {
 		env.broken = append(env.broken, err.Error())
 	}
 	late := make([]time.Duration, len(first))
@@ -396,6 +399,43 @@ func (env *Environment) writeTimeline(first receiver.Arrivals) error {
 	}
 	if err := os.WriteFile(filepath.Join(env.dir, "timeline.csv"), b.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("writing the timeline: %w", err)
+	}
+	return nil
+}
+
+// latestCalls is how many lines latest.csv has.
+const latestCalls = 100
+
+// writeLatest writes latest.csv, the calls that were latest, with what brought their fires to the
+// executor and what they waited for: see Hops in package timer. Times are since the run began.
+func (env *Environment) writeLatest(first receiver.Arrivals) error {
+	byLateness := slices.SortedFunc(slices.Values(first), func(a, b receiver.Arrival) int {
+		return cmp.Compare(b.Lateness(), a.Lateness())
+	})
+	kinds := env.traffic.kinds()
+	var b bytes.Buffer
+	b.WriteString("timer,kind,due_ms,late_ms,attempts,path,task_age_ms,held_ms," +
+		"waited_for,waited_ms\n")
+	for i := range byLateness[:min(len(byLateness), latestCalls)] {
+		a := &byLateness[i]
+		var attempts, age, held, waited int64
+		var path timer.Path
+		var waitedFor timer.Wait
+		err := env.db.QueryRowContext(
+			env.ctx,
+			`SELECT attempts, path, task_age_ms, held_ms, waited_for, waited_ms FROM outcomes
+			WHERE timer_id = ? AND due_ms = ? ORDER BY finished_ms LIMIT 1`,
+			a.Fire.Timer, a.Fire.DueMS,
+		).Scan(&attempts, &path, &age, &held, &waitedFor, &waited)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("reading an outcome: %w", err)
+		}
+		fmt.Fprintf(&b, "%d,%s,%d,%d,%d,%s,%d,%d,%s,%d\n", a.Fire.Timer, kinds[a.Fire.Timer],
+			a.Fire.DueMS-env.began.UnixMilli(), a.Lateness().Milliseconds(), attempts,
+			path, age, held, waitedFor, waited)
+	}
+	if err := os.WriteFile(filepath.Join(env.dir, "latest.csv"), b.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("writing the latest calls: %w", err)
 	}
 	return nil
 }

@@ -1,31 +1,46 @@
 package chaos
 
-import "time"
+import (
+	"time"
 
-// ClusterScenarios returns the scenarios on clusters of servers, in the order of their table. MySQL
-// is a single server there.
+	"github.com/carillon-timer/carillon/e2e/cluster"
+)
+
+// ClusterScenarios returns the scenarios on clusters of servers, in the order of their table.
 func ClusterScenarios() []*Scenario {
 	const outage = 20 * time.Second
+	sharded := cluster.Redundancy{Sharded: true, Pulsar: true}
+	onGalera := cluster.Redundancy{Galera: true}
 	all := []*Scenario{
 		{
-			Name:  "cluster-broker",
-			About: "the broker of the tasks: SIGKILL, SIGSTOP for 30 s, all topics unloaded",
-			Do:    sequence(killNode(brokers), freezeNode(brokers), drainBroker),
+			Name:     "cluster-broker",
+			About:    "the broker of the tasks: SIGKILL, SIGSTOP for 30 s, all topics unloaded",
+			Do:       sequence(killNode(brokers), freezeNode(brokers), drainBroker),
+			Clusters: sharded,
 		},
 		{
-			Name:  "cluster-bookie",
-			About: "a bookie: SIGKILL, SIGSTOP for 30 s",
-			Do:    sequence(killNode(bookies), freezeNode(bookies)),
+			Name:     "cluster-bookie",
+			About:    "a bookie: SIGKILL, SIGSTOP for 30 s",
+			Do:       sequence(killNode(bookies), freezeNode(bookies)),
+			Clusters: sharded,
 		},
 		{
-			Name:  "cluster-zookeeper",
-			About: "the leading ZooKeeper: SIGKILL, SIGSTOP for 30 s",
-			Do:    sequence(killNode(zookeepers), freezeNode(zookeepers)),
+			Name:     "cluster-bookie-disk",
+			About:    "a bookie's disk is full for 30 s",
+			Do:       fullNodeDisk(bookies, 30*time.Second),
+			Clusters: sharded,
 		},
 		{
-			Name:  "cluster-redis",
-			About: "Redis Cluster, a master with its slots: SIGKILL, SIGSTOP for 30 s",
-			Do:    sequence(killNode(redisMasters), freezeNode(redisMasters)),
+			Name:     "cluster-zookeeper",
+			About:    "the leading ZooKeeper: SIGKILL, SIGSTOP for 30 s",
+			Do:       sequence(killNode(zookeepers), freezeNode(zookeepers)),
+			Clusters: sharded,
+		},
+		{
+			Name:     "cluster-redis",
+			About:    "Redis Cluster, a master with its slots: SIGKILL, SIGSTOP for 30 s",
+			Do:       sequence(killNode(redisMasters), freezeNode(redisMasters)),
+			Clusters: sharded,
 		},
 		{
 			Name:  "sentinel",
@@ -35,26 +50,49 @@ func ClusterScenarios() []*Scenario {
 				killNode(sentinelMasters),
 				freezeNode(sentinelMasters),
 			),
-			Sentinel: true,
+			Clusters: cluster.Redundancy{Sentinel: true, Pulsar: true},
 		},
 		{
-			Name:  "cluster-all",
-			About: "SIGKILL of one broker, bookie, ZooKeeper and Redis master at once",
-			Do:    killOneOfEach(brokers, bookies, zookeepers, redisMasters),
+			Name:     "cluster-all",
+			About:    "SIGKILL of one broker, bookie, ZooKeeper, Redis master and Galera node at once",
+			Do:       killOneOfEach(brokers, bookies, zookeepers, redisMasters, galeraNodes),
+			Clusters: cluster.Redundancy{Galera: true, Sharded: true, Pulsar: true},
 		},
 		{
-			Name:  "cluster-quorum",
-			About: "two of three bookies down for 20 s, then two of three ZooKeepers",
-			Do:    sequence(loseQuorum(bookies, outage), loseQuorum(zookeepers, outage)),
+			Name:  "cluster-partition",
+			About: "one broker, bookie, ZooKeeper, Redis master and Galera node cut off for 30 s",
+			Do: partition(
+				30*time.Second, brokers, bookies, zookeepers, redisMasters, galeraNodes,
+			),
+			Clusters: cluster.Redundancy{Galera: true, Sharded: true, Pulsar: true},
 		},
 		{
-			Name:  "cluster-rolling",
-			About: "rolling restart of the brokers, then of the bookies",
-			Do:    sequence(rollNodes(brokers), rollNodes(bookies)),
+			Name:     "cluster-quorum",
+			About:    "two of three bookies down for 20 s, then two of three ZooKeepers",
+			Do:       sequence(loseQuorum(bookies, outage), loseQuorum(zookeepers, outage)),
+			Clusters: sharded,
+		},
+		{
+			Name:     "cluster-rolling",
+			About:    "rolling restart of the brokers, then of the bookies",
+			Do:       sequence(rollNodes(brokers), rollNodes(bookies)),
+			Clusters: sharded,
+		},
+		{
+			Name:     "galera",
+			About:    "Galera, the node that all write on: SIGKILL, SIGSTOP for 30 s",
+			Do:       sequence(killNode(galeraNodes), freezeNode(galeraNodes)),
+			Clusters: onGalera,
+		},
+		{
+			Name:     "galera-quorum",
+			About:    "two of three Galera nodes down for 20 s, then a rolling restart of all",
+			Do:       sequence(loseQuorum(galeraNodes, outage), rollNodes(galeraNodes)),
+			Clusters: onGalera,
 		},
 	}
 	for _, s := range all {
-		s.Cluster, s.NoRepeats = true, true
+		s.NoRepeats = true
 	}
 	return all
 }

@@ -120,18 +120,123 @@ func isFull(err error) bool {
 func (env *Environment) inLogs(text string) int {
 	n := 0
 	for _, p := range env.c.Processes() {
-		f, err := os.Open(p.Log())
-		if err != nil {
-			continue
-		}
-		sc := bufio.NewScanner(f)
-		sc.Buffer(nil, 1<<20)
-		for sc.Scan() {
-			if strings.Contains(sc.Text(), text) {
-				n++
-			}
-		}
-		_ = f.Close()
+		n += linesWith(p.Log(), text)
 	}
 	return n
+}
+
+// linesWith counts the lines of a file with a text, 0 if there is no such file.
+func linesWith(path, text string) (n int) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		if strings.Contains(sc.Text(), text) {
+			n++
+		}
+	}
+	return n
+}
+
+// fullNodeDisk moves a node to its own small disk and fills that for d. The node is moved by a stop
+// and a start, which other scenarios judge.
+func fullNodeDisk(k nodeKind, d time.Duration) func(*Environment) error {
+	return func(env *Environment) (err error) {
+		n, err := env.pick(k)
+		if err != nil {
+			return err
+		}
+		disk, back, err := env.srv.toSmallDisk(env.ctx, n)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, back()) }()
+		clock.Pause(env.ctx, env.recoveryWait())
+		ballast := filepath.Join(disk, "ballast")
+		err = env.inject(
+			"the disk of one "+k.called+" is full",
+			nodeTarget,
+			func(*Fault) (string, error) {
+				return "no byte is free", fill(ballast)
+			},
+		)
+		if err != nil {
+			return err
+		}
+		clock.Pause(env.ctx, d)
+		err = env.inject(
+			"room on the disk of the "+k.called,
+			nodeTarget,
+			func(*Fault) (string, error) {
+				told := linesWith(disk+".log", "No space left on device")
+				if err := os.Remove(ballast); err != nil {
+					return "", fmt.Errorf("freeing the disk: %w", err)
+				}
+				serves := "it serves"
+				if _, err := env.srv.nodePID(n); err != nil {
+					serves = "it had ended, and was started again"
+					if err := env.srv.startNodes(env.ctx, n); err != nil {
+						return "", err
+					}
+				}
+				return fmt.Sprintf(
+					"its log has %d lines about the full disk; %s",
+					told,
+					serves,
+				), nil
+			},
+		)
+		clock.Pause(env.ctx, env.recoveryWait())
+		return err
+	}
+}
+
+// nodeDiskSize is the size of a node's small disk. The node's data needs less than half of it.
+const nodeDiskSize = "size=400m"
+
+// toSmallDisk stops a node, moves its data to a memory disk and starts it there. It needs the right
+// to mount. back moves the node to its former disk.
+func (s *servers) toSmallDisk(
+	ctx context.Context,
+	n node,
+) (disk string, back func() error, err error) {
+	disk = filepath.Join(s.dirs[n.server], n.name)
+	former := disk + ".former"
+	if err := s.stopNodes(ctx, n); err != nil {
+		return "", nil, err
+	}
+	err = errors.Join(os.Rename(disk, former), os.Mkdir(disk, 0o750))
+	if err != nil {
+		return "", nil, fmt.Errorf("moving the data of %s: %w", n.name, err)
+	}
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, nodeDiskSize); err != nil {
+		return "", nil, fmt.Errorf("mounting a memory disk (needs root): %w", err)
+	}
+	back = func() error {
+		ctx := context.WithoutCancel(ctx)
+		if err := s.stopNodes(ctx, n); err != nil {
+			return err
+		}
+		if err := errors.Join(
+			os.RemoveAll(former),
+			os.CopyFS(former, os.DirFS(disk)),
+			syscall.Unmount(disk, 0),
+			os.Remove(disk),
+			os.Rename(former, disk),
+		); err != nil {
+			return fmt.Errorf("moving the data of %s back: %w", n.name, err)
+		}
+		return s.startNodes(ctx, n)
+	}
+	if err := os.CopyFS(disk, os.DirFS(former)); err != nil {
+		return "", nil, fmt.Errorf("moving the data of %s: %w", n.name, errors.Join(err, back()))
+	}
+	if err := s.startNodes(ctx, n); err != nil {
+		return "", nil, errors.Join(err, back())
+	}
+	return disk, back, nil
 }

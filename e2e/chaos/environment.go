@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -48,7 +49,7 @@ type Environment struct {
 	traffic       *traffic
 	directServers *cluster.Servers // the servers without proxies, for the checks
 	db            *sql.DB
-	rdb           *redis.Client // nil on a cluster
+	rdb           *redis.Client // nil on clusters
 	log           io.Writer
 	logMu         sync.Mutex
 	began         time.Time
@@ -135,13 +136,16 @@ func newEnvironment(
 		return nil, nil, fmt.Errorf("reserving a database on the servers: %w", err)
 	}
 	undo = append(undo, free)
-	db, err := sql.Open("mysql", env.directServers.MySQLDSN)
+	db, err := sql.Open(
+		"mysql",
+		cmp.Or(env.directServers.MySQLProxyDSN, env.directServers.MySQLDSN),
+	)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connecting to MariaDB: %w", err)
 	}
 	env.db = db
 	undo = append(undo, func() { _ = db.Close() })
-	if !s.Cluster {
+	if !s.onClusters() {
 		rdb := redis.NewClient(&redis.Options{Addr: env.directServers.RedisAddrs[0]})
 		env.rdb = rdb
 		undo = append(undo, func() { _ = rdb.Close() })
@@ -157,7 +161,7 @@ func newEnvironment(
 		co.Bin = s.Bin(&o)
 	}
 	maps.Copy(co.Env, s.Env)
-	if s.Cluster { // its nodes name each other's addresses, not those of proxies
+	if s.onClusters() { // its nodes name each other's addresses, not those of proxies
 		direct := env.directServers
 		co.ReplicaEnv = func(_ cluster.Role, i int) map[string]string { return direct.Replica(i).Env() }
 	} else {
@@ -188,15 +192,11 @@ func newEnvironment(
 
 // share returns the scenario's own part of the servers that it needs.
 func (s *Scenario) share() (*cluster.Servers, func(), error) {
-	switch {
-	case s.Sentinel:
-		return cluster.RealClusters(cluster.Sentinel)
-	case s.Cluster:
-		return cluster.RealClusters(cluster.Sharded)
-	default:
-		return cluster.RealServers()
-	}
+	return cluster.RealClusters(s.Clusters)
 }
+
+// onClusters reports whether the scenario has a cluster of any server.
+func (s *Scenario) onClusters() bool { return s.Clusters != cluster.Redundancy{} }
 
 // replica returns the i-th process of a role.
 func (env *Environment) replica(r cluster.Role, i int) *cluster.Process { return env.c.Role(r)[i] }

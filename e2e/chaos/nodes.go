@@ -21,6 +21,7 @@ const (
 	pulsarCluster = "pulsar-cluster"
 	redisCluster  = "redis-cluster"
 	redisSentinel = "redis-sentinel"
+	galera        = "galera"
 )
 
 // node is one process of a cluster of servers.
@@ -56,6 +57,8 @@ var (
 		"Redis master under Sentinel", nodesOf(redisSentinel, "server", 3), nodeTarget, pickMaster,
 	}
 	sentinels = nodeKind{"sentinel", nodesOf(redisSentinel, "", 3), nodeTarget, nil}
+	// The services write on the first that serves.
+	galeraNodes = nodeKind{"Galera node", nodesOf(galera, "", 3), nodeTarget, nil}
 )
 
 func nodesOf(server, part string, n int) []node {
@@ -132,7 +135,7 @@ func (s *servers) stopNodes(ctx context.Context, nodes ...node) error {
 // nodeScript runs the script of each cluster that has some of the nodes.
 func (s *servers) nodeScript(ctx context.Context, verb string, nodes []node) error {
 	var errs []error
-	for _, server := range []string{pulsarCluster, redisCluster, redisSentinel} {
+	for _, server := range []string{galera, pulsarCluster, redisCluster, redisSentinel} {
 		args := []string{verb, s.dirs[server]}
 		for _, n := range nodes {
 			if n.server == server {

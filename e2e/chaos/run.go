@@ -91,16 +91,22 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 
 // serverNames returns the servers that scenarios need.
 func serverNames(scenarios []*Scenario) []string {
-	names := []string{mysqlServer}
+	var names []string
 	for _, s := range scenarios {
-		redis, pulsar := redisServer, pulsarServer
-		switch {
-		case s.Sentinel:
-			redis, pulsar = redisSentinel, pulsarCluster
-		case s.Cluster:
-			redis, pulsar = redisCluster, pulsarCluster
+		mysql, redis, pulsar := mysqlServer, redisServer, pulsarServer
+		if s.Clusters.Galera {
+			mysql = galera
 		}
-		for _, n := range []string{redis, pulsar} {
+		if s.Clusters.Sharded {
+			redis = redisCluster
+		}
+		if s.Clusters.Sentinel {
+			redis = redisSentinel
+		}
+		if s.Clusters.Pulsar {
+			pulsar = pulsarCluster
+		}
+		for _, n := range []string{mysql, redis, pulsar} {
 			if !slices.Contains(names, n) {
 				names = append(names, n)
 			}

@@ -23,10 +23,8 @@ type Scenario struct {
 	Bin func(o *Options) string
 	// Disk puts MariaDB on its own small disk.
 	Disk bool
-	// Cluster means clusters of Pulsar and Redis instead of single servers.
-	Cluster bool
-	// Sentinel means Redis with Sentinel instead of Redis Cluster.
-	Sentinel bool
+	// Clusters are the servers that are clusters, with nodes that fail.
+	Clusters cluster.Redundancy
 	// SettleTime is additional time for open fires at the end.
 	SettleTime time.Duration
 }

@@ -28,6 +28,7 @@ const (
 type servers struct {
 	scripts string
 	dirs    map[string]string // data directory of each server
+	group   string            // directory of a control group; "": that of this process
 }
 
 // startServers installs and starts the named servers. It takes a minute on a new machine, and 15 s
@@ -139,11 +140,17 @@ func running(pid int) bool {
 	return len(after) > 1 && after[1] != 'Z'
 }
 
+// script runs a script. What it starts is in the control group s.group, if there is one.
 func (s *servers) script(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
+	line := append([]string{filepath.Join(s.scripts, name)}, args...)
+	if s.group != "" {
+		enter := `echo $$ >"$0/cgroup.procs" && exec "$@"`
+		line = append([]string{"bash", "-c", enter, s.group}, line...)
+	}
 	//nolint:gosec // a script of ours
-	cmd := exec.CommandContext(ctx, filepath.Join(s.scripts, name), args...)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
 	}

@@ -24,6 +24,7 @@ import (
 // Servers are a cluster's own share of the real servers: a database, a key prefix, a namespace.
 type Servers struct {
 	MySQLDSN       string
+	MySQLProxyDSN  string // on Galera: gives each connection a node that serves
 	RedisAddrs     []string
 	RedisPrefix    string
 	RedisMaster    string // its name at the sentinels RedisAddrs; "": no sentinels

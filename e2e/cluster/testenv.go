@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -37,23 +38,34 @@ func RealServersTLS() (s *Servers, free func(), err error) {
 	})
 }
 
-// Redundancy is how Redis survives the loss of a server.
-type Redundancy int
+// Redundancy says which servers survive the loss of a node. The others are single servers.
+type Redundancy struct {
+	Galera   bool // MariaDB
+	Sharded  bool // Redis Cluster
+	Sentinel bool // Redis with a master that sentinels watch
+	Pulsar   bool // its ZooKeepers, bookies and brokers
+}
 
-// The kinds of redundancy.
-const (
-	Sharded  Redundancy = iota // Redis Cluster
-	Sentinel                   // a master that sentinels watch
-)
-
-// RealClusters is like RealServers with clusters of Redis and Pulsar.
+// RealClusters is like RealServers with clusters.
 func RealClusters(r Redundancy) (s *Servers, free func(), err error) {
 	return realServers(func(l *testLifetime, s *Servers) {
-		s.MySQLDSN = testenv.MySQL(l)
-		if r == Sentinel {
-			s.RedisAddrs, s.RedisPrefix, s.RedisMaster = testenv.RedisSentinel(l)
+		if r.Galera {
+			g := testenv.Galera(l)
+			s.MySQLDSN, s.MySQLProxyDSN = g.Of(g.Addrs...), g.DSN
 		} else {
+			s.MySQLDSN = testenv.MySQL(l)
+		}
+		switch {
+		case r.Sentinel:
+			s.RedisAddrs, s.RedisPrefix, s.RedisMaster = testenv.RedisSentinel(l)
+		case r.Sharded:
 			s.RedisAddrs, s.RedisPrefix = testenv.RedisCluster(l)
+		default:
+			s.RedisAddrs, s.RedisPrefix = testenv.Redis(l)
+		}
+		if !r.Pulsar {
+			s.setPulsar(testenv.Pulsar(l))
+			return
 		}
 		p, brokers := testenv.PulsarCluster(l)
 		s.setPulsar(p)
@@ -90,9 +102,10 @@ type testLifetime struct {
 	err      error
 }
 
-func (l *testLifetime) Helper()          {}
-func (l *testLifetime) Name() string     { return "a cluster over real servers" }
-func (l *testLifetime) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
+func (l *testLifetime) Helper()                  {}
+func (l *testLifetime) Context() context.Context { return context.Background() }
+func (l *testLifetime) Name() string             { return "a cluster over real servers" }
+func (l *testLifetime) Cleanup(f func())         { l.cleanups = append(l.cleanups, f) }
 func (l *testLifetime) Logf(string, ...any) {
 	// testenv logs only resources that stay behind on a test server.
 }

@@ -92,11 +92,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	cache := filepath.Join(o.Root, ".cache")
-	if err := os.MkdirAll(cache, 0o750); err != nil {
+	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // Galera has its own user
 		return fmt.Errorf("creating a directory: %w", err)
 	}
 	if o.Dir, err = os.MkdirTemp(cache, "chaos-"); err != nil {
 		return fmt.Errorf("creating a directory: %w", err)
+	}
+	if err := os.Chmod(o.Dir, 0o711); err != nil { //nolint:gosec // the same
+		return fmt.Errorf("letting Galera's user enter a directory: %w", err)
 	}
 	if o.Bin == "" {
 		o.Bin = filepath.Join(o.Dir, "bin")
