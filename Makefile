@@ -7,7 +7,7 @@ PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigg
 SERVERS  := mysql redis redis-cluster redis-sentinel pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real run-cluster build test test-all test-cluster cover sim sim-mutants chaos chaos-cluster isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql test-galera lint generate docs modules tools clean
+.PHONY: help run run-real run-cluster build test test-all test-cluster cover sim sim-mutants chaos chaos-cluster isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql test-versions test-galera lint generate docs modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,7 +58,7 @@ CHAOS ?=
 chaos: build ## inject faults into real servers under load, about 50 minutes; writes the table of docs/fault-tolerance.md (CHAOS='kill|redis': only some)
 	go run ./e2e/chaos/cmd/carillon-chaos -bin bin -run '$(CHAOS)' -json e2e/chaos/results.json -doc docs/fault-tolerance.md
 
-chaos-cluster: build ## the same on clusters of Redis and Pulsar, whose nodes fail, about 25 minutes (CHAOS='cluster-redis|sentinel': only some)
+chaos-cluster: build ## the same on clusters of Redis, Pulsar and MariaDB, whose nodes fail, about 40 minutes (CHAOS='cluster-redis|sentinel': only some)
 	go run ./e2e/chaos/cmd/carillon-chaos -cluster -bin bin -run '$(CHAOS)' -json e2e/chaos/cluster-results.json -doc docs/fault-tolerance.md
 
 isolation: build ## noisy-neighbour scenarios in full size, in one process and on real servers, with checks of lateness (10 minutes on an idle machine)
@@ -86,6 +86,9 @@ e2e-compose: ## Dockerfile and compose file on a Docker engine, booted here (roo
 
 test-mysql: ## the store's tests on compose's MySQL version; make test uses MariaDB (Docker, or inside scripts/compose/in.sh)
 	@exec scripts/compose/mysql.sh
+
+test-versions: build ## the suites and some scenarios on other versions of each server (VERSIONS='mysql-9.7 valkey-8.1': only some)
+	@exec scripts/test-versions.sh $(VERSIONS)
 
 test-galera: ## the store's tests on a Galera cluster with writers on all nodes, with nodes killed, and without each capability
 	@CARILLON_TEST_REQUIRE=mysql,galera exec scripts/with-servers.sh mysql galera -- \

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Installs missing servers on Debian 12: install-servers.sh [mysql] [galera] [redis] [pulsar] [pulsar-cluster]
-# [oracles] [promtool] [chromium]
+# [oracles] [promtool] [chromium] [iptables]
 #
 # oracles are the packages that scripts/oracles.sh needs. MariaDB with Galera, HAProxy, Redis, Java,
 # Maven, Python, Prometheus (for promtool) and Chromium are Debian packages. Installing one needs root. Maven downloads Pulsar's
-# jars into $CARILLON_CACHE (default ~/.cache/carillon). A second run does nothing. A run that dies
+# jars, of CARILLON_PULSAR_VERSION, into $CARILLON_CACHE (default ~/.cache/carillon). A second run does nothing. A run that dies
 # halfway leaves nothing that a later run would take for complete.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
-version=4.0.7
+version=${CARILLON_PULSAR_VERSION:-4.0.7}
 cache=${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-$version
 wanted=("$@")
 [ $# -gt 0 ] || wanted=(mysql redis pulsar)
@@ -39,8 +39,9 @@ for server in "${wanted[@]}"; do
       python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3 python3-venv)
       ;;
     promtool) has promtool || missing+=(prometheus) ;;
+    iptables) has iptables || missing+=(iptables) ;;
     chromium) has chromium || missing+=(chromium) ;;
-    *) echo "install-servers: unknown server $server (mysql, galera, redis, redis-cluster, redis-sentinel, pulsar, pulsar-cluster, oracles, promtool, chromium)" >&2 && exit 2 ;;
+    *) echo "install-servers: unknown server $server (mysql, galera, redis, redis-cluster, redis-sentinel, pulsar, pulsar-cluster, oracles, promtool, chromium, iptables)" >&2 && exit 2 ;;
   esac
 done
 
@@ -79,7 +80,7 @@ download() {
     work=$(mktemp -d "$cache/new.XXXXXX")
     trap 'rm -rf "$work"; [ -z "${policy:-}" ] || rm -f "$policy"' EXIT # work is no local variable
     cp "$1" "$work/"
-    mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/lib"
+    mvn -q -B -f "$work/pom.xml" -Dpulsar.version="$version" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/lib"
     [ -f "$work/lib/$3" ] || { echo "install-servers: Maven did not download $3" >&2 && exit 1; }
     mv "$work/lib" "$cache/$2"
     rm -rf "$work"

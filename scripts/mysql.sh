@@ -1,18 +1,40 @@
 #!/usr/bin/env bash
 # Starts or stops a private MariaDB with production durability: mysql.sh up|down DIR
 #
-# Its data is in DIR/mysql.
+# Its data is in DIR/mysql. CARILLON_MYSQL_HOME names a directory with the programs of another version
+# of MariaDB or MySQL (scripts/versions/install.sh).
 set -euo pipefail
 . "$(dirname "$0")/process.sh"
 arguments "$0" "$@"
+
+server=mariadbd client=mariadb
+options=(--innodb-log-file-size=256M)
+home=()
+if [ -n "${CARILLON_MYSQL_HOME:-}" ]; then
+  PATH=$CARILLON_MYSQL_HOME/bin:$PATH
+  home=(--basedir="$CARILLON_MYSQL_HOME/usr")
+  if [ ! -e "$CARILLON_MYSQL_HOME/bin/mariadbd" ]; then
+    server=mysqld client=mysql
+    options=(--innodb-redo-log-capacity=512M --mysqlx=OFF --secure-file-priv=NULL)
+  fi
+fi
+
+# initialize DATA: makes the data directory of an empty server.
+initialize() {
+  if [ $server = mysqld ]; then
+    mysqld --no-defaults "${home[@]}" --user="$(id -un)" --datadir="$1" --initialize-insecure
+  else
+    mariadb-install-db --no-defaults "${home[@]}" --user="$(id -un)" --datadir="$1" --skip-test-db \
+      --auth-root-authentication-method=normal
+  fi
+}
 
 start() {
   local port data=$DIR/mysql
   port=$(port mysql)
   if [ ! -d "$data" ]; then
     rm -rf "$data.new"
-    mariadb-install-db --no-defaults --user="$(id -un)" --datadir="$data.new" --skip-test-db \
-      --auth-root-authentication-method=normal >>"$DIR/mysql.log" 2>&1
+    initialize "$data.new" >>"$DIR/mysql.log" 2>&1
     mv "$data.new" "$data"
   fi
   # The user may create databases: each test has its own.
@@ -24,12 +46,12 @@ start() {
 	GRANT ALL ON *.* TO carillon_tls@'%';
 	SQL
   # The socket's path is relative to the data directory, so that it is short enough for any DIR.
-  spawn mysql mariadbd --no-defaults --user="$(id -un)" --datadir="$data" --init-file="$DIR/mysql.init" \
+  spawn mysql $server --no-defaults "${home[@]}" --user="$(id -un)" --datadir="$data" --init-file="$DIR/mysql.init" \
     --socket=mysql.sock --pid-file="$DIR/mysql.own-pid" --bind-address="$ADDR" --port="$port" --skip-name-resolve \
-    --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=512M --innodb-log-file-size=256M \
+    --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=512M "${options[@]}" \
     --ssl-ca="$DIR/tls/ca.pem" --ssl-cert="$DIR/tls/server.pem" --ssl-key="$DIR/tls/server.key" \
     --max-connections=500 --character-set-server=utf8mb4 --default-time-zone=+00:00
-  healthy mysql 60 mariadb --no-defaults -h"$ADDR" -P"$port" -ucarillon -pcarillon carillon -e 'SELECT 1'
+  healthy mysql 60 $client --no-defaults -h"$ADDR" -P"$port" -ucarillon -pcarillon carillon -e 'SELECT 1'
 }
 
 case $1 in

@@ -236,6 +236,6 @@ if [ $failed -ne 0 ]; then
   grep -E $'^(FAIL\t| *--- FAIL)' "$log" | sort | uniq || true
   exit 1
 fi
-left='make chaos (all faults), make isolation, make sim-mutants, make e2e-kube, make e2e-compose, make test-mysql, make test-galera'
+left='make chaos (all faults), make isolation, make sim-mutants, make e2e-kube, make e2e-compose, make test-mysql, make test-galera, make test-versions'
 [ $scope = all ] || left="the race detector, the oracles, 85 of 100 seeds (make test-all has them), $left"
 printf 'passed. Left out: %s\n' "$left"
