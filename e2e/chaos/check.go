@@ -296,6 +296,38 @@ func (t *traffic) checkP5(first receiver.Arrivals) (bad []string) {
 	return bad
 }
 
+// withoutInactive leaves out calls whose timer may have been inactive since they were due: a fire
+// that was not called before waits until its timer is active again.
+func (t *traffic) withoutInactive(calls receiver.Arrivals) receiver.Arrivals {
+	toggled := make(map[timer.ID]*toggledTimer)
+	for _, f := range t.toggledTimers {
+		toggled[f.id] = f
+	}
+	return slices.DeleteFunc(calls, func(a receiver.Arrival) bool {
+		f := toggled[a.Fire.Timer]
+		return f != nil && f.inactiveWithin(time.UnixMilli(a.Fire.DueMS), startTime(&a))
+	})
+}
+
+// inactiveWithin reports whether the timer may have been inactive at an instant of a time.
+func (f *toggledTimer) inactiveWithin(from, to time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, c := range f.changes {
+		if c.status == timer.StatusActive || c.sent.Add(-clockTolerance).After(to) {
+			continue
+		}
+		if i == len(f.changes)-1 {
+			return true
+		}
+		again := f.changes[i+1].done // when it was active again
+		if again.IsZero() || again.Add(clockTolerance).After(from) {
+			return true
+		}
+	}
+	return false
+}
+
 // excludedFromLateness returns the timers that may be late without a fault of the system: one-shots
 // confirmed just before they were due, or after, and timers whose fires wait for each other.
 func (t *traffic) excludedFromLateness() map[timer.ID]bool {
@@ -315,6 +347,7 @@ func (t *traffic) excludedFromLateness() map[timer.ID]bool {
 func (env *Environment) buildResult(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
 	first := firstCalls(env.rcv.Arrivals(), env.traffic.excludedFromLateness())
 	bad := env.traffic.checkP5(first)
+	first = env.traffic.withoutInactive(first)
 	env.mu.Lock()
 	defer env.mu.Unlock()
 	slices.SortStableFunc(env.faults, func(a, b *Fault) int { return a.From.Compare(b.From) })

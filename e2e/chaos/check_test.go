@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -91,5 +92,30 @@ func TestCheckP5(t *testing.T) {
 		tr.checkP5(receiver.Arrivals{call(1, 9, 6)}),
 		1,
 		"a late fire is called although its timer has been inactive for seconds",
+	)
+}
+
+// TestLatenessLeavesOutInactiveTimers checks that a fire that its user made wait is no late fire: the
+// timer is inactive from second 10.3 to 20.5.
+func TestLatenessLeavesOutInactiveTimers(t *testing.T) {
+	t.Parallel()
+	tr := &traffic{env: &Environment{}, toggledTimers: []*toggledTimer{switched()}}
+	calls := receiver.Arrivals{
+		call(
+			1,
+			5,
+			0,
+		),
+		call(1, 5, 4),
+		call(1, 9, 6),
+		call(1, 10, 12),
+		call(1, 21, 0),
+		call(1, 22, 9),
+		call(2, 10, 5),
+	}
+	require.Equal(
+		t,
+		receiver.Arrivals{calls[0], calls[1], calls[4], calls[5], calls[6]},
+		tr.withoutInactive(slices.Clone(calls)),
 	)
 }
