@@ -3,13 +3,14 @@
 # [oracles] [promtool] [chromium] [iptables]
 #
 # oracles are the packages that scripts/oracles.sh needs. MariaDB with Galera, HAProxy, Redis, Java,
-# Maven, Python, Prometheus (for promtool) and Chromium are Debian packages. Installing one needs root. Maven downloads Pulsar's
-# jars, of CARILLON_PULSAR_VERSION, into $CARILLON_CACHE (default ~/.cache/carillon). A second run does nothing. A run that dies
-# halfway leaves nothing that a later run would take for complete.
+# Maven, Python, Prometheus (for promtool) and Chromium are Debian packages. Installing one needs
+# root. Maven downloads the jars of Pulsar, of the version CARILLON_TEST_PULSAR_VERSION, into
+# $CARILLON_CACHE (default ~/.cache/carillon). A second run does nothing. A run that dies halfway
+# leaves nothing that a later run would take for complete.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
-version=${CARILLON_PULSAR_VERSION:-4.0.7}
+version=${CARILLON_TEST_PULSAR_VERSION:-4.0.7}
 cache=${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-$version
 wanted=("$@")
 [ $# -gt 0 ] || wanted=(mysql redis pulsar)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts or stops a private MariaDB with production durability: mysql.sh up|down DIR
 #
-# Its data is in DIR/mysql. CARILLON_MYSQL_HOME names a directory with the programs of another version
+# Its data is in DIR/mysql. CARILLON_TEST_MYSQL_HOME names a directory with the programs of another version
 # of MariaDB or MySQL (scripts/versions/install.sh).
 set -euo pipefail
 . "$(dirname "$0")/process.sh"
@@ -10,10 +10,10 @@ arguments "$0" "$@"
 server=mariadbd client=mariadb
 options=(--innodb-log-file-size=256M)
 home=()
-if [ -n "${CARILLON_MYSQL_HOME:-}" ]; then
-  PATH=$CARILLON_MYSQL_HOME/bin:$PATH
-  home=(--basedir="$CARILLON_MYSQL_HOME/usr")
-  if [ ! -e "$CARILLON_MYSQL_HOME/bin/mariadbd" ]; then
+if [ -n "${CARILLON_TEST_MYSQL_HOME:-}" ]; then
+  PATH=$CARILLON_TEST_MYSQL_HOME/bin:$PATH
+  home=(--basedir="$CARILLON_TEST_MYSQL_HOME/usr")
+  if [ ! -e "$CARILLON_TEST_MYSQL_HOME/bin/mariadbd" ]; then
     server=mysqld client=mysql
     options=(--innodb-redo-log-capacity=512M --mysqlx=OFF --secure-file-priv=NULL)
   fi

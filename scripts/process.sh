@@ -5,7 +5,7 @@
 
 PATH=$PATH:/usr/sbin:/sbin
 # The programs of another version of Redis or Valkey, from scripts/versions/install.sh.
-[ -z "${CARILLON_REDIS_HOME:-}" ] || PATH=$CARILLON_REDIS_HOME/bin:$PATH
+[ -z "${CARILLON_TEST_REDIS_HOME:-}" ] || PATH=$CARILLON_TEST_REDIS_HOME/bin:$PATH
 # Servers listen on this machine only, unless a test's processes run elsewhere (pods reach the
 # node's address).
 ADDR=${CARILLON_SERVERS_ADDR:-127.0.0.1}

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Starts or stops a private Pulsar standalone with production durability: pulsar.sh up|down DIR
 #
-# Its data is in DIR/pulsar. CARILLON_PULSAR_VERSION names another version that install-servers.sh has
+# Its data is in DIR/pulsar. CARILLON_TEST_PULSAR_VERSION names another version that install-servers.sh has
 # downloaded.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/process.sh"
 arguments "$0" "$@"
-lib=${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-${CARILLON_PULSAR_VERSION:-4.0.7}/lib
+lib=${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-${CARILLON_TEST_PULSAR_VERSION:-4.0.7}/lib
 
 . "$here/pulsar/java.sh"
 

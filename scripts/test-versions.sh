@@ -17,10 +17,10 @@ known=$(cut -f1 "$list" | grep -v '^#')
 # version SERVER: prints the version that the programs in PATH report.
 version() {
   case $1 in
-    mysql) { [ -n "${CARILLON_MYSQL_HOME:-}" ] && [ ! -e "$CARILLON_MYSQL_HOME/bin/mariadbd" ] && mysqld --version || mariadbd --version; } |
+    mysql) { [ -n "${CARILLON_TEST_MYSQL_HOME:-}" ] && [ ! -e "$CARILLON_TEST_MYSQL_HOME/bin/mariadbd" ] && mysqld --version || mariadbd --version; } |
       sed -E 's/.*Ver ([0-9.]+).*/\1/' ;;
     redis) redis-server --version | sed -E 's/.* v=([0-9.]+) .*/\1/' ;;
-    pulsar) echo "${CARILLON_PULSAR_VERSION:-4.0.7}" ;;
+    pulsar) echo "${CARILLON_TEST_PULSAR_VERSION:-4.0.7}" ;;
   esac
 }
 
@@ -59,10 +59,10 @@ one() {
   printf '\n== %s\n' "$name"
   case $from in
     host) ;;
-    maven) export CARILLON_PULSAR_VERSION=$1 ;;
+    maven) export CARILLON_TEST_PULSAR_VERSION=$1 ;;
     *)
       home=$(scripts/versions/install.sh "$name" "$from" "$@") || return 1
-      [ "$server" = redis ] && export CARILLON_REDIS_HOME=$home || export CARILLON_MYSQL_HOME=$home
+      [ "$server" = redis ] && export CARILLON_TEST_REDIS_HOME=$home || export CARILLON_TEST_MYSQL_HOME=$home
       PATH=$home/bin:$PATH
       ;;
   esac
