@@ -39,10 +39,15 @@ lib=usr/lib/x86_64-linux-gnu
 for program in mariadbd mysqld my_print_defaults resolveip mariadb mysql redis-server redis-cli valkey-server valkey-cli; do
   for path in usr/sbin usr/bin; do
     file=$work/root/$path/$program
-    [ -f "$file" ] && [ ! -L "$file" ] || continue
-    mv "$file" "$file.bin"
-    printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" "$@"\n' \
-      "$root/$lib/ld-linux-x86-64.so.2" "$root/$lib" "$root/$path/$program.bin" >"$file"
+    [ -e "$file" ] || continue
+    # Redis and Valkey are one program, which goes by the name under which it is called.
+    if [ -L "$file" ]; then
+      real=$(readlink -f "$file") && rm "$file"
+    else
+      mv "$file" "$file.bin" && real=$(readlink -f "$file.bin")
+    fi
+    printf '#!/bin/sh\nexec "%s" --argv0 "%s" --library-path "%s" "%s" "$@"\n' \
+      "$root/$lib/ld-linux-x86-64.so.2" "$program" "$root/$lib" "$root${real#"$(readlink -f "$work/root")"}" >"$file"
     chmod +x "$file"
     ln -s "../$path/$program" "$work/root/bin/$program"
   done
