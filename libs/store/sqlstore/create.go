@@ -242,18 +242,11 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 				add(")")
 			ids[i] = t.timer.ID
 		}
-		n, err := s.exec(ctx, b.c, q.add(s.dialect.onConflictNothing("id")))
-		if err != nil {
-			return err
-		}
-		// A row is this call's if it has its creation token. Otherwise the id or the name was
-		// taken.
-		if err := b.allMine(
-			ctx,
-			n,
-			len(part),
-			stmt("SELECT COUNT(*) FROM timers WHERE id").idList(ids),
-		); err != nil {
+		q.add(s.dialect.onConflictNothing("id"))
+		// If a row is not new, the id or the name was taken.
+		if err := b.insertNew(ctx, q, len(part), func() *statement {
+			return stmt("SELECT COUNT(*) FROM timers WHERE id").idList(ids)
+		}); err != nil {
 			return err
 		}
 	}
@@ -277,25 +270,27 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 	return b.auditCreated(ctx)
 }
 
-// allMine returns engine.ErrRepeat if fewer than n rows have this call's creation token. A database
-// with one writer counts inserted rows only, so there the result of the INSERT tells.
-func (b *createBatch) allMine(ctx context.Context, inserted int64, n int, q *statement) error {
-	mine := int(inserted)
-	if b.store.dialect.singleWriter {
-		if mine != n {
-			return engine.ErrRepeat
-		}
-		return nil
-	}
-	if err := b.store.selectOne(
-		ctx,
-		b.c,
-		&mine,
-		q.add(" AND creation_token=").int(b.creationToken),
-	); err != nil {
+// insertNew inserts n rows that keep existing ones, and returns engine.ErrRepeat unless all of them
+// are new. With one writer the result of the INSERT tells. Elsewhere that also counts existing rows,
+// so it counts those with this call's creation token. count begins that statement.
+func (b *createBatch) insertNew(
+	ctx context.Context,
+	insert *statement,
+	n int,
+	count func() *statement,
+) error {
+	s := b.store
+	inserted, err := s.exec(ctx, b.c, insert)
+	if err != nil {
 		return err
 	}
-	if mine != n {
+	if !s.dialect.singleWriter {
+		q := count().add(" AND creation_token=").int(b.creationToken)
+		if err := s.selectOne(ctx, b.c, &inserted, q); err != nil {
+			return err
+		}
+	}
+	if inserted != int64(n) {
 		return engine.ErrRepeat
 	}
 	return nil

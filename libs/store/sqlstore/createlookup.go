@@ -138,14 +138,11 @@ func (b *createBatch) insertKeys(ctx context.Context) error {
 				ints(int64(k.timer.timer.ID), b.creationToken, b.x.nowMS).add(")")
 			keys[i] = k.nameKey
 		}
-		n, err := s.exec(ctx, b.c, q.add(s.dialect.onConflictNothing("app_id")))
-		if err != nil {
-			return err
-		}
-		mine := stmt(
-			"SELECT COUNT(*) FROM idempotency_keys WHERE ",
-		).nameKeys(s.dialect, "idempotency_key", keys)
-		if err := b.allMine(ctx, n, len(part), mine); err != nil {
+		q.add(s.dialect.onConflictNothing("app_id"))
+		if err := b.insertNew(ctx, q, len(part), func() *statement {
+			return stmt("SELECT COUNT(*) FROM idempotency_keys WHERE ").
+				nameKeys(s.dialect, "idempotency_key", keys)
+		}); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,6 +50,38 @@ func TestSQLitePreparesEveryInsert(t *testing.T) {
 		s.SetPreparedRows(2)
 		return storetest.Env{Stores: []store.Store{s}}
 	})
+}
+
+// TestSQLiteSameIDs creates ids that exist already, as after a clock that was set back. A create
+// detects it and takes others.
+func TestSQLiteSameIDs(t *testing.T) {
+	t.Parallel()
+	s := openSQLite(t, sqlstore.SQLiteOptions{})
+	var inserts int
+	s.OnStatement(func(text string) {
+		if strings.HasPrefix(text, "INSERT INTO timers ") {
+			inserts++
+		}
+	})
+	byID := map[timer.ID]string{}
+	// One millisecond has 4,096 ids, fewer than are created.
+	const rounds = 10
+	for round := range rounds {
+		s.SetIDs(func() time.Time { return time.UnixMilli(1_800_000_000_000) })
+		items := make([]store.NewTimer, store.MaxBatch)
+		for i := range items {
+			items[i] = store.NewTimer{App: "app", Name: fmt.Sprint(round, "-", i)}
+		}
+		out, err := s.Create(t.Context(), items, nil)
+		require.NoError(t, err)
+		for i, c := range out {
+			require.NoError(t, c.Err)
+			require.False(t, c.Existing)
+			require.NotContains(t, byID, c.Timer.ID)
+			byID[c.Timer.ID] = items[i].Name
+		}
+	}
+	require.Greater(t, inserts, rounds, "some were repeated")
 }
 
 // oneFire plans one fire at an instant.
