@@ -195,7 +195,7 @@ func fullNodeDisk(k nodeKind, d time.Duration) func(*Environment) error {
 	}
 }
 
-// nodeDiskSize is the size of a node's small disk. The node's data needs less than half of it.
+// nodeDiskSize is the size of a node's small disk.
 const nodeDiskSize = "size=400m"
 
 // toSmallDisk stops a node, moves its data to a memory disk and starts it there. It needs the right
@@ -214,7 +214,10 @@ func (s *servers) toSmallDisk(
 		return "", nil, fmt.Errorf("moving the data of %s: %w", n.name, err)
 	}
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, nodeDiskSize); err != nil {
-		return "", nil, fmt.Errorf("mounting a memory disk (needs root): %w", err)
+		return "", nil, errors.Join(
+			fmt.Errorf("mounting a memory disk (needs root): %w", err),
+			os.Remove(disk), os.Rename(former, disk), s.startNodes(ctx, n),
+		)
 	}
 	back = func() error {
 		ctx := context.WithoutCancel(ctx)

@@ -232,19 +232,26 @@ func freezeNode(k nodeKind) func(*Environment) error {
 	}
 }
 
+// pickEach returns a node of each kind, and what they are called.
+func (env *Environment) pickEach(kinds []nodeKind) (nodes []node, what string, err error) {
+	var called []string
+	for _, k := range kinds {
+		n, err := env.pick(k)
+		if err != nil {
+			return nil, "", err
+		}
+		nodes, called = append(nodes, n), append(called, k.called)
+	}
+	return nodes, strings.Join(called, ", "), nil
+}
+
 // killOneOfEach kills one node of each kind at once.
 func killOneOfEach(kinds ...nodeKind) func(*Environment) error {
 	return func(env *Environment) error {
-		var nodes []node
-		var called []string
-		for _, k := range kinds {
-			n, err := env.pick(k)
-			if err != nil {
-				return err
-			}
-			nodes, called = append(nodes, n), append(called, k.called)
+		nodes, what, err := env.pickEach(kinds)
+		if err != nil {
+			return err
 		}
-		what := strings.Join(called, ", ")
 		if err := env.inject(
 			"SIGKILL at once of one "+what,
 			nodeTarget,

@@ -23,14 +23,9 @@ const cutOffGroup = "carillon-chaos"
 // judge: the kernel notes a connection's group when it begins.
 func partition(d time.Duration, kinds ...nodeKind) func(*Environment) error {
 	return func(env *Environment) (err error) {
-		var nodes []node
-		var called []string
-		for _, k := range kinds {
-			n, err := env.pick(k)
-			if err != nil {
-				return err
-			}
-			nodes, called = append(nodes, n), append(called, k.called)
+		nodes, what, err := env.pickEach(kinds)
+		if err != nil {
+			return err
 		}
 		if err := env.srv.script(env.ctx, "install-servers.sh", "iptables"); err != nil {
 			return err
@@ -54,7 +49,6 @@ func partition(d time.Duration, kinds ...nodeKind) func(*Environment) error {
 		}
 		cut := &firewallRule{match: []string{"-m", "cgroup", "--path", cutOffGroup}}
 		defer func() { err = errors.Join(err, cut.remove()) }() // also after an error
-		what := strings.Join(called, ", ")
 		err = env.inject("one "+what+" cut off", nodeTarget, func(*Fault) (string, error) {
 			if err := cut.add(env.ctx); err != nil {
 				return "", err
