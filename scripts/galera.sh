@@ -3,10 +3,9 @@
 # up|down|wipe DIR [NODE…]
 #
 # The data of node N is in DIR/galera-N. up also starts again nodes that were killed. down with names
-# of nodes stops only those. If no node
-# runs, the one with the latest commit begins the cluster and the others join it. As root the nodes
-# run as the user mysql, because rsync's daemon, which brings a node's data, refuses to write as
-# root.
+# of nodes stops only those. If no node runs, the one with the latest commit begins the cluster and
+# the others join it. As root the nodes run as the user mysql, because rsync's daemon, which brings a
+# node's data, refuses to write as root.
 set -euo pipefail
 . "$(dirname "$0")/process.sh"
 wipe=

@@ -65,7 +65,8 @@ one() {
       [ "$server" = redis ] && export CARILLON_TEST_REDIS_HOME=$home || export CARILLON_TEST_MYSQL_HOME=$home
       PATH=$home/bin:$PATH
       # Else the tests would run on the version of the host.
-      [ -x "$home/bin/redis-server" ] || [ -x "$home/bin/mariadbd" ] || [ -x "$home/bin/mysqld" ] || return 1
+      [ -x "$home/bin/redis-server" ] || [ -x "$home/bin/mariadbd" ] || [ -x "$home/bin/mysqld" ] ||
+        { echo "test-versions: $home has no server: remove it, to install it again" >&2 && return 1; }
       ;;
   esac
   CARILLON_TEST_REQUIRE=mysql,redis,pulsar timeout --foreground 30m scripts/with-servers.sh "${servers[@]}" -- "$0" --suites "$server" || return 1
