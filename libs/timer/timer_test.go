@@ -43,7 +43,12 @@ func TestIDsAreUniqueOrderedAndSmall(t *testing.T) {
 				for range 10_000 { // more than a millisecond has
 					next()
 				}
-				require.LessOrEqual(t, last.TimeMS()-first.TimeMS(), int64(5), "at least half of each is used")
+				require.LessOrEqual(
+					t,
+					last.TimeMS()-first.TimeMS(),
+					int64(5),
+					"at least half of each is used",
+				)
 				now = now.Add(time.Duration(step+1) * 10 * time.Millisecond)
 			}
 			now = now.Add(-time.Second)

@@ -54,6 +54,8 @@ type dialect struct {
 	// singleWriter is true if only one transaction runs at a time. Transactions then never wait for
 	// row locks, but each commit occupies the writer.
 	singleWriter bool
+	// partitioned is true if outcomes and attempts have partitions by the day of finished_ms.
+	partitioned bool
 	// preparedRows is how many rows the prepared forms of an INSERT have, most first, see
 	// insertBlocks. Without one, inserts are not prepared.
 	preparedRows []int
@@ -86,6 +88,7 @@ func mysqlDialect() *dialect {
 		value:             func(column string) string { return "VALUES(" + column + ")" },
 		greatest:          "GREATEST",
 		joinOrdered:       " STRAIGHT_JOIN ",
+		partitioned:       true,
 
 		byPrimary:       " FORCE INDEX (PRIMARY)",
 		byRun:           " FORCE INDEX (by_run)",

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -32,7 +31,7 @@ func defaultSearchLimits() searchLimits {
 
 // followTime is how long a page examines candidates, if many are not selected. A server that reads
 // rows from disk examines fewer of them.
-const followTime = 25 * time.Millisecond
+const followTime = 15 * time.Millisecond
 
 // nameCost is how many names of their index cost as much as a row.
 const nameCost = 10
@@ -214,10 +213,10 @@ func (r *search) setKeys(ctx context.Context, all []match) error {
 		}
 		return err
 	case store.SortLastFired:
-		last, err := r.store.lastOutcomes(ctx, r.c, idsOfMatches(all))
+		last, err := r.store.lastDues(ctx, r.c, idsOfMatches(all), r.nowMS)
 		for i := range all {
-			o, ok := last[all[i].ID]
-			if all[i].AtMS = o.DueMS; !ok {
+			due, ok := last[all[i].ID]
+			if all[i].AtMS = due; !ok {
 				all[i].AtMS = timer.NeverMS
 			}
 		}
@@ -299,62 +298,4 @@ func idsOfMatches(all []match) []timer.ID {
 		ids[i] = timer.ID(all[i].row.ID)
 	}
 	return ids
-}
-
-// LastOutcomes reads the end of the index of outcomes for each timer.
-func (s *Store) LastOutcomes(
-	ctx context.Context,
-	ids []timer.ID,
-) (last map[timer.ID]timer.Outcome, err error) {
-	err = s.read(ctx, "reading outcomes", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var err error
-		last, err = s.lastOutcomes(ctx, c, ids)
-		return err
-	})
-	return last, err
-}
-
-// lastOutcomes first reads the latest due instants, one entry of the index for each timer, and then
-// the outcomes at these instants. An outcome that is recorded in between is found or not.
-func (s *Store) lastOutcomes(
-	ctx context.Context,
-	c sqlx.QueryerContext,
-	ids []timer.ID,
-) (map[timer.ID]timer.Outcome, error) {
-	last := make(map[timer.ID]timer.Outcome, len(ids))
-	for part := range batches(ids) {
-		var dues []struct {
-			ID    int64         `db:"id"`
-			DueMS sql.NullInt64 `db:"due_ms"`
-		}
-		q := stmt("SELECT id,(SELECT o.due_ms FROM outcomes o" + s.dialect.byTimer +
-			" WHERE o.timer_id=t.id ORDER BY o.due_ms DESC LIMIT 1) AS due_ms FROM timers t" +
-			s.dialect.byPrimary + " WHERE id").idList(part)
-		if err := s.selectAll(ctx, c, &dues, q); err != nil {
-			return nil, err
-		}
-		q = stmt("SELECT " + outcomeColumns + " FROM outcomes" + s.dialect.byTimer +
-			" WHERE (timer_id,due_ms) IN (" + s.dialect.tuples)
-		n := 0
-		for _, d := range dues {
-			if d.DueMS.Valid {
-				q.row(n == 0, d.ID, d.DueMS.Int64)
-				n++
-			}
-		}
-		if n == 0 {
-			continue
-		}
-		var rows []outcomeRow
-		if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			id := timer.ID(rows[i].Timer)
-			if had, ok := last[id]; !ok || had.Series < rows[i].Series {
-				last[id] = rows[i].outcome()
-			}
-		}
-	}
-	return last, nil
 }

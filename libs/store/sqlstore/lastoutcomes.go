@@ -1,0 +1,120 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// LastOutcomes reads the end of the index of outcomes for each timer.
+func (s *Store) LastOutcomes(
+	ctx context.Context,
+	ids []timer.ID,
+) (last map[timer.ID]timer.Outcome, err error) {
+	err = s.read(ctx, "reading outcomes", func(ctx context.Context, c sqlx.QueryerContext) error {
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		last, err = s.lastOutcomes(ctx, c, ids, nowMS)
+		return err
+	})
+	return last, err
+}
+
+// lastOutcomes reads the outcomes at the latest due instants. An outcome that is recorded in between
+// is found or not.
+func (s *Store) lastOutcomes(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	ids []timer.ID,
+	nowMS int64,
+) (map[timer.ID]timer.Outcome, error) {
+	dues, err := s.lastDues(ctx, c, ids, nowMS)
+	if err != nil {
+		return nil, err
+	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id timer.ID) bool { return dues[id] == 0 })
+	last := make(map[timer.ID]timer.Outcome, len(ids))
+	for part := range batches(ids) {
+		first := dues[part[0]]
+		for _, id := range part {
+			first = min(first, dues[id])
+		}
+		q := stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.dialect.byTimer+" WHERE ").
+			finishedSince(s.dialect, first, nowMS).
+			add("(timer_id,due_ms) IN (" + s.dialect.tuples)
+		for i, id := range part {
+			q.row(i == 0, int64(id), dues[id])
+		}
+		var rows []outcomeRow
+		if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			id := timer.ID(rows[i].Timer)
+			if had, ok := last[id]; !ok || had.Series < rows[i].Series {
+				last[id] = rows[i].outcome()
+			}
+		}
+	}
+	return last, nil
+}
+
+// lastDues returns when the latest outcome of each timer was due. Where outcomes have partitions, it
+// reads an entry of the index in each of them: first in those of the last day, and for timers that
+// had no fire in it in all.
+func (s *Store) lastDues(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	ids []timer.ID,
+	nowMS int64,
+) (map[timer.ID]int64, error) {
+	last := make(map[timer.ID]int64, len(ids))
+	sinces := []int64{0}
+	if s.dialect.partitioned {
+		sinces = []int64{nowMS - dayMS, 0}
+	}
+	for _, since := range sinces {
+		// An outcome that is due later than since has not finished before it, so none is missed.
+		ids = slices.DeleteFunc(
+			slices.Clone(ids),
+			func(id timer.ID) bool { return last[id] > since },
+		)
+		for part := range batches(ids) {
+			var dues []struct {
+				ID    int64         `db:"id"`
+				DueMS sql.NullInt64 `db:"due_ms"`
+			}
+			q := stmt("SELECT id,(SELECT o.due_ms FROM outcomes o"+s.dialect.byTimer+" WHERE ").
+				finishedSince(s.dialect, since, nowMS).
+				add("o.timer_id=t.id ORDER BY o.due_ms DESC LIMIT 1) AS due_ms FROM timers t" +
+					s.dialect.byPrimary + " WHERE id").idList(part)
+			if err := s.selectAll(ctx, c, &dues, q); err != nil {
+				return nil, err
+			}
+			for _, d := range dues {
+				if d.DueMS.Valid {
+					last[timer.ID(d.ID)] = d.DueMS.Int64
+				}
+			}
+		}
+	}
+	return last, nil
+}
+
+// finishedSince adds the condition that outcomes have finished since an instant at which they were
+// due. It changes nothing about the result, but where outcomes have partitions by the day of
+// finished_ms, the database does not read the others, of which there is one for each day that is
+// kept and for some that come.
+func (q *statement) finishedSince(d *dialect, dueMS, nowMS int64) *statement {
+	if !d.partitioned {
+		return q
+	}
+	return q.add("finished_ms>=").int(max(dueMS-maxClockSkew.Milliseconds(), 0)).
+		add(" AND finished_ms<=").int(nowMS + maxClockSkew.Milliseconds()).add(" AND ")
+}
