@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs missing servers on Debian 12: install-servers.sh [mysql] [galera] [redis] [pulsar] [pulsar-cluster]
+# Installs missing servers on Debian 12: install-servers.sh [mysql] [mysql-replicated] [galera] [redis] [pulsar] [pulsar-cluster]
 # [oracles] [promtool] [chromium] [iptables]
 #
 # oracles are the packages that scripts/oracles.sh needs. MariaDB with Galera, HAProxy, Redis, Java,
@@ -21,7 +21,7 @@ missing=()
 has openssl || missing+=(openssl) # makes the servers' certificates
 for server in "${wanted[@]}"; do
   case $server in
-    mysql) has mariadbd && has mariadb-install-db && has mariadb-admin || missing+=(mariadb-server) ;;
+    mysql | mysql-replicated) has mariadbd && has mariadb-install-db && has mariadb-admin || missing+=(mariadb-server) ;;
     galera)
       has mariadbd && has mariadb-install-db && has mariadb-admin || missing+=(mariadb-server)
       [ -f /usr/lib/galera/libgalera_smm.so ] || missing+=(galera-4)
@@ -42,7 +42,7 @@ for server in "${wanted[@]}"; do
     promtool) has promtool || missing+=(prometheus) ;;
     iptables) has iptables || missing+=(iptables) ;;
     chromium) has chromium || missing+=(chromium) ;;
-    *) echo "install-servers: unknown server $server (mysql, galera, redis, redis-cluster, redis-sentinel, pulsar, pulsar-cluster, oracles, promtool, chromium, iptables)" >&2 && exit 2 ;;
+    *) echo "install-servers: unknown server $server (mysql, mysql-replicated, galera, redis, redis-cluster, redis-sentinel, pulsar, pulsar-cluster, oracles, promtool, chromium, iptables)" >&2 && exit 2 ;;
   esac
 done
 

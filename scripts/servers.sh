@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Manages private servers: servers.sh up|down|wipe DIR [mysql] [galera] [redis] [redis-cluster] [redis-sentinel] [pulsar] [pulsar-cluster]
+# Manages private servers: servers.sh up|down|wipe DIR [mysql] [mysql-replicated] [galera] [redis] [redis-cluster] [redis-sentinel] [pulsar] [pulsar-cluster]
 #
 # up starts the named servers in parallel (default: mysql redis pulsar), unless they run, on free
 # ports of 127.0.0.1 (CARILLON_SERVERS_ADDR). It waits until they are healthy and writes DIR/env for
@@ -9,6 +9,9 @@
 # CARILLON_TEST_GALERA_ADDRS lists the nodes. The other servers also speak TLS:
 # CARILLON_TEST_MYSQL_TLS_DSN, CARILLON_TEST_REDIS_TLS_ADDRS, CARILLON_TEST_PULSAR_TLS_URL and
 # CARILLON_TEST_PULSAR_TLS_ADMIN_URL require a client certificate of CARILLON_TEST_TLS_DIR.
+#
+# mysql-replicated is a primary with a replica: CARILLON_TEST_MYSQL_PRIMARY_DSN and
+# CARILLON_TEST_MYSQL_REPLICA_DSN.
 #
 # A cluster's nodes are processes of their own, which its script starts and stops one by one.
 # redis-sentinel gives CARILLON_TEST_REDIS_SENTINEL_ADDRS and CARILLON_TEST_REDIS_SENTINEL_MASTER.
@@ -24,11 +27,11 @@ command=$1 dir=$2
 shift 2
 case $command in
   up) [ $# -gt 0 ] || set -- mysql redis pulsar ;;
-  down | wipe) [ $# -gt 0 ] || set -- mysql galera redis redis-cluster redis-sentinel pulsar pulsar-cluster ;;
+  down | wipe) [ $# -gt 0 ] || set -- mysql mysql-replicated galera redis redis-cluster redis-sentinel pulsar pulsar-cluster ;;
   *) usage ;;
 esac
 for server in "$@"; do
-  [[ $server =~ ^(mysql|galera|redis|redis-cluster|redis-sentinel|pulsar|pulsar-cluster)$ ]] || usage
+  [[ $server =~ ^(mysql|mysql-replicated|galera|redis|redis-cluster|redis-sentinel|pulsar|pulsar-cluster)$ ]] || usage
 done
 [ "$command" = up ] || [ -d "$dir" ] || exit 0
 
@@ -55,7 +58,7 @@ for server in "$@"; do
   case $server in
     redis) rm -f "$dir/redis-tls.port" ;;
     pulsar) rm -f "$dir"/pulsar-{broker,web,bookie,broker-tls,web-tls}.port ;;
-    galera | redis-cluster | redis-sentinel | pulsar-cluster) rm -rf "$dir/$server"-* "$dir/$server".initialized ;;
+    mysql-replicated | galera | redis-cluster | redis-sentinel | pulsar-cluster) rm -rf "$dir/$server"-* "$dir/$server".initialized ;;
   esac
 done
 shopt -s nullglob

@@ -1,0 +1,202 @@
+package scenario
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// TestP2StandbyTakesOver loses the database of a region, whose services live on, and promotes the
+// semi-synchronous replica of a second region, as the guide says. The second region has its own
+// Redis and Pulsar. It has every timer whose create was answered, and calls each due instant, none
+// of them early. It repeats only calls of which the first region had not recorded the answer.
+func TestP2StandbyTakesOver(t *testing.T) {
+	t.Parallel()
+	overServers := runnerNamed("real")
+	t.Run(overServers.name, func(t *testing.T) {
+		t.Parallel()
+		first, second := ownServers(t), ownServers(t)
+		pair := startReplicated(t)
+		first.MySQLDSN, second.MySQLDSN = pair.primary, pair.replica
+		dir := filepath.Join(runDir, "standby")
+		for _, name := range []string{"first", "second"} {
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o750))
+		}
+		o := cluster.Options{Bin: binDir, Dir: filepath.Join(dir, "first")}
+		old, err := cluster.StartReal(t.Context(), o, *first)
+		require.NoError(t, err)
+		t.Cleanup(old.Close)
+		env := newEnvironment(t, overServers, old, nil)
+		ticks := env.createCron(t, "ticks", "/ticks", &client.Misfire{Policy: "fire_all"}, nil, nil)
+		require.Eventually(t, func() bool { return len(env.rcv.Of(ticks)) >= 3 },
+			patience, 20*time.Millisecond)
+		began := time.Now()
+		shots := env.createUntil(t, began.Add(8*time.Second), pair.killPrimary)
+		cut := time.Now()
+		t.Logf("%d creates were answered before the primary was lost", len(shots))
+		require.Greater(t, len(shots), 50)
+
+		// The calls in flight end within the timeout of their target and 2 s.
+		pause(t, 10*time.Second)
+		for _, p := range old.Processes() {
+			require.True(t, p.Running(), p.Name)
+		}
+		latest := -time.Hour
+		for _, a := range env.rcv.Arrivals() {
+			latest = max(latest, time.Unix(0, a.StartNS).Sub(cut))
+		}
+		t.Logf("the last call began %s after the loss", latest.Round(time.Millisecond))
+		require.Less(t, latest, session.LeaseValidity+clockTolerance)
+
+		pair.promote(t)
+		o.Dir = filepath.Join(dir, "second")
+		promoted := time.Now()
+		taken, err := cluster.StartReal(t.Context(), o, *second)
+		require.NoError(t, err)
+		t.Cleanup(taken.Close)
+		standby := &environment{
+			Cluster: taken, rcv: env.rcv, api: client.New(taken.API), app: env.app, led: env.led,
+		}
+		t.Cleanup(standby.api.Close)
+
+		// Every instant of the outage, and of some seconds after it.
+		missed := seconds(began, promoted.Add(5*time.Second))
+		require.Eventually(
+			t,
+			func() bool { return len(standby.unexplained(t, ticks, missed)) == 0 },
+			patience,
+			300*time.Millisecond,
+		)
+		calls := make(map[timer.FireID]int)
+		firstCall := make(map[timer.FireID]time.Time)
+		require.Eventually(t, func() bool {
+			clear(calls)
+			for _, a := range env.rcv.Arrivals() {
+				if at := time.Unix(
+					0,
+					a.StartNS,
+				); calls[a.Fire] == 0 ||
+					at.Before(firstCall[a.Fire]) {
+					firstCall[a.Fire] = at
+				}
+				calls[a.Fire]++
+			}
+			for id, due := range shots {
+				if calls[timer.FireID{Timer: id, DueMS: due.UnixMilli()}] == 0 {
+					return false
+				}
+			}
+			return true
+		}, patience, 300*time.Millisecond, "a timer is not called whose create was answered")
+		for _, due := range missed {
+			require.NotZero(t, calls[timer.FireID{Timer: ticks, DueMS: due}], due)
+		}
+		repeated := 0
+		for id, n := range calls {
+			if n == 1 {
+				continue
+			}
+			repeated++
+			require.Equal(t, 2, n, id)
+			require.Greater(t, firstCall[id], cut.Add(-recordTime), "%s was recorded", id)
+		}
+		t.Logf("%d fires called, %d of them twice", len(calls), repeated)
+		require.Empty(t, env.rcv.Arrivals().Early(clockTolerance))
+		require.NoError(t, standby.api.Delete(t.Context(), env.app, ticks))
+	})
+}
+
+// recordTime is how long an executor may take to record an answer.
+const recordTime = 3 * time.Second
+
+// createUntil creates one-shots that are due 1 to 30 s later, until an instant. It then calls lose,
+// and returns those whose create was answered, with their due instants.
+func (env *environment) createUntil(
+	t *testing.T,
+	end time.Time,
+	lose func(t *testing.T),
+) map[timer.ID]time.Time {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	created := make(map[timer.ID]time.Time)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			at := time.Now().Add(time.Duration(1+i%30) * time.Second).Truncate(time.Millisecond)
+			tm, _, err := env.api.Create(ctx, client.NewTimer{
+				App:      env.app,
+				Name:     "shot-" + strconv.Itoa(i),
+				Schedule: client.At(at),
+				Target:   client.Post(env.rcv.URL("/shots")),
+				Status:   "active",
+			})
+			if err != nil {
+				return // the database is lost
+			}
+			created[tm.TimerID()] = at
+		}
+	}()
+	pauseUntil(t, end)
+	lose(t)
+	pause(t, time.Second)
+	cancel()
+	<-done
+	return created
+}
+
+// replicated is a primary and its replica, for one test, which loses one and promotes the other.
+type replicated struct {
+	dir              string
+	primary, replica string // DSNs
+}
+
+func startReplicated(t *testing.T) *replicated {
+	t.Helper()
+	r := &replicated{dir: t.TempDir()}
+	t.Cleanup(func() { r.script(context.Background(), t, "servers.sh", "wipe", r.dir) })
+	r.script(t.Context(), t, "servers.sh", "up", r.dir, "mysql-replicated")
+	b, err := os.ReadFile(filepath.Join(r.dir, "env"))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch value = strings.Trim(value, "'"); key {
+		case "export CARILLON_TEST_MYSQL_PRIMARY_DSN":
+			r.primary = value
+		case "export CARILLON_TEST_MYSQL_REPLICA_DSN":
+			r.replica = value
+		}
+	}
+	return r
+}
+
+func (r *replicated) killPrimary(t *testing.T) {
+	t.Helper()
+	r.script(t.Context(), t, "mysql-replicated.sh", "kill", r.dir)
+}
+
+// promote lets the replica apply what it has received, and makes it take writes.
+func (r *replicated) promote(t *testing.T) {
+	t.Helper()
+	r.script(t.Context(), t, "mysql-replicated.sh", "promote", r.dir)
+}
+
+func (*replicated) script(ctx context.Context, t *testing.T, name string, args ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(ctx, filepath.Join("..", "..", "scripts", name), args...).
+		CombinedOutput()
+	require.NoError(t, err, "%s %v: %s", name, args, out)
+}
