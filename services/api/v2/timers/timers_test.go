@@ -141,6 +141,7 @@ func TestV2NamesTheBadField(t *testing.T) {
 		{`"X-A"`, `"Carillon-Due"`, 422, "body.target.headers.Carillon-Due"},
 		{`"body":"x"`, `"body":"` + strings.Repeat("x", timer.MaxBodyLen+1) + `"`, 422, "body.target.body"},
 		{`"body":"x"`, `"bodi":"x"`, 422, "body.target.bodi"},
+		{`"body":"x"`, `"Body":"x"`, 422, "body.target.Body"},
 		{`{"app"`, `{"color":"red","app"`, 422, "body.color"},
 		{`{"app"`, `{"status":"deleted","app"`, 422, "body.status"},
 		{`{"app"`, `{"retry":{"attempts":0},"app"`, 422, "body.retry.attempts"},
