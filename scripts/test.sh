@@ -84,8 +84,8 @@ brief() {
     END { show() }'
 }
 
-# ticks prints the CPU time since boot, and how much of it was CPU steal.
-ticks() { awk '/^cpu / { for (i = 2; i <= 9; i++) all += $i; print all, $9 }' /proc/stat 2>/dev/null || echo 0 0; }
+# ticks prints the CPU time since boot, and how much of it was CPU steal, and how much was idle.
+ticks() { awk '/^cpu / { for (i = 2; i <= 9; i++) all += $i; print all, $9, $5 + $6 }' /proc/stat 2>/dev/null || echo 0 0 0; }
 
 # monitor_pauses writes a line for each time in which the whole machine paused for 3 s or more, as
 # a virtual machine does while its host moves or saves it. A sleep of 200 ms then takes that long.
@@ -117,18 +117,19 @@ progress() {
 failed=0
 again=
 run() {
-  local all took all2 took2 paused flags=() out=$tmp/run ticker result=0
+  local all took idle all2 took2 idle2 paused flags=() out=$tmp/run ticker result=0 began=$SECONDS
   printf '\n== go test %s\n' "$*"
   paused=$(wc -l <"$pauses")
-  read -r all took < <(ticks)
+  read -r all took idle < <(ticks)
   : >"$out"
   progress "$out" &
   ticker=$!
   go test -v -shuffle=on "$@" 2>&1 | tee "$out" | brief || result=1
   kill "$ticker" 2>/dev/null && wait "$ticker" 2>/dev/null || true
   cat "$out" >>"$log"
+  read -r all2 took2 idle2 < <(ticks)
+  printf '   took %d s, CPUs %d %% busy\n' $((SECONDS - began)) $((100 - (idle2 - idle) * 100 / (all2 - all + 1)))
   [ $result -ne 0 ] || return 0
-  read -r all2 took2 < <(ticks)
   while [[ ${1:-} == -* ]]; do
     flags+=("$1")
     [[ $1 == *=* || $1 == -race ]] || { flags+=("$2") && shift; }
