@@ -62,7 +62,9 @@ position() {
 }
 
 # run NODE OPTION…: starts the node. With short time limits of the group a dead node holds up the
-# commits of the others for 2 s, not for 6 s.
+# commits of the others for 2 s, not for 6 s. What another node has committed sometimes waits in vain
+# for a row that a local transaction has, and all commits behind it: it tries again after
+# innodb_lock_wait_timeout, whose default is 50 s.
 run() {
   local node=$1 at
   shift
@@ -75,7 +77,7 @@ run() {
     --pid-file="$DIR/$node/own.pid" --bind-address="$ADDR" --port="$sql_port" --skip-name-resolve \
     --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=256M --innodb-log-file-size=128M \
     --max-connections=500 --character-set-server=utf8mb4 --default-time-zone=+00:00 \
-    --binlog-format=ROW --innodb-autoinc-lock-mode=2 --wsrep-on=ON --wsrep-slave-threads=4 \
+    --innodb-lock-wait-timeout=3 --binlog-format=ROW --innodb-autoinc-lock-mode=2 --wsrep-on=ON --wsrep-slave-threads=4 \
     --wsrep-provider=/usr/lib/galera/libgalera_smm.so --wsrep-cluster-name=carillon \
     --wsrep-cluster-address="gcomm://$members" --wsrep-node-name="$node" \
     --wsrep-node-address="$ADDR:$group" --wsrep-node-incoming-address="$ADDR:$sql_port" \
