@@ -40,9 +40,6 @@ type app struct {
 
 	list         waitList
 	waitingSince time.Time // arrival of the first waiting fire
-	// picker chooses the priority if the shared state does not: without a rate, or while it is
-	// unavailable.
-	picker Picker
 }
 
 func newApp(s Settings, now time.Time) *app {
@@ -233,7 +230,7 @@ func (a *app) wantSlots(now time.Time, share int) int {
 	if a.settings.Concurrent == 0 {
 		return 0
 	}
-	want := max(a.inUse, a.peak) + a.missedSlots + a.waits()
+	want := max(a.inUse, a.peak) + a.missedSlots + a.list.len()
 	if want > 0 || a.used.rate(now) > 0 {
 		want += 1 + want/4
 	}
@@ -241,12 +238,4 @@ func (a *app) wantSlots(now time.Time, share int) int {
 		want = min(want, share)
 	}
 	return max(min(want, a.settings.Concurrent), a.inUse)
-}
-
-// waits returns the number of waiting fires.
-func (a *app) waits() (n int) {
-	for p := range Priorities {
-		n += a.list.len(p)
-	}
-	return n
 }

@@ -253,9 +253,9 @@ func (a *app) wantStarts(
 	}
 	starts = max(starts-len(a.order)-a.tokens, 0)
 	for p := range waiting {
-		waiting[p] = a.list.len(Priority(p))
+		waiting[p] = a.list.fires[p].Len()
 	}
-	return waiting, min(starts, a.waits())
+	return waiting, min(starts, a.list.len())
 }
 
 // granted applies a grant. Its times count from when the demand was sent, which is the safe side.

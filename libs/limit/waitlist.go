@@ -22,42 +22,44 @@ const gatherDelay = 5 * time.Millisecond
 // here or in the shared state, chooses the priority. Within a priority, returned fires go before
 // new ones, each in order of arrival.
 type waitList struct {
-	returned, firstTime [Priorities]fifo
-	deferred            [Priorities]deferred
+	fires    [Priorities]FIFO[Waiter]
+	deferred [Priorities]deferred
+	// picker chooses the priority if the shared state does not: without a rate, or while it is
+	// unavailable.
+	picker Picker
 }
 
-func (w *waitList) len(p Priority) int { return w.returned[p].len() + w.firstTime[p].len() }
-
-func (w *waitList) empty() bool { return w.waiting() == [Priorities]bool{} }
-
-func (w *waitList) waiting() (some [Priorities]bool) {
-	for p := range some {
-		some[p] = w.len(Priority(p)) > 0
+func (w *waitList) len() (n int) {
+	for p := range w.fires {
+		n += w.fires[p].Len()
 	}
-	return some
+	return n
 }
+
+func (w *waitList) empty() bool { return w.len() == 0 }
 
 func (w *waitList) push(a *Ask) {
 	if a.Returned {
-		w.returned[a.Priority].push(a.Waiter)
+		w.fires[a.Priority].PushFirst(a.Waiter)
 	} else {
-		w.firstTime[a.Priority].push(a.Waiter)
+		w.fires[a.Priority].Push(a.Waiter)
 	}
 }
 
-func (w *waitList) pop(p Priority) Waiter {
-	if w.returned[p].len() > 0 {
-		return w.returned[p].pop()
+// pick returns the priority to serve next. At least one fire waits.
+func (w *waitList) pick() Priority {
+	var waiting [Priorities]bool
+	for p := range waiting {
+		waiting[p] = w.fires[p].Len() > 0
 	}
-	return w.firstTime[p].pop()
+	p, _ := w.picker.Next(waiting)
+	return p
 }
 
 // drain removes and returns all fires.
 func (w *waitList) drain() (all []Waiter) {
-	for p := range Priorities {
-		for w.len(p) > 0 {
-			all = append(all, w.pop(p))
-		}
+	for p := range w.fires {
+		all = append(all, w.fires[p].Drain()...)
 	}
 	return all
 }
@@ -68,37 +70,17 @@ func (w *waitList) drain() (all []Waiter) {
 // that are still in the store.
 func (w *waitList) startsBefore(ask *Ask, now time.Time) float64 {
 	weights, all := DefaultWeights(), 0.0
-	own := w.returned[ask.Priority].len()
+	own := w.fires[ask.Priority].LenFirst()
 	if !ask.Returned {
-		own = w.len(ask.Priority) + w.deferred[ask.Priority].count(now)
+		own = w.fires[ask.Priority].Len() + w.deferred[ask.Priority].count(now)
 	}
 	rounds := float64(own+1) / float64(weights[ask.Priority])
 	for i, weight := range weights {
 		if p := Priority(i); p != ask.Priority {
-			all += min(float64(w.len(p)+w.deferred[p].count(now)), rounds*float64(weight))
+			all += min(float64(w.fires[p].Len()+w.deferred[p].count(now)), rounds*float64(weight))
 		}
 	}
 	return float64(own) + all
-}
-
-type fifo struct {
-	items []Waiter
-	head  int
-}
-
-func (f *fifo) len() int { return len(f.items) - f.head }
-
-func (f *fifo) push(w Waiter) { f.items = append(f.items, w) }
-
-func (f *fifo) pop() Waiter {
-	w := f.items[f.head]
-	f.items[f.head] = nil
-	if f.head++; f.head == len(f.items) {
-		f.items, f.head = nil, 0
-	} else if f.head >= 64 && 2*f.head >= len(f.items) {
-		f.items, f.head = append([]Waiter(nil), f.items[f.head:]...), 0
-	}
-	return w
 }
 
 // deferred counts the fires with a retry-after time in the future.
@@ -167,7 +149,7 @@ func (a *app) retryAfter(ask *Ask, expectedWait time.Duration, now time.Time) ti
 func (l *Limiter) pump(a *app, now time.Time) {
 	for !a.list.empty() && a.refuse(now, l) == nil {
 		p := a.next()
-		if !a.list.pop(p).Ready() {
+		if !a.list.fires[p].Pop().Ready() {
 			continue
 		}
 		a.started(now, l.unavailable)
@@ -175,13 +157,13 @@ func (l *Limiter) pump(a *app, now time.Time) {
 	}
 }
 
-// next returns the priority to serve next. At least one fire waits.
+// next returns the priority to serve next: that of the next token, if such a fire still waits. At
+// least one fire waits.
 func (a *app) next() Priority {
-	if len(a.order) > 0 && a.list.len(a.order[0]) > 0 {
+	if len(a.order) > 0 && a.list.fires[a.order[0]].Len() > 0 {
 		return a.order[0]
 	}
-	p, _ := a.picker.Next(a.list.waiting())
-	return p
+	return a.list.pick()
 }
 
 // startRate estimates how many calls per second can start here, from this executor's part of the

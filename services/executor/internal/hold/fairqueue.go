@@ -39,7 +39,6 @@ func (q *Queue[T]) Pop() T {
 func (q *Queue[T]) rest() (left []T) {
 	for i := range q.priorities {
 		left = append(left, q.priorities[i].rest()...)
-		q.priorities[i] = FairQueue[T]{}
 	}
 	return left
 }
@@ -53,15 +52,16 @@ type FairQueue[T any] struct {
 }
 
 type appQueue[T any] struct {
-	app          int64
-	first, items fifo[T]
+	limit.FIFO[T]
+
+	app int64
 }
 
 // Push adds an item of an app.
-func (a *FairQueue[T]) Push(app int64, item T) { a.of(app).items.push(item) }
+func (a *FairQueue[T]) Push(app int64, item T) { a.of(app).Push(item) }
 
 // PushFirst adds an item of an app before those of Push, and after earlier ones of PushFirst.
-func (a *FairQueue[T]) PushFirst(app int64, item T) { a.of(app).first.push(item) }
+func (a *FairQueue[T]) PushFirst(app int64, item T) { a.of(app).PushFirst(item) }
 
 // of returns the queue of an app, to which the caller adds one item.
 func (a *FairQueue[T]) of(app int64) *appQueue[T] {
@@ -85,13 +85,9 @@ func (a *FairQueue[T]) Len() int { return a.n }
 func (a *FairQueue[T]) Pop() T {
 	l := a.order[0]
 	a.order = a.order[1:]
-	from := &l.first
-	if from.len() == 0 {
-		from = &l.items
-	}
-	item := from.pop()
+	item := l.Pop()
 	a.n--
-	if l.first.len()+l.items.len() == 0 {
+	if l.Len() == 0 {
 		delete(a.apps, l.app)
 	} else {
 		a.order = append(a.order, l)
@@ -99,35 +95,12 @@ func (a *FairQueue[T]) Pop() T {
 	return item
 }
 
-// rest returns the remaining items.
+// rest removes and returns the remaining items.
 func (a *FairQueue[T]) rest() []T {
 	var left []T
 	for _, l := range a.order {
-		left = append(append(left, l.first.rest()...), l.items.rest()...)
+		left = append(left, l.Drain()...)
 	}
+	*a = FairQueue[T]{}
 	return left
-}
-
-type fifo[T any] struct {
-	items []T
-	head  int
-}
-
-func (f *fifo[T]) len() int { return len(f.items) - f.head }
-
-func (f *fifo[T]) rest() []T { return f.items[f.head:] }
-
-func (f *fifo[T]) push(item T) {
-	if 2*f.head > len(f.items) { // a queue that is never empty must not grow
-		f.items, f.head = append([]T(nil), f.items[f.head:]...), 0
-	}
-	f.items = append(f.items, item)
-}
-
-func (f *fifo[T]) pop() T {
-	item := f.items[f.head]
-	var none T
-	f.items[f.head] = none
-	f.head++
-	return item
 }

@@ -110,7 +110,6 @@ func (q *Ready[K]) Close() []Due[K] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	left := append(q.permitted.rest(), q.queue.rest()...)
-	q.permitted = FairQueue[Due[K]]{}
 	q.closed = true
 	q.ready.Broadcast()
 	return left
