@@ -15,23 +15,21 @@ type app struct {
 	tokensUntil time.Time
 	slots       int // limit of concurrent calls, as granted
 	slotsUntil  time.Time
-	tokensShort bool // the last grant had fewer tokens than demanded
 	slotsShort  bool // the last grant had fewer slots than demanded
-	nextToken   time.Time
-	executors   int // executors that share the limits; at least 1
+	// nextToken is when the next token is expected. It is zero if the last grant had all tokens
+	// that were demanded.
+	nextToken time.Time
+	executors int // executors that share the limits; at least 1
 
-	syncing          bool      // a Sync is running
-	inUseAtSync      int       // running calls when that Sync began
-	lastSlotShortage time.Time // last refusal for lack of slots
-
-	// Refusals since the last Sync, for lack of tokens or slots, of fires that do not wait here.
-	missedTokens, missedSlots int
-	peak                      int // most concurrent calls lately
-	used                      meter
-	ended                     meter
-	lastProgress              time.Time // when a call last ended, or began while none ran
-	lastSync                  time.Time // last time
-	registered                bool      // the shared state knows this executor for the app
+	// kept is how many slots the running Sync leaves here, whatever it decides: those of the calls
+	// that ran when it began. While no Sync is running it is unlimited.
+	kept         int
+	peak         int // most concurrent calls lately
+	used         meter
+	ended        meter
+	lastProgress time.Time // when a call last ended, or began while none ran
+	lastSync     time.Time
+	registered   bool // the shared state knows this executor for the app
 
 	// localTokens are own tokens while the shared state is unavailable. Calls before count, too, so
 	// an executor that has used its part gets no burst when that begins.
@@ -46,6 +44,7 @@ func newApp(s Settings, now time.Time) *app {
 	return &app{
 		settings:      s,
 		executors:     1,
+		kept:          math.MaxInt,
 		localTokensAt: now,
 		used:          meter{from: now},
 		ended:         meter{from: now},
@@ -57,10 +56,8 @@ func (a *app) limited() bool { return a.settings != (Settings{}) }
 // set applies new settings. It discards the permits and retry-after times of the old ones.
 func (a *app) set(s Settings, now time.Time) {
 	a.settings = s
-	a.tokens, a.order, a.slots, a.tokensShort, a.slotsShort = 0, nil, min(
-		a.slots,
-		s.Concurrent,
-	), false, false
+	a.tokens, a.order, a.nextToken = 0, nil, time.Time{}
+	a.slots, a.slotsShort = min(a.slots, s.Concurrent), false
 	a.localTokens, a.localTokensAt = 0, now
 	a.list.deferred = [Priorities]deferred{}
 	a.lastSync = time.Time{}
@@ -69,18 +66,16 @@ func (a *app) set(s Settings, now time.Time) {
 // refusal is why a call cannot start.
 type refusal struct {
 	label string
-	fetch bool // ask the shared state
-	known bool // the shared state was asked, and has nothing now
+	known bool // nothing is free now; otherwise the shared state may have permits
 }
 
 var (
-	byShare        = &refusal{label: "share", known: true}
-	byQueue        = &refusal{label: "queue", known: true}
-	bySlots        = &refusal{label: "concurrent", known: true, fetch: true}
-	byTokens       = &refusal{label: "rate", known: true, fetch: true}
-	unknownYet     = &refusal{label: "fetch", fetch: true}
-	syncInProgress = &refusal{label: "fetch"}
-	byUnavailable  = &refusal{label: "unavailable", known: true}
+	byShare       = &refusal{label: "share", known: true}
+	byQueue       = &refusal{label: "queue", known: true}
+	bySlots       = &refusal{label: "concurrent", known: true}
+	byTokens      = &refusal{label: "rate", known: true}
+	byUnavailable = &refusal{label: "unavailable", known: true}
+	unknownYet    = &refusal{label: "fetch"}
 )
 
 // refuse returns why a call cannot start now, or nil if it can.
@@ -123,17 +118,11 @@ func (a *app) refuseSlot(now time.Time) *refusal {
 	}
 	switch {
 	case a.inUse < min(have, most):
-		if a.syncing && a.inUse >= a.inUseAtSync {
-			// The running Sync may give spare slots to another executor. It leaves at least the
-			// calls that ran when it began.
-			return syncInProgress
+		if a.inUse >= a.kept {
+			return unknownYet // the running Sync may give the spare slots to another executor
 		}
 		return nil
-	case a.inUse >= most:
-		return bySlots
-	}
-	a.lastSlotShortage = now
-	if a.slotsShort {
+	case a.inUse >= most || a.slotsShort:
 		return bySlots
 	}
 	return unknownYet
@@ -147,21 +136,10 @@ func (a *app) refuseToken(now time.Time) *refusal {
 	if a.tokens > 0 || len(a.order) > 0 {
 		return nil
 	}
-	if a.tokensShort && now.Before(a.nextToken.Add(gatherDelay)) {
+	if now.Before(a.nextToken.Add(gatherDelay)) {
 		return byTokens
 	}
 	return unknownYet
-}
-
-// missed counts the demand of a fire that does not wait here.
-func (a *app) missed(now time.Time) {
-	a.dropExpired(now)
-	if a.settings.Rate > 0 && a.tokens == 0 && len(a.order) == 0 {
-		a.missedTokens++
-	}
-	if a.settings.Concurrent > 0 && a.freeSlots(now) == 0 {
-		a.missedSlots++
-	}
 }
 
 // freeSlots returns how many more calls may start with the granted slots.
@@ -230,7 +208,7 @@ func (a *app) wantSlots(now time.Time, share int) int {
 	if a.settings.Concurrent == 0 {
 		return 0
 	}
-	want := max(a.inUse, a.peak) + a.missedSlots + a.list.len()
+	want := max(a.inUse, a.peak) + a.list.len()
 	if want > 0 || a.used.rate(now) > 0 {
 		want += 1 + want/4
 	}

@@ -36,8 +36,8 @@ type Ask struct {
 	// until then.
 	Returned bool
 	Priority Priority // decides by weight which waiting call starts first
-	// Waiter is notified when the call may start, if that is expected within Hold. With nil the
-	// limiter always returns a retry-after time.
+	// Waiter is notified when the call may start, if that is expected within Hold. If Hold is 0,
+	// the limiter returns a retry-after time instead, and fetches no permits for the call.
 	Waiter Waiter
 	Hold   time.Duration
 }
@@ -117,11 +117,7 @@ func (l *Limiter) Start(a Ask) Decision {
 	}
 	l.metrics.refused(why.label)
 	wait := st.expectedWait(&a, why, now)
-	if a.Waiter == nil || l.closed || wait > a.Hold {
-		if a.Waiter == nil && why.fetch {
-			st.missed(now)
-			signal(l.wake)
-		}
+	if a.Hold <= 0 || l.closed || wait > a.Hold {
 		return Decision{At: st.retryAfter(&a, wait, now)}
 	}
 	if st.list.empty() {

@@ -390,7 +390,8 @@ func TestNewFiresStartSoonAfterRecovery(t *testing.T) {
 			_, ls := run(t, "a")
 			l := ls[0]
 			l.Set("x", settings)
-			running := 0
+			startRetrying(l, "x")
+			running := 1
 			// the endpoint hangs.
 			for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
 				if l.Start(
@@ -520,16 +521,21 @@ func TestAnOutageBringsNoBurst(t *testing.T) {
 		for _, l := range ls {
 			l.Set("x", limit.Settings{Rate: 100, Burst: 100})
 		}
-		count := func(d time.Duration) (n int) {
-			for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
-				for _, l := range ls {
-					if l.Start(limit.Ask{App: "x"}).OK {
-						n++
+		count := func(d time.Duration) int {
+			var all sync.WaitGroup
+			var n atomic.Int64
+			began := time.Now()
+			for _, l := range ls {
+				all.Go(func() {
+					for time.Since(began) < d {
+						startRetrying(l, "x")
+						n.Add(1)
 						l.Done("x")
 					}
-				}
+				})
 			}
-			return n
+			all.Wait()
+			return int(n.Load())
 		}
 		count(5 * time.Second) // the burst is used up
 		n := 0
@@ -540,9 +546,9 @@ func TestAnOutageBringsNoBurst(t *testing.T) {
 			n += count(1500 * time.Millisecond)
 		}
 		// 10 s of the rate, and once more what the shared bucket fills during the outages of up to
-		// 750 ms, and tokens in advance. In 150 runs it was 1,543 at most. With the burst again in
-		// each outage it was 1,740 at least.
-		require.LessOrEqual(t, n, 1640)
+		// 750 ms, and tokens in advance. In 150 runs it was 1,634 at most. With the burst again in
+		// each outage it was 1,884.
+		require.LessOrEqual(t, n, 1750)
 		require.Greater(t, n, 700)
 	})
 }

@@ -25,9 +25,6 @@ const (
 	unavailablePause = 250 * time.Millisecond
 	firstStarts      = 21 // one round of the default weights
 	peakWindow       = time.Second
-	// shortageMemory is how long the demand of a refusal is remembered, because a fire that waits
-	// for a slot asks again.
-	shortageMemory = time.Second
 )
 
 // Run implements Admission. It sleeps while no app is active, and wakes only rarely while no active
@@ -123,11 +120,11 @@ func (l *Limiter) syncShared(
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, a := range of {
-		a.syncing = false
 		if err != nil || l.apps[demands[i].App] != a || a.settings != demands[i].Settings {
 			// whatever the shared state decided, these slots are ours
-			a.slots = min(a.slots, a.inUseAtSync)
+			a.slots = min(a.slots, a.kept)
 		}
+		a.kept = math.MaxInt
 	}
 	if err != nil {
 		l.metrics.errors.Inc()
@@ -176,13 +173,11 @@ func (a *app) nextSyncAt(now time.Time, l *Limiter) time.Time {
 	switch {
 	case !a.limited():
 		return time.Time{}
-	case a.missedTokens > 0 || a.missedSlots > 0:
-		return now
 	case !a.list.empty() && a.canUse(l):
 		switch {
 		case a.lastSync.Before(a.waitingSince): // simultaneous arrivals share one Sync
 			return a.waitingSince.Add(gatherDelay)
-		case a.tokensShort:
+		case !a.nextToken.IsZero():
 			return earlier(a.nextToken, a.lastSync.Add(waitEvery))
 		case a.slotsShort:
 			return a.lastSync.Add(slotsEvery)
@@ -194,7 +189,7 @@ func (a *app) nextSyncAt(now time.Time, l *Limiter) time.Time {
 	case a.inUse > 0 || !a.list.empty():
 		return a.lastSync.Add(renewEvery)
 	case a.registered: // to release the app
-		return later(a.lastSlotShortage.Add(shortageMemory), now)
+		return now
 	default:
 		return time.Time{}
 	}
@@ -208,8 +203,7 @@ func (a *app) canUse(l *Limiter) bool {
 // demand returns the demand of an app, and resets its counters.
 func (a *app) demand(now time.Time, l *Limiter) Demand {
 	rate := a.used.rate(now)
-	missed := a.missedTokens > 0 || a.missedSlots > 0
-	active := rate > 0 || missed || a.inUse > 0 || !a.list.empty()
+	active := rate > 0 || a.inUse > 0 || !a.list.empty()
 	w := Demand{Settings: a.settings, InUse: a.inUse}
 	if active {
 		w.Slots = a.wantSlots(now, l.opts.Share)
@@ -222,14 +216,13 @@ func (a *app) demand(now time.Time, l *Limiter) Demand {
 		if a.settings.Rate < 1/prefetchAhead.Seconds() {
 			fetched = 0 // Unused tokens are lost, and with so low a rate none must be.
 		}
-		w.Tokens = min(max(a.missedTokens+fetched-a.tokens-len(a.order), 0), most)
+		w.Tokens = min(max(fetched-a.tokens-len(a.order), 0), most)
 	}
 	if now.Sub(a.lastSync) >= peakWindow {
 		a.peak = a.inUse
 	}
-	a.missedTokens, a.missedSlots = 0, 0
 	a.lastSync = now
-	a.syncing, a.inUseAtSync = true, a.inUse
+	a.kept = a.inUse
 	return w
 }
 
@@ -271,10 +264,12 @@ func (a *app) granted(w *Demand, g Grant, sent, now time.Time) {
 		a.order = append(a.order, g.Order...)
 		a.tokensUntil = sent.Add(TokenTTL)
 	}
-	a.tokensShort = len(g.Order) < w.Starts || g.Tokens < w.Tokens
-	a.nextToken = now.Add(g.NextToken)
+	short := len(g.Order) < w.Starts || g.Tokens < w.Tokens
+	if a.nextToken = (time.Time{}); short {
+		a.nextToken = now.Add(g.NextToken)
+	}
 	// The first to ask gets the next token, which must not always be the same executor.
-	if a.tokensShort && a.executors > 1 {
+	if short && a.executors > 1 {
 		//nolint:mnd // little of what is between two
 		most := min(gatherDelay, time.Duration(float64(time.Second)/a.settings.Rate)/4)
 		a.nextToken = a.nextToken.Add(time.Duration(rand.Int64N(int64(most) + 1)))

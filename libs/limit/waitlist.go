@@ -122,7 +122,7 @@ func (a *app) expectedWait(ask *Ask, why *refusal, now time.Time) time.Duration 
 		first = max(a.nextToken.Sub(now), 0)
 	case why.known:
 		ahead++
-	case a.list.empty() || !a.tokensShort: // the shared state may have a whole burst
+	case a.list.empty() || a.nextToken.IsZero(): // the shared state may have a whole burst
 		ahead -= float64(max(a.settings.Burst, a.settings.Concurrent))
 	}
 	return first + time.Duration(

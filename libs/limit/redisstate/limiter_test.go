@@ -63,13 +63,8 @@ func TestExecutorsShareLimits(t *testing.T) {
 		runs.Go(func() { _ = l.Run(ctx) })
 		for range 40 { // more than may run, each as fast as permitted
 			callers.Go(func() {
-				for a := (limit.Ask{App: "shop"}); starts.Load() < calls && time.Since(began) < patience; {
-					d := l.Start(a)
-					if !d.OK {
-						a.Returned = true
-						pause(ctx, min(time.Until(d.At), time.Second))
-						continue
-					}
+				for starts.Load() < calls && time.Since(began) < patience {
+					start(ctx, l, "shop")
 					starts.Add(1)
 					n := running.Add(1)
 					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -77,7 +72,6 @@ func TestExecutorsShareLimits(t *testing.T) {
 					pause(ctx, 30*time.Millisecond)
 					running.Add(-1)
 					l.Done("shop")
-					a.Returned = false
 				}
 			})
 		}
@@ -98,6 +92,27 @@ func TestExecutorsShareLimits(t *testing.T) {
 	require.LessOrEqual(t, most.Load(), int64(atOnce))
 	// Calls of Sync are at least 10 ms apart, however many fires there are.
 	require.LessOrEqual(t, float64(state.n.Load()), 3*(took.Seconds()/0.010+1))
+}
+
+// ready is a waiting fire. It is closed when the fire may start.
+type ready chan struct{}
+
+func (r ready) Ready() bool { close(r); return true }
+
+// start asks until a call may start, as an executor does.
+func start(ctx context.Context, l *limit.Limiter, app string) {
+	w := make(ready)
+	for a := (limit.Ask{App: app, Waiter: w, Hold: 5 * time.Second}); ; a.Returned = true {
+		switch d := l.Start(a); {
+		case d.OK:
+			return
+		case d.Waits:
+			<-w
+			return
+		default:
+			pause(ctx, time.Until(d.At))
+		}
+	}
 }
 
 func pause(ctx context.Context, d time.Duration) {
