@@ -512,6 +512,23 @@ func TestSharedStateUnavailable(t *testing.T) {
 	})
 }
 
+// TestUnavailableFromTheStart checks that an executor which never reached the shared state uses the
+// limits as if it were alone.
+func TestUnavailableFromTheStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		state, ls := run(t, "a")
+		state.unavailable.Store(true)
+		ls[0].Set("x", limit.Settings{Rate: 10})
+		began := time.Now()
+		for range 50 {
+			startRetrying(ls[0], "x")
+			ls[0].Done("x")
+		}
+		require.InDelta(t, 5, time.Since(began).Seconds(), 0.5)
+	})
+}
+
 // TestAnOutageBringsNoBurst checks that an executor which uses its rate does not get the burst again
 // each time the shared state is unavailable for a moment.
 func TestAnOutageBringsNoBurst(t *testing.T) {
