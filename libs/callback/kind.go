@@ -23,6 +23,8 @@ type Kind interface { //nolint:interfacebloat // all that differs by kind is in 
 
 	// endpoint names what a circuit breaker guards, without credentials; "": there is none.
 	endpoint(t *timer.Target) string
+	// topic names what a call publishes to; "": it publishes nothing.
+	topic(t *timer.Target) string
 	// ownField returns the field that only this kind has, if the target has it, or "".
 	ownField(t *timer.Target) string
 	// check adds errors in the fields that differ by kind.
@@ -58,6 +60,19 @@ func Endpoint(t *timer.Target) string {
 		return k.endpoint(t)
 	}
 	return ""
+}
+
+// Topic names what a call of the target publishes to, or "" if it publishes nothing.
+func Topic(t *timer.Target) string {
+	if k := kindOf(t.Kind); k != nil {
+		return k.topic(t)
+	}
+	return ""
+}
+
+// Known reports whether this release can call the kind. A newer release may have stored another.
+func Known(kind timer.TargetKind) bool {
+	return kind == timer.KindCanary || kindOf(kind) != nil
 }
 
 // Describe returns what a call of each kind is, and what its outcomes are about.
@@ -145,6 +160,13 @@ func (pulsarKind) ownField(t *timer.Target) string {
 	return "pulsar"
 }
 
+func (pulsarKind) topic(t *timer.Target) string {
+	if t.Pulsar == nil {
+		return ""
+	}
+	return t.Pulsar.Topic
+}
+
 func (pulsarKind) headerProblem(_ string, values []string) string {
 	if len(values) > 1 {
 		return fmt.Sprintf(
@@ -186,7 +208,8 @@ func (urlHost) endpoint(t *timer.Target) string {
 	return rest[strings.LastIndexByte(rest, '@')+1:] // credentials must not be part of a name
 }
 
-// noOwnField is of kinds that only have fields which others have too.
+// noOwnField is of kinds that only have fields which others have too, and so no topic.
 type noOwnField struct{}
 
 func (noOwnField) ownField(*timer.Target) string { return "" }
+func (noOwnField) topic(*timer.Target) string    { return "" }

@@ -43,9 +43,23 @@ func TestEveryKindIsComplete(t *testing.T) {
 		require.NotEmpty(t, docs[name], hint, name)
 		require.NotEmpty(t, outcomes[name], hint, name)
 		require.NotNil(t, callers[name], hint, name)
+		require.True(t, callback.Known(name), hint, name)
 		return true
 	})
 	require.Len(t, callback.Kinds(), found, "a kind is no constant of libs/timer/target.go")
+}
+
+// TestTopics checks what a call publishes to, on which the secrets of an edited target depend.
+func TestTopics(t *testing.T) {
+	t.Parallel()
+	const topic = "persistent://shop/events/due"
+	target := timer.Target{Kind: timer.KindPulsar, Pulsar: &timer.PulsarTopic{Topic: topic}}
+	require.Equal(t, topic, callback.Topic(&target))
+	for _, kind := range append(callback.Kinds(), timer.KindCanary, "later") {
+		require.Empty(t, callback.Topic(&timer.Target{Kind: kind}), kind)
+	}
+	require.True(t, callback.Known(timer.KindCanary))
+	require.False(t, callback.Known("later"))
 }
 
 // TestEndpointsHaveNoCredentials checks the names of endpoints, which are logged.

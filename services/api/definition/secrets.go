@@ -132,7 +132,7 @@ const otherDestination = "expected the secret, as it would go elsewhere than bef
 // sameDestination refuses to keep a secret whose destination changes. Otherwise a caller who may
 // edit a timer could have its secrets sent to itself.
 func (in *targetReader) sameDestination(field string, old, now *timer.Target) bool {
-	if old.Pulsar != nil && now.Pulsar != nil && old.Pulsar.Topic != now.Pulsar.Topic {
+	if callback.Topic(old) != callback.Topic(now) {
 		in.r.Invalid(field, otherDestination)
 	}
 	if !strings.EqualFold(virtualHost(old), virtualHost(now)) {

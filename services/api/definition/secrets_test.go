@@ -79,6 +79,27 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 	require.Equal(t, had, sealed())
 }
 
+// TestSecretsStayWithTheTopic checks that a stored secret is not published to another topic.
+func TestSecretsStayWithTheTopic(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t, func(o *api.Options) {
+		o.OwnNamespace = "carillon/main"
+		var err error
+		o.Topics, err = egress.NewTopics(nil, []string{"public/default"})
+		require.NoError(t, err)
+	})
+	target := func(topic, secret string) string {
+		return `"target":{"kind":"pulsar","pulsar":{"topic":"persistent://public/default/` + topic +
+			`"},"secret_headers":{"X-Key":"` + secret + `"}}`
+	}
+	made := f.Create(t, 201, apitest.WithTarget(target("x", "hunter2"), ""))
+	path := "/api/v2/timers/" + made.ID + "?app=shop"
+	f.Call(t, http.MethodPatch, path, "{"+target("x", "REDACTED")+"}", nil).
+		Into(t, 200, &apitest.V2Timer{})
+	p := f.Problem(t, 422, http.MethodPatch, path, "{"+target("y", "REDACTED")+"}")
+	require.Equal(t, "body.target.secret_headers.X-Key", p.Errors[0].Location)
+}
+
 // TestSecretsAreNeverShown checks that no answer, log line or database file contains a secret.
 func TestSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()

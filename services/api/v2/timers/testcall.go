@@ -187,9 +187,10 @@ func testedTargets(d *timer.Definition) []store.TestedTarget {
 	out := make([]store.TestedTarget, len(targets))
 	for i := range targets {
 		t := &targets[i]
-		out[i] = store.TestedTarget{Kind: t.Kind, Endpoint: callback.Endpoint(t)}
-		if t.Pulsar != nil {
-			out[i].Topic = t.Pulsar.Topic
+		out[i] = store.TestedTarget{
+			Kind:     t.Kind,
+			Endpoint: callback.Endpoint(t),
+			Topic:    callback.Topic(t),
 		}
 	}
 	return out

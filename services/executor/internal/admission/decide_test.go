@@ -146,6 +146,7 @@ func TestDecideKnowsItsRelease(t *testing.T) {
 		"state":    func(e *inflight.Entry) { e.Fire.State = timer.FireAsyncFailed + 1 },
 		"priority": func(e *inflight.Entry) { e.Fire.PriorityLevel = timer.LevelLow + 1 },
 		"policy":   func(e *inflight.Entry) { e.Def.Misfire.Policy = "newer" },
+		"target":   func(e *inflight.Entry) { e.Def.Target.Kind = "newer" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package firetrace
 import (
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/libs/tracing/traceid"
@@ -135,9 +136,9 @@ func (m *maker) attempt(a *inflight.TracedAttempt) {
 	kind, target := tracing.Client, timer.KindHTTP
 	if d := m.entry.Def; d != nil {
 		target = d.Target.Kind
-	}
-	if target == timer.KindPulsar {
-		kind = tracing.Producer
+		if callback.Topic(&d.Target) != "" {
+			kind = tracing.Producer
+		}
 	}
 	attrs := append(
 		tracing.Identity(m.entry.Fire.FireID, m.entry.App, m.entry.Name),
