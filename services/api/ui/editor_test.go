@@ -126,6 +126,22 @@ func TestEditorKeepsBothSidesTheSame(t *testing.T) {
 	}
 }
 
+// TestEditorKeepsTheMisfirePolicy checks that the form of a timer has its policy.
+func TestEditorKeepsTheMisfirePolicy(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	for _, policy := range timer.MisfirePolicies() {
+		name := string(policy.Policy)
+		made := f.Create(t, http.StatusCreated, strings.Replace(apitest.TimerWith(
+			`{"kind":"interval","every":"1h"}`, target, `,"misfire":{"policy":"`+name+`"}`,
+		), `"bill"`, `"`+name+`"`, 1))
+		require.Equal(
+			t, name, editor(p.shown("/ui/apps/shop/timers/"+made.ID+"/edit")).Get("misfire"),
+		)
+	}
+}
+
 // TestEditConflict checks that an edit never replaces a version that the viewer has not seen.
 func TestEditConflict(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,9 @@ func TestTexts(t *testing.T) {
 	for _, m := range namedText.FindAllStringSubmatch(code.String(), -1) {
 		require.Contains(t, first, m[1])
 	}
+	for _, policy := range misfirePolicies() {
+		require.Contains(t, first, "misfire."+policy)
+	}
 	for key := range first {
 		kind, _, isValue := strings.Cut(key, ".")
 		used := isValue && kinds[kind] ||

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
@@ -87,8 +88,18 @@ func (v *views) functions() template.FuncMap {
 		"field":    func(name string, d *editorData) fieldErrors { return fieldErrors{name, d.Errors[name], false} },
 		"swapped":  func(name string, d *editorData) fieldErrors { return fieldErrors{name, d.Errors[name], true} },
 		"fields":   func() []formField { return formFields },
+		"misfires": misfirePolicies,
 		"when":     func(at, zone string) stamp { return stamp{at, zone} },
 	}
+}
+
+// misfirePolicies returns the names of all misfire policies. A policy that the editor does not offer
+// would be replaced by the default when a timer is saved.
+func misfirePolicies() (names []string) {
+	for _, p := range timer.MisfirePolicies() {
+		names = append(names, string(p.Policy))
+	}
+	return names
 }
 
 // stamp is an instant in RFC 3339, and the zone in which a page shows it.
