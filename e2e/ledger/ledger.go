@@ -101,6 +101,18 @@ func (l *Ledger) Timers() []timer.ID {
 	return ids
 }
 
+// Last returns when the last fire is due, or the zero time if there is none.
+func (l *Ledger) Last() (last time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.fires {
+		if due := time.UnixMilli(id.DueMS); due.After(last) {
+			last = due
+		}
+	}
+	return last
+}
+
 // CountMissing returns how many fires that must be called are not in seen.
 func (l *Ledger) CountMissing(seen map[timer.FireID]bool) (missing int) {
 	l.mu.Lock()
