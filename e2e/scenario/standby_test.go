@@ -116,8 +116,9 @@ func TestP2StandbyTakesOver(t *testing.T) {
 	})
 }
 
-// createUntil creates one-shots that are due 1 to 30 s later, until an instant and at least least of
-// them. It then calls lose, and returns those whose create was answered, with their due instants.
+// createUntil creates one-shots that are due 1 to 30 s later, until an instant, and no fewer than
+// the given number. It then calls lose, and returns those whose create was answered, with their due
+// instants.
 func (env *environment) createUntil(
 	t *testing.T,
 	end time.Time,
