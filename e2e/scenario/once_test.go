@@ -100,7 +100,7 @@ func TestP4LatenessIsMeasured(t *testing.T) {
 		const name = "carillon_lateness_seconds"
 		execs := env.Role(cluster.Executor)
 		before := cluster.Sum(t.Context(), execs, name+"_count")
-		ids := env.oneShots(t, "late", "/late", spread(soon(5*time.Second), 2*time.Second, n)...)
+		ids := env.oneShots(t, "late", "/late", spread(soon(15*time.Second), 2*time.Second, n)...)
 		env.settle(t)
 		require.GreaterOrEqual(t, cluster.Sum(t.Context(), execs, name+"_count")-before, float64(n))
 		require.Positive(t, cluster.Sum(t.Context(), execs, name+"_bucket", `le="1"`))

@@ -23,11 +23,11 @@ import (
 // semi-synchronous replica of a second region, as the guide says. The second region has its own
 // Redis and Pulsar. It has every timer whose create was answered, and calls each due instant, none
 // of them early. It repeats only calls of which the first region had not recorded the answer.
+//
+//nolint:paralleltest // beside other scenarios its servers and two deployments overload two cores
 func TestP2StandbyTakesOver(t *testing.T) {
-	t.Parallel()
 	overServers := runnerNamed("real")
 	t.Run(overServers.name, func(t *testing.T) {
-		t.Parallel()
 		first, second := ownServers(t), ownServers(t)
 		pair := startReplicated(t)
 		first.MySQLDSN, second.MySQLDSN = pair.primary, pair.replica
