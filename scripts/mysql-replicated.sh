@@ -62,13 +62,16 @@ connected() { sql $primary "SHOW STATUS LIKE 'Rpl_semi_sync_master_clients'" | g
 
 case $command in
   kill)
+    sql $primary "SHOW STATUS LIKE 'Rpl_semi_sync_master_status'" | grep -qw ON ||
+      { echo "mysql-replicated: the primary does not wait for the replica" >&2 && exit 1; }
     read -r pid _ <"$DIR/$primary.pid"
     kill -KILL "$pid"
     ;;
   promote)
     sql $replica 'STOP SLAVE IO_THREAD'
     received=$(sql $replica 'SHOW SLAVE STATUS\G' | sed -n 's/^ *Gtid_IO_Pos: *//p')
-    [ "$(sql $replica "SELECT MASTER_GTID_WAIT('$received', 9)" | tail -n 1)" = 0 ]
+    [ "$(sql $replica "SELECT MASTER_GTID_WAIT('$received', 9)" | tail -n 1)" = 0 ] ||
+      { echo "mysql-replicated: the replica has not applied $received" >&2 && exit 1; }
     sql $replica 'STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only=OFF'
     ;;
   up)

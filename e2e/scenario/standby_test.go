@@ -44,8 +44,7 @@ func TestP2StandbyTakesOver(t *testing.T) {
 		require.Eventually(t, func() bool { return len(env.rcv.Of(ticks)) >= 3 },
 			patience, 20*time.Millisecond)
 		began := time.Now()
-		shots := env.createUntil(t, began.Add(8*time.Second), 50, pair.killPrimary)
-		cut := time.Now()
+		shots, cut := env.createUntil(t, began.Add(8*time.Second), 50, pair.killPrimary)
 		t.Logf("%d creates were answered before the primary was lost", len(shots))
 
 		// The calls in flight end within the timeout of their target and 2 s.
@@ -118,18 +117,18 @@ func TestP2StandbyTakesOver(t *testing.T) {
 
 // createUntil creates one-shots that are due 1 to 30 s later, until an instant, and no fewer than
 // the given number. It then calls lose, and returns those whose create was answered, with their due
-// instants.
+// instants, and when lose had returned.
 func (env *environment) createUntil(
 	t *testing.T,
 	end time.Time,
 	least int64,
 	lose func(t *testing.T),
-) map[timer.ID]time.Time {
+) (created map[timer.ID]time.Time, lost time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	created := make(map[timer.ID]time.Time)
+	created = make(map[timer.ID]time.Time)
 	done := make(chan struct{})
+	defer func() { cancel(); <-done }()
 	var n atomic.Int64
 	go func() {
 		defer close(done)
@@ -152,10 +151,9 @@ func (env *environment) createUntil(
 	pauseUntil(t, end)
 	require.Eventually(t, func() bool { return n.Load() >= least }, patience, 20*time.Millisecond)
 	lose(t)
-	pause(t, time.Second)
-	cancel()
-	<-done
-	return created
+	lost = time.Now()
+	pause(t, time.Second) // some creates find that the database is lost
+	return created, lost
 }
 
 // replicated is a primary and its replica, for one test, which loses one and promotes the other.
