@@ -5,7 +5,8 @@
 # The data of node N is in DIR/galera-N. up also starts again nodes that were killed. down with names
 # of nodes stops only those. If no node runs, the one with the latest commit begins the cluster and
 # the others join it. As root the nodes run as the user mysql, because rsync's daemon, which brings a
-# node's data, refuses to write as root.
+# node's data, refuses to write as root. CARILLON_TEST_MYSQL_HOME names a directory with the programs
+# of another version (scripts/versions/install.sh).
 set -euo pipefail
 . "$(dirname "$0")/process.sh"
 wipe=
@@ -16,6 +17,12 @@ if [ "${1:-}" = wipe ]; then
 fi
 arguments "$0" "$@"
 nodes=(galera-1 galera-2 galera-3)
+home=() provider=/usr/lib/galera/libgalera_smm.so
+if [ -n "${CARILLON_TEST_MYSQL_HOME:-}" ]; then
+  PATH=$CARILLON_TEST_MYSQL_HOME/bin:$PATH
+  home=(--basedir="$CARILLON_TEST_MYSQL_HOME/usr")
+  provider=$CARILLON_TEST_MYSQL_HOME$provider
+fi
 user=$(id -un)
 [ "$user" != root ] || user=mysql
 
@@ -38,7 +45,7 @@ synced() {
 install() {
   [ ! -d "$DIR/$1" ] || return 0
   rm -rf "$DIR/$1.new"
-  mariadb-install-db --no-defaults --user="$user" --datadir="$DIR/$1.new" --skip-test-db \
+  mariadb-install-db --no-defaults "${home[@]}" --user="$user" --datadir="$DIR/$1.new" --skip-test-db \
     --auth-root-authentication-method=normal >>"$DIR/$1.log" 2>&1
   mv "$DIR/$1.new" "$DIR/$1"
 }
@@ -52,9 +59,9 @@ position() {
   number=$(state "$1" seqno)
   uuid=$(state "$1" uuid)
   if [ -n "$number" ] && [ "$number" = -1 ]; then
-    mariadbd --no-defaults --user="$user" --datadir="$DIR/$1" --wsrep-on=ON --wsrep-recover \
+    mariadbd --no-defaults "${home[@]}" --user="$user" --datadir="$DIR/$1" --wsrep-on=ON --wsrep-recover \
       --socket=galera.sock --pid-file="$DIR/$1/recover.pid" --skip-networking \
-      --wsrep-provider=/usr/lib/galera/libgalera_smm.so 2>&1 | tee -a "$DIR/$1.log" |
+      --wsrep-provider="$provider" 2>&1 | tee -a "$DIR/$1.log" |
       sed -n 's/.*WSREP: Recovered position: *\([0-9a-f-]*:-\?[0-9]*\).*/\1/p' | tail -n 1
   elif [ -n "$number" ]; then
     echo "$uuid:$number"
@@ -73,12 +80,12 @@ run() {
   at=$(position "$node")
   [ -z "$at" ] || set -- "$@" --wsrep-start-position="$at"
   # The socket's path is relative to the data directory, so that it is short enough for any DIR.
-  spawn "$node" mariadbd --no-defaults --user="$user" --datadir="$DIR/$node" --socket=galera.sock \
+  spawn "$node" mariadbd --no-defaults "${home[@]}" --user="$user" --datadir="$DIR/$node" --socket=galera.sock \
     --pid-file="$DIR/$node/own.pid" --bind-address="$ADDR" --port="$sql_port" --skip-name-resolve \
     --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=256M --innodb-log-file-size=128M \
     --max-connections=500 --character-set-server=utf8mb4 --default-time-zone=+00:00 \
     --innodb-lock-wait-timeout=3 --binlog-format=ROW --innodb-autoinc-lock-mode=2 --wsrep-on=ON --wsrep-slave-threads=4 \
-    --wsrep-provider=/usr/lib/galera/libgalera_smm.so --wsrep-cluster-name=carillon \
+    --wsrep-provider="$provider" --wsrep-cluster-name=carillon \
     --wsrep-cluster-address="gcomm://$members" --wsrep-node-name="$node" \
     --wsrep-node-address="$ADDR:$group" --wsrep-node-incoming-address="$ADDR:$sql_port" \
     --wsrep-sst-method=rsync --wsrep-sst-receive-address="$ADDR:$transfer" \

@@ -3,12 +3,14 @@
 #
 # It has three ZooKeepers, three bookies, three brokers and a proxy, each a process of its own. NODE
 # is one of them, such as pulsar-cluster-bookie-2. Without NODE, up starts those that do not run.
-# The data of each is in DIR/NODE, its pid in DIR/NODE.pid.
+# The data of each is in DIR/NODE, its pid in DIR/NODE.pid. CARILLON_TEST_PULSAR_VERSION names another
+# version that install-servers.sh has downloaded. The proxy keeps its own.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/process.sh"
 arguments "$0" "$@"
 cache=${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-4.0.7
+classpath="${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-${CARILLON_TEST_PULSAR_VERSION:-4.0.7}/lib/*"
 . "$here/pulsar/java.sh"
 
 name=pulsar-cluster
@@ -26,13 +28,14 @@ list() {
   echo "${out#"$separator"}"
 }
 
-# jvm NODE HEAP_MB DIRECT_MB CLASS ARGUMENT…: starts a Java process in its data directory.
+# jvm NODE HEAP_MB DIRECT_MB CLASS ARGUMENT…: starts a Java process in its data directory, with the
+# jars of $classpath.
 jvm() {
   local node=$1 heap=$2 direct=$3
   shift 3
   (cd "$DIR/$node" && spawn "$node" java "${java[@]}" -Xms32m "-Xmx${heap}m" "-XX:MaxDirectMemorySize=${direct}m" \
     -Dzookeeper.admin.enableServer=false -Dzookeeper.4lw.commands.whitelist=srvr \
-    -cp "$cache/lib/*:$cache/proxy/*" "$@")
+    -cp "$classpath" "$@")
 }
 
 zookeeper() {
@@ -68,7 +71,7 @@ broker() {
 }
 
 proxy() {
-  local node=$1
+  local node=$1 classpath="$cache/lib/*:$cache/proxy/*"
   {
     cat "$here/pulsar/proxy.conf"
     printf '\nmetadataStoreUrl=zk:%s\nconfigurationMetadataStoreUrl=zk:%s\n' "$ensemble" "$ensemble"
@@ -105,7 +108,7 @@ begin() {
 # metadata writes into ZooKeeper what a new cluster needs, once.
 metadata() {
   [ ! -e "$DIR/$name.initialized" ] || return 0
-  (cd "$DIR" && java "${java[@]}" -Xmx128m -cp "$cache/lib/*" org.apache.pulsar.PulsarClusterMetadataSetup \
+  (cd "$DIR" && java "${java[@]}" -Xmx128m -cp "$classpath" org.apache.pulsar.PulsarClusterMetadataSetup \
     --cluster carillon --metadata-store "zk:$ensemble" --configuration-metadata-store "zk:$ensemble" \
     --web-service-url "http://$(list , -web "${brokers[@]}")" --broker-service-url "pulsar://$(list , '' "${brokers[@]}")" \
     >>"$DIR/$name-metadata.log" 2>&1) || { failure=$name-metadata && return 1; }
@@ -121,7 +124,7 @@ wanted=("${@:3}")
 [ ${#wanted[@]} -gt 0 ] || wanted=("${nodes[@]}")
 case $1 in
   up)
-    [ -d "$cache/lib" ] && [ -d "$cache/proxy" ] || { echo "$name: no jars in $cache: run scripts/install-servers.sh pulsar-cluster" >&2 && exit 1; }
+    [ -d "${classpath%/*}" ] && [ -d "$cache/proxy" ] || { echo "$name: no jars in $cache: run scripts/install-servers.sh pulsar-cluster" >&2 && exit 1; }
     start || { echo "$failure does not start; the end of $DIR/$failure.log:" >&2 && tail -n 20 "$DIR/$failure.log" >&2 && exit 1; }
     export_env "$name" "TEST_PULSAR_CLUSTER_URL=pulsar://$(list , '' "${brokers[@]}")" \
       "TEST_PULSAR_CLUSTER_ADMIN_URL=http://$(list , -web "${brokers[@]}")" \

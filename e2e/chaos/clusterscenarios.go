@@ -67,9 +67,13 @@ func ClusterScenarios() []*Scenario {
 			Clusters: cluster.Redundancy{Galera: true, Sharded: true, Pulsar: true},
 		},
 		{
-			Name:     "cluster-quorum",
-			About:    "two of three bookies down for 20 s, then two of three ZooKeepers",
-			Do:       sequence(loseQuorum(bookies, outage), loseQuorum(zookeepers, outage)),
+			Name:  "cluster-quorum",
+			About: "two of three bookies down for 20 s, then two of three ZooKeepers, then five of six Redis nodes",
+			Do: sequence(
+				loseQuorum(bookies, outage),
+				loseQuorum(zookeepers, outage),
+				loseQuorum(redisMasters, outage),
+			),
 			Clusters: sharded,
 		},
 		{
@@ -77,6 +81,12 @@ func ClusterScenarios() []*Scenario {
 			About:    "rolling restart of the brokers, then of the bookies",
 			Do:       sequence(rollNodes(brokers), rollNodes(bookies)),
 			Clusters: sharded,
+		},
+		{
+			Name:     "cluster-upgrade",
+			About:    "rolling upgrade of the ZooKeepers, bookies and brokers, the Redis nodes, and the Galera nodes",
+			Do:       upgradeNodes(zookeepers, bookies, brokers, redisMasters, galeraNodes),
+			Clusters: cluster.Redundancy{Galera: true, Sharded: true, Pulsar: true},
 		},
 		{
 			Name:     "galera",

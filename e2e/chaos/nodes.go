@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -287,35 +286,37 @@ func loseQuorum(k nodeKind, d time.Duration) func(*Environment) error {
 
 // rollNodes stops and starts each node of a kind in order.
 func rollNodes(k nodeKind) func(*Environment) error {
-	return func(env *Environment) error {
-		err := env.inject(
-			"rolling restart of every "+k.called,
-			k.target,
-			func(f *Fault) (string, error) {
-				var from, to []int
-				for _, n := range slices.Clone(k.nodes) {
-					before, err := env.srv.nodePID(n)
-					if err != nil {
-						return "", err
-					}
-					if err := env.srv.stopNodes(env.ctx, n); err != nil {
-						return "", err
-					}
-					if err := env.srv.startNodes(env.ctx, n); err != nil {
-						return "", err
-					}
-					after, err := env.srv.nodePID(n)
-					if err != nil {
-						return "", err
-					}
-					from, to = append(from, before), append(to, after)
-					clock.Pause(env.ctx, 3*time.Second)
-				}
-				f.markEnd()
-				return fmt.Sprintf("processes %v became %v", from, to), nil
-			},
-		)
-		clock.Pause(env.ctx, env.recoveryWait())
-		return err
-	}
+	return func(env *Environment) error { return env.rollEach(k, "rolling restart of every "+k.called) }
+}
+
+// rollEach stops and starts each node of a kind in order.
+func (env *Environment) rollEach(k nodeKind, name string) error {
+	err := env.inject(name, k.target, func(f *Fault) (string, error) {
+		var from, to []int
+		for _, n := range k.nodes {
+			before, err := env.srv.nodePID(n)
+			if err != nil {
+				return "", err
+			}
+			if err := env.srv.stopNodes(env.ctx, n); err != nil {
+				return "", err
+			}
+			if err := env.srv.startNodes(env.ctx, n); err != nil {
+				return "", err
+			}
+			after, err := env.srv.nodePID(n)
+			if err != nil {
+				return "", err
+			}
+			if home := env.srv.home[n.server]; home != "" && !runsFrom(after, home) {
+				return "", fmt.Errorf("%s does not run the programs of %s", n.name, home)
+			}
+			from, to = append(from, before), append(to, after)
+			clock.Pause(env.ctx, 3*time.Second)
+		}
+		f.markEnd()
+		return fmt.Sprintf("processes %v became %v", from, to), nil
+	})
+	clock.Pause(env.ctx, env.recoveryWait())
+	return err
 }

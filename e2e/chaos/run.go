@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
 // Options configures a run.
@@ -21,6 +19,7 @@ type Options struct {
 	Root     string // of the workspace
 	Bin      string // directory of the programs
 	Previous string // directory of the programs to upgrade from; built if a scenario needs it
+	Next     string // directory of programs whose schema is one migration later; built likewise
 	Dir      string // for logs and the servers' data
 	Rate     int    // fires per second; 500
 	Capacity int    // fires per second that this machine can run, for the overload
@@ -43,7 +42,7 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 	commit := output(ctx, o.Root, "git", "rev-parse", "--short", "HEAD")
 	for i, s := range scenarios {
 		fmt.Fprintf(o.Log, "== %d of %d: %s: %s\n", i+1, len(scenarios), s.Name, s.About)
-		r, err := runOn(ctx, srv, o, s)
+		r, err := runOn(ctx, srv, &o, s)
 		if err != nil && ctx.Err() == nil {
 			failed = errors.Join(failed, fmt.Errorf("scenario %s: %w", s.Name, err))
 			continue // run the other scenarios
@@ -116,26 +115,23 @@ func serverNames(scenarios []*Scenario) []string {
 }
 
 // runOn runs one scenario, with its own disk or programs if it needs them.
-func runOn(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, error) {
+func runOn(ctx context.Context, srv *servers, o *Options, s *Scenario) (*Result, error) {
 	for name := range srv.dirs { // the previous scenario may have ended during an outage
 		if err := srv.up(ctx, name); err != nil {
 			return nil, err
 		}
 	}
-	if s.Bin != nil && o.Previous == "" {
-		var err error
-		if o.Previous, err = buildPrevious(ctx, o); err != nil {
-			return nil, err
-		}
+	if err := o.build(ctx, s); err != nil {
+		return nil, err
 	}
 	if !s.Disk {
-		return run(ctx, srv, o, s)
+		return run(ctx, srv, *o, s)
 	}
 	small, free, err := smallDisk(ctx, srv, filepath.Join(o.Dir, "small-disk"))
 	if err != nil {
 		return nil, err
 	}
-	r, err := run(ctx, small, o, s)
+	r, err := run(ctx, small, *o, s)
 	if freeErr := free(); err == nil {
 		err = freeErr
 	}
@@ -172,32 +168,6 @@ func smallDisk(
 		return nil, nil, fmt.Errorf("%w (%w)", err, free())
 	}
 	return small, free, small.environment()
-}
-
-// buildPrevious compiles the programs of the previous commit.
-func buildPrevious(ctx context.Context, o Options) (string, error) {
-	src, bin := filepath.Join(o.Dir, "previous-source"), filepath.Join(o.Dir, "previous")
-	fmt.Fprintln(o.Log, "   compiling the previous commit")
-	if err := os.MkdirAll(src, 0o750); err != nil {
-		return "", fmt.Errorf("compiling the previous commit: %w", err)
-	}
-	//nolint:gosec // the arguments are ours
-	cmd := exec.CommandContext(
-		ctx,
-		"sh",
-		"-c",
-		`git -C "$1" archive HEAD~1 | tar -x -C "$2"`,
-		"sh",
-		o.Root,
-		src,
-	)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("unpacking the previous commit: %w\n%s", err, out)
-	}
-	if err := cluster.BuildAt(ctx, src, bin); err != nil {
-		return "", err
-	}
-	return bin, nil
 }
 
 // output returns a command's output, or "" if it fails.

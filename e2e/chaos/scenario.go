@@ -21,6 +21,8 @@ type Scenario struct {
 	Env       map[string]string // settings of the services, in addition to the run's
 	// Bin returns the directory of the programs to start with; nil is the run's.
 	Bin func(o *Options) string
+	// Next means that the scenario needs the programs of a release with a later schema.
+	Next bool
 	// Disk puts MariaDB on its own small disk.
 	Disk bool
 	// Clusters are the servers that are clusters, with nodes that fail.
@@ -135,6 +137,13 @@ func Scenarios() []*Scenario {
 			Do:        rollingUpgrade,
 			NoRepeats: true,
 			Bin:       func(o *Options) string { return o.Previous },
+		},
+		{
+			Name:      "rolling-schema",
+			About:     "rolling upgrade to a release with a later schema, and back",
+			Do:        upgradeAndBack,
+			NoRepeats: true,
+			Next:      true,
 		},
 	}
 }

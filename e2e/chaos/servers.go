@@ -29,12 +29,19 @@ type servers struct {
 	scripts string
 	dirs    map[string]string // data directory of each server
 	group   string            // directory of a control group; "": that of this process
+	// home is the directory with the programs of a cluster whose nodes start in a newer version.
+	home map[string]string
+	env  []string // variables of the scripts, besides those of this process
 }
 
 // startServers installs and starts the named servers. It takes a minute on a new machine, and 15 s
 // later.
 func startServers(ctx context.Context, root, dir string, names []string) (*servers, error) {
-	s := &servers{scripts: filepath.Join(root, "scripts"), dirs: make(map[string]string)}
+	s := &servers{
+		scripts: filepath.Join(root, "scripts"),
+		dirs:    make(map[string]string),
+		home:    make(map[string]string),
+	}
 	for _, n := range names {
 		s.dirs[n] = dir
 	}
@@ -151,6 +158,7 @@ func (s *servers) script(ctx context.Context, name string, args ...string) error
 	}
 	//nolint:gosec // a script of ours
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.Env = append(os.Environ(), s.env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
 	}
