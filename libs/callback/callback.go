@@ -1,4 +1,3 @@
-// Package callback calls targets: it builds the request, sends it, and classifies the result.
 package callback
 
 import (

@@ -16,8 +16,8 @@ const (
 )
 
 // unsent holds tasks that the bus did not confirm in time. Without it, a fire committed during a
-// bus outage would wait for executors to find it overdue, 10 s past its run time, however soon the
-// bus recovers.
+// bus outage would wait for executors to find it by a poll of the store, however soon the bus
+// recovers.
 type unsent struct {
 	mu    sync.Mutex
 	fires []timer.Fire

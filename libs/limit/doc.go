@@ -35,4 +35,17 @@
 //     expected to take longer than its Hold, it gets a retry-after time instead (Decision.At).
 //     Retry-after times are spread over the capacity. They are estimates, not permits: the fire
 //     asks again, as Returned, and then goes before new fires of its priority.
+//
+// # Files
+//
+//	limiter.go   the Limiter: may this fire start now
+//	app.go       the state of one app
+//	waitlist.go  the waiting fires of an app, in order
+//	fifo.go      a queue with returned items first
+//	picker.go    chooses a priority by weight
+//	sync.go      exchanges demands and permits with the shared state
+//	meter.go     measures a rate
+//	limit.go     settings, decisions and the interface of the shared state
+//	breaker.go   circuit breakers of endpoints
+//	metrics.go   its metrics
 package limit

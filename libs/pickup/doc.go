@@ -25,4 +25,11 @@
 // that ask for one bucket: one claim wins. A task that arrives after all: the same. Crash after the
 // claim: the session expires, and its claims are orphans. Repeated poll: it finds what is still
 // unclaimed.
+//
+// Files:
+//
+//	poller.go     asks, and claims what it finds as far as there is room
+//	questions.go  the three questions
+//	shard.go      which buckets an executor asks for
+//	metrics.go    its metrics
 package pickup

@@ -123,4 +123,36 @@
 //     that begin on the day of the first allowed instant.
 //   - D2: Next returns them in ascending order, each once.
 //   - D3: Preview is computed by Next.
+//
+// # Files
+//
+// The definition:
+//
+//	schedule.go      a parsed schedule, and its next instant
+//	check.go         what is refused: kinds, fields, durations
+//	check_window.go  what is refused: instants, calendars, values of enumerations
+//	policies.go      what is refused: misfire and concurrency policies
+//	warnings.go      what is allowed but never due
+//
+// The text of a spec:
+//
+//	spec.go     a spec and its fields
+//	scanner.go  its words
+//	field.go    the fields and their values
+//	item.go     an item of a field: L, W, #, H, ranges and steps
+//
+// The instants:
+//
+//	cron.go          a spec as sets of values, and its next match
+//	dates.go         days of a month by date and weekday
+//	days.go          days since 1970 as dates
+//	wall.go          wall clock to instants: gaps and overlaps
+//	relative.go      interval, delay and at
+//	jitter.go        the jitter of a fire
+//	activeparts.go   which parts of a spec can match at all
+//	excluded.go      instants that calendars exclude
+//	moved.go         instants that calendars move
+//	verdict.go       why an instant is due or not
+//	preview.go       the next instants, and what is left out
+//	preview_zone.go  what gaps and overlaps leave out
 package schedule

@@ -14,13 +14,17 @@ import (
 )
 
 // listed matches a line of a package comment that names a file or a package of the folder.
-var listed = regexp.MustCompile(`(?m)^\t((?:internal/)?[a-z]+(?:\.go)?)  `)
+var listed = regexp.MustCompile(`(?m)^\t(internal/[a-z]+|[a-z0-9_]+\.go)  `)
 
 // TestPackageCommentsListTheirFiles checks that the table of contents in a doc.go names each file
 // of the package and each package beside it, and nothing else.
 func TestPackageCommentsListTheirFiles(t *testing.T) {
 	t.Parallel()
-	for _, root := range []string{"../executor", "../scheduler"} {
+	for _, root := range []string{
+		"../executor", "../scheduler", "../trigger", "../migrator", "../api/ui", "../api/v2/timers",
+		"../../libs/callback", "../../libs/limit", "../../libs/pickup", "../../libs/schedule",
+		"../../libs/timer",
+	} {
 		require.NoError(
 			t,
 			filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -52,5 +56,22 @@ func TestPackageCommentsListTheirFiles(t *testing.T) {
 				return nil
 			}),
 		)
+	}
+}
+
+// TestArchitectureNamesEachFolder checks that the table of folders names each folder of libs.
+func TestArchitectureNamesEachFolder(t *testing.T) {
+	t.Parallel()
+	const root = "../.."
+	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(text), "\n| folder | what |\n")
+	require.True(t, found)
+	dirs, err := os.ReadDir(filepath.Join(root, "libs"))
+	require.NoError(t, err)
+	for _, d := range dirs {
+		if d.IsDir() {
+			require.Regexp(t, "[`\\[]libs/"+d.Name()+"[`\\]]", table)
+		}
 	}
 }

@@ -26,7 +26,8 @@ const (
 
 // source reads the fires of a slice in order of run time, each time range once. It reads the store
 // at the start, and again whenever the window was flushed; later additions come from the window. A
-// fire that enters the window after its time range was read is dispatched directly, or swept.
+// fire that enters the window after its time range was read is dispatched directly, or found by
+// executors.
 type source struct {
 	svc        *Service
 	slice      window.Slice

@@ -1,4 +1,3 @@
-// Package timers manages timers: creates, edits, pauses, lists and deletes them.
 package timers
 
 import (
