@@ -88,8 +88,11 @@ func (s *Store) makeApps(
 	for _, r := range rows {
 		rest = slices.DeleteFunc(rest, func(n string) bool { return n == r.Name })
 	}
-	ctx, later := missing(ctx, rest, ids)
-	if len(rest) > 0 && !later {
+	switch {
+	case len(rest) == 0:
+	case store.IsDryRun(ctx):
+		ctx = withFirst(ctx, s.insertMissing(rest, ids))
+	default:
 		for _, n := range rest {
 			insert := func() *statement { return s.insertApp(n) }
 			if _, err := s.autocommit(ctx, "inserting an app", insert); err != nil {
@@ -106,6 +109,23 @@ func (s *Store) makeApps(
 		ids[r.Name] = r.ID
 	}
 	return ctx, ids, nil
+}
+
+// insertMissing returns the part of a dry run that inserts apps, and sets their ids.
+func (s *Store) insertMissing(names []string, ids map[string]int64) work {
+	return func(ctx context.Context, c runner) error {
+		for _, name := range names {
+			if _, err := s.exec(ctx, c, s.insertApp(name)); err != nil {
+				return err
+			}
+			row, err := s.selectApp(ctx, c, name, "")
+			if err != nil {
+				return err
+			}
+			ids[name] = row.ID
+		}
+		return nil
+	}
 }
 
 func (s *Store) insertApp(name string) *statement {

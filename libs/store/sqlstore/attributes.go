@@ -34,13 +34,6 @@ func (a *attribute) compare(b *attribute) int {
 	)
 }
 
-func attributesOf(created []*known) (all []attribute) {
-	for _, t := range created {
-		all = append(all, timerAttributes(&t.timer)...)
-	}
-	return all
-}
-
 // timerAttributes returns the attributes of a timer's definition.
 func timerAttributes(t *timer.Timer) (all []attribute) {
 	for name, value := range t.Definition.Labels {
@@ -80,7 +73,7 @@ func (s *Store) insertAttributes(ctx context.Context, c runner, all []attribute)
 	const into = "INSERT INTO timer_attributes (app_id,kind,name,value,timer_id) VALUES "
 	for q, part := range insertBlocks(s.dialect, sortedAttributes(all), into) {
 		for i := range part {
-			q.attribute(i == 0, &part[i])
+			addAttribute(q, i == 0, &part[i])
 		}
 		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("kind"))); err != nil {
 			return err
@@ -95,11 +88,11 @@ func (s *Store) deleteAttributes(ctx context.Context, c runner, all []attribute)
 	for part := range batches(sortedAttributes(all)) {
 		q := stmt(s.dialect.deleteFrom("timer_attributes", "PRIMARY") + " WHERE ")
 		if len(part) == 1 { // see equalTo
-			q.withAttribute(&part[0]).add(" AND timer_id=").int(int64(part[0].timer))
+			withAttribute(q, &part[0]).add(" AND timer_id=").int(int64(part[0].timer))
 		} else {
 			q.add("(app_id,kind,name,value,timer_id) IN (" + s.dialect.tuples)
 			for i := range part {
-				q.attribute(i == 0, &part[i])
+				addAttribute(q, i == 0, &part[i])
 			}
 			q.add(")")
 		}
@@ -115,17 +108,17 @@ func sortedAttributes(all []attribute) []attribute {
 	return slices.Compact(all)
 }
 
-func (q *statement) attribute(first bool, a *attribute) {
+func addAttribute(q *statement, first bool, a *attribute) {
 	q.open(first).ints(a.app, a.kind).add(",").bind(a.name).add(",").bind(a.value).add(",").
 		int(int64(a.timer)).add(")")
 }
 
 // withAttribute adds the condition that a row of timer_attributes says what a says, of any timer.
-func (q *statement) withAttribute(a *attribute) *statement {
-	return q.ofAttribute(a).add(" AND value=").bind(a.value)
+func withAttribute(q *statement, a *attribute) *statement {
+	return ofAttribute(q, a).add(" AND value=").bind(a.value)
 }
 
 // ofAttribute adds the same condition for any value.
-func (q *statement) ofAttribute(a *attribute) *statement {
+func ofAttribute(q *statement, a *attribute) *statement {
 	return q.add("app_id=").int(a.app).add(" AND kind=").int(a.kind).add(" AND name=").bind(a.name)
 }

@@ -63,9 +63,9 @@ func (s *Store) saveAudit(ctx context.Context, c runner, trail *auditTrail, nowM
 	for len(rest) > 0 {
 		q := stmt("INSERT INTO audit_log (" + auditColumns + ") VALUES ")
 		n, size := 0, 0
-		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+rest[n].size() <= maxVersionBytes); n++ {
+		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+rest[n].size() <= maxStatementBytes); n++ {
 			size += rest[n].size()
-			q.auditRow(n == 0, &rest[n], nowMS)
+			addEntry(q, n == 0, &rest[n], nowMS)
 		}
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
@@ -77,8 +77,8 @@ func (s *Store) saveAudit(ctx context.Context, c runner, trail *auditTrail, nowM
 
 func (e *auditItem) size() int { return len(e.Before) + len(e.After) }
 
-func (q *statement) auditRow(first bool, e *auditItem, nowMS int64) {
-	q.open(first).ints(e.appID, nowMS).actor(e.by)
+func addEntry(q *statement, first bool, e *auditItem, nowMS int64) {
+	addActor(q.open(first).ints(e.appID, nowMS), e.by)
 	for _, text := range []string{string(e.Action), string(e.Kind), e.Resource, e.Name} {
 		q.add(",").bind(text)
 	}
@@ -87,7 +87,7 @@ func (q *statement) auditRow(first bool, e *auditItem, nowMS int64) {
 }
 
 // actor adds the columns of an actor.
-func (q *statement) actor(by *store.Actor) *statement {
+func addActor(q *statement, by *store.Actor) *statement {
 	for _, text := range []string{string(by.Kind), by.ID, by.Name, by.Address, by.Request} {
 		q.add(",").bind(text)
 	}

@@ -58,8 +58,8 @@ func (b *createBatch) copyToAudit(ctx context.Context, g createdBy, created []*k
 		for i, t := range part {
 			ids[i] = t.timer.ID
 		}
-		q := stmt("INSERT INTO audit_log (" + auditColumns + ") SELECT app_id,").
-			int(b.x.nowMS).actor(by).
+		q := addActor(stmt("INSERT INTO audit_log ("+auditColumns+") SELECT app_id,").
+			int(b.x.nowMS), by).
 			add(",").bind(string(store.AuditCreate)).add(",").bind(string(store.AuditTimer)).
 			add(",CAST(id AS CHAR),name,0,version,").bind([]byte{}).add(",").bind([]byte(g.after)).
 			add(" FROM timers" + b.store.dialect.byPrimary + " WHERE id").idList(ids)

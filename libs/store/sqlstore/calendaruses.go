@@ -19,14 +19,6 @@ type calendarUse struct {
 	timer timer.ID
 }
 
-// usesOf returns the calendars that new timers name.
-func usesOf(created []*known) (uses []calendarUse) {
-	for _, t := range created {
-		uses = append(uses, timerUses(&t.timer)...)
-	}
-	return uses
-}
-
 func timerUses(t *timer.Timer) (uses []calendarUse) {
 	for _, name := range t.Definition.Schedule.Calendars {
 		uses = append(uses, calendarUse{nameKey{t.AppID, name}, t.ID})
@@ -41,7 +33,7 @@ func (s *Store) insertUses(ctx context.Context, c runner, uses []calendarUse) er
 	for part := range batches(sortedUses(uses)) {
 		q := stmt("INSERT INTO timer_calendars (app_id,name,timer_id) VALUES ")
 		for i, u := range part {
-			q.use(i == 0, u)
+			addUse(q, i == 0, u)
 		}
 		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("app_id"))); err != nil {
 			return err
@@ -60,7 +52,7 @@ func (s *Store) deleteUses(ctx context.Context, c runner, uses []calendarUse) er
 			) + " WHERE (app_id,name,timer_id) IN (" + s.dialect.tuples,
 		)
 		for i, u := range part {
-			q.use(i == 0, u)
+			addUse(q, i == 0, u)
 		}
 		if _, err := s.exec(ctx, c, q.add(")")); err != nil {
 			return err
@@ -77,7 +69,7 @@ func sortedUses(uses []calendarUse) []calendarUse {
 	return slices.Compact(uses)
 }
 
-func (q *statement) use(first bool, u calendarUse) {
+func addUse(q *statement, first bool, u calendarUse) {
 	q.open(first).int(u.app).add(",").bind(u.name).add(",").int(int64(u.timer)).add(")")
 }
 
@@ -128,9 +120,9 @@ func (s *Store) readCalendars(
 			Name    string `db:"name"`
 			Content []byte `db:"content"`
 		}
-		q := stmt(
+		q := inKeys(stmt(
 			"SELECT app_id,name,content FROM calendars WHERE ",
-		).nameKeys(s.dialect, "name", part)
+		), s.dialect, "name", part)
 		if err := s.selectAll(ctx, c, &rows, q.add(lock)); err != nil {
 			return nil, err
 		}

@@ -137,16 +137,3 @@ func (s *Store) LastChange(ctx context.Context) (seq int64, err error) {
 	)
 	return seq, err
 }
-
-// logApp adds an entry about a whole app to the change log, as the last step before the commit: see
-// addChanges.
-func (s *Store) logApp(ctx context.Context, c runner, app, nowMS int64) error {
-	_, err := s.exec(
-		ctx,
-		c,
-		stmt(
-			"INSERT INTO timer_changes (timer_id,changed_ms,app_id) VALUES ",
-		).row(true, 0, nowMS, app),
-	)
-	return err
-}

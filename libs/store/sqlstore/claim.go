@@ -107,7 +107,7 @@ func (s *Store) refreshTargetBits(
 
 // takeOver claims fires that have the given owner; 0 is no owner.
 func (s *Store) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) *statement {
-	return stmt(
+	return whileLive(stmt(
 		"UPDATE fires"+s.dialect.byPrimary+" SET owner=",
 	).int(int64(session)).
 		add(" WHERE ").
@@ -116,8 +116,7 @@ func (s *Store) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) 
 		int(int64(from)).
 		add(" AND revision=").
 		int(int64(rev)).
-		add(" AND ").
-		live(session)
+		add(" AND "), session)
 }
 
 // claimSlowly handles a batch in which some fires were not free. They may be finished, owned by
@@ -223,12 +222,4 @@ func (s *Store) expiredAmong(
 		expired,
 		func(id timer.ID) bool { return slices.Contains(live, id) },
 	), err
-}
-
-func idsOf(fires []timer.Fire) []timer.FireID {
-	ids := make([]timer.FireID, len(fires))
-	for i := range fires {
-		ids[i] = fires[i].FireID
-	}
-	return ids
 }

@@ -99,9 +99,9 @@ func (k *completionBatch) finished(ctx context.Context, attempts []timer.Attempt
 		ctx,
 		r.c,
 		&done,
-		stmt(
+		ofFire(stmt(
 			"SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byTimer+" WHERE ",
-		).ofFire(k.request.FireID),
+		), k.request.FireID),
 	)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -61,16 +60,6 @@ func (s *Store) Create(
 }
 
 type encodedDefinition struct{ text, hash []byte }
-
-// nameKey is the name of a timer, or an idempotency key, in an app.
-type nameKey struct {
-	app  int64
-	name string
-}
-
-func (k nameKey) compare(o nameKey) int {
-	return cmp.Or(cmp.Compare(k.app, o.app), cmp.Compare(k.name, o.name))
-}
 
 // known is a timer that exists or is about to be inserted.
 type known struct {
@@ -234,7 +223,7 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 	for q, part := range insertBlocks(s.dialect, b.created, insertTimers) {
 		ids := make([]timer.ID, len(part))
 		for i, t := range part {
-			q.timerRow(i == 0, &t.timer, replanNothing).
+			addTimer(q, i == 0, &t.timer, replanNothing).
 				add(",").
 				bind(t.timer.Name).
 				add(",").
@@ -294,4 +283,19 @@ func (b *createBatch) insertNew(
 		return engine.ErrRepeat
 	}
 	return nil
+}
+
+func attributesOf(created []*known) (all []attribute) {
+	for _, t := range created {
+		all = append(all, timerAttributes(&t.timer)...)
+	}
+	return all
+}
+
+// usesOf returns the calendars that new timers name.
+func usesOf(created []*known) (uses []calendarUse) {
+	for _, t := range created {
+		uses = append(uses, timerUses(&t.timer)...)
+	}
+	return uses
 }

@@ -56,9 +56,9 @@ func (b *createBatch) lookupKeys(ctx context.Context, keys []nameKey) error {
 	var ids []timer.ID
 	for part := range batches(distinct(keys)) {
 		var rows []keyRow
-		q := stmt(
+		q := inKeys(stmt(
 			"SELECT app_id,idempotency_key,request_hash,value FROM idempotency_keys WHERE ",
-		).nameKeys(b.store.dialect, "idempotency_key", part)
+		), b.store.dialect, "idempotency_key", part)
 		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
 			return err
 		}
@@ -97,9 +97,9 @@ func (b *createBatch) lookupNames(ctx context.Context, keys []nameKey) ([]timerR
 	var all []timerRow
 	for part := range batches(distinct(keys)) {
 		var rows []timerRow
-		q := stmt(
+		q := inKeys(stmt(
 			"SELECT "+timerColumns+" FROM timers WHERE ",
-		).nameKeys(b.store.dialect, "live_name", part)
+		), b.store.dialect, "live_name", part)
 		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
 			return nil, err
 		}
@@ -140,25 +140,15 @@ func (b *createBatch) insertKeys(ctx context.Context) error {
 		}
 		q.add(s.dialect.onConflictNothing("app_id"))
 		if err := b.insertNew(ctx, q, len(part), func() *statement {
-			return stmt("SELECT COUNT(*) FROM idempotency_keys WHERE ").
-				nameKeys(s.dialect, "idempotency_key", keys)
+			return inKeys(
+				stmt("SELECT COUNT(*) FROM idempotency_keys WHERE "),
+				s.dialect,
+				"idempotency_key",
+				keys,
+			)
 		}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func distinct(keys []nameKey) []nameKey {
-	slices.SortFunc(keys, nameKey.compare)
-	return slices.Compact(keys)
-}
-
-// nameKeys adds "(app_id,column) IN (…)".
-func (q *statement) nameKeys(d *dialect, column string, keys []nameKey) *statement {
-	q.add("(app_id," + column + ") IN (" + d.tuples)
-	for i, k := range keys {
-		q.open(i == 0).int(k.app).add(",").bind(k.name).add(")")
-	}
-	return q.add(")")
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/sqliteengine"
-	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // dialect is everything in which the statements for the two databases differ.
@@ -163,8 +162,6 @@ func (d *dialect) set(key string, columns ...string) string {
 	return d.onConflictUpdate(key) + strings.Join(assignments, ",")
 }
 
-const fireKey = "due_ms,timer_id,series"
-
 // equalTo adds "(a=1 AND b=2 …)". MariaDB scans the whole table for an UPDATE with "(a,b) IN
 // ((1,2))".
 func (q *statement) equalTo(columns string, values ...int64) *statement {
@@ -172,19 +169,6 @@ func (q *statement) equalTo(columns string, values ...int64) *statement {
 	for i, column := range strings.Split(columns, ",") {
 		q.add(and).add(column).add("=").int(values[i])
 		and = " AND "
-	}
-	return q.add(")")
-}
-
-// fires adds "(due_ms,timer_id,series) IN (…)". ids must not be empty and must be sorted by primary
-// key.
-func (q *statement) fires(d *dialect, ids []timer.FireID) *statement {
-	if len(ids) == 1 {
-		return q.equalTo(fireKey, ids[0].DueMS, int64(ids[0].Timer), ids[0].Series)
-	}
-	q.add("(" + fireKey + ") IN (" + d.tuples)
-	for i, id := range ids {
-		q.row(i == 0, id.DueMS, int64(id.Timer), id.Series)
 	}
 	return q.add(")")
 }

@@ -39,7 +39,7 @@ type outcomeKey struct {
 func keyOf(o *timer.Outcome) outcomeKey { return outcomeKey{o.FinishedMS, o.FireID} }
 
 // outcomes adds "(finished_ms,timer_id,due_ms,series) IN (…)". keys must not be empty.
-func (q *statement) outcomes(d *dialect, keys []outcomeKey) *statement {
+func outcomesIn(q *statement, d *dialect, keys []outcomeKey) *statement {
 	const key = "finished_ms,timer_id,due_ms,series"
 	if len(keys) == 1 {
 		return q.equalTo(

@@ -58,6 +58,10 @@ func (s *Store) SetFaults(set Faults) {
 	s.faults.set = set
 }
 
+// injectFaults begins faults with a random sequence of their own; nil: no faults. It is called
+// before the store is used.
+func (s *Store) injectFaults(set *Faults) { s.faults = newFaults(set) }
+
 // pause waits for d or for the context's end.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
@@ -66,4 +70,15 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
+}
+
+// Faults makes a store misbehave, in the same way for the same seed and order of calls.
+// Probabilities go from 0 to 1.
+type Faults struct {
+	Seed     uint64
+	FailRead float64 // probability that a read fails
+	// FailBefore is the probability that a transaction is rolled back and its call fails.
+	FailBefore float64
+	FailAfter  float64       // probability that a transaction is committed and its call fails
+	Delay      time.Duration // each call waits for up to this long first
 }

@@ -26,7 +26,7 @@ func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) e
 	slices.SortFunc(fires, timer.CompareFires)
 	for q, part := range insertBlocks(s.dialect, fires, insertFires) {
 		for i := range part {
-			q.fireRow(i == 0, &part[i])
+			addFire(q, i == 0, &part[i])
 		}
 		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("due_ms"))); err != nil {
 			return err
@@ -35,7 +35,7 @@ func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) e
 	return nil
 }
 
-func (q *statement) fireRow(first bool, f *timer.Fire) {
+func addFire(q *statement, first bool, f *timer.Fire) {
 	q.row(
 		first,
 		f.DueMS,
@@ -85,10 +85,9 @@ func (s *Store) selectFires(
 	c sqlx.QueryerContext,
 	q *statement,
 ) (fires []timer.Fire, err error) {
-	s.watch(q)
-	rows, err := c.QueryContext(ctx, string(q.text), q.args...)
+	rows, err := s.query(ctx, c, q)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // as exec
+		return nil, err
 	}
 	defer rows.Close() // rows.Err reports errors
 	var n [18]int64
@@ -148,14 +147,13 @@ func (s *Store) LoadSlice(
 	ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
 ) (fires []timer.Fire, err error) {
 	err = s.read(ctx, "loading a slice", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt(
+		q := afterPosition(stmt(
 			"SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_at_minute=",
 		).int(minute).
 			add(" AND bucket=").
 			int(int64(bucket)).
 			add(" AND run_at_ms<=").
-			int(untilMS).
-			behind(s.dialect, after).
+			int(untilMS), s.dialect, after).
 			add(" AND owner=0").
 			add(fireOrder + " LIMIT ").
 			int(int64(limit))
@@ -166,7 +164,7 @@ func (s *Store) LoadSlice(
 }
 
 // behind adds the condition that a fire of one slice comes after the position.
-func (q *statement) behind(d *dialect, p store.Position) *statement {
+func afterPosition(q *statement, d *dialect, p store.Position) *statement {
 	q.add(" AND ")
 	d.keyAfter(
 		q,

@@ -3,15 +3,10 @@ package sqlstore
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
-
-// maxClockSkew is how far an executor's clock may be ahead of the database's. No fire that is due
-// later than this has an outcome.
-const maxClockSkew = time.Minute
 
 // flush writes the collected changes. It locks existing rows in the order of their keys. Open fires
 // of an older version or epoch are moved, fires with an outcome are left out, and the others are

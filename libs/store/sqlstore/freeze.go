@@ -2,103 +2,10 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"errors"
-	"fmt"
-
-	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
-
-// fullApp is an app with its freeze and its settings.
-type fullApp struct {
-	ID       int64  `db:"id"`
-	Name     string `db:"name"`
-	Frozen   bool   `db:"frozen"`
-	Reason   string `db:"freeze_reason"`
-	FrozenMS int64  `db:"frozen_since_ms"`
-	Settings []byte `db:"settings"`
-	Version  int64  `db:"settings_version"`
-	Deleting int64  `db:"deleting_job"`
-}
-
-const appColumns = "id,name,frozen,freeze_reason,frozen_since_ms,settings,settings_version,deleting_job"
-
-func (r *fullApp) app() (store.App, error) {
-	a := store.App{
-		ID:       r.ID,
-		Name:     r.Name,
-		Frozen:   r.Frozen,
-		Reason:   r.Reason,
-		FrozenMS: r.FrozenMS,
-		Version:  r.Version,
-		Deleting: timer.ID(r.Deleting),
-	}
-	if len(r.Settings) == 0 {
-		return a, nil
-	}
-	if err := json.Unmarshal(r.Settings, &a.Settings); err != nil {
-		return a, fmt.Errorf("reading the settings of the app %q: %w", r.Name, err)
-	}
-	return a, nil
-}
-
-func (s *Store) selectApp(
-	ctx context.Context,
-	c sqlx.QueryerContext,
-	name, lock string,
-) (row fullApp, err error) {
-	err = s.selectOne(
-		ctx,
-		c,
-		&row,
-		stmt("SELECT "+appColumns+" FROM apps WHERE name=").bind(name).add(lock),
-	)
-	if errors.Is(err, sql.ErrNoRows) {
-		return row, &timer.Error{Code: timer.CodeNotFound, Msg: "no such app"}
-	}
-	return row, err
-}
-
-// App returns an app.
-func (s *Store) App(ctx context.Context, name string) (app store.App, err error) {
-	err = s.read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
-		row, err := s.selectApp(ctx, c, name, "")
-		if err == nil {
-			app, err = row.app()
-		}
-		return err
-	})
-	return app, err
-}
-
-// ListApps reads a part of the index of names.
-func (s *Store) ListApps(
-	ctx context.Context,
-	after string,
-	limit int,
-) (all []store.App, err error) {
-	err = s.read(ctx, "listing apps", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var rows []fullApp
-		q := stmt("SELECT " + appColumns + " FROM apps WHERE name>").bind(after).
-			add(" ORDER BY name LIMIT ").int(int64(limit))
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
-			return err
-		}
-		for i := range rows {
-			app, err := rows[i].app()
-			if err != nil {
-				return err
-			}
-			all = append(all, app)
-		}
-		return nil
-	})
-	return all, err
-}
 
 // SetFrozen locks the app's row, so of two calls at once the second sees the result of the first.
 // It adds one entry about the app to the change log, in the same transaction. Repeating a call

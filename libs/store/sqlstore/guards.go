@@ -34,24 +34,6 @@ const (
 	guardZones   = -1 // the rules of time zones
 )
 
-// lockApp reads an app and locks it until the commit.
-func (s *Store) lockApp(ctx context.Context, c runner, name string) (row fullApp, err error) {
-	row, err = s.selectApp(ctx, c, name, s.dialect.forUpdate)
-	if err != nil {
-		return row, err
-	}
-	return row, s.guard(ctx, c, row.ID)
-}
-
-// shareApp reads an app and keeps others from locking it until the commit.
-func (s *Store) shareApp(ctx context.Context, c runner, name string) (row fullApp, err error) {
-	row, err = s.selectApp(ctx, c, name, s.dialect.forShare)
-	if err != nil {
-		return row, err
-	}
-	return row, s.guardShared(ctx, c, []int64{row.ID})
-}
-
 // guard writes the whole guard of an app.
 func (s *Store) guard(ctx context.Context, c runner, id int64) error {
 	if s.engine.Capabilities().RowLocks {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -211,48 +210,4 @@ func (s *Store) JobBacklog(
 		}
 	}
 	return len(created), oldestMS, err
-}
-
-// deletedApps returns which of the apps are being deleted. It locks their rows for sharing until
-// the commit: a deletion begins before, and is seen, or after, and finds what was written.
-func (s *Store) deletedApps(
-	ctx context.Context,
-	c runner,
-	apps map[string]int64,
-) (map[string]bool, error) {
-	ids := make([]int64, 0, len(apps))
-	for _, id := range apps {
-		ids = append(ids, id)
-	}
-	deleted := map[string]bool{}
-	slices.Sort(ids)
-	if err := s.guardShared(ctx, c, ids); err != nil {
-		return nil, err
-	}
-	for part := range batches(ids) {
-		var rows []struct {
-			Name     string `db:"name"`
-			Deleting int64  `db:"deleting_job"`
-		}
-		q := stmt("SELECT name,deleting_job FROM apps WHERE id IN (").ints(part...).
-			add(") ORDER BY id" + s.dialect.forShare)
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			if rows[i].Deleting != 0 {
-				deleted[rows[i].Name] = true
-			}
-		}
-	}
-	return deleted, nil
-}
-
-// refuseDeleted returns a conflict if the app is being deleted, see deletedApps.
-func (s *Store) refuseDeleted(ctx context.Context, c runner, app string) error {
-	row, err := s.shareApp(ctx, c, app)
-	if err == nil && row.Deleting != 0 {
-		err = store.AppDeleted(app)
-	}
-	return err
 }

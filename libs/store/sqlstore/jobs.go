@@ -232,13 +232,6 @@ func (s *Store) insertJob(
 	return row.job(j.App)
 }
 
-func nonNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
-
 // Job returns a job.
 func (s *Store) Job(ctx context.Context, app string, id timer.ID) (j store.Job, err error) {
 	appID, err := s.appID(ctx, app)

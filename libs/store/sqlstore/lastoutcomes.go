@@ -45,8 +45,12 @@ func (s *Store) lastOutcomes(
 		for _, id := range part {
 			first = min(first, dues[id])
 		}
-		q := stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.dialect.byTimer+" WHERE ").
-			finishedSince(s.dialect, first, nowMS).
+		q := finishedSince(
+			stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.dialect.byTimer+" WHERE "),
+			s.dialect,
+			first,
+			nowMS,
+		).
 			add("(timer_id,due_ms) IN (" + s.dialect.tuples)
 		for i, id := range part {
 			q.row(i == 0, int64(id), dues[id])
@@ -90,10 +94,15 @@ func (s *Store) lastDues(
 				ID    int64         `db:"id"`
 				DueMS sql.NullInt64 `db:"due_ms"`
 			}
-			q := stmt("SELECT id,(SELECT o.due_ms FROM outcomes o"+s.dialect.byTimer+" WHERE ").
-				finishedSince(s.dialect, since, nowMS).
+			q := finishedSince(
+				stmt("SELECT id,(SELECT o.due_ms FROM outcomes o"+s.dialect.byTimer+" WHERE "),
+				s.dialect,
+				since,
+				nowMS,
+			).
 				add("o.timer_id=t.id ORDER BY o.due_ms DESC LIMIT 1) AS due_ms FROM timers t" +
-					s.dialect.byPrimary + " WHERE id").idList(part)
+					s.dialect.byPrimary + " WHERE id").
+				idList(part)
 			if err := s.selectAll(ctx, c, &dues, q); err != nil {
 				return nil, err
 			}
@@ -111,7 +120,7 @@ func (s *Store) lastDues(
 // due. It changes nothing about the result, but where outcomes have partitions by the day of
 // finished_ms, the database does not read the others, of which there is one for each day that is
 // kept and for some that come.
-func (q *statement) finishedSince(d *dialect, dueMS, nowMS int64) *statement {
+func finishedSince(q *statement, d *dialect, dueMS, nowMS int64) *statement {
 	if !d.partitioned {
 		return q
 	}

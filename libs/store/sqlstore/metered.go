@@ -34,7 +34,7 @@ func (s *Store) meteredRoom(ctx context.Context, c runner, wanted bool) (int, er
 	}
 	var n int
 	of := metered(0)
-	q := stmt("SELECT COUNT(*) FROM timer_attributes WHERE ").withAttribute(&of).
+	q := withAttribute(stmt("SELECT COUNT(*) FROM timer_attributes WHERE "), &of).
 		add(" AND timer_id>0")
 	err := s.selectOne(ctx, c, &n, q)
 	return store.MaxMeteredTimers - n, err

@@ -47,7 +47,7 @@ func openMySQL(cfg *mysqlengine.Config, o *MySQLOptions) (*Store, *mysqlengine.E
 		return nil, nil, err //nolint:wrapcheck // it says what was being done
 	}
 	s := newStore(mysqlDialect(), e, time.Now, o.Logger)
-	s.faults = newFaults(o.Faults)
+	s.injectFaults(o.Faults)
 	if o.Timeout > 0 {
 		s.timeout = o.Timeout
 	}

@@ -83,3 +83,49 @@ func (s *Store) fromOpen(columns string, q store.OpenFiresQuery, untilMS int64) 
 		add(" AND due_ms<=").
 		int(untilMS)
 }
+
+// Fire reads the open fire first and the outcome second. A fire that is recorded in between is
+// found twice and never missed. The outcome then counts.
+func (s *Store) Fire(
+	ctx context.Context,
+	app string,
+	id timer.FireID,
+) (rec store.FireRecord, err error) {
+	if err := s.ownTimer(ctx, app, id.Timer); err != nil {
+		return store.FireRecord{}, err
+	}
+	err = s.read(ctx, "reading a fire", func(ctx context.Context, c sqlx.QueryerContext) error {
+		rec = store.FireRecord{}
+		open, err := s.selectFires(
+			ctx,
+			c,
+			stmt("SELECT "+fireColumns+" FROM fires WHERE due_ms=").int(id.DueMS).
+				add(" AND timer_id=").int(int64(id.Timer)).add(" AND series=").int(id.Series),
+		)
+		if err != nil {
+			return err
+		}
+		var done []outcomeRow
+		err = s.selectAll(
+			ctx,
+			c,
+			&done,
+			ofFire(stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.dialect.byTimer+" WHERE "), id),
+		)
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(done) > 0:
+			o := done[0].outcome()
+			rec.Outcome = &o
+		case len(open) > 0:
+			rec.Open = &open[0]
+		default:
+			return timer.NotFound("fire", id)
+		}
+		rec.Attempts, err = s.attempts(ctx, c, id)
+		return err
+	})
+	return rec, err
+}

@@ -53,14 +53,3 @@ type SQLiteOptions struct {
 	Logger       zerolog.Logger
 	Faults       *Faults // nil: no faults
 }
-
-// Faults makes a store misbehave, in the same way for the same seed and order of calls.
-// Probabilities go from 0 to 1.
-type Faults struct {
-	Seed     uint64
-	FailRead float64 // probability that a read fails
-	// FailBefore is the probability that a transaction is rolled back and its call fails.
-	FailBefore float64
-	FailAfter  float64       // probability that a transaction is committed and its call fails
-	Delay      time.Duration // each call waits for up to this long first
-}

@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"time"
+
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -90,7 +92,7 @@ func (r outcomeRow) hops() timer.Hops {
 	}.Hops(r.FinishedMS)
 }
 
-func (q *statement) outcomeRow(first bool, o *timer.Outcome) *statement {
+func addOutcome(q *statement, first bool, o *timer.Outcome) *statement {
 	h := store.StoredHops(&o.Hops, o.FinishedMS)
 	return q.open(first).
 		ints(o.FinishedMS, int64(o.Timer), o.DueMS, o.Series, o.UntilMS, o.Count, o.RunAtMS, o.AppID,
@@ -108,27 +110,6 @@ func (q *statement) outcomeRow(first bool, o *timer.Outcome) *statement {
 		add(")")
 }
 
-// literal adds a text as a literal if it has only the characters of the program's own words, and
-// binds it otherwise.
-func (q *statement) literal(text string) *statement {
-	if q.prepared {
-		return q.bind(text)
-	}
-	for _, c := range []byte(text) {
-		if (c < 'a' || c > 'z') && c != '_' {
-			return q.bind(text)
-		}
-	}
-	return q.add("'").add(text).add("'")
-}
-
-// ascii makes a text fit a column of printable ASCII.
-func ascii(text string, limit int) string {
-	b := []byte(text)
-	for i := range b {
-		if b[i] < ' ' || b[i] > '~' {
-			b[i] = '?'
-		}
-	}
-	return string(b[:min(len(b), limit)])
-}
+// maxClockSkew is how far an executor's clock may be ahead of the database's. No fire that is due
+// later than this has an outcome.
+const maxClockSkew = time.Minute

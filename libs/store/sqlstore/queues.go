@@ -72,9 +72,3 @@ func byTimer(ids []timer.FireID) []timer.FireID {
 	})
 	return slices.Compact(ids)
 }
-
-// sortedIDs sorts ids in the order of fires.
-func sortedIDs(ids []timer.FireID) []timer.FireID {
-	slices.SortFunc(ids, timer.CompareFireIDs)
-	return slices.Compact(ids)
-}

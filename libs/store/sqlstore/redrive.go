@@ -121,9 +121,9 @@ func (r *redrive) lock(
 		return nil, err
 	}
 	var rows []outcomeRow
-	q := stmt(
+	q := outcomesIn(stmt(
 		"SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byPrimary+" WHERE ",
-	).outcomes(r.store.dialect, keys)
+	), r.store.dialect, keys)
 	q.add(" ORDER BY finished_ms,timer_id,due_ms,series" + r.store.dialect.forUpdate)
 	if err := r.store.selectAll(ctx, r.c, &rows, q); err != nil {
 		return nil, err
@@ -197,11 +197,10 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 		return err
 	}
 	for part := range batches(noted) {
-		q := stmt(
+		q := outcomesIn(stmt(
 			"UPDATE outcomes"+s.dialect.byPrimary+" SET redrive_series=",
 		).int(r.series).
-			add(" WHERE ").
-			outcomes(s.dialect, part)
+			add(" WHERE "), s.dialect, part)
 		if _, err := s.exec(ctx, r.c, q); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -172,59 +171,9 @@ func (s *Store) saveFires(
 ) error {
 	for q, part := range insertBlocks(s.dialect, fires, insertFires) {
 		for i := range part {
-			q.fireRow(i == 0, &part[i])
+			addFire(q, i == 0, &part[i])
 		}
 		if _, err := s.exec(ctx, c, q.add(s.dialect.set(fireKey, columns...))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// attemptsOf returns the attempts of the given fires.
-func attemptsOf(attempts []timer.Attempt, fires []timer.Fire) []timer.Attempt {
-	if len(attempts) == 0 {
-		return nil
-	}
-	ids := make(map[timer.FireID]bool, len(fires))
-	for i := range fires {
-		ids[fires[i].FireID] = true
-	}
-	return slices.DeleteFunc(
-		slices.Clone(attempts),
-		func(a timer.Attempt) bool { return !ids[a.FireID] },
-	)
-}
-
-// insertAttempts inserts attempts and keeps existing ones. It first cuts texts to their limits and
-// to valid UTF-8, so that no receiver's answer makes a statement fail.
-func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.Attempt) error {
-	slices.SortFunc(attempts, func(a, b timer.Attempt) int {
-		if a.FireID != b.FireID {
-			return timer.CompareFireIDs(a.FireID, b.FireID)
-		}
-		return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.Target, b.Target))
-	})
-	const into = "INSERT INTO attempts (finished_ms,timer_id,due_ms,series,attempt,started_ms," +
-		"status_code,failure,error,excerpt,target) VALUES "
-	for q, part := range insertBlocks(s.dialect, attempts, into) {
-		for i, a := range part {
-			q.open(i == 0).
-				ints(a.StartMS+a.DurationMS, int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,
-					int64(
-						a.StatusCode,
-					)).
-				add(",").
-				literal(ascii(string(a.Failure), maxFailure)).
-				add(",").
-				bind(clip(a.Error, timer.MaxExcerpt)).
-				add(",").
-				bind(clip(a.Excerpt, timer.MaxExcerpt)).
-				add(",").
-				literal(clip(a.Target, timer.MaxTargetNameLen)).
-				add(")")
-		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("attempt"))); err != nil {
 			return err
 		}
 	}

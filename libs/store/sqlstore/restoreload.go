@@ -97,7 +97,7 @@ func (r *Restore) insert(
 				if i > 0 {
 					q.add(",")
 				}
-				q.value(v, kinds[i])
+				addValue(q, v, kinds[i])
 				if text, ok := v.([]byte); ok {
 					size += len(text)
 				}

@@ -85,13 +85,13 @@ func (r *search) wholeIndex() *statement {
 		return q
 	case len(f.Labels) == 0 && f.NamePrefix == "":
 		a := attribute{app: r.appID, kind: kindHost, value: f.TargetHost}
-		return stmt("SELECT 1 FROM timer_attributes WHERE ").withAttribute(&a)
+		return withAttribute(stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
 	case len(f.Labels) == 1 && f.TargetHost == "" && f.NamePrefix == "" && len(f.Labels[0].Values) == 1 &&
 		f.Labels[0].Operator == "in":
 		a := attribute{
 			app: r.appID, kind: kindLabel, name: f.Labels[0].Name, value: f.Labels[0].Values[0],
 		}
-		return stmt("SELECT 1 FROM timer_attributes WHERE ").withAttribute(&a)
+		return withAttribute(stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
 	}
 	return nil
 }

@@ -161,13 +161,13 @@ func (r *search) drivers(ctx context.Context) (all []driver, err error) {
 // estimate counts the timers with an attribute, up to estimateLimit for each value.
 func (r *search) estimate(ctx context.Context, d *driver) (n int, err error) {
 	if d.from != nil {
-		q := stmt("SELECT 1 FROM timer_attributes WHERE ").ofAttribute(&d.attribute)
+		q := ofAttribute(stmt("SELECT 1 FROM timer_attributes WHERE "), &d.attribute)
 		return r.countUpTo(ctx, q, estimateLimit)
 	}
 	for _, value := range d.values {
 		a := d.attribute
 		a.value = value
-		q := stmt("SELECT 1 FROM timer_attributes WHERE ").withAttribute(&a)
+		q := withAttribute(stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
 		one, err := r.countUpTo(ctx, q, estimateLimit)
 		if err != nil {
 			return 0, err
@@ -204,8 +204,10 @@ func (r *search) countUpTo(ctx context.Context, q *statement, limit int) (n int,
 // withName reads the timers with a label, in order of its value.
 func (r *search) withName(a *attribute) source {
 	return func(ctx context.Context, after store.SearchPosition) (candidates, error) {
-		q := stmt("SELECT timer_id AS id,value AS name FROM timer_attributes WHERE ").
-			ofAttribute(a)
+		q := ofAttribute(
+			stmt("SELECT timer_id AS id,value AS name FROM timer_attributes WHERE "),
+			a,
+		)
 		if after.ID != 0 {
 			q.add(" AND value>=").bind(after.Name).add(" AND (value>").bind(after.Name).
 				add(" OR timer_id>").int(int64(after.ID)).add(")")

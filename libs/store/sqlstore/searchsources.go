@@ -42,7 +42,7 @@ func (r *search) byID(d *driver) source {
 func (r *search) withValue(d *driver, value string, after timer.ID) *statement {
 	a := d.attribute
 	a.value = value
-	q := stmt("SELECT timer_id AS id FROM timer_attributes WHERE ").withAttribute(&a)
+	q := withAttribute(stmt("SELECT timer_id AS id FROM timer_attributes WHERE "), &a)
 	return r.fromID(q, "timer_id", after)
 }
 

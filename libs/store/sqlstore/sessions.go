@@ -160,15 +160,8 @@ func (s *Store) endAllSessions(ctx context.Context) error {
 // snapshot without locks, so a claim never waits for a renewal. A session that ends while the
 // statement runs may still win. Executors then find the fires overdue, because their owner is not
 // alive.
-func (q *statement) live(session timer.ID) *statement {
+func whileLive(q *statement, session timer.ID) *statement {
 	return q.add("EXISTS (SELECT 1 FROM sessions WHERE id=").
 		int(int64(session)).
 		add(" AND ended_ms=0)")
-}
-
-func flag(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }

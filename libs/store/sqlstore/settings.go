@@ -5,9 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-
-	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -74,32 +71,4 @@ func (s *Store) PutSettings(
 		return s.logApp(ctx, c, row.ID, nowMS)
 	})
 	return app, err
-}
-
-// AppsByID returns the present apps.
-func (s *Store) AppsByID(ctx context.Context, ids []int64) (apps []store.App, err error) {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	err = s.read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
-		for part := range batches(slices.Compact(ids)) {
-			var rows []fullApp
-			if err := s.selectAll(
-				ctx,
-				c,
-				&rows,
-				stmt("SELECT "+appColumns+" FROM apps WHERE id IN (").ints(part...).add(")"),
-			); err != nil {
-				return err
-			}
-			for i := range rows {
-				a, err := rows[i].app()
-				if err != nil {
-					return err
-				}
-				apps = append(apps, a)
-			}
-		}
-		return nil
-	})
-	return apps, err
 }

@@ -107,14 +107,13 @@ func (s *Store) AcquireSlice(
 	free bool,
 ) (bool, error) {
 	n, err := s.urgent(ctx, "acquiring a slice", func() *statement {
-		q := stmt(
-			"UPDATE slices" + s.dialect.byPrimary + " SET lease_holder=",
+		q := ofSlice(stmt(
+			"UPDATE slices"+s.dialect.byPrimary+" SET lease_holder=",
 		).int(int64(holder)).
 			add(",lease_until_ms=").
 			nowMS(s.dialect).
 			add("+").
-			int(lease.Milliseconds()).
-			slice(sc).
+			int(lease.Milliseconds()), sc).
 			add(" AND done=0")
 		if free {
 			// The holder itself is allowed: the answer to its first try may be lost.
@@ -126,7 +125,7 @@ func (s *Store) AcquireSlice(
 }
 
 // slice adds the condition that the claim is the latest one of its slice.
-func (q *statement) slice(c store.SliceClaim) *statement {
+func ofSlice(q *statement, c store.SliceClaim) *statement {
 	return q.add(" WHERE minute=").
 		int(c.Minute).
 		add(" AND bucket=").
@@ -211,7 +210,7 @@ func compareClaims(a, b store.SliceClaim) int {
 // FinishSlice is conditional on the token: the holder of an older one changes no row.
 func (s *Store) FinishSlice(ctx context.Context, sc store.SliceClaim) (bool, error) {
 	n, err := s.urgent(ctx, "finishing a slice", func() *statement {
-		return stmt("UPDATE slices" + s.dialect.byPrimary + " SET done=1").slice(sc)
+		return ofSlice(stmt("UPDATE slices"+s.dialect.byPrimary+" SET done=1"), sc)
 	})
 	return n == 1, err
 }

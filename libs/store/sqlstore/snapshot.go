@@ -198,7 +198,7 @@ func (s *Snapshot) pageBehind(t *backupTable, key []any) *statement {
 	if key != nil {
 		q.add(" WHERE ")
 		s.store.dialect.compareKeys(q, ">", t.key, func(i int) {
-			q.value(key[i], t.kinds[slices.Index(t.columns, t.key[i])])
+			addValue(q, key[i], t.kinds[slices.Index(t.columns, t.key[i])])
 		})
 	}
 	return q.add(" ORDER BY " + strings.Join(t.key, ",") + " LIMIT ").int(snapshotPage)
@@ -253,7 +253,7 @@ func number(v any) (any, error) {
 }
 
 // value adds a value of a row.
-func (q *statement) value(v any, kind columnKind) {
+func addValue(q *statement, v any, kind columnKind) {
 	switch v := v.(type) {
 	case int64:
 		q.int(v)

@@ -25,7 +25,7 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.maxEditFires = cmp.Or(o.MaxEditFires, DefaultMaxEditFires)
-	s.faults = newFaults(o.Faults) // after opening, which must not fail
+	s.injectFaults(o.Faults) // after opening, which must not fail
 	return s, nil
 }
 

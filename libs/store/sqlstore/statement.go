@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strconv"
@@ -132,6 +133,16 @@ func (s *Store) selectOne(
 	return sqlx.GetContext(ctx, c, dest, string(q.text), q.args...) //nolint:wrapcheck // as exec
 }
 
+// query reads rows without reflection. The caller closes them.
+func (s *Store) query(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	q *statement,
+) (*sql.Rows, error) {
+	s.watch(q)
+	return c.QueryContext(ctx, string(q.text), q.args...) //nolint:wrapcheck // as exec
+}
+
 func (s *Store) watch(q *statement) {
 	if s.onStatement != nil {
 		s.onStatement(string(q.text))
@@ -167,3 +178,21 @@ func insertBlocks[T any](
 		}
 	}
 }
+
+// literal adds a text as a literal if it has only the characters of the program's own words, and
+// binds it otherwise.
+func (q *statement) literal(text string) *statement {
+	if q.prepared {
+		return q.bind(text)
+	}
+	for _, c := range []byte(text) {
+		if (c < 'a' || c > 'z') && c != '_' {
+			return q.bind(text)
+		}
+	}
+	return q.add("'").add(text).add("'")
+}
+
+// maxStatementBytes is the largest size of the texts in one statement. A definition can be larger
+// than a megabyte, and servers accept packets of 16 MB by default.
+const maxStatementBytes = 4 << 20

@@ -191,40 +191,6 @@ func (x *expansion) setStatus(
 	return fires, nil
 }
 
-// lockTimers locks timers' rows in order of id. calendar has those to replan because of a calendar
-// or time zone. It fills hashes, unless that is nil.
-func (s *Store) lockTimers(
-	ctx context.Context, c runner, ids []timer.ID, hashes map[timer.ID][]byte,
-) (byID map[timer.ID]*timer.Timer, calendar map[timer.ID]bool, err error) {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	byID, calendar = make(map[timer.ID]*timer.Timer, len(ids)), map[timer.ID]bool{}
-	for part := range batches(slices.Compact(ids)) {
-		var rows []timerRow
-		q := stmt(
-			"SELECT " + timerColumns + " FROM timers" + s.dialect.byPrimary + " WHERE id",
-		).idList(part).
-			add(" ORDER BY id" + s.dialect.forUpdate)
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
-			return nil, nil, err
-		}
-		if err := s.guardTimers(ctx, c, part); err != nil {
-			return nil, nil, err
-		}
-		ts, err := s.timers(ctx, c, rows, hashes)
-		if err != nil {
-			return nil, nil, err
-		}
-		for i := range ts {
-			byID[ts[i].ID] = &ts[i]
-			if rows[i].Replan == replanCalendar {
-				calendar[ts[i].ID] = true
-			}
-		}
-	}
-	return byID, calendar, nil
-}
-
 // saveEach writes each changed row once, in the state that the last item left.
 func (x *expansion) saveEach(
 	ctx context.Context,

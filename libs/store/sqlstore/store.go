@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -53,22 +52,6 @@ func newStore(d *dialect, e engine.Engine, now func() time.Time, log zerolog.Log
 		searchLimits: defaultSearchLimits(),
 		log:          log,
 	}
-}
-
-// Now returns the store's clock, to the millisecond.
-func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
-	err = s.read(ctx, "reading the clock", func(ctx context.Context, c sqlx.QueryerContext) error {
-		ms, err := s.nowMS(ctx, c)
-		now = time.UnixMilli(ms)
-		return err
-	})
-	return now, err
-}
-
-// nowMS reads the store's clock in a transaction.
-func (s *Store) nowMS(ctx context.Context, c sqlx.QueryerContext) (ms int64, err error) {
-	err = s.selectOne(ctx, c, &ms, stmt("SELECT ").nowMS(s.dialect))
-	return ms, err
 }
 
 // Ping checks that the database answers, has the settings that the store needs, and has this

@@ -176,7 +176,7 @@ func (s *Store) saveTimers(
 	slices.SortFunc(ts, func(a, b timer.Timer) int { return int(a.ID - b.ID) })
 	for q, part := range insertBlocks(s.dialect, ts, insertTimers) {
 		for i := range part {
-			q.timerRow(i == 0, &part[i], replan(&part[i])).add(",NULL,0)")
+			addTimer(q, i == 0, &part[i], replan(&part[i])).add(",NULL,0)")
 		}
 		q.add(s.dialect.set("id", columns...))
 		q.add(
@@ -192,7 +192,7 @@ func (s *Store) saveTimers(
 }
 
 // timerRow adds the values of timerColumns and leaves the row open.
-func (q *statement) timerRow(first bool, t *timer.Timer, replan int64) *statement {
+func addTimer(q *statement, first bool, t *timer.Timer, replan int64) *statement {
 	return q.open(first).ints(int64(t.ID), t.AppID).add(",").bind(t.Name).add(",").
 		ints(statusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.LastDueMS, t.ExpandAtMS, t.FiresCreated,
 			t.AnchorMS, t.VersionMS, replan, t.InactiveSinceMS, t.PausedUntilMS, t.CreatedMS, t.UpdatedMS).
@@ -226,4 +226,63 @@ func (s *Store) setEach(
 		}
 	}
 	return nil
+}
+
+// ownTimer returns not_found if the app never had the timer.
+func (s *Store) ownTimer(ctx context.Context, app string, id timer.ID) error {
+	appID, err := s.appID(ctx, app)
+	if err != nil {
+		return err
+	}
+	return s.read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
+		var n int
+		err := s.selectOne(
+			ctx,
+			c,
+			&n,
+			stmt(
+				"SELECT COUNT(*) FROM timers WHERE id=",
+			).int(int64(id)).
+				add(" AND app_id=").
+				int(appID),
+		)
+		if err == nil && n == 0 {
+			return timer.NotFound("timer", id)
+		}
+		return err
+	})
+}
+
+// lockTimers locks timers' rows in order of id. calendar has those to replan because of a calendar
+// or time zone. It fills hashes, unless that is nil.
+func (s *Store) lockTimers(
+	ctx context.Context, c runner, ids []timer.ID, hashes map[timer.ID][]byte,
+) (byID map[timer.ID]*timer.Timer, calendar map[timer.ID]bool, err error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	byID, calendar = make(map[timer.ID]*timer.Timer, len(ids)), map[timer.ID]bool{}
+	for part := range batches(slices.Compact(ids)) {
+		var rows []timerRow
+		q := stmt(
+			"SELECT " + timerColumns + " FROM timers" + s.dialect.byPrimary + " WHERE id",
+		).idList(part).
+			add(" ORDER BY id" + s.dialect.forUpdate)
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return nil, nil, err
+		}
+		if err := s.guardTimers(ctx, c, part); err != nil {
+			return nil, nil, err
+		}
+		ts, err := s.timers(ctx, c, rows, hashes)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range ts {
+			byID[ts[i].ID] = &ts[i]
+			if rows[i].Replan == replanCalendar {
+				calendar[ts[i].ID] = true
+			}
+		}
+	}
+	return byID, calendar, nil
 }

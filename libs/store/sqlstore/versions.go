@@ -86,10 +86,6 @@ type newVersion struct {
 	hash, text []byte
 }
 
-// maxVersionBytes is the largest size of definitions in one statement. A definition can be larger
-// than a megabyte, and servers accept packets of 16 MB by default.
-const maxVersionBytes = 4 << 20
-
 // insertVersions inserts versions of timers that the caller has locked or inserted.
 func (s *Store) insertVersions(
 	ctx context.Context,
@@ -101,13 +97,13 @@ func (s *Store) insertVersions(
 		"(timer_id,version,hash,definition,created_ms,plan_version) VALUES "
 	for len(rest) > 0 {
 		n, size := 0, 0
-		for ; n < len(rest) && (n == 0 || size+len(rest[n].text) <= maxVersionBytes); n++ {
+		for ; n < len(rest) && (n == 0 || size+len(rest[n].text) <= maxStatementBytes); n++ {
 			size += len(rest[n].text)
 		}
 		for q, part := range insertBlocks(s.dialect, rest[:n], into) {
 			q.prepared = q.prepared && !slices.ContainsFunc(part, newVersion.hasSamePlan)
 			for i := range part {
-				q.versionRow(i == 0, &part[i], nowMS)
+				addVersion(q, i == 0, &part[i], nowMS)
 			}
 			if _, err := s.exec(ctx, c, q); err != nil {
 				return err
@@ -120,7 +116,7 @@ func (s *Store) insertVersions(
 
 func (v newVersion) hasSamePlan() bool { return v.samePlan }
 
-func (q *statement) versionRow(first bool, v *newVersion, nowMS int64) {
+func addVersion(q *statement, first bool, v *newVersion, nowMS int64) {
 	q.open(first).ints(int64(v.Timer), int64(v.Version)).add(",").bind(v.hash).add(",").
 		bind(v.text).add(",").int(nowMS)
 	if v.samePlan {

@@ -1,0 +1,205 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// logApp adds an entry about a whole app to the change log, as the last step before the commit: see
+// addChanges.
+func (s *Store) logApp(ctx context.Context, c runner, app, nowMS int64) error {
+	_, err := s.exec(
+		ctx,
+		c,
+		stmt(
+			"INSERT INTO timer_changes (timer_id,changed_ms,app_id) VALUES ",
+		).row(true, 0, nowMS, app),
+	)
+	return err
+}
+
+// fullApp is an app with its freeze and its settings.
+type fullApp struct {
+	ID       int64  `db:"id"`
+	Name     string `db:"name"`
+	Frozen   bool   `db:"frozen"`
+	Reason   string `db:"freeze_reason"`
+	FrozenMS int64  `db:"frozen_since_ms"`
+	Settings []byte `db:"settings"`
+	Version  int64  `db:"settings_version"`
+	Deleting int64  `db:"deleting_job"`
+}
+
+const appColumns = "id,name,frozen,freeze_reason,frozen_since_ms,settings,settings_version,deleting_job"
+
+func (r *fullApp) app() (store.App, error) {
+	a := store.App{
+		ID:       r.ID,
+		Name:     r.Name,
+		Frozen:   r.Frozen,
+		Reason:   r.Reason,
+		FrozenMS: r.FrozenMS,
+		Version:  r.Version,
+		Deleting: timer.ID(r.Deleting),
+	}
+	if len(r.Settings) == 0 {
+		return a, nil
+	}
+	if err := json.Unmarshal(r.Settings, &a.Settings); err != nil {
+		return a, fmt.Errorf("reading the settings of the app %q: %w", r.Name, err)
+	}
+	return a, nil
+}
+
+func (s *Store) selectApp(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	name, lock string,
+) (row fullApp, err error) {
+	err = s.selectOne(
+		ctx,
+		c,
+		&row,
+		stmt("SELECT "+appColumns+" FROM apps WHERE name=").bind(name).add(lock),
+	)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row, &timer.Error{Code: timer.CodeNotFound, Msg: "no such app"}
+	}
+	return row, err
+}
+
+// App returns an app.
+func (s *Store) App(ctx context.Context, name string) (app store.App, err error) {
+	err = s.read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
+		row, err := s.selectApp(ctx, c, name, "")
+		if err == nil {
+			app, err = row.app()
+		}
+		return err
+	})
+	return app, err
+}
+
+// ListApps reads a part of the index of names.
+func (s *Store) ListApps(
+	ctx context.Context,
+	after string,
+	limit int,
+) (all []store.App, err error) {
+	err = s.read(ctx, "listing apps", func(ctx context.Context, c sqlx.QueryerContext) error {
+		var rows []fullApp
+		q := stmt("SELECT " + appColumns + " FROM apps WHERE name>").bind(after).
+			add(" ORDER BY name LIMIT ").int(int64(limit))
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return err
+		}
+		for i := range rows {
+			app, err := rows[i].app()
+			if err != nil {
+				return err
+			}
+			all = append(all, app)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// lockApp reads an app and locks it until the commit.
+func (s *Store) lockApp(ctx context.Context, c runner, name string) (row fullApp, err error) {
+	row, err = s.selectApp(ctx, c, name, s.dialect.forUpdate)
+	if err != nil {
+		return row, err
+	}
+	return row, s.guard(ctx, c, row.ID)
+}
+
+// shareApp reads an app and keeps others from locking it until the commit.
+func (s *Store) shareApp(ctx context.Context, c runner, name string) (row fullApp, err error) {
+	row, err = s.selectApp(ctx, c, name, s.dialect.forShare)
+	if err != nil {
+		return row, err
+	}
+	return row, s.guardShared(ctx, c, []int64{row.ID})
+}
+
+// deletedApps returns which of the apps are being deleted. It locks their rows for sharing until
+// the commit: a deletion begins before, and is seen, or after, and finds what was written.
+func (s *Store) deletedApps(
+	ctx context.Context,
+	c runner,
+	apps map[string]int64,
+) (map[string]bool, error) {
+	ids := make([]int64, 0, len(apps))
+	for _, id := range apps {
+		ids = append(ids, id)
+	}
+	deleted := map[string]bool{}
+	slices.Sort(ids)
+	if err := s.guardShared(ctx, c, ids); err != nil {
+		return nil, err
+	}
+	for part := range batches(ids) {
+		var rows []struct {
+			Name     string `db:"name"`
+			Deleting int64  `db:"deleting_job"`
+		}
+		q := stmt("SELECT name,deleting_job FROM apps WHERE id IN (").ints(part...).
+			add(") ORDER BY id" + s.dialect.forShare)
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if rows[i].Deleting != 0 {
+				deleted[rows[i].Name] = true
+			}
+		}
+	}
+	return deleted, nil
+}
+
+// refuseDeleted returns a conflict if the app is being deleted, see deletedApps.
+func (s *Store) refuseDeleted(ctx context.Context, c runner, app string) error {
+	row, err := s.shareApp(ctx, c, app)
+	if err == nil && row.Deleting != 0 {
+		err = store.AppDeleted(app)
+	}
+	return err
+}
+
+// AppsByID returns the present apps.
+func (s *Store) AppsByID(ctx context.Context, ids []int64) (apps []store.App, err error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	err = s.read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
+		for part := range batches(slices.Compact(ids)) {
+			var rows []fullApp
+			if err := s.selectAll(
+				ctx,
+				c,
+				&rows,
+				stmt("SELECT "+appColumns+" FROM apps WHERE id IN (").ints(part...).add(")"),
+			); err != nil {
+				return err
+			}
+			for i := range rows {
+				a, err := rows[i].app()
+				if err != nil {
+					return err
+				}
+				apps = append(apps, a)
+			}
+		}
+		return nil
+	})
+	return apps, err
+}

@@ -1,0 +1,111 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func ofFire(q *statement, id timer.FireID) *statement {
+	return q.add("timer_id=").
+		int(int64(id.Timer)).
+		add(" AND due_ms=").
+		int(id.DueMS).
+		add(" AND series=").
+		int(id.Series)
+}
+
+func (s *Store) attempts(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	id timer.FireID,
+) ([]timer.Attempt, error) {
+	var rows []struct {
+		FinishedMS int64  `db:"finished_ms"`
+		N          int32  `db:"attempt"`
+		StartMS    int64  `db:"started_ms"`
+		StatusCode int32  `db:"status_code"`
+		Error      string `db:"error"`
+		Excerpt    string `db:"excerpt"`
+		Failure    string `db:"failure"`
+		Target     string `db:"target"`
+	}
+	err := s.selectAll(
+		ctx,
+		c,
+		&rows,
+		ofFire(stmt(
+			"SELECT finished_ms,attempt,started_ms,status_code,error,excerpt,failure,target FROM attempts WHERE ",
+		), id).
+			add(" ORDER BY attempt,started_ms,target"),
+	)
+	var out []timer.Attempt
+	for _, r := range rows {
+		out = append(out, timer.Attempt{
+			FireID:     id,
+			N:          r.N,
+			StartMS:    r.StartMS,
+			DurationMS: r.FinishedMS - r.StartMS,
+			StatusCode: r.StatusCode,
+			Error:      r.Error,
+			Excerpt:    r.Excerpt,
+			Failure:    timer.Failure(r.Failure),
+			Target:     r.Target,
+		})
+	}
+	return out, err
+}
+
+// attemptsOf returns the attempts of the given fires.
+func attemptsOf(attempts []timer.Attempt, fires []timer.Fire) []timer.Attempt {
+	if len(attempts) == 0 {
+		return nil
+	}
+	ids := make(map[timer.FireID]bool, len(fires))
+	for i := range fires {
+		ids[fires[i].FireID] = true
+	}
+	return slices.DeleteFunc(
+		slices.Clone(attempts),
+		func(a timer.Attempt) bool { return !ids[a.FireID] },
+	)
+}
+
+// insertAttempts inserts attempts and keeps existing ones. It first cuts texts to their limits and
+// to valid UTF-8, so that no receiver's answer makes a statement fail.
+func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.Attempt) error {
+	slices.SortFunc(attempts, func(a, b timer.Attempt) int {
+		if a.FireID != b.FireID {
+			return timer.CompareFireIDs(a.FireID, b.FireID)
+		}
+		return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.Target, b.Target))
+	})
+	const into = "INSERT INTO attempts (finished_ms,timer_id,due_ms,series,attempt,started_ms," +
+		"status_code,failure,error,excerpt,target) VALUES "
+	for q, part := range insertBlocks(s.dialect, attempts, into) {
+		for i, a := range part {
+			q.open(i == 0).
+				ints(a.StartMS+a.DurationMS, int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,
+					int64(
+						a.StatusCode,
+					)).
+				add(",").
+				literal(ascii(string(a.Failure), maxFailure)).
+				add(",").
+				bind(clip(a.Error, timer.MaxExcerpt)).
+				add(",").
+				bind(clip(a.Excerpt, timer.MaxExcerpt)).
+				add(",").
+				literal(clip(a.Target, timer.MaxTargetNameLen)).
+				add(")")
+		}
+		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("attempt"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

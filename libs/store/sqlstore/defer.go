@@ -1,0 +1,111 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Defer locks the timers' rows, then those of the fires. An activation comes before, and the fire
+// stays with the session, or it comes after and finds the fire deferred. A call that dies halfway
+// has changed nothing. A repeated call owns none of the fires any more.
+//
+// A deferred fire does not wait for a slot, and gives up its slot if it had no attempt yet: other
+// fires of its timer may run meanwhile. A fire between two attempts keeps its slot, because it has
+// not finished.
+func (s *Store) Defer(
+	ctx context.Context,
+	session timer.ID,
+	fires []store.Deferral,
+) (kept []timer.FireID, err error) {
+	ids := make([]timer.ID, len(fires))
+	for i := range fires {
+		ids[i] = fires[i].Fire.Timer
+	}
+	err = s.write(ctx, "deferring fires", func(ctx context.Context, c runner) error {
+		kept = nil
+		slots, err := s.lockSlots(ctx, c, ids)
+		if err != nil {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		var waiting []timer.Fire
+		runs := make(map[timer.FireID]int64, len(fires))
+		for i := range fires {
+			d := &fires[i]
+			r := slots[d.Fire.Timer]
+			if r != nil && (r.activeAt(nowMS) || r.Status == rowDeleted) {
+				kept = append(kept, d.Fire.FireID)
+				continue
+			}
+			waiting, runs[d.Fire.FireID] = append(waiting, d.Fire), d.RunAtMS
+		}
+		return s.deferOwned(ctx, c, session, waiting, runs, slots)
+	})
+	return kept, err
+}
+
+// activeAt reports whether the timer is active by the store's clock: see timer.State.
+func (r *slotRow) activeAt(nowMS int64) bool {
+	return r.Status == rowActive ||
+		r.Status == rowPaused && r.PausedUntilMS > 0 && r.PausedUntilMS <= nowMS
+}
+
+func (s *Store) deferOwned(
+	ctx context.Context,
+	c runner,
+	session timer.ID,
+	fires []timer.Fire,
+	runs map[timer.FireID]int64,
+	slots map[timer.ID]*slotRow,
+) error {
+	owned, _, err := s.ownedOf(ctx, c, session, fires)
+	if err != nil || len(owned) == 0 {
+		return err
+	}
+	slices.SortFunc(owned, func(a, b timer.Fire) int {
+		return cmp.Or(cmp.Compare(a.Timer, b.Timer), timer.CompareFires(a, b))
+	})
+	for part := range batches(owned) {
+		q := stmt("INSERT INTO deferred_fires (timer_id,due_ms,series,run_at_ms,revision) VALUES ")
+		for i := range part {
+			q.row(
+				i == 0,
+				int64(part[i].Timer),
+				part[i].DueMS,
+				part[i].Series,
+				part[i].RunAtMS,
+				int64(part[i].Rev+1),
+			)
+		}
+		if _, err := s.exec(
+			ctx,
+			c,
+			q.add(s.dialect.set("timer_id,due_ms,series", "run_at_ms", "revision")),
+		); err != nil {
+			return err
+		}
+	}
+	for i := range owned {
+		f := &owned[i]
+		if r := slots[f.Timer]; r != nil && r.running() == f.FireID && f.Attempt == 0 {
+			r.give(timer.FireID{})
+		}
+		f.RunAtMS, f.Bucket, f.Owner = runs[f.FireID], 0, 0
+		f.Rev++
+	}
+	slices.SortFunc(owned, timer.CompareFires)
+	if err := s.dequeue(ctx, c, idsOf(owned)); err != nil {
+		return err
+	}
+	if err := s.saveSlots(ctx, c, slots); err != nil {
+		return err
+	}
+	return s.saveFires(ctx, c, owned, releaseColumns...)
+}

@@ -1,0 +1,43 @@
+package sqlstore
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// clip shortens a text to at most limit bytes of valid UTF-8, between characters.
+func clip(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
+
+func nonNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// ascii makes a text fit a column of printable ASCII.
+func ascii(text string, limit int) string {
+	b := []byte(text)
+	for i := range b {
+		if b[i] < ' ' || b[i] > '~' {
+			b[i] = '?'
+		}
+	}
+	return string(b[:min(len(b), limit)])
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
