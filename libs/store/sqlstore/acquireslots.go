@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -30,7 +31,7 @@ func (s *Store) AcquireSlots(
 			return nil, timer.Invalid("concurrency.policy", fmt.Sprintf("unknown: %q", p))
 		}
 	}
-	err = s.write(ctx, "acquiring slots", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "acquiring slots", func(ctx context.Context, c sqldb.Runner) error {
 		e := &slotBatch{
 			store:    s,
 			c:        c,
@@ -51,7 +52,7 @@ func (s *Store) AcquireSlots(
 // slotBatch is one transaction of AcquireSlots.
 type slotBatch struct {
 	store    *Store
-	c        runner
+	c        sqldb.Runner
 	session  timer.ID
 	requests []store.SlotRequest
 	out      []store.SlotResult

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -25,7 +26,7 @@ func (s *Store) AddFires(
 	}
 	slices.SortFunc(fires, timer.CompareFires)
 	fires = slices.CompactFunc(fires, sameFire)
-	err = s.write(ctx, "adding fires", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "adding fires", func(ctx context.Context, c sqldb.Runner) error {
 		inserted = nil
 		byID, _, err := s.lockTimers(ctx, c, []timer.ID{id}, nil)
 		if err != nil {
@@ -36,7 +37,7 @@ func (s *Store) AddFires(
 			return timer.NotFound("timer", id)
 		}
 		there := map[timer.FireID]bool{}
-		for part := range batches(idsOf(fires)) {
+		for part := range sqldb.Batches(sqldb.IDsOf(fires)) {
 			open, err := s.openFires(ctx, c, part, "")
 			if err != nil {
 				return err
@@ -45,7 +46,7 @@ func (s *Store) AddFires(
 				there[open[i].FireID] = true
 			}
 		}
-		done, err := s.finished(ctx, c, idsOf(fires))
+		done, err := s.finished(ctx, c, sqldb.IDsOf(fires))
 		if err != nil {
 			return err
 		}
@@ -71,12 +72,12 @@ func (s *Store) AddFires(
 
 // auditFires adds fires that were added to the audit trail.
 func (s *Store) auditFires(
-	ctx context.Context, c runner, t *timer.Timer, created []timer.Fire,
+	ctx context.Context, c sqldb.Runner, t *timer.Timer, created []timer.Fire,
 ) error {
 	if len(created) == 0 || store.ActorOf(ctx) == nil {
 		return nil
 	}
-	nowMS, err := s.nowMS(ctx, c)
+	nowMS, err := s.db.NowMS(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (s *Store) auditFires(
 
 // refuseFrozen returns a conflict if the app is frozen. It locks the app's row for sharing until
 // the commit, so a freeze comes before, and nothing is added, or it comes after.
-func (s *Store) refuseFrozen(ctx context.Context, c runner, t *timer.Timer, fires int) error {
+func (s *Store) refuseFrozen(ctx context.Context, c sqldb.Runner, t *timer.Timer, fires int) error {
 	if fires == 0 {
 		return nil
 	}

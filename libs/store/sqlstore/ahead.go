@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -83,13 +84,13 @@ func (x *expansion) findAhead(ctx context.Context, ids []timer.ID) error {
 			ID   int64 `db:"id"`
 			Plan int32 `db:"plan_version"`
 		}
-		err := x.store.selectAll(
+		err := x.store.db.SelectAll(
 			ctx,
 			x.c,
 			&rows,
-			stmt(
-				"SELECT id,plan_version FROM timers"+x.store.dialect.byPrimary+" WHERE id",
-			).idList(part),
+			sqldb.Stmt(
+				"SELECT id,plan_version FROM timers"+x.store.db.Dialect.ByPrimary+" WHERE id",
+			).IDList(part),
 		)
 		if err != nil {
 			return err
@@ -102,11 +103,11 @@ func (x *expansion) findAhead(ctx context.Context, ids []timer.ID) error {
 		open, err := x.store.selectFires(
 			ctx,
 			x.c,
-			stmt(
-				"SELECT "+fireColumns+" FROM fires"+x.store.dialect.byPrimary+" WHERE due_ms>",
-			).int(x.nowMS).
-				add(" AND series=0 AND timer_id").
-				idList(part),
+			sqldb.Stmt(
+				"SELECT "+fireColumns+" FROM fires"+x.store.db.Dialect.ByPrimary+" WHERE due_ms>",
+			).Int(x.nowMS).
+				Add(" AND series=0 AND timer_id").
+				IDList(part),
 		)
 		if err != nil {
 			return err

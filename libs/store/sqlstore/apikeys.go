@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -39,7 +40,7 @@ var apiKeys = &keyTable{
 	live:  " AND revoked_ms=0",
 }
 
-func (s *Store) selectAPIKeys(ctx context.Context, q *statement) ([]store.APIKey, error) {
+func (s *Store) selectAPIKeys(ctx context.Context, q *sqldb.Statement) ([]store.APIKey, error) {
 	return selectKeys(ctx, s, "reading API keys", q, func(r *apiKeyRow) store.APIKey {
 		return store.APIKey(*r)
 	})
@@ -47,7 +48,7 @@ func (s *Store) selectAPIKeys(ctx context.Context, q *statement) ([]store.APIKey
 
 // APIKey returns a key by its public id.
 func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
-	keys, err := s.selectAPIKeys(ctx, stmt(selectAPIKeys+"k.id=").bind(id))
+	keys, err := s.selectAPIKeys(ctx, sqldb.Stmt(selectAPIKeys+"k.id=").Bind(id))
 	if err == nil && len(keys) == 0 {
 		err = timer.NotFound("API key", id)
 	}
@@ -66,10 +67,10 @@ func (s *Store) APIKeys(ctx context.Context, app string) ([]store.APIKey, error)
 	}
 	return s.selectAPIKeys(
 		ctx,
-		stmt(
+		sqldb.Stmt(
 			selectAPIKeys+"k.app_id=",
-		).int(appID).
-			add(" AND k.revoked_ms=0 ORDER BY k.created_ms DESC,k.id DESC"),
+		).Int(appID).
+			Add(" AND k.revoked_ms=0 ORDER BY k.created_ms DESC,k.id DESC"),
 	)
 }
 
@@ -90,14 +91,14 @@ func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 		k.App,
 		k.ID,
 		k.Scope,
-		func(appID, nowMS int64) *statement {
-			return stmt(insertAPIKey).
-				ints(appID, cmp.Or(k.CreatedMS, nowMS), 0).
-				add(",").bind(k.ID).
-				add(",").bind(clip(k.Name, maxKeyName)).
-				add(",").bind(k.Scope).
-				add(",").bind(k.Hash).
-				add(")")
+		func(appID, nowMS int64) *sqldb.Statement {
+			return sqldb.Stmt(insertAPIKey).
+				Ints(appID, cmp.Or(k.CreatedMS, nowMS), 0).
+				Add(",").Bind(k.ID).
+				Add(",").Bind(sqldb.Clip(k.Name, maxKeyName)).
+				Add(",").Bind(k.Scope).
+				Add(",").Bind(k.Hash).
+				Add(")")
 		},
 		func() (store.AuditEntry, error) { return store.AuditKeyAdded(&k) },
 	)
@@ -105,15 +106,15 @@ func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 
 // RevokeAPIKey revokes a key. If it is repeated, the instant of the first call stays.
 func (s *Store) RevokeAPIKey(ctx context.Context, app, id string) error {
-	return s.endKey(ctx, apiKeys, app, id, func(appID, nowMS int64) *statement {
-		return stmt("UPDATE api_keys SET revoked_ms=").int(nowMS).
-			add(" WHERE id=").bind(id).
-			add(" AND app_id=").int(appID).
-			add(" AND revoked_ms=0")
-	}, func(ctx context.Context, c runner, appID int64) (store.AuditEntry, error) {
+	return s.endKey(ctx, apiKeys, app, id, func(appID, nowMS int64) *sqldb.Statement {
+		return sqldb.Stmt("UPDATE api_keys SET revoked_ms=").Int(nowMS).
+			Add(" WHERE id=").Bind(id).
+			Add(" AND app_id=").Int(appID).
+			Add(" AND revoked_ms=0")
+	}, func(ctx context.Context, c sqldb.Runner, appID int64) (store.AuditEntry, error) {
 		var row apiKeyRow
-		err := s.selectOne(ctx, c, &row,
-			stmt(selectAPIKeys+"k.id=").bind(id).add(" AND k.app_id=").int(appID))
+		err := s.db.SelectOne(ctx, c, &row,
+			sqldb.Stmt(selectAPIKeys+"k.id=").Bind(id).Add(" AND k.app_id=").Int(appID))
 		if err != nil {
 			return store.AuditEntry{}, err
 		}

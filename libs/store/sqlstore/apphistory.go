@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -22,7 +23,7 @@ func (s *Store) Outcomes(
 	if err != nil || h.appID == 0 {
 		return page, err
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading an app's finished fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -32,7 +33,7 @@ func (s *Store) Outcomes(
 				return err
 			}
 			var rows []outcomeRow
-			if err := s.selectAll(ctx, c, &rows, h.matching(end)); err != nil {
+			if err := s.db.SelectAll(ctx, c, &rows, h.matching(end)); err != nil {
 				return err
 			}
 			for i := range rows {
@@ -73,11 +74,11 @@ func (s *Store) appHistory(ctx context.Context, q store.OutcomeQuery) (*appHisto
 // outcomeKeyRow is the primary key of an outcome.
 type outcomeKeyRow struct {
 	FinishedMS int64 `db:"finished_ms"`
-	fireIDRow
+	sqldb.FireIDRow
 }
 
 func (r *outcomeKeyRow) position() store.OutcomePosition {
-	return store.OutcomePosition{FinishedMS: r.FinishedMS, FireID: r.id()}
+	return store.OutcomePosition{FinishedMS: r.FinishedMS, FireID: r.FireID()}
 }
 
 // scanEnd returns the last key that the scan examines, none if it examines all.
@@ -88,15 +89,15 @@ func (h *appHistory) scanEnd(
 	if h.q.Limit > 0 && h.q.Limit <= h.q.ScanLimit && h.selectsAll() {
 		return nil, nil // the page is no longer than the scan
 	}
-	q := stmt("SELECT k.finished_ms,k.timer_id,k.due_ms,k.series FROM ")
+	q := sqldb.Stmt("SELECT k.finished_ms,k.timer_id,k.due_ms,k.series FROM ")
 	if h.failed {
-		q.add("failed_outcomes k" + h.store.dialect.byPrimary)
+		q.Add("failed_outcomes k" + h.store.db.Dialect.ByPrimary)
 	} else {
-		q.add("outcomes k" + h.store.dialect.outcomesByApp)
+		q.Add("outcomes k" + h.store.db.Dialect.OutcomesByApp)
 	}
 	h.bounds(q)
-	q.add(h.order()).add(" LIMIT 1 OFFSET ").int(int64(h.q.ScanLimit - 1))
-	err = h.store.selectAll(ctx, c, &end, q)
+	q.Add(h.order()).Add(" LIMIT 1 OFFSET ").Int(int64(h.q.ScanLimit - 1))
+	err = h.store.db.SelectAll(ctx, c, &end, q)
 	return end, err
 }
 
@@ -108,9 +109,11 @@ func (h *appHistory) selectsAll() bool {
 }
 
 // matching selects the matching fires from the position up to the end.
-func (h *appHistory) matching(end []outcomeKeyRow) *statement {
-	q := stmt("SELECT " + h.row + "." + strings.ReplaceAll(outcomeColumns, ",", ","+h.row+".") +
-		" FROM ")
+func (h *appHistory) matching(end []outcomeKeyRow) *sqldb.Statement {
+	q := sqldb.Stmt(
+		"SELECT " + h.row + "." + strings.ReplaceAll(outcomeColumns, ",", ","+h.row+".") +
+			" FROM ",
+	)
 	h.fromRows(q)
 	if len(end) > 0 {
 		operator := ">="
@@ -120,25 +123,25 @@ func (h *appHistory) matching(end []outcomeKeyRow) *statement {
 		h.compare(q, operator, end[0].position())
 	}
 	h.filter(q)
-	return q.add(h.order()).add(" LIMIT ").int(int64(h.q.Limit))
+	return q.Add(h.order()).Add(" LIMIT ").Int(int64(h.q.Limit))
 }
 
 // fromRows adds the tables with all columns, and the bounds of the query.
-func (h *appHistory) fromRows(q *statement) {
-	d := h.store.dialect
+func (h *appHistory) fromRows(q *sqldb.Statement) {
+	d := h.store.db.Dialect
 	if h.failed {
-		q.add("failed_outcomes k" + d.byPrimary + d.joinOrdered + "outcomes o" + d.byPrimary +
+		q.Add("failed_outcomes k" + d.ByPrimary + d.JoinOrdered + "outcomes o" + d.ByPrimary +
 			" ON o.finished_ms=k.finished_ms AND o.timer_id=k.timer_id AND " +
 			"o.due_ms=k.due_ms AND o.series=k.series")
 	} else {
-		q.add("outcomes k" + d.outcomesByApp)
+		q.Add("outcomes k" + d.OutcomesByApp)
 	}
 	h.bounds(q)
 }
 
 // bounds adds the app, when the fires finished, and the position.
-func (h *appHistory) bounds(q *statement) {
-	q.add(" WHERE k.app_id=").int(h.appID)
+func (h *appHistory) bounds(q *sqldb.Statement) {
+	q.Add(" WHERE k.app_id=").Int(h.appID)
 	from, to := h.q.FromMS, h.q.ToMS
 	if after := h.q.After; after != (store.OutcomePosition{}) {
 		// The range says the same again: not every optimizer sees it in the comparison.
@@ -152,15 +155,15 @@ func (h *appHistory) bounds(q *statement) {
 			h.compare(q, "<", after)
 		}
 	}
-	q.add(" AND k.finished_ms>=").int(from)
+	q.Add(" AND k.finished_ms>=").Int(from)
 	if to != 0 {
-		q.add(" AND k.finished_ms<").int(to)
+		q.Add(" AND k.finished_ms<").Int(to)
 	}
 }
 
-func (h *appHistory) compare(q *statement, operator string, p store.OutcomePosition) {
-	q.add(" AND ")
-	h.store.dialect.compareInts(
+func (h *appHistory) compare(q *sqldb.Statement, operator string, p store.OutcomePosition) {
+	q.Add(" AND ")
+	h.store.db.Dialect.CompareInts(
 		q,
 		operator,
 		[]string{"k.finished_ms", "k.timer_id", "k.due_ms", "k.series"},
@@ -176,51 +179,51 @@ func (h *appHistory) order() string {
 }
 
 // filter adds the conditions of the query. Those about keys are checked in the index.
-func (h *appHistory) filter(q *statement) {
+func (h *appHistory) filter(q *sqldb.Statement) {
 	f := &h.q.OutcomeFilter
 	if len(f.Timers) > 0 {
-		q.add(" AND k.timer_id").idList(f.Timers)
+		q.Add(" AND k.timer_id").IDList(f.Timers)
 	}
 	if f.DueToMS != 0 {
-		q.add(" AND k.due_ms<").int(f.DueToMS)
+		q.Add(" AND k.due_ms<").Int(f.DueToMS)
 	}
 	if f.DueFromMS != 0 {
-		q.add(" AND " + h.row + ".until_ms>=").int(f.DueFromMS)
+		q.Add(" AND " + h.row + ".until_ms>=").Int(f.DueFromMS)
 	}
 	words(q, h.row+".kind", f.Kinds)
 	words(q, h.row+".reason", f.Reasons)
 	if len(f.Causes) > 0 {
-		q.add(" AND " + h.row + ".cause IN (")
+		q.Add(" AND " + h.row + ".cause IN (")
 		for i, c := range f.Causes {
 			if i > 0 {
-				q.add(",")
+				q.Add(",")
 			}
-			q.int(int64(c))
+			q.Int(int64(c))
 		}
-		q.add(")")
+		q.Add(")")
 	}
 	if f.MinLatenessMS != nil || f.MaxLatenessMS != nil {
-		q.add(" AND " + h.row + ".attempts>0")
+		q.Add(" AND " + h.row + ".attempts>0")
 	}
 	if f.MinLatenessMS != nil {
-		q.add(" AND " + h.row + ".lateness_ms>=").int(*f.MinLatenessMS)
+		q.Add(" AND " + h.row + ".lateness_ms>=").Int(*f.MinLatenessMS)
 	}
 	if f.MaxLatenessMS != nil {
-		q.add(" AND " + h.row + ".lateness_ms<=").int(*f.MaxLatenessMS)
+		q.Add(" AND " + h.row + ".lateness_ms<=").Int(*f.MaxLatenessMS)
 	}
 }
 
 // words adds a condition that a column has one of the texts; no text is no condition.
-func words[T ~string](q *statement, column string, texts []T) {
+func words[T ~string](q *sqldb.Statement, column string, texts []T) {
 	if len(texts) == 0 {
 		return
 	}
-	q.add(" AND " + column + " IN (")
+	q.Add(" AND " + column + " IN (")
 	for i, text := range texts {
 		if i > 0 {
-			q.add(",")
+			q.Add(",")
 		}
-		q.bind(string(text))
+		q.Bind(string(text))
 	}
-	q.add(")")
+	q.Add(")")
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -22,7 +23,7 @@ func (s *Store) CountOutcomes(
 	if err != nil || h.appID == 0 {
 		return store.OutcomeCounts{FromMS: query.FromMS}, err
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"counting an app's finished fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -36,7 +37,7 @@ func (s *Store) CountOutcomes(
 				out.FromMS, bounded.q.FromMS = end[0].FinishedMS, end[0].FinishedMS
 			}
 			var rows []outcomeCountRow
-			if err := s.selectAll(ctx, c, &rows, bounded.counting(stepMS)); err != nil {
+			if err := s.db.SelectAll(ctx, c, &rows, bounded.counting(stepMS)); err != nil {
 				return err
 			}
 			for i := range rows {
@@ -69,25 +70,25 @@ func (r *outcomeCountRow) count() store.OutcomeCount {
 }
 
 // counting counts the matching fires of the range.
-func (h *appHistory) counting(stepMS int64) *statement {
-	q := stmt("SELECT k.finished_ms-k.finished_ms%").int(stepMS).add(" AS step_ms,").
-		add(h.row + ".kind AS kind," + h.row + ".reason AS reason,")
+func (h *appHistory) counting(stepMS int64) *sqldb.Statement {
+	q := sqldb.Stmt("SELECT k.finished_ms-k.finished_ms%").Int(stepMS).Add(" AS step_ms,").
+		Add(h.row + ".kind AS kind," + h.row + ".reason AS reason,")
 	h.latenessBucket(q)
-	q.add(" AS late_ms,COUNT(*) AS outcomes,SUM(" + h.row + ".fire_count) AS fires FROM ")
+	q.Add(" AS late_ms,COUNT(*) AS outcomes,SUM(" + h.row + ".fire_count) AS fires FROM ")
 	h.fromRows(q)
 	h.filter(q)
-	return q.add(" GROUP BY 1,2,3,4")
+	return q.Add(" GROUP BY 1,2,3,4")
 }
 
 // latenessBucket adds store.LatenessBucket, or NotCalled for a fire without an attempt.
-func (h *appHistory) latenessBucket(q *statement) {
+func (h *appHistory) latenessBucket(q *sqldb.Statement) {
 	late := h.row + ".lateness_ms"
-	q.add("CASE WHEN " + h.row + ".attempts=0 THEN ").int(store.NotCalled).
-		add(" WHEN " + late + "<=0 THEN 0")
+	q.Add("CASE WHEN " + h.row + ".attempts=0 THEN ").Int(store.NotCalled).
+		Add(" WHEN " + late + "<=0 THEN 0")
 	const exact = 64 // the first lateness whose bucket is wider than 1 ms
 	for octave := range store.LatenessOctaves {
-		q.add(" WHEN " + late + "<").int(exact << octave).
-			add(" THEN " + late + "-" + late + "%").int(1 << octave)
+		q.Add(" WHEN " + late + "<").Int(exact << octave).
+			Add(" THEN " + late + "-" + late + "%").Int(1 << octave)
 	}
-	q.add(" ELSE " + late + "-" + late + "%").int(1 << store.LatenessOctaves).add(" END")
+	q.Add(" ELSE " + late + "-" + late + "%").Int(1 << store.LatenessOctaves).Add(" END")
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // logApp adds an entry about a whole app to the change log, as the last step before the commit: see
 // addChanges.
-func (s *Store) logApp(ctx context.Context, c runner, app, nowMS int64) error {
-	_, err := s.exec(
+func (s *Store) logApp(ctx context.Context, c sqldb.Runner, app, nowMS int64) error {
+	_, err := s.db.Exec(
 		ctx,
 		c,
-		stmt(
+		sqldb.Stmt(
 			"INSERT INTO timer_changes (timer_id,changed_ms,app_id) VALUES ",
-		).row(true, 0, nowMS, app),
+		).Row(true, 0, nowMS, app),
 	)
 	return err
 }
@@ -65,11 +66,11 @@ func (s *Store) selectApp(
 	c sqlx.QueryerContext,
 	name, lock string,
 ) (row fullApp, err error) {
-	err = s.selectOne(
+	err = s.db.SelectOne(
 		ctx,
 		c,
 		&row,
-		stmt("SELECT "+appColumns+" FROM apps WHERE name=").bind(name).add(lock),
+		sqldb.Stmt("SELECT "+appColumns+" FROM apps WHERE name=").Bind(name).Add(lock),
 	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, &timer.Error{Code: timer.CodeNotFound, Msg: "no such app"}
@@ -79,7 +80,7 @@ func (s *Store) selectApp(
 
 // App returns an app.
 func (s *Store) App(ctx context.Context, name string) (app store.App, err error) {
-	err = s.read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
 		row, err := s.selectApp(ctx, c, name, "")
 		if err == nil {
 			app, err = row.app()
@@ -95,11 +96,11 @@ func (s *Store) ListApps(
 	after string,
 	limit int,
 ) (all []store.App, err error) {
-	err = s.read(ctx, "listing apps", func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, "listing apps", func(ctx context.Context, c sqlx.QueryerContext) error {
 		var rows []fullApp
-		q := stmt("SELECT " + appColumns + " FROM apps WHERE name>").bind(after).
-			add(" ORDER BY name LIMIT ").int(int64(limit))
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+		q := sqldb.Stmt("SELECT " + appColumns + " FROM apps WHERE name>").Bind(after).
+			Add(" ORDER BY name LIMIT ").Int(int64(limit))
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return err
 		}
 		for i := range rows {
@@ -115,28 +116,32 @@ func (s *Store) ListApps(
 }
 
 // lockApp reads an app and locks it until the commit.
-func (s *Store) lockApp(ctx context.Context, c runner, name string) (row fullApp, err error) {
-	row, err = s.selectApp(ctx, c, name, s.dialect.forUpdate)
+func (s *Store) lockApp(ctx context.Context, c sqldb.Runner, name string) (row fullApp, err error) {
+	row, err = s.selectApp(ctx, c, name, s.db.Dialect.ForUpdate)
 	if err != nil {
 		return row, err
 	}
-	return row, s.guard(ctx, c, row.ID)
+	return row, s.db.Guard(ctx, c, row.ID)
 }
 
 // shareApp reads an app and keeps others from locking it until the commit.
-func (s *Store) shareApp(ctx context.Context, c runner, name string) (row fullApp, err error) {
-	row, err = s.selectApp(ctx, c, name, s.dialect.forShare)
+func (s *Store) shareApp(
+	ctx context.Context,
+	c sqldb.Runner,
+	name string,
+) (row fullApp, err error) {
+	row, err = s.selectApp(ctx, c, name, s.db.Dialect.ForShare)
 	if err != nil {
 		return row, err
 	}
-	return row, s.guardShared(ctx, c, []int64{row.ID})
+	return row, s.db.GuardShared(ctx, c, []int64{row.ID})
 }
 
 // deletedApps returns which of the apps are being deleted. It locks their rows for sharing until
 // the commit: a deletion begins before, and is seen, or after, and finds what was written.
 func (s *Store) deletedApps(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	apps map[string]int64,
 ) (map[string]bool, error) {
 	ids := make([]int64, 0, len(apps))
@@ -145,17 +150,17 @@ func (s *Store) deletedApps(
 	}
 	deleted := map[string]bool{}
 	slices.Sort(ids)
-	if err := s.guardShared(ctx, c, ids); err != nil {
+	if err := s.db.GuardShared(ctx, c, ids); err != nil {
 		return nil, err
 	}
-	for part := range batches(ids) {
+	for part := range sqldb.Batches(ids) {
 		var rows []struct {
 			Name     string `db:"name"`
 			Deleting int64  `db:"deleting_job"`
 		}
-		q := stmt("SELECT name,deleting_job FROM apps WHERE id IN (").ints(part...).
-			add(") ORDER BY id" + s.dialect.forShare)
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+		q := sqldb.Stmt("SELECT name,deleting_job FROM apps WHERE id IN (").Ints(part...).
+			Add(") ORDER BY id" + s.db.Dialect.ForShare)
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return nil, err
 		}
 		for i := range rows {
@@ -168,7 +173,7 @@ func (s *Store) deletedApps(
 }
 
 // refuseDeleted returns a conflict if the app is being deleted, see deletedApps.
-func (s *Store) refuseDeleted(ctx context.Context, c runner, app string) error {
+func (s *Store) refuseDeleted(ctx context.Context, c sqldb.Runner, app string) error {
 	row, err := s.shareApp(ctx, c, app)
 	if err == nil && row.Deleting != 0 {
 		err = store.AppDeleted(app)
@@ -180,14 +185,14 @@ func (s *Store) refuseDeleted(ctx context.Context, c runner, app string) error {
 func (s *Store) AppsByID(ctx context.Context, ids []int64) (apps []store.App, err error) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
-	err = s.read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
-		for part := range batches(slices.Compact(ids)) {
+	err = s.db.Read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
+		for part := range sqldb.Batches(slices.Compact(ids)) {
 			var rows []fullApp
-			if err := s.selectAll(
+			if err := s.db.SelectAll(
 				ctx,
 				c,
 				&rows,
-				stmt("SELECT "+appColumns+" FROM apps WHERE id IN (").ints(part...).add(")"),
+				sqldb.Stmt("SELECT "+appColumns+" FROM apps WHERE id IN (").Ints(part...).Add(")"),
 			); err != nil {
 				return err
 			}

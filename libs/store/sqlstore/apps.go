@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // maxApps is the size at which the cache of apps is cleared.
@@ -91,11 +92,11 @@ func (s *Store) makeApps(
 	switch {
 	case len(rest) == 0:
 	case store.IsDryRun(ctx):
-		ctx = withFirst(ctx, s.insertMissing(rest, ids))
+		ctx = sqldb.WithFirst(ctx, s.insertMissing(rest, ids))
 	default:
 		for _, n := range rest {
-			insert := func() *statement { return s.insertApp(n) }
-			if _, err := s.autocommit(ctx, "inserting an app", insert); err != nil {
+			insert := func() *sqldb.Statement { return s.insertApp(n) }
+			if _, err := s.db.Autocommit(ctx, "inserting an app", insert); err != nil {
 				return ctx, nil, err
 			}
 		}
@@ -112,10 +113,10 @@ func (s *Store) makeApps(
 }
 
 // insertMissing returns the part of a dry run that inserts apps, and sets their ids.
-func (s *Store) insertMissing(names []string, ids map[string]int64) work {
-	return func(ctx context.Context, c runner) error {
+func (s *Store) insertMissing(names []string, ids map[string]int64) sqldb.Work {
+	return func(ctx context.Context, c sqldb.Runner) error {
 		for _, name := range names {
-			if _, err := s.exec(ctx, c, s.insertApp(name)); err != nil {
+			if _, err := s.db.Exec(ctx, c, s.insertApp(name)); err != nil {
 				return err
 			}
 			row, err := s.selectApp(ctx, c, name, "")
@@ -128,23 +129,23 @@ func (s *Store) insertMissing(names []string, ids map[string]int64) work {
 	}
 }
 
-func (s *Store) insertApp(name string) *statement {
-	return stmt("INSERT INTO apps (name,created_ms) VALUES (").bind(name).add(",").
-		nowMS(s.dialect).add(")").add(s.dialect.onConflictNothing("name"))
+func (s *Store) insertApp(name string) *sqldb.Statement {
+	return sqldb.Stmt("INSERT INTO apps (name,created_ms) VALUES (").Bind(name).Add(",").
+		NowMS(s.db.Dialect).Add(")").Add(s.db.Dialect.OnConflictNothing("name"))
 }
 
 func (s *Store) readApps(ctx context.Context, names []string) (all []appRow, err error) {
-	err = s.read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
-		for part := range batches(names) {
-			q := stmt("SELECT id,name FROM apps WHERE name IN (")
+	err = s.db.Read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
+		for part := range sqldb.Batches(names) {
+			q := sqldb.Stmt("SELECT id,name FROM apps WHERE name IN (")
 			for i, n := range part {
 				if i > 0 {
-					q.add(",")
+					q.Add(",")
 				}
-				q.bind(n)
+				q.Bind(n)
 			}
 			var rows []appRow
-			if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
+			if err := s.db.SelectAll(ctx, c, &rows, q.Add(")")); err != nil {
 				return err
 			}
 			all = append(all, rows...)
@@ -173,13 +174,13 @@ func (s *Store) appNames(
 	}
 	s.apps.mu.RUnlock()
 	slices.Sort(rest)
-	for part := range batches(slices.Compact(rest)) {
+	for part := range sqldb.Batches(slices.Compact(rest)) {
 		var rows []appRow
-		if err := s.selectAll(
+		if err := s.db.SelectAll(
 			ctx,
 			c,
 			&rows,
-			stmt("SELECT id,name FROM apps WHERE id IN (").ints(part...).add(")"),
+			sqldb.Stmt("SELECT id,name FROM apps WHERE id IN (").Ints(part...).Add(")"),
 		); err != nil {
 			return nil, err
 		}

@@ -7,16 +7,17 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func ofFire(q *statement, id timer.FireID) *statement {
-	return q.add("timer_id=").
-		int(int64(id.Timer)).
-		add(" AND due_ms=").
-		int(id.DueMS).
-		add(" AND series=").
-		int(id.Series)
+func ofFire(q *sqldb.Statement, id timer.FireID) *sqldb.Statement {
+	return q.Add("timer_id=").
+		Int(int64(id.Timer)).
+		Add(" AND due_ms=").
+		Int(id.DueMS).
+		Add(" AND series=").
+		Int(id.Series)
 }
 
 func (s *Store) attempts(
@@ -34,14 +35,14 @@ func (s *Store) attempts(
 		Failure    string `db:"failure"`
 		Target     string `db:"target"`
 	}
-	err := s.selectAll(
+	err := s.db.SelectAll(
 		ctx,
 		c,
 		&rows,
-		ofFire(stmt(
+		ofFire(sqldb.Stmt(
 			"SELECT finished_ms,attempt,started_ms,status_code,error,excerpt,failure,target FROM attempts WHERE ",
 		), id).
-			add(" ORDER BY attempt,started_ms,target"),
+			Add(" ORDER BY attempt,started_ms,target"),
 	)
 	var out []timer.Attempt
 	for _, r := range rows {
@@ -77,7 +78,11 @@ func attemptsOf(attempts []timer.Attempt, fires []timer.Fire) []timer.Attempt {
 
 // insertAttempts inserts attempts and keeps existing ones. It first cuts texts to their limits and
 // to valid UTF-8, so that no receiver's answer makes a statement fail.
-func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.Attempt) error {
+func (s *Store) insertAttempts(
+	ctx context.Context,
+	c sqldb.Runner,
+	attempts []timer.Attempt,
+) error {
 	slices.SortFunc(attempts, func(a, b timer.Attempt) int {
 		if a.FireID != b.FireID {
 			return timer.CompareFireIDs(a.FireID, b.FireID)
@@ -86,24 +91,28 @@ func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.A
 	})
 	const into = "INSERT INTO attempts (finished_ms,timer_id,due_ms,series,attempt,started_ms," +
 		"status_code,failure,error,excerpt,target) VALUES "
-	for q, part := range insertBlocks(s.dialect, attempts, into) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, attempts, into) {
 		for i, a := range part {
-			q.open(i == 0).
-				ints(a.StartMS+a.DurationMS, int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,
+			q.Open(i == 0).
+				Ints(a.StartMS+a.DurationMS, int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,
 					int64(
 						a.StatusCode,
 					)).
-				add(",").
-				literal(ascii(string(a.Failure), maxFailure)).
-				add(",").
-				bind(clip(a.Error, timer.MaxExcerpt)).
-				add(",").
-				bind(clip(a.Excerpt, timer.MaxExcerpt)).
-				add(",").
-				literal(clip(a.Target, timer.MaxTargetNameLen)).
-				add(")")
+				Add(",").
+				Literal(sqldb.ASCII(string(a.Failure), maxFailure)).
+				Add(",").
+				Bind(sqldb.Clip(a.Error, timer.MaxExcerpt)).
+				Add(",").
+				Bind(sqldb.Clip(a.Excerpt, timer.MaxExcerpt)).
+				Add(",").
+				Literal(sqldb.Clip(a.Target, timer.MaxTargetNameLen)).
+				Add(")")
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("attempt"))); err != nil {
+		if _, err := s.db.Exec(
+			ctx,
+			c,
+			q.Add(s.db.Dialect.OnConflictNothing("attempt")),
+		); err != nil {
 			return err
 		}
 	}

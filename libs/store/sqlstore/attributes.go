@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -69,13 +70,13 @@ func (c *attributeChanges) edit(before, after []attribute) {
 // inserted or locked, so no other transaction writes attributes of these timers. A call that is
 // repeated after an unknown result begins with the row of the timer and does not come here. An
 // existing row is kept: it says the same.
-func (s *Store) insertAttributes(ctx context.Context, c runner, all []attribute) error {
+func (s *Store) insertAttributes(ctx context.Context, c sqldb.Runner, all []attribute) error {
 	const into = "INSERT INTO timer_attributes (app_id,kind,name,value,timer_id) VALUES "
-	for q, part := range insertBlocks(s.dialect, sortedAttributes(all), into) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, sortedAttributes(all), into) {
 		for i := range part {
 			addAttribute(q, i == 0, &part[i])
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("kind"))); err != nil {
+		if _, err := s.db.Exec(ctx, c, q.Add(s.db.Dialect.OnConflictNothing("kind"))); err != nil {
 			return err
 		}
 	}
@@ -84,19 +85,19 @@ func (s *Store) insertAttributes(ctx context.Context, c runner, all []attribute)
 
 // deleteAttributes deletes attributes in the order of their keys. The caller has the timers' rows
 // locked.
-func (s *Store) deleteAttributes(ctx context.Context, c runner, all []attribute) error {
-	for part := range batches(sortedAttributes(all)) {
-		q := stmt(s.dialect.deleteFrom("timer_attributes", "PRIMARY") + " WHERE ")
-		if len(part) == 1 { // see equalTo
-			withAttribute(q, &part[0]).add(" AND timer_id=").int(int64(part[0].timer))
+func (s *Store) deleteAttributes(ctx context.Context, c sqldb.Runner, all []attribute) error {
+	for part := range sqldb.Batches(sortedAttributes(all)) {
+		q := sqldb.Stmt(s.db.Dialect.DeleteFrom("timer_attributes", "PRIMARY") + " WHERE ")
+		if len(part) == 1 { // see sqldb.EqualTo
+			withAttribute(q, &part[0]).Add(" AND timer_id=").Int(int64(part[0].timer))
 		} else {
-			q.add("(app_id,kind,name,value,timer_id) IN (" + s.dialect.tuples)
+			q.Add("(app_id,kind,name,value,timer_id) IN (" + s.db.Dialect.Tuples)
 			for i := range part {
 				addAttribute(q, i == 0, &part[i])
 			}
-			q.add(")")
+			q.Add(")")
 		}
-		if _, err := s.exec(ctx, c, q); err != nil {
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
 	}
@@ -108,17 +109,17 @@ func sortedAttributes(all []attribute) []attribute {
 	return slices.Compact(all)
 }
 
-func addAttribute(q *statement, first bool, a *attribute) {
-	q.open(first).ints(a.app, a.kind).add(",").bind(a.name).add(",").bind(a.value).add(",").
-		int(int64(a.timer)).add(")")
+func addAttribute(q *sqldb.Statement, first bool, a *attribute) {
+	q.Open(first).Ints(a.app, a.kind).Add(",").Bind(a.name).Add(",").Bind(a.value).Add(",").
+		Int(int64(a.timer)).Add(")")
 }
 
 // withAttribute adds the condition that a row of timer_attributes says what a says, of any timer.
-func withAttribute(q *statement, a *attribute) *statement {
-	return ofAttribute(q, a).add(" AND value=").bind(a.value)
+func withAttribute(q *sqldb.Statement, a *attribute) *sqldb.Statement {
+	return ofAttribute(q, a).Add(" AND value=").Bind(a.value)
 }
 
 // ofAttribute adds the same condition for any value.
-func ofAttribute(q *statement, a *attribute) *statement {
-	return q.add("app_id=").int(a.app).add(" AND kind=").int(a.kind).add(" AND name=").bind(a.name)
+func ofAttribute(q *sqldb.Statement, a *attribute) *sqldb.Statement {
+	return q.Add("app_id=").Int(a.app).Add(" AND kind=").Int(a.kind).Add(" AND name=").Bind(a.name)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 const auditColumns = "app_id,changed_ms,actor_kind,actor_id,actor_name,address,request_id,job_id," +
@@ -47,10 +48,10 @@ func (a *auditTrail) add(by *store.Actor, appID int64, e store.AuditEntry) {
 func storedActor(by *store.Actor) *store.Actor {
 	return &store.Actor{
 		Kind:    by.Kind,
-		ID:      clip(by.ID, store.MaxActorID),
-		Name:    clip(by.Name, store.MaxActorName),
-		Address: clip(by.Address, store.MaxActorAddress),
-		Request: clip(by.Request, store.MaxActorRequest),
+		ID:      sqldb.Clip(by.ID, store.MaxActorID),
+		Name:    sqldb.Clip(by.Name, store.MaxActorName),
+		Address: sqldb.Clip(by.Address, store.MaxActorAddress),
+		Request: sqldb.Clip(by.Request, store.MaxActorRequest),
 		Job:     by.Job,
 	}
 }
@@ -58,16 +59,21 @@ func storedActor(by *store.Actor) *store.Actor {
 // saveAudit inserts the entries of a transaction. It is called once what they tell is written, so a
 // transaction that is refused or repeated leaves none. The sequence is taken here and visible with
 // the commit: readers see entries in nearly this order.
-func (s *Store) saveAudit(ctx context.Context, c runner, trail *auditTrail, nowMS int64) error {
+func (s *Store) saveAudit(
+	ctx context.Context,
+	c sqldb.Runner,
+	trail *auditTrail,
+	nowMS int64,
+) error {
 	rest := trail.entries
 	for len(rest) > 0 {
-		q := stmt("INSERT INTO audit_log (" + auditColumns + ") VALUES ")
+		q := sqldb.Stmt("INSERT INTO audit_log (" + auditColumns + ") VALUES ")
 		n, size := 0, 0
-		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+rest[n].size() <= maxStatementBytes); n++ {
+		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+rest[n].size() <= sqldb.MaxStatementBytes); n++ {
 			size += rest[n].size()
 			addEntry(q, n == 0, &rest[n], nowMS)
 		}
-		if _, err := s.exec(ctx, c, q); err != nil {
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
 		rest = rest[n:]
@@ -77,26 +83,26 @@ func (s *Store) saveAudit(ctx context.Context, c runner, trail *auditTrail, nowM
 
 func (e *auditItem) size() int { return len(e.Before) + len(e.After) }
 
-func addEntry(q *statement, first bool, e *auditItem, nowMS int64) {
-	addActor(q.open(first).ints(e.appID, nowMS), e.by)
+func addEntry(q *sqldb.Statement, first bool, e *auditItem, nowMS int64) {
+	addActor(q.Open(first).Ints(e.appID, nowMS), e.by)
 	for _, text := range []string{string(e.Action), string(e.Kind), e.Resource, e.Name} {
-		q.add(",").bind(text)
+		q.Add(",").Bind(text)
 	}
-	q.add(",").ints(int64(e.BeforeVersion), int64(e.AfterVersion)).
-		add(",").bind(nonNil(e.Before)).add(",").bind(nonNil(e.After)).add(")")
+	q.Add(",").Ints(int64(e.BeforeVersion), int64(e.AfterVersion)).
+		Add(",").Bind(sqldb.NonNil(e.Before)).Add(",").Bind(sqldb.NonNil(e.After)).Add(")")
 }
 
 // actor adds the columns of an actor.
-func addActor(q *statement, by *store.Actor) *statement {
+func addActor(q *sqldb.Statement, by *store.Actor) *sqldb.Statement {
 	for _, text := range []string{string(by.Kind), by.ID, by.Name, by.Address, by.Request} {
-		q.add(",").bind(text)
+		q.Add(",").Bind(text)
 	}
-	return q.add(",").int(int64(by.Job))
+	return q.Add(",").Int(int64(by.Job))
 }
 
 // auditOne adds one entry of the context's actor to the trail. err is that of the entry.
 func (s *Store) auditOne(
-	ctx context.Context, c runner, appID, nowMS int64, e store.AuditEntry, err error,
+	ctx context.Context, c sqldb.Runner, appID, nowMS int64, e store.AuditEntry, err error,
 ) error {
 	if err != nil {
 		return err
@@ -117,20 +123,24 @@ func (s *Store) AddAudit(ctx context.Context, app string, e store.AuditEntry) er
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, "adding to the audit trail", func(ctx context.Context, c runner) error {
-		row, err := s.shareApp(ctx, c, app)
-		if err != nil {
-			return err
-		}
-		if row.Deleting != 0 {
-			return store.AppDeleted(app)
-		}
-		nowMS, err := s.nowMS(ctx, c)
-		if err != nil {
-			return err
-		}
-		return s.auditOne(ctx, c, row.ID, nowMS, e, nil)
-	})
+	return s.db.Write(
+		ctx,
+		"adding to the audit trail",
+		func(ctx context.Context, c sqldb.Runner) error {
+			row, err := s.shareApp(ctx, c, app)
+			if err != nil {
+				return err
+			}
+			if row.Deleting != 0 {
+				return store.AppDeleted(app)
+			}
+			nowMS, err := s.db.NowMS(ctx, c)
+			if err != nil {
+				return err
+			}
+			return s.auditOne(ctx, c, row.ID, nowMS, e, nil)
+		},
+	)
 }
 
 // encodeActor returns the stored form of the actor of a job, empty: none.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -53,17 +54,17 @@ func (b *createBatch) auditCreated(ctx context.Context) error {
 
 func (b *createBatch) copyToAudit(ctx context.Context, g createdBy, created []*known) error {
 	by := storedActor(g.by)
-	for part := range batches(created) {
+	for part := range sqldb.Batches(created) {
 		ids := make([]timer.ID, len(part))
 		for i, t := range part {
 			ids[i] = t.timer.ID
 		}
-		q := addActor(stmt("INSERT INTO audit_log ("+auditColumns+") SELECT app_id,").
-			int(b.x.nowMS), by).
-			add(",").bind(string(store.AuditCreate)).add(",").bind(string(store.AuditTimer)).
-			add(",CAST(id AS CHAR),name,0,version,").bind([]byte{}).add(",").bind([]byte(g.after)).
-			add(" FROM timers" + b.store.dialect.byPrimary + " WHERE id").idList(ids)
-		if _, err := b.store.exec(ctx, b.c, q); err != nil {
+		q := addActor(sqldb.Stmt("INSERT INTO audit_log ("+auditColumns+") SELECT app_id,").
+			Int(b.x.nowMS), by).
+			Add(",").Bind(string(store.AuditCreate)).Add(",").Bind(string(store.AuditTimer)).
+			Add(",CAST(id AS CHAR),name,0,version,").Bind([]byte{}).Add(",").Bind([]byte(g.after)).
+			Add(" FROM timers" + b.store.db.Dialect.ByPrimary + " WHERE id").IDList(ids)
+		if _, err := b.store.db.Exec(ctx, b.c, q); err != nil {
 			return err
 		}
 	}

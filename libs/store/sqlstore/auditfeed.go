@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // Rows of cursors: the position of the feed, and when its lease ends.
@@ -26,7 +27,7 @@ func (s *Store) LeaseAuditFeed(
 	if err != nil {
 		return l, false, err
 	}
-	now, err := s.Now(ctx)
+	now, err := s.db.Now(ctx)
 	if err != nil || at[auditLease] > now.UnixMilli() {
 		return l, false, err
 	}
@@ -50,9 +51,13 @@ func (s *Store) ReleaseAuditFeed(ctx context.Context, l store.AuditLease) error 
 }
 
 func (s *Store) setAuditLease(ctx context.Context, fromMS, toMS int64) (bool, error) {
-	n, err := s.autocommit(ctx, "leasing the audit feed", func() *statement {
-		return stmt("UPDATE cursors SET minute=").int(toMS).add(" WHERE name=").bind(auditLease).
-			add(" AND minute=").int(fromMS)
+	n, err := s.db.Autocommit(ctx, "leasing the audit feed", func() *sqldb.Statement {
+		return sqldb.Stmt("UPDATE cursors SET minute=").
+			Int(toMS).
+			Add(" WHERE name=").
+			Bind(auditLease).
+			Add(" AND minute=").
+			Int(fromMS)
 	})
 	return n > 0, err
 }
@@ -63,9 +68,13 @@ func (s *Store) auditCursors(ctx context.Context) (map[string]int64, error) {
 	if err != nil || len(at) == 2 { //nolint:mnd // the two
 		return at, err
 	}
-	_, err = s.autocommit(ctx, "making the audit feed", func() *statement {
-		return stmt("INSERT INTO cursors (name,minute) VALUES (").bind(auditCursor).add(",0),(").
-			bind(auditLease).add(",0)").add(s.dialect.onConflictNothing("name"))
+	_, err = s.db.Autocommit(ctx, "making the audit feed", func() *sqldb.Statement {
+		return sqldb.Stmt("INSERT INTO cursors (name,minute) VALUES (").
+			Bind(auditCursor).
+			Add(",0),(").
+			Bind(auditLease).
+			Add(",0)").
+			Add(s.db.Dialect.OnConflictNothing("name"))
 	})
 	if err != nil {
 		return nil, err
@@ -74,7 +83,7 @@ func (s *Store) auditCursors(ctx context.Context) (map[string]int64, error) {
 }
 
 func (s *Store) readAuditCursors(ctx context.Context) (at map[string]int64, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading the audit feed",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -83,9 +92,12 @@ func (s *Store) readAuditCursors(ctx context.Context) (at map[string]int64, err 
 				At   int64  `db:"minute"`
 			}
 			at = make(map[string]int64, 2) //nolint:mnd // the two
-			q := stmt("SELECT name,minute FROM cursors WHERE name IN (").bind(auditCursor).add(",").
-				bind(auditLease).add(")")
-			if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			q := sqldb.Stmt("SELECT name,minute FROM cursors WHERE name IN (").
+				Bind(auditCursor).
+				Add(",").
+				Bind(auditLease).
+				Add(")")
+			if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 				return err
 			}
 			for _, r := range rows {
@@ -104,24 +116,24 @@ func (s *Store) PendingAudit(
 	delay time.Duration,
 	limit int,
 ) (entries []store.AuditEntry, err error) {
-	now, err := s.Now(ctx)
+	now, err := s.db.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	boundMS := now.Add(-delay).UnixMilli()
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading the audit feed",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			entries = nil
 			var rows []auditRow
-			q := stmt(
-				"SELECT seq," + auditColumns + " FROM audit_log" + s.dialect.byPrimary + " WHERE seq>",
+			q := sqldb.Stmt(
+				"SELECT seq," + auditColumns + " FROM audit_log" + s.db.Dialect.ByPrimary + " WHERE seq>",
 			).
-				int(after).
-				add(" ORDER BY seq LIMIT ").
-				int(int64(limit))
-			if err := s.selectAll(ctx, c, &rows, q); err != nil {
+				Int(after).
+				Add(" ORDER BY seq LIMIT ").
+				Int(int64(limit))
+			if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 				return err
 			}
 			ids := make([]int64, len(rows))
@@ -146,9 +158,13 @@ func (s *Store) PendingAudit(
 
 // AckAudit moves the position forward only, so that it may be repeated, and may come late.
 func (s *Store) AckAudit(ctx context.Context, seq int64) error {
-	_, err := s.autocommit(ctx, "advancing the audit feed", func() *statement {
-		return stmt("UPDATE cursors SET minute=").int(seq).add(" WHERE name=").bind(auditCursor).
-			add(" AND minute<").int(seq)
+	_, err := s.db.Autocommit(ctx, "advancing the audit feed", func() *sqldb.Statement {
+		return sqldb.Stmt("UPDATE cursors SET minute=").
+			Int(seq).
+			Add(" WHERE name=").
+			Bind(auditCursor).
+			Add(" AND minute<").
+			Int(seq)
 	})
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -63,7 +64,7 @@ func (s *Store) AuditTrail(
 	if err != nil || appID == 0 {
 		return page, err
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading the audit trail",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -72,7 +73,7 @@ func (s *Store) AuditTrail(
 				Seq     int64 `db:"seq"`
 				Matches bool  `db:"matches"`
 			}
-			if err := s.selectAll(ctx, c, &scanned, s.auditScan(&query, appID)); err != nil {
+			if err := s.db.SelectAll(ctx, c, &scanned, s.auditScan(&query, appID)); err != nil {
 				return err
 			}
 			var found []timer.ID // sequences
@@ -86,11 +87,13 @@ func (s *Store) AuditTrail(
 					break
 				}
 			}
-			for part := range batches(found) {
+			for part := range sqldb.Batches(found) {
 				var rows []auditRow
-				q := stmt("SELECT seq," + auditColumns + " FROM audit_log" + s.dialect.byPrimary +
-					" WHERE seq").idList(part).add(" ORDER BY seq DESC")
-				if err := s.selectAll(ctx, c, &rows, q); err != nil {
+				q := sqldb.Stmt("SELECT seq," + auditColumns + " FROM audit_log" + s.db.Dialect.ByPrimary +
+					" WHERE seq").
+					IDList(part).
+					Add(" ORDER BY seq DESC")
+				if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 					return err
 				}
 				for i := range rows {
@@ -104,15 +107,15 @@ func (s *Store) AuditTrail(
 }
 
 // auditScan selects the entries to examine, the latest first, and whether each matches.
-func (s *Store) auditScan(query *store.AuditQuery, appID int64) *statement {
-	q := stmt("SELECT seq,(")
+func (s *Store) auditScan(query *store.AuditQuery, appID int64) *sqldb.Statement {
+	q := sqldb.Stmt("SELECT seq,(")
 	conditions := 0
-	where := func(condition string) *statement {
+	where := func(condition string) *sqldb.Statement {
 		if conditions > 0 {
-			q.add(" AND ")
+			q.Add(" AND ")
 		}
 		conditions++
-		return q.add(condition)
+		return q.Add(condition)
 	}
 	byResource := query.Kind != "" && query.Resource != ""
 	for _, f := range []struct{ column, value string }{
@@ -123,63 +126,63 @@ func (s *Store) auditScan(query *store.AuditQuery, appID int64) *statement {
 		{"actor_id=", query.Actor},
 	} {
 		if f.value != "" {
-			where(f.column).bind(f.value)
+			where(f.column).Bind(f.value)
 		}
 	}
 	if query.FromMS != 0 {
-		where("changed_ms>=").int(query.FromMS)
+		where("changed_ms>=").Int(query.FromMS)
 	}
 	if query.ToMS != 0 {
-		where("changed_ms<").int(query.ToMS)
+		where("changed_ms<").Int(query.ToMS)
 	}
 	if conditions == 0 {
-		q.add("1")
+		q.Add("1")
 	}
-	q.add(") AS matches FROM audit_log")
+	q.Add(") AS matches FROM audit_log")
 	if byResource {
-		q.add(s.dialect.byResource)
+		q.Add(s.db.Dialect.ByResource)
 	} else {
-		q.add(s.dialect.byApp)
+		q.Add(s.db.Dialect.ByApp)
 	}
-	q.add(" WHERE app_id=").int(appID)
+	q.Add(" WHERE app_id=").Int(appID)
 	if byResource {
-		q.add(" AND kind=").bind(string(query.Kind)).add(" AND resource=").bind(query.Resource)
+		q.Add(" AND kind=").Bind(string(query.Kind)).Add(" AND resource=").Bind(query.Resource)
 	}
 	if query.Before != 0 {
-		q.add(" AND seq<").int(query.Before)
+		q.Add(" AND seq<").Int(query.Before)
 	}
-	return q.add(" ORDER BY seq DESC LIMIT ").int(int64(query.ScanLimit))
+	return q.Add(" ORDER BY seq DESC LIMIT ").Int(int64(query.ScanLimit))
 }
 
 // PurgeAudit finds the first entry to keep and deletes those before it, in short statements that
 // each commit, like PurgeExpired. An entry that is added meanwhile, or that took an early sequence
 // and commits late, stays: only expired ones are deleted.
 func (s *Store) PurgeAudit(ctx context.Context, retention time.Duration) error {
-	now, err := s.Now(ctx)
+	now, err := s.db.Now(ctx)
 	if err != nil {
 		return err
 	}
 	boundMS := now.Add(-retention).UnixMilli()
 	var seq int64
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading the audit trail",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			err := s.selectOne(
+			err := s.db.SelectOne(
 				ctx,
 				c,
 				&seq,
-				stmt(
-					"SELECT seq FROM audit_log"+s.dialect.byPrimary+" WHERE changed_ms>=",
-				).int(boundMS).
-					add(" ORDER BY seq LIMIT 1"),
+				sqldb.Stmt(
+					"SELECT seq FROM audit_log"+s.db.Dialect.ByPrimary+" WHERE changed_ms>=",
+				).Int(boundMS).
+					Add(" ORDER BY seq LIMIT 1"),
 			)
 			if errors.Is(err, sql.ErrNoRows) {
-				return s.selectOne(
+				return s.db.SelectOne(
 					ctx,
 					c,
 					&seq,
-					stmt("SELECT COALESCE(MAX(seq),0)+1 FROM audit_log"),
+					sqldb.Stmt("SELECT COALESCE(MAX(seq),0)+1 FROM audit_log"),
 				)
 			}
 			return err
@@ -188,6 +191,6 @@ func (s *Store) PurgeAudit(ctx context.Context, retention time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return s.deleteAll(ctx, "audit_log", "seq", "seq", stmt("seq<").int(seq).
-		add(" AND changed_ms<").int(boundMS))
+	return s.deleteAll(ctx, "audit_log", "seq", "seq", sqldb.Stmt("seq<").Int(seq).
+		Add(" AND changed_ms<").Int(boundMS))
 }

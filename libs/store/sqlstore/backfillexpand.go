@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -22,18 +23,18 @@ var errBadBackfill = errors.New(
 func (s *Store) ExpandBackfills(
 	ctx context.Context, limit int, plan store.BackfillPlanner,
 ) (fires []timer.Fire, n int, err error) {
-	err = s.write(ctx, "expanding backfills", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "expanding backfills", func(ctx context.Context, c sqldb.Runner) error {
 		fires, n = nil, 0
 		var rows []backfillRow
-		q := stmt(
-			"SELECT " + backfillColumns + " FROM backfills" + s.dialect.byExpand + " WHERE status=",
-		).int(rowBackfillRunning).
-			add(" AND expand_at_ms<=").
-			nowMS(s.dialect).
-			add(" ORDER BY expand_at_ms LIMIT ").
-			int(int64(limit)).
-			add(s.skipLocked())
-		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
+		q := sqldb.Stmt(
+			"SELECT " + backfillColumns + " FROM backfills" + s.db.Dialect.ByExpand + " WHERE status=",
+		).Int(rowBackfillRunning).
+			Add(" AND expand_at_ms<=").
+			NowMS(s.db.Dialect).
+			Add(" ORDER BY expand_at_ms LIMIT ").
+			Int(int64(limit)).
+			Add(s.db.SkipLocked())
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
 			return err
 		}
 		ids := make([]timer.ID, len(rows))
@@ -44,7 +45,7 @@ func (s *Store) ExpandBackfills(
 		if err != nil {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
+		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ func (s *Store) planBackfill(
 		err = checkBackfill(t, row, fires, nextMS)
 	}
 	if err != nil {
-		s.log.Warn().Err(err).Int64("backfill", row.ID).Msg("backfill cannot be expanded")
+		s.db.Log.Warn().Err(err).Int64("backfill", row.ID).Msg("backfill cannot be expanded")
 		return nil, nowMS + planRetryDelay.Milliseconds()
 	}
 	if row.NextMS, row.Created = nextMS, row.Created+int64(len(fires)); nextMS >= row.ToMS {
@@ -108,21 +109,26 @@ func checkBackfill(t *timer.Timer, row *backfillRow, fires []timer.Fire, nextMS 
 	return nil
 }
 
-func (s *Store) saveBackfill(ctx context.Context, c runner, row *backfillRow, againMS int64) error {
-	_, err := s.exec(
+func (s *Store) saveBackfill(
+	ctx context.Context,
+	c sqldb.Runner,
+	row *backfillRow,
+	againMS int64,
+) error {
+	_, err := s.db.Exec(
 		ctx,
 		c,
-		stmt(
+		sqldb.Stmt(
 			"UPDATE backfills SET next_ms=",
-		).int(row.NextMS).
-			add(",fires_created=").
-			int(row.Created).
-			add(",status=").
-			int(row.Status).
-			add(",expand_at_ms=").
-			int(againMS).
-			add(" WHERE id=").
-			int(row.ID),
+		).Int(row.NextMS).
+			Add(",fires_created=").
+			Int(row.Created).
+			Add(",status=").
+			Int(row.Status).
+			Add(",expand_at_ms=").
+			Int(againMS).
+			Add(" WHERE id=").
+			Int(row.ID),
 	)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -63,11 +64,11 @@ func (s *Store) selectBackfill(
 	id timer.ID,
 	lock string,
 ) (row backfillRow, err error) {
-	err = s.selectOne(
+	err = s.db.SelectOne(
 		ctx,
 		c,
 		&row,
-		stmt("SELECT "+backfillColumns+" FROM backfills WHERE id=").int(int64(id)).add(lock),
+		sqldb.Stmt("SELECT "+backfillColumns+" FROM backfills WHERE id=").Int(int64(id)).Add(lock),
 	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, timer.NotFound("backfill", id)
@@ -85,19 +86,19 @@ func (s *Store) StartBackfill(
 	if err != nil {
 		return store.Backfill{}, err
 	}
-	err = s.write(ctx, "starting a backfill", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "starting a backfill", func(ctx context.Context, c sqldb.Runner) error {
 		var n int
-		err := s.selectOne(
+		err := s.db.SelectOne(
 			ctx,
 			c,
 			&n,
-			stmt(
+			sqldb.Stmt(
 				"SELECT COUNT(*) FROM timers WHERE id=",
-			).int(int64(b.Timer)).
-				add(" AND app_id=").
-				int(appID).
-				add(" AND status<>").
-				int(rowDeleted),
+			).Int(int64(b.Timer)).
+				Add(" AND app_id=").
+				Int(appID).
+				Add(" AND status<>").
+				Int(rowDeleted),
 		)
 		if err == nil && n == 0 {
 			err = timer.NotFound("timer", b.Timer)
@@ -122,11 +123,11 @@ func (s *Store) StartBackfill(
 // transaction is repeated and finds it.
 func (s *Store) insertBackfill(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	appID int64,
 	b *store.Backfill,
 ) (row backfillRow, err error) {
-	nowMS, err := s.nowMS(ctx, c)
+	nowMS, err := s.db.NowMS(ctx, c)
 	if err != nil {
 		return row, err
 	}
@@ -135,11 +136,11 @@ func (s *Store) insertBackfill(
 		FromMS: b.FromMS, ToMS: b.ToMS, NextMS: b.FromMS,
 		Status: rowBackfillRunning, CreatedMS: nowMS,
 	}
-	_, err = s.exec(ctx, c, stmt(
+	_, err = s.db.Exec(ctx, c, sqldb.Stmt(
 		"INSERT INTO backfills ("+backfillColumns+",expand_at_ms) VALUES ",
-	).row(true, row.ID, appID, row.Timer,
+	).Row(true, row.ID, appID, row.Timer,
 		row.FromMS, row.ToMS, row.NextMS, 0, row.Status, nowMS, nowMS))
-	if s.dialect.classOf(err) == engine.ClassDuplicate {
+	if s.db.Dialect.ClassOf(err) == engine.ClassDuplicate {
 		return row, engine.ErrRepeat
 	}
 	if err != nil {
@@ -160,14 +161,18 @@ func (s *Store) Backfill(
 	if err != nil {
 		return store.Backfill{}, err
 	}
-	err = s.read(ctx, "reading a backfill", func(ctx context.Context, c sqlx.QueryerContext) error {
-		row, err := s.selectBackfill(ctx, c, id, "")
-		if err == nil && row.AppID != appID {
-			return timer.NotFound("backfill", id)
-		}
-		b = row.backfill(app)
-		return err
-	})
+	err = s.db.Read(
+		ctx,
+		"reading a backfill",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			row, err := s.selectBackfill(ctx, c, id, "")
+			if err == nil && row.AppID != appID {
+				return timer.NotFound("backfill", id)
+			}
+			b = row.backfill(app)
+			return err
+		},
+	)
 	return b, err
 }
 
@@ -232,21 +237,29 @@ func (s *Store) setCancelled(ctx context.Context, b *store.Backfill, from int64)
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, "cancelling a backfill", func(ctx context.Context, c runner) error {
-		n, err := s.exec(ctx, c, stmt("UPDATE backfills SET status=").int(rowBackfillCancelled).
-			add(" WHERE id=").int(int64(b.ID)).add(" AND status=").int(from))
-		if err != nil || n == 0 {
-			return err
-		}
-		nowMS, err := s.nowMS(ctx, c)
-		if err != nil {
-			return err
-		}
-		was := *b
-		was.Status = backfillRow{Status: from}.backfill(b.App).Status
-		e, err := store.AuditBackfillCancelled(&was)
-		return s.auditOne(ctx, c, appID, nowMS, e, err)
-	})
+	return s.db.Write(
+		ctx,
+		"cancelling a backfill",
+		func(ctx context.Context, c sqldb.Runner) error {
+			n, err := s.db.Exec(
+				ctx,
+				c,
+				sqldb.Stmt("UPDATE backfills SET status=").Int(rowBackfillCancelled).
+					Add(" WHERE id=").Int(int64(b.ID)).Add(" AND status=").Int(from),
+			)
+			if err != nil || n == 0 {
+				return err
+			}
+			nowMS, err := s.db.NowMS(ctx, c)
+			if err != nil {
+				return err
+			}
+			was := *b
+			was.Status = backfillRow{Status: from}.backfill(b.App).Status
+			e, err := store.AuditBackfillCancelled(&was)
+			return s.auditOne(ctx, c, appID, nowMS, e, err)
+		},
+	)
 }
 
 // backfillFires returns open fires of a backfill after a position, and whether there may be more.
@@ -254,30 +267,32 @@ func (s *Store) setCancelled(ctx context.Context, b *store.Backfill, from int64)
 func (s *Store) backfillFires(
 	ctx context.Context, b *store.Backfill, after timer.FireID, and string, limit int,
 ) (ids []timer.FireID, err error) {
-	var rows []fireIDRow
-	err = s.read(
+	var rows []sqldb.FireIDRow
+	err = s.db.Read(
 		ctx,
 		"reading the fires of a backfill",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			q := stmt("SELECT " + fireKey + " FROM fires" + s.dialect.byPrimary + " WHERE ")
-			s.dialect.keyAfter(
+			q := sqldb.Stmt(
+				"SELECT " + sqldb.FireKey + " FROM fires" + s.db.Dialect.ByPrimary + " WHERE ",
+			)
+			s.db.Dialect.KeyAfter(
 				q,
 				[]string{"due_ms", "timer_id", "series"},
 				[]int64{after.DueMS, int64(after.Timer), after.Series},
 			)
-			q.add(" AND due_ms<").
-				int(b.ToMS).
-				add(" AND timer_id=").
-				int(int64(b.Timer)).
-				add(" AND series=").
-				int(int64(b.ID)).
-				add(and + " ORDER BY " + fireKey + " LIMIT ").
-				int(int64(limit))
-			return s.selectAll(ctx, c, &rows, q)
+			q.Add(" AND due_ms<").
+				Int(b.ToMS).
+				Add(" AND timer_id=").
+				Int(int64(b.Timer)).
+				Add(" AND series=").
+				Int(int64(b.ID)).
+				Add(and + " ORDER BY " + sqldb.FireKey + " LIMIT ").
+				Int(int64(limit))
+			return s.db.SelectAll(ctx, c, &rows, q)
 		},
 	)
 	for _, r := range rows {
-		ids = append(ids, r.id())
+		ids = append(ids, r.FireID())
 	}
 	return ids, err
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // leftOutTables are those that no backup has, and why. All others that the migrations create are in
@@ -68,12 +70,12 @@ var columnKinds = map[string]columnKind{
 func (s *Store) backupTables(
 	ctx context.Context, c sqlx.QueryerContext,
 ) ([]*backupTable, error) {
-	ours, err := createdTables(s.dialect.name)
+	ours, err := createdTables(s.db.Dialect.Name)
 	if err != nil {
 		return nil, err
 	}
 	var columns []schemaColumn
-	if err := s.selectAll(ctx, c, &columns, stmt(s.dialect.schemaColumns)); err != nil {
+	if err := s.db.SelectAll(ctx, c, &columns, sqldb.Stmt(s.db.Dialect.SchemaColumns)); err != nil {
 		return nil, err
 	}
 	return tablesOf(columns, ours)

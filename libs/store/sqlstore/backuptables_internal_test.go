@@ -24,14 +24,14 @@ func TestTablesOfBackups(t *testing.T) {
 	for _, s := range []*Store{sqlite, mysql} {
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		require.NoError(t, s.Migrate(t.Context()))
-		tables[s.dialect.name], err = s.backupTables(t.Context(), s.engine.Reader())
+		tables[s.db.Dialect.Name], err = s.backupTables(t.Context(), s.db.Engine.Reader())
 		require.NoError(t, err)
-		names, err := createdTables(s.dialect.name)
+		names, err := createdTables(s.db.Dialect.Name)
 		require.NoError(t, err)
 		for name := range names {
 			created[name] = true
 			require.True(t, leftOutTables[name] != "" || slices.ContainsFunc(
-				tables[s.dialect.name], func(t *backupTable) bool { return t.name == name },
+				tables[s.db.Dialect.Name], func(t *backupTable) bool { return t.name == name },
 			), "table %s is neither in backups nor in leftOutTables", name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -34,7 +35,7 @@ func (s *Store) PutCalendar(
 	if err != nil {
 		return 0, err
 	}
-	err = s.write(ctx, "writing a calendar", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "writing a calendar", func(ctx context.Context, c sqldb.Runner) error {
 		key := nameKey{appIDs[app], cal.Name}
 		if err := s.refuseDeleted(ctx, c, app); err != nil {
 			return err
@@ -46,7 +47,7 @@ func (s *Store) PutCalendar(
 		if ifVersion != 0 && max(ifVersion, 0) != had {
 			return timer.Conflict("version", "the calendar has another version by now")
 		}
-		nowMS, err := s.nowMS(ctx, c)
+		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -68,19 +69,19 @@ func (s *Store) PutCalendar(
 // lockCalendar locks a calendar's row and returns its version and content, 0 if there is none.
 func (s *Store) lockCalendar(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	key nameKey,
 ) (version int64, content []byte, err error) {
-	if err := s.guard(ctx, c, key.app); err != nil {
+	if err := s.db.Guard(ctx, c, key.app); err != nil {
 		return 0, nil, err
 	}
 	var row calendarRow
-	err = s.selectOne(
+	err = s.db.SelectOne(
 		ctx,
 		c,
 		&row,
-		stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").int(key.app).
-			add(" AND name=").bind(key.name).add(s.dialect.forUpdate),
+		sqldb.Stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").Int(key.app).
+			Add(" AND name=").Bind(key.name).Add(s.db.Dialect.ForUpdate),
 	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil, nil
@@ -90,37 +91,37 @@ func (s *Store) lockCalendar(
 
 func (s *Store) writeCalendar(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	key nameKey,
 	version int64,
 	content []byte,
 	nowMS int64,
 ) error {
 	if version > 1 {
-		_, err := s.exec(
+		_, err := s.db.Exec(
 			ctx,
 			c,
-			stmt("UPDATE calendars SET version=").int(version).add(",content=").bind(content).
-				add(",updated_ms=").
-				int(nowMS).add(" WHERE app_id=").int(key.app).add(" AND name=").bind(key.name),
+			sqldb.Stmt("UPDATE calendars SET version=").Int(version).Add(",content=").Bind(content).
+				Add(",updated_ms=").
+				Int(nowMS).Add(" WHERE app_id=").Int(key.app).Add(" AND name=").Bind(key.name),
 		)
 		return err
 	}
-	_, err := s.exec(
+	_, err := s.db.Exec(
 		ctx,
 		c,
-		stmt(
+		sqldb.Stmt(
 			"INSERT INTO calendars (app_id,name,version,content,updated_ms) VALUES (",
-		).int(key.app).
-			add(",").
-			bind(key.name).
-			add(",1,").
-			bind(content).
-			add(",").
-			int(nowMS).
-			add(")"),
+		).Int(key.app).
+			Add(",").
+			Bind(key.name).
+			Add(",1,").
+			Bind(content).
+			Add(",").
+			Int(nowMS).
+			Add(")"),
 	)
-	if s.dialect.classOf(err) == engine.ClassDuplicate {
+	if s.db.Dialect.ClassOf(err) == engine.ClassDuplicate {
 		return engine.ErrRepeat // another call inserted it first
 	}
 	return err
@@ -129,14 +130,17 @@ func (s *Store) writeCalendar(
 // requestReplan sets Replan of the timers that name a calendar, and makes active ones due for
 // expansion. The caller has the calendar's row locked, so no other transaction adds or removes a
 // use of it meanwhile. A timer that was created before the calendar is found, too.
-func (s *Store) requestReplan(ctx context.Context, c runner, key nameKey, nowMS int64) error {
+func (s *Store) requestReplan(ctx context.Context, c sqldb.Runner, key nameKey, nowMS int64) error {
 	var ids []timer.ID
-	err := s.selectAll(
+	err := s.db.SelectAll(
 		ctx,
 		c,
 		&ids,
-		stmt("SELECT timer_id FROM timer_calendars WHERE app_id=").int(key.app).add(" AND name=").
-			bind(key.name).add(" ORDER BY timer_id"),
+		sqldb.Stmt("SELECT timer_id FROM timer_calendars WHERE app_id=").
+			Int(key.app).
+			Add(" AND name=").
+			Bind(key.name).
+			Add(" ORDER BY timer_id"),
 	)
 	if err != nil {
 		return err
@@ -148,26 +152,26 @@ func (s *Store) requestReplan(ctx context.Context, c runner, key nameKey, nowMS 
 // expansion. It writes their guards, too: a timer that is to be replanned already may stay as it is.
 func (s *Store) requestTimerReplans(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	ids []timer.ID,
 	nowMS int64,
 ) error {
-	for part := range batches(ids) {
-		q := stmt(
-			"UPDATE timers" + s.dialect.byPrimary + " SET replan=",
-		).int(replanCalendar).
-			add(",expand_at_ms=CASE WHEN status=").
-			int(rowActive).
-			add(" THEN ").
-			int(nowMS).
-			add(" ELSE expand_at_ms END WHERE id").
-			idList(part).
-			add(" AND status<>").
-			int(rowDeleted)
-		if _, err := s.exec(ctx, c, q); err != nil {
+	for part := range sqldb.Batches(ids) {
+		q := sqldb.Stmt(
+			"UPDATE timers" + s.db.Dialect.ByPrimary + " SET replan=",
+		).Int(replanCalendar).
+			Add(",expand_at_ms=CASE WHEN status=").
+			Int(rowActive).
+			Add(" THEN ").
+			Int(nowMS).
+			Add(" ELSE expand_at_ms END WHERE id").
+			IDList(part).
+			Add(" AND status<>").
+			Int(rowDeleted)
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
-		if err := s.guardTimers(ctx, c, part); err != nil {
+		if err := s.db.GuardTimers(ctx, c, part); err != nil {
 			return err
 		}
 	}
@@ -183,10 +187,10 @@ type calendarRow struct {
 func (s *Store) selectCalendars(
 	ctx context.Context,
 	c sqlx.QueryerContext,
-	q *statement,
+	q *sqldb.Statement,
 ) (out []store.CalendarVersion, err error) {
 	var rows []calendarRow
-	if err := s.selectAll(ctx, c, &rows, q); err != nil {
+	if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
 	}
 	for _, r := range rows {
@@ -208,21 +212,27 @@ func (s *Store) Calendar(
 	if err != nil {
 		return v, err
 	}
-	err = s.read(ctx, "reading a calendar", func(ctx context.Context, c sqlx.QueryerContext) error {
-		found, err := s.selectCalendars(
-			ctx,
-			c,
-			stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").int(appID).
-				add(" AND name=").bind(name),
-		)
-		if err == nil && len(found) == 0 {
-			return timer.NotFound("calendar", name)
-		}
-		if err == nil {
-			v = found[0]
-		}
-		return err
-	})
+	err = s.db.Read(
+		ctx,
+		"reading a calendar",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			found, err := s.selectCalendars(
+				ctx,
+				c,
+				sqldb.Stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").
+					Int(appID).
+					Add(" AND name=").
+					Bind(name),
+			)
+			if err == nil && len(found) == 0 {
+				return timer.NotFound("calendar", name)
+			}
+			if err == nil {
+				v = found[0]
+			}
+			return err
+		},
+	)
 	return v, err
 }
 
@@ -236,15 +246,23 @@ func (s *Store) Calendars(
 	if err != nil || appID == 0 {
 		return nil, err
 	}
-	err = s.read(ctx, "listing calendars", func(ctx context.Context, c sqlx.QueryerContext) error {
-		all, err = s.selectCalendars(
-			ctx,
-			c,
-			stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").int(appID).
-				add(" AND name>").bind(after).add(" ORDER BY name LIMIT ").int(int64(limit)),
-		)
-		return err
-	})
+	err = s.db.Read(
+		ctx,
+		"listing calendars",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			all, err = s.selectCalendars(
+				ctx,
+				c,
+				sqldb.Stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").
+					Int(appID).
+					Add(" AND name>").
+					Bind(after).
+					Add(" ORDER BY name LIMIT ").
+					Int(int64(limit)),
+			)
+			return err
+		},
+	)
 	return all, err
 }
 
@@ -259,17 +277,17 @@ func (s *Store) TimersOfCalendar(
 	if err != nil || appID == 0 {
 		return nil, err
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"listing the timers of a calendar",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			return s.selectAll(
+			return s.db.SelectAll(
 				ctx,
 				c,
 				&ids,
-				stmt("SELECT timer_id FROM timer_calendars WHERE app_id=").int(appID).
-					add(" AND name=").bind(name).add(" AND timer_id>").int(int64(after)).
-					add(" ORDER BY timer_id LIMIT ").int(int64(limit)),
+				sqldb.Stmt("SELECT timer_id FROM timer_calendars WHERE app_id=").Int(appID).
+					Add(" AND name=").Bind(name).Add(" AND timer_id>").Int(int64(after)).
+					Add(" ORDER BY timer_id LIMIT ").Int(int64(limit)),
 			)
 		},
 	)
@@ -285,7 +303,7 @@ func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 		return err
 	}
 	key := nameKey{appID, name}
-	return s.write(ctx, "deleting a calendar", func(ctx context.Context, c runner) error {
+	return s.db.Write(ctx, "deleting a calendar", func(ctx context.Context, c sqldb.Runner) error {
 		version, was, err := s.lockCalendar(ctx, c, key)
 		if err != nil {
 			return err
@@ -297,19 +315,19 @@ func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 			ID   int64  `db:"id"`
 			Name string `db:"name"`
 		}
-		err = s.selectOne(
+		err = s.db.SelectOne(
 			ctx,
 			c,
 			&user,
-			stmt(
+			sqldb.Stmt(
 				"SELECT t.id,t.name FROM timer_calendars u JOIN timers t ON t.id=u.timer_id WHERE u.app_id=",
 			).
-				int(appID).
-				add(" AND u.name=").
-				bind(name).
-				add(" AND t.status<>").
-				int(rowDeleted).
-				add(" ORDER BY u.timer_id LIMIT 1"),
+				Int(appID).
+				Add(" AND u.name=").
+				Bind(name).
+				Add(" AND t.status<>").
+				Int(rowDeleted).
+				Add(" ORDER BY u.timer_id LIMIT 1"),
 		)
 		switch {
 		case err == nil:
@@ -320,15 +338,18 @@ func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
-		_, err = s.exec(
+		_, err = s.db.Exec(
 			ctx,
 			c,
-			stmt("DELETE FROM calendars WHERE app_id=").int(appID).add(" AND name=").bind(name),
+			sqldb.Stmt("DELETE FROM calendars WHERE app_id=").
+				Int(appID).
+				Add(" AND name=").
+				Bind(name),
 		)
 		if err != nil {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
+		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}

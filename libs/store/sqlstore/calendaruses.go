@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -29,13 +30,17 @@ func timerUses(t *timer.Timer) (uses []calendarUse) {
 // insertUses writes which calendars timers name, for PutCalendar to find its timers. The caller has
 // the calendars locked for sharing. A replacement therefore comes before and is read, or comes
 // after and finds the timer.
-func (s *Store) insertUses(ctx context.Context, c runner, uses []calendarUse) error {
-	for part := range batches(sortedUses(uses)) {
-		q := stmt("INSERT INTO timer_calendars (app_id,name,timer_id) VALUES ")
+func (s *Store) insertUses(ctx context.Context, c sqldb.Runner, uses []calendarUse) error {
+	for part := range sqldb.Batches(sortedUses(uses)) {
+		q := sqldb.Stmt("INSERT INTO timer_calendars (app_id,name,timer_id) VALUES ")
 		for i, u := range part {
 			addUse(q, i == 0, u)
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("app_id"))); err != nil {
+		if _, err := s.db.Exec(
+			ctx,
+			c,
+			q.Add(s.db.Dialect.OnConflictNothing("app_id")),
+		); err != nil {
 			return err
 		}
 	}
@@ -43,18 +48,18 @@ func (s *Store) insertUses(ctx context.Context, c runner, uses []calendarUse) er
 }
 
 // deleteUses deletes uses of calendars.
-func (s *Store) deleteUses(ctx context.Context, c runner, uses []calendarUse) error {
-	for part := range batches(sortedUses(uses)) {
-		q := stmt(
-			s.dialect.deleteFrom(
+func (s *Store) deleteUses(ctx context.Context, c sqldb.Runner, uses []calendarUse) error {
+	for part := range sqldb.Batches(sortedUses(uses)) {
+		q := sqldb.Stmt(
+			s.db.Dialect.DeleteFrom(
 				"timer_calendars",
 				"PRIMARY",
-			) + " WHERE (app_id,name,timer_id) IN (" + s.dialect.tuples,
+			) + " WHERE (app_id,name,timer_id) IN (" + s.db.Dialect.Tuples,
 		)
 		for i, u := range part {
 			addUse(q, i == 0, u)
 		}
-		if _, err := s.exec(ctx, c, q.add(")")); err != nil {
+		if _, err := s.db.Exec(ctx, c, q.Add(")")); err != nil {
 			return err
 		}
 	}
@@ -69,8 +74,8 @@ func sortedUses(uses []calendarUse) []calendarUse {
 	return slices.Compact(uses)
 }
 
-func addUse(q *statement, first bool, u calendarUse) {
-	q.open(first).int(u.app).add(",").bind(u.name).add(",").int(int64(u.timer)).add(")")
+func addUse(q *sqldb.Statement, first bool, u calendarUse) {
+	q.Open(first).Int(u.app).Add(",").Bind(u.name).Add(",").Int(int64(u.timer)).Add(")")
 }
 
 // calendars has contents by name.
@@ -91,17 +96,17 @@ func (m calendars) of(t *timer.Timer) (out []timer.Calendar) {
 // later change of one replans what is planned with it here.
 func (s *Store) shareCalendars(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	keys []nameKey,
 ) (calendars, error) {
 	apps := make([]int64, len(keys))
 	for i := range keys {
 		apps[i] = keys[i].app
 	}
-	if err := s.guardShared(ctx, c, apps); err != nil {
+	if err := s.db.GuardShared(ctx, c, apps); err != nil {
 		return nil, err
 	}
-	return s.readCalendars(ctx, c, keys, s.dialect.forShare)
+	return s.readCalendars(ctx, c, keys, s.db.Dialect.ForShare)
 }
 
 func (s *Store) readCalendars(
@@ -114,16 +119,16 @@ func (s *Store) readCalendars(
 		return nil, nil //nolint:nilnil // a nil map is an empty one
 	}
 	found := make(calendars, len(keys))
-	for part := range batches(distinct(keys)) {
+	for part := range sqldb.Batches(distinct(keys)) {
 		var rows []struct {
 			App     int64  `db:"app_id"`
 			Name    string `db:"name"`
 			Content []byte `db:"content"`
 		}
-		q := inKeys(stmt(
+		q := inKeys(sqldb.Stmt(
 			"SELECT app_id,name,content FROM calendars WHERE ",
-		), s.dialect, "name", part)
-		if err := s.selectAll(ctx, c, &rows, q.add(lock)); err != nil {
+		), s.db.Dialect, "name", part)
+		if err := s.db.SelectAll(ctx, c, &rows, q.Add(lock)); err != nil {
 			return nil, err
 		}
 		for _, r := range rows {

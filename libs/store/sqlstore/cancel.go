@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -13,7 +14,7 @@ import (
 // and finds it queued, or comes after and does not own it. A repeated call finds none of them.
 // Nobody is told about a fire that gets the slot: executors find it overdue.
 func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
-	return s.write(ctx, "cancelling fires", func(ctx context.Context, c runner) error {
+	return s.db.Write(ctx, "cancelling fires", func(ctx context.Context, c sqldb.Runner) error {
 		r := &linkedBatch{store: s, c: c, session: 0} // nobody owns the fires
 		for _, id := range ids {
 			r.outcomes = append(

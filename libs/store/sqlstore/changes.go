@@ -8,25 +8,26 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // addChanges adds to the change log, as the last step before the commit. Others see the entries
 // after the commit, so readers overlap by the time between the two.
-func (s *Store) addChanges(ctx context.Context, c runner, ids []timer.ID) error {
+func (s *Store) addChanges(ctx context.Context, c sqldb.Runner, ids []timer.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	nowMS, err := s.nowMS(ctx, c)
+	nowMS, err := s.db.NowMS(ctx, c)
 	if err != nil {
 		return err
 	}
 	const into = "INSERT INTO timer_changes (timer_id,changed_ms) VALUES "
-	for q, part := range insertBlocks(s.dialect, ids, into) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, ids, into) {
 		for n, id := range part {
-			q.row(n == 0, int64(id), nowMS)
+			q.Row(n == 0, int64(id), nowMS)
 		}
-		if _, err := s.exec(ctx, c, q); err != nil {
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
 	}
@@ -37,13 +38,17 @@ func (s *Store) addChanges(ctx context.Context, c runner, ids []timer.ID) error 
 //
 // It reads the sequences back. The timers are locked, so after the latest earlier sequence only
 // this call has entries about them. This does not depend on how the database assigns sequences.
-func (s *Store) logChanges(ctx context.Context, c runner, changed []timer.ID) ([]int64, error) {
+func (s *Store) logChanges(
+	ctx context.Context,
+	c sqldb.Runner,
+	changed []timer.ID,
+) ([]int64, error) {
 	var before int64
-	if err := s.selectOne(
+	if err := s.db.SelectOne(
 		ctx,
 		c,
 		&before,
-		stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"),
+		sqldb.Stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"),
 	); err != nil {
 		return nil, err
 	}
@@ -53,17 +58,17 @@ func (s *Store) logChanges(ctx context.Context, c runner, changed []timer.ID) ([
 	ids := slices.Clone(changed)
 	slices.Sort(ids)
 	seqs := map[timer.ID][]int64{}
-	for part := range batches(slices.Compact(ids)) {
+	for part := range sqldb.Batches(slices.Compact(ids)) {
 		var rows []struct {
 			Seq   int64 `db:"seq"`
 			Timer int64 `db:"timer_id"`
 		}
-		q := stmt(
+		q := sqldb.Stmt(
 			"SELECT seq,timer_id FROM timer_changes WHERE seq>",
-		).int(before).
-			add(" AND timer_id").
-			idList(part)
-		if err := s.selectAll(ctx, c, &rows, q.add(" ORDER BY seq")); err != nil {
+		).Int(before).
+			Add(" AND timer_id").
+			IDList(part)
+		if err := s.db.SelectAll(ctx, c, &rows, q.Add(" ORDER BY seq")); err != nil {
 			return nil, err
 		}
 		for _, r := range rows {
@@ -95,21 +100,21 @@ func (s *Store) Changes(
 		AppFrozen sql.NullInt64 `db:"app_frozen"`
 		stateRow
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading the change log",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			return s.selectAll(
+			return s.db.SelectAll(
 				ctx,
 				c,
 				&rows,
-				stmt(
+				sqldb.Stmt(
 					"SELECT c.seq,c.changed_ms,c.timer_id,c.app_id,f.frozen AS app_frozen,"+stateColumns+
 						" FROM timer_changes c LEFT JOIN timers t ON t.id=c.timer_id LEFT JOIN apps a ON a.id=t.app_id "+
 						"LEFT JOIN apps f ON f.id=c.app_id WHERE c.seq>",
-				).int(after).
-					add(" ORDER BY c.seq LIMIT ").
-					int(int64(limit)),
+				).Int(after).
+					Add(" ORDER BY c.seq LIMIT ").
+					Int(int64(limit)),
 			)
 		},
 	)
@@ -128,11 +133,16 @@ func (s *Store) Changes(
 
 // LastChange returns the latest sequence of the change log.
 func (s *Store) LastChange(ctx context.Context) (seq int64, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading the change log",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			return s.selectOne(ctx, c, &seq, stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"))
+			return s.db.SelectOne(
+				ctx,
+				c,
+				&seq,
+				sqldb.Stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"),
+			)
 		},
 	)
 	return seq, err

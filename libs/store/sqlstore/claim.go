@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -32,7 +33,7 @@ func (s *Store) Claim(
 		for n < len(fires) && fires[n].Rev == fires[0].Rev {
 			n++
 		}
-		for part := range batches(slices.CompactFunc(fires[:n:n], sameFire)) {
+		for part := range sqldb.Batches(slices.CompactFunc(fires[:n:n], sameFire)) {
 			w, err := s.claimBatch(ctx, session, part)
 			if err != nil {
 				return nil, err
@@ -52,8 +53,8 @@ func (s *Store) claimBatch(
 	session timer.ID,
 	fires []timer.Fire,
 ) ([]timer.Fire, error) {
-	ids := idsOf(fires)
-	n, err := s.autocommit(ctx, "claiming fires", func() *statement {
+	ids := sqldb.IDsOf(fires)
+	n, err := s.db.Autocommit(ctx, "claiming fires", func() *sqldb.Statement {
 		return s.takeOver(session, 0, fires[0].Rev, ids)
 	})
 	if err != nil {
@@ -106,17 +107,17 @@ func (s *Store) refreshTargetBits(
 }
 
 // takeOver claims fires that have the given owner; 0 is no owner.
-func (s *Store) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) *statement {
-	return whileLive(stmt(
-		"UPDATE fires"+s.dialect.byPrimary+" SET owner=",
-	).int(int64(session)).
-		add(" WHERE ").
-		fires(s.dialect, ids).
-		add(" AND owner=").
-		int(int64(from)).
-		add(" AND revision=").
-		int(int64(rev)).
-		add(" AND "), session)
+func (s *Store) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) *sqldb.Statement {
+	return whileLive(sqldb.Stmt(
+		"UPDATE fires"+s.db.Dialect.ByPrimary+" SET owner=",
+	).Int(int64(session)).
+		Add(" WHERE ").
+		Fires(s.db.Dialect, ids).
+		Add(" AND owner=").
+		Int(int64(from)).
+		Add(" AND revision=").
+		Int(int64(rev)).
+		Add(" AND "), session)
 }
 
 // claimSlowly handles a batch in which some fires were not free. They may be finished, owned by
@@ -151,7 +152,7 @@ func (s *Store) claimSlowly(
 		return nil, err
 	}
 	for _, owner := range expired {
-		n, err := s.autocommit(ctx, "taking over fires", func() *statement {
+		n, err := s.db.Autocommit(ctx, "taking over fires", func() *sqldb.Statement {
 			return s.takeOver(session, owner, rev, others[owner])
 		})
 		if err != nil {
@@ -175,24 +176,28 @@ func (s *Store) claimSlowly(
 
 // OpenAmong reads by primary key, without locks.
 func (s *Store) OpenAmong(ctx context.Context, ids []timer.FireID) (open []timer.Fire, err error) {
-	ids = sortedIDs(slices.Clone(ids))
-	err = s.read(ctx, "reading open fires", func(ctx context.Context, c sqlx.QueryerContext) error {
-		open = nil
-		for part := range batches(ids) {
-			rows, err := s.openFires(ctx, c, part, "")
-			if err != nil {
-				return err
+	ids = sqldb.SortedIDs(slices.Clone(ids))
+	err = s.db.Read(
+		ctx,
+		"reading open fires",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			open = nil
+			for part := range sqldb.Batches(ids) {
+				rows, err := s.openFires(ctx, c, part, "")
+				if err != nil {
+					return err
+				}
+				open = append(open, rows...)
 			}
-			open = append(open, rows...)
-		}
-		return nil
-	})
+			return nil
+		},
+	)
 	return open, err
 }
 
 // readFires returns those of the fires that are open, in any order.
 func (s *Store) readFires(ctx context.Context, ids []timer.FireID) (fires []timer.Fire, err error) {
-	err = s.read(ctx, "reading fires", func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, "reading fires", func(ctx context.Context, c sqlx.QueryerContext) error {
 		fires, err = s.openFires(ctx, c, ids, "")
 		return err
 	})
@@ -210,14 +215,18 @@ func (s *Store) expiredAmong(
 	}
 	slices.Sort(expired)
 	var live []timer.ID
-	err = s.read(ctx, "reading sessions", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectAll(
-			ctx,
-			c,
-			&live,
-			stmt("SELECT id FROM sessions WHERE ended_ms=0 AND id").idList(expired),
-		)
-	})
+	err = s.db.Read(
+		ctx,
+		"reading sessions",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			return s.db.SelectAll(
+				ctx,
+				c,
+				&live,
+				sqldb.Stmt("SELECT id FROM sessions WHERE ended_ms=0 AND id").IDList(expired),
+			)
+		},
+	)
 	return slices.DeleteFunc(
 		expired,
 		func(id timer.ID) bool { return slices.Contains(live, id) },

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -31,7 +32,7 @@ func (s *Store) Complete(
 	if err := s.ownTimer(ctx, app, c.Timer); err != nil {
 		return store.CompletionResult{}, err
 	}
-	err = s.write(ctx, "completing a fire", func(ctx context.Context, tx runner) error {
+	err = s.db.Write(ctx, "completing a fire", func(ctx context.Context, tx sqldb.Runner) error {
 		k := &completionBatch{
 			request: &c,
 			record:  linkedBatch{store: s, c: tx, session: store.SystemSession, anyOwner: true},
@@ -95,12 +96,12 @@ func (k *completionBatch) run(ctx context.Context) error {
 func (k *completionBatch) finished(ctx context.Context, attempts []timer.Attempt) error {
 	r := &k.record
 	var done []outcomeRow
-	err := r.store.selectAll(
+	err := r.store.db.SelectAll(
 		ctx,
 		r.c,
 		&done,
-		ofFire(stmt(
-			"SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byTimer+" WHERE ",
+		ofFire(sqldb.Stmt(
+			"SELECT "+outcomeColumns+" FROM outcomes"+r.store.db.Dialect.ByTimer+" WHERE ",
 		), k.request.FireID),
 	)
 	if err != nil {
@@ -134,8 +135,8 @@ func (k *completionBatch) failedBefore(attempts []timer.Attempt) bool {
 	for i := range attempts {
 		a := &attempts[i]
 		if a.N == k.request.Attempt && a.Failure == f.Failure && a.StatusCode == f.StatusCode &&
-			a.Error == clip(f.Error, timer.MaxExcerpt) &&
-			a.Excerpt == clip(f.Excerpt, timer.MaxExcerpt) {
+			a.Error == sqldb.Clip(f.Error, timer.MaxExcerpt) &&
+			a.Excerpt == sqldb.Clip(f.Excerpt, timer.MaxExcerpt) {
 			return true
 		}
 	}

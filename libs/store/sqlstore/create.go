@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -39,7 +40,7 @@ func (s *Store) Create(
 		return nil, err
 	}
 	var out []store.CreateResult
-	err = s.write(ctx, "creating timers", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "creating timers", func(ctx context.Context, c sqldb.Runner) error {
 		b := &createBatch{
 			store:         s,
 			c:             c,
@@ -82,7 +83,7 @@ type knownKey struct {
 // createBatch is one transaction of Create.
 type createBatch struct {
 	store         *Store
-	c             runner
+	c             sqldb.Runner
 	items         []store.NewTimer
 	encoded       []encodedDefinition
 	appIDs        map[string]int64
@@ -107,7 +108,7 @@ func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
 	if err := b.lookup(ctx); err != nil {
 		return nil, err
 	}
-	nowMS, err := b.store.nowMS(ctx, b.c)
+	nowMS, err := b.store.db.NowMS(ctx, b.c)
 	if err != nil {
 		return nil, err
 	}
@@ -220,21 +221,21 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 	slices.SortFunc(b.created, func(x, y *known) int {
 		return nameKey{x.timer.AppID, x.timer.Name}.compare(nameKey{y.timer.AppID, y.timer.Name})
 	})
-	for q, part := range insertBlocks(s.dialect, b.created, insertTimers) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, b.created, insertTimers) {
 		ids := make([]timer.ID, len(part))
 		for i, t := range part {
 			addTimer(q, i == 0, &t.timer, replanNothing).
-				add(",").
-				bind(t.timer.Name).
-				add(",").
-				int(b.creationToken).
-				add(")")
+				Add(",").
+				Bind(t.timer.Name).
+				Add(",").
+				Int(b.creationToken).
+				Add(")")
 			ids[i] = t.timer.ID
 		}
-		q.add(s.dialect.onConflictNothing("id"))
+		q.Add(s.db.Dialect.OnConflictNothing("id"))
 		// If a row is not new, the id or the name was taken.
-		if err := b.insertNew(ctx, q, len(part), func() *statement {
-			return stmt("SELECT COUNT(*) FROM timers WHERE id").idList(ids)
+		if err := b.insertNew(ctx, q, len(part), func() *sqldb.Statement {
+			return sqldb.Stmt("SELECT COUNT(*) FROM timers WHERE id").IDList(ids)
 		}); err != nil {
 			return err
 		}
@@ -264,18 +265,18 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 // so it counts those with this call's creation token. count begins that statement.
 func (b *createBatch) insertNew(
 	ctx context.Context,
-	insert *statement,
+	insert *sqldb.Statement,
 	n int,
-	count func() *statement,
+	count func() *sqldb.Statement,
 ) error {
 	s := b.store
-	inserted, err := s.exec(ctx, b.c, insert)
+	inserted, err := s.db.Exec(ctx, b.c, insert)
 	if err != nil {
 		return err
 	}
-	if !s.dialect.singleWriter {
-		q := count().add(" AND creation_token=").int(b.creationToken)
-		if err := s.selectOne(ctx, b.c, &inserted, q); err != nil {
+	if !s.db.Dialect.SingleWriter {
+		q := count().Add(" AND creation_token=").Int(b.creationToken)
+		if err := s.db.SelectOne(ctx, b.c, &inserted, q); err != nil {
 			return err
 		}
 	}

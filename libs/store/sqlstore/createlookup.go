@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -54,12 +55,12 @@ func (b *createBatch) lookupKeys(ctx context.Context, keys []nameKey) error {
 	}
 	var found []keyRow
 	var ids []timer.ID
-	for part := range batches(distinct(keys)) {
+	for part := range sqldb.Batches(distinct(keys)) {
 		var rows []keyRow
-		q := inKeys(stmt(
+		q := inKeys(sqldb.Stmt(
 			"SELECT app_id,idempotency_key,request_hash,value FROM idempotency_keys WHERE ",
-		), b.store.dialect, "idempotency_key", part)
-		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
+		), b.store.db.Dialect, "idempotency_key", part)
+		if err := b.store.db.SelectAll(ctx, b.c, &rows, q); err != nil {
 			return err
 		}
 		for _, r := range rows {
@@ -68,10 +69,10 @@ func (b *createBatch) lookupKeys(ctx context.Context, keys []nameKey) error {
 		}
 	}
 	byID := map[timer.ID]*known{}
-	for part := range batches(ids) {
+	for part := range sqldb.Batches(ids) {
 		var rows []timerRow
-		q := stmt("SELECT " + timerColumns + " FROM timers WHERE id").idList(part)
-		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
+		q := sqldb.Stmt("SELECT " + timerColumns + " FROM timers WHERE id").IDList(part)
+		if err := b.store.db.SelectAll(ctx, b.c, &rows, q); err != nil {
 			return err
 		}
 		ts, err := b.load(ctx, rows)
@@ -95,12 +96,12 @@ func (b *createBatch) lookupKeys(ctx context.Context, keys []nameKey) error {
 
 func (b *createBatch) lookupNames(ctx context.Context, keys []nameKey) ([]timerRow, error) {
 	var all []timerRow
-	for part := range batches(distinct(keys)) {
+	for part := range sqldb.Batches(distinct(keys)) {
 		var rows []timerRow
-		q := inKeys(stmt(
+		q := inKeys(sqldb.Stmt(
 			"SELECT "+timerColumns+" FROM timers WHERE ",
-		), b.store.dialect, "live_name", part)
-		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
+		), b.store.db.Dialect, "live_name", part)
+		if err := b.store.db.SelectAll(ctx, b.c, &rows, q); err != nil {
 			return nil, err
 		}
 		all = append(all, rows...)
@@ -127,22 +128,22 @@ func (b *createBatch) insertKeys(ctx context.Context) error {
 	slices.SortFunc(b.newKeys, func(x, y *knownKey) int { return x.compare(y.nameKey) })
 	const into = "INSERT INTO idempotency_keys " +
 		"(app_id,idempotency_key,request_hash,value,creation_token,created_ms) VALUES "
-	for q, part := range insertBlocks(s.dialect, b.newKeys, into) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, b.newKeys, into) {
 		keys := make([]nameKey, len(part))
 		for i, k := range part {
 			hash := k.hash
 			if hash == nil {
 				hash = []byte{}
 			}
-			q.open(i == 0).int(k.app).add(",").bind(k.name).add(",").bind(hash).add(",").
-				ints(int64(k.timer.timer.ID), b.creationToken, b.x.nowMS).add(")")
+			q.Open(i == 0).Int(k.app).Add(",").Bind(k.name).Add(",").Bind(hash).Add(",").
+				Ints(int64(k.timer.timer.ID), b.creationToken, b.x.nowMS).Add(")")
 			keys[i] = k.nameKey
 		}
-		q.add(s.dialect.onConflictNothing("app_id"))
-		if err := b.insertNew(ctx, q, len(part), func() *statement {
+		q.Add(s.db.Dialect.OnConflictNothing("app_id"))
+		if err := b.insertNew(ctx, q, len(part), func() *sqldb.Statement {
 			return inKeys(
-				stmt("SELECT COUNT(*) FROM idempotency_keys WHERE "),
-				s.dialect,
+				sqldb.Stmt("SELECT COUNT(*) FROM idempotency_keys WHERE "),
+				s.db.Dialect,
 				"idempotency_key",
 				keys,
 			)

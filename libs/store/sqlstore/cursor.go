@@ -6,6 +6,8 @@ import (
 	"errors"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // cursorName is the name of the only cursor.
@@ -20,14 +22,14 @@ func (s *Store) Cursor(ctx context.Context, minute int64) (int64, error) {
 	if err != nil || found {
 		return at, err
 	}
-	_, err = s.autocommit(ctx, "setting the cursor", func() *statement {
-		return stmt(
+	_, err = s.db.Autocommit(ctx, "setting the cursor", func() *sqldb.Statement {
+		return sqldb.Stmt(
 			"INSERT INTO cursors (name,minute) VALUES (",
-		).bind(cursorName).
-			add(",").
-			int(minute).
-			add(")").
-			add(s.dialect.onConflictNothing("name"))
+		).Bind(cursorName).
+			Add(",").
+			Int(minute).
+			Add(")").
+			Add(s.db.Dialect.OnConflictNothing("name"))
 	})
 	if err != nil {
 		return 0, err
@@ -37,19 +39,23 @@ func (s *Store) Cursor(ctx context.Context, minute int64) (int64, error) {
 }
 
 func (s *Store) readCursor(ctx context.Context) (at int64, found bool, err error) {
-	err = s.read(ctx, "reading the cursor", func(ctx context.Context, c sqlx.QueryerContext) error {
-		err := s.selectOne(
-			ctx,
-			c,
-			&at,
-			stmt("SELECT minute FROM cursors WHERE name=").bind(cursorName),
-		)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		found = err == nil
-		return err
-	})
+	err = s.db.Read(
+		ctx,
+		"reading the cursor",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			err := s.db.SelectOne(
+				ctx,
+				c,
+				&at,
+				sqldb.Stmt("SELECT minute FROM cursors WHERE name=").Bind(cursorName),
+			)
+			if errors.Is(err, sql.ErrNoRows) {
+				return nil
+			}
+			found = err == nil
+			return err
+		},
+	)
 	return at, found, err
 }
 
@@ -61,7 +67,7 @@ func (s *Store) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
 		return at, err
 	}
 	to := at
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading finished minutes",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -71,14 +77,14 @@ func (s *Store) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
 				Buckets int64 `db:"buckets"`
 				Done    int64 `db:"done"`
 			}
-			q := stmt(
+			q := sqldb.Stmt(
 				"SELECT m.minute,m.buckets,COUNT(s.bucket) AS done FROM minutes m LEFT JOIN slices s ON s.minute=m.minute AND " +
 					"s.done=1 WHERE m.frozen=1 AND m.minute>=",
-			).int(at).
-				add(" AND m.minute<").
-				int(until).
-				add(" GROUP BY m.minute,m.buckets ORDER BY m.minute")
-			if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			).Int(at).
+				Add(" AND m.minute<").
+				Int(until).
+				Add(" GROUP BY m.minute,m.buckets ORDER BY m.minute")
+			if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 				return err
 			}
 			for _, r := range rows {
@@ -93,14 +99,14 @@ func (s *Store) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
 	if err != nil || to == at {
 		return at, err
 	}
-	_, err = s.autocommit(ctx, "advancing the cursor", func() *statement {
-		return stmt(
+	_, err = s.db.Autocommit(ctx, "advancing the cursor", func() *sqldb.Statement {
+		return sqldb.Stmt(
 			"UPDATE cursors SET minute=",
-		).int(to).
-			add(" WHERE name=").
-			bind(cursorName).
-			add(" AND minute<").
-			int(to)
+		).Int(to).
+			Add(" WHERE name=").
+			Bind(cursorName).
+			Add(" AND minute<").
+			Int(to)
 	})
 	if err != nil {
 		return 0, err
@@ -116,15 +122,15 @@ func (s *Store) SliceBacklog(ctx context.Context) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = s.read(ctx, "counting slices", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectOne(
+	err = s.db.Read(ctx, "counting slices", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.db.SelectOne(
 			ctx,
 			c,
 			&n,
-			stmt(
+			sqldb.Stmt(
 				"SELECT COUNT(*) FROM slices WHERE minute>=",
-			).int(at).
-				add(" AND done=0 AND token>0"),
+			).Int(at).
+				Add(" AND done=0 AND token>0"),
 		)
 	})
 	return n, err

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -25,13 +26,13 @@ func (s *Store) Defer(
 	for i := range fires {
 		ids[i] = fires[i].Fire.Timer
 	}
-	err = s.write(ctx, "deferring fires", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "deferring fires", func(ctx context.Context, c sqldb.Runner) error {
 		kept = nil
 		slots, err := s.lockSlots(ctx, c, ids)
 		if err != nil {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
+		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -59,7 +60,7 @@ func (r *slotRow) activeAt(nowMS int64) bool {
 
 func (s *Store) deferOwned(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	session timer.ID,
 	fires []timer.Fire,
 	runs map[timer.FireID]int64,
@@ -72,10 +73,12 @@ func (s *Store) deferOwned(
 	slices.SortFunc(owned, func(a, b timer.Fire) int {
 		return cmp.Or(cmp.Compare(a.Timer, b.Timer), timer.CompareFires(a, b))
 	})
-	for part := range batches(owned) {
-		q := stmt("INSERT INTO deferred_fires (timer_id,due_ms,series,run_at_ms,revision) VALUES ")
+	for part := range sqldb.Batches(owned) {
+		q := sqldb.Stmt(
+			"INSERT INTO deferred_fires (timer_id,due_ms,series,run_at_ms,revision) VALUES ",
+		)
 		for i := range part {
-			q.row(
+			q.Row(
 				i == 0,
 				int64(part[i].Timer),
 				part[i].DueMS,
@@ -84,10 +87,10 @@ func (s *Store) deferOwned(
 				int64(part[i].Rev+1),
 			)
 		}
-		if _, err := s.exec(
+		if _, err := s.db.Exec(
 			ctx,
 			c,
-			q.add(s.dialect.set("timer_id,due_ms,series", "run_at_ms", "revision")),
+			q.Add(s.db.Dialect.Set("timer_id,due_ms,series", "run_at_ms", "revision")),
 		); err != nil {
 			return err
 		}
@@ -101,7 +104,7 @@ func (s *Store) deferOwned(
 		f.Rev++
 	}
 	slices.SortFunc(owned, timer.CompareFires)
-	if err := s.dequeue(ctx, c, idsOf(owned)); err != nil {
+	if err := s.dequeue(ctx, c, sqldb.IDsOf(owned)); err != nil {
 		return err
 	}
 	if err := s.saveSlots(ctx, c, slots); err != nil {

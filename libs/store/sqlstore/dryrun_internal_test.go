@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // TestDryRunsCacheNoApp checks that the id of an app that was rolled back is not used later: it
@@ -19,7 +20,7 @@ func TestDryRunsCacheNoApp(t *testing.T) {
 	require.NoError(t, s.Migrate(t.Context()))
 	ctx, ids, err := s.makeApps(store.WithDryRun(t.Context()), []string{"new"})
 	require.NoError(t, err)
-	err = s.write(ctx, "testing", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "testing", func(ctx context.Context, c sqldb.Runner) error {
 		names, err := s.appNames(ctx, c, []int64{ids["new"]})
 		require.Equal(t, "new", names[ids["new"]])
 		return err

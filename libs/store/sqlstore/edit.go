@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -20,14 +21,14 @@ func (s *Store) TimerByName(ctx context.Context, app, name string) (t timer.Time
 	if err != nil {
 		return timer.Timer{}, err
 	}
-	err = s.read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
 		var row timerRow
-		err := s.selectOne(
+		err := s.db.SelectOne(
 			ctx,
 			c,
 			&row,
-			stmt("SELECT "+timerColumns+" FROM timers WHERE app_id=").int(appID).
-				add(" AND live_name=").bind(name),
+			sqldb.Stmt("SELECT "+timerColumns+" FROM timers WHERE app_id=").Int(appID).
+				Add(" AND live_name=").Bind(name),
 		)
 		if errors.Is(err, sql.ErrNoRows) {
 			return timer.NotFound("timer", name)
@@ -75,7 +76,7 @@ func (s *Store) Edit(
 			e.named = append(e.named, nameKey{app, name})
 		}
 	}
-	err = s.write(ctx, "editing timers", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "editing timers", func(ctx context.Context, c sqldb.Runner) error {
 		e.c, e.out = c, make([]store.EditResult, len(items))
 		out = nil
 		if err := e.run(ctx); err != nil {
@@ -96,7 +97,7 @@ type editBatch struct {
 	texts []encodedDefinition
 	named []nameKey // calendars of the new definitions
 
-	c      runner
+	c      sqldb.Runner
 	room   int // for timers with metrics
 	out    []store.EditResult
 	shared calendars
@@ -121,7 +122,7 @@ func (e *editBatch) run(ctx context.Context) (err error) {
 	if e.room, err = e.store.meteredRoom(ctx, e.c, e.turnsMetricsOn()); err != nil {
 		return err
 	}
-	nowMS, err := e.store.nowMS(ctx, e.c)
+	nowMS, err := e.store.db.NowMS(ctx, e.c)
 	if err != nil {
 		return err
 	}
@@ -369,7 +370,7 @@ func (e *editBatch) replaceOneShot(ctx context.Context, x *expansion, t *timer.T
 	if err != nil || len(ahead) == 0 {
 		return err
 	}
-	open, err := e.store.openFires(ctx, e.c, idsOf(ahead), e.store.dialect.forUpdate)
+	open, err := e.store.openFires(ctx, e.c, sqldb.IDsOf(ahead), e.store.db.Dialect.ForUpdate)
 	if err != nil {
 		return err
 	}

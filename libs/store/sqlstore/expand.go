@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -20,7 +21,7 @@ func (s *Store) Expand(
 	limit int,
 	plan store.Planner,
 ) (fires []timer.Fire, n int, err error) {
-	err = s.write(ctx, "expanding timers", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "expanding timers", func(ctx context.Context, c sqldb.Runner) error {
 		fires, n = nil, 0
 		x := s.newExpansion(c, plan, 0)
 		paused, err := x.takeTimers(ctx, rowPaused, limit)
@@ -113,17 +114,17 @@ func (x *expansion) takeTimers(
 		timerRow
 		NowMS int64 `db:"now_ms"`
 	}
-	q := stmt(
+	q := sqldb.Stmt(
 		"SELECT " + timerColumns + ",",
-	).nowMS(s.dialect).
-		add(" AS now_ms FROM timers" + s.dialect.byExpand + " WHERE status=").
-		int(status).
-		add(" AND expand_at_ms<=").
-		nowMS(s.dialect).
-		add(" ORDER BY expand_at_ms LIMIT ").
-		int(int64(limit)).
-		add(s.skipLocked())
-	if err := s.selectAll(ctx, x.c, &rows, q); err != nil || len(rows) == 0 {
+	).NowMS(s.db.Dialect).
+		Add(" AS now_ms FROM timers" + s.db.Dialect.ByExpand + " WHERE status=").
+		Int(status).
+		Add(" AND expand_at_ms<=").
+		NowMS(s.db.Dialect).
+		Add(" ORDER BY expand_at_ms LIMIT ").
+		Int(int64(limit)).
+		Add(s.db.SkipLocked())
+	if err := s.db.SelectAll(ctx, x.c, &rows, q); err != nil || len(rows) == 0 {
 		return nil, err
 	}
 	plain := make([]timerRow, len(rows))
@@ -135,7 +136,7 @@ func (x *expansion) takeTimers(
 		}
 	}
 	x.nowMS = rows[0].NowMS
-	if err := s.guardTimers(ctx, x.c, ids); err != nil {
+	if err := s.db.GuardTimers(ctx, x.c, ids); err != nil {
 		return nil, err
 	}
 	return s.timers(ctx, x.c, plain, nil)
@@ -144,7 +145,7 @@ func (x *expansion) takeTimers(
 // ExpandBacklog counts the timers that Expand would take, and returns since when the first of them
 // is due.
 func (s *Store) ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"counting timers to expand",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -152,16 +153,16 @@ func (s *Store) ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS i
 				N      int           `db:"n"`
 				Oldest sql.NullInt64 `db:"oldest"`
 			}
-			q := stmt(
-				"SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (SELECT expand_at_ms FROM timers" + s.dialect.byExpand + " WHERE status=",
+			q := sqldb.Stmt(
+				"SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (SELECT expand_at_ms FROM timers" + s.db.Dialect.ByExpand + " WHERE status=",
 			).
-				int(rowActive).
-				add(" AND expand_at_ms<=").
-				nowMS(s.dialect).
-				add(" ORDER BY expand_at_ms LIMIT ").
-				int(int64(limit)).
-				add(") waiting")
-			err := s.selectOne(ctx, c, &row, q)
+				Int(rowActive).
+				Add(" AND expand_at_ms<=").
+				NowMS(s.db.Dialect).
+				Add(" ORDER BY expand_at_ms LIMIT ").
+				Int(int64(limit)).
+				Add(") waiting")
+			err := s.db.SelectOne(ctx, c, &row, q)
 			n, oldestMS = row.N, row.Oldest.Int64
 			return err
 		},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -13,7 +14,7 @@ import (
 // and locks the rows of fires in the order of their keys, whatever the order of the timers was.
 type expansion struct {
 	store *Store
-	c     runner
+	c     sqldb.Runner
 	plan  store.Planner
 	nowMS int64
 
@@ -57,7 +58,7 @@ type expansion struct {
 	alreadyFinished map[timer.ID]int64 // set by flush: how many of mergeFires have an outcome
 }
 
-func (s *Store) newExpansion(c runner, plan store.Planner, nowMS int64) *expansion {
+func (s *Store) newExpansion(c sqldb.Runner, plan store.Planner, nowMS int64) *expansion {
 	return &expansion{
 		store:           s,
 		c:               c,
@@ -209,7 +210,7 @@ func (x *expansion) expand(t *timer.Timer) (fires []timer.Fire, ok bool) {
 		if t.ExpandAtMS <= x.nowMS {
 			t.ExpandAtMS = x.nowMS + planRetryDelay.Milliseconds()
 		}
-		x.store.log.Warn().
+		x.store.db.Log.Warn().
 			Err(p.Err).
 			Int64("timer", int64(t.ID)).
 			Int64("again_ms", t.ExpandAtMS).
@@ -274,30 +275,30 @@ func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, er
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		// Each fire follows from the end of the one before, so the latest is the open one.
 		if t.LastDueMS > x.nowMS {
-			ids = sortedIDs(append(ids, timer.FireID{Timer: t.ID, DueMS: t.LastDueMS}))
+			ids = sqldb.SortedIDs(append(ids, timer.FireID{Timer: t.ID, DueMS: t.LastDueMS}))
 		}
 	}
 	if t.Definition.Schedule.Kind.OneShot() && t.Status != timer.StatusActive {
 		// A one-shot that came due meanwhile waits for the next activation, and is due then.
-		var rows []fireIDRow
-		if err := x.store.selectAll(
+		var rows []sqldb.FireIDRow
+		if err := x.store.db.SelectAll(
 			ctx,
 			x.c,
 			&rows,
-			stmt(
+			sqldb.Stmt(
 				"SELECT timer_id,due_ms,series FROM deferred_fires WHERE timer_id=",
-			).int(int64(t.ID)).
-				add(" AND series=0"),
+			).Int(int64(t.ID)).
+				Add(" AND series=0"),
 		); err != nil {
 			return nil, err
 		}
 		for _, r := range rows {
-			ids = append(ids, r.id())
+			ids = append(ids, r.FireID())
 		}
-		ids = sortedIDs(ids)
+		ids = sqldb.SortedIDs(ids)
 	}
 	var open []timer.Fire
-	for part := range batches(ids) {
+	for part := range sqldb.Batches(ids) {
 		rows, err := x.store.openFires(ctx, x.c, part, "")
 		if err != nil {
 			return nil, err

@@ -9,12 +9,13 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // OnStatement calls f with the text of every later statement. Call it before the store is used.
-func (s *Store) OnStatement(f func(text string)) { s.onStatement = f }
+func (s *Store) OnStatement(f func(text string)) { s.db.OnStatement = f }
 
 // SetMaxEditFires sets the largest number of fires that an edit plans itself.
 func (s *Store) SetMaxEditFires(n int) { s.maxEditFires = n }
@@ -28,7 +29,7 @@ func (s *Store) SetSearchLimits(exact int) {
 
 // SetPreparedRows sets how many rows the prepared forms of an INSERT have. Call it before the store
 // is used.
-func (s *Store) SetPreparedRows(n ...int) { s.dialect.preparedRows = n }
+func (s *Store) SetPreparedRows(n ...int) { s.db.Dialect.PreparedRows = n }
 
 // SetIDs takes timer ids from the clock now: two stores with a stopped clock create the same ids.
 func (s *Store) SetIDs(now func() time.Time) { s.ids = timer.NewIDs(now) }
@@ -54,10 +55,10 @@ func MigrateLock(database string) string { return mysqlengine.MigrateLock.Of(dat
 
 // Exec runs a statement and returns how many rows it matched.
 func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	return s.autocommit(
+	return s.db.Autocommit(
 		ctx,
 		"testing",
-		func() *statement { return &statement{text: []byte(text), args: args} },
+		func() *sqldb.Statement { return &sqldb.Statement{Text: []byte(text), Args: args} },
 	)
 }
 
@@ -72,22 +73,27 @@ func MigrationPool(dsn string) (*sql.DB, error) {
 
 // Number reads one number.
 func (s *Store) Number(ctx context.Context, text string) (n int, err error) {
-	err = s.read(ctx, "testing", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectOne(ctx, c, &n, stmt(text))
+	err = s.db.Read(ctx, "testing", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.db.SelectOne(ctx, c, &n, sqldb.Stmt(text))
 	})
 	return n, err
 }
 
 // Port returns the port of the node that a read goes to.
 func (s *Store) Port(ctx context.Context) (port int, err error) {
-	err = s.read(ctx, "testing", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectOne(ctx, c, &port, stmt("SELECT @@port"))
+	err = s.db.Read(ctx, "testing", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.db.SelectOne(ctx, c, &port, sqldb.Stmt("SELECT @@port"))
 	})
 	return port, err
 }
 
 // TranslateMySQL gives an error of MySQL its code.
-func TranslateMySQL(what string, err error) error { return mysqlDialect().translate(what, err) }
+func TranslateMySQL(
+	what string,
+	err error,
+) error {
+	return sqldb.MySQLDialect().Translate(what, err)
+}
 
 // OnStatement calls f with the text of every later statement.
 func (s *Snapshot) OnStatement(f func(text string)) { s.store.OnStatement(f) }
@@ -107,11 +113,11 @@ func (s *Snapshot) PlanOfPage(ctx context.Context, table string) (plan string, e
 		return "", err
 	}
 	explain := "EXPLAIN "
-	if s.store.dialect.singleWriter {
+	if s.store.db.Dialect.SingleWriter {
 		explain = "EXPLAIN QUERY PLAN "
 	}
 	q := s.pageBehind(s.tables[table], key)
-	rows, err := s.conn.Conn().QueryxContext(ctx, explain+string(q.text), q.args...)
+	rows, err := s.conn.Conn().QueryxContext(ctx, explain+string(q.Text), q.Args...)
 	if err != nil {
 		return "", err
 	}

@@ -3,13 +3,18 @@ package sqlstore
 import (
 	"context"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // insertFailures adds the failed outcomes of this transaction to failed_outcomes. Most batches have
 // none and cost nothing here.
-func (s *Store) insertFailures(ctx context.Context, c runner, outcomes []timer.Outcome) error {
-	var q *statement
+func (s *Store) insertFailures(
+	ctx context.Context,
+	c sqldb.Runner,
+	outcomes []timer.Outcome,
+) error {
+	var q *sqldb.Statement
 	for i := range outcomes {
 		o := &outcomes[i]
 		if o.Kind != timer.Failed {
@@ -17,16 +22,16 @@ func (s *Store) insertFailures(ctx context.Context, c runner, outcomes []timer.O
 		}
 		first := q == nil
 		if first {
-			q = stmt(
+			q = sqldb.Stmt(
 				"INSERT INTO failed_outcomes (app_id,finished_ms,timer_id,due_ms,series) VALUES ",
 			)
 		}
-		q.row(first, o.AppID, o.FinishedMS, int64(o.Timer), o.DueMS, o.Series)
+		q.Row(first, o.AppID, o.FinishedMS, int64(o.Timer), o.DueMS, o.Series)
 	}
 	if q == nil {
 		return nil
 	}
-	_, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("series")))
+	_, err := s.db.Exec(ctx, c, q.Add(s.db.Dialect.OnConflictNothing("series")))
 	return err
 }
 
@@ -39,10 +44,10 @@ type outcomeKey struct {
 func keyOf(o *timer.Outcome) outcomeKey { return outcomeKey{o.FinishedMS, o.FireID} }
 
 // outcomes adds "(finished_ms,timer_id,due_ms,series) IN (…)". keys must not be empty.
-func outcomesIn(q *statement, d *dialect, keys []outcomeKey) *statement {
+func outcomesIn(q *sqldb.Statement, d *sqldb.Dialect, keys []outcomeKey) *sqldb.Statement {
 	const key = "finished_ms,timer_id,due_ms,series"
 	if len(keys) == 1 {
-		return q.equalTo(
+		return q.EqualTo(
 			key,
 			keys[0].finishedMS,
 			int64(keys[0].Timer),
@@ -50,9 +55,9 @@ func outcomesIn(q *statement, d *dialect, keys []outcomeKey) *statement {
 			keys[0].Series,
 		)
 	}
-	q.add("(" + key + ") IN (" + d.tuples)
+	q.Add("(" + key + ") IN (" + d.Tuples)
 	for i, k := range keys {
-		q.row(i == 0, k.finishedMS, int64(k.Timer), k.DueMS, k.Series)
+		q.Row(i == 0, k.finishedMS, int64(k.Timer), k.DueMS, k.Series)
 	}
-	return q.add(")")
+	return q.Add(")")
 }

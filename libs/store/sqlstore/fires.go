@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -21,22 +22,26 @@ const insertFires = "INSERT INTO fires (" + fireColumns + ",run_at_minute) VALUE
 
 // insertFires inserts fires, sorted by primary key like every statement about fires. No row with
 // the same key exists: next_due never moves back, except in a replan, where flush has looked.
-func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) error {
+func (s *Store) insertFires(ctx context.Context, c sqldb.Runner, fires []timer.Fire) error {
 	fires = slices.Clone(fires)
 	slices.SortFunc(fires, timer.CompareFires)
-	for q, part := range insertBlocks(s.dialect, fires, insertFires) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, fires, insertFires) {
 		for i := range part {
 			addFire(q, i == 0, &part[i])
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("due_ms"))); err != nil {
+		if _, err := s.db.Exec(
+			ctx,
+			c,
+			q.Add(s.db.Dialect.OnConflictNothing("due_ms")),
+		); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func addFire(q *statement, first bool, f *timer.Fire) {
-	q.row(
+func addFire(q *sqldb.Statement, first bool, f *timer.Fire) {
+	q.Row(
 		first,
 		f.DueMS,
 		int64(f.Timer),
@@ -72,10 +77,10 @@ func (s *Store) openFires(
 	return s.selectFires(
 		ctx,
 		c,
-		stmt(
-			"SELECT "+fireColumns+" FROM fires"+s.dialect.byPrimary+" WHERE ",
-		).fires(s.dialect, ids).
-			add(lock),
+		sqldb.Stmt(
+			"SELECT "+fireColumns+" FROM fires"+s.db.Dialect.ByPrimary+" WHERE ",
+		).Fires(s.db.Dialect, ids).
+			Add(lock),
 	)
 }
 
@@ -83,9 +88,9 @@ func (s *Store) openFires(
 func (s *Store) selectFires(
 	ctx context.Context,
 	c sqlx.QueryerContext,
-	q *statement,
+	q *sqldb.Statement,
 ) (fires []timer.Fire, err error) {
-	rows, err := s.query(ctx, c, q)
+	rows, err := s.db.Query(ctx, c, q)
 	if err != nil {
 		return nil, err
 	}
@@ -146,17 +151,17 @@ func (s *Store) selectFires(
 func (s *Store) LoadSlice(
 	ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
 ) (fires []timer.Fire, err error) {
-	err = s.read(ctx, "loading a slice", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := afterPosition(stmt(
-			"SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_at_minute=",
-		).int(minute).
-			add(" AND bucket=").
-			int(int64(bucket)).
-			add(" AND run_at_ms<=").
-			int(untilMS), s.dialect, after).
-			add(" AND owner=0").
-			add(fireOrder + " LIMIT ").
-			int(int64(limit))
+	err = s.db.Read(ctx, "loading a slice", func(ctx context.Context, c sqlx.QueryerContext) error {
+		q := afterPosition(sqldb.Stmt(
+			"SELECT "+fireColumns+" FROM fires"+s.db.Dialect.ByRun+" WHERE run_at_minute=",
+		).Int(minute).
+			Add(" AND bucket=").
+			Int(int64(bucket)).
+			Add(" AND run_at_ms<=").
+			Int(untilMS), s.db.Dialect, after).
+			Add(" AND owner=0").
+			Add(fireOrder + " LIMIT ").
+			Int(int64(limit))
 		fires, err = s.selectFires(ctx, c, q)
 		return err
 	})
@@ -164,9 +169,9 @@ func (s *Store) LoadSlice(
 }
 
 // behind adds the condition that a fire of one slice comes after the position.
-func afterPosition(q *statement, d *dialect, p store.Position) *statement {
-	q.add(" AND ")
-	d.keyAfter(
+func afterPosition(q *sqldb.Statement, d *sqldb.Dialect, p store.Position) *sqldb.Statement {
+	q.Add(" AND ")
+	d.KeyAfter(
 		q,
 		[]string{"run_at_ms", "due_ms", "timer_id", "series"},
 		[]int64{p.RunAtMS, p.DueMS, int64(p.Timer), p.Series},

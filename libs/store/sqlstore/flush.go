@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -125,13 +126,13 @@ func (x *expansion) move(row timer.Fire, planned *timer.Fire) (timer.Fire, bool)
 }
 
 func (x *expansion) lockExisting(ctx context.Context) (map[timer.FireID]timer.Fire, error) {
-	ids := append(idsOf(x.mergeFires), idsOf(x.moved)...)
+	ids := append(sqldb.IDsOf(x.mergeFires), sqldb.IDsOf(x.moved)...)
 	for id := range x.deferred {
 		ids = append(ids, id)
 	}
 	there := map[timer.FireID]timer.Fire{}
-	for part := range batches(sortedIDs(ids)) {
-		rows, err := x.store.openFires(ctx, x.c, part, x.store.dialect.forUpdate)
+	for part := range sqldb.Batches(sqldb.SortedIDs(ids)) {
+		rows, err := x.store.openFires(ctx, x.c, part, x.store.db.Dialect.ForUpdate)
 		if err != nil {
 			return nil, err
 		}

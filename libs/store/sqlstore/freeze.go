@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -20,10 +21,10 @@ func (s *Store) SetFrozen(
 	if err != nil {
 		return store.App{}, err
 	}
-	if reason = clip(reason, timer.MaxReasonLen); !frozen {
+	if reason = sqldb.Clip(reason, timer.MaxReasonLen); !frozen {
 		reason = ""
 	}
-	err = s.write(ctx, "freezing an app", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "freezing an app", func(ctx context.Context, c sqldb.Runner) error {
 		row, err := s.lockApp(ctx, c, name)
 		if err != nil {
 			return err
@@ -35,18 +36,24 @@ func (s *Store) SetFrozen(
 			app, err = row.app()
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
+		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}
 		changed := row.Frozen != frozen
 		was := store.AppAudit{Frozen: row.Frozen, Reason: row.Reason}
 		if row.Frozen, row.Reason = frozen, reason; changed {
-			row.FrozenMS = nowMS * flag(frozen)
+			row.FrozenMS = nowMS * sqldb.Flag(frozen)
 		}
-		q := stmt("UPDATE apps SET frozen=").int(flag(frozen)).add(",freeze_reason=").bind(reason).
-			add(",frozen_since_ms=").int(row.FrozenMS).add(" WHERE id=").int(row.ID)
-		if _, err := s.exec(ctx, c, q); err != nil {
+		q := sqldb.Stmt("UPDATE apps SET frozen=").
+			Int(sqldb.Flag(frozen)).
+			Add(",freeze_reason=").
+			Bind(reason).
+			Add(",frozen_since_ms=").
+			Int(row.FrozenMS).
+			Add(" WHERE id=").
+			Int(row.ID)
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
 		is := store.AppAudit{Frozen: frozen, Reason: reason}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -15,23 +16,23 @@ func (s *Store) History(
 	if err := s.ownTimer(ctx, app, id); err != nil {
 		return nil, err
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading a timer's history",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			q := stmt(
-				"SELECT " + outcomeColumns + " FROM outcomes" + s.dialect.byTimer + " WHERE timer_id=",
-			).int(int64(id))
+			q := sqldb.Stmt(
+				"SELECT " + outcomeColumns + " FROM outcomes" + s.db.Dialect.ByTimer + " WHERE timer_id=",
+			).Int(int64(id))
 			if before != (timer.FireID{}) {
-				q.add(" AND due_ms<=").int(before.DueMS).add(" AND (due_ms<").int(before.DueMS).
-					add(" OR series<").int(before.Series).add(")")
+				q.Add(" AND due_ms<=").Int(before.DueMS).Add(" AND (due_ms<").Int(before.DueMS).
+					Add(" OR series<").Int(before.Series).Add(")")
 			}
 			var rows []outcomeRow
-			if err := s.selectAll(
+			if err := s.db.SelectAll(
 				ctx,
 				c,
 				&rows,
-				q.add(" ORDER BY due_ms DESC,series DESC LIMIT ").int(int64(limit)),
+				q.Add(" ORDER BY due_ms DESC,series DESC LIMIT ").Int(int64(limit)),
 			); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -23,21 +24,21 @@ func (s *Store) Inactivities(
 	ctx context.Context,
 	ids []timer.ID,
 ) (all map[timer.ID][]timer.Inactivity, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading inactivities",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			all = make(map[timer.ID][]timer.Inactivity, len(ids))
-			for part := range batches(ids) {
+			for part := range sqldb.Batches(ids) {
 				var rows []inactivityRow
-				q := stmt(
+				q := sqldb.Stmt(
 					"SELECT timer_id,from_ms,until_ms,status FROM inactivities WHERE timer_id",
-				).idList(part)
-				if err := s.selectAll(
+				).IDList(part)
+				if err := s.db.SelectAll(
 					ctx,
 					c,
 					&rows,
-					q.add(" ORDER BY timer_id,from_ms"),
+					q.Add(" ORDER BY timer_id,from_ms"),
 				); err != nil {
 					return err
 				}
@@ -96,17 +97,17 @@ func (x *expansion) saveStretches(ctx context.Context) error {
 	slices.SortStableFunc(x.stretches, func(a, b inactivityRow) int {
 		return cmp.Or(cmp.Compare(a.Timer, b.Timer), cmp.Compare(a.FromMS, b.FromMS))
 	})
-	d := x.store.dialect
-	for part := range batches(x.stretches) {
-		q := stmt("INSERT INTO inactivities (timer_id,from_ms,until_ms,status) VALUES ")
+	d := x.store.db.Dialect
+	for part := range sqldb.Batches(x.stretches) {
+		q := sqldb.Stmt("INSERT INTO inactivities (timer_id,from_ms,until_ms,status) VALUES ")
 		for i, r := range part {
-			q.row(i == 0, r.Timer, r.FromMS, r.UntilMS, r.Status)
+			q.Row(i == 0, r.Timer, r.FromMS, r.UntilMS, r.Status)
 		}
-		q.add(d.set("timer_id,from_ms", "until_ms")).
-			add(",status=CASE WHEN " + d.value("status") + "=").
-			int(keepStatus).
-			add(" THEN inactivities.status ELSE " + d.value("status") + " END")
-		if _, err := x.store.exec(ctx, x.c, q); err != nil {
+		q.Add(d.Set("timer_id,from_ms", "until_ms")).
+			Add(",status=CASE WHEN " + d.Value("status") + "=").
+			Int(keepStatus).
+			Add(" THEN inactivities.status ELSE " + d.Value("status") + " END")
+		if _, err := x.store.db.Exec(ctx, x.c, q); err != nil {
 			return err
 		}
 	}
@@ -115,7 +116,7 @@ func (x *expansion) saveStretches(ctx context.Context) error {
 
 // deferredRow is a row of deferred_fires.
 type deferredRow struct {
-	fireIDRow
+	sqldb.FireIDRow
 	RunAtMS int64 `db:"run_at_ms"`
 	Rev     int32 `db:"revision"`
 }
@@ -124,16 +125,16 @@ type deferredRow struct {
 // release.
 func (x *expansion) findDeferred(ctx context.Context) error {
 	x.deferred = map[timer.FireID]deferredRow{}
-	for part := range batches(x.reactivated) {
+	for part := range sqldb.Batches(x.reactivated) {
 		var rows []deferredRow
-		q := stmt(
+		q := sqldb.Stmt(
 			"SELECT timer_id,due_ms,series,run_at_ms,revision FROM deferred_fires WHERE timer_id",
-		).idList(part)
-		if err := x.store.selectAll(ctx, x.c, &rows, q); err != nil {
+		).IDList(part)
+		if err := x.store.db.SelectAll(ctx, x.c, &rows, q); err != nil {
 			return err
 		}
 		for _, r := range rows {
-			x.deferred[r.id()] = r
+			x.deferred[r.FireID()] = r
 		}
 	}
 	return nil
@@ -163,11 +164,11 @@ func (x *expansion) releaseDeferred(
 	for i := range released {
 		x.released[released[i].Timer] = append(x.released[released[i].Timer], released[i])
 	}
-	for part := range batches(x.reactivated) {
-		q := stmt(
-			x.store.dialect.deleteFrom("deferred_fires", "PRIMARY") + " WHERE timer_id",
-		).idList(part)
-		if _, err := x.store.exec(ctx, x.c, q); err != nil {
+	for part := range sqldb.Batches(x.reactivated) {
+		q := sqldb.Stmt(
+			x.store.db.Dialect.DeleteFrom("deferred_fires", "PRIMARY") + " WHERE timer_id",
+		).IDList(part)
+		if _, err := x.store.db.Exec(ctx, x.c, q); err != nil {
 			return nil, err
 		}
 	}

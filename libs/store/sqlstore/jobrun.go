@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -21,22 +22,24 @@ func (s *Store) LeaseJob(
 	ctx context.Context,
 	lease time.Duration,
 ) (j store.Job, ok bool, err error) {
-	due := func(columns string) *statement {
-		return stmt("SELECT " + columns + " FROM jobs" + s.dialect.byLease + " WHERE status=").
-			int(rowJobRunning).add(" AND lease_until_ms<=").nowMS(s.dialect).
-			add(" ORDER BY lease_until_ms LIMIT 1")
+	due := func(columns string) *sqldb.Statement {
+		return sqldb.Stmt("SELECT " + columns + " FROM jobs" + s.db.Dialect.ByLease + " WHERE status=").
+			Int(rowJobRunning).
+			Add(" AND lease_until_ms<=").
+			NowMS(s.db.Dialect).
+			Add(" ORDER BY lease_until_ms LIMIT 1")
 	}
 	var found []int64
-	err = s.read(ctx, "reading jobs", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectAll(ctx, c, &found, due("id"))
+	err = s.db.Read(ctx, "reading jobs", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.db.SelectAll(ctx, c, &found, due("id"))
 	})
 	if err != nil || len(found) == 0 {
 		return j, false, err
 	}
-	err = s.write(ctx, "leasing a job", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "leasing a job", func(ctx context.Context, c sqldb.Runner) error {
 		ok = false
 		var row jobRow
-		err := s.selectOne(ctx, c, &row, due(jobColumns).add(s.skipLocked()))
+		err := s.db.SelectOne(ctx, c, &row, due(jobColumns).Add(s.db.SkipLocked()))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -47,15 +50,15 @@ func (s *Store) LeaseJob(
 		if err != nil {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
+		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}
 		row.Token++
-		q := stmt("UPDATE jobs SET token=").int(row.Token).
-			add(",lease_until_ms=").int(nowMS + lease.Milliseconds()).
-			add(" WHERE id=").int(row.ID)
-		if _, err := s.exec(ctx, c, q); err != nil {
+		q := sqldb.Stmt("UPDATE jobs SET token=").Int(row.Token).
+			Add(",lease_until_ms=").Int(nowMS + lease.Milliseconds()).
+			Add(" WHERE id=").Int(row.ID)
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
 		j, err = row.job(names[row.AppID])
@@ -83,14 +86,14 @@ func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error
 		return false, err
 	}
 	ends := j.Action == store.JobDeleteApp && j.Status == store.JobDone
-	err = s.write(ctx, "advancing a job", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "advancing a job", func(ctx context.Context, c sqldb.Runner) error {
 		ok = false
 		if ends {
 			if _, err := s.lockApp(ctx, c, j.App); err != nil {
 				return err
 			}
 		}
-		row, err := s.selectJob(ctx, c, appID, j.ID, s.dialect.forUpdate)
+		row, err := s.selectJob(ctx, c, appID, j.ID, s.db.Dialect.ForUpdate)
 		if err != nil {
 			return err
 		}
@@ -98,20 +101,20 @@ func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error
 		if row.Token != j.Token || row.Status != rowJobRunning && !cancelled {
 			return nil
 		}
-		nowMS, err := s.nowMS(ctx, c)
+		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}
-		q := stmt("UPDATE jobs SET page=").bind(page).add(",page_ms=").int(j.PageMS).
-			add(",after_timer_id=").int(int64(j.After)).
-			add(",done_count=").int(j.Done).add(",failed_count=").int(j.Failed).
-			add(",errors=").bind(texts).add(",updated_ms=").int(nowMS).
-			add(",lease_until_ms=").int(nowMS)
+		q := sqldb.Stmt("UPDATE jobs SET page=").Bind(page).Add(",page_ms=").Int(j.PageMS).
+			Add(",after_timer_id=").Int(int64(j.After)).
+			Add(",done_count=").Int(j.Done).Add(",failed_count=").Int(j.Failed).
+			Add(",errors=").Bind(texts).Add(",updated_ms=").Int(nowMS).
+			Add(",lease_until_ms=").Int(nowMS)
 		if status := rowJobStatus(j.Status); !cancelled && status != rowJobRunning {
-			q.add(",status=").int(status).add(",finished_ms=").int(nowMS).
-				add(",reason=").bind(clip(j.Reason, maxJobReason))
+			q.Add(",status=").Int(status).Add(",finished_ms=").Int(nowMS).
+				Add(",reason=").Bind(sqldb.Clip(j.Reason, maxJobReason))
 		}
-		if _, err := s.exec(ctx, c, q.add(" WHERE id=").int(row.ID)); err != nil {
+		if _, err := s.db.Exec(ctx, c, q.Add(" WHERE id=").Int(row.ID)); err != nil {
 			return err
 		}
 		if ends {
@@ -126,16 +129,16 @@ func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error
 // endDeletion makes an app an empty one. Its row stays, because every process caches its id.
 // Its entry in the audit trail is that of the actor of the job.
 func (s *Store) endDeletion(
-	ctx context.Context, c runner, job *jobRow, app string, nowMS int64,
+	ctx context.Context, c sqldb.Runner, job *jobRow, app string, nowMS int64,
 ) error {
 	by, err := decodeActor(job.StartedBy)
 	if err != nil {
 		return err
 	}
 	appID := job.AppID
-	q := stmt("UPDATE apps SET deleting_job=0,frozen=0,freeze_reason='',frozen_since_ms=0," +
-		"settings=NULL,settings_version=settings_version+1 WHERE id=").int(appID)
-	if _, err := s.exec(ctx, c, q); err != nil {
+	q := sqldb.Stmt("UPDATE apps SET deleting_job=0,frozen=0,freeze_reason='',frozen_since_ms=0," +
+		"settings=NULL,settings_version=settings_version+1 WHERE id=").Int(appID)
+	if _, err := s.db.Exec(ctx, c, q); err != nil {
 		return err
 	}
 	if by != nil {
@@ -165,7 +168,7 @@ func encodeList[T any](list []T) ([]byte, error) {
 // a call may die halfway: the next one continues.
 func (s *Store) ClearApp(ctx context.Context, app string) (more bool, err error) {
 	var row fullApp
-	err = s.read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
 		row, err = s.selectApp(ctx, c, app, "")
 		return err
 	})
@@ -181,9 +184,9 @@ func (s *Store) ClearApp(ctx context.Context, app string) (more bool, err error)
 		{"api_keys", "id", "app_id,id"},
 		{"idempotency_keys", "app_id,idempotency_key", "app_id,idempotency_key"},
 	} {
-		where := string(stmt("app_id=").int(row.ID).text)
-		n, err := s.autocommit(ctx, "clearing "+t.table, func() *statement {
-			return s.dialect.deleteUpTo(t.table, t.key, t.order, where, store.MaxBatch)
+		where := string(sqldb.Stmt("app_id=").Int(row.ID).Text)
+		n, err := s.db.Autocommit(ctx, "clearing "+t.table, func() *sqldb.Statement {
+			return s.db.Dialect.DeleteUpTo(t.table, t.key, t.order, where, store.MaxBatch)
 		})
 		if err != nil {
 			return false, err
@@ -199,10 +202,10 @@ func (s *Store) JobBacklog(
 	limit int,
 ) (n int, oldestMS int64, err error) {
 	var created []int64
-	err = s.read(ctx, "counting jobs", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectAll(ctx, c, &created,
-			stmt("SELECT created_ms FROM jobs"+s.dialect.byLease+" WHERE status=").
-				int(rowJobRunning).add(" ORDER BY lease_until_ms LIMIT ").int(int64(limit)))
+	err = s.db.Read(ctx, "counting jobs", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.db.SelectAll(ctx, c, &created,
+			sqldb.Stmt("SELECT created_ms FROM jobs"+s.db.Dialect.ByLease+" WHERE status=").
+				Int(rowJobRunning).Add(" ORDER BY lease_until_ms LIMIT ").Int(int64(limit)))
 	})
 	for i, ms := range created {
 		if i == 0 || ms < oldestMS {

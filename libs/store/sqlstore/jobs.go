@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -106,8 +107,8 @@ func (s *Store) selectJob(
 	id timer.ID,
 	lock string,
 ) (row jobRow, err error) {
-	err = s.selectOne(ctx, c, &row, stmt("SELECT "+jobColumns+" FROM jobs WHERE id=").
-		int(int64(id)).add(lock))
+	err = s.db.SelectOne(ctx, c, &row, sqldb.Stmt("SELECT "+jobColumns+" FROM jobs WHERE id=").
+		Int(int64(id)).Add(lock))
 	if errors.Is(err, sql.ErrNoRows) || err == nil && row.AppID != appID {
 		return row, timer.NotFound("job", id)
 	}
@@ -121,7 +122,7 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (out store.Job, err e
 	if len(j.Request) > store.MaxJobRequest {
 		return out, timer.Invalid("filter", "the job's filter and parameters are too long")
 	}
-	err = s.write(ctx, "starting a job", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "starting a job", func(ctx context.Context, c sqldb.Runner) error {
 		app, err := s.lockApp(ctx, c, j.App)
 		if err != nil {
 			return err
@@ -155,13 +156,13 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (out store.Job, err e
 
 func (s *Store) insertJob(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	app *fullApp,
 	j *store.Job,
 ) (out store.Job, err error) {
 	var running int64
-	err = s.selectOne(ctx, c, &running, stmt("SELECT COUNT(*) FROM jobs WHERE app_id=").
-		int(app.ID).add(" AND status=").int(rowJobRunning))
+	err = s.db.SelectOne(ctx, c, &running, sqldb.Stmt("SELECT COUNT(*) FROM jobs WHERE app_id=").
+		Int(app.ID).Add(" AND status=").Int(rowJobRunning))
 	if err == nil && running >= store.MaxRunningJobs && j.Action != store.JobDeleteApp {
 		err = timer.Conflict("", fmt.Sprintf(
 			"%d jobs of the app are running: wait for one of them, or cancel one", running,
@@ -170,7 +171,7 @@ func (s *Store) insertJob(
 	if err != nil {
 		return out, err
 	}
-	nowMS, err := s.nowMS(ctx, c)
+	nowMS, err := s.db.NowMS(ctx, c)
 	if err != nil {
 		return out, err
 	}
@@ -182,43 +183,50 @@ func (s *Store) insertJob(
 		ID: int64(j.ID), AppID: app.ID, Action: string(j.Action), Request: j.Request, StartedBy: by,
 		Total: j.Total, AtLeast: j.AtLeast, CreatedMS: nowMS, UpdatedMS: nowMS,
 	}
-	q := stmt(
+	q := sqldb.Stmt(
 		"INSERT INTO jobs (id,app_id,action,request,started_by,status,reason,total,at_least,page,page_ms,"+
 			"after_timer_id,done_count,failed_count,errors,token,lease_until_ms,created_ms,"+
 			"updated_ms,finished_ms) VALUES (",
 	).
-		ints(row.ID, row.AppID).
-		add(",").
-		bind(row.Action).
-		add(",").
-		bind(nonNil(row.Request)).
-		add(",").
-		bind(row.StartedBy).
-		add(",0,'',").
-		ints(row.Total, flag(row.AtLeast)).
-		add(",").
-		bind([]byte{}).
-		add(",0,0,0,0,").
-		bind([]byte{}).
-		add(",0,").
-		ints(nowMS, nowMS, nowMS, 0).
-		add(")")
+		Ints(row.ID, row.AppID).
+		Add(",").
+		Bind(row.Action).
+		Add(",").
+		Bind(sqldb.NonNil(row.Request)).
+		Add(",").
+		Bind(row.StartedBy).
+		Add(",0,'',").
+		Ints(row.Total, sqldb.Flag(row.AtLeast)).
+		Add(",").
+		Bind([]byte{}).
+		Add(",0,0,0,0,").
+		Bind([]byte{}).
+		Add(",0,").
+		Ints(nowMS, nowMS, nowMS, 0).
+		Add(")")
 	if j.Action == store.JobDeleteApp {
-		ended := stmt("UPDATE jobs" + s.dialect.byAppStatus + " SET status=").int(rowJobCancelled).
-			add(",finished_ms=").int(nowMS).add(",updated_ms=").int(nowMS).
-			add(" WHERE app_id=").int(app.ID).add(" AND status=").int(rowJobRunning)
-		if _, err := s.exec(ctx, c, ended); err != nil {
+		ended := sqldb.Stmt("UPDATE jobs" + s.db.Dialect.ByAppStatus + " SET status=").
+			Int(rowJobCancelled).
+			Add(",finished_ms=").
+			Int(nowMS).
+			Add(",updated_ms=").
+			Int(nowMS).
+			Add(" WHERE app_id=").
+			Int(app.ID).
+			Add(" AND status=").
+			Int(rowJobRunning)
+		if _, err := s.db.Exec(ctx, c, ended); err != nil {
 			return out, err
 		}
 	}
-	if _, err := s.exec(ctx, c, q); err != nil {
+	if _, err := s.db.Exec(ctx, c, q); err != nil {
 		return out, err
 	}
 	if j.Action == store.JobDeleteApp {
-		q := stmt("UPDATE apps SET deleting_job=").int(row.ID).
-			add(",frozen=1,freeze_reason=").bind("the app is being deleted").
-			add(",frozen_since_ms=").int(nowMS).add(" WHERE id=").int(app.ID)
-		if _, err := s.exec(ctx, c, q); err != nil {
+		q := sqldb.Stmt("UPDATE apps SET deleting_job=").Int(row.ID).
+			Add(",frozen=1,freeze_reason=").Bind("the app is being deleted").
+			Add(",frozen_since_ms=").Int(nowMS).Add(" WHERE id=").Int(app.ID)
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return out, err
 		}
 		if err := s.logApp(ctx, c, app.ID, nowMS); err != nil {
@@ -238,7 +246,7 @@ func (s *Store) Job(ctx context.Context, app string, id timer.ID) (j store.Job, 
 	if err != nil {
 		return j, err
 	}
-	err = s.read(ctx, "reading a job", func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, "reading a job", func(ctx context.Context, c sqlx.QueryerContext) error {
 		row, err := s.selectJob(ctx, c, appID, id, "")
 		if err == nil {
 			j, err = row.job(app)
@@ -262,12 +270,15 @@ func (s *Store) Jobs(
 	if before == 0 {
 		before = timer.MaxID
 	}
-	err = s.read(ctx, "reading jobs", func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, "reading jobs", func(ctx context.Context, c sqlx.QueryerContext) error {
 		var rows []jobRow
-		q := stmt("SELECT " + jobColumns + " FROM jobs" + s.dialect.byApp + " WHERE app_id=").
-			int(appID).add(" AND id<").int(int64(before)).
-			add(" ORDER BY id DESC LIMIT ").int(int64(limit))
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+		q := sqldb.Stmt("SELECT " + jobColumns + " FROM jobs" + s.db.Dialect.ByApp + " WHERE app_id=").
+			Int(appID).
+			Add(" AND id<").
+			Int(int64(before)).
+			Add(" ORDER BY id DESC LIMIT ").
+			Int(int64(limit))
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return err
 		}
 		for i := range rows {
@@ -293,8 +304,8 @@ func (s *Store) CancelJob(
 	if err != nil {
 		return j, err
 	}
-	err = s.write(ctx, "cancelling a job", func(ctx context.Context, c runner) error {
-		row, err := s.selectJob(ctx, c, appID, id, s.dialect.forUpdate)
+	err = s.db.Write(ctx, "cancelling a job", func(ctx context.Context, c sqldb.Runner) error {
+		row, err := s.selectJob(ctx, c, appID, id, s.db.Dialect.ForUpdate)
 		if err != nil {
 			return err
 		}
@@ -302,15 +313,15 @@ func (s *Store) CancelJob(
 			return timer.Conflict("", "the deletion of an app cannot be cancelled")
 		}
 		if row.Status == rowJobRunning {
-			nowMS, err := s.nowMS(ctx, c)
+			nowMS, err := s.db.NowMS(ctx, c)
 			if err != nil {
 				return err
 			}
 			row.Status, row.UpdatedMS, row.FinishedMS = rowJobCancelled, nowMS, nowMS
-			q := stmt("UPDATE jobs SET status=").int(row.Status).
-				add(",updated_ms=").int(nowMS).add(",finished_ms=").int(nowMS).
-				add(" WHERE id=").int(row.ID)
-			if _, err := s.exec(ctx, c, q); err != nil {
+			q := sqldb.Stmt("UPDATE jobs SET status=").Int(row.Status).
+				Add(",updated_ms=").Int(nowMS).Add(",finished_ms=").Int(nowMS).
+				Add(" WHERE id=").Int(row.ID)
+			if _, err := s.db.Exec(ctx, c, q); err != nil {
 				return err
 			}
 			if j, err = row.job(app); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -27,12 +28,12 @@ func selectKeys[R, K any](
 	ctx context.Context,
 	s *Store,
 	what string,
-	q *statement,
+	q *sqldb.Statement,
 	convert func(r *R) K,
 ) (keys []K, err error) {
-	err = s.read(ctx, what, func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, what, func(ctx context.Context, c sqlx.QueryerContext) error {
 		var rows []R
-		err := s.selectAll(ctx, c, &rows, q)
+		err := s.db.SelectAll(ctx, c, &rows, q)
 		for i := range rows {
 			keys = append(keys, convert(&rows[i]))
 		}
@@ -49,21 +50,21 @@ func (s *Store) addKey(
 	app string,
 	id any,
 	group string,
-	insert func(appID, nowMS int64) *statement,
+	insert func(appID, nowMS int64) *sqldb.Statement,
 	entry func() (store.AuditEntry, error),
 ) error {
 	return s.changeApp(
 		ctx,
 		"adding the "+t.what,
 		app,
-		func(ctx context.Context, c runner, row *fullApp, nowMS int64) (bool, error) {
+		func(ctx context.Context, c sqldb.Runner, row *fullApp, nowMS int64) (bool, error) {
 			if row.Deleting != 0 {
 				return false, store.AppDeleted(app)
 			}
 			appID := row.ID
 			var owner int64
-			err := s.selectOne(ctx, c, &owner,
-				stmt("SELECT app_id FROM "+t.name+" WHERE id=").bind(id))
+			err := s.db.SelectOne(ctx, c, &owner,
+				sqldb.Stmt("SELECT app_id FROM "+t.name+" WHERE id=").Bind(id))
 			switch {
 			case err == nil && owner != appID:
 				return false, timer.Conflict("id", "this key id is taken")
@@ -71,8 +72,13 @@ func (s *Store) addKey(
 				return false, err
 			}
 			var n int
-			err = s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM "+t.name+" WHERE app_id=").
-				int(appID).add(t.live+" AND "+t.group+"=").bind(group))
+			err = s.db.SelectOne(
+				ctx,
+				c,
+				&n,
+				sqldb.Stmt("SELECT COUNT(*) FROM "+t.name+" WHERE app_id=").
+					Int(appID).Add(t.live+" AND "+t.group+"=").Bind(group),
+			)
 			if err == nil && n >= maxLiveKeys {
 				err = timer.Conflict(
 					t.group,
@@ -82,7 +88,7 @@ func (s *Store) addKey(
 			if err != nil {
 				return false, err
 			}
-			if _, err = s.exec(ctx, c, insert(appID, nowMS)); err != nil {
+			if _, err = s.db.Exec(ctx, c, insert(appID, nowMS)); err != nil {
 				return false, err
 			}
 			e, err := entry()
@@ -98,25 +104,30 @@ func (s *Store) endKey(
 	t *keyTable,
 	app string,
 	id any,
-	end func(appID, nowMS int64) *statement,
-	entry func(ctx context.Context, c runner, appID int64) (store.AuditEntry, error),
+	end func(appID, nowMS int64) *sqldb.Statement,
+	entry func(ctx context.Context, c sqldb.Runner, appID int64) (store.AuditEntry, error),
 ) error {
 	return s.changeApp(
 		ctx,
 		"ending the "+t.what,
 		app,
-		func(ctx context.Context, c runner, row *fullApp, nowMS int64) (bool, error) {
+		func(ctx context.Context, c sqldb.Runner, row *fullApp, nowMS int64) (bool, error) {
 			appID := row.ID
 			e, entryErr := entry(ctx, c, appID)
-			n, err := s.exec(ctx, c, end(appID, nowMS))
+			n, err := s.db.Exec(ctx, c, end(appID, nowMS))
 			if err != nil {
 				return false, err
 			}
 			if n > 0 {
 				return true, s.auditOne(ctx, c, appID, nowMS, e, entryErr)
 			}
-			err = s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM "+t.name+" WHERE id=").
-				bind(id).add(" AND app_id=").int(appID))
+			err = s.db.SelectOne(
+				ctx,
+				c,
+				&n,
+				sqldb.Stmt("SELECT COUNT(*) FROM "+t.name+" WHERE id=").
+					Bind(id).Add(" AND app_id=").Int(appID),
+			)
 			if err == nil && n == 0 {
 				err = timer.NotFound(t.what, id)
 			}
@@ -130,18 +141,18 @@ func (s *Store) endKey(
 func (s *Store) changeApp(
 	ctx context.Context,
 	what, app string,
-	fn func(ctx context.Context, c runner, row *fullApp, nowMS int64) (changed bool, err error),
+	fn func(ctx context.Context, c sqldb.Runner, row *fullApp, nowMS int64) (changed bool, err error),
 ) error {
 	ctx, _, err := s.makeApps(ctx, []string{app})
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, what, func(ctx context.Context, c runner) error {
+	return s.db.Write(ctx, what, func(ctx context.Context, c sqldb.Runner) error {
 		row, err := s.lockApp(ctx, c, app)
 		if err != nil {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
+		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -15,14 +16,18 @@ func (s *Store) LastOutcomes(
 	ctx context.Context,
 	ids []timer.ID,
 ) (last map[timer.ID]timer.Outcome, err error) {
-	err = s.read(ctx, "reading outcomes", func(ctx context.Context, c sqlx.QueryerContext) error {
-		nowMS, err := s.nowMS(ctx, c)
-		if err != nil {
+	err = s.db.Read(
+		ctx,
+		"reading outcomes",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			nowMS, err := s.db.NowMS(ctx, c)
+			if err != nil {
+				return err
+			}
+			last, err = s.lastOutcomes(ctx, c, ids, nowMS)
 			return err
-		}
-		last, err = s.lastOutcomes(ctx, c, ids, nowMS)
-		return err
-	})
+		},
+	)
 	return last, err
 }
 
@@ -40,23 +45,23 @@ func (s *Store) lastOutcomes(
 	}
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id timer.ID) bool { return dues[id] == 0 })
 	last := make(map[timer.ID]timer.Outcome, len(ids))
-	for part := range batches(ids) {
+	for part := range sqldb.Batches(ids) {
 		first := dues[part[0]]
 		for _, id := range part {
 			first = min(first, dues[id])
 		}
 		q := finishedSince(
-			stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.dialect.byTimer+" WHERE "),
-			s.dialect,
+			sqldb.Stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.db.Dialect.ByTimer+" WHERE "),
+			s.db.Dialect,
 			first,
 			nowMS,
 		).
-			add("(timer_id,due_ms) IN (" + s.dialect.tuples)
+			Add("(timer_id,due_ms) IN (" + s.db.Dialect.Tuples)
 		for i, id := range part {
-			q.row(i == 0, int64(id), dues[id])
+			q.Row(i == 0, int64(id), dues[id])
 		}
 		var rows []outcomeRow
-		if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
+		if err := s.db.SelectAll(ctx, c, &rows, q.Add(")")); err != nil {
 			return nil, err
 		}
 		for i := range rows {
@@ -80,7 +85,7 @@ func (s *Store) lastDues(
 ) (map[timer.ID]int64, error) {
 	last := make(map[timer.ID]int64, len(ids))
 	sinces := []int64{0}
-	if s.dialect.partitioned {
+	if s.db.Dialect.Partitioned {
 		sinces = []int64{nowMS - dayMS, 0}
 	}
 	for _, since := range sinces {
@@ -89,21 +94,23 @@ func (s *Store) lastDues(
 			slices.Clone(ids),
 			func(id timer.ID) bool { return last[id] > since },
 		)
-		for part := range batches(ids) {
+		for part := range sqldb.Batches(ids) {
 			var dues []struct {
 				ID    int64         `db:"id"`
 				DueMS sql.NullInt64 `db:"due_ms"`
 			}
 			q := finishedSince(
-				stmt("SELECT id,(SELECT o.due_ms FROM outcomes o"+s.dialect.byTimer+" WHERE "),
-				s.dialect,
+				sqldb.Stmt(
+					"SELECT id,(SELECT o.due_ms FROM outcomes o"+s.db.Dialect.ByTimer+" WHERE ",
+				),
+				s.db.Dialect,
 				since,
 				nowMS,
 			).
-				add("o.timer_id=t.id ORDER BY o.due_ms DESC LIMIT 1) AS due_ms FROM timers t" +
-					s.dialect.byPrimary + " WHERE id").
-				idList(part)
-			if err := s.selectAll(ctx, c, &dues, q); err != nil {
+				Add("o.timer_id=t.id ORDER BY o.due_ms DESC LIMIT 1) AS due_ms FROM timers t" +
+					s.db.Dialect.ByPrimary + " WHERE id").
+				IDList(part)
+			if err := s.db.SelectAll(ctx, c, &dues, q); err != nil {
 				return nil, err
 			}
 			for _, d := range dues {
@@ -120,10 +127,10 @@ func (s *Store) lastDues(
 // due. It changes nothing about the result, but where outcomes have partitions by the day of
 // finished_ms, the database does not read the others, of which there is one for each day that is
 // kept and for some that come.
-func finishedSince(q *statement, d *dialect, dueMS, nowMS int64) *statement {
-	if !d.partitioned {
+func finishedSince(q *sqldb.Statement, d *sqldb.Dialect, dueMS, nowMS int64) *sqldb.Statement {
+	if !d.Partitioned {
 		return q
 	}
-	return q.add("finished_ms>=").int(max(dueMS-maxClockSkew.Milliseconds(), 0)).
-		add(" AND finished_ms<=").int(nowMS + maxClockSkew.Milliseconds()).add(" AND ")
+	return q.Add("finished_ms>=").Int(max(dueMS-maxClockSkew.Milliseconds(), 0)).
+		Add(" AND finished_ms<=").Int(nowMS + maxClockSkew.Milliseconds()).Add(" AND ")
 }

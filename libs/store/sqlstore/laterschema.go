@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // checkLater refuses a database whose schema is later than this program's, and one into which a
@@ -19,11 +20,11 @@ import (
 // next call finds that out.
 func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 	var latest int64
-	err := s.selectOne(
+	err := s.db.SelectOne(
 		ctx,
 		c,
 		&latest,
-		stmt("SELECT COALESCE(MAX(version_id),0) FROM goose_db_version WHERE is_applied=1"),
+		sqldb.Stmt("SELECT COALESCE(MAX(version_id),0) FROM goose_db_version WHERE is_applied=1"),
 	)
 	if err != nil || latest <= schemaVersion {
 		return nil //nolint:nilerr // as it says above
@@ -35,13 +36,14 @@ func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 		Version   int64 `db:"version"`
 		MinReader int64 `db:"min_reader"`
 	}
-	err = s.selectAll(
+	err = s.db.SelectAll(
 		ctx,
 		c,
 		&readerRows,
-		stmt("SELECT version,min_reader FROM schema_readers WHERE version>").int(schemaVersion),
+		sqldb.Stmt("SELECT version,min_reader FROM schema_readers WHERE version>").
+			Int(schemaVersion),
 	)
-	if err != nil && s.dialect.classOf(err) != engine.ClassOther && !isNoTable(err) {
+	if err != nil && s.db.Dialect.ClassOf(err) != engine.ClassOther && !isNoTable(err) {
 		return nil
 	}
 	// empty if the table is missing: no migration allows us
@@ -50,13 +52,13 @@ func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 		least[v.Version] = v.MinReader
 	}
 	var later []int64
-	if err := s.selectAll(
+	if err := s.db.SelectAll(
 		ctx,
 		c,
 		&later,
-		stmt(
+		sqldb.Stmt(
 			"SELECT DISTINCT version_id FROM goose_db_version WHERE is_applied=1 AND version_id>",
-		).int(schemaVersion),
+		).Int(schemaVersion),
 	); err != nil {
 		return nil //nolint:nilerr // as it says above
 	}

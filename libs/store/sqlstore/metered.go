@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -22,21 +23,21 @@ func metered(id timer.ID) attribute { return attribute{kind: kindMetered, timer:
 //
 // Only writes that turn metrics on wait for each other. Rejected: a count without a lock, which
 // transactions in flight exceed on every database.
-func (s *Store) meteredRoom(ctx context.Context, c runner, wanted bool) (int, error) {
+func (s *Store) meteredRoom(ctx context.Context, c sqldb.Runner, wanted bool) (int, error) {
 	if !wanted {
 		return store.MaxMeteredTimers, nil
 	}
 	if err := s.insertAttributes(ctx, c, []attribute{metered(0)}); err != nil {
 		return 0, err
 	}
-	if err := s.guard(ctx, c, guardMetered); err != nil {
+	if err := s.db.Guard(ctx, c, sqldb.GuardMetered); err != nil {
 		return 0, err
 	}
 	var n int
 	of := metered(0)
-	q := withAttribute(stmt("SELECT COUNT(*) FROM timer_attributes WHERE "), &of).
-		add(" AND timer_id>0")
-	err := s.selectOne(ctx, c, &n, q)
+	q := withAttribute(sqldb.Stmt("SELECT COUNT(*) FROM timer_attributes WHERE "), &of).
+		Add(" AND timer_id>0")
+	err := s.db.SelectOne(ctx, c, &n, q)
 	return store.MaxMeteredTimers - n, err
 }
 

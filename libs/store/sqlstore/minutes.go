@@ -6,6 +6,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // GrowMinutes writes each minute in a statement of its own, so no row lock lasts longer and no two
@@ -26,12 +27,12 @@ func (s *Store) GrowMinutes(
 		minutes[i] = g.Minute
 	}
 	var out []slicing.MinuteCount
-	err := s.read(
+	err := s.db.Read(
 		ctx,
 		"reading bucket counts",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			for part := range batches(minutes) {
-				rows, err := s.minutes(ctx, c, stmt("minute IN (").ints(part...).add(")"))
+			for part := range sqldb.Batches(minutes) {
+				rows, err := s.minutes(ctx, c, sqldb.Stmt("minute IN (").Ints(part...).Add(")"))
 				if err != nil {
 					return err
 				}
@@ -45,21 +46,25 @@ func (s *Store) GrowMinutes(
 
 // grow writes each minute by itself, or all in one transaction if the database has one writer.
 func (s *Store) grow(ctx context.Context, grow []slicing.Growth) error {
-	if s.dialect.singleWriter {
-		return s.write(ctx, "raising bucket counts", func(ctx context.Context, c runner) error {
-			for _, g := range grow {
-				if _, err := s.exec(ctx, c, s.growth(g)); err != nil {
-					return err
+	if s.db.Dialect.SingleWriter {
+		return s.db.Write(
+			ctx,
+			"raising bucket counts",
+			func(ctx context.Context, c sqldb.Runner) error {
+				for _, g := range grow {
+					if _, err := s.db.Exec(ctx, c, s.growth(g)); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
-		})
+				return nil
+			},
+		)
 	}
 	for _, g := range grow {
-		if _, err := s.autocommit(
+		if _, err := s.db.Autocommit(
 			ctx,
 			"raising a bucket count",
-			func() *statement { return s.growth(g) },
+			func() *sqldb.Statement { return s.growth(g) },
 		); err != nil {
 			return err
 		}
@@ -67,12 +72,12 @@ func (s *Store) grow(ctx context.Context, grow []slicing.Growth) error {
 	return nil
 }
 
-func (s *Store) growth(g slicing.Growth) *statement {
-	d := s.dialect
-	return stmt("INSERT INTO minutes (minute,buckets,estimated_fires,frozen) VALUES ").
-		row(true, g.Minute, max(int64(g.Buckets), 1), g.Added, 0).add(d.onConflictUpdate("minute") +
-		"estimated_fires=minutes.estimated_fires+" + d.value("estimated_fires") + ",buckets=CASE WHEN minutes.frozen=0 THEN " +
-		d.greatest + "(minutes.buckets," + d.value("buckets") + ") ELSE minutes.buckets END")
+func (s *Store) growth(g slicing.Growth) *sqldb.Statement {
+	d := s.db.Dialect
+	return sqldb.Stmt("INSERT INTO minutes (minute,buckets,estimated_fires,frozen) VALUES ").
+		Row(true, g.Minute, max(int64(g.Buckets), 1), g.Added, 0).Add(d.OnConflictUpdate("minute") +
+		"estimated_fires=minutes.estimated_fires+" + d.Value("estimated_fires") + ",buckets=CASE WHEN minutes.frozen=0 THEN " +
+		d.Greatest + "(minutes.buckets," + d.Value("buckets") + ") ELSE minutes.buckets END")
 }
 
 // MinuteCounts returns the counts of minutes that have a row. The others have one bucket.
@@ -80,11 +85,15 @@ func (s *Store) MinuteCounts(
 	ctx context.Context,
 	from, to int64,
 ) (out []slicing.MinuteCount, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading bucket counts",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			out, err = s.minutes(ctx, c, stmt("minute>=").int(from).add(" AND minute<=").int(to))
+			out, err = s.minutes(
+				ctx,
+				c,
+				sqldb.Stmt("minute>=").Int(from).Add(" AND minute<=").Int(to),
+			)
 			return err
 		},
 	)
@@ -94,7 +103,7 @@ func (s *Store) MinuteCounts(
 func (s *Store) minutes(
 	ctx context.Context,
 	c sqlx.QueryerContext,
-	where *statement,
+	where *sqldb.Statement,
 ) ([]slicing.MinuteCount, error) {
 	var rows []struct {
 		Minute   int64 `db:"minute"`
@@ -102,11 +111,11 @@ func (s *Store) minutes(
 		Estimate int64 `db:"estimated_fires"`
 		Frozen   bool  `db:"frozen"`
 	}
-	q := stmt(
+	q := sqldb.Stmt(
 		"SELECT minute,buckets,estimated_fires,frozen FROM minutes WHERE ",
-	).add(string(where.text)).
-		add(" ORDER BY minute")
-	if err := s.selectAll(ctx, c, &rows, q); err != nil {
+	).Add(string(where.Text)).
+		Add(" ORDER BY minute")
+	if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
 	}
 	out := make([]slicing.MinuteCount, len(rows))
@@ -119,24 +128,24 @@ func (s *Store) minutes(
 // FreezeMinute freezes with one statement and reads the count with the next. Once frozen, the count
 // is the same for every reader.
 func (s *Store) FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error) {
-	_, err = s.autocommit(ctx, "freezing a minute", func() *statement {
-		return stmt(
+	_, err = s.db.Autocommit(ctx, "freezing a minute", func() *sqldb.Statement {
+		return sqldb.Stmt(
 			"INSERT INTO minutes (minute,buckets,estimated_fires,frozen) VALUES ",
-		).row(true, minute, 1, 0, 1).
-			add(s.dialect.onConflictUpdate("minute") + "frozen=1")
+		).Row(true, minute, 1, 0, 1).
+			Add(s.db.Dialect.OnConflictUpdate("minute") + "frozen=1")
 	})
 	if err != nil {
 		return 0, err
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading a bucket count",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			return s.selectOne(
+			return s.db.SelectOne(
 				ctx,
 				c,
 				&buckets,
-				stmt("SELECT buckets FROM minutes WHERE minute=").int(minute),
+				sqldb.Stmt("SELECT buckets FROM minutes WHERE minute=").Int(minute),
 			)
 		},
 	)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 )
 
@@ -46,10 +47,10 @@ func openMySQL(cfg *mysqlengine.Config, o *MySQLOptions) (*Store, *mysqlengine.E
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // it says what was being done
 	}
-	s := newStore(mysqlDialect(), e, time.Now, o.Logger)
-	s.injectFaults(o.Faults)
+	s := newStore(sqldb.MySQLDialect(), e, time.Now, o.Logger)
+	s.db.InjectFaults(o.Faults)
 	if o.Timeout > 0 {
-		s.timeout = o.Timeout
+		s.db.Timeout = o.Timeout
 	}
 	s.check = s.checkServer
 	s.migrate = func(ctx context.Context, version int64) error {
@@ -63,7 +64,7 @@ func openMySQL(cfg *mysqlengine.Config, o *MySQLOptions) (*Store, *mysqlengine.E
 				return err
 			}
 			defer func() { err = errors.Join(err, db.Close()) }()
-			return migrateUp(ctx, db, goose.DialectMySQL, s.dialect.name, version)
+			return migrateUp(ctx, db, goose.DialectMySQL, s.db.Dialect.Name, version)
 		})
 	}
 	s.purgePartitions = func(ctx context.Context, nowMS, boundMS int64) error {

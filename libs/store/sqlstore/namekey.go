@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"cmp"
 	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // nameKey is the name of a timer, or an idempotency key, in an app.
@@ -21,10 +23,10 @@ func distinct(keys []nameKey) []nameKey {
 }
 
 // nameKeys adds "(app_id,column) IN (…)".
-func inKeys(q *statement, d *dialect, column string, keys []nameKey) *statement {
-	q.add("(app_id," + column + ") IN (" + d.tuples)
+func inKeys(q *sqldb.Statement, d *sqldb.Dialect, column string, keys []nameKey) *sqldb.Statement {
+	q.Add("(app_id," + column + ") IN (" + d.Tuples)
 	for i, k := range keys {
-		q.open(i == 0).int(k.app).add(",").bind(k.name).add(")")
+		q.Open(i == 0).Int(k.app).Add(",").Bind(k.name).Add(")")
 	}
-	return q.add(")")
+	return q.Add(")")
 }

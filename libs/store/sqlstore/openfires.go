@@ -6,6 +6,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -19,19 +20,19 @@ func (s *Store) OpenFires(
 	if err := s.ownTimer(ctx, app, id); err != nil {
 		return store.OpenFiresPage{}, err
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading a timer's open fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			page = store.OpenFiresPage{}
 			var ends []int64
-			if err := s.selectAll(
+			if err := s.db.SelectAll(
 				ctx,
 				c,
 				&ends,
 				s.walkOpen("due_ms", q, q.UntilMS).
-					add(" LIMIT 1 OFFSET ").
-					int(int64(q.ScanLimit-1)),
+					Add(" LIMIT 1 OFFSET ").
+					Int(int64(q.ScanLimit-1)),
 			); err != nil {
 				return err
 			}
@@ -46,7 +47,7 @@ func (s *Store) OpenFires(
 			page.Fires, err = s.selectFires(
 				ctx,
 				c,
-				s.walkOpenOf(id, q, untilMS).add(" LIMIT ").int(int64(q.Limit)),
+				s.walkOpenOf(id, q, untilMS).Add(" LIMIT ").Int(int64(q.Limit)),
 			)
 			if n := len(page.Fires); n == q.Limit {
 				page.Next = store.OpenFiresPosition{
@@ -63,25 +64,25 @@ func (s *Store) OpenFires(
 const openOrder = " ORDER BY due_ms,timer_id,series"
 
 // walkOpen reads open fires of all timers in the order of their keys.
-func (s *Store) walkOpen(columns string, q store.OpenFiresQuery, untilMS int64) *statement {
-	return s.fromOpen(columns, q, untilMS).add(openOrder)
+func (s *Store) walkOpen(columns string, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
+	return s.fromOpen(columns, q, untilMS).Add(openOrder)
 }
 
 // walkOpenOf reads the open fires of one timer after the position.
-func (s *Store) walkOpenOf(id timer.ID, q store.OpenFiresQuery, untilMS int64) *statement {
-	walk := s.fromOpen(fireColumns, q, untilMS).add(" AND timer_id=").int(int64(id))
+func (s *Store) walkOpenOf(id timer.ID, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
+	walk := s.fromOpen(fireColumns, q, untilMS).Add(" AND timer_id=").Int(int64(id))
 	if q.After.Series >= 0 {
-		walk.add(" AND (due_ms>").int(q.After.DueMS).add(" OR series>").int(q.After.Series).add(")")
+		walk.Add(" AND (due_ms>").Int(q.After.DueMS).Add(" OR series>").Int(q.After.Series).Add(")")
 	}
-	return walk.add(openOrder)
+	return walk.Add(openOrder)
 }
 
-func (s *Store) fromOpen(columns string, q store.OpenFiresQuery, untilMS int64) *statement {
-	return stmt(
-		"SELECT " + columns + " FROM fires" + s.dialect.byPrimary + " WHERE due_ms>=",
-	).int(q.After.DueMS).
-		add(" AND due_ms<=").
-		int(untilMS)
+func (s *Store) fromOpen(columns string, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
+	return sqldb.Stmt(
+		"SELECT " + columns + " FROM fires" + s.db.Dialect.ByPrimary + " WHERE due_ms>=",
+	).Int(q.After.DueMS).
+		Add(" AND due_ms<=").
+		Int(untilMS)
 }
 
 // Fire reads the open fire first and the outcome second. A fire that is recorded in between is
@@ -94,23 +95,28 @@ func (s *Store) Fire(
 	if err := s.ownTimer(ctx, app, id.Timer); err != nil {
 		return store.FireRecord{}, err
 	}
-	err = s.read(ctx, "reading a fire", func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, "reading a fire", func(ctx context.Context, c sqlx.QueryerContext) error {
 		rec = store.FireRecord{}
 		open, err := s.selectFires(
 			ctx,
 			c,
-			stmt("SELECT "+fireColumns+" FROM fires WHERE due_ms=").int(id.DueMS).
-				add(" AND timer_id=").int(int64(id.Timer)).add(" AND series=").int(id.Series),
+			sqldb.Stmt("SELECT "+fireColumns+" FROM fires WHERE due_ms=").Int(id.DueMS).
+				Add(" AND timer_id=").Int(int64(id.Timer)).Add(" AND series=").Int(id.Series),
 		)
 		if err != nil {
 			return err
 		}
 		var done []outcomeRow
-		err = s.selectAll(
+		err = s.db.SelectAll(
 			ctx,
 			c,
 			&done,
-			ofFire(stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.dialect.byTimer+" WHERE "), id),
+			ofFire(
+				sqldb.Stmt(
+					"SELECT "+outcomeColumns+" FROM outcomes"+s.db.Dialect.ByTimer+" WHERE ",
+				),
+				id,
+			),
 		)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/sqliteengine"
 )
 
@@ -53,3 +54,6 @@ type SQLiteOptions struct {
 	Logger       zerolog.Logger
 	Faults       *Faults // nil: no faults
 }
+
+// Faults makes a store misbehave, in the same way for the same seed and order of calls.
+type Faults = sqldb.Faults

@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -22,7 +23,7 @@ var outcomeOrder = []string{"finished_ms", "timer_id", "due_ms", "series"}
 func (s *Store) PendingEvents(
 	ctx context.Context, session timer.ID, after store.OutcomePosition, untilMS int64, limit int,
 ) (out []timer.Outcome, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading pending events",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -30,13 +31,13 @@ func (s *Store) PendingEvents(
 				NowMS    int64 `db:"now_ms"`
 				OpenedMS int64 `db:"opened_ms"`
 			}
-			q := stmt(
+			q := sqldb.Stmt(
 				"SELECT ",
-			).nowMS(s.dialect).
-				add(" AS now_ms,COALESCE((SELECT opened_ms FROM sessions WHERE id=").
-				int(int64(session)).
-				add("),0) AS opened_ms")
-			if err := s.selectOne(ctx, c, &at, q); err != nil {
+			).NowMS(s.db.Dialect).
+				Add(" AS now_ms,COALESCE((SELECT opened_ms FROM sessions WHERE id=").
+				Int(int64(session)).
+				Add("),0) AS opened_ms")
+			if err := s.db.SelectOne(ctx, c, &at, q); err != nil {
 				return err
 			}
 			from := max(
@@ -46,11 +47,11 @@ func (s *Store) PendingEvents(
 			if after.FinishedMS < from {
 				after = store.OutcomePosition{FinishedMS: from}
 			}
-			q = stmt(
-				"SELECT " + outcomeColumns + " FROM outcomes" + s.dialect.byPrimary + " WHERE finished_ms>=",
-			).int(after.FinishedMS).
-				add(" AND ")
-			s.dialect.keyAfter(
+			q = sqldb.Stmt(
+				"SELECT " + outcomeColumns + " FROM outcomes" + s.db.Dialect.ByPrimary + " WHERE finished_ms>=",
+			).Int(after.FinishedMS).
+				Add(" AND ")
+			s.db.Dialect.KeyAfter(
 				q,
 				outcomeOrder,
 				[]int64{after.FinishedMS, int64(after.Timer), after.DueMS, after.Series},
@@ -58,13 +59,13 @@ func (s *Store) PendingEvents(
 			if session == store.SystemSession {
 				untilMS = min(untilMS, at.NowMS-store.VisibilityDelay.Milliseconds()+1)
 			}
-			q.add(" AND finished_ms<").int(untilMS)
+			q.Add(" AND finished_ms<").Int(untilMS)
 			var rows []outcomeRow
-			q.add(" AND owner=").
-				int(int64(session)).
-				add(" ORDER BY finished_ms,timer_id,due_ms,series LIMIT ").
-				int(int64(limit))
-			if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			q.Add(" AND owner=").
+				Int(int64(session)).
+				Add(" ORDER BY finished_ms,timer_id,due_ms,series LIMIT ").
+				Int(int64(limit))
+			if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 				return err
 			}
 			for i := range rows {
@@ -81,46 +82,46 @@ func (s *Store) PendingEvents(
 func (s *Store) AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
 	if session == store.SystemSession {
 		// The row of SystemSession is inserted here, as ended. PurgeExpired keeps it.
-		_, err := s.autocommit(ctx, "inserting the acked position", func() *statement {
-			return stmt(
+		_, err := s.db.Autocommit(ctx, "inserting the acked position", func() *sqldb.Statement {
+			return sqldb.Stmt(
 				"INSERT INTO sessions (id,kind,name,renewals,inflight_full,oldest_task_age_ms,opened_ms,renewed_ms,ended_ms) VALUES (",
-			).int(int64(session)).
-				add(",'','',0,0,0,0,0,1)").
-				add(s.dialect.onConflictNothing("id"))
+			).Int(int64(session)).
+				Add(",'','',0,0,0,0,0,1)").
+				Add(s.db.Dialect.OnConflictNothing("id"))
 		})
 		if err != nil {
 			return err
 		}
 	}
-	_, err := s.autocommit(ctx, "acknowledging outcome events", func() *statement {
+	_, err := s.db.Autocommit(ctx, "acknowledging outcome events", func() *sqldb.Statement {
 		at, t, due := p.FinishedMS, int64(p.Timer), p.DueMS
 		// The condition comes first, because MySQL assigns columns one by one.
-		return stmt(
+		return sqldb.Stmt(
 			"UPDATE sessions SET acked_finished_ms=",
-		).int(at).
-			add(",acked_timer_id=").
-			int(t).
-			add(",acked_due_ms=").
-			int(due).
-			add(",acked_series=").
-			int(p.Series).
-			add(" WHERE id=").
-			int(int64(session)).
-			add(" AND (acked_finished_ms<").
-			int(at).
-			add(" OR acked_finished_ms=").
-			int(at).
-			add(" AND (acked_timer_id<").
-			int(t).
-			add(" OR acked_timer_id=").
-			int(t).
-			add(" AND (acked_due_ms<").
-			int(due).
-			add(" OR acked_due_ms=").
-			int(due).
-			add(" AND acked_series<").
-			int(p.Series).
-			add(")))")
+		).Int(at).
+			Add(",acked_timer_id=").
+			Int(t).
+			Add(",acked_due_ms=").
+			Int(due).
+			Add(",acked_series=").
+			Int(p.Series).
+			Add(" WHERE id=").
+			Int(int64(session)).
+			Add(" AND (acked_finished_ms<").
+			Int(at).
+			Add(" OR acked_finished_ms=").
+			Int(at).
+			Add(" AND (acked_timer_id<").
+			Int(t).
+			Add(" OR acked_timer_id=").
+			Int(t).
+			Add(" AND (acked_due_ms<").
+			Int(due).
+			Add(" OR acked_due_ms=").
+			Int(due).
+			Add(" AND acked_series<").
+			Int(p.Series).
+			Add(")))")
 	})
 	return err
 }
@@ -130,7 +131,7 @@ func (s *Store) SessionsWithPendingEvents(
 	ctx context.Context,
 ) (positions map[timer.ID]store.OutcomePosition, err error) {
 	positions = map[timer.ID]store.OutcomePosition{store.SystemSession: {}}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading sessions with pending events",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -142,16 +143,16 @@ func (s *Store) SessionsWithPendingEvents(
 				Series int64 `db:"acked_series"`
 				Opened int64 `db:"opened_ms"`
 			}
-			q := stmt(
+			q := sqldb.Stmt(
 				"SELECT id,acked_finished_ms,acked_timer_id,acked_due_ms,acked_series,opened_ms FROM sessions WHERE ended_ms>",
-			).nowMS(s.dialect).
-				add("-").
-				int(maxEventAge.Milliseconds()).
-				add(" AND events_acked=0 AND kind=").
-				bind(string(store.ExecutorSession)).
-				add(" OR id=").
-				int(int64(store.SystemSession))
-			if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			).NowMS(s.db.Dialect).
+				Add("-").
+				Int(maxEventAge.Milliseconds()).
+				Add(" AND events_acked=0 AND kind=").
+				Bind(string(store.ExecutorSession)).
+				Add(" OR id=").
+				Int(int64(store.SystemSession))
+			if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 				return err
 			}
 			for _, r := range rows {
@@ -177,10 +178,10 @@ func (s *Store) SessionsWithPendingEvents(
 
 // FinishEvents takes a session off the list for ever. It may be repeated.
 func (s *Store) FinishEvents(ctx context.Context, session timer.ID) error {
-	_, err := s.autocommit(ctx, "finishing outcome events", func() *statement {
-		return stmt(
+	_, err := s.db.Autocommit(ctx, "finishing outcome events", func() *sqldb.Statement {
+		return sqldb.Stmt(
 			"UPDATE sessions SET events_acked=1 WHERE ended_ms>0 AND id=",
-		).int(int64(session))
+		).Int(int64(session))
 	})
 	return err
 }

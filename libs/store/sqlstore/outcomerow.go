@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -92,22 +93,22 @@ func (r outcomeRow) hops() timer.Hops {
 	}.Hops(r.FinishedMS)
 }
 
-func addOutcome(q *statement, first bool, o *timer.Outcome) *statement {
+func addOutcome(q *sqldb.Statement, first bool, o *timer.Outcome) *sqldb.Statement {
 	h := store.StoredHops(&o.Hops, o.FinishedMS)
-	return q.open(first).
-		ints(o.FinishedMS, int64(o.Timer), o.DueMS, o.Series, o.UntilMS, o.Count, o.RunAtMS, o.AppID,
+	return q.Open(first).
+		Ints(o.FinishedMS, int64(o.Timer), o.DueMS, o.Series, o.UntilMS, o.Count, o.RunAtMS, o.AppID,
 			int64(o.Version), o.Epoch, int64(o.Cause), int64(o.Rev), int64(o.Owner)).
-		add(",").
-		literal(string(o.Kind)).
-		add(",").
-		literal(string(o.Reason)).
-		add(",").
-		ints(int64(o.Attempts), o.LatenessMS, int64(o.StatusCode), o.DurationMS, 0).
-		add(",").
-		literal(string(o.Failure)).
-		add(",").
-		ints(int64(h.Path), h.TaskAgeMS, h.HeldMS, int64(h.WaitedFor), h.WaitedMS).
-		add(")")
+		Add(",").
+		Literal(string(o.Kind)).
+		Add(",").
+		Literal(string(o.Reason)).
+		Add(",").
+		Ints(int64(o.Attempts), o.LatenessMS, int64(o.StatusCode), o.DurationMS, 0).
+		Add(",").
+		Literal(string(o.Failure)).
+		Add(",").
+		Ints(int64(h.Path), h.TaskAgeMS, h.HeldMS, int64(h.WaitedFor), h.WaitedMS).
+		Add(")")
 }
 
 // maxClockSkew is how far an executor's clock may be ahead of the database's. No fire that is due

@@ -7,11 +7,12 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 func (s *Store) insertOutcomes(
-	ctx context.Context, c runner, outcomes []timer.Outcome, attempts []timer.Attempt,
+	ctx context.Context, c sqldb.Runner, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) error {
 	sorted := slices.Clone(outcomes)
 	slices.SortFunc(sorted, func(a, b timer.Outcome) int {
@@ -22,11 +23,15 @@ func (s *Store) insertOutcomes(
 		)
 	})
 	const into = "INSERT INTO outcomes (" + outcomeColumns + ") VALUES "
-	for q, part := range insertBlocks(s.dialect, sorted, into) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, sorted, into) {
 		for i := range part {
 			addOutcome(q, i == 0, &part[i])
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("series"))); err != nil {
+		if _, err := s.db.Exec(
+			ctx,
+			c,
+			q.Add(s.db.Dialect.OnConflictNothing("series")),
+		); err != nil {
 			return err
 		}
 		if err := s.insertFailures(ctx, c, part); err != nil {
@@ -51,22 +56,22 @@ func (s *Store) finishedBy(
 	ctx context.Context, c sqlx.QueryerContext, ids []timer.FireID, session timer.ID,
 ) (map[timer.FireID]bool, error) {
 	done := map[timer.FireID]bool{}
-	for part := range batches(ids) {
-		q := stmt(
-			"SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples,
+	for part := range sqldb.Batches(ids) {
+		q := sqldb.Stmt(
+			"SELECT " + sqldb.FireKey + " FROM outcomes" + s.db.Dialect.ByTimer + " WHERE (timer_id,due_ms) IN (" + s.db.Dialect.Tuples,
 		)
 		for i, id := range part {
-			q.row(i == 0, int64(id.Timer), id.DueMS)
+			q.Row(i == 0, int64(id.Timer), id.DueMS)
 		}
-		if q.add(")"); session != 0 {
-			q.add(" AND owner=").int(int64(session))
+		if q.Add(")"); session != 0 {
+			q.Add(" AND owner=").Int(int64(session))
 		}
-		var rows []fireIDRow
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+		var rows []sqldb.FireIDRow
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return nil, err
 		}
 		for _, r := range rows {
-			done[r.id()] = true
+			done[r.FireID()] = true
 		}
 	}
 	return done, nil

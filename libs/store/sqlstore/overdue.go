@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -60,11 +61,11 @@ type overdueWalk struct {
 
 // Overdue reads without locks. Two calls at once may return the same fire: it is claimed once.
 func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) (found []timer.Fire, err error) {
-	now, err := s.Now(ctx)
+	now, err := s.db.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading overdue fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -134,15 +135,15 @@ func (w *overdueWalk) page(ctx context.Context, at overduePosition) ([]timer.Fir
 	last := timer.MinuteOf(untilMS)
 	var rows []timer.Fire
 	if at.minute < last {
-		q := w.shard(stmt("SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_at_minute<").int(last)).
-			add(" AND ")
-		w.store.dialect.keyAfter(
+		q := w.shard(sqldb.Stmt("SELECT " + fireColumns + " FROM fires" + w.store.db.Dialect.ByRun + " WHERE run_at_minute<").Int(last)).
+			Add(" AND ")
+		w.store.db.Dialect.KeyAfter(
 			q,
 			[]string{"run_at_minute", "bucket", "run_at_ms", "due_ms", "timer_id", "series"},
 			[]int64{at.minute, int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series},
 		)
 		var err error
-		rows, err = w.store.selectFires(ctx, w.c, q.add(fireOrder+" LIMIT ").int(overduePage))
+		rows, err = w.store.selectFires(ctx, w.c, q.Add(fireOrder+" LIMIT ").Int(overduePage))
 		if err != nil || len(rows) == overduePage {
 			return rows, err
 		}
@@ -165,26 +166,26 @@ func (w *overdueWalk) lastMinute(
 	if err != nil {
 		return nil, err
 	}
-	q := stmt(
-		"SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_at_minute=",
-	).int(last).
-		add(" AND bucket IN (-1")
+	q := sqldb.Stmt(
+		"SELECT " + fireColumns + " FROM fires" + w.store.db.Dialect.ByRun + " WHERE run_at_minute=",
+	).Int(last).
+		Add(" AND bucket IN (-1")
 	for b := max(at.bucket, 0); b < buckets; b++ {
 		if w.q.Shards <= 1 || b%w.q.Shards == w.q.Shard {
-			q.add(",").int(int64(b))
+			q.Add(",").Int(int64(b))
 		}
 	}
-	q.add(") AND run_at_ms<=").int(untilMS).add(" AND ")
-	w.store.dialect.keyAfter(q, []string{"bucket", "run_at_ms", "due_ms", "timer_id", "series"},
+	q.Add(") AND run_at_ms<=").Int(untilMS).Add(" AND ")
+	w.store.db.Dialect.KeyAfter(q, []string{"bucket", "run_at_ms", "due_ms", "timer_id", "series"},
 		[]int64{int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series})
-	return w.store.selectFires(ctx, w.c, q.add(fireOrder+" LIMIT ").int(int64(limit)))
+	return w.store.selectFires(ctx, w.c, q.Add(fireOrder+" LIMIT ").Int(int64(limit)))
 }
 
-func (w *overdueWalk) shard(q *statement) *statement {
+func (w *overdueWalk) shard(q *sqldb.Statement) *sqldb.Statement {
 	if w.q.Shards <= 1 {
 		return q
 	}
-	return q.add(" AND bucket%").int(int64(w.q.Shards)).add("=").int(int64(w.q.Shard))
+	return q.Add(" AND bucket%").Int(int64(w.q.Shards)).Add("=").Int(int64(w.q.Shard))
 }
 
 func distinctFires(fires []timer.Fire) []timer.Fire {

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -19,7 +20,12 @@ func (s *Store) bucketsOf(
 	c sqlx.QueryerContext,
 	minute int64,
 ) (n int32, err error) {
-	err = s.selectOne(ctx, c, &n, stmt("SELECT buckets FROM minutes WHERE minute=").int(minute))
+	err = s.db.SelectOne(
+		ctx,
+		c,
+		&n,
+		sqldb.Stmt("SELECT buckets FROM minutes WHERE minute=").Int(minute),
+	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 1, nil
 	}
@@ -38,17 +44,17 @@ func (s *Store) Owned(
 		return nil, nil
 	}
 	last := timer.MinuteOf(untilMS)
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading owned fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			q := stmt(
-				"SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_at_minute<",
-			).int(last).
-				add(" AND owner").
-				idList(sessions).
-				add(" LIMIT ").
-				int(int64(limit))
+			q := sqldb.Stmt(
+				"SELECT " + fireColumns + " FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute<",
+			).Int(last).
+				Add(" AND owner").
+				IDList(sessions).
+				Add(" LIMIT ").
+				Int(int64(limit))
 			fires, err = s.selectFires(ctx, c, q)
 			if err != nil || len(fires) >= limit {
 				return err
@@ -57,15 +63,15 @@ func (s *Store) Owned(
 			if err != nil {
 				return err
 			}
-			q = stmt(
-				"SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_at_minute=",
-			).int(last).
-				add(" AND bucket IN (0")
+			q = sqldb.Stmt(
+				"SELECT " + fireColumns + " FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute=",
+			).Int(last).
+				Add(" AND bucket IN (0")
 			for b := int32(1); b < buckets; b++ {
-				q.add(",").int(int64(b))
+				q.Add(",").Int(int64(b))
 			}
-			q.add(") AND run_at_ms<=").int(untilMS).add(" AND owner").idList(sessions)
-			more, err := s.selectFires(ctx, c, q.add(" LIMIT ").int(int64(limit-len(fires))))
+			q.Add(") AND run_at_ms<=").Int(untilMS).Add(" AND owner").IDList(sessions)
+			more, err := s.selectFires(ctx, c, q.Add(" LIMIT ").Int(int64(limit-len(fires))))
 			fires = append(fires, more...)
 			return err
 		},
@@ -88,20 +94,25 @@ func (s *Store) OverdueByApp(
 	ctx context.Context,
 	limit, top int,
 ) (n int, apps []store.AppCount, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"counting overdue fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			n, apps = 0, nil
 			var nowMS int64
-			if err := s.selectOne(ctx, c, &nowMS, stmt("SELECT ").nowMS(s.dialect)); err != nil {
+			if err := s.db.SelectOne(
+				ctx,
+				c,
+				&nowMS,
+				sqldb.Stmt("SELECT ").NowMS(s.db.Dialect),
+			); err != nil {
 				return err
 			}
 			var rows []appCountRow
-			q := stmt("SELECT app_id,COUNT(*) AS n FROM (SELECT app_id FROM fires" +
-				s.dialect.byRun + " WHERE run_at_minute<").int(nowMS / timer.MinuteMS).
-				add(fireOrder + " LIMIT ").int(int64(limit)).add(") late GROUP BY app_id")
-			if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			q := sqldb.Stmt("SELECT app_id,COUNT(*) AS n FROM (SELECT app_id FROM fires" +
+				s.db.Dialect.ByRun + " WHERE run_at_minute<").Int(nowMS / timer.MinuteMS).
+				Add(fireOrder + " LIMIT ").Int(int64(limit)).Add(") late GROUP BY app_id")
+			if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 				return err
 			}
 			for _, r := range rows {
@@ -131,7 +142,7 @@ func (s *Store) OverdueByApp(
 // OldestOpen finds the first minute with an open fire at the edge of the index, and the first fire
 // of each bucket in it.
 func (s *Store) OldestOpen(ctx context.Context) (runMS int64, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading the oldest open fire",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -139,14 +150,14 @@ func (s *Store) OldestOpen(ctx context.Context) (runMS int64, err error) {
 				Minute sql.NullInt64 `db:"minute"`
 				NowMS  int64         `db:"now_ms"`
 			}
-			err := s.selectOne(
+			err := s.db.SelectOne(
 				ctx,
 				c,
 				&first,
-				stmt(
+				sqldb.Stmt(
 					"SELECT MIN(run_at_minute) AS minute,",
-				).nowMS(s.dialect).
-					add(" AS now_ms FROM fires"),
+				).NowMS(s.db.Dialect).
+					Add(" AS now_ms FROM fires"),
 			)
 			if err != nil || !first.Minute.Valid ||
 				first.Minute.Int64*timer.MinuteMS > first.NowMS {
@@ -156,18 +167,18 @@ func (s *Store) OldestOpen(ctx context.Context) (runMS int64, err error) {
 			if err != nil {
 				return err
 			}
-			q := stmt("SELECT MIN(run_at_ms) FROM (")
+			q := sqldb.Stmt("SELECT MIN(run_at_ms) FROM (")
 			for b := range buckets {
 				if b > 0 {
-					q.add(" UNION ALL ")
+					q.Add(" UNION ALL ")
 				}
-				q.add("SELECT MIN(run_at_ms) AS run_at_ms FROM fires" + s.dialect.byRun + " WHERE run_at_minute=").
-					int(first.Minute.Int64).
-					add(" AND bucket=").
-					int(int64(b))
+				q.Add("SELECT MIN(run_at_ms) AS run_at_ms FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute=").
+					Int(first.Minute.Int64).
+					Add(" AND bucket=").
+					Int(int64(b))
 			}
 			var at sql.NullInt64
-			err = s.selectOne(ctx, c, &at, q.add(") firsts"))
+			err = s.db.SelectOne(ctx, c, &at, q.Add(") firsts"))
 			if at.Valid && at.Int64 <= first.NowMS {
 				runMS = at.Int64
 			}

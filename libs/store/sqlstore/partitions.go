@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 )
 
@@ -37,7 +38,7 @@ var partitionedTables = []string{"outcomes", "attempts"}
 func (s *Store) addPastDays(
 	ctx context.Context, e *mysqlengine.Engine, table string, oldestMS int64,
 ) error {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.db.Bounded(ctx)
 	defer cancel()
 	err := func() error {
 		conn, err := e.DB().Connx(ctx)
@@ -49,13 +50,13 @@ func (s *Store) addPastDays(
 		if err != nil || len(parts) > 1 {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, conn)
+		nowMS, err := s.db.NowMS(ctx, conn)
 		if err != nil {
 			return err
 		}
 		return s.addDays(ctx, conn, table, parts, nowMS, oldestMS)
 	}()
-	return s.dialect.translate("adding partitions of past days", err)
+	return s.db.Dialect.Translate("adding partitions of past days", err)
 }
 
 // partition is a partition of a table. belowMS is 0 for pmax.
@@ -74,42 +75,46 @@ func (s *Store) maintainPartitions(
 	e *mysqlengine.Engine,
 	nowMS, boundMS int64,
 ) error {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.db.Bounded(ctx)
 	defer cancel()
 	conn, err := e.DB().Connx(ctx)
 	if err != nil {
-		return s.dialect.translate("maintaining partitions", err)
+		return s.db.Dialect.Translate("maintaining partitions", err)
 	}
 	defer conn.Close() // returns it to the pool
 	if !e.Capabilities().NamedLocks {
 		err := s.maintainLocked(ctx, conn, nowMS, boundMS)
-		return s.dialect.translate("maintaining partitions", err)
+		return s.db.Dialect.Translate("maintaining partitions", err)
 	}
 	err = mysqlengine.PurgeLock.Take(ctx, conn.Conn, 0)
 	if errors.Is(err, mysqlengine.ErrLockTaken) {
 		return nil
 	}
 	if err != nil {
-		return s.dialect.translate("maintaining partitions", err)
+		return s.db.Dialect.Translate("maintaining partitions", err)
 	}
 	err = s.maintainLocked(ctx, conn, nowMS, boundMS)
-	return s.dialect.translate(
+	return s.db.Dialect.Translate(
 		"maintaining partitions",
 		errors.Join(err, mysqlengine.PurgeLock.Release(ctx, conn.Conn)),
 	)
 }
 
 func (s *Store) maintainLocked(ctx context.Context, conn *sqlx.Conn, nowMS, boundMS int64) error {
-	if _, err := s.exec(
+	if _, err := s.db.Exec(
 		ctx,
 		conn,
-		stmt("SET SESSION lock_wait_timeout=").int(ddlWaitS),
+		sqldb.Stmt("SET SESSION lock_wait_timeout=").Int(ddlWaitS),
 	); err != nil {
 		return err
 	}
 	// The connection returns to the pool with its old settings.
 	//nolint:errcheck // best effort
-	defer s.exec(context.WithoutCancel(ctx), conn, stmt("SET SESSION lock_wait_timeout=DEFAULT"))
+	defer s.db.Exec(
+		context.WithoutCancel(ctx),
+		conn,
+		sqldb.Stmt("SET SESSION lock_wait_timeout=DEFAULT"),
+	)
 	for _, table := range partitionedTables {
 		parts, err := s.partitions(ctx, conn, table)
 		if err != nil {
@@ -134,13 +139,13 @@ func (s *Store) partitions(
 		Name  sql.NullString `db:"name"`
 		Below sql.NullString `db:"below"`
 	}
-	err := s.selectAll(
+	err := s.db.SelectAll(
 		ctx,
 		conn,
 		&rows,
-		stmt("SELECT PARTITION_NAME AS name,PARTITION_DESCRIPTION AS below FROM "+
-			"information_schema.PARTITIONS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").bind(table).
-			add(" ORDER BY PARTITION_ORDINAL_POSITION"),
+		sqldb.Stmt("SELECT PARTITION_NAME AS name,PARTITION_DESCRIPTION AS below FROM "+
+			"information_schema.PARTITIONS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").Bind(table).
+			Add(" ORDER BY PARTITION_ORDINAL_POSITION"),
 	)
 	if err != nil {
 		return nil, err
@@ -179,13 +184,13 @@ func (s *Store) addDays(
 	if next > today+daysAhead {
 		return nil
 	}
-	q := stmt("ALTER TABLE " + table + " REORGANIZE PARTITION pmax INTO (")
+	q := sqldb.Stmt("ALTER TABLE " + table + " REORGANIZE PARTITION pmax INTO (")
 	for day := next; day <= today+daysAhead; day++ {
-		q.add("PARTITION p" + time.UnixMilli(day*dayMS).UTC().Format("20060102") + " VALUES LESS THAN (").
-			int((day + 1) * dayMS).
-			add("),")
+		q.Add("PARTITION p" + time.UnixMilli(day*dayMS).UTC().Format("20060102") + " VALUES LESS THAN (").
+			Int((day + 1) * dayMS).
+			Add("),")
 	}
-	_, err := s.exec(ctx, conn, q.add("PARTITION pmax VALUES LESS THAN MAXVALUE)"))
+	_, err := s.db.Exec(ctx, conn, q.Add("PARTITION pmax VALUES LESS THAN MAXVALUE)"))
 	return s.ignoreOvertaken(err)
 }
 
@@ -202,7 +207,7 @@ func (s *Store) dropDays(
 		if p.belowMS == 0 || p.belowMS > boundMS {
 			continue
 		}
-		_, err := s.exec(ctx, conn, stmt("ALTER TABLE "+table+" DROP PARTITION "+p.name))
+		_, err := s.db.Exec(ctx, conn, sqldb.Stmt("ALTER TABLE "+table+" DROP PARTITION "+p.name))
 		if err := s.ignoreOvertaken(err); err != nil {
 			return err
 		}
@@ -214,11 +219,11 @@ func (s *Store) dropDays(
 // and one that another call has made.
 func (s *Store) ignoreOvertaken(err error) error {
 	if mysqlengine.IsPartitionChanged(err) {
-		s.log.Info().Err(err).Msg("partitions were changed by another process")
+		s.db.Log.Info().Err(err).Msg("partitions were changed by another process")
 		return nil
 	}
-	if s.dialect.classOf(err) == engine.ClassRepeat {
-		s.log.Info().Err(err).Msg("partition change postponed")
+	if s.db.Dialect.ClassOf(err) == engine.ClassRepeat {
+		s.db.Log.Info().Err(err).Msg("partition change postponed")
 		return nil
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // How long data is kept that is no longer needed.
@@ -22,7 +23,7 @@ const (
 // PurgeExpired deletes with short statements that each commit. Any number of calls may run at once,
 // and a call may die halfway: the next one continues.
 func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error {
-	now, err := s.Now(ctx)
+	now, err := s.db.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,50 +45,56 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 			"failed_outcomes",
 			"app_id,finished_ms,timer_id,due_ms,series",
 			"finished_ms",
-			stmt("finished_ms<").int(nowMS-retention.Milliseconds()),
+			sqldb.Stmt("finished_ms<").Int(nowMS-retention.Milliseconds()),
 		),
 		s.deleteAll(
 			ctx,
 			"jobs",
 			"id",
 			"finished_ms",
-			stmt("finished_ms>0 AND finished_ms<").int(nowMS-retention.Milliseconds()),
+			sqldb.Stmt("finished_ms>0 AND finished_ms<").Int(nowMS-retention.Milliseconds()),
 		),
-		s.deleteAll(ctx, "timer_changes", "seq", "seq", stmt("seq<").int(changes)),
+		s.deleteAll(ctx, "timer_changes", "seq", "seq", sqldb.Stmt("seq<").Int(changes)),
 		s.deleteAll(
 			ctx,
 			"sessions",
 			"id",
 			"id",
-			stmt(
+			sqldb.Stmt(
 				"ended_ms>0 AND ended_ms<",
-			).int(dayAgo).
-				add(" AND id>").
-				int(int64(store.SystemSession)),
+			).Int(dayAgo).
+				Add(" AND id>").
+				Int(int64(store.SystemSession)),
 		),
 		s.deleteAll(
 			ctx,
 			"inactivities",
 			"timer_id,from_ms",
 			"until_ms",
-			stmt("until_ms<").int(nowMS-retention.Milliseconds()),
+			sqldb.Stmt("until_ms<").Int(nowMS-retention.Milliseconds()),
 		),
-		s.deleteAll(ctx, "slices", "minute,bucket", "minute,bucket", stmt("minute<").int(minute)),
-		s.deleteAll(ctx, "minutes", "minute", "minute", stmt("minute<").int(minute)),
-		s.deleteAll(ctx, "zone_holders", "id", "id", stmt("renewed_ms<").int(dayAgo)),
+		s.deleteAll(
+			ctx,
+			"slices",
+			"minute,bucket",
+			"minute,bucket",
+			sqldb.Stmt("minute<").Int(minute),
+		),
+		s.deleteAll(ctx, "minutes", "minute", "minute", sqldb.Stmt("minute<").Int(minute)),
+		s.deleteAll(ctx, "zone_holders", "id", "id", sqldb.Stmt("renewed_ms<").Int(dayAgo)),
 		s.deleteAll(
 			ctx,
 			"idempotency_keys",
 			"app_id,idempotency_key",
 			"created_ms",
-			stmt("created_ms<").int(dayAgo),
+			sqldb.Stmt("created_ms<").Int(dayAgo),
 		),
 		s.deleteAll(
 			ctx,
 			"ended_sign_ins",
 			"issuer,subject",
 			"before_ms",
-			stmt("before_ms<").int(dayAgo-store.MaxSignIn.Milliseconds()),
+			sqldb.Stmt("before_ms<").Int(dayAgo-store.MaxSignIn.Milliseconds()),
 		),
 	)
 }
@@ -95,23 +102,23 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 // oldChanges returns the first sequence of the change log to keep: the first recent entry, or the
 // last one. The log therefore never looks new.
 func (s *Store) oldChanges(ctx context.Context, boundMS int64) (seq int64, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading the change log",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			err := s.selectOne(
+			err := s.db.SelectOne(
 				ctx,
 				c,
 				&seq,
-				stmt("SELECT seq FROM timer_changes WHERE changed_ms>=").int(boundMS).
-					add(" ORDER BY seq LIMIT 1"),
+				sqldb.Stmt("SELECT seq FROM timer_changes WHERE changed_ms>=").Int(boundMS).
+					Add(" ORDER BY seq LIMIT 1"),
 			)
 			if errors.Is(err, sql.ErrNoRows) {
-				return s.selectOne(
+				return s.db.SelectOne(
 					ctx,
 					c,
 					&seq,
-					stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"),
+					sqldb.Stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"),
 				)
 			}
 			return err
@@ -128,23 +135,27 @@ func (s *Store) deleteHistory(ctx context.Context, _, boundMS int64) error {
 			"outcomes",
 			"finished_ms,timer_id,due_ms,series",
 			"finished_ms",
-			stmt("finished_ms<").int(boundMS),
+			sqldb.Stmt("finished_ms<").Int(boundMS),
 		),
 		s.deleteAll(
 			ctx,
 			"attempts",
 			"finished_ms,timer_id,due_ms,series,attempt,target",
 			"finished_ms",
-			stmt("finished_ms<").int(boundMS),
+			sqldb.Stmt("finished_ms<").Int(boundMS),
 		),
 	)
 }
 
 // deleteAll deletes matching rows in chunks, up to purgeChunks. The next call continues.
-func (s *Store) deleteAll(ctx context.Context, table, key, order string, where *statement) error {
+func (s *Store) deleteAll(
+	ctx context.Context,
+	table, key, order string,
+	where *sqldb.Statement,
+) error {
 	for range purgeChunks {
-		n, err := s.autocommit(ctx, "trimming "+table, func() *statement {
-			return s.dialect.deleteUpTo(table, key, order, string(where.text), purgeChunk)
+		n, err := s.db.Autocommit(ctx, "trimming "+table, func() *sqldb.Statement {
+			return s.db.Dialect.DeleteUpTo(table, key, order, string(where.Text), purgeChunk)
 		})
 		if err != nil || n < purgeChunk {
 			return err

@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"context"
 	"math/rand/v2"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // PutIfAbsent inserts without overwriting, then reads the row. Of any number of calls at once, the
@@ -16,33 +18,37 @@ func (s *Store) PutIfAbsent(
 	if err != nil {
 		return 0, err
 	}
-	err = s.write(ctx, "storing an idempotency key", func(ctx context.Context, c runner) error {
-		nowMS, err := s.nowMS(ctx, c)
-		if err != nil {
-			return err
-		}
-		q := stmt(
-			"INSERT INTO idempotency_keys (app_id,idempotency_key,request_hash,value,creation_token,created_ms) VALUES (",
-		).int(apps[app]).
-			add(",").
-			bind(key).
-			add(",").
+	err = s.db.Write(
+		ctx,
+		"storing an idempotency key",
+		func(ctx context.Context, c sqldb.Runner) error {
+			nowMS, err := s.db.NowMS(ctx, c)
+			if err != nil {
+				return err
+			}
+			q := sqldb.Stmt(
+				"INSERT INTO idempotency_keys (app_id,idempotency_key,request_hash,value,creation_token,created_ms) VALUES (",
+			).Int(apps[app]).
+				Add(",").
+				Bind(key).
+				Add(",").
 
-			// The creation token is a random number.
-			bind([]byte{}).
-			add(",").
-			ints(value, rand.Int64(), nowMS).
-			add(")").
-			add(s.dialect.onConflictNothing("app_id"))
-		if _, err := s.exec(ctx, c, q); err != nil {
-			return err
-		}
-		q = stmt(
-			"SELECT value FROM idempotency_keys WHERE app_id=",
-		).int(apps[app]).
-			add(" AND idempotency_key=").
-			bind(key)
-		return s.selectOne(ctx, c, &kept, q)
-	})
+				// The creation token is a random number.
+				Bind([]byte{}).
+				Add(",").
+				Ints(value, rand.Int64(), nowMS).
+				Add(")").
+				Add(s.db.Dialect.OnConflictNothing("app_id"))
+			if _, err := s.db.Exec(ctx, c, q); err != nil {
+				return err
+			}
+			q = sqldb.Stmt(
+				"SELECT value FROM idempotency_keys WHERE app_id=",
+			).Int(apps[app]).
+				Add(" AND idempotency_key=").
+				Bind(key)
+			return s.db.SelectOne(ctx, c, &kept, q)
+		},
+	)
 	return kept, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -17,52 +18,56 @@ func (s *Store) queueOf(
 	id timer.ID,
 	limit int,
 ) (ids []timer.FireID, err error) {
-	var rows []fireIDRow
-	err = s.selectAll(
+	var rows []sqldb.FireIDRow
+	err = s.db.SelectAll(
 		ctx,
 		c,
 		&rows,
-		stmt("SELECT timer_id,due_ms,series FROM slot_queue WHERE timer_id=").int(int64(id)).
-			add(" ORDER BY timer_id,due_ms,series LIMIT ").int(int64(limit)),
+		sqldb.Stmt("SELECT timer_id,due_ms,series FROM slot_queue WHERE timer_id=").Int(int64(id)).
+			Add(" ORDER BY timer_id,due_ms,series LIMIT ").Int(int64(limit)),
 	)
 	for _, r := range rows {
-		ids = append(ids, r.id())
+		ids = append(ids, r.FireID())
 	}
 	return ids, err
 }
 
-func (s *Store) enqueue(ctx context.Context, c runner, ids []timer.FireID) error {
-	for part := range batches(byTimer(ids)) {
-		q := stmt("INSERT INTO slot_queue (timer_id,due_ms,series) VALUES ")
+func (s *Store) enqueue(ctx context.Context, c sqldb.Runner, ids []timer.FireID) error {
+	for part := range sqldb.Batches(byTimer(ids)) {
+		q := sqldb.Stmt("INSERT INTO slot_queue (timer_id,due_ms,series) VALUES ")
 		for i, id := range part {
-			q.row(i == 0, int64(id.Timer), id.DueMS, id.Series)
+			q.Row(i == 0, int64(id.Timer), id.DueMS, id.Series)
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("series"))); err != nil {
+		if _, err := s.db.Exec(
+			ctx,
+			c,
+			q.Add(s.db.Dialect.OnConflictNothing("series")),
+		); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) dequeue(ctx context.Context, c runner, ids []timer.FireID) error {
-	for part := range batches(byTimer(ids)) {
-		q := stmt(
-			s.dialect.deleteFrom(
+func (s *Store) dequeue(ctx context.Context, c sqldb.Runner, ids []timer.FireID) error {
+	for part := range sqldb.Batches(byTimer(ids)) {
+		q := sqldb.Stmt(
+			s.db.Dialect.DeleteFrom(
 				"slot_queue",
 				"PRIMARY",
-			) + " WHERE (timer_id,due_ms,series) IN (" + s.dialect.tuples,
+			) + " WHERE (timer_id,due_ms,series) IN (" + s.db.Dialect.Tuples,
 		)
 		for i, id := range part {
-			q.row(i == 0, int64(id.Timer), id.DueMS, id.Series)
+			q.Row(i == 0, int64(id.Timer), id.DueMS, id.Series)
 		}
-		if _, err := s.exec(ctx, c, q.add(")")); err != nil {
+		if _, err := s.db.Exec(ctx, c, q.Add(")")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// byTimer sorts ids in the order of slot_queue.
+// sqldb.ByTimer sorts ids in the order of slot_queue.
 func byTimer(ids []timer.FireID) []timer.FireID {
 	slices.SortFunc(ids, func(a, b timer.FireID) int {
 		if a.Timer != b.Timer {

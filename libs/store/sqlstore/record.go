@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -85,12 +86,12 @@ func (s *Store) recordBisecting(
 		return nil, nil, nil
 	}
 	lost, started, err := record(ctx, session, outcomes, attempts)
-	if s.dialect.classOf(err) != engine.ClassData {
+	if s.db.Dialect.ClassOf(err) != engine.ClassData {
 		return lost, started, err
 	}
 	if len(outcomes) == 1 {
 		o := outcomes[0]
-		s.log.Error().
+		s.db.Log.Error().
 			Err(err).
 			Stringer("fire", o.FireID).
 			Msg("outcome refused, recorded without details")
@@ -118,9 +119,9 @@ func withoutDetails(o timer.Outcome) timer.Outcome {
 			Owner:   o.Owner,
 		},
 		Kind: timer.OutcomeKind(
-			ascii(string(o.Kind), maxKind),
+			sqldb.ASCII(string(o.Kind), maxKind),
 		),
-		Reason:     timer.Reason(ascii(string(o.Reason), maxReason)),
+		Reason:     timer.Reason(sqldb.ASCII(string(o.Reason), maxReason)),
 		FinishedMS: o.FinishedMS,
 		UntilMS:    o.DueMS,
 		Count:      1,
@@ -135,7 +136,7 @@ func (s *Store) record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, started []timer.Fire, err error) {
 	attempts = attemptsOf(attempts, firesOf(outcomes))
-	err = s.write(ctx, "recording outcomes", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "recording outcomes", func(ctx context.Context, c sqldb.Runner) error {
 		n, err := s.deleteOwned(ctx, c, session, outcomes)
 		if err != nil {
 			return err
@@ -155,11 +156,11 @@ func (s *Store) recordSlowly(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, err error) {
 	var rest []timer.FireID
-	err = s.write(ctx, "recording outcomes", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "recording outcomes", func(ctx context.Context, c sqldb.Runner) error {
 		var mine []timer.Outcome
 		rest = nil
-		for part := range batches(outcomes) {
-			rows, err := s.lockOwned(ctx, c, session, idsOf(firesOf(part)))
+		for part := range sqldb.Batches(outcomes) {
+			rows, err := s.lockOwned(ctx, c, session, sqldb.IDsOf(firesOf(part)))
 			if err != nil {
 				return err
 			}
@@ -188,18 +189,18 @@ func (s *Store) recordSlowly(
 
 func (s *Store) deleteOwned(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	session timer.ID,
 	outcomes []timer.Outcome,
 ) (int, error) {
 	total := 0
-	for part := range batches(outcomes) {
-		q := stmt(
-			s.dialect.deleteFrom("fires", "PRIMARY")+" WHERE ",
-		).fires(s.dialect, idsOf(firesOf(part))).
-			add(" AND owner=").
-			int(int64(session))
-		n, err := s.exec(ctx, c, q)
+	for part := range sqldb.Batches(outcomes) {
+		q := sqldb.Stmt(
+			s.db.Dialect.DeleteFrom("fires", "PRIMARY")+" WHERE ",
+		).Fires(s.db.Dialect, sqldb.IDsOf(firesOf(part))).
+			Add(" AND owner=").
+			Int(int64(session))
+		n, err := s.db.Exec(ctx, c, q)
 		if err != nil {
 			return 0, err
 		}
@@ -218,7 +219,7 @@ func (s *Store) notRecordedBy(
 		return nil, nil
 	}
 	var mine map[timer.FireID]bool
-	err := s.read(
+	err := s.db.Read(
 		ctx,
 		"reading outcomes",
 		func(ctx context.Context, c sqlx.QueryerContext) (err error) {

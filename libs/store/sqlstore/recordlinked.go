@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -18,7 +19,7 @@ import (
 func (s *Store) recordLinked(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, started []timer.Fire, err error) {
-	err = s.write(ctx, "recording outcomes", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "recording outcomes", func(ctx context.Context, c sqldb.Runner) error {
 		r := &linkedBatch{store: s, c: c, session: session, outcomes: outcomes}
 		lost, started = nil, nil
 		if err := r.run(ctx, attempts); err != nil {
@@ -35,7 +36,7 @@ func (s *Store) recordLinked(
 // linkedBatch is one transaction of recordLinked.
 type linkedBatch struct {
 	store    *Store
-	c        runner
+	c        sqldb.Runner
 	session  timer.ID
 	anyOwner bool // finish fires of any owner
 	outcomes []timer.Outcome
@@ -137,10 +138,10 @@ func (r *linkedBatch) lock(ctx context.Context) (err error) {
 	if r.slots, err = s.lockSlots(ctx, r.c, ids); err != nil {
 		return err
 	}
-	if r.nowMS, err = s.nowMS(ctx, r.c); err != nil {
+	if r.nowMS, err = s.db.NowMS(ctx, r.c); err != nil {
 		return err
 	}
-	fires := idsOf(firesOf(r.outcomes))
+	fires := sqldb.IDsOf(firesOf(r.outcomes))
 	r.queueHeads = map[timer.ID][]timer.FireID{}
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
@@ -164,8 +165,8 @@ func (r *linkedBatch) lock(ctx context.Context) (err error) {
 }
 
 func (r *linkedBatch) lockFires(ctx context.Context, ids []timer.FireID) error {
-	for part := range batches(sortedIDs(ids)) {
-		rows, err := r.store.openFires(ctx, r.c, part, r.store.dialect.forUpdate)
+	for part := range sqldb.Batches(sqldb.SortedIDs(ids)) {
+		rows, err := r.store.openFires(ctx, r.c, part, r.store.db.Dialect.ForUpdate)
 		if err != nil {
 			return err
 		}
@@ -289,14 +290,14 @@ func (r *linkedBatch) addIfUnclaimed(id timer.FireID) {
 }
 
 // deleteLocked deletes fires whose rows the caller has locked, with any owner.
-func (s *Store) deleteLocked(ctx context.Context, c runner, outcomes []timer.Outcome) error {
-	for part := range batches(outcomes) {
-		if _, err := s.exec(
+func (s *Store) deleteLocked(ctx context.Context, c sqldb.Runner, outcomes []timer.Outcome) error {
+	for part := range sqldb.Batches(outcomes) {
+		if _, err := s.db.Exec(
 			ctx,
 			c,
-			stmt(
-				s.dialect.deleteFrom("fires", "PRIMARY")+" WHERE ",
-			).fires(s.dialect, idsOf(firesOf(part))),
+			sqldb.Stmt(
+				s.db.Dialect.DeleteFrom("fires", "PRIMARY")+" WHERE ",
+			).Fires(s.db.Dialect, sqldb.IDsOf(firesOf(part))),
 		); err != nil {
 			return err
 		}

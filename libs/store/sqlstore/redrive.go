@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -20,7 +21,7 @@ func (s *Store) DeadLetters(
 	if err != nil {
 		return out, err
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading dead letters",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -61,7 +62,7 @@ func (s *Store) Redrive(
 	if err != nil {
 		return out, err
 	}
-	err = s.write(ctx, "redriving fires", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "redriving fires", func(ctx context.Context, c sqldb.Runner) error {
 		try := *r
 		try.c = c
 		out = store.RedriveResult{}
@@ -87,7 +88,7 @@ func (s *Store) redriveOf(ctx context.Context, q *store.DeadLetterQuery) (*redri
 // redrive is one transaction of Redrive, or one read of DeadLetters, which has no runner.
 type redrive struct {
 	store  *Store
-	c      runner
+	c      sqldb.Runner
 	q      *store.DeadLetterQuery
 	appID  int64
 	series int64
@@ -121,11 +122,11 @@ func (r *redrive) lock(
 		return nil, err
 	}
 	var rows []outcomeRow
-	q := outcomesIn(stmt(
-		"SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byPrimary+" WHERE ",
-	), r.store.dialect, keys)
-	q.add(" ORDER BY finished_ms,timer_id,due_ms,series" + r.store.dialect.forUpdate)
-	if err := r.store.selectAll(ctx, r.c, &rows, q); err != nil {
+	q := outcomesIn(sqldb.Stmt(
+		"SELECT "+outcomeColumns+" FROM outcomes"+r.store.db.Dialect.ByPrimary+" WHERE ",
+	), r.store.db.Dialect, keys)
+	q.Add(" ORDER BY finished_ms,timer_id,due_ms,series" + r.store.db.Dialect.ForUpdate)
+	if err := r.store.db.SelectAll(ctx, r.c, &rows, q); err != nil {
 		return nil, err
 	}
 	for i := range rows {
@@ -144,7 +145,7 @@ func (r *redrive) lock(
 // due instant, one of them a redrive's, get one fire.
 func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) error {
 	s := r.store
-	nowMS, err := s.nowMS(ctx, r.c)
+	nowMS, err := s.db.NowMS(ctx, r.c)
 	if err != nil {
 		return err
 	}
@@ -174,11 +175,11 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 	}
 	slices.SortFunc(fires, timer.CompareFires)
 	fires = slices.CompactFunc(fires, sameFire)
-	there, err := s.stillOpen(ctx, r.c, idsOf(fires))
+	there, err := s.stillOpen(ctx, r.c, sqldb.IDsOf(fires))
 	if err != nil {
 		return err
 	}
-	done, err := s.finished(ctx, r.c, idsOf(fires))
+	done, err := s.finished(ctx, r.c, sqldb.IDsOf(fires))
 	if err != nil {
 		return err
 	}
@@ -196,12 +197,12 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 	if err := s.insertFires(ctx, r.c, created); err != nil {
 		return err
 	}
-	for part := range batches(noted) {
-		q := outcomesIn(stmt(
-			"UPDATE outcomes"+s.dialect.byPrimary+" SET redrive_series=",
-		).int(r.series).
-			add(" WHERE "), s.dialect, part)
-		if _, err := s.exec(ctx, r.c, q); err != nil {
+	for part := range sqldb.Batches(noted) {
+		q := outcomesIn(sqldb.Stmt(
+			"UPDATE outcomes"+s.db.Dialect.ByPrimary+" SET redrive_series=",
+		).Int(r.series).
+			Add(" WHERE "), s.db.Dialect, part)
+		if _, err := s.db.Exec(ctx, r.c, q); err != nil {
 			return err
 		}
 	}

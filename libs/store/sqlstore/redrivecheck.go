@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -19,17 +20,17 @@ func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 		ids = append(ids, f.Timer)
 	}
 	live := map[timer.ID]bool{} // false: the timer is deleted
-	for part := range batches(ids) {
+	for part := range sqldb.Batches(ids) {
 		var rows []struct {
 			ID     int64 `db:"id"`
 			Status int64 `db:"status"`
 		}
-		q := stmt(
+		q := sqldb.Stmt(
 			"SELECT id,status FROM timers WHERE id",
-		).idList(part).
-			add(" AND app_id=").
-			int(r.appID)
-		if err := r.store.selectAll(ctx, c, &rows, q); err != nil {
+		).IDList(part).
+			Add(" AND app_id=").
+			Int(r.appID)
+		if err := r.store.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return err
 		}
 		for _, row := range rows {
@@ -66,44 +67,44 @@ func (r *redrive) selectFailed(
 	if err := r.check(ctx, c); err != nil {
 		return nil, err
 	}
-	d := r.store.dialect
-	q := stmt("SELECT o." + strings.ReplaceAll(outcomeColumns, ",", ",o."))
+	d := r.store.db.Dialect
+	q := sqldb.Stmt("SELECT o." + strings.ReplaceAll(outcomeColumns, ",", ",o."))
 	key := "o"
 	switch {
 	case len(r.q.Fires) > 0:
-		q.add(
-			" FROM outcomes o" + d.outcomesByTimer + " WHERE (o.timer_id,o.due_ms,o.series) IN (" + d.tuples,
+		q.Add(
+			" FROM outcomes o" + d.OutcomesByTimer + " WHERE (o.timer_id,o.due_ms,o.series) IN (" + d.Tuples,
 		)
 		for i, f := range r.q.Fires {
-			q.row(i == 0, int64(f.Timer), f.DueMS, f.Series)
+			q.Row(i == 0, int64(f.Timer), f.DueMS, f.Series)
 		}
-		q.add(") AND o.app_id=").int(r.appID)
+		q.Add(") AND o.app_id=").Int(r.appID)
 	case r.q.Timer != 0:
-		q.add(" FROM outcomes o" + d.outcomesByTimer + " WHERE o.timer_id=").int(int64(r.q.Timer))
+		q.Add(" FROM outcomes o" + d.OutcomesByTimer + " WHERE o.timer_id=").Int(int64(r.q.Timer))
 	default:
 		key = "f"
-		q.add(" FROM failed_outcomes f" + d.byPrimary + d.joinOrdered + "outcomes o" + d.byPrimary + " ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +
+		q.Add(" FROM failed_outcomes f" + d.ByPrimary + d.JoinOrdered + "outcomes o" + d.ByPrimary + " ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +
 			"o.due_ms=f.due_ms AND o.series=f.series WHERE f.app_id=").
-			int(r.appID)
+			Int(r.appID)
 		// No fire finishes before it is due, except by a clock that is ahead.
-		q.add(" AND f.finished_ms>=").int(r.q.FromMS - maxClockSkew.Milliseconds())
+		q.Add(" AND f.finished_ms>=").Int(r.q.FromMS - maxClockSkew.Milliseconds())
 	}
 	if r.q.Timer != 0 {
-		q.add(" AND o.timer_id=").int(int64(r.q.Timer))
+		q.Add(" AND o.timer_id=").Int(int64(r.q.Timer))
 	}
 	r.filter(q)
 	order := []string{key + ".finished_ms", key + ".timer_id", key + ".due_ms", key + ".series"}
 	if r.q.AfterFinishedMS != 0 {
-		q.add(" AND ")
-		d.keyAfter(
+		q.Add(" AND ")
+		d.KeyAfter(
 			q,
 			order,
 			[]int64{r.q.AfterFinishedMS, int64(r.q.After.Timer), r.q.After.DueMS, r.q.After.Series},
 		)
 	}
 	var rows []outcomeRow
-	q.add(" ORDER BY " + strings.Join(order, ",") + " LIMIT ").int(int64(r.q.Limit + 1))
-	if err := r.store.selectAll(ctx, c, &rows, q); err != nil {
+	q.Add(" ORDER BY " + strings.Join(order, ",") + " LIMIT ").Int(int64(r.q.Limit + 1))
+	if err := r.store.db.SelectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
 	}
 	if r.out.More = len(rows) > r.q.Limit; r.out.More {
@@ -116,23 +117,23 @@ func (r *redrive) selectFailed(
 }
 
 // filter adds the conditions of the query.
-func (r *redrive) filter(q *statement) {
-	q.add(" AND o.kind='failed'")
+func (r *redrive) filter(q *sqldb.Statement) {
+	q.Add(" AND o.kind='failed'")
 	if r.q.FromMS != 0 {
-		q.add(" AND o.due_ms>=").int(r.q.FromMS)
+		q.Add(" AND o.due_ms>=").Int(r.q.FromMS)
 	}
 	if r.q.ToMS != 0 {
-		q.add(" AND o.due_ms<").int(r.q.ToMS)
+		q.Add(" AND o.due_ms<").Int(r.q.ToMS)
 	}
 	if r.q.Failure != timer.FailureNone {
-		q.add(" AND o.failure=").bind(string(r.q.Failure))
+		q.Add(" AND o.failure=").Bind(string(r.q.Failure))
 	}
 	if !r.q.IncludeRedriven {
-		q.add(" AND o.redrive_series IN (0,").int(r.series).add(")")
+		q.Add(" AND o.redrive_series IN (0,").Int(r.series).Add(")")
 	}
-	q.add(" AND EXISTS (SELECT 1 FROM timers t WHERE t.id=o.timer_id AND t.status<>").
-		int(rowDeleted).
-		add(")")
+	q.Add(" AND EXISTS (SELECT 1 FROM timers t WHERE t.id=o.timer_id AND t.status<>").
+		Int(rowDeleted).
+		Add(")")
 }
 
 // lastErrors returns the last error text of each fire that has one. It reads along the index by
@@ -151,24 +152,24 @@ func (s *Store) lastErrors(
 		first = min(first, failed[i].DueMS)
 	}
 	const key = "timer_id,due_ms,series"
-	q := stmt("SELECT " + key + ",error FROM (SELECT " + key + ",error,ROW_NUMBER() OVER (" +
+	q := sqldb.Stmt("SELECT " + key + ",error FROM (SELECT " + key + ",error,ROW_NUMBER() OVER (" +
 		"PARTITION BY " + key + " ORDER BY attempt DESC,started_ms DESC,target DESC) AS place " +
-		"FROM attempts" + s.dialect.byTimer + " WHERE finished_ms>=")
-	q.int(first - maxClockSkew.Milliseconds()).add(" AND (" + key + ") IN (" + s.dialect.tuples)
+		"FROM attempts" + s.db.Dialect.ByTimer + " WHERE finished_ms>=")
+	q.Int(first - maxClockSkew.Milliseconds()).Add(" AND (" + key + ") IN (" + s.db.Dialect.Tuples)
 	for i := range failed {
-		q.row(i == 0, int64(failed[i].Timer), failed[i].DueMS, failed[i].Series)
+		q.Row(i == 0, int64(failed[i].Timer), failed[i].DueMS, failed[i].Series)
 	}
 	var rows []struct {
-		fireIDRow
+		sqldb.FireIDRow
 
 		Error string `db:"error"`
 	}
-	q.add(") AND error<>'') a WHERE place=1")
-	if err := s.selectAll(ctx, c, &rows, q); err != nil {
+	q.Add(") AND error<>'') a WHERE place=1")
+	if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
 	}
 	for i := range rows {
-		last[rows[i].id()] = rows[i].Error
+		last[rows[i].FireID()] = rows[i].Error
 	}
 	return last, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -33,7 +34,7 @@ var versionColumns = []string{"version"}
 func (s *Store) Release(
 	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
 ) (released []timer.Fire, err error) {
-	err = s.write(ctx, "releasing fires", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "releasing fires", func(ctx context.Context, c sqldb.Runner) error {
 		released, _, err = s.ownedOf(ctx, c, session, fires)
 		if err != nil {
 			return err
@@ -65,7 +66,7 @@ func (s *Store) Release(
 func (s *Store) RecordAttempts(
 	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
 ) (lost []timer.FireID, err error) {
-	err = s.write(ctx, "recording attempts", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "recording attempts", func(ctx context.Context, c sqldb.Runner) error {
 		var owned []timer.Fire
 		owned, lost, err = s.ownedOf(ctx, c, session, fires)
 		if err != nil {
@@ -96,37 +97,41 @@ func (s *Store) Begin(ctx context.Context, session timer.ID, fires []timer.Fire)
 	for i := range sorted {
 		given[sorted[i].FireID] = &sorted[i]
 	}
-	return s.write(ctx, "recording begun attempts", func(ctx context.Context, c runner) error {
-		for part := range batches(sorted) {
-			rows, err := s.lockOwned(ctx, c, session, idsOf(part))
-			if err != nil {
-				return err
-			}
-			var begun []timer.Fire
-			for _, r := range rows {
-				if f := given[r.FireID]; f.Rev == r.Rev && r.Attempt == 0 {
-					r.FirstLatenessMS = f.FirstLatenessMS
-					begun = append(begun, r)
+	return s.db.Write(
+		ctx,
+		"recording begun attempts",
+		func(ctx context.Context, c sqldb.Runner) error {
+			for part := range sqldb.Batches(sorted) {
+				rows, err := s.lockOwned(ctx, c, session, sqldb.IDsOf(part))
+				if err != nil {
+					return err
+				}
+				var begun []timer.Fire
+				for _, r := range rows {
+					if f := given[r.FireID]; f.Rev == r.Rev && r.Attempt == 0 {
+						r.FirstLatenessMS = f.FirstLatenessMS
+						begun = append(begun, r)
+					}
+				}
+				slices.SortFunc(begun, timer.CompareFires)
+				if err := s.saveFires(ctx, c, begun, "first_lateness_ms"); err != nil {
+					return err
 				}
 			}
-			slices.SortFunc(begun, timer.CompareFires)
-			if err := s.saveFires(ctx, c, begun, "first_lateness_ms"); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+			return nil
+		},
+	)
 }
 
 // ownedOf locks the given fires' rows. It returns the fires that the session owns at the given
 // revision, sorted, and the ids of the rest.
 func (s *Store) ownedOf(
-	ctx context.Context, c runner, session timer.ID, fires []timer.Fire,
+	ctx context.Context, c sqldb.Runner, session timer.ID, fires []timer.Fire,
 ) (owned []timer.Fire, lost []timer.FireID, err error) {
 	sorted := slices.Clone(fires)
 	slices.SortStableFunc(sorted, timer.CompareFires)
-	for part := range batches(slices.CompactFunc(sorted, sameFire)) {
-		rows, err := s.lockOwned(ctx, c, session, idsOf(part))
+	for part := range sqldb.Batches(slices.CompactFunc(sorted, sameFire)) {
+		rows, err := s.lockOwned(ctx, c, session, sqldb.IDsOf(part))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -149,15 +154,16 @@ func (s *Store) ownedOf(
 // lockOwned locks and returns the rows that the session owns.
 func (s *Store) lockOwned(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	session timer.ID,
 	ids []timer.FireID,
 ) ([]timer.Fire, error) {
 	return s.selectFires(
 		ctx,
 		c,
-		stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byPrimary+" WHERE ").
-			fires(s.dialect, ids).add(" AND owner=").int(int64(session)).add(s.dialect.forUpdate),
+		sqldb.Stmt("SELECT "+fireColumns+" FROM fires"+s.db.Dialect.ByPrimary+" WHERE ").
+			Fires(s.db.Dialect, ids).
+			Add(" AND owner=").Int(int64(session)).Add(s.db.Dialect.ForUpdate),
 	)
 }
 
@@ -165,15 +171,19 @@ func (s *Store) lockOwned(
 // saveTimers.
 func (s *Store) saveFires(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	fires []timer.Fire,
 	columns ...string,
 ) error {
-	for q, part := range insertBlocks(s.dialect, fires, insertFires) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, fires, insertFires) {
 		for i := range part {
 			addFire(q, i == 0, &part[i])
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.set(fireKey, columns...))); err != nil {
+		if _, err := s.db.Exec(
+			ctx,
+			c,
+			q.Add(s.db.Dialect.Set(sqldb.FireKey, columns...)),
+		); err != nil {
 			return err
 		}
 	}

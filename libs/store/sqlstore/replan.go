@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -49,16 +50,16 @@ func recurring(t *timer.Timer) bool {
 // findReplans reads the replans of timers whose rows the caller has locked.
 func (x *expansion) findReplans(ctx context.Context, ids []timer.ID) error {
 	slices.Sort(ids)
-	for part := range batches(ids) {
+	for part := range sqldb.Batches(ids) {
 		var rows []struct {
 			ID      int64 `db:"timer_id"`
 			UntilMS int64 `db:"until_ms"`
 		}
-		if err := x.store.selectAll(
+		if err := x.store.db.SelectAll(
 			ctx,
 			x.c,
 			&rows,
-			stmt("SELECT timer_id,until_ms FROM replans WHERE timer_id").idList(part),
+			sqldb.Stmt("SELECT timer_id,until_ms FROM replans WHERE timer_id").IDList(part),
 		); err != nil {
 			return err
 		}
@@ -125,7 +126,7 @@ func (x *expansion) manyAhead(ctx context.Context, t *timer.Timer) (n, untilMS i
 		soon++
 	}
 	n = int64(len(ids) - soon)
-	for part := range batches(ids[:soon]) {
+	for part := range sqldb.Batches(ids[:soon]) {
 		open, err := x.store.openFires(ctx, x.c, part, "")
 		if err != nil {
 			return 0, 0, err
@@ -171,19 +172,20 @@ func (x *expansion) saveReplans(ctx context.Context) error {
 	}
 	slices.Sort(ended)
 	slices.Sort(pending)
-	for part := range batches(pending) {
-		q := stmt("INSERT INTO replans (timer_id,until_ms,next_page_ms) VALUES ")
+	for part := range sqldb.Batches(pending) {
+		q := sqldb.Stmt("INSERT INTO replans (timer_id,until_ms,next_page_ms) VALUES ")
 		for i, id := range part {
-			q.row(i == 0, int64(id), x.replanRows[id].untilMS, x.replanRows[id].nextPageMS)
+			q.Row(i == 0, int64(id), x.replanRows[id].untilMS, x.replanRows[id].nextPageMS)
 		}
-		q.add(x.store.dialect.set("timer_id", "until_ms", "next_page_ms"))
-		if _, err := x.store.exec(ctx, x.c, q); err != nil {
+		q.Add(x.store.db.Dialect.Set("timer_id", "until_ms", "next_page_ms"))
+		if _, err := x.store.db.Exec(ctx, x.c, q); err != nil {
 			return err
 		}
 	}
-	for part := range batches(ended) {
-		q := stmt(x.store.dialect.deleteFrom("replans", "PRIMARY") + " WHERE timer_id").idList(part)
-		if _, err := x.store.exec(ctx, x.c, q); err != nil {
+	for part := range sqldb.Batches(ended) {
+		q := sqldb.Stmt(x.store.db.Dialect.DeleteFrom("replans", "PRIMARY") + " WHERE timer_id").
+			IDList(part)
+		if _, err := x.store.db.Exec(ctx, x.c, q); err != nil {
 			return err
 		}
 	}
@@ -200,15 +202,16 @@ func (s *Store) ContinueReplans(
 	if err != nil || len(ids) == 0 {
 		return nil, false, err
 	}
-	err = s.write(ctx, "continuing a replan", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "continuing a replan", func(ctx context.Context, c sqldb.Runner) error {
 		fires, more = nil, false
 		var rows []timerRow
-		q := stmt("SELECT " + timerColumns + " FROM timers" + s.dialect.byPrimary + " WHERE id").
-			idList(ids).add(" LIMIT 1" + s.skipLocked())
-		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
+		q := sqldb.Stmt("SELECT " + timerColumns + " FROM timers" + s.db.Dialect.ByPrimary + " WHERE id").
+			IDList(ids).
+			Add(" LIMIT 1" + s.db.SkipLocked())
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
+		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -222,12 +225,12 @@ func (s *Store) ContinueReplans(
 		}
 		more = true
 		var due []timer.ID
-		q = stmt("SELECT timer_id FROM replans WHERE timer_id=").int(rows[0].ID).
-			add(" AND next_page_ms<=").int(nowMS)
-		if err := s.selectAll(ctx, c, &due, q); err != nil || len(due) == 0 {
+		q = sqldb.Stmt("SELECT timer_id FROM replans WHERE timer_id=").Int(rows[0].ID).
+			Add(" AND next_page_ms<=").Int(nowMS)
+		if err := s.db.SelectAll(ctx, c, &due, q); err != nil || len(due) == 0 {
 			return err // another process has done this page
 		}
-		if err := s.guardTimers(ctx, c, []timer.ID{timer.ID(rows[0].ID)}); err != nil {
+		if err := s.db.GuardTimers(ctx, c, []timer.ID{timer.ID(rows[0].ID)}); err != nil {
 			return err
 		}
 		fires, err = x.replanPage(ctx, &ts[0])
@@ -238,13 +241,13 @@ func (s *Store) ContinueReplans(
 }
 
 func (s *Store) dueReplans(ctx context.Context) (ids []timer.ID, err error) {
-	err = s.read(ctx, "reading replans", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectAll(
+	err = s.db.Read(ctx, "reading replans", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.db.SelectAll(
 			ctx,
 			c,
 			&ids,
-			stmt("SELECT timer_id FROM replans WHERE next_page_ms<=").nowMS(s.dialect).
-				add(" ORDER BY next_page_ms LIMIT ").int(replanCandidates),
+			sqldb.Stmt("SELECT timer_id FROM replans WHERE next_page_ms<=").NowMS(s.db.Dialect).
+				Add(" ORDER BY next_page_ms LIMIT ").Int(replanCandidates),
 		)
 	})
 	return ids, err
@@ -267,7 +270,7 @@ func (s *Store) Replanning(
 	ctx context.Context,
 	ids []timer.FireID,
 ) (undecided []timer.FireID, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading replans",
 		func(ctx context.Context, c sqlx.QueryerContext) error {

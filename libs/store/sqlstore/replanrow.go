@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -30,16 +31,16 @@ func (s *Store) replanning(
 		UntilMS int64 `db:"until_ms"`
 	}
 	found := map[timer.ID]stretch{}
-	for part := range batches(slices.Compact(of)) {
+	for part := range sqldb.Batches(slices.Compact(of)) {
 		var rows []stretch
-		if err := s.selectAll(
+		if err := s.db.SelectAll(
 			ctx,
 			c,
 			&rows,
-			stmt(
-				"SELECT r.timer_id,r.until_ms,t.next_due_ms FROM replans r"+s.dialect.joinOrdered+
+			sqldb.Stmt(
+				"SELECT r.timer_id,r.until_ms,t.next_due_ms FROM replans r"+s.db.Dialect.JoinOrdered+
 					"timers t ON t.id=r.timer_id WHERE r.timer_id",
-			).idList(part),
+			).IDList(part),
 		); err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -68,26 +69,26 @@ func (s *Store) sealedRows(
 	ctx context.Context,
 	after store.VersionKey,
 ) (rows []versionRow, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading encrypted text",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			q := stmt(
+			q := sqldb.Stmt(
 				"SELECT timer_id,version,CASE WHEN INSTR(definition,",
-			).bind([]byte(`"cs1.`)).
-				add(")>0 THEN definition ELSE ").
-				bind([]byte{}).
-				add(" END AS definition FROM timer_versions" + s.dialect.byPrimary + " WHERE ")
-			s.dialect.keyAfter(
+			).Bind([]byte(`"cs1.`)).
+				Add(")>0 THEN definition ELSE ").
+				Bind([]byte{}).
+				Add(" END AS definition FROM timer_versions" + s.db.Dialect.ByPrimary + " WHERE ")
+			s.db.Dialect.KeyAfter(
 				q,
 				[]string{"timer_id", "version"},
 				[]int64{int64(after.Timer), int64(after.Version)},
 			)
-			return s.selectAll(
+			return s.db.SelectAll(
 				ctx,
 				c,
 				&rows,
-				q.add(" ORDER BY timer_id,version LIMIT ").int(sealedChunk),
+				q.Add(" ORDER BY timer_id,version LIMIT ").Int(sealedChunk),
 			)
 		},
 	)
@@ -106,45 +107,54 @@ func (s *Store) Reseal(ctx context.Context, k store.VersionKey, d timer.Definiti
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, "re-encrypting a definition", func(ctx context.Context, c runner) error {
-		at := func(q *statement) *statement {
-			return q.add(" WHERE timer_id=").
-				int(int64(k.Timer)).
-				add(" AND version=").
-				int(int64(k.Version))
-		}
-		var row versionRow
-		err := s.selectOne(
-			ctx,
-			c,
-			&row,
-			at(
-				stmt("SELECT timer_id,version,definition FROM timer_versions"),
-			).add(s.dialect.forUpdate),
-		)
-		if errors.Is(err, sql.ErrNoRows) {
-			return timer.NotFound("version", fmt.Sprintf("%d of timer %d", k.Version, k.Timer))
-		}
-		if err != nil {
-			return err
-		}
-		var had timer.Definition
-		if err := json.Unmarshal(row.Definition, &had); err != nil {
-			return fmt.Errorf("reading version %d of timer %d: %w", k.Version, k.Timer, err)
-		}
-		if have, err := blankText(had); err != nil || !bytes.Equal(have, want) {
-			return errors.Join(
-				err,
-				timer.Invalid("definition", "it differs in more than encrypted text"),
+	return s.db.Write(
+		ctx,
+		"re-encrypting a definition",
+		func(ctx context.Context, c sqldb.Runner) error {
+			at := func(q *sqldb.Statement) *sqldb.Statement {
+				return q.Add(" WHERE timer_id=").
+					Int(int64(k.Timer)).
+					Add(" AND version=").
+					Int(int64(k.Version))
+			}
+			var row versionRow
+			err := s.db.SelectOne(
+				ctx,
+				c,
+				&row,
+				at(
+					sqldb.Stmt("SELECT timer_id,version,definition FROM timer_versions"),
+				).Add(s.db.Dialect.ForUpdate),
 			)
-		}
-		_, err = s.exec(
-			ctx,
-			c,
-			at(stmt("UPDATE timer_versions SET hash=").bind(hash).add(",definition=").bind(text)),
-		)
-		return err
-	})
+			if errors.Is(err, sql.ErrNoRows) {
+				return timer.NotFound("version", fmt.Sprintf("%d of timer %d", k.Version, k.Timer))
+			}
+			if err != nil {
+				return err
+			}
+			var had timer.Definition
+			if err := json.Unmarshal(row.Definition, &had); err != nil {
+				return fmt.Errorf("reading version %d of timer %d: %w", k.Version, k.Timer, err)
+			}
+			if have, err := blankText(had); err != nil || !bytes.Equal(have, want) {
+				return errors.Join(
+					err,
+					timer.Invalid("definition", "it differs in more than encrypted text"),
+				)
+			}
+			_, err = s.db.Exec(
+				ctx,
+				c,
+				at(
+					sqldb.Stmt("UPDATE timer_versions SET hash=").
+						Bind(hash).
+						Add(",definition=").
+						Bind(text),
+				),
+			)
+			return err
+		},
+	)
 }
 
 // blankText returns the canonical text of a definition with all encrypted texts blanked.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store/backup"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -59,7 +60,7 @@ func RestoreSQLite(ctx context.Context, o SQLiteOptions) (*Restore, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.timeout = restoreTimeout
+	s.db.Timeout = restoreTimeout
 	return &Restore{store: s}, nil
 }
 
@@ -105,12 +106,12 @@ func (r *Restore) Begin(
 func (r *Restore) schema(ctx context.Context) (version int64, restoring bool, err error) {
 	s := r.store
 	var rows []int64
-	err = s.selectAll(
-		ctx, s.engine.Reader(), &rows,
-		stmt("SELECT DISTINCT version_id FROM goose_db_version WHERE is_applied=1"),
+	err = s.db.SelectAll(
+		ctx, s.db.Engine.Reader(), &rows,
+		sqldb.Stmt("SELECT DISTINCT version_id FROM goose_db_version WHERE is_applied=1"),
 	)
-	if err != nil && s.dialect.classOf(err) != engine.ClassOther && !isNoTable(err) {
-		return 0, false, s.dialect.translate("reading the schema's version", err)
+	if err != nil && s.db.Dialect.ClassOf(err) != engine.ClassOther && !isNoTable(err) {
+		return 0, false, s.db.Dialect.Translate("reading the schema's version", err)
 	}
 	for _, v := range rows { // none if the table is missing
 		if v == restoringVersion {
@@ -125,8 +126,8 @@ func (r *Restore) schema(ctx context.Context) (version int64, restoring bool, er
 func (r *Restore) begin(ctx context.Context, id string, m *backup.Manifest, version int64) error {
 	s := r.store
 	if version > 0 {
-		if err := s.dialect.translate("beginning a restore",
-			r.requireEmpty(ctx, s.engine.Reader())); err != nil {
+		if err := s.db.Dialect.Translate("beginning a restore",
+			r.requireEmpty(ctx, s.db.Engine.Reader())); err != nil {
 			return err
 		}
 	}
@@ -138,38 +139,38 @@ func (r *Restore) begin(ctx context.Context, id string, m *backup.Manifest, vers
 		)
 	}
 	if err := s.migrate(ctx, m.Schema); err != nil {
-		return s.dialect.translate("making the schema of the backup", err)
+		return s.db.Dialect.Translate("making the schema of the backup", err)
 	}
-	_, err := s.autocommit(ctx, "beginning a restore", func() *statement {
-		return stmt("CREATE TABLE IF NOT EXISTS " + restoreTable +
+	_, err := s.db.Autocommit(ctx, "beginning a restore", func() *sqldb.Statement {
+		return sqldb.Stmt("CREATE TABLE IF NOT EXISTS " + restoreTable +
 			" (part VARCHAR(200) NOT NULL PRIMARY KEY, backup VARCHAR(64) NOT NULL, writes BIGINT NOT NULL)")
 	})
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, "beginning a restore", func(ctx context.Context, c runner) error {
-		_, err := s.exec(
+	return s.db.Write(ctx, "beginning a restore", func(ctx context.Context, c sqldb.Runner) error {
+		_, err := s.db.Exec(
 			ctx,
 			c,
-			stmt("INSERT INTO "+restoreTable+" (part,backup,writes) VALUES ('',").
-				bind(id).add(",0)"),
+			sqldb.Stmt("INSERT INTO "+restoreTable+" (part,backup,writes) VALUES ('',").
+				Bind(id).Add(",0)"),
 		)
-		if s.dialect.classOf(err) == engine.ClassDuplicate {
+		if s.db.Dialect.ClassOf(err) == engine.ClassDuplicate {
 			return nil // another call has begun
 		}
 		if err != nil {
 			return err
 		}
-		q := stmt("INSERT INTO goose_db_version (version_id,is_applied) VALUES (").
-			int(restoringVersion).add(",1)")
-		if _, err := s.exec(ctx, c, q); err != nil {
+		q := sqldb.Stmt("INSERT INTO goose_db_version (version_id,is_applied) VALUES (").
+			Int(restoringVersion).Add(",1)")
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
 		if err := r.requireEmpty(ctx, c); err != nil {
 			return err
 		}
 		for _, table := range tablesWithRows {
-			if _, err := s.exec(ctx, c, stmt("DELETE FROM "+table)); err != nil {
+			if _, err := s.db.Exec(ctx, c, sqldb.Stmt("DELETE FROM "+table)); err != nil {
 				return err
 			}
 		}
@@ -201,7 +202,7 @@ func (r *Restore) requireNoRows(
 ) error {
 	for _, name := range tables {
 		var rows []int
-		err := r.store.selectAll(ctx, c, &rows, stmt("SELECT 1 FROM "+name+" LIMIT 1"))
+		err := r.store.db.SelectAll(ctx, c, &rows, sqldb.Stmt("SELECT 1 FROM "+name+" LIMIT 1"))
 		if err != nil {
 			return err
 		}
@@ -217,9 +218,9 @@ func (r *Restore) requireNoRows(
 
 // readTables checks that the tables and columns are those of the backup.
 func (r *Restore) readTables(ctx context.Context, m *backup.Manifest) error {
-	tables, err := r.store.backupTables(ctx, r.store.engine.Reader())
+	tables, err := r.store.backupTables(ctx, r.store.db.Engine.Reader())
 	if err != nil {
-		return r.store.dialect.translate("reading the schema", err)
+		return r.store.db.Dialect.Translate("reading the schema", err)
 	}
 	r.tables = map[string]*backupTable{}
 	for _, t := range tables {
@@ -256,9 +257,14 @@ func (r *Restore) loaded(ctx context.Context, id string) (map[string]bool, error
 		Part   string `db:"part"`
 		Backup string `db:"backup"`
 	}
-	err := s.read(ctx, "reading the restore's progress",
+	err := s.db.Read(ctx, "reading the restore's progress",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			return s.selectAll(ctx, c, &rows, stmt("SELECT part,backup FROM "+restoreTable))
+			return s.db.SelectAll(
+				ctx,
+				c,
+				&rows,
+				sqldb.Stmt("SELECT part,backup FROM "+restoreTable),
+			)
 		})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store/backup"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // sequenceGap is how many numbers are left out behind those of the backup. Entries that were added
@@ -34,36 +35,44 @@ func (r *Restore) Finish(ctx context.Context, m *backup.Manifest) error {
 		if t.Next == 0 {
 			continue
 		}
-		for _, q := range s.dialect.setNextNumber(t.Name, t.Next+sequenceGap) {
-			_, err := s.autocommit(ctx, "numbering table "+t.Name, func() *statement { return q })
+		for _, q := range s.db.Dialect.SetNextNumber(t.Name, t.Next+sequenceGap) {
+			_, err := s.db.Autocommit(
+				ctx,
+				"numbering table "+t.Name,
+				func() *sqldb.Statement { return q },
+			)
 			if err != nil {
 				return err
 			}
 		}
 	}
-	err := s.write(ctx, "finishing the restore", func(ctx context.Context, c runner) error {
-		if err := r.touch(ctx, c); err != nil {
-			return err
-		}
-		if err := r.requireNoRows(ctx, c, tablesOfServices); err != nil {
-			return err
-		}
-		for _, q := range []*statement{
-			stmt("UPDATE sessions SET ended_ms=").nowMS(s.dialect).add(" WHERE ended_ms=0"),
-			stmt("DELETE FROM goose_db_version WHERE version_id=").int(restoringVersion),
-			stmt("DELETE FROM " + restoreTable),
-		} {
-			if _, err := s.exec(ctx, c, q); err != nil {
+	err := s.db.Write(
+		ctx,
+		"finishing the restore",
+		func(ctx context.Context, c sqldb.Runner) error {
+			if err := r.touch(ctx, c); err != nil {
 				return err
 			}
-		}
-		return nil
-	})
+			if err := r.requireNoRows(ctx, c, tablesOfServices); err != nil {
+				return err
+			}
+			for _, q := range []*sqldb.Statement{
+				sqldb.Stmt("UPDATE sessions SET ended_ms=").NowMS(s.db.Dialect).Add(" WHERE ended_ms=0"),
+				sqldb.Stmt("DELETE FROM goose_db_version WHERE version_id=").Int(restoringVersion),
+				sqldb.Stmt("DELETE FROM " + restoreTable),
+			} {
+				if _, err := s.db.Exec(ctx, c, q); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	)
 	if err != nil {
 		return err
 	}
-	_, err = s.autocommit(ctx, "finishing the restore", func() *statement {
-		return stmt("DROP TABLE IF EXISTS " + restoreTable)
+	_, err = s.db.Autocommit(ctx, "finishing the restore", func() *sqldb.Statement {
+		return sqldb.Stmt("DROP TABLE IF EXISTS " + restoreTable)
 	})
 	return errors.Join(err, s.Migrate(ctx))
 }
@@ -72,9 +81,9 @@ func (r *Restore) Finish(ctx context.Context, m *backup.Manifest) error {
 func (r *Restore) count(ctx context.Context, t *backup.Parts) error {
 	s := r.store
 	var n int64
-	err := s.read(ctx, "counting restored rows",
+	err := s.db.Read(ctx, "counting restored rows",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			return s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM "+t.Name))
+			return s.db.SelectOne(ctx, c, &n, sqldb.Stmt("SELECT COUNT(*) FROM "+t.Name))
 		})
 	if err == nil && n != t.Rows {
 		return fmt.Errorf(

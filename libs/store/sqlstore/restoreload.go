@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/backup"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // maxInsertBytes is where an INSERT ends. Servers refuse statements of several MB.
@@ -41,19 +42,19 @@ func (r *Restore) Load(ctx context.Context, b *backup.Table, file string, rows [
 	for i, column := range b.Columns {
 		kinds[i] = t.kinds[slices.Index(t.columns, column)]
 	}
-	return s.write(ctx, "restoring "+file, func(ctx context.Context, c runner) error {
+	return s.db.Write(ctx, "restoring "+file, func(ctx context.Context, c sqldb.Runner) error {
 		if err := r.touch(ctx, c); err != nil {
 			return err
 		}
 		var backup string
-		err := s.selectOne(ctx, c, &backup,
-			stmt("SELECT backup FROM "+restoreTable+" WHERE part=").bind(file))
+		err := s.db.SelectOne(ctx, c, &backup,
+			sqldb.Stmt("SELECT backup FROM "+restoreTable+" WHERE part=").Bind(file))
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err // it is there, or that is not known
 		}
-		q := stmt("INSERT INTO " + restoreTable + " (part,backup,writes) SELECT ").bind(file).
-			add(",backup,0 FROM " + restoreTable + " WHERE part=''")
-		if _, err := s.exec(ctx, c, q); err != nil {
+		q := sqldb.Stmt("INSERT INTO " + restoreTable + " (part,backup,writes) SELECT ").Bind(file).
+			Add(",backup,0 FROM " + restoreTable + " WHERE part=''")
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
 		return r.insert(ctx, c, b, kinds, rows)
@@ -61,11 +62,11 @@ func (r *Restore) Load(ctx context.Context, b *backup.Table, file string, rows [
 }
 
 // touch writes the row of the restore.
-func (r *Restore) touch(ctx context.Context, c runner) error {
-	n, err := r.store.exec(
+func (r *Restore) touch(ctx context.Context, c sqldb.Runner) error {
+	n, err := r.store.db.Exec(
 		ctx,
 		c,
-		stmt("UPDATE "+restoreTable+" SET writes=writes+1 WHERE part=''"),
+		sqldb.Stmt("UPDATE "+restoreTable+" SET writes=writes+1 WHERE part=''"),
 	)
 	if err == nil && n == 0 {
 		return errFinished
@@ -86,26 +87,26 @@ func (r *Restore) prepare(ctx context.Context, b *backup.Table, rows [][]any) er
 
 // insert adds rows with statements of a bounded size.
 func (r *Restore) insert(
-	ctx context.Context, c runner, b *backup.Table, kinds []columnKind, rows [][]any,
+	ctx context.Context, c sqldb.Runner, b *backup.Table, kinds []columnKind, rows [][]any,
 ) error {
 	into := "INSERT INTO " + b.Name + " (" + strings.Join(b.Columns, ",") + ") VALUES "
 	for len(rows) > 0 {
-		q, n, size := stmt(into), 0, 0
+		q, n, size := sqldb.Stmt(into), 0, 0
 		for n < min(len(rows), store.MaxBatch) && size < maxInsertBytes {
-			q.open(n == 0)
+			q.Open(n == 0)
 			for i, v := range rows[n] {
 				if i > 0 {
-					q.add(",")
+					q.Add(",")
 				}
 				addValue(q, v, kinds[i])
 				if text, ok := v.([]byte); ok {
 					size += len(text)
 				}
 			}
-			q.add(")")
+			q.Add(")")
 			n++
 		}
-		if _, err := r.store.exec(ctx, c, q); err != nil {
+		if _, err := r.store.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
 		rows = rows[n:]

@@ -113,17 +113,21 @@ func (s *Store) search(
 	if err != nil || appID == 0 {
 		return err
 	}
-	return s.read(ctx, "searching timers", func(ctx context.Context, c sqlx.QueryerContext) error {
-		nowMS, err := s.nowMS(ctx, c)
-		if err != nil {
-			return err
-		}
-		r := &search{
-			SearchQuery: query, searchLimits: s.searchLimits,
-			store: s, c: c, appID: appID, nowMS: nowMS,
-		}
-		return run(ctx, r)
-	})
+	return s.db.Read(
+		ctx,
+		"searching timers",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			nowMS, err := s.db.NowMS(ctx, c)
+			if err != nil {
+				return err
+			}
+			r := &search{
+				SearchQuery: query, searchLimits: s.searchLimits,
+				store: s, c: c, appID: appID, nowMS: nowMS,
+			}
+			return run(ctx, r)
+		},
+	)
 }
 
 func (r *search) page(ctx context.Context) (page store.SearchPage, err error) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -67,31 +68,31 @@ func (r *search) count(ctx context.Context) (count store.SearchCount, err error)
 }
 
 // wholeIndex returns a statement whose rows are all timers that the filter selects, or nil.
-func (r *search) wholeIndex() *statement {
+func (r *search) wholeIndex() *sqldb.Statement {
 	switch f := r.Filter; {
 	case f.Status != "" || f.NameContains != "" || f.ByDue() || f.LastOutcome != "":
 	case len(f.Labels) == 0 && f.TargetHost == "":
-		q := stmt(
-			"SELECT 1 FROM timers" + r.store.dialect.byLiveName + " WHERE app_id=",
-		).int(r.appID).
-			add(" AND live_name IS NOT NULL")
+		q := sqldb.Stmt(
+			"SELECT 1 FROM timers" + r.store.db.Dialect.ByLiveName + " WHERE app_id=",
+		).Int(r.appID).
+			Add(" AND live_name IS NOT NULL")
 		if f.NamePrefix == "" {
 			return q
 		}
-		q.add(" AND live_name>=").bind(f.NamePrefix)
+		q.Add(" AND live_name>=").Bind(f.NamePrefix)
 		if end := prefixEnd(f.NamePrefix); end != "" {
-			q.add(" AND live_name<").bind(end)
+			q.Add(" AND live_name<").Bind(end)
 		}
 		return q
 	case len(f.Labels) == 0 && f.NamePrefix == "":
 		a := attribute{app: r.appID, kind: kindHost, value: f.TargetHost}
-		return withAttribute(stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
+		return withAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
 	case len(f.Labels) == 1 && f.TargetHost == "" && f.NamePrefix == "" && len(f.Labels[0].Values) == 1 &&
 		f.Labels[0].Operator == "in":
 		a := attribute{
 			app: r.appID, kind: kindLabel, name: f.Labels[0].Name, value: f.Labels[0].Values[0],
 		}
-		return withAttribute(stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
+		return withAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
 	}
 	return nil
 }
@@ -103,12 +104,12 @@ func (r *search) countExamined(ctx context.Context, all []candidate) (n int, err
 		ids[i] = all[i].ID
 	}
 	slices.Sort(ids)
-	for part := range batches(ids) {
-		q := stmt("SELECT COUNT(*) FROM timers t" + r.store.dialect.byPrimary + " WHERE id").
-			idList(part)
+	for part := range sqldb.Batches(ids) {
+		q := sqldb.Stmt("SELECT COUNT(*) FROM timers t" + r.store.db.Dialect.ByPrimary + " WHERE id").
+			IDList(part)
 		r.addConditions(q)
 		var one int
-		if err := r.store.selectOne(ctx, r.c, &one, q); err != nil {
+		if err := r.store.db.SelectOne(ctx, r.c, &one, q); err != nil {
 			return 0, err
 		}
 		n += one

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/selector"
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -161,13 +162,13 @@ func (r *search) drivers(ctx context.Context) (all []driver, err error) {
 // estimate counts the timers with an attribute, up to estimateLimit for each value.
 func (r *search) estimate(ctx context.Context, d *driver) (n int, err error) {
 	if d.from != nil {
-		q := ofAttribute(stmt("SELECT 1 FROM timer_attributes WHERE "), &d.attribute)
+		q := ofAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &d.attribute)
 		return r.countUpTo(ctx, q, estimateLimit)
 	}
 	for _, value := range d.values {
 		a := d.attribute
 		a.value = value
-		q := withAttribute(stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
+		q := withAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
 		one, err := r.countUpTo(ctx, q, estimateLimit)
 		if err != nil {
 			return 0, err
@@ -180,24 +181,26 @@ func (r *search) estimate(ctx context.Context, d *driver) (n int, err error) {
 }
 
 func (r *search) namesWithPrefix(ctx context.Context) (int, error) {
-	q := stmt("SELECT 1 FROM timers" + r.store.dialect.byLiveName + " WHERE app_id=").int(r.appID).
-		add(" AND live_name>=").bind(r.NamePrefix)
+	q := sqldb.Stmt("SELECT 1 FROM timers" + r.store.db.Dialect.ByLiveName + " WHERE app_id=").
+		Int(r.appID).
+		Add(" AND live_name>=").
+		Bind(r.NamePrefix)
 	if end := prefixEnd(r.NamePrefix); end != "" {
-		q.add(" AND live_name<").bind(end)
+		q.Add(" AND live_name<").Bind(end)
 	}
 	return r.countUpTo(ctx, q, estimateLimit)
 }
 
 // countUpTo counts the rows of a statement, up to a limit.
-func (r *search) countUpTo(ctx context.Context, q *statement, limit int) (n int, err error) {
-	c := stmt(
+func (r *search) countUpTo(ctx context.Context, q *sqldb.Statement, limit int) (n int, err error) {
+	c := sqldb.Stmt(
 		"SELECT COUNT(*) FROM (",
-	).add(string(q.text)).
-		add(" LIMIT ").
-		int(int64(limit)).
-		add(") n")
-	c.args = q.args
-	err = r.store.selectOne(ctx, r.c, &n, c)
+	).Add(string(q.Text)).
+		Add(" LIMIT ").
+		Int(int64(limit)).
+		Add(") n")
+	c.Args = q.Args
+	err = r.store.db.SelectOne(ctx, r.c, &n, c)
 	return n, err
 }
 
@@ -205,14 +208,14 @@ func (r *search) countUpTo(ctx context.Context, q *statement, limit int) (n int,
 func (r *search) withName(a *attribute) source {
 	return func(ctx context.Context, after store.SearchPosition) (candidates, error) {
 		q := ofAttribute(
-			stmt("SELECT timer_id AS id,value AS name FROM timer_attributes WHERE "),
+			sqldb.Stmt("SELECT timer_id AS id,value AS name FROM timer_attributes WHERE "),
 			a,
 		)
 		if after.ID != 0 {
-			q.add(" AND value>=").bind(after.Name).add(" AND (value>").bind(after.Name).
-				add(" OR timer_id>").int(int64(after.ID)).add(")")
+			q.Add(" AND value>=").Bind(after.Name).Add(" AND (value>").Bind(after.Name).
+				Add(" OR timer_id>").Int(int64(after.ID)).Add(")")
 		}
-		return r.read(ctx, q.add(" ORDER BY value,timer_id LIMIT ").int(int64(r.chunk)), r.chunk)
+		return r.read(ctx, q.Add(" ORDER BY value,timer_id LIMIT ").Int(int64(r.chunk)), r.chunk)
 	}
 }
 
@@ -240,8 +243,8 @@ func (r *search) withFailure(ctx context.Context) (all []candidate, complete boo
 	}
 	part, err := r.read(
 		ctx,
-		stmt("SELECT timer_id AS id FROM failed_outcomes WHERE app_id=").int(r.appID).
-			add(" ORDER BY finished_ms DESC LIMIT ").int(estimateLimit),
+		sqldb.Stmt("SELECT timer_id AS id FROM failed_outcomes WHERE app_id=").Int(r.appID).
+			Add(" ORDER BY finished_ms DESC LIMIT ").Int(estimateLimit),
 		estimateLimit,
 	)
 	return part.all, err == nil && !part.more, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/selector"
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -17,12 +18,12 @@ func (r *search) examine(ctx context.Context, all []candidate) ([]match, error) 
 		ids[i] = all[i].ID
 	}
 	slices.Sort(ids)
-	for part := range batches(ids) {
-		q := stmt("SELECT " + timerColumns + " FROM timers t" + r.store.dialect.byPrimary +
-			" WHERE id").idList(part)
+	for part := range sqldb.Batches(ids) {
+		q := sqldb.Stmt("SELECT " + timerColumns + " FROM timers t" + r.store.db.Dialect.ByPrimary +
+			" WHERE id").IDList(part)
 		r.addConditions(q)
 		var found []timerRow
-		if err := r.store.selectAll(ctx, r.c, &found, q); err != nil {
+		if err := r.store.db.SelectAll(ctx, r.c, &found, q); err != nil {
 			return nil, err
 		}
 		for i := range found {
@@ -93,18 +94,18 @@ func (r *search) dues(ctx context.Context, all []match) (map[timer.ID]int64, err
 }
 
 // addConditions adds the conditions on the status, the name and the attributes of the timer t.
-func (r *search) addConditions(q *statement) {
+func (r *search) addConditions(q *sqldb.Statement) {
 	// The sum keeps SQLite from searching an index for the status, which reads all its timers.
 	if r.Status == "" {
-		q.add(" AND status+0<>").int(rowDeleted)
+		q.Add(" AND status+0<>").Int(rowDeleted)
 	} else {
-		q.add(" AND status+0=").int(statusToRow(r.Status))
+		q.Add(" AND status+0=").Int(statusToRow(r.Status))
 	}
 	if r.NamePrefix != "" {
-		q.add(" AND INSTR(name,").bind(r.NamePrefix).add(")=1")
+		q.Add(" AND INSTR(name,").Bind(r.NamePrefix).Add(")=1")
 	}
 	if r.NameContains != "" {
-		q.add(" AND INSTR(name,").bind(r.NameContains).add(")>0")
+		q.Add(" AND INSTR(name,").Bind(r.NameContains).Add(")>0")
 	}
 	for i := range r.Labels {
 		l := &r.Labels[i]
@@ -120,27 +121,27 @@ func (r *search) addConditions(q *statement) {
 // any if there are none, or that it has not. It reads the attributes of one timer: the optimizer may
 // turn EXISTS into a join that reads those of all timers.
 func (r *search) addAttribute(
-	q *statement,
+	q *sqldb.Statement,
 	kind int64,
 	name string,
 	values []string,
 	wanted bool,
 ) {
-	q.add(" AND (SELECT 1 FROM timer_attributes a" + r.store.dialect.byTimer +
-		" WHERE a.timer_id=t.id AND a.kind=").int(kind).add(" AND a.name=").bind(name)
+	q.Add(" AND (SELECT 1 FROM timer_attributes a" + r.store.db.Dialect.ByTimer +
+		" WHERE a.timer_id=t.id AND a.kind=").Int(kind).Add(" AND a.name=").Bind(name)
 	if len(values) > 0 {
-		q.add(" AND a.value IN (")
+		q.Add(" AND a.value IN (")
 		for i, v := range values {
 			if i > 0 {
-				q.add(",")
+				q.Add(",")
 			}
-			q.bind(v)
+			q.Bind(v)
 		}
-		q.add(")")
+		q.Add(")")
 	}
-	q.add(" LIMIT 1) IS ")
+	q.Add(" LIMIT 1) IS ")
 	if wanted {
-		q.add("NOT ")
+		q.Add("NOT ")
 	}
-	q.add("NULL")
+	q.Add("NULL")
 }

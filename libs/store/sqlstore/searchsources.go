@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -15,43 +16,43 @@ import (
 func (r *search) byID(d *driver) source {
 	return func(ctx context.Context, after store.SearchPosition) (candidates, error) {
 		if d == nil {
-			q := stmt(
-				"SELECT id FROM timers" + r.store.dialect.byApp + " WHERE app_id=",
-			).int(r.appID)
+			q := sqldb.Stmt(
+				"SELECT id FROM timers" + r.store.db.Dialect.ByApp + " WHERE app_id=",
+			).Int(r.appID)
 			return r.read(ctx, r.fromID(q, "id", after.ID), r.chunk)
 		}
 		if len(d.values) == 1 {
 			return r.read(ctx, r.withValue(d, d.values[0], after.ID), r.chunk)
 		}
 		// A statement with several values would sort all of their timers.
-		q := stmt("SELECT id FROM (")
+		q := sqldb.Stmt("SELECT id FROM (")
 		for i, value := range d.values {
 			if i > 0 {
-				q.add(" UNION ALL ")
+				q.Add(" UNION ALL ")
 			}
 			part := r.withValue(d, value, after.ID)
-			q.add("SELECT id FROM (").add(string(part.text)).add(") v").int(int64(i))
-			q.args = append(q.args, part.args...)
+			q.Add("SELECT id FROM (").Add(string(part.Text)).Add(") v").Int(int64(i))
+			q.Args = append(q.Args, part.Args...)
 		}
-		q.add(") a ORDER BY id" + r.direction() + " LIMIT ").int(int64(r.chunk))
+		q.Add(") a ORDER BY id" + r.direction() + " LIMIT ").Int(int64(r.chunk))
 		return r.read(ctx, q, r.chunk)
 	}
 }
 
 // withValue selects the timers with a value of an attribute.
-func (r *search) withValue(d *driver, value string, after timer.ID) *statement {
+func (r *search) withValue(d *driver, value string, after timer.ID) *sqldb.Statement {
 	a := d.attribute
 	a.value = value
-	q := withAttribute(stmt("SELECT timer_id AS id FROM timer_attributes WHERE "), &a)
+	q := withAttribute(sqldb.Stmt("SELECT timer_id AS id FROM timer_attributes WHERE "), &a)
 	return r.fromID(q, "timer_id", after)
 }
 
 // fromID adds the part after an id, in the direction of the query.
-func (r *search) fromID(q *statement, column string, after timer.ID) *statement {
+func (r *search) fromID(q *sqldb.Statement, column string, after timer.ID) *sqldb.Statement {
 	if after != 0 {
-		q.add(" AND " + column + r.operator()).int(int64(after))
+		q.Add(" AND " + column + r.operator()).Int(int64(after))
 	}
-	return q.add(" ORDER BY " + column + r.direction() + " LIMIT ").int(int64(r.chunk))
+	return q.Add(" ORDER BY " + column + r.direction() + " LIMIT ").Int(int64(r.chunk))
 }
 
 func (r *search) operator() string {
@@ -69,8 +70,12 @@ func (r *search) direction() string {
 }
 
 // read runs a statement of a source that is limited to chunk candidates.
-func (r *search) read(ctx context.Context, q *statement, chunk int) (part candidates, err error) {
-	if err := r.store.selectAll(ctx, r.c, &part.all, q); err != nil {
+func (r *search) read(
+	ctx context.Context,
+	q *sqldb.Statement,
+	chunk int,
+) (part candidates, err error) {
+	if err := r.store.db.SelectAll(ctx, r.c, &part.all, q); err != nil {
 		return part, err
 	}
 	part.cost, part.more = len(part.all), len(part.all) == chunk
@@ -87,18 +92,18 @@ func (r *search) byName(ctx context.Context, after store.SearchPosition) (candid
 	if r.NameContains != "" {
 		chunk = r.names
 	}
-	q := stmt("SELECT id,live_name AS name FROM timers" + r.store.dialect.byLiveName +
-		" WHERE app_id=").int(r.appID).add(" AND live_name IS NOT NULL")
+	q := sqldb.Stmt("SELECT id,live_name AS name FROM timers" + r.store.db.Dialect.ByLiveName +
+		" WHERE app_id=").Int(r.appID).Add(" AND live_name IS NOT NULL")
 	if r.NamePrefix != "" {
-		q.add(" AND live_name>=").bind(r.NamePrefix)
+		q.Add(" AND live_name>=").Bind(r.NamePrefix)
 		if end := prefixEnd(r.NamePrefix); end != "" {
-			q.add(" AND live_name<").bind(end)
+			q.Add(" AND live_name<").Bind(end)
 		}
 	}
 	if after.ID != 0 {
-		q.add(" AND live_name" + r.operator()).bind(after.Name)
+		q.Add(" AND live_name" + r.operator()).Bind(after.Name)
 	}
-	q.add(" ORDER BY live_name" + r.direction() + " LIMIT ").int(int64(chunk))
+	q.Add(" ORDER BY live_name" + r.direction() + " LIMIT ").Int(int64(chunk))
 	part, err := r.read(ctx, q, chunk)
 	if r.NameContains != "" {
 		n := part.cost / nameCost
@@ -149,30 +154,30 @@ func (r *search) dueColumns() [2]dueColumn {
 		last = max(last, r.nowMS+expandedMS)
 	}
 	return [2]dueColumn{
-		{"last_due_ms", r.store.dialect.byLastDue, r.nowMS + 1, last},
-		{"next_due_ms", r.store.dialect.byNextDue, 0, to},
+		{"last_due_ms", r.store.db.Dialect.ByLastDue, r.nowMS + 1, last},
+		{"next_due_ms", r.store.db.Dialect.ByNextDue, 0, to},
 	}
 }
 
 // fromDue selects the active timers by a column, from a position on.
-func (r *search) fromDue(d *dueColumn, after store.SearchPosition, limit int) *statement {
-	q := stmt(
+func (r *search) fromDue(d *dueColumn, after store.SearchPosition, limit int) *sqldb.Statement {
+	q := sqldb.Stmt(
 		"SELECT id," + d.name + " AS at_ms FROM timers" + d.index + " WHERE app_id=",
-	).int(r.appID).
-		add(" AND status=").
-		int(rowActive)
+	).Int(r.appID).
+		Add(" AND status=").
+		Int(rowActive)
 	columns, values := []string{d.name, "id"}, []int64{after.AtMS, int64(after.ID)}
-	q.add(" AND " + d.name + ">=").int(d.from).add(" AND " + d.name + "<").int(d.to)
+	q.Add(" AND " + d.name + ">=").Int(d.from).Add(" AND " + d.name + "<").Int(d.to)
 	if after.ID != 0 {
 		operator := ">"
 		if r.Desc {
 			operator = "<"
 		}
-		q.add(" AND ")
-		r.store.dialect.compareInts(q, operator, columns, values)
+		q.Add(" AND ")
+		r.store.db.Dialect.CompareInts(q, operator, columns, values)
 	}
-	return q.add(" ORDER BY " + d.name + r.direction() + ",id" + r.direction() + " LIMIT ").
-		int(int64(limit))
+	return q.Add(" ORDER BY " + d.name + r.direction() + ",id" + r.direction() + " LIMIT ").
+		Int(int64(limit))
 }
 
 // byDue reads the candidates in order of what their rows tell about their next due instants, and
@@ -204,8 +209,8 @@ func (r *search) byDue(
 		part.cost = len(part.all)
 		return part, nil
 	}
-	q := stmt("SELECT id,").int(timer.NeverMS).
-		add(" AS at_ms FROM timers" + r.store.dialect.byApp + " WHERE app_id=").int(r.appID)
+	q := sqldb.Stmt("SELECT id,").Int(timer.NeverMS).
+		Add(" AS at_ms FROM timers" + r.store.db.Dialect.ByApp + " WHERE app_id=").Int(r.appID)
 	part, err = r.read(ctx, r.fromID(q, "id", after.ID), r.chunk)
 	return part, err
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // settings are server variables, as a connection of the pool sees them. The two servers have
@@ -18,11 +20,11 @@ type settings struct {
 // mode, promises would break silently. It only logs settings that cost durability or speed.
 func (s *Store) checkServer(ctx context.Context) error {
 	var rows []settings
-	err := s.selectAll(
+	err := s.db.SelectAll(
 		ctx,
-		s.engine.Reader(),
+		s.db.Engine.Reader(),
 		&rows,
-		stmt("SHOW VARIABLES WHERE Variable_name IN ('tx_isolation',"+
+		sqldb.Stmt("SHOW VARIABLES WHERE Variable_name IN ('tx_isolation',"+
 			"'transaction_isolation','sql_mode','innodb_flush_log_at_trx_commit','read_only')"),
 	)
 	if err != nil {
@@ -44,7 +46,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 	}
 	if v := have["innodb_flush_log_at_trx_commit"]; v != "1" {
 		s.warnOnce.Do(func() {
-			s.log.Warn().Str("innodb_flush_log_at_trx_commit", v).
+			s.db.Log.Warn().Str("innodb_flush_log_at_trx_commit", v).
 				Msg("the server does not flush each commit: it can lose accepted timers when its machine fails")
 		})
 	}

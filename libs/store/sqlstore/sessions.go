@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -18,22 +19,22 @@ func (s *Store) OpenSession(
 	kind store.SessionKind,
 	name string,
 ) error {
-	return s.write(ctx, "opening a session", func(ctx context.Context, c runner) error {
-		q := stmt(
+	return s.db.Write(ctx, "opening a session", func(ctx context.Context, c sqldb.Runner) error {
+		q := sqldb.Stmt(
 			"INSERT INTO sessions (id,kind,name,renewals,inflight_full,oldest_task_age_ms,opened_ms,renewed_ms,ended_ms) VALUES (",
 		).
-			int(int64(id)).
-			add(",").
-			bind(string(kind)).
-			add(",").
-			bind(clip(name, maxSessionName)).
-			add(",0,0,0,").
-			nowMS(s.dialect).
-			add(",").
-			nowMS(s.dialect).
-			add(",0)")
-		_, err := s.exec(ctx, c, q)
-		if s.dialect.classOf(err) == engine.ClassDuplicate {
+			Int(int64(id)).
+			Add(",").
+			Bind(string(kind)).
+			Add(",").
+			Bind(sqldb.Clip(name, maxSessionName)).
+			Add(",0,0,0,").
+			NowMS(s.db.Dialect).
+			Add(",").
+			NowMS(s.db.Dialect).
+			Add(",0)")
+		_, err := s.db.Exec(ctx, c, q)
+		if s.db.Dialect.ClassOf(err) == engine.ClassDuplicate {
 			return timer.Conflict("id", "this session id is taken")
 		}
 		return err
@@ -44,24 +45,24 @@ const maxSessionName = 255
 
 // RenewSession is one conditional update. It compares no clocks, and matches no ended session.
 func (s *Store) RenewSession(ctx context.Context, id timer.ID, load store.Load) (bool, error) {
-	n, err := s.urgent(ctx, "renewing a session", func() *statement {
-		return stmt(
+	n, err := s.db.Urgent(ctx, "renewing a session", func() *sqldb.Statement {
+		return sqldb.Stmt(
 			"UPDATE sessions SET renewals=renewals+1,inflight_full=",
-		).int(flag(load.InflightFull)).
-			add(",oldest_task_age_ms=").
-			int(load.OldestTaskMS).
-			add(",renewed_ms=").
-			nowMS(s.dialect).
-			add(" WHERE id=").
-			int(int64(id)).
-			add(" AND ended_ms=0")
+		).Int(sqldb.Flag(load.InflightFull)).
+			Add(",oldest_task_age_ms=").
+			Int(load.OldestTaskMS).
+			Add(",renewed_ms=").
+			NowMS(s.db.Dialect).
+			Add(" WHERE id=").
+			Int(int64(id)).
+			Add(" AND ended_ms=0")
 	})
 	return n == 1, err
 }
 
 // LiveSessions returns the alive sessions of all kinds.
 func (s *Store) LiveSessions(ctx context.Context) ([]store.Session, error) {
-	return s.sessions(ctx, "reading alive sessions", stmt(selectSessions+"ended_ms=0"))
+	return s.sessions(ctx, "reading alive sessions", sqldb.Stmt(selectSessions+"ended_ms=0"))
 }
 
 // ExpiredSessions returns the sessions that ended recently.
@@ -69,8 +70,14 @@ func (s *Store) ExpiredSessions(
 	ctx context.Context,
 	within time.Duration,
 ) ([]store.Session, error) {
-	return s.sessions(ctx, "reading expired sessions",
-		stmt(selectSessions+"ended_ms>").nowMS(s.dialect).add("-").int(within.Milliseconds()))
+	return s.sessions(
+		ctx,
+		"reading expired sessions",
+		sqldb.Stmt(selectSessions+"ended_ms>").
+			NowMS(s.db.Dialect).
+			Add("-").
+			Int(within.Milliseconds()),
+	)
 }
 
 // SessionsByID reads by primary key, without locks.
@@ -78,7 +85,7 @@ func (s *Store) SessionsByID(ctx context.Context, ids []timer.ID) ([]store.Sessi
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return s.sessions(ctx, "reading sessions", stmt(selectSessions+"id").idList(ids))
+	return s.sessions(ctx, "reading sessions", sqldb.Stmt(selectSessions+"id").IDList(ids))
 }
 
 const selectSessions = "SELECT id,kind,name,renewals,inflight_full,oldest_task_age_ms,ended_ms FROM sessions WHERE "
@@ -86,7 +93,7 @@ const selectSessions = "SELECT id,kind,name,renewals,inflight_full,oldest_task_a
 func (s *Store) sessions(
 	ctx context.Context,
 	what string,
-	q *statement,
+	q *sqldb.Statement,
 ) (all []store.Session, err error) {
 	var rows []struct {
 		ID           int64  `db:"id"`
@@ -97,8 +104,8 @@ func (s *Store) sessions(
 		OldestTaskMS int64  `db:"oldest_task_age_ms"`
 		EndedMS      int64  `db:"ended_ms"`
 	}
-	err = s.read(ctx, what, func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectAll(ctx, c, &rows, q.add(" ORDER BY id"))
+	err = s.db.Read(ctx, what, func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.db.SelectAll(ctx, c, &rows, q.Add(" ORDER BY id"))
 	})
 	for _, r := range rows {
 		all = append(all, store.Session{
@@ -113,18 +120,18 @@ func (s *Store) sessions(
 // ExpireSession is conditional on the number of renewals. Of several callers that saw no renewal,
 // one ends the session. A renewal in between keeps it alive.
 func (s *Store) ExpireSession(ctx context.Context, id timer.ID, renewals int64) (bool, error) {
-	n, err := s.urgent(ctx, "expiring a session", func() *statement {
-		return stmt("UPDATE sessions SET ended_ms=").nowMS(s.dialect).
-			add(" WHERE id=").int(int64(id)).add(" AND ended_ms=0 AND renewals=").int(renewals)
+	n, err := s.db.Urgent(ctx, "expiring a session", func() *sqldb.Statement {
+		return sqldb.Stmt("UPDATE sessions SET ended_ms=").NowMS(s.db.Dialect).
+			Add(" WHERE id=").Int(int64(id)).Add(" AND ended_ms=0 AND renewals=").Int(renewals)
 	})
 	return n == 1, err
 }
 
 // CloseSession ends the caller's session. It may be repeated.
 func (s *Store) CloseSession(ctx context.Context, id timer.ID) error {
-	_, err := s.urgent(ctx, "closing a session", func() *statement {
-		return stmt("UPDATE sessions SET ended_ms=").nowMS(s.dialect).
-			add(" WHERE id=").int(int64(id)).add(" AND ended_ms=0")
+	_, err := s.db.Urgent(ctx, "closing a session", func() *sqldb.Statement {
+		return sqldb.Stmt("UPDATE sessions SET ended_ms=").NowMS(s.db.Dialect).
+			Add(" WHERE id=").Int(int64(id)).Add(" AND ended_ms=0")
 	})
 	return err
 }
@@ -132,24 +139,28 @@ func (s *Store) CloseSession(ctx context.Context, id timer.ID) error {
 // endAllSessions ends the sessions of an earlier process. A new directory has no table of sessions
 // yet.
 func (s *Store) endAllSessions(ctx context.Context) error {
-	return s.write(
+	return s.db.Write(
 		ctx,
 		"ending the sessions of an earlier process",
-		func(ctx context.Context, c runner) error {
+		func(ctx context.Context, c sqldb.Runner) error {
 			var n int
-			err := s.selectOne(
+			err := s.db.SelectOne(
 				ctx,
 				c,
 				&n,
-				stmt("SELECT COUNT(*) FROM sqlite_master WHERE type='table' AND name='sessions'"),
+				sqldb.Stmt(
+					"SELECT COUNT(*) FROM sqlite_master WHERE type='table' AND name='sessions'",
+				),
 			)
 			if err != nil || n == 0 {
 				return err
 			}
-			_, err = s.exec(
+			_, err = s.db.Exec(
 				ctx,
 				c,
-				stmt("UPDATE sessions SET ended_ms=").nowMS(s.dialect).add(" WHERE ended_ms=0"),
+				sqldb.Stmt("UPDATE sessions SET ended_ms=").
+					NowMS(s.db.Dialect).
+					Add(" WHERE ended_ms=0"),
 			)
 			return err
 		},
@@ -160,8 +171,8 @@ func (s *Store) endAllSessions(ctx context.Context) error {
 // snapshot without locks, so a claim never waits for a renewal. A session that ends while the
 // statement runs may still win. Executors then find the fires overdue, because their owner is not
 // alive.
-func whileLive(q *statement, session timer.ID) *statement {
-	return q.add("EXISTS (SELECT 1 FROM sessions WHERE id=").
-		int(int64(session)).
-		add(" AND ended_ms=0)")
+func whileLive(q *sqldb.Statement, session timer.ID) *sqldb.Statement {
+	return q.Add("EXISTS (SELECT 1 FROM sessions WHERE id=").
+		Int(int64(session)).
+		Add(" AND ended_ms=0)")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -27,48 +28,52 @@ func (s *Store) PutSettings(
 	if err != nil {
 		return store.App{}, err
 	}
-	err = s.write(ctx, "writing the settings of an app", func(ctx context.Context, c runner) error {
-		row, err := s.lockApp(ctx, c, name)
-		if err != nil {
-			return err
-		}
-		if row.Deleting != 0 {
-			return store.AppDeleted(name)
-		}
-		had := row.Settings
-		if len(had) == 0 {
-			had = []byte("{}")
-		}
-		if bytes.Equal(had, text) {
-			app, err = row.app()
-			return err
-		}
-		if version != 0 && version != row.Version {
-			return timer.Conflict("version", "the settings have another version by now")
-		}
-		nowMS, err := s.nowMS(ctx, c)
-		if err != nil {
-			return err
-		}
-		row.Settings, row.Version = text, row.Version+1
-		q := stmt(
-			"UPDATE apps SET settings=",
-		).bind(text).
-			add(",settings_version=").
-			int(row.Version).
-			add(" WHERE id=").
-			int(row.ID)
-		if _, err := s.exec(ctx, c, q); err != nil {
-			return err
-		}
-		if app, err = row.app(); err != nil {
-			return err
-		}
-		e := store.AuditSettingsPut(name, had, text)
-		if err := s.auditOne(ctx, c, row.ID, nowMS, e, nil); err != nil {
-			return err
-		}
-		return s.logApp(ctx, c, row.ID, nowMS)
-	})
+	err = s.db.Write(
+		ctx,
+		"writing the settings of an app",
+		func(ctx context.Context, c sqldb.Runner) error {
+			row, err := s.lockApp(ctx, c, name)
+			if err != nil {
+				return err
+			}
+			if row.Deleting != 0 {
+				return store.AppDeleted(name)
+			}
+			had := row.Settings
+			if len(had) == 0 {
+				had = []byte("{}")
+			}
+			if bytes.Equal(had, text) {
+				app, err = row.app()
+				return err
+			}
+			if version != 0 && version != row.Version {
+				return timer.Conflict("version", "the settings have another version by now")
+			}
+			nowMS, err := s.db.NowMS(ctx, c)
+			if err != nil {
+				return err
+			}
+			row.Settings, row.Version = text, row.Version+1
+			q := sqldb.Stmt(
+				"UPDATE apps SET settings=",
+			).Bind(text).
+				Add(",settings_version=").
+				Int(row.Version).
+				Add(" WHERE id=").
+				Int(row.ID)
+			if _, err := s.db.Exec(ctx, c, q); err != nil {
+				return err
+			}
+			if app, err = row.app(); err != nil {
+				return err
+			}
+			e := store.AuditSettingsPut(name, had, text)
+			if err := s.auditOne(ctx, c, row.ID, nowMS, e, nil); err != nil {
+				return err
+			}
+			return s.logApp(ctx, c, row.ID, nowMS)
+		},
+	)
 	return app, err
 }

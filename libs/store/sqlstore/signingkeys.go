@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -23,7 +24,10 @@ const insertSigningKey = "INSERT INTO signing_keys (id,app_id,created_ms,kind,se
 
 var signingKeys = &keyTable{name: "signing_keys", what: "signing key", group: "kind"}
 
-func (s *Store) selectSigningKeys(ctx context.Context, q *statement) ([]store.SigningKey, error) {
+func (s *Store) selectSigningKeys(
+	ctx context.Context,
+	q *sqldb.Statement,
+) ([]store.SigningKey, error) {
 	return selectKeys(ctx, s, "reading signing keys", q, func(r *signingKeyRow) store.SigningKey {
 		return store.SigningKey{
 			ID:        timer.ID(r.ID),
@@ -44,7 +48,9 @@ func (s *Store) SigningKeys(ctx context.Context, app string) ([]store.SigningKey
 	}
 	return s.selectSigningKeys(
 		ctx,
-		stmt(selectSigningKeys+"k.app_id=").int(appID).add(" ORDER BY k.created_ms DESC,k.id DESC"),
+		sqldb.Stmt(selectSigningKeys+"k.app_id=").
+			Int(appID).
+			Add(" ORDER BY k.created_ms DESC,k.id DESC"),
 	)
 }
 
@@ -56,11 +62,11 @@ func (s *Store) AllSigningKeys(
 ) ([]store.SigningKey, error) {
 	return s.selectSigningKeys(
 		ctx,
-		stmt(
+		sqldb.Stmt(
 			selectSigningKeys+"k.id>",
-		).int(int64(after)).
-			add(" ORDER BY k.id LIMIT ").
-			int(int64(limit)),
+		).Int(int64(after)).
+			Add(" ORDER BY k.id LIMIT ").
+			Int(int64(limit)),
 	)
 }
 
@@ -73,13 +79,13 @@ func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKe
 		app,
 		k.ID,
 		k.Kind,
-		func(appID, nowMS int64) *statement {
-			return stmt(insertSigningKey).
-				ints(int64(k.ID), appID, cmp.Or(k.CreatedMS, nowMS)).
-				add(",").bind(k.Kind).
-				add(",").bind(string(k.Secret)).
-				add(",").bind(k.Public).
-				add(")")
+		func(appID, nowMS int64) *sqldb.Statement {
+			return sqldb.Stmt(insertSigningKey).
+				Ints(int64(k.ID), appID, cmp.Or(k.CreatedMS, nowMS)).
+				Add(",").Bind(k.Kind).
+				Add(",").Bind(string(k.Secret)).
+				Add(",").Bind(k.Public).
+				Add(")")
 		},
 		func() (store.AuditEntry, error) { return store.AuditSigningKeyAdded(&k) },
 	)
@@ -88,13 +94,13 @@ func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKe
 // RetireSigningKey deletes the row. Of two calls at once, one finds it. Repeated after an unknown
 // result, the call may return not_found.
 func (s *Store) RetireSigningKey(ctx context.Context, app string, id timer.ID) error {
-	return s.endKey(ctx, signingKeys, app, id, func(appID, _ int64) *statement {
-		return stmt("DELETE FROM signing_keys WHERE id=").int(int64(id)).
-			add(" AND app_id=").int(appID)
-	}, func(ctx context.Context, c runner, appID int64) (store.AuditEntry, error) {
+	return s.endKey(ctx, signingKeys, app, id, func(appID, _ int64) *sqldb.Statement {
+		return sqldb.Stmt("DELETE FROM signing_keys WHERE id=").Int(int64(id)).
+			Add(" AND app_id=").Int(appID)
+	}, func(ctx context.Context, c sqldb.Runner, appID int64) (store.AuditEntry, error) {
 		var row signingKeyRow
-		err := s.selectOne(ctx, c, &row,
-			stmt(selectSigningKeys+"k.id=").int(int64(id)).add(" AND k.app_id=").int(appID))
+		err := s.db.SelectOne(ctx, c, &row,
+			sqldb.Stmt(selectSigningKeys+"k.id=").Int(int64(id)).Add(" AND k.app_id=").Int(appID))
 		if err != nil {
 			return store.AuditEntry{}, err
 		}
@@ -106,9 +112,9 @@ func (s *Store) RetireSigningKey(ctx context.Context, app string, id timer.ID) e
 // ResealSigningKey is one statement. Two calls at once write secrets with the same meaning. No
 // process has to be told: the old text can be decrypted as long as its key is in the keyring.
 func (s *Store) ResealSigningKey(ctx context.Context, k store.SigningKey) error {
-	n, err := s.autocommit(ctx, "re-encrypting a signing key", func() *statement {
-		return stmt("UPDATE signing_keys SET secret=").bind(string(k.Secret)).
-			add(" WHERE id=").int(int64(k.ID))
+	n, err := s.db.Autocommit(ctx, "re-encrypting a signing key", func() *sqldb.Statement {
+		return sqldb.Stmt("UPDATE signing_keys SET secret=").Bind(string(k.Secret)).
+			Add(" WHERE id=").Int(int64(k.ID))
 	})
 	if err == nil && n == 0 {
 		return timer.NotFound("signing key", k.ID)

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 // EndSignIns writes one row and the entry of the audit trail in one transaction, so a call that dies
@@ -25,30 +26,39 @@ func (s *Store) EndSignIns(
 	if err != nil {
 		return 0, err
 	}
-	err = s.write(ctx, "ending a person's sessions", func(ctx context.Context, c runner) error {
-		deployment, err := s.selectApp(ctx, c, "", "")
-		if err != nil {
-			return err
-		}
-		nowMS, err := s.nowMS(ctx, c)
-		if err != nil {
-			return err
-		}
-		d := s.dialect
-		insert := stmt("INSERT INTO ended_sign_ins (issuer,subject,before_ms) VALUES (").
-			bind(issuer).add(",").bind(subject).add(",").
-			int(nowMS + store.SignInMargin.Milliseconds()).
-			add(")" + d.onConflictUpdate("issuer,subject") +
-				"before_ms=" + d.greatest + "(ended_sign_ins.before_ms+1," + d.value("before_ms") + ")")
-		if _, err := s.exec(ctx, c, insert); err != nil {
-			return err
-		}
-		if err := s.selectOne(ctx, c, &beforeMS, selectEndedSignIns(issuer, subject)); err != nil {
-			return err
-		}
-		e, err := store.AuditSignInsEnded(issuer, subject, beforeMS)
-		return s.auditOne(ctx, c, deployment.ID, nowMS, e, err)
-	})
+	err = s.db.Write(
+		ctx,
+		"ending a person's sessions",
+		func(ctx context.Context, c sqldb.Runner) error {
+			deployment, err := s.selectApp(ctx, c, "", "")
+			if err != nil {
+				return err
+			}
+			nowMS, err := s.db.NowMS(ctx, c)
+			if err != nil {
+				return err
+			}
+			d := s.db.Dialect
+			insert := sqldb.Stmt("INSERT INTO ended_sign_ins (issuer,subject,before_ms) VALUES (").
+				Bind(issuer).Add(",").Bind(subject).Add(",").
+				Int(nowMS + store.SignInMargin.Milliseconds()).
+				Add(")" + d.OnConflictUpdate("issuer,subject") +
+					"before_ms=" + d.Greatest + "(ended_sign_ins.before_ms+1," + d.Value("before_ms") + ")")
+			if _, err := s.db.Exec(ctx, c, insert); err != nil {
+				return err
+			}
+			if err := s.db.SelectOne(
+				ctx,
+				c,
+				&beforeMS,
+				selectEndedSignIns(issuer, subject),
+			); err != nil {
+				return err
+			}
+			e, err := store.AuditSignInsEnded(issuer, subject, beforeMS)
+			return s.auditOne(ctx, c, deployment.ID, nowMS, e, err)
+		},
+	)
 	return beforeMS, err
 }
 
@@ -57,12 +67,12 @@ func (s *Store) SignInsEnded(
 	ctx context.Context,
 	issuer, subject string,
 ) (beforeMS int64, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading whether a person's sessions are ended",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			beforeMS = 0
-			err := s.selectOne(ctx, c, &beforeMS, selectEndedSignIns(issuer, subject))
+			err := s.db.SelectOne(ctx, c, &beforeMS, selectEndedSignIns(issuer, subject))
 			if errors.Is(err, sql.ErrNoRows) {
 				return nil
 			}
@@ -72,7 +82,7 @@ func (s *Store) SignInsEnded(
 	return beforeMS, err
 }
 
-func selectEndedSignIns(issuer, subject string) *statement {
-	return stmt("SELECT before_ms FROM ended_sign_ins WHERE issuer=").bind(issuer).
-		add(" AND subject=").bind(subject)
+func selectEndedSignIns(issuer, subject string) *sqldb.Statement {
+	return sqldb.Stmt("SELECT before_ms FROM ended_sign_ins WHERE issuer=").Bind(issuer).
+		Add(" AND subject=").Bind(subject)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -17,7 +18,7 @@ import (
 func (s *Store) ClaimSlices(
 	ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int,
 ) (claims []store.SliceClaim, err error) {
-	err = s.write(ctx, "claiming slices", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "claiming slices", func(ctx context.Context, c sqldb.Runner) error {
 		claims = nil
 		if err := s.makeSlices(ctx, c, minute, buckets); err != nil {
 			return err
@@ -26,15 +27,15 @@ func (s *Store) ClaimSlices(
 			Bucket int32 `db:"bucket"`
 			Token  int64 `db:"token"`
 		}
-		q := stmt(
+		q := sqldb.Stmt(
 			"SELECT bucket,token FROM slices WHERE minute=",
-		).int(minute).
-			add(" AND done=0 AND lease_until_ms<=").
-			nowMS(s.dialect).
-			add(" ORDER BY bucket LIMIT ").
-			int(int64(limit)).
-			add(s.skipLocked())
-		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
+		).Int(minute).
+			Add(" AND done=0 AND lease_until_ms<=").
+			NowMS(s.db.Dialect).
+			Add(" ORDER BY bucket LIMIT ").
+			Int(int64(limit)).
+			Add(s.db.SkipLocked())
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
 			return err
 		}
 		taken := make([]int64, len(rows))
@@ -45,19 +46,19 @@ func (s *Store) ClaimSlices(
 				store.SliceClaim{Minute: minute, Bucket: r.Bucket, Token: r.Token + 1},
 			)
 		}
-		_, err := s.exec(
+		_, err := s.db.Exec(
 			ctx,
 			c,
-			stmt(
-				"UPDATE slices"+s.dialect.byPrimary+" SET token=token+1,lease_holder=0,lease_until_ms=",
-			).nowMS(s.dialect).
-				add("+").
-				int(lease.Milliseconds()).
-				add(" WHERE minute=").
-				int(minute).
-				add(" AND bucket IN (").
-				ints(taken...).
-				add(")"),
+			sqldb.Stmt(
+				"UPDATE slices"+s.db.Dialect.ByPrimary+" SET token=token+1,lease_holder=0,lease_until_ms=",
+			).NowMS(s.db.Dialect).
+				Add("+").
+				Int(lease.Milliseconds()).
+				Add(" WHERE minute=").
+				Int(minute).
+				Add(" AND bucket IN (").
+				Ints(taken...).
+				Add(")"),
 		)
 		return err
 	})
@@ -69,31 +70,33 @@ func (s *Store) ClaimSlices(
 
 // makeSlices inserts missing rows, most often none. Of two calls at once, the second changes
 // nothing.
-func (s *Store) makeSlices(ctx context.Context, c runner, minute int64, buckets int32) error {
+func (s *Store) makeSlices(ctx context.Context, c sqldb.Runner, minute int64, buckets int32) error {
 	var have []int32
-	if err := s.selectAll(
+	if err := s.db.SelectAll(
 		ctx,
 		c,
 		&have,
-		stmt("SELECT bucket FROM slices WHERE minute=").int(minute),
+		sqldb.Stmt("SELECT bucket FROM slices WHERE minute=").Int(minute),
 	); err != nil {
 		return err
 	}
 	if len(have) >= int(buckets) {
 		return nil
 	}
-	q := stmt("INSERT INTO slices (minute,bucket,token,lease_until_ms,lease_holder,done) VALUES ")
+	q := sqldb.Stmt(
+		"INSERT INTO slices (minute,bucket,token,lease_until_ms,lease_holder,done) VALUES ",
+	)
 	first := true
 	for b := range buckets {
 		if !slices.Contains(have, b) {
-			q.row(first, minute, int64(b), 0, 0, 0, 0)
+			q.Row(first, minute, int64(b), 0, 0, 0, 0)
 			first = false
 		}
 	}
 	if first {
 		return nil
 	}
-	_, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("minute")))
+	_, err := s.db.Exec(ctx, c, q.Add(s.db.Dialect.OnConflictNothing("minute")))
 	return err
 }
 
@@ -106,18 +109,18 @@ func (s *Store) AcquireSlice(
 	lease time.Duration,
 	free bool,
 ) (bool, error) {
-	n, err := s.urgent(ctx, "acquiring a slice", func() *statement {
-		q := ofSlice(stmt(
-			"UPDATE slices"+s.dialect.byPrimary+" SET lease_holder=",
-		).int(int64(holder)).
-			add(",lease_until_ms=").
-			nowMS(s.dialect).
-			add("+").
-			int(lease.Milliseconds()), sc).
-			add(" AND done=0")
+	n, err := s.db.Urgent(ctx, "acquiring a slice", func() *sqldb.Statement {
+		q := ofSlice(sqldb.Stmt(
+			"UPDATE slices"+s.db.Dialect.ByPrimary+" SET lease_holder=",
+		).Int(int64(holder)).
+			Add(",lease_until_ms=").
+			NowMS(s.db.Dialect).
+			Add("+").
+			Int(lease.Milliseconds()), sc).
+			Add(" AND done=0")
 		if free {
 			// The holder itself is allowed: the answer to its first try may be lost.
-			q.add(" AND lease_holder IN (0,").int(int64(holder)).add(")")
+			q.Add(" AND lease_holder IN (0,").Int(int64(holder)).Add(")")
 		}
 		return q
 	})
@@ -125,13 +128,13 @@ func (s *Store) AcquireSlice(
 }
 
 // slice adds the condition that the claim is the latest one of its slice.
-func ofSlice(q *statement, c store.SliceClaim) *statement {
-	return q.add(" WHERE minute=").
-		int(c.Minute).
-		add(" AND bucket=").
-		int(int64(c.Bucket)).
-		add(" AND token=").
-		int(c.Token)
+func ofSlice(q *sqldb.Statement, c store.SliceClaim) *sqldb.Statement {
+	return q.Add(" WHERE minute=").
+		Int(c.Minute).
+		Add(" AND bucket=").
+		Int(int64(c.Bucket)).
+		Add(" AND token=").
+		Int(c.Token)
 }
 
 // RenewSlices renews with one statement. It reads the rows only if fewer of them matched.
@@ -140,30 +143,30 @@ func (s *Store) RenewSlices(
 ) (lost []store.SliceClaim, err error) {
 	claims = slices.Clone(claims)
 	slices.SortFunc(claims, compareClaims)
-	for part := range batches(slices.Compact(claims)) {
-		mine := func(q *statement) *statement {
-			q.add(" WHERE lease_holder=").int(int64(holder)).add(" AND done=0 AND ")
+	for part := range sqldb.Batches(slices.Compact(claims)) {
+		mine := func(q *sqldb.Statement) *sqldb.Statement {
+			q.Add(" WHERE lease_holder=").Int(int64(holder)).Add(" AND done=0 AND ")
 			if len(part) == 1 {
-				return q.equalTo(
+				return q.EqualTo(
 					"minute,bucket,token",
 					part[0].Minute,
 					int64(part[0].Bucket),
 					part[0].Token,
 				)
 			}
-			q.add("(minute,bucket,token) IN (" + s.dialect.tuples)
+			q.Add("(minute,bucket,token) IN (" + s.db.Dialect.Tuples)
 			for i, h := range part {
-				q.row(i == 0, h.Minute, int64(h.Bucket), h.Token)
+				q.Row(i == 0, h.Minute, int64(h.Bucket), h.Token)
 			}
-			return q.add(")")
+			return q.Add(")")
 		}
-		n, err := s.urgent(ctx, "renewing slices", func() *statement {
+		n, err := s.db.Urgent(ctx, "renewing slices", func() *sqldb.Statement {
 			return mine(
-				stmt(
-					"UPDATE slices" + s.dialect.byPrimary + " SET lease_until_ms=",
-				).nowMS(s.dialect).
-					add("+").
-					int(lease.Milliseconds()),
+				sqldb.Stmt(
+					"UPDATE slices" + s.db.Dialect.ByPrimary + " SET lease_until_ms=",
+				).NowMS(s.db.Dialect).
+					Add("+").
+					Int(lease.Milliseconds()),
 			)
 		})
 		if err != nil {
@@ -173,14 +176,20 @@ func (s *Store) RenewSlices(
 			continue
 		}
 		var rows []sliceRow
-		err = s.read(ctx, "reading slices", func(ctx context.Context, c sqlx.QueryerContext) error {
-			return s.selectAll(
-				ctx,
-				c,
-				&rows,
-				mine(stmt("SELECT minute,bucket,token FROM slices"+s.dialect.byPrimary)),
-			)
-		})
+		err = s.db.Read(
+			ctx,
+			"reading slices",
+			func(ctx context.Context, c sqlx.QueryerContext) error {
+				return s.db.SelectAll(
+					ctx,
+					c,
+					&rows,
+					mine(
+						sqldb.Stmt("SELECT minute,bucket,token FROM slices"+s.db.Dialect.ByPrimary),
+					),
+				)
+			},
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -209,8 +218,8 @@ func compareClaims(a, b store.SliceClaim) int {
 
 // FinishSlice is conditional on the token: the holder of an older one changes no row.
 func (s *Store) FinishSlice(ctx context.Context, sc store.SliceClaim) (bool, error) {
-	n, err := s.urgent(ctx, "finishing a slice", func() *statement {
-		return ofSlice(stmt("UPDATE slices"+s.dialect.byPrimary+" SET done=1"), sc)
+	n, err := s.db.Urgent(ctx, "finishing a slice", func() *sqldb.Statement {
+		return ofSlice(sqldb.Stmt("UPDATE slices"+s.db.Dialect.ByPrimary+" SET done=1"), sc)
 	})
 	return n == 1, err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -46,24 +47,24 @@ func (r *slotRow) give(to timer.FireID) {
 // lockSlots locks timers' rows in order of id.
 func (s *Store) lockSlots(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	ids []timer.ID,
 ) (map[timer.ID]*slotRow, error) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	slots := make(map[timer.ID]*slotRow, len(ids))
-	for part := range batches(slices.Compact(ids)) {
+	for part := range sqldb.Batches(slices.Compact(ids)) {
 		var rows []slotRow
-		q := stmt(
+		q := sqldb.Stmt(
 			"SELECT id,status,paused_until_ms,version,active_epoch,fires_created,expand_at_ms,slot_due_ms,slot_series,catch_up_due_ms,catch_up_to_ms," +
-				"plan_version,last_due_ms,last_call_ended_ms FROM timers" + s.dialect.byPrimary + " WHERE id",
+				"plan_version,last_due_ms,last_call_ended_ms FROM timers" + s.db.Dialect.ByPrimary + " WHERE id",
 		).
-			idList(part).
-			add(" ORDER BY id" + s.dialect.forUpdate)
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			IDList(part).
+			Add(" ORDER BY id" + s.db.Dialect.ForUpdate)
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return nil, err
 		}
-		if err := s.guardTimers(ctx, c, part); err != nil {
+		if err := s.db.GuardTimers(ctx, c, part); err != nil {
 			return nil, err
 		}
 		for i := range rows {
@@ -74,7 +75,7 @@ func (s *Store) lockSlots(
 }
 
 // saveSlots writes the changed rows.
-func (s *Store) saveSlots(ctx context.Context, c runner, slots map[timer.ID]*slotRow) error {
+func (s *Store) saveSlots(ctx context.Context, c sqldb.Runner, slots map[timer.ID]*slotRow) error {
 	var ids []timer.ID
 	for id, r := range slots {
 		if r.changed {
@@ -106,7 +107,7 @@ func (s *Store) stillOpen(
 	ids []timer.FireID,
 ) (map[timer.FireID]timer.Fire, error) {
 	open := map[timer.FireID]timer.Fire{}
-	for part := range batches(sortedIDs(ids)) {
+	for part := range sqldb.Batches(sqldb.SortedIDs(ids)) {
 		rows, err := s.openFires(ctx, c, part, "")
 		if err != nil {
 			return nil, err
@@ -130,13 +131,13 @@ func (s *Store) CatchUp(
 	for i := range requests {
 		ids[i] = requests[i].Timer
 	}
-	err = s.write(ctx, "catching up", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "catching up", func(ctx context.Context, c sqldb.Runner) error {
 		run = make([]bool, len(requests))
 		slots, err := s.lockSlots(ctx, c, ids)
 		if err != nil {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
+		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}

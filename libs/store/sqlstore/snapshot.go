@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store/backup"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/sqliteengine"
 )
@@ -51,10 +52,10 @@ func SnapshotMySQL(ctx context.Context, o MySQLOptions) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := mysqlDialect()
+	d := sqldb.MySQLDialect()
 	conn, err := mysqlengine.OpenSnapshot(ctx, cfg)
 	if err != nil {
-		return nil, d.translate("opening a snapshot", err)
+		return nil, d.Translate("opening a snapshot", err)
 	}
 	return newSnapshot(ctx, d, conn, o.Logger)
 }
@@ -65,21 +66,21 @@ func SnapshotSQLite(ctx context.Context, o SQLiteOptions) (*Snapshot, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := sqliteDialect(func() int64 { return o.Now().UnixMilli() })
+	d := sqldb.SQLiteDialect(func() int64 { return o.Now().UnixMilli() })
 	conn, err := sqliteengine.OpenSnapshot(ctx, o.Dir)
 	if err != nil {
-		return nil, d.translate("opening a snapshot", err)
+		return nil, d.Translate("opening a snapshot", err)
 	}
 	return newSnapshot(ctx, d, conn, o.Logger)
 }
 
 func newSnapshot(
-	ctx context.Context, d *dialect, conn snapshotConn, log zerolog.Logger,
+	ctx context.Context, d *sqldb.Dialect, conn snapshotConn, log zerolog.Logger,
 ) (*Snapshot, error) {
 	s := &Snapshot{conn: conn, tables: map[string]*backupTable{}}
 	s.store = newStore(d, snapshotEngine{conn}, time.Now, log)
 	if err := s.begin(ctx); err != nil {
-		return nil, errors.Join(d.translate("opening a snapshot", err), conn.Close())
+		return nil, errors.Join(d.Translate("opening a snapshot", err), conn.Close())
 	}
 	return s, nil
 }
@@ -90,10 +91,13 @@ var errNoTables = errors.New("the database has no tables of Carillon")
 func (s *Snapshot) begin(ctx context.Context) error {
 	c := s.conn.Conn()
 	var have sql.NullInt64
-	err := s.store.selectOne(
-		ctx, c, &have, stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"),
+	err := s.store.db.SelectOne(
+		ctx,
+		c,
+		&have,
+		sqldb.Stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"),
 	)
-	switch class := s.store.dialect.classOf(err); {
+	switch class := s.store.db.Dialect.ClassOf(err); {
 	case err != nil && class == engine.ClassUnavailable && !isNoTable(err):
 		return err
 	case err != nil:
@@ -108,7 +112,7 @@ func (s *Snapshot) begin(ctx context.Context) error {
 		return &LaterSchemaError{Have: have.Int64, Knows: schemaVersion}
 	}
 	s.schema = have.Int64
-	s.atMS, err = s.store.nowMS(ctx, c)
+	s.atMS, err = s.store.db.NowMS(ctx, c)
 	return err
 }
 
@@ -118,7 +122,7 @@ func (s *Snapshot) Close() error { return s.conn.Close() }
 // Info tells which store this is.
 func (s *Snapshot) Info(context.Context) (backup.Info, error) {
 	return backup.Info{
-		Database: s.store.dialect.name, Schema: s.schema, At: time.UnixMilli(s.atMS),
+		Database: s.store.db.Dialect.Name, Schema: s.schema, At: time.UnixMilli(s.atMS),
 	}, nil
 }
 
@@ -130,7 +134,7 @@ func (s *Snapshot) Tables(ctx context.Context) (out []backup.Table, err error) {
 			return err
 		}
 		for _, t := range tables {
-			next, err := s.store.dialect.nextNumber(ctx, s.store, s.conn.Conn(), t.name)
+			next, err := s.store.db.Dialect.NextNumber(ctx, s.store.db, s.conn.Conn(), t.name)
 			if err != nil {
 				return err
 			}
@@ -139,7 +143,7 @@ func (s *Snapshot) Tables(ctx context.Context) (out []backup.Table, err error) {
 		}
 		return nil
 	})
-	return out, s.store.dialect.translate("reading the schema", err)
+	return out, s.store.db.Dialect.Translate("reading the schema", err)
 }
 
 // ReadTable reads along the primary key, page by page.
@@ -158,7 +162,7 @@ func (s *Snapshot) ReadTable(
 			}
 		}
 	})
-	return s.store.dialect.translate("reading table "+table, err)
+	return s.store.db.Dialect.Translate("reading table "+table, err)
 }
 
 // page reads the rows behind a key, and moves the key.
@@ -166,8 +170,8 @@ func (s *Snapshot) page(
 	ctx context.Context, t *backupTable, after *[]any, each func(row []any) error,
 ) (n int, err error) {
 	q := s.pageBehind(t, *after)
-	s.store.watch(q)
-	rows, err := s.conn.Conn().QueryxContext(ctx, string(q.text), q.args...)
+	s.store.db.Watch(q)
+	rows, err := s.conn.Conn().QueryxContext(ctx, string(q.Text), q.Args...)
 	if err != nil {
 		return 0, err
 	}
@@ -191,17 +195,17 @@ func (s *Snapshot) page(
 }
 
 // pageBehind returns the statement that reads the rows behind a key, or the first ones for nil.
-func (s *Snapshot) pageBehind(t *backupTable, key []any) *statement {
-	q := stmt(
-		"SELECT " + strings.Join(t.columns, ",") + " FROM " + t.name + s.store.dialect.byPrimary,
+func (s *Snapshot) pageBehind(t *backupTable, key []any) *sqldb.Statement {
+	q := sqldb.Stmt(
+		"SELECT " + strings.Join(t.columns, ",") + " FROM " + t.name + s.store.db.Dialect.ByPrimary,
 	)
 	if key != nil {
-		q.add(" WHERE ")
-		s.store.dialect.compareKeys(q, ">", t.key, func(i int) {
+		q.Add(" WHERE ")
+		s.store.db.Dialect.CompareKeys(q, ">", t.key, func(i int) {
 			addValue(q, key[i], t.kinds[slices.Index(t.columns, t.key[i])])
 		})
 	}
-	return q.add(" ORDER BY " + strings.Join(t.key, ",") + " LIMIT ").int(snapshotPage)
+	return q.Add(" ORDER BY " + strings.Join(t.key, ",") + " LIMIT ").Int(snapshotPage)
 }
 
 // keyOf returns the primary key of a row.
@@ -253,18 +257,18 @@ func number(v any) (any, error) {
 }
 
 // value adds a value of a row.
-func addValue(q *statement, v any, kind columnKind) {
+func addValue(q *sqldb.Statement, v any, kind columnKind) {
 	switch v := v.(type) {
 	case int64:
-		q.int(v)
+		q.Int(v)
 	case []byte:
 		if kind == columnText {
-			q.bind(string(v))
+			q.Bind(string(v))
 		} else {
-			q.bind(v)
+			q.Bind(v)
 		}
 	default:
-		q.add("NULL")
+		q.Add("NULL")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/sqliteengine"
 )
 
@@ -18,14 +19,14 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkLater(ctx, s.engine.Reader()); err != nil { // before any write
+	if err := s.checkLater(ctx, s.db.Engine.Reader()); err != nil { // before any write
 		return nil, errors.Join(err, s.Close())
 	}
 	if err := s.endAllSessions(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.maxEditFires = cmp.Or(o.MaxEditFires, DefaultMaxEditFires)
-	s.injectFaults(o.Faults) // after opening, which must not fail
+	s.db.InjectFaults(o.Faults) // after opening, which must not fail
 	return s, nil
 }
 
@@ -38,10 +39,10 @@ func openSQLite(ctx context.Context, o *SQLiteOptions) (*Store, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what was being done
 	}
-	d := sqliteDialect(func() int64 { return o.Now().UnixMilli() })
+	d := sqldb.SQLiteDialect(func() int64 { return o.Now().UnixMilli() })
 	s := newStore(d, e, o.Now, o.Logger)
 	s.migrate = func(ctx context.Context, version int64) error {
-		return migrateUp(ctx, e.DB().DB, goose.DialectSQLite3, d.name, version)
+		return migrateUp(ctx, e.DB().DB, goose.DialectSQLite3, d.Name, version)
 	}
 	s.purgePartitions = s.deleteHistory
 	return s, nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -17,22 +18,26 @@ func (s *Store) SetStatus(
 	if len(items) == 0 {
 		return nil, nil
 	}
-	err = s.write(ctx, "setting the status of timers", func(ctx context.Context, c runner) error {
-		out = nil
-		now := make([]store.StatusResult, len(items))
-		if err := s.setStatus(ctx, c, items, plan, now); err != nil {
-			return err
-		}
-		out = now
-		return nil
-	})
+	err = s.db.Write(
+		ctx,
+		"setting the status of timers",
+		func(ctx context.Context, c sqldb.Runner) error {
+			out = nil
+			now := make([]store.StatusResult, len(items))
+			if err := s.setStatus(ctx, c, items, plan, now); err != nil {
+				return err
+			}
+			out = now
+			return nil
+		},
+	)
 	// With an error, out is what the last commit would have done: nobody knows whether it did.
 	return out, err
 }
 
 func (s *Store) setStatus(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	items []store.StatusChange,
 	plan store.Planner,
 	out []store.StatusResult,
@@ -47,7 +52,7 @@ func (s *Store) setStatus(
 	}
 	// The clock is read after the locks are taken: an activation must not be earlier than the
 	// change that it waited for.
-	nowMS, err := s.nowMS(ctx, c)
+	nowMS, err := s.db.NowMS(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -121,7 +126,11 @@ func (s *Store) setStatus(
 }
 
 // deleteReferences deletes what leads to deleted timers: uses of calendars, and attributes.
-func (s *Store) deleteReferences(ctx context.Context, c runner, deleted []*timer.Timer) error {
+func (s *Store) deleteReferences(
+	ctx context.Context,
+	c sqldb.Runner,
+	deleted []*timer.Timer,
+) error {
 	var uses []calendarUse
 	var attributes []attribute
 	for _, t := range deleted {
@@ -175,7 +184,7 @@ func (x *expansion) setStatus(
 	t.Status, t.UpdatedMS = it.Status, x.nowMS
 	t.PauseReason, t.PausedUntilMS = "", 0
 	if it.Status == timer.StatusPaused {
-		t.PauseReason, t.PausedUntilMS, t.ExpandAtMS = clip(
+		t.PauseReason, t.PausedUntilMS, t.ExpandAtMS = sqldb.Clip(
 			it.Reason,
 			timer.MaxReasonLen,
 		), it.UntilMS, it.UntilMS

@@ -12,13 +12,13 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // Store is the store on a database. It is safe for concurrent use.
 type Store struct {
-	dialect *dialect
-	engine  engine.Engine
+	db *sqldb.DB
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
 	// check verifies the server's settings, for Ping.
@@ -28,53 +28,55 @@ type Store struct {
 	ids             *timer.IDs
 	apps            *apps
 	overdue         *overduePositions
-	faults          *faults
-	timeout         time.Duration
-	log             zerolog.Logger
 	maxEditFires    int // most fires that an edit plans itself
 	searchLimits    searchLimits
-	warnOnce        sync.Once         // for the warning about durability
-	onStatement     func(text string) // called with every statement, for tests
+	warnOnce        sync.Once // for the warning about durability
 }
 
 var _ store.Store = (*Store)(nil)
 
-func newStore(d *dialect, e engine.Engine, now func() time.Time, log zerolog.Logger) *Store {
+func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerolog.Logger) *Store {
 	return &Store{
-		dialect:      d,
-		engine:       e,
+		db:           sqldb.New(d, e, log),
 		ids:          timer.NewIDs(now),
 		apps:         newApps(),
 		overdue:      newOverduePositions(),
-		faults:       newFaults(nil),
-		timeout:      DefaultTimeout,
 		maxEditFires: DefaultMaxEditFires,
 		searchLimits: defaultSearchLimits(),
-		log:          log,
 	}
 }
+
+// Now returns the store's clock, to the millisecond.
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.db.Now(ctx) }
+
+// Capabilities returns what the servers can do that the store was connected to.
+func (s *Store) Capabilities() engine.Capabilities { return s.db.Capabilities() }
+
+// SetFaults changes the faults from now on; the zero value ends them. The random sequence of the
+// first seed continues.
+func (s *Store) SetFaults(set Faults) { s.db.SetFaults(set) }
 
 // Ping checks that the database answers, has the settings that the store needs, and has this
 // program's schema. A later schema is fine if it says that this program may use it: two adjacent
 // releases run on one schema.
 func (s *Store) Ping(ctx context.Context) error {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.db.Bounded(ctx)
 	defer cancel()
 	if s.check != nil {
 		if err := s.check(ctx); err != nil {
-			return s.dialect.translate("checking the database's settings", err)
+			return s.db.Dialect.Translate("checking the database's settings", err)
 		}
 	}
 	var have sql.NullInt64
-	err := s.selectOne(
+	err := s.db.SelectOne(
 		ctx,
-		s.engine.Reader(),
+		s.db.Engine.Reader(),
 		&have,
-		stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"),
+		sqldb.Stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"),
 	)
-	class := s.dialect.classOf(err)
+	class := s.db.Dialect.ClassOf(err)
 	if err != nil && (class != engine.ClassOther || errors.Is(err, sql.ErrNoRows)) {
-		return s.dialect.translate("reading the schema's version", err)
+		return s.db.Dialect.Translate("reading the schema's version", err)
 	}
 	if err != nil || have.Int64 < schemaVersion {
 		return timer.Unavailable(
@@ -87,7 +89,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		)
 	}
 	if have.Int64 > schemaVersion {
-		return s.checkLater(ctx, s.engine.Reader())
+		return s.checkLater(ctx, s.db.Engine.Reader())
 	}
 	return nil
 }
@@ -97,14 +99,14 @@ func (s *Store) Ping(ctx context.Context) error {
 // *LaterSchemaError if the schema is later and this program may not use it, and a *RestoringError
 // while a backup is being restored.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.checkLater(ctx, s.engine.Reader()); err != nil {
+	if err := s.checkLater(ctx, s.db.Engine.Reader()); err != nil {
 		return err
 	}
 	if err := s.migrate(ctx, schemaVersion); err != nil {
-		return s.dialect.translate("migrating the schema", err)
+		return s.db.Dialect.Translate("migrating the schema", err)
 	}
 	return nil
 }
 
 // Close ends all connections. Running calls finish or fail with unavailable.
-func (s *Store) Close() error { return s.engine.Close() }
+func (s *Store) Close() error { return s.db.Engine.Close() }

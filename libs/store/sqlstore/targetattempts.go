@@ -5,6 +5,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -18,12 +19,12 @@ func (s *Store) TargetAttempts(
 	if len(fires) == 0 {
 		return nil, nil
 	}
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading attempts of targets",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			out = nil
-			for part := range batches(fires) {
+			for part := range sqldb.Batches(fires) {
 				some, err := s.targetAttempts(ctx, c, part)
 				if err != nil {
 					return err
@@ -45,13 +46,13 @@ func (s *Store) targetAttempts(
 	for i := range fires {
 		first = min(first, fires[i].DueMS)
 	}
-	q := stmt(
-		"SELECT finished_ms,timer_id,due_ms,series,attempt,started_ms,status_code,failure,target FROM attempts" + s.dialect.byTimer,
+	q := sqldb.Stmt(
+		"SELECT finished_ms,timer_id,due_ms,series,attempt,started_ms,status_code,failure,target FROM attempts" + s.db.Dialect.ByTimer,
 	)
-	q.add(" WHERE finished_ms>=").int(first - maxClockSkew.Milliseconds())
-	q.add(" AND (timer_id,due_ms,series) IN (" + s.dialect.tuples)
+	q.Add(" WHERE finished_ms>=").Int(first - maxClockSkew.Milliseconds())
+	q.Add(" AND (timer_id,due_ms,series) IN (" + s.db.Dialect.Tuples)
 	for i, f := range fires {
-		q.row(i == 0, int64(f.Timer), f.DueMS, f.Series)
+		q.Row(i == 0, int64(f.Timer), f.DueMS, f.Series)
 	}
 	var rows []struct {
 		FinishedMS int64  `db:"finished_ms"`
@@ -64,11 +65,11 @@ func (s *Store) targetAttempts(
 		Failure    string `db:"failure"`
 		Target     string `db:"target"`
 	}
-	if err := s.selectAll(
+	if err := s.db.SelectAll(
 		ctx,
 		c,
 		&rows,
-		q.add(") AND target<>'' ORDER BY timer_id,due_ms,series,attempt,started_ms,target"),
+		q.Add(") AND target<>'' ORDER BY timer_id,due_ms,series,attempt,started_ms,target"),
 	); err != nil {
 		return nil, err
 	}

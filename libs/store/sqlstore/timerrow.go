@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -168,23 +169,23 @@ const insertTimers = "INSERT INTO timers (" + timerColumns + ",live_name,creatio
 // so it conflicts with nothing. Only the live_name of a deleted timer becomes NULL.
 func (s *Store) saveTimers(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	ts []timer.Timer,
 	replan func(*timer.Timer) int64,
 	columns ...string,
 ) error {
 	slices.SortFunc(ts, func(a, b timer.Timer) int { return int(a.ID - b.ID) })
-	for q, part := range insertBlocks(s.dialect, ts, insertTimers) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, ts, insertTimers) {
 		for i := range part {
-			addTimer(q, i == 0, &part[i], replan(&part[i])).add(",NULL,0)")
+			addTimer(q, i == 0, &part[i], replan(&part[i])).Add(",NULL,0)")
 		}
-		q.add(s.dialect.set("id", columns...))
-		q.add(
-			",live_name=CASE WHEN " + s.dialect.value(
+		q.Add(s.db.Dialect.Set("id", columns...))
+		q.Add(
+			",live_name=CASE WHEN " + s.db.Dialect.Value(
 				"status",
 			) + "=2 THEN NULL ELSE timers.live_name END",
 		)
-		if _, err := s.exec(ctx, c, q); err != nil {
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
 	}
@@ -192,36 +193,36 @@ func (s *Store) saveTimers(
 }
 
 // timerRow adds the values of timerColumns and leaves the row open.
-func addTimer(q *statement, first bool, t *timer.Timer, replan int64) *statement {
-	return q.open(first).ints(int64(t.ID), t.AppID).add(",").bind(t.Name).add(",").
-		ints(statusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.LastDueMS, t.ExpandAtMS, t.FiresCreated,
+func addTimer(q *sqldb.Statement, first bool, t *timer.Timer, replan int64) *sqldb.Statement {
+	return q.Open(first).Ints(int64(t.ID), t.AppID).Add(",").Bind(t.Name).Add(",").
+		Ints(statusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.LastDueMS, t.ExpandAtMS, t.FiresCreated,
 			t.AnchorMS, t.VersionMS, replan, t.InactiveSinceMS, t.PausedUntilMS, t.CreatedMS, t.UpdatedMS).
-		add(",").bind(clip(t.PauseReason, timer.MaxReasonLen)).add(",").bind(t.Origin)
+		Add(",").Bind(sqldb.Clip(t.PauseReason, timer.MaxReasonLen)).Add(",").Bind(t.Origin)
 }
 
 // setEach writes numeric columns of timers, each row with its own values. The caller has the rows
 // locked.
 func (s *Store) setEach(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	ids []timer.ID,
 	columns []string,
 	value func(id timer.ID, column int) int64,
 ) error {
 	slices.Sort(ids)
-	for part := range batches(ids) {
-		q := stmt("UPDATE timers" + s.dialect.byPrimary + " SET ")
+	for part := range sqldb.Batches(ids) {
+		q := sqldb.Stmt("UPDATE timers" + s.db.Dialect.ByPrimary + " SET ")
 		for n, column := range columns {
 			if n > 0 {
-				q.add(",")
+				q.Add(",")
 			}
-			q.add(column + "=CASE id")
+			q.Add(column + "=CASE id")
 			for _, id := range part {
-				q.add(" WHEN ").int(int64(id)).add(" THEN ").int(value(id, n))
+				q.Add(" WHEN ").Int(int64(id)).Add(" THEN ").Int(value(id, n))
 			}
-			q.add(" END")
+			q.Add(" END")
 		}
-		if _, err := s.exec(ctx, c, q.add(" WHERE id").idList(part)); err != nil {
+		if _, err := s.db.Exec(ctx, c, q.Add(" WHERE id").IDList(part)); err != nil {
 			return err
 		}
 	}
@@ -234,43 +235,47 @@ func (s *Store) ownTimer(ctx context.Context, app string, id timer.ID) error {
 	if err != nil {
 		return err
 	}
-	return s.read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var n int
-		err := s.selectOne(
-			ctx,
-			c,
-			&n,
-			stmt(
-				"SELECT COUNT(*) FROM timers WHERE id=",
-			).int(int64(id)).
-				add(" AND app_id=").
-				int(appID),
-		)
-		if err == nil && n == 0 {
-			return timer.NotFound("timer", id)
-		}
-		return err
-	})
+	return s.db.Read(
+		ctx,
+		"reading a timer",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			var n int
+			err := s.db.SelectOne(
+				ctx,
+				c,
+				&n,
+				sqldb.Stmt(
+					"SELECT COUNT(*) FROM timers WHERE id=",
+				).Int(int64(id)).
+					Add(" AND app_id=").
+					Int(appID),
+			)
+			if err == nil && n == 0 {
+				return timer.NotFound("timer", id)
+			}
+			return err
+		},
+	)
 }
 
 // lockTimers locks timers' rows in order of id. calendar has those to replan because of a calendar
 // or time zone. It fills hashes, unless that is nil.
 func (s *Store) lockTimers(
-	ctx context.Context, c runner, ids []timer.ID, hashes map[timer.ID][]byte,
+	ctx context.Context, c sqldb.Runner, ids []timer.ID, hashes map[timer.ID][]byte,
 ) (byID map[timer.ID]*timer.Timer, calendar map[timer.ID]bool, err error) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	byID, calendar = make(map[timer.ID]*timer.Timer, len(ids)), map[timer.ID]bool{}
-	for part := range batches(slices.Compact(ids)) {
+	for part := range sqldb.Batches(slices.Compact(ids)) {
 		var rows []timerRow
-		q := stmt(
-			"SELECT " + timerColumns + " FROM timers" + s.dialect.byPrimary + " WHERE id",
-		).idList(part).
-			add(" ORDER BY id" + s.dialect.forUpdate)
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+		q := sqldb.Stmt(
+			"SELECT " + timerColumns + " FROM timers" + s.db.Dialect.ByPrimary + " WHERE id",
+		).IDList(part).
+			Add(" ORDER BY id" + s.db.Dialect.ForUpdate)
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return nil, nil, err
 		}
-		if err := s.guardTimers(ctx, c, part); err != nil {
+		if err := s.db.GuardTimers(ctx, c, part); err != nil {
 			return nil, nil, err
 		}
 		ts, err := s.timers(ctx, c, rows, hashes)

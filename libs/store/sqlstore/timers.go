@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -17,14 +18,14 @@ func (s *Store) Timer(ctx context.Context, app string, id timer.ID) (t timer.Tim
 	if err != nil {
 		return timer.Timer{}, err
 	}
-	err = s.read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
 		var row timerRow
-		err := s.selectOne(
+		err := s.db.SelectOne(
 			ctx,
 			c,
 			&row,
-			stmt("SELECT "+timerColumns+" FROM timers WHERE id=").int(int64(id)).
-				add(" AND app_id=").int(appID).add(" AND status<>").int(rowDeleted),
+			sqldb.Stmt("SELECT "+timerColumns+" FROM timers WHERE id=").Int(int64(id)).
+				Add(" AND app_id=").Int(appID).Add(" AND status<>").Int(rowDeleted),
 		)
 		if errors.Is(err, sql.ErrNoRows) {
 			return timer.NotFound("timer", id)
@@ -48,23 +49,23 @@ func (s *Store) List(ctx context.Context, query store.Query) (ts []timer.Timer, 
 	if err != nil || appID == 0 {
 		return nil, err
 	}
-	err = s.read(ctx, "listing timers", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt(
-			"SELECT " + timerColumns + " FROM timers" + s.dialect.byApp + " WHERE app_id=",
-		).int(appID).
-			add(" AND id>").
-			int(int64(query.After))
+	err = s.db.Read(ctx, "listing timers", func(ctx context.Context, c sqlx.QueryerContext) error {
+		q := sqldb.Stmt(
+			"SELECT " + timerColumns + " FROM timers" + s.db.Dialect.ByApp + " WHERE app_id=",
+		).Int(appID).
+			Add(" AND id>").
+			Int(int64(query.After))
 		if query.Status == "" {
-			q.add(" AND status<>").int(rowDeleted)
+			q.Add(" AND status<>").Int(rowDeleted)
 		} else {
-			q.add(" AND status=").int(statusToRow(query.Status))
+			q.Add(" AND status=").Int(statusToRow(query.Status))
 		}
 		var rows []timerRow
-		if err := s.selectAll(
+		if err := s.db.SelectAll(
 			ctx,
 			c,
 			&rows,
-			q.add(" ORDER BY id LIMIT ").int(int64(query.Limit)),
+			q.Add(" ORDER BY id LIMIT ").Int(int64(query.Limit)),
 		); err != nil {
 			return err
 		}
@@ -131,16 +132,16 @@ func (r stateRow) state() timer.State {
 
 // States returns the present states of timers. A deleted one has StatusDeleted.
 func (s *Store) States(ctx context.Context, ids []timer.ID) (states []timer.State, err error) {
-	err = s.read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
-		for part := range batches(ids) {
+	err = s.db.Read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
+		for part := range sqldb.Batches(ids) {
 			var rows []stateRow
-			err := s.selectAll(
+			err := s.db.SelectAll(
 				ctx,
 				c,
 				&rows,
-				stmt(
+				sqldb.Stmt(
 					"SELECT "+stateColumns+" FROM timers t JOIN apps a ON a.id=t.app_id WHERE t.id",
-				).idList(part),
+				).IDList(part),
 			)
 			if err != nil {
 				return err
@@ -158,12 +159,12 @@ func (s *Store) States(ctx context.Context, ids []timer.ID) (states []timer.Stat
 func (s *Store) StatesAfter(
 	ctx context.Context, after timer.ID, limit int,
 ) (states []timer.State, err error) {
-	err = s.read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
+	err = s.db.Read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
 		var rows []stateRow
-		q := stmt(
+		q := sqldb.Stmt(
 			"SELECT " + stateColumns + " FROM timers t JOIN apps a ON a.id=t.app_id WHERE t.id>",
-		).int(int64(after)).add(" ORDER BY t.id LIMIT ").int(int64(limit))
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+		).Int(int64(after)).Add(" ORDER BY t.id LIMIT ").Int(int64(limit))
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return err
 		}
 		for _, r := range rows {
@@ -178,7 +179,7 @@ func (s *Store) StatesAfter(
 func (s *Store) Definitions(
 	ctx context.Context, keys []store.VersionKey,
 ) (defs map[store.VersionKey]timer.Definition, err error) {
-	err = s.read(
+	err = s.db.Read(
 		ctx,
 		"reading definitions",
 		func(ctx context.Context, c sqlx.QueryerContext) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -25,12 +26,12 @@ func (s *Store) readVersions(
 	ctx context.Context, c sqlx.QueryerContext, keys []store.VersionKey,
 ) (map[store.VersionKey]version, error) {
 	out := make(map[store.VersionKey]version, len(keys))
-	for part := range batches(keys) {
-		q := stmt(
-			"SELECT timer_id,version,hash,definition FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples,
+	for part := range sqldb.Batches(keys) {
+		q := sqldb.Stmt(
+			"SELECT timer_id,version,hash,definition FROM timer_versions WHERE (timer_id,version) IN (" + s.db.Dialect.Tuples,
 		)
 		for i, k := range part {
-			q.row(i == 0, int64(k.Timer), int64(k.Version))
+			q.Row(i == 0, int64(k.Timer), int64(k.Version))
 		}
 		var rows []struct {
 			Timer      int64  `db:"timer_id"`
@@ -38,7 +39,7 @@ func (s *Store) readVersions(
 			Hash       []byte `db:"hash"`
 			Definition []byte `db:"definition"`
 		}
-		if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
+		if err := s.db.SelectAll(ctx, c, &rows, q.Add(")")); err != nil {
 			return nil, err
 		}
 		for _, r := range rows {
@@ -89,7 +90,7 @@ type newVersion struct {
 // insertVersions inserts versions of timers that the caller has locked or inserted.
 func (s *Store) insertVersions(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	rest []newVersion,
 	nowMS int64,
 ) error {
@@ -97,15 +98,15 @@ func (s *Store) insertVersions(
 		"(timer_id,version,hash,definition,created_ms,plan_version) VALUES "
 	for len(rest) > 0 {
 		n, size := 0, 0
-		for ; n < len(rest) && (n == 0 || size+len(rest[n].text) <= maxStatementBytes); n++ {
+		for ; n < len(rest) && (n == 0 || size+len(rest[n].text) <= sqldb.MaxStatementBytes); n++ {
 			size += len(rest[n].text)
 		}
-		for q, part := range insertBlocks(s.dialect, rest[:n], into) {
-			q.prepared = q.prepared && !slices.ContainsFunc(part, newVersion.hasSamePlan)
+		for q, part := range sqldb.InsertBlocks(s.db.Dialect, rest[:n], into) {
+			q.Prepared = q.Prepared && !slices.ContainsFunc(part, newVersion.hasSamePlan)
 			for i := range part {
 				addVersion(q, i == 0, &part[i], nowMS)
 			}
-			if _, err := s.exec(ctx, c, q); err != nil {
+			if _, err := s.db.Exec(ctx, c, q); err != nil {
 				return err
 			}
 		}
@@ -116,32 +117,33 @@ func (s *Store) insertVersions(
 
 func (v newVersion) hasSamePlan() bool { return v.samePlan }
 
-func addVersion(q *statement, first bool, v *newVersion, nowMS int64) {
-	q.open(first).ints(int64(v.Timer), int64(v.Version)).add(",").bind(v.hash).add(",").
-		bind(v.text).add(",").int(nowMS)
+func addVersion(q *sqldb.Statement, first bool, v *newVersion, nowMS int64) {
+	q.Open(first).Ints(int64(v.Timer), int64(v.Version)).Add(",").Bind(v.hash).Add(",").
+		Bind(v.text).Add(",").Int(nowMS)
 	if v.samePlan {
-		q.add(",(SELECT plan_version FROM timers WHERE id=").int(int64(v.Timer)).add("))")
+		q.Add(",(SELECT plan_version FROM timers WHERE id=").Int(int64(v.Timer)).Add("))")
 	} else {
-		q.add(",").int(int64(v.Version)).add(")")
+		q.Add(",").Int(int64(v.Version)).Add(")")
 	}
 }
 
 // copyVersions inserts for each version the next one, with the same definition.
 func (s *Store) copyVersions(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	keys []store.VersionKey,
 	nowMS int64,
 ) error {
-	for part := range batches(keys) {
-		q := stmt(
+	for part := range sqldb.Batches(keys) {
+		q := sqldb.Stmt(
 			"INSERT INTO timer_versions (timer_id,version,hash,definition,created_ms,plan_version) SELECT timer_id,version+1,hash,definition,",
-		).int(nowMS).
-			add(",version+1 FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
+		).
+			Int(nowMS).
+			Add(",version+1 FROM timer_versions WHERE (timer_id,version) IN (" + s.db.Dialect.Tuples)
 		for i, k := range part {
-			q.row(i == 0, int64(k.Timer), int64(k.Version))
+			q.Row(i == 0, int64(k.Timer), int64(k.Version))
 		}
-		if _, err := s.exec(ctx, c, q.add(")")); err != nil {
+		if _, err := s.db.Exec(ctx, c, q.Add(")")); err != nil {
 			return err
 		}
 	}
@@ -154,55 +156,63 @@ func (s *Store) VersionTimes(
 	keys []store.VersionKey,
 ) (times map[store.VersionKey]int64, err error) {
 	times = make(map[store.VersionKey]int64, len(keys))
-	err = s.read(ctx, "reading versions", func(ctx context.Context, c sqlx.QueryerContext) error {
-		for part := range batches(keys) {
-			q := stmt(
-				"SELECT timer_id,version,created_ms FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples,
-			)
-			for i, k := range part {
-				q.row(i == 0, int64(k.Timer), int64(k.Version))
+	err = s.db.Read(
+		ctx,
+		"reading versions",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			for part := range sqldb.Batches(keys) {
+				q := sqldb.Stmt(
+					"SELECT timer_id,version,created_ms FROM timer_versions WHERE (timer_id,version) IN (" + s.db.Dialect.Tuples,
+				)
+				for i, k := range part {
+					q.Row(i == 0, int64(k.Timer), int64(k.Version))
+				}
+				var rows []struct {
+					Timer            int64 `db:"timer_id"`
+					Version          int32 `db:"version"`
+					VersionCreatedMS int64 `db:"created_ms"`
+				}
+				if err := s.db.SelectAll(ctx, c, &rows, q.Add(")")); err != nil {
+					return err
+				}
+				for _, r := range rows {
+					times[store.VersionKey{Timer: timer.ID(r.Timer), Version: r.Version}] = r.VersionCreatedMS
+				}
 			}
-			var rows []struct {
-				Timer            int64 `db:"timer_id"`
-				Version          int32 `db:"version"`
-				VersionCreatedMS int64 `db:"created_ms"`
-			}
-			if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
-				return err
-			}
-			for _, r := range rows {
-				times[store.VersionKey{Timer: timer.ID(r.Timer), Version: r.Version}] = r.VersionCreatedMS
-			}
-		}
-		return nil
-	})
+			return nil
+		},
+	)
 	return times, err
 }
 
 // VersionAt reads what never changes, so it needs no lock.
 func (s *Store) VersionAt(ctx context.Context, f timer.Fire) (version int32, err error) {
 	version = f.Version
-	err = s.read(ctx, "reading versions", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var rows []struct {
-			Version int32 `db:"version"`
-			Plan    int32 `db:"plan"`
-		}
-		q := stmt(
-			"SELECT version,plan_version AS plan FROM timer_versions WHERE timer_id=",
-		).int(int64(f.Timer)).
-			add(" AND version>").
-			int(int64(f.Version)).
-			add(" AND created_ms<").
-			int(f.DueMS).
-			add(" ORDER BY version DESC LIMIT 1")
-		if err := s.selectAll(ctx, c, &rows, q); err != nil {
-			return err
-		}
-		if len(rows) > 0 && rows[0].Plan <= f.Version {
-			version = rows[0].Version
-		}
-		return nil
-	})
+	err = s.db.Read(
+		ctx,
+		"reading versions",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			var rows []struct {
+				Version int32 `db:"version"`
+				Plan    int32 `db:"plan"`
+			}
+			q := sqldb.Stmt(
+				"SELECT version,plan_version AS plan FROM timer_versions WHERE timer_id=",
+			).Int(int64(f.Timer)).
+				Add(" AND version>").
+				Int(int64(f.Version)).
+				Add(" AND created_ms<").
+				Int(f.DueMS).
+				Add(" ORDER BY version DESC LIMIT 1")
+			if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
+				return err
+			}
+			if len(rows) > 0 && rows[0].Plan <= f.Version {
+				version = rows[0].Version
+			}
+			return nil
+		},
+	)
 	return version, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -63,7 +64,7 @@ func (s *Store) ReplanZones(
 	id timer.ID,
 	limit int,
 ) (step store.ZoneReplan, err error) {
-	err = s.write(ctx, "replanning time zones", func(ctx context.Context, c runner) error {
+	err = s.db.Write(ctx, "replanning time zones", func(ctx context.Context, c sqldb.Runner) error {
 		step = store.ZoneReplan{}
 		walk, err := s.lockZoneReplan(ctx, c)
 		if err != nil {
@@ -92,32 +93,32 @@ func (s *Store) ReplanZones(
 			}
 		}
 		step.More = !last
-		_, err = s.exec(
+		_, err = s.db.Exec(
 			ctx,
 			c,
-			stmt(
+			sqldb.Stmt(
 				"UPDATE zone_replan SET hash=",
-			).bind(walk.Hash).
-				add(",last_timer_id=").
-				int(walk.LastTimerID).
-				add(",exclusivity=").
-				int(walk.Exclusivity).
-				add(",done=").
-				int(flag(walk.Done)).
-				add(" WHERE id=1"),
+			).Bind(walk.Hash).
+				Add(",last_timer_id=").
+				Int(walk.LastTimerID).
+				Add(",exclusivity=").
+				Int(walk.Exclusivity).
+				Add(",done=").
+				Int(sqldb.Flag(walk.Done)).
+				Add(" WHERE id=1"),
 		)
 		return err
 	})
 	return step, err
 }
 
-func (s *Store) lockZoneReplan(ctx context.Context, c runner) (w zoneReplan, err error) {
-	err = s.selectOne(
+func (s *Store) lockZoneReplan(ctx context.Context, c sqldb.Runner) (w zoneReplan, err error) {
+	err = s.db.SelectOne(
 		ctx,
 		c,
 		&w,
-		stmt(
-			"SELECT hash,last_timer_id,exclusivity,done FROM zone_replan WHERE id=1"+s.dialect.forUpdate,
+		sqldb.Stmt(
+			"SELECT hash,last_timer_id,exclusivity,done FROM zone_replan WHERE id=1"+s.db.Dialect.ForUpdate,
 		),
 	)
 	return w, err
@@ -150,19 +151,24 @@ func exclusivity(holders []store.ZoneHolder, mine *store.ZoneHolder) int64 {
 // zone that only some of them have differs.
 func (s *Store) changedZones(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 ) (changed map[string]bool, rules int, err error) {
-	if err := s.selectOne(
+	if err := s.db.SelectOne(
 		ctx,
 		c,
 		&rules,
-		stmt("SELECT COUNT(*) FROM zone_rules"),
+		sqldb.Stmt("SELECT COUNT(*) FROM zone_rules"),
 	); err != nil ||
 		rules < 2 {
 		return nil, rules, err
 	}
 	var texts [][]byte
-	if err := s.selectAll(ctx, c, &texts, stmt("SELECT zones FROM zone_rules")); err != nil {
+	if err := s.db.SelectAll(
+		ctx,
+		c,
+		&texts,
+		sqldb.Stmt("SELECT zones FROM zone_rules"),
+	); err != nil {
 		return nil, 0, err
 	}
 	all := make([]map[string]string, len(texts))
@@ -200,28 +206,28 @@ func dependsOn(t *timer.Timer, zones map[string]bool) bool {
 // by the same rules, or the walk is not exclusive.
 func (s *Store) replanPage(
 	ctx context.Context,
-	c runner,
+	c sqldb.Runner,
 	w *zoneReplan,
 	changed map[string]bool,
 	limit int,
 	step *store.ZoneReplan,
 ) (last bool, err error) {
-	nowMS, err := s.nowMS(ctx, c)
+	nowMS, err := s.db.NowMS(ctx, c)
 	if err != nil {
 		return false, err
 	}
 	var rows []timerRow
-	err = s.selectAll(
+	err = s.db.SelectAll(
 		ctx,
 		c,
 		&rows,
-		stmt(
-			"SELECT "+timerColumns+" FROM timers"+s.dialect.byPrimary+" WHERE id>",
-		).int(w.LastTimerID).
-			add(" AND status<>").
-			int(rowDeleted).
-			add(" ORDER BY id LIMIT ").
-			int(int64(limit)),
+		sqldb.Stmt(
+			"SELECT "+timerColumns+" FROM timers"+s.db.Dialect.ByPrimary+" WHERE id>",
+		).Int(w.LastTimerID).
+			Add(" AND status<>").
+			Int(rowDeleted).
+			Add(" ORDER BY id LIMIT ").
+			Int(int64(limit)),
 	)
 	if err != nil {
 		return false, err
@@ -249,14 +255,19 @@ func (s *Store) replanPage(
 
 // endZoneReplan deletes all other rules if nobody had them during the walk or has them now. Holders
 // are locked: a holder that renews itself waits, and finds its rules deleted.
-func (s *Store) endZoneReplan(ctx context.Context, c runner, w *zoneReplan, id timer.ID) error {
+func (s *Store) endZoneReplan(
+	ctx context.Context,
+	c sqldb.Runner,
+	w *zoneReplan,
+	id timer.ID,
+) error {
 	if w.Exclusivity < exclusive {
 		return nil
 	}
-	if err := s.guard(ctx, c, guardZones); err != nil {
+	if err := s.db.Guard(ctx, c, sqldb.GuardZones); err != nil {
 		return err
 	}
-	holders, err := s.zoneHolders(ctx, c, s.dialect.forUpdate)
+	holders, err := s.zoneHolders(ctx, c, s.db.Dialect.ForUpdate)
 	if err != nil {
 		return err
 	}
@@ -267,6 +278,6 @@ func (s *Store) endZoneReplan(ctx context.Context, c runner, w *zoneReplan, id t
 	if w.Exclusivity = exclusivity(holders, mine); w.Exclusivity < exclusive {
 		return nil
 	}
-	_, err = s.exec(ctx, c, stmt("DELETE FROM zone_rules WHERE hash<>").bind(w.Hash))
+	_, err = s.db.Exec(ctx, c, sqldb.Stmt("DELETE FROM zone_rules WHERE hash<>").Bind(w.Hash))
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -34,72 +35,76 @@ func (s *Store) RegisterZones(
 	}
 	sum := sha256.Sum256(zones)
 	h.Hash = hex.EncodeToString(sum[:])
-	return s.write(ctx, "registering time zones", func(ctx context.Context, c runner) error {
-		if _, err := s.lockZoneReplan(ctx, c); err != nil {
+	return s.db.Write(
+		ctx,
+		"registering time zones",
+		func(ctx context.Context, c sqldb.Runner) error {
+			if _, err := s.lockZoneReplan(ctx, c); err != nil {
+				return err
+			}
+			if err := s.db.Guard(ctx, c, sqldb.GuardZones); err != nil {
+				return err
+			}
+			q := sqldb.Stmt(
+				"INSERT INTO zone_rules (hash,zones,added_ms) VALUES (",
+			).Bind(h.Hash).
+				Add(",").
+				Bind(zones).
+				Add(",").
+				NowMS(s.db.Dialect).
+				Add(")" + s.db.Dialect.OnConflictNothing("hash"))
+			if _, err := s.db.Exec(ctx, c, q); err != nil {
+				return err
+			}
+			q = sqldb.Stmt(
+				"INSERT INTO zone_holders (id,name,version,hash,is_migrator,renewed_ms) VALUES (",
+			).Int(int64(h.ID)).
+				Add(",").
+				Bind(sqldb.Clip(h.Name, maxHolderName)).
+				Add(",").
+				Bind(sqldb.Clip(h.Version, maxZoneVersion)).
+				Add(",").
+				Bind(h.Hash).
+				Add(",").
+				Int(sqldb.Flag(h.Expands)).
+				Add(",").
+				NowMS(s.db.Dialect).
+				Add(")").
+				Add(s.db.Dialect.Set("id", "version", "hash", "is_migrator", "renewed_ms"))
+			if _, err := s.db.Exec(ctx, c, q); err != nil {
+				return err
+			}
+			most := exclusivityBeside(&h)
+			_, err := s.db.Exec(
+				ctx,
+				c,
+				sqldb.Stmt(
+					"UPDATE zone_replan SET exclusivity=",
+				).Int(most).
+					Add(" WHERE id=1 AND exclusivity>").
+					Int(most).
+					Add(" AND hash<>").
+					Bind(h.Hash),
+			)
 			return err
-		}
-		if err := s.guard(ctx, c, guardZones); err != nil {
-			return err
-		}
-		q := stmt(
-			"INSERT INTO zone_rules (hash,zones,added_ms) VALUES (",
-		).bind(h.Hash).
-			add(",").
-			bind(zones).
-			add(",").
-			nowMS(s.dialect).
-			add(")" + s.dialect.onConflictNothing("hash"))
-		if _, err := s.exec(ctx, c, q); err != nil {
-			return err
-		}
-		q = stmt(
-			"INSERT INTO zone_holders (id,name,version,hash,is_migrator,renewed_ms) VALUES (",
-		).int(int64(h.ID)).
-			add(",").
-			bind(clip(h.Name, maxHolderName)).
-			add(",").
-			bind(clip(h.Version, maxZoneVersion)).
-			add(",").
-			bind(h.Hash).
-			add(",").
-			int(flag(h.Expands)).
-			add(",").
-			nowMS(s.dialect).
-			add(")").
-			add(s.dialect.set("id", "version", "hash", "is_migrator", "renewed_ms"))
-		if _, err := s.exec(ctx, c, q); err != nil {
-			return err
-		}
-		most := exclusivityBeside(&h)
-		_, err := s.exec(
-			ctx,
-			c,
-			stmt(
-				"UPDATE zone_replan SET exclusivity=",
-			).int(most).
-				add(" WHERE id=1 AND exclusivity>").
-				int(most).
-				add(" AND hash<>").
-				bind(h.Hash),
-		)
-		return err
-	})
+		},
+	)
 }
 
 // RenewZones first writes, then reads. If a replan ends before the write, it has deleted the
 // process's rules, and the read finds them missing. If it ends after the write, it has seen that
 // the process is alive.
 func (s *Store) RenewZones(ctx context.Context, id timer.ID) (in store.ZonesInUse, err error) {
-	n, err := s.urgent(ctx, "renewing time zones", func() *statement {
-		return stmt(
+	n, err := s.db.Urgent(ctx, "renewing time zones", func() *sqldb.Statement {
+		return sqldb.Stmt(
 			"UPDATE zone_holders SET renewed_ms=",
-		).nowMS(s.dialect).
-			add(" WHERE id=").
-			int(int64(id)).
-			add(" AND renewed_ms>").
-			nowMS(s.dialect).
-			add("-").
-			int(store.ZoneHolderTTL.Milliseconds())
+		).NowMS(s.db.Dialect).
+			Add(" WHERE id=").
+			Int(int64(id)).
+			Add(" AND renewed_ms>").
+			NowMS(s.db.Dialect).
+			Add("-").
+			Int(store.ZoneHolderTTL.Milliseconds())
 	})
 	if err != nil {
 		return in, err
@@ -107,32 +112,41 @@ func (s *Store) RenewZones(ctx context.Context, id timer.ID) (in store.ZonesInUs
 	if n == 0 {
 		return in, holderNotFound(id)
 	}
-	err = s.read(ctx, "reading time zones", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var hashes []string
-		if err := s.selectAll(ctx, c, &hashes, stmt("SELECT hash FROM zone_rules")); err != nil {
-			return err
-		}
-		holders, err := s.zoneHolders(ctx, c, "")
-		if err != nil {
-			return err
-		}
-		mine, err := findHolder(holders, id)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(hashes, mine.Hash) {
-			return holderNotFound(id)
-		}
-		in = store.ZonesInUse{Holders: holders, Rules: len(hashes)}
-		return nil
-	})
+	err = s.db.Read(
+		ctx,
+		"reading time zones",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			var hashes []string
+			if err := s.db.SelectAll(
+				ctx,
+				c,
+				&hashes,
+				sqldb.Stmt("SELECT hash FROM zone_rules"),
+			); err != nil {
+				return err
+			}
+			holders, err := s.zoneHolders(ctx, c, "")
+			if err != nil {
+				return err
+			}
+			mine, err := findHolder(holders, id)
+			if err != nil {
+				return err
+			}
+			if !slices.Contains(hashes, mine.Hash) {
+				return holderNotFound(id)
+			}
+			in = store.ZonesInUse{Holders: holders, Rules: len(hashes)}
+			return nil
+		},
+	)
 	return in, err
 }
 
 // DropZones deletes the holder. Its rules stay until a replan has visited all timers.
 func (s *Store) DropZones(ctx context.Context, id timer.ID) error {
-	_, err := s.urgent(ctx, "dropping time zones", func() *statement {
-		return stmt("DELETE FROM zone_holders WHERE id=").int(int64(id))
+	_, err := s.db.Urgent(ctx, "dropping time zones", func() *sqldb.Statement {
+		return sqldb.Stmt("DELETE FROM zone_holders WHERE id=").Int(int64(id))
 	})
 	return err
 }
@@ -150,13 +164,13 @@ func (s *Store) zoneHolders(
 		Hash    string `db:"hash"`
 		Expands bool   `db:"is_migrator"`
 	}
-	q := stmt(
+	q := sqldb.Stmt(
 		"SELECT id,name,version,hash,is_migrator FROM zone_holders WHERE renewed_ms>",
-	).nowMS(s.dialect).
-		add("-").
-		int(store.ZoneHolderTTL.Milliseconds()).
-		add(" ORDER BY id" + lock)
-	if err := s.selectAll(ctx, c, &rows, q); err != nil {
+	).NowMS(s.db.Dialect).
+		Add("-").
+		Int(store.ZoneHolderTTL.Milliseconds()).
+		Add(" ORDER BY id" + lock)
+	if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
 	}
 	for _, r := range rows {

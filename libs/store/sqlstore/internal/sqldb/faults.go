@@ -1,4 +1,4 @@
-package sqlstore
+package sqldb
 
 import (
 	"context"
@@ -52,15 +52,15 @@ func (f *faults) wait(ctx context.Context) faultPlan {
 
 // SetFaults changes the faults from now on; the zero value ends them. The random sequence of the
 // first seed continues.
-func (s *Store) SetFaults(set Faults) {
+func (s *DB) SetFaults(set Faults) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
 	s.faults.set = set
 }
 
-// injectFaults begins faults with a random sequence of their own; nil: no faults. It is called
+// InjectFaults begins faults with a random sequence of their own; nil: no faults. It is called
 // before the store is used.
-func (s *Store) injectFaults(set *Faults) { s.faults = newFaults(set) }
+func (s *DB) InjectFaults(set *Faults) { s.faults = newFaults(set) }
 
 // pause waits for d or for the context's end.
 func pause(ctx context.Context, d time.Duration) {

@@ -1,4 +1,4 @@
-package sqlstore
+package sqldb
 
 import (
 	"context"
@@ -26,13 +26,13 @@ const sqliteColumns = `SELECT m.name AS tab,p.name AS col,LOWER(p.type) AS type,
 var autoIncrement = regexp.MustCompile(`\bAUTO_INCREMENT=(\d+)`)
 
 func mysqlNextNumber(
-	ctx context.Context, s *Store, c sqlx.QueryerContext, table string,
+	ctx context.Context, s *DB, c sqlx.QueryerContext, table string,
 ) (int64, error) {
 	var row struct {
 		Table string `db:"Table"`
 		Text  string `db:"Create Table"`
 	}
-	if err := s.selectOne(ctx, c, &row, stmt("SHOW CREATE TABLE "+table)); err != nil {
+	if err := s.SelectOne(ctx, c, &row, Stmt("SHOW CREATE TABLE "+table)); err != nil {
 		return 0, err
 	}
 	m := autoIncrement.FindStringSubmatch(row.Text)
@@ -47,10 +47,10 @@ func mysqlNextNumber(
 }
 
 func sqliteNextNumber(
-	ctx context.Context, s *Store, c sqlx.QueryerContext, table string,
+	ctx context.Context, s *DB, c sqlx.QueryerContext, table string,
 ) (next int64, err error) {
-	q := stmt("SELECT seq+1 FROM sqlite_sequence WHERE name=").bind(table)
-	err = s.selectOne(ctx, c, &next, q)
+	q := Stmt("SELECT seq+1 FROM sqlite_sequence WHERE name=").Bind(table)
+	err = s.SelectOne(ctx, c, &next, q)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -58,17 +58,17 @@ func sqliteNextNumber(
 }
 
 // mysqlSetNextNumber keeps a later number, as the server does.
-func mysqlSetNextNumber(table string, next int64) []*statement {
-	return []*statement{stmt("ALTER TABLE " + table + " AUTO_INCREMENT=").int(next)}
+func mysqlSetNextNumber(table string, next int64) []*Statement {
+	return []*Statement{Stmt("ALTER TABLE " + table + " AUTO_INCREMENT=").Int(next)}
 }
 
 // sqliteSetNextNumber keeps a later number.
-func sqliteSetNextNumber(table string, next int64) []*statement {
-	return []*statement{
-		stmt("INSERT INTO sqlite_sequence (name,seq) SELECT ").bind(table).
-			add(",0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name=").
-			bind(table).add(")"),
-		stmt("UPDATE sqlite_sequence SET seq=MAX(seq,").int(next - 1).
-			add(") WHERE name=").bind(table),
+func sqliteSetNextNumber(table string, next int64) []*Statement {
+	return []*Statement{
+		Stmt("INSERT INTO sqlite_sequence (name,seq) SELECT ").Bind(table).
+			Add(",0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name=").
+			Bind(table).Add(")"),
+		Stmt("UPDATE sqlite_sequence SET seq=MAX(seq,").Int(next - 1).
+			Add(") WHERE name=").Bind(table),
 	}
 }

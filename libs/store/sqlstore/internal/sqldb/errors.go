@@ -1,4 +1,4 @@
-package sqlstore
+package sqldb
 
 import (
 	"errors"
@@ -8,15 +8,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// translate gives a driver's error its code. what names the operation.
-func (d *dialect) translate(what string, err error) error {
+// Translate gives a driver's error its code. what names the operation.
+func (d *Dialect) Translate(what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if _, ok := errors.AsType[*timer.Error](err); ok {
 		return err
 	}
-	switch d.classOf(err) {
+	switch d.ClassOf(err) {
 	case engine.ClassUnavailable, engine.ClassRepeat:
 		if d.isFull(err) {
 			return timer.Unavailable(fullDisk, err)
@@ -31,8 +31,8 @@ func (d *dialect) translate(what string, err error) error {
 // not help.
 const fullDisk = "the database has no room left: its disk, or a limit of its size, is full"
 
-// classOf returns the class of an error of the dialect's engine.
-func (d *dialect) classOf(err error) engine.Class {
+// ClassOf returns the class of an error of the dialect's engine.
+func (d *Dialect) ClassOf(err error) engine.Class {
 	if d.isFull(err) {
 		return engine.ClassUnavailable
 	}

@@ -1,4 +1,4 @@
-package sqlstore
+package sqldb
 
 import (
 	"context"
@@ -10,18 +10,18 @@ var errDryRun = errors.New("dry run")
 
 type firstKey struct{}
 
-// withFirst returns a context whose dry run does first in its transaction, before the write itself:
+// WithFirst returns a context whose dry run does first in its transaction, before the write itself:
 // what a write would have committed before it.
-func withFirst(ctx context.Context, first work) context.Context {
+func WithFirst(ctx context.Context, first Work) context.Context {
 	return context.WithValue(ctx, firstKey{}, first)
 }
 
 // dryRun is fn without a commit. It takes the locks of the write, until it is rolled back. So the
 // answer is that of a write at this instant, including every refusal. Only what a commit itself
 // reports is missing: a full disk, or a conflict between nodes of a cluster.
-func (s *Store) dryRun(fn work) work {
-	return func(ctx context.Context, c runner) error {
-		if first, ok := ctx.Value(firstKey{}).(work); ok {
+func (s *DB) dryRun(fn Work) Work {
+	return func(ctx context.Context, c Runner) error {
+		if first, ok := ctx.Value(firstKey{}).(Work); ok {
 			if err := first(ctx, c); err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-package sqlstore
+package sqldb
 
 import (
 	"context"
@@ -22,54 +22,54 @@ const (
 	maxBackoff   = 100 * time.Millisecond
 )
 
-type work = func(ctx context.Context, c runner) error
+type Work = func(ctx context.Context, c Runner) error
 
-// write runs fn in a transaction. fn may run several times, so it must set all of its results each
+// Write runs fn in a transaction. fn may run several times, so it must set all of its results each
 // time.
-func (s *Store) write(ctx context.Context, what string, fn work) error {
-	return s.attempt(ctx, what, s.engine.Transact, fn)
+func (s *DB) Write(ctx context.Context, what string, fn Work) error {
+	return s.attempt(ctx, what, s.Engine.Transact, fn)
 }
 
-// autocommit runs one statement that commits by itself. It returns the number of matched rows.
-func (s *Store) autocommit(
+// Autocommit runs one statement that commits by itself. It returns the number of matched rows.
+func (s *DB) Autocommit(
 	ctx context.Context,
 	what string,
-	q func() *statement,
+	q func() *Statement,
 ) (n int64, err error) {
-	return s.runSingle(ctx, what, s.engine.Autocommit, q)
+	return s.runSingle(ctx, what, s.Engine.Autocommit, q)
 }
 
-// urgent is autocommit for leases and session renewals.
-func (s *Store) urgent(ctx context.Context, what string, q func() *statement) (n int64, err error) {
-	return s.runSingle(ctx, what, s.engine.Urgent, q)
+// Urgent is autocommit for leases and session renewals.
+func (s *DB) Urgent(ctx context.Context, what string, q func() *Statement) (n int64, err error) {
+	return s.runSingle(ctx, what, s.Engine.Urgent, q)
 }
 
-func (s *Store) runSingle(
+func (s *DB) runSingle(
 	ctx context.Context,
 	what string,
-	run func(context.Context, func(context.Context, runner) error) error,
-	q func() *statement,
+	run func(context.Context, func(context.Context, Runner) error) error,
+	q func() *Statement,
 ) (n int64, err error) {
-	err = s.attempt(ctx, what, run, func(ctx context.Context, c runner) error {
+	err = s.attempt(ctx, what, run, func(ctx context.Context, c Runner) error {
 		var err error
-		n, err = s.exec(ctx, c, q())
+		n, err = s.Exec(ctx, c, q())
 		return err
 	})
 	return n, err
 }
 
-// read runs reads. Each sees what was committed when it began.
-func (s *Store) read(
+// Read runs reads. Each sees what was committed when it began.
+func (s *DB) Read(
 	ctx context.Context,
 	what string,
 	fn func(ctx context.Context, c sqlx.QueryerContext) error,
 ) error {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.Bounded(ctx)
 	defer cancel()
 	if s.faults.wait(ctx).read {
 		return timer.Unavailable(what, errInjected)
 	}
-	return s.dialect.translate(what, fn(ctx, s.engine.Reader()))
+	return s.Dialect.Translate(what, fn(ctx, s.Engine.Reader()))
 }
 
 // attempt runs fn with run, and repeats it if it was rolled back because of another transaction. It
@@ -78,26 +78,26 @@ func (s *Store) read(
 //
 // In a cluster, a commit may be refused as a deadlock, and so may a statement that commits by
 // itself. No node has applied it then, so it may be repeated: fn reads what it decides by again.
-func (s *Store) attempt(
+func (s *DB) attempt(
 	ctx context.Context,
 	what string,
-	run func(context.Context, func(context.Context, runner) error) error,
-	fn work,
+	run func(context.Context, func(context.Context, Runner) error) error,
+	fn Work,
 ) error {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.Bounded(ctx)
 	defer cancel()
 	// After a stall of the process, this may run before the context's timer does.
 	if at, _ := ctx.Deadline(); !time.Now().Before(at) {
-		return s.dialect.translate(what, context.DeadlineExceeded)
+		return s.Dialect.Translate(what, context.DeadlineExceeded)
 	}
 	p := s.faults.wait(ctx)
 	dry := store.IsDryRun(ctx)
 	if dry {
-		run, fn = s.engine.Transact, s.dryRun(fn)
+		run, fn = s.Engine.Transact, s.dryRun(fn)
 	}
 	backoff := firstBackoff
 	for try := 1; ; try++ {
-		err := run(ctx, func(ctx context.Context, c runner) error {
+		err := run(ctx, func(ctx context.Context, c Runner) error {
 			if p.before {
 				return timer.Unavailable(what, errInjected)
 			}
@@ -108,25 +108,25 @@ func (s *Store) attempt(
 			return nil
 		case err == nil && p.after:
 			return timer.Unavailable(what, errInjected)
-		case err == nil || s.dialect.classOf(err) != engine.ClassRepeat || try == maxTries || ctx.Err() != nil:
-			return s.dialect.translate(what, err)
+		case err == nil || s.Dialect.ClassOf(err) != engine.ClassRepeat || try == maxTries || ctx.Err() != nil:
+			return s.Dialect.Translate(what, err)
 		}
 		if !errors.Is(err, engine.ErrRepeat) {
-			s.log.Debug().Err(err).Str("doing", what).Int("try", try).Msg("transaction repeated")
+			s.Log.Debug().Err(err).Str("doing", what).Int("try", try).Msg("transaction repeated")
 		}
 		pause(ctx, time.Duration(rand.Int64N(int64(backoff)))) // jitter
 		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
-// bounded adds the store's timeout to a context without an earlier deadline.
-func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if at, ok := ctx.Deadline(); ok && time.Until(at) <= s.timeout {
+// Bounded adds the store's timeout to a context without an earlier deadline.
+func (s *DB) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if at, ok := ctx.Deadline(); ok && time.Until(at) <= s.Timeout {
 		return ctx, func() {}
 	}
 	return context.WithTimeoutCause(
 		ctx,
-		s.timeout,
-		fmt.Errorf("the store took longer than %v", s.timeout),
+		s.Timeout,
+		fmt.Errorf("the store took longer than %v", s.Timeout),
 	)
 }

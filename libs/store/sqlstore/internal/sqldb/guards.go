@@ -1,4 +1,4 @@
-package sqlstore
+package sqldb
 
 import (
 	"context"
@@ -30,66 +30,66 @@ const guardStripes = 16
 
 // Guards that belong to no app.
 const (
-	guardMetered = 0  // the limit of timers with metrics
-	guardZones   = -1 // the rules of time zones
+	GuardMetered = 0  // the limit of timers with metrics
+	GuardZones   = -1 // the rules of time zones
 )
 
-// guard writes the whole guard of an app.
-func (s *Store) guard(ctx context.Context, c runner, id int64) error {
-	if s.engine.Capabilities().RowLocks {
+// Guard writes the whole guard of an app.
+func (s *DB) Guard(ctx context.Context, c Runner, id int64) error {
+	if s.Engine.Capabilities().RowLocks {
 		return nil
 	}
 	q := s.writeGuards()
 	for stripe := range int64(guardStripes) {
-		q.row(stripe == 0, id, stripe, 1)
+		q.Row(stripe == 0, id, stripe, 1)
 	}
 	return s.endGuards(ctx, c, q)
 }
 
-// guardShared writes a part of the guards of apps.
-func (s *Store) guardShared(ctx context.Context, c runner, ids []int64) error {
-	if len(ids) == 0 || s.engine.Capabilities().RowLocks {
+// GuardShared writes a part of the guards of apps.
+func (s *DB) GuardShared(ctx context.Context, c Runner, ids []int64) error {
+	if len(ids) == 0 || s.Engine.Capabilities().RowLocks {
 		return nil
 	}
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	q := s.writeGuards()
 	for i, id := range slices.Compact(ids) {
-		q.row(i == 0, id, rand.Int64N(guardStripes), 1)
+		q.Row(i == 0, id, rand.Int64N(guardStripes), 1)
 	}
 	return s.endGuards(ctx, c, q)
 }
 
-func (s *Store) writeGuards() *statement {
-	return stmt("INSERT INTO app_guards (app_id,stripe,writes) VALUES ")
+func (s *DB) writeGuards() *Statement {
+	return Stmt("INSERT INTO app_guards (app_id,stripe,writes) VALUES ")
 }
 
-func (s *Store) endGuards(ctx context.Context, c runner, q *statement) error {
-	q.add(s.dialect.onConflictUpdate("app_id,stripe") + "writes=app_guards.writes+1")
-	_, err := s.exec(ctx, c, q)
+func (s *DB) endGuards(ctx context.Context, c Runner, q *Statement) error {
+	q.Add(s.Dialect.OnConflictUpdate("app_id,stripe") + "writes=app_guards.writes+1")
+	_, err := s.Exec(ctx, c, q)
 	return err
 }
 
-// guardTimers writes the guards of timers whose rows are locked. ids must not be empty.
-func (s *Store) guardTimers(ctx context.Context, c runner, ids []timer.ID) error {
-	if s.engine.Capabilities().RowLocks {
+// GuardTimers writes the guards of timers whose rows are locked. ids must not be empty.
+func (s *DB) GuardTimers(ctx context.Context, c Runner, ids []timer.ID) error {
+	if s.Engine.Capabilities().RowLocks {
 		return nil
 	}
-	_, err := s.exec(ctx, c, stmt(
-		"UPDATE timers"+s.dialect.byPrimary+" SET guard=guard+1 WHERE id",
-	).idList(ids))
+	_, err := s.Exec(ctx, c, Stmt(
+		"UPDATE timers"+s.Dialect.ByPrimary+" SET guard=guard+1 WHERE id",
+	).IDList(ids))
 	return err
 }
 
-// skipLocked locks the rows that a SELECT reads, and skips those that others have locked if the
+// SkipLocked locks the rows that a SELECT reads, and skips those that others have locked if the
 // server can. If it cannot, or if the others are on another node, two calls may choose the same
 // rows. Both write them, so the second one is repeated and finds other rows.
-func (s *Store) skipLocked() string {
-	if s.engine.Capabilities().SkipLocked {
-		return s.dialect.skipLocked
+func (s *DB) SkipLocked() string {
+	if s.Engine.Capabilities().SkipLocked {
+		return s.Dialect.skipLocked
 	}
-	return s.dialect.forUpdate
+	return s.Dialect.ForUpdate
 }
 
 // Capabilities returns what the servers can do that the store was connected to.
-func (s *Store) Capabilities() engine.Capabilities { return s.engine.Capabilities() }
+func (s *DB) Capabilities() engine.Capabilities { return s.Engine.Capabilities() }

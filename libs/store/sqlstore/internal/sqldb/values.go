@@ -1,12 +1,12 @@
-package sqlstore
+package sqldb
 
 import (
 	"strings"
 	"unicode/utf8"
 )
 
-// clip shortens a text to at most limit bytes of valid UTF-8, between characters.
-func clip(text string, limit int) string {
+// Clip shortens a text to at most limit bytes of valid UTF-8, between characters.
+func Clip(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= limit {
 		return text
@@ -17,15 +17,15 @@ func clip(text string, limit int) string {
 	return text[:limit]
 }
 
-func nonNil(b []byte) []byte {
+func NonNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}
 	}
 	return b
 }
 
-// ascii makes a text fit a column of printable ASCII.
-func ascii(text string, limit int) string {
+// ASCII makes a text fit a column of printable ASCII.
+func ASCII(text string, limit int) string {
 	b := []byte(text)
 	for i := range b {
 		if b[i] < ' ' || b[i] > '~' {
@@ -35,7 +35,7 @@ func ascii(text string, limit int) string {
 	return string(b[:min(len(b), limit)])
 }
 
-func flag(b bool) int64 {
+func Flag(b bool) int64 {
 	if b {
 		return 1
 	}

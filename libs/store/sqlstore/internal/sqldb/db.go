@@ -1,0 +1,31 @@
+// Package sqldb is what all statements of the store share: the transactions and their repetition,
+// the text of statements, the dialect in which the two databases differ, guards, dry runs, injected
+// faults and the store's clock. It knows no table but the guards'.
+package sqldb
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+)
+
+// DB runs statements on one database. It is safe for concurrent use.
+type DB struct {
+	Dialect *Dialect
+	Engine  engine.Engine
+	Timeout time.Duration // bounds every call whose context has no earlier deadline
+	Log     zerolog.Logger
+	// OnStatement is called with every statement, for tests. It is set before the database is used.
+	OnStatement func(text string)
+
+	faults *faults
+}
+
+// New returns a DB without faults.
+func New(d *Dialect, e engine.Engine, log zerolog.Logger) *DB {
+	return &DB{
+		Dialect: d, Engine: e, Timeout: engine.DefaultTimeout, Log: log, faults: newFaults(nil),
+	}
+}
