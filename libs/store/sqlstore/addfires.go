@@ -91,7 +91,7 @@ func (s *Store) refuseFrozen(ctx context.Context, c sqldb.Runner, t *timer.Timer
 	if fires == 0 {
 		return nil
 	}
-	row, err := s.shareApp(ctx, c, t.App)
+	row, err := s.apps.Share(ctx, c, t.App)
 	if err == nil && row.Frozen {
 		err = timer.Conflict("", "the app "+t.App+" is frozen: unfreeze it first")
 	}

@@ -61,7 +61,7 @@ func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
 // APIKeys returns the keys of an app, newest first. Keys for all apps belong to the app with the
 // empty name, which no API request can name.
 func (s *Store) APIKeys(ctx context.Context, app string) ([]store.APIKey, error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil || appID == 0 {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ type appHistory struct {
 }
 
 func (s *Store) appHistory(ctx context.Context, q store.OutcomeQuery) (*appHistory, error) {
-	appID, err := s.appID(ctx, q.App)
+	appID, err := s.apps.ID(ctx, q.App)
 	h := &appHistory{store: s, q: q, appID: appID, row: "k"}
 	if slices.Equal(q.Kinds, []timer.OutcomeKind{timer.Failed}) {
 		h.failed, h.row = true, "o"

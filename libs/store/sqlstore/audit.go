@@ -119,7 +119,7 @@ func (s *Store) AddAudit(ctx context.Context, app string, e store.AuditEntry) er
 	if store.ActorOf(ctx) == nil {
 		return nil
 	}
-	ctx, _, err := s.makeApps(ctx, []string{app})
+	ctx, _, err := s.apps.Make(ctx, []string{app})
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s *Store) AddAudit(ctx context.Context, app string, e store.AuditEntry) er
 		ctx,
 		"adding to the audit trail",
 		func(ctx context.Context, c sqldb.Runner) error {
-			row, err := s.shareApp(ctx, c, app)
+			row, err := s.apps.Share(ctx, c, app)
 			if err != nil {
 				return err
 			}

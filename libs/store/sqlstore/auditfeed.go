@@ -140,7 +140,7 @@ func (s *Store) PendingAudit(
 			for i := range rows {
 				ids[i] = rows[i].AppID
 			}
-			names, err := s.appNames(ctx, c, ids)
+			names, err := s.apps.Names(ctx, c, ids)
 			if err != nil {
 				return err
 			}

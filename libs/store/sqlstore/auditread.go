@@ -60,7 +60,7 @@ func (s *Store) AuditTrail(
 	ctx context.Context,
 	query store.AuditQuery,
 ) (page store.AuditPage, err error) {
-	appID, err := s.appID(ctx, query.App)
+	appID, err := s.apps.ID(ctx, query.App)
 	if err != nil || appID == 0 {
 		return page, err
 	}
@@ -191,6 +191,6 @@ func (s *Store) PurgeAudit(ctx context.Context, retention time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return s.deleteAll(ctx, "audit_log", "seq", "seq", sqldb.Stmt("seq<").Int(seq).
+	return s.db.DeleteAll(ctx, "audit_log", "seq", "seq", sqldb.Stmt("seq<").Int(seq).
 		Add(" AND changed_ms<").Int(boundMS))
 }

@@ -82,7 +82,7 @@ func (s *Store) StartBackfill(
 	ctx context.Context,
 	b store.Backfill,
 ) (out store.Backfill, err error) {
-	appID, err := s.appID(ctx, b.App)
+	appID, err := s.apps.ID(ctx, b.App)
 	if err != nil {
 		return store.Backfill{}, err
 	}
@@ -157,7 +157,7 @@ func (s *Store) Backfill(
 	app string,
 	id timer.ID,
 ) (b store.Backfill, err error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return store.Backfill{}, err
 	}
@@ -233,7 +233,7 @@ func (s *Store) CancelBackfill(
 
 // setCancelled ends a backfill that has a status. If it has another one, nothing is changed.
 func (s *Store) setCancelled(ctx context.Context, b *store.Backfill, from int64) error {
-	appID, err := s.appID(ctx, b.App)
+	appID, err := s.apps.ID(ctx, b.App)
 	if err != nil {
 		return err
 	}

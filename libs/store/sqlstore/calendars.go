@@ -31,13 +31,13 @@ func (s *Store) PutCalendar(
 	if err != nil {
 		return 0, fmt.Errorf("encoding the calendar: %w", err)
 	}
-	ctx, appIDs, err := s.makeApps(ctx, []string{app})
+	ctx, appIDs, err := s.apps.Make(ctx, []string{app})
 	if err != nil {
 		return 0, err
 	}
 	err = s.db.Write(ctx, "writing a calendar", func(ctx context.Context, c sqldb.Runner) error {
 		key := nameKey{appIDs[app], cal.Name}
-		if err := s.refuseDeleted(ctx, c, app); err != nil {
+		if err := s.apps.RefuseDeleted(ctx, c, app); err != nil {
 			return err
 		}
 		had, was, err := s.lockCalendar(ctx, c, key)
@@ -208,7 +208,7 @@ func (s *Store) Calendar(
 	ctx context.Context,
 	app, name string,
 ) (v store.CalendarVersion, err error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return v, err
 	}
@@ -242,7 +242,7 @@ func (s *Store) Calendars(
 	app, after string,
 	limit int,
 ) (all []store.CalendarVersion, err error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil || appID == 0 {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func (s *Store) TimersOfCalendar(
 	after timer.ID,
 	limit int,
 ) (ids []timer.ID, err error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil || appID == 0 {
 		return nil, err
 	}
@@ -298,7 +298,7 @@ func (s *Store) TimersOfCalendar(
 // sharing. Such a timer is committed before and is seen, or comes later and finds no calendar.
 // Repeated after an unknown result, the call may return not_found.
 func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return err
 	}

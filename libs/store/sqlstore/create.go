@@ -35,7 +35,7 @@ func (s *Store) Create(
 			return nil, err
 		}
 	}
-	ctx, appIDs, err := s.makeApps(ctx, names)
+	ctx, appIDs, err := s.apps.Make(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ type createBatch struct {
 }
 
 func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
-	deleted, err := b.store.deletedApps(ctx, b.c, b.appIDs)
+	deleted, err := b.store.apps.Deleted(ctx, b.c, b.appIDs)
 	if err != nil {
 		return nil, err
 	}

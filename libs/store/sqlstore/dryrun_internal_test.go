@@ -18,14 +18,15 @@ func TestDryRunsCacheNoApp(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	require.NoError(t, s.Migrate(t.Context()))
-	ctx, ids, err := s.makeApps(store.WithDryRun(t.Context()), []string{"new"})
+	ctx, ids, err := s.apps.Make(store.WithDryRun(t.Context()), []string{"new"})
 	require.NoError(t, err)
 	err = s.db.Write(ctx, "testing", func(ctx context.Context, c sqldb.Runner) error {
-		names, err := s.appNames(ctx, c, []int64{ids["new"]})
+		names, err := s.apps.Names(ctx, c, []int64{ids["new"]})
 		require.Equal(t, "new", names[ids["new"]])
 		return err
 	})
 	require.NoError(t, err)
-	_, rest := s.apps.lookup([]string{"new"})
-	require.Equal(t, []string{"new"}, rest)
+	id, err := s.apps.ID(t.Context(), "new")
+	require.NoError(t, err)
+	require.Zero(t, id)
 }

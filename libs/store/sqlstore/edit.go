@@ -17,7 +17,7 @@ import (
 
 // TimerByName returns a timer of an app that is not deleted.
 func (s *Store) TimerByName(ctx context.Context, app, name string) (t timer.Timer, err error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return timer.Timer{}, err
 	}
@@ -68,7 +68,7 @@ func (s *Store) Edit(
 		if e.texts[i].text, e.texts[i].hash, err = encode(items[i].Definition); err != nil {
 			return nil, err
 		}
-		app, err := s.appID(ctx, items[i].App)
+		app, err := s.apps.ID(ctx, items[i].App)
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ func (s *Store) SetFrozen(
 	frozen bool,
 	reason string,
 ) (app store.App, err error) {
-	ctx, _, err = s.makeApps(ctx, []string{name})
+	ctx, _, err = s.apps.Make(ctx, []string{name})
 	if err != nil {
 		return store.App{}, err
 	}
@@ -25,7 +25,7 @@ func (s *Store) SetFrozen(
 		reason = ""
 	}
 	err = s.db.Write(ctx, "freezing an app", func(ctx context.Context, c sqldb.Runner) error {
-		row, err := s.lockApp(ctx, c, name)
+		row, err := s.apps.Lock(ctx, c, name)
 		if err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (s *Store) SetFrozen(
 			return store.AppDeleted(name)
 		}
 		if row.Frozen == frozen && row.Reason == reason {
-			app, err = row.app()
+			app, err = row.App()
 			return err
 		}
 		nowMS, err := s.db.NowMS(ctx, c)
@@ -61,10 +61,10 @@ func (s *Store) SetFrozen(
 		if err := s.auditOne(ctx, c, row.ID, nowMS, e, err); err != nil {
 			return err
 		}
-		if app, err = row.app(); err != nil || !changed {
+		if app, err = row.App(); err != nil || !changed {
 			return err
 		}
-		return s.logApp(ctx, c, row.ID, nowMS)
+		return s.apps.LogChange(ctx, c, row.ID, nowMS)
 	})
 	return app, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -46,7 +47,7 @@ func (s *Store) LeaseJob(
 		if err != nil {
 			return err
 		}
-		names, err := s.appNames(ctx, c, []int64{row.AppID})
+		names, err := s.apps.Names(ctx, c, []int64{row.AppID})
 		if err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error
 	if err != nil {
 		return false, err
 	}
-	appID, err := s.appID(ctx, j.App)
+	appID, err := s.apps.ID(ctx, j.App)
 	if err != nil {
 		return false, err
 	}
@@ -89,7 +90,7 @@ func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error
 	err = s.db.Write(ctx, "advancing a job", func(ctx context.Context, c sqldb.Runner) error {
 		ok = false
 		if ends {
-			if _, err := s.lockApp(ctx, c, j.App); err != nil {
+			if _, err := s.apps.Lock(ctx, c, j.App); err != nil {
 				return err
 			}
 		}
@@ -149,7 +150,7 @@ func (s *Store) endDeletion(
 			return err
 		}
 	}
-	return s.logApp(ctx, c, appID, nowMS)
+	return s.apps.LogChange(ctx, c, appID, nowMS)
 }
 
 // encodeList returns a list as JSON, empty for none.
@@ -167,9 +168,9 @@ func encodeList[T any](list []T) ([]byte, error) {
 // ClearApp deletes with short statements that each commit. Any number of calls may run at once, and
 // a call may die halfway: the next one continues.
 func (s *Store) ClearApp(ctx context.Context, app string) (more bool, err error) {
-	var row fullApp
+	var row apps.Row
 	err = s.db.Read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
-		row, err = s.selectApp(ctx, c, app, "")
+		row, err = s.apps.Select(ctx, c, app, "")
 		return err
 	})
 	if err != nil {

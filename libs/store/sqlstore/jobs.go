@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -123,7 +124,7 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (out store.Job, err e
 		return out, timer.Invalid("filter", "the job's filter and parameters are too long")
 	}
 	err = s.db.Write(ctx, "starting a job", func(ctx context.Context, c sqldb.Runner) error {
-		app, err := s.lockApp(ctx, c, j.App)
+		app, err := s.apps.Lock(ctx, c, j.App)
 		if err != nil {
 			return err
 		}
@@ -157,7 +158,7 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (out store.Job, err e
 func (s *Store) insertJob(
 	ctx context.Context,
 	c sqldb.Runner,
-	app *fullApp,
+	app *apps.Row,
 	j *store.Job,
 ) (out store.Job, err error) {
 	var running int64
@@ -229,7 +230,7 @@ func (s *Store) insertJob(
 		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return out, err
 		}
-		if err := s.logApp(ctx, c, app.ID, nowMS); err != nil {
+		if err := s.apps.LogChange(ctx, c, app.ID, nowMS); err != nil {
 			return out, err
 		}
 	}
@@ -242,7 +243,7 @@ func (s *Store) insertJob(
 
 // Job returns a job.
 func (s *Store) Job(ctx context.Context, app string, id timer.ID) (j store.Job, err error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return j, err
 	}
@@ -263,7 +264,7 @@ func (s *Store) Jobs(
 	before timer.ID,
 	limit int,
 ) (jobs []store.Job, err error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil || appID == 0 {
 		return nil, err
 	}
@@ -300,7 +301,7 @@ func (s *Store) CancelJob(
 	app string,
 	id timer.ID,
 ) (j store.Job, err error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return j, err
 	}

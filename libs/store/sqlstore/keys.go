@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -57,7 +58,7 @@ func (s *Store) addKey(
 		ctx,
 		"adding the "+t.what,
 		app,
-		func(ctx context.Context, c sqldb.Runner, row *fullApp, nowMS int64) (bool, error) {
+		func(ctx context.Context, c sqldb.Runner, row *apps.Row, nowMS int64) (bool, error) {
 			if row.Deleting != 0 {
 				return false, store.AppDeleted(app)
 			}
@@ -111,7 +112,7 @@ func (s *Store) endKey(
 		ctx,
 		"ending the "+t.what,
 		app,
-		func(ctx context.Context, c sqldb.Runner, row *fullApp, nowMS int64) (bool, error) {
+		func(ctx context.Context, c sqldb.Runner, row *apps.Row, nowMS int64) (bool, error) {
 			appID := row.ID
 			e, entryErr := entry(ctx, c, appID)
 			n, err := s.db.Exec(ctx, c, end(appID, nowMS))
@@ -141,14 +142,14 @@ func (s *Store) endKey(
 func (s *Store) changeApp(
 	ctx context.Context,
 	what, app string,
-	fn func(ctx context.Context, c sqldb.Runner, row *fullApp, nowMS int64) (changed bool, err error),
+	fn func(ctx context.Context, c sqldb.Runner, row *apps.Row, nowMS int64) (changed bool, err error),
 ) error {
-	ctx, _, err := s.makeApps(ctx, []string{app})
+	ctx, _, err := s.apps.Make(ctx, []string{app})
 	if err != nil {
 		return err
 	}
 	return s.db.Write(ctx, what, func(ctx context.Context, c sqldb.Runner) error {
-		row, err := s.lockApp(ctx, c, app)
+		row, err := s.apps.Lock(ctx, c, app)
 		if err != nil {
 			return err
 		}
@@ -160,6 +161,6 @@ func (s *Store) changeApp(
 		if err != nil || !changed {
 			return err
 		}
-		return s.logApp(ctx, c, row.ID, nowMS)
+		return s.apps.LogChange(ctx, c, row.ID, nowMS)
 	})
 }

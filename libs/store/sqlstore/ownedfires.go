@@ -126,7 +126,7 @@ func (s *Store) OverdueByApp(
 			for i := range rows {
 				ids[i] = rows[i].AppID
 			}
-			names, err := s.appNames(ctx, c, ids)
+			names, err := s.apps.Names(ctx, c, ids)
 			if err != nil {
 				return err
 			}

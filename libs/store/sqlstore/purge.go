@@ -16,8 +16,6 @@ import (
 const (
 	changeRetention = time.Hour
 	endedRetention  = 24 * time.Hour // sessions, slices, minutes, idempotency keys
-	purgeChunk      = 1000           // rows of one DELETE: keeps transactions and locks short
-	purgeChunks     = 1000           // for one table in one call
 )
 
 // PurgeExpired deletes with short statements that each commit. Any number of calls may run at once,
@@ -40,22 +38,22 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 	}
 	return errors.Join(
 		s.purgePartitions(ctx, nowMS, nowMS-retention.Milliseconds()),
-		s.deleteAll(
+		s.db.DeleteAll(
 			ctx,
 			"failed_outcomes",
 			"app_id,finished_ms,timer_id,due_ms,series",
 			"finished_ms",
 			sqldb.Stmt("finished_ms<").Int(nowMS-retention.Milliseconds()),
 		),
-		s.deleteAll(
+		s.db.DeleteAll(
 			ctx,
 			"jobs",
 			"id",
 			"finished_ms",
 			sqldb.Stmt("finished_ms>0 AND finished_ms<").Int(nowMS-retention.Milliseconds()),
 		),
-		s.deleteAll(ctx, "timer_changes", "seq", "seq", sqldb.Stmt("seq<").Int(changes)),
-		s.deleteAll(
+		s.db.DeleteAll(ctx, "timer_changes", "seq", "seq", sqldb.Stmt("seq<").Int(changes)),
+		s.db.DeleteAll(
 			ctx,
 			"sessions",
 			"id",
@@ -66,30 +64,30 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 				Add(" AND id>").
 				Int(int64(store.SystemSession)),
 		),
-		s.deleteAll(
+		s.db.DeleteAll(
 			ctx,
 			"inactivities",
 			"timer_id,from_ms",
 			"until_ms",
 			sqldb.Stmt("until_ms<").Int(nowMS-retention.Milliseconds()),
 		),
-		s.deleteAll(
+		s.db.DeleteAll(
 			ctx,
 			"slices",
 			"minute,bucket",
 			"minute,bucket",
 			sqldb.Stmt("minute<").Int(minute),
 		),
-		s.deleteAll(ctx, "minutes", "minute", "minute", sqldb.Stmt("minute<").Int(minute)),
-		s.deleteAll(ctx, "zone_holders", "id", "id", sqldb.Stmt("renewed_ms<").Int(dayAgo)),
-		s.deleteAll(
+		s.db.DeleteAll(ctx, "minutes", "minute", "minute", sqldb.Stmt("minute<").Int(minute)),
+		s.db.DeleteAll(ctx, "zone_holders", "id", "id", sqldb.Stmt("renewed_ms<").Int(dayAgo)),
+		s.db.DeleteAll(
 			ctx,
 			"idempotency_keys",
 			"app_id,idempotency_key",
 			"created_ms",
 			sqldb.Stmt("created_ms<").Int(dayAgo),
 		),
-		s.deleteAll(
+		s.db.DeleteAll(
 			ctx,
 			"ended_sign_ins",
 			"issuer,subject",
@@ -130,14 +128,14 @@ func (s *Store) oldChanges(ctx context.Context, boundMS int64) (seq int64, err e
 // deleteHistory deletes expired outcomes and attempts from the front of their primary keys.
 func (s *Store) deleteHistory(ctx context.Context, _, boundMS int64) error {
 	return errors.Join(
-		s.deleteAll(
+		s.db.DeleteAll(
 			ctx,
 			"outcomes",
 			"finished_ms,timer_id,due_ms,series",
 			"finished_ms",
 			sqldb.Stmt("finished_ms<").Int(boundMS),
 		),
-		s.deleteAll(
+		s.db.DeleteAll(
 			ctx,
 			"attempts",
 			"finished_ms,timer_id,due_ms,series,attempt,target",
@@ -145,21 +143,4 @@ func (s *Store) deleteHistory(ctx context.Context, _, boundMS int64) error {
 			sqldb.Stmt("finished_ms<").Int(boundMS),
 		),
 	)
-}
-
-// deleteAll deletes matching rows in chunks, up to purgeChunks. The next call continues.
-func (s *Store) deleteAll(
-	ctx context.Context,
-	table, key, order string,
-	where *sqldb.Statement,
-) error {
-	for range purgeChunks {
-		n, err := s.db.Autocommit(ctx, "trimming "+table, func() *sqldb.Statement {
-			return s.db.Dialect.DeleteUpTo(table, key, order, string(where.Text), purgeChunk)
-		})
-		if err != nil || n < purgeChunk {
-			return err
-		}
-	}
-	return nil
 }

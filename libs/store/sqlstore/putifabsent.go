@@ -14,7 +14,7 @@ func (s *Store) PutIfAbsent(
 	app, key string,
 	value int64,
 ) (kept int64, err error) {
-	ctx, apps, err := s.makeApps(ctx, []string{app})
+	ctx, apps, err := s.apps.Make(ctx, []string{app})
 	if err != nil {
 		return 0, err
 	}

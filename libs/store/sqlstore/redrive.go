@@ -81,7 +81,7 @@ func (s *Store) redriveOf(ctx context.Context, q *store.DeadLetterQuery) (*redri
 	if q.Limit <= 0 || q.Limit > store.MaxBatch {
 		q.Limit = store.MaxBatch
 	}
-	appID, err := s.appID(ctx, q.App)
+	appID, err := s.apps.ID(ctx, q.App)
 	return &redrive{store: s, q: q, appID: appID, series: int64(q.Series)}, err
 }
 

@@ -109,7 +109,7 @@ func (s *Store) search(
 	if err := query.Check(); err != nil {
 		return err //nolint:wrapcheck // it says what is wrong
 	}
-	appID, err := s.appID(ctx, query.App)
+	appID, err := s.apps.ID(ctx, query.App)
 	if err != nil || appID == 0 {
 		return err
 	}

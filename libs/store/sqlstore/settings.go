@@ -24,7 +24,7 @@ func (s *Store) PutSettings(
 	if err != nil {
 		return store.App{}, fmt.Errorf("encoding the settings: %w", err)
 	}
-	ctx, _, err = s.makeApps(ctx, []string{name})
+	ctx, _, err = s.apps.Make(ctx, []string{name})
 	if err != nil {
 		return store.App{}, err
 	}
@@ -32,7 +32,7 @@ func (s *Store) PutSettings(
 		ctx,
 		"writing the settings of an app",
 		func(ctx context.Context, c sqldb.Runner) error {
-			row, err := s.lockApp(ctx, c, name)
+			row, err := s.apps.Lock(ctx, c, name)
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func (s *Store) PutSettings(
 				had = []byte("{}")
 			}
 			if bytes.Equal(had, text) {
-				app, err = row.app()
+				app, err = row.App()
 				return err
 			}
 			if version != 0 && version != row.Version {
@@ -65,14 +65,14 @@ func (s *Store) PutSettings(
 			if _, err := s.db.Exec(ctx, c, q); err != nil {
 				return err
 			}
-			if app, err = row.app(); err != nil {
+			if app, err = row.App(); err != nil {
 				return err
 			}
 			e := store.AuditSettingsPut(name, had, text)
 			if err := s.auditOne(ctx, c, row.ID, nowMS, e, nil); err != nil {
 				return err
 			}
-			return s.logApp(ctx, c, row.ID, nowMS)
+			return s.apps.LogChange(ctx, c, row.ID, nowMS)
 		},
 	)
 	return app, err

@@ -42,7 +42,7 @@ func (s *Store) selectSigningKeys(
 
 // SigningKeys returns an app's keys, newest first.
 func (s *Store) SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil || appID == 0 {
 		return nil, err
 	}

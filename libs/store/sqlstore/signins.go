@@ -22,7 +22,7 @@ func (s *Store) EndSignIns(
 	if err := store.CheckPerson(issuer, subject); err != nil {
 		return 0, err //nolint:wrapcheck // it names the argument
 	}
-	ctx, _, err = s.makeApps(ctx, []string{""}) // entries of the deployment belong to this app
+	ctx, _, err = s.apps.Make(ctx, []string{""}) // entries of the deployment belong to this app
 	if err != nil {
 		return 0, err
 	}
@@ -30,7 +30,7 @@ func (s *Store) EndSignIns(
 		ctx,
 		"ending a person's sessions",
 		func(ctx context.Context, c sqldb.Runner) error {
-			deployment, err := s.selectApp(ctx, c, "", "")
+			deployment, err := s.apps.Select(ctx, c, "", "")
 			if err != nil {
 				return err
 			}

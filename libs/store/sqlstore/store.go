@@ -12,13 +12,18 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // Store is the store on a database. It is safe for concurrent use.
 type Store struct {
-	db *sqldb.DB
+	*apps.Apps
+
+	db   *sqldb.DB
+	apps *apps.Rows
+
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
 	// check verifies the server's settings, for Ping.
@@ -26,7 +31,6 @@ type Store struct {
 	// purgePartitions removes expired outcomes and attempts, for PurgeExpired.
 	purgePartitions func(ctx context.Context, nowMS, boundMS int64) error
 	ids             *timer.IDs
-	apps            *apps
 	overdue         *overduePositions
 	maxEditFires    int // most fires that an edit plans itself
 	searchLimits    searchLimits
@@ -36,14 +40,15 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerolog.Logger) *Store {
-	return &Store{
+	s := &Store{
 		db:           sqldb.New(d, e, log),
 		ids:          timer.NewIDs(now),
-		apps:         newApps(),
 		overdue:      newOverduePositions(),
 		maxEditFires: DefaultMaxEditFires,
 		searchLimits: defaultSearchLimits(),
 	}
+	s.Apps, s.apps = apps.New(s.db)
+	return s
 }
 
 // Now returns the store's clock, to the millisecond.

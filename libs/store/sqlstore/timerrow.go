@@ -137,7 +137,7 @@ func (s *Store) timers(
 		keys[i] = store.VersionKey{Timer: timer.ID(r.ID), Version: r.Version}
 		appIDs[i] = r.AppID
 	}
-	names, err := s.appNames(ctx, c, appIDs)
+	names, err := s.apps.Names(ctx, c, appIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (s *Store) setEach(
 
 // ownTimer returns not_found if the app never had the timer.
 func (s *Store) ownTimer(ctx context.Context, app string, id timer.ID) error {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 // Timer returns one timer.
 func (s *Store) Timer(ctx context.Context, app string, id timer.ID) (t timer.Timer, err error) {
-	appID, err := s.appID(ctx, app)
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return timer.Timer{}, err
 	}
@@ -45,7 +45,7 @@ func (s *Store) Timer(ctx context.Context, app string, id timer.ID) (t timer.Tim
 
 // List returns an app's timers in order of id.
 func (s *Store) List(ctx context.Context, query store.Query) (ts []timer.Timer, err error) {
-	appID, err := s.appID(ctx, query.App)
+	appID, err := s.apps.ID(ctx, query.App)
 	if err != nil || appID == 0 {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package sqlstore
+package apps
 
 import (
 	"context"
@@ -14,22 +14,22 @@ import (
 // maxApps is the size at which the cache of apps is cleared.
 const maxApps = 100_000
 
-// apps caches the ids and names of apps. An app never changes its id or name, so the cache is never
+// cache caches the ids and names of apps. An app never changes its id or name, so the cache is never
 // stale.
-type apps struct {
+type cache struct {
 	mu   sync.RWMutex
 	ids  map[string]int64
 	name map[int64]string
 }
 
-func newApps() *apps { return &apps{ids: map[string]int64{}, name: map[int64]string{}} }
+func newCache() *cache { return &cache{ids: map[string]int64{}, name: map[int64]string{}} }
 
 type appRow struct {
 	ID   int64  `db:"id"`
 	Name string `db:"name"`
 }
 
-func (a *apps) add(rows []appRow) {
+func (a *cache) add(rows []appRow) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.ids) > maxApps {
@@ -42,7 +42,7 @@ func (a *apps) add(rows []appRow) {
 }
 
 // lookup returns the ids of the cached names and the rest of the names, sorted.
-func (a *apps) lookup(names []string) (ids map[string]int64, rest []string) {
+func (a *cache) lookup(names []string) (ids map[string]int64, rest []string) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	ids = make(map[string]int64, len(names))
@@ -57,32 +57,32 @@ func (a *apps) lookup(names []string) (ids map[string]int64, rest []string) {
 	return ids, slices.Compact(rest)
 }
 
-// appID returns the id of an app, 0 if the app does not exist.
-func (s *Store) appID(ctx context.Context, name string) (int64, error) {
-	ids, rest := s.apps.lookup([]string{name})
+// ID returns the id of an app, 0 if the app does not exist.
+func (s *Rows) ID(ctx context.Context, name string) (int64, error) {
+	ids, rest := s.cache.lookup([]string{name})
 	if len(rest) == 0 {
 		return ids[name], nil
 	}
-	rows, err := s.readApps(ctx, rest)
+	rows, err := s.read(ctx, rest)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
 	return rows[0].ID, nil
 }
 
-// makeApps returns the ids of apps and inserts missing ones, each outside the caller's transaction.
+// Make returns the ids of apps and inserts missing ones, each outside the caller's transaction.
 // Two calls with the same new app therefore do not wait for each other's timers. If the caller then
 // fails, an app without timers remains, which does no harm. A dry run leaves none: the transaction
 // that is given the returned context inserts the missing apps, and sets their ids.
-func (s *Store) makeApps(
+func (s *Rows) Make(
 	ctx context.Context,
 	names []string,
 ) (context.Context, map[string]int64, error) {
-	ids, rest := s.apps.lookup(names)
+	ids, rest := s.cache.lookup(names)
 	if len(rest) == 0 {
 		return ctx, ids, nil
 	}
-	rows, err := s.readApps(ctx, rest)
+	rows, err := s.read(ctx, rest)
 	if err != nil {
 		return ctx, nil, err
 	}
@@ -95,12 +95,12 @@ func (s *Store) makeApps(
 		ctx = sqldb.WithFirst(ctx, s.insertMissing(rest, ids))
 	default:
 		for _, n := range rest {
-			insert := func() *sqldb.Statement { return s.insertApp(n) }
+			insert := func() *sqldb.Statement { return s.insert(n) }
 			if _, err := s.db.Autocommit(ctx, "inserting an app", insert); err != nil {
 				return ctx, nil, err
 			}
 		}
-		made, err := s.readApps(ctx, rest)
+		made, err := s.read(ctx, rest)
 		if err != nil {
 			return ctx, nil, err
 		}
@@ -113,13 +113,13 @@ func (s *Store) makeApps(
 }
 
 // insertMissing returns the part of a dry run that inserts apps, and sets their ids.
-func (s *Store) insertMissing(names []string, ids map[string]int64) sqldb.Work {
+func (s *Rows) insertMissing(names []string, ids map[string]int64) sqldb.Work {
 	return func(ctx context.Context, c sqldb.Runner) error {
 		for _, name := range names {
-			if _, err := s.db.Exec(ctx, c, s.insertApp(name)); err != nil {
+			if _, err := s.db.Exec(ctx, c, s.insert(name)); err != nil {
 				return err
 			}
-			row, err := s.selectApp(ctx, c, name, "")
+			row, err := s.Select(ctx, c, name, "")
 			if err != nil {
 				return err
 			}
@@ -129,12 +129,12 @@ func (s *Store) insertMissing(names []string, ids map[string]int64) sqldb.Work {
 	}
 }
 
-func (s *Store) insertApp(name string) *sqldb.Statement {
+func (s *Rows) insert(name string) *sqldb.Statement {
 	return sqldb.Stmt("INSERT INTO apps (name,created_ms) VALUES (").Bind(name).Add(",").
 		NowMS(s.db.Dialect).Add(")").Add(s.db.Dialect.OnConflictNothing("name"))
 }
 
-func (s *Store) readApps(ctx context.Context, names []string) (all []appRow, err error) {
+func (s *Rows) read(ctx context.Context, names []string) (all []appRow, err error) {
 	err = s.db.Read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
 		for part := range sqldb.Batches(names) {
 			q := sqldb.Stmt("SELECT id,name FROM apps WHERE name IN (")
@@ -152,27 +152,27 @@ func (s *Store) readApps(ctx context.Context, names []string) (all []appRow, err
 		}
 		return nil
 	})
-	s.apps.add(all)
+	s.cache.add(all)
 	return all, err
 }
 
-// appNames returns the names of apps, in the caller's transaction.
-func (s *Store) appNames(
+// Names returns the names of apps, in the caller's transaction.
+func (s *Rows) Names(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	ids []int64,
 ) (map[int64]string, error) {
 	names := make(map[int64]string, len(ids))
 	var rest []int64
-	s.apps.mu.RLock()
+	s.cache.mu.RLock()
 	for _, id := range ids {
-		if n, ok := s.apps.name[id]; ok {
+		if n, ok := s.cache.name[id]; ok {
 			names[id] = n
 		} else {
 			rest = append(rest, id)
 		}
 	}
-	s.apps.mu.RUnlock()
+	s.cache.mu.RUnlock()
 	slices.Sort(rest)
 	for part := range sqldb.Batches(slices.Compact(rest)) {
 		var rows []appRow
@@ -188,7 +188,7 @@ func (s *Store) appNames(
 			names[r.ID] = r.Name
 		}
 		if !store.IsDryRun(ctx) { // it may have inserted the app, and is rolled back
-			s.apps.add(rows)
+			s.cache.add(rows)
 		}
 	}
 	return names, nil

@@ -1,4 +1,4 @@
-package sqlstore
+package apps
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// logApp adds an entry about a whole app to the change log, as the last step before the commit: see
+// LogChange adds an entry about a whole app to the change log, as the last step before the commit: see
 // addChanges.
-func (s *Store) logApp(ctx context.Context, c sqldb.Runner, app, nowMS int64) error {
+func (s *Rows) LogChange(ctx context.Context, c sqldb.Runner, app, nowMS int64) error {
 	_, err := s.db.Exec(
 		ctx,
 		c,
@@ -28,8 +28,8 @@ func (s *Store) logApp(ctx context.Context, c sqldb.Runner, app, nowMS int64) er
 	return err
 }
 
-// fullApp is an app with its freeze and its settings.
-type fullApp struct {
+// Row is an app with its freeze and its settings.
+type Row struct {
 	ID       int64  `db:"id"`
 	Name     string `db:"name"`
 	Frozen   bool   `db:"frozen"`
@@ -40,9 +40,9 @@ type fullApp struct {
 	Deleting int64  `db:"deleting_job"`
 }
 
-const appColumns = "id,name,frozen,freeze_reason,frozen_since_ms,settings,settings_version,deleting_job"
+const columns = "id,name,frozen,freeze_reason,frozen_since_ms,settings,settings_version,deleting_job"
 
-func (r *fullApp) app() (store.App, error) {
+func (r *Row) App() (store.App, error) {
 	a := store.App{
 		ID:       r.ID,
 		Name:     r.Name,
@@ -61,16 +61,16 @@ func (r *fullApp) app() (store.App, error) {
 	return a, nil
 }
 
-func (s *Store) selectApp(
+func (s *Rows) Select(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	name, lock string,
-) (row fullApp, err error) {
+) (row Row, err error) {
 	err = s.db.SelectOne(
 		ctx,
 		c,
 		&row,
-		sqldb.Stmt("SELECT "+appColumns+" FROM apps WHERE name=").Bind(name).Add(lock),
+		sqldb.Stmt("SELECT "+columns+" FROM apps WHERE name=").Bind(name).Add(lock),
 	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, &timer.Error{Code: timer.CodeNotFound, Msg: "no such app"}
@@ -79,11 +79,11 @@ func (s *Store) selectApp(
 }
 
 // App returns an app.
-func (s *Store) App(ctx context.Context, name string) (app store.App, err error) {
+func (s *Apps) App(ctx context.Context, name string) (app store.App, err error) {
 	err = s.db.Read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
-		row, err := s.selectApp(ctx, c, name, "")
+		row, err := s.apps.Select(ctx, c, name, "")
 		if err == nil {
-			app, err = row.app()
+			app, err = row.App()
 		}
 		return err
 	})
@@ -91,20 +91,20 @@ func (s *Store) App(ctx context.Context, name string) (app store.App, err error)
 }
 
 // ListApps reads a part of the index of names.
-func (s *Store) ListApps(
+func (s *Apps) ListApps(
 	ctx context.Context,
 	after string,
 	limit int,
 ) (all []store.App, err error) {
 	err = s.db.Read(ctx, "listing apps", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var rows []fullApp
-		q := sqldb.Stmt("SELECT " + appColumns + " FROM apps WHERE name>").Bind(after).
+		var rows []Row
+		q := sqldb.Stmt("SELECT " + columns + " FROM apps WHERE name>").Bind(after).
 			Add(" ORDER BY name LIMIT ").Int(int64(limit))
 		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return err
 		}
 		for i := range rows {
-			app, err := rows[i].app()
+			app, err := rows[i].App()
 			if err != nil {
 				return err
 			}
@@ -115,31 +115,27 @@ func (s *Store) ListApps(
 	return all, err
 }
 
-// lockApp reads an app and locks it until the commit.
-func (s *Store) lockApp(ctx context.Context, c sqldb.Runner, name string) (row fullApp, err error) {
-	row, err = s.selectApp(ctx, c, name, s.db.Dialect.ForUpdate)
+// Lock reads an app and locks it until the commit.
+func (s *Rows) Lock(ctx context.Context, c sqldb.Runner, name string) (row Row, err error) {
+	row, err = s.Select(ctx, c, name, s.db.Dialect.ForUpdate)
 	if err != nil {
 		return row, err
 	}
 	return row, s.db.Guard(ctx, c, row.ID)
 }
 
-// shareApp reads an app and keeps others from locking it until the commit.
-func (s *Store) shareApp(
-	ctx context.Context,
-	c sqldb.Runner,
-	name string,
-) (row fullApp, err error) {
-	row, err = s.selectApp(ctx, c, name, s.db.Dialect.ForShare)
+// Share reads an app and keeps others from locking it until the commit.
+func (s *Rows) Share(ctx context.Context, c sqldb.Runner, name string) (row Row, err error) {
+	row, err = s.Select(ctx, c, name, s.db.Dialect.ForShare)
 	if err != nil {
 		return row, err
 	}
 	return row, s.db.GuardShared(ctx, c, []int64{row.ID})
 }
 
-// deletedApps returns which of the apps are being deleted. It locks their rows for sharing until
+// Deleted returns which of the apps are being deleted. It locks their rows for sharing until
 // the commit: a deletion begins before, and is seen, or after, and finds what was written.
-func (s *Store) deletedApps(
+func (s *Rows) Deleted(
 	ctx context.Context,
 	c sqldb.Runner,
 	apps map[string]int64,
@@ -172,9 +168,9 @@ func (s *Store) deletedApps(
 	return deleted, nil
 }
 
-// refuseDeleted returns a conflict if the app is being deleted, see deletedApps.
-func (s *Store) refuseDeleted(ctx context.Context, c sqldb.Runner, app string) error {
-	row, err := s.shareApp(ctx, c, app)
+// RefuseDeleted returns a conflict if the app is being deleted, see Deleted.
+func (s *Rows) RefuseDeleted(ctx context.Context, c sqldb.Runner, app string) error {
+	row, err := s.Share(ctx, c, app)
 	if err == nil && row.Deleting != 0 {
 		err = store.AppDeleted(app)
 	}
@@ -182,22 +178,22 @@ func (s *Store) refuseDeleted(ctx context.Context, c sqldb.Runner, app string) e
 }
 
 // AppsByID returns the present apps.
-func (s *Store) AppsByID(ctx context.Context, ids []int64) (apps []store.App, err error) {
+func (s *Apps) AppsByID(ctx context.Context, ids []int64) (apps []store.App, err error) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	err = s.db.Read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
 		for part := range sqldb.Batches(slices.Compact(ids)) {
-			var rows []fullApp
+			var rows []Row
 			if err := s.db.SelectAll(
 				ctx,
 				c,
 				&rows,
-				sqldb.Stmt("SELECT "+appColumns+" FROM apps WHERE id IN (").Ints(part...).Add(")"),
+				sqldb.Stmt("SELECT "+columns+" FROM apps WHERE id IN (").Ints(part...).Add(")"),
 			); err != nil {
 				return err
 			}
 			for i := range rows {
-				a, err := rows[i].app()
+				a, err := rows[i].App()
 				if err != nil {
 					return err
 				}
