@@ -82,7 +82,7 @@ func (s *Store) auditFires(
 		return err
 	}
 	e, err := store.AuditFiresAdded(t, created)
-	return s.auditOne(ctx, c, t.AppID, nowMS, e, err)
+	return s.audit.Add(ctx, c, t.AppID, nowMS, e, err)
 }
 
 // refuseFrozen returns a conflict if the app is frozen. It locks the app's row for sharing until

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -37,7 +38,7 @@ func (b *createBatch) auditCreated(ctx context.Context) error {
 		}
 		members[g] = append(members[g], t)
 	}
-	var trail auditTrail
+	var trail audit.Entries
 	for _, g := range groups {
 		if len(members[g]) >= minCopied {
 			if err := b.copyToAudit(ctx, g, members[g]); err != nil {
@@ -46,20 +47,20 @@ func (b *createBatch) auditCreated(ctx context.Context) error {
 			continue
 		}
 		for _, t := range members[g] {
-			trail.add(g.by, t.timer.AppID, t.entry)
+			trail.Add(g.by, t.timer.AppID, t.entry)
 		}
 	}
-	return b.store.saveAudit(ctx, b.c, &trail, b.x.nowMS)
+	return b.store.audit.Save(ctx, b.c, &trail, b.x.nowMS)
 }
 
 func (b *createBatch) copyToAudit(ctx context.Context, g createdBy, created []*known) error {
-	by := storedActor(g.by)
+	by := audit.StoredActor(g.by)
 	for part := range sqldb.Batches(created) {
 		ids := make([]timer.ID, len(part))
 		for i, t := range part {
 			ids[i] = t.timer.ID
 		}
-		q := addActor(sqldb.Stmt("INSERT INTO audit_log ("+auditColumns+") SELECT app_id,").
+		q := audit.AddActor(sqldb.Stmt("INSERT INTO audit_log ("+audit.Columns+") SELECT app_id,").
 			Int(b.x.nowMS), by).
 			Add(",").Bind(string(store.AuditCreate)).Add(",").Bind(string(store.AuditTimer)).
 			Add(",CAST(id AS CHAR),name,0,version,").Bind([]byte{}).Add(",").Bind([]byte(g.after)).

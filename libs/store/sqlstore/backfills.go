@@ -148,7 +148,7 @@ func (s *Store) insertBackfill(
 	}
 	made := row.backfill(b.App)
 	e, err := store.AuditBackfillStarted(&made)
-	return row, s.auditOne(ctx, c, appID, nowMS, e, err)
+	return row, s.audit.Add(ctx, c, appID, nowMS, e, err)
 }
 
 // Backfill returns a backfill.
@@ -257,7 +257,7 @@ func (s *Store) setCancelled(ctx context.Context, b *store.Backfill, from int64)
 			was := *b
 			was.Status = backfillRow{Status: from}.backfill(b.App).Status
 			e, err := store.AuditBackfillCancelled(&was)
-			return s.auditOne(ctx, c, appID, nowMS, e, err)
+			return s.audit.Add(ctx, c, appID, nowMS, e, err)
 		},
 	)
 }

@@ -57,7 +57,7 @@ func (s *Store) PutCalendar(
 		}
 		if !bytes.Equal(was, content) {
 			e := store.AuditCalendarPut(cal.Name, was, content)
-			if err := s.auditOne(ctx, c, key.app, nowMS, e, nil); err != nil {
+			if err := s.audit.Add(ctx, c, key.app, nowMS, e, nil); err != nil {
 				return err
 			}
 		}
@@ -354,6 +354,6 @@ func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 			return err
 		}
 		e := store.AuditCalendarPut(name, was, nil)
-		return s.auditOne(ctx, c, appID, nowMS, e, nil)
+		return s.audit.Add(ctx, c, appID, nowMS, e, nil)
 	})
 }

@@ -176,7 +176,7 @@ func (k *completionBatch) recordDelivered(
 // audit adds a completion that counts to the audit trail. A repeated one adds nothing.
 func (k *completionBatch) audit(ctx context.Context, appID int64) error {
 	e, err := store.AuditFireCompleted(k.request)
-	return k.record.store.auditOne(ctx, k.record.c, appID, k.record.nowMS, e, err)
+	return k.record.store.audit.Add(ctx, k.record.c, appID, k.record.nowMS, e, err)
 }
 
 // releaseFailed releases the fire to run now, in bucket 0, which every minute has. Its retry policy

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -158,7 +159,7 @@ func (b *createBatch) decide(ctx context.Context, i int) store.CreateResult {
 			return store.CreateResult{Err: err}
 		}
 		t = b.add(i, app)
-		t.by = actorOf(ctx, it.By)
+		t.by = audit.ActorOf(ctx, it.By)
 		b.names[name] = t
 	}
 	if it.IdempotencyKey != "" {

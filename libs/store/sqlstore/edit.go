@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -171,7 +172,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 	var versions []newVersion
 	var uses, before []calendarUse
 	var attributes attributeChanges
-	var trail auditTrail
+	var trail audit.Entries
 	done := round[:0]
 	for _, i := range round {
 		t, err := e.wanted(i)
@@ -195,7 +196,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 			return err
 		}
 		e.hashes[t.ID] = e.texts[i].hash
-		trail.add(actorOf(ctx, e.items[i].By), t.AppID, store.AuditTimerEdited(t, version))
+		trail.Add(audit.ActorOf(ctx, e.items[i].By), t.AppID, store.AuditTimerEdited(t, version))
 		versions = append(versions, newVersion{
 			VersionKey: store.VersionKey{
 				Timer:   t.ID,
@@ -238,7 +239,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 	if err := e.store.insertAttributes(ctx, e.c, attributes.added); err != nil {
 		return err
 	}
-	if err := e.store.saveAudit(ctx, e.c, &trail, x.nowMS); err != nil {
+	if err := e.store.audit.Save(ctx, e.c, &trail, x.nowMS); err != nil {
 		return err
 	}
 	seqs, err := e.store.logChanges(ctx, e.c, changed)

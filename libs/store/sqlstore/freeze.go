@@ -58,7 +58,7 @@ func (s *Store) SetFrozen(
 		}
 		is := store.AppAudit{Frozen: frozen, Reason: reason}
 		e, err := store.AuditFreezeSet(name, was, is)
-		if err := s.auditOne(ctx, c, row.ID, nowMS, e, err); err != nil {
+		if err := s.audit.Add(ctx, c, row.ID, nowMS, e, err); err != nil {
 			return err
 		}
 		if app, err = row.App(); err != nil || !changed {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -132,7 +133,7 @@ func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error
 func (s *Store) endDeletion(
 	ctx context.Context, c sqldb.Runner, job *jobRow, app string, nowMS int64,
 ) error {
-	by, err := decodeActor(job.StartedBy)
+	by, err := audit.DecodeActor(job.StartedBy)
 	if err != nil {
 		return err
 	}
@@ -144,9 +145,9 @@ func (s *Store) endDeletion(
 	}
 	if by != nil {
 		by.Job = timer.ID(job.ID)
-		var trail auditTrail
-		trail.add(by, appID, store.AuditAppDeleted(app))
-		if err := s.saveAudit(ctx, c, &trail, nowMS); err != nil {
+		var trail audit.Entries
+		trail.Add(by, appID, store.AuditAppDeleted(app))
+		if err := s.audit.Save(ctx, c, &trail, nowMS); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -60,7 +61,7 @@ func (r *jobRow) job(app string) (store.Job, error) {
 		PageMS: r.PageMS, After: timer.ID(r.After), Done: r.Done, Failed: r.Failed,
 		Token: r.Token, CreatedMS: r.CreatedMS, UpdatedMS: r.UpdatedMS, FinishedMS: r.FinishedMS,
 	}
-	by, err := decodeActor(r.StartedBy)
+	by, err := audit.DecodeActor(r.StartedBy)
 	if err != nil {
 		return j, err
 	}
@@ -176,7 +177,7 @@ func (s *Store) insertJob(
 	if err != nil {
 		return out, err
 	}
-	by, err := encodeActor(store.ActorOf(ctx))
+	by, err := audit.EncodeActor(store.ActorOf(ctx))
 	if err != nil {
 		return out, err
 	}
@@ -235,7 +236,7 @@ func (s *Store) insertJob(
 		}
 	}
 	e, err := store.AuditJobStarted(j)
-	if err := s.auditOne(ctx, c, app.ID, nowMS, e, err); err != nil {
+	if err := s.audit.Add(ctx, c, app.ID, nowMS, e, err); err != nil {
 		return out, err
 	}
 	return row.job(j.App)
@@ -329,7 +330,7 @@ func (s *Store) CancelJob(
 				return err
 			}
 			e, err := store.AuditJobCancelled(&j)
-			return s.auditOne(ctx, c, appID, nowMS, e, err)
+			return s.audit.Add(ctx, c, appID, nowMS, e, err)
 		}
 		j, err = row.job(app)
 		return err

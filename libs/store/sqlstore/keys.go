@@ -93,7 +93,7 @@ func (s *Store) addKey(
 				return false, err
 			}
 			e, err := entry()
-			return true, s.auditOne(ctx, c, appID, nowMS, e, err)
+			return true, s.audit.Add(ctx, c, appID, nowMS, e, err)
 		},
 	)
 }
@@ -120,7 +120,7 @@ func (s *Store) endKey(
 				return false, err
 			}
 			if n > 0 {
-				return true, s.auditOne(ctx, c, appID, nowMS, e, entryErr)
+				return true, s.audit.Add(ctx, c, appID, nowMS, e, entryErr)
 			}
 			err = s.db.SelectOne(
 				ctx,

@@ -210,5 +210,5 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 		return nil
 	}
 	e, err := store.AuditRedriven(r.q, len(noted))
-	return s.auditOne(ctx, r.c, r.appID, nowMS, e, err)
+	return s.audit.Add(ctx, r.c, r.appID, nowMS, e, err)
 }

@@ -69,7 +69,7 @@ func (s *Store) PutSettings(
 				return err
 			}
 			e := store.AuditSettingsPut(name, had, text)
-			if err := s.auditOne(ctx, c, row.ID, nowMS, e, nil); err != nil {
+			if err := s.audit.Add(ctx, c, row.ID, nowMS, e, nil); err != nil {
 				return err
 			}
 			return s.apps.LogChange(ctx, c, row.ID, nowMS)

@@ -56,7 +56,7 @@ func (s *Store) EndSignIns(
 				return err
 			}
 			e, err := store.AuditSignInsEnded(issuer, subject, beforeMS)
-			return s.auditOne(ctx, c, deployment.ID, nowMS, e, err)
+			return s.audit.Add(ctx, c, deployment.ID, nowMS, e, err)
 		},
 	)
 	return beforeMS, err

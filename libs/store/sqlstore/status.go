@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -68,7 +69,7 @@ func (s *Store) setStatus(
 	x := s.newExpansion(c, plan, nowMS)
 	x.calendar, x.replans = calendar, ending.replans
 	var changed []int // indexes of items
-	var trail auditTrail
+	var trail audit.Entries
 	for i := range items {
 		t := byID[items[i].ID]
 		if t == nil || t.App != items[i].App ||
@@ -111,7 +112,7 @@ func (s *Store) setStatus(
 	if err := x.saveEach(ctx, byID, moved); err != nil {
 		return err
 	}
-	if err := s.saveAudit(ctx, c, &trail, nowMS); err != nil {
+	if err := s.audit.Save(ctx, c, &trail, nowMS); err != nil {
 		return err
 	}
 	seqs, err := s.logChanges(ctx, c, moved)
@@ -153,7 +154,7 @@ func (x *expansion) setAudited(
 	ctx context.Context,
 	t *timer.Timer,
 	it *store.StatusChange,
-	trail *auditTrail,
+	trail *audit.Entries,
 ) ([]timer.Fire, error) {
 	was := *t
 	fires, err := x.setStatus(ctx, t, it)
@@ -164,7 +165,7 @@ func (x *expansion) setAudited(
 	if err != nil {
 		return nil, err
 	}
-	trail.add(actorOf(ctx, it.By), t.AppID, entry)
+	trail.Add(audit.ActorOf(ctx, it.By), t.AppID, entry)
 	return fires, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -20,9 +21,11 @@ import (
 // Store is the store on a database. It is safe for concurrent use.
 type Store struct {
 	*apps.Apps
+	*audit.Audit
 
-	db   *sqldb.DB
-	apps *apps.Rows
+	db    *sqldb.DB
+	apps  *apps.Rows
+	audit *audit.Trail
 
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
@@ -48,6 +51,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 		searchLimits: defaultSearchLimits(),
 	}
 	s.Apps, s.apps = apps.New(s.db)
+	s.Audit, s.audit = audit.New(s.db, s.apps)
 	return s
 }
 

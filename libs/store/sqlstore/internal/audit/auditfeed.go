@@ -1,4 +1,4 @@
-package sqlstore
+package audit
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const (
 // LeaseAuditFeed takes the lease by one conditional update. Of two calls at once, the second finds
 // the new end and changes nothing. A call that dies after it leaves a lease that ends. A call whose
 // answer was lost is refused when it is repeated: the lease ends by itself.
-func (s *Store) LeaseAuditFeed(
+func (s *Audit) LeaseAuditFeed(
 	ctx context.Context,
 	lease time.Duration,
 ) (l store.AuditLease, ok bool, err error) {
@@ -45,12 +45,12 @@ func (s *Store) LeaseAuditFeed(
 }
 
 // ReleaseAuditFeed changes nothing if another caller has the lease by now.
-func (s *Store) ReleaseAuditFeed(ctx context.Context, l store.AuditLease) error {
+func (s *Audit) ReleaseAuditFeed(ctx context.Context, l store.AuditLease) error {
 	_, err := s.setAuditLease(ctx, l.UntilMS, 0)
 	return err
 }
 
-func (s *Store) setAuditLease(ctx context.Context, fromMS, toMS int64) (bool, error) {
+func (s *Audit) setAuditLease(ctx context.Context, fromMS, toMS int64) (bool, error) {
 	n, err := s.db.Autocommit(ctx, "leasing the audit feed", func() *sqldb.Statement {
 		return sqldb.Stmt("UPDATE cursors SET minute=").
 			Int(toMS).
@@ -63,7 +63,7 @@ func (s *Store) setAuditLease(ctx context.Context, fromMS, toMS int64) (bool, er
 }
 
 // auditCursors reads the position and the lease. The very first call makes their rows.
-func (s *Store) auditCursors(ctx context.Context) (map[string]int64, error) {
+func (s *Audit) auditCursors(ctx context.Context) (map[string]int64, error) {
 	at, err := s.readAuditCursors(ctx)
 	if err != nil || len(at) == 2 { //nolint:mnd // the two
 		return at, err
@@ -82,7 +82,7 @@ func (s *Store) auditCursors(ctx context.Context) (map[string]int64, error) {
 	return s.readAuditCursors(ctx)
 }
 
-func (s *Store) readAuditCursors(ctx context.Context) (at map[string]int64, err error) {
+func (s *Audit) readAuditCursors(ctx context.Context) (at map[string]int64, err error) {
 	err = s.db.Read(
 		ctx,
 		"reading the audit feed",
@@ -110,7 +110,7 @@ func (s *Store) readAuditCursors(ctx context.Context) (at map[string]int64, err 
 }
 
 // PendingAudit reads along the primary key, and takes no locks.
-func (s *Store) PendingAudit(
+func (s *Audit) PendingAudit(
 	ctx context.Context,
 	after int64,
 	delay time.Duration,
@@ -128,7 +128,7 @@ func (s *Store) PendingAudit(
 			entries = nil
 			var rows []auditRow
 			q := sqldb.Stmt(
-				"SELECT seq," + auditColumns + " FROM audit_log" + s.db.Dialect.ByPrimary + " WHERE seq>",
+				"SELECT seq," + Columns + " FROM audit_log" + s.db.Dialect.ByPrimary + " WHERE seq>",
 			).
 				Int(after).
 				Add(" ORDER BY seq LIMIT ").
@@ -157,7 +157,7 @@ func (s *Store) PendingAudit(
 }
 
 // AckAudit moves the position forward only, so that it may be repeated, and may come late.
-func (s *Store) AckAudit(ctx context.Context, seq int64) error {
+func (s *Audit) AckAudit(ctx context.Context, seq int64) error {
 	_, err := s.db.Autocommit(ctx, "advancing the audit feed", func() *sqldb.Statement {
 		return sqldb.Stmt("UPDATE cursors SET minute=").
 			Int(seq).

@@ -1,4 +1,4 @@
-package sqlstore
+package audit
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func (r *auditRow) entry(app string) store.AuditEntry {
 // AuditTrail reads along the index by resource or by app. The first statement tells which entries
 // of the scan match, from their short columns alone, and the second reads those. A purge in between
 // may take entries out of the page. It takes no locks.
-func (s *Store) AuditTrail(
+func (s *Audit) AuditTrail(
 	ctx context.Context,
 	query store.AuditQuery,
 ) (page store.AuditPage, err error) {
@@ -89,7 +89,7 @@ func (s *Store) AuditTrail(
 			}
 			for part := range sqldb.Batches(found) {
 				var rows []auditRow
-				q := sqldb.Stmt("SELECT seq," + auditColumns + " FROM audit_log" + s.db.Dialect.ByPrimary +
+				q := sqldb.Stmt("SELECT seq," + Columns + " FROM audit_log" + s.db.Dialect.ByPrimary +
 					" WHERE seq").
 					IDList(part).
 					Add(" ORDER BY seq DESC")
@@ -107,7 +107,7 @@ func (s *Store) AuditTrail(
 }
 
 // auditScan selects the entries to examine, the latest first, and whether each matches.
-func (s *Store) auditScan(query *store.AuditQuery, appID int64) *sqldb.Statement {
+func (s *Audit) auditScan(query *store.AuditQuery, appID int64) *sqldb.Statement {
 	q := sqldb.Stmt("SELECT seq,(")
 	conditions := 0
 	where := func(condition string) *sqldb.Statement {
@@ -157,7 +157,7 @@ func (s *Store) auditScan(query *store.AuditQuery, appID int64) *sqldb.Statement
 // PurgeAudit finds the first entry to keep and deletes those before it, in short statements that
 // each commit, like PurgeExpired. An entry that is added meanwhile, or that took an early sequence
 // and commits late, stays: only expired ones are deleted.
-func (s *Store) PurgeAudit(ctx context.Context, retention time.Duration) error {
+func (s *Audit) PurgeAudit(ctx context.Context, retention time.Duration) error {
 	now, err := s.db.Now(ctx)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package sqlstore
+package audit
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
-const auditColumns = "app_id,changed_ms,actor_kind,actor_id,actor_name,address,request_id,job_id," +
+const Columns = "app_id,changed_ms,actor_kind,actor_id,actor_name,address,request_id,job_id," +
 	"action,kind,resource,name,before_version,after_version,before_state,after_state"
 
-// auditTrail collects the entries of one transaction, which writes them with one statement.
-type auditTrail struct {
+// Entries collects the entries of one transaction, which writes them with one statement.
+type Entries struct {
 	entries []auditItem
 	given   *store.Actor // the actor of the last entry, and what is stored of it
 	stored  *store.Actor
@@ -26,26 +26,26 @@ type auditItem struct {
 	by    *store.Actor
 }
 
-// actorOf returns the actor of an item, nil: nobody, and nothing is added to the trail.
-func actorOf(ctx context.Context, by *store.Actor) *store.Actor {
+// ActorOf returns the actor of an item, nil: nobody, and nothing is added to the trail.
+func ActorOf(ctx context.Context, by *store.Actor) *store.Actor {
 	if by != nil {
 		return by
 	}
 	return store.ActorOf(ctx)
 }
 
-// add adds an entry of an actor, unless there is none.
-func (a *auditTrail) add(by *store.Actor, appID int64, e store.AuditEntry) {
+// Add adds an entry of an actor, unless there is none.
+func (a *Entries) Add(by *store.Actor, appID int64, e store.AuditEntry) {
 	if by == nil {
 		return
 	}
 	if by != a.given {
-		a.given, a.stored = by, storedActor(by)
+		a.given, a.stored = by, StoredActor(by)
 	}
 	a.entries = append(a.entries, auditItem{AuditEntry: e, appID: appID, by: a.stored})
 }
 
-func storedActor(by *store.Actor) *store.Actor {
+func StoredActor(by *store.Actor) *store.Actor {
 	return &store.Actor{
 		Kind:    by.Kind,
 		ID:      sqldb.Clip(by.ID, store.MaxActorID),
@@ -56,18 +56,13 @@ func storedActor(by *store.Actor) *store.Actor {
 	}
 }
 
-// saveAudit inserts the entries of a transaction. It is called once what they tell is written, so a
+// Save inserts the entries of a transaction. It is called once what they tell is written, so a
 // transaction that is refused or repeated leaves none. The sequence is taken here and visible with
 // the commit: readers see entries in nearly this order.
-func (s *Store) saveAudit(
-	ctx context.Context,
-	c sqldb.Runner,
-	trail *auditTrail,
-	nowMS int64,
-) error {
+func (s *Trail) Save(ctx context.Context, c sqldb.Runner, trail *Entries, nowMS int64) error {
 	rest := trail.entries
 	for len(rest) > 0 {
-		q := sqldb.Stmt("INSERT INTO audit_log (" + auditColumns + ") VALUES ")
+		q := sqldb.Stmt("INSERT INTO audit_log (" + Columns + ") VALUES ")
 		n, size := 0, 0
 		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+rest[n].size() <= sqldb.MaxStatementBytes); n++ {
 			size += rest[n].size()
@@ -84,7 +79,7 @@ func (s *Store) saveAudit(
 func (e *auditItem) size() int { return len(e.Before) + len(e.After) }
 
 func addEntry(q *sqldb.Statement, first bool, e *auditItem, nowMS int64) {
-	addActor(q.Open(first).Ints(e.appID, nowMS), e.by)
+	AddActor(q.Open(first).Ints(e.appID, nowMS), e.by)
 	for _, text := range []string{string(e.Action), string(e.Kind), e.Resource, e.Name} {
 		q.Add(",").Bind(text)
 	}
@@ -93,29 +88,29 @@ func addEntry(q *sqldb.Statement, first bool, e *auditItem, nowMS int64) {
 }
 
 // actor adds the columns of an actor.
-func addActor(q *sqldb.Statement, by *store.Actor) *sqldb.Statement {
+func AddActor(q *sqldb.Statement, by *store.Actor) *sqldb.Statement {
 	for _, text := range []string{string(by.Kind), by.ID, by.Name, by.Address, by.Request} {
 		q.Add(",").Bind(text)
 	}
 	return q.Add(",").Int(int64(by.Job))
 }
 
-// auditOne adds one entry of the context's actor to the trail. err is that of the entry.
-func (s *Store) auditOne(
+// Add adds one entry of the context's actor to the trail. err is that of the entry.
+func (s *Trail) Add(
 	ctx context.Context, c sqldb.Runner, appID, nowMS int64, e store.AuditEntry, err error,
 ) error {
 	if err != nil {
 		return err
 	}
-	var trail auditTrail
-	trail.add(store.ActorOf(ctx), appID, e)
-	return s.saveAudit(ctx, c, &trail, nowMS)
+	var trail Entries
+	trail.Add(store.ActorOf(ctx), appID, e)
+	return s.Save(ctx, c, &trail, nowMS)
 }
 
 // AddAudit shares the lock of the app's row, so that an app which is being deleted gets no more
 // entries. Two calls at once add two entries. A call that is repeated after a lost answer adds another, because
 // what was done has no other mark in the store.
-func (s *Store) AddAudit(ctx context.Context, app string, e store.AuditEntry) error {
+func (s *Audit) AddAudit(ctx context.Context, app string, e store.AuditEntry) error {
 	if store.ActorOf(ctx) == nil {
 		return nil
 	}
@@ -138,24 +133,24 @@ func (s *Store) AddAudit(ctx context.Context, app string, e store.AuditEntry) er
 			if err != nil {
 				return err
 			}
-			return s.auditOne(ctx, c, row.ID, nowMS, e, nil)
+			return s.audit.Add(ctx, c, row.ID, nowMS, e, nil)
 		},
 	)
 }
 
-// encodeActor returns the stored form of the actor of a job, empty: none.
-func encodeActor(by *store.Actor) ([]byte, error) {
+// EncodeActor returns the stored form of the actor of a job, empty: none.
+func EncodeActor(by *store.Actor) ([]byte, error) {
 	if by == nil {
 		return []byte{}, nil
 	}
-	text, err := json.Marshal(storedActor(by))
+	text, err := json.Marshal(StoredActor(by))
 	if err != nil {
 		return nil, fmt.Errorf("encoding an actor: %w", err)
 	}
 	return text, nil
 }
 
-func decodeActor(text []byte) (*store.Actor, error) {
+func DecodeActor(text []byte) (*store.Actor, error) {
 	if len(text) == 0 {
 		return nil, nil //nolint:nilnil // no actor is known
 	}

@@ -1,0 +1,24 @@
+// Package audit has the audit trail: transactions add entries to it, the API reads it, and its feed
+// passes entries on.
+package audit
+
+import (
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+)
+
+// Audit is what callers of the store do with the audit trail.
+type Audit struct {
+	db    *sqldb.DB
+	apps  *apps.Rows
+	audit *Trail
+}
+
+// Trail adds entries in the transactions of other nouns.
+type Trail struct{ db *sqldb.DB }
+
+// New returns the audit trail of a database.
+func New(db *sqldb.DB, apps *apps.Rows) (*Audit, *Trail) {
+	trail := &Trail{db: db}
+	return &Audit{db: db, apps: apps, audit: trail}, trail
+}
