@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/admin"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
@@ -22,6 +23,7 @@ import (
 type Store struct {
 	*apps.Apps
 	*audit.Audit
+	*admin.Admin
 
 	db    *sqldb.DB
 	apps  *apps.Rows
@@ -52,6 +54,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	}
 	s.Apps, s.apps = apps.New(s.db)
 	s.Audit, s.audit = audit.New(s.db, s.apps)
+	s.Admin = admin.New(s.db, s.apps, s.audit)
 	return s
 }
 

@@ -1,4 +1,4 @@
-package sqlstore
+package admin
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 // SetFrozen locks the app's row, so of two calls at once the second sees the result of the first.
 // It adds one entry about the app to the change log, in the same transaction. Repeating a call
 // changes nothing more. A change of the reason alone is written and not logged.
-func (s *Store) SetFrozen(
+func (s *Admin) SetFrozen(
 	ctx context.Context,
 	name string,
 	frozen bool,

@@ -1,4 +1,4 @@
-package sqlstore
+package admin
 
 import (
 	"cmp"
@@ -24,7 +24,7 @@ const insertSigningKey = "INSERT INTO signing_keys (id,app_id,created_ms,kind,se
 
 var signingKeys = &keyTable{name: "signing_keys", what: "signing key", group: "kind"}
 
-func (s *Store) selectSigningKeys(
+func (s *Admin) selectSigningKeys(
 	ctx context.Context,
 	q *sqldb.Statement,
 ) ([]store.SigningKey, error) {
@@ -41,7 +41,7 @@ func (s *Store) selectSigningKeys(
 }
 
 // SigningKeys returns an app's keys, newest first.
-func (s *Store) SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error) {
+func (s *Admin) SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error) {
 	appID, err := s.apps.ID(ctx, app)
 	if err != nil || appID == 0 {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *Store) SigningKeys(ctx context.Context, app string) ([]store.SigningKey
 }
 
 // AllSigningKeys scans the keys of all apps along the primary key.
-func (s *Store) AllSigningKeys(
+func (s *Admin) AllSigningKeys(
 	ctx context.Context,
 	after timer.ID,
 	limit int,
@@ -72,7 +72,7 @@ func (s *Store) AllSigningKeys(
 
 // AddSigningKey locks the app's row, so the second of two calls at once counts the key of the
 // first. A repeated call finds its key there.
-func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKey) error {
+func (s *Admin) AddSigningKey(ctx context.Context, app string, k store.SigningKey) error {
 	return s.addKey(
 		ctx,
 		signingKeys,
@@ -93,7 +93,7 @@ func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKe
 
 // RetireSigningKey deletes the row. Of two calls at once, one finds it. Repeated after an unknown
 // result, the call may return not_found.
-func (s *Store) RetireSigningKey(ctx context.Context, app string, id timer.ID) error {
+func (s *Admin) RetireSigningKey(ctx context.Context, app string, id timer.ID) error {
 	return s.endKey(ctx, signingKeys, app, id, func(appID, _ int64) *sqldb.Statement {
 		return sqldb.Stmt("DELETE FROM signing_keys WHERE id=").Int(int64(id)).
 			Add(" AND app_id=").Int(appID)
@@ -111,7 +111,7 @@ func (s *Store) RetireSigningKey(ctx context.Context, app string, id timer.ID) e
 
 // ResealSigningKey is one statement. Two calls at once write secrets with the same meaning. No
 // process has to be told: the old text can be decrypted as long as its key is in the keyring.
-func (s *Store) ResealSigningKey(ctx context.Context, k store.SigningKey) error {
+func (s *Admin) ResealSigningKey(ctx context.Context, k store.SigningKey) error {
 	n, err := s.db.Autocommit(ctx, "re-encrypting a signing key", func() *sqldb.Statement {
 		return sqldb.Stmt("UPDATE signing_keys SET secret=").Bind(string(k.Secret)).
 			Add(" WHERE id=").Int(int64(k.ID))

@@ -1,4 +1,4 @@
-package sqlstore
+package admin
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type keyTable struct {
 // selectKeys reads keys as rows and converts them.
 func selectKeys[R, K any](
 	ctx context.Context,
-	s *Store,
+	s *Admin,
 	what string,
 	q *sqldb.Statement,
 	convert func(r *R) K,
@@ -45,7 +45,7 @@ func selectKeys[R, K any](
 
 // addKey adds a key. It locks the app's row, so the second of two calls at once counts the key of
 // the first. A repeated call finds its key there.
-func (s *Store) addKey(
+func (s *Admin) addKey(
 	ctx context.Context,
 	t *keyTable,
 	app string,
@@ -100,7 +100,7 @@ func (s *Store) addKey(
 
 // endKey ends a key of an app. A key that has ended already, and still has its row, changes
 // nothing. entry reads the key for the audit trail, before the key ends.
-func (s *Store) endKey(
+func (s *Admin) endKey(
 	ctx context.Context,
 	t *keyTable,
 	app string,
@@ -139,7 +139,7 @@ func (s *Store) endKey(
 
 // changeApp runs fn with the app's row locked, and logs a change if fn returns true. It inserts the
 // app if it is missing.
-func (s *Store) changeApp(
+func (s *Admin) changeApp(
 	ctx context.Context,
 	what, app string,
 	fn func(ctx context.Context, c sqldb.Runner, row *apps.Row, nowMS int64) (changed bool, err error),

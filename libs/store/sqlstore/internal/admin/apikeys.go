@@ -1,4 +1,4 @@
-package sqlstore
+package admin
 
 import (
 	"cmp"
@@ -40,14 +40,14 @@ var apiKeys = &keyTable{
 	live:  " AND revoked_ms=0",
 }
 
-func (s *Store) selectAPIKeys(ctx context.Context, q *sqldb.Statement) ([]store.APIKey, error) {
+func (s *Admin) selectAPIKeys(ctx context.Context, q *sqldb.Statement) ([]store.APIKey, error) {
 	return selectKeys(ctx, s, "reading API keys", q, func(r *apiKeyRow) store.APIKey {
 		return store.APIKey(*r)
 	})
 }
 
 // APIKey returns a key by its public id.
-func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
+func (s *Admin) APIKey(ctx context.Context, id string) (store.APIKey, error) {
 	keys, err := s.selectAPIKeys(ctx, sqldb.Stmt(selectAPIKeys+"k.id=").Bind(id))
 	if err == nil && len(keys) == 0 {
 		err = timer.NotFound("API key", id)
@@ -60,7 +60,7 @@ func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
 
 // APIKeys returns the keys of an app, newest first. Keys for all apps belong to the app with the
 // empty name, which no API request can name.
-func (s *Store) APIKeys(ctx context.Context, app string) ([]store.APIKey, error) {
+func (s *Admin) APIKeys(ctx context.Context, app string) ([]store.APIKey, error) {
 	appID, err := s.apps.ID(ctx, app)
 	if err != nil || appID == 0 {
 		return nil, err
@@ -76,7 +76,7 @@ func (s *Store) APIKeys(ctx context.Context, app string) ([]store.APIKey, error)
 
 // AddAPIKey locks the app's row, so the second of two calls at once counts the key of the first. A
 // repeated call finds its key there.
-func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
+func (s *Admin) AddAPIKey(ctx context.Context, k store.APIKey) error {
 	switch {
 	case k.ID == "" || len(k.ID) > maxKeyID:
 		return timer.Invalid("id", "a key's id has 1 to 64 bytes")
@@ -105,7 +105,7 @@ func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 }
 
 // RevokeAPIKey revokes a key. If it is repeated, the instant of the first call stays.
-func (s *Store) RevokeAPIKey(ctx context.Context, app, id string) error {
+func (s *Admin) RevokeAPIKey(ctx context.Context, app, id string) error {
 	return s.endKey(ctx, apiKeys, app, id, func(appID, nowMS int64) *sqldb.Statement {
 		return sqldb.Stmt("UPDATE api_keys SET revoked_ms=").Int(nowMS).
 			Add(" WHERE id=").Bind(id).

@@ -1,4 +1,4 @@
-package sqlstore
+package admin
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 // PutSettings locks the app's row. Of two calls at once, the second sees the result of the first,
 // and is refused by its version or replaces it. The entry in the change log is in the same
 // transaction. A repeated call finds its settings there and changes nothing.
-func (s *Store) PutSettings(
+func (s *Admin) PutSettings(
 	ctx context.Context,
 	name string,
 	settings store.AppSettings,

@@ -1,4 +1,4 @@
-package sqlstore
+package admin
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // halfway leaves neither. Of two calls at once, the second waits for the row of the first and writes
 // a later instant. On nodes that share no locks its commit is refused and repeated. A call that is
 // repeated after a lost answer moves the instant on: it ends what began meanwhile, too.
-func (s *Store) EndSignIns(
+func (s *Admin) EndSignIns(
 	ctx context.Context,
 	issuer, subject string,
 ) (beforeMS int64, err error) {
@@ -63,7 +63,7 @@ func (s *Store) EndSignIns(
 }
 
 // SignInsEnded reads one row by its key.
-func (s *Store) SignInsEnded(
+func (s *Admin) SignInsEnded(
 	ctx context.Context,
 	issuer, subject string,
 ) (beforeMS int64, err error) {
