@@ -15,6 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/admin"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/jobs"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -24,6 +25,7 @@ type Store struct {
 	*apps.Apps
 	*audit.Audit
 	*admin.Admin
+	*jobs.JobStore
 
 	db    *sqldb.DB
 	apps  *apps.Rows
@@ -55,6 +57,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	s.Apps, s.apps = apps.New(s.db)
 	s.Audit, s.audit = audit.New(s.db, s.apps)
 	s.Admin = admin.New(s.db, s.apps, s.audit)
+	s.JobStore = jobs.New(s.db, s.apps, s.audit)
 	return s
 }
 

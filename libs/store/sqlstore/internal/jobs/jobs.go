@@ -1,4 +1,4 @@
-package sqlstore
+package jobs
 
 import (
 	"bytes"
@@ -102,7 +102,7 @@ func rowJobStatus(s store.JobStatus) int64 {
 	return rowJobRunning
 }
 
-func (s *Store) selectJob(
+func (s *JobStore) selectJob(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	appID int64,
@@ -120,7 +120,7 @@ func (s *Store) selectJob(
 // StartJob locks the app's row, so of two calls at once the second counts the job of the first. A
 // repeated call finds its job there. The mark of a deletion and the freeze are written with the
 // job: all of them are there, or nothing is.
-func (s *Store) StartJob(ctx context.Context, j store.Job) (out store.Job, err error) {
+func (s *JobStore) StartJob(ctx context.Context, j store.Job) (out store.Job, err error) {
 	if len(j.Request) > store.MaxJobRequest {
 		return out, timer.Invalid("filter", "the job's filter and parameters are too long")
 	}
@@ -156,7 +156,7 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (out store.Job, err e
 	return out, err
 }
 
-func (s *Store) insertJob(
+func (s *JobStore) insertJob(
 	ctx context.Context,
 	c sqldb.Runner,
 	app *apps.Row,
@@ -243,7 +243,7 @@ func (s *Store) insertJob(
 }
 
 // Job returns a job.
-func (s *Store) Job(ctx context.Context, app string, id timer.ID) (j store.Job, err error) {
+func (s *JobStore) Job(ctx context.Context, app string, id timer.ID) (j store.Job, err error) {
 	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return j, err
@@ -259,7 +259,7 @@ func (s *Store) Job(ctx context.Context, app string, id timer.ID) (j store.Job, 
 }
 
 // Jobs returns jobs of an app, latest first.
-func (s *Store) Jobs(
+func (s *JobStore) Jobs(
 	ctx context.Context,
 	app string,
 	before timer.ID,
@@ -297,7 +297,7 @@ func (s *Store) Jobs(
 
 // CancelJob changes only a running job. A page that is being carried out ends, and its runner adds
 // its counts. No lease comes after.
-func (s *Store) CancelJob(
+func (s *JobStore) CancelJob(
 	ctx context.Context,
 	app string,
 	id timer.ID,

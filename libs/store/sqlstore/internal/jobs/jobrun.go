@@ -1,4 +1,4 @@
-package sqlstore
+package jobs
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 // LeaseJob first reads whether there is a job, because most calls find none. It then locks one job
 // and skips those that others have locked. Two calls at once therefore get two jobs. A call that
 // dies before the commit leaves the job as it was; after it, the lease expires.
-func (s *Store) LeaseJob(
+func (s *JobStore) LeaseJob(
 	ctx context.Context,
 	lease time.Duration,
 ) (j store.Job, ok bool, err error) {
@@ -74,7 +74,7 @@ func (s *Store) LeaseJob(
 // after and sees the progress. The end of a deletion is written with the job's last status. It
 // locks the app's row first, as StartJob does. Repeated after an unknown result, it writes the same
 // values while nobody has leased the job since.
-func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error) {
+func (s *JobStore) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error) {
 	page, err := encodeList(j.Page)
 	if err != nil {
 		return false, err
@@ -130,7 +130,7 @@ func (s *Store) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err error
 
 // endDeletion makes an app an empty one. Its row stays, because every process caches its id.
 // Its entry in the audit trail is that of the actor of the job.
-func (s *Store) endDeletion(
+func (s *JobStore) endDeletion(
 	ctx context.Context, c sqldb.Runner, job *jobRow, app string, nowMS int64,
 ) error {
 	by, err := audit.DecodeActor(job.StartedBy)
@@ -168,7 +168,7 @@ func encodeList[T any](list []T) ([]byte, error) {
 
 // ClearApp deletes with short statements that each commit. Any number of calls may run at once, and
 // a call may die halfway: the next one continues.
-func (s *Store) ClearApp(ctx context.Context, app string) (more bool, err error) {
+func (s *JobStore) ClearApp(ctx context.Context, app string) (more bool, err error) {
 	var row apps.Row
 	err = s.db.Read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
 		row, err = s.apps.Select(ctx, c, app, "")
@@ -199,7 +199,7 @@ func (s *Store) ClearApp(ctx context.Context, app string) (more bool, err error)
 }
 
 // JobBacklog counts running jobs along their index.
-func (s *Store) JobBacklog(
+func (s *JobStore) JobBacklog(
 	ctx context.Context,
 	limit int,
 ) (n int, oldestMS int64, err error) {
