@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sessions"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -108,7 +109,7 @@ func (s *Store) refreshTargetBits(
 
 // takeOver claims fires that have the given owner; 0 is no owner.
 func (s *Store) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) *sqldb.Statement {
-	return whileLive(sqldb.Stmt(
+	return sessions.WhileLive(sqldb.Stmt(
 		"UPDATE fires"+s.db.Dialect.ByPrimary+" SET owner=",
 	).Int(int64(session)).
 		Add(" WHERE ").

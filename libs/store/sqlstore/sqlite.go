@@ -22,7 +22,7 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	if err := s.checkLater(ctx, s.db.Engine.Reader()); err != nil { // before any write
 		return nil, errors.Join(err, s.Close())
 	}
-	if err := s.endAllSessions(ctx); err != nil {
+	if err := s.sessions.EndAll(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.maxEditFires = cmp.Or(o.MaxEditFires, DefaultMaxEditFires)

@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/jobs"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sessions"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -26,10 +27,12 @@ type Store struct {
 	*audit.Audit
 	*admin.Admin
 	*jobs.JobStore
+	*sessions.Sessions
 
-	db    *sqldb.DB
-	apps  *apps.Rows
-	audit *audit.Trail
+	db       *sqldb.DB
+	apps     *apps.Rows
+	audit    *audit.Trail
+	sessions *sessions.Rows
 
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
@@ -58,6 +61,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	s.Audit, s.audit = audit.New(s.db, s.apps)
 	s.Admin = admin.New(s.db, s.apps, s.audit)
 	s.JobStore = jobs.New(s.db, s.apps, s.audit)
+	s.Sessions, s.sessions = sessions.New(s.db)
 	return s
 }
 

@@ -1,4 +1,4 @@
-package sqlstore
+package sessions
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // OpenSession begins a session.
-func (s *Store) OpenSession(
+func (s *Sessions) OpenSession(
 	ctx context.Context,
 	id timer.ID,
 	kind store.SessionKind,
@@ -44,7 +44,7 @@ func (s *Store) OpenSession(
 const maxSessionName = 255
 
 // RenewSession is one conditional update. It compares no clocks, and matches no ended session.
-func (s *Store) RenewSession(ctx context.Context, id timer.ID, load store.Load) (bool, error) {
+func (s *Sessions) RenewSession(ctx context.Context, id timer.ID, load store.Load) (bool, error) {
 	n, err := s.db.Urgent(ctx, "renewing a session", func() *sqldb.Statement {
 		return sqldb.Stmt(
 			"UPDATE sessions SET renewals=renewals+1,inflight_full=",
@@ -61,12 +61,12 @@ func (s *Store) RenewSession(ctx context.Context, id timer.ID, load store.Load) 
 }
 
 // LiveSessions returns the alive sessions of all kinds.
-func (s *Store) LiveSessions(ctx context.Context) ([]store.Session, error) {
+func (s *Sessions) LiveSessions(ctx context.Context) ([]store.Session, error) {
 	return s.sessions(ctx, "reading alive sessions", sqldb.Stmt(selectSessions+"ended_ms=0"))
 }
 
 // ExpiredSessions returns the sessions that ended recently.
-func (s *Store) ExpiredSessions(
+func (s *Sessions) ExpiredSessions(
 	ctx context.Context,
 	within time.Duration,
 ) ([]store.Session, error) {
@@ -81,7 +81,7 @@ func (s *Store) ExpiredSessions(
 }
 
 // SessionsByID reads by primary key, without locks.
-func (s *Store) SessionsByID(ctx context.Context, ids []timer.ID) ([]store.Session, error) {
+func (s *Sessions) SessionsByID(ctx context.Context, ids []timer.ID) ([]store.Session, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -90,7 +90,7 @@ func (s *Store) SessionsByID(ctx context.Context, ids []timer.ID) ([]store.Sessi
 
 const selectSessions = "SELECT id,kind,name,renewals,inflight_full,oldest_task_age_ms,ended_ms FROM sessions WHERE "
 
-func (s *Store) sessions(
+func (s *Sessions) sessions(
 	ctx context.Context,
 	what string,
 	q *sqldb.Statement,
@@ -119,7 +119,7 @@ func (s *Store) sessions(
 
 // ExpireSession is conditional on the number of renewals. Of several callers that saw no renewal,
 // one ends the session. A renewal in between keeps it alive.
-func (s *Store) ExpireSession(ctx context.Context, id timer.ID, renewals int64) (bool, error) {
+func (s *Sessions) ExpireSession(ctx context.Context, id timer.ID, renewals int64) (bool, error) {
 	n, err := s.db.Urgent(ctx, "expiring a session", func() *sqldb.Statement {
 		return sqldb.Stmt("UPDATE sessions SET ended_ms=").NowMS(s.db.Dialect).
 			Add(" WHERE id=").Int(int64(id)).Add(" AND ended_ms=0 AND renewals=").Int(renewals)
@@ -128,7 +128,7 @@ func (s *Store) ExpireSession(ctx context.Context, id timer.ID, renewals int64) 
 }
 
 // CloseSession ends the caller's session. It may be repeated.
-func (s *Store) CloseSession(ctx context.Context, id timer.ID) error {
+func (s *Sessions) CloseSession(ctx context.Context, id timer.ID) error {
 	_, err := s.db.Urgent(ctx, "closing a session", func() *sqldb.Statement {
 		return sqldb.Stmt("UPDATE sessions SET ended_ms=").NowMS(s.db.Dialect).
 			Add(" WHERE id=").Int(int64(id)).Add(" AND ended_ms=0")
@@ -136,9 +136,9 @@ func (s *Store) CloseSession(ctx context.Context, id timer.ID) error {
 	return err
 }
 
-// endAllSessions ends the sessions of an earlier process. A new directory has no table of sessions
+// EndAll ends the sessions of an earlier process. A new directory has no table of sessions
 // yet.
-func (s *Store) endAllSessions(ctx context.Context) error {
+func (s *Rows) EndAll(ctx context.Context) error {
 	return s.db.Write(
 		ctx,
 		"ending the sessions of an earlier process",
@@ -171,7 +171,7 @@ func (s *Store) endAllSessions(ctx context.Context) error {
 // snapshot without locks, so a claim never waits for a renewal. A session that ends while the
 // statement runs may still win. Executors then find the fires overdue, because their owner is not
 // alive.
-func whileLive(q *sqldb.Statement, session timer.ID) *sqldb.Statement {
+func WhileLive(q *sqldb.Statement, session timer.ID) *sqldb.Statement {
 	return q.Add("EXISTS (SELECT 1 FROM sessions WHERE id=").
 		Int(int64(session)).
 		Add(" AND ended_ms=0)")
