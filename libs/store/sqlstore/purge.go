@@ -26,7 +26,7 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 		return err
 	}
 	nowMS := now.UnixMilli()
-	cursor, _, err := s.readCursor(ctx)
+	cursor, _, err := s.cursors.Read(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/jobs"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/minutes"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sessions"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -28,11 +29,13 @@ type Store struct {
 	*admin.Admin
 	*jobs.JobStore
 	*sessions.Sessions
+	*minutes.Minutes
 
 	db       *sqldb.DB
 	apps     *apps.Rows
 	audit    *audit.Trail
 	sessions *sessions.Rows
+	cursors  *minutes.Cursors
 
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
@@ -62,6 +65,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	s.Admin = admin.New(s.db, s.apps, s.audit)
 	s.JobStore = jobs.New(s.db, s.apps, s.audit)
 	s.Sessions, s.sessions = sessions.New(s.db)
+	s.Minutes, s.cursors = minutes.New(s.db)
 	return s
 }
 

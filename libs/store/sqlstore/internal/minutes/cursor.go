@@ -1,4 +1,4 @@
-package sqlstore
+package minutes
 
 import (
 	"context"
@@ -17,8 +17,8 @@ const cursorName = "slices"
 const maxAdvance = 1500
 
 // Cursor returns the position of the cursor. The very first call sets it.
-func (s *Store) Cursor(ctx context.Context, minute int64) (int64, error) {
-	at, found, err := s.readCursor(ctx)
+func (s *Minutes) Cursor(ctx context.Context, minute int64) (int64, error) {
+	at, found, err := s.cursors.Read(ctx)
 	if err != nil || found {
 		return at, err
 	}
@@ -34,11 +34,11 @@ func (s *Store) Cursor(ctx context.Context, minute int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	at, _, err = s.readCursor(ctx)
+	at, _, err = s.cursors.Read(ctx)
 	return at, err
 }
 
-func (s *Store) readCursor(ctx context.Context) (at int64, found bool, err error) {
+func (s *Cursors) Read(ctx context.Context) (at int64, found bool, err error) {
 	err = s.db.Read(
 		ctx,
 		"reading the cursor",
@@ -61,8 +61,8 @@ func (s *Store) readCursor(ctx context.Context) (at int64, found bool, err error
 
 // AdvanceCursor needs no lock. A minute that is frozen and whose slices are done stays so, and the
 // write only moves the cursor forward.
-func (s *Store) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
-	at, found, err := s.readCursor(ctx)
+func (s *Minutes) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
+	at, found, err := s.cursors.Read(ctx)
 	if err != nil || !found {
 		return at, err
 	}
@@ -112,13 +112,13 @@ func (s *Store) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
 		return 0, err
 	}
 	// Another process may have moved it further.
-	at, _, err = s.readCursor(ctx)
+	at, _, err = s.cursors.Read(ctx)
 	return at, err
 }
 
 // SliceBacklog counts from the cursor on: all slices before it are done.
-func (s *Store) SliceBacklog(ctx context.Context) (n int64, err error) {
-	at, _, err := s.readCursor(ctx)
+func (s *Minutes) SliceBacklog(ctx context.Context) (n int64, err error) {
+	at, _, err := s.cursors.Read(ctx)
 	if err != nil {
 		return 0, err
 	}

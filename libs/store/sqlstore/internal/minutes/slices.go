@@ -1,4 +1,4 @@
-package sqlstore
+package minutes
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 
 // ClaimSlices locks slices and skips those that others have locked, so two callers at once get
 // different ones. If a caller dies before it publishes, its leases expire.
-func (s *Store) ClaimSlices(
+func (s *Minutes) ClaimSlices(
 	ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int,
 ) (claims []store.SliceClaim, err error) {
 	err = s.db.Write(ctx, "claiming slices", func(ctx context.Context, c sqldb.Runner) error {
@@ -70,7 +70,12 @@ func (s *Store) ClaimSlices(
 
 // makeSlices inserts missing rows, most often none. Of two calls at once, the second changes
 // nothing.
-func (s *Store) makeSlices(ctx context.Context, c sqldb.Runner, minute int64, buckets int32) error {
+func (s *Minutes) makeSlices(
+	ctx context.Context,
+	c sqldb.Runner,
+	minute int64,
+	buckets int32,
+) error {
 	var have []int32
 	if err := s.db.SelectAll(
 		ctx,
@@ -102,7 +107,7 @@ func (s *Store) makeSlices(ctx context.Context, c sqldb.Runner, minute int64, bu
 
 // AcquireSlice takes the slice over from another holder of the same token. The message was then
 // delivered twice, and the later delivery works.
-func (s *Store) AcquireSlice(
+func (s *Minutes) AcquireSlice(
 	ctx context.Context,
 	sc store.SliceClaim,
 	holder timer.ID,
@@ -138,7 +143,7 @@ func ofSlice(q *sqldb.Statement, c store.SliceClaim) *sqldb.Statement {
 }
 
 // RenewSlices renews with one statement. It reads the rows only if fewer of them matched.
-func (s *Store) RenewSlices(
+func (s *Minutes) RenewSlices(
 	ctx context.Context, holder timer.ID, claims []store.SliceClaim, lease time.Duration,
 ) (lost []store.SliceClaim, err error) {
 	claims = slices.Clone(claims)
@@ -217,7 +222,7 @@ func compareClaims(a, b store.SliceClaim) int {
 }
 
 // FinishSlice is conditional on the token: the holder of an older one changes no row.
-func (s *Store) FinishSlice(ctx context.Context, sc store.SliceClaim) (bool, error) {
+func (s *Minutes) FinishSlice(ctx context.Context, sc store.SliceClaim) (bool, error) {
 	n, err := s.db.Urgent(ctx, "finishing a slice", func() *sqldb.Statement {
 		return ofSlice(sqldb.Stmt("UPDATE slices"+s.db.Dialect.ByPrimary+" SET done=1"), sc)
 	})

@@ -1,4 +1,4 @@
-package sqlstore
+package minutes
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // GrowMinutes writes each minute in a statement of its own, so no row lock lasts longer and no two
 // processes deadlock. A repeated call counts an estimate twice, which costs a bucket at most. A
 // returned count is committed: a bucket below it belongs to a slice that will be claimed.
-func (s *Store) GrowMinutes(
+func (s *Minutes) GrowMinutes(
 	ctx context.Context,
 	grow []slicing.Growth,
 ) ([]slicing.MinuteCount, error) {
@@ -45,7 +45,7 @@ func (s *Store) GrowMinutes(
 }
 
 // grow writes each minute by itself, or all in one transaction if the database has one writer.
-func (s *Store) grow(ctx context.Context, grow []slicing.Growth) error {
+func (s *Minutes) grow(ctx context.Context, grow []slicing.Growth) error {
 	if s.db.Dialect.SingleWriter {
 		return s.db.Write(
 			ctx,
@@ -72,7 +72,7 @@ func (s *Store) grow(ctx context.Context, grow []slicing.Growth) error {
 	return nil
 }
 
-func (s *Store) growth(g slicing.Growth) *sqldb.Statement {
+func (s *Minutes) growth(g slicing.Growth) *sqldb.Statement {
 	d := s.db.Dialect
 	return sqldb.Stmt("INSERT INTO minutes (minute,buckets,estimated_fires,frozen) VALUES ").
 		Row(true, g.Minute, max(int64(g.Buckets), 1), g.Added, 0).Add(d.OnConflictUpdate("minute") +
@@ -81,7 +81,7 @@ func (s *Store) growth(g slicing.Growth) *sqldb.Statement {
 }
 
 // MinuteCounts returns the counts of minutes that have a row. The others have one bucket.
-func (s *Store) MinuteCounts(
+func (s *Minutes) MinuteCounts(
 	ctx context.Context,
 	from, to int64,
 ) (out []slicing.MinuteCount, err error) {
@@ -100,7 +100,7 @@ func (s *Store) MinuteCounts(
 	return out, err
 }
 
-func (s *Store) minutes(
+func (s *Minutes) minutes(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	where *sqldb.Statement,
@@ -127,7 +127,7 @@ func (s *Store) minutes(
 
 // FreezeMinute freezes with one statement and reads the count with the next. Once frozen, the count
 // is the same for every reader.
-func (s *Store) FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error) {
+func (s *Minutes) FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error) {
 	_, err = s.db.Autocommit(ctx, "freezing a minute", func() *sqldb.Statement {
 		return sqldb.Stmt(
 			"INSERT INTO minutes (minute,buckets,estimated_fires,frozen) VALUES ",

@@ -1,0 +1,20 @@
+// Package minutes has the minutes of fires: how many buckets each has, the slices that they are
+// loaded in with their leases, and the cursor before which all are done.
+package minutes
+
+import "github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+
+// Minutes counts buckets and leases slices.
+type Minutes struct {
+	db      *sqldb.DB
+	cursors *Cursors
+}
+
+// Cursors reads the cursor for the other nouns.
+type Cursors struct{ db *sqldb.DB }
+
+// New returns the minutes of a database.
+func New(db *sqldb.DB) (*Minutes, *Cursors) {
+	cursors := &Cursors{db: db}
+	return &Minutes{db: db, cursors: cursors}, cursors
+}
