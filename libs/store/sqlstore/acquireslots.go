@@ -263,5 +263,5 @@ func (e *slotBatch) write(ctx context.Context) error {
 	if err := s.saveFires(ctx, e.c, e.waits, releaseColumns...); err != nil {
 		return err
 	}
-	return s.addChanges(ctx, e.c, e.logged)
+	return s.timers.AddChanges(ctx, e.c, e.logged)
 }

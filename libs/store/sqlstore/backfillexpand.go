@@ -41,7 +41,7 @@ func (s *Store) ExpandBackfills(
 		for i := range rows {
 			ids[i] = timer.ID(rows[i].Timer)
 		}
-		byID, _, err := s.lockTimers(ctx, c, ids, nil)
+		byID, _, err := s.timers.Lock(ctx, c, ids, nil)
 		if err != nil {
 			return err
 		}

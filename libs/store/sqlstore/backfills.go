@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -98,7 +99,7 @@ func (s *Store) StartBackfill(
 				Add(" AND app_id=").
 				Int(appID).
 				Add(" AND status<>").
-				Int(rowDeleted),
+				Int(timers.RowDeleted),
 		)
 		if err == nil && n == 0 {
 			err = timer.NotFound("timer", b.Timer)

@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -36,7 +37,7 @@ func (s *Store) PutCalendar(
 		return 0, err
 	}
 	err = s.db.Write(ctx, "writing a calendar", func(ctx context.Context, c sqldb.Runner) error {
-		key := nameKey{appIDs[app], cal.Name}
+		key := timers.NameKey{App: appIDs[app], Name: cal.Name}
 		if err := s.apps.RefuseDeleted(ctx, c, app); err != nil {
 			return err
 		}
@@ -57,7 +58,7 @@ func (s *Store) PutCalendar(
 		}
 		if !bytes.Equal(was, content) {
 			e := store.AuditCalendarPut(cal.Name, was, content)
-			if err := s.audit.Add(ctx, c, key.app, nowMS, e, nil); err != nil {
+			if err := s.audit.Add(ctx, c, key.App, nowMS, e, nil); err != nil {
 				return err
 			}
 		}
@@ -70,9 +71,9 @@ func (s *Store) PutCalendar(
 func (s *Store) lockCalendar(
 	ctx context.Context,
 	c sqldb.Runner,
-	key nameKey,
+	key timers.NameKey,
 ) (version int64, content []byte, err error) {
-	if err := s.db.Guard(ctx, c, key.app); err != nil {
+	if err := s.db.Guard(ctx, c, key.App); err != nil {
 		return 0, nil, err
 	}
 	var row calendarRow
@@ -80,8 +81,8 @@ func (s *Store) lockCalendar(
 		ctx,
 		c,
 		&row,
-		sqldb.Stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").Int(key.app).
-			Add(" AND name=").Bind(key.name).Add(s.db.Dialect.ForUpdate),
+		sqldb.Stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").Int(key.App).
+			Add(" AND name=").Bind(key.Name).Add(s.db.Dialect.ForUpdate),
 	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil, nil
@@ -92,7 +93,7 @@ func (s *Store) lockCalendar(
 func (s *Store) writeCalendar(
 	ctx context.Context,
 	c sqldb.Runner,
-	key nameKey,
+	key timers.NameKey,
 	version int64,
 	content []byte,
 	nowMS int64,
@@ -103,7 +104,7 @@ func (s *Store) writeCalendar(
 			c,
 			sqldb.Stmt("UPDATE calendars SET version=").Int(version).Add(",content=").Bind(content).
 				Add(",updated_ms=").
-				Int(nowMS).Add(" WHERE app_id=").Int(key.app).Add(" AND name=").Bind(key.name),
+				Int(nowMS).Add(" WHERE app_id=").Int(key.App).Add(" AND name=").Bind(key.Name),
 		)
 		return err
 	}
@@ -112,9 +113,9 @@ func (s *Store) writeCalendar(
 		c,
 		sqldb.Stmt(
 			"INSERT INTO calendars (app_id,name,version,content,updated_ms) VALUES (",
-		).Int(key.app).
+		).Int(key.App).
 			Add(",").
-			Bind(key.name).
+			Bind(key.Name).
 			Add(",1,").
 			Bind(content).
 			Add(",").
@@ -130,16 +131,21 @@ func (s *Store) writeCalendar(
 // requestReplan sets Replan of the timers that name a calendar, and makes active ones due for
 // expansion. The caller has the calendar's row locked, so no other transaction adds or removes a
 // use of it meanwhile. A timer that was created before the calendar is found, too.
-func (s *Store) requestReplan(ctx context.Context, c sqldb.Runner, key nameKey, nowMS int64) error {
+func (s *Store) requestReplan(
+	ctx context.Context,
+	c sqldb.Runner,
+	key timers.NameKey,
+	nowMS int64,
+) error {
 	var ids []timer.ID
 	err := s.db.SelectAll(
 		ctx,
 		c,
 		&ids,
 		sqldb.Stmt("SELECT timer_id FROM timer_calendars WHERE app_id=").
-			Int(key.app).
+			Int(key.App).
 			Add(" AND name=").
-			Bind(key.name).
+			Bind(key.Name).
 			Add(" ORDER BY timer_id"),
 	)
 	if err != nil {
@@ -159,15 +165,15 @@ func (s *Store) requestTimerReplans(
 	for part := range sqldb.Batches(ids) {
 		q := sqldb.Stmt(
 			"UPDATE timers" + s.db.Dialect.ByPrimary + " SET replan=",
-		).Int(replanCalendar).
+		).Int(timers.ReplanCalendar).
 			Add(",expand_at_ms=CASE WHEN status=").
-			Int(rowActive).
+			Int(timers.RowActive).
 			Add(" THEN ").
 			Int(nowMS).
 			Add(" ELSE expand_at_ms END WHERE id").
 			IDList(part).
 			Add(" AND status<>").
-			Int(rowDeleted)
+			Int(timers.RowDeleted)
 		if _, err := s.db.Exec(ctx, c, q); err != nil {
 			return err
 		}
@@ -302,7 +308,7 @@ func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 	if err != nil {
 		return err
 	}
-	key := nameKey{appID, name}
+	key := timers.NameKey{App: appID, Name: name}
 	return s.db.Write(ctx, "deleting a calendar", func(ctx context.Context, c sqldb.Runner) error {
 		version, was, err := s.lockCalendar(ctx, c, key)
 		if err != nil {
@@ -326,7 +332,7 @@ func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 				Add(" AND u.name=").
 				Bind(name).
 				Add(" AND t.status<>").
-				Int(rowDeleted).
+				Int(timers.RowDeleted).
 				Add(" ORDER BY u.timer_id LIMIT 1"),
 		)
 		switch {

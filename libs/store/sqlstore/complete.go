@@ -29,7 +29,7 @@ func (s *Store) Complete(
 	app string,
 	c store.Completion,
 ) (out store.CompletionResult, err error) {
-	if err := s.ownTimer(ctx, app, c.Timer); err != nil {
+	if err := s.timers.CheckApp(ctx, app, c.Timer); err != nil {
 		return store.CompletionResult{}, err
 	}
 	err = s.db.Write(ctx, "completing a fire", func(ctx context.Context, tx sqldb.Runner) error {

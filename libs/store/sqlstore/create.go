@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -32,7 +33,9 @@ func (s *Store) Create(
 	for i, it := range items {
 		names[i] = it.App
 		var err error
-		if encoded[i].text, encoded[i].hash, err = encode(it.Definition); err != nil {
+		if encoded[i].text, encoded[i].hash, err = timers.EncodeDefinition(
+			it.Definition,
+		); err != nil {
 			return nil, err
 		}
 	}
@@ -50,8 +53,8 @@ func (s *Store) Create(
 			appIDs:        appIDs,
 			plan:          plan,
 			creationToken: rand.Int64(),
-			names:         map[nameKey]*known{},
-			keys:          map[nameKey]*knownKey{},
+			names:         map[timers.NameKey]*known{},
+			keys:          map[timers.NameKey]*knownKey{},
 		}
 		var err error
 		out, err = b.run(ctx)
@@ -75,7 +78,7 @@ type known struct {
 
 // knownKey is an idempotency key that exists or is about to be inserted.
 type knownKey struct {
-	nameKey
+	timers.NameKey
 
 	hash  []byte
 	timer *known
@@ -91,12 +94,12 @@ type createBatch struct {
 	plan          store.Planner
 	creationToken int64
 	x             *expansion
-	shared        calendars
+	shared        timers.Calendars
 
 	room int // for timers with metrics
 
-	names   map[nameKey]*known
-	keys    map[nameKey]*knownKey
+	names   map[timers.NameKey]*known
+	keys    map[timers.NameKey]*knownKey
 	created []*known
 	newKeys []*knownKey
 }
@@ -116,7 +119,7 @@ func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
 	wanted := slices.ContainsFunc(b.items, func(it store.NewTimer) bool {
 		return it.Definition.Metrics
 	})
-	if b.room, err = b.store.meteredRoom(ctx, b.c, wanted); err != nil {
+	if b.room, err = b.store.timers.MeteredRoom(ctx, b.c, wanted); err != nil {
 		return nil, err
 	}
 	b.x = b.store.newExpansion(b.c, b.plan, nowMS)
@@ -138,7 +141,7 @@ func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
 func (b *createBatch) decide(ctx context.Context, i int) store.CreateResult {
 	it := b.items[i]
 	app := b.appIDs[it.App]
-	key := nameKey{app, it.IdempotencyKey}
+	key := timers.NameKey{App: app, Name: it.IdempotencyKey}
 	if k := b.keys[key]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
 			return store.CreateResult{
@@ -147,7 +150,7 @@ func (b *createBatch) decide(ctx context.Context, i int) store.CreateResult {
 		}
 		return store.CreateResult{Timer: k.timer.timer, Existing: true}
 	}
-	name := nameKey{app, it.Name}
+	name := timers.NameKey{App: app, Name: it.Name}
 	t, existing := b.names[name]
 	if existing && !bytes.Equal(t.hash, b.encoded[i].hash) {
 		return store.CreateResult{
@@ -155,7 +158,7 @@ func (b *createBatch) decide(ctx context.Context, i int) store.CreateResult {
 		}
 	}
 	if !existing {
-		if err := takeMetered(&b.room, false, it.Definition.Metrics); err != nil {
+		if err := timers.TakeMetered(&b.room, false, it.Definition.Metrics); err != nil {
 			return store.CreateResult{Err: err}
 		}
 		t = b.add(i, app)
@@ -163,7 +166,7 @@ func (b *createBatch) decide(ctx context.Context, i int) store.CreateResult {
 		b.names[name] = t
 	}
 	if it.IdempotencyKey != "" {
-		k := &knownKey{nameKey: key, hash: it.RequestHash, timer: t}
+		k := &knownKey{NameKey: key, hash: it.RequestHash, timer: t}
 		b.keys[key] = k
 		b.newKeys = append(b.newKeys, k)
 	}
@@ -192,7 +195,7 @@ func (b *createBatch) add(i int, app int64) *known {
 			UpdatedMS:  b.x.nowMS,
 		},
 	}
-	t.timer.Calendars = b.shared.of(&t.timer)
+	t.timer.Calendars = b.shared.Of(&t.timer)
 	if it.Activate {
 		b.x.begin(&t.timer)
 		t.fires, _ = b.x.expand(&t.timer)
@@ -220,12 +223,17 @@ func (b *createBatch) insert(ctx context.Context) error {
 func (b *createBatch) insertTimers(ctx context.Context) error {
 	s := b.store
 	slices.SortFunc(b.created, func(x, y *known) int {
-		return nameKey{x.timer.AppID, x.timer.Name}.compare(nameKey{y.timer.AppID, y.timer.Name})
+		return timers.NameKey{
+			App:  x.timer.AppID,
+			Name: x.timer.Name,
+		}.Compare(
+			timers.NameKey{App: y.timer.AppID, Name: y.timer.Name},
+		)
 	})
-	for q, part := range sqldb.InsertBlocks(s.db.Dialect, b.created, insertTimers) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, b.created, timers.InsertTimers) {
 		ids := make([]timer.ID, len(part))
 		for i, t := range part {
-			addTimer(q, i == 0, &t.timer, replanNothing).
+			timers.AddRow(q, i == 0, &t.timer, timers.ReplanNothing).
 				Add(",").
 				Bind(t.timer.Name).
 				Add(",").
@@ -241,21 +249,26 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 			return err
 		}
 	}
-	versions := make([]newVersion, len(b.created))
+	versions := make([]timers.AddedVersion, len(b.created))
 	for i, t := range b.created {
-		versions[i] = newVersion{
+		versions[i] = timers.AddedVersion{
 			VersionKey: store.VersionKey{Timer: t.timer.ID, Version: t.timer.Version},
-			hash:       t.hash,
-			text:       t.text,
+			Hash:       t.hash,
+			Text:       t.text,
 		}
 	}
-	if err := s.insertVersions(ctx, b.c, versions, b.created[0].timer.CreatedMS); err != nil {
+	if err := s.timers.InsertVersions(
+		ctx,
+		b.c,
+		versions,
+		b.created[0].timer.CreatedMS,
+	); err != nil {
 		return err
 	}
-	if err := s.insertUses(ctx, b.c, usesOf(b.created)); err != nil {
+	if err := s.timers.InsertUses(ctx, b.c, usesOf(b.created)); err != nil {
 		return err
 	}
-	if err := s.insertAttributes(ctx, b.c, attributesOf(b.created)); err != nil {
+	if err := s.timers.InsertAttributes(ctx, b.c, attributesOf(b.created)); err != nil {
 		return err
 	}
 	return b.auditCreated(ctx)
@@ -287,17 +300,17 @@ func (b *createBatch) insertNew(
 	return nil
 }
 
-func attributesOf(created []*known) (all []attribute) {
+func attributesOf(created []*known) (all []timers.Attribute) {
 	for _, t := range created {
-		all = append(all, timerAttributes(&t.timer)...)
+		all = append(all, timers.TimerAttributes(&t.timer)...)
 	}
 	return all
 }
 
 // usesOf returns the calendars that new timers name.
-func usesOf(created []*known) (uses []calendarUse) {
+func usesOf(created []*known) (uses []timers.CalendarUse) {
 	for _, t := range created {
-		uses = append(uses, timerUses(&t.timer)...)
+		uses = append(uses, timers.TimerUses(&t.timer)...)
 	}
 	return uses
 }

@@ -6,25 +6,26 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // lookup reads the calendars, names and idempotency keys of the items that exist.
 func (b *createBatch) lookup(ctx context.Context) error {
-	var names, keys, used []nameKey
+	var names, keys, used []timers.NameKey
 	for i := range b.items {
 		it := &b.items[i]
 		app := b.appIDs[it.App]
 		for _, name := range it.Definition.Schedule.Calendars {
-			used = append(used, nameKey{app, name})
+			used = append(used, timers.NameKey{App: app, Name: name})
 		}
-		names = append(names, nameKey{app, it.Name})
+		names = append(names, timers.NameKey{App: app, Name: it.Name})
 		if it.IdempotencyKey != "" {
-			keys = append(keys, nameKey{app, it.IdempotencyKey})
+			keys = append(keys, timers.NameKey{App: app, Name: it.IdempotencyKey})
 		}
 	}
 	var err error
-	if b.shared, err = b.store.shareCalendars(ctx, b.c, used); err != nil {
+	if b.shared, err = b.store.timers.ShareCalendars(ctx, b.c, used); err != nil {
 		return err
 	}
 	rows, err := b.lookupNames(ctx, names)
@@ -36,7 +37,7 @@ func (b *createBatch) lookup(ctx context.Context) error {
 		return err
 	}
 	for _, t := range ts {
-		b.names[nameKey{t.timer.AppID, t.timer.Name}] = t
+		b.names[timers.NameKey{App: t.timer.AppID, Name: t.timer.Name}] = t
 	}
 	if len(keys) == 0 {
 		return nil
@@ -46,7 +47,7 @@ func (b *createBatch) lookup(ctx context.Context) error {
 
 // lookupKeys reads the idempotency keys and their timers, deleted ones too: the first answer
 // stands.
-func (b *createBatch) lookupKeys(ctx context.Context, keys []nameKey) error {
+func (b *createBatch) lookupKeys(ctx context.Context, keys []timers.NameKey) error {
 	type keyRow struct {
 		App   int64  `db:"app_id"`
 		Key   string `db:"idempotency_key"`
@@ -55,9 +56,9 @@ func (b *createBatch) lookupKeys(ctx context.Context, keys []nameKey) error {
 	}
 	var found []keyRow
 	var ids []timer.ID
-	for part := range sqldb.Batches(distinct(keys)) {
+	for part := range sqldb.Batches(timers.DistinctKeys(keys)) {
 		var rows []keyRow
-		q := inKeys(sqldb.Stmt(
+		q := timers.InKeys(sqldb.Stmt(
 			"SELECT app_id,idempotency_key,request_hash,value FROM idempotency_keys WHERE ",
 		), b.store.db.Dialect, "idempotency_key", part)
 		if err := b.store.db.SelectAll(ctx, b.c, &rows, q); err != nil {
@@ -70,8 +71,8 @@ func (b *createBatch) lookupKeys(ctx context.Context, keys []nameKey) error {
 	}
 	byID := map[timer.ID]*known{}
 	for part := range sqldb.Batches(ids) {
-		var rows []timerRow
-		q := sqldb.Stmt("SELECT " + timerColumns + " FROM timers WHERE id").IDList(part)
+		var rows []timers.Row
+		q := sqldb.Stmt("SELECT " + timers.Columns + " FROM timers WHERE id").IDList(part)
 		if err := b.store.db.SelectAll(ctx, b.c, &rows, q); err != nil {
 			return err
 		}
@@ -88,18 +89,21 @@ func (b *createBatch) lookupKeys(ctx context.Context, keys []nameKey) error {
 		if t == nil {
 			return fmt.Errorf("the timer %d of an idempotency key is gone", r.Timer)
 		}
-		k := nameKey{r.App, r.Key}
-		b.keys[k] = &knownKey{nameKey: k, hash: r.Hash, timer: t}
+		k := timers.NameKey{App: r.App, Name: r.Key}
+		b.keys[k] = &knownKey{NameKey: k, hash: r.Hash, timer: t}
 	}
 	return nil
 }
 
-func (b *createBatch) lookupNames(ctx context.Context, keys []nameKey) ([]timerRow, error) {
-	var all []timerRow
-	for part := range sqldb.Batches(distinct(keys)) {
-		var rows []timerRow
-		q := inKeys(sqldb.Stmt(
-			"SELECT "+timerColumns+" FROM timers WHERE ",
+func (b *createBatch) lookupNames(
+	ctx context.Context,
+	keys []timers.NameKey,
+) ([]timers.Row, error) {
+	var all []timers.Row
+	for part := range sqldb.Batches(timers.DistinctKeys(keys)) {
+		var rows []timers.Row
+		q := timers.InKeys(sqldb.Stmt(
+			"SELECT "+timers.Columns+" FROM timers WHERE ",
 		), b.store.db.Dialect, "live_name", part)
 		if err := b.store.db.SelectAll(ctx, b.c, &rows, q); err != nil {
 			return nil, err
@@ -109,9 +113,9 @@ func (b *createBatch) lookupNames(ctx context.Context, keys []nameKey) ([]timerR
 	return all, nil
 }
 
-func (b *createBatch) load(ctx context.Context, rows []timerRow) ([]*known, error) {
+func (b *createBatch) load(ctx context.Context, rows []timers.Row) ([]*known, error) {
 	hashes := make(map[timer.ID][]byte, len(rows))
-	ts, err := b.store.timers(ctx, b.c, rows, hashes)
+	ts, err := b.store.timers.Complete(ctx, b.c, rows, hashes)
 	if err != nil {
 		return nil, err
 	}
@@ -122,26 +126,26 @@ func (b *createBatch) load(ctx context.Context, rows []timerRow) ([]*known, erro
 	return out, nil
 }
 
-// insertKeys writes the idempotency keys and checks that they are its own, like insertTimers.
+// insertKeys writes the idempotency keys and checks that they are its own, like timers.InsertTimers.
 func (b *createBatch) insertKeys(ctx context.Context) error {
 	s := b.store
-	slices.SortFunc(b.newKeys, func(x, y *knownKey) int { return x.compare(y.nameKey) })
+	slices.SortFunc(b.newKeys, func(x, y *knownKey) int { return x.Compare(y.NameKey) })
 	const into = "INSERT INTO idempotency_keys " +
 		"(app_id,idempotency_key,request_hash,value,creation_token,created_ms) VALUES "
 	for q, part := range sqldb.InsertBlocks(s.db.Dialect, b.newKeys, into) {
-		keys := make([]nameKey, len(part))
+		keys := make([]timers.NameKey, len(part))
 		for i, k := range part {
 			hash := k.hash
 			if hash == nil {
 				hash = []byte{}
 			}
-			q.Open(i == 0).Int(k.app).Add(",").Bind(k.name).Add(",").Bind(hash).Add(",").
+			q.Open(i == 0).Int(k.App).Add(",").Bind(k.Name).Add(",").Bind(hash).Add(",").
 				Ints(int64(k.timer.timer.ID), b.creationToken, b.x.nowMS).Add(")")
-			keys[i] = k.nameKey
+			keys[i] = k.NameKey
 		}
 		q.Add(s.db.Dialect.OnConflictNothing("app_id"))
 		if err := b.insertNew(ctx, q, len(part), func() *sqldb.Statement {
-			return inKeys(
+			return timers.InKeys(
 				sqldb.Stmt("SELECT COUNT(*) FROM idempotency_keys WHERE "),
 				s.db.Dialect,
 				"idempotency_key",

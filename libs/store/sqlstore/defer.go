@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -41,7 +42,7 @@ func (s *Store) Defer(
 		for i := range fires {
 			d := &fires[i]
 			r := slots[d.Fire.Timer]
-			if r != nil && (r.activeAt(nowMS) || r.Status == rowDeleted) {
+			if r != nil && (r.activeAt(nowMS) || r.Status == timers.RowDeleted) {
 				kept = append(kept, d.Fire.FireID)
 				continue
 			}
@@ -54,8 +55,8 @@ func (s *Store) Defer(
 
 // activeAt reports whether the timer is active by the store's clock: see timer.State.
 func (r *slotRow) activeAt(nowMS int64) bool {
-	return r.Status == rowActive ||
-		r.Status == rowPaused && r.PausedUntilMS > 0 && r.PausedUntilMS <= nowMS
+	return r.Status == timers.RowActive ||
+		r.Status == timers.RowPaused && r.PausedUntilMS > 0 && r.PausedUntilMS <= nowMS
 }
 
 func (s *Store) deferOwned(

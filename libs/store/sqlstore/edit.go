@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -23,12 +24,12 @@ func (s *Store) TimerByName(ctx context.Context, app, name string) (t timer.Time
 		return timer.Timer{}, err
 	}
 	err = s.db.Read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var row timerRow
+		var row timers.Row
 		err := s.db.SelectOne(
 			ctx,
 			c,
 			&row,
-			sqldb.Stmt("SELECT "+timerColumns+" FROM timers WHERE app_id=").Int(appID).
+			sqldb.Stmt("SELECT "+timers.Columns+" FROM timers WHERE app_id=").Int(appID).
 				Add(" AND live_name=").Bind(name),
 		)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -37,7 +38,7 @@ func (s *Store) TimerByName(ctx context.Context, app, name string) (t timer.Time
 		if err != nil {
 			return err
 		}
-		ts, err := s.timers(ctx, c, []timerRow{row}, nil)
+		ts, err := s.timers.Complete(ctx, c, []timers.Row{row}, nil)
 		if err != nil {
 			return err
 		}
@@ -66,7 +67,9 @@ func (s *Store) Edit(
 		texts: make([]encodedDefinition, len(items)),
 	}
 	for i := range items {
-		if e.texts[i].text, e.texts[i].hash, err = encode(items[i].Definition); err != nil {
+		if e.texts[i].text, e.texts[i].hash, err = timers.EncodeDefinition(
+			items[i].Definition,
+		); err != nil {
 			return nil, err
 		}
 		app, err := s.apps.ID(ctx, items[i].App)
@@ -74,7 +77,7 @@ func (s *Store) Edit(
 			return nil, err
 		}
 		for _, name := range items[i].Definition.Schedule.Calendars {
-			e.named = append(e.named, nameKey{app, name})
+			e.named = append(e.named, timers.NameKey{App: app, Name: name})
 		}
 	}
 	err = s.db.Write(ctx, "editing timers", func(ctx context.Context, c sqldb.Runner) error {
@@ -96,18 +99,18 @@ type editBatch struct {
 	plan  store.Planner
 	items []store.Edit
 	texts []encodedDefinition
-	named []nameKey // calendars of the new definitions
+	named []timers.NameKey // calendars of the new definitions
 
 	c      sqldb.Runner
 	room   int // for timers with metrics
 	out    []store.EditResult
-	shared calendars
+	shared timers.Calendars
 	byID   map[timer.ID]*timer.Timer
 	hashes map[timer.ID][]byte
 }
 
 func (e *editBatch) run(ctx context.Context) (err error) {
-	if e.shared, err = e.store.shareCalendars(ctx, e.c, e.named); err != nil {
+	if e.shared, err = e.store.timers.ShareCalendars(ctx, e.c, e.named); err != nil {
 		return err
 	}
 	ids := make([]timer.ID, len(e.items))
@@ -115,12 +118,12 @@ func (e *editBatch) run(ctx context.Context) (err error) {
 		ids[i] = e.items[i].ID
 	}
 	e.hashes = make(map[timer.ID][]byte, len(ids))
-	byID, calendar, err := e.store.lockTimers(ctx, e.c, ids, e.hashes)
+	byID, calendar, err := e.store.timers.Lock(ctx, e.c, ids, e.hashes)
 	if err != nil {
 		return err
 	}
 	e.byID = byID
-	if e.room, err = e.store.meteredRoom(ctx, e.c, e.turnsMetricsOn()); err != nil {
+	if e.room, err = e.store.timers.MeteredRoom(ctx, e.c, e.turnsMetricsOn()); err != nil {
 		return err
 	}
 	nowMS, err := e.store.db.NowMS(ctx, e.c)
@@ -169,9 +172,9 @@ func indexes(n int) []int {
 
 func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error {
 	var changed []timer.ID
-	var versions []newVersion
-	var uses, before []calendarUse
-	var attributes attributeChanges
+	var versions []timers.AddedVersion
+	var uses, before []timers.CalendarUse
+	var attributes timers.AttributeChanges
 	var trail audit.Entries
 	done := round[:0]
 	for _, i := range round {
@@ -183,10 +186,14 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 			continue
 		}
 		metrics := e.items[i].Definition.Metrics
-		if e.out[i].Err = takeMetered(&e.room, t.Definition.Metrics, metrics); e.out[i].Err != nil {
+		if e.out[i].Err = timers.TakeMetered(
+			&e.room,
+			t.Definition.Metrics,
+			metrics,
+		); e.out[i].Err != nil {
 			continue
 		}
-		was, had, version := timerUses(t), timerAttributes(t), t.Version
+		was, had, version := timers.TimerUses(t), timers.TimerAttributes(t), t.Version
 		e.out[i].Fires, err = e.apply(ctx, x, t, &e.items[i])
 		if timer.CodeOf(err) == timer.CodeConflict {
 			e.out[i].Err = err
@@ -197,19 +204,19 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 		}
 		e.hashes[t.ID] = e.texts[i].hash
 		trail.Add(audit.ActorOf(ctx, e.items[i].By), t.AppID, store.AuditTimerEdited(t, version))
-		versions = append(versions, newVersion{
+		versions = append(versions, timers.AddedVersion{
 			VersionKey: store.VersionKey{
 				Timer:   t.ID,
 				Version: t.Version,
 			},
-			samePlan: !x.begun[t.ID],
-			hash:     e.texts[i].hash,
-			text:     e.texts[i].text,
+			SamePlan: !x.begun[t.ID],
+			Hash:     e.texts[i].hash,
+			Text:     e.texts[i].text,
 		})
 		if x.begun[t.ID] { // otherwise the calendars are the same
-			before, uses = append(before, was...), append(uses, timerUses(t)...)
+			before, uses = append(before, was...), append(uses, timers.TimerUses(t)...)
 		}
-		attributes.edit(had, timerAttributes(t))
+		attributes.Edit(had, timers.TimerAttributes(t))
 		changed, done = append(changed, t.ID), append(done, i)
 	}
 	if len(changed) == 0 {
@@ -218,7 +225,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
-	if err := e.store.insertVersions(ctx, e.c, versions, x.nowMS); err != nil {
+	if err := e.store.timers.InsertVersions(ctx, e.c, versions, x.nowMS); err != nil {
 		return err
 	}
 	if err := x.saveReplans(ctx); err != nil {
@@ -227,22 +234,22 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 	if err := x.saveEach(ctx, e.byID, changed); err != nil {
 		return err
 	}
-	if err := e.store.deleteUses(ctx, e.c, before); err != nil {
+	if err := e.store.timers.DeleteUses(ctx, e.c, before); err != nil {
 		return err
 	}
-	if err := e.store.insertUses(ctx, e.c, uses); err != nil {
+	if err := e.store.timers.InsertUses(ctx, e.c, uses); err != nil {
 		return err
 	}
-	if err := e.store.deleteAttributes(ctx, e.c, attributes.gone); err != nil {
+	if err := e.store.timers.DeleteAttributes(ctx, e.c, attributes.Gone); err != nil {
 		return err
 	}
-	if err := e.store.insertAttributes(ctx, e.c, attributes.added); err != nil {
+	if err := e.store.timers.InsertAttributes(ctx, e.c, attributes.Added); err != nil {
 		return err
 	}
 	if err := e.store.audit.Save(ctx, e.c, &trail, x.nowMS); err != nil {
 		return err
 	}
-	seqs, err := e.store.logChanges(ctx, e.c, changed)
+	seqs, err := e.store.timers.LogChanges(ctx, e.c, changed)
 	if err != nil {
 		return err
 	}
@@ -293,7 +300,7 @@ func (e *editBatch) apply(
 	t *timer.Timer,
 	it *store.Edit,
 ) ([]timer.Fire, error) {
-	same, err := samePlan(t.Definition, it.Definition)
+	same, err := timers.SamePlan(t.Definition, it.Definition)
 	if err != nil {
 		return nil, err
 	}
@@ -325,7 +332,7 @@ func (e *editBatch) apply(
 	}
 	t.Definition = it.Definition
 	t.Version, t.VersionMS, t.UpdatedMS = t.Version+1, x.nowMS, x.nowMS
-	t.Calendars = e.shared.of(t)
+	t.Calendars = e.shared.Of(t)
 	if untilMS > 0 {
 		x.replans[t.ID] = max(x.replans[t.ID], untilMS)
 	}

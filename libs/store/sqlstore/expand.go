@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -24,11 +25,11 @@ func (s *Store) Expand(
 	err = s.db.Write(ctx, "expanding timers", func(ctx context.Context, c sqldb.Runner) error {
 		fires, n = nil, 0
 		x := s.newExpansion(c, plan, 0)
-		paused, err := x.takeTimers(ctx, rowPaused, limit)
+		paused, err := x.takeTimers(ctx, timers.RowPaused, limit)
 		if err != nil {
 			return err
 		}
-		active, err := x.takeTimers(ctx, rowActive, limit-len(paused))
+		active, err := x.takeTimers(ctx, timers.RowActive, limit-len(paused))
 		if err != nil || len(paused)+len(active) == 0 {
 			return err
 		}
@@ -100,7 +101,7 @@ func (x *expansion) expandAll(
 	if err := x.save(ctx, more, changeColumns); err != nil {
 		return nil, err
 	}
-	return x.marked(planned), x.store.addChanges(ctx, x.c, logged)
+	return x.marked(planned), x.store.timers.AddChanges(ctx, x.c, logged)
 }
 
 // takeTimers locks timers of a status that are due for expansion, and reads the clock.
@@ -111,11 +112,11 @@ func (x *expansion) takeTimers(
 ) ([]timer.Timer, error) {
 	s := x.store
 	var rows []struct {
-		timerRow
+		timers.Row
 		NowMS int64 `db:"now_ms"`
 	}
 	q := sqldb.Stmt(
-		"SELECT " + timerColumns + ",",
+		"SELECT " + timers.Columns + ",",
 	).NowMS(s.db.Dialect).
 		Add(" AS now_ms FROM timers" + s.db.Dialect.ByExpand + " WHERE status=").
 		Int(status).
@@ -127,11 +128,11 @@ func (x *expansion) takeTimers(
 	if err := s.db.SelectAll(ctx, x.c, &rows, q); err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	plain := make([]timerRow, len(rows))
+	plain := make([]timers.Row, len(rows))
 	ids := make([]timer.ID, len(rows))
 	for i := range rows {
-		plain[i], ids[i] = rows[i].timerRow, timer.ID(rows[i].ID)
-		if rows[i].Replan == replanCalendar {
+		plain[i], ids[i] = rows[i].Row, timer.ID(rows[i].ID)
+		if rows[i].Replan == timers.ReplanCalendar {
 			x.calendar[timer.ID(rows[i].ID)] = true
 		}
 	}
@@ -139,7 +140,7 @@ func (x *expansion) takeTimers(
 	if err := s.db.GuardTimers(ctx, x.c, ids); err != nil {
 		return nil, err
 	}
-	return s.timers(ctx, x.c, plain, nil)
+	return s.timers.Complete(ctx, x.c, plain, nil)
 }
 
 // ExpandBacklog counts the timers that Expand would take, and returns since when the first of them
@@ -156,7 +157,7 @@ func (s *Store) ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS i
 			q := sqldb.Stmt(
 				"SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (SELECT expand_at_ms FROM timers" + s.db.Dialect.ByExpand + " WHERE status=",
 			).
-				Int(rowActive).
+				Int(timers.RowActive).
 				Add(" AND expand_at_ms<=").
 				NowMS(s.db.Dialect).
 				Add(" ORDER BY expand_at_ms LIMIT ").

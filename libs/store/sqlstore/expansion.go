@@ -138,7 +138,7 @@ func (x *expansion) endPauses(
 	if err := x.saveEach(ctx, byID, over); err != nil {
 		return nil, err
 	}
-	return x.marked(fires), x.store.addChanges(ctx, x.c, over)
+	return x.marked(fires), x.store.timers.AddChanges(ctx, x.c, over)
 }
 
 // activate begins an activation and plans its first part.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -15,7 +16,7 @@ import (
 // between.
 func (x *expansion) flush(ctx context.Context) error {
 	s := x.store
-	if err := s.copyVersions(ctx, x.c, x.copiedVersions, x.nowMS); err != nil {
+	if err := s.timers.CopyVersions(ctx, x.c, x.copiedVersions, x.nowMS); err != nil {
 		return err
 	}
 	if err := x.findDeferred(ctx); err != nil {
@@ -209,19 +210,19 @@ func (x *expansion) save(ctx context.Context, ts []timer.Timer, columns []string
 			begun = append(begun, ts[i].ID)
 		}
 	}
-	err := x.store.saveTimers(ctx, x.c, ts, func(t *timer.Timer) int64 {
+	err := x.store.timers.Save(ctx, x.c, ts, func(t *timer.Timer) int64 {
 		switch {
 		case !t.Replan:
-			return replanNothing
+			return timers.ReplanNothing
 		case x.calendar[t.ID]:
-			return replanCalendar
+			return timers.ReplanCalendar
 		}
-		return replanEdited
+		return timers.ReplanEdited
 	}, columns...)
 	if err != nil {
 		return err
 	}
-	return x.store.setEach(
+	return x.store.timers.SetEach(
 		ctx,
 		x.c,
 		begun,

@@ -13,7 +13,7 @@ import (
 func (s *Store) History(
 	ctx context.Context, app string, id timer.ID, before timer.FireID, limit int,
 ) (out []timer.Outcome, err error) {
-	if err := s.ownTimer(ctx, app, id); err != nil {
+	if err := s.timers.CheckApp(ctx, app, id); err != nil {
 		return nil, err
 	}
 	err = s.db.Read(

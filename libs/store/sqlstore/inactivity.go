@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -49,7 +50,7 @@ func (s *Store) Inactivities(
 						timer.Inactivity{
 							FromMS:  r.FromMS,
 							UntilMS: r.UntilMS,
-							Status:  statusFromRow(r.Status),
+							Status:  timers.StatusFromRow(r.Status),
 						},
 					)
 				}
@@ -72,7 +73,7 @@ func (x *expansion) beginInactivity(t *timer.Timer) {
 	}
 	x.stretches = append(
 		x.stretches,
-		inactivityRow{int64(t.ID), x.nowMS, until, statusToRow(t.Status)},
+		inactivityRow{int64(t.ID), x.nowMS, until, timers.StatusToRow(t.Status)},
 	)
 }
 

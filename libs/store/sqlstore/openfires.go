@@ -17,7 +17,7 @@ import (
 func (s *Store) OpenFires(
 	ctx context.Context, app string, id timer.ID, q store.OpenFiresQuery,
 ) (page store.OpenFiresPage, err error) {
-	if err := s.ownTimer(ctx, app, id); err != nil {
+	if err := s.timers.CheckApp(ctx, app, id); err != nil {
 		return store.OpenFiresPage{}, err
 	}
 	err = s.db.Read(
@@ -92,7 +92,7 @@ func (s *Store) Fire(
 	app string,
 	id timer.FireID,
 ) (rec store.FireRecord, err error) {
-	if err := s.ownTimer(ctx, app, id.Timer); err != nil {
+	if err := s.timers.CheckApp(ctx, app, id.Timer); err != nil {
 		return store.FireRecord{}, err
 	}
 	err = s.db.Read(ctx, "reading a fire", func(ctx context.Context, c sqlx.QueryerContext) error {

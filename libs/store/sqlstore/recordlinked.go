@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -103,7 +104,7 @@ func (r *linkedBatch) uncount() {
 			continue
 		}
 		slot.FiresCreated, slot.changed = max(0, slot.FiresCreated-1), true
-		if slot.Status == rowActive {
+		if slot.Status == timers.RowActive {
 			slot.ExpandAtMS = min(slot.ExpandAtMS, r.nowMS)
 		}
 	}
@@ -224,7 +225,7 @@ func (r *linkedBatch) undecided(ctx context.Context) (map[timer.FireID]bool, err
 	if len(ids) == 0 {
 		return nil, nil //nolint:nilnil // a nil map is an empty one
 	}
-	found, err := r.store.replanning(ctx, r.c, ids)
+	found, err := r.store.timers.Replanning(ctx, r.c, ids)
 	undecided := make(map[timer.FireID]bool, len(found))
 	for _, id := range found {
 		undecided[id] = true
@@ -248,7 +249,7 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			keys = append(keys, store.VersionKey{Timer: n.Timer, Version: n.Version})
 		}
 	}
-	versions, err := r.store.readVersions(ctx, r.c, keys)
+	versions, err := r.store.timers.Versions(ctx, r.c, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -259,11 +260,11 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			continue
 		}
 		slot := r.slots[n.Timer]
-		if slot == nil || slot.Status != rowActive || slot.ActiveEpoch != n.Epoch ||
+		if slot == nil || slot.Status != timers.RowActive || slot.ActiveEpoch != n.Epoch ||
 			n.Version < slot.PlanVersion {
 			continue
 		}
-		limit := versions[store.VersionKey{Timer: n.Timer, Version: n.Version}].definition.Schedule.MaxFires
+		limit := versions[store.VersionKey{Timer: n.Timer, Version: n.Version}].Definition.Schedule.MaxFires
 		if _, open := r.rows[n.FireID]; open || limit > 0 && slot.FiresCreated >= limit {
 			continue
 		}

@@ -117,7 +117,7 @@ func (r *redrive) lock(
 	for i := range found {
 		ids[i], keys[i] = found[i].Timer, keyOf(&found[i])
 	}
-	timers, _, err := r.store.lockTimers(ctx, r.c, ids, nil)
+	timers, _, err := r.store.timers.Lock(ctx, r.c, ids, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -34,7 +35,7 @@ func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 			return err
 		}
 		for _, row := range rows {
-			live[timer.ID(row.ID)] = row.Status != rowDeleted
+			live[timer.ID(row.ID)] = row.Status != timers.RowDeleted
 		}
 	}
 	if r.q.Timer != 0 && !live[r.q.Timer] {
@@ -132,7 +133,7 @@ func (r *redrive) filter(q *sqldb.Statement) {
 		q.Add(" AND o.redrive_series IN (0,").Int(r.series).Add(")")
 	}
 	q.Add(" AND EXISTS (SELECT 1 FROM timers t WHERE t.id=o.timer_id AND t.status<>").
-		Int(rowDeleted).
+		Int(timers.RowDeleted).
 		Add(")")
 }
 

@@ -168,7 +168,7 @@ func (s *Store) lockOwned(
 }
 
 // saveFires writes columns of fires in one statement. The caller has their rows locked: see
-// saveTimers.
+// timers.Save.
 func (s *Store) saveFires(
 	ctx context.Context,
 	c sqldb.Runner,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -204,8 +205,8 @@ func (s *Store) ContinueReplans(
 	}
 	err = s.db.Write(ctx, "continuing a replan", func(ctx context.Context, c sqldb.Runner) error {
 		fires, more = nil, false
-		var rows []timerRow
-		q := sqldb.Stmt("SELECT " + timerColumns + " FROM timers" + s.db.Dialect.ByPrimary + " WHERE id").
+		var rows []timers.Row
+		q := sqldb.Stmt("SELECT " + timers.Columns + " FROM timers" + s.db.Dialect.ByPrimary + " WHERE id").
 			IDList(ids).
 			Add(" LIMIT 1" + s.db.SkipLocked())
 		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
@@ -215,12 +216,12 @@ func (s *Store) ContinueReplans(
 		if err != nil {
 			return err
 		}
-		ts, err := s.timers(ctx, c, rows, nil)
+		ts, err := s.timers.Complete(ctx, c, rows, nil)
 		if err != nil {
 			return err
 		}
 		x := s.newExpansion(c, plan, nowMS)
-		if rows[0].Replan == replanCalendar {
+		if rows[0].Replan == timers.ReplanCalendar {
 			x.calendar[ts[0].ID] = true
 		}
 		more = true
@@ -274,7 +275,7 @@ func (s *Store) Replanning(
 		ctx,
 		"reading replans",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			undecided, err = s.replanning(ctx, c, ids)
+			undecided, err = s.timers.Replanning(ctx, c, ids)
 			return err
 		},
 	)

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -81,7 +82,7 @@ type source func(ctx context.Context, after store.SearchPosition) (candidates, e
 type match struct {
 	candidate
 
-	row timerRow
+	row timers.Row
 }
 
 // Search finds timers.
@@ -277,11 +278,11 @@ const loadAtOnce = 100
 func (r *search) load(ctx context.Context, page *store.SearchPage, all []match) error {
 	bytes := 0
 	for part := range slices.Chunk(all, loadAtOnce) {
-		rows := make([]timerRow, len(part))
+		rows := make([]timers.Row, len(part))
 		for i := range part {
 			rows[i] = part[i].row
 		}
-		ts, err := r.store.timers(ctx, r.c, rows, nil)
+		ts, err := r.store.timers.Complete(ctx, r.c, rows, nil)
 		if err != nil {
 			return err
 		}

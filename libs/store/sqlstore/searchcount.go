@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -85,14 +86,17 @@ func (r *search) wholeIndex() *sqldb.Statement {
 		}
 		return q
 	case len(f.Labels) == 0 && f.NamePrefix == "":
-		a := attribute{app: r.appID, kind: kindHost, value: f.TargetHost}
-		return withAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
+		a := timers.Attribute{App: r.appID, Kind: timers.KindHost, Value: f.TargetHost}
+		return timers.WithAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
 	case len(f.Labels) == 1 && f.TargetHost == "" && f.NamePrefix == "" && len(f.Labels[0].Values) == 1 &&
 		f.Labels[0].Operator == "in":
-		a := attribute{
-			app: r.appID, kind: kindLabel, name: f.Labels[0].Name, value: f.Labels[0].Values[0],
+		a := timers.Attribute{
+			App:   r.appID,
+			Kind:  timers.KindLabel,
+			Name:  f.Labels[0].Name,
+			Value: f.Labels[0].Values[0],
 		}
-		return withAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
+		return timers.WithAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
 	}
 	return nil
 }

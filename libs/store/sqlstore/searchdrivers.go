@@ -7,6 +7,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/selector"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -15,7 +16,7 @@ const estimateLimit = 10_001
 
 // driver is a part of an index that has all timers that the filter selects.
 type driver struct {
-	attribute
+	timers.Attribute
 
 	values []string // of the attribute; its source is in order of id
 
@@ -117,18 +118,18 @@ func (r *search) byList(all []candidate) source {
 func (r *search) drivers(ctx context.Context) (all []driver, err error) {
 	for i := range r.Labels {
 		l := &r.Labels[i]
-		a := attribute{app: r.appID, kind: kindLabel, name: l.Name}
+		a := timers.Attribute{App: r.appID, Kind: timers.KindLabel, Name: l.Name}
 		switch l.Operator {
 		case selector.In:
-			all = append(all, driver{attribute: a, values: l.Values})
+			all = append(all, driver{Attribute: a, values: l.Values})
 		case selector.Exists:
-			all = append(all, driver{attribute: a, from: r.withName(&a)})
+			all = append(all, driver{Attribute: a, from: r.withName(&a)})
 		case selector.NotIn, selector.NotExists:
 		}
 	}
 	if r.TargetHost != "" {
-		a := attribute{app: r.appID, kind: kindHost}
-		all = append(all, driver{attribute: a, values: []string{r.TargetHost}})
+		a := timers.Attribute{App: r.appID, Kind: timers.KindHost}
+		all = append(all, driver{Attribute: a, values: []string{r.TargetHost}})
 	}
 	if len(all) == 1 && all[0].from == nil && r.Sort == store.SortID && r.NamePrefix == "" &&
 		!r.ByDue() && r.LastOutcome == "" {
@@ -162,13 +163,13 @@ func (r *search) drivers(ctx context.Context) (all []driver, err error) {
 // estimate counts the timers with an attribute, up to estimateLimit for each value.
 func (r *search) estimate(ctx context.Context, d *driver) (n int, err error) {
 	if d.from != nil {
-		q := ofAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &d.attribute)
+		q := timers.OfAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &d.Attribute)
 		return r.countUpTo(ctx, q, estimateLimit)
 	}
 	for _, value := range d.values {
-		a := d.attribute
-		a.value = value
-		q := withAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
+		a := d.Attribute
+		a.Value = value
+		q := timers.WithAttribute(sqldb.Stmt("SELECT 1 FROM timer_attributes WHERE "), &a)
 		one, err := r.countUpTo(ctx, q, estimateLimit)
 		if err != nil {
 			return 0, err
@@ -205,9 +206,9 @@ func (r *search) countUpTo(ctx context.Context, q *sqldb.Statement, limit int) (
 }
 
 // withName reads the timers with a label, in order of its value.
-func (r *search) withName(a *attribute) source {
+func (r *search) withName(a *timers.Attribute) source {
 	return func(ctx context.Context, after store.SearchPosition) (candidates, error) {
-		q := ofAttribute(
+		q := timers.OfAttribute(
 			sqldb.Stmt("SELECT timer_id AS id,value AS name FROM timer_attributes WHERE "),
 			a,
 		)

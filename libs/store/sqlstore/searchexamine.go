@@ -7,22 +7,24 @@ import (
 	"github.com/carillon-timer/carillon/libs/selector"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // examine returns the candidates that the filter selects, in their order.
 func (r *search) examine(ctx context.Context, all []candidate) ([]match, error) {
-	rows := make(map[timer.ID]timerRow, len(all))
+	rows := make(map[timer.ID]timers.Row, len(all))
 	ids := make([]timer.ID, len(all))
 	for i := range all {
 		ids[i] = all[i].ID
 	}
 	slices.Sort(ids)
 	for part := range sqldb.Batches(ids) {
-		q := sqldb.Stmt("SELECT " + timerColumns + " FROM timers t" + r.store.db.Dialect.ByPrimary +
-			" WHERE id").IDList(part)
+		q := sqldb.Stmt("SELECT " + timers.Columns + " FROM timers t" + r.store.db.Dialect.ByPrimary +
+			" WHERE id").
+			IDList(part)
 		r.addConditions(q)
-		var found []timerRow
+		var found []timers.Row
 		if err := r.store.db.SelectAll(ctx, r.c, &found, q); err != nil {
 			return nil, err
 		}
@@ -68,20 +70,20 @@ func (r *search) examineDues(ctx context.Context, all []match) ([]match, error) 
 // do not tell.
 func (r *search) dues(ctx context.Context, all []match) (map[timer.ID]int64, error) {
 	dues := make(map[timer.ID]int64, len(all))
-	var rows []timerRow
+	var rows []timers.Row
 	for i := range all {
 		row := &all[i].row
 		switch {
-		case row.Status != rowActive:
+		case row.Status != timers.RowActive:
 			dues[timer.ID(row.ID)] = timer.NeverMS
-		case row.LastDueMS <= r.nowMS && row.NextDueMS > r.nowMS && row.Replan == replanNothing &&
+		case row.LastDueMS <= r.nowMS && row.NextDueMS > r.nowMS && row.Replan == timers.ReplanNothing &&
 			(row.NextDueMS == timer.NeverMS || row.ExpandAtMS != timer.NeverMS):
 			dues[timer.ID(row.ID)] = row.NextDueMS
 		default: // it is due before, is about to be planned again, or has reached max_fires
 			rows = append(rows, *row)
 		}
 	}
-	ts, err := r.store.timers(ctx, r.c, rows, nil)
+	ts, err := r.store.timers.Complete(ctx, r.c, rows, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +99,9 @@ func (r *search) dues(ctx context.Context, all []match) (map[timer.ID]int64, err
 func (r *search) addConditions(q *sqldb.Statement) {
 	// The sum keeps SQLite from searching an index for the status, which reads all its timers.
 	if r.Status == "" {
-		q.Add(" AND status+0<>").Int(rowDeleted)
+		q.Add(" AND status+0<>").Int(timers.RowDeleted)
 	} else {
-		q.Add(" AND status+0=").Int(statusToRow(r.Status))
+		q.Add(" AND status+0=").Int(timers.StatusToRow(r.Status))
 	}
 	if r.NamePrefix != "" {
 		q.Add(" AND INSTR(name,").Bind(r.NamePrefix).Add(")=1")
@@ -110,10 +112,10 @@ func (r *search) addConditions(q *sqldb.Statement) {
 	for i := range r.Labels {
 		l := &r.Labels[i]
 		wanted := l.Operator == selector.In || l.Operator == selector.Exists
-		r.addAttribute(q, kindLabel, l.Name, l.Values, wanted)
+		r.addAttribute(q, timers.KindLabel, l.Name, l.Values, wanted)
 	}
 	if r.TargetHost != "" {
-		r.addAttribute(q, kindHost, "", []string{r.TargetHost}, true)
+		r.addAttribute(q, timers.KindHost, "", []string{r.TargetHost}, true)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -41,9 +42,9 @@ func (r *search) byID(d *driver) source {
 
 // withValue selects the timers with a value of an attribute.
 func (r *search) withValue(d *driver, value string, after timer.ID) *sqldb.Statement {
-	a := d.attribute
-	a.value = value
-	q := withAttribute(sqldb.Stmt("SELECT timer_id AS id FROM timer_attributes WHERE "), &a)
+	a := d.Attribute
+	a.Value = value
+	q := timers.WithAttribute(sqldb.Stmt("SELECT timer_id AS id FROM timer_attributes WHERE "), &a)
 	return r.fromID(q, "timer_id", after)
 }
 
@@ -165,7 +166,7 @@ func (r *search) fromDue(d *dueColumn, after store.SearchPosition, limit int) *s
 		"SELECT id," + d.name + " AS at_ms FROM timers" + d.index + " WHERE app_id=",
 	).Int(r.appID).
 		Add(" AND status=").
-		Int(rowActive)
+		Int(timers.RowActive)
 	columns, values := []string{d.name, "id"}, []int64{after.AtMS, int64(after.ID)}
 	q.Add(" AND " + d.name + ">=").Int(d.from).Add(" AND " + d.name + "<").Int(d.to)
 	if after.ID != 0 {
@@ -221,7 +222,7 @@ func (r *search) isAt(m *match) bool {
 	if m.row.LastDueMS > r.nowMS {
 		at = m.row.LastDueMS
 	}
-	if m.row.Status != rowActive {
+	if m.row.Status != timers.RowActive {
 		at = timer.NeverMS
 	}
 	return m.AtMS == at

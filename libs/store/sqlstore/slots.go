@@ -92,7 +92,7 @@ func (s *Store) saveSlots(ctx context.Context, c sqldb.Runner, slots map[timer.I
 		"last_call_ended_ms",
 		"expand_at_ms",
 	}
-	return s.setEach(ctx, c, ids, columns, func(id timer.ID, column int) int64 {
+	return s.timers.SetEach(ctx, c, ids, columns, func(id timer.ID, column int) int64 {
 		r := slots[id]
 		return []int64{r.RunningDueMS, r.RunningSeries, r.CaughtByMS, r.CaughtToMS, r.FiresCreated, r.LastDueMS, r.EndedMS, r.ExpandAtMS}[column]
 	})

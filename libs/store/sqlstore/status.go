@@ -7,6 +7,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -47,7 +48,7 @@ func (s *Store) setStatus(
 	for i, it := range items {
 		ids[i] = it.ID
 	}
-	byID, calendar, err := s.lockTimers(ctx, c, ids, nil)
+	byID, calendar, err := s.timers.Lock(ctx, c, ids, nil)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (s *Store) setStatus(
 	if err := s.audit.Save(ctx, c, &trail, nowMS); err != nil {
 		return err
 	}
-	seqs, err := s.logChanges(ctx, c, moved)
+	seqs, err := s.timers.LogChanges(ctx, c, moved)
 	if err != nil {
 		return err
 	}
@@ -132,16 +133,16 @@ func (s *Store) deleteReferences(
 	c sqldb.Runner,
 	deleted []*timer.Timer,
 ) error {
-	var uses []calendarUse
-	var attributes []attribute
+	var uses []timers.CalendarUse
+	var attributes []timers.Attribute
 	for _, t := range deleted {
-		uses = append(uses, timerUses(t)...)
-		attributes = append(attributes, timerAttributes(t)...)
+		uses = append(uses, timers.TimerUses(t)...)
+		attributes = append(attributes, timers.TimerAttributes(t)...)
 	}
-	if err := s.deleteUses(ctx, c, uses); err != nil {
+	if err := s.timers.DeleteUses(ctx, c, uses); err != nil {
 		return err
 	}
-	return s.deleteAttributes(ctx, c, attributes)
+	return s.timers.DeleteAttributes(ctx, c, attributes)
 }
 
 func sameStatus(t *timer.Timer, it *store.StatusChange) bool {

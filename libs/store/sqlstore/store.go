@@ -19,6 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/minutes"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sessions"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -30,12 +31,14 @@ type Store struct {
 	*jobs.JobStore
 	*sessions.Sessions
 	*minutes.Minutes
+	*timers.Timers
 
 	db       *sqldb.DB
 	apps     *apps.Rows
 	audit    *audit.Trail
 	sessions *sessions.Rows
 	cursors  *minutes.Cursors
+	timers   *timers.Rows
 
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
@@ -66,6 +69,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	s.JobStore = jobs.New(s.db, s.apps, s.audit)
 	s.Sessions, s.sessions = sessions.New(s.db)
 	s.Minutes, s.cursors = minutes.New(s.db)
+	s.Timers, s.timers = timers.New(s.db, s.apps)
 	return s
 }
 

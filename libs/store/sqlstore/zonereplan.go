@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -216,16 +217,16 @@ func (s *Store) replanPage(
 	if err != nil {
 		return false, err
 	}
-	var rows []timerRow
+	var rows []timers.Row
 	err = s.db.SelectAll(
 		ctx,
 		c,
 		&rows,
 		sqldb.Stmt(
-			"SELECT "+timerColumns+" FROM timers"+s.db.Dialect.ByPrimary+" WHERE id>",
+			"SELECT "+timers.Columns+" FROM timers"+s.db.Dialect.ByPrimary+" WHERE id>",
 		).Int(w.LastTimerID).
 			Add(" AND status<>").
-			Int(rowDeleted).
+			Int(timers.RowDeleted).
 			Add(" ORDER BY id LIMIT ").
 			Int(int64(limit)),
 	)
@@ -239,7 +240,7 @@ func (s *Store) replanPage(
 		return true, nil
 	}
 	w.LastTimerID = rows[len(rows)-1].ID
-	ts, err := s.timers(ctx, c, rows, nil)
+	ts, err := s.timers.Complete(ctx, c, rows, nil)
 	if err != nil {
 		return false, err
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // LogChange adds an entry about a whole app to the change log, as the last step before the commit: see
-// addChanges.
+// timers.AddChanges.
 func (s *Rows) LogChange(ctx context.Context, c sqldb.Runner, app, nowMS int64) error {
 	_, err := s.db.Exec(
 		ctx,

@@ -1,4 +1,4 @@
-package sqlstore
+package timers
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// addChanges adds to the change log, as the last step before the commit. Others see the entries
+// AddChanges adds to the change log, as the last step before the commit. Others see the entries
 // after the commit, so readers overlap by the time between the two.
-func (s *Store) addChanges(ctx context.Context, c sqldb.Runner, ids []timer.ID) error {
+func (s *Rows) AddChanges(ctx context.Context, c sqldb.Runner, ids []timer.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -34,11 +34,11 @@ func (s *Store) addChanges(ctx context.Context, c sqldb.Runner, ids []timer.ID) 
 	return nil
 }
 
-// logChanges adds to the change log and returns the sequences of the entries.
+// LogChanges adds to the change log and returns the sequences of the entries.
 //
 // It reads the sequences back. The timers are locked, so after the latest earlier sequence only
 // this call has entries about them. This does not depend on how the database assigns sequences.
-func (s *Store) logChanges(
+func (s *Rows) LogChanges(
 	ctx context.Context,
 	c sqldb.Runner,
 	changed []timer.ID,
@@ -52,7 +52,7 @@ func (s *Store) logChanges(
 	); err != nil {
 		return nil, err
 	}
-	if err := s.addChanges(ctx, c, changed); err != nil {
+	if err := s.AddChanges(ctx, c, changed); err != nil {
 		return nil, err
 	}
 	ids := slices.Clone(changed)
@@ -87,7 +87,7 @@ func (s *Store) logChanges(
 // Changes returns the entries of the change log after a sequence. A transaction that takes its
 // sequence early and commits late appears behind the position of its readers, who therefore overlap
 // their reads.
-func (s *Store) Changes(
+func (s *Timers) Changes(
 	ctx context.Context,
 	after int64,
 	limit int,
@@ -132,7 +132,7 @@ func (s *Store) Changes(
 }
 
 // LastChange returns the latest sequence of the change log.
-func (s *Store) LastChange(ctx context.Context) (seq int64, err error) {
+func (s *Timers) LastChange(ctx context.Context) (seq int64, err error) {
 	err = s.db.Read(
 		ctx,
 		"reading the change log",

@@ -1,4 +1,4 @@
-package sqlstore
+package timers
 
 import (
 	"context"
@@ -13,19 +13,19 @@ import (
 )
 
 // Timer returns one timer.
-func (s *Store) Timer(ctx context.Context, app string, id timer.ID) (t timer.Timer, err error) {
+func (s *Timers) Timer(ctx context.Context, app string, id timer.ID) (t timer.Timer, err error) {
 	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return timer.Timer{}, err
 	}
 	err = s.db.Read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var row timerRow
+		var row Row
 		err := s.db.SelectOne(
 			ctx,
 			c,
 			&row,
-			sqldb.Stmt("SELECT "+timerColumns+" FROM timers WHERE id=").Int(int64(id)).
-				Add(" AND app_id=").Int(appID).Add(" AND status<>").Int(rowDeleted),
+			sqldb.Stmt("SELECT "+Columns+" FROM timers WHERE id=").Int(int64(id)).
+				Add(" AND app_id=").Int(appID).Add(" AND status<>").Int(RowDeleted),
 		)
 		if errors.Is(err, sql.ErrNoRows) {
 			return timer.NotFound("timer", id)
@@ -33,7 +33,7 @@ func (s *Store) Timer(ctx context.Context, app string, id timer.ID) (t timer.Tim
 		if err != nil {
 			return err
 		}
-		ts, err := s.timers(ctx, c, []timerRow{row}, nil)
+		ts, err := s.timers.Complete(ctx, c, []Row{row}, nil)
 		if err != nil {
 			return err
 		}
@@ -44,23 +44,23 @@ func (s *Store) Timer(ctx context.Context, app string, id timer.ID) (t timer.Tim
 }
 
 // List returns an app's timers in order of id.
-func (s *Store) List(ctx context.Context, query store.Query) (ts []timer.Timer, err error) {
+func (s *Timers) List(ctx context.Context, query store.Query) (ts []timer.Timer, err error) {
 	appID, err := s.apps.ID(ctx, query.App)
 	if err != nil || appID == 0 {
 		return nil, err
 	}
 	err = s.db.Read(ctx, "listing timers", func(ctx context.Context, c sqlx.QueryerContext) error {
 		q := sqldb.Stmt(
-			"SELECT " + timerColumns + " FROM timers" + s.db.Dialect.ByApp + " WHERE app_id=",
+			"SELECT " + Columns + " FROM timers" + s.db.Dialect.ByApp + " WHERE app_id=",
 		).Int(appID).
 			Add(" AND id>").
 			Int(int64(query.After))
 		if query.Status == "" {
-			q.Add(" AND status<>").Int(rowDeleted)
+			q.Add(" AND status<>").Int(RowDeleted)
 		} else {
-			q.Add(" AND status=").Int(statusToRow(query.Status))
+			q.Add(" AND status=").Int(StatusToRow(query.Status))
 		}
-		var rows []timerRow
+		var rows []Row
 		if err := s.db.SelectAll(
 			ctx,
 			c,
@@ -69,7 +69,7 @@ func (s *Store) List(ctx context.Context, query store.Query) (ts []timer.Timer, 
 		); err != nil {
 			return err
 		}
-		ts, err = s.timers(ctx, c, rows, nil)
+		ts, err = s.timers.Complete(ctx, c, rows, nil)
 		return err
 	})
 	return ts, err
@@ -116,7 +116,7 @@ func (r stateRow) state() timer.State {
 		AppID:           r.TimerAppID.Int64,
 		Name:            r.Name.String,
 		Origin:          r.Origin.String,
-		Status:          statusFromRow(r.Status.Int64),
+		Status:          StatusFromRow(r.Status.Int64),
 		Version:         r.Version.Int32,
 		ActiveSinceMS:   r.ActiveSinceMS.Int64,
 		ActiveEpoch:     r.ActiveEpoch.Int64,
@@ -131,7 +131,7 @@ func (r stateRow) state() timer.State {
 }
 
 // States returns the present states of timers. A deleted one has StatusDeleted.
-func (s *Store) States(ctx context.Context, ids []timer.ID) (states []timer.State, err error) {
+func (s *Timers) States(ctx context.Context, ids []timer.ID) (states []timer.State, err error) {
 	err = s.db.Read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
 		for part := range sqldb.Batches(ids) {
 			var rows []stateRow
@@ -156,7 +156,7 @@ func (s *Store) States(ctx context.Context, ids []timer.ID) (states []timer.Stat
 }
 
 // StatesAfter returns states of timers of all apps, in order of id.
-func (s *Store) StatesAfter(
+func (s *Timers) StatesAfter(
 	ctx context.Context, after timer.ID, limit int,
 ) (states []timer.State, err error) {
 	err = s.db.Read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -176,17 +176,17 @@ func (s *Store) StatesAfter(
 }
 
 // Definitions returns versions of definitions.
-func (s *Store) Definitions(
+func (s *Timers) Definitions(
 	ctx context.Context, keys []store.VersionKey,
 ) (defs map[store.VersionKey]timer.Definition, err error) {
 	err = s.db.Read(
 		ctx,
 		"reading definitions",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			versions, err := s.readVersions(ctx, c, keys)
+			versions, err := s.timers.Versions(ctx, c, keys)
 			defs = make(map[store.VersionKey]timer.Definition, len(versions))
 			for k, v := range versions {
-				defs[k] = v.definition
+				defs[k] = v.Definition
 			}
 			return err
 		},

@@ -1,4 +1,4 @@
-package sqlstore
+package timers
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// replanning returns those of the fires that a follow-up has not reached. In the transaction of a
+// Replanning returns those of the fires that a follow-up has not reached. In the transaction of a
 // Record that has locked a fire's row, the answer stays true until the commit if it is no: a page
 // would have to wait for the row, and a later edit comes after the outcome.
-func (s *Store) replanning(
+func (s *Rows) Replanning(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	ids []timer.FireID,

@@ -1,4 +1,4 @@
-package sqlstore
+package timers
 
 import (
 	"bytes"
@@ -16,16 +16,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-type version struct {
-	definition timer.Definition
+type Version struct {
+	Definition timer.Definition
 	hash       []byte
 }
 
-// readVersions returns the definitions that exist. They never change, so it needs no lock.
-func (s *Store) readVersions(
+// Versions returns the definitions that exist. They never change, so it needs no lock.
+func (s *Rows) Versions(
 	ctx context.Context, c sqlx.QueryerContext, keys []store.VersionKey,
-) (map[store.VersionKey]version, error) {
-	out := make(map[store.VersionKey]version, len(keys))
+) (map[store.VersionKey]Version, error) {
+	out := make(map[store.VersionKey]Version, len(keys))
 	for part := range sqldb.Batches(keys) {
 		q := sqldb.Stmt(
 			"SELECT timer_id,version,hash,definition FROM timer_versions WHERE (timer_id,version) IN (" + s.db.Dialect.Tuples,
@@ -43,8 +43,8 @@ func (s *Store) readVersions(
 			return nil, err
 		}
 		for _, r := range rows {
-			v := version{hash: r.Hash}
-			if err := json.Unmarshal(r.Definition, &v.definition); err != nil {
+			v := Version{hash: r.Hash}
+			if err := json.Unmarshal(r.Definition, &v.Definition); err != nil {
 				return nil, fmt.Errorf(
 					"reading version %d of timer %d: %w",
 					r.Version,
@@ -58,10 +58,10 @@ func (s *Store) readVersions(
 	return out, nil
 }
 
-// encode returns the stored form of a definition and its hash. The form is canonical: struct fields
+// EncodeDefinition returns the stored form of a definition and its hash. The form is canonical: struct fields
 // are in order, map keys are sorted, and instants are in UTC. Definitions with the same meaning
 // therefore have the same hash.
-func encode(d timer.Definition) (text, hash []byte, err error) {
+func EncodeDefinition(d timer.Definition) (text, hash []byte, err error) {
 	for _, at := range []**time.Time{&d.Schedule.At, &d.Schedule.Anchor, &d.Schedule.StartAt, &d.Schedule.EndAt} {
 		if *at != nil {
 			utc := (*at).UTC()
@@ -78,31 +78,31 @@ func encode(d timer.Definition) (text, hash []byte, err error) {
 	return b.Bytes(), sum[:], nil
 }
 
-// newVersion is a version to insert.
-type newVersion struct {
+// AddedVersion is a version to insert.
+type AddedVersion struct {
 	store.VersionKey
 
 	// the timer's present version has the same plan, so its open fires are this version's, too
-	samePlan   bool
-	hash, text []byte
+	SamePlan   bool
+	Hash, Text []byte
 }
 
-// insertVersions inserts versions of timers that the caller has locked or inserted.
-func (s *Store) insertVersions(
+// InsertVersions inserts versions of timers that the caller has locked or inserted.
+func (s *Rows) InsertVersions(
 	ctx context.Context,
 	c sqldb.Runner,
-	rest []newVersion,
+	rest []AddedVersion,
 	nowMS int64,
 ) error {
 	const into = "INSERT INTO timer_versions " +
 		"(timer_id,version,hash,definition,created_ms,plan_version) VALUES "
 	for len(rest) > 0 {
 		n, size := 0, 0
-		for ; n < len(rest) && (n == 0 || size+len(rest[n].text) <= sqldb.MaxStatementBytes); n++ {
-			size += len(rest[n].text)
+		for ; n < len(rest) && (n == 0 || size+len(rest[n].Text) <= sqldb.MaxStatementBytes); n++ {
+			size += len(rest[n].Text)
 		}
 		for q, part := range sqldb.InsertBlocks(s.db.Dialect, rest[:n], into) {
-			q.Prepared = q.Prepared && !slices.ContainsFunc(part, newVersion.hasSamePlan)
+			q.Prepared = q.Prepared && !slices.ContainsFunc(part, AddedVersion.hasSamePlan)
 			for i := range part {
 				addVersion(q, i == 0, &part[i], nowMS)
 			}
@@ -115,20 +115,20 @@ func (s *Store) insertVersions(
 	return nil
 }
 
-func (v newVersion) hasSamePlan() bool { return v.samePlan }
+func (v AddedVersion) hasSamePlan() bool { return v.SamePlan }
 
-func addVersion(q *sqldb.Statement, first bool, v *newVersion, nowMS int64) {
-	q.Open(first).Ints(int64(v.Timer), int64(v.Version)).Add(",").Bind(v.hash).Add(",").
-		Bind(v.text).Add(",").Int(nowMS)
-	if v.samePlan {
+func addVersion(q *sqldb.Statement, first bool, v *AddedVersion, nowMS int64) {
+	q.Open(first).Ints(int64(v.Timer), int64(v.Version)).Add(",").Bind(v.Hash).Add(",").
+		Bind(v.Text).Add(",").Int(nowMS)
+	if v.SamePlan {
 		q.Add(",(SELECT plan_version FROM timers WHERE id=").Int(int64(v.Timer)).Add("))")
 	} else {
 		q.Add(",").Int(int64(v.Version)).Add(")")
 	}
 }
 
-// copyVersions inserts for each version the next one, with the same definition.
-func (s *Store) copyVersions(
+// CopyVersions inserts for each version the next one, with the same definition.
+func (s *Rows) CopyVersions(
 	ctx context.Context,
 	c sqldb.Runner,
 	keys []store.VersionKey,
@@ -151,7 +151,7 @@ func (s *Store) copyVersions(
 }
 
 // VersionTimes returns when versions came into force. This never changes, so it needs no lock.
-func (s *Store) VersionTimes(
+func (s *Timers) VersionTimes(
 	ctx context.Context,
 	keys []store.VersionKey,
 ) (times map[store.VersionKey]int64, err error) {
@@ -186,7 +186,7 @@ func (s *Store) VersionTimes(
 }
 
 // VersionAt reads what never changes, so it needs no lock.
-func (s *Store) VersionAt(ctx context.Context, f timer.Fire) (version int32, err error) {
+func (s *Timers) VersionAt(ctx context.Context, f timer.Fire) (version int32, err error) {
 	version = f.Version
 	err = s.db.Read(
 		ctx,
@@ -216,13 +216,13 @@ func (s *Store) VersionAt(ctx context.Context, f timer.Fire) (version int32, err
 	return version, err
 }
 
-// samePlan reports whether two definitions have the same due instants and misfire policy. A change
+// SamePlan reports whether two definitions have the same due instants and misfire policy. A change
 // from one to the other needs no replan.
-func samePlan(a, b timer.Definition) (bool, error) {
+func SamePlan(a, b timer.Definition) (bool, error) {
 	var texts [2][]byte
 	for i, d := range []timer.Definition{a, b} {
 		var err error
-		if texts[i], _, err = encode(
+		if texts[i], _, err = EncodeDefinition(
 			timer.Definition{Schedule: d.Schedule, Misfire: d.Misfire},
 		); err != nil {
 			return false, err

@@ -1,4 +1,4 @@
-package sqlstore
+package timers
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 )
 
 // metered is the attribute of timers with metrics. It belongs to no app, so that one short range of
-// the primary key has those of all apps. The row of timer 0 is the lock, see meteredRoom.
-func metered(id timer.ID) attribute { return attribute{kind: kindMetered, timer: id} }
+// the primary key has those of all apps. The row of timer 0 is the lock, see MeteredRoom.
+func metered(id timer.ID) Attribute { return Attribute{Kind: kindMetered, timer: id} }
 
-// meteredRoom returns how many more timers may get metrics. It returns the whole bound if the
+// MeteredRoom returns how many more timers may get metrics. It returns the whole bound if the
 // transaction wants none, and reads nothing.
 //
 // Two at once: the insert locks the row of timer 0 until the end of the transaction, also where it
@@ -23,11 +23,11 @@ func metered(id timer.ID) attribute { return attribute{kind: kindMetered, timer:
 //
 // Only writes that turn metrics on wait for each other. Rejected: a count without a lock, which
 // transactions in flight exceed on every database.
-func (s *Store) meteredRoom(ctx context.Context, c sqldb.Runner, wanted bool) (int, error) {
+func (s *Rows) MeteredRoom(ctx context.Context, c sqldb.Runner, wanted bool) (int, error) {
 	if !wanted {
 		return store.MaxMeteredTimers, nil
 	}
-	if err := s.insertAttributes(ctx, c, []attribute{metered(0)}); err != nil {
+	if err := s.InsertAttributes(ctx, c, []Attribute{metered(0)}); err != nil {
 		return 0, err
 	}
 	if err := s.db.Guard(ctx, c, sqldb.GuardMetered); err != nil {
@@ -35,14 +35,14 @@ func (s *Store) meteredRoom(ctx context.Context, c sqldb.Runner, wanted bool) (i
 	}
 	var n int
 	of := metered(0)
-	q := withAttribute(sqldb.Stmt("SELECT COUNT(*) FROM timer_attributes WHERE "), &of).
+	q := WithAttribute(sqldb.Stmt("SELECT COUNT(*) FROM timer_attributes WHERE "), &of).
 		Add(" AND timer_id>0")
 	err := s.db.SelectOne(ctx, c, &n, q)
 	return store.MaxMeteredTimers - n, err
 }
 
-// takeMetered takes one of the room if a definition turns metrics on, or refuses it.
-func takeMetered(room *int, had, wants bool) error {
+// TakeMetered takes one of the room if a definition turns metrics on, or refuses it.
+func TakeMetered(room *int, had, wants bool) error {
 	if had || !wants {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package sqlstore
+package timers
 
 import (
 	"cmp"
@@ -13,24 +13,24 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// calendarUse is the use of a calendar by a timer that is not deleted.
-type calendarUse struct {
-	nameKey
+// CalendarUse is the use of a calendar by a timer that is not deleted.
+type CalendarUse struct {
+	NameKey
 
 	timer timer.ID
 }
 
-func timerUses(t *timer.Timer) (uses []calendarUse) {
+func TimerUses(t *timer.Timer) (uses []CalendarUse) {
 	for _, name := range t.Definition.Schedule.Calendars {
-		uses = append(uses, calendarUse{nameKey{t.AppID, name}, t.ID})
+		uses = append(uses, CalendarUse{NameKey{t.AppID, name}, t.ID})
 	}
 	return uses
 }
 
-// insertUses writes which calendars timers name, for PutCalendar to find its timers. The caller has
+// InsertUses writes which calendars timers name, for PutCalendar to find its timers. The caller has
 // the calendars locked for sharing. A replacement therefore comes before and is read, or comes
 // after and finds the timer.
-func (s *Store) insertUses(ctx context.Context, c sqldb.Runner, uses []calendarUse) error {
+func (s *Rows) InsertUses(ctx context.Context, c sqldb.Runner, uses []CalendarUse) error {
 	for part := range sqldb.Batches(sortedUses(uses)) {
 		q := sqldb.Stmt("INSERT INTO timer_calendars (app_id,name,timer_id) VALUES ")
 		for i, u := range part {
@@ -47,8 +47,8 @@ func (s *Store) insertUses(ctx context.Context, c sqldb.Runner, uses []calendarU
 	return nil
 }
 
-// deleteUses deletes uses of calendars.
-func (s *Store) deleteUses(ctx context.Context, c sqldb.Runner, uses []calendarUse) error {
+// DeleteUses deletes uses of calendars.
+func (s *Rows) DeleteUses(ctx context.Context, c sqldb.Runner, uses []CalendarUse) error {
 	for part := range sqldb.Batches(sortedUses(uses)) {
 		q := sqldb.Stmt(
 			s.db.Dialect.DeleteFrom(
@@ -66,42 +66,42 @@ func (s *Store) deleteUses(ctx context.Context, c sqldb.Runner, uses []calendarU
 	return nil
 }
 
-func sortedUses(uses []calendarUse) []calendarUse {
+func sortedUses(uses []CalendarUse) []CalendarUse {
 	slices.SortFunc(
 		uses,
-		func(a, b calendarUse) int { return cmp.Or(a.compare(b.nameKey), cmp.Compare(a.timer, b.timer)) },
+		func(a, b CalendarUse) int { return cmp.Or(a.Compare(b.NameKey), cmp.Compare(a.timer, b.timer)) },
 	)
 	return slices.Compact(uses)
 }
 
-func addUse(q *sqldb.Statement, first bool, u calendarUse) {
-	q.Open(first).Int(u.app).Add(",").Bind(u.name).Add(",").Int(int64(u.timer)).Add(")")
+func addUse(q *sqldb.Statement, first bool, u CalendarUse) {
+	q.Open(first).Int(u.App).Add(",").Bind(u.Name).Add(",").Int(int64(u.timer)).Add(")")
 }
 
-// calendars has contents by name.
-type calendars map[nameKey]timer.Calendar
+// Calendars has contents by name.
+type Calendars map[NameKey]timer.Calendar
 
-// of returns the calendars that a timer names, in that order. It leaves out missing ones: the
+// Of returns the calendars that a timer names, in that order. It leaves out missing ones: the
 // planner returns an error if there are fewer calendars than names.
-func (m calendars) of(t *timer.Timer) (out []timer.Calendar) {
+func (m Calendars) Of(t *timer.Timer) (out []timer.Calendar) {
 	for _, name := range t.Definition.Schedule.Calendars {
-		if c, ok := m[nameKey{t.AppID, name}]; ok {
+		if c, ok := m[NameKey{t.AppID, name}]; ok {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// shareCalendars reads calendars and locks them for sharing until the end of the transaction. A
+// ShareCalendars reads calendars and locks them for sharing until the end of the transaction. A
 // later change of one replans what is planned with it here.
-func (s *Store) shareCalendars(
+func (s *Rows) ShareCalendars(
 	ctx context.Context,
 	c sqldb.Runner,
-	keys []nameKey,
-) (calendars, error) {
+	keys []NameKey,
+) (Calendars, error) {
 	apps := make([]int64, len(keys))
 	for i := range keys {
-		apps[i] = keys[i].app
+		apps[i] = keys[i].App
 	}
 	if err := s.db.GuardShared(ctx, c, apps); err != nil {
 		return nil, err
@@ -109,23 +109,23 @@ func (s *Store) shareCalendars(
 	return s.readCalendars(ctx, c, keys, s.db.Dialect.ForShare)
 }
 
-func (s *Store) readCalendars(
+func (s *Rows) readCalendars(
 	ctx context.Context,
 	c sqlx.QueryerContext,
-	keys []nameKey,
+	keys []NameKey,
 	lock string,
-) (calendars, error) {
+) (Calendars, error) {
 	if len(keys) == 0 {
 		return nil, nil //nolint:nilnil // a nil map is an empty one
 	}
-	found := make(calendars, len(keys))
-	for part := range sqldb.Batches(distinct(keys)) {
+	found := make(Calendars, len(keys))
+	for part := range sqldb.Batches(DistinctKeys(keys)) {
 		var rows []struct {
 			App     int64  `db:"app_id"`
 			Name    string `db:"name"`
 			Content []byte `db:"content"`
 		}
-		q := inKeys(sqldb.Stmt(
+		q := InKeys(sqldb.Stmt(
 			"SELECT app_id,name,content FROM calendars WHERE ",
 		), s.db.Dialect, "name", part)
 		if err := s.db.SelectAll(ctx, c, &rows, q.Add(lock)); err != nil {
@@ -136,7 +136,7 @@ func (s *Store) readCalendars(
 			if err := json.Unmarshal(r.Content, &content); err != nil {
 				return nil, fmt.Errorf("reading the calendar %q: %w", r.Name, err)
 			}
-			found[nameKey{r.App, r.Name}] = content
+			found[NameKey{r.App, r.Name}] = content
 		}
 	}
 	return found, nil
@@ -145,11 +145,11 @@ func (s *Store) readCalendars(
 // fillCalendars adds the contents of their calendars to timers, with one statement. It needs no
 // locks if the caller has the timers' rows locked: PutCalendar has to wait for these rows to
 // request a replan.
-func (s *Store) fillCalendars(ctx context.Context, c sqlx.QueryerContext, ts []timer.Timer) error {
-	var keys []nameKey
+func (s *Rows) fillCalendars(ctx context.Context, c sqlx.QueryerContext, ts []timer.Timer) error {
+	var keys []NameKey
 	for i := range ts {
-		for _, u := range timerUses(&ts[i]) {
-			keys = append(keys, u.nameKey)
+		for _, u := range TimerUses(&ts[i]) {
+			keys = append(keys, u.NameKey)
 		}
 	}
 	found, err := s.readCalendars(ctx, c, keys, "")
@@ -157,7 +157,7 @@ func (s *Store) fillCalendars(ctx context.Context, c sqlx.QueryerContext, ts []t
 		return err
 	}
 	for i := range ts {
-		ts[i].Calendars = found.of(&ts[i])
+		ts[i].Calendars = found.Of(&ts[i])
 	}
 	return nil
 }

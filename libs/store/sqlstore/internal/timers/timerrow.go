@@ -1,4 +1,4 @@
-package sqlstore
+package timers
 
 import (
 	"context"
@@ -14,39 +14,39 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// The stored statuses. Expansion searches its index for rowActive only.
+// The stored statuses. Expansion searches its index for RowActive only.
 const (
 	rowInactive = 0
-	rowActive   = 1
-	rowDeleted  = 2
-	rowPaused   = 3
-	rowNone     = -2 // no row has it
+	RowActive   = 1
+	RowDeleted  = 2
+	RowPaused   = 3
+	RowNone     = -2 // no row has it
 )
 
 // The values of the column replan.
 const (
-	replanNothing = 0
-	// replanEdited: the timer was edited while it was not active. What is expanded has an older
+	ReplanNothing = 0
+	// ReplanEdited: the timer was edited while it was not active. What is expanded has an older
 	// version.
-	replanEdited = 1
-	// replanCalendar: a calendar or a time zone changed. What is expanded has the present version.
-	replanCalendar = 2
+	ReplanEdited = 1
+	// ReplanCalendar: a calendar or a time zone changed. What is expanded has the present version.
+	ReplanCalendar = 2
 )
 
-func statusToRow(s timer.Status) int64 {
+func StatusToRow(s timer.Status) int64 {
 	switch s {
 	case timer.StatusActive:
-		return rowActive
+		return RowActive
 	case timer.StatusDeleted:
-		return rowDeleted
+		return RowDeleted
 	case timer.StatusPaused:
-		return rowPaused
+		return RowPaused
 	case timer.StatusInactive:
 		return rowInactive
 	}
 	n, err := strconv.ParseInt(strings.TrimPrefix(string(s), unknownStatus), 10, 64)
 	if err != nil {
-		return rowNone // StatusChange.Refused keeps it from being written
+		return RowNone // StatusChange.Refused keeps it from being written
 	}
 	return n
 }
@@ -55,13 +55,13 @@ func statusToRow(s timer.Status) int64 {
 // a change of the row's other columns keeps it.
 const unknownStatus = "unknown "
 
-func statusFromRow(n int64) timer.Status {
+func StatusFromRow(n int64) timer.Status {
 	switch n {
-	case rowActive:
+	case RowActive:
 		return timer.StatusActive
-	case rowDeleted:
+	case RowDeleted:
 		return timer.StatusDeleted
-	case rowPaused:
+	case RowPaused:
 		return timer.StatusPaused
 	case rowInactive:
 		return timer.StatusInactive
@@ -70,11 +70,11 @@ func statusFromRow(n int64) timer.Status {
 	}
 }
 
-const timerColumns = "id,app_id,name,status,version,active_since_ms,active_epoch,next_due_ms,last_due_ms,expand_at_ms,fires_created," +
+const Columns = "id,app_id,name,status,version,active_since_ms,active_epoch,next_due_ms,last_due_ms,expand_at_ms,fires_created," +
 	"anchor_ms,version_since_ms,replan,inactive_since_ms,paused_until_ms,created_ms,updated_ms,pause_reason,origin"
 
-// timerRow is a row of timers.
-type timerRow struct {
+// Row is a row of timers.
+type Row struct {
 	ID            int64  `db:"id"`
 	AppID         int64  `db:"app_id"`
 	Name          string `db:"name"`
@@ -97,8 +97,8 @@ type timerRow struct {
 	Origin        string `db:"origin"`
 }
 
-// timer returns the row's timer, without its definition and its calendars.
-func (r timerRow) timer(app string) timer.Timer {
+// Timer returns the row's timer, without its definition and its calendars.
+func (r Row) Timer(app string) timer.Timer {
 	return timer.Timer{
 		ID: timer.ID(
 			r.ID,
@@ -106,7 +106,7 @@ func (r timerRow) timer(app string) timer.Timer {
 		App:             app,
 		AppID:           r.AppID,
 		Name:            r.Name,
-		Status:          statusFromRow(r.Status),
+		Status:          StatusFromRow(r.Status),
 		Version:         r.Version,
 		ActiveSinceMS:   r.ActiveSinceMS,
 		ActiveEpoch:     r.ActiveEpoch,
@@ -116,7 +116,7 @@ func (r timerRow) timer(app string) timer.Timer {
 		FiresCreated:    r.FiresCreated,
 		AnchorMS:        r.AnchorMS,
 		VersionMS:       r.VersionMS,
-		Replan:          r.Replan != replanNothing,
+		Replan:          r.Replan != ReplanNothing,
 		InactiveSinceMS: r.InactiveSince,
 		PauseReason:     r.PauseReason,
 		Origin:          r.Origin,
@@ -126,10 +126,10 @@ func (r timerRow) timer(app string) timer.Timer {
 	}
 }
 
-// timers completes rows with the names of their apps, their definitions and their calendars. It
+// Complete completes rows with the names of their apps, their definitions and their calendars. It
 // fills hashes, unless that is nil.
-func (s *Store) timers(
-	ctx context.Context, c sqlx.QueryerContext, rows []timerRow, hashes map[timer.ID][]byte,
+func (s *Rows) Complete(
+	ctx context.Context, c sqlx.QueryerContext, rows []Row, hashes map[timer.ID][]byte,
 ) ([]timer.Timer, error) {
 	keys := make([]store.VersionKey, len(rows))
 	appIDs := make([]int64, len(rows))
@@ -141,7 +141,7 @@ func (s *Store) timers(
 	if err != nil {
 		return nil, err
 	}
-	defs, err := s.readVersions(ctx, c, keys)
+	defs, err := s.Versions(ctx, c, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +151,8 @@ func (s *Store) timers(
 		if !ok {
 			return nil, fmt.Errorf("timer %d has no definition of version %d", r.ID, r.Version)
 		}
-		out[i] = r.timer(names[r.AppID])
-		out[i].Definition = v.definition
+		out[i] = r.Timer(names[r.AppID])
+		out[i].Definition = v.Definition
 		if hashes != nil {
 			hashes[out[i].ID] = v.hash
 		}
@@ -160,14 +160,14 @@ func (s *Store) timers(
 	return out, s.fillCalendars(ctx, c, out)
 }
 
-const insertTimers = "INSERT INTO timers (" + timerColumns + ",live_name,creation_token) VALUES "
+const InsertTimers = "INSERT INTO timers (" + Columns + ",live_name,creation_token) VALUES "
 
-// saveTimers writes columns of timers in one statement. The caller has their rows locked.
+// Save writes columns of timers in one statement. The caller has their rows locked.
 //
 // The INSERT inserts nothing, since every row exists. It is the only statement that both databases
 // take for "update many rows, each with its own values". live_name is NULL in the inserted values,
 // so it conflicts with nothing. Only the live_name of a deleted timer becomes NULL.
-func (s *Store) saveTimers(
+func (s *Rows) Save(
 	ctx context.Context,
 	c sqldb.Runner,
 	ts []timer.Timer,
@@ -175,9 +175,9 @@ func (s *Store) saveTimers(
 	columns ...string,
 ) error {
 	slices.SortFunc(ts, func(a, b timer.Timer) int { return int(a.ID - b.ID) })
-	for q, part := range sqldb.InsertBlocks(s.db.Dialect, ts, insertTimers) {
+	for q, part := range sqldb.InsertBlocks(s.db.Dialect, ts, InsertTimers) {
 		for i := range part {
-			addTimer(q, i == 0, &part[i], replan(&part[i])).Add(",NULL,0)")
+			AddRow(q, i == 0, &part[i], replan(&part[i])).Add(",NULL,0)")
 		}
 		q.Add(s.db.Dialect.Set("id", columns...))
 		q.Add(
@@ -192,17 +192,17 @@ func (s *Store) saveTimers(
 	return nil
 }
 
-// timerRow adds the values of timerColumns and leaves the row open.
-func addTimer(q *sqldb.Statement, first bool, t *timer.Timer, replan int64) *sqldb.Statement {
+// Row adds the values of Columns and leaves the row open.
+func AddRow(q *sqldb.Statement, first bool, t *timer.Timer, replan int64) *sqldb.Statement {
 	return q.Open(first).Ints(int64(t.ID), t.AppID).Add(",").Bind(t.Name).Add(",").
-		Ints(statusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.LastDueMS, t.ExpandAtMS, t.FiresCreated,
+		Ints(StatusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.LastDueMS, t.ExpandAtMS, t.FiresCreated,
 			t.AnchorMS, t.VersionMS, replan, t.InactiveSinceMS, t.PausedUntilMS, t.CreatedMS, t.UpdatedMS).
 		Add(",").Bind(sqldb.Clip(t.PauseReason, timer.MaxReasonLen)).Add(",").Bind(t.Origin)
 }
 
-// setEach writes numeric columns of timers, each row with its own values. The caller has the rows
+// SetEach writes numeric columns of timers, each row with its own values. The caller has the rows
 // locked.
-func (s *Store) setEach(
+func (s *Rows) SetEach(
 	ctx context.Context,
 	c sqldb.Runner,
 	ids []timer.ID,
@@ -229,8 +229,8 @@ func (s *Store) setEach(
 	return nil
 }
 
-// ownTimer returns not_found if the app never had the timer.
-func (s *Store) ownTimer(ctx context.Context, app string, id timer.ID) error {
+// CheckApp returns not_found if the app never had the timer.
+func (s *Rows) CheckApp(ctx context.Context, app string, id timer.ID) error {
 	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return err
@@ -258,18 +258,18 @@ func (s *Store) ownTimer(ctx context.Context, app string, id timer.ID) error {
 	)
 }
 
-// lockTimers locks timers' rows in order of id. calendar has those to replan because of a calendar
+// Lock locks timers' rows in order of id. calendar has those to replan because of a calendar
 // or time zone. It fills hashes, unless that is nil.
-func (s *Store) lockTimers(
+func (s *Rows) Lock(
 	ctx context.Context, c sqldb.Runner, ids []timer.ID, hashes map[timer.ID][]byte,
 ) (byID map[timer.ID]*timer.Timer, calendar map[timer.ID]bool, err error) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	byID, calendar = make(map[timer.ID]*timer.Timer, len(ids)), map[timer.ID]bool{}
 	for part := range sqldb.Batches(slices.Compact(ids)) {
-		var rows []timerRow
+		var rows []Row
 		q := sqldb.Stmt(
-			"SELECT " + timerColumns + " FROM timers" + s.db.Dialect.ByPrimary + " WHERE id",
+			"SELECT " + Columns + " FROM timers" + s.db.Dialect.ByPrimary + " WHERE id",
 		).IDList(part).
 			Add(" ORDER BY id" + s.db.Dialect.ForUpdate)
 		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
@@ -278,13 +278,13 @@ func (s *Store) lockTimers(
 		if err := s.db.GuardTimers(ctx, c, part); err != nil {
 			return nil, nil, err
 		}
-		ts, err := s.timers(ctx, c, rows, hashes)
+		ts, err := s.Complete(ctx, c, rows, hashes)
 		if err != nil {
 			return nil, nil, err
 		}
 		for i := range ts {
 			byID[ts[i].ID] = &ts[i]
-			if rows[i].Replan == replanCalendar {
+			if rows[i].Replan == ReplanCalendar {
 				calendar[ts[i].ID] = true
 			}
 		}

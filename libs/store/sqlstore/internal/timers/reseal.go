@@ -1,4 +1,4 @@
-package sqlstore
+package timers
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ const sealedChunk = 500
 
 // SealedVersions scans the primary key with short statements: in a large table, few versions may
 // have encrypted text.
-func (s *Store) SealedVersions(
+func (s *Timers) SealedVersions(
 	ctx context.Context, after store.VersionKey, limit int,
 ) (found map[store.VersionKey]timer.Definition, last store.VersionKey, err error) {
 	found, last = map[store.VersionKey]timer.Definition{}, after
@@ -65,7 +65,7 @@ type versionRow struct {
 
 // sealedRows reads a chunk of versions after a position, without the definitions that contain
 // nothing like encrypted text.
-func (s *Store) sealedRows(
+func (s *Timers) sealedRows(
 	ctx context.Context,
 	after store.VersionKey,
 ) (rows []versionRow, err error) {
@@ -98,8 +98,8 @@ func (s *Store) sealedRows(
 // Reseal locks the version's row, compares everything except encrypted text, and writes definition
 // and hash: S27. Encryption is deterministic, so two calls at once and a repeated call write the
 // same. A create or an edit that compares the hash meanwhile sees the old or the new one.
-func (s *Store) Reseal(ctx context.Context, k store.VersionKey, d timer.Definition) error {
-	text, hash, err := encode(d)
+func (s *Timers) Reseal(ctx context.Context, k store.VersionKey, d timer.Definition) error {
+	text, hash, err := EncodeDefinition(d)
 	if err != nil {
 		return err
 	}
@@ -160,6 +160,6 @@ func (s *Store) Reseal(ctx context.Context, k store.VersionKey, d timer.Definiti
 // blankText returns the canonical text of a definition with all encrypted texts blanked.
 func blankText(d timer.Definition) ([]byte, error) {
 	d, _ = store.MaskSealed(d)
-	text, _, err := encode(d)
+	text, _, err := EncodeDefinition(d)
 	return text, err
 }

@@ -1,4 +1,4 @@
-package sqlstore
+package timers
 
 import (
 	"testing"
@@ -11,9 +11,9 @@ import (
 func TestStatusesOfRows(t *testing.T) {
 	t.Parallel()
 	for n := range int64(10) {
-		s := statusFromRow(n)
-		require.Equal(t, n <= rowPaused, s.Known(), s)
-		require.Equal(t, n, statusToRow(s), s)
+		s := StatusFromRow(n)
+		require.Equal(t, n <= RowPaused, s.Known(), s)
+		require.Equal(t, n, StatusToRow(s), s)
 	}
-	require.EqualValues(t, rowNone, statusToRow("of_tomorrow"))
+	require.EqualValues(t, RowNone, StatusToRow("of_tomorrow"))
 }
