@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/calendars"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -40,7 +41,7 @@ func (x *expansion) aheadOfEdit(ctx context.Context, t *timer.Timer) ([]timer.Fi
 		return nil, err
 	}
 	switch {
-	case t.Definition.Schedule.Kind != timer.KindFixedDelay && dependsOn(t, x.mixedZones):
+	case t.Definition.Schedule.Kind != timer.KindFixedDelay && calendars.DependsOn(t, x.mixedZones):
 	case t.Replan:
 		return x.aheadOfReplan(ctx, t)
 	default:
@@ -57,7 +58,7 @@ func (x *expansion) findMixedZones(ctx context.Context) error {
 	if x.mixedZones != nil {
 		return nil
 	}
-	changed, rules, err := x.store.changedZones(ctx, x.c)
+	changed, rules, err := x.store.zones.ChangedZones(ctx, x.c)
 	if x.mixedZones = changed; err == nil && rules < 2 {
 		x.mixedZones = map[string]bool{}
 	}

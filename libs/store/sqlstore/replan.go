@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/calendars"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -115,7 +116,7 @@ func (x *expansion) manyAhead(ctx context.Context, t *timer.Timer) (n, untilMS i
 	if !recurring(t) || t.Replan {
 		return 0, 0, nil
 	}
-	if err := x.findMixedZones(ctx); err != nil || dependsOn(t, x.mixedZones) {
+	if err := x.findMixedZones(ctx); err != nil || calendars.DependsOn(t, x.mixedZones) {
 		return 0, 0, err
 	}
 	ids := x.plannedAhead(t)

@@ -15,6 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/admin"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/calendars"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/jobs"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/minutes"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sessions"
@@ -32,6 +33,7 @@ type Store struct {
 	*sessions.Sessions
 	*minutes.Minutes
 	*timers.Timers
+	*calendars.CalendarStore
 
 	db       *sqldb.DB
 	apps     *apps.Rows
@@ -39,6 +41,7 @@ type Store struct {
 	sessions *sessions.Rows
 	cursors  *minutes.Cursors
 	timers   *timers.Rows
+	zones    *calendars.Zones
 
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
@@ -70,6 +73,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	s.Sessions, s.sessions = sessions.New(s.db)
 	s.Minutes, s.cursors = minutes.New(s.db)
 	s.Timers, s.timers = timers.New(s.db, s.apps)
+	s.CalendarStore, s.zones = calendars.New(s.db, s.apps, s.audit, s.timers)
 	return s
 }
 

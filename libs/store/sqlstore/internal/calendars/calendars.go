@@ -1,4 +1,4 @@
-package sqlstore
+package calendars
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 // calendar, and locks them in order of id. An expansion that read the old content finishes first,
 // and its fires are replanned. Repeating a call creates one more version with the same content, or
 // is refused by ifVersion.
-func (s *Store) PutCalendar(
+func (s *CalendarStore) PutCalendar(
 	ctx context.Context,
 	app string,
 	cal timer.Calendar,
@@ -68,7 +68,7 @@ func (s *Store) PutCalendar(
 }
 
 // lockCalendar locks a calendar's row and returns its version and content, 0 if there is none.
-func (s *Store) lockCalendar(
+func (s *CalendarStore) lockCalendar(
 	ctx context.Context,
 	c sqldb.Runner,
 	key timers.NameKey,
@@ -90,7 +90,7 @@ func (s *Store) lockCalendar(
 	return row.Version, row.Content, err
 }
 
-func (s *Store) writeCalendar(
+func (s *CalendarStore) writeCalendar(
 	ctx context.Context,
 	c sqldb.Runner,
 	key timers.NameKey,
@@ -131,7 +131,7 @@ func (s *Store) writeCalendar(
 // requestReplan sets Replan of the timers that name a calendar, and makes active ones due for
 // expansion. The caller has the calendar's row locked, so no other transaction adds or removes a
 // use of it meanwhile. A timer that was created before the calendar is found, too.
-func (s *Store) requestReplan(
+func (s *CalendarStore) requestReplan(
 	ctx context.Context,
 	c sqldb.Runner,
 	key timers.NameKey,
@@ -156,7 +156,7 @@ func (s *Store) requestReplan(
 
 // requestTimerReplans sets Replan of timers, given in order of id, and makes active ones due for
 // expansion. It writes their guards, too: a timer that is to be replanned already may stay as it is.
-func (s *Store) requestTimerReplans(
+func (s *CalendarStore) requestTimerReplans(
 	ctx context.Context,
 	c sqldb.Runner,
 	ids []timer.ID,
@@ -190,7 +190,7 @@ type calendarRow struct {
 	UpdatedMS int64  `db:"updated_ms"`
 }
 
-func (s *Store) selectCalendars(
+func (s *CalendarStore) selectCalendars(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	q *sqldb.Statement,
@@ -210,7 +210,7 @@ func (s *Store) selectCalendars(
 }
 
 // Calendar returns a calendar.
-func (s *Store) Calendar(
+func (s *CalendarStore) Calendar(
 	ctx context.Context,
 	app, name string,
 ) (v store.CalendarVersion, err error) {
@@ -243,7 +243,7 @@ func (s *Store) Calendar(
 }
 
 // Calendars returns an app's calendars in order of name.
-func (s *Store) Calendars(
+func (s *CalendarStore) Calendars(
 	ctx context.Context,
 	app, after string,
 	limit int,
@@ -273,7 +273,7 @@ func (s *Store) Calendars(
 }
 
 // TimersOfCalendar returns the timers that name a calendar. The deletion of a timer deletes its uses.
-func (s *Store) TimersOfCalendar(
+func (s *CalendarStore) TimersOfCalendar(
 	ctx context.Context,
 	app, name string,
 	after timer.ID,
@@ -303,7 +303,7 @@ func (s *Store) TimersOfCalendar(
 // DeleteCalendar locks the calendar's row, which a call that creates a timer with it locks for
 // sharing. Such a timer is committed before and is seen, or comes later and finds no calendar.
 // Repeated after an unknown result, the call may return not_found.
-func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
+func (s *CalendarStore) DeleteCalendar(ctx context.Context, app, name string) error {
 	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return err

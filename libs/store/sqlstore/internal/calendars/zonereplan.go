@@ -1,4 +1,4 @@
-package sqlstore
+package calendars
 
 import (
 	"cmp"
@@ -60,7 +60,7 @@ func (w *zoneReplan) begin(mine string, exclusivity int64) bool {
 // that run at once therefore share the walk. A process that dies leaves its page undone. If only
 // the answer was lost, the page is done. Timers are locked in order of id, as for a changed
 // calendar. An expansion that read the old rules finishes first, and its fires are replanned.
-func (s *Store) ReplanZones(
+func (s *CalendarStore) ReplanZones(
 	ctx context.Context,
 	id timer.ID,
 	limit int,
@@ -79,7 +79,7 @@ func (s *Store) ReplanZones(
 		if err != nil {
 			return err
 		}
-		changed, rules, err := s.changedZones(ctx, c)
+		changed, rules, err := s.zones.ChangedZones(ctx, c)
 		if err != nil || rules < 2 || !latest(holders, mine) ||
 			!walk.begin(mine.Hash, exclusivity(holders, mine)) {
 			return err
@@ -113,7 +113,10 @@ func (s *Store) ReplanZones(
 	return step, err
 }
 
-func (s *Store) lockZoneReplan(ctx context.Context, c sqldb.Runner) (w zoneReplan, err error) {
+func (s *CalendarStore) lockZoneReplan(
+	ctx context.Context,
+	c sqldb.Runner,
+) (w zoneReplan, err error) {
 	err = s.db.SelectOne(
 		ctx,
 		c,
@@ -148,9 +151,9 @@ func exclusivity(holders []store.ZoneHolder, mine *store.ZoneHolder) int64 {
 	return least
 }
 
-// changedZones returns the zones in which the known rules differ, and the number of known rules. A
+// ChangedZones returns the zones in which the known rules differ, and the number of known rules. A
 // zone that only some of them have differs.
-func (s *Store) changedZones(
+func (s *Zones) ChangedZones(
 	ctx context.Context,
 	c sqldb.Runner,
 ) (changed map[string]bool, rules int, err error) {
@@ -194,8 +197,8 @@ func (s *Store) changedZones(
 	return changed, len(all), nil
 }
 
-// dependsOn reports whether a timer depends on one of the zones.
-func dependsOn(t *timer.Timer, zones map[string]bool) bool {
+// DependsOn reports whether a timer depends on one of the zones.
+func DependsOn(t *timer.Timer, zones map[string]bool) bool {
 	return slices.ContainsFunc(
 		t.Zones(),
 		func(name string) bool { return zones[cmp.Or(name, "UTC")] },
@@ -205,7 +208,7 @@ func dependsOn(t *timer.Timer, zones map[string]bool) bool {
 // replanPage marks the next timers of a walk that depend on changed zones. last is true if there
 // are no more. A timer that is edited between the read and the mark was edited by an alive process:
 // by the same rules, or the walk is not exclusive.
-func (s *Store) replanPage(
+func (s *CalendarStore) replanPage(
 	ctx context.Context,
 	c sqldb.Runner,
 	w *zoneReplan,
@@ -246,7 +249,7 @@ func (s *Store) replanPage(
 	}
 	var ids []timer.ID
 	for i := range ts {
-		if dependsOn(&ts[i], changed) {
+		if DependsOn(&ts[i], changed) {
 			ids = append(ids, ts[i].ID)
 		}
 	}
@@ -256,7 +259,7 @@ func (s *Store) replanPage(
 
 // endZoneReplan deletes all other rules if nobody had them during the walk or has them now. Holders
 // are locked: a holder that renews itself waits, and finds its rules deleted.
-func (s *Store) endZoneReplan(
+func (s *CalendarStore) endZoneReplan(
 	ctx context.Context,
 	c sqldb.Runner,
 	w *zoneReplan,

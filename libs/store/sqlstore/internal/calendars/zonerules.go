@@ -1,4 +1,4 @@
-package sqlstore
+package calendars
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const (
 // a walk for other rules that it is not exclusive. A walk that began before thus knows of the
 // process when it ends, even if the process is gone by then. No rules are deleted between the two
 // writes.
-func (s *Store) RegisterZones(
+func (s *CalendarStore) RegisterZones(
 	ctx context.Context,
 	h store.ZoneHolder,
 	rules map[string]string,
@@ -94,7 +94,10 @@ func (s *Store) RegisterZones(
 // RenewZones first writes, then reads. If a replan ends before the write, it has deleted the
 // process's rules, and the read finds them missing. If it ends after the write, it has seen that
 // the process is alive.
-func (s *Store) RenewZones(ctx context.Context, id timer.ID) (in store.ZonesInUse, err error) {
+func (s *CalendarStore) RenewZones(
+	ctx context.Context,
+	id timer.ID,
+) (in store.ZonesInUse, err error) {
 	n, err := s.db.Urgent(ctx, "renewing time zones", func() *sqldb.Statement {
 		return sqldb.Stmt(
 			"UPDATE zone_holders SET renewed_ms=",
@@ -144,7 +147,7 @@ func (s *Store) RenewZones(ctx context.Context, id timer.ID) (in store.ZonesInUs
 }
 
 // DropZones deletes the holder. Its rules stay until a replan has visited all timers.
-func (s *Store) DropZones(ctx context.Context, id timer.ID) error {
+func (s *CalendarStore) DropZones(ctx context.Context, id timer.ID) error {
 	_, err := s.db.Urgent(ctx, "dropping time zones", func() *sqldb.Statement {
 		return sqldb.Stmt("DELETE FROM zone_holders WHERE id=").Int(int64(id))
 	})
@@ -152,7 +155,7 @@ func (s *Store) DropZones(ctx context.Context, id timer.ID) error {
 }
 
 // zoneHolders returns the alive holders in order of id.
-func (s *Store) zoneHolders(
+func (s *CalendarStore) zoneHolders(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	lock string,
