@@ -46,7 +46,7 @@ func (s *Store) AddFires(
 				there[open[i].FireID] = true
 			}
 		}
-		done, err := s.finished(ctx, c, sqldb.IDsOf(fires))
+		done, err := s.history.Finished(ctx, c, sqldb.IDsOf(fires))
 		if err != nil {
 			return err
 		}

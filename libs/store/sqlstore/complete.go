@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -65,7 +66,7 @@ func (k *completionBatch) run(ctx context.Context) error {
 	if err := k.record.lock(ctx); err != nil {
 		return err
 	}
-	attempts, err := k.record.store.attempts(ctx, k.record.c, id)
+	attempts, err := k.record.store.history.Attempts(ctx, k.record.c, id)
 	if err != nil {
 		return err
 	}
@@ -95,13 +96,13 @@ func (k *completionBatch) run(ctx context.Context) error {
 // finished answers for a fire that is not open.
 func (k *completionBatch) finished(ctx context.Context, attempts []timer.Attempt) error {
 	r := &k.record
-	var done []outcomeRow
+	var done []history.OutcomeRow
 	err := r.store.db.SelectAll(
 		ctx,
 		r.c,
 		&done,
-		ofFire(sqldb.Stmt(
-			"SELECT "+outcomeColumns+" FROM outcomes"+r.store.db.Dialect.ByTimer+" WHERE ",
+		history.OfFire(sqldb.Stmt(
+			"SELECT "+history.OutcomeColumns+" FROM outcomes"+r.store.db.Dialect.ByTimer+" WHERE ",
 		), k.request.FireID),
 	)
 	if err != nil {
@@ -110,7 +111,7 @@ func (k *completionBatch) finished(ctx context.Context, attempts []timer.Attempt
 	if len(done) == 0 {
 		return timer.NotFound("fire", k.request.FireID)
 	}
-	o := done[0].outcome()
+	o := done[0].Outcome()
 	switch {
 	case k.request.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.SystemSession && o.Attempts == k.request.Attempt:
 		k.out.State = store.CompletionRepeated
@@ -205,7 +206,7 @@ func (k *completionBatch) releaseFailed(
 		a.DurationMS++
 	}
 	k.out = store.CompletionResult{State: store.CompletionAccepted, Fires: []timer.Fire{row}}
-	if err := r.store.insertAttempts(ctx, r.c, []timer.Attempt{a}); err != nil {
+	if err := r.store.history.InsertAttempts(ctx, r.c, []timer.Attempt{a}); err != nil {
 		return err
 	}
 	return k.audit(ctx, row.AppID)

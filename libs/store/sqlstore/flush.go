@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -80,7 +81,7 @@ func (x *expansion) flush(ctx context.Context) error {
 	if err := s.insertFires(ctx, x.c, created); err != nil {
 		return err
 	}
-	if err := s.insertOutcomes(ctx, x.c, x.skips, nil); err != nil {
+	if err := s.history.InsertOutcomes(ctx, x.c, x.skips, nil); err != nil {
 		return err
 	}
 	return x.saveStretches(ctx)
@@ -152,11 +153,12 @@ func (x *expansion) finished(
 	var ids []timer.FireID
 	for i := range x.mergeFires {
 		f := &x.mergeFires[i]
-		if _, open := there[f.FireID]; !open && f.DueMS <= x.nowMS+maxClockSkew.Milliseconds() {
+		if _, open := there[f.FireID]; !open &&
+			f.DueMS <= x.nowMS+history.MaxClockSkew.Milliseconds() {
 			ids = append(ids, f.FireID)
 		}
 	}
-	return x.store.finished(ctx, x.c, ids)
+	return x.store.history.Finished(ctx, x.c, ids)
 }
 
 // marked returns, as they are now, those of the planned fires that need an entry in the window, and

@@ -6,6 +6,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -106,14 +107,14 @@ func (s *Store) Fire(
 		if err != nil {
 			return err
 		}
-		var done []outcomeRow
+		var done []history.OutcomeRow
 		err = s.db.SelectAll(
 			ctx,
 			c,
 			&done,
-			ofFire(
+			history.OfFire(
 				sqldb.Stmt(
-					"SELECT "+outcomeColumns+" FROM outcomes"+s.db.Dialect.ByTimer+" WHERE ",
+					"SELECT "+history.OutcomeColumns+" FROM outcomes"+s.db.Dialect.ByTimer+" WHERE ",
 				),
 				id,
 			),
@@ -123,14 +124,14 @@ func (s *Store) Fire(
 		}
 		switch {
 		case len(done) > 0:
-			o := done[0].outcome()
+			o := done[0].Outcome()
 			rec.Outcome = &o
 		case len(open) > 0:
 			rec.Open = &open[0]
 		default:
 			return timer.NotFound("fire", id)
 		}
-		rec.Attempts, err = s.attempts(ctx, c, id)
+		rec.Attempts, err = s.history.Attempts(ctx, c, id)
 		return err
 	})
 	return rec, err

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -119,9 +120,9 @@ func withoutDetails(o timer.Outcome) timer.Outcome {
 			Owner:   o.Owner,
 		},
 		Kind: timer.OutcomeKind(
-			sqldb.ASCII(string(o.Kind), maxKind),
+			sqldb.ASCII(string(o.Kind), history.MaxKind),
 		),
-		Reason:     timer.Reason(sqldb.ASCII(string(o.Reason), maxReason)),
+		Reason:     timer.Reason(sqldb.ASCII(string(o.Reason), history.MaxReason)),
 		FinishedMS: o.FinishedMS,
 		UntilMS:    o.DueMS,
 		Count:      1,
@@ -135,7 +136,7 @@ func withoutDetails(o timer.Outcome) timer.Outcome {
 func (s *Store) record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, started []timer.Fire, err error) {
-	attempts = attemptsOf(attempts, firesOf(outcomes))
+	attempts = history.AttemptsOf(attempts, history.FiresOf(outcomes))
 	err = s.db.Write(ctx, "recording outcomes", func(ctx context.Context, c sqldb.Runner) error {
 		n, err := s.deleteOwned(ctx, c, session, outcomes)
 		if err != nil {
@@ -144,7 +145,7 @@ func (s *Store) record(
 		if n != len(outcomes) {
 			return errNotAllOwned
 		}
-		return s.insertOutcomes(ctx, c, outcomes, attempts)
+		return s.history.InsertOutcomes(ctx, c, outcomes, attempts)
 	})
 	if errors.Is(err, errNotAllOwned) {
 		lost, err = s.recordSlowly(ctx, session, outcomes, attempts)
@@ -160,7 +161,7 @@ func (s *Store) recordSlowly(
 		var mine []timer.Outcome
 		rest = nil
 		for part := range sqldb.Batches(outcomes) {
-			rows, err := s.lockOwned(ctx, c, session, sqldb.IDsOf(firesOf(part)))
+			rows, err := s.lockOwned(ctx, c, session, sqldb.IDsOf(history.FiresOf(part)))
 			if err != nil {
 				return err
 			}
@@ -179,7 +180,12 @@ func (s *Store) recordSlowly(
 		if _, err := s.deleteOwned(ctx, c, session, mine); err != nil {
 			return err
 		}
-		return s.insertOutcomes(ctx, c, mine, attemptsOf(attempts, firesOf(mine)))
+		return s.history.InsertOutcomes(
+			ctx,
+			c,
+			mine,
+			history.AttemptsOf(attempts, history.FiresOf(mine)),
+		)
 	})
 	if err != nil {
 		return nil, err
@@ -197,7 +203,7 @@ func (s *Store) deleteOwned(
 	for part := range sqldb.Batches(outcomes) {
 		q := sqldb.Stmt(
 			s.db.Dialect.DeleteFrom("fires", "PRIMARY")+" WHERE ",
-		).Fires(s.db.Dialect, sqldb.IDsOf(firesOf(part))).
+		).Fires(s.db.Dialect, sqldb.IDsOf(history.FiresOf(part))).
 			Add(" AND owner=").
 			Int(int64(session))
 		n, err := s.db.Exec(ctx, c, q)
@@ -223,7 +229,7 @@ func (s *Store) notRecordedBy(
 		ctx,
 		"reading outcomes",
 		func(ctx context.Context, c sqlx.QueryerContext) (err error) {
-			mine, err = s.finishedBy(ctx, c, ids, session)
+			mine, err = s.history.FinishedBy(ctx, c, ids, session)
 			return err
 		},
 	)

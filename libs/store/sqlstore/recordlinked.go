@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -93,7 +94,12 @@ func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) erro
 		return err
 	}
 	r.started = append(r.started, append(r.promoted, next...)...)
-	return s.insertOutcomes(ctx, r.c, r.recorded, attemptsOf(attempts, firesOf(r.recorded)))
+	return s.history.InsertOutcomes(
+		ctx,
+		r.c,
+		r.recorded,
+		history.AttemptsOf(attempts, history.FiresOf(r.recorded)),
+	)
 }
 
 // uncount takes uncounted fires off fires_created, and makes their timers due for expansion.
@@ -142,7 +148,7 @@ func (r *linkedBatch) lock(ctx context.Context) (err error) {
 	if r.nowMS, err = s.db.NowMS(ctx, r.c); err != nil {
 		return err
 	}
-	fires := sqldb.IDsOf(firesOf(r.outcomes))
+	fires := sqldb.IDsOf(history.FiresOf(r.outcomes))
 	r.queueHeads = map[timer.ID][]timer.FireID{}
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
@@ -198,7 +204,7 @@ func (r *linkedBatch) sort(ctx context.Context) error {
 			rest = append(rest, o.FireID)
 		}
 	}
-	done, err := r.store.finishedBy(ctx, r.c, rest, r.session)
+	done, err := r.store.history.FinishedBy(ctx, r.c, rest, r.session)
 	if err != nil {
 		return err
 	}
@@ -298,7 +304,7 @@ func (s *Store) deleteLocked(ctx context.Context, c sqldb.Runner, outcomes []tim
 			c,
 			sqldb.Stmt(
 				s.db.Dialect.DeleteFrom("fires", "PRIMARY")+" WHERE ",
-			).Fires(s.db.Dialect, sqldb.IDsOf(firesOf(part))),
+			).Fires(s.db.Dialect, sqldb.IDsOf(history.FiresOf(part))),
 		); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -113,24 +114,24 @@ func (r *redrive) lock(
 	found []timer.Outcome,
 ) (map[timer.ID]*timer.Timer, error) {
 	ids := make([]timer.ID, len(found))
-	keys := make([]outcomeKey, len(found))
+	keys := make([]history.OutcomeKey, len(found))
 	for i := range found {
-		ids[i], keys[i] = found[i].Timer, keyOf(&found[i])
+		ids[i], keys[i] = found[i].Timer, history.KeyOf(&found[i])
 	}
 	timers, _, err := r.store.timers.Lock(ctx, r.c, ids, nil)
 	if err != nil {
 		return nil, err
 	}
-	var rows []outcomeRow
-	q := outcomesIn(sqldb.Stmt(
-		"SELECT "+outcomeColumns+" FROM outcomes"+r.store.db.Dialect.ByPrimary+" WHERE ",
+	var rows []history.OutcomeRow
+	q := history.InKeys(sqldb.Stmt(
+		"SELECT "+history.OutcomeColumns+" FROM outcomes"+r.store.db.Dialect.ByPrimary+" WHERE ",
 	), r.store.db.Dialect, keys)
 	q.Add(" ORDER BY finished_ms,timer_id,due_ms,series" + r.store.db.Dialect.ForUpdate)
 	if err := r.store.db.SelectAll(ctx, r.c, &rows, q); err != nil {
 		return nil, err
 	}
 	for i := range rows {
-		o := rows[i].outcome()
+		o := rows[i].Outcome()
 		if t := timers[o.Timer]; t == nil || t.Status == timer.StatusDeleted {
 			continue
 		}
@@ -150,12 +151,12 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 		return err
 	}
 	var fires []timer.Fire
-	var noted []outcomeKey
+	var noted []history.OutcomeKey
 	for i := range r.out.Outcomes {
 		o := &r.out.Outcomes[i]
 		t := timers[o.Timer]
 		if o.Redriven != r.series {
-			noted = append(noted, keyOf(o))
+			noted = append(noted, history.KeyOf(o))
 		}
 		o.Redriven = r.series
 		fires = append(fires, timer.Fire{
@@ -179,7 +180,7 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 	if err != nil {
 		return err
 	}
-	done, err := s.finished(ctx, r.c, sqldb.IDsOf(fires))
+	done, err := s.history.Finished(ctx, r.c, sqldb.IDsOf(fires))
 	if err != nil {
 		return err
 	}
@@ -198,7 +199,7 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 		return err
 	}
 	for part := range sqldb.Batches(noted) {
-		q := outcomesIn(sqldb.Stmt(
+		q := history.InKeys(sqldb.Stmt(
 			"UPDATE outcomes"+s.db.Dialect.ByPrimary+" SET redrive_series=",
 		).Int(r.series).
 			Add(" WHERE "), s.db.Dialect, part)

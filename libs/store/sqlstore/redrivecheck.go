@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -46,7 +47,7 @@ func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 	if err != nil {
 		return err
 	}
-	done, err := r.store.finished(ctx, c, r.q.Fires)
+	done, err := r.store.history.Finished(ctx, c, r.q.Fires)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (r *redrive) selectFailed(
 		return nil, err
 	}
 	d := r.store.db.Dialect
-	q := sqldb.Stmt("SELECT o." + strings.ReplaceAll(outcomeColumns, ",", ",o."))
+	q := sqldb.Stmt("SELECT o." + strings.ReplaceAll(history.OutcomeColumns, ",", ",o."))
 	key := "o"
 	switch {
 	case len(r.q.Fires) > 0:
@@ -88,7 +89,7 @@ func (r *redrive) selectFailed(
 			"o.due_ms=f.due_ms AND o.series=f.series WHERE f.app_id=").
 			Int(r.appID)
 		// No fire finishes before it is due, except by a clock that is ahead.
-		q.Add(" AND f.finished_ms>=").Int(r.q.FromMS - maxClockSkew.Milliseconds())
+		q.Add(" AND f.finished_ms>=").Int(r.q.FromMS - history.MaxClockSkew.Milliseconds())
 	}
 	if r.q.Timer != 0 {
 		q.Add(" AND o.timer_id=").Int(int64(r.q.Timer))
@@ -103,7 +104,7 @@ func (r *redrive) selectFailed(
 			[]int64{r.q.AfterFinishedMS, int64(r.q.After.Timer), r.q.After.DueMS, r.q.After.Series},
 		)
 	}
-	var rows []outcomeRow
+	var rows []history.OutcomeRow
 	q.Add(" ORDER BY " + strings.Join(order, ",") + " LIMIT ").Int(int64(r.q.Limit + 1))
 	if err := r.store.db.SelectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func (r *redrive) selectFailed(
 		rows = rows[:r.q.Limit]
 	}
 	for i := range rows {
-		out = append(out, rows[i].outcome())
+		out = append(out, rows[i].Outcome())
 	}
 	return out, nil
 }
@@ -156,7 +157,8 @@ func (s *Store) lastErrors(
 	q := sqldb.Stmt("SELECT " + key + ",error FROM (SELECT " + key + ",error,ROW_NUMBER() OVER (" +
 		"PARTITION BY " + key + " ORDER BY attempt DESC,started_ms DESC,target DESC) AS place " +
 		"FROM attempts" + s.db.Dialect.ByTimer + " WHERE finished_ms>=")
-	q.Int(first - maxClockSkew.Milliseconds()).Add(" AND (" + key + ") IN (" + s.db.Dialect.Tuples)
+	q.Int(first - history.MaxClockSkew.Milliseconds()).
+		Add(" AND (" + key + ") IN (" + s.db.Dialect.Tuples)
 	for i := range failed {
 		q.Row(i == 0, int64(failed[i].Timer), failed[i].DueMS, failed[i].Series)
 	}

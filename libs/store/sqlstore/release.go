@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -51,7 +52,7 @@ func (s *Store) Release(
 			slices.Concat(releaseColumns, versionColumns)...); err != nil {
 			return err
 		}
-		return s.insertAttempts(ctx, c, attemptsOf(attempts, released))
+		return s.history.InsertAttempts(ctx, c, history.AttemptsOf(attempts, released))
 	})
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (s *Store) RecordAttempts(
 			slices.Concat(retryColumns, versionColumns)...); err != nil {
 			return err
 		}
-		return s.insertAttempts(ctx, c, attemptsOf(attempts, owned))
+		return s.history.InsertAttempts(ctx, c, history.AttemptsOf(attempts, owned))
 	})
 	if err != nil {
 		return nil, err

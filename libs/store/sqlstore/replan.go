@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/calendars"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -124,7 +125,7 @@ func (x *expansion) manyAhead(ctx context.Context, t *timer.Timer) (n, untilMS i
 		return 0, 0, nil
 	}
 	soon := 0
-	for soon < len(ids) && ids[soon].DueMS <= x.nowMS+maxClockSkew.Milliseconds() {
+	for soon < len(ids) && ids[soon].DueMS <= x.nowMS+history.MaxClockSkew.Milliseconds() {
 		soon++
 	}
 	n = int64(len(ids) - soon)

@@ -218,7 +218,7 @@ func (r *search) setKeys(ctx context.Context, all []match) error {
 		}
 		return err
 	case store.SortLastFired:
-		last, err := r.store.lastDues(ctx, r.c, idsOfMatches(all), r.nowMS)
+		last, err := r.store.history.LastDues(ctx, r.c, idsOfMatches(all), r.nowMS)
 		for i := range all {
 			due, ok := last[all[i].ID]
 			if all[i].AtMS = due; !ok {

@@ -56,7 +56,7 @@ func (r *search) examineDues(ctx context.Context, all []match) ([]match, error) 
 	if r.LastOutcome == "" {
 		return all, nil
 	}
-	last, err := r.store.lastOutcomes(ctx, r.c, idsOfMatches(all), r.nowMS)
+	last, err := r.store.history.LastOutcomes(ctx, r.c, idsOfMatches(all), r.nowMS)
 	return slices.DeleteFunc(all, func(m match) bool {
 		kind := store.OutcomeNone
 		if o, ok := last[timer.ID(m.row.ID)]; ok {

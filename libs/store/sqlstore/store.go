@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/calendars"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/jobs"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/minutes"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sessions"
@@ -34,6 +35,7 @@ type Store struct {
 	*minutes.Minutes
 	*timers.Timers
 	*calendars.CalendarStore
+	*history.Reader
 
 	db       *sqldb.DB
 	apps     *apps.Rows
@@ -42,6 +44,7 @@ type Store struct {
 	cursors  *minutes.Cursors
 	timers   *timers.Rows
 	zones    *calendars.Zones
+	history  *history.Rows
 
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
@@ -74,6 +77,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	s.Minutes, s.cursors = minutes.New(s.db)
 	s.Timers, s.timers = timers.New(s.db, s.apps)
 	s.CalendarStore, s.zones = calendars.New(s.db, s.apps, s.audit, s.timers)
+	s.Reader, s.history = history.New(s.db, s.apps, s.timers)
 	return s
 }
 

@@ -1,4 +1,4 @@
-package sqlstore
+package history
 
 import (
 	"context"
@@ -9,11 +9,7 @@ import (
 
 // insertFailures adds the failed outcomes of this transaction to failed_outcomes. Most batches have
 // none and cost nothing here.
-func (s *Store) insertFailures(
-	ctx context.Context,
-	c sqldb.Runner,
-	outcomes []timer.Outcome,
-) error {
+func (s *Rows) insertFailures(ctx context.Context, c sqldb.Runner, outcomes []timer.Outcome) error {
 	var q *sqldb.Statement
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -35,16 +31,16 @@ func (s *Store) insertFailures(
 	return err
 }
 
-// outcomeKey is the primary key of an outcome.
-type outcomeKey struct {
+// OutcomeKey is the primary key of an outcome.
+type OutcomeKey struct {
 	finishedMS int64
 	timer.FireID
 }
 
-func keyOf(o *timer.Outcome) outcomeKey { return outcomeKey{o.FinishedMS, o.FireID} }
+func KeyOf(o *timer.Outcome) OutcomeKey { return OutcomeKey{o.FinishedMS, o.FireID} }
 
 // outcomes adds "(finished_ms,timer_id,due_ms,series) IN (…)". keys must not be empty.
-func outcomesIn(q *sqldb.Statement, d *sqldb.Dialect, keys []outcomeKey) *sqldb.Statement {
+func InKeys(q *sqldb.Statement, d *sqldb.Dialect, keys []OutcomeKey) *sqldb.Statement {
 	const key = "finished_ms,timer_id,due_ms,series"
 	if len(keys) == 1 {
 		return q.EqualTo(

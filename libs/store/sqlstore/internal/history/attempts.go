@@ -1,4 +1,4 @@
-package sqlstore
+package history
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func ofFire(q *sqldb.Statement, id timer.FireID) *sqldb.Statement {
+func OfFire(q *sqldb.Statement, id timer.FireID) *sqldb.Statement {
 	return q.Add("timer_id=").
 		Int(int64(id.Timer)).
 		Add(" AND due_ms=").
@@ -20,7 +20,7 @@ func ofFire(q *sqldb.Statement, id timer.FireID) *sqldb.Statement {
 		Int(id.Series)
 }
 
-func (s *Store) attempts(
+func (s *Rows) Attempts(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	id timer.FireID,
@@ -39,7 +39,7 @@ func (s *Store) attempts(
 		ctx,
 		c,
 		&rows,
-		ofFire(sqldb.Stmt(
+		OfFire(sqldb.Stmt(
 			"SELECT finished_ms,attempt,started_ms,status_code,error,excerpt,failure,target FROM attempts WHERE ",
 		), id).
 			Add(" ORDER BY attempt,started_ms,target"),
@@ -61,8 +61,8 @@ func (s *Store) attempts(
 	return out, err
 }
 
-// attemptsOf returns the attempts of the given fires.
-func attemptsOf(attempts []timer.Attempt, fires []timer.Fire) []timer.Attempt {
+// AttemptsOf returns the attempts of the given fires.
+func AttemptsOf(attempts []timer.Attempt, fires []timer.Fire) []timer.Attempt {
 	if len(attempts) == 0 {
 		return nil
 	}
@@ -76,13 +76,9 @@ func attemptsOf(attempts []timer.Attempt, fires []timer.Fire) []timer.Attempt {
 	)
 }
 
-// insertAttempts inserts attempts and keeps existing ones. It first cuts texts to their limits and
+// InsertAttempts inserts attempts and keeps existing ones. It first cuts texts to their limits and
 // to valid UTF-8, so that no receiver's answer makes a statement fail.
-func (s *Store) insertAttempts(
-	ctx context.Context,
-	c sqldb.Runner,
-	attempts []timer.Attempt,
-) error {
+func (s *Rows) InsertAttempts(ctx context.Context, c sqldb.Runner, attempts []timer.Attempt) error {
 	slices.SortFunc(attempts, func(a, b timer.Attempt) int {
 		if a.FireID != b.FireID {
 			return timer.CompareFireIDs(a.FireID, b.FireID)

@@ -1,9 +1,10 @@
-package sqlstore
+package history
 
 import (
 	"context"
 	"database/sql"
 	"slices"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // LastOutcomes reads the end of the index of outcomes for each timer.
-func (s *Store) LastOutcomes(
+func (s *Reader) LastOutcomes(
 	ctx context.Context,
 	ids []timer.ID,
 ) (last map[timer.ID]timer.Outcome, err error) {
@@ -24,22 +25,22 @@ func (s *Store) LastOutcomes(
 			if err != nil {
 				return err
 			}
-			last, err = s.lastOutcomes(ctx, c, ids, nowMS)
+			last, err = s.history.LastOutcomes(ctx, c, ids, nowMS)
 			return err
 		},
 	)
 	return last, err
 }
 
-// lastOutcomes reads the outcomes at the latest due instants. An outcome that is recorded in between
+// LastOutcomes reads the outcomes at the latest due instants. An outcome that is recorded in between
 // is found or not.
-func (s *Store) lastOutcomes(
+func (s *Rows) LastOutcomes(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	ids []timer.ID,
 	nowMS int64,
 ) (map[timer.ID]timer.Outcome, error) {
-	dues, err := s.lastDues(ctx, c, ids, nowMS)
+	dues, err := s.LastDues(ctx, c, ids, nowMS)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (s *Store) lastOutcomes(
 			first = min(first, dues[id])
 		}
 		q := finishedSince(
-			sqldb.Stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.db.Dialect.ByTimer+" WHERE "),
+			sqldb.Stmt("SELECT "+OutcomeColumns+" FROM outcomes"+s.db.Dialect.ByTimer+" WHERE "),
 			s.db.Dialect,
 			first,
 			nowMS,
@@ -60,24 +61,24 @@ func (s *Store) lastOutcomes(
 		for i, id := range part {
 			q.Row(i == 0, int64(id), dues[id])
 		}
-		var rows []outcomeRow
+		var rows []OutcomeRow
 		if err := s.db.SelectAll(ctx, c, &rows, q.Add(")")); err != nil {
 			return nil, err
 		}
 		for i := range rows {
 			id := timer.ID(rows[i].Timer)
 			if had, ok := last[id]; !ok || had.Series < rows[i].Series {
-				last[id] = rows[i].outcome()
+				last[id] = rows[i].Outcome()
 			}
 		}
 	}
 	return last, nil
 }
 
-// lastDues returns when the latest outcome of each timer was due. Where outcomes have partitions, it
+// LastDues returns when the latest outcome of each timer was due. Where outcomes have partitions, it
 // reads an entry of the index in each of them: first in those of the last day, and for timers that
 // had no fire in it in all.
-func (s *Store) lastDues(
+func (s *Rows) LastDues(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	ids []timer.ID,
@@ -86,7 +87,7 @@ func (s *Store) lastDues(
 	last := make(map[timer.ID]int64, len(ids))
 	sinces := []int64{0}
 	if s.db.Dialect.Partitioned {
-		sinces = []int64{nowMS - dayMS, 0}
+		sinces = []int64{nowMS - 24*time.Hour.Milliseconds(), 0}
 	}
 	for _, since := range sinces {
 		// An outcome that is due later than since has not finished before it, so none is missed.
@@ -131,6 +132,6 @@ func finishedSince(q *sqldb.Statement, d *sqldb.Dialect, dueMS, nowMS int64) *sq
 	if !d.Partitioned {
 		return q
 	}
-	return q.Add("finished_ms>=").Int(max(dueMS-maxClockSkew.Milliseconds(), 0)).
-		Add(" AND finished_ms<=").Int(nowMS + maxClockSkew.Milliseconds()).Add(" AND ")
+	return q.Add("finished_ms>=").Int(max(dueMS-MaxClockSkew.Milliseconds(), 0)).
+		Add(" AND finished_ms<=").Int(nowMS + MaxClockSkew.Milliseconds()).Add(" AND ")
 }

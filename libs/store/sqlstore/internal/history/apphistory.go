@@ -1,4 +1,4 @@
-package sqlstore
+package history
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // Outcomes reads along the index by app, or along failed_outcomes if only failed fires are wanted.
 // The first statement finds where the scan ends, from keys alone, and the second the matching fires
 // up to there. A fire that is recorded in between may be returned or not. It takes no locks.
-func (s *Store) Outcomes(
+func (s *Reader) Outcomes(
 	ctx context.Context,
 	query store.OutcomeQuery,
 ) (page store.OutcomePage, err error) {
@@ -32,12 +32,12 @@ func (s *Store) Outcomes(
 			if err != nil {
 				return err
 			}
-			var rows []outcomeRow
+			var rows []OutcomeRow
 			if err := s.db.SelectAll(ctx, c, &rows, h.matching(end)); err != nil {
 				return err
 			}
 			for i := range rows {
-				page.Outcomes = append(page.Outcomes, rows[i].outcome())
+				page.Outcomes = append(page.Outcomes, rows[i].Outcome())
 			}
 			if len(rows) == query.Limit {
 				page.Next = store.PositionOf(&page.Outcomes[len(rows)-1])
@@ -52,7 +52,7 @@ func (s *Store) Outcomes(
 
 // appHistory is one read of an app's finished fires.
 type appHistory struct {
-	store *Store
+	store *Reader
 	q     store.OutcomeQuery
 	appID int64 // 0: the app does not exist
 	// failed is true if failed_outcomes has all keys that may match.
@@ -62,7 +62,7 @@ type appHistory struct {
 	row string
 }
 
-func (s *Store) appHistory(ctx context.Context, q store.OutcomeQuery) (*appHistory, error) {
+func (s *Reader) appHistory(ctx context.Context, q store.OutcomeQuery) (*appHistory, error) {
 	appID, err := s.apps.ID(ctx, q.App)
 	h := &appHistory{store: s, q: q, appID: appID, row: "k"}
 	if slices.Equal(q.Kinds, []timer.OutcomeKind{timer.Failed}) {
@@ -111,7 +111,7 @@ func (h *appHistory) selectsAll() bool {
 // matching selects the matching fires from the position up to the end.
 func (h *appHistory) matching(end []outcomeKeyRow) *sqldb.Statement {
 	q := sqldb.Stmt(
-		"SELECT " + h.row + "." + strings.ReplaceAll(outcomeColumns, ",", ","+h.row+".") +
+		"SELECT " + h.row + "." + strings.ReplaceAll(OutcomeColumns, ",", ","+h.row+".") +
 			" FROM ",
 	)
 	h.fromRows(q)

@@ -1,4 +1,4 @@
-package sqlstore
+package history
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // CountOutcomes groups in the database, so that a row leaves it per group and not per fire. The
 // first statement finds the instant at which the scan ends. Fires that are recorded in between are
 // counted or not.
-func (s *Store) CountOutcomes(
+func (s *Reader) CountOutcomes(
 	ctx context.Context,
 	query store.OutcomeQuery,
 	stepMS int64,

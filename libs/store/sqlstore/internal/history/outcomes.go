@@ -1,4 +1,4 @@
-package sqlstore
+package history
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func (s *Store) insertOutcomes(
+func (s *Rows) InsertOutcomes(
 	ctx context.Context, c sqldb.Runner, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) error {
 	sorted := slices.Clone(outcomes)
@@ -22,7 +22,7 @@ func (s *Store) insertOutcomes(
 			timer.CompareFires(a.Fire, b.Fire),
 		)
 	})
-	const into = "INSERT INTO outcomes (" + outcomeColumns + ") VALUES "
+	const into = "INSERT INTO outcomes (" + OutcomeColumns + ") VALUES "
 	for q, part := range sqldb.InsertBlocks(s.db.Dialect, sorted, into) {
 		for i := range part {
 			addOutcome(q, i == 0, &part[i])
@@ -38,21 +38,21 @@ func (s *Store) insertOutcomes(
 			return err
 		}
 	}
-	return s.insertAttempts(ctx, c, attempts)
+	return s.InsertAttempts(ctx, c, attempts)
 }
 
-// finished returns which of the fires have an outcome.
-func (s *Store) finished(
+// Finished returns which of the fires have an outcome.
+func (s *Rows) Finished(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	ids []timer.FireID,
 ) (map[timer.FireID]bool, error) {
-	return s.finishedBy(ctx, c, ids, 0)
+	return s.FinishedBy(ctx, c, ids, 0)
 }
 
-// finishedBy returns which of the fires have an outcome that the session recorded; 0 is any
+// FinishedBy returns which of the fires have an outcome that the session recorded; 0 is any
 // session.
-func (s *Store) finishedBy(
+func (s *Rows) FinishedBy(
 	ctx context.Context, c sqlx.QueryerContext, ids []timer.FireID, session timer.ID,
 ) (map[timer.FireID]bool, error) {
 	done := map[timer.FireID]bool{}
@@ -77,7 +77,7 @@ func (s *Store) finishedBy(
 	return done, nil
 }
 
-func firesOf(outcomes []timer.Outcome) []timer.Fire {
+func FiresOf(outcomes []timer.Outcome) []timer.Fire {
 	fires := make([]timer.Fire, len(outcomes))
 	for i := range outcomes {
 		fires[i] = outcomes[i].Fire

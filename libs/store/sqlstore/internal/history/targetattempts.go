@@ -1,4 +1,4 @@
-package sqlstore
+package history
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // TargetAttempts reads along the index by timer, from the first due instant on. It thus skips the
 // partitions of earlier days: no attempt ends before its fire is due, except by a clock that is
 // ahead.
-func (s *Store) TargetAttempts(
+func (s *Reader) TargetAttempts(
 	ctx context.Context,
 	fires []timer.FireID,
 ) (out []timer.Attempt, err error) {
@@ -37,7 +37,7 @@ func (s *Store) TargetAttempts(
 	return out, err
 }
 
-func (s *Store) targetAttempts(
+func (s *Reader) targetAttempts(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	fires []timer.FireID,
@@ -49,7 +49,7 @@ func (s *Store) targetAttempts(
 	q := sqldb.Stmt(
 		"SELECT finished_ms,timer_id,due_ms,series,attempt,started_ms,status_code,failure,target FROM attempts" + s.db.Dialect.ByTimer,
 	)
-	q.Add(" WHERE finished_ms>=").Int(first - maxClockSkew.Milliseconds())
+	q.Add(" WHERE finished_ms>=").Int(first - MaxClockSkew.Milliseconds())
 	q.Add(" AND (timer_id,due_ms,series) IN (" + s.db.Dialect.Tuples)
 	for i, f := range fires {
 		q.Row(i == 0, int64(f.Timer), f.DueMS, f.Series)

@@ -1,4 +1,4 @@
-package sqlstore
+package history
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 // History pages backwards through a timer's outcomes, also those of a deleted timer.
-func (s *Store) History(
+func (s *Reader) History(
 	ctx context.Context, app string, id timer.ID, before timer.FireID, limit int,
 ) (out []timer.Outcome, err error) {
 	if err := s.timers.CheckApp(ctx, app, id); err != nil {
@@ -21,13 +21,13 @@ func (s *Store) History(
 		"reading a timer's history",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			q := sqldb.Stmt(
-				"SELECT " + outcomeColumns + " FROM outcomes" + s.db.Dialect.ByTimer + " WHERE timer_id=",
+				"SELECT " + OutcomeColumns + " FROM outcomes" + s.db.Dialect.ByTimer + " WHERE timer_id=",
 			).Int(int64(id))
 			if before != (timer.FireID{}) {
 				q.Add(" AND due_ms<=").Int(before.DueMS).Add(" AND (due_ms<").Int(before.DueMS).
 					Add(" OR series<").Int(before.Series).Add(")")
 			}
-			var rows []outcomeRow
+			var rows []OutcomeRow
 			if err := s.db.SelectAll(
 				ctx,
 				c,
@@ -37,7 +37,7 @@ func (s *Store) History(
 				return err
 			}
 			for _, r := range rows {
-				out = append(out, r.outcome())
+				out = append(out, r.Outcome())
 			}
 			return nil
 		},

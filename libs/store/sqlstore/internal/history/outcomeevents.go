@@ -1,4 +1,4 @@
-package sqlstore
+package history
 
 import (
 	"context"
@@ -20,7 +20,7 @@ var outcomeOrder = []string{"finished_ms", "timer_id", "due_ms", "series"}
 // PendingEvents scans the primary key of outcomes from the position on, at most an hour back and
 // not before the session began. It skips rows of other sessions: an index by session would cost
 // every outcome more than this scan costs.
-func (s *Store) PendingEvents(
+func (s *Reader) PendingEvents(
 	ctx context.Context, session timer.ID, after store.OutcomePosition, untilMS int64, limit int,
 ) (out []timer.Outcome, err error) {
 	err = s.db.Read(
@@ -42,13 +42,13 @@ func (s *Store) PendingEvents(
 			}
 			from := max(
 				at.NowMS-maxEventAge.Milliseconds(),
-				at.OpenedMS-maxClockSkew.Milliseconds(),
+				at.OpenedMS-MaxClockSkew.Milliseconds(),
 			)
 			if after.FinishedMS < from {
 				after = store.OutcomePosition{FinishedMS: from}
 			}
 			q = sqldb.Stmt(
-				"SELECT " + outcomeColumns + " FROM outcomes" + s.db.Dialect.ByPrimary + " WHERE finished_ms>=",
+				"SELECT " + OutcomeColumns + " FROM outcomes" + s.db.Dialect.ByPrimary + " WHERE finished_ms>=",
 			).Int(after.FinishedMS).
 				Add(" AND ")
 			s.db.Dialect.KeyAfter(
@@ -60,7 +60,7 @@ func (s *Store) PendingEvents(
 				untilMS = min(untilMS, at.NowMS-store.VisibilityDelay.Milliseconds()+1)
 			}
 			q.Add(" AND finished_ms<").Int(untilMS)
-			var rows []outcomeRow
+			var rows []OutcomeRow
 			q.Add(" AND owner=").
 				Int(int64(session)).
 				Add(" ORDER BY finished_ms,timer_id,due_ms,series LIMIT ").
@@ -69,7 +69,7 @@ func (s *Store) PendingEvents(
 				return err
 			}
 			for i := range rows {
-				out = append(out, rows[i].outcome())
+				out = append(out, rows[i].Outcome())
 			}
 			return nil
 		},
@@ -79,7 +79,7 @@ func (s *Store) PendingEvents(
 
 // AckEvents is one statement that only moves forward, so the farther of two positions stays. If its
 // answer was lost, the position is set again, or some events are published twice.
-func (s *Store) AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
+func (s *Reader) AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
 	if session == store.SystemSession {
 		// The row of SystemSession is inserted here, as ended. PurgeExpired keeps it.
 		_, err := s.db.Autocommit(ctx, "inserting the acked position", func() *sqldb.Statement {
@@ -127,7 +127,7 @@ func (s *Store) AckEvents(ctx context.Context, session timer.ID, p store.Outcome
 }
 
 // SessionsWithPendingEvents reads the few sessions that ended recently.
-func (s *Store) SessionsWithPendingEvents(
+func (s *Reader) SessionsWithPendingEvents(
 	ctx context.Context,
 ) (positions map[timer.ID]store.OutcomePosition, err error) {
 	positions = map[timer.ID]store.OutcomePosition{store.SystemSession: {}}
@@ -165,7 +165,7 @@ func (s *Store) SessionsWithPendingEvents(
 					},
 				}
 				// The session never acked a position.
-				if begin := r.Opened - maxClockSkew.Milliseconds(); r.AtMS < begin {
+				if begin := r.Opened - MaxClockSkew.Milliseconds(); r.AtMS < begin {
 					at = store.OutcomePosition{FinishedMS: begin}
 				}
 				positions[timer.ID(r.ID)] = at
@@ -177,7 +177,7 @@ func (s *Store) SessionsWithPendingEvents(
 }
 
 // FinishEvents takes a session off the list for ever. It may be repeated.
-func (s *Store) FinishEvents(ctx context.Context, session timer.ID) error {
+func (s *Reader) FinishEvents(ctx context.Context, session timer.ID) error {
 	_, err := s.db.Autocommit(ctx, "finishing outcome events", func() *sqldb.Statement {
 		return sqldb.Stmt(
 			"UPDATE sessions SET events_acked=1 WHERE ended_ms>0 AND id=",

@@ -1,4 +1,4 @@
-package sqlstore
+package history
 
 import (
 	"time"
@@ -10,16 +10,16 @@ import (
 
 // Lengths of the columns.
 const (
-	maxKind    = 16
-	maxReason  = 32
+	MaxKind    = 16
+	MaxReason  = 32
 	maxFailure = 16
 )
 
-const outcomeColumns = "finished_ms,timer_id,due_ms,series,until_ms,fire_count,run_at_ms,app_id,version,epoch,cause,revision,owner,kind,reason," +
+const OutcomeColumns = "finished_ms,timer_id,due_ms,series,until_ms,fire_count,run_at_ms,app_id,version,epoch,cause,revision,owner,kind,reason," +
 	"attempts,lateness_ms,status_code,duration_ms,redrive_series,failure,path,task_age_ms,held_ms,waited_for,waited_ms"
 
-// outcomeRow is a row of outcomes.
-type outcomeRow struct {
+// OutcomeRow is a row of outcomes.
+type OutcomeRow struct {
 	FinishedMS int64  `db:"finished_ms"`
 	Timer      int64  `db:"timer_id"`
 	DueMS      int64  `db:"due_ms"`
@@ -48,7 +48,7 @@ type outcomeRow struct {
 	WaitedMS   int64  `db:"waited_ms"`
 }
 
-func (r outcomeRow) outcome() timer.Outcome {
+func (r OutcomeRow) Outcome() timer.Outcome {
 	return timer.Outcome{
 		Fire: timer.Fire{
 			FireID: timer.FireID{
@@ -83,7 +83,7 @@ func (r outcomeRow) outcome() timer.Outcome {
 	}
 }
 
-func (r outcomeRow) hops() timer.Hops {
+func (r OutcomeRow) hops() timer.Hops {
 	return store.HopsRow{
 		Path:      timer.Path(r.Path),
 		TaskAgeMS: r.TaskAgeMS,
@@ -111,6 +111,6 @@ func addOutcome(q *sqldb.Statement, first bool, o *timer.Outcome) *sqldb.Stateme
 		Add(")")
 }
 
-// maxClockSkew is how far an executor's clock may be ahead of the database's. No fire that is due
+// MaxClockSkew is how far an executor's clock may be ahead of the database's. No fire that is due
 // later than this has an outcome.
-const maxClockSkew = time.Minute
+const MaxClockSkew = time.Minute
