@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/calendars"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/fires"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -101,11 +102,11 @@ func (x *expansion) findAhead(ctx context.Context, ids []timer.ID) error {
 			since[timer.ID(r.ID)] = r.Plan
 			x.openAhead[timer.ID(r.ID)] = nil
 		}
-		open, err := x.store.selectFires(
+		open, err := x.store.fires.Select(
 			ctx,
 			x.c,
 			sqldb.Stmt(
-				"SELECT "+fireColumns+" FROM fires"+x.store.db.Dialect.ByPrimary+" WHERE due_ms>",
+				"SELECT "+fires.Columns+" FROM fires"+x.store.db.Dialect.ByPrimary+" WHERE due_ms>",
 			).Int(x.nowMS).
 				Add(" AND series=0 AND timer_id").
 				IDList(part),

@@ -58,7 +58,7 @@ func (s *Store) ExpandBackfills(
 				return err
 			}
 		}
-		if err := s.insertFires(ctx, c, made); err != nil {
+		if err := s.fires.Insert(ctx, c, made); err != nil {
 			return err
 		}
 		fires, n = made, len(rows)

@@ -225,7 +225,7 @@ func (s *Store) CancelBackfill(
 		if err != nil || len(ids) == 0 {
 			return b, err
 		}
-		if err := s.cancelFires(ctx, ids); err != nil {
+		if err := s.fires.Cancel(ctx, ids); err != nil {
 			return b, err
 		}
 		after = ids[len(ids)-1]

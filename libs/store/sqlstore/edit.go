@@ -378,7 +378,7 @@ func (e *editBatch) replaceOneShot(ctx context.Context, x *expansion, t *timer.T
 	if err != nil || len(ahead) == 0 {
 		return err
 	}
-	open, err := e.store.openFires(ctx, e.c, sqldb.IDsOf(ahead), e.store.db.Dialect.ForUpdate)
+	open, err := e.store.fires.Open(ctx, e.c, sqldb.IDsOf(ahead), e.store.db.Dialect.ForUpdate)
 	if err != nil {
 		return err
 	}

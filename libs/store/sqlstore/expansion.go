@@ -299,7 +299,7 @@ func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, er
 	}
 	var open []timer.Fire
 	for part := range sqldb.Batches(ids) {
-		rows, err := x.store.openFires(ctx, x.c, part, "")
+		rows, err := x.store.fires.Open(ctx, x.c, part, "")
 		if err != nil {
 			return nil, err
 		}

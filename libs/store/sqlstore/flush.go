@@ -60,7 +60,7 @@ func (x *expansion) flush(ctx context.Context) error {
 		return err
 	}
 	changed = append(changed, released...)
-	err = s.saveFires(
+	err = s.fires.Save(
 		ctx,
 		x.c,
 		changed,
@@ -78,7 +78,7 @@ func (x *expansion) flush(ctx context.Context) error {
 	if err := x.endReplaced(ctx); err != nil {
 		return err
 	}
-	if err := s.insertFires(ctx, x.c, created); err != nil {
+	if err := s.fires.Insert(ctx, x.c, created); err != nil {
 		return err
 	}
 	if err := s.history.InsertOutcomes(ctx, x.c, x.skips, nil); err != nil {
@@ -108,7 +108,7 @@ func (x *expansion) endReplaced(ctx context.Context) error {
 		}
 	}
 	x.skips = append(x.skips, ended...)
-	return x.store.deleteLocked(ctx, x.c, ended)
+	return x.store.fires.DeleteLocked(ctx, x.c, ended)
 }
 
 // move returns an open row as the plan wants it, and whether this changes the row. A fire keeps its
@@ -134,7 +134,7 @@ func (x *expansion) lockExisting(ctx context.Context) (map[timer.FireID]timer.Fi
 	}
 	there := map[timer.FireID]timer.Fire{}
 	for part := range sqldb.Batches(sqldb.SortedIDs(ids)) {
-		rows, err := x.store.openFires(ctx, x.c, part, x.store.db.Dialect.ForUpdate)
+		rows, err := x.store.fires.Open(ctx, x.c, part, x.store.db.Dialect.ForUpdate)
 		if err != nil {
 			return nil, err
 		}

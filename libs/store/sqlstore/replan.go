@@ -130,7 +130,7 @@ func (x *expansion) manyAhead(ctx context.Context, t *timer.Timer) (n, untilMS i
 	}
 	n = int64(len(ids) - soon)
 	for part := range sqldb.Batches(ids[:soon]) {
-		open, err := x.store.openFires(ctx, x.c, part, "")
+		open, err := x.store.fires.Open(ctx, x.c, part, "")
 		if err != nil {
 			return 0, 0, err
 		}

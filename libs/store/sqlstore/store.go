@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/calendars"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/fires"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/jobs"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/minutes"
@@ -36,6 +37,7 @@ type Store struct {
 	*timers.Timers
 	*calendars.CalendarStore
 	*history.Reader
+	*fires.Fires
 
 	db       *sqldb.DB
 	apps     *apps.Rows
@@ -45,6 +47,7 @@ type Store struct {
 	timers   *timers.Rows
 	zones    *calendars.Zones
 	history  *history.Rows
+	fires    *fires.Rows
 
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
@@ -53,7 +56,6 @@ type Store struct {
 	// purgePartitions removes expired outcomes and attempts, for PurgeExpired.
 	purgePartitions func(ctx context.Context, nowMS, boundMS int64) error
 	ids             *timer.IDs
-	overdue         *overduePositions
 	maxEditFires    int // most fires that an edit plans itself
 	searchLimits    searchLimits
 	warnOnce        sync.Once // for the warning about durability
@@ -65,7 +67,6 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	s := &Store{
 		db:           sqldb.New(d, e, log),
 		ids:          timer.NewIDs(now),
-		overdue:      newOverduePositions(),
 		maxEditFires: DefaultMaxEditFires,
 		searchLimits: defaultSearchLimits(),
 	}
@@ -78,6 +79,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	s.Timers, s.timers = timers.New(s.db, s.apps)
 	s.CalendarStore, s.zones = calendars.New(s.db, s.apps, s.audit, s.timers)
 	s.Reader, s.history = history.New(s.db, s.apps, s.timers)
+	s.Fires, s.fires = fires.New(s.db, s.apps, s.audit, s.timers, s.history)
 	return s
 }
 

@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 )
 
 // bucketsOf returns how many buckets the fires of a minute are spread over.
-func (s *Store) bucketsOf(
+func (s *Fires) bucketsOf(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	minute int64,
@@ -34,7 +34,7 @@ func (s *Store) bucketsOf(
 
 // Owned scans the index by_run up to untilMS. It reads all past open fires, which are few except in
 // a backlog. owner is in no index, so that a claim writes none.
-func (s *Store) Owned(
+func (s *Fires) Owned(
 	ctx context.Context,
 	sessions []timer.ID,
 	untilMS int64,
@@ -49,13 +49,13 @@ func (s *Store) Owned(
 		"reading owned fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			q := sqldb.Stmt(
-				"SELECT " + fireColumns + " FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute<",
+				"SELECT " + Columns + " FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute<",
 			).Int(last).
 				Add(" AND owner").
 				IDList(sessions).
 				Add(" LIMIT ").
 				Int(int64(limit))
-			fires, err = s.selectFires(ctx, c, q)
+			fires, err = s.fires.Select(ctx, c, q)
 			if err != nil || len(fires) >= limit {
 				return err
 			}
@@ -64,14 +64,14 @@ func (s *Store) Owned(
 				return err
 			}
 			q = sqldb.Stmt(
-				"SELECT " + fireColumns + " FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute=",
+				"SELECT " + Columns + " FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute=",
 			).Int(last).
 				Add(" AND bucket IN (0")
 			for b := int32(1); b < buckets; b++ {
 				q.Add(",").Int(int64(b))
 			}
 			q.Add(") AND run_at_ms<=").Int(untilMS).Add(" AND owner").IDList(sessions)
-			more, err := s.selectFires(ctx, c, q.Add(" LIMIT ").Int(int64(limit-len(fires))))
+			more, err := s.fires.Select(ctx, c, q.Add(" LIMIT ").Int(int64(limit-len(fires))))
 			fires = append(fires, more...)
 			return err
 		},
@@ -90,7 +90,7 @@ type appCountRow struct {
 }
 
 // OverdueByApp walks along the index, from its edge on, and reads of each fire its row for the app.
-func (s *Store) OverdueByApp(
+func (s *Fires) OverdueByApp(
 	ctx context.Context,
 	limit, top int,
 ) (n int, apps []store.AppCount, err error) {
@@ -141,7 +141,7 @@ func (s *Store) OverdueByApp(
 
 // OldestOpen finds the first minute with an open fire at the edge of the index, and the first fire
 // of each bucket in it.
-func (s *Store) OldestOpen(ctx context.Context) (runMS int64, err error) {
+func (s *Fires) OldestOpen(ctx context.Context) (runMS int64, err error) {
 	err = s.db.Read(
 		ctx,
 		"reading the oldest open fire",

@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // delete, and few past fires are open. The first statement finds the instant at which the scan
 // ends, the second the timer's fires up to it. A fire that is inserted or finished in between may
 // be returned or not.
-func (s *Store) OpenFires(
+func (s *Fires) OpenFires(
 	ctx context.Context, app string, id timer.ID, q store.OpenFiresQuery,
 ) (page store.OpenFiresPage, err error) {
 	if err := s.timers.CheckApp(ctx, app, id); err != nil {
@@ -45,7 +45,7 @@ func (s *Store) OpenFires(
 					Series: store.BeforeAllSeries,
 				}
 			}
-			page.Fires, err = s.selectFires(
+			page.Fires, err = s.fires.Select(
 				ctx,
 				c,
 				s.walkOpenOf(id, q, untilMS).Add(" LIMIT ").Int(int64(q.Limit)),
@@ -65,20 +65,20 @@ func (s *Store) OpenFires(
 const openOrder = " ORDER BY due_ms,timer_id,series"
 
 // walkOpen reads open fires of all timers in the order of their keys.
-func (s *Store) walkOpen(columns string, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
+func (s *Fires) walkOpen(columns string, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
 	return s.fromOpen(columns, q, untilMS).Add(openOrder)
 }
 
 // walkOpenOf reads the open fires of one timer after the position.
-func (s *Store) walkOpenOf(id timer.ID, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
-	walk := s.fromOpen(fireColumns, q, untilMS).Add(" AND timer_id=").Int(int64(id))
+func (s *Fires) walkOpenOf(id timer.ID, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
+	walk := s.fromOpen(Columns, q, untilMS).Add(" AND timer_id=").Int(int64(id))
 	if q.After.Series >= 0 {
 		walk.Add(" AND (due_ms>").Int(q.After.DueMS).Add(" OR series>").Int(q.After.Series).Add(")")
 	}
 	return walk.Add(openOrder)
 }
 
-func (s *Store) fromOpen(columns string, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
+func (s *Fires) fromOpen(columns string, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
 	return sqldb.Stmt(
 		"SELECT " + columns + " FROM fires" + s.db.Dialect.ByPrimary + " WHERE due_ms>=",
 	).Int(q.After.DueMS).
@@ -88,7 +88,7 @@ func (s *Store) fromOpen(columns string, q store.OpenFiresQuery, untilMS int64) 
 
 // Fire reads the open fire first and the outcome second. A fire that is recorded in between is
 // found twice and never missed. The outcome then counts.
-func (s *Store) Fire(
+func (s *Fires) Fire(
 	ctx context.Context,
 	app string,
 	id timer.FireID,
@@ -98,10 +98,10 @@ func (s *Store) Fire(
 	}
 	err = s.db.Read(ctx, "reading a fire", func(ctx context.Context, c sqlx.QueryerContext) error {
 		rec = store.FireRecord{}
-		open, err := s.selectFires(
+		open, err := s.fires.Select(
 			ctx,
 			c,
-			sqldb.Stmt("SELECT "+fireColumns+" FROM fires WHERE due_ms=").Int(id.DueMS).
+			sqldb.Stmt("SELECT "+Columns+" FROM fires WHERE due_ms=").Int(id.DueMS).
 				Add(" AND timer_id=").Int(int64(id.Timer)).Add(" AND series=").Int(id.Series),
 		)
 		if err != nil {

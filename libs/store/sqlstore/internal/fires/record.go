@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -30,7 +30,7 @@ var errNotAllOwned = errors.New("the session does not own all fires")
 //
 // recordLinked handles outcomes that free a slot, have a successor or count for one version only,
 // in a transaction of their own.
-func (s *Store) Record(
+func (s *Fires) Record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, started []timer.Fire, err error) {
 	outcomes = slices.Clone(outcomes)
@@ -61,7 +61,7 @@ func (s *Store) Record(
 		len(links) == 0 {
 		return lost, nil, err
 	}
-	more, started, err := s.recordBisecting(ctx, session, links, attempts, s.recordLinked)
+	more, started, err := s.recordBisecting(ctx, session, links, attempts, s.fires.recordLinked)
 	if err != nil {
 		return nil, started, err
 	}
@@ -76,7 +76,7 @@ func linked(o *timer.Outcome) bool {
 type recordFunc func(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (
 	lost []timer.FireID, started []timer.Fire, err error)
 
-func (s *Store) recordBisecting(
+func (s *Fires) recordBisecting(
 	ctx context.Context,
 	session timer.ID,
 	outcomes []timer.Outcome,
@@ -133,7 +133,7 @@ func withoutDetails(o timer.Outcome) timer.Outcome {
 }
 
 // record is one transaction, or two if the fast one was rolled back.
-func (s *Store) record(
+func (s *Fires) record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, started []timer.Fire, err error) {
 	attempts = history.AttemptsOf(attempts, history.FiresOf(outcomes))
@@ -153,7 +153,7 @@ func (s *Store) record(
 	return lost, nil, err
 }
 
-func (s *Store) recordSlowly(
+func (s *Fires) recordSlowly(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, err error) {
 	var rest []timer.FireID
@@ -193,7 +193,7 @@ func (s *Store) recordSlowly(
 	return s.notRecordedBy(ctx, session, rest)
 }
 
-func (s *Store) deleteOwned(
+func (s *Fires) deleteOwned(
 	ctx context.Context,
 	c sqldb.Runner,
 	session timer.ID,
@@ -216,7 +216,7 @@ func (s *Store) deleteOwned(
 }
 
 // notRecordedBy returns the fires without an outcome of this session. Their results do not count.
-func (s *Store) notRecordedBy(
+func (s *Fires) notRecordedBy(
 	ctx context.Context,
 	session timer.ID,
 	ids []timer.FireID,

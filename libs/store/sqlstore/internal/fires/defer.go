@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 // A deferred fire does not wait for a slot, and gives up its slot if it had no attempt yet: other
 // fires of its timer may run meanwhile. A fire between two attempts keeps its slot, because it has
 // not finished.
-func (s *Store) Defer(
+func (s *Fires) Defer(
 	ctx context.Context,
 	session timer.ID,
 	fires []store.Deferral,
@@ -29,7 +29,7 @@ func (s *Store) Defer(
 	}
 	err = s.db.Write(ctx, "deferring fires", func(ctx context.Context, c sqldb.Runner) error {
 		kept = nil
-		slots, err := s.lockSlots(ctx, c, ids)
+		slots, err := s.fires.lockSlots(ctx, c, ids)
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (r *slotRow) activeAt(nowMS int64) bool {
 		r.Status == timers.RowPaused && r.PausedUntilMS > 0 && r.PausedUntilMS <= nowMS
 }
 
-func (s *Store) deferOwned(
+func (s *Fires) deferOwned(
 	ctx context.Context,
 	c sqldb.Runner,
 	session timer.ID,
@@ -105,11 +105,11 @@ func (s *Store) deferOwned(
 		f.Rev++
 	}
 	slices.SortFunc(owned, timer.CompareFires)
-	if err := s.dequeue(ctx, c, sqldb.IDsOf(owned)); err != nil {
+	if err := s.fires.dequeue(ctx, c, sqldb.IDsOf(owned)); err != nil {
 		return err
 	}
-	if err := s.saveSlots(ctx, c, slots); err != nil {
+	if err := s.fires.saveSlots(ctx, c, slots); err != nil {
 		return err
 	}
-	return s.saveFires(ctx, c, owned, releaseColumns...)
+	return s.fires.Save(ctx, c, owned, releaseColumns...)
 }

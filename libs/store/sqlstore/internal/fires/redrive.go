@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // DeadLetters takes no locks. It reads the attempts of the page after the outcomes.
 // Both are final once a fire has failed.
-func (s *Store) DeadLetters(
+func (s *Fires) DeadLetters(
 	ctx context.Context,
 	q store.DeadLetterQuery,
 ) (out store.DeadLetterPage, err error) {
@@ -52,7 +52,7 @@ func (s *Store) DeadLetters(
 // outcome, the second leaves it out. A call that dies halfway leaves a page as it was, or redriven
 // as a whole. A repeated call finds the outcomes of its series, inserts nothing again, and returns
 // those fires that nobody has claimed.
-func (s *Store) Redrive(
+func (s *Fires) Redrive(
 	ctx context.Context,
 	q store.DeadLetterQuery,
 ) (out store.RedriveResult, err error) {
@@ -78,7 +78,7 @@ func (s *Store) Redrive(
 }
 
 // redriveOf returns a redrive of the query, with a page of at most MaxBatch.
-func (s *Store) redriveOf(ctx context.Context, q *store.DeadLetterQuery) (*redrive, error) {
+func (s *Fires) redriveOf(ctx context.Context, q *store.DeadLetterQuery) (*redrive, error) {
 	if q.Limit <= 0 || q.Limit > store.MaxBatch {
 		q.Limit = store.MaxBatch
 	}
@@ -88,7 +88,7 @@ func (s *Store) redriveOf(ctx context.Context, q *store.DeadLetterQuery) (*redri
 
 // redrive is one transaction of Redrive, or one read of DeadLetters, which has no runner.
 type redrive struct {
-	store  *Store
+	store  *Fires
 	c      sqldb.Runner
 	q      *store.DeadLetterQuery
 	appID  int64
@@ -195,7 +195,7 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 			r.out.Fires = append(r.out.Fires, row)
 		}
 	}
-	if err := s.insertFires(ctx, r.c, created); err != nil {
+	if err := s.fires.Insert(ctx, r.c, created); err != nil {
 		return err
 	}
 	for part := range sqldb.Batches(noted) {

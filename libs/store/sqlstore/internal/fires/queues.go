@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // queueOf returns the first fires of a timer's queue, in order of due. The caller has the timer's
 // row locked, as for all access to queues.
-func (s *Store) queueOf(
+func (s *Rows) queueOf(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	id timer.ID,
@@ -32,7 +32,7 @@ func (s *Store) queueOf(
 	return ids, err
 }
 
-func (s *Store) enqueue(ctx context.Context, c sqldb.Runner, ids []timer.FireID) error {
+func (s *Fires) enqueue(ctx context.Context, c sqldb.Runner, ids []timer.FireID) error {
 	for part := range sqldb.Batches(byTimer(ids)) {
 		q := sqldb.Stmt("INSERT INTO slot_queue (timer_id,due_ms,series) VALUES ")
 		for i, id := range part {
@@ -49,7 +49,7 @@ func (s *Store) enqueue(ctx context.Context, c sqldb.Runner, ids []timer.FireID)
 	return nil
 }
 
-func (s *Store) dequeue(ctx context.Context, c sqldb.Runner, ids []timer.FireID) error {
+func (s *Rows) dequeue(ctx context.Context, c sqldb.Runner, ids []timer.FireID) error {
 	for part := range sqldb.Batches(byTimer(ids)) {
 		q := sqldb.Stmt(
 			s.db.Dialect.DeleteFrom(

@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func (r *slotRow) give(to timer.FireID) {
 }
 
 // lockSlots locks timers' rows in order of id.
-func (s *Store) lockSlots(
+func (s *Rows) lockSlots(
 	ctx context.Context,
 	c sqldb.Runner,
 	ids []timer.ID,
@@ -75,7 +75,7 @@ func (s *Store) lockSlots(
 }
 
 // saveSlots writes the changed rows.
-func (s *Store) saveSlots(ctx context.Context, c sqldb.Runner, slots map[timer.ID]*slotRow) error {
+func (s *Rows) saveSlots(ctx context.Context, c sqldb.Runner, slots map[timer.ID]*slotRow) error {
 	var ids []timer.ID
 	for id, r := range slots {
 		if r.changed {
@@ -101,14 +101,14 @@ func (s *Store) saveSlots(ctx context.Context, c sqldb.Runner, slots map[timer.I
 // stillOpen returns those of the fires that are open, without locks. A fire with a slot is recorded
 // under the lock on its timer's row, which the caller has, or by a transaction that does not know
 // of slots. The slot is then free for the next request.
-func (s *Store) stillOpen(
+func (s *Fires) stillOpen(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	ids []timer.FireID,
 ) (map[timer.FireID]timer.Fire, error) {
 	open := map[timer.FireID]timer.Fire{}
 	for part := range sqldb.Batches(sqldb.SortedIDs(ids)) {
-		rows, err := s.openFires(ctx, c, part, "")
+		rows, err := s.fires.Open(ctx, c, part, "")
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (s *Store) stillOpen(
 // asks first stands for the other. A repeated request gets the same answer, which is in the row,
 // until a later fire becomes the catch-up. That one then stands for all before it. A fire of a
 // series other than 0 was requested and always runs.
-func (s *Store) CatchUp(
+func (s *Fires) CatchUp(
 	ctx context.Context,
 	requests []store.CatchUpRequest,
 ) (run []bool, err error) {
@@ -133,7 +133,7 @@ func (s *Store) CatchUp(
 	}
 	err = s.db.Write(ctx, "catching up", func(ctx context.Context, c sqldb.Runner) error {
 		run = make([]bool, len(requests))
-		slots, err := s.lockSlots(ctx, c, ids)
+		slots, err := s.fires.lockSlots(ctx, c, ids)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (s *Store) CatchUp(
 				run[i] = true
 			}
 		}
-		return s.saveSlots(ctx, c, slots)
+		return s.fires.saveSlots(ctx, c, slots)
 	})
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// cancelFires finishes those of the given fires that are open and unowned, in one transaction. It
+// Cancel finishes those of the given fires that are open and unowned, in one transaction. It
 // removes them from the queue of their timer, and a slot that one of them has goes to the next. It
 // locks like recordLinked, with the timer's row first: a slot request of one of them comes before,
 // and finds it queued, or comes after and does not own it. A repeated call finds none of them.
 // Nobody is told about a fire that gets the slot: executors find it overdue.
-func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
+func (s *Rows) Cancel(ctx context.Context, ids []timer.FireID) error {
 	return s.db.Write(ctx, "cancelling fires", func(ctx context.Context, c sqldb.Runner) error {
 		r := &linkedBatch{store: s, c: c, session: 0} // nobody owns the fires
 		for _, id := range ids {

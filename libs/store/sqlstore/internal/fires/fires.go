@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	fireColumns = "due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,first_lateness_ms,revision,owner,priority,target_bits,waiting_since_ms,waited_for"
+	Columns = "due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,first_lateness_ms,revision,owner,priority,target_bits,waiting_since_ms,waited_for"
 	// fireOrder is the order of the index by_run. Both databases append the primary key to it.
 	fireOrder = " ORDER BY run_at_minute,bucket,run_at_ms,due_ms,timer_id,series"
 )
 
-const insertFires = "INSERT INTO fires (" + fireColumns + ",run_at_minute) VALUES "
+const insertFires = "INSERT INTO fires (" + Columns + ",run_at_minute) VALUES "
 
-// insertFires inserts fires, sorted by primary key like every statement about fires. No row with
+// Insert inserts fires, sorted by primary key like every statement about fires. No row with
 // the same key exists: next_due never moves back, except in a replan, where flush has looked.
-func (s *Store) insertFires(ctx context.Context, c sqldb.Runner, fires []timer.Fire) error {
+func (s *Rows) Insert(ctx context.Context, c sqldb.Runner, fires []timer.Fire) error {
 	fires = slices.Clone(fires)
 	slices.SortFunc(fires, timer.CompareFires)
 	for q, part := range sqldb.InsertBlocks(s.db.Dialect, fires, insertFires) {
@@ -67,25 +67,25 @@ func addFire(q *sqldb.Statement, first bool, f *timer.Fire) {
 	)
 }
 
-// openFires returns those of the fires that are open. ids are sorted by key.
-func (s *Store) openFires(
+// Open returns those of the fires that are open. ids are sorted by key.
+func (s *Rows) Open(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	ids []timer.FireID,
 	lock string,
 ) ([]timer.Fire, error) {
-	return s.selectFires(
+	return s.Select(
 		ctx,
 		c,
 		sqldb.Stmt(
-			"SELECT "+fireColumns+" FROM fires"+s.db.Dialect.ByPrimary+" WHERE ",
+			"SELECT "+Columns+" FROM fires"+s.db.Dialect.ByPrimary+" WHERE ",
 		).Fires(s.db.Dialect, ids).
 			Add(lock),
 	)
 }
 
-// selectFires reads fires. It scans rows without reflection: a slice has thousands of them.
-func (s *Store) selectFires(
+// Select reads fires. It scans rows without reflection: a slice has thousands of them.
+func (s *Rows) Select(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	q *sqldb.Statement,
@@ -148,12 +148,12 @@ func (s *Store) selectFires(
 }
 
 // LoadSlice reads a page along the index by_run, without locks.
-func (s *Store) LoadSlice(
+func (s *Fires) LoadSlice(
 	ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
 ) (fires []timer.Fire, err error) {
 	err = s.db.Read(ctx, "loading a slice", func(ctx context.Context, c sqlx.QueryerContext) error {
 		q := afterPosition(sqldb.Stmt(
-			"SELECT "+fireColumns+" FROM fires"+s.db.Dialect.ByRun+" WHERE run_at_minute=",
+			"SELECT "+Columns+" FROM fires"+s.db.Dialect.ByRun+" WHERE run_at_minute=",
 		).Int(minute).
 			Add(" AND bucket=").
 			Int(int64(bucket)).
@@ -162,7 +162,7 @@ func (s *Store) LoadSlice(
 			Add(" AND owner=0").
 			Add(fireOrder + " LIMIT ").
 			Int(int64(limit))
-		fires, err = s.selectFires(ctx, c, q)
+		fires, err = s.fires.Select(ctx, c, q)
 		return err
 	})
 	return fires, err

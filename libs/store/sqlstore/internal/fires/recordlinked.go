@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // Repeated after an unknown result, it finds the outcomes under its own session and records nothing
 // again. It returns the started fires again if nobody has claimed them: a fire is claimed once,
 // however often it is dispatched.
-func (s *Store) recordLinked(
+func (s *Rows) recordLinked(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, started []timer.Fire, err error) {
 	err = s.db.Write(ctx, "recording outcomes", func(ctx context.Context, c sqldb.Runner) error {
@@ -37,7 +37,7 @@ func (s *Store) recordLinked(
 
 // linkedBatch is one transaction of recordLinked.
 type linkedBatch struct {
-	store    *Store
+	store    *Rows
 	c        sqldb.Runner
 	session  timer.ID
 	anyOwner bool // finish fires of any owner
@@ -69,7 +69,7 @@ func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) erro
 	if err := r.sort(ctx); err != nil {
 		return err
 	}
-	if err := s.deleteLocked(ctx, r.c, r.recorded); err != nil {
+	if err := s.DeleteLocked(ctx, r.c, r.recorded); err != nil {
 		return err
 	}
 	r.noteEnds()
@@ -87,10 +87,10 @@ func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) erro
 	if err := s.saveSlots(ctx, r.c, r.slots); err != nil {
 		return err
 	}
-	if err := s.saveFires(ctx, r.c, r.promoted, releaseColumns...); err != nil {
+	if err := s.Save(ctx, r.c, r.promoted, releaseColumns...); err != nil {
 		return err
 	}
-	if err := s.insertFires(ctx, r.c, next); err != nil {
+	if err := s.Insert(ctx, r.c, next); err != nil {
 		return err
 	}
 	r.started = append(r.started, append(r.promoted, next...)...)
@@ -173,7 +173,7 @@ func (r *linkedBatch) lock(ctx context.Context) (err error) {
 
 func (r *linkedBatch) lockFires(ctx context.Context, ids []timer.FireID) error {
 	for part := range sqldb.Batches(sqldb.SortedIDs(ids)) {
-		rows, err := r.store.openFires(ctx, r.c, part, r.store.db.Dialect.ForUpdate)
+		rows, err := r.store.Open(ctx, r.c, part, r.store.db.Dialect.ForUpdate)
 		if err != nil {
 			return err
 		}
@@ -296,8 +296,8 @@ func (r *linkedBatch) addIfUnclaimed(id timer.FireID) {
 	}
 }
 
-// deleteLocked deletes fires whose rows the caller has locked, with any owner.
-func (s *Store) deleteLocked(ctx context.Context, c sqldb.Runner, outcomes []timer.Outcome) error {
+// DeleteLocked deletes fires whose rows the caller has locked, with any owner.
+func (s *Rows) DeleteLocked(ctx context.Context, c sqldb.Runner, outcomes []timer.Outcome) error {
 	for part := range sqldb.Batches(outcomes) {
 		if _, err := s.db.Exec(
 			ctx,

@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 // Two claims at once update row by row in order of the key. The second to reach a row finds an
 // owner and does not match it. After a lost answer, the repeated call does not match its own rows,
 // reads them and finds its session there.
-func (s *Store) Claim(
+func (s *Fires) Claim(
 	ctx context.Context,
 	session timer.ID,
 	fires []timer.Fire,
@@ -49,7 +49,7 @@ func (s *Store) Claim(
 func sameFire(a, b timer.Fire) bool { return a.FireID == b.FireID }
 
 // claimBatch claims fires of one revision. They are sorted and distinct.
-func (s *Store) claimBatch(
+func (s *Fires) claimBatch(
 	ctx context.Context,
 	session timer.ID,
 	fires []timer.Fire,
@@ -73,7 +73,7 @@ func (s *Store) claimBatch(
 // refreshTargetBits reads those of the won fires that had an attempt before, since only the row
 // tells which targets have taken a fire. First attempts, which are nearly all, cost no read. A fire
 // that was completed after the claim is no longer the session's, and is left out.
-func (s *Store) refreshTargetBits(
+func (s *Fires) refreshTargetBits(
 	ctx context.Context,
 	session timer.ID,
 	won []timer.Fire,
@@ -108,7 +108,7 @@ func (s *Store) refreshTargetBits(
 }
 
 // takeOver claims fires that have the given owner; 0 is no owner.
-func (s *Store) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) *sqldb.Statement {
+func (s *Fires) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) *sqldb.Statement {
 	return sessions.WhileLive(sqldb.Stmt(
 		"UPDATE fires"+s.db.Dialect.ByPrimary+" SET owner=",
 	).Int(int64(session)).
@@ -124,7 +124,7 @@ func (s *Store) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) 
 // claimSlowly handles a batch in which some fires were not free. They may be finished, owned by
 // others, or owned by this session already. It takes over fires of expired sessions, on the
 // condition that they still have that owner.
-func (s *Store) claimSlowly(
+func (s *Fires) claimSlowly(
 	ctx context.Context,
 	session timer.ID,
 	rev int32,
@@ -176,7 +176,7 @@ func (s *Store) claimSlowly(
 }
 
 // OpenAmong reads by primary key, without locks.
-func (s *Store) OpenAmong(ctx context.Context, ids []timer.FireID) (open []timer.Fire, err error) {
+func (s *Fires) OpenAmong(ctx context.Context, ids []timer.FireID) (open []timer.Fire, err error) {
 	ids = sqldb.SortedIDs(slices.Clone(ids))
 	err = s.db.Read(
 		ctx,
@@ -184,7 +184,7 @@ func (s *Store) OpenAmong(ctx context.Context, ids []timer.FireID) (open []timer
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			open = nil
 			for part := range sqldb.Batches(ids) {
-				rows, err := s.openFires(ctx, c, part, "")
+				rows, err := s.fires.Open(ctx, c, part, "")
 				if err != nil {
 					return err
 				}
@@ -197,9 +197,9 @@ func (s *Store) OpenAmong(ctx context.Context, ids []timer.FireID) (open []timer
 }
 
 // readFires returns those of the fires that are open, in any order.
-func (s *Store) readFires(ctx context.Context, ids []timer.FireID) (fires []timer.Fire, err error) {
+func (s *Fires) readFires(ctx context.Context, ids []timer.FireID) (fires []timer.Fire, err error) {
 	err = s.db.Read(ctx, "reading fires", func(ctx context.Context, c sqlx.QueryerContext) error {
-		fires, err = s.openFires(ctx, c, ids, "")
+		fires, err = s.fires.Open(ctx, c, ids, "")
 		return err
 	})
 	return fires, err
@@ -207,7 +207,7 @@ func (s *Store) readFires(ctx context.Context, ids []timer.FireID) (fires []time
 
 // expiredAmong returns the owners that have ended or have no row, for an expired session stays
 // expired. The result is sorted, so that two calls take over in the same order.
-func (s *Store) expiredAmong(
+func (s *Fires) expiredAmong(
 	ctx context.Context,
 	owners map[timer.ID][]timer.FireID,
 ) (expired []timer.ID, err error) {

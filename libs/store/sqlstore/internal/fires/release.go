@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -32,7 +32,7 @@ var versionColumns = []string{"version"}
 // Release locks the rows that the session owns at the given revision and writes them. The claim of
 // another session comes before, and the fire is not released, or it comes after and sees the new
 // revision. A repeated call finds a later revision and releases nothing.
-func (s *Store) Release(
+func (s *Fires) Release(
 	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
 ) (released []timer.Fire, err error) {
 	err = s.db.Write(ctx, "releasing fires", func(ctx context.Context, c sqldb.Runner) error {
@@ -45,7 +45,7 @@ func (s *Store) Release(
 			f.Rev++
 			f.Owner = 0
 		}
-		if err := s.saveFires(
+		if err := s.fires.Save(
 			ctx,
 			c,
 			released,
@@ -64,7 +64,7 @@ func (s *Store) Release(
 // due. A session that takes over the claims of an expired one waits as long as that would have. The
 // revision stays: a claim by an older task returns the row's values. A repeated call writes the
 // same again.
-func (s *Store) RecordAttempts(
+func (s *Fires) RecordAttempts(
 	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
 ) (lost []timer.FireID, err error) {
 	err = s.db.Write(ctx, "recording attempts", func(ctx context.Context, c sqldb.Runner) error {
@@ -73,7 +73,7 @@ func (s *Store) RecordAttempts(
 		if err != nil {
 			return err
 		}
-		if err := s.saveFires(
+		if err := s.fires.Save(
 			ctx,
 			c,
 			owned,
@@ -90,7 +90,7 @@ func (s *Store) RecordAttempts(
 
 // Begin locks the rows that the session owns at the given revision. The record of an attempt comes
 // before, and the row stays as it is, or it comes after. A repeated call writes the same again.
-func (s *Store) Begin(ctx context.Context, session timer.ID, fires []timer.Fire) error {
+func (s *Fires) Begin(ctx context.Context, session timer.ID, fires []timer.Fire) error {
 	sorted := slices.Clone(fires)
 	slices.SortStableFunc(sorted, timer.CompareFires)
 	sorted = slices.CompactFunc(sorted, sameFire)
@@ -115,7 +115,7 @@ func (s *Store) Begin(ctx context.Context, session timer.ID, fires []timer.Fire)
 					}
 				}
 				slices.SortFunc(begun, timer.CompareFires)
-				if err := s.saveFires(ctx, c, begun, "first_lateness_ms"); err != nil {
+				if err := s.fires.Save(ctx, c, begun, "first_lateness_ms"); err != nil {
 					return err
 				}
 			}
@@ -126,7 +126,7 @@ func (s *Store) Begin(ctx context.Context, session timer.ID, fires []timer.Fire)
 
 // ownedOf locks the given fires' rows. It returns the fires that the session owns at the given
 // revision, sorted, and the ids of the rest.
-func (s *Store) ownedOf(
+func (s *Fires) ownedOf(
 	ctx context.Context, c sqldb.Runner, session timer.ID, fires []timer.Fire,
 ) (owned []timer.Fire, lost []timer.FireID, err error) {
 	sorted := slices.Clone(fires)
@@ -153,24 +153,24 @@ func (s *Store) ownedOf(
 }
 
 // lockOwned locks and returns the rows that the session owns.
-func (s *Store) lockOwned(
+func (s *Fires) lockOwned(
 	ctx context.Context,
 	c sqldb.Runner,
 	session timer.ID,
 	ids []timer.FireID,
 ) ([]timer.Fire, error) {
-	return s.selectFires(
+	return s.fires.Select(
 		ctx,
 		c,
-		sqldb.Stmt("SELECT "+fireColumns+" FROM fires"+s.db.Dialect.ByPrimary+" WHERE ").
+		sqldb.Stmt("SELECT "+Columns+" FROM fires"+s.db.Dialect.ByPrimary+" WHERE ").
 			Fires(s.db.Dialect, ids).
 			Add(" AND owner=").Int(int64(session)).Add(s.db.Dialect.ForUpdate),
 	)
 }
 
-// saveFires writes columns of fires in one statement. The caller has their rows locked: see
+// Save writes columns of fires in one statement. The caller has their rows locked: see
 // timers.Save.
-func (s *Store) saveFires(
+func (s *Rows) Save(
 	ctx context.Context,
 	c sqldb.Runner,
 	fires []timer.Fire,

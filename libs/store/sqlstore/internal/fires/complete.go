@@ -1,10 +1,11 @@
-package sqlstore
+package fires
 
 import (
 	"context"
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -25,7 +26,7 @@ const finishSkew = store.VisibilityDelay / 3
 //
 // Complete need not read whether the timer runs one fire at a time. The definition may have changed
 // since the fire got its slot, but the slot and the queue are in the rows.
-func (s *Store) Complete(
+func (s *Fires) Complete(
 	ctx context.Context,
 	app string,
 	c store.Completion,
@@ -35,8 +36,14 @@ func (s *Store) Complete(
 	}
 	err = s.db.Write(ctx, "completing a fire", func(ctx context.Context, tx sqldb.Runner) error {
 		k := &completionBatch{
+			trail:   s.audit,
 			request: &c,
-			record:  linkedBatch{store: s, c: tx, session: store.SystemSession, anyOwner: true},
+			record: linkedBatch{
+				store:    s.fires,
+				c:        tx,
+				session:  store.SystemSession,
+				anyOwner: true,
+			},
 		}
 		out = store.CompletionResult{}
 		if err := k.run(ctx); err != nil {
@@ -51,6 +58,7 @@ func (s *Store) Complete(
 
 // completionBatch is one transaction of Complete.
 type completionBatch struct {
+	trail   *audit.Trail
 	request *store.Completion
 	record  linkedBatch
 	out     store.CompletionResult
@@ -177,7 +185,7 @@ func (k *completionBatch) recordDelivered(
 // audit adds a completion that counts to the audit trail. A repeated one adds nothing.
 func (k *completionBatch) audit(ctx context.Context, appID int64) error {
 	e, err := store.AuditFireCompleted(k.request)
-	return k.record.store.audit.Add(ctx, k.record.c, appID, k.record.nowMS, e, err)
+	return k.trail.Add(ctx, k.record.c, appID, k.record.nowMS, e, err)
 }
 
 // releaseFailed releases the fire to run now, in bucket 0, which every minute has. Its retry policy
@@ -190,7 +198,7 @@ func (k *completionBatch) releaseFailed(
 	r := &k.record
 	row.State, row.RunAtMS, row.Bucket, row.Owner = timer.FireAsyncFailed, r.nowMS, 0, 0
 	row.Rev++
-	if err := r.store.saveFires(ctx, r.c, []timer.Fire{row}, releaseColumns...); err != nil {
+	if err := r.store.Save(ctx, r.c, []timer.Fire{row}, releaseColumns...); err != nil {
 		return err
 	}
 	a := *k.request.Failed

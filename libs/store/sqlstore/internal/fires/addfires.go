@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // AddFires locks the timer's row. The fires therefore get the version and epoch that are present at
 // the commit. Of two calls with the same fires, the second finds those of the first: among the open
 // fires, which it reads first, or among the outcomes.
-func (s *Store) AddFires(
+func (s *Fires) AddFires(
 	ctx context.Context, app string, id timer.ID, fires []timer.Fire,
 ) (inserted []timer.Fire, err error) {
 	fires = slices.Clone(fires)
@@ -38,7 +38,7 @@ func (s *Store) AddFires(
 		}
 		there := map[timer.FireID]bool{}
 		for part := range sqldb.Batches(sqldb.IDsOf(fires)) {
-			open, err := s.openFires(ctx, c, part, "")
+			open, err := s.fires.Open(ctx, c, part, "")
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func (s *Store) AddFires(
 		if err := s.refuseFrozen(ctx, c, t, len(created)); err != nil {
 			return err
 		}
-		if err := s.insertFires(ctx, c, created); err != nil {
+		if err := s.fires.Insert(ctx, c, created); err != nil {
 			return err
 		}
 		inserted = created
@@ -71,7 +71,7 @@ func (s *Store) AddFires(
 }
 
 // auditFires adds fires that were added to the audit trail.
-func (s *Store) auditFires(
+func (s *Fires) auditFires(
 	ctx context.Context, c sqldb.Runner, t *timer.Timer, created []timer.Fire,
 ) error {
 	if len(created) == 0 || store.ActorOf(ctx) == nil {
@@ -87,7 +87,7 @@ func (s *Store) auditFires(
 
 // refuseFrozen returns a conflict if the app is frozen. It locks the app's row for sharing until
 // the commit, so a freeze comes before, and nothing is added, or it comes after.
-func (s *Store) refuseFrozen(ctx context.Context, c sqldb.Runner, t *timer.Timer, fires int) error {
+func (s *Fires) refuseFrozen(ctx context.Context, c sqldb.Runner, t *timer.Timer, fires int) error {
 	if fires == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"cmp"
@@ -52,7 +52,7 @@ func (p *overduePositions) set(q store.OverdueQuery, at overduePosition) {
 
 // overdueWalk is one call of Overdue.
 type overdueWalk struct {
-	store *Store
+	store *Fires
 	c     sqlx.QueryerContext
 	q     store.OverdueQuery
 	nowMS int64
@@ -60,7 +60,7 @@ type overdueWalk struct {
 }
 
 // Overdue reads without locks. Two calls at once may return the same fire: it is claimed once.
-func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) (found []timer.Fire, err error) {
+func (s *Fires) Overdue(ctx context.Context, q store.OverdueQuery) (found []timer.Fire, err error) {
 	now, err := s.db.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (w *overdueWalk) page(ctx context.Context, at overduePosition) ([]timer.Fir
 	last := timer.MinuteOf(untilMS)
 	var rows []timer.Fire
 	if at.minute < last {
-		q := w.shard(sqldb.Stmt("SELECT " + fireColumns + " FROM fires" + w.store.db.Dialect.ByRun + " WHERE run_at_minute<").Int(last)).
+		q := w.shard(sqldb.Stmt("SELECT " + Columns + " FROM fires" + w.store.db.Dialect.ByRun + " WHERE run_at_minute<").Int(last)).
 			Add(" AND ")
 		w.store.db.Dialect.KeyAfter(
 			q,
@@ -143,7 +143,7 @@ func (w *overdueWalk) page(ctx context.Context, at overduePosition) ([]timer.Fir
 			[]int64{at.minute, int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series},
 		)
 		var err error
-		rows, err = w.store.selectFires(ctx, w.c, q.Add(fireOrder+" LIMIT ").Int(overduePage))
+		rows, err = w.store.fires.Select(ctx, w.c, q.Add(fireOrder+" LIMIT ").Int(overduePage))
 		if err != nil || len(rows) == overduePage {
 			return rows, err
 		}
@@ -167,7 +167,7 @@ func (w *overdueWalk) lastMinute(
 		return nil, err
 	}
 	q := sqldb.Stmt(
-		"SELECT " + fireColumns + " FROM fires" + w.store.db.Dialect.ByRun + " WHERE run_at_minute=",
+		"SELECT " + Columns + " FROM fires" + w.store.db.Dialect.ByRun + " WHERE run_at_minute=",
 	).Int(last).
 		Add(" AND bucket IN (-1")
 	for b := max(at.bucket, 0); b < buckets; b++ {
@@ -178,7 +178,7 @@ func (w *overdueWalk) lastMinute(
 	q.Add(") AND run_at_ms<=").Int(untilMS).Add(" AND ")
 	w.store.db.Dialect.KeyAfter(q, []string{"bucket", "run_at_ms", "due_ms", "timer_id", "series"},
 		[]int64{int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series})
-	return w.store.selectFires(ctx, w.c, q.Add(fireOrder+" LIMIT ").Int(int64(limit)))
+	return w.store.fires.Select(ctx, w.c, q.Add(fireOrder+" LIMIT ").Int(int64(limit)))
 }
 
 func (w *overdueWalk) shard(q *sqldb.Statement) *sqldb.Statement {

@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // A call that dies halfway has changed nothing. Repeated after an unknown result, it grants the
 // slot again to the fire that has it. A fire that was queued is no longer owned by the session, so
 // its answer is SlotNotOwned.
-func (s *Store) AcquireSlots(
+func (s *Fires) AcquireSlots(
 	ctx context.Context,
 	session timer.ID,
 	requests []store.SlotRequest,
@@ -51,7 +51,7 @@ func (s *Store) AcquireSlots(
 
 // slotBatch is one transaction of AcquireSlots.
 type slotBatch struct {
-	store    *Store
+	store    *Fires
 	c        sqldb.Runner
 	session  timer.ID
 	requests []store.SlotRequest
@@ -74,7 +74,7 @@ func (e *slotBatch) run(ctx context.Context) error {
 		ids[i], fires[i] = e.requests[i].Fire.Timer, e.requests[i].Fire
 	}
 	var err error
-	if e.slots, err = e.store.lockSlots(ctx, e.c, ids); err != nil {
+	if e.slots, err = e.store.fires.lockSlots(ctx, e.c, ids); err != nil {
 		return err
 	}
 	owned, _, err := e.store.ownedOf(ctx, e.c, e.session, fires)
@@ -114,7 +114,7 @@ func (e *slotBatch) queue(ctx context.Context, id timer.ID) (map[timer.FireID]bo
 	if q, known := e.queues[id]; known {
 		return q, nil
 	}
-	ids, err := e.store.queueOf(ctx, e.c, id, math.MaxInt32)
+	ids, err := e.store.fires.queueOf(ctx, e.c, id, math.MaxInt32)
 	if err != nil {
 		return nil, err
 	}
@@ -250,17 +250,17 @@ func (e *slotBatch) prune(ctx context.Context, q map[timer.FireID]bool) error {
 
 func (e *slotBatch) write(ctx context.Context) error {
 	s := e.store
-	if err := s.saveSlots(ctx, e.c, e.slots); err != nil {
+	if err := s.fires.saveSlots(ctx, e.c, e.slots); err != nil {
 		return err
 	}
-	if err := s.dequeue(ctx, e.c, e.dequeued); err != nil {
+	if err := s.fires.dequeue(ctx, e.c, e.dequeued); err != nil {
 		return err
 	}
 	if err := s.enqueue(ctx, e.c, e.queued); err != nil {
 		return err
 	}
 	slices.SortFunc(e.waits, timer.CompareFires)
-	if err := s.saveFires(ctx, e.c, e.waits, releaseColumns...); err != nil {
+	if err := s.fires.Save(ctx, e.c, e.waits, releaseColumns...); err != nil {
 		return err
 	}
 	return s.timers.AddChanges(ctx, e.c, e.logged)

@@ -1,4 +1,4 @@
-package sqlstore
+package fires
 
 import (
 	"context"
@@ -140,7 +140,7 @@ func (r *redrive) filter(q *sqldb.Statement) {
 
 // lastErrors returns the last error text of each fire that has one. It reads along the index by
 // timer, like TargetAttempts, and returns one row per fire, however many attempts there were.
-func (s *Store) lastErrors(
+func (s *Fires) lastErrors(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	failed []timer.Outcome,
