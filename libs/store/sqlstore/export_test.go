@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/search"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -22,8 +23,8 @@ func (s *Store) SetMaxEditFires(n int) { s.maxEditFires = n }
 
 // SetSearchLimits makes searches examine little at once, and sort at most exact timers.
 func (s *Store) SetSearchLimits(exact int) {
-	s.searchLimits = searchLimits{
-		chunk: 7, budget: 20, collect: 15, exact: exact, outcomes: 10, count: 1_000_000, names: 11,
+	s.Searcher.Limits = search.Limits{
+		Chunk: 7, Budget: 20, Collect: 15, Exact: exact, Outcomes: 10, Count: 1_000_000, Names: 11,
 	}
 }
 

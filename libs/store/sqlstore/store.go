@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/jobs"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/minutes"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/search"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sessions"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
@@ -38,6 +39,7 @@ type Store struct {
 	*calendars.CalendarStore
 	*history.Reader
 	*fires.Fires
+	*search.Searcher
 
 	db       *sqldb.DB
 	apps     *apps.Rows
@@ -56,20 +58,16 @@ type Store struct {
 	// purgePartitions removes expired outcomes and attempts, for PurgeExpired.
 	purgePartitions func(ctx context.Context, nowMS, boundMS int64) error
 	ids             *timer.IDs
-	maxEditFires    int // most fires that an edit plans itself
-	searchLimits    searchLimits
+	maxEditFires    int       // most fires that an edit plans itself
 	warnOnce        sync.Once // for the warning about durability
 }
 
 var _ store.Store = (*Store)(nil)
 
 func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerolog.Logger) *Store {
-	s := &Store{
-		db:           sqldb.New(d, e, log),
-		ids:          timer.NewIDs(now),
-		maxEditFires: DefaultMaxEditFires,
-		searchLimits: defaultSearchLimits(),
-	}
+	s := &Store{db: sqldb.New(d, e, log)}
+	s.ids = timer.NewIDs(now)
+	s.maxEditFires = DefaultMaxEditFires
 	s.Apps, s.apps = apps.New(s.db)
 	s.Audit, s.audit = audit.New(s.db, s.apps)
 	s.Admin = admin.New(s.db, s.apps, s.audit)
@@ -80,6 +78,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	s.CalendarStore, s.zones = calendars.New(s.db, s.apps, s.audit, s.timers)
 	s.Reader, s.history = history.New(s.db, s.apps, s.timers)
 	s.Fires, s.fires = fires.New(s.db, s.apps, s.audit, s.timers, s.history)
+	s.Searcher = search.New(s.db, s.apps, s.timers, s.history)
 	return s
 }
 

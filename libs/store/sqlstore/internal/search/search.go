@@ -1,4 +1,4 @@
-package sqlstore
+package search
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// searchLimits is how much one call of Search or Count examines.
-type searchLimits struct {
-	chunk    int // candidates of one statement
-	budget   int // candidates of a page
-	collect  int // candidates of an attempt to sort, if an index has the order too
-	exact    int // timers that are sorted
-	outcomes int // candidates of a page, if their outcomes are read
-	count    int // candidates of a count
-	names    int // names of one statement
+// Limits is how much one call of Search or Count examines.
+type Limits struct {
+	Chunk    int // candidates of one statement
+	Budget   int // candidates of a page
+	Collect  int // candidates of an attempt to sort, if an index has the order too
+	Exact    int // timers that are sorted
+	Outcomes int // candidates of a page, if their outcomes are read
+	Count    int // candidates of a count
+	Names    int // names of one statement
 }
 
-func defaultSearchLimits() searchLimits {
-	return searchLimits{
-		chunk: store.MaxBatch, budget: 5_000, collect: 2_500, exact: store.SortExact,
-		outcomes: 2_000, count: 50_000, names: 5_000,
+func defaultLimits() Limits {
+	return Limits{
+		Chunk: store.MaxBatch, Budget: 5_000, Collect: 2_500, Exact: store.SortExact,
+		Outcomes: 2_000, Count: 50_000, Names: 5_000,
 	}
 }
 
@@ -48,9 +48,9 @@ const nameCost = 10
 // by its row and attributes of one statement.
 type search struct {
 	*store.SearchQuery
-	searchLimits
+	Limits
 
-	store *Store
+	store *Searcher
 	c     sqlx.QueryerContext
 	appID int64
 	nowMS int64
@@ -86,7 +86,7 @@ type match struct {
 }
 
 // Search finds timers.
-func (s *Store) Search(
+func (s *Searcher) Search(
 	ctx context.Context,
 	query store.SearchQuery,
 ) (page store.SearchPage, err error) {
@@ -102,7 +102,7 @@ func (s *Store) Search(
 }
 
 // search runs a search of an app that exists.
-func (s *Store) search(
+func (s *Searcher) search(
 	ctx context.Context,
 	query *store.SearchQuery,
 	run func(ctx context.Context, r *search) error,
@@ -123,7 +123,7 @@ func (s *Store) search(
 				return err
 			}
 			r := &search{
-				SearchQuery: query, searchLimits: s.searchLimits,
+				SearchQuery: query, Limits: s.Limits,
 				store: s, c: c, appID: appID, nowMS: nowMS,
 			}
 			return run(ctx, r)
@@ -137,9 +137,9 @@ func (r *search) page(ctx context.Context) (page store.SearchPage, err error) {
 		return page, err
 	}
 	if collected != nil {
-		budget := r.budget
+		budget := r.Budget
 		if inOrder != nil {
-			budget = r.searchLimits.collect
+			budget = r.Limits.Collect
 		}
 		all, complete, err := r.collect(ctx, collected, budget)
 		if err != nil {
@@ -171,7 +171,7 @@ func (r *search) collect(
 		if err != nil {
 			return nil, false, err
 		}
-		if all = append(all, found...); len(all) > r.exact {
+		if all = append(all, found...); len(all) > r.Exact {
 			return nil, false, nil
 		}
 		if !part.more {
@@ -234,14 +234,14 @@ func (r *search) setKeys(ctx context.Context, all []match) error {
 // follow examines candidates until the page is full, there are no more, or the budget is used up.
 func (r *search) follow(ctx context.Context, from source) (page store.SearchPage, err error) {
 	var all []match
-	budget := r.budget
+	budget := r.Budget
 	if r.LastOutcome != "" {
-		budget = r.outcomes
+		budget = r.Outcomes
 	}
 	page.Next = r.After
 	begin, missed := time.Now(), 0
-	whole := r.chunk
-	r.chunk = min(whole, r.Limit+1) // perhaps they are all selected
+	whole := r.Chunk
+	r.Chunk = min(whole, r.Limit+1) // perhaps they are all selected
 	for {
 		part, err := from(ctx, page.Next)
 		if err != nil {
@@ -261,7 +261,7 @@ func (r *search) follow(ctx context.Context, from source) (page store.SearchPage
 			page.More, page.Next = true, all[r.Limit-1].position()
 			break
 		}
-		page.Next, page.More, r.chunk = part.last, part.more, whole
+		page.Next, page.More, r.Chunk = part.last, part.more, whole
 		budget -= part.cost
 		slow := missed > whole && time.Since(begin) > followTime
 		if budget <= 0 || !part.more || slow {

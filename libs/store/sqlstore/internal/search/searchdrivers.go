@@ -1,4 +1,4 @@
-package sqlstore
+package search
 
 import (
 	"context"
@@ -46,11 +46,11 @@ func (r *search) sources(ctx context.Context) (collected, inOrder source, err er
 	switch r.Sort {
 	case store.SortID:
 		inOrder = r.sourceOf(ordered)
-		if best != nil && best != ordered && best.estimate <= r.searchLimits.collect {
+		if best != nil && best != ordered && best.estimate <= r.Limits.Collect {
 			collected = fromBest
 		}
 	case store.SortName:
-		if inOrder = r.byName; best != nil && best.estimate <= r.searchLimits.collect {
+		if inOrder = r.byName; best != nil && best.estimate <= r.Limits.Collect {
 			collected = fromBest
 		}
 	case store.SortNextDue:
@@ -71,8 +71,8 @@ func (r *search) mayBeFew(ctx context.Context) (bool, error) {
 	if q == nil {
 		return true, nil
 	}
-	n, err := r.countUpTo(ctx, q, r.exact+1)
-	return n <= r.exact, err
+	n, err := r.countUpTo(ctx, q, r.Exact+1)
+	return n <= r.Exact, err
 }
 
 func (r *search) sourceOf(d *driver) source {
@@ -104,12 +104,12 @@ func (r *search) byList(all []candidate) source {
 				return part, nil
 			}
 		}
-		part.all = slices.Clone(all[n:min(len(all), n+r.chunk)])
+		part.all = slices.Clone(all[n:min(len(all), n+r.Chunk)])
 		for i := range part.all {
 			part.all[i] = candidate{ID: part.all[i].ID}
 			part.last = part.all[i].position()
 		}
-		part.cost, part.more = len(part.all), n+r.chunk < len(all)
+		part.cost, part.more = len(part.all), n+r.Chunk < len(all)
 		return part, nil
 	}
 }
@@ -216,19 +216,19 @@ func (r *search) withName(a *timers.Attribute) source {
 			q.Add(" AND value>=").Bind(after.Name).Add(" AND (value>").Bind(after.Name).
 				Add(" OR timer_id>").Int(int64(after.ID)).Add(")")
 		}
-		return r.read(ctx, q.Add(" ORDER BY value,timer_id LIMIT ").Int(int64(r.chunk)), r.chunk)
+		return r.read(ctx, q.Add(" ORDER BY value,timer_id LIMIT ").Int(int64(r.Chunk)), r.Chunk)
 	}
 }
 
 // withDue reads the timers that may be due as the filter wants it, if they are at most
-// searchLimits.collect.
+// Limits.Collect.
 func (r *search) withDue(ctx context.Context) (all []candidate, complete bool, err error) {
 	if r.DueToMS == 0 {
 		return nil, false, nil // nearly all timers
 	}
 	for _, d := range r.dueColumns() {
-		q := r.fromDue(&d, store.SearchPosition{}, r.searchLimits.collect+1)
-		part, err := r.read(ctx, q, r.searchLimits.collect+1)
+		q := r.fromDue(&d, store.SearchPosition{}, r.Limits.Collect+1)
+		part, err := r.read(ctx, q, r.Limits.Collect+1)
 		if err != nil || part.more {
 			return nil, false, err
 		}

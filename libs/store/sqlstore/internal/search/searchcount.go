@@ -1,4 +1,4 @@
-package sqlstore
+package search
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // Count counts by an index alone if the filter allows it. Otherwise it examines candidates.
-func (s *Store) Count(
+func (s *Searcher) Count(
 	ctx context.Context,
 	query store.SearchQuery,
 ) (count store.SearchCount, err error) {
@@ -39,9 +39,9 @@ func (r *search) count(ctx context.Context) (count store.SearchCount, err error)
 	if collected != nil { // it is complete, because its driver has few timers
 		inOrder = collected
 	}
-	budget, examine := r.searchLimits.count, r.countExamined
+	budget, examine := r.Limits.Count, r.countExamined
 	if r.ByDue() || r.LastOutcome != "" {
-		budget = r.budget
+		budget = r.Budget
 		examine = func(ctx context.Context, all []candidate) (int, error) {
 			found, err := r.examine(ctx, all)
 			return len(found), err

@@ -1,4 +1,4 @@
-package sqlstore
+package search
 
 import (
 	"context"
@@ -20,10 +20,10 @@ func (r *search) byID(d *driver) source {
 			q := sqldb.Stmt(
 				"SELECT id FROM timers" + r.store.db.Dialect.ByApp + " WHERE app_id=",
 			).Int(r.appID)
-			return r.read(ctx, r.fromID(q, "id", after.ID), r.chunk)
+			return r.read(ctx, r.fromID(q, "id", after.ID), r.Chunk)
 		}
 		if len(d.values) == 1 {
-			return r.read(ctx, r.withValue(d, d.values[0], after.ID), r.chunk)
+			return r.read(ctx, r.withValue(d, d.values[0], after.ID), r.Chunk)
 		}
 		// A statement with several values would sort all of their timers.
 		q := sqldb.Stmt("SELECT id FROM (")
@@ -35,8 +35,8 @@ func (r *search) byID(d *driver) source {
 			q.Add("SELECT id FROM (").Add(string(part.Text)).Add(") v").Int(int64(i))
 			q.Args = append(q.Args, part.Args...)
 		}
-		q.Add(") a ORDER BY id" + r.direction() + " LIMIT ").Int(int64(r.chunk))
-		return r.read(ctx, q, r.chunk)
+		q.Add(") a ORDER BY id" + r.direction() + " LIMIT ").Int(int64(r.Chunk))
+		return r.read(ctx, q, r.Chunk)
 	}
 }
 
@@ -53,7 +53,7 @@ func (r *search) fromID(q *sqldb.Statement, column string, after timer.ID) *sqld
 	if after != 0 {
 		q.Add(" AND " + column + r.operator()).Int(int64(after))
 	}
-	return q.Add(" ORDER BY " + column + r.direction() + " LIMIT ").Int(int64(r.chunk))
+	return q.Add(" ORDER BY " + column + r.direction() + " LIMIT ").Int(int64(r.Chunk))
 }
 
 func (r *search) operator() string {
@@ -89,9 +89,9 @@ func (r *search) read(
 // byName reads the candidates in order of name, from the index of names. It leaves out names that
 // the filter does not select: nameCost of them cost as much as a candidate.
 func (r *search) byName(ctx context.Context, after store.SearchPosition) (candidates, error) {
-	chunk := r.chunk
+	chunk := r.Chunk
 	if r.NameContains != "" {
-		chunk = r.names
+		chunk = r.Names
 	}
 	q := sqldb.Stmt("SELECT id,live_name AS name FROM timers" + r.store.db.Dialect.ByLiveName +
 		" WHERE app_id=").Int(r.appID).Add(" AND live_name IS NOT NULL")
@@ -191,7 +191,7 @@ func (r *search) byDue(
 	if after.AtMS != timer.NeverMS {
 		var more bool
 		for _, d := range r.dueColumns() {
-			one, err := r.read(ctx, r.fromDue(&d, after, r.chunk), r.chunk)
+			one, err := r.read(ctx, r.fromDue(&d, after, r.Chunk), r.Chunk)
 			if err != nil {
 				return part, err
 			}
@@ -204,15 +204,15 @@ func (r *search) byDue(
 		)
 		part.last, part.more = notDue, !r.ByDue()
 		if more {
-			part.all = part.all[:r.chunk]
-			part.last, part.more = part.all[r.chunk-1].position(), true
+			part.all = part.all[:r.Chunk]
+			part.last, part.more = part.all[r.Chunk-1].position(), true
 		}
 		part.cost = len(part.all)
 		return part, nil
 	}
 	q := sqldb.Stmt("SELECT id,").Int(timer.NeverMS).
 		Add(" AS at_ms FROM timers" + r.store.db.Dialect.ByApp + " WHERE app_id=").Int(r.appID)
-	part, err = r.read(ctx, r.fromID(q, "id", after.ID), r.chunk)
+	part, err = r.read(ctx, r.fromID(q, "id", after.ID), r.Chunk)
 	return part, err
 }
 

@@ -1,0 +1,28 @@
+// Package search finds and counts timers by their names, attributes, times and latest outcomes.
+package search
+
+import (
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
+)
+
+// Searcher searches timers.
+type Searcher struct {
+	db      *sqldb.DB
+	apps    *apps.Rows
+	timers  *timers.Rows
+	history *history.Rows
+
+	Limits Limits
+}
+
+// New returns the search of a database.
+func New(
+	db *sqldb.DB, apps *apps.Rows, timers *timers.Rows, history *history.Rows,
+) *Searcher {
+	return &Searcher{
+		db: db, apps: apps, timers: timers, history: history, Limits: defaultLimits(),
+	}
+}
