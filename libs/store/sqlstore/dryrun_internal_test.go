@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
@@ -18,15 +19,16 @@ func TestDryRunsCacheNoApp(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	require.NoError(t, s.Migrate(t.Context()))
-	ctx, ids, err := s.apps.Make(store.WithDryRun(t.Context()), []string{"new"})
+	_, rows := apps.New(s.db)
+	ctx, ids, err := rows.Make(store.WithDryRun(t.Context()), []string{"new"})
 	require.NoError(t, err)
 	err = s.db.Write(ctx, "testing", func(ctx context.Context, c sqldb.Runner) error {
-		names, err := s.apps.Names(ctx, c, []int64{ids["new"]})
+		names, err := rows.Names(ctx, c, []int64{ids["new"]})
 		require.Equal(t, "new", names[ids["new"]])
 		return err
 	})
 	require.NoError(t, err)
-	id, err := s.apps.ID(t.Context(), "new")
+	id, err := rows.ID(t.Context(), "new")
 	require.NoError(t, err)
 	require.Zero(t, id)
 }

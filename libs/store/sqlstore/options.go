@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/scheduling"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/sqliteengine"
 )
@@ -15,6 +16,8 @@ import (
 const (
 	DefaultMaxOpen = 16
 	DefaultTimeout = engine.DefaultTimeout
+	// DefaultMaxEditFires is the largest number of fires that an edit plans itself.
+	DefaultMaxEditFires = scheduling.DefaultMaxEditFires
 )
 
 // SQLiteFile is the name of the database in a data directory.

@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/jobs"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/minutes"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/scheduling"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/search"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sessions"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
@@ -40,16 +41,11 @@ type Store struct {
 	*history.Reader
 	*fires.Fires
 	*search.Searcher
+	*scheduling.Scheduling
 
 	db       *sqldb.DB
-	apps     *apps.Rows
-	audit    *audit.Trail
 	sessions *sessions.Rows
 	cursors  *minutes.Cursors
-	timers   *timers.Rows
-	zones    *calendars.Zones
-	history  *history.Rows
-	fires    *fires.Rows
 
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
@@ -57,29 +53,45 @@ type Store struct {
 	check func(ctx context.Context) error
 	// purgePartitions removes expired outcomes and attempts, for PurgeExpired.
 	purgePartitions func(ctx context.Context, nowMS, boundMS int64) error
-	ids             *timer.IDs
-	maxEditFires    int       // most fires that an edit plans itself
 	warnOnce        sync.Once // for the warning about durability
 }
 
 var _ store.Store = (*Store)(nil)
 
 func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerolog.Logger) *Store {
-	s := &Store{db: sqldb.New(d, e, log)}
-	s.ids = timer.NewIDs(now)
-	s.maxEditFires = DefaultMaxEditFires
-	s.Apps, s.apps = apps.New(s.db)
-	s.Audit, s.audit = audit.New(s.db, s.apps)
-	s.Admin = admin.New(s.db, s.apps, s.audit)
-	s.JobStore = jobs.New(s.db, s.apps, s.audit)
-	s.Sessions, s.sessions = sessions.New(s.db)
-	s.Minutes, s.cursors = minutes.New(s.db)
-	s.Timers, s.timers = timers.New(s.db, s.apps)
-	s.CalendarStore, s.zones = calendars.New(s.db, s.apps, s.audit, s.timers)
-	s.Reader, s.history = history.New(s.db, s.apps, s.timers)
-	s.Fires, s.fires = fires.New(s.db, s.apps, s.audit, s.timers, s.history)
-	s.Searcher = search.New(s.db, s.apps, s.timers, s.history)
-	return s
+	db := sqldb.New(d, e, log)
+	appsOf, appRows := apps.New(db)
+	auditOf, trail := audit.New(db, appRows)
+	sessionsOf, sessionRows := sessions.New(db)
+	minutesOf, cursors := minutes.New(db)
+	timersOf, timerRows := timers.New(db, appRows)
+	calendarsOf, zones := calendars.New(db, appRows, trail, timerRows)
+	historyOf, historyRows := history.New(db, appRows, timerRows)
+	firesOf, fireRows := fires.New(db, appRows, trail, timerRows, historyRows)
+	return &Store{
+		Apps:          appsOf,
+		Audit:         auditOf,
+		Admin:         admin.New(db, appRows, trail),
+		JobStore:      jobs.New(db, appRows, trail),
+		Sessions:      sessionsOf,
+		Minutes:       minutesOf,
+		Timers:        timersOf,
+		CalendarStore: calendarsOf,
+		Reader:        historyOf,
+		Fires:         firesOf,
+		Searcher:      search.New(db, appRows, timerRows, historyRows),
+		Scheduling: scheduling.New(db, &scheduling.Nouns{
+			Apps:    appRows,
+			Audit:   trail,
+			Timers:  timerRows,
+			Zones:   zones,
+			History: historyRows,
+			Fires:   fireRows,
+		}, now),
+		db:       db,
+		sessions: sessionRows,
+		cursors:  cursors,
+	}
 }
 
 // Now returns the store's clock, to the millisecond.

@@ -1,4 +1,4 @@
-package sqlstore
+package scheduling
 
 import (
 	"context"
@@ -20,7 +20,7 @@ var errBadBackfill = errors.New(
 // in order of id. Two calls at once share the work, and the locks of a call that dies end with its
 // connection. next_ms never moves back, so no fire is inserted twice. A backfill whose plan fails
 // is postponed and stops no other. A backfill whose timer is deleted is cancelled.
-func (s *Store) ExpandBackfills(
+func (s *Scheduling) ExpandBackfills(
 	ctx context.Context, limit int, plan store.BackfillPlanner,
 ) (fires []timer.Fire, n int, err error) {
 	err = s.db.Write(ctx, "expanding backfills", func(ctx context.Context, c sqldb.Runner) error {
@@ -69,7 +69,7 @@ func (s *Store) ExpandBackfills(
 }
 
 // planBackfill advances a backfill and returns its fires, and when it is due for expansion next.
-func (s *Store) planBackfill(
+func (s *Scheduling) planBackfill(
 	row *backfillRow, t *timer.Timer, plan store.BackfillPlanner, nowMS int64,
 ) (fires []timer.Fire, againMS int64) {
 	if t == nil || t.Status == timer.StatusDeleted {
@@ -109,7 +109,7 @@ func checkBackfill(t *timer.Timer, row *backfillRow, fires []timer.Fire, nextMS 
 	return nil
 }
 
-func (s *Store) saveBackfill(
+func (s *Scheduling) saveBackfill(
 	ctx context.Context,
 	c sqldb.Runner,
 	row *backfillRow,

@@ -1,4 +1,4 @@
-package sqlstore
+package scheduling
 
 import (
 	"context"
@@ -59,7 +59,7 @@ func (r backfillRow) backfill(app string) store.Backfill {
 	}
 }
 
-func (s *Store) selectBackfill(
+func (s *Scheduling) selectBackfill(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	id timer.ID,
@@ -79,7 +79,7 @@ func (s *Store) selectBackfill(
 
 // StartBackfill reads the row, and inserts it if there is none. A repeated call returns the present
 // state of the backfill.
-func (s *Store) StartBackfill(
+func (s *Scheduling) StartBackfill(
 	ctx context.Context,
 	b store.Backfill,
 ) (out store.Backfill, err error) {
@@ -122,7 +122,7 @@ func (s *Store) StartBackfill(
 
 // insertBackfill inserts a backfill that was not there. If another call inserts it first, the
 // transaction is repeated and finds it.
-func (s *Store) insertBackfill(
+func (s *Scheduling) insertBackfill(
 	ctx context.Context,
 	c sqldb.Runner,
 	appID int64,
@@ -153,7 +153,7 @@ func (s *Store) insertBackfill(
 }
 
 // Backfill returns a backfill.
-func (s *Store) Backfill(
+func (s *Scheduling) Backfill(
 	ctx context.Context,
 	app string,
 	id timer.ID,
@@ -186,7 +186,7 @@ func (s *Store) Backfill(
 // which a repeated call finishes. Two calls at once finish each fire once. Other transactions write
 // no fires of this series. If the last fire is finished between the read and the statement, the
 // backfill is cancelled although it is complete.
-func (s *Store) CancelBackfill(
+func (s *Scheduling) CancelBackfill(
 	ctx context.Context,
 	app string,
 	id timer.ID,
@@ -233,7 +233,7 @@ func (s *Store) CancelBackfill(
 }
 
 // setCancelled ends a backfill that has a status. If it has another one, nothing is changed.
-func (s *Store) setCancelled(ctx context.Context, b *store.Backfill, from int64) error {
+func (s *Scheduling) setCancelled(ctx context.Context, b *store.Backfill, from int64) error {
 	appID, err := s.apps.ID(ctx, b.App)
 	if err != nil {
 		return err
@@ -265,7 +265,7 @@ func (s *Store) setCancelled(ctx context.Context, b *store.Backfill, from int64)
 
 // backfillFires returns open fires of a backfill after a position, and whether there may be more.
 // It scans the primary key over the backfill's range: few fires of past instants are open.
-func (s *Store) backfillFires(
+func (s *Scheduling) backfillFires(
 	ctx context.Context, b *store.Backfill, after timer.FireID, and string, limit int,
 ) (ids []timer.FireID, err error) {
 	var rows []sqldb.FireIDRow

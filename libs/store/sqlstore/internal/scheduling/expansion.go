@@ -1,4 +1,4 @@
-package sqlstore
+package scheduling
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // It first collects all changes, by computation and reads without locks. flush then writes them,
 // and locks the rows of fires in the order of their keys, whatever the order of the timers was.
 type expansion struct {
-	store *Store
+	store *Scheduling
 	c     sqldb.Runner
 	plan  store.Planner
 	nowMS int64
@@ -58,7 +58,7 @@ type expansion struct {
 	alreadyFinished map[timer.ID]int64 // set by flush: how many of mergeFires have an outcome
 }
 
-func (s *Store) newExpansion(c sqldb.Runner, plan store.Planner, nowMS int64) *expansion {
+func (s *Scheduling) newExpansion(c sqldb.Runner, plan store.Planner, nowMS int64) *expansion {
 	return &expansion{
 		store:           s,
 		c:               c,

@@ -1,4 +1,4 @@
-package sqlstore
+package scheduling
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 // If another call was first, or another process chose the same id, the whole transaction is rolled
 // back and repeated with new ids. It then sees the other call's rows. So of any number of calls at
 // once, one wins. The items of one call are decided as if they had come one after the other.
-func (s *Store) Create(
+func (s *Scheduling) Create(
 	ctx context.Context,
 	items []store.NewTimer,
 	plan store.Planner,
@@ -86,7 +86,7 @@ type knownKey struct {
 
 // createBatch is one transaction of Create.
 type createBatch struct {
-	store         *Store
+	store         *Scheduling
 	c             sqldb.Runner
 	items         []store.NewTimer
 	encoded       []encodedDefinition
@@ -182,7 +182,7 @@ func (b *createBatch) add(i int, app int64) *known {
 	t := &known{
 		hash: b.encoded[i].hash, text: b.encoded[i].text,
 		timer: timer.Timer{
-			ID:         b.store.ids.Next(),
+			ID:         b.store.IDs.Next(),
 			App:        it.App,
 			AppID:      app,
 			Name:       it.Name,

@@ -1,4 +1,4 @@
-package sqlstore
+package scheduling
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 )
 
 // TimerByName returns a timer of an app that is not deleted.
-func (s *Store) TimerByName(ctx context.Context, app, name string) (t timer.Timer, err error) {
+func (s *Scheduling) TimerByName(ctx context.Context, app, name string) (t timer.Timer, err error) {
 	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return timer.Timer{}, err
@@ -52,7 +52,7 @@ func (s *Store) TimerByName(ctx context.Context, app, name string) (t timer.Time
 // timers' rows in order of id. Of two edits of one timer, the second works on the result of the
 // first, or is refused by its IfVersion. An expansion runs before or after a whole edit. A repeated
 // call finds its definition there and changes nothing.
-func (s *Store) Edit(
+func (s *Scheduling) Edit(
 	ctx context.Context,
 	items []store.Edit,
 	plan store.Planner,
@@ -95,7 +95,7 @@ func (s *Store) Edit(
 
 // editBatch is one transaction of Edit.
 type editBatch struct {
-	store *Store
+	store *Scheduling
 	plan  store.Planner
 	items []store.Edit
 	texts []encodedDefinition

@@ -1,4 +1,4 @@
-package sqlstore
+package scheduling
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 // PutIfAbsent inserts without overwriting, then reads the row. Of any number of calls at once, the
 // first insert wins and all read its value.
-func (s *Store) PutIfAbsent(
+func (s *Scheduling) PutIfAbsent(
 	ctx context.Context,
 	app, key string,
 	value int64,

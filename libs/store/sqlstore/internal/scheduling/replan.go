@@ -1,4 +1,4 @@
-package sqlstore
+package scheduling
 
 import (
 	"context"
@@ -121,7 +121,7 @@ func (x *expansion) manyAhead(ctx context.Context, t *timer.Timer) (n, untilMS i
 		return 0, 0, err
 	}
 	ids := x.plannedAhead(t)
-	if len(ids) <= x.store.maxEditFires {
+	if len(ids) <= x.store.MaxEditFires {
 		return 0, 0, nil
 	}
 	soon := 0
@@ -142,7 +142,7 @@ func (x *expansion) manyAhead(ctx context.Context, t *timer.Timer) (n, untilMS i
 // shorten cuts the plan of an edit that has more fires than the edit may write. Expand continues
 // after these fires, unless the follow-up has done so before.
 func (x *expansion) shorten(t *timer.Timer, p *store.Plan) {
-	most := x.store.maxEditFires
+	most := x.store.MaxEditFires
 	if !x.isEdit || !recurring(t) || len(p.Fires) <= most {
 		return
 	}
@@ -197,7 +197,7 @@ func (x *expansion) saveReplans(ctx context.Context) error {
 
 // ContinueReplans reads the candidates without a lock. It then locks the first of them that nobody
 // else has locked, and works on what it finds there: another process may have done the page.
-func (s *Store) ContinueReplans(
+func (s *Scheduling) ContinueReplans(
 	ctx context.Context,
 	plan store.Planner,
 ) (fires []timer.Fire, more bool, err error) {
@@ -243,7 +243,7 @@ func (s *Store) ContinueReplans(
 	return fires, more, err
 }
 
-func (s *Store) dueReplans(ctx context.Context) (ids []timer.ID, err error) {
+func (s *Scheduling) dueReplans(ctx context.Context) (ids []timer.ID, err error) {
 	err = s.db.Read(ctx, "reading replans", func(ctx context.Context, c sqlx.QueryerContext) error {
 		return s.db.SelectAll(
 			ctx,
@@ -269,7 +269,7 @@ func (x *expansion) replanPage(ctx context.Context, t *timer.Timer) ([]timer.Fir
 }
 
 // Replanning reads replans and timers in one statement, so it sees no page half done.
-func (s *Store) Replanning(
+func (s *Scheduling) Replanning(
 	ctx context.Context,
 	ids []timer.FireID,
 ) (undecided []timer.FireID, err error) {

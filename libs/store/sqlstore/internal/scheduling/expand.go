@@ -1,4 +1,4 @@
-package sqlstore
+package scheduling
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 // The locks of a call that dies end with its connection. A call is committed whole or not at all,
 // so a repeated one finds next_due and the fires consistent. It also activates paused timers whose
 // pause ends.
-func (s *Store) Expand(
+func (s *Scheduling) Expand(
 	ctx context.Context,
 	limit int,
 	plan store.Planner,
@@ -145,7 +145,10 @@ func (x *expansion) takeTimers(
 
 // ExpandBacklog counts the timers that Expand would take, and returns since when the first of them
 // is due.
-func (s *Store) ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error) {
+func (s *Scheduling) ExpandBacklog(
+	ctx context.Context,
+	limit int,
+) (n int, oldestMS int64, err error) {
 	err = s.db.Read(
 		ctx,
 		"counting timers to expand",

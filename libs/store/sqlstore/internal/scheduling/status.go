@@ -1,4 +1,4 @@
-package sqlstore
+package scheduling
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // SetStatus locks the timers' rows in order of id. Two calls about one timer run one after the
 // other, so each sees the result of the other, and epochs are counted exactly. Repeating a call
 // changes nothing more.
-func (s *Store) SetStatus(
+func (s *Scheduling) SetStatus(
 	ctx context.Context, items []store.StatusChange, plan store.Planner,
 ) (out []store.StatusResult, err error) {
 	if len(items) == 0 {
@@ -37,7 +37,7 @@ func (s *Store) SetStatus(
 	return out, err
 }
 
-func (s *Store) setStatus(
+func (s *Scheduling) setStatus(
 	ctx context.Context,
 	c sqldb.Runner,
 	items []store.StatusChange,
@@ -128,7 +128,7 @@ func (s *Store) setStatus(
 }
 
 // deleteReferences deletes what leads to deleted timers: uses of calendars, and attributes.
-func (s *Store) deleteReferences(
+func (s *Scheduling) deleteReferences(
 	ctx context.Context,
 	c sqldb.Runner,
 	deleted []*timer.Timer,

@@ -1,4 +1,4 @@
-package sqlstore
+package scheduling
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ type inactivityRow struct {
 }
 
 // Inactivities reads the stretches along the primary key, without locks.
-func (s *Store) Inactivities(
+func (s *Scheduling) Inactivities(
 	ctx context.Context,
 	ids []timer.ID,
 ) (all map[timer.ID][]timer.Inactivity, err error) {

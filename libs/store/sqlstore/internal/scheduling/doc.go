@@ -1,0 +1,55 @@
+// Package scheduling has what plans fires: it creates, edits, activates, pauses and deletes timers,
+// expands them and their backfills, and plans again what a change has taken back.
+package scheduling
+
+import (
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/calendars"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/fires"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Scheduling changes timers and plans their fires.
+type Scheduling struct {
+	db      *sqldb.DB
+	apps    *apps.Rows
+	audit   *audit.Trail
+	timers  *timers.Rows
+	zones   *calendars.Zones
+	history *history.Rows
+	fires   *fires.Rows
+
+	IDs          *timer.IDs // ids of new timers
+	MaxEditFires int        // most fires that an edit plans itself
+}
+
+// Nouns are what Scheduling writes besides timers.
+type Nouns struct {
+	Apps    *apps.Rows
+	Audit   *audit.Trail
+	Timers  *timers.Rows
+	Zones   *calendars.Zones
+	History *history.Rows
+	Fires   *fires.Rows
+}
+
+// New returns the scheduling of a database. Ids of new timers are of the clock now.
+func New(db *sqldb.DB, n *Nouns, now func() time.Time) *Scheduling {
+	return &Scheduling{
+		db:           db,
+		apps:         n.Apps,
+		audit:        n.Audit,
+		timers:       n.Timers,
+		zones:        n.Zones,
+		history:      n.History,
+		fires:        n.Fires,
+		IDs:          timer.NewIDs(now),
+		MaxEditFires: DefaultMaxEditFires,
+	}
+}
