@@ -19,11 +19,11 @@ import (
 func (s *Store) OnStatement(f func(text string)) { s.db.OnStatement = f }
 
 // SetMaxEditFires sets the largest number of fires that an edit plans itself.
-func (s *Store) SetMaxEditFires(n int) { s.Scheduling.MaxEditFires = n }
+func (s *Store) SetMaxEditFires(n int) { s.scheduling.MaxEditFires = n }
 
 // SetSearchLimits makes searches examine little at once, and sort at most exact timers.
 func (s *Store) SetSearchLimits(exact int) {
-	s.Searcher.Limits = search.Limits{
+	*s.searchLimits = search.Limits{
 		Chunk: 7, Budget: 20, Collect: 15, Exact: exact, Outcomes: 10, Count: 1_000_000, Names: 11,
 	}
 }
@@ -33,7 +33,7 @@ func (s *Store) SetSearchLimits(exact int) {
 func (s *Store) SetPreparedRows(n ...int) { s.db.Dialect.PreparedRows = n }
 
 // SetIDs takes timer ids from the clock now: two stores with a stopped clock create the same ids.
-func (s *Store) SetIDs(now func() time.Time) { s.Scheduling.IDs = timer.NewIDs(now) }
+func (s *Store) SetIDs(now func() time.Time) { s.scheduling.IDs = timer.NewIDs(now) }
 
 // PurgePartitions is what PurgeExpired does to outcomes and attempts, at a given instant.
 func (s *Store) PurgePartitions(ctx context.Context, nowMS, boundMS int64) error {

@@ -25,7 +25,7 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	if err := s.sessions.EndAll(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.Scheduling.MaxEditFires = cmp.Or(o.MaxEditFires, DefaultMaxEditFires)
+	s.scheduling.MaxEditFires = cmp.Or(o.MaxEditFires, DefaultMaxEditFires)
 	s.db.InjectFaults(o.Faults) // after opening, which must not fail
 	return s, nil
 }

@@ -47,6 +47,9 @@ type Store struct {
 	sessions *sessions.Rows
 	cursors  *minutes.Cursors
 
+	scheduling   *scheduling.Settings
+	searchLimits *search.Limits
+
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
 	// check verifies the server's settings, for Ping.
@@ -68,6 +71,10 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	calendarsOf, zones := calendars.New(db, appRows, trail, timerRows)
 	historyOf, historyRows := history.New(db, appRows, timerRows)
 	firesOf, fireRows := fires.New(db, appRows, trail, timerRows, historyRows)
+	limits := search.DefaultLimits()
+	settings := &scheduling.Settings{
+		IDs: timer.NewIDs(now), MaxEditFires: DefaultMaxEditFires,
+	}
 	return &Store{
 		Apps:          appsOf,
 		Audit:         auditOf,
@@ -79,7 +86,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 		CalendarStore: calendarsOf,
 		Reader:        historyOf,
 		Fires:         firesOf,
-		Searcher:      search.New(db, appRows, timerRows, historyRows),
+		Searcher:      search.New(db, appRows, timerRows, historyRows, limits),
 		Scheduling: scheduling.New(db, &scheduling.Nouns{
 			Apps:    appRows,
 			Audit:   trail,
@@ -87,10 +94,12 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 			Zones:   zones,
 			History: historyRows,
 			Fires:   fireRows,
-		}, now),
-		db:       db,
-		sessions: sessionRows,
-		cursors:  cursors,
+		}, settings),
+		db:           db,
+		sessions:     sessionRows,
+		cursors:      cursors,
+		scheduling:   settings,
+		searchLimits: limits,
 	}
 }
 

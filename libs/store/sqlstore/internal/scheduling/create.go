@@ -182,7 +182,7 @@ func (b *createBatch) add(i int, app int64) *known {
 	t := &known{
 		hash: b.encoded[i].hash, text: b.encoded[i].text,
 		timer: timer.Timer{
-			ID:         b.store.IDs.Next(),
+			ID:         b.store.settings.IDs.Next(),
 			App:        it.App,
 			AppID:      app,
 			Name:       it.Name,

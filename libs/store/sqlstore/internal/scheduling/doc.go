@@ -3,8 +3,6 @@
 package scheduling
 
 import (
-	"time"
-
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/apps"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/audit"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/calendars"
@@ -25,6 +23,11 @@ type Scheduling struct {
 	history *history.Rows
 	fires   *fires.Rows
 
+	settings *Settings
+}
+
+// Settings may change before the store is used.
+type Settings struct {
 	IDs          *timer.IDs // ids of new timers
 	MaxEditFires int        // most fires that an edit plans itself
 }
@@ -39,17 +42,16 @@ type Nouns struct {
 	Fires   *fires.Rows
 }
 
-// New returns the scheduling of a database. Ids of new timers are of the clock now.
-func New(db *sqldb.DB, n *Nouns, now func() time.Time) *Scheduling {
+// New returns the scheduling of a database.
+func New(db *sqldb.DB, n *Nouns, s *Settings) *Scheduling {
 	return &Scheduling{
-		db:           db,
-		apps:         n.Apps,
-		audit:        n.Audit,
-		timers:       n.Timers,
-		zones:        n.Zones,
-		history:      n.History,
-		fires:        n.Fires,
-		IDs:          timer.NewIDs(now),
-		MaxEditFires: DefaultMaxEditFires,
+		db:       db,
+		apps:     n.Apps,
+		audit:    n.Audit,
+		timers:   n.Timers,
+		zones:    n.Zones,
+		history:  n.History,
+		fires:    n.Fires,
+		settings: s,
 	}
 }

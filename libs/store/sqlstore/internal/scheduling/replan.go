@@ -121,7 +121,7 @@ func (x *expansion) manyAhead(ctx context.Context, t *timer.Timer) (n, untilMS i
 		return 0, 0, err
 	}
 	ids := x.plannedAhead(t)
-	if len(ids) <= x.store.MaxEditFires {
+	if len(ids) <= x.store.settings.MaxEditFires {
 		return 0, 0, nil
 	}
 	soon := 0
@@ -142,7 +142,7 @@ func (x *expansion) manyAhead(ctx context.Context, t *timer.Timer) (n, untilMS i
 // shorten cuts the plan of an edit that has more fires than the edit may write. Expand continues
 // after these fires, unless the follow-up has done so before.
 func (x *expansion) shorten(t *timer.Timer, p *store.Plan) {
-	most := x.store.MaxEditFires
+	most := x.store.settings.MaxEditFires
 	if !x.isEdit || !recurring(t) || len(p.Fires) <= most {
 		return
 	}

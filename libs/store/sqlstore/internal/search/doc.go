@@ -15,14 +15,15 @@ type Searcher struct {
 	timers  *timers.Rows
 	history *history.Rows
 
-	Limits Limits
+	limits *Limits
 }
 
 // New returns the search of a database.
 func New(
 	db *sqldb.DB, apps *apps.Rows, timers *timers.Rows, history *history.Rows,
+	limits *Limits,
 ) *Searcher {
 	return &Searcher{
-		db: db, apps: apps, timers: timers, history: history, Limits: defaultLimits(),
+		db: db, apps: apps, timers: timers, history: history, limits: limits,
 	}
 }

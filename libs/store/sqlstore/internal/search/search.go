@@ -23,8 +23,9 @@ type Limits struct {
 	Names    int // names of one statement
 }
 
-func defaultLimits() Limits {
-	return Limits{
+// DefaultLimits are those of programs.
+func DefaultLimits() *Limits {
+	return &Limits{
 		Chunk: store.MaxBatch, Budget: 5_000, Collect: 2_500, Exact: store.SortExact,
 		Outcomes: 2_000, Count: 50_000, Names: 5_000,
 	}
@@ -123,7 +124,7 @@ func (s *Searcher) search(
 				return err
 			}
 			r := &search{
-				SearchQuery: query, Limits: s.Limits,
+				SearchQuery: query, Limits: *s.limits,
 				store: s, c: c, appID: appID, nowMS: nowMS,
 			}
 			return run(ctx, r)
