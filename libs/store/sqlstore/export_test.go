@@ -37,7 +37,7 @@ func (s *Store) SetIDs(now func() time.Time) { s.scheduling.IDs = timer.NewIDs(n
 
 // PurgePartitions is what PurgeExpired does to outcomes and attempts, at a given instant.
 func (s *Store) PurgePartitions(ctx context.Context, nowMS, boundMS int64) error {
-	return s.purgePartitions(ctx, nowMS, boundMS)
+	return s.partitions.Purge(ctx, nowMS, boundMS)
 }
 
 // SchemaVersion is the number of the latest migration.

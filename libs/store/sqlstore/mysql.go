@@ -67,8 +67,6 @@ func openMySQL(cfg *mysqlengine.Config, o *MySQLOptions) (*Store, *mysqlengine.E
 			return migrateUp(ctx, db, goose.DialectMySQL, s.db.Dialect.Name, version)
 		})
 	}
-	s.purgePartitions = func(ctx context.Context, nowMS, boundMS int64) error {
-		return s.maintainPartitions(ctx, e, nowMS, boundMS)
-	}
+	s.partitions.MySQL = e
 	return s, e, nil
 }

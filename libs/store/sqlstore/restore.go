@@ -49,7 +49,7 @@ func RestoreMySQL(_ context.Context, o MySQLOptions) (*Restore, error) {
 	}
 	r := &Restore{store: s}
 	r.addPastDays = func(ctx context.Context, table string, oldestMS int64) error {
-		return s.addPastDays(ctx, e, table, oldestMS)
+		return s.partitions.AddPastDays(ctx, e, table, oldestMS)
 	}
 	return r, nil
 }

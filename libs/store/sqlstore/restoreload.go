@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/backup"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/housekeeping"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
@@ -78,7 +79,7 @@ func (r *Restore) touch(ctx context.Context, c sqldb.Runner) error {
 func (r *Restore) prepare(ctx context.Context, b *backup.Table, rows [][]any) error {
 	column := slices.Index(b.Columns, "finished_ms")
 	if r.addPastDays == nil || column < 0 || len(rows) == 0 ||
-		!slices.Contains(partitionedTables, b.Name) {
+		!slices.Contains(housekeeping.PartitionedTables, b.Name) {
 		return nil
 	}
 	oldest, _ := rows[0][column].(int64)

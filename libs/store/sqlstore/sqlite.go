@@ -44,6 +44,5 @@ func openSQLite(ctx context.Context, o *SQLiteOptions) (*Store, error) {
 	s.migrate = func(ctx context.Context, version int64) error {
 		return migrateUp(ctx, e.DB().DB, goose.DialectSQLite3, d.Name, version)
 	}
-	s.purgePartitions = s.deleteHistory
 	return s, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/calendars"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/fires"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/housekeeping"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/jobs"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/minutes"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/scheduling"
@@ -42,10 +43,11 @@ type Store struct {
 	*fires.Fires
 	*search.Searcher
 	*scheduling.Scheduling
+	*housekeeping.Housekeeping
 
-	db       *sqldb.DB
-	sessions *sessions.Rows
-	cursors  *minutes.Cursors
+	db         *sqldb.DB
+	sessions   *sessions.Rows
+	partitions *housekeeping.Partitions
 
 	scheduling   *scheduling.Settings
 	searchLimits *search.Limits
@@ -53,10 +55,8 @@ type Store struct {
 	// migrate runs the missing migrations up to a version.
 	migrate func(ctx context.Context, version int64) error
 	// check verifies the server's settings, for Ping.
-	check func(ctx context.Context) error
-	// purgePartitions removes expired outcomes and attempts, for PurgeExpired.
-	purgePartitions func(ctx context.Context, nowMS, boundMS int64) error
-	warnOnce        sync.Once // for the warning about durability
+	check    func(ctx context.Context) error
+	warnOnce sync.Once // for the warning about durability
 }
 
 var _ store.Store = (*Store)(nil)
@@ -71,6 +71,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	calendarsOf, zones := calendars.New(db, appRows, trail, timerRows)
 	historyOf, historyRows := history.New(db, appRows, timerRows)
 	firesOf, fireRows := fires.New(db, appRows, trail, timerRows, historyRows)
+	housekeepingOf, partitions := housekeeping.New(db, cursors)
 	limits := search.DefaultLimits()
 	settings := &scheduling.Settings{
 		IDs: timer.NewIDs(now), MaxEditFires: DefaultMaxEditFires,
@@ -95,9 +96,10 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 			History: historyRows,
 			Fires:   fireRows,
 		}, settings),
+		Housekeeping: housekeepingOf,
 		db:           db,
 		sessions:     sessionRows,
-		cursors:      cursors,
+		partitions:   partitions,
 		scheduling:   settings,
 		searchLimits: limits,
 	}

@@ -1,4 +1,4 @@
-package sqlstore
+package housekeeping
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const (
 
 // PurgeExpired deletes with short statements that each commit. Any number of calls may run at once,
 // and a call may die halfway: the next one continues.
-func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error {
+func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration) error {
 	now, err := s.db.Now(ctx)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 		return err
 	}
 	return errors.Join(
-		s.purgePartitions(ctx, nowMS, nowMS-retention.Milliseconds()),
+		s.partitions.Purge(ctx, nowMS, nowMS-retention.Milliseconds()),
 		s.db.DeleteAll(
 			ctx,
 			"failed_outcomes",
@@ -99,7 +99,7 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 
 // oldChanges returns the first sequence of the change log to keep: the first recent entry, or the
 // last one. The log therefore never looks new.
-func (s *Store) oldChanges(ctx context.Context, boundMS int64) (seq int64, err error) {
+func (s *Housekeeping) oldChanges(ctx context.Context, boundMS int64) (seq int64, err error) {
 	err = s.db.Read(
 		ctx,
 		"reading the change log",
@@ -125,8 +125,16 @@ func (s *Store) oldChanges(ctx context.Context, boundMS int64) (seq int64, err e
 	return seq, err
 }
 
+// Purge removes expired outcomes and attempts.
+func (s *Partitions) Purge(ctx context.Context, nowMS, boundMS int64) error {
+	if s.MySQL == nil {
+		return s.deleteHistory(ctx, boundMS)
+	}
+	return s.maintainPartitions(ctx, s.MySQL, nowMS, boundMS)
+}
+
 // deleteHistory deletes expired outcomes and attempts from the front of their primary keys.
-func (s *Store) deleteHistory(ctx context.Context, _, boundMS int64) error {
+func (s *Partitions) deleteHistory(ctx context.Context, boundMS int64) error {
 	return errors.Join(
 		s.db.DeleteAll(
 			ctx,

@@ -1,4 +1,4 @@
-package sqlstore
+package housekeeping
 
 import (
 	"context"
@@ -29,13 +29,13 @@ const (
 	ddlWaitS = 2
 )
 
-// partitionedTables have partitions by the day of finished_ms.
-var partitionedTables = []string{"outcomes", "attempts"}
+// PartitionedTables have partitions by the day of finished_ms.
+var PartitionedTables = []string{"outcomes", "attempts"}
 
-// addPastDays creates the partitions of a table that has none yet, for rows from an instant on. So
+// AddPastDays creates the partitions of a table that has none yet, for rows from an instant on. So
 // rows that are restored are purged as if they had been recorded here. A repeated call changes
 // nothing.
-func (s *Store) addPastDays(
+func (s *Partitions) AddPastDays(
 	ctx context.Context, e *mysqlengine.Engine, table string, oldestMS int64,
 ) error {
 	ctx, cancel := s.db.Bounded(ctx)
@@ -70,7 +70,7 @@ type partition struct {
 // Where there are no named locks, all work: each change names its partitions, so the server refuses
 // one that another call has made. A change that waits too long for the table is left to the next
 // call.
-func (s *Store) maintainPartitions(
+func (s *Partitions) maintainPartitions(
 	ctx context.Context,
 	e *mysqlengine.Engine,
 	nowMS, boundMS int64,
@@ -100,7 +100,11 @@ func (s *Store) maintainPartitions(
 	)
 }
 
-func (s *Store) maintainLocked(ctx context.Context, conn *sqlx.Conn, nowMS, boundMS int64) error {
+func (s *Partitions) maintainLocked(
+	ctx context.Context,
+	conn *sqlx.Conn,
+	nowMS, boundMS int64,
+) error {
 	if _, err := s.db.Exec(
 		ctx,
 		conn,
@@ -115,7 +119,7 @@ func (s *Store) maintainLocked(ctx context.Context, conn *sqlx.Conn, nowMS, boun
 		conn,
 		sqldb.Stmt("SET SESSION lock_wait_timeout=DEFAULT"),
 	)
-	for _, table := range partitionedTables {
+	for _, table := range PartitionedTables {
 		parts, err := s.partitions(ctx, conn, table)
 		if err != nil {
 			return err
@@ -130,7 +134,7 @@ func (s *Store) maintainLocked(ctx context.Context, conn *sqlx.Conn, nowMS, boun
 	return nil
 }
 
-func (s *Store) partitions(
+func (s *Partitions) partitions(
 	ctx context.Context,
 	conn *sqlx.Conn,
 	table string,
@@ -166,7 +170,7 @@ func (s *Store) partitions(
 // addDays creates partitions for days without one, up to daysAhead, by splitting pmax. Rows in pmax
 // of these days move, but most often there are none. A new table begins with the day of oldestMS,
 // and older rows go to that day.
-func (s *Store) addDays(
+func (s *Partitions) addDays(
 	ctx context.Context,
 	conn *sqlx.Conn,
 	table string,
@@ -196,7 +200,7 @@ func (s *Store) addDays(
 
 // dropDays drops partitions that lie wholly before the bound. An outcome is thus dropped at most a
 // day late.
-func (s *Store) dropDays(
+func (s *Partitions) dropDays(
 	ctx context.Context,
 	conn *sqlx.Conn,
 	table string,
@@ -217,7 +221,7 @@ func (s *Store) dropDays(
 
 // ignoreOvertaken ignores a change that waited too long for the table, which the next call makes,
 // and one that another call has made.
-func (s *Store) ignoreOvertaken(err error) error {
+func (s *Partitions) ignoreOvertaken(err error) error {
 	if mysqlengine.IsPartitionChanged(err) {
 		s.db.Log.Info().Err(err).Msg("partitions were changed by another process")
 		return nil
