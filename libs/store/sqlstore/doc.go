@@ -27,9 +27,25 @@
 //
 // Package engine is what the store needs of a database: to run statements and to tell what its
 // errors mean. Packages mysqlengine and sqliteengine are the two engines, with their connections,
-// locks and error codes. This package has the statements, and the dialect in which they differ.
+// locks and error codes.
 //
-// # Rules of the package
+// The statements are in packages by noun, below internal. This package opens, migrates, backs up and
+// restores the database, and puts the nouns together: a Store embeds one type of each, whose exported
+// methods are those of store.Store. A noun uses those above it:
+//
+//   - sqldb: transactions, the text of statements and the dialect, for all nouns;
+//   - apps, audit, admin, jobs: apps, their audit trail, settings and keys, and jobs about them;
+//   - sessions, minutes: who is alive, and who has which slices of fires;
+//   - timers, calendars: the rows of timers with their versions, and what marks them to be replanned;
+//   - history: outcomes and attempts;
+//   - fires: open fires, from the claim to the outcome, and their slots;
+//   - scheduling: whatever plans fires: creates, edits, changes of status, expansions, backfills;
+//   - search, housekeeping: the search of timers, and what removes expired rows.
+//
+// Where nouns use each other, one type has what callers of the store do, and a second one (Rows,
+// Trail) what other nouns do in their transactions.
+//
+// # Rules of the packages
 //
 //   - All times are BIGINT unix milliseconds. On MySQL, "now" is the server's clock, read in the
 //     statement. On SQLite it is the clock of the options, so that a test can move it.

@@ -208,7 +208,7 @@ func (s *Snapshot) pageBehind(t *backupTable, key []any) *sqldb.Statement {
 	return q.Add(" ORDER BY " + strings.Join(t.key, ",") + " LIMIT ").Int(snapshotPage)
 }
 
-// history.KeyOf returns the primary key of a row.
+// keyOf returns the primary key of a row.
 func (t *backupTable) keyOf(row []any) []any {
 	key := make([]any, len(t.key))
 	for i, column := range t.key {

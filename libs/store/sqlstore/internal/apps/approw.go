@@ -42,6 +42,7 @@ type Row struct {
 
 const columns = "id,name,frozen,freeze_reason,frozen_since_ms,settings,settings_version,deleting_job"
 
+// App returns the app as callers of the store see it.
 func (r *Row) App() (store.App, error) {
 	a := store.App{
 		ID:       r.ID,
@@ -61,6 +62,7 @@ func (r *Row) App() (store.App, error) {
 	return a, nil
 }
 
+// Select reads an app, with a clause that locks its row, or returns not_found.
 func (s *Rows) Select(
 	ctx context.Context,
 	c sqlx.QueryerContext,

@@ -9,6 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
+// Columns are those that an entry inserts.
 const Columns = "app_id,changed_ms,actor_kind,actor_id,actor_name,address,request_id,job_id," +
 	"action,kind,resource,name,before_version,after_version,before_state,after_state"
 
@@ -45,6 +46,7 @@ func (a *Entries) Add(by *store.Actor, appID int64, e store.AuditEntry) {
 	a.entries = append(a.entries, auditItem{AuditEntry: e, appID: appID, by: a.stored})
 }
 
+// StoredActor returns the actor with its texts cut to the lengths of their columns.
 func StoredActor(by *store.Actor) *store.Actor {
 	return &store.Actor{
 		Kind:    by.Kind,
@@ -150,6 +152,7 @@ func EncodeActor(by *store.Actor) ([]byte, error) {
 	return text, nil
 }
 
+// DecodeActor reads what EncodeActor wrote. nil: no actor is known.
 func DecodeActor(text []byte) (*store.Actor, error) {
 	if len(text) == 0 {
 		return nil, nil //nolint:nilnil // no actor is known

@@ -1,5 +1,5 @@
 // Package fires has the open fires, from their claim to their outcome: it loads, claims, releases,
-// defers and records them, hands concurrency slots on, and creates fires on request. Fires of
+// defers and records them, gives concurrency slots, and creates fires on request. Fires of
 // schedules come from package scheduling.
 package fires
 

@@ -67,7 +67,7 @@ func (s *Rows) dequeue(ctx context.Context, c sqldb.Runner, ids []timer.FireID) 
 	return nil
 }
 
-// sqldb.ByTimer sorts ids in the order of slot_queue.
+// byTimer sorts ids in the order of slot_queue.
 func byTimer(ids []timer.FireID) []timer.FireID {
 	slices.SortFunc(ids, func(a, b timer.FireID) int {
 		if a.Timer != b.Timer {

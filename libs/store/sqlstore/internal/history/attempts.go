@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// OfFire adds the condition that a row is of a fire.
 func OfFire(q *sqldb.Statement, id timer.FireID) *sqldb.Statement {
 	return q.Add("timer_id=").
 		Int(int64(id.Timer)).
@@ -20,6 +21,7 @@ func OfFire(q *sqldb.Statement, id timer.FireID) *sqldb.Statement {
 		Int(id.Series)
 }
 
+// Attempts returns the attempts of a fire in order.
 func (s *Rows) Attempts(
 	ctx context.Context,
 	c sqlx.QueryerContext,

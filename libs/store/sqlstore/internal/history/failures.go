@@ -37,6 +37,7 @@ type OutcomeKey struct {
 	timer.FireID
 }
 
+// KeyOf returns the primary key of an outcome.
 func KeyOf(o *timer.Outcome) OutcomeKey { return OutcomeKey{o.FinishedMS, o.FireID} }
 
 // outcomes adds "(finished_ms,timer_id,due_ms,series) IN (…)". keys must not be empty.

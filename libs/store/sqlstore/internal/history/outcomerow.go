@@ -15,6 +15,7 @@ const (
 	maxFailure = 16
 )
 
+// OutcomeColumns are those of OutcomeRow.
 const OutcomeColumns = "finished_ms,timer_id,due_ms,series,until_ms,fire_count,run_at_ms,app_id,version,epoch,cause,revision,owner,kind,reason," +
 	"attempts,lateness_ms,status_code,duration_ms,redrive_series,failure,path,task_age_ms,held_ms,waited_for,waited_ms"
 
@@ -48,6 +49,7 @@ type OutcomeRow struct {
 	WaitedMS   int64  `db:"waited_ms"`
 }
 
+// Outcome returns the row's outcome.
 func (r OutcomeRow) Outcome() timer.Outcome {
 	return timer.Outcome{
 		Fire: timer.Fire{

@@ -11,6 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// InsertOutcomes inserts outcomes and attempts, and keeps rows that are there: a repeated call inserts
+// the same.
 func (s *Rows) InsertOutcomes(
 	ctx context.Context, c sqldb.Runner, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) error {
@@ -77,6 +79,7 @@ func (s *Rows) FinishedBy(
 	return done, nil
 }
 
+// FiresOf returns the fires of outcomes.
 func FiresOf(outcomes []timer.Outcome) []timer.Fire {
 	fires := make([]timer.Fire, len(outcomes))
 	for i := range outcomes {

@@ -38,6 +38,7 @@ func (s *Minutes) Cursor(ctx context.Context, minute int64) (int64, error) {
 	return at, err
 }
 
+// Read returns the position of the cursor. found is false before the very first call of Cursor.
 func (s *Cursors) Read(ctx context.Context) (at int64, found bool, err error) {
 	err = s.db.Read(
 		ctx,

@@ -126,7 +126,7 @@ func (b *createBatch) load(ctx context.Context, rows []timers.Row) ([]*known, er
 	return out, nil
 }
 
-// insertKeys writes the idempotency keys and checks that they are its own, like timers.InsertTimers.
+// insertKeys writes the idempotency keys and checks that they are its own, like insertTimers.
 func (b *createBatch) insertKeys(ctx context.Context) error {
 	s := b.store
 	slices.SortFunc(b.newKeys, func(x, y *knownKey) int { return x.Compare(y.NameKey) })

@@ -75,6 +75,7 @@ type Dialect struct {
 	DeleteUpTo func(table, key, order, where string, limit int) *Statement
 }
 
+// MySQLDialect is the dialect of MySQL and MariaDB.
 func MySQLDialect() *Dialect {
 	return &Dialect{
 		Name:              "mysql",
@@ -119,6 +120,7 @@ func MySQLDialect() *Dialect {
 	}
 }
 
+// SQLiteDialect is the dialect of SQLite. nowMS is the store's clock.
 func SQLiteDialect(nowMS func() int64) *Dialect {
 	return &Dialect{
 		Name:              "sqlite",

@@ -6,6 +6,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// IDsOf returns the ids of fires.
 func IDsOf(fires []timer.Fire) []timer.FireID {
 	ids := make([]timer.FireID, len(fires))
 	for i := range fires {
@@ -14,6 +15,7 @@ func IDsOf(fires []timer.Fire) []timer.FireID {
 	return ids
 }
 
+// FireKey is the primary key of fires, which many tables have as columns.
 const FireKey = "due_ms,timer_id,series"
 
 // Fires adds "(due_ms,timer_id,series) IN (…)". ids must not be empty and must be sorted by primary
@@ -35,12 +37,14 @@ func SortedIDs(ids []timer.FireID) []timer.FireID {
 	return slices.Compact(ids)
 }
 
+// FireIDRow has the columns of FireKey.
 type FireIDRow struct {
 	DueMS  int64 `db:"due_ms"`
 	Timer  int64 `db:"timer_id"`
 	Series int64 `db:"series"`
 }
 
+// FireID returns the row as an id.
 func (r FireIDRow) FireID() timer.FireID {
 	return timer.FireID{DueMS: r.DueMS, Timer: timer.ID(r.Timer), Series: r.Series}
 }

@@ -28,11 +28,13 @@ type Statement struct {
 // Stmt begins a statement. The text must come from the program, not from a caller.
 func Stmt(text string) *Statement { return &Statement{Text: append(make([]byte, 0, 256), text...)} }
 
+// Add adds a text of the program.
 func (q *Statement) Add(text string) *Statement {
 	q.Text = append(q.Text, text...)
 	return q
 }
 
+// Int adds a whole number.
 func (q *Statement) Int(n int64) *Statement {
 	if q.Prepared {
 		return q.Bind(n)
@@ -143,6 +145,7 @@ func (s *DB) Query(
 	return c.QueryContext(ctx, string(q.Text), q.Args...) //nolint:wrapcheck // as exec
 }
 
+// Watch calls OnStatement, for a statement that none of the methods above runs.
 func (s *DB) Watch(q *Statement) {
 	if s.OnStatement != nil {
 		s.OnStatement(string(q.Text))

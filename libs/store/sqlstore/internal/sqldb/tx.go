@@ -22,6 +22,7 @@ const (
 	maxBackoff   = 100 * time.Millisecond
 )
 
+// Work is what a transaction does.
 type Work = func(ctx context.Context, c Runner) error
 
 // Write runs fn in a transaction. fn may run several times, so it must set all of its results each

@@ -17,6 +17,7 @@ func Clip(text string, limit int) string {
 	return text[:limit]
 }
 
+// NonNil returns bytes that the database does not take for NULL.
 func NonNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -35,6 +36,7 @@ func ASCII(text string, limit int) string {
 	return string(b[:min(len(b), limit)])
 }
 
+// Flag returns how a truth is stored.
 func Flag(b bool) int64 {
 	if b {
 		return 1

@@ -88,7 +88,7 @@ func (s *Rows) InsertAttributes(ctx context.Context, c sqldb.Runner, all []Attri
 func (s *Rows) DeleteAttributes(ctx context.Context, c sqldb.Runner, all []Attribute) error {
 	for part := range sqldb.Batches(sortedAttributes(all)) {
 		q := sqldb.Stmt(s.db.Dialect.DeleteFrom("timer_attributes", "PRIMARY") + " WHERE ")
-		if len(part) == 1 { // see sqldb.EqualTo
+		if len(part) == 1 { // see Statement.EqualTo
 			WithAttribute(q, &part[0]).Add(" AND timer_id=").Int(int64(part[0].timer))
 		} else {
 			q.Add("(app_id,kind,name,value,timer_id) IN (" + s.db.Dialect.Tuples)

@@ -20,6 +20,7 @@ type CalendarUse struct {
 	timer timer.ID
 }
 
+// TimerUses returns the calendars that a timer's definition names.
 func TimerUses(t *timer.Timer) (uses []CalendarUse) {
 	for _, name := range t.Definition.Schedule.Calendars {
 		uses = append(uses, CalendarUse{NameKey{t.AppID, name}, t.ID})

@@ -13,10 +13,12 @@ type NameKey struct {
 	Name string
 }
 
+// Compare orders keys as the databases do.
 func (k NameKey) Compare(o NameKey) int {
 	return cmp.Or(cmp.Compare(k.App, o.App), cmp.Compare(k.Name, o.Name))
 }
 
+// DistinctKeys sorts keys and returns each once.
 func DistinctKeys(keys []NameKey) []NameKey {
 	slices.SortFunc(keys, NameKey.Compare)
 	return slices.Compact(keys)

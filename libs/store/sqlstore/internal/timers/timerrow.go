@@ -33,6 +33,7 @@ const (
 	ReplanCalendar = 2
 )
 
+// StatusToRow returns the stored form of a status.
 func StatusToRow(s timer.Status) int64 {
 	switch s {
 	case timer.StatusActive:
@@ -55,6 +56,7 @@ func StatusToRow(s timer.Status) int64 {
 // a change of the row's other columns keeps it.
 const unknownStatus = "unknown "
 
+// StatusFromRow returns the status of a row.
 func StatusFromRow(n int64) timer.Status {
 	switch n {
 	case RowActive:
@@ -70,6 +72,7 @@ func StatusFromRow(n int64) timer.Status {
 	}
 }
 
+// Columns are those of Row.
 const Columns = "id,app_id,name,status,version,active_since_ms,active_epoch,next_due_ms,last_due_ms,expand_at_ms,fires_created," +
 	"anchor_ms,version_since_ms,replan,inactive_since_ms,paused_until_ms,created_ms,updated_ms,pause_reason,origin"
 
@@ -160,6 +163,7 @@ func (s *Rows) Complete(
 	return out, s.fillCalendars(ctx, c, out)
 }
 
+// InsertTimers begins the insertion of timers.
 const InsertTimers = "INSERT INTO timers (" + Columns + ",live_name,creation_token) VALUES "
 
 // Save writes columns of timers in one statement. The caller has their rows locked.
@@ -192,7 +196,7 @@ func (s *Rows) Save(
 	return nil
 }
 
-// Row adds the values of Columns and leaves the row open.
+// AddRow adds the values of Columns and leaves the row open.
 func AddRow(q *sqldb.Statement, first bool, t *timer.Timer, replan int64) *sqldb.Statement {
 	return q.Open(first).Ints(int64(t.ID), t.AppID).Add(",").Bind(t.Name).Add(",").
 		Ints(StatusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.LastDueMS, t.ExpandAtMS, t.FiresCreated,

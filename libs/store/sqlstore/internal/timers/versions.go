@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// Version is a stored version of a definition.
 type Version struct {
 	Definition timer.Definition
 	hash       []byte
