@@ -256,7 +256,7 @@ func number(v any) (any, error) {
 	}
 }
 
-// value adds a value of a row.
+// addValue adds a value of a row.
 func addValue(q *sqldb.Statement, v any, kind columnKind) {
 	switch v := v.(type) {
 	case int64:

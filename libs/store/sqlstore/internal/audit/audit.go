@@ -89,7 +89,7 @@ func addEntry(q *sqldb.Statement, first bool, e *auditItem, nowMS int64) {
 		Add(",").Bind(sqldb.NonNil(e.Before)).Add(",").Bind(sqldb.NonNil(e.After)).Add(")")
 }
 
-// actor adds the columns of an actor.
+// AddActor adds the columns of an actor.
 func AddActor(q *sqldb.Statement, by *store.Actor) *sqldb.Statement {
 	for _, text := range []string{string(by.Kind), by.ID, by.Name, by.Address, by.Request} {
 		q.Add(",").Bind(text)

@@ -109,16 +109,16 @@ func (s *Fires) refreshTargetBits(
 
 // takeOver claims fires that have the given owner; 0 is no owner.
 func (s *Fires) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) *sqldb.Statement {
-	return sessions.WhileLive(sqldb.Stmt(
-		"UPDATE fires"+s.db.Dialect.ByPrimary+" SET owner=",
-	).Int(int64(session)).
+	q := sqldb.Stmt("UPDATE fires"+s.db.Dialect.ByPrimary+" SET owner=").
+		Int(int64(session)).
 		Add(" WHERE ").
 		Fires(s.db.Dialect, ids).
 		Add(" AND owner=").
 		Int(int64(from)).
 		Add(" AND revision=").
 		Int(int64(rev)).
-		Add(" AND "), session)
+		Add(" AND ")
+	return sessions.WhileLive(q, session)
 }
 
 // claimSlowly handles a batch in which some fires were not free. They may be finished, owned by

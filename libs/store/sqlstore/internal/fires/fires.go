@@ -13,6 +13,7 @@ import (
 )
 
 const (
+	// Columns are those of a fire, in the order that Select reads.
 	Columns = "due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,first_lateness_ms,revision,owner,priority,target_bits,waiting_since_ms,waited_for"
 	// fireOrder is the order of the index by_run. Both databases append the primary key to it.
 	fireOrder = " ORDER BY run_at_minute,bucket,run_at_ms,due_ms,timer_id,series"
@@ -152,13 +153,13 @@ func (s *Fires) LoadSlice(
 	ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
 ) (fires []timer.Fire, err error) {
 	err = s.db.Read(ctx, "loading a slice", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := afterPosition(sqldb.Stmt(
-			"SELECT "+Columns+" FROM fires"+s.db.Dialect.ByRun+" WHERE run_at_minute=",
-		).Int(minute).
+		q := sqldb.Stmt("SELECT " + Columns + " FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute=").
+			Int(minute).
 			Add(" AND bucket=").
 			Int(int64(bucket)).
 			Add(" AND run_at_ms<=").
-			Int(untilMS), s.db.Dialect, after).
+			Int(untilMS)
+		q = afterPosition(q, s.db.Dialect, after).
 			Add(" AND owner=0").
 			Add(fireOrder + " LIMIT ").
 			Int(int64(limit))
@@ -168,7 +169,7 @@ func (s *Fires) LoadSlice(
 	return fires, err
 }
 
-// behind adds the condition that a fire of one slice comes after the position.
+// afterPosition adds the condition that a fire of one slice comes after the position.
 func afterPosition(q *sqldb.Statement, d *sqldb.Dialect, p store.Position) *sqldb.Statement {
 	q.Add(" AND ")
 	d.KeyAfter(

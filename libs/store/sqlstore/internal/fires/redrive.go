@@ -199,10 +199,10 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 		return err
 	}
 	for part := range sqldb.Batches(noted) {
-		q := history.InKeys(sqldb.Stmt(
-			"UPDATE outcomes"+s.db.Dialect.ByPrimary+" SET redrive_series=",
-		).Int(r.series).
-			Add(" WHERE "), s.db.Dialect, part)
+		q := sqldb.Stmt("UPDATE outcomes" + s.db.Dialect.ByPrimary + " SET redrive_series=").
+			Int(r.series).
+			Add(" WHERE ")
+		history.InKeys(q, s.db.Dialect, part)
 		if _, err := s.db.Exec(ctx, r.c, q); err != nil {
 			return err
 		}

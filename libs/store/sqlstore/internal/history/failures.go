@@ -40,7 +40,7 @@ type OutcomeKey struct {
 // KeyOf returns the primary key of an outcome.
 func KeyOf(o *timer.Outcome) OutcomeKey { return OutcomeKey{o.FinishedMS, o.FireID} }
 
-// outcomes adds "(finished_ms,timer_id,due_ms,series) IN (…)". keys must not be empty.
+// InKeys adds "(finished_ms,timer_id,due_ms,series) IN (…)". keys must not be empty.
 func InKeys(q *sqldb.Statement, d *sqldb.Dialect, keys []OutcomeKey) *sqldb.Statement {
 	const key = "finished_ms,timer_id,due_ms,series"
 	if len(keys) == 1 {

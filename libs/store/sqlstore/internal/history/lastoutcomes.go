@@ -51,12 +51,10 @@ func (s *Rows) LastOutcomes(
 		for _, id := range part {
 			first = min(first, dues[id])
 		}
-		q := finishedSince(
-			sqldb.Stmt("SELECT "+OutcomeColumns+" FROM outcomes"+s.db.Dialect.ByTimer+" WHERE "),
-			s.db.Dialect,
-			first,
-			nowMS,
-		).
+		q := sqldb.Stmt(
+			"SELECT " + OutcomeColumns + " FROM outcomes" + s.db.Dialect.ByTimer + " WHERE ",
+		)
+		finishedSince(q, s.db.Dialect, first, nowMS).
 			Add("(timer_id,due_ms) IN (" + s.db.Dialect.Tuples)
 		for i, id := range part {
 			q.Row(i == 0, int64(id), dues[id])
@@ -100,14 +98,10 @@ func (s *Rows) LastDues(
 				ID    int64         `db:"id"`
 				DueMS sql.NullInt64 `db:"due_ms"`
 			}
-			q := finishedSince(
-				sqldb.Stmt(
-					"SELECT id,(SELECT o.due_ms FROM outcomes o"+s.db.Dialect.ByTimer+" WHERE ",
-				),
-				s.db.Dialect,
-				since,
-				nowMS,
-			).
+			q := sqldb.Stmt(
+				"SELECT id,(SELECT o.due_ms FROM outcomes o" + s.db.Dialect.ByTimer + " WHERE ",
+			)
+			finishedSince(q, s.db.Dialect, since, nowMS).
 				Add("o.timer_id=t.id ORDER BY o.due_ms DESC LIMIT 1) AS due_ms FROM timers t" +
 					s.db.Dialect.ByPrimary + " WHERE id").
 				IDList(part)

@@ -115,14 +115,13 @@ func (s *Minutes) AcquireSlice(
 	free bool,
 ) (bool, error) {
 	n, err := s.db.Urgent(ctx, "acquiring a slice", func() *sqldb.Statement {
-		q := ofSlice(sqldb.Stmt(
-			"UPDATE slices"+s.db.Dialect.ByPrimary+" SET lease_holder=",
-		).Int(int64(holder)).
+		q := sqldb.Stmt("UPDATE slices" + s.db.Dialect.ByPrimary + " SET lease_holder=").
+			Int(int64(holder)).
 			Add(",lease_until_ms=").
 			NowMS(s.db.Dialect).
 			Add("+").
-			Int(lease.Milliseconds()), sc).
-			Add(" AND done=0")
+			Int(lease.Milliseconds())
+		ofSlice(q, sc).Add(" AND done=0")
 		if free {
 			// The holder itself is allowed: the answer to its first try may be lost.
 			q.Add(" AND lease_holder IN (0,").Int(int64(holder)).Add(")")
@@ -132,7 +131,7 @@ func (s *Minutes) AcquireSlice(
 	return n == 1, err
 }
 
-// slice adds the condition that the claim is the latest one of its slice.
+// ofSlice adds the condition that the claim is the latest one of its slice.
 func ofSlice(q *sqldb.Statement, c store.SliceClaim) *sqldb.Statement {
 	return q.Add(" WHERE minute=").
 		Int(c.Minute).

@@ -60,8 +60,9 @@ func (b *createBatch) copyToAudit(ctx context.Context, g createdBy, created []*k
 		for i, t := range part {
 			ids[i] = t.timer.ID
 		}
-		q := audit.AddActor(sqldb.Stmt("INSERT INTO audit_log ("+audit.Columns+") SELECT app_id,").
-			Int(b.x.nowMS), by).
+		q := sqldb.Stmt("INSERT INTO audit_log (" + audit.Columns + ") SELECT app_id,").
+			Int(b.x.nowMS)
+		q = audit.AddActor(q, by).
 			Add(",").Bind(string(store.AuditCreate)).Add(",").Bind(string(store.AuditTimer)).
 			Add(",CAST(id AS CHAR),name,0,version,").Bind([]byte{}).Add(",").Bind([]byte(g.after)).
 			Add(" FROM timers" + b.store.db.Dialect.ByPrimary + " WHERE id").IDList(ids)

@@ -167,7 +167,7 @@ func (s *Rows) EndAll(ctx context.Context) error {
 	)
 }
 
-// live adds the condition that the session is alive. It is evaluated once per statement from a
+// WhileLive adds the condition that the session is alive. It is evaluated once per statement from a
 // snapshot without locks, so a claim never waits for a renewal. A session that ends while the
 // statement runs may still win. Executors then find the fires overdue, because their owner is not
 // alive.

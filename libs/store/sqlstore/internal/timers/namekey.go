@@ -24,7 +24,7 @@ func DistinctKeys(keys []NameKey) []NameKey {
 	return slices.Compact(keys)
 }
 
-// nameKeys adds "(app_id,column) IN (…)".
+// InKeys adds "(app_id,column) IN (…)".
 func InKeys(q *sqldb.Statement, d *sqldb.Dialect, column string, keys []NameKey) *sqldb.Statement {
 	q.Add("(app_id," + column + ") IN (" + d.Tuples)
 	for i, k := range keys {
