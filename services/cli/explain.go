@@ -18,9 +18,10 @@ func (t *tool) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain NAME|ID [INSTANT]",
 		Short: "tell why a timer was called at an instant, was not, or will be",
-		Long: "INSTANT is in RFC 3339, or a duration from now such as 1h or -30m; now by default. With\n" +
-			"--from it explains every instant of a range.",
+		Long: "INSTANT is in RFC 3339, or a duration from now such as 1h; now by default. One in the\n" +
+			"past comes after --, as the last argument. With --from it explains every instant of a range.",
 		Example: `  carillon explain report 2030-01-31T09:00:00+01:00
+  carillon explain report -- -30m
   carillon explain report --from -24h --to 0s`,
 		Args:              usageArgs(cobra.RangeArgs(1, 2)), //nolint:mnd // as Use shows
 		ValidArgsFunction: t.completeTimers,
