@@ -1,19 +1,17 @@
 #!/usr/bin/env bash
 # Starts or stops a private MariaDB primary with one replica: mysql-replicated.sh
-# up|down|kill|promote DIR
+# up|down|kill DIR
 #
 # A commit of the primary waits until the replica has it (semi-synchronous, AFTER_SYNC, for a day).
 # The data is in DIR/mysql-replicated-primary and DIR/mysql-replicated-replica. kill ends the
-# primary with SIGKILL. promote lets the replica apply what it has received, and then take writes.
-# Such a pair cannot be started again.
+# primary with SIGKILL. Such a pair cannot be started again.
 set -euo pipefail
 . "$(dirname "$0")/process.sh"
 command=${1:-}
-case $command in kill | promote)
+if [ "$command" = kill ]; then
   shift
   set -- up "$@"
-  ;;
-esac
+fi
 arguments "$0" "$@"
 primary=mysql-replicated-primary replica=mysql-replicated-replica
 
@@ -66,13 +64,6 @@ case $command in
       { echo "mysql-replicated: the primary does not wait for the replica" >&2 && exit 1; }
     read -r pid _ <"$DIR/$primary.pid"
     kill -KILL "$pid"
-    ;;
-  promote)
-    sql $replica 'STOP SLAVE IO_THREAD'
-    received=$(sql $replica 'SHOW SLAVE STATUS\G' | sed -n 's/^ *Gtid_IO_Pos: *//p')
-    [ "$(sql $replica "SELECT MASTER_GTID_WAIT('$received', 9)" | tail -n 1)" = 0 ] ||
-      { echo "mysql-replicated: the replica has not applied $received" >&2 && exit 1; }
-    sql $replica 'STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only=OFF'
     ;;
   up)
     alive $primary || attempt $primary start_primary $primary

@@ -2,9 +2,11 @@ package scenario
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,6 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/e2e/client"
 	"github.com/carillon-timer/carillon/e2e/cluster"
 	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/testenv/document"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -186,10 +189,22 @@ func (r *replicated) killPrimary(t *testing.T) {
 	r.script(t.Context(), t, "mysql-replicated.sh", "kill", r.dir)
 }
 
-// promote lets the replica apply what it has received, and makes it take writes.
+// promote runs the commands of the guide on the replica, which let it apply what it has received, and
+// take writes.
 func (r *replicated) promote(t *testing.T) {
 	t.Helper()
-	r.script(t.Context(), t, "mysql-replicated.sh", "promote", r.dir)
+	blocks, err := document.Needing("../..", "docs/how-to/second-region.md", "mariadb-replica")
+	require.NoError(t, err)
+	at := regexp.MustCompile(`^(\w+):(\w+)@tcp\((.+):(\d+)\)/`).FindStringSubmatch(r.replica)
+	require.NotNil(t, at, r.replica)
+	// The client finds the server in its file of options.
+	home := t.TempDir()
+	options := fmt.Sprintf(
+		"[client]\nuser=%s\npassword=%s\nhost=%s\nport=%s\n", at[1], at[2], at[3], at[4])
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".my.cnf"), []byte(options), 0o600))
+	said, err := document.Run(t.Context(), home, []string{"HOME=" + home}, blocks)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^0$`, said, "the replica has not applied what it received")
 }
 
 func (*replicated) script(ctx context.Context, t *testing.T, name string, args ...string) {
