@@ -97,7 +97,7 @@ func NewProject(ctx context.Context, root, dir string) (*Project, error) {
 	}
 	p.env = []string{"CARILLON_CALLBACK_ALLOW=" + Receiver}
 	for variable, to := range map[string]*string{"CARILLON_PORT": &p.API, "PROMETHEUS_PORT": &p.Prometheus, "GRAFANA_PORT": &p.Grafana} {
-		port, err := freePort(ctx)
+		port, err := FreePort(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +107,8 @@ func NewProject(ctx context.Context, root, dir string) (*Project, error) {
 	return p, nil
 }
 
-func freePort(ctx context.Context) (string, error) {
+// FreePort returns a port of this machine on which nothing listens.
+func FreePort(ctx context.Context) (string, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("looking for a free port: %w", err)
