@@ -41,9 +41,10 @@ func TestMySQL(t *testing.T) {
 	t.Parallel()
 	var sent statements
 	t.Run("suite", func(t *testing.T) {
+		dbs := newDatabases(t, sqlstore.MySQLOptions{})
 		storetest.Run(t, func(t *testing.T) storetest.Env {
 			t.Helper()
-			dsn := testenv.MySQL(t)
+			dsn := dbs.take(t)
 			env := storetest.Env{CoarseRetention: true}
 			for range 2 {
 				s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
