@@ -93,10 +93,12 @@ func TestSeeds(t *testing.T) {
 }
 
 // TestSeedsOnSQLite runs a few shorter simulations on a database, because the services may rely on
-// behaviour that the store's suite does not test.
+// behaviour that the store's suite does not test. Each takes as long as three on maps, so it runs
+// one for 25 seeds.
 func TestSeedsOnSQLite(t *testing.T) {
 	t.Parallel()
-	for seed := *firstSeed; seed < *firstSeed+4; seed++ {
+	for i := range (*seeds + 24) / 25 {
+		seed := *firstSeed + uint64(i)
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			settings := sim.DefaultSettings()
