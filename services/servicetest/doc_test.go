@@ -24,6 +24,10 @@ func TestPackageCommentsListTheirFiles(t *testing.T) {
 		"../executor", "../scheduler", "../trigger", "../migrator", "../api/ui", "../api/v2/timers",
 		"../../libs/callback", "../../libs/limit", "../../libs/pickup", "../../libs/schedule",
 		"../../libs/timer",
+		"../../libs/store/sqlstore/internal/admin", "../../libs/store/sqlstore/internal/fires",
+		"../../libs/store/sqlstore/internal/history", "../../libs/store/sqlstore/internal/scheduling",
+		"../../libs/store/sqlstore/internal/search", "../../libs/store/sqlstore/internal/sqldb",
+		"../../libs/store/sqlstore/internal/timers",
 	} {
 		require.NoError(
 			t,

@@ -1,5 +1,14 @@
 // Package admin has what operators set for an app: its freeze, its settings and its keys, and which
 // sign-ins they have ended.
+//
+// Files:
+//
+//	freeze.go       freezes
+//	settings.go     settings of apps
+//	keys.go         what the two kinds of keys share
+//	apikeys.go      API keys
+//	signingkeys.go  signing keys
+//	signins.go      since when sign-ins of a person count
 package admin
 
 import (

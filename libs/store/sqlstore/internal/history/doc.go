@@ -1,5 +1,18 @@
 // Package history has what became of fires: their outcomes and attempts, what the API reads of
 // them, and the events about outcomes that are not published yet.
+//
+// Files:
+//
+//	outcomes.go         inserts outcomes, and says which fires have one
+//	outcomerow.go       a row of outcomes
+//	attempts.go         attempts
+//	targetattempts.go   attempts by target
+//	failures.go         the keys of failed outcomes
+//	history.go          the history of a timer
+//	apphistory.go       the history of an app
+//	apphistorycount.go  counts and quantiles of an app
+//	lastoutcomes.go     the latest outcome of each timer
+//	outcomeevents.go    outcome events that are not published
 package history
 
 import (

@@ -1,5 +1,26 @@
 // Package scheduling has what plans fires: it creates, edits, activates, pauses and deletes timers,
 // expands them and their backfills, and plans again what a change has taken back.
+//
+// Calls of the API:
+//
+//	create.go        creates timers, in batches
+//	createlookup.go  which of them exist already, by name or key
+//	auditcreate.go   the audit entries of creates
+//	edit.go          edits definitions
+//	status.go        changes of status: activate, pause, delete
+//	backfills.go     starts, lists and cancels backfills
+//	putifabsent.go   values that only the first caller stores
+//
+// Expansions:
+//
+//	expand.go          takes timers that are due for it
+//	expansion.go       expands some timers in one transaction
+//	flush.go           writes what the expansion planned
+//	plan.go            checks a plan
+//	ahead.go           fires of timers that are replanned, until their page comes
+//	replan.go          replans timers after an edit, page by page
+//	inactivity.go      when timers were inactive
+//	backfillexpand.go  expands backfills
 package scheduling
 
 import (

@@ -1,4 +1,12 @@
 // Package search finds and counts timers by their names, attributes, times and latest outcomes.
+//
+// Files:
+//
+//	search.go         a search, page by page
+//	searchdrivers.go  chooses the requirement that finds candidates
+//	searchsources.go  the statements that find candidates
+//	searchexamine.go  checks candidates by the other requirements
+//	searchcount.go    counts
 package search
 
 import (

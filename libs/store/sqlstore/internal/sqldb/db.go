@@ -1,6 +1,3 @@
-// Package sqldb is what all statements of the store share: the transactions and their repetition,
-// the text of statements, the dialect in which the two databases differ, guards, dry runs, injected
-// faults and the store's clock. It knows no table but the guards'.
 package sqldb
 
 import (

@@ -1,6 +1,19 @@
 // Package timers has the rows of timers and what belongs to them: the versions of their
 // definitions, labels, uses of calendars and the change log. The API reads them here. What creates,
 // changes and expands timers is in package scheduling.
+//
+// Files:
+//
+//	timers.go        reads timers, their states and lists
+//	timerrow.go      a row of timers
+//	versions.go      versions of definitions
+//	attributes.go    labels and target hosts, for searches
+//	metered.go       which timers have metrics
+//	namekey.go       a name within an app
+//	changes.go       the change log
+//	calendaruses.go  which timers use a calendar
+//	replanrow.go     which timers wait to be replanned
+//	reseal.go        encrypts stored secrets with another key
 package timers
 
 import (
