@@ -8,7 +8,6 @@ import (
 
 // ClusterScenarios returns the scenarios on clusters of servers, in the order of their table.
 func ClusterScenarios() []*Scenario {
-	const outage = 20 * time.Second
 	sharded := cluster.Redundancy{Sharded: true, Pulsar: true}
 	onGalera := cluster.Redundancy{Galera: true}
 	all := []*Scenario{
@@ -70,9 +69,9 @@ func ClusterScenarios() []*Scenario {
 			Name:  "cluster-quorum",
 			About: "two of three bookies down for 20 s, then two of three ZooKeepers, then five of six Redis nodes",
 			Do: sequence(
-				loseQuorum(bookies, outage),
-				loseQuorum(zookeepers, outage),
-				loseQuorum(redisMasters, outage),
+				loseQuorum(bookies),
+				loseQuorum(zookeepers),
+				loseQuorum(redisMasters),
 			),
 			Clusters: sharded,
 		},
@@ -97,7 +96,7 @@ func ClusterScenarios() []*Scenario {
 		{
 			Name:     "galera-quorum",
 			About:    "two of three Galera nodes down for 20 s, then a rolling restart of all",
-			Do:       sequence(loseQuorum(galeraNodes, outage), rollNodes(galeraNodes)),
+			Do:       sequence(loseQuorum(galeraNodes), rollNodes(galeraNodes)),
 			Clusters: onGalera,
 		},
 	}

@@ -264,8 +264,9 @@ func killOneOfEach(kinds ...nodeKind) func(*Environment) error {
 	}
 }
 
-// loseQuorum kills all but one node of a kind for d.
-func loseQuorum(k nodeKind, d time.Duration) func(*Environment) error {
+// loseQuorum kills all but one node of a kind for 20 s.
+func loseQuorum(k nodeKind) func(*Environment) error {
+	const d = 20 * time.Second
 	return func(env *Environment) error {
 		lost := k.nodes[1:]
 		name := fmt.Sprintf("%d of %d %ss down for %s", len(lost), len(k.nodes), k.called, d)

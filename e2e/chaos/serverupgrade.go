@@ -60,9 +60,9 @@ func (s *servers) installNewer(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
-	value, home := "", ""
+	var home string
 	if source[0] == "maven" {
-		value = source[1]
+		value := source[1]
 		home = "pulsar-" + value
 		s.env = append(s.env, u.variable+"="+value)
 		if err := s.script(ctx, "install-servers.sh", "pulsar"); err != nil {

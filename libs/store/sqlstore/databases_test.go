@@ -70,19 +70,25 @@ func readTables(t *testing.T, dsn string) (tables []table) {
 	var names []string
 	require.NoError(t, db.SelectContext(t.Context(), &names, "SHOW TABLES"))
 	for _, name := range names {
-		rows, err := db.QueryxContext(t.Context(), "SELECT * FROM "+name)
-		require.NoError(t, err)
-		tb := table{name: name}
-		for rows.Next() {
-			row, err := rows.SliceScan()
-			require.NoError(t, err)
-			tb.rows = append(tb.rows, row)
-		}
-		require.NoError(t, rows.Close())
-		require.NoError(t, rows.Err())
-		tables = append(tables, tb)
+		tables = append(tables, table{name: name, rows: readRows(t, db, name)})
 	}
 	return tables
+}
+
+// readRows returns all rows of a table.
+func readRows(t *testing.T, db *sqlx.DB, name string) (all [][]any) {
+	t.Helper()
+	//nolint:unqueryvet // whatever columns it has
+	rows, err := db.QueryxContext(t.Context(), "SELECT * FROM "+name)
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		row, err := rows.SliceScan()
+		require.NoError(t, err)
+		all = append(all, row)
+	}
+	require.NoError(t, rows.Err())
+	return all
 }
 
 // empty gives every table the rows that it had after the migrations. The server may still be
@@ -107,8 +113,8 @@ func (d *emptied) empty(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for _, row := range tb.rows {
-			insert := "INSERT INTO " + tb.name + " VALUES (?" + strings.Repeat(",?", len(row)-1) + ")"
-			_, err := tx.ExecContext(ctx, insert, row...)
+			values := "(?" + strings.Repeat(",?", len(row)-1) + ")"
+			_, err := tx.ExecContext(ctx, "INSERT INTO "+tb.name+" VALUES "+values, row...)
 			require.NoError(t, err)
 		}
 	}
