@@ -6,10 +6,11 @@
 # seeds of the simulation, the scenarios, and the short fault run. -all is what CI runs: unit tests
 # and suites with the race detector, 100 seeds, the oracles, and the rest as without arguments.
 #
-# Three kinds always run without the race detector, which would make them many times slower:
-# schedules and calendars, which start no goroutine; the simulation; and tests that start their own
-# programs. The scenarios mostly wait, so the simulation runs beside them. The output has a line per
-# package, everything about a failure, each skip, and a line of progress every 20 seconds.
+# Four kinds always run without the race detector, which would make them many times slower:
+# schedules and calendars, which start no goroutine; the store's suite on restored backups, whose
+# other runs have it; the simulation; and tests that start their own programs. The scenarios mostly
+# wait, so the simulation runs beside them. The output has a line per package, everything about a
+# failure, each skip, and a line of progress every 20 seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 module=github.com/carillon-timer/carillon
@@ -200,6 +201,9 @@ simulated() {
 # our locks and those of database/sql, which are checked.
 race=(-race '-gcflags=modernc.org/...=-race=false')
 
+# The tests of packages with the detector that run without it.
+plain='^(TestBackupOfTheSuite|TestPages)$'
+
 : >"$pauses"
 monitor_pauses >>"$pauses" &
 monitor=$!
@@ -216,8 +220,9 @@ elif [ $scope = quick ]; then
   simulated
   run -timeout 25m "$module/e2e/chaos/..." # alone: beside the scenarios it overloads two cores
 else
-  run "${race[@]}" -timeout 25m $(grep -v -e '/libs/schedule$' -e '/libs/calendar$' <<<"$packages")
+  run "${race[@]}" -timeout 25m -skip "$plain" $(grep -v -e '/libs/schedule$' -e '/libs/calendar$' <<<"$packages")
   run -timeout 25m "$module/libs/schedule" "$module/libs/calendar"
+  run -timeout 25m -run "$plain" "$module/libs/store/sqlstore" "$module/services/cli"
   simulate 100 # beside the scenarios, which mostly wait
   run -timeout 25m "$module/e2e/scenario/..."
   simulated
