@@ -175,8 +175,8 @@ simulate() {
       echo "seeds from $from: -test.run ^TestSeeds\$ -seed $from -seeds $each"
     done
     echo "other tests: -test.skip ^TestSeeds\$ -seeds $seeds"
-  } | setsid nice -n 5 bash -c '
-    { echo 5 >/proc/self/autogroup; } 2>/dev/null || true
+  } | setsid nice -n 15 bash -c '
+    { echo 15 >/proc/self/autogroup; } 2>/dev/null || true
     cd e2e/sim && exec xargs -P "$(nproc)" -d "\n" -I{} bash -c "$2" "$0" {} "$1" "$EPOCHSECONDS"' "$sim" "$module/e2e/sim" '
     dir=$0 what=${1%%:*} verdict=ok began=$SECONDS
     # The flags are separate words.
