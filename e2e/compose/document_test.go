@@ -33,16 +33,11 @@ func TestCommandsOfDocuments(t *testing.T) {
 	said, err = build.CombinedOutput()
 	require.NoError(t, err, "%s", said)
 	env := []string{"COMPOSE_PROJECT_NAME=carillon-e2e-documents"}
-	var address string
-	for variable, to := range map[string]*string{
-		"CARILLON_PORT": &address, "PROMETHEUS_PORT": nil, "GRAFANA_PORT": nil,
-	} {
+	var ports []string
+	for _, variable := range []string{"CARILLON_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT"} {
 		port, err := compose.FreePort(t.Context())
 		require.NoError(t, err)
-		env = append(env, variable+"="+port)
-		if to != nil {
-			*to = "127.0.0.1:" + port
-		}
+		env, ports = append(env, variable+"="+port), append(ports, port)
 	}
 	blocks, err := document.Needing(root, "docs/install.md", "docker")
 	require.NoError(t, err)
@@ -63,7 +58,7 @@ func TestCommandsOfDocuments(t *testing.T) {
 		require.NoError(t, err, "%s", said)
 	}()
 	out, err := document.Run(t.Context(), dir, env, blocks[:1],
-		"curl -s ", "curl -s --fail-with-body ", "127.0.0.1:8080", address)
+		"curl -s ", "curl -s --fail-with-body ", "127.0.0.1:8080", "127.0.0.1:"+ports[0])
 	require.NoError(t, err)
 	require.Regexp(t, `"name": ?"first"`, out)
 	require.FileExists(t, filepath.Join(dir, "deploy", ".env"))

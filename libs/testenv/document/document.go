@@ -76,7 +76,9 @@ func Read(root string) (map[string][]Block, error) {
 		}
 		if e.IsDir() {
 			hidden := name != "." && strings.HasPrefix(e.Name(), ".")
-			if hidden || slices.Contains([]string{"bin", "data", "dist", "node_modules"}, name) {
+			made := slices.Contains([]string{"bin", "data", "dist"}, name)
+			// Logs and data of runs, which come and go meanwhile.
+			if hidden || made || e.Name() == "failures" || e.Name() == "node_modules" {
 				return fs.SkipDir
 			}
 			return nil
