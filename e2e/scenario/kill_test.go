@@ -176,14 +176,17 @@ func TestP6AcceptedMeansDurable(t *testing.T) {
 				}
 			})
 		}
-		pause(t, time.Second)
+		require.Eventually(t, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(accepted) > writers
+		}, time.Until(at), 50*time.Millisecond, "the api accepts timers")
 		victim := env.Role(cluster.API)[0]
 		env.kill(t, victim) // between two responses, with other requests in flight
 		pause(t, 500*time.Millisecond)
 		cancel()
 		wg.Wait()
 		env.start(t, victim)
-		require.Greater(t, len(accepted), writers)
 		require.Positive(t, refused, "no request was in flight at the kill")
 		for id := range accepted {
 			env.led.Add(id, at, ledger.Must)
