@@ -54,16 +54,17 @@ stop() {
 listening() { (exec 3<>"/dev/tcp/$ADDR/$1") 2>/dev/null; }
 
 # port NAME: prints a port for NAME and remembers it: its previous one if that is free, else a free
-# one below the ephemeral range. If another process takes the port before the start, the start fails
-# and is repeated.
-port() {
-  local p
+# one below the ephemeral range that no other server of DIR has, also if that starts at this moment.
+# If a process elsewhere takes the port before the start, the start fails and is repeated.
+port() (
+  flock 9
   p=$(cat "$DIR/$1.port" 2>/dev/null || true)
   while [ -z "$p" ] || listening "$p"; do
     p=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
+    ! grep -qxF "$p" "$DIR"/*.port 2>/dev/null || p=
   done
   echo "$p" | tee "$DIR/$1.port"
-}
+) 9>>"$DIR/ports.lock"
 
 # fixed NAME: prints the port of NAME, which stays, because other nodes of a cluster know it.
 fixed() { cat "$DIR/$1.port" 2>/dev/null || port "$1"; }

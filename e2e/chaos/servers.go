@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,7 +50,7 @@ func startServers(ctx context.Context, root, dir string, names []string) (*serve
 		return nil, err
 	}
 	if err := s.script(ctx, "servers.sh", append([]string{"up", dir}, names...)...); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.close()) // some of them may run
 	}
 	return s, s.environment()
 }
