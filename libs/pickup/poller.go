@@ -39,8 +39,8 @@ const (
 	// askOrphansFor is how long after the end of a session its claims are looked for. The question
 	// for overdue fires finds the others.
 	askOrphansFor = time.Minute
-	// claimedAhead is how long before its run time a fire may be claimed: more than the lead of a
-	// burst's tasks.
+	// claimedAhead is how long before its run time a fire may be claimed: more than the longest lead
+	// of tasks.
 	claimedAhead = time.Minute
 	// lateCommits is how long after its end a session's last claim may commit.
 	lateCommits = 10 * time.Second

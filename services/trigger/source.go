@@ -18,10 +18,10 @@ const (
 	pollTimeout = time.Second
 	reopenEvery = 2 * time.Second // between attempts to open an unavailable window
 
-	// A burst is more fires in a time range than the task topics move within the dispatch lead.
-	// Loaded fires of a burst are published earlier.
-	burstRate = 15_000 // tasks per second through one trigger, at least
-	burstLead = 10 * time.Second
+	// If the loaded fires of the next earlyLead are more than the task topics move within the
+	// dispatch lead, they are published at once.
+	publishRate = 15_000 // tasks per second through one trigger, at least
+	earlyLead   = 10 * time.Second
 )
 
 // source reads the fires of a slice in order of run time, each time range once. It reads the store
@@ -130,12 +130,12 @@ func (s *source) stillUnclaimed(ctx context.Context, fires []timer.Fire) []timer
 }
 
 // next returns the fires to publish at nowMS. These are all fires not returned before with a run
-// time up to now plus the dispatch lead, and the loaded part of a burst up to 10 s ahead. The
-// caller keeps what it cannot publish.
+// time up to now plus the dispatch lead, and those of [source.takeEarly]. The caller keeps what it
+// cannot publish.
 func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {
 	upper := min(nowMS+s.svc.opts.DispatchLead.Milliseconds(), s.endMS)
 	if upper <= s.givenMS {
-		return s.burst(nowMS), nil
+		return s.takeEarly(nowMS), nil
 	}
 	added, err := s.added(ctx, upper)
 	if err != nil {
@@ -159,17 +159,17 @@ func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {
 		delete(s.early, out[i].FireID)
 	}
 	interleave(out)
-	return append(out, s.burst(nowMS)...), nil
+	return append(out, s.takeEarly(nowMS)...), nil
 }
 
-// burst returns loaded fires early if the next 10 s have more than can be published within the
-// dispatch lead.
-func (s *source) burst(nowMS int64) []timer.Fire {
+// takeEarly returns the loaded fires of the next 10 s if they are more than can be published within
+// the dispatch lead, whatever their apps.
+func (s *source) takeEarly(nowMS int64) []timer.Fire {
 	n := sort.Search(
 		len(s.loaded),
-		func(i int) bool { return s.loaded[i].RunAtMS > nowMS+burstLead.Milliseconds() },
+		func(i int) bool { return s.loaded[i].RunAtMS > nowMS+earlyLead.Milliseconds() },
 	)
-	if float64(n) < burstRate*s.svc.opts.DispatchLead.Seconds() {
+	if float64(n) < publishRate*s.svc.opts.DispatchLead.Seconds() {
 		return nil
 	}
 	out := append([]timer.Fire(nil), s.loaded[:n]...)
