@@ -53,7 +53,7 @@ type recorder struct {
 	arrivals receiver.Arrivals
 	begun    map[timer.FireID]time.Time // when a process first started a call
 	deferred map[timer.FireID]bool      // for a limit, before their first call
-	covered  map[timer.FireID]int64     // up to where a catch-up stood for others when it first asked
+	covered  map[timer.FireID]int64     // up to where a stand-in stood for others when it first asked
 	open     map[callKey][]int          // arrivals whose result is not recorded
 }
 
@@ -93,7 +93,7 @@ func (r *recorder) markDeferred(fires []timer.Fire) {
 	}
 }
 
-// markCatchUps notes up to where fires stand for others when they first ask to be the catch-up. It
+// markCatchUps notes up to where fires stand for others when they first ask to be the stand-in. It
 // is called before the request, whose answer may be lost.
 func (r *recorder) markCatchUps(requests []store.CatchUpRequest) {
 	r.mu.Lock()

@@ -225,7 +225,7 @@ func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 }
 
 // coveredTo returns up to where a late call stands for others. If its timer was inactive between
-// the catch-up's first question and its call, it stands only for what was late at the question.
+// the stand-in's first question and its call, it stands only for what was late at the question.
 func (env *Environment) coveredTo(o *timerPlan, call *receiver.Arrival) time.Time {
 	to := call.Arrived().Add(-o.lateAfter())
 	if ms, ok := env.recorder.covered[call.Fire]; ok && time.UnixMilli(ms).Before(to) {

@@ -107,9 +107,9 @@
 //     queued fire has state waiting, the requested run_at, the next revision and no owner.
 //     – cancel_previous: a fire that is due later takes the slot, with a log entry. The one that
 //     had it gets SlotReplaced when it asks again. A fire that is due earlier gets SlotReplaced.
-//   - S23 CatchUp lets one fire of a timer at a time be the catch-up. It stands for every due
-//     instant up to its ToMS. A fire that another one stands for is told not to run. The catch-up
-//     is told to run however often it asks. A fire that none stands for becomes the next catch-up.
+//   - S23 CatchUp lets one late fire of a timer at a time be the stand-in. It stands for every due
+//     instant up to its ToMS. A fire that another one stands for is told not to run. The stand-in
+//     is told to run however often it asks. A fire that none stands for becomes the next stand-in.
 //   - S24 Record inserts Next with the outcome, once, and counts it in fires_created. The timer
 //     must be active in the epoch and version of Next, and max_fires must allow it. A later version
 //     is fine if the edits in between kept the schedule; Next then has that version. An Uncounted

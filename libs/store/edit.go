@@ -224,7 +224,7 @@ type CatchUpRequest struct {
 
 	ToMS int64 // the fire would stand for all due instants up to this one
 	// GraceMS, unless it is 0, moves ToMS to that long before the store answers. A request may take
-	// seconds to arrive, and fires that misfire meanwhile would otherwise get a catch-up of their
+	// seconds to arrive, and fires that misfire meanwhile would otherwise get a stand-in of their
 	// own.
 	GraceMS int64
 }

@@ -121,7 +121,7 @@ func (s *Fires) stillOpen(
 
 // CatchUp locks the timers' rows in order of id. Of two misfired fires of one timer, the one that
 // asks first stands for the other. A repeated request gets the same answer, which is in the row,
-// until a later fire becomes the catch-up. That one then stands for all before it. A fire of a
+// until a later fire becomes the stand-in. That one then stands for all before it. A fire of a
 // series other than 0 was requested and always runs.
 func (s *Fires) CatchUp(
 	ctx context.Context,
