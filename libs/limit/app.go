@@ -13,7 +13,7 @@ type app struct {
 	tokens      int        // tokens for any fire
 	order       []Priority // tokens for waiting fires, by priority, in order of use
 	tokensUntil time.Time
-	slots       int // limit of concurrent calls, as granted
+	slots       int // call slots: the limit of concurrent calls, as granted
 	slotsUntil  time.Time
 	slotsShort  bool // the last grant had fewer slots than demanded
 	// nextToken is when the next token is expected. It is zero if the last grant had all tokens

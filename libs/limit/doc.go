@@ -9,16 +9,19 @@
 // trip, at most every 10 ms, and returns permits for the next tenth of a second. No fire needs a
 // round trip of its own, and apps without limits need none at all.
 //
-// A permit is either a token (one start under the rate) or a slot (one concurrent call).
+// A permit is either a token (one start under the rate) or a call slot (one concurrent call). The
+// slot of a timer with limited concurrency is something else: the store gives it (S22 of package
+// store).
 //
 // # Promises (the suite is limittest)
 //
 //   - L1 Rate. In any period an app starts at most rate × (period + TokenTTL) + burst
 //     calls, across all executors, while the shared state is available.
 //   - L2 Concurrency. An app never has more concurrent calls than its limit, across all executors,
-//     while the shared state is available. Slots of a dead executor are free again after SlotTTL.
-//   - L3 Fairness among executors. Each executor with demand gets an even part of the slots, up to
-//     its demand. If there are fewer slots than executors with demand, the slots rotate among them.
+//     while the shared state is available. Call slots of a dead executor are free again after
+//     SlotTTL.
+//   - L3 Fairness among executors. Each executor with demand gets an even part of the call slots,
+//     up to its demand. If there are fewer than executors with demand, they rotate among them.
 //   - L4 Order. Only the wait list orders waiting fires. When permits arrive, one Picker chooses
 //     the priority. For an app with a rate the Picker is in the shared state, for all executors
 //     together. Otherwise, and while the shared state is unavailable, each executor has its own. In
@@ -38,8 +41,11 @@
 //
 // # Files
 //
-//	limiter.go   the Limiter: may this fire start now
-//	app.go       the state of one app
+// This package has the limits of one executor. The state over all executors is in packages
+// redisstate and memstate.
+//
+//	limiter.go   the Limiter: starts a call, lets it wait, or says when to ask again
+//	app.go       one app: refuses for lack of a token, and compares running calls with call slots
 //	waitlist.go  the waiting fires of an app, in order
 //	fifo.go      a queue with returned items first
 //	picker.go    chooses a priority by weight

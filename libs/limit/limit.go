@@ -36,9 +36,10 @@ const (
 	TokenTTL = 200 * time.Millisecond // lifetime of an unused token
 	// WaitTTL is how long after a Sync an executor's waiting fires count.
 	WaitTTL = 250 * time.Millisecond
-	// SlotTTL is how long slots are kept for an executor that does not call Sync again.
+	// SlotTTL is how long call slots are kept for an executor that does not call Sync again.
 	SlotTTL = 3 * time.Second
-	// SlotRotation is how long an executor keeps its slot if there are more executors than slots.
+	// SlotRotation is how long an executor keeps its call slot if there are more executors than
+	// call slots.
 	SlotRotation = 2 * time.Second
 	MaxWait      = 5 * time.Minute // maximum retry-after delay
 )
@@ -73,7 +74,7 @@ type Grant struct {
 	Tokens    int
 	NextToken time.Duration // time until the next token, if fewer than demanded
 	// Slots is how many concurrent calls may be started until SlotTTL has passed. More calls may be
-	// running; they keep their slots until they end.
+	// running; they keep their call slots until they end.
 	Slots     int
 	Executors int // executors that called Sync for this app within SlotTTL, including this one
 }
@@ -82,20 +83,20 @@ type Grant struct {
 // concurrent use.
 type SharedState interface {
 	// Sync sends the demands of one executor, at most one per app, and returns a grant for each, in
-	// order. After an error no grant is valid, but tokens may be spent, and slots taken until
+	// order. After an error no grant is valid, but tokens may be spent, and call slots taken until
 	// SlotTTL has passed.
 	Sync(ctx context.Context, executor string, demands []Demand) ([]Grant, error)
 }
 
-// Claim is the demand of one executor for scarce slots.
+// Claim is the demand of one executor for scarce call slots.
 type Claim struct {
 	Executor string
 	Want     int
 }
 
-// Share divides scarce slots and returns the part of me: an even part for each claim, and what one
-// does not want goes to the others. If there are fewer slots than claims, they rotate. Every
-// SharedState divides like this.
+// Share divides scarce call slots and returns the part of me: an even part for each claim, and what
+// one does not want goes to the others. If there are fewer call slots than claims, they rotate.
+// Every SharedState divides like this.
 func Share(limit int, me Claim, others []Claim, now time.Time) int {
 	sum, open := me.Want, min(me.Want, 1)
 	for _, o := range others {

@@ -153,7 +153,7 @@ func (l *Limiter) Done(app string) { l.end(app, nil) }
 // Cancel implements Admission.
 func (l *Limiter) Cancel(app string, p Priority) { l.end(app, &p) }
 
-// end counts a call as ended. The next waiting fire gets its slot, and its unused token.
+// end counts a call as ended. The next waiting fire gets its call slot, and its unused token.
 func (l *Limiter) end(name string, unused *Priority) {
 	now := l.opts.Now()
 	l.mu.Lock()

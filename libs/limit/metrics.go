@@ -12,7 +12,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_rate_limited_total",
-			Help: "Refused starts, by reason: no rate token, no concurrency slot, the executor's share, behind waiting fires, before the shared state answered, or while it is unavailable.",
+			Help: "Refused starts, by reason: no rate token, no call slot, the executor's share, behind waiting fires, before the shared state answered, or while it is unavailable.",
 		}, []string{"reason"}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_limit_sync_errors_total",
