@@ -1,5 +1,3 @@
-// Package client is a typed client of both API versions for tests and benchmarks. It is not an SDK:
-// it retries nothing, so that a test sees each answer.
 package client
 
 import (

@@ -2,4 +2,14 @@
 // second, and a burst of fires at one instant. It creates timers through the HTTP API and receives
 // their calls on the same machine. It measures lateness, and whether outcomes keep up with
 // callbacks. It reports early, repeated and missing fires.
+//
+// Files:
+//
+//	phase.go     measures a deployment, phase by phase
+//	parse.go     reads phases
+//	register.go  creates the timers
+//	watch.go     counts callbacks and records each second
+//	cpu.go       CPU time
+//	perfire.go   what each fire cost the servers
+//	result.go    results, and their tables
 package load

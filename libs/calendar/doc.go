@@ -13,4 +13,24 @@
 //
 // A Set combines several calendars, in one zone or in several. It decides exactly whether they have
 // any time in common up to 2199. That takes less than a millisecond.
+//
+// Calendars:
+//
+//	calendar.go       checks and prepares a calendar
+//	rules.go          whether one calendar allows an instant
+//	set.go            several calendars together
+//	zonecalendars.go  those of one zone
+//	zones.go          searches across zones for allowed instants
+//
+// iCalendar files:
+//
+//	ics.go             reads the dates of a file
+//	ics_line.go        lines and properties
+//	ics_value.go       dates and times
+//	ics_clock.go       time zones of a file
+//	ics_event.go       events
+//	ics_changes.go     exceptions and changed occurrences
+//	ics_rule.go        occurrences of a rule
+//	ics_rule_parts.go  reads a rule
+//	ics_days.go        sets of days
 package calendar

@@ -29,4 +29,13 @@
 // without ports the policy's apply. IPv6 with ports is written in brackets. A host rule opens every
 // address that the name resolves to, except metadata services, multicast and the unspecified
 // address. It therefore trusts the operator of the name's DNS. Those three need a rule by CIDR.
+//
+// # Files
+//
+//	policy.go        decides whether an address may be reached
+//	rule.go          reads and matches the rules that open addresses
+//	ranges.go        the kinds of addresses that are refused by default
+//	dialer.go        dials only what the policy allows
+//	ownlisteners.go  listeners of this process, which no rule opens
+//	topics.go        where pulsar targets may publish
 package egress

@@ -1,5 +1,3 @@
-// Package expansion plans the fires of schedules for a range of time. The api expands a timer at
-// its activation, the migrators from then on.
 package expansion
 
 import (

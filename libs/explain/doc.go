@@ -6,4 +6,20 @@
 // keeps nothing any more is unknown.
 //
 // Every answer has a Code for programs and a sentence for people.
+//
+// An instant of a timer:
+//
+//	read.go     gathers the facts of a timer from the store
+//	explain.go  explains each instant of a range by the facts
+//	code.go     the codes of instants, with their meanings
+//	text.go     the sentences about finished fires
+//
+// One fire:
+//
+//	life.go     the life of a fire, hop by hop
+//	hopcode.go  the codes of hops, with their meanings
+//
+// Coming fires:
+//
+//	holds.go  what holds coming fires back now, with the codes
 package explain

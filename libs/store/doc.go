@@ -246,4 +246,23 @@
 //     from the rest of a millisecond when counting. A page that ends there has a Next, even if it is
 //     empty. Counts are exact from FromMS on. An outcome is visible from its commit on, which may be
 //     later than that of an outcome with a later position, see VisibilityDelay.
+//
+// # Files
+//
+//	store.go         the whole Store; timers, states, versions, the change log, expansion, minutes
+//	edit.go          edits, apps, calendars, backfills; slots and stand-ins
+//	inactivity.go    inactive stretches, and fires that wait for their timer
+//	zonerules.go     the rules of time zones by which processes plan
+//	putifabsent.go   values that only the first caller stores
+//	fires.go         slices, open fires, claims, sessions, records, history, purges
+//	delivery.go      completions, redrives, settings and keys of apps, resealing, outcome events
+//	hops.go          the stored form of the way of a fire
+//	apphistory.go    finished fires of an app
+//	search.go        searches for timers
+//	jobs.go          jobs that change many timers
+//	audit.go         the audit trail and its feed
+//	auditentries.go  what an entry of each kind has
+//	signins.go       since when sign-ins of persons count
+//	dryrun.go        marks calls as dry runs
+//	sealed.go        definitions without their encrypted texts, to compare them
 package store

@@ -1,4 +1,3 @@
-// Package cli is the command line tool carillon. Each command is a file.
 package cli
 
 import (

@@ -4,4 +4,29 @@
 //
 // There is one function per role. A service's own program is one role over real servers; the
 // all-in-one is all roles over embedded parts. Neither roles nor services depend on the difference.
+//
+// Programs:
+//
+//	program.go   runs a program: settings, parts, services
+//	roles.go     the roles other than the API: migrator, scheduler, trigger, executor
+//	settings.go  the settings of all programs
+//	kit.go       the parts that a process has once
+//
+// What the parts are made of:
+//
+//	servers.go    MySQL, Redis and Pulsar
+//	embedded.go   the embedded store, bus and window
+//	database.go   the store alone, for commands
+//	keyring.go    the encryption keys
+//	zones.go      time zones
+//	trace.go      tracing
+//	testclock.go  moves the clock, for tests
+//
+// Services:
+//
+//	api.go      the API
+//	signin.go   sign-in at an identity provider
+//	keyless.go  protects an API without keys from web pages
+//	callers.go  what makes calls, and the limits of apps
+//	memory.go   listeners within the process
 package wiring

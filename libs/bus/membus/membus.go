@@ -1,6 +1,3 @@
-// Package membus is the embedded message bus: a broker in the memory of one process, shared by any
-// number of clients. It keeps the promises of package bus while the process lives. Tests can inject
-// faults (Faults), make it unavailable (Pause), and kill a client as SIGKILL would (Bus.Kill).
 package membus
 
 import (

@@ -1,6 +1,3 @@
-// Package redisstate is the shared limit state in Redis, on one server or a cluster. Each active
-// app with limits has a hash "<prefix>:{l:<app>}", which expires when the app is idle. Losing all
-// data costs each app at most one extra full bucket; the next Sync restores the slots.
 package redisstate
 
 import (

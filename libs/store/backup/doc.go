@@ -29,4 +29,14 @@
 //   - K5 A restore never writes into a store that has rows of anybody else.
 //   - K6 A backup that was interrupted is no backup. It begins anew when it is repeated, because its
 //     snapshot ended with its connection. A complete backup is never replaced.
+//
+// # Files
+//
+//	contract.go   what a backup needs of a store: Source and Target
+//	write.go      writes a backup
+//	restore.go    verifies a backup, and restores it
+//	directory.go  the directory of a backup that is being written
+//	manifest.go   the manifest
+//	parts.go      the files with rows
+//	rows.go       rows as JSON
 package backup

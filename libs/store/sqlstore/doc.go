@@ -33,14 +33,20 @@
 // restores the database, and puts the nouns together: a Store embeds one type of each, whose exported
 // methods are those of store.Store. A noun uses those above it:
 //
-//   - sqldb: transactions, the text of statements and the dialect, for all nouns;
-//   - apps, audit, admin, jobs: apps, their audit trail, settings and keys, and jobs about them;
-//   - sessions, minutes: who is alive, and who has which slices of fires;
-//   - timers, calendars: the rows of timers with their versions, and what marks them to be replanned;
-//   - history: outcomes and attempts;
-//   - fires: open fires, from the claim to the outcome, and their slots;
-//   - scheduling: whatever plans fires: creates, edits, changes of status, expansions, backfills;
-//   - search, housekeeping: the search of timers, and what removes expired rows.
+//	internal/sqldb         transactions, the text of statements and the dialect, for all nouns
+//	internal/apps          the rows of apps
+//	internal/audit         their audit trail
+//	internal/admin         their freeze, settings and keys, and sign-ins that are ended
+//	internal/jobs          jobs about many timers of an app
+//	internal/sessions      who is alive
+//	internal/minutes       who has which slices of fires
+//	internal/timers        the rows of timers with their versions, and the change log
+//	internal/calendars     what marks timers to be replanned: calendars and time zones
+//	internal/history       outcomes and attempts
+//	internal/fires         open fires, from the claim to the outcome, and their slots
+//	internal/scheduling    what plans fires: creates, edits, status, expansions, backfills
+//	internal/search        the search of timers
+//	internal/housekeeping  what removes expired rows
 //
 // Where nouns use each other, one type has what callers of the store do, and a second one (Rows,
 // Trail) what other nouns do in their transactions.
@@ -58,4 +64,25 @@
 //   - On MySQL, single statements are autocommitted: a transaction would cost two more round trips.
 //   - On SQLite, one goroutine writes. Waiting calls share one transaction, each in a savepoint of
 //     its own, and return after its commit: one fsync serves all of them.
+//
+// # Files
+//
+// The store:
+//
+//	store.go        a store: its nouns put together, its clock and readiness
+//	options.go      settings
+//	mysql.go        opens a store on MySQL
+//	sqlite.go       opens a store on SQLite
+//	server.go       checks the settings of a MySQL server
+//	migrate.go      runs migrations
+//	laterschema.go  refuses a schema of later programs
+//
+// Backups:
+//
+//	backuptables.go   which tables and columns a backup has
+//	snapshot.go       the source of a backup
+//	restore.go        the target: refuses a store in use
+//	restoreload.go    loads rows
+//	restorefinish.go  counts them, and lets services use the store
+//	restoring.go      the error while a restore has not finished
 package sqlstore

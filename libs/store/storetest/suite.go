@@ -1,6 +1,3 @@
-// Package storetest is the suite that every store passes. It has one test for each promise S1 to
-// S42 of package store, by its number. Concurrency is tested with many goroutines and, if the
-// database allows it, two stores.
 package storetest
 
 import (

@@ -1,28 +1,3 @@
-// Package rediswindow is the window in Redis, on one server or a cluster.
-//
-// # Keys
-//
-// Each slice is one key, a sorted set:
-//
-//	<prefix>:{w:<minute>:<bucket>}
-//	    -inf       the generation: "g" and a random text; created only by Open
-//	    run_at_ms  an entry: the bytes of a carillon.v1.Task
-//
-// The generation is in the same key as the entries, so any loss of the entries also loses it.
-// Examples are a restart without persistence, an eviction, FLUSHALL, and a slot without node. No
-// order of events keeps only one of them. The braces keep a slice on one node of a cluster and spread the
-// slices over all nodes. The key expires window.TTL after its minute; nothing else removes it.
-//
-// Entries of the same fire and revision have the same bytes, so putting one twice adds nothing. If
-// the row of a fire changes without a new revision, two entries exist, and Range returns the one of
-// the higher version.
-//
-// # Requirements
-//
-// Redis must run without snapshots and without eviction. After a restart from an old snapshot, or a
-// failover to a replica that lags behind, the generation can exist while entries are missing. No
-// fire is lost then, but the missing ones wait for the poll for overdue fires. Ping checks the settings once
-// and logs warnings.
 package rediswindow
 
 import (

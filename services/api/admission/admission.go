@@ -1,4 +1,3 @@
-// Package admission limits what callers may use of the server before they are known.
 package admission
 
 import (

@@ -1,4 +1,3 @@
-// Package auth decides who calls the API, and what the caller may do.
 package auth
 
 import (

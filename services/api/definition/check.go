@@ -1,4 +1,3 @@
-// Package definition reads, checks and shows the definitions of timers.
 package definition
 
 import (

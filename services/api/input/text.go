@@ -1,4 +1,3 @@
-// Package input reads and checks what callers send, whatever the resource.
 package input
 
 import (

@@ -1,4 +1,3 @@
-// Package apitest runs the HTTP API over an embedded store and bus, for the tests of its resources.
 package apitest
 
 import (

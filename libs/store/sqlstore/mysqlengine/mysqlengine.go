@@ -1,4 +1,3 @@
-// Package mysqlengine runs the store's statements on MySQL 8 or MariaDB 10.11.
 package mysqlengine
 
 import (

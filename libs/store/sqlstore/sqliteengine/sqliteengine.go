@@ -1,4 +1,3 @@
-// Package sqliteengine runs the store's statements on a SQLite database in a data directory.
 package sqliteengine
 
 import (

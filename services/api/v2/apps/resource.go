@@ -1,4 +1,3 @@
-// Package apps manages apps: their freeze, settings, signing keys and API keys.
 package apps
 
 import (

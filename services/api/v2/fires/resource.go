@@ -1,4 +1,3 @@
-// Package fires shows, creates, completes and redrives fires.
 package fires
 
 import (

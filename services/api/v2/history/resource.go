@@ -1,13 +1,3 @@
-// Package history shows what became of an app's fires, and what is to come: lists, statistics, a
-// live stream, and the expected load.
-//
-//	filter.go    which finished fires a request selects
-//	labels.go    those whose timers have certain labels
-//	list.go      pages of finished fires
-//	stats.go     counts and lateness by step
-//	upcoming.go  the expected load per minute
-//	events.go    the stream of one client
-//	feed.go      the recent outcomes of one app, shared by its streams
 package history
 
 import (

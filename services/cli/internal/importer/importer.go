@@ -1,5 +1,3 @@
-// Package importer converts the schedules of other systems to manifests. Each conversion says line
-// by line what it could not carry over, and why.
 package importer
 
 import (

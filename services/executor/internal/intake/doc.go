@@ -6,7 +6,8 @@
 //	claimqueue.go  received tasks wait here for their claim; apps take turns
 //	claim.go       claims fires, however they were found
 //	storepoll.go   claims fires from the store when no task brings them
-//	recover.go     expires sessions, drops expired claims, and confirms unanswered ones
+//	recover.go     drops the claims of this process's expired session, and confirms unanswered ones;
+//	               runs the monitor (libs/session) that expires the sessions of others
 //	readmit.go     claims the deferred fires of an app whose limits are raised
 //	throttle.go    slows catch-up while on-time fires start late
 //	metrics.go     its metrics

@@ -1,5 +1,11 @@
 // Package minutes has the minutes of fires: how many buckets each has, the slices that they are
 // loaded in with their leases, and the cursor before which all are done.
+//
+// Files:
+//
+//	minutes.go  how many buckets a minute has: grows the number, and freezes it
+//	slices.go   the leases of slices: claimed by schedulers, taken and renewed by triggers
+//	cursor.go   the cursor, and how many slices behind it are not done
 package minutes
 
 import "github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"

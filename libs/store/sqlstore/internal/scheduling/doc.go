@@ -14,8 +14,8 @@
 // Expansions:
 //
 //	expand.go          takes timers that are due for it
-//	expansion.go       expands some timers in one transaction
-//	flush.go           writes what the expansion planned
+//	expansion.go       collects what an expansion of some timers changes, and writes nothing
+//	flush.go           writes it: inserts fires, moves open ones, and adds skipped ones
 //	plan.go            checks a plan
 //	ahead.go           fires of timers that are replanned, until their page comes
 //	replan.go          replans timers after an edit, page by page

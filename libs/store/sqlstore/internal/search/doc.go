@@ -3,9 +3,10 @@
 // Files:
 //
 //	search.go         a search, page by page
-//	searchdrivers.go  chooses the requirement that finds candidates
-//	searchsources.go  the statements that find candidates
-//	searchexamine.go  checks candidates by the other requirements
+//	searchdrivers.go  estimates what each index would find, and chooses one
+//	searchsources.go  reads candidates from the chosen index
+//	searchexamine.go  checks candidates by all requirements; those of a label selector become
+//	                  conditions of its statement
 //	searchcount.go    counts
 package search
 

@@ -1,0 +1,33 @@
+// Package pulsarbus is the message bus on Apache Pulsar. It keeps the promises of package bus.
+//
+// A topic is persistent://<tenant>/<namespace>/<name>. Subscriptions are Shared. Acknowledgements
+// reach the broker within 20 ms, per message even inside a batch. A failed message is nacked with
+// the back-off of package bus. Pulsar redelivers whole batches, so queued messages of the same
+// batch may then arrive twice.
+//
+// The broker may be unavailable at any time. New does not connect; every other call waits for the
+// broker until its context ends. Producers and consumers reconnect by themselves. A deleted topic
+// is recreated according to the last Setup on this bus, with its producers and consumers.
+//
+// The bus:
+//
+//	pulsarbus.go  a process's connection to Pulsar
+//	producer.go   publishes to a topic
+//	consumer.go   a subscription
+//	broadcast.go  reads a topic from its end, without a subscription
+//	external.go   publishes to topics outside Carillon, for targets
+//
+// Topics:
+//
+//	setup.go  creates and restores topics, subscriptions and schemas
+//	rest.go   the admin REST API
+//
+// Connections:
+//
+//	login.go           how the client logs in
+//	await.go           repeats the creation of producers and consumers; back-off
+//	connectfailure.go  why there is no connection
+//	watch.go           checks that the broker knows a consumer
+//	errors.go          what an error of the client means
+//	logger.go          passes the client's log on
+package pulsarbus

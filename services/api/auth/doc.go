@@ -1,0 +1,10 @@
+// Package auth decides who calls the API, and what the caller may do.
+//
+// Files:
+//
+//	auth.go      identifies callers, and checks what they may do
+//	scopes.go    the scope that a method needs
+//	keycache.go  caches keys of the store
+//	keyfile.go   reads the file of keys
+//	roles.go     persons, with the roles of their groups
+package auth

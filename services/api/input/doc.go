@@ -1,0 +1,10 @@
+// Package input reads and checks what callers send, whatever the resource.
+//
+// Files:
+//
+//	body.go      values of a body, with all errors at once
+//	text.go      names and other texts
+//	jsontext.go  refuses JSON with invalid characters
+//	instant.go   instants as texts
+//	cursor.go    cursors of pages
+package input
