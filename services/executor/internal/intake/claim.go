@@ -13,7 +13,7 @@ import (
 // claim adds fires to the in-flight set and claims them in the store.
 //
 // Two batches with the same fire: the second finds it in the in-flight set and leaves it. Crash
-// after the commit: the session expires, and its claims are dispatched again. Lost answer: the
+// after the commit: the session expires, and other executors claim its fires. Lost answer: the
 // fires leave the set, their tasks are redelivered, and the repeated claim finds that this session
 // owns them.
 //

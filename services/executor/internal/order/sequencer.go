@@ -57,7 +57,7 @@ type Options struct {
 //
 // Two executors at once: the earliest fire waits for none, so they never wait for each other in a
 // circle. Each marks the fires it has started in their rows for the others. After a crash the
-// session expires, and its claims are dispatched again. A fire that waits for stallAfter without
+// session expires, and other executors claim its fires. A fire that waits for stallAfter without
 // progress starts out of order, and is counted.
 type Sequencer struct {
 	opts      Options
