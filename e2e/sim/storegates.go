@@ -162,8 +162,8 @@ func (s *storeGates) Defer(ctx context.Context, session timer.ID, fires []store.
 	})
 }
 
-func (s *storeGates) Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error) {
-	return gated1(s.p, ctx, "Definitions", false, func(ctx context.Context) (map[store.VersionKey]timer.Definition, error) {
+func (s *storeGates) Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]*timer.Definition, error) {
+	return gated1(s.p, ctx, "Definitions", false, func(ctx context.Context) (map[store.VersionKey]*timer.Definition, error) {
 		return s.Store.Definitions(ctx, keys)
 	})
 }

@@ -105,10 +105,10 @@ func (fx *fixture) States(context.Context, []timer.ID) ([]timer.State, error) {
 
 func (fx *fixture) Definitions(
 	_ context.Context, keys []store.VersionKey,
-) (map[store.VersionKey]timer.Definition, error) {
-	out := map[store.VersionKey]timer.Definition{}
+) (map[store.VersionKey]*timer.Definition, error) {
+	out := map[store.VersionKey]*timer.Definition{}
 	for _, k := range keys {
-		out[k] = fx.versions[k.Version-1].Definition
+		out[k] = &fx.versions[k.Version-1].Definition
 	}
 	return out, nil
 }

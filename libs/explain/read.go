@@ -148,9 +148,11 @@ func (f *Facts) readVersions(ctx context.Context, s Store) error {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}
 	for _, k := range keys {
-		f.Versions = append(f.Versions, Version{
-			N: k.Version, SinceMS: times[k], Definition: definitions[k],
-		})
+		v := Version{N: k.Version, SinceMS: times[k]}
+		if d := definitions[k]; d != nil {
+			v.Definition = *d
+		}
+		f.Versions = append(f.Versions, v)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ type Store interface {
 	Definitions(
 		ctx context.Context,
 		keys []store.VersionKey,
-	) (map[store.VersionKey]timer.Definition, error)
+	) (map[store.VersionKey]*timer.Definition, error)
 }
 
 // Event is the event of an outcome, with the names of its app and timer.
@@ -195,7 +195,9 @@ func targetsOf(
 	for i := range os {
 		if as := byFire[os[i].FireID]; as != nil {
 			d := defs[store.VersionKey{Timer: os[i].Timer, Version: os[i].Version}]
-			each[os[i].FireID] = d.Outcomes(os[i].Kind, as)
+			if d != nil {
+				each[os[i].FireID] = d.Outcomes(os[i].Kind, as)
+			}
 		}
 	}
 	return each, nil

@@ -104,10 +104,10 @@ func (s *aStore) TargetAttempts(
 func (s *aStore) Definitions(
 	_ context.Context,
 	keys []store.VersionKey,
-) (map[store.VersionKey]timer.Definition, error) {
-	all := map[store.VersionKey]timer.Definition{}
+) (map[store.VersionKey]*timer.Definition, error) {
+	all := map[store.VersionKey]*timer.Definition{}
 	for _, k := range keys {
-		d := timer.Definition{
+		d := &timer.Definition{
 			Fanout: timer.Fanout{Mode: timer.ModeAny, Targets: []timer.Target{{}, {Name: "log"}}},
 		}
 		if k == (store.VersionKey{Timer: 1, Version: 3}) {

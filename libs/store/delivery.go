@@ -154,7 +154,7 @@ type Resealer interface {
 		ctx context.Context,
 		after VersionKey,
 		limit int,
-	) (map[VersionKey]timer.Definition, VersionKey, error)
+	) (map[VersionKey]*timer.Definition, VersionKey, error)
 	// Reseal writes the re-encrypted form of a version and its new hash: S27. Only encrypted text
 	// may differ. Errors: not_found, invalid.
 	Reseal(ctx context.Context, k VersionKey, d timer.Definition) error

@@ -145,7 +145,7 @@ type AllTimers interface {
 // Definitions has the definitions of timers.
 type Definitions interface {
 	// Definitions returns versions of definitions, in no order. It leaves out unknown versions.
-	Definitions(ctx context.Context, keys []VersionKey) (map[VersionKey]timer.Definition, error)
+	Definitions(ctx context.Context, keys []VersionKey) (map[VersionKey]*timer.Definition, error)
 }
 
 // Versions tells which version of a definition a fire belongs to.

@@ -50,7 +50,7 @@ func (v *secretVisitor) definitions(ctx context.Context) error {
 			return err
 		}
 		for key, d := range page {
-			if err := v.definition(key, d, apps[key.Timer]); err != nil {
+			if err := v.definition(key, *d, apps[key.Timer]); err != nil {
 				return err
 			}
 		}
@@ -64,7 +64,7 @@ func (v *secretVisitor) definitions(ctx context.Context) error {
 // apps returns the apps of timers.
 func (v *secretVisitor) apps(
 	ctx context.Context,
-	page map[store.VersionKey]timer.Definition,
+	page map[store.VersionKey]*timer.Definition,
 ) (map[timer.ID]string, error) {
 	ids := make([]timer.ID, 0, len(page))
 	for key := range page {

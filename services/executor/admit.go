@@ -153,7 +153,7 @@ func (s *Service) loadMoved(c *candidate) progress {
 		s.recheckLater(c.entry)
 		return over
 	}
-	c.entry.Def, c.entry.Endpoint, c.moved = &d.Definition, d.Endpoint, false
+	c.entry.Def, c.entry.Endpoint, c.moved = d.Definition, d.Endpoint, false
 	return goes
 }
 
@@ -169,12 +169,12 @@ func (s *Service) anticipateReplan(c *candidate) progress {
 	}
 	againMS := view.NowMS + replanRecheckAfter.Milliseconds()
 	if d != nil {
-		calendars, p := s.calendarsOf(c, &d.Definition)
+		calendars, p := s.calendarsOf(c, d.Definition)
 		if p != goes {
 			return p
 		}
 		old, def, endpoint := e.Fire.Version, e.Def, e.Endpoint
-		e.Fire.Version, e.Def, e.Endpoint = view.State.Version, &d.Definition, d.Endpoint
+		e.Fire.Version, e.Def, e.Endpoint = view.State.Version, d.Definition, d.Endpoint
 		if s.hasDue(e, calendars, &view.State) {
 			if e.PlannedMS() <= view.NowMS {
 				view.Moved = admission.Yes

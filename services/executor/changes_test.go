@@ -61,7 +61,7 @@ type lateDefinitions struct {
 func (s *lateDefinitions) Definitions(
 	ctx context.Context,
 	keys []store.VersionKey,
-) (map[store.VersionKey]timer.Definition, error) {
+) (map[store.VersionKey]*timer.Definition, error) {
 	if s.asked.Add(1) == 1 {
 		return nil, errCut
 	}

@@ -23,11 +23,10 @@ type newerRelease struct {
 func (n newerRelease) Definitions(
 	ctx context.Context,
 	keys []store.VersionKey,
-) (map[store.VersionKey]timer.Definition, error) {
+) (map[store.VersionKey]*timer.Definition, error) {
 	defs, err := n.Store.Definitions(ctx, keys)
-	for k, d := range defs {
-		n.change(&d)
-		defs[k] = d
+	for _, d := range defs {
+		n.change(d)
 	}
 	return defs, err
 }

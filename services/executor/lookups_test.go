@@ -82,7 +82,7 @@ func (s *silent) CatchUp(ctx context.Context, requests []store.CatchUpRequest) (
 func (s *silent) Definitions(
 	ctx context.Context,
 	keys []store.VersionKey,
-) (map[store.VersionKey]timer.Definition, error) {
+) (map[store.VersionKey]*timer.Definition, error) {
 	about := slices.ContainsFunc(keys, func(k store.VersionKey) bool { return s.timers[k.Timer] })
 	if err := s.wait(ctx, "definition", about); err != nil {
 		return nil, err

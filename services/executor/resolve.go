@@ -16,7 +16,7 @@ import (
 func (s *Service) resolve(c *candidate) progress {
 	e := c.entry
 	if d := &c.definition; e.Def == nil && d.value != nil && d.key == e.VersionKey() {
-		e.Def, e.Endpoint = &d.value.Definition, d.value.Endpoint
+		e.Def, e.Endpoint = d.value.Definition, d.value.Endpoint
 	}
 	for {
 		// Each time anew, so that the state does not age while the definition is read.
@@ -41,7 +41,7 @@ func (s *Service) resolve(c *candidate) progress {
 			c.view = view
 			return goes
 		}
-		e.Def, e.Endpoint = &d.Definition, d.Endpoint
+		e.Def, e.Endpoint = d.Definition, d.Endpoint
 	}
 }
 

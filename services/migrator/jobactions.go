@@ -164,7 +164,10 @@ func (s *Service) labelEdits(
 	for i := range states {
 		t := &states[i]
 		names[t.ID] = t.Name
-		d := definitions[keys[i]]
+		var d timer.Definition
+		if known := definitions[keys[i]]; known != nil {
+			d = *known
+		}
 		labels := maps.Clone(d.Labels)
 		if labels == nil {
 			labels = make(map[string]string, len(r.Set))

@@ -36,7 +36,7 @@ type JobStore interface {
 	Definitions(
 		ctx context.Context,
 		keys []store.VersionKey,
-	) (map[store.VersionKey]timer.Definition, error)
+	) (map[store.VersionKey]*timer.Definition, error)
 }
 
 // Planner plans the fires of schedules and backfills.

@@ -59,13 +59,13 @@ func (s *Store) StatesAfter(
 func (s *Store) Definitions(
 	_ context.Context,
 	keys []store.VersionKey,
-) (map[store.VersionKey]timer.Definition, error) {
+) (map[store.VersionKey]*timer.Definition, error) {
 	defer s.lock()()
-	defs := make(map[store.VersionKey]timer.Definition, len(keys))
+	defs := make(map[store.VersionKey]*timer.Definition, len(keys))
 	for _, k := range keys {
 		if t := s.timers[k.Timer]; t != nil {
 			if d, ok := t.versions[k.Version]; ok {
-				defs[k] = d
+				defs[k] = &d
 			}
 		}
 	}

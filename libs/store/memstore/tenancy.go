@@ -152,7 +152,7 @@ func (s *Store) ResealSigningKey(_ context.Context, k store.SigningKey) error {
 // SealedVersions returns definitions with encrypted text.
 func (s *Store) SealedVersions(
 	_ context.Context, after store.VersionKey, limit int,
-) (map[store.VersionKey]timer.Definition, store.VersionKey, error) {
+) (map[store.VersionKey]*timer.Definition, store.VersionKey, error) {
 	defer s.lock()()
 	var keys []store.VersionKey
 	for _, t := range s.rows {
@@ -171,9 +171,10 @@ func (s *Store) SealedVersions(
 		}
 		return int(a.Version - b.Version)
 	})
-	found := make(map[store.VersionKey]timer.Definition)
+	found := make(map[store.VersionKey]*timer.Definition)
 	for _, k := range keys[:min(len(keys), limit)] {
-		found[k], after = s.timers[k.Timer].versions[k.Version], k
+		d := s.timers[k.Timer].versions[k.Version]
+		found[k], after = &d, k
 	}
 	return found, after, nil
 }

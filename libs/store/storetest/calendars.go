@@ -188,7 +188,7 @@ func calendarsReplan(t *testing.T, s *setup) {
 	require.Equal(t, got.VersionMS, changes[0].State.VersionMS)
 	defs, err := s.st().Definitions(ctx, []store.VersionKey{{Timer: got.ID, Version: 2}})
 	require.NoError(t, err)
-	require.Equal(t, active.Timer.Definition, defs[store.VersionKey{Timer: got.ID, Version: 2}])
+	require.Equal(t, &active.Timer.Definition, defs[store.VersionKey{Timer: got.ID, Version: 2}])
 	requireAllowed := func(tm timer.Timer) {
 		t.Helper()
 		present, older := byVersion(s.openOf(tm.ID), tm.Version)

@@ -93,7 +93,8 @@ func encryptedTextIsRewritten(t *testing.T, s *setup) {
 	}
 	defs, err := s.st().Definitions(ctx, []store.VersionKey{key})
 	require.NoError(t, err)
-	require.Equal(t, sealed("new"), defs[key])
+	resealed := sealed("new")
+	require.Equal(t, &resealed, defs[key])
 	got, err := s.st().Timer(ctx, "app", made.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got.Version)

@@ -349,7 +349,8 @@ func readTimers(t *testing.T, s *setup) {
 	defs, err := s.st().
 		Definitions(t.Context(), []store.VersionKey{key, {Timer: made[0].ID, Version: 2}})
 	require.NoError(t, err)
-	require.Equal(t, map[store.VersionKey]timer.Definition{key: definition("http://a")}, defs)
+	d := definition("http://a")
+	require.Equal(t, map[store.VersionKey]*timer.Definition{key: &d}, defs)
 }
 
 func idsOf(states []timer.State) (ids []timer.ID) {

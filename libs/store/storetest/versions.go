@@ -38,7 +38,7 @@ func editMakesAVersion(t *testing.T, s *setup) {
 	require.Len(t, defs, 2)
 	require.Equal(
 		t,
-		made.Definition,
+		&made.Definition,
 		defs[store.VersionKey{Timer: made.ID, Version: 1}],
 		"a version never changes",
 	)

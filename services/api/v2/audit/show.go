@@ -106,7 +106,7 @@ func shownVersions(e *store.AuditEntry) (keys [2]store.VersionKey) {
 
 func showEntry(
 	e *store.AuditEntry,
-	definitions map[store.VersionKey]timer.Definition,
+	definitions map[store.VersionKey]*timer.Definition,
 ) (b AuditEntryBody, err error) {
 	b = AuditEntryBody{
 		ID: strconv.FormatInt(e.Seq, 10), At: input.Instant(e.AtMS),
@@ -141,7 +141,7 @@ func withVersion(
 	state map[string]any,
 	version int32,
 	key store.VersionKey,
-	definitions map[store.VersionKey]timer.Definition,
+	definitions map[store.VersionKey]*timer.Definition,
 ) (map[string]any, error) {
 	if version == 0 {
 		return state, nil
@@ -154,7 +154,7 @@ func withVersion(
 	if !found {
 		return state, nil
 	}
-	shown, err := timers.ShowDefinition(&d)
+	shown, err := timers.ShowDefinition(d)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
 	}

@@ -219,7 +219,7 @@ func (s *Resource) successorOf(
 		}
 		calendars = append(calendars, c.Calendar)
 	}
-	return s.Successor.Successor(found.Open, &d, calendars, endMS)
+	return s.Successor.Successor(found.Open, d, calendars, endMS)
 }
 
 // oneLine replaces the control characters in a receiver's message, so that it is one line.

@@ -65,6 +65,9 @@ func (s *Resource) targetsOf(
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	d := defs[key]
+	if d == nil {
+		return nil, nil
+	}
 	var out []targetOutcomeBody
 	for _, t := range d.Outcomes(kind, rec.Attempts) {
 		if t.Kind == "" &&

@@ -71,7 +71,7 @@ func (g *gate) States(ctx context.Context, ids []timer.ID) ([]timer.State, error
 func (g *gate) Definitions(
 	ctx context.Context,
 	keys []store.VersionKey,
-) (map[store.VersionKey]timer.Definition, error) {
+) (map[store.VersionKey]*timer.Definition, error) {
 	if err := g.read(fmt.Sprintf("%d definitions", len(keys))); err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ type Timers struct {
 
 // Definition is a definition with the values derived from it once for all its fires.
 type Definition struct {
-	timer.Definition
+	*timer.Definition
 
 	Endpoint string // of its target; empty if it has several targets
 }
@@ -98,7 +98,7 @@ func (b *Timers) Load(ctx context.Context, es []*inflight.Entry) error {
 		}
 		k := e.VersionKey()
 		if d, ok := b.defs.Get(k); ok {
-			e.Def, e.Endpoint = &d.Definition, d.Endpoint
+			e.Def, e.Endpoint = d.Definition, d.Endpoint
 		} else {
 			missing = append(missing, e)
 			keys = append(keys, DefinitionQuestion{k, e.Fire.AppID})
@@ -113,7 +113,7 @@ func (b *Timers) Load(ctx context.Context, es []*inflight.Entry) error {
 	}
 	for i, e := range missing {
 		if d := read[i]; e.Def == nil && d != nil {
-			e.Def, e.Endpoint = &d.Definition, d.Endpoint
+			e.Def, e.Endpoint = d.Definition, d.Endpoint
 		}
 	}
 	return nil
@@ -179,20 +179,20 @@ func (b *Timers) Read(ctx context.Context, ids []timer.ID) ([]timer.State, error
 	if err != nil {
 		return nil, fmt.Errorf("reading states: %w", err)
 	}
-	byID := make(map[timer.ID]timer.State, len(found))
-	for _, s := range found {
-		byID[s.ID] = s
+	byID := make(map[timer.ID]*timer.State, len(found))
+	for i := range found {
+		byID[found[i].ID] = &found[i]
 	}
 	out := make([]timer.State, len(ids))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, id := range ids {
-		s, ok := byID[id]
-		if !ok {
-			s = timer.State{ID: id}
+		out[i].ID = id
+		if s := byID[id]; s != nil {
+			out[i] = *s
 		}
-		if out[i] = s; b.generation == generation {
-			out[i] = b.put(s)
+		if b.generation == generation {
+			out[i] = b.put(out[i])
 		}
 	}
 	return out, nil

@@ -18,7 +18,7 @@ const (
 // sendToDLQ publishes the dead letters of failed fires, before their outcomes are recorded. A crash
 // in between repeats the last attempt and the message, with the same fire id. In the other order the
 // message would be lost. It only notifies: lists and redrives read the outcomes.
-func (r *Recorder) sendToDLQ(ctx context.Context, rs []result) error {
+func (r *Recorder) sendToDLQ(ctx context.Context, rs []*result) error {
 	var msgs []bus.Message
 	for i := range rs {
 		o := &rs[i].outcome

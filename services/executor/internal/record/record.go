@@ -147,20 +147,20 @@ func (r *Recorder) End(o timer.Outcome, e *inflight.Entry, as ...timer.Attempt) 
 	} else {
 		r.unrecorded.Add(1)
 	}
-	p.put(result{kind: resultOutcome, entry: e, outcome: o, attempts: as})
+	p.put(&result{kind: resultOutcome, entry: e, outcome: o, attempts: as})
 }
 
 // Hold records a retry that stays in flight.
 func (r *Recorder) Hold(e *inflight.Entry, as ...timer.Attempt) {
 	r.unrecorded.Add(1)
-	r.results.put(result{kind: resultHold, entry: e, attempts: as})
+	r.results.put(&result{kind: resultHold, entry: e, attempts: as})
 }
 
 // Release gives a fire back to the store.
 func (r *Recorder) Release(e *inflight.Entry, as ...timer.Attempt) {
 	r.opts.Traces.Decided(e)
 	r.unrecorded.Add(1)
-	r.results.put(result{kind: resultRelease, entry: e, attempts: as})
+	r.results.put(&result{kind: resultRelease, entry: e, attempts: as})
 }
 
 // Full reports whether too many results are unwritten to start another call.
@@ -204,12 +204,12 @@ func (r *Recorder) loop(ctx context.Context, p *batchQueue) {
 	}
 }
 
-func byEpoch(batch []result) map[*session.Epoch]*[3][]result {
-	groups := make(map[*session.Epoch]*[3][]result, 1)
+func byEpoch(batch []*result) map[*session.Epoch]*[3][]*result {
+	groups := make(map[*session.Epoch]*[3][]*result, 1)
 	for _, x := range batch {
 		g := groups[x.entry.Epoch]
 		if g == nil {
-			g = new([3][]result)
+			g = new([3][]*result)
 			groups[x.entry.Epoch] = g
 		}
 		g[x.kind] = append(g[x.kind], x)
@@ -225,7 +225,7 @@ func (r *Recorder) retryUntilWritten(
 	ctx context.Context,
 	epoch *session.Epoch,
 	kind resultKind,
-	rs []result,
+	rs []*result,
 ) {
 	wait := minRecordRetry
 	for {
@@ -246,7 +246,7 @@ func (r *Recorder) write(
 	ctx context.Context,
 	epoch *session.Epoch,
 	kind resultKind,
-	rs []result,
+	rs []*result,
 ) error {
 	fires := make([]timer.Fire, len(rs))
 	outcomes := make([]timer.Outcome, 0, len(rs))
@@ -298,7 +298,7 @@ func (r *Recorder) write(
 }
 
 // countRecorded counts recorded outcomes and passes them to the event publisher.
-func (r *Recorder) countRecorded(rs []result, lost []timer.FireID) {
+func (r *Recorder) countRecorded(rs []*result, lost []timer.FireID) {
 	gone := idSet(lost)
 	r.met.fenced.Add(float64(len(lost)))
 	for i := range rs {
@@ -370,11 +370,11 @@ func idSet(ids []timer.FireID) map[timer.FireID]bool {
 // batchQueue is a queue of results. The size of the in-flight set bounds it.
 type batchQueue struct {
 	mu    sync.Mutex
-	items []result
+	items []*result
 	wake  chan struct{} // capacity 1
 }
 
-func (p *batchQueue) put(r result) {
+func (p *batchQueue) put(r *result) {
 	p.mu.Lock()
 	p.items = append(p.items, r)
 	p.mu.Unlock()
@@ -396,7 +396,7 @@ func (p *batchQueue) len() int {
 
 // next waits for results, lets a batch fill, takes it, and adds its size to taken. It returns nil
 // when ctx has ended.
-func (p *batchQueue) next(ctx context.Context, taken *atomic.Int64) []result {
+func (p *batchQueue) next(ctx context.Context, taken *atomic.Int64) []*result {
 	for {
 		select {
 		case <-p.wake:
@@ -408,7 +408,7 @@ func (p *batchQueue) next(ctx context.Context, taken *atomic.Int64) []result {
 		}
 		p.mu.Lock()
 		n := min(store.MaxBatch, len(p.items))
-		batch := append([]result(nil), p.items[:n]...)
+		batch := append([]*result(nil), p.items[:n]...)
 		clear(p.items[:n])
 		p.items = p.items[n:]
 		if len(p.items) == 0 {

@@ -126,7 +126,7 @@ func (s *Audit) PendingAudit(
 		"reading the audit feed",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			entries = nil
-			var rows []auditRow
+			rows := make([]auditRow, 0, limit)
 			q := sqldb.Stmt(
 				"SELECT seq," + Columns + " FROM audit_log" + s.db.Dialect.ByPrimary + " WHERE seq>",
 			).

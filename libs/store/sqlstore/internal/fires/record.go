@@ -42,15 +42,14 @@ func (s *Fires) Record(
 		outcomes,
 		func(a, b timer.Outcome) bool { return a.FireID == b.FireID },
 	)
-	var plain, links []timer.Outcome
+	var links []timer.Outcome
 	for i := range outcomes {
 		outcomes[i].Owner = session
 		if linked(&outcomes[i]) {
 			links = append(links, outcomes[i])
-		} else {
-			plain = append(plain, outcomes[i])
 		}
 	}
+	plain := slices.DeleteFunc(outcomes, func(o timer.Outcome) bool { return linked(&o) })
 	if lost, _, err = s.recordBisecting(
 		ctx,
 		session,

@@ -22,8 +22,8 @@ const sealedChunk = 500
 // have encrypted text.
 func (s *Timers) SealedVersions(
 	ctx context.Context, after store.VersionKey, limit int,
-) (found map[store.VersionKey]timer.Definition, last store.VersionKey, err error) {
-	found, last = map[store.VersionKey]timer.Definition{}, after
+) (found map[store.VersionKey]*timer.Definition, last store.VersionKey, err error) {
+	found, last = map[store.VersionKey]*timer.Definition{}, after
 	for at := after; ; {
 		rows, err := s.sealedRows(ctx, at)
 		if err != nil {
@@ -46,7 +46,7 @@ func (s *Timers) SealedVersions(
 			if _, n := store.MaskSealed(d); n == 0 {
 				continue
 			}
-			found[at], last = d, at
+			found[at], last = &d, at
 			if len(found) >= limit {
 				return found, last, nil
 			}

@@ -133,8 +133,9 @@ func (r stateRow) state() timer.State {
 // States returns the present states of timers. A deleted one has StatusDeleted.
 func (s *Timers) States(ctx context.Context, ids []timer.ID) (states []timer.State, err error) {
 	err = s.db.Read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
+		states = make([]timer.State, 0, len(ids))
 		for part := range sqldb.Batches(ids) {
-			var rows []stateRow
+			rows := make([]stateRow, 0, len(part))
 			err := s.db.SelectAll(
 				ctx,
 				c,
@@ -146,8 +147,8 @@ func (s *Timers) States(ctx context.Context, ids []timer.ID) (states []timer.Sta
 			if err != nil {
 				return err
 			}
-			for _, r := range rows {
-				states = append(states, r.state())
+			for i := range rows {
+				states = append(states, rows[i].state())
 			}
 		}
 		return nil
@@ -178,15 +179,15 @@ func (s *Timers) StatesAfter(
 // Definitions returns versions of definitions.
 func (s *Timers) Definitions(
 	ctx context.Context, keys []store.VersionKey,
-) (defs map[store.VersionKey]timer.Definition, err error) {
+) (defs map[store.VersionKey]*timer.Definition, err error) {
 	err = s.db.Read(
 		ctx,
 		"reading definitions",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			versions, err := s.timers.Versions(ctx, c, keys)
-			defs = make(map[store.VersionKey]timer.Definition, len(versions))
+			defs = make(map[store.VersionKey]*timer.Definition, len(versions))
 			for k, v := range versions {
-				defs[k] = v.Definition
+				defs[k] = &v.Definition
 			}
 			return err
 		},

@@ -25,8 +25,8 @@ type Version struct {
 // Versions returns the definitions that exist. They never change, so it needs no lock.
 func (s *Rows) Versions(
 	ctx context.Context, c sqlx.QueryerContext, keys []store.VersionKey,
-) (map[store.VersionKey]Version, error) {
-	out := make(map[store.VersionKey]Version, len(keys))
+) (map[store.VersionKey]*Version, error) {
+	out := make(map[store.VersionKey]*Version, len(keys))
 	for part := range sqldb.Batches(keys) {
 		q := sqldb.Stmt(
 			"SELECT timer_id,version,hash,definition FROM timer_versions WHERE (timer_id,version) IN (" + s.db.Dialect.Tuples,
@@ -34,17 +34,17 @@ func (s *Rows) Versions(
 		for i, k := range part {
 			q.Row(i == 0, int64(k.Timer), int64(k.Version))
 		}
-		var rows []struct {
+		rows := make([]struct {
 			Timer      int64  `db:"timer_id"`
 			Version    int32  `db:"version"`
 			Hash       []byte `db:"hash"`
 			Definition []byte `db:"definition"`
-		}
+		}, 0, len(part))
 		if err := s.db.SelectAll(ctx, c, &rows, q.Add(")")); err != nil {
 			return nil, err
 		}
 		for _, r := range rows {
-			v := Version{hash: r.Hash}
+			v := &Version{hash: r.Hash}
 			if err := json.Unmarshal(r.Definition, &v.Definition); err != nil {
 				return nil, fmt.Errorf(
 					"reading version %d of timer %d: %w",
