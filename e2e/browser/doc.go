@@ -6,4 +6,9 @@
 //
 // Tests only: testdata/axe.min.js is axe-core 4.14.1 from npm, unchanged (MPL 2.0).
 // TestAxeIsUnchanged has its hash.
+//
+//	browser.go     starts Chromium
+//	tab.go         a tab: opens pages, clicks and types, and collects what goes wrong
+//	axe.go         checks a page by axe-core
+//	screenshot.go  takes a screenshot
 package browser

@@ -4,4 +4,8 @@
 //
 // It computes due instants itself, from plain time steps, and shares no code with the schedules
 // that it checks.
+//
+//	ledger.go    the fires that must happen
+//	verdict.go   compares them with calls and outcomes
+//	timeline.go  what happened to the fires for which a promise was broken
 package ledger

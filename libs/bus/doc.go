@@ -28,4 +28,10 @@
 //
 // Order and exactly-once delivery are not promised. Tests can configure the embedded bus to behave
 // worse.
+//
+// # Files
+//
+//	bus.go      the contract: messages, publishers, subscribers, and the errors of handlers
+//	handler.go  what implementations share: calls of handlers, the back-off, dead letters
+//	topics.go   the topics of a deployment, with partitions, subscriptions and schemas
 package bus

@@ -12,4 +12,8 @@
 // and everything derived from the old key has expired (Derive). That is the tokens of accepted
 // attempts (timer.MaxAsync), and for a day the idempotency keys of creates with secrets. Such
 // requests are recognized by their encrypted text: see Others.
+//
+//	keyring.go     the keyring: encrypts, decrypts and derives keys
+//	secret.go      a secret in memory, which is never shown
+//	definition.go  encrypts the secrets of a definition under another key
 package encryption

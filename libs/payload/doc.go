@@ -26,4 +26,11 @@
 // characters are refused. In a body the content type decides. In JSON the value is escaped as the
 // inside of a string, and text variables may occur only inside a string. In a form it is
 // percent-encoded, and in XML and HTML it is escaped. In other types it is inserted unchanged.
+//
+// # Files
+//
+//	payload.go  the variables, and the expansion of a text
+//	check.go    whether a text can be expanded in its place
+//	place.go    places of texts, and how values are escaped there
+//	longest.go  how long a text is after expansion at the most
 package payload

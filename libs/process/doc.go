@@ -10,4 +10,9 @@
 // Steps 3 and 4 have a time limit. A part that exceeds it is named in the log and abandoned. That
 // is safe, because every part must survive SIGKILL anyway; other processes only take longer to take
 // over. A second signal ends the process at once.
+//
+//	main.go     runs a program until a signal; exit codes and version
+//	process.go  the parts: starts them, and stops them in order
+//	http.go     HTTP servers, and the admin listener
+//	probe.go    the argument probe: asks the program beside it whether it is ready
 package process

@@ -12,4 +12,8 @@
 // Keys are text. "whsec_<base64>" is a secret for HMAC of 24 to 64 bytes. "whsk_<base64>" is an
 // Ed25519 key (64 bytes, or its seed of 32). "whpk_<base64>" is the public half, which receivers
 // get.
+//
+//	key.go     keys: creates them, reads them from text, and never shows them
+//	signer.go  signs a callback with the active keys of an app
+//	stored.go  the signer of an app's stored keys
 package signing

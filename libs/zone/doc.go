@@ -20,4 +20,11 @@
 //
 // Package time answers for one instant at a time. After the last listed change of a zone it derives
 // the rule of the year on every call. A search in a Table takes only nanoseconds.
+//
+// # Files
+//
+//	database.go  databases: the compiled-in one and those of files
+//	name.go      why a name is not a zone, and which to use instead
+//	table.go     the offsets of one zone, by instant and by local time
+//	rules.go     fingerprints of the rules of zones, by which processes compare them
 package zone

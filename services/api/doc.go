@@ -42,4 +42,9 @@
 // it, everything did, and the caller repeats the request. A create of the same definition, or with
 // the same Idempotency-Key, then answers with the existing timer. A PUT or PATCH with a status is
 // two transactions, the definition first; repeating it does the rest.
+//
+//	service.go  creates it from its parts, and runs it
+//	routes.go   the routes, and what applies to every request
+//	options.go  what it needs and its settings
+//	metrics.go  its metrics
 package api

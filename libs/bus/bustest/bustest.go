@@ -1,5 +1,3 @@
-// Package bustest is the suite of the contract in package bus: one test per promise. Every
-// implementation runs it.
 package bustest
 
 import (

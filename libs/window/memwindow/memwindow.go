@@ -1,9 +1,3 @@
-// Package memwindow is the window of one process: maps under a lock. It starts no goroutine; Put
-// and Open remove expired slices.
-//
-// Its size is bounded. When it is full it drops whole slices, first those that were never opened,
-// and of these the farthest minutes first. Readers miss nothing: they read the store after Open,
-// and when a generation vanished they read it again.
 package memwindow
 
 import (

@@ -1,4 +1,3 @@
-// Package problem converts errors to what callers see of them.
 package problem
 
 import (

@@ -1,4 +1,3 @@
-// Package signin knows people and machines by an identity provider, with OpenID Connect.
 package signin
 
 import (

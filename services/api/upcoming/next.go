@@ -1,4 +1,3 @@
-// Package upcoming computes when timers are due next.
 package upcoming
 
 import (

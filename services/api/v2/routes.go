@@ -1,4 +1,3 @@
-// Package v2 serves /api/v2, which has all features.
 package v2
 
 import (

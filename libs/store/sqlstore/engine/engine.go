@@ -1,5 +1,3 @@
-// Package engine is what the store needs of a database server: to run statements and to tell what
-// its errors mean. The engines are in mysqlengine and sqliteengine.
 package engine
 
 import (

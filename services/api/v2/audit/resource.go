@@ -1,7 +1,3 @@
-// Package audit shows the audit trail: who changed what, and when.
-//
-//	list.go  pages of entries, and which a request selects
-//	show.go  one entry, with what was before and after
 package audit
 
 import (

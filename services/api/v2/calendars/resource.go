@@ -1,4 +1,3 @@
-// Package calendars manages calendars, and imports iCalendar files into them.
 package calendars
 
 import (

@@ -1,4 +1,3 @@
-// Package jobs changes many timers of an app in the background, and deletes apps.
 package jobs
 
 import (

@@ -1,4 +1,3 @@
-// Package param has the parameters that operations of v2 share.
 package param
 
 import (

@@ -1,4 +1,3 @@
-// Package schedules previews schedules.
 package schedules
 
 import (

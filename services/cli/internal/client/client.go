@@ -1,4 +1,3 @@
-// Package client calls the HTTP API v2 for commands.
 package client
 
 import (

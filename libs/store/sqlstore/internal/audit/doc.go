@@ -1,5 +1,9 @@
 // Package audit has the audit trail: transactions add entries to it, the API reads it, and its feed
 // passes entries on.
+//
+//	audit.go      adds entries, in the transaction of the change
+//	auditread.go  reads the trail, and purges expired entries
+//	auditfeed.go  the feed: its lease, its position, and the entries after it
 package audit
 
 import (

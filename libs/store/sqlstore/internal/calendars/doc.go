@@ -1,5 +1,9 @@
 // Package calendars has the calendars of apps and the rules of time zones. A change of either marks
 // the timers that depend on it, and their next expansion plans them again.
+//
+//	calendars.go   calendars; a change marks the timers that name it
+//	zonerules.go   which rules of time zones the alive processes have
+//	zonereplan.go  after a change of rules: marks the timers of changed zones, page by page
 package calendars
 
 import (
