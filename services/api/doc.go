@@ -9,11 +9,13 @@
 //
 // The API answers 2xx after the store has committed. Concurrent creates and status changes share a
 // transaction (2 ms, at most 500 items), and each item has its own result. After the commit and
-// before the answer, the API puts new fires into the window and publishes those due soon. Both are
-// best effort: while Redis or Pulsar is down the request still succeeds, because executors find
-// the rows. After a change of status or an edit, a bounded queue publishes a change notification to
-// timers-changed. A lost notification costs half a second, because executors also poll the change
-// log. A create is in neither: executors read a timer that they do not know.
+// before the answer, the API dispatches new fires (package dispatch). Those with a run time from
+// 2 s to 2 h ahead become window entries, and those due within 5 s become tasks. It waits at most
+// 2 s for each. Tasks that were not sent are published later, and executors find the rows in any
+// case: so the request succeeds also while Redis or Pulsar is down. After a change of status or an
+// edit, a bounded queue publishes a change notification to timers-changed. A lost notification
+// costs half a second, because executors also poll the change log. A create is in neither:
+// executors read a timer that they do not know.
 //
 // An edit creates a new version of a definition in one transaction, based on the version it read.
 // It starts again when another edit came between, so concurrent edits of different parts are all
@@ -26,10 +28,10 @@
 // created by the API (of an app, or of the deployment), lines of the keys file (scope write), the
 // deployment's admin key, and the header of a trusted gateway. The scopes are read, operate, write
 // and admin; each includes the one before. The description of every operation names the scope it
-// needs. Resources of another app answer 404. A key is cached for one second, and for five while the
-// store is slow or unavailable. A revoked key may work for that long, except in the process that
-// revoked it. Lookups of unknown keys are limited. Denied requests are counted, and logged without
-// the key.
+// needs. Resources of another app answer 404. A key is cached for one second, and for five while
+// the store is slow or unavailable. A revoked key may work for that long, except in the process
+// that revoked it. Lookups of unknown keys are limited. Denied requests are counted, and logged
+// without the key.
 //
 // Secrets arrive as plain text and are encrypted before they reach the store. Answers show
 // REDACTED. REDACTED in an edit keeps the stored secret, unless it would be sent to another host. A

@@ -4,12 +4,13 @@
 // One fire passes through these, in this order:
 //
 //	internal/intake     claims fires: those that tasks name, and those found in the store
+//	internal/cache      loads the states and definitions of their timers, and knows apps; the
+//	                    change log keeps it fresh
 //	internal/inflight   the bounded set of fires that this process owns
 //	internal/hold       holds each fire until its run time, then until a worker is free
 //	call.go             the workers, which call the fires that are decided
 //	candidate.go        a due fire until its call, with the answers that its decision has so far
 //	resolve.go          finds the state and the definition by which to decide and call
-//	internal/cache      knows timers and apps, kept fresh by the change log
 //	admit.go            asks what the decision about a fire needs, and carries the verdict out
 //	internal/admission  decides about a fire, without effects
 //	lookups.go          what decisions and outcomes ask the store

@@ -6,7 +6,7 @@
 //	create.go        creates timers, in batches
 //	createlookup.go  which of them exist already, by name or key
 //	auditcreate.go   the audit entries of creates
-//	edit.go          edits definitions
+//	edit.go          writes a new version of a definition, and plans what it changes
 //	status.go        changes of status: activate, pause, delete
 //	backfills.go     starts, lists and cancels backfills
 //	putifabsent.go   values that only the first caller stores
@@ -15,7 +15,8 @@
 //
 //	expand.go          takes timers that are due for it
 //	expansion.go       collects what an expansion of some timers changes, and writes nothing
-//	flush.go           writes it: inserts fires, moves open ones, and adds skipped ones
+//	flush.go           writes what an edit, activation or expansion has collected: inserts fires,
+//	                   moves open ones to the new version, records skips
 //	plan.go            checks a plan
 //	ahead.go           fires of timers that are replanned, until their page comes
 //	replan.go          replans timers after an edit, page by page
