@@ -122,7 +122,9 @@ func (p *Page) routes() http.Handler {
 		h := w.Header()
 		h.Set("Content-Security-Policy", contentPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
+		// With "no-referrer" browsers send "Origin: null" with forms. Over plain HTTP at a host that is
+		// not local that is all they send, and the form would be refused.
+		h.Set("Referrer-Policy", "same-origin")
 		guarded.ServeHTTP(w, r)
 	})
 }
