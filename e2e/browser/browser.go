@@ -16,6 +16,9 @@ import (
 // programs are the names under which Chromium is installed.
 var programs = []string{"chromium", "chromium-browser", "google-chrome"}
 
+// RemoteHost is a name of this host. To browsers it is not local, other than 127.0.0.1.
+const RemoteHost = "carillon.test"
+
 // Browser is a running Chromium.
 type Browser struct{ ctx context.Context } //nolint:containedctx // chromedp's handle of the browser
 
@@ -51,7 +54,10 @@ func Start(t *testing.T) *Browser {
 		chromedp.Flag("force-color-profile", "srgb"),
 		chromedp.Flag("hide-scrollbars", true),
 		// The provider of sign-ins has a font there, for which its pages would wait without a network.
-		chromedp.Flag("host-resolver-rules", "MAP *.googleapis.com ~NOTFOUND"),
+		chromedp.Flag(
+			"host-resolver-rules",
+			"MAP *.googleapis.com ~NOTFOUND, MAP "+RemoteHost+" 127.0.0.1",
+		),
 	)
 	// The test's context ends before its cleanups, and Chromium is to close in order.
 	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
