@@ -23,16 +23,17 @@
 //
 // The kinds:
 //
-//	http.go        an HTTP call
-//	request.go     its request: expands placeholders, sets URL, headers and body
-//	headers.go     the headers of Carillon: fire, attempt, signature
-//	answer.go      its answer: delivered, to be retried, or failed for good
-//	redirect.go    redirects, as far as they are allowed
-//	oauth2.go      access tokens of a target with OAuth 2
-//	userinfo.go    user and password in a URL
-//	transports.go  connections, one pool for each set of TLS settings
-//	tls.go         TLS settings of a target
-//	grpc.go        a gRPC call
-//	grpcpool.go    channels of gRPC
-//	pulsar.go      a message on a topic
+//	http.go         an HTTP call
+//	request.go      its request: expands placeholders, sets URL, headers and body
+//	headers.go      the headers of Carillon: fire, attempt, signature
+//	answer.go       its answer: delivered, to be retried, or failed for good
+//	redirect.go     redirects, as far as they are allowed
+//	oauth2.go       access tokens of a target with OAuth 2
+//	userinfo.go     user and password in a URL
+//	internal/http1  an HTTP call without TLS, for about half of the CPU time
+//	transports.go   connections, one pool for each set of TLS settings
+//	tls.go          TLS settings of a target
+//	grpc.go         a gRPC call
+//	grpcpool.go     channels of gRPC
+//	pulsar.go       a message on a topic
 package callback

@@ -9,7 +9,7 @@ import (
 func Trust(h *HTTP, c *tls.Config) {
 	h.transports.base = c
 	var err error
-	if h.transports.plain, err = h.transports.make(h.o.Egress, &transportKey{}); err != nil {
+	if h.transports.common, err = h.transports.make(h.o.Egress, &transportKey{}); err != nil {
 		panic(err)
 	}
 }

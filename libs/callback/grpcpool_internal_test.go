@@ -14,8 +14,8 @@ func TestDeadHTTP2ConnectionsAreFound(t *testing.T) {
 	h, err := NewHTTP(HTTPOptions{})
 	require.NoError(t, err)
 	t.Cleanup(h.Close)
-	require.Equal(t, pingAfter, h.transports.plain.HTTP2.SendPingTimeout)
-	require.Equal(t, pingTimeout, h.transports.plain.HTTP2.PingTimeout)
+	require.Equal(t, pingAfter, h.transports.common.HTTP2.SendPingTimeout)
+	require.Equal(t, pingTimeout, h.transports.common.HTTP2.PingTimeout)
 }
 
 // TestAnEvictedChannelLivesAsLongAsItIsUsed checks that an evicted channel closes when its last

@@ -19,13 +19,13 @@ type HTTPOptions struct {
 
 	// DialTimeout limits name resolution and connect together, and the TLS handshake; default 5 s.
 	// An attempt's own timeout may be shorter.
-	DialTimeout  time.Duration
-	MaxIdleConns int // limit of idle connections; default 4096
+	DialTimeout time.Duration
+	// MaxIdleConns limits idle connections; default 4096. Those of plain HTTP/1.1 have the same limit
+	// again.
+	MaxIdleConns int
 	// MaxIdleConnsPerHost limits idle connections to one host; default 1024. With fewer than there
 	// are concurrent calls, some calls dial again.
 	MaxIdleConnsPerHost int
-	// MaxConnsPerHost limits connections to one host; default 0: no limit.
-	MaxConnsPerHost int
 	// MaxDrain is how many bytes of an answer are read so that its connection can be reused;
 	// default 64 KiB.
 	MaxDrain int64
@@ -84,7 +84,6 @@ var _ Caller = (*HTTP)(nil)
 // NewHTTP returns an HTTP caller. Close it to close its idle connections.
 func NewHTTP(o HTTPOptions) (*HTTP, error) {
 	if o.DialTimeout < 0 || o.IdleTimeout < 0 || o.MaxIdleConns < 0 || o.MaxIdleConnsPerHost < 0 ||
-		o.MaxConnsPerHost < 0 ||
 		o.MaxDrain < 0 {
 		return nil, errors.New("options of the HTTP caller: limits and times must not be negative")
 	}
@@ -148,7 +147,7 @@ func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 func (h *HTTP) send(
 	r *Request,
 	req *http.Request,
-	transport *http.Transport,
+	transport *transport,
 	secrets []secretHeader,
 ) (*http.Response, error) {
 	resp, err := transport.RoundTrip(req)
@@ -164,7 +163,7 @@ func (h *HTTP) callWithToken(
 	ctx context.Context,
 	r *Request,
 	req *http.Request,
-	transport *http.Transport,
+	transport *transport,
 	secrets []secretHeader,
 	timeout time.Duration,
 ) Result {

@@ -9,6 +9,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/carillon-timer/carillon/libs/callback/internal/http1"
 	"github.com/carillon-timer/carillon/libs/egress"
 )
 
@@ -25,14 +26,38 @@ const (
 	grpcPingAfter = 80 * time.Second
 )
 
-// transports keeps one connection pool for each transportKey.
+// transport sends requests with the same settings. It gives plain HTTP/1.1 to a transport that needs
+// less time for it.
+type transport struct {
+	*http.Transport
+
+	plain *http1.Transport // nil if requests over plain HTTP use HTTP/2
+}
+
+// RoundTrip sends one request.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.plain != nil && http1.Serves(r) {
+		return t.plain.RoundTrip(r)
+	}
+	return t.Transport.RoundTrip(r)
+}
+
+// CloseIdleConnections closes the connections that no call uses.
+func (t *transport) CloseIdleConnections() {
+	if t.plain != nil {
+		t.plain.CloseIdleConnections()
+	}
+	t.Transport.CloseIdleConnections()
+}
+
+// transports keeps one transport for each transportKey.
 type transports struct {
-	o     *HTTPOptions
-	base  *tls.Config // nil except in tests
-	plain *http.Transport
+	o      *HTTPOptions
+	base   *tls.Config // nil except in tests
+	common *transport  // of the default settings, which most timers share
 
 	mu    sync.Mutex
-	cache *lru.Cache[transportKey, *http.Transport]
+	cache *lru.Cache[transportKey, *transport]
 }
 
 func newTransports(o *HTTPOptions) (*transports, error) {
@@ -41,20 +66,20 @@ func newTransports(o *HTTPOptions) (*transports, error) {
 	// A call may still use an evicted transport; the idle timeout then closes its connection.
 	if t.cache, err = lru.NewWithEvict(
 		maxTransports,
-		func(_ transportKey, old *http.Transport) { old.CloseIdleConnections() },
+		func(_ transportKey, old *transport) { old.CloseIdleConnections() },
 	); err != nil {
 		return nil, fmt.Errorf("making the cache of transports: %w", err)
 	}
-	if t.plain, err = t.make(o.Egress, &transportKey{}); err != nil {
+	if t.common, err = t.make(o.Egress, &transportKey{}); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
 // get returns the transport for a key under a policy.
-func (t *transports) get(p *egress.Policy, w transportKey) (*http.Transport, error) {
+func (t *transports) get(p *egress.Policy, w transportKey) (*transport, error) {
 	if w == (transportKey{policy: t.o.Egress.Key()}) {
-		return t.plain, nil
+		return t.common, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +94,7 @@ func (t *transports) get(p *egress.Policy, w transportKey) (*http.Transport, err
 	return tr, nil
 }
 
-func (t *transports) make(p *egress.Policy, w *transportKey) (*http.Transport, error) {
+func (t *transports) make(p *egress.Policy, w *transportKey) (*transport, error) {
 	dial := t.o.Dial
 	dial.Timeout = t.o.DialTimeout
 	dialer, err := egress.NewDialer(p, dial)
@@ -80,7 +105,7 @@ func (t *transports) make(p *egress.Policy, w *transportKey) (*http.Transport, e
 	if err != nil {
 		return nil, err
 	}
-	return &http.Transport{
+	out := &transport{Transport: &http.Transport{
 		// Proxy is not set, because behind a proxy nothing checks the address.
 		DialContext:     dialer.DialContext,
 		TLSClientConfig: c,
@@ -92,12 +117,21 @@ func (t *transports) make(p *egress.Policy, w *transportKey) (*http.Transport, e
 		IdleConnTimeout:        t.o.IdleTimeout,
 		MaxIdleConns:           t.o.MaxIdleConns,
 		MaxIdleConnsPerHost:    t.o.MaxIdleConnsPerHost,
-		MaxConnsPerHost:        t.o.MaxConnsPerHost,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		// Without pings, a dead connection would let every call that shares it time out, until TCP
 		// notices.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-	}, nil
+	}}
+	if w.http2 != "always" {
+		out.plain = http1.New(http1.Options{
+			Dial:           dialer.DialContext,
+			IdleTimeout:    t.o.IdleTimeout,
+			MaxIdle:        t.o.MaxIdleConns,
+			MaxIdlePerHost: t.o.MaxIdleConnsPerHost,
+			MaxHeaderBytes: maxHeaderBytes,
+		})
+	}
+	return out, nil
 }
 
 func protocols(w *transportKey) *http.Protocols {
@@ -109,7 +143,7 @@ func protocols(w *transportKey) *http.Protocols {
 }
 
 func (t *transports) closeIdle() {
-	t.plain.CloseIdleConnections()
+	t.common.CloseIdleConnections()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cache.Purge()

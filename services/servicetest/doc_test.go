@@ -16,7 +16,7 @@ import (
 )
 
 // listed matches a line of a package comment that names a file or a package of the folder.
-var listed = regexp.MustCompile(`(?m)^\t(internal/[a-z]+|[a-z0-9_]+\.go)  `)
+var listed = regexp.MustCompile(`(?m)^\t(internal/[a-z0-9]+|[a-z0-9_]+\.go)  `)
 
 // listsFrom is from how many files on, without tests and generated ones, a package lists them.
 const listsFrom = 3

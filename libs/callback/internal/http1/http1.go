@@ -1,0 +1,144 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// maxBody limits the bodies of served requests. A body up to this size fits into the buffers of a
+// socket, so that it can be written before the answer is read.
+const maxBody = 64 << 10
+
+// Options configure a transport. All are required.
+type Options struct {
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// IdleTimeout closes a connection after this time without a request, at most 10 s late.
+	IdleTimeout    time.Duration
+	MaxIdle        int   // limit of idle connections
+	MaxIdlePerHost int   // limit of idle connections to one host and port
+	MaxHeaderBytes int64 // limit of an answer's header
+}
+
+// Transport sends requests over connections that it keeps. It is safe for concurrent use.
+type Transport struct {
+	o    Options
+	idle pool
+}
+
+// New returns a transport. Its connections are closed by CloseIdleConnections.
+func New(o Options) *Transport {
+	return &Transport{o: o, idle: newPool(o.IdleTimeout, o.MaxIdle, o.MaxIdlePerHost)}
+}
+
+// Serves returns whether a Transport serves a request: a complete one over plain HTTP with a body
+// that is in memory.
+func Serves(r *http.Request) bool {
+	return r.URL.Scheme == "http" && r.Method != http.MethodConnect &&
+		(r.Body == nil || r.Body == http.NoBody || r.GetBody != nil && r.ContentLength >= 0 && r.ContentLength <= maxBody) &&
+		len(r.TransferEncoding) == 0 && r.Trailer == nil &&
+		r.Header["Expect"] == nil && r.Header["Upgrade"] == nil && r.Header["Connection"] == nil &&
+		isASCII(r.URL.Host) && isASCII(r.Host)
+}
+
+// isASCII is false for the names of hosts that must be translated.
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(c rune) bool { return c > '~' }) < 0
+}
+
+// RoundTrip sends a request that Serves accepts. A request that fails on a kept connection is sent
+// again on another, unless a part of the answer has arrived. So a receiver may get it twice, which
+// callers accept: their requests have an idempotency key.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := check(r); err != nil {
+		return nil, err
+	}
+	ctx := r.Context()
+	address := addressOf(r)
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		c := t.idle.get(address)
+		kept := c != nil
+		if !kept {
+			var err error
+			if c, err = t.dial(ctx, address); err != nil {
+				return nil, err
+			}
+		}
+		resp, err := c.roundTrip(r)
+		switch {
+		case err == nil:
+			return resp, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !kept || c.answered:
+			return nil, err
+		}
+		if r.GetBody != nil {
+			if r, err = again(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// again returns the same request with an unread body.
+func again(r *http.Request) (*http.Request, error) {
+	body, err := r.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	next := *r
+	next.Body = body
+	return &next, nil
+}
+
+func (t *Transport) dial(ctx context.Context, address string) (*conn, error) {
+	nc, err := t.o.Dial(ctx, "tcp", address)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return newConn(nc, address, &t.idle, t.o.MaxHeaderBytes), nil
+}
+
+// CloseIdleConnections closes the connections that no call uses. Later calls may leave new ones.
+func (t *Transport) CloseIdleConnections() { t.idle.clear() }
+
+func addressOf(r *http.Request) string {
+	if r.URL.Port() != "" {
+		return r.URL.Host
+	}
+	return net.JoinHostPort(r.URL.Hostname(), "80")
+}
+
+// check refuses headers that would break the protocol, with the errors of net/http.
+func check(r *http.Request) error {
+	for name, values := range r.Header {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("net/http: invalid header field name %q", name)
+		}
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldValue(v) { // it may be a secret
+				return fmt.Errorf("net/http: invalid header field value for %q", name)
+			}
+		}
+	}
+	switch {
+	case !httpguts.ValidHeaderFieldName(r.Method): // methods and names of headers are tokens
+		return fmt.Errorf("net/http: invalid method %q", r.Method)
+	case r.URL.Host == "":
+		return errors.New("http: no Host in request URL")
+	}
+	return nil
+}
