@@ -10,16 +10,16 @@
 // An instant of a timer:
 //
 //	read.go     gathers the facts of a timer from the store
-//	explain.go  explains each instant of a range by the facts
+//	explain.go  explains each instant of a range by the facts, with the sentence about it
 //	code.go     the codes of instants, with their meanings
-//	text.go     the sentences about finished fires
+//	text.go     the sentences about instants whose fire has finished
 //
 // One fire:
 //
-//	life.go     the life of a fire, hop by hop
+//	life.go     the life of a fire, hop by hop, in sentences
 //	hopcode.go  the codes of hops, with their meanings
 //
 // Coming fires:
 //
-//	holds.go  what holds coming fires back now, with the codes
+//	holds.go  what holds coming fires back now, with codes and sentences
 package explain
