@@ -106,6 +106,19 @@ func times(known map[int]string, servers map[string]string) map[string]time.Dura
 	return used
 }
 
+// resident returns the memory of the cluster's processes, in bytes.
+func resident(c cluster.Cluster) map[string]int64 {
+	out := make(map[string]int64)
+	for _, p := range c.Processes() {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID()))
+		if f := strings.Fields(string(b)); err == nil && len(f) > 1 {
+			pages, _ := strconv.ParseInt(f[1], 10, 64)
+			out[p.Name] = pages * int64(os.Getpagesize())
+		}
+	}
+	return out
+}
+
 // procStat reads the user and system time of a process from /proc/<pid>/stat.
 func procStat(path string) (pid int, comm string, used time.Duration, ok bool) {
 	b, err := os.ReadFile(path)

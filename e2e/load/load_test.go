@@ -23,7 +23,7 @@ import (
 
 func TestParsePhases(t *testing.T) {
 	t.Parallel()
-	got, err := load.ParsePhases("rate:6000:30s, cron:20:2s,burst:100000")
+	got, err := load.ParsePhases("rate:6000:30s, cron:20:2s,burst:100000,stored:5,kill:9:1s")
 	require.NoError(t, err)
 	require.Equal(
 		t,
@@ -31,10 +31,12 @@ func TestParsePhases(t *testing.T) {
 			{load.Steady, 6000, 30 * time.Second},
 			{load.Crons, 20, 2 * time.Second},
 			{Kind: load.Burst, Rate: 100000},
+			{Kind: load.Stored, Rate: 5},
+			{load.Kill, 9, time.Second},
 		},
 		got,
 	)
-	for _, bad := range []string{"", "rate:1", "burst:0", "burst:1:1s", "cron:x:1s", "rate:1:1ms", "wave:1:1s"} {
+	for _, bad := range []string{"", "rate:1", "burst:0", "burst:1:1s", "cron:x:1s", "rate:1:1ms", "wave:1:1s", "stored:1:1s", "kill:1"} {
 		_, err := load.ParsePhases(bad)
 		require.Error(t, err, bad)
 	}
@@ -139,6 +141,19 @@ func TestMeasuresARate(t *testing.T) {
 	require.Positive(t, r.CreateRate)
 	require.NotEmpty(t, r.Samples)
 	require.Positive(t, r.Busy)
+}
+
+func TestStoredTimersAreNotDue(t *testing.T) {
+	t.Parallel()
+	r := bench(
+		t,
+		load.Phase{Kind: load.Stored, Rate: 20},
+		7,
+		func(int64) (time.Duration, int) { return 0, 0 },
+	)
+	require.True(t, r.OK())
+	require.Zero(t, r.Fires)
+	require.Positive(t, r.CreateRate)
 }
 
 func TestCatchesEarlyAndRepeated(t *testing.T) {

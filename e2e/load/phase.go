@@ -24,6 +24,8 @@ const (
 	settle = 90 * time.Second
 	// ahead is the time between the creation of all timers and the first due instant.
 	ahead = 6 * time.Second
+	// farAhead is when stored timers are due: after any run of this program.
+	farAhead = 300 * 24 * time.Hour
 	// clockTolerance is the greatest difference between the executors' clocks and this one.
 	clockTolerance = 100 * time.Millisecond
 )
@@ -36,6 +38,11 @@ const (
 	Steady Kind = "rate"  // one-shots, evenly spread: Rate per second for Length
 	Crons  Kind = "cron"  // Rate crons that are due each second, for Length
 	Burst  Kind = "burst" // Rate one-shots at one instant
+	// Stored creates Rate one-shots that are due in many months. It measures no fire, but later
+	// phases have these timers beside theirs.
+	Stored Kind = "stored"
+	// Kill is Steady, and all processes are killed and started again in its middle.
+	Kill Kind = "kill"
 )
 
 // Phase is one measurement.
@@ -46,8 +53,12 @@ type Phase struct {
 }
 
 func (p Phase) String() string {
-	if p.Kind == Burst {
+	switch p.Kind {
+	case Burst:
 		return fmt.Sprintf("burst of %d", p.Rate)
+	case Stored:
+		return fmt.Sprintf("%d stored", p.Rate)
+	case Steady, Crons, Kill:
 	}
 	return fmt.Sprintf("%s %d/s, %s", p.Kind, p.Rate, p.Length)
 }
@@ -86,8 +97,11 @@ func (b *Bench) Run(ctx context.Context, p Phase) (Result, error) {
 	b.run++
 	b.Receiver.Reset()
 	n := p.Rate
-	if p.Kind == Steady {
+	if p.Kind == Steady || p.Kind == Kill {
 		n = int(float64(p.Rate) * p.Length.Seconds())
+	}
+	if p.Kind == Stored && b.Cluster.Servers() != nil {
+		n = min(n, maxCreatedStored)
 	}
 	// Creation may take half as long again as before: tables grow, and the first fires run while
 	// the last timers are created.
@@ -107,7 +121,14 @@ func (b *Bench) Run(ctx context.Context, p Phase) (Result, error) {
 	}
 	led := ledger.New()
 	switch p.Kind {
-	case Steady, Burst:
+	case Stored:
+		if err := b.copyStored(ctx, ids, p.Rate); err != nil {
+			return Result{}, err
+		}
+		r.Overlap = false
+		r.Resident = resident(b.Cluster)
+		return r, nil
+	case Steady, Burst, Kill:
 		for i, id := range ids {
 			led.Add(id, p.at(first, i), ledger.Must)
 		}
@@ -130,8 +151,12 @@ func (b *Bench) Run(ctx context.Context, p Phase) (Result, error) {
 
 // at returns the due instant of the i-th one-shot.
 func (p Phase) at(first time.Time, i int) time.Time {
-	if p.Kind == Burst {
+	switch p.Kind {
+	case Burst:
 		return first
+	case Stored:
+		return first.Add(farAhead)
+	case Steady, Crons, Kill:
 	}
 	return first.Add(time.Duration(i) * time.Second / time.Duration(p.Rate)).
 		Truncate(time.Millisecond)
@@ -225,15 +250,24 @@ func (b *Bench) measure(
 	wg.Go(func() { samples = w.run(watchCtx, first) })
 	defer func() { stop(); wg.Wait() }()
 
-	err := wait(ctx, last)
+	var err error
+	if p.Kind == Kill {
+		err = b.restart(ctx, first.Add(p.Length/2), r)
+	}
+	if err == nil {
+		err = wait(ctx, last)
+	}
 	want := int64(led.Len())
 	for limit := last.Add(settle); err == nil && b.Receiver.Count() < want && time.Now().Before(limit); {
 		err = wait(ctx, time.Now().Add(50*time.Millisecond))
 	}
 	r.cpu(before, cpuTimes(b.Cluster), time.Since(first), want)
 	r.PerFire = perFire(counted, readCounters(ctx, b.Cluster), want)
+	r.Resident = resident(b.Cluster)
 	end()
-	for limit := time.Now().Add(settle); err == nil && w.now(ctx).Backlog() > 0 && time.Now().Before(limit); {
+	// The counters of killed processes begin again, and say nothing of the phase.
+	counts := p.Kind != Kill
+	for limit := time.Now().Add(settle); err == nil && counts && w.now(ctx).Backlog() > 0 && time.Now().Before(limit); {
 		err = wait(ctx, time.Now().Add(500*time.Millisecond))
 	}
 	if err == nil {
@@ -245,13 +279,25 @@ func (b *Bench) measure(
 	if err != nil {
 		return err
 	}
+	if !counts {
+		samples, r.PerFire = nil, nil
+	}
 	b.fill(r, p, led, first, samples)
 	return nil
 }
 
 func (b *Bench) fill(r *Result, p Phase, led *ledger.Ledger, first time.Time, samples []Sample) {
 	as := b.Receiver.Arrivals()
-	v := led.Check(ledger.Evidence{Arrivals: as, Clocks: clockTolerance})
+	evidence := ledger.Evidence{Arrivals: as, Clocks: clockTolerance}
+	if p.Kind == Kill {
+		evidence.Interruptions = []ledger.Interruption{{At: r.Killed, Recording: time.Second}}
+		i, _ := slices.BinarySearchFunc(as, r.Killed.Add(r.died),
+			func(a receiver.Arrival, t time.Time) int { return a.Arrived().Compare(t) })
+		if i < len(as) {
+			r.Again = as[i].Arrived().Sub(r.Killed)
+		}
+	}
+	v := led.Check(evidence)
 	r.Fires, r.Missing, r.Early, r.Duplicates = v.Due, len(
 		v.Missing,
 	), len(

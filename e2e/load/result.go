@@ -3,6 +3,7 @@ package load
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,12 @@ type Result struct {
 	CPUs       []CPU              `json:"cpu"`
 	PerFire    []PerFire          `json:"per_fire"`
 	Busy       float64            `json:"machine_busy_percent"`
+	// Resident is the memory of each process at the end, in bytes.
+	Resident map[string]int64 `json:"resident_bytes"`
+	// Killed is when all processes were killed, and Again how long after it the first call came.
+	Killed time.Time     `json:"killed,omitzero"`
+	Again  time.Duration `json:"calls_again_ns,omitempty"`
+	died   time.Duration // from the kill to the end of the last process
 }
 
 // OK reports whether no fire was early, repeated or missing.
@@ -115,6 +122,21 @@ func Markdown(rs []Result) string {
 			texts[j] = c.String()
 		}
 		fmt.Fprintf(&b, "- %s, %s: %s\n", rs[i].Runner, rs[i].Phase, strings.Join(texts, ", "))
+	}
+	b.WriteString("\nMemory at the end:\n\n")
+	for i := range rs {
+		texts := make([]string, 0, len(rs[i].Resident))
+		for _, name := range slices.Sorted(maps.Keys(rs[i].Resident)) {
+			texts = append(
+				texts,
+				fmt.Sprintf("%s %d MB", name, rs[i].Resident[name]>>20),
+			) //nolint:mnd // bytes to MB
+		}
+		fmt.Fprintf(&b, "- %s, %s: %s\n", rs[i].Runner, rs[i].Phase, strings.Join(texts, ", "))
+		if rs[i].Again > 0 {
+			fmt.Fprintf(&b, "- %s, %s: the first call came %.1f s after SIGKILL\n",
+				rs[i].Runner, rs[i].Phase, rs[i].Again.Seconds())
+		}
 	}
 	b.WriteString("\nFor each fire:\n\n")
 	for i := range rs {

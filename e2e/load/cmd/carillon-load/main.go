@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		&o.phases,
 		"phases",
 		"",
-		"phases, such as rate:6000:30s,cron:2000:20s,burst:100000; default: those of bench-smoke",
+		"phases, such as rate:6000:30s,cron:2000:20s,burst:100000,stored:1000000,kill:100:20s; default: those of bench-smoke",
 	)
 	fs.IntVar(&o.replicas, "replicas", 1, "replicas of each service, with real")
 	fs.IntVar(&o.conns, "conns", 64, "connections that create timers")
