@@ -1,12 +1,15 @@
 package sqlstore_test
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -43,6 +46,34 @@ func TestMySQLStorm(t *testing.T) {
 			openMySQL(t, sqlstore.MySQLOptions{DSN: dsn, Faults: frequentFaults(seed + 100)}),
 		}, seed)
 	}
+}
+
+// TestMySQLStormWithSnapshotIsolation has a setting that is on by default since MariaDB 11.6, and
+// with which claims that meet would fail. The store switches it off.
+func TestMySQLStormWithSnapshotIsolation(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	db, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	var name, value string
+	err = db.QueryRowContext(t.Context(), "SHOW VARIABLES LIKE 'innodb_snapshot_isolation'").
+		Scan(&name, &value)
+	if errors.Is(err, sql.ErrNoRows) {
+		t.Skip("the server has no innodb_snapshot_isolation: it is no MariaDB of 10.6.18 or later")
+	}
+	require.NoError(t, err)
+	cfg, err := mysql.ParseDSN(dsn)
+	require.NoError(t, err)
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	cfg.Params["innodb_snapshot_isolation"] = "ON"
+	dsn = cfg.FormatDSN()
+	storetest.Storm(t, []store.Store{
+		openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}),
+		openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}),
+	}, 3) //nolint:mnd // a seed
 }
 
 // TestFaults checks what each kind of fault leaves behind.

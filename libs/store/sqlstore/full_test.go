@@ -55,6 +55,7 @@ func TestMySQLReportsFullDisk(t *testing.T) {
 		{20, "Disk is full writing './x' (Errcode: 28). Waiting for someone to free space...", true},
 		{1290, "The MariaDB server is running with the --read-only option", false},
 		{1213, "Deadlock found", false},
+		{1020, "Record has changed since last read in table 'fires'; try restarting transaction", false},
 	} {
 		err := sqlstore.TranslateMySQL(
 			"creating timers",

@@ -53,8 +53,8 @@ func Classify(err error) engine.Class {
 		return engine.ClassOther
 	}
 	switch e.Number {
-	case 1205, 1213, 3101:
-		// Lock wait timeout, deadlock, rolled back by a cluster. In a cluster each statement and
+	case 1020, 1205, 1213, 3101:
+		// Row changed since it was read, lock wait timeout, deadlock, rolled back by a cluster. In a cluster each statement and
 		// each commit may return a deadlock: another node's transaction wrote the same row first.
 		return engine.ClassRepeat
 	case 1062, 1586: // duplicate key
