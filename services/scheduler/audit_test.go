@@ -97,6 +97,32 @@ func TestAuditTrailIsPublished(t *testing.T) {
 	})
 }
 
+// TestWithoutAuditTopicNothingIsPublished is about a bus that nobody outside of the process reads.
+func TestWithoutAuditTopicNothingIsPublished(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		told := new(collector[string])
+		listen(t, parts.Bus("listener"), bus.Audit, "listener", func(m bus.Message) error {
+			told.add(m.Key)
+			return nil
+		})
+		e, err := store.AuditTestCalled(0, "n", nil)
+		require.NoError(t, err)
+		ctx := store.WithActor(t.Context(), &store.Actor{Kind: store.ActorPerson, ID: "ada"})
+		require.NoError(t, parts.Store.AddAudit(ctx, "shop", e))
+		st := &lostAcks{Store: parts.Store}
+		_, stop := startWith(t, parts, "one", func(o *scheduler.Options) {
+			o.Store, o.NoAuditTopic = st, true
+		})
+		defer stop()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.Empty(t, told.list())
+		require.Zero(t, st.leases.Load())
+	})
+}
+
 // TestAuditTrailOnPulsar publishes the trail to a real Pulsar, which keeps it for who comes later.
 func TestAuditTrailOnPulsar(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,9 @@ type Options struct {
 	MissingEvery time.Duration
 	// AuditDelay is how old entries of the audit trail are published; default store.AuditDelay.
 	AuditDelay time.Duration
+	// NoAuditTopic is for a bus in the memory of the process, of which nobody could receive the audit
+	// trail.
+	NoAuditTopic bool
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer

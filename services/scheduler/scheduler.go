@@ -92,7 +92,9 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 	})
 	g.Go(func() error { return s.publishEvents(ctx) })
-	g.Go(func() error { return s.publishAudit(ctx) })
+	if !s.opts.NoAuditTopic {
+		g.Go(func() error { return s.publishAudit(ctx) })
+	}
 	g.Go(func() error { return every(ctx, gaugeEvery, func() { s.gauge(ctx) }) })
 	g.Go(func() error {
 		return every(ctx, s.opts.MissingEvery, func() {

@@ -37,7 +37,7 @@ func OpenEmbedded(ctx context.Context, k *Kit) error {
 
 	broker := membus.NewBroker(membus.Options{Log: k.Log})
 	b := broker.Bus("all-in-one")
-	k.Bus = b
+	k.Bus, k.BusInMemory = b, true
 	k.Process.OnClose("bus", func(context.Context) error { return broker.Close() })
 	if err := b.Setup(ctx, bus.Topics(bus.DefaultTaskPartitions)); err != nil {
 		return fmt.Errorf("preparing the bus: %w", err)

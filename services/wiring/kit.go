@@ -42,6 +42,7 @@ type Kit struct {
 
 	Store        store.Store
 	Bus          bus.Bus
+	BusInMemory  bool // nobody outside of the process receives what it publishes
 	Window       window.Window
 	HostClock    *clock.Host // the host's clock where tests may skew it, otherwise nil
 	Clock        *clock.Clock

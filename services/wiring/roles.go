@@ -64,6 +64,8 @@ func addScheduler(_ context.Context, k *Kit) error {
 		Now:        k.Clock.Now,
 		Logger:     k.logger("scheduler"),
 		Registerer: k.Registry,
+
+		NoAuditTopic: k.BusInMemory,
 	})
 	if err != nil {
 		return err //nolint:wrapcheck // it names the service
