@@ -16,8 +16,8 @@ import (
 // The rest are copies of their rows, because creating ten millions would take an hour.
 const maxCreatedStored = 100_000
 
-// copyStored copies the rows of timers until there are n. The ids of the copies lie below those of
-// the originals. A copy has no audit entry.
+// copyStored copies the rows of timers until there are n. The ids of the copies lie far below all
+// that are created, and apart from those of other phases. A copy has no audit entry.
 func (b *Bench) copyStored(ctx context.Context, ids []timer.ID, n int) error {
 	if n <= len(ids) {
 		return nil
@@ -29,7 +29,9 @@ func (b *Bench) copyStored(ctx context.Context, ids []timer.ID, n int) error {
 	defer db.Close()
 	first, last := int64(slices.Min(ids)), int64(slices.Max(ids))
 	for done, run := len(ids), int64(1); done < n; run++ {
-		down := run * (last - first + 1)
+		down := first/2 + int64(
+			b.run,
+		)<<40 + run*(last-first+1) //nolint:mnd // more than all copies of a phase
 		for _, table := range []struct {
 			name, id string
 			replaced map[string]string
