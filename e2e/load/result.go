@@ -41,6 +41,8 @@ type Result struct {
 	died   time.Duration // from the kill to the end of the last process
 }
 
+const mb = 1 << 20
+
 // OK reports whether no fire was early, repeated or missing.
 func (r *Result) OK() bool { return r.Early+r.Duplicates+r.Missing == 0 }
 
@@ -127,10 +129,7 @@ func Markdown(rs []Result) string {
 	for i := range rs {
 		texts := make([]string, 0, len(rs[i].Resident))
 		for _, name := range slices.Sorted(maps.Keys(rs[i].Resident)) {
-			texts = append(
-				texts,
-				fmt.Sprintf("%s %d MB", name, rs[i].Resident[name]>>20),
-			) //nolint:mnd // bytes to MB
+			texts = append(texts, fmt.Sprintf("%s %d MB", name, rs[i].Resident[name]/mb))
 		}
 		fmt.Fprintf(&b, "- %s, %s: %s\n", rs[i].Runner, rs[i].Phase, strings.Join(texts, ", "))
 		if rs[i].Again > 0 {

@@ -16,6 +16,9 @@ import (
 // The rest are copies of their rows, because creating ten millions would take an hour.
 const maxCreatedStored = 100_000
 
+// phaseIDs are more ids than all copies of a phase span.
+const phaseIDs = 1 << 40
+
 // copyStored copies the rows of timers until there are n. The ids of the copies lie far below all
 // that are created, and apart from those of other phases. A copy has no audit entry.
 func (b *Bench) copyStored(ctx context.Context, ids []timer.ID, n int) error {
@@ -29,9 +32,7 @@ func (b *Bench) copyStored(ctx context.Context, ids []timer.ID, n int) error {
 	defer db.Close()
 	first, last := int64(slices.Min(ids)), int64(slices.Max(ids))
 	for done, run := len(ids), int64(1); done < n; run++ {
-		down := first/2 + int64(
-			b.run,
-		)<<40 + run*(last-first+1) //nolint:mnd // more than all copies of a phase
+		down := first/2 + int64(b.run)*phaseIDs + run*(last-first+1)
 		for _, table := range []struct {
 			name, id string
 			replaced map[string]string

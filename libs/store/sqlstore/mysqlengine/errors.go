@@ -54,8 +54,9 @@ func Classify(err error) engine.Class {
 	}
 	switch e.Number {
 	case 1020, 1205, 1213, 3101:
-		// Row changed since it was read, lock wait timeout, deadlock, rolled back by a cluster. In a cluster each statement and
-		// each commit may return a deadlock: another node's transaction wrote the same row first.
+		// Row changed since it was read, lock wait timeout, deadlock, rolled back by a cluster. In a
+		// cluster each statement and each commit may return a deadlock: another node's transaction
+		// wrote the same row first.
 		return engine.ClassRepeat
 	case 1062, 1586: // duplicate key
 		return engine.ClassDuplicate
