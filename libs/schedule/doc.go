@@ -68,7 +68,7 @@
 //   - Every other hour field, even a list or range of all hours, means times of day, and the
 //     policies of the timer apply. With gap "shift", missing local times are due at the first
 //     instant after the gap. They form one fire, also with an instant that is due then anyway.
-//     With "skip" they are not due on that day. The policies overlap "first", "second" and "both"
+//     With "skip" they are left out. The policies overlap "first", "second" and "both"
 //     select the passes of an overlap. The defaults are shift and first.
 //
 // The length and the reason of a gap do not matter: a day lost at the date line is an ordinary gap.
@@ -139,14 +139,14 @@
 //	spec.go     a spec and its fields
 //	scanner.go  its words
 //	field.go    the fields and their values
-//	item.go     an item of a field: L, W, #, H, ranges and steps
+//	item.go     parses an item of a field: L, W, #, H, ranges and steps
 //
 // The instants:
 //
-//	cron.go          a spec as sets of values, and its next match
-//	dates.go         days of a month by date and weekday
+//	cron.go          a spec as sets of values, and the next local time that it matches
+//	dates.go         the days of a month that a spec selects, with L, W and #
 //	days.go          days since 1970 as dates
-//	wall.go          wall clock to instants: gaps and overlaps
+//	wall.go          local times to instants: gaps and overlaps
 //	relative.go      interval, delay and at
 //	jitter.go        the jitter of a fire
 //	activeparts.go   which parts of a spec can match at all

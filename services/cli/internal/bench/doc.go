@@ -7,8 +7,8 @@
 //	remote.go    a receiver on another machine
 //	run.go       runs a phase
 //	judge.go     finds early, missing and repeated fires
-//	lateness.go  quantiles and the histogram
+//	lateness.go  quantiles; counts and draws the histogram
 //	usage.go     CPU and memory of the processes on this machine
 //	ceiling.go   how many bare calls per second this machine makes
-//	text.go      results for people
+//	text.go      puts the results together as a text
 package bench

@@ -2,7 +2,7 @@
 // be read again from the store.
 //
 //	cache.go         what it needs, and all of it together
-//	changes.go       polls the change log, which keeps the states of timers and the apps fresh
+//	changes.go       what changed: notifications by the bus, and polls of the change log
 //	timers.go        the states and definitions of timers
 //	inactivities.go  the inactive periods of timers
 //	calendars.go     the calendars of definitions
