@@ -129,8 +129,8 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	b.end(errors.Is(err, io.EOF))
 	b.err = err
-	if !errors.Is(err, io.EOF) && b.ctx.Err() != nil {
-		b.err = context.Cause(b.ctx)
+	if !errors.Is(err, io.EOF) {
+		b.err = cause(b.ctx, err)
 	}
 	return n, b.err
 }

@@ -53,45 +53,47 @@ func isASCII(s string) bool {
 }
 
 // RoundTrip sends a request that Serves accepts. A request that fails on a kept connection is sent
-// again on another, unless a part of the answer has arrived. So a receiver may get it twice, which
-// callers accept: their requests have an idempotency key.
+// once more, on a new one, unless a part of the answer has arrived. So a receiver may get it twice,
+// which callers accept: their requests have an idempotency key.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := check(r); err != nil {
 		return nil, err
 	}
 	ctx := r.Context()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	address := addressOf(r)
-	for {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		c := t.idle.get(address)
-		kept := c != nil
-		if !kept {
-			var err error
-			if c, err = t.dial(ctx, address); err != nil {
-				return nil, err
-			}
-		}
+	if c := t.idle.get(address); c != nil {
 		resp, err := c.roundTrip(r)
-		switch {
-		case err == nil:
-			return resp, nil
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case !kept || c.answered:
+		if err == nil || c.answered || ctx.Err() != nil {
+			return resp, cause(ctx, err)
+		}
+		if r, err = again(r); err != nil {
 			return nil, err
 		}
-		if r.GetBody != nil {
-			if r, err = again(r); err != nil {
-				return nil, err
-			}
-		}
 	}
+	nc, err := t.o.Dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, cause(ctx, err)
+	}
+	resp, err := newConn(nc, address, &t.idle, t.o.MaxHeaderBytes).roundTrip(r)
+	return resp, cause(ctx, err)
+}
+
+// cause returns why a context ended in place of an error that this made.
+func cause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // again returns the same request with an unread body.
 func again(r *http.Request) (*http.Request, error) {
+	if r.GetBody == nil { // it has none
+		return r, nil
+	}
 	body, err := r.GetBody()
 	if err != nil {
 		return nil, err
@@ -99,17 +101,6 @@ func again(r *http.Request) (*http.Request, error) {
 	next := *r
 	next.Body = body
 	return &next, nil
-}
-
-func (t *Transport) dial(ctx context.Context, address string) (*conn, error) {
-	nc, err := t.o.Dial(ctx, "tcp", address)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		return nil, err
-	}
-	return newConn(nc, address, &t.idle, t.o.MaxHeaderBytes), nil
 }
 
 // CloseIdleConnections closes the connections that no call uses. Later calls may leave new ones.

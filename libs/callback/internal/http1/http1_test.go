@@ -220,6 +220,44 @@ func TestItDoesWhatNetHTTPDoes(t *testing.T) {
 	}
 }
 
+// TestARequestIsSentTwiceAtMost has two kept connections that end with their next request. The first
+// takes the request, and the second time it goes over a new connection.
+func TestARequestIsSentTwiceAtMost(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	var together sync.WaitGroup
+	together.Add(2)
+	s := serve(t, func(c net.Conn, r *bufio.Reader, n int32) {
+		if _, _, err := read(r); err != nil {
+			return
+		}
+		requests.Add(1)
+		if n <= 2 {
+			together.Done()
+			together.Wait()
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
+		if _, _, err := read(r); err == nil {
+			requests.Add(1)
+		}
+	})
+	tr := newTransport(t, options())
+	var calls sync.WaitGroup
+	for range 2 {
+		calls.Go(func() {
+			if _, err := call(tr, request(t.Context(), t, http.MethodPost, s.url, "")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	got, err := call(tr, request(t.Context(), t, http.MethodPost, s.url, "body"))
+	require.NoError(t, err)
+	require.Equal(t, 204, got.status)
+	require.EqualValues(t, 4, requests.Load())
+	require.EqualValues(t, 3, s.connections.Load())
+}
+
 // TestTheSameRequestIsSent compares the bytes of requests.
 func TestTheSameRequestIsSent(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// sweepEvery is how often a pool looks for connections that are to be closed.
+// sweepEvery is how often a pool looks for connections that have been idle for too long.
 const sweepEvery = 10 * time.Second
 
 // pool keeps idle connections. Of those to one address it gives out the one that was used last, so
@@ -85,13 +85,10 @@ func (p *pool) put(c *conn) {
 	}
 }
 
-// sweepIdle closes the connections that were idle for too long, and those that the other end has
-// closed.
+// sweepIdle closes the connections that were idle for too long. Those that the other end has closed
+// stay until they are taken or time out: looking at all sockets would hold up every call.
 func (p *pool) sweepIdle() {
-	before := time.Now().Add(-p.timeout)
-	for _, c := range p.take(func(c *conn) bool { return c.idleSince.Before(before) || !alive(c.Conn) }) {
-		_ = c.Close()
-	}
+	p.closeBefore(time.Now().Add(-p.timeout))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.n == 0 {
@@ -103,9 +100,7 @@ func (p *pool) sweepIdle() {
 
 // clear closes all connections.
 func (p *pool) clear() {
-	for _, c := range p.take(func(*conn) bool { return true }) {
-		_ = c.Close()
-	}
+	p.closeBefore(time.Now().Add(time.Hour))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.n == 0 && p.sweep != nil {
@@ -114,19 +109,23 @@ func (p *pool) clear() {
 	}
 }
 
-// take removes the connections for which a function is true. It may be called for thousands of
-// connections under the lock, and must take microseconds.
-func (p *pool) take(which func(*conn) bool) []*conn {
+// closeBefore closes the connections that have been idle since before an instant.
+func (p *pool) closeBefore(at time.Time) {
+	for _, c := range p.takeBefore(at) {
+		_ = c.Close()
+	}
+}
+
+func (p *pool) takeBefore(at time.Time) (out []*conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out []*conn
 	for address, l := range p.byHost {
-		for e := l.Front(); e != nil; {
-			next := e.Next()
-			if c, _ := e.Value.(*conn); which(c) {
-				out = append(out, p.remove(address, l, e))
+		for l.Len() > 0 {
+			c, _ := l.Front().Value.(*conn)
+			if !c.idleSince.Before(at) {
+				break
 			}
-			e = next
+			out = append(out, p.remove(address, l, l.Front()))
 		}
 	}
 	return out
