@@ -72,7 +72,7 @@ func Statements() []string {
 	return append(
 		[]string{
 			takeLock, releaseLock, databaseName,
-			setIsolation, readSettings, setReadCommitted, readStatus, setLatestReads,
+			setIsolation, readSettings, setNoSnapshots, readStatus, setLatestReads,
 			setRepeatable, beginSnapshot, setSavepoint, resetSavepoint,
 		},
 		tableLockStatements...,

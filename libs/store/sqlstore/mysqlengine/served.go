@@ -21,11 +21,11 @@ const (
 	setIsolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 	readSettings = "SHOW VARIABLES WHERE Variable_name IN " +
 		"('wsrep_on','wsrep_provider','read_only','innodb_snapshot_isolation')"
-	// setReadCommitted switches off what MariaDB has on since 11.6: with it, a statement that reads
+	// setNoSnapshots switches off what MariaDB has on since 11.6: with it, a statement that reads
 	// sessions and locks fires fails (1020) if another changed a fire meanwhile. At READ COMMITTED it
 	// is to lock the row as it is now. Claims that meet would fail by the dozen.
-	setReadCommitted = "SET SESSION innodb_snapshot_isolation=OFF"
-	readStatus       = "SHOW STATUS WHERE Variable_name IN " +
+	setNoSnapshots = "SET SESSION innodb_snapshot_isolation=OFF"
+	readStatus     = "SHOW STATUS WHERE Variable_name IN " +
 		"('wsrep_ready','wsrep_local_state','wsrep_cluster_status')"
 	// setLatestReads makes each read and each statement that writes wait until the node has applied
 	// everything that was committed before, on any node. In a transaction, BEGIN waits.
@@ -46,7 +46,7 @@ func prepare(
 		return have, fmt.Errorf("reading the server's settings: %w", err)
 	}
 	if settings["innodb_snapshot_isolation"] == "ON" {
-		if err := set(ctx, conn, setReadCommitted); err != nil {
+		if err := set(ctx, conn, setNoSnapshots); err != nil {
 			return have, err
 		}
 	}

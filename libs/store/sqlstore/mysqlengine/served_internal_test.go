@@ -4,10 +4,13 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 )
 
 // failingConn fails every statement with an error of the server.
@@ -39,6 +42,57 @@ func TestConnectionLeavesNodeOutsideOfCluster(t *testing.T) {
 			number,
 		)
 		require.Equal(t, !leaves, c.IsValid(), number)
+	}
+}
+
+// settingsConn answers SHOW VARIABLES, and keeps what is set.
+type settingsConn struct {
+	mysqlConn
+
+	rows [][2]string // left to read
+	set  []string
+}
+
+func (c *settingsConn) QueryContext(
+	context.Context, string, []driver.NamedValue,
+) (driver.Rows, error) {
+	return c, nil
+}
+
+func (c *settingsConn) ExecContext(
+	_ context.Context, statement string, _ []driver.NamedValue,
+) (driver.Result, error) {
+	c.set = append(c.set, statement)
+	return driver.ResultNoRows, nil
+}
+
+func (c *settingsConn) Columns() []string { return []string{"Variable_name", "Value"} }
+func (c *settingsConn) Close() error      { return nil }
+
+func (c *settingsConn) Next(row []driver.Value) error {
+	if len(c.rows) == 0 {
+		return io.EOF
+	}
+	row[0], row[1] = c.rows[0][0], c.rows[0][1]
+	c.rows = c.rows[1:]
+	return nil
+}
+
+// TestSnapshotIsolationIsSwitchedOff where the server has it, and only there: others do not know it.
+func TestSnapshotIsolationIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rows [][2]string
+		set  []string
+	}{
+		{[][2]string{{"read_only", "OFF"}}, []string{setIsolation}},
+		{[][2]string{{"innodb_snapshot_isolation", "OFF"}}, []string{setIsolation}},
+		{[][2]string{{"innodb_snapshot_isolation", "ON"}}, []string{setIsolation, setNoSnapshots}},
+	} {
+		c := &settingsConn{rows: tt.rows}
+		_, err := prepare(t.Context(), c, engine.Capabilities{}, false)
+		require.NoError(t, err)
+		require.Equal(t, tt.set, c.set)
 	}
 }
 
