@@ -19,7 +19,7 @@ const maxCreatedStored = 100_000
 // phaseIDs are more ids than all copies of a phase span.
 const phaseIDs = 1 << 40
 
-// copyStored copies the rows of timers until there are n. The ids of the copies lie far below all
+// copyStored copies the rows of timers until there are at least n. The ids of the copies lie far below all
 // that are created, and apart from those of other phases. A copy has no audit entry.
 func (b *Bench) copyStored(ctx context.Context, ids []timer.ID, n int) error {
 	if n <= len(ids) {
@@ -31,36 +31,21 @@ func (b *Bench) copyStored(ctx context.Context, ids []timer.ID, n int) error {
 	}
 	defer db.Close()
 	first, last := int64(slices.Min(ids)), int64(slices.Max(ids))
+	tables := []*copiedTable{
+		{name: "timers", id: "id", names: []string{"name", "live_name"}},
+		{name: "timer_versions", id: "timer_id"},
+		{name: "timer_attributes", id: "timer_id"},
+	}
+	for _, t := range tables {
+		if t.columns, err = columnsOf(ctx, db, t.name); err != nil {
+			return fmt.Errorf("copying timers: %w", err)
+		}
+	}
 	for done, run := len(ids), int64(1); done < n; run++ {
 		down := first/2 + int64(b.run)*phaseIDs + run*(last-first+1)
-		for _, table := range []struct {
-			name, id string
-			replaced map[string]string
-		}{
-			{"timers", "id", map[string]string{
-				"name":      fmt.Sprintf("CONCAT('%d-%d-',name)", b.run, run),
-				"live_name": fmt.Sprintf("CONCAT('%d-%d-',live_name)", b.run, run),
-			}},
-			{"timer_versions", "timer_id", nil},
-			{"timer_attributes", "timer_id", nil},
-		} {
-			columns, err := columnsOf(ctx, db, table.name)
-			if err != nil {
-				return fmt.Errorf("copying timers: %w", err)
-			}
-			values := slices.Clone(columns)
-			for i, c := range columns {
-				if c == table.id {
-					values[i] = fmt.Sprintf("%s-%d", c, down)
-				} else if v, ok := table.replaced[c]; ok {
-					values[i] = v
-				}
-			}
-			if _, err := db.ExecContext(ctx, fmt.Sprintf(
-				"INSERT INTO %s (%s) SELECT %s FROM %s WHERE %s BETWEEN %d AND %d",
-				table.name, strings.Join(columns, ","), strings.Join(values, ","),
-				table.name, table.id, first, last,
-			)); err != nil {
+		for _, t := range tables {
+			prefix := fmt.Sprintf("%d-%d-", b.run, run)
+			if _, err := db.ExecContext(ctx, t.copyRows(first, last, down, prefix)); err != nil {
 				return fmt.Errorf("copying timers: %w", err)
 			}
 		}
@@ -69,6 +54,29 @@ func (b *Bench) copyStored(ctx context.Context, ids []timer.ID, n int) error {
 		}
 	}
 	return nil
+}
+
+// copiedTable is a table with rows of timers. id is the column of the timer's id, and names are those
+// of its name.
+type copiedTable struct {
+	name, id       string
+	names, columns []string
+}
+
+// copyRows returns the statement that copies the rows of the timers first to last to ids that are
+// lower by down, with names that begin with prefix.
+func (t *copiedTable) copyRows(first, last, down int64, prefix string) string {
+	values := slices.Clone(t.columns)
+	for i, c := range t.columns {
+		switch {
+		case c == t.id:
+			values[i] = fmt.Sprintf("%s-%d", c, down)
+		case slices.Contains(t.names, c):
+			values[i] = fmt.Sprintf("CONCAT('%s',%s)", prefix, c)
+		}
+	}
+	return fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s WHERE %s BETWEEN %d AND %d",
+		t.name, strings.Join(t.columns, ","), strings.Join(values, ","), t.name, t.id, first, last)
 }
 
 func columnsOf(ctx context.Context, db *sql.DB, table string) (columns []string, err error) {
