@@ -19,8 +19,8 @@ const maxCreatedStored = 100_000
 // phaseIDs are more ids than all copies of a phase span.
 const phaseIDs = 1 << 40
 
-// copyStored copies the rows of timers until there are at least n. The ids of the copies lie far below all
-// that are created, and apart from those of other phases. A copy has no audit entry.
+// copyStored copies the rows of timers until there are at least n. The ids of the copies lie far
+// below all that are created, and apart from those of other phases. A copy has no audit entry.
 func (b *Bench) copyStored(ctx context.Context, ids []timer.ID, n int) error {
 	if n <= len(ids) {
 		return nil
