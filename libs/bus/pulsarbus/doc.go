@@ -11,11 +11,12 @@
 //
 // The bus:
 //
-//	pulsarbus.go  a process's connection to Pulsar
-//	producer.go   publishes to a topic
-//	consumer.go   a subscription
-//	broadcast.go  reads a topic from its end, without a subscription
-//	external.go   publishes to topics outside Carillon, for targets
+//	pulsarbus.go   a process's connection to Pulsar
+//	producer.go    publishes to a topic
+//	partitions.go  the producers of a topic, one for each of its partitions
+//	consumer.go    a subscription
+//	broadcast.go   reads a topic from its end, without a subscription
+//	external.go    publishes to topics outside Carillon, for targets
 //
 // Topics:
 //

@@ -16,6 +16,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
+// batchDelay is how long a batch for a timer's topic waits to fill. Each call sends one message, and
+// many calls may run at once.
+const batchDelay = 2 * time.Millisecond
+
 // Sizes of the caches. A new entry closes the least recently used one.
 const (
 	maxExternalProducers = 1000 // producers of external topics

@@ -14,19 +14,19 @@ import (
 
 // Limits of a producer.
 const (
-	batchDelay    = 2 * time.Millisecond // how long a batch waits to fill
 	batchMessages = 1000
 	maxPending    = 10_000 // unconfirmed messages per partition
 )
 
-// producer sends to one topic. The first Publish creates the client's producer. It is recreated
-// when it is gone.
+// producer sends to one topic. The first Publish creates the client's producers, one for each
+// partition. They are recreated when one is gone.
 type producer struct {
 	topic bus.Topic
 
 	mu        sync.Mutex
 	ready     chan struct{} // closed when the creation has ended; nil if none runs
-	current   pulsar.Producer
+	current   *partitions
+	looked    time.Time     // when the partitions were last looked up
 	err       error         // why the last creation failed
 	abandoned *confirmation // messages whose publisher gave up, but which the client still holds
 }
@@ -109,12 +109,19 @@ func (b *Bus) awaitAbandoned(ctx context.Context, p *producer) error {
 	return nil
 }
 
-// producer returns the client's producer, and waits while it is being created.
-func (b *Bus) producer(ctx context.Context, p *producer) (pulsar.Producer, error) {
+// producer returns the client's producers, and waits while they are being created.
+func (b *Bus) producer(ctx context.Context, p *producer) (*partitions, error) {
 	p.mu.Lock()
-	if p.current != nil {
-		defer p.mu.Unlock()
-		return p.current, nil
+	if current := p.current; current != nil {
+		look := time.Since(p.looked) > growInterval
+		if look {
+			p.looked = time.Now()
+		}
+		p.mu.Unlock()
+		if look {
+			_ = b.start(func() { b.grow(p, current) }) // it fails when the bus closes
+		}
+		return current, nil
 	}
 	if p.ready == nil {
 		if err := b.start(func() { b.makeProducer(p) }); err != nil {
@@ -140,43 +147,47 @@ func (b *Bus) producer(ctx context.Context, p *producer) (pulsar.Producer, error
 	}
 }
 
-// makeProducer creates the client's producer. It continues even if all callers give up, because
-// others will need it.
+// makeProducer creates the client's producers. It continues even if all callers give up, because
+// others will need them.
 func (b *Bus) makeProducer(p *producer) {
-	options := pulsar.ProducerOptions{
-		Topic: b.full(
-			p.topic,
-		),
-		MaxPendingMessages: maxPending,
-		BackOffPolicyFunc:  newReconnectBackoff,
-		// The context of Publish is the limit, and pending messages are bounded.
-		SendTimeout:             -1,
-		BatchingMaxPublishDelay: batchDelay,
-		BatchingMaxMessages:     batchMessages,
-	}
-	if p.topic == bus.Slices {
-		// Each slice goes to its own trigger, but a batch goes to one consumer. So batches have one
-		// message. Batching stays on, because without it the client discards messages with empty
-		// payloads as corrupt.
-		options.BatchingMaxMessages = 1
-	}
-	create := func() (pulsar.Producer, error) {
-		made, err := b.client.CreateProducer(options)
+	create := func() (*partitions, error) {
+		made, err := b.openPartitions(p.topic, nil)
 		if isNotFound(err) {
 			err = errors.Join(err, b.restore(p.topic))
 		}
 		return made, err
 	}
-	made, err := await(b.ctx, b, "creating a producer", create, pulsar.Producer.Close)
+	made, err := await(b.ctx, b, "creating a producer", create, (*partitions).close)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current, p.err = made, err
+	p.looked = time.Now()
 	close(p.ready)
 	p.ready = nil
 }
 
-// discard closes a producer that is gone, and forgets it.
-func (p *producer) discard(gone pulsar.Producer) {
+// producerOptions returns the options for one partition of a topic, or for one without partitions.
+func (b *Bus) producerOptions(topic bus.Topic, partition string) pulsar.ProducerOptions {
+	options := pulsar.ProducerOptions{
+		Topic:              partition,
+		MaxPendingMessages: maxPending,
+		BackOffPolicyFunc:  newReconnectBackoff,
+		// The context of Publish is the limit, and pending messages are bounded.
+		SendTimeout:             -1,
+		BatchingMaxPublishDelay: flushInterval,
+		BatchingMaxMessages:     batchMessages,
+	}
+	if topic == bus.Slices {
+		// Each slice goes to its own trigger, but a batch goes to one consumer. So batches have one
+		// message. Batching stays on, because without it the client discards messages with empty
+		// payloads as corrupt.
+		options.BatchingMaxMessages = 1
+	}
+	return options
+}
+
+// discard closes producers of which one is gone, and forgets them.
+func (p *producer) discard(gone *partitions) {
 	p.mu.Lock()
 	lost := p.current == gone
 	if lost {
@@ -184,7 +195,7 @@ func (p *producer) discard(gone pulsar.Producer) {
 	}
 	p.mu.Unlock()
 	if lost {
-		gone.Close()
+		gone.close()
 	}
 }
 
@@ -216,12 +227,12 @@ func (c *confirmation) answer(i int, err error) {
 	}
 }
 
-// send sends the messages, pipelined, and waits for all confirmations. It returns the unconfirmed
-// messages.
+// send sends the messages, pipelined, flushes them, and waits for all confirmations. It returns the
+// unconfirmed messages.
 func (b *Bus) send(
 	ctx context.Context,
 	p *producer,
-	to pulsar.Producer,
+	to *partitions,
 	msgs []bus.Message,
 ) ([]bus.Message, error) {
 	c := &confirmation{
@@ -230,9 +241,19 @@ func (b *Bus) send(
 		done:     make(chan struct{}),
 	}
 	out := make([]pulsar.ProducerMessage, len(msgs))
-	for i, m := range msgs {
+	touched := make([]bool, len(to.producers))
+	for i, n := range to.of(msgs) {
+		m := &msgs[i]
 		out[i] = pulsar.ProducerMessage{Payload: m.Payload, Key: m.Key, Properties: m.Properties}
-		c.send(ctx, to, &out[i], i)
+		touched[n] = true
+		c.send(ctx, to.producers[n], &out[i], i)
+	}
+	flushing, answered := context.WithCancel(ctx)
+	defer answered() // a producer that closes answers each message, but no flush
+	for n, t := range touched {
+		if t {
+			b.wg.Go(func() { to.flush(flushing, n) }) // Close waits for Publish first
+		}
 	}
 	select {
 	case <-c.done:
