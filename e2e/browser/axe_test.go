@@ -38,6 +38,9 @@ func TestFaultsAreSeen(t *testing.T) {
 	for _, want := range []string{"html-has-lang", "image-alt", "color-contrast", "wider than the view"} {
 		require.Contains(t, found, want)
 	}
+	found = strings.Join(tab.Violations(t, Contrast), "\n")
+	require.Contains(t, found, "color-contrast")
+	require.NotContains(t, found, "image-alt")
 	require.Positive(t, tab.Received())
 	require.Empty(t, tab.Complaints())
 }
