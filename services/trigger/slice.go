@@ -114,13 +114,13 @@ func (s *slice) step(ctx context.Context) error {
 	onTime, low := s.svc.appShares.split(slices.Concat(s.unsent, fires), now)
 	s.unsent, s.low = onTime, append(s.low, low...)
 	for len(s.unsent) > 0 && s.lease.valid() {
-		perr := s.publish(ctx, &s.unsent, s.svc.opts.Dispatch.Publish)
+		perr := s.publish(ctx, &s.unsent, s.svc.tasks.Publish)
 		if perr != nil {
 			return errors.Join(err, perr)
 		}
 	}
 	if len(s.low) > 0 && s.lease.valid() {
-		err = errors.Join(err, s.publish(ctx, &s.low, s.svc.opts.Dispatch.PublishLow))
+		err = errors.Join(err, s.publish(ctx, &s.low, s.svc.tasks.PublishLow))
 	}
 	return err
 }

@@ -20,6 +20,7 @@ type Service struct {
 	log        zerolog.Logger
 	leases     *leases
 	appShares  *appShares
+	tasks      *gatherer // exists while Run runs
 	met        *metrics
 	subscribed atomic.Bool
 }
@@ -49,6 +50,8 @@ func (s *Service) Ready() error {
 
 // Run takes slices until ctx ends. Then the broker gives the slices it holds to other triggers.
 func (s *Service) Run(ctx context.Context) error {
+	s.tasks = newGatherer(s.opts.Dispatch, s.opts.Now)
+	defer s.tasks.group.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.renew(ctx) })
 	g.Go(func() error { return s.intake(ctx) })

@@ -20,7 +20,10 @@ import (
 const (
 	// eventsMax is how many outcome events are queued in memory. Beyond it they are read from the
 	// store.
-	eventsMax        = 50_000
+	eventsMax = 50_000
+	// gatherWait is how long an event waits for others. An event needs far less of the broker's time
+	// in a batch than alone.
+	gatherWait       = 20 * time.Millisecond
 	eventsTimeout    = 5 * time.Second
 	eventsRetryAfter = time.Second
 	ackEvery         = time.Second
@@ -182,6 +185,7 @@ func (a *Publisher) Run(ctx context.Context) {
 	for {
 		select {
 		case <-a.wake:
+			clock.Pause(ctx, gatherWait)
 			a.flush(ctx)
 		case <-tick.C:
 			a.flush(ctx)

@@ -1,0 +1,52 @@
+package trigger
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/batch"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Each slice publishes the few fires that its poll found. Broker, executors and store need far less
+// for one batch of all slices than for a batch of each slice.
+const (
+	gatherWait   = 50 * time.Millisecond // for other slices
+	gatherSlices = 64
+	// gatherFires is the size from which a batch gains nothing by more.
+	gatherFires = 250
+	// gatherAhead is how long before its run time a fire may wait for others.
+	gatherAhead = 500 * time.Millisecond
+)
+
+// gatherer publishes small batches of several slices as one.
+type gatherer struct {
+	Dispatcher
+	now   func() time.Time
+	group *batch.Group[[]timer.Fire, struct{}]
+}
+
+func newGatherer(d Dispatcher, now func() time.Time) *gatherer {
+	g := &gatherer{Dispatcher: d, now: now}
+	g.group = batch.New(
+		batch.Options{Max: gatherSlices, Wait: gatherWait, Timeout: publishTimeout},
+		func(ctx context.Context, parts [][]timer.Fire) ([]struct{}, error) {
+			return make([]struct{}, len(parts)), d.Publish(ctx, slices.Concat(parts...))
+		},
+	)
+	return g
+}
+
+// Publish publishes the fires, together with those of other slices if they are few and none is due
+// soon. If that fails, each slice publishes its own again, and a fire published twice is claimed
+// once. A caller that gives up meanwhile has lost its lease or stops: its fires may be published.
+func (g *gatherer) Publish(ctx context.Context, fires []timer.Fire) error {
+	soon := g.now().Add(gatherAhead).UnixMilli()
+	if len(fires) >= gatherFires ||
+		slices.ContainsFunc(fires, func(f timer.Fire) bool { return f.RunAtMS < soon }) {
+		return g.Dispatcher.Publish(ctx, fires) //nolint:wrapcheck // the bus says what failed
+	}
+	_, err := g.group.Do(ctx, fires)
+	return err //nolint:wrapcheck // see above
+}

@@ -1,0 +1,80 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// publisher keeps how many fires came by each call.
+type publisher struct {
+	mu    sync.Mutex
+	calls []int
+	err   error
+}
+
+func (p *publisher) Publish(_ context.Context, fires []timer.Fire) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, len(fires))
+	return p.err
+}
+
+func (p *publisher) PublishLow(ctx context.Context, fires []timer.Fire) error {
+	return p.Publish(ctx, fires)
+}
+
+func TestSmallBatchesAreGathered(t *testing.T) {
+	t.Parallel()
+	ahead := func(n int, d time.Duration) []timer.Fire {
+		fires := make([]timer.Fire, n)
+		for i := range fires {
+			fires[i].RunAtMS = time.Now().Add(d).UnixMilli()
+		}
+		return fires
+	}
+	run := func(t *testing.T, p *publisher, batches ...[]timer.Fire) (took time.Duration, errs []error) {
+		t.Helper()
+		g := newGatherer(p, time.Now)
+		defer g.group.Close()
+		began := time.Now()
+		errs = make([]error, len(batches))
+		var wg sync.WaitGroup
+		for i, fires := range batches {
+			wg.Go(func() { errs[i] = g.Publish(t.Context(), fires) })
+		}
+		wg.Wait()
+		return time.Since(began), errs
+	}
+
+	synctest.Test(t, func(t *testing.T) {
+		var p publisher
+		few := ahead(10, 2*time.Second)
+		took, errs := run(t, &p, few, few, few)
+		require.Equal(t, []int{30}, p.calls, "one batch of three slices")
+		require.Equal(t, gatherWait, took)
+		require.Equal(t, make([]error, 3), errs)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var p publisher
+		took, _ := run(t, &p, append(ahead(10, 2*time.Second), ahead(1, gatherAhead-1)...))
+		require.Equal(t, []int{11}, p.calls)
+		require.Zero(t, took, "a fire that is due soon does not wait")
+		took, _ = run(t, &p, ahead(gatherFires, 2*time.Second))
+		require.Equal(t, []int{11, gatherFires}, p.calls)
+		require.Zero(t, took, "a large batch does not wait")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		p := publisher{err: errors.New("no broker")}
+		few := ahead(10, 2*time.Second)
+		_, errs := run(t, &p, few, few)
+		require.Equal(t, []error{p.err, p.err}, errs, "each slice publishes again")
+	})
+}
