@@ -85,10 +85,10 @@
 //     fires_created counts the fires of the new plan instead of those that the old one had beyond
 //     now.
 //     An edit that keeps schedule and misfire policy replans nothing. It leaves the rows of open
-//     fires as they are, except for the priority. State.PlanVersion stays. By it and VersionAt, the
-//     new version calls the fires that are due later than now. Release and RecordAttempts write
-//     that version to the row, unless it has a later one. Every other edit, and a changed calendar,
-//     sets PlanVersion to the new version.
+//     fires as they are, except for the priority, and State.PlanVersion too. An open fire of that
+//     version or a later one that is due after now is called by the new version (VersionAt says which
+//     version that is). Release and RecordAttempts write it to the row, unless the row has a later
+//     one. Every other edit, and a changed calendar, sets PlanVersion to the new version.
 //     If the timer is not active, an edit that changes the schedule takes back what is expanded
 //     beyond now and sets Replan. A changed calendar or time zone (S31) creates a new version with
 //     the same definition if anything is expanded beyond now, and logs it. Executors then can tell

@@ -19,7 +19,7 @@
 //
 // What the way needs:
 //
-//	slots.go        the rows of slots
+//	slots.go        the rows of slots, and whose fire stands in for the missed ones of a timer
 //	queues.go       the queue of fires that wait for a slot
 //	promotenext.go  gives a slot that became free to the next fire
 //

@@ -4,8 +4,8 @@
 // Files:
 //
 //	minutes.go  how many buckets a minute has: grows the number, and freezes it
-//	slices.go   the leases of slices: schedulers claim them with the next token, triggers take and
-//	            renew them
+//	slices.go   the leases of slices: schedulers give them the next token, triggers take and renew
+//	            them
 //	cursor.go   the cursor, and how many slices behind it are not done
 package minutes
 
