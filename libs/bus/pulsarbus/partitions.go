@@ -88,8 +88,10 @@ func (b *Bus) openPartitions(topic bus.Topic, have []pulsar.Producer) (*partitio
 	var eg errgroup.Group
 	for i := len(have); i < len(names); i++ {
 		eg.Go(func() error {
-			var err error
-			all[i], err = b.client.CreateProducer(b.producerOptions(topic, names[i]))
+			made, err := b.client.CreateProducer(b.producerOptions(topic, names[i]))
+			if err == nil { // with an error, the client returns a producer that is not one
+				all[i] = made
+			}
 			return err //nolint:wrapcheck // the caller names the topic
 		})
 	}

@@ -2,7 +2,10 @@ package pulsarbus
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -55,6 +58,46 @@ func TestKeyHash(t *testing.T) {
 	} {
 		require.Equal(t, want, keyHash(key), key)
 	}
+}
+
+// refusingClient cannot create the producer of one partition. Like the real client, it returns a nil
+// pointer then, which is not a nil interface.
+type refusingClient struct {
+	pulsar.Client
+
+	refused string
+}
+
+var errRefused = errors.New("refused")
+
+func (c *refusingClient) CreateProducer(o pulsar.ProducerOptions) (pulsar.Producer, error) {
+	if strings.HasSuffix(o.Topic, c.refused) {
+		return (*closedProducer)(nil), errRefused
+	}
+	return c.Client.CreateProducer(o) //nolint:wrapcheck // as the client
+}
+
+// closedProducer panics when it is a nil pointer.
+type closedProducer struct {
+	pulsar.Producer
+
+	closed bool
+}
+
+func (p *closedProducer) Close() { p.closed = true }
+
+// TestOnePartitionIsRefused creates the producers of a topic while a broker refuses one of them.
+func TestOnePartitionIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBus(t, 3)
+	through := b.client
+	for refused := range 3 {
+		b.client = &refusingClient{Client: through, refused: fmt.Sprintf("partition-%d", refused)}
+		_, err := b.openPartitions(bus.TasksHigh, nil)
+		require.ErrorIs(t, err, errRefused)
+	}
+	b.client = through
+	require.NoError(t, b.Publish(t.Context(), bus.TasksHigh, bus.Message{Payload: []byte("x")}))
 }
 
 // TestPublishFlushes publishes one message after another. If calls waited for the client's own looks
