@@ -47,6 +47,7 @@ func (g *gatherer) Publish(ctx context.Context, fires []timer.Fire) error {
 		slices.ContainsFunc(fires, func(f timer.Fire) bool { return f.RunAtMS < soon }) {
 		return g.Dispatcher.Publish(ctx, fires) //nolint:wrapcheck // the bus says what failed
 	}
-	_, err := g.group.Do(ctx, fires)
+	// A caller that gives up may change its slice, while the call that has it goes on.
+	_, err := g.group.Do(ctx, slices.Clone(fires))
 	return err //nolint:wrapcheck // see above
 }

@@ -26,7 +26,7 @@ const (
 // one partition after another.
 type partitions struct {
 	producers []pulsar.Producer
-	turn      atomic.Uint32 // calls without a key so far
+	turn      atomic.Uint32 // batches without a key so far
 }
 
 // of returns the partition of each message. Messages with the same key go to the same partition,
