@@ -3,7 +3,6 @@ package pulsarbus
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -17,8 +16,10 @@ const (
 	// flushInterval is how often the client looks for an incomplete batch. Publish does not wait for
 	// that: it flushes. Each look wakes the process, once for each partition, so looks are rare.
 	flushInterval = time.Second
-	// growInterval is how often a producer looks for added partitions.
-	growInterval = time.Minute
+	// growInterval is how often a producer looks for added partitions. The client's producer of one
+	// partition would look for partitions of that too.
+	growInterval   = time.Minute
+	neverDiscovers = 365 * 24 * time.Hour
 )
 
 // partitions has a client's producer for each partition of a topic, so that a call of Publish can
@@ -34,19 +35,19 @@ type partitions struct {
 // broker handles a batch with many messages at the cost of one.
 func (p *partitions) of(msgs []bus.Message) []int {
 	out := make([]int, len(msgs))
-	n := len(p.producers)
-	if n == 1 {
+	if len(p.producers) == 1 {
 		return out
 	}
-	turn := int(p.turn.Add(1) % uint32(n)) //nolint:gosec // a topic has few partitions
+	n := uint32(len(p.producers)) //nolint:gosec // a topic has few partitions
+	turn := int(p.turn.Add(1) % n)
 	without := 0
 	for i := range msgs {
 		if key := msgs[i].Key; key != "" {
-			out[i] = keyHash(key) % n
+			out[i] = int(keyHash(key) % n)
 			continue
 		}
 		if without > 0 && without%batchMessages == 0 {
-			turn = int(p.turn.Add(1) % uint32(n)) //nolint:gosec // a topic has few partitions
+			turn = int(p.turn.Add(1) % n)
 		}
 		without++
 		out[i] = turn
@@ -54,13 +55,13 @@ func (p *partitions) of(msgs []bus.Message) []int {
 	return out
 }
 
-// keyHash is the hash by which Pulsar's clients route keys by default: that of Java's strings.
-func keyHash(key string) int {
-	var h uint32
+// keyHash is the hash by which the client routes keys by default: that of Java's strings. So a
+// process routes them as one of an earlier release does.
+func keyHash(key string) (h uint32) {
 	for i := range len(key) {
 		h = 31*h + uint32(key[i]) //nolint:mnd // the multiplier of that hash
 	}
-	return int(h & math.MaxInt32)
+	return h
 }
 
 // flush sends the incomplete batch of a partition. It returns when that is confirmed or ctx ends.

@@ -46,18 +46,20 @@ func TestPartitionsOfMessages(t *testing.T) {
 	require.Equal(t, make([]int, len(keyed)), one.of(keyed))
 }
 
-// TestKeyHash compares with values of Java's String.hashCode, without the sign.
+// TestKeyHash compares with values of Java's String.hashCode, without a sign.
 func TestKeyHash(t *testing.T) {
 	t.Parallel()
-	for key, want := range map[string]int{
+	for key, want := range map[string]uint32{
 		"":                   0,
 		"a":                  97,
 		"hello":              99162322,
 		"hello world":        1794106052,
-		"polygenelubricants": 0, // the least number, without its sign
+		"polygenelubricants": 1 << 31,
 	} {
 		require.Equal(t, want, keyHash(key), key)
 	}
+	p := &partitions{producers: make([]pulsar.Producer, 3)}
+	require.Equal(t, []int{2}, p.of([]bus.Message{{Key: "polygenelubricants"}}), "2^31 mod 3")
 }
 
 // refusingClient cannot create the producer of one partition. Like the real client, it returns a nil

@@ -176,6 +176,8 @@ func (b *Bus) producerOptions(topic bus.Topic, partition string) pulsar.Producer
 		SendTimeout:             -1,
 		BatchingMaxPublishDelay: flushInterval,
 		BatchingMaxMessages:     batchMessages,
+
+		PartitionsAutoDiscoveryInterval: neverDiscovers,
 	}
 	if topic == bus.Slices {
 		// Each slice goes to its own trigger, but a batch goes to one consumer. So batches have one
