@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -42,7 +43,7 @@ func TestSmallBatchesAreGathered(t *testing.T) {
 	}
 	run := func(t *testing.T, p *publisher, batches ...[]timer.Fire) (took time.Duration, errs []error) {
 		t.Helper()
-		g := newGatherer(p, time.Now)
+		g := newGatherer(p, time.Now, prometheus.NewHistogram(prometheus.HistogramOpts{}))
 		defer g.group.Close()
 		began := time.Now()
 		errs = make([]error, len(batches))

@@ -143,7 +143,6 @@ func (s *slice) publish(
 	}
 	s.traced.Add((*fires)[:n])
 	*fires = (*fires)[n:]
-	s.svc.met.batch.Observe(float64(n))
 	return nil
 }
 

@@ -50,7 +50,7 @@ func (s *Service) Ready() error {
 
 // Run takes slices until ctx ends. Then the broker gives the slices it holds to other triggers.
 func (s *Service) Run(ctx context.Context) error {
-	s.tasks = newGatherer(s.opts.Dispatch, s.opts.Now)
+	s.tasks = newGatherer(s.opts.Dispatch, s.opts.Now, s.met.batch)
 	defer s.tasks.group.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.renew(ctx) })
@@ -116,7 +116,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		batch: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_trigger_batch_size",
-			Help:    "Tasks published together.",
+			Help:    "Tasks published together on the topics of on-time tasks.",
 			Buckets: []float64{1, 5, 20, 100, 500, 2000},
 		}),
 	}
