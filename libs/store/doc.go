@@ -186,6 +186,23 @@
 //     Next due instants are those that NextDue returns. A call examines a bounded number of rows,
 //     however many timers the app has. A page with more than MaxBodyBytes has one timer.
 //
+// Jobs:
+//   - S35 Of two calls of LeaseJob at once, each gets another job. AdvanceJob writes only with the
+//     latest token. The page of a job is written before its timers are changed. So a runner that
+//     takes over changes the same timers as the one before, and each timer of a job is counted
+//     once, wherever a runner dies. After CancelJob no lease of the job begins. An app that is being
+//     deleted stays frozen and takes no timer, calendar, key or setting: each such call comes before
+//     the mark, and the job finds what it wrote, or is a conflict. The mark goes with the end of the
+//     job, in one transaction.
+//
+// App history:
+//   - S36 Outcomes and CountOutcomes have the finished fires of an app in order of (finished, timer,
+//     due, series), also those of deleted timers. Over all pages, each fire that was recorded before
+//     the first page and matches is returned once. Neither examines more fires than ScanLimit, apart
+//     from the rest of a millisecond when counting. A page that ends there has a Next, even if it is
+//     empty. Counts are exact from FromMS on. An outcome is visible from its commit on, which may be
+//     later than that of an outcome with a later position, see VisibilityDelay.
+//
 // The way of a fire:
 //   - S37 Record keeps the Hops of an outcome, at most 13 bytes. An instant more than 24 days before
 //     the end of the fire becomes unknown. A wait of more than MaxWaitedMS becomes that long. An open
@@ -193,16 +210,16 @@
 //     for a slot wrote them, and a claim returns them. Outcomes that the store itself records have of
 //     the Hops what the row tells. SessionsByID returns sessions for a day after their end.
 //
-// Timers with metrics:
-//   - S39 At most MaxMeteredTimers timers that are not deleted have metrics. A create or an edit
-//     beyond that is refused, for any number of them at once. What is turned off or deleted makes
-//     room for later calls.
-//
 // Dry runs:
 //   - S38 A call that writes, with a context of WithDryRun, returns what it would return at that
 //     instant, errors included, and writes nothing. It checks with the locks of the write, and
 //     releases them. What several calls of a request would write does not add up: each sees what is
 //     committed.
+//
+// Timers with metrics:
+//   - S39 At most MaxMeteredTimers timers that are not deleted have metrics. A create or an edit
+//     beyond that is refused, for any number of them at once. What is turned off or deleted makes
+//     room for later calls.
 //
 // Audit trail:
 //   - S40 A call that writes, with an actor, adds an entry for each resource that it changes, in its
@@ -229,23 +246,6 @@
 //   - S42 After EndSignIns, SignInsEnded returns its instant or a later one, for every caller. It
 //     moves forward with each call, for any number of calls at once. Nothing removes it while a
 //     session of MaxSignIn may have begun before it.
-//
-// Jobs:
-//   - S35 Of two calls of LeaseJob at once, each gets another job. AdvanceJob writes only with the
-//     latest token. The page of a job is written before its timers are changed. So a runner that
-//     takes over changes the same timers as the one before, and each timer of a job is counted
-//     once, wherever a runner dies. After CancelJob no lease of the job begins. An app that is being
-//     deleted stays frozen and takes no timer, calendar, key or setting: each such call comes before
-//     the mark, and the job finds what it wrote, or is a conflict. The mark goes with the end of the
-//     job, in one transaction.
-//
-// App history:
-//   - S36 Outcomes and CountOutcomes have the finished fires of an app in order of (finished, timer,
-//     due, series), also those of deleted timers. Over all pages, each fire that was recorded before
-//     the first page and matches is returned once. Neither examines more fires than ScanLimit, apart
-//     from the rest of a millisecond when counting. A page that ends there has a Next, even if it is
-//     empty. Counts are exact from FromMS on. An outcome is visible from its commit on, which may be
-//     later than that of an outcome with a later position, see VisibilityDelay.
 //
 // # Files
 //
