@@ -1,6 +1,6 @@
 // Package clock provides the time by which fires are called. It is the host's clock, corrected by
-// the measured offset to the store's clock if that exceeds the error of measurement. After a jump
-// of the host's clock nothing is called until the offset is measured again.
+// the measured offset to the store's clock if that is 100 ms or more. After a jump of the host's
+// clock nothing is called until the offset is measured again.
 //
 // Files:
 //

@@ -21,7 +21,7 @@
 //
 //	parts.go     of every program: addresses, log, shutdown, data directory
 //	servers.go   MySQL, Redis and Pulsar
-//	services.go  timing, time zones, retention, executors, the canary, tracing
+//	services.go  timing, time zones, retention, executors, the canary, tracing; their bounds
 //	api.go       the API
 //	gateway.go   a gateway that names callers
 //	oidc.go      sign-in by OpenID Connect

@@ -21,7 +21,7 @@
 //     while the shared state is available. Call slots of a dead executor are free again after
 //     SlotTTL.
 //   - L3 Fairness among executors. Each executor with demand gets an even part of the call slots,
-//     up to its demand. If there are fewer than executors with demand, they rotate among them.
+//     up to its demand. If there are fewer call slots than executors with demand, these take turns.
 //   - L4 Order. Only the wait list orders waiting fires. When permits arrive, one Picker chooses
 //     the priority. For an app with a rate the Picker is in the shared state, for all executors
 //     together. Otherwise, and while the shared state is unavailable, each executor has its own. In

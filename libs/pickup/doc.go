@@ -21,10 +21,10 @@
 //	limit change     deferred fires     TestRaisedLimitsReadmitDeferredFires
 //	order            of late fires      TestCatchUpsClaimWhatGoesBeforeThem
 //
-// Executors divide the buckets by the sessions they see alive, and rotate their shards. Two at once
-// that ask for one bucket: one claim wins. A task that arrives after all: the same. Crash after the
-// claim: the session expires, and its claims are orphans. Repeated poll: it finds what is still
-// unclaimed.
+// Executors divide the buckets by the sessions they see alive, and rotate their shards. If two
+// ask for the same bucket, one claim of each fire wins. So it is if a task arrives late after all. If
+// an executor ends after its claim, its session expires, and others find its claims as orphans. A
+// repeated poll finds what is still unclaimed.
 //
 // Files:
 //

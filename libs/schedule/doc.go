@@ -143,8 +143,8 @@
 //
 // The instants:
 //
-//	cron.go          a spec as sets of values, and the next local time that it matches
-//	dates.go         the days of a month that a spec selects, with L, W and #
+//	cron.go          searches the next local time that a spec matches
+//	dates.go         which days of one month a spec selects, with L, W and #
 //	days.go          days since 1970 as dates
 //	wall.go          local times to instants: gaps and overlaps
 //	relative.go      interval, delay and at

@@ -84,9 +84,9 @@
 //     So every due instant of the new version has a fire or an outcome, and none has two.
 //     fires_created counts the fires of the new plan instead of those that the old one had beyond
 //     now.
-//     An edit that keeps schedule and misfire policy replans nothing. It leaves the rows of open
-//     fires as they are, except for the priority, and State.PlanVersion too. An open fire of that
-//     version or a later one that is due after now is called by the new version (VersionAt says which
+//     An edit that keeps schedule and misfire policy replans nothing. It changes only the
+//     priority in the rows of open fires, and leaves State.PlanVersion, the version of the last
+//     replan, as it is. An open fire of PlanVersion or a later one that is due after now is called by the new version (VersionAt says which
 //     version that is). Release and RecordAttempts write it to the row, unless the row has a later
 //     one. Every other edit, and a changed calendar, sets PlanVersion to the new version.
 //     If the timer is not active, an edit that changes the schedule takes back what is expanded

@@ -14,8 +14,8 @@
 // 2 s for each. Tasks that were not sent are published later, and executors find the rows in any
 // case: so the request succeeds also while Redis or Pulsar is down. After a change of status or an
 // edit, a bounded queue publishes a change notification to timers-changed. A lost notification
-// costs half a second, because executors also poll the change log. A create is in neither:
-// executors read a timer that they do not know.
+// costs half a second, because executors also poll the change log. Creates are not
+// notified and not in the change log: an executor reads a timer that it does not know.
 //
 // An edit creates a new version of a definition in one transaction, based on the version it read.
 // It starts again when another edit came between, so concurrent edits of different parts are all

@@ -18,32 +18,52 @@ import (
 type program struct {
 	name, what string
 	run        process.RunFunc
+	usage      string // its arguments; empty: it takes settings alone
 }
 
 func programs() []program {
 	return []program{
 		{
-			"dev",
-			"run everything in one process: SQLite in ./data, in-memory bus and window",
-			allinone.Dev,
-		},
-		{"setup", "run the migrations and create the topics of a cluster, then exit", Setup},
-		{
-			"topics",
-			"show a cluster's topics: backlogs, subscriptions, messages",
-			Topics,
+			name: "dev",
+			what: "run everything in one process: SQLite in ./data, in-memory bus and window",
+			run:  allinone.Dev,
 		},
 		{
-			"try",
-			"create a timer in a cluster that calls this process, and check that the call is recorded",
-			Try,
+			name: "setup",
+			what: "run the migrations and create the topics of a cluster, then exit",
+			run:  Setup,
 		},
-		{"echo", "run an endpoint that prints each call", echo},
-		{"backup", "write a backup of the database into a directory, or verify one", Backup},
-		{"restore", "restore a backup into an empty database", Restore},
-		{"reencrypt", "encrypt the secrets in the database under a new encryption key", Reencrypt},
-		{"admin-key", "print a new admin key", AdminKey},
-		{"encryption-key", "print a new encryption key", EncryptionKey},
+		{
+			name:  "topics",
+			what:  "show a cluster's topics: backlogs, subscriptions, messages",
+			run:   Topics,
+			usage: topicsUsage,
+		},
+		{
+			name: "try",
+			what: "create a timer in a cluster that calls this process, and check that the call is recorded",
+			run:  Try,
+		},
+		{name: "echo", what: "run an endpoint that prints each call", run: echo},
+		{
+			name:  "backup",
+			what:  "write a backup of the database into a directory, or verify one",
+			run:   Backup,
+			usage: backupUsage,
+		},
+		{
+			name:  "restore",
+			what:  "restore a backup into an empty database",
+			run:   Restore,
+			usage: restoreUsage,
+		},
+		{
+			name: "reencrypt",
+			what: "encrypt the secrets in the database under a new encryption key",
+			run:  Reencrypt,
+		},
+		{name: "admin-key", what: "print a new admin key", run: AdminKey},
+		{name: "encryption-key", what: "print a new encryption key", run: EncryptionKey},
 	}
 }
 
@@ -95,7 +115,7 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 	}
 	for _, p := range programs() {
 		root.AddCommand(&cobra.Command{
-			Use: p.name, Short: p.what, GroupID: groupOperate,
+			Use: p.name, Short: p.what, Long: p.usage, GroupID: groupOperate,
 			DisableFlagParsing: true, // it parses its own
 			PersistentPreRunE:  func(*cobra.Command, []string) error { return nil },
 			RunE: func(c *cobra.Command, args []string) error {

@@ -1,4 +1,4 @@
-// Package cli is the command line tool carillon. Each command is a file.
+// Package cli is the command line tool carillon. A group of commands is a file.
 //
 // Where commands begin:
 //
@@ -26,16 +26,16 @@
 //
 // Fires and their past:
 //
-//	fires.go     the fires of a timer
-//	history.go   finished fires of an app
-//	stats.go     stats
+//	fires.go     fire, timer fires, timer watch
+//	history.go   fires and events of an app
+//	stats.go     stats and upcoming
 //	explain.go   explain
 //	dead.go      dead: failed fires, and redrives
 //	backfill.go  backfill
 //
 // Apps:
 //
-//	app.go     app
+//	app.go     app and key
 //	job.go     job
 //	audit.go   audit
 //	person.go  person: ends sign-ins
@@ -43,8 +43,8 @@
 // Deployments:
 //
 //	setup.go        setup: migrations and topics
-//	topics.go       topics
-//	topics_show.go  prints topics and their messages
+//	topics.go       topics: its commands and settings
+//	topics_show.go  what its commands read, and how it is printed
 //	backup.go       backup
 //	restore.go      restore
 //	reencrypt.go    reencrypt: secrets under a new key

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,13 +63,13 @@ func writeMarkdown(root *cobra.Command, path string) error {
 			return
 		}
 		if !c.HasSubCommands() || strings.Contains(c.Use, " ") { // it does something itself
-			fmt.Fprintf(
-				&b,
-				"\n## %s\n\n%s\n\n```\n%s\n```\n",
-				c.CommandPath(),
-				describe(c),
-				c.UseLine(),
-			)
+			text, use := describe(c), c.UseLine()
+			if c.DisableFlagParsing { // a program, whose long text is its usage
+				text = fmt.Sprintf("%s\n\n`%s --help` lists its settings.",
+					sentence(c.Short), c.CommandPath())
+				use = cmp.Or(strings.TrimSpace(c.Long), use)
+			}
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n```\n%s\n```\n", c.CommandPath(), text, use)
 			if c.Example != "" {
 				fmt.Fprintf(&b, "\nFor example:\n\n```\n%s\n```\n", dedent(c.Example))
 			}
@@ -97,12 +98,14 @@ func writeMarkdown(root *cobra.Command, path string) error {
 
 // describe returns the description of a command. What cobra says of its own commands is left out.
 func describe(c *cobra.Command) string {
-	text := strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
+	text := sentence(c.Short)
 	if c.Long != "" && c.Parent().Name() != "completion" && c.Name() != "completion" {
 		text += "\n\n" + c.Long
 	}
 	return text
 }
+
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
 
 func dedent(text string) string {
 	lines := strings.Split(text, "\n")

@@ -18,17 +18,22 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 )
 
-const topicsUsage = `carillon topics <command> [flags]
+const topicsUsage = `carillon topics COMMAND
 
-  list                             show the topics: partitions, rates, backlogs
-  backlog [TOPIC]                  show the backlog by subscription
-  subscriptions [TOPIC]            show the subscriptions, their consumers and rates
-  peek TOPIC [-n 10]               print waiting messages, decoded, one JSON object per line, without consuming them
-                                   (-subscription NAME; -latest: the last published messages, consumed or not)
-  reset TOPIC SUBSCRIPTION -to P   set a cursor to P: earliest, latest, an instant (2026-01-31T12:00:00Z) or -15m; needs -yes
+  list                            show the topics: partitions, rates, backlogs
+  backlog [TOPIC]                 show the backlog by subscription
+  subscriptions [TOPIC]           show the subscriptions, their consumers and rates
+  peek TOPIC                      print waiting messages, decoded, one JSON object per line,
+                                  without consuming them
+    -n 10                         so many
+    -subscription NAME            of this subscription
+    -latest                       the last published messages, consumed or not
+  reset TOPIC SUBSCRIPTION -to P  set a cursor to P: earliest, latest, -15m, or an instant such as
+                                  2026-01-31T12:00:00Z
+    -yes                          confirm it
 
-It uses Pulsar's admin API: -pulsar-admin-url, -pulsar-tenant, -pulsar-namespace and -pulsar-token, or their variables.
-`
+It uses Pulsar's admin API: -pulsar-admin-url, -pulsar-tenant, -pulsar-namespace and -pulsar-token,
+or their variables.`
 
 const topicsTimeout = time.Minute // per command
 
@@ -62,24 +67,33 @@ type topicsCommand struct {
 
 // Topics shows and changes the topics of a cluster, for operators.
 func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Writer) error {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") && strings.Contains(args[0], "h") {
+	if len(args) == 0 {
 		return usageError(topicsUsage)
 	}
 	in := &topicsCommand{out: stdout}
 	command := args[0]
-	own := flag.NewFlagSet("carillon topics "+command, flag.ContinueOnError)
+	if asksForHelp(args) {
+		fmt.Fprint(stdout, topicsUsage+"\n\n")
+	}
+	if strings.HasPrefix(command, "-") {
+		command = ""
+	} else {
+		args = args[1:]
+	}
+	name := strings.TrimSpace("carillon topics " + command)
+	own := flag.NewFlagSet(name, flag.ContinueOnError)
 	own.SetOutput(io.Discard)
 	own.IntVar(&in.n, "n", 0, "how many messages")
 	own.StringVar(&in.subscription, "subscription", "", "subscription whose messages are shown")
 	own.BoolVar(&in.latest, "latest", false, "show the last published messages")
 	own.StringVar(&in.to, "to", "", "new position of the cursor")
 	own.BoolVar(&in.yes, "yes", false, "confirm the change")
-	words, ownArgs, settings := splitArgs(args[1:], own)
+	words, ownArgs, settings := splitArgs(args, own)
 	if err := own.Parse(ownArgs); err != nil {
 		return usageError("carillon topics: " + err.Error())
 	}
 	var a adminSettings
-	if err := config.NewSet("carillon topics "+command, &a).
+	if err := config.NewSet(name, &a).
 		Load(settings, env, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}

@@ -161,3 +161,13 @@ func TestTopicsOverTLS(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Contains(t, out, "tasks-normal")
 }
+
+// TestTopicsHelp checks that the usage names the commands and the settings, without a server.
+func TestTopicsHelp(t *testing.T) {
+	t.Parallel()
+	out, err := topics(t, testenv.PulsarNamespace{}, "--help")
+	require.ErrorIs(t, err, config.ErrDone)
+	for _, text := range []string{"carillon topics COMMAND", "peek TOPIC", "-pulsar-admin-url"} {
+		require.Contains(t, out, text)
+	}
+}

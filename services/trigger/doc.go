@@ -7,7 +7,7 @@
 //
 //	trigger.go  starts and stops all of it
 //	options.go  what it needs and its settings
-//	receive.go  receives slice messages, takes their leases, and drops those with an old token
+//	receive.go  keeps a slice message until its slice is done; drops one with an old token
 //	lease.go    renews the leases of all slices held, in one statement per second
 //	slice.go    runs one slice from its load to the end of its minute
 //	source.go   reads the next fires: from the load, the window, or the store without a window

@@ -14,7 +14,7 @@
 //
 //	pulsarbus.go   a process's connection to Pulsar
 //	producer.go    publishes to a topic
-//	partitions.go  the producers of a topic, one for each of its partitions
+//	partitions.go  the producers of a topic, one for each partition, and the partition of a key
 //	consumer.go    a subscription
 //	broadcast.go   reads a topic from its end, without a subscription
 //	external.go    publishes to topics outside Carillon, for targets

@@ -2,7 +2,7 @@
 //
 // Files:
 //
-//	auth.go      identifies callers, and checks what they may do
+//	auth.go      identifies callers, and checks their scope and app before an operation runs
 //	scopes.go    the scope that a method needs
 //	keycache.go  caches keys of the store
 //	keyfile.go   reads the file of keys

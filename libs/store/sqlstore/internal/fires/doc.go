@@ -10,7 +10,7 @@
 //	acquireslots.go  gives slots to fires of timers with limited concurrency
 //	defer.go         defers fires of inactive timers
 //	release.go       gives fires back, for a retry or another executor; records attempts
-//	record.go        records outcomes in batches
+//	record.go        records outcomes in batches; one that the database refuses, without details
 //	recordlinked.go  records outcomes that other rows depend on: slots, queues, backfills
 //	complete.go      completes a fire that its receiver had accepted
 //	cancel.go        cancels fires
@@ -19,7 +19,7 @@
 //
 // What the way needs:
 //
-//	slots.go        the rows of slots, and whose fire stands in for the missed ones of a timer
+//	slots.go        which fire of a timer has the slot, and which stands in for the missed ones
 //	queues.go       the queue of fires that wait for a slot
 //	promotenext.go  gives a slot that became free to the next fire
 //
