@@ -202,7 +202,7 @@ simulated() {
 race=(-race '-gcflags=modernc.org/...=-race=false')
 
 # The tests of packages with the detector that run without it.
-plain='^(TestBackupOfTheSuite|TestPages)$'
+plain='^(TestBackupOfTheSuite|TestBackupKeepsEveryValue|Test(MySQL|SQLite)SearchesInSmallSteps|TestPages)$'
 
 : >"$pauses"
 monitor_pauses >>"$pauses" &
