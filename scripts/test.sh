@@ -7,10 +7,10 @@
 # and suites with the race detector, 100 seeds, the oracles, and the rest as without arguments.
 #
 # Four kinds always run without the race detector, which would make them many times slower:
-# schedules and calendars, which start no goroutine; the store's suite on restored backups, whose
-# other runs have it; the simulation; and tests that start their own programs. The scenarios mostly
-# wait, so the simulation runs beside them. The output has a line per package, everything about a
-# failure, each skip, and a line of progress every 20 seconds.
+# schedules, calendars, and three tests of the store, which start no goroutine; the store's suite on
+# restored backups, whose other runs have it; the simulation; and tests that start their own
+# programs. The scenarios mostly wait, so the simulation runs beside them. The output has a line per
+# package, everything about a failure, each skip, and a line of progress every 20 seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 module=github.com/carillon-timer/carillon
@@ -202,7 +202,7 @@ simulated() {
 race=(-race '-gcflags=modernc.org/...=-race=false')
 
 # The tests of packages with the detector that run without it.
-plain='^(TestBackupOfTheSuite|TestBackupKeepsEveryValue|Test(MySQL|SQLite)SearchesInSmallSteps|TestPages)$'
+plain='^(TestBackupOfTheSuite|TestBackupKeepsEveryValue|TestRestoreSurvivesSIGKILL|Test(MySQL|SQLite)SearchesInSmallSteps|TestPages)$'
 
 : >"$pauses"
 monitor_pauses >>"$pauses" &

@@ -122,8 +122,7 @@ func TestTopicsRefuses(t *testing.T) {
 		args []string
 		say  string
 	}{
-		{nil, "carillon topics <command>"},
-		{[]string{"-help"}, "carillon topics <command>"},
+		{nil, "carillon topics COMMAND"},
 		{[]string{"sing"}, `no command "sing"`},
 		{[]string{"peek"}, "wrong number of arguments"},
 		{[]string{"list", "-n", "x"}, `invalid value "x"`},
