@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,6 +85,40 @@ func plain(o timer.Outcome) timer.Outcome {
 	o.Owner, o.Bucket, o.State, o.Attempt, o.FirstLatenessMS, o.PriorityLevel, o.TargetBits = 0, 0, 0, 0, 0, 0, 0
 	o.WaitingSinceMS, o.WaitedFor = 0, 0
 	return o
+}
+
+// recordsBatchesOfAnySize records batches around the sizes at which a store may change its statement.
+// Each batch ends exactly its own fires. With a fire of another session in it, that one is lost.
+func recordsBatchesOfAnySize(t *testing.T, s *setup) {
+	session, other := s.session(), s.session()
+	now := s.nowMS()
+	for _, size := range []int{1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65} {
+		batch := s.claim(session, s.fires(size, now))
+		kept := s.claim(session, s.fires(2, now))
+		foreign := s.claim(other, s.fires(1, now))
+		for _, fires := range [][]timer.Fire{batch, append(foreign, kept[0])} {
+			var outcomes []timer.Outcome
+			for _, f := range fires {
+				outcomes = append(outcomes, delivered(f, now+5))
+			}
+			lost, _, err := s.st().Record(t.Context(), session, outcomes, nil)
+			require.NoError(t, err)
+			if fires[0].FireID == foreign[0].FireID {
+				require.Equal(t, ids(foreign), lost, "%d", size)
+			} else {
+				require.Empty(t, lost, "%d", size)
+			}
+		}
+		open, err := s.st().OpenAmong(t.Context(), ids(slices.Concat(batch, kept, foreign)))
+		require.NoError(t, err)
+		require.ElementsMatch(
+			t,
+			[]timer.FireID{kept[1].FireID, foreign[0].FireID},
+			ids(open),
+			"%d",
+			size,
+		)
+	}
 }
 
 func concurrentRecords(t *testing.T, s *setup) {

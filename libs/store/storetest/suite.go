@@ -65,6 +65,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S13_Release", release},
 		{"S13_ConcurrentReleases", concurrentReleases},
 		{"S14_OneOutcome", oneOutcome},
+		{"S14_BatchesOfAnySize", recordsBatchesOfAnySize},
 		{"S14_ConcurrentRecords", concurrentRecords},
 		{"S14_RefusedOutcomeLosesItsDetails", refusedOutcomeLosesItsDetails},
 		{"S15_LoadSlice", loadSlice},

@@ -202,7 +202,7 @@ func (s *Fires) deleteOwned(
 	for part := range sqldb.Batches(outcomes) {
 		q := sqldb.Stmt(
 			s.db.Dialect.DeleteFrom("fires", "PRIMARY")+" WHERE ",
-		).Fires(s.db.Dialect, sqldb.IDsOf(history.FiresOf(part))).
+		).FiresPrepared(s.db.Dialect, sqldb.IDsOf(history.FiresOf(part))).
 			Add(" AND owner=").
 			Int(int64(session))
 		n, err := s.db.Exec(ctx, c, q)

@@ -31,6 +31,29 @@ func (q *Statement) Fires(d *Dialect, ids []timer.FireID) *Statement {
 	return q.Add(")")
 }
 
+// preparedFires is how many fires the prepared forms of a short list of fires have.
+var preparedFires = [...]int{4, 16, 64}
+
+// FiresPrepared is Fires, as the first part of a statement with values. On SQLite the plan of a short
+// list costs more than its rows, so such a statement is prepared: the list is filled up with its
+// last fire, and so has one of a few lengths.
+func (q *Statement) FiresPrepared(d *Dialect, ids []timer.FireID) *Statement {
+	if len(d.PreparedRows) == 0 {
+		return q.Fires(d, ids)
+	}
+	for _, n := range preparedFires {
+		if len(ids) > n {
+			continue
+		}
+		q.Prepared = true
+		if len(ids) > 1 {
+			ids = append(slices.Clone(ids), slices.Repeat(ids[len(ids)-1:], n-len(ids))...)
+		}
+		break
+	}
+	return q.Fires(d, ids)
+}
+
 // SortedIDs sorts ids in the order of fires.
 func SortedIDs(ids []timer.FireID) []timer.FireID {
 	slices.SortFunc(ids, timer.CompareFireIDs)
