@@ -2,8 +2,10 @@
 -- Texts compare byte by byte, which is SQLite's default.
 -- Columns that end in _ms are unix milliseconds, or durations. The largest INTEGER means never.
 -- Tables are WITHOUT ROWID, except those whose rows are too long for that.
+-- All statements run as one: goose reads them faster than one by one.
 
 -- +goose Up
+-- +goose StatementBegin
 -- apps has one row per tenant.
 CREATE TABLE apps (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -583,3 +585,4 @@ CREATE TABLE schema_readers (
     min_reader INTEGER NOT NULL,
     PRIMARY KEY (version)
 ) STRICT, WITHOUT ROWID;
+-- +goose StatementEnd
