@@ -85,22 +85,20 @@ func TestOneGoneTargetOfSeveralDoesNotPauseTimer(t *testing.T) {
 // the time is over.
 func publishDue(t *testing.T, parts *servicetest.Parts, fires []timer.Fire, within time.Duration) {
 	t.Helper()
+	all := make([]timer.FireID, len(fires))
+	for i := range fires {
+		all[i] = fires[i].FireID
+	}
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(time.Second) {
-		open := 0
-		for _, f := range fires {
-			rec, err := parts.Store.Fire(t.Context(), "a", f.FireID)
-			require.NoError(t, err)
-			if rec.Open == nil {
-				continue
-			}
-			open++
-			if rec.Open.Owner == 0 && rec.Open.RunAtMS <= time.Now().UnixMilli() {
-				require.NoError(t, parts.Dispatch.Publish(t.Context(), []timer.Fire{*rec.Open}))
-			}
-		}
-		if open == 0 {
+		open, err := parts.Store.OpenAmong(t.Context(), all)
+		require.NoError(t, err)
+		if len(open) == 0 {
 			return
 		}
+		due := slices.DeleteFunc(open, func(f timer.Fire) bool {
+			return f.Owner != 0 || f.RunAtMS > time.Now().UnixMilli()
+		})
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), due))
 	}
 }
 
