@@ -216,7 +216,8 @@ elif [ $scope = quick ]; then
   # Packages that use real servers mostly wait for them, so twice as many run as there are CPUs.
   run -p $((2 * $(nproc))) -timeout 10m $packages
   simulate 15
-  run -timeout 25m "$module/e2e/scenario/..."
+  # More at once than in CI, whose machines may be slower.
+  run -timeout 25m -parallel 8 "$module/e2e/scenario/..."
   simulated
   run -timeout 25m "$module/e2e/chaos/..." # alone: beside the scenarios it overloads two cores
 else
