@@ -47,7 +47,7 @@ func (w *zoneReplan) begin(mine string, exclusivity int64) bool {
 	case !w.Done:
 		w.Exclusivity = min(w.Exclusivity, exclusivity)
 	case exclusivity > w.Exclusivity,
-		// after an exclusive walk there is nothing left to do, and begin is not called
+		// after an exclusive walk one set of rules is left, and ReplanZones does nothing
 		exclusivity == exclusive:
 		*w = zoneReplan{Hash: mine, Exclusivity: exclusivity}
 	default:
@@ -79,9 +79,11 @@ func (s *CalendarStore) ReplanZones(
 		if err != nil {
 			return err
 		}
+		if !latest(holders, mine) || !walk.begin(mine.Hash, exclusivity(holders, mine)) {
+			return nil
+		}
 		changed, rules, err := s.zones.ChangedZones(ctx, c)
-		if err != nil || rules < 2 || !latest(holders, mine) ||
-			!walk.begin(mine.Hash, exclusivity(holders, mine)) {
+		if err != nil || rules < 2 {
 			return err
 		}
 		last, err := s.replanPage(ctx, c, &walk, changed, limit, &step)
