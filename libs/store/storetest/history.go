@@ -95,25 +95,25 @@ func recordsBatchesOfAnySize(t *testing.T, s *setup) {
 	for _, size := range []int{1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65} {
 		batch := s.claim(session, s.fires(size, now))
 		kept := s.claim(session, s.fires(2, now))
-		foreign := s.claim(other, s.fires(1, now))
-		for _, fires := range [][]timer.Fire{batch, append(foreign, kept[0])} {
+		others := s.claim(other, s.fires(1, now))
+		for _, fires := range [][]timer.Fire{batch, append(others, kept[0])} {
 			var outcomes []timer.Outcome
 			for _, f := range fires {
 				outcomes = append(outcomes, delivered(f, now+5))
 			}
 			lost, _, err := s.st().Record(t.Context(), session, outcomes, nil)
 			require.NoError(t, err)
-			if fires[0].FireID == foreign[0].FireID {
-				require.Equal(t, ids(foreign), lost, "%d", size)
+			if fires[0].FireID == others[0].FireID {
+				require.Equal(t, ids(others), lost, "%d", size)
 			} else {
 				require.Empty(t, lost, "%d", size)
 			}
 		}
-		open, err := s.st().OpenAmong(t.Context(), ids(slices.Concat(batch, kept, foreign)))
+		open, err := s.st().OpenAmong(t.Context(), ids(slices.Concat(batch, kept, others)))
 		require.NoError(t, err)
 		require.ElementsMatch(
 			t,
-			[]timer.FireID{kept[1].FireID, foreign[0].FireID},
+			[]timer.FireID{kept[1].FireID, others[0].FireID},
 			ids(open),
 			"%d",
 			size,
