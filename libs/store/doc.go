@@ -84,11 +84,12 @@
 //     So every due instant of the new version has a fire or an outcome, and none has two.
 //     fires_created counts the fires of the new plan instead of those that the old one had beyond
 //     now.
-//     An edit that keeps schedule and misfire policy replans nothing. It changes only the
-//     priority in the rows of open fires, and leaves State.PlanVersion, the version of the last
-//     replan, as it is. An open fire of PlanVersion or a later one that is due after now is called by the new version (VersionAt says which
-//     version that is). Release and RecordAttempts write it to the row, unless the row has a later
-//     one. Every other edit, and a changed calendar, sets PlanVersion to the new version.
+//     An edit that keeps schedule and misfire policy replans nothing. It changes only the priority
+//     in the rows of open fires, and leaves State.PlanVersion, the version of the last replan, as
+//     it is. An open fire of PlanVersion or a later one that is due after now is called by the new
+//     version (VersionAt says which version that is). Release and RecordAttempts write it to the
+//     row, unless the row has a later one. Every other edit, and a changed calendar, sets
+//     PlanVersion to the new version.
 //     If the timer is not active, an edit that changes the schedule takes back what is expanded
 //     beyond now and sets Replan. A changed calendar or time zone (S31) creates a new version with
 //     the same definition if anything is expanded beyond now, and logs it. Executors then can tell

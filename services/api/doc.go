@@ -9,13 +9,13 @@
 //
 // The API answers 2xx after the store has committed. Concurrent creates and status changes share a
 // transaction (2 ms, at most 500 items), and each item has its own result. After the commit and
-// before the answer, the API dispatches new fires (package dispatch). Those with a run time from
-// 2 s to 2 h ahead become window entries, and those due within 5 s become tasks. It waits at most
-// 2 s for each. Tasks that were not sent are published later, and executors find the rows in any
-// case: so the request succeeds also while Redis or Pulsar is down. After a change of status or an
-// edit, a bounded queue publishes a change notification to timers-changed. A lost notification
-// costs half a second, because executors also poll the change log. Creates are not
-// notified and not in the change log: an executor reads a timer that it does not know.
+// before the answer, the API dispatches new fires (package dispatch). Those with a run time from 2
+// s to 2 h ahead become window entries, and those due within 5 s become tasks. It waits at most 2 s
+// for each. Tasks that were not sent are published later, and executors find the rows in any case:
+// so the request succeeds also while Redis or Pulsar is down. After a change of status or an edit,
+// a bounded queue publishes a change notification to timers-changed. A lost notification costs half
+// a second, because executors also poll the change log. Creates are not notified and not in the
+// change log: an executor reads a timer that it does not know.
 //
 // An edit creates a new version of a definition in one transaction, based on the version it read.
 // It starts again when another edit came between, so concurrent edits of different parts are all
