@@ -35,7 +35,7 @@
 //
 // Results:
 //
-//	check.go     compares what happened with what had to happen
+//	check.go     what had to happen, which package ledger compares with what happened
 //	recovery.go  measures the recovery from each fault
 //	result.go    results, and their tables
 package chaos

@@ -10,7 +10,7 @@
 // # Terms
 //
 // A fire is open until it has an outcome. Its due instant never changes. Its run_at is when it is
-// dispatched next. A session owns the fires that it has claimed. A transaction puts nothing into
+// to be called next. A session owns the fires that it has claimed. A transaction puts nothing into
 // the window: the caller does this with the fires that a method returns.
 //
 // # Promises

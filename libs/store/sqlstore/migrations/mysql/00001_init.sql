@@ -192,7 +192,7 @@ CREATE TABLE fires (
     timer_id          BIGINT           NOT NULL,
     -- 0: of the schedule, else the id of a run-now, backfill or redrive
     series            BIGINT           NOT NULL,
-    -- when the fire is to be dispatched next
+    -- when the fire is to be called next
     run_at_ms         BIGINT           NOT NULL,
     -- the minute of run_at_ms
     run_at_minute     INT              NOT NULL,

@@ -180,7 +180,7 @@ CREATE TABLE fires (
     timer_id          INTEGER NOT NULL,
     -- 0: of the schedule, else the id of a run-now, backfill or redrive
     series            INTEGER NOT NULL,
-    -- when the fire is to be dispatched next
+    -- when the fire is to be called next
     run_at_ms         INTEGER NOT NULL,
     -- the minute of run_at_ms
     run_at_minute     INTEGER NOT NULL,
