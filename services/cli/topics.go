@@ -67,21 +67,8 @@ type topicsCommand struct {
 
 // Topics shows and changes the topics of a cluster, for operators.
 func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Writer) error {
-	if len(args) == 0 {
-		return usageError(topicsUsage)
-	}
 	in := &topicsCommand{out: stdout}
-	command := args[0]
-	if asksForHelp(args) {
-		fmt.Fprint(stdout, topicsUsage+"\n\n")
-	}
-	if strings.HasPrefix(command, "-") {
-		command = ""
-	} else {
-		args = args[1:]
-	}
-	name := strings.TrimSpace("carillon topics " + command)
-	own := flag.NewFlagSet(name, flag.ContinueOnError)
+	own := flag.NewFlagSet("carillon topics", flag.ContinueOnError)
 	own.SetOutput(io.Discard)
 	own.IntVar(&in.n, "n", 0, "how many messages")
 	own.StringVar(&in.subscription, "subscription", "", "subscription whose messages are shown")
@@ -92,12 +79,19 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	if err := own.Parse(ownArgs); err != nil {
 		return usageError("carillon topics: " + err.Error())
 	}
+	switch {
+	case asksForHelp(settings):
+		fmt.Fprint(stdout, topicsUsage+"\n\n") // and then the settings
+		words = append(words, "")              // there may be no command
+	case len(words) == 0:
+		return usageError(topicsUsage)
+	}
 	var a adminSettings
-	if err := config.NewSet(name, &a).
-		Load(settings, env, stdout); err != nil {
+	if err := config.NewSet("carillon topics", &a).Load(settings, env, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
-	in.args = words
+	command := words[0]
+	in.args = words[1:]
 	client, err := a.pulsar.Client(zerolog.Nop())
 	if err != nil {
 		return err //nolint:wrapcheck // it names the setting

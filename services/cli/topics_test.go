@@ -123,6 +123,8 @@ func TestTopicsRefuses(t *testing.T) {
 		say  string
 	}{
 		{nil, "carillon topics COMMAND"},
+		{[]string{"-n", "5"}, "carillon topics COMMAND"},
+		{[]string{"-n", "5", "sing"}, `no command "sing"`},
 		{[]string{"sing"}, `no command "sing"`},
 		{[]string{"peek"}, "wrong number of arguments"},
 		{[]string{"list", "-n", "x"}, `invalid value "x"`},
@@ -166,7 +168,7 @@ func TestTopicsHelp(t *testing.T) {
 	t.Parallel()
 	out, err := topics(t, testenv.PulsarNamespace{}, "--help")
 	require.ErrorIs(t, err, config.ErrDone)
-	for _, text := range []string{"carillon topics COMMAND", "peek TOPIC", "-pulsar-admin-url"} {
+	for _, text := range []string{"carillon topics COMMAND", "peek TOPIC", "-pulsar-oauth2-issuer"} {
 		require.Contains(t, out, text)
 	}
 }
