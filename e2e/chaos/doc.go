@@ -35,7 +35,7 @@
 //
 // Results:
 //
-//	check.go     what had to happen, which package ledger compares with what happened
+//	check.go     compares what happened with what had to happen, by package ledger
 //	recovery.go  measures the recovery from each fault
 //	result.go    results, and their tables
 package chaos
