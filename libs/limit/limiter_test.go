@@ -16,6 +16,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/limit/memstate"
+	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -196,28 +197,28 @@ func TestConcurrencyHolds(t *testing.T) {
 		for _, l := range ls {
 			l.Set("x", limit.Settings{Concurrent: 6})
 		}
-		var running, most, done [2]atomic.Int64
-		var sum, peak atomic.Int64
+		var each [2]testenv.Concurrency
+		var together testenv.Concurrency
+		var done [2]atomic.Int64
 		var all sync.WaitGroup
 		began := time.Now()
 		for i := range 400 {
 			all.Go(func() {
 				e := i % 2
 				startRetrying(ls[e], "x")
-				n := running[e].Add(1)
-				most[e].Store(max(most[e].Load(), n))
-				peak.Store(max(peak.Load(), sum.Add(1)))
+				each[e].Begin()
+				together.Begin()
 				time.Sleep(100 * time.Millisecond)
-				sum.Add(-1)
-				running[e].Add(-1)
+				together.End()
+				each[e].End()
 				done[e].Add(1)
 				ls[e].Done("x")
 			})
 		}
 		all.Wait()
-		require.LessOrEqual(t, peak.Load(), int64(6))
-		require.GreaterOrEqual(t, most[0].Load(), int64(2), "both got slots")
-		require.GreaterOrEqual(t, most[1].Load(), int64(2))
+		require.LessOrEqual(t, together.Most(), 6)
+		require.GreaterOrEqual(t, each[0].Most(), 2, "both got slots")
+		require.GreaterOrEqual(t, each[1].Most(), 2)
 		require.Less(t, time.Since(began), 20*time.Second, "400 of 100 ms, six at once, take 6.7 s")
 	})
 }
@@ -282,7 +283,7 @@ func TestOnlySlotRotatesAmongExecutors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a", "b")
-		var sum, peak atomic.Int64
+		var calls testenv.Concurrency
 		var done [2]atomic.Int64
 		var all sync.WaitGroup
 		began := time.Now()
@@ -292,9 +293,9 @@ func TestOnlySlotRotatesAmongExecutors(t *testing.T) {
 				all.Go(func() {
 					for time.Since(began) < 40*time.Second {
 						startRetrying(l, "x")
-						peak.Store(max(peak.Load(), sum.Add(1)))
+						calls.Begin()
 						time.Sleep(50 * time.Millisecond)
-						sum.Add(-1)
+						calls.End()
 						done[e].Add(1)
 						l.Done("x")
 					}
@@ -302,7 +303,7 @@ func TestOnlySlotRotatesAmongExecutors(t *testing.T) {
 			}
 		}
 		all.Wait()
-		require.EqualValues(t, 1, peak.Load())
+		require.Equal(t, 1, calls.Most())
 		for e := range done {
 			require.Greater(
 				t,

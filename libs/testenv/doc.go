@@ -21,4 +21,5 @@
 //	issuer.go        an OAuth2 server for Pulsar
 //	openid.go        an OpenID provider of others
 //	oracle.go        programs of others that tests compare with
+//	concurrency.go   how many calls run at once
 package testenv

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/testenv"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
@@ -156,18 +156,18 @@ func bounded(t *testing.T, b Broker) {
 	s := onSlices()
 	s.Concurrency, s.MaxBatch, s.Prefetch = 2, 3, 4
 	var held, got record
-	var running, most atomic.Int64
+	var calls testenv.Concurrency
 	subscribe(t, b.Open(t), s, func(ctx context.Context, batch []bus.Message) []error {
-		most.Store(max(most.Load(), running.Add(1)))
-		defer running.Add(-1)
+		calls.Begin()
+		defer calls.End()
 		return stuck(&held)(ctx, batch)
 	})
 	publish(t, p, bus.Slices, 0, total, 1)
-	eventually(t, "all handlers are busy", func() bool { return running.Load() == 2 })
+	eventually(t, "all handlers are busy", func() bool { return calls.Now() == 2 })
 
 	subscribe(t, b.Open(t), s, got.handle)
 	got.reaches(t, total-2*3-4)
-	require.EqualValues(t, 2, most.Load())
+	require.Equal(t, 2, calls.Most())
 	require.LessOrEqual(t, held.largest(), 3)
 	require.LessOrEqual(t, got.largest(), 3)
 	require.LessOrEqual(t, held.distinct(), 2*3)
