@@ -18,20 +18,19 @@ var (
 // frequentCalls are the polls that services make all the time and that rarely change anything.
 // Without slow calls they take no time, which halves the cost of an idle simulation.
 var frequentCalls = map[string]bool{
-	"Now":             true,
-	"LiveSessions":    true,
-	"RenewSession":    true,
-	"Changes":         true,
-	"MinuteCounts":    true,
-	"SliceBacklog":    true,
-	"OldestOpen":      true,
-	"ExpandBacklog":   true,
-	"Cursor":          true,
-	"ExpandBackfills": true,
-	"ContinueReplans": true,
-	"RenewSlices":     true,
-	"AckEvents":       true,
-	"Overdue":         true,
+	"Now":           true,
+	"LiveSessions":  true,
+	"RenewSession":  true,
+	"Changes":       true,
+	"MinuteCounts":  true,
+	"SliceBacklog":  true,
+	"OldestOpen":    true,
+	"ExpandBacklog": true,
+	"Cursor":        true,
+	"DueWork":       true,
+	"RenewSlices":   true,
+	"AckEvents":     true,
+	"Overdue":       true,
 }
 
 // While the store is slow, this share of slow calls takes this many times as long: seconds, within

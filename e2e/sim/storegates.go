@@ -174,6 +174,12 @@ func (s *storeGates) DeleteCalendar(ctx context.Context, app string, name string
 	})
 }
 
+func (s *storeGates) DueWork(ctx context.Context) (store.DueWork, error) {
+	return gated1(s.p, ctx, "DueWork", false, func(ctx context.Context) (store.DueWork, error) {
+		return s.Store.DueWork(ctx)
+	})
+}
+
 func (s *storeGates) Edit(ctx context.Context, items []store.Edit, plan store.Planner) ([]store.EditResult, error) {
 	return gated1(s.p, ctx, "Edit", true, func(ctx context.Context) ([]store.EditResult, error) {
 		return s.Store.Edit(ctx, items, plan)

@@ -248,6 +248,10 @@
 //     moves forward with each call, for any number of calls at once. Nothing removes it while a
 //     session of MaxSignIn may have begun before it.
 //
+// Work of migrators:
+//   - S43 DueWork names each of Expand, ContinueReplans, ExpandBackfills and LeaseJob that would
+//     take something if nobody held it, and no other.
+//
 // # Files
 //
 //	store.go         the whole Store; timers, states, versions, the change log, expansion, minutes

@@ -306,6 +306,14 @@ type Plan struct {
 	Err        error // the definition cannot be expanded: only ExpandAtMS is written
 }
 
+// DueWork says for which calls of a migrator something is due.
+type DueWork struct {
+	Timers    bool // for Expander.Expand
+	Replans   bool // for Expander.ContinueReplans
+	Backfills bool // for Expander.ExpandBackfills
+	Jobs      bool // for JobRunner.LeaseJob
+}
+
 // Expander turns schedules and backfills into fires.
 type Expander interface {
 	// Expand takes up to limit active timers that are due for expansion and that no other call has
@@ -319,6 +327,9 @@ type Expander interface {
 	// ExpandBacklog counts the active timers that are due for expansion, up to limit. It also
 	// returns the earliest expand_at, 0 if there is none.
 	ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)
+	// DueWork says whether Expand, ContinueReplans, ExpandBackfills and LeaseJob would find work:
+	// S43.
+	DueWork(ctx context.Context) (DueWork, error)
 	// ExpandBackfills takes up to limit running backfills that no other call has locked, and
 	// inserts the next fires of each. Fires with an error are in doubt (see [Timers]).
 	ExpandBackfills(

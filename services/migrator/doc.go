@@ -6,6 +6,7 @@
 // Files:
 //
 //	migrator.go    starts and stops all of it; expands timers and purges
+//	poll.go        asks the store what is due, and wakes those who do it
 //	jobs.go        leases a job and does its next page
 //	jobactions.go  what a job does to a timer
 //	joblabels.go   checks labels that a job sets

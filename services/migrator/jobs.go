@@ -29,27 +29,25 @@ const (
 	searchesPerPage = 10
 )
 
-// jobs carries out page after page of the jobs, and polls otherwise. A job has its turn for one
+// jobs carries out page after page of the jobs, and waits otherwise. A job has its turn for one
 // page, so that a long one does not keep the others waiting.
-func (s *Service) jobs(ctx context.Context) error {
+func (s *Service) jobs(ctx context.Context, due signal) error {
 	stop := make(chan struct{})
 	var g errgroup.Group
 	g.Go(func() error {
 		s.changes.Publish(stop)
 		return nil
 	})
-	for ctx.Err() == nil {
+	for due.wait(ctx) {
 		more, err := s.jobPage(ctx)
-		wait := s.opts.Every
 		switch {
 		case err != nil && ctx.Err() == nil:
 			s.met.jobErrors.Inc()
 			s.log.Warn().Err(err).Msg("page of a job not carried out")
-			wait = retryAfter
+			clock.Pause(ctx, retryAfter)
 		case more:
-			continue
+			due.set()
 		}
-		clock.Pause(ctx, wait)
 	}
 	close(stop)
 	return g.Wait()

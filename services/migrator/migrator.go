@@ -69,12 +69,14 @@ func (s *Service) Ready() error {
 // Run expands until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	due := newDue(s.opts.Workers)
 	for range s.opts.Workers {
-		g.Go(func() error { return s.expand(ctx) })
-		g.Go(func() error { return s.replan(ctx) })
+		g.Go(func() error { return s.expand(ctx, due.timers) })
+		g.Go(func() error { return s.replan(ctx, due.replans) })
 	}
-	g.Go(func() error { return s.backfill(ctx) })
-	g.Go(func() error { return s.jobs(ctx) })
+	g.Go(func() error { return s.backfill(ctx, due.backfills) })
+	g.Go(func() error { return s.jobs(ctx, due.jobs) })
+	g.Go(func() error { return s.poll(ctx, due) })
 	g.Go(func() error {
 		return expansion.FlushCounts(
 			ctx,
@@ -90,16 +92,15 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait() //nolint:wrapcheck // each component wraps its errors
 }
 
-// expand expands batch after batch while there are timers to expand, and polls otherwise. A crash
+// expand expands batch after batch while there are timers to expand, and waits otherwise. A crash
 // after the commit loses window entries, which the slice's load or the executors' poll makes up
 // for. A crash before the commit loses nothing.
-func (s *Service) expand(ctx context.Context) error {
-	for ctx.Err() == nil {
+func (s *Service) expand(ctx context.Context, due signal) error {
+	for due.wait(ctx) {
 		began := s.opts.Now()
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
 		fires, timers, err := s.opts.Store.Expand(call, s.opts.Batch, s.opts.Planner.Plan)
 		cancel()
-		wait := s.opts.Every
 		if err != nil {
 			s.opts.Dispatch.Committed(ctx, fires) // the commit is unknown, see store.Timers
 		}
@@ -109,7 +110,7 @@ func (s *Service) expand(ctx context.Context) error {
 		case err != nil:
 			s.met.errors.Inc()
 			s.log.Debug().Err(err).Msg("timers not expanded")
-			wait = retryAfter
+			clock.Pause(ctx, retryAfter)
 		default:
 			s.lastSuccess.Set()
 			s.met.timers.Add(float64(timers))
@@ -120,10 +121,9 @@ func (s *Service) expand(ctx context.Context) error {
 				s.met.batch.Observe(float64(timers))
 			}
 			if timers == s.opts.Batch {
-				continue // there is more
+				due.set() // there is more
 			}
 		}
-		clock.Pause(ctx, wait)
 	}
 	return nil
 }
@@ -142,29 +142,27 @@ func (s *Service) trace(began time.Time, timers int, fires []timer.Fire) {
 	})
 }
 
-// replan does page after page of the follow-ups of edits, and polls otherwise. Each page is a
+// replan does page after page of the follow-ups of edits, and waits otherwise. Each page is a
 // transaction of its own. After a crash between commit and dispatch, the slice's load or an
 // executor finds the fires.
-func (s *Service) replan(ctx context.Context) error {
-	for ctx.Err() == nil {
+func (s *Service) replan(ctx context.Context, due signal) error {
+	for due.wait(ctx) {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
 		fires, more, err := s.opts.Store.ContinueReplans(call, s.opts.Planner.Plan)
 		cancel()
 		// includes fires whose commit is unknown, see store.Timers
 		s.opts.Dispatch.Committed(ctx, fires)
-		wait := s.opts.Every
 		switch {
 		case err != nil && ctx.Err() == nil:
 			s.met.errors.Inc()
 			s.log.Debug().Err(err).Msg("replan not continued")
-			wait = retryAfter
+			clock.Pause(ctx, retryAfter)
 		case err == nil:
 			s.met.fires.Add(float64(len(fires)))
 			if more {
-				continue
+				due.set()
 			}
 		}
-		clock.Pause(ctx, wait)
 	}
 	return nil
 }
@@ -172,8 +170,8 @@ func (s *Service) replan(ctx context.Context) error {
 // backfill plans the next part of each open backfill, one round per poll. Past fires are not
 // urgent, and executors get time between rounds. After a crash between commit and dispatch
 // executors find the part.
-func (s *Service) backfill(ctx context.Context) error {
-	for ctx.Err() == nil {
+func (s *Service) backfill(ctx context.Context, due signal) error {
+	for due.wait(ctx) {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
 		fires, _, err := s.opts.Store.ExpandBackfills(
 			call,
@@ -188,7 +186,6 @@ func (s *Service) backfill(ctx context.Context) error {
 		s.met.fires.Add(float64(len(fires)))
 		// includes fires whose commit is unknown, see store.Timers
 		s.opts.Dispatch.Committed(ctx, fires)
-		clock.Pause(ctx, s.opts.Every)
 	}
 	return nil
 }

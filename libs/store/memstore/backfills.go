@@ -113,11 +113,9 @@ func (s *Store) ExpandBackfills(
 ) (fires []timer.Fire, n int, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
-	for _, b := range s.backfills {
-		if b.Status != store.BackfillRunning || b.expandAtMS > nowMS || n == limit {
-			continue
-		}
-		n++
+	due := s.dueBackfills(nowMS)
+	n = min(len(due), limit)
+	for _, b := range due[:n] {
 		t := s.timers[b.Timer]
 		if t.Status == timer.StatusDeleted {
 			b.Status = store.BackfillCancelled
@@ -139,6 +137,16 @@ func (s *Store) ExpandBackfills(
 		}
 	}
 	return fires, n, nil
+}
+
+// dueBackfills returns the running backfills that are due for expansion.
+func (s *Store) dueBackfills(nowMS int64) (due []*backfill) {
+	for _, b := range s.backfills {
+		if b.Status == store.BackfillRunning && b.expandAtMS <= nowMS {
+			due = append(due, b)
+		}
+	}
+	return due
 }
 
 // validPlan reports whether a plan advances and has each due instant of its part once.

@@ -241,6 +241,18 @@ func (s *Store) Expand(
 	return fires, n, nil
 }
 
+// DueWork says what is due.
+func (s *Store) DueWork(context.Context) (store.DueWork, error) {
+	defer s.lock()()
+	nowMS := s.nowMS()
+	return store.DueWork{
+		Timers:    len(s.dueForExpansion(nowMS)) > 0,
+		Replans:   s.dueReplan(nowMS) != nil,
+		Backfills: len(s.dueBackfills(nowMS)) > 0,
+		Jobs:      len(s.dueJobs(nowMS)) > 0,
+	}, nil
+}
+
 // ExpandBacklog counts the timers that Expand would take.
 func (s *Store) ExpandBacklog(_ context.Context, limit int) (n int, oldestMS int64, err error) {
 	defer s.lock()()

@@ -162,12 +162,17 @@ func (s *Store) LeaseJob(
 ) (out store.Job, ok bool, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
-	for _, j := range s.runningJobs(func(j *job) bool { return j.leaseUntilMS <= nowMS }) {
+	for _, j := range s.dueJobs(nowMS) {
 		j.Token++
 		j.leaseUntilMS = nowMS + lease.Milliseconds()
 		return j.shown(), true, nil
 	}
 	return out, false, nil
+}
+
+// dueJobs returns the running jobs that nobody has leased.
+func (s *Store) dueJobs(nowMS int64) []*job {
+	return s.runningJobs(func(j *job) bool { return j.leaseUntilMS <= nowMS })
 }
 
 // AdvanceJob writes the progress of a leased job.

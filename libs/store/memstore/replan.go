@@ -84,13 +84,7 @@ func (s *Store) ContinueReplans(
 ) (fires []timer.Fire, more bool, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
-	var t *row
-	for _, r := range s.rows {
-		if r.replanUntilMS > 0 && r.nextPageMS <= nowMS &&
-			(t == nil || r.nextPageMS < t.nextPageMS) {
-			t = r
-		}
-	}
+	t := s.dueReplan(nowMS)
 	switch {
 	case t == nil:
 		return nil, false, nil
@@ -99,6 +93,17 @@ func (s *Store) ContinueReplans(
 		return nil, true, nil
 	}
 	return s.expandOne(t, plan, nowMS), true, nil
+}
+
+// dueReplan returns the timer whose next page is due first, or nil.
+func (s *Store) dueReplan(nowMS int64) (t *row) {
+	for _, r := range s.rows {
+		if r.replanUntilMS > 0 && r.nextPageMS <= nowMS &&
+			(t == nil || r.nextPageMS < t.nextPageMS) {
+			t = r
+		}
+	}
+	return t
 }
 
 // expandOne expands a timer that is active, or whose pause is over, and logs its change.

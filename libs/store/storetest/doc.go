@@ -1,5 +1,5 @@
 // Package storetest is the suite that every store passes. It has one test for each promise S1 to
-// S42 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// S43 of package store, by its number. Concurrency is tested with many goroutines and, if the
 // database allows it, two stores.
 //
 // Files:
@@ -23,6 +23,7 @@
 //	putifabsent.go  values that only the first caller stores
 //	expand.go       expansions
 //	backfills.go    backfills
+//	duework.go      what there is to do for migrators
 //	grid.go         plans for tests: due at each multiple of a duration
 //
 // Fires:

@@ -168,6 +168,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S40_OldEntriesAreRemoved", oldEntriesAreRemoved},
 		{"S42_SignInsAreEnded", signInsAreEnded},
 		{"S42_ConcurrentEnds", concurrentSignInEnds},
+		{"S43_DueWorkIsNamed", dueWorkIsNamed},
 		{"S38_DryRunsWriteNothing", dryRunsWriteNothing},
 		{"S38_DryRunsBesideWrites", dryRunsBesideWrites},
 		{"PrioritiesAndTargets", prioritiesAndTargets},

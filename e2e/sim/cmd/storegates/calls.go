@@ -49,6 +49,7 @@ var calls = map[string]kind{
 	"Definitions":               reads,
 	"DeleteCalendar":            writes,
 	"DropZones":                 direct,
+	"DueWork":                   reads,
 	"Edit":                      writes,
 	"EndSignIns":                direct,
 	"Expand":                    writes,

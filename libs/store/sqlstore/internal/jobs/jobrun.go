@@ -25,10 +25,7 @@ func (s *JobStore) LeaseJob(
 	lease time.Duration,
 ) (j store.Job, ok bool, err error) {
 	due := func(columns string) *sqldb.Statement {
-		return sqldb.Stmt("SELECT " + columns + " FROM jobs" + s.db.Dialect.ByLease + " WHERE status=").
-			Int(rowJobRunning).
-			Add(" AND lease_until_ms<=").
-			NowMS(s.db.Dialect).
+		return FromDue(sqldb.Stmt("SELECT "+columns), s.db.Dialect).
 			Add(" ORDER BY lease_until_ms LIMIT 1")
 	}
 	var found []int64
@@ -68,6 +65,14 @@ func (s *JobStore) LeaseJob(
 		return err
 	})
 	return j, ok && err == nil, err
+}
+
+// FromDue selects from the running jobs that nobody has leased.
+func FromDue(q *sqldb.Statement, d *sqldb.Dialect) *sqldb.Statement {
+	return q.Add(" FROM jobs" + d.ByLease + " WHERE status=").
+		Int(rowJobRunning).
+		Add(" AND lease_until_ms<=").
+		NowMS(d)
 }
 
 // AdvanceJob locks the job's row. A lease or a cancellation comes before, and is seen, or comes

@@ -26,11 +26,7 @@ func (s *Scheduling) ExpandBackfills(
 	err = s.db.Write(ctx, "expanding backfills", func(ctx context.Context, c sqldb.Runner) error {
 		fires, n = nil, 0
 		var rows []backfillRow
-		q := sqldb.Stmt(
-			"SELECT " + backfillColumns + " FROM backfills" + s.db.Dialect.ByExpand + " WHERE status=",
-		).Int(rowBackfillRunning).
-			Add(" AND expand_at_ms<=").
-			NowMS(s.db.Dialect).
+		q := s.fromDueBackfills(sqldb.Stmt("SELECT " + backfillColumns)).
 			Add(" ORDER BY expand_at_ms LIMIT ").
 			Int(int64(limit)).
 			Add(s.db.SkipLocked())

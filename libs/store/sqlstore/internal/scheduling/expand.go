@@ -115,13 +115,10 @@ func (x *expansion) takeTimers(
 		timers.Row
 		NowMS int64 `db:"now_ms"`
 	}
-	q := sqldb.Stmt(
-		"SELECT " + timers.Columns + ",",
-	).NowMS(s.db.Dialect).
-		Add(" AS now_ms FROM timers" + s.db.Dialect.ByExpand + " WHERE status=").
-		Int(status).
-		Add(" AND expand_at_ms<=").
-		NowMS(s.db.Dialect).
+	q := s.fromDueTimers(
+		sqldb.Stmt("SELECT "+timers.Columns+",").NowMS(s.db.Dialect).Add(" AS now_ms"),
+		status,
+	).
 		Add(" ORDER BY expand_at_ms LIMIT ").
 		Int(int64(limit)).
 		Add(s.db.SkipLocked())
@@ -158,11 +155,9 @@ func (s *Scheduling) ExpandBacklog(
 				Oldest sql.NullInt64 `db:"oldest"`
 			}
 			q := sqldb.Stmt(
-				"SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (SELECT expand_at_ms FROM timers" + s.db.Dialect.ByExpand + " WHERE status=",
-			).
-				Int(timers.RowActive).
-				Add(" AND expand_at_ms<=").
-				NowMS(s.db.Dialect).
+				"SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (SELECT expand_at_ms",
+			)
+			s.fromDueTimers(q, timers.RowActive).
 				Add(" ORDER BY expand_at_ms LIMIT ").
 				Int(int64(limit)).
 				Add(") waiting")

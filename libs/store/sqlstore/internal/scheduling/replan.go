@@ -249,7 +249,7 @@ func (s *Scheduling) dueReplans(ctx context.Context) (ids []timer.ID, err error)
 			ctx,
 			c,
 			&ids,
-			sqldb.Stmt("SELECT timer_id FROM replans WHERE next_page_ms<=").NowMS(s.db.Dialect).
+			s.fromDueReplans(sqldb.Stmt("SELECT timer_id")).
 				Add(" ORDER BY next_page_ms LIMIT ").Int(replanCandidates),
 		)
 	})
