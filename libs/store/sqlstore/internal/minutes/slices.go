@@ -14,10 +14,14 @@ import (
 )
 
 // ClaimSlices locks slices and skips those that others have locked, so two callers at once get
-// different ones. If a caller dies before it publishes, its leases expire.
+// different ones. If a caller dies before it publishes, its leases expire. It first reads whether
+// there is a slice to claim, because most calls find none.
 func (s *Minutes) ClaimSlices(
 	ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int,
 ) (claims []store.SliceClaim, err error) {
+	if none, err := s.noneToClaim(ctx, minute, buckets); err != nil || none {
+		return nil, err
+	}
 	err = s.db.Write(ctx, "claiming slices", func(ctx context.Context, c sqldb.Runner) error {
 		claims = nil
 		if err := s.makeSlices(ctx, c, minute, buckets); err != nil {
@@ -66,6 +70,28 @@ func (s *Minutes) ClaimSlices(
 		return nil, err
 	}
 	return claims, nil
+}
+
+// noneToClaim reports whether the slices of a minute exist, and each is done or leased.
+func (s *Minutes) noneToClaim(
+	ctx context.Context,
+	minute int64,
+	buckets int32,
+) (none bool, err error) {
+	err = s.db.Read(ctx, "reading slices", func(ctx context.Context, c sqlx.QueryerContext) error {
+		var row struct {
+			N    int32 `db:"n"`
+			Free int32 `db:"free"`
+		}
+		q := sqldb.Stmt("SELECT COUNT(*) AS n,COUNT(CASE WHEN done=0 AND lease_until_ms<=").
+			NowMS(s.db.Dialect).
+			Add(" THEN 1 END) AS free FROM slices WHERE minute=").
+			Int(minute)
+		err := s.db.SelectOne(ctx, c, &row, q)
+		none = row.N >= buckets && row.Free == 0
+		return err
+	})
+	return none, err
 }
 
 // makeSlices inserts missing rows, most often none. Of two calls at once, the second changes
