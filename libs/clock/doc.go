@@ -9,4 +9,5 @@
 //	host.go     a host's clock that tests can shift
 //	stamp.go    when an event last happened
 //	pause.go    waits, until a context ends
+//	tick.go     when polls are due
 package clock

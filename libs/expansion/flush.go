@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -29,12 +30,10 @@ func FlushCounts(
 	ahead time.Duration,
 	log zerolog.Logger,
 ) error {
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
 	droppedMinute := int64(0)
 	for n := 0; ; n++ {
 		select {
-		case <-tick.C:
+		case <-time.After(clock.UntilTick(flushEvery)):
 		case <-ctx.Done():
 			return nil
 		}

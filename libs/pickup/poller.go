@@ -154,7 +154,7 @@ func (p *Poller) SetAlive(alive []store.Session) {
 
 // Run polls until ctx ends.
 func (p *Poller) Run(ctx context.Context) error {
-	tick := time.NewTicker(Every)
+	tick := time.NewTimer(clock.UntilTick(Every))
 	defer tick.Stop()
 	p.sweptAt = time.Now()
 	idle := int(routineEvery / Every)
@@ -173,6 +173,9 @@ func (p *Poller) Run(ctx context.Context) error {
 		}
 		if err := p.poll(ctx, n%idle == 0, lost); err != nil && ctx.Err() == nil {
 			p.opts.Logger.Debug().Err(err).Msg("store not polled for fires without tasks")
+		}
+		if !lost {
+			tick.Reset(clock.UntilTick(Every))
 		}
 	}
 }

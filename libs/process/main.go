@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/config"
 )
 
@@ -47,6 +48,7 @@ func Main(program string, run RunFunc) {
 			return probe(ctx, env, stdout)
 		}
 	}
+	clock.SpreadTicks()
 	err := config.CheckEnv(os.Environ())
 	if err == nil {
 		err = run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)

@@ -167,12 +167,9 @@ func (k *Heartbeater) open(ctx context.Context) *Epoch {
 }
 
 func (k *Heartbeater) renew(ctx context.Context, t *Epoch) {
-	tick := time.NewTicker(RenewEvery)
-	defer tick.Stop()
 	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		clock.Pause(ctx, clock.UntilTick(RenewEvery))
+		if ctx.Err() != nil {
 			return
 		}
 		var load store.Load

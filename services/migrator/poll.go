@@ -48,7 +48,7 @@ func (s *Service) poll(ctx context.Context, due due) error {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
 		work, err := s.opts.Store.DueWork(call)
 		cancel()
-		wait := s.opts.Every
+		wait := clock.UntilTick(s.opts.Every)
 		if err != nil && ctx.Err() == nil {
 			s.met.errors.Inc()
 			s.log.Debug().Err(err).Msg("store not polled for work")

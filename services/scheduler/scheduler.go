@@ -124,16 +124,11 @@ func (s *Service) gauge(ctx context.Context) {
 
 // every calls do at once and then at each tick, until ctx ends.
 func every(ctx context.Context, d time.Duration, do func()) error {
-	tick := time.NewTicker(d)
-	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		do()
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
+		clock.Pause(ctx, clock.UntilTick(d))
 	}
+	return nil
 }
 
 type metrics struct {

@@ -46,7 +46,7 @@ type Options struct {
 
 	MaxSlices    int           // concurrent slices; default 512
 	DispatchLead time.Duration // how long before its run time a task is published; default 2 s
-	Poll         time.Duration // interval of window polls; default 200 ms
+	Poll         time.Duration // interval of window polls; default 250 ms
 	Lease        time.Duration // of a slice; default 5 s
 
 	Tracer     *tracing.Tracer // nil: tracing is off
@@ -56,7 +56,7 @@ type Options struct {
 
 const (
 	defaultMaxSlices = 512
-	defaultPoll      = 200 * time.Millisecond
+	defaultPoll      = 250 * time.Millisecond
 	defaultLease     = 5 * time.Second
 )
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/libs/tracing/traceid"
@@ -52,13 +53,9 @@ func (s *slice) run(ctx context.Context) error {
 	if err := s.retryUntil(ctx, s.source.load); err != nil {
 		return err
 	}
-	tick := time.NewTicker(s.svc.opts.Poll)
-	defer tick.Stop()
 	for {
-		if !s.lease.valid() {
-			if err := s.waitForRenewal(ctx, tick.C); err != nil {
-				return err
-			}
+		if err := s.waitForRenewal(ctx); err != nil {
+			return err
 		}
 		err := s.step(ctx)
 		if err != nil {
@@ -70,9 +67,8 @@ func (s *slice) run(ctx context.Context) error {
 		case s.source.givenMS >= s.source.endMS && !s.pending():
 			return s.finish(ctx)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		clock.Pause(ctx, clock.UntilTick(s.svc.opts.Poll))
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
@@ -80,15 +76,17 @@ func (s *slice) run(ctx context.Context) error {
 
 // waitForRenewal waits until the lease is valid again. It returns an error once the lease is lost
 // or the trigger stops.
-func (s *slice) waitForRenewal(ctx context.Context, tick <-chan time.Time) error {
+func (s *slice) waitForRenewal(ctx context.Context) error {
+	if s.lease.valid() {
+		return nil
+	}
 	s.svc.log.Warn().
 		Int64("minute", s.lease.claim.Minute).
 		Int32("bucket", s.lease.claim.Bucket).
 		Msg("slice paused: lease expired")
 	for !s.lease.valid() {
-		select {
-		case <-tick:
-		case <-ctx.Done():
+		clock.Pause(ctx, clock.UntilTick(s.svc.opts.Poll))
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}

@@ -3,6 +3,7 @@ package sqliteengine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -128,6 +129,7 @@ func (w *writer) group(first *job) {
 	// No call's context reaches the database. Its end would interrupt the connection and with it
 	// the whole group.
 	ctx := context.WithoutCancel(first.ctx)
+	runtime.Gosched() // callers that are ready to run at the same tick join the group
 	conn, err := w.connect(ctx)
 	if err != nil {
 		first.err = err

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
@@ -30,10 +31,8 @@ const (
 // unavailable the cache goes stale. Then each call reads the state from the store first, which
 // fails, so no disabled timer is called.
 func (c *Cache) pollChangeLog(ctx context.Context) {
-	tick := time.NewTicker(c.opts.PollInterval)
-	defer tick.Stop()
 	var positions []logPosition
-	for {
+	for ctx.Err() == nil {
 		sent := time.Now()
 		if n := len(positions); n > 0 && sent.Sub(positions[n-1].at) > changesRetained {
 			// After so long a pause entries may have been purged unread, and cached states may stay
@@ -50,11 +49,7 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 			c.Timers.refreshed(sent)
 			positions = append(trim(positions, sent), logPosition{at: sent, last: last})
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+		clock.Pause(ctx, clock.UntilTick(c.opts.PollInterval))
 	}
 }
 
