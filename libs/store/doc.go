@@ -42,8 +42,8 @@
 // Minutes and slices:
 //   - S8 A minute's number of buckets only grows, and not after it is frozen. FreezeMinute returns
 //     the final number and may be repeated.
-//   - S9 ClaimSlices gives a slice to one caller at a time. It claims only slices that are not done
-//     and whose lease has expired, with a token greater than any before.
+//   - S9 ClaimSlices gives the lease of a slice to one caller at a time. It takes only slices that
+//     are not done and whose lease has expired, with a token greater than any before.
 //   - S10 AcquireSlice, RenewSlices and FinishSlice act only with the latest token, RenewSlices
 //     only for the holder. With an older token they change no row and say so. A finished slice is
 //     never claimed again.

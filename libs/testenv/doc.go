@@ -5,9 +5,10 @@
 //
 // If a server is missing, the test is skipped with a message about what was not tested. If
 // CARILLON_TEST_REQUIRE names the server, the test fails instead. CARILLON_TEST_REQUIRE is a
-// comma-separated list of mysql, galera, redis, redis-cluster, redis-sentinel, pulsar, pulsar-cluster
-// and python; redis includes redis-cluster and redis-sentinel; pulsar does not include
-// pulsar-cluster. CI sets it. python is an interpreter with the stock Pulsar client.
+// comma-separated list of mysql, galera, redis, redis-cluster, redis-sentinel, pulsar,
+// pulsar-cluster, python, oracles and chromium. redis includes redis-cluster and redis-sentinel;
+// pulsar does not include pulsar-cluster. python is an interpreter with the stock Pulsar client,
+// oracles are the programs that tests compare with. CI sets it.
 //
 // Files:
 //

@@ -7,7 +7,8 @@
 //
 //	scheduler.go  starts and stops all of them
 //	options.go    what they need and their settings
-//	slices.go     leases slices and publishes them: the current minute first, then the backlog
+//	slices.go     leases slices and publishes them: the current minute first, the coming one shortly
+//	              before it begins, then the backlog
 //	sessions.go   runs the monitor (libs/session) that expires sessions, and counts the alive ones
 //	events.go     publishes outcome events that expired sessions left
 //	audit.go      publishes the audit trail

@@ -6,5 +6,5 @@
 //	scopes.go    the scope that a method needs
 //	keycache.go  caches keys of the store
 //	keyfile.go   reads the file of keys
-//	roles.go     persons, with the roles of their groups
+//	roles.go     the scope of a caller in an app, and its check
 package auth

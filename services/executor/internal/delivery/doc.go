@@ -11,5 +11,5 @@
 //	follow.go     carries that out
 //	gone.go       pauses the timers of receivers that are gone for good
 //	outcome.go    adds to an outcome what its record triggers
-//	metrics.go    its metrics
+//	metrics.go    lateness and durations of calls
 package delivery

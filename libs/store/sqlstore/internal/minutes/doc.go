@@ -1,5 +1,5 @@
-// Package minutes has the minutes of fires: how many buckets each has, the slices that they are
-// loaded in with their leases, and the cursor before which all are done.
+// Package minutes has the minutes of fires: how many buckets each has, the slices by which fires are
+// loaded, with their leases, and the cursor before which all are done.
 //
 // Files:
 //
