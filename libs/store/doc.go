@@ -9,6 +9,9 @@
 //
 // # Terms
 //
+// A planner is the caller's function that plans the fires of a schedule. The versions of a definition
+// are numbered from 1 on. SystemSession stands for the store itself, where a session is named.
+//
 // A fire is open until it has an outcome. Its due instant never changes. Its run_at is when it is
 // to be called next. A session owns the fires that it has claimed. A transaction puts nothing into
 // the window: the caller does this with the fires that a method returns.
