@@ -1,13 +1,14 @@
 package clock
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
 
-// maxPhase is longer than most intervals of polls.
-const maxPhase = time.Minute
+// maxPhase is longer than every interval of polls.
+const maxPhase = 24 * time.Hour
 
 // phase shifts the polls of this process, in nanoseconds. It is 0 in tests, which are repeatable.
 var phase atomic.Int64
@@ -16,13 +17,37 @@ var phase atomic.Int64
 // database at the same instants. A program calls it once, at its start.
 func SpreadTicks() { phase.Store(rand.Int64N(int64(maxPhase))) }
 
-// UntilTick returns the time until the next tick of an interval, at least 1 ns and at most the
-// interval. The polls of a process tick together: it wakes seldom while there is nothing to do, and
-// SQLite writes what falls due together in one commit.
-func UntilTick(interval time.Duration) time.Duration {
-	since := time.Duration(time.Now().UnixNano()-phase.Load()) % interval
+// Ticker ticks at multiples of its interval. The polls of a process tick together: it wakes seldom
+// while there is nothing to do, and SQLite writes what falls due together in one commit. One
+// goroutine uses it.
+type Ticker struct {
+	interval time.Duration
+	next     time.Time
+}
+
+// NewTicker returns a ticker whose first tick comes within one interval.
+func NewTicker(interval time.Duration) *Ticker {
+	now := time.Now()
+	since := time.Duration(now.UnixNano()-phase.Load()) % interval
 	if since < 0 { // before 1970
 		since += interval
 	}
-	return interval - since
+	return &Ticker{interval: interval, next: now.Add(interval - since)}
+}
+
+// Wait waits for the next tick. It returns false if ctx has ended. If ticks have passed since the
+// last one, it returns at once, for all of them together.
+func (t *Ticker) Wait(ctx context.Context) bool {
+	Pause(ctx, t.Until())
+	t.Ticked()
+	return ctx.Err() == nil
+}
+
+// Until returns the time until the next tick, negative if it has passed.
+func (t *Ticker) Until() time.Duration { return time.Until(t.next) }
+
+// Ticked says that the caller has waited for the tick itself.
+func (t *Ticker) Ticked() {
+	late := time.Since(t.next)
+	t.next = t.next.Add(late - late%t.interval + t.interval)
 }

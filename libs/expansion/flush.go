@@ -31,12 +31,8 @@ func FlushCounts(
 	log zerolog.Logger,
 ) error {
 	droppedMinute := int64(0)
-	for n := 0; ; n++ {
-		select {
-		case <-time.After(clock.UntilTick(flushEvery)):
-		case <-ctx.Done():
-			return nil
-		}
+	tick := clock.NewTicker(flushEvery)
+	for n := 0; tick.Wait(ctx); n++ {
 		minute := timer.MinuteOf(now().UnixMilli())
 		if err := flush(ctx, counts, st, n%refreshEvery == 0, minute, ahead); err != nil {
 			log.Debug().Err(err).Msg("bucket counts not flushed")
@@ -46,6 +42,7 @@ func FlushCounts(
 			droppedMinute = minute
 		}
 	}
+	return nil
 }
 
 func flush(

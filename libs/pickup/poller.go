@@ -154,8 +154,7 @@ func (p *Poller) SetAlive(alive []store.Session) {
 
 // Run polls until ctx ends.
 func (p *Poller) Run(ctx context.Context) error {
-	tick := time.NewTimer(clock.UntilTick(Every))
-	defer tick.Stop()
+	tick := clock.NewTicker(Every)
 	p.sweptAt = time.Now()
 	idle := int(routineEvery / Every)
 	if p.opts.Ahead > 0 { // each fire is seen twice before its run time
@@ -164,7 +163,8 @@ func (p *Poller) Run(ctx context.Context) error {
 	for n := 0; ; n++ {
 		lost := false
 		select {
-		case <-tick.C:
+		case <-time.After(tick.Until()):
+			tick.Ticked()
 		case <-p.wake:
 			lost = true
 			n--
@@ -173,9 +173,6 @@ func (p *Poller) Run(ctx context.Context) error {
 		}
 		if err := p.poll(ctx, n%idle == 0, lost); err != nil && ctx.Err() == nil {
 			p.opts.Logger.Debug().Err(err).Msg("store not polled for fires without tasks")
-		}
-		if !lost {
-			tick.Reset(clock.UntilTick(Every))
 		}
 	}
 }

@@ -167,11 +167,9 @@ func (k *Heartbeater) open(ctx context.Context) *Epoch {
 }
 
 func (k *Heartbeater) renew(ctx context.Context, t *Epoch) {
-	for {
-		clock.Pause(ctx, clock.UntilTick(RenewEvery))
-		if ctx.Err() != nil {
-			return
-		}
+	// After a renewal that took longer than the interval, the next one follows at once: the session is
+	// valid for 2 s, of which a call that fails may take one.
+	for tick := clock.NewTicker(RenewEvery); tick.Wait(ctx); {
 		var load store.Load
 		if k.opts.Load != nil {
 			load = k.opts.Load()

@@ -22,6 +22,7 @@ type table struct {
 	rows        map[timer.ID]*store.Session
 	unavailable bool // renewals fail
 	away        bool // polls fail
+	stuck       int  // so many renewals from now on get no answer
 }
 
 var errCut = errors.New("connection lost")
@@ -41,9 +42,16 @@ func (s *table) OpenSession(
 	return nil
 }
 
-func (s *table) RenewSession(_ context.Context, id timer.ID, load store.Load) (bool, error) {
+func (s *table) RenewSession(ctx context.Context, id timer.ID, load store.Load) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stuck > 0 {
+		s.stuck--
+		s.mu.Unlock()
+		<-ctx.Done()
+		s.mu.Lock()
+		return false, errCut
+	}
 	if s.unavailable {
 		return false, errCut
 	}
@@ -96,6 +104,18 @@ func (s *table) setUnavailable(unavailable bool) {
 	s.unavailable = unavailable
 }
 
+func (s *table) setStuck(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stuck = n
+}
+
+func (s *table) renewals(id timer.ID) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rows[id].Renewals
+}
+
 func startHeartbeater(t *testing.T, tab *table) (k *session.Heartbeater, stop func()) {
 	t.Helper()
 	k, err := session.NewHeartbeater(session.Options{
@@ -128,6 +148,28 @@ func TestSessionIsRenewedAndClosed(t *testing.T) {
 		stop()
 		require.Empty(t, tab.rows)
 		require.Error(t, epoch.Context().Err())
+	})
+}
+
+// TestRenewalWithoutAnswer checks that a renewal that took longer than the interval is followed by
+// the next one at once, which keeps the session valid.
+func TestRenewalWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: make(map[timer.ID]*store.Session)}
+		k, stop := startHeartbeater(t, tab)
+		defer stop()
+		epoch, err := k.Wait(t.Context())
+		require.NoError(t, err)
+		time.Sleep(session.RenewEvery + time.Millisecond)
+		require.EqualValues(t, 1, tab.renewals(epoch.ID))
+		tab.setStuck(1)
+		time.Sleep(session.RenewEvery + time.Second) // until the call has timed out
+		require.EqualValues(t, 2, tab.renewals(epoch.ID))
+		for range 1000 {
+			time.Sleep(time.Millisecond)
+			require.True(t, epoch.Valid())
+		}
 	})
 }
 

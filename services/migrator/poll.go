@@ -44,15 +44,15 @@ func (s signal) wait(ctx context.Context) bool {
 // poll asks the store for work in one statement, because most polls find none, and wakes those who
 // do it. A worker that fails is woken again by the next poll, because its work is still due.
 func (s *Service) poll(ctx context.Context, due due) error {
+	tick := clock.NewTicker(s.opts.Every)
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
 		work, err := s.opts.Store.DueWork(call)
 		cancel()
-		wait := clock.UntilTick(s.opts.Every)
 		if err != nil && ctx.Err() == nil {
 			s.met.errors.Inc()
 			s.log.Debug().Err(err).Msg("store not polled for work")
-			wait = retryAfter
+			clock.Pause(ctx, retryAfter)
 		}
 		if err == nil && !work.Timers {
 			s.lastSuccess.Set()
@@ -63,7 +63,7 @@ func (s *Service) poll(ctx context.Context, due due) error {
 		}
 		setIf(work.Backfills, due.backfills)
 		setIf(work.Jobs, due.jobs)
-		clock.Pause(ctx, wait)
+		tick.Wait(ctx)
 	}
 	return nil
 }

@@ -124,9 +124,10 @@ func (s *Service) gauge(ctx context.Context) {
 
 // every calls do at once and then at each tick, until ctx ends.
 func every(ctx context.Context, d time.Duration, do func()) error {
-	for ctx.Err() == nil {
+	tick := clock.NewTicker(d)
+	do()
+	for tick.Wait(ctx) {
 		do()
-		clock.Pause(ctx, clock.UntilTick(d))
 	}
 	return nil
 }

@@ -53,8 +53,9 @@ func (s *slice) run(ctx context.Context) error {
 	if err := s.retryUntil(ctx, s.source.load); err != nil {
 		return err
 	}
+	tick := clock.NewTicker(s.svc.opts.Poll)
 	for {
-		if err := s.waitForRenewal(ctx); err != nil {
+		if err := s.waitForRenewal(ctx, tick); err != nil {
 			return err
 		}
 		err := s.step(ctx)
@@ -67,8 +68,7 @@ func (s *slice) run(ctx context.Context) error {
 		case s.source.givenMS >= s.source.endMS && !s.pending():
 			return s.finish(ctx)
 		}
-		clock.Pause(ctx, clock.UntilTick(s.svc.opts.Poll))
-		if ctx.Err() != nil {
+		if !tick.Wait(ctx) {
 			return context.Cause(ctx)
 		}
 	}
@@ -76,7 +76,7 @@ func (s *slice) run(ctx context.Context) error {
 
 // waitForRenewal waits until the lease is valid again. It returns an error once the lease is lost
 // or the trigger stops.
-func (s *slice) waitForRenewal(ctx context.Context) error {
+func (s *slice) waitForRenewal(ctx context.Context, tick *clock.Ticker) error {
 	if s.lease.valid() {
 		return nil
 	}
@@ -85,8 +85,7 @@ func (s *slice) waitForRenewal(ctx context.Context) error {
 		Int32("bucket", s.lease.claim.Bucket).
 		Msg("slice paused: lease expired")
 	for !s.lease.valid() {
-		clock.Pause(ctx, clock.UntilTick(s.svc.opts.Poll))
-		if ctx.Err() != nil {
+		if !tick.Wait(ctx) {
 			return context.Cause(ctx)
 		}
 	}

@@ -31,6 +31,7 @@ const (
 // unavailable the cache goes stale. Then each call reads the state from the store first, which
 // fails, so no disabled timer is called.
 func (c *Cache) pollChangeLog(ctx context.Context) {
+	tick := clock.NewTicker(c.opts.PollInterval)
 	var positions []logPosition
 	for ctx.Err() == nil {
 		sent := time.Now()
@@ -49,7 +50,7 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 			c.Timers.refreshed(sent)
 			positions = append(trim(positions, sent), logPosition{at: sent, last: last})
 		}
-		clock.Pause(ctx, clock.UntilTick(c.opts.PollInterval))
+		tick.Wait(ctx)
 	}
 }
 
