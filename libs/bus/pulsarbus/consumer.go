@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// ackDelay is how long acknowledgements are grouped. It is far below bus.MinBackoff.
-	ackDelay = 20 * time.Millisecond
+	// ackDelay is how long acknowledgements are grouped. The client looks this often for
+	// acknowledgements to send, in each partition of each consumer, busy or idle. It is below
+	// bus.MinBackoff. A crash makes the broker redeliver what was not yet acknowledged.
+	ackDelay = 100 * time.Millisecond
 	ackGroup = 1000
 	// nackPrecisionBits rounds the time of a redelivery down to 16 ms. The default of 256 ms would
 	// defeat the back-off.
