@@ -3,8 +3,9 @@
 # environment names.
 #
 # Without arguments it runs for some minutes: unit tests and suites without the race detector, 15
-# seeds of the simulation, the scenarios, and the short fault run. -all is what CI runs: unit tests
-# and suites with the race detector, 100 seeds, the oracles, and the rest as without arguments.
+# seeds of the simulation, the scenarios in one process, and the short fault run on real servers.
+# -all is what CI runs: unit tests and suites with the race detector, each suite also with other
+# settings, 100 seeds, the oracles, the scenarios in both ways of running, and the short fault run.
 #
 # Four kinds always run without the race detector, which would make them many times slower:
 # schedules, calendars, and three tests of the store, which start no goroutine; the store's suite on
@@ -17,9 +18,10 @@ module=github.com/carillon-timer/carillon
 tmp=$(mktemp -d)
 log=$tmp/log
 simulation= # session of the running simulation
+faults=     # session of the running fault run
 pauses=$tmp/pauses # a line per pause of the machine, in ms
 monitor=           # process that looks for pauses
-trap '[ -z "$simulation" ] || { kill -- "-$simulation" && wait "$simulation"; } || true; [ -z "$monitor" ] || kill "$monitor" || true; rm -rf "$tmp"' EXIT
+trap 'for s in $simulation $faults; do kill -- "-$s" && wait "$s" || true; done; [ -z "$monitor" ] || kill "$monitor" || true; rm -rf "$tmp"' EXIT
 export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
 scope=quick
 [ "${1:-}" != -all ] || { scope=all && shift; }
@@ -83,6 +85,35 @@ brief() {
     { asserting = 0 }
     /^==================$/ { race = 0 }
     END { show() }'
+}
+
+# skipped reads the output of go test -v. For each reason it prints which tests were skipped for it,
+# and how many of their subtests.
+skipped() {
+  awk '
+    /^=== (RUN|PAUSE|CONT|NAME) / { of = $3; next }
+    /^ *--- SKIP: / && !($3 in seen) {
+      seen[$3]
+      why = $3 in said ? said[$3] : "without a reason"
+      at = index(why, $3 " ")
+      if (at) why = substr(why, 1, at - 1) substr(why, at + length($3) + 1)
+      sub(/^(!!! )?(SKIPPED, )?(UNTESTED:? )?/, "", why)
+      top = $3
+      sub(/\/.*/, "", top)
+      if (!((why, top) in n)) names[why] = names[why] SUBSEP top
+      n[why, top]++
+      next
+    }
+    /^ +[A-Za-z0-9_]+\.go:[0-9]+: / { sub(/^[^:]*:[0-9]+: /, ""); said[of] = $0 }
+    END {
+      for (why in names) {
+        line = ""
+        count = split(substr(names[why], 2), tops, SUBSEP)
+        for (i = 1; i <= count; i++)
+          line = line (i > 1 ? ", " : "") tops[i] (n[why, tops[i]] > 1 ? " (" n[why, tops[i]] ")" : "")
+        printf "  %s: %s\n", why, line
+      }
+    }' | sort
 }
 
 # ticks prints the CPU time since boot, and how much of it was CPU steal, and how much was idle.
@@ -196,6 +227,22 @@ simulated() {
   [ ! -e "$sim/failed" ] || { failed=1 && grep -l '^FAIL' "$sim"/*.out | while read -r out; do brief <"$out"; done; }
 }
 
+# inject_faults starts the short fault run on real servers, beside the scenarios.
+inject_faults() {
+  printf '\n== %s, beside the next tests\n' "$module/e2e/chaos"
+  setsid go test -v -count=1 -timeout 25m "$module/e2e/chaos/..." >"$tmp/faults" 2>&1 &
+  faults=$!
+}
+
+# injected waits for the end of the fault run and shows its failures.
+injected() {
+  printf '\n== %s, waiting for the rest\n' "$module/e2e/chaos"
+  wait "$faults" || failed=1
+  faults=
+  cat "$tmp/faults" >>"$log"
+  brief <"$tmp/faults"
+}
+
 # SQLite is C translated to Go: the race detector makes it five times slower, and finds no bugs of
 # ours there. So it is built without; the last -race wins. Our own happens-before edges come from
 # our locks and those of database/sql, which are checked.
@@ -203,6 +250,9 @@ race=(-race '-gcflags=modernc.org/...=-race=false')
 
 # The tests of packages with the detector that run without it.
 plain='^(TestBackupOfTheSuite|TestBackupKeepsEveryValue|TestRestoreSurvivesSIGKILL|Test(MySQL|SQLite)SearchesInSmallSteps|TestPages)$'
+
+# The runs of the store's suite that repeat it with other settings, and a search of many rows.
+repeated='^(TestBackupOfTheSuite|TestSQLitePreparesEveryInsert|Test(MySQL|SQLite)SearchesInSmallSteps)$'
 
 : >"$pauses"
 monitor_pauses >>"$pauses" &
@@ -214,12 +264,14 @@ if [ $# -gt 0 ]; then
   run "${race[@]}" -timeout 25m "$@"
 elif [ $scope = quick ]; then
   # Packages that use real servers mostly wait for them, so twice as many run as there are CPUs.
-  run -p $((2 * $(nproc))) -timeout 10m $packages
+  run -p $((2 * $(nproc))) -timeout 10m -skip "$repeated" $packages
   simulate 15
-  # More at once than in CI, whose machines may be slower.
-  run -timeout 25m -parallel 8 "$module/e2e/scenario/..."
+  # The scenarios in one process mostly wait, and leave the CPUs to the faults. Those on real servers
+  # would take as much time again, and overload two cores beside the faults.
+  inject_faults
+  run -timeout 25m -parallel 8 -skip '/^real$|//^real$' "$module/e2e/scenario/..."
+  injected
   simulated
-  run -timeout 25m "$module/e2e/chaos/..." # alone: beside the scenarios it overloads two cores
 else
   run "${race[@]}" -timeout 25m -skip "$plain" $(grep -v -e '/libs/schedule$' -e '/libs/calendar$' <<<"$packages")
   run -timeout 25m "$module/libs/schedule" "$module/libs/calendar"
@@ -230,10 +282,11 @@ else
   run -timeout 25m "$module/e2e/chaos/..."
 fi
 
-skips=$(grep -E '^ *--- SKIP' "$log" | sort | uniq || true)
+skips=$(grep -E '^ *--- SKIP' "$log" | awk '{ print $3 }' | sort -u || true)
 if [ -n "$skips" ]; then
-  printf '\n!!! %s TESTS WERE SKIPPED !!!\n%s\n' "$(wc -l <<<"$skips")" "$skips"
-  grep -hoE '(!!! )?SKIPPED, UNTESTED:.*' "$log" | sort | uniq || true
+  printf '\n!!! %s TESTS WERE SKIPPED !!!\n' "$(wc -l <<<"$skips")"
+  skipped <"$log"
+  grep -hoE 'SKIPPED, UNTESTED: [^T].*' "$log" | sort -u || true
 else
   printf '\nno test was skipped\n'
 fi
@@ -244,5 +297,5 @@ if [ $failed -ne 0 ]; then
   exit 1
 fi
 left='make chaos (all faults), make isolation, make sim-mutants, make e2e-kube, make e2e-compose, make test-mysql, make test-galera, make test-versions'
-[ $scope = all ] || left="the race detector, the oracles, 85 of 100 seeds (make test-all has them), $left"
+[ $scope = all ] || left="the race detector, the oracles, 85 of 100 seeds, scenarios on real servers, repeated suites (make test-all has them), $left"
 printf 'passed. Left out: %s\n' "$left"
