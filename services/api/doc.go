@@ -4,7 +4,7 @@
 // Each resource of v2 is a package below v2, which adds its operations to a Router of package
 // v2/route. Packages v1 and v2 share auth (who calls, and what the caller may do), definition
 // (reading, checking and showing definitions), writes (batches), upcoming (due instants), input and
-// problem (what callers send, and how errors are answered). Package admission limits callers before
+// problem (what callers send, and how errors are answered). Package requests limits callers before
 // they are known.
 //
 // The API answers 2xx after the store has committed. Concurrent creates and status changes share a

@@ -16,9 +16,9 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/tracing"
-	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/requests"
 	"github.com/carillon-timer/carillon/services/api/ui"
 	"github.com/carillon-timer/carillon/services/api/v2/route"
 )
@@ -28,13 +28,13 @@ import (
 func (s *Service) WithKey(
 	h http.Handler,
 ) http.Handler {
-	return admission.IdentifyRequest(s.limitRequest(s.auth.Authenticate(h)))
+	return requests.IdentifyRequest(s.limitRequest(s.auth.Authenticate(h)))
 }
 
 func (s *Service) routes() (http.Handler, error) {
 	r := chi.NewRouter()
 	r.Use(
-		admission.IdentifyRequest, s.measure, s.recoverPanics, s.stall.Reject, s.limitRequest,
+		requests.IdentifyRequest, s.measure, s.recoverPanics, s.stall.Reject, s.limitRequest,
 		s.auth.RejectCallbacks,
 	)
 	r.NotFound(notFound)
@@ -44,7 +44,7 @@ func (s *Service) routes() (http.Handler, error) {
 	// valid.
 	open := r.With(s.bodies.ReadFirst)
 	r.Group(func(r chi.Router) {
-		r.Use(s.auth.Authenticate, admission.Bounded(s.inFlight))
+		r.Use(s.auth.Authenticate, requests.Bounded(s.inFlight))
 		s.v1.Register(r)
 		v2 = s.v2.Register(r, open)
 	})
@@ -193,7 +193,7 @@ func (s *Service) recoverPanics(next http.Handler) http.Handler {
 				panic(p)
 			}
 			line := s.opts.Logger.Error().Any("panic", p).Bytes("stack", debug.Stack()).
-				Str(logging.Request, admission.RequestID(r.Context()))
+				Str(logging.Request, requests.RequestID(r.Context()))
 			if id := tracing.TraceID(r.Context()); id != "" {
 				line.Str(logging.TraceID, id)
 			}
@@ -212,8 +212,8 @@ func (s *Service) recoverPanics(next http.Handler) http.Handler {
 func (s *Service) limitRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(
-			admission.WithConnection(
-				admission.WithRemote(r.Context(), r.RemoteAddr), r.Context()),
+			requests.WithConnection(
+				requests.WithRemote(r.Context(), r.RemoteAddr), r.Context()),
 			s.opts.Timeout,
 		)
 		defer cancel()

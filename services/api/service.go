@@ -8,10 +8,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/batch"
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/requests"
 	"github.com/carillon-timer/carillon/services/api/signin"
 	"github.com/carillon-timer/carillon/services/api/upcoming"
 	v1 "github.com/carillon-timer/carillon/services/api/v1"
@@ -41,9 +41,9 @@ type Service struct {
 	auth     *auth.Checker
 	problems *problem.Reporter
 	writer   *writes.Writer
-	inFlight admission.Slots        // of authenticated requests
-	bodies   *admission.BodyLimiter // limits body reads without a key
-	stall    *admission.StallDetector
+	inFlight requests.Slots        // of authenticated requests
+	bodies   *requests.BodyLimiter // limits body reads without a key
+	stall    *requests.StallDetector
 	ends     *signin.Ends // since when sessions of people count
 }
 
@@ -80,9 +80,9 @@ func New(opts Options) (*Service, error) {
 			Logger:     opts.Logger,
 			Registerer: opts.Registerer,
 		}),
-		inFlight: admission.NewSlots(opts.MaxInFlight),
-		bodies:   admission.NewBodyLimiter(opts.MaxBodies, opts.BodyTimeout, opts.Timeout),
-		stall:    admission.NewStallDetector(),
+		inFlight: requests.NewSlots(opts.MaxInFlight),
+		bodies:   requests.NewBodyLimiter(opts.MaxBodies, opts.BodyTimeout, opts.Timeout),
+		stall:    requests.NewStallDetector(),
 	}
 	if opts.SignIn.SignsIn() {
 		issuer := opts.SignIn.Issuer()

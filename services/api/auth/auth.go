@@ -18,9 +18,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/requests"
 )
 
 // Rules say who may call the API. The zero value admits callers with a key from the store.
@@ -44,7 +44,7 @@ type Rules struct {
 type Checker struct {
 	rules          Rules
 	keys           *keyCache
-	authenticating admission.Slots // of requests whose key is being looked up
+	authenticating requests.Slots // of requests whose key is being looked up
 	problems       *problem.Reporter
 	denied         *prometheus.CounterVec
 	log            zerolog.Logger // rate-limited
@@ -65,7 +65,7 @@ func New(o Options) *Checker {
 	return &Checker{
 		rules:          o.Rules,
 		keys:           newKeyCache(o.Lookup),
-		authenticating: admission.NewSlots(o.MaxInFlight),
+		authenticating: requests.NewSlots(o.MaxInFlight),
 		problems:       o.Problems,
 		log:            problem.RateLimited(o.Logger),
 		denied: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
@@ -123,7 +123,7 @@ func (d *denial) Error() string { return errNoKey.Error() }
 func (k *Checker) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !k.authenticating.TryAcquire() {
-			admission.TooMany(w, r)
+			requests.TooMany(w, r)
 			return
 		}
 		c, err := func() (caller, error) {
@@ -153,7 +153,7 @@ func (k *Checker) Authenticate(next http.Handler) http.Handler {
 func actor(ctx context.Context, c *caller) *store.Actor {
 	by := &store.Actor{
 		Kind: c.kind, ID: c.keyID, Name: c.keyName,
-		Address: admission.RemoteHost(ctx), Request: admission.RequestID(ctx),
+		Address: requests.RemoteHost(ctx), Request: requests.RequestID(ctx),
 	}
 	if by.ID == "" {
 		by.ID = c.app
@@ -312,8 +312,8 @@ func (k *Checker) RecordDenied(ctx context.Context, reason, id string) {
 	k.log.Warn().
 		Str("reason", reason).
 		Str("key_id", id).
-		Str("remote", admission.Remote(ctx)).
-		Str(logging.Request, admission.RequestID(ctx)).
+		Str("remote", requests.Remote(ctx)).
+		Str(logging.Request, requests.RequestID(ctx)).
 		Msg("request denied")
 }
 

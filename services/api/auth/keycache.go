@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/api/admission"
+	"github.com/carillon-timer/carillon/services/api/requests"
 )
 
 // How long a key from the store is cached. A revoked key is refused within one second, or within
@@ -95,7 +95,7 @@ func (c *keyCache) get(ctx context.Context, id string) (store.APIKey, bool, erro
 		c.mu.Unlock()
 		return store.APIKey{}, false, nil
 	}
-	from := admission.ClientAddress(ctx)
+	from := requests.ClientAddress(ctx)
 	if e != nil {
 		e.refreshing = true
 	} else if !c.allowLookup(now, from) {

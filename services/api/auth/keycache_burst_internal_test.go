@@ -10,7 +10,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/api/admission"
+	"github.com/carillon-timer/carillon/services/api/requests"
 )
 
 // keyStore has some keys, and counts lookups.
@@ -29,7 +29,7 @@ func (s *keyStore) lookup(_ context.Context, id string) (store.APIKey, error) {
 
 func from(t *testing.T, remote string) context.Context {
 	t.Helper()
-	return admission.WithRemote(t.Context(), remote)
+	return requests.WithRemote(t.Context(), remote)
 }
 
 // TestGuessedKeysDoNotBlockValidKeys checks that guesses use up only the lookups of their own

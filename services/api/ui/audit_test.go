@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/carillon-timer/carillon/services/api/admission"
+	"github.com/carillon-timer/carillon/services/api/requests"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -66,10 +66,10 @@ func TestRequestIDOfAPage(t *testing.T) {
 	p := open(t, apitest.Setup(t), true)
 	r := httptest.NewRequestWithContext(
 		t.Context(), http.MethodPost, "/ui/apps/shop/app/freeze", http.NoBody)
-	r.Header.Set(admission.RequestIDHeader, "order-17")
+	r.Header.Set(requests.RequestIDHeader, "order-17")
 	w := httptest.NewRecorder()
-	admission.IdentifyRequest(p.page).ServeHTTP(w, r)
+	requests.IdentifyRequest(p.page).ServeHTTP(w, r)
 	require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
-	require.Equal(t, "order-17", w.Header().Get(admission.RequestIDHeader))
+	require.Equal(t, "order-17", w.Header().Get(requests.RequestIDHeader))
 	require.Contains(t, p.shown("/ui/apps/shop/audit"), "Request order-17<")
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/requests"
 )
 
 const apiPrefix = "/api/v2"
@@ -107,8 +107,8 @@ func (c *client) send(method, path, contentType string, body []byte, out any) er
 	}
 	q.RemoteAddr, q.Host, q.Header = c.viewer.RemoteAddr, c.viewer.Host, c.header.Clone()
 	// The audit trail then has the id that the viewer's answer has.
-	if id := admission.RequestID(ctx); id != "" {
-		q.Header.Set(admission.RequestIDHeader, id)
+	if id := requests.RequestID(ctx); id != "" {
+		q.Header.Set(requests.RequestIDHeader, id)
 	}
 	if contentType != "" {
 		q.Header.Set("Content-Type", contentType)

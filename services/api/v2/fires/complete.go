@@ -12,11 +12,11 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/requests"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
@@ -62,7 +62,7 @@ func (s *Resource) completeFire(ctx context.Context, in *completeInput) (*comple
 			problem.Fault{Status: http.StatusForbidden, Msg: "the token is not one of this fire"},
 		)
 	}
-	permit, ok := s.completions.admit(id, admission.ClientAddress(ctx))
+	permit, ok := s.completions.admit(id, requests.ClientAddress(ctx))
 	if !ok {
 		busy := problem.Of(
 			problem.Fault{

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/requests"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 	"github.com/carillon-timer/carillon/services/api/v2/route"
 )
@@ -62,7 +62,7 @@ func (s *Resource) events(ctx context.Context, in *eventsInput) (*huma.StreamRes
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer s.feeds.leave(feed)
-		ctx, cancel := admission.Unlimited(c.Context())
+		ctx, cancel := requests.Unlimited(c.Context())
 		defer cancel()
 		w, ok := c.BodyWriter().(http.ResponseWriter)
 		if !ok {

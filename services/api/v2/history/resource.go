@@ -10,9 +10,9 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/requests"
 	"github.com/carillon-timer/carillon/services/api/upcoming"
 	"github.com/carillon-timer/carillon/services/api/v2/route"
 )
@@ -43,7 +43,7 @@ type Resource struct {
 	Options
 
 	feeds    *feeds
-	counting admission.Slots // of requests that read much
+	counting requests.Slots // of requests that read much
 }
 
 // maxCounting limits the requests for statistics and expected load at once.
@@ -54,7 +54,7 @@ func New(opts Options) *Resource {
 	return &Resource{
 		Options:  opts,
 		feeds:    newFeeds(opts),
-		counting: admission.NewSlots(maxCounting),
+		counting: requests.NewSlots(maxCounting),
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/store"
-	"github.com/carillon-timer/carillon/services/api/admission"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/requests"
 )
 
 // KeyScheme names the security scheme of API keys.
@@ -94,7 +94,7 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 	api := r.API
 	if o.Open {
 		// BodyLimiter.ReadFirst has read the body.
-		api, op.MaxBodyBytes, op.BodyReadTimeout = r.Open, admission.OpenBodyBytes, -1
+		api, op.MaxBodyBytes, op.BodyReadTimeout = r.Open, requests.OpenBodyBytes, -1
 	} else {
 		op.Description = "Needs a key of scope " + string(o.Scope) + "."
 		op.Security = []map[string][]string{{KeyScheme: {}}}

@@ -1,4 +1,4 @@
-package admission_test
+package requests_test
 
 import (
 	"testing"

@@ -1,10 +1,11 @@
-// Package admission limits what callers may use of the server before they are known.
+// Package requests has the ids and addresses of requests, and limits what callers may use of the
+// server before they are known.
 //
 // Files:
 //
-//	admission.go    the address and connection of a request
+//	requests.go     the address and connection of a request
 //	slots.go        limits concurrent requests at one place
 //	bodylimiter.go  limits concurrent reads of bodies without a key
 //	stall.go        refuses writes after the process was stalled
 //	requestid.go    ids of requests
-package admission
+package requests

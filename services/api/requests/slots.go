@@ -1,4 +1,4 @@
-package admission
+package requests
 
 import (
 	"net/http"
