@@ -309,7 +309,8 @@ func (p *page) logs() string {
 
 var (
 	duration = regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`)
-	number   = regexp.MustCompile(`\d+`)
+	// A fraction that is zero is not printed: one in a thousand instants is of a full second.
+	number   = regexp.MustCompile(`\d+(\.\d+)?`)
 	spaces   = regexp.MustCompile(`[ \t]+`)
 	anything = regexp.MustCompile(`…\n?`)
 )
@@ -323,4 +324,15 @@ func alike(text string) string {
 // likeness returns an expression for the texts that are like an example.
 func likeness(example string) string {
 	return `^` + anything.ReplaceAllString(regexp.QuoteMeta(alike(example)), `(?s:.*)`) + `$`
+}
+
+func TestLikeness(t *testing.T) {
+	t.Parallel()
+	require.Regexp(
+		t,
+		likeness("12 rows as of 2026-11-23T10:00:00.123Z, took 1.5s…"),
+		alike("7 rows  as of 2026-01-02T03:04:05Z, took 90ms\nand more"),
+		"an instant of a full second",
+	)
+	require.NotRegexp(t, likeness("12 rows"), alike("12 tables"))
 }
