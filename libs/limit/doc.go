@@ -9,8 +9,8 @@
 // trip, at most every 10 ms, and returns permits for the next tenth of a second. No fire needs a
 // round trip of its own, and apps without limits need none at all.
 //
-// A permit is either a token (one start under the rate) or a call slot (one concurrent call). The
-// slot of a timer with limited concurrency is something else: the store gives it (S22 of package
+// A permit has a token (one start under the rate) if the app has a rate, and a call slot (one
+// concurrent call) if its concurrent calls are limited. The slot of a timer with limited concurrency is something else: the store gives it (S22 of package
 // store).
 //
 // # Promises (the suite is limittest)

@@ -2,7 +2,7 @@
 //
 // A topic is persistent://<tenant>/<namespace>/<name>. Publish sends at once what it got; it does
 // not wait for more to fill a batch. Added partitions are used within a minute. Subscriptions are
-// Shared. Acknowledgements reach the broker within 20 ms, per message even inside a batch. A failed
+// Shared. Acknowledgements reach the broker within 100 ms, per message even inside a batch. A failed
 // message is nacked with the back-off of package bus. Pulsar redelivers whole batches, so queued
 // messages of the same batch may then arrive twice.
 //
