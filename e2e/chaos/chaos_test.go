@@ -3,9 +3,11 @@ package chaos
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,9 +41,12 @@ func TestShort(t *testing.T) {
 		require.NoError(t, cluster.Build(t.Context(), o.Bin))
 	}
 	var results []*Result
+	// A run that is interrupted ends the servers and services that it started.
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	require.NoError(
 		t,
-		Run(t.Context(), o, []*Scenario{Short()}, func(r *Result) { results = append(results, r) }),
+		Run(ctx, o, []*Scenario{Short()}, func(r *Result) { results = append(results, r) }),
 	)
 	require.Len(t, results, 1)
 	require.Empty(t, results[0].Broken, "logs: %s", o.Dir)
