@@ -297,5 +297,5 @@ if [ $failed -ne 0 ]; then
   exit 1
 fi
 left='make chaos (all faults), make isolation, make sim-mutants, make e2e-kube, make e2e-compose, make test-mysql, make test-galera, make test-versions'
-[ $scope = all ] || left="the race detector, the oracles, 85 of 100 seeds, scenarios on real servers, repeated suites (make test-all has them), $left"
+[ $scope = all ] || left="the race detector, the oracles, 85 of 100 seeds, scenarios on real servers, the store's suite with other settings, searches in many rows (make test-all has them), $left"
 printf 'passed. Left out: %s\n' "$left"

@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// TestTicksFallTogether checks that tickers that begin at different times tick at the same instants.
+// TestTicksFallTogether checks that tickers that begin at different times tick at the same
+// instants.
 func TestTicksFallTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

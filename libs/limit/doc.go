@@ -10,8 +10,8 @@
 // round trip of its own, and apps without limits need none at all.
 //
 // A permit has a token (one start under the rate) if the app has a rate, and a call slot (one
-// concurrent call) if its concurrent calls are limited. The slot of a timer with limited concurrency is something else: the store gives it (S22 of package
-// store).
+// concurrent call) if its concurrent calls are limited. The slot of a timer with limited
+// concurrency is something else: the store gives it (S22 of package store).
 //
 // # Promises (the suite is limittest)
 //

@@ -2,9 +2,9 @@
 //
 // A topic is persistent://<tenant>/<namespace>/<name>. Publish sends at once what it got; it does
 // not wait for more to fill a batch. Added partitions are used within a minute. Subscriptions are
-// Shared. Acknowledgements reach the broker within 100 ms, per message even inside a batch. A failed
-// message is nacked with the back-off of package bus. Pulsar redelivers whole batches, so queued
-// messages of the same batch may then arrive twice.
+// Shared. Acknowledgements reach the broker within 100 ms, per message even inside a batch. A
+// failed message is nacked with the back-off of package bus. Pulsar redelivers whole batches, so
+// queued messages of the same batch may then arrive twice.
 //
 // The broker may be unavailable at any time. New does not connect; every other call waits for the
 // broker until its context ends. Producers and consumers reconnect by themselves. A deleted topic
