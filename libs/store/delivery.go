@@ -67,7 +67,9 @@ type Redriver interface {
 	//
 	// A page is one transaction: it happens as a whole or not at all. Of two calls at once, one
 	// redrives an outcome and the other leaves it out. Repeated with the same series, Redrive
-	// creates no fire twice. Error: not_found (unknown timer or fire).
+	// creates no fire twice. It never selects the fires that its series created, which may have
+	// failed before the next page. Errors: not_found (unknown timer or fire); conflict for new
+	// fires while the app is frozen.
 	Redrive(ctx context.Context, q DeadLetterQuery) (RedriveResult, error)
 }
 
@@ -81,8 +83,12 @@ type DeadLetterQuery struct {
 	ToMS            int64 // due, excluded, 0: no end
 	Failure         timer.Failure
 	IncludeRedriven bool
-	// Series is that of a redrive; fires that it has redriven are selected, too. 0: none.
-	Series          timer.ID
+	// Series is that of a redrive. Fires that it has redriven are selected, too; fires that it
+	// created are not. 0: none.
+	Series timer.ID
+	// BegunMS is when the series began, for a repetition: of what the series has not redriven, only
+	// fires that finished by then are selected. 0: all.
+	BegunMS         int64
 	After           timer.FireID // excluded: the last fire of the page before
 	AfterFinishedMS int64        // FinishedMS of After
 	Limit           int

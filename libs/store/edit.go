@@ -121,7 +121,8 @@ type CalendarVersion struct {
 // Backfills creates the fires of past ranges, each range in a series of its own.
 type Backfills interface {
 	// StartBackfill begins a backfill. The caller takes its id from timer.IDs. The id is the series
-	// of its fires, too. Repeating it changes nothing. Error: not_found.
+	// of its fires, too. Repeating it changes nothing. Errors: not_found; conflict for a new one
+	// while the app is frozen.
 	StartBackfill(ctx context.Context, b Backfill) (Backfill, error)
 	// Backfill returns a backfill. Error: not_found.
 	Backfill(ctx context.Context, app string, id timer.ID) (Backfill, error)

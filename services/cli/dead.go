@@ -158,19 +158,21 @@ func (t *tool) redriveCommand(short string) *cobra.Command {
 	return c
 }
 
-// run creates failed fires again, request by request. The API decides which fires.
+// run creates failed fires again, request by request. The API decides which fires. The cursor keeps
+// it from selecting the new fires that have failed meanwhile.
 func (r *redriver) run(ctx context.Context, api *client.Client, app string) error {
 	ctx, cancel := context.WithTimeout(ctx, redrivePatience)
 	defer cancel()
-	total := int64(0)
+	total, cursor := int64(0), ""
 	bar := r.bar()
 	defer bar.Done()
 	for first := true; ; first = false {
-		got, err := r.call(ctx, api, app, total)
+		got, err := r.call(ctx, api, app, total, cursor)
 		if err != nil {
 			return err
 		}
 		total += got.Int("count")
+		cursor = got.Text("next_cursor")
 		if first {
 			err := bar.Above(func() error { return r.showSample(got) })
 			if err != nil {
@@ -183,7 +185,7 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 			r.tool.sayf("more than %d would be redriven: add --yes to do it", total)
 		case dryRun:
 			r.tool.sayf("%d would be redriven: add --yes to do it", total)
-		case more && got.Int("count") > 0 && (r.limit == 0 || total < int64(r.limit)) && !r.again:
+		case more && cursor != "" && (r.limit == 0 || total < int64(r.limit)):
 			if bar == nil {
 				r.tool.sayf("%d redriven, and there are more", total)
 			}
@@ -198,12 +200,6 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 			if err := r.tool.printer.One(got); err != nil {
 				return err
 			}
-		}
-		if !dryRun && more && r.again && (r.limit == 0 || total < int64(r.limit)) {
-			// The next request would start with the fires that this one created.
-			return errors.New(
-				"there are more, and with --again they cannot be distinguished from those just redriven: continue with --from and --to, --timer or --failure",
-			)
 		}
 		return nil
 	}
@@ -247,8 +243,12 @@ func (r *redriver) call(
 	api *client.Client,
 	app string,
 	done int64,
+	cursor string,
 ) (client.Object, error) {
 	ask := client.Object{"dry_run": !r.yes, "again": r.again}
+	if cursor != "" {
+		ask["cursor"] = cursor
+	}
 	for name, v := range r.fields() {
 		ask[name] = v
 	}

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -91,32 +92,50 @@ func TestDeadCommand(t *testing.T) {
 	require.ErrorContains(t, err, "does not know this key")
 }
 
-// TestRedriveAgainSaysWhatIsLeft checks that redrive reports what remains, also by its exit code.
-func TestRedriveAgainSaysWhatIsLeft(t *testing.T) {
+// TestRedriveGoesOn checks that redrive asks for the rest by the cursor of the answer before, until
+// the limit or the end.
+func TestRedriveGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		more bool
-		args []string
-		left bool
+		args  []string
+		calls int
+		total string
 	}{
-		{true, []string{"--again"}, true},
-		{false, []string{"--again"}, false},
-		{true, []string{"--again", "--limit", "10000"}, false},
+		{nil, 3, "25000 redriven"},
+		{[]string{"--again"}, 3, "25000 redriven"},
+		{[]string{"--limit", "10000"}, 1, "10000 redriven"},
+		{[]string{"--limit", "15000"}, 2, "15000 redriven"},
 	} {
 		calls := 0
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var in struct {
+				Cursor string
+				Limit  int
+			}
+			if err := json.NewDecoder(r.Body).Decode(&in); err != nil ||
+				in.Cursor != []string{"", "c1", "c2"}[calls] {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
 			calls++
-			fmt.Fprintf(w, `{"dry_run":false,"count":10000,"more":%v,"sample":[]}`, c.more)
+			count, next := 10000, fmt.Sprint("c", calls)
+			if in.Limit > 0 {
+				count = min(count, in.Limit)
+			}
+			if calls == 3 {
+				count, next = 5000, ""
+			}
+			fmt.Fprintf(
+				w,
+				`{"dry_run":false,"count":%d,"more":%v,"next_cursor":%q,"sample":[]}`,
+				count, next != "", next,
+			)
 		}))
 		out, err := newUser(t, server.URL).try(append([]string{"redrive", "--yes"}, c.args...)...)
 		server.Close()
-		require.Equal(t, 1, calls)
-		require.Contains(t, out, "10000 redriven")
-		if c.left {
-			require.ErrorContains(t, err, "there are more")
-		} else {
-			require.NoError(t, err)
-		}
+		require.NoError(t, err, c.args)
+		require.Equal(t, c.calls, calls)
+		require.Contains(t, out, c.total)
 	}
 }
 

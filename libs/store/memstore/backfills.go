@@ -39,6 +39,9 @@ func (s *Store) StartBackfill(ctx context.Context, b store.Backfill) (store.Back
 			return x.Backfill, nil
 		}
 	}
+	if err := s.refuseFrozen(b.App); err != nil {
+		return store.Backfill{}, err
+	}
 	b.NextMS, b.FiresCreated, b.Status, b.CreatedMS = b.FromMS, 0, store.BackfillRunning, s.nowMS()
 	s.backfills = append(s.backfills, &backfill{Backfill: b, expandAtMS: b.CreatedMS})
 	e, err := store.AuditBackfillStarted(&b)

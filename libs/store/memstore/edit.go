@@ -214,8 +214,8 @@ func (s *Store) AddFires(
 		if _, done := s.ended[f.FireID]; done || s.fires[f.FireID] != nil {
 			continue
 		}
-		if s.app(app).Frozen {
-			return nil, timer.Conflict("", "the app "+app+" is frozen: unfreeze it first")
+		if err := s.refuseFrozen(app); err != nil {
+			return nil, err
 		}
 		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
 		f.PriorityLevel = t.Definition.Priority.PriorityLevel()
@@ -249,6 +249,14 @@ func (s *Store) ListApps(_ context.Context, after string, limit int) (all []stor
 		}
 	}
 	return all, nil
+}
+
+// refuseFrozen returns a conflict if the app is frozen.
+func (s *Store) refuseFrozen(app string) error {
+	if s.app(app).Frozen {
+		return timer.Conflict("", "the app "+app+" is frozen: unfreeze it first")
+	}
+	return nil
 }
 
 // SetFrozen freezes or unfreezes an app.

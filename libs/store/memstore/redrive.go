@@ -53,11 +53,21 @@ func (s *Store) Redrive(
 		return out, err
 	}
 	nowMS, series := s.nowMS(), int64(q.Series)
+	isNew := func(o *timer.Outcome) bool {
+		id := timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: series}
+		_, done := s.ended[id]
+		return !done && s.fires[id] == nil
+	}
+	if slices.ContainsFunc(found, isNew) {
+		if err := s.refuseFrozen(q.App); err != nil {
+			return out, err
+		}
+	}
 	noted := 0
 	for _, o := range found {
 		t := s.timers[o.Timer]
 		id := timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: series}
-		if _, done := s.ended[id]; !done && s.fires[id] == nil {
+		if isNew(o) {
 			s.insert(&timer.Fire{
 				FireID:        id,
 				RunAtMS:       nowMS,
@@ -131,6 +141,8 @@ func (s *Store) failed(q *store.DeadLetterQuery) (found []*timer.Outcome) {
 				q.Failure != timer.FailureNone && o.Failure != q.Failure,
 				!q.IncludeRedriven && o.Redriven != 0 &&
 					o.Redriven != int64(q.Series),
+				q.Series != 0 && o.Series == int64(q.Series),
+				q.BegunMS != 0 && o.Redriven != int64(q.Series) && o.FinishedMS > q.BegunMS,
 				q.AfterFinishedMS != 0 && byFinish(*o, after) <= 0,
 				len(q.Fires) > 0 && !slices.Contains(q.Fires, o.FireID):
 			default:

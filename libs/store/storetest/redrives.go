@@ -298,3 +298,118 @@ func deadLettersArePaged(t *testing.T, s *setup) {
 		"",
 	}, texts)
 }
+
+// redrivesLeaveOutTheirOwn redrives fires that fail again before the next page.
+func redrivesLeaveOutTheirOwn(t *testing.T, s *setup) {
+	session := s.session()
+	now := s.nowMS()
+	_, fires := s.owned(session, 4)
+	failed := s.failed(session, fires, now-1000)
+	for i, again := range []bool{false, true} {
+		series := s.ids.Next()
+		q := store.DeadLetterQuery{Limit: 2, IncludeRedriven: again}
+		before := len(s.deadLetters(store.DeadLetterQuery{IncludeRedriven: again}))
+		made := 0
+		for page := 0; ; page++ {
+			require.Less(t, page, 4)
+			out := s.redrive(q, series)
+			made += len(out.Fires)
+			s.failed(session, s.claim(session, out.Fires), now+int64(100*i+10*page))
+			if !out.More {
+				break
+			}
+			last := out.Outcomes[len(out.Outcomes)-1]
+			q.After, q.AfterFinishedMS = last.FireID, last.FinishedMS
+		}
+		require.Equal(t, 4, made, "one for each instant")
+		left := s.deadLetters(store.DeadLetterQuery{})
+		require.Len(t, left, 4, "they failed again")
+		for _, o := range left {
+			require.Equal(t, int64(series), o.Series)
+		}
+		require.Equal(t, 4*(i+1), before)
+
+		repeated := s.redrive(store.DeadLetterQuery{}, series)
+		if !again {
+			require.Equal(t, finished(failed), finished(repeated.Outcomes))
+		}
+		require.Empty(t, repeated.Fires)
+		require.Len(t, s.deadLetters(store.DeadLetterQuery{}), 4, "it repeats nothing")
+	}
+}
+
+// redrivesGoOnFromTheirBegin repeats a redrive that ended halfway. It redrives what the first call
+// would have, and nothing that failed since.
+func redrivesGoOnFromTheirBegin(t *testing.T, s *setup) {
+	session := s.session()
+	now := s.nowMS()
+	_, fires := s.owned(session, 4)
+	failed := s.failed(session, fires[:3], now-1000)
+	series := s.ids.Next()
+	s.redrive(store.DeadLetterQuery{Limit: 1}, series)
+	s.failed(session, fires[3:], now)
+
+	for _, again := range []bool{false, true} {
+		q := store.DeadLetterQuery{BegunMS: now - 500, IncludeRedriven: again}
+		out := s.redrive(q, series)
+		require.Equal(t, finished(failed), finished(out.Outcomes))
+		require.Len(t, out.Fires, 3)
+	}
+	require.Equal(t, ids(fires[3:]), finished(s.deadLetters(store.DeadLetterQuery{})))
+}
+
+// frozenAppsTakeNoRedrives redrives and backfills before and after a freeze. What it would create
+// would be skipped, and its dead letters would count as redriven.
+func frozenAppsTakeNoRedrives(t *testing.T, s *setup) {
+	ctx := t.Context()
+	session := s.session()
+	now := s.nowMS()
+	tm, fires := s.owned(session, 2)
+	s.failed(session, fires, now-1000)
+	series := s.ids.Next()
+	first := store.DeadLetterQuery{App: "app", Series: series, Fires: ids(fires[:1])}
+	want := s.redrive(first, series)
+	begun := s.backfill(tm, 1)
+
+	_, err := s.st().SetFrozen(ctx, "app", true, "")
+	require.NoError(t, err)
+	_, err = s.st().Redrive(ctx, store.DeadLetterQuery{App: "app", Series: s.ids.Next()})
+	requireCode(t, timer.CodeConflict, err)
+	require.Equal(t, ids(fires[1:]), finished(s.deadLetters(store.DeadLetterQuery{})))
+	out, err := s.st().Redrive(ctx, first)
+	require.NoError(t, err, "the call from before, repeated")
+	require.Equal(t, want, out)
+	again := begun
+	again.ID = s.ids.Next()
+	_, err = s.st().StartBackfill(ctx, again)
+	requireCode(t, timer.CodeConflict, err)
+	same, err := s.st().StartBackfill(ctx, begun)
+	require.NoError(t, err)
+	require.Equal(t, begun, same)
+
+	// Of a freeze and a redrive at once, one comes first.
+	for range 10 {
+		_, err := s.st().SetFrozen(ctx, "app", false, "")
+		require.NoError(t, err)
+		q := store.DeadLetterQuery{
+			App: "app", Series: s.ids.Next(), Fires: ids(fires[1:]), IncludeRedriven: true,
+		}
+		s.together(2, func(ctx context.Context, n int, st store.Store) error {
+			if n == 0 {
+				_, err := st.SetFrozen(ctx, "app", true, "")
+				return err
+			}
+			_, err := st.Redrive(ctx, q)
+			if timer.CodeOf(err) == timer.CodeConflict {
+				return nil
+			}
+			return err
+		})
+		id := fires[1].FireID
+		id.Series = int64(q.Series)
+		_, made := s.st().Fire(ctx, "app", id)
+		noted, err := s.st().Fire(ctx, "app", fires[1].FireID)
+		require.NoError(t, err)
+		require.Equal(t, made == nil, noted.Outcome.Redriven == int64(q.Series), "both or neither")
+	}
+}

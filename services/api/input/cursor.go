@@ -21,6 +21,7 @@ const (
 	JobsCursor           = "j"
 	AppFiresCursor       = "h"
 	AuditCursor          = "u"
+	RedriveCursor        = "r"
 )
 
 // EncodeCursor returns the cursor of a position.

@@ -35,12 +35,13 @@ type redriveStart struct {
 	To      string   `json:"to,omitempty"`
 	Failure string   `json:"failure,omitempty"`
 	Again   bool     `json:"again,omitempty"`
+	Cursor  string   `json:"cursor,omitempty"`
 }
 
 type redriveResult struct {
-	Count  int
-	More   bool
-	Sample []fireBody
+	Count      int
+	NextCursor string `json:"next_cursor"`
+	Sample     []fireBody
 }
 
 type deadLettersData struct {
@@ -154,7 +155,7 @@ func redriveDeadLetters(q *request) error {
 	}
 	d.Start = redriveStart{
 		Timer: id, Failure: form("failure"), From: instantOf(form("from")),
-		To: instantOf(form("to")), Again: form("again") == "true",
+		To: instantOf(form("to")), Again: form("again") == "true", Cursor: form("cursor"),
 	}
 	if form("chosen") == "yes" {
 		// A chosen fire was shown to the viewer, also if it was redriven before.
@@ -172,6 +173,9 @@ func redriveDeadLetters(q *request) error {
 		key, d.Key = "", rand.Text()
 	}
 	err = q.with("Idempotency-Key", key).do(http.MethodPost, path, &d.Start, &d.Result)
+	if d.Confirmed {
+		d.Key = rand.Text() // of the next request, if one does not do
+	}
 	if err != nil {
 		if d.Refused = refusedInput(err); d.Refused == nil {
 			return err

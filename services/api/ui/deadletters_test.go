@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"context"
 	"html"
 	"net/http"
 	"net/url"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -98,4 +101,43 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, path, w.Header().Get("Location"), "nothing was chosen")
 	w = p.post(path+"/redrive", "http://evil.example", nil)
 	require.Equal(t, http.StatusForbidden, w.Code)
+}
+
+// endless is a store with more dead letters than one request redrives.
+type endless struct {
+	api.Store
+
+	positions []int64 // of the pages
+}
+
+func (s *endless) Redrive(
+	_ context.Context, q store.DeadLetterQuery,
+) (out store.RedriveResult, err error) {
+	s.positions = append(s.positions, q.AfterFinishedMS)
+	for i := range int64(q.Limit) {
+		out.Outcomes = append(out.Outcomes, timer.Outcome{
+			Fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: 1}}, Kind: timer.Failed,
+			FinishedMS: q.AfterFinishedMS + i + 1,
+		})
+	}
+	out.More = true
+	return out, nil
+}
+
+// TestRedriveTheOthers goes on after a redrive of as many fires as one request takes.
+func TestRedriveTheOthers(t *testing.T) {
+	t.Parallel()
+	const path = "/ui/apps/shop/dead-letters"
+	s := &endless{}
+	e := apitest.NewExecutor(t, func(o *api.Options) { s.Store, o.Store = o.Store, s })
+	p := open(t, e.Fixture, true)
+	form := url.Values{"confirmed": {"yes"}, "key": {"k"}, "failure": {"timeout"}}
+	body := p.posted(path+"/redrive", form)
+	require.Contains(t, body, "10000 fires are called again. There are more")
+	others := p.confirmation(body)
+	require.Equal(t, "timeout", others.Get("failure"))
+	require.NotEqual(t, "k", others.Get("key"))
+	s.positions = nil
+	require.Contains(t, p.posted(path+"/redrive", others), "10000 fires are called again.")
+	require.EqualValues(t, 10_000, s.positions[0])
 }

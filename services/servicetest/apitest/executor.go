@@ -45,9 +45,15 @@ func (e *Executor) Held(t *testing.T, app, name string, n int) []timer.Fire {
 		Replace(V2Body)
 	before := len(e.Dispatched.All())
 	e.Create(t, 201, body)
-	won, err := e.Store.Claim(t.Context(), e.Session, e.Dispatched.All()[before:before+n])
+	return e.Claimed(t, e.Dispatched.All()[before:before+n])
+}
+
+// Claimed claims fires.
+func (e *Executor) Claimed(t *testing.T, fires []timer.Fire) []timer.Fire {
+	t.Helper()
+	won, err := e.Store.Claim(t.Context(), e.Session, fires)
 	require.NoError(t, err)
-	require.Len(t, won, n)
+	require.Len(t, won, len(fires))
 	return won
 }
 

@@ -125,6 +125,7 @@ type Redriven struct {
 	Series string
 	Count  int
 	More   bool
+	Next   string `json:"next_cursor"`
 	Sample []struct {
 		ID, Status, Failure string
 		RedrivenAs          string `json:"redriven_as"`

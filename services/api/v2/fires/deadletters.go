@@ -107,10 +107,7 @@ func (s *Resource) nameTimers(ctx context.Context, letters []deadLetterBody) err
 
 // deadLettersCursor encodes the position after which a query continues.
 func deadLettersCursor(q *store.DeadLetterQuery) string {
-	return input.EncodeCursor(
-		input.DeadLettersCursor,
-		fmt.Sprintf("%d.%s", q.AfterFinishedMS, q.After),
-	)
+	return input.EncodeCursor(input.DeadLettersCursor, positionOf(q))
 }
 
 func decodeDeadLettersCursor(cursor string) (after timer.FireID, finishedMS int64, err error) {
@@ -118,6 +115,15 @@ func decodeDeadLettersCursor(cursor string) (after timer.FireID, finishedMS int6
 	if err != nil {
 		return after, 0, err
 	}
+	return parsePosition(position)
+}
+
+// positionOf encodes the last dead letter that a query has had.
+func positionOf(q *store.DeadLetterQuery) string {
+	return fmt.Sprintf("%d.%s", q.AfterFinishedMS, q.After)
+}
+
+func parsePosition(position string) (after timer.FireID, finishedMS int64, err error) {
 	finished, fire, _ := strings.Cut(position, ".")
 	if finishedMS, err = strconv.ParseInt(finished, 10, 64); err == nil && finishedMS > 0 {
 		after, err = timer.ParseFireID(fire)

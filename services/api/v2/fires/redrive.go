@@ -3,10 +3,12 @@ package fires
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
@@ -33,6 +35,7 @@ type redriveBody struct {
 	Again   bool     `json:"again,omitempty" doc:"Also fires that were redriven before."`
 	DryRun  bool     `json:"dry_run,omitempty" doc:"The same as the parameter."`
 	Limit   int      `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000" doc:"Maximum number of fires; those that ended first are taken."`
+	Cursor  string   `json:"cursor,omitempty" minLength:"1" doc:"The next_cursor of the request before, with the same selection: goes on after it, in the same series, and leaves out the fires that it created."`
 }
 
 type redriveOutput struct{ Body redrivenBody }
@@ -41,14 +44,21 @@ type redrivenBody struct {
 	DryRun bool       `json:"dry_run"`
 	Series string     `json:"series,omitempty" doc:"Series of the new fires: their id is <timer>-<due>-<series>."`
 	Count  int64      `json:"count" doc:"Failed fires that were selected. Each was created again, unless it was a dry run."`
-	More   bool       `json:"more" doc:"There are more than the limit, or than one request has time for: repeat it."`
-	Sample []FireBody `json:"sample" nullable:"false" doc:"The first 20 selected fires."`
+	More   bool       `json:"more" doc:"There are more than the limit, or than one request has time for."`
+	NextCursor string     `json:"next_cursor" doc:"Pass it as cursor for the others; empty if there are none."`
+	Sample     []FireBody `json:"sample" nullable:"false" doc:"The first 20 selected fires."`
 }
 
 // redriveFires creates failed fires again, page by page, with one transaction per page. If it ends
 // halfway, the pages before are redriven. Repeated, it continues after them, because redriven fires
-// are left out. Of two at once, the store lets one redrive each fire. Under an idempotency key the
-// series is the same each time, so nothing is created twice.
+// are left out. Of two at once, the store lets one redrive each fire.
+//
+// What it creates may fail at once. The store selects no fires of the request's own series, and a
+// request with a cursor continues the series, so neither redrives its own fires.
+//
+// Under an idempotency key the series is the same each time, so nothing is created twice. The store
+// keeps when the first request began. A repetition creates what the first has not, and nothing that
+// failed since.
 func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redriveOutput, error) {
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
@@ -62,9 +72,8 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 	if err != nil {
 		return nil, err
 	}
-	q.Series = s.IDs.Next()
-	if in.Key != "" {
-		q.Series = timer.ID(param.SeriesOf(param.KeyOf("redrive "+in.App, q.Timer, in.Key)))
+	if err := s.begin(ctx, in, &q); err != nil {
+		return nil, err
 	}
 	out := redrivenBody{DryRun: in.Body.DryRun, Sample: []FireBody{}}
 	if !out.DryRun {
@@ -98,7 +107,59 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 		}
 		q.After, q.AfterFinishedMS = outcomes[n-1].FireID, outcomes[n-1].FinishedMS
 	}
+	if out.More && q.AfterFinishedMS != 0 {
+		out.NextCursor = redriveCursor(&q)
+	}
 	return &redriveOutput{out}, nil
+}
+
+// begin sets the series of a request, and where it goes on.
+func (s *Resource) begin(ctx context.Context, in *redriveInput, q *store.DeadLetterQuery) error {
+	if in.Body.Cursor != "" {
+		return continueRedrive(in.Body.Cursor, q)
+	}
+	q.Series = s.IDs.Next()
+	if in.Key == "" {
+		return nil
+	}
+	key := param.KeyOf("redrive "+in.App, q.Timer, in.Key)
+	q.Series = timer.ID(param.SeriesOf(key))
+	if in.Body.DryRun {
+		return nil
+	}
+	// Two requests at once both read the instant of one of them. Then the other is the repetition.
+	now := s.Now().UnixMilli()
+	begunMS, err := s.Store.PutIfAbsent(ctx, in.App, key, now)
+	if err == nil && begunMS != now {
+		q.BegunMS = begunMS
+	}
+	return err //nolint:wrapcheck // the store says what it was doing
+}
+
+// redriveCursor encodes the series and the position after which a redrive goes on.
+func redriveCursor(q *store.DeadLetterQuery) string {
+	return input.EncodeCursor(
+		input.RedriveCursor,
+		fmt.Sprintf("%s.%s", q.Series, positionOf(q)),
+	)
+}
+
+func continueRedrive(cursor string, q *store.DeadLetterQuery) error {
+	text, err := input.DecodeCursor(input.RedriveCursor, cursor)
+	series, position, _ := strings.Cut(text, ".")
+	if err == nil {
+		q.Series, err = timer.ParseID(series)
+	}
+	if err == nil {
+		q.After, q.AfterFinishedMS, err = parsePosition(position)
+	}
+	if err != nil || q.Series == 0 {
+		return timer.Invalid(
+			"cursor",
+			"expected the next_cursor of a redrive, found another text: pass it as it was",
+		)
+	}
+	return nil
 }
 
 // redrivePage redrives one page, or only reads it, and returns what it selected.

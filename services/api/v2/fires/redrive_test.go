@@ -2,6 +2,7 @@ package fires_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -119,6 +120,70 @@ func TestV2RedriveInPages(t *testing.T) {
 		seen[timer.FireID{Timer: f.Timer, DueMS: f.DueMS}] = true
 	}
 	require.Len(t, seen, 800)
+}
+
+// TestV2RedriveGoesOn redrives fires at an endpoint that still fails, by several requests with a
+// cursor. Each fire is redriven once, and what failed again is listed.
+func TestV2RedriveGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		e := apitest.NewExecutor(t)
+		e.Fail(t, e.Held(t, "shop", "a", 8), timer.FailureTimeout)
+		total, cursor, series := 0, "", ""
+		for range 3 {
+			before := len(e.Dispatched.All())
+			in := map[string]any{"limit": 3, "again": again}
+			if cursor != "" {
+				in["cursor"] = cursor
+			}
+			body, err := json.Marshal(in)
+			require.NoError(t, err)
+			out := e.Redrive(t, string(body))
+			if series == "" {
+				series = out.Series
+			}
+			require.Equal(t, series, out.Series)
+			e.Fail(t, e.Claimed(t, e.Dispatched.All()[before:]), timer.FailureTimeout)
+			total += out.Count
+			cursor = out.Next
+			require.Equal(t, out.More, cursor != "")
+		}
+		require.Equal(t, 8, total)
+		require.Empty(t, cursor, "that was all")
+		require.Equal(t, 8, e.Redrive(t, `{"dry_run":true}`).Count, "they failed again")
+	}
+	e := apitest.NewExecutor(t)
+	for _, cursor := range []string{"x", "cjEuMg", "ZDEuMS0x"} {
+		p := e.Problem(
+			t, 422, http.MethodPost, "/api/v2/apps/shop/redrives", `{"cursor":"`+cursor+`"}`,
+		)
+		require.Equal(t, "body.cursor", p.Errors[0].Location, cursor)
+	}
+}
+
+// TestV2RepeatedRedrive repeats a redrive under its key, after what it created has failed again,
+// and another fire has. It redrives neither.
+func TestV2RepeatedRedrive(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	fires := e.Held(t, "shop", "a", 3)
+	e.Fail(t, fires[:2], timer.FailureTimeout)
+	key := map[string]string{"Idempotency-Key": "k"}
+	redrive := func() (out apitest.Redriven) {
+		e.Call(t, http.MethodPost, "/api/v2/apps/shop/redrives", `{}`, key).Into(t, 200, &out)
+		return out
+	}
+	before := len(e.Dispatched.All())
+	first := redrive()
+	require.Equal(t, 2, first.Count)
+	time.Sleep(5 * time.Millisecond) // until a later millisecond
+	e.Fail(t, e.Claimed(t, e.Dispatched.All()[before:]), timer.FailureTimeout)
+	e.Fail(t, fires[2:], timer.FailureTimeout)
+	require.Equal(t, 3, e.Redrive(t, `{"dry_run":true}`).Count)
+
+	require.Equal(t, first, redrive())
+	require.Len(t, e.Dispatched.All(), before+2)
+	require.Equal(t, 3, e.Redrive(t, `{"dry_run":true}`).Count)
 }
 
 // breaking is a store that fails on the second page of a redrive.

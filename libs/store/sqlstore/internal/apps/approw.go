@@ -135,6 +135,16 @@ func (s *Rows) Share(ctx context.Context, c sqldb.Runner, name string) (row Row,
 	return row, s.db.GuardShared(ctx, c, []int64{row.ID})
 }
 
+// RefuseFrozen returns a conflict if the app is frozen. It locks the app's row for sharing until
+// the commit, so a freeze comes before, and nothing is added, or it comes after.
+func (s *Rows) RefuseFrozen(ctx context.Context, c sqldb.Runner, name string) error {
+	row, err := s.Share(ctx, c, name)
+	if err == nil && row.Frozen {
+		err = timer.Conflict("", "the app "+name+" is frozen: unfreeze it first")
+	}
+	return err
+}
+
 // Deleted returns which of the apps are being deleted. It locks their rows for sharing until
 // the commit: a deletion begins before, and is seen, or after, and finds what was written.
 func (s *Rows) Deleted(

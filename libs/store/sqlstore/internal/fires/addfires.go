@@ -58,7 +58,7 @@ func (s *Fires) AddFires(
 				created = append(created, f)
 			}
 		}
-		if err := s.refuseFrozen(ctx, c, t, len(created)); err != nil {
+		if err := s.refuseFrozen(ctx, c, app, len(created)); err != nil {
 			return err
 		}
 		if err := s.fires.Insert(ctx, c, created); err != nil {
@@ -85,15 +85,10 @@ func (s *Fires) auditFires(
 	return s.audit.Add(ctx, c, t.AppID, nowMS, e, err)
 }
 
-// refuseFrozen returns a conflict if the app is frozen. It locks the app's row for sharing until
-// the commit, so a freeze comes before, and nothing is added, or it comes after.
-func (s *Fires) refuseFrozen(ctx context.Context, c sqldb.Runner, t *timer.Timer, fires int) error {
+// refuseFrozen returns a conflict for new fires if the app is frozen.
+func (s *Fires) refuseFrozen(ctx context.Context, c sqldb.Runner, app string, fires int) error {
 	if fires == 0 {
 		return nil
 	}
-	row, err := s.apps.Share(ctx, c, t.App)
-	if err == nil && row.Frozen {
-		err = timer.Conflict("", "the app "+t.App+" is frozen: unfreeze it first")
-	}
-	return err
+	return s.apps.RefuseFrozen(ctx, c, app)
 }

@@ -195,6 +195,9 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 			r.out.Fires = append(r.out.Fires, row)
 		}
 	}
+	if err := s.refuseFrozen(ctx, r.c, r.q.App, len(created)); err != nil {
+		return err
+	}
 	if err := s.fires.Insert(ctx, r.c, created); err != nil {
 		return err
 	}

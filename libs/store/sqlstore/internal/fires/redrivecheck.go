@@ -133,6 +133,13 @@ func (r *redrive) filter(q *sqldb.Statement) {
 	if !r.q.IncludeRedriven {
 		q.Add(" AND o.redrive_series IN (0,").Int(r.series).Add(")")
 	}
+	if r.series != 0 {
+		q.Add(" AND o.series<>").Int(r.series)
+	}
+	if r.q.BegunMS != 0 {
+		q.Add(" AND (o.redrive_series=").Int(r.series).
+			Add(" OR o.finished_ms<=").Int(r.q.BegunMS).Add(")")
+	}
 	q.Add(" AND EXISTS (SELECT 1 FROM timers t WHERE t.id=o.timer_id AND t.status<>").
 		Int(timers.RowDeleted).
 		Add(")")

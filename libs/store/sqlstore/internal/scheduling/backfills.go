@@ -112,6 +112,9 @@ func (s *Scheduling) StartBackfill(
 		case err == nil && (row.AppID != appID || row.Timer != int64(b.Timer)):
 			return timer.Conflict("id", "this backfill id is taken")
 		case timer.CodeOf(err) == timer.CodeNotFound:
+			if err := s.apps.RefuseFrozen(ctx, c, b.App); err != nil {
+				return err
+			}
 			row, err = s.insertBackfill(ctx, c, appID, &b)
 		}
 		out = row.backfill(b.App)
