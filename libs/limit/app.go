@@ -24,7 +24,7 @@ type app struct {
 	// kept is how many slots the running Sync leaves here, whatever it decides: those of the calls
 	// that ran when it began. While no Sync is running it is unlimited.
 	kept         int
-	peak         int // most concurrent calls lately
+	peak         peak // most concurrent calls lately
 	used         meter
 	ended        meter
 	lastProgress time.Time // when a call last ended, or began while none ran
@@ -187,7 +187,7 @@ func (a *app) started(now time.Time, unavailable bool) {
 		a.lastProgress = now
 	}
 	a.inUse++
-	a.peak = max(a.peak, a.inUse)
+	a.peak.add(now, a.inUse)
 	a.used.count(now)
 	if a.settings.Rate > 0 {
 		a.fillLocal(now)
@@ -208,7 +208,7 @@ func (a *app) wantSlots(now time.Time, share int) int {
 	if a.settings.Concurrent == 0 {
 		return 0
 	}
-	want := max(a.inUse, a.peak) + a.list.len()
+	want := a.peak.most(now, a.inUse) + a.list.len()
 	if want > 0 || a.used.rate(now) > 0 {
 		want += 1 + want/4
 	}

@@ -612,3 +612,48 @@ func BenchmarkStart(b *testing.B) {
 		}
 	}
 }
+
+// TestUnusedSlotsGoToOthers: an executor that once had many calls, and makes one at a time now,
+// leaves the other slots to an executor that has more to do.
+func TestUnusedSlotsGoToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a", "b")
+		for _, l := range ls {
+			l.Set("x", limit.Settings{Concurrent: 10})
+		}
+		call := func(l *limit.Limiter, took time.Duration) {
+			startRetrying(l, "x")
+			time.Sleep(took)
+			l.Done("x")
+		}
+		var burst sync.WaitGroup
+		for range 10 {
+			burst.Go(func() { call(ls[0], 3*time.Second) })
+		}
+		burst.Wait()
+
+		var all sync.WaitGroup
+		began := time.Now()
+		all.Go(func() {
+			for time.Since(began) < 30*time.Second {
+				call(ls[0], 20*time.Millisecond)
+				time.Sleep(180 * time.Millisecond)
+			}
+		})
+		var calls testenv.Concurrency
+		for range 30 {
+			all.Go(func() {
+				for time.Since(began) < 20*time.Second {
+					startRetrying(ls[1], "x")
+					calls.Begin()
+					time.Sleep(500 * time.Millisecond)
+					calls.End()
+					ls[1].Done("x")
+				}
+			})
+		}
+		all.Wait()
+		require.GreaterOrEqual(t, calls.Most(), 8)
+	})
+}

@@ -24,7 +24,6 @@ const (
 	// unavailablePause is between attempts while the shared state is unavailable.
 	unavailablePause = 250 * time.Millisecond
 	firstStarts      = 21 // one round of the default weights
-	peakWindow       = time.Second
 )
 
 // Run implements Admission. It sleeps while no app is active, and wakes only rarely while no active
@@ -217,9 +216,6 @@ func (a *app) demand(now time.Time, l *Limiter) Demand {
 			fetched = 0 // Unused tokens are lost, and with so low a rate none must be.
 		}
 		w.Tokens = min(max(fetched-a.tokens-len(a.order), 0), most)
-	}
-	if now.Sub(a.lastSync) >= peakWindow {
-		a.peak = a.inUse
 	}
 	a.lastSync = now
 	a.kept = a.inUse
