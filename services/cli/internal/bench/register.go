@@ -55,7 +55,7 @@ type newTarget struct {
 // timerOf returns the i-th timer of a group. prefix makes its name unique.
 func (r *registrar) timerOf(g *group, i int, prefix, target string) newTimer {
 	n := newTimer{
-		App: r.app, Name: prefix + "-" + g.name + "-" + strconv.Itoa(i), Status: "active",
+		App: r.app, Name: prefix + g.name + "-" + strconv.Itoa(i), Status: "active",
 		Schedule: newSchedule{Kind: "cron", Specs: []string{g.spec}},
 		Target: newTarget{
 			Kind: "http", URL: target, Method: http.MethodPost,
@@ -71,7 +71,8 @@ func (r *registrar) timerOf(g *group, i int, prefix, target string) newTimer {
 }
 
 // create creates the timers of a group and returns their ids. done counts them. A request that
-// fails is repeated: the same definition under the same name is the same timer.
+// fails is repeated: the same definition under the same name is the same timer. With an error it
+// returns the ids that it knows, and 0 for the others.
 func (r *registrar) create(
 	ctx context.Context, g *group, prefix, target string, done *atomic.Int64,
 ) ([]timer.ID, error) {
@@ -86,7 +87,26 @@ func (r *registrar) create(
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("creating timers: %w", err)
+		return ids, fmt.Errorf("creating timers: %w", err)
+	}
+	return ids, nil
+}
+
+// named returns the ids of the timers whose names have the prefix.
+func (r *registrar) named(ctx context.Context, prefix string) (ids []timer.ID, err error) {
+	q := url.Values{"app": {r.app}, "name_prefix": {prefix}}
+	err = r.api.Pages(ctx, "/timers", q, 0, func(items []client.Object) error {
+		for _, o := range items {
+			id, err := timer.ParseID(o.Text("id"))
+			if err != nil {
+				return err //nolint:wrapcheck // it says what it was reading
+			}
+			ids = append(ids, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing timers: %w", err)
 	}
 	return ids, nil
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -89,7 +90,7 @@ func (r *Result) OK() bool {
 }
 
 // Run measures a phase.
-func (b *Bench) Run(ctx context.Context, p Phase) (*Result, error) {
+func (b *Bench) Run(ctx context.Context, p Phase) (out *Result, err error) {
 	if err := b.opts.Receiver.Reset(ctx); err != nil {
 		return nil, err //nolint:wrapcheck // of the receiver
 	}
@@ -107,9 +108,15 @@ func (b *Bench) Run(ctx context.Context, p Phase) (*Result, error) {
 	before := b.usage()
 	r := &Result{Phase: p.String(), Timers: total}
 	began := time.Now()
-	all, ids, err := b.create(ctx, p, groups, total)
+	all, m, err := b.create(ctx, p, groups, total)
 	if !b.opts.Keep {
-		defer func() { b.clean(ctx, p, r, ids) }()
+		defer func() {
+			if failed := b.clean(ctx, p, m); failed != nil && out == nil {
+				err = errors.Join(err, failed)
+			} else if failed != nil {
+				out.CleanUpFail = failed.Error()
+			}
+		}()
 	}
 	if err != nil {
 		return nil, err
@@ -131,7 +138,10 @@ func (b *Bench) Run(ctx context.Context, p Phase) (*Result, error) {
 			}
 		}
 	}
-	return r, b.measure(ctx, p, first, all, r)
+	if err := b.measure(ctx, p, first, all, r); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // learn measures how many timers are created per second, so that a phase neither begins before all
@@ -142,30 +152,42 @@ func (b *Bench) learn(ctx context.Context, total int) error {
 	}
 	p := Phase{Kind: Long, N: min(probe, total)}
 	began := time.Now()
-	_, ids, err := b.create(ctx, p, p.groups(began), p.N)
+	_, m, err := b.create(ctx, p, p.groups(began), p.N)
 	b.creates = float64(p.N) / time.Since(began).Seconds()
-	b.clean(ctx, p, &Result{}, ids)
-	return err
+	return errors.Join(err, b.clean(ctx, p, m))
+}
+
+// made is what a phase has created.
+type made struct {
+	prefix string // of the names
+	ids    []timer.ID
+	// unsure means that a request failed, so there may be timers whose ids are not known.
+	unsure bool
 }
 
 func (b *Bench) create(
 	ctx context.Context, p Phase, groups []group, total int,
-) (all []*expected, ids []timer.ID, err error) {
+) (all []*expected, m *made, err error) {
 	var done atomic.Int64
 	stop := b.show(ctx, func() string {
 		return fmt.Sprintf("%s: %d of %d timers created", p, done.Load(), total)
 	})
 	defer stop()
-	prefix := fmt.Sprintf("bench-%d-%d", time.Now().UnixMilli(), b.runs)
+	m = &made{prefix: fmt.Sprintf("bench-%d-%d-", time.Now().UnixMilli(), b.runs)}
 	for i := range groups {
-		some, err := b.reg.create(ctx, &groups[i], prefix, b.opts.Receiver.URL(), &done)
-		ids = append(ids, some...)
+		some, err := b.reg.create(ctx, &groups[i], m.prefix, b.opts.Receiver.URL(), &done)
+		for _, id := range some {
+			if id != 0 {
+				m.ids = append(m.ids, id)
+			}
+		}
 		if err != nil {
-			return nil, ids, err
+			m.unsure = len(m.ids) > 0 || client.MayPass(err) || ctx.Err() != nil
+			return nil, m, err
 		}
 		all = append(all, expect(&groups[i], some))
 	}
-	return all, ids, nil
+	return all, m, nil
 }
 
 // measure waits until each fire has come, or the time for late ones is over.
@@ -222,17 +244,20 @@ func (b *Bench) measure(
 }
 
 // clean deletes the timers, also after an interruption.
-func (b *Bench) clean(ctx context.Context, p Phase, r *Result, ids []timer.ID) {
+func (b *Bench) clean(ctx context.Context, p Phase, m *made) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	var done atomic.Int64
 	stop := b.show(ctx, func() string {
-		return fmt.Sprintf("%s: %d of %d timers deleted", p, done.Load(), len(ids))
+		return fmt.Sprintf("%s: %d of %d timers deleted", p, done.Load(), len(m.ids))
 	})
-	defer stop()
-	if err := b.reg.remove(ctx, ids, &done); err != nil {
-		r.CleanUpFail = err.Error()
+	err := b.reg.remove(ctx, m.ids, &done)
+	stop()
+	if !m.unsure {
+		return err
 	}
+	left, listed := b.reg.named(ctx, m.prefix)
+	return errors.Join(err, listed, b.reg.remove(ctx, left, &done))
 }
 
 func (b *Bench) usage() map[string]use {
