@@ -62,6 +62,8 @@ func (c *Zones) Register(s *Set) {
 // Validate checks nothing, because opening the file does.
 func (c *Zones) Validate() error { return nil }
 
+const minRetention = 24 * time.Hour // as long as idempotency keys
+
 // Retention is how long history is kept.
 type Retention struct {
 	Keep  time.Duration
@@ -70,7 +72,7 @@ type Retention struct {
 
 // Register registers the settings.
 func (c *Retention) Register(s *Set) {
-	s.Duration(&c.Keep, "retention", 7*24*time.Hour, "how long outcomes and attempts are kept")
+	s.Duration(&c.Keep, "retention", 7*24*time.Hour, "how long outcomes and attempts are kept, a day or more")
 	s.Duration(
 		&c.Audit, "audit-retention", 90*24*time.Hour, "how long the audit trail of changes is kept",
 	)
@@ -79,7 +81,9 @@ func (c *Retention) Register(s *Set) {
 // Validate checks the settings.
 func (c *Retention) Validate() error {
 	return errors.Join(
-		atLeast("retention", c.Keep, time.Hour),
+		// A request may be repeated under its idempotency key for a day. It must find the fire or
+		// job that it created, or it would create it again.
+		atLeast("retention", c.Keep, minRetention),
 		atLeast("audit-retention", c.Audit, time.Hour),
 	)
 }
