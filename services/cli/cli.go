@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -165,11 +166,17 @@ func run(
 	return err //nolint:wrapcheck // each command says what it was doing
 }
 
-// usageArgs makes wrong arguments an error of usage.
+// usageArgs makes wrong arguments an error of usage. An empty one is wrong, too: it is a variable of
+// a script that is not set, and must not mean all timers or the first.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
 			return usageError(fmt.Sprintf("%v; %s --help shows the usage", err, c.CommandPath()))
+		}
+		if i := slices.Index(args, ""); i >= 0 {
+			return usageError(fmt.Sprintf(
+				"argument %d is empty; %s --help shows the usage", i+1, c.CommandPath(),
+			))
 		}
 		return nil
 	}

@@ -119,9 +119,24 @@ func TestTimerCommands(t *testing.T) {
 	)
 	require.Contains(
 		t,
+		u.do("timer", "create", "bill", "--cron", "0 9 * * MON-FRI", "--tz", "Europe/Berlin",
+			"--url", endpoint.URL, "--header", "X-Tone: c", "--label", "team=pay"),
+		"timer bill is there already, with this definition",
+	)
+	require.Contains(
+		t,
 		u.refused("timer", "create", "bill", "--every", "1h", "--url", endpoint.URL),
 		"a timer of this name exists",
 	)
+	// The empty text of a variable that is not set is no name.
+	for _, args := range []string{
+		"timer delete", "timer pause", "timer resume", "timer run", "timer get", "explain",
+		"fire get", "job get", "calendar get", "app delete --confirm=x", "dead show", "timer watch",
+	} {
+		require.Contains(
+			t, u.refused(append(strings.Fields(args), "")...), "argument 1 is empty", args,
+		)
+	}
 
 	list := u.do("timer", "list")
 	require.Contains(t, list, "0 9 * * MON-FRI Europe/Berlin")

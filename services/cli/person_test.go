@@ -26,5 +26,5 @@ func TestEndSessions(t *testing.T) {
 	list := u.do("audit", "--deployment", "--kind", "person")
 	require.Regexp(t, `anonymous +end_sessions +person +bob`, list)
 	require.Regexp(t, `anonymous +end_sessions +person +ada`, list)
-	require.Contains(t, u.refused("person", "end-sessions", ""), "subject")
+	require.Contains(t, u.refused("person", "end-sessions", ""), "argument 1 is empty")
 }

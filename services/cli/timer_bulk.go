@@ -190,7 +190,8 @@ func (t *tool) timerLabel() *cobra.Command {
 			names, set, remove := splitLabels(args)
 			if len(set)+len(remove) == 0 {
 				return usageError(
-					"expected a label to set (team=pay) or to remove (team-), found none",
+					fmt.Sprintf("expected a label to set (team=pay) or to remove (team-), found %q",
+						args),
 				)
 			}
 			switch {

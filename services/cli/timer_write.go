@@ -80,9 +80,12 @@ func (t *tool) timerCreate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				tm, err := api.Do(c.Context(), http.MethodPost, "/timers", nil, body)
+				tm, created, err := api.Create(c.Context(), "/timers", body)
 				if err != nil {
 					return err //nolint:wrapcheck // it says what the API answered
+				}
+				if !created && tm["dry_run"] != true {
+					return t.showWritten(tm, "is there already, with this definition")
 				}
 				return t.showWritten(tm, "created")
 			})

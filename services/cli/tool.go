@@ -220,7 +220,7 @@ func findTimer(
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what the API answered
 	}
-	if items := page.Objects("items"); len(items) > 0 {
+	if items := page.Objects("items"); len(items) == 1 && items[0].Text("name") == name {
 		return items[0], nil
 	}
 	if isID.MatchString(name) {

@@ -57,7 +57,21 @@ func usage() map[string]use {
 		u.memory += uint64(stat.ResidentMemory()) //nolint:gosec // not negative
 		out[name] = u
 	}
-	return out
+	return ofDeployment(out)
+}
+
+// ofDeployment leaves out servers where no service runs that would use them: one process has its
+// own. Whether they serve this deployment or another on the machine cannot be seen.
+func ofDeployment(all map[string]use) map[string]use {
+	for name := range all {
+		if strings.HasPrefix(name, "carillon-") && name != "carillon-receiver" {
+			return all
+		}
+	}
+	for _, name := range servers {
+		delete(all, name)
+	}
+	return all
 }
 
 // processName returns a process's program, which its comm may have cut.

@@ -112,11 +112,27 @@ func (c *Client) Do(
 			return nil, fmt.Errorf("encoding a request: %w", err)
 		}
 	}
-	answer, err := c.send(ctx, method, path, query, data, "application/json")
+	answer, _, err := c.send(ctx, method, path, query, data, "application/json")
 	if err != nil || len(bytes.TrimSpace(answer)) == 0 {
 		return nil, err
 	}
 	return Decode(answer)
+}
+
+// Create sends a request that creates something. created is false if it was there already, alike.
+func (c *Client) Create(
+	ctx context.Context, path string, body any,
+) (o Object, created bool, err error) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, false, fmt.Errorf("encoding a request: %w", err)
+	}
+	answer, status, err := c.send(ctx, http.MethodPost, path, nil, data, "application/json")
+	if err != nil {
+		return nil, false, err
+	}
+	o, err = Decode(answer)
+	return o, status == http.StatusCreated, err
 }
 
 // Send sends a request as Do does, and decodes the answer into out.
@@ -130,7 +146,7 @@ func (c *Client) Send(
 	if err != nil {
 		return fmt.Errorf("encoding a request: %w", err)
 	}
-	answer, err := c.send(ctx, method, path, query, data, "application/json")
+	answer, _, err := c.send(ctx, method, path, query, data, "application/json")
 	if err != nil {
 		return err
 	}
@@ -148,7 +164,7 @@ func (c *Client) Upload(
 	data []byte,
 	contentType string,
 ) (Object, error) {
-	answer, err := c.send(ctx, method, path, query, data, contentType)
+	answer, _, err := c.send(ctx, method, path, query, data, contentType)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +188,7 @@ func (c *Client) send(
 	query url.Values,
 	data []byte,
 	contentType string,
-) ([]byte, error) {
+) (answer []byte, status int, err error) {
 	if c.DryRun && method != http.MethodGet {
 		dry := url.Values{"dry_run": {"true"}}
 		maps.Copy(dry, query)
@@ -188,7 +204,7 @@ func (c *Client) send(
 	}
 	q, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
-		return nil, fmt.Errorf("making a request: %w", err)
+		return nil, 0, fmt.Errorf("making a request: %w", err)
 	}
 	if data != nil {
 		q.Header.Set("Content-Type", contentType)
@@ -198,17 +214,17 @@ func (c *Client) send(
 	}
 	resp, err := c.http.Do(q)
 	if err != nil {
-		return nil, callError(err)
+		return nil, 0, callError(err)
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return nil, 0, fmt.Errorf("reading the answer: %w", err)
 	}
 	if resp.StatusCode/100 != 2 { //nolint:mnd // the class of successes
-		return nil, newError(resp, answer)
+		return nil, resp.StatusCode, newError(resp, answer)
 	}
-	return answer, nil
+	return answer, resp.StatusCode, nil
 }
 
 // Pages calls each with the items of a list, page by page, until there are no more, limit items
