@@ -94,10 +94,11 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	)
 	var p *config.Problems
 	require.ErrorAs(t, err, &p)
-	require.Len(t, p.List, 3)
+	require.Len(t, p.List, 5)
 	require.Contains(t, p.List[0], `unknown setting "htp-addr"`)
 	require.Contains(t, p.List[1], `dispatch-lead (flag -dispatch-lead): "x" is not a duration`)
 	require.Contains(t, p.List[2], `expand-ahead (environment CARILLON_EXPAND_AHEAD): "soon"`)
+	require.Contains(t, err.Error(), "mysql-dsn: missing", "of another part, which can be checked")
 
 	_, _, err = load(t, "", nil, "-http-addr", "nowhere", "-dispatch-lead", "1h")
 	require.ErrorAs(t, err, &p)

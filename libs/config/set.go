@@ -38,8 +38,28 @@ type Part interface {
 type Set struct {
 	program string
 	flags   *flag.FlagSet
-	parts   []Part
+	parts   []part
 	values  map[string]*value
+	adding  *part // that registers its settings
+}
+
+// part is a Part with its own settings.
+type part struct {
+	Part
+
+	values []*value
+}
+
+// validate returns the problems of a part. It needs all of the part's settings.
+func (p *part) validate() []string {
+	bad := func(v *value) bool { return v.err != nil }
+	if slices.ContainsFunc(p.values, bad) {
+		return nil
+	}
+	if err := p.Validate(); err != nil {
+		return strings.Split(err.Error(), "\n")
+	}
+	return nil
 }
 
 // value is one setting. It takes text from several sources. A bad value is kept as a problem, so
@@ -102,8 +122,14 @@ func NewSet(program string, parts ...Part) *Set {
 
 // Add adds one more part.
 func (s *Set) Add(p Part) {
-	s.parts = append(s.parts, p)
+	outer := s.adding
+	s.adding = &part{Part: p}
 	p.Register(s)
+	s.parts = append(s.parts, *s.adding)
+	if outer != nil { // a part of another
+		outer.values = append(outer.values, s.adding.values...)
+	}
+	s.adding = outer
 }
 
 // String registers a text setting.
@@ -171,6 +197,9 @@ func (s *Set) Duration(to *time.Duration, name string, def time.Duration, usage 
 
 func (s *Set) add(v *value, usage string) {
 	s.values[v.name] = v
+	if s.adding != nil {
+		s.adding.values = append(s.adding.values, v)
+	}
 	s.flags.Var(v, v.name, usage)
 }
 
@@ -248,7 +277,7 @@ func (s *Set) takeFile(path string) []string {
 	return problems
 }
 
-// check parses every value. If all are valid, it validates the parts.
+// check parses every value, and validates the parts whose own values are valid.
 func (s *Set) check() []string {
 	var problems []string
 	for _, name := range s.names() {
@@ -257,13 +286,8 @@ func (s *Set) check() []string {
 			problems = append(problems, fmt.Sprintf("%s (%s): %v", name, v.source, v.err))
 		}
 	}
-	if len(problems) > 0 {
-		return problems
-	}
-	for _, p := range s.parts {
-		if err := p.Validate(); err != nil {
-			problems = append(problems, strings.Split(err.Error(), "\n")...)
-		}
+	for i := range s.parts {
+		problems = append(problems, s.parts[i].validate()...)
 	}
 	return problems
 }
