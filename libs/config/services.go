@@ -72,7 +72,12 @@ type Retention struct {
 
 // Register registers the settings.
 func (c *Retention) Register(s *Set) {
-	s.Duration(&c.Keep, "retention", 7*24*time.Hour, "how long outcomes and attempts are kept, a day or more")
+	s.Duration(
+		&c.Keep,
+		"retention",
+		7*24*time.Hour,
+		"how long outcomes and attempts are kept, a day or more",
+	)
 	s.Duration(
 		&c.Audit, "audit-retention", 90*24*time.Hour, "how long the audit trail of changes is kept",
 	)

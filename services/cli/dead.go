@@ -184,7 +184,9 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		case dryRun && more:
 			r.tool.sayf("more than %d would be redriven: add --yes to do it", total)
 		case total == 0 && len(r.fires) > 0:
-			r.tool.sayf("none of these is a dead letter that is not redriven: see carillon fire get; --again redrives once more")
+			r.tool.sayf(
+				"none of these is a dead letter that is not redriven: see carillon fire get; --again redrives once more",
+			)
 		case dryRun:
 			r.tool.sayf("%d would be redriven: add --yes to do it", total)
 		case more && cursor != "" && (r.limit == 0 || total < int64(r.limit)):

@@ -29,8 +29,8 @@ type shelf struct {
 func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case r.Method == http.MethodPost:
+	switch r.Method {
+	case http.MethodPost:
 		var in struct{ Items []struct{ Name string } }
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
@@ -51,7 +51,7 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if s.batches++; s.batch == nil || s.batch(s.batches, w) {
 			_ = json.NewEncoder(w).Encode(out)
 		}
-	case r.Method == http.MethodDelete:
+	case http.MethodDelete:
 		delete(s.timers, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
 		w.WriteHeader(http.StatusNoContent)
 	default:
