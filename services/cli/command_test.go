@@ -392,6 +392,8 @@ func TestKeysAndContexts(t *testing.T) {
 	defer d.Stop(t)
 	u := newUser(t, "")
 	require.Contains(t, u.refused("context", "set", "dev"), "--api")
+	require.Contains(t, u.refused("context", "set", "dev", "--api", "foo"), `found "foo"`)
+	require.Contains(t, u.refused("timer", "list", "--api", "ftp://foo"), `found "ftp://foo"`)
 	require.Contains(
 		t,
 		u.do("context", "set", "dev", "--api", d.Api, "--app", "shop"),

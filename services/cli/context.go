@@ -119,6 +119,9 @@ func (t *tool) contextSet() *cobra.Command {
 					"--api: expected the address of the API, such as https://carillon.example.com",
 				)
 			}
+			if err := checkAPI(c.API); err != nil {
+				return "", err
+			}
 			f.Contexts[name] = c
 			if f.Current == "" {
 				f.Current = name

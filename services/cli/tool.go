@@ -113,8 +113,16 @@ func (t *tool) prepare() error {
 		t.target.App = app
 	}
 	options.Default(&t.target.API, defaultAPI)
-	if u, err := url.Parse(t.target.API); err != nil || u.Host == "" {
-		return usageError(fmt.Sprintf("--api: expected http://HOST:PORT, found %q", t.target.API))
+	return checkAPI(t.target.API)
+}
+
+// checkAPI checks the address of an API.
+func checkAPI(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return usageError(
+			fmt.Sprintf("--api: expected http://HOST:PORT or https://HOST, found %q", address),
+		)
 	}
 	return nil
 }
