@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -82,8 +83,12 @@ func (s *Resource) events(ctx context.Context, in *eventsInput) (*huma.StreamRes
 		st.next, st.safeMS = feed.end()
 		st.begin(c)
 		// An error is a client that is gone, or a store that is unavailable: the client resumes.
-		if err := st.run(ctx, from); err != nil && ctx.Err() == nil {
+		err := st.run(ctx, from)
+		if err != nil && ctx.Err() == nil {
 			s.Logger.Debug().Err(err).Msg("event stream ended")
+		}
+		if err != nil && !in.Follow {
+			panic(http.ErrAbortHandler) // a proper end would say that this was all
 		}
 	}}, nil
 }
@@ -126,7 +131,12 @@ type stream struct {
 
 	w       http.ResponseWriter
 	control *http.ResponseController
+	wrote   time.Time        // the last time
+	old     <-chan time.Time // maxStreamAge is over
 }
+
+// errOld ends a stream after maxStreamAge.
+var errOld = errors.New("the stream is old")
 
 // begin sends the headers. The server's deadlines are for requests, so they are taken off; each
 // write gets its own.
@@ -139,12 +149,12 @@ func (s *stream) begin(c huma.Context) {
 }
 
 // run sends events until the client disconnects, the server stops, or the stream is old or does not
-// follow. What the
-// store has from fromMS on is sent first, in order of position. The feed began before, so what is
-// committed meanwhile is in one of the two.
+// follow. What the store has from fromMS on is sent first, in order of position. The feed began
+// before, so what is committed meanwhile is in one of the two.
 func (s *stream) run(ctx context.Context, fromMS int64) error {
 	age := time.NewTimer(maxStreamAge)
 	defer age.Stop()
+	s.old = age.C
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	beat := time.NewTicker(heartbeat)
@@ -177,24 +187,25 @@ func (s *stream) run(ctx context.Context, fromMS int64) error {
 				s.resource.Logger.Debug().Err(failed).Msg("outcomes not read")
 			}
 		case <-beat.C:
-			line := s.appendID([]byte(": heartbeat\n"), store.OutcomePosition{FinishedMS: s.safeMS})
-			err = s.write(append(line, '\n'))
+			err = s.beat(store.OutcomePosition{FinishedMS: s.safeMS})
 		case <-ctx.Done():
 			return nil
 		case <-process.Stopping(ctx):
 			return nil
-		case <-age.C:
-			return nil
+		case <-s.old:
+			return errOld
 		}
 	}
 	return err
 }
 
-// replay sends what the store has from an instant on.
+// replay sends what the store has from an instant on. While nothing is selected it sends heartbeats
+// with the position so far, so that a client neither gives up nor begins again.
 func (s *stream) replay(ctx context.Context, fromMS int64) error {
 	q := store.OutcomeQuery{
-		App: s.app, FromMS: fromMS, Ascending: true,
-		ScanLimit: store.MaxBatch, Limit: store.MaxBatch,
+		OutcomeFilter: s.filter.OutcomeFilter,
+		App:           s.app, FromMS: fromMS, Ascending: true,
+		ScanLimit: ScanLimit, Limit: store.MaxBatch,
 	}
 	s.sent = map[timer.FireID]bool{}
 	for {
@@ -214,12 +225,25 @@ func (s *stream) replay(ctx context.Context, fromMS int64) error {
 			s.sentAt = time.Now()
 			return nil
 		}
+		if time.Since(s.wrote) >= heartbeat {
+			if err := s.beat(q.After); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-process.Stopping(ctx):
 			return process.ErrStopping
+		case <-s.old:
+			return errOld
 		default:
 		}
 	}
+}
+
+// beat sends a heartbeat with the id from which a client resumes.
+func (s *stream) beat(p store.OutcomePosition) error {
+	line := s.appendID([]byte(": heartbeat\n"), p)
+	return s.write(append(line, '\n'))
 }
 
 // notSent leaves out what replay has sent. A minute later the feed has none of it anymore.
@@ -274,5 +298,6 @@ func (s *stream) write(text []byte) error {
 	if err := s.control.Flush(); err != nil {
 		return fmt.Errorf("flushing an event: %w", err)
 	}
+	s.wrote = time.Now()
 	return nil
 }

@@ -6,14 +6,17 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
@@ -197,5 +200,53 @@ func TestEventStreamsOutliveRequests(t *testing.T) {
 		<-time.After(time.Second)
 		outcome := a.finish(t, fires[i:i+1], time.Now())
 		require.Equal(t, idsOf(outcome), c.take(1))
+	}
+}
+
+// scanned is a store with many outcomes that nobody selects. Each page takes 4 s.
+type scanned struct {
+	api.Store
+
+	queries []store.OutcomeQuery
+}
+
+func (s *scanned) Outcomes(
+	ctx context.Context, q store.OutcomeQuery,
+) (page store.OutcomePage, err error) {
+	if q.FromMS > 800_000_000_000 { // of the feed, which reads what is new
+		return s.Store.Outcomes(ctx, q)
+	}
+	s.queries = append(s.queries, q)
+	time.Sleep(4 * time.Second)
+	at := max(q.FromMS, q.After.FinishedMS) + 1000
+	page.Next = store.OutcomePosition{FinishedMS: at, FireID: timer.FireID{Timer: 1, DueMS: 1}}
+	return page, ctx.Err()
+}
+
+// TestEventsOfLongHistories checks that a stream that looks through a long history shows its
+// position, asks for what is selected alone, and ends after ten minutes.
+func TestEventsOfLongHistories(t *testing.T) {
+	t.Parallel()
+	for _, follow := range []string{"true", "false"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &scanned{}
+			a := setup(t, func(o *api.Options) { s.Store, o.Store = o.Store, s })
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+				"/api/v2/apps/shop/events?state=failed&from=1990-01-01T00:00:00Z&follow="+follow, nil)
+			w := httptest.NewRecorder()
+			began := time.Now()
+			serve := func() { a.Api.Handler().ServeHTTP(w, r) }
+			if follow == "true" {
+				serve()
+			} else {
+				require.PanicsWithValue(t, http.ErrAbortHandler, serve, "an end would say: that is all")
+			}
+			body := w.Body.String()
+			require.InDelta(t, 600, time.Since(began).Seconds(), 5, body[:min(len(body), 500)])
+			require.Equal(t, 37, strings.Count(body, ": heartbeat\nid: "), body[:min(len(body), 500)])
+			require.Equal(t, []timer.OutcomeKind{timer.Failed}, s.queries[0].Kinds)
+			ids := strings.Split(body, "id: ")
+			require.Greater(t, ids[len(ids)-1], ids[1], "it proceeds")
+		})
 	}
 }
