@@ -107,7 +107,7 @@ func (b *Bus) isConnected(ctx context.Context, topic bus.Topic, name string) (bo
 	if err := b.rest.do(
 		ctx,
 		http.MethodGet,
-		b.path(topic)+"/partitioned-stats?perPartition=true",
+		b.path(topic)+"/partitioned-stats?perPartition=true&excludePublishers=true",
 		nil,
 		&stats,
 	); err != nil {
