@@ -29,6 +29,8 @@ type gate struct {
 	away   bool
 	reads  map[string]int // of calendars and backfills
 	during func()         // a read of states
+	copied bool           // log is the change log of a copy that lacks the last commits
+	log    []store.Change
 }
 
 func (g *gate) read(what string) error {
@@ -54,7 +56,35 @@ func (g *gate) Changes(ctx context.Context, after int64, limit int) ([]store.Cha
 	if err := g.read("changes"); err != nil {
 		return nil, err
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.copied {
+		i := slices.IndexFunc(g.log, func(c store.Change) bool { return c.Seq > after })
+		if i < 0 {
+			return nil, nil
+		}
+		return g.log[i:], nil
+	}
 	return g.Store.Changes(ctx, after, limit)
+}
+
+func (g *gate) LastChange(ctx context.Context) (int64, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case !g.copied:
+		return g.Store.LastChange(ctx)
+	case len(g.log) == 0:
+		return 0, nil
+	}
+	return g.log[len(g.log)-1].Seq, nil
+}
+
+// failOver replaces the change log by that of a copy.
+func (g *gate) failOver(log []store.Change) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.copied, g.log = true, log
 }
 
 func (g *gate) States(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
@@ -253,6 +283,57 @@ func TestAfterALongPauseNothingIsKnown(t *testing.T) {
 	})
 }
 
+// TestAnotherLogIsNoticed checks that a process forgets all states when the database is a copy that
+// lacks changes, though it may have numbered as many since. So what was lost decides nothing.
+func TestAnotherLogIsNoticed(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]func(had []store.Change) []store.Change{
+		"shorter": func([]store.Change) []store.Change { return nil },
+		"as long": func(had []store.Change) []store.Change {
+			other := slices.Clone(had)
+			other[len(other)-1].AtMS += 5
+			return other
+		},
+		"longer": func(had []store.Change) []store.Change {
+			other := slices.Clone(had)
+			for i := range other {
+				other[i].State = timer.State{ID: 7}
+			}
+			return append(other, store.Change{Seq: other[len(other)-1].Seq + 1})
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			parts := servicetest.New(t, servicetest.Options{})
+			c, g, k := setup(t, parts)
+			e := create(parts)
+			id := e.Fire.Timer
+			require.NoError(t, c.Timers.Load(t.Context(), []*inflight.Entry{e}))
+			_, err := c.Apps.Of(t.Context(), AppQuestion{e.Fire.AppID, "a"})
+			require.NoError(t, err)
+			run(t, c)
+			time.Sleep(time.Second)
+			pause(t, parts, id)
+			time.Sleep(time.Minute)
+			s, _, ok := c.Timers.State(id)
+			require.True(t, ok)
+			require.Equal(t, timer.StatusInactive, s.Status)
+			_, _, missed := k.seen()
+			require.Zero(t, missed, "nothing is lost while nothing changes")
+
+			had, err := parts.Store.Changes(t.Context(), 0, 100)
+			require.NoError(t, err)
+			require.NotEmpty(t, had)
+			g.failOver(of(had))
+			time.Sleep(time.Minute)
+			_, _, ok = c.Timers.State(id)
+			require.False(t, ok, name)
+			require.Nil(t, c.Apps.Known(e.Fire.AppID))
+			_, _, missed = k.seen()
+			require.Equal(t, 1, missed, "once: %s", name)
+		})
+	}
+}
+
 // TestStatesReadBeforeTheChangeOfAnAppAreNotCached checks that a read that began before an app was
 // frozen leaves no state behind, whatever it returned.
 func TestStatesReadBeforeTheChangeOfAnAppAreNotCached(t *testing.T) {
@@ -307,13 +388,13 @@ func TestPollsOverlap(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
-	require.EqualValues(t, -1, overlapStart(nil, began))
+	require.EqualValues(t, -1, overlapStart(nil, began).seq)
 	var positions []logPosition
 	for s := range 30 {
-		positions = append(trim(positions, at(s)), logPosition{at: at(s), last: int64(s)})
+		positions = append(trim(positions, at(s)), logPosition{at: at(s), last: logEntry{seq: int64(s)}})
 	}
-	require.EqualValues(t, 19, overlapStart(positions, at(29)))
-	require.EqualValues(t, 29, overlapStart(positions, at(100)))
+	require.EqualValues(t, 19, overlapStart(positions, at(29)).seq)
+	require.EqualValues(t, 29, overlapStart(positions, at(100)).seq)
 }
 
 func TestCalendarsAreReadAgain(t *testing.T) {

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -38,15 +39,20 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 		if n := len(positions); n > 0 && sent.Sub(positions[n-1].at) > changesRetained {
 			// After so long a pause entries may have been purged unread, and cached states may stay
 			// wrong.
-			c.Timers.reset()
-			c.Apps.forgetAll()
-			c.opts.Missed()
+			c.forgetAll()
 			positions = nil
 		}
 		last, err := c.readChangesAfter(ctx, overlapStart(positions, sent))
-		if err != nil {
+		switch {
+		case errors.Is(err, errOtherLog):
+			c.opts.Logger.Warn().Int64("seq", overlapStart(positions, sent).seq).
+				Msg("the change log has lost entries: the database is a copy, or all of them are old")
+			c.forgetAll()
+			positions = nil
+			continue
+		case err != nil:
 			c.opts.Logger.Debug().Err(err).Msg("change log not read")
-		} else {
+		default:
 			c.Timers.refreshed(sent)
 			positions = append(trim(positions, sent), logPosition{at: sent, last: last})
 		}
@@ -54,17 +60,39 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 	}
 }
 
-// logPosition is the last sequence number known at a time.
-type logPosition struct {
-	at   time.Time
-	last int64
+// forgetAll drops all states of timers and apps, because changes of them may have been missed.
+func (c *Cache) forgetAll() {
+	c.Timers.reset()
+	c.Apps.forgetAll()
+	c.opts.Missed()
 }
 
-// overlapStart returns the sequence number after which to read: the last one known at least
-// changesOverlap ago. -1 means the end of the log.
-func overlapStart(positions []logPosition, now time.Time) int64 {
+// errOtherLog means that an entry that was read is no longer in the change log. A database that
+// took over without the last commits numbers its own entries anew, and what they change may be
+// older than what is cached. The log is also empty after an hour without changes.
+var errOtherLog = errors.New("the change log lacks an entry that it had")
+
+// logPosition is the last entry known at a time.
+type logPosition struct {
+	at   time.Time
+	last logEntry
+}
+
+// logEntry identifies an entry of the change log. The zero value is none.
+type logEntry struct {
+	seq, atMS, app int64
+	timer          timer.ID
+}
+
+func entryOf(c *store.Change) logEntry {
+	return logEntry{seq: c.Seq, atMS: c.AtMS, app: c.AppID, timer: c.State.ID}
+}
+
+// overlapStart returns the entry after which to read: the last one known at least changesOverlap
+// ago. A negative number means the end of the log.
+func overlapStart(positions []logPosition, now time.Time) logEntry {
 	if len(positions) == 0 {
-		return -1
+		return logEntry{seq: -1}
 	}
 	return trim(positions, now)[0].last
 }
@@ -77,20 +105,31 @@ func trim(positions []logPosition, now time.Time) []logPosition {
 	return positions
 }
 
-func (c *Cache) readChangesAfter(ctx context.Context, from int64) (last int64, err error) {
+// readChangesAfter applies the entries after one, and returns the last. It reads that one again, to
+// notice another log.
+func (c *Cache) readChangesAfter(ctx context.Context, from logEntry) (last logEntry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changesTimeout)
 	defer cancel()
-	if from < 0 {
+	after := from.seq - 1
+	if from.seq < 0 {
 		end, err := c.opts.Store.LastChange(ctx)
 		if err != nil {
-			return 0, err //nolint:wrapcheck // the store says what failed
+			return last, err //nolint:wrapcheck // the store says what failed
 		}
-		from = max(0, end-changesBefore)
+		after = max(0, end-changesBefore)
 	}
+	first := from.seq > 0
 	for last = from; ; {
-		page, err := c.opts.Store.Changes(ctx, last, changesPage)
+		page, err := c.opts.Store.Changes(ctx, max(after, 0), changesPage)
 		if err != nil {
-			return 0, err //nolint:wrapcheck // the store says what failed
+			return last, err //nolint:wrapcheck // the store says what failed
+		}
+		more := len(page) == changesPage
+		if first {
+			if len(page) == 0 || entryOf(&page[0]) != from {
+				return last, errOtherLog
+			}
+			page, first = page[1:], false
 		}
 		c.Apps.forget(c.Timers.apply(page)...)
 		for i := range page {
@@ -98,10 +137,12 @@ func (c *Cache) readChangesAfter(ctx context.Context, from int64) (last int64, e
 			c.opts.Logged(&page[i].State)
 		}
 		if len(page) > 0 {
-			last = page[len(page)-1].Seq
+			last = entryOf(&page[len(page)-1])
+			after = last.seq
 		}
-		if len(page) < changesPage {
-			c.Timers.pruneAppChanges(from)
+		if !more {
+			c.Timers.pruneAppChanges(max(from.seq, 0))
+			last.seq = max(last.seq, 0) // of an empty log
 			return last, nil
 		}
 	}
