@@ -115,9 +115,7 @@ func (f *Facts) judge(atMS int64) Answer {
 		return a
 	}
 	if previous != nil && previous.parsed != nil && f.verdict(previous, atMS).Due {
-		a.Code = Edited
-		a.Text = fmt.Sprintf("Version %d has this instant; version %d, in force since %s, has not.",
-			previous.N, v.N, instant(v.SinceMS))
+		a.Code, a.Text = Edited, editedText(previous.N, v)
 		return a
 	}
 	a.Text = f.notDue(v, &verdict)
@@ -146,68 +144,6 @@ func (f *Facts) finished(a Answer, o *timer.Outcome) Answer {
 	}
 	a.Text = finishedText(o)
 	return a
-}
-
-// open explains a fire without an outcome.
-func (f *Facts) open(a Answer, o *timer.Fire) Answer {
-	a.Open, a.Version, a.Due = o, o.Version, a.Due || o.Series == 0
-	a.Code, a.Text = f.openCode(o)
-	if v, _ := f.version(a.AtMS); v != nil && a.Code == Planned {
-		// If the timer stays as it is, the fire is skipped.
-		_ = f.afterDeletion(&a, v) || f.whileInactive(&a, v)
-	}
-	return a
-}
-
-func (f *Facts) openCode(o *timer.Fire) (Code, string) {
-	run := instant(o.RunAtMS)
-	if o.RunAtMS == timer.DeferredMS {
-		return WaitsForActive, "The fire waits until its timer is active again."
-	}
-	switch o.State {
-	case timer.FireRetrying, timer.FireAsyncFailed:
-		return WaitsForRetry, fmt.Sprintf(
-			"%d attempts have failed; the next one is at %s.", o.Attempt, run)
-	case timer.FireWaiting:
-		return WaitsForTurn, "An earlier fire of the timer has not finished" + since(o) +
-			"; it is asked again at " + run + "."
-	case timer.FireAccepted:
-		return WaitsForCompleted, "The receiver has accepted the fire and has until " + run +
-			" to complete it."
-	case timer.FireDeferred:
-		return WaitsForLimits, deferredText(o) + since(o) + "; it is asked again at " + run + "."
-	case timer.FireReady:
-	}
-	switch {
-	case o.RunAtMS > f.NowMS:
-		return Planned, "The fire is called at " + run + "."
-	case o.Owner != 0:
-		return InProgress, "An executor has claimed the fire and calls it."
-	}
-	return Overdue, fmt.Sprintf(
-		"The fire should have been called at %s and no executor has claimed it yet.", run)
-}
-
-// since says since when a fire waits, if its row has that.
-func since(o *timer.Fire) string {
-	if o.WaitingSinceMS == 0 {
-		return ""
-	}
-	return ", and the fire waits since " + instant(o.WaitingSinceMS)
-}
-
-// deferredText says what a deferred fire waits for.
-func deferredText(o *timer.Fire) string {
-	switch {
-	case o.WaitingSinceMS == 0:
-	case o.WaitedFor == timer.WaitLimits:
-		return "The limits of the app hold the fire back"
-	case o.WaitedFor == timer.WaitBreaker:
-		return "The breaker of the endpoint is open"
-	case o.WaitedFor == timer.WaitStore:
-		return "The settings of the app could not be read"
-	}
-	return "A limit of the app or the breaker of the endpoint holds the fire back"
 }
 
 // withoutFire explains an instant for which there is neither a fire nor an outcome.

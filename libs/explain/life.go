@@ -14,8 +14,8 @@ import (
 
 // LifeStore is the part of the store that tells the life of a fire.
 type LifeStore interface {
+	Store
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
-	SessionsByID(ctx context.Context, ids []timer.ID) ([]store.Session, error)
 }
 
 // Life is what is known of one fire.
@@ -26,6 +26,9 @@ type Life struct {
 	// recorded the outcome. Its name is empty a day after its end.
 	Owner store.Session
 	NowMS int64
+	Alive Owners // of an open fire: whether its owner is alive
+
+	facts *Facts // of the instant of an open fire of the schedule; nil: not read
 }
 
 // Hop is a step in the life of a fire.
@@ -46,26 +49,56 @@ type Hop struct {
 func ReadLife(
 	ctx context.Context, s LifeStore, app string, id timer.FireID, nowMS int64,
 ) (*Life, error) {
+	return readLife(ctx, s, app, id, nowMS, nil)
+}
+
+// Life reads the life of a fire of one of the instants. Error: not_found.
+func (f *Facts) Life(ctx context.Context, s LifeStore, id timer.FireID) (*Life, error) {
+	return readLife(ctx, s, f.App, id, f.NowMS, f)
+}
+
+// readLife reads the life of a fire. facts are those of its instant, nil: not read.
+func readLife(
+	ctx context.Context, s LifeStore, app string, id timer.FireID, nowMS int64, facts *Facts,
+) (*Life, error) {
 	rec, err := s.Fire(ctx, app, id)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	l := &Life{FireRecord: rec, NowMS: nowMS}
+	l := &Life{FireRecord: rec, NowMS: nowMS, facts: facts}
 	l.Attempts = attemptsOf(&rec)
+	if err := l.readOwner(ctx, s); err != nil {
+		return nil, err
+	}
+	if rec.Outcome != nil || l.facts != nil || id.Series != 0 {
+		return l, nil
+	}
+	l.facts, err = Read(ctx, s, Query{
+		App: app, ID: id.Timer, FromMS: id.DueMS, ToMS: id.DueMS + 1, Limit: 1, NowMS: nowMS,
+	})
+	if timer.CodeOf(err) == timer.CodeNotFound { // deleted with its app meanwhile
+		return l, nil
+	}
+	return l, err
+}
+
+// readOwner reads the session that has claimed the fire, or that ended it.
+func (l *Life) readOwner(ctx context.Context, s Sessions) error {
 	switch {
-	case rec.Outcome != nil && rec.Outcome.Owner != store.SystemSession:
-		l.Owner.ID = rec.Outcome.Owner
-	case rec.Outcome == nil:
-		l.Owner.ID = rec.Open.Owner
+	case l.Outcome == nil:
+		l.Owner.ID = l.Open.Owner
+	case l.Outcome.Owner != store.SystemSession:
+		l.Owner.ID = l.Outcome.Owner
 	}
 	if l.Owner.ID == 0 {
-		return l, nil
+		return nil
 	}
 	found, err := s.SessionsByID(ctx, []timer.ID{l.Owner.ID})
 	if len(found) > 0 {
 		l.Owner = found[0]
+		l.Alive = Owners{l.Owner.ID: !l.Owner.Ended}
 	}
-	return l, err //nolint:wrapcheck // the store says what it was doing
+	return err //nolint:wrapcheck // the store says what it was doing
 }
 
 // attemptsOf returns the attempts of a fire. A first attempt that succeeded has no row, so it is
@@ -320,9 +353,14 @@ func (l *Life) attempt(a *timer.Attempt) Hop {
 
 // waiting tells what an open fire waits for.
 func (l *Life) waiting() Hop {
-	f := Facts{Query: Query{NowMS: l.NowMS}}
 	h := Hop{Code: HopWaiting}
-	_, h.Text = f.openCode(l.Open)
+	if l.facts != nil && l.Open.Series == 0 {
+		f := *l.facts
+		f.Owners = l.Alive
+		h.Text = f.open(f.judge(l.Open.DueMS), l.Open).Text
+	} else {
+		h.Text = openText(l.Open, OpenCode(l.Open, l.Alive, l.NowMS), l.NowMS)
+	}
 	if l.Open.WaitingSinceMS != 0 {
 		h.AtMS, h.Wait = l.Open.WaitingSinceMS, l.Open.WaitedFor
 	}

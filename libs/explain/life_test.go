@@ -15,6 +15,7 @@ const owner = timer.ID(245_000_000_000_001)
 
 // life is a store with one fire.
 type life struct {
+	*fixture
 	rec      store.FireRecord
 	sessions []store.Session
 }
@@ -27,9 +28,16 @@ func (l *life) SessionsByID(context.Context, []timer.ID) ([]store.Session, error
 	return l.sessions, nil
 }
 
+func (l *life) id() timer.FireID {
+	if l.rec.Outcome != nil {
+		return l.rec.Outcome.FireID
+	}
+	return l.rec.Open.FireID
+}
+
 func (l *life) timeline(t *testing.T) []explain.Hop {
 	t.Helper()
-	got, err := explain.ReadLife(t.Context(), l, app, timer.FireID{}, ms(now))
+	got, err := explain.ReadLife(t.Context(), l, app, l.id(), ms(now))
 	require.NoError(t, err)
 	return got.Timeline()
 }
@@ -44,6 +52,7 @@ func finished(change func(o *timer.Outcome)) *life {
 	}
 	change(&o)
 	return &life{
+		fixture:  newFixture(),
 		rec:      store.FireRecord{Outcome: &o},
 		sessions: []store.Session{{ID: owner, Name: "executor-1"}},
 	}
@@ -172,7 +181,7 @@ func TestTimelineOfOpenFires(t *testing.T) {
 	t.Parallel()
 	open := func(f timer.Fire, s ...store.Session) string {
 		f = fire(due, f)
-		return join(texts((&life{rec: store.FireRecord{Open: &f}, sessions: s}).timeline(t)))
+		return join(texts((&life{newFixture(), store.FireRecord{Open: &f}, s}).timeline(t)))
 	}
 	require.Contains(t, open(timer.Fire{
 		State: timer.FireDeferred, WaitedFor: timer.WaitBreaker, WaitingSinceMS: ms(due) + 1000,
@@ -185,6 +194,9 @@ func TestTimelineOfOpenFires(t *testing.T) {
 	require.Contains(t, open(claimed, store.Session{ID: owner, Name: "executor-1", Ended: true}),
 		"That session has ended, so another executor will claim the fire.")
 	require.Contains(t, open(claimed), "That session has ended")
+	require.Contains(t, open(claimed, store.Session{ID: owner, Name: "executor-1"}),
+		"it is being called, or is about to be")
+	require.Contains(t, open(claimed), "should have been called at 2026-01-05T09:00:00Z")
 	request := timer.Fire{FireID: timer.FireID{Series: int64(owner)}, Cause: timer.CauseRedrive}
 	require.Contains(t, open(request), "requested: Requested by a redrive.")
 }

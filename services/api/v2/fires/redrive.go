@@ -41,10 +41,10 @@ type redriveBody struct {
 type redriveOutput struct{ Body redrivenBody }
 
 type redrivenBody struct {
-	DryRun bool       `json:"dry_run"`
-	Series string     `json:"series,omitempty" doc:"Series of the new fires: their id is <timer>-<due>-<series>."`
-	Count  int64      `json:"count" doc:"Failed fires that were selected. Each was created again, unless it was a dry run."`
-	More   bool       `json:"more" doc:"There are more than the limit, or than one request has time for."`
+	DryRun     bool       `json:"dry_run"`
+	Series     string     `json:"series,omitempty" doc:"Series of the new fires: their id is <timer>-<due>-<series>."`
+	Count      int64      `json:"count" doc:"Failed fires that were selected. Each was created again, unless it was a dry run."`
+	More       bool       `json:"more" doc:"There are more than the limit, or than one request has time for."`
 	NextCursor string     `json:"next_cursor" doc:"Pass it as cursor for the others; empty if there are none."`
 	Sample     []FireBody `json:"sample" nullable:"false" doc:"The first 20 selected fires."`
 }
@@ -96,7 +96,7 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 		}
 		for i := range outcomes {
 			if len(out.Sample) < redriveSample {
-				out.Sample = append(out.Sample, showOutcome(&outcomes[i]))
+				out.Sample = append(out.Sample, ShowOutcome(&outcomes[i]))
 			}
 		}
 		n := len(outcomes)
