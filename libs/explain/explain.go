@@ -142,7 +142,7 @@ func (f *Facts) finished(a Answer, o *timer.Outcome) Answer {
 	if a.Code == Code(timer.Skipped)+"_"+Code(timer.ReasonSuperseded) {
 		a.Due = false
 	}
-	a.Text = finishedText(o)
+	a.Text = finishedText(o, nil)
 	return a
 }
 

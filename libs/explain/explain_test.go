@@ -601,3 +601,46 @@ func TestOpenFireOfARemovedInstant(t *testing.T) {
 		}
 	}
 }
+
+// TestCancelledFiresTellWhetherTheyWereCalled checks the sentences about fires that were given up.
+func TestCancelledFiresTellWhetherTheyWereCalled(t *testing.T) {
+	t.Parallel()
+	text := func(change func(*timer.Outcome)) string {
+		fx := newFixture()
+		o := outcome(due, timer.Skipped, timer.ReasonCancelled)
+		change(&o)
+		fx.outcomes = []timer.Outcome{o}
+		return fx.at(t, due)[0].Text
+	}
+	require.Equal(t, "Not called: a later fire of the timer replaced it.",
+		text(func(o *timer.Outcome) { o.Attempts = 0 }))
+	require.Equal(t, "Called with 1 attempt, and given up at 2026-01-05T09:00:00.02Z, because a later "+
+		"fire of the timer replaced it.", text(func(*timer.Outcome) {}))
+	require.Equal(t, "Called with 2 attempts, and given up at 2026-01-05T09:00:00.02Z, because a later "+
+		"fire replaced it, or its backfill was cancelled.", text(func(o *timer.Outcome) {
+		o.Attempts, o.Cause, o.Owner = 2, timer.CauseBackfill, 9
+	}))
+	require.Equal(t, "Not called: its backfill was cancelled.", text(func(o *timer.Outcome) {
+		o.Attempts, o.Cause, o.Owner = 0, timer.CauseBackfill, store.SystemSession
+	}))
+	require.Equal(t, "Called with 1 attempt, and given up at 2026-01-05T09:00:00.02Z, because the app "+
+		"was frozen.", text(func(o *timer.Outcome) { o.Reason = timer.ReasonFrozen }))
+}
+
+// TestGoneTargetIsNotTakenForTheLastAnswer checks the sentence about a fire with several targets of
+// which one is gone, and another one failed.
+func TestGoneTargetIsNotTakenForTheLastAnswer(t *testing.T) {
+	t.Parallel()
+	text := func(status int32) string {
+		fx := newFixture()
+		o := outcome(due, timer.Failed, timer.ReasonGone)
+		o.StatusCode, o.Failure = status, timer.FailureStatus
+		fx.outcomes = []timer.Outcome{o}
+		return fx.at(t, due)[0].Text
+	}
+	const failed = "Failed at 2026-01-05T09:00:00.02Z after 1 attempt: "
+	require.Equal(t, failed+"the receiver answered that it is gone, and the timer was paused (status, "+
+		"status 410).", text(410))
+	require.Equal(t, failed+"one of its targets answered that it is gone, and the timer was paused; "+
+		"the call of another one failed (status, status 500).", text(500))
+}

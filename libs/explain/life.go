@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -28,7 +29,9 @@ type Life struct {
 	NowMS int64
 	Alive Owners // of an open fire: whether its owner is alive
 
-	facts *Facts // of the instant of an open fire of the schedule; nil: not read
+	facts      *Facts // of the instant of an open fire of the schedule; nil: not read
+	definition *timer.Definition
+	idle       []timer.Inactivity // with definition, of a fire that was called
 }
 
 // Hop is a step in the life of a fire.
@@ -70,7 +73,10 @@ func readLife(
 	if err := l.readOwner(ctx, s); err != nil {
 		return nil, err
 	}
-	if rec.Outcome != nil || l.facts != nil || id.Series != 0 {
+	if rec.Outcome != nil {
+		return l, l.readPlan(ctx, s)
+	}
+	if l.facts != nil || id.Series != 0 {
 		return l, nil
 	}
 	l.facts, err = Read(ctx, s, Query{
@@ -98,6 +104,25 @@ func (l *Life) readOwner(ctx context.Context, s Sessions) error {
 		l.Owner = found[0]
 		l.Alive = Owners{l.Owner.ID: !l.Owner.Ended}
 	}
+	return err //nolint:wrapcheck // the store says what it was doing
+}
+
+// readPlan reads what tells when a fire of the schedule was to be called.
+func (l *Life) readPlan(ctx context.Context, s Store) error {
+	o := l.Outcome
+	if o.Cause != timer.CauseSchedule || len(l.Attempts) == 0 {
+		return nil
+	}
+	key := store.VersionKey{Timer: o.Timer, Version: o.Version}
+	found, err := s.Definitions(ctx, []store.VersionKey{key})
+	if err != nil {
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	if l.definition = found[key]; l.definition == nil || !l.definition.Schedule.Kind.OneShot() {
+		return nil
+	}
+	all, err := s.Inactivities(ctx, []timer.ID{o.Timer})
+	l.idle = all[o.Timer]
 	return err //nolint:wrapcheck // the store says what it was doing
 }
 
@@ -136,7 +161,7 @@ func (l *Life) Timeline() []Hop {
 	}
 	if l.Outcome != nil {
 		hops = append(hops, Hop{
-			AtMS: l.Outcome.FinishedMS, Code: HopRecorded, Text: finishedText(l.Outcome),
+			AtMS: l.Outcome.FinishedMS, Code: HopRecorded, Text: finishedText(l.Outcome, l.lastAttempt()),
 		})
 	}
 	at := make([]int64, len(hops))
@@ -180,9 +205,8 @@ func (l *Life) before() []Hop {
 		}
 	}
 	due := Hop{AtMS: f.DueMS, Code: HopDue, Text: "Due."}
-	if planned := l.plannedMS(); planned > f.DueMS && f.Cause == timer.CauseSchedule {
-		due.Text = "Due; to be called from " + instant(planned) +
-			" on, because of the jitter or of a later activation."
+	if planned, why := l.planned(); planned > f.DueMS {
+		due.Text = "Due; to be called from " + instant(planned) + " on, because of " + why + "."
 	}
 	if o := l.Outcome; o != nil && o.Count > 1 {
 		due.Text = "Due, as the first of a stretch up to " + instant(o.UntilMS) + "."
@@ -193,12 +217,30 @@ func (l *Life) before() []Hop {
 	return []Hop{first, due}
 }
 
-// plannedMS returns the planned instant, which the first attempt tells; 0: not known.
-func (l *Life) plannedMS() int64 {
-	if len(l.Attempts) == 0 || l.Attempts[0].N != 1 || l.Outcome == nil {
-		return 0
+// planned returns from when on a fire of the schedule was to be called, and why that is later than
+// its due instant; 0: not known, or not later.
+func (l *Life) planned() (ms int64, why string) {
+	if l.definition == nil {
+		return 0, ""
 	}
-	return l.Attempts[0].StartMS - l.Outcome.LatenessMS
+	due, s := l.Outcome.DueMS, &l.definition.Schedule
+	if jitter := schedule.Jitter(l.Outcome.Timer, due, s.Jitter); jitter > 0 {
+		ms, why = due+jitter, "the jitter"
+	}
+	for _, i := range l.idle { // only a one-shot is called that was due meanwhile
+		if i.Covers(due) && i.UntilMS != timer.NeverMS && i.UntilMS > ms {
+			ms, why = i.UntilMS, "a later activation"
+		}
+	}
+	return ms, why
+}
+
+// lastAttempt returns the last attempt, nil if none is known.
+func (l *Life) lastAttempt() *timer.Attempt {
+	if len(l.Attempts) == 0 {
+		return nil
+	}
+	return &l.Attempts[len(l.Attempts)-1]
 }
 
 // arrival returns how the fire came to the session that recorded it.
