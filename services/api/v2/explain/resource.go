@@ -237,7 +237,7 @@ func position(cursor string, fromMS, toMS int64) (int64, error) {
 
 func show(a *explaining.Answer, facts *explaining.Facts) AnswerBody {
 	b := AnswerBody{
-		At: input.Instant(a.AtMS), Local: a.Local, Due: a.Due, Code: a.Code, Text: a.Text,
+		At: input.AnyInstant(a.AtMS), Local: a.Local, Due: a.Due, Code: a.Code, Text: a.Text,
 		Version: a.Version, Spec: a.Spec, Frozen: a.Frozen,
 	}
 	if !a.Due {
@@ -259,7 +259,7 @@ func show(a *explaining.Answer, facts *explaining.Facts) AnswerBody {
 	}
 	if a.Open != nil && a.Open.RunAtMS != timer.DeferredMS {
 		b.Slice = &sliceBody{
-			Minute: input.Instant(a.Open.RunAtMinute() * timer.MinuteMS),
+			Minute: input.AnyInstant(a.Open.RunAtMinute() * timer.MinuteMS),
 			Bucket: a.Open.Bucket,
 		}
 	}
@@ -271,5 +271,5 @@ func optional(ms int64) string {
 	if ms == timer.NeverMS {
 		return ""
 	}
-	return input.Instant(ms)
+	return input.AnyInstant(ms)
 }

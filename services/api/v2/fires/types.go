@@ -85,7 +85,7 @@ func ShowOpen(f *timer.Fire, alive explain.Owners, nowMS int64) FireBody {
 	b := FireBody{
 		ID:         f.FireID.String(),
 		TimerID:    f.Timer.String(),
-		Due:        input.Instant(f.DueMS),
+		Due:        input.AnyInstant(f.DueMS),
 		Cause:      f.Cause.String(),
 		Status:     "open",
 		Version:    f.Version,
@@ -121,7 +121,7 @@ func ShowOutcome(o *timer.Outcome) FireBody {
 	b := FireBody{
 		ID:      o.FireID.String(),
 		TimerID: o.Timer.String(),
-		Due:     input.Instant(o.DueMS),
+		Due:     input.AnyInstant(o.DueMS),
 		Cause:   o.Cause.String(),
 		Status:  string(o.Kind),
 		Reason: string(
