@@ -602,6 +602,39 @@ func TestOpenFireOfARemovedInstant(t *testing.T) {
 	}
 }
 
+// TestFixedDelayNamesTheNearestInstants checks that the instants of a fixed delay are those of its
+// fires, and that later ones are not known.
+func TestFixedDelayNamesTheNearestInstants(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	fx.change(func(d *timer.Definition) {
+		d.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(24 * time.Hour)}
+	})
+	fx.outcomes = []timer.Outcome{
+		outcome("2026-01-09T09:00:00Z", timer.Delivered, ""),
+		outcome("2026-01-10T09:00:00Z", timer.Delivered, ""),
+	}
+	fx.timer.NextDueMS, fx.timer.LastDueMS = timer.NeverMS, ms("2026-01-11T09:00:00Z")
+	const counts = "a fixed delay counts from the end of the last call."
+	for at, want := range map[string]string{
+		"2026-01-09T08:00:00Z": "No fire of the timer was due then: " + counts +
+			" The first one is 2026-01-09T09:00:00Z.",
+		"2026-01-09T10:00:00Z": "No fire of the timer was due then: " + counts +
+			" The nearest are 2026-01-09T09:00:00Z and 2026-01-10T09:00:00Z.",
+		"2026-01-11T08:00:00Z": "No fire of the timer is due then: " + counts +
+			" The nearest are 2026-01-10T09:00:00Z and 2026-01-11T09:00:00Z.",
+		"2026-01-12T09:00:00Z": "Whether a fire of the timer is due then is not known yet: " + counts +
+			" The last one is 2026-01-11T09:00:00Z.",
+	} {
+		require.Equal(t, want, fx.at(t, at)[0].Text, at)
+	}
+	fx.change(func(d *timer.Definition) { d.Schedule.MaxFires = 3 })
+	fx.timer.FiresCreated = 3
+	last := fx.at(t, "2026-01-12T09:00:00Z")[0]
+	require.Equal(t, explain.MaxFires, last.Code, last.Text)
+	require.False(t, last.Due)
+}
+
 // TestCancelledFiresTellWhetherTheyWereCalled checks the sentences about fires that were given up.
 func TestCancelledFiresTellWhetherTheyWereCalled(t *testing.T) {
 	t.Parallel()

@@ -74,6 +74,8 @@ type Facts struct {
 
 	instants []int64 // to explain, ascending
 	next     int64   // where the next page begins, 0: there is none
+	last     *lastAllowed
+	delayed  delayed
 }
 
 // Read gathers the facts. Error: not_found.
@@ -84,7 +86,7 @@ type Facts struct {
 func Read(ctx context.Context, s Store, q Query) (*Facts, error) {
 	f := &Facts{Query: q}
 	steps := []func(context.Context, Store) error{
-		f.readTimer, f.readVersions, f.readSchedules, f.listInstants, f.readFires,
+		f.readTimer, f.readVersions, f.readSchedules, f.listInstants, f.readFires, f.readDelayed,
 	}
 	for _, step := range steps {
 		if err := step(ctx, s); err != nil {

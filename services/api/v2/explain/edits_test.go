@@ -43,3 +43,43 @@ func TestExplainsOpenFiresThatAnEditLeavesBehind(t *testing.T) {
 	last := shown.Timeline[len(shown.Timeline)-1]
 	require.Equal(t, removed.Text, last.Text)
 }
+
+// TestExplainsTheEndByMaxFires checks instants after the last fire that max_fires allows, and
+// moments between them.
+func TestExplainsTheEndByMaxFires(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	for name, every := range map[string]time.Duration{
+		"made": time.Minute, "not made yet": time.Hour,
+	} {
+		got, _ := f.Active(t, name, `{"kind":"interval","every":"`+every.String()+
+			`","anchor":"2026-01-01T00:00:00Z","max_fires":3}`)
+		first := time.Now().UTC().Truncate(every).Add(every)
+		last := first.Add(2 * every)
+		one := ask(t, f, got.ID, at(last.Add(every))).Items[0]
+		require.Equal(t, string(explain.MaxFires), one.Code, one.Text)
+		between := ask(t, f, got.ID, at(last.Add(time.Second))).Items[0]
+		require.Equal(t, string(explain.NotInSchedule), between.Code)
+		require.Equal(t, apitest.RFC(last), between.Before, between.Text)
+		require.Empty(t, between.After, between.Text)
+		between = ask(t, f, got.ID, at(last.Add(10*every+time.Second))).Items[0]
+		require.Equal(t, apitest.RFC(last), between.Before, between.Text)
+		require.Empty(t, between.After, between.Text)
+		between = ask(t, f, got.ID, at(last.Add(-time.Second))).Items[0]
+		require.Equal(t, apitest.RFC(last), between.After, between.Text)
+	}
+}
+
+// TestExplainsAnInstantThatHadPassed checks the instant of a one-shot that was due at its activation
+// instead.
+func TestExplainsAnInstantThatHadPassed(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, _ := f.Active(t, "past", `{"kind":"at","at":"2020-01-01T00:00:00Z"}`)
+	past := ask(t, f, got.ID, "&at=2020-01-01T00:00:00Z").Items[0]
+	require.Equal(t, string(explain.NotActivated), past.Code, past.Text)
+	require.Contains(t, past.Text, "The timer was activated first at ")
+	require.Contains(t, past.Text, "after this instant, so it was due at "+past.MovedTo[:19])
+	epoch := ask(t, f, got.ID, "&at=1970-01-01T00:00:00Z").Items[0]
+	require.Equal(t, "1970-01-01T00:00:00.000Z", epoch.At)
+}
