@@ -15,7 +15,7 @@ const Delivered Code = "delivered"
 // Codes of open fires.
 const (
 	Planned           Code = "planned"              // its run time has not come
-	InProgress        Code = "in_progress"          // an executor has claimed it and calls it
+	InProgress        Code = "in_progress"          // an executor has it, and its run time has come
 	Overdue           Code = "overdue"              // its run time has passed, and it is unclaimed
 	WaitsForRetry     Code = "waits_for_retry"      // an attempt failed, the next one follows
 	WaitsForTurn      Code = "waits_for_turn"       // an earlier fire of the timer has not finished
@@ -90,7 +90,10 @@ func Meanings() []Meaning {
 	}
 	return append(out, []Meaning{
 		{Planned, "the fire exists, and its time has not come"},
-		{InProgress, "an executor has claimed the fire and calls it"},
+		{
+			InProgress,
+			"an executor has the fire, and its run time has come: it is being called, or is about to be",
+		},
 		{Overdue, "the time of the fire has passed, and no executor has claimed it"},
 		{WaitsForRetry, "an attempt failed, and the next one follows"},
 		{WaitsForTurn, "an earlier fire of the timer has not finished"},
@@ -98,12 +101,12 @@ func Meanings() []Meaning {
 		{WaitsForLimits, "a limit of the app or the breaker of the endpoint holds the fire back"},
 		{WaitsForActive, "the fire waits until its timer is active"},
 		{NotExpanded, "the timer is due then, and its fire does not exist yet"},
-		{MaxFires, "the timer has had all the fires that max_fires allows"},
+		{MaxFires, "the timer has had all the fires that max_fires allows, or will have had them by then"},
 		{NotActivated, "the timer was not active yet"},
 		{Inactive, "the timer was or is not active then"},
 		{Paused, "the timer was or is paused then"},
 		{Deleted, "the timer was deleted before"},
-		{Edited, "the version before has this instant, and the one in force has not"},
+		{Edited, "an earlier version has this instant, and the one in force has not"},
 		{NotInSchedule, "the schedule does not have this instant"},
 		{BeforeStart, "the instant is before start_at"},
 		{AfterEnd, "the instant is at end_at or later"},

@@ -9,11 +9,14 @@
 //
 // An instant of a timer:
 //
-//	read.go     gathers the facts of a timer from the store
-//	explain.go  explains each instant of a range by the facts; has the sentences about instants
-//	            without a fire, and with an open one
-//	code.go     the codes of instants, with their meanings
-//	text.go     the sentences about instants whose fire has finished
+//	read.go        gathers the facts of a timer from the store
+//	explain.go     explains each instant of a range by the facts; has the sentences about instants
+//	               without a fire
+//	maxfires.go    where max_fires ends a timer
+//	fixeddelay.go  the instants of a fixed delay, which its schedule does not have
+//	open.go        explains open fires
+//	text.go        the sentences about instants whose fire has finished
+//	code.go        the codes of instants, with their meanings
 //
 // One fire:
 //

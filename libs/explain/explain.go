@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -104,6 +103,7 @@ func (f *Facts) judge(atMS int64) Answer {
 		return a
 	}
 	verdict := f.verdict(v, atMS)
+	f.clip(v, &verdict)
 	a.Local, a.Due, a.Code = verdict.Local, verdict.Due, Code(verdict.Excluded)
 	a.MovedToMS = verdict.MovedTo
 	a.BeforeMS, a.AfterMS = verdict.BeforeMS, verdict.AfterMS
@@ -115,13 +115,43 @@ func (f *Facts) judge(atMS int64) Answer {
 		return a
 	}
 	if previous != nil && previous.parsed != nil && f.verdict(previous, atMS).Due {
-		a.Code = Edited
-		a.Text = fmt.Sprintf("Version %d has this instant; version %d, in force since %s, has not.",
-			previous.N, v.N, instant(v.SinceMS))
+		a.Code, a.Text = Edited, editedText(previous.N, v)
 		return a
 	}
-	a.Text = f.notDue(v, &verdict)
+	if f.movedToActivation(&a, s, &verdict) ||
+		s.Kind == timer.KindFixedDelay && f.afterLastFire(&a, v) {
+		return a
+	}
+	a.Text = f.notDue(v, &verdict, atMS)
 	return a
+}
+
+// movedToActivation explains the instant of a one-shot that had passed when the timer was activated
+// first. It is due at the activation instead.
+func (f *Facts) movedToActivation(a *Answer, s *timer.Schedule, x *schedule.Verdict) bool {
+	if s.Kind != timer.KindAt || s.At == nil || a.Code != NotInSchedule ||
+		x.AfterMS == timer.NeverMS || ceilMS(*s.At) != a.AtMS {
+		return false
+	}
+	a.Code = NotActivated
+	if f.State.AnchorMS == 0 {
+		a.Text = "The timer has never been active. Activate it: it is due at once then, because this " +
+			"instant has passed."
+		return true
+	}
+	a.MovedToMS = x.AfterMS
+	a.Text = "The timer was activated first at " + instant(f.State.AnchorMS) +
+		", after this instant, so it was due at " + instant(x.AfterMS) + " instead."
+	return true
+}
+
+// ceilMS rounds up to milliseconds, as schedules do.
+func ceilMS(at time.Time) int64 {
+	ms := at.UnixMilli()
+	if at.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return ms
 }
 
 // verdict asks the schedule of a version. A fixed delay counts from the end of its last call. So
@@ -131,7 +161,7 @@ func (f *Facts) verdict(v *Version, atMS int64) schedule.Verdict {
 		return schedule.Verdict{
 			Excluded: schedule.NotInSchedule,
 			Local:    time.UnixMilli(atMS).In(v.parsed.Location()).Format(layout),
-			BeforeMS: timer.NeverMS, AfterMS: timer.NeverMS,
+			BeforeMS: f.delayed.before(atMS), AfterMS: f.delayed.after(atMS),
 		}
 	}
 	return v.parsed.Judge(atMS, f.anchor())
@@ -144,70 +174,8 @@ func (f *Facts) finished(a Answer, o *timer.Outcome) Answer {
 	if a.Code == Code(timer.Skipped)+"_"+Code(timer.ReasonSuperseded) {
 		a.Due = false
 	}
-	a.Text = finishedText(o)
+	a.Text = finishedText(o, nil)
 	return a
-}
-
-// open explains a fire without an outcome.
-func (f *Facts) open(a Answer, o *timer.Fire) Answer {
-	a.Open, a.Version, a.Due = o, o.Version, a.Due || o.Series == 0
-	a.Code, a.Text = f.openCode(o)
-	if v, _ := f.version(a.AtMS); v != nil && a.Code == Planned {
-		// If the timer stays as it is, the fire is skipped.
-		_ = f.afterDeletion(&a, v) || f.whileInactive(&a, v)
-	}
-	return a
-}
-
-func (f *Facts) openCode(o *timer.Fire) (Code, string) {
-	run := instant(o.RunAtMS)
-	if o.RunAtMS == timer.DeferredMS {
-		return WaitsForActive, "The fire waits until its timer is active again."
-	}
-	switch o.State {
-	case timer.FireRetrying, timer.FireAsyncFailed:
-		return WaitsForRetry, fmt.Sprintf(
-			"%d attempts have failed; the next one is at %s.", o.Attempt, run)
-	case timer.FireWaiting:
-		return WaitsForTurn, "An earlier fire of the timer has not finished" + since(o) +
-			"; it is asked again at " + run + "."
-	case timer.FireAccepted:
-		return WaitsForCompleted, "The receiver has accepted the fire and has until " + run +
-			" to complete it."
-	case timer.FireDeferred:
-		return WaitsForLimits, deferredText(o) + since(o) + "; it is asked again at " + run + "."
-	case timer.FireReady:
-	}
-	switch {
-	case o.RunAtMS > f.NowMS:
-		return Planned, "The fire is called at " + run + "."
-	case o.Owner != 0:
-		return InProgress, "An executor has claimed the fire and calls it."
-	}
-	return Overdue, fmt.Sprintf(
-		"The fire should have been called at %s and no executor has claimed it yet.", run)
-}
-
-// since says since when a fire waits, if its row has that.
-func since(o *timer.Fire) string {
-	if o.WaitingSinceMS == 0 {
-		return ""
-	}
-	return ", and the fire waits since " + instant(o.WaitingSinceMS)
-}
-
-// deferredText says what a deferred fire waits for.
-func deferredText(o *timer.Fire) string {
-	switch {
-	case o.WaitingSinceMS == 0:
-	case o.WaitedFor == timer.WaitLimits:
-		return "The limits of the app hold the fire back"
-	case o.WaitedFor == timer.WaitBreaker:
-		return "The breaker of the endpoint is open"
-	case o.WaitedFor == timer.WaitStore:
-		return "The settings of the app could not be read"
-	}
-	return "A limit of the app or the breaker of the endpoint holds the fire back"
 }
 
 // withoutFire explains an instant for which there is neither a fire nor an outcome.
@@ -303,27 +271,6 @@ func (f *Facts) whileInactive(a *Answer, v *Version) bool {
 	return true
 }
 
-// afterLastFire tells whether max_fires ended the timer before the instant.
-func (f *Facts) afterLastFire(a *Answer, v *Version) bool {
-	most := v.Definition.Schedule.MaxFires
-	if f.Timer == nil || most == 0 || f.Timer.FiresCreated < most || v.N != f.Timer.Version {
-		return false
-	}
-	if a.AtMS < f.Timer.NextDueMS && !f.afterEveryFire(a.AtMS) {
-		return false
-	}
-	a.Code = MaxFires
-	a.Text = fmt.Sprintf("The timer has had its %d fires (max_fires).", most)
-	return true
-}
-
-// afterEveryFire reports whether no fire of the schedule is known at the instant or later.
-func (f *Facts) afterEveryFire(atMS int64) bool {
-	later := func(id timer.FireID) bool { return id.Series == 0 && id.DueMS >= atMS }
-	return !slices.ContainsFunc(f.Open, func(o timer.Fire) bool { return later(o.FireID) }) &&
-		!slices.ContainsFunc(f.Outcomes, func(o timer.Outcome) bool { return later(o.FireID) })
-}
-
 func (f *Facts) notExpanded(a *Answer, _ *Version) bool {
 	if f.Timer == nil || a.AtMS < f.Timer.NextDueMS {
 		return false
@@ -336,21 +283,9 @@ func (f *Facts) notExpanded(a *Answer, _ *Version) bool {
 }
 
 // notDue says why the schedule does not have an instant.
-func (f *Facts) notDue(v *Version, x *schedule.Verdict) string {
+func (f *Facts) notDue(v *Version, x *schedule.Verdict, atMS int64) string {
 	s := &v.Definition.Schedule
-	nearest := ""
-	switch {
-	case x.BeforeMS != timer.NeverMS && x.AfterMS != timer.NeverMS:
-		nearest = fmt.Sprintf(
-			" The nearest are %s and %s.",
-			instant(x.BeforeMS),
-			instant(x.AfterMS),
-		)
-	case cmp.Or(x.BeforeMS, x.AfterMS) == timer.NeverMS && x.AfterMS != timer.NeverMS:
-		nearest = fmt.Sprintf(" The first one is %s.", instant(x.AfterMS))
-	case x.BeforeMS != timer.NeverMS:
-		nearest = fmt.Sprintf(" The last one was %s.", instant(x.BeforeMS))
-	}
+	nearest := f.nearest(x)
 	switch x.Excluded {
 	case schedule.BeforeStart:
 		return "The schedule begins at " + s.StartAt.UTC().Format(layout) + "." + nearest
@@ -373,9 +308,24 @@ func (f *Facts) notDue(v *Version, x *schedule.Verdict) string {
 	case schedule.NotInSchedule, schedule.ExclusionNone:
 	}
 	if s.Kind == timer.KindFixedDelay {
-		return "No fire of the timer was due then. A fixed delay counts from the end of the last call."
+		return f.delayed.text(atMS, f.NowMS) + nearest
 	}
 	return "The schedule does not have this instant." + nearest
+}
+
+// nearest names the nearest instants of one that is not due, as a sentence with a space before it.
+func (f *Facts) nearest(x *schedule.Verdict) string {
+	switch before, after := x.BeforeMS != timer.NeverMS, x.AfterMS != timer.NeverMS; {
+	case before && after:
+		return fmt.Sprintf(" The nearest are %s and %s.", instant(x.BeforeMS), instant(x.AfterMS))
+	case after:
+		return fmt.Sprintf(" The first one is %s.", instant(x.AfterMS))
+	case before && x.BeforeMS > f.NowMS:
+		return fmt.Sprintf(" The last one is %s.", instant(x.BeforeMS))
+	case before:
+		return fmt.Sprintf(" The last one was %s.", instant(x.BeforeMS))
+	}
+	return ""
 }
 
 const layout = "2006-01-02T15:04:05.999Z07:00"

@@ -44,6 +44,7 @@ type fixture struct {
 	open      []timer.Fire
 	outcomes  []timer.Outcome
 	frozen    bool
+	sessions  []store.Session
 }
 
 func newFixture() *fixture {
@@ -55,6 +56,7 @@ func newFixture() *fixture {
 			ExpandAtMS: ms("2026-01-11T08:30:00Z"),
 		},
 		versions: []explain.Version{{N: 1, SinceMS: ms(created), Definition: daily("0 9 * * *")}},
+		sessions: []store.Session{{ID: 9, Name: "executor-9"}},
 	}
 }
 
@@ -137,6 +139,10 @@ func (fx *fixture) Calendar(_ context.Context, _, name string) (store.CalendarVe
 	return c, nil
 }
 
+func (fx *fixture) SessionsByID(context.Context, []timer.ID) ([]store.Session, error) {
+	return fx.sessions, nil
+}
+
 func (fx *fixture) OpenAmong(_ context.Context, ids []timer.FireID) ([]timer.Fire, error) {
 	var out []timer.Fire
 	for _, f := range fx.open {
@@ -152,7 +158,7 @@ func (fx *fixture) History(
 ) ([]timer.Outcome, error) {
 	var out []timer.Outcome
 	for i := len(fx.outcomes) - 1; i >= 0 && len(out) < limit; i-- {
-		if timer.CompareFireIDs(fx.outcomes[i].FireID, before) < 0 {
+		if before == (timer.FireID{}) || timer.CompareFireIDs(fx.outcomes[i].FireID, before) < 0 {
 			out = append(out, fx.outcomes[i])
 		}
 	}
@@ -219,13 +225,33 @@ func TestEveryCode(t *testing.T) {
 		}, explain.Planned, "The fire is called at 2026-01-12T09:00:00Z."},
 		{
 			due, open(timer.Fire{Owner: 9}), explain.InProgress,
-			"An executor has claimed the fire and calls it.",
+			"An executor has the fire, and its run time has come: it is being called, or is about to be. " +
+				"Only that executor knows.",
 		},
 		{
 			due,
 			open(timer.Fire{}),
 			explain.Overdue,
 			"The fire should have been called at 2026-01-05T09:00:00Z and no executor has claimed it yet.",
+		},
+		{
+			due, open(timer.Fire{Owner: 8}), explain.Overdue,
+			"The fire should have been called at 2026-01-05T09:00:00Z and no executor has claimed it " +
+				"yet. The executor that had claimed it has ended.",
+		},
+		{
+			due, open(timer.Fire{Owner: 9, State: timer.FireRetrying, Attempt: 1}),
+			explain.InProgress, "",
+		},
+		{
+			due, open(timer.Fire{Owner: 9, State: timer.FireRetrying, Attempt: 1, RunAtMS: later}),
+			explain.WaitsForRetry,
+			"1 attempt has failed; the next one is at 2026-01-10T12:00:05Z.",
+		},
+		{
+			due, open(timer.Fire{State: timer.FireRetrying, Attempt: 3}), explain.WaitsForRetry,
+			"3 attempts have failed; the next one should have been at 2026-01-05T09:00:00Z, and no " +
+				"executor has claimed it yet.",
 		},
 		{
 			due, open(timer.Fire{State: timer.FireRetrying, Attempt: 2, RunAtMS: later}),
@@ -372,7 +398,7 @@ func TestEveryCode(t *testing.T) {
 	var seen []explain.Code
 	for _, tt := range tests {
 		seen = append(seen, tt.code)
-		t.Run(string(tt.code), func(t *testing.T) {
+		t.Run(string(tt.code)+" "+tt.text, func(t *testing.T) {
 			t.Parallel()
 			fx := newFixture()
 			if tt.fixture != nil {
@@ -508,4 +534,146 @@ func TestAnotherAppLearnsNothing(t *testing.T) {
 		App: "other", ID: id, FromMS: 1, ToMS: 2, Limit: 1,
 	})
 	require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
+}
+
+// TestOpenFireOfARemovedInstant checks open fires of an older version whose instant an edit has
+// removed, before migrators have decided about them.
+func TestOpenFireOfARemovedInstant(t *testing.T) {
+	t.Parallel()
+	const edited = "2026-01-10T11:00:00Z"
+	const still = " Its fire is still open, and will be skipped (superseded)."
+	const gone = "Version 1 has this instant; version 2, in force since 2026-01-10T11:00:00Z, has not."
+	for name, tt := range map[string]struct {
+		change func(fx *fixture, f *timer.Fire)
+		code   explain.Code
+		text   string
+	}{
+		"removed":  {func(*fixture, *timer.Fire) {}, explain.Edited, gone + still},
+		"claimed":  {func(_ *fixture, f *timer.Fire) { f.Owner = 9 }, explain.Edited, gone + still},
+		"run now":  {func(_ *fixture, f *timer.Fire) { f.Series = 3 }, explain.Planned, ""},
+		"retrying": {func(_ *fixture, f *timer.Fire) { f.State, f.Attempt = timer.FireRetrying, 1 }, explain.WaitsForRetry, ""},
+		"kept": {func(fx *fixture, _ *timer.Fire) {
+			fx.versions[1].Definition = daily("0 9,10 * * *")
+		}, explain.Planned, ""},
+		"edited twice": {
+			func(fx *fixture, _ *timer.Fire) { fx.edit("2026-01-10T11:30:00Z", daily("0 11 * * *")) },
+			explain.Edited,
+			strings.NewReplacer("version 2", "version 3", "11:00:00Z", "11:30:00Z").Replace(gone) + still,
+		},
+		"calendar": {func(fx *fixture, _ *timer.Fire) {
+			fx.versions[1].Definition = daily("0 9 * * *")
+			for i := range fx.versions {
+				fx.versions[i].Definition.Schedule.Calendars = []string{"holidays"}
+			}
+			fx.calendars = map[string]store.CalendarVersion{"holidays": {
+				Calendar:  timer.Calendar{Name: "holidays", ExcludedDates: []string{coming[:10]}},
+				UpdatedMS: ms(edited),
+			}}
+		}, explain.ByCalendar, `Excluded by calendar "holidays": 2026-01-12 is an excluded date. ` +
+			"The nearest are 2026-01-11T09:00:00Z and 2026-01-13T09:00:00Z." + still},
+		"paused": {func(fx *fixture, _ *timer.Fire) {
+			fx.inactive = []timer.Inactivity{
+				{FromMS: ms(edited), UntilMS: timer.NeverMS, Status: timer.StatusPaused},
+			}
+		}, explain.Paused, ""},
+		"fixed delay": {func(fx *fixture, _ *timer.Fire) {
+			fx.versions[1].Definition = timer.Definition{Schedule: timer.Schedule{
+				Kind: timer.KindFixedDelay, Every: timer.Duration(time.Hour),
+			}}
+		}, explain.Planned, ""},
+	} {
+		fx := newFixture()
+		fx.edit(edited, daily("0 10 * * *"))
+		f := fire(coming, timer.Fire{})
+		tt.change(fx, &f)
+		fx.open = []timer.Fire{f}
+		if f.Series != 0 { // its instant is explained beside it
+			fx.open = append(fx.open, fire(coming, timer.Fire{}))
+		}
+		facts := fx.read(t, ms(coming), ms(coming)+1, 1)
+		facts.Open = fx.open
+		got := facts.Explain()[0]
+		require.Equal(t, tt.code, got.Code, name)
+		require.Equal(t, f.FireID, got.Open.FireID, name)
+		if tt.text != "" {
+			require.Equal(t, tt.text, got.Text, name)
+			require.False(t, got.Due, name)
+		}
+	}
+}
+
+// TestFixedDelayNamesTheNearestInstants checks that the instants of a fixed delay are those of its
+// fires, and that later ones are not known.
+func TestFixedDelayNamesTheNearestInstants(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	fx.change(func(d *timer.Definition) {
+		d.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(24 * time.Hour)}
+	})
+	fx.outcomes = []timer.Outcome{
+		outcome("2026-01-09T09:00:00Z", timer.Delivered, ""),
+		outcome("2026-01-10T09:00:00Z", timer.Delivered, ""),
+	}
+	fx.timer.NextDueMS, fx.timer.LastDueMS = timer.NeverMS, ms("2026-01-11T09:00:00Z")
+	const counts = "a fixed delay counts from the end of the last call."
+	for at, want := range map[string]string{
+		"2026-01-09T08:00:00Z": "No fire of the timer was due then: " + counts +
+			" The first one is 2026-01-09T09:00:00Z.",
+		"2026-01-09T10:00:00Z": "No fire of the timer was due then: " + counts +
+			" The nearest are 2026-01-09T09:00:00Z and 2026-01-10T09:00:00Z.",
+		"2026-01-11T08:00:00Z": "No fire of the timer is due then: " + counts +
+			" The nearest are 2026-01-10T09:00:00Z and 2026-01-11T09:00:00Z.",
+		"2026-01-12T09:00:00Z": "Whether a fire of the timer is due then is not known yet: " + counts +
+			" The last one is 2026-01-11T09:00:00Z.",
+	} {
+		require.Equal(t, want, fx.at(t, at)[0].Text, at)
+	}
+	fx.change(func(d *timer.Definition) { d.Schedule.MaxFires = 3 })
+	fx.timer.FiresCreated = 3
+	last := fx.at(t, "2026-01-12T09:00:00Z")[0]
+	require.Equal(t, explain.MaxFires, last.Code, last.Text)
+	require.False(t, last.Due)
+}
+
+// TestCancelledFiresTellWhetherTheyWereCalled checks the sentences about fires that were given up.
+func TestCancelledFiresTellWhetherTheyWereCalled(t *testing.T) {
+	t.Parallel()
+	text := func(change func(*timer.Outcome)) string {
+		fx := newFixture()
+		o := outcome(due, timer.Skipped, timer.ReasonCancelled)
+		change(&o)
+		fx.outcomes = []timer.Outcome{o}
+		return fx.at(t, due)[0].Text
+	}
+	require.Equal(t, "Not called: a later fire of the timer replaced it.",
+		text(func(o *timer.Outcome) { o.Attempts = 0 }))
+	require.Equal(t, "Called with 1 attempt, and given up at 2026-01-05T09:00:00.02Z, because a later "+
+		"fire of the timer replaced it.", text(func(*timer.Outcome) {}))
+	require.Equal(t, "Called with 2 attempts, and given up at 2026-01-05T09:00:00.02Z, because a later "+
+		"fire replaced it, or its backfill was cancelled.", text(func(o *timer.Outcome) {
+		o.Attempts, o.Cause, o.Owner = 2, timer.CauseBackfill, 9
+	}))
+	require.Equal(t, "Not called: its backfill was cancelled.", text(func(o *timer.Outcome) {
+		o.Attempts, o.Cause, o.Owner = 0, timer.CauseBackfill, store.SystemSession
+	}))
+	require.Equal(t, "Called with 1 attempt, and given up at 2026-01-05T09:00:00.02Z, because the app "+
+		"was frozen.", text(func(o *timer.Outcome) { o.Reason = timer.ReasonFrozen }))
+}
+
+// TestGoneTargetIsNotTakenForTheLastAnswer checks the sentence about a fire with several targets of
+// which one is gone, and another one failed.
+func TestGoneTargetIsNotTakenForTheLastAnswer(t *testing.T) {
+	t.Parallel()
+	text := func(status int32) string {
+		fx := newFixture()
+		o := outcome(due, timer.Failed, timer.ReasonGone)
+		o.StatusCode, o.Failure = status, timer.FailureStatus
+		fx.outcomes = []timer.Outcome{o}
+		return fx.at(t, due)[0].Text
+	}
+	const failed = "Failed at 2026-01-05T09:00:00.02Z after 1 attempt: "
+	require.Equal(t, failed+"the receiver answered that it is gone, and the timer was paused (status, "+
+		"status 410).", text(410))
+	require.Equal(t, failed+"one of its targets answered that it is gone, and the timer was paused; "+
+		"the call of another one failed (status, status 500).", text(500))
 }

@@ -8,14 +8,15 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // LifeStore is the part of the store that tells the life of a fire.
 type LifeStore interface {
+	Store
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
-	SessionsByID(ctx context.Context, ids []timer.ID) ([]store.Session, error)
 }
 
 // Life is what is known of one fire.
@@ -26,6 +27,11 @@ type Life struct {
 	// recorded the outcome. Its name is empty a day after its end.
 	Owner store.Session
 	NowMS int64
+	Alive Owners // of an open fire: whether its owner is alive
+
+	facts      *Facts // of the instant of an open fire of the schedule; nil: not read
+	definition *timer.Definition
+	idle       []timer.Inactivity // with definition, of a fire that was called
 }
 
 // Hop is a step in the life of a fire.
@@ -46,26 +52,78 @@ type Hop struct {
 func ReadLife(
 	ctx context.Context, s LifeStore, app string, id timer.FireID, nowMS int64,
 ) (*Life, error) {
+	return readLife(ctx, s, app, id, nowMS, nil)
+}
+
+// Life reads the life of a fire of one of the instants. Error: not_found.
+func (f *Facts) Life(ctx context.Context, s LifeStore, id timer.FireID) (*Life, error) {
+	return readLife(ctx, s, f.App, id, f.NowMS, f)
+}
+
+// readLife reads the life of a fire. facts are those of its instant, nil: not read.
+func readLife(
+	ctx context.Context, s LifeStore, app string, id timer.FireID, nowMS int64, facts *Facts,
+) (*Life, error) {
 	rec, err := s.Fire(ctx, app, id)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	l := &Life{FireRecord: rec, NowMS: nowMS}
+	l := &Life{FireRecord: rec, NowMS: nowMS, facts: facts}
 	l.Attempts = attemptsOf(&rec)
+	if err := l.readOwner(ctx, s); err != nil {
+		return nil, err
+	}
+	if rec.Outcome != nil {
+		return l, l.readPlan(ctx, s)
+	}
+	if l.facts != nil || id.Series != 0 {
+		return l, nil
+	}
+	l.facts, err = Read(ctx, s, Query{
+		App: app, ID: id.Timer, FromMS: id.DueMS, ToMS: id.DueMS + 1, Limit: 1, NowMS: nowMS,
+	})
+	if timer.CodeOf(err) == timer.CodeNotFound { // deleted with its app meanwhile
+		return l, nil
+	}
+	return l, err
+}
+
+// readOwner reads the session that has claimed the fire, or that ended it.
+func (l *Life) readOwner(ctx context.Context, s Sessions) error {
 	switch {
-	case rec.Outcome != nil && rec.Outcome.Owner != store.SystemSession:
-		l.Owner.ID = rec.Outcome.Owner
-	case rec.Outcome == nil:
-		l.Owner.ID = rec.Open.Owner
+	case l.Outcome == nil:
+		l.Owner.ID = l.Open.Owner
+	case l.Outcome.Owner != store.SystemSession:
+		l.Owner.ID = l.Outcome.Owner
 	}
 	if l.Owner.ID == 0 {
-		return l, nil
+		return nil
 	}
 	found, err := s.SessionsByID(ctx, []timer.ID{l.Owner.ID})
 	if len(found) > 0 {
 		l.Owner = found[0]
+		l.Alive = Owners{l.Owner.ID: !l.Owner.Ended}
 	}
-	return l, err //nolint:wrapcheck // the store says what it was doing
+	return err //nolint:wrapcheck // the store says what it was doing
+}
+
+// readPlan reads what tells when a fire of the schedule was to be called.
+func (l *Life) readPlan(ctx context.Context, s Store) error {
+	o := l.Outcome
+	if o.Cause != timer.CauseSchedule || len(l.Attempts) == 0 {
+		return nil
+	}
+	key := store.VersionKey{Timer: o.Timer, Version: o.Version}
+	found, err := s.Definitions(ctx, []store.VersionKey{key})
+	if err != nil {
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	if l.definition = found[key]; l.definition == nil || !l.definition.Schedule.Kind.OneShot() {
+		return nil
+	}
+	all, err := s.Inactivities(ctx, []timer.ID{o.Timer})
+	l.idle = all[o.Timer]
+	return err //nolint:wrapcheck // the store says what it was doing
 }
 
 // attemptsOf returns the attempts of a fire. A first attempt that succeeded has no row, so it is
@@ -103,7 +161,7 @@ func (l *Life) Timeline() []Hop {
 	}
 	if l.Outcome != nil {
 		hops = append(hops, Hop{
-			AtMS: l.Outcome.FinishedMS, Code: HopRecorded, Text: finishedText(l.Outcome),
+			AtMS: l.Outcome.FinishedMS, Code: HopRecorded, Text: finishedText(l.Outcome, l.lastAttempt()),
 		})
 	}
 	at := make([]int64, len(hops))
@@ -147,9 +205,8 @@ func (l *Life) before() []Hop {
 		}
 	}
 	due := Hop{AtMS: f.DueMS, Code: HopDue, Text: "Due."}
-	if planned := l.plannedMS(); planned > f.DueMS && f.Cause == timer.CauseSchedule {
-		due.Text = "Due; to be called from " + instant(planned) +
-			" on, because of the jitter or of a later activation."
+	if planned, why := l.planned(); planned > f.DueMS {
+		due.Text = "Due; to be called from " + instant(planned) + " on, because of " + why + "."
 	}
 	if o := l.Outcome; o != nil && o.Count > 1 {
 		due.Text = "Due, as the first of a stretch up to " + instant(o.UntilMS) + "."
@@ -160,12 +217,30 @@ func (l *Life) before() []Hop {
 	return []Hop{first, due}
 }
 
-// plannedMS returns the planned instant, which the first attempt tells; 0: not known.
-func (l *Life) plannedMS() int64 {
-	if len(l.Attempts) == 0 || l.Attempts[0].N != 1 || l.Outcome == nil {
-		return 0
+// planned returns from when on a fire of the schedule was to be called, and why that is later than
+// its due instant; 0: not known, or not later.
+func (l *Life) planned() (ms int64, why string) {
+	if l.definition == nil {
+		return 0, ""
 	}
-	return l.Attempts[0].StartMS - l.Outcome.LatenessMS
+	due, s := l.Outcome.DueMS, &l.definition.Schedule
+	if jitter := schedule.Jitter(l.Outcome.Timer, due, s.Jitter); jitter > 0 {
+		ms, why = due+jitter, "the jitter"
+	}
+	for _, i := range l.idle { // only a one-shot is called that was due meanwhile
+		if i.Covers(due) && i.UntilMS != timer.NeverMS && i.UntilMS > ms {
+			ms, why = i.UntilMS, "a later activation"
+		}
+	}
+	return ms, why
+}
+
+// lastAttempt returns the last attempt, nil if none is known.
+func (l *Life) lastAttempt() *timer.Attempt {
+	if len(l.Attempts) == 0 {
+		return nil
+	}
+	return &l.Attempts[len(l.Attempts)-1]
 }
 
 // arrival returns how the fire came to the session that recorded it.
@@ -320,9 +395,14 @@ func (l *Life) attempt(a *timer.Attempt) Hop {
 
 // waiting tells what an open fire waits for.
 func (l *Life) waiting() Hop {
-	f := Facts{Query: Query{NowMS: l.NowMS}}
 	h := Hop{Code: HopWaiting}
-	_, h.Text = f.openCode(l.Open)
+	if l.facts != nil && l.Open.Series == 0 {
+		f := *l.facts
+		f.Owners = l.Alive
+		h.Text = f.open(f.judge(l.Open.DueMS), l.Open).Text
+	} else {
+		h.Text = openText(l.Open, OpenCode(l.Open, l.Alive, l.NowMS), l.NowMS)
+	}
 	if l.Open.WaitingSinceMS != 0 {
 		h.AtMS, h.Wait = l.Open.WaitingSinceMS, l.Open.WaitedFor
 	}

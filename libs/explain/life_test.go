@@ -3,10 +3,12 @@ package explain_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/explain"
+	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -15,6 +17,7 @@ const owner = timer.ID(245_000_000_000_001)
 
 // life is a store with one fire.
 type life struct {
+	*fixture
 	rec      store.FireRecord
 	sessions []store.Session
 }
@@ -27,9 +30,16 @@ func (l *life) SessionsByID(context.Context, []timer.ID) ([]store.Session, error
 	return l.sessions, nil
 }
 
+func (l *life) id() timer.FireID {
+	if l.rec.Outcome != nil {
+		return l.rec.Outcome.FireID
+	}
+	return l.rec.Open.FireID
+}
+
 func (l *life) timeline(t *testing.T) []explain.Hop {
 	t.Helper()
-	got, err := explain.ReadLife(t.Context(), l, app, timer.FireID{}, ms(now))
+	got, err := explain.ReadLife(t.Context(), l, app, l.id(), ms(now))
 	require.NoError(t, err)
 	return got.Timeline()
 }
@@ -44,6 +54,7 @@ func finished(change func(o *timer.Outcome)) *life {
 	}
 	change(&o)
 	return &life{
+		fixture:  newFixture(),
 		rec:      store.FireRecord{Outcome: &o},
 		sessions: []store.Session{{ID: owner, Name: "executor-1"}},
 	}
@@ -172,7 +183,7 @@ func TestTimelineOfOpenFires(t *testing.T) {
 	t.Parallel()
 	open := func(f timer.Fire, s ...store.Session) string {
 		f = fire(due, f)
-		return join(texts((&life{rec: store.FireRecord{Open: &f}, sessions: s}).timeline(t)))
+		return join(texts((&life{newFixture(), store.FireRecord{Open: &f}, s}).timeline(t)))
 	}
 	require.Contains(t, open(timer.Fire{
 		State: timer.FireDeferred, WaitedFor: timer.WaitBreaker, WaitingSinceMS: ms(due) + 1000,
@@ -185,16 +196,53 @@ func TestTimelineOfOpenFires(t *testing.T) {
 	require.Contains(t, open(claimed, store.Session{ID: owner, Name: "executor-1", Ended: true}),
 		"That session has ended, so another executor will claim the fire.")
 	require.Contains(t, open(claimed), "That session has ended")
+	require.Contains(t, open(claimed, store.Session{ID: owner, Name: "executor-1"}),
+		"it is being called, or is about to be")
+	require.Contains(t, open(claimed), "should have been called at 2026-01-05T09:00:00Z")
 	request := timer.Fire{FireID: timer.FireID{Series: int64(owner)}, Cause: timer.CauseRedrive}
 	require.Contains(t, open(request), "requested: Requested by a redrive.")
 }
 
-func TestTimelineToldTheJitter(t *testing.T) {
+// TestTimelineTellsFromWhenOnItWasToBeCalled checks that a later run time is told from the timer's
+// jitter or activation, and not from a call that began late.
+func TestTimelineTellsFromWhenOnItWasToBeCalled(t *testing.T) {
 	t.Parallel()
-	hops := finished(func(o *timer.Outcome) {
-		o.FinishedMS, o.LatenessMS, o.DurationMS = o.DueMS+3000, 2, 10
-	}).timeline(t)
-	require.Contains(t, find(t, hops, explain.HopDue).Text, "from 2026-01-05T09:00:02.988Z on")
+	told := func(change func(l *life, d *timer.Definition)) string {
+		l := finished(func(o *timer.Outcome) {
+			o.FinishedMS, o.LatenessMS, o.DurationMS = o.DueMS+3000, 2, 10
+		})
+		change(l, &l.versions[0].Definition)
+		return find(t, l.timeline(t), explain.HopDue).Text
+	}
+	require.Equal(t, "Due.", told(func(*life, *timer.Definition) {}))
+	jitter := timer.Duration(time.Hour)
+	planned := ms(due) + schedule.Jitter(id, ms(due), jitter)
+	require.Equal(t, "Due; to be called from "+time.UnixMilli(planned).UTC().
+		Format("2006-01-02T15:04:05.999Z07:00")+" on, because of the jitter.",
+		told(func(_ *life, d *timer.Definition) { d.Schedule.Jitter = jitter }))
+	require.Equal(t, "Due; to be called from 2026-01-06T00:00:00Z on, because of a later activation.",
+		told(func(l *life, d *timer.Definition) {
+			at := time.UnixMilli(ms(due))
+			d.Schedule = timer.Schedule{Kind: timer.KindAt, At: &at}
+			l.inactive = []timer.Inactivity{{
+				FromMS: ms(created), UntilMS: ms("2026-01-06T00:00:00Z"), Status: timer.StatusPaused,
+			}}
+		}))
+}
+
+// TestTimelineOfAnInterruptedCall checks that a call that was cancelled is told as begun.
+func TestTimelineOfAnInterruptedCall(t *testing.T) {
+	t.Parallel()
+	l := finished(func(o *timer.Outcome) {
+		o.Kind, o.Reason, o.FinishedMS = timer.Skipped, timer.ReasonCancelled, o.DueMS+3000
+		o.Cause = timer.CauseBackfill
+	})
+	l.rec.Attempts = []timer.Attempt{
+		{N: 1, StartMS: ms(due), DurationMS: 3000, Failure: timer.FailureCanceled},
+	}
+	require.Equal(t, "Called: attempt 1 began at 2026-01-05T09:00:00Z and was given up at "+
+		"2026-01-05T09:00:03Z, because a later fire of the timer replaced it.",
+		find(t, l.timeline(t), explain.HopRecorded).Text)
 }
 
 func TestHoldsSayWhatIsKnown(t *testing.T) {

@@ -19,6 +19,7 @@ const MaxInstants = 1000
 type Store interface {
 	store.States
 	store.Definitions
+	Sessions
 
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error)
@@ -68,10 +69,13 @@ type Facts struct {
 	// CalendarsMS is when a calendar of the timer changed last.
 	CalendarsMS int64
 	Open        []timer.Fire // in order of (due, series)
+	Owners      Owners       // of the open fires
 	Outcomes    []timer.Outcome
 
 	instants []int64 // to explain, ascending
 	next     int64   // where the next page begins, 0: there is none
+	last     *lastAllowed
+	delayed  delayed
 }
 
 // Read gathers the facts. Error: not_found.
@@ -82,7 +86,7 @@ type Facts struct {
 func Read(ctx context.Context, s Store, q Query) (*Facts, error) {
 	f := &Facts{Query: q}
 	steps := []func(context.Context, Store) error{
-		f.readTimer, f.readVersions, f.readSchedules, f.listInstants, f.readFires,
+		f.readTimer, f.readVersions, f.readSchedules, f.listInstants, f.readFires, f.readDelayed,
 	}
 	for _, step := range steps {
 		if err := step(ctx, s); err != nil {
@@ -243,6 +247,9 @@ func (f *Facts) readFires(ctx context.Context, s Store) error {
 	if len(ids) > 0 {
 		if f.Open, err = s.OpenAmong(ctx, ids); err != nil {
 			return err //nolint:wrapcheck // the store says what it was doing
+		}
+		if f.Owners, err = ReadOwners(ctx, s, f.Open); err != nil {
+			return err
 		}
 	}
 	for {

@@ -36,7 +36,11 @@ func (t *tool) fireColumns() []output.Column {
 // describeStatus shows what became of a fire, with its reason.
 func (t *tool) describeStatus(fire client.Object) string {
 	text := fire.Text("status")
-	if why := fire.Text("reason") + fire.Text("waits_for"); why != "" { // it has one of them
+	why := fire.Text("reason") + fire.Text("waits_for") // it has one of them
+	if why == "executor" {
+		why = "its executor has it"
+	}
+	if why != "" {
 		text += " (" + why + ")"
 	}
 	if n := fire.Int("count"); n > 1 {

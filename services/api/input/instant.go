@@ -25,8 +25,11 @@ func Instant(ms int64) string {
 	if ms == 0 || ms == timer.NeverMS {
 		return ""
 	}
-	return time.UnixMilli(ms).UTC().Format(instantFormat)
+	return AnyInstant(ms)
 }
+
+// AnyInstant formats unix milliseconds that are known: 0 is the first instant of 1970.
+func AnyInstant(ms int64) string { return time.UnixMilli(ms).UTC().Format(instantFormat) }
 
 // EditTries limits how often an edit starts again because another edit came between its read and
 // its write.

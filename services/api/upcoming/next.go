@@ -33,6 +33,24 @@ func Inputs(t *timer.Timer) schedule.Inputs {
 	return schedule.Inputs{Timer: t.ID, Calendars: t.Calendars}
 }
 
+// Ahead counts the fires of a timer's plan that exist and are due after nowMS. What max_fires counts
+// besides them has come.
+func Ahead(t *timer.Timer, nowMS int64) (n int64) {
+	p, err := schedule.Parse(t.Definition.Schedule, Inputs(t))
+	kind := t.Definition.Schedule.Kind
+	switch {
+	case t.LastDueMS <= nowMS:
+		return 0
+	case err != nil, kind == timer.KindFixedDelay, kind.OneShot():
+		return 1 // the latest is the only one
+	}
+	anchor := expansion.Anchor(t)
+	for at := p.Next(nowMS, anchor); at <= t.LastDueMS && n < t.FiresCreated; at = p.Next(at, anchor) {
+		n++
+	}
+	return n
+}
+
 // NextDue returns the first due instant after now of an active timer. It returns NeverMS where
 // there is none, or where it is not yet known. t.NextDueMS is how far the timer is expanded, about
 // an hour further.

@@ -88,7 +88,7 @@ var enumDocs = map[string]string{
 
 	"state.delivered":    "an attempt succeeded",
 	"state.failed":       "it was called, or cannot be called as it is defined, and is not tried again",
-	"state.skipped":      "it was not called",
+	"state.skipped":      "it was not called, or its call was given up",
 	"reason.inactive":    "its timer was not active when it was due",
 	"reason.paused":      "its timer was paused when it was due",
 	"reason.frozen":      "its app was frozen",
@@ -118,7 +118,8 @@ var enumDocs = map[string]string{
 	"testcallbody.outcome.accepted":   "it would wait for a completion",
 	"testcallbody.outcome.failed":     "the attempt would have failed",
 	"testcallbody.outcome.not_called": "nothing was called, because of dry_run",
-	"waits_for.run":                   "for its run",
+	"waits_for.run":                   "for its run time; if that has passed, for an executor to claim it",
+	"waits_for.executor":              "for the executor that has it: its run time has come, so it is being called or is about to be",
 	"waits_for.retry":                 "for another attempt",
 	"waits_for.turn":                  "for the fire before it to finish",
 	"waits_for.completion":            "for its receiver to complete it",

@@ -20,6 +20,8 @@ type explanation struct {
 	Items        []struct {
 		At, Local, Code, Text, Spec, Before, After string
 
+		MovedTo string `json:"moved_to"`
+
 		Due   bool
 		Slice *struct{ Minute string }
 		Fire  *struct{ Status string }

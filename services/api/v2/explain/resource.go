@@ -125,9 +125,9 @@ func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationO
 	}}
 	one := to == from+1
 	for _, a := range facts.Explain() {
-		item := show(&a)
+		item := show(&a, facts)
 		if one && item.Fire != nil {
-			if item.Timeline, err = s.timeline(ctx, in.App, &a, now); err != nil {
+			if item.Timeline, err = s.timeline(ctx, &a, facts); err != nil {
 				return nil, err
 			}
 		}
@@ -147,7 +147,7 @@ func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationO
 
 // timeline returns the life of an answer's fire. A fire that is gone since has none.
 func (s *Resource) timeline(
-	ctx context.Context, app string, a *explaining.Answer, now time.Time,
+	ctx context.Context, a *explaining.Answer, facts *explaining.Facts,
 ) ([]fires.HopBody, error) {
 	var id timer.FireID
 	if a.Outcome != nil {
@@ -155,7 +155,7 @@ func (s *Resource) timeline(
 	} else {
 		id = a.Open.FireID
 	}
-	life, err := explaining.ReadLife(ctx, s.Store, app, id, now.UnixMilli())
+	life, err := facts.Life(ctx, s.Store, id)
 	if err != nil {
 		if timer.CodeOf(err) == timer.CodeNotFound {
 			return nil, nil
@@ -235,9 +235,9 @@ func position(cursor string, fromMS, toMS int64) (int64, error) {
 	return next, nil
 }
 
-func show(a *explaining.Answer) AnswerBody {
+func show(a *explaining.Answer, facts *explaining.Facts) AnswerBody {
 	b := AnswerBody{
-		At: input.Instant(a.AtMS), Local: a.Local, Due: a.Due, Code: a.Code, Text: a.Text,
+		At: input.AnyInstant(a.AtMS), Local: a.Local, Due: a.Due, Code: a.Code, Text: a.Text,
 		Version: a.Version, Spec: a.Spec, Frozen: a.Frozen,
 	}
 	if !a.Due {
@@ -249,13 +249,17 @@ func show(a *explaining.Answer) AnswerBody {
 	if a.MovedToMS != 0 {
 		b.MovedTo = input.Instant(a.MovedToMS)
 	}
-	if a.Outcome != nil || a.Open != nil {
-		fire := fires.Show(a.Open, a.Outcome)
+	switch {
+	case a.Outcome != nil:
+		fire := fires.ShowOutcome(a.Outcome)
+		b.Fire = &fire
+	case a.Open != nil:
+		fire := fires.ShowOpen(a.Open, facts.Owners, facts.NowMS)
 		b.Fire = &fire
 	}
 	if a.Open != nil && a.Open.RunAtMS != timer.DeferredMS {
 		b.Slice = &sliceBody{
-			Minute: input.Instant(a.Open.RunAtMinute() * timer.MinuteMS),
+			Minute: input.AnyInstant(a.Open.RunAtMinute() * timer.MinuteMS),
 			Bucket: a.Open.Bucket,
 		}
 	}
@@ -267,5 +271,5 @@ func optional(ms int64) string {
 	if ms == timer.NeverMS {
 		return ""
 	}
-	return input.Instant(ms)
+	return input.AnyInstant(ms)
 }

@@ -69,7 +69,7 @@ func (s *Resource) listDeadLetters(
 			l := &page.DeadLetters[i]
 			out.Body.Items = append(
 				out.Body.Items,
-				deadLetterBody{FireBody: showOutcome(&l.Outcome), LastError: l.LastError},
+				deadLetterBody{FireBody: ShowOutcome(&l.Outcome), LastError: l.LastError},
 			)
 			q.After, q.AfterFinishedMS = l.FireID, l.FinishedMS
 		}

@@ -31,7 +31,11 @@ func (s *Resource) getFire(ctx context.Context, in *fireParam) (*fireOutput, err
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	out := &fireOutput{fireDetailBody{AttemptLog: make([]attemptBody, 0, len(found.Attempts))}}
-	out.Body.FireBody = Show(found.Open, found.Outcome)
+	if found.Outcome != nil {
+		out.Body.FireBody = ShowOutcome(found.Outcome)
+	} else {
+		out.Body.FireBody = ShowOpen(found.Open, found.Alive, found.NowMS)
+	}
 	out.Body.SessionName = found.Owner.Name
 	out.Body.Timeline = ShowTimeline(found)
 	if out.Body.Targets, err = s.targetsOf(ctx, id.Timer, &found.FireRecord); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/carillon-timer/carillon/libs/explain"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
@@ -26,7 +27,7 @@ const (
 type listFiresInput struct {
 	param.TimerParam
 	param.PageParam
-	State []string `query:"state" enum:"open,delivered,failed,skipped,upcoming" doc:"Only fires of these states, separated by commas; where it is left out, delivered,failed,skipped. open: due, and without outcome yet: it waits for its first or next attempt, is being called, or waits for what its waits_for names. delivered: an attempt succeeded. failed: it was called, and is not tried again. skipped: it was not called, for its reason. upcoming: due later than the first page was asked for, as far as the schedule tells. Open fires come first, the first due first; then finished ones, the latest due first; then upcoming ones, the next first, as many as the last page has room for. A page may have fewer items than limit, or none, and still a next_cursor. A fire that finishes between two pages may be on both. Pass the same states with a cursor as before."`
+	State []string `query:"state" enum:"open,delivered,failed,skipped,upcoming" doc:"Only fires of these states, separated by commas; where it is left out, delivered,failed,skipped. open: due, and without outcome yet: it waits for what its waits_for names. delivered: an attempt succeeded. failed: it was called, and is not tried again. skipped: it was not called, or its call was given up, for its reason. upcoming: due later than the first page was asked for, as far as the schedule tells. Open fires come first, the first due first; then finished ones, the latest due first; then upcoming ones, the next first, as many as the last page has room for. A page may have fewer items than limit, or none, and still a next_cursor. A fire that finishes between two pages may be on both. Pass the same states with a cursor as before."`
 }
 
 type firesOutput struct{ Body firesBody }
@@ -133,8 +134,13 @@ func (l *fireList) open(ctx context.Context, at *firesPosition) error {
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what it was doing
 		}
+		alive, err := explain.ReadOwners(ctx, l.service.Store, page.Fires)
+		if err != nil {
+			return err //nolint:wrapcheck // the store says what it was doing
+		}
+		nowMS := l.service.Now().UnixMilli()
 		for i := range page.Fires {
-			l.items = append(l.items, showOpen(&page.Fires[i]))
+			l.items = append(l.items, ShowOpen(&page.Fires[i], alive, nowMS))
 		}
 		if page.Next == (store.OpenFiresPosition{}) {
 			return nil
@@ -175,7 +181,7 @@ func (l *fireList) finished(ctx context.Context, at *firesPosition) error {
 				l.next = l.finishedNext(at)
 				return nil
 			}
-			l.items = append(l.items, showOutcome(o))
+			l.items = append(l.items, ShowOutcome(o))
 			at.fire = o.FireID
 		}
 		if len(found) < limit {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -206,4 +208,50 @@ func TestV2UpcomingFires(t *testing.T) {
 	require.GreaterOrEqual(t, fires[0].Due, apitest.RFC(at), "from the end of the pause on")
 	f.Do(t, 200, http.MethodPost, apitest.TimerPath(got.ID, "/pause"), "")
 	require.Empty(t, f.Fires(t, got.ID, "upcoming", 50))
+}
+
+// TestV2ListTellsWhichFiresAnExecutorHas checks that the list, the fire and its explanation agree on
+// a fire whose run time has come, with a live and with a dead owner.
+func TestV2ListTellsWhichFiresAnExecutorHas(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64 // of the clock
+	e := apitest.NewExecutor(t, func(o *api.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	held := e.Held(t, "shop", "bill", 1)[0]
+	check := func(waits, code, text string) {
+		t.Helper()
+		listed := e.Fires(t, held.Timer.String(), "open", 10)
+		if waits != "" {
+			require.NotEmpty(t, listed)
+			require.Equal(t, held.FireID.String(), listed[0].ID)
+			require.Equal(t, waits, listed[0].WaitsFor)
+		} else {
+			require.Empty(t, listed)
+		}
+		var explained struct {
+			Items []struct {
+				Code, Text string
+				Fire       struct {
+					WaitsFor string `json:"waits_for"`
+				}
+				Timeline []struct{ Text string }
+			}
+		}
+		e.Call(t, http.MethodGet, apitest.TimerPath(held.Timer.String(), "/explain")+"&at="+
+			apitest.RFC(time.UnixMilli(held.DueMS)), "", nil).Into(t, 200, &explained)
+		require.Equal(t, code, explained.Items[0].Code)
+		require.Contains(t, explained.Items[0].Text, text)
+		last := explained.Items[0].Timeline[len(explained.Items[0].Timeline)-1]
+		require.Equal(t, explained.Items[0].Text, last.Text)
+		if waits != "" {
+			require.Equal(t, waits, explained.Items[0].Fire.WaitsFor)
+		}
+	}
+	ahead.Store(int64(time.Until(time.UnixMilli(held.DueMS)) - time.Minute))
+	check("", "planned", "is called at")
+	ahead.Store(int64(time.Until(time.UnixMilli(held.DueMS)) + time.Second))
+	check("executor", "in_progress", "it is being called, or is about to be")
+	require.NoError(t, e.Store.CloseSession(t.Context(), e.Session))
+	check("run", "overdue", "no executor has claimed it yet")
 }

@@ -96,7 +96,7 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 		}
 		for i := range outcomes {
 			if len(out.Sample) < redriveSample {
-				out.Sample = append(out.Sample, showOutcome(&outcomes[i]))
+				out.Sample = append(out.Sample, ShowOutcome(&outcomes[i]))
 			}
 		}
 		n := len(outcomes)

@@ -1,7 +1,6 @@
 package fires
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/explain"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -26,10 +26,7 @@ type Store interface {
 	store.IdempotencyKeys
 	store.Completer
 	store.Redriver
-	store.States
-	store.Definitions
-	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
-	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
+	explain.LifeStore
 }
 
 // Resource is the operations on fires.

@@ -63,7 +63,7 @@ func (s *Resource) runTimer(ctx context.Context, in *runInput) (*runOutput, erro
 			"?app=" + url.QueryEscape(in.App)
 	}
 	if len(made) == 1 {
-		out.Body = showOpen(&made[0])
+		out.Body = ShowOpen(&made[0], nil, s.Now().UnixMilli())
 		return out, nil
 	}
 	there, err := s.getFire(ctx, &fireParam{AppParam: in.AppParam, ID: f.FireID.String()})

@@ -3,6 +3,7 @@ package fires
 import (
 	"math"
 
+	"github.com/carillon-timer/carillon/libs/explain"
 	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/definition"
@@ -18,8 +19,8 @@ type FireBody struct {
 	Status     string `json:"status" enum:"open,delivered,failed,skipped,upcoming" doc:"What became of it so far."`
 	Reason     string `json:"reason,omitempty" doc:"Why it was skipped or failed: inactive or paused when it was due, frozen, deleted, misfired, superseded, overlap, queue_full, cancelled, exhausted, not_retried, gave_up, gone or rejected."`
 	Version    int32  `json:"version" doc:"Of the definition that it belongs to."`
-	Attempts   int32  `json:"attempts" doc:"Attempts made."`
-	WaitsFor   string `json:"waits_for,omitempty" enum:"run,retry,turn,completion,limits,activation" doc:"Of an open fire: what it waits for."`
+	Attempts   int32  `json:"attempts" doc:"Attempts that have ended. A call that is under way is not counted."`
+	WaitsFor   string `json:"waits_for,omitempty" enum:"run,executor,retry,turn,completion,limits,activation" doc:"Of an open fire: what it waits for."`
 	NextRun    string `json:"next_run,omitempty" format:"date-time" doc:"open: when it is next called or checked; absent while its timer is not active."`
 	FinishedAt string `json:"finished_at,omitempty" format:"date-time"`
 	LatenessMS int64  `json:"lateness_ms" doc:"Start of the first attempt minus the planned instant."`
@@ -68,39 +69,32 @@ type fireDetailBody struct {
 	AttemptLog  []attemptBody       `json:"attempt_log" nullable:"false" doc:"Every attempt, one after the other; of several targets each call."`
 }
 
-var waitsFor = map[timer.FireState]string{
-	timer.FireReady:       "run",
-	timer.FireRetrying:    "retry",
-	timer.FireAsyncFailed: "retry",
-	timer.FireWaiting:     "turn",
-	timer.FireAccepted:    "completion",
-	timer.FireDeferred:    "limits",
+var waitsFor = map[explain.Code]string{
+	explain.Planned:           "run",
+	explain.Overdue:           "run",
+	explain.InProgress:        "executor",
+	explain.WaitsForRetry:     "retry",
+	explain.WaitsForTurn:      "turn",
+	explain.WaitsForCompleted: "completion",
+	explain.WaitsForLimits:    "limits",
+	explain.WaitsForActive:    "activation",
 }
 
-// Show converts a fire. An outcome counts if both are given.
-func Show(open *timer.Fire, outcome *timer.Outcome) FireBody {
-	if outcome != nil {
-		return showOutcome(outcome)
-	}
-	return showOpen(open)
-}
-
-func showOpen(f *timer.Fire) FireBody {
+// ShowOpen converts an open fire. What it waits for agrees with explanations.
+func ShowOpen(f *timer.Fire, alive explain.Owners, nowMS int64) FireBody {
 	b := FireBody{
 		ID:         f.FireID.String(),
 		TimerID:    f.Timer.String(),
-		Due:        input.Instant(f.DueMS),
+		Due:        input.AnyInstant(f.DueMS),
 		Cause:      f.Cause.String(),
 		Status:     "open",
 		Version:    f.Version,
 		Attempts:   f.Attempt,
-		WaitsFor:   waitsFor[f.State],
+		WaitsFor:   waitsFor[explain.OpenCode(f, alive, nowMS)],
 		LatenessMS: f.FirstLatenessMS,
 		Count:      1,
 	}
-	if f.RunAtMS == timer.DeferredMS {
-		b.WaitsFor = "activation"
-	} else {
+	if f.RunAtMS != timer.DeferredMS {
 		b.NextRun = input.Instant(f.RunAtMS)
 	}
 	b.HopsBody = showOpenHops(f)
@@ -122,11 +116,12 @@ func showUpcoming(t *timer.Timer, dueMS int64) FireBody {
 	}
 }
 
-func showOutcome(o *timer.Outcome) FireBody {
+// ShowOutcome converts a finished fire.
+func ShowOutcome(o *timer.Outcome) FireBody {
 	b := FireBody{
 		ID:      o.FireID.String(),
 		TimerID: o.Timer.String(),
-		Due:     input.Instant(o.DueMS),
+		Due:     input.AnyInstant(o.DueMS),
 		Cause:   o.Cause.String(),
 		Status:  string(o.Kind),
 		Reason: string(

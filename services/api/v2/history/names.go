@@ -48,7 +48,7 @@ func (n *namer) show(ctx context.Context, outcomes []timer.Outcome) ([]AppFireBo
 	shown := make([]AppFireBody, len(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
-		shown[i] = AppFireBody{fires.Show(nil, o), n.known[o.Timer]}
+		shown[i] = AppFireBody{fires.ShowOutcome(o), n.known[o.Timer]}
 	}
 	return shown, nil
 }

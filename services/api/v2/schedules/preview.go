@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/calendar"
@@ -11,6 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/upcoming"
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 )
 
@@ -21,7 +23,7 @@ type previewBody struct {
 	From      string                  `json:"from,omitempty" format:"date-time" doc:"Not included; now where it is left out, and then an instant of kind at that has passed is due at once, as of a timer that is made now. What counts from the first activation counts from it." example:"2026-03-28T00:00:00Z"`
 	Count     int                     `json:"count,omitempty" minimum:"1" maximum:"1000" default:"10" doc:"How many fires."`
 	App       string                  `json:"app,omitempty" maxLength:"64" doc:"The app whose calendars the schedule names, and whose timer timer_id is."`
-	TimerID   string                  `json:"timer_id,omitempty" pattern:"^[0-9]{1,16}$" doc:"Preview for this timer: H, jitter and what counts from the first activation are its own."`
+	TimerID   string                  `json:"timer_id,omitempty" pattern:"^[0-9]{1,16}$" doc:"Preview for this timer: H, jitter and what counts from the first activation are its own, and max_fires counts the fires that it has had, and the instants between now and from."`
 	Calendars []namedCalendar         `json:"calendars,omitempty" nullable:"false" maxItems:"8" doc:"Calendars that the schedule names and that are not made yet; they come before the app's."`
 }
 
@@ -77,10 +79,15 @@ func (s *Resource) previewSchedule(ctx context.Context, in *previewInput) (*prev
 	if b.From == "" && d.Kind == timer.KindAt {
 		after-- // an instant that has passed is due now, and now is included by default
 	}
-	var err error
-	if b.TimerID != "" {
-		if ins.Timer, anchor, err = s.previewTimer(ctx, b, anchor); err != nil {
-			return nil, err
+	t, err := s.previewTimer(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	most := d.MaxFires
+	if t != nil {
+		ins.Timer, d.MaxFires = t.ID, 0 // the fires that it has had count, see endByMaxFires
+		if t.AnchorMS != 0 {
+			anchor = t.AnchorMS
 		}
 	}
 	if ins.Calendars, err = s.previewCalendars(ctx, b.App, d.Calendars, given); err != nil {
@@ -90,9 +97,20 @@ func (s *Resource) previewSchedule(ctx context.Context, in *previewInput) (*prev
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the field, or says what it was doing
 	}
+	p, err := schedule.Parse(d, ins)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the field
+	}
+	ended := t != nil && most > 0 &&
+		endByMaxFires(forecast, t, most, after, s.Now().UnixMilli(),
+			func(ms int64) int64 { return p.Next(ms, anchor) })
 	out := showForecast(forecast)
-	if p, err := schedule.Parse(d, ins); err == nil {
-		out.Body.Warnings = ShowWarnings(p.Warnings(after, anchor))
+	out.Body.Warnings = ShowWarnings(p.Warnings(after, anchor))
+	if ended {
+		out.Body.Warnings = append(out.Body.Warnings, WarningBody{
+			"body.schedule.max_fires",
+			fmt.Sprintf("the timer has had %d fires, so it is never due again", t.FiresCreated),
+		})
 	}
 	if b.From == "" && d.Kind == timer.KindAt && len(forecast.Fires) > 0 &&
 		input.CeilMS(*d.At) < after {
@@ -124,28 +142,59 @@ func (s *Resource) givenCalendars(
 	return given
 }
 
-// previewTimer returns the id and the anchor of an existing timer. One that was never activated has
-// the start of the preview as its anchor.
-func (s *Resource) previewTimer(
-	ctx context.Context,
-	b *previewBody,
-	anchor int64,
-) (timer.ID, int64, error) {
+// previewTimer returns the timer that a preview is for, nil if it is for none. One that was never
+// activated has no anchor: the start of the preview is used.
+func (s *Resource) previewTimer(ctx context.Context, b *previewBody) (*timer.Timer, error) {
+	if b.TimerID == "" {
+		return nil, nil
+	}
 	if b.App == "" {
-		return 0, 0, timer.Invalid("app", "expected the app of timer_id, found nothing")
+		return nil, timer.Invalid("app", "expected the app of timer_id, found nothing")
 	}
 	id, err := timer.ParseID(b.TimerID)
 	if err != nil {
-		return 0, 0, timer.NotFound("timer", b.TimerID)
+		return nil, timer.NotFound("timer", b.TimerID)
 	}
 	t, err := s.Store.Timer(ctx, b.App, id)
 	if err != nil {
-		return 0, 0, err //nolint:wrapcheck // the store says what it was doing
+		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	if t.AnchorMS != 0 {
-		anchor = t.AnchorMS
+	return &t, nil
+}
+
+// maxCounted bounds the instants between now and the start of a preview that count for max_fires.
+const maxCounted = 100_000
+
+// endByMaxFires removes from a forecast what comes after the last fire that max_fires allows the
+// timer. next returns the next instant of the schedule. It reports whether no fire is left at all.
+func endByMaxFires(
+	f *schedule.Forecast, t *timer.Timer, most, afterMS, nowMS int64, next func(int64) int64,
+) (ended bool) {
+	had := t.FiresCreated - upcoming.Ahead(t, nowMS)
+	left := max(0, most-had)
+	ended = left == 0
+	for at, n := next(nowMS), 0; at <= afterMS && left > 0 && n < maxCounted; n++ {
+		left--
+		at = next(at)
 	}
-	return id, anchor, nil
+	all := f.Fires
+	f.Fires = []schedule.ForecastFire{}
+	for _, x := range all {
+		of := &left
+		if x.Due.UnixMilli() <= nowMS {
+			of = &had // the past of a timer has no more than it has had
+		}
+		if *of > 0 {
+			*of--
+			f.Fires = append(f.Fires, x)
+		}
+	}
+	if n := len(f.Fires); n < len(all) {
+		f.Excluded = slices.DeleteFunc(f.Excluded, func(x schedule.ForecastExclusion) bool {
+			return n == 0 || x.Due.After(f.Fires[n-1].Due)
+		})
+	}
+	return ended
 }
 
 // previewCalendars returns the calendars that a schedule names.

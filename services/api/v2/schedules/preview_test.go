@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -126,6 +128,55 @@ func TestPreviewNamesTheBadField(t *testing.T) {
 		"/api/v2/schedules/preview",
 		`{"app":"shop","timer_id":"1","schedule":{"kind":"cron","specs":["@daily"]}}`,
 	)
+}
+
+// TestPreviewOfATimerCountsItsFires checks that max_fires counts the fires that the timer has had,
+// and that a preview agrees with the list of upcoming fires.
+func TestPreviewOfATimerCountsItsFires(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64 // of the clock
+	f := apitest.Setup(t, func(o *api.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	const minutely = `"schedule":{"kind":"interval","every":"1m","anchor":"2026-01-01T00:00:00Z","max_fires":%d}`
+	got, _ := f.Active(t, "limited", strings.TrimPrefix(fmt.Sprintf(minutely, 3), `"schedule":`))
+	first := time.Now().UTC().Truncate(time.Minute).Add(time.Minute)
+	previewed := func(more string, most int) (dues []string) {
+		for _, x := range f.Preview(t, `{"app":"shop","timer_id":"`+got.ID+`","count":20,`+
+			fmt.Sprintf(minutely, most)+more+`}`).Fires {
+			at, err := time.Parse(time.RFC3339, x.Due)
+			require.NoError(t, err)
+			dues = append(dues, apitest.RFC(at))
+		}
+		return dues
+	}
+	listed := func() (dues []string) {
+		for _, x := range f.Fires(t, got.ID, "upcoming", 20) {
+			dues = append(dues, x.Due)
+		}
+		return dues
+	}
+	require.Len(t, listed(), 3)
+	require.Equal(t, listed(), previewed("", 3))
+	require.Len(t, previewed("", 5), 5, "an edit to 5")
+	from := `,"from":"` + apitest.RFC(first.Add(time.Minute)) + `"`
+	require.Equal(t, listed()[2:], previewed(from, 3), "two are due before")
+
+	ahead.Store(int64(time.Until(first) + time.Minute + time.Second)) // two are due
+	require.Equal(t, listed(), previewed("", 3))
+	require.Len(t, listed(), 1)
+	require.Len(t, previewed("", 5), 3, "an edit to 5")
+	past := `,"from":"` + apitest.RFC(first.Add(-time.Hour)) + `"`
+	require.Len(t, previewed(past, 3), 2, "no more than it has had")
+
+	ahead.Store(int64(time.Until(first) + 10*time.Minute))
+	require.Empty(t, listed())
+	require.Empty(t, previewed("", 3))
+	require.Empty(t, previewed("", 2))
+	require.Len(t, previewed("", 5), 2)
+	require.Contains(t, f.Call(t, http.MethodPost, "/api/v2/schedules/preview",
+		`{"app":"shop","timer_id":"`+got.ID+`",`+fmt.Sprintf(minutely, 3)+`}`, nil).Body,
+		"the timer has had 3 fires, so it is never due again")
 }
 
 // TestPreviewIsBounded checks that previews that are expensive to compute still answer quickly.

@@ -1,0 +1,177 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Sessions is the part of the store that knows which sessions have ended.
+type Sessions interface {
+	SessionsByID(ctx context.Context, ids []timer.ID) ([]store.Session, error)
+}
+
+// Owners are the sessions that own open fires. The value is true if the session is alive.
+type Owners map[timer.ID]bool
+
+// ReadOwners reads which of the sessions that own the fires are alive. It makes no call per fire,
+// and none if no fire is owned.
+func ReadOwners(ctx context.Context, s Sessions, fires []timer.Fire) (Owners, error) {
+	var ids []timer.ID
+	for i := range fires {
+		if fires[i].Owner != 0 {
+			ids = append(ids, fires[i].Owner)
+		}
+	}
+	slices.Sort(ids)
+	alive := Owners{}
+	for part := range slices.Chunk(slices.Compact(ids), store.MaxBatch) {
+		found, err := s.SessionsByID(ctx, part)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+		for i := range found {
+			alive[found[i].ID] = !found[i].Ended
+		}
+	}
+	return alive, nil
+}
+
+// OpenCode returns the code of an open fire by its row. InProgress is what the row tells: a live
+// executor has the fire, and its run time has come. Whether the call has begun, only that executor
+// knows.
+func OpenCode(o *timer.Fire, alive Owners, nowMS int64) Code {
+	due := o.RunAtMS <= nowMS
+	switch {
+	case o.RunAtMS == timer.DeferredMS:
+		return WaitsForActive
+	case due && alive[o.Owner] && o.State != timer.FireAccepted:
+		return InProgress
+	}
+	switch o.State {
+	case timer.FireRetrying, timer.FireAsyncFailed:
+		return WaitsForRetry
+	case timer.FireWaiting:
+		return WaitsForTurn
+	case timer.FireAccepted:
+		return WaitsForCompleted
+	case timer.FireDeferred:
+		return WaitsForLimits
+	case timer.FireReady:
+	}
+	if due {
+		return Overdue
+	}
+	return Planned
+}
+
+// openText says what an open fire with a code waits for.
+func openText(o *timer.Fire, code Code, nowMS int64) string {
+	run := instant(o.RunAtMS)
+	ended := "" // a dead owner, of a fire that is overdue
+	if o.Owner != 0 {
+		ended = " The executor that had claimed it has ended."
+	}
+	switch code { //nolint:exhaustive // the others are not of open fires
+	case WaitsForActive:
+		return "The fire waits until its timer is active again."
+	case InProgress:
+		return "An executor has the fire, and its run time has come: it is being called, or is about " +
+			"to be. Only that executor knows."
+	case WaitsForRetry:
+		failed := count(int64(o.Attempt), "attempt") + " has failed"
+		if o.Attempt != 1 {
+			failed = count(int64(o.Attempt), "attempt") + " have failed"
+		}
+		if o.RunAtMS <= nowMS {
+			return failed + "; the next one should have been at " + run +
+				", and no executor has claimed it yet." + ended
+		}
+		return failed + "; the next one is at " + run + "."
+	case WaitsForTurn:
+		return "An earlier fire of the timer has not finished" + since(o) +
+			"; it is asked again at " + run + "."
+	case WaitsForCompleted:
+		return "The receiver has accepted the fire and has until " + run + " to complete it."
+	case WaitsForLimits:
+		return deferredText(o) + since(o) + "; it is asked again at " + run + "."
+	case Planned:
+		return "The fire is called at " + run + "."
+	}
+	return fmt.Sprintf(
+		"The fire should have been called at %s and no executor has claimed it yet.", run) + ended
+}
+
+// since says since when a fire waits, if its row has that.
+func since(o *timer.Fire) string {
+	if o.WaitingSinceMS == 0 {
+		return ""
+	}
+	return ", and the fire waits since " + instant(o.WaitingSinceMS)
+}
+
+// deferredText says what a deferred fire waits for.
+func deferredText(o *timer.Fire) string {
+	switch {
+	case o.WaitingSinceMS == 0:
+	case o.WaitedFor == timer.WaitLimits:
+		return "The limits of the app hold the fire back"
+	case o.WaitedFor == timer.WaitBreaker:
+		return "The breaker of the endpoint is open"
+	case o.WaitedFor == timer.WaitStore:
+		return "The settings of the app could not be read"
+	}
+	return "A limit of the app or the breaker of the endpoint holds the fire back"
+}
+
+// open explains a fire without an outcome. base is the answer of the schedule for its instant.
+func (f *Facts) open(base Answer, o *timer.Fire) Answer {
+	a := base
+	a.Open, a.Version, a.Due = o, o.Version, base.Due || o.Series == 0
+	a.Code = OpenCode(o, f.Owners, f.NowMS)
+	a.Text = openText(o, a.Code, f.NowMS)
+	v, _ := f.version(a.AtMS)
+	if v == nil {
+		return a
+	}
+	// If the timer stays as it is, a planned fire is skipped.
+	if a.Code == Planned && (f.afterDeletion(&a, v) || f.whileInactive(&a, v)) {
+		return a
+	}
+	if f.removed(&base, o, v) {
+		return removedAnswer(base, o, v)
+	}
+	return a
+}
+
+// removed reports whether an edit, or a change of a calendar, has removed the instant of an open
+// fire. Migrators decide about such a fire, so for a while its row is that of the older version. A
+// fire that had an attempt, or that waits, was decided about before.
+func (f *Facts) removed(base *Answer, o *timer.Fire, v *Version) bool {
+	if o.Series != 0 || o.State != timer.FireReady || o.Attempt > 0 || o.Version >= v.N ||
+		base.Due || base.Code == UnknownSchedule || f.calendarsChanged(base) {
+		return false
+	}
+	// The schedule of a fixed delay alone has no instants: each edit decides about its only fire.
+	return v.Definition.Schedule.Kind != timer.KindFixedDelay
+}
+
+// removedAnswer explains an open fire whose instant the version in force has not.
+func removedAnswer(a Answer, o *timer.Fire, v *Version) Answer {
+	a.Open = o
+	switch a.Code { //nolint:exhaustive // the others tell more than that it was edited
+	case NotInSchedule, BeforeStart, AfterEnd:
+		a.Code, a.Text = Edited, editedText(o.Version, v)
+	}
+	a.Text += " Its fire is still open, and will be skipped (superseded)."
+	return a
+}
+
+// editedText says that an earlier version has an instant, and the one in force has not.
+func editedText(earlier int32, v *Version) string {
+	return fmt.Sprintf("Version %d has this instant; version %d, in force since %s, has not.",
+		earlier, v.N, instant(v.SinceMS))
+}
