@@ -3,8 +3,12 @@
 //
 // Files:
 //
-//	importer.go    the systems by name, and what all conversions share
-//	crontab.go     crontab: files of cron
-//	kubernetes.go  kubernetes: CronJobs
-//	json.go        the systems that export JSON: xtimer, xxl-job, eventbridge
+//	importer.go     the systems by name, and what all conversions share
+//	crontab.go      crontab: files of cron
+//	kubernetes.go   kubernetes: CronJobs
+//	json.go         reads entries in JSON, for the systems below
+//	xtimer.go       xtimer: timers
+//	xxljob.go       xxl-job: jobs
+//	eventbridge.go  eventbridge: schedules of Amazon EventBridge Scheduler
+//	quartz.go       the cron expressions of Quartz and EventBridge
 package importer
