@@ -61,7 +61,7 @@ func crontabEntry(e *entry, line, zone string) Result {
 		command = strings.Join(f[fields:], " ")
 	}
 	command = strings.TrimSpace(command)
-	e.cron(spec, zone)
+	e.cron(spec, zone, "the host of cron")
 	name := notInNames.ReplaceAllString(command, "-")
 	if program, _, _ := strings.Cut(
 		command,

@@ -4,6 +4,9 @@
 // Files:
 //
 //	importer.go     the systems by name, and what all conversions share
+//	check.go        refuses what the API would refuse
+//	limits.go       brings values within the limits of the API
+//	names.go        names that are valid, each once
 //	crontab.go      crontab: files of cron
 //	kubernetes.go   kubernetes: CronJobs
 //	json.go         reads entries in JSON, for the systems below

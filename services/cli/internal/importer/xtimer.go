@@ -43,19 +43,19 @@ func xtimer(data []byte, opts Options) ([]Result, error) {
 		if r.Status != enabled {
 			e.body["status"] = "inactive"
 		}
-		e.cron(r.Cron, "")
+		e.cron(r.Cron, "", "the server of xTimer")
 		e.url = call.URL
-		target := map[string]any{"method": strings.ToUpper(call.Method)}
+		target := e.field("target")
+		target["method"] = strings.ToUpper(call.Method)
 		if call.Method == "" {
 			target["method"] = "POST"
 		}
 		if call.Body != "" {
-			target["body"] = call.Body
+			e.setBody(call.Body)
 		}
 		if len(call.Header) > 0 {
 			target["headers"] = call.Header
 		}
-		e.body["target"] = target
 		all = append(all, e.finish(r.App, r.Name))
 	}
 	return all, nil

@@ -1,6 +1,9 @@
 package importer
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // xxlRow is a job of XXL-JOB, as its list of jobs shows it.
 type xxlRow struct {
@@ -14,9 +17,10 @@ type xxlRow struct {
 	Param           string `json:"executorParam"`
 	Block           string `json:"executorBlockStrategy"`
 	Route           string `json:"executorRouteStrategy"`
-	Timeout         int    `json:"executorTimeout"`
+	Timeout         int64  `json:"executorTimeout"`
 	Retries         int    `json:"executorFailRetryCount"`
 	Children        string `json:"childJobId"`
+	Glue            string `json:"glueType"`
 	Status          int    `json:"triggerStatus"`
 	ExecutorAddress string `json:"executorAddress"`
 }
@@ -42,12 +46,7 @@ func fromXXL(opts Options, r *xxlRow, n int) Result {
 		if err != nil {
 			return e.refusef("%v", err)
 		}
-		e.cron(spec, "")
-		if opts.Zone == "" {
-			e.notef(
-				"XXL-JOB used the zone of its server: give it by --tz if it was not the deployment's default",
-			)
-		}
+		e.cron(spec, "", "the server of XXL-JOB")
 	case r.Type == "FIX_RATE":
 		e.body["schedule"] = map[string]any{"kind": "interval", "every": r.Conf + "s"}
 	case r.Type == "FIX_DELAY":
@@ -72,15 +71,20 @@ func fromXXL(opts Options, r *xxlRow, n int) Result {
 	case "SERIAL_EXECUTION":
 		e.body["concurrency"] = map[string]any{"policy": "queue_all"}
 	}
-	retry := map[string]any{"attempts": r.Retries + 1}
+	e.attempts("executorFailRetryCount", max(r.Retries, 0)+1)
 	if r.Timeout > 0 {
-		retry["timeout"] = fmt.Sprintf("%ds", r.Timeout)
+		e.timeout("executorTimeout", seconds(r.Timeout))
 	}
-	e.body["retry"] = retry
 	if r.Param != "" {
-		e.body["target"] = map[string]any{"method": "POST", "body": r.Param}
+		e.field("target")["method"] = "POST"
+		e.setBody(r.Param)
 	}
-	e.body["labels"] = map[string]any{"handler": r.Handler}
+	if r.Handler != "" {
+		e.labels(map[string]string{"handler": r.Handler})
+	}
+	if strings.HasPrefix(r.Glue, "GLUE") {
+		e.notef("its script (%s) is not run: the timer calls a URL, which has to run it", r.Glue)
+	}
 	if r.Children != "" {
 		e.notef("childJobId %s is left out: there are no chains of timers", r.Children)
 	}
