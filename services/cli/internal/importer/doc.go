@@ -8,6 +8,11 @@
 //	limits.go       brings values within the limits of the API
 //	names.go        names that are valid, each once
 //	crontab.go      crontab: files of cron
+//	shell.go        the command line of an entry of crontab
+//	options.go      the options of a command
+//	curl.go         the options of curl
+//	wget.go         the options of wget
+//	request.go      the call that curl or wget makes, as a target
 //	kubernetes.go   kubernetes: CronJobs
 //	json.go         reads entries in JSON, for the systems below
 //	xtimer.go       xtimer: timers
