@@ -224,6 +224,7 @@ func TestCommandsThatAreNoCall(t *testing.T) {
 		`curl ftp.e.com/f`:                                 "is no URL of http or https",
 		`curl -m soon https://e.com`:                       "-m: expected a number",
 		`curl 'https://e.com`:                              "the shell cannot read it",
+		`curl -d {1..999999999} https://e.com`:             "does not stand for one word",
 		`/usr/bin/cleanup --all`:                           "it runs a program",
 		`curly https://e.com`:                              "it runs a program",
 		`if true; then curl https://e.com; fi`:             "it runs a program",

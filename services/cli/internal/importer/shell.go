@@ -217,12 +217,16 @@ func (s *script) arg(w *syntax.Word) arg {
 		a.why = a.text + " is in a home directory"
 		return a
 	}
+	if parts := *w; syntax.SplitBraces(&parts) { // {1..999999999} would expand for long
+		a.why = a.text + " does not stand for one word"
+		return a
+	}
 	get := func(name string) string { return s.env.vars[name] }
 	fields, err := expand.Fields(&expand.Config{Env: expand.FuncEnviron(get)}, w)
 	switch {
 	case err != nil:
 		a.why = err.Error()
-	case len(fields) != 1: // by braces, or a variable with blanks
+	case len(fields) != 1: // a variable with blanks, or an empty one
 		a.why = a.text + " does not stand for one word"
 	default:
 		a.text = fields[0]
