@@ -168,3 +168,66 @@ func TestImport(t *testing.T) {
 		"expected JSON",
 	)
 }
+
+// corpus has entries of each system at and beyond the limits of the API.
+var corpus = map[string]string{
+	"crontab": `
+* * * * * curl https://example.com/a
+@daily curl -m 9999 --retry 99 -k -L --max-redirs 99 -u me:pw -d a=1 -d b=2 https://example.com/b
+@daily curl -G -d 'a=1&b=2' -H 'X-A: 1' -H 'Content-Length: 3' --http1.1 "http://example.com/c?d"
+@daily curl --json '{"a":   "\%"}' https://me:pw@example.com/` + "\t" + `
+@daily wget -q --tries=0 -T 0.001 --post-data=x https://example.com/e
+@daily curl -I 'example.com/f g'
+@daily curl -X FETCH https://example.com/g
+0 0 */2 * 5 curl -d @file $(date) https://example.com/h
+61 * * * * curl https://example.com/never
+@daily /usr/bin/` + strings.Repeat("long", 100) + `
+`,
+	"kubernetes": `{"kind":"List","items":[
+{"kind":"CronJob","metadata":{"name":"` + strings.Repeat("long", 60) + `","labels":{"a":"","b":"` + strings.Repeat("long", 70) + `"}},
+ "spec":{"schedule":"0 9 * * *","startingDeadlineSeconds":0,"jobTemplate":{"spec":{"backoffLimit":99}}}},
+{"kind":"CronJob","metadata":{"name":"b"},"spec":{"schedule":"*/90 * * * *"}},
+{"kind":"CronJob","metadata":{"name":"c"},"spec":{"schedule":"@every 1s","startingDeadlineSeconds":99999999999}}]}`,
+	"xxl-job": `[
+{"id":1,"jobDesc":" a\t\u0000b ","scheduleType":"CRON","scheduleConf":"0/75 * * * * ?","executorTimeout":-1},
+{"id":2,"jobDesc":" a\tb ","scheduleType":"CRON","scheduleConf":"0 0 0 L * ?","executorTimeout":9999,"executorFailRetryCount":99},
+{"id":3,"jobDesc":"` + strings.Repeat("报", 99) + `","scheduleType":"FIX_RATE","scheduleConf":"99999999999"},
+{"id":4,"jobDesc":"` + strings.Repeat("报", 99) + `","scheduleType":"FIX_DELAY","scheduleConf":"0.5"},
+{"id":5,"jobDesc":"` + strings.Repeat("报", 99) + `","scheduleType":"FIX_DELAY","scheduleConf":"5"},
+{"id":6,"jobDesc":"` + strings.Repeat("报", 99) + `","scheduleType":"FIX_DELAY","scheduleConf":"5","executorHandler":"{{x}}"}]`,
+	"eventbridge": `
+{"Name":"a","ScheduleExpression":"rate(0 minutes)"}
+{"Name":"b","ScheduleExpression":"rate(5 minutes)","StartDate":"2030-01-01T00:00:00Z","EndDate":1893456001,
+ "Target":{"Input":"{}","RetryPolicy":{"MaximumRetryAttempts":185,"MaximumEventAgeInSeconds":86400}}}
+{"Name":"c","ScheduleExpression":"at(2040-01-31T09:00:00)","StartDate":"2030-01-01T00:00:00Z"}
+{"Name":"d","ScheduleExpression":"cron(0 9 ? * 7#5 2300)"}
+{"Name":"e","ScheduleExpression":"rate(1 day)","EndDate":"soon","FlexibleTimeWindow":{"Mode":"FLEXIBLE","MaximumWindowInMinutes":99999}}
+{"Name":"f","ScheduleExpression":"rate(1 day)","FlexibleTimeWindow":{"Mode":"FLEXIBLE","MaximumWindowInMinutes":1440}}`,
+	"xtimer": `[
+{"app":"mail","name":"a","cron":"0 9 * * *","notifyHTTPParam":{"url":"https://example.com","method":"fetch"}},
+{"app":"mail","name":"b","cron":"0 9 * * *","notifyHTTPParam":{"url":"https://example.com","header":{"Connection":["close"]}}},
+{"app":"mail","name":"c","cron":"0 9 * * *","notifyHTTPParam":{"url":"https://example.com","header":{"X-A":["1"]}}},
+{"app":"mail","name":"d","cron":"0 9 * * *","notifyHTTPParam":{"url":"ftp://example.com"}},
+{"app":"mail","name":"e","cron":"0 9 * * *","notifyHTTPParam":{"url":"https://me:pw@example.com/%zz"}},
+{"app":"carillon","name":"f","cron":"0 9 * * *","notifyHTTPParam":{"url":"https://example.com"}},
+{"app":"mail","name":" g ","cron":"0 9 * * *","notifyHTTPParam":{"url":"https://example.com"}}]`,
+}
+
+// TestImportedDefinitionsAreAccepted applies what the importer makes of the corpus. What the API
+// would refuse must be left out by the importer, or be within its limits.
+func TestImportedDefinitionsAreAccepted(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	for system, text := range corpus {
+		u := newUser(t, d.Api)
+		u.env["CARILLON_APP"] = "corpus-" + system
+		file := u.file("in", text)
+		args := []string{"import", "--from", system, file, "--url", "https://example.com/{name}"}
+		files, _, err := u.split(args...)
+		require.ErrorContains(t, err, "could not be carried over", system)
+		u.do("apply", "-f", u.file("out.yaml", files))
+		_, _, applied := u.split(append(args, "--apply")...)
+		require.Equal(t, err, applied, "%s: the API refuses no more", system)
+	}
+}

@@ -2,23 +2,35 @@ package importer
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 var (
-	crontabVariable = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=\s*(.*)$`)
-	curlURL         = regexp.MustCompile(`https?://[^\s'"<>|;&]+`)
-	curlMethod      = regexp.MustCompile(`(?:-X|--request)[ =]?([A-Z]+)`)
-	curlBody        = regexp.MustCompile(`(?:-d|--data|--data-raw)[ =]('[^']*'|"[^"]*"|\S+)`)
+	crontabVariable = regexp.MustCompile(`^["']?([A-Za-z_]\w*)["']?\s*=\s*(.*)$`)
 	notInNames      = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+	stepOfOneValue  = regexp.MustCompile(`(^|,)\w+/`)
 )
+
+const blanks = " \t"
+
+// environment is what the lines before an entry set.
+type environment struct {
+	zone     string
+	zoneFrom string // the variable that names the zone
+	vars     map[string]string
+	used     map[string]bool // variables that became part of a definition
+}
 
 // crontab converts a user's crontab. A command that is one curl or wget is carried over as its
 // call. Other commands run programs, which a timer cannot.
 func crontab(data []byte, opts Options) ([]Result, error) {
 	var all []Result
-	zone := opts.Zone
+	env := environment{vars: make(map[string]string), used: make(map[string]bool)}
+	variables := make(map[int]string) // by position among the results
 	n := 0
 	for line := range strings.Lines(string(data)) {
 		n++
@@ -26,76 +38,165 @@ func crontab(data []byte, opts Options) ([]Result, error) {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		source := fmt.Sprintf("line %d", n)
-		if m := crontabVariable.FindStringSubmatch(line); m != nil {
-			e := newEntry(opts, source)
-			if value := strings.Trim(m[2], `"'`); m[1] == "CRON_TZ" || m[1] == "TZ" {
-				zone = value
-			} else {
-				all = append(
-					all,
-					e.refusef("%s is of the environment of commands: it is left out", m[1]),
-				)
-			}
-			continue
+		e := newEntry(opts, fmt.Sprintf("line %d", n))
+		m := crontabVariable.FindStringSubmatch(line)
+		switch {
+		case !utf8.ValidString(line):
+			all = append(all, e.refusef("it is no UTF-8 text: convert the file, such as by iconv"))
+		case m == nil:
+			all = append(all, crontabEntry(e, line, &env))
+		case m[1] == "CRON_TZ" || m[1] == "TZ" && env.zoneFrom != "CRON_TZ":
+			env.zone, env.zoneFrom = unquoted(m[2]), m[1]
+		case m[1] == "TZ":
+		default:
+			env.vars[m[1]] = unquoted(m[2])
+			variables[len(all)] = m[1]
+			all = append(
+				all,
+				e.refusef("%s is of the environment of commands: it is left out", m[1]),
+			)
 		}
-		all = append(all, crontabEntry(newEntry(opts, source), line, zone))
+	}
+	for _, i := range slices.Backward(slices.Sorted(maps.Keys(variables))) {
+		if env.used[variables[i]] {
+			all = slices.Delete(all, i, i+1)
+		}
 	}
 	return all, nil
 }
 
-func crontabEntry(e *entry, line, zone string) Result {
-	const fields = 5
-	var spec, command string
-	if strings.HasPrefix(line, "@") {
-		spec, command, _ = strings.Cut(line, " ")
-		if spec == "@reboot" {
-			return e.refusef("@reboot is no schedule")
-		}
-	} else {
-		f := strings.Fields(line)
-		if len(f) <= fields {
-			return e.refusef("expected five fields and a command")
-		}
-		spec = strings.Join(f[:fields], " ")
-		command = strings.Join(f[fields:], " ")
+// unquoted returns the value of a variable, without the quotes that cron removes.
+func unquoted(value string) string {
+	value = strings.TrimSpace(value)
+	if n := len(value); n > 1 && (value[0] == '"' || value[0] == '\'') && value[n-1] == value[0] {
+		return value[1 : n-1]
 	}
-	command = strings.TrimSpace(command)
-	e.cron(spec, zone)
-	name := notInNames.ReplaceAllString(command, "-")
-	if program, _, _ := strings.Cut(
-		command,
-		" ",
-	); strings.HasSuffix(program, "curl") ||
-		strings.HasSuffix(program, "wget") {
-		e.url = curlURL.FindString(command)
-		e.curl(command)
-		name = notInNames.ReplaceAllString(
-			strings.TrimPrefix(strings.TrimPrefix(e.url, "https://"), "http://"),
-			"-",
+	return value
+}
+
+func crontabEntry(e *entry, line string, env *environment) Result {
+	spec, command := cutFields(line)
+	switch {
+	case spec == "@reboot":
+		return e.refusef("@reboot is no schedule")
+	case spec == "" || command == "":
+		return e.refusef("expected five fields and a command")
+	}
+	e.cron(spec, env.zone, "the host of cron")
+	if env.zoneFrom == "TZ" {
+		e.notef(
+			"TZ is taken as the time zone of the schedule: many versions of cron read only " +
+				"CRON_TZ there, and pass TZ to the command; if yours does, leave TZ out, and give " +
+				"the zone of its host by --tz",
 		)
-	} else {
+	}
+	e.checkFields(spec)
+	command, stdin := cutInput(command)
+	name := command
+	called, why := e.shell(command, stdin, env)
+	if why != "" {
+		e.notef("the timer cannot make its call: %s", why)
+	}
+	if e.url == "" {
 		e.notef("it runs a program, which the timer does not: %s", command)
 	}
+	if called != "" {
+		_, name, _ = strings.Cut(called, "://")
+		if name == "" {
+			name = called
+		}
+	}
 	const longest = 60
+	name = notInNames.ReplaceAllString(name, "-")
 	name = strings.Trim(name[:min(len(name), longest)], "-./")
 	return e.finish("", name)
 }
 
-// curl takes method and body of a curl command.
-func (e *entry) curl(command string) {
-	target := map[string]any{"method": "GET"}
-	if m := curlBody.FindStringSubmatch(command); m != nil {
-		target["method"], target["body"] = "POST", strings.Trim(m[1], `"'`)
+// cutFields returns the schedule of a line and its command, which is empty if there is none.
+func cutFields(line string) (spec, command string) {
+	n := 5
+	if strings.HasPrefix(line, "@") {
+		n = 1
 	}
-	if m := curlMethod.FindStringSubmatch(command); m != nil {
-		target["method"] = m[1]
+	var fields []string
+	for range n {
+		line = strings.TrimLeft(line, blanks)
+		end := strings.IndexAny(line, blanks)
+		if end < 0 {
+			return "", ""
+		}
+		fields = append(fields, line[:end])
+		line = line[end:]
 	}
-	if strings.Contains(command, "-H") || strings.Contains(command, "--header") {
-		e.notef("its headers are left out: give them by carillon timer edit")
+	return strings.Join(fields, " "), strings.TrimSpace(line)
+}
+
+// cutInput cuts what cron passes to the command as its input: what follows the first %. Every
+// further % is the end of a line, and \% is a percent sign.
+func cutInput(text string) (command, stdin string) {
+	var parts []string
+	var part strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text):
+			if i++; text[i] != '%' {
+				part.WriteByte(c)
+			}
+			part.WriteByte(text[i])
+		case c == '%':
+			parts = append(parts, part.String())
+			part.Reset()
+		default:
+			part.WriteByte(c)
+		}
 	}
-	if strings.ContainsAny(command, "|;") {
-		e.notef("what follows the call in the shell is left out")
+	parts = append(parts, part.String())
+	command = strings.TrimSpace(parts[0])
+	if len(parts) > 1 {
+		stdin = strings.TrimSuffix(strings.Join(parts[1:], "\n"), "\n") + "\n"
 	}
-	e.body["target"] = target
+	return command, stdin
+}
+
+// checkFields notes expressions that cron and package schedule read differently.
+func (e *entry) checkFields(spec string) {
+	const dayOfMonth, dayOfWeek = 2, 4
+	f := strings.Fields(spec)
+	if len(f) <= dayOfWeek {
+		return
+	}
+	if i := slices.IndexFunc(f, stepOfOneValue.MatchString); i >= 0 {
+		e.notef(
+			"%s is read as every such step from its value on, which not all versions of cron do: "+
+				"compare the instants by carillon explain",
+			f[i],
+		)
+	}
+	// If a field begins with *, as */2 does, cron wants days that match both fields. Package schedule
+	// wants that if an item of a field is * alone.
+	cronBoth := f[dayOfMonth][0] == '*' || f[dayOfWeek][0] == '*'
+	if hereBoth := hasStar(f[dayOfMonth]) || hasStar(f[dayOfWeek]); cronBoth == hereBoth {
+		return
+	}
+	e.body["status"] = "inactive"
+	cron, here := "either field", "both"
+	if cronBoth {
+		cron, here = "both fields", "either"
+	}
+	e.notef(
+		"cron is due on days that match %s, %s (of the month) and %s (of the week), Carillon on "+
+			"days that match %s: correct schedule.specs, for example with a calendar for the "+
+			"weekdays, and activate the timer then",
+		cron, f[dayOfMonth], f[dayOfWeek], here,
+	)
+}
+
+// hasStar reports whether package schedule takes a field of days for unrestricted.
+func hasStar(field string) bool {
+	for item := range strings.SplitSeq(field, ",") {
+		if item == "*" || item == "*/1" {
+			return true
+		}
+	}
+	return false
 }

@@ -1,13 +1,13 @@
 package importer
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
@@ -27,6 +27,8 @@ type Result struct {
 	Source   string             // where the entry is, such as "line 7"
 	Manifest *manifest.Manifest // nil if the entry could not be carried over
 	Notes    []string           // what is different, or why there is no manifest
+
+	url string // Options.URL, if the timer calls it
 }
 
 // entry is a schedule of another system that is being converted.
@@ -53,7 +55,8 @@ func readers() map[string]reader {
 // Systems returns the names of the systems, sorted.
 func Systems() []string { return slices.Sorted(maps.Keys(readers())) }
 
-// Read converts a file of a system. Entries with one name get numbers.
+// Read converts a file of a system. Entries with one name get numbers. The API accepts each
+// manifest, unless the deployment's own rules refuse it.
 func Read(system string, data []byte, opts Options) ([]Result, error) {
 	read := readers()[system]
 	if read == nil {
@@ -67,26 +70,6 @@ func Read(system string, data []byte, opts Options) ([]Result, error) {
 	}
 	numberNames(results)
 	return results, nil
-}
-
-// numberNames makes the names of timers unique.
-func numberNames(results []Result) {
-	seen := make(map[string]int)
-	for i := range results {
-		m := results[i].Manifest
-		if m == nil {
-			continue
-		}
-		seen[m.App+"/"+m.Name]++
-		if n := seen[m.App+"/"+m.Name]; n > 1 {
-			m.Name += "-" + strconv.Itoa(n)
-			m.Body["name"] = m.Name
-			results[i].Notes = append(
-				results[i].Notes,
-				"another entry has the same name: it is "+m.Name,
-			)
-		}
-	}
 }
 
 func newEntry(opts Options, source string) *entry {
@@ -109,14 +92,40 @@ func (e *entry) refusef(format string, args ...any) Result {
 	return e.result
 }
 
-// cron sets the schedule to a cron expression.
-func (e *entry) cron(spec, zone string) {
+// field returns a part of the definition that is an object, such as "retry". It creates the part if
+// there is none.
+func (e *entry) field(name string) client.Object {
+	o := e.body.Object(name)
+	if o == nil {
+		o = client.Object{}
+		e.body[name] = map[string]any(o)
+	}
+	return o
+}
+
+// setBody sets the body of the call.
+func (e *entry) setBody(body string) {
+	if utf8.ValidString(body) {
+		e.field("target")["body"] = body
+		return
+	}
+	e.field("target")["body_base64"] = base64.StdEncoding.EncodeToString([]byte(body))
+}
+
+// cron sets the schedule to a cron expression. whose is whose zone the other system uses for
+// entries that name none.
+func (e *entry) cron(spec, zone, whose string) {
 	s := map[string]any{"kind": "cron", "specs": []any{spec}}
 	if zone == "" {
 		zone = e.opts.Zone
 	}
 	if zone != "" {
 		s["time_zone"] = zone
+	} else {
+		e.notef(
+			"it used the time zone of %s: give it by --tz if it was not the deployment's default",
+			whose,
+		)
 	}
 	e.body["schedule"] = s
 }
@@ -132,72 +141,31 @@ func (e *entry) finish(app, name string) Result {
 	if name == "" {
 		return e.refusef("no name")
 	}
+	if valid := validName(name, timer.MaxNameLen); valid != name {
+		e.notef("its name %q is no name of a timer: it is %s", name, valid)
+		name = valid
+	}
 	if e.url == "" {
 		if e.opts.URL == "" {
 			return e.refusef(
 				"it calls no URL: give one for such entries by --url, for example https://example.com/run/{name}",
 			)
 		}
-		e.url = strings.ReplaceAll(e.opts.URL, "{name}", name)
-		e.notef("it calls %s", e.url)
+		e.result.url = e.opts.URL
+		e.url = urlOf(e.opts.URL, name)
 	}
-	target := e.body.Object("target")
-	if target == nil {
-		target = client.Object{}
-	}
-	target["url"] = e.url
-	e.body["target"] = map[string]any(target)
+	e.field("target")["url"] = e.url
 	e.body["app"], e.body["name"] = app, name
-	if why := e.checkSchedule(); why != "" {
-		return e.refusef("the schedule cannot be carried over: %s", why)
+	why, err := e.check()
+	if err != nil {
+		why = []string{err.Error()}
+	}
+	if len(why) > 0 {
+		e.result.Notes = append(e.result.Notes, why...)
+		return e.result
 	}
 	e.result.Manifest = &manifest.Manifest{
 		Kind: manifest.Timer, App: app, Name: name, Body: e.body, Source: e.result.Source,
 	}
 	return e.result
-}
-
-// checkSchedule returns what is wrong with a cron schedule; "" if nothing is.
-func (e *entry) checkSchedule() string {
-	s := e.body.Object("schedule")
-	if s.Text("kind") != "cron" {
-		return ""
-	}
-	d := timer.Schedule{Kind: timer.KindCron, Zone: s.Text("time_zone")}
-	for _, spec := range s.List("specs") {
-		d.Specs = append(d.Specs, fmt.Sprint(spec))
-	}
-	if err := schedule.Check(&d); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-// quartzDays converts the day-of-week field of a Quartz expression, where 1 is Sunday, to names.
-func quartzDays(field string) string {
-	names := []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}
-	var b strings.Builder
-	for i := range len(field) {
-		c := field[i]
-		after := i > 0 && (field[i-1] == '#' || field[i-1] == '/' || isLetter(field[i-1]))
-		if c < '1' || c > '7' || after {
-			b.WriteByte(c)
-			continue
-		}
-		b.WriteString(names[c-'1'])
-	}
-	return b.String()
-}
-
-func isLetter(c byte) bool { return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' }
-
-// quartz converts a Quartz expression of six or seven fields, seconds first.
-func quartz(spec string) (string, error) {
-	const least, most, dayOfWeek = 6, 7, 5
-	f := strings.Fields(spec)
-	if len(f) < least || len(f) > most {
-		return "", fmt.Errorf("expected 6 or 7 fields, found %q", spec)
-	}
-	f[dayOfWeek] = quartzDays(f[dayOfWeek])
-	return strings.Join(f, " "), nil
 }

@@ -23,10 +23,11 @@ type cronJob struct {
 		TimeZone                string `json:"timeZone"`
 		ConcurrencyPolicy       string `json:"concurrencyPolicy"`
 		Suspend                 bool   `json:"suspend"`
-		StartingDeadlineSeconds *int   `json:"startingDeadlineSeconds"`
+		StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds"`
 		JobTemplate             struct {
 			Spec struct {
-				BackoffLimit *int `json:"backoffLimit"`
+				BackoffLimit          *int   `json:"backoffLimit"`
+				ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds"`
 			} `json:"spec"`
 		} `json:"jobTemplate"`
 	} `json:"spec"`
@@ -65,10 +66,8 @@ func fromCronJob(opts Options, job *cronJob, document int) Result {
 	if job.Kind != "CronJob" {
 		return e.refusef("a %s is no CronJob", job.Kind)
 	}
-	e.cron(job.Spec.Schedule, job.Spec.TimeZone)
-	if len(job.Metadata.Labels) > 0 {
-		e.body["labels"] = job.Metadata.Labels
-	}
+	e.cron(job.Spec.Schedule, job.Spec.TimeZone, "kube-controller-manager")
+	e.labels(job.Metadata.Labels)
 	policy := "allow"
 	switch job.Spec.ConcurrencyPolicy {
 	case "Forbid":
@@ -88,14 +87,14 @@ func fromCronJob(opts Options, job *cronJob, document int) Result {
 		e.body["status"] = "inactive"
 	}
 	if s := job.Spec.StartingDeadlineSeconds; s != nil {
-		e.body["misfire"] = map[string]any{
-			"policy":          "fire_once",
-			"catch_up_window": fmt.Sprintf("%ds", *s),
-		}
-		e.notef("startingDeadlineSeconds is the catch-up window")
+		e.field("misfire")["policy"] = "fire_once"
+		e.catchUp("startingDeadlineSeconds", seconds(*s))
 	}
 	if n := job.Spec.JobTemplate.Spec.BackoffLimit; n != nil {
-		e.body["retry"] = map[string]any{"attempts": *n + 1}
+		e.attempts("backoffLimit", *n+1)
+	}
+	if job.Spec.JobTemplate.Spec.ActiveDeadlineSeconds != nil {
+		e.notef("activeDeadlineSeconds is left out: let what the URL starts end in time")
 	}
 	e.notef("its containers are not run: the timer calls a URL, which has to start the work")
 	return e.finish("", job.Metadata.Name)
