@@ -101,7 +101,10 @@ func Meanings() []Meaning {
 		{WaitsForLimits, "a limit of the app or the breaker of the endpoint holds the fire back"},
 		{WaitsForActive, "the fire waits until its timer is active"},
 		{NotExpanded, "the timer is due then, and its fire does not exist yet"},
-		{MaxFires, "the timer has had all the fires that max_fires allows, or will have had them by then"},
+		{
+			MaxFires,
+			"the timer has had all the fires that max_fires allows, or will have had them by then",
+		},
 		{NotActivated, "the timer was not active yet"},
 		{Inactive, "the timer was or is not active then"},
 		{Paused, "the timer was or is paused then"},

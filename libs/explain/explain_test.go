@@ -224,7 +224,9 @@ func TestEveryCode(t *testing.T) {
 			fx.open = []timer.Fire{fire(coming, timer.Fire{})}
 		}, explain.Planned, "The fire is called at 2026-01-12T09:00:00Z."},
 		{
-			due, open(timer.Fire{Owner: 9}), explain.InProgress,
+			due,
+			open(timer.Fire{Owner: 9}),
+			explain.InProgress,
 			"An executor has the fire, and its run time has come: it is being called, or is about to be. " +
 				"Only that executor knows.",
 		},
@@ -235,7 +237,9 @@ func TestEveryCode(t *testing.T) {
 			"The fire should have been called at 2026-01-05T09:00:00Z and no executor has claimed it yet.",
 		},
 		{
-			due, open(timer.Fire{Owner: 8}), explain.Overdue,
+			due,
+			open(timer.Fire{Owner: 8}),
+			explain.Overdue,
 			"The fire should have been called at 2026-01-05T09:00:00Z and no executor has claimed it " +
 				"yet. The executor that had claimed it has ended.",
 		},
@@ -249,7 +253,9 @@ func TestEveryCode(t *testing.T) {
 			"1 attempt has failed; the next one is at 2026-01-10T12:00:05Z.",
 		},
 		{
-			due, open(timer.Fire{State: timer.FireRetrying, Attempt: 3}), explain.WaitsForRetry,
+			due,
+			open(timer.Fire{State: timer.FireRetrying, Attempt: 3}),
+			explain.WaitsForRetry,
 			"3 attempts have failed; the next one should have been at 2026-01-05T09:00:00Z, and no " +
 				"executor has claimed it yet.",
 		},
@@ -608,7 +614,10 @@ func TestFixedDelayNamesTheNearestInstants(t *testing.T) {
 	t.Parallel()
 	fx := newFixture()
 	fx.change(func(d *timer.Definition) {
-		d.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(24 * time.Hour)}
+		d.Schedule = timer.Schedule{
+			Kind:  timer.KindFixedDelay,
+			Every: timer.Duration(24 * time.Hour),
+		}
 	})
 	fx.outcomes = []timer.Outcome{
 		outcome("2026-01-09T09:00:00Z", timer.Delivered, ""),
@@ -647,17 +656,29 @@ func TestCancelledFiresTellWhetherTheyWereCalled(t *testing.T) {
 	}
 	require.Equal(t, "Not called: a later fire of the timer replaced it.",
 		text(func(o *timer.Outcome) { o.Attempts = 0 }))
-	require.Equal(t, "Called with 1 attempt, and given up at 2026-01-05T09:00:00.02Z, because a later "+
-		"fire of the timer replaced it.", text(func(*timer.Outcome) {}))
-	require.Equal(t, "Called with 2 attempts, and given up at 2026-01-05T09:00:00.02Z, because a later "+
-		"fire replaced it, or its backfill was cancelled.", text(func(o *timer.Outcome) {
-		o.Attempts, o.Cause, o.Owner = 2, timer.CauseBackfill, 9
-	}))
+	require.Equal(
+		t,
+		"Called with 1 attempt, and given up at 2026-01-05T09:00:00.02Z, because a later "+
+			"fire of the timer replaced it.",
+		text(func(*timer.Outcome) {}),
+	)
+	require.Equal(
+		t,
+		"Called with 2 attempts, and given up at 2026-01-05T09:00:00.02Z, because a later "+
+			"fire replaced it, or its backfill was cancelled.",
+		text(func(o *timer.Outcome) {
+			o.Attempts, o.Cause, o.Owner = 2, timer.CauseBackfill, 9
+		}),
+	)
 	require.Equal(t, "Not called: its backfill was cancelled.", text(func(o *timer.Outcome) {
 		o.Attempts, o.Cause, o.Owner = 0, timer.CauseBackfill, store.SystemSession
 	}))
-	require.Equal(t, "Called with 1 attempt, and given up at 2026-01-05T09:00:00.02Z, because the app "+
-		"was frozen.", text(func(o *timer.Outcome) { o.Reason = timer.ReasonFrozen }))
+	require.Equal(
+		t,
+		"Called with 1 attempt, and given up at 2026-01-05T09:00:00.02Z, because the app "+
+			"was frozen.",
+		text(func(o *timer.Outcome) { o.Reason = timer.ReasonFrozen }),
+	)
 }
 
 // TestGoneTargetIsNotTakenForTheLastAnswer checks the sentence about a fire with several targets of
@@ -672,8 +693,16 @@ func TestGoneTargetIsNotTakenForTheLastAnswer(t *testing.T) {
 		return fx.at(t, due)[0].Text
 	}
 	const failed = "Failed at 2026-01-05T09:00:00.02Z after 1 attempt: "
-	require.Equal(t, failed+"the receiver answered that it is gone, and the timer was paused (status, "+
-		"status 410).", text(410))
-	require.Equal(t, failed+"one of its targets answered that it is gone, and the timer was paused; "+
-		"the call of another one failed (status, status 500).", text(500))
+	require.Equal(
+		t,
+		failed+"the receiver answered that it is gone, and the timer was paused (status, "+
+			"status 410).",
+		text(410),
+	)
+	require.Equal(
+		t,
+		failed+"one of its targets answered that it is gone, and the timer was paused; "+
+			"the call of another one failed (status, status 500).",
+		text(500),
+	)
 }

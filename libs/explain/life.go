@@ -161,7 +161,9 @@ func (l *Life) Timeline() []Hop {
 	}
 	if l.Outcome != nil {
 		hops = append(hops, Hop{
-			AtMS: l.Outcome.FinishedMS, Code: HopRecorded, Text: finishedText(l.Outcome, l.lastAttempt()),
+			AtMS: l.Outcome.FinishedMS,
+			Code: HopRecorded,
+			Text: finishedText(l.Outcome, l.lastAttempt()),
 		})
 	}
 	at := make([]int64, len(hops))

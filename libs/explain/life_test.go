@@ -220,14 +220,23 @@ func TestTimelineTellsFromWhenOnItWasToBeCalled(t *testing.T) {
 	require.Equal(t, "Due; to be called from "+time.UnixMilli(planned).UTC().
 		Format("2006-01-02T15:04:05.999Z07:00")+" on, because of the jitter.",
 		told(func(_ *life, d *timer.Definition) { d.Schedule.Jitter = jitter }))
-	require.Equal(t, "Due; to be called from 2026-01-06T00:00:00Z on, because of a later activation.",
+	require.Equal(
+		t,
+		"Due; to be called from 2026-01-06T00:00:00Z on, because of a later activation.",
 		told(func(l *life, d *timer.Definition) {
 			at := time.UnixMilli(ms(due))
 			d.Schedule = timer.Schedule{Kind: timer.KindAt, At: &at}
-			l.inactive = []timer.Inactivity{{
-				FromMS: ms(created), UntilMS: ms("2026-01-06T00:00:00Z"), Status: timer.StatusPaused,
-			}}
-		}))
+			l.inactive = []timer.Inactivity{
+				{
+					FromMS: ms(
+						created,
+					),
+					UntilMS: ms("2026-01-06T00:00:00Z"),
+					Status:  timer.StatusPaused,
+				},
+			}
+		}),
+	)
 }
 
 // TestTimelineOfAnInterruptedCall checks that a call that was cancelled is told as begun.

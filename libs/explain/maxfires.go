@@ -81,7 +81,7 @@ func (f *Facts) afterLastFire(a *Answer, v *Version) bool {
 	last := f.lastOf(v)
 	most := v.Definition.Schedule.MaxFires
 	made := f.Timer != nil && v.N == f.Timer.Version && most > 0 && f.Timer.FiresCreated >= most
-	if !last.excludes(a.AtMS) && !(made && f.afterEveryFire(a.AtMS)) {
+	if !last.excludes(a.AtMS) && (!made || !f.afterEveryFire(a.AtMS)) {
 		return false
 	}
 	a.Code = MaxFires

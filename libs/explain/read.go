@@ -20,11 +20,16 @@ type Store interface {
 	store.States
 	store.Definitions
 	Sessions
+	Fires
 
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error)
 	Inactivities(ctx context.Context, ids []timer.ID) (map[timer.ID][]timer.Inactivity, error)
 	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
+}
+
+// Fires are the open and the finished fires of timers.
+type Fires interface {
 	OpenAmong(ctx context.Context, ids []timer.FireID) ([]timer.Fire, error)
 	History(
 		ctx context.Context,

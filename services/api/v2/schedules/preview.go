@@ -79,12 +79,15 @@ func (s *Resource) previewSchedule(ctx context.Context, in *previewInput) (*prev
 	if b.From == "" && d.Kind == timer.KindAt {
 		after-- // an instant that has passed is due now, and now is included by default
 	}
-	t, err := s.previewTimer(ctx, b)
-	if err != nil {
-		return nil, err
+	var t timer.Timer // without timer_id: none
+	var err error
+	if b.TimerID != "" {
+		if t, err = s.previewTimer(ctx, b); err != nil {
+			return nil, err
+		}
 	}
 	most := d.MaxFires
-	if t != nil {
+	if t.ID != 0 {
 		ins.Timer, d.MaxFires = t.ID, 0 // the fires that it has had count, see endByMaxFires
 		if t.AnchorMS != 0 {
 			anchor = t.AnchorMS
@@ -101,8 +104,8 @@ func (s *Resource) previewSchedule(ctx context.Context, in *previewInput) (*prev
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the field
 	}
-	ended := t != nil && most > 0 &&
-		endByMaxFires(forecast, t, most, after, s.Now().UnixMilli(),
+	ended := t.ID != 0 && most > 0 &&
+		endByMaxFires(forecast, &t, most, after, s.Now().UnixMilli(),
 			func(ms int64) int64 { return p.Next(ms, anchor) })
 	out := showForecast(forecast)
 	out.Body.Warnings = ShowWarnings(p.Warnings(after, anchor))
@@ -142,24 +145,17 @@ func (s *Resource) givenCalendars(
 	return given
 }
 
-// previewTimer returns the timer that a preview is for, nil if it is for none. One that was never
-// activated has no anchor: the start of the preview is used.
-func (s *Resource) previewTimer(ctx context.Context, b *previewBody) (*timer.Timer, error) {
-	if b.TimerID == "" {
-		return nil, nil
-	}
+// previewTimer returns the timer that a preview is for. One that was never activated has no anchor:
+// the start of the preview is used.
+func (s *Resource) previewTimer(ctx context.Context, b *previewBody) (t timer.Timer, err error) {
 	if b.App == "" {
-		return nil, timer.Invalid("app", "expected the app of timer_id, found nothing")
+		return t, timer.Invalid("app", "expected the app of timer_id, found nothing")
 	}
 	id, err := timer.ParseID(b.TimerID)
 	if err != nil {
-		return nil, timer.NotFound("timer", b.TimerID)
+		return t, timer.NotFound("timer", b.TimerID)
 	}
-	t, err := s.Store.Timer(ctx, b.App, id)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // the store says what it was doing
-	}
-	return &t, nil
+	return s.Store.Timer(ctx, b.App, id) //nolint:wrapcheck // the store says what it was doing
 }
 
 // maxCounted bounds the instants between now and the start of a preview that count for max_fires.
