@@ -142,6 +142,32 @@ func TestEditorKeepsTheMisfirePolicy(t *testing.T) {
 	}
 }
 
+// TestWordsInTheForm enters words that YAML 1.1 takes for booleans and numbers, and keys without
+// quotes in the YAML.
+func TestWordsInTheForm(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"interval","every":"1h"}`, target, ""))
+	path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+	form := editor(p.shown(path))
+	form.Set("yaml", form.Get("yaml")+"labels:\r\n  y: x\r\n")
+	form.Set("body", "no")
+	form.Set("attempts", "012")
+	require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code)
+	form = editor(p.shown(path))
+	require.Equal(t, "y=x", form.Get("labels"))
+	require.Equal(t, "12", form.Get("attempts"))
+	form.Set("labels", "country=NO\r\non=call\r\n012=1:30")
+	require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code)
+	now, err := f.Store.TimerByName(t.Context(), "shop", made.Name)
+	require.NoError(t, err)
+	want := map[string]string{"country": "NO", "on": "call", "012": "1:30"}
+	require.Equal(t, want, now.Definition.Labels)
+	require.Equal(t, "no", now.Definition.Target.Body)
+}
+
 // TestEditConflict checks that an edit never replaces a version that the viewer has not seen.
 func TestEditConflict(t *testing.T) {
 	t.Parallel()

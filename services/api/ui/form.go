@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/carillon-timer/carillon/libs/yamltext"
 )
 
 // formField is a field of the form, which shows a part of a document.
@@ -111,11 +113,11 @@ func (d *document) change(f formField, value string) {
 	}
 	switch f.kind {
 	case fieldText:
-		d.set(scalar(value), f.path...)
+		d.set(yamltext.Text(value), f.path...)
 	case fieldInt:
-		n := scalar(value)
-		if _, err := strconv.Atoi(value); err == nil {
-			n.Tag = "!!int"
+		n := yamltext.Text(value)
+		if i, err := strconv.Atoi(value); err == nil { // its digits may be an octal number
+			n = &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.Itoa(i)}
 		}
 		d.set(n, f.path...)
 	case fieldLines, fieldList:
@@ -126,7 +128,7 @@ func (d *document) change(f formField, value string) {
 		list := &yaml.Node{Kind: yaml.SequenceNode}
 		for item := range strings.SplitSeq(value, separator) {
 			if item = strings.TrimSpace(item); item != "" {
-				list.Content = append(list.Content, scalar(item))
+				list.Content = append(list.Content, yamltext.Text(item))
 			}
 		}
 		d.set(list, f.path...)
@@ -134,7 +136,7 @@ func (d *document) change(f formField, value string) {
 		pairs := &yaml.Node{Kind: yaml.MappingNode}
 		for item := range strings.SplitSeq(value, "\n") {
 			if name, v, _ := strings.Cut(strings.TrimSpace(item), "="); name != "" {
-				pairs.Content = append(pairs.Content, scalar(name), scalar(v))
+				pairs.Content = append(pairs.Content, yamltext.Text(name), yamltext.Text(v))
 			}
 		}
 		d.set(pairs, f.path...)
