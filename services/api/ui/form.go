@@ -84,9 +84,9 @@ func (d *document) applyForm(form url.Values, base map[string]string) {
 		if !form.Has(f.Name) {
 			continue
 		}
-		was, now := lines(base[f.Name]), lines(form.Get(f.Name))
+		was, now := shown(base[f.Name]), lines(form.Get(f.Name))
 		if f.Name != "body" {
-			now = strings.TrimSpace(now)
+			was, now = strings.TrimSpace(was), strings.TrimSpace(now)
 		}
 		if was == now {
 			continue
@@ -102,8 +102,15 @@ func (d *document) applyForm(form url.Values, base map[string]string) {
 	}
 }
 
+// shown returns what a browser sends for a field that shows a text, and that nobody has changed.
+func shown(text string) string {
+	return lines(strings.ReplaceAll(text, "\x00", "\ufffd")) // HTML has no NUL
+}
+
 // lines returns a text with the ends of lines that YAML has. Browsers send others.
-func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+func lines(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+}
 
 // change sets a field to what the form says; nothing removes it.
 func (d *document) change(f formField, value string) {
