@@ -9,6 +9,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/carillon-timer/carillon/libs/yamltext"
 )
 
 // document is the definition of a timer as YAML. Changes keep its order and comments.
@@ -34,11 +36,14 @@ func parseDocument(text string) (*document, error) {
 
 // documentOf returns the definition in an answer of the API.
 func documentOf(answer json.RawMessage) (*document, error) {
-	d, err := parseDocument(string(answer)) // JSON is YAML in another style
+	n, err := yamltext.FromJSON(answer)
 	if err != nil {
 		return nil, fmt.Errorf("reading a definition: %w", err)
 	}
-	plain(d.root)
+	if n.Kind != yaml.MappingNode {
+		return nil, errors.New("reading a definition: expected an object")
+	}
+	d := &document{n}
 	if s := d.text("status"); s != "active" && s != "inactive" {
 		d.remove("status") // a definition cannot pause
 	}
@@ -46,14 +51,6 @@ func documentOf(answer json.RawMessage) (*document, error) {
 		d.remove(name)
 	}
 	return d, nil
-}
-
-// plain removes the style of JSON.
-func plain(n *yaml.Node) {
-	n.Style = 0
-	for _, c := range n.Content {
-		plain(c)
-	}
 }
 
 // String returns the YAML.
@@ -70,7 +67,7 @@ func (d *document) String() string {
 
 // body returns the document as the API takes it, or what is wrong with the YAML.
 func (d *document) body(app string) (json.RawMessage, error) {
-	b, err := sigsyaml.YAMLToJSONStrict([]byte(d.String()))
+	b, err := sigsyaml.YAMLToJSONStrict(yamltext.QuoteKeys([]byte(d.String())))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the line
 	}
@@ -169,7 +166,7 @@ func (d *document) set(value *yaml.Node, path ...string) {
 	for i, name := range path {
 		at := indexOf(n, name)
 		if at < 0 {
-			n.Content = append(n.Content, scalar(name), &yaml.Node{Kind: yaml.MappingNode})
+			n.Content = append(n.Content, yamltext.Text(name), &yaml.Node{Kind: yaml.MappingNode})
 			at = len(n.Content) - 2
 		}
 		if i == len(path)-1 {
@@ -183,8 +180,4 @@ func (d *document) set(value *yaml.Node, path ...string) {
 		}
 		n = in
 	}
-}
-
-func scalar(value string) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value}
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/carillon-timer/carillon/libs/yamltext"
 )
 
 // newDefinition is what the editor of a new timer begins with.
@@ -70,7 +72,7 @@ func showEditor(q *request) error {
 			return err
 		}
 		if id == "" {
-			doc.set(scalar(t.Name+" 2"), "name")
+			doc.set(yamltext.Text(t.Name+" 2"), "name")
 		} else {
 			d.Name, d.Version = t.Name, strconv.Itoa(t.Version)
 		}
@@ -131,7 +133,7 @@ func (q *request) readEditor() (*editorData, *document) {
 		doc.applyForm(q.r.PostForm, base.form())
 	}
 	if d.ID != "" { // a timer keeps its name
-		doc.set(scalar(d.Name), "name")
+		doc.set(yamltext.Text(d.Name), "name")
 	}
 	if d.Side != "yaml" {
 		d.YAML = doc.String()

@@ -2,17 +2,20 @@ package ui_test
 
 import (
 	"context"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/yamltext/yamltexttest"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
@@ -24,14 +27,20 @@ var (
 	option     = regexp.MustCompile(`<option value="([^"]*)" selected>`)
 )
 
-// editor returns the fields of the editor on a page, as a browser would send them.
+// crlf returns a text with the ends of lines that browsers send.
+func crlf(text string) string {
+	return strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n").Replace(text)
+}
+
+// editor returns the fields of the editor on a page, as a browser would send them. Browsers leave
+// out the first end of a line in a text area.
 func editor(body string) url.Values {
 	form := make(url.Values)
 	for _, m := range fieldValue.FindAllStringSubmatch(body, -1) {
-		form.Set(m[1], html.UnescapeString(m[2]))
+		form.Set(m[1], crlf(html.UnescapeString(m[2])))
 	}
 	for _, m := range textArea.FindAllStringSubmatch(body, -1) {
-		form.Set(m[1], strings.ReplaceAll(html.UnescapeString(m[2]), "\n", "\r\n"))
+		form.Set(m[1], crlf(html.UnescapeString(strings.TrimPrefix(m[2], "\n"))))
 	}
 	for _, m := range chosen.FindAllStringSubmatch(body, -1) {
 		form.Set(m[1], "")
@@ -140,6 +149,61 @@ func TestEditorKeepsTheMisfirePolicy(t *testing.T) {
 			t, name, editor(p.shown("/ui/apps/shop/timers/"+made.ID+"/edit")).Get("misfire"),
 		)
 	}
+}
+
+// TestEditorKeepsTexts saves texts that a reader of YAML can take for another value, refuses or
+// changes: as they are, and with another field changed.
+func TestEditorKeepsTexts(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	for i, text := range yamltexttest.Few() {
+		name := fmt.Sprintf("t%03d", i)
+		path := "/ui/apps/shop/timers/" + f.CreateWithText(t, name, text).ID + "/edit"
+		was, err := f.Store.TimerByName(t.Context(), "shop", name)
+		require.NoError(t, err)
+		form := editor(p.shown(path))
+		w := p.post(path, own, form)
+		require.Equal(t, http.StatusSeeOther, w.Code, "%q %s", text, w.Body)
+		now, err := f.Store.TimerByName(t.Context(), "shop", name)
+		require.NoError(t, err)
+		require.Equal(t, was.Definition, now.Definition, "%q", text)
+
+		form = editor(p.shown(path))
+		form.Set("every", "2h")
+		require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code, "%q", text)
+		now, err = f.Store.TimerByName(t.Context(), "shop", name)
+		require.NoError(t, err)
+		require.Equal(t, timer.Duration(2*time.Hour), now.Definition.Schedule.Every, "%q", text)
+		require.Equal(t, was.Definition.Target, now.Definition.Target, "%q", text)
+		require.Equal(t, was.Definition.Labels, now.Definition.Labels, "%q", text)
+	}
+}
+
+// TestWordsInTheForm enters words that YAML 1.1 takes for booleans and numbers, and keys without
+// quotes in the YAML.
+func TestWordsInTheForm(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"interval","every":"1h"}`, target, ""))
+	path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+	form := editor(p.shown(path))
+	form.Set("yaml", form.Get("yaml")+"labels:\r\n  y: x\r\n")
+	form.Set("body", "no")
+	form.Set("attempts", "012")
+	require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code)
+	form = editor(p.shown(path))
+	require.Equal(t, "y=x", form.Get("labels"))
+	require.Equal(t, "12", form.Get("attempts"))
+	form.Set("labels", "country=NO\r\non=call\r\n012=1:30")
+	require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code)
+	now, err := f.Store.TimerByName(t.Context(), "shop", made.Name)
+	require.NoError(t, err)
+	want := map[string]string{"country": "NO", "on": "call", "012": "1:30"}
+	require.Equal(t, want, now.Definition.Labels)
+	require.Equal(t, "no", now.Definition.Target.Body)
 }
 
 // TestEditConflict checks that an edit never replaces a version that the viewer has not seen.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/carillon-timer/carillon/libs/yamltext"
 )
 
 // formField is a field of the form, which shows a part of a document.
@@ -82,9 +84,9 @@ func (d *document) applyForm(form url.Values, base map[string]string) {
 		if !form.Has(f.Name) {
 			continue
 		}
-		was, now := lines(base[f.Name]), lines(form.Get(f.Name))
+		was, now := shown(base[f.Name]), lines(form.Get(f.Name))
 		if f.Name != "body" {
-			now = strings.TrimSpace(now)
+			was, now = strings.TrimSpace(was), strings.TrimSpace(now)
 		}
 		if was == now {
 			continue
@@ -100,8 +102,15 @@ func (d *document) applyForm(form url.Values, base map[string]string) {
 	}
 }
 
+// shown returns what a browser sends for a field that shows a text, and that nobody has changed.
+func shown(text string) string {
+	return lines(strings.ReplaceAll(text, "\x00", "\ufffd")) // HTML has no NUL
+}
+
 // lines returns a text with the ends of lines that YAML has. Browsers send others.
-func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+func lines(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+}
 
 // change sets a field to what the form says; nothing removes it.
 func (d *document) change(f formField, value string) {
@@ -111,11 +120,11 @@ func (d *document) change(f formField, value string) {
 	}
 	switch f.kind {
 	case fieldText:
-		d.set(scalar(value), f.path...)
+		d.set(yamltext.Text(value), f.path...)
 	case fieldInt:
-		n := scalar(value)
-		if _, err := strconv.Atoi(value); err == nil {
-			n.Tag = "!!int"
+		n := yamltext.Text(value)
+		if i, err := strconv.Atoi(value); err == nil { // its digits may be an octal number
+			n = &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.Itoa(i)}
 		}
 		d.set(n, f.path...)
 	case fieldLines, fieldList:
@@ -126,7 +135,7 @@ func (d *document) change(f formField, value string) {
 		list := &yaml.Node{Kind: yaml.SequenceNode}
 		for item := range strings.SplitSeq(value, separator) {
 			if item = strings.TrimSpace(item); item != "" {
-				list.Content = append(list.Content, scalar(item))
+				list.Content = append(list.Content, yamltext.Text(item))
 			}
 		}
 		d.set(list, f.path...)
@@ -134,7 +143,7 @@ func (d *document) change(f formField, value string) {
 		pairs := &yaml.Node{Kind: yaml.MappingNode}
 		for item := range strings.SplitSeq(value, "\n") {
 			if name, v, _ := strings.Cut(strings.TrimSpace(item), "="); name != "" {
-				pairs.Content = append(pairs.Content, scalar(name), scalar(v))
+				pairs.Content = append(pairs.Content, yamltext.Text(name), yamltext.Text(v))
 			}
 		}
 		d.set(pairs, f.path...)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
-	"sigs.k8s.io/yaml"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/yamltext"
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
@@ -137,19 +137,20 @@ func (x *export) write(out *bytes.Buffer, kind string, shown any) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(doc)
-	if err != nil {
-		return fmt.Errorf("encoding a document: %w", err)
-	}
 	if x.in.Format == formatYAML {
-		if text, err = yaml.JSONToYAML(text); err != nil {
+		text, err := yamltext.Marshal(doc)
+		if err != nil {
 			return fmt.Errorf("encoding a document: %w", err)
 		}
 		out.WriteString("---\n")
 		out.Write(text)
 		return nil
 	}
-	out.Write(text)
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("encoding a document: %w", err)
+	}
+	out.Write(yamltext.EscapeJSON(text)) // an import may read it as YAML
 	out.WriteByte('\n')
 	return nil
 }

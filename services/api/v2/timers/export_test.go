@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/yamltext/yamltexttest"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -99,6 +100,32 @@ func TestExportsComeBack(t *testing.T) {
 		after, err := f.Store.List(t.Context(), store.Query{App: "shop", Limit: 100})
 		require.NoError(t, err)
 		require.Equal(t, before, after, "no new versions")
+	}
+}
+
+// TestExportedTextsComeBack exports texts that a reader of YAML can take for another value, refuses
+// or changes, and imports them.
+func TestExportedTextsComeBack(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	texts := yamltexttest.Few()
+	names := make([]string, len(texts))
+	for i, text := range texts {
+		names[i] = fmt.Sprintf("t%03d", i)
+		f.CreateWithText(t, names[i], text)
+	}
+	for _, format := range []string{"yaml", "ndjson"} {
+		docs := export(t, f, "shop", format)
+		require.Equal(t, len(texts), importInto(t, f, "shop", "?format="+format, docs).Unchanged)
+		got := importInto(t, f, "to-"+format, "", docs)
+		require.Equal(t, len(texts), got.Created, got.Items)
+		for i, name := range names {
+			was, err := f.Store.TimerByName(t.Context(), "shop", name)
+			require.NoError(t, err)
+			now, err := f.Store.TimerByName(t.Context(), "to-"+format, name)
+			require.NoError(t, err)
+			require.Equal(t, was.Definition, now.Definition, "%q", texts[i])
+		}
 	}
 }
 

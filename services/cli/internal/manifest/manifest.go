@@ -19,6 +19,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"sigs.k8s.io/yaml"
 
+	"github.com/carillon-timer/carillon/libs/yamltext"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 )
 
@@ -70,7 +71,7 @@ func (m *Manifest) document() map[string]any {
 
 // YAML returns the manifest as a YAML document.
 func (m *Manifest) YAML() ([]byte, error) {
-	data, err := yaml.Marshal(m.document())
+	data, err := yamltext.Marshal(m.document())
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", m.Name, err)
 	}
@@ -83,7 +84,7 @@ func (m *Manifest) JSON() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", m.Name, err)
 	}
-	return append(data, '\n'), nil
+	return append(yamltext.EscapeJSON(data), '\n'), nil
 }
 
 // Diff returns the difference of two definitions as a unified diff; nil is no definition. It is
@@ -160,8 +161,7 @@ func isEmpty(doc []byte) bool {
 
 func parse(text []byte, source, app string) (Manifest, error) {
 	m := Manifest{Kind: Timer, Source: source}
-	// The stricter reader finds a field that is given twice.
-	data, err := yaml.YAMLToJSONStrict(text)
+	data, err := toJSON(text)
 	if err != nil {
 		return m, fmt.Errorf("%s: %w", source, err)
 	}
@@ -188,6 +188,16 @@ func parse(text []byte, source, app string) (Manifest, error) {
 		delete(m.Body, "name")
 	}
 	return m, nil
+}
+
+// toJSON returns a document as JSON. It refuses a field that is given twice. JSON stays as it is,
+// because a reader of YAML refuses or changes some of its characters.
+func toJSON(text []byte) ([]byte, error) {
+	if json.Valid(text) {
+		_, err := yamltext.FromJSON(text)
+		return text, err //nolint:wrapcheck // it names the field
+	}
+	return yaml.YAMLToJSONStrict(yamltext.QuoteKeys(text)) //nolint:wrapcheck // it names the line
 }
 
 func missing(app string) string {

@@ -1,12 +1,15 @@
 package manifest_test
 
 import (
+	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"github.com/carillon-timer/carillon/libs/yamltext/yamltexttest"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
 )
@@ -36,4 +39,55 @@ func TestOfKeepsWhatRequestsTake(t *testing.T) {
 			require.Contains(t, doc.Components.Schemas[schemas[1]].Properties, name)
 		}
 	}
+}
+
+// TestTextsComeBack checks that a definition is the same after it was written and read, whatever its
+// texts are.
+func TestTextsComeBack(t *testing.T) {
+	t.Parallel()
+	for _, text := range slices.Concat(yamltexttest.Words(), yamltexttest.Characters()) {
+		was := manifest.Manifest{Kind: manifest.Timer, App: "shop", Name: "a", Body: client.Object{
+			"app": "shop", "name": "a",
+			"labels": client.Object{"k": text, text: "v"},
+			"target": client.Object{"body": text, "query": client.Object{text: []any{text, "x"}}},
+			"retry":  client.Object{"attempts": json.Number("3")},
+		}}
+		for _, write := range []func() ([]byte, error){was.YAML, was.JSON} {
+			data, err := write()
+			require.NoError(t, err, "%q", text)
+			var other map[string]any
+			require.NoError(t, yaml.UnmarshalStrict(data, &other), "%q by another reader", text)
+			require.Contains(t, other["labels"], text)
+			all, err := manifest.Parse(data, "a.yaml", "")
+			require.NoError(t, err, "%q", text)
+			require.Len(t, all, 1, "%q", text)
+			want, err := json.Marshal(was.Body)
+			require.NoError(t, err)
+			got, err := json.Marshal(all[0].Body)
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got), "%q", text)
+			diff, err := manifest.Diff(&was, &all[0])
+			require.NoError(t, err)
+			require.Empty(t, diff, "%q", text)
+		}
+	}
+}
+
+// TestKeysAreTexts checks that the keys of a file are those that it has, and not what YAML 1.1 makes
+// of them.
+func TestKeysAreTexts(t *testing.T) {
+	t.Parallel()
+	text := []byte("name: a\nlabels: {y: x, on: call, 012: x}\n")
+	all, err := manifest.Parse(text, "a.yaml", "shop")
+	require.NoError(t, err)
+	labels := all[0].Body.Object("labels")
+	require.Equal(t, client.Object{"y": "x", "on": "call", "012": "x"}, labels)
+	for _, twice := range []string{"name: a\nname: b\n", `{"name":"a","name":"b"}`, "name: a\nl: {y: 1, \"y\": 2}\n"} {
+		_, err := manifest.Parse([]byte(twice), "a.yaml", "shop")
+		require.ErrorContains(t, err, "already set", twice)
+	}
+	raw := []byte(`{"name":"a","labels":{"k":"a` + "\u0085\u007f" + `\ud83d\ude00"}}`)
+	all, err = manifest.Parse(raw, "a.json", "shop")
+	require.NoError(t, err)
+	require.Equal(t, "a\u0085\u007f😀", all[0].Body.Object("labels").Text("k"))
 }
