@@ -9,4 +9,5 @@
 //	secrets.go      encrypts the secrets of a target, or keeps the stored ones
 //	userinfo.go     moves user and password of a URL into a secret header
 //	check.go        checks a whole definition
+//	document.go     reads documents of JSON or YAML
 package definition

@@ -8,4 +8,5 @@
 //	keys.go      an API that requires keys
 //	executor.go  acts as an executor
 //	values.go    values for tests
+//	texts.go     timers with difficult texts
 package apitest

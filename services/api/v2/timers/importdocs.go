@@ -8,9 +8,9 @@ import (
 	"regexp"
 
 	"github.com/danielgtaylor/huma/v2"
-	"sigs.k8s.io/yaml"
 
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 )
 
@@ -78,7 +78,7 @@ func newDocumentSchemas(registry huma.Registry) *documentSchemas {
 // read reads a document. It is checked like the body of a request of its own.
 func (d *documentSchemas) read(text []byte, app string) (out importDoc) {
 	out.kind = kindTimer
-	text, err := yaml.YAMLToJSONStrict(text)
+	text, err := definition.DocumentJSON(text)
 	if err != nil {
 		out.err = timer.Invalid("body", "expected JSON or YAML: "+err.Error())
 		return out

@@ -17,9 +17,9 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
-	"sigs.k8s.io/yaml"
 
 	"github.com/carillon-timer/carillon/libs/yamltext"
+	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 )
 
@@ -161,7 +161,7 @@ func isEmpty(doc []byte) bool {
 
 func parse(text []byte, source, app string) (Manifest, error) {
 	m := Manifest{Kind: Timer, Source: source}
-	data, err := toJSON(text)
+	data, err := definition.DocumentJSON(text)
 	if err != nil {
 		return m, fmt.Errorf("%s: %w", source, err)
 	}
@@ -188,16 +188,6 @@ func parse(text []byte, source, app string) (Manifest, error) {
 		delete(m.Body, "name")
 	}
 	return m, nil
-}
-
-// toJSON returns a document as JSON. It refuses a field that is given twice. JSON stays as it is,
-// because a reader of YAML refuses or changes some of its characters.
-func toJSON(text []byte) ([]byte, error) {
-	if json.Valid(text) {
-		_, err := yamltext.FromJSON(text)
-		return text, err //nolint:wrapcheck // it names the field
-	}
-	return yaml.YAMLToJSONStrict(yamltext.QuoteKeys(text)) //nolint:wrapcheck // it names the line
 }
 
 func missing(app string) string {

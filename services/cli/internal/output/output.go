@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/ohler55/ojg/jp"
-	"sigs.k8s.io/yaml"
 
+	"github.com/carillon-timer/carillon/libs/yamltext"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 )
 
@@ -170,7 +170,7 @@ func (p *Printer) print(v any) error {
 }
 
 func (p *Printer) yaml(v any) error {
-	data, err := yaml.Marshal(v)
+	data, err := yamltext.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
