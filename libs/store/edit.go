@@ -50,8 +50,8 @@ type Apps interface {
 	// ListApps returns up to limit apps after a name, in order of name, byte by byte. The app "",
 	// which owns the keys of the deployment, is not among them.
 	ListApps(ctx context.Context, after string, limit int) ([]App, error)
-	// SetFrozen freezes or unfreezes an app, creating it if it is missing, and logs the change:
-	// S21.
+	// SetFrozen freezes or unfreezes an app, and logs the change: S21. Error: not_found. A freeze
+	// creates no app: under a mistyped name it would look like success.
 	SetFrozen(ctx context.Context, name string, frozen bool, reason string) (App, error)
 	// PutSettings replaces an app's settings, creating the app if it is missing, and adds 1 to
 	// their version. It returns a conflict if version is neither 0 nor the present one. Settings

@@ -86,6 +86,9 @@ func (s *Resource) revokeKey(ctx context.Context, in *keyParam) (*struct{}, erro
 	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
+	if err := input.CheckText("path.app", in.App, timer.MaxAppLen); err != nil {
+		return nil, err
+	}
 	return s.revoke(ctx, in.App, in.ID)
 }
 

@@ -123,6 +123,9 @@ func (s *Resource) retireSigningKey(ctx context.Context, in *signingKeyParam) (*
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
+	if err := input.CheckText("path.app", in.App, timer.MaxAppLen); err != nil {
+		return nil, err
+	}
 	id, err := timer.ParseID(in.ID)
 	if err != nil {
 		return nil, timer.NotFound("signing key", in.ID)
