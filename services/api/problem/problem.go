@@ -82,10 +82,12 @@ func PlainProblem(_ huma.Context, _ string, v any) (any, error) {
 	return m, nil
 }
 
-// shortValue returns the invalid value where it may be shown.
+// shortValue returns the invalid value where it may be shown. A text at body is the whole body,
+// which may have secrets.
 func shortValue(e *huma.ErrorDetail) any {
 	const most = 100
-	if isSecretLocation(e.Location) {
+	_, text := e.Value.(string)
+	if text && e.Location == "body" || isSecretLocation(e.Location) {
 		return nil
 	}
 	switch value := e.Value.(type) {
