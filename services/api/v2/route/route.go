@@ -103,7 +103,10 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 	if o.Stream != nil {
 		op.Responses[strconv.Itoa(o.Status)] = streamResponse(api, o.Stream)
 	}
-	op.Middlewares = refuseEmptyEnums(api, reflect.TypeFor[I]())
+	op.Middlewares = append(
+		refuseEmptyEnums(api, reflect.TypeFor[I]()),
+		refuseIgnored(api, reflect.TypeFor[I](), writes)...,
+	)
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		var out *O
 		var err error
