@@ -84,15 +84,15 @@ const IfAbsent = -1
 
 // Calendars has the named calendars of apps.
 type Calendars interface {
-	// PutCalendar creates or replaces a calendar and returns its version, from 1. The next calls of
-	// Expand replan the timers that name it (S20). It returns a conflict if ifVersion is not the
+	// PutCalendar creates or replaces a calendar and returns it with its version, from 1. The next
+	// calls of Expand replan the timers that name it (S20). It returns a conflict if ifVersion is not the
 	// present version; 0 stands for any version, IfAbsent for none.
 	PutCalendar(
 		ctx context.Context,
 		app string,
 		c timer.Calendar,
 		ifVersion int64,
-	) (version int64, err error)
+	) (CalendarVersion, error)
 	// Calendar returns a calendar. Error: not_found.
 	Calendar(ctx context.Context, app, name string) (CalendarVersion, error)
 	// Calendars returns up to limit calendars of an app after a name, in order of name.

@@ -113,9 +113,9 @@ func (s *setup) dryRunOfNewApp(dry context.Context, app string) {
 		a, err = s.st().PutSettings(dry, app, store.AppSettings{Rate: 7}, 0)
 		require.InDelta(s.t, 7, a.Settings.Rate, 0)
 	case "calendar":
-		var version int64
-		version, err = s.st().PutCalendar(dry, app, timer.Calendar{Name: "days"}, 0)
-		require.EqualValues(s.t, 1, version)
+		var v store.CalendarVersion
+		v, err = s.st().PutCalendar(dry, app, timer.Calendar{Name: "days"}, 0)
+		require.EqualValues(s.t, 1, v.Version)
 	case "key":
 		err = s.st().AddAPIKey(dry, store.APIKey{
 			ID: "k", App: app, Name: "n", Scope: "read", Hash: []byte{1},

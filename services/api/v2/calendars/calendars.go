@@ -140,7 +140,7 @@ func (s *Resource) keepCalendar(
 	c timer.Calendar,
 	ifVersion int64,
 ) (*calendarOutput, error) {
-	version, err := s.Store.PutCalendar(ctx, app, c, ifVersion)
+	v, err := s.Store.PutCalendar(ctx, app, c, ifVersion)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
