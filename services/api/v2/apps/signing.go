@@ -81,7 +81,7 @@ func (s *Resource) createSigningKey(
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
-	if err := input.CheckText("path.app", in.App, timer.MaxAppLen); err != nil {
+	if err := input.CheckNewApp("path.app", in.App); err != nil {
 		return nil, err
 	}
 	if s.Secrets == nil {

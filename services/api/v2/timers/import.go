@@ -58,7 +58,7 @@ func (s *Resource) importApp(ctx context.Context, in *importInput) (*importOutpu
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
-	if err := input.CheckText("path.app", in.App, timer.MaxAppLen); err != nil {
+	if err := input.CheckNewApp("path.app", in.App); err != nil {
 		return nil, err
 	}
 	texts := splitDocuments(in.RawBody, in.Format)
