@@ -11,6 +11,9 @@ import (
 
 // Of returns an RFC 9457 problem about at most one field.
 func Of(f Fault) *huma.ErrorModel {
+	if f.Field == "idempotency_key" { // no body has it
+		f.Field = "header.Idempotency-Key"
+	}
 	m := &huma.ErrorModel{Status: f.Status, Title: http.StatusText(f.Status), Detail: f.Msg}
 	if f.Field != "" {
 		m.Detail = f.Field + ": " + f.Msg
