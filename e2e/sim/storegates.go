@@ -354,8 +354,8 @@ func (s *storeGates) PurgeExpired(ctx context.Context, retention time.Duration) 
 	})
 }
 
-func (s *storeGates) PutCalendar(ctx context.Context, app string, c timer.Calendar, ifVersion int64) (int64, error) {
-	return gated1(s.p, ctx, "PutCalendar", true, func(ctx context.Context) (int64, error) {
+func (s *storeGates) PutCalendar(ctx context.Context, app string, c timer.Calendar, ifVersion int64) (store.CalendarVersion, error) {
+	return gated1(s.p, ctx, "PutCalendar", true, func(ctx context.Context) (store.CalendarVersion, error) {
 		return s.Store.PutCalendar(ctx, app, c, ifVersion)
 	})
 }

@@ -132,7 +132,7 @@ type SigningKeys interface {
 	// AddSigningKey adds a key and logs the change. A third key of a kind is a conflict. A key id
 	// that the app has already changes nothing, so the call may be repeated.
 	AddSigningKey(ctx context.Context, app string, k SigningKey) error
-	// RetireSigningKey removes a key. Error: not_found.
+	// RetireSigningKey removes a key. It creates no app. Error: not_found.
 	RetireSigningKey(ctx context.Context, app string, id timer.ID) error
 }
 

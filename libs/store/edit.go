@@ -50,8 +50,8 @@ type Apps interface {
 	// ListApps returns up to limit apps after a name, in order of name, byte by byte. The app "",
 	// which owns the keys of the deployment, is not among them.
 	ListApps(ctx context.Context, after string, limit int) ([]App, error)
-	// SetFrozen freezes or unfreezes an app, creating it if it is missing, and logs the change:
-	// S21.
+	// SetFrozen freezes or unfreezes an app, and logs the change: S21. Error: not_found. A freeze
+	// creates no app: under a mistyped name it would look like success.
 	SetFrozen(ctx context.Context, name string, frozen bool, reason string) (App, error)
 	// PutSettings replaces an app's settings, creating the app if it is missing, and adds 1 to
 	// their version. It returns a conflict if version is neither 0 nor the present one. Settings
@@ -84,15 +84,15 @@ const IfAbsent = -1
 
 // Calendars has the named calendars of apps.
 type Calendars interface {
-	// PutCalendar creates or replaces a calendar and returns its version, from 1. The next calls of
-	// Expand replan the timers that name it (S20). It returns a conflict if ifVersion is not the
+	// PutCalendar creates or replaces a calendar and returns it with its version, from 1. The next
+	// calls of Expand replan the timers that name it (S20). It returns a conflict if ifVersion is not the
 	// present version; 0 stands for any version, IfAbsent for none.
 	PutCalendar(
 		ctx context.Context,
 		app string,
 		c timer.Calendar,
 		ifVersion int64,
-	) (version int64, err error)
+	) (CalendarVersion, error)
 	// Calendar returns a calendar. Error: not_found.
 	Calendar(ctx context.Context, app, name string) (CalendarVersion, error)
 	// Calendars returns up to limit calendars of an app after a name, in order of name.

@@ -60,8 +60,11 @@ func ParseDuration(text string) (Duration, error) {
 	wrong := err != nil || len(number)-len(unsigned) > 1 ||
 		strings.Trim(unsigned, "0123456789.") != "" ||
 		strings.ContainsAny(rest, "+-")
-	if wrong || hours > (math.MaxInt64-more)/hoursPerDay {
+	if wrong {
 		return 0, fmt.Errorf("%w, found %q", errDuration, text)
+	}
+	if hours > (math.MaxInt64-more)/hoursPerDay {
+		return 0, fmt.Errorf("expected a duration of at most 292 years (106751d), found %q", text)
 	}
 	d := hours*hoursPerDay + more
 	if strings.HasPrefix(number, "-") {

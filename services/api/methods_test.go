@@ -35,6 +35,12 @@ func TestMethodsThatAPathDoesNotHave(t *testing.T) {
 			paths[path] = append(paths[path], strings.ToUpper(method))
 		}
 	}
+	for path, has := range paths {
+		if strings.HasPrefix(path, "/api/v2/") && slices.Contains(has, http.MethodGet) {
+			paths[path] = append(has, http.MethodHead)
+			slices.Sort(paths[path])
+		}
+	}
 	require.Greater(t, len(paths), 30)
 	for path, has := range paths {
 		at := strings.NewReplacer("{id}", "1", "{app}", "a%2Fb", "{name}", "ü%2F").Replace(path)
@@ -56,6 +62,28 @@ func TestMethodsThatAPathDoesNotHave(t *testing.T) {
 	}
 	for _, method := range []string{"GET", "TRACE", "PROPFIND"} {
 		require.Equal(t, http.StatusNotFound, f.Call(t, method, "/nowhere", "", nil).Status)
+	}
+}
+
+// TestHeadIsGetWithoutABody checks both for paths of all kinds, and that a stream ends at once.
+func TestHeadIsGetWithoutABody(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	tm := f.Create(t, http.StatusCreated, apitest.V2Body)
+	for _, path := range []string{
+		apitest.TimerPath(tm.ID, ""), "/api/v2/timers?app=shop", "/api/v2/timers/1?app=shop",
+		"/api/v2/apps/shop/events", "/api/v2/openapi.json", "/api/v2/timers?app=",
+	} {
+		head := f.Call(t, http.MethodHead, path, "", nil)
+		if !strings.HasSuffix(path, "/events") {
+			get := f.Call(t, http.MethodGet, path, "", nil)
+			require.Equal(t, get.Status, head.Status, path)
+			require.Equal(t, get.Header.Get("ETag"), head.Header.Get("ETag"))
+			require.Equal(t, get.Header.Get("Content-Type"), head.Header.Get("Content-Type"))
+			continue
+		}
+		require.Equal(t, http.StatusOK, head.Status)
+		require.Equal(t, "text/event-stream", head.Header.Get("Content-Type"))
 	}
 }
 

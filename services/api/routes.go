@@ -35,7 +35,7 @@ func (s *Service) routes() (http.Handler, error) {
 	r := chi.NewRouter()
 	r.Use(
 		requests.IdentifyRequest, s.measure, s.recoverPanics, s.stall.Reject, s.limitRequest,
-		s.auth.RejectCallbacks,
+		s.auth.RejectCallbacks, answerHead,
 	)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(notAllowed(r))
@@ -86,6 +86,17 @@ func (s *Service) addPage(r chi.Router) error {
 	return nil
 }
 
+// answerHead has HEAD answered as GET in v2. net/http leaves the body out.
+func answerHead(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := chi.RouteContext(r.Context())
+		if c != nil && r.Method == http.MethodHead && strings.HasPrefix(r.URL.Path, input.V2Prefix) {
+			c.RouteMethod = http.MethodGet
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 func notFound(w http.ResponseWriter, r *http.Request) {
 	problem.Refuse(
 		w,
@@ -106,6 +117,10 @@ func notAllowed(routes chi.Routes) http.HandlerFunc {
 		for _, m := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
 			if routes.Match(chi.NewRouteContext(), m, path) {
 				allowed = append(allowed, m)
+			}
+			if m == http.MethodGet && len(allowed) > 0 && allowed[len(allowed)-1] == m &&
+				strings.HasPrefix(path, input.V2Prefix) {
+				allowed = append(allowed, http.MethodHead)
 			}
 		}
 		if len(allowed) == 0 {

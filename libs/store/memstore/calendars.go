@@ -37,11 +37,11 @@ func (s *Store) PutCalendar(
 	app string,
 	c timer.Calendar,
 	ifVersion int64,
-) (int64, error) {
+) (store.CalendarVersion, error) {
 	defer s.lockToWrite(ctx)()
 	s.app(app)
 	if err := s.refuseDeleted(app); err != nil {
-		return 0, err
+		return store.CalendarVersion{}, err
 	}
 	var was any
 	next := &store.CalendarVersion{Calendar: c, Version: 1, UpdatedMS: s.nowMS()}
@@ -49,17 +49,17 @@ func (s *Store) PutCalendar(
 		next.Version, was = had.Version+1, had.Calendar
 	}
 	if ifVersion != 0 && max(ifVersion, 0) != next.Version-1 {
-		return 0, timer.Conflict("version", "the calendar has another version by now")
+		return store.CalendarVersion{}, timer.Conflict("version", "the calendar has another version by now")
 	}
 	if err := s.auditCalendar(ctx, app, c.Name, was, c); err != nil {
-		return 0, err
+		return store.CalendarVersion{}, err
 	}
 	s.calendars[nameKey{app, c.Name}] = next
 	for _, t := range s.timersUsing(app, c.Name) {
 		s.fillCalendars(t)
 		s.requestReplan(t, next.UpdatedMS)
 	}
-	return next.Version, nil
+	return *next, nil
 }
 
 // requestReplan sets Replan of a timer.

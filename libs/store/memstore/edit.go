@@ -253,7 +253,7 @@ func (s *Store) ListApps(_ context.Context, after string, limit int) (all []stor
 
 // refuseFrozen returns a conflict if the app is frozen.
 func (s *Store) refuseFrozen(app string) error {
-	if s.app(app).Frozen {
+	if a := s.apps[app]; a != nil && a.Frozen {
 		return timer.Conflict("", "the app "+app+" is frozen: unfreeze it first")
 	}
 	return nil
@@ -267,7 +267,10 @@ func (s *Store) SetFrozen(
 	reason string,
 ) (store.App, error) {
 	defer s.lockToWrite(ctx)()
-	a := s.app(name)
+	a := s.apps[name]
+	if a == nil {
+		return store.App{}, timer.NotFound("app", name)
+	}
 	if err := s.refuseDeleted(name); err != nil {
 		return store.App{}, err
 	}

@@ -62,7 +62,7 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (store.Job, error) {
 	case had != nil && (had.Action != j.Action || !bytes.Equal(had.Request, j.Request)):
 		return store.Job{}, timer.Conflict(
 			"idempotency_key",
-			"the key was used for another request",
+			"expected a key that is new, or of the same request, found one of another: use another key",
 		)
 	case had != nil:
 		return had.shown(), nil

@@ -14,7 +14,7 @@ import (
 )
 
 // put writes a calendar that excludes a weekday, or nothing for "".
-func (s *setup) put(name, weekday string, ifVersion int64) (int64, error) {
+func (s *setup) put(name, weekday string, ifVersion int64) (store.CalendarVersion, error) {
 	s.t.Helper()
 	c := timer.Calendar{Name: name, Zone: "Europe/Berlin", IncludedDates: []string{"2026-12-25"}}
 	if weekday != "" {
@@ -32,7 +32,10 @@ func calendarsHaveVersions(t *testing.T, s *setup) {
 	for want := int64(1); want <= 3; want++ {
 		v, err := s.put("work", "tue", want-1)
 		require.NoError(t, err)
-		require.Equal(t, want, v)
+		require.Equal(t, want, v.Version)
+		stored, err := s.st().Calendar(ctx, "app", "work")
+		require.NoError(t, err)
+		require.Equal(t, stored, v)
 	}
 	_, err = s.put("work", "mon", 2)
 	requireCode(t, timer.CodeConflict, err)

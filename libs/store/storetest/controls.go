@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -206,15 +207,53 @@ func freezesAreLogged(t *testing.T, s *setup) {
 	require.False(t, state().Frozen)
 	require.False(t, changes()[2].Frozen)
 
-	// An unknown app is created.
-	made, err := s.st().SetFrozen(ctx, "new", true, "")
-	require.NoError(t, err)
-	require.NotZero(t, made.ID)
+	// An unknown app is not created.
+	for _, frozen := range []bool{true, false} {
+		_, err = s.st().SetFrozen(ctx, "new", frozen, "")
+		requireCode(t, timer.CodeNotFound, err)
+		if !s.NoDryRuns {
+			_, err = s.st().SetFrozen(store.WithDryRun(ctx), "new", frozen, "")
+			requireCode(t, timer.CodeNotFound, err)
+		}
+	}
+	requireNoApp(t, s, "new")
 	s.together(8, func(ctx context.Context, i int, st store.Store) error {
 		_, err := st.SetFrozen(ctx, "app", true, "")
 		return err
 	})
-	require.Len(t, changes(), 5, "one timer for equal requests")
+	require.Len(t, changes(), 4, "one timer for equal requests")
+
+	// Of a freeze and the first write of an app at once, one comes first.
+	for i := range 8 {
+		app := fmt.Sprint("at once", i)
+		var frozen atomic.Bool
+		s.together(2, func(ctx context.Context, n int, st store.Store) error {
+			if n == 0 {
+				_, err := st.PutSettings(ctx, app, store.AppSettings{Rate: 1}, 0)
+				return err
+			}
+			_, err := st.SetFrozen(ctx, app, true, "")
+			if frozen.Store(err == nil); timer.CodeOf(err) == timer.CodeNotFound {
+				return nil
+			}
+			return err
+		})
+		got, err := s.st().App(ctx, app)
+		require.NoError(t, err)
+		require.Equal(t, frozen.Load(), got.Frozen)
+	}
+}
+
+// requireNoApp checks that nothing created an app.
+func requireNoApp(t *testing.T, s *setup, name string) {
+	t.Helper()
+	_, err := s.st().App(t.Context(), name)
+	requireCode(t, timer.CodeNotFound, err)
+	all, err := s.st().ListApps(t.Context(), "", 100)
+	require.NoError(t, err)
+	for _, a := range all {
+		require.NotEqual(t, name, a.Name)
+	}
 }
 
 // frozenAppsTakeNoFires adds fires before and after a freeze.

@@ -41,7 +41,7 @@ func dryRunsWriteNothing(t *testing.T, s *setup) {
 	require.Equal(t, timer.StatusActive, tried[0].Timer.Status)
 	_, err = st.TimerByName(ctx, n.App, n.Name)
 	require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
-	for _, app := range []string{"settings", "freeze", "calendar", "key", "once"} {
+	for _, app := range []string{"settings", "calendar", "key", "once"} {
 		s.dryRunOfNewApp(dry, app)
 		_, err := st.App(ctx, app)
 		require.Equal(t, timer.CodeNotFound, timer.CodeOf(err), "no app is inserted: %s", app)
@@ -112,14 +112,10 @@ func (s *setup) dryRunOfNewApp(dry context.Context, app string) {
 		var a store.App
 		a, err = s.st().PutSettings(dry, app, store.AppSettings{Rate: 7}, 0)
 		require.InDelta(s.t, 7, a.Settings.Rate, 0)
-	case "freeze":
-		var a store.App
-		a, err = s.st().SetFrozen(dry, app, true, "why")
-		require.True(s.t, a.Frozen)
 	case "calendar":
-		var version int64
-		version, err = s.st().PutCalendar(dry, app, timer.Calendar{Name: "days"}, 0)
-		require.EqualValues(s.t, 1, version)
+		var v store.CalendarVersion
+		v, err = s.st().PutCalendar(dry, app, timer.Calendar{Name: "days"}, 0)
+		require.EqualValues(s.t, 1, v.Version)
 	case "key":
 		err = s.st().AddAPIKey(dry, store.APIKey{
 			ID: "k", App: app, Name: "n", Scope: "read", Hash: []byte{1},

@@ -127,6 +127,9 @@ func signingKeys(t *testing.T, s *setup) {
 	require.NoError(t, s.st().RetireSigningKey(ctx, "app", a.ID))
 	requireCode(t, timer.CodeNotFound, s.st().RetireSigningKey(ctx, "app", a.ID))
 	require.Equal(t, 1, logged())
+	requireCode(t, timer.CodeNotFound, s.st().RetireSigningKey(ctx, "ghost", a.ID))
+	requireCode(t, timer.CodeNotFound, s.st().RevokeAPIKey(ctx, "ghost", "a"))
+	requireNoApp(t, s, "ghost")
 
 	d := key("hmac")
 	d.App = "new"
@@ -231,9 +234,11 @@ func apiKeys(t *testing.T, s *setup) {
 func appsAreListed(t *testing.T, s *setup) {
 	ctx := t.Context()
 	for _, app := range []string{"b", "a", "", "ä", "B"} { // "" owns a key
-		_, err := s.st().SetFrozen(ctx, app, app == "a", "why")
+		_, err := s.st().PutSettings(ctx, app, store.AppSettings{Rate: 1}, 0)
 		require.NoError(t, err)
 	}
+	_, err := s.st().SetFrozen(ctx, "a", true, "why")
+	require.NoError(t, err)
 	all, err := s.st().ListApps(ctx, "", 3)
 	require.NoError(t, err)
 	more, err := s.st().ListApps(ctx, all[2].Name, 3)

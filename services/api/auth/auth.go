@@ -326,7 +326,10 @@ func (k *Checker) RequireDeploymentKey(ctx context.Context) error {
 		return k.require(ctx, have, neededScope(ctx))
 	}
 	k.RecordDenied(ctx, deniedApp, c.keyID)
-	return &timer.Error{Code: timer.CodeNotFound, Msg: "no keys of the deployment for this key"}
+	scope := problem.ScopeError{Needed: neededScope(ctx), Deployment: true}
+	return &timer.Error{
+		Code: timer.CodeNotFound, Msg: scope.Error() + ": a key of an app has only what is its app's",
+	}
 }
 
 // MayChange checks that the caller may act for the app, and that the app can be changed. field is

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -63,8 +64,18 @@ func (s *Reader) ReadSchedule(b *ScheduleBody, r *input.BodyReader) timer.Schedu
 		Calendars: b.Calendars,
 		Excluded:  timer.ExcludedPolicy(b.Excluded),
 	}
+	refuseZero(r, "schedule.delay", b.Delay, out.Delay, "longer than 0s and up to")
+	refuseZero(r, "schedule.every", b.Every, out.Every, "from 1s to")
 	s.DefaultZone(&out)
 	return out
+}
+
+// refuseZero refuses a duration of 0s, which would count as left out.
+func refuseZero(r *input.BodyReader, field, text string, d timer.Duration, bounds string) {
+	if text != "" && d == 0 {
+		r.Add(timer.Invalid(field, fmt.Sprintf(
+			"expected a duration %s 10 years (3650d), found %q", bounds, input.Clip(text))))
+	}
 }
 
 // DefaultZone sets the zone of a cron schedule that has none.

@@ -49,7 +49,7 @@ func TestAPasswordInAURLIsASecret(t *testing.T) {
 	require.Equal(t, meHunter2, header)
 
 	for what, bad := range map[string]string{
-		"Authorization is given besides":     strings.Replace(body, `"target":{`, `"target":{"headers":{"authorization":["x"]},`, 1),
+		"Authorization is given besides":     strings.Replace(body, `"headers":{`, `"headers":{"authorization":["x"],`, 1),
 		"has a variable":                     strings.Replace(strings.Replace(body, "me:hunter2", "{{label.x}}:hunter2", 1), `"target":{`, `"target":{"templates":true,`, 1),
 		"give client_id and secret":          strings.Replace(apitest.V2Body, `"target":{`, `"target":{"oauth2":{"token_url":"https://me:hunter2@id.example.com/","client_id":"a","secret":"b"},`, 1),
 		"found one that does not begin with": strings.Replace(body, "https://", "ftp://", 1),

@@ -20,9 +20,18 @@ func CeilMS(at time.Time) int64 {
 
 const instantFormat = "2006-01-02T15:04:05.000Z"
 
-// Instant formats unix milliseconds; 0 and NeverMS are empty.
+// Instant formats unix milliseconds; 0 and NeverMS, which stand for none, are empty.
 func Instant(ms int64) string {
-	if ms == 0 || ms == timer.NeverMS {
+	if ms == 0 {
+		return ""
+	}
+	return Due(ms)
+}
+
+// Due formats the unix milliseconds of an instant that there is, such as the end of a range or the
+// due instant of a fire: 0 is the first one that schedules support. NeverMS is empty.
+func Due(ms int64) string {
+	if ms == timer.NeverMS {
 		return ""
 	}
 	return AnyInstant(ms)

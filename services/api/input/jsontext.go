@@ -21,16 +21,25 @@ var (
 	)
 )
 
-// StrictFormats returns formats that refuse JSON with invalid characters.
+// StrictFormats returns formats that refuse JSON with invalid characters or repeated names. huma
+// decodes a body twice: into maps, by which it checks the body, and into the operation's type. So
+// the first time is enough for both.
 func StrictFormats(formats map[string]huma.Format) map[string]huma.Format {
 	formats = maps.Clone(formats) // the map is huma's package-level default
 	for name, f := range formats {
 		read := f.Unmarshal
 		f.Unmarshal = func(data []byte, v any) error {
+			decoded, first := v.(*any)
+			if !first {
+				return explainType(data, read(data, v))
+			}
 			if err := checkJSONText(data); err != nil {
 				return err
 			}
-			return read(data, v)
+			if err := read(data, v); err != nil {
+				return explainType(data, err)
+			}
+			return refuseRepeated(data, *decoded)
 		}
 		formats[name] = f
 	}

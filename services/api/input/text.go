@@ -37,6 +37,17 @@ func CheckText(field, v string, most int) error {
 	return nil
 }
 
+// CheckNewApp refuses names with which a request may not create an app. Browsers remove . and .. from
+// paths, so the page of such an app could not be reached.
+func CheckNewApp(field, app string) error {
+	if app == "." || app == ".." {
+		return timer.Invalid(field, fmt.Sprintf(
+			"expected a name other than . and .., which mean other things in paths, found %q: "+
+				"choose another name", app))
+	}
+	return CheckText(field, app, timer.MaxAppLen)
+}
+
 // CheckNotSystemApp refuses changes to Carillon's own app. field is where the caller named the app.
 func CheckNotSystemApp(field, app string) error {
 	if app != timer.ReservedApp {
@@ -54,7 +65,7 @@ func CheckNotSystemApp(field, app string) error {
 // CheckNames checks the app and the name of a timer.
 func CheckNames(app, name string) []*timer.Error {
 	return Collect(
-		CheckText("app", app, timer.MaxAppLen),
+		CheckNewApp("app", app),
 		CheckNotSystemApp("app", app),
 		CheckText("name", name, timer.MaxNameLen),
 	)

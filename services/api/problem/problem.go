@@ -11,6 +11,9 @@ import (
 
 // Of returns an RFC 9457 problem about at most one field.
 func Of(f Fault) *huma.ErrorModel {
+	if f.Field == "idempotency_key" { // no body has it
+		f.Field = "header.Idempotency-Key"
+	}
 	m := &huma.ErrorModel{Status: f.Status, Title: http.StatusText(f.Status), Detail: f.Msg}
 	if f.Field != "" {
 		m.Detail = f.Field + ": " + f.Msg
@@ -82,10 +85,12 @@ func PlainProblem(_ huma.Context, _ string, v any) (any, error) {
 	return m, nil
 }
 
-// shortValue returns the invalid value where it may be shown.
+// shortValue returns the invalid value where it may be shown. A text at body is the whole body,
+// which may have secrets.
 func shortValue(e *huma.ErrorDetail) any {
 	const most = 100
-	if isSecretLocation(e.Location) {
+	_, text := e.Value.(string)
+	if text && e.Location == "body" || isSecretLocation(e.Location) {
 		return nil
 	}
 	switch value := e.Value.(type) {

@@ -13,9 +13,15 @@ import (
 )
 
 // ScopeError says that the key lacks a scope.
-type ScopeError struct{ Needed apikey.Scope }
+type ScopeError struct {
+	Needed     apikey.Scope
+	Deployment bool // no key of an app suffices
+}
 
 func (e *ScopeError) Error() string {
+	if e.Deployment {
+		return fmt.Sprintf("this needs a key of the deployment, of scope %s", e.Needed)
+	}
 	return fmt.Sprintf("this needs a key of scope %s", e.Needed)
 }
 

@@ -71,6 +71,9 @@ var missingProperty = regexp.MustCompile(`^expected required property (\S+) to b
 // rewriteMessage converts a message of huma to the form of all messages: what was expected, and
 // what was found. Messages of that form stay as they are.
 func rewriteMessage(e *huma.ErrorDetail) {
+	if at, msg, ok := input.CutLocation(e.Message); ok && e.Location == "body" {
+		e.Location, e.Message, e.Value = at, msg, nil
+	}
 	if strings.Contains(e.Message, ", found ") {
 		return
 	}

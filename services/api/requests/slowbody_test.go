@@ -34,8 +34,8 @@ func TestEveryRouteTimesOutSlowBodies(t *testing.T) {
 		"POST /api/v2/timers": "408", "PUT /api/v2/timers": "408", "PATCH /api/v2/timers/1?app=shop": "408", "POST /api/v2/fires/1-1/complete": "408",
 		"POST /api/v2/timers/1/pause?app=shop": "408", "PUT /api/v2/apps/shop/settings": "408", "POST /api/v2/schedules/preview": "408",
 		"POST /api/timer/v1/def": "408", "POST /api/timer/v1/enable": "408", "DELETE /api/timer/v1/def": "408", "POST /beside": "408",
-		"GET /api/v2/timers/1?app=shop": "404", "DELETE /api/v2/timers/1?app=shop": "404", "GET /api/v2/openapi.json": "200", "POST /nowhere": "404",
-		"GET /api/timer/v1/def?app=shop&id=1": "404", "POST /api/v2/timers/1/resume?app=shop": "404",
+		"GET /api/v2/timers/1?app=shop": "404", "DELETE /api/v2/timers/1?app=shop": "408", "GET /api/v2/openapi.json": "200", "POST /nowhere": "404",
+		"GET /api/timer/v1/def?app=shop&id=1": "404", "POST /api/v2/timers/1/resume?app=shop": "408",
 	} {
 		t.Run(route, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
@@ -27,9 +28,14 @@ func signedIn(t *testing.T, f *apitest.Fixture, key string) *pages {
 
 func TestFreezeOfAnApp(t *testing.T) {
 	t.Parallel()
-	p := open(t, apitest.Setup(t), true)
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	w := p.post(appPath+"/freeze", own, nil)
+	require.Equal(t, http.StatusNotFound, w.Code, "an app that does not exist yet")
+	_, err := f.Store.PutSettings(t.Context(), "shop", store.AppSettings{Rate: 1}, 0)
+	require.NoError(t, err)
 	require.Contains(t, p.shown(appPath), "The app calls its targets.", "an app without timers")
-	w := p.post(appPath+"/freeze", own, url.Values{"reason": {"<script>"}})
+	w = p.post(appPath+"/freeze", own, url.Values{"reason": {"<script>"}})
 	require.Equal(t, appPath+"?did=freeze", w.Header().Get("Location"))
 	body := p.shown(appPath + "?did=freeze")
 	require.Contains(t, body, "The app is frozen.")

@@ -63,7 +63,9 @@ func TestAudit(t *testing.T) {
 // TestRequestIDOfAPage checks that the audit trail has the request id that the viewer's answer has.
 func TestRequestIDOfAPage(t *testing.T) {
 	t.Parallel()
-	p := open(t, apitest.Setup(t), true)
+	f := apitest.Setup(t)
+	f.Active(t, "bill", `{"kind":"cron","specs":["@daily"]}`)
+	p := open(t, f, true)
 	r := httptest.NewRequestWithContext(
 		t.Context(), http.MethodPost, "/ui/apps/shop/app/freeze", http.NoBody)
 	r.Header.Set(requests.RequestIDHeader, "order-17")

@@ -16,7 +16,7 @@ import (
 )
 
 // version is the version of the API description. Every change of the description increases it.
-const version = "2.11.0"
+const version = "2.12.0"
 
 // Names of fields are case-sensitive, as those of JSON are. Huma would take any case. For that it
 // would compare each absent field with all names of the body, which took a tenth of a bulk create.

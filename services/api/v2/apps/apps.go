@@ -2,6 +2,7 @@ package apps
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -103,7 +104,8 @@ func (s *Resource) visibleApps(ctx context.Context, after string, limit int) ([]
 }
 
 // freezeApp takes effect when executors read the change log, which they poll twice a second. An app
-// without timers can also be frozen.
+// without timers can also be frozen, once it has a key or settings. An unknown one cannot: in an
+// emergency, a mistyped name would look like success.
 func (s *Resource) freezeApp(ctx context.Context, in *freezeInput) (*appOutput, error) {
 	reason := input.OrZero(in.Body).Reason
 	if reason != "" {
@@ -136,6 +138,12 @@ func (s *Resource) setFrozen(
 		return nil, err
 	}
 	a, err := s.Store.SetFrozen(ctx, app, frozen, reason)
+	if timer.CodeOf(err) == timer.CodeNotFound {
+		return nil, &timer.Error{Code: timer.CodeNotFound, Msg: fmt.Sprintf(
+			"no app %q, so nothing was changed: check its name in the list of apps; an app exists "+
+				"from its first timer, calendar, key or settings on", app,
+		)}
+	}
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}

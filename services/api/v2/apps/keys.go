@@ -76,7 +76,7 @@ func (s *Resource) createKey(ctx context.Context, in *newKeyInput) (*madeKeyOutp
 	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
-	if err := input.CheckText("path.app", in.App, timer.MaxAppLen); err != nil {
+	if err := input.CheckNewApp("path.app", in.App); err != nil {
 		return nil, err
 	}
 	return s.makeKey(ctx, in.App, &in.Body)
@@ -84,6 +84,9 @@ func (s *Resource) createKey(ctx context.Context, in *newKeyInput) (*madeKeyOutp
 
 func (s *Resource) revokeKey(ctx context.Context, in *keyParam) (*struct{}, error) {
 	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
+		return nil, err
+	}
+	if err := input.CheckText("path.app", in.App, timer.MaxAppLen); err != nil {
 		return nil, err
 	}
 	return s.revoke(ctx, in.App, in.ID)

@@ -85,17 +85,20 @@ func (s *Resource) Register(r *route.Router) {
 		Status:  http.StatusNoContent, Scope: apikey.Admin,
 	}, s.revokeKey)
 	route.Add(r, route.Operation{
-		Method: http.MethodGet, Path: "/keys", ID: "list-admin-keys",
+		Deployment: true,
+		Method:     http.MethodGet, Path: "/keys", ID: "list-admin-keys",
 		Summary: "List the deployment's own API keys, which are for every app",
 		Scope:   apikey.Admin,
 	}, s.listDeploymentKeys)
 	route.Add(r, route.Operation{
-		Method: http.MethodPost, Path: "/keys", ID: "create-admin-key",
+		Deployment: true,
+		Method:     http.MethodPost, Path: "/keys", ID: "create-admin-key",
 		Summary: "Make an API key for every app; it is shown this once",
 		Status:  http.StatusCreated, Scope: apikey.Admin,
 	}, s.createDeploymentKey)
 	route.Add(r, route.Operation{
-		Method: http.MethodDelete, Path: "/keys/{id}", ID: "revoke-admin-key",
+		Deployment: true,
+		Method:     http.MethodDelete, Path: "/keys/{id}", ID: "revoke-admin-key",
 		Summary: "Revoke an API key of the deployment",
 		Status:  http.StatusNoContent, Scope: apikey.Admin,
 	}, s.revokeDeploymentKey)

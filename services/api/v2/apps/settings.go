@@ -69,7 +69,7 @@ func (s *Resource) putSettings(ctx context.Context, in *settingsInput) (*setting
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
-	if err := input.CheckText("path.app", in.App, timer.MaxAppLen); err != nil {
+	if err := input.CheckNewApp("path.app", in.App); err != nil {
 		return nil, err
 	}
 	b := &in.Body

@@ -81,7 +81,7 @@ func (s *Resource) createSigningKey(
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
-	if err := input.CheckText("path.app", in.App, timer.MaxAppLen); err != nil {
+	if err := input.CheckNewApp("path.app", in.App); err != nil {
 		return nil, err
 	}
 	if s.Secrets == nil {
@@ -121,6 +121,9 @@ func (s *Resource) createSigningKey(
 
 func (s *Resource) retireSigningKey(ctx context.Context, in *signingKeyParam) (*struct{}, error) {
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
+		return nil, err
+	}
+	if err := input.CheckText("path.app", in.App, timer.MaxAppLen); err != nil {
 		return nil, err
 	}
 	id, err := timer.ParseID(in.ID)

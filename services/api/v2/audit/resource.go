@@ -36,10 +36,11 @@ func (s *Resource) Register(r *route.Router) {
 		Scope:   apikey.Admin,
 	}, s.listOfApp)
 	route.Add(r, route.Operation{
-		Method:  http.MethodGet,
-		Path:    "/audit",
-		ID:      "list-audit",
-		Summary: "List the changes of the deployment's own API keys and the ends of sessions, the newest first",
-		Scope:   apikey.Admin,
+		Deployment: true,
+		Method:     http.MethodGet,
+		Path:       "/audit",
+		ID:         "list-audit",
+		Summary:    "List the changes of the deployment's own API keys and the ends of sessions, the newest first",
+		Scope:      apikey.Admin,
 	}, s.listOfDeployment)
 }

@@ -233,7 +233,7 @@ func stateBody(kind store.AuditKind, action store.AuditAction, text []byte) (any
 	case store.AuditBackfill:
 		v, err := decode[store.BackfillAudit](text)
 		return backfillState{
-			v.Timer.String(), input.Instant(v.FromMS), input.Instant(v.ToMS), string(v.Status),
+			v.Timer.String(), input.Due(v.FromMS), input.Due(v.ToMS), string(v.Status),
 		}, err
 	case store.AuditRedrive:
 		v, err := decode[store.RedriveAudit](text)

@@ -244,9 +244,9 @@ func showBackfill(b *store.Backfill) backfillBody {
 	return backfillBody{
 		ID:           b.ID.String(),
 		TimerID:      b.Timer.String(),
-		From:         input.Instant(b.FromMS),
-		To:           input.Instant(b.ToMS),
-		Next:         input.Instant(b.NextMS),
+		From:         input.Due(b.FromMS),
+		To:           input.Due(b.ToMS),
+		Next:         input.Due(b.NextMS),
 		FiresCreated: b.FiresCreated,
 		Status:       string(b.Status),
 		CreatedAt:    input.Instant(b.CreatedMS),

@@ -111,7 +111,7 @@ func (s *Resource) putCalendar(ctx context.Context, in *putCalendarInput) (*cale
 		return nil, err
 	}
 	if bad := input.Collect(
-		input.CheckText("query.app", in.App, timer.MaxAppLen),
+		input.CheckNewApp("query.app", in.App),
 		input.CheckText("path.name", in.Name, timer.MaxNameLen),
 	); len(
 		bad,
@@ -140,13 +140,11 @@ func (s *Resource) keepCalendar(
 	c timer.Calendar,
 	ifVersion int64,
 ) (*calendarOutput, error) {
-	version, err := s.Store.PutCalendar(ctx, app, c, ifVersion)
+	v, err := s.Store.PutCalendar(ctx, app, c, ifVersion)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	return &calendarOutput{Show(app, &store.CalendarVersion{
-		Calendar: c, Version: version, UpdatedMS: s.Now().UnixMilli(),
-	})}, nil
+	return &calendarOutput{Show(app, &v)}, nil
 }
 
 func (s *Resource) getCalendar(ctx context.Context, in *CalendarParam) (*calendarOutput, error) {

@@ -14,6 +14,18 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
+// TestV2PutAnswersWhatIsStored compares the answer with what is read afterwards.
+func TestV2PutAnswersWhatIsStored(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	for _, body := range []string{`{"time_zone":"UTC"}`, `{"excluded_weekdays":["sun"]}`} {
+		const path = "/api/v2/calendars/days?app=shop"
+		put := f.Call(t, http.MethodPut, path, body, nil)
+		require.Equal(t, http.StatusOK, put.Status)
+		require.Equal(t, f.Call(t, http.MethodGet, path, "", nil).Body, put.Body)
+	}
+}
+
 func TestV2CalendarLifecycle(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)

@@ -48,7 +48,7 @@ func (s *Resource) importCalendar(ctx context.Context, in *importInput) (*import
 		return nil, err
 	}
 	if bad := input.Collect(
-		input.CheckText("query.app", in.App, timer.MaxAppLen),
+		input.CheckNewApp("query.app", in.App),
 		input.CheckText("path.name", in.Name, timer.MaxNameLen),
 	); len(
 		bad,

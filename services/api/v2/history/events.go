@@ -82,6 +82,9 @@ func (s *Resource) events(ctx context.Context, in *eventsInput) (*huma.StreamRes
 		}
 		st.next, st.safeMS = feed.end()
 		st.begin(c)
+		if c.Method() == http.MethodHead {
+			return
+		}
 		// An error is a client that is gone, or a store that is unavailable: the client resumes.
 		err := st.run(ctx, from)
 		if err != nil && ctx.Err() == nil {

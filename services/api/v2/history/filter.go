@@ -53,7 +53,9 @@ func (s *Resource) filter(ctx context.Context, app string, in *FilterParam) (*fi
 		f.DueFromMS = input.CeilMS(*at)
 	}
 	if at := r.Instant("query.due_to", in.DueTo); at != nil {
-		if f.DueToMS = input.CeilMS(*at); f.DueToMS <= f.DueFromMS {
+		// 0 would be no bound.
+		f.DueToMS = max(1, input.CeilMS(*at))
+		if in.DueFrom != "" && input.CeilMS(*at) <= f.DueFromMS {
 			r.Invalid("query.due_to", fmt.Sprintf(
 				"expected an instant later than due_from (%q), found %q", in.DueFrom, in.DueTo))
 		}

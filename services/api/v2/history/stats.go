@@ -126,7 +126,7 @@ func (s *Resource) statsRange(in *statsInput) (span statsRange, err error) {
 	case len(r.Errs) > 0:
 	case span.fromMS < 0 || !from.Before(to):
 		r.Invalid("query.from", fmt.Sprintf(
-			"expected an instant before to (%s), found %q", input.Instant(span.toMS), in.From))
+			"expected an instant before to (%s), found %q", input.Due(span.toMS), in.From))
 	case span.toMS-span.fromMS > maxSteps*span.stepMS:
 		r.Invalid("query.step", fmt.Sprintf(
 			"expected a range of at most %d steps of %s, found a longer one: ask for parts of it, or for longer steps",
@@ -143,10 +143,10 @@ func (s *Resource) statsRange(in *statsInput) (span statsRange, err error) {
 // body shows what was counted.
 func (c *counter) body(span statsRange, step string) statsBody {
 	b := statsBody{
-		From:         input.Instant(span.fromMS),
-		To:           input.Instant(span.toMS),
+		From:         input.Due(span.fromMS),
+		To:           input.Due(span.toMS),
 		Step:         step,
-		CompleteFrom: input.Instant(c.fromMS),
+		CompleteFrom: input.Due(c.fromMS),
 		Truncated:    c.fromMS > span.fromMS,
 		Total:        c.total.body(),
 		Steps:        []statsStep{},
@@ -154,7 +154,7 @@ func (c *counter) body(span statsRange, step string) statsBody {
 	for at := span.fromMS; at < span.toMS; at += span.stepMS {
 		if counted := c.steps[at]; counted != nil {
 			b.Steps = append(b.Steps, statsStep{
-				Begin: input.Instant(at), Partial: c.fromMS > at, CountsBody: counted.body(),
+				Begin: input.Due(at), Partial: c.fromMS > at, CountsBody: counted.body(),
 			})
 		}
 	}

@@ -103,7 +103,7 @@ func (s *Resource) scheduled(
 
 // show converts what was counted.
 func (b *upcomingBody) show(l *upcoming.Load) {
-	b.From, b.To = input.Instant(l.FromMS), input.Instant(l.ToMS)
+	b.From, b.To = input.Due(l.FromMS), input.Due(l.ToMS)
 	b.Timers, b.Sampled = l.Timers, l.Sampled
 	b.LeftOut.FixedDelays, b.LeftOut.MaxFires = l.FixedDelays, l.Exhausted
 	b.Exact = l.Sampled+l.FixedDelays+l.Exhausted == 0 && !b.LeftOut.MoreTimers
@@ -113,7 +113,7 @@ func (b *upcomingBody) show(l *upcoming.Load) {
 		if n == 0 {
 			continue
 		}
-		m := upcomingMinute{Begin: input.Instant((first + int64(i)) * timer.MinuteMS), Count: n}
+		m := upcomingMinute{Begin: input.Due((first + int64(i)) * timer.MinuteMS), Count: n}
 		b.Total += n
 		b.Minutes = append(b.Minutes, m)
 		if b.Peak == nil || n > b.Peak.Count {

@@ -70,11 +70,13 @@ type Resource struct {
 // Register adds the operations to r.
 func (s *Resource) Register(r *route.Router) {
 	route.Add(r, route.Operation{
-		Method: http.MethodGet, Path: "/operations", ID: "get-operations",
+		Deployment: true,
+		Method:     http.MethodGet, Path: "/operations", ID: "get-operations",
 		Summary: "Show sessions, backlogs and the canary of the deployment",
 	}, s.get)
 	route.Add(r, route.Operation{
-		Method: http.MethodGet, Path: "/operations/settings", ID: "list-settings",
+		Deployment: true,
+		Method:     http.MethodGet, Path: "/operations/settings", ID: "list-settings",
 		Summary: "List the settings of the process that answers",
 		Scope:   apikey.Admin,
 	}, s.listSettings)

@@ -29,7 +29,8 @@ type Resource struct {
 // Register adds the operations to r.
 func (s *Resource) Register(r *route.Router) {
 	route.Add(r, route.Operation{
-		Method: http.MethodPost, Path: "/people/end-sessions", ID: "end-sessions",
+		Deployment: true,
+		Method:     http.MethodPost, Path: "/people/end-sessions", ID: "end-sessions",
 		Summary: "End the sessions of a person who signed in to the page",
 		Scope:   apikey.Admin,
 	}, s.endSessions)

@@ -3,6 +3,7 @@ package route
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -41,6 +42,7 @@ type Operation struct {
 	Also         []int        // other statuses of a success, with the same answer
 	Errors       []int        // statuses of errors that only some operations have
 	Open         bool         // needs no key
+	Deployment   bool         // is about the deployment: keys of an app do not suffice
 	Reads        bool         // writes nothing, although its method is not GET
 	// Stream describes an answer of server-sent events by their data. Its output is a
 	// huma.StreamResponse.
@@ -97,18 +99,27 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		api, op.MaxBodyBytes, op.BodyReadTimeout = r.Open, requests.OpenBodyBytes, -1
 	} else {
 		op.Description = "Needs a key of scope " + string(o.Scope) + "."
+		if o.Deployment {
+			op.Description = "Needs a key of the deployment, of scope " + string(o.Scope) + "."
+		}
 		op.Security = []map[string][]string{{KeyScheme: {}}}
 	}
 	op.Responses = make(map[string]*huma.Response) // huma adds to it
 	if o.Stream != nil {
 		op.Responses[strconv.Itoa(o.Status)] = streamResponse(api, o.Stream)
 	}
-	op.Middlewares = refuseEmptyEnums(api, reflect.TypeFor[I]())
+	op.Middlewares = append(
+		refuseEmptyEnums(api, reflect.TypeFor[I]()),
+		refuseIgnored(api, reflect.TypeFor[I](), writes)...,
+	)
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		var out *O
 		var err error
 		if !o.Open {
 			ctx, err = r.Auth.RequireScope(ctx, o.Scope)
+		}
+		if scope, lacks := errors.AsType[*problem.ScopeError](err); lacks {
+			scope.Deployment = o.Deployment
 		}
 		if d, ok := any(in).(dryRunner); ok && d.IsDryRun() {
 			ctx = store.WithDryRun(ctx)

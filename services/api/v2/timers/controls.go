@@ -96,6 +96,8 @@ func (s *Resource) parseFuture(field, text string) (int64, error) {
 type rescheduleInput struct {
 	param.TimerParam
 	param.DryRunParam
+	IfMatchParam
+
 	Body rescheduleBody
 }
 
@@ -116,6 +118,10 @@ func (s *Resource) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*t
 	if err != nil {
 		return nil, err
 	}
+	only, err := in.condition(in.Body.IfVersion)
+	if err != nil {
+		return nil, err
+	}
 	t, err := s.Store.Timer(ctx, in.App, id)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
@@ -127,8 +133,8 @@ func (s *Resource) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*t
 			"",
 			fmt.Sprintf("a timer of kind %q recurs: edit its schedule", kind),
 		)
-	case in.Body.IfVersion != 0 && in.Body.IfVersion != t.Version:
-		return nil, versionConflict(t.Version)
+	case !only.matches(t.Version):
+		return nil, only.failure(versionConflict(t.Version))
 	}
 	if old := oneShotDue(&t); t.NextDueMS == timer.NeverMS && old <= s.Now().UnixMilli() {
 		what, waits, err := s.describeOneShotFire(ctx, &t, old)
@@ -158,7 +164,7 @@ func (s *Resource) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*t
 		plan,
 	)
 	if err != nil {
-		return nil, err
+		return nil, only.failure(err)
 	}
 	if late {
 		// The timer must not show a due instant at which it has no fire. A crash before this edit

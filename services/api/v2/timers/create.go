@@ -119,6 +119,10 @@ func (s *Resource) putTimer(ctx context.Context, in *putInput) (*createOutput, e
 	if err := s.Auth.AuthorizeApp(ctx, in.Body.App); err != nil {
 		return nil, err
 	}
+	c, err := in.condition(0)
+	if err != nil {
+		return nil, err
+	}
 	stored, err := s.storedDefinition(ctx, &in.Body)
 	if err != nil {
 		return nil, err
@@ -127,9 +131,9 @@ func (s *Resource) putTimer(ctx context.Context, in *putInput) (*createOutput, e
 	if err != nil {
 		return nil, err
 	}
-	t, created, err := s.putIf(ctx, n, in)
+	t, created, err := s.putIf(ctx, n, in, &c)
 	if err != nil {
-		return nil, in.precondition(err)
+		return nil, c.failure(err)
 	}
 	if in.DryRun {
 		return s.dryRun(ctx, &t, created)
@@ -143,6 +147,7 @@ func (s *Resource) putIf(
 	ctx context.Context,
 	n store.NewTimer,
 	in *putInput,
+	only *condition,
 ) (t timer.Timer, created bool, err error) {
 	status := timer.Status(in.Body.Status)
 	switch {
@@ -152,8 +157,8 @@ func (s *Resource) putIf(
 			return t, false, errExists()
 		}
 		return c.Timer, true, err
-	case in.IfMatch != "":
-		t, err = s.editNamed(ctx, n, in.version())
+	case only.given:
+		t, err = s.editNamed(ctx, n, only)
 		if timer.CodeOf(err) == timer.CodeNotFound {
 			return t, false, timer.Conflict(ifVersion, "there is no timer of this name")
 		}
@@ -179,7 +184,7 @@ func (s *Resource) put(
 		}
 		t := c.Timer
 		if timer.CodeOf(err) == timer.CodeConflict {
-			t, err = s.editNamed(ctx, n, 0)
+			t, err = s.editNamed(ctx, n, &condition{any: true})
 		}
 		if err == nil {
 			t, err = s.putStatus(ctx, t, status)
@@ -212,17 +217,21 @@ func (s *Resource) storedDefinition(
 	return &t.Definition, nil
 }
 
-// editNamed edits the timer of a name, if it has the version; 0 is any.
+// editNamed edits the timer of a name, if its version satisfies the condition.
 func (s *Resource) editNamed(
 	ctx context.Context,
 	n store.NewTimer,
-	version int32,
+	only *condition,
 ) (timer.Timer, error) {
 	t, err := s.Store.TimerByName(ctx, n.App, n.Name)
 	if err != nil {
 		return t, err //nolint:wrapcheck // the store says what it was doing
 	}
-	if version != 0 && version != t.Version {
+	version, err := only.version(func() (timer.Timer, error) { return t, nil })
+	if err != nil {
+		return t, err
+	}
+	if !only.matches(t.Version) {
 		return t, versionConflict(t.Version)
 	}
 	return s.Writer.ApplyEdit(

@@ -19,18 +19,27 @@ func (s *Resource) deleteTimer(ctx context.Context, in *deleteInput) (*struct{},
 	if err != nil {
 		return nil, err
 	}
+	c, err := in.condition(0)
+	if err != nil {
+		return nil, err
+	}
+	version, err := c.version(func() (timer.Timer, error) { return s.Store.Timer(ctx, in.App, id) })
+	if err != nil {
+		return nil, err
+	}
 	_, err = s.Writer.SetStatus(
 		ctx,
 		store.StatusChange{
-			App: in.App, ID: id, Status: timer.StatusDeleted, IfVersion: in.version(),
+			App: in.App, ID: id, Status: timer.StatusDeleted, IfVersion: version,
 		},
 	)
-	return nil, in.precondition(err)
+	return nil, c.failure(err)
 }
 
 type namedInput struct {
 	param.AppParam
 	param.DryRunParam
+	IfMatchParam
 
 	Name string `query:"name" required:"true" minLength:"1" maxLength:"128" doc:"The timer's name."`
 }
@@ -39,13 +48,23 @@ func (s *Resource) deleteNamed(ctx context.Context, in *namedInput) (*struct{}, 
 	if err := s.Auth.MayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
 	}
+	c, err := in.condition(0)
+	if err != nil {
+		return nil, err
+	}
 	t, err := s.Store.TimerByName(ctx, in.App, in.Name)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
+	version, err := c.version(func() (timer.Timer, error) { return t, nil })
+	if err != nil {
+		return nil, err
+	}
 	_, err = s.Writer.SetStatus(
 		ctx,
-		store.StatusChange{App: in.App, ID: t.ID, Status: timer.StatusDeleted},
+		store.StatusChange{
+			App: in.App, ID: t.ID, Status: timer.StatusDeleted, IfVersion: version,
+		},
 	)
-	return nil, err
+	return nil, c.failure(err)
 }

@@ -45,7 +45,7 @@ func (s *Resource) dryRun(
 	}
 	out := &createOutput{Status: http.StatusOK, Body: shown.Body}
 	for _, due := range dues {
-		out.Body.Upcoming = append(out.Body.Upcoming, input.Instant(due))
+		out.Body.Upcoming = append(out.Body.Upcoming, input.Due(due))
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package timers_test
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,8 @@ func TestETagIsTheVersion(t *testing.T) {
 		{http.MethodPut, "/api/v2/timers", named("none", 20), `*`},
 		{http.MethodPut, "/api/v2/timers?dry_run=true", named("none", 20), `"1"`},
 		{http.MethodDelete, path, "", `"1"`},
+		{http.MethodDelete, path, "", `"1", "3"`},
+		{http.MethodDelete, "/api/v2/timers?app=shop&name=tick", "", `"1"`},
 	} {
 		a = f.Call(t, c.method, c.path, c.body, match(c.tag))
 		require.Equal(
@@ -53,7 +56,12 @@ func TestETagIsTheVersion(t *testing.T) {
 	require.Equal(t, `"3"`, a.Header.Get("ETag"))
 	a = f.Call(t, http.MethodPut, "/api/v2/timers", named("tick", 30), match("*"))
 	require.Equal(t, http.StatusOK, a.Status)
-	a = f.Call(t, http.MethodDelete, path, "", match(`"4"`))
+	a = f.Call(t, http.MethodPatch, path, `{"priority":"low"}`, match(`"1", "4"`))
+	require.Equal(t, http.StatusOK, a.Status, "a list")
+	require.Equal(t, `"5"`, a.Header.Get("ETag"))
+	a = f.Call(t, http.MethodPut, "/api/v2/timers", named("tick", 40), match(` "9" ,"x",, "5",`))
+	require.Equal(t, http.StatusOK, a.Status, a.Body)
+	a = f.Call(t, http.MethodDelete, path, "", match(`"5","6"`))
 	require.Equal(t, http.StatusNoContent, a.Status, a.Body)
 }
 
@@ -79,4 +87,60 @@ func TestIfNoneMatchCreatesOnly(t *testing.T) {
 	a := f.Call(t, http.MethodPut, "/api/v2/timers?dry_run=true", named("tick", 20), only)
 	require.Equal(t, http.StatusPreconditionFailed, a.Status)
 	require.Contains(t, a.Body, "If-None-Match")
+}
+
+func TestIfMatchSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	tm := f.Create(t, http.StatusCreated, named("tick", 10))
+	path := "/api/v2/timers/" + tm.ID + "?app=shop"
+	for _, tag := range []string{`1`, `"1`, `1"`, `"1" "2"`, `"1", 2`, `*, "1"`, `w/"1"`} {
+		a := f.Call(t, http.MethodPatch, path, `{"priority":"high"}`, match(tag))
+		var p apitest.V2Problem
+		a.Into(t, http.StatusUnprocessableEntity, &p)
+		require.Equal(t, "header.If-Match", p.Errors[0].Location, tag)
+		require.Contains(t, a.Body, "quote each", tag)
+	}
+	a := f.Call(t, http.MethodPatch, path, `{"priority":"high"}`, match(`W/"1"`))
+	require.Equal(t, http.StatusPreconditionFailed, a.Status)
+	require.Contains(t, a.Body, "leave W/ out")
+	a = f.Call(t, http.MethodPatch, path, `{"priority":"high","if_version":2}`, match(`"1"`))
+	require.Equal(t, http.StatusUnprocessableEntity, a.Status, a.Body)
+	require.Contains(t, a.Body, "body.if_version")
+	a = f.Call(t, http.MethodPatch, path, `{"priority":"high","if_version":1}`, match(`"1","2"`))
+	require.Equal(t, http.StatusOK, a.Status, a.Body)
+}
+
+// TestRescheduleTakesIfMatch moves a one-shot by its ETag, and by the same ETag at once.
+func TestRescheduleTakesIfMatch(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	tm := f.Create(t, http.StatusCreated,
+		apitest.With(`{"kind":"at","at":"2180-01-01T00:00:00Z"}`, `"status":"active"`))
+	path := apitest.TimerPath(tm.ID, "/reschedule")
+	a := f.Call(t, http.MethodPost, path, `{"at":"2181-01-01T00:00:00Z"}`, match(`"1"`))
+	require.Equal(t, http.StatusOK, a.Status, a.Body)
+	for _, late := range []string{path, path + "&dry_run=true"} {
+		a = f.Call(t, http.MethodPost, late, `{"at":"2182-01-01T00:00:00Z"}`, match(`"1"`))
+		require.Equal(t, http.StatusPreconditionFailed, a.Status, a.Body)
+		require.Contains(t, a.Body, "which is 2", "the present version")
+	}
+	var moved, refused atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			body := fmt.Sprintf(`{"at":"2183-01-0%dT00:00:00Z"}`, i+1)
+			switch a := f.Call(t, http.MethodPost, path, body, match(`"2"`)); a.Status {
+			case http.StatusOK:
+				moved.Add(1)
+			case http.StatusPreconditionFailed:
+				refused.Add(1)
+			default:
+				t.Errorf("answered %d: %s", a.Status, a.Body)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, int32(1), moved.Load())
+	require.Equal(t, int32(7), refused.Load())
 }

@@ -58,6 +58,9 @@ func (s *Resource) importApp(ctx context.Context, in *importInput) (*importOutpu
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
+	if err := input.CheckNewApp("path.app", in.App); err != nil {
+		return nil, err
+	}
 	texts := splitDocuments(in.RawBody, in.Format)
 	if n := len(texts); n == 0 || n > maxDocuments {
 		return nil, timer.Invalid("body", fmt.Sprintf(

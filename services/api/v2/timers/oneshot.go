@@ -79,7 +79,7 @@ func describeOutcome(o *timer.Outcome) string {
 	if o.Attempts == 0 {
 		return fmt.Sprintf(
 			"was due at %s and not called: %s (%s)",
-			input.Instant(o.DueMS),
+			input.Due(o.DueMS),
 			o.Kind,
 			o.Reason,
 		)
@@ -89,7 +89,7 @@ func describeOutcome(o *timer.Outcome) string {
 
 // describeOpenFire describes an open fire that is due. active tells whether its timer is active.
 func describeOpenFire(f *timer.Fire, active bool, nowMS int64) (text string, movable bool) {
-	due := input.Instant(f.DueMS)
+	due := input.Due(f.DueMS)
 	switch {
 	case f.State == timer.FireAccepted:
 		return "was called, and waits for its receiver to complete it", false

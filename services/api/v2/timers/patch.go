@@ -57,8 +57,13 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 			"expected status, schedule, target, targets, mode, retry, misfire, concurrency, priority, labels or metrics, found none of them: give what is to be changed",
 		)
 	}
-	if version := in.version(); version != 0 {
-		b.IfVersion = version
+	c, err := in.condition(b.IfVersion)
+	if err != nil {
+		return nil, err
+	}
+	b.IfVersion, err = c.version(func() (timer.Timer, error) { return s.Store.Timer(ctx, in.App, id) })
+	if err != nil {
+		return nil, err
 	}
 	change := store.StatusChange{App: in.App, ID: id, Status: timer.Status(b.Status)}
 	if !edits {
@@ -67,12 +72,12 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 	var t timer.Timer
 	if edits {
 		if t, err = s.editFrom(ctx, in.App, id, b); err != nil {
-			return nil, in.precondition(err)
+			return nil, c.failure(err)
 		}
 	}
 	if b.Status != "" {
 		if t, err = s.setStatus(ctx, &t, change); err != nil {
-			return nil, in.precondition(err)
+			return nil, c.failure(err)
 		}
 	}
 	if in.DryRun {

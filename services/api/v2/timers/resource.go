@@ -103,6 +103,7 @@ func (s *Resource) Register(r *route.Router) {
 	}, s.listTimers)
 	route.Add(r, route.Operation{
 		Method: http.MethodDelete, Path: "/timers", ID: "delete-named-timer",
+		Errors:  []int{http.StatusPreconditionFailed},
 		Summary: "Delete the timer of a name",
 		Status:  http.StatusNoContent,
 	}, s.deleteNamed)
@@ -133,6 +134,7 @@ func (s *Resource) Register(r *route.Router) {
 	}, s.resumeTimer)
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/timers/{id}/reschedule", ID: "reschedule-timer",
+		Errors:  []int{http.StatusPreconditionFailed},
 		Summary: "Move a one-shot that has not fired yet",
 	}, s.rescheduleTimer)
 }

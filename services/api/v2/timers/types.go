@@ -85,7 +85,9 @@ type timersBody struct {
 
 // setLast sets the latest outcome. The zero outcome is none.
 func (b *timerBody) setLast(o timer.Outcome) {
-	b.LastFired, b.LastOutcome = input.Instant(o.DueMS), string(o.Kind)
+	if b.LastOutcome = string(o.Kind); b.LastOutcome != "" {
+		b.LastFired = input.Due(o.DueMS)
+	}
 }
 
 // showTimer converts a timer. next is its next due instant: see nextDue.

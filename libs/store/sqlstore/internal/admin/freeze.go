@@ -10,17 +10,14 @@ import (
 
 // SetFrozen locks the app's row, so of two calls at once the second sees the result of the first.
 // It adds one entry about the app to the change log, in the same transaction. Repeating a call
-// changes nothing more. A change of the reason alone is written and not logged.
+// changes nothing more. A change of the reason alone is written and not logged. Of a freeze and the
+// first write of an app at once, the freeze comes first and finds no app, or later and freezes it.
 func (s *Admin) SetFrozen(
 	ctx context.Context,
 	name string,
 	frozen bool,
 	reason string,
 ) (app store.App, err error) {
-	ctx, _, err = s.apps.Make(ctx, []string{name})
-	if err != nil {
-		return store.App{}, err
-	}
 	if reason = sqldb.Clip(reason, timer.MaxReasonLen); !frozen {
 		reason = ""
 	}

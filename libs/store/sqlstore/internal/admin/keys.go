@@ -54,6 +54,10 @@ func (s *Admin) addKey(
 	insert func(appID, nowMS int64) *sqldb.Statement,
 	entry func() (store.AuditEntry, error),
 ) error {
+	ctx, _, err := s.apps.Make(ctx, []string{app})
+	if err != nil {
+		return err
+	}
 	return s.changeApp(
 		ctx,
 		"adding the "+t.what,
@@ -99,7 +103,8 @@ func (s *Admin) addKey(
 }
 
 // endKey ends a key of an app. A key that has ended already, and still has its row, changes
-// nothing. entry reads the key for the audit trail, before the key ends.
+// nothing. An unknown app has no keys, and is not inserted. entry reads the key for the audit
+// trail, before the key ends.
 func (s *Admin) endKey(
 	ctx context.Context,
 	t *keyTable,
@@ -108,11 +113,13 @@ func (s *Admin) endKey(
 	end func(appID, nowMS int64) *sqldb.Statement,
 	entry func(ctx context.Context, c sqldb.Runner, appID int64) (store.AuditEntry, error),
 ) error {
-	return s.changeApp(
+	found := false
+	err := s.changeApp(
 		ctx,
 		"ending the "+t.what,
 		app,
 		func(ctx context.Context, c sqldb.Runner, row *apps.Row, nowMS int64) (bool, error) {
+			found = true
 			appID := row.ID
 			e, entryErr := entry(ctx, c, appID)
 			n, err := s.db.Exec(ctx, c, end(appID, nowMS))
@@ -135,19 +142,19 @@ func (s *Admin) endKey(
 			return false, err
 		},
 	)
+	if !found && timer.CodeOf(err) == timer.CodeNotFound {
+		return timer.NotFound(t.what, id)
+	}
+	return err
 }
 
-// changeApp runs fn with the app's row locked, and logs a change if fn returns true. It inserts the
-// app if it is missing.
+// changeApp runs fn with the app's row locked, and logs a change if fn returns true. It returns
+// not_found if the app is missing.
 func (s *Admin) changeApp(
 	ctx context.Context,
 	what, app string,
 	fn func(ctx context.Context, c sqldb.Runner, row *apps.Row, nowMS int64) (changed bool, err error),
 ) error {
-	ctx, _, err := s.apps.Make(ctx, []string{app})
-	if err != nil {
-		return err
-	}
 	return s.db.Write(ctx, what, func(ctx context.Context, c sqldb.Runner) error {
 		row, err := s.apps.Lock(ctx, c, app)
 		if err != nil {

@@ -27,14 +27,14 @@ func (s *CalendarStore) PutCalendar(
 	app string,
 	cal timer.Calendar,
 	ifVersion int64,
-) (version int64, err error) {
+) (v store.CalendarVersion, err error) {
 	content, err := json.Marshal(cal)
 	if err != nil {
-		return 0, fmt.Errorf("encoding the calendar: %w", err)
+		return v, fmt.Errorf("encoding the calendar: %w", err)
 	}
 	ctx, appIDs, err := s.apps.Make(ctx, []string{app})
 	if err != nil {
-		return 0, err
+		return v, err
 	}
 	err = s.db.Write(ctx, "writing a calendar", func(ctx context.Context, c sqldb.Runner) error {
 		key := timers.NameKey{App: appIDs[app], Name: cal.Name}
@@ -52,8 +52,8 @@ func (s *CalendarStore) PutCalendar(
 		if err != nil {
 			return err
 		}
-		version = had + 1
-		if err := s.writeCalendar(ctx, c, key, version, content, nowMS); err != nil {
+		v = store.CalendarVersion{Calendar: cal, Version: had + 1, UpdatedMS: nowMS}
+		if err := s.writeCalendar(ctx, c, key, v.Version, content, nowMS); err != nil {
 			return err
 		}
 		if !bytes.Equal(was, content) {
@@ -64,7 +64,7 @@ func (s *CalendarStore) PutCalendar(
 		}
 		return s.requestReplan(ctx, c, key, nowMS)
 	})
-	return version, err
+	return v, err
 }
 
 // lockCalendar locks a calendar's row and returns its version and content, 0 if there is none.
