@@ -15,7 +15,7 @@ var skipTexts = map[timer.Reason]string{
 	timer.ReasonDeleted:    "the timer was deleted",
 	timer.ReasonMisfired:   "it was too late, and the misfire policy skips such fires",
 	timer.ReasonSuperseded: "a newer version of the timer does not have this instant",
-	timer.ReasonOverlap:    "the fire before it had not finished",
+	timer.ReasonOverlap:    "another fire of the timer had not finished",
 	timer.ReasonQueueFull:  "as many fires as allowed were waiting for the ones before them",
 	timer.ReasonCancelled:  "a later fire replaced it, or its backfill was cancelled",
 }

@@ -49,7 +49,10 @@ func (s *Store) PutCalendar(
 		next.Version, was = had.Version+1, had.Calendar
 	}
 	if ifVersion != 0 && max(ifVersion, 0) != next.Version-1 {
-		return store.CalendarVersion{}, timer.Conflict("version", "the calendar has another version by now")
+		return store.CalendarVersion{}, timer.Conflict(
+			"version",
+			"the calendar has another version by now",
+		)
 	}
 	if err := s.auditCalendar(ctx, app, c.Name, was, c); err != nil {
 		return store.CalendarVersion{}, err

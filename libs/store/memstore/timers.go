@@ -125,7 +125,10 @@ func (s *Store) create(it *store.NewTimer, created *row, plan store.Planner) sto
 	if k := s.keys[idem]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
 			return store.CreateResult{
-				Err: timer.Conflict("idempotency_key", "expected a key that is new, or of the same request, found one of another: use another key"),
+				Err: timer.Conflict(
+					"idempotency_key",
+					"expected a key that is new, or of the same request, found one of another: use another key",
+				),
 			}
 		}
 		return store.CreateResult{Timer: k.row.Timer, Existing: true}

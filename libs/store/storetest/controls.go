@@ -222,8 +222,10 @@ func freezesAreLogged(t *testing.T, s *setup) {
 		return err
 	})
 	require.Len(t, changes(), 4, "one timer for equal requests")
+}
 
-	// Of a freeze and the first write of an app at once, one comes first.
+// freezesOfNewApps freezes an app beside its first write: one of the two comes first.
+func freezesOfNewApps(t *testing.T, s *setup) {
 	for i := range 8 {
 		app := fmt.Sprint("at once", i)
 		var frozen atomic.Bool
@@ -238,7 +240,7 @@ func freezesAreLogged(t *testing.T, s *setup) {
 			}
 			return err
 		})
-		got, err := s.st().App(ctx, app)
+		got, err := s.st().App(t.Context(), app)
 		require.NoError(t, err)
 		require.Equal(t, frozen.Load(), got.Frozen)
 	}

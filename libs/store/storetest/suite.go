@@ -88,6 +88,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S20_ConcurrentEdits", concurrentEdits},
 		{"S6_SkipsAreOutcomes", skipsAreOutcomes},
 		{"S21_FreezesAreLogged", freezesAreLogged},
+		{"S21_FreezesOfNewApps", freezesOfNewApps},
 		{"S21_FrozenAppsTakeNoFires", frozenAppsTakeNoFires},
 		{"S22_FullSlotsSkip", fullSlotsSkip},
 		{"S22_FullSlotsQueue", fullSlotsQueue},

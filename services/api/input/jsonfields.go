@@ -81,11 +81,11 @@ func explainType(data []byte, err error) error {
 		return err
 	}
 	found, number := strings.CutPrefix(wrong.Value, "number ")
-	msg := fmt.Sprintf("expected another type, found %s", Clip(wrong.Value))
+	msg := "expected another type, found " + Clip(wrong.Value)
 	if kind := wrong.Type.Kind(); number && kind >= reflect.Int && kind <= reflect.Uint64 {
-		msg = fmt.Sprintf("expected a whole number in digits alone, found %s", Clip(found))
+		msg = "expected a whole number in digits alone, found " + Clip(found)
 	} else if number {
-		msg = fmt.Sprintf("expected a number that 64 bits can hold, found %s", Clip(found))
+		msg = "expected a number that 64 bits can hold, found " + Clip(found)
 	}
 	// encoding/json gives the end of the value, or the byte after it.
 	return &fieldError{
@@ -102,9 +102,9 @@ type place struct {
 	item  int             // present item of a list
 }
 
-// locate returns the location of the first name or value of JSON at which is is true: whether a name
-// is repeated in its object, and where the name or the value ends.
-func locate(data []byte, is func(repeated bool, end int64) bool) string {
+// locate returns the location of the first name or value of JSON for which found is true. found
+// gets whether a name is repeated in its object, and where the name or the value ends.
+func locate(data []byte, found func(repeated bool, end int64) bool) string {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var open []*place
@@ -122,7 +122,7 @@ func locate(data []byte, is func(repeated bool, end int64) bool) string {
 		if len(open) > 0 {
 			repeated = open[len(open)-1].advance(token)
 		}
-		if is(repeated, dec.InputOffset()) {
+		if found(repeated, dec.InputOffset()) {
 			return location(open)
 		}
 		switch delim {

@@ -37,7 +37,9 @@ func TestRepeatedFieldsAreRefused(t *testing.T) {
 		require.Equal(t, strings.Replace(field, "body", "body.items[1]", 1), p.Errors[0].Location)
 	}
 	f.Create(t, 201, apitest.WithTarget(
-		`"target":{"url":"https://example.com/","body":"{\"a\":1,\"a\":2}\\"},"labels":{"b":":"}`, ""))
+		`"target":{"url":"https://example.com/","body":"{\"a\":1,\"a\":2}\\"},"labels":{"b":":"}`,
+		"",
+	))
 
 	a := f.Call(t, http.MethodPost, "/api/v2/apps/shop/import",
 		`{"kind":"calendar","name":"in","time_zone":"UTC","time_zone":"UTC"}`,
@@ -84,8 +86,12 @@ func TestWrongTypesNameTheField(t *testing.T) {
 // BenchmarkDecode measures both decodings of a body as huma makes them: into maps, and into a type.
 // The difference to plain is what the checks take.
 func BenchmarkDecode(b *testing.B) {
-	body := []byte(apitest.With(`{"kind":"cron","specs":["0 0 9 * * 1-5"],"time_zone":"Europe/Berlin"}`,
-		`"labels":{"team":"pay","env":"prod"},"retry":{"attempts":5,"wait":"2s"},"priority":"high"`))
+	body := []byte(
+		apitest.With(
+			`{"kind":"cron","specs":["0 0 9 * * 1-5"],"time_zone":"Europe/Berlin"}`,
+			`"labels":{"team":"pay","env":"prod"},"retry":{"attempts":5,"wait":"2s"},"priority":"high"`,
+		),
+	)
 	formats := map[string]huma.Format{"json": {Unmarshal: json.Unmarshal}}
 	for name, format := range map[string]huma.Format{
 		"plain": formats["json"], "strict": input.StrictFormats(formats)["json"],
