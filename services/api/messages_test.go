@@ -45,7 +45,8 @@ func TestMessagesNameTheRemedy(t *testing.T) {
 	key := map[string]string{"Idempotency-Key": "k"}
 	require.Equal(t, 201, f.Call(t, post, timers, apitest.V2Body, key).Status)
 	var p apitest.V2Problem
-	f.Call(t, post, timers, strings.Replace(apitest.V2Body, "bill", "other", 1), key).Into(t, 409, &p)
+	f.Call(t, post, timers, strings.Replace(apitest.V2Body, "bill", "other", 1), key).
+		Into(t, 409, &p)
 	require.Equal(t, "header.Idempotency-Key", p.Errors[0].Location)
 	require.Contains(t, p.Detail, "use another key")
 

@@ -90,7 +90,8 @@ func (s *Service) addPage(r chi.Router) error {
 func answerHead(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := chi.RouteContext(r.Context())
-		if c != nil && r.Method == http.MethodHead && strings.HasPrefix(r.URL.Path, input.V2Prefix) {
+		if c != nil && r.Method == http.MethodHead &&
+			strings.HasPrefix(r.URL.Path, input.V2Prefix) {
 			c.RouteMethod = http.MethodGet
 		}
 		next.ServeHTTP(w, r)

@@ -328,7 +328,8 @@ func (k *Checker) RequireDeploymentKey(ctx context.Context) error {
 	k.RecordDenied(ctx, deniedApp, c.keyID)
 	scope := problem.ScopeError{Needed: neededScope(ctx), Deployment: true}
 	return &timer.Error{
-		Code: timer.CodeNotFound, Msg: scope.Error() + ": a key of an app has only what is its app's",
+		Code: timer.CodeNotFound,
+		Msg:  scope.Error() + ": a key of an app has only what is its app's",
 	}
 }
 

@@ -17,7 +17,11 @@ import (
 func TestExplainsOpenFiresThatAnEditLeavesBehind(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)
-	got, id := f.Active(t, "e2", `{"kind":"interval","every":"30s","anchor":"2026-01-01T00:00:00Z"}`)
+	got, id := f.Active(
+		t,
+		"e2",
+		`{"kind":"interval","every":"30s","anchor":"2026-01-01T00:00:00Z"}`,
+	)
 	f.Do(t, http.StatusOK, http.MethodPatch, apitest.TimerPath(got.ID, ""),
 		`{"schedule":{"kind":"interval","every":"1m","anchor":"2026-01-01T00:00:00Z"}}`)
 	minute := time.Now().UTC().Truncate(time.Minute).Add(20 * time.Minute)

@@ -231,19 +231,33 @@ func TestEventsOfLongHistories(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &scanned{}
 			a := setup(t, func(o *api.Options) { s.Store, o.Store = o.Store, s })
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
-				"/api/v2/apps/shop/events?state=failed&from=1990-01-01T00:00:00Z&follow="+follow, nil)
+			r := httptest.NewRequestWithContext(
+				t.Context(),
+				http.MethodGet,
+				"/api/v2/apps/shop/events?state=failed&from=1990-01-01T00:00:00Z&follow="+follow,
+				nil,
+			)
 			w := httptest.NewRecorder()
 			began := time.Now()
 			serve := func() { a.Api.Handler().ServeHTTP(w, r) }
 			if follow == "true" {
 				serve()
 			} else {
-				require.PanicsWithValue(t, http.ErrAbortHandler, serve, "an end would say: that is all")
+				require.PanicsWithValue(
+					t,
+					http.ErrAbortHandler,
+					serve,
+					"an end would say: that is all",
+				)
 			}
 			body := w.Body.String()
 			require.InDelta(t, 600, time.Since(began).Seconds(), 5, body[:min(len(body), 500)])
-			require.Equal(t, 37, strings.Count(body, ": heartbeat\nid: "), body[:min(len(body), 500)])
+			require.Equal(
+				t,
+				37,
+				strings.Count(body, ": heartbeat\nid: "),
+				body[:min(len(body), 500)],
+			)
 			require.Equal(t, []timer.OutcomeKind{timer.Failed}, s.queries[0].Kinds)
 			ids := strings.Split(body, "id: ")
 			require.Greater(t, ids[len(ids)-1], ids[1], "it proceeds")

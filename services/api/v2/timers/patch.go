@@ -61,7 +61,9 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 	if err != nil {
 		return nil, err
 	}
-	b.IfVersion, err = c.version(func() (timer.Timer, error) { return s.Store.Timer(ctx, in.App, id) })
+	b.IfVersion, err = c.version(
+		func() (timer.Timer, error) { return s.Store.Timer(ctx, in.App, id) },
+	)
 	if err != nil {
 		return nil, err
 	}

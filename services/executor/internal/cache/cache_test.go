@@ -391,7 +391,10 @@ func TestPollsOverlap(t *testing.T) {
 	require.EqualValues(t, -1, overlapStart(nil, began).seq)
 	var positions []logPosition
 	for s := range 30 {
-		positions = append(trim(positions, at(s)), logPosition{at: at(s), last: logEntry{seq: int64(s)}})
+		positions = append(
+			trim(positions, at(s)),
+			logPosition{at: at(s), last: logEntry{seq: int64(s)}},
+		)
 	}
 	require.EqualValues(t, 19, overlapStart(positions, at(29)).seq)
 	require.EqualValues(t, 29, overlapStart(positions, at(100)).seq)

@@ -145,7 +145,10 @@ func (b *createBatch) decide(ctx context.Context, i int) store.CreateResult {
 	if k := b.keys[key]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
 			return store.CreateResult{
-				Err: timer.Conflict("idempotency_key", "expected a key that is new, or of the same request, found one of another: use another key"),
+				Err: timer.Conflict(
+					"idempotency_key",
+					"expected a key that is new, or of the same request, found one of another: use another key",
+				),
 			}
 		}
 		return store.CreateResult{Timer: k.timer.timer, Existing: true}
