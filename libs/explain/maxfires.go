@@ -9,7 +9,7 @@ import (
 )
 
 // maxFiresWalk bounds the instants that are computed to find the last one that max_fires allows.
-const maxFiresWalk = 10_000
+const maxFiresWalk = 2000
 
 // lastAllowed is the last instant that max_fires allows.
 type lastAllowed struct {

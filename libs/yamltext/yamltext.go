@@ -27,8 +27,8 @@ var notText = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`|~|=|<<`,
 	`(?i:y|n|yes|no|on|off|true|false|null)`,
 	`(?i:[-+]?\.inf|\.nan)`,
-	`[-+]?\.?[0-9][0-9a-fA-FoOxX_.,:+-]*`,          // also dates, and hours and minutes
-	`[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?`, // an instant
+	`[-+]?\.?[0-9][0-9a-fA-FoOxX_.,:]*(?:[eE][-+][0-9]+)?`, // also hours and minutes
+	`[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?`,         // a date or an instant
 }, `|`) + `)$`)
 
 // Text returns a scalar that every reader takes for this text.

@@ -198,6 +198,9 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		default:
 			bar.Done()
 			r.tool.sayf("%d redriven", total)
+			if more && (r.limit == 0 || total < int64(r.limit)) {
+				r.tool.sayf("there are more: run it again")
+			}
 		}
 		if !r.tool.printer.Human() {
 			got["count"] = total

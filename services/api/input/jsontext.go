@@ -33,7 +33,7 @@ func StrictFormats(formats map[string]huma.Format) map[string]huma.Format {
 			if !first {
 				return explainType(data, read(data, v))
 			}
-			if err := checkJSONText(data); err != nil {
+			if err := CheckJSONText(data); err != nil {
 				return err
 			}
 			if err := read(data, v); err != nil {
@@ -46,8 +46,8 @@ func StrictFormats(formats map[string]huma.Format) map[string]huma.Format {
 	return formats
 }
 
-// checkJSONText refuses invalid characters in JSON. It does not check the rest of the syntax.
-func checkJSONText(data []byte) error {
+// CheckJSONText refuses invalid characters in JSON. It does not check the rest of the syntax.
+func CheckJSONText(data []byte) error {
 	if !utf8.Valid(data) {
 		return ErrNotUTF8
 	}
@@ -86,7 +86,7 @@ func escaped(data []byte) (rune, bool) {
 
 // UnmarshalStrict decodes JSON and refuses invalid characters.
 func UnmarshalStrict(data []byte, v any) error {
-	if err := checkJSONText(data); err != nil {
+	if err := CheckJSONText(data); err != nil {
 		return err
 	}
 	return json.Unmarshal(data, v) //nolint:wrapcheck // the caller tells its kinds apart

@@ -37,8 +37,8 @@ func CheckText(field, v string, most int) error {
 	return nil
 }
 
-// CheckNewApp refuses names with which a request may not create an app. Browsers remove . and .. from
-// paths, so the page of such an app could not be reached.
+// CheckNewApp checks the name of an app in requests that would create it if it is missing. Browsers
+// remove . and .. from paths, so the page of such an app could not be reached.
 func CheckNewApp(field, app string) error {
 	if app == "." || app == ".." {
 		return timer.Invalid(field, fmt.Sprintf(

@@ -58,7 +58,8 @@ func TestExplainsTheEndByMaxFires(t *testing.T) {
 	} {
 		got, _ := f.Active(t, name, `{"kind":"interval","every":"`+every.String()+
 			`","anchor":"2026-01-01T00:00:00Z","max_fires":3}`)
-		first := time.Now().UTC().Truncate(every).Add(every)
+		first, err := time.Parse(time.RFC3339, got.NextDue)
+		require.NoError(t, err)
 		last := first.Add(2 * every)
 		one := ask(t, f, got.ID, at(last.Add(every))).Items[0]
 		require.Equal(t, string(explain.MaxFires), one.Code, one.Text)

@@ -127,6 +127,14 @@ func (s *Resource) begin(ctx context.Context, in *redriveInput, q *store.DeadLet
 	if in.Body.DryRun {
 		return nil
 	}
+	// A key is stored under its app, which it would create. An unknown app has no dead letters.
+	_, err := s.Store.App(ctx, in.App)
+	if timer.CodeOf(err) == timer.CodeNotFound {
+		return nil
+	}
+	if err != nil {
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
 	// Two requests at once both read the instant of one of them. Then the other is the repetition.
 	now := s.Now().UnixMilli()
 	begunMS, err := s.Store.PutIfAbsent(ctx, in.App, key, now)

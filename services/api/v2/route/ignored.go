@@ -100,7 +100,7 @@ func ignoredCondition(ctx huma.Context, headers []string) error {
 	return nil
 }
 
-// ignoredBody refuses a body other than an empty object, which some clients always send.
+// ignoredBody refuses a body other than an empty object or null, which some clients always send.
 func ignoredBody(ctx huma.Context) error {
 	r, _ := humachi.Unwrap(ctx)
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
@@ -110,7 +110,8 @@ func ignoredBody(ctx huma.Context) error {
 	text, err := io.ReadAll(io.LimitReader(r.Body, enough))
 	inner, object := bytes.CutPrefix(bytes.TrimSpace(text), []byte("{"))
 	inner, closed := bytes.CutSuffix(inner, []byte("}"))
-	empty := len(bytes.TrimSpace(inner)) == 0 && object == closed
+	empty := len(bytes.TrimSpace(inner)) == 0 && object == closed ||
+		string(bytes.TrimSpace(text)) == "null"
 	switch {
 	case err != nil:
 		return problem.Of(problem.BodyFault(err, input.MaxRequestBytes))

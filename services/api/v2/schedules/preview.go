@@ -104,9 +104,14 @@ func (s *Resource) previewSchedule(ctx context.Context, in *previewInput) (*prev
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the field
 	}
-	ended := t.ID != 0 && most > 0 &&
-		endByMaxFires(forecast, &t, most, after, s.Now().UnixMilli(),
-			func(ms int64) int64 { return p.Next(ms, anchor) })
+	ended := false
+	if t.ID != 0 && most > 0 {
+		next := func(ms int64) int64 { return p.Next(ms, anchor) }
+		now := s.Now().UnixMilli()
+		if ended, err = endByMaxFires(ctx, forecast, &t, most, after, now, next); err != nil {
+			return nil, err
+		}
+	}
 	out := showForecast(forecast)
 	out.Body.Warnings = ShowWarnings(p.Warnings(after, anchor))
 	if ended {
@@ -164,12 +169,16 @@ const maxCounted = 100_000
 // endByMaxFires removes from a forecast what comes after the last fire that max_fires allows the
 // timer. next returns the next instant of the schedule. It reports whether no fire is left at all.
 func endByMaxFires(
+	ctx context.Context,
 	f *schedule.Forecast, t *timer.Timer, most, afterMS, nowMS int64, next func(int64) int64,
-) (ended bool) {
+) (ended bool, err error) {
 	had := t.FiresCreated - upcoming.Ahead(t, nowMS)
 	left := max(0, most-had)
 	ended = left == 0
 	for at, n := next(nowMS), 0; at <= afterMS && left > 0 && n < maxCounted; n++ {
+		if err := ctx.Err(); err != nil {
+			return false, fmt.Errorf("counting the fires before the preview: %w", err)
+		}
 		left--
 		at = next(at)
 	}
@@ -190,7 +199,7 @@ func endByMaxFires(
 			return n == 0 || x.Due.After(f.Fires[n-1].Due)
 		})
 	}
-	return ended
+	return ended, nil
 }
 
 // previewCalendars returns the calendars that a schedule names.

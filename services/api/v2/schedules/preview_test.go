@@ -135,12 +135,14 @@ func TestPreviewNamesTheBadField(t *testing.T) {
 func TestPreviewOfATimerCountsItsFires(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64 // of the clock
+	began := time.Now()
 	f := apitest.Setup(t, func(o *api.Options) {
-		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		o.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	})
 	const minutely = `"schedule":{"kind":"interval","every":"1m","anchor":"2026-01-01T00:00:00Z","max_fires":%d}`
 	got, _ := f.Active(t, "limited", strings.TrimPrefix(fmt.Sprintf(minutely, 3), `"schedule":`))
-	first := time.Now().UTC().Truncate(time.Minute).Add(time.Minute)
+	first, err := time.Parse(time.RFC3339, got.NextDue)
+	require.NoError(t, err)
 	previewed := func(more string, most int) (dues []string) {
 		for _, x := range f.Preview(t, `{"app":"shop","timer_id":"`+got.ID+`","count":20,`+
 			fmt.Sprintf(minutely, most)+more+`}`).Fires {
@@ -162,14 +164,14 @@ func TestPreviewOfATimerCountsItsFires(t *testing.T) {
 	from := `,"from":"` + apitest.RFC(first.Add(time.Minute)) + `"`
 	require.Equal(t, listed()[2:], previewed(from, 3), "two are due before")
 
-	ahead.Store(int64(time.Until(first) + time.Minute + time.Second)) // two are due
+	ahead.Store(int64(first.Sub(began) + time.Minute + time.Second)) // two are due
 	require.Equal(t, listed(), previewed("", 3))
 	require.Len(t, listed(), 1)
 	require.Len(t, previewed("", 5), 3, "an edit to 5")
 	past := `,"from":"` + apitest.RFC(first.Add(-time.Hour)) + `"`
 	require.Len(t, previewed(past, 3), 2, "no more than it has had")
 
-	ahead.Store(int64(time.Until(first) + 10*time.Minute))
+	ahead.Store(int64(first.Sub(began) + 10*time.Minute))
 	require.Empty(t, listed())
 	require.Empty(t, previewed("", 3))
 	require.Empty(t, previewed("", 2))

@@ -46,7 +46,7 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 		switch {
 		case errors.Is(err, errOtherLog):
 			c.opts.Logger.Warn().Int64("seq", overlapStart(positions, sent).seq).
-				Msg("the change log has lost entries: the database is a copy, or all of them are old")
+				Msg("the change log lacks an entry that it had: the database may be a copy")
 			c.forgetAll()
 			positions = nil
 			continue
@@ -69,7 +69,7 @@ func (c *Cache) forgetAll() {
 
 // errOtherLog means that an entry that was read is no longer in the change log. A database that
 // took over without the last commits numbers its own entries anew, and what they change may be
-// older than what is cached. The log is also empty after an hour without changes.
+// older than what is cached.
 var errOtherLog = errors.New("the change log lacks an entry that it had")
 
 // logPosition is the last entry known at a time.
