@@ -1,4 +1,3 @@
-// Package route registers the operations of v2.
 package route
 
 import (

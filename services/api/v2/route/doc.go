@@ -1,0 +1,8 @@
+// Package route registers the operations of v2.
+//
+// Files:
+//
+//	route.go    adds operations, with what all of them have
+//	enums.go    refuses empty values of enumerations
+//	ignored.go  refuses what an operation would ignore
+package route
