@@ -30,18 +30,11 @@ func (m *meter) rate(now time.Time) float64 {
 }
 
 // peak is the most concurrent calls of the last one to two seconds.
-type peak struct {
-	from              time.Time // start of the current second
-	current, previous int
-}
+type peak struct{ meter }
 
 // add notes how many calls run now.
 func (p *peak) add(now time.Time, running int) {
-	if d := now.Sub(p.from); d >= 2*time.Second || d < 0 {
-		p.from, p.current, p.previous = now, 0, 0
-	} else if d >= time.Second {
-		p.from, p.current, p.previous = p.from.Add(time.Second), 0, p.current
-	}
+	p.roll(now)
 	p.current = max(p.current, running)
 }
 

@@ -16,7 +16,7 @@ import (
 const (
 	restTimeout = 10 * time.Second // of one request
 	// restMaxBody is the largest answer that is read, in bytes. Statistics have each consumer of
-	// each partition, about 800 bytes for one.
+	// each partition.
 	restMaxBody = 64 << 20
 )
 
