@@ -135,7 +135,8 @@ func (s *Resource) begin(ctx context.Context, in *redriveInput, q *store.DeadLet
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}
-	// Two requests at once both read the instant of one of them. Then the other is the repetition.
+	// Two requests at once both read the instant of one of them, and the other is the repetition. If
+	// both began in one millisecond, neither is: they share the series, so each fire is made once.
 	now := s.Now().UnixMilli()
 	begunMS, err := s.Store.PutIfAbsent(ctx, in.App, key, now)
 	if err == nil && begunMS != now {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,7 +166,13 @@ func TestV2RedriveGoesOn(t *testing.T) {
 // and another fire has. It redrives neither.
 func TestV2RepeatedRedrive(t *testing.T) {
 	t.Parallel()
-	e := apitest.NewExecutor(t)
+	// Each reading of the API's clock is a later millisecond, and before the second failures.
+	began, readings := time.Now().Add(-time.Minute), atomic.Int64{}
+	e := apitest.NewExecutor(t, func(o *api.Options) {
+		o.Now = func() time.Time {
+			return began.Add(time.Duration(readings.Add(1)) * time.Millisecond)
+		}
+	})
 	fires := e.Held(t, "shop", "a", 3)
 	e.Fail(t, fires[:2], timer.FailureTimeout)
 	key := map[string]string{"Idempotency-Key": "k"}
@@ -176,7 +183,6 @@ func TestV2RepeatedRedrive(t *testing.T) {
 	before := len(e.Dispatched.All())
 	first := redrive()
 	require.Equal(t, 2, first.Count)
-	time.Sleep(5 * time.Millisecond) // until a later millisecond
 	e.Fail(t, e.Claimed(t, e.Dispatched.All()[before:]), timer.FailureTimeout)
 	e.Fail(t, fires[2:], timer.FailureTimeout)
 	require.Equal(t, 3, e.Redrive(t, `{"dry_run":true}`).Count)
