@@ -74,7 +74,6 @@ func fitsBlock(text string) bool {
 }
 
 // FromJSON returns a JSON value as YAML, with the order of its fields and the digits of its numbers.
-// It refuses an object that has a field twice.
 func FromJSON(text []byte) (*yaml.Node, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -112,17 +111,12 @@ func read(d *json.Decoder) (*yaml.Node, error) {
 
 func readObject(d *json.Decoder) (*yaml.Node, error) {
 	n := &yaml.Node{Kind: yaml.MappingNode}
-	seen := make(map[string]bool)
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
 			return nil, err //nolint:wrapcheck // it names the place
 		}
 		name, _ := token.(string) // the decoder refuses other names
-		if seen[name] {
-			return nil, fmt.Errorf("key %q is already set: give it once", name)
-		}
-		seen[name] = true
 		value, err := read(d)
 		if err != nil {
 			return nil, err

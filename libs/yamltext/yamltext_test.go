@@ -91,7 +91,7 @@ func TestJSONKeepsItsOrder(t *testing.T) {
 	text, err := yaml.Marshal(n)
 	require.NoError(t, err)
 	require.Equal(t, "b:\n    - 1\n    - a: null\na: -1e3\n", string(text))
-	for _, bad := range []string{``, `{"a":1,"b":{},"a":2}`, `{"x":{"a":1,"a":1}}`, `{"a":1} {}`, `{"a"`, `[1`} {
+	for _, bad := range []string{``, `{"a":1} {}`, `{"a"`, `[1`} {
 		_, err := yamltext.FromJSON([]byte(bad))
 		require.Error(t, err, bad)
 	}

@@ -14,11 +14,7 @@ import (
 // JSON stays as it is, because a reader of YAML refuses or changes some of its characters.
 func DocumentJSON(text []byte) ([]byte, error) {
 	if json.Valid(text) {
-		if err := input.CheckJSONText(text); err != nil {
-			return nil, err //nolint:wrapcheck // it says what it expected
-		}
-		_, err := yamltext.FromJSON(text)
-		return text, err //nolint:wrapcheck // it names the field
+		return text, input.CheckJSON(text) //nolint:wrapcheck // it names the field
 	}
 	return yaml.YAMLToJSONStrict(yamltext.QuoteKeys(text)) //nolint:wrapcheck // it names the line
 }

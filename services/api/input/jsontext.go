@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"strconv"
 	"unicode/utf16"
@@ -33,7 +34,7 @@ func StrictFormats(formats map[string]huma.Format) map[string]huma.Format {
 			if !first {
 				return explainType(data, read(data, v))
 			}
-			if err := CheckJSONText(data); err != nil {
+			if err := checkJSONText(data); err != nil {
 				return err
 			}
 			if err := read(data, v); err != nil {
@@ -46,8 +47,20 @@ func StrictFormats(formats map[string]huma.Format) map[string]huma.Format {
 	return formats
 }
 
-// CheckJSONText refuses invalid characters in JSON. It does not check the rest of the syntax.
-func CheckJSONText(data []byte) error {
+// CheckJSON refuses valid JSON with invalid characters or repeated names.
+func CheckJSON(data []byte) error {
+	if err := checkJSONText(data); err != nil {
+		return err
+	}
+	var decoded any
+	if err := json.Unmarshal(data, &decoded); err != nil {
+		return fmt.Errorf("reading JSON: %w", err)
+	}
+	return refuseRepeated(data, decoded)
+}
+
+// checkJSONText refuses invalid characters in JSON. It does not check the rest of the syntax.
+func checkJSONText(data []byte) error {
 	if !utf8.Valid(data) {
 		return ErrNotUTF8
 	}
@@ -86,7 +99,7 @@ func escaped(data []byte) (rune, bool) {
 
 // UnmarshalStrict decodes JSON and refuses invalid characters.
 func UnmarshalStrict(data []byte, v any) error {
-	if err := CheckJSONText(data); err != nil {
+	if err := checkJSONText(data); err != nil {
 		return err
 	}
 	return json.Unmarshal(data, v) //nolint:wrapcheck // the caller tells its kinds apart

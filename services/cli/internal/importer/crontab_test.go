@@ -214,7 +214,7 @@ func TestCommandsThatAreNoCall(t *testing.T) {
 		`echo '{}' | curl -d @- https://e.com`:             "it reads the output of another command",
 		`curl -d @- https://e.com < f`:                     "it reads f",
 		`sleep 30; curl https://e.com`:                     `"sleep 30" runs before it`,
-		`[ -f /tmp/x ] && curl https://e.com`:              `"[ -f /tmp/x ]" runs before it`,
+		`[ -f ready ] && curl https://e.com`:               `"[ -f ready ]" runs before it`,
 		`! curl https://e.com`:                             "it has a !",
 		`curl --unknown https://e.com`:                     "does not know its option --unknown",
 		`curl --silent=1 https://e.com`:                    "--silent takes no value",

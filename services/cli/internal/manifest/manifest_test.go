@@ -82,9 +82,13 @@ func TestKeysAreTexts(t *testing.T) {
 	require.NoError(t, err)
 	labels := all[0].Body.Object("labels")
 	require.Equal(t, client.Object{"y": "x", "on": "call", "012": "x"}, labels)
-	for _, twice := range []string{"name: a\nname: b\n", `{"name":"a","name":"b"}`, "name: a\nl: {y: 1, \"y\": 2}\n"} {
+	for twice, why := range map[string]string{
+		"name: a\nname: b\n":             `"name" already set`,
+		"name: a\nl: {y: 1, \"y\": 2}\n": `"y" already set`,
+		`{"name":"a","l":{"y":1,"y":2}}`: `"body.l.y" expected each field once`,
+	} {
 		_, err := manifest.Parse([]byte(twice), "a.yaml", "shop")
-		require.ErrorContains(t, err, "already set", twice)
+		require.ErrorContains(t, err, why)
 	}
 	raw := []byte(`{"name":"a","labels":{"k":"a` + "\u0085\u007f" + `\ud83d\ude00"}}`)
 	all, err = manifest.Parse(raw, "a.json", "shop")
