@@ -15,6 +15,14 @@ import (
 // putIfAbsentKeepsTheFirst tests the keys of calls other than Create.
 func putIfAbsentKeepsTheFirst(t *testing.T, s *setup) {
 	t.Helper()
+	_, err := s.st().PutIfAbsent(t.Context(), "shop", "\x01key", 1)
+	requireCode(t, timer.CodeNotFound, err)
+	_, err = s.st().App(t.Context(), "shop")
+	requireCode(t, timer.CodeNotFound, err)
+	for _, app := range []string{"shop", "desk"} {
+		_, err := s.st().PutSettings(t.Context(), app, store.AppSettings{}, 0)
+		require.NoError(t, err)
+	}
 	const calls = 12
 	var mu sync.Mutex
 	kept := map[int64]bool{}

@@ -127,18 +127,13 @@ func (s *Resource) begin(ctx context.Context, in *redriveInput, q *store.DeadLet
 	if in.Body.DryRun {
 		return nil
 	}
-	// A key is stored under its app, which it would create. An unknown app has no dead letters.
-	_, err := s.Store.App(ctx, in.App)
-	if timer.CodeOf(err) == timer.CodeNotFound {
-		return nil
-	}
-	if err != nil {
-		return err //nolint:wrapcheck // the store says what it was doing
-	}
 	// Two requests at once both read the instant of one of them, and the other is the repetition. If
 	// both began in one millisecond, neither is: they share the series, so each fire is made once.
 	now := s.Now().UnixMilli()
 	begunMS, err := s.Store.PutIfAbsent(ctx, in.App, key, now)
+	if timer.CodeOf(err) == timer.CodeNotFound {
+		return nil // an unknown app has no dead letters
+	}
 	if err == nil && begunMS != now {
 		q.BegunMS = begunMS
 	}

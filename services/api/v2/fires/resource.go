@@ -1,7 +1,6 @@
 package fires
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -28,8 +27,6 @@ type Store interface {
 	store.Completer
 	store.Redriver
 	explain.LifeStore
-
-	App(ctx context.Context, name string) (store.App, error)
 }
 
 // Resource is the operations on fires.

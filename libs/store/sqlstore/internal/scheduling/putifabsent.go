@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // PutIfAbsent inserts without overwriting, then reads the row. Of any number of calls at once, the
@@ -14,9 +15,12 @@ func (s *Scheduling) PutIfAbsent(
 	app, key string,
 	value int64,
 ) (kept int64, err error) {
-	ctx, apps, err := s.apps.Make(ctx, []string{app})
+	appID, err := s.apps.ID(ctx, app)
 	if err != nil {
 		return 0, err
+	}
+	if appID == 0 {
+		return 0, timer.NotFound("app", app)
 	}
 	err = s.db.Write(
 		ctx,
@@ -28,7 +32,7 @@ func (s *Scheduling) PutIfAbsent(
 			}
 			q := sqldb.Stmt(
 				"INSERT INTO idempotency_keys (app_id,idempotency_key,request_hash,value,creation_token,created_ms) VALUES (",
-			).Int(apps[app]).
+			).Int(appID).
 				Add(",").
 				Bind(key).
 				Add(",").
@@ -44,7 +48,7 @@ func (s *Scheduling) PutIfAbsent(
 			}
 			q = sqldb.Stmt(
 				"SELECT value FROM idempotency_keys WHERE app_id=",
-			).Int(apps[app]).
+			).Int(appID).
 				Add(" AND idempotency_key=").
 				Bind(key)
 			return s.db.SelectOne(ctx, c, &kept, q)
