@@ -38,13 +38,14 @@ type Clock struct {
 	measuredAt     time.Time // time of the last measurement
 
 	createdAt time.Time
-	jumped    chan struct{} // capacity 1; tells Run to measure now
+	jumpedAt  time.Time     // when a jump was last noticed, by the monotonic clock; zero: never
+	nextJump  chan struct{} // closed when the next jump is noticed
 }
 
 // New returns a clock that is not steady until its first measurement. The host's clock may be
 // seconds ahead, and then fires would be early.
 func New(wall func() time.Time, source Source) *Clock {
-	c := &Clock{wall: wall, source: source, jumped: make(chan struct{}, 1)}
+	c := &Clock{wall: wall, source: source, nextJump: make(chan struct{})}
 	c.mono, c.host = time.Now(), wall()
 	c.createdAt = c.mono
 	return c
@@ -72,13 +73,36 @@ func (c *Clock) readHost() (mono, host time.Time) {
 	if d := drift(c.mono, c.host, mono, host); d > maxJump || d < -maxJump {
 		c.steady = false
 		c.jumpCorrection -= d
-		select {
-		case c.jumped <- struct{}{}:
-		default:
-		}
+		c.jumpedAt = mono
+		close(c.nextJump)
+		c.nextJump = make(chan struct{})
 	}
 	c.mono, c.host = mono, host
 	return mono, host
+}
+
+// Within reports whether less than d has passed since an instant of the monotonic clock. It is false
+// if the host's clock has jumped since: a suspended host stops its monotonic clock, and its wall
+// clock jumps when it goes on, so the time that has passed is unknown.
+func (c *Clock) Within(d time.Duration, since time.Time) bool {
+	return time.Since(since) < d && !since.Before(c.JumpedAt())
+}
+
+// JumpedAt returns when a jump of the host's clock was last noticed, by the monotonic clock. The
+// zero time means never.
+func (c *Clock) JumpedAt() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.readHost()
+	return c.jumpedAt
+}
+
+// Jumped returns a channel that is closed when the next jump of the host's clock is noticed. What
+// time decides is then to be asked again, at once.
+func (c *Clock) Jumped() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nextJump
 }
 
 // drift returns how much further the host's clock advanced than the monotonic clock. Round(0) drops
@@ -137,6 +161,7 @@ func (c *Clock) Run(ctx context.Context) error {
 	next := time.NewTimer(measureEvery)
 	defer next.Stop()
 	for {
+		jumped := c.Jumped()
 		call, cancel := context.WithTimeout(ctx, retryEvery)
 		// If the store is unavailable, the last offset stays valid; /readyz reports the store.
 		_ = c.Measure(call)
@@ -148,7 +173,7 @@ func (c *Clock) Run(ctx context.Context) error {
 		next.Reset(wait)
 		select {
 		case <-next.C:
-		case <-c.jumped:
+		case <-jumped:
 		case <-ctx.Done():
 			return nil
 		}

@@ -43,6 +43,20 @@ func (t *Ticker) Wait(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
+// WaitOr waits for the next tick, or until wake is closed, which is no tick. It returns false if ctx
+// has ended.
+func (t *Ticker) WaitOr(ctx context.Context, wake <-chan struct{}) bool {
+	next := time.NewTimer(t.Until())
+	defer next.Stop()
+	select {
+	case <-next.C:
+		t.Ticked()
+	case <-wake:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
 // Until returns the time until the next tick, negative if it has passed.
 func (t *Ticker) Until() time.Duration { return time.Until(t.next) }
 

@@ -31,6 +31,7 @@ const (
 // Options of a Heartbeater.
 type Options struct {
 	Store  store.Sessions
+	Clock  *clock.Clock // whose jumps it heeds; nil: those of time.Now
 	IDs    *timer.IDs
 	Kind   store.SessionKind
 	Name   string
@@ -43,10 +44,11 @@ type Options struct {
 type Epoch struct {
 	ID timer.ID
 	//nolint:containedctx // the lifetime of the epoch, passed to its calls
-	ctx  context.Context
-	end  context.CancelFunc
-	mu   sync.Mutex
-	sent time.Time // when the last successful renewal was sent
+	ctx   context.Context
+	end   context.CancelFunc
+	clock *clock.Clock
+	mu    sync.Mutex
+	sent  time.Time // when the last successful renewal was sent
 }
 
 // Done returns a channel that is closed once the session is known to have ended.
@@ -58,15 +60,27 @@ func (t *Epoch) Context() context.Context { return t.ctx }
 // Fence ends the epoch's context without ending the session. Calls made in it are cancelled.
 func (t *Epoch) Fence() { t.end() }
 
-// Valid reports whether a call may start now: no monitor can have expired the session yet.
+// Valid reports whether a call may start now: no monitor can have expired the session yet. After a
+// jump of the host's clock only a renewal that was sent later proves that.
 func (t *Epoch) Valid() bool {
 	if t.ctx.Err() != nil {
 		return false
 	}
+	return t.clock.Within(LeaseValidity, t.renewed())
+}
+
+// late reports whether no renewal has succeeded for as long as a session is valid.
+func (t *Epoch) late() bool { return time.Since(t.renewed()) >= LeaseValidity }
+
+func (t *Epoch) renewed() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return time.Since(t.sent) < LeaseValidity
+	return t.sent
 }
+
+// RenewedSince reports whether the last successful renewal was sent at an instant of the monotonic
+// clock, or later.
+func (t *Epoch) RenewedSince(at time.Time) bool { return !t.renewed().Before(at) }
 
 // AwaitExpiry waits until the epoch is no longer valid, or ctx ends.
 func (t *Epoch) AwaitExpiry(ctx context.Context) {
@@ -74,10 +88,7 @@ func (t *Epoch) AwaitExpiry(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
 	for t.Valid() && ctx.Err() == nil {
-		t.mu.Lock()
-		end := t.sent.Add(LeaseValidity)
-		t.mu.Unlock()
-		clock.Pause(ctx, time.Until(end))
+		clock.Pause(ctx, time.Until(t.renewed().Add(LeaseValidity)))
 	}
 }
 
@@ -93,6 +104,9 @@ type Heartbeater struct {
 func NewHeartbeater(opts Options) (*Heartbeater, error) {
 	if opts.Store == nil || opts.IDs == nil || opts.Kind == "" {
 		return nil, errors.New("session: Store, IDs and Kind are needed")
+	}
+	if opts.Clock == nil {
+		opts.Clock = clock.New(time.Now, nil)
 	}
 	return &Heartbeater{opts: opts, next: make(chan struct{})}, nil
 }
@@ -157,7 +171,7 @@ func (k *Heartbeater) open(ctx context.Context) *Epoch {
 		if err == nil {
 			epochCtx, end := context.WithCancel(context.WithoutCancel(ctx))
 			k.opts.Logger.Info().Int64("session", int64(id)).Msg("session opened")
-			return &Epoch{ID: id, ctx: epochCtx, end: end, sent: sent}
+			return &Epoch{ID: id, ctx: epochCtx, end: end, clock: k.opts.Clock, sent: sent}
 		}
 		// If the session row was written despite the error, a monitor expires it.
 		k.opts.Logger.Debug().Err(err).Msg("session not opened")
@@ -168,8 +182,10 @@ func (k *Heartbeater) open(ctx context.Context) *Epoch {
 
 func (k *Heartbeater) renew(ctx context.Context, t *Epoch) {
 	// After a renewal that took longer than the interval, the next one follows at once: the session is
-	// valid for 2 s, of which a call that fails may take one.
-	for tick := clock.NewTicker(RenewEvery); tick.Wait(ctx); {
+	// valid for 2 s, of which a call that fails may take one. After a jump one follows at once, too.
+	jumped := t.clock.Jumped()
+	for tick := clock.NewTicker(RenewEvery); tick.WaitOr(ctx, jumped); {
+		jumped = t.clock.Jumped()
 		var load store.Load
 		if k.opts.Load != nil {
 			load = k.opts.Load()

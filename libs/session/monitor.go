@@ -68,7 +68,7 @@ func (w *Monitor) blind(asked time.Time) bool {
 		return false
 	}
 	t := w.heartbeater.Epoch()
-	return t != nil && !t.Valid()
+	return t != nil && t.late()
 }
 
 // Watch polls until ctx ends and passes each result to handle. The context passed to handle has a

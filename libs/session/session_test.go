@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -118,8 +119,18 @@ func (s *table) renewals(id timer.ID) int64 {
 
 func startHeartbeater(t *testing.T, tab *table) (k *session.Heartbeater, stop func()) {
 	t.Helper()
+	return startHeartbeaterBy(t, tab, nil)
+}
+
+func startHeartbeaterBy(
+	t *testing.T,
+	tab *table,
+	c *clock.Clock,
+) (k *session.Heartbeater, stop func()) {
+	t.Helper()
 	k, err := session.NewHeartbeater(session.Options{
 		Store:  tab,
+		Clock:  c,
 		IDs:    timer.NewIDs(time.Now),
 		Kind:   store.ExecutorSession,
 		Name:   "me",
@@ -148,6 +159,42 @@ func TestSessionIsRenewedAndClosed(t *testing.T) {
 		stop()
 		require.Empty(t, tab.rows)
 		require.Error(t, epoch.Context().Err())
+	})
+}
+
+// TestAJumpNeedsARenewal checks that a jump of the host's clock, as after a suspension, makes the
+// session invalid until a renewal that is sent at once.
+func TestAJumpNeedsARenewal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: make(map[timer.ID]*store.Session)}
+		host := new(clock.Host)
+		c := clock.New(host.Now, nil)
+		k, stop := startHeartbeaterBy(t, tab, c)
+		defer stop()
+		epoch, err := k.Wait(t.Context())
+		require.NoError(t, err)
+		for _, by := range []time.Duration{time.Minute, -time.Minute} {
+			time.Sleep(session.RenewEvery + time.Millisecond)
+			require.True(t, epoch.Valid())
+			tab.setUnavailable(true)
+			host.Jump(by)
+			require.False(t, epoch.Valid())
+			time.Sleep(session.RenewEvery)
+			require.False(t, epoch.Valid())
+			tab.setUnavailable(false)
+			time.Sleep(session.RenewEvery)
+			require.True(t, epoch.Valid())
+
+			before := tab.renewals(epoch.ID)
+			host.Jump(-by)
+			jumped := c.JumpedAt()
+			require.Equal(t, time.Now(), jumped)
+			synctest.Wait()
+			require.Equal(t, before+1, tab.renewals(epoch.ID), "renewed at once")
+			require.True(t, epoch.RenewedSince(jumped))
+			require.True(t, epoch.Valid())
+		}
 	})
 }
 

@@ -80,6 +80,10 @@ const (
 // start, as far as the timer and the app's settings decide.
 func (s *Service) evaluate(c *candidate) progress {
 	e := c.entry
+	if _, steady := s.readClock(); !steady {
+		s.wheel.Add(e)
+		return over
+	}
 	if !e.Epoch.Valid() {
 		// If the session has expired, the next owner of the claim makes the call. If its renewal is
 		// only late, the fire waits.
@@ -182,11 +186,11 @@ func (s *Service) readOwner(c *candidate) progress {
 // changed, the fire is decided again at once.
 func (s *Service) stillWanted(c *candidate) progress {
 	e, view := c.entry, &c.view
-	if time.Since(view.asOf) >= cache.MaxAgeAtDecision {
+	if !s.opts.Clock.Within(cache.MaxAgeAtDecision, view.asOf) {
 		now, asOf, ok := s.cache.Timers.State(e.Fire.Timer)
 		switch {
 		case ok:
-		case c.stored != nil && time.Since(c.stored.asOf) < cache.MaxAgeAtDecision:
+		case c.stored != nil && s.opts.Clock.Within(cache.MaxAgeAtDecision, c.stored.asOf):
 			now, asOf = c.stored.State, c.stored.asOf
 		default:
 			return s.askState(c)

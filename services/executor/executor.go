@@ -89,6 +89,7 @@ func New(opts Options) (*Service, error) {
 	active := delivery.NewActive()
 	s.cache = cache.New(cache.Options{
 		Store:        opts.Store,
+		Clock:        opts.Clock,
 		SetLimits:    opts.Limits.Set,
 		Egress:       opts.Egress,
 		Opener:       opts.Opener,
@@ -103,6 +104,7 @@ func New(opts Options) (*Service, error) {
 	var err error
 	s.heartbeater, err = session.NewHeartbeater(session.Options{
 		Store:  opts.Store,
+		Clock:  opts.Clock,
 		IDs:    opts.IDs,
 		Kind:   store.ExecutorSession,
 		Name:   opts.Name,
@@ -181,6 +183,19 @@ func (s *Service) newDeliverer(active *delivery.Active) *delivery.Deliverer {
 	})
 }
 
+// readClock returns the time, and whether calls may start by it. After a jump of the host's clock
+// they may once the clock is measured, the session renewed and the change log read again: the host
+// may have been suspended, for a time that no clock of this process tells.
+func (s *Service) readClock() (now time.Time, steady bool) {
+	now, steady = s.opts.Clock.Read()
+	at := s.opts.Clock.JumpedAt()
+	if at.IsZero() {
+		return now, steady
+	}
+	epoch := s.heartbeater.Epoch()
+	return now, steady && s.cache.Timers.PolledSince(at) && (epoch == nil || epoch.RenewedSince(at))
+}
+
 // Ready returns nil while the executor receives tasks and may start calls.
 func (s *Service) Ready() error {
 	if err := s.intake.Ready(); err != nil {
@@ -218,7 +233,7 @@ func (s *Service) Run(ctx context.Context) error {
 	// may take seconds, and only then does the drain release the rest.
 	wheelCtx, endWheel := context.WithCancel(drainCtx)
 	defer endWheel()
-	g.Go(func() error { s.wheel.Run(wheelCtx, s.opts.Clock.Read, s.enqueueDue); return nil })
+	g.Go(func() error { s.wheel.Run(wheelCtx, s.readClock, s.enqueueDue); return nil })
 	g.Go(func() error { s.order.Run(wheelCtx); return nil })
 	g.Go(func() error { defer endWheel(); return s.intake.Receive(runCtx) })
 	err := g.Wait()

@@ -66,6 +66,13 @@ func (r *receiver) seen() (calls []callback.Request, at []time.Time) {
 	return slices.Clone(r.calls), slices.Clone(r.at)
 }
 
+// total returns how many calls there were.
+func (r *receiver) total() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.calls)
+}
+
 func (r *receiver) attempts() map[timer.FireID]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -73,7 +73,7 @@ func (s *Service) stateOf(c *candidate) (timerView, progress) {
 		}
 	}
 	if !ok || v.Action != admission.Call {
-		if c.stored == nil || time.Since(c.stored.asOf) >= cache.MaxAgeAtCall {
+		if c.stored == nil || !s.opts.Clock.Within(cache.MaxAgeAtCall, c.stored.asOf) {
 			return timerView{}, s.askState(c)
 		}
 		state, asOf = c.stored.State, c.stored.asOf

@@ -7,6 +7,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -18,6 +19,7 @@ const backfillCacheSize = 1000
 // finishes its unclaimed fires; the owner of a claimed fire skips it.
 type Backfills struct {
 	store Store
+	clock *clock.Clock
 	cache *lru.Cache[timer.ID, cachedBackfill]
 }
 
@@ -26,14 +28,18 @@ type cachedBackfill struct {
 	read      time.Time
 }
 
-func newBackfills(st Store) *Backfills {
-	return &Backfills{store: st, cache: newLRU[timer.ID, cachedBackfill](backfillCacheSize)}
+func newBackfills(st Store, c *clock.Clock) *Backfills {
+	return &Backfills{
+		store: st,
+		clock: c,
+		cache: newLRU[timer.ID, cachedBackfill](backfillCacheSize),
+	}
 }
 
 // Known reports whether a backfill is cancelled, if the cache knows.
 func (b *Backfills) Known(id timer.ID) (cancelled, ok bool) {
 	k, ok := b.cache.Get(id)
-	return k.cancelled, ok && (k.cancelled || time.Since(k.read) < MaxAgeAtDecision)
+	return k.cancelled, ok && (k.cancelled || b.clock.Within(MaxAgeAtDecision, k.read))
 }
 
 // BackfillQuestion asks for a backfill of an app.

@@ -8,6 +8,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/signing"
@@ -40,6 +41,7 @@ type Store interface {
 // Options of a cache. Its functions must not block.
 type Options struct {
 	Store     Store
+	Clock     *clock.Clock
 	SetLimits func(app string, s limit.Settings) // is told the limits of each app that is read
 	Egress    *egress.Policy                     // of the deployment; nil: the caller's own
 	Opener    signing.Opener                     // decrypts signing keys; nil: no encryption keys
@@ -71,10 +73,10 @@ type Cache struct {
 // New returns an empty cache, which is fresh only while it runs.
 func New(o Options) *Cache {
 	return &Cache{
-		Timers:       newTimers(o.Store, o.MaxInflight),
+		Timers:       newTimers(o.Store, o.Clock, o.MaxInflight),
 		Inactivities: newInactivities(o.Store),
 		Calendars:    newCalendars(o.Store),
-		Backfills:    newBackfills(o.Store),
+		Backfills:    newBackfills(o.Store, o.Clock),
 		Apps:         newApps(o),
 		opts:         o,
 		changed:      make(chan timer.ID, maxChangedTimers),

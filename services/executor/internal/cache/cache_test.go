@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
@@ -138,6 +139,7 @@ func setup(t *testing.T, parts *servicetest.Parts) (*Cache, *gate, *told) {
 	g, k := &gate{Store: parts.Store}, new(told)
 	c := New(Options{
 		Store:        g,
+		Clock:        parts.Clock,
 		SetLimits:    new(settings).Set,
 		PollInterval: 500 * time.Millisecond,
 		Changed: func(s *timer.State) {
@@ -377,7 +379,7 @@ func TestTheNewerStateStays(t *testing.T) {
 	}
 	for i := range ordered {
 		for j := range ordered {
-			b := newTimers(nil, 0)
+			b := newTimers(nil, nil, 0)
 			b.put(ordered[i])
 			require.Equal(t, ordered[max(i, j)], b.put(ordered[j]), "%d after %d", j, i)
 		}
@@ -436,7 +438,7 @@ func TestACancelledBackfillStaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := new(gate)
-		b := newBackfills(g)
+		b := newBackfills(g, clock.New(time.Now, nil))
 		for range 3 {
 			for id, want := range map[timer.ID]bool{1: true, 2: false} {
 				for range 2 {

@@ -28,13 +28,15 @@ const (
 	maxChangedTimers = 4096
 )
 
-// pollChangeLog polls the change log every PollInterval, until ctx ends. While the store is
+// pollChangeLog polls the change log every PollInterval, and at once after a jump of the host's
+// clock, until ctx ends. While the store is
 // unavailable the cache goes stale. Then each call reads the state from the store first, which
 // fails, so no disabled timer is called.
 func (c *Cache) pollChangeLog(ctx context.Context) {
 	tick := clock.NewTicker(c.opts.PollInterval)
 	var positions []logPosition
 	for ctx.Err() == nil {
+		jumped := c.opts.Clock.Jumped()
 		sent := time.Now()
 		if n := len(positions); n > 0 && sent.Sub(positions[n-1].at) > changesRetained {
 			// After so long a pause entries may have been purged unread, and cached states may stay
@@ -56,7 +58,7 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 			c.Timers.refreshed(sent)
 			positions = append(trim(positions, sent), logPosition{at: sent, last: last})
 		}
-		tick.Wait(ctx)
+		tick.WaitOr(ctx, jumped)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/admission"
@@ -28,6 +29,7 @@ const (
 // only while that poll is recent.
 type Timers struct {
 	store Store
+	clock *clock.Clock
 	defs  *lru.Cache[store.VersionKey, *Definition]
 
 	mu         sync.Mutex
@@ -45,9 +47,10 @@ type Definition struct {
 	Endpoint string // of its target; empty if it has several targets
 }
 
-func newTimers(st Store, maxInflight int) *Timers {
+func newTimers(st Store, c *clock.Clock, maxInflight int) *Timers {
 	return &Timers{
 		store:       st,
+		clock:       c,
 		defs:        newLRU[store.VersionKey, *Definition](maxCachedDefinitions),
 		states:      newLRU[timer.ID, timer.State](max(minCachedStates, maxInflight)),
 		appliedApps: make(map[int64]bool),
@@ -69,7 +72,7 @@ func (b *Timers) State(id timer.ID) (s timer.State, asOf time.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, ok = b.states.Get(id)
-	return s, b.polledAt, ok && time.Since(b.polledAt) < MaxAgeAtDecision
+	return s, b.polledAt, ok && b.clock.Within(MaxAgeAtDecision, b.polledAt)
 }
 
 // Load reads the missing states and definitions of the entries' timers, in two statements per
@@ -247,6 +250,14 @@ func (b *Timers) refreshed(sent time.Time) {
 	if sent.After(b.polledAt) {
 		b.polledAt = sent
 	}
+}
+
+// PolledSince reports whether the last successful poll of the change log was sent at an instant of
+// the monotonic clock, or later.
+func (b *Timers) PolledSince(at time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.polledAt.Before(at)
 }
 
 // cached returns the timers whose state is cached.

@@ -40,7 +40,7 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 		d.opts.Wheel.AddAt(from, e)
 		return
 	}
-	if !e.Epoch.Valid() || time.Since(t.AsOf) >= cache.MaxAgeAtCall {
+	if !e.Epoch.Valid() || !d.opts.Clock.Within(cache.MaxAgeAtCall, t.AsOf) {
 		d.opts.Recheck(e)
 		return
 	}
