@@ -117,6 +117,22 @@ func IsPermanent(err error) bool {
 	return errors.As(err, &p)
 }
 
+// refusedError is the error of a message that a server answered, and refused.
+type refusedError struct{ err error }
+
+func (r *refusedError) Error() string { return r.err.Error() }
+func (r *refusedError) Unwrap() error { return r.err }
+
+// Refused marks the answer of a server that refuses a message. Repeating may help once somebody has
+// changed the topic.
+func Refused(err error) error { return &refusedError{err} }
+
+// IsRefused reports whether err was marked by Refused.
+func IsRefused(err error) bool {
+	var r *refusedError
+	return errors.As(err, &r)
+}
+
 // SameError returns the handler result in which all n messages failed with err.
 func SameError(n int, err error) []error {
 	if err == nil {

@@ -148,6 +148,14 @@ func (pulsarKind) check(c *Checks, e *faults, field string, t *timer.Target) {
 				clip(t.Pulsar.Topic),
 			),
 		)
+	case systemTopic(t.Pulsar.Topic):
+		e.invalid(
+			field+".pulsar.topic",
+			fmt.Sprintf(
+				"expected a topic whose name does not begin with __, which are those of Pulsar itself, found %q",
+				clip(t.Pulsar.Topic),
+			),
+		)
 	// also with a URL, which may be another name of the same Pulsar
 	case namespace == c.OwnNamespace:
 		e.invalid(
@@ -208,6 +216,12 @@ func (c *Checks) topics(e *faults, field string, t *timer.Target) {
 			),
 		)
 	}
+}
+
+// systemTopic reports whether Pulsar itself uses a topic: a foreign message in the topic of policies
+// makes all topics of its namespace fail.
+func systemTopic(topic string) bool {
+	return strings.HasPrefix(topic[strings.LastIndexByte(topic, '/')+1:], "__")
 }
 
 // namespaceOf returns "tenant/namespace" of a topic's full name.

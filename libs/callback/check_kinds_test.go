@@ -476,6 +476,9 @@ func TestChecks(t *testing.T) {
 		{"a topic of Pulsar", pulsar(func(x *timer.Target) {
 			x.URL, x.Pulsar.Topic = "pulsar://broker.example:6650", "persistent://pulsar/system/x"
 		}), "target.pulsar.topic", "own tenant"},
+		{"a topic of Pulsar in a namespace of users", pulsar(func(x *timer.Target) {
+			x.Pulsar.Topic = "persistent://shop/events/__change_events"
+		}), "target.pulsar.topic", "does not begin with __"},
 		{
 			"a broker that is not listed",
 			pulsar(func(x *timer.Target) { x.URL = "pulsar://other.example:6650" }),

@@ -30,7 +30,8 @@ type TopicPublisher interface {
 	// PublishTo returns when the broker has confirmed the message, or ctx ends. The caller has just
 	// checked the host of ServiceURL against the egress policy. The implementation must dial its
 	// connections under that policy too, as far as its client allows. An error marked by
-	// bus.Permanent can never pass, for example a missing topic or permission.
+	// bus.Permanent can never pass, for example for want of a permission. One marked by bus.Refused
+	// is the answer of the broker.
 	PublishTo(ctx context.Context, m TopicMessage) error
 }
 
@@ -102,7 +103,7 @@ func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, erro
 	topic := *r.Target.Pulsar
 	namespace, ok := namespaceOf(topic.Topic)
 	// This holds with a URL too, which may be another name of the same Pulsar.
-	if !ok || namespace == p.o.OwnNamespace {
+	if !ok || namespace == p.o.OwnNamespace || systemTopic(topic.Topic) {
 		return TopicMessage{}, fmt.Errorf(
 			"pulsar.topic %q may not be published to",
 			topic.Topic,
@@ -177,8 +178,11 @@ func (p *Pulsar) reachable(ctx context.Context, r *Request, serviceURL string) e
 func publishFailed(ctx context.Context, err error, timeout time.Duration) Result {
 	r := failedResult(ctx, err, timeout)
 	switch {
+	case r.Failure == timer.FailureCanceled:
 	case bus.IsPermanent(err):
 		r.Class, r.Failure = Reject, timer.FailureStatus
+	case bus.IsRefused(err):
+		r.Failure = timer.FailureStatus
 	case r.Failure == timer.FailureProtocol:
 		r.Failure = timer.FailureConnect
 	}

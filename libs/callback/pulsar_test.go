@@ -131,7 +131,8 @@ func TestPulsarFailures(t *testing.T) {
 		class   callback.Class
 		failure timer.Failure
 	}{
-		{"permanent", bus.Permanent(errors.New("no such topic")), callback.Reject, timer.FailureStatus},
+		{"permanent", bus.Permanent(errors.New("no permission")), callback.Reject, timer.FailureStatus},
+		{"refused", bus.Refused(errors.New("no such topic")), callback.Retry, timer.FailureStatus},
 		{"away", errors.New("connection refused"), callback.Retry, timer.FailureConnect},
 		{"late", context.DeadlineExceeded, callback.Retry, timer.FailureTimeout},
 	} {
@@ -186,6 +187,8 @@ func TestAPulsarOfATimersOwnIsGuarded(t *testing.T) {
 
 		// The URL may be another name of the deployment's own Pulsar.
 		r.Target.Pulsar.Topic = "persistent://carillon/main/tasks-high"
+		require.Equal(t, callback.Reject, c.Call(t.Context(), r).Class)
+		r.Target.Pulsar.Topic = "persistent://shop/events/__change_events"
 		require.Equal(t, callback.Reject, c.Call(t.Context(), r).Class)
 		r = pulsarRequest()
 		r.Target.URL = "pulsar+ssl://unlisted.example:6651"

@@ -18,6 +18,7 @@
 //	consumer.go    a subscription
 //	broadcast.go   reads a topic from its end, without a subscription
 //	external.go    publishes to topics outside Carillon, for targets
+//	externalproducer.go  waits for confirmations there
 //
 // Topics:
 //
@@ -28,7 +29,7 @@
 //
 //	login.go           how the client logs in
 //	await.go           repeats the creation of producers and consumers; back-off
-//	connectfailure.go  why there is no connection
+//	connectionstate.go  whether a client is connected, and what its broker refused
 //	watch.go           checks that the broker knows a consumer
 //	errors.go          what an error of the client means
 //	logger.go          passes the client's log on

@@ -23,6 +23,20 @@ func isGone(err error) bool {
 		errors.Is(err, pulsar.ErrTopicTerminated)
 }
 
+// isAnswer reports whether the broker answered, and refused. It is no answer that the broker, or its
+// storage, is not available.
+func isAnswer(err error) bool {
+	_, answer, ok := strings.Cut(err.Error(), "server error: ")
+	for _, unavailable := range []string{
+		"ServiceNotReady", "TooManyRequests", "MetadataError", "PersistenceError",
+	} {
+		if strings.HasPrefix(answer, unavailable) {
+			return false
+		}
+	}
+	return ok || isNotFound(err)
+}
+
 // isRefused reports whether repeating the call cannot help.
 func isRefused(err error) bool {
 	s := err.Error()

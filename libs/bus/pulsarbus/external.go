@@ -16,8 +16,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// batchDelay is how long a batch for a timer's topic waits to fill. Each call sends one message, and
-// many calls may run at once.
+// batchDelay is how long a message for a timer's topic waits to be sent, unless the next one comes
+// first.
 const batchDelay = 2 * time.Millisecond
 
 // Sizes of the caches. A new entry closes the least recently used one.
@@ -40,7 +40,7 @@ type ExternalPublisher struct {
 
 	mu        sync.Mutex
 	clients   *lru.Cache[string, externalClient] // by service URL; "" is the deployment's own
-	producers *lru.Cache[[2]string, pulsar.Producer]
+	producers *lru.Cache[[2]string, *externalProducer]
 	closed    bool
 }
 
@@ -48,7 +48,7 @@ type ExternalPublisher struct {
 type externalClient struct {
 	pulsar.Client
 
-	connectFailure *connectFailure
+	state *connectionState
 }
 
 // ExternalMessage is a message for an external topic.
@@ -76,7 +76,10 @@ func newExternalPublisher(
 	var err error
 	f.producers, err = lru.NewWithEvict(
 		maxExternalProducers,
-		func(_ [2]string, p pulsar.Producer) { go f.recoverPanic(p.Close) },
+		func(_ [2]string, p *externalProducer) {
+			p.discard()
+			go f.recoverPanic(p.Close)
+		},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("creating the cache of producers: %w", err)
@@ -114,10 +117,21 @@ func (f *ExternalPublisher) closeProducers(url string) {
 // Publish returns when the broker has confirmed the message, or when ctx ends. Permanent errors are
 // marked by bus.Permanent.
 func (f *ExternalPublisher) Publish(ctx context.Context, m ExternalMessage) error {
+	err := errDiscarded
+	for errors.Is(err, errDiscarded) { // by another call, or for want of space
+		err = f.publish(ctx, &m)
+	}
+	return err
+}
+
+func (f *ExternalPublisher) publish(ctx context.Context, m *ExternalMessage) error {
 	p, err := f.producer(ctx, m.ServiceURL, m.Topic)
 	if err != nil {
-		if isRefused(err) || isNotFound(err) {
+		switch {
+		case isRefused(err):
 			err = bus.Permanent(err)
+		case isAnswer(err):
+			err = bus.Refused(err)
 		}
 		return fmt.Errorf(
 			"creating a producer for %s: %w",
@@ -131,10 +145,12 @@ func (f *ExternalPublisher) Publish(ctx context.Context, m ExternalMessage) erro
 		Properties: m.Properties,
 		EventTime:  m.EventTime,
 	}
-	if err = send(ctx, p, msg); err == nil {
+	err = p.send(ctx, f.state(m.ServiceURL), msg)
+	if err == nil {
 		return nil
 	}
-	if key := [2]string{m.ServiceURL, m.Topic}; isGone(err) {
+	_, abandoned := errors.AsType[abandonedError](err)
+	if key := [2]string{m.ServiceURL, m.Topic}; abandoned || isGone(err) {
 		if kept, ok := f.producers.Peek(key); ok && kept == p {
 			f.producers.Remove(key)
 		}
@@ -142,38 +158,24 @@ func (f *ExternalPublisher) Publish(ctx context.Context, m ExternalMessage) erro
 	return fmt.Errorf("publishing to %s: %w", m.Topic, f.connectError(m.ServiceURL, err))
 }
 
-// connectError replaces a timeout by the connection error that caused it, if there is one.
-func (f *ExternalPublisher) connectError(url string, err error) error {
+// state returns what is known of the connections of a client. Of one that was closed meanwhile
+// nothing is.
+func (f *ExternalPublisher) state(url string) *connectionState {
 	f.mu.Lock()
-	c, ok := f.clients.Peek(url)
-	f.mu.Unlock()
-	if !ok || bus.IsPermanent(err) || errors.Is(err, context.Canceled) {
-		return err
+	defer f.mu.Unlock()
+	if c, ok := f.clients.Peek(url); ok {
+		return c.state
 	}
-	return c.connectFailure.orCause(err)
+	return newConnectionState()
 }
 
-// send waits for the confirmation of the broker. The client panics if its producer closes during
-// the call; that is returned as an error.
-func send(ctx context.Context, p pulsar.Producer, msg *pulsar.ProducerMessage) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", pulsar.ErrProducerClosed, r)
-		}
-	}()
-	done := make(chan error, 1)
-	p.SendAsync(ctx, msg, func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
-		select {
-		case done <- err:
-		default: // already answered
-		}
-	})
-	select {
-	case err = <-done:
+// connectError replaces a timeout by the connection error that caused it, if there is one.
+func (f *ExternalPublisher) connectError(url string, err error) error {
+	if bus.IsPermanent(err) || bus.IsRefused(err) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, errDiscarded) {
 		return err
-	case <-ctx.Done():
-		return ctx.Err() //nolint:wrapcheck // the caller says what it was doing
 	}
+	return f.state(url).orCause(err)
 }
 
 // producer returns the producer of a topic. The client's call takes no context, so a producer
@@ -181,7 +183,7 @@ func send(ctx context.Context, p pulsar.Producer, msg *pulsar.ProducerMessage) (
 func (f *ExternalPublisher) producer(
 	ctx context.Context,
 	url, topic string,
-) (pulsar.Producer, error) {
+) (*externalProducer, error) {
 	key := [2]string{url, topic}
 	if p, ok := f.producers.Get(key); ok {
 		return p, nil
@@ -192,7 +194,7 @@ func (f *ExternalPublisher) producer(
 		if m.Err != nil {
 			return nil, m.Err
 		}
-		return m.Val.(pulsar.Producer), nil //nolint:forcetypeassert // create returns no other
+		return m.Val.(*externalProducer), nil //nolint:forcetypeassert // create returns no other
 	case <-ctx.Done():
 		return nil, ctx.Err() //nolint:wrapcheck // the caller says what it was doing
 	}
@@ -200,7 +202,7 @@ func (f *ExternalPublisher) producer(
 
 // create creates a producer and caches it. Only one create runs per key, so it never replaces a
 // cached producer, which would then never be closed.
-func (f *ExternalPublisher) create(key [2]string) (p pulsar.Producer, err error) {
+func (f *ExternalPublisher) create(key [2]string) (p *externalProducer, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("pulsar client panicked: %v", r)
@@ -213,15 +215,20 @@ func (f *ExternalPublisher) create(key [2]string) (p pulsar.Producer, err error)
 	if err != nil {
 		return nil, err
 	}
-	p, err = client.CreateProducer(pulsar.ProducerOptions{
+	made, err := client.CreateProducer(pulsar.ProducerOptions{
 		Topic:                   key[1],
 		SendTimeout:             externalSendTimeout,
 		BatchingMaxPublishDelay: batchDelay,
-		BackOffPolicyFunc:       newReconnectBackoff,
+		// A batch goes to one consumer, but each key has its own (Key_Shared). So batches have one
+		// message. Batching stays on, because without it the client discards messages with empty
+		// payloads as corrupt.
+		BatchingMaxMessages: 1,
+		BackOffPolicyFunc:   newReconnectBackoff,
 	})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller says what it was doing
 	}
+	p = newExternalProducer(key[1], made)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -241,12 +248,12 @@ func (f *ExternalPublisher) client(url string) (pulsar.Client, error) {
 	if c, ok := f.clients.Get(url); ok {
 		return c, nil
 	}
-	connectError := new(connectFailure)
+	state := newConnectionState()
 	o := pulsar.ClientOptions{
 		URL:               url,
 		ConnectionTimeout: connectTimeout,
 		OperationTimeout:  operationTimeout,
-		Logger:            connectError.listen(newLogger(f.log)),
+		Logger:            state.listen(newLogger(f.log)),
 		// Users choose tenants and namespaces, so as labels they would be unbounded. The default
 		// registry of the client is global.
 		MetricsRegisterer:  prometheus.NewRegistry(),
@@ -266,7 +273,7 @@ func (f *ExternalPublisher) client(url string) (pulsar.Client, error) {
 	if err != nil {
 		return nil, bus.Permanent(fmt.Errorf("creating a Pulsar client: %w", err))
 	}
-	f.clients.Add(url, externalClient{c, connectError})
+	f.clients.Add(url, externalClient{c, state})
 	return c, nil
 }
 
