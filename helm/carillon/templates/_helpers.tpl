@@ -118,6 +118,8 @@ CARILLON_OIDC_SESSIONS_SINCE: {{ .sessionsSince | quote }}
 CARILLON_CALLBACK_ALLOW_PRIVATE: {{ $v.settings.callbackAllowPrivate | quote }}
 CARILLON_CALLBACK_ALLOW: {{ join "," $v.settings.callbackAllow | quote }}
 CARILLON_CALLBACK_ALLOW_INSECURE: {{ $v.settings.callbackAllowInsecure | quote }}
+CARILLON_CALLBACK_TOPICS: {{ join "," $v.settings.callbackTopics | quote }}
+CARILLON_CALLBACK_PULSAR_URLS: {{ join "," $v.settings.callbackPulsarUrls | quote }}
 CARILLON_SHUTDOWN_GRACE: {{ $v.settings.shutdownGrace | quote }}
 {{- with $v.tracing }}
 {{- if .endpoint }}
