@@ -48,6 +48,23 @@ if tool go; then
     grep -c '^\(admin-key\|encryption-keys\): "REDACTED"' | grep -qx 2 || complain "the programs do not take the keys that the chart makes"
 fi
 
+# Each variable that the chart sets has the value of extraEnv, if that has one, and no other besides.
+# A "$" stays one: Kubernetes reads "$$" as "$".
+names=$(render -f helm/carillon/ci/production.yaml | grep -oE '\b(CARILLON|OTEL)_[A-Z0-9_]+\b' | sort -u)
+[ "$(wc -l <<<"$names")" -gt 50 ] || complain "hardly a variable found in the chart: is the search out of date?"
+have=$(sed 's/.*/  &: my$(own)/' <<<"$names" | cat <(echo 'extraEnv:') - |
+  render -f helm/carillon/ci/production.yaml -f - | awk '
+  match($0, /(CARILLON|OTEL)_[A-Z0-9_]+/) {
+    name = substr($0, RSTART, RLENGTH)
+    if ($0 !~ /- name: [A-Z0-9_]+$/) { print name, "elsewhere"; next }
+    getline
+    if ($0 !~ /value: my\$\$\(own\)$/) print name, $0
+    n[name]++
+  }
+  END { for (name in n) print name, n[name] }' | sort)
+want=$(sed 's/$/ 6/' <<<"$names") # of five services and the set-up
+[ "$have" = "$want" ] || complain "extraEnv does not override: $(comm -3 <(sort <<<"$want") <(sort <<<"$have") | head -5)"
+
 # refused WANT ARGUMENT…: checks that the chart refuses the arguments with the message WANT.
 refused() {
   local want=$1 said
