@@ -65,6 +65,10 @@ have=$(sed 's/.*/  &: my$(own)/' <<<"$names" | cat <(echo 'extraEnv:') - |
 want=$(sed 's/$/ 6/' <<<"$names") # of five services and the set-up
 [ "$have" = "$want" ] || complain "extraEnv does not override: $(comm -3 <(sort <<<"$want") <(sort <<<"$have") | head -5)"
 
+# KEDA takes one address of Pulsar.
+have=$(render "${least[@]}" --set executor.keda.enabled=true --set 'pulsar.adminUrl=http://a:8080\,b:8080' | sed -n 's/.*adminURL: //p' | sort -u)
+[ "$have" = '"http://a:8080"' ] || complain "the chart gives KEDA the address $have"
+
 # refused WANT ARGUMENT…: checks that the chart refuses the arguments with the message WANT.
 refused() {
   local want=$1 said
