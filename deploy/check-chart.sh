@@ -69,6 +69,14 @@ want=$(sed 's/$/ 6/' <<<"$names") # of five services and the set-up
 have=$(render "${least[@]}" --set executor.keda.enabled=true --set 'pulsar.adminUrl=http://a:8080\,b:8080' | sed -n 's/.*adminURL: //p' | sort -u)
 [ "$have" = '"http://a:8080"' ] || complain "the chart gives KEDA the address $have"
 
+# helm test waits for the canary if there is one.
+for canary in 10s=1 1m=1 0=0 0s=0 0m0s=0; do
+  have=$(render "${least[@]}" --set-string "settings.canary=${canary%=*}" | grep -c -- '- -canary' || true)
+  [ "$have" = "${canary#*=}" ] || complain "helm test waits for $have canaries with settings.canary=${canary%=*}"
+done
+have=$(render "${least[@]}" --set-string extraEnv.CARILLON_CANARY=0s | grep -c -- '- -canary' || true)
+[ "$have" = 0 ] || complain "helm test waits for a canary that extraEnv switches off"
+
 # The chart refuses the values that the programs refuse, and no others: the bounds of each setting.
 # The programs must also accept what the chart makes of the valid values.
 if tool go; then
