@@ -48,6 +48,82 @@ if tool go; then
     grep -c '^\(admin-key\|encryption-keys\): "REDACTED"' | grep -qx 2 || complain "the programs do not take the keys that the chart makes"
 fi
 
+# Each variable that the chart sets has the value of extraEnv, if that has one, and no other besides.
+# A "$" stays one: Kubernetes reads "$$" as "$".
+names=$(render -f helm/carillon/ci/production.yaml | grep -oE '\b(CARILLON|OTEL)_[A-Z0-9_]+\b' | sort -u)
+[ "$(wc -l <<<"$names")" -gt 50 ] || complain "hardly a variable found in the chart: is the search out of date?"
+have=$(sed 's/.*/  &: my$(own)/' <<<"$names" | cat <(echo 'extraEnv:') - |
+  render -f helm/carillon/ci/production.yaml -f - | awk '
+  match($0, /(CARILLON|OTEL)_[A-Z0-9_]+/) {
+    name = substr($0, RSTART, RLENGTH)
+    if ($0 !~ /- name: [A-Z0-9_]+$/) { print name, "elsewhere"; next }
+    getline
+    if ($0 !~ /value: my\$\$\(own\)$/) print name, $0
+    n[name]++
+  }
+  END { for (name in n) print name, n[name] }' | sort)
+want=$(sed 's/$/ 6/' <<<"$names") # of five services and the set-up
+[ "$have" = "$want" ] || complain "extraEnv does not override: $(comm -3 <(sort <<<"$want") <(sort <<<"$have") | head -5)"
+
+# KEDA takes one address of Pulsar.
+have=$(render "${least[@]}" --set executor.keda.enabled=true --set 'pulsar.adminUrl=http://a:8080\,b:8080' | sed -n 's/.*adminURL: //p' | sort -u)
+[ "$have" = '"http://a:8080"' ] || complain "the chart gives KEDA the address $have"
+
+# helm test waits for the canary if there is one.
+for canary in 10s=1 1m=1 0=0 0s=0 0m0s=0; do
+  have=$(render "${least[@]}" --set-string "settings.canary=${canary%=*}" | grep -c -- '- -canary' || true)
+  [ "$have" = "${canary#*=}" ] || complain "helm test waits for $have canaries with settings.canary=${canary%=*}"
+done
+have=$(render "${least[@]}" --set-string extraEnv.CARILLON_CANARY=0s | grep -c -- '- -canary' || true)
+[ "$have" = 0 ] || complain "helm test waits for a canary that extraEnv switches off"
+
+# The chart refuses the values that the programs refuse, and no others: the bounds of each setting.
+# The programs must also accept what the chart makes of the valid values.
+if tool go; then
+  program=$(mktemp -d)
+  go build -o "$program" ./services/cli/cmd/carillon
+  # accepted VARIABLE=VALUE…: succeeds if the programs take the settings. The set-up checks those of
+  # the servers, and dev all others.
+  accepted() {
+    local command
+    for command in dev setup; do
+      env -i "HOME=$HOME" 'CARILLON_MYSQL_DSN=carillon:pw@tcp(mysql:3306)/carillon' CARILLON_REDIS_ADDRS=redis:6379 \
+        CARILLON_PULSAR_URL=pulsar://pulsar:6650 CARILLON_PULSAR_ADMIN_URL=http://pulsar:8080 "$@" \
+        "$program/carillon" $command -print-config >"$program/said" 2>&1 || return
+    done
+  }
+  for values in helm/carillon/ci/*.yaml; do
+    mapfile -t settings < <(render -f "$values" -s templates/config.yaml | sed -nE 's/^  ([A-Z][A-Z0-9_]+): "?([^"]*)"?$/\1=\2/p' | grep -v '^CARILLON_PULSAR_OAUTH2') # without its file
+    [ "${#settings[@]}" -gt 20 ] || complain "hardly a setting found with $values: is the search out of date?"
+    accepted "${settings[@]}" || complain "the programs do not take the settings of $values: $(head -3 "$program/said")"
+  done
+  while read -r value variable texts; do
+    for text in $texts; do
+      chart=yes programs=yes
+      render "${least[@]}" --set "$value=$text" >/dev/null 2>&1 || chart=no
+      accepted "$variable=$text" || programs=no
+      [ $chart = $programs ] || complain "$value=$text: accepted by the chart: $chart, by the programs: $programs"
+    done
+  done <<'END'
+settings.expandAhead CARILLON_EXPAND_AHEAD 9.999s 10s 24h 24h0m0.1s
+settings.dispatchLead CARILLON_DISPATCH_LEAD 999ms 1s 10s 10001ms
+settings.retention CARILLON_RETENTION 23h59m59.9s 24h 2562047h 2562048h
+settings.auditRetention CARILLON_AUDIT_RETENTION 59m59s 1h 2562048h
+settings.canary CARILLON_CANARY 1s 10m 10m1s 1500ms
+settings.shutdownGrace CARILLON_SHUTDOWN_GRACE 999ms 1s
+settings.executorCalls CARILLON_EXECUTOR_CALLS 1 2 16384 16385
+settings.executorInflight CARILLON_EXECUTOR_INFLIGHT 999 1000 10000000 10000001
+settings.mysqlConnections CARILLON_MYSQL_CONNECTIONS 1 2 1000 1001
+settings.pulsarPartitions CARILLON_PULSAR_PARTITIONS 0 1 256 257
+settings.logLevel CARILLON_LOG_LEVEL trace debug
+settings.callbackTopics[0] CARILLON_CALLBACK_TOPICS team team/orders team/orders/ persistent://team/orders/due a/b/c/d a:b/c pulsar/system pulsars/system non-persistent://a/b
+settings.callbackPulsarUrls[0] CARILLON_CALLBACK_PULSAR_URLS pulsar://a pulsar://a:6650 pulsar+ssl://a:6651/ http://a:6650
+settings.callbackAllow[0] CARILLON_CALLBACK_ALLOW 10.0.0.0/8 a.internal:443
+auth.oidc.session CARILLON_OIDC_SESSION 59s 1m 744h 745h
+END
+  rm -r "$program"
+fi
+
 # refused WANT ARGUMENT…: checks that the chart refuses the arguments with the message WANT.
 refused() {
   local want=$1 said
@@ -81,3 +157,18 @@ refused 'auth.oidc.issuer: needed by' "${least[@]}" --set auth.oidc.clientID=car
 refused '/auth/oidc/roles' "${least[@]}" --set "$oidc,auth.oidc.roles={a=king@*}"
 refused 'auth.enabled: false lets everybody in' "${least[@]}" --set "auth.enabled=false,$oidc,auth.oidc.roles={a=viewer@*}"
 refused 'auth.enabled: false lets everybody in' "${least[@]}" --set auth.enabled=false,apiKeysSecret=keys
+refused 'api.autoscaling.minReplicas: 2 is more than maxReplicas, 1' "${least[@]}" --set api.autoscaling.enabled=true,api.autoscaling.maxReplicas=1
+refused 'trigger.keda.minReplicas: 11 is more than maxReplicas, 10' "${least[@]}" --set trigger.keda.enabled=true,trigger.keda.minReplicas=11
+refused 'executor.terminationGracePeriodSeconds: 30 is not more than a drain of 0s' "${least[@]}" --set executor.terminationGracePeriodSeconds=30
+refused 'api.terminationGracePeriodSeconds: 35 .* use at least 36' "${least[@]}" --set defaults.terminationGracePeriodSeconds=35
+refused 'shutdownGrace, 27.5s each; use at least 61' "${least[@]}" --set settings.shutdownGrace=27.5s
+refused 'a drain of 30s and two stages' "${least[@]}" --set extraEnv.CARILLON_SHUTDOWN_DRAIN=30s
+refused 'settings.retention: 1h is less than 24h' "${least[@]}" --set settings.retention=1h
+refused 'auth.oidc.session: 900h is more than 744h' "${least[@]}" --set auth.oidc.session=900h
+refused '/settings/zone' "${least[@]}" --set 'settings.zone=Nowhere City'
+refused 'scheduler.podDisruptionBudget.maxUnavailable: with 0 no node' "${least[@]}" --set scheduler.podDisruptionBudget.maxUnavailable=0
+refused 'podDisruptionBudget.maxUnavailable: with 0% no node' "${least[@]}" --set defaults.podDisruptionBudget.maxUnavailable=0%
+refused 'ingress.page: routes a page' "${least[@]}" --set 'settings.page=false,ingress.enabled=true,ingress.page=true,ingress.hosts={timers.example.com}'
+refused 'gateway.page: routes a page' "${least[@]}" --set 'settings.page=false,gateway.enabled=true,gateway.page=true,gateway.parentRefs[0].name=public'
+refused 'networkPolicy.callbacksTo: without effect' "${least[@]}" --set 'networkPolicy.enabled=true,networkPolicy.callbacksTo[0].ports[0].port=443'
+refused 'extraEnv.CARILLON_ENCRYPTION_KEYS: given together with CARILLON_ENCRYPTION_KEYS_FILE' "${least[@]}" --set extraEnv.CARILLON_ENCRYPTION_KEYS=mine

@@ -141,10 +141,11 @@ func (t *tryCommand) transport() (*http.Transport, error) {
 }
 
 // waitReady waits until an address reports that it is ready and, if requested, that its canary was
-// delivered.
+// delivered. It does not wait for a canary that is switched off.
 func (t *tryCommand) waitReady(ctx context.Context, address string, canary bool) error {
 	said := errors.New("no answer")
-	return t.poll(ctx, func() string { return fmt.Sprintf("%s: %v", address, said) }, func() bool {
+	off := false
+	err := t.poll(ctx, func() string { return fmt.Sprintf("%s: %v", address, said) }, func() bool {
 		var answer struct {
 			Checks []struct {
 				Name   string `json:"name"`
@@ -162,7 +163,9 @@ func (t *tryCommand) waitReady(ctx context.Context, address string, canary bool)
 			fmt.Fprintln(t.out, "ready:", address)
 			return true
 		}
+		off = true // a ready process has a check of the canary unless it has no canary
 		for _, c := range answer.Checks {
+			off = off && c.Name != "canary"
 			if c.Name == "canary" && c.OK && c.Detail.Outcome == "delivered" {
 				fmt.Fprintf(
 					t.out,
@@ -174,8 +177,15 @@ func (t *tryCommand) waitReady(ctx context.Context, address string, canary bool)
 			}
 		}
 		said = errors.New("the canary has not been delivered")
-		return false
+		return off
 	})
+	if err == nil && off {
+		return fmt.Errorf(
+			"%s is ready and has no canary: its setting canary is 0; leave out -canary",
+			address,
+		)
+	}
+	return err
 }
 
 // checkCallback creates a timer that calls this process, waits for the call and its record, and

@@ -82,6 +82,15 @@ func TestTryReceivesACallback(t *testing.T) {
 	require.ErrorAs(t, err, &p)
 }
 
+// TestTryWithoutACanary checks that nothing waits for a canary that is switched off.
+func TestTryWithoutACanary(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir(), "CARILLON_CANARY", "0s")
+	defer d.Stop(t)
+	_, err := try(t, "-ready", d.Admin+"/readyz", "-canary")
+	require.ErrorContains(t, err, "has no canary")
+}
+
 // TestTryOverTLS checks a deployment behind TLS whose authority the system does not know, and which
 // demands a certificate of its callers.
 func TestTryOverTLS(t *testing.T) {

@@ -118,6 +118,8 @@ CARILLON_OIDC_SESSIONS_SINCE: {{ .sessionsSince | quote }}
 CARILLON_CALLBACK_ALLOW_PRIVATE: {{ $v.settings.callbackAllowPrivate | quote }}
 CARILLON_CALLBACK_ALLOW: {{ join "," $v.settings.callbackAllow | quote }}
 CARILLON_CALLBACK_ALLOW_INSECURE: {{ $v.settings.callbackAllowInsecure | quote }}
+CARILLON_CALLBACK_TOPICS: {{ join "," $v.settings.callbackTopics | quote }}
+CARILLON_CALLBACK_PULSAR_URLS: {{ join "," $v.settings.callbackPulsarUrls | quote }}
 CARILLON_SHUTDOWN_GRACE: {{ $v.settings.shutdownGrace | quote }}
 {{- with $v.tracing }}
 {{- if .endpoint }}
@@ -130,12 +132,47 @@ CARILLON_TRACE_KEEP: {{ join "," .keep | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* The settings with extraEnv, which overrides them. */}}
+{{/* The settings of the ConfigMap: those that extraEnv does not override. */}}
 {{- define "carillon.env" -}}
+{{- $env := include "carillon.settings" . | fromYaml -}}
+{{- range $name := keys (.Values.extraEnv | default dict) }}{{ $_ := unset $env $name }}{{ end -}}
+{{- toYaml $env -}}
+{{- end -}}
+
+{{/* The settings that apply, whether of the values or of extraEnv, for templates that depend on one. */}}
+{{- define "carillon.applied" -}}
 {{- $env := include "carillon.settings" . | fromYaml -}}
 {{- range $name, $value := .Values.extraEnv }}{{ $_ := set $env $name (toString $value) }}{{ end -}}
 {{- toYaml $env -}}
 {{- end -}}
+
+{{/*
+The variables of a container: (dict "root" $ "service" "api"), a list of {name, value}. Kubernetes
+prefers them to envFrom. So extraEnv is here, where neither existingSecret nor extraEnvFrom overrides
+it, and replaces what the chart would set. Kubernetes would expand $(NAME) here, and not in a
+ConfigMap; "$$" stands for "$", so values mean what is written.
+*/}}
+{{- define "carillon.variables" -}}
+{{- $extra := .root.Values.extraEnv | default dict -}}
+{{- $own := list -}}
+{{- if eq .service "api" -}}
+{{- $own = append $own (dict "name" "CARILLON_SHUTDOWN_DRAIN" "value" (include "carillon.apiDrain" .root)) -}}
+{{- end -}}
+{{- range include "carillon.files" . | fromYamlArray -}}
+{{- $own = append $own (dict "name" .variable "value" (printf "/etc/carillon/%s" .path)) -}}
+{{- end -}}
+{{- range $own }}
+{{- if not (hasKey $extra .name) }}
+- {name: {{ .name }}, value: {{ .value | quote }}}
+{{- end }}
+{{- end }}
+{{- range $name, $value := $extra }}
+- {name: {{ $name | quote }}, value: {{ toString $value | replace "$" "$$" | quote }}}
+{{- end }}
+{{- end -}}
+
+{{/* How long a stopping api takes requests: longer than a cluster needs to remove its pod from the Service. */}}
+{{- define "carillon.apiDrain" -}}5s{{- end -}}
 
 {{- define "carillon.secrets" -}}
 CARILLON_MYSQL_DSN: {{ required "mysql.dsn, or existingSecret: user:password@tcp(host:3306)/database" (include "carillon.servers" . | fromYaml).dsn | quote }}
