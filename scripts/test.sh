@@ -2,7 +2,7 @@
 # Runs the tests and lists the skipped ones: test.sh [-all | PACKAGE…]. It uses the servers that the
 # environment names.
 #
-# Without arguments it runs for some minutes: unit tests and suites without the race detector, 15
+# Without arguments it runs for some minutes: unit tests and suites without the race detector, five
 # seeds of the simulation, the scenarios in one process, and the short fault run on real servers.
 # -all is what CI runs: unit tests and suites with the race detector, each suite also with other
 # settings, 100 seeds, the oracles, the scenarios in both ways of running, and the short fault run.
@@ -265,7 +265,7 @@ if [ $# -gt 0 ]; then
 elif [ $scope = quick ]; then
   # Packages that use real servers mostly wait for them, so twice as many run as there are CPUs.
   run -p $((2 * $(nproc))) -timeout 10m -skip "$repeated" $packages
-  simulate 15
+  simulate 5
   # The scenarios in one process mostly wait, and leave the CPUs to the faults. Those on real servers
   # would take as much time again, and overload two cores beside the faults.
   inject_faults
@@ -297,5 +297,5 @@ if [ $failed -ne 0 ]; then
   exit 1
 fi
 left='make chaos (all faults), make isolation, make sim-mutants, make e2e-kube, make e2e-compose, make test-mysql, make test-galera, make test-versions'
-[ $scope = all ] || left="the race detector, the oracles, 85 of 100 seeds, scenarios on real servers, the store's suite with other settings, searches in many rows (make test-all has them), $left"
+[ $scope = all ] || left="the race detector, the oracles, 95 of 100 seeds, scenarios on real servers, the store's suite with other settings, searches in many rows (make test-all has them), $left"
 printf 'passed. Left out: %s\n' "$left"
