@@ -34,6 +34,7 @@
 //	transports.go   connections, one pool for each set of TLS settings
 //	tls.go          TLS settings of a target
 //	grpc.go         a gRPC call
+//	grpcanswer.go   its answer, and what counts as one
 //	grpcpool.go     channels of gRPC
 //	pulsar.go       a message on a topic
 package callback

@@ -170,11 +170,17 @@ func TestGRPCAnswers(t *testing.T) {
 		},
 		{"too long", func(context.Context) (*carillonv1.DeliverResponse, error) {
 			return &carillonv1.DeliverResponse{Message: strings.Repeat("x", 100<<10)}, nil
-		}, callback.Retry, codes.ResourceExhausted, timer.FailureTooLarge, 0},
+		}, callback.Retry, 0, timer.FailureTooLarge, 0},
 		{"never", func(ctx context.Context) (*carillonv1.DeliverResponse, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}, callback.Retry, codes.DeadlineExceeded, timer.FailureTimeout, 0},
+		}, callback.Retry, 0, timer.FailureTimeout, 0},
+		{"its own deadline", func(context.Context) (*carillonv1.DeliverResponse, error) {
+			return nil, status.Error(codes.DeadlineExceeded, "the till took too long")
+		}, callback.Retry, codes.DeadlineExceeded, timer.FailureStatus, 0},
+		{"its own cancellation", func(context.Context) (*carillonv1.DeliverResponse, error) {
+			return nil, status.Error(codes.Canceled, "the till is closed")
+		}, callback.Retry, codes.Canceled, timer.FailureStatus, 0},
 		{"says unavailable", func(context.Context) (*carillonv1.DeliverResponse, error) {
 			return nil, status.Error(codes.Unavailable, "down")
 		}, callback.Retry, codes.Unavailable, timer.FailureStatus, 0},

@@ -110,6 +110,7 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 		grpc.WithIdleTimeout(cs.o.IdleTimeout),
 		grpc.WithDisableServiceConfig(), // it would be fetched from DNS TXT records
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
+		grpc.WithStaticStreamWindowSize(answerWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			// The timer's policy decides about retries. This backoff prevents a dial per fire while
