@@ -36,5 +36,6 @@
 //	grpc.go         a gRPC call
 //	grpcanswer.go   its answer, and what counts as one
 //	grpcpool.go     channels of gRPC
+//	grpcconn.go     its connections, and why a server refuses one
 //	pulsar.go       a message on a topic
 package callback

@@ -90,7 +90,7 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 	c := &channel{}
 	c.conn, err = grpc.NewClient(
 		"passthrough:///"+k.address,
-		grpc.WithTransportCredentials(creds),
+		grpc.WithTransportCredentials(explained{creds, k.secure}),
 		grpc.WithNoProxy(), // behind a proxy nothing checks the address
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, "tcp", address)
