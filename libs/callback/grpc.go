@@ -137,11 +137,11 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 		if values, err = e.header(name, values); err != nil {
 			return nil, nil, err
 		}
-		md[strings.ToLower(name)] = values
+		md[strings.ToLower(name)] = trimAll(values)
 	}
 	for _, s := range secrets {
 		if s.name != "" {
-			md[strings.ToLower(s.name)] = []string{s.value}
+			md[strings.ToLower(s.name)] = []string{trimBlanks(s.value)}
 		}
 	}
 	var o headerList
