@@ -45,23 +45,29 @@ func (c *Checks) address(e *faults, field, address string) {
 	c.reachable(e, field, host, port)
 }
 
-// metadataProblem returns why gRPC does not accept a header, or "".
+// metadataChars are the characters of names of metadata.
+const metadataChars = `letters, digits, "-", "_" and "."`
+
+// metadataProblem returns why gRPC does not accept a header, or "". proto/README.md lists the names.
 func metadataProblem(key string, values []string) string {
 	if strings.HasPrefix(key, "Grpc-") || strings.HasSuffix(key, "-Bin") || key == "Host" ||
 		key == "Content-Type" ||
 		key == "User-Agent" {
-		return "expected another name, as this one is gRPC's own or of binary metadata, found a value: leave it out"
-	}
-	for _, v := range values {
-		if !printable(v) {
-			return notPrintable
-		}
+		return fmt.Sprintf(
+			"expected another name than grpc-…, …-bin, content-type, user-agent and host, which are gRPC's own or of binary metadata, found %q: leave it out",
+			strings.ToLower(key),
+		)
 	}
 	for i := range len(key) {
 		if c := key[i]; c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') &&
 			(c < 'A' || c > 'Z') &&
 			(c < 'a' || c > 'z') {
-			return "expected a name of letters, digits, \"-\", \"_\" and \".\", as of any metadata, found others"
+			return "expected a header name of " + metadataChars + ", as of any metadata, found others"
+		}
+	}
+	for _, v := range values {
+		if !printable(v) {
+			return notPrintable
 		}
 	}
 	return ""

@@ -437,6 +437,34 @@ func TestChecks(t *testing.T) {
 			"found a query",
 		},
 		{
+			"metadata with other characters",
+			grpc(func(x *timer.Target) { x.Headers = map[string][]string{"a b": {"b"}} }),
+			"target.headers.a b",
+			`expected a header name of letters, digits, "-", "_" and ".", found others`,
+		},
+		{
+			"metadata with characters of HTTP",
+			grpc(func(x *timer.Target) { x.Headers = map[string][]string{"a~b": {"b"}} }),
+			"target.headers.a~b",
+			`expected a header name of letters, digits, "-", "_" and "."`,
+		},
+		{
+			"secret metadata with characters of HTTP",
+			grpc(
+				func(x *timer.Target) { x.SecretHeaders = map[string]timer.Sealed{"a~b": "cs1.k.x"} },
+			),
+			"target.secret_headers.a~b",
+			`expected a header name of letters, digits, "-", "_" and "."`,
+		},
+		{
+			"secret metadata of gRPC",
+			grpc(
+				func(x *timer.Target) { x.SecretHeaders = map[string]timer.Sealed{"Grpc-Tags": "cs1.k.x"} },
+			),
+			"target.secret_headers.Grpc-Tags",
+			`found "grpc-tags"`,
+		},
+		{
 			"binary metadata",
 			grpc(func(x *timer.Target) { x.Headers = map[string][]string{"a-bin": {"b"}} }),
 			"target.headers.a-bin",

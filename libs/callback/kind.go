@@ -29,6 +29,8 @@ type Kind interface { //nolint:interfacebloat // all that differs by kind is in 
 	ownField(t *timer.Target) string
 	// check adds errors in the fields that differ by kind.
 	check(c *Checks, e *faults, field string, t *timer.Target)
+	// headerChars says of which characters the kind's names of headers are.
+	headerChars() string
 	// headerProblem returns why the kind cannot send a valid HTTP header, or "".
 	headerProblem(key string, values []string) string
 	secretHeaderProblem(key string) string
@@ -128,12 +130,9 @@ func (grpcKind) headerProblem(key string, values []string) string {
 	return metadataProblem(key, values)
 }
 
-func (grpcKind) secretHeaderProblem(key string) string {
-	if strings.HasSuffix(key, "-Bin") {
-		return "expected a name of text metadata, found one that ends with -bin, which is for binary metadata"
-	}
-	return ""
-}
+func (grpcKind) headerChars() string { return metadataChars }
+
+func (grpcKind) secretHeaderProblem(key string) string { return metadataProblem(key, nil) }
 
 func (grpcKind) secretValueProblem(value string) string {
 	if !printable(value) {
@@ -190,6 +189,7 @@ func (noMethod) Normalize(t *timer.Target) {
 // anyHeader is of kinds that can send every valid header.
 type anyHeader struct{}
 
+func (anyHeader) headerChars() string                   { return "letters, digits and " + nameMarks }
 func (anyHeader) headerProblem(string, []string) string { return "" }
 func (anyHeader) secretHeaderProblem(string) string     { return "" }
 func (anyHeader) secretValueProblem(string) string      { return "" }
