@@ -19,6 +19,7 @@
 //	check.go          targets and fan-outs
 //	check_http.go     HTTP
 //	check_address.go  gRPC and topics
+//	check_retry.go    which answers may end the retries
 //	errors.go         collects what is wrong
 //
 // The kinds:

@@ -27,6 +27,8 @@ type Kind interface { //nolint:interfacebloat // all that differs by kind is in 
 	topic(t *timer.Target) string
 	// ownField returns the field that only this kind has, if the target has it, or "".
 	ownField(t *timer.Target) string
+	// answers returns the numbers by which a receiver may answer; from 0 to 0: it answers none.
+	answers() timer.StatusRange
 	// check adds errors in the fields that differ by kind.
 	check(c *Checks, e *faults, field string, t *timer.Target)
 	// headerChars says of which characters the kind's names of headers are.
@@ -107,6 +109,8 @@ func (httpKind) Name() timer.TargetKind { return timer.KindHTTP }
 func (httpKind) Doc() string        { return "an HTTP request to url" }
 func (httpKind) OutcomeDoc() string { return "it is called by HTTP" }
 
+func (httpKind) answers() timer.StatusRange { return timer.HTTPStatuses }
+
 func (httpKind) Normalize(t *timer.Target) {
 	if t.Method == "" {
 		t.Method = http.MethodPost
@@ -125,6 +129,8 @@ func (grpcKind) Doc() string {
 	return "a call of carillon.v1.Callback at the host and port of url"
 }
 func (grpcKind) OutcomeDoc() string { return "it is called by gRPC" }
+
+func (grpcKind) answers() timer.StatusRange { return timer.GRPCCodes }
 
 func (grpcKind) headerProblem(key string, values []string) string {
 	return metadataProblem(key, values)
@@ -151,6 +157,8 @@ func (pulsarKind) Name() timer.TargetKind { return timer.KindPulsar }
 
 func (pulsarKind) Doc() string        { return "a message published to a topic" }
 func (pulsarKind) OutcomeDoc() string { return "a message is published" }
+
+func (pulsarKind) answers() timer.StatusRange { return timer.StatusRange{} }
 
 func (pulsarKind) ownField(t *timer.Target) string {
 	if t.Pulsar == nil {
