@@ -52,7 +52,7 @@ func (h *HTTP) classify(
 	}
 	r.Class, r.Failure = Retry, timer.FailureStatus
 	switch {
-	case resp.StatusCode/100 == 3:
+	case isRedirect(resp.StatusCode):
 		r.Failure = timer.FailureRedirect
 		r.Error = "answered with a redirect, and those are not followed: " + statusLine(resp)
 		if to := resp.Header.Get("Location"); to != "" {

@@ -288,7 +288,7 @@ func (c *Checks) headers(e *faults, field string, t *timer.Target, kind Kind) {
 	}
 	for name := range t.SecretHeaders {
 		key, at := http.CanonicalHeaderKey(name), field+".secret_headers."+name
-		msg := c.headerProblem(name, key, nil, seen[key])
+		msg := c.headerProblem(kind, name, key, nil, seen[key])
 		if msg == "" && key == "Host" {
 			msg = "expected a header that is a secret, found Host: give it among headers"
 		}
@@ -323,7 +323,7 @@ func (c *Checks) plainHeaders(
 				e.add(payload.Check(at, v, payload.Header, c.Labels))
 			}
 		}
-		msg := c.headerProblem(name, key, c.sampleValues(t, values), seen[key])
+		msg := c.headerProblem(kind, name, key, c.sampleValues(t, values), seen[key])
 		if msg == "" && key == "Host" && t.Templates && strings.Contains(values[0], "{{") &&
 			(len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
 			msg = fmt.Sprintf(
@@ -381,10 +381,15 @@ func CheckSecretHeader(field string, kind timer.TargetKind, value string) error 
 	return nil
 }
 
-func (c *Checks) headerProblem(name, key string, values []string, twice bool) string {
+func (c *Checks) headerProblem(
+	kind Kind,
+	name, key string,
+	values []string,
+	twice bool,
+) string {
 	switch {
 	case !validName(name):
-		return "expected a header name of letters, digits and \"-\", found others"
+		return "expected a header name of " + kind.headerChars() + ", found others"
 	case twice:
 		return "expected each header once, whatever its letter case, found it twice, perhaps among the secret headers: leave one out"
 	case strings.HasPrefix(key, ownHeaderPrefix) || strings.HasPrefix(key, signaturePrefix) || key == HeaderIdempotencyKey || key == HeaderTraceParent:
@@ -419,12 +424,15 @@ func validName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		letterOrDigit := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !letterOrDigit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if !letterOrDigit && strings.IndexByte(nameMarks, c) < 0 {
 			return false
 		}
 	}
 	return s != ""
 }
+
+// nameMarks are the characters of a name besides letters and digits.
+const nameMarks = "!#$%&'*+-.^_`|~"
 
 func validValue(s string) bool {
 	for i := range len(s) {

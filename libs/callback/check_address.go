@@ -1,10 +1,12 @@
 package callback
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/payload"
@@ -43,23 +45,29 @@ func (c *Checks) address(e *faults, field, address string) {
 	c.reachable(e, field, host, port)
 }
 
-// metadataProblem returns why gRPC does not accept a header, or "".
+// metadataChars are the characters of names of metadata.
+const metadataChars = `letters, digits, "-", "_" and "."`
+
+// metadataProblem returns why gRPC does not accept a header, or "". proto/README.md lists the names.
 func metadataProblem(key string, values []string) string {
 	if strings.HasPrefix(key, "Grpc-") || strings.HasSuffix(key, "-Bin") || key == "Host" ||
 		key == "Content-Type" ||
 		key == "User-Agent" {
-		return "expected another name, as this one is gRPC's own or of binary metadata, found a value: leave it out"
-	}
-	for _, v := range values {
-		if !printable(v) {
-			return notPrintable
-		}
+		return fmt.Sprintf(
+			"expected another name than grpc-…, …-bin, content-type, user-agent and host, which are gRPC's own or of binary metadata, found %q: leave it out",
+			strings.ToLower(key),
+		)
 	}
 	for i := range len(key) {
 		if c := key[i]; c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') &&
 			(c < 'A' || c > 'Z') &&
 			(c < 'a' || c > 'z') {
-			return "expected a name of letters, digits, \"-\", \"_\" and \".\", as of any metadata, found others"
+			return "expected a header name of " + metadataChars + ", as of any metadata, found others"
+		}
+	}
+	for _, v := range values {
+		if !printable(v) {
+			return notPrintable
 		}
 	}
 	return ""
@@ -76,31 +84,64 @@ func printable(s string) bool {
 	return true
 }
 
-// parseAddress parses "plain://host:port" or "secured://host:port" without further parts.
+// parseAddress parses "plain://host:port" or "secured://host:port" without further parts. Its error
+// says which part is wrong, but not what a password is.
 func parseAddress(s, plain, secured string) (address string, secure bool, err error) {
-	bad := fmt.Errorf(
-		`expected %s://host:port or %s://host:port, found another text`,
-		plain,
-		secured,
-	)
-	u, parseErr := url.Parse(s)
-	if parseErr != nil || len(s) > timer.MaxURLLen || u.User != nil ||
-		u.Path != "" && u.Path != "/" ||
-		u.RawQuery != "" ||
-		u.Fragment != "" ||
-		u.Opaque != "" {
-		return "", false, bad
-	}
-	if (u.Scheme != plain && u.Scheme != secured) || u.Hostname() == "" ||
-		!validHost(u.Hostname()) ||
-		u.Port() == "" ||
-		u.Port() == "0" {
-		return "", false, bad
-	}
-	if _, err := parseURL("http://" + u.Host); err != nil {
-		return "", false, bad
+	u, found := splitAddress(s, plain, secured)
+	if found != "" {
+		return "", false, fmt.Errorf(
+			"expected %s://host:port or %s://host:port, found %s",
+			plain,
+			secured,
+			found,
+		)
 	}
 	return u.Host, u.Scheme == secured, nil
+}
+
+// splitAddress returns what is wrong with an address, or "".
+func splitAddress(s, plain, secured string) (u *url.URL, found string) {
+	scheme, _, hasScheme := strings.Cut(s, "://")
+	switch {
+	case s == "":
+		return nil, "nothing"
+	case len(s) > timer.MaxURLLen:
+		return nil, fmt.Sprintf("%d bytes, more than %d", len(s), timer.MaxURLLen)
+	case !hasScheme:
+		return nil, "a text without a scheme"
+	case !strings.EqualFold(scheme, plain) && !strings.EqualFold(scheme, secured):
+		return nil, fmt.Sprintf("the scheme %q", clip(scheme))
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok { // whose text repeats a password
+			err = e.Err
+		}
+		return nil, "a text that is no URL: " + err.Error()
+	}
+	switch {
+	case u.User != nil:
+		return nil, "a user"
+	case u.Path != "" && u.Path != "/":
+		return nil, fmt.Sprintf("the path %q", clip(u.Path))
+	case u.RawQuery != "":
+		return nil, "a query"
+	case u.Fragment != "":
+		return nil, "a fragment"
+	case u.Hostname() == "":
+		return nil, "no host"
+	case !validHost(u.Hostname()):
+		return nil, "a host with other characters than a name has"
+	case u.Port() == "":
+		return nil, "no port"
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+		return nil, fmt.Sprintf("the port %s, which is not from 1 to 65535", clip(u.Port()))
+	}
+	if _, err := parseURL("http://" + u.Host); err != nil {
+		return nil, "one that " + err.Error()
+	}
+	return u, ""
 }
 
 func (pulsarKind) check(c *Checks, e *faults, field string, t *timer.Target) {

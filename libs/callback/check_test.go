@@ -97,13 +97,13 @@ func TestCheckTarget(t *testing.T) {
 			"an empty name",
 			headers(map[string][]string{"": {"v"}}),
 			"target.headers.",
-			"expected a header name of letters, digits and \"-\"",
+			"expected a header name of letters, digits and !#$%&'*+-.^_`|~, found others",
 		},
 		{
 			"a bad name",
 			headers(map[string][]string{"X Y": {"v"}}),
 			"target.headers.X Y",
-			"expected a header name of letters, digits and \"-\"",
+			"expected a header name of letters, digits and !#$%&'*+-.^_`|~, found others",
 		},
 		{
 			"a bad value",

@@ -19,6 +19,7 @@
 //	check.go          targets and fan-outs
 //	check_http.go     HTTP
 //	check_address.go  gRPC and topics
+//	check_retry.go    which answers may end the retries
 //	errors.go         collects what is wrong
 //
 // The kinds:
@@ -34,6 +35,8 @@
 //	transports.go   connections, one pool for each set of TLS settings
 //	tls.go          TLS settings of a target
 //	grpc.go         a gRPC call
+//	grpcanswer.go   its answer, and what counts as one
 //	grpcpool.go     channels of gRPC
+//	grpcconn.go     its connections, and why a server refuses one
 //	pulsar.go       a message on a topic
 package callback

@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
-	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
@@ -28,8 +24,14 @@ type GRPCOptions struct {
 	Tokens       *HTTP         // fetches OAuth2 tokens; nil: targets with OAuth2 are rejected
 }
 
-// maxAnswerBytes limits the size of a DeliverResponse.
-const maxAnswerBytes = 64 << 10
+const (
+	// maxAnswerBytes limits the size of a DeliverResponse.
+	maxAnswerBytes = 64 << 10
+	// answerWindow is how much of an answer a server may send ahead of its reading. It is not larger
+	// than maxAnswerBytes, and fixed, so that the end of a message that is too large is never there
+	// when its size is refused.
+	answerWindow = maxAnswerBytes
+)
 
 // GRPC calls targets through the service carillon.v1.Callback. Calls with the same address, egress
 // policy and TLS options share a connection.
@@ -101,15 +103,16 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 		return invalidResult(err)
 	}
 	defer ch.release()
-	responded := new(atomic.Bool)
-	resp, err := carillonv1.NewCallbackClient(ch.conn).
-		Deliver(metadata.NewOutgoingContext(context.WithValue(callCtx, respondedKey{}, responded), md), msg)
+	var seen response
+	resp, err := deliver(metadata.NewOutgoingContext(callCtx, md), ch.conn, msg, &seen)
 	if err != nil {
-		res := g.errorResult(ctx, err, ch, responded.Load(), timeout)
-		if res.StatusCode == int32(codes.Unauthenticated) && r.Target.OAuth2 != nil {
+		if status.Code(err) == codes.Unauthenticated && r.Target.OAuth2 != nil {
 			g.o.Tokens.tokens.drop(r.App, policy, r.Target.OAuth2, secrets[len(secrets)-1].value)
 		}
-		return redactResult(res, r, secrets)
+		if !seen.answered(callCtx, err) {
+			return redactResult(unanswered(ctx, r, err, ch, &seen, timeout), r, secrets)
+		}
+		return redactResult(answeredError(err), r, secrets)
 	}
 	res := Result{Excerpt: truncate(resp.GetMessage())}
 	if resp.GetAccepted() && r.Target.Async > 0 && r.Token != "" {
@@ -134,11 +137,11 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 		if values, err = e.header(name, values); err != nil {
 			return nil, nil, err
 		}
-		md[strings.ToLower(name)] = values
+		md[strings.ToLower(name)] = trimAll(values)
 	}
 	for _, s := range secrets {
 		if s.name != "" {
-			md[strings.ToLower(s.name)] = []string{s.value}
+			md[strings.ToLower(s.name)] = []string{trimBlanks(s.value)}
 		}
 	}
 	var o headerList
@@ -173,113 +176,4 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 		msg.CompletionToken = r.Token
 	}
 	return msg, md, nil
-}
-
-// responseWatch records that the server of a call responded. gRPC uses the same code, 14, for an
-// unavailable server and for a missing one.
-type responseWatch struct{}
-
-type respondedKey struct{}
-
-var _ stats.Handler = responseWatch{}
-
-// HandleRPC implements stats.Handler.
-func (responseWatch) HandleRPC(ctx context.Context, s stats.RPCStats) {
-	switch s.(type) {
-	case *stats.InHeader, *stats.InTrailer:
-		if responded, ok := ctx.Value(respondedKey{}).(*atomic.Bool); ok {
-			responded.Store(true)
-		}
-	}
-}
-
-// TagRPC implements stats.Handler.
-func (responseWatch) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
-
-// TagConn implements stats.Handler.
-func (responseWatch) TagConn(
-	ctx context.Context,
-	_ *stats.ConnTagInfo,
-) context.Context {
-	return ctx
-}
-
-// HandleConn implements stats.Handler.
-func (responseWatch) HandleConn(context.Context, stats.ConnStats) {}
-
-// failureOfText returns why there was no response. gRPC reports it only in its text.
-func failureOfText(text string) timer.Failure {
-	has := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
-	}
-	switch {
-	case has("handshake failed", "tls: ", "x509: "):
-		return timer.FailureTLS
-	case has("EOF", "connection reset", "broken pipe", "use of closed", "transport is closing", "draining", "closing transport", "oaway", "oAway", "keepalive"):
-		return timer.FailureReset
-	default:
-		return timer.FailureProtocol
-	}
-}
-
-// errorResult classifies an attempt that did not return OK. responded tells that the server
-// responded. Like HTTP statuses, all codes are retried unless the timer's policy lists them.
-func (g *GRPC) errorResult(
-	ctx context.Context,
-	err error,
-	ch *channel,
-	responded bool,
-	timeout time.Duration,
-) Result {
-	s := status.Convert(err)
-	//nolint:gosec // seventeen codes
-	r := Result{Class: Retry, StatusCode: int32(s.Code()), Failure: timer.FailureStatus}
-	switch s.Code() {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-		if ctx.Err() != nil {
-			return failedResult(ctx, ctx.Err(), timeout)
-		}
-		if dialErr := ch.lastDialErr(); dialErr != nil && !responded {
-			return failedResult(ctx, dialErr, timeout) // no server responded, so there is no code
-		}
-		if s.Code() == codes.DeadlineExceeded {
-			r.Failure, r.Error = timer.FailureTimeout, fmt.Sprintf("no answer within %s", timeout)
-			return r
-		}
-		if s.Code() == codes.Unavailable && !responded {
-			return Result{
-				Class:   Retry,
-				Failure: failureOfText(s.Message()),
-				Error:   oneLine("no answer: " + s.Message()),
-			}
-		}
-	case codes.ResourceExhausted:
-		if strings.Contains(s.Message(), "received message larger than max") {
-			r.Failure = timer.FailureTooLarge
-		}
-	case codes.Internal:
-		if strings.Contains(s.Message(), "header list size") {
-			r.Failure = timer.FailureTooLarge
-		}
-	case codes.OK,
-		codes.Unknown,
-		codes.InvalidArgument,
-		codes.NotFound,
-		codes.AlreadyExists,
-		codes.PermissionDenied,
-		codes.FailedPrecondition,
-		codes.Aborted,
-		codes.OutOfRange,
-		codes.Unimplemented,
-		codes.DataLoss,
-		codes.Unauthenticated:
-	default: // a code of a later gRPC: retried like the others
-	}
-	for _, d := range s.Details() {
-		if again, ok := d.(*errdetails.RetryInfo); ok {
-			r.RetryAfter = min(max(again.GetRetryDelay().AsDuration(), 0), timer.MaxRetryAfter)
-		}
-	}
-	r.Error = oneLine("answered " + s.Code().String() + ": " + s.Message())
-	return r
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -170,11 +171,17 @@ func TestGRPCAnswers(t *testing.T) {
 		},
 		{"too long", func(context.Context) (*carillonv1.DeliverResponse, error) {
 			return &carillonv1.DeliverResponse{Message: strings.Repeat("x", 100<<10)}, nil
-		}, callback.Retry, codes.ResourceExhausted, timer.FailureTooLarge, 0},
+		}, callback.Retry, 0, timer.FailureTooLarge, 0},
 		{"never", func(ctx context.Context) (*carillonv1.DeliverResponse, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}, callback.Retry, codes.DeadlineExceeded, timer.FailureTimeout, 0},
+		}, callback.Retry, 0, timer.FailureTimeout, 0},
+		{"its own deadline", func(context.Context) (*carillonv1.DeliverResponse, error) {
+			return nil, status.Error(codes.DeadlineExceeded, "the till took too long")
+		}, callback.Retry, codes.DeadlineExceeded, timer.FailureStatus, 0},
+		{"its own cancellation", func(context.Context) (*carillonv1.DeliverResponse, error) {
+			return nil, status.Error(codes.Canceled, "the till is closed")
+		}, callback.Retry, codes.Canceled, timer.FailureStatus, 0},
 		{"says unavailable", func(context.Context) (*carillonv1.DeliverResponse, error) {
 			return nil, status.Error(codes.Unavailable, "down")
 		}, callback.Retry, codes.Unavailable, timer.FailureStatus, 0},
@@ -315,14 +322,24 @@ func TestGRPCWithoutAnAnswer(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
+	alerting, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = alerting.Close() })
+	go func() {
+		for conn, err := alerting.Accept(); err == nil; conn, err = alerting.Accept() {
+			_, _ = conn.Write([]byte{21, 3, 1, 0, 2, 2, 70}) // fatal, protocol_version
+			_, _ = io.Copy(io.Discard, conn)
+		}
+	}()
 	trusted := &timer.TLS{CA: cert, ServerName: "callback.example"}
 	for name, tt := range map[string]struct {
 		url  string
 		tls  *timer.TLS
 		want []timer.Failure // several where the visible one depends on a race
 	}{
-		"no client certificate":      {"grpcs://" + mutual, trusted, []timer.Failure{timer.FailureTLS, timer.FailureReset}},
+		"no client certificate":      {"grpcs://" + mutual, trusted, []timer.Failure{timer.FailureTLS}},
 		"no TLS to a server of it":   {"grpc://" + secure, nil, []timer.Failure{timer.FailureReset}},
+		"no TLS to one that says so": {"grpc://" + alerting.Addr().String(), nil, []timer.Failure{timer.FailureTLS}},
 		"TLS to a server without it": {"grpcs://" + plain, trusted, []timer.Failure{timer.FailureTLS}},
 		"HTTP":                       {"grpc://" + strings.TrimPrefix(web.URL, "http://"), nil, []timer.Failure{timer.FailureProtocol, timer.FailureReset}},
 		"a connection that ends":     {"grpc://" + silent.Addr().String(), nil, []timer.Failure{timer.FailureReset}},
@@ -338,5 +355,30 @@ func TestGRPCWithoutAnAnswer(t *testing.T) {
 			require.Contains(t, tt.want, got.Failure, got.Error)
 			require.True(t, callback.EndpointFailed(&got))
 		})
+	}
+}
+
+// TestARefusedClientCertificateIsNamed checks that the alert of a server is reported, whichever of
+// the client's first writes and reads fails by it.
+func TestARefusedClientCertificateIsNamed(t *testing.T) {
+	t.Parallel()
+	cert, key := newCert(t, "callback.example")
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	require.NoError(t, err)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		address := serveGRPC(t, &receiver{}, grpc.Creds(credentials.NewTLS(&tls.Config{
+			MinVersion:   version,
+			MaxVersion:   version,
+			Certificates: []tls.Certificate{pair},
+			ClientAuth:   tls.RequireAnyClientCert,
+		})))
+		for range 20 { // which one fails is a race
+			g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true})
+			r := grpcRequest("grpcs://" + address)
+			r.Target.TLS = &timer.TLS{CA: cert, ServerName: "callback.example"}
+			got := g.Call(t.Context(), r)
+			require.Equal(t, timer.FailureTLS, got.Failure, got.Error)
+			require.Contains(t, got.Error, "remote error: tls: ")
+		}
 	}
 }

@@ -90,7 +90,7 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 	c := &channel{}
 	c.conn, err = grpc.NewClient(
 		"passthrough:///"+k.address,
-		grpc.WithTransportCredentials(creds),
+		grpc.WithTransportCredentials(explained{creds, k.secure}),
 		grpc.WithNoProxy(), // behind a proxy nothing checks the address
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -110,6 +110,7 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 		grpc.WithIdleTimeout(cs.o.IdleTimeout),
 		grpc.WithDisableServiceConfig(), // it would be fetched from DNS TXT records
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
+		grpc.WithStaticStreamWindowSize(answerWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			// The timer's policy decides about retries. This backoff prevents a dial per fire while

@@ -27,8 +27,12 @@ type Kind interface { //nolint:interfacebloat // all that differs by kind is in 
 	topic(t *timer.Target) string
 	// ownField returns the field that only this kind has, if the target has it, or "".
 	ownField(t *timer.Target) string
+	// answers returns the numbers by which a receiver may answer; from 0 to 0: it answers none.
+	answers() timer.StatusRange
 	// check adds errors in the fields that differ by kind.
 	check(c *Checks, e *faults, field string, t *timer.Target)
+	// headerChars says of which characters the kind's names of headers are.
+	headerChars() string
 	// headerProblem returns why the kind cannot send a valid HTTP header, or "".
 	headerProblem(key string, values []string) string
 	secretHeaderProblem(key string) string
@@ -105,6 +109,8 @@ func (httpKind) Name() timer.TargetKind { return timer.KindHTTP }
 func (httpKind) Doc() string        { return "an HTTP request to url" }
 func (httpKind) OutcomeDoc() string { return "it is called by HTTP" }
 
+func (httpKind) answers() timer.StatusRange { return timer.HTTPStatuses }
+
 func (httpKind) Normalize(t *timer.Target) {
 	if t.Method == "" {
 		t.Method = http.MethodPost
@@ -124,16 +130,15 @@ func (grpcKind) Doc() string {
 }
 func (grpcKind) OutcomeDoc() string { return "it is called by gRPC" }
 
+func (grpcKind) answers() timer.StatusRange { return timer.GRPCCodes }
+
 func (grpcKind) headerProblem(key string, values []string) string {
 	return metadataProblem(key, values)
 }
 
-func (grpcKind) secretHeaderProblem(key string) string {
-	if strings.HasSuffix(key, "-Bin") {
-		return "expected a name of text metadata, found one that ends with -bin, which is for binary metadata"
-	}
-	return ""
-}
+func (grpcKind) headerChars() string { return metadataChars }
+
+func (grpcKind) secretHeaderProblem(key string) string { return metadataProblem(key, nil) }
 
 func (grpcKind) secretValueProblem(value string) string {
 	if !printable(value) {
@@ -152,6 +157,8 @@ func (pulsarKind) Name() timer.TargetKind { return timer.KindPulsar }
 
 func (pulsarKind) Doc() string        { return "a message published to a topic" }
 func (pulsarKind) OutcomeDoc() string { return "a message is published" }
+
+func (pulsarKind) answers() timer.StatusRange { return timer.StatusRange{} }
 
 func (pulsarKind) ownField(t *timer.Target) string {
 	if t.Pulsar == nil {
@@ -190,6 +197,7 @@ func (noMethod) Normalize(t *timer.Target) {
 // anyHeader is of kinds that can send every valid header.
 type anyHeader struct{}
 
+func (anyHeader) headerChars() string                   { return "letters, digits and " + nameMarks }
 func (anyHeader) headerProblem(string, []string) string { return "" }
 func (anyHeader) secretHeaderProblem(string) string     { return "" }
 func (anyHeader) secretValueProblem(string) string      { return "" }

@@ -27,8 +27,9 @@ func redactResult(r Result, q *Request, secrets []secretHeader) Result {
 	}
 	wanted := secretForms(nil, q.Token)
 	for _, s := range secrets {
-		wanted = secretForms(wanted, s.value)
-		scheme, credentials, ok := strings.Cut(s.value, " ")
+		value := trimBlanks(s.value) // as it is sent
+		wanted = secretForms(wanted, value)
+		scheme, credentials, ok := strings.Cut(value, " ")
 		if !ok {
 			continue
 		}

@@ -60,6 +60,8 @@ func (h *HTTP) followRedirects(
 	return resp, nil
 }
 
+// isRedirect returns whether a status asks the client to call another URL. 300 leaves the choice to
+// people, 304 is about a cache, and 305 and 306 are not in use.
 func isRedirect(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently,

@@ -204,10 +204,10 @@ func (h *HTTP) setHeaders(
 			req.Host = values[0]
 			continue
 		}
-		req.Header[name] = values
+		req.Header[name] = trimAll(values)
 	}
 	for _, s := range secrets {
-		req.Header[s.name] = []string{s.value}
+		req.Header[s.name] = []string{trimBlanks(s.value)}
 	}
 	if _, set := req.Header["User-Agent"]; !set {
 		req.Header["User-Agent"] = h.userAgent
@@ -216,6 +216,23 @@ func (h *HTTP) setHeaders(
 		req.Header["Authorization"] = []string{basic(u)}
 	}
 	return nil
+}
+
+// trimBlanks removes blanks around the value of a header. They are no part of a value: HTTP/1.1
+// ignores them, and servers of HTTP/2, so of gRPC, may refuse the request.
+func trimBlanks(value string) string { return strings.Trim(value, " \t") }
+
+// trimAll removes blanks around each value. It leaves values as they are, because they belong to the
+// definition.
+func trimAll(values []string) []string {
+	if !slices.ContainsFunc(values, func(v string) bool { return trimBlanks(v) != v }) {
+		return values
+	}
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = trimBlanks(v)
+	}
+	return out
 }
 
 // secretHeader is a decrypted secret header.

@@ -15,7 +15,7 @@ const (
 	FailureRule     Failure = "rule"      // a body that does not match the success rule
 	FailureRefused  Failure = "refused"   // the egress policy forbids the address
 	FailureReset    Failure = "reset"     // the connection was reset
-	FailureTooLarge Failure = "too_large" // the response headers are too large
+	FailureTooLarge Failure = "too_large" // the response is too large to be judged
 	FailureProtocol Failure = "protocol"  // the response violates the protocol
 	FailureRedirect Failure = "redirect"  // a redirect that is not followed
 	FailureAuth     Failure = "auth"      // no OAuth2 token could be obtained

@@ -14,17 +14,25 @@ type StatusRange struct{ First, Last int32 }
 // Its JSON form is text: "200-299,404". The empty set is nil.
 type Statuses []StatusRange
 
-// Limits of a set of statuses.
-const (
-	maxStatusRanges = 32
-	firstStatus     = 100
-	lastStatus      = 999
-	lastCode        = 16 // highest gRPC code; 0 is OK
+// maxStatusRanges limits a set of statuses.
+const maxStatusRanges = 32
+
+// What receivers can answer. 0, the gRPC code of OK, is no failure.
+var (
+	HTTPStatuses = StatusRange{100, 999}
+	GRPCCodes    = StatusRange{1, 16}
 )
+
+// Within reports whether a range is part of one of others.
+func (r StatusRange) Within(others ...StatusRange) bool {
+	return slices.ContainsFunc(others, func(o StatusRange) bool {
+		return o.First <= r.First && r.Last <= o.Last
+	})
+}
 
 // ParseStatuses reads HTTP statuses, such as "200-299,404". Empty text is the empty set.
 func ParseStatuses(text string) (Statuses, error) {
-	return parseSet(text, "a status or a range of statuses such as 200-299", isStatus)
+	return parseSet(text, "a status or a range of statuses such as 200-299", HTTPStatuses)
 }
 
 // ParseStatusesAndCodes reads HTTP statuses and gRPC codes, such as "404,5". A range must not mix
@@ -33,15 +41,12 @@ func ParseStatusesAndCodes(text string) (Statuses, error) {
 	return parseSet(
 		text,
 		"a status of HTTP, a code of gRPC from 1 to 16, or a range of one of them such as 400-404",
-		func(a, b int32) bool {
-			return isStatus(a, b) || a >= 1 && b <= lastCode
-		},
+		HTTPStatuses,
+		GRPCCodes,
 	)
 }
 
-func isStatus(a, b int32) bool { return a >= firstStatus && b <= lastStatus }
-
-func parseSet(text, what string, valid func(a, b int32) bool) (Statuses, error) {
+func parseSet(text, what string, valid ...StatusRange) (Statuses, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
@@ -61,7 +66,7 @@ func parseSet(text, what string, valid func(a, b int32) bool) (Statuses, error) 
 		}
 		a, ok1 := parseStatus(from)
 		b, ok2 := parseStatus(to)
-		if !ok1 || !ok2 || a > b || !valid(a, b) {
+		if !ok1 || !ok2 || a > b || !(StatusRange{a, b}).Within(valid...) {
 			return nil, fmt.Errorf("expected %s, found %q", what, strings.TrimSpace(p))
 		}
 		set = append(set, StatusRange{a, b})
@@ -72,11 +77,6 @@ func parseSet(text, what string, valid func(a, b int32) bool) (Statuses, error) 
 func parseStatus(s string) (int32, bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), decimalBase, 31)
 	return int32(n), err == nil
-}
-
-// HasGRPCCodes reports whether the set contains a gRPC code.
-func (s Statuses) HasGRPCCodes() bool {
-	return slices.ContainsFunc(s, func(r StatusRange) bool { return r.First <= lastCode })
 }
 
 // Contains reports whether the set contains a status.

@@ -3,7 +3,6 @@ package definition
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
@@ -67,7 +66,8 @@ func (s *Reader) CheckDefinition(
 		return err
 	}
 	r.Add(checkRetry(&d.Retry)...)
-	r.Add(checkCodes(d)...)
+	r.Add(input.Collect(
+		callback.NoRetry("retry.no_retry", &d.Target, &d.Fanout, d.Retry.NoRetry))...)
 	if len(r.Errs) > 0 {
 		return s.Problems.Invalid(r.Errs)
 	}
@@ -141,23 +141,4 @@ func checkRetry(r *timer.Retry) []*timer.Error {
 	between("timeout", r.Timeout, minTimeout, maxTimeout)
 	between("give_up_after", r.GiveUpAfter, 0, maxGiveUp)
 	return bad
-}
-
-// checkCodes refuses gRPC codes in a definition without a gRPC target, because the caller probably
-// meant HTTP statuses.
-func checkCodes(d *timer.Definition) []*timer.Error {
-	byGRPC := func(t timer.Target) bool { return t.Kind == timer.KindGRPC }
-	if !d.Retry.NoRetry.HasGRPCCodes() || byGRPC(d.Target) ||
-		slices.ContainsFunc(d.Targets, byGRPC) {
-		return nil
-	}
-	return []*timer.Error{
-		timer.Invalid(
-			"retry.no_retry",
-			fmt.Sprintf(
-				"expected statuses from 100 to 999 without a target of kind grpc, found %q: numbers below 100 are codes of gRPC",
-				d.Retry.NoRetry.String(),
-			),
-		),
-	}
 }

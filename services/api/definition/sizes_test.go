@@ -46,25 +46,36 @@ func TestV2LimitsHoldOnceVariablesArePutIn(t *testing.T) {
 	}
 }
 
-// TestV2CodesThatAreNotRetried checks that gRPC codes, which are below 100, need a grpc target.
+// TestV2CodesThatAreNotRetried checks that some target can answer each number: statuses of HTTP are
+// from 100, and codes of gRPC below.
 func TestV2CodesThatAreNotRetried(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)
-	more := `"retry":{"no_retry":"3,5-7,404"},`
-	var made apitest.V2Timer
-	f.Call(t, http.MethodPost, "/api/v2/timers", apitest.WithTarget(`"target":{"kind":"grpc","url":"grpcs://a.example.com:443"}`, more), nil).
+	const (
+		web  = `"target":{"url":"https://example.com/"}`
+		grpc = `"target":{"kind":"grpc","url":"grpcs://a.example.com:443"}`
+		both = `"mode":"all","targets":[{"name":"a","url":"https://example.com/"},{"name":"b","kind":"grpc","url":"grpcs://a.example.com:443"}]`
+	)
+	noRetry := func(set string) string { return `"retry":{"no_retry":"` + set + `"},` }
+	var made, several apitest.V2Timer
+	f.Call(t, http.MethodPost, "/api/v2/timers", apitest.WithTarget(grpc, noRetry("3,5-7")), nil).
 		Into(t, 201, &made)
-	require.Equal(t, "3,5-7,404", made.Retry["no_retry"])
+	require.Equal(t, "3,5-7", made.Retry["no_retry"])
 	f.Call(t, http.MethodGet, apitest.TimerPath(made.ID, ""), "", nil).Into(t, 200, &made)
-	require.Equal(t, "3,5-7,404", made.Retry["no_retry"], "read back")
-	for _, c := range []struct{ method, path, body string }{
-		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(`"target":{"url":"https://example.com/"}`, more)},
-		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(`"target":{"kind":"grpc","url":"grpcs://a.example.com:443"}`, `"retry":{"no_retry":"17"},`)},
-		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(`"target":{"kind":"grpc","url":"grpcs://a.example.com:443"}`, `"retry":{"no_retry":"5-404"},`)},
-		{http.MethodPatch, apitest.TimerPath(made.ID, ""), `{"target":{"url":"https://example.com/"}}`},
+	require.Equal(t, "3,5-7", made.Retry["no_retry"], "read back")
+	f.Call(t, http.MethodPost, "/api/v2/timers", strings.Replace(apitest.WithTarget(both, noRetry("3,5-7,404")), "bill", "both", 1), nil).
+		Into(t, 201, &several)
+	require.Equal(t, "3,5-7,404", several.Retry["no_retry"])
+	for _, c := range []struct{ method, path, body, want string }{
+		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(web, noRetry("404,3")), `100 to 999 (http), found "3"`},
+		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(grpc, noRetry("5,400-404")), `1 to 16 (grpc), found "400-404"`},
+		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(grpc, noRetry("17")), "from 1 to 16"},
+		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(both, noRetry("5-404")), "from 1 to 16"},
+		{http.MethodPatch, apitest.TimerPath(made.ID, ""), `{"target":{"url":"https://example.com/"}}`, `found "3"`},
 	} {
 		p := f.Problem(t, 422, c.method, c.path, c.body)
 		require.Len(t, p.Errors, 1, c.body)
 		require.Equal(t, "body.retry.no_retry", p.Errors[0].Location, c.body)
+		require.Contains(t, p.Errors[0].Message, c.want, c.body)
 	}
 }
