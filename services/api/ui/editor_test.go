@@ -87,6 +87,51 @@ func TestNewTimerByForm(t *testing.T) {
 		Body.String(), `name="attempts" value="7"`)
 }
 
+// TestAnotherKindIsChosen changes the kind of a schedule in the form, by a browser that sends the
+// hidden fields of the kind before, too: at once, and after the YAML has followed.
+func TestAnotherKindIsChosen(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	for i, followed := range []bool{false, true} {
+		made := f.Create(t, http.StatusCreated, strings.Replace(apitest.TimerWith(
+			`{"kind":"cron","specs":["30 2 * * *"],"time_zone":"Europe/Berlin","gap":"skip",`+
+				`"overlap":"second","max_fires":7}`, target, ""), `"bill"`, fmt.Sprintf(`"b%d"`, i), 1))
+		path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+		form := editor(p.shown(path))
+		change := func(values map[string]string) {
+			for name, value := range values {
+				form.Set(name, value)
+			}
+			if followed {
+				synced := editor(p.posted(path+"/sync?side=form", form))
+				form.Set("base", synced.Get("base"))
+				form.Set("yaml", synced.Get("yaml"))
+			}
+		}
+		change(map[string]string{"kind": "interval", "every": "1h"})
+		change(map[string]string{"body": "typed after the kind"})
+		w := p.post(path, own, form)
+		require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+		now, err := f.Store.TimerByName(t.Context(), "shop", made.Name)
+		require.NoError(t, err)
+		s := now.Definition.Schedule
+		require.Equal(t, timer.KindInterval, s.Kind)
+		require.Empty(t, s.Specs)
+		require.EqualValues(t, 7, s.MaxFires, "an interval has it, too")
+
+		form = editor(p.shown(path))
+		change(map[string]string{"kind": "cron", "specs": "0 9 * * MON", "time_zone": "UTC"})
+		change(map[string]string{"body": "and again"})
+		w = p.post(path, own, form)
+		require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+		now, err = f.Store.TimerByName(t.Context(), "shop", made.Name)
+		require.NoError(t, err)
+		require.Equal(t, []string{"0 9 * * MON"}, now.Definition.Schedule.Specs)
+		require.Equal(t, "and again", now.Definition.Target.Body)
+	}
+}
+
 // TestEditorKeepsBothSidesTheSame checks what the editor answers while a viewer types on one side.
 func TestEditorKeepsBothSidesTheSame(t *testing.T) {
 	t.Parallel()

@@ -50,13 +50,28 @@ var formFields = []formField{
 	{"labels", []string{"labels"}, fieldPairs},
 }
 
-// scheduleFields are those of the form that belong to some kinds of schedules only.
+// scheduleFields are the fields of a schedule that belong to some kinds only. The form has some of
+// them. The API refuses one of another kind; a time zone it takes of each kind, but the form has it
+// for cron alone.
 var scheduleFields = map[string][]string{
 	"specs":     {"cron"},
 	"time_zone": {"cron"},
+	"gap":       {"cron"},
+	"overlap":   {"cron"},
 	"every":     {"interval", "fixed_delay"},
+	"anchor":    {"interval"},
+	"phase":     {"interval"},
 	"at":        {"at"},
 	"delay":     {"delay"},
+	"start_at":  {"cron", "interval", "fixed_delay"},
+	"end_at":    {"cron", "interval", "fixed_delay"},
+	"max_fires": {"cron", "interval", "fixed_delay"},
+}
+
+// belongs reports whether a field of the form says something about a schedule of a kind.
+func (f formField) belongs(kind string) bool {
+	kinds, some := scheduleFields[f.Name]
+	return !some || slices.Contains(kinds, kind)
 }
 
 // form returns the values of a document's fields as the form shows them.
@@ -78,10 +93,11 @@ func (d *document) form() map[string]string {
 }
 
 // applyForm changes a document by the fields in which the viewer's form differs from base, so that
-// fields which the form cannot show stay as they are.
+// fields which the form cannot show stay as they are. Without scripts, a browser also sends the fields
+// of other kinds than the chosen one, which it does not show: they say nothing.
 func (d *document) applyForm(form url.Values, base map[string]string) {
 	for _, f := range formFields {
-		if !form.Has(f.Name) {
+		if !form.Has(f.Name) || !f.belongs(form.Get("kind")) {
 			continue
 		}
 		was, now := shown(base[f.Name]), lines(form.Get(f.Name))

@@ -78,8 +78,24 @@
     });
   }
 
+  // enableFields disables the fields of the editor that belong to another kind of schedules than the
+  // chosen one. A browser does not send those, and what they have comes back with their kind.
+  var kinds = {
+    "of-cron": ["cron"], "of-every": ["interval", "fixed_delay"], "of-at": ["at"], "of-delay": ["delay"],
+  };
+  function enableFields() {
+    var kind = document.querySelector("#form-side [name=kind]");
+    if (!kind) return;
+    Object.keys(kinds).forEach(function (c) {
+      document.querySelectorAll("#form-side ." + c + " [name]").forEach(function (field) {
+        field.disabled = kinds[c].indexOf(kind.value) < 0;
+      });
+    });
+  }
+
   function prepare(root) {
     markErrors(root);
+    enableFields();
     showTimes(root);
     drawCharts(root);
   }
@@ -94,6 +110,7 @@
   document.addEventListener("input", function (e) {
     var side = e.target.closest("#form-side, #yaml-side");
     if (side) typed[side.id] = performance.now();
+    if (e.target.name === "kind") enableFields();
   });
   document.body.addEventListener("htmx:beforeRequest", function (e) {
     if (sides[e.detail.elt.id]) sent[e.detail.elt.id] = performance.now();
