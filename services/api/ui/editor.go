@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/carillon-timer/carillon/libs/yamltext"
 )
 
@@ -24,7 +26,8 @@ target:
 `
 
 // editorData is a definition as form and as YAML. The form shows the fields that most timers have,
-// the YAML shows all. Base is the YAML from which the form was made.
+// the YAML shows all. Base is the YAML from which both sides were made: what differs from it on one
+// side was changed there.
 type editorData struct {
 	ID       string // empty for a new timer
 	Name     string
@@ -38,7 +41,7 @@ type editorData struct {
 	Others   []fieldError // errors about no field of the form
 	Refused  *apiError
 	Broken   string // why the YAML cannot be read
-	Side     string // that the viewer has changed last: form or yaml; empty for a whole page
+	Synced   bool   // this is an answer to what the viewer types, and no whole page
 	Upcoming []string
 	Zone     string
 	Schedule schedule
@@ -108,39 +111,65 @@ func (d *editorData) fill(doc *document) {
 		doc.text("target", "body_base64") == ""
 }
 
-// readEditor reads what the viewer has entered in the form and as YAML. Fields that the form has
-// changed go into the YAML. It returns nil if the YAML cannot be read.
+// readEditor reads what the viewer has entered in the form and as YAML, and merges both. It returns
+// no document if the YAML cannot be read, or the sides cannot be merged; then both stay as they are.
 func (q *request) readEditor() (*editorData, *document) {
 	form := q.r.PostFormValue
 	d := &editorData{
 		ID: q.r.PathValue("id"), Version: form("version"), Name: form("stored_name"),
 		YAML: lines(form("yaml")), Base: lines(form("base")), Path: q.appPath("timers", "new"),
-		Side: q.r.URL.Query().Get("side"), Form: make(map[string]string),
 	}
 	if d.ID != "" {
 		d.Path = q.appPath("timers", d.ID, "edit")
 	}
+	base, err := parseDocument(d.Base)
+	if err != nil { // no page sends that
+		base = &document{&yaml.Node{Kind: yaml.MappingNode}}
+	}
+	d.fill(base)
 	doc, err := parseDocument(d.YAML)
 	if err != nil {
 		d.Broken = err.Error()
-		for _, f := range formFields {
-			d.Form[f.Name] = form(f.Name)
-		}
-		d.Simple = true
+		d.keep(q.r.PostForm, nil)
 		return d, nil
 	}
-	if base, err := parseDocument(d.Base); err == nil {
-		doc.applyForm(q.r.PostForm, base.form())
+	before := doc.String()
+	if refused := doc.merge(q.r.PostForm, base); len(refused) > 0 {
+		d.keep(q.r.PostForm, nil)
+		d.refuseSides(q.views.texts, refused)
+		return d, nil
 	}
 	if d.ID != "" { // a timer keeps its name
 		doc.set(yamltext.Text(d.Name), "name")
 	}
-	if d.Side != "yaml" {
-		d.YAML = doc.String()
-	}
 	d.Base = doc.String()
+	if d.Base != before {
+		d.YAML = d.Base
+	}
 	d.fill(doc)
+	d.keep(q.r.PostForm, doc)
 	return d, doc
+}
+
+// keep shows in the form what the viewer has entered there, where it means what a document has (nil:
+// in any case): a field that changes by itself disturbs them.
+func (d *editorData) keep(form url.Values, doc *document) {
+	for _, f := range formFields {
+		now := lines(form.Get(f.Name))
+		if form.Has(f.Name) && (doc == nil || !f.belongs(doc.text("schedule", "kind")) ||
+			f.same(now, shown(d.Form[f.Name]))) {
+			d.Form[f.Name] = now
+		}
+	}
+}
+
+// refuseSides says at their fields why the sides cannot be merged.
+func (d *editorData) refuseSides(t texts, refused []apart) {
+	d.Refused = &apiError{Status: http.StatusUnprocessableEntity, Detail: t.get("sides_apart")}
+	d.Errors = make(map[string][]string)
+	for _, r := range refused {
+		d.Errors[r.Field] = append(d.Errors[r.Field], t.get(r.Text))
+	}
 }
 
 // tryDefinition has the API check a definition without writing it.
@@ -204,9 +233,10 @@ func (q *request) refuseDefinition(d *editorData, err error) error {
 	return nil
 }
 
-// syncEditor answers what the viewer types: the other side, the errors and the next instants.
+// syncEditor answers what the viewer types: both sides, the errors and the next instants.
 func syncEditor(q *request) error {
 	d, doc := q.readEditor()
+	d.Synced = true
 	if doc != nil {
 		version := d.Version
 		if err := q.tryDefinition(d, doc); err != nil {
@@ -276,7 +306,10 @@ func (q *request) testDefinition(d *editorData, doc *document) error {
 func testTimer(q *request) error {
 	d, doc := q.readEditor()
 	if doc == nil {
-		d.TestRefused = &apiError{Detail: d.Broken}
+		d.TestRefused = d.Refused
+		if d.Broken != "" {
+			d.TestRefused = &apiError{Detail: d.Broken}
+		}
 	} else if err := q.testDefinition(d, doc); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,32 +91,6 @@ func (d *document) form() map[string]string {
 	return form
 }
 
-// applyForm changes a document by the fields in which the viewer's form differs from base, so that
-// fields which the form cannot show stay as they are. Without scripts, a browser also sends the fields
-// of other kinds than the chosen one, which it does not show: they say nothing.
-func (d *document) applyForm(form url.Values, base map[string]string) {
-	for _, f := range formFields {
-		if !form.Has(f.Name) || !f.belongs(form.Get("kind")) {
-			continue
-		}
-		was, now := shown(base[f.Name]), lines(form.Get(f.Name))
-		if f.Name != "body" {
-			was, now = strings.TrimSpace(was), strings.TrimSpace(now)
-		}
-		if was == now {
-			continue
-		}
-		d.change(f, now)
-		if f.Name == "kind" {
-			for name, kinds := range scheduleFields {
-				if !slices.Contains(kinds, now) {
-					d.remove("schedule", name)
-				}
-			}
-		}
-	}
-}
-
 // shown returns what a browser sends for a field that shows a text, and that nobody has changed.
 func shown(text string) string {
 	return lines(strings.ReplaceAll(text, "\x00", "\ufffd")) // HTML has no NUL
@@ -166,12 +139,10 @@ func (d *document) change(f formField, value string) {
 	}
 }
 
-// fieldErrors are what is wrong with a field of the form. Swap has them replace those that are
-// shown.
+// fieldErrors are what is wrong with a field of the form.
 type fieldErrors struct {
 	Name   string
 	Errors []string
-	Swap   bool
 }
 
 // errorsOf returns the errors by the field of the form to which they belong, and the others.

@@ -104,23 +104,60 @@
     charts.forEach(function (c) { c.setSize({ width: c.root.parentNode.clientWidth, height: 220 }); });
   });
 
-  // In the editor, each side is replaced when the other has changed. What somebody has typed there
-  // meanwhile must stay: then nothing is replaced, and what they typed is sent in its turn.
-  var sides = { "form-side": "yaml-side", "yaml-side": "form-side" }, typed = {}, sent = {}, focused = "";
+  // The editor has two sides, a form and a YAML, and keeps the YAML of which both were made. A request
+  // of #sides carries all three, the server merges them, and its answer has both sides. The answer to
+  // what is no longer there is dropped: what was typed meanwhile asks again, in its turn.
+  var sent = "", focused = "";
+  function entered() {
+    return new URLSearchParams(new FormData(document.getElementById("editor"))).toString();
+  }
+  function ofSides(e) {
+    return !!e.detail.requestConfig && e.detail.requestConfig.elt.id === "sides";
+  }
   document.addEventListener("input", function (e) {
-    var side = e.target.closest("#form-side, #yaml-side");
-    if (side) typed[side.id] = performance.now();
     if (e.target.name === "kind") enableFields();
   });
   document.body.addEventListener("htmx:beforeRequest", function (e) {
-    if (sides[e.detail.elt.id]) sent[e.detail.elt.id] = performance.now();
+    if (ofSides(e)) sent = entered();
   });
   document.body.addEventListener("htmx:beforeSwap", function (e) {
-    var id = e.detail.requestConfig && e.detail.requestConfig.elt.id, other = sides[id];
-    if (!other) return;
-    if (typed[other] > sent[id]) e.detail.shouldSwap = false;
-    var side = document.activeElement.closest("#" + other);
-    focused = side ? document.activeElement.name : "";
+    if (ofSides(e) && entered() !== sent) e.detail.shouldSwap = false;
+  });
+
+  // names returns the fields of a side.
+  function names(side) {
+    return Array.from(side.querySelectorAll("[name]"), function (f) { return f.name; }).join(" ");
+  }
+
+  // adopt gives the fields of a side what an answer has for them. A field that has it already is left
+  // alone: the cursor, and what can be undone there, stay.
+  function adopt(side, answer) {
+    answer.querySelectorAll("[name]").forEach(function (f) {
+      var own = side.querySelector('[name="' + f.name + '"]');
+      if (own.disabled || own.value === f.value) return;
+      var cursor = own === document.activeElement && own.setSelectionRange ? own.selectionStart : null;
+      if (own.tagName === "SELECT") own.innerHTML = f.innerHTML;
+      own.value = f.value;
+      if (cursor !== null) own.setSelectionRange(cursor, cursor);
+      if (f.name === "kind") enableFields();
+    });
+    answer.querySelectorAll("[id^=error-], #yaml-error").forEach(function (f) {
+      side.querySelector("#" + f.id).innerHTML = f.innerHTML;
+    });
+  }
+  document.body.addEventListener("htmx:oobBeforeSwap", function (e) {
+    var old = e.detail.target, answer = e.detail.fragment.firstElementChild;
+    if (old.id === "base") { // htmx would give it its new value later than the sides
+      old.value = answer.value;
+      e.detail.shouldSwap = false;
+    } else if (/^(form|yaml)-side$/.test(old.id)) {
+      if (names(old) !== names(answer)) { // the form has no target, or has one again
+        if (old.contains(document.activeElement)) focused = document.activeElement.name;
+        return;
+      }
+      adopt(old, answer);
+      e.detail.shouldSwap = false;
+    }
   });
   document.body.addEventListener("htmx:afterSettle", function () {
     var field = focused && document.querySelector('#editor [name="' + focused + '"]');
