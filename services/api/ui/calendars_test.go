@@ -105,6 +105,22 @@ func TestCalendars(t *testing.T) {
 	require.Contains(t, p.shown(list), "The app has no calendars yet.")
 }
 
+// TestYearOfAllowedTimes checks that a day on which the calendar has no allowed times is marked.
+func TestYearOfAllowedTimes(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t, func(o *api.Options) { o.Page = true }), true)
+	w := p.post(calendarPath, own, url.Values{
+		"allowed_times": {"09:00-17:30 mon,tue"}, "included_dates": {"2030-01-02"},
+		"excluded_dates": {"2030-01-07"}, "time_zone": {"Pacific/Auckland"},
+	})
+	require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+	body := p.shown(calendarPath + "?year=2030")
+	// 53 Tuesdays and 52 of each other weekday; one Wednesday is included, one Monday excluded.
+	require.Equal(t, 5*52-1, strings.Count(body, `<td class="day-no_times">`))
+	require.Equal(t, 1, strings.Count(body, `<td class="day-included">`))
+	require.Equal(t, 1, strings.Count(body, `<td class="day-excluded">`))
+}
+
 func TestImportOfACalendar(t *testing.T) {
 	t.Parallel()
 	p := open(t, apitest.Setup(t, func(o *api.Options) { o.Page = true }), true)
