@@ -20,6 +20,7 @@ import (
 type site struct {
 	*apitest.Fixture
 	tab   *Tab
+	down  atomic.Int64 // the status of all answers; 1: there are none; 0: those of the page
 	late  atomic.Int64 // of answers to what somebody types, in nanoseconds
 	syncs atomic.Int64 // requests of the editor at this moment
 	most  atomic.Int64 // of those at once
@@ -31,6 +32,14 @@ func openSite(t *testing.T) *site {
 	p, err := ui.New(ui.Options{API: s.Api.Handler(), Keyless: true, Now: time.Now})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch down := int(s.down.Load()); down {
+		case 0:
+		case 1:
+			panic(http.ErrAbortHandler)
+		default:
+			w.WriteHeader(down)
+			return
+		}
 		if strings.HasSuffix(r.URL.Path, "/sync") {
 			s.most.Store(max(s.most.Load(), s.syncs.Add(1)))
 			defer s.syncs.Add(-1)
@@ -139,4 +148,32 @@ func TestAnotherKindInTheForm(t *testing.T) {
 	s.tab.Await(t, `document.querySelector("[name=yaml]").value.includes("timeout: 7s")`)
 	s.tab.Follow(t, "button[value=save]")
 	require.Contains(t, s.tab.Path(t), "did=save")
+}
+
+// TestNoAnswerIsSaid checks that a page whose server does not answer says so, until it does.
+func TestNoAnswerIsSaid(t *testing.T) {
+	t.Parallel()
+	s := openSite(t)
+	const silent = `document.querySelector("#no-answer").innerText.includes("No answer from the server since")`
+	answered := func() {
+		s.down.Store(0)
+		s.tab.Await(t, `document.querySelector("#no-answer").innerText == ""`)
+	}
+	s.tab.Go(t, "/ui/apps/shop/overview")
+	for _, down := range []int64{1, http.StatusBadGateway} {
+		s.down.Store(down)
+		s.tab.Await(t, silent)
+		answered()
+	}
+	require.NotEmpty(t, s.tab.Complaints(), "what the browser says of it")
+	s.tab.Go(t, "/ui/apps/shop/timers/new")
+	s.down.Store(1)
+	s.tab.Fill(t, "input[name=url]", "https://example.com/")
+	s.tab.Await(t, silent)
+	require.Empty(t, s.tab.Violations(t))
+	answered()
+	s.tab.Await(t, `document.querySelector("[name=yaml]").value.includes("https://example.com/")`)
+	s.down.Store(1)
+	s.tab.Click(t, "button[value=test]")
+	s.tab.Await(t, silent)
 }

@@ -124,6 +124,29 @@
     if (ofSides(e) && entered() !== sent) e.detail.shouldSwap = false;
   });
 
+  // Without an answer the page goes on showing what it has, and says so until there is one. What the
+  // editor has asked is asked again.
+  var notice = document.getElementById("no-answer"), answer = new Date();
+  function answered(yes) {
+    if (yes) {
+      answer = new Date();
+      notice.textContent = "";
+    } else if (!notice.textContent) {
+      var time = answer.toLocaleTimeString(document.documentElement.lang, { hourCycle: "h23" });
+      notice.textContent = notice.dataset.text.replace("%s", time);
+    }
+  }
+  function unanswered(e) {
+    answered(false);
+    if (ofSides(e)) setTimeout(function () { e.detail.elt.dispatchEvent(new Event("sync")); }, 3000);
+  }
+  document.body.addEventListener("htmx:sendError", unanswered);
+  document.body.addEventListener("htmx:timeout", unanswered);
+  document.body.addEventListener("htmx:afterOnLoad", function (e) {
+    if (e.detail.xhr.status < 500) answered(true);
+    else unanswered(e);
+  });
+
   // names returns the fields of a side.
   function names(side) {
     return Array.from(side.querySelectorAll("[name]"), function (f) { return f.name; }).join(" ");
