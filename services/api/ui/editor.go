@@ -46,6 +46,8 @@ type editorData struct {
 	Zone     string
 	Schedule schedule
 	Warnings []struct{ Message string }
+	SignIn   string // where a viewer signs in whose session has ended
+	Gone     bool   // somebody has deleted the timer
 	Theirs   string // the present definition, where somebody else has changed it
 
 	Calls       []testedCall // of a test call
@@ -111,17 +113,26 @@ func (d *editorData) fill(doc *document) {
 		doc.text("target", "body_base64") == ""
 }
 
-// readEditor reads what the viewer has entered in the form and as YAML, and merges both. It returns
-// no document if the YAML cannot be read, or the sides cannot be merged; then both stay as they are.
-func (q *request) readEditor() (*editorData, *document) {
+// enteredEditor returns what the viewer has entered, as it is. It reads no YAML, so it is also for a
+// viewer whom nobody knows.
+func (q *request) enteredEditor() *editorData {
 	form := q.r.PostFormValue
 	d := &editorData{
 		ID: q.r.PathValue("id"), Version: form("version"), Name: form("stored_name"),
 		YAML: lines(form("yaml")), Base: lines(form("base")), Path: q.appPath("timers", "new"),
+		Form: make(map[string]string), Simple: q.r.PostForm.Has("url"),
 	}
 	if d.ID != "" {
 		d.Path = q.appPath("timers", d.ID, "edit")
 	}
+	d.keep(q.r.PostForm, nil)
+	return d
+}
+
+// readEditor reads what the viewer has entered in the form and as YAML, and merges both. It returns
+// no document if the YAML cannot be read, or the sides cannot be merged; then both stay as they are.
+func (q *request) readEditor() (*editorData, *document) {
+	d := q.enteredEditor()
 	base, err := parseDocument(d.Base)
 	if err != nil { // no page sends that
 		base = &document{&yaml.Node{Kind: yaml.MappingNode}}
@@ -241,7 +252,7 @@ func syncEditor(q *request) error {
 		version := d.Version
 		if err := q.tryDefinition(d, doc); err != nil {
 			var refused *apiError
-			if !errors.As(err, &refused) {
+			if !errors.As(err, &refused) || refused.Status == http.StatusUnauthorized {
 				return err
 			}
 			d.Refused = refused // shown beside the editor, whose page stays
@@ -274,7 +285,7 @@ func saveTimer(q *request) error {
 	var saved timerBody
 	if err := q.sendDefinition(d, doc, false, &saved); err != nil {
 		if err := q.refuseDefinition(d, err); err != nil {
-			return err
+			return q.keepText(d, err)
 		}
 		status := http.StatusUnprocessableEntity
 		if d.Refused != nil {
@@ -286,6 +297,20 @@ func saveTimer(q *request) error {
 	return nil
 }
 
+// keepText shows the editor with an error that is not about what the viewer has entered, so that this
+// is not lost. If somebody has deleted the timer, saving again makes a new one.
+func (q *request) keepText(d *editorData, err error) error {
+	if !errors.As(err, &d.Refused) || d.Refused.Status == http.StatusUnauthorized {
+		return err
+	}
+	status := d.Refused.Status
+	if d.ID != "" && status == http.StatusNotFound {
+		d.ID, d.Name, d.Version, d.Gone, d.Refused = "", "", "", true, nil
+		d.Path = q.appPath("timers", "new")
+	}
+	return q.render(status, "editor", d)
+}
+
 // testDefinition calls the target of a definition once, and keeps the answer or why there is none.
 func (q *request) testDefinition(d *editorData, doc *document) error {
 	var tested struct{ Calls []testedCall }
@@ -295,7 +320,7 @@ func (q *request) testDefinition(d *editorData, doc *document) error {
 	} else {
 		d.TestRefused, err = &apiError{Detail: err.Error()}, nil
 	}
-	if err != nil && !errors.As(err, &d.TestRefused) {
+	if err != nil && (!errors.As(err, &d.TestRefused) || hasStatus(err, http.StatusUnauthorized)) {
 		return err
 	}
 	d.Calls = tested.Calls

@@ -121,7 +121,7 @@
     if (ofSides(e)) sent = entered();
   });
   document.body.addEventListener("htmx:beforeSwap", function (e) {
-    if (ofSides(e) && entered() !== sent) e.detail.shouldSwap = false;
+    if (ofSides(e) && e.detail.target.id === "preview" && entered() !== sent) e.detail.shouldSwap = false;
   });
 
   // Without an answer the page goes on showing what it has, and says so until there is one. What the
@@ -145,6 +145,8 @@
   document.body.addEventListener("htmx:afterOnLoad", function (e) {
     if (e.detail.xhr.status < 500) answered(true);
     else unanswered(e);
+    var out = document.getElementById("signed-out");
+    if (out && e.detail.successful && !e.detail.xhr.getResponseHeader("Hx-Retarget")) out.textContent = "";
   });
 
   // names returns the fields of a side.
