@@ -160,7 +160,8 @@ func showCalendar(q *request) error { return q.showCalendar(http.StatusOK, new(c
 func (q *request) showCalendar(status int, d *calendarData) error {
 	err := q.get(q.calendarPath(nil), nil, &d.Calendar)
 	missing := hasStatus(err, http.StatusNotFound)
-	if missing && (q.r.Method != http.MethodGet || q.r.URL.Query().Get("new") == "yes") {
+	if missing && q.caller().May("write") &&
+		(q.r.Method != http.MethodGet || q.r.URL.Query().Get("new") == "yes") {
 		// An app that the viewer may not see is not found, either.
 		err = q.get("/calendars", url.Values{"app": {q.app}, "limit": {"1"}}, nil)
 		d.Calendar.Name = q.r.PathValue("name")

@@ -65,6 +65,9 @@ type testedCall struct {
 
 // showEditor shows a definition to edit, or a new one, which may be a copy.
 func showEditor(q *request) error {
+	if err := q.needWrite(); err != nil {
+		return err
+	}
 	id := q.r.PathValue("id")
 	from := q.r.URL.Query().Get("from")
 	d := &editorData{ID: id, Base: newDefinition, Path: q.appPath("timers", "new")}
