@@ -177,3 +177,30 @@ func TestNoAnswerIsSaid(t *testing.T) {
 	s.tab.Click(t, "button[value=test]")
 	s.tab.Await(t, silent)
 }
+
+// TestKeys checks that keys do nothing behind the help, and that a g is forgotten after a while.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	s := openSite(t)
+	s.tab.Go(t, "/ui/apps/shop/timers")
+	press := func(key string, at int) {
+		require.True(t, s.tab.Is(t, fmt.Sprintf(`(() => {
+			const e = new KeyboardEvent("keydown", { key: %q, bubbles: true });
+			Object.defineProperty(e, "timeStamp", { value: %d });
+			return document.body.dispatchEvent(e);
+		})()`, key, at)))
+	}
+	press("?", 1000)
+	s.tab.Await(t, `document.querySelector("#help").open`)
+	press("n", 1100)
+	press("g", 1200)
+	press("o", 1300)
+	require.True(t, s.tab.Is(t, `document.querySelector("#help").open`))
+	require.True(t, s.tab.Is(t, `(document.querySelector("#help").close(), true)`))
+	press("g", 2000)
+	press("o", 4001) // too late
+	press("x", 4100)
+	press("g", 5000)
+	press("f", 6999)
+	s.tab.Await(t, `location.pathname.endsWith("/fires")`)
+}

@@ -201,12 +201,14 @@
     if (link) link.click();
   }
 
-  var prefix = false;
+  // prefix is until when a letter after g opens a page: who has forgotten the g means the letter.
+  var prefix = 0;
   document.addEventListener("keydown", function (e) {
     var field = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
-    if (field || e.ctrlKey || e.metaKey || e.altKey) return;
-    if (prefix) {
-      prefix = false;
+    if (field || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
+    var chosen = e.timeStamp < prefix;
+    prefix = 0;
+    if (chosen) {
       go(e.key);
       return;
     }
@@ -219,7 +221,7 @@
     } else if (e.key === "?") {
       help();
     } else if (e.key === "g") {
-      prefix = true;
+      prefix = e.timeStamp + 2000;
     } else if (/^[a-z]$/.test(e.key)) {
       var link = document.querySelector('main a[data-key="' + e.key + '"]');
       if (link) link.click();
