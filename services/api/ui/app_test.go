@@ -42,7 +42,7 @@ func TestFreezeOfAnApp(t *testing.T) {
 	require.Contains(t, body, "&lt;script&gt;")
 	w = p.post(appPath+"/freeze", own, url.Values{"reason": {"a\x00"}})
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
-	require.Contains(t, w.Body.String(), "body.reason")
+	require.Contains(t, w.Body.String(), "<p>reason: ")
 	w = p.post(appPath+"/unfreeze", own, nil)
 	require.Equal(t, http.StatusSeeOther, w.Code)
 	require.NotContains(t, p.shown(appPath), "Frozen since")
@@ -91,7 +91,7 @@ func TestLimitsOfAnApp(t *testing.T) {
 		bad := url.Values{"rate": {"1"}, "version": {"3"}, field: {value}}
 		w = p.post(appPath+"/settings", own, bad)
 		require.Equal(t, http.StatusUnprocessableEntity, w.Code, field)
-		require.Regexp(t, `<code>(body\.)?`+field+`</code>`, w.Body.String())
+		require.Regexp(t, `<p>`+field+`[][0-9]*: `, w.Body.String())
 		require.Contains(t, w.Body.String(), `name="`+field+`" value="`+value+`"`)
 	}
 	require.Contains(t, p.shown(appPath), `name="rate" value="9"`)
@@ -126,7 +126,7 @@ func TestKeysOfAnApp(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, reader.get(appPath).Code, "to sign in")
 	w = p.post(appPath+"/keys", own, url.Values{"name": {""}, "scope": {"read"}})
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
-	require.Contains(t, w.Body.String(), "body.name")
+	require.Contains(t, w.Body.String(), "<p>name: ")
 }
 
 func TestSigningKeysOfAnApp(t *testing.T) {

@@ -88,7 +88,8 @@ func TestCalendars(t *testing.T) {
 		bad := url.Values{"version": {"2"}, field: {value}}
 		w = p.post(calendarPath, own, bad)
 		require.Equal(t, http.StatusUnprocessableEntity, w.Code, field)
-		require.Contains(t, w.Body.String(), "<code>body."+field)
+		require.Regexp(t, `<p>`+field+`[][0-9a-z_.]*: `, w.Body.String())
+		require.NotContains(t, w.Body.String(), "body."+field, "it is said once")
 		require.NotContains(t, w.Body.String(), "<script>")
 	}
 

@@ -154,7 +154,10 @@ func errorsOf(e *apiError) (byField map[string][]string, others []fieldError) {
 	for _, x := range e.Errors {
 		if name := fieldOf(strings.TrimPrefix(x.Location, "body.")); name != "" {
 			byField[name] = append(byField[name], x.Message)
-		} else {
+		}
+	}
+	for _, x := range e.More() {
+		if fieldOf(x.Location) == "" {
 			others = append(others, x)
 		}
 	}
