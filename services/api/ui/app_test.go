@@ -129,6 +129,24 @@ func TestKeysOfAnApp(t *testing.T) {
 	require.Contains(t, w.Body.String(), "<p>name: ")
 }
 
+// TestMadeKeyIsShownOnce checks that a browser that reloads the page of a new key makes no other one,
+// and that the page shows the key no second time.
+func TestMadeKeyIsShownOnce(t *testing.T) {
+	t.Parallel()
+	f, admin := apitest.Guarded(t)
+	p := signedIn(t, f, admin)
+	w := p.post(appPath+"/keys", own, url.Values{"name": {"robot"}, "scope": {"read"}})
+	const page = appPath + "/made-key"
+	require.Equal(t, page, w.Header().Get("Location"))
+	require.NotContains(t, w.Result().Cookies()[0].Value, "crl_")
+	w = p.followed(w)
+	require.Contains(t, w.Body.String(), "crl_")
+	require.Equal(t, "carillon_made_key", w.Result().Cookies()[0].Name)
+	require.Negative(t, w.Result().Cookies()[0].MaxAge, "the browser forgets it")
+	require.Equal(t, appPath, p.get(page).Header().Get("Location"))
+	require.Equal(t, 1, strings.Count(p.shown(appPath), ">robot<"))
+}
+
 func TestSigningKeysOfAnApp(t *testing.T) {
 	t.Parallel()
 	p := open(t, apitest.Setup(t), true)

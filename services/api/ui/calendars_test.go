@@ -125,12 +125,13 @@ func TestYearOfAllowedTimes(t *testing.T) {
 func TestImportOfACalendar(t *testing.T) {
 	t.Parallel()
 	p := open(t, apitest.Setup(t, func(o *api.Options) { o.Page = true }), true)
-	w := p.send(upload(t, calendarPath+"/import", apitest.Holidays, nil))
+	w := p.followed(p.send(upload(t, calendarPath+"/import", apitest.Holidays, nil)))
 	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
 	require.Contains(t, w.Body.String(), "The file had 2 dates.")
 	body := p.shown(calendarPath + "?year=2026")
 	require.Equal(t, 2, strings.Count(body, `<td class="day-excluded">`))
-	w = p.send(upload(t, calendarPath+"/import", apitest.Holidays, url.Values{"as": {"included"}}))
+	w = p.followed(p.send(upload(
+		t, calendarPath+"/import", apitest.Holidays, url.Values{"as": {"included"}})))
 	require.Equal(t, http.StatusOK, w.Code)
 	body = p.shown(calendarPath + "?year=2026")
 	require.Equal(t, 2, strings.Count(body, `<td class="day-included">`), "stronger than excluded")
