@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -200,10 +201,7 @@ func TestSidesAreMerged(t *testing.T) {
 		form.Set("version", "1")
 	}
 
-	both := url.Values{}
-	for name, values := range form {
-		both[name] = values
-	}
+	both := maps.Clone(form)
 	refused := func(why string) {
 		t.Helper()
 		for _, body := range []string{

@@ -209,11 +209,10 @@ func (p *Page) credentials(r *http.Request) (http.Header, bool) {
 	return h, true
 }
 
-// errorData is an error, and the page from which the viewer sent the form that led to it.
-type errorData struct {
-	*apiError
-
-	Back string
+// failedPage is an error, and the page from which the viewer sent the form that led to it.
+type failedPage struct {
+	Problem *apiError
+	Back    string
 }
 
 // fail shows an error. A viewer whom the API does not know is sent to sign in.
@@ -231,7 +230,7 @@ func (q *request) fail(err error) {
 	if q.r.Method == http.MethodPost {
 		back = q.origin()
 	}
-	if err := q.render(refused.Status, "error", &errorData{refused, back}); err != nil {
+	if err := q.render(refused.Status, "error", &failedPage{refused, back}); err != nil {
 		q.page.opts.Logger.Error().Err(err).Msg("error not shown")
 	}
 }
