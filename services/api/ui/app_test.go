@@ -42,7 +42,7 @@ func TestFreezeOfAnApp(t *testing.T) {
 	require.Contains(t, body, "&lt;script&gt;")
 	w = p.post(appPath+"/freeze", own, url.Values{"reason": {"a\x00"}})
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
-	require.Contains(t, w.Body.String(), "body.reason")
+	require.Contains(t, w.Body.String(), "<p>reason: ")
 	w = p.post(appPath+"/unfreeze", own, nil)
 	require.Equal(t, http.StatusSeeOther, w.Code)
 	require.NotContains(t, p.shown(appPath), "Frozen since")
@@ -91,7 +91,7 @@ func TestLimitsOfAnApp(t *testing.T) {
 		bad := url.Values{"rate": {"1"}, "version": {"3"}, field: {value}}
 		w = p.post(appPath+"/settings", own, bad)
 		require.Equal(t, http.StatusUnprocessableEntity, w.Code, field)
-		require.Regexp(t, `<code>(body\.)?`+field+`</code>`, w.Body.String())
+		require.Regexp(t, `<p>`+field+`[][0-9]*: `, w.Body.String())
 		require.Contains(t, w.Body.String(), `name="`+field+`" value="`+value+`"`)
 	}
 	require.Contains(t, p.shown(appPath), `name="rate" value="9"`)
@@ -126,7 +126,25 @@ func TestKeysOfAnApp(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, reader.get(appPath).Code, "to sign in")
 	w = p.post(appPath+"/keys", own, url.Values{"name": {""}, "scope": {"read"}})
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
-	require.Contains(t, w.Body.String(), "body.name")
+	require.Contains(t, w.Body.String(), "<p>name: ")
+}
+
+// TestMadeKeyIsShownOnce checks that a browser that reloads the page of a new key makes no other one,
+// and that the page shows the key no second time.
+func TestMadeKeyIsShownOnce(t *testing.T) {
+	t.Parallel()
+	f, admin := apitest.Guarded(t)
+	p := signedIn(t, f, admin)
+	w := p.post(appPath+"/keys", own, url.Values{"name": {"robot"}, "scope": {"read"}})
+	const page = appPath + "/made-key"
+	require.Equal(t, page, w.Header().Get("Location"))
+	require.NotContains(t, w.Result().Cookies()[0].Value, "crl_")
+	w = p.followed(w)
+	require.Contains(t, w.Body.String(), "crl_")
+	require.Equal(t, "carillon_made_key", w.Result().Cookies()[0].Name)
+	require.Negative(t, w.Result().Cookies()[0].MaxAge, "the browser forgets it")
+	require.Equal(t, appPath, p.get(page).Header().Get("Location"))
+	require.Equal(t, 1, strings.Count(p.shown(appPath), ">robot<"))
 }
 
 func TestSigningKeysOfAnApp(t *testing.T) {

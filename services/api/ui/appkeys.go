@@ -2,6 +2,7 @@ package ui
 
 import (
 	"net/http"
+	"time"
 )
 
 type madeKeyData struct {
@@ -27,8 +28,21 @@ func (q *request) keysPage() string {
 	return q.appPath("app")
 }
 
-// createKey makes an API key and shows it once. The answer is no redirect, so that no address
-// and no history has the key.
+// madeKeyCookie has a key from when it is made until it is shown.
+const madeKeyCookie = "carillon_made_key"
+
+// showMadeKey shows a key that was just made, once.
+func showMadeKey(q *request) error {
+	var d madeKeyData
+	if !q.takeOver(madeKeyCookie, &d) || d.Back != q.keysPage() {
+		q.redirect(q.keysPage())
+		return nil
+	}
+	setCookie(q.w, q.r, madeKeyCookie, "", -time.Second)
+	return q.show("madekey", &d)
+}
+
+// createKey makes an API key, which the next page shows once. No address and no history has the key.
 func createKey(q *request) error {
 	in := map[string]string{"name": q.r.PostFormValue("name"), "scope": q.r.PostFormValue("scope")}
 	var made apiKey
@@ -39,7 +53,7 @@ func createKey(q *request) error {
 	if err != nil {
 		return q.refuseAt("keys", new(appData), err)
 	}
-	return q.show("madekey", &madeKeyData{
+	return q.handOver(madeKeyCookie, q.keysPage()+"/made-key", &madeKeyData{
 		Name: made.Name, Scope: made.Scope, Secret: made.Key, Back: q.keysPage(),
 	})
 }
@@ -60,7 +74,7 @@ func createSigningKey(q *request) error {
 	if err := q.do(http.MethodPost, "/apps"+pathOf(q.app, "signing-keys"), in, &made); err != nil {
 		return q.refuseAt("signing-keys", new(appData), err)
 	}
-	return q.show("madekey", &madeKeyData{
+	return q.handOver(madeKeyCookie, q.keysPage()+"/made-key", &madeKeyData{
 		Kind: made.Kind, Secret: made.Secret, Public: made.Public, Back: q.keysPage(),
 	})
 }

@@ -66,9 +66,7 @@ func putAppSettings(q *request) error {
 
 // body returns the settings as the API takes them.
 func (s *appSettings) body(t texts) (map[string]any, error) {
-	in, bad := make(map[string]any), &apiError{
-		Status: http.StatusUnprocessableEntity, Detail: t.get("not_a_number"),
-	}
+	in, bad := make(map[string]any), &apiError{Status: http.StatusUnprocessableEntity}
 	wrong := func(name string) {
 		bad.Errors = append(bad.Errors, fieldError{name, t.get("not_a_number")})
 	}
@@ -88,6 +86,7 @@ func (s *appSettings) body(t texts) (map[string]any, error) {
 		}
 	}
 	if len(bad.Errors) > 0 {
+		bad.Detail = bad.Errors[0].Location + ": " + bad.Errors[0].Message
 		return nil, bad
 	}
 	if rules := strings.Fields(s.Allow); len(rules) > 0 {

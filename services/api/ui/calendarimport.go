@@ -8,7 +8,17 @@ import (
 	"net/url"
 )
 
-// importCalendar adds the dates of an iCalendar file to a calendar, and shows what the file had.
+// importedCookie has what a file had until the calendar shows it.
+const importedCookie = "carillon_imported"
+
+// importedFile is what a file had that was imported into a calendar.
+type importedFile struct {
+	Name   string // of the calendar
+	Import calendarImport
+}
+
+// importCalendar adds the dates of an iCalendar file to a calendar, which then shows what the file
+// had.
 func importCalendar(q *request) error {
 	file, _, err := q.r.FormFile("file")
 	if errors.Is(err, http.ErrMissingFile) || errors.Is(err, http.ErrNotMultipart) {
@@ -35,12 +45,11 @@ func importCalendar(q *request) error {
 			query.Set(name, v)
 		}
 	}
-	d := new(calendarData)
-	var out struct{ Import calendarImport }
+	var out importedFile
 	err = q.send(http.MethodPost, q.calendarPath(query, "import"), "text/calendar", body, &out)
 	if err != nil {
-		return q.refuseCalendar("import", d, err)
+		return q.refuseCalendar("import", new(calendarData), err)
 	}
-	d.Imported = &out.Import
-	return q.showCalendar(http.StatusOK, d)
+	out.Name = q.r.PathValue("name")
+	return q.handOver(importedCookie, q.appPath("calendars", out.Name)+"?did=import", &out)
 }

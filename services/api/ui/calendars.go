@@ -154,13 +154,22 @@ func (q *request) calendarPath(query url.Values, parts ...string) string {
 	return path + "?" + all.Encode()
 }
 
-func showCalendar(q *request) error { return q.showCalendar(http.StatusOK, new(calendarData)) }
+func showCalendar(q *request) error {
+	d := new(calendarData)
+	var in importedFile
+	if q.r.URL.Query().Get("did") == "import" && q.takeOver(importedCookie, &in) &&
+		in.Name == q.r.PathValue("name") {
+		d.Imported = &in.Import
+	}
+	return q.showCalendar(http.StatusOK, d)
+}
 
 // showCalendar reads the calendar and shows it. What the viewer entered stays in the form.
 func (q *request) showCalendar(status int, d *calendarData) error {
 	err := q.get(q.calendarPath(nil), nil, &d.Calendar)
 	missing := hasStatus(err, http.StatusNotFound)
-	if missing && (q.r.Method != http.MethodGet || q.r.URL.Query().Get("new") == "yes") {
+	if missing && q.caller().May("write") &&
+		(q.r.Method != http.MethodGet || q.r.URL.Query().Get("new") == "yes") {
 		// An app that the viewer may not see is not found, either.
 		err = q.get("/calendars", url.Values{"app": {q.app}, "limit": {"1"}}, nil)
 		d.Calendar.Name = q.r.PathValue("name")

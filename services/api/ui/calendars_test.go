@@ -88,7 +88,8 @@ func TestCalendars(t *testing.T) {
 		bad := url.Values{"version": {"2"}, field: {value}}
 		w = p.post(calendarPath, own, bad)
 		require.Equal(t, http.StatusUnprocessableEntity, w.Code, field)
-		require.Contains(t, w.Body.String(), "<code>body."+field)
+		require.Regexp(t, `<p>`+field+`[][0-9a-z_.]*: `, w.Body.String())
+		require.NotContains(t, w.Body.String(), "body."+field, "it is said once")
 		require.NotContains(t, w.Body.String(), "<script>")
 	}
 
@@ -105,15 +106,32 @@ func TestCalendars(t *testing.T) {
 	require.Contains(t, p.shown(list), "The app has no calendars yet.")
 }
 
+// TestYearOfAllowedTimes checks that a day on which the calendar has no allowed times is marked.
+func TestYearOfAllowedTimes(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t, func(o *api.Options) { o.Page = true }), true)
+	w := p.post(calendarPath, own, url.Values{
+		"allowed_times": {"09:00-17:30 mon,tue"}, "included_dates": {"2030-01-02"},
+		"excluded_dates": {"2030-01-07"}, "time_zone": {"Pacific/Auckland"},
+	})
+	require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+	body := p.shown(calendarPath + "?year=2030")
+	// 53 Tuesdays and 52 of each other weekday; one Wednesday is included, one Monday excluded.
+	require.Equal(t, 5*52-1, strings.Count(body, `<td class="day-no_times">`))
+	require.Equal(t, 1, strings.Count(body, `<td class="day-included">`))
+	require.Equal(t, 1, strings.Count(body, `<td class="day-excluded">`))
+}
+
 func TestImportOfACalendar(t *testing.T) {
 	t.Parallel()
 	p := open(t, apitest.Setup(t, func(o *api.Options) { o.Page = true }), true)
-	w := p.send(upload(t, calendarPath+"/import", apitest.Holidays, nil))
+	w := p.followed(p.send(upload(t, calendarPath+"/import", apitest.Holidays, nil)))
 	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
 	require.Contains(t, w.Body.String(), "The file had 2 dates.")
 	body := p.shown(calendarPath + "?year=2026")
 	require.Equal(t, 2, strings.Count(body, `<td class="day-excluded">`))
-	w = p.send(upload(t, calendarPath+"/import", apitest.Holidays, url.Values{"as": {"included"}}))
+	w = p.followed(p.send(upload(
+		t, calendarPath+"/import", apitest.Holidays, url.Values{"as": {"included"}})))
 	require.Equal(t, http.StatusOK, w.Code)
 	body = p.shown(calendarPath + "?year=2026")
 	require.Equal(t, 2, strings.Count(body, `<td class="day-included">`), "stronger than excluded")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/calendar"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
@@ -44,7 +46,7 @@ type calendarMonth struct {
 // calendarDay is a day of a month, or a cell without a day.
 type calendarDay struct {
 	Day   int
-	Kind  string // why nothing is due: excluded, weekday; or included, an exception from these
+	Kind  string // why nothing is due: excluded, weekday, no_times; or included, an exception
 	Today bool
 }
 
@@ -67,6 +69,7 @@ func (q *request) calendarYear(c *calendarBody) calendarYear {
 	for _, date := range c.IncludedDates {
 		included[date], y.LastDate = true, max(y.LastDate, date)
 	}
+	allows := c.allowedDays()
 	for month := time.January; month <= time.December; month++ {
 		m := calendarMonth{Number: strconv.Itoa(int(month))}
 		at := time.Date(y.Year, month, 1, 0, 0, 0, 0, time.UTC)
@@ -84,6 +87,8 @@ func (q *request) calendarYear(c *calendarBody) calendarYear {
 				y.Excluded++
 			case slices.Contains(c.ExcludedWeekdays, weekdayKey(at.Weekday())):
 				d.Kind = "weekday"
+			case !allows(at):
+				d.Kind = "no_times"
 			}
 			week[column] = d
 			if column == len(week)-1 {
@@ -96,6 +101,27 @@ func (q *request) calendarYear(c *calendarBody) calendarYear {
 		y.Months = append(y.Months, m)
 	}
 	return y
+}
+
+// allowedDays returns what the calendar itself says of a date, the midnight of which in UTC is given:
+// whether it allows any moment of it.
+func (c *calendarBody) allowedDays() func(date time.Time) bool {
+	// Dates and times are those of the calendar's clock, so UTC stands for its zone.
+	of := &timer.Calendar{
+		Name: c.Name, ExcludedDates: c.ExcludedDates, IncludedDates: c.IncludedDates,
+		ExcludedWeekdays: c.ExcludedWeekdays,
+	}
+	for _, r := range c.AllowedTimes {
+		of.AllowedTimes = append(of.AllowedTimes, timer.TimeRange(r))
+	}
+	rules, err := calendar.New(of, nil)
+	if err != nil { // a later release has written it: the page does not know better
+		return func(time.Time) bool { return true }
+	}
+	set := calendar.NewSet(rules)
+	return func(date time.Time) bool {
+		return set.NextAllowed(date.Unix()) < date.AddDate(0, 0, 1).Unix()
+	}
 }
 
 // weekdayKey returns the name of a weekday as the API has it.

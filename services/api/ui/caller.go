@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"net/http"
 	"net/url"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
@@ -37,4 +38,17 @@ func (q *request) caller() callerBody {
 		}
 	}
 	return *q.known
+}
+
+// needWrite returns an error for a viewer who may not create or change timers, before they fill in a
+// form in vain.
+func (q *request) needWrite() error {
+	if q.caller().May("write") {
+		return nil
+	}
+	// The scope is also unknown where the API did not answer, or does not know the key.
+	if err := q.get("/caller", url.Values{"app": {q.app}}, nil); err != nil {
+		return err
+	}
+	return &apiError{Status: http.StatusForbidden, Detail: q.views.texts.get("needs_write")}
 }

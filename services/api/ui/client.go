@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -40,6 +41,17 @@ type fieldError struct {
 
 func (e *apiError) Error() string {
 	return fmt.Sprintf("the API answered %d: %s", e.Status, e.Detail)
+}
+
+// More returns the errors besides the one that the detail says already.
+func (e *apiError) More() (more []fieldError) {
+	for _, x := range e.Errors {
+		x.Location = strings.TrimPrefix(x.Location, "body.")
+		if e.Detail != x.Location+": "+x.Message {
+			more = append(more, x)
+		}
+	}
+	return more
 }
 
 // response keeps a response of the API in memory. Pages ask for bounded lists only.

@@ -125,15 +125,32 @@ type redriveData struct {
 	Back      string
 	Key       string // with which a repeated confirmation creates nothing more
 	Confirmed bool
+	Chosen    bool // by the viewer, one by one
 	Result    redriveResult
 	Timers    map[string]timerBody
 	Refused   *apiError
 }
 
+// redrivenCookie has the result of a redrive until a page shows it.
+const redrivenCookie = "carillon_redriven"
+
+// showRedriven shows the result of a redrive.
+func (q *request) showRedriven() error {
+	d := new(redriveData)
+	if !q.takeOver(redrivenCookie, d) || !strings.HasPrefix(d.Back, q.appPath("dead-letters")) {
+		q.redirect(q.appPath("dead-letters"))
+		return nil
+	}
+	return q.show("redrive", d)
+}
+
 // redriveDeadLetters shows which fires a redrive would call again. It redrives them if the viewer
 // has confirmed that, or has chosen the fires by name.
 func redriveDeadLetters(q *request) error {
-	form := q.r.PostFormValue
+	if q.r.URL.Query().Get("done") == "yes" {
+		return q.showRedriven()
+	}
+	form := q.r.FormValue
 	d := &redriveData{Filter: make(map[string]string), Key: form("key")}
 	kept := make(url.Values)
 	for _, name := range slices.Concat(deadLetterFilters, deadLetterInstants) {
@@ -159,14 +176,15 @@ func redriveDeadLetters(q *request) error {
 	}
 	if form("chosen") == "yes" {
 		// A chosen fire was shown to the viewer, also if it was redriven before.
-		d.Start = redriveStart{Fires: q.r.PostForm["fires"], Again: true}
+		d.Chosen = true
+		d.Start = redriveStart{Fires: q.r.Form["fires"], Again: true}
 		if len(d.Start.Fires) == 0 {
 			q.redirect(d.Back)
 			return nil
 		}
 	}
 	path := "/apps" + pathOf(q.app, "redrives")
-	d.Confirmed = form("confirmed") == "yes"
+	d.Confirmed = q.r.PostFormValue("confirmed") == "yes"
 	key := d.Key
 	if !d.Confirmed {
 		path += "?dry_run=true"
@@ -180,6 +198,10 @@ func redriveDeadLetters(q *request) error {
 		if d.Refused = refusedInput(err); d.Refused == nil {
 			return err
 		}
+	}
+	if d.Confirmed && d.Refused == nil {
+		d.Start, d.Result.Sample = redriveStart{}, nil // a cookie is small
+		return q.handOver(redrivenCookie, q.appPath("dead-letters", "redrive")+"?done=yes", d)
 	}
 	if d.Timers, err = q.timersOf(d.Result.Sample); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -26,10 +27,26 @@ func (p *pages) shown(path string) string {
 	return w.Body.String()
 }
 
+// followed returns the page to which an answer leads, as a browser shows it: with the cookies of the
+// answer.
+func (p *pages) followed(w *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+	p.t.Helper()
+	require.Equal(p.t, http.StatusSeeOther, w.Code, "%s", w.Body)
+	r := httptest.NewRequestWithContext(
+		p.t.Context(), http.MethodGet, w.Header().Get("Location"), http.NoBody)
+	for _, c := range w.Result().Cookies() {
+		r.AddCookie(c)
+	}
+	return p.send(r)
+}
+
 // posted returns the body of the page that answers a form.
 func (p *pages) posted(path string, form url.Values) string {
 	p.t.Helper()
 	w := p.post(path, own, form)
+	if w.Code == http.StatusSeeOther {
+		w = p.followed(w)
+	}
 	require.Equal(p.t, http.StatusOK, w.Code, "%s: %s", path, w.Body)
 	return w.Body.String()
 }

@@ -19,6 +19,7 @@
 //	editor.go          the editor of a timer, with preview and test call
 //	form.go            its form
 //	document.go        its text, as YAML
+//	merge.go           what was changed in either
 //	calendars.go       calendars
 //	calendaryear.go    a calendar as a year
 //	calendarimport.go  import of an iCalendar file

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/carillon-timer/carillon/libs/yamltext"
 )
 
@@ -24,7 +26,8 @@ target:
 `
 
 // editorData is a definition as form and as YAML. The form shows the fields that most timers have,
-// the YAML shows all. Base is the YAML from which the form was made.
+// the YAML shows all. Base is the YAML from which both sides were made: what differs from it on one
+// side was changed there.
 type editorData struct {
 	ID       string // empty for a new timer
 	Name     string
@@ -38,11 +41,13 @@ type editorData struct {
 	Others   []fieldError // errors about no field of the form
 	Refused  *apiError
 	Broken   string // why the YAML cannot be read
-	Side     string // that the viewer has changed last: form or yaml; empty for a whole page
+	Synced   bool   // this is an answer to what the viewer types, and no whole page
 	Upcoming []string
 	Zone     string
 	Schedule schedule
 	Warnings []struct{ Message string }
+	SignIn   string // where a viewer signs in whose session has ended
+	Gone     bool   // somebody has deleted the timer
 	Theirs   string // the present definition, where somebody else has changed it
 
 	Calls       []testedCall // of a test call
@@ -60,6 +65,9 @@ type testedCall struct {
 
 // showEditor shows a definition to edit, or a new one, which may be a copy.
 func showEditor(q *request) error {
+	if err := q.needWrite(); err != nil {
+		return err
+	}
 	id := q.r.PathValue("id")
 	from := q.r.URL.Query().Get("from")
 	d := &editorData{ID: id, Base: newDefinition, Path: q.appPath("timers", "new")}
@@ -108,39 +116,74 @@ func (d *editorData) fill(doc *document) {
 		doc.text("target", "body_base64") == ""
 }
 
-// readEditor reads what the viewer has entered in the form and as YAML. Fields that the form has
-// changed go into the YAML. It returns nil if the YAML cannot be read.
-func (q *request) readEditor() (*editorData, *document) {
+// enteredEditor returns what the viewer has entered, as it is. It reads no YAML, so it is also for a
+// viewer whom nobody knows.
+func (q *request) enteredEditor() *editorData {
 	form := q.r.PostFormValue
 	d := &editorData{
 		ID: q.r.PathValue("id"), Version: form("version"), Name: form("stored_name"),
 		YAML: lines(form("yaml")), Base: lines(form("base")), Path: q.appPath("timers", "new"),
-		Side: q.r.URL.Query().Get("side"), Form: make(map[string]string),
+		Form: make(map[string]string), Simple: q.r.PostForm.Has("url"),
 	}
 	if d.ID != "" {
 		d.Path = q.appPath("timers", d.ID, "edit")
 	}
+	d.keep(q.r.PostForm, nil)
+	return d
+}
+
+// readEditor reads what the viewer has entered in the form and as YAML, and merges both. It returns
+// no document if the YAML cannot be read, or the sides cannot be merged; then both stay as they are.
+func (q *request) readEditor() (*editorData, *document) {
+	d := q.enteredEditor()
+	base, err := parseDocument(d.Base)
+	if err != nil { // no page sends that
+		base = &document{&yaml.Node{Kind: yaml.MappingNode}}
+	}
+	d.fill(base)
 	doc, err := parseDocument(d.YAML)
 	if err != nil {
 		d.Broken = err.Error()
-		for _, f := range formFields {
-			d.Form[f.Name] = form(f.Name)
-		}
-		d.Simple = true
+		d.keep(q.r.PostForm, nil)
 		return d, nil
 	}
-	if base, err := parseDocument(d.Base); err == nil {
-		doc.applyForm(q.r.PostForm, base.form())
+	before := doc.String()
+	if refused := doc.merge(q.r.PostForm, base); len(refused) > 0 {
+		d.keep(q.r.PostForm, nil)
+		d.refuseSides(q.views.texts, refused)
+		return d, nil
 	}
 	if d.ID != "" { // a timer keeps its name
 		doc.set(yamltext.Text(d.Name), "name")
 	}
-	if d.Side != "yaml" {
-		d.YAML = doc.String()
-	}
 	d.Base = doc.String()
+	if d.Base != before {
+		d.YAML = d.Base
+	}
 	d.fill(doc)
+	d.keep(q.r.PostForm, doc)
 	return d, doc
+}
+
+// keep shows in the form what the viewer has entered there, where it means what a document has (nil:
+// in any case): a field that changes by itself disturbs them.
+func (d *editorData) keep(form url.Values, doc *document) {
+	for _, f := range formFields {
+		now := lines(form.Get(f.Name))
+		if form.Has(f.Name) && (doc == nil || !f.belongs(doc.text("schedule", "kind")) ||
+			f.same(now, shown(d.Form[f.Name]))) {
+			d.Form[f.Name] = now
+		}
+	}
+}
+
+// refuseSides says at their fields why the sides cannot be merged.
+func (d *editorData) refuseSides(t texts, refused []apart) {
+	d.Refused = &apiError{Status: http.StatusUnprocessableEntity, Detail: t.get("sides_apart")}
+	d.Errors = make(map[string][]string)
+	for _, r := range refused {
+		d.Errors[r.Field] = append(d.Errors[r.Field], t.get(r.Text))
+	}
 }
 
 // tryDefinition has the API check a definition without writing it.
@@ -204,14 +247,15 @@ func (q *request) refuseDefinition(d *editorData, err error) error {
 	return nil
 }
 
-// syncEditor answers what the viewer types: the other side, the errors and the next instants.
+// syncEditor answers what the viewer types: both sides, the errors and the next instants.
 func syncEditor(q *request) error {
 	d, doc := q.readEditor()
+	d.Synced = true
 	if doc != nil {
 		version := d.Version
 		if err := q.tryDefinition(d, doc); err != nil {
 			var refused *apiError
-			if !errors.As(err, &refused) {
+			if !errors.As(err, &refused) || refused.Status == http.StatusUnauthorized {
 				return err
 			}
 			d.Refused = refused // shown beside the editor, whose page stays
@@ -244,7 +288,7 @@ func saveTimer(q *request) error {
 	var saved timerBody
 	if err := q.sendDefinition(d, doc, false, &saved); err != nil {
 		if err := q.refuseDefinition(d, err); err != nil {
-			return err
+			return q.keepText(d, err)
 		}
 		status := http.StatusUnprocessableEntity
 		if d.Refused != nil {
@@ -256,6 +300,20 @@ func saveTimer(q *request) error {
 	return nil
 }
 
+// keepText shows the editor with an error that is not about what the viewer has entered, so that this
+// is not lost. If somebody has deleted the timer, saving again makes a new one.
+func (q *request) keepText(d *editorData, err error) error {
+	if !errors.As(err, &d.Refused) || d.Refused.Status == http.StatusUnauthorized {
+		return err
+	}
+	status := d.Refused.Status
+	if d.ID != "" && status == http.StatusNotFound {
+		d.ID, d.Name, d.Version, d.Gone, d.Refused = "", "", "", true, nil
+		d.Path = q.appPath("timers", "new")
+	}
+	return q.render(status, "editor", d)
+}
+
 // testDefinition calls the target of a definition once, and keeps the answer or why there is none.
 func (q *request) testDefinition(d *editorData, doc *document) error {
 	var tested struct{ Calls []testedCall }
@@ -265,7 +323,7 @@ func (q *request) testDefinition(d *editorData, doc *document) error {
 	} else {
 		d.TestRefused, err = &apiError{Detail: err.Error()}, nil
 	}
-	if err != nil && !errors.As(err, &d.TestRefused) {
+	if err != nil && (!errors.As(err, &d.TestRefused) || hasStatus(err, http.StatusUnauthorized)) {
 		return err
 	}
 	d.Calls = tested.Calls
@@ -276,7 +334,10 @@ func (q *request) testDefinition(d *editorData, doc *document) error {
 func testTimer(q *request) error {
 	d, doc := q.readEditor()
 	if doc == nil {
-		d.TestRefused = &apiError{Detail: d.Broken}
+		d.TestRefused = d.Refused
+		if d.Broken != "" {
+			d.TestRefused = &apiError{Detail: d.Broken}
+		}
 	} else if err := q.testDefinition(d, doc); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -87,6 +88,51 @@ func TestNewTimerByForm(t *testing.T) {
 		Body.String(), `name="attempts" value="7"`)
 }
 
+// TestAnotherKindIsChosen changes the kind of a schedule in the form, by a browser that sends the
+// hidden fields of the kind before, too: at once, and after the YAML has followed.
+func TestAnotherKindIsChosen(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	for i, followed := range []bool{false, true} {
+		made := f.Create(t, http.StatusCreated, strings.Replace(apitest.TimerWith(
+			`{"kind":"cron","specs":["30 2 * * *"],"time_zone":"Europe/Berlin","gap":"skip",`+
+				`"overlap":"second","max_fires":7}`, target, ""), `"bill"`, fmt.Sprintf(`"b%d"`, i), 1))
+		path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+		form := editor(p.shown(path))
+		change := func(values map[string]string) {
+			for name, value := range values {
+				form.Set(name, value)
+			}
+			if followed {
+				synced := editor(p.posted(path+"/sync", form))
+				form.Set("base", synced.Get("base"))
+				form.Set("yaml", synced.Get("yaml"))
+			}
+		}
+		change(map[string]string{"kind": "interval", "every": "1h"})
+		change(map[string]string{"body": "typed after the kind"})
+		w := p.post(path, own, form)
+		require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+		now, err := f.Store.TimerByName(t.Context(), "shop", made.Name)
+		require.NoError(t, err)
+		s := now.Definition.Schedule
+		require.Equal(t, timer.KindInterval, s.Kind)
+		require.Empty(t, s.Specs)
+		require.EqualValues(t, 7, s.MaxFires, "an interval has it, too")
+
+		form = editor(p.shown(path))
+		change(map[string]string{"kind": "cron", "specs": "0 9 * * MON", "time_zone": "UTC"})
+		change(map[string]string{"body": "and again"})
+		w = p.post(path, own, form)
+		require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+		now, err = f.Store.TimerByName(t.Context(), "shop", made.Name)
+		require.NoError(t, err)
+		require.Equal(t, []string{"0 9 * * MON"}, now.Definition.Schedule.Specs)
+		require.Equal(t, "and again", now.Definition.Target.Body)
+	}
+}
+
 // TestEditorKeepsBothSidesTheSame checks what the editor answers while a viewer types on one side.
 func TestEditorKeepsBothSidesTheSame(t *testing.T) {
 	t.Parallel()
@@ -102,8 +148,7 @@ func TestEditorKeepsBothSidesTheSame(t *testing.T) {
 	require.NotContains(t, form.Get("yaml"), "created_at")
 
 	form.Set("specs", "0 9 * * MON\r\n0 10 * * TUE")
-	body := p.posted(path+"/sync?side=form", form)
-	require.NotContains(t, body, `id="form-side"`, "where the viewer types")
+	body := p.posted(path+"/sync", form)
 	require.Contains(t, body, `hx-swap-oob="outerHTML"`)
 	require.Contains(t, body, "on Monday at 09:00; on Tuesday at 10:00")
 	synced := editor(body)
@@ -112,26 +157,99 @@ func TestEditorKeepsBothSidesTheSame(t *testing.T) {
 
 	form.Set("base", synced.Get("base"))
 	form.Set("yaml", "# why\r\n"+strings.Replace(synced.Get("yaml"), "team: pay", "team: ops", 1))
-	body = p.posted(path+"/sync?side=yaml", form)
-	require.NotContains(t, body, `id="yaml-side"`)
+	body = p.posted(path+"/sync", form)
 	require.Equal(t, "team=ops", editor(body).Get("labels"))
 	require.Equal(t, "0 9 * * MON\r\n0 10 * * TUE", editor(body).Get("specs"))
 	form.Set("labels", "team=ops")
 	form.Set("base", editor(body).Get("base"))
 	form.Set("timeout", "soon")
-	body = p.posted(path+"/sync?side=form", form)
+	body = p.posted(path+"/sync", form)
 	require.Contains(t, editor(body).Get("yaml"), "# why")
 	require.Regexp(
 		t,
-		`id="error-timeout" class="field-error" hx-swap-oob="outerHTML">[^<]*soon`,
+		`id="error-timeout" class="field-error">[^<]*soon`,
 		body,
 	)
 
+	form.Set("base", editor(body).Get("base"))
 	for _, broken := range []string{"name: [", "- 1", "", "name: a\nname: b", "&a [*a, *a]"} {
 		form.Set("yaml", broken)
-		body = p.posted(path+"/sync?side=yaml", form)
+		body = p.posted(path+"/sync", form)
 		require.Contains(t, body, `<p class="field-error">`, broken)
 		require.Equal(t, http.StatusUnprocessableEntity, p.post(path, own, form).Code, broken)
+	}
+}
+
+// TestSidesAreMerged changes both sides of the editor before either has followed the other.
+func TestSidesAreMerged(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"cron","specs":["30 2 * * *"],"time_zone":"UTC"}`, target, ""))
+	path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+	form := editor(p.shown(path))
+	form.Set("body", "typed in the form")
+	form.Set("labels", "team=pay\r\n")
+	form.Set("yaml", strings.Replace(form.Get("yaml"), "priority: normal", "priority: high", 1))
+	for range 2 { // and once more, when each has followed the other
+		form = editor(p.posted(path+"/sync", form))
+		require.Equal(t, "high", form.Get("priority"))
+		require.Equal(t, "team=pay\r\n", form.Get("labels"), "as it was typed")
+		require.Contains(t, form.Get("yaml"), "typed in the form")
+		form.Set("stored_name", made.Name)
+		form.Set("version", "1")
+	}
+
+	both := maps.Clone(form)
+	refused := func(why string) {
+		t.Helper()
+		for _, body := range []string{
+			p.posted(path+"/sync", both), p.posted(path+"/test", both), p.post(path, own, both).Body.String(),
+		} {
+			require.Contains(t, body, "cannot be joined")
+			if !strings.Contains(body, `id="yaml-side"`) {
+				continue // the answer of the test call
+			}
+			require.Contains(t, body, why)
+			now := editor(body)
+			for _, name := range []string{"base", "yaml", "specs", "kind", "labels", "priority"} {
+				require.Equal(t, both.Get(name), now.Get(name), "%s stays", name)
+			}
+		}
+		require.Equal(t, http.StatusUnprocessableEntity, p.post(path, own, both).Code)
+	}
+	both.Set("specs", "0 1 * * *")
+	both.Set("yaml", strings.Replace(form.Get("yaml"), "30 2 * * *", "0 3 * * *", 1))
+	refused("and differently")
+	both.Set("specs", form.Get("specs"))
+	both.Set("kind", "interval")
+	refused("and differently") // the YAML has a new expression, and the form has another kind
+	both.Set("kind", "cron")
+	both.Set("labels", "a=b\r\na=c")
+	refused("stands twice")
+	both.Set("labels", form.Get("labels"))
+	require.Equal(t, http.StatusSeeOther, p.post(path, own, both).Code)
+	now, err := f.Store.TimerByName(t.Context(), "shop", made.Name)
+	require.NoError(t, err)
+	require.Equal(t, []string{"0 3 * * *"}, now.Definition.Schedule.Specs)
+	require.Equal(t, "typed in the form", now.Definition.Target.Body)
+	require.Equal(t, timer.PriorityHigh, now.Definition.Priority)
+}
+
+// TestListsShowEveryValue checks that a list of the form which does not have a value of the YAML does
+// not replace it.
+func TestListsShowEveryValue(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t), true)
+	const path = "/ui/apps/shop/timers/new"
+	form := editor(p.shown(path))
+	form.Set("yaml", "schedule:\n  kind: weekly\npriority: urgent\ntarget:\n  method: TRACE\n")
+	for range 2 {
+		form = editor(p.posted(path+"/sync", form))
+		for _, want := range []string{"kind: weekly", "priority: urgent", "method: TRACE"} {
+			require.Contains(t, form.Get("yaml"), want)
+		}
 	}
 }
 
@@ -218,7 +336,7 @@ func TestEditConflict(t *testing.T) {
 	require.Equal(t, "1", form.Get("version"))
 	f.Do(t, http.StatusOK, http.MethodPatch, apitest.TimerPath(made.ID, ""), `{"priority":"high"}`)
 	form.Set("every", "2h")
-	require.Contains(t, p.posted(path+"/sync?side=form", form), "version")
+	require.Contains(t, p.posted(path+"/sync", form), "version")
 	w := p.post(path, own, form)
 	require.Equal(t, http.StatusPreconditionFailed, w.Code)
 	body := w.Body.String()

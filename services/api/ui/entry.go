@@ -67,6 +67,7 @@ func signIn(q *request) error {
 
 func signOut(q *request) error {
 	q.page.sessions.end(q.w, q.r)
+	setCookie(q.w, q.r, madeKeyCookie, "", -time.Second) // the next viewer must not see it
 	if q.person != nil {
 		if to := q.page.opts.SignIn.EndSession(originOf(q.r) + Prefix + "/sign-in"); to != "" {
 			// The page opens the next one, and does not redirect: the policy of the page's content

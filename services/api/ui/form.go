@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,13 +49,28 @@ var formFields = []formField{
 	{"labels", []string{"labels"}, fieldPairs},
 }
 
-// scheduleFields are those of the form that belong to some kinds of schedules only.
+// scheduleFields are the fields of a schedule that belong to some kinds only. The form has some of
+// them. The API refuses one of another kind; a time zone it takes of each kind, but the form has it
+// for cron alone.
 var scheduleFields = map[string][]string{
 	"specs":     {"cron"},
 	"time_zone": {"cron"},
+	"gap":       {"cron"},
+	"overlap":   {"cron"},
 	"every":     {"interval", "fixed_delay"},
+	"anchor":    {"interval"},
+	"phase":     {"interval"},
 	"at":        {"at"},
 	"delay":     {"delay"},
+	"start_at":  {"cron", "interval", "fixed_delay"},
+	"end_at":    {"cron", "interval", "fixed_delay"},
+	"max_fires": {"cron", "interval", "fixed_delay"},
+}
+
+// belongs reports whether a field of the form says something about a schedule of a kind.
+func (f formField) belongs(kind string) bool {
+	kinds, some := scheduleFields[f.Name]
+	return !some || slices.Contains(kinds, kind)
 }
 
 // form returns the values of a document's fields as the form shows them.
@@ -75,31 +89,6 @@ func (d *document) form() map[string]string {
 		}
 	}
 	return form
-}
-
-// applyForm changes a document by the fields in which the viewer's form differs from base, so that
-// fields which the form cannot show stay as they are.
-func (d *document) applyForm(form url.Values, base map[string]string) {
-	for _, f := range formFields {
-		if !form.Has(f.Name) {
-			continue
-		}
-		was, now := shown(base[f.Name]), lines(form.Get(f.Name))
-		if f.Name != "body" {
-			was, now = strings.TrimSpace(was), strings.TrimSpace(now)
-		}
-		if was == now {
-			continue
-		}
-		d.change(f, now)
-		if f.Name == "kind" {
-			for name, kinds := range scheduleFields {
-				if !slices.Contains(kinds, now) {
-					d.remove("schedule", name)
-				}
-			}
-		}
-	}
 }
 
 // shown returns what a browser sends for a field that shows a text, and that nobody has changed.
@@ -150,12 +139,10 @@ func (d *document) change(f formField, value string) {
 	}
 }
 
-// fieldErrors are what is wrong with a field of the form. Swap has them replace those that are
-// shown.
+// fieldErrors are what is wrong with a field of the form.
 type fieldErrors struct {
 	Name   string
 	Errors []string
-	Swap   bool
 }
 
 // errorsOf returns the errors by the field of the form to which they belong, and the others.
@@ -167,7 +154,10 @@ func errorsOf(e *apiError) (byField map[string][]string, others []fieldError) {
 	for _, x := range e.Errors {
 		if name := fieldOf(strings.TrimPrefix(x.Location, "body.")); name != "" {
 			byField[name] = append(byField[name], x.Message)
-		} else {
+		}
+	}
+	for _, x := range e.More() {
+		if fieldOf(x.Location) == "" {
 			others = append(others, x)
 		}
 	}

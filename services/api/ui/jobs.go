@@ -20,6 +20,7 @@ type jobData struct {
 	Key     string // makes a repeated confirmation start one job
 	Job     jobBody
 	Refused *apiError
+	Back    string // the list whose filter selects the timers
 }
 
 // readJob reads the form that starts a job. Labels are separated by commas.
@@ -74,6 +75,13 @@ func startJob(q *request) error {
 		if d.Refused = refusedInput(err); d.Refused == nil {
 			return err
 		}
+	}
+	d.Back = q.appPath("timers")
+	if f := d.Start.Filter; f != nil {
+		d.Back += "?" + url.Values{
+			"labels": {f.Labels}, "name_contains": {f.NameContains}, "status": {f.Status},
+			"target_host": {f.TargetHost},
+		}.Encode()
 	}
 	if confirmed && d.Refused == nil {
 		q.redirect(q.appPath("jobs", d.Job.ID))

@@ -50,7 +50,7 @@ func TestOperations(t *testing.T) {
 	require.NotContains(t, p.shown("/ui/operations"), revoke)
 	w := p.post("/ui/operations/keys", own, url.Values{"scope": {"read"}})
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
-	require.Contains(t, w.Body.String(), "body.name")
+	require.Contains(t, w.Body.String(), "<p>name: ")
 
 	reader := signedIn(t, f, f.MakeKey(t, admin, "", "read").Key)
 	require.NotContains(t, reader.shown("/ui/operations"), "168h0m0s", "needs the scope admin")

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -93,6 +94,28 @@ func (s *sessions) open(r *http.Request, name, label string) ([]byte, error) {
 		return plain[instantBytes:], nil
 	}
 	return nil, errNoSession
+}
+
+// handOverLength is how long the answer to a form is shown again.
+const handOverLength = 10 * time.Minute
+
+// handOver sends the viewer to a page that shows the answer to a form, sealed in a cookie until then.
+// A browser then can go back to the page, and reloading it does not send the form again. No address
+// has the answer.
+func (q *request) handOver(name, to string, data any) error {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("answer of a form: %w", err)
+	}
+	setCookie(q.w, q.r, name, q.page.sessions.seal(name, handOverLength, b), handOverLength)
+	q.redirect(to)
+	return nil
+}
+
+// takeOver reads what handOver has sealed. It returns false if there is none any more.
+func (q *request) takeOver(name string, data any) bool {
+	b, err := q.page.sessions.open(q.r, name, name)
+	return err == nil && json.Unmarshal(b, data) == nil
 }
 
 // end removes the cookie.

@@ -28,6 +28,9 @@ type timerData struct {
 	Explain     *explanation
 	ExplainAt   string
 	Refused     *apiError
+
+	Reason, Until string    // of a pause that was refused
+	NotDone       *apiError // an action that was refused
 }
 
 // nextFire is an instant at which the timer is due. Changed says that the zone's offset differs
@@ -49,8 +52,9 @@ func (t *rawTimer) UnmarshalJSON(b []byte) error {
 }
 
 // showTimer shows a timer: its future, its past, and why it is due at an instant or not.
-func showTimer(q *request) error {
-	d := new(timerData)
+func showTimer(q *request) error { return q.showTimer(http.StatusOK, new(timerData)) }
+
+func (q *request) showTimer(status int, d *timerData) error {
 	id, app := q.r.PathValue("id"), url.Values{"app": {q.app}}
 	if err := q.get("/timers"+pathOf(id), app, &d.Timer); err != nil {
 		return err
@@ -76,7 +80,7 @@ func showTimer(q *request) error {
 			}
 		}
 	}
-	return q.show("timer", d)
+	return q.render(status, "timer", d)
 }
 
 // instantOf converts an instant in the form of the pages, or one that names no zone: it is UTC.
@@ -159,6 +163,18 @@ func (q *request) readForecast(d *timerData, id string) ([]string, error) {
 	return due, nil
 }
 
+// refuseAction shows the timer with an error about an action, if the timer is still there.
+func (q *request) refuseAction(err error) error {
+	d := &timerData{
+		NotDone: refusedInput(err), Reason: q.r.PostFormValue("reason"),
+		Until: q.r.PostFormValue("until"),
+	}
+	if d.NotDone == nil {
+		return err
+	}
+	return q.showTimer(d.NotDone.Status, d)
+}
+
 // changeTimer pauses, resumes, runs or deletes a timer.
 func changeTimer(q *request) error {
 	id, action := q.r.PathValue("id"), q.r.PathValue("action")
@@ -173,22 +189,22 @@ func changeTimer(q *request) error {
 			in["until"] = instantOf(until)
 		}
 		if err := q.do(http.MethodPost, path+"/pause"+app, in, nil); err != nil {
-			return err
+			return q.refuseAction(err)
 		}
 	case "resume":
 		if err := q.do(http.MethodPost, path+"/resume"+app, nil, nil); err != nil {
-			return err
+			return q.refuseAction(err)
 		}
 	case "run":
 		var made fireBody
 		if err := q.do(http.MethodPost, path+"/run"+app, nil, &made); err != nil {
-			return err
+			return q.refuseAction(err)
 		}
 		q.redirect(q.appPath("fires", made.ID) + "?did=run")
 		return nil
 	case "delete":
 		if err := q.do(http.MethodDelete, path+app, nil, nil); err != nil {
-			return err
+			return q.refuseAction(err)
 		}
 		q.redirect(q.appPath("timers") + "?did=delete")
 		return nil

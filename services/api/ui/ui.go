@@ -209,6 +209,12 @@ func (p *Page) credentials(r *http.Request) (http.Header, bool) {
 	return h, true
 }
 
+// failedPage is an error, and the page from which the viewer sent the form that led to it.
+type failedPage struct {
+	Problem *apiError
+	Back    string
+}
+
 // fail shows an error. A viewer whom the API does not know is sent to sign in.
 func (q *request) fail(err error) {
 	var refused *apiError
@@ -220,15 +226,20 @@ func (q *request) fail(err error) {
 		q.askToSignIn()
 		return
 	}
-	if err := q.render(refused.Status, "error", refused); err != nil {
+	back := ""
+	if q.r.Method == http.MethodPost {
+		back = q.origin()
+	}
+	if err := q.render(refused.Status, "error", &failedPage{refused, back}); err != nil {
 		q.page.opts.Logger.Error().Err(err).Msg("error not shown")
 	}
 }
 
 // askToSignIn sends the viewer to sign in, and then back. A part of a page that is refreshed has the
-// whole page go there: a redirect would put the form in place of the part.
+// whole page go there: a redirect would put the form in place of the part. The editor stays, because
+// it has what the viewer typed.
 func (q *request) askToSignIn() {
-	part := q.r.Header.Get("Hx-Request") != ""
+	part, post := q.r.Header.Get("Hx-Request") != "", q.r.Method == http.MethodPost
 	next := ""
 	switch {
 	case part:
@@ -237,16 +248,51 @@ func (q *request) askToSignIn() {
 		}
 	case q.r.Method == http.MethodGet:
 		next = q.r.URL.RequestURI()
+	case q.isEditor():
+		next = q.r.URL.RequestURI()
+	default:
+		next = q.origin()
 	}
 	to := Prefix + "/sign-in"
 	if next != "" {
 		to += "?next=" + url.QueryEscape(next)
 	}
-	if part {
+	switch {
+	case part && post:
+		q.w.Header().Set("Hx-Retarget", "#signed-out")
+		q.w.Header().Set("Hx-Reswap", "innerHTML")
+		if err := q.showPart("editor", "signed-out", to); err != nil {
+			q.page.opts.Logger.Error().Err(err).Msg("sign-in not shown")
+		}
+	case part:
 		q.w.Header().Set("Hx-Redirect", to)
-		return
+	case post && q.isEditor():
+		d := q.enteredEditor()
+		d.SignIn = to
+		if err := q.render(http.StatusUnauthorized, "editor", d); err != nil {
+			q.page.opts.Logger.Error().Err(err).Msg("editor not shown")
+		}
+	default:
+		q.redirect(to)
 	}
-	q.redirect(to)
+}
+
+// isEditor reports whether a request is for the editor of a timer.
+func (q *request) isEditor() bool {
+	return strings.HasSuffix(q.r.URL.Path, "/timers/new") ||
+		strings.HasSuffix(q.r.URL.Path, "/edit")
+}
+
+// origin returns the page from which the viewer sent a form, or nothing if the browser does not tell.
+func (q *request) origin() string {
+	from, err := url.Parse(q.r.Referer())
+	if err != nil || from.Host != q.r.Host {
+		return ""
+	}
+	if to := from.RequestURI(); inside(to) == to {
+		return to
+	}
+	return ""
 }
 
 // redirect sends the viewer to another page. htmx follows it as browsers do.

@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -85,12 +86,20 @@ func (v *views) functions() template.FuncMap {
 		"path":     func(parts ...string) string { return Prefix + "/apps" + pathOf(parts...) },
 		"local":    localTime,
 		"json":     toJSON,
-		"field":    func(name string, d *editorData) fieldErrors { return fieldErrors{name, d.Errors[name], false} },
-		"swapped":  func(name string, d *editorData) fieldErrors { return fieldErrors{name, d.Errors[name], true} },
-		"fields":   func() []formField { return formFields },
-		"misfires": misfirePolicies,
+		"field":    func(name string, d *editorData) fieldErrors { return fieldErrors{name, d.Errors[name]} },
+		"choices":  choices,
+		"misfires": func() []string { return append([]string{""}, misfirePolicies()...) },
 		"when":     func(at, zone string) stamp { return stamp{at, zone} },
 	}
+}
+
+// choices returns the items of a list, with the present value if it is none of them. A list that does
+// not have the value would show another one, and replace it when it is sent.
+func choices(now string, items []string) []string {
+	if slices.Contains(items, now) {
+		return items
+	}
+	return append([]string{now}, items...)
 }
 
 // misfirePolicies returns the names of all misfire policies. A policy that the editor does not offer

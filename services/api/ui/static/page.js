@@ -78,8 +78,24 @@
     });
   }
 
+  // enableFields disables the fields of the editor that belong to another kind of schedules than the
+  // chosen one. A browser does not send those, and what they have comes back with their kind.
+  var kinds = {
+    "of-cron": ["cron"], "of-every": ["interval", "fixed_delay"], "of-at": ["at"], "of-delay": ["delay"],
+  };
+  function enableFields() {
+    var kind = document.querySelector("#form-side [name=kind]");
+    if (!kind) return;
+    Object.keys(kinds).forEach(function (c) {
+      document.querySelectorAll("#form-side ." + c + " [name]").forEach(function (field) {
+        field.disabled = kinds[c].indexOf(kind.value) < 0;
+      });
+    });
+  }
+
   function prepare(root) {
     markErrors(root);
+    enableFields();
     showTimes(root);
     drawCharts(root);
   }
@@ -88,22 +104,85 @@
     charts.forEach(function (c) { c.setSize({ width: c.root.parentNode.clientWidth, height: 220 }); });
   });
 
-  // In the editor, each side is replaced when the other has changed. What somebody has typed there
-  // meanwhile must stay: then nothing is replaced, and what they typed is sent in its turn.
-  var sides = { "form-side": "yaml-side", "yaml-side": "form-side" }, typed = {}, sent = {}, focused = "";
+  // The editor has two sides, a form and a YAML, and keeps the YAML of which both were made. A request
+  // of #sides carries all three, the server merges them, and its answer has both sides. The answer to
+  // what is no longer there is dropped: what was typed meanwhile asks again, in its turn.
+  var sent = "", focused = "";
+  function entered() {
+    return new URLSearchParams(new FormData(document.getElementById("editor"))).toString();
+  }
+  function ofSides(e) {
+    return !!e.detail.requestConfig && e.detail.requestConfig.elt.id === "sides";
+  }
   document.addEventListener("input", function (e) {
-    var side = e.target.closest("#form-side, #yaml-side");
-    if (side) typed[side.id] = performance.now();
+    if (e.target.name === "kind") enableFields();
   });
   document.body.addEventListener("htmx:beforeRequest", function (e) {
-    if (sides[e.detail.elt.id]) sent[e.detail.elt.id] = performance.now();
+    if (ofSides(e)) sent = entered();
   });
   document.body.addEventListener("htmx:beforeSwap", function (e) {
-    var id = e.detail.requestConfig && e.detail.requestConfig.elt.id, other = sides[id];
-    if (!other) return;
-    if (typed[other] > sent[id]) e.detail.shouldSwap = false;
-    var side = document.activeElement.closest("#" + other);
-    focused = side ? document.activeElement.name : "";
+    if (ofSides(e) && e.detail.target.id === "preview" && entered() !== sent) e.detail.shouldSwap = false;
+  });
+
+  // Without an answer the page goes on showing what it has, and says so until there is one. What the
+  // editor has asked is asked again.
+  var notice = document.getElementById("no-answer"), answer = new Date();
+  function answered(yes) {
+    if (yes) {
+      answer = new Date();
+      notice.textContent = "";
+    } else if (!notice.textContent) {
+      var time = answer.toLocaleTimeString(document.documentElement.lang, { hourCycle: "h23" });
+      notice.textContent = notice.dataset.text.replace("%s", time);
+    }
+  }
+  function unanswered(e) {
+    answered(false);
+    if (ofSides(e)) setTimeout(function () { e.detail.elt.dispatchEvent(new Event("sync")); }, 3000);
+  }
+  document.body.addEventListener("htmx:sendError", unanswered);
+  document.body.addEventListener("htmx:timeout", unanswered);
+  document.body.addEventListener("htmx:afterOnLoad", function (e) {
+    if (e.detail.xhr.status < 500) answered(true);
+    else unanswered(e);
+    var out = document.getElementById("signed-out");
+    if (out && e.detail.successful && !e.detail.xhr.getResponseHeader("Hx-Retarget")) out.textContent = "";
+  });
+
+  // names returns the fields of a side.
+  function names(side) {
+    return Array.from(side.querySelectorAll("[name]"), function (f) { return f.name; }).join(" ");
+  }
+
+  // adopt gives the fields of a side what an answer has for them. A field that has it already is left
+  // alone: the cursor, and what can be undone there, stay.
+  function adopt(side, answer) {
+    answer.querySelectorAll("[name]").forEach(function (f) {
+      var own = side.querySelector('[name="' + f.name + '"]');
+      if (own.disabled || own.value === f.value) return;
+      var cursor = own === document.activeElement && own.setSelectionRange ? own.selectionStart : null;
+      if (own.tagName === "SELECT") own.innerHTML = f.innerHTML;
+      own.value = f.value;
+      if (cursor !== null) own.setSelectionRange(cursor, cursor);
+      if (f.name === "kind") enableFields();
+    });
+    answer.querySelectorAll("[id^=error-], #yaml-error").forEach(function (f) {
+      side.querySelector("#" + f.id).innerHTML = f.innerHTML;
+    });
+  }
+  document.body.addEventListener("htmx:oobBeforeSwap", function (e) {
+    var old = e.detail.target, answer = e.detail.fragment.firstElementChild;
+    if (old.id === "base") { // htmx would give it its new value later than the sides
+      old.value = answer.value;
+      e.detail.shouldSwap = false;
+    } else if (/^(form|yaml)-side$/.test(old.id)) {
+      if (names(old) !== names(answer)) { // the form has no target, or has one again
+        if (old.contains(document.activeElement)) focused = document.activeElement.name;
+        return;
+      }
+      adopt(old, answer);
+      e.detail.shouldSwap = false;
+    }
   });
   document.body.addEventListener("htmx:afterSettle", function () {
     var field = focused && document.querySelector('#editor [name="' + focused + '"]');
@@ -122,12 +201,14 @@
     if (link) link.click();
   }
 
-  var prefix = false;
+  // prefix is until when a letter after g opens a page: who has forgotten the g means the letter.
+  var prefix = 0;
   document.addEventListener("keydown", function (e) {
     var field = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
-    if (field || e.ctrlKey || e.metaKey || e.altKey) return;
-    if (prefix) {
-      prefix = false;
+    if (field || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
+    var chosen = e.timeStamp < prefix;
+    prefix = 0;
+    if (chosen) {
       go(e.key);
       return;
     }
@@ -140,7 +221,7 @@
     } else if (e.key === "?") {
       help();
     } else if (e.key === "g") {
-      prefix = true;
+      prefix = e.timeStamp + 2000;
     } else if (/^[a-z]$/.test(e.key)) {
       var link = document.querySelector('main a[data-key="' + e.key + '"]');
       if (link) link.click();
