@@ -305,14 +305,19 @@ func (c *Checks) oauth2(e *faults, field string, t *timer.Target, secure bool) {
 	}
 	for k, v := range o.Params {
 		size += len(k) + len(v)
-		if own := grantFields[k]; own != "" {
-			e.invalid(
-				at+".params."+k,
-				"expected another field, as this one is "+own+", found a value: leave it out",
-			)
-		}
+		checkParam(e, at, k)
 	}
+	for k := range o.SecretParams {
+		size += len(k)
+		checkParam(e, at, k)
+	}
+	n := len(o.Params) + len(o.SecretParams)
 	switch {
+	case n > timer.MaxHeaders:
+		e.invalid(
+			at+".params",
+			fmt.Sprintf("expected at most %d parameters, found %d", timer.MaxHeaders, n),
+		)
 	case o.ClientID == "":
 		e.invalid(at+".client_id", "expected the client's id, found nothing")
 	case o.Secret == "":
@@ -321,10 +326,19 @@ func (c *Checks) oauth2(e *faults, field string, t *timer.Target, secure bool) {
 		e.invalid(
 			at,
 			fmt.Sprintf(
-				"expected at most %d bytes of client_id, scopes and params, found %d",
+				"expected at most %d bytes of client_id, scopes and params without secrets, found %d",
 				timer.MaxHeaderLen,
 				size,
 			),
+		)
+	}
+}
+
+func checkParam(e *faults, at, name string) {
+	if own := grantFields[name]; own != "" {
+		e.invalid(
+			at+".params."+name,
+			"expected another field, as this one is "+own+", found a value: leave it out",
 		)
 	}
 }
