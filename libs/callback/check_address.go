@@ -40,7 +40,7 @@ func (c *Checks) address(e *faults, field, address string) {
 		e.invalid(field, "expected host:port, found another text: "+err.Error())
 		return
 	}
-	c.reachable(e, field, host, port)
+	c.reachable(e, field, host, port, "")
 }
 
 // metadataProblem returns why gRPC does not accept a header, or "".
