@@ -197,7 +197,7 @@ func TestTimelineOfOpenFires(t *testing.T) {
 		"That session has ended, so another executor will claim the fire.")
 	require.Contains(t, open(claimed), "That session has ended")
 	require.Contains(t, open(claimed, store.Session{ID: owner, Name: "executor-1"}),
-		"it is being called, or is about to be")
+		"or its result is not recorded yet")
 	require.Contains(t, open(claimed), "should have been called at 2026-01-05T09:00:00Z")
 	request := timer.Fire{FireID: timer.FireID{Series: int64(owner)}, Cause: timer.CauseRedrive}
 	require.Contains(t, open(request), "requested: Requested by a redrive.")
