@@ -71,6 +71,18 @@ func texts(hops []explain.Hop) (out []string) {
 	return out
 }
 
+// TestTimelineOfAnAcceptance checks that the timeline says what of an acceptance was not read.
+func TestTimelineOfAnAcceptance(t *testing.T) {
+	t.Parallel()
+	s := finished(func(*timer.Outcome) {})
+	s.rec.Attempts = []timer.Attempt{{
+		FireID: s.id(), N: 1, StartMS: ms(due) + 5, DurationMS: 15, StatusCode: 202,
+		Error: "accepted, with a time that is none",
+	}}
+	require.Contains(t, texts(s.timeline(t)),
+		"5ms attempt: Attempt 1 took 15ms: status 202 (accepted, with a time that is none).")
+}
+
 func TestTimelineOfADeliveredFire(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
