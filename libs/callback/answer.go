@@ -78,10 +78,12 @@ func accepted(q *Request, resp *http.Response, r *Result) bool {
 		!strings.EqualFold(resp.Header.Get(HeaderAccepted), acceptedAsync) {
 		return false
 	}
-	r.Class, r.CompleteWithin = Accepted, completeWithin(
-		resp.Header.Get(HeaderWithin),
-		q.Target.Async,
-	)
+	var err error
+	r.Class = Accepted
+	r.CompleteWithin, err = completeWithin(resp.Header.Get(HeaderWithin), q.Target.Async)
+	if err != nil {
+		r.Error = oneLine(err.Error())
+	}
 	return true
 }
 
@@ -116,11 +118,23 @@ func shownHeaders(h http.Header) map[string]string {
 	return out
 }
 
-func completeWithin(text string, most timer.Duration) time.Duration {
-	if d, err := timer.ParseDuration(text); err == nil && d > 0 {
-		return time.Duration(min(d, most))
+// completeWithin returns how long a receiver may take to complete a fire. If it cannot read what the
+// receiver wrote, the target's time applies and the error says so: the fire is accepted, so it
+// cannot be refused any more.
+func completeWithin(text string, most timer.Duration) (time.Duration, error) {
+	if text == "" {
+		return time.Duration(most), nil
 	}
-	return time.Duration(most)
+	d, err := timer.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return time.Duration(most), fmt.Errorf(
+			"accepted, with a %s that is not a duration such as 30s or 5m: %q; the target's async of %s applies",
+			HeaderWithin,
+			clip(text),
+			time.Duration(most),
+		)
+	}
+	return time.Duration(min(d, most)), nil
 }
 
 // matchBody reads a body and matches the success rule. A body that breaks off succeeds if the part

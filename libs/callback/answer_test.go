@@ -195,6 +195,15 @@ func TestAsynchronousAcceptance(t *testing.T) {
 			callback.Accepted,
 			time.Hour,
 		},
+		{
+			"a number without a unit",
+			hour,
+			"t",
+			202,
+			map[string]string{"Carillon-Accepted": "async", "Carillon-Complete-Within": "10"},
+			callback.Accepted,
+			time.Hour,
+		},
 		{"without the header", hour, "t", 202, nil, callback.Success, 0},
 		{
 			"with another status",
@@ -239,6 +248,11 @@ func TestAsynchronousAcceptance(t *testing.T) {
 			got := c.Call(t.Context(), r)
 			require.Equal(t, tt.class, got.Class)
 			require.Equal(t, tt.within, got.CompleteWithin)
+			if text := tt.headers["Carillon-Complete-Within"]; text == "-3" || text == "10" {
+				require.Contains(t, got.Error, `"`+text+`"; the target's async of 1h0m0s applies`)
+			} else {
+				require.Empty(t, got.Error)
+			}
 			require.Equal(t, tt.async > 0 && tt.token != "", token != "")
 		})
 	}

@@ -64,7 +64,8 @@ type Guard interface {
 type Result struct {
 	Class      Class
 	StatusCode int32 // 0 without an answer; for grpc its code, where 0 is OK
-	// Error is one line of at most timer.MaxExcerpt bytes without secrets; empty on success.
+	// Error is one line of at most timer.MaxExcerpt bytes without secrets; empty on success. If
+	// Accepted, it says what of the answer could not be read.
 	Error string
 	// Excerpt is the start of the answer's body: valid UTF-8 of at most timer.MaxExcerpt bytes,
 	// with secrets redacted.

@@ -42,7 +42,7 @@ func (c *Checks) address(e *faults, field, address string) {
 		e.invalid(field, "expected host:port, found another text: "+err.Error())
 		return
 	}
-	c.reachable(e, field, host, port)
+	c.reachable(e, field, host, port, "")
 }
 
 // metadataChars are the characters of names of metadata.

@@ -89,7 +89,7 @@ func (c *Checks) url(e *faults, field string, t *timer.Target) {
 		e.add(urlError(field, err))
 		return
 	}
-	c.reachable(e, field, u.Hostname(), port(u))
+	c.reachable(e, field, u.Hostname(), port(u), u.Path)
 }
 
 // urlError describes an invalid URL without the URL, which may contain a password.
@@ -110,10 +110,18 @@ func clip(s string) string {
 }
 
 // reachable refuses addresses that the policy forbids. Names are resolved and checked only when
-// they are called.
-func (c *Checks) reachable(e *faults, field, host, port string) {
+// they are called. The exception is localhost, by which people write Carillon's own address: it is
+// no listener of this process, except an echo endpoint by its path.
+func (c *Checks) reachable(e *faults, field, host, port, path string) {
+	if c.Egress == nil {
+		return
+	}
+	check := c.Egress.CheckDialed
 	a, notAddress := netip.ParseAddr(host)
-	if notAddress != nil || c.Egress == nil {
+	switch {
+	case strings.EqualFold(host, "localhost"):
+		a, check = netip.AddrFrom4([4]byte{127, 0, 0, 1}), c.Egress.CheckOwn
+	case notAddress != nil:
 		return
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -124,7 +132,7 @@ func (c *Checks) reachable(e *faults, field, host, port string) {
 		)
 		return
 	}
-	if err := c.Egress.CheckDialed(host, netip.AddrPortFrom(a, uint16(n))); err != nil {
+	if err := check(host, netip.AddrPortFrom(a, uint16(n)), path); err != nil {
 		e.invalid(
 			field,
 			fmt.Sprintf("expected an address that may be called, found %s: %s", host, err),
@@ -292,7 +300,7 @@ func (c *Checks) oauth2(e *faults, field string, t *timer.Target, secure bool) {
 	if u, err := parseURL(o.TokenURL); err != nil {
 		e.add(urlError(at+".token_url", err))
 	} else {
-		c.reachable(e, at+".token_url", u.Hostname(), port(u))
+		c.reachable(e, at+".token_url", u.Hostname(), port(u), u.Path)
 	}
 	size := len(o.ClientID) + len(strings.Join(o.Scopes, " "))
 	for _, scope := range o.Scopes {
@@ -305,14 +313,19 @@ func (c *Checks) oauth2(e *faults, field string, t *timer.Target, secure bool) {
 	}
 	for k, v := range o.Params {
 		size += len(k) + len(v)
-		if own := grantFields[k]; own != "" {
-			e.invalid(
-				at+".params."+k,
-				"expected another field, as this one is "+own+", found a value: leave it out",
-			)
-		}
+		checkParam(e, at, k)
 	}
+	for k := range o.SecretParams {
+		size += len(k)
+		checkParam(e, at, k)
+	}
+	n := len(o.Params) + len(o.SecretParams)
 	switch {
+	case n > timer.MaxHeaders:
+		e.invalid(
+			at+".params",
+			fmt.Sprintf("expected at most %d parameters, found %d", timer.MaxHeaders, n),
+		)
 	case o.ClientID == "":
 		e.invalid(at+".client_id", "expected the client's id, found nothing")
 	case o.Secret == "":
@@ -321,10 +334,19 @@ func (c *Checks) oauth2(e *faults, field string, t *timer.Target, secure bool) {
 		e.invalid(
 			at,
 			fmt.Sprintf(
-				"expected at most %d bytes of client_id, scopes and params, found %d",
+				"expected at most %d bytes of client_id, scopes and params without secrets, found %d",
 				timer.MaxHeaderLen,
 				size,
 			),
+		)
+	}
+}
+
+func checkParam(e *faults, at, name string) {
+	if own := grantFields[name]; own != "" {
+		e.invalid(
+			at+".params."+name,
+			"expected another field, as this one is "+own+", found a value: leave it out",
 		)
 	}
 }

@@ -317,6 +317,10 @@ func TestChecks(t *testing.T) {
 			"target.oauth2.params.scope",
 			"scopes",
 		},
+		{"a secret scope", http(func(x *timer.Target) {
+			x.OAuth2 = oauth()
+			x.OAuth2.SecretParams = map[string]timer.Sealed{"scope": "x"}
+		}), "target.oauth2.params.scope", "scopes"},
 		{"an audience", http(func(x *timer.Target) {
 			x.OAuth2 = oauth()
 			x.OAuth2.Scopes, x.OAuth2.Params = []string{

@@ -25,11 +25,12 @@ const (
 	maxTokenSize      = 16 << 10         // bytes, because a token becomes a header
 )
 
-// grant is the cache key of a token. The secret is in its encrypted form.
+// grant is the cache key of a token. Secrets are in their encrypted form.
 type grant struct {
-	app, policy, tokenURL, client, scopes, params string
-	secret                                        timer.Sealed
-	inBody                                        bool
+	app, policy, tokenURL, client, scopes, params, secretParams string
+
+	secret timer.Sealed
+	inBody bool
 }
 
 func grantOf(app string, p *egress.Policy, o *timer.OAuth2) grant {
@@ -37,15 +38,20 @@ func grantOf(app string, p *egress.Policy, o *timer.OAuth2) grant {
 	for k, v := range o.Params {
 		values.Set(k, v)
 	}
+	secrets := make(url.Values, len(o.SecretParams))
+	for k, v := range o.SecretParams {
+		secrets.Set(k, string(v))
+	}
 	return grant{
-		app:      app,
-		policy:   p.Key(),
-		tokenURL: o.TokenURL,
-		client:   o.ClientID,
-		scopes:   strings.Join(o.Scopes, " "),
-		params:   values.Encode(),
-		secret:   o.Secret,
-		inBody:   o.InBody,
+		app:          app,
+		policy:       p.Key(),
+		tokenURL:     o.TokenURL,
+		client:       o.ClientID,
+		scopes:       strings.Join(o.Scopes, " "),
+		params:       values.Encode(),
+		secretParams: secrets.Encode(),
+		secret:       o.Secret,
+		inBody:       o.InBody,
 	}
 }
 
@@ -138,9 +144,18 @@ func (t *tokens) fetch(
 	if err != nil {
 		return "", again, err
 	}
-	params := make(url.Values, len(o.Params))
+	params := make(url.Values, len(o.Params)+len(o.SecretParams))
 	for k, v := range o.Params {
 		params.Set(k, v)
+	}
+	hidden := secretForms(nil, secret.Reveal())
+	for k, v := range o.SecretParams {
+		value, err := openSecret(t.o.Secrets, app, v)
+		if err != nil {
+			return "", again, fmt.Errorf("oauth2.params.%s: %w", k, err)
+		}
+		params.Set(k, value.Reveal())
+		hidden = secretForms(hidden, value.Reveal())
 	}
 	c := clientcredentials.Config{
 		ClientID:       o.ClientID,
@@ -160,7 +175,7 @@ func (t *tokens) fetch(
 	tok, err := c.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
 	switch {
 	case err != nil:
-		return "", again, tokenError(err, secret.Reveal())
+		return "", again, tokenError(err, hidden)
 	case len(tok.AccessToken) > maxTokenSize || !validValue(tok.AccessToken):
 		return "", again, errors.New(
 			"the token server answered with a token that no header can hold",
@@ -186,19 +201,19 @@ func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // tokenError keeps of a token server's answer only a valid error code. The rest may be of any
-// length and contain anything, including the secret.
-func tokenError(err error, secret string) error {
+// length and contain anything, including the secrets, whose forms are hidden.
+func tokenError(err error, hidden []string) error {
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		s := fmt.Sprintf("the token server answered %d", e.Response.StatusCode)
 		if validCode(e.ErrorCode) {
-			s += ": " + redactText(e.ErrorCode, secret)
+			s += ": " + redactAll(e.ErrorCode, hidden)
 		}
 		return errors.New(s)
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
-	return &redactedError{err, "asking the token server: " + redactText(err.Error(), secret)}
+	return &redactedError{err, "asking the token server: " + redactAll(err.Error(), hidden)}
 }
 
 // validCode returns whether an OAuth2 error code looks like those of RFC 6749: lower-case letters

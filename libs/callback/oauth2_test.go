@@ -99,6 +99,12 @@ func TestOAuth2(t *testing.T) {
 			Secret:   ring.Seal(encryption.NewSecret("hunter2"), callback.SecretBinding("shop")),
 			Scopes:   []string{"a", "b"},
 			Params:   map[string]string{"audience": "x"},
+			SecretParams: map[string]timer.Sealed{
+				"password": ring.Seal(
+					encryption.NewSecret("hunter4"),
+					callback.SecretBinding("shop"),
+				),
+			},
 		}
 		return r
 	}
@@ -124,6 +130,7 @@ func TestOAuth2(t *testing.T) {
 			"grant_type": {"client_credentials"},
 			"scope":      {"a b"},
 			"audience":   {"x"},
+			"password":   {"hunter4"},
 		},
 		tokens.form,
 	)

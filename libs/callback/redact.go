@@ -49,8 +49,6 @@ func redactResult(r Result, q *Request, secrets []secretHeader) Result {
 	return r
 }
 
-func redactText(text, secret string) string { return redactAll(text, secretForms(nil, secret)) }
-
 // secretForms appends the forms in which a secret is searched: itself and its base64. Within a
 // longer text its base64 has three forms, by its offset modulo three. Characters that also encode
 // neighbouring bytes are left out.

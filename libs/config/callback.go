@@ -3,7 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
 
+	"github.com/carillon-timer/carillon/libs/bus/pulsaradmin"
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/encryption"
 )
@@ -75,6 +80,48 @@ func (c *Callback) AllowedTopics() (*egress.Topics, error) {
 		return nil, fmt.Errorf("callback-topics: %w", err)
 	}
 	return t, nil
+}
+
+// CheckOwnPulsar refuses a server in callback-pulsar-urls that pulsar-url names too. By its URL
+// timers would publish to every topic of the deployment's own Pulsar, whatever callback-topics says.
+// Another name of the same server is not recognized, because names may change their meaning.
+func (c *Callback) CheckOwnPulsar(own DSN) error {
+	if own == "" || len(c.PulsarURLs) == 0 {
+		return nil
+	}
+	_, hosts, err := pulsaradmin.SplitURL(own.Reveal())
+	if err != nil {
+		return fmt.Errorf("pulsar-url: not a URL of hosts separated by commas: %s", own)
+	}
+	taken := make(map[string]bool, len(hosts))
+	for _, h := range hosts {
+		taken[brokerAddress(h)] = true
+	}
+	for _, s := range c.PulsarURLs {
+		if u, err := url.Parse(s); err == nil && taken[brokerAddress(u.Host)] {
+			return fmt.Errorf(
+				"callback-pulsar-urls: %s is the deployment's own Pulsar (pulsar-url), and would open all its topics: leave it out, and list topics in callback-topics",
+				s,
+			)
+		}
+	}
+	return nil
+}
+
+// brokerAddress returns host:port in one form. The names and addresses of this machine are one host.
+func brokerAddress(hostPort string) string {
+	host, port, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return strings.ToLower(hostPort)
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if a, err := netip.ParseAddr(host); err == nil {
+		host = a.Unmap().String()
+		if a.Unmap().IsLoopback() {
+			host = "localhost"
+		}
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // Policy returns which addresses may be called.

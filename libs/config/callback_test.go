@@ -196,3 +196,32 @@ func TestPrivateAddressesAreOpenedByASettingOnly(t *testing.T) {
 	_, err := loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_ALLOW_PRIVATE": "maybe"})
 	require.ErrorContains(t, err, "callback-allow-private")
 }
+
+// TestOwnPulsarIsNoOther checks that the deployment's own Pulsar is not listed among the others,
+// where callback-topics does not hold.
+func TestOwnPulsarIsNoOther(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		own, other string
+		refused    bool
+	}{
+		{"pulsar://a.example:6650", "pulsar://a.example:6650", true},
+		{"pulsar://a.example:6650/", "pulsar://A.example.:6650", true},
+		{"pulsar://a.example:6650,b.example:6650", "pulsar://b.example:6650/", true},
+		{"pulsar+ssl://a.example:6651", "pulsar://a.example:6651", true},
+		{"pulsar://127.0.0.1:6650", "pulsar://localhost:6650", true},
+		{"pulsar://[::1]:6650", "pulsar://[::ffff:127.0.0.1]:6650", true},
+		{"pulsar://10.1.2.3:6650", "pulsar://[::ffff:10.1.2.3]:6650", true},
+		{"pulsar://a.example:6650", "pulsar://a.example:6750", false},
+		{"pulsar://a.example:6650", "pulsar://b.example:6650", false},
+		{"", "pulsar://b.example:6650", false},
+	} {
+		c := config.Callback{PulsarURLs: []string{"pulsar://x.example:6650", tt.other}}
+		err := c.CheckOwnPulsar(config.DSN(tt.own))
+		if tt.refused {
+			require.ErrorContains(t, err, "callback-pulsar-urls: "+tt.other, tt.own)
+			continue
+		}
+		require.NoError(t, err, tt)
+	}
+}

@@ -244,3 +244,21 @@ func TestSentinelLoginNeedsMaster(t *testing.T) {
 	c.Sentinel.Master = "m"
 	require.NoError(t, c.Validate())
 }
+
+// TestValuesOfFlagsThatAreTrue checks that the mistake of a blank before such a value is told with
+// its remedy.
+func TestValuesOfFlagsThatAreTrue(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []string{"-mysql-tls", "--mysql-tls"} {
+		_, _, err := load(t, least, nil, flag, "false", "-log-level", "debug")
+		require.ErrorContains(
+			t,
+			err,
+			`carillon-x: unexpected argument "false": write -mysql-tls=false`,
+		)
+	}
+	for _, args := range [][]string{{"x"}, {"-mysql-tls=true", "x"}, {"-http-addr", "mysql-tls", "x"}, {"--", "x"}} {
+		_, _, err := load(t, least, nil, args...)
+		require.ErrorContains(t, err, `unexpected argument "x" (-help lists the flags)`, args)
+	}
+}

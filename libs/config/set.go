@@ -218,14 +218,7 @@ func (s *Set) Load(args []string, env func(string) (string, bool), stdout io.Wri
 	} else if err != nil {
 		problems.List = append(problems.List, s.program+": "+err.Error()+" (-help lists the flags)")
 	} else if s.flags.NArg() > 0 {
-		problems.List = append(
-			problems.List,
-			fmt.Sprintf(
-				"%s: unexpected argument %q (-help lists the flags)",
-				s.program,
-				s.flags.Arg(0),
-			),
-		)
+		problems.List = append(problems.List, s.unexpected(args))
 	}
 	s.takeEnv(env)
 	s.values["config"].apply()
@@ -241,6 +234,20 @@ func (s *Set) Load(args []string, env func(string) (string, bool), stdout io.Wri
 		return ErrDone
 	}
 	return nil
+}
+
+// unexpected describes an argument that is no flag. A flag that is true without a value takes none
+// from the next argument, so a value there is the likely mistake.
+func (s *Set) unexpected(args []string) string {
+	what := fmt.Sprintf("%s: unexpected argument %q", s.program, s.flags.Arg(0))
+	if at := len(args) - s.flags.NArg(); at > 0 {
+		name, isFlag := strings.CutPrefix(args[at-1], "-")
+		name = strings.TrimPrefix(name, "-")
+		if v := s.values[name]; isFlag && v != nil && v.isBool {
+			return fmt.Sprintf("%s: write -%s=%s", what, name, s.flags.Arg(0))
+		}
+	}
+	return what + " (-help lists the flags)"
 }
 
 // takeEnv gives the environment's value to each setting without a flag. An empty variable counts as

@@ -45,7 +45,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	if !strings.HasPrefix(network, "tcp") {
 		return nil, &RefusedError{Host: host, Reason: "only TCP is dialled"}
 	}
-	var echo atomic.Pointer[DialFunc] // two address families may be dialled concurrently
+	var echo atomic.Pointer[Echo] // two address families may be dialled concurrently
 	dialer := net.Dialer{
 		Timeout: d.o.Timeout, KeepAlive: 30 * time.Second, Resolver: d.o.Resolver,
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -54,14 +54,14 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 				return &RefusedError{Host: host, Reason: "its address cannot be read"}
 			}
 			if l, own := d.policy.o.OwnListeners.find(to); own && l.echo != nil {
-				echo.Store(&l.echo)
+				echo.Store(l.echo)
 			}
 			return d.policy.Check(host, to)
 		},
 	}
 	conn, err := dialer.DialContext(ctx, network, addr)
-	if dial := echo.Load(); err != nil && dial != nil {
-		return (*dial)(ctx)
+	if e := echo.Load(); err != nil && e != nil {
+		return e.Dial(ctx)
 	}
 	return conn, err
 }

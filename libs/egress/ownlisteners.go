@@ -23,8 +23,11 @@ func IsCallback(r *http.Request) bool {
 	return len(r.Header[HeaderCallback]) > 0 || len(r.Header[HeaderTokenRequest]) > 0
 }
 
-// DialFunc connects to an endpoint that replaces a listener.
-type DialFunc func(ctx context.Context) (net.Conn, error)
+// Echo is an endpoint that replaces a listener for callers. It serves one path.
+type Echo struct {
+	Path string
+	Dial func(ctx context.Context) (net.Conn, error)
+}
 
 // OwnListeners are the listeners of this process, which no rule opens. It is safe for concurrent
 // use; nil has no listeners.
@@ -36,12 +39,12 @@ type OwnListeners struct {
 
 type ownListener struct {
 	at   netip.AddrPort
-	echo DialFunc
+	echo *Echo
 }
 
 // Add adds a listener's address. If echo is set, a Dialer connects callers of that address to it
 // and to nothing else. The listener itself stays unreachable, whatever the path, Host or redirect.
-func (o *OwnListeners) Add(addr net.Addr, echo DialFunc) {
+func (o *OwnListeners) Add(addr net.Addr, echo *Echo) {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {
 		return // timers reach only TCP

@@ -156,11 +156,11 @@ func TestEchoStandsInForItsListener(t *testing.T) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	require.NoError(t, err)
 	own := new(egress.OwnListeners)
-	own.Add(at, func(context.Context) (net.Conn, error) {
+	own.Add(at, &egress.Echo{Path: "/echo", Dial: func(context.Context) (net.Conn, error) {
 		client, server := net.Pipe()
 		go func() { _, _ = server.Write([]byte("echo")); _ = server.Close() }()
 		return client, nil
-	})
+	}})
 	p := policy(t, egress.Options{OwnListeners: own})
 	d := dialer(t, p, egress.DialerOptions{})
 	for _, a := range []string{address, "localhost:" + port, "[::ffff:127.0.0.1]:" + port} {
@@ -169,7 +169,13 @@ func TestEchoStandsInForItsListener(t *testing.T) {
 		require.Equal(t, "echo", greeting(t, c))
 	}
 	to := netip.MustParseAddrPort(address)
-	require.NoError(t, p.CheckDialed("", to))
+	require.NoError(t, p.CheckDialed("", to, "/echo"))
+	require.NoError(t, p.CheckOwn("", to, "/echo"))
+	for _, path := range []string{"", "/", "/api", "/echo/"} {
+		require.ErrorContains(t, p.CheckDialed("", to, path), "Carillon's own", path)
+		require.ErrorContains(t, p.CheckOwn("", to, path), "Carillon's own", path)
+	}
+	require.NoError(t, p.CheckOwn("", netip.MustParseAddrPort("127.0.0.1:1"), "/"), "not its own")
 	require.Error(
 		t,
 		p.Check("", to),
@@ -177,7 +183,7 @@ func TestEchoStandsInForItsListener(t *testing.T) {
 	)
 	require.Error(
 		t,
-		p.CheckDialed("", netip.MustParseAddrPort("127.0.0.1:1")),
+		p.CheckDialed("", netip.MustParseAddrPort("127.0.0.1:1"), "/echo"),
 		"loopback stays closed",
 	)
 }

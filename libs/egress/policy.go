@@ -82,11 +82,7 @@ func (p *Policy) Check(host string, to netip.AddrPort) error {
 		return &RefusedError{Host: host, Addr: to, Reason: "it is no address"}
 	}
 	if _, own := p.o.OwnListeners.find(to); own {
-		return &RefusedError{
-			Host:   host,
-			Addr:   to,
-			Reason: "it is Carillon's own, which no timer calls",
-		}
+		return ownRefused(host, to)
 	}
 	if err := p.check(host, a, to); err != nil {
 		return err
@@ -102,13 +98,34 @@ func (p *Policy) Check(host string, to netip.AddrPort) error {
 	return nil
 }
 
-// CheckDialed is Check for a Dialer's connections. It also allows addresses that the dialer
-// connects to an echo endpoint.
-func (p *Policy) CheckDialed(host string, to netip.AddrPort) error {
-	if l, own := p.o.OwnListeners.find(to); own && l.echo != nil {
+func ownRefused(host string, to netip.AddrPort) error {
+	return &RefusedError{
+		Host:   host,
+		Addr:   to,
+		Reason: "it is Carillon's own, which no timer calls",
+	}
+}
+
+// CheckDialed is Check for a URL that a Dialer would connect. It also allows the path of an echo
+// endpoint that the dialer connects to instead.
+func (p *Policy) CheckDialed(host string, to netip.AddrPort, path string) error {
+	if p.isEcho(to, path) {
 		return nil
 	}
 	return p.Check(host, to)
+}
+
+// CheckOwn refuses listeners of this process as CheckDialed does, and allows all other addresses.
+func (p *Policy) CheckOwn(host string, to netip.AddrPort, path string) error {
+	if _, own := p.o.OwnListeners.find(to); own && !p.isEcho(to, path) {
+		return ownRefused(host, to)
+	}
+	return nil
+}
+
+func (p *Policy) isEcho(to netip.AddrPort, path string) bool {
+	l, own := p.o.OwnListeners.find(to)
+	return own && l.echo != nil && l.echo.Path == path
 }
 
 func (p *Policy) check(host string, a netip.Addr, to netip.AddrPort) error {

@@ -25,8 +25,12 @@ func TestReencryptDefinition(t *testing.T) {
 				SecretHeaders: map[string]timer.Sealed{
 					"X-K": one("header" + n),
 				},
-				TLS:    &timer.TLS{Cert: "c", Key: one("key" + n)},
-				OAuth2: &timer.OAuth2{ClientID: "me", Secret: one("oauth" + n)},
+				TLS: &timer.TLS{Cert: "c", Key: one("key" + n)},
+				OAuth2: &timer.OAuth2{
+					ClientID:     "me",
+					Secret:       one("oauth" + n),
+					SecretParams: map[string]timer.Sealed{"password": one("param" + n)},
+				},
 			}
 		}
 		return timer.Definition{

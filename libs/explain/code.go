@@ -92,7 +92,7 @@ func Meanings() []Meaning {
 		{Planned, "the fire exists, and its time has not come"},
 		{
 			InProgress,
-			"an executor has the fire, and its run time has come: it is being called, or is about to be",
+			"an executor has the fire, and its run time has come: it is being called, is about to be, or its result is not recorded yet",
 		},
 		{Overdue, "the time of the fire has passed, and no executor has claimed it"},
 		{WaitsForRetry, "an attempt failed, and the next one follows"},

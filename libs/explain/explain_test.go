@@ -227,8 +227,8 @@ func TestEveryCode(t *testing.T) {
 			due,
 			open(timer.Fire{Owner: 9}),
 			explain.InProgress,
-			"An executor has the fire, and its run time has come: it is being called, or is about to be. " +
-				"Only that executor knows.",
+			"An executor has the fire, and its run time has come: it is being called, is about to be, or its result " +
+				"is not recorded yet. Only that executor knows.",
 		},
 		{
 			due,

@@ -385,7 +385,11 @@ func (l *Life) attempt(a *timer.Attempt) Hop {
 		}
 		text += "."
 	case a.StatusCode != 0:
-		text += fmt.Sprintf(": status %d.", a.StatusCode)
+		text += fmt.Sprintf(": status %d", a.StatusCode)
+		if a.Error != "" { // it was accepted, with something that could not be read
+			text += " (" + a.Error + ")"
+		}
+		text += "."
 	default:
 		text += "."
 	}

@@ -71,6 +71,18 @@ func texts(hops []explain.Hop) (out []string) {
 	return out
 }
 
+// TestTimelineOfAnAcceptance checks that the timeline says what of an acceptance was not read.
+func TestTimelineOfAnAcceptance(t *testing.T) {
+	t.Parallel()
+	s := finished(func(*timer.Outcome) {})
+	s.rec.Attempts = []timer.Attempt{{
+		FireID: s.id(), N: 1, StartMS: ms(due) + 5, DurationMS: 15, StatusCode: 202,
+		Error: "accepted, with a time that is none",
+	}}
+	require.Contains(t, texts(s.timeline(t)),
+		"5ms attempt: Attempt 1 took 15ms: status 202 (accepted, with a time that is none).")
+}
+
 func TestTimelineOfADeliveredFire(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
@@ -197,7 +209,7 @@ func TestTimelineOfOpenFires(t *testing.T) {
 		"That session has ended, so another executor will claim the fire.")
 	require.Contains(t, open(claimed), "That session has ended")
 	require.Contains(t, open(claimed, store.Session{ID: owner, Name: "executor-1"}),
-		"it is being called, or is about to be")
+		"or its result is not recorded yet")
 	require.Contains(t, open(claimed), "should have been called at 2026-01-05T09:00:00Z")
 	request := timer.Fire{FireID: timer.FireID{Series: int64(owner)}, Cause: timer.CauseRedrive}
 	require.Contains(t, open(request), "requested: Requested by a redrive.")

@@ -79,8 +79,8 @@ func openText(o *timer.Fire, code Code, nowMS int64) string {
 	case WaitsForActive:
 		return "The fire waits until its timer is active again."
 	case InProgress:
-		return "An executor has the fire, and its run time has come: it is being called, or is about " +
-			"to be. Only that executor knows."
+		return "An executor has the fire, and its run time has come: it is being called, is about to " +
+			"be, or its result is not recorded yet. Only that executor knows."
 	case WaitsForRetry:
 		failed := count(int64(o.Attempt), "attempt") + " has failed"
 		if o.Attempt != 1 {

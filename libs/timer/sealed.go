@@ -29,6 +29,10 @@ func (t Target) mapSealed(to func(Sealed) Sealed) Target {
 	if t.OAuth2 != nil {
 		c := *t.OAuth2
 		c.Secret = to(c.Secret)
+		c.SecretParams = maps.Clone(c.SecretParams)
+		for name, s := range c.SecretParams {
+			c.SecretParams[name] = to(s)
+		}
 		t.OAuth2 = &c
 	}
 	return t

@@ -97,11 +97,18 @@ type OAuth2 struct {
 	ClientID string   `json:"client_id"`
 	Secret   Sealed   `json:"secret"`
 	Scopes   []string `json:"scopes,omitempty"`
-	// Params are additional parameters of the token request, such as "audience".
+	// Params are additional parameters of the token request that are no secrets, by PublicParam.
+	// Older definitions have others here too.
 	Params map[string]string `json:"params,omitempty"`
+	// SecretParams are the other additional parameters, encrypted at rest and never shown.
+	SecretParams map[string]Sealed `json:"secret_params,omitempty"`
 	// InBody sends client id and secret as form fields instead of HTTP Basic.
 	InBody bool `json:"in_body,omitempty"`
 }
+
+// PublicParam returns whether a parameter of a token request names a service and so is no secret.
+// Any other may be one: servers choose names such as "password" or "assertion" freely.
+func PublicParam(name string) bool { return name == "audience" || name == "resource" }
 
 // PulsarTopic is where a pulsar target publishes.
 type PulsarTopic struct {

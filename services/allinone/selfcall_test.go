@@ -113,6 +113,24 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 	require.Contains(t, fire, `"status":"delivered"`, "who makes timers has shown a key")
 }
 
+// TestOwnAddressIsRefusedAtOnce checks that a target with Carillon's own address is refused when it
+// is written, not by answers that are retried. Timers may call the echo endpoint, by its path alone.
+func TestOwnAddressIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	for _, at := range []string{d.Api, d.Admin} {
+		byName := strings.Replace(at, "127.0.0.1", "LocalHost", 1)
+		for _, url := range []string{at, at + "/api/v2/apps", at + "/dev/echo/../../api/v2/apps", byName + "/api/v2/apps"} {
+			status, answer := d.FirstFire(t, "", url, `{"url":"`+url+`"}`)
+			require.Equal(t, http.StatusUnprocessableEntity, status, "%s: %s", url, answer)
+			require.Contains(t, answer, "Carillon's own")
+		}
+	}
+	status, _ := d.FirstFire(t, "", "echo", `{"url":"`+d.Api+allinone.EchoPath+`"}`)
+	require.Equal(t, http.StatusCreated, status)
+}
+
 // TestLoopbackIsOpenOnlyWithoutKeys checks that timers reach loopback only where their creator
 // could do the same without a key.
 func TestLoopbackIsOpenOnlyWithoutKeys(t *testing.T) {

@@ -112,10 +112,10 @@ func addAPI(ctx context.Context, k *Kit) error {
 }
 
 // echo serves the echo endpoint beside the API, for people, and on an in-memory listener, for
-// timers. It returns the dial function of that listener, or nil. Nothing else is served there, so
+// timers. It returns that endpoint, or nil. Nothing else is served there, so
 // timers cannot reach the API through any path, Host or redirect. Timers need no key there, because
 // their creator had one.
-func (k *Kit) echo(beside *http.ServeMux, s *api.Service) egress.DialFunc {
+func (k *Kit) echo(beside *http.ServeMux, s *api.Service) *egress.Echo {
 	if k.Echo == nil {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (k *Kit) echo(beside *http.ServeMux, s *api.Service) egress.DialFunc {
 		"echo endpoint",
 		process.Serve(ln, alone, k.Settings.Shutdown.Grace, k.logger("api")),
 	)
-	return ln.Dial
+	return &egress.Echo{Path: k.EchoPath, Dial: ln.Dial}
 }
 
 // auth returns who may call the API. It logs a warning where every caller may do everything.

@@ -21,6 +21,9 @@ func (k *Kit) readCallbackSettings() (err error) {
 		return err
 	}
 	c := &k.Settings.Callback
+	if err := c.CheckOwnPulsar(k.Settings.Pulsar.URL); err != nil {
+		return err
+	}
 	c.OwnListeners, c.LoopbackByDefault = &k.OwnListeners, k.Settings.keyless()
 	if k.Egress, err = c.Policy(); err != nil {
 		return err

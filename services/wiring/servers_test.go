@@ -152,6 +152,18 @@ func TestWhatCanNeverWorkIsAnError(t *testing.T) {
 
 // TestCertificatesThatCannotWork checks that a wrong file stops a service at once, with an error
 // that names the setting.
+// TestOwnPulsarAmongOthers checks that no service starts whose callback-topics would not hold.
+func TestOwnPulsarAmongOthers(t *testing.T) {
+	t.Parallel()
+	for _, r := range []wiring.Role{wiring.API(), wiring.Executor()} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		env := envWith("CARILLON_CALLBACK_PULSAR_URLS", nowhere["CARILLON_PULSAR_URL"])
+		err := wiring.Service(r)(ctx, nil, env, io.Discard, io.Discard)
+		cancel()
+		require.ErrorContains(t, err, "callback-topics", r.Name)
+	}
+}
+
 func TestCertificatesThatCannotWork(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty.pem")

@@ -56,41 +56,88 @@ func (in *targetReader) secrets(field string, b *TargetBody, t, old *timer.Targe
 			})
 		}
 	}
-	if o := b.OAuth2; o != nil {
-		if _, _, has := callback.Userinfo(o.TokenURL); has {
-			in.r.Invalid(
-				field+".oauth2.token_url",
-				"has a user and a password: give client_id and secret",
+	if b.OAuth2 != nil {
+		in.oauth2(field+".oauth2", b.OAuth2, t, old)
+	}
+}
+
+// oauth2 checks and encrypts the secrets of a token request.
+func (in *targetReader) oauth2(field string, o *oauth2Body, t, old *timer.Target) {
+	if _, _, has := callback.Userinfo(o.TokenURL); has {
+		in.r.Invalid(
+			field+".token_url",
+			"has a user and a password: give client_id and secret",
+		)
+	}
+	t.OAuth2 = &timer.OAuth2{
+		TokenURL: o.TokenURL,
+		ClientID: o.ClientID,
+		Scopes:   o.Scopes,
+		InBody:   o.InBody,
+	}
+	var had *timer.OAuth2
+	if old != nil {
+		had = old.OAuth2
+	}
+	// Parameters go to the token server. The token obtained with the secrets goes to the target.
+	kept := func(at string) bool {
+		return in.sameHost(at, had.TokenURL, o.TokenURL) && in.sameDestination(at, old, t)
+	}
+	at := field + ".secret"
+	t.OAuth2.Secret = in.seal(at, o.Secret, func() (timer.Sealed, bool) {
+		if had == nil {
+			return "", false
+		}
+		return had.Secret, kept(at)
+	}, checkLen(at, o.Secret))
+	for name, value := range o.Params {
+		if timer.PublicParam(name) || value.IsZero() {
+			if t.OAuth2.Params == nil {
+				t.OAuth2.Params = make(map[string]string)
+			}
+			t.OAuth2.Params[name] = value.Reveal()
+			continue
+		}
+		if t.OAuth2.SecretParams == nil {
+			t.OAuth2.SecretParams = make(map[string]timer.Sealed, len(o.Params))
+		}
+		at := field + ".params." + name
+		t.OAuth2.SecretParams[name] = in.seal(at, value.Secret, func() (timer.Sealed, bool) {
+			stored, is := in.storedParam(had, name)
+			return stored, is && kept(at)
+		}, checkLen(at, value.Secret))
+	}
+}
+
+// storedParam returns a secret parameter of a stored token request. Older definitions have it in
+// the clear.
+func (in *targetReader) storedParam(had *timer.OAuth2, name string) (timer.Sealed, bool) {
+	if had == nil {
+		return "", false
+	}
+	if sealed, is := had.SecretParams[name]; is {
+		return sealed, true
+	}
+	plain := had.Params[name]
+	if plain == "" || in.service.Secrets == nil {
+		return "", false
+	}
+	return in.service.Secrets.Seal(
+		encryption.NewSecret(plain),
+		callback.SecretBinding(in.app),
+	), true
+}
+
+// checkLen returns a check of a secret's length.
+func checkLen(field string, s encryption.Secret) func() error {
+	return func() error {
+		if n := len(s.Reveal()); n > timer.MaxSecretLen {
+			return timer.Invalid(
+				field,
+				fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxSecretLen, n),
 			)
 		}
-		t.OAuth2 = &timer.OAuth2{
-			TokenURL: o.TokenURL,
-			ClientID: o.ClientID,
-			Scopes:   o.Scopes,
-			Params:   o.Params,
-			InBody:   o.InBody,
-		}
-		at := field + ".oauth2.secret"
-		t.OAuth2.Secret = in.seal(at, o.Secret, func() (timer.Sealed, bool) {
-			if old == nil || old.OAuth2 == nil {
-				return "", false
-			}
-			// The token obtained with the secret goes to the target.
-			return old.OAuth2.Secret, in.sameHost(at, old.OAuth2.TokenURL, o.TokenURL) &&
-				in.sameDestination(at, old, t)
-		}, func() error {
-			if len(o.Secret.Reveal()) > timer.MaxSecretLen {
-				return timer.Invalid(
-					at,
-					fmt.Sprintf(
-						"expected at most %d bytes, found %d",
-						timer.MaxSecretLen,
-						len(o.Secret.Reveal()),
-					),
-				)
-			}
-			return nil
-		})
+		return nil
 	}
 }
 
@@ -184,9 +231,18 @@ func HasRedactedSecrets(bodies ...TargetBody) bool {
 			}
 		}
 		if b.TLS != nil && b.TLS.Key.Reveal() == encryption.Redacted ||
-			b.OAuth2 != nil && b.OAuth2.Secret.Reveal() == encryption.Redacted {
+			b.OAuth2 != nil && b.OAuth2.hasRedacted() {
 			return true
 		}
 	}
 	return false
+}
+
+func (o *oauth2Body) hasRedacted() bool {
+	for name, v := range o.Params {
+		if !timer.PublicParam(name) && v.Reveal() == encryption.Redacted {
+			return true
+		}
+	}
+	return o.Secret.Reveal() == encryption.Redacted
 }

@@ -30,7 +30,7 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 		t,
 		key,
 	) + `},` +
-		`"oauth2":{"token_url":"https://id.example.com/t","client_id":"me","secret":"hunter3"}}`
+		`"oauth2":{"token_url":"https://id.example.com/t","client_id":"me","secret":"hunter3","params":{"password":"hunter5","audience":"bills","none":""}}}`
 	made := f.Create(t, 201, apitest.WithTarget(target, ""))
 	id, err := timer.ParseID(made.ID)
 	require.NoError(t, err)
@@ -40,8 +40,11 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 		return got.Definition.Target
 	}
 	had := sealed()
+	require.Equal(t, map[string]string{"audience": "bills", "none": ""}, had.OAuth2.Params)
+	require.Contains(t, had.OAuth2.SecretParams["password"], "cs1.")
 	path := "/api/v2/timers/" + made.ID + "?app=shop"
 	shown := apitest.Text(t, made.Target)
+	require.Contains(t, shown, `"params":{"audience":"bills","none":"","password":"REDACTED"}`)
 	edit := func(from, to string) string { return `{"target":` + strings.Replace(shown, from, to, 1) + `}` }
 	f.Call(t, http.MethodPatch, path, edit("example.com/a", "example.com/b"), nil).
 		Into(t, 200, &apitest.V2Timer{})
@@ -66,6 +69,7 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 		{`{"target":{"kind":"pulsar","url":"pulsar://example.com:6650","pulsar":{"topic":"persistent://a/b/c"},"secret_headers":{"X-Key":"REDACTED"}}}`, "body.target.secret_headers.X-Key"},
 		// The address is the same, but the server is another party's.
 		{edit(`"url":`, `"headers":{"host":["evil.example.net"]},"url":`), "body.target.secret_headers.X-Key"},
+		{edit(`"password":`, `"assertion":`), "body.target.oauth2.params.assertion"},
 		{edit(`"X-Key":`, `"X-Other":`), "body.target.secret_headers.X-Other"},
 	} {
 		p := f.Problem(t, 422, http.MethodPatch, path, c.body)
@@ -77,6 +81,43 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 		require.GreaterOrEqual(t, len(p.Errors), 3)
 	}
 	require.Equal(t, had, sealed())
+}
+
+// TestOlderTokenParametersAreHidden checks a definition from before parameters were encrypted. They
+// are hidden, and an edit that keeps them encrypts them.
+func TestOlderTokenParametersAreHidden(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	made := f.Create(t, 201, apitest.WithTarget(
+		`"target":{"url":"https://example.com/","oauth2":{"token_url":"https://id.example.com/t","client_id":"me","secret":"hunter3"}}`,
+		"",
+	))
+	id, err := timer.ParseID(made.ID)
+	require.NoError(t, err)
+	old, err := f.Store.Timer(t.Context(), "shop", id)
+	require.NoError(t, err)
+	d := old.Definition
+	o := *d.Target.OAuth2
+	o.Params = map[string]string{"password": "hunter5"}
+	d.Target.OAuth2 = &o
+	out, err := f.Store.Edit(
+		t.Context(),
+		[]store.Edit{{App: "shop", ID: id, Definition: d}},
+		func(*timer.Timer, int64) (p store.Plan) { return p },
+	)
+	require.NoError(t, err)
+	require.NoError(t, out[0].Err)
+	path := "/api/v2/timers/" + made.ID + "?app=shop"
+	shown := f.Call(t, http.MethodGet, path, "", nil)
+	require.NotContains(t, shown.Body, "hunter5")
+	var got apitest.V2Timer
+	shown.Into(t, 200, &got)
+	f.Call(t, http.MethodPatch, path, `{"target":`+apitest.Text(t, got.Target)+`}`, nil).
+		Into(t, 200, &got)
+	now, err := f.Store.Timer(t.Context(), "shop", id)
+	require.NoError(t, err)
+	require.Empty(t, now.Definition.Target.OAuth2.Params)
+	require.Contains(t, now.Definition.Target.OAuth2.SecretParams["password"], "cs1.")
 }
 
 // TestSecretsStayWithTheTopic checks that a stored secret is not published to another topic.
@@ -110,7 +151,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	)
 	secret := "hunter2-very-secret"
 	good := apitest.WithTarget(
-		`"target":{"url":"https://example.com/","secret_headers":{"X-K":"`+secret+`"},"oauth2":{"token_url":"https://id.example.com/","client_id":"me","secret":"`+secret+`"}}`,
+		`"target":{"url":"https://example.com/","secret_headers":{"X-K":"`+secret+`"},"oauth2":{"token_url":"https://id.example.com/","client_id":"me","secret":"`+secret+`","params":{"password":"`+secret+`"}}}`,
 		"",
 	)
 	said := ""
@@ -126,6 +167,9 @@ func TestSecretsAreNeverShown(t *testing.T) {
 		{"PATCH", path, `{"target":{"url":"https://example.com/","secret_headers":"` + secret + `"}}`},
 		{"PATCH", path, `{"target":{"url":"https://example.com/","secret_headers":{"X":{"` + secret + `":1}}}}`},
 		{"PATCH", path, `{"target":{"url":"https://example.com/","oauth2":"` + secret + `"}}`},
+		{"PATCH", path, `{"target":{"url":"https://example.com/","oauth2":{"params":"` + secret + `"}}}`},
+		{"PATCH", path, `{"target":{"url":"https://example.com/","oauth2":{"params":{"password":["` + secret + `"]}}}}`},
+		{"GET", "/api/v2/apps/shop/audit", ""},
 		{"PATCH", path, `{"target":{"url":"https://example.com/","tls":{"cert":"x","key":"` + secret + `"}}}`},
 		{"PATCH", path, `{"target":{"url":"https://example.com/","tls":["` + secret + `"]}}`},
 		{"POST", "/api/v2/fires/1-1/complete", `{"token":"` + secret + `","status":"odd"}`},

@@ -87,12 +87,46 @@ type tlsBody struct {
 }
 
 type oauth2Body struct {
-	TokenURL string            `json:"token_url" doc:"Where tokens are had; at most 2048 bytes."`
-	ClientID string            `json:"client_id"`
-	Secret   encryption.Secret `json:"secret" doc:"The client's secret, at most 8 KiB; encrypted at rest, shown as REDACTED."`
-	Scopes   []string          `json:"scopes,omitempty" nullable:"false"`
-	Params   map[string]string `json:"params,omitempty" doc:"Further fields of the token request, such as audience."`
-	InBody   bool              `json:"in_body,omitempty" doc:"Client id and secret as form fields, not by HTTP Basic."`
+	TokenURL string                `json:"token_url" doc:"Where tokens are had; at most 2048 bytes."`
+	ClientID string                `json:"client_id"`
+	Secret   encryption.Secret     `json:"secret" doc:"The client's secret, at most 8 KiB; encrypted at rest, shown as REDACTED."`
+	Scopes   []string              `json:"scopes,omitempty" nullable:"false"`
+	Params   map[string]tokenParam `json:"params,omitempty" doc:"Further fields of the token request, at most 8 KiB each. audience and resource are shown; the others are encrypted at rest and shown as REDACTED."`
+	InBody   bool                  `json:"in_body,omitempty" doc:"Client id and secret as form fields, not by HTTP Basic."`
+}
+
+// tokenParam is a field of a token request. It is hidden like any secret, until ShowTarget shows it.
+type tokenParam struct {
+	encryption.Secret
+
+	shown bool
+}
+
+// MarshalText hides the text unless it is no secret.
+func (p tokenParam) MarshalText() ([]byte, error) {
+	if p.shown {
+		return []byte(p.Reveal()), nil
+	}
+	return p.Secret.MarshalText()
+}
+
+// showParams converts the parameters of a token request. Those of older definitions may be in the
+// clear and secret nevertheless.
+func showParams(o *timer.OAuth2) map[string]tokenParam {
+	if len(o.Params) == 0 && len(o.SecretParams) == 0 {
+		return nil
+	}
+	shown := make(map[string]tokenParam, len(o.Params)+len(o.SecretParams))
+	for name, v := range o.Params {
+		shown[name] = tokenParam{redacted, false}
+		if timer.PublicParam(name) || v == "" {
+			shown[name] = tokenParam{encryption.NewSecret(v), true}
+		}
+	}
+	for name := range o.SecretParams {
+		shown[name] = tokenParam{redacted, false}
+	}
+	return shown
 }
 
 type pulsarBody struct {
@@ -257,7 +291,7 @@ func ShowTarget(t *timer.Target) *ShownTarget {
 			ClientID: o.ClientID,
 			Secret:   redacted,
 			Scopes:   o.Scopes,
-			Params:   o.Params,
+			Params:   showParams(o),
 			InBody:   o.InBody,
 		}
 	}

@@ -102,7 +102,7 @@ var enumDocs = map[string]string{
 	"reason.not_retried": "the status of the answer is not retried",
 	"reason.gave_up":     "give_up_after passed",
 	"reason.gone":        "the endpoint answered 410",
-	"reason.rejected":    "the target is invalid, or may not be called",
+	"reason.rejected":    "the target is invalid or may not be called, or its server refused the call for good",
 
 	"completebody.status.delivered":   "the receiver did what it was called for",
 	"completebody.status.failed":      "it counts as a failed attempt: the timer's retry policy goes on from there",
@@ -119,7 +119,7 @@ var enumDocs = map[string]string{
 	"testcallbody.outcome.failed":     "the attempt would have failed",
 	"testcallbody.outcome.not_called": "nothing was called, because of dry_run",
 	"waits_for.run":                   "for its run time; if that has passed, for an executor to claim it",
-	"waits_for.executor":              "for the executor that has it: its run time has come, so it is being called or is about to be",
+	"waits_for.executor":              "for the executor that has it: its run time has come, so it is being called, is about to be, or its result is not recorded yet",
 	"waits_for.retry":                 "for another attempt",
 	"waits_for.turn":                  "for the fire before it to finish",
 	"waits_for.completion":            "for its receiver to complete it",

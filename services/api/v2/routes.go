@@ -56,7 +56,7 @@ func (a *API) Register(r, open chi.Router) huma.API {
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{route.KeyScheme: {
 		Type:        "http",
 		Scheme:      "bearer",
-		Description: "An API key: crl_<id>_<secret>. Its scope is read, write (which includes read) or admin (which includes both).",
+		Description: "An API key: crl_<id>_<secret>. Its scope is read, operate, write or admin; each includes those before it.",
 	}}
 	api := humachi.New(r, c)
 	router := &route.Router{

@@ -251,7 +251,7 @@ func TestV2ListTellsWhichFiresAnExecutorHas(t *testing.T) {
 	ahead.Store(int64(time.Until(time.UnixMilli(held.DueMS)) - time.Minute))
 	check("", "planned", "is called at")
 	ahead.Store(int64(time.Until(time.UnixMilli(held.DueMS)) + time.Second))
-	check("executor", "in_progress", "it is being called, or is about to be")
+	check("executor", "in_progress", "or its result is not recorded yet")
 	require.NoError(t, e.Store.CloseSession(t.Context(), e.Session))
 	check("run", "overdue", "no executor has claimed it yet")
 }

@@ -41,7 +41,7 @@ type attemptBody struct {
 	StatusCode int32  `json:"status_code,omitempty" doc:"Absent where no answer came."`
 	Failure    string `json:"failure,omitempty" doc:"Class of what went wrong."`
 	Target     string `json:"target,omitempty" doc:"Which of several targets: its name, or its place from 1."`
-	Error      string `json:"error,omitempty"`
+	Error      string `json:"error,omitempty" doc:"Why it failed, in one line. If it was accepted: what of the answer could not be read."`
 	Excerpt    string `json:"excerpt,omitempty" doc:"Start of the answer's body. Of a single target it is kept where the attempt failed or was not the first."`
 }
 
