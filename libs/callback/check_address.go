@@ -259,7 +259,7 @@ func (c *Checks) topics(e *faults, field string, t *timer.Target) {
 	}
 }
 
-// systemTopic reports whether Pulsar itself uses a topic: a foreign message in the topic of policies
+// systemTopic reports whether Pulsar itself uses a topic: an external message in the topic of policies
 // makes all topics of its namespace fail.
 func systemTopic(topic string) bool {
 	return strings.HasPrefix(topic[strings.LastIndexByte(topic, '/')+1:], "__")

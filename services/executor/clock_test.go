@@ -79,7 +79,7 @@ func TestP1SkewedClock(t *testing.T) {
 }
 
 // TestASuspendedHostCallsByNewsOnly checks that an executor whose host was suspended calls nothing
-// by what it knew before. Its monotonic clock stood still, so its session and its states look
+// by what it knew before. Its monotonic clock did not advance, so its session and its states look
 // recent. Only the jump of its wall clock tells.
 func TestASuspendedHostCallsByNewsOnly(t *testing.T) {
 	t.Parallel()
