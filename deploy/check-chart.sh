@@ -93,7 +93,7 @@ if tool go; then
     done
   }
   for values in helm/carillon/ci/*.yaml; do
-    mapfile -t settings < <(render -f "$values" -s templates/config.yaml | sed -nE 's/^  ([A-Z][A-Z0-9_]+): "?([^"]*)"?$/\1=\2/p' | grep -v '^CARILLON_PULSAR_OAUTH2') # without its file
+    mapfile -t settings < <(render -f "$values" -s templates/config.yaml | sed -nE 's/^  ([A-Z][A-Z0-9_]+): "?([^"]*)"?$/\1=\2/p' | grep -v '^[A-Z]*_PULSAR_OAUTH2_') # without its file
     [ "${#settings[@]}" -gt 20 ] || complain "hardly a setting found with $values: is the search out of date?"
     accepted "${settings[@]}" || complain "the programs do not take the settings of $values: $(head -3 "$program/said")"
   done
