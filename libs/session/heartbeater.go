@@ -82,12 +82,13 @@ func (t *Epoch) renewed() time.Time {
 // clock, or later.
 func (t *Epoch) RenewedSince(at time.Time) bool { return !t.renewed().Before(at) }
 
-// AwaitExpiry waits until the epoch is no longer valid, or ctx ends.
+// AwaitExpiry waits until no renewal has succeeded for so long that the epoch is no longer valid, or
+// until it or ctx ends. A jump of the host's clock alone does not end the wait: a renewal follows.
 func (t *Epoch) AwaitExpiry(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
-	for t.Valid() && ctx.Err() == nil {
+	for t.ctx.Err() == nil && !t.late() && ctx.Err() == nil {
 		clock.Pause(ctx, time.Until(t.renewed().Add(LeaseValidity)))
 	}
 }

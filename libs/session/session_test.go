@@ -198,6 +198,38 @@ func TestAJumpNeedsARenewal(t *testing.T) {
 	})
 }
 
+// TestAJumpAloneIsNoExpiry checks that a wait for the expiry goes on after a jump, though the session
+// is not valid until the next renewal.
+func TestAJumpAloneIsNoExpiry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: make(map[timer.ID]*store.Session)}
+		host := new(clock.Host)
+		k, stop := startHeartbeaterBy(t, tab, clock.New(host.Now, nil))
+		defer stop()
+		epoch, err := k.Wait(t.Context())
+		require.NoError(t, err)
+		expired := make(chan struct{})
+		go func() { epoch.AwaitExpiry(t.Context()); close(expired) }()
+		time.Sleep(session.LeaseValidity - session.RenewEvery/2)
+		tab.setUnavailable(true)
+		host.Jump(time.Minute)
+		time.Sleep(session.RenewEvery) // the wait looks at the session again
+		require.False(t, epoch.Valid())
+		synctest.Wait()
+		select {
+		case <-expired:
+			require.Fail(t, "expired by a jump")
+		default:
+		}
+		tab.setUnavailable(false)
+		time.Sleep(session.RenewEvery)
+		require.True(t, epoch.Valid())
+		tab.setUnavailable(true)
+		<-expired
+	})
+}
+
 // TestRenewalWithoutAnswer checks that a renewal that took longer than the interval is followed by
 // the next one at once, which keeps the session valid.
 func TestRenewalWithoutAnswer(t *testing.T) {
