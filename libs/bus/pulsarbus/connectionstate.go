@@ -2,6 +2,7 @@ package pulsarbus
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,11 +44,23 @@ func (u *connectionState) disconnected(topic string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for name := range u.lost {
-		if name == topic || strings.HasPrefix(name, topic+"-partition-") {
+		if isOf(name, topic) {
 			return true
 		}
 	}
 	return false
+}
+
+// forget drops what is known of a topic's producer, which is closed.
+func (u *connectionState) forget(topic string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.DeleteFunc(u.lost, func(name string, _ bool) bool { return isOf(name, topic) })
+}
+
+// isOf reports whether a name is that of a topic, or of one of its partitions.
+func isOf(name, topic string) bool {
+	return name == topic || strings.HasPrefix(name, topic+"-partition-")
 }
 
 func (u *connectionState) producer(topic string, connected bool) {

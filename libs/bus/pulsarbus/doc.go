@@ -12,13 +12,13 @@
 //
 // The bus:
 //
-//	pulsarbus.go   a process's connection to Pulsar
-//	producer.go    publishes to a topic
-//	partitions.go  the producers of a topic, one for each partition, and the partition of a key
-//	consumer.go    a subscription
-//	broadcast.go   reads a topic from its end, without a subscription
-//	external.go    publishes to topics outside Carillon, for targets
-//	externalproducer.go  waits for confirmations there
+//	pulsarbus.go         a process's connection to Pulsar
+//	producer.go          publishes to a topic
+//	partitions.go        the producers of a topic, one for each partition, and the partition of a key
+//	consumer.go          a subscription
+//	broadcast.go         reads a topic from its end, without a subscription
+//	external.go          publishes to topics outside Carillon, for targets
+//	externalproducer.go  the producer of such a topic, which waits for confirmations
 //
 // Topics:
 //
@@ -27,10 +27,10 @@
 //
 // Connections:
 //
-//	login.go           how the client logs in
-//	await.go           repeats the creation of producers and consumers; back-off
+//	login.go            how the client logs in
+//	await.go            repeats the creation of producers and consumers; back-off
 //	connectionstate.go  whether a client is connected, and what its broker refused
-//	watch.go           checks that the broker knows a consumer
-//	errors.go          what an error of the client means
-//	logger.go          passes the client's log on
+//	watch.go            checks that the broker knows a consumer
+//	errors.go           what an error of the client means
+//	logger.go           passes the client's log on
 package pulsarbus

@@ -145,7 +145,7 @@ func (f *ExternalPublisher) publish(ctx context.Context, m *ExternalMessage) err
 		Properties: m.Properties,
 		EventTime:  m.EventTime,
 	}
-	err = p.send(ctx, f.state(m.ServiceURL), msg)
+	err = p.send(ctx, msg)
 	if err == nil {
 		return nil
 	}
@@ -158,24 +158,16 @@ func (f *ExternalPublisher) publish(ctx context.Context, m *ExternalMessage) err
 	return fmt.Errorf("publishing to %s: %w", m.Topic, f.connectError(m.ServiceURL, err))
 }
 
-// state returns what is known of the connections of a client. Of one that was closed meanwhile
-// nothing is.
-func (f *ExternalPublisher) state(url string) *connectionState {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if c, ok := f.clients.Peek(url); ok {
-		return c.state
-	}
-	return newConnectionState()
-}
-
 // connectError replaces a timeout by the connection error that caused it, if there is one.
 func (f *ExternalPublisher) connectError(url string, err error) error {
-	if bus.IsPermanent(err) || bus.IsRefused(err) || errors.Is(err, context.Canceled) ||
+	f.mu.Lock()
+	c, ok := f.clients.Peek(url)
+	f.mu.Unlock()
+	if !ok || bus.IsPermanent(err) || bus.IsRefused(err) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, errDiscarded) {
 		return err
 	}
-	return f.state(url).orCause(err)
+	return c.state.orCause(err)
 }
 
 // producer returns the producer of a topic. The client's call takes no context, so a producer
@@ -228,7 +220,7 @@ func (f *ExternalPublisher) create(key [2]string) (p *externalProducer, err erro
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller says what it was doing
 	}
-	p = newExternalProducer(key[1], made)
+	p = newExternalProducer(key[1], client.state, made)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -239,11 +231,11 @@ func (f *ExternalPublisher) create(key [2]string) (p *externalProducer, err erro
 	return p, nil
 }
 
-func (f *ExternalPublisher) client(url string) (pulsar.Client, error) {
+func (f *ExternalPublisher) client(url string) (c externalClient, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return nil, bus.ErrClosed
+		return c, bus.ErrClosed
 	}
 	if c, ok := f.clients.Get(url); ok {
 		return c, nil
@@ -261,7 +253,7 @@ func (f *ExternalPublisher) client(url string) (pulsar.Client, error) {
 	}
 	if url == "" {
 		if f.config.URL == "" {
-			return nil, bus.Permanent(
+			return c, bus.Permanent(
 				errors.New(
 					"this deployment has no Pulsar of its own: name one in the target's url",
 				),
@@ -269,11 +261,12 @@ func (f *ExternalPublisher) client(url string) (pulsar.Client, error) {
 		}
 		f.config.login(&o)
 	}
-	c, err := f.dial(o)
+	dialed, err := f.dial(o)
 	if err != nil {
-		return nil, bus.Permanent(fmt.Errorf("creating a Pulsar client: %w", err))
+		return c, bus.Permanent(fmt.Errorf("creating a Pulsar client: %w", err))
 	}
-	f.clients.Add(url, externalClient{c, state})
+	c = externalClient{dialed, state}
+	f.clients.Add(url, c)
 	return c, nil
 }
 

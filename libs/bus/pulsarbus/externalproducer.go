@@ -26,6 +26,7 @@ type externalProducer struct {
 	pulsar.Producer
 
 	topic     string
+	state     *connectionState
 	discarded chan struct{}
 	discard   func() // closes discarded
 
@@ -35,14 +36,22 @@ type externalProducer struct {
 	blamed  bool          // one of them counts as refused
 }
 
-func newExternalProducer(topic string, p pulsar.Producer) *externalProducer {
+func newExternalProducer(
+	topic string,
+	state *connectionState,
+	p pulsar.Producer,
+) *externalProducer {
 	discarded := make(chan struct{})
 	return &externalProducer{
 		Producer:  p,
 		topic:     topic,
+		state:     state,
 		discarded: discarded,
-		discard:   sync.OnceFunc(func() { close(discarded) }),
-		waiting:   make(map[int64]int),
+		discard: sync.OnceFunc(func() {
+			close(discarded)
+			state.forget(topic)
+		}),
+		waiting: make(map[int64]int),
 	}
 }
 
@@ -97,14 +106,10 @@ func (p *externalProducer) blame(n int64) bool {
 // hears no confirmations of that producer, or sends the message again and again. What a broker refuses
 // are messages that are too large. So the largest that still waits some time after a refusal counts
 // as refused, which is an abandonedError, too.
-func (p *externalProducer) send(
-	ctx context.Context,
-	state *connectionState,
-	msg *pulsar.ProducerMessage,
-) error {
+func (p *externalProducer) send(ctx context.Context, msg *pulsar.ProducerMessage) error {
 	n, end := p.begin(len(msg.Payload))
 	defer end()
-	before, refused := state.refusal()
+	before, refused := p.state.refusal()
 	done := p.sendAsync(ctx, msg)
 	var waited <-chan time.Time
 	for {
@@ -122,12 +127,12 @@ func (p *externalProducer) send(
 			defer timer.Stop()
 			waited = timer.C
 		case <-waited:
-			if why, _ := state.refusal(); p.blame(n) {
+			if why, _ := p.state.refusal(); p.blame(n) {
 				return abandonedError{bus.Refused(*why)}
 			}
 		case <-ctx.Done():
 			err := fmt.Errorf("waiting for confirmation: %w", ctx.Err())
-			if why, _ := state.refusal(); why != before || state.disconnected(p.topic) {
+			if why, _ := p.state.refusal(); why != before || p.state.disconnected(p.topic) {
 				return abandonedError{err}
 			}
 			return err
