@@ -25,7 +25,7 @@ run-cluster: build ## two of each service over clusters: Galera, Redis Cluster, 
 build: ## build the programs into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
 
-test: build ## unit tests, suites, 15 simulated seeds, scenarios in one process, and short faults, on real servers where available
+test: build ## unit tests, suites, five simulated seeds, scenarios in one process, and short faults, on real servers where available
 	@exec scripts/with-servers.sh $(SERVERS) -- scripts/test.sh
 
 test-all: build ## the tests that CI runs: the same with the race detector, 100 seeds, the oracles, and scenarios on real servers
