@@ -16,12 +16,13 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
-// site is the page over an API in this process. Its editor is answered late.
+// site is the page over an API in this process. Its editor and its forms are answered late.
 type site struct {
 	*apitest.Fixture
 	tab   *Tab
 	down  atomic.Int64 // the status of all answers; 1: there are none; 0: those of the page
-	late  atomic.Int64 // of answers to what somebody types, in nanoseconds
+	late  atomic.Int64 // of answers to what somebody types or sends, in nanoseconds
+	sent  atomic.Int64 // forms
 	syncs atomic.Int64 // requests of the editor at this moment
 	most  atomic.Int64 // of those at once
 }
@@ -43,6 +44,10 @@ func openSite(t *testing.T) *site {
 		if strings.HasSuffix(r.URL.Path, "/sync") {
 			s.most.Store(max(s.most.Load(), s.syncs.Add(1)))
 			defer s.syncs.Add(-1)
+		} else if r.Method == http.MethodPost {
+			s.sent.Add(1)
+		}
+		if r.Method == http.MethodPost {
 			late := time.NewTimer(time.Duration(s.late.Load()))
 			defer late.Stop()
 			<-late.C
@@ -176,6 +181,29 @@ func TestNoAnswerIsSaid(t *testing.T) {
 	s.down.Store(1)
 	s.tab.Click(t, "button[value=test]")
 	s.tab.Await(t, silent)
+}
+
+// TestAFormIsSentOnce clicks twice, while the answer is awaited, on what makes a key.
+func TestAFormIsSentOnce(t *testing.T) {
+	t.Parallel()
+	s := openSite(t)
+	s.Active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
+	s.tab.Go(t, "/ui/apps/shop/app")
+	s.late.Store(int64(2 * time.Second))
+	s.tab.Fill(t, "form[action$='/app/keys'] [name=name]", "robot")
+	const button = "form[action$='/app/keys'] button"
+	require.True(t, s.tab.Is(t, fmt.Sprintf(`(() => {
+		const button = document.querySelector(%q);
+		setTimeout(() => button.click(), 0);
+		setTimeout(() => button.click(), 500);
+		return true;
+	})()`, button)))
+	s.tab.Await(t, `location.pathname.endsWith("/made-key")`)
+	require.EqualValues(t, 1, s.sent.Load())
+	s.tab.Go(t, "/ui/apps/shop/app")
+	s.tab.Fill(t, "form[action$='/app/keys'] [name=name]", "another")
+	s.tab.Follow(t, button)
+	require.EqualValues(t, 2, s.sent.Load())
 }
 
 // TestKeys checks that keys do nothing behind the help, and that a g is forgotten after a while.

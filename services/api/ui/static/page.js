@@ -149,6 +149,22 @@
     if (out && e.detail.successful && !e.detail.xhr.getResponseHeader("Hx-Retarget")) out.textContent = "";
   });
 
+  // A second click while the answer is awaited would do the same again: a form is sent once in ten
+  // seconds, or again on a page that the browser has kept.
+  document.addEventListener("submit", function (e) {
+    var form = e.target;
+    if (e.defaultPrevented || form.method !== "post") return;
+    if (form.dataset.sent) {
+      e.preventDefault();
+      return;
+    }
+    form.dataset.sent = "yes";
+    setTimeout(function () { delete form.dataset.sent; }, 10000);
+  });
+  window.addEventListener("pageshow", function () {
+    document.querySelectorAll("form[data-sent]").forEach(function (form) { delete form.dataset.sent; });
+  });
+
   // names returns the fields of a side.
   function names(side) {
     return Array.from(side.querySelectorAll("[name]"), function (f) { return f.name; }).join(" ");
