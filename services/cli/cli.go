@@ -9,64 +9,10 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/carillon-timer/carillon/libs/process"
-	"github.com/carillon-timer/carillon/services/allinone"
 )
-
-// program is a command that reads its settings itself, by flags, environment and file, as services
-// do.
-type program struct {
-	name, what string
-	run        process.RunFunc
-	usage      string // its arguments; empty: it takes settings alone
-}
-
-func programs() []program {
-	return []program{
-		{
-			name: "dev",
-			what: "run everything in one process: SQLite in ./data, in-memory bus and window",
-			run:  allinone.Dev,
-		},
-		{
-			name: "setup",
-			what: "run the migrations and create the topics of a cluster, then exit",
-			run:  Setup,
-		},
-		{
-			name:  "topics",
-			what:  "show a cluster's topics: backlogs, subscriptions, messages",
-			run:   Topics,
-			usage: topicsUsage,
-		},
-		{
-			name: "try",
-			what: "create a timer in a cluster that calls this process, and check that the call is recorded",
-			run:  Try,
-		},
-		{name: "echo", what: "run an endpoint that prints each call", run: echo},
-		{
-			name:  "backup",
-			what:  "write a backup of the database into a directory, or verify one",
-			run:   Backup,
-			usage: backupUsage,
-		},
-		{
-			name:  "restore",
-			what:  "restore a backup into an empty database",
-			run:   Restore,
-			usage: restoreUsage,
-		},
-		{
-			name: "reencrypt",
-			what: "encrypt the secrets in the database under a new encryption key",
-			run:  Reencrypt,
-		},
-		{name: "admin-key", what: "print a new admin key", run: AdminKey},
-		{name: "encryption-key", what: "print a new encryption key", run: EncryptionKey},
-	}
-}
 
 // The groups of commands in the help.
 const (
@@ -85,7 +31,12 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceErrors:     true, // the program prints them
 		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return t.prepare() },
+		PersistentPreRunE: func(c *cobra.Command, args []string) error {
+			if completesProgram(c, args) {
+				c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true }) // it has none
+			}
+			return t.prepare()
+		},
 	}
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -115,14 +66,7 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 		root.AddCommand(c)
 	}
 	for _, p := range programs() {
-		root.AddCommand(&cobra.Command{
-			Use: p.name, Short: p.what, Long: p.usage, GroupID: groupOperate,
-			DisableFlagParsing: true, // it parses its own
-			PersistentPreRunE:  func(*cobra.Command, []string) error { return nil },
-			RunE: func(c *cobra.Command, args []string) error {
-				return p.run(c.Context(), args, env, stdout, stderr)
-			},
-		})
+		root.AddCommand(p.command(env, stdout, stderr))
 	}
 	root.AddCommand(
 		&cobra.Command{

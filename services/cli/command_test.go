@@ -496,6 +496,30 @@ func TestCompletionOfNames(t *testing.T) {
 	require.Contains(t, u.do("completion", "bash"), "carillon")
 }
 
+// TestCompletionOfPrograms completes commands that parse their own flags.
+func TestCompletionOfPrograms(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "")
+	for line, want := range map[string]string{
+		"restore -":           "-data-dir",
+		"restore -mysql-d":    "-mysql-dsn",
+		"restore --data":      "--data-dir",
+		"dev -http-a":         "-http-addr",
+		"try -":               "-config",
+		"echo -":              "-http-addr",
+		"topics peek -":       "-latest",
+		"topics reset a b -y": "-yes",
+		"backup v":            "verify",
+		"topics p":            "peek",
+	} {
+		out := u.do(append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		require.Regexp(t, "(?m)^"+want+`(\t.+)?$`, out, line)
+		require.NotContains(t, out, "--api", "a flag of other commands")
+	}
+	require.NotContains(t, u.do("__complete", "topics", "p"), "list")
+	require.Contains(t, u.do("__complete", "timer", "get", "--ap"), "--api")
+}
+
 // TestReferenceIsUpToDate compares the committed reference with the commands.
 func TestReferenceIsUpToDate(t *testing.T) {
 	t.Parallel()

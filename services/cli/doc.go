@@ -3,6 +3,7 @@
 // Where commands begin:
 //
 //	cli.go          all commands, and how one is run
+//	programs.go     commands of operators, which parse their own flags
 //	tool.go         what the commands that call the API share
 //	context.go      contexts: deployments by name
 //	credentials.go  API keys of commands
