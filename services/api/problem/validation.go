@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -111,7 +112,7 @@ func foundValue(e *huma.ErrorDetail) string {
 		return "nothing"
 	case string:
 		if secret || len(v) > len(input.Clip(v)) {
-			return fmt.Sprintf("a text of %d bytes", len(v))
+			return fmt.Sprintf("a text of %d characters", utf8.RuneCountInString(v))
 		}
 		return fmt.Sprintf("%q", v)
 	case bool, float64, int, int64, uint64:
