@@ -40,6 +40,23 @@ func TestSQLite(t *testing.T) {
 	})
 }
 
+// TestSQLiteFilesAreTheOwners checks that others on the host can read no timer, even in a directory
+// that they can read.
+func TestSQLiteFilesAreTheOwners(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: dir})
+	require.NoError(t, s.OpenSession(t.Context(), 7, store.ExecutorSession, "executor"))
+	files, err := filepath.Glob(filepath.Join(dir, "carillon.db*"))
+	require.NoError(t, err)
+	require.Greater(t, len(files), 1)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), file)
+	}
+}
+
 // TestSQLitePreparesEveryInsert prepares the inserts of few rows too, so that the whole contract
 // judges prepared inserts, and those of a rest beside them.
 func TestSQLitePreparesEveryInsert(t *testing.T) {

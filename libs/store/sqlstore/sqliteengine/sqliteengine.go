@@ -69,6 +69,14 @@ func (e *Engine) open(ctx context.Context, dir, sync string) error {
 	if err != nil {
 		return fmt.Errorf("finding the data directory: %w", err)
 	}
+	// SQLite would let everybody read a new file. The files beside it get its mode.
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the database: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("opening the database: %w", err)
+	}
 	if e.writes, err = openFile(ctx, file, sync, sqliteWrites, "foreign_keys(0)"); err != nil {
 		return err
 	}
