@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -190,6 +191,27 @@ func TestRestoreSkipsWhatIsThere(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+// TestDamagedManifestIsNoticed changes each byte of a manifest in turn.
+func TestDamagedManifestIsNoticed(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "backup")
+	_, err := backup.Write(t.Context(), newSource(), dir, backup.Options{})
+	require.NoError(t, err)
+	file := filepath.Join(dir, "manifest.json")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for i := range text {
+		text[i] ^= 1
+		require.NoError(t, os.WriteFile(file, text, 0o600))
+		_, err := backup.Verify(t.Context(), dir, backup.Options{})
+		require.Error(t, err, "byte %d of %s", i, text)
+		text[i] ^= 1
+	}
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	_, err = backup.Verify(t.Context(), dir, backup.Options{})
+	require.NoError(t, err)
+}
+
 // TestWrongManifests changes the manifest of a backup.
 func TestWrongManifests(t *testing.T) {
 	t.Parallel()
@@ -214,7 +236,11 @@ func TestWrongManifests(t *testing.T) {
 			m, err := backup.Write(t.Context(), newSource(), dir, backup.Options{})
 			require.NoError(t, err)
 			change(m)
+			m.Checksum = ""
 			text, err := json.Marshal(m)
+			require.NoError(t, err)
+			m.Checksum = fmt.Sprintf("%x", sha256.Sum256(text))
+			text, err = json.Marshal(m)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "manifest.json"), text, 0o600))
 			_, err = backup.Verify(t.Context(), dir, backup.Options{})

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -81,7 +80,7 @@ func unfinished(root *os.Root, dir string) (files []string, err error) {
 
 // complete writes the manifest. It is there as a whole or not at all, and after all parts.
 func (d *directory) complete(m *Manifest) error {
-	text, err := json.MarshalIndent(m, "", " ")
+	text, err := m.encode()
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", manifestFile, err)
 	}
@@ -89,7 +88,7 @@ func (d *directory) complete(m *Manifest) error {
 	if err != nil {
 		return err //nolint:wrapcheck // it names the file
 	}
-	_, err = f.Write(append(text, '\n'))
+	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close(), d.sync()); err != nil {
 		return fmt.Errorf("writing %s: %w", manifestFile, err)
 	}

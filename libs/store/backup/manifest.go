@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -29,6 +30,8 @@ type Manifest struct {
 	Schema   int64     `json:"schema"`   // version of the schema
 	At       time.Time `json:"at"`       // instant of the snapshot
 	Tables   []Parts   `json:"tables"`
+	// Checksum is the SHA-256 of the file, in hex, where the file has "" as its checksum.
+	Checksum string `json:"checksum"`
 }
 
 // Parts are a table and its rows.
@@ -94,11 +97,34 @@ func readManifest(root *os.Root) (m *Manifest, id string, err error) {
 			Format,
 		)
 	}
+	if m.Checksum == "" || m.Checksum != checksum(bytes.Replace(text, []byte(m.Checksum), nil, 1)) {
+		return nil, "", &DamagedError{manifestFile, "its checksum differs"}
+	}
 	if err := m.check(); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", manifestFile, err)
 	}
+	return m, m.Checksum, nil
+}
+
+// encode returns the text of the manifest's file, and sets the checksum.
+func (m *Manifest) encode() ([]byte, error) {
+	m.Checksum = ""
+	text, err := m.marshal()
+	if err != nil {
+		return nil, err
+	}
+	m.Checksum = checksum(text)
+	return m.marshal()
+}
+
+func (m *Manifest) marshal() ([]byte, error) {
+	text, err := json.MarshalIndent(m, "", " ")
+	return append(text, '\n'), err //nolint:wrapcheck // the caller says what it was doing
+}
+
+func checksum(text []byte) string {
 	sum := sha256.Sum256(text)
-	return m, hex.EncodeToString(sum[:]), nil
+	return hex.EncodeToString(sum[:])
 }
 
 // check refuses what no backup has.

@@ -81,7 +81,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// DamagedError means that a part is not what was written.
+// DamagedError means that a file is not what was written.
 type DamagedError struct{ File, Why string }
 
 func (e *DamagedError) Error() string {
