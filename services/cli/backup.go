@@ -37,15 +37,15 @@ func Backup(
 	if len(words) > 0 && words[0] == "verify" {
 		return verifyBackup(ctx, words[1:], settings, stdout, stderr)
 	}
+	if len(words) != 1 && !asksForHelp(settings) {
+		return usageError(backupUsage)
+	}
 	var (
 		db wiring.Database
 		l  config.Log
 	)
 	if err := config.NewSet("carillon backup", &db, &l).Load(settings, env, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
-	}
-	if len(words) != 1 {
-		return usageError(backupUsage)
 	}
 	log, err := logging.New(stderr, l.Level, l.Format, "backup")
 	if err != nil {

@@ -24,7 +24,8 @@ const restoreUsage = `carillon restore DIRECTORY   restore a backup into an empt
 
 The database is that of -mysql-dsn, or a new one for carillon dev in -data-dir. It gets its tables.
 A restore that was interrupted continues with the same command. Until it has finished, no service
-starts. With -encryption-keys, or -encryption-keys-file, it checks that they open every secret.
+starts. If the backup turns out to be damaged, restore another one in its place. With
+-encryption-keys, or -encryption-keys-file, it checks that they open every secret.
 `
 
 // Restore loads a backup into an empty database.
@@ -35,12 +36,15 @@ func Restore(
 		err = unlessStopped(
 			ctx,
 			err,
-			"the restore is not complete: repeat the command, which continues",
+			"the restore is not complete, and no service starts until it is: repeat the command, which continues",
 		)
 	}()
 	words, _, settings := splitArgs(args, flag.NewFlagSet("carillon restore", flag.ContinueOnError))
 	if asksForHelp(settings) {
 		fmt.Fprint(stdout, restoreUsage+"\n")
+	}
+	if len(words) != 1 && !asksForHelp(settings) {
+		return usageError(restoreUsage)
 	}
 	var (
 		db   wiring.NewDatabase
@@ -50,9 +54,6 @@ func Restore(
 	set := config.NewSet("carillon restore", &db, &keys, &l)
 	if err := set.Load(settings, env, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
-	}
-	if len(words) != 1 {
-		return usageError(restoreUsage)
 	}
 	keyring, err := keyringOf(&db, &keys)
 	if err != nil {

@@ -37,9 +37,9 @@ type Table struct {
 // Target is a store into which a backup is restored.
 type Target interface {
 	// Begin begins a restore, or continues it, and returns the files of the parts that are there
-	// already. It refuses a store that has rows of anybody else, and one into which another backup is
-	// being restored; then it changes nothing. id stands for the backup. Until Finish, no service can
-	// use the store.
+	// already. It refuses a store that has rows of anybody else, and one that has parts of another
+	// backup; then it changes nothing. id stands for the backup. Until Finish, no service can use the
+	// store.
 	Begin(ctx context.Context, id string, m *Manifest) (loaded map[string]bool, err error)
 	// Load adds the rows of a part and notes that it is there, in one transaction. A part that is
 	// there already changes nothing.

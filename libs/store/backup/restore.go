@@ -53,8 +53,10 @@ func verify(ctx context.Context, root *os.Root, dir string, m *Manifest, p *prog
 	return nil
 }
 
-// Restore verifies a backup and then loads it into an empty store. A restore that was interrupted
-// continues where it was: the parts that are there are not loaded again.
+// Restore loads a backup into an empty store, after it has verified all parts. A restore that was
+// interrupted continues where it was: the parts that are there are not loaded again. It closes the
+// store to services before anything else, so that none starts with an empty store meanwhile, or
+// after a restore of a damaged backup. Another backup may then be restored instead.
 //
 // Two restores of one backup into one store at once share the work: of each part, one loads the
 // rows.
@@ -68,13 +70,13 @@ func Restore(ctx context.Context, dir string, t Target, o Options) (_ *Manifest,
 	if err != nil {
 		return nil, fmt.Errorf("verifying %s: %w", dir, err)
 	}
-	p := o.progress(2 * m.Rows()) // each is verified, then loaded
-	if err := verify(ctx, root, dir, m, p); err != nil {
-		return nil, err
-	}
 	loaded, err := t.Begin(ctx, id, m)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
+	}
+	p := o.progress(2 * m.Rows()) // each is verified, then loaded
+	if err := verify(ctx, root, dir, m, p); err != nil {
+		return nil, err
 	}
 	for i := range m.Tables {
 		for j := range m.Tables[i].Parts {

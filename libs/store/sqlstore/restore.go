@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,6 +30,7 @@ const (
 type Restore struct {
 	store  *Store
 	tables map[string]*backupTable
+	backup string // stands for the backup, since Begin
 	// addPastDays prepares a partitioned table for rows from an instant on. nil: there is nothing to
 	// prepare.
 	addPastDays func(ctx context.Context, table string, oldestMS int64) error
@@ -75,7 +77,8 @@ func (r *Restore) Close() error { return r.store.Close() }
 // service that has started in between changes a table, and Finish finds that.
 //
 // Of two calls at once, the second finds the row of the first, and continues with it. A call that
-// dies before its commit leaves an empty store. A repeated call finds its row.
+// dies before its commit leaves an empty store. A repeated call finds its row. A call for another
+// backup takes the row over if no part is there. A call that restores the first then loads nothing.
 func (r *Restore) Begin(
 	ctx context.Context, id string, m *backup.Manifest,
 ) (loaded map[string]bool, err error) {
@@ -96,10 +99,20 @@ func (r *Restore) Begin(
 			return nil, err
 		}
 	}
+	if restoring && version != m.Schema {
+		return nil, errOther
+	}
 	if err := r.readTables(ctx, m); err != nil {
 		return nil, err
 	}
-	return r.loaded(ctx, id)
+	r.backup = id
+	if loaded, err = r.loaded(ctx); err != errOther { //nolint:errorlint // not wrapped
+		return loaded, err
+	}
+	if err := r.takeOver(ctx); err != nil {
+		return nil, err
+	}
+	return r.loaded(ctx)
 }
 
 // schema returns the version of the schema, 0 without one, and whether a restore has begun.
@@ -250,8 +263,29 @@ func (r *Restore) readTables(ctx context.Context, m *backup.Manifest) error {
 	return nil
 }
 
-// loaded returns the parts that are there.
-func (r *Restore) loaded(ctx context.Context, id string) (map[string]bool, error) {
+// takeOver makes a restore of another backup, of which no part is there, one of this backup. Its
+// first write waits for a Load of the other backup, whose part it then finds; a Load after it finds
+// another backup in the row, and changes nothing.
+func (r *Restore) takeOver(ctx context.Context) error {
+	s := r.store
+	return s.db.Write(ctx, "beginning a restore", func(ctx context.Context, c sqldb.Runner) error {
+		q := sqldb.Stmt("UPDATE " + restoreTable + " SET writes=writes+1,backup=").Bind(r.backup).
+			Add(" WHERE part=''")
+		if n, err := s.db.Exec(ctx, c, q); err != nil || n == 0 {
+			return cmp.Or(err, errFinished)
+		}
+		var parts int
+		err := s.db.SelectOne(ctx, c, &parts,
+			sqldb.Stmt("SELECT COUNT(*) FROM "+restoreTable+" WHERE part<>''"))
+		if err == nil && parts > 0 {
+			return errOther
+		}
+		return err
+	})
+}
+
+// loaded returns the parts that are there, or errOther.
+func (r *Restore) loaded(ctx context.Context) (map[string]bool, error) {
 	s := r.store
 	var rows []struct {
 		Part   string `db:"part"`
@@ -271,11 +305,8 @@ func (r *Restore) loaded(ctx context.Context, id string) (map[string]bool, error
 	}
 	parts := map[string]bool{}
 	for _, row := range rows {
-		if row.Backup != id {
-			return nil, timer.Conflict(
-				"database",
-				"a restore of another backup has begun there: continue with that one, or begin with a new database",
-			)
+		if row.Backup != r.backup {
+			return nil, errOther
 		}
 		parts[row.Part] = true
 	}
@@ -286,5 +317,14 @@ func (r *Restore) loaded(ctx context.Context, id string) (map[string]bool, error
 	return parts, nil
 }
 
-// errFinished means that another process has finished the restore. Services may be running.
-var errFinished = timer.Conflict("database", "another process has finished the restore")
+// errOther means that the store has parts of another backup, or the schema of one.
+var errOther error = timer.Conflict(
+	"database",
+	"a restore of another backup has begun there: continue with that one, or begin with a new database",
+)
+
+// errFinished means that the restore of this backup has ended: services may be running.
+var errFinished error = timer.Conflict(
+	"database",
+	"another process has finished the restore, or restores another backup",
+)

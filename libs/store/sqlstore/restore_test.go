@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,6 +76,8 @@ func TestRestoreContinues(t *testing.T) {
 			require.NoError(t, r.Close())
 			return err
 		}
+		require.ErrorIs(t, try(other, 0, backup.Options{}), interrupted)
+		refused()
 		for range files {
 			require.ErrorIs(t, try(dir, 1, backup.Options{}), interrupted)
 			refused()
@@ -157,8 +160,9 @@ func TestRestoreFindsOtherWriters(t *testing.T) {
 	})
 }
 
-// TestDamagedBackupsChangeNothing damages each kind of file.
-func TestDamagedBackupsChangeNothing(t *testing.T) {
+// TestDamagedBackupsLoadNothing damages each kind of file. No service may use the store then, until
+// another backup has been restored in its place.
+func TestDamagedBackupsLoadNothing(t *testing.T) {
 	t.Parallel()
 	from := newSQLite(t)
 	fill(t, from.service(t), 4)
@@ -186,8 +190,48 @@ func TestDamagedBackupsChangeNothing(t *testing.T) {
 			_, again := backup.Restore(t.Context(), dir, r, backup.Options{})
 			require.Equal(t, err.Error(), again.Error())
 			require.NoError(t, r.Close())
+			if name != "no manifest" {
+				_, err = to.open(t)
+				var restoring *sqlstore.RestoringError
+				require.ErrorAs(t, err, &restoring)
+			}
+			undamaged, _ := from.write(t, backup.Options{})
+			r = to.restore(t)
+			_, err = backup.Restore(t.Context(), undamaged, r, backup.Options{})
+			require.NoError(t, err)
+			require.NoError(t, r.Close())
+			require.Equal(t, from.dump(t), to.dump(t))
 			require.NoError(t, to.service(t).Ping(t.Context()))
-			require.Empty(t, to.dump(t)["apps"])
+		})
+	}
+}
+
+// TestAnotherBackupTakesOver checks that a restore whose store another backup takes over, before the
+// first part is there, loads nothing.
+func TestAnotherBackupTakesOver(t *testing.T) {
+	t.Parallel()
+	from := newSQLite(t)
+	fill(t, from.service(t), 10)
+	first, m := from.write(t, backup.Options{})
+	second, _ := from.write(t, backup.Options{})
+	for _, name := range []string{"mysql", "galera"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			to := engines[name](t)
+			a, b := to.restore(t), to.restore(t)
+			_, err := a.Begin(t.Context(), "first", m)
+			require.NoError(t, err)
+			_, err = backup.Restore(t.Context(), second, &stopping{b, 1, io.EOF}, backup.Options{})
+			require.ErrorIs(t, err, io.EOF)
+			require.ErrorContains(t, a.Load(t.Context(), &m.Tables[0].Table, "part", nil),
+				"another process")
+			_, err = backup.Restore(t.Context(), first, a, backup.Options{})
+			require.ErrorContains(t, err, "another backup has begun")
+			_, err = backup.Restore(t.Context(), second, b, backup.Options{})
+			require.NoError(t, err)
+			require.NoError(t, a.Close())
+			require.NoError(t, b.Close())
+			require.Equal(t, from.dump(t), to.dump(t))
 		})
 	}
 }

@@ -26,8 +26,8 @@ const revisionGap = 100_000
 var tablesWithRevisions = []string{"fires", "deferred_fires"}
 
 // Load writes the row of the restore first. So of two calls at once, the second waits, finds the
-// part, and changes nothing; and after Finish it is refused. A call that dies leaves nothing, and a
-// repeated one finds the part.
+// part, and changes nothing; and after Finish, or once another backup is restored instead, it is
+// refused. A call that dies leaves nothing, and a repeated one finds the part.
 func (r *Restore) Load(ctx context.Context, b *backup.Table, file string, rows [][]any) error {
 	if err := r.prepare(ctx, b, rows); err != nil {
 		return err
@@ -67,7 +67,8 @@ func (r *Restore) touch(ctx context.Context, c sqldb.Runner) error {
 	n, err := r.store.db.Exec(
 		ctx,
 		c,
-		sqldb.Stmt("UPDATE "+restoreTable+" SET writes=writes+1 WHERE part=''"),
+		sqldb.Stmt("UPDATE "+restoreTable+" SET writes=writes+1 WHERE part='' AND backup=").
+			Bind(r.backup),
 	)
 	if err == nil && n == 0 {
 		return errFinished

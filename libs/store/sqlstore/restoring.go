@@ -11,5 +11,6 @@ type RestoringError struct{}
 
 func (*RestoringError) Error() string {
 	return "a restore into this database has begun and not finished: " +
-		"run carillon restore with the same backup again, or begin with an empty database"
+		"run carillon restore with the same backup again (with another one if no row is there yet), " +
+		"or begin with an empty database"
 }
