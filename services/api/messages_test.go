@@ -50,7 +50,13 @@ func TestMessagesNameTheRemedy(t *testing.T) {
 	require.Equal(t, "header.Idempotency-Key", p.Errors[0].Location)
 	require.Contains(t, p.Detail, "use another key")
 
-	p = f.Problem(t, 422, post, "/api/v2/apps/shop/keys", `{"name":"`+strings.Repeat("é", 129)+`","scope":"read"}`)
+	p = f.Problem(
+		t,
+		422,
+		post,
+		"/api/v2/apps/shop/keys",
+		`{"name":"`+strings.Repeat("é", 129)+`","scope":"read"}`,
+	)
 	require.Contains(t, p.Detail, "at most 128 characters, found a text of 129 characters")
 
 	for _, app := range []string{".", ".."} {

@@ -24,16 +24,19 @@ const (
 func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	t := &tool{env: env, in: stdin, out: stdout, errOut: stderr}
 	root := &cobra.Command{
-		Use:               "carillon",
-		Short:             "Run timers that call back on time, and run the service itself",
-		Version:           process.Version(),
-		Args:              usageArgs(cobra.NoArgs),
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
-		SilenceErrors:     true, // the program prints them
-		SilenceUsage:      true,
+		Use:           "carillon",
+		Short:         "Run timers that call back on time, and run the service itself",
+		Version:       process.Version(),
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceErrors: true, // the program prints them
+		SilenceUsage:  true,
 		PersistentPreRunE: func(c *cobra.Command, args []string) error {
 			if completesProgram(c, args) {
-				c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true }) // it has none
+				c.Root().
+					PersistentFlags().
+					VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+				// it has none
 			}
 			return t.prepare()
 		},
