@@ -30,6 +30,7 @@ finish() {
   [ ${#pids[@]} -eq 0 ] || kill -TERM "${pids[@]}" 2>/dev/null || true
   for pid in ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null || true; done
   scripts/servers.sh down "$dir/servers" 8>&- || true
+  echo "run-real: stopped"
   exit "$code"
 }
 trap finish EXIT
