@@ -101,12 +101,13 @@ lint: ## golangci-lint over all modules, and buf lint
 	cd e2e/peers && GOWORK=off ../../bin/golangci-lint run ./...
 	cd proto && ../bin/buf lint
 
-generate: ## regenerate committed files: Go from protos, OpenAPI description, commands, the chart's copies and README, time zones
+generate: ## regenerate committed files: Go from protos, OpenAPI description, commands, metrics, the chart's copies and README, time zones
 	scripts/tzdata.sh
 	cd proto && ../bin/buf generate
 	cd e2e/sim && go run ./cmd/storegates > storegates.go
 	go test ./services/api -run TestOpenAPIIsCurrent -update
 	go run ./services/cli/cmd/carillon reference --markdown docs/commands.md
+	go test ./services/wiring -run TestMetricsPageIsCurrent -update
 	cp deploy/prometheus/alerts.yml deploy/grafana/carillon.json helm/carillon/files/
 	cd deploy/tools && GOWORK=off go run ./cmd/values ../../helm/carillon
 

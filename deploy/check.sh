@@ -43,6 +43,9 @@ have=$(grep -oE '"carillon_[a-z0-9_]+"' <<<"$sources" | tr -d '"'
 [ "$(wc -l <<<"$have")" -gt 20 ] || complain "hardly a metric found in the Go sources: is the search out of date?"
 want=$(cat deploy/prometheus/*.yml deploy/grafana/*.json README.md docs/*.md docs/*/*.md | grep -oE '\bcarillon_[a-z0-9_]+' | sed -E 's/_(bucket|sum|count)$//')
 absent "metric that no Go source registers" "$have" "$want"
+documented=$(grep -oE '^\| `carillon_[a-z0-9_]+`' docs/metrics.md | tr -d '|` ')
+absent "metric without a row in docs/metrics.md: make generate" "$documented" \
+  "$(grep -oE 'Name: *"carillon_[a-z0-9_]+", Help:' <<<"$sources" | grep -oE 'carillon_\w+')"
 
 # Settings: the names that libs/config registers, as environment variables.
 config=$(find libs/config -name '*.go' ! -name '*_test.go' -exec cat {} + | tr -s '\n\t' ' ')

@@ -94,4 +94,4 @@ fi
 if [[ " ${wanted[*]} " == *" pulsar-cluster "* ]]; then
   download "$here/pulsar/proxy/pom.xml" proxy pulsar-proxy-4.0.6.jar '2 MB'
 fi
-echo "install-servers: ${wanted[*]} ready"
+echo "install-servers: ${wanted[*]} installed"

@@ -4,9 +4,12 @@
 #
 # With cluster, MariaDB is a Galera cluster of three, Redis a cluster of six and Pulsar one of ten
 # processes, and there are two of each service. Otherwise REPLICAS=2 runs two of each. Data, logs and
-# keys are in data/real or data/cluster (CARILLON_REAL_DIR). Ctrl-C, or the end of a service, stops
-# every process that the script started. The data stays for the next run. The script creates the
-# admin key that callers need. With CARILLON_AUTH=off they need none.
+# keys are in data/real or data/cluster (CARILLON_REAL_DIR). Ctrl-C stops every process that the
+# script started, and so does the end of a service of which there is only one. Where there are
+# several, a service that ends is started again, as Kubernetes would. The script never starts a
+# server's node again. pids/NAME has the pid of a service, servers/NAME.pid that of a node. The data
+# stays for the next run. The script creates the admin key that callers need. With
+# CARILLON_AUTH=off they need none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kind=${1:-real}
@@ -17,19 +20,21 @@ case $kind in
 esac
 dir=${CARILLON_REAL_DIR:-data/$kind}
 [[ $replicas =~ ^[1-9]$ ]] || { echo "run-real: REPLICAS must be a number from 1 to 9" >&2 && exit 2; }
-mkdir -p "$dir/logs"
+mkdir -p "$dir/logs" "$dir/pids"
 dir=$(cd "$dir" && pwd)
 exec 8>"$dir/lock"
 flock -n 8 || { echo "run-real: another run uses $dir" >&2 && exit 1; }
 
-pids=()
+declare -A pids=() addrs=() # of each process, by its name
 finish() {
   local code=$?
   trap '' INT TERM EXIT
   echo "run-real: stopping"
   [ ${#pids[@]} -eq 0 ] || kill -TERM "${pids[@]}" 2>/dev/null || true
-  for pid in ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
+  rm -rf "$dir/pids"
   scripts/servers.sh down "$dir/servers" 8>&- || true
+  echo "run-real: stopped"
   exit "$code"
 }
 trap finish EXIT
@@ -65,10 +70,16 @@ http=${CARILLON_HTTP_ADDR:-127.0.0.1:8080}
 start() {
   local name=$1 addr=$2
   shift 2
-  : >"$dir/logs/$name.log"
+  : >>"$dir/logs/$name.log" # address reads it at once
   CARILLON_HTTP_ADDR=$addr CARILLON_ADMIN_ADDR=127.0.0.1:0 setsid "$@" </dev/null 8>&- \
-    2> >(tee "$dir/logs/$name.log" 8>&- | sed -u "s/^/[$name] /" 8>&-) > >(sed -u "s/^/[$name] /" 8>&-) &
-  pids+=($!)
+    2> >(tee -a "$dir/logs/$name.log" 8>&- | sed -u "s/^/[$name] /" 8>&-) > >(sed -u "s/^/[$name] /" 8>&-) &
+  pids[$name]=$!
+  echo $! >"$dir/pids/$name"
+}
+
+# begin NAME HTTP_ADDR: starts a program whose name is that of its service, with or without a number.
+begin() {
+  if [ "$1" = echo ]; then start echo "$2" bin/carillon echo; else start "$1" "$2" "bin/carillon-${1%-[0-9]}"; fi
 }
 
 # address NAME PHRASE: waits for the log line in which a program names its listening address, and
@@ -84,13 +95,14 @@ address() {
   return 1
 }
 
-start echo 127.0.0.1:0 bin/carillon echo
+rm -f "$dir"/logs/*.log
+begin echo 127.0.0.1:0
 names=()
 for service in migrator scheduler trigger executor api; do
   for ((i = 1; i <= replicas; i++)); do
     name=$service
     [ "$replicas" -eq 1 ] || name=$service-$i
-    start "$name" "$([ "$name" = api ] || [ "$name" = api-1 ] && echo "$http" || echo 127.0.0.1:0)" "bin/carillon-$service"
+    begin "$name" "$([ "$name" = api ] || [ "$name" = api-1 ] && echo "$http" || echo 127.0.0.1:0)"
     names+=("$name")
   done
 done
@@ -104,11 +116,13 @@ for name in "${names[@]}"; do
   done
 done
 
-endpoint=$(address echo 'http listening')
+addrs[echo]=$(address echo 'http listening')
 for name in "${names[@]}"; do
-  [[ $name != api* ]] || echo "Carillon's $name is at http://$(address "$name" 'http listening')"
+  [[ $name == api* ]] || continue
+  addrs[$name]=$(address "$name" 'http listening')
+  echo "Carillon's $name is at http://${addrs[$name]}"
 done
-api=$(address "$([ "$replicas" -eq 1 ] && echo api || echo api-1)" 'http listening')
+endpoint=${addrs[echo]} api=${addrs[api]:-${addrs[api-1]:-}}
 cat <<TEXT
 
 All is ready; data and logs are in $dir. $who
@@ -117,7 +131,26 @@ In another terminal, this creates a timer that calls an endpoint here in 3 secon
 ${first}curl -s http://$api/api/v2/timers $key-H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'\$(date +%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"http://$endpoint/dev/echo","method":"POST","body":"hello"}}'
 
 TEXT
-code=0
-wait -n "${pids[@]}" || code=$?
-echo "run-real: a process exited (code $code): see $dir/logs" >&2
-exit 1
+if [ "$replicas" -gt 1 ]; then
+  cat <<TEXT
+To try failures, kill processes. A service that ends is started again within 2 s; its pid is in
+$dir/pids/NAME. A server's node is not; its pid is in
+$dir/servers/NAME.pid. This starts killed nodes again:
+scripts/servers.sh up '$dir/servers' ${servers[*]}
+
+TEXT
+fi
+# Without the redirection, bash prints the whole command of a process that was killed meanwhile.
+while { sleep 1; } 2>/dev/null; do
+  for name in "${!pids[@]}"; do
+    pid=${pids[$name]} code=0
+    ! kill -0 "$pid" 2>/dev/null || continue
+    wait "$pid" || code=$?
+    if [ "$replicas" -eq 1 ]; then
+      echo "run-real: $name ended (code $code): see $dir/logs" >&2
+      exit 1
+    fi
+    begin "$name" "${addrs[$name]:-127.0.0.1:0}" # callers know the addresses
+    echo "run-real: $name (pid $pid) ended with code $code and is started again as pid ${pids[$name]}"
+  done
+done

@@ -45,8 +45,17 @@ flock 9
 pids=()
 verb=$command
 [ "$verb" != wipe ] || verb=down
+
+# change SERVER: runs the server's script, and says on stderr when up begins and ends: a cluster
+# takes a minute.
+change() {
+  local began=$SECONDS
+  [ "$verb" != up ] || echo "servers: $1 starts" >&2
+  "$here/$1.sh" "$verb" "$dir" || return 1
+  [ "$verb" != up ] || echo "servers: $1 is up after $((SECONDS - began)) s" >&2
+}
 for server in "$@"; do
-  "$here/$server.sh" "$verb" "$dir" &
+  change "$server" &
   pids+=($!)
 done
 failed=0

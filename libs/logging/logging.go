@@ -28,7 +28,9 @@ const (
 	Fire       = "fire_id"
 	Generation = "generation" // generation of a slice in the window
 	Lateness   = "lateness"   // start of the callback minus planned instant
+	LeftNode   = "left"       // address of the server's node that is not used any more
 	Minute     = "minute"     // minutes since 1970
+	Node       = "node"       // address of the server's node that is used now
 	Outcome    = "outcome"    // outcome of a fire
 	Part       = "part"       // part of the process
 	Reason     = "reason"
@@ -49,6 +51,12 @@ const (
 const (
 	HTTPListening  = "http listening"
 	AdminListening = "admin listening"
+)
+
+// Phrases about the nodes of a server, with the fields LeftNode, Node and Reason.
+const (
+	NodeChanged   = "another MySQL node is used"
+	NodePreferred = "the preferred MySQL node is used again"
 )
 
 // A fire is skipped: executors and schedulers log at most SkipLines of these in a second.

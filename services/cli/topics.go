@@ -22,7 +22,8 @@ const topicsUsage = `carillon topics COMMAND
 
   list                            show the topics: partitions, rates, backlogs
   backlog [TOPIC]                 show the backlog by subscription
-  subscriptions [TOPIC]           show the subscriptions, their consumers and rates
+  subscriptions [TOPIC]           show the subscriptions, their consumers and rates; LAST
+                                  ACKNOWLEDGED is - where Pulsar does not know it
   peek TOPIC                      print waiting messages, decoded, one JSON object per line,
                                   without consuming them
     -n 10                         so many

@@ -107,10 +107,6 @@ func (in *topicsCommand) subscriptions(ctx context.Context) error {
 	}
 	for i := range topics {
 		for _, s := range topics[i].Subscriptions {
-			last := "never"
-			if !s.LastAck.IsZero() {
-				last = s.LastAck.Format(time.RFC3339)
-			}
 			rows = append(rows, []string{
 				string(
 					topics[i].Name,
@@ -121,11 +117,19 @@ func (in *topicsCommand) subscriptions(ctx context.Context) error {
 				strconv.FormatInt(s.Backlog, 10),
 				fmt.Sprintf("%.1f", s.OutPerSecond),
 				fmt.Sprintf("%.1f", s.RedeliverPerSecond),
-				last,
+				lastAck(s.LastAck),
 			})
 		}
 	}
 	return in.table(rows)
+}
+
+// lastAck is the instant of the last acknowledgement, or "-" if Pulsar does not know it.
+func lastAck(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return at.Format(time.RFC3339)
 }
 
 // printable escapes external text, so that it stays on one line and cannot control the terminal.

@@ -160,7 +160,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		),
 		missing: counter(
 			"carillon_scheduler_missing_fires_total",
-			"Instants among them that were due and have neither a fire nor an outcome.",
+			"Past instants of schedules that were due and have neither a fire nor an outcome.",
 		),
 		cursorLag: gauge(
 			"carillon_scheduler_cursor_lag_seconds",

@@ -31,13 +31,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/zonewatch"
 )
 
+// Registry takes the metrics of a process and returns their values.
+type Registry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
 // Kit holds the parts from which the services of one process are created.
 type Kit struct {
 	Settings *Settings
 	Process  *process.Process
 	Health   *health.Health
 	Log      zerolog.Logger
-	Registry *prometheus.Registry
+	Registry Registry
 	Tracer   *tracing.Tracer // nil: tracing is off
 
 	Store        store.Store

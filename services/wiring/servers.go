@@ -50,6 +50,9 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	}
 	k.Store = st
 	k.Process.OnClose("mysql", func(context.Context) error { return st.Close() })
+	if st.Node() != nil {
+		k.Health.SetDetail("mysql", func() any { return st.Node() })
+	}
 
 	dial, err := redisDial(&s.Redis, k.Log)
 	if err != nil {

@@ -122,6 +122,41 @@ func TestServicesWaitForTheirServers(t *testing.T) {
 	}
 }
 
+// TestReadyNamesMySQLNode where the DSN lists several.
+func TestReadyNamesMySQLNode(t *testing.T) {
+	t.Parallel()
+	for addrs, want := range map[string]string{
+		"127.0.0.1:1":             "",
+		"127.0.0.1:1,127.0.0.1:2": `"detail":{"node":"127.0.0.1:1","preferred":"127.0.0.1:1"}`,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		out, done := &output{}, make(chan error, 1)
+		env := envWith("CARILLON_MYSQL_DSN", "u:hunter2@tcp("+addrs+")/d")
+		go func() { done <- wiring.Service(wiring.Trigger())(ctx, nil, env, io.Discard, out) }()
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		require.Eventually(t, func() bool {
+			addr := out.admin()
+			if addr == "" {
+				return false
+			}
+			resp, err := client.Get("http://" + addr + "/readyz")
+			if err != nil {
+				return false
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			text := string(body)
+			if want == "" {
+				require.NotContains(t, text, "preferred")
+			}
+			return strings.Contains(text, `"name":"mysql"`) && strings.Contains(text, want)
+		}, 20*time.Second, 20*time.Millisecond)
+		cancel()
+		require.NoError(t, <-done)
+	}
+}
+
 func TestWhatCanNeverWorkIsAnError(t *testing.T) {
 	t.Parallel()
 	for setting, bad := range map[string]string{

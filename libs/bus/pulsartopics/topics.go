@@ -99,7 +99,9 @@ type Subscription struct {
 	// RedeliverPerSecond above a few means that handlers fail.
 	RedeliverPerSecond float64
 	OutPerSecond       float64
-	LastAck            time.Time // zero means never
+	// LastAck is zero if there was none or Pulsar does not know it. For the partitioned topics of
+	// tasks, whose subscriptions are Shared, its statistics have 0 while messages are acknowledged.
+	LastAck time.Time
 }
 
 // List describes every topic that Setup creates.

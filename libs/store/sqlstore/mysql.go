@@ -43,7 +43,7 @@ func openMySQL(cfg *mysqlengine.Config, o *MySQLOptions) (*Store, *mysqlengine.E
 	if o.MaxOpen <= 0 {
 		o.MaxOpen = DefaultMaxOpen
 	}
-	e, err := mysqlengine.Open(cfg, o.MaxOpen)
+	e, err := mysqlengine.Open(cfg, o.MaxOpen, o.Logger)
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // it says what was being done
 	}
@@ -68,5 +68,6 @@ func openMySQL(cfg *mysqlengine.Config, o *MySQLOptions) (*Store, *mysqlengine.E
 		})
 	}
 	s.partitions.MySQL = e
+	s.node = e.Node
 	return s, e, nil
 }

@@ -7,12 +7,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
@@ -113,4 +117,76 @@ func TestMySQLLeavesSilentNode(t *testing.T) {
 	})
 	create("meanwhile")
 	require.NotZero(t, second.opened.Load())
+}
+
+// lines are log lines, written by several goroutines.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(b))
+	return len(b), nil
+}
+
+func (l *lines) with(phrase string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if strings.Contains(line, phrase) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// TestMySQLNamesNodes: a change of the node is logged once, with both addresses and the reason, and
+// so is the return.
+func TestMySQLNamesNodes(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	cfg, err := mysql.ParseDSN(dsn)
+	require.NoError(t, err)
+	first, second := newLink(t, cfg.Addr), newLink(t, cfg.Addr)
+	preferred, other := first.listener.Addr().String(), second.listener.Addr().String()
+	var log lines
+	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{
+		DSN:    strings.Replace(dsn, cfg.Addr, preferred+","+other, 1),
+		Logger: zerolog.New(&log),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	use := func() {
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() { _, _ = s.Port(t.Context()) }) // a connection may be lost
+		}
+		all.Wait()
+	}
+	use()
+	require.Empty(t, log.with("MySQL node"))
+	require.Equal(t, &mysqlengine.Node{Addr: preferred, Preferred: preferred}, s.Node())
+
+	first.silent.Store(true)
+	require.Eventually(t, func() bool {
+		use()
+		return s.Node().Addr == other
+	}, time.Minute, 10*time.Millisecond)
+	use()
+	left := log.with(logging.NodeChanged)
+	require.Len(t, left, 1)
+	require.Contains(t, left[0], `"left":"`+preferred+`","node":"`+other+`","reason":"no `)
+	require.NotEmpty(t, s.Node().Reason)
+
+	first.silent.Store(false)
+	// Idle connections end after 1.5 s, and the next one is to the preferred node.
+	require.Eventually(t, func() bool {
+		use()
+		return s.Node().Addr == preferred
+	}, time.Minute, 2*time.Second)
+	require.Len(t, log.with(logging.NodePreferred), 1)
+	require.Len(t, log.with("MySQL node"), 2)
 }

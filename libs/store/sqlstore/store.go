@@ -26,6 +26,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sessions"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -57,6 +58,7 @@ type Store struct {
 	// check verifies the server's settings, for Ping.
 	check    func(ctx context.Context) error
 	warnOnce sync.Once // for the warning about durability
+	node     func() *mysqlengine.Node
 }
 
 var _ store.Store = (*Store)(nil)
@@ -110,6 +112,14 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.db.Now(ct
 
 // Capabilities returns what the servers can do that the store was connected to.
 func (s *Store) Capabilities() engine.Capabilities { return s.db.Capabilities() }
+
+// Node returns which of several MySQL nodes the process uses, or nil if there is only one.
+func (s *Store) Node() *mysqlengine.Node {
+	if s.node == nil {
+		return nil
+	}
+	return s.node()
+}
 
 // SetFaults changes the faults from now on; the zero value ends them. The random sequence of the
 // first seed continues.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
+	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 )
@@ -44,14 +45,18 @@ type Engine struct {
 var _ engine.Engine = (*Engine)(nil)
 
 // Open returns an engine with at most maxOpen connections, besides the urgent ones. It does not
-// connect yet.
-func Open(cfg *Config, maxOpen int) (*Engine, error) {
+// connect yet. It logs when it uses another one of several nodes.
+func Open(cfg *Config, maxOpen int, log zerolog.Logger) (*Engine, error) {
 	n, err := newNodes(cfg)
 	if err != nil {
 		return nil, err
 	}
+	n.used.log = log
 	return &Engine{nodes: n, db: pool(n, maxOpen), fast: pool(n, urgentConns)}, nil
 }
+
+// Node returns which of several nodes new connections go to, or nil if there is only one.
+func (e *Engine) Node() *Node { return e.nodes.used.node(e.nodes.list) }
 
 // DB returns the pool.
 func (e *Engine) DB() *sqlx.DB { return e.db }

@@ -36,6 +36,7 @@ const (
 type nodes struct {
 	list []*node
 	have engine.Capabilities
+	used inUse
 
 	mu     sync.Mutex
 	found  engine.Capabilities // those that every server had
@@ -54,7 +55,8 @@ type node struct {
 	mu      sync.Mutex
 	conns   map[*nodeConn]struct{}
 	watched bool
-	down    bool // other nodes are tried first
+	down    bool  // other nodes are tried first
+	why     error // the last reason for down; it stays when the node serves again
 }
 
 var _ driver.Connector = (*nodes)(nil)
@@ -95,22 +97,27 @@ func (n *nodes) Driver() driver.Driver { return n.list[0].connector.Driver() }
 // were examined last come last.
 func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	if len(n.list) == 1 {
-		return n.open(ctx, n.list[0].connector, false)
+		return n.open(ctx, n.list[0], false)
 	}
-	var first, last []*node
-	for _, nd := range n.list {
+	var first, last []int
+	for i, nd := range n.list {
 		if nd.isDown() {
-			last = append(last, nd)
+			last = append(last, i)
 		} else {
-			first = append(first, nd)
+			first = append(first, i)
 		}
 	}
 	var errs []error
-	for _, nd := range append(first, last...) {
+	for tried, i := range append(first, last...) {
+		nd := n.list[i]
 		one, cancel := context.WithTimeout(ctx, connectTime)
-		conn, err := n.open(one, nd.connector, true)
+		conn, err := n.open(one, nd, true)
+		if err != nil && one.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("no connection within %s: %w", connectTime, err)
+		}
 		cancel()
 		if err == nil {
+			n.used.use(n.list, i, tried < len(first) && nd.isDown())
 			n.watch(nd)
 			return conn, nil
 		}
@@ -118,7 +125,7 @@ func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 		if ctx.Err() != nil {
 			break // the caller's time is up, which says nothing about the node
 		}
-		nd.setDown(true)
+		nd.setDown(err)
 		n.watch(nd)
 	}
 	return nil, errors.Join(errs...)
@@ -127,10 +134,10 @@ func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 // open opens a connection and examines its server.
 func (n *nodes) open(
 	ctx context.Context,
-	connector driver.Connector,
+	nd *node,
 	several bool,
 ) (driver.Conn, error) {
-	conn, err := connector.Connect(ctx)
+	conn, err := nd.connector.Connect(ctx)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // database/sql looks at it
 	}
@@ -145,7 +152,11 @@ func (n *nodes) open(
 	n.mu.Lock()
 	n.found = n.found.And(found)
 	n.mu.Unlock()
-	return &servedConn{mysqlConn: whole}, nil
+	served := &servedConn{mysqlConn: whole}
+	if several {
+		served.addr = nd.addr
+	}
+	return served, nil
 }
 
 // watch starts the goroutine that examines a node, unless it runs.
@@ -181,7 +192,7 @@ func (n *nodes) examine(nd *node) {
 			return
 		default:
 			if silent++; silent >= maxSilent || !errors.Is(err, context.DeadlineExceeded) {
-				nd.drop()
+				nd.drop(err)
 			}
 		}
 	}
@@ -201,17 +212,17 @@ func (p *probe) ask(ctx context.Context) error {
 	if err != nil {
 		p.close()
 		if ctx.Err() != nil { // the driver may call it a broken connection
-			err = ctx.Err()
+			err = fmt.Errorf("no answer within %s: %w", answerTime, ctx.Err())
 		}
 	}
-	return err //nolint:wrapcheck // only its kind matters
+	return err
 }
 
 func (p *probe) askConn(ctx context.Context) error {
 	if p.conn == nil {
 		conn, err := p.connector.Connect(ctx)
 		if err != nil {
-			return err //nolint:wrapcheck // as above
+			return err //nolint:wrapcheck // the driver says what it was doing
 		}
 		p.conn, _ = conn.(mysqlConn)
 	}
@@ -241,16 +252,26 @@ func (nd *node) isDown() bool {
 	return nd.down
 }
 
-func (nd *node) setDown(down bool) {
+func (nd *node) setDown(why error) {
 	nd.mu.Lock()
 	defer nd.mu.Unlock()
-	nd.down = down
+	nd.down, nd.why = true, why
+}
+
+// reason returns why the node was left last.
+func (nd *node) reason() string {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	if nd.why == nil {
+		return ""
+	}
+	return nd.why.Error()
 }
 
 // drop closes the node's connections.
-func (nd *node) drop() {
+func (nd *node) drop(why error) {
 	nd.mu.Lock()
-	nd.down = true
+	nd.down, nd.why = true, why
 	conns := nd.conns
 	nd.conns = map[*nodeConn]struct{}{}
 	nd.mu.Unlock()

@@ -127,6 +127,7 @@ func text(v driver.Value) string {
 type servedConn struct {
 	mysqlConn
 
+	addr string // of the node, for errors; empty if there is only one
 	left bool
 }
 
@@ -136,6 +137,14 @@ func (c *servedConn) check(err error) error {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == notPrepared {
 		c.left = true
 		return driver.ErrBadConn
+	}
+	return c.named(err)
+}
+
+// named adds the node's address to the error of a lost connection, which the driver leaves out.
+func (c *servedConn) named(err error) error {
+	if c.addr != "" && errors.Is(err, mysql.ErrInvalidConn) {
+		return fmt.Errorf("node %s: %w", c.addr, err)
 	}
 	return err
 }
@@ -156,8 +165,20 @@ func (c *servedConn) QueryContext(
 
 func (c *servedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.mysqlConn.BeginTx(ctx, opts)
-	return tx, c.check(err)
+	if err = c.check(err); err != nil {
+		return nil, err
+	}
+	return servedTx{tx, c}, nil
 }
+
+// servedTx names its node if the connection is lost in a commit.
+type servedTx struct {
+	driver.Tx
+
+	conn *servedConn
+}
+
+func (t servedTx) Commit() error { return t.conn.named(t.Tx.Commit()) }
 
 // IsValid reports whether the connection may go back to the pool.
 func (c *servedConn) IsValid() bool { return !c.left && c.mysqlConn.IsValid() }
