@@ -129,7 +129,7 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		switch err.(type) { //nolint:errorlint // wrapped ones are not for callers
 		case nil, huma.StatusError, huma.HeadersError:
 		default:
-			err = r.Problems.Of(err)
+			err = r.Problems.Of(ctx, err)
 		}
 		return out, err
 	})
