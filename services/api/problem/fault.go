@@ -59,7 +59,9 @@ func (r *Reporter) FaultOf(ctx context.Context, err error, invalid int) Fault {
 	var e *timer.Error
 	if !errors.As(err, &e) {
 		if isContextError(err) {
-			return Fault{Status: http.StatusServiceUnavailable, Msg: "no answer in time"}
+			return Fault{
+				Status: http.StatusServiceUnavailable, Msg: "no answer in time" + advice(ctx),
+			}
 		}
 		r.log.Error().Err(err).Msg("request failed")
 		return Fault{Status: http.StatusInternalServerError, Msg: "internal error"}
@@ -75,6 +77,7 @@ func (r *Reporter) FaultOf(ctx context.Context, err error, invalid int) Fault {
 	case timer.CodeUnavailable:
 		r.unavailable.Warn().Err(err).Msg("server unavailable")
 		f.Status, f.Field = http.StatusServiceUnavailable, ""
+		f.Msg += advice(ctx)
 	case timer.CodeInternal:
 		fallthrough
 	default:
@@ -82,6 +85,22 @@ func (r *Reporter) FaultOf(ctx context.Context, err error, invalid int) Fault {
 		f = Fault{Status: http.StatusInternalServerError, Msg: "internal error"}
 	}
 	return f
+}
+
+// keyedKey is the context key of whether the request's operation takes an Idempotency-Key.
+type keyedKey struct{}
+
+// WithKey returns the context of a request whose operation takes an Idempotency-Key.
+func WithKey(ctx context.Context) context.Context {
+	return context.WithValue(ctx, keyedKey{}, true)
+}
+
+// advice says what a caller does after a 503, of which the request may have been carried out.
+func advice(ctx context.Context) string {
+	if ctx.Value(keyedKey{}) != nil {
+		return "; repeat the request, with the same Idempotency-Key if it had one"
+	}
+	return "; repeat the request"
 }
 
 // clientClosed returns whether a request's client has closed the connection. At a stop, the server
