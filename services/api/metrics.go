@@ -17,7 +17,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_api_requests_total",
-			Help: "Requests answered, by route, method and status code.",
+			Help: "Requests answered, by route, method and status code; 499: the client was gone.",
 		}, []string{"route", "method", "code"}),
 		latency: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "carillon_api_request_seconds",

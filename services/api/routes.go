@@ -147,7 +147,8 @@ func (s *Service) openAPI(contentType string, render func() ([]byte, error)) htt
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := render()
 		if err != nil {
-			problem.Refuse(w, r, s.problems.FaultOf(err, http.StatusUnprocessableEntity))
+			f := s.problems.FaultOf(r.Context(), err, http.StatusUnprocessableEntity)
+			problem.Refuse(w, r, f)
 			return
 		}
 		w.Header().Set("Content-Type", contentType)

@@ -46,7 +46,8 @@ func (s *Service) publishEvents(ctx context.Context) error {
 }
 
 // publishPending handles every session with pending events. An error of one does not stop the
-// others.
+// others. Where the time ends after a part of a session's outcomes is acknowledged, the next round
+// goes on from there, which is no error.
 func (s *Service) publishPending(ctx context.Context, found map[timer.ID]*expiredSession) error {
 	ended, err := s.opts.Store.SessionsWithPendingEvents(ctx)
 	if err != nil {
@@ -59,17 +60,22 @@ func (s *Service) publishPending(ctx context.Context, found map[timer.ID]*expire
 	}
 	var errs error
 	for id, at := range ended {
+		if ctx.Err() != nil {
+			break // the next round has the others, in another order
+		}
+		var acked bool
 		if id == store.SystemSession {
-			errs = errors.Join(
-				errs,
-				s.publishSession(ctx, id, at, s.opts.Now().Add(-store.VisibilityDelay), true),
-			)
-			continue
+			end := s.opts.Now().Add(-store.VisibilityDelay)
+			acked, err = s.publishSession(ctx, id, at, end, true)
+		} else {
+			if found[id] == nil {
+				found[id] = &expiredSession{since: time.Now()}
+			}
+			acked, err = s.publishExpired(ctx, id, at, found[id])
 		}
-		if found[id] == nil {
-			found[id] = &expiredSession{since: time.Now()}
+		if !isPartial(ctx, acked) {
+			errs = errors.Join(errs, err)
 		}
-		errs = errors.Join(errs, s.publishExpired(ctx, id, at, found[id]))
 	}
 	return errs
 }
@@ -82,33 +88,34 @@ func (s *Service) publishExpired(
 	id timer.ID,
 	at store.OutcomePosition,
 	x *expiredSession,
-) error {
+) (acked bool, err error) {
 	last := time.Since(x.since) > settleAfter
 	if x.published && !last {
-		return nil
+		return false, nil
 	}
 	// The session's clock may have been ahead of the store's.
-	if err := s.publishSession(ctx, id, at, s.opts.Now().Add(eventsWindow), last); err != nil {
-		return err
+	end := s.opts.Now().Add(eventsWindow)
+	if acked, err = s.publishSession(ctx, id, at, end, last); err != nil {
+		return acked, err
 	}
 	if x.published = true; !last {
-		return nil
+		return acked, nil
 	}
 	if err := s.opts.Store.FinishEvents(ctx, id); err != nil {
-		return fmt.Errorf("finishing the outcome events of session %d: %w", id, err)
+		return acked, fmt.Errorf("finishing the outcome events of session %d: %w", id, err)
 	}
-	return nil
+	return acked, nil
 }
 
-// publishSession publishes the outcomes of a session after a position and before end, and
-// acknowledges the position if ack is set.
+// publishSession publishes the outcomes of a session after a position and before end. If ack is
+// set, it acknowledges each position, and returns whether it has acknowledged any.
 func (s *Service) publishSession(
 	ctx context.Context,
 	id timer.ID,
 	at store.OutcomePosition,
 	end time.Time,
 	ack bool,
-) error {
+) (acked bool, err error) {
 	if from := end.Add(-eventsMaxAge).UnixMilli(); at.FinishedMS < from {
 		at = store.OutcomePosition{FinishedMS: from}
 	}
@@ -116,11 +123,11 @@ func (s *Service) publishSession(
 		until := min(at.FinishedMS+eventsWindow.Milliseconds(), end.UnixMilli())
 		page, err := s.opts.Store.PendingEvents(ctx, id, at, until, store.MaxBatch)
 		if err != nil {
-			return fmt.Errorf("reading outcomes of session %d: %w", id, err)
+			return acked, fmt.Errorf("reading outcomes of session %d: %w", id, err)
 		}
 		events, err := s.publishOutcomes(ctx, page)
 		if err != nil {
-			return err
+			return acked, err
 		}
 		if at = (store.OutcomePosition{FinishedMS: until}); len(page) == store.MaxBatch {
 			last := &page[len(page)-1]
@@ -130,13 +137,14 @@ func (s *Service) publishSession(
 			continue
 		}
 		if err := s.opts.Store.AckEvents(ctx, id, at); err != nil {
-			return fmt.Errorf("acknowledging the outcome events of session %d: %w", id, err)
+			return acked, fmt.Errorf("acknowledging the outcome events of session %d: %w", id, err)
 		}
+		acked = true
 		if id == store.SystemSession { // executors have logged theirs
 			s.logSkips(events)
 		}
 	}
-	return nil
+	return acked, nil
 }
 
 func (s *Service) publishOutcomes(

@@ -182,3 +182,50 @@ func TestSkipsThatNoExecutorRecordsAreLogged(t *testing.T) {
 		require.Greater(t, skips[0][logging.Count], 20.0)
 	})
 }
+
+// slowEvents is a store that reads a range of outcomes in a second.
+type slowEvents struct{ scheduler.Store }
+
+func (s slowEvents) PendingEvents(
+	ctx context.Context, id timer.ID, after store.OutcomePosition, untilMS int64, limit int,
+) ([]timer.Outcome, error) {
+	if err := takes(ctx, time.Second); err != nil {
+		return nil, err
+	}
+	return s.Store.PendingEvents(ctx, id, after, untilMS, limit)
+}
+
+// TestManyOutcomesArePublishedInRounds reads an hour of outcomes, a minute in a second. That takes
+// two rounds. That the first ends before is no error.
+func TestManyOutcomesArePublishedInRounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		told := new(collector[int64])
+		listen(t, parts.Bus("listener"), bus.Outcomes, "listener", func(m bus.Message) error {
+			o := new(carillonv1.Outcome)
+			require.NoError(t, proto.Unmarshal(m.Payload, o))
+			told.add(o.GetTimerId())
+			return nil
+		})
+		d := servicetest.Cron("0 0 * * * *", "http://127.0.0.1/")
+		d.Misfire = timer.Misfire{Policy: timer.MisfireSkip, Grace: timer.Duration(time.Second)}
+		parts.Create("a", d)
+		time.Sleep(24*time.Hour + time.Minute)
+		_, _, err := parts.Store.Expand(t.Context(), 10, parts.Plan)
+		require.NoError(t, err)
+		time.Sleep(store.VisibilityDelay)
+		reg := prometheus.NewRegistry()
+		_, stop := startWith(t, parts, "one", func(o *scheduler.Options) {
+			o.Store, o.Registerer = slowEvents{o.Store}, reg
+		})
+		defer stop()
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		require.Empty(t, told.list(), "the first round is over")
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		require.Len(t, told.list(), 1)
+		require.Zero(t, counter(t, reg, failures))
+	})
+}

@@ -81,7 +81,7 @@ func (o *output) admin() string {
 }
 
 // TestServicesWaitForTheirServers checks that every service starts before its servers, reports
-// which it waits for, and stops when told to.
+// which it waits for, where and why, and stops when told to. Each line of the log names the server.
 func TestServicesWaitForTheirServers(t *testing.T) {
 	t.Parallel()
 	for _, r := range roles() {
@@ -110,7 +110,9 @@ func TestServicesWaitForTheirServers(t *testing.T) {
 				require.NoError(t, json.Unmarshal(body, &got))
 				waiting := map[string]bool{}
 				for _, c := range got.Checks {
-					waiting[c.Name] = strings.HasPrefix(c.Error, "waiting for the server")
+					waiting[c.Name] = strings.HasPrefix(c.Error, "waiting for the server") &&
+						strings.Contains(c.Error, "127.0.0.1:1") &&
+						strings.Contains(c.Error, "refused")
 				}
 				return resp.StatusCode == http.StatusServiceUnavailable && waiting["mysql"] &&
 					waiting["pulsar"] &&
@@ -118,6 +120,12 @@ func TestServicesWaitForTheirServers(t *testing.T) {
 			}, 20*time.Second, 20*time.Millisecond)
 			cancel()
 			require.NoError(t, <-done)
+			require.NotContains(t, out.text(), "not set up yet", "a second line of each attempt")
+			for line := range strings.Lines(out.text()) {
+				if strings.Contains(line, "127.0.0.1:1/admin") {
+					require.Contains(t, line, `"server":"pulsar"`)
+				}
+			}
 		})
 	}
 }

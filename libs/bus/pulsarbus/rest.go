@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/bus/pulsaradmin"
@@ -24,6 +25,7 @@ const (
 // context.
 type rest struct {
 	base   string
+	hosts  string // for errors: the broker's answers do not name it
 	client *http.Client
 }
 
@@ -34,8 +36,13 @@ func newREST(c *Config) (*rest, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the URL
 	}
+	_, hosts, err := pulsaradmin.SplitURL(c.AdminURL)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // as above
+	}
 	return &rest{
 		base:   t.Base() + "/admin/v2",
+		hosts:  strings.Join(hosts, ","),
 		client: &http.Client{Transport: t, Timeout: restTimeout},
 	}, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // Setup implements bus.Admin. It creates tenant, namespace, topics with partitions, subscriptions,
@@ -26,27 +27,33 @@ import (
 // The namespace neither creates topics on use nor deletes unused ones. A topic created on use would
 // have no subscriptions and lose its messages.
 func (b *Bus) Setup(ctx context.Context, specs []bus.TopicSpec) error {
-	if b.isClosed() {
-		return bus.ErrClosed
-	}
 	wait := minRetry
 	for {
-		err := b.setup(ctx, specs)
-		if err == nil {
-			break
-		}
-		if code := status(
-			err,
-		); code >= 400 && code < 500 && code != http.StatusNotFound &&
-			code != http.StatusTooManyRequests &&
-			code != http.StatusPreconditionFailed {
-			return fmt.Errorf("setting up the bus: %w", err) // repeating cannot help
+		err := b.TrySetup(ctx, specs)
+		if timer.CodeOf(err) != timer.CodeUnavailable { // success, or repeating cannot help
+			return err
 		}
 		b.log.Warn().Err(err).Msg("bus is not set up yet")
 		if pause(ctx, b.ctx, wait) != nil {
-			return fmt.Errorf("setting up the bus: %w", err)
+			return err
 		}
 		wait = min(2*wait, maxRetry)
+	}
+}
+
+// TrySetup is one attempt of Setup, for callers that repeat it and report its errors themselves. An
+// error of CodeUnavailable may pass; the next attempt goes on where this one ended.
+func (b *Bus) TrySetup(ctx context.Context, specs []bus.TopicSpec) error {
+	if b.isClosed() {
+		return bus.ErrClosed
+	}
+	if err := b.setup(ctx, specs); err != nil {
+		what := "setting up Pulsar at " + b.rest.hosts
+		if code := status(err); code >= 400 && code < 500 && code != http.StatusNotFound &&
+			code != http.StatusTooManyRequests && code != http.StatusPreconditionFailed {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return timer.Unavailable(what, err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

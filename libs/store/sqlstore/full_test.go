@@ -68,5 +68,8 @@ func TestMySQLReportsFullDisk(t *testing.T) {
 		var e *timer.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, c.full, strings.Contains(e.Msg, "no room left"), c.message)
+		if !c.full {
+			require.Contains(t, e.Msg, "creating timers: the database is ", c.message)
+		}
 	}
 }

@@ -141,7 +141,8 @@ func (k *Checker) Authenticate(next http.Handler) http.Handler {
 			return
 		}
 		if err != nil {
-			problem.Refuse(w, r, k.problems.FaultOf(err, http.StatusUnprocessableEntity))
+			f := k.problems.FaultOf(r.Context(), err, http.StatusUnprocessableEntity)
+			problem.Refuse(w, r, f)
 			return
 		}
 		ctx := context.WithValue(r.Context(), callerKey{}, c)

@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -15,6 +16,9 @@ func Of(f Fault) *huma.ErrorModel {
 		f.Field = "header.Idempotency-Key"
 	}
 	m := &huma.ErrorModel{Status: f.Status, Title: http.StatusText(f.Status), Detail: f.Msg}
+	if f.Status == StatusClientClosed { // net/http has no text for it
+		m.Title = "Client Closed Request"
+	}
 	if f.Field != "" {
 		m.Detail = f.Field + ": " + f.Msg
 		m.Errors = []*huma.ErrorDetail{{Location: location(f.Field), Message: f.Msg}}
@@ -22,8 +26,9 @@ func Of(f Fault) *huma.ErrorModel {
 	return m
 }
 
-// Invalid returns an RFC 9457 problem about all invalid fields.
-func (r *Reporter) Invalid(bad []*timer.Error) error {
+// Invalid returns an RFC 9457 problem about all invalid fields. If one could not be checked, it
+// returns that error instead, for Of.
+func (*Reporter) Invalid(bad []*timer.Error) error {
 	m := &huma.ErrorModel{
 		Status: http.StatusUnprocessableEntity,
 		Title:  http.StatusText(http.StatusUnprocessableEntity),
@@ -31,16 +36,16 @@ func (r *Reporter) Invalid(bad []*timer.Error) error {
 	}
 	for _, e := range bad {
 		if e.Code != timer.CodeInvalid {
-			return r.Of(e)
+			return e
 		}
 		m.Errors = append(m.Errors, &huma.ErrorDetail{Location: location(e.Field), Message: e.Msg})
 	}
 	return m
 }
 
-// Of converts an error to the problem that a caller of v2 sees.
-func (r *Reporter) Of(err error) error {
-	f := r.FaultOf(err, http.StatusUnprocessableEntity)
+// Of converts an error of a request to the problem that a caller of v2 sees.
+func (r *Reporter) Of(ctx context.Context, err error) error {
+	f := r.FaultOf(ctx, err, http.StatusUnprocessableEntity)
 	if f.Status == http.StatusServiceUnavailable {
 		return huma.ErrorWithHeaders(Of(f), http.Header{"Retry-After": {RetryAfter}})
 	}

@@ -120,7 +120,7 @@ func (s *API) v1(h func(*http.Request) (answer, error)) http.HandlerFunc {
 		if unread, ok := errors.AsType[*unreadError](err); ok {
 			f = problem.BodyFault(unread.err, input.MaxRequestBytes)
 		} else {
-			f = s.Problems.FaultOf(err, http.StatusBadRequest)
+			f = s.Problems.FaultOf(r.Context(), err, http.StatusBadRequest)
 		}
 		if f.Field != "" {
 			f.Msg = v1Field(f.Field) + ": " + f.Msg

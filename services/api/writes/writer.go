@@ -243,7 +243,7 @@ func groupError(err error) error {
 		return timer.Unavailable("the API is stopping", err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return timer.Unavailable("the store did not answer in time", err)
+		return timer.Unavailable("the database did not answer in time", err)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -66,6 +67,13 @@ func streamResponse(api huma.API, data any) *huma.Response {
 // dryRunner is an input with the parameter dry_run, see param.DryRunParam.
 type dryRunner interface{ IsDryRun() bool }
 
+// takesKey returns whether an input has the header Idempotency-Key.
+func takesKey(in reflect.Type) bool {
+	return slices.ContainsFunc(reflect.VisibleFields(in), func(f reflect.StructField) bool {
+		return f.Tag.Get("header") == "Idempotency-Key"
+	})
+}
+
 // Add registers an operation. It checks the scope of the caller's key first. It converts every
 // error of a handler, because huma would show an unknown one to the caller. Each operation that
 // writes has dry_run, which marks the context: then no call of the store writes.
@@ -111,9 +119,13 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		refuseEmptyEnums(api, reflect.TypeFor[I]()),
 		refuseIgnored(api, reflect.TypeFor[I](), writes)...,
 	)
+	keyed := takesKey(reflect.TypeFor[I]())
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		var out *O
 		var err error
+		if keyed {
+			ctx = problem.WithKey(ctx)
+		}
 		if !o.Open {
 			ctx, err = r.Auth.RequireScope(ctx, o.Scope)
 		}
@@ -129,7 +141,7 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		switch err.(type) { //nolint:errorlint // wrapped ones are not for callers
 		case nil, huma.StatusError, huma.HeadersError:
 		default:
-			err = r.Problems.Of(err)
+			err = r.Problems.Of(ctx, err)
 		}
 		return out, err
 	})

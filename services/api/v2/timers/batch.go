@@ -116,7 +116,7 @@ func (s *Resource) createItems(ctx context.Context, items []newTimerBody) []batc
 	eachItem(len(items), checkConcurrency, func(i int) {
 		var err error
 		if checked[i], err = s.newTimer(ctx, &items[i], "", nil); err != nil {
-			results[i] = s.batchResult(&items[i], nil, false, err)
+			results[i] = s.batchResult(ctx, &items[i], nil, false, err)
 		}
 	})
 	var good []store.NewTimer
@@ -128,7 +128,7 @@ func (s *Resource) createItems(ctx context.Context, items []newTimerBody) []batc
 	}
 	for n, c := range s.Writer.CreateAll(ctx, good) {
 		i := places[n]
-		results[i] = s.batchResult(&items[i], &c.Timer, !c.Existing, c.Err)
+		results[i] = s.batchResult(ctx, &items[i], &c.Timer, !c.Existing, c.Err)
 	}
 	return results
 }
@@ -138,7 +138,7 @@ func (s *Resource) putItems(ctx context.Context, items []newTimerBody) []batchRe
 	results := make([]batchResult, len(items))
 	eachItem(len(items), batchConcurrency, func(i int) {
 		t, created, err := s.putItem(ctx, &items[i])
-		results[i] = s.batchResult(&items[i], &t, created, err)
+		results[i] = s.batchResult(ctx, &items[i], &t, created, err)
 	})
 	return results
 }
@@ -173,11 +173,11 @@ func eachItem(n, limit int, do func(i int)) {
 
 // batchResult says what became of an item.
 func (s *Resource) batchResult(
-	b *newTimerBody, t *timer.Timer, created bool, err error,
+	ctx context.Context, b *newTimerBody, t *timer.Timer, created bool, err error,
 ) batchResult {
 	r := batchResult{App: b.App, Name: b.Name, Result: resultExisted}
 	if err != nil {
-		r.Result, r.Error = resultFailed, s.errorModel(err)
+		r.Result, r.Error = resultFailed, s.errorModel(ctx, err)
 		return r
 	}
 	if created {
@@ -188,11 +188,11 @@ func (s *Resource) batchResult(
 }
 
 // errorModel returns an error as the answer to a request of its own would show it.
-func (s *Resource) errorModel(err error) *huma.ErrorModel {
+func (s *Resource) errorModel(ctx context.Context, err error) *huma.ErrorModel {
 	if m, ok := errors.AsType[*huma.ErrorModel](err); ok {
 		return m // it lists all fields
 	}
-	of := s.Definitions.Problems.Of(err)
+	of := s.Definitions.Problems.Of(ctx, err)
 	if m, ok := errors.AsType[*huma.ErrorModel](of); ok {
 		return m
 	}

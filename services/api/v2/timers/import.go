@@ -140,7 +140,7 @@ func (im *importer) write(ctx context.Context, d *importDoc) importedItemBody {
 		}
 	}
 	if err != nil {
-		r.Result, r.Error = resultFailed, im.errorModel(err)
+		r.Result, r.Error = resultFailed, im.errorModel(ctx, err)
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -21,10 +22,22 @@ func (d *Dialect) Translate(what string, err error) error {
 		if d.isFull(err) {
 			return timer.Unavailable(fullDisk, err)
 		}
-		return timer.Unavailable(what, err)
+		return timer.Unavailable(what+": "+d.unavailable(err), err)
 	case engine.ClassOther, engine.ClassData, engine.ClassDuplicate:
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// unavailable says why a repetition may help, for callers of the API. They do not see the cause,
+// which may name servers.
+func (d *Dialect) unavailable(err error) string {
+	if d.ClassOf(err) == engine.ClassRepeat && !errors.Is(err, engine.ErrConnectionLost) {
+		return "the database is busy with other writes"
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "the database did not answer in time"
+	}
+	return "the database is unavailable"
 }
 
 // fullDisk is the message for a write that found no room. Somebody has to make room: waiting does
