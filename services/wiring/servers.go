@@ -25,8 +25,7 @@ import (
 // Timeouts for servers that are not available yet.
 const (
 	minWait        = 200 * time.Millisecond
-	maxWait        = 5 * time.Second
-	maxPulsarWait  = 2 * time.Second
+	maxWait        = 2 * time.Second
 	attemptTimeout = 15 * time.Second // one attempt to prepare a server
 	// redisReadyGrace is how long a new process is not ready while Redis is unavailable. A wrong
 	// address must stop a rollout, but an outage of Redis must not stop services that work without
@@ -90,12 +89,12 @@ func OpenServers(ctx context.Context, k *Kit) error {
 
 	k.watchRedis()
 	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return k.prepare(ctx, "mysql", maxWait, st.Migrate, st.Ping) })
+	all.Go(func() error { return k.prepare(ctx, "mysql", st.Migrate, st.Ping) })
 	all.Go(func() error {
 		setup := func(ctx context.Context) error {
 			return b.TrySetup(ctx, bus.Topics(s.Pulsar.Partitions))
 		}
-		return k.prepare(ctx, "pulsar", maxPulsarWait, setup, b.Ping)
+		return k.prepare(ctx, "pulsar", setup, b.Ping)
 	})
 	return all.Wait() //nolint:wrapcheck // prepare says which server
 }
@@ -163,17 +162,16 @@ func explain(server string, err error) error {
 	)
 }
 
-// prepare repeats do, with waits that grow up to most, until it succeeds. Each failed attempt is one
+// prepare repeats do with growing waits until it succeeds. Each failed attempt is one
 // line of the log, and /readyz has its error. From then on the server's health check is ping.
 func (k *Kit) prepare(
 	ctx context.Context,
 	server string,
-	most time.Duration,
 	do, ping func(context.Context) error,
 ) error {
 	k.Health.SetError(server, errWaiting)
 	log := k.Log.With().Str(logging.Server, server).Logger()
-	for wait := minWait; ; wait = min(2*wait, most) { //nolint:mnd // doubled
+	for wait := minWait; ; wait = min(2*wait, maxWait) { //nolint:mnd // doubled
 		try, cancel := context.WithTimeout(ctx, attemptTimeout)
 		err := explain(server, do(try))
 		temporary := timer.CodeOf(err) == timer.CodeUnavailable || try.Err() != nil
