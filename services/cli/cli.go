@@ -33,10 +33,8 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 		SilenceUsage:  true,
 		PersistentPreRunE: func(c *cobra.Command, args []string) error {
 			if completesProgram(c, args) {
-				c.Root().
-					PersistentFlags().
-					VisitAll(func(f *pflag.Flag) { f.Hidden = true })
-				// it has none
+				// It takes none of them.
+				c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 			}
 			return t.prepare()
 		},
