@@ -55,24 +55,36 @@ install() {
 
 state() { sed -n "s/^$2: *//p" "$DIR/$1/grastate.dat" 2>/dev/null; }
 
-# position NODE: prints the last commit of a stopped node, as UUID:NUMBER. After a kill only the
-# tables themselves know it.
+# set_options NODE: sets the options without which MariaDB refuses Galera, also to read a position.
+# The socket's path is relative to the data directory, so that it is short enough for any DIR.
+set_options() {
+  options=(--no-defaults "${home[@]}" --user="$user" --datadir="$DIR/$1" --socket=galera.sock
+    --wsrep-on=ON --wsrep-provider="$provider" --wsrep-cluster-address="gcomm://$members"
+    --binlog-format=ROW --innodb-autoinc-lock-mode=2)
+}
+
+# position NODE: prints the last commit of a stopped node, as UUID:NUMBER, or nothing if it is new.
+# After a kill only the tables themselves know it. A node that starts without its position receives
+# all data from another one, which commits nothing meanwhile.
 position() {
-  local number uuid
+  local number at
   number=$(state "$1" seqno)
-  uuid=$(state "$1" uuid)
-  if [ -n "$number" ] && [ "$number" = -1 ]; then
-    mariadbd --no-defaults "${home[@]}" --user="$user" --datadir="$DIR/$1" --wsrep-on=ON --wsrep-recover \
-      --socket=galera.sock --pid-file="$DIR/$1/recover.pid" --skip-networking \
-      --wsrep-provider="$provider" 2>&1 | tee -a "$DIR/$1.log" |
-      sed -n 's/.*WSREP: Recovered position: *\([0-9a-f-]*:-\?[0-9]*\).*/\1/p' | tail -n 1
-  elif [ -n "$number" ]; then
-    echo "$uuid:$number"
-  fi
+  case $number in
+    '') return 0 ;;
+    -1)
+      set_options "$1"
+      at=$(mariadbd "${options[@]}" --wsrep-recover --pid-file="$DIR/$1/recover.pid" --skip-networking 2>&1 | tee -a "$DIR/$1.log" |
+        sed -n 's/.*WSREP: Recovered position: *\([0-9a-f-]*:-\?[0-9]*\).*/\1/p' | tail -n 1)
+      [ -n "$at" ] || { echo "galera: the last commit of $1 is unknown: read $DIR/$1.log" >&2 && return 1; }
+      echo "$at"
+      ;;
+    *) echo "$(state "$1" uuid):$number" ;;
+  esac
 }
 
 # run NODE OPTION…: starts the node. With short time limits of the group a dead node holds up the
-# commits of the others for 2 s, not for 6 s. What another node has committed sometimes waits in vain
+# commits of the others for 2 s, not for 6 s. With more than two threads, a node that catches up
+# takes the CPU time of all that runs on a host of two cores. What another node has committed sometimes waits in vain
 # for a row that a local transaction has, and all commits behind it: it tries again after
 # innodb_lock_wait_timeout, whose default is 50 s.
 run() {
@@ -80,16 +92,13 @@ run() {
   shift
   local sql_port group transfer
   sql_port=$(port "$node") group=$(cat "$DIR/$node-group.port") transfer=$(port "$node-transfer")
-  at=$(position "$node")
+  at=$(position "$node") || return 1
   [ -z "$at" ] || set -- "$@" --wsrep-start-position="$at"
-  # The socket's path is relative to the data directory, so that it is short enough for any DIR.
-  spawn "$node" mariadbd --no-defaults "${home[@]}" --user="$user" --datadir="$DIR/$node" --socket=galera.sock \
-    --pid-file="$DIR/$node/own.pid" --bind-address="$ADDR" --port="$sql_port" --skip-name-resolve \
+  set_options "$node"
+  spawn "$node" mariadbd "${options[@]}" --pid-file="$DIR/$node/own.pid" --bind-address="$ADDR" --port="$sql_port" --skip-name-resolve \
     --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=256M --innodb-log-file-size=128M \
     --max-connections=500 --character-set-server=utf8mb4 --default-time-zone=+00:00 \
-    --innodb-lock-wait-timeout=3 --binlog-format=ROW --innodb-autoinc-lock-mode=2 --wsrep-on=ON --wsrep-slave-threads=4 \
-    --wsrep-provider="$provider" --wsrep-cluster-name=carillon \
-    --wsrep-cluster-address="gcomm://$members" --wsrep-node-name="$node" \
+    --innodb-lock-wait-timeout=3 --wsrep-slave-threads=2 --wsrep-cluster-name=carillon --wsrep-node-name="$node" \
     --wsrep-node-address="$ADDR:$group" --wsrep-node-incoming-address="$ADDR:$sql_port" \
     --wsrep-sst-method=rsync --wsrep-sst-receive-address="$ADDR:$transfer" \
     --wsrep-provider-options="gmcast.listen_addr=tcp://$ADDR:$group;ist.recv_addr=$ADDR:$(port "$node-ist");gcache.size=64M;gcache.recover=yes;evs.keepalive_period=PT0.25S;evs.inactive_check_period=PT0.25S;evs.suspect_timeout=PT1.5S;evs.inactive_timeout=PT5S;evs.install_timeout=PT5S" \
@@ -107,7 +116,7 @@ begin() {
 	CREATE USER IF NOT EXISTS haproxy@'%';
 	SQL
   [ ! -f "$DIR/$1/grastate.dat" ] || sed -i 's/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/' "$DIR/$1/grastate.dat"
-  run "$1" --wsrep-new-cluster --init-file="$DIR/$1/init.sql"
+  run "$1" --wsrep-new-cluster --init-file="$DIR/$1/init.sql" || return 1
   healthy "$1" 60 synced "$1"
 }
 
@@ -116,7 +125,7 @@ latest() {
   local n at best=galera-1 most=-2
   for n in "${nodes[@]}"; do
     [ -d "$DIR/$n" ] || continue
-    at=$(position "$n")
+    at=$(position "$n") || return 1
     at=${at##*:}
     if [ -n "$at" ] && [ "$at" -gt "$most" ]; then best=$n most=$at; fi
   done
@@ -135,13 +144,13 @@ start() {
     members+=${members:+,}$ADDR:$(cat "$DIR/$n-group.port")
   done
   if [ -z "$first" ]; then
-    first=$(latest)
+    first=$(latest) || return 1
     begin "$first" || return 1
   fi
   for n in "${nodes[@]}"; do
     alive "$n" && continue
     install "$n"
-    run "$n"
+    run "$n" || return 1
     healthy "$n" 120 synced "$n" || return 1
   done
   for n in "${nodes[@]}"; do healthy "$n" 30 synced "$n" 3 || return 1; done
