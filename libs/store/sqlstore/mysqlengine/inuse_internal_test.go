@@ -84,11 +84,11 @@ func (lostTx) Commit() error { return mysql.ErrInvalidConn }
 // TestLostConnectionNamesNode where there are several, and stays the error that the store repeats.
 func TestLostConnectionNamesNode(t *testing.T) {
 	t.Parallel()
-	for addr, want := range map[string]string{
-		"":    "invalid connection",
-		"a:1": "node a:1: invalid connection",
+	for want, nd := range map[string]*node{
+		"invalid connection":           nil,
+		"node a:1: invalid connection": {addr: "a:1"},
 	} {
-		c := &servedConn{addr: addr}
+		c := &servedConn{node: nd}
 		for _, err := range []error{c.check(mysql.ErrInvalidConn), servedTx{lostTx{}, c}.Commit()} {
 			require.EqualError(t, err, want)
 			require.ErrorIs(t, err, mysql.ErrInvalidConn)

@@ -16,14 +16,21 @@ import (
 )
 
 // Several addresses: a node that does not connect within connectTime is left for another one. Each
-// node in use is examined every watchTime. It is left when it refuses, or does not answer within
-// answerTime for maxSilent times in a row: a single time may be a stall of this process. Together
-// that is less than 3 s.
+// node in use is examined every watchTime. The other numbers are of such looks in a row.
 const (
 	connectTime = time.Second
 	watchTime   = 300 * time.Millisecond
 	answerTime  = 800 * time.Millisecond
-	maxSilent   = 2
+	// maxSilent: a node that does not answer within answerTime so often is left. A single time may be
+	// a stall of this process.
+	maxSilent = 2
+	// maxTransfers: a donor is left. One that only sends what a node missed is in sync again before.
+	maxTransfers = 3
+	// maxRetired: a donor has its connections closed. Together, that is less than 3 s.
+	maxRetired = maxTransfers + 5
+	// minServing: a node that was left is preferred again, after 10 s. A Galera node that was stopped
+	// or cut off calls itself in sync until it knows better, and commits nothing.
+	minServing = 33
 )
 
 // nodes connects to the first of its nodes that serves. All processes with one list therefore write
@@ -32,7 +39,9 @@ const (
 //
 // A node that stops answering would keep its connections until each statement's deadline. So one
 // goroutine per node in use examines it, and closes the connections to a node that does not serve.
-// A transaction that loses its connection before the commit is repeated on another node.
+// A transaction that loses its connection before the commit is repeated on another node. One that
+// loses it in the commit may have been committed or not, and what it claimed waits until that is
+// known. So the donor of a node that joins, which still commits, may end its transactions first.
 type nodes struct {
 	list []*node
 	have engine.Capabilities
@@ -56,7 +65,10 @@ type node struct {
 	conns   map[*nodeConn]struct{}
 	watched bool
 	down    bool  // other nodes are tried first
+	left    bool  // down, and not only because a connection could not be opened
 	why     error // the last reason for down; it stays when the node serves again
+	retired int   // connections with a number up to this one run nothing new
+	opened  int   // number of the connection that was opened last
 }
 
 var _ driver.Connector = (*nodes)(nil)
@@ -137,6 +149,7 @@ func (n *nodes) open(
 	nd *node,
 	several bool,
 ) (driver.Conn, error) {
+	number := nd.number()
 	conn, err := nd.connector.Connect(ctx)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // database/sql looks at it
@@ -146,6 +159,9 @@ func (n *nodes) open(
 		return nil, errors.Join(errors.New("unexpected driver connection type"), conn.Close())
 	}
 	found, err := prepare(ctx, whole, n.have, several)
+	if errors.Is(err, errTransfers) && nd.isInUse() {
+		err = nil // the goroutine that examines the node decides
+	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -154,7 +170,7 @@ func (n *nodes) open(
 	n.mu.Unlock()
 	served := &servedConn{mysqlConn: whole}
 	if several {
-		served.addr = nd.addr
+		served.node, served.number = nd, number
 	}
 	return served, nil
 }
@@ -176,24 +192,37 @@ func (n *nodes) examine(nd *node) {
 	defer p.close()
 	tick := time.NewTicker(watchTime)
 	defer tick.Stop()
-	for silent := 0; ; {
+	for silent, transfers, serving := 0, 0, 0; ; {
 		select {
 		case <-n.ctx.Done():
 			return
 		case <-tick.C:
 		}
-		switch err := p.ask(n.ctx); {
-		case err == nil:
-			silent = 0
-			if nd.serves() {
+		err := p.ask(n.ctx)
+		if n.ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			silent, transfers = 0, 0
+			if serving++; nd.serves(serving >= minServing) {
 				return
 			}
-		case n.ctx.Err() != nil:
-			return
-		default:
-			if silent++; silent >= maxSilent || !errors.Is(err, context.DeadlineExceeded) {
+			continue
+		}
+		serving = 0
+		switch {
+		case errors.Is(err, errTransfers):
+			if transfers++; transfers > maxRetired {
+				nd.drop(err)
+			} else if transfers > maxTransfers {
+				nd.retire(err)
+			}
+		case errors.Is(err, context.DeadlineExceeded):
+			if silent++; silent >= maxSilent {
 				nd.drop(err)
 			}
+		default:
+			nd.drop(err)
 		}
 	}
 }
@@ -252,6 +281,13 @@ func (nd *node) isDown() bool {
 	return nd.down
 }
 
+// isInUse reports whether the node is examined, and was not left.
+func (nd *node) isInUse() bool {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	return nd.watched && !nd.down
+}
+
 func (nd *node) setDown(why error) {
 	nd.mu.Lock()
 	defer nd.mu.Unlock()
@@ -268,10 +304,33 @@ func (nd *node) reason() string {
 	return nd.why.Error()
 }
 
+// retire makes the node's connections end with what they run now.
+func (nd *node) retire(why error) {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	nd.down, nd.left, nd.why = true, true, why
+	nd.retired = nd.opened
+}
+
+// number returns the number of a new connection.
+func (nd *node) number() int {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	nd.opened++
+	return nd.opened
+}
+
+// isRetired reports whether a connection is to run nothing new.
+func (nd *node) isRetired(number int) bool {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	return number <= nd.retired
+}
+
 // drop closes the node's connections.
 func (nd *node) drop(why error) {
 	nd.mu.Lock()
-	nd.down, nd.why = true, why
+	nd.down, nd.left, nd.why = true, true, why
 	conns := nd.conns
 	nd.conns = map[*nodeConn]struct{}{}
 	nd.mu.Unlock()
@@ -289,12 +348,15 @@ func (nd *node) beginWatch() bool {
 	return begins
 }
 
-// serves notes that the node serves, and reports whether it needs no watch any more.
-func (nd *node) serves() bool {
+// serves notes that the node serves, for so long that it is preferred again, or not. It reports
+// whether the node needs no watch any more.
+func (nd *node) serves(long bool) bool {
 	nd.mu.Lock()
 	defer nd.mu.Unlock()
-	nd.down = false
-	nd.watched = len(nd.conns) > 0
+	if long || !nd.left {
+		nd.down, nd.left = false, false
+	}
+	nd.watched = nd.down || len(nd.conns) > 0
 	return !nd.watched
 }
 

@@ -17,6 +17,10 @@ import (
 // data of its cluster.
 var ErrNotServing = errors.New("the node does not serve")
 
+// errTransfers is ErrNotServing of a node that still commits in its cluster: the donor of a node
+// that joins.
+var errTransfers = fmt.Errorf("%w, as it provides or receives data", ErrNotServing)
+
 const (
 	setIsolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 	readSettings = "SHOW VARIABLES WHERE Variable_name IN " +
@@ -34,7 +38,8 @@ const (
 
 // prepare sets the isolation level of a connection, which is a separate statement because the two
 // servers have different names for the variable. It returns what the server can do, or
-// ErrNotServing. A read-only server is refused if there are others to try.
+// ErrNotServing. A read-only server is refused if there are others to try. A connection for which it
+// returns errTransfers is prepared, too.
 func prepare(
 	ctx context.Context, conn mysqlConn, have engine.Capabilities, several bool,
 ) (engine.Capabilities, error) {
@@ -62,13 +67,15 @@ func prepare(
 	if err != nil {
 		return have, fmt.Errorf("reading the node's status: %w", err)
 	}
-	if err := checkSynced(status); err != nil {
+	have = have.And(engine.Capabilities{SkipLocked: true})
+	err = checkSynced(status)
+	if err != nil && !errors.Is(err, errTransfers) {
 		return have, err
 	}
 	if err := set(ctx, conn, setLatestReads); err != nil {
 		return have, err
 	}
-	return have.And(engine.Capabilities{SkipLocked: true}), nil
+	return have, err
 }
 
 // synced is wsrep_local_state of a node that has all data of its cluster.
@@ -79,13 +86,17 @@ const synced = "4"
 func checkSynced(status map[string]string) error {
 	ready, state, cluster := status["wsrep_ready"], status["wsrep_local_state"],
 		status["wsrep_cluster_status"]
-	if ready != "ON" || state != synced || cluster != "Primary" {
-		return fmt.Errorf(
-			"%w: wsrep_ready is %s, wsrep_local_state is %s, wsrep_cluster_status is %s",
-			ErrNotServing, ready, state, cluster,
-		)
+	err := errTransfers
+	switch {
+	case ready != "ON" || cluster != "Primary":
+		err = ErrNotServing
+	case state == synced:
+		return nil
 	}
-	return nil
+	return fmt.Errorf(
+		"%w: wsrep_ready is %s, wsrep_local_state is %s, wsrep_cluster_status is %s",
+		err, ready, state, cluster,
+	)
 }
 
 func set(ctx context.Context, conn mysqlConn, statement string) error {
@@ -123,12 +134,14 @@ func text(v driver.Value) string {
 }
 
 // servedConn ends with the first statement that its node refuses because it has left the cluster.
-// The node has not run the statement, so database/sql and the store may repeat it elsewhere.
+// The node has not run the statement, so database/sql and the store may repeat it elsewhere. It also
+// ends when it is retired, after the statement or transaction that it runs.
 type servedConn struct {
 	mysqlConn
 
-	addr string // of the node, for errors; empty if there is only one
-	left bool
+	node   *node // nil if there is only one
+	number int   // of the node's connections
+	left   bool
 }
 
 const notPrepared = 1047 // a node outside of its cluster runs no statements
@@ -143,8 +156,8 @@ func (c *servedConn) check(err error) error {
 
 // named adds the node's address to the error of a lost connection, which the driver leaves out.
 func (c *servedConn) named(err error) error {
-	if c.addr != "" && errors.Is(err, mysql.ErrInvalidConn) {
-		return fmt.Errorf("node %s: %w", c.addr, err)
+	if c.node != nil && errors.Is(err, mysql.ErrInvalidConn) {
+		return fmt.Errorf("node %s: %w", c.node.addr, err)
 	}
 	return err
 }
@@ -180,5 +193,16 @@ type servedTx struct {
 
 func (t servedTx) Commit() error { return t.conn.named(t.Tx.Commit()) }
 
+func (c *servedConn) retired() bool { return c.node != nil && c.node.isRetired(c.number) }
+
+// ResetSession refuses a connection of the pool that is to run nothing new. The pool then opens
+// another one.
+func (c *servedConn) ResetSession(ctx context.Context) error {
+	if c.retired() {
+		return driver.ErrBadConn
+	}
+	return c.mysqlConn.ResetSession(ctx) //nolint:wrapcheck // database/sql looks at it
+}
+
 // IsValid reports whether the connection may go back to the pool.
-func (c *servedConn) IsValid() bool { return !c.left && c.mysqlConn.IsValid() }
+func (c *servedConn) IsValid() bool { return !c.left && !c.retired() && c.mysqlConn.IsValid() }
