@@ -8,12 +8,14 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/process"
 	"github.com/carillon-timer/carillon/libs/store/backup"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/cli/internal/progress"
 	"github.com/carillon-timer/carillon/services/wiring"
 )
@@ -29,7 +31,7 @@ A backup that was interrupted is begun anew by the same command.
 func Backup(
 	ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer,
 ) (err error) {
-	defer func() { err = unlessStopped(ctx, err, "there is no result: repeat the command, which begins anew") }()
+	defer func() { err = withRemedy(ctx, err, "there is no result: repeat the command, which begins anew") }()
 	words, _, settings := splitArgs(args, flag.NewFlagSet("carillon backup", flag.ContinueOnError))
 	if asksForHelp(settings) {
 		fmt.Fprint(stdout, backupUsage+"\n")
@@ -86,11 +88,19 @@ func verifyBackup(
 	return printLine(stdout, fmt.Sprintf("%s is complete and undamaged: %s", dir, summary(m)))
 }
 
-// unlessStopped replaces the error of a command that was told to stop. That is no success for a
-// script that continues with the result.
-func unlessStopped(ctx context.Context, err error, then string) error {
-	if err != nil && ctx.Err() != nil {
+// withRemedy adds to the error of a command that was stopped, or for which a disk or the database had
+// no room or no time, what to do. That a command was told to stop is no success for a script that
+// continues with the result.
+func withRemedy(ctx context.Context, err error, then string) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
 		return errors.New("stopped: " + then)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: make room on that disk; %s", err, then)
+	case timer.CodeOf(err) == timer.CodeUnavailable:
+		return fmt.Errorf("%w; %s", err, then)
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func Restore(
 	ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer,
 ) (err error) {
 	defer func() {
-		err = unlessStopped(
+		err = withRemedy(
 			ctx,
 			err,
 			"the restore is not complete, and no service starts until it is: repeat the command, which continues",
