@@ -145,7 +145,7 @@
 //
 //	cron.go          searches the next local time that a spec matches
 //	dates.go         which days of one month a spec selects, with L, W and #
-//	days.go          days since 1970 as dates
+//	civildate.go     days since 1970 as dates
 //	wall.go          local times to instants: gaps and overlaps
 //	relative.go      interval, delay and at
 //	jitter.go        the jitter of a fire
