@@ -118,7 +118,7 @@ func (f *Facts) judge(atMS int64) Answer {
 		a.Code, a.Text = Edited, editedText(previous.N, v)
 		return a
 	}
-	if f.movedToActivation(&a, s, &verdict) ||
+	if f.movedToActivation(&a, s, &verdict) || f.movedToEdit(&a) ||
 		s.Kind == timer.KindFixedDelay && f.afterLastFire(&a, v) {
 		return a
 	}
@@ -142,6 +142,22 @@ func (f *Facts) movedToActivation(a *Answer, s *timer.Schedule, x *schedule.Verd
 	a.MovedToMS = x.AfterMS
 	a.Text = "The timer was activated first at " + instant(f.State.AnchorMS) +
 		", after this instant, so it was due at " + instant(x.AfterMS) + " instead."
+	return true
+}
+
+// movedToEdit explains the instant of a one-shot that had passed when the latest edit brought it. It
+// is due at the edit instead, or when the timer is activated.
+func (f *Facts) movedToEdit(a *Answer) bool {
+	if f.Timer == nil || f.State.Version <= a.Version {
+		return false
+	}
+	s := &f.Timer.Definition.Schedule
+	if s.Kind != timer.KindAt || s.At == nil || ceilMS(*s.At) != a.AtMS {
+		return false
+	}
+	a.Code = Edited
+	a.Text = fmt.Sprintf("Version %d has this instant, which had passed when it came into force. So "+
+		"its fire was due at once, or as soon as the timer was active.", f.State.Version)
 	return true
 }
 

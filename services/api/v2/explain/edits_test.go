@@ -88,3 +88,21 @@ func TestExplainsAnInstantThatHadPassed(t *testing.T) {
 	epoch := ask(t, f, got.ID, "&at=1970-01-01T00:00:00Z").Items[0]
 	require.Equal(t, "1970-01-01T00:00:00.000Z", epoch.At)
 }
+
+// TestExplainsAnInstantThatAnEditBroughtTooLate checks the instant of a one-shot that had passed when
+// an edit brought it.
+func TestExplainsAnInstantThatAnEditBroughtTooLate(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, _ := f.Active(t, "late", `{"kind":"at","at":"2100-01-01T00:00:00Z"}`)
+	f.Do(t, http.StatusOK, http.MethodPatch, apitest.TimerPath(got.ID, ""),
+		`{"schedule":{"kind":"at","at":"2020-01-01T00:00:00.0005Z"}}`)
+	past := ask(t, f, got.ID, "&at=2020-01-01T00:00:00.001Z").Items[0]
+	require.Equal(t, string(explain.Edited), past.Code, past.Text)
+	require.Contains(t, past.Text, "Version 2 has this instant, which had passed when it came into force.")
+	before := ask(t, f, got.ID, "&at=2020-01-01T00:00:00.002Z").Items[0]
+	require.Equal(t, string(explain.NotInSchedule), before.Code, before.Text)
+	first := ask(t, f, got.ID, "&at=2100-01-01T00:00:00Z").Items[0]
+	require.Equal(t, string(explain.Edited), first.Code, first.Text)
+	require.Contains(t, first.Text, "Version 1 has this instant")
+}
