@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,8 +23,10 @@ type Options struct {
 	Timeout     time.Duration // of one call; 0 means none
 }
 
-// Group gathers the items of concurrent callers. A caller may stop waiting. If its item is already
-// part of a call, the item is still processed; otherwise it is dropped.
+// Group gathers the items of concurrent callers. A caller may stop waiting. If its item is not yet
+// part of a call, the item is dropped. A call is cancelled once none of its callers waits any more.
+// Otherwise an item would be processed at any time within Timeout, also after what its caller asked
+// for next, perhaps elsewhere.
 type Group[In, Out any] struct {
 	opts  Options
 	do    func(context.Context, []In) ([]Out, error)
@@ -135,15 +138,24 @@ func (g *Group[In, Out]) run(batch []item[In, Out]) {
 	if len(batch) == 0 {
 		return
 	}
-	ctx := context.Background()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	if g.opts.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, g.opts.Timeout)
-		defer cancel()
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, g.opts.Timeout)
+		defer end()
 	}
+	var waiting atomic.Int64
+	waiting.Store(int64(len(batch)))
 	ins := make([]In, len(batch))
 	for i, it := range batch {
 		ins[i] = it.in
+		stop := context.AfterFunc(it.ctx, func() {
+			if waiting.Add(-1) == 0 {
+				cancel()
+			}
+		})
+		defer stop()
 	}
 	outs, err := g.do(ctx, ins)
 	if err == nil && len(outs) != len(batch) {

@@ -100,22 +100,50 @@ func TestTooFewResultsAreAnError(t *testing.T) {
 	})
 }
 
-func TestCallerMayStopWaiting(t *testing.T) {
+// TestCallEndsWithItsLastCaller: one caller that waits is enough for all.
+func TestCallEndsWithItsLastCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		done := 0
-		g := batch.New(batch.Options{Max: 1}, func(ctx context.Context, in []int) ([]int, error) {
-			time.Sleep(time.Second)
-			done++
-			return double(ctx, in)
+		var done, cancelled int
+		g := batch.New(batch.Options{Max: 2, Wait: time.Second, Timeout: time.Minute},
+			func(ctx context.Context, in []int) ([]int, error) {
+				select {
+				case <-ctx.Done():
+					cancelled++
+					return nil, ctx.Err()
+				case <-time.After(10 * time.Second):
+					done++
+					return double(ctx, in)
+				}
+			})
+		call := func(wait time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			_, err := g.Do(ctx, 1)
+			return err
+		}
+		var other sync.WaitGroup
+		other.Go(func() {
+			if err := call(20 * time.Second); err != nil {
+				t.Error("another caller of the batch has left", err)
+			}
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		_, err := g.Do(ctx, 1)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, call(3*time.Second), context.DeadlineExceeded)
+		other.Wait()
+		require.Equal(t, 1, done)
+
+		began := time.Now()
+		other.Go(func() {
+			if err := call(5 * time.Second); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		})
+		require.ErrorIs(t, call(3*time.Second), context.DeadlineExceeded)
+		other.Wait()
 		g.Close()
-		require.Equal(t, 1, done, "the item is carried out all the same")
-		_, err = g.Do(t.Context(), 1)
+		require.Equal(t, 1, cancelled)
+		require.Equal(t, 5*time.Second, time.Since(began))
+		_, err := g.Do(t.Context(), 1)
 		require.ErrorIs(t, err, batch.ErrClosed)
 	})
 }
