@@ -51,6 +51,7 @@ func OpenServers(ctx context.Context, k *Kit) error {
 		return err
 	}
 	k.Store = st
+	k.watchWrites(mysqlServer, st)
 	k.Process.OnClose("mysql", func(context.Context) error { return st.Close() })
 	if st.Node() != nil {
 		k.Health.SetDetail("mysql", func() any { return st.Node() })
@@ -195,6 +196,15 @@ func (k *Kit) prepare(
 		log.Warn().Err(err).Msg("waiting for server")
 		clock.Pause(ctx, wait)
 	}
+}
+
+// watchWrites shows the last write that a database could not do, for example because its disk is
+// full. It is optional: the process may still read.
+func (k *Kit) watchWrites(server string, st *sqlstore.Store) {
+	k.Health.SetOptional(
+		server+" writes",
+		func(context.Context) error { return st.LastWriteError() },
+	)
 }
 
 // watchRedis makes readiness depend on Redis until the first success, for at most redisReadyGrace.
