@@ -35,6 +35,7 @@ type Health struct {
 	names   []string
 	checks  map[string]entry
 	details map[string]Detail
+	last    map[string]string // error of each check that last failed
 }
 
 type entry struct {
@@ -51,6 +52,7 @@ func New(timeout time.Duration) *Health {
 		timeout: timeout,
 		checks:  make(map[string]entry),
 		details: make(map[string]Detail),
+		last:    make(map[string]string),
 	}
 }
 
@@ -68,6 +70,7 @@ func (h *Health) set(name string, e entry) {
 		h.names = append(h.names, name)
 	}
 	h.checks[name] = e
+	delete(h.last, name)
 }
 
 // SetDetail shows a detail beside a check's result, whether it passes or not. The check may be
@@ -93,11 +96,14 @@ type Result struct {
 }
 
 // Run runs all checks concurrently. It returns when all have answered or their time is up. A check
-// that ignores its context counts as failed, and its goroutine ends when the check does. Run may be
-// called concurrently.
+// that ignores its context counts as failed, with the last error that it returned, and its goroutine
+// ends when the check does. Run may be called concurrently.
 func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
+	// A check whose time is up may still say what it was waiting for.
+	limit, release := context.WithTimeout(ctx, h.timeout-h.timeout/10)
+	defer release()
 	type answer struct {
 		at     int
 		err    error
@@ -109,8 +115,12 @@ func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 	for i, name := range h.names {
 		e, d := h.checks[name], h.details[name]
 		results[i] = Result{Name: name, Optional: e.optional, Error: "no answer in time"}
+		if err := h.last[name]; err != "" {
+			results[i].Error += "; the last error was: " + err
+		}
 		go func() {
-			err := safeCheck(ctx, e.check)
+			err := safeCheck(limit, e.check)
+			h.remember(name, err)
 			answers <- answer{i, err, safeDetail(d)}
 		}()
 	}
@@ -134,6 +144,17 @@ func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 		ok = ok && (r.OK || r.Optional)
 	}
 	return results, ok
+}
+
+// remember keeps the error of a check for a run that gets none.
+func (h *Health) remember(name string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		delete(h.last, name)
+	} else {
+		h.last[name] = err.Error()
+	}
 }
 
 // safeCheck converts a panic to an error, so that a broken check does not end the process.

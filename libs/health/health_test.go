@@ -93,3 +93,35 @@ func TestSlowCheckFails(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 	})
 }
+
+// TestSlowCheckKeepsItsCause: what a check said before it hung, or says when its time is up.
+func TestSlowCheckKeepsItsCause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := health.New(time.Second)
+		refused := errors.New("connection refused")
+		hang := make(chan struct{})
+		stuck := false
+		h.Set("stuck", func(context.Context) error {
+			if stuck {
+				<-hang
+			}
+			return refused
+		})
+		h.Set("waiting", func(ctx context.Context) error {
+			<-ctx.Done()
+			return refused
+		})
+		results, _ := h.Run(t.Context())
+		require.Equal(t, "connection refused", results[0].Error)
+		require.Equal(t, "connection refused", results[1].Error)
+		stuck = true
+		results, _ = h.Run(t.Context())
+		require.Equal(
+			t,
+			"no answer in time; the last error was: connection refused",
+			results[0].Error,
+		)
+		close(hang)
+	})
+}

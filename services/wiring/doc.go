@@ -14,7 +14,9 @@
 //
 // What the parts are made of:
 //
-//	servers.go    MySQL, Redis and Pulsar
+//	servers.go      MySQL, Redis and Pulsar
+//	serverwatch.go  pings a server in the background
+//	advice.go       what to do about an error of a server
 //	embedded.go   the embedded store, bus and window
 //	database.go   the store alone, for commands
 //	keyring.go    the encryption keys

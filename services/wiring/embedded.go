@@ -25,6 +25,7 @@ func OpenEmbedded(ctx context.Context, k *Kit) error {
 		return fmt.Errorf("preparing the database in %s: %w", k.Settings.Data.Dir, err)
 	}
 	k.Health.Set("sqlite", st.Ping)
+	k.watchWrites("sqlite", st)
 	if k.Keyring == nil {
 		if k.Keyring, err = loadOrCreateKeyring(k.Settings.Data.Dir); err != nil {
 			return err

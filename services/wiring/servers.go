@@ -2,11 +2,9 @@ package wiring
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,13 +25,17 @@ const (
 	minWait        = 200 * time.Millisecond
 	maxWait        = 2 * time.Second
 	attemptTimeout = 15 * time.Second // one attempt to prepare a server
+	slowAttempt    = 3 * time.Second  // after which an attempt that goes on is logged
 	// redisReadyGrace is how long a new process is not ready while Redis is unavailable. A wrong
 	// address must stop a rollout, but an outage of Redis must not stop services that work without
 	// it.
 	redisReadyGrace = time.Minute
 )
 
-var errWaiting = errors.New("waiting for the server")
+var (
+	errWaiting = errors.New("waiting for the server")
+	errSilent  = errors.New("the server has not answered yet")
+)
 
 // OpenServers opens MySQL, Redis and Pulsar, and prepares them with migrations and topics. It waits
 // for unavailable servers until ctx ends, and /readyz names them. Errors that cannot pass, such as
@@ -49,6 +51,7 @@ func OpenServers(ctx context.Context, k *Kit) error {
 		return err
 	}
 	k.Store = st
+	k.watchWrites(mysqlServer, st)
 	k.Process.OnClose("mysql", func(context.Context) error { return st.Close() })
 	if st.Node() != nil {
 		k.Health.SetDetail("mysql", func() any { return st.Node() })
@@ -88,13 +91,23 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	k.Process.OnClose("pulsar", func(context.Context) error { return b.Close() })
 
 	k.watchRedis()
+	brokers := k.watchServer(pulsarServer, b.Ping)
 	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return k.prepare(ctx, "mysql", st.Migrate, st.Ping) })
+	all.Go(func() error {
+		ping := func(ctx context.Context) error {
+			return explain(mysqlServer, s, st.Ping(ctx))
+		}
+		return k.prepare(ctx, mysqlServer, st.Migrate, ping)
+	})
 	all.Go(func() error {
 		setup := func(ctx context.Context) error {
 			return b.TrySetup(ctx, bus.Topics(s.Pulsar.Partitions))
 		}
-		return k.prepare(ctx, "pulsar", setup, b.Ping)
+		if err := k.prepare(ctx, pulsarServer, setup, brokers.check); err != nil {
+			return err
+		}
+		brokers.start() // the admin API may answer where the brokers do not
+		return nil
 	})
 	return all.Wait() //nolint:wrapcheck // prepare says which server
 }
@@ -150,18 +163,6 @@ func pulsarConfig(c *config.Pulsar, log zerolog.Logger) (pulsarbus.Config, error
 	}, nil
 }
 
-// explain adds to an error of a server what to do about a certificate that is not trusted.
-func explain(server string, err error) error {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
-		return err
-	}
-	return fmt.Errorf(
-		"%w: %s-tls-ca needs the authority of the server's certificate, which must name the server's address",
-		err,
-		server,
-	)
-}
-
 // prepare repeats do with growing waits until it succeeds. Each failed attempt is one
 // line of the log, and /readyz has its error. From then on the server's health check is ping.
 func (k *Kit) prepare(
@@ -169,11 +170,16 @@ func (k *Kit) prepare(
 	server string,
 	do, ping func(context.Context) error,
 ) error {
-	k.Health.SetError(server, errWaiting)
+	silent := explain(server, k.Settings, errSilent)
+	k.Health.SetError(server, fmt.Errorf("%w: %w", errWaiting, silent))
 	log := k.Log.With().Str(logging.Server, server).Logger()
 	for wait := minWait; ; wait = min(2*wait, maxWait) { //nolint:mnd // doubled
 		try, cancel := context.WithTimeout(ctx, attemptTimeout)
-		err := explain(server, do(try))
+		slow := time.AfterFunc(slowAttempt, func() {
+			log.Warn().Err(silent).Msg("waiting for server")
+		})
+		err := explain(server, k.Settings, do(try))
+		slow.Stop()
 		temporary := timer.CodeOf(err) == timer.CodeUnavailable || try.Err() != nil
 		cancel()
 		switch {
@@ -192,23 +198,26 @@ func (k *Kit) prepare(
 	}
 }
 
+// watchWrites shows the last write that a database could not do, for example because its disk is
+// full. It is optional: the process may still read.
+func (k *Kit) watchWrites(server string, st *sqlstore.Store) {
+	k.Health.SetOptional(
+		server+" writes",
+		func(context.Context) error { return st.LastWriteError() },
+	)
+}
+
 // watchRedis makes readiness depend on Redis until the first success, for at most redisReadyGrace.
 // Afterwards its check is optional.
 func (k *Kit) watchRedis() {
 	since := time.Now()
-	var reached atomic.Bool
-	k.Health.Set("redis at start", func(ctx context.Context) error {
-		if reached.Load() || time.Since(since) > redisReadyGrace {
+	w := k.watchServer(redisServer, k.Window.Ping)
+	k.Health.Set("redis at start", func(context.Context) error {
+		if time.Since(since) > redisReadyGrace {
 			return nil
 		}
-		err := k.Window.Ping(ctx)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errWaiting, explain("redis", err))
-		}
-		reached.Store(true)
-		return nil
+		return w.checkAtStart()
 	})
-	k.Health.SetOptional("redis", func(ctx context.Context) error {
-		return explain("redis", k.Window.Ping(ctx))
-	})
+	k.Health.SetOptional(redisServer, w.check)
+	w.start()
 }

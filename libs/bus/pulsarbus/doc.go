@@ -29,6 +29,7 @@
 //
 //	login.go            how the client logs in
 //	await.go            repeats the creation of producers and consumers; back-off
+//	connectionerror.go  why the bus could not connect
 //	connectionstate.go  whether a client is connected, and what its broker refused
 //	watch.go            checks that the broker knows a consumer
 //	errors.go           what an error of the client means

@@ -58,6 +58,8 @@ type Bus struct {
 	config Config
 	log    zerolog.Logger
 
+	connection *connectionError
+
 	ctx    context.Context // ends when the bus closes
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // all goroutines of the bus
@@ -95,10 +97,11 @@ func New(o Options) (*Bus, error) {
 	if err != nil {
 		return nil, err
 	}
+	connection := new(connectionError)
 	options := pulsar.ClientOptions{
 		ConnectionTimeout:  connectTimeout,
 		OperationTimeout:   operationTimeout,
-		Logger:             newLogger(o.Log),
+		Logger:             connection.listen(newLogger(o.Log)),
 		MetricsRegisterer:  o.Registerer,
 		MetricsCardinality: pulsar.MetricsCardinalityTopic,
 	}
@@ -108,7 +111,7 @@ func New(o Options) (*Bus, error) {
 		return nil, fmt.Errorf("creating a Pulsar client for %s: %w", o.URL, err)
 	}
 	b := &Bus{
-		client: client, rest: admin, config: o.Config, log: o.Log,
+		client: client, rest: admin, config: o.Config, log: o.Log, connection: connection,
 		producers: make(map[bus.Topic]*producer), consumers: make(map[bus.Consumer]struct{}),
 		specs: make(map[bus.Topic]bus.TopicSpec), incompleteSetup: make(map[bus.Topic]bool),
 	}
@@ -116,7 +119,8 @@ func New(o Options) (*Bus, error) {
 	return b, nil
 }
 
-// Ping implements bus.Admin: it looks up a topic at a broker. Concurrent pings share one request.
+// Ping implements bus.Admin: it looks up a topic at a broker. Concurrent pings share one request. If
+// there is no connection, the error says why, and names the broker.
 func (b *Bus) Ping(ctx context.Context) error {
 	b.mu.Lock()
 	if b.closed {
@@ -135,7 +139,7 @@ func (b *Bus) Ping(ctx context.Context) error {
 		defer b.mu.Unlock()
 		return b.pingErr
 	case <-ctx.Done():
-		return fmt.Errorf("pinging the broker: %w", ctx.Err())
+		return fmt.Errorf("pinging the broker: %w", b.connection.orCause(ctx.Err()))
 	}
 }
 
@@ -147,6 +151,9 @@ func (b *Bus) ping() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
+		if !isAnswer(err) {
+			err = b.connection.orCause(err)
+		}
 		err = fmt.Errorf("pinging the broker: %w", err)
 	}
 	b.pingErr = err

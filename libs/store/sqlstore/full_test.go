@@ -20,6 +20,7 @@ func TestSQLiteReportsFullDisk(t *testing.T) {
 	s := openSQLite(t, sqlstore.SQLiteOptions{})
 	_, err := s.Exec(t.Context(), "PRAGMA max_page_count=1") // SQLite uses the present size
 	require.NoError(t, err)
+	require.NoError(t, s.LastWriteError())
 	for i := 0; ; i++ {
 		require.Less(t, i, 1000, "it is never full")
 		item := store.NewTimer{App: "app", Name: fmt.Sprint("t", i)}
@@ -35,6 +36,8 @@ func TestSQLiteReportsFullDisk(t *testing.T) {
 	require.Contains(t, e.Msg, "no room left")
 	_, err = s.List(t.Context(), store.Query{App: "app", Limit: 1})
 	require.NoError(t, err, "it can still be read")
+	require.NoError(t, s.Ping(t.Context()))
+	require.ErrorContains(t, s.LastWriteError(), "no room left")
 }
 
 func TestMySQLReportsFullDisk(t *testing.T) {

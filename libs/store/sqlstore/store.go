@@ -163,6 +163,10 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
+// LastWriteError returns why the last write failed that the database could not do, such as one
+// without room on the disk. After a minute it returns nil.
+func (s *Store) LastWriteError() error { return s.db.LastWriteError() }
+
 // Migrate brings the schema up to this program's version. Any number of processes may call it at
 // once: one works, the others wait. It fails without the right to change the schema. It returns a
 // *LaterSchemaError if the schema is later and this program may not use it, and a *RestoringError

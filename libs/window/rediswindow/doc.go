@@ -29,5 +29,6 @@
 //	rediswindow.go  the window: puts entries, opens slices
 //	page.go         reads a page of a slice's entries
 //	ping.go         checks that Redis answers, and its settings
+//	dialerror.go    why the last connection failed
 //	logger.go       switches off the log of the client library
 package rediswindow

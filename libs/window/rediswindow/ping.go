@@ -2,6 +2,8 @@ package rediswindow
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -11,20 +13,36 @@ import (
 
 // Ping implements window.Window. In a cluster every master must respond, because each holds a part
 // of the slices. The first successful Ping also checks the servers' settings, and warns of those
-// that lose entries silently.
+// that lose entries silently. A sentinel in place of a server is an error.
 func (w *Window) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	ping := func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }
 	if err := w.each(ctx, ping); err != nil {
-		return timer.Unavailable("pinging Redis", err)
+		return timer.Unavailable("pinging Redis", w.dials.orCause(err))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.checked {
-		w.checked = w.each(ctx, w.checkSettings) == nil
+	if w.checked {
+		return nil
 	}
+	if err := w.each(ctx, checkRole); err != nil {
+		return timer.Unavailable("checking the role of Redis", err)
+	}
+	w.checked = w.each(ctx, w.checkSettings) == nil
 	return nil
+}
+
+// ErrSentinel is the error of Ping where a server is a sentinel: it answers, and keeps no data.
+var ErrSentinel = errors.New("the server is a sentinel, which keeps no data")
+
+// checkRole refuses sentinels. A client that may not ask for the role may still use the server.
+func checkRole(ctx context.Context, c *redis.Client) error {
+	role, err := c.Do(ctx, "ROLE").Slice()
+	if err != nil || len(role) == 0 || role[0] != "sentinel" {
+		return ctx.Err() //nolint:wrapcheck // the caller says what was asked
+	}
+	return fmt.Errorf("%s: %w", c.Options().Addr, ErrSentinel)
 }
 
 // each calls f for every server that holds slices.

@@ -74,6 +74,7 @@ type Window struct {
 	prefix  string
 	timeout time.Duration
 	log     zerolog.Logger
+	dials   *dialError
 
 	mu      sync.Mutex
 	checked bool // the settings of the servers were checked
@@ -87,6 +88,7 @@ func New(o Options) (*Window, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	dials := new(dialError)
 	client := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs:                 o.Addrs,
 		IsClusterMode:         o.Cluster,
@@ -95,7 +97,7 @@ func New(o Options) (*Window, error) {
 		MasterName:            o.SentinelMaster,
 		SentinelUsername:      o.SentinelUsername,
 		SentinelPassword:      o.SentinelPassword,
-		Dialer:                o.Dial,
+		Dialer:                dials.watch(o.Dial),
 		DialTimeout:           o.Timeout,
 		ReadTimeout:           o.Timeout,
 		WriteTimeout:          o.Timeout,
@@ -106,7 +108,9 @@ func New(o Options) (*Window, error) {
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	return &Window{client: client, prefix: o.Prefix, timeout: o.Timeout, log: o.Logger}, nil
+	return &Window{
+		client: client, prefix: o.Prefix, timeout: o.Timeout, log: o.Logger, dials: dials,
+	}, nil
 }
 
 // Put implements window.Window. It sends one pipeline, split by node in a cluster. If the pipeline

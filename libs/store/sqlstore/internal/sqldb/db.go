@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -17,7 +18,8 @@ type DB struct {
 	// OnStatement is called with every statement, for tests. It is set before the database is used.
 	OnStatement func(text string)
 
-	faults *faults
+	faults  *faults
+	failure atomic.Pointer[writeFailure] // the last; nil: none
 }
 
 // New returns a DB without faults.

@@ -110,7 +110,9 @@ func (s *DB) attempt(
 		case err == nil && p.after:
 			return timer.Unavailable(what, errInjected)
 		case err == nil || s.Dialect.ClassOf(err) != engine.ClassRepeat || try == maxTries || ctx.Err() != nil:
-			return s.Dialect.Translate(what, err)
+			translated := s.Dialect.Translate(what, err)
+			s.noteWrite(ctx, err, translated)
+			return translated
 		}
 		if !errors.Is(err, engine.ErrRepeat) {
 			s.Log.Debug().Err(err).Str("doing", what).Int("try", try).Msg("transaction repeated")

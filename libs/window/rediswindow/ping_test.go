@@ -1,0 +1,38 @@
+package rediswindow_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/window/rediswindow"
+)
+
+// TestPingRefusesSentinel: a sentinel answers PING like a server.
+func TestPingRefusesSentinel(t *testing.T) {
+	t.Parallel()
+	master := ownServer(t)
+	master.start(t)
+	w := newWindow(
+		t,
+		rediswindow.Options{Addrs: []string{startSentinel(t, master)}, Prefix: "p"},
+	)
+	require.Eventually(t, func() bool { // it is starting
+		err := w.Ping(t.Context())
+		require.Error(t, err, "it has no window")
+		return errors.Is(err, rediswindow.ErrSentinel)
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// TestPingSaysWhyNoNodeAnswers: the library repeats until the time is up, and reports only that.
+func TestPingSaysWhyNoNodeAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWindow(
+		t,
+		rediswindow.Options{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, Prefix: "p"},
+	)
+	require.ErrorIs(t, w.Ping(t.Context()), syscall.ECONNREFUSED)
+}

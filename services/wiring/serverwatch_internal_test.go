@@ -1,0 +1,66 @@
+package wiring
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+)
+
+// TestServerWatchLogsCauses: one line for each cause of an outage, and one when it is over.
+func TestServerWatchLogsCauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		var answer func() error
+		w := &serverWatch{
+			ping: func(context.Context) error { return answer() },
+			log:  zerolog.New(&out),
+			err:  errWaiting,
+		}
+		require.ErrorIs(t, w.checkAtStart(), errWaiting)
+		port := 0
+		answer = func() error {
+			port++
+			return fmt.Errorf("read tcp 127.0.0.1:%d->127.0.0.1:6379: timeout", port)
+		}
+		w.start()
+		pass := func() (lines []string) {
+			time.Sleep(10 * watchEvery)
+			synctest.Wait()
+			text := out.String()
+			out.Reset()
+			return strings.Split(strings.TrimSpace(text), "\n")
+		}
+		lines := pass()
+		require.Len(t, lines, 1, "the port differs, the cause does not")
+		require.Contains(t, lines[0], `"level":"warn"`)
+		require.ErrorContains(t, w.check(t.Context()), "timeout")
+		require.ErrorContains(t, w.checkAtStart(), "timeout")
+
+		answer = func() error { return errors.New("NOAUTH") }
+		lines = pass()
+		require.Len(t, lines, 1)
+		require.Contains(t, lines[0], "NOAUTH")
+
+		answer = func() error { return nil }
+		lines = pass()
+		require.Len(t, lines, 1)
+		require.Contains(t, lines[0], "available again")
+		require.NoError(t, w.check(t.Context()))
+
+		answer = func() error { return errors.New("NOAUTH") }
+		require.Contains(t, pass()[0], "NOAUTH", "another outage")
+		require.Error(t, w.check(t.Context()))
+		require.NoError(t, w.checkAtStart(), "it was reached once")
+		w.stop()
+		w.wg.Wait()
+	})
+}
