@@ -86,14 +86,14 @@ func (c *credentials) responseError(resp *http.Response, body []byte, app string
 func (c *credentials) hint(e *client.Error, app string) error {
 	status := e.Status
 	switch {
-	case e.Foreign && strings.Contains(e.Detail, "HTTP request to an HTTPS server"):
+	case e.External && strings.Contains(e.Detail, "HTTP request to an HTTPS server"):
 		return errors.New("it has TLS: use https://… as its address")
 	case e.NoPath():
 		return errors.New(
 			"check the address of the API, which is without a path unless a gateway adds one; " +
 				"or the API is older than this command: see carillon version",
 		)
-	case e.Foreign && status < http.StatusInternalServerError &&
+	case e.External && status < http.StatusInternalServerError &&
 		status != http.StatusUnauthorized && status != http.StatusTooManyRequests:
 		return errors.New(client.Elsewhere)
 	case status == http.StatusUnauthorized && c.key == "":

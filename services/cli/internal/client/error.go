@@ -15,8 +15,8 @@ type Error struct {
 	Title  string // the status as text, such as "404 Not Found"
 	Detail string
 	Fields []Field // what is wrong in the request
-	// Foreign means that the answer has not the form of the API's, so that another server sent it.
-	Foreign bool
+	// External means that the answer has not the form of the API's, so that another server sent it.
+	External bool
 }
 
 // Elsewhere is what to look at where something else than the API answers.
@@ -43,7 +43,7 @@ func NewError(resp *http.Response, body []byte) *Error {
 		Errors []Field `json:"errors"`
 	}
 	if err := json.Unmarshal(body, &problem); err != nil || problem.Detail == "" {
-		e.Detail, e.Foreign = string(bytes.TrimSpace(body)), true
+		e.Detail, e.External = string(bytes.TrimSpace(body)), true
 		return e
 	}
 	e.Detail, e.Fields = problem.Detail, problem.Errors
