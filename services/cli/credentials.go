@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
 )
 
 // keyVariable holds the key of commands that call the API. No flag takes the key itself, because
@@ -33,15 +34,30 @@ func (c *credentials) register(s *config.Set) {
 // because not every API requires one.
 func (c *credentials) read(env process.Env) error {
 	if c.file == "" {
-		c.key, _ = env(keyVariable)
-		return nil
+		text, _ := env(keyVariable)
+		return c.take(keyVariable, text)
 	}
 	b, err := os.ReadFile(c.file)
 	if err != nil {
 		return fmt.Errorf("reading the key: %w", err)
 	}
-	if c.key = strings.TrimSpace(string(b)); c.key == "" {
+	if err := c.take(c.file, string(b)); err != nil {
+		return err
+	}
+	if c.key == "" {
 		return fmt.Errorf("reading the key: %s is empty", c.file)
+	}
+	return nil
+}
+
+// take takes the key from a text that may have white space around it, and a byte order mark of an
+// editor. A header cannot hold other bytes, and the library's error would not name the source.
+func (c *credentials) take(source, text string) error {
+	c.key = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
+	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return usageError(
+			source + ": expected one key of letters, digits and _, found other characters: copy it again",
+		)
 	}
 	return nil
 }
@@ -58,16 +74,28 @@ var errUnknownKey = errors.New(
 
 // responseError converts an error answer of the API, with a hint on how to correct it.
 func (c *credentials) responseError(resp *http.Response, body []byte, app string) error {
-	help := c.hint(resp.StatusCode, app)
+	help := c.hint(client.NewError(resp, body), app)
 	if help == nil {
 		return fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(body))
 	}
 	return fmt.Errorf("%s: %s\n%w", resp.Status, bytes.TrimSpace(body), help)
 }
 
-// hint returns how to correct an error answer that the key explains, or nil.
-func (c *credentials) hint(status int, app string) error {
+// hint returns how to correct an error answer that the key or the address explains, or nil. A
+// gateway's 5xx is not about the address, and its 401 is about the key.
+func (c *credentials) hint(e *client.Error, app string) error {
+	status := e.Status
 	switch {
+	case e.External && strings.Contains(e.Detail, "HTTP request to an HTTPS server"):
+		return errors.New("it has TLS: use https://… as its address")
+	case e.NoPath():
+		return errors.New(
+			"check the address of the API, which is without a path unless a gateway adds one; " +
+				"or the API is older than this command: see carillon version",
+		)
+	case e.External && status < http.StatusInternalServerError &&
+		status != http.StatusUnauthorized && status != http.StatusTooManyRequests:
+		return errors.New(client.Elsewhere)
 	case status == http.StatusUnauthorized && c.key == "":
 		return fmt.Errorf(
 			"give a key: --key-file names a file with a key of app %q, or the admin key; or set %s",

@@ -176,7 +176,7 @@ func (t *tool) withClient(do func(*client.Client) error) error {
 	defer c.Close()
 	err = do(c)
 	if e, ok := errors.AsType[*client.Error](err); ok {
-		if hint := t.credentials.hint(e.Status, t.target.App); hint != nil {
+		if hint := t.credentials.hint(e, t.target.App); hint != nil {
 			return fmt.Errorf("%w\n%w", err, hint)
 		}
 	}

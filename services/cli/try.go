@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/services/cli/internal/client"
 )
 
 // Limits of `carillon try`.
@@ -111,7 +112,7 @@ func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 		return err
 	}
 	t.client.Transport = transport
-	t.api = strings.TrimSuffix(t.api, "/")
+	t.api = client.Address(t.api)
 	ctx, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
 	for i, address := range t.ready {
@@ -350,6 +351,9 @@ func (t *tryCommand) do(ctx context.Context, method, address string, in, out any
 		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
+		if ofAPI {
+			return client.NotAPI(t.api, resp) //nolint:wrapcheck // it says what answered
+		}
 		return fmt.Errorf("reading the answer: %w", err)
 	}
 	return nil

@@ -33,7 +33,9 @@ func ParseDSN(dsn string) (*Config, error) {
 	first, rest := splitAddrs(dsn)
 	cfg, err := mysql.ParseDSN(first)
 	if err != nil {
-		return nil, timer.Invalid("dsn", err.Error())
+		return nil, timer.Invalid(
+			"dsn", err.Error()+": expected user:password@tcp(host:3306)/database",
+		)
 	}
 	out := &Config{Config: cfg, Addrs: []string{cfg.Addr}, Have: engine.All()}
 	for _, addr := range rest {

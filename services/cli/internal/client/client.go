@@ -83,10 +83,16 @@ type Client struct {
 // New returns a client of an API at an address. An empty key sends none.
 func New(address, key string, transport http.RoundTripper) *Client {
 	return &Client{
-		address: strings.TrimSuffix(address, "/"),
+		address: Address(address),
 		key:     key,
 		http:    &http.Client{Timeout: Timeout, Transport: transport},
 	}
+}
+
+// Address returns the address of an API without the path of the API, which many copy with it.
+func Address(given string) string {
+	given = strings.TrimRight(given, "/")
+	return strings.TrimRight(strings.TrimSuffix(given, prefix), "/")
 }
 
 // Close closes idle connections.
@@ -222,7 +228,11 @@ func (c *Client) send(
 		return nil, 0, fmt.Errorf("reading the answer: %w", err)
 	}
 	if resp.StatusCode/100 != 2 { //nolint:mnd // the class of successes
-		return nil, resp.StatusCode, newError(resp, answer)
+		return nil, resp.StatusCode, NewError(resp, answer)
+	}
+	// A page to sign in, or a proxy, answers 200 with HTML.
+	if text := bytes.TrimSpace(answer); len(text) > 0 && text[0] != '{' {
+		return nil, resp.StatusCode, NotAPI(c.address, resp)
 	}
 	return answer, resp.StatusCode, nil
 }
@@ -276,8 +286,19 @@ func (c *Client) All(
 	return all, err
 }
 
-// callError returns the error of a call without an answer, with what to look at if nobody listens.
+// NotAPI returns the error of a successful answer that is none of the API.
+func NotAPI(address string, resp *http.Response) error {
+	return fmt.Errorf("calling the API: expected JSON from %s, found %s of type %q\n%s",
+		address, resp.Status, resp.Header.Get("Content-Type"), Elsewhere)
+}
+
+// callError returns the error of a call without an answer, with what to look at if nobody listens,
+// or if the API has no TLS.
 func callError(err error) error {
+	// The library has no value for this error.
+	if strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		return fmt.Errorf("calling the API: %w\nit has no TLS: use http://… as its address", err)
+	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("calling the API: %w\n"+
 			"is it running there? --api, CARILLON_API or the context names its address", err)

@@ -15,6 +15,17 @@ type Error struct {
 	Title  string // the status as text, such as "404 Not Found"
 	Detail string
 	Fields []Field // what is wrong in the request
+	// External means that the answer has not the form of the API's, so that another server sent it.
+	External bool
+}
+
+// Elsewhere is what to look at where something else than the API answers.
+const Elsewhere = "something other than Carillon's API answers there: check the address of the API " +
+	"(--api, CARILLON_API or the context; admin-addr is another), and HTTP_PROXY and HTTPS_PROXY"
+
+// NoPath reports that the API has no such path, whatever the resource.
+func (e *Error) NoPath() bool {
+	return e.Status == http.StatusNotFound && strings.HasPrefix(e.Detail, "no such path")
 }
 
 // Field is what is wrong with one field of a request.
@@ -23,16 +34,16 @@ type Field struct {
 	Message  string `json:"message"`
 }
 
-// newError reads an error answer. One that is not of the API, for example a gateway's, keeps its
+// NewError reads an error answer. One that is not of the API, for example a gateway's, keeps its
 // text.
-func newError(resp *http.Response, body []byte) *Error {
+func NewError(resp *http.Response, body []byte) *Error {
 	e := &Error{Status: resp.StatusCode, Title: resp.Status}
 	var problem struct {
 		Detail string  `json:"detail"`
 		Errors []Field `json:"errors"`
 	}
 	if err := json.Unmarshal(body, &problem); err != nil || problem.Detail == "" {
-		e.Detail = string(bytes.TrimSpace(body))
+		e.Detail, e.External = string(bytes.TrimSpace(body)), true
 		return e
 	}
 	e.Detail, e.Fields = problem.Detail, problem.Errors

@@ -58,7 +58,10 @@ func (c *Client) Stream(
 		if err != nil {
 			return lastID, fmt.Errorf("reading the answer: %w", err)
 		}
-		return lastID, newError(resp, answer)
+		return lastID, NewError(resp, answer)
+	}
+	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		return lastID, NotAPI(c.address, resp)
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxEventLine)

@@ -1,0 +1,21 @@
+package mysqlengine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
+)
+
+// TestWrongDSNsShowTheRightForm for the forms of other libraries.
+func TestWrongDSNsShowTheRightForm(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{
+		"mysql://u:hunter2@127.0.0.1:3306/d", "u:hunter2@127.0.0.1:3306/d", "u:hunter2@tcp(h:3306)",
+	} {
+		_, err := mysqlengine.ParseDSN(dsn)
+		require.ErrorContains(t, err, "user:password@tcp(host:3306)/database", dsn)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
