@@ -42,7 +42,7 @@ func (in *topicsCommand) list(ctx context.Context) error {
 		if t.Missing {
 			rows = append(
 				rows,
-				[]string{string(t.Name), t.Message, "TOPIC IS MISSING: run carillon setup"},
+				[]string{string(t.Name), t.Message, "TOPIC IS MISSING: run carillon setup, or wait for its next message"},
 			)
 			continue
 		}

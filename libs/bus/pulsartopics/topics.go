@@ -3,6 +3,7 @@ package pulsartopics
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -125,8 +126,12 @@ func (t *Topics) Describe(ctx context.Context, topic bus.Topic) (*Topic, error) 
 	}
 	d := &Topic{Name: topic, Message: string(spec.Schema.FullName())}
 	meta, err := t.admin.Topics().GetMetadataWithContext(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("reading topic %s: %w", topic, err)
+	switch {
+	case isNotFound(err) && !isNamespaceNotFound(err):
+		d.Missing = true
+		return d, nil
+	case err != nil:
+		return nil, t.reading(topic, err)
 	}
 	d.Partitions = meta.Partitions
 	var subs map[string]utils.SubscriptionStats
@@ -223,7 +228,7 @@ func (t *Topics) parts(
 ) ([]utils.TopicName, error) {
 	meta, err := t.admin.Topics().GetMetadataWithContext(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("reading topic %s: %w", topic, err)
+		return nil, t.reading(topic, err)
 	}
 	if meta.Partitions == 0 {
 		return []utils.TopicName{name}, nil
@@ -242,6 +247,30 @@ func (t *Topics) parts(
 func isNotFound(err error) bool {
 	e, ok := errors.AsType[rest.Error](err)
 	return ok && e.Code == http.StatusNotFound
+}
+
+func isNamespaceNotFound(err error) bool {
+	e, ok := errors.AsType[rest.Error](err)
+	return ok && e.Code == http.StatusNotFound &&
+		(strings.HasPrefix(e.Reason, "Namespace") || strings.HasPrefix(e.Reason, "Tenant"))
+}
+
+// reading adds to the error of a read which settings may be wrong.
+func (t *Topics) reading(topic bus.Topic, err error) error {
+	err = fmt.Errorf("reading topic %s: %w", topic, err)
+	if isNamespaceNotFound(err) {
+		return fmt.Errorf(
+			"%w: Pulsar has no namespace %s/%s: run carillon setup, or correct pulsar-tenant and pulsar-namespace",
+			err, t.config.Tenant, t.config.Namespace,
+		)
+	}
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf(
+			"%w: what answers at %s is not Pulsar's admin API: correct pulsar-admin-url",
+			err, t.config.AdminURL,
+		)
+	}
+	return err
 }
 
 // isUnconfirmed reports whether the entry was being written. The broker counts such an entry in a

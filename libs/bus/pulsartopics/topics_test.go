@@ -127,6 +127,41 @@ func TestLatestWhileAnEntryIsWritten(t *testing.T) {
 	}
 }
 
+// TestListSaysWhatIsMissing: the other topics are shown beside a lost one.
+func TestListSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		`{"reason":"Topic persistent://a/b/slices not found"}`: "",
+		`{"reason":"Namespace not found"}`:                     "Pulsar has no namespace a/b: run carillon setup, or correct pulsar-tenant",
+		`{"reason":"Tenant not found"}`:                        "Pulsar has no namespace a/b: run carillon setup, or correct pulsar-tenant",
+		"<html>sign in":                                        "is not Pulsar's admin API: correct pulsar-admin-url",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) {
+				if strings.HasPrefix(answer, "{") {
+					w.WriteHeader(http.StatusNotFound)
+				}
+				fmt.Fprint(w, answer)
+			}))
+		defer server.Close()
+		topics, err := pulsartopics.New(pulsartopics.Config{
+			AdminURL: server.URL, Tenant: "a", Namespace: "b",
+		})
+		require.NoError(t, err)
+		defer topics.Close()
+		list, err := topics.List(t.Context())
+		if want != "" {
+			require.ErrorContains(t, err, want)
+			continue
+		}
+		require.NoError(t, err)
+		require.Len(t, list, len(topics.Names()))
+		for _, l := range list {
+			require.True(t, l.Missing, l.Name)
+		}
+	}
+}
+
 func (d *deployment) publish(t *testing.T, topic bus.Topic, ms ...proto.Message) {
 	t.Helper()
 	msgs := make([]bus.Message, len(ms))
