@@ -110,6 +110,7 @@ const (
 	deniedApp       = "app" // a key of another app
 	DeniedToken     = "token"
 	deniedCallback  = "callback" // a timer called the API
+	deniedOrigin    = "origin"   // a browser sent it for a page of another site
 )
 
 // denial is the error of a denied request. id is the public part of its key, or empty.
@@ -120,8 +121,18 @@ func (d *denial) Error() string { return errNoKey.Error() }
 // Authenticate admits requests with a valid key. Requests hold a slot of their own while their key
 // is looked up. When the store hangs, only these slots fill up, and callers with a cached key are
 // still served. The body is not read before.
+//
+// It refuses changes that a browser sends for a page of another site. A gateway that names the caller,
+// or adds its key, does so by a cookie, and browsers send cookies along. No answer has CORS headers,
+// so no such page is meant to call the API.
 func (k *Checker) Authenticate(next http.Handler) http.Handler {
+	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := origins.Check(r); err != nil {
+			k.RecordDenied(r.Context(), deniedOrigin, "")
+			problem.Refuse(w, r, problem.Fault{Status: http.StatusForbidden, Msg: crossOrigin})
+			return
+		}
 		if !k.authenticating.TryAcquire() {
 			requests.TooMany(w, r)
 			return
@@ -149,6 +160,10 @@ func (k *Checker) Authenticate(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r.WithContext(store.WithActor(ctx, actor(ctx, &c))))
 	})
 }
+
+// crossOrigin is what a browser is told. Programs send neither header.
+const crossOrigin = "expected a request of a program or of a page at the same host, found a change " +
+	"for a page of another site (Sec-Fetch-Site or Origin): let its server call the API"
 
 // actor returns the caller as the audit trail names it.
 func actor(ctx context.Context, c *caller) *store.Actor {
