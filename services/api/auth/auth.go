@@ -91,7 +91,10 @@ type caller struct {
 	kind    store.ActorKind // how it is known
 }
 
-type callerKey struct{}
+type (
+	callerKey  struct{}
+	requestKey struct{} // of the request by which the caller is known
+)
 
 // callerOf returns the caller of a request. The zero caller, which no route admits, may do nothing.
 func callerOf(ctx context.Context) caller {
@@ -157,6 +160,7 @@ func (k *Checker) Authenticate(next http.Handler) http.Handler {
 			return
 		}
 		ctx := context.WithValue(r.Context(), callerKey{}, c)
+		ctx = context.WithValue(ctx, requestKey{}, r)
 		next.ServeHTTP(w, r.WithContext(store.WithActor(ctx, actor(ctx, &c))))
 	})
 }
@@ -164,6 +168,22 @@ func (k *Checker) Authenticate(next http.Handler) http.Handler {
 // crossOrigin is what a browser is told. Programs send neither header.
 const crossOrigin = "expected a request of a program or of a page at the same host, found a change " +
 	"for a page of another site (Sec-Fetch-Site or Origin): let its server call the API"
+
+// StillAdmitted returns an error once the caller of a request would be refused if it called now: a
+// key was revoked, or a token has expired. Answers that go on for minutes ask it. ctx is the
+// request's. An unavailable store ends no answer: without it there is nothing to read either.
+func (k *Checker) StillAdmitted(ctx context.Context) error {
+	r, ok := ctx.Value(requestKey{}).(*http.Request)
+	if !ok {
+		return nil
+	}
+	_, err := k.identify(r.WithContext(ctx))
+	if d, ok := err.(*denial); ok { //nolint:errorlint // identify wraps none
+		k.RecordDenied(ctx, d.reason, d.id)
+		return d
+	}
+	return nil
+}
 
 // actor returns the caller as the audit trail names it.
 func actor(ctx context.Context, c *caller) *store.Actor {
