@@ -63,6 +63,10 @@ var closed = []string{
 	"100.100.100.200:80",
 	"192.0.0.192:80",
 	"168.63.129.16:80",
+	"169.254.42.42:80",
+	"169.254.0.23:80",
+	"[fd00:c1::a9fe:a9fe]:80",
+	"[fd00:42::42]:80",
 	// multicast, broadcast.
 	"224.0.0.1:80",
 	"239.255.255.250:80",
@@ -218,6 +222,11 @@ func TestLooserPolicies(t *testing.T) {
 	}
 	for _, a := range []string{"169.254.169.254:80", "[::ffff:a9fe:a9fe]:80", "[64:ff9b::a9fe:a9fe]:80", "0.0.0.0:80", "224.0.0.1:80", "100.100.100.200:80", "168.63.129.16:80"} {
 		require.False(t, open(private, "", a), a)
+	}
+	named := policy(t, egress.Options{}, "hooks.corp.example")
+	for _, a := range []string{"[fd00:c1::a9fe:a9fe]:80", "169.254.42.42:80", "[fd00:42::42]:80", "169.254.0.23:80", "[64:ff9b:1::a9fe:a9fe]:80", "[64:ff9b:1:a9fe:a9:fe00::]:80"} {
+		require.False(t, open(private, "", a), a)
+		require.False(t, open(named, "hooks.corp.example", a), a)
 	}
 	ports := policy(t, egress.Options{Ports: egress.Ports{{First: 1, Last: 65535}}})
 	require.True(t, open(ports, "", "8.8.8.8:22"))

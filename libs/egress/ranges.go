@@ -43,6 +43,10 @@ var (
 		"100.100.100.200/32",
 		"192.0.0.192/32",
 		"168.63.129.16/32",
+		// Scaleway, Tencent.
+		forbidden,
+		"169.254.42.42/32",
+		"169.254.0.23/32",
 		forbidden,
 		"224.0.0.0/4",
 		"255.255.255.255/32",
@@ -70,8 +74,12 @@ var (
 		"192.175.48.0/24",
 	)
 	blocks6 = blocks(
-		// AWS, AWS tasks, Google.
+		// AWS, AWS tasks, Google, Oracle, Scaleway.
 		forbidden, "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128",
+		"fd00:c1::a9fe:a9fe/128", "fd00:42::42/128",
+		// NAT64 of a network's own (RFC 8215). Where the IPv4 address is in it depends on the length of
+		// the prefix there, so it could lead to a metadata service.
+		forbidden, "64:ff9b:1::/48",
 		forbidden, "ff00::/8", "::/128",
 		loopback, "::1/128",
 		private, "fc00::/7", "fe80::/10", "fec0::/10",

@@ -139,7 +139,7 @@ func (p *Process) Admin(
 	mux := http.NewServeMux()
 	mux.Handle("/", p.o.Health.Handler(metrics))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	// cmdline is left out: flags may have secrets. Index answers 404 to it.
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)

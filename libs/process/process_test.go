@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -204,6 +205,12 @@ func TestAdminListener(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, want, resp.StatusCode, path)
 	}
+	resp, err := client.Get("http://" + line.Addr + "/debug/pprof/cmdline")
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, errors.Join(err, resp.Body.Close()))
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	require.NotContains(t, string(body), os.Args[0], "flags may have secrets")
 	require.Error(t, p.Admin(t.Context(), line.Addr, prometheus.NewRegistry()), "taken")
 	require.NoError(t, p.Close())
 }
@@ -223,7 +230,7 @@ func TestTheAdminListenerRefusesCallbacks(t *testing.T) {
 	require.NoError(t, p.Admin(t.Context(), "127.0.0.1:0", prometheus.NewRegistry()))
 	defer func() { require.NoError(t, p.Close()) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for path, header := range map[string]string{"/livez": "", "/debug/pprof/cmdline": "Carillon-Fire-Id", "/metrics": "Carillon-Token-Request"} {
+	for path, header := range map[string]string{"/livez": "", "/debug/pprof/symbol": "Carillon-Fire-Id", "/metrics": "Carillon-Token-Request"} {
 		q, err := http.NewRequestWithContext(
 			t.Context(),
 			http.MethodGet,

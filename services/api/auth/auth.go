@@ -91,7 +91,10 @@ type caller struct {
 	kind    store.ActorKind // how it is known
 }
 
-type callerKey struct{}
+type (
+	callerKey  struct{}
+	requestKey struct{} // of the request by which the caller is known
+)
 
 // callerOf returns the caller of a request. The zero caller, which no route admits, may do nothing.
 func callerOf(ctx context.Context) caller {
@@ -110,6 +113,7 @@ const (
 	deniedApp       = "app" // a key of another app
 	DeniedToken     = "token"
 	deniedCallback  = "callback" // a timer called the API
+	deniedOrigin    = "origin"   // a browser sent it for a page of another site
 )
 
 // denial is the error of a denied request. id is the public part of its key, or empty.
@@ -120,8 +124,18 @@ func (d *denial) Error() string { return errNoKey.Error() }
 // Authenticate admits requests with a valid key. Requests hold a slot of their own while their key
 // is looked up. When the store hangs, only these slots fill up, and callers with a cached key are
 // still served. The body is not read before.
+//
+// It refuses changes that a browser sends for a page of another site. A gateway that names the caller,
+// or adds its key, does so by a cookie, and browsers send cookies along. No answer has CORS headers,
+// so no such page is meant to call the API.
 func (k *Checker) Authenticate(next http.Handler) http.Handler {
+	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := origins.Check(r); err != nil {
+			k.RecordDenied(r.Context(), deniedOrigin, "")
+			problem.Refuse(w, r, problem.Fault{Status: http.StatusForbidden, Msg: crossOrigin})
+			return
+		}
 		if !k.authenticating.TryAcquire() {
 			requests.TooMany(w, r)
 			return
@@ -146,8 +160,29 @@ func (k *Checker) Authenticate(next http.Handler) http.Handler {
 			return
 		}
 		ctx := context.WithValue(r.Context(), callerKey{}, c)
+		ctx = context.WithValue(ctx, requestKey{}, r)
 		next.ServeHTTP(w, r.WithContext(store.WithActor(ctx, actor(ctx, &c))))
 	})
+}
+
+// crossOrigin is what a browser is told. Programs send neither header.
+const crossOrigin = "expected a request of a program or of a page at the same host, found a change " +
+	"for a page of another site (Sec-Fetch-Site or Origin): let its server call the API"
+
+// StillAdmitted returns an error once the caller of a request would be refused if it called now: a
+// key was revoked, or a token has expired. Answers that go on for minutes ask it. ctx is the
+// request's. An unavailable store ends no answer: without it there is nothing to read either.
+func (k *Checker) StillAdmitted(ctx context.Context) error {
+	r, ok := ctx.Value(requestKey{}).(*http.Request)
+	if !ok {
+		return nil
+	}
+	_, err := k.identify(r.WithContext(ctx))
+	if d, ok := err.(*denial); ok { //nolint:errorlint // identify wraps none
+		k.RecordDenied(ctx, d.reason, d.id)
+		return d
+	}
+	return nil
 }
 
 // actor returns the caller as the audit trail names it.

@@ -157,3 +157,60 @@ func TestGatewaysHeader(t *testing.T) {
 		).Status,
 	)
 }
+
+// TestPagesOfOtherSitesChangeNothing checks that a browser that is signed in at a gateway cannot be
+// made to change timers by a page of another site. Programs send none of these headers.
+func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
+	t.Parallel()
+	f, admin := apitest.Guarded(t, func(o *api.Options) {
+		o.Auth.TrustHeader = "X-Carillon-App"
+		o.Auth.TrustFrom = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
+	})
+	const v2, v1 = "/api/v2/timers", "/api/timer/v1/def"
+	site := func(s string) map[string]string { return map[string]string{"Sec-Fetch-Site": s} }
+	for _, c := range []struct {
+		method, path string
+		header       map[string]string
+		refused      bool
+	}{
+		{"POST", v2, site("cross-site"), true},
+		{"POST", v2, site("same-site"), true},
+		{"POST", v2, map[string]string{"Origin": "https://evil.example"}, true},
+		{"POST", v2, map[string]string{"Origin": "null"}, true},
+		{"DELETE", v2 + "/7", site("cross-site"), true},
+		{"POST", v1, site("cross-site"), true},
+		{"POST", v1, nil, false},
+		{"POST", v2, nil, false},
+		{"POST", v2, site("same-origin"), false},
+		{"POST", v2, site("none"), false},
+		{"POST", v2, map[string]string{"Origin": "http://example.com"}, false}, // httptest's host
+		{"GET", v2 + "?app=shop", site("cross-site"), false},
+	} {
+		for _, bearer := range []string{"", admin} { // a gateway may also add a key
+			body := ""
+			if c.method == http.MethodPost {
+				body = map[string]string{v1: apitest.V1Body, v2: apitest.V2Body}[c.path]
+			}
+			r := httptest.NewRequestWithContext(
+				t.Context(), c.method, c.path, strings.NewReader(body))
+			r.RemoteAddr = "10.1.2.3:999"
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("X-Carillon-App", "shop")
+			if bearer != "" {
+				r.Header.Del("X-Carillon-App")
+				r.Header.Set("Authorization", "Bearer "+bearer)
+			}
+			for name, value := range c.header {
+				r.Header.Set(name, value)
+			}
+			w := httptest.NewRecorder()
+			f.Api.Handler().ServeHTTP(w, r)
+			require.Equal(t, c.refused, w.Code == http.StatusForbidden, fmt.Sprint(c, w.Body))
+			if c.refused {
+				require.Contains(t, w.Body.String(), "another site")
+			} else {
+				require.NotEqual(t, http.StatusUnauthorized, w.Code, fmt.Sprint(c, w.Body))
+			}
+		}
+	}
+}

@@ -10,11 +10,14 @@ import (
 )
 
 // DocumentJSON returns a document of JSON or YAML as JSON. It refuses a field that is given twice, and
-// text that is not UTF-8.
+// text that is not UTF-8. It also refuses YAML that its aliases make longer than any request may be.
 // JSON stays as it is, because a reader of YAML refuses or changes some of its characters.
 func DocumentJSON(text []byte) ([]byte, error) {
 	if json.Valid(text) {
 		return text, input.CheckJSON(text) //nolint:wrapcheck // it names the field
+	}
+	if err := yamltext.CheckLength(text, input.MaxRequestBytes); err != nil {
+		return nil, err //nolint:wrapcheck // it says what to do
 	}
 	return yaml.YAMLToJSONStrict(yamltext.QuoteKeys(text)) //nolint:wrapcheck // it names the line
 }

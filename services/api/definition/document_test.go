@@ -14,6 +14,7 @@ func TestDocumentsKeepTheirText(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"body":"\u0085 😀","on":"no"}`: `{"body":"\u0085 😀","on":"no"}`,
 		"on: \"no\"\ny: 1\n":            `{"on":"no","y":1}`,
+		"labels: {a: &v x, b: *v}":      `{"labels":{"a":"x","b":"x"}}`,
 	} {
 		got, err := definition.DocumentJSON([]byte(text))
 		require.NoError(t, err, text)

@@ -11,6 +11,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/carillon-timer/carillon/libs/yamltext"
+	"github.com/carillon-timer/carillon/services/api/input"
 )
 
 // document is the definition of a timer as YAML. Changes keep its order and comments.
@@ -22,8 +23,12 @@ var setByTheService = []string{
 	"active_since", "created_at", "updated_at", "warnings", "dry_run", "upcoming",
 }
 
-// parseDocument reads what a viewer has entered.
+// parseDocument reads what a viewer has entered. It refuses what aliases make too long before the form
+// shows it, which writes them out.
 func parseDocument(text string) (*document, error) {
+	if err := yamltext.CheckLength([]byte(text), input.MaxRequestBytes); err != nil {
+		return nil, err //nolint:wrapcheck // it names the line, or says what to do
+	}
 	var n yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &n); err != nil {
 		return nil, err //nolint:wrapcheck // it names the line
@@ -67,7 +72,12 @@ func (d *document) String() string {
 
 // body returns the document as the API takes it, or what is wrong with the YAML.
 func (d *document) body(app string) (json.RawMessage, error) {
-	b, err := sigsyaml.YAMLToJSONStrict(yamltext.QuoteKeys([]byte(d.String())))
+	text := []byte(d.String())
+	// The form may have made longer what an alias stands for.
+	if err := yamltext.CheckLength(text, input.MaxRequestBytes); err != nil {
+		return nil, err //nolint:wrapcheck // it says what to do
+	}
+	b, err := sigsyaml.YAMLToJSONStrict(yamltext.QuoteKeys(text))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the line
 	}

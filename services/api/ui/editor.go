@@ -249,16 +249,22 @@ func (q *request) refuseDefinition(d *editorData, err error) error {
 
 // syncEditor answers what the viewer types: both sides, the errors and the next instants.
 func syncEditor(q *request) error {
+	if err := q.needWrite(); err != nil {
+		d := q.enteredEditor()
+		d.Synced = true
+		if !refusedBeside(err, &d.Refused) {
+			return err
+		}
+		return q.showPart("editor", "synced", d)
+	}
 	d, doc := q.readEditor()
 	d.Synced = true
 	if doc != nil {
 		version := d.Version
 		if err := q.tryDefinition(d, doc); err != nil {
-			var refused *apiError
-			if !errors.As(err, &refused) || refused.Status == http.StatusUnauthorized {
+			if !refusedBeside(err, &d.Refused) {
 				return err
 			}
-			d.Refused = refused // shown beside the editor, whose page stays
 		}
 		if d.Theirs != "" {
 			d.Version = version // the viewer decides when they save
@@ -267,8 +273,26 @@ func syncEditor(q *request) error {
 	return q.showPart("editor", "synced", d)
 }
 
+// refusedBeside reports whether an error is shown beside the editor, whose page stays, and sets where
+// it is shown. A viewer whom the API does not know is sent to sign in instead.
+func refusedBeside(err error, shown **apiError) bool {
+	var refused *apiError
+	if !errors.As(err, &refused) || refused.Status == http.StatusUnauthorized {
+		return false
+	}
+	*shown = refused
+	return true
+}
+
 // saveTimer creates or replaces a timer.
 func saveTimer(q *request) error {
+	if err := q.needWrite(); err != nil { // before the YAML is read, which costs more
+		d := q.enteredEditor()
+		if !refusedBeside(err, &d.Refused) {
+			return err
+		}
+		return q.render(d.Refused.Status, "editor", d)
+	}
 	d, doc := q.readEditor()
 	if doc == nil {
 		return q.render(http.StatusUnprocessableEntity, "editor", d)
@@ -303,7 +327,7 @@ func saveTimer(q *request) error {
 // keepText shows the editor with an error that is not about what the viewer has entered, so that this
 // is not lost. If somebody has deleted the timer, saving again makes a new one.
 func (q *request) keepText(d *editorData, err error) error {
-	if !errors.As(err, &d.Refused) || d.Refused.Status == http.StatusUnauthorized {
+	if !refusedBeside(err, &d.Refused) {
 		return err
 	}
 	status := d.Refused.Status
@@ -323,7 +347,7 @@ func (q *request) testDefinition(d *editorData, doc *document) error {
 	} else {
 		d.TestRefused, err = &apiError{Detail: err.Error()}, nil
 	}
-	if err != nil && (!errors.As(err, &d.TestRefused) || hasStatus(err, http.StatusUnauthorized)) {
+	if err != nil && !refusedBeside(err, &d.TestRefused) {
 		return err
 	}
 	d.Calls = tested.Calls
@@ -332,6 +356,13 @@ func (q *request) testDefinition(d *editorData, doc *document) error {
 
 // testTimer answers the button of the test call.
 func testTimer(q *request) error {
+	if err := q.needWrite(); err != nil {
+		d := q.enteredEditor()
+		if !refusedBeside(err, &d.TestRefused) {
+			return err
+		}
+		return q.showPart("editor", "tested", d)
+	}
 	d, doc := q.readEditor()
 	if doc == nil {
 		d.TestRefused = d.Refused

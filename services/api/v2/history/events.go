@@ -26,7 +26,8 @@ const (
 	resumeOverlap = store.VisibilityDelay + rescanInterval
 	heartbeat     = 15 * time.Second
 	writeTimeout  = 10 * time.Second
-	// maxStreamAge is when a stream ends and its client resumes it. Its key may be revoked since.
+	// maxStreamAge is when a stream ends and its client resumes it. By then it may have lost a right
+	// that StillAdmitted does not look at, such as the app.
 	maxStreamAge = 10 * time.Minute
 	// reconnectMS is how long a client waits before it resumes a stream.
 	reconnectMS = 1000
@@ -136,6 +137,8 @@ type stream struct {
 	control *http.ResponseController
 	wrote   time.Time        // the last time
 	old     <-chan time.Time // maxStreamAge is over
+
+	admitted time.Time // when the caller was last known to be admitted
 }
 
 // errOld ends a stream after maxStreamAge.
@@ -155,6 +158,7 @@ func (s *stream) begin(c huma.Context) {
 // follow. What the store has from fromMS on is sent first, in order of position. The feed began
 // before, so what is committed meanwhile is in one of the two.
 func (s *stream) run(ctx context.Context, fromMS int64) error {
+	s.admitted = time.Now()
 	age := time.NewTimer(maxStreamAge)
 	defer age.Stop()
 	s.old = age.C
@@ -171,6 +175,9 @@ func (s *stream) run(ctx context.Context, fromMS int64) error {
 		err = s.replay(ctx, fromMS)
 	}
 	for s.follow && err == nil {
+		if err := s.stillAdmitted(ctx); err != nil {
+			return err
+		}
 		page, ok := s.feed.after(s.next, store.MaxBatch)
 		switch {
 		case !ok: // the client is slower than the app
@@ -212,6 +219,9 @@ func (s *stream) replay(ctx context.Context, fromMS int64) error {
 	}
 	s.sent = map[timer.FireID]bool{}
 	for {
+		if err := s.stillAdmitted(ctx); err != nil {
+			return err
+		}
 		page, err := s.resource.Store.Outcomes(ctx, q)
 		if err != nil {
 			return fmt.Errorf("reading the outcomes of an app: %w", err)
@@ -241,6 +251,16 @@ func (s *stream) replay(ctx context.Context, fromMS int64) error {
 		default:
 		}
 	}
+}
+
+// stillAdmitted identifies the caller again when a heartbeat has passed, however busy the stream is:
+// its key may be revoked since.
+func (s *stream) stillAdmitted(ctx context.Context) error {
+	if time.Since(s.admitted) < heartbeat {
+		return nil
+	}
+	s.admitted = time.Now()
+	return s.resource.Auth.StillAdmitted(ctx) //nolint:wrapcheck // it says what is wrong
 }
 
 // beat sends a heartbeat with the id from which a client resumes.

@@ -264,3 +264,33 @@ func TestEventsOfLongHistories(t *testing.T) {
 		})
 	}
 }
+
+// TestEventStreamsEndWithTheirKey checks that a stream ends soon after its key was revoked, whether it
+// waits for what comes or looks through a long history.
+func TestEventStreamsEndWithTheirKey(t *testing.T) {
+	t.Parallel()
+	for _, from := range []string{"", "&from=1990-01-01T00:00:00Z"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &scanned{}
+			f, admin := apitest.Guarded(t, func(o *api.Options) { s.Store, o.Store = o.Store, s })
+			key := f.MakeKey(t, admin, "shop", "read")
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+				"/api/v2/apps/shop/events?state=failed"+from, nil)
+			r.Header.Set("Authorization", "Bearer "+key.Key)
+			began := time.Now()
+			ended := make(chan time.Duration, 1)
+			w := httptest.NewRecorder()
+			go func() {
+				f.Api.Handler().ServeHTTP(w, r)
+				ended <- time.Since(began)
+			}()
+			time.Sleep(65 * time.Second)
+			require.Equal(t, http.StatusNoContent, f.Call(t, http.MethodDelete,
+				"/api/v2/apps/shop/keys/"+key.ID, "", apitest.Bearer(admin)).Status)
+			lasted := <-ended
+			require.Equal(t, http.StatusOK, w.Code)
+			require.Greater(t, lasted, 65*time.Second, "it goes on while the key is valid")
+			require.Less(t, lasted, 65*time.Second+20*time.Second)
+		})
+	}
+}

@@ -194,3 +194,17 @@ func TestExportsHideSecrets(t *testing.T) {
 	require.Equal(t, 1, importInto(t, f, "shop", "", docs).Unchanged)
 	require.Equal(t, 1, importInto(t, f, "other", "", docs).Failed)
 }
+
+// TestAliasesOfAnImport checks that a short document whose aliases stand for 100 MB is refused.
+func TestAliasesOfAnImport(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	doc := "kind: timer\nname: x\na: &a " + strings.Repeat("b", 20_000) +
+		"\nc: [" + strings.Repeat("*a,", 5000) + "]\n"
+	a := f.Call(t, http.MethodPost, "/api/v2/apps/shop/import", doc,
+		map[string]string{"Content-Type": "application/yaml"})
+	require.Equal(t, http.StatusOK, a.Status, "%.2000s", a.Body)
+	require.Less(t, len(a.Body), 10_000)
+	require.Contains(t, string(a.Body), "fewer aliases")
+	require.Contains(t, string(a.Body), `"failed":1`)
+}
