@@ -109,7 +109,10 @@ func Meanings() []Meaning {
 		{Inactive, "the timer was or is not active then"},
 		{Paused, "the timer was or is paused then"},
 		{Deleted, "the timer was deleted before"},
-		{Edited, "another version of the timer has this instant, and the one in force then has not"},
+		{
+			Edited,
+			"another version of the timer has this instant, and the one in force then has not",
+		},
 		{NotInSchedule, "the schedule does not have this instant"},
 		{BeforeStart, "the instant is before start_at"},
 		{AfterEnd, "the instant is at end_at or later"},

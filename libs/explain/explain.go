@@ -156,8 +156,11 @@ func (f *Facts) movedToEdit(a *Answer) bool {
 		return false
 	}
 	a.Code = Edited
-	a.Text = fmt.Sprintf("Version %d has this instant, which had passed when it came into force. So "+
-		"its fire was due at once, or as soon as the timer was active.", f.State.Version)
+	a.Text = fmt.Sprintf(
+		"Version %d has this instant, which had passed when it came into force. So "+
+			"its fire was due at once, or as soon as the timer was active.",
+		f.State.Version,
+	)
 	return true
 }
 

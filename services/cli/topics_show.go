@@ -42,7 +42,11 @@ func (in *topicsCommand) list(ctx context.Context) error {
 		if t.Missing {
 			rows = append(
 				rows,
-				[]string{string(t.Name), t.Message, "TOPIC IS MISSING: run carillon setup, or wait for its next message"},
+				[]string{
+					string(t.Name),
+					t.Message,
+					"TOPIC IS MISSING: run carillon setup, or wait for its next message",
+				},
 			)
 			continue
 		}

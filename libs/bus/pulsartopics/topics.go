@@ -261,7 +261,9 @@ func (t *Topics) reading(topic bus.Topic, err error) error {
 	if isNamespaceNotFound(err) {
 		return fmt.Errorf(
 			"%w: Pulsar has no namespace %s/%s: run carillon setup, or correct pulsar-tenant and pulsar-namespace",
-			err, t.config.Tenant, t.config.Namespace,
+			err,
+			t.config.Tenant,
+			t.config.Namespace,
 		)
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {

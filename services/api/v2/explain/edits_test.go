@@ -99,7 +99,11 @@ func TestExplainsAnInstantThatAnEditBroughtTooLate(t *testing.T) {
 		`{"schedule":{"kind":"at","at":"2020-01-01T00:00:00.0005Z"}}`)
 	past := ask(t, f, got.ID, "&at=2020-01-01T00:00:00.001Z").Items[0]
 	require.Equal(t, string(explain.Edited), past.Code, past.Text)
-	require.Contains(t, past.Text, "Version 2 has this instant, which had passed when it came into force.")
+	require.Contains(
+		t,
+		past.Text,
+		"Version 2 has this instant, which had passed when it came into force.",
+	)
 	before := ask(t, f, got.ID, "&at=2020-01-01T00:00:00.002Z").Items[0]
 	require.Equal(t, string(explain.NotInSchedule), before.Code, before.Text)
 	first := ask(t, f, got.ID, "&at=2100-01-01T00:00:00Z").Items[0]
