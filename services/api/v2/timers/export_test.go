@@ -205,6 +205,6 @@ func TestAliasesOfAnImport(t *testing.T) {
 		map[string]string{"Content-Type": "application/yaml"})
 	require.Equal(t, http.StatusOK, a.Status, "%.2000s", a.Body)
 	require.Less(t, len(a.Body), 10_000)
-	require.Contains(t, string(a.Body), "fewer aliases")
-	require.Contains(t, string(a.Body), `"failed":1`)
+	require.Contains(t, a.Body, "fewer aliases")
+	require.Contains(t, a.Body, `"failed":1`)
 }
