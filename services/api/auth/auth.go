@@ -125,13 +125,13 @@ func (d *denial) Error() string { return errNoKey.Error() }
 // is looked up. When the store hangs, only these slots fill up, and callers with a cached key are
 // still served. The body is not read before.
 //
-// It refuses changes that a browser sends for a page of another site. A gateway that names the caller,
-// or adds its key, does so by a cookie, and browsers send cookies along. No answer has CORS headers,
-// so no such page is meant to call the API.
+// Where a gateway names the caller, it refuses changes that a browser sends for a page of another
+// site: the gateway knows callers by a cookie or the like, which browsers send along. They add a key
+// only for pages that have it.
 func (k *Checker) Authenticate(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := origins.Check(r); err != nil {
+		if _, named := k.rules.gatewayIdentity(r); named && origins.Check(r) != nil {
 			k.RecordDenied(r.Context(), deniedOrigin, "")
 			problem.Refuse(w, r, problem.Fault{Status: http.StatusForbidden, Msg: crossOrigin})
 			return
