@@ -58,12 +58,12 @@ listening() { (exec 3<>"/dev/tcp/$ADDR/$1") 2>/dev/null; }
 # that no other server of DIR has, also if that starts at this moment. If a process elsewhere takes
 # the port before the start, the start fails and is repeated.
 port() (
-  flock 9
   p=$(cat "$DIR/$1.port" 2>/dev/null || true)
   for _ in {1..50}; do
     [ -n "$p" ] && listening "$p" || break
     sleep 0.1
   done
+  flock 9
   while [ -z "$p" ] || listening "$p"; do
     p=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
     ! grep -qxF "$p" "$DIR"/*.port 2>/dev/null || p=
