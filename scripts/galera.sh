@@ -84,9 +84,9 @@ position() {
 
 # run NODE OPTION…: starts the node. With short time limits of the group a dead node holds up the
 # commits of the others for 2 s, not for 6 s. With more than two threads, a node that catches up
-# takes the CPU time of all that runs on a host of two cores. What another node has committed sometimes waits in vain
-# for a row that a local transaction has, and all commits behind it: it tries again after
-# innodb_lock_wait_timeout, whose default is 50 s.
+# takes the CPU time of all that runs on a host of two cores. What another node has committed
+# sometimes waits in vain for a row that a local transaction has, and all commits behind it: it tries
+# again after innodb_lock_wait_timeout, whose default is 50 s.
 run() {
   local node=$1 at
   shift
