@@ -32,8 +32,8 @@ const (
 	// and a broker that has just started is slow.
 	eagerAfterOutage = 3 * eagerAfterMiss
 	// maxThrottle is how long the question for overdue fires waits for executors that are
-	// overloaded. Then their backlog is what it would find.
-	maxThrottle = 5 * time.Minute
+	// overloaded. Then their backlog is most of what it would find, and LateBatch of it costs little.
+	maxThrottle = time.Minute
 	oldTaskMS   = 2000 // age of a task at its claim by which an executor is overloaded
 
 	// askOrphansFor is how long after the end of a session its claims are looked for. The question
@@ -266,7 +266,8 @@ func (p *Poller) pollOverdue(ctx context.Context, epoch *session.Epoch, shard Sh
 			p.met.throttled.Inc()
 			return nil
 		}
-		limit = LateBatch
+		// Questions so far apart may meet the same turn each time, and so leave out the other shards.
+		limit, shard = LateBatch, Shard{Count: 1}
 	}
 	fires, err := overdue(ctx, p.opts.Store, shard, p.Alive(), limit)
 	if err != nil {

@@ -206,10 +206,14 @@ func TestOverdueFiresWaitWhileExecutorsAreOverloaded(t *testing.T) {
 				other := store.Session{ID: 1, Kind: store.ExecutorSession, Load: c.other}
 				p.SetAlive(append(p.Alive(), other))
 				a.set(func() { a.overdue = []timer.Fire{fireAt(1, -time.Hour)} })
-				time.Sleep(4 * time.Minute)
+				time.Sleep(50 * time.Second)
 				require.Zero(t, got.len())
-				time.Sleep(2 * time.Minute)
+				time.Sleep(20 * time.Second)
 				require.Equal(t, 1, got.len())
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				last := a.queries[len(a.queries)-1]
+				require.EqualValues(t, 1, last.Shards, "it asks for the buckets of all executors")
 			})
 		})
 	}
