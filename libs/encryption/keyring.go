@@ -7,10 +7,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/chacha20poly1305"
@@ -215,6 +218,21 @@ func (r *Keyring) Reencrypt(
 
 // First returns the id of the key that encrypts.
 func (r *Keyring) First() string { return r.first }
+
+// Fingerprints returns id:fingerprint of each key, the first one first. They tell whether two
+// keyrings have the same key, and nothing else about it.
+func (r *Keyring) Fingerprints() []string {
+	const shown = 4
+	ids := slices.DeleteFunc(
+		slices.Sorted(maps.Keys(r.keys)),
+		func(id string) bool { return id == r.first },
+	)
+	all := make([]string, 0, len(r.keys))
+	for _, id := range append([]string{r.first}, ids...) {
+		all = append(all, id+":"+hex.EncodeToString(r.keys[id].derive("fingerprint")[:shown]))
+	}
+	return all
+}
 
 // Derive returns a key for another purpose from each key of the keyring, starting with the first:
 // 32 bytes by HMAC-SHA256.

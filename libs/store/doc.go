@@ -158,7 +158,9 @@
 //     other rules. Otherwise the walk is repeated when the last migrator with other rules is gone,
 //     and again when the last process with other rules is gone. Two processes at once share a walk,
 //     and the others continue the walk of one that dies. So in the end every timer is planned by
-//     the remaining rules, and no two processes mark a timer back and forth.
+//     the remaining rules, and no two processes mark a timer back and forth. RenewProcess also
+//     returns the settings of each alive process, and a name of the database that never changes and
+//     no other database has.
 //
 // Order of late fires:
 //   - S32 OpenAmong returns those of the given fires that are open. A fire of a schedule is
@@ -260,7 +262,7 @@
 //	store.go         the whole Store; timers, states, versions, the change log, expansion, minutes
 //	edit.go          edits, apps, calendars, backfills; slots and stand-ins
 //	inactivity.go    inactive stretches, and fires that wait for their timer
-//	zonerules.go     the rules of time zones by which processes plan
+//	processes.go     the processes, and the rules of time zones by which they plan
 //	putifabsent.go   values that only the first caller stores
 //	fires.go         slices, open fires, claims, sessions, records, history, purges
 //	delivery.go      completions, redrives, settings and keys of apps, resealing, outcome events

@@ -48,7 +48,7 @@ type ScheduleStore interface {
 	Calendars
 	Backfills
 	Expander
-	ZoneRules
+	Processes
 }
 
 // SliceStore has the minutes and their slices.

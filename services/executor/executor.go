@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -124,7 +125,7 @@ func New(opts Options) (*Service, error) {
 		Wheel:        s.wheel,
 		Traces:       s.traces,
 		Load:         s.cache.Timers.Load,
-		TimerChanged: s.cache.TimerChanged,
+		TimerChanged: s.timerChanged,
 		Prefetch:     opts.Prefetch,
 		PollAhead:    opts.PollAhead,
 		Logger:       opts.Logger,
@@ -181,6 +182,13 @@ func (s *Service) newDeliverer(active *delivery.Active) *delivery.Deliverer {
 		Logger:     opts.Logger,
 		Registerer: opts.Registerer,
 	})
+}
+
+// timerChanged handles a message of the topic of change notifications.
+func (s *Service) timerChanged(ctx context.Context, m bus.Message) {
+	if s.opts.PeerNotice == nil || !s.opts.PeerNotice(m) {
+		s.cache.TimerChanged(ctx, m)
+	}
 }
 
 // readClock returns the time, and whether calls may start by it. After a jump of the host's clock

@@ -81,6 +81,9 @@ type Options struct {
 	Counts *slicing.Counts
 	IDs    *timer.IDs
 	Name   string // name of the process, shown to people
+	// PeerNotice takes notices of other processes, which come beside change notifications, and
+	// reports whether a message is one. nil: there are none.
+	PeerNotice func(m bus.Message) bool
 
 	MaxInflight        int           // fires in flight; default 250,000
 	MaxCalls           int           // concurrent callbacks; default 512

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/peers"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/zone"
 	"github.com/carillon-timer/carillon/libs/zone/zonetest"
-	"github.com/carillon-timer/carillon/libs/zonewatch"
 	"github.com/carillon-timer/carillon/services/migrator"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
@@ -29,7 +29,7 @@ func startBy(
 	t.Helper()
 	p, err := expansion.New(expansion.Options{Counts: parts.Counts, Zones: zones})
 	require.NoError(t, err)
-	w, err := zonewatch.New(zonewatch.Options{
+	w, err := peers.New(peers.Options{
 		Store:      parts.Store,
 		Zones:      zones,
 		ID:         parts.IDs.Next(),

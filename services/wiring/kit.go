@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/health"
+	"github.com/carillon-timer/carillon/libs/peers"
 	"github.com/carillon-timer/carillon/libs/process"
 	"github.com/carillon-timer/carillon/libs/selfcheck"
 	"github.com/carillon-timer/carillon/libs/slicing"
@@ -28,7 +29,6 @@ import (
 	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/libs/window"
 	"github.com/carillon-timer/carillon/libs/zone"
-	"github.com/carillon-timer/carillon/libs/zonewatch"
 )
 
 // Registry takes the metrics of a process and returns their values.
@@ -46,15 +46,17 @@ type Kit struct {
 	Registry Registry
 	Tracer   *tracing.Tracer // nil: tracing is off
 
-	Store        store.Store
-	Bus          bus.Bus
-	BusInMemory  bool // nobody outside of the process receives what it publishes
+	Store       store.Store
+	Bus         bus.Bus
+	BusInMemory bool // nobody outside of the process receives what it publishes
+	// claimPrefix claims the Redis prefix for the database: see peers.Options. nil: there is no Redis.
+	claimPrefix  func(ctx context.Context, database, process string) (other string, err error)
 	Window       window.Window
 	HostClock    *clock.Host // the host's clock where tests may skew it, otherwise nil
 	Clock        *clock.Clock
 	Counts       *slicing.Counts
 	Zones        *zone.Database // of the process
-	zones        *zonewatch.Watch
+	peers        *peers.Watch
 	expands      bool // the roles include a migrator
 	Planner      *expansion.Planner
 	Dispatch     *dispatch.Dispatcher
@@ -134,7 +136,7 @@ func (k *Kit) addCommonParts(ctx context.Context) (err error) {
 		host = "unknown"
 	}
 	k.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
-	return k.watchZones(ctx)
+	return k.watchPeers(ctx)
 }
 
 // addSelfChecks adds the canary and the other self-checks.

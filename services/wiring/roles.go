@@ -111,7 +111,7 @@ func Executor() Role {
 func addExecutor(_ context.Context, k *Kit) error {
 	o := executor.Options{
 		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Planner: k.Planner,
-		Clock: k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name,
+		Clock: k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name, PeerNotice: k.peers.Heard,
 		MaxCalls: k.Settings.Executor.Calls, MaxInflight: k.Settings.Executor.Inflight,
 		//nolint:mnd // the rest is for recording and giving back
 		DrainTimeout: k.Settings.Shutdown.Grace * 2 / 3,

@@ -76,7 +76,7 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	if err != nil {
 		return fmt.Errorf("redis-addrs: %w", err)
 	}
-	k.Window = w
+	k.Window, k.claimPrefix = w, w.Claim
 	k.Process.OnClose("redis", func(context.Context) error { return w.Close() })
 
 	cfg, err := pulsarConfig(&s.Pulsar, k.Log)

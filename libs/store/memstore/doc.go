@@ -22,7 +22,7 @@
 //	inactivity.go   inactive stretches, and deferred fires
 //	backfills.go    backfills
 //	calendars.go    calendars
-//	zonerules.go    rules of time zones
+//	processes.go    processes, and rules of time zones
 //	search.go       searches
 //	putifabsent.go  values that only the first caller stores
 //

@@ -93,8 +93,8 @@ func New(now func() time.Time) *Store {
 		keysByID:      make(map[string]*store.APIKey),
 		endedSignIns:  make(map[person]int64),
 		zones: zones{
-			rules:   make(map[string]map[string]string),
-			holders: make(map[timer.ID]*holder),
+			rules:     make(map[string]map[string]string),
+			processes: make(map[timer.ID]*process),
 		},
 	}
 }

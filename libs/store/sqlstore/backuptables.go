@@ -19,7 +19,8 @@ import (
 var leftOutTables = map[string]string{
 	"schema_readers": "migrations write it",
 	"app_guards":     "only that its counters change matters",
-	"zone_holders":   "it has processes that the target does not have",
+	"deployment":     "it names this database",
+	"processes":      "it has processes that the target does not have",
 	"slices": "its leases are of messages that the target's bus does not have: " +
 		"schedulers make the slices of each minute from the cursor on again",
 }

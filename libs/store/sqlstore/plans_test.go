@@ -761,8 +761,8 @@ func replanZones(t *testing.T, s *sqlstore.Store) {
 	)
 	require.NoError(t, err)
 	for i, version := range []string{"1", "2"} {
-		h := store.ZoneHolder{ID: timer.ID(i + 1), Version: version}
-		require.NoError(t, s.RegisterZones(ctx, h, map[string]string{"Europe/Berlin": version}))
+		h := store.Process{ID: timer.ID(i + 1), Version: version}
+		require.NoError(t, s.RegisterProcess(ctx, h, map[string]string{"Europe/Berlin": version}))
 	}
 	for more := true; more; {
 		step, err := s.ReplanZones(ctx, 2, 100)

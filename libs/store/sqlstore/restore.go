@@ -192,7 +192,7 @@ func (r *Restore) begin(ctx context.Context, id string, m *backup.Manifest, vers
 }
 
 // tablesOfServices are those that no backup has, and in which a service has rows while it runs.
-var tablesOfServices = []string{"zone_holders", "slices"}
+var tablesOfServices = []string{"processes", "slices"}
 
 // requireEmpty refuses a store that has rows. A store that a service has used has some in sessions
 // or in tablesOfServices, at least.

@@ -109,8 +109,8 @@ func TestRestoreNeedsAnEmptyStore(t *testing.T) {
 			"sessions": func(s *sqlstore.Store) error {
 				return s.OpenSession(t.Context(), 7, store.SchedulerSession, "scheduler")
 			},
-			"zone_holders": func(s *sqlstore.Store) error {
-				return s.RegisterZones(t.Context(), store.ZoneHolder{ID: 7}, nil)
+			"processes": func(s *sqlstore.Store) error {
+				return s.RegisterProcess(t.Context(), store.Process{ID: 7}, nil)
 			},
 			"apps": func(s *sqlstore.Store) error {
 				_, err := s.PutSettings(t.Context(), "shop", store.AppSettings{}, 0)

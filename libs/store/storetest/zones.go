@@ -45,18 +45,18 @@ func zonedDefinition(zone string, calendars ...string) timer.Definition {
 	return d
 }
 
-// zoneHolder registers a process that plans by time zones.
-func (s *setup) zoneHolder(version string, rules map[string]string) timer.ID {
+// process registers a process that plans by time zones.
+func (s *setup) process(version string, rules map[string]string) timer.ID {
 	s.t.Helper()
-	return s.holder(store.ZoneHolder{Version: version, Expands: true}, rules)
+	return s.holder(store.Process{Version: version, Expands: true}, rules)
 }
 
-func (s *setup) holder(h store.ZoneHolder, rules map[string]string) timer.ID {
+func (s *setup) holder(h store.Process, rules map[string]string) timer.ID {
 	s.t.Helper()
 	id := s.ids.Next()
 	h.ID, h.Name = id, "p"+h.Version
 	for range 2 { // the answer may have been lost
-		require.NoError(s.t, s.st().RegisterZones(s.t.Context(), h, rules))
+		require.NoError(s.t, s.st().RegisterProcess(s.t.Context(), h, rules))
 	}
 	return id
 }
@@ -76,7 +76,7 @@ func (s *setup) replanZones(id timer.ID, limit int) (marked int) {
 // zoneRules returns how many rules timers may have been planned by.
 func (s *setup) zoneRules(id timer.ID) int {
 	s.t.Helper()
-	in, err := s.st().RenewZones(s.t.Context(), id)
+	in, err := s.st().RenewProcess(s.t.Context(), id)
 	require.NoError(s.t, err)
 	return in.Rules
 }
@@ -84,7 +84,7 @@ func (s *setup) zoneRules(id timer.ID) int {
 func (s *setup) dropZones(id timer.ID) {
 	s.t.Helper()
 	for range 2 {
-		require.NoError(s.t, s.st().DropZones(s.t.Context(), id))
+		require.NoError(s.t, s.st().DropProcess(s.t.Context(), id))
 	}
 }
 
@@ -117,7 +117,7 @@ func changedZonesAreReplanned(t *testing.T, s *setup) {
 	ctx := t.Context()
 	end := s.nowMS() + 10*timer.MinuteMS
 	was, is := zoned(0, end), zoned(berlinMoves, end)
-	first := s.zoneHolder("2030a", zonesV1)
+	first := s.process("2030a", zonesV1)
 	require.Zero(t, s.replanZones(first, 10), "there is nothing to compare with")
 	for name, zone := range map[string]string{"berlin": "Europe/Berlin", "tokyo": "Asia/Tokyo"} {
 		_, err := s.st().PutCalendar(ctx, "app", timer.Calendar{Name: name, Zone: zone}, 0)
@@ -141,7 +141,7 @@ func changedZonesAreReplanned(t *testing.T, s *setup) {
 	s.expandDue(was)
 	s.dropZones(first)
 
-	second := s.zoneHolder("2030b", zonesV2)
+	second := s.process("2030b", zonesV2)
 	require.Equal(t, 2, s.zoneRules(second))
 	require.Equal(t, 3, s.replanZones(second, 2), "two active ones and an idle one")
 	require.Equal(t, 1, s.zoneRules(second), "nothing is planned by other rules any more")
@@ -165,10 +165,11 @@ func changedZonesAreReplanned(t *testing.T, s *setup) {
 func zonesRollOver(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
 	was, is := zoned(0, end), zoned(berlinMoves, end)
-	older := s.zoneHolder("2030a", zonesV1)
-	api := s.holder(store.ZoneHolder{Version: "2030a"}, zonesV1)
+	older := s.process("2030a", zonesV1)
+	settings := map[string]string{"zone": "Asia/Tokyo", "trace-keep": ""}
+	api := s.holder(store.Process{Version: "2030a", Settings: settings}, zonesV1)
 	id := s.gridTimer(zonedDefinition("Europe/Berlin"), was).Timer.ID
-	newer := s.zoneHolder("2030b", zonesV2)
+	newer := s.process("2030b", zonesV2)
 	require.Zero(t, s.replanZones(older, 10), "the latest rules win")
 	require.Equal(t, 1, s.replanZones(newer, 10))
 	s.expandDue(is)
@@ -176,17 +177,22 @@ func zonesRollOver(t *testing.T, s *setup) {
 	require.Zero(t, s.replanZones(newer, 10), "one walk while a migrator has other rules")
 	require.Zero(t, s.replanZones(older, 10), "the position does not move back")
 	require.Equal(t, 2, s.zoneRules(newer))
-	in, err := s.st().RenewZones(t.Context(), older)
+	in, err := s.st().RenewProcess(t.Context(), older)
 	require.NoError(t, err)
-	require.Len(t, in.Holders, 3)
+	require.Len(t, in.Processes, 3)
 	require.Equal(
 		t,
 		[]string{"2030a", "2030a", "2030b"},
-		[]string{in.Holders[0].Version, in.Holders[1].Version, in.Holders[2].Version},
+		[]string{in.Processes[0].Version, in.Processes[1].Version, in.Processes[2].Version},
 	)
-	require.Equal(t, in.Holders[0].Hash, in.Holders[1].Hash)
-	require.NotEqual(t, in.Holders[0].Hash, in.Holders[2].Hash)
-	require.Equal(t, []bool{true, false}, []bool{in.Holders[0].Expands, in.Holders[1].Expands})
+	require.Equal(t, in.Processes[0].Hash, in.Processes[1].Hash)
+	require.NotEqual(t, in.Processes[0].Hash, in.Processes[2].Hash)
+	require.Equal(t, []bool{true, false}, []bool{in.Processes[0].Expands, in.Processes[1].Expands})
+	again, err := s.st().RenewProcess(t.Context(), newer)
+	require.NoError(t, err)
+	require.NotEmpty(t, in.Database)
+	require.Equal(t, in, again, "all see the same")
+	require.Equal(t, settings, in.Processes[1].Settings)
 
 	// The older migrator may have planned what was marked.
 	s.dropZones(older)
@@ -205,7 +211,7 @@ func zonesRollOver(t *testing.T, s *setup) {
 	s.requireBerlinShift(late, berlinMoves, end)
 
 	// Going back works in the same way, once nobody has the later rules.
-	back := s.zoneHolder("2030a", zonesV1)
+	back := s.process("2030a", zonesV1)
 	require.Zero(t, s.replanZones(back, 10))
 	s.dropZones(newer)
 	require.Equal(t, 2, s.replanZones(back, 10))
@@ -218,30 +224,30 @@ func zonesRollOver(t *testing.T, s *setup) {
 // walksAreRepeated starts and stops a process of other rules during a walk.
 func walksAreRepeated(t *testing.T, s *setup) {
 	ctx := t.Context()
-	older := s.zoneHolder("2030a", zonesV1)
+	older := s.process("2030a", zonesV1)
 	for range 3 {
 		n := s.newTimer()
 		n.Definition.Schedule.Zone = "Europe/Berlin"
 		s.create(n, noFires)
 	}
 	s.dropZones(older)
-	newer := s.zoneHolder("2030b", zonesV2)
+	newer := s.process("2030b", zonesV2)
 	step, err := s.st().ReplanZones(ctx, newer, 1)
 	require.NoError(t, err)
 	require.Equal(t, store.ZoneReplan{Marked: 1, More: true}, step)
-	s.dropZones(s.zoneHolder("2030a", zonesV1))
+	s.dropZones(s.process("2030a", zonesV1))
 	require.Equal(t, 2, s.replanZones(newer, 1), "the rest")
 	require.Equal(t, 2, s.zoneRules(newer), "it may have planned behind the walk")
 	require.Equal(t, 3, s.replanZones(newer, 1))
 	require.Equal(t, 1, s.zoneRules(newer))
 
 	// A process with the same rules changes nothing, whatever its version.
-	same := s.zoneHolder("2030c", zonesV2)
+	same := s.process("2030c", zonesV2)
 	require.Equal(t, 1, s.zoneRules(same))
 	require.Zero(t, s.replanZones(same, 1))
 
 	// Each version takes over a walk from earlier ones.
-	third := s.zoneHolder("2030d", zonesV3)
+	third := s.process("2030d", zonesV3)
 	step, err = s.st().ReplanZones(ctx, third, 1)
 	require.NoError(t, err)
 	require.Equal(t, store.ZoneReplan{Marked: 1, More: true}, step)
@@ -250,7 +256,7 @@ func walksAreRepeated(t *testing.T, s *setup) {
 	s.dropZones(same)
 	require.Equal(t, 2+3, s.replanZones(third, 1)+s.replanZones(third, 1))
 	require.Equal(t, 1, s.zoneRules(third))
-	_, err = s.st().RenewZones(ctx, newer)
+	_, err = s.st().RenewProcess(ctx, newer)
 	requireCode(t, timer.CodeNotFound, err)
 	_, err = s.st().ReplanZones(ctx, newer, 1)
 	requireCode(t, timer.CodeNotFound, err)
@@ -262,7 +268,7 @@ func concurrentZones(t *testing.T, s *setup) {
 	const callers, rounds = 9, 6
 	end := s.nowMS() + 10*timer.MinuteMS
 	was, is := zoned(0, end), zoned(berlinMoves, end)
-	older, newer := s.zoneHolder("2030a", zonesV1), s.zoneHolder("2030b", zonesV2)
+	older, newer := s.process("2030a", zonesV1), s.process("2030b", zonesV2)
 	made := make([][]timer.ID, callers)
 	s.together(callers, func(ctx context.Context, i int, st store.Store) error {
 		plan, id := was, older
@@ -320,14 +326,14 @@ func concurrentZones(t *testing.T, s *setup) {
 // max_fires, although the new plan has other instants.
 func replansCountMaxFires(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
-	older := s.zoneHolder("2030a", zonesV1)
+	older := s.process("2030a", zonesV1)
 	d := zonedDefinition("Europe/Berlin")
 	d.Schedule.MaxFires = 3
 	made := s.gridTimer(d, zoned(0, end))
 	require.Len(t, made.Fires, 3)
 	require.Equal(t, timer.NeverMS, made.Timer.ExpandAtMS)
 	s.dropZones(older)
-	newer := s.zoneHolder("2030b", zonesV2)
+	newer := s.process("2030b", zonesV2)
 	require.Equal(t, 1, s.replanZones(newer, 10))
 	s.expandDue(zoned(berlinMoves, end))
 	got, err := s.st().Timer(t.Context(), "app", made.Timer.ID)
@@ -348,10 +354,10 @@ func replansCountMaxFires(t *testing.T, s *setup) {
 func editsMeanwhile(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
 	was, is := zoned(0, end), zoned(berlinMoves, end)
-	s.zoneHolder("2030a", zonesV1)
+	s.process("2030a", zonesV1)
 	d := zonedDefinition("Europe/Berlin")
 	made := s.gridTimer(d, was)
-	newer := s.zoneHolder("2030b", zonesV2)
+	newer := s.process("2030b", zonesV2)
 	d.Labels = map[string]string{"a": "b"}
 	edited := s.edit(made.Timer, d, is)
 	require.EqualValues(t, 2, edited.Timer.Version)

@@ -17,6 +17,10 @@
 // the row of a fire changes without a new revision, two entries exist, and Range returns the one of
 // the higher version.
 //
+// One more key has the database that these fires are in, and the process that said so first:
+//
+//	<prefix>:database
+//
 // # Requirements
 //
 // Redis must run without snapshots and without eviction. After a restart from an old snapshot, or a
@@ -28,6 +32,7 @@
 //
 //	rediswindow.go  the window: puts entries, opens slices
 //	page.go         reads a page of a slice's entries
+//	claim.go        claims the prefix for a database
 //	ping.go         checks that Redis answers, and its settings
 //	dialerror.go    why the last connection failed
 //	logger.go       switches off the log of the client library

@@ -2,7 +2,7 @@
 // the timers that depend on it, and their next expansion plans them again.
 //
 //	calendars.go   calendars; a change marks the timers that name it
-//	zonerules.go   which rules of time zones the alive processes have
+//	processes.go   the alive processes, and which rules of time zones they have
 //	zonereplan.go  after a change of rules: marks the timers of changed zones, page by page
 package calendars
 

@@ -29,7 +29,7 @@ const (
 )
 
 // exclusivityBeside returns the exclusivity of a walk while a process with other rules is alive.
-func exclusivityBeside(h *store.ZoneHolder) int64 {
+func exclusivityBeside(h *store.Process) int64 {
 	if h.Expands {
 		return sharedWithMigrator
 	}
@@ -71,11 +71,11 @@ func (s *CalendarStore) ReplanZones(
 		if err != nil {
 			return err
 		}
-		holders, err := s.zoneHolders(ctx, c, "")
+		holders, err := s.processes(ctx, c, "")
 		if err != nil {
 			return err
 		}
-		mine, err := findHolder(holders, id)
+		mine, err := findProcess(holders, id)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (s *CalendarStore) lockZoneReplan(
 
 // latest reports whether a holder's rules are the ones to plan by. The order is total, so all
 // processes agree. If versions do not tell which rules are newer, any order will do.
-func latest(holders []store.ZoneHolder, mine *store.ZoneHolder) bool {
+func latest(holders []store.Process, mine *store.Process) bool {
 	top := mine
 	for i := range holders {
 		h := &holders[i]
@@ -143,7 +143,7 @@ func latest(holders []store.ZoneHolder, mine *store.ZoneHolder) bool {
 	return top.Hash == mine.Hash
 }
 
-func exclusivity(holders []store.ZoneHolder, mine *store.ZoneHolder) int64 {
+func exclusivity(holders []store.Process, mine *store.Process) int64 {
 	least := int64(exclusive)
 	for i := range holders {
 		if holders[i].Hash != mine.Hash {
@@ -273,11 +273,11 @@ func (s *CalendarStore) endZoneReplan(
 	if err := s.db.Guard(ctx, c, sqldb.GuardZones); err != nil {
 		return err
 	}
-	holders, err := s.zoneHolders(ctx, c, s.db.Dialect.ForUpdate)
+	holders, err := s.processes(ctx, c, s.db.Dialect.ForUpdate)
 	if err != nil {
 		return err
 	}
-	mine, err := findHolder(holders, id)
+	mine, err := findProcess(holders, id)
 	if err != nil {
 		return err
 	}

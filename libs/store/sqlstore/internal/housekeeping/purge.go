@@ -79,7 +79,7 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 			sqldb.Stmt("minute<").Int(minute),
 		),
 		s.db.DeleteAll(ctx, "minutes", "minute", "minute", sqldb.Stmt("minute<").Int(minute)),
-		s.db.DeleteAll(ctx, "zone_holders", "id", "id", sqldb.Stmt("renewed_ms<").Int(dayAgo)),
+		s.db.DeleteAll(ctx, "processes", "id", "id", sqldb.Stmt("renewed_ms<").Int(dayAgo)),
 		s.db.DeleteAll(
 			ctx,
 			"idempotency_keys",

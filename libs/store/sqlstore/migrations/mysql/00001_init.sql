@@ -561,8 +561,18 @@ CREATE TABLE zone_rules (
     PRIMARY KEY (hash)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- zone_holders has the processes that plan timers, and the rules they plan by.
-CREATE TABLE zone_holders (
+-- deployment has one row: the name of this database. Processes compare it over Redis and Pulsar.
+CREATE TABLE deployment (
+    id    TINYINT       NOT NULL,
+    -- random
+    token VARBINARY(64) NOT NULL,
+    PRIMARY KEY (id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+INSERT INTO deployment (id, token) VALUES (1, UUID()) ON DUPLICATE KEY UPDATE id = deployment.id;
+
+-- processes has the processes of the deployment, and the rules of time zones they plan by.
+CREATE TABLE processes (
     id          BIGINT         NOT NULL,
     name        VARBINARY(255) NOT NULL,
     -- of the time zone data
@@ -571,6 +581,8 @@ CREATE TABLE zone_holders (
     hash        VARBINARY(64)  NOT NULL,
     -- 1: it expands the timers that others made
     is_migrator TINYINT        NOT NULL,
+    -- JSON: the settings that must be the same in all processes, by name
+    settings    MEDIUMBLOB     NOT NULL,
     renewed_ms  BIGINT         NOT NULL,
     PRIMARY KEY (id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;

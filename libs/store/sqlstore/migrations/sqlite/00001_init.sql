@@ -546,8 +546,18 @@ CREATE TABLE zone_rules (
     PRIMARY KEY (hash)
 ) STRICT;
 
--- zone_holders has the processes that plan timers, and the rules they plan by.
-CREATE TABLE zone_holders (
+-- deployment has one row: the name of this database. Processes compare it over Redis and Pulsar.
+CREATE TABLE deployment (
+    id    INTEGER NOT NULL,
+    -- random
+    token TEXT    NOT NULL,
+    PRIMARY KEY (id)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO deployment (id, token) VALUES (1, lower(hex(randomblob(16))));
+
+-- processes has the processes of the deployment, and the rules of time zones they plan by.
+CREATE TABLE processes (
     id          INTEGER NOT NULL,
     name        TEXT    NOT NULL,
     -- of the time zone data
@@ -556,6 +566,8 @@ CREATE TABLE zone_holders (
     hash        TEXT    NOT NULL,
     -- 1: it expands the timers that others made
     is_migrator INTEGER NOT NULL,
+    -- JSON: the settings that must be the same in all processes, by name
+    settings    BLOB    NOT NULL,
     renewed_ms  INTEGER NOT NULL,
     PRIMARY KEY (id)
 ) STRICT, WITHOUT ROWID;

@@ -1,4 +1,4 @@
-package zonewatch
+package peers
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (w *Watch) Report() Report {
 		Replanning: w.known.Rules > 1,
 	}
 	hashes := map[string]string{} // by version
-	for _, h := range w.known.Holders {
+	for _, h := range w.known.Processes {
 		version := h.Version
 		// Two files can claim the same version.
 		if had, ok := hashes[version]; ok && had != h.Hash {

@@ -1,4 +1,4 @@
-package zonewatch_test
+package peers_test
 
 import (
 	"bytes"
@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/carillon-timer/carillon/libs/peers"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/zone"
 	"github.com/carillon-timer/carillon/libs/zone/zonetest"
-	"github.com/carillon-timer/carillon/libs/zonewatch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,7 +41,7 @@ func setup(t *testing.T) *deployment {
 }
 
 type process struct {
-	*zonewatch.Watch
+	*peers.Watch
 
 	reg  *prometheus.Registry
 	log  bytes.Buffer
@@ -51,18 +51,24 @@ type process struct {
 // start runs a process, possibly a migrator, until the end of the test.
 func (d *deployment) start(name string, zones *zone.Database) *process {
 	d.t.Helper()
+	return d.startWith(name, func(o *peers.Options) { o.Zones = zones })
+}
+
+// startWith runs a process with other options.
+func (d *deployment) startWith(name string, change func(o *peers.Options)) *process {
+	d.t.Helper()
 	d.ids++
 	p := &process{reg: prometheus.NewRegistry()}
-	w, err := zonewatch.New(
-		zonewatch.Options{
-			Store:      d,
-			Zones:      zones,
-			ID:         d.ids,
-			Name:       name,
-			Logger:     zerolog.New(&p.log),
-			Registerer: p.reg,
-		},
-	)
+	o := peers.Options{
+		Store:      d,
+		Zones:      zone.Embedded(),
+		ID:         d.ids,
+		Name:       name,
+		Logger:     zerolog.New(&p.log).Level(zerolog.InfoLevel),
+		Registerer: p.reg,
+	}
+	change(&o)
+	w, err := peers.New(o)
 	require.NoError(d.t, err)
 	require.NoError(d.t, w.Register(d.t.Context()))
 	ctx, cancel := context.WithCancel(d.t.Context())
@@ -105,7 +111,7 @@ func TestProcessesThatDiffer(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		require.NoError(t, first.Check(ctx))
 		r := first.Report()
-		require.Equal(t, zonewatch.Report{
+		require.Equal(t, peers.Report{
 			Version: zone.Embedded().
 				Version(),
 			Source:   "embedded",
@@ -114,6 +120,7 @@ func TestProcessesThatDiffer(t *testing.T) {
 		require.Equal(t, map[string]float64{
 			"carillon_tzdata_info embedded " + zone.Embedded().Version(): 1,
 			"carillon_tzdata_versions":                                   1,
+			"carillon_deployment_conflicts":                              0,
 			"carillon_tzdata_replanned_timers_total":                     0,
 		}, first.metrics(t))
 

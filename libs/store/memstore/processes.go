@@ -11,10 +11,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// zones has the known rules of time zones and the progress of a replan.
+// zones has the processes, the known rules of time zones, and the progress of a replan.
 type zones struct {
-	rules   map[string]map[string]string // by hash
-	holders map[timer.ID]*holder
+	rules     map[string]map[string]string // by hash
+	processes map[timer.ID]*process
 
 	hash        string // of the walk
 	lastTimerID timer.ID
@@ -22,16 +22,16 @@ type zones struct {
 	done        bool
 }
 
-type holder struct {
-	store.ZoneHolder
+type process struct {
+	store.Process
 
 	renewedMS int64
 }
 
-// RegisterZones registers the rules by which a process plans.
-func (s *Store) RegisterZones(
+// RegisterProcess registers a process and the rules by which it plans.
+func (s *Store) RegisterProcess(
 	_ context.Context,
-	h store.ZoneHolder,
+	h store.Process,
 	rules map[string]string,
 ) error {
 	text, err := json.Marshal(rules)
@@ -41,13 +41,13 @@ func (s *Store) RegisterZones(
 	defer s.lock()()
 	h.Hash = string(text)
 	s.zones.rules[h.Hash] = maps.Clone(rules)
-	s.zones.holders[h.ID] = &holder{h, s.nowMS()}
+	s.zones.processes[h.ID] = &process{h, s.nowMS()}
 	s.zones.exclusivity = min(s.zones.exclusivity, exclusivityBeside(&h, s.zones.hash))
 	return nil
 }
 
 // exclusivityBeside returns the exclusivity of a walk while a process is alive.
-func exclusivityBeside(h *store.ZoneHolder, hash string) int {
+func exclusivityBeside(h *store.Process, hash string) int {
 	switch {
 	case h.Hash == hash:
 		return 2
@@ -57,36 +57,36 @@ func exclusivityBeside(h *store.ZoneHolder, hash string) int {
 	return 1
 }
 
-// liveHolders returns the alive holders, and whether a process is one of them.
-func (s *Store) liveHolders(id timer.ID) ([]store.ZoneHolder, *store.ZoneHolder) {
-	var all []store.ZoneHolder
-	for _, h := range s.zones.holders {
-		if h.renewedMS > s.nowMS()-store.ZoneHolderTTL.Milliseconds() {
-			all = append(all, h.ZoneHolder)
+// liveProcesses returns the alive processes, and whether a process is one of them.
+func (s *Store) liveProcesses(id timer.ID) ([]store.Process, *store.Process) {
+	var all []store.Process
+	for _, h := range s.zones.processes {
+		if h.renewedMS > s.nowMS()-store.ProcessTTL.Milliseconds() {
+			all = append(all, h.Process)
 		}
 	}
-	slices.SortFunc(all, func(a, b store.ZoneHolder) int { return cmp.Compare(a.ID, b.ID) })
-	if i := slices.IndexFunc(all, func(h store.ZoneHolder) bool { return h.ID == id }); i >= 0 {
+	slices.SortFunc(all, func(a, b store.Process) int { return cmp.Compare(a.ID, b.ID) })
+	if i := slices.IndexFunc(all, func(h store.Process) bool { return h.ID == id }); i >= 0 {
 		return all, &all[i]
 	}
 	return all, nil
 }
 
-// RenewZones keeps a process registered.
-func (s *Store) RenewZones(_ context.Context, id timer.ID) (store.ZonesInUse, error) {
+// RenewProcess keeps a process registered.
+func (s *Store) RenewProcess(_ context.Context, id timer.ID) (store.ProcessList, error) {
 	defer s.lock()()
-	all, mine := s.liveHolders(id)
+	all, mine := s.liveProcesses(id)
 	if mine == nil || s.zones.rules[mine.Hash] == nil {
-		return store.ZonesInUse{}, timer.NotFound("holder of time zones", id.String())
+		return store.ProcessList{}, timer.NotFound("process", id.String())
 	}
-	s.zones.holders[id].renewedMS = s.nowMS()
-	return store.ZonesInUse{Holders: all, Rules: len(s.zones.rules)}, nil
+	s.zones.processes[id].renewedMS = s.nowMS()
+	return store.ProcessList{Processes: all, Rules: len(s.zones.rules), Database: "memory"}, nil
 }
 
-// DropZones removes a process.
-func (s *Store) DropZones(_ context.Context, id timer.ID) error {
+// DropProcess removes a process.
+func (s *Store) DropProcess(_ context.Context, id timer.ID) error {
 	defer s.lock()()
-	delete(s.zones.holders, id)
+	delete(s.zones.processes, id)
 	return nil
 }
 
@@ -97,11 +97,11 @@ func (s *Store) ReplanZones(
 	limit int,
 ) (step store.ZoneReplan, err error) {
 	defer s.lock()()
-	all, mine := s.liveHolders(id)
+	all, mine := s.liveProcesses(id)
 	if mine == nil {
-		return step, timer.NotFound("holder of time zones", id.String())
+		return step, timer.NotFound("process", id.String())
 	}
-	latest := slices.MaxFunc(all, func(a, b store.ZoneHolder) int {
+	latest := slices.MaxFunc(all, func(a, b store.Process) int {
 		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Hash, b.Hash))
 	})
 	exclusivity := 2

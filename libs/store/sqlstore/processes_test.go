@@ -12,9 +12,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestZoneHoldersExpire has a process that was killed and one that was stopped and continues. After
+// TestProcessesExpire has a process that was killed and one that was stopped and continues. After
 // a minute neither counts, and the second has to register again.
-func TestZoneHoldersExpire(t *testing.T) {
+func TestProcessesExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Now: time.Now})
@@ -24,12 +24,12 @@ func TestZoneHoldersExpire(t *testing.T) {
 		ctx := t.Context()
 		v1, v2 := map[string]string{"Europe/Berlin": "1"}, map[string]string{"Europe/Berlin": "2"}
 		old, stopped, is := timer.ID(1), timer.ID(2), timer.ID(3)
-		require.NoError(t, s.RegisterZones(ctx, store.ZoneHolder{ID: old, Version: "a"}, v1))
-		require.NoError(t, s.RegisterZones(ctx, store.ZoneHolder{ID: stopped, Version: "a"}, v1))
-		require.NoError(t, s.RegisterZones(ctx, store.ZoneHolder{ID: is, Version: "b"}, v2))
+		require.NoError(t, s.RegisterProcess(ctx, store.Process{ID: old, Version: "a"}, v1))
+		require.NoError(t, s.RegisterProcess(ctx, store.Process{ID: stopped, Version: "a"}, v1))
+		require.NoError(t, s.RegisterProcess(ctx, store.Process{ID: is, Version: "b"}, v2))
 		rules := func() int {
 			t.Helper()
-			in, err := s.RenewZones(ctx, is)
+			in, err := s.RenewProcess(ctx, is)
 			require.NoError(t, err)
 			_, err = s.ReplanZones(ctx, is, 10)
 			require.NoError(t, err)
@@ -39,20 +39,20 @@ func TestZoneHoldersExpire(t *testing.T) {
 			require.Equal(t, 2, rules())
 			time.Sleep(10 * time.Second)
 		}
-		_, err = s.RenewZones(ctx, stopped)
+		_, err = s.RenewProcess(ctx, stopped)
 		require.NoError(t, err)
-		time.Sleep(store.ZoneHolderTTL / 2)
-		in, err := s.RenewZones(ctx, is)
+		time.Sleep(store.ProcessTTL / 2)
+		in, err := s.RenewProcess(ctx, is)
 		require.NoError(t, err)
-		require.Len(t, in.Holders, 2, "one was killed")
-		time.Sleep(store.ZoneHolderTTL / 2)
+		require.Len(t, in.Processes, 2, "one was killed")
+		time.Sleep(store.ProcessTTL / 2)
 		require.Equal(t, 2, rules())
 		require.Equal(t, 1, rules(), "all timers were looked at once more")
-		_, err = s.RenewZones(ctx, stopped)
+		_, err = s.RenewProcess(ctx, stopped)
 		require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
-		require.NoError(t, s.RegisterZones(ctx, store.ZoneHolder{ID: stopped, Version: "a"}, v1))
+		require.NoError(t, s.RegisterProcess(ctx, store.Process{ID: stopped, Version: "a"}, v1))
 		require.Equal(t, 2, rules())
-		require.NoError(t, s.DropZones(ctx, stopped))
+		require.NoError(t, s.DropProcess(ctx, stopped))
 		for range 30 * 60 {
 			time.Sleep(time.Minute / 2)
 			rules()

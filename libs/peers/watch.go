@@ -1,4 +1,4 @@
-package zonewatch
+package peers
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -19,7 +20,7 @@ import (
 
 const (
 	// renewEvery is how often a process renews its registration, plus or minus a fifth. It is
-	// several times shorter than store.ZoneHolderTTL.
+	// several times shorter than store.ProcessTTL.
 	renewEvery  = 10 * time.Second
 	callTimeout = 10 * time.Second
 	retryAfter  = time.Second // after an error
@@ -27,7 +28,7 @@ const (
 
 // Store is the part of the store that a Watch needs.
 type Store interface {
-	store.ZoneRules
+	store.Processes
 	ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)
 }
 
@@ -40,12 +41,20 @@ type Options struct {
 
 	Expands bool // the process is a migrator, which also replans
 
+	// Settings has those that must be the same in all processes that have them, by name.
+	Settings map[string]string
+	// ClaimPrefix claims the Redis prefix for a database, and returns the name of a process that has
+	// claimed it for another one, empty if there is none. nil: there is no Redis.
+	ClaimPrefix func(ctx context.Context, database, process string) (other string, err error)
+	// Publish sends notices to executors, which pass them to Heard. nil: nobody else listens.
+	Publish func(ctx context.Context, messages ...bus.Message) error
+
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }
 
 func (o *Options) validate() error {
-	c := options.Of("zonewatch")
+	c := options.Of("peers")
 	c.Need("Store", o.Store == nil)
 	c.Need("Zones", o.Zones == nil)
 	c.Need("ID", o.ID == 0)
@@ -53,16 +62,24 @@ func (o *Options) validate() error {
 	return c.Err()
 }
 
-// Watch registers the time zones of one process and compares them with those of the others. It is
-// safe for concurrent use.
+// Watch registers one process and compares it with the others. It is safe for concurrent use.
 type Watch struct {
 	opts   Options
 	log    zerolog.Logger
 	marked prometheus.Counter
 
 	mu       sync.Mutex
-	known    store.ZonesInUse // as of the last renewal
-	mismatch bool             // already logged
+	known    store.ProcessList // as of the last renewal
+	mismatch bool              // already logged
+	// inRedis is a process that uses the prefix with another database, empty: there is none.
+	inRedis string
+	// inPulsar has when other processes sent notices of another database, by name.
+	inPulsar map[string]time.Time
+	answer   bool // a process with another database has just sent a notice
+
+	// The rest belongs to Run.
+	compared time.Time // when others were last told of the database
+	logged   string    // the conflicts that were logged last
 }
 
 // New returns a watch. It starts no goroutine.
@@ -70,7 +87,7 @@ func New(opts Options) (*Watch, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	w := &Watch{opts: opts, log: opts.Logger}
+	w := &Watch{opts: opts, log: opts.Logger, inPulsar: make(map[string]time.Time)}
 	w.register(opts.Registerer)
 	return w, nil
 }
@@ -91,6 +108,10 @@ func (w *Watch) register(reg prometheus.Registerer) {
 		Name: "carillon_tzdata_versions",
 		Help: "Number of different time zone versions among the processes on this database.",
 	}, func() float64 { return float64(len(w.Report().Versions)) })
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_deployment_conflicts",
+		Help: "Settings in which the processes on this database differ, and other databases on its Redis prefix or Pulsar namespace.",
+	}, func() float64 { return float64(len(w.conflicts())) })
 	w.marked = f.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_tzdata_replanned_timers_total",
 		Help: "Timers that this process marked for replanning because their time zone changed.",
@@ -113,9 +134,15 @@ func (w *Watch) registerOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	o := &w.opts
-	return o.Store.RegisterZones(
+	return o.Store.RegisterProcess(
 		ctx,
-		store.ZoneHolder{ID: o.ID, Name: o.Name, Version: o.Zones.Version(), Expands: o.Expands},
+		store.Process{
+			ID:       o.ID,
+			Name:     o.Name,
+			Version:  o.Zones.Version(),
+			Expands:  o.Expands,
+			Settings: o.Settings,
+		},
 		o.Zones.Rules(),
 	)
 }
@@ -137,10 +164,10 @@ func (w *Watch) Run(ctx context.Context) error {
 func (w *Watch) renew(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	in, err := w.opts.Store.RenewZones(call, w.opts.ID)
+	in, err := w.opts.Store.RenewProcess(call, w.opts.ID)
 	if timer.CodeOf(err) == timer.CodeNotFound {
 		if err = w.registerOnce(call); err == nil {
-			in, err = w.opts.Store.RenewZones(call, w.opts.ID)
+			in, err = w.opts.Store.RenewProcess(call, w.opts.ID)
 		}
 	}
 	if err != nil {
@@ -150,11 +177,16 @@ func (w *Watch) renew(ctx context.Context) error {
 	w.known = in
 	w.mu.Unlock()
 	w.logMismatch()
+	if w.takeAnswer() || time.Since(w.compared) >= compareEvery {
+		w.compared = time.Now()
+		w.compare(ctx)
+	}
+	w.logConflicts()
 	return nil
 }
 
 // Close removes the registration, so that the others need not wait until it expires. The process
 // must not plan any more.
 func (w *Watch) Close(ctx context.Context) error {
-	return w.opts.Store.DropZones(ctx, w.opts.ID)
+	return w.opts.Store.DropProcess(ctx, w.opts.ID)
 }

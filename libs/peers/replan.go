@@ -1,4 +1,4 @@
-package zonewatch
+package peers
 
 import (
 	"context"

@@ -1,0 +1,93 @@
+package wiring
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/peers"
+	"github.com/carillon-timer/carillon/libs/zone"
+)
+
+// openZones opens the configured time zones and makes them the process's zones. No zone may be
+// loaded before. The error is a *config.Problems.
+func (s *Settings) openZones() (*zone.Database, error) {
+	d := zone.Embedded()
+	if s.Zones.File != "" {
+		var err error
+		if d, err = zone.Open(s.Zones.File); err != nil {
+			return nil, &config.Problems{List: []string{"tzdata: " + err.Error()}}
+		}
+	}
+	if _, err := d.Load(s.API.Zone); err != nil { // empty in programs without the API
+		return nil, &config.Problems{List: []string{"zone: " + err.Error()}}
+	}
+	zone.Use(d)
+	return d, nil
+}
+
+// sharedSettings are those that must be the same in all processes that have them.
+var sharedSettings = []string{
+	"pulsar-tenant", "pulsar-namespace", "pulsar-partitions", "redis-prefix",
+	"zone", "expand-ahead", "dispatch-lead", "canary", "retention", "audit-retention", "trace-keep",
+	"callback-allow", "callback-allow-private", "callback-allow-insecure", "callback-topics",
+	"callback-pulsar-urls",
+}
+
+// watchPeers registers the process, with its time zones, before anything is planned with them. From
+// then on it compares itself with other processes. The process is unregistered after all planning
+// has stopped.
+func (k *Kit) watchPeers(ctx context.Context) (err error) {
+	o := peers.Options{
+		Store:       k.Store,
+		Zones:       k.Zones,
+		ID:          k.IDs.Next(),
+		Name:        k.Name,
+		Expands:     k.expands,
+		Settings:    k.sharedSettings(),
+		ClaimPrefix: k.claimPrefix,
+		Logger:      k.Log,
+		Registerer:  k.Registry,
+	}
+	if !k.BusInMemory {
+		o.Publish = func(ctx context.Context, messages ...bus.Message) error {
+			return k.Bus.Publish(ctx, bus.TimersChanged, messages...)
+		}
+	}
+	if k.peers, err = peers.New(o); err != nil {
+		return fmt.Errorf("comparing processes: %w", err)
+	}
+	if err := k.peers.Register(ctx); err != nil {
+		return fmt.Errorf("registering the process: %w", err)
+	}
+	k.Process.OnClose("peers", k.peers.Close)
+	k.Process.Work("peers", k.peers.Run)
+	if k.expands {
+		k.Process.Work("replans of time zones", k.peers.Replan)
+	}
+	k.Health.SetOptional("tzdata", k.peers.Check)
+	k.Health.SetDetail("tzdata", func() any { return k.peers.Report() })
+	k.Health.SetOptional("deployment", k.peers.CheckDeployment)
+	k.Health.SetDetail("deployment", func() any { return k.peers.Deployment() })
+	return nil
+}
+
+// sharedSettings returns the settings to compare with those of other processes.
+func (k *Kit) sharedSettings() map[string]string {
+	shared := map[string]string{}
+	for _, v := range k.values {
+		switch {
+		case slices.Contains(sharedSettings, v.Name):
+			shared[v.Name] = v.Text
+		case v.Name == peers.EncryptionKeys:
+			shared[v.Name] = ""
+			if k.Keyring != nil {
+				shared[v.Name] = strings.Join(k.Keyring.Fingerprints(), ",")
+			}
+		}
+	}
+	return shared
+}
