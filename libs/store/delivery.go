@@ -26,7 +26,7 @@ type Completion struct {
 	Attempt int32
 	Failed  *timer.Attempt // nil: the fire was delivered
 	// FinishedMS is the end by the caller's clock, from which Next counts; 0 is now. The store
-	// records it unless it is far from its own clock.
+	// records it unless it is far from its own clock, or before the end of the attempt.
 	FinishedMS int64
 	// Next is the successor of a fixed delay if the fire was delivered, as in Outcome: S24.
 	Next *timer.Fire

@@ -48,6 +48,9 @@ type Attempt struct {
 	Excerpt    string // start of the response body, valid UTF-8; at most MaxExcerpt bytes
 }
 
+// EndMS returns when the attempt ended.
+func (a *Attempt) EndMS() int64 { return a.StartMS + a.DurationMS }
+
 // MaxExcerpt is how many bytes of an error or a response are kept.
 const MaxExcerpt = 512
 

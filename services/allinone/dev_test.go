@@ -104,7 +104,7 @@ func TestCanaryOfDev(t *testing.T) {
 		ready := code == http.StatusOK
 		for _, c := range got.Checks {
 			ready = ready && c.OK
-			optional := []string{"canary", "tzdata", "sqlite writes"}
+			optional := []string{"canary", "tzdata", "deployment", "sqlite writes"}
 			require.Equal(t, slices.Contains(optional, c.Name), c.Optional, c.Name)
 			details[c.Name] = c.Detail
 		}

@@ -95,6 +95,7 @@ func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Compl
 	for _, a := range s.attempts[f.FireID] {
 		if a.N == c.Attempt {
 			o.StatusCode, o.DurationMS = a.StatusCode, a.DurationMS
+			o.FinishedMS = max(o.FinishedMS, min(a.EndMS(), s.nowMS()))
 		}
 	}
 	s.finish(f, &o, store.SystemSession)
@@ -113,7 +114,7 @@ func (s *Store) completeFailed(f *timer.Fire, c *store.Completion) store.Complet
 	// The acceptance is recorded under the same attempt number. The ends tell the two records
 	// apart.
 	for slices.ContainsFunc(s.attempts[f.FireID], func(b timer.Attempt) bool {
-		return b.N == a.N && b.Target == a.Target && b.StartMS+b.DurationMS == a.StartMS+a.DurationMS
+		return b.N == a.N && b.Target == a.Target && b.EndMS() == a.EndMS()
 	}) {
 		a.DurationMS++
 	}

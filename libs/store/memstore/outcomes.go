@@ -92,7 +92,7 @@ func (s *Store) addAttempts(id timer.FireID, attempts []timer.Attempt) {
 	for _, a := range attempts {
 		known := func(b timer.Attempt) bool {
 			return a.N == b.N && a.Target == b.Target &&
-				a.StartMS+a.DurationMS == b.StartMS+b.DurationMS
+				a.EndMS() == b.EndMS()
 		}
 		if a.FireID == id && !slices.ContainsFunc(s.attempts[id], known) {
 			a.Error, a.Excerpt = clip(a.Error), clip(a.Excerpt)
@@ -262,7 +262,7 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 	for id, all := range s.attempts {
 		all = slices.DeleteFunc(
 			all,
-			func(a timer.Attempt) bool { return a.StartMS+a.DurationMS < bound },
+			func(a timer.Attempt) bool { return a.EndMS() < bound },
 		)
 		if s.attempts[id] = all; len(all) == 0 {
 			delete(s.attempts, id)

@@ -13,6 +13,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// acceptedAgo is how long ago, in ms, a fire was called that its receiver accepted.
+const acceptedAgo = 500
+
 // accepted releases a fire that its receiver accepted at its next attempt, with a timeout of an
 // hour, and returns its present row.
 func (s *setup) accepted(session timer.ID, f timer.Fire) timer.Fire {
@@ -21,7 +24,7 @@ func (s *setup) accepted(session timer.ID, f timer.Fire) timer.Fire {
 	f.State, f.RunAtMS, f.FirstLatenessMS, f.TargetBits = timer.FireAccepted, now+time.Hour.Milliseconds(), 7, 5
 	f.WaitedFor = timer.WaitLow
 	f.Attempt++
-	a := attempt(f, f.Attempt, now-12)
+	a := attempt(f, f.Attempt, now-acceptedAgo)
 	a.StatusCode, a.Error = 202, ""
 	released, err := s.st().Release(s.t.Context(), session, []timer.Fire{f}, []timer.Attempt{a})
 	require.NoError(s.t, err)
@@ -121,6 +124,20 @@ func completeDelivers(t *testing.T, s *setup) {
 	require.Empty(t, released)
 	lost, _ = s.record(session, delivered(won[0], s.nowMS()))
 	require.Len(t, lost, 1)
+
+	// The fire was called again since the completion arrived.
+	f = s.accepted(session, fires[3])
+	request = completed(f)
+	request.FinishedMS = s.nowMS() - 2*acceptedAgo
+	require.Equal(t, store.CompletionAccepted, s.complete(request).State)
+	rec, err = s.st().Fire(ctx, "app", f.FireID)
+	require.NoError(t, err)
+	require.Equal(
+		t,
+		rec.Attempts[0].EndMS(),
+		rec.Outcome.FinishedMS,
+		"not before the attempt that it completes",
+	)
 
 	_, err = s.st().Complete(ctx, "other", request)
 	requireCode(t, timer.CodeNotFound, err)

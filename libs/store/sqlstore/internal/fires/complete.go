@@ -152,7 +152,9 @@ func (k *completionBatch) failedBefore(attempts []timer.Attempt) bool {
 	return false
 }
 
-// recordDelivered records the fire, with status and duration of the attempt that was accepted.
+// recordDelivered records the fire, with status and duration of the attempt that was accepted. A
+// completion may have waited here while the fire was called again. The fire does not end before that
+// attempt.
 func (k *completionBatch) recordDelivered(
 	ctx context.Context,
 	row timer.Fire,
@@ -173,6 +175,7 @@ func (k *completionBatch) recordDelivered(
 	for i := range attempts {
 		if attempts[i].N == k.request.Attempt {
 			o.StatusCode, o.DurationMS = attempts[i].StatusCode, attempts[i].DurationMS
+			o.FinishedMS = max(o.FinishedMS, min(attempts[i].EndMS(), r.nowMS))
 		}
 	}
 	if err := r.finish(ctx, nil); err != nil {
@@ -209,7 +212,7 @@ func (k *completionBatch) releaseFailed(
 	// The acceptance is recorded under the same attempt number. The ends tell the two records
 	// apart.
 	for slices.ContainsFunc(attempts, func(b timer.Attempt) bool {
-		return b.N == a.N && b.Target == a.Target && b.StartMS+b.DurationMS == a.StartMS+a.DurationMS
+		return b.N == a.N && b.Target == a.Target && b.EndMS() == a.EndMS()
 	}) {
 		a.DurationMS++
 	}

@@ -92,7 +92,7 @@ func (s *Rows) InsertAttempts(ctx context.Context, c sqldb.Runner, attempts []ti
 	for q, part := range sqldb.InsertBlocks(s.db.Dialect, attempts, into) {
 		for i, a := range part {
 			q.Open(i == 0).
-				Ints(a.StartMS+a.DurationMS, int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,
+				Ints(a.EndMS(), int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,
 					int64(
 						a.StatusCode,
 					)).
