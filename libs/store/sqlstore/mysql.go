@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
@@ -64,7 +65,9 @@ func openMySQL(cfg *mysqlengine.Config, o *MySQLOptions) (*Store, *mysqlengine.E
 				return err
 			}
 			defer func() { err = errors.Join(err, db.Close()) }()
-			return migrateUp(ctx, db, goose.DialectMySQL, s.db.Dialect.Name, version)
+			return migrateUp(
+				ctx, sqlx.NewDb(db, "mysql"), goose.DialectMySQL, s.db.Dialect, version,
+			)
 		})
 	}
 	s.partitions.MySQL = e

@@ -19,7 +19,11 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkLater(ctx, s.db.Engine.Reader()); err != nil { // before any write
+	reader := s.db.Engine.Reader()
+	if err := s.checkLater(ctx, reader); err != nil { // before any write
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := requireOwnTables(ctx, reader, s.db.Dialect, schemaVersion, false); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	if err := s.sessions.EndAll(ctx); err != nil {
@@ -42,7 +46,7 @@ func openSQLite(ctx context.Context, o *SQLiteOptions) (*Store, error) {
 	d := sqldb.SQLiteDialect(func() int64 { return o.Now().UnixMilli() })
 	s := newStore(d, e, o.Now, o.Logger)
 	s.migrate = func(ctx context.Context, version int64) error {
-		return migrateUp(ctx, e.DB().DB, goose.DialectSQLite3, d.Name, version)
+		return migrateUp(ctx, e.DB(), goose.DialectSQLite3, d, version)
 	}
 	return s, nil
 }
