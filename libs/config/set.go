@@ -26,6 +26,15 @@ type Problems struct{ List []string }
 
 func (p *Problems) Error() string { return strings.Join(p.List, "\n") }
 
+// Problem returns an error about a setting, which it names, as *Problems: for what only the use of
+// the setting shows. nil stays nil.
+func Problem(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Problems{List: []string{err.Error()}}
+}
+
 // Part is a component's settings.
 type Part interface {
 	// Register registers the settings and stores their defaults in the struct.

@@ -133,7 +133,7 @@ func newKit(p Program, stderr io.Writer) (*Kit, error) {
 
 func (k *Kit) build(ctx context.Context, p Program) error {
 	if err := k.readCallbackSettings(); err != nil {
-		return err
+		return config.Problem(err)
 	}
 	if err := p.Open(ctx, k); err != nil {
 		return err

@@ -165,6 +165,13 @@ func TestReadyNamesMySQLNode(t *testing.T) {
 	}
 }
 
+// requireProblem checks that a program exits with the code of invalid settings.
+func requireProblem(t *testing.T, err error) {
+	t.Helper()
+	var p *config.Problems
+	require.ErrorAs(t, err, &p)
+}
+
 func TestWhatCanNeverWorkIsAnError(t *testing.T) {
 	t.Parallel()
 	for setting, bad := range map[string]string{
@@ -181,7 +188,7 @@ func TestWhatCanNeverWorkIsAnError(t *testing.T) {
 			io.Discard,
 			io.Discard,
 		)
-		require.Error(t, err, setting)
+		requireProblem(t, err)
 		require.NoError(t, ctx.Err(), "at once")
 		require.NotContains(t, err.Error(), "hunter2")
 		require.Contains(
@@ -204,6 +211,7 @@ func TestOwnPulsarAmongOthers(t *testing.T) {
 		err := wiring.Service(r)(ctx, nil, env, io.Discard, io.Discard)
 		cancel()
 		require.ErrorContains(t, err, "callback-topics", r.Name)
+		requireProblem(t, err)
 	}
 }
 
@@ -237,6 +245,7 @@ func TestCertificatesThatCannotWork(t *testing.T) {
 		run := wiring.Service(wiring.Trigger())
 		err := run(t.Context(), nil, envWith(changes...), io.Discard, io.Discard)
 		require.ErrorContains(t, err, want)
+		requireProblem(t, err)
 	}
 }
 

@@ -23,6 +23,13 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	return s, err
 }
 
+// CheckMySQL returns an error for options with which no connection can work, such as a malformed
+// DSN. It does not connect.
+func CheckMySQL(o MySQLOptions) error {
+	_, err := mysqlConfig(&o)
+	return err
+}
+
 // mysqlConfig returns how to connect.
 func mysqlConfig(o *MySQLOptions) (*mysqlengine.Config, error) {
 	cfg, err := mysqlengine.ParseDSN(o.DSN)
