@@ -24,6 +24,7 @@ func API() Role {
 	return Role{"api", func(s *Settings) []config.Part {
 		return []config.Part{
 			&s.HTTP, &s.API, &s.OIDC, &s.Gateway, &s.Callback, &s.Encryption, &s.Retention,
+			&config.Listeners{HTTP: &s.HTTP, Admin: &s.Admin},
 		}
 	}, addAPI}
 }

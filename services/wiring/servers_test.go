@@ -249,6 +249,18 @@ func TestCertificatesThatCannotWork(t *testing.T) {
 	}
 }
 
+// TestOnePortForBothListeners checks that only a program with both listeners refuses it.
+func TestOnePortForBothListeners(t *testing.T) {
+	t.Parallel()
+	env := envWith("CARILLON_HTTP_ADDR", "127.0.0.1:8080", "CARILLON_ADMIN_ADDR", ":8080")
+	show := []string{"-print-config"}
+	err := wiring.Service(wiring.API())(t.Context(), show, env, io.Discard, io.Discard)
+	require.ErrorContains(t, err, "http-addr, admin-addr: ")
+	requireProblem(t, err)
+	err = wiring.Service(wiring.Trigger())(t.Context(), show, env, io.Discard, io.Discard)
+	require.ErrorIs(t, err, config.ErrDone)
+}
+
 // TestSettingsOfRoles checks that each program lists only its own settings.
 func TestSettingsOfRoles(t *testing.T) {
 	t.Parallel()
