@@ -78,7 +78,7 @@ func Run(
 	if err != nil {
 		return err
 	}
-	k.Zones, k.values = zones, set.Values()
+	k.Zones, k.values, k.ignored = zones, set.Values(), set.Ignored
 	if err := k.trace(ctx, p, env); err != nil {
 		return errors.Join(err, k.Process.Close())
 	}
