@@ -195,6 +195,38 @@ func TestSettingsOfDev(t *testing.T) {
 	require.NotContains(t, out.String(), "mysql")
 }
 
+// TestDamagedDatabase checks that a start with a damaged file says what to do.
+func TestDamagedDatabase(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(db []byte) []byte{
+		"no database": func(db []byte) []byte { return bytes.Repeat([]byte("text"), len(db)/4) },
+		"cut off":     func(db []byte) []byte { return db[:len(db)/2] },
+		"overwritten behind the schema": func(db []byte) []byte {
+			const schema = 64 << 10
+			return append(db[:schema:schema], bytes.Repeat([]byte("x"), len(db)-schema)...)
+		},
+	} {
+		dir := t.TempDir()
+		d := devtest.Start(t, dir)
+		d.Stop(t)
+		file := filepath.Join(dir, "carillon.db")
+		db, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, damage(db), 0o600))
+		args := []string{
+			"-data-dir",
+			dir,
+			"-admin-addr",
+			"127.0.0.1:0",
+			"-http-addr",
+			"127.0.0.1:0",
+		}
+		err = allinone.Dev(t.Context(), args, devtest.NoEnv, io.Discard, io.Discard)
+		require.ErrorContains(t, err, file+" is damaged or no database", name)
+		require.ErrorContains(t, err, "carillon restore, or set another data-dir", name)
+	}
+}
+
 // TestServersAreIgnored checks that the process says which servers it does not use, and only those.
 func TestServersAreIgnored(t *testing.T) {
 	t.Parallel()

@@ -25,12 +25,12 @@ func OpenEmbedded(ctx context.Context, k *Kit) error {
 		sqlstore.SQLiteOptions{Dir: k.Settings.Data.Dir, Logger: k.Log},
 	)
 	if err != nil {
-		return fmt.Errorf("opening the database in %s: %w", k.Settings.Data.Dir, err)
+		return sqliteError("opening", k.Settings.Data.Dir, err)
 	}
 	k.Store = st
 	k.Process.OnClose("sqlite", func(context.Context) error { return st.Close() })
 	if err := st.Migrate(ctx); err != nil {
-		return fmt.Errorf("preparing the database in %s: %w", k.Settings.Data.Dir, err)
+		return sqliteError("preparing", k.Settings.Data.Dir, err)
 	}
 	k.Health.Set("sqlite", st.Ping)
 	k.watchWrites("sqlite", st)

@@ -34,6 +34,9 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	return s, nil
 }
 
+// IsDamaged reports whether an error of SQLite means that the file is no database, or a damaged one.
+func IsDamaged(err error) bool { return sqliteengine.IsDamaged(err) }
+
 // openSQLite opens or creates the database, and looks at nothing in it.
 func openSQLite(ctx context.Context, o *SQLiteOptions) (*Store, error) {
 	if o.Now == nil {
