@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
@@ -81,11 +80,11 @@ func (c *API) Validate() error {
 func (c *API) Admin() (*apikey.Hash, error) {
 	name, text := "admin-key", c.AdminKey.Reveal()
 	if c.AdminKeyFile != "" {
-		b, err := os.ReadFile(c.AdminKeyFile)
-		if err != nil {
+		var err error
+		if text, err = readSecret(c.AdminKeyFile); err != nil {
 			return nil, fmt.Errorf("admin-key-file: %w", err)
 		}
-		name, text = "admin-key-file", string(b)
+		name = "admin-key-file"
 	}
 	if text = strings.TrimSpace(text); text == "" && c.AdminKeyFile == "" {
 		return nil, nil //nolint:nilnil // there is none

@@ -132,6 +132,14 @@ func TestWhoMayCall(t *testing.T) {
 	h, err := c.Admin()
 	require.NoError(t, err)
 	require.True(t, key.Matches(*h))
+	file := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(file, []byte("\ufeff"+key.Reveal()+"\r\n"), 0o600))
+	c = config.API{}
+	_, err = loadPart(t, &c, map[string]string{"CARILLON_ADMIN_KEY_FILE": file})
+	require.NoError(t, err)
+	h, err = c.Admin()
+	require.NoError(t, err)
+	require.True(t, key.Matches(*h), "the file has a byte order mark")
 	for name, env := range map[string]map[string]string{
 		"admin-key":      {"CARILLON_ADMIN_KEY": "hunter2"},
 		"admin-key-file": {"CARILLON_ADMIN_KEY_FILE": "/nowhere"},

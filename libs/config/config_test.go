@@ -262,3 +262,28 @@ func TestValuesOfFlagsThatAreTrue(t *testing.T) {
 		require.ErrorContains(t, err, `unexpected argument "x" (-help lists the flags)`, args)
 	}
 }
+
+// TestListenersNeedTwoPorts checks the addresses of the API and of probes against each other.
+func TestListenersNeedTwoPorts(t *testing.T) {
+	t.Parallel()
+	for addrs, conflict := range map[[2]string]bool{
+		{"127.0.0.1:8080", "127.0.0.1:8080"}: true,
+		{"127.0.0.1:8080", ":8080"}:          true,
+		{"0.0.0.0:8080", "10.0.0.1:8080"}:    true,
+		{"[::]:8080", "127.0.0.1:8080"}:      true,
+		{"Localhost:8080", "localhost:8080"}: true,
+		{"127.0.0.1:8080", "10.0.0.1:8080"}:  false,
+		{"127.0.0.1:8080", "127.0.0.1:8081"}: false,
+		{"127.0.0.1:0", "127.0.0.1:0"}:       false,
+		{"nowhere", "nowhere"}:               false,
+	} {
+		err := (&config.Listeners{
+			HTTP: &config.HTTP{Addr: addrs[0]}, Admin: &config.Admin{Addr: addrs[1]},
+		}).Validate()
+		if conflict {
+			require.ErrorContains(t, err, "http-addr, admin-addr: "+addrs[0]+" and "+addrs[1])
+		} else {
+			require.NoError(t, err, addrs)
+		}
+	}
+}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"strings"
 	"time"
 )
 
@@ -117,11 +115,11 @@ func (c *OIDC) Secret() (string, error) {
 	if c.SecretFile == "" {
 		return c.ClientSecret.Reveal(), nil
 	}
-	b, err := os.ReadFile(c.SecretFile)
+	text, err := readSecret(c.SecretFile)
 	if err != nil {
 		return "", fmt.Errorf("oidc-client-secret-file: %w", err)
 	}
-	return strings.TrimSpace(string(b)), nil
+	return text, nil
 }
 
 func webURL(name, text string) error {

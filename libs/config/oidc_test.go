@@ -16,7 +16,7 @@ import (
 func TestSignInSettings(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "secret")
-	require.NoError(t, os.WriteFile(file, []byte("hush\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("\ufeffhush\n"), 0o600))
 	good := map[string]string{
 		"CARILLON_OIDC_ISSUER":             "https://id.example.com",
 		"CARILLON_OIDC_CLIENT_ID":          "page",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -88,6 +89,39 @@ func (c *Admin) Register(s *Set) {
 
 // Validate checks the settings.
 func (c *Admin) Validate() error { return checkAddr("admin-addr", c.Addr) }
+
+// Listeners checks the addresses of a program with both listeners against each other. It has no
+// settings of its own.
+type Listeners struct {
+	HTTP  *HTTP
+	Admin *Admin
+}
+
+// Register registers nothing.
+func (*Listeners) Register(*Set) {}
+
+// Validate refuses one port for both listeners, if the hosts are the same or one is all addresses.
+// Two names of one host are not recognized: then the second listener fails.
+func (c *Listeners) Validate() error {
+	host, port, err := net.SplitHostPort(c.HTTP.Addr)
+	adminHost, adminPort, adminErr := net.SplitHostPort(c.Admin.Addr)
+	if err != nil || adminErr != nil || port != adminPort || port == "0" {
+		return nil //nolint:nilerr // an address that is none is a problem of its own part
+	}
+	if strings.EqualFold(host, adminHost) || isAllAddresses(host) || isAllAddresses(adminHost) {
+		return fmt.Errorf(
+			"http-addr, admin-addr: %s and %s are one port: give each its own",
+			c.HTTP.Addr, c.Admin.Addr,
+		)
+	}
+	return nil
+}
+
+// isAllAddresses reports whether a listener's host stands for all addresses of the machine.
+func isAllAddresses(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.Unmap().IsUnspecified()
+}
 
 // Log are the level and the format of the log.
 type Log struct{ Level, Format string }

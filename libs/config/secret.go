@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"os"
 	"strings"
 )
 
@@ -26,6 +27,16 @@ func (s Secret) GoString() string { return s.String() }
 
 // MarshalText hides the text from JSON, YAML and zerolog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// readSecret returns the text of a file without the white space around it, and without the byte
+// order mark that some editors write.
+func readSecret(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err //nolint:wrapcheck // it names the file; the caller adds the setting
+	}
+	return strings.TrimSpace(strings.TrimPrefix(string(b), "\ufeff")), nil
+}
 
 // DSN is the address of a server with its login: a URL, or MySQL's
 // user:password@tcp(host:port)/database. It is shown without the password, which only Reveal

@@ -65,7 +65,7 @@ func (c *MySQL) Client(log zerolog.Logger) (*certfile.Client, error) {
 	if !c.TLS {
 		return nil, nil //nolint:nilnil // there is no TLS
 	}
-	return certfile.LoadClient("mysql-tls", c.Files, log)
+	return loadClient("mysql-tls", c.Files, log)
 }
 
 // Redis are the servers of the window.
@@ -154,7 +154,7 @@ func (c *Redis) Client(log zerolog.Logger) (*certfile.Client, error) {
 	if !c.TLS {
 		return nil, nil //nolint:nilnil // there is no TLS
 	}
-	return certfile.LoadClient("redis-tls", c.Files, log)
+	return loadClient("redis-tls", c.Files, log)
 }
 
 // Pulsar is the server of the bus.
@@ -270,7 +270,7 @@ func (c *Pulsar) Tokens() (oauth2.TokenSource, error) {
 	}
 	tokens, err := pulsarauth.NewTokenSource(c.OAuth2)
 	if err != nil {
-		return nil, fmt.Errorf("pulsar-oauth2-key-file: %w", err)
+		return nil, Problem(fmt.Errorf("pulsar-oauth2-key-file: %w", err))
 	}
 	return tokens, nil
 }
@@ -286,11 +286,17 @@ func (c *Pulsar) Client(log zerolog.Logger) (*certfile.Client, error) {
 	if c.Files == (certfile.Files{}) {
 		return nil, nil //nolint:nilnil // the clients' defaults apply
 	}
-	return certfile.LoadClient("pulsar-tls", c.Files, log)
+	return loadClient("pulsar-tls", c.Files, log)
 }
 
 // maxPartitions is far beyond the number of executors that share a topic well.
 const maxPartitions = 256
+
+// loadClient reads the files of a TLS client. An error is *Problems.
+func loadClient(name string, f certfile.Files, log zerolog.Logger) (*certfile.Client, error) {
+	c, err := certfile.LoadClient(name, f, log)
+	return c, Problem(err)
+}
 
 // checkFiles checks the files of a TLS client. on tells whether TLS is in use; how switches it on.
 func checkFiles(name string, f certfile.Files, on bool, how string) error {

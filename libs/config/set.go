@@ -26,6 +26,15 @@ type Problems struct{ List []string }
 
 func (p *Problems) Error() string { return strings.Join(p.List, "\n") }
 
+// Problem returns an error about a setting, which it names, as *Problems: for what only the use of
+// the setting shows. nil stays nil.
+func Problem(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Problems{List: []string{err.Error()}}
+}
+
 // Part is a component's settings.
 type Part interface {
 	// Register registers the settings and stores their defaults in the struct.
@@ -40,7 +49,8 @@ type Set struct {
 	flags   *flag.FlagSet
 	parts   []part
 	values  map[string]*value
-	adding  *part // that registers its settings
+	ignored map[string]string // settings of other programs, with the source that has each
+	adding  *part             // that registers its settings
 }
 
 // part is a Part with its own settings.
@@ -106,12 +116,17 @@ func (s *Set) Given(name string) bool {
 	return v != nil && v.source != ""
 }
 
+// Ignored returns the source of a setting of other programs, or "" if no source has it. Programs
+// share files and environments, so such a setting is no problem.
+func (s *Set) Ignored(name string) (source string) { return s.ignored[name] }
+
 // NewSet returns the settings of a program with the given parts.
 func NewSet(program string, parts ...Part) *Set {
 	s := &Set{
 		program: program,
 		flags:   flag.NewFlagSet(program, flag.ContinueOnError),
 		values:  make(map[string]*value),
+		ignored: make(map[string]string),
 	}
 	s.flags.SetOutput(io.Discard)
 	for _, p := range parts {
@@ -253,10 +268,19 @@ func (s *Set) unexpected(args []string) string {
 // takeEnv gives the environment's value to each setting without a flag. An empty variable counts as
 // unset.
 func (s *Set) takeEnv(env func(string) (string, bool)) {
-	for name, v := range s.values {
+	given := func(name string) (text, source string) {
 		key := EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-		if text, ok := env(key); ok && text != "" && v.source == "" {
-			v.take(text, "environment "+key)
+		text, _ = env(key)
+		return text, "environment " + key
+	}
+	for name, v := range s.values {
+		if text, source := given(name); text != "" && v.source == "" {
+			v.take(text, source)
+		}
+	}
+	for name := range allNames() {
+		if text, source := given(name); text != "" && s.values[name] == nil {
+			s.ignored[name] = source
 		}
 	}
 }
@@ -277,6 +301,8 @@ func (s *Set) takeFile(path string) []string {
 		switch {
 		case v == nil && !known[p.name] || p.name == "config" || p.name == "print-config":
 			problems = append(problems, fmt.Sprintf("%s: unknown setting %q", path, p.name))
+		case v == nil && s.ignored[p.name] == "":
+			s.ignored[p.name] = "file " + path
 		case v != nil && v.source == "":
 			v.take(p.text, "file "+path)
 		}

@@ -100,13 +100,13 @@ func ParseKeyring(text Secret) (*Keyring, error) {
 	return r, nil
 }
 
-// LoadKeyring reads a keyring from a file.
+// LoadKeyring reads a keyring from a file, which may begin with a byte order mark.
 func LoadKeyring(path string) (*Keyring, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the keyring: %w", err)
 	}
-	return ParseKeyring(NewSecret(string(b)))
+	return ParseKeyring(NewSecret(strings.TrimPrefix(string(b), "\ufeff")))
 }
 
 func (r *Keyring) add(item string) error {

@@ -148,7 +148,7 @@ func TestKeyrings(t *testing.T) {
 		require.NotContains(t, err.Error(), key[:12])
 	}
 	path := filepath.Join(t.TempDir(), "keys")
-	require.NoError(t, os.WriteFile(path, []byte("a:"+key+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("\ufeffa:"+key+"\n"), 0o600))
 	r, err := encryption.LoadKeyring(path)
 	require.NoError(t, err)
 	shown := ""

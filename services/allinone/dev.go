@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/config"
@@ -59,22 +60,31 @@ func welcome(w io.Writer, k *wiring.Kit) error {
 	}
 	page := ""
 	if k.Settings.API.Page {
-		page = " Open it in a browser to see what runs."
+		page = " Open the address in a browser to see what runs."
 	}
 	target, what := at+EchoPath, "this creates a timer that calls an endpoint here in 3 seconds:"
 	if k.Settings.Callback.AllowPrivate == config.No {
 		target, what = "https://example.com/hook", "this creates a timer that calls an address in 3 seconds; it must be public (callback-allow-private=false):"
 	}
 	_, err := fmt.Fprintf(w, `
-Carillon is at %[1]s.%[6]s%[2]s In another terminal, %[3]s
+Carillon is at %[1]s. Its data is in %[7]s.%[6]s%[2]s In another terminal, %[3]s
 
 curl -s %[1]s/api/v2/timers %[4]s-H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'$(date +%%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"%[5]s","method":"POST","body":"hello"}}'
 
-`, at, who, what, key, target, page)
+`, at, who, what, key, target, page, dataDir(k))
 	if err != nil {
 		return fmt.Errorf("printing the welcome: %w", err)
 	}
 	return nil
+}
+
+// dataDir returns the data directory as a path from the root, which tells where ./data is.
+func dataDir(k *wiring.Kit) string {
+	dir := k.Settings.Data.Dir
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
 }
 
 // apiAddress returns the address of the API for callers on this machine.

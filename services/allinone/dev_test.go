@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,6 +29,7 @@ func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := devtest.Start(t, dir)
+	require.Contains(t, d.Out.String(), "Its data is in "+dir+".")
 	m := regexp.MustCompile(`curl -s (\S+) -H 'Content-Type: application/json' -d '(.*)'`).
 		FindStringSubmatch(d.Out.String())
 	require.NotNil(t, m, d.Out.String())
@@ -190,4 +193,59 @@ func TestSettingsOfDev(t *testing.T) {
 	require.Contains(t, out.String(), `callback-allow-private: "auto" # default`)
 	require.Contains(t, out.String(), `data-dir: "./data" # default`)
 	require.NotContains(t, out.String(), "mysql")
+}
+
+// TestDamagedDatabase checks that a start with a damaged file says what to do.
+func TestDamagedDatabase(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(db []byte) []byte{
+		"no database": func(db []byte) []byte { return bytes.Repeat([]byte("text"), len(db)/4) },
+		"cut off":     func(db []byte) []byte { return db[:len(db)/2] },
+		"overwritten behind the schema": func(db []byte) []byte {
+			const schema = 64 << 10
+			return append(db[:schema:schema], bytes.Repeat([]byte("x"), len(db)-schema)...)
+		},
+	} {
+		dir := t.TempDir()
+		d := devtest.Start(t, dir)
+		d.Stop(t)
+		file := filepath.Join(dir, "carillon.db")
+		db, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, damage(db), 0o600))
+		args := []string{
+			"-data-dir",
+			dir,
+			"-admin-addr",
+			"127.0.0.1:0",
+			"-http-addr",
+			"127.0.0.1:0",
+		}
+		err = allinone.Dev(t.Context(), args, devtest.NoEnv, io.Discard, io.Discard)
+		require.ErrorContains(t, err, file+" is damaged or no database", name)
+		require.ErrorContains(t, err, "carillon restore, or set another data-dir", name)
+	}
+}
+
+// TestServersAreIgnored checks that the process says which servers it does not use, and only those.
+func TestServersAreIgnored(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "settings.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("pulsar: {url: 'pulsar://h:6650'}\n"), 0o600))
+	d := devtest.Start(t, dir, "CARILLON_CONFIG", file,
+		"CARILLON_MYSQL_DSN", "u:hunter2@tcp(h:3306)/d", "CARILLON_REDIS_PREFIX", "x")
+	defer d.Stop(t)
+	var ignored []string
+	for line := range strings.Lines(d.ErrOut.String()) {
+		var l struct{ Level, Message, Setting, Source string }
+		if json.Unmarshal([]byte(line), &l) == nil &&
+			strings.HasPrefix(l.Message, "setting ignored") {
+			ignored = append(ignored, l.Level+" "+l.Setting+" "+l.Source)
+		}
+	}
+	require.Equal(t, []string{
+		"warn mysql-dsn environment CARILLON_MYSQL_DSN", "warn pulsar-url file " + file,
+	}, ignored)
+	require.NotContains(t, d.ErrOut.String(), "hunter2")
 }

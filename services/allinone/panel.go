@@ -3,7 +3,6 @@ package allinone
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -24,10 +23,6 @@ func showPanel(w io.Writer, env process.Env, k *wiring.Kit) error {
 		bold.DisableColor()
 	}
 	at, admin := apiAddress(k), "http://"+reachable(k.Process.AdminAddr())
-	data := k.Settings.Data.Dir
-	if abs, err := filepath.Abs(data); err == nil {
-		data = abs
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  %s %s\n\n", bold.Sprint("Carillon"), process.Version())
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0) //nolint:mnd // the gap between columns
@@ -36,7 +31,7 @@ func showPanel(w io.Writer, env process.Env, k *wiring.Kit) error {
 		{"Echo", at + EchoPath + "  prints each call below"},
 		{"Metrics", admin + "/metrics"},
 		{"State", admin + "/readyz"},
-		{"Data", data},
+		{"Data", dataDir(k)},
 		{"Keys", describeKeys(k)},
 	}
 	if k.Settings.API.Page {

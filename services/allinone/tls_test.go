@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/services/allinone"
 	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 
@@ -55,4 +58,34 @@ func TestAPIOverTLS(t *testing.T) {
 	plain := d.Api + "/api/v2/timers?app=shop"
 	require.Equal(t, http.StatusBadRequest, status(plain), "plain HTTP to a port of TLS")
 	require.Equal(t, http.StatusOK, status(strings.Replace(plain, "http://", "https://", 1)))
+}
+
+// TestFilesOfSettingsMustBeValid checks that a wrong file is told as a wrong setting.
+func TestFilesOfSettingsMustBeValid(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(file, []byte("nonsense"), 0o600))
+	for want, args := range map[string][]string{
+		"http-tls-cert, http-tls-key: ": {"-http-tls-cert", file, "-http-tls-key", file},
+		"api-keys-file: ":               {"-auth", "on", "-api-keys-file", file},
+	} {
+		err := allinone.Dev(
+			t.Context(),
+			append(
+				args,
+				"-data-dir",
+				t.TempDir(),
+				"-admin-addr",
+				"127.0.0.1:0",
+				"-http-addr",
+				"127.0.0.1:0",
+			),
+			devtest.NoEnv,
+			io.Discard,
+			io.Discard,
+		)
+		var p *config.Problems
+		require.ErrorAs(t, err, &p)
+		require.ErrorContains(t, err, want)
+	}
 }

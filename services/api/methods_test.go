@@ -65,6 +65,18 @@ func TestMethodsThatAPathDoesNotHave(t *testing.T) {
 	}
 }
 
+// TestCommandLinesRecognizeMissingPaths checks the text by which they do, those of earlier releases
+// too: it must not change.
+func TestCommandLinesRecognizeMissingPaths(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	for _, path := range []string{"/nowhere", "/api/v2/nowhere"} {
+		var problem struct{ Detail string }
+		f.Call(t, http.MethodGet, path, "", nil).Into(t, http.StatusNotFound, &problem)
+		require.Equal(t, "no such path: "+path, problem.Detail)
+	}
+}
+
 // TestHeadIsGetWithoutABody checks both for paths of all kinds, and that a stream ends at once.
 func TestHeadIsGetWithoutABody(t *testing.T) {
 	t.Parallel()

@@ -98,6 +98,7 @@ func answerHead(next http.Handler) http.Handler {
 	})
 }
 
+// notFound answers 404 with a text by which command lines tell it from a missing resource.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	problem.Refuse(
 		w,

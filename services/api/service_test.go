@@ -140,7 +140,9 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	sum := sha256.Sum256([]byte("desk-key"))
 	file := filepath.Join(t.TempDir(), "keys")
-	text := "# keys\n\nshop:shop-key\nshop:second\ndesk:sha256:" + hex.EncodeToString(sum[:]) + "\n"
+	text := "\ufeff# keys\n\nshop:shop-key\nshop:second\ndesk:sha256:" + hex.EncodeToString(
+		sum[:],
+	) + "\n"
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	keys, err := auth.LoadKeys(file)
 	require.NoError(t, err)

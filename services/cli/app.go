@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -71,6 +74,31 @@ func (t *tool) appList() *cobra.Command {
 	}
 	c.Flags().IntVar(&limit, "limit", 0, "list at most so many; 0 lists all")
 	return c
+}
+
+// listOfApp prints a list of what the app has.
+func (t *tool) listOfApp(
+	ctx context.Context, api *client.Client, items []client.Object, columns []output.Column,
+) error {
+	err := t.printer.List(items, columns)
+	if err == nil && len(items) == 0 {
+		t.hintUnknownApp(ctx, api)
+	}
+	return err
+}
+
+// hintUnknownApp says beside an empty list that there is no such app. The list is right even so: an
+// app exists from its first timer on. Without an answer it says nothing.
+func (t *tool) hintUnknownApp(ctx context.Context, api *client.Client) {
+	_, err := api.Get(ctx, "/apps/"+url.PathEscape(t.target.App), nil)
+	e, ok := errors.AsType[*client.Error](err)
+	if ok && client.NotFound(err) && !e.NoPath() {
+		fmt.Fprintf(
+			t.errOut,
+			"there is no app %q yet: carillon app list shows those that there are\n",
+			t.target.App,
+		)
+	}
 }
 
 // onApp returns a command that sends one request about the app.

@@ -124,6 +124,7 @@ func TestBackupUsage(t *testing.T) {
 		{"a", "-data-dir", t.TempDir()},
 		{"a", "-sing", "it"},
 		{"verify", "a", "-data-dir", "b"},
+		{"a", "-mysql-dsn", "u@nowhere"},
 	} {
 		var p *config.Problems
 		err := cli.Backup(t.Context(), args, devtest.NoEnv, io.Discard, io.Discard)

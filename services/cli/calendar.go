@@ -57,7 +57,7 @@ func (t *tool) calendarList() *cobra.Command {
 				if err != nil {
 					return err //nolint:wrapcheck // it says what the API answered
 				}
-				return t.printer.List(all, calendarColumns())
+				return t.listOfApp(c.Context(), api, all, calendarColumns())
 			})
 		},
 	}

@@ -458,6 +458,23 @@ func TestCommandLineErrorsAreOfUsage(t *testing.T) {
 	require.ErrorContains(t, err, "no app")
 }
 
+// TestAuthorityOfContextMustBeValid checks that a wrong file is told as a wrong setting.
+func TestAuthorityOfContextMustBeValid(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "https://127.0.0.1:1")
+	for file, want := range map[string]string{
+		filepath.Join(t.TempDir(), "missing.pem"): "no such file",
+		u.file("ca.pem", "no certificate"):        "has no certificate in PEM",
+	} {
+		u.do("context", "set", "dev", "--api", "https://127.0.0.1:1", "--ca-file", file)
+		_, err := u.try("timer", "list", "--context", "dev")
+		var problems *config.Problems
+		require.ErrorAs(t, err, &problems)
+		require.ErrorContains(t, err, "ca-file of the context: ")
+		require.ErrorContains(t, err, want)
+	}
+}
+
 func TestPreviewNeedsNoServer(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "http://127.0.0.1:1")

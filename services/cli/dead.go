@@ -91,7 +91,7 @@ func (t *tool) deadList() *cobra.Command {
 				if err != nil {
 					return err //nolint:wrapcheck // it says what the API answered
 				}
-				return t.printer.List(letters, deadColumns())
+				return t.listOfApp(c.Context(), api, letters, deadColumns())
 			})
 		},
 	}

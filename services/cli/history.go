@@ -120,7 +120,7 @@ func (t *tool) firesCommand() *cobra.Command {
 			if err != nil {
 				return err //nolint:wrapcheck // it says what the API answered
 			}
-			return t.printer.List(fires, t.appFireColumns())
+			return t.listOfApp(c.Context(), api, fires, t.appFireColumns())
 		})
 	}
 	return c

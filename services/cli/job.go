@@ -81,7 +81,7 @@ func (t *tool) jobList() *cobra.Command {
 				if err != nil {
 					return err //nolint:wrapcheck // it says what the API answered
 				}
-				return t.printer.List(jobs, jobColumns())
+				return t.listOfApp(c.Context(), api, jobs, jobColumns())
 			})
 		},
 	}

@@ -126,7 +126,7 @@ func (l *timerLister) run(c *cobra.Command, api *client.Client, q url.Values) er
 	if err != nil {
 		return err //nolint:wrapcheck // it says what the API answered
 	}
-	return l.tool.printer.List(timers, timerColumns())
+	return l.tool.listOfApp(c.Context(), api, timers, timerColumns())
 }
 
 // printCount prints the number of timers. The API does not count far.
@@ -136,6 +136,9 @@ func (l *timerLister) printCount(c *cobra.Command, api *client.Client, q url.Val
 	page, err := api.Get(c.Context(), "/timers", q)
 	if err != nil {
 		return err //nolint:wrapcheck // it says what the API answered
+	}
+	if page.Int("total") == 0 {
+		l.tool.hintUnknownApp(c.Context(), api)
 	}
 	minimum := page.Text("total_is_minimum") == strconv.FormatBool(true)
 	switch {

@@ -12,6 +12,32 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 
+// TestEmptyListsNameUnknownApps checks that a misspelt app does not look like one that is empty.
+func TestEmptyListsNameUnknownApps(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	u.do("timer", "create", "bill", "--every", "3h", "--url", d.Api+"/dev/echo")
+	const hint = `there is no app "shpo" yet: carillon app list shows`
+	for _, args := range [][]string{
+		{"timer", "list"},
+		{"timer", "list", "--count"},
+		{"timer", "list", "-o", "json"},
+		{"calendar", "list"},
+		{"dead", "list"},
+		{"fires"},
+		{"job", "list"},
+	} {
+		require.NotContains(t, u.do(args...), "there is no app")
+		out, errOut, err := u.split(append(args, "--app", "shpo")...)
+		require.NoError(t, err)
+		require.Contains(t, errOut, hint, args)
+		require.NotContains(t, out, hint, args)
+	}
+	require.NotContains(t, u.do("timer", "list", "--contains", "none"), "there is no app")
+}
+
 func TestTimerListCommand(t *testing.T) {
 	t.Parallel()
 	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -203,11 +203,13 @@ func (t *tool) transport() (*http.Transport, error) {
 	}
 	pem, err := os.ReadFile(t.target.CAFile)
 	if err != nil {
-		return nil, fmt.Errorf("reading the context's CA: %w", err)
+		return nil, usageError("ca-file of the context: " + err.Error())
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("reading the context's CA: %s has no certificate", t.target.CAFile)
+		return nil, usageError(fmt.Sprintf(
+			"ca-file of the context: %s has no certificate in PEM: "+
+				"carillon context set NAME --ca-file FILE corrects it", t.target.CAFile))
 	}
 	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	return transport, nil

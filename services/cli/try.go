@@ -135,7 +135,7 @@ func (t *tryCommand) transport() (*http.Transport, error) {
 	}
 	client, err := certfile.LoadClient("tls", t.tls, zerolog.Nop())
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the setting
+		return nil, config.Problem(err) // it names the setting
 	}
 	transport.DialTLSContext = client.DialContext
 	return transport, nil

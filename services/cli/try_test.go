@@ -80,6 +80,9 @@ func TestTryReceivesACallback(t *testing.T) {
 	var p *config.Problems
 	_, err = try(t, "-canary", "-url", "nowhere")
 	require.ErrorAs(t, err, &p)
+	_, err = try(t, "-tls-ca", "/nowhere")
+	require.ErrorAs(t, err, &p)
+	require.ErrorContains(t, err, "tls-ca: ")
 }
 
 // TestTryWithoutACanary checks that nothing waits for a canary that is switched off.

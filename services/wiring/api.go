@@ -3,12 +3,13 @@ package wiring
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"net"
 	"net/http"
 
-	"github.com/carillon-timer/carillon/libs/certfile"
+	"github.com/rs/zerolog"
 
+	"github.com/carillon-timer/carillon/libs/certfile"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/logging"
@@ -23,6 +24,7 @@ func API() Role {
 	return Role{"api", func(s *Settings) []config.Part {
 		return []config.Part{
 			&s.HTTP, &s.API, &s.OIDC, &s.Gateway, &s.Callback, &s.Encryption, &s.Retention,
+			&config.Listeners{HTTP: &s.HTTP, Admin: &s.Admin},
 		}
 	}, addAPI}
 }
@@ -30,11 +32,11 @@ func API() Role {
 func addAPI(ctx context.Context, k *Kit) error {
 	rules, err := k.auth()
 	if err != nil {
-		return err
+		return config.Problem(err)
 	}
 	people, err := k.signIn()
 	if err != nil {
-		return err
+		return config.Problem(err)
 	}
 	if people != nil {
 		rules.Tokens = people
@@ -83,16 +85,9 @@ func addAPI(ctx context.Context, k *Kit) error {
 	if err != nil {
 		return err
 	}
-	ln, err := process.Listen(ctx, k.Settings.HTTP.Addr, logging.HTTPListening, log)
+	ln, err := k.listen(ctx, log)
 	if err != nil {
-		return fmt.Errorf("http-addr: %w", err)
-	}
-	if h := &k.Settings.HTTP; h.TLSCert != "" {
-		pair, err := certfile.Load(h.TLSCert, h.TLSKey, log)
-		if err != nil {
-			return errors.Join(fmt.Errorf("http-tls-cert: %w", err), ln.Close())
-		}
-		ln = tls.NewListener(ln, pair.Config())
+		return err
 	}
 	k.HTTPAddr, k.Keyless = ln.Addr().String(), rules.Off
 	mux := http.NewServeMux()
@@ -109,6 +104,26 @@ func addAPI(ctx context.Context, k *Kit) error {
 	k.run("api", s)
 	k.Process.Intake("http", process.Serve(ln, handler, k.Settings.Shutdown.Grace, log))
 	return nil
+}
+
+// listen opens the listener of the API.
+func (k *Kit) listen(ctx context.Context, log zerolog.Logger) (net.Listener, error) {
+	h := &k.Settings.HTTP
+	var pair *certfile.Pair
+	if h.TLSCert != "" {
+		var err error
+		if pair, err = certfile.Load(h.TLSCert, h.TLSKey, log); err != nil {
+			return nil, config.Problem(fmt.Errorf("http-tls-cert, http-tls-key: %w", err))
+		}
+	}
+	ln, err := process.Listen(ctx, h.Addr, logging.HTTPListening, log)
+	if err != nil {
+		return nil, fmt.Errorf("http-addr: %w", err)
+	}
+	if pair != nil {
+		ln = tls.NewListener(ln, pair.Config())
+	}
+	return ln, nil
 }
 
 // echo serves the echo endpoint beside the API, for people, and on an in-memory listener, for
@@ -162,7 +177,7 @@ func (k *Kit) auth() (a auth.Rules, err error) {
 	}
 	if s.KeysFile != "" {
 		if a.Keys, err = auth.LoadKeys(s.KeysFile); err != nil {
-			return a, err
+			return a, fmt.Errorf("api-keys-file: %w", err)
 		}
 	}
 	a.TrustHeader = k.Settings.Gateway.TrustHeader

@@ -58,7 +58,7 @@ func (d *Database) Open(ctx context.Context, log zerolog.Logger) (store.Store, e
 	if d.MySQL.DSN == "" {
 		st, err := sqlstore.OpenSQLite(ctx, sqlstore.SQLiteOptions{Dir: d.Data.Dir, Logger: log})
 		if err != nil {
-			return nil, fmt.Errorf("opening the database in %s: %w", d.Data.Dir, err)
+			return nil, sqliteError("opening", d.Data.Dir, err)
 		}
 		return st, nil
 	}
@@ -77,12 +77,26 @@ func (d *Database) Open(ctx context.Context, log zerolog.Logger) (store.Store, e
 	return st, nil
 }
 
+// sqliteError adds to an error of the database in a data directory which one it is, and what to do
+// about a damaged file.
+func sqliteError(doing, dir string, err error) error {
+	err = fmt.Errorf("%s the database in %s: %w", doing, dir, err)
+	if !sqlstore.IsDamaged(err) {
+		return err
+	}
+	return fmt.Errorf(
+		"%w: %s is damaged or no database: move it away and load a backup with carillon restore, "+
+			"or set another data-dir",
+		err, filepath.Join(dir, sqlstore.SQLiteFile),
+	)
+}
+
 // Snapshot opens the database at one instant, beside its services. Close it after use.
 func (d *Database) Snapshot(ctx context.Context, log zerolog.Logger) (*sqlstore.Snapshot, error) {
 	if d.MySQL.DSN == "" {
 		s, err := sqlstore.SnapshotSQLite(ctx, sqlstore.SQLiteOptions{Dir: d.Data.Dir, Logger: log})
 		if err != nil {
-			return nil, fmt.Errorf("reading the database in %s: %w", d.Data.Dir, err)
+			return nil, sqliteError("reading", d.Data.Dir, err)
 		}
 		return s, nil
 	}
@@ -110,7 +124,7 @@ func (d *NewDatabase) Restore(ctx context.Context, log zerolog.Logger) (*sqlstor
 	if d.MySQL.DSN == "" {
 		r, err := sqlstore.RestoreSQLite(ctx, sqlstore.SQLiteOptions{Dir: d.Data.Dir, Logger: log})
 		if err != nil {
-			return nil, fmt.Errorf("opening the database in %s: %w", d.Data.Dir, err)
+			return nil, sqliteError("opening", d.Data.Dir, err)
 		}
 		return r, nil
 	}

@@ -10,19 +10,27 @@ import (
 	"github.com/carillon-timer/carillon/libs/window/memwindow"
 )
 
-// OpenEmbedded opens a SQLite file in the data directory and an in-memory bus and window.
+// OpenEmbedded opens a SQLite file in the data directory and an in-memory bus and window. It logs a
+// warning for each server that is set and that it does not use: who set it may expect the data there.
 func OpenEmbedded(ctx context.Context, k *Kit) error {
+	for _, name := range []string{"mysql-dsn", "redis-addrs", "pulsar-url"} {
+		if source := k.ignored(name); source != "" {
+			k.Log.Warn().Str("setting", name).Str("source", source).
+				Str("data_dir", k.Settings.Data.Dir).
+				Msg("setting ignored: this process uses no servers and keeps its data in data-dir")
+		}
+	}
 	st, err := sqlstore.OpenSQLite(
 		ctx,
 		sqlstore.SQLiteOptions{Dir: k.Settings.Data.Dir, Logger: k.Log},
 	)
 	if err != nil {
-		return fmt.Errorf("opening the database in %s: %w", k.Settings.Data.Dir, err)
+		return sqliteError("opening", k.Settings.Data.Dir, err)
 	}
 	k.Store = st
 	k.Process.OnClose("sqlite", func(context.Context) error { return st.Close() })
 	if err := st.Migrate(ctx); err != nil {
-		return fmt.Errorf("preparing the database in %s: %w", k.Settings.Data.Dir, err)
+		return sqliteError("preparing", k.Settings.Data.Dir, err)
 	}
 	k.Health.Set("sqlite", st.Ping)
 	k.watchWrites("sqlite", st)

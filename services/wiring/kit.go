@@ -77,7 +77,8 @@ type Kit struct {
 
 	called   callback.Callers // see callers; nil: not made yet
 	values   []config.Value   // settings in force
-	flushing bool             // a part already flushes Counts
+	ignored  func(name string) (source string)
+	flushing bool // a part already flushes Counts
 }
 
 // Open opens the store, the bus and the window of a kit, and registers them to be closed by the

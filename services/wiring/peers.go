@@ -19,11 +19,11 @@ func (s *Settings) openZones() (*zone.Database, error) {
 	if s.Zones.File != "" {
 		var err error
 		if d, err = zone.Open(s.Zones.File); err != nil {
-			return nil, &config.Problems{List: []string{"tzdata: " + err.Error()}}
+			return nil, config.Problem(fmt.Errorf("tzdata: %w", err))
 		}
 	}
 	if _, err := d.Load(s.API.Zone); err != nil { // empty in programs without the API
-		return nil, &config.Problems{List: []string{"zone: " + err.Error()}}
+		return nil, config.Problem(fmt.Errorf("zone: %w", err))
 	}
 	zone.Use(d)
 	return d, nil

@@ -78,7 +78,7 @@ func Run(
 	if err != nil {
 		return err
 	}
-	k.Zones, k.values = zones, set.Values()
+	k.Zones, k.values, k.ignored = zones, set.Values(), set.Ignored
 	if err := k.trace(ctx, p, env); err != nil {
 		return errors.Join(err, k.Process.Close())
 	}
@@ -133,7 +133,7 @@ func newKit(p Program, stderr io.Writer) (*Kit, error) {
 
 func (k *Kit) build(ctx context.Context, p Program) error {
 	if err := k.readCallbackSettings(); err != nil {
-		return err
+		return config.Problem(err)
 	}
 	if err := p.Open(ctx, k); err != nil {
 		return err

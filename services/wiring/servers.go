@@ -112,14 +112,20 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	return all.Wait() //nolint:wrapcheck // prepare says which server
 }
 
-// mysqlOptions returns how to connect to MySQL.
+// mysqlOptions returns how to connect to MySQL. An error is *config.Problems.
 func mysqlOptions(c *config.MySQL, log zerolog.Logger) (o sqlstore.MySQLOptions, err error) {
 	o = sqlstore.MySQLOptions{DSN: c.DSN.Reveal(), MaxOpen: c.Connections, Logger: log}
 	client, err := c.Client(log)
+	if err != nil {
+		return o, err //nolint:wrapcheck // it names the setting
+	}
 	if client != nil {
 		o.TLS = client.Config
 	}
-	return o, err //nolint:wrapcheck // it names the setting
+	if err := sqlstore.CheckMySQL(o); err != nil {
+		return o, config.Problem(fmt.Errorf("mysql-dsn: %w", err))
+	}
+	return o, nil
 }
 
 // openMySQL opens the store on MySQL. It does not connect yet.

@@ -165,6 +165,13 @@ func TestReadyNamesMySQLNode(t *testing.T) {
 	}
 }
 
+// requireProblem checks that a program exits with the code of invalid settings.
+func requireProblem(t *testing.T, err error) {
+	t.Helper()
+	var p *config.Problems
+	require.ErrorAs(t, err, &p)
+}
+
 func TestWhatCanNeverWorkIsAnError(t *testing.T) {
 	t.Parallel()
 	for setting, bad := range map[string]string{
@@ -181,7 +188,7 @@ func TestWhatCanNeverWorkIsAnError(t *testing.T) {
 			io.Discard,
 			io.Discard,
 		)
-		require.Error(t, err, setting)
+		requireProblem(t, err)
 		require.NoError(t, ctx.Err(), "at once")
 		require.NotContains(t, err.Error(), "hunter2")
 		require.Contains(
@@ -204,6 +211,7 @@ func TestOwnPulsarAmongOthers(t *testing.T) {
 		err := wiring.Service(r)(ctx, nil, env, io.Discard, io.Discard)
 		cancel()
 		require.ErrorContains(t, err, "callback-topics", r.Name)
+		requireProblem(t, err)
 	}
 }
 
@@ -237,7 +245,20 @@ func TestCertificatesThatCannotWork(t *testing.T) {
 		run := wiring.Service(wiring.Trigger())
 		err := run(t.Context(), nil, envWith(changes...), io.Discard, io.Discard)
 		require.ErrorContains(t, err, want)
+		requireProblem(t, err)
 	}
+}
+
+// TestOnePortForBothListeners checks that only a program with both listeners refuses it.
+func TestOnePortForBothListeners(t *testing.T) {
+	t.Parallel()
+	env := envWith("CARILLON_HTTP_ADDR", "127.0.0.1:8080", "CARILLON_ADMIN_ADDR", ":8080")
+	show := []string{"-print-config"}
+	err := wiring.Service(wiring.API())(t.Context(), show, env, io.Discard, io.Discard)
+	require.ErrorContains(t, err, "http-addr, admin-addr: ")
+	requireProblem(t, err)
+	err = wiring.Service(wiring.Trigger())(t.Context(), show, env, io.Discard, io.Discard)
+	require.ErrorIs(t, err, config.ErrDone)
 }
 
 // TestSettingsOfRoles checks that each program lists only its own settings.

@@ -3,6 +3,7 @@
 package pulsarauth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,6 +131,7 @@ func readKey(path string) (key, error) {
 		return key{}, fmt.Errorf("reading the OAuth2 key: %w", err)
 	}
 	var k key
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors write a byte order mark
 	if json.Unmarshal(text, &k) != nil || k.ClientID == "" || k.ClientSecret == "" {
 		return key{}, fmt.Errorf("reading the OAuth2 key from %s: %w", path, errKey)
 	}

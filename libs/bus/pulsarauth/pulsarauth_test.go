@@ -61,7 +61,10 @@ func newIssuer(t *testing.T) *issuer {
 
 func writeKey(t *testing.T, path, client string) {
 	t.Helper()
-	text := fmt.Sprintf(`{"type":"client_credentials","client_id":%q,"client_secret":"s"}`, client)
+	text := fmt.Sprintf(
+		"\ufeff"+`{"type":"client_credentials","client_id":%q,"client_secret":"s"}`,
+		client,
+	)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 
 	"github.com/jmoiron/sqlx"
@@ -71,7 +69,7 @@ var columnKinds = map[string]columnKind{
 func (s *Store) backupTables(
 	ctx context.Context, c sqlx.QueryerContext,
 ) ([]*backupTable, error) {
-	ours, err := createdTables(s.db.Dialect.Name)
+	ours, err := createdTables(s.db.Dialect.Name, schemaVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -82,36 +80,11 @@ func (s *Store) backupTables(
 	return tablesOf(columns, ours)
 }
 
-var createTable = regexp.MustCompile(`(?m)^CREATE TABLE (?:IF NOT EXISTS )?([a-z0-9_]+)`)
-
-// createdTables returns the tables that the migrations of a dialect create. Others in the database
-// belong to somebody else, or to a lock or a restore.
-func createdTables(folder string) (map[string]bool, error) {
-	names := map[string]bool{}
-	err := fs.WalkDir(
-		migrations,
-		"migrations/"+folder,
-		func(p string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			text, err := fs.ReadFile(migrations, p)
-			for _, m := range createTable.FindAllSubmatch(text, -1) {
-				names[string(m[1])] = true
-			}
-			return err
-		},
-	)
-	if err != nil {
-		return nil, fmt.Errorf("reading the migrations: %w", err)
-	}
-	return names, nil
-}
-
-func tablesOf(columns []schemaColumn, ours map[string]bool) ([]*backupTable, error) {
+func tablesOf(columns []schemaColumn, ours map[string][]string) ([]*backupTable, error) {
 	tables, keys := map[string]*backupTable{}, map[string]map[int]string{}
 	for _, c := range columns {
-		if !ours[c.Table] || leftOutTables[c.Table] != "" || leftOutColumns[c.Table] == c.Column {
+		if ours[c.Table] == nil || leftOutTables[c.Table] != "" ||
+			leftOutColumns[c.Table] == c.Column {
 			continue
 		}
 		t := tables[c.Table]

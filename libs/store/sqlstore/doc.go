@@ -75,6 +75,7 @@
 //	sqlite.go       opens a store on SQLite
 //	server.go       checks the settings of a MySQL server
 //	migrate.go      runs migrations
+//	tables.go       refuses tables of another application
 //	laterschema.go  refuses a schema of later programs
 //
 // Backups:

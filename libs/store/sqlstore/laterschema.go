@@ -83,7 +83,8 @@ type LaterSchemaError struct{ Have, Knows int64 }
 func (e *LaterSchemaError) Error() string {
 	return fmt.Sprintf(
 		"the database's schema: expected version %d, or a later one that this program may use, found version %d: "+
-			"run the release that made it or a later one, or restore the database from before the upgrade",
+			"run the release that made it or a later one, or restore the database from before the upgrade; "+
+			"if another application made goose_db_version, give Carillon a database of its own",
 		e.Knows,
 		e.Have,
 	)

@@ -2,13 +2,15 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
 //go:embed migrations
@@ -17,18 +19,22 @@ var migrations embed.FS
 // schemaVersion is the number of the latest migration, which Ping requires.
 const schemaVersion = 1
 
-// migrateUp runs the missing migrations of a dialect up to a version. It uses no package state of
-// goose, so two stores in one process do not affect each other.
+// migrateUp runs the missing migrations of a dialect up to a version. It changes nothing in a
+// database that has tables of another application, see requireOwnTables. It uses no package state
+// of goose, so two stores in one process do not affect each other.
 func migrateUp(
-	ctx context.Context, db *sql.DB, kind goose.Dialect, folder string, version int64,
+	ctx context.Context, db *sqlx.DB, kind goose.Dialect, d *sqldb.Dialect, version int64,
 ) error {
-	files, err := fs.Sub(migrations, "migrations/"+folder)
+	if err := requireOwnTables(ctx, db, d, version, false); err != nil {
+		return err
+	}
+	files, err := fs.Sub(migrations, "migrations/"+d.Name)
 	if err != nil {
 		return fmt.Errorf("opening the migrations: %w", err)
 	}
 	p, err := goose.NewProvider(
 		kind,
-		db,
+		db.DB,
 		files,
 		goose.WithDisableGlobalRegistry(true),
 		goose.WithLogger(goose.NopLogger()),
@@ -39,5 +45,5 @@ func migrateUp(
 	if _, err := p.UpTo(ctx, version); err != nil && !errors.Is(err, goose.ErrAlreadyApplied) {
 		return err //nolint:wrapcheck // it names the migration; the caller adds the rest
 	}
-	return nil
+	return requireOwnTables(ctx, db, d, version, true)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
@@ -20,6 +21,13 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	}
 	s, _, err := openMySQL(cfg, &o)
 	return s, err
+}
+
+// CheckMySQL returns an error for options with which no connection can work, such as a malformed
+// DSN. It does not connect.
+func CheckMySQL(o MySQLOptions) error {
+	_, err := mysqlConfig(&o)
+	return err
 }
 
 // mysqlConfig returns how to connect.
@@ -64,7 +72,9 @@ func openMySQL(cfg *mysqlengine.Config, o *MySQLOptions) (*Store, *mysqlengine.E
 				return err
 			}
 			defer func() { err = errors.Join(err, db.Close()) }()
-			return migrateUp(ctx, db, goose.DialectMySQL, s.db.Dialect.Name, version)
+			return migrateUp(
+				ctx, sqlx.NewDb(db, "mysql"), goose.DialectMySQL, s.db.Dialect, version,
+			)
 		})
 	}
 	s.partitions.MySQL = e

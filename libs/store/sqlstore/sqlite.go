@@ -19,7 +19,11 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkLater(ctx, s.db.Engine.Reader()); err != nil { // before any write
+	reader := s.db.Engine.Reader()
+	if err := s.checkLater(ctx, reader); err != nil { // before any write
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := requireOwnTables(ctx, reader, s.db.Dialect, schemaVersion, false); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	if err := s.sessions.EndAll(ctx); err != nil {
@@ -29,6 +33,9 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	s.db.InjectFaults(o.Faults) // after opening, which must not fail
 	return s, nil
 }
+
+// IsDamaged reports whether an error of SQLite means that the file is no database, or a damaged one.
+func IsDamaged(err error) bool { return sqliteengine.IsDamaged(err) }
 
 // openSQLite opens or creates the database, and looks at nothing in it.
 func openSQLite(ctx context.Context, o *SQLiteOptions) (*Store, error) {
@@ -42,7 +49,7 @@ func openSQLite(ctx context.Context, o *SQLiteOptions) (*Store, error) {
 	d := sqldb.SQLiteDialect(func() int64 { return o.Now().UnixMilli() })
 	s := newStore(d, e, o.Now, o.Logger)
 	s.migrate = func(ctx context.Context, version int64) error {
-		return migrateUp(ctx, e.DB().DB, goose.DialectSQLite3, d.Name, version)
+		return migrateUp(ctx, e.DB(), goose.DialectSQLite3, d, version)
 	}
 	return s, nil
 }

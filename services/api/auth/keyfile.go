@@ -26,7 +26,11 @@ func LoadKeys(path string) (Keys, error) {
 	keys := make(Keys)
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+		line := lines.Text()
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff") // some editors write a byte order mark
+		}
+		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}

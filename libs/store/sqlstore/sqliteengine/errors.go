@@ -15,6 +15,12 @@ func IsFull(err error) bool {
 	return ok && e.Code()&0xff == sqlite3.SQLITE_FULL
 }
 
+// IsDamaged reports whether the file is no database, or a damaged one.
+func IsDamaged(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (e.Code()&0xff == sqlite3.SQLITE_NOTADB || e.Code()&0xff == sqlite3.SQLITE_CORRUPT)
+}
+
 // Classify goes by primary result codes, which are the low byte of the extended ones.
 func Classify(err error) engine.Class {
 	var e *sqlite.Error

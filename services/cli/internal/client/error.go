@@ -23,7 +23,8 @@ type Error struct {
 const Elsewhere = "something other than Carillon's API answers there: check the address of the API " +
 	"(--api, CARILLON_API or the context; admin-addr is another), and HTTP_PROXY and HTTPS_PROXY"
 
-// NoPath reports that the API has no such path, whatever the resource.
+// NoPath reports that the API has no such path, whatever the resource. The text is that of its
+// notFound, which a test of the API keeps: APIs of other releases have the same.
 func (e *Error) NoPath() bool {
 	return e.Status == http.StatusNotFound && strings.HasPrefix(e.Detail, "no such path")
 }

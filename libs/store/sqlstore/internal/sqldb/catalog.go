@@ -11,10 +11,13 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
+// mysqlColumns reads the keys once. MariaDB would open every table again for each column.
 const mysqlColumns = `SELECT c.TABLE_NAME AS tab,c.COLUMN_NAME AS col,LOWER(c.DATA_TYPE) AS type,` +
-	`COALESCE((SELECT k.ORDINAL_POSITION FROM information_schema.KEY_COLUMN_USAGE k ` +
-	`WHERE k.TABLE_SCHEMA=DATABASE() AND k.TABLE_NAME=c.TABLE_NAME AND k.COLUMN_NAME=c.COLUMN_NAME ` +
-	`AND k.CONSTRAINT_NAME='PRIMARY'),0) AS key_position FROM information_schema.COLUMNS c ` +
+	`COALESCE(k.ORDINAL_POSITION,0) AS key_position FROM information_schema.COLUMNS c ` +
+	`LEFT JOIN (SELECT TABLE_NAME,COLUMN_NAME,MIN(ORDINAL_POSITION) AS ORDINAL_POSITION ` +
+	`FROM information_schema.KEY_COLUMN_USAGE ` +
+	`WHERE TABLE_SCHEMA=DATABASE() AND CONSTRAINT_NAME='PRIMARY' GROUP BY TABLE_NAME,COLUMN_NAME) k ` +
+	`ON k.TABLE_NAME=c.TABLE_NAME AND k.COLUMN_NAME=c.COLUMN_NAME ` +
 	`WHERE c.TABLE_SCHEMA=DATABASE() ORDER BY c.TABLE_NAME,c.ORDINAL_POSITION`
 
 const sqliteColumns = `SELECT m.name AS tab,p.name AS col,LOWER(p.type) AS type,p.pk AS key_position ` +
