@@ -57,7 +57,8 @@ type Kit struct {
 	Counts       *slicing.Counts
 	Zones        *zone.Database // of the process
 	peers        *peers.Watch
-	expands      bool // the roles include a migrator
+	service      string // name of the service, or of the program that has all
+	expands      bool   // the roles include a migrator
 	Planner      *expansion.Planner
 	Dispatch     *dispatch.Dispatcher
 	IDs          *timer.IDs

@@ -45,7 +45,7 @@ func (k *Kit) watchPeers(ctx context.Context) (err error) {
 		Store:       k.Store,
 		Zones:       k.Zones,
 		ID:          k.IDs.Next(),
-		Name:        k.Name,
+		Name:        k.service + " " + k.Name, // in containers, host and pid may be the same
 		Expands:     k.expands,
 		Settings:    k.sharedSettings(),
 		ClaimPrefix: k.claimPrefix,
