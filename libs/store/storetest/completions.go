@@ -125,12 +125,21 @@ func completeDelivers(t *testing.T, s *setup) {
 	lost, _ = s.record(session, delivered(won[0], s.nowMS()))
 	require.Len(t, lost, 1)
 
-	// The fire was called again since the completion arrived.
-	f = s.accepted(session, fires[3])
-	request = completed(f)
+	_, err = s.st().Complete(ctx, "other", request)
+	requireCode(t, timer.CodeNotFound, err)
+	request.DueMS = 1
+	_, err = s.st().Complete(ctx, "app", request)
+	requireCode(t, timer.CodeNotFound, err)
+}
+
+// completionWaits completes a fire that was called again since the completion arrived.
+func completionWaits(t *testing.T, s *setup) {
+	session := s.session()
+	f := s.accepted(session, s.claim(session, s.fires(1, s.nowMS()))[0])
+	request := completed(f)
 	request.FinishedMS = s.nowMS() - 2*acceptedAgo
 	require.Equal(t, store.CompletionAccepted, s.complete(request).State)
-	rec, err = s.st().Fire(ctx, "app", f.FireID)
+	rec, err := s.st().Fire(t.Context(), "app", f.FireID)
 	require.NoError(t, err)
 	require.Equal(
 		t,
@@ -138,12 +147,6 @@ func completeDelivers(t *testing.T, s *setup) {
 		rec.Outcome.FinishedMS,
 		"not before the attempt that it completes",
 	)
-
-	_, err = s.st().Complete(ctx, "other", request)
-	requireCode(t, timer.CodeNotFound, err)
-	request.DueMS = 1
-	_, err = s.st().Complete(ctx, "app", request)
-	requireCode(t, timer.CodeNotFound, err)
 }
 
 func failedCompletionReleases(t *testing.T, s *setup) {
