@@ -6,6 +6,9 @@ MODULES  := proto libs services e2e
 PROGRAMS := ./services/cli/cmd/carillon $(foreach s,api migrator scheduler trigger executor,./services/$(s)/cmd/carillon-$(s))
 SERVERS  := mysql redis redis-cluster redis-sentinel pulsar
 
+# Go caches what it compiles under the import path, so that another clone need not compile it again.
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
+
 .DEFAULT_GOAL := help
 .PHONY: help run run-real run-cluster build test test-all test-cluster cover sim sim-mutants chaos chaos-cluster isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql test-versions test-galera lint generate docs modules tools clean
 

@@ -22,6 +22,8 @@ faults=     # session of the running fault run
 pauses=$tmp/pauses # a line per pause of the machine, in ms
 monitor=           # process that looks for pauses
 trap 'for s in $simulation $faults; do kill -- "-$s" && wait "$s" || true; done; [ -z "$monitor" ] || kill "$monitor" || true; rm -rf "$tmp"' EXIT
+GOFLAGS="$(go env GOFLAGS) -trimpath" # as in the Makefile, so that nothing is compiled twice
+export GOFLAGS
 export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
 scope=quick
 [ "${1:-}" != -all ] || { scope=all && shift; }

@@ -71,6 +71,50 @@ func TestLaterSourceWins(t *testing.T) {
 	require.Equal(t, ":3", s.http.Addr)
 }
 
+// TestFileIsTakenAsWritten checks that a value in a file is the text that a flag would have.
+func TestFileIsTakenAsWritten(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"0123":                    "0123",
+		"1e3":                     "1e3",
+		"1.50":                    "1.50",
+		"1_000":                   "1_000",
+		"2026-11-27T14:47:53Z":    "2026-11-27T14:47:53Z",
+		"yes":                     "yes",
+		"'quoted: text'":          "quoted: text",
+		"[0123, 'a', &x 1e3, *x]": "0123,a,1e3,1e3",
+		"~":                       "carillon",
+		"":                        "carillon",
+	} {
+		s, _, err := load(t, least+"redis-prefix: "+text+"\n", nil)
+		require.NoError(t, err, text)
+		require.Equal(t, want, s.redis.Prefix, text)
+	}
+	for text, want := range map[string]string{
+		"redis-prefix: a\nredis-prefix: b\n":      "already defined",
+		"redis-prefix: [{a: b}]\n":                "redis-prefix: a list of texts is wanted",
+		"redis: &r {prefix: a}\nhttp: {<<: *r}\n": "merge keys",
+		"- redis-prefix\n":                        "not a YAML mapping of settings",
+		"text":                                    "not a YAML mapping of settings",
+	} {
+		_, _, err := load(
+			t,
+			text,
+			map[string]string{
+				"CARILLON_REDIS_ADDRS": "a:1",
+				"CARILLON_MYSQL_DSN":   "u:pw@tcp(h:1)/d",
+			},
+		)
+		require.ErrorContains(t, err, want, text)
+	}
+	_, _, err := load(
+		t,
+		"# nothing\n",
+		map[string]string{"CARILLON_REDIS_ADDRS": "a:1", "CARILLON_MYSQL_DSN": "u:pw@tcp(h:1)/d"},
+	)
+	require.NoError(t, err)
+}
+
 func TestFileByEnvironment(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s.yaml")

@@ -38,7 +38,9 @@ const (
 var (
 	ErrUnknownKey = errors.New("it was encrypted under a key that is not in the keyring")
 	ErrNotSealed  = errors.New("it is not an encrypted text")
-	ErrMismatch   = errors.New("it does not open: it was changed, or belongs to another app or use")
+	ErrMismatch   = errors.New(
+		"it does not open: it was changed, belongs to another app or use, or its key has another value here",
+	)
 )
 
 const (
@@ -115,7 +117,7 @@ func (r *Keyring) add(item string) error {
 		return errors.New(`it is not "<id>:<base64>" with an id of letters, digits, - and _`)
 	}
 	if _, twice := r.keys[id]; twice {
-		return fmt.Errorf("there are two keys with the id %q", id)
+		return fmt.Errorf("there are two keys with the id %q: give one of them another id", id)
 	}
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {

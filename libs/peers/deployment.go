@@ -60,7 +60,7 @@ func (w *Watch) conflicts() (all []error) {
 	all = differences(w.known.Processes)
 	if w.inRedis != "" {
 		all = append(all, fmt.Errorf(
-			"redis-prefix: expected one database for each prefix, found that %s uses another one with the same prefix: "+
+			"redis-prefix: expected one database for each prefix, found another one in use by %s: "+
 				"compare mysql-dsn and redis-prefix of both",
 			w.inRedis,
 		))
@@ -75,7 +75,7 @@ func (w *Watch) conflicts() (all []error) {
 	}
 	if slices.Sort(others); len(others) > 0 {
 		all = append(all, fmt.Errorf(
-			"pulsar-namespace: expected one database for each namespace, found that %s uses another one with the same namespace: "+
+			"pulsar-namespace: expected one database for each namespace, found another one in use by %s: "+
 				"compare mysql-dsn and pulsar-namespace of both",
 			strings.Join(others, ", "),
 		))
@@ -103,7 +103,9 @@ func differences(processes []store.Process) (all []error) {
 			all = append(all, missingKeys(values)...)
 		default:
 			all = append(all, fmt.Errorf(
-				"%s: expected the same value in all processes, found %s", name, describe(values),
+				"%s: expected the same value in all processes, found %s: set it alike and restart those",
+				name,
+				describe(values),
 			))
 		}
 	}
@@ -125,7 +127,7 @@ func missingKeys(values map[string][]string) (all []error) {
 		names := without[key]
 		slices.Sort(names)
 		all = append(all, fmt.Errorf(
-			"%s: expected the key %q in all processes, because one encrypts with it, and not found in %s",
+			"%s: expected the key %q in all processes, because one encrypts with it, found none in %s",
 			EncryptionKeys,
 			key,
 			strings.Join(slices.Compact(names), ", "),
@@ -203,19 +205,18 @@ func (w *Watch) takeAnswer() bool {
 	return answer
 }
 
-// logConflicts logs what does not belong together when that changes.
+// logConflicts logs each conflict when it begins, and once when the last has ended. Processes that
+// join or leave a conflict are no news.
 func (w *Watch) logConflicts() {
-	conflicts := w.conflicts()
-	text := fmt.Sprint(conflicts)
-	if text == w.logged || len(conflicts) == 0 && w.logged == "" {
-		return
+	before := w.logged
+	w.logged = make(map[string]bool)
+	for _, err := range w.conflicts() {
+		what, _, _ := strings.Cut(err.Error(), ", found")
+		if w.logged[what] = true; !before[what] {
+			w.log.Error().Err(err).Msg("processes do not belong together")
+		}
 	}
-	w.logged = text
-	for _, err := range conflicts {
-		w.log.Error().Err(err).Msg("processes do not belong together")
-	}
-	if len(conflicts) == 0 {
-		w.logged = ""
+	if len(w.logged) == 0 && len(before) > 0 {
 		w.log.Info().Msg("all processes of the deployment belong together")
 	}
 }

@@ -49,8 +49,8 @@ func TestProcessesWithOtherSettings(t *testing.T) {
 			require.EqualError(
 				t,
 				p.CheckDeployment(ctx),
-				`encryption-keys: expected the key "k1:aa" in all processes, because one encrypts with it, and not found in executor/1`+
-					"\n"+`redis-prefix: expected the same value in all processes, found "carillon" (api/1, migrator/1) and "other" (executor/1)`,
+				`encryption-keys: expected the key "k1:aa" in all processes, because one encrypts with it, found none in executor/1`+
+					"\n"+`redis-prefix: expected the same value in all processes, found "carillon" (api/1, migrator/1) and "other" (executor/1): set it alike and restart those`,
 			)
 			require.Equal(t, 2, strings.Count(p.log.String(), "do not belong together"))
 			require.InDelta(t, 2, p.metrics(t)["carillon_deployment_conflicts"], 0)
@@ -89,8 +89,8 @@ func TestKeysOfOneIDThatDiffer(t *testing.T) {
 		require.EqualError(
 			t,
 			one.CheckDeployment(t.Context()),
-			`encryption-keys: expected the key "k1:aa" in all processes, because one encrypts with it, and not found in two/2`+
-				"\n"+`encryption-keys: expected the key "k1:bb" in all processes, because one encrypts with it, and not found in one/1`,
+			`encryption-keys: expected the key "k1:aa" in all processes, because one encrypts with it, found none in two/2`+
+				"\n"+`encryption-keys: expected the key "k1:bb" in all processes, because one encrypts with it, found none in one/1`,
 		)
 	})
 }
@@ -143,17 +143,17 @@ func TestOtherDatabaseOnOneRedisOrPulsar(t *testing.T) {
 		require.ErrorContains(
 			t,
 			all[0].CheckDeployment(ctx),
-			"pulsar-namespace: expected one database for each namespace, found that wrong/1 uses another one",
+			"pulsar-namespace: expected one database for each namespace, found another one in use by wrong/1",
 		)
 		require.ErrorContains(
 			t,
 			all[1].CheckDeployment(ctx),
-			"redis-prefix: expected one database for each prefix, found that right/1 uses another one",
+			"redis-prefix: expected one database for each prefix, found another one in use by right/1",
 		)
 		require.ErrorContains(
 			t,
 			all[1].CheckDeployment(ctx),
-			"found that right/1 uses another one with the same namespace",
+			"for each namespace, found another one in use by right/1",
 		)
 
 		all[1].kill()

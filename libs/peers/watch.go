@@ -78,8 +78,8 @@ type Watch struct {
 	answer   bool // a process with another database has just sent a notice
 
 	// The rest belongs to Run.
-	compared time.Time // when others were last told of the database
-	logged   string    // the conflicts that were logged last
+	compared time.Time       // when others were last told of the database
+	logged   map[string]bool // the conflicts of the last renewal
 }
 
 // New returns a watch. It starts no goroutine.

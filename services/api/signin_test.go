@@ -286,6 +286,9 @@ func TestSessionsEnd(t *testing.T) {
 			func(o *signin.Options) {
 				o.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
 			},
+			func(o *signin.Options) { // shorter sessions since it began
+				o.Length, o.Now = time.Minute, func() time.Time { return time.Now().Add(2 * time.Minute) }
+			},
 		},
 		http.StatusForbidden: {func(o *signin.Options) { o.Rules = o.Rules[:1] }},
 	} {
@@ -465,6 +468,14 @@ func TestMachinesCallByTokens(t *testing.T) {
 	late := of("root")
 	late["exp"] = time.Now().Add(-time.Hour).Unix()
 	require.Equal(t, 401, call("GET", "/api/v2/keys", "", late))
+	nobody := of("root")
+	nobody["sub"] = ""
+	require.Equal(
+		t,
+		401,
+		call("GET", "/api/v2/keys", "", nobody),
+		"the audit trail could not name it",
+	)
 	forged := newIdentityProvider(t)
 	token := forged.token(
 		map[string]any{"iss": p.URL, "aud": "carillon", "groups": []string{"root"}},

@@ -106,9 +106,9 @@ func (c *credentials) hint(e *client.Error, app string) error {
 		return errUnknownKey
 	case status == http.StatusForbidden:
 		return errors.New(
-			"this key has a scope that does not allow it: give one of scope write, or admin for keys and settings",
+			"give a key that may do it: --key-file names its file",
 		)
-	case status == http.StatusNotFound && c.key != "":
+	case status == http.StatusNotFound && c.key != "" && app != "":
 		return fmt.Errorf("does this key belong to another app? the app is %q", app)
 	default:
 		return nil

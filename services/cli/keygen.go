@@ -28,7 +28,7 @@ func (k *keyID) Register(s *config.Set) {
 	s.String(
 		&k.id,
 		"id",
-		time.Now().UTC().Format("k20060102"),
+		time.Now().UTC().Format("k20060102-1504"),
 		"the key's id, which is stored with each secret encrypted under it: letters, digits, - and _",
 	)
 }

@@ -42,6 +42,11 @@ func (s *Settings) servers() []config.Part {
 
 // keyless returns whether only this machine reaches the API, and without a key. Then timers may
 // also call this machine, because any caller there could do the same itself.
+// Settings of keys, of a gateway or of an identity provider mean that callers are to be known.
 func (s *Settings) keyless() bool {
-	return s.KeylessOnLoopback && s.API.Auth != config.AuthOn && loopback(s.HTTP.Addr)
+	a := &s.API
+	asked := a.AdminKey != "" || a.AdminKeyFile != "" || a.KeysFile != "" ||
+		s.Gateway.TrustHeader != "" || s.OIDC.Issuer != ""
+	return s.KeylessOnLoopback && loopback(s.HTTP.Addr) &&
+		(a.Auth == config.AuthOff || a.Auth == config.AuthAuto && !asked)
 }

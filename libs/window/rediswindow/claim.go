@@ -11,8 +11,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// claimTTL is how long a claim of the prefix lasts without renewal.
-const claimTTL = 10 * time.Minute
+// claimTTL is how long a claim of the prefix lasts without renewal. A database that a restore has
+// replaced has ended before an alert of ten minutes.
+const claimTTL = 5 * time.Minute
 
 // Claim claims the prefix for a database, or renews its claim. If the prefix is claimed for another
 // database, it returns the name of the process that claimed it. Of two that claim at once, one wins.

@@ -119,7 +119,15 @@ const (
 // denial is the error of a denied request. id is the public part of its key, or empty.
 type denial struct{ reason, id string }
 
-func (d *denial) Error() string { return errNoKey.Error() }
+func (d *denial) Error() string {
+	switch d.reason {
+	case deniedInvalid:
+		return "the bearer token is expired, or not issued for this API: get another one"
+	case deniedRevoked:
+		return "the key was revoked: use another one"
+	}
+	return errNoKey.Error()
+}
 
 // Authenticate admits requests with a valid key. Requests hold a slot of their own while their key
 // is looked up. When the store hangs, only these slots fill up, and callers with a cached key are
@@ -150,7 +158,7 @@ func (k *Checker) Authenticate(next http.Handler) http.Handler {
 			problem.Refuse(
 				w,
 				r,
-				problem.Fault{Status: http.StatusUnauthorized, Msg: errNoKey.Error()},
+				problem.Fault{Status: http.StatusUnauthorized, Msg: d.Error()},
 			)
 			return
 		}
@@ -297,6 +305,9 @@ func (a *Rules) gatewayIdentity(r *http.Request) (string, bool) {
 // never part of an app's name: otherwise a scope below write would become write.
 func parseGatewayIdentity(identity string) (caller, error) {
 	scope, app, two := strings.Cut(identity, ":")
+	if identity == "*" || app == "*" {
+		return caller{}, errors.New("names no app, and a gateway's callers have one")
+	}
 	if !two {
 		return caller{app: identity, scope: apikey.Write}, nil
 	}
@@ -341,14 +352,15 @@ func appNotFound(app string) error {
 	return &timer.Error{Code: timer.CodeNotFound, Msg: fmt.Sprintf("no app %q", app)}
 }
 
-// RecordDenied counts and logs a denied request. It logs only the public id of the key, and only
-// some lines a second.
+// RecordDenied counts and logs a denied request. It logs the caller as the audit trail names it, of
+// a key only the public id, and only some lines a second.
 func (k *Checker) RecordDenied(ctx context.Context, reason, id string) {
 	k.denied.WithLabelValues(reason).Inc()
-	k.log.Warn().
-		Str("reason", reason).
-		Str("key_id", id).
-		Str("remote", requests.Remote(ctx)).
+	line := k.log.Warn().Str("reason", reason).Str("key_id", id)
+	if c := callerOf(ctx); c.kind != "" && id == "" {
+		line.Str("caller_kind", string(c.kind)).Str("caller", actor(ctx, &c).ID)
+	}
+	line.Str("remote", requests.Remote(ctx)).
 		Str(logging.Request, requests.RequestID(ctx)).
 		Msg("request denied")
 }

@@ -88,8 +88,11 @@ func (p *Provider) Issuer() string { return p.opts.Issuer }
 // Length returns how long a session lasts.
 func (p *Provider) Length() time.Duration { return p.opts.Length }
 
-// Began returns whether a session that began at an instant may still count.
-func (p *Provider) Began(at time.Time) bool { return !at.Before(p.opts.Since) }
+// Began returns whether a session that began at an instant may still count: by the present settings,
+// which may be stricter than those at its beginning.
+func (p *Provider) Began(at time.Time) bool {
+	return !at.Before(p.opts.Since) && p.opts.Now().Before(at.Add(p.opts.Length))
+}
 
 func (p *Provider) context(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, p.client)
@@ -206,6 +209,9 @@ func (p *Provider) Finish(ctx context.Context, f *Flow, code string) (*Identity,
 	if err != nil {
 		return nil, fmt.Errorf("verifying the token of a sign-in: %w", err)
 	}
+	if id.Subject == "" {
+		return nil, errors.New("verifying the token of a sign-in: it has no sub")
+	}
 	if id.Nonce != f.Nonce {
 		return nil, errors.New("verifying the token of a sign-in: another nonce")
 	}
@@ -241,6 +247,9 @@ func (p *Provider) Verify(ctx context.Context, text string) (*auth.Person, error
 	token, err := found.machines.Verify(p.context(ctx), text)
 	if err != nil {
 		return nil, fmt.Errorf("verifying a token: %w", err)
+	}
+	if token.Subject == "" {
+		return nil, errors.New("verifying a token: it has no sub, which the audit trail needs")
 	}
 	var claims map[string]any
 	if err := token.Claims(&claims); err != nil {

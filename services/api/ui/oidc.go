@@ -3,6 +3,7 @@ package ui
 import (
 	"crypto/subtle"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -126,7 +127,9 @@ func finishSignIn(q *request) error {
 		return q.refuseSignIn(http.StatusForbidden, "provider_refused", err)
 	}
 	if provider.Person(identity).Greatest() == "" {
-		return q.refuseSignIn(http.StatusForbidden, "no_role", nil)
+		return q.refuseSignIn(http.StatusForbidden, "no_role", fmt.Errorf(
+			"no group of %q has a role: compare oidc-roles and oidc-groups-claim", identity.Subject,
+		))
 	}
 	// Its sessions may have been ended a moment ago, by a clock that is ahead of this one.
 	ended, err := q.page.opts.Ends.Now(q.r.Context(), identity.Subject)
