@@ -15,6 +15,7 @@ func TestEndSessions(t *testing.T) {
 		"CARILLON_OIDC_ISSUER", "http://127.0.0.1:1", // nobody asks it
 		"CARILLON_OIDC_CLIENT_ID", "page",
 		"CARILLON_OIDC_ROLES", "dev=editor@shop",
+		"CARILLON_AUTH", "off",
 	)
 	defer d.Stop(t)
 	u := newUser(t, d.Api)
