@@ -107,7 +107,7 @@ lint: ## golangci-lint over all modules, and buf lint
 generate: ## regenerate committed files: Go from protos, OpenAPI description, commands, metrics, the chart's copies and README, time zones
 	scripts/tzdata.sh
 	cd proto && ../bin/buf generate
-	cd e2e/sim && go run ./cmd/storegates > storegates.go
+	cd e2e/sim && GOROOT=$$(go env GOROOT) go run ./cmd/storegates > storegates.go # it reads Go source
 	go test ./services/api -run TestOpenAPIIsCurrent -update
 	go run ./services/cli/cmd/carillon reference --markdown docs/commands.md
 	go test ./services/wiring -run TestMetricsPageIsCurrent -update
