@@ -25,8 +25,8 @@ const (
 	propProcess  = "process"
 )
 
-// EncryptionKeys is the shared setting with the ids of the encryption keys, the first one first. It
-// need not be the same: every process must have the first key of every other.
+// EncryptionKeys is the shared setting with id and fingerprint of each encryption key, the first one
+// first. It need not be the same: every process must have the first key of every other.
 const EncryptionKeys = "encryption-keys"
 
 // Deployment is what this process knows of its deployment, for operators.
@@ -127,7 +127,7 @@ func missingKeys(values map[string][]string) (all []error) {
 		names := without[key]
 		slices.Sort(names)
 		all = append(all, fmt.Errorf(
-			"%s: expected the key %q in all processes, because one encrypts with it, found none in %s",
+			"%s: expected the key %q in all processes, because one encrypts with it, found it missing in %s: add it there",
 			EncryptionKeys,
 			key,
 			strings.Join(slices.Compact(names), ", "),
@@ -179,8 +179,7 @@ func (w *Watch) compare(ctx context.Context) {
 	}
 }
 
-// Heard reports whether a message is the notice of a process, and if so, takes it into
-// account.
+// Heard reports whether a message is the notice of a process, and if so, takes it into account.
 func (w *Watch) Heard(m bus.Message) bool {
 	database := m.Properties[propDatabase]
 	if database == "" {

@@ -49,7 +49,7 @@ func TestProcessesWithOtherSettings(t *testing.T) {
 			require.EqualError(
 				t,
 				p.CheckDeployment(ctx),
-				`encryption-keys: expected the key "k1:aa" in all processes, because one encrypts with it, found none in executor/1`+
+				`encryption-keys: expected the key "k1:aa" in all processes, because one encrypts with it, found it missing in executor/1: add it there`+
 					"\n"+`redis-prefix: expected the same value in all processes, found "carillon" (api/1, migrator/1) and "other" (executor/1): set it alike and restart those`,
 			)
 			require.Equal(t, 2, strings.Count(p.log.String(), "do not belong together"))
@@ -89,8 +89,8 @@ func TestKeysOfOneIDThatDiffer(t *testing.T) {
 		require.EqualError(
 			t,
 			one.CheckDeployment(t.Context()),
-			`encryption-keys: expected the key "k1:aa" in all processes, because one encrypts with it, found none in two/2`+
-				"\n"+`encryption-keys: expected the key "k1:bb" in all processes, because one encrypts with it, found none in one/1`,
+			`encryption-keys: expected the key "k1:aa" in all processes, because one encrypts with it, found it missing in two/2: add it there`+
+				"\n"+`encryption-keys: expected the key "k1:bb" in all processes, because one encrypts with it, found it missing in one/1: add it there`,
 		)
 	})
 }

@@ -28,19 +28,19 @@ func (w *Watch) Report() Report {
 		Replanning: w.known.Rules > 1,
 	}
 	hashes := map[string]string{} // by version
-	for _, h := range w.known.Processes {
-		version := h.Version
+	for _, p := range w.known.Processes {
+		version := p.Version
 		// Two files can claim the same version.
-		if had, ok := hashes[version]; ok && had != h.Hash {
+		if had, ok := hashes[version]; ok && had != p.Hash {
 			const short = 8
-			version += " (" + h.Hash[:min(short, len(h.Hash))] + ")"
+			version += " (" + p.Hash[:min(short, len(p.Hash))] + ")"
 		} else {
-			hashes[version] = h.Hash
+			hashes[version] = p.Hash
 		}
 		if r.Versions == nil {
 			r.Versions = map[string][]string{}
 		}
-		r.Versions[version] = append(r.Versions[version], h.Name)
+		r.Versions[version] = append(r.Versions[version], p.Name)
 	}
 	return r
 }

@@ -125,7 +125,7 @@ func (w *Watch) Register(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil || timer.CodeOf(err) != timer.CodeUnavailable {
 			return err
 		}
-		w.log.Warn().Err(err).Msg("time zones not registered, retrying")
+		w.log.Warn().Err(err).Msg("process not registered, retrying")
 		clock.Pause(ctx, retryAfter)
 	}
 }
@@ -153,7 +153,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := time.Duration(float64(renewEvery) * (0.8 + 0.4*rand.Float64()))
 		if err := w.renew(ctx); err != nil && ctx.Err() == nil {
-			w.log.Debug().Err(err).Msg("time zones not renewed")
+			w.log.Debug().Err(err).Msg("process not renewed")
 			wait = retryAfter
 		}
 		clock.Pause(ctx, wait)

@@ -31,7 +31,7 @@ type process struct {
 // RegisterProcess registers a process and the rules by which it plans.
 func (s *Store) RegisterProcess(
 	_ context.Context,
-	h store.Process,
+	p store.Process,
 	rules map[string]string,
 ) error {
 	text, err := json.Marshal(rules)
@@ -39,19 +39,19 @@ func (s *Store) RegisterProcess(
 		return err
 	}
 	defer s.lock()()
-	h.Hash = string(text)
-	s.zones.rules[h.Hash] = maps.Clone(rules)
-	s.zones.processes[h.ID] = &process{h, s.nowMS()}
-	s.zones.exclusivity = min(s.zones.exclusivity, exclusivityBeside(&h, s.zones.hash))
+	p.Hash = string(text)
+	s.zones.rules[p.Hash] = maps.Clone(rules)
+	s.zones.processes[p.ID] = &process{p, s.nowMS()}
+	s.zones.exclusivity = min(s.zones.exclusivity, exclusivityBeside(&p, s.zones.hash))
 	return nil
 }
 
 // exclusivityBeside returns the exclusivity of a walk while a process is alive.
-func exclusivityBeside(h *store.Process, hash string) int {
+func exclusivityBeside(p *store.Process, hash string) int {
 	switch {
-	case h.Hash == hash:
+	case p.Hash == hash:
 		return 2
-	case h.Expands:
+	case p.Expands:
 		return 0
 	}
 	return 1
@@ -60,13 +60,13 @@ func exclusivityBeside(h *store.Process, hash string) int {
 // liveProcesses returns the alive processes, and whether a process is one of them.
 func (s *Store) liveProcesses(id timer.ID) ([]store.Process, *store.Process) {
 	var all []store.Process
-	for _, h := range s.zones.processes {
-		if h.renewedMS > s.nowMS()-store.ProcessTTL.Milliseconds() {
-			all = append(all, h.Process)
+	for _, p := range s.zones.processes {
+		if p.renewedMS > s.nowMS()-store.ProcessTTL.Milliseconds() {
+			all = append(all, p.Process)
 		}
 	}
 	slices.SortFunc(all, func(a, b store.Process) int { return cmp.Compare(a.ID, b.ID) })
-	if i := slices.IndexFunc(all, func(h store.Process) bool { return h.ID == id }); i >= 0 {
+	if i := slices.IndexFunc(all, func(p store.Process) bool { return p.ID == id }); i >= 0 {
 		return all, &all[i]
 	}
 	return all, nil

@@ -67,7 +67,7 @@ func randomRollouts(t *testing.T, s *setup) {
 
 func (r *rollout) start(version int) timer.ID {
 	h := store.Process{Version: "2030" + "abc"[version:version+1], Expands: r.rng.IntN(2) == 0}
-	id := r.holder(h, rolloutRules[version])
+	id := r.register(h, rolloutRules[version])
 	r.live[version] = append(r.live[version], id)
 	return id
 }

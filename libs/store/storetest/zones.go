@@ -48,10 +48,10 @@ func zonedDefinition(zone string, calendars ...string) timer.Definition {
 // process registers a process that plans by time zones.
 func (s *setup) process(version string, rules map[string]string) timer.ID {
 	s.t.Helper()
-	return s.holder(store.Process{Version: version, Expands: true}, rules)
+	return s.register(store.Process{Version: version, Expands: true}, rules)
 }
 
-func (s *setup) holder(h store.Process, rules map[string]string) timer.ID {
+func (s *setup) register(h store.Process, rules map[string]string) timer.ID {
 	s.t.Helper()
 	id := s.ids.Next()
 	h.ID, h.Name = id, "p"+h.Version
@@ -167,7 +167,7 @@ func zonesRollOver(t *testing.T, s *setup) {
 	was, is := zoned(0, end), zoned(berlinMoves, end)
 	older := s.process("2030a", zonesV1)
 	settings := map[string]string{"zone": "Asia/Tokyo", "trace-keep": ""}
-	api := s.holder(store.Process{Version: "2030a", Settings: settings}, zonesV1)
+	api := s.register(store.Process{Version: "2030a", Settings: settings}, zonesV1)
 	id := s.gridTimer(zonedDefinition("Europe/Berlin"), was).Timer.ID
 	newer := s.process("2030b", zonesV2)
 	require.Zero(t, s.replanZones(older, 10), "the latest rules win")

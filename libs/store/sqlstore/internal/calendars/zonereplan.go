@@ -71,15 +71,15 @@ func (s *CalendarStore) ReplanZones(
 		if err != nil {
 			return err
 		}
-		holders, err := s.processes(ctx, c, "")
+		all, err := s.processes(ctx, c, "")
 		if err != nil {
 			return err
 		}
-		mine, err := findProcess(holders, id)
+		mine, err := findProcess(all, id)
 		if err != nil {
 			return err
 		}
-		if !latest(holders, mine) || !walk.begin(mine.Hash, exclusivity(holders, mine)) {
+		if !latest(all, mine) || !walk.begin(mine.Hash, exclusivity(all, mine)) {
 			return nil
 		}
 		changed, rules, err := s.zones.ChangedZones(ctx, c)
@@ -130,12 +130,12 @@ func (s *CalendarStore) lockZoneReplan(
 	return w, err
 }
 
-// latest reports whether a holder's rules are the ones to plan by. The order is total, so all
+// latest reports whether a process's rules are the ones to plan by. The order is total, so all
 // processes agree. If versions do not tell which rules are newer, any order will do.
-func latest(holders []store.Process, mine *store.Process) bool {
+func latest(all []store.Process, mine *store.Process) bool {
 	top := mine
-	for i := range holders {
-		h := &holders[i]
+	for i := range all {
+		h := &all[i]
 		if h.Version > top.Version || h.Version == top.Version && h.Hash > top.Hash {
 			top = h
 		}
@@ -143,11 +143,11 @@ func latest(holders []store.Process, mine *store.Process) bool {
 	return top.Hash == mine.Hash
 }
 
-func exclusivity(holders []store.Process, mine *store.Process) int64 {
+func exclusivity(all []store.Process, mine *store.Process) int64 {
 	least := int64(exclusive)
-	for i := range holders {
-		if holders[i].Hash != mine.Hash {
-			least = min(least, exclusivityBeside(&holders[i]))
+	for i := range all {
+		if all[i].Hash != mine.Hash {
+			least = min(least, exclusivityBeside(&all[i]))
 		}
 	}
 	return least
@@ -273,15 +273,15 @@ func (s *CalendarStore) endZoneReplan(
 	if err := s.db.Guard(ctx, c, sqldb.GuardZones); err != nil {
 		return err
 	}
-	holders, err := s.processes(ctx, c, s.db.Dialect.ForUpdate)
+	all, err := s.processes(ctx, c, s.db.Dialect.ForUpdate)
 	if err != nil {
 		return err
 	}
-	mine, err := findProcess(holders, id)
+	mine, err := findProcess(all, id)
 	if err != nil {
 		return err
 	}
-	if w.Exclusivity = exclusivity(holders, mine); w.Exclusivity < exclusive {
+	if w.Exclusivity = exclusivity(all, mine); w.Exclusivity < exclusive {
 		return nil
 	}
 	_, err = s.db.Exec(ctx, c, sqldb.Stmt("DELETE FROM zone_rules WHERE hash<>").Bind(w.Hash))
