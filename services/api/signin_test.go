@@ -467,7 +467,9 @@ func TestMachinesCallByTokens(t *testing.T) {
 	require.Equal(t, 401, call("GET", "/api/v2/keys", "", ofPage), "a token of a sign-in")
 	late := of("root")
 	late["exp"] = time.Now().Add(-time.Hour).Unix()
-	require.Equal(t, 401, call("GET", "/api/v2/keys", "", late))
+	answer := f.Call(t, "GET", "/api/v2/keys", "", apitest.Bearer(p.token(late)))
+	require.Equal(t, 401, answer.Status)
+	require.Contains(t, answer.Body, "the bearer token is expired")
 	nobody := of("root")
 	nobody["sub"] = ""
 	require.Equal(

@@ -317,6 +317,8 @@ carillon_api_denied_total{reason="unknown"} 1
 			apitest.Bearer(f.MakeKey(t, admin, "desk", "admin").Key),
 		).Status,
 	)
+	answer := f.Call(t, http.MethodGet, "/api/v2/timers?app=shop", "", apitest.Bearer(revoked.Key))
+	require.Contains(t, answer.Body, "the key was revoked")
 	said := log.String()
 	for _, reason := range []string{"scope", "app"} {
 		require.Contains(t, said, `"reason":"`+reason+`","key_id":"`+read.ID+`"`)

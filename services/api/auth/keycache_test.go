@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
@@ -98,7 +100,9 @@ func TestKeyLookupsAreBounded(t *testing.T) {
 
 func TestGatewaysHeader(t *testing.T) {
 	t.Parallel()
+	var log bytes.Buffer
 	f, _ := apitest.Guarded(t, func(o *api.Options) {
+		o.Logger = zerolog.New(&log)
 		o.Auth.TrustHeader, o.Auth.TrustFrom = "X-Carillon-App", []netip.Prefix{
 			netip.MustParsePrefix("10.1.0.0/16"),
 			netip.MustParsePrefix("fd00::/8"),
@@ -123,6 +127,8 @@ func TestGatewaysHeader(t *testing.T) {
 		{"10.1.2.3:999", []string{"reader:shop"}, "POST", 401},
 		{"10.1.2.3:999", []string{"READ:shop"}, "GET", 401},
 		{"10.1.2.3:999", []string{"write:a:b"}, "GET", 404},
+		{"10.1.2.3:999", []string{"*"}, "GET", 401},
+		{"10.1.2.3:999", []string{"admin:*"}, "GET", 401},
 		{"10.1.2.3:999", nil, "GET", 401},
 		{"10.1.2.3:999", []string{""}, "GET", 401},
 		{"10.1.2.3:999", []string{"shop", "desk"}, "GET", 401},
@@ -143,6 +149,9 @@ func TestGatewaysHeader(t *testing.T) {
 		w := httptest.NewRecorder()
 		f.Api.Handler().ServeHTTP(w, r)
 		require.Equal(t, c.want, w.Code, fmt.Sprint(c, w.Body))
+	}
+	for _, app := range []string{"shop", "desk"} {
+		require.Contains(t, log.String(), `"key_id":"","caller_kind":"gateway","caller":"`+app+`"`)
 	}
 	off := apitest.Setup(t, func(o *api.Options) { o.Auth = auth.Rules{} })
 	require.Equal(
