@@ -35,7 +35,8 @@ type response struct {
 // the client may have made the code after they came:
 //
 //   - If the time ends at that moment, the code is that of the context. A server's own answer of
-//     that code at that moment counts as none, too.
+//     that code at that moment counts as none, too. The moment is read from the clock, because a
+//     server counts the same time, and its answer may come before the context's timer has run.
 //   - The client may fail to decompress a message. Servers seldom send an error that way.
 //
 // A message that is too large is refused before its trailers come (see answerWindow).
@@ -43,8 +44,14 @@ func (s *response) answered(callCtx context.Context, err error) bool {
 	if _, ok := errors.AsType[*answerError](err); ok || !s.trailers.Load() || s.compressed.Load() {
 		return false
 	}
-	code := status.Code(err)
-	return callCtx.Err() == nil || code != codes.DeadlineExceeded && code != codes.Canceled
+	switch status.Code(err) { //nolint:exhaustive // a context makes no others
+	case codes.DeadlineExceeded:
+		deadline, ok := callCtx.Deadline()
+		return callCtx.Err() == nil && (!ok || time.Now().Before(deadline))
+	case codes.Canceled:
+		return callCtx.Err() == nil
+	}
+	return true
 }
 
 // responseWatch fills in the response of a call's context.
