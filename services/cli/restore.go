@@ -195,7 +195,7 @@ func (c *secretCheck) result(file string) string {
 	}
 	if _, err := os.Stat(file); err != nil {
 		text = fmt.Sprintf(
-			"Put the encryption keys into %s, or set encryption-keys-file: carillon dev makes new ones there otherwise.\n%s",
+			"Put the encryption keys into %s, or set encryption-keys-file: carillon dev does not start without them.\n%s",
 			file,
 			text,
 		)

@@ -25,7 +25,11 @@ func (t topicPublisher) PublishTo(ctx context.Context, m callback.TopicMessage) 
 // addCallers gives an executor its callers, one for each kind of target, and its limits.
 func (k *Kit) addCallers(o *executor.Options) error {
 	if k.Keyring != nil {
-		o.Opener = k.Keyring
+		secrets, err := k.watchSecrets()
+		if err != nil {
+			return err
+		}
+		o.Opener = secrets
 		tokens, err := callback.NewCompletionTokens(k.Keyring.Derive("completion")...)
 		if err != nil {
 			return fmt.Errorf("making completion tokens: %w", err)
@@ -54,7 +58,11 @@ func (k *Kit) callers() (callback.Callers, error) {
 		ReservedHeader: k.Settings.Gateway.TrustHeader,
 	}
 	if k.Keyring != nil {
-		net.Secrets = k.Keyring
+		secrets, err := k.watchSecrets()
+		if err != nil {
+			return nil, err
+		}
+		net.Secrets = secrets
 	}
 	own, err := pulsarConfig(&k.Settings.Pulsar, k.Log)
 	if err != nil {

@@ -20,6 +20,7 @@
 //	embedded.go   the embedded store, bus and window
 //	database.go   the store alone, for commands
 //	keyring.go    the encryption keys
+//	secrets.go    secrets that they cannot decrypt
 //	peers.go      time zones, and the other processes
 //	trace.go      tracing
 //	testclock.go  moves the clock, for tests

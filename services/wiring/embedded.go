@@ -35,7 +35,7 @@ func OpenEmbedded(ctx context.Context, k *Kit) error {
 	k.Health.Set("sqlite", st.Ping)
 	k.watchWrites("sqlite", st)
 	if k.Keyring == nil {
-		if k.Keyring, err = loadOrCreateKeyring(k.Settings.Data.Dir); err != nil {
+		if k.Keyring, err = loadOrCreateKeyring(ctx, k.Settings.Data.Dir, st); err != nil {
 			return err
 		}
 	}

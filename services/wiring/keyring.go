@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/encryption"
+	"github.com/carillon-timer/carillon/libs/store"
 )
 
 // readCallbackSettings reads the settings that API and executors share: the keyring, and the rules
@@ -43,11 +45,16 @@ func (k *Kit) readCallbackSettings() (err error) {
 // the data directory includes it. It protects data taken from the database, not the directory.
 const keyringFile = "sealing.keys"
 
-// loadOrCreateKeyring loads the keyring of a data directory, or creates it the first time. The
-// directory is locked, so no other process does so at once. After a crash of the process or the
-// machine the file is either missing or complete. It is on disk before anything is encrypted with
-// it, so no stored secret ever lacks its key.
-func loadOrCreateKeyring(dir string) (*encryption.Keyring, error) {
+// loadOrCreateKeyring loads the keyring of a data directory. It creates one if the directory's
+// database has no secrets. If it has, they need the missing keys, which may still be found, so that
+// is an error. The directory is locked, so no other process does so at once. After a crash of the
+// process or the machine the file is either missing or complete. It is on disk before anything is
+// encrypted with it, so no stored secret ever lacks its key.
+func loadOrCreateKeyring(
+	ctx context.Context,
+	dir string,
+	st store.Resealer,
+) (*encryption.Keyring, error) {
 	path := filepath.Join(dir, keyringFile)
 	r, err := encryption.LoadKeyring(path)
 	if err == nil {
@@ -55,6 +62,22 @@ func loadOrCreateKeyring(dir string) (*encryption.Keyring, error) {
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	definitions, _, err := st.SealedVersions(ctx, store.VersionKey{}, 1)
+	if err != nil {
+		return nil, fmt.Errorf("looking for secrets: %w", err)
+	}
+	keys, err := st.AllSigningKeys(ctx, 0, 1)
+	if err != nil {
+		return nil, fmt.Errorf("looking for signing keys: %w", err)
+	}
+	if len(definitions)+len(keys) > 0 {
+		return nil, config.Problem(fmt.Errorf(
+			"%s is missing, and the database beside it has secrets that only its keys open: "+
+				"put the file back, or give its keys by encryption-keys-file. If they are lost, make "+
+				"new ones (carillon encryption-key > %s) and enter the secrets again",
+			path, path,
+		))
 	}
 	text := "# Secrets in the database beside this file are encrypted under this key.\n" + encryption.NewKey("dev").
 		Reveal() +

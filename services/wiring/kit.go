@@ -77,6 +77,7 @@ type Kit struct {
 	Keyless  bool   // the API requires no keys; set when it listens
 
 	called   callback.Callers // see callers; nil: not made yet
+	secrets  *secretsWatch    // see watchSecrets; nil: not made yet
 	values   []config.Value   // settings in force
 	ignored  func(name string) (source string)
 	flushing bool // a part already flushes Counts
