@@ -8,10 +8,10 @@
 # settings, 100 seeds, the oracles, the scenarios in both ways of running, and the short fault run.
 #
 # Four kinds always run without the race detector, which would make them many times slower:
-# schedules, calendars, and three tests of the store, which start no goroutine; the store's suite on
-# restored backups, whose other runs have it; the simulation; and tests that start their own
-# programs. The scenarios mostly wait, so the simulation runs beside them. The output has a line per
-# package, everything about a failure, each skip, and a line of progress every 20 seconds.
+# schedules, calendars, texts of YAML, and three tests of the store, which start no goroutine; the
+# store's suite on restored backups, whose other runs have it; the simulation; and tests that start
+# their own programs. The scenarios mostly wait, so the simulation runs beside them. The output has a
+# line per package, everything about a failure, each skip, and a line of progress every 20 seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 module=github.com/carillon-timer/carillon
@@ -204,10 +204,10 @@ simulate() {
   printf '\n== %s, %d processes at once, beside the next tests\n' "$module/e2e/sim" "$(nproc)"
   go test -c -o "$sim/sim.test" "$module/e2e/sim" || { failed=1 && return; }
   {
+    echo "other tests: -test.skip ^TestSeeds\$ -seeds $seeds" # the longest, so it comes first
     for ((from = 1; from <= seeds; from += each)); do
       echo "seeds from $from: -test.run ^TestSeeds\$ -seed $from -seeds $each"
     done
-    echo "other tests: -test.skip ^TestSeeds\$ -seeds $seeds"
   } | setsid nice -n 15 bash -c '
     { echo 15 >/proc/self/autogroup; } 2>/dev/null || true
     cd e2e/sim && exec xargs -P "$(nproc)" -d "\n" -I{} bash -c "$2" "$0" {} "$1" "$EPOCHSECONDS"' "$sim" "$module/e2e/sim" '
@@ -275,10 +275,10 @@ elif [ $scope = quick ]; then
   injected
   simulated
 else
-  run "${race[@]}" -timeout 25m -skip "$plain" $(grep -v -e '/libs/schedule$' -e '/libs/calendar$' <<<"$packages")
-  run -timeout 25m "$module/libs/schedule" "$module/libs/calendar"
+  run "${race[@]}" -timeout 25m -skip "$plain" $(grep -v -e '/libs/schedule$' -e '/libs/calendar$' -e '/libs/yamltext$' <<<"$packages")
+  simulate 100 # beside the rest, which mostly waits
+  run -timeout 25m "$module/libs/schedule" "$module/libs/calendar" "$module/libs/yamltext"
   run -timeout 25m -run "$plain" "$module/libs/store/sqlstore" "$module/services/cli"
-  simulate 100 # beside the scenarios, which mostly wait
   run -timeout 25m "$module/e2e/scenario/..."
   simulated
   run -timeout 25m "$module/e2e/chaos/..."
