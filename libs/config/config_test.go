@@ -251,6 +251,24 @@ func TestLimitsOfOperators(t *testing.T) {
 	}
 }
 
+func TestPulsarNames(t *testing.T) {
+	t.Parallel()
+	for text, valid := range map[string]bool{
+		"carillon": true, "a-b_c=d:e.F9": true, "": false, "a/b": false, "a b": false, "ä": false, "a\n": false,
+	} {
+		c := config.Pulsar{
+			URL: "pulsar://a", AdminURL: "http://a", Tenant: text, Namespace: text, Partitions: 1,
+		}
+		err := c.Validate()
+		if valid {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.ErrorContains(t, err, "pulsar-tenant: expected letters", text)
+		require.ErrorContains(t, err, "pulsar-namespace: expected letters", text)
+	}
+}
+
 func TestPulsarAddresses(t *testing.T) {
 	t.Parallel()
 	for url, problem := range map[string]string{

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -232,8 +233,8 @@ func (c *Pulsar) Validate() error {
 	return errors.Join(
 		checkURLs("pulsar-url", c.URL, "pulsar", "pulsar+ssl"),
 		checkURLs("pulsar-admin-url", c.AdminURL, "http", "https"),
-		notEmpty("pulsar-tenant", c.Tenant),
-		notEmpty("pulsar-namespace", c.Namespace),
+		pulsarName("pulsar-tenant", c.Tenant),
+		pulsarName("pulsar-namespace", c.Namespace),
 		between("pulsar-partitions", c.Partitions, 1, maxPartitions),
 		c.checkOAuth2(),
 		checkFiles(
@@ -243,6 +244,20 @@ func (c *Pulsar) Validate() error {
 			"pulsar-url begins with pulsar+ssl:// or pulsar-admin-url with https://",
 		),
 	)
+}
+
+// pulsarNames are the names that Pulsar's NamedEntity.checkName allows.
+var pulsarNames = regexp.MustCompile(`^[-=:.\w]+$`)
+
+// pulsarName checks the name of a tenant or namespace. Pulsar's answer to another one looks like an
+// outage.
+func pulsarName(name, text string) error {
+	if !pulsarNames.MatchString(text) {
+		return fmt.Errorf(
+			"%s: expected letters, digits and any of - _ = : . without a slash, found %q", name, text,
+		)
+	}
+	return nil
 }
 
 func (c *Pulsar) checkOAuth2() error {

@@ -106,22 +106,27 @@ func addAPI(ctx context.Context, k *Kit) error {
 	return nil
 }
 
+// readCertificate reads the API's certificate, if it has one. It does so before the servers are
+// opened, which may be unavailable for long.
+func (k *Kit) readCertificate() (err error) {
+	h := &k.Settings.HTTP // empty in programs without the API
+	if h.TLSCert == "" {
+		return nil
+	}
+	if k.certificate, err = certfile.Load(h.TLSCert, h.TLSKey, k.logger("api")); err != nil {
+		return fmt.Errorf("http-tls-cert, http-tls-key: %w", err)
+	}
+	return nil
+}
+
 // listen opens the listener of the API.
 func (k *Kit) listen(ctx context.Context, log zerolog.Logger) (net.Listener, error) {
-	h := &k.Settings.HTTP
-	var pair *certfile.Pair
-	if h.TLSCert != "" {
-		var err error
-		if pair, err = certfile.Load(h.TLSCert, h.TLSKey, log); err != nil {
-			return nil, config.Problem(fmt.Errorf("http-tls-cert, http-tls-key: %w", err))
-		}
-	}
-	ln, err := process.Listen(ctx, h.Addr, logging.HTTPListening, log)
+	ln, err := process.Listen(ctx, k.Settings.HTTP.Addr, logging.HTTPListening, log)
 	if err != nil {
 		return nil, fmt.Errorf("http-addr: %w", err)
 	}
-	if pair != nil {
-		ln = tls.NewListener(ln, pair.Config())
+	if k.certificate != nil {
+		ln = tls.NewListener(ln, k.certificate.Config())
 	}
 	return ln, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/certfile"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/dispatch"
@@ -76,11 +77,12 @@ type Kit struct {
 	HTTPAddr string // address of the API, set when it listens
 	Keyless  bool   // the API requires no keys; set when it listens
 
-	called   callback.Callers // see callers; nil: not made yet
-	secrets  *secretsWatch    // see watchSecrets; nil: not made yet
-	values   []config.Value   // settings in force
-	ignored  func(name string) (source string)
-	flushing bool // a part already flushes Counts
+	called      callback.Callers // see callers; nil: not made yet
+	secrets     *secretsWatch    // see watchSecrets; nil: not made yet
+	certificate *certfile.Pair   // of the API; nil: it has no TLS
+	values      []config.Value   // settings in force
+	ignored     func(name string) (source string)
+	flushing    bool // a part already flushes Counts
 }
 
 // Open opens the store, the bus and the window of a kit, and registers them to be closed by the

@@ -135,6 +135,9 @@ func (k *Kit) build(ctx context.Context, p Program) error {
 	if err := k.readCallbackSettings(); err != nil {
 		return config.Problem(err)
 	}
+	if err := k.readCertificate(); err != nil {
+		return config.Problem(err)
+	}
 	if err := p.Open(ctx, k); err != nil {
 		return err
 	}

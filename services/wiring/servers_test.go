@@ -200,8 +200,6 @@ func TestWhatCanNeverWorkIsAnError(t *testing.T) {
 	}
 }
 
-// TestCertificatesThatCannotWork checks that a wrong file stops a service at once, with an error
-// that names the setting.
 // TestOwnPulsarAmongOthers checks that no service starts whose callback-topics would not hold.
 func TestOwnPulsarAmongOthers(t *testing.T) {
 	t.Parallel()
@@ -215,6 +213,8 @@ func TestOwnPulsarAmongOthers(t *testing.T) {
 	}
 }
 
+// TestCertificatesThatCannotWork checks that a wrong file stops a service at once, with an error
+// that names the setting.
 func TestCertificatesThatCannotWork(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty.pem")
@@ -247,6 +247,11 @@ func TestCertificatesThatCannotWork(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		requireProblem(t, err)
 	}
+	// The servers are not there, so it does not wait for them.
+	env := envWith("CARILLON_HTTP_TLS_CERT", empty, "CARILLON_HTTP_TLS_KEY", empty)
+	err := wiring.Service(wiring.API())(t.Context(), nil, env, io.Discard, io.Discard)
+	require.ErrorContains(t, err, "http-tls-cert, http-tls-key: ")
+	requireProblem(t, err)
 }
 
 // TestOnePortForBothListeners checks that only a program with both listeners refuses it.

@@ -3,6 +3,7 @@ package wiring
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/carillon-timer/carillon/services/api/signin"
 )
@@ -12,6 +13,10 @@ func (k *Kit) signIn() (*signin.Provider, error) {
 	s := &k.Settings.OIDC
 	if s.Issuer == "" {
 		return nil, nil //nolint:nilnil // there is none
+	}
+	if strings.HasPrefix(s.Issuer, "http:") {
+		k.Log.Warn().Str("issuer", s.Issuer).
+			Msg("identity provider without TLS: its keys can be replaced on the way (oidc-issuer)")
 	}
 	secret, err := s.Secret()
 	if err != nil {
