@@ -107,7 +107,7 @@ func TestCanaryOfDev(t *testing.T) {
 		ready := code == http.StatusOK
 		for _, c := range got.Checks {
 			ready = ready && c.OK
-			optional := []string{"canary", "tzdata", "deployment", "sqlite writes"}
+			optional := []string{"canary", "tzdata", "deployment", "secrets", "sqlite writes"}
 			require.Equal(t, slices.Contains(optional, c.Name), c.Optional, c.Name)
 			details[c.Name] = c.Detail
 		}
