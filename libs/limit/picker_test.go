@@ -79,31 +79,12 @@ func sharesHold(t *testing.T, starts []limit.Priority, due [][3]bool, at []time.
 				throughout[c] = throughout[c] && due[i][c]
 			}
 		}
+		all := throughout == [3]bool{true, true, true}
 		for c, n := range share {
 			n *= to - from
-			if throughout[c] {
-				require.GreaterOrEqual(
-					t,
-					got[c],
-					n/42-1,
-					"priority %d of starts %d to %d: %v",
-					c,
-					from,
-					to-1,
-					got,
-				)
-			}
-			if throughout == [3]bool{true, true, true} {
-				require.LessOrEqual(
-					t,
-					got[c],
-					(n+41)/42+1,
-					"priority %d of starts %d to %d: %v",
-					c,
-					from,
-					to-1,
-					got,
-				)
+			few, many := throughout[c] && got[c] < n/42-1, all && got[c] > (n+41)/42+1
+			if few || many { // testify's comparisons would take most of the test's time
+				require.Failf(t, "share", "priority %d of starts %d to %d: %v", c, from, to-1, got)
 			}
 		}
 	}
