@@ -254,7 +254,9 @@ var pulsarNames = regexp.MustCompile(`^[-=:.\w]+$`)
 func pulsarName(name, text string) error {
 	if !pulsarNames.MatchString(text) {
 		return fmt.Errorf(
-			"%s: expected letters, digits and any of - _ = : . without a slash, found %q", name, text,
+			"%s: expected letters, digits and any of - _ = : . without a slash, found %q",
+			name,
+			text,
 		)
 	}
 	return nil

@@ -66,7 +66,10 @@ func (t *tool) auditCommand() *cobra.Command {
 			if err != nil {
 				return err //nolint:wrapcheck // it says what the API answered
 			}
-			return t.printer.List(entries, auditColumns())
+			if deployment {
+				return t.printer.List(entries, auditColumns())
+			}
+			return t.listOfApp(c.Context(), api, entries, auditColumns())
 		}
 		if deployment {
 			return t.withClient(func(api *client.Client) error { return list(api, "/audit") })

@@ -60,6 +60,7 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 		t.previewCommand(), t.applyCommand(),
 		t.diffCommand(), t.exportCommand(), t.importCommand(), t.calendarCommand(),
 		t.backfillCommand(), t.jobCommand(), t.appCommand(), t.keyCommand(),
+		t.signingKeyCommand(),
 		t.personCommand(),
 		t.redriveCommand("redrive failed fires; the same as dead redrive"), t.contextCommand(), t.benchCommand(),
 	} {

@@ -432,6 +432,68 @@ func TestKeysAndContexts(t *testing.T) {
 	require.NotContains(t, u.do("context", "list"), "dev")
 }
 
+// TestKeysOfTheDeployment checks that such a key is for every app, and that no app's key makes one.
+func TestKeysOfTheDeployment(t *testing.T) {
+	t.Parallel()
+	admin := apikey.New().Reveal()
+	d := devtest.Start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin)
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	u.env["CARILLON_API_KEY"] = admin
+	delete(u.env, "CARILLON_APP")
+	key := func(args ...string) (made struct{ ID, Key string }) {
+		args = append([]string{"key", "create", "nightly", "-o", "json"}, args...)
+		require.NoError(t, json.Unmarshal([]byte(u.do(args...)), &made))
+		return made
+	}
+	require.Contains(t, u.do("key", "create", "x", "--deployment", "--dry-run"), "x")
+	require.NotContains(t, u.do("key", "list", "--deployment"), "x")
+	every, ofShop := key("--deployment"), key("--app", "shop", "--scope", "admin")
+	require.Contains(t, u.do("key", "list", "--deployment"), every.ID)
+	require.NotContains(t, u.do("key", "list", "--deployment"), ofShop.ID)
+	require.NotContains(t, u.do("key", "list", "--app", "shop"), every.ID)
+
+	u.env["CARILLON_API_KEY"] = every.Key
+	u.do("timer", "list", "--app", "shop")
+	u.do("timer", "list", "--app", "bank")
+	require.Contains(t, u.refused("key", "create", "x", "--deployment"), "scope")
+	u.env["CARILLON_API_KEY"] = ofShop.Key
+	require.Contains(t, u.refused("key", "create", "x", "--deployment"), "deployment")
+	u.env["CARILLON_API_KEY"] = admin
+	require.Contains(t, u.do("key", "revoke", "--deployment", every.ID), "revoked")
+	require.Contains(
+		t,
+		u.refused("key", "revoke", "--deployment", ofShop.ID),
+		"the deployment has no",
+	)
+	u.env["CARILLON_API_KEY"] = every.Key
+	require.Contains(t, u.refused("timer", "list", "--app", "shop"), "401")
+}
+
+func TestSigningKeys(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	require.Contains(t, u.do("signing-key", "create", "--dry-run", "-o", "json"), "hmac")
+	require.Contains(t, u.refused("signing-key", "create", "--kind", "rsa"), "ed25519")
+	require.NotContains(t, u.do("signing-key", "list"), "hmac")
+	var shared, public struct{ ID, Secret, Public string }
+	require.NoError(t, json.Unmarshal([]byte(u.do("signing-key", "create", "-o", "json")), &shared))
+	require.Contains(t, shared.Secret, "whsec_")
+	made := u.do("signing-key", "create", "--kind", "ed25519", "-o", "json")
+	require.NoError(t, json.Unmarshal([]byte(made), &public))
+	require.Contains(t, public.Public, "whpk_")
+	require.Empty(t, public.Secret)
+	list := u.do("signing-key", "list")
+	require.Contains(t, list, shared.ID)
+	require.Contains(t, list, public.Public)
+	require.NotContains(t, list, "whsec_")
+	require.Contains(t, u.do("signing-key", "retire", shared.ID, "--dry-run"), "would be retired")
+	require.Contains(t, u.do("signing-key", "retire", shared.ID), "retired")
+	require.NotContains(t, u.do("signing-key", "list"), shared.ID)
+}
+
 func TestCommandLineErrorsAreOfUsage(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "http://127.0.0.1:1")

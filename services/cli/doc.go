@@ -36,7 +36,8 @@
 //
 // Apps:
 //
-//	app.go     app and key
+//	app.go     app
+//	key.go     key and signing-key
 //	job.go     job
 //	audit.go   audit
 //	person.go  person: ends sign-ins

@@ -3,6 +3,7 @@ package apps
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -167,7 +168,17 @@ func (s *Resource) makeKey(ctx context.Context, app string, b *newKeyBody) (*mad
 }
 
 func (s *Resource) revoke(ctx context.Context, app, id string) (*struct{}, error) {
-	if err := s.Store.RevokeAPIKey(ctx, app, id); err != nil {
+	err := s.Store.RevokeAPIKey(ctx, app, id)
+	if app == "" && timer.CodeOf(err) == timer.CodeNotFound {
+		return nil, &timer.Error{
+			Code: timer.CodeNotFound,
+			Msg: fmt.Sprintf(
+				"the deployment has no API key %s; a key of an app is revoked in its app",
+				id,
+			),
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	s.Auth.Forget(id) // after a dry run the next request reads the key again
