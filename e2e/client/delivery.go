@@ -37,6 +37,8 @@ type Redrive struct {
 	Again   bool     `json:"again,omitempty"`
 	DryRun  bool     `json:"dry_run,omitempty"`
 	Limit   int      `json:"limit,omitempty"`
+
+	Key string `json:"-"` // idempotency key; may be empty
 }
 
 // RedriveResult is the number of fires that a redrive selected, and created unless it was a dry
@@ -52,7 +54,11 @@ type RedriveResult struct {
 // Redrive fires failed fires again.
 func (c *Client) Redrive(ctx context.Context, app string, r Redrive) (RedriveResult, error) {
 	var out RedriveResult
-	_, err := c.Do(ctx, http.MethodPost, appPath(app, "/redrives"), nil, r, &out)
+	h := http.Header{}
+	if r.Key != "" {
+		h.Set("Idempotency-Key", r.Key)
+	}
+	_, err := c.Do(ctx, http.MethodPost, appPath(app, "/redrives"), h, r, &out)
 	return out, err
 }
 

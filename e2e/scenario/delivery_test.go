@@ -210,9 +210,13 @@ func TestFailedFiresAreRedriven(t *testing.T) {
 		)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, one.Count)
-		rest, err := env.api.Redrive(t.Context(), env.app, client.Redrive{})
+		keyed := client.Redrive{Key: "mended"}
+		rest, err := env.api.Redrive(t.Context(), env.app, keyed)
 		require.NoError(t, err)
 		require.EqualValues(t, 2, rest.Count, "the first is already redriven")
+		repeated, err := env.api.Redrive(t.Context(), env.app, keyed)
+		require.NoError(t, err)
+		require.Equal(t, rest, repeated)
 		listed, err = env.api.DeadLetters(t.Context(), env.app)
 		require.NoError(t, err)
 		require.Empty(t, listed)
@@ -224,6 +228,7 @@ func TestFailedFiresAreRedriven(t *testing.T) {
 			require.NoError(t, err, i)
 			f := env.waitFor(t, again, func(f *client.Fire) bool { return f.Status == "delivered" })
 			require.Equal(t, "redrive", f.Cause)
+			require.Less(t, f.LatenessMS, time.Minute.Milliseconds(), "counted from the request")
 		}
 		require.Len(t, env.rcv.Requests("/mended"), 3)
 	})

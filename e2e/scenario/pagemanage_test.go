@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/e2e/browser"
 	"github.com/carillon-timer/carillon/e2e/client"
 	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // TestPageManages manages an app and looks at the deployment, with markup in every text that a
@@ -123,8 +124,10 @@ func (v viewer) limits(t *testing.T) {
 // redrivesAll calls all failed fires again that a search selects, after a dry run.
 func (v viewer) redrivesAll(t *testing.T) {
 	t.Helper()
+	var failed []client.DeadLetter
 	require.Eventually(t, func() bool {
-		failed, err := v.env.api.DeadLetters(t.Context(), v.env.app)
+		var err error
+		failed, err = v.env.api.DeadLetters(t.Context(), v.env.app)
 		return err == nil && len(failed) > 0
 	}, patience, 100*time.Millisecond)
 	before := url.QueryEscape(time.Now().UTC().Format(time.RFC3339))
@@ -136,4 +139,19 @@ func (v viewer) redrivesAll(t *testing.T) {
 	v.Follow(t, "main form button")
 	require.Contains(t, v.Text(t, "main"), "are called again")
 	v.check(t)
+	redriven := 0
+	for i := range failed {
+		id, err := timer.ParseFireID(failed[i].ID)
+		require.NoError(t, err)
+		old, err := v.env.api.Fire(t.Context(), v.env.app, id)
+		require.NoError(t, err)
+		if old.RedrivenAs == "" {
+			continue // the search does not select it
+		}
+		again, err := timer.ParseFireID(old.RedrivenAs)
+		require.NoError(t, err)
+		v.env.waitFor(t, again, func(f *client.Fire) bool { return f.Status != "open" })
+		redriven++
+	}
+	require.Positive(t, redriven)
 }

@@ -2,6 +2,7 @@ package fires
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -116,26 +117,25 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 // begin sets the series of a request, and where it goes on.
 func (s *Resource) begin(ctx context.Context, in *redriveInput, q *store.DeadLetterQuery) error {
 	if in.Body.Cursor != "" {
-		return continueRedrive(in.Body.Cursor, q)
+		return continueRedrive(in.Body.Cursor, q, s.Now())
 	}
 	q.Series = s.IDs.Next()
 	if in.Key == "" {
 		return nil
 	}
-	key := param.KeyOf("redrive "+in.App, q.Timer, in.Key)
-	q.Series = timer.ID(param.SeriesOf(key))
 	if in.Body.DryRun {
 		return nil
 	}
-	// Two requests at once both read the instant of one of them, and the other is the repetition. If
-	// both began in one millisecond, neither is: they share the series, so each fire is made once.
-	now := s.Now().UnixMilli()
-	begunMS, err := s.Store.PutIfAbsent(ctx, in.App, key, now)
+	// The first request's series is kept under the key, and tells when that was. Two requests at once
+	// both read the one of them that came first, and the other one is the repetition.
+	key := param.KeyOf("redrive "+in.App, q.Timer, in.Key)
+	kept, err := s.Store.PutIfAbsent(ctx, in.App, key, int64(q.Series))
 	if timer.CodeOf(err) == timer.CodeNotFound {
 		return nil // an unknown app has no dead letters
 	}
-	if err == nil && begunMS != now {
-		q.BegunMS = begunMS
+	if err == nil && timer.ID(kept) != q.Series {
+		q.Series = timer.ID(kept)
+		q.BegunMS = q.Series.TimeMS()
 	}
 	return err //nolint:wrapcheck // the store says what it was doing
 }
@@ -148,11 +148,18 @@ func redriveCursor(q *store.DeadLetterQuery) string {
 	)
 }
 
-func continueRedrive(cursor string, q *store.DeadLetterQuery) error {
+var errLaterSeries = errors.New("the series is of a later instant")
+
+// continueRedrive reads the cursor of a redrive. Executors take the series for the instant of the
+// request, so one that is made up and lies in the future is refused.
+func continueRedrive(cursor string, q *store.DeadLetterQuery, now time.Time) error {
 	text, err := input.DecodeCursor(input.RedriveCursor, cursor)
 	series, position, _ := strings.Cut(text, ".")
 	if err == nil {
 		q.Series, err = timer.ParseID(series)
+	}
+	if err == nil && q.Series.TimeMS() > now.Add(time.Minute).UnixMilli() {
+		err = errLaterSeries // its fires would be called then
 	}
 	if err == nil {
 		q.After, q.AfterFinishedMS, err = parsePosition(position)

@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -79,6 +80,13 @@ func TestV2Redrive(t *testing.T) {
 		Into(t, 200, &second)
 	require.Equal(t, 3, first.Count)
 	require.Equal(t, first, second)
+	series, err := timer.ParseID(first.Series)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), time.UnixMilli(series.TimeMS()), time.Minute,
+		"executors take it for the instant of the request")
+	later := fmt.Sprintf("%d.1.1-1-1", (time.Now().Add(time.Hour).UnixMilli()-1735689600000)<<12)
+	e.Problem(t, 422, http.MethodPost, "/api/v2/apps/shop/redrives",
+		`{"cursor":"`+input.EncodeCursor(input.RedriveCursor, later)+`"}`)
 
 	for body, want := range map[string]string{
 		`{"failure":"tired"}`: "body.failure", `{"fires":["x"]}`: "body.fires[0]", `{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`: "body.to",
