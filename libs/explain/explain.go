@@ -96,15 +96,21 @@ func (f *Facts) judge(atMS int64) Answer {
 		a.Code = UnknownSchedule
 		return a
 	}
-	a.Version, a.Frozen = v.N, f.State.Frozen && atMS >= f.NowMS
+	a.Version = v.N
 	if v.parsed == nil {
 		a.Code = UnknownSchedule
 		a.Text = fmt.Sprintf("The schedule of version %d cannot be read: %v.", v.N, v.problem)
 		return a
 	}
+	if f.beginsLater(v) {
+		a.Code = NotActivated
+		a.Text = "The timer has never been active. Activate it: its instants count from then on."
+		return a
+	}
 	verdict := f.verdict(v, atMS)
 	f.clip(v, &verdict)
 	a.Local, a.Due, a.Code = verdict.Local, verdict.Due, Code(verdict.Excluded)
+	a.Frozen = a.Due && f.State.Frozen && atMS >= f.NowMS
 	a.MovedToMS = verdict.MovedTo
 	a.BeforeMS, a.AfterMS = verdict.BeforeMS, verdict.AfterMS
 	s := &v.Definition.Schedule
@@ -193,7 +199,7 @@ func (f *Facts) finished(a Answer, o *timer.Outcome) Answer {
 	if a.Code == Code(timer.Skipped)+"_"+Code(timer.ReasonSuperseded) {
 		a.Due = false
 	}
-	a.Text = finishedText(o, nil)
+	a.Text = requestedText(&o.Fire) + finishedText(o, nil)
 	return a
 }
 
@@ -205,10 +211,14 @@ func (f *Facts) withoutFire(a *Answer) {
 	case !a.Due && f.calendarsChanged(a):
 		f.unknownCalendar(a)
 		return
-	case !a.Due && a.Code != "":
-		return
 	}
 	v, _ := f.version(a.AtMS)
+	if !a.Due && a.Code != "" {
+		if a.Code == NotInSchedule { // the timer has no instants after its deletion, near ones either
+			f.afterDeletion(a, v)
+		}
+		return
+	}
 	for _, rule := range []func(*Answer, *Version) bool{
 		f.beforeActivation, f.afterDeletion, f.whileInactive, f.afterLastFire, f.notExpanded,
 	} {
@@ -260,35 +270,56 @@ func (f *Facts) afterDeletion(a *Answer, _ *Version) bool {
 	return true
 }
 
-func (f *Facts) whileInactive(a *Answer, v *Version) bool {
-	i := slices.IndexFunc(f.Inactivities, func(i timer.Inactivity) bool { return i.Covers(a.AtMS) })
+// inactivity returns the time around an instant in which the timer is not active.
+func (f *Facts) inactivity(atMS int64) (timer.Inactivity, bool) {
+	i := slices.IndexFunc(f.Inactivities, func(i timer.Inactivity) bool { return i.Covers(atMS) })
 	if i < 0 {
+		return timer.Inactivity{}, false
+	}
+	return f.Inactivities[i], true
+}
+
+func (f *Facts) whileInactive(a *Answer, v *Version) bool {
+	period, ok := f.inactivity(a.AtMS)
+	if !ok {
 		return false
 	}
-	period := f.Inactivities[i]
 	a.Code = Inactive
-	word := "inactive"
 	if period.Status == timer.StatusPaused {
-		a.Code, word = Paused, "paused"
+		a.Code = Paused
 	}
-	a.Text = fmt.Sprintf("The timer was %s from %s", word, instant(period.FromMS))
-	if period.UntilMS == timer.NeverMS {
-		a.Text = fmt.Sprintf("The timer is %s since %s", word, instant(period.FromMS))
-	} else {
-		a.Text += " to " + instant(period.UntilMS)
-	}
-	if f.Timer != nil && period.FromMS == f.State.InactiveSinceMS && f.Timer.PauseReason != "" {
-		a.Text += fmt.Sprintf(" (%s)", f.Timer.PauseReason)
-	}
-	if period.Status == timer.StatusPaused {
-		a.Text += "; by whom is not recorded"
-	}
-	a.Text += "."
+	a.Text = f.inactivityText(period)
 	if v.Definition.Schedule.Kind.OneShot() {
 		a.Text += " It is called once it is active."
 	}
 	return true
 }
+
+// inactivityText says when a timer is or was not active, and why.
+func (f *Facts) inactivityText(period timer.Inactivity) string {
+	word := "inactive"
+	if period.Status == timer.StatusPaused {
+		word = "paused"
+	}
+	from, until := instant(period.FromMS), instant(period.UntilMS)
+	text := fmt.Sprintf("The timer was %s from %s to %s", word, from, until)
+	switch {
+	case period.UntilMS == timer.NeverMS:
+		text = fmt.Sprintf("The timer is %s since %s", word, from)
+	case period.UntilMS > f.NowMS:
+		text = fmt.Sprintf("The timer is %s from %s until %s", word, from, until)
+	}
+	if f.Timer != nil && period.FromMS == f.State.InactiveSinceMS && f.Timer.PauseReason != "" {
+		text += fmt.Sprintf(" (%s)", f.Timer.PauseReason)
+	}
+	if period.Status == timer.StatusPaused {
+		text += "; the audit trail has by whom"
+	}
+	return text + "."
+}
+
+// behindAfter is how long after their time fires are created at most while migrators keep up.
+const behindAfter = 10 * time.Second
 
 func (f *Facts) notExpanded(a *Answer, _ *Version) bool {
 	if f.Timer == nil || a.AtMS < f.Timer.NextDueMS {
@@ -296,8 +327,15 @@ func (f *Facts) notExpanded(a *Answer, _ *Version) bool {
 	}
 	a.Code = NotExpanded
 	a.ExpandAtMS = min(f.Timer.ExpandAtMS, a.AtMS)
-	a.Text = "The timer is due then. Its fire does not exist yet; the next fires are created at " +
-		instant(a.ExpandAtMS) + "."
+	a.Text = "The timer is due then. Its fire does not exist yet: fires are created ahead of their " +
+		"time, the next ones at " + instant(
+		a.ExpandAtMS,
+	) + "."
+	if f.State.Status == timer.StatusActive &&
+		f.NowMS-f.Timer.ExpandAtMS > behindAfter.Milliseconds() {
+		a.Text = "The timer is due then. Its fire does not exist: fires were to be created at " +
+			instant(f.Timer.ExpandAtMS) + ", and no migrator has done so."
+	}
 	return true
 }
 
@@ -309,7 +347,10 @@ func (f *Facts) notDue(v *Version, x *schedule.Verdict, atMS int64) string {
 	case schedule.BeforeStart:
 		return "The schedule begins at " + s.StartAt.UTC().Format(layout) + "." + nearest
 	case schedule.AfterEnd:
-		return "The schedule ended before." + nearest
+		if s.EndAt == nil {
+			return "The schedule ended before." + nearest
+		}
+		return "The schedule ends at " + s.EndAt.UTC().Format(layout) + "." + nearest
 	case schedule.ByCalendar:
 		return "Excluded by " + x.Rule + "." + nearest
 	case schedule.MovedByCalendar:

@@ -222,7 +222,7 @@ func TestEveryCode(t *testing.T) {
 		},
 		{coming, func(fx *fixture) {
 			fx.open = []timer.Fire{fire(coming, timer.Fire{})}
-		}, explain.Planned, "The fire is called at 2026-01-12T09:00:00Z."},
+		}, explain.Planned, "The fire is to be called at 2026-01-12T09:00:00Z."},
 		{
 			due,
 			open(timer.Fire{Owner: 9}),
@@ -234,14 +234,14 @@ func TestEveryCode(t *testing.T) {
 			due,
 			open(timer.Fire{}),
 			explain.Overdue,
-			"The fire should have been called at 2026-01-05T09:00:00Z and no executor has claimed it yet.",
+			"The fire should have been called at 2026-01-05T09:00:00Z, and no executor has claimed it yet.",
 		},
 		{
 			due,
 			open(timer.Fire{Owner: 8}),
 			explain.Overdue,
-			"The fire should have been called at 2026-01-05T09:00:00Z and no executor has claimed it " +
-				"yet. The executor that had claimed it has ended.",
+			"The fire should have been called at 2026-01-05T09:00:00Z. The executor that had claimed it has " +
+				"ended, and whether that called it is not known; no other one has claimed it yet.",
 		},
 		{
 			due, open(timer.Fire{Owner: 9, State: timer.FireRetrying, Attempt: 1}),
@@ -268,7 +268,7 @@ func TestEveryCode(t *testing.T) {
 			due,
 			open(timer.Fire{State: timer.FireWaiting, RunAtMS: later}),
 			explain.WaitsForTurn,
-			"An earlier fire of the timer has not finished; it is asked again at 2026-01-10T12:00:05Z.",
+			"An earlier fire of the timer has not finished; it is called after that one, or asked again at 2026-01-10T12:00:05Z.",
 		},
 		{
 			due, open(timer.Fire{State: timer.FireAccepted, RunAtMS: later}),
@@ -279,7 +279,7 @@ func TestEveryCode(t *testing.T) {
 			due,
 			open(timer.Fire{State: timer.FireDeferred, RunAtMS: later}),
 			explain.WaitsForLimits,
-			"A limit of the app or the breaker of the endpoint holds the fire back; it is asked again at 2026-01-10T12:00:05Z.",
+			"A limit of the app or the breaker of the endpoint held the fire back; it is asked again at 2026-01-10T12:00:05Z.",
 		},
 		{
 			due, open(timer.Fire{RunAtMS: timer.DeferredMS}), explain.WaitsForActive,
@@ -289,7 +289,7 @@ func TestEveryCode(t *testing.T) {
 			coming,
 			nil,
 			explain.NotExpanded,
-			"The timer is due then. Its fire does not exist yet; the next fires are created at 2026-01-11T08:30:00Z.",
+			"The timer is due then. Its fire does not exist yet: fires are created ahead of their time, the next ones at 2026-01-11T08:30:00Z.",
 		},
 		{coming, func(fx *fixture) {
 			fx.change(func(d *timer.Definition) { d.Schedule.MaxFires = 3 })
@@ -306,12 +306,12 @@ func TestEveryCode(t *testing.T) {
 			inactive(timer.StatusPaused, ms(due), timer.NeverMS)(fx)
 			fx.timer.Status, fx.timer.PauseReason = timer.StatusPaused, "release"
 			fx.timer.InactiveSinceMS = ms(due)
-		}, explain.Paused, "The timer is paused since 2026-01-05T09:00:00Z (release); by whom is not recorded."},
+		}, explain.Paused, "The timer is paused since 2026-01-05T09:00:00Z (release); the audit trail has by whom."},
 		{coming, func(fx *fixture) { // its fire exists already
 			inactive(timer.StatusPaused, ms(due), timer.NeverMS)(fx)
 			fx.timer.Status, fx.timer.InactiveSinceMS = timer.StatusPaused, ms(due)
 			fx.open = []timer.Fire{fire(coming, timer.Fire{})}
-		}, explain.Paused, "The timer is paused since 2026-01-05T09:00:00Z; by whom is not recorded."},
+		}, explain.Paused, "The timer is paused since 2026-01-05T09:00:00Z; the audit trail has by whom."},
 		{coming, func(fx *fixture) {
 			fx.deleted, fx.timer.Status, fx.timer.InactiveSinceMS = true, timer.StatusDeleted, ms(
 				now,
@@ -337,7 +337,7 @@ func TestEveryCode(t *testing.T) {
 				at := time.UnixMilli(ms(due))
 				d.Schedule.EndAt = &at
 			})
-		}, explain.AfterEnd, "The schedule ended before. The last one was 2026-01-04T09:00:00Z."},
+		}, explain.AfterEnd, "The schedule ends at 2026-01-05T09:00:00Z. The last one was 2026-01-04T09:00:00Z."},
 		{
 			due,
 			holiday,
@@ -695,14 +695,13 @@ func TestGoneTargetIsNotTakenForTheLastAnswer(t *testing.T) {
 	const failed = "Failed at 2026-01-05T09:00:00.02Z after 1 attempt: "
 	require.Equal(
 		t,
-		failed+"the receiver answered that it is gone, and the timer was paused (status, "+
-			"status 410).",
+		failed+"the receiver answered that it is gone, and the timer was paused (status 410).",
 		text(410),
 	)
 	require.Equal(
 		t,
 		failed+"one of its targets answered that it is gone, and the timer was paused; "+
-			"the call of another one failed (status, status 500).",
+			"the call of another one failed (status 500).",
 		text(500),
 	)
 }

@@ -15,6 +15,8 @@ type HoldCode string
 
 // The codes of holds.
 const (
+	HoldPaused         HoldCode = "timer_paused"
+	HoldInactive       HoldCode = "timer_inactive"
 	HoldFrozen         HoldCode = "app_frozen"
 	HoldLimited        HoldCode = "app_limited"
 	HoldWaitsForLimits HoldCode = "waits_for_limits"
@@ -35,13 +37,15 @@ type HoldMeaning struct {
 // HoldMeanings returns every code of a hold with its meaning, for documents.
 func HoldMeanings() []HoldMeaning {
 	return []HoldMeaning{
+		{HoldPaused, "the timer is paused"},
+		{HoldInactive, "the timer is not active"},
 		{HoldFrozen, "the app is frozen, so its fires are not called"},
 		{HoldLimited, "the app has limits; only executors know how much of them is used"},
 		{HoldWaitsForLimits, "fires of the timer wait for the limits of the app"},
 		{HoldBreakerOpen, "fires of the timer wait for the breaker of their endpoint"},
 		{
 			HoldBreakerUnknown,
-			"no fire waits for a breaker; only executors know whether one is open",
+			"due fires are open, none of which waits for a breaker; only executors know whether one is open",
 		},
 		{HoldTurn, "fires of the timer wait for an earlier one"},
 		{HoldNoExecutor, "no executor is alive"},
@@ -73,6 +77,22 @@ const (
 	// behindMS is the age of a task at its claim from which an executor counts as behind.
 	behindMS = 2000
 )
+
+// Holds returns whether the timer itself holds its fires back at NowMS. ReadHolds has the rest.
+func (f *Facts) Holds() []Hold {
+	period, ok := f.inactivity(f.NowMS)
+	switch {
+	case f.State.Status == timer.StatusDeleted:
+		return nil
+	case ok && period.Status == timer.StatusPaused:
+		return []Hold{{HoldPaused, f.inactivityText(period)}}
+	case ok:
+		return []Hold{{HoldInactive, f.inactivityText(period)}}
+	case f.State.AnchorMS == 0 && f.State.Status != timer.StatusActive:
+		return []Hold{{HoldInactive, "The timer has never been active. Activate it."}}
+	}
+	return nil
+}
 
 // ReadHolds returns what holds coming fires of a timer back at nowMS. It asks the store only: what
 // executors have in memory is not known, and said to be so. The reads are not one snapshot.
@@ -114,14 +134,17 @@ func holdsOfApp(a *store.App) (out []Hold) {
 		if a.Reason != "" {
 			text += " (" + a.Reason + ")"
 		}
-		out = append(out, Hold{HoldFrozen, text + "; by whom is not recorded."})
+		out = append(out, Hold{HoldFrozen, text + "; the audit trail has by whom."})
 	}
 	var limits []string
 	if a.Settings.Rate > 0 {
 		limits = append(limits, fmt.Sprintf("%g calls a second", a.Settings.Rate))
+		if a.Settings.Rate == 1 {
+			limits[0] = "1 call a second"
+		}
 	}
 	if a.Settings.Concurrent > 0 {
-		limits = append(limits, fmt.Sprintf("%d calls at once", a.Settings.Concurrent))
+		limits = append(limits, count(int64(a.Settings.Concurrent), "call")+" at once")
 	}
 	if len(limits) > 0 {
 		out = append(out, Hold{HoldLimited, "The app may have at most " +
@@ -172,7 +195,7 @@ func holdsOfFires(page *store.OpenFiresPage) (out []Hold) {
 				Hold{c.code, fmt.Sprintf("Of the timer %s%s %s %s, the first since %s.",
 					more, count(int64(w.n), "fire"), verb, waitText(c.wait), instant(w.sinceMS))},
 			)
-		case c.wait == timer.WaitBreaker:
+		case c.wait == timer.WaitBreaker && (len(page.Fires) > 0 || more != ""):
 			text := "No fire of the timer waits for the breaker of its endpoint; only executors know " +
 				"whether it is open."
 			if more != "" {
@@ -207,9 +230,10 @@ func holdsOfExecutors(sessions []store.Session) []Hold {
 			{
 				HoldBehind,
 				fmt.Sprintf(
-					"Of %s alive, %d have no room for more fires.",
+					"Of %s alive, %d %s no room for more fires.",
 					count(int64(executors), "executor"),
 					full,
+					map[bool]string{true: "has", false: "have"}[full == 1],
 				),
 			},
 		}

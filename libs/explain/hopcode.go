@@ -34,7 +34,7 @@ func HopMeanings() []HopMeaning {
 		{HopClaimed, "a session of an executor claimed it"},
 		{HopWaited, "it waited before its first attempt; of several waits the longest"},
 		{HopAttempt, "its target was called"},
-		{HopRecorded, "its outcome was recorded"},
+		{HopRecorded, "its outcome, as its executor knew it then; the record may follow later"},
 		{HopWaiting, "what it waits for now"},
 	}
 }

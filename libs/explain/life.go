@@ -202,7 +202,7 @@ func (l *Life) before() []Hop {
 	}
 	if f.Series != 0 {
 		first = Hop{
-			AtMS: timer.ID(f.Series).TimeMS(), Code: HopRequested,
+			AtMS: requestedMS(f), Code: HopRequested,
 			Text: "Requested by a " + f.Cause.String() + ".",
 		}
 	}
@@ -263,10 +263,30 @@ func (l *Life) arrival(h *timer.Hops, owner timer.ID) []Hop {
 		AtMS: h.ClaimedMS, Code: HopClaimed, Session: owner, SessionName: l.Owner.Name,
 		Text: "Claimed by " + l.ownerText() + ".",
 	}
-	if claimed.AtMS == 0 {
+	switch late := l.afterRunTime(claimed.AtMS); {
+	case claimed.AtMS == 0:
 		claimed.Text = "Claimed by " + l.ownerText() + "; when is not recorded."
+	case late != "":
+		claimed.Text = "Claimed by " + l.ownerText() + ", " + late + " after its run time."
 	}
-	return []Hop{pathHop(h), claimed}
+	path := pathHop(h)
+	if late := l.afterRunTime(path.AtMS); late != "" && h.Path == timer.PathDirect {
+		path.Text += " That was " + late + " after its run time: it was created late."
+	}
+	return []Hop{path, claimed}
+}
+
+// afterRunTime returns how long after the fire's first run time a step was, empty if it was not late
+// or that is not known.
+func (l *Life) afterRunTime(ms int64) string {
+	if len(l.Attempts) == 0 || l.Attempts[0].N != 1 {
+		return ""
+	}
+	late := ms - (l.Attempts[0].StartMS - l.Outcome.LatenessMS)
+	if late < lateClaimMS {
+		return ""
+	}
+	return duration(late)
 }
 
 // pathTexts says what brought a fire to its executor.

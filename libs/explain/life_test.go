@@ -95,6 +95,119 @@ func TestTimelineOfADeliveredFire(t *testing.T) {
 	}, texts(finished(func(*timer.Outcome) {}).timeline(t)))
 }
 
+// TestLatenessBeforeTheClaim checks that a fire says for how long no executor had claimed it: waits
+// begin with the claim.
+func TestLatenessBeforeTheClaim(t *testing.T) {
+	t.Parallel()
+	l := finished(func(o *timer.Outcome) {
+		o.FinishedMS, o.LatenessMS = o.DueMS+31_075, 31_060
+		o.Hops.ClaimedMS, o.Hops.WaitedFor, o.Hops.WaitedMS = o.DueMS+31_036, timer.WaitWorker, 24
+	})
+	hops := l.timeline(t)
+	require.Equal(
+		t,
+		`Claimed by "executor-1" (session 245000000000001), 31.036s after its run time.`,
+		find(t, hops, explain.HopClaimed).Text,
+	)
+	require.Equal(t, "Delivered at 2026-01-05T09:00:31.075Z, 31060 ms late, with 1 attempt. "+
+		"No executor had claimed it until 31.036s after its run time.",
+		find(t, hops, explain.HopRecorded).Text)
+
+	l = finished(func(o *timer.Outcome) {
+		o.FinishedMS, o.LatenessMS = o.DueMS+12_115, 12_100
+		o.Hops.Path = timer.PathDirect
+		o.Hops.DispatchedMS, o.Hops.ClaimedMS = o.DueMS+12_050, o.DueMS+12_090
+	})
+	require.Contains(t, find(t, l.timeline(t), explain.HopDispatched).Text,
+		"That was 12.05s after its run time: it was created late.")
+
+	l = finished(func(o *timer.Outcome) { // it waited after its claim
+		o.FinishedMS, o.LatenessMS = o.DueMS+9015, 9000
+		o.Hops.ClaimedMS = o.DueMS + 400
+	})
+	require.NotContains(t, find(t, l.timeline(t), explain.HopRecorded).Text, "No executor")
+}
+
+// TestInstantsOfANeverActiveInterval checks that there are none: they count from the activation.
+func TestInstantsOfANeverActiveInterval(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	fx.change(func(d *timer.Definition) {
+		d.Schedule = timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute)}
+	})
+	fx.timer.AnchorMS, fx.timer.Status = 0, timer.StatusInactive
+	require.Empty(t, fx.read(t, ms(due), ms(now), 100).Explain())
+	got := fx.at(t, created)
+	require.Equal(t, explain.NotActivated, got[0].Code)
+	require.Contains(t, got[0].Text, "its instants count from then on")
+	require.Equal(t, []explain.Hold{
+		{Code: explain.HoldInactive, Text: "The timer has never been active. Activate it."},
+	}, fx.read(t, ms(due), ms(now), 100).Holds())
+}
+
+// TestTimerHoldsItsFiresBack checks that the present tells what the timer itself holds back.
+func TestTimerHoldsItsFiresBack(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	read := func() []explain.Hold { return fx.read(t, ms(now), ms(now)+1, 1).Holds() }
+	require.Empty(t, read())
+	fx.inactive = []timer.Inactivity{
+		{FromMS: ms(due), UntilMS: ms(coming), Status: timer.StatusPaused},
+	}
+	require.Equal(t, []explain.Hold{{
+		Code: explain.HoldPaused,
+		Text: "The timer is paused from 2026-01-05T09:00:00Z until 2026-01-12T09:00:00Z; " +
+			"the audit trail has by whom.",
+	}}, read())
+	fx.open = []timer.Fire{fire(due, timer.Fire{RunAtMS: timer.DeferredMS})}
+	require.Equal(t, "The fire waits until its timer is active again. The timer is paused from "+
+		"2026-01-05T09:00:00Z until 2026-01-12T09:00:00Z; the audit trail has by whom.",
+		fx.at(t, due)[0].Text)
+	fx.inactive[0].Status, fx.inactive[0].UntilMS = timer.StatusInactive, timer.NeverMS
+	require.Equal(t, explain.HoldInactive, read()[0].Code)
+	fx.deleted, fx.timer.Status = true, timer.StatusDeleted
+	fx.timer.InactiveSinceMS = ms(due)
+	require.Empty(t, read(), "a deleted timer has no coming fires")
+	got := fx.at(t, "2026-01-10T11:00:00Z")[0]
+	require.Equal(t, explain.Deleted, got.Code)
+	require.NotContains(t, got.Text, "2026-01-11")
+}
+
+// TestMaxFiresBeforeAnEdit checks that an edit does not change why earlier instants have no fire.
+func TestMaxFiresBeforeAnEdit(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	fx.change(func(d *timer.Definition) { d.Schedule.MaxFires = 1 })
+	fx.timer.FiresCreated, fx.timer.NextDueMS, fx.timer.ExpandAtMS = 1, ms(due), ms(due)
+	fx.outcomes = []timer.Outcome{outcome("2026-01-02T09:00:00Z", timer.Delivered, "")}
+	require.Equal(t, explain.MaxFires, fx.at(t, due)[0].Code)
+	fx.edit("2026-01-07T00:00:00Z", fx.versions[0].Definition)
+	require.Equal(t, explain.MaxFires, fx.at(t, due)[0].Code)
+	require.Equal(t, explain.MaxFires, fx.at(t, "2026-01-08T09:00:00Z")[0].Code)
+	fx.versions[1].Definition.Schedule.MaxFires, fx.timer.FiresCreated = 5, 2
+	fx.outcomes = append(fx.outcomes, outcome("2026-01-07T09:00:00Z", timer.Delivered, ""))
+	require.Equal(t, explain.MaxFires, fx.at(t, due)[0].Code, "by the version in force then")
+}
+
+// TestNoMigratorCreatesFires checks that a time that has passed is not told as that of coming fires.
+func TestNoMigratorCreatesFires(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	fx.timer.NextDueMS, fx.timer.ExpandAtMS = ms(due), ms(due)-60_000
+	got := fx.at(t, due)[0]
+	require.Equal(t, explain.NotExpanded, got.Code)
+	require.Equal(t, "The timer is due then. Its fire does not exist: fires were to be created at "+
+		"2026-01-05T08:59:00Z, and no migrator has done so.", got.Text)
+}
+
+// TestFireOfADeadExecutor checks that no answer claims to know whether that called the fire.
+func TestFireOfADeadExecutor(t *testing.T) {
+	t.Parallel()
+	l := finished(func(o *timer.Outcome) { o.Hops.Path = timer.PathOrphaned })
+	require.Contains(t, find(t, l.timeline(t), explain.HopRecorded).Text,
+		"An executor that claimed it before has ended; whether that called it is not known.")
+}
+
 // TestEveryPathAndWait checks that each path and each wait has its hop, and that unknown ones are
 // said to be unknown.
 func TestEveryPathAndWait(t *testing.T) {
@@ -200,7 +313,7 @@ func TestTimelineOfOpenFires(t *testing.T) {
 	require.Contains(t, open(timer.Fire{
 		State: timer.FireDeferred, WaitedFor: timer.WaitBreaker, WaitingSinceMS: ms(due) + 1000,
 		RunAtMS: ms(now) + 5000,
-	}), "1s waiting: The breaker of the endpoint is open, and the fire waits since "+
+	}), "1s waiting: The breaker of the endpoint was open, and the fire waits since "+
 		"2026-01-05T09:00:01Z; it is asked again at 2026-01-10T12:00:05Z.")
 	claimed := timer.Fire{Owner: owner}
 	require.Contains(t, open(claimed, store.Session{ID: owner, Name: "executor-1"}),
@@ -266,9 +379,28 @@ func TestTimelineOfAnInterruptedCall(t *testing.T) {
 		find(t, l.timeline(t), explain.HopRecorded).Text)
 }
 
+// TestFiresOfRequestsSaySo checks that a redrive is not taken for the fire of the schedule.
+func TestFiresOfRequestsSaySo(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	fx.outcomes = []timer.Outcome{outcome(due, timer.Failed, timer.ReasonExhausted)}
+	again := outcome(due, timer.Delivered, "")
+	again.Series, again.Cause = int64(owner), timer.CauseRedrive
+	fx.outcomes = append(fx.outcomes, again)
+	var got []string
+	for _, a := range fx.at(t, due) {
+		got = append(got, a.Text)
+	}
+	require.Len(t, got, 2)
+	require.Regexp(t, `^Failed at `, got[0])
+	require.Regexp(t, `^Requested by a redrive at 20\S+Z\. Delivered at `, got[1])
+}
+
 func TestHoldsSayWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	quiet := &holds{sessions: []store.Session{{Kind: store.ExecutorSession}}}
+	require.Empty(t, quiet.codes(t), "no fire waits for anything")
+	quiet.open = []timer.Fire{{}}
 	require.Equal(t, []explain.HoldCode{explain.HoldBreakerUnknown}, quiet.codes(t))
 	busy := &holds{
 		app: store.App{
@@ -294,7 +426,7 @@ func TestHoldsSayWhatIsKnown(t *testing.T) {
 		explain.HoldBacklog,
 	}, busy.codes(t))
 	require.Equal(t, []string{
-		"The app is frozen since 2026-01-05T09:00:00Z (audit); by whom is not recorded.",
+		"The app is frozen since 2026-01-05T09:00:00Z (audit); the audit trail has by whom.",
 		"The app may have at most 2.5 calls a second and 4 calls at once; only executors know how much of that is used.",
 		"Of the timer 2 fires wait for the limits of its app, the first since 2026-01-05T09:00:00Z.",
 		"Of the timer 1 fire waits for the breaker of its endpoint, the first since 2026-01-05T09:00:00.002Z.",
@@ -303,10 +435,10 @@ func TestHoldsSayWhatIsKnown(t *testing.T) {
 		"The oldest open fire of all apps is 1m0s past its run time.",
 	}, busy.texts(t))
 	busy.sessions[0].Load.InflightFull, busy.more = true, true
-	require.Contains(t, join(busy.texts(t)), "Of 1 executor alive, 1 have no room for more fires.")
+	require.Contains(t, join(busy.texts(t)), "Of 1 executor alive, 1 has no room for more fires.")
 	require.Contains(t, join(busy.texts(t)), "at least 2 fires")
 	busy.sessions, busy.open = nil, nil
 	require.Contains(t, busy.codes(t), explain.HoldNoExecutor)
 	require.Contains(t, join(busy.texts(t)), "too many open fires to search them all")
-	require.Len(t, explain.HoldMeanings(), 9)
+	require.Len(t, explain.HoldMeanings(), 11)
 }

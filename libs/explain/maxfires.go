@@ -80,8 +80,10 @@ func (f *Facts) clip(v *Version, x *schedule.Verdict) {
 func (f *Facts) afterLastFire(a *Answer, v *Version) bool {
 	last := f.lastOf(v)
 	most := v.Definition.Schedule.MaxFires
-	made := f.Timer != nil && v.N == f.Timer.Version && most > 0 && f.Timer.FiresCreated >= most
-	if !last.excludes(a.AtMS) && (!made || !f.afterEveryFire(a.AtMS)) {
+	made := f.Timer != nil && most > 0 && f.Timer.FiresCreated >= most
+	// Fires of a later version may follow one that had all of its own.
+	made = made && (v.N < f.Timer.Version || f.afterEveryFire(a.AtMS))
+	if !last.excludes(a.AtMS) && !made {
 		return false
 	}
 	a.Code = MaxFires

@@ -71,9 +71,10 @@ func OpenCode(o *timer.Fire, alive Owners, nowMS int64) Code {
 // openText says what an open fire with a code waits for.
 func openText(o *timer.Fire, code Code, nowMS int64) string {
 	run := instant(o.RunAtMS)
-	ended := "" // a dead owner, of a fire that is overdue
-	if o.Owner != 0 {
-		ended = " The executor that had claimed it has ended."
+	unclaimed := ", and no executor has claimed it yet."
+	if o.Owner != 0 { // a dead owner, of a fire that is overdue
+		unclaimed = ". The executor that had claimed it has ended, and whether that called it is not " +
+			"known; no other one has claimed it yet."
 	}
 	switch code { //nolint:exhaustive // the others are not of open fires
 	case WaitsForActive:
@@ -87,22 +88,20 @@ func openText(o *timer.Fire, code Code, nowMS int64) string {
 			failed = count(int64(o.Attempt), "attempt") + " have failed"
 		}
 		if o.RunAtMS <= nowMS {
-			return failed + "; the next one should have been at " + run +
-				", and no executor has claimed it yet." + ended
+			return failed + "; the next one should have been at " + run + unclaimed
 		}
 		return failed + "; the next one is at " + run + "."
 	case WaitsForTurn:
 		return "An earlier fire of the timer has not finished" + since(o) +
-			"; it is asked again at " + run + "."
+			"; it is called after that one, or asked again at " + run + "."
 	case WaitsForCompleted:
 		return "The receiver has accepted the fire and has until " + run + " to complete it."
 	case WaitsForLimits:
 		return deferredText(o) + since(o) + "; it is asked again at " + run + "."
 	case Planned:
-		return "The fire is called at " + run + "."
+		return "The fire is to be called at " + run + "."
 	}
-	return fmt.Sprintf(
-		"The fire should have been called at %s and no executor has claimed it yet.", run) + ended
+	return "The fire should have been called at " + run + unclaimed
 }
 
 // since says since when a fire waits, if its row has that.
@@ -118,23 +117,32 @@ func deferredText(o *timer.Fire) string {
 	switch {
 	case o.WaitingSinceMS == 0:
 	case o.WaitedFor == timer.WaitLimits:
-		return "The limits of the app hold the fire back"
+		return "The limits of the app held the fire back"
 	case o.WaitedFor == timer.WaitBreaker:
-		return "The breaker of the endpoint is open"
+		return "The breaker of the endpoint was open"
 	case o.WaitedFor == timer.WaitStore:
 		return "The settings of the app could not be read"
+	case o.WaitedFor == timer.WaitWorker:
+		return "All workers that its executor has for one app were busy"
 	}
-	return "A limit of the app or the breaker of the endpoint holds the fire back"
+	return "A limit of the app or the breaker of the endpoint held the fire back"
 }
 
 // open explains a fire without an outcome. base is the answer of the schedule for its instant.
-func (f *Facts) open(base Answer, o *timer.Fire) Answer {
-	a := base
+func (f *Facts) open(base Answer, o *timer.Fire) (a Answer) {
+	a = base
 	a.Open, a.Version, a.Due = o, o.Version, base.Due || o.Series == 0
 	a.Code = OpenCode(o, f.Owners, f.NowMS)
 	a.Text = openText(o, a.Code, f.NowMS)
+	defer func() { a.Text = requestedText(o) + a.Text }()
 	v, _ := f.version(a.AtMS)
 	if v == nil {
+		return a
+	}
+	if a.Code == WaitsForActive {
+		if i, ok := f.inactivity(f.NowMS); ok {
+			a.Text += " " + f.inactivityText(i)
+		}
 		return a
 	}
 	// If the timer stays as it is, a planned fire is skipped.

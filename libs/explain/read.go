@@ -202,6 +202,14 @@ func (f *Facts) anchor() int64 {
 	return f.State.AnchorMS
 }
 
+// beginsLater reports whether the instants of a version count from the first activation, which has
+// not been yet. So it has none.
+func (f *Facts) beginsLater(v *Version) bool {
+	s := &v.Definition.Schedule
+	return f.State.AnchorMS == 0 && (s.Kind == timer.KindInterval && s.StartAt == nil ||
+		s.Kind == timer.KindDelay)
+}
+
 // listInstants collects the instants of the schedules in the range, each by the version that is in
 // force, up to the limit. One instant alone is always explained.
 func (f *Facts) listInstants(ctx context.Context, _ Store) error {
@@ -220,7 +228,7 @@ func (f *Facts) listInstants(ctx context.Context, _ Store) error {
 		}
 		left := f.Limit + 1 - len(f.instants)
 		if v.parsed == nil || from >= to || left <= 0 ||
-			v.Definition.Schedule.Kind == timer.KindFixedDelay {
+			v.Definition.Schedule.Kind == timer.KindFixedDelay || f.beginsLater(v) {
 			continue
 		}
 		found, err := v.parsed.Instants(ctx, from, to, f.anchor(), left)

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -13,7 +14,7 @@ var skipTexts = map[timer.Reason]string{
 	timer.ReasonPaused:     "the timer was paused when it was due",
 	timer.ReasonFrozen:     "the app was frozen",
 	timer.ReasonDeleted:    "the timer was deleted",
-	timer.ReasonMisfired:   "it was too late, and the misfire policy skips such fires",
+	timer.ReasonMisfired:   "it was late, and the timer's misfire policy does not call it",
 	timer.ReasonSuperseded: "a newer version of the timer does not have this instant",
 	timer.ReasonOverlap:    "another fire of the timer had not finished",
 	timer.ReasonQueueFull:  "as many fires as allowed were waiting for the ones before them",
@@ -38,25 +39,87 @@ func finishedText(o *timer.Outcome, last *timer.Attempt) string {
 	switch o.Kind {
 	case timer.Delivered:
 		return fmt.Sprintf("Delivered at %s, %d ms late, with %s.", at, o.LatenessMS,
-			count(int64(o.Attempts), "attempt"))
+			count(int64(o.Attempts), "attempt")) + lateText(o, last) + earlierText(o)
 	case timer.Failed:
-		return failedText(o)
+		return failedText(o) + earlierText(o)
 	case timer.Skipped:
 		return skippedText(o, last)
 	}
 	return fmt.Sprintf("Finished at %s as %q.", at, o.Kind)
 }
 
+// requestedText says by what a fire was requested that is not of the schedule, as a sentence with a
+// space behind it.
+func requestedText(f *timer.Fire) string {
+	if f.Series == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Requested by a %s at %s. ", f.Cause, instant(requestedMS(f)))
+}
+
+// requestedMS returns when a fire was requested that is not of the schedule. A run-now is due then;
+// its series may be one of an idempotency key. Other series are the ids of their requests.
+func requestedMS(f *timer.Fire) int64 {
+	if f.Cause == timer.CauseRunNow {
+		return f.DueMS
+	}
+	return timer.ID(f.Series).TimeMS()
+}
+
+// lateClaimMS is how long after its run time a fire is claimed for that to be said.
+const lateClaimMS = 100
+
+// lateText says that a fire was claimed late, if that is most of its lateness. Waits begin with the
+// claim, so none of them has that time.
+func lateText(o *timer.Outcome, last *timer.Attempt) string {
+	start := o.FinishedMS - o.DurationMS
+	if last != nil {
+		start = last.StartMS
+	}
+	late := o.Hops.ClaimedMS - (start - o.LatenessMS)
+	if o.Attempts != 1 || o.Hops.ClaimedMS == 0 || late < lateClaimMS || late < o.LatenessMS/2 {
+		return ""
+	}
+	return fmt.Sprintf(" No executor had claimed it until %s after its run time.", duration(late))
+}
+
+// earlierText says that an executor that ended may have called the fire, which it took with it. The
+// attempts and the lateness are those of the next one.
+func earlierText(o *timer.Outcome) string {
+	if o.Hops.Path != timer.PathOrphaned {
+		return ""
+	}
+	return " An executor that claimed it before has ended; whether that called it is not known."
+}
+
+// failureTexts are failures in words, where a sentence about the fire names one.
+var failureTexts = map[timer.Failure]string{
+	timer.FailureAsync:   "accepted and not completed in time",
+	timer.FailureCircuit: "not sent: the breaker of the endpoint was open",
+	timer.FailureRule:    "the success rule does not match the answer",
+	timer.FailureRefused: "the rules about addresses do not allow it",
+}
+
+// failureText says what the last attempt came to, empty if that is not known.
+func failureText(o *timer.Outcome) string {
+	switch text, ok := failureTexts[o.Failure]; {
+	case o.Failure == timer.FailureStatus:
+		return fmt.Sprintf("status %d", o.StatusCode)
+	case o.StatusCode != 0:
+		return fmt.Sprintf("%s, status %d", cmp.Or(text, string(o.Failure)), o.StatusCode)
+	case ok:
+		return text
+	}
+	return string(o.Failure)
+}
+
 func failedText(o *timer.Outcome) string {
 	text := fmt.Sprintf("Failed at %s after %s", instant(o.FinishedMS),
 		count(int64(o.Attempts), "attempt"))
 	why, known := failTexts[o.Reason]
-	answer := ""
-	switch {
-	case o.StatusCode != 0:
-		answer = fmt.Sprintf("%s, status %d", o.Failure, o.StatusCode)
-	case o.Failure != timer.FailureNone:
-		answer = string(o.Failure)
+	answer := failureText(o)
+	if o.Reason == timer.ReasonRejected && o.Failure == timer.FailureRefused {
+		why, answer = "the rules about addresses do not allow its target", ""
 	}
 	if o.Reason == timer.ReasonGone && o.StatusCode != statusGone {
 		why = "one of its targets answered that it is gone, and the timer was paused"

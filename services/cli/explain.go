@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"time"
@@ -62,7 +63,10 @@ func (t *tool) explainCommand() *cobra.Command {
 					if err != nil {
 						return err //nolint:wrapcheck // it says what the API answered
 					}
-					return t.printer.List(items, t.explainColumns())
+					if err := t.printer.List(items, t.explainColumns()); err != nil {
+						return err
+					}
+					return t.showHoldsOfRange(c.Context(), api, path, app)
 				}
 				answer, err := api.Get(c.Context(), path, app)
 				if err != nil {
@@ -84,9 +88,19 @@ func (t *tool) explainColumns() []output.Column {
 		{Head: "CODE", Cell: t.explainCode},
 		output.Field("VERSION", "version").AsWide(),
 		output.Field("SPEC", "spec").AsWide(),
-		output.Field("EXPLANATION", "text"),
+		{Head: "EXPLANATION", Cell: explanationText},
 	}
 }
+
+// explanationText is the sentence about an instant.
+func explanationText(answer client.Object) string {
+	if answer["frozen"] == true {
+		return answer.Text("text") + " " + frozenText
+	}
+	return answer.Text("text")
+}
+
+const frozenText = "The app is frozen: if it stays so, the fire is not called."
 
 // explainCode shows a code in the color of good, bad, or neither.
 func (t *tool) explainCode(answer client.Object) string {
@@ -115,7 +129,7 @@ func (t *tool) showExplanation(answer client.Object) error {
 			lines = append(lines, fmt.Sprintf("By %q, version %d.", spec, item.Int("version")))
 		}
 		if item["frozen"] == true {
-			lines = append(lines, "The app is frozen: if it stays so, the fire is not called.")
+			lines = append(lines, frozenText)
 		}
 		if id := item.Object("fire").Text("id"); id != "" {
 			lines = append(lines, "carillon fire get "+id+" shows its attempts.")
@@ -129,11 +143,32 @@ func (t *tool) showExplanation(answer client.Object) error {
 			}
 		}
 	}
+	return t.showHolds(answer)
+}
+
+// showHolds prints what holds fires back now.
+func (t *tool) showHolds(answer client.Object) error {
 	var holds []string
 	for _, hold := range answer.Objects("holds") {
 		holds = append(holds, "Now: "+hold.Text("text"))
 	}
 	return t.printLines(holds)
+}
+
+// showHoldsOfRange prints what holds fires back now below the instants of a range, for people. Its
+// first page has that, whatever the number of instants on it.
+func (t *tool) showHoldsOfRange(
+	ctx context.Context, api *client.Client, path string, query url.Values,
+) error {
+	if !t.printer.Human() {
+		return nil
+	}
+	query.Set("limit", "1")
+	answer, err := api.Get(ctx, path, query)
+	if err != nil {
+		return err //nolint:wrapcheck // it says what the API answered
+	}
+	return t.showHolds(answer)
 }
 
 func (t *tool) printLines(lines []string) error {

@@ -167,7 +167,7 @@ func TestExplainsTheLifeAndWhatHoldsBack(t *testing.T) {
 	require.Len(t, coming.Items, 1)
 	require.Equal(t, "created", coming.Items[0].Timeline[0].Code)
 	require.Equal(t, "waiting", coming.Items[0].Timeline[2].Code)
-	require.Equal(t, []string{"breaker_unknown", "no_executor"}, codes(coming))
+	require.Equal(t, []string{"no_executor"}, codes(coming))
 	require.NotEmpty(t, about(hour.Add(48*time.Hour), "").Items[0].ExpandAt)
 	require.Empty(t, about(hour.Add(-2*time.Hour), "").Holds, "of the past")
 
@@ -177,11 +177,10 @@ func TestExplainsTheLifeAndWhatHoldsBack(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Store.SetFrozen(t.Context(), "shop", true, "audit")
 	require.NoError(t, err)
-	require.Equal(
-		t,
-		[]string{"app_frozen", "app_limited", "breaker_unknown"},
-		codes(about(hour, "")),
-	)
+	require.Equal(t, []string{"app_frozen", "app_limited"}, codes(about(hour, "")))
+	f.Do(t, http.StatusOK, http.MethodPost, apitest.TimerPath(got.ID, "/pause"), `{}`)
+	require.Equal(t, []string{"timer_paused", "app_frozen", "app_limited"}, codes(about(hour, "")))
+	f.Do(t, http.StatusOK, http.MethodPost, apitest.TimerPath(got.ID, "/resume"), "")
 
 	fires, err := f.Store.OpenAmong(
 		t.Context(), []timer.FireID{{Timer: id, DueMS: hour.UnixMilli()}},

@@ -80,13 +80,13 @@ type explanationBody struct {
 	Status     timer.Status `json:"status" enum:"active,inactive,paused,deleted" doc:"Of the timer now."`
 	Now        string       `json:"now" format:"date-time" doc:"When the question was answered."`
 	Items      []AnswerBody `json:"items" nullable:"false" doc:"In order of the instants. An instant has several if the timer was run by a request, a backfill or a redrive, too."`
-	Holds      []HoldBody   `json:"holds" nullable:"false" doc:"What holds coming fires of the timer back now, or may do so. Empty if only past instants are explained, and on later pages."`
+	Holds      []HoldBody   `json:"holds" nullable:"false" doc:"What holds fires of the timer back now, or may do so. Empty if only past instants without an open fire are explained, and on later pages."`
 	NextCursor string       `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
 }
 
 // HoldBody is what holds coming fires back, or may do so.
 type HoldBody struct {
-	Code explaining.HoldCode `json:"code" enum:"app_frozen,app_limited,waits_for_limits,breaker_open,breaker_unknown,waits_for_turn,no_executor,executors_behind,backlog" doc:"What it is."`
+	Code explaining.HoldCode `json:"code" enum:"timer_paused,timer_inactive,app_frozen,app_limited,waits_for_limits,breaker_open,breaker_unknown,waits_for_turn,no_executor,executors_behind,backlog" doc:"What it is."`
 	Text string              `json:"text" doc:"The same as a sentence."`
 }
 
@@ -123,8 +123,9 @@ func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationO
 		Items:   []AnswerBody{},
 		Holds:   []HoldBody{},
 	}}
-	one := to == from+1
+	one, open := to == from+1, false
 	for _, a := range facts.Explain() {
+		open = open || a.Open != nil
 		item := show(&a, facts)
 		if one && item.Fire != nil {
 			if item.Timeline, err = s.timeline(ctx, &a, facts); err != nil {
@@ -133,8 +134,9 @@ func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationO
 		}
 		out.Body.Items = append(out.Body.Items, item)
 	}
-	if to > now.UnixMilli() && in.Cursor == "" && facts.State.Status != timer.StatusDeleted {
-		if err := s.addHolds(ctx, in.App, id, now, &out.Body); err != nil {
+	if (to > now.UnixMilli() || open) && in.Cursor == "" &&
+		facts.State.Status != timer.StatusDeleted {
+		if err := s.addHolds(ctx, in.App, id, facts, &out.Body); err != nil {
 			return nil, err
 		}
 	}
@@ -166,13 +168,13 @@ func (s *Resource) timeline(
 }
 
 func (s *Resource) addHolds(
-	ctx context.Context, app string, id timer.ID, now time.Time, out *explanationBody,
+	ctx context.Context, app string, id timer.ID, facts *explaining.Facts, out *explanationBody,
 ) error {
-	holds, err := explaining.ReadHolds(ctx, s.Store, app, id, now.UnixMilli())
+	holds, err := explaining.ReadHolds(ctx, s.Store, app, id, facts.NowMS)
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}
-	for _, h := range holds {
+	for _, h := range append(facts.Holds(), holds...) {
 		out.Holds = append(out.Holds, HoldBody{Code: h.Code, Text: h.Text})
 	}
 	return nil

@@ -237,6 +237,7 @@ func TestV2ListTellsWhichFiresAnExecutorHas(t *testing.T) {
 				}
 				Timeline []struct{ Text string }
 			}
+			Holds []struct{ Code string }
 		}
 		e.Call(t, http.MethodGet, apitest.TimerPath(held.Timer.String(), "/explain")+"&at="+
 			apitest.RFC(time.UnixMilli(held.DueMS)), "", nil).Into(t, 200, &explained)
@@ -247,11 +248,14 @@ func TestV2ListTellsWhichFiresAnExecutorHas(t *testing.T) {
 		if waits != "" {
 			require.Equal(t, waits, explained.Items[0].Fire.WaitsFor)
 		}
+		if code == "overdue" { // its instant has passed, and the fire is open
+			require.Contains(t, explained.Holds, struct{ Code string }{"no_executor"})
+		}
 	}
 	ahead.Store(int64(time.Until(time.UnixMilli(held.DueMS)) - time.Minute))
-	check("", "planned", "is called at")
+	check("", "planned", "is to be called at")
 	ahead.Store(int64(time.Until(time.UnixMilli(held.DueMS)) + time.Second))
 	check("executor", "in_progress", "or its result is not recorded yet")
 	require.NoError(t, e.Store.CloseSession(t.Context(), e.Session))
-	check("run", "overdue", "no executor has claimed it yet")
+	check("run", "overdue", "no other one has claimed it yet")
 }

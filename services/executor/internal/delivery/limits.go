@@ -107,7 +107,7 @@ func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Pe
 	// Set before Start: a waiting fire may belong to another worker at once.
 	e.WaitedForLimit = true
 	waits := e.Waits()
-	e.DeferFor(timer.WaitLimits, d.opts.Clock.Now().UnixMilli())
+	e.DeferFor(waitOf(&app.Limits), d.opts.Clock.Now().UnixMilli())
 	start := d.opts.Limits.Start(ask)
 	if start.OK {
 		e.WaitedForLimit = waited
@@ -124,6 +124,15 @@ func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Pe
 		d.DeferUntil(e, start.At)
 	}
 	return nil
+}
+
+// waitOf returns what a fire waits for that the limiter refuses. An app without limits of its own may
+// still use only a part of the executor's workers.
+func waitOf(limits *limit.Settings) timer.Wait {
+	if limits.Rate == 0 && limits.Concurrent == 0 {
+		return timer.WaitWorker
+	}
+	return timer.WaitLimits
 }
 
 // maxWait returns how long a fire may wait in flight for a limit or a breaker.
