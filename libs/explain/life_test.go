@@ -137,6 +137,9 @@ func TestInstantsOfANeverActiveInterval(t *testing.T) {
 	})
 	fx.timer.AnchorMS, fx.timer.Status = 0, timer.StatusInactive
 	require.Empty(t, fx.read(t, ms(due), ms(now), 100).Explain())
+	fx.change(func(d *timer.Definition) { d.Schedule.Anchor = new(time.UnixMilli(ms(due))) })
+	require.NotEmpty(t, fx.read(t, ms(due), ms(now), 100).Explain(), "they do not count from it")
+	fx.change(func(d *timer.Definition) { d.Schedule.Anchor = nil })
 	got := fx.at(t, created)
 	require.Equal(t, explain.NotActivated, got[0].Code)
 	require.Contains(t, got[0].Text, "its instants count from then on")

@@ -206,7 +206,7 @@ func (f *Facts) anchor() int64 {
 // not been yet. So it has none.
 func (f *Facts) beginsLater(v *Version) bool {
 	s := &v.Definition.Schedule
-	return f.State.AnchorMS == 0 && (s.Kind == timer.KindInterval && s.StartAt == nil ||
+	return f.State.AnchorMS == 0 && (s.Kind == timer.KindInterval && s.Anchor == nil ||
 		s.Kind == timer.KindDelay)
 }
 

@@ -66,7 +66,7 @@ type fireDetailBody struct {
 	SessionName string              `json:"session_name,omitempty" doc:"Name of the process that has or had the session. It is kept for a day after the session's end."`
 	Timeline    []HopBody           `json:"timeline" nullable:"false" doc:"The life of the fire, in order of time."`
 	Targets     []targetOutcomeBody `json:"targets,omitempty" nullable:"false" doc:"Of a timer that calls all of its targets: what became of each."`
-	AttemptLog  []attemptBody       `json:"attempt_log" nullable:"false" doc:"Every attempt, one after the other; of several targets each call."`
+	AttemptLog  []attemptBody       `json:"attempt_log" nullable:"false" doc:"Every attempt, one after the other; of several targets each call. An attempt that was accepted and not completed has two entries."`
 }
 
 var waitsFor = map[explain.Code]string{
