@@ -103,8 +103,10 @@ func (f *Facts) judge(atMS int64) Answer {
 		return a
 	}
 	if f.beginsLater(v) {
-		a.Code = NotActivated
-		a.Text = "The timer has never been active. Activate it: its instants count from then on."
+		if !f.afterDeletion(&a, v) {
+			a.Code = NotActivated
+			a.Text = f.neverActiveText() + " Its instants count from its first activation."
+		}
 		return a
 	}
 	verdict := f.verdict(v, atMS)
@@ -120,7 +122,8 @@ func (f *Facts) judge(atMS int64) Answer {
 	if a.Due {
 		return a
 	}
-	if previous != nil && previous.parsed != nil && f.verdict(previous, atMS).Due {
+	if previous != nil && previous.parsed != nil && !f.beginsLater(previous) &&
+		f.verdict(previous, atMS).Due {
 		a.Code, a.Text = Edited, editedText(previous.N, v)
 		return a
 	}
@@ -220,7 +223,7 @@ func (f *Facts) withoutFire(a *Answer) {
 		return
 	}
 	for _, rule := range []func(*Answer, *Version) bool{
-		f.beforeActivation, f.afterDeletion, f.whileInactive, f.afterLastFire, f.notExpanded,
+		f.afterDeletion, f.beforeActivation, f.whileInactive, f.afterLastFire, f.notExpanded,
 	} {
 		if rule(a, v) {
 			return
@@ -255,11 +258,18 @@ func (f *Facts) beforeActivation(a *Answer, _ *Version) bool {
 	if first != 0 && a.AtMS >= first {
 		return false
 	}
-	a.Code, a.Text = NotActivated, "The timer has never been active. Activate it."
+	a.Code, a.Text = NotActivated, f.neverActiveText()
 	if first != 0 {
 		a.Text = "The timer was activated first at " + instant(first) + "."
 	}
 	return true
+}
+
+func (f *Facts) neverActiveText() string {
+	if f.State.Status == timer.StatusDeleted {
+		return "The timer was never active."
+	}
+	return "The timer has never been active. Activate it."
 }
 
 func (f *Facts) afterDeletion(a *Answer, _ *Version) bool {
@@ -331,7 +341,7 @@ func (f *Facts) notExpanded(a *Answer, _ *Version) bool {
 		"time, the next ones at " + instant(
 		a.ExpandAtMS,
 	) + "."
-	if f.State.Status == timer.StatusActive &&
+	if f.State.ActiveAt(f.NowMS) &&
 		f.NowMS-f.Timer.ExpandAtMS > behindAfter.Milliseconds() {
 		a.Text = "The timer is due then. Its fire does not exist: fires were to be created at " +
 			instant(f.Timer.ExpandAtMS) + ", and no migrator has done so."

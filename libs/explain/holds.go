@@ -89,7 +89,7 @@ func (f *Facts) Holds() []Hold {
 	case ok:
 		return []Hold{{HoldInactive, f.inactivityText(period)}}
 	case f.State.AnchorMS == 0 && f.State.Status != timer.StatusActive:
-		return []Hold{{HoldInactive, "The timer has never been active. Activate it."}}
+		return []Hold{{HoldInactive, f.neverActiveText()}}
 	}
 	return nil
 }

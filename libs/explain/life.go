@@ -271,15 +271,16 @@ func (l *Life) arrival(h *timer.Hops, owner timer.ID) []Hop {
 	}
 	path := pathHop(h)
 	if late := l.afterRunTime(path.AtMS); late != "" && h.Path == timer.PathDirect {
-		path.Text += " That was " + late + " after its run time: it was created late."
+		path.Text += " That was " + late + " after its run time."
 	}
 	return []Hop{path, claimed}
 }
 
-// afterRunTime returns how long after the fire's first run time a step was, empty if it was not late
-// or that is not known.
+// afterRunTime returns how long after the fire's run time a step of its first claim was, empty if it
+// was not late or that is not known.
 func (l *Life) afterRunTime(ms int64) string {
-	if len(l.Attempts) == 0 || l.Attempts[0].N != 1 {
+	if len(l.Attempts) == 0 || l.Attempts[0].N != 1 ||
+		!firstClaim(&l.Outcome.Hops, l.Attempts[0].StartMS) {
 		return ""
 	}
 	late := ms - (l.Attempts[0].StartMS - l.Outcome.LatenessMS)

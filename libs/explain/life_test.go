@@ -119,13 +119,40 @@ func TestLatenessBeforeTheClaim(t *testing.T) {
 		o.Hops.DispatchedMS, o.Hops.ClaimedMS = o.DueMS+12_050, o.DueMS+12_090
 	})
 	require.Contains(t, find(t, l.timeline(t), explain.HopDispatched).Text,
-		"That was 12.05s after its run time: it was created late.")
+		"That was 12.05s after its run time.")
 
 	l = finished(func(o *timer.Outcome) { // it waited after its claim
 		o.FinishedMS, o.LatenessMS = o.DueMS+9015, 9000
 		o.Hops.ClaimedMS = o.DueMS + 400
 	})
 	require.NotContains(t, find(t, l.timeline(t), explain.HopRecorded).Text, "No executor")
+
+	for name, change := range map[string]func(l *life, o *timer.Outcome){
+		"an earlier session":  func(_ *life, o *timer.Outcome) { o.Hops.Path = timer.PathOrphaned },
+		"a repeated claim":    func(_ *life, o *timer.Outcome) { o.Hops.Path = timer.PathOwnClaim },
+		"a wait in the store": func(_ *life, o *timer.Outcome) { o.Hops.WaitedFor, o.Hops.WaitedMS = timer.WaitBreaker, 31_000 },
+		"a retry": func(l *life, o *timer.Outcome) {
+			o.Attempts, o.LatenessMS = 2, 5
+			l.rec.Attempts = []timer.Attempt{
+				{N: 1, StartMS: ms(due) + 5, Failure: timer.FailureStatus, StatusCode: 500},
+				{N: 2, StartMS: ms(due) + 31_060, StatusCode: 200},
+			}
+		},
+	} {
+		l := finished(func(o *timer.Outcome) {
+			o.FinishedMS, o.LatenessMS = o.DueMS+31_075, 31_060
+			o.Hops.ClaimedMS, o.Hops.DispatchedMS = o.DueMS+31_036, o.DueMS+31_030
+		})
+		change(l, l.rec.Outcome)
+		told := join(texts(l.timeline(t)))
+		require.NotContains(
+			t,
+			told,
+			"after its run time",
+			"%s: an earlier claim may have been on time",
+			name,
+		)
+	}
 }
 
 // TestInstantsOfANeverActiveInterval checks that there are none: they count from the activation.
@@ -142,7 +169,7 @@ func TestInstantsOfANeverActiveInterval(t *testing.T) {
 	fx.change(func(d *timer.Definition) { d.Schedule.Anchor = nil })
 	got := fx.at(t, created)
 	require.Equal(t, explain.NotActivated, got[0].Code)
-	require.Contains(t, got[0].Text, "its instants count from then on")
+	require.Contains(t, got[0].Text, "Its instants count from its first activation")
 	require.Equal(t, []explain.Hold{
 		{Code: explain.HoldInactive, Text: "The timer has never been active. Activate it."},
 	}, fx.read(t, ms(due), ms(now), 100).Holds())
@@ -185,11 +212,11 @@ func TestMaxFiresBeforeAnEdit(t *testing.T) {
 	fx.outcomes = []timer.Outcome{outcome("2026-01-02T09:00:00Z", timer.Delivered, "")}
 	require.Equal(t, explain.MaxFires, fx.at(t, due)[0].Code)
 	fx.edit("2026-01-07T00:00:00Z", fx.versions[0].Definition)
+	fx.timer.Definition = fx.versions[0].Definition
 	require.Equal(t, explain.MaxFires, fx.at(t, due)[0].Code)
 	require.Equal(t, explain.MaxFires, fx.at(t, "2026-01-08T09:00:00Z")[0].Code)
-	fx.versions[1].Definition.Schedule.MaxFires, fx.timer.FiresCreated = 5, 2
-	fx.outcomes = append(fx.outcomes, outcome("2026-01-07T09:00:00Z", timer.Delivered, ""))
-	require.Equal(t, explain.MaxFires, fx.at(t, due)[0].Code, "by the version in force then")
+	fx.timer.Definition.Schedule.MaxFires = 5
+	require.Equal(t, explain.NotExpanded, fx.at(t, due)[0].Code, "not known of another number")
 }
 
 // TestNoMigratorCreatesFires checks that a time that has passed is not told as that of coming fires.

@@ -80,9 +80,11 @@ func (f *Facts) clip(v *Version, x *schedule.Verdict) {
 func (f *Facts) afterLastFire(a *Answer, v *Version) bool {
 	last := f.lastOf(v)
 	most := v.Definition.Schedule.MaxFires
-	made := f.Timer != nil && most > 0 && f.Timer.FiresCreated >= most
-	// Fires of a later version may follow one that had all of its own.
-	made = made && (v.N < f.Timer.Version || f.afterEveryFire(a.AtMS))
+	// The fires of all versions count. So an earlier version had all of its own if the present one has
+	// the same number, and none has come since.
+	made := f.Timer != nil && most > 0 && f.Timer.FiresCreated >= most &&
+		(v.N == f.Timer.Version || f.Timer.Definition.Schedule.MaxFires == most) &&
+		a.AtMS >= f.RetainedFromMS && f.afterEveryFire(a.AtMS)
 	if !last.excludes(a.AtMS) && !made {
 		return false
 	}

@@ -132,6 +132,7 @@ func deferredText(o *timer.Fire) string {
 func (f *Facts) open(base Answer, o *timer.Fire) (a Answer) {
 	a = base
 	a.Open, a.Version, a.Due = o, o.Version, base.Due || o.Series == 0
+	a.Frozen = f.State.Frozen && a.AtMS >= f.NowMS
 	a.Code = OpenCode(o, f.Owners, f.NowMS)
 	a.Text = openText(o, a.Code, f.NowMS)
 	defer func() { a.Text = requestedText(o) + a.Text }()

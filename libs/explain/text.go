@@ -69,18 +69,26 @@ func requestedMS(f *timer.Fire) int64 {
 // lateClaimMS is how long after its run time a fire is claimed for that to be said.
 const lateClaimMS = 100
 
-// lateText says that a fire was claimed late, if that is most of its lateness. Waits begin with the
-// claim, so none of them has that time.
+// lateText says that a fire was claimed late, if that is most of its lateness.
 func lateText(o *timer.Outcome, last *timer.Attempt) string {
 	start := o.FinishedMS - o.DurationMS
 	if last != nil {
 		start = last.StartMS
 	}
 	late := o.Hops.ClaimedMS - (start - o.LatenessMS)
-	if o.Attempts != 1 || o.Hops.ClaimedMS == 0 || late < lateClaimMS || late < o.LatenessMS/2 {
+	if o.Attempts != 1 || !firstClaim(&o.Hops, start) || late < lateClaimMS ||
+		late < o.LatenessMS/2 {
 		return ""
 	}
 	return fmt.Sprintf(" No executor had claimed it until %s after its run time.", duration(late))
+}
+
+// firstClaim reports whether the claim of the hops is the first one, as far as they tell. They have
+// the latest one. A claim before it is known by the path, or by an attempt or a wait that began
+// before this one. startMS is when the first attempt began.
+func firstClaim(h *timer.Hops, startMS int64) bool {
+	return h.ClaimedMS != 0 && h.Path != timer.PathOrphaned && h.Path != timer.PathOwnClaim &&
+		startMS-h.WaitedMS >= h.ClaimedMS
 }
 
 // earlierText says that an executor that ended may have called the fire, which it took with it. The

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/fatih/color"
@@ -66,7 +67,7 @@ func (t *tool) explainCommand() *cobra.Command {
 					if err := t.printer.List(items, t.explainColumns()); err != nil {
 						return err
 					}
-					return t.showHoldsOfRange(c.Context(), api, path, app)
+					return t.showHoldsOfRange(c.Context(), api, path, app, items)
 				}
 				answer, err := api.Get(c.Context(), path, app)
 				if err != nil {
@@ -155,20 +156,25 @@ func (t *tool) showHolds(answer client.Object) error {
 	return t.printLines(holds)
 }
 
-// showHoldsOfRange prints what holds fires back now below the instants of a range, for people. Its
-// first page has that, whatever the number of instants on it.
+// showHoldsOfRange prints what holds fires back now below the instants of a range, for people, if one
+// of its fires is open or to come.
 func (t *tool) showHoldsOfRange(
-	ctx context.Context, api *client.Client, path string, query url.Values,
+	ctx context.Context, api *client.Client, path string, query url.Values, items []client.Object,
 ) error {
-	if !t.printer.Human() {
+	if !t.printer.Human() || !slices.ContainsFunc(items, isToCome) {
 		return nil
 	}
-	query.Set("limit", "1")
-	answer, err := api.Get(ctx, path, query)
+	answer, err := api.Get(ctx, path, url.Values{"app": query["app"]}) // about the present
 	if err != nil {
 		return err //nolint:wrapcheck // it says what the API answered
 	}
 	return t.showHolds(answer)
+}
+
+// isToCome reports whether an answer is about an open fire, or an instant that is to come.
+func isToCome(answer client.Object) bool {
+	at, err := time.Parse(time.RFC3339, answer.Text("at"))
+	return answer.Object("fire").Text("status") == "open" || err == nil && at.After(time.Now())
 }
 
 func (t *tool) printLines(lines []string) error {

@@ -80,7 +80,7 @@ type explanationBody struct {
 	Status     timer.Status `json:"status" enum:"active,inactive,paused,deleted" doc:"Of the timer now."`
 	Now        string       `json:"now" format:"date-time" doc:"When the question was answered."`
 	Items      []AnswerBody `json:"items" nullable:"false" doc:"In order of the instants. An instant has several if the timer was run by a request, a backfill or a redrive, too."`
-	Holds      []HoldBody   `json:"holds" nullable:"false" doc:"What holds fires of the timer back now, or may do so. Empty if only past instants without an open fire are explained, and on later pages."`
+	Holds      []HoldBody   `json:"holds" nullable:"false" doc:"What holds fires of the timer back now, or may do so. Empty on pages without an open fire, if only past instants are explained, and on later pages."`
 	NextCursor string       `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
 }
 
@@ -134,7 +134,7 @@ func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationO
 		}
 		out.Body.Items = append(out.Body.Items, item)
 	}
-	if (to > now.UnixMilli() || open) && in.Cursor == "" &&
+	if (to > now.UnixMilli() && in.Cursor == "" || open) &&
 		facts.State.Status != timer.StatusDeleted {
 		if err := s.addHolds(ctx, in.App, id, facts, &out.Body); err != nil {
 			return nil, err

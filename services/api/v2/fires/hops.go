@@ -13,7 +13,7 @@ type HopsBody struct {
 	DispatchedAt string `json:"dispatched_at,omitempty" format:"date-time" doc:"Of a finished fire: when the task was published that brought it."`
 	ClaimedAt    string `json:"claimed_at,omitempty" format:"date-time" doc:"Of a finished fire: when that session claimed it."`
 	Session      string `json:"session,omitempty" doc:"The executor's session that has claimed it, or that ended it."`
-	WaitedFor    string `json:"waited_for,omitempty" enum:"unknown,nothing,limits,breaker,turn,low_priority,order,store,worker" doc:"Of a finished fire: the longest wait between its claim and its first attempt."`
+	WaitedFor    string `json:"waited_for,omitempty" enum:"unknown,nothing,limits,breaker,turn,low_priority,order,store,worker" doc:"Of a finished fire: its longest wait before its first attempt. The time until an executor claims it is none."`
 	WaitedMS     int64  `json:"waited_ms,omitempty" doc:"How long that wait was. Absent where an earlier claim made the first attempt. Longer waits than 4 h 39 min have that length."`
 	WaitingSince string `json:"waiting_since,omitempty" format:"date-time" doc:"Of an open fire: since when it waits for limits, a breaker or its turn."`
 }
