@@ -98,7 +98,10 @@ func Meanings() []Meaning {
 		{WaitsForRetry, "an attempt failed, and the next one follows"},
 		{WaitsForTurn, "an earlier fire of the timer has not finished"},
 		{WaitsForCompleted, "the receiver has accepted the fire and completes it later"},
-		{WaitsForLimits, "a limit of the app or the breaker of the endpoint holds the fire back"},
+		{
+			WaitsForLimits,
+			"a limit of the app, the breaker of the endpoint, or a lack of free workers holds the fire back",
+		},
 		{WaitsForActive, "the fire waits until its timer is active"},
 		{NotExpanded, "the timer is due then, and its fire does not exist yet"},
 		{

@@ -25,6 +25,9 @@ type Config struct {
 	Have engine.Capabilities
 }
 
+// ownDatabases are those that every server has for itself.
+var ownDatabases = []string{"mysql", "sys", "information_schema", "performance_schema"}
+
 // ParseDSN parses a DSN and sets what the store depends on. The address may be a list:
 // "user:password@tcp(host1:3306,host2:3306)/database". Matched rows are counted, not
 // changed ones. The driver interpolates parameters, which saves a round trip. Statements are
@@ -56,6 +59,11 @@ func ParseDSN(dsn string) (*Config, error) {
 		return nil, timer.Invalid(
 			"dsn",
 			"it names no database: user:password@tcp(host:3306)/database",
+		)
+	}
+	if slices.Contains(ownDatabases, strings.ToLower(cfg.DBName)) {
+		return nil, timer.Invalid(
+			"dsn", cfg.DBName+" is a database of the server itself: create one for Carillon alone",
 		)
 	}
 	cfg.ClientFoundRows = true

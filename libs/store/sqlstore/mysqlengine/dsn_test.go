@@ -8,6 +8,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 )
 
+func TestDatabasesOfTheServerAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"mysql", "SYS", "information_schema", "performance_schema"} {
+		_, err := mysqlengine.ParseDSN("u:p@tcp(h:3306)/" + name)
+		require.ErrorContains(t, err, name+" is a database of the server itself")
+	}
+	_, err := mysqlengine.ParseDSN("u:p@tcp(h:3306)/mysql2")
+	require.NoError(t, err)
+}
+
 // TestWrongDSNsShowTheRightForm for the forms of other libraries.
 func TestWrongDSNsShowTheRightForm(t *testing.T) {
 	t.Parallel()
