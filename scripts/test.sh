@@ -193,7 +193,7 @@ once_more() {
     /^(ok|FAIL|\?) *\t/ { if ($1 == "FAIL") print $2 "\t" names; names = "" }' "$out")
 }
 
-# simulate SEEDS starts the simulation beside the scenarios, with lower priority. It runs in its own
+# simulate SEEDS starts the simulation beside the next tests, with lower priority. It runs in its own
 # session, because many kernels share CPU time by session first. Each process uses one CPU: that
 # takes an eighth less time than one process with all CPUs, because nothing within a simulation runs
 # in parallel. The package's other tests run in one more process.
@@ -276,7 +276,7 @@ elif [ $scope = quick ]; then
   simulated
 else
   run "${race[@]}" -timeout 25m -skip "$plain" $(grep -v -e '/libs/schedule$' -e '/libs/calendar$' -e '/libs/yamltext$' <<<"$packages")
-  simulate 100 # beside the rest, which mostly waits
+  simulate 100 # at a lower priority than the rest
   run -timeout 25m "$module/libs/schedule" "$module/libs/calendar" "$module/libs/yamltext"
   run -timeout 25m -run "$plain" "$module/libs/store/sqlstore" "$module/services/cli"
   run -timeout 25m "$module/e2e/scenario/..."

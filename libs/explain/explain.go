@@ -328,7 +328,7 @@ func (f *Facts) inactivityText(period timer.Inactivity) string {
 	return text + "."
 }
 
-// behindAfter is how long after their time fires are created at most while migrators keep up.
+// behindAfter is how late an expansion is for migrators to be said not to have done it.
 const behindAfter = 10 * time.Second
 
 func (f *Facts) notExpanded(a *Answer, _ *Version) bool {
@@ -337,15 +337,14 @@ func (f *Facts) notExpanded(a *Answer, _ *Version) bool {
 	}
 	a.Code = NotExpanded
 	a.ExpandAtMS = min(f.Timer.ExpandAtMS, a.AtMS)
-	a.Text = "The timer is due then. Its fire does not exist yet: fires are created ahead of their " +
-		"time, the next ones at " + instant(
-		a.ExpandAtMS,
-	) + "."
-	if f.State.ActiveAt(f.NowMS) &&
-		f.NowMS-f.Timer.ExpandAtMS > behindAfter.Milliseconds() {
-		a.Text = "The timer is due then. Its fire does not exist: fires were to be created at " +
-			instant(f.Timer.ExpandAtMS) + ", and no migrator has done so."
+	late := f.NowMS - f.Timer.ExpandAtMS
+	if f.State.ActiveAt(f.NowMS) && late > behindAfter.Milliseconds() {
+		a.Text = fmt.Sprintf("The timer is due then. Its fire does not exist: fires were to be "+
+			"created at %s, and no migrator has done so.", instant(f.Timer.ExpandAtMS))
+		return true
 	}
+	a.Text = fmt.Sprintf("The timer is due then. Its fire does not exist yet: fires are created "+
+		"ahead of their time, the next ones at %s.", instant(a.ExpandAtMS))
 	return true
 }
 

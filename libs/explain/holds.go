@@ -138,10 +138,11 @@ func holdsOfApp(a *store.App) (out []Hold) {
 	}
 	var limits []string
 	if a.Settings.Rate > 0 {
-		limits = append(limits, fmt.Sprintf("%g calls a second", a.Settings.Rate))
+		calls := "calls"
 		if a.Settings.Rate == 1 {
-			limits[0] = "1 call a second"
+			calls = "call"
 		}
+		limits = append(limits, fmt.Sprintf("%g %s a second", a.Settings.Rate, calls))
 	}
 	if a.Settings.Concurrent > 0 {
 		limits = append(limits, count(int64(a.Settings.Concurrent), "call")+" at once")
@@ -226,6 +227,10 @@ func holdsOfExecutors(sessions []store.Session) []Hold {
 	case executors == 0:
 		return []Hold{{HoldNoExecutor, "No executor is alive, so no fire is called."}}
 	case full > 0:
+		verb := "have"
+		if full == 1 {
+			verb = "has"
+		}
 		return []Hold{
 			{
 				HoldBehind,
@@ -233,7 +238,7 @@ func holdsOfExecutors(sessions []store.Session) []Hold {
 					"Of %s alive, %d %s no room for more fires.",
 					count(int64(executors), "executor"),
 					full,
-					map[bool]string{true: "has", false: "have"}[full == 1],
+					verb,
 				),
 			},
 		}

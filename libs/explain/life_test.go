@@ -467,6 +467,8 @@ func TestHoldsSayWhatIsKnown(t *testing.T) {
 	busy.sessions[0].Load.InflightFull, busy.more = true, true
 	require.Contains(t, join(busy.texts(t)), "Of 1 executor alive, 1 has no room for more fires.")
 	require.Contains(t, join(busy.texts(t)), "at least 2 fires")
+	busy.app.Settings = store.AppSettings{Rate: 1, Concurrent: 1}
+	require.Contains(t, join(busy.texts(t)), "at most 1 call a second and 1 call at once;")
 	busy.sessions, busy.open = nil, nil
 	require.Contains(t, busy.codes(t), explain.HoldNoExecutor)
 	require.Contains(t, join(busy.texts(t)), "too many open fires to search them all")
