@@ -71,6 +71,7 @@ type Options struct {
 	Auth      auth.Rules             // who may call
 	Backlog   operations.Bus         // tells the backlog of topics; nil: it is not told
 	Settings  []operations.Setting   // of the process, for operators
+	Health    operations.Health      // of the process, for operators; nil: its checks are not shown
 	// Secrets encrypts secrets; nil: definitions with secrets or asynchronous targets are refused.
 	Secrets *encryption.Keyring
 	Zone    string           // IANA zone of cron expressions without one; default UTC

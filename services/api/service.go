@@ -191,7 +191,12 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 			Store: o.Store, Auth: s.auth, Problems: s.problems, IDs: ids, Now: o.Now,
 		},
 		&operations.Resource{
-			Store: o.Store, Bus: o.Backlog, Auth: s.auth, Settings: o.Settings, Now: o.Now,
+			Store:    o.Store,
+			Bus:      o.Backlog,
+			Auth:     s.auth,
+			Settings: o.Settings,
+			Health:   o.Health,
+			Now:      o.Now,
 		},
 		&people.Resource{Store: o.Store, Auth: s.auth, Provider: o.SignIn, Ends: s.ends},
 		&calendars.Resource{Store: o.Store, Auth: s.auth, Problems: s.problems, Now: o.Now},

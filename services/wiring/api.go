@@ -55,6 +55,7 @@ func addAPI(ctx context.Context, k *Kit) error {
 		Bus:            k.Bus,
 		Backlog:        k.Bus,
 		Settings:       settings,
+		Health:         k.Health,
 		Dispatch:       k.Dispatch,
 		Plan:           k.Planner.Plan,
 		Successor:      k.Planner,

@@ -53,6 +53,10 @@ type operationsBody struct {
 		Due, Status string
 		Lateness    int64 `json:"lateness_ms"`
 	}
+	Checks []struct {
+		Name, Error string
+		OK          bool
+	}
 }
 
 // Alive returns how many sessions of a kind are alive.

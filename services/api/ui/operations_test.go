@@ -1,6 +1,8 @@
 package ui_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -11,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/health"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/api/v2/operations"
@@ -19,7 +22,11 @@ import (
 
 func TestOperations(t *testing.T) {
 	t.Parallel()
+	h := health.New(0)
+	h.Set("store", func(context.Context) error { return nil })
+	h.SetOptional("secrets", func(context.Context) error { return errors.New("<script> is missing") })
 	f, admin := apitest.Guarded(t, func(o *api.Options) {
+		o.Health = h
 		o.Settings = []operations.Setting{
 			{Name: "retention", Value: "168h0m0s", Source: "<script>"},
 		}
@@ -39,6 +46,8 @@ func TestOperations(t *testing.T) {
 	require.Contains(t, body, "tasks-normal")
 	require.Contains(t, body, "None has ended.")
 	require.Contains(t, body, "168h0m0s")
+	require.Contains(t, body, `<span class="badge failed">fails</span></td><td>&lt;script&gt; is missing`)
+	require.Contains(t, body, `<span class="badge active">passes</span></td><td>–</td>`)
 
 	body = p.posted("/ui/operations/keys", url.Values{"name": {"<script>"}, "scope": {"read"}})
 	key := code.FindStringSubmatch(body)[1]

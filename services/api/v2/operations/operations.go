@@ -35,6 +35,14 @@ type operationsBody struct {
 	Jobs      backlogBody   `json:"jobs" doc:"Running jobs."`
 	Topics    []topicBody   `json:"topics" nullable:"false"`
 	Canary    *canaryBody   `json:"canary,omitempty" doc:"The latest canary that has ended. Absent where there is none."`
+	Checks    []checkBody   `json:"checks" nullable:"false" doc:"Those that /readyz of the process that answers shows. Other processes have their own."`
+}
+
+type checkBody struct {
+	Name     string `json:"name" example:"deployment"`
+	OK       bool   `json:"ok"`
+	Optional bool   `json:"optional" doc:"The process is ready without it."`
+	Error    string `json:"error,omitempty" doc:"What is wrong."`
 }
 
 type sessionBody struct {
@@ -103,7 +111,10 @@ func (s *Resource) get(ctx context.Context, _ *struct{}) (*output, error) {
 			return nil, fmt.Errorf("reading the state of the deployment: %w", err)
 		}
 	}
-	b.Topics = s.topics(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { b.Topics = s.topics(ctx) })
+	wg.Go(func() { b.Checks = s.checks(ctx) })
+	wg.Wait()
 	return out, nil
 }
 
@@ -223,6 +234,19 @@ func (s *Resource) topics(ctx context.Context) []topicBody {
 		})
 	}
 	wg.Wait()
+	return out
+}
+
+// checks runs the checks of this process.
+func (s *Resource) checks(ctx context.Context) []checkBody {
+	out := []checkBody{}
+	if s.Health == nil {
+		return out
+	}
+	results, _ := s.Health.Run(ctx)
+	for _, r := range results {
+		out = append(out, checkBody{Name: r.Name, OK: r.OK, Optional: r.Optional, Error: r.Error})
+	}
 	return out
 }
 

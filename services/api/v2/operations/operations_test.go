@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/health"
 	"github.com/carillon-timer/carillon/libs/selfcheck"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -55,6 +56,10 @@ type state struct {
 	Canary *struct {
 		Due, Status string
 		LatenessMS  int64 `json:"lateness_ms"`
+	}
+	Checks []struct {
+		Name, Error  string
+		OK, Optional bool
 	}
 }
 
@@ -132,6 +137,26 @@ func TestBacklogOfTopics(t *testing.T) {
 		"slices triggers": 0, "tasks-high executors": 0, "tasks-normal executors": 0,
 		"tasks-low executors": 2,
 	}, found)
+}
+
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	h := health.New(0)
+	h.Set("store", func(context.Context) error { return nil })
+	h.SetOptional("deployment", func(context.Context) error { return errors.New("they differ") })
+	f := apitest.Setup(t, func(o *api.Options) { o.Health = h })
+	s := read(t, f)
+	require.Len(t, s.Checks, 2)
+	require.Equal(t, "store", s.Checks[0].Name)
+	require.True(t, s.Checks[0].OK)
+	require.False(t, s.Checks[0].Optional)
+	require.Empty(t, s.Checks[0].Error)
+	require.Equal(t, "deployment", s.Checks[1].Name)
+	require.False(t, s.Checks[1].OK)
+	require.True(t, s.Checks[1].Optional)
+	require.Equal(t, "they differ", s.Checks[1].Error)
+
+	require.Empty(t, read(t, apitest.Setup(t)).Checks)
 }
 
 type silentBus struct{}

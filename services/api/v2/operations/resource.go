@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/health"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/auth"
@@ -51,6 +52,11 @@ type Bus interface {
 	Backlog(ctx context.Context, topic bus.Topic, subscription string) (int64, error)
 }
 
+// Health runs the checks of the process.
+type Health interface {
+	Run(ctx context.Context) (results []health.Result, ready bool)
+}
+
 // Setting is a setting in force, as -print-config prints it: secrets are redacted.
 type Setting struct {
 	Name   string `json:"name" example:"retention"`
@@ -64,6 +70,7 @@ type Resource struct {
 	Bus      Bus // nil: no backlogs of topics
 	Auth     *auth.Checker
 	Settings []Setting // of this process
+	Health   Health    // of this process; nil: no checks
 	Now      func() time.Time
 }
 
