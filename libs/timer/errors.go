@@ -42,7 +42,12 @@ func (e *Error) Unwrap() error { return e.Err }
 // Invalid returns a CodeInvalid error about one field.
 func Invalid(field, msg string) *Error { return &Error{Code: CodeInvalid, Field: field, Msg: msg} }
 
-// NotFound returns a CodeNotFound error.
+// NoSuch returns a CodeNotFound error about something that belongs to no app.
+func NoSuch(what string, id any) *Error {
+	return &Error{Code: CodeNotFound, Msg: fmt.Sprintf("no %s %v", what, id)}
+}
+
+// NotFound returns a CodeNotFound error about something of an app.
 func NotFound(what string, id any) *Error {
 	return &Error{Code: CodeNotFound, Msg: fmt.Sprintf("no %s %v in this app", what, id)}
 }

@@ -290,6 +290,7 @@ func TestCodes(t *testing.T) {
 			"schedule.at: is required",
 		},
 		{timer.NotFound("timer", 5), timer.CodeNotFound, "no timer 5 in this app"},
+		{timer.NoSuch("app", "shop"), timer.CodeNotFound, "no app shop"},
 		{timer.Conflict("name", "is taken"), timer.CodeConflict, "name: is taken"},
 		{
 			timer.Unavailable("asking MySQL", cause),
@@ -307,7 +308,7 @@ func TestCodes(t *testing.T) {
 		require.Equal(t, tt.code, timer.CodeOf(tt.err))
 		require.Equal(t, tt.text, tt.err.Error())
 	}
-	require.ErrorIs(t, tests[3].err, cause)
+	require.ErrorIs(t, tests[4].err, cause)
 	require.Empty(t, timer.CodeOf(nil))
 }
 

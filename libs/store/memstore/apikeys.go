@@ -16,7 +16,7 @@ func (s *Store) APIKey(_ context.Context, id string) (store.APIKey, error) {
 	if k := s.keysByID[id]; k != nil {
 		return *k, nil
 	}
-	return store.APIKey{}, timer.NotFound("API key", id)
+	return store.APIKey{}, timer.NoSuch("API key", id)
 }
 
 // APIKeys returns the keys of an app, newest first.
@@ -75,7 +75,7 @@ func (s *Store) RevokeAPIKey(ctx context.Context, app, id string) error {
 	defer s.lockToWrite(ctx)()
 	k := s.keysByID[id]
 	if k == nil || k.App != app {
-		return timer.NotFound("API key", id)
+		return timer.NoSuch("API key", id)
 	}
 	if k.RevokedMS == 0 {
 		k.RevokedMS = s.nowMS()

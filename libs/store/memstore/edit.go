@@ -235,7 +235,7 @@ func (s *Store) App(_ context.Context, name string) (store.App, error) {
 	defer s.lock()()
 	a := s.apps[name]
 	if a == nil {
-		return store.App{}, timer.NotFound("app", name)
+		return store.App{}, timer.NoSuch("app", name)
 	}
 	return *a, nil
 }
@@ -269,7 +269,7 @@ func (s *Store) SetFrozen(
 	defer s.lockToWrite(ctx)()
 	a := s.apps[name]
 	if a == nil {
-		return store.App{}, timer.NotFound("app", name)
+		return store.App{}, timer.NoSuch("app", name)
 	}
 	if err := s.refuseDeleted(name); err != nil {
 		return store.App{}, err

@@ -77,7 +77,7 @@ func (s *Store) RenewProcess(_ context.Context, id timer.ID) (store.ProcessList,
 	defer s.lock()()
 	all, mine := s.liveProcesses(id)
 	if mine == nil || s.zones.rules[mine.Hash] == nil {
-		return store.ProcessList{}, timer.NotFound("process", id.String())
+		return store.ProcessList{}, timer.NoSuch("process", id.String())
 	}
 	s.zones.processes[id].renewedMS = s.nowMS()
 	return store.ProcessList{Processes: all, Rules: len(s.zones.rules), Database: "memory"}, nil
@@ -99,7 +99,7 @@ func (s *Store) ReplanZones(
 	defer s.lock()()
 	all, mine := s.liveProcesses(id)
 	if mine == nil {
-		return step, timer.NotFound("process", id.String())
+		return step, timer.NoSuch("process", id.String())
 	}
 	latest := slices.MaxFunc(all, func(a, b store.Process) int {
 		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Hash, b.Hash))

@@ -10,7 +10,7 @@ import (
 func (s *Store) PutIfAbsent(ctx context.Context, app, k string, value int64) (int64, error) {
 	defer s.lockToWrite(ctx)()
 	if s.apps[app] == nil {
-		return 0, timer.NotFound("app", app)
+		return 0, timer.NoSuch("app", app)
 	}
 	id := absentKey{app, k}
 	if kept, ok := s.once[id]; ok {

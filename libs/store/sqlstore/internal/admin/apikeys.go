@@ -50,7 +50,7 @@ func (s *Admin) selectAPIKeys(ctx context.Context, q *sqldb.Statement) ([]store.
 func (s *Admin) APIKey(ctx context.Context, id string) (store.APIKey, error) {
 	keys, err := s.selectAPIKeys(ctx, sqldb.Stmt(selectAPIKeys+"k.id=").Bind(id))
 	if err == nil && len(keys) == 0 {
-		err = timer.NotFound("API key", id)
+		err = timer.NoSuch("API key", id)
 	}
 	if err != nil {
 		return store.APIKey{}, err

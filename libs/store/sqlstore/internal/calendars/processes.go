@@ -219,5 +219,5 @@ func findProcess(all []store.Process, id timer.ID) (*store.Process, error) {
 }
 
 func processNotFound(id timer.ID) error {
-	return timer.NotFound("process", id.String())
+	return timer.NoSuch("process", id.String())
 }

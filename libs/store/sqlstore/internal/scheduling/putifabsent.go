@@ -20,7 +20,7 @@ func (s *Scheduling) PutIfAbsent(
 		return 0, err
 	}
 	if appID == 0 {
-		return 0, timer.NotFound("app", app)
+		return 0, timer.NoSuch("app", app)
 	}
 	err = s.db.Write(
 		ctx,
