@@ -87,6 +87,9 @@ func TestReadersAreOfferedNoChanges(t *testing.T) {
 		require.Contains(t, writer.shown(path), change)
 		require.NotContains(t, reader.shown(path), change)
 	}
+	const newTimerKey = "<kbd>n</kbd>"
+	require.Contains(t, writer.shown("/ui/apps/shop/timers"), newTimerKey)
+	require.NotContains(t, reader.shown("/ui/apps/shop/timers"), newTimerKey)
 	reader.shown("/ui/apps/shop/dead-letters")
 	reader.shown("/ui/apps/shop/calendars")
 	denied := func() int {
