@@ -130,16 +130,10 @@ func TestAnswersAboutBodiesAreDescribed(t *testing.T) {
 	require.GreaterOrEqual(t, bodies, 16)
 	at := "/api/v2/timers"
 	require.Equal(t, 400, f.Call(t, http.MethodPost, at, "", nil).Status)
-	require.Equal(
-		t,
-		415,
-		f.Call(
-			t,
-			http.MethodPost,
-			at,
-			"<x/>",
-			map[string]string{"Content-Type": "application/xml"},
-		).Status,
-	)
+	xml := f.Call(
+		t, http.MethodPost, at, "<x/>", map[string]string{"Content-Type": "application/xml"})
+	require.Equal(t, 415, xml.Status)
+	require.Contains(
+		t, xml.Body, "body: expected the header Content-Type: application/json, found application/xml")
 	require.Equal(t, 413, f.Call(t, http.MethodPost, at, strings.Repeat(" ", 3<<20), nil).Status)
 }

@@ -87,6 +87,10 @@ func rewriteMessage(e *huma.ErrorDetail) {
 		e.Message = "expected a value, found nothing: give this parameter"
 		return
 	}
+	if kind, ok := strings.CutPrefix(e.Message, huma.ErrUnknownContentType.Error()+": "); ok {
+		e.Message, e.Value = "expected the header Content-Type: application/json, found "+kind, nil
+		return
+	}
 	found := foundValue(e)
 	for _, r := range messageRules {
 		if !r.pattern.MatchString(e.Message) {
