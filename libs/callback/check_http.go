@@ -3,12 +3,15 @@ package callback
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/payload"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -133,9 +136,17 @@ func (c *Checks) reachable(e *faults, field, host, port, path string) {
 		return
 	}
 	if err := check(host, netip.AddrPortFrom(a, uint16(n)), path); err != nil {
+		why := err.Error()
+		if r, ok := errors.AsType[*egress.RefusedError](err); ok {
+			why = r.Reason
+			if r.Addr.Addr().String() != host {
+				why = r.Addr.String() + ": " + why
+			}
+		}
 		e.invalid(
 			field,
-			fmt.Sprintf("expected an address that may be called, found %s: %s", host, err),
+			fmt.Sprintf("expected an address that may be called, found %s: %s",
+				net.JoinHostPort(host, port), why),
 		)
 	}
 }
