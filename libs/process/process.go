@@ -23,12 +23,16 @@ var ErrStopping = errors.New("the process is stopping")
 // closeTimeout limits the closing of one part.
 const closeTimeout = 5 * time.Second
 
+// RecordTime is what work parts have after Grace, to record what ended within it and to give back
+// the rest.
+const RecordTime = 5 * time.Second
+
 // Options are a process's dependencies and settings.
 type Options struct {
 	Logger zerolog.Logger
 	Health *health.Health
 	Drain  time.Duration // between "not ready" and the end of intake
-	Grace  time.Duration // for intake to end, and again for work; at least 1 ms
+	Grace  time.Duration // for intake to end, and again for work, without RecordTime; at least 1 ms
 
 	// is called with the admin listener's address before it serves; may be nil
 	Listening func(net.Addr)
@@ -91,7 +95,8 @@ func (p *Process) Run(ctx context.Context) error {
 			drained.Stop()
 		}
 	}
-	return errors.Join(cause, p.intake.stop(p.o.Grace), p.work.stop(p.o.Grace), p.Close())
+	return errors.Join(
+		cause, p.intake.stop(p.o.Grace), p.work.stop(p.o.Grace+RecordTime), p.Close())
 }
 
 // Close runs the functions of OnClose. Run calls it; call it yourself if Run is never reached. A

@@ -139,7 +139,7 @@ func TestSlowPartIsAbandoned(t *testing.T) {
 		p.Work("quick", d.part("quick", 0))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.EqualError(t, p.Run(ctx), "not stopped within 1s: stuck")
+		require.EqualError(t, p.Run(ctx), "not stopped within 6s: stuck")
 		require.Equal(t, []string{"quick ended", "store closed"}, d.read())
 		time.Sleep(2 * time.Minute)
 	})

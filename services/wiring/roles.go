@@ -113,8 +113,7 @@ func addExecutor(_ context.Context, k *Kit) error {
 		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Planner: k.Planner,
 		Clock: k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name, PeerNotice: k.peers.Heard,
 		MaxCalls: k.Settings.Executor.Calls, MaxInflight: k.Settings.Executor.Inflight,
-		//nolint:mnd // the rest is for recording and giving back
-		DrainTimeout: k.Settings.Shutdown.Grace * 2 / 3,
+		DrainTimeout: k.Settings.Shutdown.Grace,
 		//nolint:mnd // what came by a task was claimed longer ago
 		PollAhead: k.Settings.Timing.DispatchLead / 2,
 		Tracer:    k.Tracer,
