@@ -40,6 +40,27 @@ carillon-setup 8 0
 carillon-trigger 8 0'
 [ "$have" = "$want" ] || complain "the chart gives certificates to: $have"
 
+# Every pod takes labels, annotations, placement and files of the defaults, and what it has of its own.
+# The test has files of its own only.
+have=$(render -f helm/carillon/ci/production.yaml | awk '
+  /^---/ { name = "" }
+  /^  name: / { name = name == "" ? $2 : name }
+  /^ +(kubernetes.io\/arch: amd64|- key: disk|key: dedicated|priorityClassName: timers)$/ { placed[name]++ }
+  /^ +example.com\/team: timers$/ { placed[name]++ }
+  /^ +example.com\/owner: / { owner[name] = $2 }
+  /sidecar.istio.io\/inject: "false"/ { sidecar[name] = "alone" }
+  /mountPath: \/(etc\/authorities|tmp)$/ { mounts[name]++ }
+  /^ +name: authorities$|^ +name: scratch$/ { volumes[name]++ }
+  END { for (name in placed) print name, placed[name], owner[name], mounts[name] + 0, volumes[name] + 0, sidecar[name] }' | sort)
+want='carillon-api 5 team 1 3
+carillon-executor 5 executors 2 5
+carillon-migrator 5 team 1 3
+carillon-scheduler 5 team 1 3
+carillon-setup 5 team 1 3 alone
+carillon-test 4 team 0 0 alone
+carillon-trigger 5 team 1 3'
+[ "$(sed 's/ $//' <<<"$have")" = "$want" ] || complain "the chart gives the pods: $have"
+
 # The programs must accept the keys that the chart generates.
 if tool go; then
   made=$(render "${least[@]}" -s templates/keys.yaml)

@@ -217,6 +217,51 @@ capabilities: {drop: [ALL]}
 {{- toYaml $of -}}
 {{- end -}}
 
+{{/*
+The values of the pod of a hook, setup or test: (dict "root" $ "hook" "setup"). Its own ones override
+the defaults, and an empty one takes nothing of them.
+*/}}
+{{- define "carillon.ofHook" -}}
+{{- $of := dict -}}
+{{- $own := index .root.Values .hook -}}
+{{- $defaults := .root.Values.defaults -}}
+{{- range $name := list "podAnnotations" "podLabels" "nodeSelector" "tolerations" "affinity" "priorityClassName" "extraVolumes" "extraVolumeMounts" -}}
+{{- if or (not (hasKey $own $name)) (and (index $own $name) (kindIs "map" (index $own $name))) -}}
+{{- $of = mustMergeOverwrite $of (deepCopy (pick $defaults $name)) -}}
+{{- end -}}
+{{- $of = mustMergeOverwrite $of (deepCopy (pick $own $name)) -}}
+{{- end -}}
+{{- toYaml $of -}}
+{{- end -}}
+
+{{/* Where the pod of a hook runs, of the values of carillon.ofHook. */}}
+{{- define "carillon.placement" -}}
+{{- range $name := list "priorityClassName" "nodeSelector" "affinity" "tolerations" -}}
+{{- with index $ $name }}
+{{ toYaml (dict $name .) }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The volumes of a pod, and where its container has them: (dict "files" (carillon.files) "of" (carillon.of)). */}}
+{{- define "carillon.volumes" -}}
+{{- with .files }}
+{{- include "carillon.filesVolume" . }}
+{{- end }}
+{{- with .of.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "carillon.mounts" -}}
+{{- if .files -}}
+- {name: files, mountPath: /etc/carillon, readOnly: true}
+{{- end }}
+{{- with .of.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
 {{/* The labels of objects that belong to a service: (dict "root" $ "service" "api"). */}}
 {{- define "carillon.serviceLabels" -}}
 {{ include "carillon.labels" .root }}
