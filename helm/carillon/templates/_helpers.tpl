@@ -204,6 +204,9 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 
 {{- define "carillon.of" -}}
+{{- if not (kindIs "map" (index .root.Values .service)) -}}
+{{- fail (printf "%s: is null, and every service is needed; use {} for the defaults, or replicas=0 for no pods" .service) -}}
+{{- end -}}
 {{- $of := mustMergeOverwrite (deepCopy .root.Values.defaults) (deepCopy (index .root.Values .service)) -}}
 {{- if and $of.keda.enabled (not (has .service (list "trigger" "executor"))) -}}
 {{- if hasKey (index .root.Values .service) "keda" -}}
