@@ -251,3 +251,4 @@ done
 taken "${least[@]}" --set 'settings.callbackPulsarUrls={pulsar://pulsar:6651,pulsar://pulsar.other:6650}'
 taken "${least[@]}" --set executor.replicas=0,extraEnv=null,extraEnvFrom=null,ingress=null,gateway=null,tracing=null
 taken "${least[@]}" --set migrator.extraVolumes[0].name=mine,migrator.extraVolumes[0].secret.secretName=mine,migrator.extraVolumeMounts[0].name=mine,migrator.extraVolumeMounts[0].mountPath=/etc/carillon
+taken "${least[@]}" --set executor.extraVolumes[0].name=scratch,executor.extraVolumeMounts[0].name=scratch,executor.extraVolumeMounts[0].mountPath=/tmp
