@@ -40,6 +40,27 @@ carillon-setup 8 0
 carillon-trigger 8 0'
 [ "$have" = "$want" ] || complain "the chart gives certificates to: $have"
 
+# Every pod takes labels, annotations, placement and files of the defaults, and what it has of its own.
+# The test has files of its own only.
+have=$(render -f helm/carillon/ci/production.yaml | awk '
+  /^---/ { name = "" }
+  /^  name: / { name = name == "" ? $2 : name }
+  /^ +(kubernetes.io\/arch: amd64|- key: disk|key: dedicated|priorityClassName: timers)$/ { placed[name]++ }
+  /^ +example.com\/team: timers$/ { placed[name]++ }
+  /^ +example.com\/owner: / { owner[name] = $2 }
+  /sidecar.istio.io\/inject: "false"/ { sidecar[name] = "alone" }
+  /mountPath: \/(etc\/authorities|tmp)$/ { mounts[name]++ }
+  /^ +name: authorities$|^ +name: scratch$/ { volumes[name]++ }
+  END { for (name in placed) print name, placed[name], owner[name], mounts[name] + 0, volumes[name] + 0, sidecar[name] }' | sort)
+want='carillon-api 5 team 1 3
+carillon-executor 5 executors 2 5
+carillon-migrator 5 team 1 3
+carillon-scheduler 5 team 1 3
+carillon-setup 5 team 1 3 alone
+carillon-test 4 team 0 0 alone
+carillon-trigger 5 team 1 3'
+[ "$(sed 's/ $//' <<<"$have")" = "$want" ] || complain "the chart gives the pods: $have"
+
 # The programs must accept the keys that the chart generates.
 if tool go; then
   made=$(render "${least[@]}" -s templates/keys.yaml)
@@ -50,12 +71,14 @@ fi
 
 # Each variable that the chart sets has the value of extraEnv, if that has one, and no other besides.
 # A "$" stays one: Kubernetes reads "$$" as "$".
-names=$(render -f helm/carillon/ci/production.yaml | grep -oE '\b(CARILLON|OTEL)_[A-Z0-9_]+\b' | sort -u)
+# The chart's ports stay.
+names=$(render -f helm/carillon/ci/production.yaml | grep -oE '\b(CARILLON|OTEL)_[A-Z0-9_]+\b' | grep -vx 'CARILLON_\(HTTP\|ADMIN\)_ADDR' | sort -u)
 [ "$(wc -l <<<"$names")" -gt 50 ] || complain "hardly a variable found in the chart: is the search out of date?"
 have=$(sed 's/.*/  &: my$(own)/' <<<"$names" | cat <(echo 'extraEnv:') - |
   render -f helm/carillon/ci/production.yaml -f - | awk '
   match($0, /(CARILLON|OTEL)_[A-Z0-9_]+/) {
     name = substr($0, RSTART, RLENGTH)
+    if (name ~ /^CARILLON_(HTTP|ADMIN)_ADDR$/) next
     if ($0 !~ /- name: [A-Z0-9_]+$/) { print name, "elsewhere"; next }
     getline
     if ($0 !~ /value: my\$\$\(own\)$/) print name, $0
@@ -172,3 +195,60 @@ refused 'ingress.page: routes a page' "${least[@]}" --set 'settings.page=false,i
 refused 'gateway.page: routes a page' "${least[@]}" --set 'settings.page=false,gateway.enabled=true,gateway.page=true,gateway.parentRefs[0].name=public'
 refused 'networkPolicy.callbacksTo: without effect' "${least[@]}" --set 'networkPolicy.enabled=true,networkPolicy.callbacksTo[0].ports[0].port=443'
 refused 'extraEnv.CARILLON_ENCRYPTION_KEYS: given together with CARILLON_ENCRYPTION_KEYS_FILE' "${least[@]}" --set extraEnv.CARILLON_ENCRYPTION_KEYS=mine
+refused 'extraEnv.CARILLON_HTTP_ADDR: :9090 is not :8080' "${least[@]}" --set extraEnv.CARILLON_HTTP_ADDR=:9090
+refused 'extraEnv.CARILLON_ADMIN_ADDR: 127.0.0.1:8081 is not :8081' "${least[@]}" --set extraEnv.CARILLON_ADMIN_ADDR=127.0.0.1:8081
+refused 'api.autoscaling: by CPU' "${least[@]}" --set api.autoscaling.enabled=true,defaults.resources.requests=null
+refused 'executor.autoscaling: by CPU' "${least[@]}" --set defaults.autoscaling.enabled=true,executor.resources.requests.cpu=null,defaults.resources.requests.cpu=null,defaults.resources.limits.cpu=1,executor.resources.limits=null,defaults.resources.limits=null,api.resources.limits.cpu=1,migrator.resources.limits.cpu=1,scheduler.resources.limits.cpu=1,trigger.resources.limits.cpu=1
+for label in name instance component; do
+  for from in defaults executor; do
+    refused "podLabels: app.kubernetes.io/$label is a label by which" "${least[@]}" --set "$from.podLabels.app\\.kubernetes\\.io/$label=mine"
+  done
+done
+refused 'setup.podLabels: app.kubernetes.io/component' "${least[@]}" --set 'setup.podLabels.app\.kubernetes\.io/component=mine'
+refused 'test.podLabels: app.kubernetes.io/component' "${least[@]}" --set 'test.podLabels.app\.kubernetes\.io/component=mine'
+own=(--set redis.addrs={redis:6379},pulsar.url=pulsar://pulsar:6650,pulsar.adminUrl=http://pulsar:8080,existingSecret=mine)
+refused 'mysql.dsn: without effect together with existingSecret' "${own[@]}" --set 'mysql.dsn=carillon:pw@tcp(mysql:3306)/carillon'
+refused 'redis.password: without effect .* CARILLON_REDIS_PASSWORD' "${own[@]}" --set redis.password=pw
+refused 'pulsar.token: without effect .* CARILLON_PULSAR_TOKEN' "${own[@]}" --set pulsar.token=pw
+refused 'image.registry: https://registry.example.com has a scheme' "${least[@]}" --set image.registry=https://registry.example.com
+refused 'fullnameOverride: "My_Timers" names no Service' "${least[@]}" --set fullnameOverride=My_Timers
+refused 'nameOverride, or the release.s name: "carillon-My_Timers" names no Service' "${least[@]}" --set nameOverride=My_Timers
+refused 'nameOverride: "timers!" is no label' "${least[@]}" --set nameOverride=timers!,fullnameOverride=timers
+refused 'existingSecret: "My_Secret" is no name of a Secret' "${own[@]}" --set existingSecret=My_Secret
+refused 'mysql.tls.caSecret.name: "My_Secret" is no name of a Secret' "${least[@]}" --set mysql.tls.enabled=true,mysql.tls.caSecret.name=My_Secret
+refused 'mysql.dsn: is a URL; write' "${least[@]}" --set mysql.dsn=mysql://carillon:pw@mysql:3306/carillon
+for url in pulsar://pulsar:6650 pulsar+ssl://PULSAR.:6650/; do
+  refused "settings.callbackPulsarUrls: $url is the deployment's own" "${least[@]}" --set "settings.callbackPulsarUrls={$url}"
+done
+refused "pulsar://b:6650 is the deployment's own" "${least[@]}" --set 'pulsar.url=pulsar://a:6650\,b:6650,settings.callbackPulsarUrls={pulsar://b:6650}'
+for service in api migrator scheduler trigger executor; do
+  refused "$service: is null, and every service is needed" "${least[@]}" --set $service=null
+done
+for value in image mysql redis pulsar auth encryption settings defaults service setup networkPolicy serviceAccount metrics test developmentServers; do
+  refused "missing propert.* '$value'" "${least[@]}" --set $value=null
+done
+refused 'api.extraVolumes: a volume with the name files exists' "${least[@]}" --set defaults.extraVolumes[0].name=files,defaults.extraVolumes[0].emptyDir.medium=Memory
+refused 'executor.extraVolumeMounts: other is none of its extraVolumes' "${least[@]}" --set executor.extraVolumeMounts[0].name=other,executor.extraVolumeMounts[0].mountPath=/x
+mine=executor.extraVolumes[0].name=mine,executor.extraVolumes[0].secret.secretName=mine,executor.extraVolumeMounts[0].name=mine
+refused "executor.extraVolumeMounts: the chart's own files are in /etc/carillon/mine" "${least[@]}" --set "$mine,executor.extraVolumeMounts[0].mountPath=/etc/carillon/mine"
+refused '/executor/extraVolumeMounts/0' "${least[@]}" --set "$mine"
+refused 'executor.extraVolumeMounts: two have the mountPath /x' "${least[@]}" --set "$mine,executor.extraVolumeMounts[0].mountPath=/x,executor.extraVolumeMounts[1].name=mine,executor.extraVolumeMounts[1].mountPath=/x"
+
+# taken ARGUMENT…: checks that the chart renders with what resembles values that it refuses.
+taken() { said=$(render "$@" 2>&1) || complain "the chart refuses $*: $said"; }
+taken "${least[@]}" --set 'extraEnv.CARILLON_HTTP_ADDR=0.0.0.0:8080,extraEnv.CARILLON_ADMIN_ADDR=[::]:8081'
+taken "${least[@]}" --set defaults.autoscaling.enabled=true
+taken "${least[@]}" --set api.autoscaling.enabled=true,defaults.resources.requests=null,api.resources.limits.cpu=2
+taken "${least[@]}" --set defaults.resources.requests=null
+taken "${own[@]}" --set redis.username=carillon
+taken "${own[@]}" --set existingSecret=team.servers-1
+taken "${least[@]}" --set image.registry=registry.example.com:5000/team
+taken "${least[@]}" --set fullnameOverride=timers-1
+taken "${least[@]}" --set nameOverride=My_Timers,fullnameOverride=timers
+for dsn in 'mysql:secret@tcp(mysql:3306)/carillon' 'mysql://pw@tcp(mysql:3306)/carillon' 'u:a://b@tcp(a:3306\,b:3306)/d?parseTime=true'; do
+  taken "${least[@]}" --set "mysql.dsn=$dsn"
+done
+taken "${least[@]}" --set 'settings.callbackPulsarUrls={pulsar://pulsar:6651,pulsar://pulsar.other:6650}'
+taken "${least[@]}" --set executor.replicas=0,extraEnv=null,extraEnvFrom=null,ingress=null,gateway=null,tracing=null
+taken "${least[@]}" --set migrator.extraVolumes[0].name=mine,migrator.extraVolumes[0].secret.secretName=mine,migrator.extraVolumeMounts[0].name=mine,migrator.extraVolumeMounts[0].mountPath=/etc/carillon
+taken "${least[@]}" --set executor.extraVolumes[0].name=scratch,executor.extraVolumeMounts[0].name=scratch,executor.extraVolumeMounts[0].mountPath=/tmp

@@ -67,6 +67,10 @@ absent "section in docs/monitoring.md without an alert" "$alerts" "$places"
 tested=$(grep -oE 'alertname: \w+' deploy/prometheus/tests/alerts.yml | sed 's/.* //')
 absent "alert without a test in deploy/prometheus/tests" "$tested" "$alerts"
 
+# An aggregate over all namespaces would let a healthy deployment hide another one.
+said=$(grep -oE '\b(min|max|avg|sum|count|group)( by \([^)]*\))? ?\(' deploy/prometheus/alerts.yml | grep -v ' by (namespace[,)]' || true)
+[ -z "$said" ] || complain "aggregate of an alert that is not by namespace: $said"
+
 # The chart's copies, and its README.
 for copy in prometheus/alerts.yml grafana/carillon.json; do
   cmp -s "deploy/$copy" "helm/carillon/files/$(basename "$copy")" || complain "helm/carillon/files/$(basename "$copy") is no copy of deploy/$copy: make generate"

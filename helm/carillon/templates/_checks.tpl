@@ -4,10 +4,14 @@ cannot be drained. What concerns one value only is in values.schema.json, unless
 */}}
 {{- define "carillon.checkValues" -}}
 {{- $root := . -}}
+{{- include "carillon.checkNames" . -}}
+{{- include "carillon.checkServers" . -}}
 {{- include "carillon.checkDurations" . -}}
 {{- range $service := include "carillon.services" . | fromYamlArray -}}
 {{- include "carillon.checkService" (dict "root" $root "service" $service) -}}
 {{- end -}}
+{{- include "carillon.checkPod" (dict "root" $root "from" "setup" "of" (include "carillon.ofHook" (dict "root" $root "hook" "setup") | fromYaml)) -}}
+{{- include "carillon.checkPod" (dict "root" $root "from" "test" "of" (include "carillon.ofHook" (dict "root" $root "hook" "test") | fromYaml)) -}}
 {{- include "carillon.checkExtraEnv" . -}}
 {{- $v := .Values -}}
 {{- range $way := list "ingress" "gateway" -}}
@@ -25,6 +29,76 @@ cannot be drained. What concerns one value only is in values.schema.json, unless
 {{- if and $v.networkPolicy.enabled $v.networkPolicy.callbacksTo (not $v.networkPolicy.serversTo) -}}
 {{- fail "networkPolicy.callbacksTo: without effect unless networkPolicy.serversTo has the rules for the servers; give both or none" -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Refuses names that Kubernetes refuses. */}}
+{{- define "carillon.checkNames" -}}
+{{- $v := .Values -}}
+{{- if contains "://" $v.image.registry -}}
+{{- fail (printf "image.registry: %s has a scheme, which names of images have not; remove what ends with ://" $v.image.registry) -}}
+{{- end -}}
+{{- /* Services have it as the start of theirs. */ -}}
+{{- $name := include "carillon.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $name) -}}
+{{- $way := ternary "fullnameOverride" (ternary "nameOverride, or the release's name" "the release's name" (not (empty $v.nameOverride))) (not (empty $v.fullnameOverride)) -}}
+{{- fail (printf "%s: %q names no Service in Kubernetes; set fullnameOverride to small letters, digits and hyphens, a letter first" $way $name) -}}
+{{- end -}}
+{{- if not (regexMatch "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$" (include "carillon.name" .)) -}}
+{{- fail (printf "nameOverride: %q is no label in Kubernetes; use letters, digits and hyphens" $v.nameOverride) -}}
+{{- end -}}
+{{- $secrets := dict
+  "existingSecret" $v.existingSecret
+  "apiKeysSecret" $v.apiKeysSecret
+  "auth.adminKeySecret.name" $v.auth.adminKeySecret.name
+  "auth.oidc.clientSecret.name" $v.auth.oidc.clientSecret.name
+  "encryption.keysSecret.name" $v.encryption.keysSecret.name
+  "pulsar.oauth2.keySecret.name" $v.pulsar.oauth2.keySecret.name
+  "service.certSecret" $v.service.certSecret
+  "test.keySecret.name" $v.test.keySecret.name
+  "test.caSecret.name" $v.test.caSecret.name -}}
+{{- range $server := list "mysql" "redis" "pulsar" -}}
+{{- $tls := (index $v $server).tls -}}
+{{- $_ := set $secrets (printf "%s.tls.caSecret.name" $server) $tls.caSecret.name -}}
+{{- $_ := set $secrets (printf "%s.tls.certSecret" $server) $tls.certSecret -}}
+{{- end -}}
+{{- range $value, $name := $secrets -}}
+{{- if and $name (not (regexMatch "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$" $name)) -}}
+{{- fail (printf "%s: %q is no name of a Secret in Kubernetes; it has small letters, digits, hyphens and dots" $value $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses contradictory values of the servers. The messages show no password. */}}
+{{- define "carillon.checkServers" -}}
+{{- $v := .Values -}}
+{{- if $v.existingSecret -}}
+{{- range $value, $it := dict
+  "mysql.dsn" (list $v.mysql.dsn "CARILLON_MYSQL_DSN")
+  "redis.password" (list $v.redis.password "CARILLON_REDIS_PASSWORD")
+  "pulsar.token" (list $v.pulsar.token "CARILLON_PULSAR_TOKEN") -}}
+{{- if index $it 0 -}}
+{{- fail (printf "%s: without effect together with existingSecret; put it into that Secret as %s and leave the value empty" $value (index $it 1)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- /* "mysql" may also be a user, before a network and its address. */ -}}
+{{- if and (regexMatch "^[a-z]+://" $v.mysql.dsn) (not (regexMatch "@[a-z]*[(][^@]*$" $v.mysql.dsn)) -}}
+{{- fail "mysql.dsn: is a URL; write it as user:password@tcp(host:3306)/database" -}}
+{{- end -}}
+{{- $own := list -}}
+{{- range include "carillon.hosts" (include "carillon.applied" . | fromYaml).CARILLON_PULSAR_URL | splitList "," -}}
+{{- $own = append $own . -}}
+{{- end -}}
+{{- range $v.settings.callbackPulsarUrls -}}
+{{- if has (include "carillon.hosts" .) $own -}}
+{{- fail (printf "settings.callbackPulsarUrls: %s is the deployment's own Pulsar (pulsar.url), and would open all its topics; leave it out, and list topics in settings.callbackTopics" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The hosts of a URL with their ports, in one form: "pulsar://A:6650,b.:6650/" is a:6650,b:6650. */}}
+{{- define "carillon.hosts" -}}
+{{- regexReplaceAll "[.](:[0-9]+)?(,|$)" (regexReplaceAll "^[^/]*//([^/?#]*).*$" . "${1}" | lower) "${1}${2}" -}}
 {{- end -}}
 
 {{/* The bounds that the programs check when they start (libs/config). deploy/check-chart.sh compares. */}}
@@ -63,6 +137,12 @@ cannot be drained. What concerns one value only is in values.schema.json, unless
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- /* Kubernetes takes a limit as the request where there is none. */ -}}
+{{- $resources := $of.resources | default dict -}}
+{{- if and $of.autoscaling.enabled (not (or ($resources.requests | default dict).cpu ($resources.limits | default dict).cpu)) -}}
+{{- fail (printf "%s.autoscaling: by CPU, of which %s.resources.requests has none to compare with; set resources.requests.cpu there or in defaults" $service $service) -}}
+{{- end -}}
+{{- include "carillon.checkPod" (dict "root" .root "from" $service "of" $of) -}}
 {{- with $of.podDisruptionBudget -}}
 {{- if and .enabled (regexMatch "^0+%?$" (toString .maxUnavailable)) -}}
 {{- fail (printf "%s.podDisruptionBudget.maxUnavailable: with %v no node of its pods can be drained; use 1 or more, or enabled=false" $service .maxUnavailable) -}}
@@ -77,12 +157,50 @@ cannot be drained. What concerns one value only is in values.schema.json, unless
 {{- end -}}
 {{- end -}}
 
+{{/* Refuses what a pod cannot have: (dict "root" $ "from" "api" "of" (carillon.of)). */}}
+{{- define "carillon.checkPod" -}}
+{{- $from := .from -}}
+{{- $of := .of -}}
+{{- $selector := include "carillon.serviceSelector" (dict "root" .root "service" $from) | fromYaml -}}
+{{- range $label, $_ := $of.podLabels -}}
+{{- if hasKey $selector $label -}}
+{{- fail (printf "%s.podLabels: %s is a label by which the chart finds its pods; remove it there and in defaults" $from $label) -}}
+{{- end -}}
+{{- end -}}
+{{- $files := include "carillon.files" (dict "root" .root "service" $from) | fromYamlArray -}}
+{{- $volumes := list -}}
+{{- range $of.extraVolumes -}}
+{{- if has .name (append $volumes "files") -}}
+{{- fail (printf "%s.extraVolumes: a volume with the name %s exists already; take another name" $from .name) -}}
+{{- end -}}
+{{- $volumes = append $volumes .name -}}
+{{- end -}}
+{{- $paths := list -}}
+{{- range $of.extraVolumeMounts -}}
+{{- if not (has .name $volumes) -}}
+{{- fail (printf "%s.extraVolumeMounts: %s is none of its extraVolumes; a list of a service replaces that of defaults, so name all of them" $from .name) -}}
+{{- end -}}
+{{- if and $files (regexMatch "^/+etc/+carillon(/|$)" .mountPath) -}}
+{{- fail (printf "%s.extraVolumeMounts: the chart's own files are in %s; take another mountPath" $from .mountPath) -}}
+{{- end -}}
+{{- if has .mountPath $paths -}}
+{{- fail (printf "%s.extraVolumeMounts: two have the mountPath %s; change one" $from .mountPath) -}}
+{{- end -}}
+{{- $paths = append $paths .mountPath -}}
+{{- end -}}
+{{- end -}}
+
 {{/*
 Refuses a variable of extraEnv beside the file that the chart sets for the same: the programs take only
-one of the two.
+one of the two. Refuses other ports than those of the chart's Services and probes.
 */}}
 {{- define "carillon.checkExtraEnv" -}}
 {{- $extra := .Values.extraEnv | default dict -}}
+{{- range $name, $port := dict "CARILLON_HTTP_ADDR" ":8080" "CARILLON_ADMIN_ADDR" ":8081" -}}
+{{- if not (regexMatch (printf "^(0[.]0[.]0[.]0|\\[::\\])?%s$" $port) (index $extra $name | default $port)) -}}
+{{- fail (printf "extraEnv.%s: %s is not %s, which the chart's Services and probes call; remove it, and set service.port for another port of the API" $name (index $extra $name) $port) -}}
+{{- end -}}
+{{- end -}}
 {{- range include "carillon.files" (dict "root" . "service" "api") | fromYamlArray -}}
 {{- $text := trimSuffix "_FILE" .variable -}}
 {{- if and (ne $text .variable) (hasKey $extra $text) (not (hasKey $extra .variable)) -}}

@@ -204,6 +204,9 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 
 {{- define "carillon.of" -}}
+{{- if not (kindIs "map" (index .root.Values .service)) -}}
+{{- fail (printf "%s: is null, and every service is needed; use {} for the defaults, or replicas=0 for no pods" .service) -}}
+{{- end -}}
 {{- $of := mustMergeOverwrite (deepCopy .root.Values.defaults) (deepCopy (index .root.Values .service)) -}}
 {{- if and $of.keda.enabled (not (has .service (list "trigger" "executor"))) -}}
 {{- if hasKey (index .root.Values .service) "keda" -}}
@@ -215,6 +218,51 @@ capabilities: {drop: [ALL]}
 {{- fail (printf "%s: keda and autoscaling would both set the replicas; enable one" .service) -}}
 {{- end -}}
 {{- toYaml $of -}}
+{{- end -}}
+
+{{/*
+The values of the pod of a hook, setup or test: (dict "root" $ "hook" "setup"). Its own ones override
+the defaults, and an empty one takes nothing of them.
+*/}}
+{{- define "carillon.ofHook" -}}
+{{- $of := dict -}}
+{{- $own := index .root.Values .hook -}}
+{{- $defaults := .root.Values.defaults -}}
+{{- range $name := list "podAnnotations" "podLabels" "nodeSelector" "tolerations" "affinity" "priorityClassName" "extraVolumes" "extraVolumeMounts" -}}
+{{- if or (not (hasKey $own $name)) (and (index $own $name) (kindIs "map" (index $own $name))) -}}
+{{- $of = mustMergeOverwrite $of (deepCopy (pick $defaults $name)) -}}
+{{- end -}}
+{{- $of = mustMergeOverwrite $of (deepCopy (pick $own $name)) -}}
+{{- end -}}
+{{- toYaml $of -}}
+{{- end -}}
+
+{{/* Where the pod of a hook runs, of the values of carillon.ofHook. */}}
+{{- define "carillon.placement" -}}
+{{- range $name := list "priorityClassName" "nodeSelector" "affinity" "tolerations" -}}
+{{- with index $ $name }}
+{{ toYaml (dict $name .) }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The volumes of a pod, and where its container has them: (dict "files" (carillon.files) "of" (carillon.of)). */}}
+{{- define "carillon.volumes" -}}
+{{- with .files }}
+{{- include "carillon.filesVolume" . }}
+{{- end }}
+{{- with .of.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "carillon.mounts" -}}
+{{- if .files -}}
+- {name: files, mountPath: /etc/carillon, readOnly: true}
+{{- end }}
+{{- with .of.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The labels of objects that belong to a service: (dict "root" $ "service" "api"). */}}
