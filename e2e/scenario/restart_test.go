@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,4 +94,74 @@ func restart(t *testing.T, env *environment, end func(*testing.T, *environment))
 	env.requireKept(t, &v)
 	require.LessOrEqual(t, v.Excused, len(inflight)+2*len(crons))
 	require.Empty(t, env.rcv.Of(inactive))
+}
+
+// TestProcessesStartWhilePulsarIsDown kills the api and the executors while they are cut off from
+// Pulsar, and starts them: fires are created and called on. None is lost or early, and once Pulsar
+// is back the processes are ready.
+func TestProcessesStartWhilePulsarIsDown(t *testing.T) {
+	t.Parallel()
+	overServers := runnerNamed("real")
+	t.Run(overServers.name, func(t *testing.T) {
+		t.Parallel()
+		var links cluster.Links
+		o := cluster.Options{Prepare: func(o *cluster.Options, s *cluster.Servers) error {
+			through, l, err := s.WithProxies(t.Context())
+			if err != nil {
+				return err
+			}
+			links = l
+			o.ReplicaEnv = func(cluster.Role, int) map[string]string {
+				return map[string]string{
+					"CARILLON_PULSAR_URL":       through.PulsarURL,
+					"CARILLON_PULSAR_ADMIN_URL": through.PulsarAdminURL,
+				}
+			}
+			return nil
+		}}
+		runOnOwn(t, overServers, o, func(t *testing.T, env *environment) {
+			defer links.Close()
+			startWithoutPulsar(t, env, links[cluster.Pulsar])
+		})
+	})
+}
+
+func startWithoutPulsar(t *testing.T, env *environment, pulsar []*cluster.Proxy) {
+	t.Helper()
+	for _, p := range pulsar {
+		p.Cut()
+	}
+	lost := slices.Concat(env.Role(cluster.API), env.Role(cluster.Executor))
+	env.kill(t, lost...)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, p := range lost {
+		require.NoError(t, p.Launch(ctx))
+	}
+	ids := env.oneShots(t, "created", "/created", spread(soon(4*time.Second), 2*time.Second, 20)...)
+	require.Eventually(
+		t,
+		func() bool { return len(env.rcv.Of(ids...)) == len(ids) },
+		patience,
+		20*time.Millisecond,
+	)
+	for _, p := range lost {
+		require.Contains(t, p.Unready(ctx), `"name":"pulsar","ok":false`)
+	}
+	for _, p := range pulsar {
+		require.NoError(t, p.Heal())
+	}
+	for _, p := range lost {
+		require.NoError(t, p.WaitReady(ctx))
+	}
+	after := env.oneShots(t, "after", "/after", spread(soon(time.Second), time.Second, 10)...)
+	require.Eventually(
+		t,
+		func() bool { return len(env.rcv.Of(after...)) == len(after) },
+		patience,
+		20*time.Millisecond,
+	)
+	env.settle(t)
+	v := env.check(t)
+	env.requireKept(t, &v)
 }

@@ -59,7 +59,7 @@ func (t *tryCommand) Register(s *config.Set) {
 		&t.url,
 		"url",
 		"",
-		"this process's address as executors reach it; empty: no timer is created",
+		"this process's address as executors reach it; empty: no timer is created, only -ready is checked",
 	)
 	s.String(&t.app, "app", "carillon-try", "app of the timer")
 	t.credentials.register(s)
@@ -84,6 +84,11 @@ func (t *tryCommand) Register(s *config.Set) {
 func (t *tryCommand) Validate() error {
 	if t.canary && len(t.ready) == 0 {
 		return errors.New("canary: it is checked at the first address of -ready, which is empty")
+	}
+	if t.url == "" && len(t.ready) == 0 {
+		return errors.New(
+			"url: missing: give the address at which executors reach this process (-listen), such as http://this-host:8090/; or give -ready, to check no call",
+		)
 	}
 	if t.url == "" {
 		return nil

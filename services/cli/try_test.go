@@ -86,6 +86,13 @@ func TestTryReceivesACallback(t *testing.T) {
 }
 
 // TestTryWithoutACanary checks that nothing waits for a canary that is switched off.
+func TestTryChecksSomething(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	err := cli.Try(t.Context(), []string{"-api", "http://127.0.0.1:1"}, devtest.NoEnv, &out, &out)
+	require.ErrorContains(t, err, "url: missing")
+}
+
 func TestTryWithoutACanary(t *testing.T) {
 	t.Parallel()
 	d := devtest.Start(t, t.TempDir(), "CARILLON_CANARY", "0s")

@@ -15,9 +15,10 @@
 // What the parts are made of:
 //
 //	servers.go      MySQL, Redis and Pulsar
+//	pulsarsetup.go  sets up Pulsar, also while the process runs
 //	serverwatch.go  pings a server in the background
 //	advice.go       what to do about an error of a server
-//	embedded.go   the embedded store, bus and window
+//	embedded.go     the embedded store, bus and window
 //	database.go   the store alone, for commands
 //	keyring.go    the encryption keys
 //	secrets.go    secrets that they cannot decrypt

@@ -183,5 +183,5 @@ func Prepare(
 		return err
 	}
 	defer func() { err = errors.Join(err, k.Process.Close()) }()
-	return OpenServers(ctx, k)
+	return k.openServers(ctx, true)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/config"
@@ -38,9 +37,15 @@ var (
 )
 
 // OpenServers opens MySQL, Redis and Pulsar, and prepares them with migrations and topics. It waits
-// for unavailable servers until ctx ends, and /readyz names them. Errors that cannot pass, such as
-// a wrong password, are returned. Any number of processes may run it at once.
-func OpenServers(ctx context.Context, k *Kit) error {
+// for an unavailable MySQL until ctx ends, and /readyz names it. Errors that cannot pass, such as a
+// wrong password, are returned. Any number of processes may run it at once.
+//
+// If Pulsar is unavailable, the process prepares it while it runs: executors find fires in MySQL,
+// and the API's writes are in it. The process is not ready before Pulsar was reached once, so that a
+// wrong address stops a rollout.
+func OpenServers(ctx context.Context, k *Kit) error { return k.openServers(ctx, false) }
+
+func (k *Kit) openServers(ctx context.Context, waitForPulsar bool) error {
 	s := k.Settings
 	o, err := mysqlOptions(&s.MySQL, k.Log)
 	if err != nil {
@@ -83,7 +88,9 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	if err != nil {
 		return err
 	}
-	b, err := pulsarbus.New(pulsarbus.Options{Config: cfg, Log: k.Log, Registerer: k.Registry})
+	b, err := pulsarbus.New(pulsarbus.Options{
+		Config: cfg, Log: k.Log, Registerer: k.Registry, SetupFirst: true,
+	})
 	if err != nil {
 		return fmt.Errorf("pulsar-url: %w", err)
 	}
@@ -91,7 +98,8 @@ func OpenServers(ctx context.Context, k *Kit) error {
 	k.Process.OnClose("pulsar", func(context.Context) error { return b.Close() })
 
 	k.watchRedis()
-	brokers := k.watchServer(pulsarServer, b.Ping)
+	pulsar := k.preparePulsar(ctx, b)
+	k.Process.Work("setup of Pulsar", pulsar.run)
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error {
 		ping := func(ctx context.Context) error {
@@ -99,16 +107,7 @@ func OpenServers(ctx context.Context, k *Kit) error {
 		}
 		return k.prepare(ctx, mysqlServer, st.Migrate, ping)
 	})
-	all.Go(func() error {
-		setup := func(ctx context.Context) error {
-			return b.TrySetup(ctx, bus.Topics(s.Pulsar.Partitions))
-		}
-		if err := k.prepare(ctx, pulsarServer, setup, brokers.check); err != nil {
-			return err
-		}
-		brokers.start() // the admin API may answer where the brokers do not
-		return nil
-	})
+	all.Go(func() error { return pulsar.wait(ctx, waitForPulsar) })
 	return all.Wait() //nolint:wrapcheck // prepare says which server
 }
 

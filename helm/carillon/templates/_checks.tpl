@@ -151,9 +151,9 @@ cannot be drained. What concerns one value only is in values.schema.json, unless
 {{- $applied := include "carillon.applied" .root | fromYaml -}}
 {{- $grace := $applied.CARILLON_SHUTDOWN_GRACE -}}
 {{- $drain := $applied.CARILLON_SHUTDOWN_DRAIN | default (ternary (include "carillon.apiDrain" .root) "0s" (eq $service "api")) -}}
-{{- $stop := addf (include "carillon.milliseconds" $drain | float64) (mulf 2 (include "carillon.milliseconds" $grace | float64)) -}}
+{{- $stop := addf (include "carillon.milliseconds" $drain | float64) (mulf 2 (include "carillon.milliseconds" $grace | float64)) 5000 -}}
 {{- if le (mulf $of.terminationGracePeriodSeconds 1000) $stop -}}
-{{- fail (printf "%s.terminationGracePeriodSeconds: %d is not more than a drain of %s and two stages of settings.shutdownGrace, %s each; use at least %d, or lower shutdownGrace" $service (int $of.terminationGracePeriodSeconds) $drain $grace (add (floor (divf $stop 1000)) 1)) -}}
+{{- fail (printf "%s.terminationGracePeriodSeconds: %d is not more than a drain of %s, two stages of settings.shutdownGrace, %s each, and 5 s for recording; use at least %d, or lower shutdownGrace" $service (int $of.terminationGracePeriodSeconds) $drain $grace (add (floor (divf $stop 1000)) 1)) -}}
 {{- end -}}
 {{- end -}}
 

@@ -29,6 +29,9 @@ func await[T any](
 	var none T
 	result := make(chan creation[T]) // unbuffered: a result that nobody receives is dropped
 	err := b.start(func() {
+		if b.awaitSetup(ctx) != nil {
+			return
+		}
 		wait := minRetry
 		for {
 			v, err := create()
@@ -67,6 +70,21 @@ func await[T any](
 		return none, fmt.Errorf("%s: %w", what, ctx.Err())
 	case <-b.ctx.Done():
 		return none, bus.ErrClosed
+	}
+}
+
+// awaitSetup waits for the first setup, if there must be one, or until ctx or the bus ends.
+func (b *Bus) awaitSetup(ctx context.Context) error {
+	if b.prepared == nil {
+		return nil
+	}
+	select {
+	case <-b.prepared:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-b.ctx.Done():
+		return bus.ErrClosed
 	}
 }
 

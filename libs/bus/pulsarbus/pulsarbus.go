@@ -49,6 +49,9 @@ type Options struct {
 	Config
 	Log        zerolog.Logger
 	Registerer prometheus.Registerer // for the client's own metrics; nil means not exposed
+	// SetupFirst lets subscriptions and producers wait for a first setup. Between the creation of a
+	// namespace and the end of its setup, a broker would create a topic on use, without partitions.
+	SetupFirst bool
 }
 
 // Bus is one process's connection to Pulsar. It is safe for concurrent use.
@@ -59,6 +62,9 @@ type Bus struct {
 	log    zerolog.Logger
 
 	connection *connectionError
+
+	once     sync.Once
+	prepared chan struct{} // closed by the first setup that succeeds; nil: nothing waits for it
 
 	ctx    context.Context // ends when the bus closes
 	cancel context.CancelFunc
@@ -114,6 +120,9 @@ func New(o Options) (*Bus, error) {
 		client: client, rest: admin, config: o.Config, log: o.Log, connection: connection,
 		producers: make(map[bus.Topic]*producer), consumers: make(map[bus.Consumer]struct{}),
 		specs: make(map[bus.Topic]bus.TopicSpec), incompleteSetup: make(map[bus.Topic]bool),
+	}
+	if o.SetupFirst {
+		b.prepared = make(chan struct{})
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b, nil

@@ -61,6 +61,9 @@ func (b *Bus) TrySetup(ctx context.Context, specs []bus.TopicSpec) error {
 		b.specs[s.Topic] = s
 	}
 	clear(b.incompleteSetup)
+	if b.prepared != nil {
+		b.once.Do(func() { close(b.prepared) })
+	}
 	return nil
 }
 
