@@ -80,7 +80,7 @@ func TestTryReceivesACallback(t *testing.T) {
 	var p *config.Problems
 	_, err = try(t, "-canary", "-url", "nowhere")
 	require.ErrorAs(t, err, &p)
-	_, err = try(t, "-tls-ca", "/nowhere")
+	_, err = try(t, "-ready", "http://127.0.0.1:1/", "-tls-ca", "/nowhere")
 	require.ErrorAs(t, err, &p)
 	require.ErrorContains(t, err, "tls-ca: ")
 }
@@ -88,8 +88,7 @@ func TestTryReceivesACallback(t *testing.T) {
 // TestTryWithoutACanary checks that nothing waits for a canary that is switched off.
 func TestTryChecksSomething(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
-	err := cli.Try(t.Context(), []string{"-api", "http://127.0.0.1:1"}, devtest.NoEnv, &out, &out)
+	_, err := try(t, "-api", "http://127.0.0.1:1")
 	require.ErrorContains(t, err, "url: missing")
 }
 
