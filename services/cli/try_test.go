@@ -229,7 +229,7 @@ func TestTryShowsAKey(t *testing.T) {
 	}
 	empty := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
-	_, err = try(t, "-key-file", empty)
+	_, err = try(t, "-ready", "http://127.0.0.1:1/", "-key-file", empty)
 	require.ErrorContains(t, err, "is empty")
 }
 
