@@ -103,6 +103,9 @@ func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 		st.add()
 	}
 	st.plan.NextDueMS = st.due
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay && firesLeft(t) == 0 {
+		st.plan.NextDueMS = t.NextDueMS // the chain still begins there once a fire does not count
+	}
 	switch st.plan.ExpandAtMS = p.expandAt(st.due, nowMS); {
 	case st.firesLeft <= 0:
 		st.plan.ExpandAtMS = timer.NeverMS // until a fire is skipped and does not count

@@ -73,7 +73,9 @@ func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) erro
 		return err
 	}
 	r.noteEnds()
-	r.uncount()
+	if err := r.uncount(ctx); err != nil {
+		return err
+	}
 	next, err := r.successors(ctx)
 	if err != nil {
 		return err
@@ -102,18 +104,35 @@ func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) erro
 	)
 }
 
-// uncount takes uncounted fires off fires_created, and makes their timers due for expansion.
-func (r *linkedBatch) uncount() {
+// uncount takes uncounted fires off fires_created, and makes their timers due for expansion. A fire
+// that an edit took back is off already.
+func (r *linkedBatch) uncount(ctx context.Context) error {
+	var uncounted, replanned []timer.Fire
 	for i := range r.recorded {
-		slot := r.slots[r.recorded[i].Timer]
-		if !r.recorded[i].Uncounted || slot == nil {
+		o := &r.recorded[i]
+		slot, row := r.slots[o.Timer], r.rows[o.FireID]
+		if !o.Uncounted || slot == nil {
 			continue
 		}
+		if uncounted = append(uncounted, row); row.Version < slot.PlanVersion {
+			replanned = append(replanned, row)
+		}
+	}
+	takenBack, err := r.store.timers.TakenBack(ctx, r.c, replanned)
+	if err != nil {
+		return err
+	}
+	for i := range uncounted {
+		if takenBack[uncounted[i].FireID] {
+			continue
+		}
+		slot := r.slots[uncounted[i].Timer]
 		slot.FiresCreated, slot.changed = max(0, slot.FiresCreated-1), true
 		if slot.Status == timers.RowActive {
 			slot.ExpandAtMS = min(slot.ExpandAtMS, r.nowMS)
 		}
 	}
+	return nil
 }
 
 // noteEnds stores when calls of schedules ended. A fixed delay counts from that, also across an
