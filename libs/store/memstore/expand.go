@@ -71,7 +71,13 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 			t.replanCalendar, t.ExpandAtMS = false, timer.NeverMS
 			return nil
 		}
+		ahead := s.ahead(t, nowMS)
 		s.takeBack(t, nowMS)
+		if t.Definition.Schedule.Kind == timer.KindFixedDelay && len(ahead) > 0 { // the delay goes on
+			slices.SortFunc(ahead, func(a, b *timer.Fire) int { return cmp.Compare(a.DueMS, b.DueMS) })
+			every := time.Duration(t.Definition.Schedule.Every).Milliseconds()
+			t.NextDueMS = ahead[len(ahead)-1].DueMS - every + 1
+		}
 		t.LastDueMS = 0
 		t.versions[t.Version+1] = t.Definition
 		t.versionSinceMS[t.Version+1] = nowMS

@@ -34,7 +34,7 @@ func (s *Store) Record(
 			if o.Uncounted && !takenBack {
 				s.uncount(t)
 			}
-			made = append(made, s.successor(o)...)
+			made = append(made, s.successor(o, f)...)
 			if o.Serial {
 				delete(t.queue, o.FireID)
 				slots = append(slots, t)

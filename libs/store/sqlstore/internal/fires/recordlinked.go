@@ -266,7 +266,8 @@ func replanned(o *timer.Outcome, row *timer.Fire) bool {
 
 // successors returns the next fires of fixed delays: S24. After an edit that kept the schedule, the
 // chain continues in the present version. An edit that changed the schedule has begun a chain of
-// its own.
+// its own. If that begins with this very fire, its row says so, and an executor may have called it by
+// the version before.
 func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err error) {
 	var keys []store.VersionKey
 	for i := range r.recorded {
@@ -285,8 +286,10 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			continue
 		}
 		slot := r.slots[n.Timer]
-		if slot == nil || slot.Status != timers.RowActive || slot.ActiveEpoch != n.Epoch ||
-			n.Version < slot.PlanVersion {
+		row := r.rows[r.recorded[i].FireID]
+		if slot == nil || slot.Status != timers.RowActive ||
+			slot.ActiveEpoch != max(n.Epoch, row.Epoch) ||
+			max(n.Version, row.Version) < slot.PlanVersion {
 			continue
 		}
 		limit := versions[store.VersionKey{Timer: n.Timer, Version: n.Version}].Definition.Schedule.MaxFires
@@ -294,7 +297,8 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			continue
 		}
 		f := *n
-		f.AppID, f.Version, f.Rev, f.Owner, f.TargetBits = r.recorded[i].AppID, slot.Version, 0, 0, 0
+		f.AppID, f.Version, f.Epoch = r.recorded[i].AppID, slot.Version, slot.ActiveEpoch
+		f.Rev, f.Owner, f.TargetBits = 0, 0, 0
 		slot.FiresCreated, slot.LastDueMS = slot.FiresCreated+1, f.DueMS
 		slot.changed, seen[f.FireID] = true, true
 		next = append(next, f)

@@ -3,6 +3,7 @@ package scheduling
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
@@ -190,6 +191,12 @@ func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, 
 			return nil, nil
 		}
 		x.takeBack(t, int64(len(ahead)))
+		if t.Definition.Schedule.Kind == timer.KindFixedDelay && len(ahead) > 0 {
+			// The delay goes on. If it began anew with each change of a calendar, often enough ones
+			// would keep the timer from ever being due.
+			every := time.Duration(t.Definition.Schedule.Every).Milliseconds()
+			t.NextDueMS = ahead[len(ahead)-1].DueMS - every + 1
+		}
 		x.copiedVersions = append(
 			x.copiedVersions,
 			store.VersionKey{Timer: t.ID, Version: t.Version},
