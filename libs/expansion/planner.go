@@ -3,6 +3,7 @@ package expansion
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -38,8 +39,14 @@ type Planner struct {
 	max           int
 	counts        *slicing.Counts
 	zones         *zone.Database
-	parsed        *lru.Cache[store.VersionKey, *schedule.Parsed]
+	parsed        *lru.Cache[store.VersionKey, parsed]
 	latest        *lru.Cache[store.VersionKey, latest]
+}
+
+// parsed is a schedule as it was read.
+type parsed struct {
+	of timer.Schedule
+	*schedule.Parsed
 }
 
 // New returns a planner.
@@ -56,7 +63,7 @@ func New(opts Options) (*Planner, error) {
 	if opts.Zones == nil {
 		opts.Zones = zone.Default()
 	}
-	cache, err := lru.New[store.VersionKey, *schedule.Parsed](parsedCache)
+	cache, err := lru.New[store.VersionKey, parsed](parsedCache)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of schedules: %w", err)
 	}
@@ -103,6 +110,9 @@ func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 		st.add()
 	}
 	st.plan.NextDueMS = st.due
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay && firesLeft(t) == 0 {
+		st.plan.NextDueMS = t.NextDueMS // the chain still begins there once a fire does not count
+	}
 	switch st.plan.ExpandAtMS = p.expandAt(st.due, nowMS); {
 	case st.firesLeft <= 0:
 		st.plan.ExpandAtMS = timer.NeverMS // until a fire is skipped and does not count
@@ -256,10 +266,13 @@ func (p *Planner) expandAt(nextDue, nowMS int64) int64 {
 	return max(nextDue-p.expandAheadMS/2, nowMS+(nextDue-nowMS)/2) //nolint:mnd // halves
 }
 
+// schedule reads a timer's schedule, or returns it as read before. A version is planned before it is
+// committed, and a dry run or a failed edit leaves its number to another definition. So what was read
+// is compared.
 func (p *Planner) schedule(t *timer.Timer) (*schedule.Parsed, error) {
 	key := store.VersionKey{Timer: t.ID, Version: t.Version}
-	if s, ok := p.parsed.Get(key); ok {
-		return s, nil
+	if s, ok := p.parsed.Get(key); ok && sameSchedule(s.of, t.Definition.Schedule) {
+		return s.Parsed, nil
 	}
 	s, err := schedule.Parse(
 		t.Definition.Schedule,
@@ -271,7 +284,20 @@ func (p *Planner) schedule(t *timer.Timer) (*schedule.Parsed, error) {
 	// A one-shot is planned once, so caching it would only evict recurring schedules. Calendars may
 	// change within a version.
 	if !t.Definition.Schedule.Kind.OneShot() && len(t.Definition.Schedule.Calendars) == 0 {
-		p.parsed.Add(key, s)
+		p.parsed.Add(key, parsed{of: t.Definition.Schedule, Parsed: s})
 	}
 	return s, nil
+}
+
+// sameSchedule reports whether two schedules are the same, in whatever zones their times are written.
+func sameSchedule(a, b timer.Schedule) bool {
+	for _, at := range []**time.Time{
+		&a.At, &a.Anchor, &a.StartAt, &a.EndAt, &b.At, &b.Anchor, &b.StartAt, &b.EndAt,
+	} {
+		if *at != nil {
+			utc := (*at).UTC()
+			*at = &utc
+		}
+	}
+	return reflect.DeepEqual(a, b)
 }

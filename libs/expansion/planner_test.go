@@ -257,3 +257,25 @@ func BenchmarkPlanEverySecond(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/300, "ns/fire")
 }
+
+// TestPlanFollowsTheDefinitionNotTheVersion checks that a schedule which was planned and never
+// committed, by a dry run or a failed edit, does not stand for the one that got its version.
+func TestPlanFollowsTheDefinitionNotTheVersion(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{ExpandAhead: time.Hour})
+	start := time.UnixMilli(base + 30*timer.MinuteMS)
+	for _, change := range []func(s *timer.Schedule){
+		func(*timer.Schedule) {},
+		func(s *timer.Schedule) { s.Specs = []string{"*/20 * * * *"} },
+		func(s *timer.Schedule) { s.Zone = "Asia/Kathmandu" },
+		func(s *timer.Schedule) { s.StartAt = &start },
+		func(s *timer.Schedule) { *s = timer.Schedule{Kind: timer.KindInterval, Every: 1e12} },
+	} {
+		tm := cron("0 * * * *")
+		tm.Version = 2
+		change(&tm.Definition.Schedule)
+		want := planner(t, expansion.Options{ExpandAhead: time.Hour}).Plan(tm, base)
+		require.NoError(t, want.Err)
+		require.Equal(t, dues(want.Fires), dues(p.Plan(tm, base).Fires))
+	}
+}

@@ -96,7 +96,7 @@
 //     If the timer is not active, an edit that changes the schedule takes back what is expanded
 //     beyond now and sets Replan. A changed calendar or time zone (S31) creates a new version with
 //     the same definition if anything is expanded beyond now, and logs it. Executors then can tell
-//     which open fires the new plan does not have.
+//     which open fires the new plan does not have. The delay of a fixed delay goes on.
 //   - S21 Freezing an app is in the change log like a change of status, once for the app, and in
 //     the states of its timers.
 //   - S22 Of the fires of a timer whose concurrency is not allow, at most one has the slot. It
@@ -117,7 +117,9 @@
 //   - S24 Record inserts Next with the outcome, once, and counts it in fires_created. The timer
 //     must be active in the epoch and version of Next, and max_fires must allow it. A later version
 //     is fine if the edits in between kept the schedule; Next then has that version. An Uncounted
-//     outcome takes one off fires_created, once, and makes an active timer due for expansion. An
+//     outcome takes one off fires_created, once, and makes an active timer due for expansion. If an
+//     edit has taken the fire back, it is off already. An activation of a fixed delay with max_fires
+//     ends the unowned fire that the chain before it has ahead, which then does not count. An
 //     outcome with Reason superseded is written only if the row still has its version and epoch.
 //     Otherwise Record returns the fire as lost.
 //

@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -267,6 +268,43 @@ func TestInflightFiresOfCancelledBackfillAreNotCalled(t *testing.T) {
 			},
 			got,
 		)
+	})
+}
+
+// TestChangesOfACalendarDoNotRestartAFixedDelay checks that a fixed delay counts from the end of the
+// last call while its calendar changes more often than it is due.
+func TestChangesOfACalendarDoNotRestartAFixedDelay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		put := func(day int) {
+			_, err := parts.Store.PutCalendar(t.Context(), "a", timer.Calendar{
+				Name: "c", ExcludedDates: []string{fmt.Sprintf("2099-01-%02d", day)},
+			}, 0)
+			require.NoError(t, err)
+		}
+		put(1)
+		def := servicetest.Cron("", "http://127.0.0.1/")
+		def.Schedule = timer.Schedule{
+			Kind:      timer.KindFixedDelay,
+			Every:     timer.Duration(10 * time.Second),
+			Calendars: []string{"c"},
+		}
+		r := &receiver{}
+		start(t, parts, "one", r, func(o *executor.Options) { o.PollAhead = time.Second })
+		parts.Dispatch.Committed(t.Context(), parts.Create("a", def))
+		for day := range 20 {
+			time.Sleep(6 * time.Second)
+			put(2 + day)
+			fires, _, err := parts.Store.Expand(t.Context(), 10, parts.Plan)
+			require.NoError(t, err)
+			parts.Dispatch.Committed(t.Context(), fires)
+		}
+		_, at := r.seen()
+		require.Len(t, at, 11, "in two minutes")
+		for i := 1; i < len(at); i++ {
+			require.InDelta(t, 10_000, at[i].Sub(at[i-1]).Milliseconds(), 100)
+		}
 	})
 }
 

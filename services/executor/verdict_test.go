@@ -404,6 +404,77 @@ func TestMaxFiresCountsCalls(t *testing.T) {
 	}
 }
 
+// TestMaxFiresOfAFixedDelayOutliveAResume checks that the fire which an activation supersedes does
+// not count, whether or not an executor has claimed it by then.
+func TestMaxFiresOfAFixedDelayOutliveAResume(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		most   int64
+		resume time.Duration
+	}{
+		"the only one":          {most: 1, resume: 5 * time.Second},
+		"the first of three":    {most: 3, resume: 5 * time.Second},
+		"claimed, the only one": {most: 1, resume: 9800 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schedule := func(time.Time) timer.Schedule {
+				return timer.Schedule{
+					Kind:     timer.KindFixedDelay,
+					Every:    timer.Duration(10 * time.Second),
+					MaxFires: tt.most,
+				}
+			}
+			deployed(t, schedule, nil, func(d *deployment) {
+				d.at(3 * time.Second)
+				d.set(timer.StatusPaused, 0)
+				d.at(tt.resume)
+				d.set(timer.StatusActive, 0)
+				d.at(2 * time.Minute)
+				require.Len(d.t, d.dues(), int(tt.most))
+				require.Equal(d.t, (tt.resume + 10*time.Second).Milliseconds(), d.dues()[0])
+				tm, err := d.Store.Timer(d.t.Context(), "a", d.id)
+				require.NoError(d.t, err)
+				require.Equal(d.t, tt.most, tm.FiresCreated)
+			})
+		})
+	}
+}
+
+// TestMaxFiresHoldAfterAnEditAndAPause checks that fires which an edit took back and a pause skipped
+// are taken off max_fires once.
+func TestMaxFiresHoldAfterAnEditAndAPause(t *testing.T) {
+	t.Parallel()
+	const most = 10
+	schedule := func(began time.Time) timer.Schedule {
+		return timer.Schedule{
+			Kind:     timer.KindInterval,
+			Every:    timer.Duration(time.Second),
+			Anchor:   &began,
+			MaxFires: most,
+		}
+	}
+	deployed(t, schedule, nil, func(d *deployment) {
+		d.at(3500 * time.Millisecond)
+		tm, err := d.Store.Timer(d.t.Context(), "a", d.id)
+		require.NoError(d.t, err)
+		tm.Definition.Schedule.Every = timer.Duration(2 * time.Second)
+		edited, err := d.Store.Edit(
+			d.t.Context(),
+			[]store.Edit{{App: "a", ID: d.id, Definition: tm.Definition}},
+			d.plan,
+		)
+		require.NoError(d.t, err)
+		require.NoError(d.t, edited[0].Err)
+		d.at(3600 * time.Millisecond)
+		d.set(timer.StatusPaused, 0)
+		d.at(60 * time.Second)
+		d.set(timer.StatusActive, 0)
+		d.at(3 * time.Minute)
+		require.Len(d.t, d.dues(), most)
+	})
+}
+
 // lostDeferral is a store whose answer to a deferral is lost after the commit.
 type lostDeferral struct {
 	executor.Store

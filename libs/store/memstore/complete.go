@@ -99,7 +99,7 @@ func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Compl
 		}
 	}
 	s.finish(f, &o, store.SystemSession)
-	made := s.successor(&o)
+	made := s.successor(&o, f)
 	delete(t.queue, o.FireID)
 	return store.CompletionResult{Fires: distinct(append(made, s.promoteNext(t)...))}
 }

@@ -35,7 +35,29 @@ func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 		t.NextDueMS = sinceMS + 1
 	}
 	released := s.releaseDeferred(t)
+	s.endChain(t, nowMS)
 	return append(s.proceed(t, plan, nowMS), released...)
+}
+
+// endChain ends the fire that the chain before this activation of a fixed delay had ahead, so that
+// it does not count towards max_fires.
+func (s *Store) endChain(t *row, nowMS int64) {
+	f := s.fires[timer.FireID{Timer: t.ID, DueMS: t.LastDueMS}]
+	if sch := &t.Definition.Schedule; sch.Kind != timer.KindFixedDelay || sch.MaxFires == 0 ||
+		t.LastDueMS <= t.ActiveSinceMS || f == nil || f.Owner != 0 || f.Attempt != 0 ||
+		f.State != timer.FireReady || f.Epoch >= t.ActiveEpoch {
+		return
+	}
+	o := &timer.Outcome{
+		Fire:       *f,
+		Kind:       timer.Skipped,
+		Reason:     timer.ReasonSuperseded,
+		FinishedMS: nowMS,
+		UntilMS:    f.DueMS,
+		Count:      1,
+	}
+	s.finish(f, o, store.SystemSession)
+	t.FiresCreated = max(0, t.FiresCreated-1)
 }
 
 // proceed plans the next part of an active timer, and replans it if Replan is set.
@@ -49,7 +71,13 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 			t.replanCalendar, t.ExpandAtMS = false, timer.NeverMS
 			return nil
 		}
+		ahead := s.ahead(t, nowMS)
 		s.takeBack(t, nowMS)
+		if t.Definition.Schedule.Kind == timer.KindFixedDelay && len(ahead) > 0 { // the delay goes on
+			slices.SortFunc(ahead, func(a, b *timer.Fire) int { return cmp.Compare(a.DueMS, b.DueMS) })
+			every := time.Duration(t.Definition.Schedule.Every).Milliseconds()
+			t.NextDueMS = ahead[len(ahead)-1].DueMS - every + 1
+		}
 		t.LastDueMS = 0
 		t.versions[t.Version+1] = t.Definition
 		t.versionSinceMS[t.Version+1] = nowMS

@@ -25,15 +25,16 @@ func (s *Store) Record(
 		switch {
 		case f != nil && f.Owner == session && (o.Reason != timer.ReasonSuperseded ||
 			f.Version == o.Version && f.Epoch == o.Epoch && !s.undecided(o.FireID)):
+			takenBack := t != nil && t.tookBack(f)
 			s.finish(f, o, session)
 			s.addAttempts(o.FireID, attempts)
 			if (o.Serial || o.Next != nil) && o.Series == 0 && o.Attempts > 0 {
 				t.lastCallEndedMS = max(t.lastCallEndedMS, o.FinishedMS)
 			}
-			if o.Uncounted {
+			if o.Uncounted && !takenBack {
 				s.uncount(t)
 			}
-			made = append(made, s.successor(o)...)
+			made = append(made, s.successor(o, f)...)
 			if o.Serial {
 				delete(t.queue, o.FireID)
 				slots = append(slots, t)
@@ -62,6 +63,16 @@ func (s *Store) uncount(t *row) {
 		t.ExpandAtMS = min(t.ExpandAtMS, s.nowMS())
 		s.expandMS = min(s.expandMS, t.ExpandAtMS)
 	}
+}
+
+// tookBack reports whether the plan of a later version has taken a fire back, and with it its count.
+func (t *row) tookBack(f *timer.Fire) bool {
+	for v := f.Version + 1; v <= t.Version; v++ {
+		if t.planVersions[v] == v && t.versionSinceMS[v] < f.DueMS {
+			return true
+		}
+	}
+	return false
 }
 
 // finish moves a fire from the open fires to the outcomes.

@@ -127,13 +127,14 @@ func (s *Store) promoteNext(t *row) (made []timer.Fire) {
 	return []timer.Fire{*first}
 }
 
-// successor inserts the next fire of a fixed delay, if its timer still allows it.
-func (s *Store) successor(o *timer.Outcome) (made []timer.Fire) {
+// successor inserts the next fire of a fixed delay, if its timer still allows it. row is the ended
+// fire as it was stored.
+func (s *Store) successor(o *timer.Outcome, row *timer.Fire) (made []timer.Fire) {
 	t := s.timers[o.Timer]
 	n := o.Next
 	if n == nil || n.Timer != o.Timer || t.Status != timer.StatusActive ||
-		n.Epoch != t.ActiveEpoch ||
-		n.Version < t.planVersion ||
+		max(n.Epoch, row.Epoch) != t.ActiveEpoch ||
+		max(n.Version, row.Version) < t.planVersion ||
 		s.fires[n.FireID] != nil {
 		return nil
 	}
@@ -141,7 +142,7 @@ func (s *Store) successor(o *timer.Outcome) (made []timer.Fire) {
 		return nil
 	}
 	f := *n
-	f.AppID, f.Version, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, 0, 0, 0
+	f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
 	t.FiresCreated, t.LastDueMS = t.FiresCreated+1, f.DueMS
 	s.insert(&f)
 	return []timer.Fire{f}

@@ -223,6 +223,71 @@ func skipsDoNotCount(t *testing.T, s *setup) {
 	require.Len(t, s.setStatus(made.Timer, timer.StatusActive, plan).Fires, 1)
 }
 
+// skipsOfWhatAnEditTookBack checks that a fire which an edit has taken off fires_created is not taken
+// off again by its skip.
+func skipsOfWhatAnEditTookBack(t *testing.T, s *setup) {
+	plan := grid(10*time.Minute, 1000)
+	d := gridDefinition(20 * time.Second)
+	d.Schedule.MaxFires = 8
+	session := s.session()
+	made := s.gridTimer(d, plan)
+	held := s.claim(session, made.Fires)
+	edited := d
+	edited.Schedule.Every = timer.Duration(40 * time.Second)
+	s.edit(made.Timer, edited, plan)
+	s.pause(made.Timer, "", 0, plan)
+	require.EqualValues(t, 8, s.timer(made.Timer.ID).FiresCreated)
+	left := int64(8)
+	for _, f := range held {
+		s.record(session, timer.Outcome{
+			Fire:       f,
+			Kind:       timer.Skipped,
+			Reason:     timer.ReasonPaused,
+			FinishedMS: s.nowMS(),
+			UntilMS:    f.DueMS,
+			Count:      1,
+			Uncounted:  true,
+		})
+		if f.DueMS%40_000 == 0 {
+			left-- // the new plan has it, too
+		}
+	}
+	require.Less(t, left, int64(8))
+	require.Equal(t, left, s.timer(made.Timer.ID).FiresCreated)
+}
+
+// activationEndsTheChain checks that an activation of a fixed delay with max_fires ends the fire of
+// the chain before, which then does not count. A claimed fire is left to its owner.
+func activationEndsTheChain(t *testing.T, s *setup) {
+	for _, claimed := range []bool{false, true} {
+		item := s.newTimer()
+		item.Activate = true
+		item.Definition.Schedule = timer.Schedule{
+			Kind:     timer.KindFixedDelay,
+			Every:    timer.Duration(time.Minute),
+			MaxFires: 1,
+		}
+		due := s.nowMS() + timer.MinuteMS
+		made := s.create(item, planAt(0, due))
+		session := s.session()
+		if claimed {
+			s.claim(session, made.Fires)
+		}
+		s.pause(made.Timer, "", 0, noFires)
+		next := s.setStatus(made.Timer, timer.StatusActive, planAt(0, due+1)).Fires
+		require.Len(t, next, 1)
+		rec, err := s.st().Fire(t.Context(), "app", made.Fires[0].FireID)
+		require.NoError(t, err)
+		if claimed {
+			require.NotNil(t, rec.Open)
+			require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresCreated)
+			continue
+		}
+		require.Equal(t, timer.ReasonSuperseded, rec.Outcome.Reason)
+		require.EqualValues(t, 1, s.timer(made.Timer.ID).FiresCreated)
+	}
+}
+
 func supersededOnlyInItsVersion(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
 	made := s.gridTimer(gridDefinition(20*time.Second), plan)

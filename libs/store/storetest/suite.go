@@ -100,6 +100,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S24_ActivationBeginsAChain", activationBeginsAChain},
 		{"S24_DelaysCountFromTheLastEnd", delaysCountFromTheLastEnd},
 		{"S24_SkipsDoNotCount", skipsDoNotCount},
+		{"S24_SkipsOfWhatAnEditTookBack", skipsOfWhatAnEditTookBack},
+		{"S24_ActivationEndsTheChain", activationEndsTheChain},
 		{"S24_SupersededOnlyInItsVersion", supersededOnlyInItsVersion},
 		{"S24_ConcurrentSuccessors", concurrentSuccessors},
 		{"S25_CompleteDelivers", completeDelivers},

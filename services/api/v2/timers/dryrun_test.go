@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,6 +82,33 @@ func TestDryRunsAnswerAsTheWrites(t *testing.T) {
 		`{"status":"active","schedule":{"kind":"cron","specs":["0 0 * * *"]}}`,
 	)
 	require.Equal(t, done, dry)
+}
+
+// TestDryRunsOfEditsPlanNothing checks that an edit makes the fires of its own schedule after a dry
+// run of another edit, which had the same version.
+func TestDryRunsOfEditsPlanNothing(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	body := apitest.With(`{"kind":"cron","specs":["0 0 1 1 *"]}`, `"status":"active"`)
+	made := f.Create(t, http.StatusCreated, body)
+	path := "/api/v2/timers/" + made.ID + "?app=shop"
+	every := func(minutes string) string {
+		return `{"schedule":{"kind":"cron","specs":["*/` + minutes + ` * * * *"]}}`
+	}
+	var edited struct {
+		NextDue time.Time `json:"next_due"`
+	}
+	f.Call(t, http.MethodPatch, path+"&dry_run=true", every("30"), nil).
+		Into(t, http.StatusOK, &edited)
+	f.Call(t, http.MethodPatch, path, every("7"), nil).Into(t, http.StatusOK, &edited)
+	require.Zero(t, edited.NextDue.Minute()%7, edited.NextDue)
+	require.Less(t, time.Until(edited.NextDue), 7*time.Minute)
+	planned := f.Dispatched.All()
+	require.GreaterOrEqual(t, len(planned), 8, "an hour of them")
+	for _, fire := range planned {
+		due := time.UnixMilli(fire.DueMS).UTC()
+		require.Zero(t, due.Minute()%7, due)
+	}
 }
 
 func TestDryRunsReportErrors(t *testing.T) {

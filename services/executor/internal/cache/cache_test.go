@@ -329,6 +329,8 @@ func TestAnotherLogIsNoticed(t *testing.T) {
 			time.Sleep(time.Minute)
 			_, _, ok = c.Timers.State(id)
 			require.False(t, ok, name)
+			_, ok = c.Timers.Definition(e.VersionKey())
+			require.False(t, ok, "its version may have another definition: %s", name)
 			require.Nil(t, c.Apps.Known(e.Fire.AppID))
 			_, _, missed = k.seen()
 			require.Equal(t, 1, missed, "once: %s", name)

@@ -62,9 +62,13 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 	}
 }
 
-// forgetAll drops all states of timers and apps, because changes of them may have been missed.
+// forgetAll drops all states of timers and apps, because changes of them may have been missed. It
+// also drops what never changes in one database: a copy that lacks the last commits may give the same
+// version to another definition.
 func (c *Cache) forgetAll() {
 	c.Timers.reset()
+	c.Inactivities.Purge()
+	c.Backfills.cache.Purge()
 	c.Apps.forgetAll()
 	c.opts.Missed()
 }

@@ -230,11 +230,12 @@ func (b *Timers) pruneAppChanges(seq int64) {
 	maps.DeleteFunc(b.appliedApps, func(s int64, _ bool) bool { return s <= seq })
 }
 
-// reset drops all states, and what was applied.
+// reset drops all states and definitions, and what was applied.
 func (b *Timers) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.purge()
+	b.defs.Purge()
 	clear(b.appliedApps)
 }
 

@@ -167,10 +167,8 @@ func (d *Deliverer) observe(h prometheus.Histogram, value float64, e *inflight.E
 // Skip finishes a fire without a call.
 func (d *Deliverer) Skip(e *inflight.Entry, reason timer.Reason) {
 	o := d.outcome(e, timer.Skipped, reason)
-	// The edit that superseded a fire has already uncounted it.
+	// The store knows whether an edit has uncounted the fire already.
 	o.Uncounted = e.Def != nil && e.Def.Schedule.MaxFires > 0 && e.Fire.Series == 0 &&
-		e.Fire.Attempt == 0 &&
-		reason != timer.ReasonSuperseded &&
-		reason != timer.ReasonDeleted
+		e.Fire.Attempt == 0 && reason != timer.ReasonDeleted
 	d.end(e, o)
 }

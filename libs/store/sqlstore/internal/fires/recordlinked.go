@@ -73,7 +73,9 @@ func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) erro
 		return err
 	}
 	r.noteEnds()
-	r.uncount()
+	if err := r.uncount(ctx); err != nil {
+		return err
+	}
 	next, err := r.successors(ctx)
 	if err != nil {
 		return err
@@ -102,18 +104,35 @@ func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) erro
 	)
 }
 
-// uncount takes uncounted fires off fires_created, and makes their timers due for expansion.
-func (r *linkedBatch) uncount() {
+// uncount takes uncounted fires off fires_created, and makes their timers due for expansion. A fire
+// that an edit took back is off already.
+func (r *linkedBatch) uncount(ctx context.Context) error {
+	var uncounted, replanned []timer.Fire
 	for i := range r.recorded {
-		slot := r.slots[r.recorded[i].Timer]
-		if !r.recorded[i].Uncounted || slot == nil {
+		o := &r.recorded[i]
+		slot, row := r.slots[o.Timer], r.rows[o.FireID]
+		if !o.Uncounted || slot == nil {
 			continue
 		}
+		if uncounted = append(uncounted, row); row.Version < slot.PlanVersion {
+			replanned = append(replanned, row)
+		}
+	}
+	takenBack, err := r.store.timers.TakenBack(ctx, r.c, replanned)
+	if err != nil {
+		return err
+	}
+	for i := range uncounted {
+		if takenBack[uncounted[i].FireID] {
+			continue
+		}
+		slot := r.slots[uncounted[i].Timer]
 		slot.FiresCreated, slot.changed = max(0, slot.FiresCreated-1), true
 		if slot.Status == timers.RowActive {
 			slot.ExpandAtMS = min(slot.ExpandAtMS, r.nowMS)
 		}
 	}
+	return nil
 }
 
 // noteEnds stores when calls of schedules ended. A fixed delay counts from that, also across an
@@ -247,7 +266,8 @@ func replanned(o *timer.Outcome, row *timer.Fire) bool {
 
 // successors returns the next fires of fixed delays: S24. After an edit that kept the schedule, the
 // chain continues in the present version. An edit that changed the schedule has begun a chain of
-// its own.
+// its own. If that begins with this very fire, its row says so, and an executor may have called it by
+// the version before.
 func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err error) {
 	var keys []store.VersionKey
 	for i := range r.recorded {
@@ -266,8 +286,10 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			continue
 		}
 		slot := r.slots[n.Timer]
-		if slot == nil || slot.Status != timers.RowActive || slot.ActiveEpoch != n.Epoch ||
-			n.Version < slot.PlanVersion {
+		row := r.rows[r.recorded[i].FireID]
+		if slot == nil || slot.Status != timers.RowActive ||
+			slot.ActiveEpoch != max(n.Epoch, row.Epoch) ||
+			max(n.Version, row.Version) < slot.PlanVersion {
 			continue
 		}
 		limit := versions[store.VersionKey{Timer: n.Timer, Version: n.Version}].Definition.Schedule.MaxFires
@@ -275,7 +297,8 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			continue
 		}
 		f := *n
-		f.AppID, f.Version, f.Rev, f.Owner, f.TargetBits = r.recorded[i].AppID, slot.Version, 0, 0, 0
+		f.AppID, f.Version, f.Epoch = r.recorded[i].AppID, slot.Version, slot.ActiveEpoch
+		f.Rev, f.Owner, f.TargetBits = 0, 0, 0
 		slot.FiresCreated, slot.LastDueMS = slot.FiresCreated+1, f.DueMS
 		slot.changed, seen[f.FireID] = true, true
 		next = append(next, f)

@@ -3,6 +3,7 @@ package scheduling
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
@@ -144,7 +145,29 @@ func (x *expansion) endPauses(
 // activate begins an activation and plans its first part.
 func (x *expansion) activate(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
 	x.begin(t)
+	if err := x.endChain(ctx, t); err != nil {
+		return nil, err
+	}
 	return x.proceed(ctx, t)
+}
+
+// endChain ends the fire that the chain before this activation of a fixed delay had ahead, so that
+// it does not count towards max_fires. It locks the fire. If a session owns it or it had an attempt,
+// it is left to its owner.
+func (x *expansion) endChain(ctx context.Context, t *timer.Timer) error {
+	if s := &t.Definition.Schedule; s.Kind != timer.KindFixedDelay || s.MaxFires == 0 ||
+		t.LastDueMS <= t.ActiveSinceMS {
+		return nil
+	}
+	last := []timer.FireID{{Timer: t.ID, DueMS: t.LastDueMS}}
+	open, err := x.store.fires.Open(ctx, x.c, last, x.store.db.Dialect.ForUpdate)
+	for _, f := range open {
+		if f.Owner == 0 && f.Attempt == 0 && f.State == timer.FireReady && f.Epoch < t.ActiveEpoch {
+			x.replaced = append(x.replaced, f)
+			t.FiresCreated = max(0, t.FiresCreated-1)
+		}
+	}
+	return err
 }
 
 // proceed plans the next part of an active timer, and replans it if Replan is set: see S20. If the
@@ -168,6 +191,12 @@ func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, 
 			return nil, nil
 		}
 		x.takeBack(t, int64(len(ahead)))
+		if t.Definition.Schedule.Kind == timer.KindFixedDelay && len(ahead) > 0 {
+			// The delay goes on. If it began anew with each change of a calendar, often enough ones
+			// would keep the timer from ever being due.
+			every := time.Duration(t.Definition.Schedule.Every).Milliseconds()
+			t.NextDueMS = ahead[len(ahead)-1].DueMS - every + 1
+		}
 		x.copiedVersions = append(
 			x.copiedVersions,
 			store.VersionKey{Timer: t.ID, Version: t.Version},

@@ -217,6 +217,49 @@ func (s *Timers) VersionAt(ctx context.Context, f timer.Fire) (version int32, er
 	return version, err
 }
 
+// TakenBack returns those of the fires that the plan of a later version has taken back: they are due
+// after that version came into force. The caller has the timers' rows locked.
+func (s *Rows) TakenBack(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	fires []timer.Fire,
+) (map[timer.FireID]bool, error) {
+	if len(fires) == 0 {
+		return nil, nil //nolint:nilnil // a nil map is an empty one
+	}
+	var ids []timer.ID
+	for i := range fires {
+		ids = append(ids, fires[i].Timer)
+	}
+	slices.Sort(ids)
+	type plan struct {
+		Timer     int64 `db:"timer_id"`
+		Version   int32 `db:"version"`
+		CreatedMS int64 `db:"created_ms"`
+	}
+	plans := map[timer.ID][]plan{}
+	for part := range sqldb.Batches(slices.Compact(ids)) {
+		var rows []plan
+		q := sqldb.Stmt("SELECT timer_id,version,created_ms FROM timer_versions WHERE timer_id").
+			IDList(part).
+			Add(" AND plan_version=version")
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			plans[timer.ID(r.Timer)] = append(plans[timer.ID(r.Timer)], r)
+		}
+	}
+	back := map[timer.FireID]bool{}
+	for i := range fires {
+		f := &fires[i]
+		back[f.FireID] = slices.ContainsFunc(plans[f.Timer], func(p plan) bool {
+			return p.Version > f.Version && p.CreatedMS < f.DueMS
+		})
+	}
+	return back, nil
+}
+
 // SamePlan reports whether two definitions have the same due instants and misfire policy. A change
 // from one to the other needs no replan.
 func SamePlan(a, b timer.Definition) (bool, error) {
