@@ -36,12 +36,21 @@ type answer struct {
 	Data *v1Def   `json:"data,omitempty"`
 }
 
-// v1Def is a definition: the body of a create, and the data of a GET.
+// v1New is the body of a create. It has no id and no status: callers of other systems send their own
+// status, and a timer is created inactive.
+type v1New struct {
+	App    string   `json:"app"`
+	Name   string   `json:"name"`
+	Cron   string   `json:"cron"`
+	Notify v1Notify `json:"notifyHTTPParam"`
+}
+
+// v1Def is the data of a GET.
 type v1Def struct {
-	ID     v1ID         `json:"id,omitempty"`
+	ID     v1ID         `json:"id"`
 	App    string       `json:"app"`
 	Name   string       `json:"name"`
-	Status timer.Status `json:"status,omitempty"`
+	Status timer.Status `json:"status"`
 	Cron   string       `json:"cron"`
 	Notify v1Notify     `json:"notifyHTTPParam"`
 }
@@ -109,6 +118,9 @@ func (s *API) v1(h func(*http.Request) (answer, error)) http.HandlerFunc {
 		var a answer
 		ctx, err := s.Auth.RequireScope(r.Context(), auth.ScopeOf(r.Method))
 		if err == nil {
+			err = checkNoDryRun(r)
+		}
+		if err == nil {
 			a, err = h(r.WithContext(ctx))
 		}
 		if err == nil {
@@ -129,13 +141,21 @@ func (s *API) v1(h func(*http.Request) (answer, error)) http.HandlerFunc {
 	}
 }
 
+// checkNoDryRun refuses a dry run, which v2 has. Ignored, it would write.
+func checkNoDryRun(r *http.Request) error {
+	if !r.URL.Query().Has("dry_run") {
+		return nil
+	}
+	return timer.Invalid("dry_run", "v1 has no dry runs, so nothing was done: use /api/v2")
+}
+
 func write(w http.ResponseWriter, status int, a answer) {
 	problem.SetRetryAfter(w.Header(), status)
 	problem.WriteJSON(w, status, problem.V1Type, a)
 }
 
 func (s *API) v1Create(r *http.Request) (answer, error) {
-	var b v1Def
+	var b v1New
 	if err := readV1(r, &b); err != nil {
 		return answer{}, err
 	}
@@ -147,7 +167,7 @@ func (s *API) v1Create(r *http.Request) (answer, error) {
 		Target: timer.Target{
 			Kind:    timer.KindHTTP,
 			URL:     b.Notify.URL,
-			Method:  b.Notify.Method,
+			Method:  strings.ToUpper(b.Notify.Method),
 			Headers: b.Notify.Header,
 			Body:    b.Notify.Body,
 		},

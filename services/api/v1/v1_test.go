@@ -71,8 +71,7 @@ func TestV1RepeatedCreate(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)
 	id := f.V1(t, 200, http.MethodPost, "/api/timer/v1/def", apitest.V1Body).ID
-	withMore := strings.Replace(apitest.V1Body, `{"app"`, `{"owner":"me","status":7,"app"`, 1)
-	withMore = strings.Replace(withMore, `"status":7,`, "", 1)
+	withMore := strings.Replace(apitest.V1Body, `{"app"`, `{"owner":"me","status":2,"app"`, 1)
 	require.Equal(
 		t,
 		id,
@@ -88,6 +87,32 @@ func TestV1RepeatedCreate(t *testing.T) {
 		f.V1(t, 200, http.MethodPost, "/api/timer/v1/def", elsewhere).ID,
 		"another app's names are its own",
 	)
+}
+
+// TestV1HasNoDryRuns checks that a dry run of a caller who knows v2 writes nothing.
+func TestV1HasNoDryRuns(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const dry = "?dry_run=true"
+	a := f.V1(t, 400, http.MethodPost, "/api/timer/v1/def"+dry, apitest.V1Body)
+	require.Contains(t, a.Msg, "dry_run: v1 has no dry runs")
+	id := f.V1(t, 200, http.MethodPost, "/api/timer/v1/def", apitest.V1Body).ID
+	ref := fmt.Sprintf(`{"id":%d,"app":"shop"}`, id)
+	f.V1(t, 400, http.MethodPost, "/api/timer/v1/enable"+dry, ref)
+	f.V1(t, 400, http.MethodDelete, "/api/timer/v1/def"+dry, ref)
+	got := f.V1(t, 200, http.MethodGet, fmt.Sprintf("/api/timer/v1/def?app=shop&id=%d", id), "")
+	require.Equal(t, "inactive", got.Data["status"])
+}
+
+// TestV1MethodsOfOtherSystems checks that methods may be in lower case, as some systems write them.
+func TestV1MethodsOfOtherSystems(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	body := strings.Replace(apitest.V1Body, `"POST"`, `"post"`, 1)
+	require.NotEqual(t, apitest.V1Body, body)
+	id := f.V1(t, 200, http.MethodPost, "/api/timer/v1/def", body).ID
+	got := f.V1(t, 200, http.MethodGet, fmt.Sprintf("/api/timer/v1/def?app=shop&id=%d", id), "")
+	require.Equal(t, "POST", got.Data["notifyHTTPParam"].(map[string]any)["method"])
 }
 
 func TestV1OthersTimersAreNotFound(t *testing.T) {
