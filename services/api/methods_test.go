@@ -135,5 +135,14 @@ func TestAnswersAboutBodiesAreDescribed(t *testing.T) {
 	require.Equal(t, 415, xml.Status)
 	require.Contains(
 		t, xml.Body, "body: expected the header Content-Type: application/json, found application/xml")
+	patch := f.Call(
+		t,
+		http.MethodPost,
+		at,
+		apitest.V2Body,
+		map[string]string{"Content-Type": "application/merge-patch+json; charset=utf-8"},
+	)
+	require.Equal(t, 415, patch.Status, patch.Body)
+	require.Contains(t, patch.Body, "found another type that ends in +json")
 	require.Equal(t, 413, f.Call(t, http.MethodPost, at, strings.Repeat(" ", 3<<20), nil).Status)
 }

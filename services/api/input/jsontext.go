@@ -28,6 +28,11 @@ var (
 func StrictFormats(formats map[string]huma.Format) map[string]huma.Format {
 	formats = maps.Clone(formats) // the map is huma's package-level default
 	for name, f := range formats {
+		if name == jsonSuffix {
+			f.Unmarshal = refuseSuffix
+			formats[name] = f
+			continue
+		}
 		read := f.Unmarshal
 		f.Unmarshal = func(data []byte, v any) error {
 			decoded, first := v.(*any)
@@ -45,6 +50,15 @@ func StrictFormats(formats map[string]huma.Format) map[string]huma.Format {
 		formats[name] = f
 	}
 	return formats
+}
+
+// jsonSuffix is the name of huma's format of all content types that end in +json.
+const jsonSuffix = "json"
+
+// refuseSuffix refuses a body of such a type. A merge patch read as plain JSON would replace what it
+// should merge, and lose settings without an error.
+func refuseSuffix([]byte, any) error {
+	return fmt.Errorf("%w: another type that ends in +json", huma.ErrUnknownContentType)
 }
 
 // CheckJSON refuses valid JSON with invalid characters or repeated names.
