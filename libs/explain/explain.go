@@ -365,12 +365,12 @@ func (f *Facts) notDue(v *Version, x *schedule.Verdict, atMS int64) string {
 	case schedule.MovedByCalendar:
 		return "Excluded by " + x.Rule + "; moved to " + instant(x.MovedTo) + "."
 	case schedule.ByGap:
+		missing := "The local time " + x.Local[:len(time.DateTime)] +
+			" does not exist, because clocks were set forward"
 		if x.MovedTo != 0 {
-			return "This local time does not exist, because clocks were set forward; due at " +
-				instant(x.MovedTo) + " instead."
+			return missing + "; due at " + instant(x.MovedTo) + " instead."
 		}
-		return `This local time does not exist, because clocks were set forward, and the policy is ` +
-			`"skip".` + nearest
+		return missing + `, and the policy is "skip".` + nearest
 	case schedule.ByOverlap:
 		return "This local time occurs twice, because clocks were set back, and the policy selects " +
 			"the other pass." + nearest

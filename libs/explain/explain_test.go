@@ -352,7 +352,7 @@ func TestEveryCode(t *testing.T) {
 			"2026-03-29T01:30:00Z",
 			berlin("30 2 * * *"),
 			explain.ByGap,
-			"This local time does not exist, because clocks were set forward; due at 2026-03-29T01:00:00Z instead.",
+			"The local time 2026-03-29T02:30:00 does not exist, because clocks were set forward; due at 2026-03-29T01:00:00Z instead.",
 		},
 		{
 			"2026-10-25T01:30:00Z",

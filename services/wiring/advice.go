@@ -117,6 +117,8 @@ func pulsarAdvice(c *config.Pulsar, err error) string {
 	switch {
 	case containsAny(text, "HTTP response to HTTPS client", "malformed HTTP", "EOF") && !atBroker:
 		return "pulsar-admin-url must name the admin port: http:// without TLS, https:// with it"
+	case containsAny(text, "refused", "no such host", "timeout", "deadline exceeded") && !atBroker:
+		return "pulsar-admin-url must name an admin port that this process reaches"
 	case !atBroker:
 		return ""
 	case containsAny(text, "uthentication", "uthenticate", "uthorization"):

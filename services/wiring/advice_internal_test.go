@@ -63,6 +63,7 @@ func TestPulsarAdvice(t *testing.T) {
 		{"pulsar://a:1", broker + "dial tcp 127.0.0.1:1: connect: connection refused", "pulsar-url must name a broker"},
 		{"pulsar://a:1", "setting up Pulsar at a: net/http: HTTP/1.x transport connection broken: malformed HTTP response", "pulsar-admin-url"},
 		{"pulsar://a:1", "setting up Pulsar at a: http: server gave HTTP response to HTTPS client", "pulsar-admin-url"},
+		{"pulsar://a:1", "setting up Pulsar at a: dial tcp 127.0.0.1:1: connect: connection refused", "pulsar-admin-url"},
 		{"pulsar://a:1", "setting up Pulsar at a: remote error: tls: bad certificate", "pulsar-tls-cert and pulsar-tls-key"},
 	} {
 		s := &Settings{Pulsar: config.Pulsar{URL: config.DSN(c.url)}}
