@@ -45,7 +45,9 @@ var (
 // wrong address stops a rollout.
 func OpenServers(ctx context.Context, k *Kit) error { return k.openServers(ctx, false) }
 
-func (k *Kit) openServers(ctx context.Context, waitForPulsar bool) error {
+// openServers opens and prepares the servers. A setup waits for all of them, and checks the rights
+// that later processes need.
+func (k *Kit) openServers(ctx context.Context, setup bool) error {
 	s := k.Settings
 	o, err := mysqlOptions(&s.MySQL, k.Log)
 	if err != nil {
@@ -105,9 +107,19 @@ func (k *Kit) openServers(ctx context.Context, waitForPulsar bool) error {
 		ping := func(ctx context.Context) error {
 			return explain(mysqlServer, s, st.Ping(ctx))
 		}
-		return k.prepare(ctx, mysqlServer, st.Migrate, ping)
+		migrate := func(ctx context.Context) error {
+			err := st.Migrate(ctx)
+			if err == nil && setup {
+				err = st.CheckRights(ctx)
+			}
+			if err == nil {
+				_ = st.Ping(ctx) // it warns of settings that cost durability; /readyz repeats it
+			}
+			return err //nolint:wrapcheck // prepare says which server
+		}
+		return k.prepare(ctx, mysqlServer, migrate, ping)
 	})
-	all.Go(func() error { return pulsar.wait(ctx, waitForPulsar) })
+	all.Go(func() error { return pulsar.wait(ctx, setup) })
 	return all.Wait() //nolint:wrapcheck // prepare says which server
 }
 

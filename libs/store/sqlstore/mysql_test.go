@@ -307,6 +307,31 @@ func TestMySQLServerSettings(t *testing.T) {
 	require.WithinDuration(t, time.Now(), at, time.Minute)
 }
 
+// TestMySQLRights checks that a user who may not create tables is told so, and that the check of one
+// who may leaves nothing.
+func TestMySQLRights(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
+	require.NoError(t, s.CheckRights(t.Context()))
+	db, err := sqlx.Open("mysql", dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	var left []string
+	require.NoError(t, db.Select(&left, `SHOW TABLES LIKE 'carillon\_check\_%'`))
+	require.Empty(t, left)
+
+	var readOnly struct {
+		Name  string `db:"Variable_name"`
+		Value string `db:"Value"`
+	}
+	require.NoError(t, db.Get(&readOnly,
+		"SHOW VARIABLES WHERE Variable_name IN ('tx_read_only','transaction_read_only')"))
+	reader := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn + "?" + readOnly.Name + "=1"})
+	require.ErrorContains(t, reader.CheckRights(t.Context()),
+		"the user needs all rights on the database, among them CREATE")
+}
+
 // TestMySQLLockWait locks a timer's row for longer than a statement waits. The transaction is
 // repeated and does not fail.
 func TestMySQLLockWait(t *testing.T) {

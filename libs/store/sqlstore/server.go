@@ -2,10 +2,12 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
@@ -25,7 +27,8 @@ func (s *Store) checkServer(ctx context.Context) error {
 		s.db.Engine.Reader(),
 		&rows,
 		sqldb.Stmt("SHOW VARIABLES WHERE Variable_name IN ('tx_isolation',"+
-			"'transaction_isolation','sql_mode','innodb_flush_log_at_trx_commit','read_only')"),
+			"'transaction_isolation','sql_mode','innodb_flush_log_at_trx_commit','log_bin',"+
+			"'sync_binlog')"),
 	)
 	if err != nil {
 		return err
@@ -44,11 +47,49 @@ func (s *Store) checkServer(ctx context.Context) error {
 	if !strings.Contains(have["sql_mode"], "STRICT_ALL_TABLES") {
 		return errors.New("the SQL mode is not strict")
 	}
-	if v := have["innodb_flush_log_at_trx_commit"]; v != "1" {
+	name := "innodb_flush_log_at_trx_commit"
+	if have[name] == "1" && have["log_bin"] == "ON" {
+		name = "sync_binlog"
+	}
+	if v := have[name]; v != "1" {
 		s.warnOnce.Do(func() {
-			s.db.Log.Warn().Str("innodb_flush_log_at_trx_commit", v).
+			s.db.Log.Warn().Str(name, v).
 				Msg("the server does not flush each commit: it can lose accepted timers when its machine fails")
 		})
 	}
 	return nil
+}
+
+// CheckRights checks that the user may do with tables what migrations and services do, on a table of
+// its own, which it drops. Any number of processes may run it at once. If it dies halfway, an empty
+// table stays.
+func (s *Store) CheckRights(ctx context.Context) error {
+	table := "carillon_check_" + strings.ToLower(rand.Text())
+	run := func(do string) error {
+		err := s.db.Engine.Autocommit(ctx, func(ctx context.Context, c engine.Runner) error {
+			_, err := c.ExecContext(ctx, do)
+			return err //nolint:wrapcheck // below
+		})
+		if err != nil {
+			what, _, _ := strings.Cut(do, " ")
+			return s.db.Dialect.Translate(
+				"the user needs all rights on the database, among them "+what, err)
+		}
+		return nil
+	}
+	if err := run("CREATE TABLE " + table + " (id INT PRIMARY KEY)"); err != nil {
+		return err
+	}
+	var failed error
+	for _, do := range []string{
+		"ALTER TABLE " + table + " ADD COLUMN n INT",
+		"INSERT INTO " + table + " (id,n) VALUES (1,1)",
+		"UPDATE " + table + " SET n=2",
+		"DELETE FROM " + table,
+	} {
+		if failed = run(do); failed != nil {
+			break
+		}
+	}
+	return errors.Join(failed, run("DROP TABLE "+table))
 }
