@@ -101,8 +101,8 @@ func run(
 	stdout, stderr io.Writer,
 ) error {
 	root := Root(env, stdin, stdout, stderr)
-	if len(args) == 1 && args[0] == "-version" { // as the services have it
-		args = []string{"--version"}
+	if len(args) == 1 && (args[0] == "-version" || args[0] == "-help") { // as the services have it
+		args = []string{"-" + args[0]}
 	}
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

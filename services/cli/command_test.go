@@ -72,6 +72,16 @@ func (u *user) file(name, text string) string {
 	return path
 }
 
+// TestFlagsOfTheServices checks the flags that the services have with one dash.
+func TestFlagsOfTheServices(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]string{"-help": "Usage:", "-version": "dev"} {
+		var out bytes.Buffer
+		require.NoError(t, cli.Run(t.Context(), []string{flag}, devtest.NoEnv, &out, &out))
+		require.Contains(t, out.String(), want)
+	}
+}
+
 func TestTimerCommands(t *testing.T) {
 	t.Parallel()
 	rings := make(chan string, 100)
