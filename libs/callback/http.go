@@ -149,12 +149,12 @@ func (h *HTTP) send(
 	req *http.Request,
 	transport *transport,
 	secrets []secretHeader,
-) (*http.Response, error) {
+) (answer, error) {
 	resp, err := transport.RoundTrip(req)
 	if err == nil && r.Target.Redirects > 0 {
 		return h.followRedirects(r, req, resp, secrets)
 	}
-	return resp, err
+	return answer{Response: resp}, err
 }
 
 // callWithToken is Call for targets with OAuth2. If the receiver refuses a cached token, it fetches
