@@ -20,6 +20,7 @@ type answer struct {
 	*http.Response
 
 	notFollowed string // why its redirect was not followed; empty: the target follows none
+	note        string // for the error
 }
 
 // classify classifies an HTTP answer.
@@ -74,6 +75,9 @@ func (a answer) refuses(r *Result) {
 	if isRedirect(a.StatusCode) {
 		r.Failure = timer.FailureRedirect
 		r.Error = a.redirectText()
+	}
+	if a.note != "" {
+		r.Error += ": " + a.note
 	}
 	r.Error = oneLine(r.Error)
 }

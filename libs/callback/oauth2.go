@@ -116,6 +116,10 @@ func (t *tokens) entry(g grant) *token {
 	return e
 }
 
+// cachedTokenRefused is what the record of an attempt says besides the receiver's answer. The token
+// may have been revoked early, and then another attempt succeeds.
+const cachedTokenRefused = "the token was a cached one, and the next call gets a new one"
+
 // drop discards a token that the receiver refused.
 func (t *tokens) drop(app string, p *egress.Policy, o *timer.OAuth2, value string) {
 	e := t.entry(grantOf(app, p, o))
