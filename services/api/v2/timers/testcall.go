@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -114,7 +113,11 @@ func (s *Resource) testedTimer(
 func (s *Resource) testRequest(
 	ctx context.Context, n *store.NewTimer, id timer.ID,
 ) (*callback.Request, error) {
-	policy, signer, err := s.callerOf(ctx, n.App)
+	policy, err := s.Definitions.PolicyOf(ctx, n.App)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	signer, signError, err := s.signerOf(ctx, n.App)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +136,7 @@ func (s *Resource) testRequest(
 		Labels:      d.Labels,
 		Cause:       callback.CauseTest,
 		Signer:      signer,
+		SignError:   signError,
 		Egress:      policy,
 		KeepHeaders: true,
 		Timeout:     time.Duration(d.Retry.Timeout),
@@ -151,17 +155,13 @@ func (s *Resource) testRequest(
 	return q, nil
 }
 
-// callerOf returns the addresses that an app may call, and its signer.
-func (s *Resource) callerOf(
+// signerOf returns the signer of an app, or signError: why its calls cannot be signed.
+func (s *Resource) signerOf(
 	ctx context.Context, app string,
-) (*egress.Policy, *signing.Signer, error) {
-	policy, err := s.Definitions.PolicyOf(ctx, app)
-	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // the store says what it was doing
-	}
+) (signer *signing.Signer, signError, err error) {
 	stored, err := s.Store.SigningKeys(ctx, app)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // as above
+		return nil, nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	keys := make([]signing.StoredKey, len(stored))
 	for i := range stored {
@@ -171,11 +171,10 @@ func (s *Resource) callerOf(
 	if s.Secrets != nil {
 		opener = s.Secrets
 	}
-	signer, err := signing.SignerOf(app, keys, opener)
-	if err != nil {
-		return nil, nil, fmt.Errorf("a test call of %q cannot be signed: %w", app, err)
+	if signer, err = signing.SignerOf(app, keys, opener); err != nil {
+		return nil, fmt.Errorf("the call cannot be signed: %w", err), nil
 	}
-	return policy, signer, nil
+	return signer, nil, nil
 }
 
 // testedTargets names the targets of a definition without credentials.
