@@ -61,7 +61,7 @@ type TargetFields struct {
 	BodyBase64 string `json:"body_base64,omitempty" doc:"In place of body: bytes in base64, sent as they are; no variables are put in. Answers have it where the bytes are not valid UTF-8, and body else."`
 
 	Query         map[string][]string          `json:"query,omitempty" doc:"http: added to the URL's own query, escaped; at most 2048 bytes before that."`
-	SecretHeaders map[string]encryption.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value of at most 8 KiB each; encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
+	SecretHeaders map[string]encryption.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value of at most 8 KiB each, which is sent as it is: templates put no variables in. Encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
 	Templates     bool                         `json:"templates,omitempty" doc:"Whether {{variables}} in url, query, headers, body and pulsar.key are put in: fire.id, due, due.utc, due.unix, due.unix_ms, attempt, cause, timer.id, timer.name, app, zone, label.<name>; {{open}} is a literal {{."`
 	Unsigned      bool                         `json:"unsigned,omitempty" doc:"Send no signature, also where the app has signing keys."`
 	Async         string                       `json:"async,omitempty" doc:"The receiver may answer 202 with Carillon-Accepted: async and complete the fire within so long, at most 168h, by POST /fires/{id}/complete." example:"10m"`
