@@ -87,7 +87,11 @@ func (s *Resource) testCall(ctx context.Context, in *testCallInput) (*testCallOu
 	}
 	began := time.Now()
 	r := s.Caller.Call(ctx, q)
-	showTestCall(&out.Body, &r, time.Since(began))
+	took := time.Since(began)
+	if wanted := time.Duration(n.Definition.Retry.Timeout); q.Timeout < wanted {
+		explainTimeout(&r, wanted)
+	}
+	showTestCall(&out.Body, &r, took)
 	return out, nil
 }
 
@@ -142,7 +146,8 @@ func (s *Resource) testRequest(
 		Timeout:     time.Duration(d.Retry.Timeout),
 	}
 	if at, limited := ctx.Deadline(); limited {
-		q.Timeout = max(min(q.Timeout, time.Until(at)-answerMargin), time.Millisecond)
+		left := (time.Until(at) - answerMargin).Round(answerMargin / 10)
+		q.Timeout = max(min(q.Timeout, left), time.Millisecond)
 	}
 	if s.Tokens != nil { // completions find no such fire
 		q.Token = s.Tokens.Token(fire, 1)
@@ -193,6 +198,16 @@ func testedTargets(d *timer.Definition) []store.TestedTarget {
 		}
 	}
 	return out
+}
+
+// explainTimeout says of calls without an answer that those of a fire may take longer.
+func explainTimeout(r *callback.Result, wanted time.Duration) {
+	if r.Failure == timer.FailureTimeout {
+		r.Error += fmt.Sprintf(", the most that a test call waits; a fire waits %s", wanted)
+	}
+	for i := range r.Targets {
+		explainTimeout(&r.Targets[i].Result, wanted)
+	}
 }
 
 // showTestCall converts a result.

@@ -222,3 +222,20 @@ func TestTestCallThatCannotBeSigned(t *testing.T) {
 	require.Len(t, requests(), 1)
 	require.Empty(t, requests()[0].Header.Get("Webhook-Signature"))
 }
+
+// TestTestCallWaitsNoLongerThanItsRequest checks that the error tells a short wait from that of a
+// fire.
+func TestTestCallWaitsNoLongerThanItsRequest(t *testing.T) {
+	t.Parallel()
+	at, _ := receiver(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	f := apitest.Setup(t, calling(t, true), func(o *api.Options) {
+		o.Timeout = 1500 * time.Millisecond
+	})
+	got := testCall(t, f, "", apitest.WithTarget(
+		`"target":{"kind":"http","url":"`+at+`"}`, `"retry":{"timeout":"1m"},`,
+	))
+	require.Equal(t, "timeout", got.Calls[0].Failure)
+	require.Equal(t,
+		"no answer within 500ms, the most that a test call waits; a fire waits 1m0s",
+		got.Calls[0].Error)
+}
