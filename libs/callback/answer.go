@@ -171,6 +171,13 @@ func (h *HTTP) matchBody(
 			fmt.Errorf("reading the body for the success rule: %w", err),
 			timeout,
 		)
+		if f.Failure == timer.FailureTimeout {
+			f.Error = fmt.Sprintf(
+				"answered %s, but the body, which the success rule needs, did not end within %s",
+				statusLine(resp),
+				timeout,
+			)
+		}
 		f.StatusCode, f.Excerpt, f.Headers = r.StatusCode, r.Excerpt, r.Headers
 		return f
 	}

@@ -243,6 +243,9 @@ func tokenFailure(ctx context.Context, err error, timeout time.Duration) Result 
 		return invalidResult(err)
 	}
 	r := failedResult(ctx, err, timeout)
+	if r.Failure == timer.FailureTimeout && errors.Is(err, context.DeadlineExceeded) {
+		r.Error = fmt.Sprintf("no answer of the token server within %s", timeout)
+	}
 	if r.Failure != timer.FailureRefused && r.Failure != timer.FailureCanceled {
 		r.Class, r.Failure = Retry, timer.FailureAuth
 	}

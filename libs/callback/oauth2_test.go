@@ -241,7 +241,8 @@ func TestATokenServerInTrouble(t *testing.T) {
 	for range 5 {
 		all.Go(func() {
 			q := *r
-			if got := c.Call(t.Context(), &q); got.Failure != timer.FailureAuth {
+			if got := c.Call(t.Context(), &q); got.Failure != timer.FailureAuth ||
+				got.Error != "no answer of the token server within 2s" {
 				t.Errorf("%+v", got)
 			}
 		})
