@@ -15,11 +15,19 @@ import (
 // maxRuleBody limits how much of a body the success rule reads.
 const maxRuleBody = 64 << 10
 
+// answer is an HTTP answer, with what else is known about it.
+type answer struct {
+	*http.Response
+
+	notFollowed string // why its redirect was not followed; empty: the target follows none
+	note        string // for the error
+}
+
 // classify classifies an HTTP answer.
 func (h *HTTP) classify(
 	ctx context.Context,
 	q *Request,
-	resp *http.Response,
+	resp answer,
 	timeout time.Duration,
 ) Result {
 	defer resp.Body.Close()
@@ -27,7 +35,7 @@ func (h *HTTP) classify(
 	if q.KeepHeaders {
 		r.Headers = shownHeaders(resp.Header)
 	}
-	if accepted(q, resp, &r) {
+	if accepted(q, resp.Response, &r) {
 		// This comes first, because the success rule is about answers that complete the fire.
 		// Target and receiver agree on an acceptance by its header.
 		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)
@@ -43,33 +51,35 @@ func (h *HTTP) classify(
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		wanted = false
 	case wanted && rule != nil && rule.Body != "":
-		return h.matchBody(ctx, rule.Body, resp, r, timeout)
+		return h.matchBody(ctx, rule.Body, resp.Response, r, timeout)
 	default:
 		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)
 	}
 	if wanted {
 		return r
 	}
+	resp.refuses(&r)
+	return r
+}
+
+// refuses fills in the result of an answer that is no success.
+func (a answer) refuses(r *Result) {
 	r.Class, r.Failure = Retry, timer.FailureStatus
-	switch {
-	case isRedirect(resp.StatusCode):
-		r.Failure = timer.FailureRedirect
-		r.Error = "answered with a redirect, and those are not followed: " + statusLine(resp)
-		if to := resp.Header.Get("Location"); to != "" {
-			r.Error += " to " + to
-		}
-	case resp.StatusCode == http.StatusGone:
+	r.Error = "answered " + statusLine(a.Response)
+	switch a.StatusCode {
+	case http.StatusGone:
 		r.Class, r.Pause = Reject, true
-		fallthrough
-	default:
-		r.Error = "answered " + statusLine(resp)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		r.RetryAfter = parseRetryAfter(a.Header.Get("Retry-After"), time.Now())
 	}
-	if resp.StatusCode == http.StatusTooManyRequests ||
-		resp.StatusCode == http.StatusServiceUnavailable {
-		r.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
+	if isRedirect(a.StatusCode) {
+		r.Failure = timer.FailureRedirect
+		r.Error = a.redirectText()
+	}
+	if a.note != "" {
+		r.Error += ": " + a.note
 	}
 	r.Error = oneLine(r.Error)
-	return r
 }
 
 // accepted returns whether the receiver accepted the fire and completes it later.
@@ -161,6 +171,13 @@ func (h *HTTP) matchBody(
 			fmt.Errorf("reading the body for the success rule: %w", err),
 			timeout,
 		)
+		if f.Failure == timer.FailureTimeout {
+			f.Error = fmt.Sprintf(
+				"answered %s, but the body, which the success rule needs, did not end within %s",
+				statusLine(resp),
+				timeout,
+			)
+		}
 		f.StatusCode, f.Excerpt, f.Headers = r.StatusCode, r.Excerpt, r.Headers
 		return f
 	}

@@ -41,7 +41,10 @@ type Request struct {
 	Zone    *time.Location    // of the timer, for templates; nil: UTC
 	Cause   string            // sent as Carillon-Cause; empty: "schedule"
 	Signer  *signing.Signer   // of the app; nil: calls are not signed
-	Egress  *egress.Policy    // of the app; nil: the deployment's
+	// SignError is why calls of the app cannot be signed, which it demands; nil: they can. Only
+	// unsigned targets are called then.
+	SignError error
+	Egress    *egress.Policy // of the app; nil: the deployment's
 	// TraceParent is the W3C trace context of the attempt's span; empty: the attempt has none.
 	TraceParent string
 	// Token is a token of CompletionTokens; empty: the receiver cannot accept the fire.

@@ -693,7 +693,12 @@ func TestCheckDefinition(t *testing.T) {
 				Pulsar: map[timer.TargetKind]*timer.PulsarTopic{timer.KindPulsar: {Topic: "persistent://a/b/c"}}[kind],
 			},
 		)
-		require.ErrorContains(t, err, "target.url: expected an address that may be called, found ", url)
+		require.ErrorContains(
+			t,
+			err,
+			"target.url: expected an address that may be called, found ",
+			url,
+		)
 		require.NotContains(t, err.Error(), "this address", url)
 	}
 	require.NoError(

@@ -22,9 +22,6 @@ import (
 // failedResult classifies an attempt without an answer. ctx is the caller's; if it ended, the
 // result says nothing about the receiver.
 func failedResult(ctx context.Context, err error, timeout time.Duration) Result {
-	if _, ok := errors.AsType[*redirectError](err); ok {
-		return Result{Class: Retry, Failure: timer.FailureRedirect, Error: oneLine(err.Error())}
-	}
 	if r, ok := errors.AsType[*egress.RefusedError](err); ok {
 		return Result{Class: Reject, Failure: timer.FailureRefused, Error: oneLine(r.Error())}
 	}

@@ -2,6 +2,7 @@ package callback_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -111,6 +112,29 @@ func TestFailover(t *testing.T) {
 			got.Targets = nil
 			require.Equal(t, tt.want, got)
 		})
+	}
+}
+
+// TestOnlyUnsignedTargetsAreCalledWithoutKeys checks that in an app whose keys cannot be read the
+// targets that need no signature are called, and no others.
+func TestOnlyUnsignedTargetsAreCalledWithoutKeys(t *testing.T) {
+	t.Parallel()
+	c := callback.Callers{timer.KindHTTP: answers}
+	want := callback.Result{
+		Class: callback.Retry, Failure: timer.FailureInvalid, Error: "not sent: no key",
+	}
+	r := requestTo("ok")
+	r.Target.Kind, r.SignError = timer.KindHTTP, errors.New("no key")
+	require.Equal(t, want, c.Call(t.Context(), r))
+	r.Target.Unsigned = true
+	require.Equal(t, ok, c.Call(t.Context(), r))
+	for _, mode := range []timer.Mode{timer.ModeAny, timer.ModeAll} {
+		r = several(mode, "ok", "ok")
+		r.SignError, r.Targets[1].Unsigned = errors.New("no key"), true
+		got := c.Call(t.Context(), r)
+		require.Len(t, got.Targets, 2)
+		require.Equal(t, want, got.Targets[0].Result)
+		require.Equal(t, ok, got.Targets[1].Result)
 	}
 }
 

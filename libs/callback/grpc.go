@@ -77,11 +77,13 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 		return invalidResult(err)
 	}
 	policy := g.o.policy(r)
+	var token string
+	var cached bool
 	if r.Target.OAuth2 != nil {
 		if g.o.Tokens == nil || !secure {
 			return invalidResult(errors.New("oauth2 cannot be used here"))
 		}
-		token, _, err := g.o.Tokens.tokens.get(callCtx, r.App, policy, r.Target.OAuth2)
+		token, cached, err = g.o.Tokens.tokens.get(callCtx, r.App, policy, r.Target.OAuth2)
 		if err != nil {
 			return redactResult(tokenFailure(ctx, err, timeout), r, secrets)
 		}
@@ -106,13 +108,17 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 	var seen response
 	resp, err := deliver(metadata.NewOutgoingContext(callCtx, md), ch.conn, msg, &seen)
 	if err != nil {
-		if status.Code(err) == codes.Unauthenticated && r.Target.OAuth2 != nil {
-			g.o.Tokens.tokens.drop(r.App, policy, r.Target.OAuth2, secrets[len(secrets)-1].value)
-		}
+		res := answeredError(err)
 		if !seen.answered(callCtx, err) {
-			return redactResult(unanswered(ctx, r, err, ch, &seen, timeout), r, secrets)
+			res = unanswered(ctx, r, err, ch, &seen, timeout)
 		}
-		return redactResult(answeredError(err), r, secrets)
+		if status.Code(err) == codes.Unauthenticated && r.Target.OAuth2 != nil {
+			g.o.Tokens.tokens.drop(r.App, policy, r.Target.OAuth2, token)
+			if cached {
+				res.Error = oneLine(res.Error + ": " + cachedTokenRefused)
+			}
+		}
+		return redactResult(res, r, secrets)
 	}
 	res := Result{Excerpt: truncate(resp.GetMessage())}
 	if resp.GetAccepted() && r.Target.Async > 0 && r.Token != "" {

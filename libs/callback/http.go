@@ -135,11 +135,11 @@ func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	if r.Target.OAuth2 != nil {
 		return h.callWithToken(ctx, r, req, transport, secrets, timeout)
 	}
-	resp, err := h.send(r, req, transport, secrets)
+	got, err := h.send(r, req, transport, secrets)
 	if err != nil {
 		return redactResult(failedResult(ctx, err, timeout), r, secrets)
 	}
-	return redactResult(h.classify(ctx, r, resp, timeout), r, secrets)
+	return redactResult(h.classify(ctx, r, got, timeout), r, secrets)
 }
 
 // send sends a request and follows redirects if the target allows them. It uses RoundTrip, because
@@ -149,16 +149,16 @@ func (h *HTTP) send(
 	req *http.Request,
 	transport *transport,
 	secrets []secretHeader,
-) (*http.Response, error) {
+) (answer, error) {
 	resp, err := transport.RoundTrip(req)
 	if err == nil && r.Target.Redirects > 0 {
 		return h.followRedirects(r, req, resp, secrets)
 	}
-	return resp, err
+	return answer{Response: resp}, err
 }
 
-// callWithToken is Call for targets with OAuth2. If the receiver refuses a cached token, it fetches
-// a new one, once.
+// callWithToken is Call for targets with OAuth2. If the receiver refuses the token, the next attempt
+// fetches a new one: an attempt calls once.
 func (h *HTTP) callWithToken(
 	ctx context.Context,
 	r *Request,
@@ -168,29 +168,22 @@ func (h *HTTP) callWithToken(
 	timeout time.Duration,
 ) Result {
 	policy := h.o.policy(r)
-	for again := false; ; again = true {
-		token, kept, err := h.tokens.get(req.Context(), r.App, policy, r.Target.OAuth2)
-		if err != nil {
-			return redactResult(tokenFailure(ctx, err, timeout), r, secrets)
-		}
-		hide := slices.Concat(secrets, []secretHeader{{"Authorization", token}})
-		req.Header["Authorization"] = []string{"Bearer " + token}
-		resp, err := h.send(r, req, transport, hide)
-		if err != nil {
-			return redactResult(failedResult(ctx, err, timeout), r, hide)
-		}
-		if resp.StatusCode == http.StatusUnauthorized {
-			h.tokens.drop(r.App, policy, r.Target.OAuth2, token)
-			if kept && !again {
-				_ = resp.Body.Close()
-				fresh := req.Clone(req.Context())
-				if req.GetBody != nil {
-					fresh.Body, _ = req.GetBody() // it reads memory and cannot fail
-				}
-				req = fresh
-				continue
-			}
-		}
-		return redactResult(h.classify(ctx, r, resp, timeout), r, hide)
+	token, cached, err := h.tokens.get(req.Context(), r.App, policy, r.Target.OAuth2)
+	if err != nil {
+		return redactResult(tokenFailure(ctx, err, timeout), r, secrets)
 	}
+	secrets = slices.Concat(secrets, []secretHeader{{"Authorization", token}})
+	req.Header["Authorization"] = []string{"Bearer " + token}
+	got, err := h.send(r, req, transport, secrets)
+	if err != nil {
+		return redactResult(failedResult(ctx, err, timeout), r, secrets)
+	}
+	// After a redirect to another origin the token was not sent.
+	if got.StatusCode == http.StatusUnauthorized && got.Request.Header["Authorization"] != nil {
+		h.tokens.drop(r.App, policy, r.Target.OAuth2, token)
+		if cached {
+			got.note = cachedTokenRefused
+		}
+	}
+	return redactResult(h.classify(ctx, r, got, timeout), r, secrets)
 }

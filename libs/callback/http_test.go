@@ -299,6 +299,20 @@ func TestTimeouts(t *testing.T) {
 		c.Call(t.Context(), r),
 		"the status came, and it counts",
 	)
+	r.Timeout, r.Target.Success = 500*time.Millisecond, &timer.Success{Body: "end"}
+	require.Equal(
+		t,
+		callback.Result{
+			Class:      callback.Retry,
+			StatusCode: 200,
+			Excerpt:    "begun",
+			Error: "answered 200 OK, but the body, which the success rule needs, did not end " +
+				"within 500ms",
+			Failure: timer.FailureTimeout,
+		},
+		c.Call(t.Context(), r),
+	)
+	r.Target.Success = nil
 
 	r.Target.URL, r.Timeout = base, time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

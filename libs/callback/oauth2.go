@@ -116,6 +116,10 @@ func (t *tokens) entry(g grant) *token {
 	return e
 }
 
+// cachedTokenRefused is what the record of an attempt says besides the receiver's answer. The token
+// may have been revoked early, and then another attempt succeeds.
+const cachedTokenRefused = "the token was a cached one, and the next call gets a new one"
+
 // drop discards a token that the receiver refused.
 func (t *tokens) drop(app string, p *egress.Policy, o *timer.OAuth2, value string) {
 	e := t.entry(grantOf(app, p, o))
@@ -239,6 +243,9 @@ func tokenFailure(ctx context.Context, err error, timeout time.Duration) Result 
 		return invalidResult(err)
 	}
 	r := failedResult(ctx, err, timeout)
+	if r.Failure == timer.FailureTimeout && errors.Is(err, context.DeadlineExceeded) {
+		r.Error = fmt.Sprintf("no answer of the token server within %s", timeout)
+	}
 	if r.Failure != timer.FailureRefused && r.Failure != timer.FailureCanceled {
 		r.Class, r.Failure = Retry, timer.FailureAuth
 	}

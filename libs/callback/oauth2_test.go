@@ -1,6 +1,8 @@
 package callback_test
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net"
@@ -14,10 +16,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
 // tokenServer issues tokens, counts them, and keeps the last request.
@@ -137,7 +145,18 @@ func TestOAuth2(t *testing.T) {
 	require.Equal(t, "me/hunter2", tokens.user+"/"+tokens.secret)
 
 	believed.Store("token-2")
+	before := calls.Load()
 	got := c.Call(t.Context(), r)
+	require.EqualValues(t, 1, calls.Load()-before, "an attempt calls once")
+	require.Equal(t, callback.Retry, got.Class)
+	require.EqualValues(t, http.StatusUnauthorized, got.StatusCode)
+	require.Equal(
+		t,
+		"answered 401 Unauthorized: the token was a cached one, and the next call gets a new one",
+		got.Error,
+	)
+	require.EqualValues(t, 1, tokens.given.Load())
+	got = c.Call(t.Context(), r)
 	require.Equal(
 		t,
 		callback.Success,
@@ -147,10 +166,11 @@ func TestOAuth2(t *testing.T) {
 	)
 	require.EqualValues(t, 2, tokens.given.Load())
 	believed.Store("none")
-	before := calls.Load()
+	before = calls.Load()
+	c.Call(t.Context(), r)
 	got = c.Call(t.Context(), r)
-	require.EqualValues(t, 401, got.StatusCode)
-	require.EqualValues(t, 2, calls.Load()-before, "once")
+	require.Equal(t, "answered 401 Unauthorized", got.Error, "of a new token")
+	require.EqualValues(t, 2, calls.Load()-before)
 
 	believed.Store("")
 	in := request()
@@ -221,7 +241,8 @@ func TestATokenServerInTrouble(t *testing.T) {
 	for range 5 {
 		all.Go(func() {
 			q := *r
-			if got := c.Call(t.Context(), &q); got.Failure != timer.FailureAuth {
+			if got := c.Call(t.Context(), &q); got.Failure != timer.FailureAuth ||
+				got.Error != "no answer of the token server within 2s" {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -322,4 +343,43 @@ func TestATokenThatLivesForSecondsIsUsedAgain(t *testing.T) {
 		require.Equal(t, callback.Success, c.Call(t.Context(), r).Class)
 	}
 	require.EqualValues(t, 1, tokens.given.Load())
+}
+
+// TestAServerOfGRPCRefusesACachedToken checks that an attempt with a cached token calls once, and
+// that the next one gets a new token.
+func TestAServerOfGRPCRefusesACachedToken(t *testing.T) {
+	t.Parallel()
+	tokens := newTokenServer(t)
+	cert, key := newCert(t, "callback.example")
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	require.NoError(t, err)
+	var calls atomic.Int32
+	address := serveGRPC(t, &receiver{
+		answer: func(ctx context.Context, _ *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
+			md, _ := metadata.FromIncomingContext(ctx)
+			if calls.Add(1) > 1 && md.Get("authorization")[0] == "Bearer token-1" {
+				return nil, status.Error(codes.Unauthenticated, "revoked")
+			}
+			return &carillonv1.DeliverResponse{}, nil
+		},
+	}, grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
+	ring := newKeyring(t)
+	o := callback.NetOptions{Secrets: ring}
+	web := newCaller(t, callback.HTTPOptions{AllowPrivate: true, NetOptions: o})
+	g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true, NetOptions: o, Tokens: web})
+	r := grpcRequest("grpcs://" + address)
+	r.App, r.Target.TLS = "shop", &timer.TLS{CA: cert, ServerName: "callback.example"}
+	r.Target.OAuth2 = &timer.OAuth2{
+		TokenURL: tokens.URL,
+		ClientID: "me",
+		Secret:   ring.Seal(encryption.NewSecret("hunter2"), callback.SecretBinding("shop")),
+	}
+	require.Equal(t, callback.Success, g.Call(t.Context(), r).Class)
+	got := g.Call(t.Context(), r)
+	require.Equal(t, callback.Retry, got.Class)
+	require.EqualValues(t, codes.Unauthenticated, got.StatusCode)
+	require.Contains(t, got.Error, "revoked: the token was a cached one")
+	require.EqualValues(t, 2, calls.Load())
+	require.Equal(t, callback.Success, g.Call(t.Context(), r).Class)
+	require.EqualValues(t, 2, tokens.given.Load())
 }

@@ -8,41 +8,29 @@ import (
 	"strings"
 )
 
-// redirectError is about a redirect that is not followed.
-type redirectError struct{ why string }
-
-func (e *redirectError) Error() string { return e.why }
-
 // followRedirects follows at most as many redirects as the target allows. Each is dialled under the
 // same policy. Method and body stay the same. A redirect that asks for a GET instead (301, 302,
-// 303) would deliver nothing, so it is not followed. Nor is one from https to http. To another
-// origin it sends neither secrets nor the client certificate. It verifies that server by the
-// system's roots and the server's own name.
+// 303) would deliver nothing, so it is not followed. Nor is one from https to http. A redirect that
+// is not followed is the answer. To another origin it sends neither secrets nor the client
+// certificate. It verifies that server by the system's roots and the server's own name.
 func (h *HTTP) followRedirects(
 	r *Request,
 	req *http.Request,
 	resp *http.Response,
 	secrets []secretHeader,
-) (*http.Response, error) {
+) (answer, error) {
 	first := req.URL
-	for n := 1; isRedirect(resp.StatusCode) && resp.Header.Get("Location") != ""; n++ {
-		if n > r.Target.Redirects {
-			_ = resp.Body.Close()
-			return nil, &redirectError{
-				fmt.Sprintf(
-					"more than %d redirects, the last to %s",
-					r.Target.Redirects,
-					resp.Header.Get("Location"),
-				),
-			}
+	for n := 1; isRedirect(resp.StatusCode); n++ {
+		next, why := redirectRequest(req, resp, secrets)
+		if n > r.Target.Redirects && resp.Header.Get("Location") != "" {
+			why = fmt.Sprintf("there were more than %d redirects", r.Target.Redirects)
 		}
-		next, err := redirectRequest(req, resp, secrets)
+		if why != "" {
+			return answer{Response: resp, notFollowed: why}, nil
+		}
 		// Reading a short rest lets the connection be reused.
 		_, _ = io.CopyN(io.Discard, resp.Body, 2<<10)
 		_ = resp.Body.Close()
-		if err != nil {
-			return nil, err
-		}
 		policy := h.o.policy(r)
 		w := transportKeyOf(policy.Key(), r.App, &r.Target)
 		if !sameOrigin(next.URL, first) {
@@ -50,14 +38,27 @@ func (h *HTTP) followRedirects(
 		}
 		transport, err := h.transports.get(policy, w)
 		if err != nil {
-			return nil, err
+			return answer{}, err
 		}
 		req = next
 		if resp, err = transport.RoundTrip(req); err != nil {
-			return nil, err
+			return answer{}, err
 		}
 	}
-	return resp, nil
+	return answer{Response: resp}, nil
+}
+
+// redirectText describes a redirect that was not followed.
+func (a answer) redirectText() string {
+	text := "answered with a redirect, and those are not followed: " + statusLine(a.Response)
+	if a.notFollowed != "" {
+		text = "answered with a redirect that is not followed, because " + a.notFollowed + ": " +
+			statusLine(a.Response)
+	}
+	if to := a.Header.Get("Location"); to != "" {
+		text += " to " + to
+	}
+	return text
 }
 
 // isRedirect returns whether a status asks the client to call another URL. 300 leaves the choice to
@@ -74,43 +75,39 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// redirectRequest builds the request for a redirect.
+// redirectRequest builds the request for a redirect, or says why it is not followed.
 func redirectRequest(
 	req *http.Request,
 	resp *http.Response,
 	secrets []secretHeader,
-) (*http.Request, error) {
+) (next *http.Request, why string) {
 	location := resp.Header.Get("Location")
+	if location == "" {
+		return nil, "it has no Location"
+	}
 	to, err := req.URL.Parse(location)
 	if err == nil {
 		to, err = parseURL(to.String())
 	}
 	if err != nil {
-		return nil, &redirectError{"answered with a redirect to what is no URL: " + location}
+		return nil, "its Location is no URL"
 	}
 	keeps := resp.StatusCode == http.StatusTemporaryRedirect ||
 		resp.StatusCode == http.StatusPermanentRedirect
 	switch {
 	case !keeps && req.Method != http.MethodGet:
-		return nil, &redirectError{
-			fmt.Sprintf(
-				"answered %s to %s, which asks for a GET: only 307 and 308 are followed with %s",
-				statusLine(resp),
-				location,
-				req.Method,
-			),
-		}
+		return nil, "it asks for a GET, and only 307 and 308 are followed with " + req.Method
 	case req.URL.Scheme == "https" && to.Scheme != "https":
-		return nil, &redirectError{"answered with a redirect from https to http: " + location}
+		return nil, "it leads from https to http"
 	}
-	next := req.Clone(req.Context())
+	next = req.Clone(req.Context())
 	next.URL, next.Host, next.Response = to, to.Host, resp
 	if req.GetBody != nil {
 		next.Body, _ = req.GetBody() // it reads memory and cannot fail
 	}
 	if sameOrigin(to, req.URL) {
 		next.Host = req.Host
-		return next, nil
+		return next, ""
 	}
 	for _, name := range []string{"Authorization", "Cookie", HeaderToken} {
 		next.Header.Del(name)
@@ -122,7 +119,7 @@ func redirectRequest(
 		password, _ := u.Password()
 		next.SetBasicAuth(u.Username(), password)
 	}
-	return next, nil
+	return next, ""
 }
 
 func sameOrigin(a, b *url.URL) bool {

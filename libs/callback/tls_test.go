@@ -11,6 +11,8 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,9 +188,56 @@ func TestHTTPVersions(t *testing.T) {
 		require.Equal(t, callback.Success, res.Class, res.Error)
 		require.Equal(t, tt.want, proto, "%+v", tt)
 	}
-	old := httptest.NewServer(handler)
-	t.Cleanup(old.Close)
-	r := requestTo(old.URL)
-	r.Target.HTTP2 = timer.HTTP2Always
-	require.Equal(t, callback.Retry, c.Call(t.Context(), r).Class, "it speaks HTTP/1.1 only")
+}
+
+// TestAServerWithoutHTTP2IsNotCalled checks that a target which demands HTTP/2 sends nothing to a
+// server that does not speak it.
+func TestAServerWithoutHTTP2IsNotCalled(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost { // the preface of HTTP/2 is read as a request, too
+			calls.Add(1)
+		}
+	})
+	plain := httptest.NewServer(handler)
+	t.Cleanup(plain.Close)
+	// It offers HTTP/1.1 by ALPN.
+	offers := httptest.NewTLSServer(handler)
+	t.Cleanup(offers.Close)
+	// It knows nothing of ALPN.
+	silent := httptest.NewUnstartedServer(handler)
+	cert, key := newCert(t, "example.com")
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	require.NoError(t, err)
+	silent.Listener = tls.NewListener(
+		silent.Listener,
+		&tls.Config{Certificates: []tls.Certificate{pair}},
+	)
+	silent.Start()
+	t.Cleanup(silent.Close)
+	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})
+	for _, tt := range []struct {
+		url     string
+		tls     *timer.TLS
+		failure timer.Failure
+		err     string
+	}{
+		{plain.URL, nil, timer.FailureProtocol, "http2: "},
+		{offers.URL, &timer.TLS{CA: caOf(offers)}, timer.FailureTLS, "no application protocol"},
+		{
+			strings.Replace(silent.URL, "http:", "https:", 1),
+			&timer.TLS{CA: cert, ServerName: "example.com"},
+			timer.FailureProtocol,
+			"the server does not speak HTTP/2, which the target's http2 demands",
+		},
+	} {
+		r := requestTo(tt.url)
+		r.Target.HTTP2, r.Target.TLS = timer.HTTP2Always, tt.tls
+		got := c.Call(t.Context(), r)
+		require.Equal(t, callback.Retry, got.Class, tt.url)
+		require.Equal(t, tt.failure, got.Failure, got.Error)
+		require.Contains(t, got.Error, tt.err)
+	}
+	require.Zero(t, calls.Load())
 }

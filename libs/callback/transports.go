@@ -2,6 +2,7 @@ package callback
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/callback/internal/http1"
 	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // maxTransports limits the cached transports, besides the default one that most timers share.
@@ -105,6 +107,9 @@ func (t *transports) make(p *egress.Policy, w *transportKey) (*transport, error)
 	if err != nil {
 		return nil, err
 	}
+	if w.http2 == timer.HTTP2Always {
+		c.VerifyConnection = requireHTTP2
+	}
 	out := &transport{Transport: &http.Transport{
 		// Proxy is not set, because behind a proxy nothing checks the address.
 		DialContext:     dialer.DialContext,
@@ -132,6 +137,17 @@ func (t *transports) make(p *egress.Policy, w *transportKey) (*transport, error)
 		})
 	}
 	return out, nil
+}
+
+var errNoHTTP2 = errors.New("the server does not speak HTTP/2, which the target's http2 demands")
+
+// requireHTTP2 refuses a connection of TLS before a request is sent on it. A server that knows
+// nothing of ALPN chooses no protocol, and the transport would then speak HTTP/1.1.
+func requireHTTP2(c tls.ConnectionState) error {
+	if c.NegotiatedProtocol != "h2" {
+		return errNoHTTP2
+	}
+	return nil
 }
 
 func protocols(w *transportKey) *http.Protocols {

@@ -150,7 +150,7 @@ func (p *Policy) check(host string, a netip.Addr, to netip.AddrPort) error {
 		}
 		return &RefusedError{Host: host, Addr: to, Reason: "its port is not open"}
 	}
-	return &RefusedError{Host: host, Addr: to, Reason: "it is a " + c.String() + " address"}
+	return &RefusedError{Host: host, Addr: to, Reason: "it is " + describe(a, c)}
 }
 
 // hasExactPrefix returns whether a rule with a prefix of the given length contains the address.

@@ -115,6 +115,30 @@ func TestTheStrictPolicy(t *testing.T) {
 	require.Error(t, p.Check("", netip.AddrPortFrom(netip.MustParseAddr("8.8.8.8"), 0)))
 }
 
+// TestRefusalSaysWhatTheAddressIs checks the reasons, which people read.
+func TestRefusalSaysWhatTheAddressIs(t *testing.T) {
+	t.Parallel()
+	p := egress.NewPolicy(egress.Options{})
+	for address, want := range map[string]string{
+		"0.0.0.0:80":              "it is the unspecified address",
+		"[::]:80":                 "it is the unspecified address",
+		"255.255.255.255:80":      "it is the broadcast address",
+		"224.0.0.1:80":            "it is a multicast address",
+		"[ff02::1]:80":            "it is a multicast address",
+		"[64:ff9b:1::1]:80":       "it is an address of NAT64 that may lead anywhere",
+		"169.254.169.254:80":      "it is the address of a metadata service",
+		"[fd00:ec2::254]:80":      "it is the address of a metadata service",
+		"[64:ff9b::a9fe:a9fe]:80": "it is a special-purpose address",
+		"127.0.0.1:80":            "it is a loopback address",
+		"10.0.0.1:80":             "it is a private address",
+		"8.8.8.8:22":              "its port is not open",
+	} {
+		var refused *egress.RefusedError
+		require.ErrorAs(t, p.Check("", netip.MustParseAddrPort(address)), &refused, address)
+		require.Equal(t, want, refused.Reason, address)
+	}
+}
+
 func TestRules(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

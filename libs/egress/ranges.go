@@ -15,14 +15,30 @@ const (
 )
 
 var classNames = [...]string{
-	"public",
-	"loopback",
-	"private",
-	"special-purpose",
-	"metadata or multicast",
+	"a public address",
+	"a loopback address",
+	"a private address",
+	"a special-purpose address",
+	"the address of a metadata service",
 }
 
-func (c class) String() string { return classNames[c] }
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// describe says what an address of a class is.
+func describe(a netip.Addr, c class) string {
+	switch {
+	case c != forbidden:
+	case a.IsUnspecified():
+		return "the unspecified address"
+	case a.IsMulticast():
+		return "a multicast address"
+	case a == broadcast:
+		return "the broadcast address"
+	case localNAT64.Contains(a):
+		return "an address of NAT64 that may lead anywhere"
+	}
+	return classNames[c]
+}
 
 type block struct {
 	prefix netip.Prefix
@@ -79,7 +95,7 @@ var (
 		"fd00:c1::a9fe:a9fe/128", "fd00:42::42/128",
 		// NAT64 of a network's own (RFC 8215). Where the IPv4 address is in it depends on the length of
 		// the prefix there, so it could lead to a metadata service.
-		forbidden, "64:ff9b:1::/48",
+		forbidden, localNAT64.String(),
 		forbidden, "ff00::/8", "::/128",
 		loopback, "::1/128",
 		private, "fc00::/7", "fe80::/10", "fec0::/10",
@@ -88,7 +104,11 @@ var (
 		public, "2000::/3",
 		special, "::/0",
 	)
-	nat64  = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("::/96")}
+	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
+	nat64      = []netip.Prefix{
+		netip.MustParsePrefix("64:ff9b::/96"),
+		netip.MustParsePrefix("::/96"),
+	}
 	sixTo4 = netip.MustParsePrefix("2002::/16")
 )
 

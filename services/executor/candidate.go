@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -170,15 +171,22 @@ func (s *Service) readOwner(c *candidate) progress {
 		return ask(s, s.lookups.tenants, c, cache.AppQuestion{ID: state.AppID, Name: state.App},
 			func(*cache.App, time.Time) {}) // they are known now, or changed again
 	}
-	if c.owner.Misconfigured != nil {
+	// Of several targets the caller decides about each.
+	if c.owner.SignError != nil && !hasUnsigned(c.entry.Def) {
 		s.deliverer.NotAttempted(
 			c.entry,
 			timer.FailureInvalid,
-			"not sent: "+c.owner.Misconfigured.Error(),
+			"not sent: "+c.owner.SignError.Error(),
 		)
 		return over
 	}
 	return goes
+}
+
+// hasUnsigned returns whether a target of a definition is called without a signature.
+func hasUnsigned(d *timer.Definition) bool {
+	return d != nil && (d.Target.Unsigned ||
+		slices.ContainsFunc(d.Targets, func(t timer.Target) bool { return t.Unsigned }))
 }
 
 // stillWanted checks that the timer still wants the fire as decided. The answers since (slot,

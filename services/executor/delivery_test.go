@@ -389,10 +389,15 @@ func TestAppThatCannotSignFails(t *testing.T) {
 
 		others := parts.Create("b", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:40]
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), others))
-		fires := parts.Create("a", soon(1, 2*time.Second)...)
+		definitions := append(soon(1, 2*time.Second), soon(1, 2*time.Second)...)
+		definitions[1].Target.Unsigned = true
+		fires := parts.Create("a", definitions...)
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(20 * time.Second)
+		fires, unsigned := fires[:1], fires[1:]
 		require.Equal(t, map[string]int{"failed:exhausted": 1}, reasons(t, parts, fires))
+		require.Equal(t, map[string]int{"delivered": 1}, reasons(t, parts, unsigned),
+			"an unsigned target needs no key")
 		require.Zero(t, r.attempts()[fires[0].FireID], "never called without a signature")
 		rec, err := parts.Store.Fire(t.Context(), "a", fires[0].FireID)
 		require.NoError(t, err)

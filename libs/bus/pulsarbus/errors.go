@@ -20,7 +20,7 @@ func isNotFound(err error) bool {
 func isGone(err error) bool {
 	return errors.Is(err, pulsar.ErrProducerClosed) || errors.Is(err, pulsar.ErrTopicNotfound) ||
 		errors.Is(err, pulsar.ErrProducerFenced) ||
-		errors.Is(err, pulsar.ErrTopicTerminated)
+		errors.Is(err, pulsar.ErrTopicTerminated) || errors.Is(err, errSendPanicked)
 }
 
 // isAnswer reports whether the broker answered, and refused. It is no answer that the broker, or its
@@ -35,6 +35,12 @@ func isAnswer(err error) bool {
 		}
 	}
 	return ok || isNotFound(err)
+}
+
+// isTerminated reports whether a topic takes no more messages, ever.
+func isTerminated(err error) bool {
+	return errors.Is(err, pulsar.ErrTopicTerminated) ||
+		strings.Contains(err.Error(), "TopicTerminatedError")
 }
 
 // isRefused reports whether repeating the call cannot help.

@@ -121,22 +121,21 @@ func (f *ExternalPublisher) Publish(ctx context.Context, m ExternalMessage) erro
 	for errors.Is(err, errDiscarded) { // by another call, or for want of space
 		err = f.publish(ctx, &m)
 	}
+	if errors.Is(err, pulsar.ErrProducerClosed) {
+		// The client closed the producer before this message, because its topic is gone. It sent
+		// nothing. Only a new producer learns from the broker what has become of the topic.
+		err = f.publish(ctx, &m)
+	}
 	return err
 }
 
 func (f *ExternalPublisher) publish(ctx context.Context, m *ExternalMessage) error {
 	p, err := f.producer(ctx, m.ServiceURL, m.Topic)
 	if err != nil {
-		switch {
-		case isRefused(err):
-			err = bus.Permanent(err)
-		case isAnswer(err):
-			err = bus.Refused(err)
-		}
 		return fmt.Errorf(
 			"creating a producer for %s: %w",
 			m.Topic,
-			f.connectError(m.ServiceURL, err),
+			f.connectError(m.ServiceURL, answered(err)),
 		)
 	}
 	msg := &pulsar.ProducerMessage{
@@ -155,7 +154,18 @@ func (f *ExternalPublisher) publish(ctx context.Context, m *ExternalMessage) err
 			f.producers.Remove(key)
 		}
 	}
-	return fmt.Errorf("publishing to %s: %w", m.Topic, f.connectError(m.ServiceURL, err))
+	return fmt.Errorf("publishing to %s: %w", m.Topic, f.connectError(m.ServiceURL, answered(err)))
+}
+
+// answered marks an error by which the broker answered.
+func answered(err error) error {
+	switch {
+	case isRefused(err), isTerminated(err):
+		return bus.Permanent(err)
+	case isAnswer(err):
+		return bus.Refused(err)
+	}
+	return err
 }
 
 // connectError replaces a timeout by the connection error that caused it, if there is one.

@@ -26,6 +26,7 @@ type fakes struct {
 	clients atomic.Int64 // open clients
 	slow    chan struct{}
 	panics  atomic.Bool
+	closed  atomic.Bool // the next message finds its producer closed
 }
 
 func (f *fakes) dial(o pulsar.ClientOptions) (pulsar.Client, error) {
@@ -67,6 +68,10 @@ func (p *fakeProducer) SendAsync(
 ) {
 	if p.panics.Load() {
 		panic("sending")
+	}
+	if p.closed.CompareAndSwap(true, false) {
+		done(nil, m, pulsar.ErrProducerClosed)
+		return
 	}
 	done(nil, m, nil)
 }
@@ -174,6 +179,19 @@ func TestClientPanicIsAnError(t *testing.T) {
 		external.Publish(t.Context(), ExternalMessage{Topic: "a"}),
 		"with a new producer",
 	)
+	require.Len(t, f.made, 2)
+	external.Close()
+}
+
+// TestClosedProducerIsReplaced checks that a message which finds its producer closed, and so was not
+// sent, goes to a new one.
+func TestClosedProducerIsReplaced(t *testing.T) {
+	t.Parallel()
+	f, external := newFakes(t)
+	close(f.slow)
+	require.NoError(t, external.Publish(t.Context(), ExternalMessage{Topic: "a"}))
+	f.closed.Store(true)
+	require.NoError(t, external.Publish(t.Context(), ExternalMessage{Topic: "a"}))
 	require.Len(t, f.made, 2)
 	external.Close()
 }

@@ -143,18 +143,8 @@ func TestRefusedMessageBlocksNoOther(t *testing.T) {
 
 func (e *external) limitSize(t *testing.T, bytes int) {
 	t.Helper()
-	url := fmt.Sprintf("%s/admin/v2/%s/maxMessageSize", e.place.AdminURL,
-		strings.Replace(e.topic, "://", "/", 1))
-	req, err := http.NewRequestWithContext(
-		t.Context(), http.MethodPost, url, strings.NewReader(fmt.Sprint(bytes)),
-	)
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Less(t, resp.StatusCode, 300)
+	e.admin(t, http.MethodPost,
+		strings.Replace(e.topic, "://", "/", 1)+"/maxMessageSize", fmt.Sprint(bytes))
 }
 
 // TestKeysAreNotBatchedTogether checks that messages of different keys are not in one batch, which
@@ -209,4 +199,49 @@ func TestAnswersOfTheBroker(t *testing.T) {
 	err = e.send(t, patience, "", "x")
 	require.True(t, bus.IsRefused(err), "%v", err)
 	require.False(t, bus.IsPermanent(err))
+}
+
+// TestTopicsThatAreGone checks that the first message after a topic was deleted or terminated
+// already fails with the broker's answer: a missing topic may be there again, a terminated one takes
+// no more messages.
+func TestTopicsThatAreGone(t *testing.T) {
+	t.Parallel()
+	for name, permanent := range map[string]bool{"deleted": false, "terminated": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			place := testenv.Pulsar(t)
+			e := newExternal(t, place, place.URL)
+			topic := strings.Replace(e.topic, "://", "/", 1)
+			e.admin(t, http.MethodPost, "namespaces/"+place.Tenant+"/"+place.Namespace+
+				"/autoTopicCreation", `{"allowAutoTopicCreation": false}`)
+			e.admin(t, http.MethodPut, topic, "")
+			require.NoError(t, e.send(t, patience, "", "before"))
+			if permanent {
+				e.admin(t, http.MethodPost, topic+"/terminate", "")
+			} else {
+				e.admin(t, http.MethodDelete, topic+"?force=true", "")
+			}
+			for range 3 {
+				err := e.send(t, patience, "", "after")
+				require.Error(t, err)
+				require.Equal(t, permanent, bus.IsPermanent(err), "%v", err)
+				require.Equal(t, !permanent, bus.IsRefused(err), "%v", err)
+			}
+		})
+	}
+}
+
+// admin calls the admin API.
+func (e *external) admin(t *testing.T, method, path, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(
+		t.Context(), method, e.place.AdminURL+"/admin/v2/"+path, strings.NewReader(body),
+	)
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Less(t, resp.StatusCode, 300, path)
 }

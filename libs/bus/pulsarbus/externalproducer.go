@@ -19,6 +19,10 @@ const refusalWait = time.Second
 // errDiscarded means that the producer was discarded while a message waited for its confirmation.
 var errDiscarded = errors.New("producer discarded")
 
+// errSendPanicked means that the client panicked over a message, because its producer closed. Whether
+// it holds the message is unknown.
+var errSendPanicked = errors.New("pulsar client panicked")
+
 // externalProducer is the producer of an external topic. Once it is discarded, the client no longer
 // sends the messages that it still holds, and each call that waits for one sends it with a new
 // producer.
@@ -156,7 +160,7 @@ func (p *externalProducer) sendAsync(
 	answered = done
 	defer func() {
 		if r := recover(); r != nil {
-			answer(fmt.Errorf("%w: %v", pulsar.ErrProducerClosed, r))
+			answer(fmt.Errorf("%w: %v", errSendPanicked, r))
 		}
 	}()
 	p.SendAsync(ctx, msg, func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {

@@ -61,20 +61,20 @@ type TargetFields struct {
 	BodyBase64 string `json:"body_base64,omitempty" doc:"In place of body: bytes in base64, sent as they are; no variables are put in. Answers have it where the bytes are not valid UTF-8, and body else."`
 
 	Query         map[string][]string          `json:"query,omitempty" doc:"http: added to the URL's own query, escaped; at most 2048 bytes before that."`
-	SecretHeaders map[string]encryption.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value of at most 8 KiB each; encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
+	SecretHeaders map[string]encryption.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value of at most 8 KiB each, which is sent as it is: templates put no variables in. Encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
 	Templates     bool                         `json:"templates,omitempty" doc:"Whether {{variables}} in url, query, headers, body and pulsar.key are put in: fire.id, due, due.utc, due.unix, due.unix_ms, attempt, cause, timer.id, timer.name, app, zone, label.<name>; {{open}} is a literal {{."`
 	Unsigned      bool                         `json:"unsigned,omitempty" doc:"Send no signature, also where the app has signing keys."`
 	Async         string                       `json:"async,omitempty" doc:"The receiver may answer 202 with Carillon-Accepted: async and complete the fire within so long, at most 168h, by POST /fires/{id}/complete." example:"10m"`
 	Success       *successBody                 `json:"success,omitempty" doc:"Which answers are success; any 2xx where it is left out."`
-	Redirects     int                          `json:"redirects,omitempty" minimum:"0" doc:"http: how many are followed, at most 10; none by default."`
+	Redirects     int                          `json:"redirects,omitempty" minimum:"0" doc:"http: how many are followed, at most 10; none by default. One that is not followed is the answer."`
 	HTTP2         string                       `json:"http2,omitempty" enum:"never,always" doc:"http: by default HTTP/2 is spoken where an https server offers it."`
 	TLS           *tlsBody                     `json:"tls,omitempty" doc:"https and grpcs."`
-	OAuth2        *oauth2Body                  `json:"oauth2,omitempty" doc:"http and grpcs: an Authorization header by the client credentials grant."`
+	OAuth2        *oauth2Body                  `json:"oauth2,omitempty" doc:"http and grpcs: an Authorization header by the client credentials grant. A token is used until it expires or is refused (401, UNAUTHENTICATED); the attempt whose token is refused has failed."`
 	Pulsar        *pulsarBody                  `json:"pulsar,omitempty" doc:"pulsar: where it publishes."`
 }
 
 type successBody struct {
-	Statuses string `json:"statuses,omitempty" doc:"http: statuses and ranges of them; 200-299 by default." example:"200-299,409"`
+	Statuses string `json:"statuses,omitempty" doc:"http: statuses from 100 to 599 and ranges of them; 200-299 by default." example:"200-299,409"`
 	Body     string `json:"body,omitempty" doc:"http: a regular expression (RE2) of at most 512 bytes that must match the first 64 KiB of the body."`
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -88,7 +87,11 @@ func (s *Resource) testCall(ctx context.Context, in *testCallInput) (*testCallOu
 	}
 	began := time.Now()
 	r := s.Caller.Call(ctx, q)
-	showTestCall(&out.Body, &r, time.Since(began))
+	took := time.Since(began)
+	if wanted := time.Duration(n.Definition.Retry.Timeout); q.Timeout < wanted {
+		explainTimeout(&r, wanted)
+	}
+	showTestCall(&out.Body, &r, took)
 	return out, nil
 }
 
@@ -114,7 +117,11 @@ func (s *Resource) testedTimer(
 func (s *Resource) testRequest(
 	ctx context.Context, n *store.NewTimer, id timer.ID,
 ) (*callback.Request, error) {
-	policy, signer, err := s.callerOf(ctx, n.App)
+	policy, err := s.Definitions.PolicyOf(ctx, n.App)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	signer, signError, err := s.signerOf(ctx, n.App)
 	if err != nil {
 		return nil, err
 	}
@@ -133,12 +140,14 @@ func (s *Resource) testRequest(
 		Labels:      d.Labels,
 		Cause:       callback.CauseTest,
 		Signer:      signer,
+		SignError:   signError,
 		Egress:      policy,
 		KeepHeaders: true,
 		Timeout:     time.Duration(d.Retry.Timeout),
 	}
 	if at, limited := ctx.Deadline(); limited {
-		q.Timeout = max(min(q.Timeout, time.Until(at)-answerMargin), time.Millisecond)
+		left := (time.Until(at) - answerMargin).Round(answerMargin / 10)
+		q.Timeout = max(min(q.Timeout, left), time.Millisecond)
 	}
 	if s.Tokens != nil { // completions find no such fire
 		q.Token = s.Tokens.Token(fire, 1)
@@ -151,17 +160,13 @@ func (s *Resource) testRequest(
 	return q, nil
 }
 
-// callerOf returns the addresses that an app may call, and its signer.
-func (s *Resource) callerOf(
+// signerOf returns the signer of an app, or signError: why its calls cannot be signed.
+func (s *Resource) signerOf(
 	ctx context.Context, app string,
-) (*egress.Policy, *signing.Signer, error) {
-	policy, err := s.Definitions.PolicyOf(ctx, app)
-	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // the store says what it was doing
-	}
+) (signer *signing.Signer, signError, err error) {
 	stored, err := s.Store.SigningKeys(ctx, app)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // as above
+		return nil, nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	keys := make([]signing.StoredKey, len(stored))
 	for i := range stored {
@@ -171,11 +176,10 @@ func (s *Resource) callerOf(
 	if s.Secrets != nil {
 		opener = s.Secrets
 	}
-	signer, err := signing.SignerOf(app, keys, opener)
-	if err != nil {
-		return nil, nil, fmt.Errorf("a test call of %q cannot be signed: %w", app, err)
+	if signer, err = signing.SignerOf(app, keys, opener); err != nil {
+		return nil, fmt.Errorf("the call cannot be signed: %w", err), nil
 	}
-	return policy, signer, nil
+	return signer, nil, nil
 }
 
 // testedTargets names the targets of a definition without credentials.
@@ -194,6 +198,16 @@ func testedTargets(d *timer.Definition) []store.TestedTarget {
 		}
 	}
 	return out
+}
+
+// explainTimeout says of calls without an answer that those of a fire may take longer.
+func explainTimeout(r *callback.Result, wanted time.Duration) {
+	if r.Failure == timer.FailureTimeout {
+		r.Error += fmt.Sprintf(", the most that a test call waits; a fire waits %s", wanted)
+	}
+	for i := range r.Targets {
+		explainTimeout(&r.Targets[i].Result, wanted)
+	}
 }
 
 // showTestCall converts a result.

@@ -15,6 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/encryption"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
@@ -197,4 +198,44 @@ func TestTestCallsAreBounded(t *testing.T) {
 		a := f.Call(t, http.MethodPost, "/api/v2/timers:test", apitest.V2Body, nil)
 		return a.Status == 200
 	}, time.Minute, 50*time.Millisecond)
+}
+
+// TestTestCallThatCannotBeSigned checks that an app's key that cannot be decrypted fails a test call
+// as it fails a fire, and concerns no unsigned target.
+func TestTestCallThatCannotBeSigned(t *testing.T) {
+	t.Parallel()
+	at, requests := receiver(t, func(http.ResponseWriter, *http.Request) {})
+	f := apitest.Setup(t, calling(t, true))
+	f.Call(t, http.MethodPut, "/api/v2/apps/shop/settings", `{}`, nil)
+	require.NoError(t, f.Store.AddSigningKey(t.Context(), "shop",
+		store.SigningKey{ID: 1, App: "shop", Kind: "hmac", Secret: "cs1.k.x"}))
+	got := testCall(t, f, "", apitest.WithTarget(`"target":{"kind":"http","url":"`+at+`"}`, ""))
+	require.Equal(t, "failed", got.Outcome)
+	require.Len(t, got.Calls, 1)
+	require.Equal(t, "invalid", got.Calls[0].Failure)
+	require.Contains(t, got.Calls[0].Error,
+		"not sent: the call cannot be signed: decrypting a signing key: ")
+	require.Empty(t, requests())
+	got = testCall(t, f, "",
+		apitest.WithTarget(`"target":{"kind":"http","url":"`+at+`","unsigned":true}`, ""))
+	require.Equal(t, "delivered", got.Outcome)
+	require.Len(t, requests(), 1)
+	require.Empty(t, requests()[0].Header.Get("Webhook-Signature"))
+}
+
+// TestTestCallWaitsNoLongerThanItsRequest checks that the error tells a short wait from that of a
+// fire.
+func TestTestCallWaitsNoLongerThanItsRequest(t *testing.T) {
+	t.Parallel()
+	at, _ := receiver(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	f := apitest.Setup(t, calling(t, true), func(o *api.Options) {
+		o.Timeout = 1500 * time.Millisecond
+	})
+	got := testCall(t, f, "", apitest.WithTarget(
+		`"target":{"kind":"http","url":"`+at+`"}`, `"retry":{"timeout":"1m"},`,
+	))
+	require.Equal(t, "timeout", got.Calls[0].Failure)
+	require.Equal(t,
+		"no answer within 500ms, the most that a test call waits; a fire waits 1m0s",
+		got.Calls[0].Error)
 }

@@ -17,12 +17,12 @@ import (
 
 // App holds the settings of an app that its calls follow.
 type App struct {
-	ID            int64
-	Name          string
-	Signer        *signing.Signer // nil: no signing keys
-	Egress        *egress.Policy
-	Limits        limit.Settings
-	Misconfigured error // why the app cannot be called with its present keys
+	ID        int64
+	Name      string
+	Signer    *signing.Signer // nil: no signing keys
+	SignError error           // why calls of the app cannot be signed, which it demands
+	Egress    *egress.Policy
+	Limits    limit.Settings
 }
 
 // maxChangedApps is how many changed apps may wait to be read again.
@@ -145,11 +145,11 @@ func (t *Apps) fetch(ctx context.Context, q AppQuestion) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the signing keys of the app %q: %w", q.Name, err)
 	}
-	if fresh.Signer, fresh.Misconfigured = t.signer(q.Name, stored); fresh.Misconfigured != nil {
+	if fresh.Signer, fresh.SignError = t.signer(q.Name, stored); fresh.SignError != nil {
 		t.opts.Logger.Error().
-			Err(fresh.Misconfigured).
+			Err(fresh.SignError).
 			Str("app", q.Name).
-			Msg("app cannot be called: its callbacks cannot be signed")
+			Msg("only unsigned targets of the app are called")
 	}
 	a := &apps[0].Settings
 	if t.opts.Egress != nil {
@@ -183,9 +183,9 @@ func (t *Apps) signer(app string, stored []store.SigningKey) (*signing.Signer, e
 	for i := range stored {
 		keys[i] = signing.StoredKey{Kind: stored[i].Kind, Secret: stored[i].Secret}
 	}
-	return signing.SignerOf(
-		app,
-		keys,
-		t.opts.Opener,
-	) //nolint:wrapcheck // it says what it was doing
+	signer, err := signing.SignerOf(app, keys, t.opts.Opener)
+	if err != nil {
+		return nil, fmt.Errorf("the call cannot be signed: %w", err)
+	}
+	return signer, nil
 }

@@ -82,6 +82,7 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 		Zone:      templateZone(def),
 		Cause:     e.Fire.Cause.String(),
 		Signer:    t.App.Signer,
+		SignError: t.App.SignError,
 		Egress:    t.App.Egress,
 		Token:     d.token(e, n),
 		Guard:     ask,
