@@ -186,8 +186,10 @@ func (env *Environment) addDuties(
 				led.Add(h.id, time.UnixMilli(due), env.softenDuty(owed, due, recorded))
 				continue
 			}
-			led.Add(h.id, time.UnixMilli(due), env.notDue(due, c.at))
-			if x, ok := recorded[due]; ok && x.Kind == timer.Skipped &&
+			duty := env.notDue(due, c.at)
+			led.Add(h.id, time.UnixMilli(due), duty)
+			// An executor that does not know of the change yet may skip the fire for another reason.
+			if x, ok := recorded[due]; ok && x.Kind == timer.Skipped && duty == ledger.Not &&
 				x.Reason != reasonOf(c.status) &&
 				x.Reason != timer.ReasonDeleted {
 				env.suspectf(
