@@ -60,8 +60,9 @@ func (o *Options) validate() error {
 
 // Dispatcher is safe for concurrent use.
 type Dispatcher struct {
-	opts   Options
-	unsent unsent
+	opts    Options
+	unsent  unsent // tasks
+	entries unsent // of the window
 
 	entriesTotal *prometheus.CounterVec
 	published    *prometheus.CounterVec
@@ -75,10 +76,10 @@ func New(opts Options) (*Dispatcher, error) {
 	}
 	f := promauto.With(opts.Registerer)
 	return &Dispatcher{
-		opts: opts, unsent: unsent{wake: make(chan struct{}, 1)},
+		opts: opts, unsent: newUnsent(), entries: newUnsent(),
 		entriesTotal: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_window_entries_total",
-			Help: "Committed fires put into the window, by result.",
+			Help: "Committed fires put into the window, by result. Lost ones are put again once it is back, unless they are due before.",
 		}, []string{"result"}),
 		published: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_tasks_published_total", Help: "Tasks published, by topic and result.",
@@ -88,8 +89,8 @@ func New(opts Options) (*Dispatcher, error) {
 
 // Committed puts fires into the window, and publishes those due too soon for a window entry. It
 // returns when both are done or have timed out (2 s), without an error, because the rows are
-// committed. Run publishes what Committed could not. While Run has such fires, Committed leaves
-// more to it without waiting.
+// committed. Run does what Committed could not. While Run has tasks to publish, Committed leaves more
+// to it without waiting.
 func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	if len(fires) == 0 {
 		return
@@ -123,10 +124,12 @@ func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
 	defer cancel()
 	if err := d.opts.Window.Put(ctx, fires); err != nil {
 		d.entriesTotal.WithLabelValues("lost").Add(float64(len(fires)))
+		dropped := d.entries.add(fires)
 		d.opts.Logger.Debug().
 			Err(err).
 			Int("fires", len(fires)).
-			Msg("window entries lost, left to executors")
+			Int("dropped", dropped).
+			Msg("fires not put into the window, queued for retry; dropped ones left to executors")
 		return
 	}
 	d.entriesTotal.WithLabelValues("ok").Add(float64(len(fires)))

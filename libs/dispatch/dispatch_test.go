@@ -205,6 +205,33 @@ func TestUnsentTasksArePublishedOnceTheBusRecovers(t *testing.T) {
 	})
 }
 
+// TestEntriesArePutOnceTheWindowRecovers checks fires that were committed while the window was
+// unavailable: those that are due later enter it, and those that it is too late for are published.
+func TestEntriesArePutOnceTheWindowRecovers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, w, b := setup(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		w.SetUnavailable(true)
+		late, soon, later := at(6*time.Second), at(21*time.Second), at(time.Hour)
+		d.Committed(t.Context(), []timer.Fire{late, soon, later})
+		time.Sleep(20 * time.Second)
+		require.Empty(t, b.published(), "executors find what is late")
+		w.SetUnavailable(false)
+		time.Sleep(time.Second)
+		require.True(t, inWindow(t, w, later))
+		require.False(t, inWindow(t, w, late))
+		require.Equal(t, map[bus.Topic][]timer.Fire{bus.TasksNormal: {soon}}, b.published())
+		time.Sleep(time.Minute)
+		require.Len(t, b.published()[bus.TasksNormal], 1, "once")
+
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
 // TestUnsentTasksAreBounded checks that excess tasks are left to executors.
 func TestUnsentTasksAreBounded(t *testing.T) {
 	t.Parallel()

@@ -15,14 +15,16 @@ const (
 	unsentRetryAfter = 100 * time.Millisecond
 )
 
-// unsent holds tasks that the bus did not confirm in time. Without it, a fire committed during a
-// bus outage would wait for executors to find it by a poll of the store, however soon the bus
-// recovers.
+// unsent holds fires whose tasks the bus did not confirm in time, or that the window did not take.
+// Without it, a fire committed during an outage would wait for executors to find it by a poll of the
+// store, however soon the server recovers.
 type unsent struct {
 	mu    sync.Mutex
 	fires []timer.Fire
 	wake  chan struct{} // capacity 1
 }
+
+func newUnsent() unsent { return unsent{wake: make(chan struct{}, 1)} }
 
 func (u *unsent) add(fires []timer.Fire) (dropped int) {
 	u.mu.Lock()
@@ -60,24 +62,65 @@ func (u *unsent) removeOldest(n int) {
 	}
 }
 
-// Run publishes the fires that Committed could not, as soon as the bus takes them, until ctx ends.
-// After a crash executors find them. A fire published twice is claimed once.
+// Run publishes and puts into the window what Committed could not, as soon as the servers take it,
+// until ctx ends. After a crash executors find the fires. A fire published twice is claimed once.
 func (d *Dispatcher) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { d.entries.send(ctx, windowTimeout, d.putAgain) })
+	d.unsent.send(ctx, directTimeout, func(ctx context.Context, fires []timer.Fire) error {
+		return d.publish(ctx, fires, timer.PathDirect)
+	})
+	wg.Wait()
+	return nil
+}
+
+// send repeats do for the oldest fires until it succeeds, and then removes them, until ctx ends.
+func (u *unsent) send(
+	ctx context.Context,
+	timeout time.Duration,
+	do func(ctx context.Context, fires []timer.Fire) error,
+) {
 	for {
 		select {
-		case <-d.unsent.wake:
+		case <-u.wake:
 		case <-ctx.Done():
-			return nil
+			return
 		}
-		for fires := d.unsent.next(unsentChunk); len(fires) > 0 && ctx.Err() == nil; fires = d.unsent.next(unsentChunk) {
-			call, cancel := context.WithTimeout(ctx, directTimeout)
-			err := d.publish(call, fires, timer.PathDirect)
+		for fires := u.next(unsentChunk); len(fires) > 0 && ctx.Err() == nil; fires = u.next(unsentChunk) {
+			call, cancel := context.WithTimeout(ctx, timeout)
+			err := do(call, fires)
 			cancel()
 			if err != nil {
 				clock.Pause(ctx, unsentRetryAfter)
 				continue
 			}
-			d.unsent.removeOldest(len(fires))
+			u.removeOldest(len(fires))
 		}
 	}
+}
+
+// putAgain puts fires into the window that it did not take. For those that triggers have polled past
+// meanwhile, the window is too late, so their tasks are published. Executors have found late ones.
+func (d *Dispatcher) putAgain(ctx context.Context, fires []timer.Fire) error {
+	now := d.opts.Now()
+	polled := now.Add(d.opts.DispatchLead).UnixMilli()
+	var entries, tasks []timer.Fire
+	for i := range fires {
+		switch f := fires[i]; {
+		case f.RunAtMS > polled:
+			entries = append(entries, f)
+		case f.RunAtMS > now.Add(-LateAfter).UnixMilli():
+			tasks = append(tasks, f)
+		}
+	}
+	if len(entries) > 0 {
+		if err := d.opts.Window.Put(ctx, entries); err != nil {
+			return err //nolint:wrapcheck // it is only repeated
+		}
+		d.entriesTotal.WithLabelValues("ok").Add(float64(len(entries)))
+	}
+	if len(tasks) > 0 {
+		d.direct(ctx, tasks)
+	}
+	return nil
 }
