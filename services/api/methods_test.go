@@ -134,7 +134,10 @@ func TestAnswersAboutBodiesAreDescribed(t *testing.T) {
 		t, http.MethodPost, at, "<x/>", map[string]string{"Content-Type": "application/xml"})
 	require.Equal(t, 415, xml.Status)
 	require.Contains(
-		t, xml.Body, "body: expected the header Content-Type: application/json, found application/xml")
+		t,
+		xml.Body,
+		"body: expected the header Content-Type: application/json, found application/xml",
+	)
 	patch := f.Call(
 		t,
 		http.MethodPost,

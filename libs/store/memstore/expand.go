@@ -73,8 +73,12 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 		}
 		ahead := s.ahead(t, nowMS)
 		s.takeBack(t, nowMS)
-		if t.Definition.Schedule.Kind == timer.KindFixedDelay && len(ahead) > 0 { // the delay goes on
-			slices.SortFunc(ahead, func(a, b *timer.Fire) int { return cmp.Compare(a.DueMS, b.DueMS) })
+		if t.Definition.Schedule.Kind == timer.KindFixedDelay &&
+			len(ahead) > 0 { // the delay goes on
+			slices.SortFunc(
+				ahead,
+				func(a, b *timer.Fire) int { return cmp.Compare(a.DueMS, b.DueMS) },
+			)
 			every := time.Duration(t.Definition.Schedule.Every).Milliseconds()
 			t.NextDueMS = ahead[len(ahead)-1].DueMS - every + 1
 		}

@@ -24,7 +24,10 @@ func TestOperations(t *testing.T) {
 	t.Parallel()
 	h := health.New(0)
 	h.Set("store", func(context.Context) error { return nil })
-	h.SetOptional("secrets", func(context.Context) error { return errors.New("<script> is missing") })
+	h.SetOptional(
+		"secrets",
+		func(context.Context) error { return errors.New("<script> is missing") },
+	)
 	f, admin := apitest.Guarded(t, func(o *api.Options) {
 		o.Health = h
 		o.Settings = []operations.Setting{
@@ -46,7 +49,11 @@ func TestOperations(t *testing.T) {
 	require.Contains(t, body, "tasks-normal")
 	require.Contains(t, body, "None has ended.")
 	require.Contains(t, body, "168h0m0s")
-	require.Contains(t, body, `<span class="badge failed">fails</span></td><td>&lt;script&gt; is missing`)
+	require.Contains(
+		t,
+		body,
+		`<span class="badge failed">fails</span></td><td>&lt;script&gt; is missing`,
+	)
 	require.Contains(t, body, `<span class="badge active">passes</span></td><td>–</td>`)
 
 	body = p.posted("/ui/operations/keys", url.Values{"name": {"<script>"}, "scope": {"read"}})
