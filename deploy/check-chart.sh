@@ -183,8 +183,8 @@ refused 'auth.enabled: false lets everybody in' "${least[@]}" --set auth.enabled
 refused 'api.autoscaling.minReplicas: 2 is more than maxReplicas, 1' "${least[@]}" --set api.autoscaling.enabled=true,api.autoscaling.maxReplicas=1
 refused 'trigger.keda.minReplicas: 11 is more than maxReplicas, 10' "${least[@]}" --set trigger.keda.enabled=true,trigger.keda.minReplicas=11
 refused 'executor.terminationGracePeriodSeconds: 30 is not more than a drain of 0s' "${least[@]}" --set executor.terminationGracePeriodSeconds=30
-refused 'api.terminationGracePeriodSeconds: 35 .* use at least 36' "${least[@]}" --set defaults.terminationGracePeriodSeconds=35
-refused 'shutdownGrace, 27.5s each; use at least 61' "${least[@]}" --set settings.shutdownGrace=27.5s
+refused 'api.terminationGracePeriodSeconds: 40 .* use at least 41' "${least[@]}" --set defaults.terminationGracePeriodSeconds=40
+refused 'shutdownGrace, 27.5s each, and 5 s for recording; use at least 66' "${least[@]}" --set settings.shutdownGrace=27.5s
 refused 'a drain of 30s, two stages' "${least[@]}" --set extraEnv.CARILLON_SHUTDOWN_DRAIN=30s
 refused 'settings.retention: 1h is less than 24h' "${least[@]}" --set settings.retention=1h
 refused 'auth.oidc.session: 900h is more than 744h' "${least[@]}" --set auth.oidc.session=900h

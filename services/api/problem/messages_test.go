@@ -283,7 +283,6 @@ func TestV1MessagesHaveOneForm(t *testing.T) {
 		`{"app":{}}`:                    "app: expected a text, found an object",
 		`{"name":[]}`:                   "name: expected a text, found a list",
 		`{"cron":1.5}`:                  "cron: expected a text, found a number",
-		`{"status":7}`:                  "status: expected a text, found a number",
 		`{"notifyHTTPParam":7}`:         "notifyHTTPParam: expected an object, found a number",
 		`{"notifyHTTPParam":{"url":7}}`: "notifyHTTPParam.url: expected a text, found a number",
 		`{"notifyHTTPParam":{"header":{"X":"1"}}}`:   "notifyHTTPParam.header: expected a list, found a text",
