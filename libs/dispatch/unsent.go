@@ -100,16 +100,18 @@ func (u *unsent) send(
 }
 
 // putAgain puts fires into the window that it did not take. For those that triggers have polled past
-// meanwhile, the window is too late, so their tasks are published. Executors have found late ones.
+// meanwhile, or may have before an entry arrives, tasks are published. Executors have found late ones.
 func (d *Dispatcher) putAgain(ctx context.Context, fires []timer.Fire) error {
 	now := d.opts.Now()
 	polled := now.Add(d.opts.DispatchLead).UnixMilli()
+	direct := polled + DirectDispatchSlack.Milliseconds() // as in Committed
 	var entries, tasks []timer.Fire
 	for i := range fires {
-		switch f := fires[i]; {
-		case f.RunAtMS > polled:
+		f := fires[i]
+		if f.RunAtMS > polled {
 			entries = append(entries, f)
-		case f.RunAtMS > now.Add(-LateAfter).UnixMilli():
+		}
+		if f.RunAtMS < direct && f.RunAtMS > now.Add(-LateAfter).UnixMilli() {
 			tasks = append(tasks, f)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // pulsarSetup sets up Pulsar and then watches its brokers, whose admin API may answer where they do
@@ -13,7 +14,7 @@ import (
 type pulsarSetup struct {
 	ended  chan struct{}
 	err    error         // why it cannot succeed, once ended is closed; nil: it has
-	failed chan struct{} // closed by the first attempt that fails
+	failed chan struct{} // closed by the first attempt whose error may pass
 }
 
 // preparePulsar begins to set up Pulsar. Until the brokers were reached once, the process is not
@@ -24,7 +25,8 @@ func (k *Kit) preparePulsar(ctx context.Context, b *pulsarbus.Bus) *pulsarSetup 
 	var once sync.Once
 	setup := func(ctx context.Context) error {
 		err := b.TrySetup(ctx, bus.Topics(k.Settings.Pulsar.Partitions))
-		if err != nil {
+		// Other errors end the setup, and wait returns them.
+		if timer.CodeOf(err) == timer.CodeUnavailable || err != nil && ctx.Err() != nil {
 			once.Do(func() { close(p.failed) })
 		}
 		return err //nolint:wrapcheck // prepare says which server
