@@ -109,7 +109,7 @@ func (s *Store) ahead(t *row, nowMS int64) (open []*timer.Fire) {
 		if id.Timer == t.ID && id.Series == 0 &&
 			(id.DueMS > nowMS || deferred && t.Definition.Schedule.Kind.OneShot()) &&
 			id.DueMS < t.NextDueMS &&
-			f.Version >= t.planVersion {
+			f.Version >= t.planVersion && !t.chainBefore(f) {
 			open = append(open, f)
 		}
 	}

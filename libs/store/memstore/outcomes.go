@@ -67,12 +67,20 @@ func (s *Store) uncount(t *row) {
 
 // tookBack reports whether the plan of a later version has taken a fire back, and with it its count.
 func (t *row) tookBack(f *timer.Fire) bool {
+	before := t.chainBefore(f)
 	for v := f.Version + 1; v <= t.Version; v++ {
-		if t.planVersions[v] == v && t.versionSinceMS[v] < f.DueMS {
+		if t.planVersions[v] == v && t.versionSinceMS[v] < f.DueMS &&
+			(!before || t.versionSinceMS[v] <= t.ActiveSinceMS) {
 			return true
 		}
 	}
 	return false
+}
+
+// chainBefore reports whether a fire is of a fixed delay's chain before its present activation. Edits
+// after that take back nothing of it.
+func (t *row) chainBefore(f *timer.Fire) bool {
+	return f.Epoch < t.ActiveEpoch && t.versions[f.Version].Schedule.Kind == timer.KindFixedDelay
 }
 
 // finish moves a fire from the open fires to the outcomes.

@@ -288,6 +288,49 @@ func activationEndsTheChain(t *testing.T, s *setup) {
 	}
 }
 
+// skipsOfAClaimedChain checks that a fixed delay's fire which was claimed before an activation is taken
+// off when it is skipped, also after an edit, which takes back the new chain only.
+func skipsOfAClaimedChain(t *testing.T, s *setup) {
+	for _, most := range []int64{1, 3} {
+		skipOfAClaimedChainAfterAnEdit(t, s, most)
+	}
+}
+
+func skipOfAClaimedChainAfterAnEdit(t *testing.T, s *setup, most int64) {
+	item := s.newTimer()
+	item.Activate = true
+	item.Definition.Schedule = timer.Schedule{
+		Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute), MaxFires: most,
+	}
+	due := s.nowMS() + timer.MinuteMS
+	made := s.create(item, planAt(0, due))
+	session := s.session()
+	held := s.claim(session, made.Fires)
+	s.pause(made.Timer, "", 0, noFires)
+	again, want := planAt(0, due+1), int64(1)
+	if most == 1 { // as Planner: no fire is left, and the chain begins there later
+		again, want = func(tm *timer.Timer, _ int64) store.Plan {
+			return store.Plan{NextDueMS: tm.NextDueMS, ExpandAtMS: timer.NeverMS}
+		}, 0
+	}
+	s.setStatus(made.Timer, timer.StatusActive, again)
+	s.until(s.nowMS() + 5)
+	d := made.Timer.Definition
+	d.Schedule.Every = timer.Duration(2 * time.Minute)
+	s.edit(s.timer(made.Timer.ID), d, func(tm *timer.Timer, now int64) store.Plan {
+		if most == 1 && tm.FiresCreated >= 1 {
+			return again(tm, now)
+		}
+		return planAt(0, due+2)(tm, now)
+	})
+	t.Log("after edit", s.timer(made.Timer.ID).FiresCreated)
+	s.record(session, timer.Outcome{
+		Fire: held[0], Kind: timer.Skipped, Reason: timer.ReasonSuperseded,
+		FinishedMS: s.nowMS(), UntilMS: held[0].DueMS, Count: 1, Uncounted: true,
+	})
+	require.Equal(t, want, s.timer(made.Timer.ID).FiresCreated, "what is open counts")
+}
+
 func supersededOnlyInItsVersion(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
 	made := s.gridTimer(gridDefinition(20*time.Second), plan)

@@ -118,7 +118,11 @@ func (r *linkedBatch) uncount(ctx context.Context) error {
 			replanned = append(replanned, row)
 		}
 	}
-	takenBack, err := r.store.timers.TakenBack(ctx, r.c, replanned)
+	until, err := r.chainsBefore(ctx, replanned)
+	if err != nil {
+		return err
+	}
+	takenBack, err := r.store.timers.TakenBack(ctx, r.c, replanned, until)
 	if err != nil {
 		return err
 	}
@@ -133,6 +137,31 @@ func (r *linkedBatch) uncount(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// chainsBefore returns, for fires of a fixed delay's chain before its present activation, when that
+// began. An edit after it found the new chain only, and took back nothing else.
+func (r *linkedBatch) chainsBefore(
+	ctx context.Context,
+	fires []timer.Fire,
+) (untilMS map[timer.FireID]int64, err error) {
+	var keys []store.VersionKey
+	for i := range fires {
+		if f := &fires[i]; f.Epoch < r.slots[f.Timer].ActiveEpoch {
+			keys = append(keys, store.VersionKey{Timer: f.Timer, Version: f.Version})
+		}
+	}
+	versions, err := r.store.timers.Versions(ctx, r.c, keys)
+	untilMS = map[timer.FireID]int64{}
+	for i := range fires {
+		f, slot := &fires[i], r.slots[fires[i].Timer]
+		v := versions[store.VersionKey{Timer: f.Timer, Version: f.Version}]
+		if f.Epoch < slot.ActiveEpoch && v != nil &&
+			v.Definition.Schedule.Kind == timer.KindFixedDelay {
+			untilMS[f.FireID] = slot.ActiveSinceMS
+		}
+	}
+	return untilMS, err
 }
 
 // noteEnds stores when calls of schedules ended. A fixed delay counts from that, also across an

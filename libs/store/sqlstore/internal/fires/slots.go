@@ -19,6 +19,7 @@ type slotRow struct {
 	PausedUntilMS int64 `db:"paused_until_ms"`
 	Version       int32 `db:"version"`
 	ActiveEpoch   int64 `db:"active_epoch"`
+	ActiveSinceMS int64 `db:"active_since_ms"`
 	FiresCreated  int64 `db:"fires_created"`
 	ExpandAtMS    int64 `db:"expand_at_ms"`
 	RunningDueMS  int64 `db:"slot_due_ms"`
@@ -56,7 +57,7 @@ func (s *Rows) lockSlots(
 	for part := range sqldb.Batches(slices.Compact(ids)) {
 		var rows []slotRow
 		q := sqldb.Stmt(
-			"SELECT id,status,paused_until_ms,version,active_epoch,fires_created,expand_at_ms,slot_due_ms,slot_series,catch_up_due_ms,catch_up_to_ms," +
+			"SELECT id,status,paused_until_ms,version,active_epoch,active_since_ms,fires_created,expand_at_ms,slot_due_ms,slot_series,catch_up_due_ms,catch_up_to_ms," +
 				"plan_version,last_due_ms,last_call_ended_ms FROM timers" + s.db.Dialect.ByPrimary + " WHERE id",
 		).
 			IDList(part).

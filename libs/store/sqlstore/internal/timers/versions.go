@@ -218,11 +218,13 @@ func (s *Timers) VersionAt(ctx context.Context, f timer.Fire) (version int32, er
 }
 
 // TakenBack returns those of the fires that the plan of a later version has taken back: they are due
-// after that version came into force. The caller has the timers' rows locked.
+// after that version came into force. Of a fire in untilMS only the versions up to then count. The
+// caller has the timers' rows locked.
 func (s *Rows) TakenBack(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	fires []timer.Fire,
+	untilMS map[timer.FireID]int64,
 ) (map[timer.FireID]bool, error) {
 	if len(fires) == 0 {
 		return nil, nil //nolint:nilnil // a nil map is an empty one
@@ -253,8 +255,9 @@ func (s *Rows) TakenBack(
 	back := map[timer.FireID]bool{}
 	for i := range fires {
 		f := &fires[i]
+		until, bounded := untilMS[f.FireID]
 		back[f.FireID] = slices.ContainsFunc(plans[f.Timer], func(p plan) bool {
-			return p.Version > f.Version && p.CreatedMS < f.DueMS
+			return p.Version > f.Version && p.CreatedMS < f.DueMS && (!bounded || p.CreatedMS <= until)
 		})
 	}
 	return back, nil
