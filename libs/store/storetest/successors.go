@@ -323,7 +323,6 @@ func skipOfAClaimedChainAfterAnEdit(t *testing.T, s *setup, most int64) {
 		}
 		return planAt(0, due+2)(tm, now)
 	})
-	t.Log("after edit", s.timer(made.Timer.ID).FiresCreated)
 	s.record(session, timer.Outcome{
 		Fire: held[0], Kind: timer.Skipped, Reason: timer.ReasonSuperseded,
 		FinishedMS: s.nowMS(), UntilMS: held[0].DueMS, Count: 1, Uncounted: true,
