@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/carillon-timer/carillon/libs/bus"
@@ -66,7 +67,7 @@ func (p *pulsarSetup) wait(ctx context.Context, must bool) error {
 	case <-failed:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx) //nolint:wrapcheck // another server says why
+		return fmt.Errorf("waiting for %s: %w", pulsarServer, context.Cause(ctx))
 	}
 }
 

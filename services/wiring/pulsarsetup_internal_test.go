@@ -39,4 +39,7 @@ func TestRefusedSetupOfPulsarEndsTheStart(t *testing.T) {
 		require.NoError(t, k.Process.Close())
 		require.ErrorContains(t, err, "preparing pulsar")
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.EqualError(t, (&pulsarSetup{}).wait(ctx, true), "waiting for pulsar: context canceled")
 }
