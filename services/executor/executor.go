@@ -224,6 +224,8 @@ func (s *Service) Run(ctx context.Context) error {
 	defer endWrite()
 	defer s.lookups.Close()
 
+	stopped := make(chan time.Time, 1)
+	defer context.AfterFunc(ctx, func() { stopped <- time.Now() })()
 	var sessionLoops, writers sync.WaitGroup
 	sessionCtx, endSession := context.WithCancel(drainCtx)
 	defer endSession()
@@ -246,7 +248,13 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { defer endWheel(); return s.intake.Receive(runCtx) })
 	err := g.Wait()
 
-	s.drain(drainCtx)
+	left := s.opts.DrainTimeout
+	select {
+	case at := <-stopped: // unsubscribing has taken some of it
+		left -= time.Since(at)
+	default:
+	}
+	s.drain(drainCtx, left)
 	endWrite()
 	writers.Wait()
 	endSession()
@@ -257,10 +265,10 @@ func (s *Service) Run(ctx context.Context) error {
 // drainCheckEvery is the time between looks for results that the drain waits for.
 const drainCheckEvery = 4 * time.Millisecond
 
-// drain waits for calls in flight and releases the other fires. What DrainTimeout leaves undone,
+// drain waits for calls in flight and releases the other fires. What timeout leaves undone,
 // other executors recover after the session has ended.
-func (s *Service) drain(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
+func (s *Service) drain(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	idle := s.deliverer.Close() // first: it pushes nothing to the queue any more
 	idle = slices.Concat(idle, s.order.Close(), s.wheel.Clear())
