@@ -36,6 +36,7 @@ type Timers struct {
 	states     *lru.Cache[timer.ID, timer.State]
 	polledAt   time.Time // when the last successful poll of the change log was sent
 	generation int       // counts purges of the states
+	resets     int       // counts resets
 	// change log entries of whole apps that were applied, within the poll overlap
 	appliedApps map[int64]bool
 }
@@ -153,18 +154,25 @@ func (b *Timers) ReadDefinitions(
 			keys = append(keys, q.Key)
 		}
 	}
+	b.mu.Lock()
+	resets := b.resets
+	b.mu.Unlock()
 	defs, err := b.store.Definitions(ctx, keys)
 	if err != nil {
 		return nil, fmt.Errorf("reading definitions: %w", err)
 	}
 	out := make([]*Definition, len(questions))
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for i, q := range questions {
 		if d, ok := defs[q.Key]; ok && read[q.Key] == nil {
 			read[q.Key] = &Definition{Definition: d}
 			if !d.Several() {
 				read[q.Key].Endpoint = EndpointOf(q.App, &d.Target)
 			}
-			b.defs.Add(q.Key, read[q.Key])
+			if b.resets == resets { // otherwise it may be of the database before
+				b.defs.Add(q.Key, read[q.Key])
+			}
 		}
 		out[i] = read[q.Key]
 	}
@@ -236,6 +244,7 @@ func (b *Timers) reset() {
 	defer b.mu.Unlock()
 	b.purge()
 	b.defs.Purge()
+	b.resets++
 	clear(b.appliedApps)
 }
 
