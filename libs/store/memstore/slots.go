@@ -132,13 +132,17 @@ func (s *Store) promoteNext(t *row) (made []timer.Fire) {
 func (s *Store) successor(o *timer.Outcome, row *timer.Fire) (made []timer.Fire) {
 	t := s.timers[o.Timer]
 	n := o.Next
-	if n == nil || n.Timer != o.Timer || t.Status != timer.StatusActive ||
+	if n == nil {
+		return nil
+	}
+	version := max(n.Version, row.Version)
+	if n.Timer != o.Timer || t.Status != timer.StatusActive ||
 		max(n.Epoch, row.Epoch) != t.ActiveEpoch ||
-		max(n.Version, row.Version) < t.planVersion ||
+		version < t.planVersion ||
 		s.fires[n.FireID] != nil {
 		return nil
 	}
-	if limit := t.versions[n.Version].Schedule.MaxFires; limit > 0 && t.FiresCreated >= limit {
+	if limit := t.versions[version].Schedule.MaxFires; limit > 0 && t.FiresCreated >= limit {
 		return nil
 	}
 	f := *n

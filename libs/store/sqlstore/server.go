@@ -65,7 +65,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 // table stays.
 func (s *Store) CheckRights(ctx context.Context) error {
 	table := "carillon_check_" + strings.ToLower(rand.Text())
-	run := func(do string) error {
+	run := func(ctx context.Context, do string) error {
 		err := s.db.Engine.Autocommit(ctx, func(ctx context.Context, c engine.Runner) error {
 			_, err := c.ExecContext(ctx, do)
 			return err //nolint:wrapcheck // below
@@ -77,7 +77,7 @@ func (s *Store) CheckRights(ctx context.Context) error {
 		}
 		return nil
 	}
-	if err := run("CREATE TABLE " + table + " (id INT PRIMARY KEY)"); err != nil {
+	if err := run(ctx, "CREATE TABLE "+table+" (id INT PRIMARY KEY)"); err != nil {
 		return err
 	}
 	var failed error
@@ -87,9 +87,11 @@ func (s *Store) CheckRights(ctx context.Context) error {
 		"UPDATE " + table + " SET n=2",
 		"DELETE FROM " + table,
 	} {
-		if failed = run(do); failed != nil {
+		if failed = run(ctx, do); failed != nil {
 			break
 		}
 	}
-	return errors.Join(failed, run("DROP TABLE "+table))
+	ctx, cancel := s.db.Bounded(context.WithoutCancel(ctx)) // also after a timeout
+	defer cancel()
+	return errors.Join(failed, run(ctx, "DROP TABLE "+table))
 }

@@ -293,6 +293,14 @@ func replanned(o *timer.Outcome, row *timer.Fire) bool {
 	return o.Reason == timer.ReasonSuperseded && (row.Version != o.Version || row.Epoch != o.Epoch)
 }
 
+// versionOf returns the version whose chain an outcome goes on: that of the call, or the one to which
+// an edit has moved the fire.
+func (r *linkedBatch) versionOf(o *timer.Outcome) store.VersionKey {
+	return store.VersionKey{
+		Timer: o.Next.Timer, Version: max(o.Next.Version, r.rows[o.FireID].Version),
+	}
+}
+
 // successors returns the next fires of fixed delays: S24. After an edit that kept the schedule, the
 // chain continues in the present version. An edit that changed the schedule has begun a chain of
 // its own. If that begins with this very fire, its row says so, and an executor may have called it by
@@ -301,7 +309,7 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 	var keys []store.VersionKey
 	for i := range r.recorded {
 		if n := r.recorded[i].Next; n != nil {
-			keys = append(keys, store.VersionKey{Timer: n.Timer, Version: n.Version})
+			keys = append(keys, r.versionOf(&r.recorded[i]))
 		}
 	}
 	versions, err := r.store.timers.Versions(ctx, r.c, keys)
@@ -318,10 +326,10 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 		row := r.rows[r.recorded[i].FireID]
 		if slot == nil || slot.Status != timers.RowActive ||
 			slot.ActiveEpoch != max(n.Epoch, row.Epoch) ||
-			max(n.Version, row.Version) < slot.PlanVersion {
+			r.versionOf(&r.recorded[i]).Version < slot.PlanVersion {
 			continue
 		}
-		limit := versions[store.VersionKey{Timer: n.Timer, Version: n.Version}].Definition.Schedule.MaxFires
+		limit := versions[r.versionOf(&r.recorded[i])].Definition.Schedule.MaxFires
 		if _, open := r.rows[n.FireID]; open || limit > 0 && slot.FiresCreated >= limit {
 			continue
 		}

@@ -230,8 +230,9 @@ func (s *Rows) TakenBack(
 		return nil, nil //nolint:nilnil // a nil map is an empty one
 	}
 	var ids []timer.ID
+	first := fires[0].Version
 	for i := range fires {
-		ids = append(ids, fires[i].Timer)
+		ids, first = append(ids, fires[i].Timer), min(first, fires[i].Version)
 	}
 	slices.Sort(ids)
 	type plan struct {
@@ -244,7 +245,7 @@ func (s *Rows) TakenBack(
 		var rows []plan
 		q := sqldb.Stmt("SELECT timer_id,version,created_ms FROM timer_versions WHERE timer_id").
 			IDList(part).
-			Add(" AND plan_version=version")
+			Add(" AND version>").Bind(first).Add(" AND plan_version=version")
 		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return nil, err
 		}
@@ -257,7 +258,8 @@ func (s *Rows) TakenBack(
 		f := &fires[i]
 		until, bounded := untilMS[f.FireID]
 		back[f.FireID] = slices.ContainsFunc(plans[f.Timer], func(p plan) bool {
-			return p.Version > f.Version && p.CreatedMS < f.DueMS && (!bounded || p.CreatedMS <= until)
+			return p.Version > f.Version && p.CreatedMS < f.DueMS &&
+				(!bounded || p.CreatedMS <= until)
 		})
 	}
 	return back, nil
