@@ -46,10 +46,14 @@ func (k *Kit) preparePulsar(ctx context.Context, b *pulsarbus.Bus) *pulsarSetup 
 		k.Health.SetOptional(pulsarServer, brokers.check)
 		brokers.start()
 	}()
-	k.Process.OnClose("setup of Pulsar", func(context.Context) error {
+	k.Process.OnClose("setup of Pulsar", func(ctx context.Context) error {
 		stop()
-		<-p.ended
-		return nil
+		select {
+		case <-p.ended:
+			return nil
+		case <-ctx.Done(): // a request for a token cannot be interrupted
+			return ctx.Err() //nolint:wrapcheck // the process says what was closing
+		}
 	})
 	return p
 }
