@@ -22,8 +22,8 @@ func TestNoRetryListsWhatTargetsCanAnswer(t *testing.T) {
 		set   string
 		want  string
 	}{
-		{[]timer.TargetKind{http}, "400-404,599", valid},
-		{[]timer.TargetKind{http}, "404,3", `100 to 599 (http), found "3"`},
+		{[]timer.TargetKind{http}, "400-404,999", valid},
+		{[]timer.TargetKind{http}, "404,3", `100 to 999 (http), found "3"`},
 		{[]timer.TargetKind{grpc}, "1-16", valid},
 		{[]timer.TargetKind{grpc}, "400-404", `1 to 16 (grpc), found "400-404"`},
 		{[]timer.TargetKind{pulsar}, "", valid},

@@ -19,12 +19,9 @@ const maxStatusRanges = 32
 
 // What receivers can answer. 0, the gRPC code of OK, is no failure.
 var (
-	HTTPStatuses = StatusRange{100, 599}
+	HTTPStatuses = StatusRange{100, 999}
 	GRPCCodes    = StatusRange{1, 16}
 )
-
-// storedStatuses are the HTTP statuses that stored definitions may have.
-var storedStatuses = StatusRange{100, 999}
 
 // Within reports whether a range is part of one of others.
 func (r StatusRange) Within(others ...StatusRange) bool {
@@ -110,9 +107,9 @@ func (s Statuses) String() string {
 // MarshalText writes the text form.
 func (s Statuses) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the text form, of an older definition too, which may have statuses above 599.
+// UnmarshalText reads the text form.
 func (s *Statuses) UnmarshalText(b []byte) error {
-	set, err := parseSet(string(b), "a status or a code", storedStatuses, GRPCCodes)
+	set, err := ParseStatusesAndCodes(string(b))
 	if err != nil {
 		return err
 	}

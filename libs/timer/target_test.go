@@ -106,10 +106,10 @@ func TestTargetsAreStoredWhole(t *testing.T) {
 
 func TestStatuses(t *testing.T) {
 	t.Parallel()
-	set, err := timer.ParseStatuses(" 200-299 , 404,599")
+	set, err := timer.ParseStatuses(" 200-299 , 404,999")
 	require.NoError(t, err)
-	require.Equal(t, "200-299,404,599", set.String())
-	for status, want := range map[int32]bool{199: false, 200: true, 299: true, 300: false, 404: true, 405: false, 599: true, 0: false} {
+	require.Equal(t, "200-299,404,999", set.String())
+	for status, want := range map[int32]bool{199: false, 200: true, 299: true, 300: false, 404: true, 405: false, 999: true, 0: false} {
 		require.Equal(t, want, set.Contains(status), status)
 	}
 	empty, err := timer.ParseStatuses("  ")
@@ -120,12 +120,10 @@ func TestStatuses(t *testing.T) {
 	for range 32 {
 		long += ",200"
 	}
-	for _, bad := range []string{"a", "200-", "-200", "299-200", "99", "600", "500-600", "1000", "200,,300", "2e2", "200-300-400", "+200", long} {
+	for _, bad := range []string{"a", "200-", "-200", "299-200", "99", "1000", "200,,300", "2e2", "200-300-400", "+200", long} {
 		_, err := timer.ParseStatuses(bad)
 		require.Error(t, err, bad)
 	}
-	require.NoError(t, set.UnmarshalText([]byte("500-999")), "of an older definition")
-	require.True(t, set.Contains(999))
 }
 
 func FuzzStatuses(f *testing.F) {

@@ -19,7 +19,7 @@ type RetryBody struct {
 
 	Jitter      float64 `json:"jitter,omitempty" doc:"Up to this share of a wait is taken off it at random, 0 to 1; none by default."`
 	GiveUpAfter string  `json:"give_up_after,omitempty" doc:"No retry starts later than so long after the planned instant; no bound where it is left out, and at most 30 days (720h). The first attempt is made however late it is: misfire decides about late fires." example:"6h"`
-	NoRetry     string  `json:"no_retry,omitempty" doc:"Statuses from 100 to 599 that no further attempt can mend, and for grpc targets codes from 1 to 16; all others are retried. Some target must be able to answer each of them; pulsar targets answer none. Of several targets it gives up the one that answered, and the others keep their retries. 410 pauses the timer all the same." example:"400-404,422"`
+	NoRetry     string  `json:"no_retry,omitempty" doc:"Statuses that no further attempt can mend, and for grpc targets codes from 1 to 16; all others are retried. Some target must be able to answer each of them; pulsar targets answer none. Of several targets it gives up the one that answered, and the others keep their retries. 410 pauses the timer all the same." example:"400-404,422"`
 }
 
 // misfirePolicy is a misfire policy that callers may request.

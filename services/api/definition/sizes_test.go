@@ -67,7 +67,7 @@ func TestV2CodesThatAreNotRetried(t *testing.T) {
 		Into(t, 201, &several)
 	require.Equal(t, "3,5-7,404", several.Retry["no_retry"])
 	for _, c := range []struct{ method, path, body, want string }{
-		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(web, noRetry("404,3")), `100 to 599 (http), found "3"`},
+		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(web, noRetry("404,3")), `100 to 999 (http), found "3"`},
 		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(grpc, noRetry("5,400-404")), `1 to 16 (grpc), found "400-404"`},
 		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(grpc, noRetry("17")), "from 1 to 16"},
 		{http.MethodPost, "/api/v2/timers", apitest.WithTarget(both, noRetry("5-404")), "from 1 to 16"},

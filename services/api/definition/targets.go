@@ -74,7 +74,7 @@ type TargetFields struct {
 }
 
 type successBody struct {
-	Statuses string `json:"statuses,omitempty" doc:"http: statuses from 100 to 599 and ranges of them; 200-299 by default." example:"200-299,409"`
+	Statuses string `json:"statuses,omitempty" doc:"http: statuses and ranges of them; 200-299 by default." example:"200-299,409"`
 	Body     string `json:"body,omitempty" doc:"http: a regular expression (RE2) of at most 512 bytes that must match the first 64 KiB of the body."`
 }
 
