@@ -75,9 +75,6 @@ func await[T any](
 
 // awaitSetup waits for the first setup, if there must be one, or until ctx or the bus ends.
 func (b *Bus) awaitSetup(ctx context.Context) error {
-	if b.prepared == nil {
-		return nil
-	}
 	select {
 	case <-b.prepared:
 		return nil

@@ -63,8 +63,7 @@ type Bus struct {
 
 	connection *connectionError
 
-	once     sync.Once
-	prepared chan struct{} // closed by the first setup that succeeds; nil: nothing waits for it
+	prepared chan struct{} // closed once subscriptions and producers may be created
 
 	ctx    context.Context // ends when the bus closes
 	cancel context.CancelFunc
@@ -120,9 +119,10 @@ func New(o Options) (*Bus, error) {
 		client: client, rest: admin, config: o.Config, log: o.Log, connection: connection,
 		producers: make(map[bus.Topic]*producer), consumers: make(map[bus.Consumer]struct{}),
 		specs: make(map[bus.Topic]bus.TopicSpec), incompleteSetup: make(map[bus.Topic]bool),
+		prepared: make(chan struct{}),
 	}
-	if o.SetupFirst {
-		b.prepared = make(chan struct{})
+	if !o.SetupFirst {
+		close(b.prepared)
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b, nil

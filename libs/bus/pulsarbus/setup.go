@@ -61,8 +61,10 @@ func (b *Bus) TrySetup(ctx context.Context, specs []bus.TopicSpec) error {
 		b.specs[s.Topic] = s
 	}
 	clear(b.incompleteSetup)
-	if b.prepared != nil {
-		b.once.Do(func() { close(b.prepared) })
+	select {
+	case <-b.prepared:
+	default:
+		close(b.prepared) // once, as b.mu is held
 	}
 	return nil
 }
