@@ -47,17 +47,28 @@ func (s *Store) checkServer(ctx context.Context) error {
 	if !strings.Contains(have["sql_mode"], "STRICT_ALL_TABLES") {
 		return errors.New("the SQL mode is not strict")
 	}
-	name := "innodb_flush_log_at_trx_commit"
-	if have[name] == "1" && have["log_bin"] == "ON" {
-		name = "sync_binlog"
-	}
-	if v := have[name]; v != "1" {
+	if name, value := notFlushed(have); name != "" {
 		s.warnOnce.Do(func() {
-			s.db.Log.Warn().Str(name, v).
+			s.db.Log.Warn().Str(name, value).
 				Msg("the server does not flush each commit: it can lose accepted timers when its machine fails")
 		})
 	}
 	return nil
+}
+
+// notFlushed returns the variable by which a server acknowledges commits before they are on disk, with
+// its value; "" if it does not.
+func notFlushed(have map[string]string) (name, value string) {
+	names := []string{"innodb_flush_log_at_trx_commit"}
+	if have["log_bin"] == "ON" {
+		names = append(names, "sync_binlog")
+	}
+	for _, name := range names {
+		if have[name] != "1" {
+			return name, have[name]
+		}
+	}
+	return "", ""
 }
 
 // CheckRights checks that the user may do with tables what migrations and services do, on a table of
