@@ -130,23 +130,15 @@ func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 	overServers := runnerNamed("real")
 	t.Run(overServers.name, func(t *testing.T) {
 		t.Parallel()
-		var links cluster.Links
-		o := cluster.Options{Prepare: func(o *cluster.Options, s *cluster.Servers) error {
-			through, l, err := s.WithProxies(t.Context())
-			if err != nil {
-				return err
+		o, links := behindProxies(t, func(
+			r cluster.Role, through *cluster.Servers,
+		) map[string]string {
+			if r != cluster.API {
+				return nil
 			}
-			links = l
-			o.ReplicaEnv = func(r cluster.Role, _ int) map[string]string {
-				if r != cluster.API {
-					return nil
-				}
-				return map[string]string{"CARILLON_PULSAR_URL": through.PulsarURL}
-			}
-			return nil
-		}}
+			return map[string]string{"CARILLON_PULSAR_URL": through.PulsarURL}
+		})
 		runOnOwn(t, overServers, o, func(t *testing.T, env *environment) {
-			defer links.Close()
 			announced := func(result string) float64 {
 				return cluster.Sum(
 					t.Context(),

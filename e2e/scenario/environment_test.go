@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -97,6 +98,27 @@ func runOnOwn(t *testing.T, r *runner, o cluster.Options, s scenario) {
 		t.Cleanup(end)
 	}
 	s(t, newEnvironment(t, r, c, err))
+}
+
+// behindProxies returns options with which processes reach servers through proxies: vars returns the
+// variables of a role. The proxies are there once the cluster runs.
+func behindProxies(
+	t *testing.T,
+	vars func(r cluster.Role, through *cluster.Servers) map[string]string,
+) (o cluster.Options, links cluster.Links) {
+	t.Helper()
+	links = make(cluster.Links)
+	t.Cleanup(links.Close)
+	o.Prepare = func(o *cluster.Options, s *cluster.Servers) error {
+		through, made, err := s.WithProxies(t.Context())
+		if err != nil {
+			return err
+		}
+		maps.Copy(links, made)
+		o.ReplicaEnv = func(r cluster.Role, _ int) map[string]string { return vars(r, through) }
+		return nil
+	}
+	return o, links
 }
 
 func runnerNamed(name string) *runner {

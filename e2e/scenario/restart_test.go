@@ -104,23 +104,15 @@ func TestProcessesStartWhilePulsarIsDown(t *testing.T) {
 	overServers := runnerNamed("real")
 	t.Run(overServers.name, func(t *testing.T) {
 		t.Parallel()
-		var links cluster.Links
-		o := cluster.Options{Prepare: func(o *cluster.Options, s *cluster.Servers) error {
-			through, l, err := s.WithProxies(t.Context())
-			if err != nil {
-				return err
+		o, links := behindProxies(t, func(
+			_ cluster.Role, through *cluster.Servers,
+		) map[string]string {
+			return map[string]string{
+				"CARILLON_PULSAR_URL":       through.PulsarURL,
+				"CARILLON_PULSAR_ADMIN_URL": through.PulsarAdminURL,
 			}
-			links = l
-			o.ReplicaEnv = func(cluster.Role, int) map[string]string {
-				return map[string]string{
-					"CARILLON_PULSAR_URL":       through.PulsarURL,
-					"CARILLON_PULSAR_ADMIN_URL": through.PulsarAdminURL,
-				}
-			}
-			return nil
-		}}
+		})
 		runOnOwn(t, overServers, o, func(t *testing.T, env *environment) {
-			defer links.Close()
 			startWithoutPulsar(t, env, links[cluster.Pulsar])
 		})
 	})
