@@ -197,6 +197,13 @@ func (e *SlotRequest) NotBeforeMS(endedMS int64) int64 {
 	return endedMS + e.DelayAfterEnd.Milliseconds()
 }
 
+// ReplacedBy reports whether last, the fire that had the slot last and has ended, replaced this
+// fire: last is due later, and took the slot while this fire waited for its next attempt.
+func (e *SlotRequest) ReplacedBy(last timer.FireID) bool {
+	return e.Concurrency.Policy == timer.ConcurrencyCancelPrevious && e.Fire.Attempt > 0 &&
+		timer.CompareFireIDs(last, e.Fire.FireID) > 0
+}
+
 // SlotVerdict is the answer to a SlotRequest.
 type SlotVerdict uint8
 

@@ -157,6 +157,43 @@ func TestSlotsFollowTheConcurrencyPolicy(t *testing.T) {
 	}
 }
 
+func TestAReplacedFireIsNotRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		fires := everySecond(parts, 2, func(d *timer.Definition) {
+			d.Concurrency.Policy = timer.ConcurrencyCancelPrevious
+			d.Retry = timer.Retry{
+				Attempts: 3,
+				Wait:     timer.Duration(6 * time.Second),
+				Factor:   1,
+				MaxWait:  timer.Duration(time.Minute),
+				Timeout:  timer.Duration(time.Second),
+			}
+		})
+		r := &receiver{answer: func(q *callback.Request) callback.Result {
+			if q.Fire == fires[0].FireID {
+				return callback.Result{Class: callback.Retry, Error: "busy"}
+			}
+			return callback.Result{Class: callback.Success}
+		}}
+		start(t, parts, "one", r, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(time.Minute)
+		require.Equal(
+			t,
+			map[string]int{"delivered": 1, "skipped:cancelled": 1},
+			reasons(t, parts, fires),
+		)
+		calls, _ := r.seen()
+		again := slices.IndexFunc(
+			calls[1:],
+			func(c callback.Request) bool { return c.Fire == fires[0].FireID },
+		)
+		require.Equal(t, -1, again, "called after the fire that replaced it")
+	})
+}
+
 func TestRetriesKeepTheSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -80,7 +80,7 @@ func (s *Store) Defer(
 		}
 		t.deferred[f.FireID] = deferredRun{d.Fire.RunAtMS, f.Rev + 1}
 		if t.slot == f.FireID && d.Fire.Attempt == 0 {
-			t.slot = timer.FireID{}
+			t.slot, t.lastSlot = timer.FireID{}, timer.FireID{}
 		}
 		delete(t.queue, f.FireID)
 		s.moveTo(f, &timer.Fire{

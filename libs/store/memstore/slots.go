@@ -37,12 +37,19 @@ func (s *Store) AcquireSlots(
 func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.SlotResult {
 	policy := request.Concurrency.Resolved()
 	taken := s.fires[t.slot] != nil
+	last := t.slot
+	if last.Timer == 0 {
+		last = t.lastSlot
+	}
+	if !taken && request.ReplacedBy(last) {
+		return store.SlotResult{SlotVerdict: store.SlotReplaced}
+	}
 	if at := request.NotBeforeMS(
 		t.lastCallEndedMS,
 	); (!taken || t.slot == f.FireID) &&
 		at > request.NowMS {
 		if t.slot == f.FireID {
-			t.slot = timer.FireID{}
+			t.slot, t.lastSlot = timer.FireID{}, timer.FireID{}
 		}
 		delete(t.queue, f.FireID)
 		f.WaitingSinceMS, f.WaitedFor = request.Fire.WaitingSinceMS, request.Fire.WaitedFor
@@ -105,7 +112,9 @@ func (s *Store) promoteNext(t *row) (made []timer.Fire) {
 	if s.fires[t.slot] != nil {
 		return nil
 	}
-	t.slot = timer.FireID{}
+	if t.slot.Timer != 0 {
+		t.slot, t.lastSlot = timer.FireID{}, t.slot
+	}
 	var first *timer.Fire
 	for id := range t.queue {
 		f := s.fires[id]

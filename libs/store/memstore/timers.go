@@ -33,6 +33,7 @@ type row struct {
 	// lastCallEndedMS is when the last call of the schedule ended, for a fixed delay.
 	lastCallEndedMS int64
 	slot            timer.FireID          // the fire that has the slot
+	lastSlot        timer.FireID          // the one that had it last, while none has it
 	queue           map[timer.FireID]bool // fires that wait for the slot
 	catchUpDueMS    int64                 // due instant of the fire that runs for all misfired ones
 	catchUpToMS     int64                 // the latest due instant that it stands for

@@ -186,6 +186,23 @@ func fullSlotsAreReplaced(t *testing.T, s *setup) {
 		"the one that lost the turn does not hand it on",
 	)
 	s.finish(session, fires[2])
+	require.Zero(t, s.running(tm.ID))
+	fires[0].Attempt = 1
+	require.Equal(
+		t,
+		store.SlotReplaced,
+		s.acquireSlot(session, fires[0], cancel).SlotVerdict,
+		"it waited for its next attempt while a later one ran and ended",
+	)
+	fires[0].Attempt = 0
+	require.Equal(
+		t,
+		store.SlotGranted,
+		s.acquireSlot(session, fires[0], cancel).SlotVerdict,
+		"the later one ended before this one was attempted",
+	)
+	fires[0].Attempt = 1
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[0], cancel).SlotVerdict)
 	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[3], cancel).SlotVerdict)
 }
 

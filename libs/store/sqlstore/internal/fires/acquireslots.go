@@ -138,6 +138,10 @@ func (e *slotBatch) decide(ctx context.Context, i int) error {
 	running := r.running()
 	_, taken := e.open[running]
 	policy := request.Concurrency.Resolved()
+	if !taken && request.ReplacedBy(r.last()) {
+		out.SlotVerdict = store.SlotReplaced
+		return nil
+	}
 	free := !taken || running == id
 	if at := request.NotBeforeMS(r.EndedMS); free && at > request.NowMS {
 		e.deferUntil(r, mine, out, at)

@@ -29,7 +29,10 @@ func (r *linkedBatch) promoteNext(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if slot.running() != head {
+		switch {
+		case head.Timer == 0:
+			slot.free()
+		case slot.running() != head:
 			slot.give(head)
 		}
 		if f, open := r.rows[head]; open && f.Owner == 0 {

@@ -22,7 +22,7 @@ type slotRow struct {
 	ActiveSinceMS int64 `db:"active_since_ms"`
 	FiresCreated  int64 `db:"fires_created"`
 	ExpandAtMS    int64 `db:"expand_at_ms"`
-	RunningDueMS  int64 `db:"slot_due_ms"`
+	RunningDueMS  int64 `db:"slot_due_ms"` // negative: that fire had the slot last, and it is free
 	RunningSeries int64 `db:"slot_series"`
 	CaughtByMS    int64 `db:"catch_up_due_ms"`
 	CaughtToMS    int64 `db:"catch_up_to_ms"`
@@ -35,10 +35,29 @@ type slotRow struct {
 
 // running returns the fire that has the slot, zero if it is free.
 func (r *slotRow) running() timer.FireID {
+	if r.RunningDueMS <= 0 {
+		return timer.FireID{}
+	}
+	return r.last()
+}
+
+// last returns the fire that has the slot, or had it last. It is zero if none is known.
+func (r *slotRow) last() timer.FireID {
 	if r.RunningDueMS == 0 {
 		return timer.FireID{}
 	}
-	return timer.FireID{Timer: timer.ID(r.ID), DueMS: r.RunningDueMS, Series: r.RunningSeries}
+	return timer.FireID{
+		Timer:  timer.ID(r.ID),
+		DueMS:  max(r.RunningDueMS, -r.RunningDueMS),
+		Series: r.RunningSeries,
+	}
+}
+
+// free takes the slot from the fire that has it, and keeps that this fire had it last.
+func (r *slotRow) free() {
+	if r.RunningDueMS > 0 {
+		r.RunningDueMS, r.changed = -r.RunningDueMS, true
+	}
 }
 
 func (r *slotRow) give(to timer.FireID) {

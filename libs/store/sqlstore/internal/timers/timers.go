@@ -101,7 +101,7 @@ const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.origi
 
 func (r stateRow) state() timer.State {
 	var running timer.FireID
-	if r.RunningDueMS.Int64 != 0 {
+	if r.RunningDueMS.Int64 > 0 {
 		running = timer.FireID{
 			Timer:  timer.ID(r.ID.Int64),
 			DueMS:  r.RunningDueMS.Int64,

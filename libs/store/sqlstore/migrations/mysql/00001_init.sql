@@ -72,7 +72,8 @@ CREATE TABLE timers (
     pause_reason       VARBINARY(256) NOT NULL,
     -- W3C traceparent of the request that made the timer, empty: it had none
     origin             VARBINARY(64)  NOT NULL DEFAULT '',
-    -- due instant of the fire that has the concurrency slot, 0: the slot is free
+    -- due instant of the fire that has the concurrency slot; negative: the slot is free, and that
+    -- fire had it last; 0: the slot is free
     slot_due_ms        BIGINT         NOT NULL DEFAULT 0,
     -- series of that fire
     slot_series        BIGINT         NOT NULL DEFAULT 0,
