@@ -17,6 +17,7 @@ type HoldCode string
 const (
 	HoldPaused         HoldCode = "timer_paused"
 	HoldInactive       HoldCode = "timer_inactive"
+	HoldMaxFires       HoldCode = "max_fires_reached"
 	HoldFrozen         HoldCode = "app_frozen"
 	HoldLimited        HoldCode = "app_limited"
 	HoldWaitsForLimits HoldCode = "waits_for_limits"
@@ -39,6 +40,7 @@ func HoldMeanings() []HoldMeaning {
 	return []HoldMeaning{
 		{HoldPaused, "the timer is paused"},
 		{HoldInactive, "the timer is not active"},
+		{HoldMaxFires, "the timer has had every fire that max_fires allows"},
 		{HoldFrozen, "the app is frozen, so its fires are not called"},
 		{HoldLimited, "the app has limits; only executors know how much of them is used"},
 		{HoldWaitsForLimits, "fires of the timer wait for the limits of the app"},
@@ -90,6 +92,15 @@ func (f *Facts) Holds() []Hold {
 		return []Hold{{HoldInactive, f.inactivityText(period)}}
 	case f.State.AnchorMS == 0 && f.State.Status != timer.StatusActive:
 		return []Hold{{HoldInactive, f.neverActiveText()}}
+	}
+	v, _ := f.version(f.NowMS)
+	if v == nil {
+		return nil
+	}
+	if last := f.lastOf(v); last.made && last.atMS != timer.NeverMS && last.atMS <= f.NowMS {
+		return []Hold{{HoldMaxFires, fmt.Sprintf(
+			"The timer has had its %s (max_fires). More are created only if an edit raises max_fires.",
+			count(v.Definition.Schedule.MaxFires, "fire"))}}
 	}
 	return nil
 }

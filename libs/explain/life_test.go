@@ -219,6 +219,23 @@ func TestMaxFiresBeforeAnEdit(t *testing.T) {
 	require.Equal(t, explain.NotExpanded, fx.at(t, due)[0].Code, "not known of another number")
 }
 
+// TestMaxFiresHoldTheTimerBack checks that the present tells when a timer has had all of its fires.
+func TestMaxFiresHoldTheTimerBack(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	fx.change(func(d *timer.Definition) { d.Schedule.MaxFires = 1 })
+	read := func() []explain.Hold { return fx.read(t, ms(now), ms(now)+1, 1).Holds() }
+	require.Empty(t, read())
+	fx.timer.FiresCreated, fx.timer.NextDueMS = 1, ms(due)
+	require.Equal(t, []explain.Hold{{
+		Code: explain.HoldMaxFires,
+		Text: "The timer has had its 1 fire (max_fires). More are created only if an edit raises " +
+			"max_fires.",
+	}}, read())
+	fx.timer.NextDueMS = ms(coming) + 7*24*time.Hour.Milliseconds()
+	require.Empty(t, read(), "the last one is to come")
+}
+
 // TestNoMigratorCreatesFires checks that a time that has passed is not told as that of coming fires.
 func TestNoMigratorCreatesFires(t *testing.T) {
 	t.Parallel()
@@ -472,5 +489,5 @@ func TestHoldsSayWhatIsKnown(t *testing.T) {
 	busy.sessions, busy.open = nil, nil
 	require.Contains(t, busy.codes(t), explain.HoldNoExecutor)
 	require.Contains(t, join(busy.texts(t)), "too many open fires to search them all")
-	require.Len(t, explain.HoldMeanings(), 11)
+	require.Len(t, explain.HoldMeanings(), 12)
 }

@@ -86,7 +86,7 @@ type explanationBody struct {
 
 // HoldBody is what holds coming fires back, or may do so.
 type HoldBody struct {
-	Code explaining.HoldCode `json:"code" enum:"timer_paused,timer_inactive,app_frozen,app_limited,waits_for_limits,breaker_open,breaker_unknown,waits_for_turn,no_executor,executors_behind,backlog" doc:"What it is."`
+	Code explaining.HoldCode `json:"code" enum:"timer_paused,timer_inactive,max_fires_reached,app_frozen,app_limited,waits_for_limits,breaker_open,breaker_unknown,waits_for_turn,no_executor,executors_behind,backlog" doc:"What it is."`
 	Text string              `json:"text" doc:"The same as a sentence."`
 }
 
