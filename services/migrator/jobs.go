@@ -69,7 +69,9 @@ func (s *Service) jobPage(ctx context.Context) (more bool, err error) {
 	}
 	before := j
 	if err := s.advance(ctx, &j); err != nil {
-		if timer.CodeOf(err) == timer.CodeUnavailable || ctx.Err() != nil {
+		// A deletion that failed would leave its app closed, so it is tried again whatever the error.
+		if timer.CodeOf(err) == timer.CodeUnavailable || ctx.Err() != nil ||
+			j.Action == store.JobDeleteApp {
 			s.giveBack(ctx, before)
 			return true, fmt.Errorf("job %d: %w", j.ID, err)
 		}

@@ -66,10 +66,13 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (store.Job, error) {
 		)
 	case had != nil:
 		return had.shown(), nil
-	case app.Deleting != 0 && j.Action == store.JobDeleteApp:
-		return s.jobs[app.Deleting].shown(), nil
-	case app.Deleting != 0:
+	case app.Deleting != 0 && j.Action != store.JobDeleteApp:
 		return store.Job{}, store.AppDeleted(j.App)
+	case app.Deleting != 0:
+		if had = s.jobs[app.Deleting]; had != nil && had.Status == store.JobRunning {
+			return had.shown(), nil
+		}
+		// That job failed, and may have been purged since. Another one goes on.
 	}
 	nowMS := s.nowMS()
 	running := s.runningJobs(func(o *job) bool { return o.App == j.App })

@@ -148,10 +148,14 @@ func (s *JobStore) StartJob(ctx context.Context, j store.Job) (out store.Job, er
 			if j.Action != store.JobDeleteApp {
 				return store.AppDeleted(j.App)
 			}
-			if had, err = s.selectJob(ctx, c, app.ID, timer.ID(app.Deleting), ""); err == nil {
+			switch had, err = s.selectJob(ctx, c, app.ID, timer.ID(app.Deleting), ""); {
+			case err == nil && had.Status == rowJobRunning:
 				out, err = had.job(j.App)
+				return err
+			case err != nil && timer.CodeOf(err) != timer.CodeNotFound:
+				return err
 			}
-			return err
+			// That job failed, and may have been purged since. Another one goes on.
 		}
 		out, err = s.insertJob(ctx, c, &app, &j)
 		return err
