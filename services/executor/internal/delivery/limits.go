@@ -181,8 +181,10 @@ func (d *Deliverer) DeferUntil(e *inflight.Entry, at time.Time) {
 		return
 	}
 	d.met.limitDeferred.Inc()
-	if e.Fire.State == timer.FireReady {
+	switch e.Fire.State { // deferred is the state by which raised limits and its next owner know it
+	case timer.FireReady, timer.FireRetrying, timer.FireWaiting:
 		e.Fire.State = timer.FireDeferred
+	case timer.FireDeferred, timer.FireAccepted, timer.FireAsyncFailed:
 	}
 	e.MoveTo(at, d.opts.Counts)
 	d.opts.Recorder.Release(e)
