@@ -12,7 +12,7 @@ import (
 // given version; earlier versions may have had other due times.
 func (p *Planner) Before(t *timer.Timer, dueMS, fromMS, untilMS int64, n int) ([]int64, error) {
 	kind, jitter := t.Definition.Schedule.Kind, t.Definition.Schedule.Jitter
-	if kind != timer.KindCron && kind != timer.KindInterval || fromMS >= dueMS {
+	if !kind.Repeats() || fromMS >= dueMS {
 		return nil, nil
 	}
 	s, err := p.schedule(t)

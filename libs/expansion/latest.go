@@ -36,7 +36,7 @@ func (p *Planner) AmongLatest(
 	untilMS int64,
 	count int,
 ) (bool, error) {
-	if kind := d.Schedule.Kind; kind != timer.KindCron && kind != timer.KindInterval ||
+	if !d.Schedule.Kind.Repeats() ||
 		f.Series != 0 ||
 		d.Schedule.MaxFires > 0 {
 		return true, nil

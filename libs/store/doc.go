@@ -113,9 +113,10 @@
 //     had it gets SlotReplaced when it asks again, also after the later one has ended. A fire that
 //     is due earlier gets SlotReplaced; after the later one has ended, it gets the slot if it has
 //     not been attempted.
-//   - S23 CatchUp lets one late fire of a timer at a time be the stand-in. It stands for every due
-//     instant up to its ToMS. A fire that another one stands for is told not to run. The stand-in
-//     is told to run however often it asks. A fire that none stands for becomes the next stand-in.
+//   - S23 CatchUp lets one late fire of a timer at a time be the stand-in. It stands for every fire
+//     that was to run, by its due instant and jitter, up to its ToMS. A fire that another one
+//     stands for is told not to run. The stand-in is told to run however often it asks. A fire that
+//     none stands for becomes the next stand-in.
 //   - S24 Record inserts Next with the outcome, once, and counts it in fires_created. The timer
 //     must be active in the epoch and version of Next, and max_fires must allow it. A later version
 //     is fine if the edits in between kept the schedule; Next then has that version. An Uncounted

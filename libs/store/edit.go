@@ -230,18 +230,25 @@ type SlotResult struct {
 type CatchUpRequest struct {
 	timer.FireID
 
-	ToMS int64 // the fire would stand for all due instants up to this one
+	// PlannedMS is when the fire was to run: its due instant and its jitter; 0: the due instant.
+	PlannedMS int64
+	ToMS      int64 // the fire would stand for all fires that were to run up to this instant
 	// GraceMS, unless it is 0, moves ToMS to that long before the store answers. A request may take
 	// seconds to arrive, and fires that misfire meanwhile would otherwise get a stand-in of their
 	// own.
 	GraceMS int64
 }
 
-// CoversTo returns the last due instant that the fire would stand for, if the store answers at
-// nowMS.
+// CoveredBy reports whether a stand-in for all fires that were to run up to toMS stands for this
+// one. Jitter moves fires past the end of an outage that began after they were due. Those do not
+// belong to it: in the next outage one of them is to run.
+func (l *CatchUpRequest) CoveredBy(toMS int64) bool { return max(l.DueMS, l.PlannedMS) <= toMS }
+
+// CoversTo returns the last instant for which the fire would stand, if the store answers at nowMS.
 func (l *CatchUpRequest) CoversTo(nowMS int64) int64 {
+	to := max(l.DueMS, l.PlannedMS, l.ToMS)
 	if l.GraceMS == 0 {
-		return max(l.DueMS, l.ToMS)
+		return to
 	}
-	return max(l.DueMS, l.ToMS, nowMS-l.GraceMS)
+	return max(to, nowMS-l.GraceMS)
 }

@@ -28,6 +28,10 @@ func (k ScheduleKind) Known() bool {
 // OneShot reports whether schedules of this kind have exactly one instant.
 func (k ScheduleKind) OneShot() bool { return k == KindAt || k == KindDelay }
 
+// Repeats reports whether schedules of this kind have any number of instants, which do not depend on
+// when calls end.
+func (k ScheduleKind) Repeats() bool { return k == KindCron || k == KindInterval }
+
 // GapPolicy decides what happens to local times that a clock change skips. Empty is GapShift.
 type GapPolicy string
 

@@ -102,9 +102,10 @@ func (s *Service) read(c *candidate, need admission.Need) progress {
 		// whether a late fire is the one that misfire policy fire_once runs
 		grace := time.Duration(e.Def.Misfire.For(e.Def.Schedule.Kind).Grace).Milliseconds()
 		return ask(s, s.lookups.catchUps, c, store.CatchUpRequest{
-			FireID:  e.Fire.FireID,
-			ToMS:    view.NowMS - grace,
-			GraceMS: grace,
+			FireID:    e.Fire.FireID,
+			PlannedMS: e.PlannedMS(),
+			ToMS:      view.NowMS - grace,
+			GraceMS:   grace,
 		}, func(run bool, _ time.Time) { view.CatchesUp = admission.AnswerOf(run) })
 	case admission.NeedSlot:
 		return ask(s, s.lookups.slots, c, s.slotRequestOf(e),
@@ -294,7 +295,7 @@ func (s *Service) acquireSlots(
 // sequence.
 func (s *Service) inOrder(c *candidate) progress {
 	e, view := c.entry, &c.view
-	if kind := e.Def.Schedule.Kind; kind != timer.KindCron && kind != timer.KindInterval {
+	if !e.Def.Schedule.Kind.Repeats() {
 		view.InOrder = admission.Yes // it has no other fires
 		return goes
 	}

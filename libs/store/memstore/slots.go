@@ -171,7 +171,7 @@ func (s *Store) CatchUp(_ context.Context, requests []store.CatchUpRequest) ([]b
 		switch {
 		case a.Series != 0 || t == nil || t.catchUpToMS != 0 && t.catchUpDueMS == a.DueMS:
 			run[i] = true
-		case a.DueMS > t.catchUpToMS:
+		case !a.CoveredBy(t.catchUpToMS):
 			t.catchUpDueMS, t.catchUpToMS = a.DueMS, a.CoversTo(s.nowMS())
 			run[i] = true
 		}

@@ -240,6 +240,9 @@ func oneCatchUp(t *testing.T, s *setup) {
 		"not covered: it is the next",
 	)
 	require.Equal(t, []bool{true}, request(late(5001, 9000)))
+	jittered := late(5002, 9500)
+	jittered.PlannedMS = 9001
+	require.Equal(t, []bool{true}, request(jittered), "it was to run after what is covered")
 	run, err := s.st().
 		CatchUp(t.Context(), []store.CatchUpRequest{{FireID: timer.FireID{Timer: tm.ID, DueMS: 5500, Series: 7}, ToMS: 9000}})
 	require.NoError(t, err)

@@ -166,7 +166,7 @@ func (s *Fires) CatchUp(
 			switch {
 			case a.Series != 0 || r == nil || r.CaughtToMS != 0 && r.CaughtByMS == a.DueMS:
 				run[i] = true
-			case a.DueMS > r.CaughtToMS:
+			case !a.CoveredBy(r.CaughtToMS):
 				r.CaughtByMS, r.CaughtToMS, r.changed = a.DueMS, a.CoversTo(nowMS), true
 				run[i] = true
 			}

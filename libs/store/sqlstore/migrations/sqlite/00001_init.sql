@@ -71,7 +71,7 @@ CREATE TABLE timers (
     slot_series        INTEGER NOT NULL DEFAULT 0,
     -- due instant of the fire that runs for all misfired ones
     catch_up_due_ms    INTEGER NOT NULL DEFAULT 0,
-    -- the latest due instant that this fire stands for
+    -- it stands for the fires that were to run up to here
     catch_up_to_ms     INTEGER NOT NULL DEFAULT 0,
     -- when the last call of the schedule ended: a fixed delay counts from it
     last_call_ended_ms INTEGER NOT NULL DEFAULT 0,
