@@ -76,7 +76,7 @@ func (c *Retention) Register(s *Set) {
 		&c.Keep,
 		"retention",
 		7*24*time.Hour,
-		"how long outcomes and attempts are kept, a day or more",
+		"how long outcomes are kept, a day or more; attempts stay 8 days or more",
 	)
 	s.Duration(
 		&c.Audit, "audit-retention", 90*24*time.Hour, "how long the audit trail of changes is kept",

@@ -288,9 +288,15 @@ type FireRecord struct {
 
 // Housekeeping keeps the tables small.
 type Housekeeping interface {
-	// PurgeExpired creates the partitions of the coming days and removes what has expired: outcomes
-	// and attempts after retention, changes after 1 hour, ended sessions and idempotency keys after
-	// 1 day, done slices and minutes before the cursor after 1 day, and instants of EndSignIns a day
-	// after MaxSignIn. Any number of processes may call it at once.
+	// PurgeExpired creates the partitions of the coming days and removes what has expired: outcomes,
+	// ended jobs, and ended backfills without an open fire after retention; attempts after retention
+	// or AttemptRetention, whichever is longer; inactive periods after retention, unless a fire that
+	// was due before their end is open; changes after 1 hour; ended sessions and idempotency keys
+	// after 1 day, done slices and minutes before the cursor after 1 day; and instants of EndSignIns
+	// a day after MaxSignIn. Any number of processes may call it at once.
 	PurgeExpired(ctx context.Context, retention time.Duration) error
 }
+
+// AttemptRetention is how long attempts are kept at least. The attempt of an accepted fire is needed
+// when its receiver completes it, which may take MaxAsync.
+const AttemptRetention = time.Duration(timer.MaxAsync) + 24*time.Hour

@@ -278,10 +278,14 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 			delete(s.bySession, id)
 		}
 	}
+	s.backfills = slices.DeleteFunc(s.backfills, func(b *backfill) bool {
+		return b.Status != store.BackfillRunning && b.CreatedMS < bound && !s.hasOpenFire(b)
+	})
+	attemptBound := min(bound, nowMS-store.AttemptRetention.Milliseconds())
 	for id, all := range s.attempts {
 		all = slices.DeleteFunc(
 			all,
-			func(a timer.Attempt) bool { return a.EndMS() < bound },
+			func(a timer.Attempt) bool { return a.EndMS() < attemptBound },
 		)
 		if s.attempts[id] = all; len(all) == 0 {
 			delete(s.attempts, id)

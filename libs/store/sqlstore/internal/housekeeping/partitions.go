@@ -127,7 +127,11 @@ func (s *Partitions) maintainLocked(
 		if err := s.addDays(ctx, conn, table, parts, nowMS, nowMS); err != nil {
 			return err
 		}
-		if err := s.dropDays(ctx, conn, table, parts, boundMS); err != nil {
+		bound := boundMS
+		if table == "attempts" {
+			bound = attemptBound(nowMS, boundMS)
+		}
+		if err := s.dropDays(ctx, conn, table, parts, bound); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // How long data is kept that is no longer needed.
@@ -30,6 +31,11 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 	if err != nil {
 		return err
 	}
+	boundMS := nowMS - retention.Milliseconds()
+	oldest, err := s.oldestDue(ctx)
+	if err != nil {
+		return err
+	}
 	dayAgo := nowMS - endedRetention.Milliseconds()
 	minute := min(cursor, dayAgo/time.Minute.Milliseconds())
 	changes, err := s.oldChanges(ctx, nowMS-changeRetention.Milliseconds())
@@ -37,20 +43,30 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 		return err
 	}
 	return errors.Join(
-		s.partitions.Purge(ctx, nowMS, nowMS-retention.Milliseconds()),
+		s.partitions.Purge(ctx, nowMS, boundMS),
 		s.db.DeleteAll(
 			ctx,
 			"failed_outcomes",
 			"app_id,finished_ms,timer_id,due_ms,series",
 			"finished_ms",
-			sqldb.Stmt("finished_ms<").Int(nowMS-retention.Milliseconds()),
+			sqldb.Stmt("finished_ms<").Int(boundMS),
 		),
 		s.db.DeleteAll(
 			ctx,
 			"jobs",
 			"id",
 			"finished_ms",
-			sqldb.Stmt("finished_ms>0 AND finished_ms<").Int(nowMS-retention.Milliseconds()),
+			sqldb.Stmt("finished_ms>0 AND finished_ms<").Int(boundMS),
+		),
+		s.db.DeleteAll(
+			ctx,
+			"backfills",
+			"id",
+			"id",
+			sqldb.Stmt("status<>0 AND created_ms<").Int(boundMS).
+				Add(" AND NOT EXISTS (SELECT 1 FROM fires WHERE fires.due_ms>=backfills.from_ms"+
+					" AND fires.due_ms<backfills.to_ms AND fires.timer_id=backfills.timer_id"+
+					" AND fires.series=backfills.id)"),
 		),
 		s.db.DeleteAll(ctx, "timer_changes", "seq", "seq", sqldb.Stmt("seq<").Int(changes)),
 		s.db.DeleteAll(
@@ -69,7 +85,7 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 			"inactivities",
 			"timer_id,from_ms",
 			"until_ms",
-			sqldb.Stmt("until_ms<").Int(nowMS-retention.Milliseconds()),
+			sqldb.Stmt("until_ms<").Int(min(boundMS, oldest)), // open fires may lie in later ones
 		),
 		s.db.DeleteAll(
 			ctx,
@@ -125,16 +141,30 @@ func (s *Housekeeping) oldChanges(ctx context.Context, boundMS int64) (seq int64
 	return seq, err
 }
 
-// Purge removes expired outcomes and attempts.
+// oldestDue returns the first due instant of all open fires, timer.NeverMS if there is none.
+func (s *Housekeeping) oldestDue(ctx context.Context) (dueMS int64, err error) {
+	err = s.db.Read(
+		ctx,
+		"reading the oldest fire",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			return s.db.SelectOne(ctx, c, &dueMS,
+				sqldb.Stmt("SELECT COALESCE(MIN(due_ms),").Int(timer.NeverMS).Add(") FROM fires"))
+		},
+	)
+	return dueMS, err
+}
+
+// Purge removes outcomes that finished before the bound, and attempts that did so, or
+// store.AttemptRetention ago if that is longer.
 func (s *Partitions) Purge(ctx context.Context, nowMS, boundMS int64) error {
 	if s.MySQL == nil {
-		return s.deleteHistory(ctx, boundMS)
+		return s.deleteHistory(ctx, nowMS, boundMS)
 	}
 	return s.maintainPartitions(ctx, s.MySQL, nowMS, boundMS)
 }
 
 // deleteHistory deletes expired outcomes and attempts from the front of their primary keys.
-func (s *Partitions) deleteHistory(ctx context.Context, boundMS int64) error {
+func (s *Partitions) deleteHistory(ctx context.Context, nowMS, boundMS int64) error {
 	return errors.Join(
 		s.db.DeleteAll(
 			ctx,
@@ -148,7 +178,12 @@ func (s *Partitions) deleteHistory(ctx context.Context, boundMS int64) error {
 			"attempts",
 			"finished_ms,timer_id,due_ms,series,attempt,target",
 			"finished_ms",
-			sqldb.Stmt("finished_ms<").Int(boundMS),
+			sqldb.Stmt("finished_ms<").Int(attemptBound(nowMS, boundMS)),
 		),
 	)
+}
+
+// attemptBound returns before which instant attempts are removed.
+func attemptBound(nowMS, boundMS int64) int64 {
+	return min(boundMS, nowMS-store.AttemptRetention.Milliseconds())
 }
