@@ -306,6 +306,38 @@ type Plan struct {
 	Err        error // the definition cannot be expanded: only ExpandAtMS is written
 }
 
+// Unplanned returns a record of misfires for what came due by a schedule up to nowMS and cannot be
+// planned here: an edit or a pause ends its expansion, and this process does not know its zone, for
+// example. How many instants it stands for is not known, so it counts one. It is empty if there can
+// be none, or if the timer is a one-shot, which is due at the next activation, or a fixed delay.
+func Unplanned(t *timer.Timer, nowMS int64) []timer.Outcome {
+	from := max(t.NextDueMS, t.ActiveSinceMS)
+	if !t.Definition.Schedule.Kind.Repeats() || from > nowMS || AllCreated(t) {
+		return nil
+	}
+	return []timer.Outcome{{
+		Fire: timer.Fire{
+			FireID:  timer.FireID{Timer: t.ID, DueMS: from},
+			RunAtMS: from,
+			AppID:   t.AppID,
+			Version: t.Version,
+			Epoch:   t.ActiveEpoch,
+			Owner:   SystemSession,
+		},
+		Kind:       timer.Skipped,
+		Reason:     timer.ReasonMisfired,
+		FinishedMS: nowMS,
+		UntilMS:    nowMS,
+		Count:      1,
+	}}
+}
+
+// AllCreated reports whether a timer has had all the fires that its max_fires allows.
+func AllCreated(t *timer.Timer) bool {
+	most := t.Definition.Schedule.MaxFires
+	return most > 0 && t.FiresCreated >= most
+}
+
 // DueWork says for which calls of a migrator something is due.
 type DueWork struct {
 	Timers    bool // for Expander.Expand

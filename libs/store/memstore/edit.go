@@ -97,6 +97,9 @@ func (s *Store) edit(t, edited *row, plan store.Planner, nowMS int64) ([]timer.F
 	var fires []timer.Fire
 	if active && !same {
 		fires = s.expandPast(t, plan, nowMS)
+		if store.AllCreated(&t.Timer) && t.Definition.Schedule.Kind.Repeats() {
+			t.NextDueMS = max(t.NextDueMS, nowMS+1)
+		}
 	}
 	var openUntilMS int64
 	var many bool

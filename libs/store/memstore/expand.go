@@ -188,6 +188,10 @@ func (s *Store) expandPast(t *row, plan store.Planner, nowMS int64) (fires []tim
 	for t.NextDueMS <= nowMS {
 		p := planNext(t, plan, nowMS)
 		if p.Err != nil {
+			if rest := store.Unplanned(&t.Timer, nowMS); rest != nil {
+				p = store.Plan{Skips: rest, NextDueMS: nowMS + 1, ExpandAtMS: t.ExpandAtMS}
+				s.addPlan(t, &p, nowMS)
+			}
 			break
 		}
 		cutPlan(&p, nowMS)

@@ -22,9 +22,7 @@ func (s *Store) SetMaxEditFires(n int) { s.maxEditFires = n }
 
 // recurring reports whether a timer has any number of fires that its schedule leads to.
 func (t *row) recurring() bool {
-	kind := t.Definition.Schedule.Kind
-	return (kind == timer.KindCron || kind == timer.KindInterval) &&
-		t.Definition.Schedule.MaxFires == 0
+	return t.Definition.Schedule.Kind.Repeats() && t.Definition.Schedule.MaxFires == 0
 }
 
 // planNext plans as of the instant that a follow-up has reached, if it is behind.

@@ -354,24 +354,31 @@ func skipsAreOutcomes(t *testing.T, s *setup) {
 	require.InDelta(t, now, history[0].FinishedMS, 10_000)
 	require.Equal(t, made.AppID, history[0].AppID)
 
-	for name, p := range map[string]store.Plan{
-		"before":      {Skips: []timer.Outcome{skip(made.ID, 2000, 2000, 1)}, NextDueMS: base + 9000},
-		"beyond":      {Skips: []timer.Outcome{skip(made.ID, 3000, 9000, 1)}, NextDueMS: base + 9000},
-		"overlap":     {Skips: []timer.Outcome{skip(made.ID, 3000, 5000, 2), skip(made.ID, 5000, 6000, 2)}, NextDueMS: base + 9000},
-		"over a fire": {Fires: []timer.Fire{fire(made.ID, 4000)}, Skips: []timer.Outcome{skip(made.ID, 3000, 5000, 2)}, NextDueMS: base + 9000},
-		"none":        {Skips: []timer.Outcome{skip(made.ID, 3000, 5000, 0)}, NextDueMS: base + 9000},
-	} {
-		off := s.setStatus(
-			made,
-			timer.StatusInactive,
-			func(*timer.Timer, int64) store.Plan { return p },
-		)
-		require.Equal(t, got.FiresCreated, off.Timer.FiresCreated, name)
-		s.setStatus(made, timer.StatusActive, func(*timer.Timer, int64) store.Plan { return p })
+	skips := func(more ...timer.Outcome) store.Plan {
+		return store.Plan{Skips: more, NextDueMS: base + 9000}
 	}
-	history, err = s.st().History(ctx, "app", made.ID, timer.FireID{}, 10)
-	require.NoError(t, err)
-	require.Len(t, history, 2, "a refused item writes nothing")
+	for name, plan := range map[string]func(id timer.ID) store.Plan{
+		"before":  func(id timer.ID) store.Plan { return skips(skip(id, -2, -1, 1)) },
+		"beyond":  func(id timer.ID) store.Plan { return skips(skip(id, 3000, 9000, 1)) },
+		"overlap": func(id timer.ID) store.Plan { return skips(skip(id, 3000, 5000, 2), skip(id, 5000, 6000, 2)) },
+		"over a fire": func(id timer.ID) store.Plan {
+			p := skips(skip(id, 3000, 5000, 2))
+			p.Fires = []timer.Fire{fire(id, 4000)}
+			return p
+		},
+		"none": func(id timer.ID) store.Plan { return skips(skip(id, 3000, 5000, 0)) },
+	} {
+		bad := s.gridTimer(gridDefinition(time.Minute), start).Timer
+		off := s.setStatus(bad, timer.StatusInactive,
+			func(t *timer.Timer, _ int64) store.Plan { return plan(t.ID) })
+		require.Zero(t, off.Timer.FiresCreated, name)
+		kept, err := s.st().History(ctx, "app", bad.ID, timer.FireID{}, 10)
+		require.NoError(t, err)
+		require.Len(t, kept, 1, "one record stands for what could not be planned")
+		require.Equal(t, bad.ActiveSinceMS, kept[0].DueMS, name)
+		require.GreaterOrEqual(t, kept[0].UntilMS, kept[0].DueMS)
+		require.EqualValues(t, 1, kept[0].Count)
+	}
 
 	// A timer that is deactivated takes what is due up to now.
 	off := s.setStatus(made, timer.StatusInactive, func(t *timer.Timer, nowMS int64) store.Plan {

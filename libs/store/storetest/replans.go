@@ -34,6 +34,31 @@ func editCountsMaxFires(t *testing.T, s *setup) {
 	require.EqualValues(t, 20, edited.Timer.FiresCreated)
 }
 
+// editRaisesMaxFires checks that what came due after the last fire that max_fires allowed is not
+// caught up when an edit allows more.
+func editRaisesMaxFires(t *testing.T, s *setup) {
+	d := gridDefinition(10 * time.Second)
+	d.Schedule.MaxFires = 1
+	var planned []int64
+	plan := func(t *timer.Timer, nowMS int64) store.Plan {
+		planned = append(planned, t.NextDueMS)
+		p := store.Plan{NextDueMS: t.NextDueMS, ExpandAtMS: timer.NeverMS}
+		if !store.AllCreated(t) {
+			due := max(t.NextDueMS, nowMS-timer.MinuteMS)
+			p.Fires, p.NextDueMS = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due}}, due+1
+		}
+		return p
+	}
+	made := s.gridTimer(d, plan)
+	require.Len(t, made.Fires, 1)
+	planned = nil
+	d.Schedule.MaxFires = 2
+	edited := s.edit(made.Timer, d, plan)
+	require.Equal(t, edited.Timer.VersionMS+1, planned[len(planned)-1])
+	require.Len(t, edited.Fires, 1)
+	require.Greater(t, edited.Fires[0].DueMS, edited.Timer.VersionMS)
+}
+
 // editExpandsThePast edits a timer that was not expanded for a while.
 func editExpandsThePast(t *testing.T, s *setup) {
 	now := s.nowMS()

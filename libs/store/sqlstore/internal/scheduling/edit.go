@@ -314,6 +314,9 @@ func (e *editBatch) apply(
 	var fires, ahead []timer.Fire
 	if active && !same {
 		fires = x.expandPast(t)
+		if store.AllCreated(t) && t.Definition.Schedule.Kind.Repeats() { // what came due since is due by no version
+			t.NextDueMS = max(t.NextDueMS, x.nowMS+1)
+		}
 	}
 	var open, untilMS int64
 	if !same || t.Definition.Priority.PriorityLevel() != it.Definition.Priority.PriorityLevel() {

@@ -45,9 +45,7 @@ type replan struct{ untilMS, nextPageMS int64 }
 
 // recurring reports whether a timer has any number of fires that its schedule leads to.
 func recurring(t *timer.Timer) bool {
-	kind := t.Definition.Schedule.Kind
-	return (kind == timer.KindCron || kind == timer.KindInterval) &&
-		t.Definition.Schedule.MaxFires == 0
+	return t.Definition.Schedule.Kind.Repeats() && t.Definition.Schedule.MaxFires == 0
 }
 
 // findReplans reads the replans of timers whose rows the caller has locked.

@@ -1,0 +1,116 @@
+package migrator_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// backlog creates a timer that is due each second, and lets migrators be away for a while.
+func backlog(parts *servicetest.Parts, away time.Duration) (first timer.Fire, d timer.Definition) {
+	d = servicetest.Cron("* * * * * *", "https://example.com/")
+	d.Misfire.Grace = timer.Duration(24 * time.Hour)
+	first = parts.Create("a", d)[0]
+	time.Sleep(away)
+	return first, d
+}
+
+func setStatus(
+	t *testing.T, parts *servicetest.Parts, id timer.ID, status timer.Status, plan store.Planner,
+) {
+	t.Helper()
+	out, err := parts.Store.SetStatus(
+		t.Context(), []store.StatusChange{{App: "a", ID: id, Status: status}}, plan)
+	require.NoError(t, err)
+	require.NoError(t, out[0].Err)
+}
+
+// requireBacklog checks one instant of each minute before untilMS: it has a fire, or lies in a
+// stretch that one record stands for.
+func requireBacklog(t *testing.T, parts *servicetest.Parts, first timer.Fire, untilMS int64) {
+	t.Helper()
+	ctx := t.Context()
+	stretches, err := parts.Store.History(ctx, "a", first.Timer, timer.FireID{}, 100)
+	require.NoError(t, err)
+	lost := 0
+	for due := first.DueMS; due < untilMS; due += timer.MinuteMS {
+		fires := 0
+		_, err := parts.Store.Fire(ctx, "a", timer.FireID{Timer: first.Timer, DueMS: due})
+		if timer.CodeOf(err) != timer.CodeNotFound {
+			require.NoError(t, err)
+			fires++
+		}
+		for i := range stretches {
+			if o := &stretches[i]; o.DueMS < due && due <= o.UntilMS {
+				fires++
+			}
+		}
+		require.LessOrEqual(t, fires, 1)
+		lost += 1 - fires
+	}
+	require.Zero(t, lost, "instants of the active timer without fire and outcome")
+}
+
+// TestAPauseLosesNoBacklog checks that each instant which was due while a timer was active has a fire
+// or a record, although migrators were away until the timer was paused.
+func TestAPauseLosesNoBacklog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		first, _ := backlog(parts, 12*time.Hour)
+		paused := time.Now().UnixMilli()
+		setStatus(t, parts, first.Timer, timer.StatusPaused, parts.Plan)
+		time.Sleep(time.Minute)
+		setStatus(t, parts, first.Timer, timer.StatusActive, parts.Plan)
+		startJobs(t, parts, parts.Store)
+		time.Sleep(time.Hour)
+		requireBacklog(t, parts, first, paused)
+	})
+}
+
+// TestAPauseByAnotherProcessLosesNoBacklog is TestAPauseLosesNoBacklog where the process that pauses
+// cannot plan the timer, for example because it does not know its zone. Others can.
+func TestAPauseByAnotherProcessLosesNoBacklog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		first, _ := backlog(parts, 12*time.Minute)
+		paused := time.Now().UnixMilli()
+		setStatus(t, parts, first.Timer, timer.StatusPaused,
+			func(tm *timer.Timer, _ int64) store.Plan {
+				return store.Plan{Err: errors.New("unknown time zone"), NextDueMS: tm.NextDueMS}
+			})
+		time.Sleep(time.Minute)
+		setStatus(t, parts, first.Timer, timer.StatusActive, parts.Plan)
+		startJobs(t, parts, parts.Store)
+		time.Sleep(time.Hour)
+		requireBacklog(t, parts, first, paused)
+	})
+}
+
+// TestAnEditLosesNoBacklog checks that each instant which the version before an edit had until then
+// has a fire or a record, although migrators were away until the edit.
+func TestAnEditLosesNoBacklog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		first, next := backlog(parts, 12*time.Hour)
+		edited := time.Now().UnixMilli()
+		next.Schedule.Specs = []string{"0 0 0 1 1 *"}
+		out, err := parts.Store.Edit(t.Context(), []store.Edit{
+			{App: "a", ID: first.Timer, IfVersion: 1, Definition: next},
+		}, parts.Plan)
+		require.NoError(t, err)
+		require.NoError(t, out[0].Err)
+		startJobs(t, parts, parts.Store)
+		time.Sleep(time.Hour)
+		requireBacklog(t, parts, first, edited)
+	})
+}
