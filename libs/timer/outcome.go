@@ -64,7 +64,7 @@ type Outcome struct {
 	UntilMS    int64 // the last due instant of a skip record for a period; else DueMS
 	Count      int64 // number of fires; 1 except in a skip record for a period
 	Attempts   int32 // attempts in total
-	LatenessMS int64 // first start minus planned instant; 0 if nothing was started
+	LatenessMS int64 // first attempt, sent or not, minus planned instant; 0: none
 	StatusCode int32 // of the last attempt
 	DurationMS int64 // of the last attempt
 

@@ -280,6 +280,17 @@ func TestFiresOfDeadEndpointFinish(t *testing.T) {
 		)
 		calls, _ := r.seen()
 		require.Less(t, len(calls), 20, "most attempts make no call")
+		late := 0
+		for _, f := range fires {
+			rec, err := parts.Store.Fire(t.Context(), "a", f.FireID)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, rec.Attempts[0].N)
+			require.Equal(t, rec.Attempts[0].StartMS-f.DueMS, rec.Outcome.LatenessMS)
+			if rec.Outcome.LatenessMS > time.Second.Milliseconds() {
+				late++
+			}
+		}
+		require.Positive(t, late, "first attempts that were not sent")
 	})
 }
 
