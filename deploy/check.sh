@@ -71,6 +71,10 @@ absent "alert without a test in deploy/prometheus/tests" "$tested" "$alerts"
 said=$(grep -oE '\b(min|max|avg|sum|count|group)( by \([^)]*\))? ?\(' deploy/prometheus/alerts.yml | grep -v ' by (namespace[,)]' || true)
 [ -z "$said" ] || complain "aggregate of an alert that is not by namespace: $said"
 
+# A panel without the namespace would show other deployments too.
+said=$(grep '"expr": ' deploy/grafana/carillon.json | grep -oE '\b(carillon|process)_[a-z_]+[^a-z_].{11}' | grep -vF '{namespace=~' || true)
+[ -z "$said" ] || complain "queries of the dashboard that do not choose by namespace: $said"
+
 # The chart's copies, and its README.
 for copy in prometheus/alerts.yml grafana/carillon.json; do
   cmp -s "deploy/$copy" "helm/carillon/files/$(basename "$copy")" || complain "helm/carillon/files/$(basename "$copy") is no copy of deploy/$copy: make generate"
