@@ -90,6 +90,9 @@ func (v *views) functions() template.FuncMap {
 		"choices":  choices,
 		"misfires": func() []string { return append([]string{""}, misfirePolicies()...) },
 		"when":     func(at, zone string) stamp { return stamp{at, zone} },
+		"none": func(next string, later bool, text string) nothing {
+			return nothing{next, later, text}
+		},
 	}
 }
 
@@ -113,6 +116,14 @@ func misfirePolicies() (names []string) {
 
 // stamp is an instant in RFC 3339, and the zone in which a page shows it.
 type stamp struct{ At, Zone string }
+
+// nothing is a page of a list that has no items. The API limits how far one request searches, so a
+// page may be empty although there is a next one.
+type nothing struct {
+	Next  string // address of the next page
+	Later bool   // there were pages before
+	Text  string // of a list that is empty
+}
 
 // shownInstant is the form of instants on pages. Explanations and searches are about milliseconds.
 const shownInstant = "2006-01-02 15:04:05.999 -07:00"
