@@ -386,3 +386,25 @@ type answering callback.Result
 func (a answering) Call(context.Context, *callback.Request) callback.Result {
 	return callback.Result(a)
 }
+
+// TestLabelsOfPolicies checks that the lists of the editor say what the policies do.
+func TestLabelsOfPolicies(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t), true)
+	for language, labels := range map[string][]string{
+		"en": {
+			`"allow">run beside it<`,
+			`"queue_one">one waits, the oldest; while it waits, later ones are skipped<`,
+			`"queue_all">all wait in order of due, up to max_queue<`,
+			`"cancel_previous">run, and cancel the one before<`,
+			`"fire_all">call all, at most the latest max_fires<`, `"fire_once">call one for all<`,
+		},
+		"zh": {`"queue_one">最早的一个等待；它等待期间，后来的跳过<`},
+	} {
+		p.cookies = []*http.Cookie{{Name: "carillon_language", Value: language}}
+		body := p.shown("/ui/apps/shop/timers/new")
+		for _, label := range labels {
+			require.Contains(t, body, label)
+		}
+	}
+}
