@@ -95,6 +95,8 @@ func TestPagesOfATimer(t *testing.T) {
 		"set_labels":    {"tier=a, team=" + attack},
 		"remove_labels": {"old,older"},
 	})
+	require.Contains(t, w.Body.String(), "<code>tier=a</code>")
+	require.Contains(t, w.Body.String(), "<code>old</code> <code>older</code>")
 	form := p.confirmation(w.Body.String())
 	require.Equal(t, "tier=a, team="+attack, form.Get("set_labels"))
 	job := p.post("/ui/apps/shop/jobs", own, form).Header().Get("Location")
