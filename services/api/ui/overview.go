@@ -3,7 +3,6 @@ package ui
 import (
 	"encoding/json"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,7 +15,6 @@ const (
 )
 
 type overviewData struct {
-	App      appBody
 	Now      nowData
 	Hour     hourData
 	State    *operationsBody // of the deployment; nil for callers of an app
@@ -60,10 +58,6 @@ type upcomingMinute struct {
 // showOverview shows what happens in an app: now, in the last hour, and in the next one.
 func showOverview(q *request) error {
 	d := new(overviewData)
-	err := q.get("/apps"+pathOf(q.app), nil, &d.App)
-	if err != nil && !hasStatus(err, http.StatusNotFound) { // an app without timers is not found
-		return err
-	}
 	if err := q.readNow(d); err != nil {
 		return err
 	}

@@ -155,6 +155,7 @@ type request struct {
 	app    string
 	signed bool // a session's key is the credential
 	known  *callerBody
+	state  *appState
 
 	unknown error // it is not known whether the viewer's session was ended
 }
@@ -307,7 +308,14 @@ func (q *request) appPath(parts ...string) string {
 
 // render writes a page.
 func (q *request) render(status int, name string, data any) error {
-	body, err := q.views.render(name, q.frame(data))
+	f := q.frame(data)
+	if q.app != "" && name != "error" && status != http.StatusUnauthorized {
+		var err error
+		if f.State, err = q.readApp(); err != nil { // the page has what it is about
+			q.page.opts.Logger.Debug().Err(err).Msg("app of the page not known")
+		}
+	}
+	body, err := q.views.render(name, f)
 	if err != nil {
 		return fmt.Errorf("page %s: %w", name, err)
 	}

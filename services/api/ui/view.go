@@ -157,6 +157,7 @@ type frame struct {
 	Signed, Keyless bool
 	Did             string // what the viewer has just done
 	Caller          callerBody
+	State           *appState // nil: not known, or not shown
 	Data            any
 }
 
