@@ -52,6 +52,7 @@ type editorData struct {
 
 	Calls       []testedCall // of a test call
 	TestRefused *apiError    // why there was none
+	TestSignIn  string       // where a viewer signs in who is not for a test call
 }
 
 // testedCall is the answer of a target to a test call.

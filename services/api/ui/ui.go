@@ -259,6 +259,13 @@ func (q *request) askToSignIn() {
 		to += "?next=" + url.QueryEscape(next)
 	}
 	switch {
+	case part && post && strings.HasSuffix(q.r.URL.Path, "/test"): // beside its button
+		d := q.enteredEditor()
+		d.TestSignIn = to
+		q.w.Header().Set("Hx-Retarget", "#test-call")
+		if err := q.showPart("editor", "tested", d); err != nil {
+			q.page.opts.Logger.Error().Err(err).Msg("sign-in not shown")
+		}
 	case part && post:
 		q.w.Header().Set("Hx-Retarget", "#signed-out")
 		q.w.Header().Set("Hx-Reswap", "innerHTML")
@@ -269,7 +276,11 @@ func (q *request) askToSignIn() {
 		q.w.Header().Set("Hx-Redirect", to)
 	case post && q.isEditor():
 		d := q.enteredEditor()
-		d.SignIn = to
+		if q.r.PostFormValue("do") == "test" {
+			d.TestSignIn = to
+		} else {
+			d.SignIn = to
+		}
 		if err := q.render(http.StatusUnauthorized, "editor", d); err != nil {
 			q.page.opts.Logger.Error().Err(err).Msg("editor not shown")
 		}

@@ -245,7 +245,11 @@
   });
 
   document.getElementById("help-button").addEventListener("click", help);
-  document.body.addEventListener("htmx:afterSwap", function () { prepare(document); });
+  document.body.addEventListener("htmx:afterSwap", function (e) {
+    prepare(document);
+    // The answer to the test call is below its button, perhaps out of sight.
+    if (e.detail.target.id === "test-call") e.detail.target.scrollIntoView({ block: "nearest" });
+  });
   prepare(document);
   ticker("live", 3);
   ticker("live-slow", 30);
