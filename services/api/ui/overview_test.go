@@ -73,6 +73,12 @@ func TestFiresOfAnApp(t *testing.T) {
 	require.Contains(t, body, `value="failed" selected`)
 	require.Contains(t, p.shown(path+"?state=delivered"), "No fires match.")
 	require.Contains(t, p.shown(path+"?min_lateness=soon"), `role="alert"`)
+	for _, timer := range []string{"nobody", "7"} {
+		body = p.shown(path + "?state=failed&timer=" + timer)
+		require.Contains(t, body, "There is no timer of this name.")
+		require.Contains(t, body, `name="timer" data-search value="`+timer+`"`, "the form stays")
+		require.Contains(t, body, `value="failed" selected`)
+	}
 }
 
 // TestViewerWithAReadKey checks that a key which may read shows the next instants too.
