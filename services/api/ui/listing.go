@@ -9,6 +9,7 @@ type listing struct {
 	Refused *apiError         // a filter that the API does not understand
 	Next    string            // address of the next page
 	Later   bool              // this is not the first page
+	Cursor  string            // of this page
 
 	query, kept url.Values // of the API, and of the page
 }
@@ -37,7 +38,7 @@ func (q *request) readListing(limit string, filters, instants []string) listing 
 	}
 	if c := given.Get("cursor"); c != "" {
 		l.query.Set("cursor", c)
-		l.Later = true
+		l.Later, l.Cursor = true, c
 	}
 	return l
 }
