@@ -195,7 +195,7 @@ func (q *request) tryDefinition(d *editorData, doc *document) error {
 		Upcoming []string
 		Warnings []struct{ Message string }
 	}
-	if err := q.sendDefinition(d, doc, true, &tried); err != nil {
+	if _, err := q.sendDefinition(d, doc, true, &tried); err != nil {
 		return q.refuseDefinition(d, err)
 	}
 	d.Upcoming, d.Warnings = tried.Upcoming, tried.Warnings
@@ -206,11 +206,14 @@ func (q *request) tryDefinition(d *editorData, doc *document) error {
 // brokenYAMLError is the error about YAML that cannot be sent.
 type brokenYAMLError struct{ error }
 
-// sendDefinition creates the timer, or replaces the version that the viewer has seen.
-func (q *request) sendDefinition(d *editorData, doc *document, dry bool, out any) error {
+// sendDefinition creates the timer, or replaces the version that the viewer has seen. It returns the
+// status of the answer.
+func (q *request) sendDefinition(
+	d *editorData, doc *document, dry bool, out any,
+) (status int, err error) {
 	body, err := doc.body(q.app)
 	if err != nil {
-		return brokenYAMLError{err}
+		return 0, brokenYAMLError{err}
 	}
 	method, path := http.MethodPost, "/timers"
 	if d.ID != "" {
@@ -223,7 +226,7 @@ func (q *request) sendDefinition(d *editorData, doc *document, dry bool, out any
 	if d.Version != "" {
 		version = strconv.Quote(d.Version)
 	}
-	return q.with("If-Match", version).do(method, path, body, out)
+	return q.with("If-Match", version).exchange(method, path, "application/json", body, out)
 }
 
 // refuseDefinition notes an error about what the viewer has entered, and returns any other. If
@@ -311,17 +314,22 @@ func saveTimer(q *request) error {
 		return q.show("editor", d)
 	}
 	var saved timerBody
-	if err := q.sendDefinition(d, doc, false, &saved); err != nil {
+	status, err := q.sendDefinition(d, doc, false, &saved)
+	if err != nil {
 		if err := q.refuseDefinition(d, err); err != nil {
 			return q.keepText(d, err)
 		}
-		status := http.StatusUnprocessableEntity
+		status = http.StatusUnprocessableEntity
 		if d.Refused != nil {
 			status = d.Refused.Status
 		}
 		return q.render(status, "editor", d)
 	}
-	q.redirect(q.appPath("timers", saved.ID) + "?did=save")
+	did := "save"
+	if d.ID == "" && status == http.StatusOK { // the same timer was there
+		did = "none"
+	}
+	q.redirect(q.appPath("timers", saved.ID) + "?did=" + did)
 	return nil
 }
 

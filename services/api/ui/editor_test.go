@@ -84,6 +84,8 @@ func TestNewTimerByForm(t *testing.T) {
 	for _, want := range []string{"send invoices", "every 1m30s", "team=pay", "note=a=b: c"} {
 		require.Contains(t, body, want)
 	}
+	again := p.followed(p.post(path, own, form))
+	require.Contains(t, again.Body.String(), "so nothing was changed", "the same timer")
 	require.Contains(t, p.get(strings.TrimSuffix(w.Header().Get("Location"), "?did=save")+"/edit").
 		Body.String(), `name="attempts" value="7"`)
 }
