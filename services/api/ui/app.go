@@ -167,7 +167,7 @@ func freezeApp(q *request) error {
 	if err := q.do(http.MethodPost, "/apps"+pathOf(q.app, action), in, nil); err != nil {
 		return q.refuseAt("state", new(appData), err)
 	}
-	q.redirect(q.appPath("app") + "?did=" + action)
+	q.did(q.appPath("app"), action)
 	return nil
 }
 

@@ -37,7 +37,7 @@ func TestFreezeOfAnApp(t *testing.T) {
 	require.Contains(t, p.shown(appPath), "The app calls its targets.", "an app without timers")
 	w = p.post(appPath+"/freeze", own, url.Values{"reason": {"<script>"}})
 	require.Equal(t, appPath+"?did=freeze", w.Header().Get("Location"))
-	body := p.shown(appPath + "?did=freeze")
+	body := p.followed(w).Body.String()
 	require.Contains(t, body, "The app is frozen.")
 	require.Contains(t, body, "&lt;script&gt;")
 	w = p.post(appPath+"/freeze", own, url.Values{"reason": {"a\x00"}})

@@ -329,7 +329,7 @@ func saveTimer(q *request) error {
 	if d.ID == "" && status == http.StatusOK { // the same timer was there
 		did = "none"
 	}
-	q.redirect(q.appPath("timers", saved.ID) + "?did=" + did)
+	q.did(q.appPath("timers", saved.ID), did)
 	return nil
 }
 

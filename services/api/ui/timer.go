@@ -226,17 +226,17 @@ func changeTimer(q *request) error {
 		if err := q.do(http.MethodPost, path+"/run"+app, nil, &made); err != nil {
 			return q.refuseAction(err)
 		}
-		q.redirect(q.appPath("fires", made.ID) + "?did=run")
+		q.did(q.appPath("fires", made.ID), "run")
 		return nil
 	case "delete":
 		if err := q.do(http.MethodDelete, path+app, nil, nil); err != nil {
 			return q.refuseAction(err)
 		}
-		q.redirect(q.appPath("timers") + "?did=delete")
+		q.did(q.appPath("timers"), "delete")
 		return nil
 	default:
 		return &apiError{Status: http.StatusNotFound}
 	}
-	q.redirect(q.appPath("timers", id) + "?did=" + action)
+	q.did(q.appPath("timers", id), action)
 	return nil
 }

@@ -154,12 +154,23 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, p.get("/ui/apps/shop/timers").Code)
 }
 
-// TestLinksSayNothing checks that the author of a link cannot put a message into a page.
+// TestLinksSayNothing checks that the author of a link cannot put a message into a page, and that a
+// page which is loaded again does not repeat one.
 func TestLinksSayNothing(t *testing.T) {
 	t.Parallel()
-	p := open(t, apitest.Setup(t), true)
-	require.Contains(t, p.shown("/ui/?did=freeze"), "The app is frozen.")
-	require.NotContains(t, p.shown("/ui/?did=Call+555"), `class="did"`)
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	f.Active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
+	const said = `class="did"`
+	require.NotContains(t, p.shown("/ui/?did=freeze"), said)
+	require.NotContains(t, p.shown("/ui/?did=Call+555"), said)
+	w := p.post("/ui/apps/shop/app/freeze", own, nil)
+	p.cookies = w.Result().Cookies()
+	require.NotContains(t, p.shown("/ui/?did=unfreeze"), said, "what the viewer has not done")
+	w = p.get(w.Header().Get("Location"))
+	require.Contains(t, w.Body.String(), `<p class="did" role="status">The app is frozen.`)
+	require.Equal(t, "carillon_did", w.Result().Cookies()[0].Name)
+	require.Negative(t, w.Result().Cookies()[0].MaxAge, "it is said once")
 }
 
 // TestShownInstantsAreExplained checks that an instant can be copied from a page into its form.

@@ -175,13 +175,9 @@ func (q *request) frame(data any) *frame {
 	} else if rest := strings.Split(q.r.URL.EscapedPath(), "/"); len(rest) > 4 {
 		current = rest[4]
 	}
-	did := q.r.URL.Query().Get("did")
-	if _, known := q.views.texts["did."+did]; !known {
-		did = "" // a link must not put its own words into the page
-	}
 	return &frame{
 		Language: q.views.language, Theme: themeOf(q.r), App: q.app, Here: here, Current: current,
-		Signed: q.signed, Keyless: q.page.opts.Keyless, Did: did, Data: data,
+		Signed: q.signed, Keyless: q.page.opts.Keyless, Did: q.takeDid(), Data: data,
 		Caller: q.caller(),
 	}
 }
