@@ -247,6 +247,8 @@ func (q *request) refuseDefinition(d *editorData, err error) error {
 	if err != nil {
 		return err
 	}
+	// The API's error is about a header, which the viewer has not sent.
+	d.Refused.Detail, d.Others = q.views.texts.get("changed_meanwhile", t.Version), nil
 	d.Theirs, d.Version = doc.String(), strconv.Itoa(t.Version)
 	return nil
 }
