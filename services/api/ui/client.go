@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -47,11 +48,18 @@ func (e *apiError) Error() string {
 func (e *apiError) More() (more []fieldError) {
 	for _, x := range e.Errors {
 		x.Location = strings.TrimPrefix(x.Location, "body.")
-		if e.Detail != x.Location+": "+x.Message {
+		said := e.Detail == x.Location+": "+x.Message ||
+			x.Location == "body" && strings.HasSuffix(e.Detail, " "+x.Message)
+		if !said {
 			more = append(more, x)
 		}
 	}
 	return more
+}
+
+// isAbout reports whether one of the errors is about a place in the request.
+func (e *apiError) isAbout(location string) bool {
+	return slices.ContainsFunc(e.Errors, func(x fieldError) bool { return x.Location == location })
 }
 
 // response keeps a response of the API in memory. Pages ask for bounded lists only.

@@ -227,6 +227,9 @@ func (q *request) fail(err error) {
 		q.askToSignIn()
 		return
 	}
+	if refused.Status == http.StatusUnprocessableEntity && refused.isAbout("path.id") {
+		refused = &apiError{Status: http.StatusNotFound} // no page has that address
+	}
 	back := ""
 	if q.r.Method == http.MethodPost {
 		back = q.origin()

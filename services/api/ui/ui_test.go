@@ -79,6 +79,11 @@ func TestPagesOfATimer(t *testing.T) {
 	require.Contains(t, p.get("/ui/apps/shop/timers/"+made.ID).Body.String(), "every day at 02:30")
 	require.Equal(t, http.StatusOK, p.get("/ui/apps/shop/timers?labels=((").Code)
 	require.Equal(t, http.StatusNotFound, p.get("/ui/apps/shop/timers/1").Code)
+	for _, path := range []string{"/ui/apps/shop/timers/abc", "/ui/apps/shop/fires/abc"} {
+		w := p.get(path)
+		require.Equal(t, http.StatusNotFound, w.Code, path)
+		require.Contains(t, w.Body.String(), "There is nothing at this address")
+	}
 
 	path := "/ui/apps/shop/timers/" + made.ID
 	require.Equal(t, http.StatusForbidden, p.post(path+"/pause", "http://evil.example", nil).Code)
