@@ -3,6 +3,7 @@ package ui_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ func TestOverview(t *testing.T) {
 	require.Contains(t, body, `<li class="failed">failed <strong>3</strong></li>`)
 	require.Contains(t, body, `?reason=exhausted">attempts exhausted</a></th><td>3</td>`)
 	require.Contains(t, body, ">minutely</a>")
+	require.Equal(t, 3, strings.Count(body, `class="chart" data-zone="UTC"`), "as the instants")
 	require.Contains(t, body, "Schedulers alive <strong>0</strong>")
 	for part, other := range map[string]string{"now": "hour", "hour": "now"} {
 		body := p.shown("/ui/apps/shop/overview/" + part)

@@ -32,6 +32,16 @@
     [0.001, ":{ss}.{fff}", "\n" + date + " {HH}:{mm}", null, "\n" + date + " {HH}:{mm}", null, minute, null, 1],
   ];
 
+  // zoneOf returns the zone of a chart's axis, which is that of the page's instants, or the viewer's if
+  // the browser does not know it.
+  function zoneOf(name) {
+    try {
+      return new Intl.DateTimeFormat("en", { timeZone: name || "UTC" }).resolvedOptions().timeZone;
+    } catch {
+      return Intl.DateTimeFormat().resolvedOptions().timeZone;
+    }
+  }
+
   // drawCharts draws each chart from its attributes: data-chart has columns of numbers, instants
   // first; data-labels and data-colors describe the others.
   function drawCharts(root) {
@@ -54,11 +64,13 @@
           paths: bars || undefined, points: { show: !bars && columns[0].length < 100, size: 4 },
         };
       });
+      var zone = zoneOf(e.dataset.zone);
       charts.push(new uPlot({
         width: e.clientWidth, height: 220,
+        tzDate: function (seconds) { return uPlot.tzDate(new Date(seconds * 1000), zone); },
         axes: [Object.assign({ values: clock }, axis), Object.assign({ size: 60 }, axis)],
         scales: { y: { range: function (u, low, high) { return [0, Math.max(high, 1) * 1.1]; } } },
-        series: [{ value: date + " {HH}:{mm}:{ss}" }].concat(series),
+        series: [{ label: zone, value: date + " {HH}:{mm}:{ss}" }].concat(series),
       }, columns, e));
     });
   }
