@@ -48,6 +48,7 @@ type editorData struct {
 	Warnings []struct{ Message string }
 	SignIn   string // where a viewer signs in whose session has ended
 	Gone     bool   // somebody has deleted the timer
+	Unsaved  bool   // it has what the viewer entered
 	Theirs   string // the present definition, where somebody else has changed it
 
 	Calls       []testedCall // of a test call
@@ -124,7 +125,7 @@ func (q *request) enteredEditor() *editorData {
 	d := &editorData{
 		ID: q.r.PathValue("id"), Version: form("version"), Name: form("stored_name"),
 		YAML: lines(form("yaml")), Base: lines(form("base")), Path: q.appPath("timers", "new"),
-		Form: make(map[string]string), Simple: q.r.PostForm.Has("url"),
+		Form: make(map[string]string), Simple: q.r.PostForm.Has("url"), Unsaved: true,
 	}
 	if d.ID != "" {
 		d.Path = q.appPath("timers", d.ID, "edit")

@@ -73,6 +73,8 @@ func TestRefusedActionsKeepWhatWasEntered(t *testing.T) {
 	form = editor(w.Body.String())
 	require.Equal(t, "what was typed", form.Get("body"))
 	require.Contains(t, form.Get("yaml"), "what was typed")
+	require.Contains(t, w.Body.String(), " data-unsaved>")
+	require.NotContains(t, p.shown("/ui/apps/shop/timers/new"), "data-unsaved")
 	require.Equal(t, http.StatusSeeOther, p.post("/ui/apps/shop/timers/new", own, form).Code)
 }
 

@@ -218,6 +218,19 @@
     if (field && field !== document.activeElement) field.focus();
   });
 
+  // The browser asks before it leaves an editor with what nobody has saved.
+  var edited = !!document.querySelector("#editor[data-unsaved]"), saving = false;
+  document.addEventListener("input", function (e) {
+    if (e.target.closest("#editor")) edited = true;
+  });
+  document.addEventListener("submit", function (e) {
+    if (e.target.id === "editor" && !e.defaultPrevented) saving = true;
+  });
+  window.addEventListener("pageshow", function () { saving = false; });
+  window.addEventListener("beforeunload", function (e) {
+    if (edited && !saving) e.preventDefault();
+  });
+
   function help() {
     document.getElementById("help").showModal();
   }
