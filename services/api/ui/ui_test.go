@@ -135,6 +135,15 @@ func TestRefreshAfterTheSession(t *testing.T) {
 	require.Empty(t, w.Body.String())
 }
 
+// TestButtonOfTheTheme checks that the page has what the button offers where the system is dark.
+func TestButtonOfTheTheme(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t), true)
+	require.Contains(t, p.shown("/ui/"), `value="dark" data-light="Light">Dark<`)
+	p.cookies = []*http.Cookie{{Name: "carillon_theme", Value: "dark"}}
+	require.NotContains(t, p.shown("/ui/"), "data-light")
+}
+
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	f, admin := apitest.Guarded(t)

@@ -218,6 +218,13 @@
     if (field && field !== document.activeElement) field.focus();
   });
 
+  // Where the system is dark already, the button of the theme of the system offers the light one.
+  var theme = document.querySelector("button[data-light]");
+  if (theme && window.matchMedia("(prefers-color-scheme: dark)").matches) {
+    theme.value = "light";
+    theme.textContent = theme.dataset.light;
+  }
+
   // The browser asks before it leaves an editor with what nobody has saved.
   var edited = !!document.querySelector("#editor[data-unsaved]"), saving = false;
   document.addEventListener("input", function (e) {
