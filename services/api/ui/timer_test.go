@@ -59,7 +59,7 @@ func TestPausedTimerShowsNoInstantsBeforeItsEnd(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, w.Code)
 	body := p.shown(path)
 	require.Contains(t, body, "The timer is paused until <time")
-	require.Contains(t, body, "Instants before that are skipped")
+	require.Contains(t, body, "Instants during the pause are skipped")
 	_, list, _ := strings.Cut(body, `<ol class="instants">`)
 	require.True(t, strings.HasPrefix(list, `<li><a href="?at=`+until.Add(30*time.Minute).Format("2006-01-02T15")), list[:60])
 	ends := until.Format(time.DateOnly)
@@ -77,5 +77,5 @@ func TestPausedTimerShowsNoInstantsBeforeItsEnd(t *testing.T) {
 	once, _ := f.Active(t, "once", `{"kind":"at","at":"2030-01-31T09:00:00Z"}`)
 	path = "/ui/apps/shop/timers/" + once.ID
 	require.Equal(t, http.StatusSeeOther, p.post(path+"/pause", own, nil).Code)
-	require.Contains(t, p.shown(path), "its fire waits until then")
+	require.Contains(t, p.shown(path), "its fire waits for the end")
 }
