@@ -55,7 +55,8 @@ func TestPagesOfAFrozenApp(t *testing.T) {
 	f := apitest.Setup(t)
 	p := open(t, f, true)
 	made, _ := f.Active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
-	const banner, running = `<div id="frozen" class="refused" role="status">`, "<button>Run now</button>"
+	const banner = `<div id="frozen" class="refused" role="status">`
+	const running = "<button>Run now</button>"
 	timerPath := "/ui/apps/shop/timers/" + made.ID
 	paths := []string{
 		timerPath, "/ui/apps/shop/timers", "/ui/apps/shop/fires", "/ui/apps/shop/overview",

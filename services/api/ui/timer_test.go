@@ -39,7 +39,10 @@ func TestHeatMapMarksWhatIsNotCounted(t *testing.T) {
 	step := func(hour int) string { return at.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
 	p = openOver(t, f, map[string]string{"/apps/shop/stats": fmt.Sprintf(
 		`{"truncated":true,"complete_from":%q,"steps":[{"begin":%q,"delivered":7},{"begin":%q,"delivered":8}]}`,
-		at.Add(150*time.Minute).Format(time.RFC3339), step(2), step(3))})
+		at.Add(150*time.Minute).Format(time.RFC3339),
+		step(2),
+		step(3),
+	)})
 	body = p.shown("/ui/apps/shop/timers/" + hourly.ID)
 	require.Equal(t, 6*24+2, strings.Count(body, uncounted), "six days and two hours")
 	require.Equal(t, 1, strings.Count(body, partly))
@@ -61,7 +64,14 @@ func TestPausedTimerShowsNoInstantsBeforeItsEnd(t *testing.T) {
 	require.Contains(t, body, "The timer is paused until <time")
 	require.Contains(t, body, "Instants during the pause are skipped")
 	_, list, _ := strings.Cut(body, `<ol class="instants">`)
-	require.True(t, strings.HasPrefix(list, `<li><a href="?at=`+until.Add(30*time.Minute).Format("2006-01-02T15")), list[:60])
+	require.True(
+		t,
+		strings.HasPrefix(
+			list,
+			`<li><a href="?at=`+until.Add(30*time.Minute).Format("2006-01-02T15"),
+		),
+		list[:60],
+	)
 	ends := until.Format(time.DateOnly)
 	_, row, _ := strings.Cut(body, `<th scope="row">`+ends)
 	row, _, _ = strings.Cut(row, "</tr>")
