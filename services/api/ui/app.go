@@ -14,6 +14,28 @@ type appBody struct {
 	Deleting    string // id of the job that deletes it
 }
 
+// appState is what every page of an app says about the app.
+type appState struct {
+	appBody
+
+	Missing bool // it has nothing yet
+}
+
+// readApp asks the API once for each request. An app that the viewer may not see is missing, too:
+// the pages show it nowhere, because what they read first is refused.
+func (q *request) readApp() (*appState, error) {
+	if q.state != nil {
+		return q.state, nil
+	}
+	var s appState
+	err := q.get("/apps"+pathOf(q.app), nil, &s.appBody)
+	if s.Missing = hasStatus(err, http.StatusNotFound); err != nil && !s.Missing {
+		return nil, err
+	}
+	s.App, q.state = q.app, &s
+	return q.state, nil
+}
+
 type apiKey struct {
 	ID, Name, Scope string
 	CreatedAt       string `json:"created_at"`
@@ -27,7 +49,7 @@ type signingKey struct {
 }
 
 type appData struct {
-	App         appBody
+	App         appState
 	Settings    appSettings // as the form shows them
 	Present     appSettings // as the API has them
 	Changed     bool        // somebody changed them since the form was shown
@@ -57,10 +79,11 @@ func (q *request) showApp(status int, d *appData) error {
 	if err := q.readUse(&d.Use); err != nil {
 		return err
 	}
-	err := q.get("/apps"+pathOf(q.app), nil, &d.App)
-	if err != nil && !hasStatus(err, http.StatusNotFound) {
+	state, err := q.readApp()
+	if err != nil {
 		return err
 	}
+	d.App = *state
 	if d.Present, err = q.readSettings(); err != nil {
 		return err
 	}
@@ -144,7 +167,7 @@ func freezeApp(q *request) error {
 	if err := q.do(http.MethodPost, "/apps"+pathOf(q.app, action), in, nil); err != nil {
 		return q.refuseAt("state", new(appData), err)
 	}
-	q.redirect(q.appPath("app") + "?did=" + action)
+	q.did(q.appPath("app"), action)
 	return nil
 }
 

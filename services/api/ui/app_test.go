@@ -37,7 +37,7 @@ func TestFreezeOfAnApp(t *testing.T) {
 	require.Contains(t, p.shown(appPath), "The app calls its targets.", "an app without timers")
 	w = p.post(appPath+"/freeze", own, url.Values{"reason": {"<script>"}})
 	require.Equal(t, appPath+"?did=freeze", w.Header().Get("Location"))
-	body := p.shown(appPath + "?did=freeze")
+	body := p.followed(w).Body.String()
 	require.Contains(t, body, "The app is frozen.")
 	require.Contains(t, body, "&lt;script&gt;")
 	w = p.post(appPath+"/freeze", own, url.Values{"reason": {"a\x00"}})
@@ -47,6 +47,61 @@ func TestFreezeOfAnApp(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, w.Code)
 	require.NotContains(t, p.shown(appPath), "Frozen since")
 	require.Equal(t, http.StatusNotFound, p.post(appPath+"/melt", own, nil).Code)
+}
+
+// TestPagesOfAFrozenApp checks that no page looks as if the app called its targets.
+func TestPagesOfAFrozenApp(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made, _ := f.Active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
+	const banner = `<div id="frozen" class="refused" role="status">`
+	const running = "<button>Run now</button>"
+	timerPath := "/ui/apps/shop/timers/" + made.ID
+	paths := []string{
+		timerPath, "/ui/apps/shop/timers", "/ui/apps/shop/fires", "/ui/apps/shop/overview",
+		"/ui/apps/shop/dead-letters",
+	}
+	for _, path := range paths {
+		require.NotContains(t, p.shown(path), banner, path)
+	}
+	require.Contains(t, p.shown(timerPath), running)
+	w := p.post(appPath+"/freeze", own, url.Values{"reason": {"a <b>move"}})
+	require.Equal(t, http.StatusSeeOther, w.Code)
+	for _, path := range paths {
+		body := p.shown(path)
+		require.Contains(t, body, banner, path)
+		require.Contains(t, body, "nothing is called")
+		require.Contains(t, body, "a &lt;b&gt;move")
+	}
+	require.NotContains(t, p.shown(timerPath), running)
+	require.Contains(t, p.shown(timerPath), `<button disabled aria-describedby="frozen">Run now<`)
+	require.Contains(t, p.shown("/ui/apps/shop/timers"), `<option value="run" disabled>`)
+}
+
+// TestAppThatDoesNotExist checks that a mistyped name does not look like an app that is well.
+func TestAppThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	const missing = "There is no app shpo yet: an app begins with"
+	for _, page := range []string{
+		"overview", "timers", "fires", "dead-letters", "calendars", "app", "audit", "jobs", "timers/new",
+	} {
+		require.Contains(t, p.shown("/ui/apps/shpo/"+page), missing, page)
+	}
+	body := p.shown("/ui/apps/shpo/app")
+	require.NotContains(t, body, "The app calls its targets.")
+	require.NotContains(t, body, "Delete the app")
+	require.NotContains(t, p.shown("/ui/apps/shpo/overview/now"), missing, "a part of the page")
+	f.Call(t, http.MethodPut, "/api/v2/calendars/days?app=shpo", `{}`, nil)
+	require.NotContains(t, p.shown("/ui/apps/shpo/overview"), missing)
+
+	guarded, admin := apitest.Guarded(t)
+	key := guarded.MakeKey(t, admin, "shop", "read")
+	w := signedIn(t, guarded, key.Key).get("/ui/apps/shpo/overview")
+	require.Equal(t, http.StatusNotFound, w.Code)
+	require.NotContains(t, w.Body.String(), missing, "what the viewer may not see")
 }
 
 func TestLimitsOfAnApp(t *testing.T) {

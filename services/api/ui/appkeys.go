@@ -63,7 +63,7 @@ func revokeKey(q *request) error {
 	if err := q.do(http.MethodDelete, path, nil, nil); err != nil {
 		return err
 	}
-	q.redirect(q.keysPage() + "?did=revoke#keys")
+	q.did(q.keysPage()+"#keys", "revoke")
 	return nil
 }
 
@@ -84,6 +84,6 @@ func retireSigningKey(q *request) error {
 	if err := q.do(http.MethodDelete, path, nil, nil); err != nil {
 		return err
 	}
-	q.redirect(q.appPath("app") + "?did=retire#signing-keys")
+	q.did(q.appPath("app")+"#signing-keys", "retire")
 	return nil
 }

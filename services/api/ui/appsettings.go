@@ -60,7 +60,7 @@ func putAppSettings(q *request) error {
 	if err != nil {
 		return q.refuseAt("limits", d, err)
 	}
-	q.redirect(q.appPath("app") + "?did=settings")
+	q.did(q.appPath("app"), "settings")
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 type calendarBody struct {
@@ -159,6 +160,7 @@ func showCalendar(q *request) error {
 	var in importedFile
 	if q.r.URL.Query().Get("did") == "import" && q.takeOver(importedCookie, &in) &&
 		in.Name == q.r.PathValue("name") {
+		setCookie(q.w, q.r, importedCookie, "", -time.Second)
 		d.Imported = &in.Import
 	}
 	return q.showCalendar(http.StatusOK, d)
@@ -232,7 +234,7 @@ func putCalendar(q *request) error {
 	if err != nil {
 		return q.refuseCalendar("edit", d, err)
 	}
-	q.redirect(q.appPath("calendars", q.r.PathValue("name")) + "?did=calendar")
+	q.did(q.appPath("calendars", q.r.PathValue("name")), "calendar")
 	return nil
 }
 
@@ -240,6 +242,6 @@ func deleteCalendar(q *request) error {
 	if err := q.do(http.MethodDelete, q.calendarPath(nil), nil, nil); err != nil {
 		return q.refuseCalendar("delete", new(calendarData), err)
 	}
-	q.redirect(q.appPath("calendars") + "?did=calendar_delete")
+	q.did(q.appPath("calendars"), "calendar_delete")
 	return nil
 }

@@ -137,7 +137,7 @@ func TestImportOfACalendar(t *testing.T) {
 	require.Equal(t, 2, strings.Count(body, `<td class="day-included">`), "stronger than excluded")
 	w = p.send(upload(t, calendarPath+"/import", "<script>", nil))
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
-	require.Contains(t, w.Body.String(), "is not iCalendar")
+	require.Equal(t, 1, strings.Count(w.Body.String(), "is not iCalendar"), "it is said once")
 	require.NotContains(t, w.Body.String(), "<script>")
 	w = p.post(calendarPath+"/import", own, nil)
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -47,11 +48,18 @@ func (e *apiError) Error() string {
 func (e *apiError) More() (more []fieldError) {
 	for _, x := range e.Errors {
 		x.Location = strings.TrimPrefix(x.Location, "body.")
-		if e.Detail != x.Location+": "+x.Message {
+		said := e.Detail == x.Location+": "+x.Message ||
+			x.Location == "body" && strings.HasSuffix(e.Detail, " "+x.Message)
+		if !said {
 			more = append(more, x)
 		}
 	}
 	return more
+}
+
+// isAbout reports whether one of the errors is about a place in the request.
+func (e *apiError) isAbout(location string) bool {
+	return slices.ContainsFunc(e.Errors, func(x fieldError) bool { return x.Location == location })
 }
 
 // response keeps a response of the API in memory. Pages ask for bounded lists only.
@@ -108,6 +116,14 @@ func (c *client) with(name, value string) *client {
 
 // send is do with a body of any type. An empty contentType stands for no body.
 func (c *client) send(method, path, contentType string, body []byte, out any) error {
+	_, err := c.exchange(method, path, contentType, body, out)
+	return err
+}
+
+// exchange is send that returns the status of the answer, too.
+func (c *client) exchange(
+	method, path, contentType string, body []byte, out any,
+) (status int, err error) {
 	// A chi context of the page's route would make the API's router treat the path as a part of it.
 	ctx := context.WithValue(c.viewer.Context(), chi.RouteCtxKey, (*chi.Context)(nil))
 	if c.person != nil {
@@ -115,7 +131,7 @@ func (c *client) send(method, path, contentType string, body []byte, out any) er
 	}
 	q, err := http.NewRequestWithContext(ctx, method, apiPrefix+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("creating a request: %w", err)
+		return 0, fmt.Errorf("creating a request: %w", err)
 	}
 	q.RemoteAddr, q.Host, q.Header = c.viewer.RemoteAddr, c.viewer.Host, c.header.Clone()
 	// The audit trail then has the id that the viewer's answer has.
@@ -130,15 +146,15 @@ func (c *client) send(method, path, contentType string, body []byte, out any) er
 	if a.status < 200 || a.status > 299 {
 		e := &apiError{Status: a.status}
 		_ = json.Unmarshal(a.body.Bytes(), e) // Detail stays empty if it is not JSON
-		return e
+		return a.status, e
 	}
 	if out == nil {
-		return nil
+		return a.status, nil
 	}
 	if err := json.Unmarshal(a.body.Bytes(), out); err != nil {
-		return fmt.Errorf("reading the API's answer to %s %s: %w", method, path, err)
+		return a.status, fmt.Errorf("reading the API's answer to %s %s: %w", method, path, err)
 	}
-	return nil
+	return a.status, nil
 }
 
 // hasStatus returns whether an error is an answer of the API with a status.

@@ -49,12 +49,17 @@ type deadLettersData struct {
 
 	List   deadLetterList
 	Timers map[string]timerBody // by id; a deleted timer has none
+
+	NoneChosen bool // the viewer asked for a redrive of none
 }
 
 // listDeadLetters shows a page of the failed fires that the filter selects.
-func listDeadLetters(q *request) error {
+func listDeadLetters(q *request) error { return q.listDeadLetters(http.StatusOK, false) }
+
+func (q *request) listDeadLetters(status int, noneChosen bool) error {
 	d := &deadLettersData{
-		listing: q.readListing(deadLettersOnPage, deadLetterFilters, deadLetterInstants),
+		NoneChosen: noneChosen,
+		listing:    q.readListing(deadLettersOnPage, deadLetterFilters, deadLetterInstants),
 	}
 	id, err := q.timerID(d.Filter["timer"])
 	if err == nil && id != "" {
@@ -76,7 +81,7 @@ func listDeadLetters(q *request) error {
 	if d.Timers, err = q.timersOf(fires); err != nil {
 		return err
 	}
-	return q.show("deadletters", d)
+	return q.render(status, "deadletters", d)
 }
 
 // timerID returns the id of a timer that the viewer named, or gave by its id. A deleted timer has no
@@ -179,8 +184,7 @@ func redriveDeadLetters(q *request) error {
 		d.Chosen = true
 		d.Start = redriveStart{Fires: q.r.Form["fires"], Again: true}
 		if len(d.Start.Fires) == 0 {
-			q.redirect(d.Back)
-			return nil
+			return q.listDeadLetters(http.StatusUnprocessableEntity, true)
 		}
 	}
 	path := "/apps" + pathOf(q.app, "redrives")

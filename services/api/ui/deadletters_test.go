@@ -114,8 +114,10 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, 3, strings.Count(body, `name="fires"`))
 	require.Equal(t, 3, strings.Count(p.shown(path+"?again=true"), "redriven as"))
 
-	w = p.post(path+"/redrive", own, url.Values{"chosen": {"yes"}})
-	require.Equal(t, path, w.Header().Get("Location"), "nothing was chosen")
+	w = p.get(path + "/redrive?chosen=yes&timer=other")
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Contains(t, w.Body.String(), "Nothing is chosen.")
+	require.Equal(t, 3, strings.Count(w.Body.String(), `name="fires"`), "the list as it was")
 	w = p.post(path+"/redrive", "http://evil.example", nil)
 	require.Equal(t, http.StatusForbidden, w.Code)
 }

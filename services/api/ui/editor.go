@@ -48,10 +48,12 @@ type editorData struct {
 	Warnings []struct{ Message string }
 	SignIn   string // where a viewer signs in whose session has ended
 	Gone     bool   // somebody has deleted the timer
+	Unsaved  bool   // it has what the viewer entered
 	Theirs   string // the present definition, where somebody else has changed it
 
 	Calls       []testedCall // of a test call
 	TestRefused *apiError    // why there was none
+	TestSignIn  string       // where a viewer signs in who is not for a test call
 }
 
 // testedCall is the answer of a target to a test call.
@@ -123,7 +125,7 @@ func (q *request) enteredEditor() *editorData {
 	d := &editorData{
 		ID: q.r.PathValue("id"), Version: form("version"), Name: form("stored_name"),
 		YAML: lines(form("yaml")), Base: lines(form("base")), Path: q.appPath("timers", "new"),
-		Form: make(map[string]string), Simple: q.r.PostForm.Has("url"),
+		Form: make(map[string]string), Simple: q.r.PostForm.Has("url"), Unsaved: true,
 	}
 	if d.ID != "" {
 		d.Path = q.appPath("timers", d.ID, "edit")
@@ -194,7 +196,7 @@ func (q *request) tryDefinition(d *editorData, doc *document) error {
 		Upcoming []string
 		Warnings []struct{ Message string }
 	}
-	if err := q.sendDefinition(d, doc, true, &tried); err != nil {
+	if _, err := q.sendDefinition(d, doc, true, &tried); err != nil {
 		return q.refuseDefinition(d, err)
 	}
 	d.Upcoming, d.Warnings = tried.Upcoming, tried.Warnings
@@ -205,11 +207,14 @@ func (q *request) tryDefinition(d *editorData, doc *document) error {
 // brokenYAMLError is the error about YAML that cannot be sent.
 type brokenYAMLError struct{ error }
 
-// sendDefinition creates the timer, or replaces the version that the viewer has seen.
-func (q *request) sendDefinition(d *editorData, doc *document, dry bool, out any) error {
+// sendDefinition creates the timer, or replaces the version that the viewer has seen. It returns the
+// status of the answer.
+func (q *request) sendDefinition(
+	d *editorData, doc *document, dry bool, out any,
+) (status int, err error) {
 	body, err := doc.body(q.app)
 	if err != nil {
-		return brokenYAMLError{err}
+		return 0, brokenYAMLError{err}
 	}
 	method, path := http.MethodPost, "/timers"
 	if d.ID != "" {
@@ -222,7 +227,7 @@ func (q *request) sendDefinition(d *editorData, doc *document, dry bool, out any
 	if d.Version != "" {
 		version = strconv.Quote(d.Version)
 	}
-	return q.with("If-Match", version).do(method, path, body, out)
+	return q.with("If-Match", version).exchange(method, path, "application/json", body, out)
 }
 
 // refuseDefinition notes an error about what the viewer has entered, and returns any other. If
@@ -243,6 +248,8 @@ func (q *request) refuseDefinition(d *editorData, err error) error {
 	if err != nil {
 		return err
 	}
+	// The API's error is about a header, which the viewer has not sent.
+	d.Refused.Detail, d.Others = q.views.texts.get("changed_meanwhile", t.Version), nil
 	d.Theirs, d.Version = doc.String(), strconv.Itoa(t.Version)
 	return nil
 }
@@ -310,17 +317,22 @@ func saveTimer(q *request) error {
 		return q.show("editor", d)
 	}
 	var saved timerBody
-	if err := q.sendDefinition(d, doc, false, &saved); err != nil {
+	status, err := q.sendDefinition(d, doc, false, &saved)
+	if err != nil {
 		if err := q.refuseDefinition(d, err); err != nil {
 			return q.keepText(d, err)
 		}
-		status := http.StatusUnprocessableEntity
+		status = http.StatusUnprocessableEntity
 		if d.Refused != nil {
 			status = d.Refused.Status
 		}
 		return q.render(status, "editor", d)
 	}
-	q.redirect(q.appPath("timers", saved.ID) + "?did=save")
+	did := "save"
+	if d.ID == "" && status == http.StatusOK { // the same timer was there
+		did = "none"
+	}
+	q.did(q.appPath("timers", saved.ID), did)
 	return nil
 }
 

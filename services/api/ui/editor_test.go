@@ -84,6 +84,8 @@ func TestNewTimerByForm(t *testing.T) {
 	for _, want := range []string{"send invoices", "every 1m30s", "team=pay", "note=a=b: c"} {
 		require.Contains(t, body, want)
 	}
+	again := p.followed(p.post(path, own, form))
+	require.Contains(t, again.Body.String(), "so nothing was changed", "the same timer")
 	require.Contains(t, p.get(strings.TrimSuffix(w.Header().Get("Location"), "?did=save")+"/edit").
 		Body.String(), `name="attempts" value="7"`)
 }
@@ -336,11 +338,15 @@ func TestEditConflict(t *testing.T) {
 	require.Equal(t, "1", form.Get("version"))
 	f.Do(t, http.StatusOK, http.MethodPatch, apitest.TimerPath(made.ID, ""), `{"priority":"high"}`)
 	form.Set("every", "2h")
-	require.Contains(t, p.posted(path+"/sync", form), "version")
+	body := p.posted(path+"/sync", form)
+	require.Contains(t, body, "it has version 2 now")
+	require.NotContains(t, body, "If-Match")
 	w := p.post(path, own, form)
 	require.Equal(t, http.StatusPreconditionFailed, w.Code)
-	body := w.Body.String()
+	body = w.Body.String()
 	require.Contains(t, body, "Saving again replaces version 2.")
+	require.NotContains(t, body, "it has version 2 now", "it is said once")
+	require.NotContains(t, body, "If-Match")
 	require.Contains(t, body, "priority: high", "their definition")
 	form = editor(body)
 	require.Equal(t, "2h", form.Get("every"))
@@ -385,4 +391,26 @@ type answering callback.Result
 
 func (a answering) Call(context.Context, *callback.Request) callback.Result {
 	return callback.Result(a)
+}
+
+// TestLabelsOfPolicies checks that the lists of the editor say what the policies do.
+func TestLabelsOfPolicies(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t), true)
+	for language, labels := range map[string][]string{
+		"en": {
+			`"allow">run beside it<`,
+			`"queue_one">one waits, the oldest; while it waits, later ones are skipped<`,
+			`"queue_all">all wait in order of due, up to max_queue<`,
+			`"cancel_previous">run, and cancel the one before<`,
+			`"fire_all">call all, at most the latest max_fires<`, `"fire_once">call one for all<`,
+		},
+		"zh": {`"queue_one">最早的一个等待；它等待期间，后来的跳过<`},
+	} {
+		p.cookies = []*http.Cookie{{Name: "carillon_language", Value: language}}
+		body := p.shown("/ui/apps/shop/timers/new")
+		for _, label := range labels {
+			require.Contains(t, body, label)
+		}
+	}
 }

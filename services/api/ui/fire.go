@@ -47,7 +47,7 @@ func completeFire(q *request) error {
 			return err
 		}
 	default:
-		q.redirect(q.appPath("fires", id) + "?did=complete")
+		q.did(q.appPath("fires", id), "complete")
 		return nil
 	}
 	return q.showFire(d.Refused.Status, d)
@@ -60,6 +60,6 @@ func redriveFire(q *request) error {
 	if err := q.do(http.MethodPost, "/apps"+pathOf(q.app, "redrives"), in, nil); err != nil {
 		return err
 	}
-	q.redirect(q.appPath("fires", id) + "?did=redrive")
+	q.did(q.appPath("fires", id), "redrive")
 	return nil
 }

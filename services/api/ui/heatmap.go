@@ -19,7 +19,11 @@ type heatHour struct {
 	Hour                               int
 	Delivered, Failed, Skipped, Coming int
 
-	Later bool // it is to come
+	Later     bool // it is to come
+	Partial   bool // it has at least what is counted
+	Uncounted bool // nothing of it was counted
+
+	begin, end time.Time // two hours, where the clocks go back
 }
 
 // Class returns the worst of the hour, which chooses its color.
@@ -33,6 +37,8 @@ func (h heatHour) Class() string {
 		return "delivered"
 	case h.Coming > 0:
 		return "coming"
+	case h.Uncounted, h.Partial:
+		return "uncounted"
 	}
 	return "none"
 }
@@ -40,61 +46,116 @@ func (h heatHour) Class() string {
 // Total returns how many instants the hour has.
 func (h heatHour) Total() int { return h.Delivered + h.Failed + h.Skipped + h.Coming }
 
+// missFrom notes that instants after one were not counted, of the hour that has it only some.
+func (h *heatHour) missFrom(at time.Time) {
+	switch {
+	case h.begin.After(at):
+		h.Uncounted = true
+	case h.end.After(at):
+		h.Partial = true
+	}
+}
+
+// missBefore notes that fires before an instant were not counted.
+func (h *heatHour) missBefore(at time.Time) {
+	switch {
+	case !h.end.After(at):
+		h.Uncounted = true
+	case h.begin.Before(at):
+		h.Partial = true
+	}
+}
+
+// heatMap is the rows of the heat map, with those that were not counted marked.
+type heatMap []heatDay
+
+// newHeatMap returns the days around an instant, without counts.
+func newHeatMap(now time.Time) heatMap {
+	m := make(heatMap, 0, 2*heatDays+1)
+	for i := -heatDays; i <= heatDays; i++ {
+		at := now.AddDate(0, 0, i)
+		day := heatDay{Date: at.Format(time.DateOnly), Today: i == 0}
+		for h := range day.Hours {
+			day.Hours[h] = heatHour{
+				Hour: h, Later: i > 0 || i == 0 && h > now.Hour(),
+				begin: clock(at, h), end: clock(at, h+1),
+			}
+		}
+		m = append(m, day)
+	}
+	return m
+}
+
+// clock returns the instant of an hour of a day.
+func clock(day time.Time, hour int) time.Time {
+	return time.Date(day.Year(), day.Month(), day.Day(), hour, 0, 0, 0, day.Location())
+}
+
+// hour returns the hour that has an instant, or nil.
+func (m heatMap) hour(at time.Time) *heatHour {
+	at = at.In(m[0].Hours[0].begin.Location())
+	date := at.Format(time.DateOnly)
+	for i := range m {
+		if m[i].Date == date {
+			return &m[i].Hours[at.Hour()]
+		}
+	}
+	return nil
+}
+
+// each calls f for every hour.
+func (m heatMap) each(f func(*heatHour)) {
+	for i := range m {
+		for h := range m[i].Hours {
+			f(&m[i].Hours[h])
+		}
+	}
+}
+
 // readHeat counts the outcomes of the past days by the hour in which fires ended, and the coming
-// instants of as many days.
+// instants of as many days. The API counts and computes a limited number: what is beyond that is
+// marked, because it would look as if nothing had been or was due.
 func (q *request) readHeat(d *timerData, id string, due []string) error {
 	in := time.UTC
 	if table, err := zone.Load(d.Zone); err == nil {
 		in = table.Location()
 	}
 	now := q.page.opts.Now().In(in)
+	m := newHeatMap(now)
 	var s statsBody
 	err := q.get("/apps"+pathOf(q.app, "stats"), url.Values{
 		"timer": {id}, "step": {"1h"},
-		"from": {now.AddDate(0, 0, -heatDays).UTC().Format(time.RFC3339)},
+		"from": {m[0].Hours[0].begin.UTC().Format(time.RFC3339)},
 		"to":   {now.UTC().Format(time.RFC3339)},
 	}, &s)
 	if err != nil {
 		return err
 	}
-	days := make(map[string]*heatDay)
-	d.Heat = make([]heatDay, 0, 2*heatDays+1)
-	for i := -heatDays; i <= heatDays; i++ {
-		day := heatDay{Date: now.AddDate(0, 0, i).Format(time.DateOnly), Today: i == 0}
-		for h := range day.Hours {
-			day.Hours[h].Hour = h
-			day.Hours[h].Later = i > 0 || i == 0 && h > now.Hour()
-		}
-		d.Heat = append(d.Heat, day)
-		days[day.Date] = &d.Heat[len(d.Heat)-1]
-	}
-	hour := func(at string) *heatHour {
-		t, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			return nil
-		}
-		day := days[t.In(in).Format(time.DateOnly)]
-		if day == nil {
-			return nil
-		}
-		return &day.Hours[t.In(in).Hour()]
-	}
 	for _, step := range s.Steps {
-		if h := hour(step.Begin); h != nil {
+		at, err := time.Parse(time.RFC3339, step.Begin)
+		if h := m.hour(at); err == nil && h != nil {
 			h.Delivered += step.Delivered
 			h.Failed += step.Failed
 			h.Skipped += step.Skipped
 		}
 	}
-	for _, at := range due {
-		if h := hour(at); h != nil {
+	if from, err := time.Parse(time.RFC3339, s.CompleteFrom); err == nil && s.Truncated {
+		m.each(func(h *heatHour) { h.missBefore(from) })
+	}
+	var last time.Time
+	for _, text := range due {
+		at, err := time.Parse(time.RFC3339, text)
+		if h := m.hour(at); err == nil && h != nil {
 			h.Coming++
 		}
+		last = at
 	}
-	d.HeatPartial = s.Truncated
-	if len(due) == heatForecast { // the API computes no more
-		last, err := time.Parse(time.RFC3339, due[heatForecast-1])
-		d.HeatPartial = d.HeatPartial || err != nil || last.Before(now.AddDate(0, 0, heatDays))
+	if d.NotComputed {
+		m.each(func(h *heatHour) { h.missFrom(now) })
+	} else if len(due) == heatForecast { // the API computes no more
+		m.each(func(h *heatHour) { h.missFrom(last) })
 	}
+	m.each(func(h *heatHour) { d.HeatPartial = d.HeatPartial || h.Partial || h.Uncounted })
+	d.Heat = m
 	return nil
 }

@@ -23,8 +23,9 @@ type jobData struct {
 	Back    string // the list whose filter selects the timers
 }
 
-// readJob reads the form that starts a job. Labels are separated by commas.
-func readJob(form url.Values) *jobData {
+// readJob reads the form that starts a job. Labels are separated by commas. An item that is no label
+// is refused: a viewer would not see what became of it.
+func readJob(form url.Values, t texts) *jobData {
 	f := filterBody{
 		Labels: form.Get("labels"), NameContains: form.Get("name_contains"),
 		Status: form.Get("status"), TargetHost: form.Get("target_host"),
@@ -44,35 +45,58 @@ func readJob(form url.Values) *jobData {
 	} else {
 		d.Start.Filter = &f
 	}
-	for item := range strings.SplitSeq(form.Get("set_labels"), ",") {
-		if name, value, _ := strings.Cut(strings.TrimSpace(item), "="); name != "" {
-			if d.Start.SetLabels == nil {
-				d.Start.SetLabels = make(map[string]string)
-			}
-			d.Start.SetLabels[name] = value
+	var bad []fieldError
+	for _, item := range itemsOf(form.Get("set_labels")) {
+		name, value, found := strings.Cut(item, "=")
+		name = strings.TrimSpace(name)
+		if _, twice := d.Start.SetLabels[name]; !found || name == "" {
+			bad = append(bad, fieldError{t.get("set_labels"), t.get("not_a_label", item)})
+		} else if twice {
+			bad = append(bad, fieldError{t.get("set_labels"), t.get("label_twice")})
 		}
+		if d.Start.SetLabels == nil {
+			d.Start.SetLabels = make(map[string]string)
+		}
+		d.Start.SetLabels[name] = strings.TrimSpace(value)
 	}
-	for item := range strings.SplitSeq(form.Get("remove_labels"), ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			d.Start.RemoveLabels = append(d.Start.RemoveLabels, item)
+	for _, item := range itemsOf(form.Get("remove_labels")) {
+		if strings.Contains(item, "=") {
+			bad = append(bad, fieldError{t.get("remove_labels"), t.get("not_a_label_name", item)})
+		}
+		d.Start.RemoveLabels = append(d.Start.RemoveLabels, item)
+	}
+	if len(bad) > 0 {
+		d.Refused = &apiError{
+			Status: http.StatusUnprocessableEntity, Errors: bad,
+			Detail: bad[0].Location + ": " + bad[0].Message,
 		}
 	}
 	return d
 }
 
+// itemsOf returns the items of a list that commas separate.
+func itemsOf(list string) (items []string) {
+	for item := range strings.SplitSeq(list, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
 // startJob shows what a job would change. It starts the job if the viewer has confirmed that.
 func startJob(q *request) error {
 	confirmed := q.r.PostFormValue("confirmed") == "yes" // it also reads the form
-	d := readJob(q.r.PostForm)
+	d := readJob(q.r.PostForm, q.views.texts)
 	path := "/apps" + pathOf(q.app, "jobs")
 	key := d.Key
 	if !confirmed {
 		path += "?dry_run=true"
 		key, d.Key = "", rand.Text()
 	}
-	err := q.with("Idempotency-Key", key).do(http.MethodPost, path, &d.Start, &d.Job)
-	if err != nil {
-		if d.Refused = refusedInput(err); d.Refused == nil {
+	if d.Refused == nil {
+		err := q.with("Idempotency-Key", key).do(http.MethodPost, path, &d.Start, &d.Job)
+		if d.Refused = refusedInput(err); err != nil && d.Refused == nil {
 			return err
 		}
 	}

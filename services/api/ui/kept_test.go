@@ -73,6 +73,8 @@ func TestRefusedActionsKeepWhatWasEntered(t *testing.T) {
 	form = editor(w.Body.String())
 	require.Equal(t, "what was typed", form.Get("body"))
 	require.Contains(t, form.Get("yaml"), "what was typed")
+	require.Contains(t, w.Body.String(), " data-unsaved>")
+	require.NotContains(t, p.shown("/ui/apps/shop/timers/new"), "data-unsaved")
 	require.Equal(t, http.StatusSeeOther, p.post("/ui/apps/shop/timers/new", own, form).Code)
 }
 
@@ -101,12 +103,19 @@ func TestSessionEndsWhileEditing(t *testing.T) {
 		require.Contains(t, w.Body.String(), "You are signed out.")
 		require.Contains(t, w.Body.String(), signIn)
 		require.Equal(t, "what was typed", editor(w.Body.String()).Get("body"))
-		for _, part := range []string{"/sync", "/test"} {
+		for part, target := range map[string]string{"/sync": "#signed-out", "/test": "#test-call"} {
 			w = p.from("", path+part, form, "Hx-Request", "true", "Hx-Current-Url", own+path)
-			require.Equal(t, "#signed-out", w.Header().Get("Hx-Retarget"))
+			require.Equal(t, target, w.Header().Get("Hx-Retarget"), part)
 			require.Contains(t, w.Body.String(), signIn)
 			require.NotContains(t, w.Body.String(), "Bearer")
 		}
+		form.Set("do", "test") // without scripts
+		w = p.post(path, own, form)
+		_, below, found := strings.Cut(w.Body.String(), `id="test-call" `)
+		require.True(t, found)
+		require.Contains(t, below, signIn, "beside the button")
+		require.Contains(t, w.Body.String(), `formaction="`+path+`#test-call"`)
+		form.Del("do")
 	}
 	p.cookies = nil
 	w = p.from(own+"/ui/apps/shop/timers/7", "/ui/apps/shop/timers/7/pause", nil)

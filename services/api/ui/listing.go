@@ -8,6 +8,8 @@ type listing struct {
 	Filter  map[string]string // as the viewer entered it
 	Refused *apiError         // a filter that the API does not understand
 	Next    string            // address of the next page
+	Later   bool              // this is not the first page
+	Cursor  string            // of this page
 
 	query, kept url.Values // of the API, and of the page
 }
@@ -36,6 +38,7 @@ func (q *request) readListing(limit string, filters, instants []string) listing 
 	}
 	if c := given.Get("cursor"); c != "" {
 		l.query.Set("cursor", c)
+		l.Later, l.Cursor = true, c
 	}
 	return l
 }

@@ -134,6 +134,6 @@ func endSessions(q *request) error {
 		}
 		return q.showOperations(d.PersonRefused.Status, d)
 	}
-	q.redirect(Prefix + "/operations?did=end_sessions#people")
+	q.did(Prefix+"/operations#people", "end_sessions")
 	return nil
 }

@@ -3,7 +3,6 @@ package ui
 import (
 	"encoding/json"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,12 +15,13 @@ const (
 )
 
 type overviewData struct {
-	App      appBody
 	Now      nowData
 	Hour     hourData
 	State    *operationsBody // of the deployment; nil for callers of an app
 	Failures fireList
 	Next     timerList
+
+	MoreFailures, MoreTimers string // where a search goes on that has found none so far
 }
 
 // nowData is about the last minutes. It is read again every few seconds, so it covers little.
@@ -58,10 +58,6 @@ type upcomingMinute struct {
 // showOverview shows what happens in an app: now, in the last hour, and in the next one.
 func showOverview(q *request) error {
 	d := new(overviewData)
-	err := q.get("/apps"+pathOf(q.app), nil, &d.App)
-	if err != nil && !hasStatus(err, http.StatusNotFound) { // an app without timers is not found
-		return err
-	}
 	if err := q.readNow(d); err != nil {
 		return err
 	}
@@ -102,8 +98,13 @@ func (q *request) readNow(d *overviewData) error {
 		}
 	}
 	d.Now.Rate = strconv.FormatFloat(s.rate(now), 'f', 1, 64)
-	return q.get("/apps"+pathOf(q.app, "fires"),
+	err := q.get("/apps"+pathOf(q.app, "fires"),
 		url.Values{"state": {"failed"}, "limit": {overviewTop}}, &d.Failures)
+	if c := d.Failures.NextCursor; c != "" {
+		d.MoreFailures = q.appPath("fires") + "?" +
+			url.Values{"state": {"failed"}, "cursor": {c}}.Encode()
+	}
+	return err
 }
 
 // rate returns the calls per second in the present minute and the one before. Of too many fires the
@@ -147,9 +148,16 @@ func (q *request) readHour(d *overviewData) error {
 		return err
 	}
 	h.chartComing(now.Truncate(time.Minute))
-	return q.get("/timers", url.Values{
-		"app": {q.app}, "status": {"active"}, "sort": {"next_due"}, "limit": {overviewTop},
-	}, &d.Next)
+	due := url.Values{"status": {"active"}, "sort": {"next_due"}}
+	query := maps.Clone(due)
+	query.Set("app", q.app)
+	query.Set("limit", overviewTop)
+	err = q.get("/timers", query, &d.Next)
+	if c := d.Next.NextCursor; c != "" {
+		due.Set("cursor", c)
+		d.MoreTimers = q.appPath("timers") + "?" + due.Encode()
+	}
+	return err
 }
 
 // chartPast charts the outcomes and the lateness of each minute. A minute without fires is zero in

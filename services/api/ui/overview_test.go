@@ -3,6 +3,7 @@ package ui_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ func TestOverview(t *testing.T) {
 	require.Contains(t, body, `<li class="failed">failed <strong>3</strong></li>`)
 	require.Contains(t, body, `?reason=exhausted">attempts exhausted</a></th><td>3</td>`)
 	require.Contains(t, body, ">minutely</a>")
+	require.Equal(t, 3, strings.Count(body, `class="chart" data-zone="UTC"`), "as the instants")
 	require.Contains(t, body, "Schedulers alive <strong>0</strong>")
 	for part, other := range map[string]string{"now": "hour", "hour": "now"} {
 		body := p.shown("/ui/apps/shop/overview/" + part)
@@ -73,6 +75,12 @@ func TestFiresOfAnApp(t *testing.T) {
 	require.Contains(t, body, `value="failed" selected`)
 	require.Contains(t, p.shown(path+"?state=delivered"), "No fires match.")
 	require.Contains(t, p.shown(path+"?min_lateness=soon"), `role="alert"`)
+	for _, timer := range []string{"nobody", "7"} {
+		body = p.shown(path + "?state=failed&timer=" + timer)
+		require.Contains(t, body, "There is no timer of this name.")
+		require.Contains(t, body, `name="timer" data-search value="`+timer+`"`, "the form stays")
+		require.Contains(t, body, `value="failed" selected`)
+	}
 }
 
 // TestViewerWithAReadKey checks that a key which may read shows the next instants too.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -110,6 +111,32 @@ func (q *request) handOver(name, to string, data any) error {
 	setCookie(q.w, q.r, name, q.page.sessions.seal(name, handOverLength, b), handOverLength)
 	q.redirect(to)
 	return nil
+}
+
+// didCookie has what the viewer has just done until a page says it.
+const didCookie = "carillon_did"
+
+// did sends the viewer to a page that says once what they have done. The address says it, too, but
+// counts only with the cookie: anyone can write a link, and a page may be loaded again.
+func (q *request) did(to, what string) {
+	setCookie(q.w, q.r, didCookie, what, time.Minute)
+	to, fragment, found := strings.Cut(to, "#")
+	to += "?did=" + what
+	if found {
+		to += "#" + fragment
+	}
+	q.redirect(to)
+}
+
+// takeDid returns what the viewer has just done, once.
+func (q *request) takeDid() string {
+	c, err := q.r.Cookie(didCookie)
+	did := q.r.URL.Query().Get("did")
+	if _, known := q.views.texts["did."+did]; !known || err != nil || c.Value != did {
+		return ""
+	}
+	setCookie(q.w, q.r, didCookie, "", -time.Second)
+	return did
 }
 
 // takeOver reads what handOver has sealed. It returns false if there is none any more.

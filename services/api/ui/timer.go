@@ -23,8 +23,11 @@ type timerData struct {
 	Open        fireList
 	Older       string // address of the next page of fires
 	Lateness    string // JSON for the chart
-	Heat        []heatDay
+	Heat        heatMap
 	HeatPartial bool
+	NotComputed bool // the instants to come
+	NoneComing  bool // its status lets none come
+	Once        bool // it is due once: a pause defers its fire, and skips none
 	Explain     *explanation
 	ExplainAt   string
 	Refused     *apiError
@@ -63,6 +66,7 @@ func (q *request) showTimer(status int, d *timerData) error {
 	if err := q.readFires(d, id); err != nil {
 		return err
 	}
+	d.Once = d.Timer.Schedule.Kind == "at" || d.Timer.Schedule.Kind == "delay"
 	due, err := q.readForecast(d, id)
 	if err != nil {
 		return err
@@ -127,18 +131,40 @@ func (q *request) readFires(d *timerData, id string) error {
 	return nil
 }
 
+// forecastFrom returns from when on the timer's instants are coming, or false if none are: those
+// before the end of a pause are not called.
+func (q *request) forecastFrom(t *timerBody) (time.Time, bool) {
+	now := q.page.opts.Now().UTC()
+	switch {
+	case t.Status == "deleted" || t.Status == "inactive":
+		return now, false
+	case t.Status != "paused" || t.Paused == nil:
+		return now, t.Status != "paused"
+	}
+	until, err := time.Parse(time.RFC3339, t.Paused.Until)
+	if err != nil { // it has no end
+		return now, false
+	}
+	if until.Before(now) { // the timer is about to be active
+		return now, true
+	}
+	return until, true
+}
+
 // readForecast reads the next instants. It returns those of the heat map.
 func (q *request) readForecast(d *timerData, id string) ([]string, error) {
-	if s := d.Timer.Status; s == "deleted" || s == "inactive" {
+	from, coming := q.forecastFrom(&d.Timer.timerBody)
+	if d.NoneComing = !coming; !coming {
 		return nil, nil
 	}
 	var f forecast
 	err := q.do(http.MethodPost, "/schedules/preview", map[string]any{
 		"app": q.app, "timer_id": id, "schedule": d.Timer.RawSchedule, "count": heatForecast,
-		"from": q.page.opts.Now().UTC().Format(time.RFC3339),
+		"from": from.Format(time.RFC3339Nano),
 	}, &f)
 	switch {
 	case refusedInput(err) != nil:
+		d.NotComputed = true
 		return nil, nil //nolint:nilerr // the page says that it has no instants
 	case err != nil:
 		return nil, err
@@ -200,17 +226,17 @@ func changeTimer(q *request) error {
 		if err := q.do(http.MethodPost, path+"/run"+app, nil, &made); err != nil {
 			return q.refuseAction(err)
 		}
-		q.redirect(q.appPath("fires", made.ID) + "?did=run")
+		q.did(q.appPath("fires", made.ID), "run")
 		return nil
 	case "delete":
 		if err := q.do(http.MethodDelete, path+app, nil, nil); err != nil {
 			return q.refuseAction(err)
 		}
-		q.redirect(q.appPath("timers") + "?did=delete")
+		q.did(q.appPath("timers"), "delete")
 		return nil
 	default:
 		return &apiError{Status: http.StatusNotFound}
 	}
-	q.redirect(q.appPath("timers", id) + "?did=" + action)
+	q.did(q.appPath("timers", id), action)
 	return nil
 }

@@ -155,6 +155,7 @@ type request struct {
 	app    string
 	signed bool // a session's key is the credential
 	known  *callerBody
+	state  *appState
 
 	unknown error // it is not known whether the viewer's session was ended
 }
@@ -226,6 +227,9 @@ func (q *request) fail(err error) {
 		q.askToSignIn()
 		return
 	}
+	if refused.Status == http.StatusUnprocessableEntity && refused.isAbout("path.id") {
+		refused = &apiError{Status: http.StatusNotFound} // no page has that address
+	}
 	back := ""
 	if q.r.Method == http.MethodPost {
 		back = q.origin()
@@ -258,6 +262,13 @@ func (q *request) askToSignIn() {
 		to += "?next=" + url.QueryEscape(next)
 	}
 	switch {
+	case part && post && strings.HasSuffix(q.r.URL.Path, "/test"): // beside its button
+		d := q.enteredEditor()
+		d.TestSignIn = to
+		q.w.Header().Set("Hx-Retarget", "#test-call")
+		if err := q.showPart("editor", "tested", d); err != nil {
+			q.page.opts.Logger.Error().Err(err).Msg("sign-in not shown")
+		}
 	case part && post:
 		q.w.Header().Set("Hx-Retarget", "#signed-out")
 		q.w.Header().Set("Hx-Reswap", "innerHTML")
@@ -268,7 +279,11 @@ func (q *request) askToSignIn() {
 		q.w.Header().Set("Hx-Redirect", to)
 	case post && q.isEditor():
 		d := q.enteredEditor()
-		d.SignIn = to
+		if q.r.PostFormValue("do") == "test" {
+			d.TestSignIn = to
+		} else {
+			d.SignIn = to
+		}
 		if err := q.render(http.StatusUnauthorized, "editor", d); err != nil {
 			q.page.opts.Logger.Error().Err(err).Msg("editor not shown")
 		}
@@ -307,7 +322,14 @@ func (q *request) appPath(parts ...string) string {
 
 // render writes a page.
 func (q *request) render(status int, name string, data any) error {
-	body, err := q.views.render(name, q.frame(data))
+	f := q.frame(data)
+	if q.app != "" && name != "error" && status != http.StatusUnauthorized {
+		var err error
+		if f.State, err = q.readApp(); err != nil { // the page has what it is about
+			q.page.opts.Logger.Debug().Err(err).Msg("app of the page not known")
+		}
+	}
+	body, err := q.views.render(name, f)
 	if err != nil {
 		return fmt.Errorf("page %s: %w", name, err)
 	}

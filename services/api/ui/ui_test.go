@@ -79,6 +79,11 @@ func TestPagesOfATimer(t *testing.T) {
 	require.Contains(t, p.get("/ui/apps/shop/timers/"+made.ID).Body.String(), "every day at 02:30")
 	require.Equal(t, http.StatusOK, p.get("/ui/apps/shop/timers?labels=((").Code)
 	require.Equal(t, http.StatusNotFound, p.get("/ui/apps/shop/timers/1").Code)
+	for _, path := range []string{"/ui/apps/shop/timers/abc", "/ui/apps/shop/fires/abc"} {
+		w := p.get(path)
+		require.Equal(t, http.StatusNotFound, w.Code, path)
+		require.Contains(t, w.Body.String(), "There is nothing at this address")
+	}
 
 	path := "/ui/apps/shop/timers/" + made.ID
 	require.Equal(t, http.StatusForbidden, p.post(path+"/pause", "http://evil.example", nil).Code)
@@ -95,6 +100,8 @@ func TestPagesOfATimer(t *testing.T) {
 		"set_labels":    {"tier=a, team=" + attack},
 		"remove_labels": {"old,older"},
 	})
+	require.Contains(t, w.Body.String(), "<code>tier=a</code>")
+	require.Contains(t, w.Body.String(), "<code>old</code> <code>older</code>")
 	form := p.confirmation(w.Body.String())
 	require.Equal(t, "tier=a, team="+attack, form.Get("set_labels"))
 	job := p.post("/ui/apps/shop/jobs", own, form).Header().Get("Location")
@@ -128,6 +135,15 @@ func TestRefreshAfterTheSession(t *testing.T) {
 	require.Empty(t, w.Body.String())
 }
 
+// TestButtonOfTheTheme checks that the page has what the button offers where the system is dark.
+func TestButtonOfTheTheme(t *testing.T) {
+	t.Parallel()
+	p := open(t, apitest.Setup(t), true)
+	require.Contains(t, p.shown("/ui/"), `value="dark" data-light="Light">Dark<`)
+	p.cookies = []*http.Cookie{{Name: "carillon_theme", Value: "dark"}}
+	require.NotContains(t, p.shown("/ui/"), "data-light")
+}
+
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	f, admin := apitest.Guarded(t)
@@ -152,12 +168,23 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, p.get("/ui/apps/shop/timers").Code)
 }
 
-// TestLinksSayNothing checks that the author of a link cannot put a message into a page.
+// TestLinksSayNothing checks that the author of a link cannot put a message into a page, and that a
+// page which is loaded again does not repeat one.
 func TestLinksSayNothing(t *testing.T) {
 	t.Parallel()
-	p := open(t, apitest.Setup(t), true)
-	require.Contains(t, p.shown("/ui/?did=freeze"), "The app is frozen.")
-	require.NotContains(t, p.shown("/ui/?did=Call+555"), `class="did"`)
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	f.Active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
+	const said = `class="did"`
+	require.NotContains(t, p.shown("/ui/?did=freeze"), said)
+	require.NotContains(t, p.shown("/ui/?did=Call+555"), said)
+	w := p.post("/ui/apps/shop/app/freeze", own, nil)
+	p.cookies = w.Result().Cookies()
+	require.NotContains(t, p.shown("/ui/?did=unfreeze"), said, "what the viewer has not done")
+	w = p.get(w.Header().Get("Location"))
+	require.Contains(t, w.Body.String(), `<p class="did" role="status">The app is frozen.`)
+	require.Equal(t, "carillon_did", w.Result().Cookies()[0].Name)
+	require.Negative(t, w.Result().Cookies()[0].MaxAge, "it is said once")
 }
 
 // TestShownInstantsAreExplained checks that an instant can be copied from a page into its form.

@@ -90,6 +90,9 @@ func (v *views) functions() template.FuncMap {
 		"choices":  choices,
 		"misfires": func() []string { return append([]string{""}, misfirePolicies()...) },
 		"when":     func(at, zone string) stamp { return stamp{at, zone} },
+		"none": func(next string, later bool, text string) nothing {
+			return nothing{next, later, text}
+		},
 	}
 }
 
@@ -113,6 +116,14 @@ func misfirePolicies() (names []string) {
 
 // stamp is an instant in RFC 3339, and the zone in which a page shows it.
 type stamp struct{ At, Zone string }
+
+// nothing is a page of a list that has no items. The API limits how far one request searches, so a
+// page may be empty although there is a next one.
+type nothing struct {
+	Next  string // address of the next page
+	Later bool   // there were pages before
+	Text  string // of a list that is empty
+}
 
 // shownInstant is the form of instants on pages. Explanations and searches are about milliseconds.
 const shownInstant = "2006-01-02 15:04:05.999 -07:00"
@@ -146,6 +157,7 @@ type frame struct {
 	Signed, Keyless bool
 	Did             string // what the viewer has just done
 	Caller          callerBody
+	State           *appState // nil: not known, or not shown
 	Data            any
 }
 
@@ -163,13 +175,9 @@ func (q *request) frame(data any) *frame {
 	} else if rest := strings.Split(q.r.URL.EscapedPath(), "/"); len(rest) > 4 {
 		current = rest[4]
 	}
-	did := q.r.URL.Query().Get("did")
-	if _, known := q.views.texts["did."+did]; !known {
-		did = "" // a link must not put its own words into the page
-	}
 	return &frame{
 		Language: q.views.language, Theme: themeOf(q.r), App: q.app, Here: here, Current: current,
-		Signed: q.signed, Keyless: q.page.opts.Keyless, Did: did, Data: data,
+		Signed: q.signed, Keyless: q.page.opts.Keyless, Did: q.takeDid(), Data: data,
 		Caller: q.caller(),
 	}
 }

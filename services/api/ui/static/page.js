@@ -32,6 +32,16 @@
     [0.001, ":{ss}.{fff}", "\n" + date + " {HH}:{mm}", null, "\n" + date + " {HH}:{mm}", null, minute, null, 1],
   ];
 
+  // zoneOf returns the zone of a chart's axis, which is that of the page's instants, or the viewer's if
+  // the browser does not know it.
+  function zoneOf(name) {
+    try {
+      return new Intl.DateTimeFormat("en", { timeZone: name || "UTC" }).resolvedOptions().timeZone;
+    } catch {
+      return Intl.DateTimeFormat().resolvedOptions().timeZone;
+    }
+  }
+
   // drawCharts draws each chart from its attributes: data-chart has columns of numbers, instants
   // first; data-labels and data-colors describe the others.
   function drawCharts(root) {
@@ -54,11 +64,13 @@
           paths: bars || undefined, points: { show: !bars && columns[0].length < 100, size: 4 },
         };
       });
+      var zone = zoneOf(e.dataset.zone);
       charts.push(new uPlot({
         width: e.clientWidth, height: 220,
+        tzDate: function (seconds) { return uPlot.tzDate(new Date(seconds * 1000), zone); },
         axes: [Object.assign({ values: clock }, axis), Object.assign({ size: 60 }, axis)],
         scales: { y: { range: function (u, low, high) { return [0, Math.max(high, 1) * 1.1]; } } },
-        series: [{ value: date + " {HH}:{mm}:{ss}" }].concat(series),
+        series: [{ label: zone, value: date + " {HH}:{mm}:{ss}" }].concat(series),
       }, columns, e));
     });
   }
@@ -206,6 +218,26 @@
     if (field && field !== document.activeElement) field.focus();
   });
 
+  // Where the system is dark already, the button of the theme of the system offers the light one.
+  var theme = document.querySelector("button[data-light]");
+  if (theme && window.matchMedia("(prefers-color-scheme: dark)").matches) {
+    theme.value = "light";
+    theme.textContent = theme.dataset.light;
+  }
+
+  // The browser asks before it leaves an editor with what nobody has saved.
+  var edited = !!document.querySelector("#editor[data-unsaved]"), saving = false;
+  document.addEventListener("input", function (e) {
+    if (e.target.closest("#editor")) edited = true;
+  });
+  document.addEventListener("submit", function (e) {
+    if (e.target.id === "editor" && !e.defaultPrevented) saving = true;
+  });
+  window.addEventListener("pageshow", function () { saving = false; });
+  window.addEventListener("beforeunload", function (e) {
+    if (edited && !saving) e.preventDefault();
+  });
+
   function help() {
     document.getElementById("help").showModal();
   }
@@ -245,7 +277,11 @@
   });
 
   document.getElementById("help-button").addEventListener("click", help);
-  document.body.addEventListener("htmx:afterSwap", function () { prepare(document); });
+  document.body.addEventListener("htmx:afterSwap", function (e) {
+    prepare(document);
+    // The answer to the test call is below its button, perhaps out of sight.
+    if (e.detail.target.id === "test-call") e.detail.target.scrollIntoView({ block: "nearest" });
+  });
   prepare(document);
   ticker("live", 3);
   ticker("live-slow", 30);

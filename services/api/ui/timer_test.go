@@ -1,0 +1,91 @@
+package ui_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+)
+
+// TestHeatMapMarksWhatIsNotCounted checks that an hour which was counted in part or not at all differs
+// from one in which nothing is due.
+func TestHeatMapMarksWhatIsNotCounted(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	hourly, _ := f.Active(t, "hourly", `{"kind":"cron","specs":["@hourly"]}`)
+	often, _ := f.Active(t, "often", `{"kind":"cron","specs":["* * * * * *"]}`)
+	p := open(t, f, true)
+	const partly, uncounted = `<span class="hidden">, partly counted</span>`,
+		`<span class="hidden">not counted</span>`
+	body := p.shown("/ui/apps/shop/timers/" + hourly.ID)
+	require.NotContains(t, body, "counted")
+	require.Contains(t, body, `<span class="badge">not due</span>`)
+	body = p.shown("/ui/apps/shop/timers/" + often.ID)
+	require.Equal(t, 1, strings.Count(body, partly))
+	require.Contains(t, body, " partial\"")
+	require.Contains(t, body, `<td class="uncounted later" title="not counted">`)
+	require.Greater(t, strings.Count(body, uncounted), 6*24)
+	require.Contains(t, body, `<span class="badge uncounted">not counted</span>`)
+
+	// The API counts the latest outcomes only.
+	day := time.Now().UTC().Truncate(24 * time.Hour)
+	at := day.Add(-24 * time.Hour)
+	step := func(hour int) string { return at.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
+	p = openOver(t, f, map[string]string{"/apps/shop/stats": fmt.Sprintf(
+		`{"truncated":true,"complete_from":%q,"steps":[{"begin":%q,"delivered":7},{"begin":%q,"delivered":8}]}`,
+		at.Add(150*time.Minute).Format(time.RFC3339),
+		step(2),
+		step(3),
+	)})
+	body = p.shown("/ui/apps/shop/timers/" + hourly.ID)
+	require.Equal(t, 6*24+2, strings.Count(body, uncounted), "six days and two hours")
+	require.Equal(t, 1, strings.Count(body, partly))
+	require.Contains(t, body, "≥7"+partly)
+	require.Contains(t, body, `>8</td>`)
+}
+
+// TestPausedTimerShowsNoInstantsBeforeItsEnd checks what a pause lets come.
+func TestPausedTimerShowsNoInstantsBeforeItsEnd(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made, _ := f.Active(t, "hourly", `{"kind":"cron","specs":["@hourly"]}`)
+	path := "/ui/apps/shop/timers/" + made.ID
+	until := time.Now().UTC().Truncate(time.Hour).Add(48*time.Hour + 30*time.Minute)
+	w := p.post(path+"/pause", own, url.Values{"until": {until.Format(time.RFC3339)}})
+	require.Equal(t, http.StatusSeeOther, w.Code)
+	body := p.shown(path)
+	require.Contains(t, body, "The timer is paused until <time")
+	require.Contains(t, body, "Instants during the pause are skipped")
+	_, list, _ := strings.Cut(body, `<ol class="instants">`)
+	require.True(
+		t,
+		strings.HasPrefix(
+			list,
+			`<li><a href="?at=`+until.Add(30*time.Minute).Format("2006-01-02T15"),
+		),
+		list[:60],
+	)
+	ends := until.Format(time.DateOnly)
+	_, row, _ := strings.Cut(body, `<th scope="row">`+ends)
+	row, _, _ = strings.Cut(row, "</tr>")
+	require.Equal(t, 23-until.Hour(), strings.Count(row, `class="coming later"`))
+
+	require.Equal(t, http.StatusSeeOther, p.post(path+"/resume", own, nil).Code)
+	require.Equal(t, http.StatusSeeOther, p.post(path+"/pause", own, nil).Code)
+	body = p.shown(path)
+	require.Contains(t, body, "The timer is paused until it is resumed.")
+	require.NotContains(t, body, `class="instants"`)
+	require.NotContains(t, body, `class="coming`)
+
+	once, _ := f.Active(t, "once", `{"kind":"at","at":"2030-01-31T09:00:00Z"}`)
+	path = "/ui/apps/shop/timers/" + once.ID
+	require.Equal(t, http.StatusSeeOther, p.post(path+"/pause", own, nil).Code)
+	require.Contains(t, p.shown(path), "its fire waits for the end")
+}
