@@ -48,8 +48,8 @@ type target map[string]any
 // quiet are the queries that may return no numbers in a young, healthy deployment, each with the
 // reason. The others must return some.
 var quiet = map[string]string{
-	`count(carillon_clock_steady{namespace=~".*"} == 0)`: "no clock is unsteady",
-	`topk(10, sum by (app) (rate(carillon_app_fires_total{namespace=~".*",outcome="failed"}[$__rate_interval])) > 0)`:    "no fire fails",
+	`count(carillon_clock_steady{namespace=~".*"} == 0)`:                                                                  "no clock is unsteady",
+	`topk(10, sum by (app) (rate(carillon_app_fires_total{namespace=~".*",outcome="failed"}[$__rate_interval])) > 0)`:     "no fire fails",
 	`histogram_quantile(0.5, sum by (le) (rate(carillon_migrator_batch_size_bucket{namespace=~".*"}[$__rate_interval])))`: "the api expands a timer that it makes, migrators go on later",
 }
 

@@ -98,9 +98,15 @@ func (f *Facts) Holds() []Hold {
 		return nil
 	}
 	if last := f.lastOf(v); last.made && last.atMS != timer.NeverMS && last.atMS <= f.NowMS {
-		return []Hold{{HoldMaxFires, fmt.Sprintf(
-			"The timer has had its %s (max_fires). More are created only if an edit raises max_fires.",
-			count(v.Definition.Schedule.MaxFires, "fire"))}}
+		return []Hold{
+			{
+				HoldMaxFires,
+				fmt.Sprintf(
+					"The timer has had its %s (max_fires). More are created only if an edit raises max_fires.",
+					count(v.Definition.Schedule.MaxFires, "fire"),
+				),
+			},
+		}
 	}
 	return nil
 }

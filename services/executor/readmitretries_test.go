@@ -22,7 +22,11 @@ func TestRaisedLimitsReadmitRetries(t *testing.T) {
 		began := time.Now()
 		r := &receiver{answer: func(*callback.Request) callback.Result {
 			if time.Since(began) < 5*time.Second {
-				return callback.Result{Class: callback.Retry, StatusCode: http.StatusTeapot, Failure: timer.FailureStatus}
+				return callback.Result{
+					Class:      callback.Retry,
+					StatusCode: http.StatusTeapot,
+					Failure:    timer.FailureStatus,
+				}
 			}
 			return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
 		}}
@@ -35,7 +39,12 @@ func TestRaisedLimitsReadmitRetries(t *testing.T) {
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(4 * time.Second)
 		require.Len(t, r.attempts(), 20, "each failed once")
-		_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 0.01, Burst: 1}, 0)
+		_, err := parts.Store.PutSettings(
+			t.Context(),
+			"a",
+			store.AppSettings{Rate: 0.01, Burst: 1},
+			0,
+		)
 		require.NoError(t, err)
 		time.Sleep(26 * time.Second)
 		before, _ := r.seen()

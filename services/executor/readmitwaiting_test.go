@@ -31,7 +31,11 @@ func TestRaisedLimitsReadmitGrantedFires(t *testing.T) {
 		require.Len(t, held, 2)
 		ask := func(f timer.Fire) store.SlotResult {
 			f.RunAtMS = time.Now().UnixMilli()
-			out, err := parts.Store.AcquireSlots(ctx, died, []store.SlotRequest{{Fire: f, Concurrency: queue}})
+			out, err := parts.Store.AcquireSlots(
+				ctx,
+				died,
+				[]store.SlotRequest{{Fire: f, Concurrency: queue}},
+			)
 			require.NoError(t, err)
 			return out[0]
 		}
@@ -60,7 +64,12 @@ func TestRaisedLimitsReadmitGrantedFires(t *testing.T) {
 		require.NoError(t, err)
 
 		require.Zero(t, rec.Open.Owner)
-		require.Greater(t, rec.Open.RunAtMS, time.Now().Add(time.Minute).UnixMilli(), "deferred by the limit")
+		require.Greater(
+			t,
+			rec.Open.RunAtMS,
+			time.Now().Add(time.Minute).UnixMilli(),
+			"deferred by the limit",
+		)
 		_, err = parts.Store.PutSettings(ctx, "a", store.AppSettings{}, 0)
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)

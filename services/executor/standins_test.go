@@ -39,6 +39,11 @@ func TestEachOutageHasAStandIn(t *testing.T) {
 		second := reasons(t, parts, fires)
 		t.Log("after the second outage", second)
 		require.Zero(t, second["open"])
-		require.Equal(t, first["delivered"]+1, second["delivered"], "one late fire of the second outage is called")
+		require.Equal(
+			t,
+			first["delivered"]+1,
+			second["delivered"],
+			"one late fire of the second outage is called",
+		)
 	})
 }

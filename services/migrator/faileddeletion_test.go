@@ -42,7 +42,10 @@ func TestADeletionOutlivesAnError(t *testing.T) {
 		time.Sleep(time.Minute)
 		// Whoever sees the failure asks again, and nothing fails any more.
 		_, err := parts.Store.StartJob(t.Context(), store.Job{
-			ID: parts.IDs.Next(), App: "a", Action: store.JobDeleteApp, Request: []byte(`{"filter":{}}`),
+			ID:      parts.IDs.Next(),
+			App:     "a",
+			Action:  store.JobDeleteApp,
+			Request: []byte(`{"filter":{}}`),
 		})
 		require.NoError(t, err)
 		time.Sleep(10 * time.Minute)

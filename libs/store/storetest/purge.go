@@ -35,7 +35,9 @@ func attemptsOfOpenFiresAreKept(t *testing.T, s *setup) {
 	const days = 3 * 24 * time.Hour
 	called := s.nowMS() - days.Milliseconds()
 	f := s.claim(session, s.fires(1, called))[0]
-	f.State, f.RunAtMS, f.Attempt = timer.FireAccepted, called+time.Duration(timer.MaxAsync).Milliseconds(), 1
+	f.State, f.RunAtMS, f.Attempt = timer.FireAccepted, called+time.Duration(timer.MaxAsync).
+		Milliseconds(),
+		1
 	a := attempt(f, 1, called)
 	a.StatusCode, a.Error = 202, ""
 	released, err := s.st().Release(ctx, session, []timer.Fire{f}, []timer.Attempt{a})

@@ -45,7 +45,9 @@ func editRaisesMaxFires(t *testing.T, s *setup) {
 		p := store.Plan{NextDueMS: t.NextDueMS, ExpandAtMS: timer.NeverMS}
 		if !store.AllCreated(t) {
 			due := max(t.NextDueMS, nowMS-timer.MinuteMS)
-			p.Fires, p.NextDueMS = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due}}, due+1
+			p.Fires, p.NextDueMS = []timer.Fire{
+				{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due},
+			}, due+1
 		}
 		return p
 	}
