@@ -325,8 +325,8 @@ func tryTimer(
 	return now, err //nolint:wrapcheck // it says what the API answered
 }
 
-// applyCalendar replaces a calendar that differs. An equal one is left alone, because each
-// replacement makes a version and plans the timers of the calendar again.
+// applyCalendar replaces a calendar that differs. An equal one is not written. A dry run returns
+// what the calendar would be.
 func (t *tool) applyCalendar(
 	ctx context.Context,
 	api *client.Client,
