@@ -30,8 +30,8 @@ var enumDocs = map[string]string{
 	"overlap.second":            "the later of the two",
 	"overlap.both":              "both",
 	"excluded.skip":             "it is not due",
-	"excluded.next_allowed":     "it is due at the first allowed instant after it",
-	"excluded.previous_allowed": "it is due at the last allowed instant before it; not for fixed_delay",
+	"excluded.next_allowed":     "it is due on the next allowed day at the same local time; if that time is not allowed, or the day is the same, at the start of the next allowed stretch",
+	"excluded.previous_allowed": "it is due on the previous allowed day at the same local time; if that time is not allowed, or the day is the same, in the last second of the previous allowed stretch; not for fixed_delay",
 
 	"result.created":                  "a new timer",
 	"result.existed":                  "a timer that was there; with put it has the definition now",
