@@ -136,7 +136,7 @@ var enumDocs = map[string]string{
 	"action.delete_app":               "all timers are deleted, then all else of the app",
 	"jobbody.status.running":          "timers are still being changed",
 	"jobbody.status.done":             "all of them were dealt with; failed tells how many could not be changed",
-	"jobbody.status.cancelled":        "no more are changed; what was changed stays",
+	"jobbody.status.cancelled":        "no further page begins, and what was changed stays; the page under way, at most 500 timers, is still done, and counts a moment after finished_at",
 	"jobbody.status.failed":           "it could not go on: see failure",
 	"auditactorbody.kind.key":         "by an API key",
 	"auditactorbody.kind.key_file":    "by a key from a file",
