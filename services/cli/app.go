@@ -90,15 +90,28 @@ func (t *tool) listOfApp(
 // hintUnknownApp says beside an empty list that there is no such app. The list is right even so: an
 // app exists from its first timer on. Without an answer it says nothing.
 func (t *tool) hintUnknownApp(ctx context.Context, api *client.Client) {
+	if unknown, ok := errors.AsType[unknownAppError](t.findApp(ctx, api)); ok {
+		fmt.Fprintln(t.errOut, unknown)
+	}
+}
+
+// unknownAppError is the name of an app that does not exist.
+type unknownAppError string
+
+func (e unknownAppError) Error() string {
+	return fmt.Sprintf(
+		"there is no app %q yet: carillon app list shows those that there are", string(e),
+	)
+}
+
+// findApp returns an error unless the app exists.
+func (t *tool) findApp(ctx context.Context, api *client.Client) error {
 	_, err := api.Get(ctx, "/apps/"+url.PathEscape(t.target.App), nil)
 	e, ok := errors.AsType[*client.Error](err)
 	if ok && client.NotFound(err) && !e.NoPath() {
-		fmt.Fprintf(
-			t.errOut,
-			"there is no app %q yet: carillon app list shows those that there are\n",
-			t.target.App,
-		)
+		return unknownAppError(t.target.App)
 	}
+	return err //nolint:wrapcheck // it says what the API answered
 }
 
 // onApp returns a command that sends one request about the app.
