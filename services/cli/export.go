@@ -15,7 +15,7 @@ import (
 )
 
 func (t *tool) exportCommand() *cobra.Command {
-	var ndjson bool
+	var ndjson, withoutApp bool
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "print all calendars and timers of an app as files for apply",
@@ -32,11 +32,19 @@ func (t *tool) exportCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if withoutApp {
+					for i := range all {
+						all[i].App = ""
+						delete(all[i].Body, "app")
+					}
+				}
 				return t.export(all, ndjson)
 			})
 		},
 	}
 	c.Flags().BoolVar(&ndjson, "ndjson", false, "print a line of JSON for each")
+	c.Flags().BoolVar(&withoutApp, "without-app", false,
+		"leave the app out of the documents, to apply them to another app")
 	return c
 }
 

@@ -118,6 +118,7 @@ func (t *tool) printImported(results []importer.Result) error {
 // left out, and the others go on.
 func (t *tool) applyImported(c *cobra.Command, results []importer.Result) error {
 	var timers []*manifest.Manifest
+	var others []error
 	left := 0
 	for i := range results {
 		if !t.notes(&results[i]) {
@@ -125,6 +126,10 @@ func (t *tool) applyImported(c *cobra.Command, results []importer.Result) error 
 			continue
 		}
 		timers = append(timers, results[i].Manifest)
+		others = append(others, t.otherApp(results[i].Manifest))
+	}
+	if err := errors.Join(others...); err != nil {
+		return usageError(err.Error())
 	}
 	err := t.withClient(func(api *client.Client) error {
 		bar := progress.New(t.errOut, "importing", int64(len(timers)))
