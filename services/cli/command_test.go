@@ -429,6 +429,14 @@ func TestCalendarBackfillAndAppCommands(t *testing.T) {
 	settings := u.do("app", "limit", "--concurrent", "7")
 	require.Contains(t, settings, "rate: 5", "limits that are not named stay")
 	require.Contains(t, u.do("app", "settings"), "concurrent: 7")
+
+	limit := []string{"app", "limit", "--app", "desk", "--rate", "5"}
+	require.Contains(t, u.refused(limit...), "--create limits an app that does not exist yet")
+	require.Contains(t, u.do(append(limit, "--create", "--dry-run")...), "rate: 5")
+	require.NotContains(t, u.do("app", "list"), "desk")
+	require.Contains(t, u.do(append(limit, "--create")...), "version: 1")
+	limit = []string{"app", "limit", "--app", "desk", "--burst", "9", "--create"}
+	require.Contains(t, u.do(limit...), "rate: 5")
 }
 
 func TestKeysAndContexts(t *testing.T) {
