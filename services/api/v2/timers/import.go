@@ -113,7 +113,7 @@ func refuseTwice(docs []importDoc) {
 		key := [2]string{docs[i].kind, docs[i].name}
 		if first, ok := seen[key]; ok && docs[i].err == nil {
 			docs[i].err = timer.Invalid("name", fmt.Sprintf(
-				"expected each name once, found %q as document %d too", docs[i].name, first,
+				"expected each name once, found %q as document %d too", docs[i].name, first+1,
 			))
 		}
 		seen[key] = i
