@@ -40,6 +40,10 @@ func (t *tool) importCommand() *cobra.Command {
 			if err != nil {
 				return usageError("--from: " + err.Error())
 			}
+			if len(results) == 0 {
+				fmt.Fprintf(t.errOut, "nothing to import: there is no entry in %s\n", args[0])
+				return nil
+			}
 			if apply {
 				return t.applyImported(c, results)
 			}
@@ -84,11 +88,10 @@ func (e incompleteError) Error() string {
 // notes prints what is different of an entry. It returns whether it was carried over.
 func (t *tool) notes(r *importer.Result) bool {
 	for _, note := range r.Notes {
-		sign := "note"
-		if r.Manifest == nil {
-			sign = "left out"
-		}
-		fmt.Fprintf(t.errOut, "%s: %s: %s\n", r.Source, sign, note)
+		fmt.Fprintf(t.errOut, "%s: note: %s\n", r.Source, note)
+	}
+	for _, why := range r.Refused {
+		fmt.Fprintf(t.errOut, "%s: left out: %s\n", r.Source, why)
 	}
 	return r.Manifest != nil
 }
