@@ -2,6 +2,7 @@ package calendar
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -61,7 +62,9 @@ func (c *icsFile) dates(now time.Time) (*ICSDates, error) {
 	if c.isEndless {
 		if c.count(from, until) > timer.MaxCalendarDates {
 			from = max(from, dayOf(now.UTC().Year()-1))
-			out.EndlessFrom = dateText(from)
+			if c.endlessBefore(from) {
+				out.EndlessFrom = dateText(from)
+			}
 		}
 		for year := EndlessUntil; c.count(from, until) > timer.MaxCalendarDates; year-- {
 			if year <= now.UTC().Year() {
@@ -80,6 +83,11 @@ func (c *icsFile) dates(now time.Time) (*ICSDates, error) {
 		}
 	}
 	return out, nil
+}
+
+// endlessBefore reports whether an endless rule has a date before a day.
+func (c *icsFile) endlessBefore(day int64) bool {
+	return slices.Contains(c.endless.has[:day], true)
 }
 
 // count returns the number of dates if endless rules are limited to the given days.

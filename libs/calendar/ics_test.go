@@ -392,8 +392,17 @@ func TestEndlessRulesEnd(t *testing.T) {
 			4905,
 			"2026-01-03",
 			"2072-12-31",
-			"2025-01-01",
+			"",
 			"2072-12-31",
+		},
+		{
+			"every day of the future",
+			file("DTSTART;VALUE=DATE:20300101\nRRULE:FREQ=DAILY"),
+			4748,
+			"2030-01-01",
+			"2042-12-31",
+			"",
+			"2042-12-31",
 		},
 		{
 			"weekends since long ago",

@@ -85,7 +85,8 @@ const IfAbsent = -1
 // Calendars has the named calendars of apps.
 type Calendars interface {
 	// PutCalendar creates or replaces a calendar and returns it with its version, from 1. The next
-	// calls of Expand replan the timers that name it (S20). It returns a conflict if ifVersion is not the
+	// calls of Expand replan the timers that name it (S20). The content that it has already changes
+	// nothing: there is no new version and no replan. It returns a conflict if ifVersion is not the
 	// present version; 0 stands for any version, IfAbsent for none.
 	PutCalendar(
 		ctx context.Context,

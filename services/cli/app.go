@@ -90,15 +90,28 @@ func (t *tool) listOfApp(
 // hintUnknownApp says beside an empty list that there is no such app. The list is right even so: an
 // app exists from its first timer on. Without an answer it says nothing.
 func (t *tool) hintUnknownApp(ctx context.Context, api *client.Client) {
+	if unknown, ok := errors.AsType[unknownAppError](t.findApp(ctx, api)); ok {
+		fmt.Fprintln(t.errOut, unknown)
+	}
+}
+
+// unknownAppError is the name of an app that does not exist.
+type unknownAppError string
+
+func (e unknownAppError) Error() string {
+	return fmt.Sprintf(
+		"there is no app %q yet: carillon app list shows those that there are", string(e),
+	)
+}
+
+// findApp returns an error unless the app exists.
+func (t *tool) findApp(ctx context.Context, api *client.Client) error {
 	_, err := api.Get(ctx, "/apps/"+url.PathEscape(t.target.App), nil)
 	e, ok := errors.AsType[*client.Error](err)
 	if ok && client.NotFound(err) && !e.NoPath() {
-		fmt.Fprintf(
-			t.errOut,
-			"there is no app %q yet: carillon app list shows those that there are\n",
-			t.target.App,
-		)
+		return unknownAppError(t.target.App)
 	}
+	return err //nolint:wrapcheck // it says what the API answered
 }
 
 // onApp returns a command that sends one request about the app.
@@ -126,25 +139,37 @@ func (t *tool) callApp(c *cobra.Command, method, below string, body any) error {
 }
 
 // appLimit changes the limits that flags name and keeps the others. The version that was read makes
-// a change in the meantime a conflict.
+// a change in the meantime a conflict. Without --create it makes no app: under a mistyped name that
+// would look like success.
 func (t *tool) appLimit() *cobra.Command {
 	var rate float64
 	var burst, concurrent int
+	var create bool
 	c := &cobra.Command{
 		Use:   "limit",
 		Short: "change the limits of the app; those that are not named stay",
-		Args:  usageArgs(cobra.NoArgs),
+		Example: `  carillon app limit --app shop --rate 50 --burst 100
+  carillon app limit --app desk --rate 5 --create`,
+		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return t.withApp(func(api *client.Client, app url.Values) error {
 				path := "/apps/" + url.PathEscape(app.Get("app")) + "/settings"
 				was, err := api.Get(c.Context(), path, nil)
-				if err != nil {
+				switch e, ok := errors.AsType[*client.Error](err); {
+				case err == nil:
+				case !ok || !client.NotFound(err) || e.NoPath():
 					return err //nolint:wrapcheck // it says what the API answered
+				case !create:
+					return fmt.Errorf("%w\n--create limits an app that does not exist yet", err)
 				}
-				body := client.Object{"allow": was["allow"]}
-				for name, value := range map[string]any{"rate": rate, "burst": burst, "concurrent": concurrent} {
-					body[name] = was[name]
-					if c.Flags().Changed(name) {
+				body := client.Object{}
+				for name, value := range map[string]any{
+					"allow": nil, "rate": rate, "burst": burst, "concurrent": concurrent,
+				} {
+					if had, ok := was[name]; ok {
+						body[name] = had
+					}
+					if value != nil && c.Flags().Changed(name) {
 						body[name] = value
 					}
 				}
@@ -162,5 +187,6 @@ func (t *tool) appLimit() *cobra.Command {
 	c.Flags().Float64Var(&rate, "rate", 0, "calls started per second; 0 is no limit")
 	c.Flags().IntVar(&burst, "burst", 0, "calls that may start at once after a pause")
 	c.Flags().IntVar(&concurrent, "concurrent", 0, "calls at once; 0 is no limit")
+	c.Flags().BoolVar(&create, "create", false, "make the app if there is none of this name")
 	return t.withDryRun(c)
 }

@@ -49,10 +49,14 @@ func (t *tool) applyCommand() *cobra.Command {
 		Short: "create and change timers and calendars so that they are as in files",
 		Long: "It creates what does not exist and changes what differs. A document is a timer as the API\n" +
 			"takes it, or a calendar where it says kind: calendar. It is not one transaction: what was\n" +
-			"applied before an error stays, and a repetition goes on.",
+			"applied before an error stays, and a repetition goes on.\n\n" +
+			"A document without an app is for the app of --app, " + appVariable + " or the context.\n" +
+			"With --app, a document of another app is refused, and nothing is applied.",
 		Example: `  carillon export --app shop > shop.yaml
   carillon apply -f shop.yaml --dry-run
-  carillon apply -f timers/ --prune`,
+  carillon apply -f timers/ --prune
+  carillon export --app shop --without-app > any.yaml
+  carillon apply -f any.yaml --app shop2`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return t.apply(c.Context(), a) },
 	}
@@ -107,6 +111,13 @@ func (t *tool) apply(ctx context.Context, a *apply) error {
 	if len(all) == 0 {
 		return usageError("--file: there is no definition in " + strings.Join(a.files, ", "))
 	}
+	others := make([]error, len(all))
+	for i := range all {
+		others[i] = t.otherApp(&all[i])
+	}
+	if err := errors.Join(others...); err != nil {
+		return usageError(err.Error())
+	}
 	return t.withClient(func(api *client.Client) error {
 		bar := progress.New(t.errOut, "applying", int64(len(all)))
 		defer bar.Done()
@@ -119,6 +130,20 @@ func (t *tool) apply(ctx context.Context, a *apply) error {
 		}
 		return nil
 	})
+}
+
+// otherApp returns an error for a definition of another app than that of the flag --app, as the API
+// refuses documents of another app than that of an import. The app of a variable or of the context
+// is only that of documents which name none: a folder may have the definitions of several apps.
+func (t *tool) otherApp(m *manifest.Manifest) error {
+	if t.app == "" || m.App == t.app {
+		return nil
+	}
+	return fmt.Errorf(
+		"%s: app: expected %q, as --app says, found %q: leave it out, or leave --app out; "+
+			"carillon export --without-app prints documents for any app",
+		m.Source, t.app, m.App,
+	)
 }
 
 // applyAll applies definitions in their order: calendars one by one, and timers in batches. A
@@ -325,8 +350,8 @@ func tryTimer(
 	return now, err //nolint:wrapcheck // it says what the API answered
 }
 
-// applyCalendar replaces a calendar that differs. An equal one is left alone, because each
-// replacement makes a version and plans the timers of the calendar again.
+// applyCalendar replaces a calendar that differs. An equal one is not written. A dry run returns
+// what the calendar would be.
 func (t *tool) applyCalendar(
 	ctx context.Context,
 	api *client.Client,

@@ -260,7 +260,7 @@ func TestApplyAndExport(t *testing.T) {
 		"a calendar that does not exist yet",
 	)
 	require.Equal(t, 3, strings.Count(said, "would be created"))
-	require.NotContains(t, u.do("export"), "holidays", "nothing was written")
+	require.Contains(t, u.refused("export"), "there is no app", "nothing was written")
 	said = u.do("apply", "-f", file, "--prune")
 	require.Equal(
 		t,
@@ -308,6 +308,42 @@ func TestApplyAndExport(t *testing.T) {
 	require.Contains(t, u.refused("apply", "-f", only, "--prune"), "--yes")
 	require.Contains(t, u.do("apply", "-f", only, "--prune", "--yes"), "timer shop/bill deleted")
 	require.Equal(t, "tick\n", u.do("timer", "list", "-o", "name"))
+}
+
+// TestApplyToAnotherApp checks that only documents without an app follow the flag --app.
+func TestApplyToAnotherApp(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	file := u.file("shop.yaml", twoTimers)
+	u.do("apply", "-f", file)
+	for format, other := range map[string]string{"--ndjson=false": "desk1", "--ndjson": "desk2"} {
+		u.in = u.do("export", format)
+		for _, command := range []string{"apply", "diff"} {
+			out, err := u.try(command, "-f", "-", "--app", "desk")
+			require.ErrorContains(t, err, `standard input, document 3: app: expected "desk", `+
+				`as --app says, found "shop": leave it out`)
+			require.NotContains(t, out, "created")
+		}
+		require.Contains(t, u.do("timer", "list", "--app", "desk"), "there is no app")
+		require.Equal(t, 3, strings.Count(u.do("apply", "-f", "-", "--app", "shop"), "unchanged"))
+		u.env["CARILLON_APP"] = "desk"
+		require.Equal(t, 3, strings.Count(u.do("apply", "-f", "-"), "unchanged"), "as they say")
+		u.env["CARILLON_APP"] = "shop"
+
+		u.in = u.do("export", format, "--without-app")
+		require.NotContains(t, u.in, "shop")
+		said := u.do("apply", "-f", "-", "--app", other)
+		require.Equal(t, 3, strings.Count(said, "created"), said)
+		require.Equal(t, 3, strings.Count(u.do("apply", "-f", "-"), "unchanged"))
+	}
+	xtimer := u.file("xtimer.json", someTimers)
+	require.Contains(t,
+		u.refused("import", "--from", "xtimer", xtimer, "--apply", "--app", "desk"),
+		`entry 1, digest: app: expected "desk"`,
+	)
+	require.NotContains(t, u.do("app", "list", "-o", "name"), "mail")
 }
 
 func TestApplyReportsWhatIsWrong(t *testing.T) {
@@ -393,6 +429,14 @@ func TestCalendarBackfillAndAppCommands(t *testing.T) {
 	settings := u.do("app", "limit", "--concurrent", "7")
 	require.Contains(t, settings, "rate: 5", "limits that are not named stay")
 	require.Contains(t, u.do("app", "settings"), "concurrent: 7")
+
+	limit := []string{"app", "limit", "--app", "desk", "--rate", "5"}
+	require.Contains(t, u.refused(limit...), "--create limits an app that does not exist yet")
+	require.Contains(t, u.do(append(limit, "--create", "--dry-run")...), "rate: 5")
+	require.NotContains(t, u.do("app", "list"), "desk")
+	require.Contains(t, u.do(append(limit, "--create")...), "version: 1")
+	limit = []string{"app", "limit", "--app", "desk", "--burst", "9", "--create"}
+	require.Contains(t, u.do(limit...), "rate: 5")
 }
 
 func TestKeysAndContexts(t *testing.T) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,25 +15,36 @@ import (
 )
 
 func (t *tool) exportCommand() *cobra.Command {
-	var ndjson bool
+	var ndjson, withoutApp bool
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "print all calendars and timers of an app as files for apply",
 		Long: "It prints YAML documents in the order of their names. Secrets are not shown: REDACTED in their\n" +
 			"place keeps those that the service has. The export of an app that changes meanwhile is not of\n" +
-			"one instant.",
+			"one instant. It fails if there is no such app.",
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return t.withApp(func(api *client.Client, app url.Values) error {
 				all, err := t.readAll(c.Context(), api, app)
+				if err == nil && len(all) == 0 {
+					err = t.emptyExport(c.Context(), api)
+				}
 				if err != nil {
 					return err
+				}
+				if withoutApp {
+					for i := range all {
+						all[i].App = ""
+						delete(all[i].Body, "app")
+					}
 				}
 				return t.export(all, ndjson)
 			})
 		},
 	}
 	c.Flags().BoolVar(&ndjson, "ndjson", false, "print a line of JSON for each")
+	c.Flags().BoolVar(&withoutApp, "without-app", false,
+		"leave the app out of the documents, to apply them to another app")
 	return c
 }
 
@@ -65,6 +77,16 @@ func (t *tool) readAll(
 		})
 	}
 	return all, nil
+}
+
+// emptyExport fails if there is no such app, so that no script keeps an empty file as a backup. It
+// says that an app which exists has nothing to export.
+func (t *tool) emptyExport(ctx context.Context, api *client.Client) error {
+	if err := t.findApp(ctx, api); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.errOut, "app %q has no calendars and no timers\n", t.target.App)
+	return nil
 }
 
 func (t *tool) export(all []manifest.Manifest, ndjson bool) error {

@@ -40,6 +40,10 @@ func (t *tool) importCommand() *cobra.Command {
 			if err != nil {
 				return usageError("--from: " + err.Error())
 			}
+			if len(results) == 0 {
+				fmt.Fprintf(t.errOut, "nothing to import: there is no entry in %s\n", args[0])
+				return nil
+			}
 			if apply {
 				return t.applyImported(c, results)
 			}
@@ -84,11 +88,10 @@ func (e incompleteError) Error() string {
 // notes prints what is different of an entry. It returns whether it was carried over.
 func (t *tool) notes(r *importer.Result) bool {
 	for _, note := range r.Notes {
-		sign := "note"
-		if r.Manifest == nil {
-			sign = "left out"
-		}
-		fmt.Fprintf(t.errOut, "%s: %s: %s\n", r.Source, sign, note)
+		fmt.Fprintf(t.errOut, "%s: note: %s\n", r.Source, note)
+	}
+	for _, why := range r.Refused {
+		fmt.Fprintf(t.errOut, "%s: left out: %s\n", r.Source, why)
 	}
 	return r.Manifest != nil
 }
@@ -118,6 +121,7 @@ func (t *tool) printImported(results []importer.Result) error {
 // left out, and the others go on.
 func (t *tool) applyImported(c *cobra.Command, results []importer.Result) error {
 	var timers []*manifest.Manifest
+	var others []error
 	left := 0
 	for i := range results {
 		if !t.notes(&results[i]) {
@@ -125,6 +129,10 @@ func (t *tool) applyImported(c *cobra.Command, results []importer.Result) error 
 			continue
 		}
 		timers = append(timers, results[i].Manifest)
+		others = append(others, t.otherApp(results[i].Manifest))
+	}
+	if err := errors.Join(others...); err != nil {
+		return usageError(err.Error())
 	}
 	err := t.withClient(func(api *client.Client) error {
 		bar := progress.New(t.errOut, "importing", int64(len(timers)))

@@ -62,7 +62,8 @@ const someSchedules = `{"Name":"report","ScheduleExpression":"cron(0 9 ? * 2#1 *
  "Target":{"Arn":"arn:aws:lambda:eu-west-1:1:function:report","Input":"{}","RetryPolicy":{"MaximumRetryAttempts":3}}}
 {"Name":"tick","ScheduleExpression":"rate(2 days)","State":"DISABLED","FlexibleTimeWindow":{"Mode":"OFF"}}
 {"Name":"once","ScheduleExpression":"at(2040-01-31T09:00:00)","ScheduleExpressionTimezone":"Europe/Paris","State":"ENABLED"}
-{"Name":"bad","ScheduleExpression":"sometimes"}`
+{"Name":"bad","ScheduleExpression":"sometimes"}
+{"ScheduleExpression":"rate(1 day)"}`
 
 const someTimers = `[{"app":"mail","name":"digest","status":2,"cron":"0 0 9 * * *",
  "notifyHTTPParam":{"url":"https://example.com/digest","method":"post","header":{"X-A":["1"]},"body":"hi"}},
@@ -89,7 +90,7 @@ func TestImport(t *testing.T) {
 				"example.com-ping": {"method: GET", "*/5 * * * *"},
 			},
 			[]string{
-				"line 2: left out: MAILTO", "line 5: left out: it runs a program", "line 5: left out: it calls no URL",
+				"line 2: left out: MAILTO", "line 5: note: it runs a program", "line 5: left out: it calls no URL",
 				"line 6: left out: @reboot", "line 7: left out: the schedule cannot be carried over",
 			},
 		},
@@ -118,7 +119,7 @@ func TestImport(t *testing.T) {
 				"tick":   {"every: 48h0m0s", "status: inactive"},
 				"once":   {"at: \"2040-01-31T08:00:00Z\""},
 			},
-			[]string{"report: note: its target arn:aws:lambda", "bad: left out: expected cron(…), rate(…) or at(…)"},
+			[]string{"report: note: its target arn:aws:lambda", "bad: left out: expected cron(…), rate(…) or at(…)", "entry 5: left out: no name"},
 		},
 		{
 			"xtimer", someTimers, "",
@@ -211,6 +212,24 @@ var corpus = map[string]string{
 {"app":"mail","name":"e","cron":"0 9 * * *","notifyHTTPParam":{"url":"https://me:pw@example.com/%zz"}},
 {"app":"carillon","name":"f","cron":"0 9 * * *","notifyHTTPParam":{"url":"https://example.com"}},
 {"app":"mail","name":" g ","cron":"0 9 * * *","notifyHTTPParam":{"url":"https://example.com"}}]`,
+}
+
+// TestImportOfNothing checks that an empty file does not look like one that was imported.
+func TestImportOfNothing(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "http://127.0.0.1:1") // it is not called
+	for system, text := range map[string]string{
+		"crontab": "# none\n\n", "xtimer": "[]", "xxl-job": `{"content":[]}`, "eventbridge": "",
+		"kubernetes": "---\n",
+	} {
+		file := u.file("in", text)
+		for _, apply := range []string{"--apply=false", "--apply"} {
+			out, errOut, err := u.split("import", "--from", system, file, apply)
+			require.NoError(t, err, system)
+			require.Empty(t, out, system)
+			require.Equal(t, "nothing to import: there is no entry in "+file+"\n", errOut, system)
+		}
+	}
 }
 
 // TestImportedDefinitionsAreAccepted applies what the importer makes of the corpus. What the API

@@ -209,6 +209,8 @@ func (t *tool) jobEnd(job client.Object) error {
 	switch {
 	case job.Text("status") == "failed":
 		return errors.New("the job failed: " + job.Text("failure"))
+	case job.Text("status") == "cancelled":
+		return fmt.Errorf("the job was cancelled before it did all of its %s timers", totalOf(job))
 	case job.Int("failed") > 0:
 		return fmt.Errorf("%d timers could not be changed", job.Int("failed"))
 	}

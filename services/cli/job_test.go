@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -9,6 +10,25 @@ import (
 
 	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
+
+// TestCancelledJobsFail checks that a command which follows a job fails if somebody cancels the job.
+func TestCancelledJobsFail(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, answer(t, http.StatusOK, "application/json",
+		`{"id":"7","action":"pause","status":"cancelled","total":12,"done":5,"failed":1}`).URL)
+	for _, args := range [][]string{
+		{"job", "watch", "7"},
+		{"timer", "pause", "--all", "--yes"},
+		{"app", "delete", "shop", "--confirm", "shop"},
+	} {
+		out, err := u.try(args...)
+		require.ErrorContains(t, err, "the job was cancelled before it did all of its 12 timers")
+		require.Contains(t, out, "pause cancelled: 5 timers, 1 failed")
+	}
+	out, err := u.try("job", "watch", "7", "-o", "jsonpath=.done")
+	require.Error(t, err)
+	require.Equal(t, "5\n", out)
+}
 
 func TestBulkCommands(t *testing.T) {
 	t.Parallel()
@@ -26,7 +46,7 @@ func TestBulkCommands(t *testing.T) {
 	require.Contains(t, out, "bill-9")
 	require.NotContains(t, out, "bill-11", "a sample has ten")
 	require.Contains(t, u.refused("timer", "pause", "-l", "team=pay"), "--yes")
-	require.Contains(t, u.refused("timer", "pause"), "at least 1 arg")
+	require.Contains(t, u.refused("timer", "pause", "--yes"), "a filter such as -l, or --all")
 	require.Contains(t, u.refused("timer", "pause", "other", "--all"), "found both")
 	require.Contains(t, u.do("timer", "pause", "other", "--dry-run"), "other would be paused")
 	require.Contains(t, u.refused("timer", "run", "-l", "team=nobody", "--yes"), "no timer")

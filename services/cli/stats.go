@@ -39,7 +39,12 @@ func (t *tool) statsCommand() *cobra.Command {
 			if err != nil {
 				return err //nolint:wrapcheck // it says what the API answered
 			}
-			return t.showStats(stats)
+			total := stats.Object("total")
+			empty := total.Int("delivered")+total.Int("failed")+total.Int("skipped") == 0
+			if err = t.showStats(stats); err == nil && empty {
+				t.hintUnknownApp(c.Context(), api)
+			}
+			return err
 		})
 	}
 	return c
@@ -118,7 +123,10 @@ func (t *tool) upcomingCommand() *cobra.Command {
 				if err != nil {
 					return err //nolint:wrapcheck // it says what the API answered
 				}
-				return t.showUpcoming(load, minutes)
+				if err = t.showUpcoming(load, minutes); err == nil && load.Int("timers") == 0 {
+					t.hintUnknownApp(c.Context(), api)
+				}
+				return err
 			})
 		},
 	}

@@ -23,6 +23,8 @@ type bulk struct {
 	all, yes, noWait                       bool
 }
 
+var errNoTimers = usageError("expected names of timers, a filter such as -l, or --all, found none")
+
 // addBulk gives a command that names timers a form that selects them. body returns what the job
 // does, besides the filter.
 func (t *tool) addBulk(c *cobra.Command, body func() (client.Object, error)) *cobra.Command {
@@ -31,8 +33,11 @@ func (t *tool) addBulk(c *cobra.Command, body func() (client.Object, error)) *co
 	c.Use += " | -l SELECTOR | --all"
 	one, args := c.RunE, c.Args
 	c.Args = func(c *cobra.Command, names []string) error {
-		if b.selects() {
+		switch {
+		case b.selects():
 			return nil
+		case len(names) == 0:
+			return errNoTimers
 		}
 		return args(c, names)
 	}
@@ -196,7 +201,7 @@ func (t *tool) timerLabel() *cobra.Command {
 			}
 			switch {
 			case !b.selects() && len(names) == 0:
-				return usageError("expected names of timers, or a filter such as -l, found neither")
+				return errNoTimers
 			case !b.selects():
 				return t.labelNamed(c, names, set, remove)
 			case len(names) > 0:

@@ -28,6 +28,9 @@ func TestEmptyListsNameUnknownApps(t *testing.T) {
 		{"dead", "list"},
 		{"fires"},
 		{"job", "list"},
+		{"stats"},
+		{"upcoming"},
+		{"upcoming", "-o", "json"},
 	} {
 		require.NotContains(t, u.do(args...), "there is no app")
 		out, errOut, err := u.split(append(args, "--app", "shpo")...)
@@ -36,6 +39,16 @@ func TestEmptyListsNameUnknownApps(t *testing.T) {
 		require.NotContains(t, out, hint, args)
 	}
 	require.NotContains(t, u.do("timer", "list", "--contains", "none"), "there is no app")
+
+	out, _, err := u.split("export", "--app", "shpo")
+	require.ErrorContains(t, err, hint, "no script keeps an empty file")
+	require.Empty(t, out)
+	require.Contains(t, u.refused("dead", "redrive", "--app", "shpo"), "404")
+	u.do("timer", "delete", "bill", "--yes")
+	out, errOut, err := u.split("export")
+	require.NoError(t, err)
+	require.Empty(t, out)
+	require.Contains(t, errOut, `app "shop" has no calendars and no timers`)
 }
 
 func TestTimerListCommand(t *testing.T) {

@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,7 +47,8 @@ func (s *Store) PutCalendar(
 	}
 	var was any
 	next := &store.CalendarVersion{Calendar: c, Version: 1, UpdatedMS: s.nowMS()}
-	if had := s.calendars[nameKey{app, c.Name}]; had != nil {
+	had := s.calendars[nameKey{app, c.Name}]
+	if had != nil {
 		next.Version, was = had.Version+1, had.Calendar
 	}
 	if ifVersion != 0 && max(ifVersion, 0) != next.Version-1 {
@@ -53,6 +56,12 @@ func (s *Store) PutCalendar(
 			"version",
 			"the calendar has another version by now",
 		)
+	}
+	if had != nil {
+		same, err := sameCalendar(&had.Calendar, &c)
+		if err != nil || same {
+			return *had, err
+		}
 	}
 	if err := s.auditCalendar(ctx, app, c.Name, was, c); err != nil {
 		return store.CalendarVersion{}, err
@@ -63,6 +72,19 @@ func (s *Store) PutCalendar(
 		s.requestReplan(t, next.UpdatedMS)
 	}
 	return *next, nil
+}
+
+// sameCalendar compares calendars by their JSON, in which an empty list is the same as none.
+func sameCalendar(was, is *timer.Calendar) (bool, error) {
+	a, err := json.Marshal(was)
+	if err != nil {
+		return false, fmt.Errorf("encoding the calendar: %w", err)
+	}
+	b, err := json.Marshal(is)
+	if err != nil {
+		return false, fmt.Errorf("encoding the calendar: %w", err)
+	}
+	return bytes.Equal(a, b), nil
 }
 
 // requestReplan sets Replan of a timer.

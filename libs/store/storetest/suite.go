@@ -192,6 +192,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"DeadLetters_Paged", deadLettersArePaged},
 		{"AddedFires", addedFires},
 		{"Calendars_HaveVersions", calendarsHaveVersions},
+		{"Calendars_StayTheSame", calendarsStayTheSame},
 		{"Calendars_KnowTheirTimers", calendarsKnowTheirTimers},
 		{"Calendars_ComeWithTimers", calendarsComeWithTimers},
 		{"Calendars_Replan", calendarsReplan},

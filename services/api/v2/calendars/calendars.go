@@ -22,7 +22,7 @@ type CalendarParam struct {
 type timeRangeBody struct {
 	From     string   `json:"from" doc:"Included, by the wall clock." example:"09:00"`
 	To       string   `json:"to" doc:"Not included; 24:00 is the end of the day. A range that passes midnight is two." example:"17:30"`
-	Weekdays []string `json:"weekdays,omitempty" nullable:"false" maxItems:"7" doc:"On which it holds, mon to sun; on all where it is left out." example:"[\"mon\",\"fri\"]"`
+	Weekdays []string `json:"weekdays,omitempty" nullable:"false" maxItems:"7" doc:"On which it holds, mon to sun; on all where it is left out. On an included date it holds whatever the weekday." example:"[\"mon\",\"fri\"]"`
 }
 
 // CalendarBody is the content of a calendar. Included dates override excluded dates and weekdays,

@@ -26,6 +26,34 @@ func TestV2PutAnswersWhatIsStored(t *testing.T) {
 	}
 }
 
+// TestV2SameCalendarChangesNothing writes and imports what a calendar has already.
+func TestV2SameCalendarChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const path, body = "/api/v2/calendars/days?app=shop", `{"excluded_dates":["2030-01-01"]}`
+	first := f.Call(t, http.MethodPut, path, body, nil)
+	require.Equal(t, http.StatusOK, first.Status, first.Body)
+	tm := f.Create(t, 201, apitest.With(
+		`{"kind":"cron","specs":["@daily"],"calendars":["days"]}`, `"status":"active"`,
+	))
+	again := f.Call(t, http.MethodPut, path, body, nil)
+	require.Equal(t, first.Body, again.Body)
+	const event = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nBEGIN:VEVENT\r\nUID:a\r\n" +
+		"DTSTART;VALUE=DATE:20300101\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+	ics := map[string]string{"Content-Type": "text/calendar"}
+	for _, more := range []string{"", "&mode=replace", "&if_version=1"} {
+		in := "/api/v2/calendars/days/import?app=shop" + more
+		var got apitest.V2Calendar
+		f.Call(t, http.MethodPost, in, event, ics).Into(t, http.StatusOK, &got)
+		require.Equal(t, 1, got.Version, more)
+	}
+	require.Equal(t, first.Body, f.Call(t, http.MethodGet, path, "", nil).Body)
+	stored, err := f.Store.TimerByName(t.Context(), "shop", "bill")
+	require.NoError(t, err)
+	require.Equal(t, tm.ID, stored.ID.String())
+	require.False(t, stored.Replan)
+}
+
 func TestV2CalendarLifecycle(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)

@@ -32,7 +32,7 @@ func (s *Resource) Register(r *route.Router) {
 	}, s.listCalendars)
 	route.Add(r, route.Operation{
 		Method: http.MethodPut, Path: "/calendars/{name}", ID: "put-calendar",
-		Summary: "Make or replace a calendar",
+		Summary: "Make or replace a calendar; the same content changes nothing",
 		Errors:  []int{http.StatusPreconditionFailed},
 	}, s.putCalendar)
 	route.Add(r, route.Operation{

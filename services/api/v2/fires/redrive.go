@@ -108,6 +108,11 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 		}
 		q.After, q.AfterFinishedMS = outcomes[n-1].FireID, outcomes[n-1].FinishedMS
 	}
+	if out.Count == 0 { // perhaps there is no such app
+		if _, err := s.Store.App(ctx, in.App); err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+	}
 	if out.More && q.AfterFinishedMS != 0 {
 		out.NextCursor = redriveCursor(&q)
 	}

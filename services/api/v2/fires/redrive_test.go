@@ -200,12 +200,18 @@ func TestV2RepeatedRedrive(t *testing.T) {
 	require.Equal(t, 3, e.Redrive(t, `{"dry_run":true}`).Count)
 }
 
-// TestV2RedriveCreatesNoApp checks that the key of a redrive does not create an unknown app.
+// TestV2RedriveCreatesNoApp checks that a redrive of an unknown app is refused, and that its key
+// does not create the app.
 func TestV2RedriveCreatesNoApp(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)
 	key := map[string]string{"Idempotency-Key": "k"}
-	f.Call(t, http.MethodPost, "/api/v2/apps/shpo/redrives", `{}`, key).Into(t, 200, &struct{}{})
+	for _, query := range []string{"", "?dry_run=true"} {
+		for _, header := range []map[string]string{nil, key} {
+			a := f.Call(t, http.MethodPost, "/api/v2/apps/shpo/redrives"+query, `{}`, header)
+			require.Equal(t, http.StatusNotFound, a.Status, a.Body)
+		}
+	}
 	f.Call(t, http.MethodGet, "/api/v2/apps/shpo/settings", "", nil).Into(t, 404, &struct{}{})
 }
 

@@ -1,6 +1,7 @@
 package fires
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -27,6 +28,7 @@ type Store interface {
 	store.Completer
 	store.Redriver
 	explain.LifeStore
+	App(ctx context.Context, name string) (store.App, error)
 }
 
 // Resource is the operations on fires.

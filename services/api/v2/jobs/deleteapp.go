@@ -35,5 +35,10 @@ func (s *Resource) deleteApp(ctx context.Context, in *deleteInput) (*jobOutput, 
 	if j.Request, err = json.Marshal(r); err != nil {
 		return nil, fmt.Errorf("encoding the job: %w", err)
 	}
-	return s.start(ctx, &j, r.Filter, "")
+	out, err := s.start(ctx, &j, r.Filter, "")
+	if err == nil && in.DryRun {
+		out.Body.ID, out.Body.Status = "", ""
+		out.Body.CreatedAt, out.Body.UpdatedAt = "", ""
+	}
+	return out, err
 }

@@ -146,6 +146,14 @@ func TestAppsAreDeleted(t *testing.T) {
 		require.Equal(t, 422, a.Status, a.Body)
 		require.Contains(t, a.Body, "query.confirm")
 	}
+	var dry map[string]any
+	f.Call(t, http.MethodDelete, "/api/v2/apps/shop?confirm=shop&dry_run=true", "", nil).
+		Into(t, 202, &dry)
+	require.Equal(t, "delete_app", dry["action"])
+	require.InDelta(t, 20, dry["total"], 0)
+	for _, field := range []string{"id", "status", "created_at", "updated_at"} {
+		require.NotContains(t, dry, field, "of a job that does not exist")
+	}
 	var first, again job
 	f.Call(t, http.MethodDelete, "/api/v2/apps/shop?confirm=shop", "", nil).Into(t, 202, &first)
 	require.Equal(t, "delete_app", first.Action)

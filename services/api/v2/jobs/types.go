@@ -42,8 +42,8 @@ type jobBody struct {
 	Done       int64          `json:"done" doc:"Timers that were changed, or needed no change."`
 	Failed     int64          `json:"failed" doc:"Timers that could not be changed."`
 	Errors     []jobErrorBody `json:"errors,omitempty" nullable:"false" doc:"Why the first 20 of them could not."`
-	CreatedAt  string         `json:"created_at,omitempty" format:"date-time"`
-	UpdatedAt  string         `json:"updated_at,omitempty" format:"date-time" doc:"When it last made progress."`
+	CreatedAt  string         `json:"created_at,omitempty" format:"date-time" doc:"Absent in the answer to a dry run."`
+	UpdatedAt  string         `json:"updated_at,omitempty" format:"date-time" doc:"When it last made progress. Absent in the answer to a dry run."`
 	FinishedAt string         `json:"finished_at,omitempty" format:"date-time"`
 
 	DryRun bool         `json:"dry_run,omitempty" doc:"Nothing was created."`

@@ -174,7 +174,7 @@ func TestImportsReportEachDocument(t *testing.T) {
 	}, results, got.Items)
 	require.Contains(t, got.Items[4].Error.Errors[0].Location, "unknown")
 	require.Contains(t, got.Items[5].Error.Errors[0].Location, "app")
-	require.Contains(t, got.Items[6].Error.Errors[0].Message, "once")
+	require.Contains(t, got.Items[6].Error.Errors[0].Message, `once, found "new" as document 6 too`)
 	require.Contains(t, fmt.Sprint(got.Items[8].Error), "secret_headers")
 	a := f.Call(t, http.MethodPost, "/api/v2/apps/shop/import", "# nothing\n", nil)
 	require.Equal(t, 422, a.Status, a.Body)

@@ -113,7 +113,7 @@ func refuseTwice(docs []importDoc) {
 		key := [2]string{docs[i].kind, docs[i].name}
 		if first, ok := seen[key]; ok && docs[i].err == nil {
 			docs[i].err = timer.Invalid("name", fmt.Sprintf(
-				"expected each name once, found %q as document %d too", docs[i].name, first,
+				"expected each name once, found %q as document %d too", docs[i].name, first+1,
 			))
 		}
 		seen[key] = i
@@ -145,8 +145,8 @@ func (im *importer) write(ctx context.Context, d *importDoc) importedItemBody {
 	return r
 }
 
-// calendar writes a calendar that differs. An equal one is left alone, because each replacement
-// makes a version and plans the timers of the calendar again.
+// calendar writes a calendar that differs. An equal one is left alone, so that the result says that
+// it is unchanged.
 func (im *importer) calendar(ctx context.Context, d *importDoc) (string, error) {
 	if err := input.CheckText("name", d.name, timer.MaxNameLen); err != nil {
 		return "", err

@@ -65,7 +65,7 @@ func eventBridge(data []byte, opts Options) ([]Result, error) {
 var rate = regexp.MustCompile(`^rate\((\d+) (minute|hour|day)s?\)$`)
 
 func fromEventBridge(opts Options, r *eventBridgeSchedule, n int) Result {
-	e := newEntry(opts, fmt.Sprintf("entry %d, %s", n, r.Name))
+	e := newEntry(opts, place("entry", n, r.Name))
 	if err := e.awsSchedule(r.Expression, r.Zone); err != nil {
 		return e.refusef("%v", err)
 	}

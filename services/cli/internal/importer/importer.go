@@ -26,7 +26,8 @@ type Options struct {
 type Result struct {
 	Source   string             // where the entry is, such as "line 7"
 	Manifest *manifest.Manifest // nil if the entry could not be carried over
-	Notes    []string           // what is different, or why there is no manifest
+	Notes    []string           // what is different
+	Refused  []string           // why there is no manifest
 
 	url string // Options.URL, if the timer calls it
 }
@@ -80,6 +81,14 @@ func newEntry(opts Options, source string) *entry {
 	}
 }
 
+// place names an entry or a document by its number, from 1, and by its name if it has one.
+func place(what string, n int, name string) string {
+	if name == "" {
+		return fmt.Sprintf("%s %d", what, n)
+	}
+	return fmt.Sprintf("%s %d, %s", what, n, name)
+}
+
 // notef notes what is different.
 func (e *entry) notef(format string, args ...any) {
 	e.result.Notes = append(e.result.Notes, fmt.Sprintf(format, args...))
@@ -87,7 +96,7 @@ func (e *entry) notef(format string, args ...any) {
 
 // refusef returns the entry without a manifest, and why.
 func (e *entry) refusef(format string, args ...any) Result {
-	e.notef(format, args...)
+	e.result.Refused = append(e.result.Refused, fmt.Sprintf(format, args...))
 	e.result.Manifest = nil
 	return e.result
 }
@@ -161,7 +170,7 @@ func (e *entry) finish(app, name string) Result {
 		why = []string{err.Error()}
 	}
 	if len(why) > 0 {
-		e.result.Notes = append(e.result.Notes, why...)
+		e.result.Refused = why
 		return e.result
 	}
 	e.result.Manifest = &manifest.Manifest{

@@ -62,7 +62,7 @@ func kubernetes(data []byte, opts Options) ([]Result, error) {
 }
 
 func fromCronJob(opts Options, job *cronJob, document int) Result {
-	e := newEntry(opts, fmt.Sprintf("document %d, %s", document, job.Metadata.Name))
+	e := newEntry(opts, place("document", document, job.Metadata.Name))
 	if job.Kind != "CronJob" {
 		return e.refusef("a %s is no CronJob", job.Kind)
 	}

@@ -28,7 +28,7 @@ func read(t *testing.T, system, file string) importer.Result {
 // at returns a value within a definition, such as "retry.attempts".
 func at(t *testing.T, r importer.Result, path string) any {
 	t.Helper()
-	require.NotNil(t, r.Manifest, "%v", r.Notes)
+	require.NotNil(t, r.Manifest, "%v", r.Refused)
 	data, err := json.Marshal(r.Manifest.Body)
 	require.NoError(t, err)
 	var v any
@@ -40,16 +40,19 @@ func at(t *testing.T, r importer.Result, path string) any {
 	return v
 }
 
-// requireNote checks that a note has a text. An empty text stands for no notes.
+// requireNote checks that a note, or a reason why there is no manifest, has a text. An empty text
+// stands for neither.
 func requireNote(t *testing.T, r importer.Result, text string) {
 	t.Helper()
+	require.Equal(t, r.Manifest == nil, len(r.Refused) > 0)
+	said := slices.Concat(r.Notes, r.Refused)
 	if text == "" {
-		require.Empty(t, r.Notes)
+		require.Empty(t, said)
 		return
 	}
-	require.True(t, slices.ContainsFunc(r.Notes, func(note string) bool {
+	require.True(t, slices.ContainsFunc(said, func(note string) bool {
 		return strings.Contains(note, text)
-	}), "expected %q, found %q", text, r.Notes)
+	}), "expected %q, found %q", text, said)
 }
 
 // TestValuesBeyondTheAPI imports values that the API does not take. Each comes within its limits,
@@ -268,7 +271,7 @@ func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 	} {
 		r := read(t, "xxl-job",
 			`{"id":1,"jobDesc":"a","scheduleType":"FIX_RATE","scheduleConf":"60"`+more+`}`)
-		require.NotNil(t, r.Manifest, "%s: %v", more, r.Notes)
+		require.NotNil(t, r.Manifest, "%s: %v", more, r.Refused)
 		const always = 1 // which URL it calls
 		require.Equal(t, within, len(r.Notes) == always, "%s: %v", more, r.Notes)
 	}

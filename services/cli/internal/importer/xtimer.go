@@ -2,7 +2,6 @@ package importer
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 )
 
@@ -34,7 +33,7 @@ func xtimer(data []byte, opts Options) ([]Result, error) {
 	var all []Result
 	for i := range rows {
 		r := &rows[i]
-		e := newEntry(opts, fmt.Sprintf("entry %d, %s", i+1, r.Name))
+		e := newEntry(opts, place("entry", i+1, r.Name))
 		call, err := r.call()
 		if err != nil {
 			all = append(all, e.refusef("notify_http_param: %v", err))

@@ -35,7 +35,7 @@ const (
 // Manifest is one definition: the body of a request, and what it is for.
 type Manifest struct {
 	Kind   Kind
-	App    string
+	App    string // empty in a document for any app
 	Name   string
 	Body   client.Object // without kind; of a calendar also without app and name
 	Source string        // file and place, for errors
@@ -64,7 +64,10 @@ func Of(kind Kind, answer client.Object) Manifest {
 
 // document returns the manifest as one document.
 func (m *Manifest) document() map[string]any {
-	doc := map[string]any{"kind": string(m.Kind), "app": m.App, "name": m.Name}
+	doc := map[string]any{"kind": string(m.Kind), "name": m.Name}
+	if m.App != "" {
+		doc["app"] = m.App
+	}
 	maps.Copy(doc, m.Body)
 	return doc
 }

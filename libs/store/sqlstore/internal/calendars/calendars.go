@@ -20,8 +20,7 @@ import (
 // PutCalendar locks the calendar's row, or inserts it, so of two calls at once the second sees the
 // result of the first. In the same transaction it requests a replan of the timers that name the
 // calendar, and locks them in order of id. An expansion that read the old content finishes first,
-// and its fires are replanned. Repeating a call creates one more version with the same content, or
-// is refused by ifVersion.
+// and its fires are replanned. Repeating a call changes nothing more, or is refused by ifVersion.
 func (s *CalendarStore) PutCalendar(
 	ctx context.Context,
 	app string,
@@ -41,42 +40,43 @@ func (s *CalendarStore) PutCalendar(
 		if err := s.apps.RefuseDeleted(ctx, c, app); err != nil {
 			return err
 		}
-		had, was, err := s.lockCalendar(ctx, c, key)
+		had, err := s.lockCalendar(ctx, c, key)
 		if err != nil {
 			return err
 		}
-		if ifVersion != 0 && max(ifVersion, 0) != had {
+		if ifVersion != 0 && max(ifVersion, 0) != had.Version {
 			return timer.Conflict("version", "the calendar has another version by now")
+		}
+		if bytes.Equal(had.Content, content) {
+			v = store.CalendarVersion{Calendar: cal, Version: had.Version, UpdatedMS: had.UpdatedMS}
+			return nil
 		}
 		nowMS, err := s.db.NowMS(ctx, c)
 		if err != nil {
 			return err
 		}
-		v = store.CalendarVersion{Calendar: cal, Version: had + 1, UpdatedMS: nowMS}
+		v = store.CalendarVersion{Calendar: cal, Version: had.Version + 1, UpdatedMS: nowMS}
 		if err := s.writeCalendar(ctx, c, key, v.Version, content, nowMS); err != nil {
 			return err
 		}
-		if !bytes.Equal(was, content) {
-			e := store.AuditCalendarPut(cal.Name, was, content)
-			if err := s.audit.Add(ctx, c, key.App, nowMS, e, nil); err != nil {
-				return err
-			}
+		e := store.AuditCalendarPut(cal.Name, had.Content, content)
+		if err := s.audit.Add(ctx, c, key.App, nowMS, e, nil); err != nil {
+			return err
 		}
 		return s.requestReplan(ctx, c, key, nowMS)
 	})
 	return v, err
 }
 
-// lockCalendar locks a calendar's row and returns its version and content, 0 if there is none.
+// lockCalendar locks a calendar's row and returns it. Its version is 0 if there is none.
 func (s *CalendarStore) lockCalendar(
 	ctx context.Context,
 	c sqldb.Runner,
 	key timers.NameKey,
-) (version int64, content []byte, err error) {
+) (row calendarRow, err error) {
 	if err := s.db.Guard(ctx, c, key.App); err != nil {
-		return 0, nil, err
+		return row, err
 	}
-	var row calendarRow
 	err = s.db.SelectOne(
 		ctx,
 		c,
@@ -85,9 +85,9 @@ func (s *CalendarStore) lockCalendar(
 			Add(" AND name=").Bind(key.Name).Add(s.db.Dialect.ForUpdate),
 	)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil, nil
+		return calendarRow{}, nil
 	}
-	return row.Version, row.Content, err
+	return row, err
 }
 
 func (s *CalendarStore) writeCalendar(
@@ -310,11 +310,11 @@ func (s *CalendarStore) DeleteCalendar(ctx context.Context, app, name string) er
 	}
 	key := timers.NameKey{App: appID, Name: name}
 	return s.db.Write(ctx, "deleting a calendar", func(ctx context.Context, c sqldb.Runner) error {
-		version, was, err := s.lockCalendar(ctx, c, key)
+		had, err := s.lockCalendar(ctx, c, key)
 		if err != nil {
 			return err
 		}
-		if version == 0 {
+		if had.Version == 0 {
 			return timer.NotFound("calendar", name)
 		}
 		var user struct {
@@ -359,7 +359,7 @@ func (s *CalendarStore) DeleteCalendar(ctx context.Context, app, name string) er
 		if err != nil {
 			return err
 		}
-		e := store.AuditCalendarPut(name, was, nil)
+		e := store.AuditCalendarPut(name, had.Content, nil)
 		return s.audit.Add(ctx, c, appID, nowMS, e, nil)
 	})
 }
