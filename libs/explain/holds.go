@@ -102,7 +102,8 @@ func (f *Facts) Holds() []Hold {
 			{
 				HoldMaxFires,
 				fmt.Sprintf(
-					"The timer has had its %s (max_fires). More are created only if an edit raises max_fires.",
+					"The timer has had its %s (max_fires). More come only if one is skipped or an "+
+						"edit raises it.",
 					count(v.Definition.Schedule.MaxFires, "fire"),
 				),
 			},

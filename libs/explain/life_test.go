@@ -229,8 +229,8 @@ func TestMaxFiresHoldTheTimerBack(t *testing.T) {
 	fx.timer.FiresCreated, fx.timer.NextDueMS = 1, ms(due)
 	require.Equal(t, []explain.Hold{{
 		Code: explain.HoldMaxFires,
-		Text: "The timer has had its 1 fire (max_fires). More are created only if an edit raises " +
-			"max_fires.",
+		Text: "The timer has had its 1 fire (max_fires). More come only if one is skipped or an " +
+			"edit raises it.",
 	}}, read())
 	fx.timer.NextDueMS = ms(coming) + 7*24*time.Hour.Milliseconds()
 	require.Empty(t, read(), "the last one is to come")

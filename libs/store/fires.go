@@ -289,11 +289,11 @@ type FireRecord struct {
 // Housekeeping keeps the tables small.
 type Housekeeping interface {
 	// PurgeExpired creates the partitions of the coming days and removes what has expired: outcomes,
-	// ended jobs, and ended backfills without an open fire after retention; attempts after retention
-	// or AttemptRetention, whichever is longer; inactive periods after retention, unless a fire that
-	// was due before their end is open; changes after 1 hour; ended sessions and idempotency keys
-	// after 1 day, done slices and minutes before the cursor after 1 day; and instants of EndSignIns
-	// a day after MaxSignIn. Any number of processes may call it at once.
+	// and ended jobs after retention; ended backfills a retention after their creation, and inactive
+	// periods a retention after their end, unless any open fire was due before their end; attempts
+	// after retention or AttemptRetention, whichever is longer; changes after 1 hour; ended sessions
+	// and idempotency keys after 1 day, done slices and minutes before the cursor after 1 day; and
+	// instants of EndSignIns a day after MaxSignIn. Any number of processes may call it at once.
 	PurgeExpired(ctx context.Context, retention time.Duration) error
 }
 

@@ -307,12 +307,14 @@ type Plan struct {
 }
 
 // Unplanned returns a record of misfires for what came due by a schedule up to nowMS and cannot be
-// planned here: an edit or a pause ends its expansion, and this process does not know its zone, for
-// example. How many instants it stands for is not known, so it counts one. It is empty if there can
-// be none, or if the timer is a one-shot, which is due at the next activation, or a fixed delay.
+// planned: an edit or a pause ends its expansion, and this process does not know its zone, or there
+// are too many fires. How many instants it stands for is not known, so it counts one. It is empty if
+// no instant is known to have been due, or if the timer is a one-shot, which is due at the next
+// activation, or a fixed delay.
 func Unplanned(t *timer.Timer, nowMS int64) []timer.Outcome {
-	from := max(t.NextDueMS, t.ActiveSinceMS)
-	if !t.Definition.Schedule.Kind.Repeats() || from > nowMS || AllCreated(t) {
+	from := t.NextDueMS
+	if !t.Definition.Schedule.Kind.Repeats() || from < t.ActiveSinceMS || from > nowMS ||
+		AllCreated(t) {
 		return nil
 	}
 	return []timer.Outcome{{

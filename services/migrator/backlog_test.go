@@ -114,3 +114,45 @@ func TestAnEditLosesNoBacklog(t *testing.T) {
 		requireBacklog(t, parts, first, edited)
 	})
 }
+
+// TestAPauseAfterJitterLosesNoBacklog is TestAPauseLosesNoBacklog of a timer whose fires run up to a
+// day after they are due, so that none of them has misfired.
+func TestAPauseAfterJitterLosesNoBacklog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		d := servicetest.Cron("* * * * * *", "https://example.com/")
+		d.Schedule.Jitter = timer.Duration(24 * time.Hour)
+		first := parts.Create("a", d)[0]
+		time.Sleep(23 * time.Hour)
+		paused := time.Now().UnixMilli()
+		setStatus(t, parts, first.Timer, timer.StatusPaused, parts.Plan)
+		requireBacklog(t, parts, first, paused)
+	})
+}
+
+// TestNoBacklogWithoutAnInstant checks that a timer which was active between two of its instants has
+// no record of misfires, if the process that pauses it cannot plan it.
+func TestNoBacklogWithoutAnInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		noZone := func(tm *timer.Timer, _ int64) store.Plan {
+			return store.Plan{Err: errors.New("unknown time zone"), NextDueMS: tm.NextDueMS}
+		}
+		made, err := parts.Store.Create(t.Context(), []store.NewTimer{{
+			App: "a", Name: "x", Activate: true,
+			Definition: servicetest.Cron("0 30 12 * * *", "https://example.com/"),
+		}}, parts.Plan)
+		require.NoError(t, err)
+		id := made[0].Timer.ID
+		setStatus(t, parts, id, timer.StatusPaused, noZone)
+		time.Sleep(72 * time.Hour)
+		setStatus(t, parts, id, timer.StatusActive, noZone)
+		time.Sleep(30 * time.Second)
+		setStatus(t, parts, id, timer.StatusPaused, noZone)
+		finished, err := parts.Store.History(t.Context(), "a", id, timer.FireID{}, 100)
+		require.NoError(t, err)
+		require.Empty(t, finished)
+	})
+}

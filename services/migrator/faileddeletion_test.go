@@ -40,7 +40,7 @@ func TestADeletionOutlivesAnError(t *testing.T) {
 		startJobs(t, parts, &failingOnce{Store: parts.Store})
 		startJob(t, parts.Store, store.JobDeleteApp, "", store.JobRequest{})
 		time.Sleep(time.Minute)
-		// Whoever sees the failure asks again, and nothing fails any more.
+		// The user sees the failure and asks again, and nothing fails any more.
 		_, err := parts.Store.StartJob(t.Context(), store.Job{
 			ID:      parts.IDs.Next(),
 			App:     "a",

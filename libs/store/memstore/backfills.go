@@ -108,16 +108,6 @@ func (s *Store) CancelBackfill(
 	return b.Backfill, nil
 }
 
-// hasOpenFire reports whether a fire of a backfill is open.
-func (s *Store) hasOpenFire(b *backfill) bool {
-	for id := range s.fires {
-		if id.Timer == b.Timer && id.Series == int64(b.ID) {
-			return true
-		}
-	}
-	return false
-}
-
 // ExpandBackfills plans backfills one by one.
 func (s *Store) ExpandBackfills(
 	_ context.Context,

@@ -278,8 +278,12 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 			delete(s.bySession, id)
 		}
 	}
+	oldest := int64(timer.NeverMS)
+	for id := range s.fires {
+		oldest = min(oldest, id.DueMS)
+	}
 	s.backfills = slices.DeleteFunc(s.backfills, func(b *backfill) bool {
-		return b.Status != store.BackfillRunning && b.CreatedMS < bound && !s.hasOpenFire(b)
+		return b.Status != store.BackfillRunning && b.CreatedMS < bound && b.ToMS <= oldest
 	})
 	attemptBound := min(bound, nowMS-store.AttemptRetention.Milliseconds())
 	for id, all := range s.attempts {

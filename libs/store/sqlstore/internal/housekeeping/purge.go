@@ -63,10 +63,8 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 			"backfills",
 			"id",
 			"id",
-			sqldb.Stmt("status<>0 AND created_ms<").Int(boundMS).
-				Add(" AND NOT EXISTS (SELECT 1 FROM fires WHERE fires.due_ms>=backfills.from_ms"+
-					" AND fires.due_ms<backfills.to_ms AND fires.timer_id=backfills.timer_id"+
-					" AND fires.series=backfills.id)"),
+			// Their fires were due before to_ms. A subquery of fires would lock all that it reads.
+			sqldb.Stmt("status<>0 AND created_ms<").Int(boundMS).Add(" AND to_ms<=").Int(oldest),
 		),
 		s.db.DeleteAll(ctx, "timer_changes", "seq", "seq", sqldb.Stmt("seq<").Int(changes)),
 		s.db.DeleteAll(

@@ -275,28 +275,26 @@ const rounds = 100
 // stops being active, so no migrator expands it, and each of those instants must have an outcome,
 // if only a skip. Later instants are left for the next activation.
 //
-// If there are more fires than one change may insert, records of misfired stretches stand for the
-// rest.
+// If there are more fires than one change may insert, or if this process cannot plan the timer, one
+// record stands for the rest.
 func (x *expansion) expandPast(t *timer.Timer) (fires []timer.Fire) {
-	misfire := t.Definition.Misfire
-	defer func() { t.Definition.Misfire = misfire }()
-	for round := 0; t.NextDueMS <= x.nowMS && round < 2*rounds; round++ {
-		if round == rounds {
-			t.Definition.Misfire = timer.Misfire{Policy: timer.MisfireSkip, Grace: 1}
+	for range rounds {
+		if t.NextDueMS > x.nowMS {
+			return fires
 		}
 		p := x.planNext(t)
 		if p.Err != nil {
-			if rest := store.Unplanned(t, x.nowMS); rest != nil {
-				x.skips, t.NextDueMS = append(x.skips, rest...), x.nowMS+1
-			}
 			break
 		}
 		cutPlan(&p, x.nowMS)
 		x.addPlan(t, &p)
 		fires = append(fires, p.Fires...)
 		if plannedFires(&p) == 0 {
-			break
+			return fires
 		}
+	}
+	if rest := store.Unplanned(t, x.nowMS); rest != nil {
+		x.skips, t.NextDueMS = append(x.skips, rest...), x.nowMS+1
 	}
 	return fires
 }
