@@ -278,7 +278,7 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 			delete(s.bySession, id)
 		}
 	}
-	oldest := int64(timer.NeverMS)
+	oldest := timer.NeverMS
 	for id := range s.fires {
 		oldest = min(oldest, id.DueMS)
 	}
