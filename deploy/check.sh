@@ -72,7 +72,7 @@ said=$(grep -oE '\b(min|max|avg|sum|count|group)( by \([^)]*\))? ?\(' deploy/pro
 [ -z "$said" ] || complain "aggregate of an alert that is not by namespace: $said"
 
 # A panel without the namespace would show other deployments too.
-said=$(grep '"expr": ' deploy/grafana/carillon.json | grep -oE '\b(carillon|process)_[a-z_]+[^a-z_].{11}' | grep -vF '{namespace=~' || true)
+said=$(grep '"expr": ' deploy/grafana/carillon.json | grep -oE '\b((carillon|process)_[a-z0-9_]+|up\{)[^a-z0-9_]?.{0,11}' | grep -vF '{namespace=~' || true)
 [ -z "$said" ] || complain "queries of the dashboard that do not choose by namespace: $said"
 
 # The chart's copies, and its README.

@@ -72,6 +72,7 @@ func (s *Service) addPage(r chi.Router) error {
 		SignIn:      s.opts.SignIn,
 		Ends:        s.ends,
 		Now:         s.opts.Now,
+		Retention:   s.opts.Retention,
 		Logger:      s.opts.Logger,
 	}
 	if s.opts.Secrets != nil {

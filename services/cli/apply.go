@@ -74,6 +74,7 @@ func (t *tool) diffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff -f FILE|FOLDER...",
 		Short: "show what apply would change; fails where anything differs",
+		Long:  "With --app, a document of another app is refused, as by apply.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			different := false
@@ -113,7 +114,7 @@ func (t *tool) apply(ctx context.Context, a *apply) error {
 	}
 	others := make([]error, len(all))
 	for i := range all {
-		others[i] = t.otherApp(&all[i])
+		others[i] = t.otherApp(&all[i], "; carillon export --without-app leaves it out")
 	}
 	if err := errors.Join(others...); err != nil {
 		return usageError(err.Error())
@@ -135,14 +136,13 @@ func (t *tool) apply(ctx context.Context, a *apply) error {
 // otherApp returns an error for a definition of another app than that of the flag --app, as the API
 // refuses documents of another app than that of an import. The app of a variable or of the context
 // is only that of documents which name none: a folder may have the definitions of several apps.
-func (t *tool) otherApp(m *manifest.Manifest) error {
+func (t *tool) otherApp(m *manifest.Manifest, hint string) error {
 	if t.app == "" || m.App == t.app {
 		return nil
 	}
 	return fmt.Errorf(
-		"%s: app: expected %q, as --app says, found %q: leave it out, or leave --app out; "+
-			"carillon export --without-app prints documents for any app",
-		m.Source, t.app, m.App,
+		"%s: app: expected %q, as --app says, found %q: leave one of them out%s",
+		m.Source, t.app, m.App, hint,
 	)
 }
 
@@ -360,8 +360,13 @@ func (t *tool) applyCalendar(
 	dryRun bool,
 ) (client.Object, error) {
 	now := client.Object{"app": m.App, "name": m.Name, "version": was["version"]}
-	maps.Copy(now, m.Body)
-	if was != nil && same(manifest.Of(m.Kind, was).Body, m.Body) {
+	body := maps.Clone(m.Body)
+	maps.DeleteFunc(body, func(_ string, value any) bool { // an empty list is as none
+		list, is := value.([]any)
+		return is && len(list) == 0
+	})
+	maps.Copy(now, body)
+	if was != nil && same(manifest.Of(m.Kind, was).Body, body) {
 		return was, nil
 	}
 	if dryRun {

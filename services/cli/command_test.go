@@ -323,7 +323,7 @@ func TestApplyToAnotherApp(t *testing.T) {
 		for _, command := range []string{"apply", "diff"} {
 			out, err := u.try(command, "-f", "-", "--app", "desk")
 			require.ErrorContains(t, err, `standard input, document 3: app: expected "desk", `+
-				`as --app says, found "shop": leave it out`)
+				`as --app says, found "shop": leave one of them out`)
 			require.NotContains(t, out, "created")
 		}
 		require.Contains(t, u.do("timer", "list", "--app", "desk"), "there is no app")

@@ -24,7 +24,7 @@ func (t *tool) importCommand() *cobra.Command {
 		Use:   "import --from SYSTEM FILE",
 		Short: "convert the schedules of another system to files for apply",
 		Long: "It prints the definitions, and on standard error for each entry what could not be carried over\n" +
-			"and why. With --apply it applies them instead. Systems:\n" +
+			"and why. With --apply it applies them instead; with --app, none of another app. Systems:\n" +
 			"crontab, a file of cron; kubernetes, CronJobs as kubectl get -o yaml prints them;\n" +
 			"xtimer, timers as JSON; xxl-job, jobs as JSON (of /jobinfo/pageList);\n" +
 			"eventbridge, schedules as aws scheduler get-schedule prints them.",
@@ -129,7 +129,7 @@ func (t *tool) applyImported(c *cobra.Command, results []importer.Result) error 
 			continue
 		}
 		timers = append(timers, results[i].Manifest)
-		others = append(others, t.otherApp(results[i].Manifest))
+		others = append(others, t.otherApp(results[i].Manifest, ""))
 	}
 	if err := errors.Join(others...); err != nil {
 		return usageError(err.Error())

@@ -23,7 +23,7 @@ type heatHour struct {
 	Partial   bool // it has at least what is counted
 	Uncounted bool // nothing of it was counted
 
-	begin, end time.Time // two hours, where the clocks go back
+	begin, end time.Time // two hours, where the clocks go back; zero, where they skip the hour
 }
 
 // Class returns the worst of the hour, which chooses its color.
@@ -49,6 +49,7 @@ func (h heatHour) Total() int { return h.Delivered + h.Failed + h.Skipped + h.Co
 // missFrom notes that instants after one were not counted, of the hour that has it only some.
 func (h *heatHour) missFrom(at time.Time) {
 	switch {
+	case h.begin.IsZero():
 	case h.begin.After(at):
 		h.Uncounted = true
 	case h.end.After(at):
@@ -59,6 +60,7 @@ func (h *heatHour) missFrom(at time.Time) {
 // missBefore notes that fires before an instant were not counted.
 func (h *heatHour) missBefore(at time.Time) {
 	switch {
+	case h.begin.IsZero():
 	case !h.end.After(at):
 		h.Uncounted = true
 	case h.begin.Before(at):
@@ -73,27 +75,32 @@ type heatMap []heatDay
 func newHeatMap(now time.Time) heatMap {
 	m := make(heatMap, 0, 2*heatDays+1)
 	for i := -heatDays; i <= heatDays; i++ {
-		at := now.AddDate(0, 0, i)
-		day := heatDay{Date: at.Format(time.DateOnly), Today: i == 0}
+		day := heatDay{Date: noon(now, i).Format(time.DateOnly), Today: i == 0}
 		for h := range day.Hours {
-			day.Hours[h] = heatHour{
-				Hour: h, Later: i > 0 || i == 0 && h > now.Hour(),
-				begin: clock(at, h), end: clock(at, h+1),
-			}
+			day.Hours[h] = heatHour{Hour: h, Later: i > 0 || i == 0 && h > now.Hour()}
 		}
 		m = append(m, day)
+	}
+	// All clocks change by quarters of an hour.
+	const quarter = 15 * time.Minute
+	for at := noon(now, -heatDays-1); at.Before(noon(now, heatDays+1)); at = at.Add(quarter) {
+		if h := m.hour(at); h != nil {
+			if h.begin.IsZero() {
+				h.begin = at
+			}
+			h.end = at.Add(quarter)
+		}
 	}
 	return m
 }
 
-// clock returns the instant of an hour of a day.
-func clock(day time.Time, hour int) time.Time {
-	return time.Date(day.Year(), day.Month(), day.Day(), hour, 0, 0, 0, day.Location())
+// noon returns the noon of a day, so many days after that of an instant. No clock skips it.
+func noon(at time.Time, days int) time.Time {
+	return time.Date(at.Year(), at.Month(), at.Day()+days, 12, 0, 0, 0, at.Location())
 }
 
-// hour returns the hour that has an instant, or nil.
+// hour returns the hour that has an instant, which is in the zone of the rows, or nil.
 func (m heatMap) hour(at time.Time) *heatHour {
-	at = at.In(m[0].Hours[0].begin.Location())
 	date := at.Format(time.DateOnly)
 	for i := range m {
 		if m[i].Date == date {
@@ -101,6 +108,16 @@ func (m heatMap) hour(at time.Time) *heatHour {
 		}
 	}
 	return nil
+}
+
+// begin returns the first instant.
+func (m heatMap) begin() (at time.Time) {
+	m.each(func(h *heatHour) {
+		if at.IsZero() {
+			at = h.begin
+		}
+	})
+	return at
 }
 
 // each calls f for every hour.
@@ -125,7 +142,7 @@ func (q *request) readHeat(d *timerData, id string, due []string) error {
 	var s statsBody
 	err := q.get("/apps"+pathOf(q.app, "stats"), url.Values{
 		"timer": {id}, "step": {"1h"},
-		"from": {m[0].Hours[0].begin.UTC().Format(time.RFC3339)},
+		"from": {m.begin().UTC().Format(time.RFC3339)},
 		"to":   {now.UTC().Format(time.RFC3339)},
 	}, &s)
 	if err != nil {
@@ -133,11 +150,14 @@ func (q *request) readHeat(d *timerData, id string, due []string) error {
 	}
 	for _, step := range s.Steps {
 		at, err := time.Parse(time.RFC3339, step.Begin)
-		if h := m.hour(at); err == nil && h != nil {
+		if h := m.hour(at.In(in)); err == nil && h != nil {
 			h.Delivered += step.Delivered
 			h.Failed += step.Failed
 			h.Skipped += step.Skipped
 		}
+	}
+	if kept := q.page.opts.Retention; kept > 0 {
+		m.each(func(h *heatHour) { h.missBefore(now.Add(-kept)) })
 	}
 	if from, err := time.Parse(time.RFC3339, s.CompleteFrom); err == nil && s.Truncated {
 		m.each(func(h *heatHour) { h.missBefore(from) })
@@ -145,7 +165,7 @@ func (q *request) readHeat(d *timerData, id string, due []string) error {
 	var last time.Time
 	for _, text := range due {
 		at, err := time.Parse(time.RFC3339, text)
-		if h := m.hour(at); err == nil && h != nil {
+		if h := m.hour(at.In(in)); err == nil && h != nil {
 			h.Coming++
 		}
 		last = at

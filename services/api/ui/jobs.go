@@ -94,7 +94,11 @@ func startJob(q *request) error {
 		path += "?dry_run=true"
 		key, d.Key = "", rand.Text()
 	}
-	if d.Refused == nil {
+	if d.Refused != nil { // a viewer who may not see the app is refused, too
+		if err := q.get("/timers", url.Values{"app": {q.app}, "limit": {"1"}}, &struct{}{}); err != nil {
+			return err
+		}
+	} else {
 		err := q.with("Idempotency-Key", key).do(http.MethodPost, path, &d.Start, &d.Job)
 		if d.Refused = refusedInput(err); err != nil && d.Refused == nil {
 			return err

@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"net/http"
 	"net/url"
 	"testing"
 
@@ -58,4 +59,11 @@ func TestMalformedLabelsOfAJob(t *testing.T) {
 		}
 	}
 	require.Contains(t, p.shown(jobsPath), "The app has no jobs.")
+
+	guarded, admin := apitest.Guarded(t)
+	viewer := signedIn(t, guarded, guarded.MakeKey(t, admin, "shop", "operate").Key)
+	w := viewer.post("/ui/apps/desk/jobs", own, url.Values{
+		"action": {"relabel"}, "set_labels": {"bad"},
+	})
+	require.Equal(t, http.StatusNotFound, w.Code, "an app that the viewer may not see")
 }

@@ -148,7 +148,7 @@ func (q *request) forecastFrom(t *timerBody) (time.Time, bool) {
 	if until.Before(now) { // the timer is about to be active
 		return now, true
 	}
-	return until, true
+	return until.Add(-time.Millisecond), true // an instant at the end itself is called
 }
 
 // readForecast reads the next instants. It returns those of the heat map.

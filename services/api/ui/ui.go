@@ -36,6 +36,7 @@ type Options struct {
 	Ends        *signin.Ends     // since when sessions of people count; needed with SignIn
 	SessionKeys [][]byte         // of sessions; none: sessions end with the process
 	Now         func() time.Time
+	Retention   time.Duration // of finished fires
 	Logger      zerolog.Logger
 }
 

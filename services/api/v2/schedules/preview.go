@@ -175,7 +175,11 @@ func endByMaxFires(
 	had := t.FiresCreated - upcoming.Ahead(t, nowMS)
 	left := max(0, most-had)
 	ended = left == 0
-	for at, n := next(nowMS), 0; at <= afterMS && left > 0 && n < maxCounted; n++ {
+	countedMS := nowMS
+	if t.Status == timer.StatusPaused { // what is due in the pause is skipped, and does not count
+		countedMS = max(nowMS, t.PausedUntilMS-1)
+	}
+	for at, n := next(countedMS), 0; at <= afterMS && left > 0 && n < maxCounted; n++ {
 		if err := ctx.Err(); err != nil {
 			return false, fmt.Errorf("counting the fires before the preview: %w", err)
 		}

@@ -166,7 +166,10 @@ func (im *importer) calendar(ctx context.Context, d *importDoc) (string, error) 
 	case reflect.DeepEqual(calendars.Show(im.app, &had).CalendarBody, d.calendar):
 		return resultUnchanged, nil
 	}
-	_, err = im.Store.PutCalendar(ctx, im.app, c, 0)
+	is, err := im.Store.PutCalendar(ctx, im.app, c, 0)
+	if err == nil && is.Version == had.Version { // they differed in empty lists only
+		result = resultUnchanged
+	}
 	return result, err //nolint:wrapcheck // the store says what it was doing
 }
 
