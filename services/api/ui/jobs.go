@@ -95,7 +95,11 @@ func startJob(q *request) error {
 		key, d.Key = "", rand.Text()
 	}
 	if d.Refused != nil { // a viewer who may not see the app is refused, too
-		if err := q.get("/timers", url.Values{"app": {q.app}, "limit": {"1"}}, &struct{}{}); err != nil {
+		if err := q.get(
+			"/timers",
+			url.Values{"app": {q.app}, "limit": {"1"}},
+			&struct{}{},
+		); err != nil {
 			return err
 		}
 	} else {

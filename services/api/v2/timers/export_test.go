@@ -177,7 +177,12 @@ func TestImportsReportEachDocument(t *testing.T) {
 	require.Contains(t, got.Items[6].Error.Errors[0].Message, `once, found "new" as document 6 too`)
 	require.Contains(t, fmt.Sprint(got.Items[8].Error), "secret_headers")
 	const days = `{"kind":"calendar","name":"days","excluded_dates":["2027-01-01"],"included_dates":[]}`
-	require.Equal(t, 1, importInto(t, f, "shop", "?format=ndjson", days).Unchanged, "an empty list is none")
+	require.Equal(
+		t,
+		1,
+		importInto(t, f, "shop", "?format=ndjson", days).Unchanged,
+		"an empty list is none",
+	)
 	a := f.Call(t, http.MethodPost, "/api/v2/apps/shop/import", "# nothing\n", nil)
 	require.Equal(t, 422, a.Status, a.Body)
 }
