@@ -286,7 +286,7 @@ func (t *tool) applyOne(
 	}
 	var now client.Object
 	if m.Kind == manifest.Calendar {
-		now, err = t.applyCalendar(ctx, api, m, was, dryRun)
+		now, err = putCalendar(ctx, api, m, dryRun)
 		made[m.App+"/"+m.Name] = dryRun && was == nil
 	} else {
 		now, err = tryTimer(ctx, api, m, made)
@@ -350,36 +350,20 @@ func tryTimer(
 	return now, err //nolint:wrapcheck // it says what the API answered
 }
 
-// applyCalendar replaces a calendar that differs. An equal one is not written. A dry run returns
-// what the calendar would be.
-func (t *tool) applyCalendar(
+// putCalendar writes a calendar, or returns what it would be. The API changes nothing if the content is
+// the same.
+func putCalendar(
 	ctx context.Context,
 	api *client.Client,
 	m *manifest.Manifest,
-	was client.Object,
 	dryRun bool,
 ) (client.Object, error) {
-	now := client.Object{"app": m.App, "name": m.Name, "version": was["version"]}
-	body := maps.Clone(m.Body)
-	maps.DeleteFunc(body, func(_ string, value any) bool { // an empty list is as none
-		list, is := value.([]any)
-		return is && len(list) == 0
-	})
-	maps.Copy(now, body)
-	if was != nil && same(manifest.Of(m.Kind, was).Body, body) {
-		return was, nil
-	}
+	q := url.Values{"app": {m.App}}
 	if dryRun {
-		return now, nil
+		q.Set("dry_run", "true")
 	}
-	path := "/calendars/" + url.PathEscape(m.Name)
-	return api.Do(
-		ctx,
-		http.MethodPut,
-		path,
-		url.Values{"app": {m.App}},
-		m.Body,
-	) //nolint:wrapcheck // it says what the API answered
+	//nolint:wrapcheck // it says what the API answered
+	return api.Do(ctx, http.MethodPut, "/calendars/"+url.PathEscape(m.Name), q, m.Body)
 }
 
 // current returns the present definition, or nil.

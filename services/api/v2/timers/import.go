@@ -12,7 +12,6 @@ import (
 	"github.com/carillon-timer/carillon/libs/calendar"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/input"
-	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
@@ -145,8 +144,7 @@ func (im *importer) write(ctx context.Context, d *importDoc) importedItemBody {
 	return r
 }
 
-// calendar writes a calendar that differs. An equal one is left alone, so that the result says that
-// it is unchanged.
+// calendar writes a calendar. The store tells by the version whether that changed it.
 func (im *importer) calendar(ctx context.Context, d *importDoc) (string, error) {
 	if err := input.CheckText("name", d.name, timer.MaxNameLen); err != nil {
 		return "", err
@@ -156,21 +154,21 @@ func (im *importer) calendar(ctx context.Context, d *importDoc) (string, error) 
 		return "", err //nolint:wrapcheck // it names the field
 	}
 	had, err := im.Store.Calendar(ctx, im.app, d.name)
-	result := resultChanged
-	switch {
-	case timer.CodeOf(err) == timer.CodeNotFound:
-		result = resultCreated
-		im.made[d.name] = im.dryRun
-	case err != nil:
+	isNew := timer.CodeOf(err) == timer.CodeNotFound
+	if err != nil && !isNew {
 		return "", err //nolint:wrapcheck // the store says what it was doing
-	case reflect.DeepEqual(calendars.Show(im.app, &had).CalendarBody, d.calendar):
-		return resultUnchanged, nil
 	}
 	is, err := im.Store.PutCalendar(ctx, im.app, c, 0)
-	if err == nil && is.Version == had.Version { // they differed in empty lists only
-		result = resultUnchanged
+	switch {
+	case err != nil:
+		return "", err //nolint:wrapcheck // the store says what it was doing
+	case isNew:
+		im.made[d.name] = im.dryRun
+		return resultCreated, nil
+	case is.Version == had.Version:
+		return resultUnchanged, nil
 	}
-	return result, err //nolint:wrapcheck // the store says what it was doing
+	return resultChanged, nil
 }
 
 // timer creates a timer, or gives the one of its name the definition and the status.
