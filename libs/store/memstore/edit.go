@@ -97,6 +97,7 @@ func (s *Store) edit(t, edited *row, plan store.Planner, nowMS int64) ([]timer.F
 	var fires []timer.Fire
 	if active && !same {
 		fires = s.expandPast(t, plan, nowMS)
+		// What came due after the last fire that max_fires allowed is due by no version.
 		if store.AllCreated(&t.Timer) && t.Definition.Schedule.Kind.Repeats() {
 			t.NextDueMS = max(t.NextDueMS, nowMS+1)
 		}

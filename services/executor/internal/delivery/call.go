@@ -18,7 +18,7 @@ import (
 // the fire.
 func (d *Deliverer) NotAttempted(e *inflight.Entry, why timer.Failure, text string) {
 	if e.Fire.Attempt == 0 {
-		e.Fire.FirstLatenessMS = d.opts.Clock.Now().UnixMilli() - e.PlannedMS()
+		e.Fire.FirstLatenessMS = max(0, d.opts.Clock.Now().UnixMilli()-e.PlannedMS())
 	}
 	r := callback.Result{Class: callback.Retry, Failure: why, Error: text}
 	d.decide(e, d.notSent(e.Fire.Attempt+1, r))

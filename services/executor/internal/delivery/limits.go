@@ -168,9 +168,6 @@ func (d *Deliverer) refused(e *inflight.Entry, at time.Time, endpoints ...string
 	d.opts.Order.Leave(e)
 	e.WaitedForBreaker = true
 	e.DeferFor(timer.WaitBreaker, d.opts.Clock.Now().UnixMilli())
-	if e.Fire.State == timer.FireRetrying {
-		e.Fire.State = timer.FireDeferred // the state by which its next owner knows it
-	}
 	d.DeferUntil(e, at)
 }
 

@@ -314,8 +314,8 @@ func (e *editBatch) apply(
 	var fires, ahead []timer.Fire
 	if active && !same {
 		fires = x.expandPast(t)
-		if store.AllCreated(t) &&
-			t.Definition.Schedule.Kind.Repeats() { // what came due since is due by no version
+		// What came due after the last fire that max_fires allowed is due by no version.
+		if store.AllCreated(t) && t.Definition.Schedule.Kind.Repeats() {
 			t.NextDueMS = max(t.NextDueMS, x.nowMS+1)
 		}
 	}
