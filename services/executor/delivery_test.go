@@ -212,40 +212,6 @@ func TestAChangeOfTheAppDuringACallOfAFixedDelay(t *testing.T) {
 	})
 }
 
-// TestRaisedLimitsReadmitDeferredFires checks that raised limits reach the fires that wait in
-// flight and in the store, in every executor.
-func TestRaisedLimitsReadmitDeferredFires(t *testing.T) {
-	t.Parallel()
-	for _, raised := range []store.AppSettings{{}, {Rate: 1000}} {
-		synctest.Test(t, func(t *testing.T) {
-			parts := servicetest.New(t, servicetest.Options{})
-			busyMinutes(t, parts)
-			r := new(receiver)
-			start(t, parts, "one", r, nil)
-			start(t, parts, "two", r, nil)
-			_, err := parts.Store.PutSettings(
-				t.Context(),
-				"a",
-				store.AppSettings{Rate: 1, Burst: 1},
-				0,
-			)
-			require.NoError(t, err)
-			fires := parts.Create("a", soon(200, time.Second)...)
-			parts.Dispatch.Committed(t.Context(), fires)
-			time.Sleep(5 * time.Second)
-			require.Less(t, len(r.attempts()), 12)
-			_, err = parts.Store.PutSettings(t.Context(), "a", raised, 0)
-			require.NoError(t, err)
-			time.Sleep(2 * time.Second)
-			require.Len(t, r.attempts(), 200)
-			time.Sleep(time.Second)
-			require.Equal(t, map[string]int{"delivered": 200}, reasons(t, parts, fires))
-			n := paths(t, parts, fires)[timer.PathReadmit]
-			require.Greater(t, n, 50, "deferred in the store")
-		})
-	}
-}
-
 // breaking returns breakers that open for a minute at the first failure.
 func breaking(t *testing.T) *limit.Breakers {
 	t.Helper()

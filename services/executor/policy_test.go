@@ -157,20 +157,25 @@ func TestSlotsFollowTheConcurrencyPolicy(t *testing.T) {
 	}
 }
 
+// retried makes a timer wait six seconds before each of two retries.
+func retried(policy timer.ConcurrencyPolicy) func(*timer.Definition) {
+	return func(d *timer.Definition) {
+		d.Concurrency.Policy = policy
+		d.Retry = timer.Retry{
+			Attempts: 3,
+			Wait:     timer.Duration(6 * time.Second),
+			Factor:   1,
+			MaxWait:  timer.Duration(time.Minute),
+			Timeout:  timer.Duration(time.Second),
+		}
+	}
+}
+
 func TestAReplacedFireIsNotRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		fires := everySecond(parts, 2, func(d *timer.Definition) {
-			d.Concurrency.Policy = timer.ConcurrencyCancelPrevious
-			d.Retry = timer.Retry{
-				Attempts: 3,
-				Wait:     timer.Duration(6 * time.Second),
-				Factor:   1,
-				MaxWait:  timer.Duration(time.Minute),
-				Timeout:  timer.Duration(time.Second),
-			}
-		})
+		fires := everySecond(parts, 2, retried(timer.ConcurrencyCancelPrevious))
 		r := &receiver{answer: func(q *callback.Request) callback.Result {
 			if q.Fire == fires[0].FireID {
 				return callback.Result{Class: callback.Retry, Error: "busy"}
@@ -198,16 +203,7 @@ func TestRetriesKeepTheSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		fires := everySecond(parts, 20, func(d *timer.Definition) {
-			d.Concurrency.Policy = timer.ConcurrencySkip
-			d.Retry = timer.Retry{
-				Attempts: 3,
-				Wait:     timer.Duration(6 * time.Second),
-				Factor:   1,
-				MaxWait:  timer.Duration(time.Minute),
-				Timeout:  timer.Duration(time.Second),
-			}
-		})
+		fires := everySecond(parts, 20, retried(timer.ConcurrencySkip))
 		r := &receiver{answer: func(q *callback.Request) callback.Result {
 			if q.Fire == fires[0].FireID && q.Attempt < 3 {
 				return callback.Result{Class: callback.Retry, Error: "not yet"}

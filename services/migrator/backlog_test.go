@@ -13,10 +13,17 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
+// noZone is the planner of a process that does not know the zone of a timer.
+func noZone(t *timer.Timer, _ int64) store.Plan {
+	return store.Plan{Err: errors.New("unknown time zone"), NextDueMS: t.NextDueMS}
+}
+
 // backlog creates a timer that is due each second, and lets migrators be away for a while.
-func backlog(parts *servicetest.Parts, away time.Duration) (first timer.Fire, d timer.Definition) {
+func backlog(
+	parts *servicetest.Parts, grace, jitter timer.Duration, away time.Duration,
+) (first timer.Fire, d timer.Definition) {
 	d = servicetest.Cron("* * * * * *", "https://example.com/")
-	d.Misfire.Grace = timer.Duration(24 * time.Hour)
+	d.Misfire.Grace, d.Schedule.Jitter = grace, jitter
 	first = parts.Create("a", d)[0]
 	time.Sleep(away)
 	return first, d
@@ -62,37 +69,35 @@ func requireBacklog(t *testing.T, parts *servicetest.Parts, first timer.Fire, un
 // or a record, although migrators were away until the timer was paused.
 func TestAPauseLosesNoBacklog(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		first, _ := backlog(parts, 12*time.Hour)
-		paused := time.Now().UnixMilli()
-		setStatus(t, parts, first.Timer, timer.StatusPaused, parts.Plan)
-		time.Sleep(time.Minute)
-		setStatus(t, parts, first.Timer, timer.StatusActive, parts.Plan)
-		startJobs(t, parts, parts.Store)
-		time.Sleep(time.Hour)
-		requireBacklog(t, parts, first, paused)
-	})
-}
-
-// TestAPauseByAnotherProcessLosesNoBacklog is TestAPauseLosesNoBacklog where the process that pauses
-// cannot plan the timer, for example because it does not know its zone. Others can.
-func TestAPauseByAnotherProcessLosesNoBacklog(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		first, _ := backlog(parts, 12*time.Minute)
-		paused := time.Now().UnixMilli()
-		setStatus(t, parts, first.Timer, timer.StatusPaused,
-			func(tm *timer.Timer, _ int64) store.Plan {
-				return store.Plan{Err: errors.New("unknown time zone"), NextDueMS: tm.NextDueMS}
+	grace, jitter := timer.Duration(24*time.Hour), timer.Duration(24*time.Hour)
+	for name, c := range map[string]struct {
+		grace, jitter timer.Duration
+		away          time.Duration
+		plan          store.Planner // of the process that pauses; nil: as all others
+	}{
+		"more than one change inserts": {grace: grace, away: 12 * time.Hour},
+		"not planned":                  {grace: grace, away: 12 * time.Minute, plan: noZone},
+		"not late by its jitter":       {jitter: jitter, away: 23 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				first, _ := backlog(parts, c.grace, c.jitter, c.away)
+				paused := time.Now().UnixMilli()
+				plan := c.plan
+				if plan == nil {
+					plan = parts.Plan
+				}
+				setStatus(t, parts, first.Timer, timer.StatusPaused, plan)
+				time.Sleep(time.Minute)
+				setStatus(t, parts, first.Timer, timer.StatusActive, parts.Plan)
+				startJobs(t, parts, parts.Store)
+				time.Sleep(time.Hour)
+				requireBacklog(t, parts, first, paused)
 			})
-		time.Sleep(time.Minute)
-		setStatus(t, parts, first.Timer, timer.StatusActive, parts.Plan)
-		startJobs(t, parts, parts.Store)
-		time.Sleep(time.Hour)
-		requireBacklog(t, parts, first, paused)
-	})
+		})
+	}
 }
 
 // TestAnEditLosesNoBacklog checks that each instant which the version before an edit had until then
@@ -101,7 +106,7 @@ func TestAnEditLosesNoBacklog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		first, next := backlog(parts, 12*time.Hour)
+		first, next := backlog(parts, timer.Duration(24*time.Hour), 0, 12*time.Hour)
 		edited := time.Now().UnixMilli()
 		next.Schedule.Specs = []string{"0 0 0 1 1 *"}
 		out, err := parts.Store.Edit(t.Context(), []store.Edit{
@@ -115,31 +120,12 @@ func TestAnEditLosesNoBacklog(t *testing.T) {
 	})
 }
 
-// TestAPauseAfterJitterLosesNoBacklog is TestAPauseLosesNoBacklog of a timer whose fires run up to a
-// day after they are due, so that none of them has misfired.
-func TestAPauseAfterJitterLosesNoBacklog(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		parts := servicetest.New(t, servicetest.Options{})
-		d := servicetest.Cron("* * * * * *", "https://example.com/")
-		d.Schedule.Jitter = timer.Duration(24 * time.Hour)
-		first := parts.Create("a", d)[0]
-		time.Sleep(23 * time.Hour)
-		paused := time.Now().UnixMilli()
-		setStatus(t, parts, first.Timer, timer.StatusPaused, parts.Plan)
-		requireBacklog(t, parts, first, paused)
-	})
-}
-
 // TestNoBacklogWithoutAnInstant checks that a timer which was active between two of its instants has
 // no record of misfires, if the process that pauses it cannot plan it.
 func TestNoBacklogWithoutAnInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		noZone := func(tm *timer.Timer, _ int64) store.Plan {
-			return store.Plan{Err: errors.New("unknown time zone"), NextDueMS: tm.NextDueMS}
-		}
 		made, err := parts.Store.Create(t.Context(), []store.NewTimer{{
 			App: "a", Name: "x", Activate: true,
 			Definition: servicetest.Cron("0 30 12 * * *", "https://example.com/"),

@@ -1,16 +1,95 @@
 package executor_test
 
 import (
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
+
+// TestRaisedLimitsReadmitDeferredFires checks that raised limits reach the fires that wait in
+// flight and in the store, in every executor.
+func TestRaisedLimitsReadmitDeferredFires(t *testing.T) {
+	t.Parallel()
+	for _, raised := range []store.AppSettings{{}, {Rate: 1000}} {
+		synctest.Test(t, func(t *testing.T) {
+			parts := servicetest.New(t, servicetest.Options{})
+			busyMinutes(t, parts)
+			r := new(receiver)
+			start(t, parts, "one", r, nil)
+			start(t, parts, "two", r, nil)
+			_, err := parts.Store.PutSettings(
+				t.Context(),
+				"a",
+				store.AppSettings{Rate: 1, Burst: 1},
+				0,
+			)
+			require.NoError(t, err)
+			fires := parts.Create("a", soon(200, time.Second)...)
+			parts.Dispatch.Committed(t.Context(), fires)
+			time.Sleep(5 * time.Second)
+			require.Less(t, len(r.attempts()), 12)
+			_, err = parts.Store.PutSettings(t.Context(), "a", raised, 0)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second)
+			require.Len(t, r.attempts(), 200)
+			time.Sleep(time.Second)
+			require.Equal(t, map[string]int{"delivered": 200}, reasons(t, parts, fires))
+			n := paths(t, parts, fires)[timer.PathReadmit]
+			require.Greater(t, n, 50, "deferred in the store")
+		})
+	}
+}
+
+// TestRaisedLimitsReadmitRetries is TestRaisedLimitsReadmitDeferredFires for second attempts.
+func TestRaisedLimitsReadmitRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		began := time.Now()
+		r := &receiver{answer: func(*callback.Request) callback.Result {
+			if time.Since(began) < 5*time.Second {
+				return callback.Result{
+					Class:      callback.Retry,
+					StatusCode: http.StatusTeapot,
+					Failure:    timer.FailureStatus,
+				}
+			}
+			return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
+		}}
+		start(t, parts, "one", r, nil)
+		defs := soon(20, time.Second)
+		for i := range defs {
+			defs[i].Retry.Wait = timer.Duration(10 * time.Second)
+		}
+		fires := parts.Create("a", defs...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(4 * time.Second)
+		require.Len(t, r.attempts(), 20, "each failed once")
+		_, err := parts.Store.PutSettings(
+			t.Context(),
+			"a",
+			store.AppSettings{Rate: 0.01, Burst: 1},
+			0,
+		)
+		require.NoError(t, err)
+		time.Sleep(26 * time.Second)
+		before, _ := r.seen()
+		require.Less(t, len(before), 25)
+		_, err = parts.Store.PutSettings(t.Context(), "a", store.AppSettings{}, 0)
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		calls, _ := r.seen()
+		require.Len(t, calls, 40)
+	})
+}
 
 // TestRaisedLimitsReadmitGrantedFires checks that a fire which waited for its predecessor, was
 // granted the slot and is then deferred by a limit is called once that limit is raised.
