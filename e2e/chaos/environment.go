@@ -110,21 +110,21 @@ func newEnvironment(
 		dir:   dir,
 	}
 	var undo []func()
-	cleanup = func() {
+	stop := func() {
 		for i := range undo {
 			undo[len(undo)-1-i]()
 		}
 	}
 	defer func() {
 		if err != nil {
-			cleanup()
+			stop() // the results env and cleanup are nil here
 		}
 	}()
 	rcv, err := receiver.Start(ctx, "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, fmt.Errorf("starting the endpoint: %w", err)
 	}
-	env.rcv = rcv // env itself is nil where cleanup runs after an error
+	env.rcv = rcv
 	undo = append(undo, func() { _ = rcv.Close() })
 	scriptEndpoint(env.rcv)
 	if env.endpointProxy, err = cluster.StartProxy(ctx, env.rcv.Addr()); err != nil {
@@ -187,7 +187,7 @@ func newEnvironment(
 	undo = append(undo, env.c.Close)
 	env.api = client.New(env.c.API)
 	undo = append(undo, env.api.Close)
-	return env, cleanup, nil
+	return env, stop, nil
 }
 
 // share returns the scenario's own part of the servers that it needs.
