@@ -354,6 +354,12 @@ func (s *storeGates) PurgeExpired(ctx context.Context, retention time.Duration) 
 	})
 }
 
+func (s *storeGates) PurgeTimers(ctx context.Context, deleted time.Duration, oneShots time.Duration) error {
+	return gated0(s.p, ctx, "PurgeTimers", func(ctx context.Context) error {
+		return s.Store.PurgeTimers(ctx, deleted, oneShots)
+	})
+}
+
 func (s *storeGates) PutCalendar(ctx context.Context, app string, c timer.Calendar, ifVersion int64) (store.CalendarVersion, error) {
 	return gated1(s.p, ctx, "PutCalendar", true, func(ctx context.Context) (store.CalendarVersion, error) {
 		return s.Store.PutCalendar(ctx, app, c, ifVersion)

@@ -349,3 +349,26 @@ func TestListenersNeedTwoPorts(t *testing.T) {
 		}
 	}
 }
+
+// TestOneShotsStayAsLongAsTheirOutcomes refuses a retention of one-shots that would take timers from
+// the history.
+func TestOneShotsStayAsLongAsTheirOutcomes(t *testing.T) {
+	t.Parallel()
+	for given, refused := range map[string]string{
+		"0":    "",
+		"216h": "",
+		"168h": "one-shot-retention: 168h0m0s is less than 216h0m0s",
+	} {
+		var r config.Retention
+		err := config.NewSet("carillon-x", &r).Load(
+			[]string{"-one-shot-retention", given},
+			func(string) (string, bool) { return "", false },
+			io.Discard,
+		)
+		if refused == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, refused)
+	}
+}

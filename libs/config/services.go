@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
 )
 
 // Timing is how far ahead fires and tasks are prepared.
@@ -66,8 +68,9 @@ const minRetention = 24 * time.Hour // as long as idempotency keys
 
 // Retention is how long history is kept.
 type Retention struct {
-	Keep  time.Duration
-	Audit time.Duration // of the audit trail
+	Keep     time.Duration
+	Audit    time.Duration // of the audit trail
+	OneShots time.Duration // of one-shots, 0: they stay
 }
 
 // Register registers the settings.
@@ -81,6 +84,12 @@ func (c *Retention) Register(s *Set) {
 	s.Duration(
 		&c.Audit, "audit-retention", 90*24*time.Hour, "how long the audit trail of changes is kept",
 	)
+	s.Duration(
+		&c.OneShots,
+		"one-shot-retention",
+		0,
+		"how long one-shots stay after their instant, 48h more than retention or longer; 0: for ever. Then their names are free",
+	)
 }
 
 // Validate checks the settings.
@@ -90,7 +99,16 @@ func (c *Retention) Validate() error {
 		// job that it created, or it would create it again.
 		atLeast("retention", c.Keep, minRetention),
 		atLeast("audit-retention", c.Audit, time.Hour),
+		c.checkOneShots(),
 	)
+}
+
+// checkOneShots keeps one-shots for as long as their outcomes, which may be recorded later.
+func (c *Retention) checkOneShots() error {
+	if c.OneShots == 0 {
+		return nil
+	}
+	return atLeast("one-shot-retention", c.OneShots, c.Keep+store.MinTimerRetention)
 }
 
 // Executor are the limits of one executor.

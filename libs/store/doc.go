@@ -70,6 +70,8 @@
 //
 // History:
 //   - S18 Retention removes outcomes and attempts that finished before the bound, and nothing else.
+//     PurgeTimers removes a timer with all that belongs to it, or nothing of it. A fire or backfill
+//     that a call has returned keeps its timer, also if both calls ran at once.
 //
 // Versions and policies:
 //   - S19 A version never changes. An edit creates the next one. Its definition, version_ms and log

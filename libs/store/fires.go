@@ -295,7 +295,49 @@ type Housekeeping interface {
 	// and idempotency keys after 1 day, done slices and minutes before the cursor after 1 day; and
 	// instants of EndSignIns a day after MaxSignIn. Any number of processes may call it at once.
 	PurgeExpired(ctx context.Context, retention time.Duration) error
+
+	// PurgeTimers removes timers that were deleted so long ago, and, unless oneShots is 0, active
+	// one-shots whose instant and latest edit are so long ago. Their versions go with them, and their
+	// names are free. It keeps a timer that has an open fire or a running backfill. Both durations
+	// are at least MinTimerRetention. Any number of processes may call it at once.
+	PurgeTimers(ctx context.Context, deleted, oneShots time.Duration) error
 }
+
+// MinTimerRetention is how long timers stay at least after their end. What was planned for them
+// before is due by then: schedules are expanded a day ahead at most.
+const MinTimerRetention = 48 * time.Hour
+
+// AddedFireRetention is how long a one-shot stays at least once a fire was added to it, or a backfill
+// was expanded. PurgeTimers finds that fire later, among those that are past due.
+const AddedFireRetention = 24 * time.Hour
+
+// TimerBounds tells which timers PurgeTimers removes.
+type TimerBounds struct {
+	DeletedMS  int64 // those that were deleted before
+	OneShotsMS int64 // those whose instant and latest edit were before
+}
+
+// NewTimerBounds returns the bounds of a call of PurgeTimers.
+func NewTimerBounds(nowMS int64, deleted, oneShots time.Duration) TimerBounds {
+	b := TimerBounds{DeletedMS: nowMS - deleted.Milliseconds()}
+	if oneShots != 0 {
+		b.OneShotsMS = nowMS - oneShots.Milliseconds()
+	}
+	return b
+}
+
+// Passed reports whether a timer is to be removed, unless it has an open fire or a running backfill.
+func (b TimerBounds) Passed(t *timer.Timer) bool {
+	if t.Status == timer.StatusDeleted {
+		return t.UpdatedMS < b.DeletedMS
+	}
+	return t.Status == timer.StatusActive && t.Definition.Schedule.Kind.OneShot() && !t.Replan &&
+		t.NextDueMS == timer.NeverMS && t.ExpandAtMS == timer.NeverMS &&
+		t.LastDueMS > 0 && t.LastDueMS < b.OneShotsMS && t.UpdatedMS < b.OneShotsMS
+}
+
+// PastDue is how long ago a fire was due that PurgeTimers looks for.
+const PastDue = 12 * time.Hour
 
 // AttemptRetention is how long attempts are kept at least. The attempt of an accepted fire is needed
 // when its receiver completes it, which may take MaxAsync.

@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/changes"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/libs/tracing/traceid"
@@ -196,6 +197,7 @@ func (s *Service) purge(ctx context.Context) error {
 		err := errors.Join(
 			within(ctx, purgeTimeout, s.opts.Retention, s.opts.Store.PurgeExpired),
 			within(ctx, purgeTimeout, s.opts.AuditRetention, s.opts.Store.PurgeAudit),
+			within(ctx, purgeTimeout, s.deletedRetention(), s.purgeTimers),
 		)
 		wait := s.opts.PurgeEvery
 		if err != nil && ctx.Err() == nil {
@@ -205,6 +207,17 @@ func (s *Service) purge(ctx context.Context) error {
 		clock.Pause(ctx, wait)
 	}
 	return nil
+}
+
+// deletedRetention is how long deleted timers stay: the audit trail shows their definitions, and the
+// history names them. An outcome may be recorded later.
+func (s *Service) deletedRetention() time.Duration {
+	return max(s.opts.Retention, s.opts.AuditRetention) + store.MinTimerRetention
+}
+
+func (s *Service) purgeTimers(ctx context.Context, deleted time.Duration) error {
+	//nolint:wrapcheck // the store says what it was doing
+	return s.opts.Store.PurgeTimers(ctx, deleted, s.opts.OneShotRetention)
 }
 
 // within purges what is older than the retention. Each purge has a time of its own, so a backlog of

@@ -43,9 +43,10 @@ func start(
 	t *testing.T,
 	parts *servicetest.Parts,
 	d migrator.Dispatcher,
+	change ...func(*migrator.Options),
 ) (svc *migrator.Service, stop func()) {
 	t.Helper()
-	svc, err := migrator.New(migrator.Options{
+	o := migrator.Options{
 		Store:      parts.Store,
 		Dispatch:   d,
 		Bus:        parts.Bus("migrator"),
@@ -56,7 +57,11 @@ func start(
 		Every:      5 * time.Second,
 		Logger:     parts.Log,
 		Registerer: prometheus.NewRegistry(),
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	svc, err := migrator.New(o)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -193,22 +198,9 @@ func TestTheAuditTrailIsPurged(t *testing.T) {
 		ctx := store.WithActor(t.Context(), &store.Actor{Kind: store.ActorAnonymous})
 		_, err := parts.Store.PutSettings(ctx, "a", store.AppSettings{Rate: 1}, 0)
 		require.NoError(t, err)
-		svc, err := migrator.New(migrator.Options{
-			Store:          parts.Store,
-			Dispatch:       parts.Dispatch,
-			Bus:            parts.Bus("migrator"),
-			Planner:        parts.Planner,
-			Counts:         parts.Counts,
-			Now:            time.Now,
-			Every:          time.Minute,
-			AuditRetention: 2 * time.Hour,
-			Logger:         parts.Log,
-			Registerer:     prometheus.NewRegistry(),
+		start(t, parts, parts.Dispatch, func(o *migrator.Options) {
+			o.AuditRetention = 2 * time.Hour
 		})
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- svc.Run(ctx) }()
 		entries := func() int {
 			page, err := parts.Store.AuditTrail(t.Context(), store.AuditQuery{
 				App: "a", Limit: 10, ScanLimit: 10,
@@ -220,7 +212,55 @@ func TestTheAuditTrailIsPurged(t *testing.T) {
 		require.Equal(t, 1, entries())
 		time.Sleep(30 * time.Minute)
 		require.Zero(t, entries())
-		cancel()
-		require.NoError(t, <-ended)
+	})
+}
+
+// TestEndedTimersAreRemoved keeps called one-shots for their retention, and deleted timers for two
+// days after the audit trail's.
+func TestEndedTimersAreRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		start(t, parts, parts.Dispatch, func(o *migrator.Options) {
+			o.Every, o.PurgeEvery = time.Hour, time.Hour
+			o.Retention, o.AuditRetention = 24*time.Hour, 5*24*time.Hour
+			o.OneShotRetention = 3 * 24 * time.Hour
+		})
+		once := servicetest.Once(time.Now().Add(time.Minute), "http://127.0.0.1/")
+		fires := parts.Create("a", once, once)
+		called, deleted := fires[0].Timer, fires[1].Timer
+		_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{
+			{App: "a", ID: deleted, Status: timer.StatusDeleted},
+		}, parts.Planner.Plan)
+		require.NoError(t, err)
+		stays := func(id timer.ID) bool {
+			k := store.VersionKey{Timer: id, Version: 1}
+			defs, err := parts.Store.Definitions(t.Context(), []store.VersionKey{k})
+			require.NoError(t, err)
+			return defs[k] != nil
+		}
+		time.Sleep(4 * 24 * time.Hour)
+		require.True(t, stays(called), "its fire is open")
+		session := timer.ID(7)
+		ctx := t.Context()
+		require.NoError(t, parts.Store.OpenSession(ctx, session, store.ExecutorSession, "x"))
+		won, err := parts.Store.Claim(ctx, session, fires)
+		require.NoError(t, err)
+		var outcomes []timer.Outcome
+		for _, f := range won {
+			outcomes = append(outcomes, timer.Outcome{
+				Fire: f, Kind: timer.Delivered, Count: 1, Attempts: 1,
+				FinishedMS: time.Now().UnixMilli(), UntilMS: f.DueMS,
+			})
+		}
+		lost, _, err := parts.Store.Record(ctx, session, outcomes, nil)
+		require.NoError(t, err)
+		require.Empty(t, lost)
+		time.Sleep(2 * time.Hour)
+		require.False(t, stays(called))
+		time.Sleep(66 * time.Hour)
+		require.True(t, stays(deleted))
+		time.Sleep(8 * time.Hour)
+		require.False(t, stays(deleted))
 	})
 }

@@ -71,7 +71,9 @@ type Options struct {
 	Retention   time.Duration // of outcomes and attempts; default 7 days
 	// AuditRetention is that of the audit trail; default 90 days.
 	AuditRetention time.Duration
-	PurgeEvery     time.Duration // between purges; default 10 min
+	// OneShotRetention is that of one-shots after their instant; 0: they stay.
+	OneShotRetention time.Duration
+	PurgeEvery       time.Duration // between purges; default 10 min
 
 	Tracer     *tracing.Tracer // nil: tracing is off
 	Logger     zerolog.Logger

@@ -31,9 +31,22 @@ func (s *Settings) openZones() (*zone.Database, error) {
 
 // sharedSettings are those that must be the same in all processes that have them.
 var sharedSettings = []string{
-	"pulsar-tenant", "pulsar-namespace", "pulsar-partitions", "redis-prefix",
-	"zone", "expand-ahead", "dispatch-lead", "canary", "retention", "audit-retention", "trace-keep",
-	"callback-allow", "callback-allow-private", "callback-allow-insecure", "callback-topics",
+	"pulsar-tenant",
+	"pulsar-namespace",
+	"pulsar-partitions",
+	"redis-prefix",
+	"zone",
+	"expand-ahead",
+	"dispatch-lead",
+	"canary",
+	"retention",
+	"audit-retention",
+	"one-shot-retention",
+	"trace-keep",
+	"callback-allow",
+	"callback-allow-private",
+	"callback-allow-insecure",
+	"callback-topics",
 	"callback-pulsar-urls",
 }
 

@@ -31,18 +31,19 @@ func Migrator() Role {
 
 func addMigrator(_ context.Context, k *Kit) error {
 	s, err := migrator.New(migrator.Options{
-		Store:          k.Store,
-		Bus:            k.Bus,
-		Dispatch:       k.Dispatch,
-		Planner:        k.Planner,
-		Counts:         k.Counts,
-		Now:            k.Clock.Now,
-		ExpandAhead:    k.Settings.Timing.ExpandAhead,
-		Retention:      k.Settings.Retention.Keep,
-		AuditRetention: k.Settings.Retention.Audit,
-		Tracer:         k.Tracer,
-		Logger:         k.logger("migrator"),
-		Registerer:     k.Registry,
+		Store:            k.Store,
+		Bus:              k.Bus,
+		Dispatch:         k.Dispatch,
+		Planner:          k.Planner,
+		Counts:           k.Counts,
+		Now:              k.Clock.Now,
+		ExpandAhead:      k.Settings.Timing.ExpandAhead,
+		Retention:        k.Settings.Retention.Keep,
+		AuditRetention:   k.Settings.Retention.Audit,
+		OneShotRetention: k.Settings.Retention.OneShots,
+		Tracer:           k.Tracer,
+		Logger:           k.logger("migrator"),
+		Registerer:       k.Registry,
 	})
 	if err != nil {
 		return err //nolint:wrapcheck // it names the service

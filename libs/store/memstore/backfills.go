@@ -131,6 +131,7 @@ func (s *Store) ExpandBackfills(
 		}
 		for _, f := range made {
 			f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
+			s.keep(t)
 			s.insert(&f)
 			fires = append(fires, f)
 		}

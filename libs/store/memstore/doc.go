@@ -49,4 +49,8 @@
 //	jobs.go       jobs
 //	audit.go      the audit trail
 //	auditfeed.go  its feed
+//
+// Housekeeping is in outcomes.go and here:
+//
+//	purgetimers.go  removes timers that ended
 package memstore

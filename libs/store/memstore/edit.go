@@ -228,6 +228,7 @@ func (s *Store) AddFires(
 	}
 	slices.SortFunc(inserted, timer.CompareFires)
 	if len(inserted) > 0 {
+		s.keep(t)
 		e, err := store.AuditFiresAdded(&t.Timer, inserted)
 		s.addAudit(store.ActorOf(ctx), app, e, err)
 	}

@@ -68,6 +68,7 @@ func (s *Store) Redrive(
 		t := s.timers[o.Timer]
 		id := timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: series}
 		if isNew(o) {
+			s.keep(t)
 			s.insert(&timer.Fire{
 				FireID:        id,
 				RunAtMS:       nowMS,

@@ -259,6 +259,7 @@ func (s *Store) setStatus(
 	t.PauseReason, t.PausedUntilMS = "", 0
 	switch it.Status {
 	case timer.StatusDeleted:
+		t.ExpandAtMS = nowMS
 		delete(s.names, nameKey{t.App, t.Name})
 		return append(fires, s.releaseDeferred(t)...)
 	case timer.StatusInactive, timer.StatusActive:

@@ -445,6 +445,7 @@ func workAudit(t *testing.T, s *sqlstore.Store) {
 		}
 	}
 	require.NoError(t, s.PurgeAudit(ctx, time.Hour))
+	require.NoError(t, s.PurgeTimers(ctx, time.Hour, time.Hour))
 	for i := range 300 {
 		_, err := s.EndSignIns(ctx, "https://id.example.com", fmt.Sprint(i))
 		require.NoError(t, err)

@@ -73,7 +73,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 	calendarsOf, zones := calendars.New(db, appRows, trail, timerRows)
 	historyOf, historyRows := history.New(db, appRows, timerRows)
 	firesOf, fireRows := fires.New(db, appRows, trail, timerRows, historyRows)
-	housekeepingOf, partitions := housekeeping.New(db, cursors)
+	housekeepingOf, partitions := housekeeping.New(db, cursors, timerRows)
 	limits := search.DefaultLimits()
 	settings := &scheduling.Settings{
 		IDs: timer.NewIDs(now), MaxEditFires: DefaultMaxEditFires,

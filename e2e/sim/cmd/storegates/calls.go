@@ -93,6 +93,7 @@ var calls = map[string]kind{
 	"ReleaseAuditFeed":          writes,
 	"PurgeAudit":                writes,
 	"PurgeExpired":              writes,
+	"PurgeTimers":               writes,
 	"PutCalendar":               writes,
 	"PutIfAbsent":               direct,
 	"PutSettings":               direct,

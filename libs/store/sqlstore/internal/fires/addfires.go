@@ -64,6 +64,9 @@ func (s *Fires) AddFires(
 		if err := s.fires.Insert(ctx, c, created); err != nil {
 			return err
 		}
+		if err := s.timers.Keep(ctx, c, byID); err != nil {
+			return err
+		}
 		inserted = created
 		return s.auditFires(ctx, c, t, created)
 	})

@@ -201,6 +201,9 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 	if err := s.fires.Insert(ctx, r.c, created); err != nil {
 		return err
 	}
+	if err := s.timers.Keep(ctx, r.c, timers); err != nil {
+		return err
+	}
 	for part := range sqldb.Batches(noted) {
 		q := sqldb.Stmt("UPDATE outcomes" + s.db.Dialect.ByPrimary + " SET redrive_series=").
 			Int(r.series).

@@ -4,6 +4,7 @@ package housekeeping
 import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/minutes"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 )
 
@@ -12,6 +13,7 @@ type Housekeeping struct {
 	db         *sqldb.DB
 	cursors    *minutes.Cursors
 	partitions *Partitions
+	timers     *timers.Rows
 }
 
 // Partitions are those of outcomes and attempts by day.
@@ -24,7 +26,11 @@ type Partitions struct {
 }
 
 // New returns the housekeeping of a database.
-func New(db *sqldb.DB, cursors *minutes.Cursors) (*Housekeeping, *Partitions) {
+func New(
+	db *sqldb.DB,
+	cursors *minutes.Cursors,
+	rows *timers.Rows,
+) (*Housekeeping, *Partitions) {
 	partitions := &Partitions{db: db}
-	return &Housekeeping{db: db, cursors: cursors, partitions: partitions}, partitions
+	return &Housekeeping{db: db, cursors: cursors, partitions: partitions, timers: rows}, partitions
 }

@@ -57,6 +57,9 @@ func (s *Scheduling) ExpandBackfills(
 		if err := s.fires.Insert(ctx, c, made); err != nil {
 			return err
 		}
+		if err := s.timers.Keep(ctx, c, byID); err != nil {
+			return err
+		}
 		fires, n = made, len(rows)
 		return nil
 	})

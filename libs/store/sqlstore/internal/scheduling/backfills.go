@@ -99,7 +99,8 @@ func (s *Scheduling) StartBackfill(
 				Add(" AND app_id=").
 				Int(appID).
 				Add(" AND status<>").
-				Int(timers.RowDeleted),
+				Int(timers.RowDeleted).
+				Add(s.db.Dialect.ForShare), // PurgeTimers reads the backfills once it has the lock
 		)
 		if err == nil && n == 0 {
 			err = timer.NotFound("timer", b.Timer)

@@ -195,7 +195,8 @@ func (x *expansion) setStatus(
 		}
 	}
 	if it.Status == timer.StatusDeleted {
-		// Its deferred fires are released, for executors to skip.
+		// Its deferred fires are released, for executors to skip. PurgeTimers finds it by the instant.
+		t.ExpandAtMS = x.nowMS
 		x.reactivated = append(x.reactivated, t.ID)
 	}
 	x.beginInactivity(t)

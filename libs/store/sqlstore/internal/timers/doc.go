@@ -12,6 +12,7 @@
 //	namekey.go       a name within an app
 //	changes.go       the change log
 //	calendaruses.go  which timers use a calendar
+//	remove.go        removes timers that ended
 //	replanrow.go     which timers wait to be replanned
 //	reseal.go        encrypts stored secrets with another key
 package timers

@@ -1,0 +1,186 @@
+package housekeeping
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// maxPastDue is how many open fires that are past due are read. There are more while many timers
+// are paused or frozen. Timers that ended later than the last of these fires was due then stay.
+const maxPastDue = 100_000
+
+// PurgeTimers finds timers without locks, along indexes by deletion and by due instant. It then
+// locks and removes them in short transactions.
+//
+// No index leads from a timer to its fires, so it reads the fires that are past due once. What adds
+// a fire to a timer locks its row: a transaction that came first has set expand_at_ms (Rows.Keep),
+// and one that comes later finds no timer. Of two calls at once the second finds the rows gone. A
+// call that dies halfway has removed some timers, each as a whole.
+//
+// Nodes of a cluster share no locks: there a backfill that begins in the same moment is cancelled.
+func (s *Housekeeping) PurgeTimers(ctx context.Context, deleted, oneShots time.Duration) error {
+	now, err := s.db.Now(ctx)
+	if err != nil {
+		return err
+	}
+	p := timerPurge{
+		Housekeeping: s,
+		bounds:       store.NewTimerBounds(now.UnixMilli(), deleted, oneShots),
+		open:         map[timer.ID]bool{},
+	}
+	if err := p.readPastDue(ctx, now.Add(-store.PastDue).UnixMilli()); err != nil {
+		return err
+	}
+	if err := p.removeDeleted(ctx); err != nil || oneShots == 0 {
+		return err
+	}
+	return p.removeOneShots(ctx)
+}
+
+// timerPurge is one call of PurgeTimers.
+type timerPurge struct {
+	*Housekeeping
+
+	bounds store.TimerBounds
+	open   map[timer.ID]bool // timers that have an open fire which is past due
+}
+
+func (p *timerPurge) readPastDue(ctx context.Context, untilMS int64) error {
+	var rows []struct {
+		DueMS int64 `db:"due_ms"`
+		Timer int64 `db:"timer_id"`
+	}
+	err := p.db.Read(
+		ctx,
+		"reading fires that are past due",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			rows = nil
+			return p.db.SelectAll(ctx, c, &rows, sqldb.Stmt(
+				"SELECT due_ms,timer_id FROM fires"+p.db.Dialect.ByPrimary+" WHERE due_ms<",
+			).Int(untilMS).Add(" ORDER BY due_ms,timer_id,series LIMIT ").Int(maxPastDue))
+		},
+	)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		p.open[timer.ID(r.Timer)] = true
+	}
+	if len(rows) == maxPastDue {
+		lastMS := rows[len(rows)-1].DueMS - store.MinTimerRetention.Milliseconds()
+		p.bounds.DeletedMS = min(p.bounds.DeletedMS, lastMS)
+		p.bounds.OneShotsMS = min(p.bounds.OneShotsMS, lastMS)
+	}
+	return nil
+}
+
+// removeDeleted walks along by_expand: expand_at_ms of a deleted timer is when it was deleted.
+func (p *timerPurge) removeDeleted(ctx context.Context) error {
+	return p.remove(ctx, "expand_at_ms", func(q *sqldb.Statement) {
+		q.Add(p.db.Dialect.ByExpand + " WHERE status=").Int(timers.RowDeleted).
+			Add(" AND expand_at_ms<").Int(p.bounds.DeletedMS)
+	})
+}
+
+// removeOneShots walks along by_last_due, app by app.
+func (p *timerPurge) removeOneShots(ctx context.Context) error {
+	var apps []int64
+	err := p.db.Read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
+		apps = nil
+		return p.db.SelectAll(ctx, c, &apps, sqldb.Stmt("SELECT id FROM apps ORDER BY id"))
+	})
+	if err != nil {
+		return err
+	}
+	for _, app := range apps {
+		err := p.remove(ctx, "last_due_ms", func(q *sqldb.Statement) {
+			q.Add(p.db.Dialect.ByLastDue + " WHERE app_id=").Int(app).
+				Add(" AND status=").Int(timers.RowActive).
+				Add(" AND last_due_ms<").Int(p.bounds.OneShotsMS).
+				Add(" AND next_due_ms=").Int(timer.NeverMS).
+				Add(" AND expand_at_ms=").Int(timer.NeverMS).
+				Add(" AND replan=").Int(timers.ReplanNothing).
+				Add(" AND updated_ms<").Int(p.bounds.OneShotsMS)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes the timers that match, in pages in the order of a column and the id.
+func (p *timerPurge) remove(
+	ctx context.Context,
+	column string,
+	where func(*sqldb.Statement),
+) error {
+	after := []int64{0, timer.NeverMS} // without those at 0
+	for {
+		var rows []struct {
+			ID int64 `db:"id"`
+			MS int64 `db:"ms"`
+		}
+		err := p.db.Read(
+			ctx,
+			"reading timers that ended",
+			func(ctx context.Context, c sqlx.QueryerContext) error {
+				rows = nil
+				q := sqldb.Stmt("SELECT id," + column + " AS ms FROM timers")
+				where(q)
+				p.db.Dialect.KeyAfter(q.Add(" AND "), []string{column, "id"}, after)
+				return p.db.SelectAll(ctx, c, &rows,
+					q.Add(" ORDER BY "+column+",id LIMIT ").Int(store.MaxBatch))
+			},
+		)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		var ids []timer.ID
+		for _, r := range rows {
+			if !p.open[timer.ID(r.ID)] {
+				ids = append(ids, timer.ID(r.ID))
+			}
+		}
+		if err := p.removePage(ctx, ids); err != nil {
+			return err
+		}
+		last := rows[len(rows)-1]
+		after = []int64{last.MS, last.ID}
+	}
+}
+
+func (p *timerPurge) removePage(ctx context.Context, ids []timer.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return p.db.Write(ctx, "removing timers", func(ctx context.Context, c sqldb.Runner) error {
+		byID, _, err := p.timers.Lock(ctx, c, ids, nil)
+		if err != nil {
+			return err
+		}
+		var busy []int64
+		if err := p.db.SelectAll(ctx, c, &busy, sqldb.Stmt(
+			"SELECT DISTINCT timer_id FROM backfills"+p.db.Dialect.ByExpand+" WHERE status=0",
+		)); err != nil {
+			return err
+		}
+		for _, id := range busy {
+			delete(byID, timer.ID(id))
+		}
+		var gone []*timer.Timer
+		for _, id := range ids { // in order of the page
+			if t := byID[id]; t != nil && p.bounds.Passed(t) {
+				gone = append(gone, t)
+			}
+		}
+		return p.timers.Remove(ctx, c, gone)
+	})
+}
