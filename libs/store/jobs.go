@@ -88,7 +88,7 @@ type Job struct {
 	Action  JobAction
 	Request []byte // a JobRequest as JSON, which the store does not read
 	Status  JobStatus
-	Reason  string // of JobFailed
+	Reason  string // of JobFailed; of JobRunning: why its page was not carried out the last time
 	By      *Actor // who started it, nil: unknown. StartJob takes that of the context
 	Total   int64  // how many timers matched at its creation
 	AtLeast bool   // there may have been more than Total

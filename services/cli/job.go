@@ -143,8 +143,14 @@ func (t *tool) followJob(
 ) error {
 	show, end := t.jobProgress(job)
 	defer end()
+	told := "" // the failure that was shown last
 	for job.Text("status") == "running" {
 		show(job)
+		if why := job.Text("failure"); why != told {
+			if told = why; why != "" {
+				t.sayf("a page was not carried out, and is tried again: %s", printable(why))
+			}
+		}
 		if clock.Pause(ctx, jobPoll); ctx.Err() != nil {
 			end()
 			t.sayf("job %s goes on: carillon job watch %s", job.Text("id"), job.Text("id"))

@@ -15,33 +15,41 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// failingOnce is a store with one error that is not of its availability, such as a row that this
-// release cannot read during a rolling update.
-type failingOnce struct {
+// failing is a store with errors that are not of its availability, such as a row that
+// this release cannot read during a rolling update.
+type failing struct {
 	migrator.Store
-	failed atomic.Bool
+	failures atomic.Int32 // still to come
 }
 
-func (s *failingOnce) SetStatus(
+func (s *failing) SetStatus(
 	ctx context.Context, items []store.StatusChange, plan store.Planner,
 ) ([]store.StatusResult, error) {
-	if s.failed.CompareAndSwap(false, true) {
+	if s.failures.Add(-1) >= 0 {
 		return nil, errors.New("a value that this release does not know")
 	}
 	return s.Store.SetStatus(ctx, items, plan)
 }
 
-// TestADeletionOutlivesAnError checks that one error does not leave an app closed for good.
-func TestADeletionOutlivesAnError(t *testing.T) {
+// TestADeletionOutlivesErrors checks that errors do not leave an app closed for good, and that the job
+// tells of them while they last.
+func TestADeletionOutlivesErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		labelled(t, parts, 15)
-		startJobs(t, parts, &failingOnce{Store: parts.Store})
-		startJob(t, parts.Store, store.JobDeleteApp, "", store.JobRequest{})
+		st := &failing{Store: parts.Store}
+		st.failures.Store(20)
+		startJobs(t, parts, st)
+		j := startJob(t, parts.Store, store.JobDeleteApp, "", store.JobRequest{})
+		time.Sleep(10 * time.Second)
+		j, err := parts.Store.Job(t.Context(), "a", j.ID)
+		require.NoError(t, err)
+		require.Equal(t, store.JobRunning, j.Status)
+		require.Contains(t, j.Reason, "a value that this release does not know")
 		time.Sleep(time.Minute)
 		// The user sees the failure and asks again, and nothing fails any more.
-		_, err := parts.Store.StartJob(t.Context(), store.Job{
+		_, err = parts.Store.StartJob(t.Context(), store.Job{
 			ID:      parts.IDs.Next(),
 			App:     "a",
 			Action:  store.JobDeleteApp,
@@ -52,6 +60,10 @@ func TestADeletionOutlivesAnError(t *testing.T) {
 		app, err := parts.Store.App(t.Context(), "a")
 		require.NoError(t, err)
 		require.Zero(t, app.Deleting, "the deletion ended")
+		j, err = parts.Store.Job(t.Context(), "a", j.ID)
+		require.NoError(t, err)
+		require.Equal(t, store.JobDone, j.Status)
+		require.Empty(t, j.Reason)
 		_, err = parts.Store.SetFrozen(t.Context(), "a", false, "")
 		require.NoError(t, err)
 	})

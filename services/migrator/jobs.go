@@ -59,7 +59,7 @@ func (s *Service) jobs(ctx context.Context, due signal) error {
 // The page is in the job's row before any of its timers is changed. A migrator that dies on the way
 // leaves it there, and the next one changes the same timers again, which changes nothing more. Only
 // then the counts and the next page are written, in one statement. After an error, the lease is
-// given back with the job as it was.
+// given back with the job as it was, and with the error as its Reason.
 func (s *Service) jobPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, jobTimeout)
 	defer cancel()
@@ -68,10 +68,12 @@ func (s *Service) jobPage(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	before := j
+	j.Reason = ""
 	if err := s.advance(ctx, &j); err != nil {
 		// A deletion that failed would leave its app closed, so it is tried again whatever the error.
 		if timer.CodeOf(err) == timer.CodeUnavailable || ctx.Err() != nil ||
 			j.Action == store.JobDeleteApp {
+			before.Reason = err.Error()
 			s.giveBack(ctx, before)
 			return true, fmt.Errorf("job %d: %w", j.ID, err)
 		}

@@ -193,9 +193,11 @@ func (s *Store) AdvanceJob(_ context.Context, p store.Job) (bool, error) {
 	j.Page, j.PageMS, j.After = slices.Clone(p.Page), p.PageMS, p.After
 	j.Done, j.Failed, j.UpdatedMS, j.leaseUntilMS = p.Done, p.Failed, nowMS, nowMS
 	j.Errors = slices.Clone(p.Errors[:min(len(p.Errors), store.MaxJobErrors)])
-	if !cancelled && p.Status != store.JobRunning {
-		j.finish(p.Status, nowMS)
+	if !cancelled {
 		j.Reason = p.Reason
+		if p.Status != store.JobRunning {
+			j.finish(p.Status, nowMS)
+		}
 	}
 	if j.Action == store.JobDeleteApp && p.Status == store.JobDone {
 		app := s.app(j.App)

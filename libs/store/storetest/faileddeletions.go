@@ -23,6 +23,11 @@ func (s *setup) deleteAfterFailure(purged bool) {
 	failed := s.startJob(store.JobDeleteApp, "")
 	j := s.leaseJob(time.Minute)
 	require.Equal(s.t, failed.ID, j.ID)
+	j.Reason = "the database is full"
+	require.True(s.t, s.advanceJob(j))
+	require.Equal(s.t, j.Reason, s.job(j.ID).Reason, "it is told while the job runs")
+	j = s.leaseJob(time.Minute)
+	require.Equal(s.t, "the database is full", j.Reason)
 	j.Status, j.Reason = store.JobFailed, "a row that this release cannot read"
 	require.True(s.t, s.advanceJob(j))
 	if purged {

@@ -36,7 +36,7 @@ type jobBody struct {
 	RemoveLabels []string          `json:"remove_labels,omitempty" nullable:"false" doc:"Of relabel."`
 
 	Status     string         `json:"status,omitempty" enum:"running,done,cancelled,failed" doc:"Absent in the answer to a dry run."`
-	Failure    string         `json:"failure,omitempty" doc:"Why it failed."`
+	Failure    string         `json:"failure,omitempty" doc:"Why it failed. Of a running job: why its last page was not carried out. It is tried again."`
 	Total      int64          `json:"total" doc:"How many timers were selected when it was created."`
 	AtLeast    bool           `json:"at_least,omitempty" doc:"There may have been more than total: they were too many to count."`
 	Done       int64          `json:"done" doc:"Timers that were changed, or needed no change."`

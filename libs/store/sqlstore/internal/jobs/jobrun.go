@@ -117,9 +117,11 @@ func (s *JobStore) AdvanceJob(ctx context.Context, j store.Job) (ok bool, err er
 			Add(",done_count=").Int(j.Done).Add(",failed_count=").Int(j.Failed).
 			Add(",errors=").Bind(texts).Add(",updated_ms=").Int(nowMS).
 			Add(",lease_until_ms=").Int(nowMS)
-		if status := rowJobStatus(j.Status); !cancelled && status != rowJobRunning {
-			q.Add(",status=").Int(status).Add(",finished_ms=").Int(nowMS).
-				Add(",reason=").Bind(sqldb.Clip(j.Reason, maxJobReason))
+		if status := rowJobStatus(j.Status); !cancelled {
+			q.Add(",reason=").Bind(sqldb.Clip(j.Reason, maxJobReason))
+			if status != rowJobRunning {
+				q.Add(",status=").Int(status).Add(",finished_ms=").Int(nowMS)
+			}
 		}
 		if _, err := s.db.Exec(ctx, c, q.Add(" WHERE id=").Int(row.ID)); err != nil {
 			return err
