@@ -331,9 +331,14 @@ func (b TimerBounds) Passed(t *timer.Timer) bool {
 	if t.Status == timer.StatusDeleted {
 		return t.UpdatedMS < b.DeletedMS
 	}
-	return t.Status == timer.StatusActive && t.Definition.Schedule.Kind.OneShot() && !t.Replan &&
-		t.NextDueMS == timer.NeverMS && t.ExpandAtMS == timer.NeverMS &&
+	return EndedOneShot(t) && t.ExpandAtMS == timer.NeverMS &&
 		t.LastDueMS > 0 && t.LastDueMS < b.OneShotsMS && t.UpdatedMS < b.OneShotsMS
+}
+
+// EndedOneShot reports whether a timer is an active one-shot for which nothing is to be planned.
+func EndedOneShot(t *timer.Timer) bool {
+	return t.Status == timer.StatusActive && t.Definition.Schedule.Kind.OneShot() && !t.Replan &&
+		t.NextDueMS == timer.NeverMS
 }
 
 // PastDue is how long ago a fire was due that PurgeTimers looks for.

@@ -264,3 +264,62 @@ func TestEndedTimersAreRemoved(t *testing.T) {
 		require.False(t, stays(deleted))
 	})
 }
+
+// TestRunsKeepTheirOneShot runs an old one-shot again and again. It stays until the last of its fires
+// has ended.
+func TestRunsKeepTheirOneShot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		start(t, parts, parts.Dispatch, func(o *migrator.Options) {
+			o.Every, o.PurgeEvery = time.Hour, time.Hour
+			o.OneShotRetention = 3 * 24 * time.Hour
+		})
+		ctx := t.Context()
+		session := timer.ID(7)
+		require.NoError(t, parts.Store.OpenSession(ctx, session, store.ExecutorSession, "x"))
+		call := func(fires []timer.Fire) {
+			won, err := parts.Store.Claim(ctx, session, fires)
+			require.NoError(t, err)
+			for _, f := range won {
+				_, _, err := parts.Store.Record(ctx, session, []timer.Outcome{{
+					Fire: f, Kind: timer.Delivered, Count: 1, Attempts: 1,
+					FinishedMS: time.Now().UnixMilli(), UntilMS: f.DueMS,
+				}}, nil)
+				require.NoError(t, err)
+			}
+		}
+		once := servicetest.Once(time.Now().Add(time.Minute), "http://127.0.0.1/")
+		fires := parts.Create("a", once)
+		id := fires[0].Timer
+		run := func() []timer.Fire {
+			now := time.Now().UnixMilli()
+			made, err := parts.Store.AddFires(ctx, "a", id, []timer.Fire{{
+				FireID:  timer.FireID{Timer: id, DueMS: now, Series: now},
+				RunAtMS: now, Cause: timer.CauseRunNow,
+			}})
+			require.NoError(t, err)
+			return made
+		}
+		stays := func() bool {
+			_, err := parts.Store.Timer(ctx, "a", id)
+			if err != nil {
+				require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
+			}
+			return err == nil
+		}
+		time.Sleep(time.Hour)
+		call(fires)
+		time.Sleep(70 * time.Hour)
+		call(run())
+		time.Sleep(23*time.Hour + 59*time.Minute)
+		last := run()
+		for range 50 {
+			time.Sleep(time.Hour)
+			require.True(t, stays(), "a fire is open")
+		}
+		call(last)
+		time.Sleep(2 * time.Hour)
+		require.False(t, stays())
+	})
+}

@@ -67,8 +67,9 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	if was.Replan && t.replanCalendar && t.NextDueMS > nowMS+1 {
 		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() &&
 			len(s.ahead(t, nowMS)) == 0 {
-			// it was due before, and is not due again
-			t.replanCalendar, t.ExpandAtMS = false, timer.NeverMS
+			// it was due before, and is not due again; a fire may have been added, see keep
+			t.replanCalendar, t.ExpandAtMS = false, nowMS+store.AddedFireRetention.Milliseconds()
+			s.expandMS = min(s.expandMS, t.ExpandAtMS)
 			return nil
 		}
 		ahead := s.ahead(t, nowMS)

@@ -44,8 +44,7 @@ func (s *Store) PurgeTimers(_ context.Context, deleted, oneShots time.Duration) 
 
 // keep keeps PurgeTimers from removing an ended one-shot to which fires were added.
 func (s *Store) keep(t *row) {
-	if t.Status == timer.StatusActive && t.ExpandAtMS == timer.NeverMS &&
-		t.Definition.Schedule.Kind.OneShot() {
+	if store.EndedOneShot(&t.Timer) {
 		t.ExpandAtMS = s.nowMS() + store.AddedFireRetention.Milliseconds()
 		s.expandMS = min(s.expandMS, t.ExpandAtMS)
 	}

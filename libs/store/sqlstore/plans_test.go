@@ -165,7 +165,7 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"INDEX outcomes_by_timer (timer_id=? AND due_ms=?)",
 	},
 	{"slot_queue WHERE", "slot_queue", "SEARCH slot_queue USING PRIMARY KEY (timer_id=?"},
-	{"FROM slot_queue FORCE", "slot_queue range PRIMARY", ""},
+	{"FROM slot_queue FORCE", "slot_queue range PRIMARY|slot_queue ref PRIMARY", ""},
 	{
 		"(app_id,name,timer_id) IN",
 		"timer_calendars",
@@ -180,6 +180,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"FROM timer_calendars",
 		"timer_calendars ref PRIMARY",
 		"SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=?)",
+	},
+	{
+		"DISTINCT timer_id FROM backfills",
+		"backfills ref by_expand",
+		"SEARCH backfills USING INDEX backfills_by_expand (status=?)",
 	},
 	{"FROM backfills FORCE", "backfills range by_expand", ""},
 	{
@@ -445,7 +450,7 @@ func workAudit(t *testing.T, s *sqlstore.Store) {
 		}
 	}
 	require.NoError(t, s.PurgeAudit(ctx, time.Hour))
-	require.NoError(t, s.PurgeTimers(ctx, time.Hour, time.Hour))
+	purgeAllTimers(t, s)
 	for i := range 300 {
 		_, err := s.EndSignIns(ctx, "https://id.example.com", fmt.Sprint(i))
 		require.NoError(t, err)
@@ -740,6 +745,67 @@ func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.
 		_, err := s.Redrive(ctx, q)
 		require.NoError(t, err)
 	}
+}
+
+// purgeAllTimers removes called one-shots and deleted timers.
+func purgeAllTimers(t *testing.T, s *sqlstore.Store) {
+	t.Helper()
+	ctx := t.Context()
+	past := time.Now().Add(-72 * time.Hour)
+	items := make([]store.NewTimer, 20)
+	for i := range items {
+		items[i] = store.NewTimer{
+			App: "app", Name: fmt.Sprint("purged", i), Activate: true,
+			Definition: timer.Definition{
+				Schedule: timer.Schedule{Kind: timer.KindAt, At: &past},
+				Target:   timer.Target{Kind: timer.KindHTTP, URL: "http://a", Method: "POST"},
+				Retry:    timer.DefaultRetry(),
+				Labels:   map[string]string{"purged": "yes"},
+			},
+		}
+	}
+	made, err := s.Create(ctx, items, func(tm *timer.Timer, _ int64) store.Plan {
+		return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS, Fires: []timer.Fire{{
+			FireID: timer.FireID{Timer: tm.ID, DueMS: past.UnixMilli()}, RunAtMS: past.UnixMilli(),
+			AppID: tm.AppID, Version: tm.Version, Epoch: tm.ActiveEpoch,
+		}}}
+	})
+	require.NoError(t, err)
+	var fires []timer.Fire
+	for _, m := range made {
+		fires = append(fires, m.Fires...)
+	}
+	require.NoError(t, s.OpenSession(ctx, 99, store.ExecutorSession, "purge"))
+	won, err := s.Claim(ctx, 99, fires)
+	require.NoError(t, err)
+	var outcomes []timer.Outcome
+	for _, f := range won {
+		outcomes = append(outcomes, timer.Outcome{
+			Fire:       f,
+			Kind:       timer.Delivered,
+			FinishedMS: past.UnixMilli(),
+			UntilMS:    f.DueMS,
+			Count:      1,
+		})
+	}
+	_, _, err = s.Record(ctx, 99, outcomes, nil)
+	require.NoError(t, err)
+	_, err = s.AddFires(ctx, "app", made[0].Timer.ID, []timer.Fire{{
+		FireID: timer.FireID{Timer: made[0].Timer.ID, DueMS: past.UnixMilli(), Series: 5},
+	}})
+	require.NoError(t, err)
+	_, err = s.SetStatus(ctx, []store.StatusChange{
+		{App: "app", ID: made[1].Timer.ID, Status: timer.StatusDeleted},
+	}, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.PurgeTimers(ctx, -time.Hour, -time.Hour))
+	defs, err := s.Definitions(ctx, []store.VersionKey{
+		{Timer: made[0].Timer.ID, Version: 1},
+		{Timer: made[1].Timer.ID, Version: 1},
+		{Timer: made[2].Timer.ID, Version: 1},
+	})
+	require.NoError(t, err)
+	require.Len(t, defs, 1, "the first has an open fire")
 }
 
 // replanZones replans a timer with max_fires.

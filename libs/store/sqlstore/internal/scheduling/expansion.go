@@ -187,7 +187,8 @@ func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, 
 			return nil, err
 		}
 		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() && len(ahead) == 0 {
-			t.ExpandAtMS = timer.NeverMS // it was due before, and is not due again
+			// It was due before, and is not due again. A fire may have been added, see Rows.Keep.
+			t.ExpandAtMS = x.nowMS + store.AddedFireRetention.Milliseconds()
 			return nil, nil
 		}
 		x.takeBack(t, int64(len(ahead)))

@@ -8,13 +8,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Keep keeps PurgeTimers from removing ended one-shots to which fires were added: a migrator looks
-// at them once more, later than that would find the fires. The caller has the timers' rows locked.
+// Keep keeps PurgeTimers from removing ended one-shots to which fires were added: it postpones their
+// last expansion, which plans nothing more. The caller has the timers' rows locked.
 func (s *Rows) Keep(ctx context.Context, c sqldb.Runner, byID map[timer.ID]*timer.Timer) error {
 	var ended []timer.ID
 	for _, t := range byID {
-		if t.Status == timer.StatusActive && t.ExpandAtMS == timer.NeverMS &&
-			t.Definition.Schedule.Kind.OneShot() {
+		if store.EndedOneShot(t) {
 			ended = append(ended, t.ID)
 		}
 	}
