@@ -185,7 +185,7 @@ func (t *tool) appLimit() *cobra.Command {
 		},
 	}
 	c.Flags().Float64Var(&rate, "rate", 0, "calls started per second; 0 is no limit")
-	c.Flags().IntVar(&burst, "burst", 0, "calls that may start at once after a pause")
+	c.Flags().IntVar(&burst, "burst", 0, "calls that may start at one moment; 0: as many as --rate")
 	c.Flags().IntVar(&concurrent, "concurrent", 0, "calls at once; 0 is no limit")
 	c.Flags().BoolVar(&create, "create", false, "make the app if there is none of this name")
 	return t.withDryRun(c)
