@@ -269,6 +269,18 @@ func TestPulsarNames(t *testing.T) {
 	}
 }
 
+// TestAddressesShowNoPassword gives URLs where addresses are expected.
+func TestAddressesShowNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, addr := range []string{"redis://:hunter2@h:1", "redis://u:hunter2@h"} {
+		_, _, err := load(t, "", nil, "-redis-addrs", addr)
+		require.ErrorContains(t, err, "is not host:port")
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+	_, _, err := load(t, "", nil, "-http-addr", "127.0.0.1:99999")
+	require.ErrorContains(t, err, `http-addr: "127.0.0.1:99999" has no port from 0 to 65535`)
+}
+
 func TestPulsarAddresses(t *testing.T) {
 	t.Parallel()
 	for url, problem := range map[string]string{
@@ -357,7 +369,7 @@ func TestOneShotsStayAsLongAsTheirOutcomes(t *testing.T) {
 	for given, refused := range map[string]string{
 		"0":    "",
 		"216h": "",
-		"168h": "one-shot-retention: 168h0m0s is less than 216h0m0s",
+		"168h": "one-shot-retention: 168h0m0s is less than 216h0m0s, which is retention and 48h0m0s",
 	} {
 		var r config.Retention
 		err := config.NewSet("carillon-x", &r).Load(

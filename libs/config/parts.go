@@ -3,10 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -218,8 +220,15 @@ func checkAddr(name, addr string) error {
 	if err := notEmpty(name, addr); err != nil {
 		return err
 	}
-	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil || port == "" {
+		if at := strings.LastIndex(addr, "@"); at >= 0 { // a URL with a password
+			addr = "REDACTED" + addr[at:]
+		}
 		return fmt.Errorf("%s: %q is not host:port", name, addr)
+	}
+	if n, err := strconv.Atoi(port); err == nil && (n < 0 || n > math.MaxUint16) {
+		return fmt.Errorf("%s: %q has no port from 0 to %d", name, addr, math.MaxUint16)
 	}
 	return nil
 }

@@ -108,7 +108,13 @@ func (c *Retention) checkOneShots() error {
 	if c.OneShots == 0 {
 		return nil
 	}
-	return atLeast("one-shot-retention", c.OneShots, c.Keep+store.MinTimerRetention)
+	if least := c.Keep + store.MinTimerRetention; c.OneShots < least && c.Keep >= minRetention {
+		return fmt.Errorf(
+			"one-shot-retention: %s is less than %s, which is retention and %s: set 0 to keep one-shots",
+			c.OneShots, least, store.MinTimerRetention,
+		)
+	}
+	return nil
 }
 
 // Executor are the limits of one executor.

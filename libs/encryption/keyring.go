@@ -122,7 +122,7 @@ func (r *Keyring) add(item string) error {
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		if key, err = encoding.DecodeString(text); err != nil {
-			return fmt.Errorf("%q is not base64", id) // err would show part of the text
+			return fmt.Errorf("what follows %q is not base64", id+":") // err would show part of the text
 		}
 	}
 	aead, err := chacha20poly1305.NewX(key)
@@ -199,7 +199,7 @@ func (r *Keyring) Open(s timer.Sealed, b Binding) (Secret, error) {
 }
 
 // Reencrypt encrypts a text under the first key if it is under another one; changed tells whether
-// it did.
+// it did. It also fails for a text under a key that has the first one's id and is not it.
 func (r *Keyring) Reencrypt(
 	s timer.Sealed,
 	b Binding,
@@ -208,11 +208,11 @@ func (r *Keyring) Reencrypt(
 		return s, false, nil
 	}
 	id, err := KeyID(s)
-	if err != nil || id == r.first {
+	if err != nil {
 		return s, false, err
 	}
 	plain, err := r.Open(s, b)
-	if err != nil {
+	if err != nil || id == r.first {
 		return s, false, err
 	}
 	return r.Seal(plain, b), true, nil

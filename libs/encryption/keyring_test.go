@@ -115,6 +115,8 @@ func TestRotation(t *testing.T) {
 	require.Equal(t, "hunter2", got.Reveal())
 	_, _, err = both.Reencrypt(old, encryption.Binding{App: "bank"})
 	require.ErrorIs(t, err, encryption.ErrMismatch)
+	_, _, err = parseKeyring(t, encryption.NewKey("k2")).Reencrypt(fresh, shop)
+	require.ErrorIs(t, err, encryption.ErrMismatch, "another key of the same id")
 	_, changed, err = both.Reencrypt("", shop)
 	require.NoError(t, err)
 	require.False(t, changed)

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
@@ -20,6 +22,9 @@ func AdminKey(_ context.Context, args []string, _ process.Env, stdout, _ io.Writ
 	return printLine(stdout, apikey.New().Reveal())
 }
 
+// idLetters is how many random letters the id of a key ends with.
+const idLetters = 4
+
 // keyID are the settings of EncryptionKey.
 type keyID struct{ id string }
 
@@ -28,7 +33,8 @@ func (k *keyID) Register(s *config.Set) {
 	s.String(
 		&k.id,
 		"id",
-		time.Now().UTC().Format("k20060102-1504"),
+		// keys of one minute have different ids
+		time.Now().UTC().Format("k20060102-1504-")+strings.ToLower(rand.Text()[:idLetters]),
 		"the key's id, which is stored with each secret encrypted under it: letters, digits, - and _",
 	)
 }

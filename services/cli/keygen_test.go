@@ -39,8 +39,10 @@ func TestKeyCommands(t *testing.T) {
 	)
 	require.NoError(t, err)
 	require.Equal(t, "k7", r.First())
-	_, err = encryption.ParseKeyring(encryption.NewSecret(printed(t, cli.EncryptionKey)))
-	require.NoError(t, err)
+	_, err = encryption.ParseKeyring(encryption.NewSecret(
+		printed(t, cli.EncryptionKey) + "\n" + printed(t, cli.EncryptionKey),
+	))
+	require.NoError(t, err, "two keys of one minute have different ids")
 	require.ErrorContains(
 		t,
 		cli.EncryptionKey(

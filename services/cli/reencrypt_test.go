@@ -67,6 +67,10 @@ func TestReencrypt(t *testing.T) {
 	said, err = reencrypt()
 	require.NoError(t, err, "the old key is not needed any more")
 	require.Contains(t, said, "0 reencrypted")
+	write(encryption.NewKey("fresh").Reveal())
+	said, err = reencrypt()
+	require.ErrorContains(t, err, "keep the old keys", "another key of the same id")
+	require.Contains(t, said, ", 2 failed")
 
 	d = devtest.Start(t, dir, "CARILLON_ENCRYPTION_KEYS", fresh)
 	defer d.Stop(t)
