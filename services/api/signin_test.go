@@ -240,6 +240,7 @@ func TestRefusedSignIns(t *testing.T) {
 		"error":          {403, nil, func(q url.Values) { q.Set("error", "access_denied") }},
 		"nonce":          {403, map[string]any{"nonce": "x"}, nil},
 		"audience":       {403, map[string]any{"aud": "carillon"}, nil},
+		"another client": {403, map[string]any{"aud": []string{"page", "x"}, "azp": "x"}, nil},
 		"expired":        {403, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}, nil},
 		"another issuer": {403, map[string]any{"iss": other.URL}, nil},
 	} {

@@ -116,8 +116,12 @@ const (
 	deniedOrigin    = "origin"   // a browser sent it for a page of another site
 )
 
-// denial is the error of a denied request. id is the public part of its key, or empty.
-type denial struct{ reason, id string }
+// denial is the error of a denied request. id is the public part of its key, or empty. cause is for
+// the log: what is wrong with a token.
+type denial struct {
+	reason, id string
+	cause      error
+}
 
 func (d *denial) Error() string {
 	switch d.reason {
@@ -153,7 +157,7 @@ func (k *Checker) Authenticate(next http.Handler) http.Handler {
 			return k.identify(r)
 		}()
 		if d, ok := err.(*denial); ok { //nolint:errorlint // identify wraps none
-			k.RecordDenied(r.Context(), d.reason, d.id)
+			k.recordDenied(r.Context(), d)
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			problem.Refuse(
 				w,
@@ -187,7 +191,7 @@ func (k *Checker) StillAdmitted(ctx context.Context) error {
 	}
 	_, err := k.identify(r.WithContext(ctx))
 	if d, ok := err.(*denial); ok { //nolint:errorlint // identify wraps none
-		k.RecordDenied(ctx, d.reason, d.id)
+		k.recordDenied(ctx, d)
 		return d
 	}
 	return nil
@@ -355,9 +359,20 @@ func appNotFound(app string) error {
 // RecordDenied counts and logs a denied request. It logs the caller as the audit trail names it, of
 // a key only the public id, and only some lines a second.
 func (k *Checker) RecordDenied(ctx context.Context, reason, id string) {
-	k.denied.WithLabelValues(reason).Inc()
-	line := k.log.Warn().Str("reason", reason).Str("key_id", id)
-	if c := callerOf(ctx); c.kind != "" && id == "" {
+	k.recordDenied(ctx, &denial{reason: reason, id: id})
+}
+
+// maxCause is how many bytes of a cause are logged, which may quote what a stranger has sent.
+const maxCause = 300
+
+func (k *Checker) recordDenied(ctx context.Context, d *denial) {
+	k.denied.WithLabelValues(d.reason).Inc()
+	line := k.log.Warn().Str("reason", d.reason).Str("key_id", d.id)
+	if d.cause != nil {
+		cause := d.cause.Error()
+		line.Str("cause", strings.ToValidUTF8(cause[:min(len(cause), maxCause)], ""))
+	}
+	if c := callerOf(ctx); c.kind != "" && d.id == "" {
 		line.Str("caller_kind", string(c.kind)).Str("caller", actor(ctx, &c).ID)
 	}
 	line.Str("remote", requests.Remote(ctx)).

@@ -68,9 +68,9 @@ func (c *keyCache) identify(ctx context.Context, k apikey.Key) (caller, error) {
 	case err != nil:
 		return caller{}, err
 	case !found || len(stored.Hash) != len(apikey.Hash{}) || !k.Matches(apikey.Hash(stored.Hash)):
-		return caller{}, &denial{deniedUnknown, k.ID()}
+		return caller{}, &denial{reason: deniedUnknown, id: k.ID()}
 	case stored.RevokedMS != 0:
-		return caller{}, &denial{deniedRevoked, k.ID()}
+		return caller{}, &denial{reason: deniedRevoked, id: k.ID()}
 	}
 	return caller{
 		deployment: stored.App == "",

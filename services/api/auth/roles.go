@@ -57,7 +57,7 @@ func identifyToken(ctx context.Context, t Tokens, text string) (caller, error) {
 	case timer.CodeOf(err) == timer.CodeUnavailable:
 		return caller{}, err //nolint:wrapcheck // it says what it was doing
 	}
-	return caller{}, &denial{reason: deniedInvalid}
+	return caller{}, &denial{reason: deniedInvalid, cause: err}
 }
 
 type personKey struct{}

@@ -219,6 +219,11 @@ func (p *Provider) Finish(ctx context.Context, f *Flow, code string) (*Identity,
 	if err := id.Claims(&claims); err != nil {
 		return nil, fmt.Errorf("reading the token of a sign-in: %w", err)
 	}
+	if by, there := claims["azp"].(string); there && by != p.opts.ClientID {
+		return nil, fmt.Errorf(
+			"verifying the token of a sign-in: expected azp %q got %q", p.opts.ClientID, by,
+		)
+	}
 	if _, there := claims[p.opts.GroupsClaim]; !there && found.UserInfoEndpoint() != "" {
 		info, err := found.UserInfo(ctx, config.TokenSource(ctx, token))
 		if err != nil {
