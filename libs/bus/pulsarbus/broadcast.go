@@ -181,7 +181,7 @@ func (r *broadcast) Close() error {
 		r.cancel()
 		r.wg.Wait()
 		current, _ := r.reader()
-		current.Close()
+		leave(current.Close)
 		r.bus.detach(r)
 	})
 	return nil

@@ -161,7 +161,7 @@ func (c *consumer) Close() error {
 		c.wg.Wait()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.current.Close() // flushes the acknowledgements; the broker redelivers the rest
+		leave(c.current.Close) // flushes the acknowledgements; the broker redelivers the rest
 		c.bus.detach(c)
 	})
 	return nil

@@ -106,6 +106,30 @@ func TestBrokerUnavailableAtStart(t *testing.T) {
 	)
 }
 
+// TestCloseWhileTheBrokerHangs checks that a process ends soon, however many partitions it publishes
+// to.
+func TestCloseWhileTheBrokerHangs(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	hung := b.Open(t)
+	require.NoError(t, hung.Setup(t.Context(), bus.Topics(32)))
+	var got inbox
+	_, err := hung.Subscribe(t.Context(), executors, got.handle)
+	require.NoError(t, err)
+	require.NoError(t, hung.Publish(t.Context(), bus.TasksNormal, text("a"), text("b")))
+	got.awaits(t, "b")
+	release := b.proxy(hung).Hold()
+	defer release()
+	closed := make(chan error, 1)
+	go func() { closed <- hung.Close() }()
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+	case <-time.After(patience):
+		require.Fail(t, "the bus waits for each partition")
+	}
+}
+
 func TestConnectionLost(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)

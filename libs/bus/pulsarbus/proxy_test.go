@@ -15,6 +15,7 @@ type proxy struct {
 	listener net.Listener
 	target   string
 
+	held  sync.RWMutex // locked by Hold
 	mu    sync.Mutex
 	wg    sync.WaitGroup
 	cut   bool
@@ -55,16 +56,31 @@ func (p *proxy) accept() {
 			}
 		} else {
 			p.conns = append(p.conns, near, far)
-			p.wg.Go(func() { pipe(near, far) })
-			p.wg.Go(func() { pipe(far, near) })
+			p.wg.Go(func() { p.pipe(near, far) })
+			p.wg.Go(func() { p.pipe(far, near) })
 		}
 		p.mu.Unlock()
 	}
 }
 
-func pipe(to, from net.Conn) {
-	_, _ = io.Copy(to, from)
+func (p *proxy) pipe(to, from net.Conn) {
+	_, _ = io.Copy(to, io.TeeReader(from, waiter{p}))
 	_, _ = to.Close(), from.Close()
+}
+
+// waiter makes what passes wait while the proxy holds it.
+type waiter struct{ p *proxy }
+
+func (w waiter) Write(b []byte) (int, error) {
+	w.p.held.RLock()
+	defer w.p.held.RUnlock()
+	return len(b), nil
+}
+
+// Hold keeps every connection open and lets nothing through until the returned function is called.
+func (p *proxy) Hold() (release func()) {
+	p.held.Lock()
+	return sync.OnceFunc(p.held.Unlock)
 }
 
 // Cut ends every connection and refuses new ones.

@@ -180,10 +180,12 @@ func (b *Bus) Close() error {
 		consumers = append(consumers, c)
 	}
 	b.mu.Unlock()
-	var errs []error
-	for _, c := range consumers {
-		errs = append(errs, c.Close())
+	errs := make([]error, len(consumers))
+	var closing sync.WaitGroup
+	for i, c := range consumers {
+		closing.Go(func() { errs[i] = c.Close() })
 	}
+	closing.Wait()
 	flushed := make(chan struct{})
 	go func() {
 		b.inFlight.Wait()
@@ -196,9 +198,24 @@ func (b *Bus) Close() error {
 	b.cancel()
 	<-flushed // every Publish has returned
 	b.wg.Wait()
-	b.client.Close()
+	leave(b.client.Close)
 	b.rest.client.CloseIdleConnections()
 	return errors.Join(errs...)
+}
+
+// leave takes leave of the broker by a call of the client, which it leaves to itself after the time
+// of one request. While the broker hangs, the client waits so long for each partition, one after the
+// other. The broker forgets the process when its connections end.
+func leave(end func()) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		end()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(operationTimeout):
+	}
 }
 
 // full returns the full name of a topic.

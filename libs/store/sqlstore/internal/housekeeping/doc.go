@@ -1,4 +1,10 @@
 // Package housekeeping removes what has expired, and keeps the partitions of outcomes and attempts.
+//
+// Files:
+//
+//	purge.go       removes history, and rows that nobody needs any more
+//	partitions.go  partitions by day
+//	timers.go      removes timers that ended
 package housekeeping
 
 import (
