@@ -111,7 +111,9 @@ func (c *Retention) checkOneShots() error {
 	if least := c.Keep + store.MinTimerRetention; c.OneShots < least && c.Keep >= minRetention {
 		return fmt.Errorf(
 			"one-shot-retention: %s is less than %s, which is retention and %s: set 0 to keep one-shots",
-			c.OneShots, least, store.MinTimerRetention,
+			c.OneShots,
+			least,
+			store.MinTimerRetention,
 		)
 	}
 	return nil
