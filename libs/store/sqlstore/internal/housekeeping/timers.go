@@ -13,7 +13,8 @@ import (
 )
 
 // maxPastDue is how many open fires that are past due are read. There are more while many timers
-// are paused or frozen. Timers that ended later than the last of these fires was due then stay.
+// are paused or frozen. Timers that were deleted later than the last of these fires was due then
+// stay, and so do all one-shots: a fire that was added to one may be due at any later instant.
 const maxPastDue = 100_000
 
 // PurgeTimers finds timers without locks, along indexes by deletion and by due instant. It then
@@ -76,7 +77,7 @@ func (p *timerPurge) readPastDue(ctx context.Context, untilMS int64) error {
 	if len(rows) == maxPastDue {
 		lastMS := rows[len(rows)-1].DueMS - store.MinTimerRetention.Milliseconds()
 		p.bounds.DeletedMS = min(p.bounds.DeletedMS, lastMS)
-		p.bounds.OneShotsMS = min(p.bounds.OneShotsMS, lastMS)
+		p.bounds.OneShotsMS = 0
 	}
 	return nil
 }
