@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/bus/pulsaradmin"
+	"github.com/carillon-timer/carillon/libs/encryption"
 )
 
 // All returns one of every component, for checks that need all names.
@@ -223,7 +224,7 @@ func checkAddr(name, addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil || port == "" {
 		if at := strings.LastIndex(addr, "@"); at >= 0 { // a URL with a password
-			addr = "REDACTED" + addr[at:]
+			addr = encryption.Redacted + addr[at:]
 		}
 		return fmt.Errorf("%s: %q is not host:port", name, addr)
 	}

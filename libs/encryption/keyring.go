@@ -122,10 +122,8 @@ func (r *Keyring) add(item string) error {
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		if key, err = encoding.DecodeString(text); err != nil {
-			return fmt.Errorf(
-				"what follows %q is not base64",
-				id+":",
-			) // err would show part of the text
+			// err would show part of the text
+			return fmt.Errorf("what follows %q is not base64", id+":")
 		}
 	}
 	aead, err := chacha20poly1305.NewX(key)

@@ -341,9 +341,6 @@ func EndedOneShot(t *timer.Timer) bool {
 		t.NextDueMS == timer.NeverMS
 }
 
-// PastDue is how long ago a fire was due that PurgeTimers looks for.
-const PastDue = 12 * time.Hour
-
 // AttemptRetention is how long attempts are kept at least. The attempt of an accepted fire is needed
 // when its receiver completes it, which may take MaxAsync.
 const AttemptRetention = time.Duration(timer.MaxAsync) + 24*time.Hour

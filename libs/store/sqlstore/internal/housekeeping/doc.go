@@ -20,6 +20,9 @@ type Housekeeping struct {
 	cursors    *minutes.Cursors
 	partitions *Partitions
 	timers     *timers.Rows
+
+	// MaxPastDue limits how many fires PurgeTimers reads. Tests lower it before the store is used.
+	MaxPastDue int
 }
 
 // Partitions are those of outcomes and attempts by day.
@@ -38,5 +41,7 @@ func New(
 	rows *timers.Rows,
 ) (*Housekeeping, *Partitions) {
 	partitions := &Partitions{db: db}
-	return &Housekeeping{db: db, cursors: cursors, partitions: partitions, timers: rows}, partitions
+	return &Housekeeping{
+		db: db, cursors: cursors, partitions: partitions, timers: rows, MaxPastDue: maxPastDue,
+	}, partitions
 }

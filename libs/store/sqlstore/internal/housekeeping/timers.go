@@ -12,6 +12,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// pastDue is how long ago a fire was due that is past due. A fire that was added to a one-shot is so
+// before the one-shot may go.
+const pastDue = store.AddedFireRetention / 2
+
 // maxPastDue is how many open fires that are past due are read. There are more while many timers
 // are paused or frozen. Timers that were deleted later than the last of these fires was due then
 // stay, and so do all one-shots: a fire that was added to one may be due at any later instant.
@@ -36,7 +40,7 @@ func (s *Housekeeping) PurgeTimers(ctx context.Context, deleted, oneShots time.D
 		bounds:       store.NewTimerBounds(now.UnixMilli(), deleted, oneShots),
 		open:         map[timer.ID]bool{},
 	}
-	if err := p.readPastDue(ctx, now.Add(-store.PastDue).UnixMilli()); err != nil {
+	if err := p.readPastDue(ctx, now.Add(-pastDue).UnixMilli()); err != nil {
 		return err
 	}
 	if err := p.removeDeleted(ctx); err != nil || oneShots == 0 {
@@ -65,7 +69,7 @@ func (p *timerPurge) readPastDue(ctx context.Context, untilMS int64) error {
 			rows = nil
 			return p.db.SelectAll(ctx, c, &rows, sqldb.Stmt(
 				"SELECT due_ms,timer_id FROM fires"+p.db.Dialect.ByPrimary+" WHERE due_ms<",
-			).Int(untilMS).Add(" ORDER BY due_ms,timer_id,series LIMIT ").Int(maxPastDue))
+			).Int(untilMS).Add(" ORDER BY due_ms,timer_id,series LIMIT ").Int(int64(p.MaxPastDue)))
 		},
 	)
 	if err != nil {
@@ -74,7 +78,7 @@ func (p *timerPurge) readPastDue(ctx context.Context, untilMS int64) error {
 	for _, r := range rows {
 		p.open[timer.ID(r.Timer)] = true
 	}
-	if len(rows) == maxPastDue {
+	if len(rows) == p.MaxPastDue {
 		lastMS := rows[len(rows)-1].DueMS - store.MinTimerRetention.Milliseconds()
 		p.bounds.DeletedMS = min(p.bounds.DeletedMS, lastMS)
 		p.bounds.OneShotsMS = 0

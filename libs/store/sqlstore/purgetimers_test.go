@@ -1,0 +1,80 @@
+package sqlstore_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// TestPurgeKeepsOneShotsBehindABacklog runs an old one-shot while more fires are past due than a
+// purge reads. They are due before that run.
+func TestPurgeKeepsOneShotsBehindABacklog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openSQLite(t, sqlstore.SQLiteOptions{})
+		s.MaxPastDue = 2
+		ctx := t.Context()
+		const day = 24 * time.Hour
+		once := func(name string, at time.Time) store.CreateResult {
+			made, err := s.Create(ctx, []store.NewTimer{{
+				App: "app", Name: name, Activate: true,
+				Definition: timer.Definition{Schedule: timer.Schedule{Kind: timer.KindAt, At: &at}},
+			}}, func(tm *timer.Timer, _ int64) store.Plan {
+				return store.Plan{
+					NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS,
+					Fires: []timer.Fire{{
+						FireID:  timer.FireID{Timer: tm.ID, DueMS: at.UnixMilli()},
+						RunAtMS: at.UnixMilli(), AppID: tm.AppID, Version: 1, Epoch: tm.ActiveEpoch,
+					}},
+				}
+			})
+			require.NoError(t, err)
+			require.NoError(t, made[0].Err)
+			return made[0]
+		}
+		require.NoError(t, s.OpenSession(ctx, 7, store.ExecutorSession, "x"))
+		call := func(fires []timer.Fire) {
+			won, err := s.Claim(ctx, 7, fires)
+			require.NoError(t, err)
+			_, _, err = s.Record(ctx, 7, []timer.Outcome{{
+				Fire: won[0], Kind: timer.Delivered, Count: 1, Attempts: 1,
+				FinishedMS: time.Now().UnixMilli(), UntilMS: won[0].DueMS,
+			}}, nil)
+			require.NoError(t, err)
+		}
+		old := once("old", time.Now().Add(time.Minute))
+		call(old.Fires)
+		first := once("first", time.Now().Add(10*day))
+		once("second", time.Now().Add(10*day))
+		time.Sleep(30 * day)
+		now := time.Now().UnixMilli()
+		run, err := s.AddFires(ctx, "app", old.Timer.ID, []timer.Fire{{
+			FireID:  timer.FireID{Timer: old.Timer.ID, DueMS: now, Series: 1},
+			RunAtMS: now, Cause: timer.CauseRunNow,
+		}})
+		require.NoError(t, err)
+		expand := func() {
+			time.Sleep(store.AddedFireRetention + time.Hour)
+			_, _, err := s.Expand(ctx, 10, func(*timer.Timer, int64) store.Plan {
+				return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+			})
+			require.NoError(t, err)
+		}
+		expand()
+		require.NoError(t, s.PurgeTimers(ctx, 3*day, 3*day))
+		_, err = s.Timer(ctx, "app", old.Timer.ID)
+		require.NoError(t, err, "its fire is open")
+
+		call(run)
+		call(first.Fires)
+		require.NoError(t, s.PurgeTimers(ctx, 3*day, 3*day))
+		_, err = s.Timer(ctx, "app", old.Timer.ID)
+		require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
+	})
+}
