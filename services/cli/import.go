@@ -25,7 +25,8 @@ func (t *tool) importCommand() *cobra.Command {
 		Short: "convert the schedules of another system to files for apply",
 		Long: "It prints the definitions, and on standard error for each entry what could not be carried over\n" +
 			"and why. With --apply it applies them instead; with --app, none of another app. Systems:\n" +
-			"crontab, a file of cron; kubernetes, CronJobs as kubectl get -o yaml prints them;\n" +
+			"crontab, a user's file of cron; cron.d, /etc/crontab and files of /etc/cron.d, with a user before\n" +
+			"each command; kubernetes, CronJobs as kubectl get -o yaml prints them;\n" +
 			"xtimer, timers as JSON; xxl-job, jobs as JSON (of /jobinfo/pageList);\n" +
 			"eventbridge, schedules as aws scheduler get-schedule prints them.",
 		Example: "  carillon import --from crontab jobs.txt --url https://example.com/run/{name} > jobs.yaml",
@@ -85,22 +86,24 @@ func (e incompleteError) Error() string {
 	return fmt.Sprintf("%d entries could not be carried over: see above", e.entries)
 }
 
-// notes prints what is different of an entry. It returns whether it was carried over.
-func (t *tool) notes(r *importer.Result) bool {
+// notes prints what is different of an entry. It returns whether it could not be carried over.
+func (t *tool) notes(r *importer.Result) (left bool) {
 	for _, note := range r.Notes {
 		fmt.Fprintf(t.errOut, "%s: note: %s\n", r.Source, note)
 	}
 	for _, why := range r.Refused {
 		fmt.Fprintf(t.errOut, "%s: left out: %s\n", r.Source, why)
 	}
-	return r.Manifest != nil
+	return len(r.Refused) > 0
 }
 
 func (t *tool) printImported(results []importer.Result) error {
 	left := 0
 	for i := range results {
-		if !t.notes(&results[i]) {
+		if t.notes(&results[i]) {
 			left++
+		}
+		if results[i].Manifest == nil {
 			continue
 		}
 		data, err := results[i].Manifest.YAML()
@@ -124,8 +127,10 @@ func (t *tool) applyImported(c *cobra.Command, results []importer.Result) error 
 	var others []error
 	left := 0
 	for i := range results {
-		if !t.notes(&results[i]) {
+		if t.notes(&results[i]) {
 			left++
+		}
+		if results[i].Manifest == nil {
 			continue
 		}
 		timers = append(timers, results[i].Manifest)

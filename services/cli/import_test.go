@@ -90,7 +90,7 @@ func TestImport(t *testing.T) {
 				"example.com-ping": {"method: GET", "*/5 * * * *"},
 			},
 			[]string{
-				"line 2: left out: MAILTO", "line 5: note: it runs a program", "line 5: left out: it calls no URL",
+				"line 2: note: MAILTO is left out", "line 5: note: it runs a program", "line 5: left out: it calls no URL",
 				"line 6: left out: @reboot", "line 7: left out: the schedule cannot be carried over",
 			},
 		},

@@ -25,9 +25,24 @@ type environment struct {
 	used     map[string]bool // variables that became part of a definition
 }
 
+// accounts are usual users of the system, by whose names lines of /etc/crontab are recognized.
+var accounts = []string{"root", "daemon", "nobody", "www-data"}
+
 // crontab converts a user's crontab. A command that is one curl or wget is carried over as its
 // call. Other commands run programs, which a timer cannot.
 func crontab(data []byte, opts Options) ([]Result, error) {
+	return readCrontab(data, opts, crontabEntry), nil
+}
+
+// crontabWithUsers converts /etc/crontab or a file of /etc/cron.d, which names a user before each
+// command.
+func crontabWithUsers(data []byte, opts Options) ([]Result, error) {
+	return readCrontab(data, opts, crontabEntryWithUser), nil
+}
+
+func readCrontab(
+	data []byte, opts Options, convert func(e *entry, line string, env *environment) Result,
+) []Result {
 	var all []Result
 	env := environment{vars: make(map[string]string), used: make(map[string]bool)}
 	variables := make(map[int]string) // by position among the results
@@ -44,17 +59,15 @@ func crontab(data []byte, opts Options) ([]Result, error) {
 		case !utf8.ValidString(line):
 			all = append(all, e.refusef("it is no UTF-8 text: convert the file, such as by iconv"))
 		case m == nil:
-			all = append(all, crontabEntry(e, line, &env))
+			all = append(all, convert(e, line, &env))
 		case m[1] == "CRON_TZ" || m[1] == "TZ" && env.zoneFrom != "CRON_TZ":
 			env.zone, env.zoneFrom = unquoted(m[2]), m[1]
 		case m[1] == "TZ":
 		default:
 			env.vars[m[1]] = unquoted(m[2])
 			variables[len(all)] = m[1]
-			all = append(
-				all,
-				e.refusef("%s is of the environment of commands: it is left out", m[1]),
-			)
+			e.notef("%s is left out: it is of the environment of commands", m[1])
+			all = append(all, e.result)
 		}
 	}
 	for _, i := range slices.Backward(slices.Sorted(maps.Keys(variables))) {
@@ -62,7 +75,7 @@ func crontab(data []byte, opts Options) ([]Result, error) {
 			all = slices.Delete(all, i, i+1)
 		}
 	}
-	return all, nil
+	return all
 }
 
 // unquoted returns the value of a variable, without the quotes that cron removes.
@@ -76,6 +89,28 @@ func unquoted(value string) string {
 
 func crontabEntry(e *entry, line string, env *environment) Result {
 	spec, command := cutFields(line)
+	first := command[:max(strings.IndexAny(command, blanks), 0)]
+	if slices.Contains(accounts, first) {
+		return e.refusef("%s is a user before the command: give --from cron.d", first)
+	}
+	return commandEntry(e, spec, command, env)
+}
+
+func crontabEntryWithUser(e *entry, line string, env *environment) Result {
+	spec, command := cutFields(line)
+	end := strings.IndexAny(command, blanks)
+	if spec != "" && end < 0 {
+		return e.refusef("expected a schedule, a user and a command")
+	}
+	user, command := command[:max(end, 0)], strings.TrimSpace(command[max(end, 0):])
+	r := commandEntry(e, spec, command, env)
+	if r.url != "" {
+		r.Notes = append(r.Notes, "cron ran it as the user "+user)
+	}
+	return r
+}
+
+func commandEntry(e *entry, spec, command string, env *environment) Result {
 	switch {
 	case spec == "@reboot":
 		return e.refusef("@reboot is no schedule")

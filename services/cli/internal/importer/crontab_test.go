@@ -314,7 +314,7 @@ func TestLinesOfCrontab(t *testing.T) {
 		"* * * * *":                          "expected five fields and a command",
 		"@daily":                             "expected five fields and a command",
 		"@daily curl 'https://e.com/\xe4'":   "convert the file",
-		"MAILTO=ops@example.com":             "MAILTO is of the environment of commands",
+		"@daily root curl e.com":             "root is a user before the command: give --from cron.d",
 		"*/60 * * * * curl e.com":            "the schedule cannot be carried over: schedule.specs[0]",
 		"@daily curl 'https://e.com:99999/'": "target.url",
 		"@daily curl -X get e.com":           "target.method: expected GET",
@@ -329,5 +329,26 @@ func TestLinesOfCrontab(t *testing.T) {
 	all, err = importer.Read("crontab", []byte("A=1\nB=2\n@daily curl e.com/$B"), someOptions)
 	require.NoError(t, err)
 	require.Len(t, all, 2, "what becomes part of a call is not left out")
-	requireNote(t, all[0], "A is of the environment")
+	require.Nil(t, all[0].Manifest)
+	require.Empty(t, all[0].Refused, "it is no entry")
+	require.Equal(t, []string{"A is left out: it is of the environment of commands"}, all[0].Notes)
+}
+
+// TestUsersOfCrontab imports files that name a user before each command.
+func TestUsersOfCrontab(t *testing.T) {
+	t.Parallel()
+	r := read(t, "cron.d", "17 * * * *\twww-data\tcurl e.com/ping")
+	requireNote(t, r, "")
+	require.Equal(t, "http://e.com/ping", at(t, r, "target.url"))
+	r = read(t, "cron.d", "@daily root /usr/bin/cleanup")
+	requireNote(t, r, "cron ran it as the user root")
+	for text, why := range map[string]string{
+		"@daily root":     "expected a schedule, a user and a command",
+		"* * * *":         "expected five fields and a command",
+		"@reboot root ls": "@reboot is no schedule",
+	} {
+		r := read(t, "cron.d", text)
+		require.Nil(t, r.Manifest, text)
+		requireNote(t, r, why)
+	}
 }

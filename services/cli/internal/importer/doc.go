@@ -7,7 +7,7 @@
 //	check.go        refuses what the API would refuse
 //	limits.go       brings values within the limits of the API
 //	names.go        names that are valid, each once
-//	crontab.go      crontab: files of cron
+//	crontab.go      crontab and cron.d: files of cron
 //	shell.go        the command line of an entry of crontab
 //	options.go      the options of a command
 //	curl.go         the options of curl

@@ -22,12 +22,12 @@ type Options struct {
 	Zone string // IANA zone of entries without one; empty is the deployment's default
 }
 
-// Result is what became of one entry.
+// Result is what became of one entry, or the notes on a line that is none.
 type Result struct {
 	Source   string             // where the entry is, such as "line 7"
-	Manifest *manifest.Manifest // nil if the entry could not be carried over
+	Manifest *manifest.Manifest // nil if the entry could not be carried over, or is none
 	Notes    []string           // what is different
-	Refused  []string           // why there is no manifest
+	Refused  []string           // why the entry could not be carried over
 
 	url string // Options.URL, if the timer calls it
 }
@@ -46,6 +46,7 @@ type reader func(data []byte, opts Options) ([]Result, error)
 func readers() map[string]reader {
 	return map[string]reader{
 		"crontab":     crontab,
+		"cron.d":      crontabWithUsers,
 		"kubernetes":  kubernetes,
 		"xtimer":      xtimer,
 		"xxl-job":     xxlJob,
