@@ -22,5 +22,6 @@
 //	issuer.go        an OAuth2 server for Pulsar
 //	openid.go        an OpenID provider of others
 //	oracle.go        programs of others that tests compare with
+//	proxy.go         a proxy that cuts or holds connections
 //	concurrency.go   how many calls run at once
 package testenv

@@ -17,8 +17,9 @@ const (
 	pulsarServer = "pulsar"
 )
 
-// explain adds to an error of a server its address, and the settings to look at.
-func explain(server string, s *Settings, err error) error {
+// explain adds to an error of a server its address, and the settings to look at. If the server was
+// reached before, the process has the right addresses and ports.
+func explain(server string, s *Settings, err error, reached bool) error {
 	if err == nil {
 		return nil
 	}
@@ -29,14 +30,18 @@ func explain(server string, s *Settings, err error) error {
 	case redisServer:
 		err = fmt.Errorf("redis-addrs %s: %w", strings.Join(s.Redis.Addrs, ","), err)
 		if advice == "" {
-			advice = redisAdvice(&s.Redis, err)
+			advice = redisAdvice(&s.Redis, err, reached)
 		}
 	case pulsarServer:
-		if errors.Is(err, errSilent) { // other errors name it
-			err = fmt.Errorf("pulsar-admin-url %s: %w", s.Pulsar.AdminURL, err)
-		}
 		if advice == "" {
-			advice = pulsarAdvice(&s.Pulsar, err)
+			advice = pulsarAdvice(&s.Pulsar, err, reached)
+		}
+		// Other errors name the address.
+		switch {
+		case errors.Is(err, errSilent):
+			err = fmt.Errorf("pulsar-admin-url %s: %w", s.Pulsar.AdminURL, err)
+		case isBrokerError(err) && isTimeout(err):
+			err = fmt.Errorf("pulsar-url %s: %w", s.Pulsar.URL, err)
 		}
 	}
 	if advice == "" {
@@ -70,7 +75,7 @@ func certificateAdvice(server string, err error) string {
 }
 
 // redisAdvice is what to do about an error of Redis; empty if the error says enough.
-func redisAdvice(c *config.Redis, err error) string {
+func redisAdvice(c *config.Redis, err error, reached bool) string {
 	text := err.Error()
 	sentinels := strings.Contains(text, "all sentinels")
 	switch {
@@ -93,6 +98,8 @@ func redisAdvice(c *config.Redis, err error) string {
 				"or redis-sentinel-username and redis-sentinel-password"
 		}
 		return "correct redis-username and redis-password"
+	case reached:
+		return ""
 	case strings.Contains(text, "does not look like a TLS handshake"):
 		return "the port does not speak TLS: leave redis-tls=false, or use the port for TLS"
 	case c.TLS && containsAny(text, "EOF", "connection reset", "deadline exceeded", "timeout"):
@@ -110,19 +117,21 @@ func isUnknown(text, command string) bool {
 }
 
 // pulsarAdvice is what to do about an error of Pulsar.
-func pulsarAdvice(c *config.Pulsar, err error) string {
+func pulsarAdvice(c *config.Pulsar, err error, reached bool) string {
 	text := err.Error()
 	encrypted := strings.HasPrefix(c.URL.Reveal(), "pulsar+ssl://")
-	_, atBroker := strings.CutPrefix(text, "pinging the broker: ")
+	atBroker := isBrokerError(err)
 	switch {
+	case atBroker && containsAny(text, "uthentication", "uthenticate", "uthorization"):
+		return "correct pulsar-token, pulsar-oauth2-key-file, or pulsar-tls-cert and pulsar-tls-key"
+	case reached:
+		return ""
 	case containsAny(text, "HTTP response to HTTPS client", "malformed HTTP", "EOF") && !atBroker:
 		return "pulsar-admin-url must name the admin port: http:// without TLS, https:// with it"
 	case containsAny(text, "refused", "no such host", "timeout", "deadline exceeded") && !atBroker:
 		return "pulsar-admin-url must name an admin port that this process reaches"
 	case !atBroker:
 		return ""
-	case containsAny(text, "uthentication", "uthenticate", "uthorization"):
-		return "correct pulsar-token, pulsar-oauth2-key-file, or pulsar-tls-cert and pulsar-tls-key"
 	case containsAny(text, "EOF", "handshake", "connection reset", "frame") && encrypted:
 		return "pulsar-url must name the broker's port for TLS, by default 6651; " +
 			"the one without TLS needs pulsar://"
@@ -131,6 +140,16 @@ func pulsarAdvice(c *config.Pulsar, err error) string {
 			"a port with TLS needs pulsar+ssl://"
 	}
 	return "pulsar-url must name a broker that this process reaches"
+}
+
+// isBrokerError reports whether an error is of Pulsar's brokers, not of its admin API.
+func isBrokerError(err error) bool {
+	return strings.HasPrefix(err.Error(), "pinging the broker: ")
+}
+
+// isTimeout reports whether a server did not answer. Clients lose the type of the error.
+func isTimeout(err error) bool {
+	return containsAny(err.Error(), "timeout", "timed out", "deadline exceeded")
 }
 
 func containsAny(text string, parts ...string) bool {

@@ -41,13 +41,15 @@ func TestRedisAdvice(t *testing.T) {
 		{sentinel, all + "ERR unknown command 'sentinel', with args beginning with: 'm'", "redis-addrs must name sentinels"},
 		{plain, "dial tcp 127.0.0.1:1: connect: connection refused", "connection refused"},
 	} {
-		err := explain(redisServer, &Settings{Redis: c.redis}, errors.New(c.text))
+		err := explain(redisServer, &Settings{Redis: c.redis}, errors.New(c.text), false)
 		require.ErrorContains(t, err, "redis-addrs a:1,b:2: "+c.text)
 		require.ErrorContains(t, err, c.want, c.text)
 	}
-	err := explain(redisServer, &Settings{Redis: plain}, rediswindow.ErrSentinel)
+	err := explain(redisServer, &Settings{Redis: plain}, rediswindow.ErrSentinel, false)
 	require.ErrorContains(t, err, "redis-sentinel-master must name")
-	require.NoError(t, explain(redisServer, &Settings{}, nil))
+	require.NoError(t, explain(redisServer, &Settings{}, nil, false))
+	err = explain(redisServer, &Settings{Redis: plain}, errors.New("EOF"), true)
+	require.EqualError(t, err, "redis-addrs a:1,b:2: EOF", "its port was right")
 }
 
 func TestPulsarAdvice(t *testing.T) {
@@ -67,14 +69,22 @@ func TestPulsarAdvice(t *testing.T) {
 		{"pulsar://a:1", "setting up Pulsar at a: remote error: tls: bad certificate", "pulsar-tls-cert and pulsar-tls-key"},
 	} {
 		s := &Settings{Pulsar: config.Pulsar{URL: config.DSN(c.url)}}
-		require.ErrorContains(t, explain(pulsarServer, s, errors.New(c.text)), c.want, c.text)
+		require.ErrorContains(
+			t,
+			explain(pulsarServer, s, errors.New(c.text), false),
+			c.want,
+			c.text,
+		)
 	}
+	s := &Settings{Pulsar: config.Pulsar{URL: "pulsar://a:1"}}
+	err := explain(pulsarServer, s, errors.New("pinging the broker: request timed out"), true)
+	require.EqualError(t, err, "pulsar-url pulsar://a:1: pinging the broker: request timed out")
 }
 
 // TestMySQLErrorNamesAddress without the password.
 func TestMySQLErrorNamesAddress(t *testing.T) {
 	t.Parallel()
 	s := &Settings{MySQL: config.MySQL{DSN: "u:hun(ter)2@tcp(a:1,b:2)/d"}}
-	err := explain(mysqlServer, s, errors.New("the database did not answer in time"))
+	err := explain(mysqlServer, s, errors.New("the database did not answer in time"), false)
 	require.EqualError(t, err, "mysql-dsn at a:1,b:2: the database did not answer in time")
 }

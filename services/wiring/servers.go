@@ -103,10 +103,8 @@ func (k *Kit) openServers(ctx context.Context, setup bool) error {
 	pulsar := k.preparePulsar(ctx, b)
 	k.Process.Work("setup of Pulsar", pulsar.run)
 	all, ctx := errgroup.WithContext(ctx)
+	database := k.watchServer(mysqlServer, st.Ping)
 	all.Go(func() error {
-		ping := func(ctx context.Context) error {
-			return explain(mysqlServer, s, st.Ping(ctx))
-		}
 		migrate := func(ctx context.Context) error {
 			err := st.Migrate(ctx)
 			if err == nil && setup {
@@ -117,7 +115,11 @@ func (k *Kit) openServers(ctx context.Context, setup bool) error {
 			}
 			return err //nolint:wrapcheck // prepare says which server
 		}
-		return k.prepare(ctx, mysqlServer, migrate, ping)
+		err := k.prepare(ctx, mysqlServer, migrate, database.check)
+		if err == nil {
+			database.start()
+		}
+		return err
 	})
 	all.Go(func() error { return pulsar.wait(ctx, setup) })
 	return all.Wait() //nolint:wrapcheck // prepare says which server
@@ -187,7 +189,7 @@ func (k *Kit) prepare(
 	server string,
 	do, ping func(context.Context) error,
 ) error {
-	silent := explain(server, k.Settings, errSilent)
+	silent := explain(server, k.Settings, errSilent, false)
 	k.Health.SetError(server, fmt.Errorf("%w: %w", errWaiting, silent))
 	log := k.Log.With().Str(logging.Server, server).Logger()
 	for wait := minWait; ; wait = min(2*wait, maxWait) { //nolint:mnd // doubled
@@ -195,7 +197,7 @@ func (k *Kit) prepare(
 		slow := time.AfterFunc(slowAttempt, func() {
 			log.Warn().Err(silent).Msg("waiting for server")
 		})
-		err := explain(server, k.Settings, do(try))
+		err := explain(server, k.Settings, do(try), false)
 		slow.Stop()
 		temporary := timer.CodeOf(err) == timer.CodeUnavailable || try.Err() != nil
 		cancel()

@@ -39,10 +39,15 @@ type serverWatch struct {
 // watchServer returns the watch of a server, which ends when the process closes.
 func (k *Kit) watchServer(server string, ping func(context.Context) error) *serverWatch {
 	w := &serverWatch{
-		ping: func(ctx context.Context) error { return explain(server, k.Settings, ping(ctx)) },
 		log:  k.Log.With().Str(logging.Server, server).Logger(),
 		stop: func() {},
 		err:  errWaiting,
+	}
+	w.ping = func(ctx context.Context) error {
+		err := ping(ctx)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return explain(server, k.Settings, err, w.reached)
 	}
 	k.Process.OnClose(server+" watch", func(context.Context) error {
 		w.stop()
@@ -87,8 +92,14 @@ func (w *serverWatch) run(ctx context.Context) {
 // localPort is the end of a connection that differs between two attempts.
 var localPort = regexp.MustCompile(`[^ ]+->`)
 
-// cause is an error without what differs between two attempts.
-func cause(err error) string { return localPort.ReplaceAllString(err.Error(), "") }
+// cause is an error without what differs between two attempts. A server that does not answer is one
+// cause: which part of an attempt takes the time is chance.
+func cause(err error) string {
+	if isTimeout(err) {
+		return "timeout"
+	}
+	return localPort.ReplaceAllString(err.Error(), "")
+}
 
 // check returns the result of the last ping.
 func (w *serverWatch) check(context.Context) error {

@@ -66,6 +66,8 @@ func TestServerWatchLogsCauses(t *testing.T) {
 		require.ErrorContains(t, w.check(t.Context()), "timeout")
 		require.ErrorContains(t, w.checkAtStart(), "timeout")
 
+		answers(func() error { return context.DeadlineExceeded })
+		require.Empty(t, pass()[0], "another part of the attempt took the time")
 		answers(func() error { return errors.New("NOAUTH") })
 		lines = pass()
 		require.Len(t, lines, 1)

@@ -88,8 +88,8 @@ func payloads(all []pulsar.Message) (out []string) {
 func TestMessagesOfFailedAttemptsAreNotSentLater(t *testing.T) {
 	t.Parallel()
 	place := testenv.Pulsar(t)
-	p := newProxy(t, place.URL)
-	e := newExternal(t, place, p.url())
+	p := newProxy(t, "127.0.0.1:0", place.URL)
+	e := newExternal(t, place, "pulsar://"+p.Addr())
 	require.NoError(t, e.send(t, patience, "", "before"))
 	p.Cut()
 	var waiting sync.WaitGroup

@@ -2,6 +2,7 @@ package pulsarbus_test
 
 import (
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -36,27 +37,33 @@ type broker struct {
 	place testenv.PulsarNamespace
 
 	mu      sync.Mutex
-	proxies map[bus.Bus]*proxy
+	proxies map[bus.Bus]*testenv.Proxy
 }
 
 func newBroker(t *testing.T) *broker { return newBrokerAt(testenv.Pulsar(t)) }
 
 func newBrokerAt(place testenv.PulsarNamespace) *broker {
-	return &broker{place: place, proxies: make(map[bus.Bus]*proxy)}
+	return &broker{place: place, proxies: make(map[bus.Bus]*testenv.Proxy)}
 }
 
 func (b *broker) Open(t *testing.T) bus.Bus {
-	p := newProxy(t, b.place.URL)
-	k := open(t, b.place, p.url())
+	p := newProxy(t, "127.0.0.1:0", b.place.URL)
+	k := open(t, b.place, "pulsar://"+p.Addr())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.proxies[k] = p
 	return k
 }
 
+// newProxy starts a proxy at an address to the broker of a URL.
+func newProxy(t *testing.T, addr, brokerURL string) *testenv.Proxy {
+	_, at, _ := strings.Cut(brokerURL, "://")
+	return testenv.NewProxy(t, addr, at)
+}
+
 func (b *broker) Kill(k bus.Bus) { b.proxy(k).Cut() }
 
-func (b *broker) proxy(k bus.Bus) *proxy {
+func (b *broker) proxy(k bus.Bus) *testenv.Proxy {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.proxies[k]

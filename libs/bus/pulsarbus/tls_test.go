@@ -99,8 +99,8 @@ func TestTLSFilesChange(t *testing.T) {
 func TestTLSChecksTheName(t *testing.T) {
 	t.Parallel()
 	place, files := testenv.PulsarTLS(t)
-	place.URL = "pulsar+ssl://" + newProxyAt(t, "127.0.0.1:0", place.URL).listener.Addr().String()
+	place.URL = "pulsar+ssl://" + newProxy(t, "127.0.0.1:0", place.URL).Addr()
 	require.NoError(t, openTLS(t, place, files.Files).Ping(t.Context()))
-	place.URL = "pulsar+ssl://" + newProxyAt(t, "127.0.0.2:0", place.URL).listener.Addr().String()
+	place.URL = "pulsar+ssl://" + newProxy(t, "127.0.0.2:0", place.URL).Addr()
 	require.Error(t, openTLS(t, place, files.Files).Ping(t.Context()))
 }

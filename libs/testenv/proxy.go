@@ -1,19 +1,17 @@
-package pulsarbus_test
+package testenv
 
 import (
+	"context"
 	"io"
 	"net"
-	"net/url"
 	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
-// proxy forwards between one process and the broker, and can cut the connections.
-type proxy struct {
+// Proxy forwards between one process and a server, and can cut or hold the connections.
+type Proxy struct {
 	listener net.Listener
-	target   string
+	server   string
 
 	held  sync.RWMutex // locked by Hold
 	mu    sync.Mutex
@@ -22,15 +20,15 @@ type proxy struct {
 	conns []net.Conn
 }
 
-func newProxy(t *testing.T, target string) *proxy { return newProxyAt(t, "127.0.0.1:0", target) }
-
-func newProxyAt(t *testing.T, addr, target string) *proxy {
-	u, err := url.Parse(target)
-	require.NoError(t, err)
-	l, err := net.Listen("tcp", addr)
-	require.NoError(t, err)
-	p := &proxy{listener: l, target: u.Host}
-	p.wg.Go(p.accept)
+// NewProxy starts a proxy at an address, such as 127.0.0.1:0, to a server. It ends with the test.
+func NewProxy(t testing.TB, addr, server string) *Proxy {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatalf("listening for the proxy: %v", err)
+	}
+	p := &Proxy{listener: l, server: server}
+	p.wg.Go(func() { p.accept(t.Context()) })
 	t.Cleanup(func() {
 		_ = l.Close()
 		p.Cut()
@@ -39,15 +37,16 @@ func newProxyAt(t *testing.T, addr, target string) *proxy {
 	return p
 }
 
-func (p *proxy) url() string { return "pulsar://" + p.listener.Addr().String() }
+// Addr returns where the proxy listens.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-func (p *proxy) accept() {
+func (p *Proxy) accept(ctx context.Context) {
 	for {
 		near, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("tcp", p.target)
+		far, err := new(net.Dialer).DialContext(ctx, "tcp", p.server)
 		p.mu.Lock()
 		if err != nil || p.cut {
 			_ = near.Close()
@@ -63,13 +62,13 @@ func (p *proxy) accept() {
 	}
 }
 
-func (p *proxy) pipe(to, from net.Conn) {
+func (p *Proxy) pipe(to, from net.Conn) {
 	_, _ = io.Copy(to, io.TeeReader(from, waiter{p}))
 	_, _ = to.Close(), from.Close()
 }
 
 // waiter makes what passes wait while the proxy holds it.
-type waiter struct{ p *proxy }
+type waiter struct{ p *Proxy }
 
 func (w waiter) Write(b []byte) (int, error) {
 	w.p.held.RLock()
@@ -78,13 +77,13 @@ func (w waiter) Write(b []byte) (int, error) {
 }
 
 // Hold keeps every connection open and lets nothing through until the returned function is called.
-func (p *proxy) Hold() (release func()) {
+func (p *Proxy) Hold() (release func()) {
 	p.held.Lock()
 	return sync.OnceFunc(p.held.Unlock)
 }
 
 // Cut ends every connection and refuses new ones.
-func (p *proxy) Cut() {
+func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = true
@@ -95,7 +94,7 @@ func (p *proxy) Cut() {
 }
 
 // Restore ends a Cut.
-func (p *proxy) Restore() {
+func (p *Proxy) Restore() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = false
