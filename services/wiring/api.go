@@ -25,6 +25,8 @@ func API() Role {
 		return []config.Part{
 			&s.HTTP, &s.API, &s.OIDC, &s.Gateway, &s.Callback, &s.Encryption, &s.Retention,
 			&config.Listeners{HTTP: &s.HTTP, Admin: &s.Admin},
+			zoneCheck{&s.API, &s.Zones},
+			rolesCheck{&s.OIDC},
 		}
 	}, addAPI}
 }

@@ -10,6 +10,7 @@
 //	program.go   runs a program: settings, parts, services
 //	roles.go     the roles other than the API: migrator, scheduler, trigger, executor
 //	settings.go  the settings of all programs
+//	checks.go    checks of settings that package config has not the means for
 //	kit.go       the parts that a process has once
 //
 // What the parts are made of:

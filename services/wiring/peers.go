@@ -15,15 +15,9 @@ import (
 // openZones opens the configured time zones and makes them the process's zones. No zone may be
 // loaded before. The error is a *config.Problems.
 func (s *Settings) openZones() (*zone.Database, error) {
-	d := zone.Embedded()
-	if s.Zones.File != "" {
-		var err error
-		if d, err = zone.Open(s.Zones.File); err != nil {
-			return nil, config.Problem(fmt.Errorf("tzdata: %w", err))
-		}
-	}
-	if _, err := d.Load(s.API.Zone); err != nil { // empty in programs without the API
-		return nil, config.Problem(fmt.Errorf("zone: %w", err))
+	d, err := openTZData(s.Zones.File)
+	if err != nil {
+		return nil, config.Problem(err)
 	}
 	zone.Use(d)
 	return d, nil

@@ -1,8 +1,6 @@
 package wiring
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/carillon-timer/carillon/services/api/signin"
@@ -26,15 +24,9 @@ func (k *Kit) signIn() (*signin.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules := make([]signin.Rule, len(s.Roles))
-	var errs []error
-	for i, text := range s.Roles {
-		if rules[i], err = signin.ParseRule(text); err != nil {
-			errs = append(errs, fmt.Errorf("oidc-roles: %w", err))
-		}
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	rules, err := signInRules(s.Roles)
+	if err != nil {
+		return nil, err
 	}
 	return signin.New(signin.Options{
 		Issuer: s.Issuer, ClientID: s.ClientID, Secret: secret, Audience: s.Audience,

@@ -41,6 +41,25 @@ func TestZoneSettings(t *testing.T) {
 	}
 }
 
+// TestProblemsTogether checks that settings which package config cannot judge are reported beside the
+// others, also for -print-config.
+func TestProblemsTogether(t *testing.T) {
+	t.Parallel()
+	env := envWith(
+		"CARILLON_ZONE", "Mars/Base", "CARILLON_RETENTION", "1s",
+		"CARILLON_OIDC_ISSUER", "https://id.example.com", "CARILLON_OIDC_CLIENT_ID", "carillon",
+		"CARILLON_OIDC_ROLES", "team=chief@shop",
+	)
+	err := wiring.Service(wiring.API())(
+		t.Context(), []string{"-print-config"}, env, io.Discard, io.Discard,
+	)
+	var problems *config.Problems
+	require.ErrorAs(t, err, &problems)
+	for _, want := range []string{"zone: expected an IANA", "retention: ", "oidc-roles: "} {
+		require.ErrorContains(t, err, want)
+	}
+}
+
 // TestZonesInReadiness checks where a process reports time zones that come from a file.
 func TestZonesInReadiness(t *testing.T) {
 	t.Parallel()

@@ -122,7 +122,10 @@ func (p *Provider) ask(ctx context.Context) *discovery {
 	d := &discovery{}
 	found, err := oidc.NewProvider(p.context(ctx), p.opts.Issuer)
 	if d.at = p.opts.Now(); err != nil {
-		d.err = timer.Unavailable("asking the identity provider", err)
+		d.err = timer.Unavailable(
+			"asking the identity provider "+p.opts.Issuer+" (oidc-issuer)",
+			err,
+		)
 		return d
 	}
 	var told struct {
