@@ -109,7 +109,7 @@ func (c *credentials) hint(e *client.Error, app string) error {
 			"give a key that may do it: --key-file names its file",
 		)
 	case status == http.StatusNotFound && c.key != "" && app != "":
-		return fmt.Errorf("does this key belong to another app? the app is %q", app)
+		return fmt.Errorf("or the key belongs to another app than %q", app)
 	default:
 		return nil
 	}
