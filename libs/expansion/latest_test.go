@@ -1,12 +1,15 @@
 package expansion_test
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -64,7 +67,7 @@ func TestAmongLatest(t *testing.T) {
 					if c.schedule.Jitter > 0 {
 						until += time.Duration(c.schedule.Jitter).Milliseconds()
 					}
-					run, err := p.AmongLatest(&f, &d, nil, until, c.n)
+					run, err := p.AmongLatest(&f, &d, nil, nil, until, c.n)
 					require.NoError(t, err)
 					if run {
 						runs++
@@ -95,6 +98,7 @@ func TestLatestAreCountedOverTheBacklog(t *testing.T) {
 			&timer.Fire{FireID: timer.FireID{Timer: 77, DueMS: minute(n)}, Version: 1},
 			&d,
 			nil,
+			nil,
 			minute(until),
 			3,
 		)
@@ -107,6 +111,49 @@ func TestLatestAreCountedOverTheBacklog(t *testing.T) {
 	require.True(t, ask(35, 36))
 	require.True(t, ask(33, 36))
 	require.False(t, ask(32, 36))
+}
+
+// TestLatestOfJitteredFires checks that fires which were called before an outage or a pause began do
+// not count among the late ones, and that those due in a pause do not either.
+func TestLatestOfJitteredFires(t *testing.T) {
+	t.Parallel()
+	const (
+		second = int64(1000)
+		from   = base + 100*second // of the outage or the pause
+		until  = base + 200*second
+		jitter = 10 * second
+	)
+	d := timer.Definition{Schedule: timer.Schedule{
+		Kind: timer.KindCron, Specs: []string{"* * * * * *"},
+		Jitter: timer.Duration(time.Duration(jitter) * time.Millisecond),
+	}}
+	pause := []timer.Inactivity{
+		{FromMS: base, UntilMS: base + second, Status: timer.StatusInactive},
+		{FromMS: from, UntilMS: until, Status: timer.StatusPaused},
+	}
+	for id := range timer.ID(20) {
+		planned := func(due int64) int64 { return due + schedule.Jitter(id, due, d.Schedule.Jitter) }
+		for name, inactive := range map[string][]timer.Inactivity{"outage": nil, "pause": pause} {
+			p := planner(t, expansion.Options{})
+			var late, run []int64
+			for due := from - jitter; due < until; due += second {
+				if planned(due) < from || planned(due) >= until || inactive != nil && due >= from {
+					continue
+				}
+				late = append(late, due)
+				f := timer.Fire{FireID: timer.FireID{Timer: id, DueMS: due}, Version: 1}
+				is, err := p.AmongLatest(&f, &d, nil, inactive, until, 3)
+				require.NoError(t, err)
+				if is {
+					run = append(run, due)
+				}
+			}
+			slices.SortFunc(late, func(a, b int64) int {
+				return cmp.Or(cmp.Compare(planned(a), planned(b)), cmp.Compare(a, b))
+			})
+			require.ElementsMatch(t, late[max(0, len(late)-3):], run, "%s of timer %d", name, id)
+		}
+	}
 }
 
 // BenchmarkAmongLatest checks one hour of fires of an every-second timer, the last first.
@@ -125,6 +172,7 @@ func BenchmarkAmongLatest(b *testing.B) {
 			if run, err := p.AmongLatest(
 				&f,
 				&d,
+				nil,
 				nil,
 				base+3_601_000,
 				2000,

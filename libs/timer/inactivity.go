@@ -1,5 +1,7 @@
 package timer
 
+import "slices"
+
 // Inactivity is a period in which a timer was not active: from FromMS inclusive to UntilMS
 // exclusive. Fires due within it are never called, whenever they are processed.
 type Inactivity struct {
@@ -48,6 +50,14 @@ func (s *State) currentInactivity() Inactivity {
 		i.UntilMS = max(s.PausedUntilMS, i.FromMS)
 	}
 	return i
+}
+
+// Inactivities returns the inactive periods of the timer. past are those before the current one.
+func (s *State) Inactivities(past []Inactivity) []Inactivity {
+	if s.Status != StatusInactive && s.Status != StatusPaused {
+		return past
+	}
+	return append(slices.Clone(past), s.currentInactivity())
 }
 
 // SkipReasonAt returns why an instant of the schedule is not due, or ReasonNone if it is due. known

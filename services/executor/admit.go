@@ -220,12 +220,16 @@ func (s *Service) amongLatest(c *candidate) progress {
 	if p != goes {
 		return p
 	}
+	inactive, p := s.inactivitiesOf(c, &view.State)
+	if p != goes {
+		return p
+	}
 	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
 	until := view.NowMS - m.MisfiredAfter().Milliseconds()
 	if e.Fire.Version < view.State.Version {
 		until = min(until, view.State.VersionMS+1)
 	}
-	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, until, m.MaxFires)
+	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, inactive, until, m.MaxFires)
 	if err != nil {
 		s.log.Warn().Func(s.traces.About(e)).
 			Err(err).

@@ -53,6 +53,7 @@ type Planner interface {
 		f *timer.Fire,
 		d *timer.Definition,
 		calendars []timer.Calendar,
+		inactive []timer.Inactivity,
 		untilMS int64,
 		n int,
 	) (bool, error)

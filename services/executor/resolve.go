@@ -104,20 +104,44 @@ func (s *Service) verdictOf(c *candidate, state *timer.State) (admission.Verdict
 	if known {
 		return v, goes
 	}
+	past, p := s.pastOf(c, state)
+	if p != goes {
+		return v, p
+	}
+	v, _ = admission.OfStatus(&e.Fire, oneShot, state, past, nowMS)
+	return v, goes
+}
+
+// pastOf returns the inactive periods before the state's current one, never nil.
+func (s *Service) pastOf(c *candidate, state *timer.State) ([]timer.Inactivity, progress) {
 	key := cache.InactivityKeyOf(state)
 	past, ok := c.past, c.past != nil && c.pastKey == key
 	if !ok {
 		past, ok = s.cache.Inactivities.Get(key)
 	}
-	if !ok {
-		return v, ask(s, s.lookups.inactivities, c, state.ID,
-			func(past []timer.Inactivity, _ time.Time) {
-				c.past, c.pastKey = past, key
-				s.cache.Inactivities.Add(key, past)
-			})
+	if ok {
+		return past, goes
 	}
-	v, _ = admission.OfStatus(&e.Fire, oneShot, state, past, nowMS)
-	return v, goes
+	return nil, ask(s, s.lookups.inactivities, c, state.ID,
+		func(past []timer.Inactivity, _ time.Time) {
+			c.past, c.pastKey = past, key
+			s.cache.Inactivities.Add(key, past)
+		})
+}
+
+// inactivitiesOf returns the inactive periods by which the late fires of a timer are told: those that
+// began after the fire was due, if there are any.
+func (s *Service) inactivitiesOf(c *candidate, state *timer.State) ([]timer.Inactivity, progress) {
+	e := c.entry
+	from := e.Fire.DueMS - time.Duration(e.Def.Schedule.Jitter).Milliseconds()
+	if state.Status == timer.StatusActive && state.ActiveSinceMS <= from {
+		return nil, goes
+	}
+	past, p := s.pastOf(c, state)
+	if p != goes {
+		return nil, p
+	}
+	return state.Inactivities(past), goes
 }
 
 // versionFor returns the version by which to call a fire, given its timer's state. An edit that
