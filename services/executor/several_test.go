@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor"
@@ -367,6 +369,50 @@ func (d *down) Call(_ context.Context, r *callback.Request) callback.Result {
 		}
 	}
 	return callback.Result{StatusCode: 200}
+}
+
+// permits counts the permits of limits that were used.
+type permits struct {
+	limit.Admission
+
+	used atomic.Int64
+}
+
+func (p *permits) Done(app string) {
+	p.used.Add(1)
+	p.Admission.Done(app)
+}
+
+// TestRefusedTargetsUseNoPermit checks that a fire whose endpoints all have open breakers uses nothing
+// of its app's rate.
+func TestRefusedTargetsUseNoPermit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		until := time.Now().Add(time.Hour)
+		r := &down{
+			until: map[string]time.Time{"http://one/": until, "http://two/": until},
+			calls: make(map[string]int),
+		}
+		var p *permits
+		start(t, parts, "one", &receiver{}, func(o *executor.Options) {
+			o.Caller = callback.Callers{timer.KindHTTP: r}
+			p = &permits{Admission: o.Limits}
+			o.Limits = p
+		})
+		fires := everySecond(parts, 60, func(d *timer.Definition) {
+			d.Target = timer.Target{}
+			d.Mode, d.Targets = timer.ModeAll, []timer.Target{
+				{Kind: timer.KindHTTP, URL: "http://one/"},
+				{Kind: timer.KindHTTP, URL: "http://two/"},
+			}
+			d.Retry.Attempts = 3
+		})
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		publishDue(t, parts, fires, 2*time.Minute)
+		require.NotZero(t, r.calls["http://one/"])
+		require.LessOrEqual(t, p.used.Load(), int64(r.calls["http://one/"]+r.calls["http://two/"]))
+	})
 }
 
 // TestBreakersOfSeveralTargets checks that each of several endpoints has its own breaker. In mode

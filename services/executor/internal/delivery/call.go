@@ -98,6 +98,7 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 	if each != nil {
 		if len(each.refused) > 0 && !each.sent && !cancelled {
 			d.opts.Traces.NotSent(e)
+			p.called = false // a refusal by the breakers costs the app no permit
 			d.refused(e, each.at, each.refused...)
 			return
 		}
