@@ -304,7 +304,8 @@ type Housekeeping interface {
 }
 
 // MinTimerRetention is how long timers stay at least after their end. What was planned for them
-// before is due by then: schedules are expanded a day ahead at most.
+// before is due by then: schedules are expanded a day ahead at most, except fixed delays, whose next
+// fire TimerBounds looks at.
 const MinTimerRetention = 48 * time.Hour
 
 // AddedFireRetention is how long a one-shot stays at least once a fire was added to it, or a backfill
@@ -329,7 +330,8 @@ func NewTimerBounds(nowMS int64, deleted, oneShots time.Duration) TimerBounds {
 // Passed reports whether a timer is to be removed, unless it has an open fire or a running backfill.
 func (b TimerBounds) Passed(t *timer.Timer) bool {
 	if t.Status == timer.StatusDeleted {
-		return t.UpdatedMS < b.DeletedMS
+		// The next fire of a fixed delay is open however far ahead it is due.
+		return t.UpdatedMS < b.DeletedMS && t.LastDueMS < b.DeletedMS
 	}
 	return EndedOneShot(t) && t.ExpandAtMS == timer.NeverMS &&
 		t.LastDueMS > 0 && t.LastDueMS < b.OneShotsMS && t.UpdatedMS < b.OneShotsMS

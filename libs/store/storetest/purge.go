@@ -126,6 +126,21 @@ func deletedTimersAreRemoved(t *testing.T, s *setup) {
 	require.NoError(t, err)
 }
 
+// deletedTimersWithFiresAheadStay checks that a deleted timer stays while its next fire is open, which
+// a fixed delay may plan far ahead.
+func deletedTimersWithFiresAheadStay(t *testing.T, s *setup) {
+	n := s.newTimer()
+	n.Definition.Schedule = timer.Schedule{
+		Kind: timer.KindFixedDelay, Every: timer.Duration(60 * 24 * time.Hour),
+	}
+	n.Activate = true
+	due := s.nowMS() + time.Duration(n.Definition.Schedule.Every).Milliseconds()
+	made := s.create(n, planAt(0, due))
+	s.setStatus(made.Timer, timer.StatusDeleted, noFires)
+	s.purgeTimers(-time.Hour, 0)
+	require.True(t, s.stays(made.Timer))
+}
+
 // calledOneShotsAreRemoved checks which one-shots PurgeTimers takes.
 func calledOneShotsAreRemoved(t *testing.T, s *setup) {
 	now := s.nowMS()

@@ -79,6 +79,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S18_EndedBackfillsArePurged", endedBackfillsArePurged},
 		{"S18_AttemptsOfOpenFiresAreKept", attemptsOfOpenFiresAreKept},
 		{"S18_DeletedTimersAreRemoved", deletedTimersAreRemoved},
+		{"S18_DeletedTimersWithFiresAheadStay", deletedTimersWithFiresAheadStay},
 		{"S18_CalledOneShotsAreRemoved", calledOneShotsAreRemoved},
 		{"S18_NoAddedFireIsRemoved", noAddedFireIsRemoved},
 		{"S19_EditMakesAVersion", editMakesAVersion},
