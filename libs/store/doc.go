@@ -112,9 +112,11 @@
 //     – queue_one, queue_all: SlotQueued, up to one fire or MaxQueue, and SlotQueueFull beyond. A
 //     queued fire has state waiting, the requested run_at, the next revision and no owner.
 //     – cancel_previous: a fire that is due later takes the slot, with a log entry. The one that
-//     had it gets SlotReplaced when it asks again, also after the later one has ended, unless another
-//     fire had the slot since. A fire that is due earlier gets SlotReplaced; after the later one
-//     has ended, it gets the slot if it has not been attempted.
+//     had it gets SlotReplaced when it asks again, if it was attempted also after the later one has
+//     ended, whichever fire has or had the slot since. A fire that is due earlier gets SlotReplaced;
+//     after the later one has ended, it gets the slot if it has not been attempted. The states have
+//     the fire that had the slot last (LastRunning), so that a call is broken off even if the fire
+//     that took its slot has ended before anybody has read the log.
 //   - S23 CatchUp lets one late fire of a timer at a time be the stand-in. It stands for every fire
 //     that was to run, by its due instant and jitter, up to its ToMS. A fire that another one
 //     stands for is told not to run. The stand-in is told to run however often it asks. A fire that

@@ -198,11 +198,12 @@ func (e *SlotRequest) NotBeforeMS(endedMS int64) int64 {
 	return endedMS + e.DelayAfterEnd.Milliseconds()
 }
 
-// ReplacedBy reports whether last, the fire that had the slot last and has ended, replaced this
-// fire: last is due later, and took the slot while this fire waited for its next attempt.
+// ReplacedBy reports whether another fire has replaced this one. last is the fire that has the slot,
+// or had it last. A fire that was attempted had the slot, and only one that is due later takes it
+// away. One that is due earlier may have had it since, so its due instant tells nothing.
 func (e *SlotRequest) ReplacedBy(last timer.FireID) bool {
 	return e.Concurrency.Policy == timer.ConcurrencyCancelPrevious && e.Fire.Attempt > 0 &&
-		timer.CompareFireIDs(last, e.Fire.FireID) > 0
+		last.Timer != 0 && last != e.Fire.FireID
 }
 
 // SlotVerdict is the answer to a SlotRequest.

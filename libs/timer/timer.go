@@ -209,6 +209,8 @@ type State struct {
 	// Running is the fire that other fires wait for, or that replaced another. Zero means none. See
 	// Concurrency.
 	Running FireID
+	// LastRunning is Running or, while that is zero, the fire that was it last, if that is known.
+	LastRunning FireID
 }
 
 // Exists reports whether the state was found. The row of a deleted timer may be gone.

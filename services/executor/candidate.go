@@ -203,7 +203,8 @@ func (s *Service) stillWanted(c *candidate) progress {
 		default:
 			return s.askState(c)
 		}
-		now.Running = view.State.Running // acquiring its own slot changes this
+		// Acquiring its own slot changes these.
+		now.Running, now.LastRunning = view.State.Running, view.State.LastRunning
 		if now != view.State {
 			// no wait is needed: the cache has the new state
 			s.wheel.AddAt(s.opts.Clock.Now().UnixMilli(), e)

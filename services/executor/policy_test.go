@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -196,6 +197,78 @@ func TestAReplacedFireIsNotRetried(t *testing.T) {
 			func(c callback.Request) bool { return c.Fire == fires[0].FireID },
 		)
 		require.Equal(t, -1, again, "called after the fire that replaced it")
+	})
+}
+
+// hangs is a receiver that does not answer the call of one fire.
+type hangs struct {
+	fire timer.FireID
+	cut  time.Duration // after which the executor broke that call off
+}
+
+func (h *hangs) Call(ctx context.Context, r *callback.Request) callback.Result {
+	if r.Fire != h.fire {
+		return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
+	}
+	began := time.Now()
+	<-ctx.Done()
+	h.cut = time.Since(began)
+	return callback.Result{Class: callback.Retry, Error: "cut"}
+}
+
+// TestAQuickReplacementBreaksOff checks that a call is broken off by fires each of which has ended
+// before the executor polls the change log.
+func TestAQuickReplacementBreaksOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		fires := everySecond(parts, 10, func(d *timer.Definition) {
+			d.Concurrency.Policy = timer.ConcurrencyCancelPrevious
+			d.Retry.Timeout = timer.Duration(5 * time.Minute)
+		})
+		h := &hangs{fire: fires[0].FireID}
+		start(t, parts, "one", &receiver{}, func(o *executor.Options) { o.Caller = h })
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(20 * time.Second)
+		require.NotZero(t, h.cut, "it is still called")
+		require.Less(t, h.cut, 3*time.Second)
+		require.Equal(
+			t,
+			map[string]int{"delivered": 9, "skipped:cancelled": 1},
+			reasons(t, parts, fires),
+		)
+	})
+}
+
+// TestLatestFiresOfAPause checks that misfire.max_fires counts only the fires that are late after a
+// pause: not those that were called before it, and not those that were due in it.
+func TestLatestFiresOfAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		d := servicetest.Cron("* * * * * *", "http://127.0.0.1/")
+		d.Schedule.Jitter = timer.Duration(20 * time.Second)
+		d.Misfire = timer.Misfire{
+			Policy: timer.MisfireFireAll, Grace: timer.Duration(time.Second), MaxFires: 3,
+		}
+		fires := parts.Create("a", d)[:30]
+		start(t, parts, "one", &receiver{}, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(time.Until(time.UnixMilli(fires[14].DueMS)) + 500*time.Millisecond)
+		_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{
+			{App: "a", ID: fires[0].Timer, Status: timer.StatusPaused},
+		}, parts.Plan)
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		before := reasons(t, parts, fires[:15])
+		require.NotZero(t, before["delivered"])
+		require.Greater(t, before["open"], 5, "they wait for the end of the pause")
+		time.Sleep(time.Minute)
+		activate(t, parts, fires)
+		after := reasons(t, parts, fires[:15])
+		require.Equal(t, map[string]int{
+			"delivered": before["delivered"] + 3, "skipped:misfired": before["open"] - 3,
+		}, after)
 	})
 }
 

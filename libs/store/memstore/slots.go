@@ -37,11 +37,7 @@ func (s *Store) AcquireSlots(
 func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.SlotResult {
 	policy := request.Concurrency.Resolved()
 	taken := s.fires[t.slot] != nil
-	last := t.slot
-	if last.Timer == 0 {
-		last = t.lastSlot
-	}
-	if !taken && request.ReplacedBy(last) {
+	if request.ReplacedBy(t.lastRunning()) {
 		return store.SlotResult{SlotVerdict: store.SlotReplaced}
 	}
 	if at := request.NotBeforeMS(
@@ -79,6 +75,14 @@ func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.S
 	case timer.ConcurrencyAllow, timer.ConcurrencySkip: // allow is granted above
 	}
 	return store.SlotResult{SlotVerdict: store.SlotSkipped}
+}
+
+// lastRunning returns the fire that has the slot, or had it last.
+func (t *row) lastRunning() timer.FireID {
+	if t.slot.Timer == 0 {
+		return t.lastSlot
+	}
+	return t.slot
 }
 
 func (s *Store) wait(t *row, f *timer.Fire, request *store.SlotRequest, most int) store.SlotResult {

@@ -28,6 +28,7 @@ func (s *Store) state(t *row) timer.State {
 		PausedUntilMS:   t.PausedUntilMS,
 		Frozen:          s.app(t.App).Frozen,
 		Running:         t.slot,
+		LastRunning:     t.lastRunning(),
 	}
 }
 

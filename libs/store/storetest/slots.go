@@ -206,6 +206,25 @@ func fullSlotsAreReplaced(t *testing.T, s *setup) {
 	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[3], cancel).SlotVerdict)
 }
 
+func replacedFiresStayReplaced(t *testing.T, s *setup) {
+	session := s.session()
+	_, fires := s.owned(session, 3)
+	cancel := timer.Concurrency{Policy: timer.ConcurrencyCancelPrevious}
+	verdict := func(i int) store.SlotVerdict {
+		t.Helper()
+		return s.acquireSlot(session, fires[i], cancel).SlotVerdict
+	}
+	require.Equal(t, store.SlotGranted, verdict(1))
+	fires[1].Attempt = 1 // it waits for its next attempt
+	require.Equal(t, store.SlotGranted, verdict(1), "it has the slot between its attempts")
+	require.Equal(t, store.SlotGranted, verdict(2))
+	s.finish(session, fires[2])
+	require.Equal(t, store.SlotGranted, verdict(0), "the later one ended before its first attempt")
+	require.Equal(t, store.SlotReplaced, verdict(1), "while the one that is due earlier runs")
+	s.finish(session, fires[0])
+	require.Equal(t, store.SlotReplaced, verdict(1), "after the one that is due earlier")
+}
+
 func oneCatchUp(t *testing.T, s *setup) {
 	tm, other := s.create(s.newTimer(), noFires).Timer, s.create(s.newTimer(), noFires).Timer
 	request := func(requests ...store.CatchUpRequest) []bool {

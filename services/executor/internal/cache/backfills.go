@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -21,6 +22,9 @@ type Backfills struct {
 	store Store
 	clock *clock.Clock
 	cache *lru.Cache[timer.ID, cachedBackfill]
+
+	mu     sync.Mutex
+	resets int // counts resets
 }
 
 type cachedBackfill struct {
@@ -54,12 +58,27 @@ func (b *Backfills) Cancelled(ctx context.Context, q BackfillQuestion) (bool, er
 	if cancelled, ok := b.Known(q.ID); ok {
 		return cancelled, nil
 	}
+	b.mu.Lock()
+	resets := b.resets
+	b.mu.Unlock()
 	sent := time.Now()
 	now, err := b.store.Backfill(ctx, q.App, q.ID)
 	if err != nil && timer.CodeOf(err) != timer.CodeNotFound {
 		return false, fmt.Errorf("reading a backfill: %w", err)
 	}
 	cancelled := now.Status == store.BackfillCancelled
-	b.cache.Add(q.ID, cachedBackfill{cancelled, sent})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.resets == resets { // otherwise it may be of the database before, and stay for good
+		b.cache.Add(q.ID, cachedBackfill{cancelled, sent})
+	}
 	return cancelled, nil
+}
+
+// reset drops all backfills, also those that are being read.
+func (b *Backfills) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cache.Purge()
+	b.resets++
 }

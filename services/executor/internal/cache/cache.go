@@ -49,8 +49,9 @@ type Options struct {
 	PollInterval time.Duration // between polls of the change log
 	MaxInflight  int           // fires in flight, which may all be of different timers
 
-	// Changed is told the states of timers that have changed, perhaps repeatedly or late.
-	Changed func(s *timer.State)
+	// Changed is told the states of timers that have changed, perhaps repeatedly or late. They were
+	// read after sent.
+	Changed func(s *timer.State, sent time.Time)
 	// Logged is told the same of the entries of the change log.
 	Logged func(s *timer.State)
 	Missed func() // entries of the change log may have been purged unread

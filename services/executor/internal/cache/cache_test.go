@@ -142,7 +142,7 @@ func setup(t *testing.T, parts *servicetest.Parts) (*Cache, *gate, *told) {
 		Clock:        parts.Clock,
 		SetLimits:    new(settings).Set,
 		PollInterval: 500 * time.Millisecond,
-		Changed: func(s *timer.State) {
+		Changed: func(s *timer.State, _ time.Time) {
 			k.mu.Lock()
 			defer k.mu.Unlock()
 			k.changed = append(k.changed, s.Status)
@@ -385,6 +385,53 @@ func TestTheNewerStateStays(t *testing.T) {
 			b.put(ordered[i])
 			require.Equal(t, ordered[max(i, j)], b.put(ordered[j]), "%d after %d", j, i)
 		}
+	}
+}
+
+// TestAnExtendedPauseStays checks that the late answer of a read does not hide a change of a pause.
+func TestAnExtendedPauseStays(t *testing.T) {
+	t.Parallel()
+	c, _, _ := setup(t, servicetest.New(t, servicetest.Options{}))
+	paused := timer.State{
+		ID: 1, Status: timer.StatusPaused, ActiveEpoch: 1, Version: 1, InactiveSinceMS: 10,
+		PausedUntilMS: 100,
+	}
+	extended := paused
+	extended.InactiveSinceMS, extended.PausedUntilMS = 20, 1000
+	c.Timers.mu.Lock()
+	defer c.Timers.mu.Unlock()
+	c.Timers.put(extended) // a poll of the change log
+	c.Timers.put(paused)   // a read that was sent before
+	now, _ := c.Timers.states.Get(1)
+	require.Equal(t, extended, now)
+}
+
+// otherDatabase is a store whose database is replaced while it answers.
+type otherDatabase struct {
+	Store
+
+	replace func()
+}
+
+func (o *otherDatabase) Backfill(context.Context, string, timer.ID) (store.Backfill, error) {
+	if o.replace == nil {
+		return store.Backfill{ID: 1, Status: store.BackfillRunning}, nil
+	}
+	o.replace()
+	o.replace = nil
+	return store.Backfill{ID: 1, Status: store.BackfillCancelled}, nil
+}
+
+// TestABackfillOfAnotherDatabaseIsNotCached checks that what was read from the database before is
+// forgotten with everything else of it.
+func TestABackfillOfAnotherDatabaseIsNotCached(t *testing.T) {
+	t.Parallel()
+	c, _, _ := setup(t, servicetest.New(t, servicetest.Options{}))
+	c.Backfills.store = &otherDatabase{Store: c.opts.Store, replace: c.forgetAll}
+	for _, want := range []bool{true, false} {
+		cancelled, err := c.Backfills.Cancelled(t.Context(), BackfillQuestion{App: "a", ID: 1})
+		require.NoError(t, err)
+		require.Equal(t, want, cancelled)
 	}
 }
 

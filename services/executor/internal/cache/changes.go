@@ -68,7 +68,7 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 func (c *Cache) forgetAll() {
 	c.Timers.reset()
 	c.Inactivities.Purge()
-	c.Backfills.cache.Purge()
+	c.Backfills.reset()
 	c.Apps.forgetAll()
 	c.opts.Missed()
 }
@@ -126,6 +126,7 @@ func (c *Cache) readChangesAfter(ctx context.Context, from logEntry) (last logEn
 	}
 	first := from.seq > 0
 	for last = from; ; {
+		sent := time.Now()
 		page, err := c.opts.Store.Changes(ctx, max(after, 0), changesPage)
 		if err != nil {
 			return last, err //nolint:wrapcheck // the store says what failed
@@ -139,7 +140,7 @@ func (c *Cache) readChangesAfter(ctx context.Context, from logEntry) (last logEn
 		}
 		c.Apps.forget(c.Timers.apply(page)...)
 		for i := range page {
-			c.opts.Changed(&page[i].State)
+			c.opts.Changed(&page[i].State, sent)
 			c.opts.Logged(&page[i].State)
 		}
 		if len(page) > 0 {
@@ -188,13 +189,14 @@ func (c *Cache) readChanged(ctx context.Context) {
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, changesTimeout)
+		sent := time.Now()
 		states, err := c.Timers.Read(call, ids)
 		if err != nil {
 			c.opts.Logger.Debug().Err(err).Msg("changed timers not read")
 		}
 		cancel()
 		for i := range states {
-			c.opts.Changed(&states[i])
+			c.opts.Changed(&states[i], sent)
 		}
 	}
 }

@@ -300,6 +300,10 @@ func newerState(a, b timer.State) bool {
 	return cmp.Or(
 		cmp.Compare(a.ActiveEpoch, b.ActiveEpoch),
 		cmp.Compare(statusOrder(a.Status), statusOrder(b.Status)),
+		cmp.Compare(
+			a.InactiveSinceMS,
+			b.InactiveSinceMS,
+		), // each change of a pause begins a stretch
 		cmp.Compare(a.Version, b.Version),
 	) > 0
 }

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
@@ -18,6 +19,7 @@ type Active struct {
 type activeAttempt struct {
 	cancel    context.CancelFunc
 	cancelled bool
+	began     time.Time // it had the slot before
 }
 
 // NewActive returns a set without attempts.
@@ -32,7 +34,7 @@ func (c *Active) Begin(e *inflight.Entry) (ctx context.Context, done func() (can
 		return e.Epoch.Context(), func() bool { return false }
 	}
 	ctx, cancel := context.WithCancel(e.Epoch.Context())
-	f, id := &activeAttempt{cancel: cancel}, e.Fire.FireID
+	f, id := &activeAttempt{cancel: cancel, began: time.Now()}, e.Fire.FireID
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byTimer[id.Timer] == nil {
@@ -50,16 +52,18 @@ func (c *Active) Begin(e *inflight.Entry) (ctx context.Context, done func() (can
 	}
 }
 
-// CancelSuperseded cancels the attempts of a timer whose concurrency slot a later fire holds. Older
-// states are harmless, because only a later fire takes the slot away.
-func (c *Active) CancelSuperseded(s *timer.State) {
-	if s.Running.Timer == 0 {
+// CancelSuperseded cancels the attempts of a timer whose concurrency slot a later fire has taken. That
+// one may have ended since, within less than a poll. An attempt had the slot before it began, so a
+// state that was read after that tells who has taken it. One that was read earlier may tell of a fire
+// that ended before this one got the slot, and is left to the next poll.
+func (c *Active) CancelSuperseded(s *timer.State, sent time.Time) {
+	if s.LastRunning.Timer == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, f := range c.byTimer[s.ID] {
-		if timer.CompareFireIDs(s.Running, id) > 0 {
+		if f.began.Before(sent) && timer.CompareFireIDs(s.LastRunning, id) > 0 {
 			f.cancelled = true
 			f.cancel()
 		}

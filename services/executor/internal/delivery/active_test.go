@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,9 +27,14 @@ func TestALaterFireCancelsAttempts(t *testing.T) {
 	first, firstDone := active.Begin(entry(1, timer.ConcurrencyCancelPrevious))
 	second, secondDone := active.Begin(entry(2, timer.ConcurrencyCancelPrevious))
 	other, otherDone := active.Begin(entry(1, timer.ConcurrencySkip))
-	active.CancelSuperseded(&timer.State{ID: 1})
+	began := time.Now()
+	later := began.Add(time.Second)
+	active.CancelSuperseded(&timer.State{ID: 1}, later)
 	require.NoError(t, first.Err(), "nobody holds the slot")
-	active.CancelSuperseded(&timer.State{ID: 1, Running: timer.FireID{Timer: 1, DueMS: 2}})
+	ended := timer.State{ID: 1, LastRunning: timer.FireID{Timer: 1, DueMS: 2}}
+	active.CancelSuperseded(&ended, began.Add(-time.Hour))
+	require.NoError(t, first.Err(), "the state is older than the attempt")
+	active.CancelSuperseded(&ended, later)
 	require.Error(t, first.Err())
 	require.NoError(t, second.Err())
 	require.NoError(t, other.Err())

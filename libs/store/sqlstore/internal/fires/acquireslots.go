@@ -138,7 +138,7 @@ func (e *slotBatch) decide(ctx context.Context, i int) error {
 	running := r.running()
 	_, taken := e.open[running]
 	policy := request.Concurrency.Resolved()
-	if !taken && request.ReplacedBy(r.last()) {
+	if request.ReplacedBy(r.last()) {
 		out.SlotVerdict = store.SlotReplaced
 		return nil
 	}

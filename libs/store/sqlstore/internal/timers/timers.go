@@ -100,12 +100,15 @@ const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.origi
 	"a.frozen,t.inactive_since_ms,t.paused_until_ms,t.slot_due_ms,t.slot_series"
 
 func (r stateRow) state() timer.State {
-	var running timer.FireID
-	if r.RunningDueMS.Int64 > 0 {
-		running = timer.FireID{
+	var running, last timer.FireID
+	if due := r.RunningDueMS.Int64; due != 0 { // negative: it was the last
+		last = timer.FireID{
 			Timer:  timer.ID(r.ID.Int64),
-			DueMS:  r.RunningDueMS.Int64,
+			DueMS:  max(due, -due),
 			Series: r.RunningSeries.Int64,
+		}
+		if due > 0 {
+			running = last
 		}
 	}
 	return timer.State{
@@ -127,6 +130,7 @@ func (r stateRow) state() timer.State {
 		PausedUntilMS:   r.PausedUntilMS.Int64,
 		Frozen:          r.Frozen.Int64 != 0,
 		Running:         running,
+		LastRunning:     last,
 	}
 }
 
