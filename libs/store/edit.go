@@ -177,6 +177,11 @@ type Admissions interface {
 	CatchUp(ctx context.Context, requests []CatchUpRequest) (run []bool, err error)
 }
 
+// FrozenConflict returns the error for new fires while their app is frozen.
+func FrozenConflict(app string) error {
+	return timer.Conflict("", "the app "+app+" is frozen: unfreeze it first")
+}
+
 // SlotRequest requests the concurrency slot for a fire.
 type SlotRequest struct {
 	// Fire is as the session has it, with the RunAtMS and Bucket for the case that it has to wait.

@@ -259,7 +259,7 @@ func (s *Store) ListApps(_ context.Context, after string, limit int) (all []stor
 // refuseFrozen returns a conflict if the app is frozen.
 func (s *Store) refuseFrozen(app string) error {
 	if a := s.apps[app]; a != nil && a.Frozen {
-		return timer.Conflict("", "the app "+app+" is frozen: unfreeze it first")
+		return store.FrozenConflict(app)
 	}
 	return nil
 }

@@ -108,8 +108,12 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 		}
 		q.After, q.AfterFinishedMS = outcomes[n-1].FireID, outcomes[n-1].FinishedMS
 	}
-	if out.Count == 0 { // perhaps there is no such app
-		if _, err := s.Store.App(ctx, in.App); err != nil {
+	if out.Count == 0 || out.DryRun { // perhaps there is no such app, or it takes no fires
+		app, err := s.Store.App(ctx, in.App)
+		if err == nil && app.Frozen && out.Count > 0 {
+			err = store.FrozenConflict(in.App)
+		}
+		if err != nil {
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		}
 	}

@@ -106,6 +106,19 @@ func TestV2Redrive(t *testing.T) {
 	e.Problem(t, 422, http.MethodPost, "/api/v2/apps/carillon/redrives", `{}`)
 }
 
+// TestV2RedriveWhileFrozen checks that a dry run fails as the redrive would.
+func TestV2RedriveWhileFrozen(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	e.Fail(t, e.Held(t, "shop", "bill", 1), timer.FailureTimeout)
+	e.Call(t, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"test"}`, nil)
+	for _, body := range []string{`{"dry_run":true}`, `{}`} {
+		p := e.Problem(t, 409, http.MethodPost, "/api/v2/apps/shop/redrives", body)
+		require.Contains(t, p.Detail, "the app shop is frozen", body)
+	}
+	require.Zero(t, e.Redrive(t, `{"dry_run":true,"failure":"connect"}`).Count, "there is nothing")
+}
+
 // TestV2RedriveInPages redrives more than one page of the store.
 func TestV2RedriveInPages(t *testing.T) {
 	t.Parallel()

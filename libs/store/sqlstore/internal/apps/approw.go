@@ -140,7 +140,7 @@ func (s *Rows) Share(ctx context.Context, c sqldb.Runner, name string) (row Row,
 func (s *Rows) RefuseFrozen(ctx context.Context, c sqldb.Runner, name string) error {
 	row, err := s.Share(ctx, c, name)
 	if err == nil && row.Frozen {
-		err = timer.Conflict("", "the app "+name+" is frozen: unfreeze it first")
+		err = store.FrozenConflict(name)
 	}
 	return err
 }
