@@ -90,6 +90,9 @@ type View struct {
 // Read, and the caller decides again with the answer in the view.
 func Decide(e *inflight.Entry, v *View) Verdict {
 	switch {
+	case v.Status.Action == Skip && v.Status.Reason == timer.ReasonFrozen && lastCallFailed(e):
+		// A freeze keeps fires from starting. This one would not start again.
+		return Verdict{Action: Fail}
 	case v.Status.Action == Skip:
 		return v.Status
 	case e.Def == nil:
@@ -120,10 +123,21 @@ func Decide(e *inflight.Entry, v *View) Verdict {
 			return d
 		}
 	}
-	if e.Fire.State == timer.FireAccepted || e.Fire.State == timer.FireAsyncFailed {
+	if acceptedFailed(e) {
 		return Verdict{Action: Fail}
 	}
 	return Verdict{}
+}
+
+// acceptedFailed reports whether the fire is due because an accepted attempt of it has failed: it was
+// not completed in time, or completed as failed.
+func acceptedFailed(e *inflight.Entry) bool {
+	return e.Fire.State == timer.FireAccepted || e.Fire.State == timer.FireAsyncFailed
+}
+
+// lastCallFailed reports whether such an attempt was the last one.
+func lastCallFailed(e *inflight.Entry) bool {
+	return acceptedFailed(e) && e.Def != nil && int(e.Fire.Attempt) >= max(e.Def.Retry.Attempts, 1)
 }
 
 // planned decides about the first attempt of a fire of the schedule: its version, and the misfire

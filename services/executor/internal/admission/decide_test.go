@@ -126,6 +126,18 @@ func TestDecide(t *testing.T) {
 		"accepted and timed out": {func(e *inflight.Entry, _ *View) {
 			e.Fire.State, e.Fire.Attempt = timer.FireAccepted, 1
 		}, Verdict{Action: Fail}},
+		"the last attempt failed, frozen": {func(e *inflight.Entry, v *View) {
+			e.Fire.State, e.Fire.Attempt, e.Def.Retry.Attempts = timer.FireAsyncFailed, 2, 2
+			v.Status = skip(timer.ReasonFrozen)
+		}, Verdict{Action: Fail}},
+		"an attempt is left, frozen": {func(e *inflight.Entry, v *View) {
+			e.Fire.State, e.Fire.Attempt, e.Def.Retry.Attempts = timer.FireAsyncFailed, 1, 2
+			v.Status = skip(timer.ReasonFrozen)
+		}, skip(timer.ReasonFrozen)},
+		"the last attempt failed, deleted": {func(e *inflight.Entry, v *View) {
+			e.Fire.State, e.Fire.Attempt = timer.FireAccepted, 1
+			v.Status = skip(timer.ReasonDeleted)
+		}, skip(timer.ReasonDeleted)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
