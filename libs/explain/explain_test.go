@@ -153,6 +153,17 @@ func (fx *fixture) OpenAmong(_ context.Context, ids []timer.FireID) ([]timer.Fir
 	return out, nil
 }
 
+func (fx *fixture) OpenFires(
+	_ context.Context, _ string, _ timer.ID, q store.OpenFiresQuery,
+) (page store.OpenFiresPage, err error) {
+	for _, f := range fx.open {
+		if q.After.Before(f.FireID) && f.DueMS <= q.UntilMS {
+			page.Fires = append(page.Fires, f)
+		}
+	}
+	return page, nil
+}
+
 func (fx *fixture) History(
 	_ context.Context, _ string, _ timer.ID, before timer.FireID, limit int,
 ) ([]timer.Outcome, error) {
@@ -681,6 +692,19 @@ func TestCancelledFiresTellWhetherTheyWereCalled(t *testing.T) {
 	)
 }
 
+// TestSkippedFireOfADeadExecutor checks that a fire that a dead executor may have called is not said
+// to have been called by nobody.
+func TestSkippedFireOfADeadExecutor(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	o := outcome(due, timer.Skipped, timer.ReasonMisfired)
+	o.Attempts, o.Hops.Path = 0, timer.PathOrphaned
+	fx.outcomes = []timer.Outcome{o}
+	require.Equal(t, "Skipped at 2026-01-05T09:00:00.02Z: it was late, and the timer's misfire "+
+		"policy does not call it. An executor that claimed it before has ended; whether that called "+
+		"it is not known.", fx.at(t, due)[0].Text)
+}
+
 // TestGoneTargetIsNotTakenForTheLastAnswer checks the sentence about a fire with several targets of
 // which one is gone, and another one failed.
 func TestGoneTargetIsNotTakenForTheLastAnswer(t *testing.T) {
@@ -695,12 +719,12 @@ func TestGoneTargetIsNotTakenForTheLastAnswer(t *testing.T) {
 	const failed = "Failed at 2026-01-05T09:00:00.02Z after 1 attempt: "
 	require.Equal(
 		t,
-		failed+"the receiver answered that it is gone, and the timer was paused (status 410).",
+		failed+"the receiver answered that it is gone, which pauses a timer that is active (status 410).",
 		text(410),
 	)
 	require.Equal(
 		t,
-		failed+"one of its targets answered that it is gone, and the timer was paused; "+
+		failed+"one of its targets answered that it is gone, which pauses a timer that is active; "+
 			"the call of another one failed (status 500).",
 		text(500),
 	)

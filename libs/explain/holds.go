@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ func HoldMeanings() []HoldMeaning {
 		{HoldBreakerOpen, "fires of the timer wait for the breaker of their endpoint"},
 		{
 			HoldBreakerUnknown,
-			"due fires are open, none of which waits for a breaker; only executors know whether one is open",
+			"due fires are open, none of which is known to wait for a breaker; only executors know whether one is open",
 		},
 		{HoldTurn, "fires of the timer wait for an earlier one"},
 		{HoldNoExecutor, "no executor is alive"},
@@ -80,8 +81,12 @@ const (
 	behindMS = 2000
 )
 
-// Holds returns whether the timer itself holds its fires back at NowMS. ReadHolds has the rest.
-func (f *Facts) Holds() []Hold {
+// Holds returns whether the timer itself holds fires of the answers back at NowMS. ReadHolds has the
+// rest. It holds no fire of a request.
+func (f *Facts) Holds(answers []Answer) []Hold {
+	if len(answers) > 0 && !slices.ContainsFunc(answers, ofSchedule) {
+		return nil
+	}
 	period, ok := f.inactivity(f.NowMS)
 	switch {
 	case f.State.Status == timer.StatusDeleted:
@@ -112,6 +117,11 @@ func (f *Facts) Holds() []Hold {
 	return nil
 }
 
+// ofSchedule reports whether an answer is of an instant of the schedule that has no outcome.
+func ofSchedule(a Answer) bool {
+	return a.Outcome == nil && (a.Open == nil || a.Open.Series == 0)
+}
+
 // ReadHolds returns what holds coming fires of a timer back at nowMS. It asks the store only: what
 // executors have in memory is not known, and said to be so. The reads are not one snapshot.
 func ReadHolds(
@@ -129,11 +139,11 @@ func ReadHolds(
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	out = append(out, holdsOfFires(&page)...)
 	sessions, err := s.LiveSessions(ctx)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
+	out = append(out, holdsOfFires(&page, sessions, nowMS)...)
 	out = append(out, holdsOfExecutors(sessions)...)
 	oldest, err := s.OldestOpen(ctx)
 	if err != nil {
@@ -172,28 +182,49 @@ func holdsOfApp(a *store.App) (out []Hold) {
 	return out
 }
 
-// holdsOfFires tells what the timer's open fires wait for that are due by now.
-func holdsOfFires(page *store.OpenFiresPage) (out []Hold) {
-	type waiting struct {
-		n       int
-		sinceMS int64
+// waiting are the timer's open fires that are due by now, by what they wait for.
+type waiting struct {
+	n       map[timer.Wait]int
+	sinceMS map[timer.Wait]int64 // of the first
+	due     bool                 // one is with an executor, or is to be: it may wait there
+	unknown bool                 // a live executor has one, which may wait in its memory
+}
+
+func waitingOf(fires []timer.Fire, sessions []store.Session, nowMS int64) waiting {
+	w := waiting{n: map[timer.Wait]int{}, sinceMS: map[timer.Wait]int64{}}
+	alive := Owners{}
+	for i := range sessions {
+		alive[sessions[i].ID] = true
 	}
-	by := map[timer.Wait]waiting{}
-	for i := range page.Fires {
-		f := &page.Fires[i]
-		if f.WaitingSinceMS == 0 || f.RunAtMS == timer.DeferredMS {
+	for i := range fires {
+		f := &fires[i]
+		if f.RunAtMS == timer.DeferredMS || f.State == timer.FireAccepted {
 			continue
 		}
-		w := by[f.WaitedFor]
-		if w.n++; w.sinceMS == 0 || f.WaitingSinceMS < w.sinceMS {
-			w.sinceMS = f.WaitingSinceMS
+		due := f.RunAtMS <= nowMS
+		claimed := due && f.Owner != 0 && alive[f.Owner]
+		w.due = w.due || due
+		switch {
+		case f.WaitingSinceMS == 0:
+			w.unknown = w.unknown || claimed
+			continue
+		case f.WaitedFor == timer.WaitTurn && (claimed || f.State != timer.FireWaiting):
+			continue // its turn has come
 		}
-		by[f.WaitedFor] = w
+		w.n[f.WaitedFor]++
+		if since := w.sinceMS[f.WaitedFor]; since == 0 || f.WaitingSinceMS < since {
+			w.sinceMS[f.WaitedFor] = f.WaitingSinceMS
+		}
 	}
-	more := ""
-	if page.Next != (store.OpenFiresPosition{}) {
-		more = "at least "
-	}
+	return w
+}
+
+// holdsOfFires tells what the timer's open fires wait for that are due by now.
+func holdsOfFires(
+	page *store.OpenFiresPage, sessions []store.Session, nowMS int64,
+) (out []Hold) {
+	all := waitingOf(page.Fires, sessions, nowMS)
+	more := page.Next != (store.OpenFiresPosition{})
 	for _, c := range []struct {
 		wait timer.Wait
 		code HoldCode
@@ -202,22 +233,25 @@ func holdsOfFires(page *store.OpenFiresPage) (out []Hold) {
 		{timer.WaitBreaker, HoldBreakerOpen},
 		{timer.WaitTurn, HoldTurn},
 	} {
-		w, ok := by[c.wait]
+		n := all.n[c.wait]
 		switch {
-		case ok:
-			verb := "wait"
-			if w.n == 1 {
+		case n > 0:
+			verb, least := "wait", ""
+			if n == 1 {
 				verb = "waits"
+			}
+			if more || all.unknown && c.wait != timer.WaitTurn {
+				least = "at least "
 			}
 			out = append(
 				out,
-				Hold{c.code, fmt.Sprintf("Of the timer %s%s %s %s, the first since %s.",
-					more, count(int64(w.n), "fire"), verb, waitText(c.wait), instant(w.sinceMS))},
+				Hold{c.code, fmt.Sprintf("Of the timer %s%s %s %s, the first since %s.", least,
+					count(int64(n), "fire"), verb, waitText(c.wait), instant(all.sinceMS[c.wait]))},
 			)
-		case c.wait == timer.WaitBreaker && (len(page.Fires) > 0 || more != ""):
-			text := "No fire of the timer waits for the breaker of its endpoint; only executors know " +
-				"whether it is open."
-			if more != "" {
+		case c.wait == timer.WaitBreaker && (all.due || more):
+			text := "No fire of the timer is known to wait for the breaker of its endpoint: only " +
+				"executors know whether it is open."
+			if more {
 				text = "Only executors know whether the breaker of the endpoint is open, and there " +
 					"are too many open fires to search them all."
 			}

@@ -29,7 +29,7 @@ type Life struct {
 	NowMS int64
 	Alive Owners // of an open fire: whether its owner is alive
 
-	facts      *Facts // of the instant of an open fire of the schedule; nil: not read
+	facts      *Facts // of the instant of an open fire; nil: not read
 	definition *timer.Definition
 	idle       []timer.Inactivity // with definition, of a fire that was called
 }
@@ -76,7 +76,7 @@ func readLife(
 	if rec.Outcome != nil {
 		return l, l.readPlan(ctx, s)
 	}
-	if l.facts != nil || id.Series != 0 {
+	if l.facts != nil {
 		return l, nil
 	}
 	l.facts, err = Read(ctx, s, Query{
@@ -420,15 +420,24 @@ func (l *Life) attempt(a *timer.Attempt) Hop {
 	return Hop{AtMS: a.StartMS, Code: HopAttempt, Text: text, Attempt: a.N}
 }
 
+// Code returns the code of an open fire.
+func (l *Life) Code() Code {
+	var s *timer.State
+	if l.facts != nil {
+		s = &l.facts.State
+	}
+	return OpenCode(l.Open, l.Alive, s, l.NowMS)
+}
+
 // waiting tells what an open fire waits for.
 func (l *Life) waiting() Hop {
 	h := Hop{Code: HopWaiting}
-	if l.facts != nil && l.Open.Series == 0 {
+	if l.facts != nil {
 		f := *l.facts
 		f.Owners = l.Alive
-		h.Text = f.open(f.judge(l.Open.DueMS), l.Open).Text
+		h.Text = f.present(f.judge(l.Open.DueMS), l.Open).Text
 	} else {
-		h.Text = openText(l.Open, OpenCode(l.Open, l.Alive, l.NowMS), l.NowMS)
+		h.Text = openText(l.Open, l.Code(), l.NowMS)
 	}
 	if l.Open.WaitingSinceMS != 0 {
 		h.AtMS, h.Wait = l.Open.WaitingSinceMS, l.Open.WaitedFor

@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,14 +173,14 @@ func TestInstantsOfANeverActiveInterval(t *testing.T) {
 	require.Contains(t, got[0].Text, "Its instants count from its first activation")
 	require.Equal(t, []explain.Hold{
 		{Code: explain.HoldInactive, Text: "The timer has never been active. Activate it."},
-	}, fx.read(t, ms(due), ms(now), 100).Holds())
+	}, fx.read(t, ms(due), ms(now), 100).Holds(nil))
 }
 
 // TestTimerHoldsItsFiresBack checks that the present tells what the timer itself holds back.
 func TestTimerHoldsItsFiresBack(t *testing.T) {
 	t.Parallel()
 	fx := newFixture()
-	read := func() []explain.Hold { return fx.read(t, ms(now), ms(now)+1, 1).Holds() }
+	read := func() []explain.Hold { return fx.read(t, ms(now), ms(now)+1, 1).Holds(nil) }
 	require.Empty(t, read())
 	fx.inactive = []timer.Inactivity{
 		{FromMS: ms(due), UntilMS: ms(coming), Status: timer.StatusPaused},
@@ -224,7 +225,7 @@ func TestMaxFiresHoldTheTimerBack(t *testing.T) {
 	t.Parallel()
 	fx := newFixture()
 	fx.change(func(d *timer.Definition) { d.Schedule.MaxFires = 1 })
-	read := func() []explain.Hold { return fx.read(t, ms(now), ms(now)+1, 1).Holds() }
+	read := func() []explain.Hold { return fx.read(t, ms(now), ms(now)+1, 1).Holds(nil) }
 	require.Empty(t, read())
 	fx.timer.FiresCreated, fx.timer.NextDueMS = 1, ms(due)
 	require.Equal(t, []explain.Hold{{
@@ -461,7 +462,9 @@ func TestHoldsSayWhatIsKnown(t *testing.T) {
 		oldest: ms(now) - 60_000,
 	}
 	for i, w := range []timer.Wait{timer.WaitLimits, timer.WaitLimits, timer.WaitBreaker, timer.WaitTurn} {
-		busy.open = append(busy.open, timer.Fire{WaitedFor: w, WaitingSinceMS: ms(due) + int64(i)})
+		busy.open = append(busy.open, timer.Fire{
+			State: timer.FireWaiting, WaitedFor: w, WaitingSinceMS: ms(due) + int64(i),
+		})
 	}
 	require.Equal(t, []explain.HoldCode{
 		explain.HoldFrozen,
@@ -490,4 +493,101 @@ func TestHoldsSayWhatIsKnown(t *testing.T) {
 	require.Contains(t, busy.codes(t), explain.HoldNoExecutor)
 	require.Contains(t, join(busy.texts(t)), "too many open fires to search them all")
 	require.Len(t, explain.HoldMeanings(), 12)
+}
+
+// TestHoldsCountWhatWaits checks that a fire whose turn has come does not wait for it, that fires
+// in an executor's memory are not counted, and that only a due fire may wait for a breaker.
+func TestHoldsCountWhatWaits(t *testing.T) {
+	t.Parallel()
+	h := &holds{sessions: []store.Session{{ID: 9, Kind: store.ExecutorSession}}}
+	turn := timer.Fire{
+		State: timer.FireWaiting, WaitedFor: timer.WaitTurn, WaitingSinceMS: ms(due),
+		RunAtMS: ms(now) + 5000,
+	}
+	called := turn
+	called.State, called.Owner, called.RunAtMS = timer.FireReady, 9, ms(now)
+	h.open = []timer.Fire{called, turn, turn}
+	require.Contains(t, join(h.texts(t)), "Of the timer 2 fires wait for an earlier fire")
+	h.open = []timer.Fire{
+		{State: timer.FireAccepted},
+		{State: timer.FireRetrying, Attempt: 1, RunAtMS: ms(now) + 5000},
+	}
+	require.Empty(t, h.codes(t))
+	h.open = []timer.Fire{{Owner: 9}}
+	require.Contains(t, join(h.texts(t)), "No fire of the timer is known to wait for the breaker")
+	h.open = append(h.open, timer.Fire{
+		State: timer.FireDeferred, WaitedFor: timer.WaitBreaker, WaitingSinceMS: ms(due),
+		RunAtMS: ms(now) + 5000,
+	})
+	require.Contains(t, join(h.texts(t)), "Of the timer at least 1 fire waits for the breaker")
+}
+
+// TestOpenFiresOfAFrozenApp checks that each open fire says so that a freeze would skip.
+func TestOpenFiresOfAFrozenApp(t *testing.T) {
+	t.Parallel()
+	const frozen = "The app is frozen: if it stays so, the fire is not called"
+	later := ms(now) + 5000
+	for name, tt := range map[string]struct {
+		fire timer.Fire
+		want bool
+	}{
+		"retry":     {timer.Fire{State: timer.FireRetrying, Attempt: 1, RunAtMS: later}, true},
+		"jittered":  {timer.Fire{RunAtMS: later}, true},
+		"accepted":  {timer.Fire{State: timer.FireAccepted, Attempt: 1, RunAtMS: later}, false},
+		"called":    {timer.Fire{Owner: 9}, false},
+		"activated": {timer.Fire{RunAtMS: timer.DeferredMS}, false},
+		"run-now":   {timer.Fire{FireID: timer.FireID{Series: 3}, Cause: timer.CauseRunNow}, false},
+		"redrive":   {timer.Fire{FireID: timer.FireID{Series: 3}, Cause: timer.CauseRedrive}, true},
+	} {
+		fx := newFixture()
+		fx.frozen, fx.open = true, []timer.Fire{fire(due, tt.fire)}
+		for _, a := range fx.at(t, due) {
+			if a.Open != nil {
+				require.Equal(t, tt.want, a.Frozen, name)
+				require.Equal(t, tt.want, strings.Contains(a.Text, frozen), name)
+			}
+		}
+	}
+}
+
+// TestPauseHoldsARetry checks that a fire whose retry comes during a pause waits for the activation,
+// and that a fire of a request does not.
+func TestPauseHoldsARetry(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	fx.timer.Status, fx.timer.InactiveSinceMS = timer.StatusPaused, ms(due)+10
+	fx.inactive = []timer.Inactivity{
+		{FromMS: ms(due) + 10, UntilMS: timer.NeverMS, Status: timer.StatusPaused},
+	}
+	retry := timer.Fire{State: timer.FireRetrying, Attempt: 1, RunAtMS: ms(now) + 5000}
+	fx.open = []timer.Fire{fire(due, retry)}
+	got := fx.at(t, due)[0]
+	require.Equal(t, explain.WaitsForActive, got.Code)
+	require.Contains(
+		t,
+		got.Text,
+		"1 attempt has failed; the next one waits until the timer is active",
+	)
+	facts := fx.read(t, ms(due), ms(due)+1, 1)
+	require.Len(t, facts.Holds(facts.Explain()), 1)
+	retry.Series = 3
+	request := fire(due, retry)
+	require.Equal(t, explain.WaitsForRetry,
+		explain.OpenCode(&request, nil, &facts.State, ms(now)))
+}
+
+// TestOpenRequestIsExplainedAtItsInstant checks that the answer has an open run-now, which its
+// timer does not hold back.
+func TestOpenRequestIsExplainedAtItsInstant(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	fx.timer.AnchorMS, fx.timer.Status = 0, timer.StatusInactive
+	const at = "2026-01-10T11:59:59Z"
+	run := timer.Fire{FireID: timer.FireID{Series: 3}, Cause: timer.CauseRunNow}
+	fx.open = []timer.Fire{fire(at, run)}
+	facts := fx.read(t, ms(at), ms(at)+1, 1)
+	got := facts.Explain()
+	require.Len(t, got, 1)
+	require.Equal(t, explain.Overdue, got[0].Code)
+	require.Empty(t, facts.Holds(got))
 }

@@ -42,14 +42,16 @@ func ReadOwners(ctx context.Context, s Sessions, fires []timer.Fire) (Owners, er
 
 // OpenCode returns the code of an open fire by its row. InProgress is what the row tells: a live
 // executor has the fire, and its run time has come. Whether the call has begun, only that executor
-// knows.
-func OpenCode(o *timer.Fire, alive Owners, nowMS int64) Code {
+// knows. s is the state of its timer, nil: not known.
+func OpenCode(o *timer.Fire, alive Owners, s *timer.State, nowMS int64) Code {
 	due := o.RunAtMS <= nowMS
 	switch {
 	case o.RunAtMS == timer.DeferredMS:
 		return WaitsForActive
 	case due && alive[o.Owner] && o.State != timer.FireAccepted:
 		return InProgress
+	case s != nil && heldByPause(o, s, nowMS):
+		return WaitsForActive
 	}
 	switch o.State {
 	case timer.FireRetrying, timer.FireAsyncFailed:
@@ -68,6 +70,19 @@ func OpenCode(o *timer.Fire, alive Owners, nowMS int64) Code {
 	return Planned
 }
 
+// heldByPause reports whether a fire that was due while its timer was active waits for its next
+// activation. Executors decide so at its run time only, so its row may still have another wait.
+func heldByPause(o *timer.Fire, s *timer.State, nowMS int64) bool {
+	switch {
+	case !s.Exists(), s.Status == timer.StatusDeleted, o.Series != 0, o.DueMS > nowMS,
+		o.State == timer.FireAccepted, o.State == timer.FireReady && o.RunAtMS <= nowMS,
+		s.ActiveAt(max(nowMS, o.RunAtMS)):
+		return false
+	}
+	reason, _ := s.SkipReasonAt(o.DueMS)
+	return reason == timer.ReasonNone
+}
+
 // openText says what an open fire with a code waits for.
 func openText(o *timer.Fire, code Code, nowMS int64) string {
 	run := instant(o.RunAtMS)
@@ -78,15 +93,15 @@ func openText(o *timer.Fire, code Code, nowMS int64) string {
 	}
 	switch code { //nolint:exhaustive // the others are not of open fires
 	case WaitsForActive:
+		if o.Attempt > 0 {
+			return failedAttempts(o) + "; the next one waits until the timer is active again."
+		}
 		return "The fire waits until its timer is active again."
 	case InProgress:
 		return "An executor has the fire, and its run time has come: it is being called, is about to " +
 			"be, or its result is not recorded yet. Only that executor knows."
 	case WaitsForRetry:
-		failed := count(int64(o.Attempt), "attempt") + " has failed"
-		if o.Attempt != 1 {
-			failed = count(int64(o.Attempt), "attempt") + " have failed"
-		}
+		failed := failedAttempts(o)
 		if o.RunAtMS <= nowMS {
 			return failed + "; the next one should have been at " + run + unclaimed
 		}
@@ -102,6 +117,14 @@ func openText(o *timer.Fire, code Code, nowMS int64) string {
 		return "The fire is to be called at " + run + "."
 	}
 	return "The fire should have been called at " + run + unclaimed
+}
+
+func failedAttempts(o *timer.Fire) string {
+	verb := " have failed"
+	if o.Attempt == 1 {
+		verb = " has failed"
+	}
+	return count(int64(o.Attempt), "attempt") + verb
 }
 
 // since says since when a fire waits, if its row has that.
@@ -129,13 +152,25 @@ func deferredText(o *timer.Fire) string {
 }
 
 // open explains a fire without an outcome. base is the answer of the schedule for its instant.
-func (f *Facts) open(base Answer, o *timer.Fire) (a Answer) {
-	a = base
+func (f *Facts) open(base Answer, o *timer.Fire) Answer {
+	a := f.present(base, o)
+	a.Text = requestedText(o) + a.Text
+	return a
+}
+
+// present tells what an open fire waits for.
+func (f *Facts) present(base Answer, o *timer.Fire) Answer {
+	a := base
 	a.Open, a.Version, a.Due = o, o.Version, base.Due || o.Series == 0
-	a.Frozen = f.State.Frozen && a.AtMS >= f.NowMS
-	a.Code = OpenCode(o, f.Owners, f.NowMS)
+	a.Code = OpenCode(o, f.Owners, &f.State, f.NowMS)
 	a.Text = openText(o, a.Code, f.NowMS)
-	defer func() { a.Text = requestedText(o) + a.Text }()
+	if a.Frozen = f.skippedByFreeze(o, a.Code); a.Frozen {
+		again := ""
+		if o.Attempt > 0 || o.Owner != 0 && a.Code == Overdue {
+			again = " again"
+		}
+		a.Text += " The app is frozen: if it stays so, the fire is not called" + again + "."
+	}
 	v, _ := f.version(a.AtMS)
 	if v == nil {
 		return a
@@ -147,13 +182,30 @@ func (f *Facts) open(base Answer, o *timer.Fire) (a Answer) {
 		return a
 	}
 	// If the timer stays as it is, a planned fire is skipped.
-	if a.Code == Planned && (f.afterDeletion(&a, v) || f.whileInactive(&a, v)) {
+	if a.Code == Planned && o.Series == 0 && (f.afterDeletion(&a, v) || f.whileInactive(&a, v)) {
 		return a
 	}
 	if f.removed(&base, o, v) {
 		return removedAnswer(base, o, v)
 	}
 	return a
+}
+
+// skippedByFreeze reports whether the fire is skipped if the app stays frozen until its run time, as
+// executors decide it. A call under way and a completion go on, and what is skipped or held for its
+// timer is not skipped for the app.
+func (f *Facts) skippedByFreeze(o *timer.Fire, code Code) bool {
+	switch {
+	case !f.State.Frozen, code == InProgress, code == WaitsForCompleted, code == WaitsForActive:
+		return false
+	case o.Series != 0:
+		return o.Cause != timer.CauseRunNow || o.Attempt > 0
+	case !f.State.ActiveAt(max(f.NowMS, o.RunAtMS)):
+		return false
+	}
+	_, idle := f.inactivity(o.DueMS)
+	v, _ := f.version(o.DueMS)
+	return !idle || v != nil && v.Definition.Schedule.Kind.OneShot()
 }
 
 // removed reports whether an edit, or a change of a calendar, has removed the instant of an open

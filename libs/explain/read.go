@@ -31,6 +31,9 @@ type Store interface {
 // Fires are the open and the finished fires of timers.
 type Fires interface {
 	OpenAmong(ctx context.Context, ids []timer.FireID) ([]timer.Fire, error)
+	OpenFires(
+		ctx context.Context, app string, id timer.ID, q store.OpenFiresQuery,
+	) (store.OpenFiresPage, error)
 	History(
 		ctx context.Context,
 		app string,
@@ -252,18 +255,12 @@ func (f *Facts) endAt(ms int64) {
 
 // readFires reads the open fires of the instants, then the outcomes of the range.
 func (f *Facts) readFires(ctx context.Context, s Store) error {
-	var ids []timer.FireID
-	for _, at := range f.instants {
-		ids = append(ids, timer.FireID{Timer: f.ID, DueMS: at})
+	if err := f.readOpen(ctx, s); err != nil {
+		return err
 	}
 	var err error
-	if len(ids) > 0 {
-		if f.Open, err = s.OpenAmong(ctx, ids); err != nil {
-			return err //nolint:wrapcheck // the store says what it was doing
-		}
-		if f.Owners, err = ReadOwners(ctx, s, f.Open); err != nil {
-			return err
-		}
+	if f.Owners, err = ReadOwners(ctx, s, f.Open); err != nil {
+		return err
 	}
 	for {
 		done, err := f.readOutcomes(ctx, s)
@@ -272,6 +269,32 @@ func (f *Facts) readFires(ctx context.Context, s Store) error {
 		}
 		f.endAt(f.FromMS + (f.ToMS-f.FromMS+1)/2) //nolint:mnd // half
 	}
+}
+
+// maxOpen limits the open fires of one instant.
+const maxOpen = 500
+
+// readOpen reads the open fires of the schedule. Of one instant alone it reads those of requests,
+// too, which are found by a scan of their instant.
+func (f *Facts) readOpen(ctx context.Context, s Store) error {
+	if f.ToMS == f.FromMS+1 {
+		page, err := s.OpenFires(ctx, f.App, f.ID, store.OpenFiresQuery{
+			After:   store.OpenFiresPosition{DueMS: f.FromMS, Series: store.BeforeAllSeries},
+			UntilMS: f.FromMS, ScanLimit: 1, Limit: maxOpen,
+		})
+		f.Open = page.Fires
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	var ids []timer.FireID
+	for _, at := range f.instants {
+		ids = append(ids, timer.FireID{Timer: f.ID, DueMS: at})
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var err error
+	f.Open, err = s.OpenAmong(ctx, ids)
+	return err //nolint:wrapcheck // the store says what it was doing
 }
 
 // maxPages limits the outcomes that one page of an explanation reads within its range.

@@ -26,7 +26,7 @@ var failTexts = map[timer.Reason]string{
 	timer.ReasonExhausted:  "its last attempt failed",
 	timer.ReasonNotRetried: "the timer does not retry this answer",
 	timer.ReasonGaveUp:     "the next attempt would have been later than give_up_after allows",
-	timer.ReasonGone:       "the receiver answered that it is gone, and the timer was paused",
+	timer.ReasonGone:       "the receiver answered that it is gone, which pauses a timer that is active",
 	timer.ReasonRejected:   "its target can never be called as it is defined",
 }
 
@@ -43,7 +43,7 @@ func finishedText(o *timer.Outcome, last *timer.Attempt) string {
 	case timer.Failed:
 		return failedText(o) + earlierText(o)
 	case timer.Skipped:
-		return skippedText(o, last)
+		return skippedText(o, last) + earlierText(o)
 	}
 	return fmt.Sprintf("Finished at %s as %q.", at, o.Kind)
 }
@@ -94,11 +94,14 @@ func firstClaim(h *timer.Hops, startMS int64) bool {
 // earlierText says that an executor that ended may have called the fire, which it took with it. The
 // attempts and the lateness are those of the next one.
 func earlierText(o *timer.Outcome) string {
-	if o.Hops.Path != timer.PathOrphaned {
+	if !mayHaveBeenCalled(o) {
 		return ""
 	}
 	return " An executor that claimed it before has ended; whether that called it is not known."
 }
+
+// mayHaveBeenCalled reports whether an executor that ended may have called the fire.
+func mayHaveBeenCalled(o *timer.Outcome) bool { return o.Hops.Path == timer.PathOrphaned }
 
 // failureTexts are failures in words, where a sentence about the fire names one.
 var failureTexts = map[timer.Failure]string{
@@ -130,7 +133,7 @@ func failedText(o *timer.Outcome) string {
 		why, answer = "the rules about addresses do not allow its target", ""
 	}
 	if o.Reason == timer.ReasonGone && o.StatusCode != statusGone {
-		why = "one of its targets answered that it is gone, and the timer was paused"
+		why = "one of its targets answered that it is gone, which pauses a timer that is active"
 		if answer != "" {
 			return text + ": " + why + "; the call of another one failed (" + answer + ")."
 		}
@@ -156,6 +159,8 @@ func skippedText(o *timer.Outcome, last *timer.Attempt) string {
 	case o.Count > 1:
 		return fmt.Sprintf("Skipped with %d others from %s to %s: %s.", o.Count-1,
 			instant(o.DueMS), instant(o.UntilMS), why)
+	case o.Attempts == 0 && mayHaveBeenCalled(o):
+		return "Skipped at " + instant(o.FinishedMS) + ": " + why + "."
 	case o.Attempts == 0:
 		return "Not called: " + why + "."
 	case abandoned(last):

@@ -54,6 +54,6 @@ const (
 	ReasonNotRetried Reason = "not_retried" // the timer does not retry this status
 	// ReasonGaveUp means that the next attempt would start later than give_up_after allows.
 	ReasonGaveUp Reason = "gave_up"
-	// ReasonGone means that the receiver answered 410. The timer was paused for the same reason.
+	// ReasonGone means that the receiver answered 410, which pauses an active timer.
 	ReasonGone Reason = "gone"
 )

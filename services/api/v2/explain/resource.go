@@ -63,7 +63,7 @@ type AnswerBody struct {
 	After    string          `json:"after,omitempty" format:"date-time" doc:"The first due instant after one that is not due."`
 	MovedTo  string          `json:"moved_to,omitempty" format:"date-time" doc:"Where a calendar or a clock change moved the fire."`
 	ExpandAt string          `json:"expand_at,omitempty" format:"date-time" doc:"Of a due instant whose fire does not exist yet: when the next fires are created."`
-	Frozen   bool            `json:"frozen,omitempty" doc:"The app is frozen. If it stays so, the fire is not called."`
+	Frozen   bool            `json:"frozen,omitempty" doc:"The app is frozen. If it stays so, the fire is not called, or not again."`
 	Slice    *sliceBody      `json:"slice,omitempty" doc:"Of an open fire: the slice that dispatches it."`
 	Fire     *fires.FireBody `json:"fire,omitempty" doc:"The fire, open or finished. A stretch of skipped fires is one record."`
 	Timeline []fires.HopBody `json:"timeline,omitempty" nullable:"false" doc:"The life of the fire, in order of time, if one instant is explained."`
@@ -124,7 +124,8 @@ func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationO
 		Holds:   []HoldBody{},
 	}}
 	one, open := to == from+1, false
-	for _, a := range facts.Explain() {
+	answers := facts.Explain()
+	for _, a := range answers {
 		open = open || a.Open != nil
 		item := show(&a, facts)
 		if one && item.Fire != nil {
@@ -136,7 +137,7 @@ func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationO
 	}
 	if (to > now.UnixMilli() && in.Cursor == "" || open) &&
 		facts.State.Status != timer.StatusDeleted {
-		if err := s.addHolds(ctx, in.App, id, facts, &out.Body); err != nil {
+		if err := s.addHolds(ctx, facts, answers, &out.Body); err != nil {
 			return nil, err
 		}
 	}
@@ -168,13 +169,13 @@ func (s *Resource) timeline(
 }
 
 func (s *Resource) addHolds(
-	ctx context.Context, app string, id timer.ID, facts *explaining.Facts, out *explanationBody,
+	ctx context.Context, facts *explaining.Facts, answers []explaining.Answer, out *explanationBody,
 ) error {
-	holds, err := explaining.ReadHolds(ctx, s.Store, app, id, facts.NowMS)
+	holds, err := explaining.ReadHolds(ctx, s.Store, facts.App, facts.ID, facts.NowMS)
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}
-	for _, h := range append(facts.Holds(), holds...) {
+	for _, h := range append(facts.Holds(answers), holds...) {
 		out.Holds = append(out.Holds, HoldBody{Code: h.Code, Text: h.Text})
 	}
 	return nil
@@ -256,7 +257,10 @@ func show(a *explaining.Answer, facts *explaining.Facts) AnswerBody {
 		fire := fires.ShowOutcome(a.Outcome)
 		b.Fire = &fire
 	case a.Open != nil:
-		fire := fires.ShowOpen(a.Open, facts.Owners, facts.NowMS)
+		fire := fires.ShowOpen(
+			a.Open,
+			explaining.OpenCode(a.Open, facts.Owners, &facts.State, facts.NowMS),
+		)
 		b.Fire = &fire
 	}
 	if a.Open != nil && a.Open.RunAtMS != timer.DeferredMS {

@@ -34,7 +34,7 @@ func (s *Resource) getFire(ctx context.Context, in *fireParam) (*fireOutput, err
 	if found.Outcome != nil {
 		out.Body.FireBody = ShowOutcome(found.Outcome)
 	} else {
-		out.Body.FireBody = ShowOpen(found.Open, found.Alive, found.NowMS)
+		out.Body.FireBody = ShowOpen(found.Open, found.Code())
 	}
 	out.Body.SessionName = found.Owner.Name
 	out.Body.Timeline = ShowTimeline(found)

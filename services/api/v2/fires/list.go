@@ -138,9 +138,14 @@ func (l *fireList) open(ctx context.Context, at *firesPosition) error {
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what it was doing
 		}
+		state, err := l.state(ctx, page.Fires)
+		if err != nil {
+			return err
+		}
 		nowMS := l.service.Now().UnixMilli()
 		for i := range page.Fires {
-			l.items = append(l.items, ShowOpen(&page.Fires[i], alive, nowMS))
+			f := &page.Fires[i]
+			l.items = append(l.items, ShowOpen(f, explain.OpenCode(f, alive, state, nowMS)))
 		}
 		if page.Next == (store.OpenFiresPosition{}) {
 			return nil
@@ -152,6 +157,18 @@ func (l *fireList) open(ctx context.Context, at *firesPosition) error {
 	}
 	l.next = at.cursor()
 	return nil
+}
+
+// state returns the state of the timer, nil if no fire is open or it is gone.
+func (l *fireList) state(ctx context.Context, open []timer.Fire) (*timer.State, error) {
+	if len(open) == 0 {
+		return nil, nil //nolint:nilnil // it is not needed
+	}
+	found, err := l.service.Store.States(ctx, []timer.ID{l.id})
+	if err != nil || len(found) == 0 {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &found[0], nil
 }
 
 // finished lists outcomes, and skips those of kinds that were not requested.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 
+	"github.com/carillon-timer/carillon/libs/explain"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
@@ -63,7 +64,7 @@ func (s *Resource) runTimer(ctx context.Context, in *runInput) (*runOutput, erro
 			"?app=" + url.QueryEscape(in.App)
 	}
 	if len(made) == 1 {
-		out.Body = ShowOpen(&made[0], nil, s.Now().UnixMilli())
+		out.Body = ShowOpen(&made[0], explain.OpenCode(&made[0], nil, nil, s.Now().UnixMilli()))
 		return out, nil
 	}
 	there, err := s.getFire(ctx, &fireParam{AppParam: in.AppParam, ID: f.FireID.String()})

@@ -80,8 +80,8 @@ var waitsFor = map[explain.Code]string{
 	explain.WaitsForActive:    "activation",
 }
 
-// ShowOpen converts an open fire. What it waits for agrees with explanations.
-func ShowOpen(f *timer.Fire, alive explain.Owners, nowMS int64) FireBody {
+// ShowOpen converts an open fire with the code that explanations give it.
+func ShowOpen(f *timer.Fire, code explain.Code) FireBody {
 	b := FireBody{
 		ID:         f.FireID.String(),
 		TimerID:    f.Timer.String(),
@@ -90,11 +90,11 @@ func ShowOpen(f *timer.Fire, alive explain.Owners, nowMS int64) FireBody {
 		Status:     "open",
 		Version:    f.Version,
 		Attempts:   f.Attempt,
-		WaitsFor:   waitsFor[explain.OpenCode(f, alive, nowMS)],
+		WaitsFor:   waitsFor[code],
 		LatenessMS: f.FirstLatenessMS,
 		Count:      1,
 	}
-	if f.RunAtMS != timer.DeferredMS {
+	if code != explain.WaitsForActive {
 		b.NextRun = input.Instant(f.RunAtMS)
 	}
 	b.HopsBody = showOpenHops(f)
