@@ -146,10 +146,7 @@ func (s *Resource) complete(
 		case store.CompletionTooLate:
 			fallthrough
 		default:
-			return false, timer.Conflict(
-				"",
-				"the fire is not waiting for this completion: it has its outcome, or is at another attempt; look at GET /fires/{id}",
-			)
+			return false, s.tooLate(ctx, app, &c)
 		}
 		select {
 		case <-again.C:
@@ -168,6 +165,29 @@ func (s *Resource) complete(
 			return false, timer.Unavailable("no answer in time", ctx.Err())
 		}
 	}
+}
+
+// tooLate says why a fire does not wait for a completion, as it is now.
+func (s *Resource) tooLate(ctx context.Context, app string, c *store.Completion) error {
+	found, err := s.Store.Fire(ctx, app, c.FireID)
+	if err != nil {
+		return err
+	}
+	why := fmt.Sprintf("attempt %d has ended", c.Attempt)
+	switch o := found.Outcome; {
+	case o != nil && o.Kind == timer.Delivered && o.Owner == store.SystemSession &&
+		o.Attempts == c.Attempt:
+		why = "it was completed as delivered before"
+	case o != nil:
+		why = "it has its outcome, " + string(o.Kind)
+	case found.Open.Attempt > c.Attempt:
+		why = fmt.Sprintf("the token is of attempt %d, and attempt %d has been made since",
+			c.Attempt, found.Open.Attempt)
+	}
+	return timer.Conflict(
+		"",
+		"the fire is not waiting for this completion: "+why+"; look at GET /fires/{id}",
+	)
 }
 
 // attemptOf returns the attempt that a token belongs to, or 0. It tries all numbers, because a
