@@ -26,7 +26,7 @@ type environment struct {
 }
 
 // accounts are usual users of the system, by whose names lines of /etc/crontab are recognized.
-var accounts = []string{"root", "daemon", "nobody", "www-data"}
+var accounts = []string{"root", "nobody", "www-data"}
 
 // crontab converts a user's crontab. A command that is one curl or wget is carried over as its
 // call. Other commands run programs, which a timer cannot.
@@ -103,6 +103,9 @@ func crontabEntryWithUser(e *entry, line string, env *environment) Result {
 		return e.refusef("expected a schedule, a user and a command")
 	}
 	user, command := command[:max(end, 0)], strings.TrimSpace(command[max(end, 0):])
+	if user == "curl" || user == "wget" || strings.Contains(user, "/") {
+		return e.refusef("%s is no user before the command: give --from crontab", user)
+	}
 	r := commandEntry(e, spec, command, env)
 	if r.url != "" {
 		r.Notes = append(r.Notes, "cron ran it as the user "+user)

@@ -343,9 +343,10 @@ func TestUsersOfCrontab(t *testing.T) {
 	r = read(t, "cron.d", "@daily root /usr/bin/cleanup")
 	requireNote(t, r, "cron ran it as the user root")
 	for text, why := range map[string]string{
-		"@daily root":     "expected a schedule, a user and a command",
-		"* * * *":         "expected five fields and a command",
-		"@reboot root ls": "@reboot is no schedule",
+		"@daily curl e.com": "curl is no user before the command: give --from crontab",
+		"@daily root":       "expected a schedule, a user and a command",
+		"* * * *":           "expected five fields and a command",
+		"@reboot root ls":   "@reboot is no schedule",
 	} {
 		r := read(t, "cron.d", text)
 		require.Nil(t, r.Manifest, text)
