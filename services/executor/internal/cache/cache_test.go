@@ -388,24 +388,6 @@ func TestTheNewerStateStays(t *testing.T) {
 	}
 }
 
-// TestAnExtendedPauseStays checks that the late answer of a read does not hide a change of a pause.
-func TestAnExtendedPauseStays(t *testing.T) {
-	t.Parallel()
-	c, _, _ := setup(t, servicetest.New(t, servicetest.Options{}))
-	paused := timer.State{
-		ID: 1, Status: timer.StatusPaused, ActiveEpoch: 1, Version: 1, InactiveSinceMS: 10,
-		PausedUntilMS: 100,
-	}
-	extended := paused
-	extended.InactiveSinceMS, extended.PausedUntilMS = 20, 1000
-	c.Timers.mu.Lock()
-	defer c.Timers.mu.Unlock()
-	c.Timers.put(extended) // a poll of the change log
-	c.Timers.put(paused)   // a read that was sent before
-	now, _ := c.Timers.states.Get(1)
-	require.Equal(t, extended, now)
-}
-
 // otherDatabase is a store whose database is replaced while it answers.
 type otherDatabase struct {
 	Store
