@@ -8,9 +8,11 @@ import (
 )
 
 // Before returns the due times of a cron or an interval in [fromMS, dueMS), in order. It returns
-// only those planned to run before untilMS, and of them the latest n. It uses only the timer's
+// only those planned to run in [sinceMS, untilMS), and of them the latest n. It uses only the timer's
 // given version; earlier versions may have had other due times.
-func (p *Planner) Before(t *timer.Timer, dueMS, fromMS, untilMS int64, n int) ([]int64, error) {
+func (p *Planner) Before(
+	t *timer.Timer, dueMS, fromMS, sinceMS, untilMS int64, n int,
+) ([]int64, error) {
 	kind, jitter := t.Definition.Schedule.Kind, t.Definition.Schedule.Jitter
 	if !kind.Repeats() || fromMS >= dueMS {
 		return nil, nil
@@ -26,7 +28,8 @@ func (p *Planner) Before(t *timer.Timer, dueMS, fromMS, untilMS int64, n int) ([
 		start := max(fromMS, to-span)
 		var dues []int64
 		for due := s.Next(start-1, anchor); due < to; due = s.Next(due, anchor) {
-			if due+schedule.Jitter(t.ID, due, jitter) < untilMS {
+			planned := due + schedule.Jitter(t.ID, due, jitter)
+			if sinceMS <= planned && planned < untilMS {
 				dues = append(dues, due)
 			}
 		}

@@ -48,7 +48,10 @@ func TestBefore(t *testing.T) {
 				AnchorMS:   minute(0),
 				Definition: timer.Definition{Schedule: c.schedule},
 			}
-			got, err := planner(t, expansion.Options{}).Before(tm, minute(60), c.from, c.until, c.n)
+			got, err := planner(
+				t,
+				expansion.Options{},
+			).Before(tm, minute(60), c.from, 0, c.until, c.n)
 			require.NoError(t, err)
 			require.Equal(t, c.want, append([]int64(nil), got...))
 		})
@@ -61,7 +64,7 @@ func TestBefore(t *testing.T) {
 		got, err := planner(
 			t,
 			expansion.Options{},
-		).Before(tm, minute(60), minute(1), minute(58), 1000)
+		).Before(tm, minute(60), minute(1), 0, minute(58), 1000)
 		require.NoError(t, err)
 		var want []int64
 		for n := int64(1); n < 60; n++ {

@@ -1,8 +1,6 @@
 package expansion
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/schedule"
@@ -17,38 +15,36 @@ const (
 	latestWiden = 4
 )
 
-// latest is the result of a search over the late fires of a version. Of those planned before
-// untilMS, the ones from first on run. While count is below the number that may run, earlier ones
-// are still to be counted.
+// latest is the result of a search over the late fires of a version. Of those planned up to
+// untilMS, the ones due from fromMS on run. While count is below the number that may run, earlier
+// ones are still to be counted.
 type latest struct {
-	first   instant
-	untilMS int64
-	count   int
+	fromMS, untilMS int64
+	count           int
 }
 
-// instant is an instant of a schedule, in the order in which they were to be called.
-type instant struct{ plannedMS, dueMS int64 } // plannedMS has the jitter
-
-func (i instant) compare(j instant) int {
-	return cmp.Or(cmp.Compare(i.plannedMS, j.plannedMS), cmp.Compare(i.dueMS, j.dueMS))
+// Backlog tells which instants of a version are those of late fires.
+type Backlog struct {
+	Inactive []timer.Inactivity // what was due in them is skipped
+	// SinceMS is when the pause began for which fires are late. What was planned before it was called
+	// then. 0: there was none.
+	SinceMS     int64
+	UntilMS     int64 // what was planned then or later is not late
+	DueBeforeMS int64 // what was due then or later is of another version
 }
 
-// AmongLatest reports whether a late fire is among the latest count fires of its timer that were
-// planned before untilMS, which misfire policy fire_all runs. The first answer covers the whole
-// backlog, so that working through it leaves out no more of it. Those due within a period of inactive
-// are not late, but skipped.
+// AmongLatest reports whether a late fire is among the latest count fires of its timer's backlog,
+// which misfire policy fire_all runs. The first answer covers the whole backlog, so that working
+// through it leaves out no more of it.
 //
-// The latest are those planned last. What was planned before an outage or a pause began was called
-// then, however late it was due, and must not count.
-//
-// Two cases are not exact. If the timer has max_fires, all of them run. If a calendar moved the due
-// times of an interval, only their distances count.
+// Three cases are not exact. If the timer has max_fires, all of them run. If a calendar moved the due
+// times of an interval, only their distances count. With jitter, fires that were called just before an
+// outage count, so that fewer run.
 func (p *Planner) AmongLatest(
 	f *timer.Fire,
 	d *timer.Definition,
 	calendars []timer.Calendar,
-	inactive []timer.Inactivity,
-	untilMS int64,
+	b *Backlog,
 	count int,
 ) (bool, error) {
 	if !d.Schedule.Kind.Repeats() ||
@@ -56,15 +52,14 @@ func (p *Planner) AmongLatest(
 		d.Schedule.MaxFires > 0 {
 		return true, nil
 	}
-	jitter := d.Schedule.Jitter
-	asked := instant{f.DueMS + schedule.Jitter(f.Timer, f.DueMS, jitter), f.DueMS}
 	key := store.VersionKey{Timer: f.Timer, Version: f.Version}
 	found, ok := p.latest.Get(key)
 	switch {
-	case !ok || asked.plannedMS > found.untilMS:
-		found = latest{first: instant{plannedMS: untilMS}, untilMS: untilMS}
-	case asked.compare(found.first) >= 0 || found.count >= count:
-		return asked.compare(found.first) >= 0, nil
+	case !ok || f.DueMS > found.untilMS:
+		untilMS := min(b.UntilMS, b.DueBeforeMS)
+		found = latest{fromMS: untilMS, untilMS: untilMS}
+	case f.DueMS >= found.fromMS || found.count >= count:
+		return f.DueMS >= found.fromMS, nil
 	}
 	s, err := p.schedule(
 		&timer.Timer{
@@ -80,33 +75,28 @@ func (p *Planner) AmongLatest(
 	}
 	// An interval has this due time, whatever its anchor.
 	anchor := f.DueMS - time.Duration(d.Schedule.Phase+d.Schedule.Every).Milliseconds()
-	for span := latestSpan.Milliseconds(); found.count < count && asked.compare(found.first) < 0; span *= latestWiden {
-		start := max(asked.plannedMS, found.first.plannedMS-span)
-		var late []instant
-		due := s.Next(start-time.Duration(jitter).Milliseconds()-1, anchor)
-		for due <= found.first.plannedMS {
-			if end := inactiveUntil(inactive, due); end > found.first.plannedMS {
-				break
-			} else if end > due {
-				due = s.Next(end-1, anchor)
+	for span := latestSpan.Milliseconds(); found.count < count && found.fromMS > f.DueMS; span *= latestWiden {
+		start := max(f.DueMS, found.fromMS-span)
+		var dues []int64
+		for due := s.Next(start-1, anchor); due < found.fromMS; due = s.Next(due, anchor) {
+			if end := inactiveUntil(b.Inactive, due); end > due {
+				due = min(end, found.fromMS) - 1
 				continue
 			}
-			i := instant{due + schedule.Jitter(f.Timer, due, jitter), due}
-			if i.plannedMS >= start && i.compare(found.first) < 0 {
-				late = append(late, i)
+			planned := due + schedule.Jitter(f.Timer, due, d.Schedule.Jitter)
+			if b.SinceMS <= planned && planned < b.UntilMS {
+				dues = append(dues, due)
 			}
-			due = s.Next(due, anchor)
 		}
-		slices.SortFunc(late, instant.compare)
-		found.first = instant{plannedMS: start}
-		if more := count - found.count; len(late) >= more {
-			late = late[len(late)-more:]
-			found.first = late[0]
+		found.fromMS = start
+		if more := count - found.count; len(dues) >= more {
+			dues = dues[len(dues)-more:]
+			found.fromMS = dues[0]
 		}
-		found.count += len(late)
+		found.count += len(dues)
 	}
 	p.latest.Add(key, found)
-	return asked.compare(found.first) >= 0, nil
+	return f.DueMS >= found.fromMS, nil
 }
 
 // inactiveUntil returns the end of the period that covers an instant, or 0.

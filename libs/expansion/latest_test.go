@@ -1,8 +1,6 @@
 package expansion_test
 
 import (
-	"cmp"
-	"slices"
 	"testing"
 	"time"
 
@@ -67,7 +65,7 @@ func TestAmongLatest(t *testing.T) {
 					if c.schedule.Jitter > 0 {
 						until += time.Duration(c.schedule.Jitter).Milliseconds()
 					}
-					run, err := p.AmongLatest(&f, &d, nil, nil, until, c.n)
+					run, err := p.AmongLatest(&f, &d, nil, backlog(until), c.n)
 					require.NoError(t, err)
 					if run {
 						runs++
@@ -98,8 +96,7 @@ func TestLatestAreCountedOverTheBacklog(t *testing.T) {
 			&timer.Fire{FireID: timer.FireID{Timer: 77, DueMS: minute(n)}, Version: 1},
 			&d,
 			nil,
-			nil,
-			minute(until),
+			backlog(minute(until)),
 			3,
 		)
 		require.NoError(t, err)
@@ -113,46 +110,53 @@ func TestLatestAreCountedOverTheBacklog(t *testing.T) {
 	require.False(t, ask(32, 36))
 }
 
-// TestLatestOfJitteredFires checks that fires which were called before an outage or a pause began do
-// not count among the late ones, and that those due in a pause do not either.
-func TestLatestOfJitteredFires(t *testing.T) {
+// backlog is that of an outage until an instant.
+func backlog(untilMS int64) *expansion.Backlog {
+	return &expansion.Backlog{UntilMS: untilMS, DueBeforeMS: timer.NeverMS}
+}
+
+// TestLatestAfterAPause checks that fires which were called before a pause began do not count among
+// those that are late after it, nor do those that were due in a pause or belong to a later version.
+func TestLatestAfterAPause(t *testing.T) {
 	t.Parallel()
 	const (
 		second = int64(1000)
-		from   = base + 100*second // of the outage or the pause
+		since  = base + 100*second
 		until  = base + 200*second
-		jitter = 10 * second
+		jitter = 20 * second
 	)
 	d := timer.Definition{Schedule: timer.Schedule{
 		Kind: timer.KindCron, Specs: []string{"* * * * * *"},
 		Jitter: timer.Duration(time.Duration(jitter) * time.Millisecond),
 	}}
-	pause := []timer.Inactivity{
-		{FromMS: base, UntilMS: base + second, Status: timer.StatusInactive},
-		{FromMS: from, UntilMS: until, Status: timer.StatusPaused},
+	b := expansion.Backlog{
+		Inactive: []timer.Inactivity{
+			{FromMS: since - 8*second, UntilMS: since - 5*second, Status: timer.StatusPaused},
+			{FromMS: since, UntilMS: until, Status: timer.StatusPaused},
+		},
+		SinceMS: since, UntilMS: until, DueBeforeMS: since - 2*second,
 	}
 	for id := range timer.ID(20) {
-		planned := func(due int64) int64 { return due + schedule.Jitter(id, due, d.Schedule.Jitter) }
-		for name, inactive := range map[string][]timer.Inactivity{"outage": nil, "pause": pause} {
-			p := planner(t, expansion.Options{})
-			var late, run []int64
-			for due := from - jitter; due < until; due += second {
-				if planned(due) < from || planned(due) >= until || inactive != nil && due >= from {
-					continue
-				}
-				late = append(late, due)
-				f := timer.Fire{FireID: timer.FireID{Timer: id, DueMS: due}, Version: 1}
-				is, err := p.AmongLatest(&f, &d, nil, inactive, until, 3)
-				require.NoError(t, err)
-				if is {
-					run = append(run, due)
-				}
+		p := planner(t, expansion.Options{})
+		var late, run []int64
+		for due := since - jitter; due < b.DueBeforeMS; due += second {
+			planned := due + schedule.Jitter(id, due, d.Schedule.Jitter)
+			if planned < since || b.Inactive[0].Covers(due) {
+				continue
 			}
-			slices.SortFunc(late, func(a, b int64) int {
-				return cmp.Or(cmp.Compare(planned(a), planned(b)), cmp.Compare(a, b))
-			})
-			require.ElementsMatch(t, late[max(0, len(late)-3):], run, "%s of timer %d", name, id)
+			late = append(late, due)
+			f := timer.Fire{FireID: timer.FireID{Timer: id, DueMS: due}, Version: 1}
+			is, err := p.AmongLatest(&f, &d, nil, &b, 3)
+			require.NoError(t, err)
+			if is {
+				run = append(run, due)
+			}
+			tm := &timer.Timer{ID: id, Version: 1, Definition: d}
+			before, err := p.Before(tm, due, base, b.SinceMS, b.UntilMS, 1000)
+			require.NoError(t, err)
+			require.Subset(t, before, late[:len(late)-1], "what it waits for")
 		}
+		require.Equal(t, late[max(0, len(late)-3):], run, "timer %d", id)
 	}
 }
 
@@ -173,8 +177,7 @@ func BenchmarkAmongLatest(b *testing.B) {
 				&f,
 				&d,
 				nil,
-				nil,
-				base+3_601_000,
+				backlog(base+3_601_000),
 				2000,
 			); err != nil ||
 				run != (i < 2000) {

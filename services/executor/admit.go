@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/admission"
@@ -198,7 +199,7 @@ func (s *Service) hasDue(e *inflight.Entry, calendars []timer.Calendar, state *t
 		Calendars:  calendars,
 		AnchorMS:   state.AnchorMS,
 	}
-	dues, err := s.opts.Planner.Before(t, e.Fire.DueMS+1, e.Fire.DueMS, timer.NeverMS, 1)
+	dues, err := s.opts.Planner.Before(t, e.Fire.DueMS+1, e.Fire.DueMS, 0, timer.NeverMS, 1)
 	if err != nil {
 		s.log.Debug().Func(s.traces.About(e)).
 			Err(err).
@@ -225,11 +226,16 @@ func (s *Service) amongLatest(c *candidate) progress {
 		return p
 	}
 	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
-	until := view.NowMS - m.MisfiredAfter().Milliseconds()
-	if e.Fire.Version < view.State.Version {
-		until = min(until, view.State.VersionMS+1)
+	backlog := expansion.Backlog{
+		Inactive:    inactive,
+		SinceMS:     heldSince(e, inactive),
+		UntilMS:     view.NowMS - m.MisfiredAfter().Milliseconds(),
+		DueBeforeMS: timer.NeverMS,
 	}
-	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, inactive, until, m.MaxFires)
+	if e.Fire.Version < view.State.Version {
+		backlog.DueBeforeMS = view.State.VersionMS + 1
+	}
+	run, err := s.opts.Planner.AmongLatest(&e.Fire, e.Def, calendars, &backlog, m.MaxFires)
 	if err != nil {
 		s.log.Warn().Func(s.traces.About(e)).
 			Err(err).
@@ -238,6 +244,17 @@ func (s *Service) amongLatest(c *candidate) progress {
 	}
 	view.Latest = admission.AnswerOf(run)
 	return goes
+}
+
+// heldSince returns the beginning of the inactive period in which a fire was planned, or 0.
+func heldSince(e *inflight.Entry, inactive []timer.Inactivity) int64 {
+	planned := e.PlannedMS()
+	for _, i := range inactive {
+		if i.Covers(planned) {
+			return i.FromMS
+		}
+	}
+	return 0
 }
 
 // slotRequest asks the store for a concurrency slot, for a fire that the session owns.
@@ -307,6 +324,10 @@ func (s *Service) inOrder(c *candidate) progress {
 	if p != goes {
 		return p
 	}
+	inactive, p := s.inactivitiesOf(c, &view.State)
+	if p != goes {
+		return p
+	}
 	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
 	t := &timer.Timer{
 		ID:         e.Fire.Timer,
@@ -319,6 +340,7 @@ func (s *Service) inOrder(c *candidate) progress {
 	w := &order.LateFire{
 		Entry:   e,
 		Timer:   t,
+		SinceMS: heldSince(e, inactive),
 		UntilMS: view.NowMS - m.MisfiredAfter().Milliseconds(),
 		Limit:   m.MaxFires,
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/signing"
@@ -53,8 +54,7 @@ type Planner interface {
 		f *timer.Fire,
 		d *timer.Definition,
 		calendars []timer.Calendar,
-		inactive []timer.Inactivity,
-		untilMS int64,
+		b *expansion.Backlog,
 		n int,
 	) (bool, error)
 }

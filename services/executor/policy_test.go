@@ -272,6 +272,38 @@ func TestLatestFiresOfAPause(t *testing.T) {
 	})
 }
 
+// TestLatestFiresOfAnEditedTimer checks that misfire.max_fires counts the fires of each version, however
+// much jitter delays them.
+func TestLatestFiresOfAnEditedTimer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		d := servicetest.Cron("* * * * * *", "http://127.0.0.1/")
+		end := time.Now().Add(90 * time.Second)
+		d.Schedule.EndAt, d.Schedule.Jitter = &end, timer.Duration(time.Minute)
+		d.Misfire = timer.Misfire{
+			Policy: timer.MisfireFireAll, Grace: timer.Duration(time.Second), MaxFires: 3,
+		}
+		fires := parts.Create("a", d)
+		time.Sleep(time.Until(time.UnixMilli(fires[59].DueMS)))
+		edited := d
+		edited.Target.URL = "http://127.0.0.1/new"
+		_, err := parts.Store.Edit(t.Context(), []store.Edit{
+			{App: "a", ID: fires[0].Timer, Definition: edited},
+		}, parts.Plan)
+		require.NoError(t, err)
+		time.Sleep(5 * time.Minute)
+		start(t, parts, "one", &receiver{}, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(3 * time.Minute)
+		require.Equal(
+			t,
+			map[string]int{"delivered": 3, "skipped:misfired": 57},
+			reasons(t, parts, fires[:60]),
+		)
+	})
+}
+
 func TestRetriesKeepTheSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

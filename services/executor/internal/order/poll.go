@@ -185,6 +185,7 @@ func (l *poll) addFresh(ctx context.Context) error {
 				w.Timer,
 				w.id.DueMS,
 				from,
+				w.SinceMS,
 				w.UntilMS,
 				w.Limit,
 			)

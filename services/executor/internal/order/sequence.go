@@ -27,10 +27,10 @@ type LateFire struct {
 
 	id    timer.FireID // the fire belongs to a worker again once it starts
 	Timer *timer.Timer // as far as the planner needs it
-	// Earlier fires count if catchUpMS <= planned run time < untilMS, and of those only the latest
-	// limit ones.
-	UntilMS, CatchUpMS int64
-	Limit              int
+	// Earlier fires count if catchUpMS and sinceMS <= planned run time < untilMS, and of those only
+	// the latest limit ones.
+	SinceMS, UntilMS, CatchUpMS int64
+	Limit                       int
 }
 
 // ready reports whether the first waiting fire may start.

@@ -25,7 +25,7 @@ type Store interface {
 
 // Planner computes the due times before one.
 type Planner interface {
-	Before(t *timer.Timer, dueMS, fromMS, untilMS int64, n int) ([]int64, error)
+	Before(t *timer.Timer, dueMS, fromMS, sinceMS, untilMS int64, n int) ([]int64, error)
 }
 
 // Options of a sequencer.

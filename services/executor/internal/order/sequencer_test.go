@@ -46,7 +46,7 @@ func (f *fires) OpenAmong(_ context.Context, ids []timer.FireID) (out []timer.Fi
 	return out, nil
 }
 
-func (*fires) Before(_ *timer.Timer, due, from, _ int64, _ int) (dues []int64, _ error) {
+func (*fires) Before(_ *timer.Timer, due, from, _, _ int64, _ int) (dues []int64, _ error) {
 	for d := max(1, from); d < due; d++ {
 		dues = append(dues, d)
 	}
