@@ -68,6 +68,7 @@ const (
 	WaitOrder   Wait = 6 // earlier late fires of the timer
 	WaitStore   Wait = 7 // an answer of the store
 	WaitWorker  Wait = 8 // a free worker
+	WaitActive  Wait = 9 // the activation of the timer
 )
 
 // Waits returns every wait with its name and meaning.
@@ -82,6 +83,7 @@ func Waits() []ValueDoc[Wait] {
 		{WaitOrder, "order", "for earlier late fires of its timer"},
 		{WaitStore, "store", "for an answer of the store"},
 		{WaitWorker, "worker", "for a free worker of its executor"},
+		{WaitActive, "activation", "for its timer to be active again"},
 	}
 }
 

@@ -21,6 +21,9 @@ type deferral struct {
 // the fire, and the activation finds it. If the answer is lost, its owner is unknown, and the claim
 // is repeated.
 func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
+	if e.Fire.Attempt == 0 {
+		e.DeferFor(timer.WaitActive, s.opts.Clock.Now().UnixMilli())
+	}
 	d := store.Deferral{Fire: e.Fire, RunAtMS: timer.DeferredMS}
 	if from := state.ActiveFromMS(); e.Def.Schedule.Kind.OneShot() && from < timer.DeferredMS {
 		// It is due at the end of the pause, with no other trigger.

@@ -269,6 +269,14 @@ func TestLatestFiresOfAPause(t *testing.T) {
 		require.Equal(t, map[string]int{
 			"delivered": before["delivered"] + 3, "skipped:misfired": before["open"] - 3,
 		}, after)
+		waited := 0
+		for _, o := range hops(t, parts, fires[:15]) {
+			if o.Kind == timer.Delivered && o.Hops.WaitedFor == timer.WaitActive {
+				require.Greater(t, o.Hops.WaitedMS, int64(30_000))
+				waited++
+			}
+		}
+		require.Equal(t, 3, waited, "their longest wait was the pause")
 	})
 }
 

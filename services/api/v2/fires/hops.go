@@ -13,9 +13,9 @@ type HopsBody struct {
 	DispatchedAt string `json:"dispatched_at,omitempty" format:"date-time" doc:"Of a finished fire: when the task was published that brought it."`
 	ClaimedAt    string `json:"claimed_at,omitempty" format:"date-time" doc:"Of a finished fire: when that session claimed it."`
 	Session      string `json:"session,omitempty" doc:"The executor's session that has claimed it, or that ended it."`
-	WaitedFor    string `json:"waited_for,omitempty" enum:"unknown,nothing,limits,breaker,turn,low_priority,order,store,worker" doc:"Of a finished fire: its longest wait before its first attempt. The time until an executor claims it is none."`
+	WaitedFor    string `json:"waited_for,omitempty" enum:"unknown,nothing,limits,breaker,turn,low_priority,order,store,worker,activation" doc:"Of a finished fire: its longest wait before its first attempt. The time until an executor claims it is none."`
 	WaitedMS     int64  `json:"waited_ms,omitempty" doc:"How long that wait was. Absent where an earlier claim made the first attempt. Longer waits than 4 h 39 min have that length."`
-	WaitingSince string `json:"waiting_since,omitempty" format:"date-time" doc:"Of an open fire: since when it waits for limits, a breaker or its turn."`
+	WaitingSince string `json:"waiting_since,omitempty" format:"date-time" doc:"Of an open fire: since when it waits for limits, a breaker, its turn or the activation of its timer."`
 }
 
 // HopBody is a step in the life of a fire.
@@ -26,7 +26,7 @@ type HopBody struct {
 	Path        string          `json:"path,omitempty" enum:"unknown,slice,direct,due_soon,orphaned,overdue,own_claim,readmit,order" doc:"Of dispatched and found."`
 	Session     string          `json:"session,omitempty" doc:"Of claimed."`
 	SessionName string          `json:"session_name,omitempty" doc:"Of claimed: the name of the process."`
-	WaitedFor   string          `json:"waited_for,omitempty" enum:"unknown,nothing,limits,breaker,turn,low_priority,order,store,worker" doc:"Of waited and waiting."`
+	WaitedFor   string          `json:"waited_for,omitempty" enum:"unknown,nothing,limits,breaker,turn,low_priority,order,store,worker,activation" doc:"Of waited and waiting."`
 	WaitedMS    int64           `json:"waited_ms,omitempty" doc:"Of waited, if it is known."`
 	Attempt     int32           `json:"attempt,omitempty" doc:"Of attempt: its number."`
 }
