@@ -241,8 +241,11 @@ func TestATokenServerInTrouble(t *testing.T) {
 	for range 5 {
 		all.Go(func() {
 			q := *r
-			if got := c.Call(t.Context(), &q); got.Failure != timer.FailureAuth ||
-				got.Error != "no answer of the token server within 2s" {
+			got := c.Call(t.Context(), &q)
+			// On a busy machine even the connection may take longer.
+			if got.Failure != timer.FailureAuth ||
+				got.Error != "no answer of the token server within 2s" &&
+					!strings.HasPrefix(got.Error, "no connection in time: asking the token server") {
 				t.Errorf("%+v", got)
 			}
 		})
