@@ -205,11 +205,11 @@ func waitingOf(fires []timer.Fire, sessions []store.Session, nowMS int64) waitin
 		claimed := due && f.Owner != 0 && alive[f.Owner]
 		w.due = w.due || due
 		switch {
-		case f.WaitingSinceMS == 0:
-			w.unknown = w.unknown || claimed
+		case claimed: // it may be called by now, or wait in memory
+			w.unknown = true
 			continue
-		case f.WaitedFor == timer.WaitTurn && (claimed || f.State != timer.FireWaiting):
-			continue // its turn has come
+		case f.WaitingSinceMS == 0, f.WaitedFor == timer.WaitTurn && f.State != timer.FireWaiting:
+			continue // the latter's turn has come
 		}
 		w.n[f.WaitedFor]++
 		if since := w.sinceMS[f.WaitedFor]; since == 0 || f.WaitingSinceMS < since {

@@ -79,6 +79,16 @@ func readLife(
 	if l.facts != nil {
 		return l, nil
 	}
+	if id.Series != 0 { // what the schedule says of its instant does not matter
+		states, err := s.States(ctx, []timer.ID{id.Timer})
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+		if len(states) > 0 {
+			l.facts = &Facts{Query: Query{App: app, ID: id.Timer, NowMS: nowMS}, State: states[0]}
+		}
+		return l, nil
+	}
 	l.facts, err = Read(ctx, s, Query{
 		App: app, ID: id.Timer, FromMS: id.DueMS, ToMS: id.DueMS + 1, Limit: 1, NowMS: nowMS,
 	})

@@ -79,8 +79,10 @@ func heldByPause(o *timer.Fire, s *timer.State, nowMS int64) bool {
 		s.ActiveAt(max(nowMS, o.RunAtMS)):
 		return false
 	}
-	reason, _ := s.SkipReasonAt(o.DueMS)
-	return reason == timer.ReasonNone
+	reason, known := s.SkipReasonAt(o.DueMS)
+	// An earlier period may skip a fire that nobody has decided about.
+	decided := o.Attempt > 0 || o.State != timer.FireReady
+	return reason == timer.ReasonNone && (known || decided)
 }
 
 // openText says what an open fire with a code waits for.
@@ -93,7 +95,11 @@ func openText(o *timer.Fire, code Code, nowMS int64) string {
 	}
 	switch code { //nolint:exhaustive // the others are not of open fires
 	case WaitsForActive:
-		if o.Attempt > 0 {
+		switch {
+		case o.State == timer.FireAccepted, o.State == timer.FireAsyncFailed:
+			return "The receiver has accepted the fire and not completed it as delivered: what follows is " +
+				"decided once the timer is active again."
+		case o.Attempt > 0:
 			return failedAttempts(o) + "; the next one waits until the timer is active again."
 		}
 		return "The fire waits until its timer is active again."
@@ -164,6 +170,14 @@ func (f *Facts) present(base Answer, o *timer.Fire) Answer {
 	a.Open, a.Version, a.Due = o, o.Version, base.Due || o.Series == 0
 	a.Code = OpenCode(o, f.Owners, &f.State, f.NowMS)
 	a.Text = openText(o, a.Code, f.NowMS)
+	if a.Code == Planned && o.Series == 0 && f.afterDeletion(&a, nil) {
+		return a
+	}
+	if f.State.Status == timer.StatusDeleted && a.Code != InProgress &&
+		a.Code != WaitsForCompleted {
+		a.Text += " The timer was deleted: the fire will be skipped."
+		return a
+	}
 	if a.Frozen = f.skippedByFreeze(o, a.Code); a.Frozen {
 		again := ""
 		if o.Attempt > 0 || o.Owner != 0 && a.Code == Overdue {
@@ -182,7 +196,7 @@ func (f *Facts) present(base Answer, o *timer.Fire) Answer {
 		return a
 	}
 	// If the timer stays as it is, a planned fire is skipped.
-	if a.Code == Planned && o.Series == 0 && (f.afterDeletion(&a, v) || f.whileInactive(&a, v)) {
+	if a.Code == Planned && o.Series == 0 && f.whileInactive(&a, v) {
 		return a
 	}
 	if f.removed(&base, o, v) {

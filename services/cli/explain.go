@@ -95,13 +95,18 @@ func (t *tool) explainColumns() []output.Column {
 
 // explanationText is the sentence about an instant.
 func explanationText(answer client.Object) string {
-	if answer["frozen"] == true {
+	if isFrozen(answer) {
 		return answer.Text("text") + " " + frozenText
 	}
 	return answer.Text("text")
 }
 
 const frozenText = "The app is frozen: if it stays so, the fire is not called."
+
+// isFrozen reports whether frozenText is to be added: the text of an open fire has it.
+func isFrozen(answer client.Object) bool {
+	return answer["frozen"] == true && answer.Object("fire").Text("status") != "open"
+}
 
 // explainCode shows a code in the color of good, bad, or neither.
 func (t *tool) explainCode(answer client.Object) string {
@@ -129,7 +134,7 @@ func (t *tool) showExplanation(answer client.Object) error {
 		if spec := item.Text("spec"); spec != "" {
 			lines = append(lines, fmt.Sprintf("By %q, version %d.", spec, item.Int("version")))
 		}
-		if item["frozen"] == true {
+		if isFrozen(item) {
 			lines = append(lines, frozenText)
 		}
 		if id := item.Object("fire").Text("id"); id != "" {

@@ -137,6 +137,9 @@ func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationO
 	}
 	if (to > now.UnixMilli() && in.Cursor == "" || open) &&
 		facts.State.Status != timer.StatusDeleted {
+		if !one {
+			answers = nil // the holds of a range are those of its timer
+		}
 		if err := s.addHolds(ctx, facts, answers, &out.Body); err != nil {
 			return nil, err
 		}

@@ -146,7 +146,7 @@ func (s *Resource) complete(
 		case store.CompletionTooLate:
 			fallthrough
 		default:
-			return false, s.tooLate(ctx, app, &c)
+			return false, s.tooLate(ctx, permit, app, &c)
 		}
 		select {
 		case <-again.C:
@@ -168,8 +168,14 @@ func (s *Resource) complete(
 }
 
 // tooLate says why a fire does not wait for a completion, as it is now.
-func (s *Resource) tooLate(ctx context.Context, app string, c *store.Completion) error {
-	found, err := s.Store.Fire(ctx, app, c.FireID)
+func (s *Resource) tooLate(
+	ctx context.Context, permit *completionPermit, app string, c *store.Completion,
+) error {
+	var found store.FireRecord
+	err := permit.withSlot(ctx, func() (err error) {
+		found, err = s.Store.Fire(ctx, app, c.FireID)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -79,11 +79,11 @@ func (s *Fires) walkOpenOf(id timer.ID, q store.OpenFiresQuery, untilMS int64) *
 }
 
 func (s *Fires) fromOpen(columns string, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
-	return sqldb.Stmt(
-		"SELECT " + columns + " FROM fires" + s.db.Dialect.ByPrimary + " WHERE due_ms>=",
-	).Int(q.After.DueMS).
-		Add(" AND due_ms<=").
-		Int(untilMS)
+	walk := sqldb.Stmt("SELECT " + columns + " FROM fires" + s.db.Dialect.ByPrimary + " WHERE ")
+	if q.After.DueMS == untilMS {
+		return walk.Add("due_ms=").Int(untilMS) // so that the key leads to one timer
+	}
+	return walk.Add("due_ms>=").Int(q.After.DueMS).Add(" AND due_ms<=").Int(untilMS)
 }
 
 // Fire reads the open fire first and the outcome second. A fire that is recorded in between is
