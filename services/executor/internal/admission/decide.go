@@ -92,7 +92,6 @@ func Decide(e *inflight.Entry, v *View) Verdict {
 	switch {
 	case v.Status.Action == Skip && v.Status.Reason == timer.ReasonFrozen && lastCallFailed(e):
 		// A freeze keeps fires from starting. This one would not start again.
-		return Verdict{Action: Fail}
 	case v.Status.Action == Skip:
 		return v.Status
 	case e.Def == nil:

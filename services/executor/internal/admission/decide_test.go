@@ -130,6 +130,10 @@ func TestDecide(t *testing.T) {
 			e.Fire.State, e.Fire.Attempt, e.Def.Retry.Attempts = timer.FireAsyncFailed, 2, 2
 			v.Status = skip(timer.ReasonFrozen)
 		}, Verdict{Action: Fail}},
+		"the last attempt failed, frozen, replaced": {both(slot(store.SlotReplaced), func(e *inflight.Entry, v *View) {
+			e.Fire.State, e.Fire.Attempt = timer.FireAsyncFailed, 1
+			v.Status = skip(timer.ReasonFrozen)
+		}), skip(timer.ReasonCancelled)},
 		"an attempt is left, frozen": {func(e *inflight.Entry, v *View) {
 			e.Fire.State, e.Fire.Attempt, e.Def.Retry.Attempts = timer.FireAsyncFailed, 1, 2
 			v.Status = skip(timer.ReasonFrozen)
