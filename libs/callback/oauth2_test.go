@@ -245,7 +245,10 @@ func TestATokenServerInTrouble(t *testing.T) {
 			// On a busy machine even the connection may take longer.
 			if got.Failure != timer.FailureAuth ||
 				got.Error != "no answer of the token server within 2s" &&
-					!strings.HasPrefix(got.Error, "no connection in time: asking the token server") {
+					!strings.HasPrefix(
+						got.Error,
+						"no connection in time: asking the token server",
+					) {
 				t.Errorf("%+v", got)
 			}
 		})

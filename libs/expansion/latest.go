@@ -20,6 +20,7 @@ const (
 // ones are still to be counted.
 type latest struct {
 	fromMS, untilMS int64
+	plannedMS       int64 // fires planned then or later are of another backlog
 	count           int
 }
 
@@ -38,8 +39,8 @@ type Backlog struct {
 // through it leaves out no more of it.
 //
 // Three cases are not exact. If the timer has max_fires, all of them run. If a calendar moved the due
-// times of an interval, only their distances count. With jitter, fires that were called just before an
-// outage count, so that fewer run.
+// times of an interval, only their distances count. With jitter, fires that were called before an outage,
+// up to the jitter, count, so that fewer run.
 func (p *Planner) AmongLatest(
 	f *timer.Fire,
 	d *timer.Definition,
@@ -55,9 +56,9 @@ func (p *Planner) AmongLatest(
 	key := store.VersionKey{Timer: f.Timer, Version: f.Version}
 	found, ok := p.latest.Get(key)
 	switch {
-	case !ok || f.DueMS > found.untilMS:
+	case !ok || f.DueMS+schedule.Jitter(f.Timer, f.DueMS, d.Schedule.Jitter) > found.plannedMS:
 		untilMS := min(b.UntilMS, b.DueBeforeMS)
-		found = latest{fromMS: untilMS, untilMS: untilMS}
+		found = latest{fromMS: untilMS, untilMS: untilMS, plannedMS: b.UntilMS}
 	case f.DueMS >= found.fromMS || found.count >= count:
 		return f.DueMS >= found.fromMS, nil
 	}

@@ -160,6 +160,43 @@ func TestLatestAfterAPause(t *testing.T) {
 	}
 }
 
+// TestLatestOfTheNextBacklog checks that a pause after an outage is counted anew, although jitter makes
+// fires late that were due before the end of the outage.
+func TestLatestOfTheNextBacklog(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{})
+	d := timer.Definition{Schedule: timer.Schedule{
+		Kind:   timer.KindCron,
+		Specs:  []string{"* * * * *"},
+		Jitter: timer.Duration(30 * time.Minute),
+	}}
+	var late []int64
+	for n := range int64(60) {
+		due := minute(n)
+		planned := due + schedule.Jitter(77, due, d.Schedule.Jitter)
+		if minute(60) <= planned && planned < minute(70) {
+			late = append(late, due)
+		}
+	}
+	require.Greater(t, len(late), 5)
+	ask := func(due int64, b *expansion.Backlog) bool {
+		t.Helper()
+		f := timer.Fire{FireID: timer.FireID{Timer: 77, DueMS: due}, Version: 1}
+		run, err := p.AmongLatest(&f, &d, nil, b, 2)
+		require.NoError(t, err)
+		return run
+	}
+	ask(minute(20), backlog(minute(59)))
+	pause := backlog(minute(70))
+	pause.SinceMS = minute(60)
+	pause.Inactive = []timer.Inactivity{
+		{FromMS: minute(60), UntilMS: minute(70), Status: timer.StatusPaused},
+	}
+	for i, due := range late {
+		require.Equal(t, i >= len(late)-2, ask(due, pause), "%d of %d", i, len(late))
+	}
+}
+
 // BenchmarkAmongLatest checks one hour of fires of an every-second timer, the last first.
 func BenchmarkAmongLatest(b *testing.B) {
 	p, err := expansion.New(expansion.Options{Counts: slicing.NewCounts(1000)})

@@ -181,14 +181,7 @@ func (l *poll) addFresh(ctx context.Context) error {
 				)-time.Duration(w.Timer.Definition.Schedule.Jitter).
 					Milliseconds(),
 			)
-			dues, err := l.q.opts.Planner.Before(
-				w.Timer,
-				w.id.DueMS,
-				from,
-				w.SinceMS,
-				w.UntilMS,
-				w.Limit,
-			)
+			dues, err := l.before(w, from)
 			if err != nil {
 				l.q.log.Warn().
 					Err(err).
@@ -203,6 +196,20 @@ func (l *poll) addFresh(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// before returns the earlier instants that a fire may wait for: the latest of the backlog that
+// misfire.max_fires counts, and those of an outage before its pause.
+func (l *poll) before(w *LateFire, fromMS int64) ([]int64, error) {
+	read := func(sinceMS int64) ([]int64, error) {
+		return l.q.opts.Planner.Before(w.Timer, w.id.DueMS, fromMS, sinceMS, w.UntilMS, w.Limit)
+	}
+	all, err := read(0)
+	if err != nil || w.SinceMS == 0 {
+		return all, err
+	}
+	counted, err := read(w.SinceMS)
+	return append(all, counted...), err
 }
 
 // apply updates the sequences by the rows read.

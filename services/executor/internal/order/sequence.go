@@ -27,8 +27,8 @@ type LateFire struct {
 
 	id    timer.FireID // the fire belongs to a worker again once it starts
 	Timer *timer.Timer // as far as the planner needs it
-	// Earlier fires count if catchUpMS and sinceMS <= planned run time < untilMS, and of those only
-	// the latest limit ones.
+	// Earlier fires count if catchUpMS <= planned run time < untilMS, and of those only the latest
+	// limit ones, and the latest limit ones from sinceMS on.
 	SinceMS, UntilMS, CatchUpMS int64
 	Limit                       int
 }
