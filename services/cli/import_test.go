@@ -162,7 +162,7 @@ func TestImport(t *testing.T) {
 		})
 	}
 	u := newUser(t, d.Api)
-	require.Contains(t, u.refused("import", "--from", "at", "-"), "expected crontab")
+	require.Contains(t, u.refused("import", "--from", "at", "-"), "expected cron.d, crontab")
 	require.Contains(
 		t,
 		u.refused("import", "--from", "xtimer", u.file("bad", "{")),

@@ -214,7 +214,7 @@ func TestTryShowsAKey(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"": `a key of app "shop", or the admin key; or set CARILLON_API_KEY`, apikey.New().Reveal(): "does not know this key",
-		keyOf("shop", "read"): "needs a key of scope write", keyOf("till", "write"): `another app? the app is "shop"`,
+		keyOf("shop", "read"): "needs a key of scope write", keyOf("till", "write"): `the key belongs to another app than "shop"`,
 	} {
 		said, err := with(key)
 		require.ErrorContains(t, err, want)
