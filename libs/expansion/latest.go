@@ -56,7 +56,7 @@ func (p *Planner) AmongLatest(
 	key := store.VersionKey{Timer: f.Timer, Version: f.Version}
 	found, ok := p.latest.Get(key)
 	switch {
-	case !ok || f.DueMS+schedule.Jitter(f.Timer, f.DueMS, d.Schedule.Jitter) > found.plannedMS:
+	case !ok || f.DueMS+schedule.Jitter(f.Timer, f.DueMS, d.Schedule.Jitter) >= found.plannedMS:
 		untilMS := min(b.UntilMS, b.DueBeforeMS)
 		found = latest{fromMS: untilMS, untilMS: untilMS, plannedMS: b.UntilMS}
 	case f.DueMS >= found.fromMS || found.count >= count:

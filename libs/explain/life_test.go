@@ -570,6 +570,14 @@ func TestPauseHoldsARetry(t *testing.T) {
 	)
 	facts := fx.read(t, ms(due), ms(due)+1, 1)
 	require.Len(t, facts.Holds(facts.Explain()), 1)
+	// Jitter delays the first attempt into the pause.
+	jittered := fire(due, timer.Fire{RunAtMS: ms(now) + 5000})
+	facts.State.ActiveSinceMS = ms(due)
+	require.Equal(t, explain.WaitsForActive,
+		explain.OpenCode(&jittered, nil, &facts.State, ms(now)))
+	facts.State.ActiveSinceMS = ms(due) + 1
+	require.Equal(t, explain.Planned,
+		explain.OpenCode(&jittered, nil, &facts.State, ms(now)), "it may be skipped")
 	retry.Series = 3
 	request := fire(due, retry)
 	require.Equal(t, explain.WaitsForRetry,

@@ -79,10 +79,11 @@ func heldByPause(o *timer.Fire, s *timer.State, nowMS int64) bool {
 		s.ActiveAt(max(nowMS, o.RunAtMS)):
 		return false
 	}
-	reason, known := s.SkipReasonAt(o.DueMS)
+	reason, _ := s.SkipReasonAt(o.DueMS)
 	// An earlier period may skip a fire that nobody has decided about.
-	decided := o.Attempt > 0 || o.State != timer.FireReady
-	return reason == timer.ReasonNone && (known || decided)
+	due := o.Attempt > 0 || o.State != timer.FireReady ||
+		s.ActiveSinceMS != 0 && o.DueMS >= s.ActiveSinceMS
+	return reason == timer.ReasonNone && due
 }
 
 // openText says what an open fire with a code waits for.
@@ -169,7 +170,7 @@ func (f *Facts) present(base Answer, o *timer.Fire) Answer {
 	a := base
 	a.Open, a.Version, a.Due = o, o.Version, base.Due || o.Series == 0
 	a.Code = OpenCode(o, f.Owners, &f.State, f.NowMS)
-	a.Text = openText(o, a.Code, f.NowMS)
+	a.Text, a.Frozen = openText(o, a.Code, f.NowMS), false
 	if a.Code == Planned && o.Series == 0 && f.afterDeletion(&a, nil) {
 		return a
 	}
@@ -178,15 +179,17 @@ func (f *Facts) present(base Answer, o *timer.Fire) Answer {
 		a.Text += " The timer was deleted: the fire will be skipped."
 		return a
 	}
+	frozen := ""
 	if a.Frozen = f.skippedByFreeze(o, a.Code); a.Frozen {
 		again := ""
 		if o.Attempt > 0 || o.Owner != 0 && a.Code == Overdue {
 			again = " again"
 		}
-		a.Text += " The app is frozen: if it stays so, the fire is not called" + again + "."
+		frozen = " The app is frozen: if it stays so, the fire is not called" + again + "."
 	}
 	v, _ := f.version(a.AtMS)
 	if v == nil {
+		a.Text += frozen
 		return a
 	}
 	if a.Code == WaitsForActive {
@@ -197,8 +200,10 @@ func (f *Facts) present(base Answer, o *timer.Fire) Answer {
 	}
 	// If the timer stays as it is, a planned fire is skipped.
 	if a.Code == Planned && o.Series == 0 && f.whileInactive(&a, v) {
+		a.Text += frozen
 		return a
 	}
+	a.Text += frozen
 	if f.removed(&base, o, v) {
 		return removedAnswer(base, o, v)
 	}

@@ -98,6 +98,7 @@ func (s *Service) evaluate(c *candidate) progress {
 		c.resolved = true
 		if c.view.Status.Action == admission.Call {
 			e.AdjustDue(&c.view.State)
+			endInactivity(e, &c.view.State, s.opts.Clock.Now().UnixMilli())
 		}
 	}
 	if p := s.admit(c); p != goes {

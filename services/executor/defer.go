@@ -21,7 +21,7 @@ type deferral struct {
 // the fire, and the activation finds it. If the answer is lost, its owner is unknown, and the claim
 // is repeated.
 func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
-	if e.Fire.Attempt == 0 {
+	if e.Fire.Attempt == 0 && e.Fire.State != timer.FireDeferred { // a row has one wait
 		e.DeferFor(timer.WaitActive, s.opts.Clock.Now().UnixMilli())
 	}
 	d := store.Deferral{Fire: e.Fire, RunAtMS: timer.DeferredMS}
@@ -45,6 +45,14 @@ func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
 				s.inflight.Remove(e)
 			}
 		})
+}
+
+// endInactivity notes that a fire no longer waits for the activation of its timer, which was at the
+// latest when the state says. What comes after it, such as earlier fires of a backlog, is another wait.
+func endInactivity(e *inflight.Entry, state *timer.State, nowMS int64) {
+	if since := e.DeferredSince(timer.WaitActive); since != 0 {
+		e.EndDeferral(min(max(since, state.ActiveFromMS()), nowMS))
+	}
 }
 
 // redecideAfter is when a fire is decided again whose timer was activated or deleted during the
