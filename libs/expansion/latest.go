@@ -28,7 +28,8 @@ type latest struct {
 type Backlog struct {
 	Inactive []timer.Inactivity // what was due in them is skipped
 	// SinceMS is when the pause began for which fires are late. What was planned before it was called
-	// then. 0: there was none.
+	// then. So was some of the next second, in which executors learn of the pause. That counts: rather
+	// fewer run than more. 0: there was no pause.
 	SinceMS     int64
 	UntilMS     int64 // what was planned then or later is not late
 	DueBeforeMS int64 // what was due then or later is of another version
