@@ -388,6 +388,21 @@ func TestTheNewerStateStays(t *testing.T) {
 	}
 }
 
+// TestAPauseIsReplacedWhateverTheClock checks that a pause gives way to the status after it, although
+// the database node that recorded that has an earlier clock.
+func TestAPauseIsReplacedWhateverTheClock(t *testing.T) {
+	t.Parallel()
+	paused := timer.State{
+		ID: 1, AppID: 1, ActiveEpoch: 1, Status: timer.StatusPaused, Version: 1,
+		InactiveSinceMS: 20, PausedUntilMS: 100,
+	}
+	inactive := paused
+	inactive.Status, inactive.InactiveSinceMS, inactive.PausedUntilMS = timer.StatusInactive, 15, 0
+	b := newTimers(nil, nil, 0)
+	b.put(paused)
+	require.Equal(t, inactive, b.put(inactive))
+}
+
 // otherDatabase is a store whose database is replaced while it answers.
 type otherDatabase struct {
 	Store

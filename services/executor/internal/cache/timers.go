@@ -292,7 +292,8 @@ func (b *Timers) put(s timer.State) timer.State {
 
 // newerState reports whether a is a newer state than b. A missing timer is newest, then the higher
 // activation. Within an activation a timer is active, then inactive or paused, then deleted. After
-// that the higher version is newer.
+// that the higher version is newer. When a stretch began does not tell, because it is of the clock of
+// one of several database nodes.
 func newerState(a, b timer.State) bool {
 	if a.Exists() != b.Exists() {
 		return b.Exists()
@@ -300,10 +301,6 @@ func newerState(a, b timer.State) bool {
 	return cmp.Or(
 		cmp.Compare(a.ActiveEpoch, b.ActiveEpoch),
 		cmp.Compare(statusOrder(a.Status), statusOrder(b.Status)),
-		cmp.Compare(
-			a.InactiveSinceMS,
-			b.InactiveSinceMS,
-		), // each change of a pause begins a stretch
 		cmp.Compare(a.Version, b.Version),
 	) > 0
 }
