@@ -67,9 +67,17 @@ func (f *Facts) at(atMS int64) []Answer {
 	}
 	if !scheduled && (len(out) == 0 || base.Due) {
 		f.withoutFire(&base)
+		if base.Frozen {
+			base.Text += frozenText("")
+		}
 		out = append([]Answer{base}, out...)
 	}
 	return out
+}
+
+// frozenText says what a freeze means for a fire. again is " again" if it may have been called.
+func frozenText(again string) string {
+	return " The app is frozen: if it stays so, the fire is not called" + again + "."
 }
 
 func covers(o *timer.Outcome, atMS int64) bool {

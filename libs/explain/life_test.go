@@ -548,6 +548,11 @@ func TestOpenFiresOfAFrozenApp(t *testing.T) {
 			}
 		}
 	}
+	fx := newFixture()
+	fx.frozen = true
+	for _, a := range fx.at(t, "2026-01-20T09:00:00Z") {
+		require.Equal(t, a.Frozen, strings.Contains(a.Text, frozen))
+	}
 }
 
 // TestPauseHoldsARetry checks that a fire whose retry comes during a pause waits for the activation,

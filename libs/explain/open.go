@@ -185,7 +185,7 @@ func (f *Facts) present(base Answer, o *timer.Fire) Answer {
 		if o.Attempt > 0 || o.Owner != 0 && a.Code == Overdue {
 			again = " again"
 		}
-		frozen = " The app is frozen: if it stays so, the fire is not called" + again + "."
+		frozen = frozenText(again)
 	}
 	v, _ := f.version(a.AtMS)
 	if v == nil {

@@ -703,6 +703,7 @@ func TestExplainCommand(t *testing.T) {
 		require.Contains(t, said, "(release); the audit trail has by whom.\n")
 		require.Contains(t, said, "Now: The app is frozen since ")
 		require.Equal(t, len(args) > 0, strings.Contains(said, "The app is frozen: if it stays so"))
+		require.NotContains(t, said, "is not called. The app is frozen", "once for each instant")
 	}
 	u.do("app", "unfreeze")
 	id := strings.TrimSpace(u.do("timer", "get", "bill", "-o", "jsonpath=.id"))

@@ -89,23 +89,8 @@ func (t *tool) explainColumns() []output.Column {
 		{Head: "CODE", Cell: t.explainCode},
 		output.Field("VERSION", "version").AsWide(),
 		output.Field("SPEC", "spec").AsWide(),
-		{Head: "EXPLANATION", Cell: explanationText},
+		output.Field("EXPLANATION", "text"),
 	}
-}
-
-// explanationText is the sentence about an instant.
-func explanationText(answer client.Object) string {
-	if isFrozen(answer) {
-		return answer.Text("text") + " " + frozenText
-	}
-	return answer.Text("text")
-}
-
-const frozenText = "The app is frozen: if it stays so, the fire is not called."
-
-// isFrozen reports whether frozenText is to be added: the text of an open fire has it.
-func isFrozen(answer client.Object) bool {
-	return answer["frozen"] == true && answer.Object("fire").Text("status") != "open"
 }
 
 // explainCode shows a code in the color of good, bad, or neither.
@@ -133,9 +118,6 @@ func (t *tool) showExplanation(answer client.Object) error {
 		}
 		if spec := item.Text("spec"); spec != "" {
 			lines = append(lines, fmt.Sprintf("By %q, version %d.", spec, item.Int("version")))
-		}
-		if isFrozen(item) {
-			lines = append(lines, frozenText)
 		}
 		if id := item.Object("fire").Text("id"); id != "" {
 			lines = append(lines, "carillon fire get "+id+" shows its attempts.")
