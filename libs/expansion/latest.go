@@ -40,8 +40,8 @@ type Backlog struct {
 // through it leaves out no more of it.
 //
 // Three cases are not exact. If the timer has max_fires, all of them run. If a calendar moved the due
-// times of an interval, only their distances count. With jitter, fires that were called before an outage,
-// up to the jitter, count, so that fewer run.
+// times of an interval, only their distances count. With jitter, fires that were called before an
+// outage, up to the jitter, count, so that fewer run.
 func (p *Planner) AmongLatest(
 	f *timer.Fire,
 	d *timer.Definition,

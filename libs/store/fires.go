@@ -305,8 +305,8 @@ type Housekeeping interface {
 
 // MinTimerRetention is how long timers stay at least after their end. What was planned for them
 // before is due by then: schedules are expanded a day ahead at most, except fixed delays, whose next
-// fire TimerBounds looks at. A fire of a fixed delay that an edit has superseded may be due later: it is
-// skipped then, as one of a deleted timer.
+// fire TimerBounds looks at. A fire of a fixed delay that an edit has superseded may be due later: it
+// is skipped then, as one of a deleted timer.
 const MinTimerRetention = 48 * time.Hour
 
 // AddedFireRetention is how long a one-shot stays at least once a fire was added to it, or a backfill

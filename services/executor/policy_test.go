@@ -282,6 +282,38 @@ func TestLatestFiresOfAPause(t *testing.T) {
 	})
 }
 
+// TestLateFiresWithJitterBeginInOrder checks that the fires of misfire.max_fires begin in order of due,
+// although the latest comes first and they are not next to each other.
+func TestLateFiresWithJitterBeginInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		d := servicetest.Cron("* * * * * *", "http://127.0.0.1/")
+		end := time.Now().Add(90 * time.Second)
+		d.Schedule.EndAt, d.Schedule.Jitter = &end, timer.Duration(time.Minute)
+		d.Misfire = timer.Misfire{
+			Policy: timer.MisfireFireAll, Grace: timer.Duration(time.Second), MaxFires: 10,
+		}
+		fires := parts.Create("a", d)
+		time.Sleep(5 * time.Minute)
+		r := &receiver{answer: func(*callback.Request) callback.Result {
+			time.Sleep(500 * time.Millisecond)
+			return callback.Result{Class: callback.Success}
+		}}
+		start(t, parts, "one", r, nil)
+		for _, f := range slices.Backward(fires) {
+			require.NoError(t, parts.Dispatch.Publish(t.Context(), []timer.Fire{f}))
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(3 * time.Minute)
+		calls, _ := r.seen()
+		require.Len(t, calls, 10)
+		require.True(t, slices.IsSortedFunc(calls, func(a, b callback.Request) int {
+			return timer.CompareFireIDs(a.Fire, b.Fire)
+		}))
+	})
+}
+
 // TestLatestFiresOfAnEditedTimer checks that misfire.max_fires counts the fires of each version, however
 // much jitter delays them.
 func TestLatestFiresOfAnEditedTimer(t *testing.T) {

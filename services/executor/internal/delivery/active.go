@@ -55,8 +55,8 @@ func (c *Active) Begin(e *inflight.Entry) (ctx context.Context, done func() (can
 // CancelSuperseded cancels the attempts of a timer whose concurrency slot a later fire has taken. That
 // one may have ended since, within less than a poll. An attempt had the slot before it began, so a
 // state that was read after that tells who has taken it. One that was read earlier may tell of a fire
-// that ended before this one got the slot, and is left to the next poll. A state that names a fire that is
-// due earlier is left too: a failover may have lost that this one got the slot.
+// that ended before this one got the slot, and is left to the next poll. A state that names a fire
+// that is due earlier is left too: a failover may have lost that this one got the slot.
 func (c *Active) CancelSuperseded(s *timer.State, sent time.Time) {
 	if s.LastRunning.Timer == 0 {
 		return
