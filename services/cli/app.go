@@ -34,6 +34,7 @@ func (t *tool) appCommand() *cobra.Command {
 			t.onApp("unfreeze", "end the freeze of the app", http.MethodPost, "/unfreeze")),
 		t.onApp("settings", "show the limits and rules of the app", http.MethodGet, "/settings"),
 		t.appLimit(),
+		t.appAllow(),
 		t.appDelete(),
 	)
 	return c
@@ -136,57 +137,4 @@ func (t *tool) callApp(c *cobra.Command, method, below string, body any) error {
 		}
 		return t.printer.One(answer)
 	})
-}
-
-// appLimit changes the limits that flags name and keeps the others. The version that was read makes
-// a change in the meantime a conflict. Without --create it makes no app: under a mistyped name that
-// would look like success.
-func (t *tool) appLimit() *cobra.Command {
-	var rate float64
-	var burst, concurrent int
-	var create bool
-	c := &cobra.Command{
-		Use:   "limit",
-		Short: "change the limits of the app; those that are not named stay",
-		Example: `  carillon app limit --app shop --rate 50 --burst 100
-  carillon app limit --app desk --rate 5 --create`,
-		Args: usageArgs(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return t.withApp(func(api *client.Client, app url.Values) error {
-				path := "/apps/" + url.PathEscape(app.Get("app")) + "/settings"
-				was, err := api.Get(c.Context(), path, nil)
-				switch e, ok := errors.AsType[*client.Error](err); {
-				case err == nil:
-				case !ok || !client.NotFound(err) || e.NoPath():
-					return err //nolint:wrapcheck // it says what the API answered
-				case !create:
-					return fmt.Errorf("%w\n--create limits an app that does not exist yet", err)
-				}
-				body := client.Object{}
-				for name, value := range map[string]any{
-					"allow": nil, "rate": rate, "burst": burst, "concurrent": concurrent,
-				} {
-					if had, ok := was[name]; ok {
-						body[name] = had
-					}
-					if value != nil && c.Flags().Changed(name) {
-						body[name] = value
-					}
-				}
-				if was.Int("version") > 0 {
-					body["if_version"] = was["version"]
-				}
-				now, err := api.Do(c.Context(), http.MethodPut, path, nil, body)
-				if err != nil {
-					return err //nolint:wrapcheck // it says what the API answered
-				}
-				return t.printer.One(now)
-			})
-		},
-	}
-	c.Flags().Float64Var(&rate, "rate", 0, "calls started per second; 0 is no limit")
-	c.Flags().IntVar(&burst, "burst", 0, "calls that may start at one moment; 0: as many as --rate")
-	c.Flags().IntVar(&concurrent, "concurrent", 0, "calls at once; 0 is no limit")
-	c.Flags().BoolVar(&create, "create", false, "make the app if there is none of this name")
-	return t.withDryRun(c)
 }

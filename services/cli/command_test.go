@@ -431,12 +431,30 @@ func TestCalendarBackfillAndAppCommands(t *testing.T) {
 	require.Contains(t, u.do("app", "settings"), "concurrent: 7")
 
 	limit := []string{"app", "limit", "--app", "desk", "--rate", "5"}
-	require.Contains(t, u.refused(limit...), "--create limits an app that does not exist yet")
+	require.Contains(t, u.refused(limit...), "--create makes an app that does not exist yet")
 	require.Contains(t, u.do(append(limit, "--create", "--dry-run")...), "rate: 5")
 	require.NotContains(t, u.do("app", "list"), "desk")
 	require.Contains(t, u.do(append(limit, "--create")...), "version: 1")
 	limit = []string{"app", "limit", "--app", "desk", "--burst", "9", "--create"}
 	require.Contains(t, u.do(limit...), "rate: 5")
+
+	allowed := func(args ...string) string {
+		return u.do(
+			append([]string{"app", "allow", "-o", "jsonpath=.allow", "--app", "desk"}, args...)...)
+	}
+	require.JSONEq(
+		t,
+		`["10.0.0.0/8:80","*.example.com"]`,
+		allowed("10.0.0.0/8:80", "*.example.com"),
+	)
+	require.JSONEq(t, `["*.example.com","10.1.0.0/16:80"]`,
+		allowed("*.example.com", "10.1.0.0/16:80", "--remove", "10.0.0.0/8:80"))
+	require.Contains(t, u.do("app", "settings", "--app", "desk"), "burst: 9", "the limits stay")
+	require.Contains(t, u.refused("app", "allow", "--app", "desk"), "no rule")
+	require.Contains(t, u.refused("app", "allow", "--app", "desk", "--remove", "*.example.org"),
+		`the app has no rule "*.example.org"`)
+	require.Contains(t, u.refused("app", "allow", "--app", "desk", "10.0.0.0/99"), "allow[2]")
+	require.Contains(t, u.refused("app", "allow", "--app", "shpo", "*.example.org"), "--create")
 }
 
 func TestKeysAndContexts(t *testing.T) {

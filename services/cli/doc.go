@@ -36,11 +36,12 @@
 //
 // Apps:
 //
-//	app.go     app
-//	key.go     key and signing-key
-//	job.go     job
-//	audit.go   audit
-//	person.go  person: ends sign-ins
+//	app.go           app
+//	app_settings.go  app limit, app allow
+//	key.go           key and signing-key
+//	job.go           job
+//	audit.go         audit
+//	person.go        person: ends sign-ins
 //
 // Deployments:
 //

@@ -42,6 +42,7 @@ func TestDryRunCommands(t *testing.T) {
 		{"true", []string{"app", "freeze", "-o", "jsonpath=.frozen"}},
 		{"false", []string{"app", "unfreeze", "-o", "jsonpath=.frozen"}},
 		{"7", []string{"app", "limit", "--rate", "7", "-o", "jsonpath=.rate"}},
+		{"10.0.0.1:80", []string{"app", "allow", "10.0.0.1:80", "-o", "jsonpath=.allow"}},
 		{"robot", []string{"key", "create", "robot", "-o", "json"}},
 		{"would change 1 timers", []string{"app", "delete", "shop", "--confirm", "shop"}},
 	} {
