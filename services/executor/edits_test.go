@@ -1,7 +1,9 @@
 package executor_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
@@ -126,6 +129,71 @@ func TestFireIsCalledByVersionInForce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTasksOfALostDeployment publishes tasks that name a version which the restored database does not
+// have, as the lost deployment made them after the backup. Their fires are called as the rows say.
+func TestTasksOfALostDeployment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:10]
+		lost := slices.Clone(fires)
+		for i := range lost {
+			lost[i].Version += int32(1 + i%2)
+			lost[i].RunAtMS += int64(i-5) * 200 // the other version had another jitter
+		}
+		r := new(receiver)
+		start(t, parts, "one", r, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), lost))
+		time.Sleep(time.Until(time.UnixMilli(fires[9].RunAtMS)) + 10*time.Second)
+
+		calls, at := r.seen()
+		require.Len(t, calls, len(fires))
+		began := make(map[timer.FireID]int64)
+		for i, c := range calls {
+			began[c.Fire] = at[i].UnixMilli()
+		}
+		for _, f := range fires {
+			require.GreaterOrEqual(t, began[f.FireID], f.RunAtMS, "early")
+			rec, err := parts.Store.Fire(t.Context(), "a", f.FireID)
+			require.NoError(t, err)
+			require.NotNil(t, rec.Outcome)
+			require.Equal(t, timer.Delivered, rec.Outcome.Kind)
+			require.Equal(t, f.Version, rec.Outcome.Version)
+		}
+	})
+}
+
+// withoutDefinitions is a store that has lost all definitions.
+type withoutDefinitions struct{ executor.Store }
+
+func (withoutDefinitions) Definitions(
+	context.Context, []store.VersionKey,
+) (map[store.VersionKey]*timer.Definition, error) {
+	return nil, nil //nolint:nilnil // it has none
+}
+
+// TestFireWithoutDefinitionIsRejected reads the row before it gives a fire up.
+func TestFireWithoutDefinitionIsRejected(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		f := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[0]
+		r := new(receiver)
+		start(t, parts, "one", r, func(o *executor.Options) {
+			o.Store = withoutDefinitions{o.Store}
+		})
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), []timer.Fire{f}))
+		time.Sleep(time.Until(time.UnixMilli(f.RunAtMS)) + 10*time.Second)
+
+		calls, _ := r.seen()
+		require.Empty(t, calls)
+		rec, err := parts.Store.Fire(t.Context(), "a", f.FireID)
+		require.NoError(t, err)
+		require.NotNil(t, rec.Outcome)
+		require.Equal(t, timer.ReasonRejected, rec.Outcome.Reason)
+	})
 }
 
 // continueReplans does what migrators do after an edit.

@@ -94,6 +94,11 @@ func Decide(e *inflight.Entry, v *View) Verdict {
 		// A freeze keeps fires from starting. This one would not start again.
 	case v.Status.Action == Skip:
 		return v.Status
+	case e.Def == nil && v.Moved != No:
+		// The task tells a version that there is not. After a restore, a task or window entry of the
+		// lost deployment may do so: a fire that is made again claims by it, as the row has the same
+		// revision. The row tells the version that there is.
+		return read(NeedRow)
 	case e.Def == nil:
 		return Verdict{Action: Reject}
 	}

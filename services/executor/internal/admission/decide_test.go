@@ -58,7 +58,10 @@ func TestDecide(t *testing.T) {
 		"on time":       {func(*inflight.Entry, *View) {}, Verdict{}},
 		"inactive":      {func(_ *inflight.Entry, v *View) { v.Status = skip(timer.ReasonInactive) }, skip(timer.ReasonInactive)},
 		"paused":        {func(_ *inflight.Entry, v *View) { v.Status.Action = Defer }, Verdict{Action: Defer}},
-		"no definition": {func(e *inflight.Entry, _ *View) { e.Def = nil }, Verdict{Action: Reject}},
+		"no definition": {func(e *inflight.Entry, _ *View) { e.Def = nil }, read(NeedRow)},
+		"no definition, and its row as it was": {func(e *inflight.Entry, v *View) {
+			e.Def, v.Moved = nil, No
+		}, Verdict{Action: Reject}},
 		"its backfill is not read": {func(e *inflight.Entry, _ *View) {
 			e.Fire.Cause, e.Fire.Series = timer.CauseBackfill, 1
 		}, read(NeedBackfill)},
