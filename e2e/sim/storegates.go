@@ -258,6 +258,12 @@ func (s *storeGates) LastChange(ctx context.Context) (int64, error) {
 	})
 }
 
+func (s *storeGates) LastErrors(ctx context.Context, fires []timer.FireID) (map[timer.FireID]string, error) {
+	return gated1(s.p, ctx, "LastErrors", false, func(ctx context.Context) (map[timer.FireID]string, error) {
+		return s.Store.LastErrors(ctx, fires)
+	})
+}
+
 func (s *storeGates) LeaseAuditFeed(ctx context.Context, lease time.Duration) (store.AuditLease, bool, error) {
 	return gated2(s.p, ctx, "LeaseAuditFeed", true, func(ctx context.Context) (store.AuditLease, bool, error) {
 		return s.Store.LeaseAuditFeed(ctx, lease)

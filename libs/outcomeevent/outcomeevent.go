@@ -1,6 +1,6 @@
-// Package outcomeevent builds the messages of the outcomes topic. Executors publish the events of
-// their own outcomes. Schedulers publish those that expired executors left, and those that no
-// executor recorded.
+// Package outcomeevent publishes recorded outcomes: each on the outcomes topic, and failed ones on
+// the topic of dead letters, too. Executors publish their own outcomes. Schedulers publish those that
+// expired executors left, and those that no executor recorded.
 package outcomeevent
 
 import (
@@ -17,10 +17,62 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// Message returns the event of an outcome of an app's timer of the given name, with a result per target if all targets must
-// accept the fire. The same outcome always has the same message, and consumers drop duplicates by
-// fire id.
-func Message(o *timer.Outcome, app, name string, each []timer.TargetOutcome) bus.Message {
+// Event is what is published about an outcome.
+type Event struct {
+	Outcome    *timer.Outcome
+	App, Timer string
+	Message    bus.Message  // on the outcomes topic
+	DeadLetter *bus.Message // on the topic of dead letters; nil: the fire has not failed
+}
+
+// New returns the event of an outcome of an app's timer of the given name, with a result per target
+// if all targets must accept the fire. lastError is the error of the last attempt of a failed fire.
+// The same outcome always has the same messages, and consumers drop duplicates by fire id.
+func New(o *timer.Outcome, app, name, lastError string, each []timer.TargetOutcome) Event {
+	e := Event{Outcome: o, App: app, Timer: name, Message: message(o, app, name, each)}
+	if o.Kind == timer.Failed {
+		m := deadLetter(o, app, lastError)
+		e.DeadLetter = &m
+	}
+	return e
+}
+
+// Publish publishes events. A repeated call publishes them again.
+func Publish(ctx context.Context, b bus.Publisher, es []Event) error {
+	if err := PublishDeadLetters(ctx, b, es); err != nil {
+		return err
+	}
+	return PublishOutcomes(ctx, b, es)
+}
+
+// PublishDeadLetters publishes those of the events on the topic of dead letters.
+func PublishDeadLetters(ctx context.Context, b bus.Publisher, es []Event) error {
+	var msgs []bus.Message
+	for i := range es {
+		if es[i].DeadLetter != nil {
+			msgs = append(msgs, *es[i].DeadLetter)
+		}
+	}
+	return publish(ctx, b, bus.TasksDead, msgs)
+}
+
+// PublishOutcomes publishes events on the outcomes topic.
+func PublishOutcomes(ctx context.Context, b bus.Publisher, es []Event) error {
+	msgs := make([]bus.Message, len(es))
+	for i := range es {
+		msgs[i] = es[i].Message
+	}
+	return publish(ctx, b, bus.Outcomes, msgs)
+}
+
+func publish(ctx context.Context, b bus.Publisher, to bus.Topic, msgs []bus.Message) error {
+	if len(msgs) == 0 {
+		return nil
+	}
+	return b.Publish(ctx, to, msgs...) //nolint:wrapcheck // the bus names the topic
+}
+
+func message(o *timer.Outcome, app, name string, each []timer.TargetOutcome) bus.Message {
 	var targets []*carillonv1.TargetOutcome
 	for i := range each {
 		t := &each[i]
@@ -63,35 +115,16 @@ func Message(o *timer.Outcome, app, name string, each []timer.TargetOutcome) bus
 	}
 }
 
-// Store reads the names of apps and timers, and the results of targets.
+// Store reads the names of apps and timers, the results of targets, and the errors of failed fires.
 type Store interface {
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
 	TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error)
+	LastErrors(ctx context.Context, fires []timer.FireID) (map[timer.FireID]string, error)
 	Definitions(
 		ctx context.Context,
 		keys []store.VersionKey,
 	) (map[store.VersionKey]*timer.Definition, error)
-}
-
-// Event is the event of an outcome, with the names of its app and timer.
-type Event struct {
-	Outcome    *timer.Outcome
-	App, Timer string
-	Message    bus.Message
-}
-
-// Messages returns the messages of outcomes: see Events.
-func Messages(ctx context.Context, st Store, os []timer.Outcome) ([]bus.Message, error) {
-	events, err := Events(ctx, st, os)
-	if err != nil || len(events) == 0 {
-		return nil, err
-	}
-	msgs := make([]bus.Message, len(events))
-	for i := range events {
-		msgs[i] = events[i].Message
-	}
-	return msgs, nil
 }
 
 // Events returns the events of stored outcomes. It reads the names of their apps and timers, and
@@ -123,12 +156,16 @@ func Events(ctx context.Context, st Store, os []timer.Outcome) ([]Event, error) 
 	if err != nil {
 		return nil, err
 	}
+	lastErrors, err := lastErrorsOf(ctx, st, os)
+	if err != nil {
+		return nil, err
+	}
 	events := make([]Event, 0, len(os))
 	for i := range os {
 		o := &os[i]
 		if app := names[o.AppID]; app != timer.ReservedApp {
-			name := timers[o.Timer]
-			events = append(events, Event{o, app, name, Message(o, app, name, each[o.FireID])})
+			id := o.FireID
+			events = append(events, New(o, app, timers[o.Timer], lastErrors[id], each[id]))
 		}
 	}
 	return events, nil
@@ -152,6 +189,28 @@ func timerNames(
 		names[states[i].ID] = states[i].Name
 	}
 	return names, nil
+}
+
+// lastErrorsOf reads the errors of the last attempts of failed fires.
+func lastErrorsOf(
+	ctx context.Context,
+	st Store,
+	os []timer.Outcome,
+) (map[timer.FireID]string, error) {
+	var failed []timer.FireID
+	for i := range os {
+		if os[i].Kind == timer.Failed {
+			failed = append(failed, os[i].FireID)
+		}
+	}
+	if len(failed) == 0 {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	errs, err := st.LastErrors(ctx, failed)
+	if err != nil {
+		return nil, fmt.Errorf("reading the errors of failed fires: %w", err)
+	}
+	return errs, nil
 }
 
 // targetsOf reads the result of each target from the attempts. It reads definitions only of fires

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/outcomeevent"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -16,7 +17,7 @@ import (
 func TestMessageHasAllOfAnOutcome(t *testing.T) {
 	t.Parallel()
 	got := new(carillonv1.Outcome)
-	m := outcomeevent.Message(&timer.Outcome{
+	e := outcomeevent.New(&timer.Outcome{
 		Fire: timer.Fire{
 			FireID: timer.FireID{Timer: 7, DueMS: 1000, Series: 3},
 		},
@@ -30,7 +31,7 @@ func TestMessageHasAllOfAnOutcome(t *testing.T) {
 		StatusCode: 503,
 		DurationMS: 9,
 		Failure:    timer.FailureStatus,
-	}, "shop", "send", []timer.TargetOutcome{
+	}, "shop", "send", "no answer", []timer.TargetOutcome{
 		{
 			Index:      0,
 			Kind:       timer.Delivered,
@@ -39,7 +40,7 @@ func TestMessageHasAllOfAnOutcome(t *testing.T) {
 		},
 		{Index: 1, Kind: timer.Failed, Attempts: 2, StatusCode: 503, Failure: timer.FailureStatus},
 	})
-	require.NoError(t, proto.Unmarshal(m.Payload, got))
+	require.NoError(t, proto.Unmarshal(e.Message.Payload, got))
 	want := &carillonv1.Outcome{
 		TimerId:    7,
 		DueMs:      1000,
@@ -85,12 +86,19 @@ func (s *aStore) States(_ context.Context, ids []timer.ID) (out []timer.State, e
 	return out, nil
 }
 
+func (s *aStore) LastErrors(
+	_ context.Context,
+	fires []timer.FireID,
+) (map[timer.FireID]string, error) {
+	return map[timer.FireID]string{fires[0]: "refused"}, nil
+}
+
 func (s *aStore) TargetAttempts(
 	_ context.Context,
 	fires []timer.FireID,
 ) (out []timer.Attempt, err error) {
 	s.asked = fires
-	for _, id := range fires[:2] {
+	for _, id := range fires[:min(2, len(fires))] {
 		out = append(
 			out,
 			timer.Attempt{FireID: id, N: 1, Target: "1", Failure: timer.FailureTimeout},
@@ -137,13 +145,14 @@ func TestMessagesListEachTarget(t *testing.T) {
 	}
 	os[3].Kind, os[3].Attempts = timer.Skipped, 0
 	st := new(aStore)
-	msgs, err := outcomeevent.Messages(t.Context(), st, os)
+	events, err := outcomeevent.Events(t.Context(), st, os)
 	require.NoError(t, err)
-	require.Len(t, msgs, 4)
+	require.Len(t, events, 4)
 	require.Len(t, st.asked, 3, "a fire that was not called has no attempts")
-	for i, m := range msgs {
+	for i, e := range events {
+		require.Nil(t, e.DeadLetter)
 		got := new(carillonv1.Outcome)
-		require.NoError(t, proto.Unmarshal(m.Payload, got))
+		require.NoError(t, proto.Unmarshal(e.Message.Payload, got))
 		want := &carillonv1.Outcome{Targets: []*carillonv1.TargetOutcome{
 			{
 				Kind:       "delivered",
@@ -163,4 +172,63 @@ func TestMessagesListEachTarget(t *testing.T) {
 			got,
 		)
 	}
+}
+
+func TestFailedFiresHaveDeadLetters(t *testing.T) {
+	t.Parallel()
+	os := []timer.Outcome{
+		{
+			Fire:       timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: 7}, AppID: 1, Version: 3},
+			Kind:       timer.Failed,
+			Reason:     timer.ReasonExhausted,
+			Attempts:   2,
+			StatusCode: 503,
+		},
+		{Fire: timer.Fire{FireID: timer.FireID{Timer: 2, DueMS: 7}, AppID: 1}, Kind: timer.Failed},
+		{Fire: timer.Fire{FireID: timer.FireID{Timer: 3, DueMS: 7}, AppID: 2}, Kind: timer.Failed},
+		{
+			Fire: timer.Fire{FireID: timer.FireID{Timer: 4, DueMS: 7}, AppID: 1},
+			Kind: timer.Delivered,
+		},
+	}
+	events, err := outcomeevent.Events(t.Context(), new(aStore), os)
+	require.NoError(t, err)
+	require.Len(t, events, 3, "the canary's is left out")
+
+	b := new(topics)
+	require.NoError(t, outcomeevent.Publish(t.Context(), b, events))
+	require.Len(t, b.published[bus.Outcomes], 3)
+	letters := b.published[bus.TasksDead]
+	require.Len(t, letters, 2)
+	got := new(carillonv1.DeadTask)
+	require.NoError(t, proto.Unmarshal(letters[0].Payload, got))
+	want := &carillonv1.DeadTask{
+		Task:       &carillonv1.Task{TimerId: 1, DueMs: 7, AppId: 1, Version: 3},
+		App:        "shop",
+		Reason:     "exhausted",
+		Attempts:   2,
+		StatusCode: 503,
+		LastError:  "refused",
+	}
+	require.True(t, proto.Equal(want, got), "%v", got)
+	require.Equal(t, "shop", letters[0].Key)
+	require.Equal(t, map[string]string{
+		bus.PropReason: "exhausted",
+		bus.PropFire:   os[0].FireID.String(),
+		bus.PropTimer:  "1",
+		bus.PropApp:    "shop",
+	}, letters[0].Properties)
+}
+
+// topics keeps what is published.
+type topics struct {
+	published map[bus.Topic][]bus.Message
+}
+
+func (b *topics) Publish(_ context.Context, to bus.Topic, msgs ...bus.Message) error {
+	if b.published == nil {
+		b.published = make(map[bus.Topic][]bus.Message)
+	}
+	b.published[to] = append(b.published[to], msgs...)
+	return nil
 }

@@ -218,6 +218,8 @@ type OutcomeEvents interface {
 	// TargetAttempts returns the attempts of finished fires that had several targets, in order for
 	// each fire, without error texts and excerpts.
 	TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error)
+	// LastErrors returns the last error text of each finished fire that has one.
+	LastErrors(ctx context.Context, fires []timer.FireID) (map[timer.FireID]string, error)
 	// AckEvents stores the position up to which a session's outcomes are published. It never moves
 	// back.
 	AckEvents(ctx context.Context, session timer.ID, p OutcomePosition) error

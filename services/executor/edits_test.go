@@ -131,6 +131,55 @@ func TestFireIsCalledByVersionInForce(t *testing.T) {
 	}
 }
 
+// TestGoneOfAnEarlierVersionPausesNothing moves a timer to a new endpoint while fires of the old one
+// are retried. The old one then answers 410.
+func TestGoneOfAnEarlierVersionPausesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		definition := func(url string) timer.Definition {
+			d := servicetest.Cron("* * * * * *", url)
+			d.Retry = timer.Retry{
+				Attempts: 5,
+				Wait:     timer.Duration(4 * time.Second),
+				MaxWait:  timer.Duration(4 * time.Second),
+				Factor:   1,
+				Timeout:  timer.Duration(time.Second),
+			}
+			return d
+		}
+		fires := parts.Create("a", definition("http://127.0.0.1/old"))[:20]
+		r := new(receiver)
+		r.answer = func(q *callback.Request) callback.Result {
+			switch {
+			case q.Target.URL == "http://127.0.0.1/new":
+				return callback.Result{Class: callback.Success, StatusCode: 200}
+			case q.Attempt == 1:
+				return callback.Result{
+					Class: callback.Retry, StatusCode: 503, Failure: timer.FailureStatus,
+				}
+			}
+			return targetGone(q)
+		}
+		start(t, parts, "one", r, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(time.Until(time.UnixMilli(fires[2].DueMS + 500)))
+		made, err := parts.Store.Edit(t.Context(), []store.Edit{
+			{App: "a", ID: fires[0].Timer, Definition: definition("http://127.0.0.1/new")},
+		}, parts.Plan)
+		require.NoError(t, err)
+		require.NoError(t, made[0].Err)
+		time.Sleep(time.Minute)
+
+		got, err := parts.Store.Timer(t.Context(), "a", fires[0].Timer)
+		require.NoError(t, err)
+		require.Equal(t, timer.StatusActive, got.Status)
+		count := reasons(t, parts, fires)
+		require.Equal(t, len(fires), count["delivered"]+count["failed:gone"])
+		require.Positive(t, count["failed:gone"])
+	})
+}
+
 // TestTasksOfALostDeployment publishes tasks that name a version which the restored database does not
 // have, as the lost deployment made them after the backup. Their fires are called as the rows say.
 func TestTasksOfALostDeployment(t *testing.T) {

@@ -69,13 +69,11 @@ func New(opts Options) (*Service, error) {
 		Bus:        opts.Bus,
 		Clock:      opts.Clock,
 		Epoch:      func() *session.Epoch { return s.heartbeater.Epoch() },
-		Disabled:   opts.NoEvents,
 		Logger:     opts.Logger,
 		Registerer: opts.Registerer,
 	})
 	s.recorder = record.New(record.Options{
 		Store:      opts.Store,
-		Bus:        opts.Bus,
 		Dispatch:   opts.Dispatch,
 		Inflight:   s.inflight,
 		Events:     s.events,

@@ -91,7 +91,6 @@ type Options struct {
 	Prefetch           int           // tasks waiting in the consumer per partition; default 200
 	ChangePollInterval time.Duration // between polls of the change log; default 500 ms
 	DrainTimeout       time.Duration // for calls in flight at a stop; default 10 s
-	NoEvents           bool          // publish no outcome events
 	// PollAhead is how long before its run time a fire without a task is polled from the store; 0:
 	// never. It must be shorter than the dispatch lead, by more than a task needs to be claimed.
 	PollAhead time.Duration

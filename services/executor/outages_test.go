@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
@@ -79,5 +81,98 @@ func TestEachOutageHasAStandIn(t *testing.T) {
 			second["delivered"],
 			"one late fire of the second outage is called",
 		)
+	})
+}
+
+// rejects answers calls of the app "bad" in a way that is not retried.
+func rejects(q *callback.Request) callback.Result {
+	if q.App == "bad" {
+		return callback.Result{
+			Class: callback.Reject, Failure: timer.FailureStatus, StatusCode: 400,
+		}
+	}
+	return callback.Result{Class: callback.Success, StatusCode: 200}
+}
+
+// TestFailedFiresWithoutTheBroker fails more fires of one app than the executor holds, while the
+// broker is away. Another app's fires are on time, and no failed fire is called again, nor by the
+// executor's successor. Dead letters are published once the broker is back: here those of the
+// successor, as schedulers publish those of an executor that is gone.
+func TestFailedFiresWithoutTheBroker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := &receiver{answer: rejects}
+		change := func(o *executor.Options) {
+			o.PollAhead = time.Second
+			o.MaxInflight = 100
+			o.DrainTimeout = 5 * time.Second
+		}
+		letters := deadLetters(t, parts)
+		stop := start(t, parts, "one", r, change)
+		parts.Broker.Pause()
+		bad := parts.Create("bad", soon(70, 3*time.Second)...)
+		time.Sleep(10 * time.Second)
+		good := parts.Create("good", soon(10, 5*time.Second)...)
+		time.Sleep(30 * time.Second)
+		require.Equal(t,
+			map[timer.OutcomeKind]int{timer.Failed: len(bad)}, outcomes(t, parts, "bad", bad))
+		require.Equal(t,
+			map[timer.OutcomeKind]int{timer.Delivered: len(good)}, outcomes(t, parts, "good", good))
+		calls, at := r.seen()
+		for i, c := range calls {
+			require.Less(t, at[i].Sub(time.UnixMilli(c.PlannedMS)), time.Second)
+		}
+
+		began := time.Now()
+		stop()
+		require.Less(t, time.Since(began), 5*time.Second, "nothing waits for the broker")
+		start(t, parts, "two", r, change)
+		more := parts.Create("bad", soon(5, 3*time.Second)...)
+		time.Sleep(time.Minute)
+		require.Equal(t, len(bad)+len(good)+len(more), r.total(), "a failed fire is called once")
+		require.Empty(t, letters())
+
+		parts.Broker.Resume()
+		time.Sleep(2 * time.Minute)
+		found := make(map[int64]bool)
+		for _, l := range letters() {
+			found[l.GetTask().GetTimerId()] = true
+			require.Equal(t, "bad", l.GetApp())
+			require.Equal(t, "rejected", l.GetReason())
+		}
+		require.Len(t, found, len(more))
+		for _, f := range more {
+			require.True(t, found[int64(f.Timer)])
+		}
+	})
+}
+
+// TestFailureWithoutTheBrokerEndsItsTurn fails a fire of a timer that runs one at a time, while the
+// broker is away. The fires after it are called.
+func TestFailureWithoutTheBrokerEndsItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		failed := false
+		r.answer = func(*callback.Request) callback.Result {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !failed {
+				failed = true
+				return rejects(&callback.Request{App: "bad"})
+			}
+			return rejects(&callback.Request{})
+		}
+		start(t, parts, "one", r, func(o *executor.Options) { o.PollAhead = time.Second })
+		parts.Broker.Pause()
+		fires := everySecond(parts, 20, func(d *timer.Definition) {
+			d.Concurrency = timer.Concurrency{Policy: timer.ConcurrencySkip}
+		})
+		time.Sleep(30 * time.Second)
+		require.Equal(t,
+			map[string]int{"failed:rejected": 1, "delivered": len(fires) - 1},
+			reasons(t, parts, fires))
 	})
 }

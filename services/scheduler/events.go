@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/outcomeevent"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -155,12 +154,8 @@ func (s *Service) publishOutcomes(
 	if err != nil || len(events) == 0 {
 		return nil, err //nolint:wrapcheck // already wrapped
 	}
-	msgs := make([]bus.Message, len(events))
-	for i := range events {
-		msgs[i] = events[i].Message
-	}
 	//nolint:wrapcheck // the bus names the topic
-	return events, s.opts.Bus.Publish(ctx, bus.Outcomes, msgs...)
+	return events, outcomeevent.Publish(ctx, s.opts.Bus, events)
 }
 
 // logSkips logs fires that no executor recorded as skipped, with the words of executors. Of many at

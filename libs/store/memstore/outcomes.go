@@ -176,6 +176,28 @@ func (s *Store) TargetAttempts(
 	return out, nil
 }
 
+// LastErrors returns the last error texts of fires.
+func (s *Store) LastErrors(
+	_ context.Context,
+	fires []timer.FireID,
+) (map[timer.FireID]string, error) {
+	defer s.lock()()
+	last := make(map[timer.FireID]string)
+	for _, id := range fires {
+		if text := s.lastError(id); text != "" {
+			last[id] = text
+		}
+	}
+	return last, nil
+}
+
+func (s *Store) lastError(id timer.FireID) (last string) {
+	for _, a := range slices.SortedFunc(slices.Values(s.attempts[id]), compareAttempts) {
+		last = cmp.Or(a.Error, last)
+	}
+	return last
+}
+
 func compareAttempts(a, b timer.Attempt) int {
 	return cmp.Or(
 		cmp.Compare(a.N, b.N),

@@ -29,10 +29,7 @@ func (s *Store) DeadLetters(
 		return out, err
 	}
 	for _, o := range found {
-		letter := store.DeadLetter{Outcome: *o}
-		for _, a := range slices.SortedFunc(slices.Values(s.attempts[o.FireID]), compareAttempts) {
-			letter.LastError = cmp.Or(a.Error, letter.LastError)
-		}
+		letter := store.DeadLetter{Outcome: *o, LastError: s.lastError(o.FireID)}
 		out.DeadLetters = append(out.DeadLetters, letter)
 	}
 	out.More = more

@@ -237,4 +237,7 @@ func attemptsOfTargets(t *testing.T, s *setup) {
 	got, err = s.st().TargetAttempts(ctx, nil)
 	require.NoError(t, err)
 	require.Empty(t, got)
+	errs, err := s.st().LastErrors(ctx, nil)
+	require.NoError(t, err)
+	require.Empty(t, errs)
 }

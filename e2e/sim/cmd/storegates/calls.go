@@ -68,6 +68,7 @@ var calls = map[string]kind{
 	"JobBacklog":                reads,
 	"Jobs":                      direct,
 	"LastChange":                reads,
+	"LastErrors":                reads,
 	"LastOutcomes":              direct,
 	"LeaseJob":                  writes,
 	"List":                      direct,

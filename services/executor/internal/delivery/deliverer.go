@@ -103,7 +103,7 @@ type (
 	}
 	pauseQuestion struct {
 		app string
-		id  timer.ID
+		key store.VersionKey
 	}
 )
 

@@ -46,7 +46,7 @@ func (d *Deliverer) follow(e *inflight.Entry, a *Attempt, v Verdict) {
 		d.opts.Recorder.Release(e, a.Records(e.Fire.FireID)...)
 	case Fail:
 		if v.Pause {
-			d.pauses.Ask(e.Fire.AppID, e.Priority(), pauseQuestion{e.App, e.Fire.Timer},
+			d.pauses.Ask(e.Fire.AppID, e.Priority(), pauseQuestion{e.App, e.VersionKey()},
 				func(lookup.Answer[struct{}]) { d.fail(e, a, v.Reason) })
 			return
 		}

@@ -8,20 +8,24 @@ import (
 )
 
 // pauseTimers pauses timers whose receivers said that they are gone for good. If that fails, the
-// next fire's receiver says it again.
+// next fire's receiver says it again. It pauses no timer that was edited meanwhile: a retry of an
+// earlier version tells nothing of a new endpoint.
 func (d *Deliverer) pauseTimers(ctx context.Context, gone []pauseQuestion) ([]struct{}, error) {
 	changes := make([]store.StatusChange, 0, len(gone))
-	seen := make(map[timer.ID]bool, len(gone))
+	at := make(map[timer.ID]int, len(gone))
 	for _, q := range gone {
-		if !seen[q.id] {
-			seen[q.id] = true
-			changes = append(changes, store.StatusChange{
-				App: q.app, ID: q.id, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
-				// A timer that was deactivated or paused meanwhile stays so.
-				From: []timer.Status{timer.StatusActive},
-				By:   &store.Actor{Kind: store.ActorSystem, ID: "executor"},
-			})
+		if i, ok := at[q.key.Timer]; ok {
+			changes[i].IfVersion = max(changes[i].IfVersion, q.key.Version)
+			continue
 		}
+		at[q.key.Timer] = len(changes)
+		changes = append(changes, store.StatusChange{
+			App: q.app, ID: q.key.Timer, IfVersion: q.key.Version,
+			Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
+			// A timer that was deactivated or paused meanwhile stays so.
+			From: []timer.Status{timer.StatusActive},
+			By:   &store.Actor{Kind: store.ActorSystem, ID: "executor"},
+		})
 	}
 	changed, err := d.opts.Store.SetStatus(ctx, changes, d.opts.Planner.Plan)
 	var fires []timer.Fire

@@ -45,15 +45,14 @@ type Options struct {
 	Bus        bus.Publisher
 	Clock      *clock.Clock
 	Epoch      func() *session.Epoch // of the current session, or nil
-	Disabled   bool                  // publishes nothing
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Publisher publishes recorded outcomes on the outcomes topic, each at least once. It
-// acknowledges its position with its session, and a scheduler publishes what an expired session had
-// not. While the bus is unavailable the queue may overflow; the overflow is read from the store
-// later.
+// Publisher publishes recorded outcomes, each at least once: on the outcomes topic, and failed ones
+// as dead letters, too. It acknowledges its position with its session, and a scheduler publishes what
+// an expired session had not. While the bus is unavailable the queue may overflow; the overflow is
+// read from the store later.
 //
 // Each result of the session is pending from before its record until it is published, or until it
 // lies behind the position of the next reread. The acknowledged position is always before all
@@ -85,7 +84,9 @@ type Event struct {
 	timer.Outcome
 	App, Name string // of the app and the timer; empty: unknown
 	Session   timer.ID
-	PerTarget bool // it lists each target, read from the store
+	PerTarget bool   // it lists each target, read from the store
+	LastError string // of the last attempt
+	notified  bool   // its dead letter is published, if it has one
 }
 
 // New returns a publisher with an empty queue.
@@ -107,9 +108,6 @@ func New(o Options) *Publisher {
 // time is acknowledged before it is published. If such a position is acknowledged already, the
 // result's finish time moves behind it. Otherwise nobody would read it.
 func (a *Publisher) Expect(epoch *session.Epoch, o *timer.Outcome) {
-	if a.opts.Disabled {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.switchEpoch(epoch); a.epoch != epoch {
@@ -152,9 +150,6 @@ func (a *Publisher) uncount(e *Event) {
 
 // Put queues a recorded outcome.
 func (a *Publisher) Put(e Event) {
-	if a.opts.Disabled {
-		return
-	}
 	a.mu.Lock()
 	switch {
 	case !a.overflowed && len(a.queue) < a.max:
@@ -177,9 +172,6 @@ func (a *Publisher) Put(e Event) {
 
 // Run publishes until ctx ends.
 func (a *Publisher) Run(ctx context.Context) {
-	if a.opts.Disabled {
-		return
-	}
 	tick := time.NewTicker(ackEvery)
 	defer tick.Stop()
 	for {
@@ -321,41 +313,64 @@ func (a *Publisher) ack(ctx context.Context) {
 	}
 }
 
-// publish publishes queued events. It reads from the store an unknown app, and the result of each
-// target, because earlier attempts may belong to another executor.
+// publish publishes the first events of the queue. It reads from the store an unknown app, and the result of each
+// target, because earlier attempts may belong to another executor. While only the outcomes topic
+// cannot be published to, repeated calls do not repeat dead letters.
 func (a *Publisher) publish(ctx context.Context, es []Event) error {
-	msgs := make([]bus.Message, 0, len(es))
+	all := make([]outcomeevent.Event, 0, len(es))
 	var partial []timer.Outcome
 	for i := range es {
-		if es[i].App == "" || es[i].PerTarget {
-			partial = append(partial, es[i].Outcome)
+		e := &es[i]
+		if e.App == "" || e.PerTarget {
+			partial = append(partial, e.Outcome)
 			continue
 		}
-		msgs = append(msgs, outcomeevent.Message(&es[i].Outcome, es[i].App, es[i].Name, nil))
+		all = append(all, outcomeevent.New(&e.Outcome, e.App, e.Name, e.LastError, nil))
 	}
-	if err := a.send(ctx, partial); err != nil {
+	read, err := a.read(ctx, partial)
+	if err != nil {
 		return err
 	}
-	return a.deliver(ctx, msgs)
+	all = append(all, read...)
+	notified := make(map[timer.FireID]bool)
+	for i := range es {
+		if es[i].notified {
+			notified[es[i].FireID] = true
+		}
+	}
+	for i := range all {
+		if notified[all[i].Outcome.FireID] {
+			all[i].DeadLetter = nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
+	defer cancel()
+	if err := outcomeevent.PublishDeadLetters(ctx, a.opts.Bus, all); err != nil {
+		return err //nolint:wrapcheck // the bus names the topic
+	}
+	a.mu.Lock() // es may be an earlier copy of the queue's front
+	for i := range es {
+		a.queue[i].notified = true
+	}
+	a.mu.Unlock()
+	return outcomeevent.PublishOutcomes(ctx, a.opts.Bus, all) //nolint:wrapcheck // the bus names it
 }
 
 // send publishes outcomes as stored.
 func (a *Publisher) send(ctx context.Context, os []timer.Outcome) error {
-	call, cancel := context.WithTimeout(ctx, eventsTimeout)
-	defer cancel()
-	msgs, err := outcomeevent.Messages(call, a.opts.Store, os)
+	es, err := a.read(ctx, os)
 	if err != nil {
-		return err //nolint:wrapcheck // already wrapped
-	}
-	return a.deliver(ctx, msgs)
-}
-
-func (a *Publisher) deliver(ctx context.Context, msgs []bus.Message) error {
-	if len(msgs) == 0 {
-		return nil
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	//nolint:wrapcheck // the bus names the topic
-	return a.opts.Bus.Publish(ctx, bus.Outcomes, msgs...)
+	return outcomeevent.Publish(ctx, a.opts.Bus, es) //nolint:wrapcheck // the bus names the topic
+}
+
+// read returns the events of stored outcomes.
+func (a *Publisher) read(ctx context.Context, os []timer.Outcome) ([]outcomeevent.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
+	defer cancel()
+	//nolint:wrapcheck // already wrapped
+	return outcomeevent.Events(ctx, a.opts.Store, os)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/session"
@@ -77,7 +76,6 @@ type Dispatcher interface {
 // Options of a recorder. Its functions must not block.
 type Options struct {
 	Store    Store
-	Bus      bus.Publisher // of dead letters
 	Dispatch Dispatcher
 	Inflight *inflight.Set
 	Events   *events.Publisher
@@ -94,8 +92,6 @@ type Options struct {
 }
 
 // Recorder writes results in batches; results that arrive during a write go into the next batch.
-// Failed fires have a queue of their own. Their dead letters wait for the bus, and deliveries must
-// not wait with them.
 type Recorder struct {
 	opts    Options
 	log     zerolog.Logger
@@ -103,11 +99,9 @@ type Recorder struct {
 	met     *metrics
 	timers  *timerMetrics
 	results batchQueue
-	serial  batchQueue // outcomes that pass on a concurrency slot or create a successor
-	failed  batchQueue
-	writing atomic.Int64
-	// unrecorded counts the unwritten results except failed ones, which may wait for an unavailable
-	// broker.
+	serial  batchQueue   // outcomes that pass on a concurrency slot or create a successor
+	writing atomic.Int64 // results that are being written
+	// unrecorded counts the unwritten results.
 	unrecorded atomic.Int64
 }
 
@@ -124,7 +118,6 @@ func New(o Options) *Recorder {
 		),
 		results: newQueue(recordWait),
 		serial:  newQueue(serialWait),
-		failed:  newQueue(recordWait),
 	}
 	r.met = newMetrics(o.Registerer, r.Waiting)
 	r.timers = newTimerMetrics(o.Registerer, o.Current, o.Logger)
@@ -148,11 +141,7 @@ func (r *Recorder) End(o timer.Outcome, e *inflight.Entry, as ...timer.Attempt) 
 	if o.Serial || o.Next != nil {
 		p = &r.serial
 	}
-	if o.Kind == timer.Failed {
-		p = &r.failed
-	} else {
-		r.unrecorded.Add(1)
-	}
+	r.unrecorded.Add(1)
 	p.put(&result{kind: resultOutcome, entry: e, outcome: o, attempts: as})
 }
 
@@ -174,7 +163,7 @@ func (r *Recorder) Full() bool { return r.unrecorded.Load() >= maxUnrecorded }
 
 // Waiting returns the number of unwritten results.
 func (r *Recorder) Waiting() int {
-	return r.results.len() + r.serial.len() + r.failed.len() + int(r.writing.Load())
+	return r.results.len() + r.serial.len() + int(r.writing.Load())
 }
 
 // Run writes until ctx ends. Results not written by then are lost with the process, and their fires
@@ -185,7 +174,6 @@ func (r *Recorder) Run(ctx context.Context) {
 		wg.Go(func() { r.loop(ctx, &r.results) })
 	}
 	wg.Go(func() { r.loop(ctx, &r.serial) })
-	wg.Go(func() { r.loop(ctx, &r.failed) })
 	wg.Wait()
 }
 
@@ -203,8 +191,7 @@ func (r *Recorder) loop(ctx context.Context, p *batchQueue) {
 			}
 		}
 		r.writing.Add(-int64(len(batch)))
-		if p != &r.failed &&
-			r.unrecorded.Add(-int64(len(batch))) >= maxUnrecorded-int64(len(batch)) {
+		if r.unrecorded.Add(-int64(len(batch))) >= maxUnrecorded-int64(len(batch)) {
 			r.opts.Room()
 		}
 	}
@@ -287,9 +274,6 @@ func (r *Recorder) write(
 		r.opts.Inflight.Remove(entries...)
 		r.opts.Dispatch.Committed(ctx, released)
 	case resultOutcome:
-		if err := r.sendToDLQ(ctx, rs); err != nil {
-			return err
-		}
 		lost, created, err := r.opts.Store.Record(ctx, epoch.ID, outcomes, attempts)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what failed
@@ -318,6 +302,7 @@ func (r *Recorder) countRecorded(rs []*result, lost []timer.FireID) {
 			Name:      rs[i].entry.Name,
 			Session:   rs[i].entry.Epoch.ID,
 			PerTarget: rs[i].entry.ToAllTargets(),
+			LastError: rs[i].entry.LastError,
 		}
 		if gone[o.FireID] {
 			r.opts.Traces.Recorded(rs[i].entry, nil)

@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/events"
@@ -79,10 +78,6 @@ func (f *fakes) Committed(_ context.Context, fires []timer.Fire) {
 	}
 }
 
-func (f *fakes) Publish(_ context.Context, topic bus.Topic, _ ...bus.Message) error {
-	return f.add("publish " + string(topic))
-}
-
 // setup returns a running recorder with one fire in flight.
 func setup(t *testing.T, f *fakes) (*Recorder, *inflight.Set, *inflight.Entry) {
 	t.Helper()
@@ -95,10 +90,8 @@ func setup(t *testing.T, f *fakes) (*Recorder, *inflight.Set, *inflight.Entry) {
 	)
 	require.NoError(t, err)
 	r := New(Options{
-		Store: f, Bus: f, Dispatch: f, Inflight: set,
-		Events: events.New(events.Options{
-			Disabled: true, Registerer: prometheus.NewRegistry(),
-		}),
+		Store: f, Dispatch: f, Inflight: set,
+		Events:     events.New(events.Options{Registerer: prometheus.NewRegistry()}),
 		Ended:      func(*inflight.Entry) { _ = f.add("ended") },
 		Held:       func(es ...*inflight.Entry) { _ = f.add("held"); require.NotEmpty(t, es) },
 		Room:       func() {},
@@ -126,11 +119,11 @@ func TestFireStaysInFlightUntilItsResultIsWritten(t *testing.T) {
 			[]string{"record delivered"},
 			0,
 		},
-		"a failure": { // its dead letter comes first: a crash repeats it instead of losing it
+		"a failure": { // its dead letter follows, with its event
 			func(r *Recorder, e *inflight.Entry) {
 				r.End(timer.Outcome{Fire: e.Fire, Kind: timer.Failed}, e)
 			},
-			[]string{"publish " + string(bus.TasksDead), "record failed"},
+			[]string{"record failed"},
 			0,
 		},
 		"a retry in flight": {func(r *Recorder, e *inflight.Entry) { r.Hold(e) }, []string{"attempts", "held"}, 1},

@@ -30,7 +30,11 @@ func (s *Fires) DeadLetters(
 			if err != nil {
 				return err
 			}
-			lastErrors, err := s.lastErrors(ctx, c, found)
+			ids := make([]timer.FireID, len(found))
+			for i := range found {
+				ids[i] = found[i].FireID
+			}
+			lastErrors, err := history.LastErrors(ctx, s.db, c, ids)
 			if err != nil {
 				return err
 			}

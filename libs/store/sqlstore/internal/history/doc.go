@@ -7,6 +7,7 @@
 //	outcomerow.go       a row of outcomes
 //	attempts.go         attempts
 //	targetattempts.go   attempts by target
+//	lasterrors.go       the last error of each fire
 //	failures.go         the keys of failed outcomes
 //	history.go          the history of a timer
 //	apphistory.go       the history of an app
