@@ -3,6 +3,7 @@ package pulsarbus
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar/backoff"
@@ -16,9 +17,14 @@ type creation[T any] struct {
 	err   error
 }
 
+const (
+	stuckEvery       = 30 * time.Second // between warnings about what does not succeed
+	stuckPingTimeout = 5 * time.Second
+)
+
 // await calls create repeatedly until it succeeds or ctx ends. Permanent errors end it at once.
 // create cannot be interrupted, because the client's calls take no context. If it succeeds too
-// late, drop undoes it.
+// late, drop undoes it. While the broker answers pings, await logs what does not succeed.
 func await[T any](
 	ctx context.Context,
 	b *Bus,
@@ -27,6 +33,7 @@ func await[T any](
 	drop func(T),
 ) (T, error) {
 	var none T
+	var last atomic.Pointer[error]
 	result := make(chan creation[T]) // unbuffered: a result that nobody receives is dropped
 	err := b.start(func() {
 		if b.awaitSetup(ctx) != nil {
@@ -53,6 +60,7 @@ func await[T any](
 				}
 				return
 			}
+			last.Store(&err)
 			b.log.Debug().Err(err).Str("what", what).Msg("waiting for the broker")
 			if pause(ctx, b.ctx, wait) != nil {
 				return
@@ -63,14 +71,36 @@ func await[T any](
 	if err != nil {
 		return none, err
 	}
-	select {
-	case m := <-result:
-		return m.value, m.err
-	case <-ctx.Done():
-		return none, fmt.Errorf("%s: %w", what, ctx.Err())
-	case <-b.ctx.Done():
-		return none, bus.ErrClosed
+	began := time.Now()
+	stuck := time.NewTicker(stuckEvery)
+	defer stuck.Stop()
+	for {
+		select {
+		case m := <-result:
+			return m.value, m.err
+		case <-stuck.C:
+			b.reportStuck(ctx, what, time.Since(began), last.Load())
+		case <-ctx.Done():
+			return none, fmt.Errorf("%s: %w", what, ctx.Err())
+		case <-b.ctx.Done():
+			return none, bus.ErrClosed
+		}
 	}
+}
+
+// reportStuck warns of what does not succeed although the broker answers. That the broker does not
+// answer is reported by those who ping it. err is nil if no call has returned yet.
+func (b *Bus) reportStuck(ctx context.Context, what string, waited time.Duration, err *error) {
+	ctx, cancel := context.WithTimeout(ctx, stuckPingTimeout)
+	defer cancel()
+	if b.Ping(ctx) != nil {
+		return
+	}
+	line := b.log.Warn().Str("what", what).Stringer("waited", waited.Round(time.Second))
+	if err != nil {
+		line = line.Err(*err)
+	}
+	line.Msg("Pulsar answers, but this does not succeed: unload the topic, or restart its broker")
 }
 
 // awaitSetup waits for the first setup, if there must be one, or until ctx or the bus ends.

@@ -1,0 +1,73 @@
+package pulsarbus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+)
+
+// pinged is a client whose broker answers lookups with an error.
+type pinged struct {
+	pulsar.Client
+	err error
+}
+
+func (p pinged) TopicPartitions(string) ([]string, error) { return nil, p.err }
+
+// TestStuckSubscriptionIsReported checks that a subscription which does not succeed is no secret of
+// the process while the broker answers, and that an outage is left to those who ping.
+func TestStuckSubscriptionIsReported(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ping  error
+		hangs bool
+		want  string
+	}{
+		"the broker refuses": {want: `"error":"topic is loading"`},
+		"the broker hangs":   {hangs: true, want: `"what":"subscribing to tasks"`},
+		"it is down":         {ping: errors.New("no connection")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				log := new(bytes.Buffer)
+				b := &Bus{
+					client:     pinged{err: c.ping},
+					log:        zerolog.New(zerolog.SyncWriter(log)).Level(zerolog.InfoLevel),
+					connection: new(connectionError),
+					prepared:   make(chan struct{}),
+				}
+				close(b.prepared)
+				b.ctx, b.cancel = context.WithCancel(t.Context())
+				ctx, cancel := context.WithTimeout(t.Context(), 70*time.Second)
+				defer cancel()
+				create := func() (int, error) {
+					if c.hangs {
+						<-ctx.Done()
+					}
+					return 0, errors.New("topic is loading")
+				}
+				_, err := await(ctx, b, "subscribing to tasks", create, func(int) {})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				b.cancel()
+				b.wg.Wait()
+				lines := strings.Count(log.String(), "\n")
+				if c.want == "" {
+					require.Zero(t, lines)
+					return
+				}
+				require.Equal(t, 2, lines)
+				require.Contains(t, log.String(), c.want)
+				require.Contains(t, log.String(), `"waited":"1m0s"`)
+			})
+		})
+	}
+}
