@@ -18,7 +18,7 @@ type Audit interface {
 	// another entry.
 	AddAudit(ctx context.Context, app string, e AuditEntry) error
 	// PurgeAudit removes the entries of changes that are older than the retention. It may be
-	// repeated.
+	// repeated. If very many have expired, it removes a part, and the error is ErrMoreExpired.
 	PurgeAudit(ctx context.Context, retention time.Duration) error
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -293,7 +294,8 @@ type Housekeeping interface {
 	// periods a retention after their end, unless any open fire was due before their end; attempts
 	// after retention or AttemptRetention, whichever is longer; changes after 1 hour; ended sessions
 	// and idempotency keys after 1 day, done slices and minutes before the cursor after 1 day; and
-	// instants of EndSignIns a day after MaxSignIn. Any number of processes may call it at once.
+	// instants of EndSignIns a day after MaxSignIn. Any number of processes may call it at once. If
+	// very much has expired, it removes a part, and the error is ErrMoreExpired.
 	PurgeExpired(ctx context.Context, retention time.Duration) error
 
 	// PurgeTimers removes timers that were deleted so long ago, and, unless oneShots is 0, active
@@ -302,6 +304,9 @@ type Housekeeping interface {
 	// are at least MinTimerRetention. Any number of processes may call it at once.
 	PurgeTimers(ctx context.Context, deleted, oneShots time.Duration) error
 }
+
+// ErrMoreExpired is the error of a purge that has removed a part of what has expired.
+var ErrMoreExpired = errors.New("more rows have expired: purge again")
 
 // MinTimerRetention is how long timers stay at least after their end. What was planned for them
 // before is due by then: schedules are expanded a day ahead at most, except fixed delays, whose next

@@ -22,6 +22,7 @@ import (
 const (
 	expandTimeout = 30 * time.Second
 	purgeTimeout  = 5 * time.Minute
+	purgeAgain    = time.Second // after a purge that left expired rows
 	gaugeEvery    = 5 * time.Second
 	gaugeTimeout  = 5 * time.Second
 	gaugeLimit    = 10_000
@@ -200,13 +201,32 @@ func (s *Service) purge(ctx context.Context) error {
 			within(ctx, purgeTimeout, s.deletedRetention(), s.purgeTimers),
 		)
 		wait := s.opts.PurgeEvery
-		if err != nil && ctx.Err() == nil {
+		if onlyMore(err) {
+			wait = purgeAgain
+		} else if err != nil && ctx.Err() == nil {
 			s.log.Warn().Err(err).Msg("expired rows not purged")
 			wait = min(wait, time.Minute)
 		}
 		clock.Pause(ctx, wait)
 	}
 	return nil
+}
+
+// onlyMore reports whether every error of a purge says that more has expired.
+func onlyMore(err error) bool {
+	if err == nil {
+		return false
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return errors.Is(err, store.ErrMoreExpired)
+	}
+	for _, e := range joined.Unwrap() {
+		if !onlyMore(e) {
+			return false
+		}
+	}
+	return true
 }
 
 // deletedRetention is how long deleted timers stay: the audit trail shows their definitions, and the

@@ -1,14 +1,18 @@
 package migrator_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -212,6 +216,42 @@ func TestTheAuditTrailIsPurged(t *testing.T) {
 		require.Equal(t, 1, entries())
 		time.Sleep(30 * time.Minute)
 		require.Zero(t, entries())
+	})
+}
+
+// moreExpired is a store whose first purges leave expired rows.
+type moreExpired struct {
+	migrator.Store
+	left  atomic.Int32
+	calls atomic.Int32
+}
+
+func (s *moreExpired) PurgeExpired(ctx context.Context, retention time.Duration) error {
+	s.calls.Add(1)
+	err := s.Store.PurgeExpired(ctx, retention)
+	if s.left.Add(-1) >= 0 {
+		return errors.Join(err, store.ErrMoreExpired)
+	}
+	return err
+}
+
+// TestPurgesGoOnWhileMoreHasExpired repeats a purge that could not remove all, without a warning.
+func TestPurgesGoOnWhileMoreHasExpired(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		log := new(bytes.Buffer)
+		st := &moreExpired{Store: parts.Store}
+		st.left.Store(20)
+		start(t, parts, parts.Dispatch, func(o *migrator.Options) {
+			o.Store, o.PurgeEvery = st, time.Hour
+			o.Logger = zerolog.New(zerolog.SyncWriter(log))
+		})
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 21, st.calls.Load())
+		require.NotContains(t, log.String(), "not purged")
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 22, st.calls.Load())
 	})
 }
 

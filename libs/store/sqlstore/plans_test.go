@@ -279,8 +279,12 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"",
 	},
 	{"FROM audit_log FORCE INDEX (by_app)", "audit_log range by_app|audit_log ref by_app", ""},
+	{
+		"SELECT seq,changed_ms FROM audit_log",
+		"audit_log range PRIMARY",
+		"SEARCH audit_log USING INTEGER PRIMARY KEY (rowid>?)",
+	},
 	{"FROM audit_log FORCE INDEX (PRIMARY) WHERE seq", "audit_log range PRIMARY", ""},
-	{"FROM audit_log FORCE INDEX (PRIMARY)", "audit_log index PRIMARY", ""},
 	{
 		"AND resource=",
 		"",

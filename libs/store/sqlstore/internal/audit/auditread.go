@@ -2,8 +2,6 @@ package audit
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -154,43 +152,12 @@ func (s *Audit) auditScan(query *store.AuditQuery, appID int64) *sqldb.Statement
 	return q.Add(" ORDER BY seq DESC LIMIT ").Int(int64(query.ScanLimit))
 }
 
-// PurgeAudit finds the first entry to keep and deletes those before it, in short statements that
-// each commit, like PurgeExpired. An entry that is added meanwhile, or that took an early sequence
-// and commits late, stays: only expired ones are deleted.
+// PurgeAudit deletes in short statements that each commit, like PurgeExpired. An entry that is added
+// meanwhile, or that took an early sequence and commits late, stays: only expired ones are deleted.
 func (s *Audit) PurgeAudit(ctx context.Context, retention time.Duration) error {
 	now, err := s.db.Now(ctx)
 	if err != nil {
 		return err
 	}
-	boundMS := now.Add(-retention).UnixMilli()
-	var seq int64
-	err = s.db.Read(
-		ctx,
-		"reading the audit trail",
-		func(ctx context.Context, c sqlx.QueryerContext) error {
-			err := s.db.SelectOne(
-				ctx,
-				c,
-				&seq,
-				sqldb.Stmt(
-					"SELECT seq FROM audit_log"+s.db.Dialect.ByPrimary+" WHERE changed_ms>=",
-				).Int(boundMS).
-					Add(" ORDER BY seq LIMIT 1"),
-			)
-			if errors.Is(err, sql.ErrNoRows) {
-				return s.db.SelectOne(
-					ctx,
-					c,
-					&seq,
-					sqldb.Stmt("SELECT COALESCE(MAX(seq),0)+1 FROM audit_log"),
-				)
-			}
-			return err
-		},
-	)
-	if err != nil {
-		return err
-	}
-	return s.db.DeleteAll(ctx, "audit_log", "seq", "seq", sqldb.Stmt("seq<").Int(seq).
-		Add(" AND changed_ms<").Int(boundMS))
+	return s.db.DeleteOld(ctx, "audit_log", now.Add(-retention).UnixMilli(), false)
 }

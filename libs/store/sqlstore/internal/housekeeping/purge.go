@@ -2,7 +2,6 @@ package housekeeping
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -38,10 +37,6 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 	}
 	dayAgo := nowMS - endedRetention.Milliseconds()
 	minute := min(cursor, dayAgo/time.Minute.Milliseconds())
-	changes, err := s.oldChanges(ctx, nowMS-changeRetention.Milliseconds())
-	if err != nil {
-		return err
-	}
 	return errors.Join(
 		s.partitions.Purge(ctx, nowMS, boundMS),
 		s.db.DeleteAll(
@@ -66,7 +61,8 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 			// Their fires were due before to_ms. A subquery of fires would lock all that it reads.
 			sqldb.Stmt("status<>0 AND created_ms<").Int(boundMS).Add(" AND to_ms<=").Int(oldest),
 		),
-		s.db.DeleteAll(ctx, "timer_changes", "seq", "seq", sqldb.Stmt("seq<").Int(changes)),
+		// The last entry stays, so the log never looks new.
+		s.db.DeleteOld(ctx, "timer_changes", nowMS-changeRetention.Milliseconds(), true),
 		s.db.DeleteAll(
 			ctx,
 			"sessions",
@@ -109,34 +105,6 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 			sqldb.Stmt("before_ms<").Int(dayAgo-store.MaxSignIn.Milliseconds()),
 		),
 	)
-}
-
-// oldChanges returns the first sequence of the change log to keep: the first recent entry, or the
-// last one. The log therefore never looks new.
-func (s *Housekeeping) oldChanges(ctx context.Context, boundMS int64) (seq int64, err error) {
-	err = s.db.Read(
-		ctx,
-		"reading the change log",
-		func(ctx context.Context, c sqlx.QueryerContext) error {
-			err := s.db.SelectOne(
-				ctx,
-				c,
-				&seq,
-				sqldb.Stmt("SELECT seq FROM timer_changes WHERE changed_ms>=").Int(boundMS).
-					Add(" ORDER BY seq LIMIT 1"),
-			)
-			if errors.Is(err, sql.ErrNoRows) {
-				return s.db.SelectOne(
-					ctx,
-					c,
-					&seq,
-					sqldb.Stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"),
-				)
-			}
-			return err
-		},
-	)
-	return seq, err
 }
 
 // oldestDue returns the first due instant of all open fires, timer.NeverMS if there is none.

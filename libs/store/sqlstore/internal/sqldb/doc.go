@@ -15,7 +15,7 @@
 //	dryrun.go        transactions that are rolled back
 //	faults.go        faults by a seed, for tests
 //	clock.go         the clock of the database
-//	deleteall.go     deletes many rows in steps
+//	deleteall.go     deletes many rows in steps, and the old ones of a log
 //	firekeys.go      conditions on the keys of fires
 //	values.go        values as columns have them
 package sqldb
