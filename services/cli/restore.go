@@ -33,10 +33,13 @@ func Restore(
 	ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer,
 ) (err error) {
 	defer func() {
+		if errors.Is(err, backup.ErrNotMigrated) {
+			return // it says what to do
+		}
 		err = withRemedy(
 			ctx,
 			err,
-			"the restore is not complete, and no service starts until it is: repeat the command, which continues",
+			"the restore is not complete, and once it has begun, no service starts until it is: repeat the command, which continues",
 		)
 	}()
 	words, _, settings := splitArgs(args, flag.NewFlagSet("carillon restore", flag.ContinueOnError))

@@ -7,6 +7,11 @@ import (
 	"os"
 )
 
+// ErrNotMigrated means that a restore is complete, but that its tables are not those of this release.
+var ErrNotMigrated = errors.New(
+	"the restore is complete, but its tables are not migrated: run carillon setup, or start the services",
+)
+
 // Read reads the manifest of a backup. It says nothing about the parts.
 func Read(dir string) (_ *Manifest, err error) {
 	root, err := os.OpenRoot(dir)

@@ -221,7 +221,7 @@ func (r *Restore) requireNoRows(
 		}
 		if len(rows) > 0 {
 			return timer.Conflict("database", fmt.Sprintf(
-				"it is not empty: table %s has rows. Restore into a new database, and stop all services of it first",
+				"it is not empty: table %s has rows. If a restore into it has finished, start the services; else restore into a new database, and stop all services of it first",
 				name,
 			))
 		}

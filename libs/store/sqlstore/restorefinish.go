@@ -71,10 +71,14 @@ func (r *Restore) Finish(ctx context.Context, m *backup.Manifest) error {
 	if err != nil {
 		return err
 	}
+	ctx = context.WithoutCancel(ctx) // services may start by now
 	_, err = s.db.Autocommit(ctx, "finishing the restore", func() *sqldb.Statement {
 		return sqldb.Stmt("DROP TABLE IF EXISTS " + restoreTable)
 	})
-	return errors.Join(err, s.Migrate(ctx))
+	if err = errors.Join(err, s.Migrate(ctx)); err != nil {
+		return fmt.Errorf("%w: %w", backup.ErrNotMigrated, err)
+	}
+	return nil
 }
 
 // count compares the rows of a table with those of the backup.
