@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -45,7 +46,9 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	if !strings.HasPrefix(network, "tcp") {
 		return nil, &RefusedError{Host: host, Reason: "only TCP is dialled"}
 	}
-	var echo atomic.Pointer[Echo] // two address families may be dialled concurrently
+	// Two address families may be dialled concurrently.
+	var echo atomic.Pointer[Echo]
+	var allowed atomic.Bool // one of the host's addresses may be called
 	dialer := net.Dialer{
 		Timeout: d.o.Timeout, KeepAlive: 30 * time.Second, Resolver: d.o.Resolver,
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -56,14 +59,32 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 			if l, own := d.policy.o.OwnListeners.find(to); own && l.echo != nil {
 				echo.Store(l.echo)
 			}
-			return d.policy.Check(host, to)
+			if err := d.policy.Check(host, to); err != nil {
+				return err
+			}
+			allowed.Store(true)
+			return nil
 		},
 	}
 	conn, err := dialer.DialContext(ctx, network, addr)
 	if e := echo.Load(); err != nil && e != nil {
 		return e.Dial(ctx)
 	}
+	if err != nil && allowed.Load() {
+		return nil, withoutRefusal(ctx, network, err)
+	}
 	return conn, err
+}
+
+// withoutRefusal returns why an allowed address was not reached. The dialer returns the error of the
+// address that it tried first, which may be another one that is refused. A call may be repeated all
+// the same.
+func withoutRefusal(ctx context.Context, network string, err error) error {
+	if _, ok := errors.AsType[*RefusedError](err); !ok {
+		return err
+	}
+	why := errors.New("an address that may be called does not accept the connection")
+	return &net.OpError{Op: "dial", Net: network, Err: cmp.Or(ctx.Err(), why)}
 }
 
 // Policy returns the dialer's policy.

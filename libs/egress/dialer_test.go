@@ -105,6 +105,44 @@ func TestANameThatResolvesToAnotherAddress(t *testing.T) {
 	require.Equal(t, "127.0.0.1:"+port, refused.Addr.String())
 }
 
+// TestAnAllowedAddressIsDownBesideARefusedOne covers a name with two addresses, of which one may be
+// called. While that one accepts no connection, the host is down, and not forbidden.
+func TestAnAllowedAddressIsDownBesideARefusedOne(t *testing.T) {
+	t.Parallel()
+	address, port := listen(t)
+	down, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, closed, err := net.SplitHostPort(down.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, down.Close())
+	resolver := &net.Resolver{
+		PreferGo: true,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			return dns(t, "127.0.0.2", "127.0.0.1"), nil
+		},
+	}
+	d := dialer(
+		t,
+		policy(t, egress.Options{}, "127.0.0.1:"+port, "127.0.0.1:"+closed),
+		egress.DialerOptions{Resolver: resolver, Timeout: 5 * time.Second},
+	)
+	c, err := d.DialContext(t.Context(), "tcp", "two.example.:"+port)
+	require.NoError(t, err)
+	require.Equal(t, address, c.RemoteAddr().String())
+	require.Equal(t, "hello", greeting(t, c))
+
+	_, err = d.DialContext(t.Context(), "tcp", "two.example.:"+closed)
+	var refused *egress.RefusedError
+	require.False(t, errorsAs(err, &refused), "%v", err)
+	var dial *net.OpError
+	require.ErrorAs(t, err, &dial)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = d.DialContext(ctx, "tcp", "two.example.:"+closed)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestADialerNeedsAPolicy(t *testing.T) {
 	t.Parallel()
 	_, err := egress.NewDialer(nil, egress.DialerOptions{})

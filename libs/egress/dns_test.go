@@ -14,8 +14,8 @@ import (
 
 func errorsAs[T error](err error, target *T) bool { return errors.As(err, target) }
 
-// dns returns a connection to a name server that answers every question with one address.
-func dns(t *testing.T, address string) net.Conn {
+// dns returns a connection to a name server that answers every question with the same addresses.
+func dns(t *testing.T, addresses ...string) net.Conn {
 	t.Helper()
 	client, server := net.Pipe()
 	go func() {
@@ -35,11 +35,15 @@ func dns(t *testing.T, address string) net.Conn {
 			}
 			m.Response, m.Additionals = true, nil
 			q := m.Questions[0]
-			if q.Type == dnsmessage.TypeA {
-				m.Answers = []dnsmessage.Resource{{
-					Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class},
-					Body:   &dnsmessage.AResource{A: netip.MustParseAddr(address).As4()},
-				}}
+			for _, a := range addresses {
+				if q.Type == dnsmessage.TypeA {
+					m.Answers = append(m.Answers, dnsmessage.Resource{
+						Header: dnsmessage.ResourceHeader{
+							Name: q.Name, Type: q.Type, Class: q.Class,
+						},
+						Body: &dnsmessage.AResource{A: netip.MustParseAddr(a).As4()},
+					})
+				}
 			}
 			answer, err := m.Pack()
 			if err != nil {
