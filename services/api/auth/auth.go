@@ -42,19 +42,19 @@ type Rules struct {
 
 // Checker identifies callers, and checks what they may do.
 type Checker struct {
-	rules          Rules
-	keys           *keyCache
-	authenticating requests.Slots // of requests whose key is being looked up
-	problems       *problem.Reporter
-	denied         *prometheus.CounterVec
-	log            zerolog.Logger // rate-limited
+	rules     Rules
+	keys      *keyCache
+	verifying requests.Slots // of requests whose token is being verified
+	problems  *problem.Reporter
+	denied    *prometheus.CounterVec
+	log       zerolog.Logger // rate-limited
 }
 
 // Options are the dependencies of a Checker.
 type Options struct {
 	Rules       Rules
 	Lookup      func(ctx context.Context, id string) (store.APIKey, error)
-	MaxInFlight int // key lookups at once
+	MaxInFlight int // key lookups at once, and as many verifications of tokens
 	Problems    *problem.Reporter
 	Logger      zerolog.Logger
 	Registerer  prometheus.Registerer
@@ -63,11 +63,11 @@ type Options struct {
 // New returns a Checker.
 func New(o Options) *Checker {
 	return &Checker{
-		rules:          o.Rules,
-		keys:           newKeyCache(o.Lookup),
-		authenticating: requests.NewSlots(o.MaxInFlight),
-		problems:       o.Problems,
-		log:            problem.RateLimited(o.Logger),
+		rules:     o.Rules,
+		keys:      newKeyCache(o.Lookup, requests.NewSlots(o.MaxInFlight)),
+		verifying: requests.NewSlots(o.MaxInFlight),
+		problems:  o.Problems,
+		log:       problem.RateLimited(o.Logger),
 		denied: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_api_denied_total",
 			Help: "Requests denied, by reason.",
@@ -133,9 +133,13 @@ func (d *denial) Error() string {
 	return errNoKey.Error()
 }
 
+// errTooMany means that no slot was free for what identifies the caller.
+var errTooMany = errors.New("too many requests at once")
+
 // Authenticate admits requests with a valid key. Requests hold a slot of their own while their key
-// is looked up. When the store hangs, only these slots fill up, and callers with a cached key are
-// still served. The body is not read before.
+// is looked up, and of another kind while their token is verified. When the store or the identity
+// provider hangs, only these slots fill up: callers with a cached key, one of the settings, or
+// another kind of credential are still served. The body is not read before.
 //
 // Where a gateway names the caller, it refuses changes that a browser sends for a page of another
 // site: the gateway knows callers by a cookie or the like, which browsers send along. They add a key
@@ -148,14 +152,11 @@ func (k *Checker) Authenticate(next http.Handler) http.Handler {
 			problem.Refuse(w, r, problem.Fault{Status: http.StatusForbidden, Msg: crossOrigin})
 			return
 		}
-		if !k.authenticating.TryAcquire() {
+		c, err := k.identify(r)
+		if errors.Is(err, errTooMany) {
 			requests.TooMany(w, r)
 			return
 		}
-		c, err := func() (caller, error) {
-			defer k.authenticating.Release()
-			return k.identify(r)
-		}()
 		if d, ok := err.(*denial); ok { //nolint:errorlint // identify wraps none
 			k.recordDenied(r.Context(), d)
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -242,7 +243,8 @@ func (k *Checker) RejectCallbacks(next http.Handler) http.Handler {
 	})
 }
 
-// identify returns the caller. The error is a *denial, or says that the store is unavailable.
+// identify returns the caller. The error is a *denial, errTooMany, or says that the store is
+// unavailable.
 func (k *Checker) identify(r *http.Request) (caller, error) {
 	a := &k.rules
 	if a.Off {
@@ -267,6 +269,10 @@ func (k *Checker) identify(r *http.Request) (caller, error) {
 		return caller{app: app, scope: apikey.Write, kind: store.ActorKeyFile}, nil
 	}
 	if a.Tokens != nil && isToken(text) {
+		if !k.verifying.TryAcquire() {
+			return caller{}, errTooMany
+		}
+		defer k.verifying.Release()
 		return identifyToken(r.Context(), a.Tokens, text)
 	}
 	key, err := apikey.Parse(text)

@@ -34,9 +34,11 @@ const (
 // never evict a key. It is safe for concurrent use.
 type keyCache struct {
 	lookup func(ctx context.Context, id string) (store.APIKey, error)
+	slots  requests.Slots // of lookups
 	now    func() time.Time
 
 	mu          sync.Mutex
+	generation  int                  // grows when a key is removed: what was read before is not kept
 	known       map[string]*keyEntry // including revoked keys
 	unknown     map[string]time.Time // when the store did not find the id
 	windowStart time.Time            // start of the second in which lookups are counted
@@ -50,9 +52,12 @@ type keyEntry struct {
 	refreshing bool // a lookup is in progress
 }
 
-func newKeyCache(lookup func(context.Context, string) (store.APIKey, error)) *keyCache {
+func newKeyCache(
+	lookup func(context.Context, string) (store.APIKey, error), slots requests.Slots,
+) *keyCache {
 	return &keyCache{
 		lookup:  lookup,
+		slots:   slots,
 		now:     time.Now,
 		known:   make(map[string]*keyEntry),
 		unknown: make(map[string]time.Time),
@@ -60,7 +65,7 @@ func newKeyCache(lookup func(context.Context, string) (store.APIKey, error)) *ke
 	}
 }
 
-// identify returns the owner of a key. The error is a *denial, or says that the store is
+// identify returns the owner of a key. The error is a *denial, errTooMany, or says that the store is
 // unavailable.
 func (c *keyCache) identify(ctx context.Context, k apikey.Key) (caller, error) {
 	stored, found, err := c.get(ctx, k.ID())
@@ -95,6 +100,14 @@ func (c *keyCache) get(ctx context.Context, id string) (store.APIKey, bool, erro
 		c.mu.Unlock()
 		return store.APIKey{}, false, nil
 	}
+	if !c.slots.TryAcquire() {
+		defer c.mu.Unlock()
+		if e != nil && now.Sub(e.loadedAt) < keyStaleTTL {
+			return e.key, true, nil
+		}
+		return store.APIKey{}, false, errTooMany
+	}
+	defer c.slots.Release()
 	from := requests.ClientAddress(ctx)
 	if e != nil {
 		e.refreshing = true
@@ -102,6 +115,7 @@ func (c *keyCache) get(ctx context.Context, id string) (store.APIKey, bool, erro
 		c.mu.Unlock()
 		return store.APIKey{}, false, timer.Unavailable("too many unknown keys at once", nil)
 	}
+	generation := c.generation
 	c.mu.Unlock()
 
 	k, err := c.lookup(ctx, id)
@@ -116,8 +130,10 @@ func (c *keyCache) get(ctx context.Context, id string) (store.APIKey, bool, erro
 			c.byAddr[from]--
 		}
 		delete(c.unknown, id)
-		c.makeRoom(id)
-		c.known[id] = &keyEntry{key: k, loadedAt: now}
+		if generation == c.generation {
+			c.makeRoom(id)
+			c.known[id] = &keyEntry{key: k, loadedAt: now}
+		}
 		return k, true, nil
 	case timer.CodeOf(err) == timer.CodeNotFound:
 		delete(c.known, id)
@@ -182,5 +198,6 @@ func (c *keyCache) cacheUnknown(id string, now time.Time) {
 func (c *keyCache) invalidate(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.generation++
 	delete(c.known, id)
 }

@@ -37,7 +37,7 @@ func from(t *testing.T, remote string) context.Context {
 func TestGuessedKeysDoNotBlockValidKeys(t *testing.T) {
 	t.Parallel()
 	s := &keyStore{has: map[string]bool{"good": true, "other": true, "third": true}}
-	c := newKeyCache(s.lookup)
+	c := newKeyCache(s.lookup, requests.NewSlots(1000))
 	now := time.Now()
 	c.now = func() time.Time { return now }
 	is := func(remote, id string) error {
@@ -89,7 +89,7 @@ func TestGuessedKeysDoNotBlockValidKeys(t *testing.T) {
 func TestKeysBehindABalancer(t *testing.T) {
 	t.Parallel()
 	s := &keyStore{has: map[string]bool{}}
-	c := newKeyCache(s.lookup)
+	c := newKeyCache(s.lookup, requests.NewSlots(1000))
 	for i := range 500 {
 		id := fmt.Sprint("app", i)
 		s.has[id] = true
@@ -104,7 +104,7 @@ func TestKeysBehindABalancer(t *testing.T) {
 func TestGuessedKeysEvictNoCachedKeys(t *testing.T) {
 	t.Parallel()
 	s := &keyStore{has: map[string]bool{"good": true}}
-	c := newKeyCache(s.lookup)
+	c := newKeyCache(s.lookup, requests.NewSlots(1000))
 	now := time.Now()
 	c.now = func() time.Time { return now }
 	get := func(remote, id string) {
@@ -126,4 +126,51 @@ func TestGuessedKeysEvictNoCachedKeys(t *testing.T) {
 		require.LessOrEqual(t, len(c.known), maxCachedKeys)
 		require.NotNil(t, c.known[id])
 	}
+}
+
+// TestRevokedKeyIsNotCachedByAnEarlierLookup revokes a key while another request looks it up.
+func TestRevokedKeyIsNotCachedByAnEarlierLookup(t *testing.T) {
+	t.Parallel()
+	var c *keyCache
+	lookups := 0
+	c = newKeyCache(func(context.Context, string) (store.APIKey, error) {
+		if lookups++; lookups == 1 {
+			c.invalidate("k") // after the lookup has read the key
+			return store.APIKey{ID: "k"}, nil
+		}
+		return store.APIKey{ID: "k", RevokedMS: 1}, nil
+	}, requests.NewSlots(1))
+	for _, revoked := range []int64{0, 1} {
+		k, found, err := c.get(from(t, "10.0.0.1:1"), "k")
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, revoked, k.RevokedMS)
+	}
+}
+
+// TestCachedKeysNeedNoSlot looks up no key that was known a moment ago while all lookups hang.
+func TestCachedKeysNeedNoSlot(t *testing.T) {
+	t.Parallel()
+	s := &keyStore{has: map[string]bool{"good": true, "other": true}}
+	slots := requests.NewSlots(1)
+	c := newKeyCache(s.lookup, slots)
+	now := time.Now()
+	c.now = func() time.Time { return now }
+	_, found, err := c.get(from(t, "10.0.0.1:1"), "good")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.True(t, slots.TryAcquire())
+	now = now.Add(keyStaleTTL - time.Millisecond)
+	_, found, err = c.get(from(t, "10.0.0.1:1"), "good")
+	require.NoError(t, err)
+	require.True(t, found)
+	_, _, err = c.get(from(t, "10.0.0.1:1"), "other")
+	require.ErrorIs(t, err, errTooMany)
+	now = now.Add(time.Millisecond)
+	_, _, err = c.get(from(t, "10.0.0.1:1"), "good")
+	require.ErrorIs(t, err, errTooMany)
+	slots.Release()
+	_, found, err = c.get(from(t, "10.0.0.1:1"), "good")
+	require.NoError(t, err)
+	require.True(t, found)
 }

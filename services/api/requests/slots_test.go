@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
+	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -66,6 +67,45 @@ func (h *hanging) APIKey(context.Context, string) (store.APIKey, error) {
 	return store.APIKey{}, timer.Unavailable("reading a key", nil)
 }
 
+// hangingTokens are tokens of a provider that does not answer.
+type hangingTokens struct {
+	asked chan struct{}
+	until chan struct{}
+}
+
+func (h *hangingTokens) Verify(context.Context, string) (*auth.Person, error) {
+	h.asked <- struct{}{}
+	<-h.until
+	return nil, timer.Unavailable("asking the provider", nil)
+}
+
+// TestTokensOfAHangingProviderKeepKeysWorking sends as many tokens as are verified at once. Callers
+// with keys are served meanwhile.
+func TestTokensOfAHangingProviderKeepKeysWorking(t *testing.T) {
+	t.Parallel()
+	h := &hangingTokens{asked: make(chan struct{}), until: make(chan struct{})}
+	f, admin := apitest.Guarded(t, func(o *api.Options) {
+		o.Auth.Tokens = h
+		o.MaxInFlight, o.Timeout = 2, time.Hour // no request times out
+	})
+	status := func(credential string) int {
+		return f.Call(
+			t, http.MethodGet, "/api/v2/timers/1?app=shop", "", apitest.Bearer(credential),
+		).Status
+	}
+	done := make(chan int, 2)
+	for range 2 {
+		go func() { done <- status("a.b.c") }()
+		<-h.asked
+	}
+	require.Equal(t, 503, status("a.b.c"), "their number is bounded")
+	require.Equal(t, 404, status(admin))
+	require.Equal(t, 401, status(apikey.New().Reveal()), "keys are looked up")
+	close(h.until)
+	require.Equal(t, 503, <-done)
+	require.Equal(t, 503, <-done)
+}
+
 func TestKeyLookupsHoldNoRequestSlots(t *testing.T) {
 	t.Parallel()
 	h := &hanging{asked: make(chan struct{}), until: make(chan struct{})}
@@ -109,12 +149,17 @@ func TestKeyLookupsHoldNoRequestSlots(t *testing.T) {
 	}
 	go get()
 	<-h.asked
-	require.Equal(
-		t,
-		503,
-		f.Call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", apitest.Bearer(admin)).Status,
-		"and their number is bounded",
-	)
+	status := func(key string) int {
+		return f.Call(
+			t,
+			http.MethodGet,
+			"/api/v2/timers/1?app=shop",
+			"",
+			apitest.Bearer(key),
+		).Status
+	}
+	require.Equal(t, 503, status(apikey.New().Reveal()), "and their number is bounded")
+	require.Equal(t, 404, status(admin), "a key that needs no lookup needs no slot")
 	close(h.until)
 	require.Equal(t, 503, <-done)
 	require.Equal(t, 503, <-done)

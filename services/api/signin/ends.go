@@ -21,8 +21,9 @@ type Ends struct {
 	read func(ctx context.Context, subject string) (beforeMS int64, err error)
 	now  func() time.Time // monotonic
 
-	mu    sync.Mutex
-	known map[string]*endsEntry // by subject
+	mu         sync.Mutex
+	generation int                   // grows by Forget: what was read before is not kept
+	known      map[string]*endsEntry // by subject
 }
 
 type endsEntry struct {
@@ -66,6 +67,9 @@ func (e *Ends) Before(ctx context.Context, subject string) (time.Time, error) {
 // Now is Before as the store knows it at this instant, for a sign-in.
 func (e *Ends) Now(ctx context.Context, subject string) (time.Time, error) {
 	at := e.now()
+	e.mu.Lock()
+	generation := e.generation
+	e.mu.Unlock()
 	ms, err := e.read(ctx, subject)
 	if err != nil {
 		return time.Time{}, err
@@ -76,8 +80,10 @@ func (e *Ends) Now(ctx context.Context, subject string) (time.Time, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.makeRoom(at)
-	e.known[subject] = &endsEntry{before: before, readAt: at}
+	if generation == e.generation {
+		e.makeRoom(at)
+		e.known[subject] = &endsEntry{before: before, readAt: at}
+	}
 	return before, nil
 }
 
@@ -85,6 +91,7 @@ func (e *Ends) Now(ctx context.Context, subject string) (time.Time, error) {
 func (e *Ends) Forget(subject string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.generation++
 	delete(e.known, subject)
 }
 

@@ -61,6 +61,26 @@ func TestEndsAreReadOnceASecond(t *testing.T) {
 	require.Zero(t, f.before(t, "bob"))
 }
 
+// TestEndIsNotHiddenByAnEarlierRead ends the sessions of a person while a request reads since when
+// they count.
+func TestEndIsNotHiddenByAnEarlierRead(t *testing.T) {
+	t.Parallel()
+	var e *Ends
+	reads := int64(0)
+	e = NewEnds(func(context.Context, string) (int64, error) {
+		if reads++; reads == 1 {
+			e.Forget("ada") // after this read
+		}
+		return 70 * (reads - 1), nil
+	})
+	at, err := e.Before(t.Context(), "ada")
+	require.NoError(t, err)
+	require.True(t, at.IsZero())
+	at, err = e.Before(t.Context(), "ada")
+	require.NoError(t, err)
+	require.EqualValues(t, 70, at.UnixMilli())
+}
+
 func TestEndsWhileTheStoreFails(t *testing.T) {
 	t.Parallel()
 	f := newEndsFixture()
