@@ -225,7 +225,7 @@ func TestAnEarlyCompletionBlocksNoOther(t *testing.T) {
 	a = <-early
 	require.Equal(
 		t,
-		409,
+		503,
 		a.Status,
 		"its connection is not given up when a body's time is over: %s",
 		a.Body,

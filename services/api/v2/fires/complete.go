@@ -21,7 +21,8 @@ import (
 )
 
 // A receiver may complete a fire before the executor has recorded its acceptance. The request
-// retries for this long, at this interval.
+// retries for this long, at this interval. While the store is unavailable to the executor, that may
+// take longer: then the receiver retries. A conflict would tell it to give up.
 const (
 	earlyCompletionWait = 3 * time.Second
 	earlyCompletionPoll = 100 * time.Millisecond
@@ -153,7 +154,7 @@ func (s *Resource) complete(
 		case <-last.C:
 			early := problem.Of(
 				problem.Fault{
-					Status: http.StatusConflict,
+					Status: http.StatusServiceUnavailable,
 					Msg:    "the attempt is not recorded yet: retry",
 				},
 			)

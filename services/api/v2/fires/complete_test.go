@@ -113,7 +113,7 @@ func TestV2CompleteEarly(t *testing.T) {
 	wg.Wait()
 	began := time.Now()
 	a := e.Complete(t, fires[1].FireID, e.Tokens.Token(fires[1].FireID, 1), "delivered")
-	require.Equal(t, 409, a.Status)
+	require.Equal(t, 503, a.Status)
 	require.Equal(t, "1", a.Header.Get("Retry-After"))
 	require.GreaterOrEqual(t, time.Since(began), 2*time.Second)
 	require.Less(t, time.Since(began), 20*time.Second)
