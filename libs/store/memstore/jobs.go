@@ -79,6 +79,8 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (store.Job, error) {
 	if j.Action == store.JobDeleteApp {
 		for _, o := range running {
 			o.finish(store.JobCancelled, nowMS)
+			e, err := store.AuditJobCancelled(&o.Job)
+			s.addAudit(store.ActorOf(ctx), o.App, e, err)
 		}
 		app.Deleting, app.Frozen = j.ID, true
 		app.Reason, app.FrozenMS = "the app is being deleted", nowMS

@@ -252,6 +252,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"SEARCH jobs USING COVERING INDEX jobs_by_app_status (app_id=? AND status=?)",
 	},
 	{
+		" AND status=0 ORDER BY id",
+		"jobs ref by_app_status|jobs range by_app_status",
+		"SEARCH jobs USING INDEX jobs_by_app_status (app_id=? AND status=?)",
+	},
+	{
 		"FROM jobs WHERE app_id=",
 		"",
 		"SEARCH jobs USING INDEX jobs_by_app (app_id=? AND id<?)",
@@ -473,6 +478,9 @@ func workJobs(t *testing.T, s *sqlstore.Store) {
 		for i := range timer.ID(100) {
 			j := store.Job{ID: i*10 + timer.ID(n) + 1, App: app, Action: store.JobRun}
 			if i%20 == 0 {
+				other := store.Job{ID: j.ID + 5, App: app, Action: store.JobPause}
+				_, err := s.StartJob(ctx, other) // it is cancelled by the deletion
+				require.NoError(t, err)
 				j.Action = store.JobDeleteApp
 			}
 			_, err := s.StartJob(ctx, j)

@@ -475,6 +475,14 @@ func jobsKeepTheirActor(t *testing.T, s *setup) {
 	by := testActor("k1")
 	ctx := store.WithActor(t.Context(), by)
 	s.create(s.newTimer(), noFires)
+	var pauses []string
+	for range 2 {
+		p, err := s.st().StartJob(ctx, store.Job{
+			ID: s.ids.Next(), App: "app", Action: store.JobPause, Request: []byte(`{}`),
+		})
+		require.NoError(t, err)
+		pauses = append(pauses, p.ID.String())
+	}
 	j, err := s.st().StartJob(ctx, store.Job{
 		ID: s.ids.Next(), App: "app", Action: store.JobDeleteApp, Request: []byte(`{}`),
 	})
@@ -490,7 +498,11 @@ func jobsKeepTheirActor(t *testing.T, s *setup) {
 	leased.Status = store.JobDone
 	require.True(t, s.advanceJob(leased))
 	got := s.trail(store.AuditQuery{})
-	require.Equal(t, []string{"create job", "delete app"}, did(got))
+	require.Equal(t, []string{
+		"create job", "create job", "cancel job", "cancel job", "create job", "delete app",
+	}, did(got))
+	require.ElementsMatch(t, pauses, []string{got[2].Resource, got[3].Resource})
+	require.Equal(t, "k1", got[2].By.ID)
 	require.Equal(t, "k1", got[0].By.ID)
 	require.Equal(t, j.ID, got[0].By.Job)
 }

@@ -141,7 +141,7 @@ func (s *Resource) setFrozen(
 	if timer.CodeOf(err) == timer.CodeNotFound {
 		return nil, &timer.Error{Code: timer.CodeNotFound, Msg: fmt.Sprintf(
 			"no app %q, so nothing was changed: check its name in the list of apps; an app exists "+
-				"from its first timer, calendar, key or settings on", app,
+				"from its first timer, calendar, key, settings or test call on", app,
 		)}
 	}
 	if err != nil {

@@ -214,17 +214,7 @@ func (s *JobStore) insertJob(
 		Ints(nowMS, nowMS, nowMS, 0).
 		Add(")")
 	if j.Action == store.JobDeleteApp {
-		ended := sqldb.Stmt("UPDATE jobs" + s.db.Dialect.ByAppStatus + " SET status=").
-			Int(rowJobCancelled).
-			Add(",finished_ms=").
-			Int(nowMS).
-			Add(",updated_ms=").
-			Int(nowMS).
-			Add(" WHERE app_id=").
-			Int(app.ID).
-			Add(" AND status=").
-			Int(rowJobRunning)
-		if _, err := s.db.Exec(ctx, c, ended); err != nil {
+		if err := s.cancelAll(ctx, c, app.ID, j.App, nowMS); err != nil {
 			return out, err
 		}
 	}
@@ -247,6 +237,41 @@ func (s *JobStore) insertJob(
 		return out, err
 	}
 	return row.job(j.App)
+}
+
+// cancelAll cancels the running jobs of an app. It locks them first, so that none ends meanwhile and
+// is cancelled all the same.
+func (s *JobStore) cancelAll(
+	ctx context.Context, c sqldb.Runner, appID int64, app string, nowMS int64,
+) error {
+	const running = " WHERE app_id="
+	var rows []jobRow
+	q := sqldb.Stmt("SELECT " + jobColumns + " FROM jobs" + s.db.Dialect.ByAppStatus + running).
+		Int(appID).Add(" AND status=").Int(rowJobRunning).
+		Add(" ORDER BY id").Add(s.db.Dialect.ForUpdate)
+	if err := s.db.SelectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
+		return err
+	}
+	ended := sqldb.Stmt("UPDATE jobs" + s.db.Dialect.ByAppStatus + " SET status=").
+		Int(rowJobCancelled).
+		Add(",finished_ms=").Int(nowMS).
+		Add(",updated_ms=").Int(nowMS).
+		Add(running).Int(appID).
+		Add(" AND status=").Int(rowJobRunning)
+	if _, err := s.db.Exec(ctx, c, ended); err != nil {
+		return err
+	}
+	for i := range rows {
+		j, err := rows[i].job(app)
+		if err != nil {
+			return err
+		}
+		e, err := store.AuditJobCancelled(&j)
+		if err := s.audit.Add(ctx, c, appID, nowMS, e, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Job returns a job.
