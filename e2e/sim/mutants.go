@@ -60,6 +60,11 @@ var Mutants = []Mutant{
 		)
 	}},
 	{"every claim succeeds", true, func(k *components) { k.store = claimsAll{k.store} }},
+	{
+		"dead letters of dead executors are lost",
+		false,
+		func(k *components) { k.store = noFailedEvents{k.store} },
+	},
 	{"results are not recorded", false, func(k *components) { k.store = lostRecords{k.store} }},
 	{"calls start early", true, func(k *components) { k.caller = earlyCalls{k.caller} }},
 	{
@@ -245,6 +250,26 @@ func (s lostRecords) Record(
 		return nil, nil, nil
 	}
 	return s.Store.Record(ctx, session, os, as)
+}
+
+// noFailedEvents has no failed outcome to publish again: what an executor had recorded and not
+// published when it died.
+type noFailedEvents struct{ store.Store }
+
+func (s noFailedEvents) PendingEvents(
+	ctx context.Context,
+	session timer.ID,
+	after store.OutcomePosition,
+	untilMS int64,
+	limit int,
+) ([]timer.Outcome, error) {
+	page, err := s.Store.PendingEvents(ctx, session, after, untilMS, limit)
+	for i := range page {
+		if page[i].Kind == timer.Failed {
+			page[i].Kind = timer.Skipped // its event has no dead letter
+		}
+	}
+	return page, err
 }
 
 // earlyCalls reports a start slightly before the actual one.

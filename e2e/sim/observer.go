@@ -240,8 +240,8 @@ func (o *observer) closed(id timer.ID) {
 		return
 	}
 	l.over = true
-	// A stop that times out leaves calls without a record, as a crash does: their dead letters or
-	// records did not arrive in time.
+	// A stop that times out leaves calls without a record, as a crash does: their records did not
+	// arrive in time.
 	if l.p.role == executorRole && l.p.stoppedFor() >= drainTimeout {
 		o.env.log.printf("%s did not stop in time", l.p)
 		o.interruptions = append(o.interruptions, interruption{at: time.Now(), n: l.p.number})
