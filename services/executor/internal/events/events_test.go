@@ -219,3 +219,59 @@ func TestUnknownAppIsReadBeforePublishing(t *testing.T) {
 	a.flush(t.Context())
 	require.Equal(t, map[int64]string{1: "a"}, b.told)
 }
+
+// oneTopicAway is a bus whose outcomes topic cannot be published to at first.
+type oneTopicAway struct {
+	bus.Publisher
+	tries   int
+	letters map[string]int // by fire
+	events  int
+}
+
+func (b *oneTopicAway) Publish(_ context.Context, to bus.Topic, msgs ...bus.Message) error {
+	if to == bus.TasksDead {
+		for _, m := range msgs {
+			b.letters[m.Properties[bus.PropFire]]++
+		}
+		return nil
+	}
+	if b.tries++; b.tries < 5 {
+		return errors.New("away")
+	}
+	b.events += len(msgs)
+	return nil
+}
+
+// TestDeadLettersAreNotRepeatedWithTheirEvents publishes failed outcomes while the outcomes topic is
+// away, and more of them come meanwhile.
+func TestDeadLettersAreNotRepeatedWithTheirEvents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, _, _ := newTestPublisher(t)
+		b := &oneTopicAway{letters: make(map[string]int)}
+		a.opts.Bus, a.max = b, 100
+		epoch := &session.Epoch{ID: 7}
+		put := func(id timer.ID, kind timer.OutcomeKind) {
+			e := outcomeOf(epoch, id, 1)
+			e.Kind = kind
+			a.Expect(epoch, &e.Outcome)
+			a.Put(e)
+		}
+		put(1, timer.Failed)
+		put(2, timer.Delivered)
+		go func() {
+			for i := range timer.ID(10) { // the queue grows into another array
+				time.Sleep(300 * time.Millisecond)
+				put(10+i, timer.Failed)
+			}
+		}()
+		a.flush(t.Context())
+		time.Sleep(time.Minute)
+		a.flush(t.Context())
+		require.Equal(t, 12, b.events)
+		require.Len(t, b.letters, 11)
+		for fire, n := range b.letters {
+			require.Equal(t, 1, n, fire)
+		}
+	})
+}
