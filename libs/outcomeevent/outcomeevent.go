@@ -5,6 +5,7 @@ package outcomeevent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,7 +28,8 @@ type Event struct {
 
 // New returns the event of an outcome of an app's timer of the given name, with a result per target
 // if all targets must accept the fire. lastError is the error of the last attempt of a failed fire.
-// The same outcome always has the same messages, and consumers drop duplicates by fire id.
+// The same outcome always has the same message on the outcomes topic, and consumers drop duplicates
+// by fire id.
 func New(o *timer.Outcome, app, name, lastError string, each []timer.TargetOutcome) Event {
 	e := Event{Outcome: o, App: app, Timer: name, Message: message(o, app, name, each)}
 	if o.Kind == timer.Failed {
@@ -37,12 +39,26 @@ func New(o *timer.Outcome, app, name, lastError string, each []timer.TargetOutco
 	return e
 }
 
-// Publish publishes events. A repeated call publishes them again.
-func Publish(ctx context.Context, b bus.Publisher, es []Event) error {
-	if err := PublishDeadLetters(ctx, b, es); err != nil {
-		return err
+// Page is events that are published on both topics. Neither topic waits for the other: a repeated
+// Publish publishes what an earlier one could not.
+type Page struct {
+	Events []Event
+
+	letters, outcomes bool // published
+}
+
+// Publish publishes what is not published yet.
+func (p *Page) Publish(ctx context.Context, b bus.Publisher) error {
+	var errs [2]error
+	if !p.letters {
+		errs[0] = PublishDeadLetters(ctx, b, p.Events)
+		p.letters = errs[0] == nil
 	}
-	return PublishOutcomes(ctx, b, es)
+	if !p.outcomes {
+		errs[1] = PublishOutcomes(ctx, b, p.Events)
+		p.outcomes = errs[1] == nil
+	}
+	return errors.Join(errs[:]...)
 }
 
 // PublishDeadLetters publishes those of the events on the topic of dead letters.

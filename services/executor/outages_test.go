@@ -176,3 +176,29 @@ func TestFailureWithoutTheBrokerEndsItsTurn(t *testing.T) {
 			reasons(t, parts, fires))
 	})
 }
+
+// TestTurnsWithoutTheBroker runs a timer one fire at a time beside one whose next fire is made with
+// each record, while the broker is away. No fire waits for a record that waits for the broker.
+func TestTurnsWithoutTheBroker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := &receiver{answer: func(*callback.Request) callback.Result {
+			time.Sleep(300 * time.Millisecond)
+			return callback.Result{Class: callback.Success, StatusCode: 200}
+		}}
+		start(t, parts, "one", r, func(o *executor.Options) { o.PollAhead = time.Second })
+		delay := servicetest.Cron("", "http://127.0.0.1/")
+		delay.Schedule = timer.Schedule{
+			Kind: timer.KindFixedDelay, Every: timer.Duration(time.Second),
+		}
+		parts.Create("b", delay)
+		fires := everySecond(parts, 60, func(d *timer.Definition) {
+			d.Concurrency = timer.Concurrency{Policy: timer.ConcurrencySkip}
+		})
+		time.Sleep(10 * time.Second)
+		parts.Broker.Pause()
+		time.Sleep(time.Minute)
+		require.Equal(t, map[string]int{"delivered": len(fires)}, reasons(t, parts, fires))
+	})
+}

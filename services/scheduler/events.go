@@ -28,6 +28,12 @@ const (
 type expiredSession struct {
 	since     time.Time // when it was first found
 	published bool      // the outcomes found at first are published
+	last      bool      // the present pass is the last one
+
+	// at is how far the present pass has come, and page what it publishes there. So a round that
+	// meets an error repeats nothing that an earlier one has published.
+	at   store.OutcomePosition
+	page outcomeevent.Page
 }
 
 // publishEvents publishes the outcomes that no executor will: those left by expired executors, and
@@ -65,7 +71,7 @@ func (s *Service) publishPending(ctx context.Context, found map[timer.ID]*expire
 		var acked bool
 		if id == store.SystemSession {
 			end := s.opts.Now().Add(-store.VisibilityDelay)
-			acked, err = s.publishSession(ctx, id, at, end, true)
+			acked, err = s.publishSession(ctx, id, at, end, true, new(expiredSession))
 		} else {
 			if found[id] == nil {
 				found[id] = &expiredSession{since: time.Now()}
@@ -92,11 +98,16 @@ func (s *Service) publishExpired(
 	if x.published && !last {
 		return false, nil
 	}
+	if last &&
+		!x.last { // outcomes may have been committed behind where an earlier pass has come to
+		x.last, x.at, x.page = true, store.OutcomePosition{}, outcomeevent.Page{}
+	}
 	// The session's clock may have been ahead of the store's.
 	end := s.opts.Now().Add(eventsWindow)
-	if acked, err = s.publishSession(ctx, id, at, end, last); err != nil {
+	if acked, err = s.publishSession(ctx, id, at, end, last, x); err != nil {
 		return acked, err
 	}
+	x.at, x.page = store.OutcomePosition{}, outcomeevent.Page{}
 	if x.published = true; !last {
 		return acked, nil
 	}
@@ -106,15 +117,20 @@ func (s *Service) publishExpired(
 	return acked, nil
 }
 
-// publishSession publishes the outcomes of a session after a position and before end. If ack is
-// set, it acknowledges each position, and returns whether it has acknowledged any.
+// publishSession publishes the outcomes of a session after a position and before end, from where x
+// has come to. If ack is set, it acknowledges each position, and returns whether it has acknowledged
+// any.
 func (s *Service) publishSession(
 	ctx context.Context,
 	id timer.ID,
 	at store.OutcomePosition,
 	end time.Time,
 	ack bool,
+	x *expiredSession,
 ) (acked bool, err error) {
+	if x.at.FinishedMS > at.FinishedMS {
+		at = x.at
+	}
 	if from := end.Add(-eventsMaxAge).UnixMilli(); at.FinishedMS < from {
 		at = store.OutcomePosition{FinishedMS: from}
 	}
@@ -124,14 +140,18 @@ func (s *Service) publishSession(
 		if err != nil {
 			return acked, fmt.Errorf("reading outcomes of session %d: %w", id, err)
 		}
-		events, err := s.publishOutcomes(ctx, page)
-		if err != nil {
-			return acked, err
+		if x.page.Events, err = outcomeevent.Events(ctx, s.opts.Store, page); err != nil {
+			return acked, err //nolint:wrapcheck // already wrapped
 		}
+		if err := x.page.Publish(ctx, s.opts.Bus); err != nil {
+			return acked, err //nolint:wrapcheck // the bus names the topic
+		}
+		events := x.page.Events
 		if at = (store.OutcomePosition{FinishedMS: until}); len(page) == store.MaxBatch {
 			last := &page[len(page)-1]
 			at = store.OutcomePosition{FinishedMS: last.FinishedMS, FireID: last.FireID}
 		}
+		x.at, x.page = at, outcomeevent.Page{}
 		if !ack {
 			continue
 		}
@@ -144,18 +164,6 @@ func (s *Service) publishSession(
 		}
 	}
 	return acked, nil
-}
-
-func (s *Service) publishOutcomes(
-	ctx context.Context,
-	os []timer.Outcome,
-) ([]outcomeevent.Event, error) {
-	events, err := outcomeevent.Events(ctx, s.opts.Store, os)
-	if err != nil || len(events) == 0 {
-		return nil, err //nolint:wrapcheck // already wrapped
-	}
-	//nolint:wrapcheck // the bus names the topic
-	return events, outcomeevent.Publish(ctx, s.opts.Bus, events)
 }
 
 // logSkips logs fires that no executor recorded as skipped, with the words of executors. Of many at

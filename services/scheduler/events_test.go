@@ -136,6 +136,103 @@ func TestPendingEventsOfExpiredSessionsArePublished(t *testing.T) {
 	})
 }
 
+// topicAway is a bus on which one topic cannot be published to at first.
+type topicAway struct {
+	bus.Bus
+	away bus.Topic
+
+	mu        sync.Mutex
+	tries     int
+	published map[bus.Topic]map[string]int // by fire
+}
+
+func (b *topicAway) Publish(ctx context.Context, to bus.Topic, msgs ...bus.Message) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if to == b.away {
+		if b.tries++; b.tries <= 3 {
+			return errors.New("away")
+		}
+	}
+	if b.published[to] == nil {
+		return b.Bus.Publish(ctx, to, msgs...)
+	}
+	for _, m := range msgs {
+		b.published[to][m.Properties[bus.PropFire]]++
+	}
+	return nil
+}
+
+// TestDeadLettersOfExpiredSessionsArePublished publishes what an executor had recorded when it died,
+// while one of both topics is away. What the other one has is not repeated for that.
+func TestDeadLettersOfExpiredSessionsArePublished(t *testing.T) {
+	t.Parallel()
+	for _, away := range []bus.Topic{bus.Outcomes, bus.TasksDead} {
+		t.Run(string(away), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				session := parts.IDs.Next()
+				require.NoError(t,
+					parts.Store.OpenSession(t.Context(), session, store.ExecutorSession, "gone"))
+				fires := parts.Create(
+					"a",
+					servicetest.Every(time.Now(), 0, 10, "http://127.0.0.1/")...)
+				fires, err := parts.Store.Claim(t.Context(), session, fires)
+				require.NoError(t, err)
+				outcomes := make([]timer.Outcome, len(fires))
+				for i, f := range fires {
+					outcomes[i] = timer.Outcome{
+						Fire: f, Kind: timer.Failed, Reason: timer.ReasonExhausted,
+						FinishedMS: time.Now().UnixMilli(), UntilMS: f.DueMS, Count: 1, Attempts: 1,
+					}
+					if i%2 == 0 {
+						outcomes[i].Kind, outcomes[i].Reason = timer.Delivered, timer.ReasonNone
+					}
+				}
+				lost, _, err := parts.Store.Record(t.Context(), session, outcomes, nil)
+				require.NoError(t, err)
+				require.Empty(t, lost)
+				require.NoError(t, parts.Store.CloseSession(t.Context(), session))
+				b := &topicAway{
+					Bus: parts.Bus("one"), away: away,
+					published: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
+				}
+				svc, err := scheduler.New(scheduler.Options{
+					Store:      parts.Store,
+					Bus:        b,
+					IDs:        parts.IDs,
+					Name:       "one",
+					Now:        time.Now,
+					Logger:     zerolog.Nop(),
+					Registerer: prometheus.NewRegistry(),
+				})
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- svc.Run(ctx) }()
+				time.Sleep(2 * time.Minute)
+				cancel()
+				require.NoError(t, <-ended)
+				require.Len(t, b.published[bus.Outcomes], len(fires))
+				require.Len(t, b.published[bus.TasksDead], len(fires)/2)
+				for topic, of := range b.published {
+					for fire, n := range of {
+						require.Equal(
+							t,
+							2,
+							n,
+							"%s of %s: at once, and when no more can commit",
+							fire,
+							topic,
+						)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestSkipsThatNoExecutorRecordsAreLogged checks the line about instants that were missed while no
 // migrator expanded their timer.
 func TestSkipsThatNoExecutorRecordsAreLogged(t *testing.T) {

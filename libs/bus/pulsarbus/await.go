@@ -72,6 +72,7 @@ func await[T any](
 		return none, err
 	}
 	began := time.Now()
+	var pinged chan bool // nil: no ping is under way
 	stuck := time.NewTicker(stuckEvery)
 	defer stuck.Stop()
 	for {
@@ -79,7 +80,13 @@ func await[T any](
 		case m := <-result:
 			return m.value, m.err
 		case <-stuck.C:
-			b.reportStuck(ctx, what, time.Since(began), last.Load())
+			if pinged == nil {
+				pinged = b.pingOnce()
+			}
+		case answers := <-pinged:
+			if pinged = nil; answers {
+				b.reportStuck(what, time.Since(began), last.Load())
+			}
 		case <-ctx.Done():
 			return none, fmt.Errorf("%s: %w", what, ctx.Err())
 		case <-b.ctx.Done():
@@ -88,14 +95,28 @@ func await[T any](
 	}
 }
 
-// reportStuck warns of what does not succeed although the broker answers. That the broker does not
-// answer is reported by those who ping it. err is nil if no call has returned yet.
-func (b *Bus) reportStuck(ctx context.Context, what string, waited time.Duration, err *error) {
-	ctx, cancel := context.WithTimeout(ctx, stuckPingTimeout)
-	defer cancel()
-	if b.Ping(ctx) != nil {
-		return
+// pingOnce tells whether the broker answers a ping, unless it is not set up yet: then all wait
+// for that, and it is reported elsewhere, as is a broker that does not answer.
+func (b *Bus) pingOnce() chan bool {
+	answers := make(chan bool, 1)
+	select {
+	case <-b.prepared:
+	default:
+		return nil
 	}
+	if b.start(func() {
+		ctx, cancel := context.WithTimeout(b.ctx, stuckPingTimeout)
+		defer cancel()
+		answers <- b.Ping(ctx) == nil
+	}) != nil {
+		return nil
+	}
+	return answers
+}
+
+// reportStuck warns of what does not succeed although the broker answers. err is nil if no call has
+// returned yet.
+func (b *Bus) reportStuck(what string, waited time.Duration, err *error) {
 	line := b.log.Warn().Str("what", what).Stringer("waited", waited.Round(time.Second))
 	if err != nil {
 		line = line.Err(*err)

@@ -29,11 +29,13 @@ func TestStuckSubscriptionIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		ping  error
 		hangs bool
+		unset bool // there was no setup yet
 		want  string
 	}{
 		"the broker refuses": {want: `"error":"topic is loading"`},
 		"the broker hangs":   {hangs: true, want: `"what":"subscribing to tasks"`},
 		"it is down":         {ping: errors.New("no connection")},
+		"it is not set up":   {unset: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +47,9 @@ func TestStuckSubscriptionIsReported(t *testing.T) {
 					connection: new(connectionError),
 					prepared:   make(chan struct{}),
 				}
-				close(b.prepared)
+				if !c.unset {
+					close(b.prepared)
+				}
 				b.ctx, b.cancel = context.WithCancel(t.Context())
 				ctx, cancel := context.WithTimeout(t.Context(), 70*time.Second)
 				defer cancel()

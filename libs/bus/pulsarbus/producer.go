@@ -157,7 +157,13 @@ func (b *Bus) makeProducer(p *producer) {
 		}
 		return made, err
 	}
-	made, err := await(b.ctx, b, "creating a producer", create, (*partitions).close)
+	made, err := await(
+		b.ctx,
+		b,
+		"creating a producer of "+string(p.topic),
+		create,
+		(*partitions).close,
+	)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current, p.err = made, err

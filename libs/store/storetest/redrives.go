@@ -270,6 +270,16 @@ func deadLettersArePaged(t *testing.T, s *setup) {
 	lost, _ = s.record(session, outcomes[5]) // it has no attempts
 	require.Empty(t, lost)
 
+	last, err := s.st().LastErrors(t.Context(), ids(fires))
+	require.NoError(t, err)
+	require.Equal(t, map[timer.FireID]string{
+		fires[0].FireID: "attempt 3 of 0",
+		fires[1].FireID: "attempt 3 of 1",
+		fires[2].FireID: "attempt 2 of 2",
+		fires[3].FireID: "attempt 3 of 3",
+		fires[4].FireID: "attempt 3 of 4",
+	}, last)
+
 	q := store.DeadLetterQuery{App: "app", Limit: 2}
 	var got []timer.FireID
 	var texts []string

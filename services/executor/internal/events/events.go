@@ -61,11 +61,12 @@ type Publisher struct {
 	opts    Options
 	log     zerolog.Logger
 	delayed prometheus.Counter
-	max     int // maximum length of queue
+	max     int // maximum length of a queue
 
-	mu    sync.Mutex
-	queue []Event
-	epoch *session.Epoch // the latest; only its outcomes are counted
+	mu       sync.Mutex
+	outcomes outbox
+	letters  outbox         // of the failed among them
+	epoch    *session.Epoch // the latest; only its outcomes are counted
 	// pending counts the epoch's results that are expected or queued, by the second they finished
 	// in.
 	pending    map[int64]int
@@ -86,14 +87,22 @@ type Event struct {
 	Session   timer.ID
 	PerTarget bool   // it lists each target, read from the store
 	LastError string // of the last attempt
-	notified  bool   // its dead letter is published, if it has one
+}
+
+// outbox is a queue of events for one topic. Neither topic waits for the other.
+type outbox struct {
+	topic    bus.Topic
+	queue    []Event
+	failedAt time.Time // when the latest batch was not published; zero: it was
 }
 
 // New returns a publisher with an empty queue.
 func New(o Options) *Publisher {
-	return &Publisher{
-		opts: o,
-		log:  o.Logger,
+	a := &Publisher{
+		opts:     o,
+		log:      o.Logger,
+		outcomes: outbox{topic: bus.Outcomes},
+		letters:  outbox{topic: bus.TasksDead},
 		delayed: promauto.With(o.Registerer).NewCounter(prometheus.CounterOpts{
 			Name: "carillon_outcome_events_delayed_total",
 			Help: "Recorded outcomes that overflowed the queue in memory and are published from the store.",
@@ -102,6 +111,18 @@ func New(o Options) *Publisher {
 		pending: make(map[int64]int),
 		wake:    make(chan struct{}, 1),
 	}
+	for _, q := range []*outbox{&a.outcomes, &a.letters} {
+		promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "carillon_outcome_events_waiting",
+			Help:        "Messages about recorded outcomes that wait in memory to be published, by topic.",
+			ConstLabels: prometheus.Labels{"topic": string(q.topic)},
+		}, func() float64 {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return float64(len(q.queue))
+		})
+	}
+	return a
 }
 
 // Expect counts a result that is about to be recorded, so that no position at or after its finish
@@ -152,8 +173,14 @@ func (a *Publisher) uncount(e *Event) {
 func (a *Publisher) Put(e Event) {
 	a.mu.Lock()
 	switch {
-	case !a.overflowed && len(a.queue) < a.max:
-		a.queue = append(a.queue, e)
+	case !a.overflowed && max(len(a.outcomes.queue), len(a.letters.queue)) < a.max:
+		a.outcomes.queue = append(a.outcomes.queue, e)
+		if e.Kind == timer.Failed {
+			a.letters.queue = append(a.letters.queue, e)
+			if a.epoch != nil && a.epoch.ID == e.Session {
+				a.pending[e.FinishedMS/1000]++ // until both are published
+			}
+		}
 	case a.epoch != nil && a.epoch.ID == e.Session:
 		if a.overflowed = true; a.firstMissedMS == 0 || e.FinishedMS < a.firstMissedMS {
 			a.firstMissedMS = e.FinishedMS
@@ -194,30 +221,45 @@ func (a *Publisher) Run(ctx context.Context) {
 	}
 }
 
-// flush publishes the queued events, then the overflow.
+// flush publishes the queued events, then the overflow. What cannot be published waits for the next
+// call.
 func (a *Publisher) flush(ctx context.Context) {
-	for ctx.Err() == nil {
-		a.mu.Lock()
-		n := min(store.MaxBatch, len(a.queue))
-		batch := a.queue[:n:n]
-		a.mu.Unlock()
-		if n == 0 {
-			break
-		}
-		if err := a.publish(ctx, batch); err != nil {
-			clock.Pause(ctx, eventsRetryAfter)
-			continue
-		}
-		a.mu.Lock()
-		if a.queue = a.queue[n:]; len(a.queue) == 0 {
-			a.queue = nil
-		}
-		a.mu.Unlock()
-		a.Settle(batch...)
+	outcomes, letters := a.drain(ctx, &a.outcomes), a.drain(ctx, &a.letters)
+	if !outcomes || !letters {
+		return
 	}
 	for more := true; more; {
 		more = a.reread(ctx)
 	}
+}
+
+// drain publishes the events of a queue. done is false if some are left.
+func (a *Publisher) drain(ctx context.Context, q *outbox) (done bool) {
+	for ctx.Err() == nil {
+		a.mu.Lock()
+		n := min(store.MaxBatch, len(q.queue))
+		batch := q.queue[:n:n]
+		a.mu.Unlock()
+		if n == 0 {
+			return true
+		}
+		if !q.failedAt.IsZero() && time.Since(q.failedAt) < eventsRetryAfter {
+			return false
+		}
+		q.failedAt = time.Time{}
+		if err := a.publish(ctx, q.topic, batch); err != nil {
+			a.log.Debug().Err(err).Msg("outcomes not published, retrying")
+			q.failedAt = time.Now()
+			return false
+		}
+		a.mu.Lock()
+		if q.queue = q.queue[n:]; len(q.queue) == 0 {
+			q.queue = nil
+		}
+		a.mu.Unlock()
+		a.Settle(batch...)
+	}
+	return false
 }
 
 // reread publishes overflowed outcomes from the store, starting at the earliest. If more overflow
@@ -255,19 +297,40 @@ func (a *Publisher) publishFromStore(
 	at := store.OutcomePosition{FinishedMS: from}
 	for ctx.Err() == nil {
 		page, err := a.opts.Store.PendingEvents(ctx, session, at, timer.NeverMS, store.MaxBatch)
+		var events []outcomeevent.Event
 		if err == nil {
-			err = a.send(ctx, page)
+			events, err = a.read(ctx, page)
 		}
 		if err != nil {
-			a.log.Debug().Err(err).Msg("outcomes not published, retrying")
+			a.log.Debug().Err(err).Msg("outcomes not read, retrying")
 			clock.Pause(ctx, eventsRetryAfter)
 			continue
+		}
+		if !a.publishPage(ctx, events) {
+			return false
 		}
 		if len(page) < store.MaxBatch {
 			return true
 		}
 		last := &page[len(page)-1]
 		at = store.OutcomePosition{FinishedMS: last.FinishedMS, FireID: last.FireID}
+	}
+	return false
+}
+
+// publishPage publishes events of stored outcomes until both topics have them. done is false if ctx
+// ended first.
+func (a *Publisher) publishPage(ctx context.Context, es []outcomeevent.Event) (done bool) {
+	p := outcomeevent.Page{Events: es}
+	for ctx.Err() == nil {
+		call, cancel := context.WithTimeout(ctx, 2*eventsTimeout) //nolint:mnd // two topics
+		err := p.Publish(call, a.opts.Bus)
+		cancel()
+		if err == nil {
+			return true
+		}
+		a.log.Debug().Err(err).Msg("outcomes not published, retrying")
+		clock.Pause(ctx, eventsRetryAfter)
 	}
 	return false
 }
@@ -313,10 +376,9 @@ func (a *Publisher) ack(ctx context.Context) {
 	}
 }
 
-// publish publishes the first events of the queue. It reads from the store an unknown app, and the result of each
-// target, because earlier attempts may belong to another executor. While only the outcomes topic
-// cannot be published to, repeated calls do not repeat dead letters.
-func (a *Publisher) publish(ctx context.Context, es []Event) error {
+// publish publishes events on one topic. It reads from the store an unknown app, and the result of
+// each target, because earlier attempts may belong to another executor.
+func (a *Publisher) publish(ctx context.Context, topic bus.Topic, es []Event) error {
 	all := make([]outcomeevent.Event, 0, len(es))
 	var partial []timer.Outcome
 	for i := range es {
@@ -332,39 +394,12 @@ func (a *Publisher) publish(ctx context.Context, es []Event) error {
 		return err
 	}
 	all = append(all, read...)
-	notified := make(map[timer.FireID]bool)
-	for i := range es {
-		if es[i].notified {
-			notified[es[i].FireID] = true
-		}
-	}
-	for i := range all {
-		if notified[all[i].Outcome.FireID] {
-			all[i].DeadLetter = nil
-		}
-	}
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	if err := outcomeevent.PublishDeadLetters(ctx, a.opts.Bus, all); err != nil {
-		return err //nolint:wrapcheck // the bus names the topic
+	if topic == bus.TasksDead {
+		return outcomeevent.PublishDeadLetters(ctx, a.opts.Bus, all) //nolint:wrapcheck // as below
 	}
-	a.mu.Lock() // es may be an earlier copy of the queue's front
-	for i := range es {
-		a.queue[i].notified = true
-	}
-	a.mu.Unlock()
 	return outcomeevent.PublishOutcomes(ctx, a.opts.Bus, all) //nolint:wrapcheck // the bus names it
-}
-
-// send publishes outcomes as stored.
-func (a *Publisher) send(ctx context.Context, os []timer.Outcome) error {
-	es, err := a.read(ctx, os)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
-	defer cancel()
-	return outcomeevent.Publish(ctx, a.opts.Bus, es) //nolint:wrapcheck // the bus names the topic
 }
 
 // read returns the events of stored outcomes.

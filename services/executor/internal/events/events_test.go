@@ -220,57 +220,104 @@ func TestUnknownAppIsReadBeforePublishing(t *testing.T) {
 	require.Equal(t, map[int64]string{1: "a"}, b.told)
 }
 
-// oneTopicAway is a bus whose outcomes topic cannot be published to at first.
+// oneTopicAway is a bus on which one topic cannot be published to at first.
 type oneTopicAway struct {
 	bus.Publisher
-	tries   int
-	letters map[string]int // by fire
-	events  int
+	away  bus.Topic
+	tries int
+	told  map[bus.Topic]map[string]int // by fire
 }
 
 func (b *oneTopicAway) Publish(_ context.Context, to bus.Topic, msgs ...bus.Message) error {
-	if to == bus.TasksDead {
-		for _, m := range msgs {
-			b.letters[m.Properties[bus.PropFire]]++
+	if to == b.away {
+		if b.tries++; b.tries < 100 {
+			return errors.New("away")
 		}
-		return nil
 	}
-	if b.tries++; b.tries < 5 {
-		return errors.New("away")
+	for _, m := range msgs {
+		b.told[to][m.Properties[bus.PropFire]]++
 	}
-	b.events += len(msgs)
 	return nil
 }
 
-// TestDeadLettersAreNotRepeatedWithTheirEvents publishes failed outcomes while the outcomes topic is
-// away, and more of them come meanwhile.
-func TestDeadLettersAreNotRepeatedWithTheirEvents(t *testing.T) {
+// TestTopicsDoNotWaitForEachOther publishes failed and other outcomes while one of both topics is
+// away. The other one has all, once, and the position waits for both.
+func TestTopicsDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	for _, away := range []bus.Topic{bus.Outcomes, bus.TasksDead} {
+		t.Run(string(away), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				a, st, _ := newTestPublisher(t)
+				b := &oneTopicAway{
+					away: away,
+					told: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
+				}
+				a.opts.Bus, a.max = b, 100
+				ctx, cancel := context.WithCancel(t.Context())
+				epoch := &session.Epoch{ID: 7}
+				a.opts.Epoch = func() *session.Epoch { return epoch }
+				var done sync.WaitGroup
+				done.Go(func() { a.Run(ctx) })
+				began := time.Now().UnixMilli()
+				for i := range timer.ID(20) {
+					e := outcomeOf(epoch, i+1, 1)
+					if e.Kind = timer.Delivered; i%2 == 0 {
+						e.Kind = timer.Failed
+					}
+					a.Expect(epoch, &e.Outcome)
+					a.Put(e)
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(30 * time.Second)
+				want := map[bus.Topic]int{bus.Outcomes: 20, bus.TasksDead: 10}
+				for topic, n := range want {
+					if topic == away {
+						n = 0
+					}
+					require.Len(t, b.told[topic], n, topic)
+				}
+				require.LessOrEqual(t, st.noted, began)
+				time.Sleep(3 * time.Minute)
+				for topic, n := range want {
+					require.Len(t, b.told[topic], n, topic)
+					for fire, n := range b.told[topic] {
+						require.Equal(t, 1, n, fire)
+					}
+				}
+				require.Greater(t, st.noted, began+2000)
+				cancel()
+				done.Wait()
+			})
+		})
+	}
+}
+
+// TestOverflowOfOneTopicIsReadOnce lets more events come than are kept while one topic is away. Those
+// that are read from the store are not repeated on the other one.
+func TestOverflowOfOneTopicIsReadOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, _, _ := newTestPublisher(t)
-		b := &oneTopicAway{letters: make(map[string]int)}
-		a.opts.Bus, a.max = b, 100
-		epoch := &session.Epoch{ID: 7}
-		put := func(id timer.ID, kind timer.OutcomeKind) {
-			e := outcomeOf(epoch, id, 1)
-			e.Kind = kind
-			a.Expect(epoch, &e.Outcome)
-			a.Put(e)
+		a, st, _ := newTestPublisher(t)
+		b := &oneTopicAway{
+			away: bus.Outcomes,
+			told: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
 		}
-		put(1, timer.Failed)
-		put(2, timer.Delivered)
-		go func() {
-			for i := range timer.ID(10) { // the queue grows into another array
-				time.Sleep(300 * time.Millisecond)
-				put(10+i, timer.Failed)
-			}
-		}()
+		a.opts.Bus, b.tries = b, 50
+		epoch := &session.Epoch{ID: 7}
+		a.mu.Lock()
+		a.switchEpoch(epoch)
+		a.overflowed, a.firstMissedMS = true, time.Now().UnixMilli()
+		a.mu.Unlock()
+		for i := range timer.ID(10) {
+			e := outcomeOf(epoch, i+1, 1)
+			e.Kind = timer.Failed
+			st.record(e.Outcome)
+		}
 		a.flush(t.Context())
-		time.Sleep(time.Minute)
-		a.flush(t.Context())
-		require.Equal(t, 12, b.events)
-		require.Len(t, b.letters, 11)
-		for fire, n := range b.letters {
+		require.Len(t, b.told[bus.Outcomes], 10)
+		require.Len(t, b.told[bus.TasksDead], 10)
+		for fire, n := range b.told[bus.TasksDead] {
 			require.Equal(t, 1, n, fire)
 		}
 	})

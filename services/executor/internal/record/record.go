@@ -103,6 +103,7 @@ type Recorder struct {
 	writing atomic.Int64 // results that are being written
 	// unrecorded counts the unwritten results.
 	unrecorded atomic.Int64
+	dispatches sync.WaitGroup
 }
 
 // New returns a recorder without results.
@@ -175,6 +176,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 	wg.Go(func() { r.loop(ctx, &r.serial) })
 	wg.Wait()
+	r.dispatches.Wait()
 }
 
 func (r *Recorder) loop(ctx context.Context, p *batchQueue) {
@@ -272,19 +274,26 @@ func (r *Recorder) write(
 		}
 		// First leave the in-flight set: the task may come back to this process.
 		r.opts.Inflight.Remove(entries...)
-		r.opts.Dispatch.Committed(ctx, released)
+		r.dispatch(ctx, released)
 	case resultOutcome:
 		lost, created, err := r.opts.Store.Record(ctx, epoch.ID, outcomes, attempts)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what failed
 		}
 		r.opts.Inflight.Remove(entries...)
-		if len(created) > 0 {
-			r.opts.Dispatch.Committed(ctx, created)
-		}
+		r.dispatch(ctx, created)
 		r.countRecorded(rs, lost)
 	}
 	return nil
+}
+
+// dispatch dispatches fires without waiting for it: while Pulsar or Redis is unavailable that takes
+// seconds, in which other results would wait, and with them the fires that take their turn. A fire
+// that is not dispatched is found by the store polls.
+func (r *Recorder) dispatch(ctx context.Context, fires []timer.Fire) {
+	if len(fires) > 0 {
+		r.dispatches.Go(func() { r.opts.Dispatch.Committed(ctx, fires) })
+	}
 }
 
 // countRecorded counts recorded outcomes and passes them to the event publisher.

@@ -163,3 +163,50 @@ func TestFencedRetryLeaves(t *testing.T) {
 		require.Zero(t, set.Len())
 	})
 }
+
+// hangingDispatch takes 2 s for each call, as while Pulsar is away.
+type hangingDispatch struct{ *fakes }
+
+func (d hangingDispatch) Committed(ctx context.Context, fires []timer.Fire) {
+	time.Sleep(2 * time.Second)
+	d.fakes.Committed(ctx, fires)
+}
+
+// TestDispatchHoldsUpNoRecord releases a fire whose dispatch takes long. The next result is written
+// at once, and the recorder ends only when the fire is dispatched.
+func TestDispatchHoldsUpNoRecord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{}
+		set, epoch := inflight.New(10), new(session.Epoch)
+		es, _, err := set.Reserve(
+			t.Context(), epoch, []inflight.Arrival{
+				{Fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: 1}}},
+				{Fire: timer.Fire{FireID: timer.FireID{Timer: 2, DueMS: 1}}},
+			},
+			inflight.FromTask, 0,
+		)
+		require.NoError(t, err)
+		r := New(Options{
+			Store: f, Dispatch: hangingDispatch{f}, Inflight: set,
+			Events:     events.New(events.Options{Registerer: prometheus.NewRegistry()}),
+			Ended:      func(*inflight.Entry) {},
+			Held:       func(...*inflight.Entry) {},
+			Room:       func() {},
+			Logger:     zerolog.Nop(),
+			Registerer: prometheus.NewRegistry(),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { r.Run(ctx) })
+		r.Release(es[0])
+		time.Sleep(100 * time.Millisecond)
+		r.End(timer.Outcome{Fire: es[1].Fire, Kind: timer.Delivered, Serial: true}, es[1])
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, []string{"release", "record delivered"}, f.seen())
+		require.Zero(t, set.Len())
+		cancel()
+		done.Wait()
+		require.Equal(t, []string{"release", "record delivered", "dispatch"}, f.seen())
+	})
+}
