@@ -47,8 +47,9 @@ func (env *Environment) settle(t *testing.T) *Result {
 		led, e := env.compare(t)
 		res.Verdict = led.Check(e)
 		left := env.unfinished(t)
-		if len(res.Verdict.NoOutcome)+len(res.Verdict.Missing)+len(left) == 0 ||
-			time.Since(began) > settleTimeout {
+		waiting := len(res.Verdict.NoOutcome) + len(res.Verdict.Missing) + len(left) +
+			len(env.unpublished(e))
+		if waiting == 0 || time.Since(began) > settleTimeout {
 			env.checkP5(e)
 			env.checkLateness(e)
 			env.checkRetryWaits(e)

@@ -42,14 +42,13 @@ func unsignedResult(err error) Result {
 	}
 }
 
-// callTarget calls one of several targets.
-func (c Callers) callTarget(ctx context.Context, r *Request, i int) TargetResult {
+// callTarget calls one of several targets. later is true if others have been called before it.
+func (c Callers) callTarget(ctx context.Context, r *Request, i int, later bool) TargetResult {
 	q := *r
 	q.Target, q.Fanout = r.Targets[i], timer.Fanout{}
 	if began := time.Since(
 		r.Start,
-	); i > 0 && r.Mode == timer.ModeAny && began > 0 &&
-		began < time.Hour {
+	); later && began > 0 && began < time.Hour {
 		q.Start = r.Start.Add(began) // after failed targets; an hour apart means two clocks
 	}
 	began := time.Now()
@@ -94,6 +93,20 @@ func (r *Request) gaveUp(i int) bool { return r.Done.Has(i, timer.TargetGivenUp)
 // gone returns whether target i of a ModeAll timer answered 410 in an earlier attempt.
 func (r *Request) gone(i int) bool { return r.Done.Has(i, timer.TargetGone) }
 
+// inOrder returns the targets of a ModeAny timer in the order of calls. Those that have accepted an
+// earlier attempt and not completed it come last: another one may take the fire.
+func (r *Request) inOrder() []int {
+	var order, last []int
+	for i := range r.Targets {
+		if r.Done.Has(i, timer.TargetAccepted) {
+			last = append(last, i)
+		} else {
+			order = append(order, i)
+		}
+	}
+	return append(order, last...)
+}
+
 // callAny calls the targets in order until one takes the fire. If all fail, it returns the last
 // failure with class Retry if any failure may be retried.
 func (c Callers) callAny(ctx context.Context, r *Request) Result {
@@ -101,7 +114,7 @@ func (c Callers) callAny(ctx context.Context, r *Request) Result {
 	sum := Result{Pause: true}
 	class, notRetried, done := Reject, false, r.Done
 	waits := false
-	for i := range r.Targets {
+	for place, i := range r.inOrder() {
 		if r.gaveUp(i) {
 			notRetried, sum.Pause = true, false
 			continue
@@ -111,9 +124,12 @@ func (c Callers) callAny(ctx context.Context, r *Request) Result {
 			class, sum.Pause = Retry, false
 			break
 		}
-		target := c.callTarget(ctx, r, i)
+		target := c.callTarget(ctx, r, i, place > 0)
 		out = append(out, target)
 		if target.Class == Success || target.Class == Accepted {
+			if target.Class == Accepted {
+				done |= timer.TargetAccepted << i
+			}
 			sum = target.Result
 			sum.Targets, sum.Done = out, done
 			return sum
@@ -155,7 +171,7 @@ func (r *Result) combine(class Class, notRetried bool) {
 func (c Callers) callAll(ctx context.Context, r *Request) Result {
 	results := make([]*TargetResult, len(r.Targets))
 	call := func(i int) {
-		target := c.callTarget(ctx, r, i)
+		target := c.callTarget(ctx, r, i, false)
 		results[i] = &target
 	}
 	var others sync.WaitGroup

@@ -109,6 +109,10 @@ func TestFailover(t *testing.T) {
 				require.Equal(t, i, one.Index)
 				require.Equal(t, answers[tt.urls[i]], one.Result)
 			}
+			if tt.want.Class == callback.Accepted {
+				require.Equal(t, timer.TargetAccepted<<(tt.calls-1), got.Done)
+				got.Done = 0
+			}
 			got.Targets = nil
 			require.Equal(t, tt.want, got)
 		})
@@ -117,6 +121,36 @@ func TestFailover(t *testing.T) {
 
 // TestOnlyUnsignedTargetsAreCalledWithoutKeys checks that in an app whose keys cannot be read the
 // targets that need no signature are called, and no others.
+// TestTargetThatAcceptedIsTriedLast checks that a target which has accepted an attempt, and not
+// completed it, leaves the next attempt to the others.
+func TestTargetThatAcceptedIsTriedLast(t *testing.T) {
+	t.Parallel()
+	called := func(r *callback.Request) (callback.Result, []int) {
+		got := callback.Callers{timer.KindHTTP: answers}.Call(t.Context(), r)
+		var order []int
+		for _, target := range got.Targets {
+			order = append(order, target.Index)
+		}
+		return got, order
+	}
+	r := several(timer.ModeAny, "taken", "ok")
+	got, order := called(r)
+	require.Equal(t, callback.Accepted, got.Class)
+	require.Equal(t, []int{0}, order)
+	r.Done = got.Done
+	got, order = called(r)
+	require.Equal(t, callback.Success, got.Class)
+	require.Equal(t, []int{1}, order)
+
+	r = several(timer.ModeAny, "broken", "taken", "busy", "taken")
+	for _, want := range [][]int{{0, 1}, {0, 2, 3}, {0, 2, 1}, {0, 2, 1}} {
+		got, order = called(r)
+		require.Equal(t, callback.Accepted, got.Class)
+		require.Equal(t, want, order)
+		r.Done = got.Done
+	}
+}
+
 func TestOnlyUnsignedTargetsAreCalledWithoutKeys(t *testing.T) {
 	t.Parallel()
 	c := callback.Callers{timer.KindHTTP: answers}

@@ -719,13 +719,49 @@ func TestGoneTargetIsNotTakenForTheLastAnswer(t *testing.T) {
 	const failed = "Failed at 2026-01-05T09:00:00.02Z after 1 attempt: "
 	require.Equal(
 		t,
-		failed+"the receiver answered that it is gone, which pauses a timer that is active (status 410).",
+		failed+"the receiver answered that it is gone, which pauses the timer if it is "+
+			"active and was not edited since (status 410).",
 		text(410),
 	)
 	require.Equal(
 		t,
-		failed+"one of its targets answered that it is gone, which pauses a timer that is active; "+
+		failed+"one of its targets answered that it is gone, which pauses the timer if it is "+
+			"active and was not edited since; "+
 			"the call of another one failed (status 500).",
 		text(500),
 	)
+	require.Equal(
+		t,
+		failed+"one of its targets answered that it is gone, which pauses the timer if it is "+
+			"active and was not edited since.",
+		text(0), "the other one delivered",
+	)
+}
+
+// TestAnswerOfOneOfSeveralTargets checks the sentences about failures that have no status, because it
+// would be that of one of several targets.
+func TestAnswerOfOneOfSeveralTargets(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		reason  timer.Reason
+		failure timer.Failure
+		want    string
+	}{
+		{
+			timer.ReasonNotRetried, timer.FailureStatus,
+			"the timer does not retry the answer of one of its targets.",
+		},
+		{timer.ReasonExhausted, timer.FailureStatus, "its last attempt failed."},
+		{
+			timer.ReasonExhausted, timer.FailureAsync,
+			"its last attempt failed (accepted, and then completed as failed, or not in time).",
+		},
+	} {
+		fx := newFixture()
+		o := outcome(due, timer.Failed, c.reason)
+		o.StatusCode, o.Failure = 0, c.failure
+		fx.outcomes = []timer.Outcome{o}
+		require.Equal(t,
+			"Failed at 2026-01-05T09:00:00.02Z after 1 attempt: "+c.want, fx.at(t, due)[0].Text)
+	}
 }

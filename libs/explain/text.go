@@ -26,7 +26,7 @@ var failTexts = map[timer.Reason]string{
 	timer.ReasonExhausted:  "its last attempt failed",
 	timer.ReasonNotRetried: "the timer does not retry this answer",
 	timer.ReasonGaveUp:     "the next attempt would have been later than give_up_after allows",
-	timer.ReasonGone:       "the receiver answered that it is gone, which pauses a timer that is active",
+	timer.ReasonGone:       "the receiver answered that it is gone, which pauses the timer if it is active and was not edited since",
 	timer.ReasonRejected:   "its target can never be called as it is defined",
 }
 
@@ -105,7 +105,7 @@ func mayHaveBeenCalled(o *timer.Outcome) bool { return o.Hops.Path == timer.Path
 
 // failureTexts are failures in words, where a sentence about the fire names one.
 var failureTexts = map[timer.Failure]string{
-	timer.FailureAsync:   "accepted and not completed in time",
+	timer.FailureAsync:   "accepted, and then completed as failed, or not in time",
 	timer.FailureCircuit: "not sent: the breaker of the endpoint was open",
 	timer.FailureRule:    "the success rule does not match the answer",
 	timer.FailureRefused: "the rules about addresses do not allow it",
@@ -114,6 +114,8 @@ var failureTexts = map[timer.Failure]string{
 // failureText says what the last attempt came to, empty if that is not known.
 func failureText(o *timer.Outcome) string {
 	switch text, ok := failureTexts[o.Failure]; {
+	case o.Failure == timer.FailureStatus && o.StatusCode == 0:
+		return "" // of one of several targets
 	case o.Failure == timer.FailureStatus:
 		return fmt.Sprintf("status %d", o.StatusCode)
 	case o.StatusCode != 0:
@@ -133,10 +135,13 @@ func failedText(o *timer.Outcome) string {
 		why, answer = "the rules about addresses do not allow its target", ""
 	}
 	if o.Reason == timer.ReasonGone && o.StatusCode != statusGone {
-		why = "one of its targets answered that it is gone, which pauses a timer that is active"
+		why = "one of its targets answered that it is gone, which pauses the timer if it is active and was not edited since"
 		if answer != "" {
 			return text + ": " + why + "; the call of another one failed (" + answer + ")."
 		}
+	}
+	if o.Reason == timer.ReasonNotRetried && answer == "" {
+		why = "the timer does not retry the answer of one of its targets"
 	}
 	if known {
 		text += ": " + why

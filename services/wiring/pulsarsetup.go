@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
@@ -58,17 +59,24 @@ func (k *Kit) preparePulsar(ctx context.Context, b *pulsarbus.Bus) *pulsarSetup 
 	return p
 }
 
-// wait waits until Pulsar is set up. Unless it must be, a failed attempt is enough: executors find
-// fires in the store, and what the API accepts is stored there.
+// startWithoutPulsar is how long a process waits for the first setup before it works without Pulsar.
+// A server that hangs refuses nothing.
+const startWithoutPulsar = 2 * time.Second
+
+// wait waits until Pulsar is set up. Unless it must be, a failed attempt is enough, or one that takes
+// long: executors find fires in the store, and what the API accepts is stored there.
 func (p *pulsarSetup) wait(ctx context.Context, must bool) error {
 	failed := p.failed
+	long := time.After(startWithoutPulsar)
 	if must {
-		failed = nil
+		failed, long = nil, nil
 	}
 	select {
 	case <-p.ended:
 		return p.err
 	case <-failed:
+		return nil
+	case <-long:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for %s: %w", pulsarServer, context.Cause(ctx))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -42,4 +43,18 @@ func TestRefusedSetupOfPulsarEndsTheStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.EqualError(t, (&pulsarSetup{}).wait(ctx, true), "waiting for pulsar: context canceled")
+}
+
+// TestStartWithAHangingPulsar does not wait for a setup that neither succeeds nor fails.
+func TestStartWithAHangingPulsar(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &pulsarSetup{ended: make(chan struct{}), failed: make(chan struct{})}
+		began := time.Now()
+		require.NoError(t, p.wait(t.Context(), false))
+		require.Equal(t, startWithoutPulsar, time.Since(began))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, p.wait(ctx, true), context.DeadlineExceeded, "the command setup waits")
+	})
 }
