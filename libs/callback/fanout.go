@@ -94,7 +94,7 @@ func (r *Request) gaveUp(i int) bool { return r.Done.Has(i, timer.TargetGivenUp)
 func (r *Request) gone(i int) bool { return r.Done.Has(i, timer.TargetGone) }
 
 // inOrder returns the targets of a ModeAny timer in the order of calls. Those that have accepted an
-// earlier attempt and not completed it come last: another one may take the fire.
+// earlier attempt and not completed it come last, and in turn: another one may take the fire.
 func (r *Request) inOrder() []int {
 	var order, last []int
 	for i := range r.Targets {
@@ -103,6 +103,10 @@ func (r *Request) inOrder() []int {
 		} else {
 			order = append(order, i)
 		}
+	}
+	if n := len(last); n > 1 {
+		first := max(int(r.Attempt)-1, 0) % n
+		last = append(last[first:n:n], last[:first]...)
 	}
 	return append(order, last...)
 }

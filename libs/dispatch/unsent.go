@@ -13,15 +13,19 @@ const (
 	maxUnsent        = 50_000 // 6 MB; executors find the excess in the store
 	unsentChunk      = 1000
 	unsentRetryAfter = 100 * time.Millisecond
+	// tryAgainAfter is how long after a failure a window is not tried directly. One node of a Redis
+	// Cluster may fail alone, and the others take what is theirs.
+	tryAgainAfter = time.Second
 )
 
 // unsent holds fires whose tasks the bus did not confirm in time, or that the window did not take.
 // Without it, a fire committed during an outage would wait for executors to find it by a poll of the
 // store, however soon the server recovers.
 type unsent struct {
-	mu    sync.Mutex
-	fires []timer.Fire
-	wake  chan struct{} // capacity 1
+	mu       sync.Mutex
+	fires    []timer.Fire
+	failedAt time.Time     // when a direct try failed last
+	wake     chan struct{} // capacity 1
 }
 
 func newUnsent() unsent { return unsent{wake: make(chan struct{}, 1)} }
@@ -44,6 +48,20 @@ func (u *unsent) notEmpty() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.fires) > 0
+}
+
+// failing reports whether fires are held, and a direct try has failed a moment ago.
+func (u *unsent) failing() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.fires) > 0 && time.Since(u.failedAt) < tryAgainAfter
+}
+
+// failed notes that a direct try has failed.
+func (u *unsent) failed() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.failedAt = time.Now()
 }
 
 // next returns at most limit of the oldest fires, without removing them.

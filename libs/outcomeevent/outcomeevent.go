@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -47,18 +49,24 @@ type Page struct {
 	letters, outcomes bool // published
 }
 
+// topicTimeout is how long one topic may take for a page. A topic that cannot be published to hangs.
+const topicTimeout = 5 * time.Second
+
 // Publish publishes what is not published yet.
 func (p *Page) Publish(ctx context.Context, b bus.Publisher) error {
-	var errs [2]error
+	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
+	defer cancel()
+	var letters, outcomes error
+	var both sync.WaitGroup
 	if !p.letters {
-		errs[0] = PublishDeadLetters(ctx, b, p.Events)
-		p.letters = errs[0] == nil
+		both.Go(func() { letters = PublishDeadLetters(ctx, b, p.Events) })
 	}
 	if !p.outcomes {
-		errs[1] = PublishOutcomes(ctx, b, p.Events)
-		p.outcomes = errs[1] == nil
+		both.Go(func() { outcomes = PublishOutcomes(ctx, b, p.Events) })
 	}
-	return errors.Join(errs[:]...)
+	both.Wait()
+	p.letters, p.outcomes = letters == nil, outcomes == nil
+	return errors.Join(letters, outcomes)
 }
 
 // PublishDeadLetters publishes those of the events on the topic of dead letters.

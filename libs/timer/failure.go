@@ -23,7 +23,7 @@ const (
 	// unknown kind of target.
 	FailureInvalid  Failure = "invalid"
 	FailureCanceled Failure = "cancelled" // the executor cancelled the call
-	FailureAsync    Failure = "async"     // accepted, but not completed in time
+	FailureAsync    Failure = "async"     // accepted, and then completed as failed, or not in time
 	FailureCircuit  Failure = "circuit"   // not sent: the endpoint's breaker is open
 )
 

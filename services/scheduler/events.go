@@ -30,10 +30,17 @@ type expiredSession struct {
 	published bool      // the outcomes found at first are published
 	last      bool      // the present pass is the last one
 
-	// at is how far the present pass has come, and page what it publishes there. So a round that
-	// meets an error repeats nothing that an earlier one has published.
+	// at is how far the present pass has come. page is what it publishes there, nil if that is not
+	// read yet, and next the position behind it. A round that could not publish all of a page leaves
+	// it to the next one, so what one topic has is not repeated for the other.
 	at   store.OutcomePosition
-	page outcomeevent.Page
+	page *outcomeevent.Page
+	next store.OutcomePosition
+}
+
+// restart begins another pass.
+func (x *expiredSession) restart() {
+	x.at, x.page, x.next = store.OutcomePosition{}, nil, store.OutcomePosition{}
 }
 
 // publishEvents publishes the outcomes that no executor will: those left by expired executors, and
@@ -100,14 +107,15 @@ func (s *Service) publishExpired(
 	}
 	if last &&
 		!x.last { // outcomes may have been committed behind where an earlier pass has come to
-		x.last, x.at, x.page = true, store.OutcomePosition{}, outcomeevent.Page{}
+		x.last = true
+		x.restart()
 	}
 	// The session's clock may have been ahead of the store's.
 	end := s.opts.Now().Add(eventsWindow)
 	if acked, err = s.publishSession(ctx, id, at, end, last, x); err != nil {
 		return acked, err
 	}
-	x.at, x.page = store.OutcomePosition{}, outcomeevent.Page{}
+	x.restart()
 	if x.published = true; !last {
 		return acked, nil
 	}
@@ -134,24 +142,18 @@ func (s *Service) publishSession(
 	if from := end.Add(-eventsMaxAge).UnixMilli(); at.FinishedMS < from {
 		at = store.OutcomePosition{FinishedMS: from}
 	}
-	for at.FinishedMS < end.UnixMilli() {
-		until := min(at.FinishedMS+eventsWindow.Milliseconds(), end.UnixMilli())
-		page, err := s.opts.Store.PendingEvents(ctx, id, at, until, store.MaxBatch)
-		if err != nil {
-			return acked, fmt.Errorf("reading outcomes of session %d: %w", id, err)
-		}
-		if x.page.Events, err = outcomeevent.Events(ctx, s.opts.Store, page); err != nil {
-			return acked, err //nolint:wrapcheck // already wrapped
+	for x.page != nil || at.FinishedMS < end.UnixMilli() {
+		if x.page == nil {
+			if err := s.readPage(ctx, id, at, end, x); err != nil {
+				return acked, err
+			}
 		}
 		if err := x.page.Publish(ctx, s.opts.Bus); err != nil {
 			return acked, err //nolint:wrapcheck // the bus names the topic
 		}
 		events := x.page.Events
-		if at = (store.OutcomePosition{FinishedMS: until}); len(page) == store.MaxBatch {
-			last := &page[len(page)-1]
-			at = store.OutcomePosition{FinishedMS: last.FinishedMS, FireID: last.FireID}
-		}
-		x.at, x.page = at, outcomeevent.Page{}
+		at = x.next
+		x.at, x.page = at, nil
 		if !ack {
 			continue
 		}
@@ -164,6 +166,27 @@ func (s *Service) publishSession(
 		}
 	}
 	return acked, nil
+}
+
+// readPage reads the next page of outcomes of a session.
+func (s *Service) readPage(
+	ctx context.Context, id timer.ID, at store.OutcomePosition, end time.Time, x *expiredSession,
+) error {
+	until := min(at.FinishedMS+eventsWindow.Milliseconds(), end.UnixMilli())
+	page, err := s.opts.Store.PendingEvents(ctx, id, at, until, store.MaxBatch)
+	if err != nil {
+		return fmt.Errorf("reading outcomes of session %d: %w", id, err)
+	}
+	events, err := outcomeevent.Events(ctx, s.opts.Store, page)
+	if err != nil {
+		return err //nolint:wrapcheck // already wrapped
+	}
+	x.page, x.next = &outcomeevent.Page{Events: events}, store.OutcomePosition{FinishedMS: until}
+	if len(page) == store.MaxBatch {
+		last := &page[len(page)-1]
+		x.next = store.OutcomePosition{FinishedMS: last.FinishedMS, FireID: last.FireID}
+	}
+	return nil
 }
 
 // logSkips logs fires that no executor recorded as skipped, with the words of executors. Of many at

@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,13 +51,13 @@ type Options struct {
 }
 
 // Publisher publishes recorded outcomes, each at least once: on the outcomes topic, and failed ones
-// as dead letters, too. It acknowledges its position with its session, and a scheduler publishes what
-// an expired session had not. While the bus is unavailable the queue may overflow; the overflow is
-// read from the store later.
+// as dead letters, too. Neither topic waits for the other. It acknowledges its position with its
+// session, and a scheduler publishes what an expired session had not. While a topic is unavailable,
+// its queue may overflow; the overflow is read from the store later.
 //
-// Each result of the session is pending from before its record until it is published, or until it
-// lies behind the position of the next reread. The acknowledged position is always before all
-// pending results.
+// Each result of the session is pending from before its record until it is published on its topics,
+// or until it lies behind the position of the next reread. The acknowledged position is always before
+// all pending results.
 type Publisher struct {
 	opts    Options
 	log     zerolog.Logger
@@ -64,20 +65,38 @@ type Publisher struct {
 	max     int // maximum length of a queue
 
 	mu       sync.Mutex
-	outcomes outbox
-	letters  outbox         // of the failed among them
+	outboxes [2]*outbox
 	epoch    *session.Epoch // the latest; only its outcomes are counted
-	// pending counts the epoch's results that are expected or queued, by the second they finished
-	// in.
-	pending    map[int64]int
-	ackedMS    int64     // unix ms: the epoch's outcomes up to here are published
-	overflowed bool      // the queue overflowed and takes nothing until the overflow is read
-	latest     int64     // unix ms: the latest finish of an expected result
-	ackedAt    time.Time // of the last acknowledgement for the epoch; zero: none
+	// pending counts the epoch's results that are expected, and those in queues, by the second they
+	// finished in.
+	pending map[int64]int
+	ackedMS int64     // unix ms: the epoch's outcomes up to here are published
+	latest  int64     // unix ms: the latest finish of an expected result
+	ackedAt time.Time // of the last acknowledgement for the epoch; zero: none
+}
+
+// outbox is what waits for one topic.
+type outbox struct {
+	topic  bus.Topic
+	failed bool          // it takes failed outcomes only
+	wake   chan struct{} // capacity 1
+
+	// The rest belongs to the lock of the publisher.
+	queue      []Event
+	overflowed bool // the queue overflowed and takes nothing until the overflow is read
 	// firstMissedMS is the finish time, in unix ms, of the earliest outcome of the epoch that
 	// overflowed and was not read since. 0: there is none.
 	firstMissedMS int64
-	wake          chan struct{} // capacity 1
+	rereadMS      int64 // where the reread under way began, in unix ms; 0: there is none
+}
+
+func (q *outbox) takes(kind timer.OutcomeKind) bool { return !q.failed || kind == timer.Failed }
+
+func (q *outbox) publish(ctx context.Context, b bus.Publisher, es []outcomeevent.Event) error {
+	if q.failed {
+		return outcomeevent.PublishDeadLetters(ctx, b, es) //nolint:wrapcheck // as below
+	}
+	return outcomeevent.PublishOutcomes(ctx, b, es) //nolint:wrapcheck // the bus names the topic
 }
 
 // Event is an outcome to be published.
@@ -89,29 +108,23 @@ type Event struct {
 	LastError string // of the last attempt
 }
 
-// outbox is a queue of events for one topic. Neither topic waits for the other.
-type outbox struct {
-	topic    bus.Topic
-	queue    []Event
-	failedAt time.Time // when the latest batch was not published; zero: it was
-}
-
-// New returns a publisher with an empty queue.
+// New returns a publisher with empty queues.
 func New(o Options) *Publisher {
 	a := &Publisher{
-		opts:     o,
-		log:      o.Logger,
-		outcomes: outbox{topic: bus.Outcomes},
-		letters:  outbox{topic: bus.TasksDead},
+		opts: o,
+		log:  o.Logger,
 		delayed: promauto.With(o.Registerer).NewCounter(prometheus.CounterOpts{
 			Name: "carillon_outcome_events_delayed_total",
-			Help: "Recorded outcomes that overflowed the queue in memory and are published from the store.",
+			Help: "Messages about recorded outcomes that overflowed a queue in memory and are published from the store.",
 		}),
 		max:     eventsMax,
 		pending: make(map[int64]int),
-		wake:    make(chan struct{}, 1),
+		outboxes: [2]*outbox{
+			{topic: bus.Outcomes, wake: make(chan struct{}, 1)},
+			{topic: bus.TasksDead, wake: make(chan struct{}, 1), failed: true},
+		},
 	}
-	for _, q := range []*outbox{&a.outcomes, &a.letters} {
+	for _, q := range a.outboxes {
 		promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "carillon_outcome_events_waiting",
 			Help:        "Messages about recorded outcomes that wait in memory to be published, by topic.",
@@ -145,169 +158,174 @@ func (a *Publisher) switchEpoch(epoch *session.Epoch) {
 	if epoch == nil || a.epoch != nil && epoch.ID <= a.epoch.ID {
 		return
 	}
-	a.epoch, a.pending, a.ackedMS, a.latest, a.overflowed, a.firstMissedMS, a.ackedAt = epoch, make(
+	a.epoch, a.pending, a.ackedMS, a.latest, a.ackedAt = epoch, make(
 		map[int64]int,
-	), 0, 0, false, 0, time.Time{}
+	), 0, 0, time.Time{}
+	for _, q := range a.outboxes {
+		q.overflowed, q.firstMissedMS = false, 0
+	}
 }
 
-// Settle stops counting results: they are published, or were not recorded.
+// Settle stops expecting results, because they were not recorded.
 func (a *Publisher) Settle(es ...Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range es {
-		a.uncount(&es[i])
+		a.count(&es[i], -1)
 	}
 }
 
-func (a *Publisher) uncount(e *Event) {
+// count adds to the pending results of the second of an event. The caller holds the lock.
+func (a *Publisher) count(e *Event, n int) {
 	if a.epoch == nil || a.epoch.ID != e.Session {
 		return
 	}
 	second := e.FinishedMS / 1000
-	if a.pending[second]--; a.pending[second] <= 0 {
+	if a.pending[second] += n; a.pending[second] <= 0 {
 		delete(a.pending, second)
 	}
 }
 
-// Put queues a recorded outcome.
+// Put queues a recorded outcome for its topics.
 func (a *Publisher) Put(e Event) {
 	a.mu.Lock()
-	switch {
-	case !a.overflowed && max(len(a.outcomes.queue), len(a.letters.queue)) < a.max:
-		a.outcomes.queue = append(a.outcomes.queue, e)
-		if e.Kind == timer.Failed {
-			a.letters.queue = append(a.letters.queue, e)
-			if a.epoch != nil && a.epoch.ID == e.Session {
-				a.pending[e.FinishedMS/1000]++ // until both are published
+	defer a.mu.Unlock()
+	for _, q := range a.outboxes {
+		if !q.takes(e.Kind) {
+			continue
+		}
+		switch {
+		case !q.overflowed && len(q.queue) < a.max:
+			q.queue = append(q.queue, e)
+			a.count(&e, 1)
+		case a.epoch != nil && a.epoch.ID == e.Session:
+			if q.overflowed = true; q.firstMissedMS == 0 || e.FinishedMS < q.firstMissedMS {
+				q.firstMissedMS = e.FinishedMS
 			}
+			a.delayed.Inc()
+		default: // a scheduler finds it in the store
+			a.delayed.Inc()
 		}
-	case a.epoch != nil && a.epoch.ID == e.Session:
-		if a.overflowed = true; a.firstMissedMS == 0 || e.FinishedMS < a.firstMissedMS {
-			a.firstMissedMS = e.FinishedMS
+		select {
+		case q.wake <- struct{}{}:
+		default:
 		}
-		a.uncount(&e)
-		a.delayed.Inc()
-	default: // a scheduler finds it in the store
-		a.delayed.Inc()
 	}
-	a.mu.Unlock()
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	a.count(&e, -1) // it was expected
 }
 
 // Run publishes until ctx ends.
 func (a *Publisher) Run(ctx context.Context) {
+	var publishing sync.WaitGroup
+	for _, q := range a.outboxes {
+		publishing.Go(func() { a.run(ctx, q) })
+	}
 	tick := time.NewTicker(ackEvery)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
-		case <-a.wake:
-			clock.Pause(ctx, gatherWait)
-			a.flush(ctx)
 		case <-tick.C:
-			a.flush(ctx)
 			if a.ackDue() {
 				a.ack(ctx)
 			}
 		case <-ctx.Done():
+		}
+	}
+	publishing.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackEvery)
+	defer cancel()
+	a.ack(last)
+}
+
+// run publishes on one topic until ctx ends.
+func (a *Publisher) run(ctx context.Context, q *outbox) {
+	for {
+		select {
+		case <-q.wake:
+			clock.Pause(ctx, gatherWait)
+			a.flush(ctx, q)
+		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackEvery)
-			a.flush(last)
-			a.ack(last)
+			a.flush(last, q)
 			cancel()
 			return
 		}
 	}
 }
 
-// flush publishes the queued events, then the overflow. What cannot be published waits for the next
-// call.
-func (a *Publisher) flush(ctx context.Context) {
-	outcomes, letters := a.drain(ctx, &a.outcomes), a.drain(ctx, &a.letters)
-	if !outcomes || !letters {
-		return
-	}
-	for more := true; more; {
-		more = a.reread(ctx)
-	}
-}
-
-// drain publishes the events of a queue. done is false if some are left.
-func (a *Publisher) drain(ctx context.Context, q *outbox) (done bool) {
+// flush publishes the queued events, then the overflow.
+func (a *Publisher) flush(ctx context.Context, q *outbox) {
 	for ctx.Err() == nil {
 		a.mu.Lock()
 		n := min(store.MaxBatch, len(q.queue))
 		batch := q.queue[:n:n]
 		a.mu.Unlock()
 		if n == 0 {
-			return true
+			break
 		}
-		if !q.failedAt.IsZero() && time.Since(q.failedAt) < eventsRetryAfter {
-			return false
-		}
-		q.failedAt = time.Time{}
-		if err := a.publish(ctx, q.topic, batch); err != nil {
+		if err := a.publish(ctx, q, batch); err != nil {
 			a.log.Debug().Err(err).Msg("outcomes not published, retrying")
-			q.failedAt = time.Now()
-			return false
+			clock.Pause(ctx, eventsRetryAfter)
+			continue
 		}
 		a.mu.Lock()
 		if q.queue = q.queue[n:]; len(q.queue) == 0 {
 			q.queue = nil
 		}
+		for i := range batch {
+			a.count(&batch[i], -1)
+		}
 		a.mu.Unlock()
-		a.Settle(batch...)
 	}
-	return false
+	for more := true; more; {
+		more = a.reread(ctx, q)
+	}
 }
 
 // reread publishes overflowed outcomes from the store, starting at the earliest. If more overflow
 // meanwhile, it returns true, and the next call starts at their earliest.
-func (a *Publisher) reread(ctx context.Context) (more bool) {
+func (a *Publisher) reread(ctx context.Context, q *outbox) (more bool) {
 	a.mu.Lock()
-	from, epoch := a.firstMissedMS, a.epoch
-	a.firstMissedMS = 0
+	from, epoch := q.firstMissedMS, a.epoch
+	q.firstMissedMS, q.rereadMS = 0, from
 	a.mu.Unlock()
 	if from == 0 {
 		return false
 	}
-	done := a.publishFromStore(ctx, epoch.ID, from)
+	done := a.publishFromStore(ctx, q, epoch, from)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	q.rereadMS = 0
 	switch {
 	// The epoch ended: a scheduler continues from the acknowledged position, which is before all of
 	// it.
 	case a.epoch != epoch:
 	case done:
-		a.overflowed = false
-	case a.firstMissedMS == 0 || from < a.firstMissedMS:
-		a.firstMissedMS = from
+		q.overflowed = false
+	case q.firstMissedMS == 0 || from < q.firstMissedMS:
+		q.firstMissedMS = from
 	}
-	return done && a.firstMissedMS > 0
+	return done && q.firstMissedMS > 0
 }
 
-// publishFromStore publishes the session's outcomes that finished at from or later. done is false
-// if ctx ended first.
+// publishFromStore publishes the outcomes of an epoch that finished at from or later. done is false
+// if ctx or the epoch ended first.
 func (a *Publisher) publishFromStore(
 	ctx context.Context,
-	session timer.ID,
+	q *outbox,
+	epoch *session.Epoch,
 	from int64,
 ) (done bool) {
 	at := store.OutcomePosition{FinishedMS: from}
-	for ctx.Err() == nil {
-		page, err := a.opts.Store.PendingEvents(ctx, session, at, timer.NeverMS, store.MaxBatch)
-		var events []outcomeevent.Event
+	for ctx.Err() == nil && a.isCurrent(epoch) {
+		page, err := a.opts.Store.PendingEvents(ctx, epoch.ID, at, timer.NeverMS, store.MaxBatch)
 		if err == nil {
-			events, err = a.read(ctx, page)
+			err = a.send(ctx, q, page)
 		}
 		if err != nil {
-			a.log.Debug().Err(err).Msg("outcomes not read, retrying")
+			a.log.Debug().Err(err).Msg("outcomes not published, retrying")
 			clock.Pause(ctx, eventsRetryAfter)
 			continue
-		}
-		if !a.publishPage(ctx, events) {
-			return false
 		}
 		if len(page) < store.MaxBatch {
 			return true
@@ -318,21 +336,10 @@ func (a *Publisher) publishFromStore(
 	return false
 }
 
-// publishPage publishes events of stored outcomes until both topics have them. done is false if ctx
-// ended first.
-func (a *Publisher) publishPage(ctx context.Context, es []outcomeevent.Event) (done bool) {
-	p := outcomeevent.Page{Events: es}
-	for ctx.Err() == nil {
-		call, cancel := context.WithTimeout(ctx, 2*eventsTimeout) //nolint:mnd // two topics
-		err := p.Publish(call, a.opts.Bus)
-		cancel()
-		if err == nil {
-			return true
-		}
-		a.log.Debug().Err(err).Msg("outcomes not published, retrying")
-		clock.Pause(ctx, eventsRetryAfter)
-	}
-	return false
+func (a *Publisher) isCurrent(epoch *session.Epoch) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.epoch == epoch
 }
 
 // ackDue reports whether to acknowledge the position: it is before the latest result, or its last
@@ -354,8 +361,12 @@ func (a *Publisher) ack(ctx context.Context) {
 	for second := range a.pending {
 		upTo = min(upTo, second*1000-1)
 	}
-	if a.firstMissedMS > 0 {
-		upTo = min(upTo, a.firstMissedMS-1)
+	for _, q := range a.outboxes {
+		for _, from := range []int64{q.firstMissedMS, q.rereadMS} {
+			if from > 0 {
+				upTo = min(upTo, from-1)
+			}
+		}
 	}
 	a.ackedMS, a.ackedAt = max(a.ackedMS, upTo), time.Now()
 	a.mu.Unlock()
@@ -376,10 +387,10 @@ func (a *Publisher) ack(ctx context.Context) {
 	}
 }
 
-// publish publishes events on one topic. It reads from the store an unknown app, and the result of
-// each target, because earlier attempts may belong to another executor.
-func (a *Publisher) publish(ctx context.Context, topic bus.Topic, es []Event) error {
-	all := make([]outcomeevent.Event, 0, len(es))
+// publish publishes queued events. It reads from the store an unknown app, and the result of each
+// target, because earlier attempts may belong to another executor.
+func (a *Publisher) publish(ctx context.Context, q *outbox, es []Event) error {
+	known := make([]outcomeevent.Event, 0, len(es))
 	var partial []timer.Outcome
 	for i := range es {
 		e := &es[i]
@@ -387,25 +398,24 @@ func (a *Publisher) publish(ctx context.Context, topic bus.Topic, es []Event) er
 			partial = append(partial, e.Outcome)
 			continue
 		}
-		all = append(all, outcomeevent.New(&e.Outcome, e.App, e.Name, e.LastError, nil))
+		known = append(known, outcomeevent.New(&e.Outcome, e.App, e.Name, e.LastError, nil))
 	}
-	read, err := a.read(ctx, partial)
-	if err != nil {
+	if err := a.send(ctx, q, partial); err != nil {
 		return err
 	}
-	all = append(all, read...)
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	if topic == bus.TasksDead {
-		return outcomeevent.PublishDeadLetters(ctx, a.opts.Bus, all) //nolint:wrapcheck // as below
-	}
-	return outcomeevent.PublishOutcomes(ctx, a.opts.Bus, all) //nolint:wrapcheck // the bus names it
+	return q.publish(ctx, a.opts.Bus, known)
 }
 
-// read returns the events of stored outcomes.
-func (a *Publisher) read(ctx context.Context, os []timer.Outcome) ([]outcomeevent.Event, error) {
+// send publishes those of stored outcomes that belong on the topic.
+func (a *Publisher) send(ctx context.Context, q *outbox, os []timer.Outcome) error {
+	os = slices.DeleteFunc(slices.Clone(os), func(o timer.Outcome) bool { return !q.takes(o.Kind) })
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	//nolint:wrapcheck // already wrapped
-	return outcomeevent.Events(ctx, a.opts.Store, os)
+	es, err := outcomeevent.Events(ctx, a.opts.Store, os)
+	if err != nil {
+		return err //nolint:wrapcheck // already wrapped
+	}
+	return q.publish(ctx, a.opts.Bus, es)
 }

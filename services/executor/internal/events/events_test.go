@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -54,6 +55,8 @@ func (s *outcomesStore) PendingEvents(
 }
 
 func (s *outcomesStore) AckEvents(_ context.Context, _ timer.ID, p store.OutcomePosition) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.noted = max(s.noted, p.FinishedMS)
 	return nil
 }
@@ -89,6 +92,12 @@ func (b *eventsBus) Publish(_ context.Context, _ bus.Topic, msgs ...bus.Message)
 	return nil
 }
 
+func (s *outcomesStore) ackedMS() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.noted
+}
+
 // newTestPublisher returns a publisher that queues three events, with its store and bus.
 func newTestPublisher(t *testing.T) (*Publisher, *outcomesStore, *eventsBus) {
 	t.Helper()
@@ -108,6 +117,14 @@ func newTestPublisher(t *testing.T) (*Publisher, *outcomesStore, *eventsBus) {
 	})
 	p.max = 3
 	return p, st, b
+}
+
+// flush publishes what waits for each topic.
+func flush(t *testing.T, a *Publisher) {
+	t.Helper()
+	for _, q := range a.outboxes {
+		a.flush(t.Context(), q)
+	}
 }
 
 func outcomeOf(epoch *session.Epoch, id timer.ID, app int64) Event {
@@ -152,7 +169,7 @@ func TestEveryOutcomeIsPublishedAfterAnOverflow(t *testing.T) {
 			})
 		}
 		b.away.Store(false)
-		a.flush(t.Context())
+		flush(t, a)
 		for i := range int64(10) {
 			require.Contains(t, b.told, i+1)
 		}
@@ -163,9 +180,9 @@ func TestEveryOutcomeIsPublishedAfterAnOverflow(t *testing.T) {
 		require.Less(t, st.noted, last.FinishedMS, "one is not recorded yet")
 		st.record(last.Outcome)
 		a.Put(last)
-		a.flush(t.Context())
+		flush(t, a)
 		require.Contains(t, b.told, int64(101))
-		require.False(t, a.overflowed)
+		require.False(t, a.outboxes[0].overflowed)
 		a.ack(t.Context())
 		require.Greater(t, st.noted, last.FinishedMS)
 	})
@@ -183,7 +200,7 @@ func TestResultOfExpiredSessionChangesNothing(t *testing.T) {
 		a.Expect(old, &again.Outcome)
 		a.Put(late)
 		a.Put(again)
-		a.flush(t.Context())
+		flush(t, a)
 		require.Len(t, b.told, 2)
 		time.Sleep(time.Minute)
 		a.ack(t.Context())
@@ -216,28 +233,37 @@ func TestUnknownAppIsReadBeforePublishing(t *testing.T) {
 	e := outcomeOf(&session.Epoch{ID: 7}, 1, 1)
 	e.App = ""
 	a.Put(e)
-	a.flush(t.Context())
+	flush(t, a)
 	require.Equal(t, map[int64]string{1: "a"}, b.told)
 }
 
-// oneTopicAway is a bus on which one topic cannot be published to at first.
+// oneTopicAway is a bus on which one topic hangs at first.
 type oneTopicAway struct {
 	bus.Publisher
 	away  bus.Topic
-	tries int
-	told  map[bus.Topic]map[string]int // by fire
+	until time.Time
+
+	mu   sync.Mutex
+	told map[bus.Topic]map[string]int // by fire
 }
 
-func (b *oneTopicAway) Publish(_ context.Context, to bus.Topic, msgs ...bus.Message) error {
-	if to == b.away {
-		if b.tries++; b.tries < 100 {
-			return errors.New("away")
-		}
+func (b *oneTopicAway) Publish(ctx context.Context, to bus.Topic, msgs ...bus.Message) error {
+	if to == b.away && time.Now().Before(b.until) {
+		<-ctx.Done() // as Pulsar does
+		return ctx.Err()
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, m := range msgs {
 		b.told[to][m.Properties[bus.PropFire]]++
 	}
 	return nil
+}
+
+func (b *oneTopicAway) of(topic bus.Topic) map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.told[topic])
 }
 
 // TestTopicsDoNotWaitForEachOther publishes failed and other outcomes while one of both topics is
@@ -250,7 +276,7 @@ func TestTopicsDoNotWaitForEachOther(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, st, _ := newTestPublisher(t)
 				b := &oneTopicAway{
-					away: away,
+					away: away, until: time.Now().Add(2 * time.Minute),
 					told: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
 				}
 				a.opts.Bus, a.max = b, 100
@@ -275,17 +301,17 @@ func TestTopicsDoNotWaitForEachOther(t *testing.T) {
 					if topic == away {
 						n = 0
 					}
-					require.Len(t, b.told[topic], n, topic)
+					require.Len(t, b.of(topic), n, topic)
 				}
-				require.LessOrEqual(t, st.noted, began)
+				require.LessOrEqual(t, st.ackedMS(), began)
 				time.Sleep(3 * time.Minute)
 				for topic, n := range want {
-					require.Len(t, b.told[topic], n, topic)
-					for fire, n := range b.told[topic] {
+					require.Len(t, b.of(topic), n, topic)
+					for fire, n := range b.of(topic) {
 						require.Equal(t, 1, n, fire)
 					}
 				}
-				require.Greater(t, st.noted, began+2000)
+				require.Greater(t, st.ackedMS(), began+2000)
 				cancel()
 				done.Wait()
 			})
@@ -293,32 +319,76 @@ func TestTopicsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestOverflowOfOneTopicIsReadOnce lets more events come than are kept while one topic is away. Those
-// that are read from the store are not repeated on the other one.
+// TestOverflowOfOneTopicIsReadOnce lets more events come than are kept while one topic is away. The
+// other topic has each once, and no position is acknowledged behind what is still read.
 func TestOverflowOfOneTopicIsReadOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, st, _ := newTestPublisher(t)
 		b := &oneTopicAway{
-			away: bus.Outcomes,
+			away: bus.Outcomes, until: time.Now().Add(2 * time.Minute),
 			told: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
 		}
-		a.opts.Bus, b.tries = b, 50
+		a.opts.Bus = b
 		epoch := &session.Epoch{ID: 7}
-		a.mu.Lock()
-		a.switchEpoch(epoch)
-		a.overflowed, a.firstMissedMS = true, time.Now().UnixMilli()
-		a.mu.Unlock()
-		for i := range timer.ID(10) {
+		a.opts.Epoch = func() *session.Epoch { return epoch }
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { a.Run(ctx) })
+		began := time.Now().UnixMilli()
+		for i := range timer.ID(20) {
 			e := outcomeOf(epoch, i+1, 1)
 			e.Kind = timer.Failed
+			a.Expect(epoch, &e.Outcome)
 			st.record(e.Outcome)
+			a.Put(e)
+			time.Sleep(10 * time.Millisecond)
 		}
-		a.flush(t.Context())
-		require.Len(t, b.told[bus.Outcomes], 10)
-		require.Len(t, b.told[bus.TasksDead], 10)
-		for fire, n := range b.told[bus.TasksDead] {
-			require.Equal(t, 1, n, fire)
+		time.Sleep(90 * time.Second)
+		require.Len(t, b.of(bus.TasksDead), 20)
+		require.Empty(t, b.of(bus.Outcomes))
+		require.LessOrEqual(t, st.ackedMS(), began)
+		time.Sleep(3 * time.Minute)
+		for _, topic := range []bus.Topic{bus.Outcomes, bus.TasksDead} {
+			require.Len(t, b.of(topic), 20)
 		}
+		require.Greater(t, st.ackedMS(), began+1000)
+		cancel()
+		done.Wait()
+		for fire, n := range b.of(bus.TasksDead) {
+			require.LessOrEqual(t, n, 2, "queued, or read from the store: %s", fire)
+		}
+	})
+}
+
+// TestPositionWaitsForTheReread acknowledges no position while the overflow is read.
+func TestPositionWaitsForTheReread(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, st, _ := newTestPublisher(t)
+		b := &oneTopicAway{
+			away: bus.Outcomes, until: time.Now().Add(2 * time.Minute),
+			told: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
+		}
+		a.opts.Bus = b
+		epoch := &session.Epoch{ID: 7}
+		a.opts.Epoch = func() *session.Epoch { return epoch }
+		e := outcomeOf(epoch, 1, 1)
+		a.Expect(epoch, &e.Outcome)
+		st.record(e.Outcome)
+		a.max = 0 // all overflow
+		a.Put(e)
+		var reading sync.WaitGroup
+		reading.Go(func() { a.flush(t.Context(), a.outboxes[0]) })
+		time.Sleep(time.Minute)
+		a.mu.Lock()
+		require.Zero(t, a.outboxes[0].firstMissedMS, "it is being read")
+		a.mu.Unlock()
+		a.ack(t.Context())
+		require.Less(t, st.ackedMS(), e.FinishedMS)
+		reading.Wait()
+		a.ack(t.Context())
+		require.Greater(t, st.ackedMS(), e.FinishedMS)
+		require.Len(t, b.of(bus.Outcomes), 1)
 	})
 }
