@@ -89,8 +89,8 @@ func New(opts Options) (*Dispatcher, error) {
 
 // Committed puts fires into the window, and publishes those due too soon for a window entry. It
 // returns when both are done or have timed out (2 s), without an error, because the rows are
-// committed. Run does what Committed could not. While Run has tasks to publish, and for a moment after
-// the window failed, Committed leaves more to it without waiting.
+// committed. Run does what Committed could not. While Run has tasks to publish, Committed leaves more
+// to it without waiting, and nearly always also while it has entries to put.
 func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	if len(fires) == 0 {
 		return
@@ -119,16 +119,14 @@ func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	wg.Wait()
 }
 
-// putEntries puts fires into the window, or leaves them to Run. For a moment after a failure it does
-// not wait for the window.
+// putEntries puts fires into the window, or leaves them to Run. While the window takes nothing, only
+// few callers wait for it.
 func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
 	err := errWindowAway
-	if !d.entries.failing() {
+	if d.entries.mayTry() {
 		call, cancel := context.WithTimeout(ctx, windowTimeout)
 		defer cancel()
-		if err = d.opts.Window.Put(call, fires); err != nil {
-			d.entries.failed()
-		}
+		err = d.opts.Window.Put(call, fires)
 	}
 	if err != nil {
 		d.entriesTotal.WithLabelValues("lost").Add(float64(len(fires)))
@@ -143,7 +141,7 @@ func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
 	d.entriesTotal.WithLabelValues("ok").Add(float64(len(fires)))
 }
 
-// errWindowAway means that the window has not taken entries a moment ago.
+// errWindowAway means that the window has not taken earlier entries yet.
 var errWindowAway = errors.New("the window takes no entries")
 
 // direct publishes fires, or leaves them to Run if the bus does not take them. While the bus is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -265,4 +266,40 @@ func TestMissingOptionsAreNamed(t *testing.T) {
 	for _, name := range []string{"Window", "Bus", "Now", "Registerer"} {
 		require.ErrorContains(t, err, name)
 	}
+}
+
+// TestAHangingWindowHoldsUpFewCallers commits fires from many callers while the window hangs.
+func TestAHangingWindowHoldsUpFewCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, w, _ := setup(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		w.SetUnavailable(true)
+		d.Committed(t.Context(), []timer.Fire{at(time.Hour)})
+		var waited atomic.Int32
+		var callers sync.WaitGroup
+		for range 20 {
+			callers.Go(func() {
+				for range 60 {
+					began := time.Now()
+					d.Committed(t.Context(), []timer.Fire{at(time.Hour)})
+					if time.Since(began) > 0 {
+						waited.Add(1)
+					}
+					time.Sleep(500 * time.Millisecond)
+				}
+			})
+		}
+		callers.Wait()
+		require.LessOrEqual(t, waited.Load(), int32(12), "of 1,200 calls in 30 s")
+		w.SetUnavailable(false)
+		time.Sleep(10 * time.Second)
+		f := at(time.Hour)
+		d.Committed(t.Context(), []timer.Fire{f})
+		require.True(t, inWindow(t, w, f))
+		cancel()
+		require.NoError(t, <-ended)
+	})
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,19 +14,19 @@ const (
 	maxUnsent        = 50_000 // 6 MB; executors find the excess in the store
 	unsentChunk      = 1000
 	unsentRetryAfter = 100 * time.Millisecond
-	// tryAgainAfter is how long after a failure a window is not tried directly. One node of a Redis
-	// Cluster may fail alone, and the others take what is theirs.
-	tryAgainAfter = time.Second
+	// tryAgainAfter is how often a window that failed is tried directly beside Run. One node of a
+	// Redis Cluster may fail alone, and the others take what is theirs.
+	tryAgainAfter = 3 * time.Second
 )
 
 // unsent holds fires whose tasks the bus did not confirm in time, or that the window did not take.
 // Without it, a fire committed during an outage would wait for executors to find it by a poll of the
 // store, however soon the server recovers.
 type unsent struct {
-	mu       sync.Mutex
-	fires    []timer.Fire
-	failedAt time.Time     // when a direct try failed last
-	wake     chan struct{} // capacity 1
+	mu      sync.Mutex
+	fires   []timer.Fire
+	triedAt time.Time     // when a direct try began last
+	wake    chan struct{} // capacity 1
 }
 
 func newUnsent() unsent { return unsent{wake: make(chan struct{}, 1)} }
@@ -50,18 +51,17 @@ func (u *unsent) notEmpty() bool {
 	return len(u.fires) > 0
 }
 
-// failing reports whether fires are held, and a direct try has failed a moment ago.
-func (u *unsent) failing() bool {
+// mayTry reports whether to try directly: nothing is held, or the latest try began a while ago. Of
+// several callers one tries then, so a server that hangs holds up one of them.
+func (u *unsent) mayTry() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return len(u.fires) > 0 && time.Since(u.failedAt) < tryAgainAfter
-}
-
-// failed notes that a direct try has failed.
-func (u *unsent) failed() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.failedAt = time.Now()
+	now := time.Now()
+	if len(u.fires) > 0 && now.Sub(u.triedAt) < tryAgainAfter {
+		return false
+	}
+	u.triedAt = now
+	return true
 }
 
 // next returns at most limit of the oldest fires, without removing them.
@@ -80,6 +80,19 @@ func (u *unsent) removeOldest(n int) {
 	}
 }
 
+// moveBehind moves the n oldest fires behind the others, if those are more than one part: the server
+// of one of them may take none, and others what is theirs.
+func (u *unsent) moveBehind(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if n < unsentChunk {
+		return
+	}
+	slices.Reverse(u.fires[:n])
+	slices.Reverse(u.fires[n:])
+	slices.Reverse(u.fires)
+}
+
 // Run publishes and puts into the window what Committed could not, as soon as the servers take it,
 // until ctx ends. After a crash executors find the fires. A fire published twice is claimed once.
 func (d *Dispatcher) Run(ctx context.Context) error {
@@ -92,7 +105,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// send repeats do for the oldest fires until it succeeds, and then removes them, until ctx ends.
+// send repeats do for parts of the fires until it succeeds, and then removes them, until ctx ends.
 func (u *unsent) send(
 	ctx context.Context,
 	timeout time.Duration,
@@ -109,6 +122,7 @@ func (u *unsent) send(
 			err := do(call, fires)
 			cancel()
 			if err != nil {
+				u.moveBehind(len(fires))
 				clock.Pause(ctx, unsentRetryAfter)
 				continue
 			}

@@ -5,12 +5,9 @@ package outcomeevent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -39,34 +36,6 @@ func New(o *timer.Outcome, app, name, lastError string, each []timer.TargetOutco
 		e.DeadLetter = &m
 	}
 	return e
-}
-
-// Page is events that are published on both topics. Neither topic waits for the other: a repeated
-// Publish publishes what an earlier one could not.
-type Page struct {
-	Events []Event
-
-	letters, outcomes bool // published
-}
-
-// topicTimeout is how long one topic may take for a page. A topic that cannot be published to hangs.
-const topicTimeout = 5 * time.Second
-
-// Publish publishes what is not published yet.
-func (p *Page) Publish(ctx context.Context, b bus.Publisher) error {
-	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
-	defer cancel()
-	var letters, outcomes error
-	var both sync.WaitGroup
-	if !p.letters {
-		both.Go(func() { letters = PublishDeadLetters(ctx, b, p.Events) })
-	}
-	if !p.outcomes {
-		both.Go(func() { outcomes = PublishOutcomes(ctx, b, p.Events) })
-	}
-	both.Wait()
-	p.letters, p.outcomes = letters == nil, outcomes == nil
-	return errors.Join(letters, outcomes)
 }
 
 // PublishDeadLetters publishes those of the events on the topic of dead letters.

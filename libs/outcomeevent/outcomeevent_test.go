@@ -196,10 +196,8 @@ func TestFailedFiresHaveDeadLetters(t *testing.T) {
 	require.Len(t, events, 3, "the canary's is left out")
 
 	b := new(topics)
-	p := outcomeevent.Page{Events: events}
-	for range 2 { // what is published is not repeated
-		require.NoError(t, p.Publish(t.Context(), b))
-	}
+	require.NoError(t, outcomeevent.PublishOutcomes(t.Context(), b, events))
+	require.NoError(t, outcomeevent.PublishDeadLetters(t.Context(), b, events))
 	require.Len(t, b.published[bus.Outcomes], 3)
 	letters := b.published[bus.TasksDead]
 	require.Len(t, letters, 2)

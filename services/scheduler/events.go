@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/logging"
@@ -15,6 +17,8 @@ import (
 const (
 	eventsEvery   = 5 * time.Second
 	eventsTimeout = 30 * time.Second
+	// pageTimeout is how long a topic may take for a page: one that cannot be published to hangs.
+	pageTimeout = 10 * time.Second
 	// settleAfter is how long after a session's expiry its transactions may still commit. Only then
 	// are all its outcomes visible.
 	settleAfter = 30 * time.Second
@@ -29,18 +33,37 @@ type expiredSession struct {
 	since     time.Time // when it was first found
 	published bool      // the outcomes found at first are published
 	last      bool      // the present pass is the last one
-
-	// at is how far the present pass has come. page is what it publishes there, nil if that is not
-	// read yet, and next the position behind it. A round that could not publish all of a page leaves
-	// it to the next one, so what one topic has is not repeated for the other.
-	at   store.OutcomePosition
-	page *outcomeevent.Page
-	next store.OutcomePosition
+	passes    [2]pass
 }
 
-// restart begins another pass.
-func (x *expiredSession) restart() {
-	x.at, x.page, x.next = store.OutcomePosition{}, nil, store.OutcomePosition{}
+// pass is how far one topic has the outcomes of a session. Neither topic waits for the other.
+type pass struct {
+	letters bool                  // dead letters, else outcome events
+	at      store.OutcomePosition // zero: where the session has acknowledged
+	done    bool
+}
+
+func newPasses() [2]pass { return [2]pass{{}, {letters: true}} }
+
+// reached returns the position up to which both topics have the outcomes after one. unless is where
+// there is nothing left.
+func (x *expiredSession) reached(from, unless store.OutcomePosition) store.OutcomePosition {
+	out := unless
+	for i := range x.passes {
+		switch p := &x.passes[i]; {
+		case p.done:
+		case p.at == store.OutcomePosition{}:
+			return from
+		case before(&p.at, &out):
+			out = p.at
+		}
+	}
+	return out
+}
+
+func before(a, b *store.OutcomePosition) bool {
+	return a.FinishedMS < b.FinishedMS ||
+		a.FinishedMS == b.FinishedMS && timer.CompareFireIDs(a.FireID, b.FireID) < 0
 }
 
 // publishEvents publishes the outcomes that no executor will: those left by expired executors, and
@@ -78,10 +101,12 @@ func (s *Service) publishPending(ctx context.Context, found map[timer.ID]*expire
 		var acked bool
 		if id == store.SystemSession {
 			end := s.opts.Now().Add(-store.VisibilityDelay)
-			acked, err = s.publishSession(ctx, id, at, end, true, new(expiredSession))
+			x := &expiredSession{passes: newPasses()}
+			x.passes[1].done = true // it has no failed fire
+			acked, err = s.publishSession(ctx, id, at, end, true, x)
 		} else {
 			if found[id] == nil {
-				found[id] = &expiredSession{since: time.Now()}
+				found[id] = &expiredSession{since: time.Now(), passes: newPasses()}
 			}
 			acked, err = s.publishExpired(ctx, id, at, found[id])
 		}
@@ -105,17 +130,16 @@ func (s *Service) publishExpired(
 	if x.published && !last {
 		return false, nil
 	}
-	if last &&
-		!x.last { // outcomes may have been committed behind where an earlier pass has come to
-		x.last = true
-		x.restart()
+	if last && !x.last {
+		// Outcomes may have been committed behind where an earlier pass has come to.
+		x.last, x.passes = true, newPasses()
 	}
 	// The session's clock may have been ahead of the store's.
 	end := s.opts.Now().Add(eventsWindow)
 	if acked, err = s.publishSession(ctx, id, at, end, last, x); err != nil {
 		return acked, err
 	}
-	x.restart()
+	x.passes = newPasses()
 	if x.published = true; !last {
 		return acked, nil
 	}
@@ -125,9 +149,9 @@ func (s *Service) publishExpired(
 	return acked, nil
 }
 
-// publishSession publishes the outcomes of a session after a position and before end, from where x
-// has come to. If ack is set, it acknowledges each position, and returns whether it has acknowledged
-// any.
+// publishSession publishes the outcomes of a session after a position and before end, on each topic
+// from where its pass has come to. If ack is set, it acknowledges what both topics have, and returns
+// whether it has acknowledged any.
 func (s *Service) publishSession(
 	ctx context.Context,
 	id timer.ID,
@@ -136,57 +160,91 @@ func (s *Service) publishSession(
 	ack bool,
 	x *expiredSession,
 ) (acked bool, err error) {
-	if x.at.FinishedMS > at.FinishedMS {
-		at = x.at
+	from := at
+	if oldest := end.Add(-eventsMaxAge).UnixMilli(); from.FinishedMS < oldest {
+		from = store.OutcomePosition{FinishedMS: oldest}
 	}
-	if from := end.Add(-eventsMaxAge).UnixMilli(); at.FinishedMS < from {
-		at = store.OutcomePosition{FinishedMS: from}
+	var mu sync.Mutex // of the passes, and of what is acknowledged
+	advance := func(p *pass, to store.OutcomePosition, done bool) error {
+		mu.Lock()
+		defer mu.Unlock()
+		p.at, p.done = to, done
+		reached := x.reached(at, store.OutcomePosition{FinishedMS: end.UnixMilli()})
+		if !ack || !before(&at, &reached) {
+			return nil
+		}
+		if err := s.opts.Store.AckEvents(ctx, id, reached); err != nil {
+			return fmt.Errorf("acknowledging the outcome events of session %d: %w", id, err)
+		}
+		at, acked = reached, true
+		return nil
 	}
-	for x.page != nil || at.FinishedMS < end.UnixMilli() {
-		if x.page == nil {
-			if err := s.readPage(ctx, id, at, end, x); err != nil {
-				return acked, err
-			}
+	var errs [2]error
+	var topics sync.WaitGroup
+	for i := range x.passes {
+		if p := &x.passes[i]; !p.done {
+			topics.Go(func() { errs[i] = s.publishTopic(ctx, id, from, end, p, advance) })
 		}
-		if err := x.page.Publish(ctx, s.opts.Bus); err != nil {
-			return acked, err //nolint:wrapcheck // the bus names the topic
+	}
+	topics.Wait()
+	return acked, errors.Join(errs[:]...)
+}
+
+// publishTopic carries on the pass of one topic. A repeated call goes on where it was, so it repeats
+// nothing but the page that was not published.
+func (s *Service) publishTopic(
+	ctx context.Context,
+	id timer.ID,
+	at store.OutcomePosition,
+	end time.Time,
+	p *pass,
+	advance func(p *pass, to store.OutcomePosition, done bool) error,
+) error {
+	if before(&at, &p.at) {
+		at = p.at
+	}
+	for at.FinishedMS < end.UnixMilli() {
+		until := min(at.FinishedMS+eventsWindow.Milliseconds(), end.UnixMilli())
+		page, err := s.opts.Store.PendingEvents(ctx, id, at, until, store.MaxBatch)
+		if err != nil {
+			return fmt.Errorf("reading outcomes of session %d: %w", id, err)
 		}
-		events := x.page.Events
-		at = x.next
-		x.at, x.page = at, nil
-		if !ack {
-			continue
+		if at = (store.OutcomePosition{FinishedMS: until}); len(page) == store.MaxBatch {
+			last := &page[len(page)-1]
+			at = store.OutcomePosition{FinishedMS: last.FinishedMS, FireID: last.FireID}
 		}
-		if err := s.opts.Store.AckEvents(ctx, id, at); err != nil {
-			return acked, fmt.Errorf("acknowledging the outcome events of session %d: %w", id, err)
+		events, err := s.publishOutcomes(ctx, page, p.letters)
+		if err != nil {
+			return err
 		}
-		acked = true
+		if err := advance(p, at, false); err != nil {
+			return err
+		}
 		if id == store.SystemSession { // executors have logged theirs
 			s.logSkips(events)
 		}
 	}
-	return acked, nil
+	return advance(p, at, true)
 }
 
-// readPage reads the next page of outcomes of a session.
-func (s *Service) readPage(
-	ctx context.Context, id timer.ID, at store.OutcomePosition, end time.Time, x *expiredSession,
-) error {
-	until := min(at.FinishedMS+eventsWindow.Milliseconds(), end.UnixMilli())
-	page, err := s.opts.Store.PendingEvents(ctx, id, at, until, store.MaxBatch)
-	if err != nil {
-		return fmt.Errorf("reading outcomes of session %d: %w", id, err)
+// publishOutcomes publishes a page of outcomes on one topic.
+func (s *Service) publishOutcomes(
+	ctx context.Context, page []timer.Outcome, letters bool,
+) ([]outcomeevent.Event, error) {
+	publish := outcomeevent.PublishOutcomes
+	if letters {
+		publish = outcomeevent.PublishDeadLetters
+		page = slices.DeleteFunc(slices.Clone(page), func(o timer.Outcome) bool {
+			return o.Kind != timer.Failed
+		})
 	}
 	events, err := outcomeevent.Events(ctx, s.opts.Store, page)
-	if err != nil {
-		return err //nolint:wrapcheck // already wrapped
+	if err != nil || len(events) == 0 {
+		return nil, err //nolint:wrapcheck // already wrapped
 	}
-	x.page, x.next = &outcomeevent.Page{Events: events}, store.OutcomePosition{FinishedMS: until}
-	if len(page) == store.MaxBatch {
-		last := &page[len(page)-1]
-		x.next = store.OutcomePosition{FinishedMS: last.FinishedMS, FireID: last.FireID}
-	}
-	return nil
+	call, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	return events, publish(call, s.opts.Bus, events)
 }
 
 // logSkips logs fires that no executor recorded as skipped, with the words of executors. Of many at

@@ -145,6 +145,8 @@ func (a *Publisher) Expect(epoch *session.Epoch, o *timer.Outcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.switchEpoch(epoch); a.epoch != epoch {
+		// The acknowledged position of an earlier epoch is not known any more, but before now.
+		o.FinishedMS = max(o.FinishedMS, a.opts.Clock.Now().UnixMilli())
 		return
 	}
 	o.FinishedMS = max(o.FinishedMS, a.ackedMS+1)
@@ -255,13 +257,21 @@ func (a *Publisher) run(ctx context.Context, q *outbox) {
 
 // flush publishes the queued events, then the overflow.
 func (a *Publisher) flush(ctx context.Context, q *outbox) {
+	for more := true; more; {
+		a.drain(ctx, q)
+		more = a.reread(ctx, q)
+	}
+}
+
+// drain publishes the queued events.
+func (a *Publisher) drain(ctx context.Context, q *outbox) {
 	for ctx.Err() == nil {
 		a.mu.Lock()
 		n := min(store.MaxBatch, len(q.queue))
 		batch := q.queue[:n:n]
 		a.mu.Unlock()
 		if n == 0 {
-			break
+			return
 		}
 		if err := a.publish(ctx, q, batch); err != nil {
 			a.log.Debug().Err(err).Msg("outcomes not published, retrying")
@@ -276,9 +286,6 @@ func (a *Publisher) flush(ctx context.Context, q *outbox) {
 			a.count(&batch[i], -1)
 		}
 		a.mu.Unlock()
-	}
-	for more := true; more; {
-		more = a.reread(ctx, q)
 	}
 }
 
@@ -400,22 +407,33 @@ func (a *Publisher) publish(ctx context.Context, q *outbox, es []Event) error {
 		}
 		known = append(known, outcomeevent.New(&e.Outcome, e.App, e.Name, e.LastError, nil))
 	}
-	if err := a.send(ctx, q, partial); err != nil {
+	read, err := a.read(ctx, q, partial)
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	return q.publish(ctx, a.opts.Bus, known)
+	return q.publish(ctx, a.opts.Bus, append(known, read...))
 }
 
 // send publishes those of stored outcomes that belong on the topic.
 func (a *Publisher) send(ctx context.Context, q *outbox, os []timer.Outcome) error {
+	es, err := a.read(ctx, q, os)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
+	defer cancel()
+	return q.publish(ctx, a.opts.Bus, es)
+}
+
+// read returns the events of those of stored outcomes that belong on the topic.
+func (a *Publisher) read(
+	ctx context.Context, q *outbox, os []timer.Outcome,
+) ([]outcomeevent.Event, error) {
 	os = slices.DeleteFunc(slices.Clone(os), func(o timer.Outcome) bool { return !q.takes(o.Kind) })
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	es, err := outcomeevent.Events(ctx, a.opts.Store, os)
-	if err != nil {
-		return err //nolint:wrapcheck // already wrapped
-	}
-	return q.publish(ctx, a.opts.Bus, es)
+	//nolint:wrapcheck // already wrapped
+	return outcomeevent.Events(ctx, a.opts.Store, os)
 }
