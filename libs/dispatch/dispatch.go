@@ -90,7 +90,7 @@ func New(opts Options) (*Dispatcher, error) {
 // Committed puts fires into the window, and publishes those due too soon for a window entry. It
 // returns when both are done or have timed out (2 s), without an error, because the rows are
 // committed. Run does what Committed could not. While Run has tasks to publish, Committed leaves more
-// to it without waiting, and nearly always also while it has entries to put.
+// to it without waiting, and nearly always also while the window takes nothing.
 func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	if len(fires) == 0 {
 		return
@@ -127,6 +127,7 @@ func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
 		call, cancel := context.WithTimeout(ctx, windowTimeout)
 		defer cancel()
 		err = d.opts.Window.Put(call, fires)
+		d.entries.tried(err)
 	}
 	if err != nil {
 		d.entriesTotal.WithLabelValues("lost").Add(float64(len(fires)))

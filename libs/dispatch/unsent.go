@@ -25,6 +25,7 @@ const (
 type unsent struct {
 	mu      sync.Mutex
 	fires   []timer.Fire
+	failing bool          // the latest try has failed
 	triedAt time.Time     // when a direct try began last
 	wake    chan struct{} // capacity 1
 }
@@ -51,17 +52,23 @@ func (u *unsent) notEmpty() bool {
 	return len(u.fires) > 0
 }
 
-// mayTry reports whether to try directly: nothing is held, or the latest try began a while ago. Of
+// mayTry reports whether to try directly: the latest try has not failed, or it began a while ago. Of
 // several callers one tries then, so a server that hangs holds up one of them.
 func (u *unsent) mayTry() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	now := time.Now()
-	if len(u.fires) > 0 && now.Sub(u.triedAt) < tryAgainAfter {
+	if u.failing && time.Since(u.triedAt) < tryAgainAfter {
 		return false
 	}
-	u.triedAt = now
+	u.triedAt = time.Now()
 	return true
+}
+
+// tried notes the result of a try.
+func (u *unsent) tried(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.failing = err != nil
 }
 
 // next returns at most limit of the oldest fires, without removing them.
@@ -121,6 +128,7 @@ func (u *unsent) send(
 			call, cancel := context.WithTimeout(ctx, timeout)
 			err := do(call, fires)
 			cancel()
+			u.tried(err)
 			if err != nil {
 				u.moveBehind(len(fires))
 				clock.Pause(ctx, unsentRetryAfter)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -241,4 +242,12 @@ type OrphanedEvents interface {
 type OutcomePosition struct {
 	FinishedMS int64
 	timer.FireID
+}
+
+// Before reports whether the position comes before another one, in the order of PendingEvents.
+func (p OutcomePosition) Before(o OutcomePosition) bool {
+	return cmp.Or(
+		cmp.Compare(p.FinishedMS, o.FinishedMS), cmp.Compare(p.Timer, o.Timer),
+		cmp.Compare(p.DueMS, o.DueMS), cmp.Compare(p.Series, o.Series),
+	) < 0
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/logging"
@@ -36,6 +37,12 @@ type expiredSession struct {
 	passes    [2]pass
 }
 
+// topicsAway tells which topics, in the order of passes, did not take a page in this round. They are
+// not tried for other sessions, so that one that hangs takes the time of one.
+type topicsAway [2]atomic.Bool
+
+var errTopicAway = errors.New("the topic did not take the outcomes of another session")
+
 // pass is how far one topic has the outcomes of a session. Neither topic waits for the other.
 type pass struct {
 	letters bool                  // dead letters, else outcome events
@@ -54,16 +61,11 @@ func (x *expiredSession) reached(from, unless store.OutcomePosition) store.Outco
 		case p.done:
 		case p.at == store.OutcomePosition{}:
 			return from
-		case before(&p.at, &out):
+		case p.at.Before(out):
 			out = p.at
 		}
 	}
 	return out
-}
-
-func before(a, b *store.OutcomePosition) bool {
-	return a.FinishedMS < b.FinishedMS ||
-		a.FinishedMS == b.FinishedMS && timer.CompareFireIDs(a.FireID, b.FireID) < 0
 }
 
 // publishEvents publishes the outcomes that no executor will: those left by expired executors, and
@@ -94,6 +96,7 @@ func (s *Service) publishPending(ctx context.Context, found map[timer.ID]*expire
 		}
 	}
 	var errs error
+	away := new(topicsAway)
 	for id, at := range ended {
 		if ctx.Err() != nil {
 			break // the next round has the others, in another order
@@ -103,12 +106,12 @@ func (s *Service) publishPending(ctx context.Context, found map[timer.ID]*expire
 			end := s.opts.Now().Add(-store.VisibilityDelay)
 			x := &expiredSession{passes: newPasses()}
 			x.passes[1].done = true // it has no failed fire
-			acked, err = s.publishSession(ctx, id, at, end, true, x)
+			acked, err = s.publishSession(ctx, id, at, end, true, x, away)
 		} else {
 			if found[id] == nil {
 				found[id] = &expiredSession{since: time.Now(), passes: newPasses()}
 			}
-			acked, err = s.publishExpired(ctx, id, at, found[id])
+			acked, err = s.publishExpired(ctx, id, at, found[id], away)
 		}
 		if !isPartial(ctx, acked) {
 			errs = errors.Join(errs, err)
@@ -125,6 +128,7 @@ func (s *Service) publishExpired(
 	id timer.ID,
 	at store.OutcomePosition,
 	x *expiredSession,
+	away *topicsAway,
 ) (acked bool, err error) {
 	last := time.Since(x.since) > settleAfter
 	if x.published && !last {
@@ -136,7 +140,7 @@ func (s *Service) publishExpired(
 	}
 	// The session's clock may have been ahead of the store's.
 	end := s.opts.Now().Add(eventsWindow)
-	if acked, err = s.publishSession(ctx, id, at, end, last, x); err != nil {
+	if acked, err = s.publishSession(ctx, id, at, end, last, x, away); err != nil {
 		return acked, err
 	}
 	x.passes = newPasses()
@@ -159,6 +163,7 @@ func (s *Service) publishSession(
 	end time.Time,
 	ack bool,
 	x *expiredSession,
+	away *topicsAway,
 ) (acked bool, err error) {
 	from := at
 	if oldest := end.Add(-eventsMaxAge).UnixMilli(); from.FinishedMS < oldest {
@@ -170,7 +175,7 @@ func (s *Service) publishSession(
 		defer mu.Unlock()
 		p.at, p.done = to, done
 		reached := x.reached(at, store.OutcomePosition{FinishedMS: end.UnixMilli()})
-		if !ack || !before(&at, &reached) {
+		if !ack || !at.Before(reached) {
 			return nil
 		}
 		if err := s.opts.Store.AckEvents(ctx, id, reached); err != nil {
@@ -182,8 +187,12 @@ func (s *Service) publishSession(
 	var errs [2]error
 	var topics sync.WaitGroup
 	for i := range x.passes {
-		if p := &x.passes[i]; !p.done {
-			topics.Go(func() { errs[i] = s.publishTopic(ctx, id, from, end, p, advance) })
+		switch p := &x.passes[i]; {
+		case p.done:
+		case away[i].Load():
+			errs[i] = errTopicAway
+		default:
+			topics.Go(func() { errs[i] = s.publishTopic(ctx, id, from, end, p, advance, &away[i]) })
 		}
 	}
 	topics.Wait()
@@ -199,8 +208,9 @@ func (s *Service) publishTopic(
 	end time.Time,
 	p *pass,
 	advance func(p *pass, to store.OutcomePosition, done bool) error,
+	away *atomic.Bool,
 ) error {
-	if before(&at, &p.at) {
+	if at.Before(p.at) {
 		at = p.at
 	}
 	for at.FinishedMS < end.UnixMilli() {
@@ -215,6 +225,7 @@ func (s *Service) publishTopic(
 		}
 		events, err := s.publishOutcomes(ctx, page, p.letters)
 		if err != nil {
+			away.Store(true)
 			return err
 		}
 		if err := advance(p, at, false); err != nil {

@@ -263,8 +263,12 @@ func (a *Publisher) flush(ctx context.Context, q *outbox) {
 	}
 }
 
-// drain publishes the queued events.
+// drain publishes the queued events. If an overflow is to be read, it leaves those that come
+// meanwhile: under load the queue may never be empty.
 func (a *Publisher) drain(ctx context.Context, q *outbox) {
+	a.mu.Lock()
+	left := len(q.queue)
+	a.mu.Unlock()
 	for ctx.Err() == nil {
 		a.mu.Lock()
 		n := min(store.MaxBatch, len(q.queue))
@@ -285,7 +289,12 @@ func (a *Publisher) drain(ctx context.Context, q *outbox) {
 		for i := range batch {
 			a.count(&batch[i], -1)
 		}
+		left -= n
+		enough := left <= 0 && q.firstMissedMS > 0
 		a.mu.Unlock()
+		if enough {
+			return
+		}
 	}
 }
 

@@ -429,3 +429,58 @@ func TestQueueIsPublishedBetweenRereads(t *testing.T) {
 		require.Empty(t, a.pending)
 	})
 }
+
+// busyBus is a bus during whose publishes more events come.
+type busyBus struct {
+	bus.Publisher
+	meanwhile func()
+	publishes int
+	told      map[string]int // by fire
+}
+
+func (b *busyBus) Publish(_ context.Context, _ bus.Topic, msgs ...bus.Message) error {
+	if b.publishes++; b.publishes < 100 {
+		b.meanwhile()
+	}
+	for _, m := range msgs {
+		b.told[m.Properties[bus.PropFire]]++
+	}
+	return nil
+}
+
+// TestOverflowIsReadUnderLoad has an overflow to read while the queue is never empty.
+func TestOverflowIsReadUnderLoad(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, st, _ := newTestPublisher(t)
+		epoch, next := &session.Epoch{ID: 7}, timer.ID(0)
+		put := func() {
+			next++
+			e := outcomeOf(epoch, next, 1)
+			a.Expect(epoch, &e.Outcome)
+			st.record(e.Outcome)
+			a.Put(e)
+			time.Sleep(time.Millisecond)
+		}
+		b := &busyBus{meanwhile: put, told: make(map[string]int)}
+		a.opts.Bus = b
+		for range 4 {
+			put() // the last one overflows
+		}
+		q := a.outboxes[0]
+		q.overflowed = false // as at the end of a reread, in which it overflowed
+		a.max = 1000
+		before := 0
+		st.reading = func() {
+			if before == 0 {
+				before = b.publishes
+			}
+		}
+		a.flush(t.Context(), q)
+		require.Equal(t, 1, before, "what waited is published, and then the overflow is read")
+		a.flush(t.Context(), q) // Run is woken by those that came
+		require.Len(t, b.told, int(next))
+		require.Zero(t, q.firstMissedMS)
+		require.Empty(t, a.pending)
+	})
+}
