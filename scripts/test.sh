@@ -277,8 +277,7 @@ elif [ $scope = quick ]; then
   injected
   simulated
 else
-  # One package more than there are CPUs: some wait for servers, and two kept them 88 % busy.
-  run "${race[@]}" -p $(($(nproc) + 1)) -timeout 25m -skip "$plain" $(grep -v -e '/libs/schedule$' -e '/libs/calendar$' -e '/libs/yamltext$' <<<"$packages")
+  run "${race[@]}" -timeout 25m -skip "$plain" $(grep -v -e '/libs/schedule$' -e '/libs/calendar$' -e '/libs/yamltext$' <<<"$packages")
   simulate 100 # at a lower priority than the rest
   run -timeout 25m "$module/libs/schedule" "$module/libs/calendar" "$module/libs/yamltext"
   run -timeout 25m -run "$plain" "$module/libs/store/sqlstore" "$module/services/cli" "$module/libs/bus/pulsarbus"
