@@ -82,7 +82,11 @@ func TestClientThatHangsUp(t *testing.T) {
 			require.NoError(t, err)
 			running, stop := context.WithCancel(t.Context())
 			served := make(chan error, 1)
-			serve := process.Serve(ln, f.Api.Handler(), time.Millisecond, zerolog.Nop())
+			grace := time.Minute // the request was counted, and may not have ended yet
+			if c.stop {
+				grace = time.Millisecond
+			}
+			serve := process.Serve(ln, f.Api.Handler(), grace, zerolog.Nop())
 			go func() { served <- serve(running) }()
 
 			ctx, hangUp := context.WithCancel(t.Context())
