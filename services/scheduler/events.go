@@ -172,16 +172,22 @@ func (s *Service) publishSession(
 	var mu sync.Mutex // of the passes, and of what is acknowledged
 	advance := func(p *pass, to store.OutcomePosition, done bool) error {
 		mu.Lock()
-		defer mu.Unlock()
 		p.at, p.done = to, done
 		reached := x.reached(at, store.OutcomePosition{FinishedMS: end.UnixMilli()})
-		if !ack || !at.Before(reached) {
+		further := at.Before(reached)
+		mu.Unlock()
+		if !ack || !further {
 			return nil
 		}
+		// Both topics may do so at once: a position never moves back.
 		if err := s.opts.Store.AckEvents(ctx, id, reached); err != nil {
 			return fmt.Errorf("acknowledging the outcome events of session %d: %w", id, err)
 		}
-		at, acked = reached, true
+		mu.Lock()
+		defer mu.Unlock()
+		if acked = true; at.Before(reached) {
+			at = reached
+		}
 		return nil
 	}
 	var errs [2]error
