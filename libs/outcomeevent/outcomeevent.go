@@ -17,52 +17,37 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// Event is what is published about an outcome.
+// Topics returns the topics on which outcomes are published.
+func Topics() [2]bus.Topic { return [2]bus.Topic{bus.Outcomes, bus.TasksDead} }
+
+// Takes reports whether a topic has outcomes of a kind. Only failed ones are dead letters.
+func Takes(topic bus.Topic, kind timer.OutcomeKind) bool {
+	return topic != bus.TasksDead || kind == timer.Failed
+}
+
+// Event is an outcome with what its messages say beside it.
 type Event struct {
 	Outcome    *timer.Outcome
-	App, Timer string
-	Message    bus.Message  // on the outcomes topic
-	DeadLetter *bus.Message // on the topic of dead letters; nil: the fire has not failed
+	App, Timer string                // names; dead letters have none of the timer
+	LastError  string                // of the last attempt; only in dead letters
+	Targets    []timer.TargetOutcome // if all must accept the fire; not in dead letters
 }
 
-// New returns the event of an outcome of an app's timer of the given name, with a result per target
-// if all targets must accept the fire. lastError is the error of the last attempt of a failed fire.
-// The same outcome always has the same message on the outcomes topic, and consumers drop duplicates
-// by fire id.
-func New(o *timer.Outcome, app, name, lastError string, each []timer.TargetOutcome) Event {
-	e := Event{Outcome: o, App: app, Timer: name, Message: message(o, app, name, each)}
-	if o.Kind == timer.Failed {
-		m := deadLetter(o, app, lastError)
-		e.DeadLetter = &m
-	}
-	return e
-}
-
-// PublishDeadLetters publishes those of the events on the topic of dead letters.
-func PublishDeadLetters(ctx context.Context, b bus.Publisher, es []Event) error {
-	var msgs []bus.Message
-	for i := range es {
-		if es[i].DeadLetter != nil {
-			msgs = append(msgs, *es[i].DeadLetter)
-		}
-	}
-	return publish(ctx, b, bus.TasksDead, msgs)
-}
-
-// PublishOutcomes publishes events on the outcomes topic.
-func PublishOutcomes(ctx context.Context, b bus.Publisher, es []Event) error {
-	msgs := make([]bus.Message, len(es))
-	for i := range es {
-		msgs[i] = es[i].Message
-	}
-	return publish(ctx, b, bus.Outcomes, msgs)
-}
-
-func publish(ctx context.Context, b bus.Publisher, to bus.Topic, msgs []bus.Message) error {
-	if len(msgs) == 0 {
+// Publish publishes events on a topic that takes them. The same outcome always has the same message
+// on the outcomes topic. Consumers drop duplicates by fire id.
+func Publish(ctx context.Context, b bus.Publisher, topic bus.Topic, es []Event) error {
+	if len(es) == 0 {
 		return nil
 	}
-	return b.Publish(ctx, to, msgs...) //nolint:wrapcheck // the bus names the topic
+	msgs := make([]bus.Message, len(es))
+	for i := range es {
+		if e := &es[i]; topic == bus.TasksDead {
+			msgs[i] = deadLetter(e.Outcome, e.App, e.LastError)
+		} else {
+			msgs[i] = message(e.Outcome, e.App, e.Timer, e.Targets)
+		}
+	}
+	return b.Publish(ctx, topic, msgs...) //nolint:wrapcheck // the bus names the topic
 }
 
 func message(o *timer.Outcome, app, name string, each []timer.TargetOutcome) bus.Message {
@@ -120,59 +105,73 @@ type Store interface {
 	) (map[store.VersionKey]*timer.Definition, error)
 }
 
-// Events returns the events of stored outcomes. It reads the names of their apps and timers, and
-// leaves out the canary's.
-func Events(ctx context.Context, st Store, os []timer.Outcome) ([]Event, error) {
+// Read returns the events of those of stored outcomes that a topic takes, without the canary's. It
+// reads what their messages say beside the outcome.
+func Read(
+	ctx context.Context, st Store, topic bus.Topic, outcomes []timer.Outcome,
+) ([]Event, error) {
+	var os []*timer.Outcome
+	for i := range outcomes {
+		if Takes(topic, outcomes[i].Kind) {
+			os = append(os, &outcomes[i])
+		}
+	}
 	if len(os) == 0 {
 		return nil, nil
 	}
-	ids := make([]int64, 0, 1)
-	names := make(map[int64]string, 1)
-	for i := range os {
-		if _, ok := names[os[i].AppID]; !ok {
-			names[os[i].AppID] = ""
-			ids = append(ids, os[i].AppID)
+	apps, err := appNames(ctx, st, os)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		timers  map[timer.ID]string
+		targets map[timer.FireID][]timer.TargetOutcome
+		errs    map[timer.FireID]string
+	)
+	if topic == bus.TasksDead {
+		errs, err = lastErrors(ctx, st, os)
+	} else if timers, err = timerNames(ctx, st, os); err == nil {
+		targets, err = targetsOf(ctx, st, os)
+	}
+	if err != nil {
+		return nil, err
+	}
+	events := make([]Event, 0, len(os))
+	for _, o := range os {
+		if app := apps[o.AppID]; app != timer.ReservedApp {
+			events = append(
+				events,
+				Event{o, app, timers[o.Timer], errs[o.FireID], targets[o.FireID]},
+			)
 		}
 	}
-	found, err := st.AppsByID(ctx, ids)
+	return events, nil
+}
+
+func appNames(ctx context.Context, st Store, os []*timer.Outcome) (map[int64]string, error) {
+	names := make(map[int64]string, 1)
+	for _, o := range os {
+		names[o.AppID] = ""
+	}
+	found, err := st.AppsByID(ctx, slices.Collect(maps.Keys(names)))
 	if err != nil {
 		return nil, fmt.Errorf("reading the apps of outcomes: %w", err)
 	}
 	for i := range found {
 		names[found[i].ID] = found[i].Name
 	}
-	timers, err := timerNames(ctx, st, os)
-	if err != nil {
-		return nil, err
-	}
-	each, err := targetsOf(ctx, st, os)
-	if err != nil {
-		return nil, err
-	}
-	lastErrors, err := lastErrorsOf(ctx, st, os)
-	if err != nil {
-		return nil, err
-	}
-	events := make([]Event, 0, len(os))
-	for i := range os {
-		o := &os[i]
-		if app := names[o.AppID]; app != timer.ReservedApp {
-			id := o.FireID
-			events = append(events, New(o, app, timers[o.Timer], lastErrors[id], each[id]))
-		}
-	}
-	return events, nil
+	return names, nil
 }
 
 // timerNames reads the names of timers. It leaves out those that have no row any more.
 func timerNames(
 	ctx context.Context,
 	st Store,
-	os []timer.Outcome,
+	os []*timer.Outcome,
 ) (map[timer.ID]string, error) {
 	names := make(map[timer.ID]string, len(os))
-	for i := range os {
-		names[os[i].Timer] = ""
+	for _, o := range os {
+		names[o.Timer] = ""
 	}
 	states, err := st.States(ctx, slices.Collect(maps.Keys(names)))
 	if err != nil {
@@ -184,20 +183,13 @@ func timerNames(
 	return names, nil
 }
 
-// lastErrorsOf reads the errors of the last attempts of failed fires.
-func lastErrorsOf(
-	ctx context.Context,
-	st Store,
-	os []timer.Outcome,
+// lastErrors reads the errors of the last attempts of failed fires.
+func lastErrors(
+	ctx context.Context, st Store, os []*timer.Outcome,
 ) (map[timer.FireID]string, error) {
-	var failed []timer.FireID
-	for i := range os {
-		if os[i].Kind == timer.Failed {
-			failed = append(failed, os[i].FireID)
-		}
-	}
-	if len(failed) == 0 {
-		return nil, nil //nolint:nilnil // there is none
+	failed := make([]timer.FireID, len(os))
+	for i, o := range os {
+		failed[i] = o.FireID
 	}
 	errs, err := st.LastErrors(ctx, failed)
 	if err != nil {
@@ -211,7 +203,7 @@ func lastErrorsOf(
 func targetsOf(
 	ctx context.Context,
 	st Store,
-	os []timer.Outcome,
+	os []*timer.Outcome,
 ) (map[timer.FireID][]timer.TargetOutcome, error) {
 	var called []timer.FireID
 	for i := range os {

@@ -17,7 +17,8 @@ import (
 func TestMessageHasAllOfAnOutcome(t *testing.T) {
 	t.Parallel()
 	got := new(carillonv1.Outcome)
-	e := outcomeevent.New(&timer.Outcome{
+	b := new(topics)
+	e := outcomeevent.Event{Outcome: &timer.Outcome{
 		Fire: timer.Fire{
 			FireID: timer.FireID{Timer: 7, DueMS: 1000, Series: 3},
 		},
@@ -31,7 +32,7 @@ func TestMessageHasAllOfAnOutcome(t *testing.T) {
 		StatusCode: 503,
 		DurationMS: 9,
 		Failure:    timer.FailureStatus,
-	}, "shop", "send", "no answer", []timer.TargetOutcome{
+	}, App: "shop", Timer: "send", LastError: "no answer", Targets: []timer.TargetOutcome{
 		{
 			Index:      0,
 			Kind:       timer.Delivered,
@@ -39,8 +40,10 @@ func TestMessageHasAllOfAnOutcome(t *testing.T) {
 			StatusCode: 204,
 		},
 		{Index: 1, Kind: timer.Failed, Attempts: 2, StatusCode: 503, Failure: timer.FailureStatus},
-	})
-	require.NoError(t, proto.Unmarshal(e.Message.Payload, got))
+	}}
+	require.NoError(t,
+		outcomeevent.Publish(t.Context(), b, bus.Outcomes, []outcomeevent.Event{e}))
+	require.NoError(t, proto.Unmarshal(b.published[bus.Outcomes][0].Payload, got))
 	want := &carillonv1.Outcome{
 		TimerId:    7,
 		DueMs:      1000,
@@ -145,14 +148,15 @@ func TestMessagesListEachTarget(t *testing.T) {
 	}
 	os[3].Kind, os[3].Attempts = timer.Skipped, 0
 	st := new(aStore)
-	events, err := outcomeevent.Events(t.Context(), st, os)
+	events, err := outcomeevent.Read(t.Context(), st, bus.Outcomes, os)
 	require.NoError(t, err)
 	require.Len(t, events, 4)
+	b := new(topics)
+	require.NoError(t, outcomeevent.Publish(t.Context(), b, bus.Outcomes, events))
 	require.Len(t, st.asked, 3, "a fire that was not called has no attempts")
-	for i, e := range events {
-		require.Nil(t, e.DeadLetter)
+	for i, m := range b.published[bus.Outcomes] {
 		got := new(carillonv1.Outcome)
-		require.NoError(t, proto.Unmarshal(e.Message.Payload, got))
+		require.NoError(t, proto.Unmarshal(m.Payload, got))
 		want := &carillonv1.Outcome{Targets: []*carillonv1.TargetOutcome{
 			{
 				Kind:       "delivered",
@@ -191,14 +195,13 @@ func TestFailedFiresHaveDeadLetters(t *testing.T) {
 			Kind: timer.Delivered,
 		},
 	}
-	events, err := outcomeevent.Events(t.Context(), new(aStore), os)
-	require.NoError(t, err)
-	require.Len(t, events, 3, "the canary's is left out")
-
 	b := new(topics)
-	require.NoError(t, outcomeevent.PublishOutcomes(t.Context(), b, events))
-	require.NoError(t, outcomeevent.PublishDeadLetters(t.Context(), b, events))
-	require.Len(t, b.published[bus.Outcomes], 3)
+	for _, topic := range outcomeevent.Topics() {
+		events, err := outcomeevent.Read(t.Context(), new(aStore), topic, os)
+		require.NoError(t, err)
+		require.NoError(t, outcomeevent.Publish(t.Context(), b, topic, events))
+	}
+	require.Len(t, b.published[bus.Outcomes], 3, "the canary's is left out")
 	letters := b.published[bus.TasksDead]
 	require.Len(t, letters, 2)
 	got := new(carillonv1.DeadTask)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/outcomeevent"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -45,17 +45,21 @@ var errTopicAway = errors.New("the topic did not take the outcomes of another se
 
 // pass is how far one topic has the outcomes of a session. Neither topic waits for the other.
 type pass struct {
-	letters bool                  // dead letters, else outcome events
-	at      store.OutcomePosition // zero: where the session has acknowledged
-	done    bool
+	topic bus.Topic
+	at    store.OutcomePosition // zero: where the session has acknowledged
+	done  bool
 }
 
-func newPasses() [2]pass { return [2]pass{{}, {letters: true}} }
+func newPasses() (passes [2]pass) {
+	for i, topic := range outcomeevent.Topics() {
+		passes[i].topic = topic
+	}
+	return passes
+}
 
-// reached returns the position up to which both topics have the outcomes after one. unless is where
-// there is nothing left.
-func (x *expiredSession) reached(from, unless store.OutcomePosition) store.OutcomePosition {
-	out := unless
+// reached returns the position up to which both topics have the outcomes between two.
+func (x *expiredSession) reached(from, end store.OutcomePosition) store.OutcomePosition {
+	out := end
 	for i := range x.passes {
 		switch p := &x.passes[i]; {
 		case p.done:
@@ -105,7 +109,9 @@ func (s *Service) publishPending(ctx context.Context, found map[timer.ID]*expire
 		if id == store.SystemSession {
 			end := s.opts.Now().Add(-store.VisibilityDelay)
 			x := &expiredSession{passes: newPasses()}
-			x.passes[1].done = true // it has no failed fire
+			for i := range x.passes { // it has no failed fire
+				x.passes[i].done = x.passes[i].topic == bus.TasksDead
+			}
 			acked, err = s.publishSession(ctx, id, at, end, true, x, away)
 		} else {
 			if found[id] == nil {
@@ -229,10 +235,16 @@ func (s *Service) publishTopic(
 			last := &page[len(page)-1]
 			at = store.OutcomePosition{FinishedMS: last.FinishedMS, FireID: last.FireID}
 		}
-		events, err := s.publishOutcomes(ctx, page, p.letters)
+		events, err := outcomeevent.Read(ctx, s.opts.Store, p.topic, page)
+		if err != nil {
+			return err //nolint:wrapcheck // already wrapped
+		}
+		call, cancel := context.WithTimeout(ctx, pageTimeout)
+		err = outcomeevent.Publish(call, s.opts.Bus, p.topic, events)
+		cancel()
 		if err != nil {
 			away.Store(true)
-			return err
+			return err //nolint:wrapcheck // the bus names the topic
 		}
 		if err := advance(p, at, false); err != nil {
 			return err
@@ -242,26 +254,6 @@ func (s *Service) publishTopic(
 		}
 	}
 	return advance(p, at, true)
-}
-
-// publishOutcomes publishes a page of outcomes on one topic.
-func (s *Service) publishOutcomes(
-	ctx context.Context, page []timer.Outcome, letters bool,
-) ([]outcomeevent.Event, error) {
-	publish := outcomeevent.PublishOutcomes
-	if letters {
-		publish = outcomeevent.PublishDeadLetters
-		page = slices.DeleteFunc(slices.Clone(page), func(o timer.Outcome) bool {
-			return o.Kind != timer.Failed
-		})
-	}
-	events, err := outcomeevent.Events(ctx, s.opts.Store, page)
-	if err != nil || len(events) == 0 {
-		return nil, err //nolint:wrapcheck // already wrapped
-	}
-	call, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
-	return events, publish(call, s.opts.Bus, events)
 }
 
 // logSkips logs fires that no executor recorded as skipped, with the words of executors. Of many at

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/outcomeevent"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
@@ -136,110 +139,155 @@ func TestPendingEventsOfExpiredSessionsArePublished(t *testing.T) {
 	})
 }
 
-// topicAway is a bus on which one topic hangs at first.
+// topicAway is a bus on which one topic of outcomes hangs at first.
 type topicAway struct {
 	bus.Bus
-	away bus.Topic
+	away  bus.Topic
+	until time.Time
+	after int // it takes so many fires before
 
-	mu        sync.Mutex
-	tries     int
-	published map[bus.Topic]map[string]int // by fire
+	mu   sync.Mutex
+	told map[bus.Topic]map[string]int // by fire
+}
+
+func newTopicAway(parts *servicetest.Parts, away bus.Topic, within time.Duration) *topicAway {
+	return &topicAway{
+		Bus: parts.Bus("one"), away: away, until: time.Now().Add(within),
+		told: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
+	}
 }
 
 func (b *topicAway) Publish(ctx context.Context, to bus.Topic, msgs ...bus.Message) error {
+	if to == b.away && time.Now().Before(b.until) && len(b.of(to)) >= b.after {
+		<-ctx.Done() // as Pulsar does
+		return ctx.Err()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if to == b.away {
-		if b.tries++; b.tries <= 3 {
-			b.mu.Unlock()
-			<-ctx.Done() // as Pulsar does
-			b.mu.Lock()
-			return ctx.Err()
-		}
-	}
-	if b.published[to] == nil {
+	if b.told[to] == nil {
 		return b.Bus.Publish(ctx, to, msgs...)
 	}
 	for _, m := range msgs {
-		b.published[to][m.Properties[bus.PropFire]]++
+		b.told[to][m.Properties[bus.PropFire]]++
 	}
 	return nil
 }
 
+func (b *topicAway) of(topic bus.Topic) map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.told[topic])
+}
+
+// leave makes an executor's session with ten outcomes, of which five are failures, in two statements
+// of a scheduler. The session then ends.
+func leave(t *testing.T, parts *servicetest.Parts) (session timer.ID) {
+	t.Helper()
+	session = parts.IDs.Next()
+	require.NoError(t, parts.Store.OpenSession(t.Context(), session, store.ExecutorSession, "gone"))
+	fires := parts.Create("a", servicetest.Every(time.Now(), 0, 10, "http://127.0.0.1/")...)
+	fires, err := parts.Store.Claim(t.Context(), session, fires)
+	require.NoError(t, err)
+	for half := range slices.Chunk(fires, 5) {
+		var outcomes []timer.Outcome
+		for i, f := range half {
+			o := timer.Outcome{
+				Fire: f, Kind: timer.Failed, Reason: timer.ReasonExhausted,
+				FinishedMS: time.Now().UnixMilli(), UntilMS: f.DueMS, Count: 1, Attempts: 1,
+			}
+			if i%2 == 0 {
+				o.Kind, o.Reason = timer.Delivered, timer.ReasonNone
+			}
+			outcomes = append(outcomes, o)
+		}
+		lost, _, err := parts.Store.Record(t.Context(), session, outcomes, nil)
+		require.NoError(t, err)
+		require.Empty(t, lost)
+		time.Sleep(3 * time.Minute)
+	}
+	require.NoError(t, parts.Store.CloseSession(t.Context(), session))
+	return session
+}
+
 // TestDeadLettersOfExpiredSessionsArePublished publishes what an executor had recorded when it died,
-// while one of both topics is away. What the other one has is not repeated for that.
+// while one of both topics is away. The other one has all, nothing is acknowledged that one of them
+// has not, and nothing is repeated.
 func TestDeadLettersOfExpiredSessionsArePublished(t *testing.T) {
 	t.Parallel()
-	for _, away := range []bus.Topic{bus.Outcomes, bus.TasksDead} {
+	for _, away := range outcomeevent.Topics() {
 		t.Run(string(away), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				parts := servicetest.New(t, servicetest.Options{})
-				session := parts.IDs.Next()
-				require.NoError(t,
-					parts.Store.OpenSession(t.Context(), session, store.ExecutorSession, "gone"))
-				fires := parts.Create(
-					"a",
-					servicetest.Every(time.Now(), 0, 10, "http://127.0.0.1/")...)
-				fires, err := parts.Store.Claim(t.Context(), session, fires)
+				began := time.Now().UnixMilli()
+				session := leave(t, parts)
+				b := newTopicAway(parts, away, 90*time.Second)
+				startWith(t, parts, "one", func(o *scheduler.Options) { o.Bus = b })
+				want := map[bus.Topic]int{bus.Outcomes: 10, bus.TasksDead: 4}
+				time.Sleep(80 * time.Second)
+				for topic, n := range want {
+					if topic == away {
+						n = 0
+					}
+					require.Len(t, b.of(topic), n, topic)
+				}
+				ended, err := parts.Store.SessionsWithPendingEvents(t.Context())
 				require.NoError(t, err)
-				outcomes := make([]timer.Outcome, len(fires))
-				for i, f := range fires {
-					outcomes[i] = timer.Outcome{
-						Fire: f, Kind: timer.Failed, Reason: timer.ReasonExhausted,
-						FinishedMS: time.Now().UnixMilli(), UntilMS: f.DueMS, Count: 1, Attempts: 1,
-					}
-					if i%2 == 0 {
-						outcomes[i].Kind, outcomes[i].Reason = timer.Delivered, timer.ReasonNone
-					}
-				}
-				for _, half := range [][]timer.Outcome{outcomes[:5], outcomes[5:]} { // two statements
-					for i := range half {
-						half[i].FinishedMS = time.Now().UnixMilli()
-					}
-					lost, _, err := parts.Store.Record(t.Context(), session, half, nil)
-					require.NoError(t, err)
-					require.Empty(t, lost)
-					time.Sleep(3 * time.Minute)
-				}
-				require.NoError(t, parts.Store.CloseSession(t.Context(), session))
-				b := &topicAway{
-					Bus: parts.Bus("one"), away: away,
-					published: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
-				}
-				svc, err := scheduler.New(scheduler.Options{
-					Store:      parts.Store,
-					Bus:        b,
-					IDs:        parts.IDs,
-					Name:       "one",
-					Now:        time.Now,
-					Logger:     zerolog.Nop(),
-					Registerer: prometheus.NewRegistry(),
-				})
-				require.NoError(t, err)
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() { ended <- svc.Run(ctx) }()
+				require.LessOrEqual(t, ended[session].FinishedMS, began)
 				time.Sleep(2 * time.Minute)
-				cancel()
-				require.NoError(t, <-ended)
-				require.Len(t, b.published[bus.Outcomes], len(fires))
-				require.Len(t, b.published[bus.TasksDead], len(fires)/2)
-				for topic, of := range b.published {
-					for fire, n := range of {
-						require.Equal(
-							t,
-							2,
-							n,
-							"%s of %s: at once, and when no more can commit",
-							fire,
-							topic,
-						)
+				for topic, n := range want {
+					require.Len(t, b.of(topic), n, topic)
+					times := 2 // at once, and when no more can commit
+					if topic == away {
+						times = 1
+					}
+					for fire, n := range b.of(topic) {
+						require.Equal(t, times, n, fire)
 					}
 				}
+				ended, err = parts.Store.SessionsWithPendingEvents(t.Context())
+				require.NoError(t, err)
+				require.NotContains(t, ended, session)
 			})
 		})
 	}
+}
+
+// TestRoundsGoOnWhereATopicWentAway publishes a part of the outcomes of a session before their topic
+// goes away. The rounds until it is back repeat none of them.
+func TestRoundsGoOnWhereATopicWentAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		leave(t, parts)
+		b := newTopicAway(parts, bus.Outcomes, 25*time.Second)
+		b.after = 5
+		startWith(t, parts, "one", func(o *scheduler.Options) { o.Bus = b })
+		time.Sleep(20 * time.Second)
+		require.Len(t, b.of(bus.Outcomes), 5)
+		time.Sleep(2 * time.Minute)
+		require.Len(t, b.of(bus.Outcomes), 10)
+		for fire, n := range b.of(bus.Outcomes) {
+			require.Equal(t, 2, n, "at once, and when no more can commit: %s", fire)
+		}
+	})
+}
+
+// TestHangingTopicTakesTheTimeOfOneSession lets several executors die while dead letters cannot be
+// published. The outcome events of all are published in the first round.
+func TestHangingTopicTakesTheTimeOfOneSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		for range 4 {
+			leave(t, parts)
+		}
+		b := newTopicAway(parts, bus.TasksDead, time.Hour)
+		startWith(t, parts, "one", func(o *scheduler.Options) { o.Bus = b })
+		time.Sleep(18 * time.Second)
+		require.Len(t, b.of(bus.Outcomes), 40)
+		require.Empty(t, b.of(bus.TasksDead))
+	})
 }
 
 // TestSkipsThatNoExecutorRecordsAreLogged checks the line about instants that were missed while no

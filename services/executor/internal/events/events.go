@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -77,9 +76,8 @@ type Publisher struct {
 
 // outbox is what waits for one topic.
 type outbox struct {
-	topic  bus.Topic
-	failed bool          // it takes failed outcomes only
-	wake   chan struct{} // capacity 1
+	topic bus.Topic
+	wake  chan struct{} // capacity 1
 
 	// The rest belongs to the lock of the publisher.
 	queue      []Event
@@ -88,15 +86,6 @@ type outbox struct {
 	// overflowed and was not read since. 0: there is none.
 	firstMissedMS int64
 	rereadMS      int64 // where the reread under way began, in unix ms; 0: there is none
-}
-
-func (q *outbox) takes(kind timer.OutcomeKind) bool { return !q.failed || kind == timer.Failed }
-
-func (q *outbox) publish(ctx context.Context, b bus.Publisher, es []outcomeevent.Event) error {
-	if q.failed {
-		return outcomeevent.PublishDeadLetters(ctx, b, es) //nolint:wrapcheck // as below
-	}
-	return outcomeevent.PublishOutcomes(ctx, b, es) //nolint:wrapcheck // the bus names the topic
 }
 
 // Event is an outcome to be published.
@@ -119,12 +108,10 @@ func New(o Options) *Publisher {
 		}),
 		max:     eventsMax,
 		pending: make(map[int64]int),
-		outboxes: [2]*outbox{
-			{topic: bus.Outcomes, wake: make(chan struct{}, 1)},
-			{topic: bus.TasksDead, wake: make(chan struct{}, 1), failed: true},
-		},
 	}
-	for _, q := range a.outboxes {
+	for i, topic := range outcomeevent.Topics() {
+		q := &outbox{topic: topic, wake: make(chan struct{}, 1)}
+		a.outboxes[i] = q
 		promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "carillon_outcome_events_waiting",
 			Help:        "Messages about recorded outcomes that wait in memory to be published, by topic.",
@@ -168,13 +155,11 @@ func (a *Publisher) switchEpoch(epoch *session.Epoch) {
 	}
 }
 
-// Settle stops expecting results, because they were not recorded.
-func (a *Publisher) Settle(es ...Event) {
+// Settle stops expecting a result, because it was not recorded.
+func (a *Publisher) Settle(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := range es {
-		a.count(&es[i], -1)
-	}
+	a.count(&e, -1)
 }
 
 // count adds to the pending results of the second of an event. The caller holds the lock.
@@ -193,7 +178,7 @@ func (a *Publisher) Put(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, q := range a.outboxes {
-		if !q.takes(e.Kind) {
+		if !outcomeevent.Takes(q.topic, e.Kind) {
 			continue
 		}
 		switch {
@@ -336,7 +321,7 @@ func (a *Publisher) publishFromStore(
 	for ctx.Err() == nil && a.isCurrent(epoch) {
 		page, err := a.opts.Store.PendingEvents(ctx, epoch.ID, at, timer.NeverMS, store.MaxBatch)
 		if err == nil {
-			err = a.send(ctx, q, page)
+			err = a.send(ctx, q, nil, page)
 		}
 		if err != nil {
 			a.log.Debug().Err(err).Msg("outcomes not published, retrying")
@@ -403,46 +388,36 @@ func (a *Publisher) ack(ctx context.Context) {
 	}
 }
 
-// publish publishes queued events. It reads from the store an unknown app, and the result of each
-// target, because earlier attempts may belong to another executor.
+// publish publishes queued events. It reads from the store an unknown app, and for outcome events the
+// result of each target, because earlier attempts may belong to another executor.
 func (a *Publisher) publish(ctx context.Context, q *outbox, es []Event) error {
-	known := make([]outcomeevent.Event, 0, len(es))
+	events := make([]outcomeevent.Event, 0, len(es))
 	var partial []timer.Outcome
 	for i := range es {
 		e := &es[i]
-		if e.App == "" || e.PerTarget {
+		if e.App == "" || e.PerTarget && q.topic == bus.Outcomes {
 			partial = append(partial, e.Outcome)
 			continue
 		}
-		known = append(known, outcomeevent.New(&e.Outcome, e.App, e.Name, e.LastError, nil))
+		events = append(events, outcomeevent.Event{
+			Outcome: &e.Outcome, App: e.App, Timer: e.Name, LastError: e.LastError,
+		})
 	}
-	read, err := a.read(ctx, q, partial)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
-	defer cancel()
-	return q.publish(ctx, a.opts.Bus, append(known, read...))
+	return a.send(ctx, q, events, partial)
 }
 
-// send publishes those of stored outcomes that belong on the topic.
-func (a *Publisher) send(ctx context.Context, q *outbox, os []timer.Outcome) error {
-	es, err := a.read(ctx, q, os)
+// send publishes events, and those of stored outcomes that the topic takes.
+func (a *Publisher) send(
+	ctx context.Context, q *outbox, events []outcomeevent.Event, stored []timer.Outcome,
+) error {
+	call, cancel := context.WithTimeout(ctx, eventsTimeout)
+	read, err := outcomeevent.Read(call, a.opts.Store, q.topic, stored)
+	cancel()
 	if err != nil {
-		return err
+		return err //nolint:wrapcheck // already wrapped
 	}
-	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
+	call, cancel = context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	return q.publish(ctx, a.opts.Bus, es)
-}
-
-// read returns the events of those of stored outcomes that belong on the topic.
-func (a *Publisher) read(
-	ctx context.Context, q *outbox, os []timer.Outcome,
-) ([]outcomeevent.Event, error) {
-	os = slices.DeleteFunc(slices.Clone(os), func(o timer.Outcome) bool { return !q.takes(o.Kind) })
-	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
-	defer cancel()
-	//nolint:wrapcheck // already wrapped
-	return outcomeevent.Events(ctx, a.opts.Store, os)
+	//nolint:wrapcheck // the bus names the topic
+	return outcomeevent.Publish(call, a.opts.Bus, q.topic, append(events, read...))
 }

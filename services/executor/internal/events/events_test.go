@@ -260,6 +260,26 @@ func (b *oneTopicAway) Publish(ctx context.Context, to bus.Topic, msgs ...bus.Me
 	return nil
 }
 
+// newOneTopicAway makes a publisher's topic hang for two minutes.
+func newOneTopicAway(a *Publisher, away bus.Topic) *oneTopicAway {
+	b := &oneTopicAway{
+		away: away, until: time.Now().Add(2 * time.Minute),
+		told: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
+	}
+	a.opts.Bus = b
+	return b
+}
+
+// run runs a publisher for an epoch until the test ends.
+func run(t *testing.T, a *Publisher, epoch *session.Epoch) {
+	t.Helper()
+	a.opts.Epoch = func() *session.Epoch { return epoch }
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { a.Run(ctx) })
+	t.Cleanup(func() { cancel(); done.Wait() })
+}
+
 func (b *oneTopicAway) of(topic bus.Topic) map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -275,16 +295,10 @@ func TestTopicsDoNotWaitForEachOther(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				a, st, _ := newTestPublisher(t)
-				b := &oneTopicAway{
-					away: away, until: time.Now().Add(2 * time.Minute),
-					told: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
-				}
-				a.opts.Bus, a.max = b, 100
-				ctx, cancel := context.WithCancel(t.Context())
+				b := newOneTopicAway(a, away)
+				a.max = 100
 				epoch := &session.Epoch{ID: 7}
-				a.opts.Epoch = func() *session.Epoch { return epoch }
-				var done sync.WaitGroup
-				done.Go(func() { a.Run(ctx) })
+				run(t, a, epoch)
 				began := time.Now().UnixMilli()
 				for i := range timer.ID(20) {
 					e := outcomeOf(epoch, i+1, 1)
@@ -312,8 +326,6 @@ func TestTopicsDoNotWaitForEachOther(t *testing.T) {
 					}
 				}
 				require.Greater(t, st.ackedMS(), began+2000)
-				cancel()
-				done.Wait()
 			})
 		})
 	}
@@ -325,16 +337,9 @@ func TestOverflowOfOneTopicIsReadOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, st, _ := newTestPublisher(t)
-		b := &oneTopicAway{
-			away: bus.Outcomes, until: time.Now().Add(2 * time.Minute),
-			told: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
-		}
-		a.opts.Bus = b
+		b := newOneTopicAway(a, bus.Outcomes)
 		epoch := &session.Epoch{ID: 7}
-		a.opts.Epoch = func() *session.Epoch { return epoch }
-		ctx, cancel := context.WithCancel(t.Context())
-		var done sync.WaitGroup
-		done.Go(func() { a.Run(ctx) })
+		run(t, a, epoch)
 		began := time.Now().UnixMilli()
 		for i := range timer.ID(20) {
 			e := outcomeOf(epoch, i+1, 1)
@@ -353,8 +358,6 @@ func TestOverflowOfOneTopicIsReadOnce(t *testing.T) {
 			require.Len(t, b.of(topic), 20)
 		}
 		require.Greater(t, st.ackedMS(), began+1000)
-		cancel()
-		done.Wait()
 		for fire, n := range b.of(bus.TasksDead) {
 			require.Equal(t, 1, n, fire)
 		}
@@ -366,11 +369,7 @@ func TestPositionWaitsForTheReread(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, st, _ := newTestPublisher(t)
-		b := &oneTopicAway{
-			away: bus.Outcomes, until: time.Now().Add(2 * time.Minute),
-			told: map[bus.Topic]map[string]int{bus.Outcomes: {}, bus.TasksDead: {}},
-		}
-		a.opts.Bus = b
+		b := newOneTopicAway(a, bus.Outcomes)
 		epoch := &session.Epoch{ID: 7}
 		a.opts.Epoch = func() *session.Epoch { return epoch }
 		e := outcomeOf(epoch, 1, 1)
