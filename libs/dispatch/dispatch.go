@@ -89,8 +89,8 @@ func New(opts Options) (*Dispatcher, error) {
 
 // Committed puts fires into the window, and publishes those due too soon for a window entry. It
 // returns when both are done or have timed out (2 s), without an error, because the rows are
-// committed. Run does what Committed could not. While Run has tasks to publish, Committed leaves more
-// to it without waiting, and nearly always also while the window takes nothing.
+// committed. Run does what Committed could not. While a server takes nothing of that, Committed leaves
+// more to Run without waiting.
 func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	if len(fires) == 0 {
 		return
@@ -119,37 +119,32 @@ func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	wg.Wait()
 }
 
-// putEntries puts fires into the window, or leaves them to Run. While the window takes nothing, only
-// few callers wait for it.
+// putEntries puts fires into the window, or leaves them to Run if it does not take them. While the
+// window is known to be unavailable, it does not wait.
 func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
-	err := errWindowAway
-	if d.entries.mayTry() {
+	var err error
+	if !d.entries.unavailable() {
 		call, cancel := context.WithTimeout(ctx, windowTimeout)
 		defer cancel()
-		err = d.opts.Window.Put(call, fires)
-		d.entries.tried(err)
+		if err = d.opts.Window.Put(call, fires); err == nil {
+			d.entriesTotal.WithLabelValues("ok").Add(float64(len(fires)))
+			return
+		}
 	}
-	if err != nil {
-		d.entriesTotal.WithLabelValues("lost").Add(float64(len(fires)))
-		dropped := d.entries.add(fires)
-		d.opts.Logger.Debug().
-			Err(err).
-			Int("fires", len(fires)).
-			Int("dropped", dropped).
-			Msg("fires not put into the window, queued for retry; dropped ones left to executors")
-		return
-	}
-	d.entriesTotal.WithLabelValues("ok").Add(float64(len(fires)))
+	d.entriesTotal.WithLabelValues("lost").Add(float64(len(fires)))
+	dropped := d.entries.add(fires)
+	d.opts.Logger.Debug().
+		Err(err).
+		Int("fires", len(fires)).
+		Int("dropped", dropped).
+		Msg("fires not put into the window, queued for retry; dropped ones left to executors")
 }
-
-// errWindowAway means that the window has not taken earlier entries yet.
-var errWindowAway = errors.New("the window takes no entries")
 
 // direct publishes fires, or leaves them to Run if the bus does not take them. While the bus is
 // known to be unavailable, it does not wait.
 func (d *Dispatcher) direct(ctx context.Context, fires []timer.Fire) {
 	var err error
-	if !d.unsent.notEmpty() {
+	if !d.unsent.unavailable() {
 		call, cancel := context.WithTimeout(ctx, directTimeout)
 		defer cancel()
 		if err = d.publish(call, fires, timer.PathDirect); err == nil {

@@ -14,20 +14,16 @@ const (
 	maxUnsent        = 50_000 // 6 MB; executors find the excess in the store
 	unsentChunk      = 1000
 	unsentRetryAfter = 100 * time.Millisecond
-	// tryAgainAfter is how often a window that failed is tried directly beside Run. One node of a
-	// Redis Cluster may fail alone, and the others take what is theirs.
-	tryAgainAfter = 3 * time.Second
 )
 
 // unsent holds fires whose tasks the bus did not confirm in time, or that the window did not take.
 // Without it, a fire committed during an outage would wait for executors to find it by a poll of the
 // store, however soon the server recovers.
 type unsent struct {
-	mu      sync.Mutex
-	fires   []timer.Fire
-	failing bool          // the latest try has failed
-	triedAt time.Time     // when a direct try began last
-	wake    chan struct{} // capacity 1
+	mu    sync.Mutex
+	fires []timer.Fire
+	away  bool          // the server has taken none since the latest were added
+	wake  chan struct{} // capacity 1
 }
 
 func newUnsent() unsent { return unsent{wake: make(chan struct{}, 1)} }
@@ -36,7 +32,7 @@ func (u *unsent) add(fires []timer.Fire) (dropped int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	n := min(len(fires), maxUnsent-len(u.fires))
-	u.fires = append(u.fires, fires[:n]...)
+	u.fires, u.away = append(u.fires, fires[:n]...), true
 	select {
 	case u.wake <- struct{}{}:
 	default:
@@ -44,31 +40,12 @@ func (u *unsent) add(fires []timer.Fire) (dropped int) {
 	return len(fires) - n
 }
 
-// notEmpty reports whether fires are held: the bus is unavailable, or has not taken all of them
-// yet.
-func (u *unsent) notEmpty() bool {
+// unavailable reports whether fires are held, none of which the server has taken since. Then only Run
+// tries, so that a server that hangs holds up nobody else.
+func (u *unsent) unavailable() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return len(u.fires) > 0
-}
-
-// mayTry reports whether to try directly: the latest try has not failed, or it began a while ago. Of
-// several callers one tries then, so a server that hangs holds up one of them.
-func (u *unsent) mayTry() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.failing && time.Since(u.triedAt) < tryAgainAfter {
-		return false
-	}
-	u.triedAt = time.Now()
-	return true
-}
-
-// tried notes the result of a try.
-func (u *unsent) tried(err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.failing = err != nil
+	return u.away
 }
 
 // next returns at most limit of the oldest fires, without removing them.
@@ -78,10 +55,11 @@ func (u *unsent) next(limit int) []timer.Fire {
 	return u.fires[:min(limit, len(u.fires)):min(limit, len(u.fires))]
 }
 
-// removeOldest removes the n oldest fires.
+// removeOldest removes the n oldest fires, which the server has taken.
 func (u *unsent) removeOldest(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.away = false
 	if u.fires = u.fires[n:]; len(u.fires) == 0 {
 		u.fires = nil
 	}
@@ -128,7 +106,6 @@ func (u *unsent) send(
 			call, cancel := context.WithTimeout(ctx, timeout)
 			err := do(call, fires)
 			cancel()
-			u.tried(err)
 			if err != nil {
 				u.moveBehind(len(fires))
 				clock.Pause(ctx, unsentRetryAfter)
