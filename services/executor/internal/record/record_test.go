@@ -25,8 +25,11 @@ var errAway = errors.New("unavailable")
 type fakes struct {
 	mu     sync.Mutex
 	list   []string
-	away   bool // the store and the bus are unavailable
+	away   bool // the store is unavailable
 	fenced []timer.FireID
+
+	creates       []timer.Fire // by each record
+	dispatchTakes time.Duration
 }
 
 func (f *fakes) add(what string) error {
@@ -57,7 +60,7 @@ func (f *fakes) Record(
 	outcomes []timer.Outcome,
 	_ []timer.Attempt,
 ) ([]timer.FireID, []timer.Fire, error) {
-	return f.fenced, nil, f.add("record " + string(outcomes[0].Kind))
+	return f.fenced, f.creates, f.add("record " + string(outcomes[0].Kind))
 }
 
 func (f *fakes) RecordAttempts(
@@ -73,6 +76,7 @@ func (f *fakes) Release(
 }
 
 func (f *fakes) Committed(_ context.Context, fires []timer.Fire) {
+	time.Sleep(f.dispatchTakes)
 	if len(fires) > 0 {
 		_ = f.add("dispatch")
 	}
@@ -164,49 +168,27 @@ func TestFencedRetryLeaves(t *testing.T) {
 	})
 }
 
-// hangingDispatch takes 2 s for each call, as while Pulsar is away.
-type hangingDispatch struct{ *fakes }
-
-func (d hangingDispatch) Committed(ctx context.Context, fires []timer.Fire) {
-	time.Sleep(2 * time.Second)
-	d.fakes.Committed(ctx, fires)
-}
-
-// TestDispatchHoldsUpNoRecord releases a fire whose dispatch takes long. The next result is written
-// at once, and the recorder ends only when the fire is dispatched.
+// TestDispatchHoldsUpNoRecord records outcomes that make fires, whose dispatch takes long, as while
+// Pulsar is away. The next outcome is written at once, and the recorder waits for the dispatches when
+// it ends.
 func TestDispatchHoldsUpNoRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{}
-		set, epoch := inflight.New(10), new(session.Epoch)
-		es, _, err := set.Reserve(
-			t.Context(), epoch, []inflight.Arrival{
-				{Fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: 1}}},
-				{Fire: timer.Fire{FireID: timer.FireID{Timer: 2, DueMS: 1}}},
-			},
-			inflight.FromTask, 0,
-		)
-		require.NoError(t, err)
-		r := New(Options{
-			Store: f, Dispatch: hangingDispatch{f}, Inflight: set,
-			Events:     events.New(events.Options{Registerer: prometheus.NewRegistry()}),
-			Ended:      func(*inflight.Entry) {},
-			Held:       func(...*inflight.Entry) {},
-			Room:       func() {},
-			Logger:     zerolog.Nop(),
-			Registerer: prometheus.NewRegistry(),
+		f := &fakes{creates: make([]timer.Fire, 1), dispatchTakes: 2 * time.Second}
+		want := []string{"ended", "record delivered", "ended", "record delivered"}
+		t.Cleanup(func() { // at the end
+			require.Equal(t, append(want, "dispatch", "dispatch"), f.seen())
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		var done sync.WaitGroup
-		done.Go(func() { r.Run(ctx) })
-		r.Release(es[0])
-		time.Sleep(100 * time.Millisecond)
-		r.End(timer.Outcome{Fire: es[1].Fire, Kind: timer.Delivered, Serial: true}, es[1])
-		time.Sleep(100 * time.Millisecond)
-		require.Equal(t, []string{"release", "record delivered"}, f.seen())
+		r, set, first := setup(t, f)
+		es, _, err := set.Reserve(t.Context(), first.Epoch, []inflight.Arrival{
+			{Fire: timer.Fire{FireID: timer.FireID{Timer: 2, DueMS: 1}}},
+		}, inflight.FromTask, 0)
+		require.NoError(t, err)
+		for _, e := range []*inflight.Entry{first, es[0]} {
+			r.End(timer.Outcome{Fire: e.Fire, Kind: timer.Delivered, Serial: true}, e)
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Equal(t, want, f.seen())
 		require.Zero(t, set.Len())
-		cancel()
-		done.Wait()
-		require.Equal(t, []string{"release", "record delivered", "dispatch"}, f.seen())
 	})
 }
