@@ -75,7 +75,8 @@ type Fire struct {
 }
 
 // TargetBits are the results of several targets. Bit i is set if Targets[i] accepted the fire: with
-// ModeAll it has taken it, with ModeAny it was to complete an earlier attempt. TargetGivenUp<<i and TargetGone<<i are set if Targets[i] must not be called again.
+// ModeAll it has taken it, with ModeAny it was to complete an earlier attempt. TargetGivenUp<<i and
+// TargetGone<<i are set if Targets[i] must not be called again.
 type TargetBits uint32
 
 // Bits of the first target. Shift them by i for Targets[i].

@@ -20,6 +20,7 @@ type creation[T any] struct {
 const (
 	stuckEvery       = 30 * time.Second // between warnings about what does not succeed
 	stuckPingTimeout = 5 * time.Second
+	stuckText        = "Pulsar answers, but this does not succeed: unload the topic, or restart its broker"
 )
 
 // await calls create repeatedly until it succeeds or ctx ends. Permanent errors end it at once.
@@ -85,7 +86,13 @@ func await[T any](
 			}
 		case answers := <-pinged:
 			if pinged = nil; answers {
-				b.reportStuck(what, time.Since(began), last.Load())
+				line := b.log.Warn().
+					Str("what", what).
+					Stringer("waited", time.Since(began).Round(time.Second))
+				if err := last.Load(); err != nil { // nil: no call has returned yet
+					line = line.Err(*err)
+				}
+				line.Msg(stuckText)
 			}
 		case <-ctx.Done():
 			return none, fmt.Errorf("%s: %w", what, ctx.Err())
@@ -112,16 +119,6 @@ func (b *Bus) pingOnce() chan bool {
 		return nil
 	}
 	return answers
-}
-
-// reportStuck warns of what does not succeed although the broker answers. err is nil if no call has
-// returned yet.
-func (b *Bus) reportStuck(what string, waited time.Duration, err *error) {
-	line := b.log.Warn().Str("what", what).Stringer("waited", waited.Round(time.Second))
-	if err != nil {
-		line = line.Err(*err)
-	}
-	line.Msg("Pulsar answers, but this does not succeed: unload the topic, or restart its broker")
 }
 
 // awaitSetup waits for the first setup, if there must be one, or until ctx or the bus ends.

@@ -244,11 +244,13 @@ func (s *JobStore) insertJob(
 func (s *JobStore) cancelAll(
 	ctx context.Context, c sqldb.Runner, appID int64, app string, nowMS int64,
 ) error {
-	const running = " WHERE app_id="
 	var rows []jobRow
-	q := sqldb.Stmt("SELECT " + jobColumns + " FROM jobs" + s.db.Dialect.ByAppStatus + running).
-		Int(appID).Add(" AND status=").Int(rowJobRunning).
-		Add(" ORDER BY id").Add(s.db.Dialect.ForUpdate)
+	q := sqldb.Stmt("SELECT " + jobColumns + " FROM jobs" + s.db.Dialect.ByAppStatus + " WHERE app_id=").
+		Int(appID).
+		Add(" AND status=").
+		Int(rowJobRunning).
+		Add(" ORDER BY id").
+		Add(s.db.Dialect.ForUpdate)
 	if err := s.db.SelectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
 		return err
 	}
@@ -256,7 +258,7 @@ func (s *JobStore) cancelAll(
 		Int(rowJobCancelled).
 		Add(",finished_ms=").Int(nowMS).
 		Add(",updated_ms=").Int(nowMS).
-		Add(running).Int(appID).
+		Add(" WHERE app_id=").Int(appID).
 		Add(" AND status=").Int(rowJobRunning)
 	if _, err := s.db.Exec(ctx, c, ended); err != nil {
 		return err

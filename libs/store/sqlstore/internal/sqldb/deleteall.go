@@ -30,7 +30,8 @@ func (s *DB) DeleteAll(ctx context.Context, table, key, order string, where *Sta
 // DeleteOld deletes the rows of a log that were changed before an instant, like DeleteAll. The log
 // has the columns seq, by which it grows, and changed_ms, on which it has no index: so it is read
 // from its front on, a chunk at a time, up to the first row to keep. Rows that took an early sequence
-// and are committed late are left to a later call. keepLast keeps the last row of all.
+// and are committed late are left to a later call. keepLast keeps the last row of all. Of two calls
+// at once, each deletes what the other has not.
 func (s *DB) DeleteOld(ctx context.Context, table string, boundMS int64, keepLast bool) error {
 	after := int64(0)
 	for range deleteChunks {
