@@ -215,6 +215,18 @@ func NameTaken() error {
 	return timer.Conflict("name", "a timer of this name exists, with another definition")
 }
 
+// NoCalendar is the error of a create or an edit whose schedule names, as the i-th of its calendars,
+// one that the app does not have.
+func NoCalendar(i int, name string) *timer.Error {
+	return timer.Invalid(
+		fmt.Sprintf("schedule.calendars[%d]", i),
+		fmt.Sprintf(
+			"expected a calendar of this app, found %q, which is none: make it first",
+			name,
+		),
+	)
+}
+
 // MaxMeteredTimers is how many timers of a deployment have metrics of their own, see S39. Each is a
 // series of every executor.
 const MaxMeteredTimers = 1000

@@ -22,6 +22,16 @@ func (s *Store) fillCalendars(t *row) {
 	}
 }
 
+// noCalendar returns an error if the app does not have a calendar that a schedule names.
+func (s *Store) noCalendar(app string, d *timer.Schedule) error {
+	for i, name := range d.Calendars {
+		if s.calendars[nameKey{app, name}] == nil {
+			return store.NoCalendar(i, name)
+		}
+	}
+	return nil
+}
+
 // timersUsing returns the timers that name a calendar, without deleted ones.
 func (s *Store) timersUsing(app, name string) (ts []*row) {
 	for _, t := range s.rows {

@@ -53,6 +53,10 @@ func (s *Store) Edit(
 			), ended
 			continue
 		}
+		if err := s.noCalendar(t.App, &it.Definition.Schedule); !same && err != nil {
+			out[i].Err, out[i].Fires = err, ended
+			continue
+		}
 		if !same && edited[i].Definition.Metrics && !t.Definition.Metrics &&
 			s.metered() >= store.MaxMeteredTimers {
 			out[i].Err, out[i].Fires = store.TooManyMetered(), ended

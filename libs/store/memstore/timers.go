@@ -141,6 +141,11 @@ func (s *Store) create(it *store.NewTimer, created *row, plan store.Planner) sto
 			Err: store.NameTaken(),
 		}
 	}
+	if !existing {
+		if err := s.noCalendar(it.App, &it.Definition.Schedule); err != nil {
+			return store.CreateResult{Err: err}
+		}
+	}
 	if !existing && created.Definition.Metrics && s.metered() >= store.MaxMeteredTimers {
 		return store.CreateResult{Err: store.TooManyMetered()}
 	}

@@ -187,18 +187,115 @@ func calendarsComeWithTimers(t *testing.T, s *setup) {
 	require.Equal(t, made.Timer, got)
 	require.Len(t, got.Calendars, 2)
 
-	// A missing calendar is left out, and the plan fails.
-	d.Schedule.Calendars = []string{"b", "c"}
-	edited := s.edit(made.Timer, d, plan)
-	require.Len(t, edited.Timer.Calendars, 1)
-	require.Empty(t, edited.Fires)
-	require.True(t, edited.Timer.Replan)
 	_, err = s.put("c", "tue", 0)
 	require.NoError(t, err)
-	fires := s.expandDue(plan)
+	d.Schedule.Calendars = []string{"b", "c"}
+	edited := s.edit(made.Timer, d, plan)
+	require.Len(t, edited.Timer.Calendars, 2)
 	present, _ := byVersion(s.openOf(made.Timer.ID), 2)
 	requireGrid(t, present, time.Minute, edited.Timer.VersionMS+1, end+1)
-	require.Empty(t, fires, "no fire needs a new entry in the window")
+}
+
+// missingCalendarsAreRefused creates timers that name a calendar which their app does not have, and
+// edits one so. Nothing changes then, and other items of the call are done.
+func missingCalendarsAreRefused(t *testing.T, s *setup) {
+	ctx := t.Context()
+	plan := gridUntil(s.nowMS() + timer.MinuteMS)
+	_, err := s.put("work", "", 0)
+	require.NoError(t, err)
+	require.NoError(t, s.st().DeleteCalendar(ctx, "app", "work"))
+	_, err = s.put("a", "", 0)
+	require.NoError(t, err)
+	refused := func(err error) {
+		t.Helper()
+		requireCode(t, timer.CodeInvalid, err)
+		require.ErrorContains(t, err, "schedule.calendars[1]")
+		require.ErrorContains(t, err, `"work"`)
+	}
+	plain, named := gridDefinition(time.Minute), gridDefinition(time.Minute)
+	named.Schedule.Calendars = []string{"a", "work"}
+	made, err := s.st().Create(ctx, []store.NewTimer{
+		{App: "app", Name: "one", Definition: named, Activate: true},
+		{App: "app", Name: "two", Definition: plain, Activate: true},
+	}, plan)
+	require.NoError(t, err)
+	refused(made[0].Err)
+	require.NoError(t, made[1].Err)
+	_, err = s.st().TimerByName(ctx, "app", "one")
+	requireCode(t, timer.CodeNotFound, err)
+
+	first, second := gridDefinition(time.Minute), gridDefinition(time.Minute)
+	first.Labels = map[string]string{"is": "first"}
+	second.Schedule.Calendars = named.Schedule.Calendars
+	id := made[1].Timer.ID
+	edited, err := s.st().Edit(ctx, []store.Edit{
+		{App: "app", ID: id, Definition: second},
+		{App: "app", ID: id, Definition: first},
+	}, plan)
+	require.NoError(t, err)
+	refused(edited[0].Err)
+	require.NoError(t, edited[1].Err)
+	got, err := s.st().Timer(ctx, "app", id)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, got.Version)
+	require.Equal(t, first.Labels, got.Definition.Labels)
+}
+
+// deletedCalendarsHaveNoTimers deletes a calendar while timers are created and edited that name it.
+func deletedCalendarsHaveNoTimers(t *testing.T, s *setup) {
+	const callers, rounds = 6, 8
+	s.together(callers, func(ctx context.Context, i int, st store.Store) error {
+		plain, named := gridDefinition(time.Minute), gridDefinition(time.Minute)
+		named.Schedule.Calendars = []string{"work"}
+		for r := range rounds {
+			if i%3 == 0 {
+				if _, err := st.PutCalendar(ctx, "app", timer.Calendar{Name: "work"}, 0); err != nil {
+					return err
+				}
+				err := st.DeleteCalendar(ctx, "app", "work")
+				if c := timer.CodeOf(err); err != nil && c != timer.CodeConflict && c != timer.CodeNotFound {
+					return err
+				}
+				continue
+			}
+			n := store.NewTimer{App: "app", Name: fmt.Sprint(i, "-", r), Definition: named}
+			if i%3 == 1 {
+				n.Definition = plain
+			}
+			made, err := st.Create(ctx, []store.NewTimer{n}, noFires)
+			if err != nil {
+				return err
+			}
+			tm := made[0].Timer
+			if i%3 == 1 {
+				if _, err := st.Edit(ctx, []store.Edit{{App: "app", ID: tm.ID, Definition: named}}, noFires); err != nil {
+					return err
+				}
+			}
+			if made[0].Err == nil && r%2 == 0 {
+				_, err := st.SetStatus(ctx, []store.StatusChange{
+					{App: "app", ID: tm.ID, Status: timer.StatusDeleted},
+				}, noFires)
+				if err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	_, err := s.st().Calendar(t.Context(), "app", "work")
+	gone := timer.CodeOf(err) == timer.CodeNotFound
+	for i := range callers {
+		for r := range rounds {
+			tm, err := s.st().TimerByName(t.Context(), "app", fmt.Sprint(i, "-", r))
+			if timer.CodeOf(err) == timer.CodeNotFound {
+				continue
+			}
+			require.NoError(t, err)
+			require.False(t, gone && len(tm.Definition.Schedule.Calendars) > 0,
+				"the timer %s names a calendar that was deleted", tm.Name)
+		}
+	}
 }
 
 func calendarsReplan(t *testing.T, s *setup) {

@@ -200,6 +200,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"Calendars_StayTheSame", calendarsStayTheSame},
 		{"Calendars_KnowTheirTimers", calendarsKnowTheirTimers},
 		{"Calendars_ComeWithTimers", calendarsComeWithTimers},
+		{"Calendars_MissingAreRefused", missingCalendarsAreRefused},
+		{"Calendars_DeletedHaveNoTimers", deletedCalendarsHaveNoTimers},
 		{"Calendars_Replan", calendarsReplan},
 		{"Calendars_PastOneShotsStayPast", pastOneShotsStayPast},
 		{"Calendars_CountMaxFires", calendarsCountMaxFires},

@@ -75,8 +75,8 @@ func (s *Reader) CheckDefinition(
 	return nil
 }
 
-// missingCalendars returns an error for each name that is not a calendar of the app. It misses a
-// calendar deleted a moment later, but the store refuses to delete one that a timer names.
+// missingCalendars returns an error for each name that is not a calendar of the app. The store
+// refuses the first that was deleted since.
 func (s *Reader) missingCalendars(
 	ctx context.Context,
 	app string,
@@ -86,7 +86,7 @@ func (s *Reader) missingCalendars(
 	for i, name := range names {
 		_, err := s.Store.Calendar(ctx, app, name)
 		if timer.CodeOf(err) == timer.CodeNotFound {
-			missing = append(missing, NoCalendar(i, name))
+			missing = append(missing, store.NoCalendar(i, name))
 			continue
 		}
 		if err != nil {
@@ -94,17 +94,6 @@ func (s *Reader) missingCalendars(
 		}
 	}
 	return missing, nil
-}
-
-// NoCalendar returns the error for the i-th calendar of a schedule, which does not exist.
-func NoCalendar(i int, name string) *timer.Error {
-	return timer.Invalid(
-		fmt.Sprintf("schedule.calendars[%d]", i),
-		fmt.Sprintf(
-			"expected a calendar of this app, found %q, which is none: make it first",
-			name,
-		),
-	)
 }
 
 // Limits of a retry policy.

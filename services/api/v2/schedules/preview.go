@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/calendar"
 	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/input"
@@ -236,7 +237,7 @@ func (s *Resource) previewCalendars(
 		c, err := s.Store.Calendar(ctx, app, name)
 		switch {
 		case timer.CodeOf(err) == timer.CodeNotFound:
-			missing = append(missing, definition.NoCalendar(i, name))
+			missing = append(missing, store.NoCalendar(i, name))
 		case err != nil:
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		default:

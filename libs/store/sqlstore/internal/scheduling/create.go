@@ -161,6 +161,9 @@ func (b *createBatch) decide(ctx context.Context, i int) store.CreateResult {
 		}
 	}
 	if !existing {
+		if err := b.shared.Missing(app, &it.Definition.Schedule); err != nil {
+			return store.CreateResult{Err: err}
+		}
 		if err := timers.TakeMetered(&b.room, false, it.Definition.Metrics); err != nil {
 			return store.CreateResult{Err: err}
 		}

@@ -185,6 +185,12 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 		if e.out[i].Timer = *t; bytes.Equal(e.hashes[t.ID], e.texts[i].hash) {
 			continue
 		}
+		if e.out[i].Err = e.shared.Missing(
+			t.AppID,
+			&e.items[i].Definition.Schedule,
+		); e.out[i].Err != nil {
+			continue
+		}
 		metrics := e.items[i].Definition.Metrics
 		if e.out[i].Err = timers.TakeMetered(
 			&e.room,

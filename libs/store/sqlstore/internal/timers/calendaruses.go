@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -91,6 +92,16 @@ func (m Calendars) Of(t *timer.Timer) (out []timer.Calendar) {
 		}
 	}
 	return out
+}
+
+// Missing returns an error if the app does not have a calendar that a schedule names.
+func (m Calendars) Missing(app int64, s *timer.Schedule) error {
+	for i, name := range s.Calendars {
+		if _, ok := m[NameKey{app, name}]; !ok {
+			return store.NoCalendar(i, name)
+		}
+	}
+	return nil
 }
 
 // ShareCalendars reads calendars and locks them for sharing until the end of the transaction. A
