@@ -365,13 +365,18 @@ type Expander interface {
 	// Expand takes up to limit active timers that are due for expansion and that no other call has
 	// locked. It plans them and inserts their fires. It also activates timers whose pause has
 	// ended, which counts and is logged like any activation. It returns the fires, for the window,
-	// and the number of timers. Fires with an error are in doubt (see [Timers]).
+	// and the number of timers; fewer than half of limit: no more were due. Fires with an error are
+	// in doubt (see [Timers]).
+	//
+	// If more than limit are due, those whose pause has ended are up to half of those it takes. Of
+	// the others, half are the longest due and half the latest. So neither many pauses that end at
+	// once nor a calendar of many timers delays the timers of other apps.
 	Expand(ctx context.Context, limit int, plan Planner) (fires []timer.Fire, timers int, err error)
 	// ContinueReplans does one page of the follow-up of an edit: S33. It returns the fires, for the
 	// window. more is false if no page is due. Fires with an error are in doubt (see [Timers]).
 	ContinueReplans(ctx context.Context, plan Planner) (fires []timer.Fire, more bool, err error)
-	// ExpandBacklog counts the active timers that are due for expansion, up to limit. It also
-	// returns the earliest expand_at, 0 if there is none.
+	// ExpandBacklog counts the timers that Expand would take, up to limit. It also returns the
+	// earliest expand_at, 0 if there is none.
 	ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)
 	// DueWork says whether Expand, ContinueReplans, ExpandBackfills and LeaseJob would find work:
 	// S43.

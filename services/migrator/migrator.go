@@ -122,8 +122,8 @@ func (s *Service) expand(ctx context.Context, due signal) error {
 				s.trace(began, timers, fires)
 				s.met.batch.Observe(float64(timers))
 			}
-			if timers == s.opts.Batch {
-				due.set() // there is more
+			if 2*timers >= s.opts.Batch {
+				due.set() // there may be more
 			}
 		}
 	}

@@ -271,11 +271,13 @@ func (s *Store) Expand(
 	defer s.lock()()
 	nowMS := s.nowMS()
 	ts := s.dueForExpansion(nowMS)
-	n = min(len(ts), limit)
-	for _, t := range ts[:n] {
+	if len(ts) > limit { // the longest due, and the latest
+		ts = slices.Delete(ts, (limit+1)/2, len(ts)-limit/2)
+	}
+	for _, t := range ts {
 		fires = append(fires, s.expandOne(t, plan, nowMS)...)
 	}
-	return fires, n, nil
+	return fires, len(ts), nil
 }
 
 // DueWork says what is due.
@@ -293,10 +295,7 @@ func (s *Store) DueWork(context.Context) (store.DueWork, error) {
 // ExpandBacklog counts the timers that Expand would take.
 func (s *Store) ExpandBacklog(_ context.Context, limit int) (n int, oldestMS int64, err error) {
 	defer s.lock()()
-	ts := slices.DeleteFunc(
-		s.dueForExpansion(s.nowMS()),
-		func(t *row) bool { return t.Status != timer.StatusActive },
-	)
+	ts := s.dueForExpansion(s.nowMS())
 	if len(ts) == 0 {
 		return 0, 0, nil
 	}

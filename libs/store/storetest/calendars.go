@@ -249,11 +249,19 @@ func deletedCalendarsHaveNoTimers(t *testing.T, s *setup) {
 		named.Schedule.Calendars = []string{"work"}
 		for r := range rounds {
 			if i%3 == 0 {
-				if _, err := st.PutCalendar(ctx, "app", timer.Calendar{Name: "work"}, 0); err != nil {
+				if _, err := st.PutCalendar(
+					ctx,
+					"app",
+					timer.Calendar{Name: "work"},
+					0,
+				); err != nil {
 					return err
 				}
 				err := st.DeleteCalendar(ctx, "app", "work")
-				if c := timer.CodeOf(err); err != nil && c != timer.CodeConflict && c != timer.CodeNotFound {
+				if c := timer.CodeOf(
+					err,
+				); err != nil && c != timer.CodeConflict &&
+					c != timer.CodeNotFound {
 					return err
 				}
 				continue
@@ -268,7 +276,11 @@ func deletedCalendarsHaveNoTimers(t *testing.T, s *setup) {
 			}
 			tm := made[0].Timer
 			if i%3 == 1 {
-				if _, err := st.Edit(ctx, []store.Edit{{App: "app", ID: tm.ID, Definition: named}}, noFires); err != nil {
+				if _, err := st.Edit(
+					ctx,
+					[]store.Edit{{App: "app", ID: tm.ID, Definition: named}},
+					noFires,
+				); err != nil {
 					return err
 				}
 			}

@@ -46,6 +46,47 @@ func (s *setup) toExpand(n int) []timer.Timer {
 	return out
 }
 
+// expandsInTurns makes many timers due for expansion, and then one more. The first call takes it,
+// too, and no timer is left.
+func expandsInTurns(t *testing.T, s *setup) {
+	const many, limit = 30, 10
+	later := func(_ *timer.Timer, nowMS int64) store.Plan {
+		return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: nowMS + time.Hour.Milliseconds()}
+	}
+	for name, burst := range map[string]func(){
+		"active": func() { s.toExpand(many) },
+		"pauses that end": func() {
+			for _, tm := range s.toExpand(many) {
+				s.pause(tm, "short", s.nowMS()-1, noFires)
+			}
+		},
+	} {
+		burst()
+		s.until(s.nowMS() + 2)
+		latest := s.toExpand(1)[0]
+		n, oldestMS, err := s.st().ExpandBacklog(t.Context(), 1000)
+		require.NoError(t, err)
+		require.Equal(t, many+1, n, name)
+		require.Less(t, oldestMS, latest.ExpandAtMS, name)
+		taken := map[timer.ID]bool{}
+		for calls := 0; ; calls++ {
+			_, n, err := s.st().
+				Expand(t.Context(), limit, func(tm *timer.Timer, nowMS int64) store.Plan {
+					require.False(t, taken[tm.ID], name)
+					taken[tm.ID] = true
+					return later(tm, nowMS)
+				})
+			require.NoError(t, err)
+			require.LessOrEqual(t, n, limit, name)
+			require.True(t, calls > 0 || taken[latest.ID], name)
+			if 2*n < limit {
+				break
+			}
+		}
+		require.Len(t, taken, many+1, name)
+	}
+}
+
 func expandOnceEach(t *testing.T, s *setup) {
 	const timers, each = 60, 5
 	made := s.toExpand(timers)

@@ -50,6 +50,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S5_IdempotencyKeys", idempotencyKeys},
 		{"S5_ConcurrentIdempotencyKeys", concurrentIdempotencyKeys},
 		{"S6_ExpandOnceEach", expandOnceEach},
+		{"Expand_InTurns", expandsInTurns},
 		{"S6_ExpandContinues", expandContinues},
 		{"S7_FailingPlanStopsNoOther", failingPlanStopsNoOther},
 		{"S8_BucketsGrowUntilFrozen", bucketsGrowUntilFrozen},

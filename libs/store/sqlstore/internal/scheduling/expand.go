@@ -25,11 +25,11 @@ func (s *Scheduling) Expand(
 	err = s.db.Write(ctx, "expanding timers", func(ctx context.Context, c sqldb.Runner) error {
 		fires, n = nil, 0
 		x := s.newExpansion(c, plan, 0)
-		paused, err := x.takeTimers(ctx, timers.RowPaused, limit)
+		paused, err := x.takeTimers(ctx, timers.RowPaused, oldestFirst, (limit+1)/2)
 		if err != nil {
 			return err
 		}
-		active, err := x.takeTimers(ctx, timers.RowActive, limit-len(paused))
+		active, err := x.takeActive(ctx, limit-len(paused))
 		if err != nil || len(paused)+len(active) == 0 {
 			return err
 		}
@@ -104,13 +104,48 @@ func (x *expansion) expandAll(
 	return x.marked(planned), x.store.timers.AddChanges(ctx, x.c, logged)
 }
 
+// Orders of takeTimers.
+const (
+	oldestFirst = " ORDER BY expand_at_ms LIMIT "
+	newestFirst = " ORDER BY expand_at_ms DESC LIMIT "
+)
+
+// takeActive takes active timers. If more than half of limit are due, it takes the newest, too: a
+// change of a calendar makes many timers of an app due at once, and those of other apps that become
+// due later do not wait until they are done.
+func (x *expansion) takeActive(ctx context.Context, limit int) ([]timer.Timer, error) {
+	half := (limit + 1) / 2
+	ts, err := x.takeTimers(ctx, timers.RowActive, oldestFirst, half)
+	if err != nil || len(ts) < half {
+		return ts, err
+	}
+	newest, err := x.takeTimers(ctx, timers.RowActive, newestFirst, limit-half)
+	if err != nil {
+		return nil, err
+	}
+	taken := make(map[timer.ID]bool, half)
+	for i := range ts {
+		taken[ts[i].ID] = true
+	}
+	for i := range newest {
+		if !taken[newest[i].ID] { // a transaction does not skip the rows that it has locked itself
+			ts = append(ts, newest[i])
+		}
+	}
+	return ts, nil
+}
+
 // takeTimers locks timers of a status that are due for expansion, and reads the clock.
 func (x *expansion) takeTimers(
 	ctx context.Context,
 	status int64,
+	order string,
 	limit int,
 ) ([]timer.Timer, error) {
 	s := x.store
+	if limit == 0 {
+		return nil, nil
+	}
 	var rows []struct {
 		timers.Row
 		NowMS int64 `db:"now_ms"`
@@ -119,7 +154,7 @@ func (x *expansion) takeTimers(
 		sqldb.Stmt("SELECT "+timers.Columns+",").NowMS(s.db.Dialect).Add(" AS now_ms"),
 		status,
 	).
-		Add(" ORDER BY expand_at_ms LIMIT ").
+		Add(order).
 		Int(int64(limit)).
 		Add(s.db.SkipLocked())
 	if err := s.db.SelectAll(ctx, x.c, &rows, q); err != nil || len(rows) == 0 {
@@ -155,14 +190,19 @@ func (s *Scheduling) ExpandBacklog(
 				Oldest sql.NullInt64 `db:"oldest"`
 			}
 			q := sqldb.Stmt(
-				"SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (SELECT expand_at_ms",
+				"SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (" +
+					"SELECT expand_at_ms FROM (SELECT expand_at_ms",
 			)
 			s.fromDueTimers(q, timers.RowActive).
-				Add(" ORDER BY expand_at_ms LIMIT ").
+				Add(oldestFirst).
 				Int(int64(limit)).
-				Add(") waiting")
+				Add(") active UNION ALL SELECT expand_at_ms FROM (SELECT expand_at_ms")
+			s.fromDueTimers(q, timers.RowPaused).
+				Add(oldestFirst).
+				Int(int64(limit)).
+				Add(") paused) waiting")
 			err := s.db.SelectOne(ctx, c, &row, q)
-			n, oldestMS = row.N, row.Oldest.Int64
+			n, oldestMS = min(row.N, limit), row.Oldest.Int64
 			return err
 		},
 	)
