@@ -5,6 +5,7 @@ import "time"
 // meter measures the rate of an event over the last one to two seconds.
 type meter struct {
 	from              time.Time // start of the current second
+	since             time.Time // of the first event after one to two seconds without any
 	current, previous int
 }
 
@@ -18,7 +19,22 @@ func (m *meter) roll(now time.Time) {
 
 func (m *meter) count(now time.Time) {
 	m.roll(now)
+	if m.current+m.previous == 0 {
+		m.since = now
+	}
 	m.current++
+}
+
+// shortest is the shortest time over which speed is measured.
+const shortest = 100 * time.Millisecond
+
+// speed returns events per second, as rate does, but leaves out the time before the first of them.
+func (m *meter) speed(now time.Time) float64 {
+	m.roll(now)
+	if d := now.Sub(m.since); d < time.Second {
+		return float64(m.current+m.previous) / max(d, shortest).Seconds()
+	}
+	return m.rate(now)
 }
 
 // rate returns events per second: those of the current second, plus the matching part of the

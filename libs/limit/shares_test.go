@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,45 @@ func requireUsed(t *testing.T, rate, most float64, executors ...string) {
 		require.Less(t, took, most*40/rate, "at %v/s by %d", rate, len(ls))
 		require.Greater(t, took, 0.9*38/rate-1/rate, "at %v/s by %d", rate, len(ls))
 	})
+}
+
+// TestABurstIsNotDelayedByItsBeginning: the first fires of a burst tell how fast the others can
+// start, however short the time since the first.
+func TestABurstIsNotDelayedByItsBeginning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const fires = 16_000 // within 100 ms; 1,000 calls of 10 ms run at once
+		_, ls := run(t, "a")
+		began := time.Now()
+		var last atomic.Int64
+		var all sync.WaitGroup
+		for i := range fires {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond / fires)
+				startWithin(ls[0], 100*time.Millisecond)
+				last.Store(int64(time.Since(began)))
+				time.Sleep(10 * time.Millisecond)
+				ls[0].Done("x")
+			})
+		}
+		all.Wait()
+		require.Less(t, time.Duration(last.Load()), time.Second/2) // 0.16 s if no call slot is free
+	})
+}
+
+// startWithin asks until a call of the app x may start, with a Hold.
+func startWithin(l *limit.Limiter, hold time.Duration) {
+	for a := (limit.Ask{App: "x", Waiter: make(ready), Hold: hold}); ; a.Returned = true {
+		d := l.Start(a)
+		switch {
+		case d.OK:
+			return
+		case d.Waits:
+			<-a.Waiter.(ready) //nolint:forcetypeassert // as above
+			return
+		}
+		time.Sleep(time.Until(d.At))
+	}
 }
 
 // runBurst runs fires of an app that are due at once. Each retries, a little late, as after a

@@ -186,7 +186,7 @@ func (a *app) startRate(now time.Time, why *refusal) float64 {
 			since = max(now.Sub(a.lastProgress), soonest)
 		}
 		running := float64(max(a.inUse, a.settings.Concurrent/a.executors, 1)) / since.Seconds()
-		startRate = min(startRate, max(a.ended.rate(now), running, slowest))
+		startRate = min(startRate, max(a.ended.speed(now), running, slowest))
 	}
 	return max(startRate, 1e-3)
 }
