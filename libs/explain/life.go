@@ -308,7 +308,7 @@ var pathTexts = map[timer.Path]string{
 	timer.PathOrphaned: "The session that owned it had expired, and with it what that knew; an executor found it.",
 	timer.PathOverdue:  "An executor found it long past its run time.",
 	timer.PathOwnClaim: "The answer to its claim was lost, so its executor claimed it again; how it came first is unknown.",
-	timer.PathReadmit:  "The limits of its app were raised: an executor looked for it.",
+	timer.PathReadmit:  "Its app could make calls sooner than expected, for example by raised limits: an executor looked for it.",
 	timer.PathOrder:    "Later fires of its timer waited for it: an executor looked for it.",
 }
 

@@ -29,7 +29,8 @@ type app struct {
 	ended        meter
 	lastProgress time.Time // when a call last ended, or began while none ran
 	lastSync     time.Time
-	registered   bool // the shared state knows this executor for the app
+	sparedAt     time.Time // when the executor was last told of a Spare
+	registered   bool      // the shared state knows this executor for the app
 
 	// localTokens are own tokens while the shared state is unavailable. Calls before count, too, so
 	// an executor that has used its part gets no burst when that begins.

@@ -38,6 +38,8 @@
 //     expected to take longer than its Hold, it gets a retry-after time instead (Decision.At).
 //     Retry-after times are spread over the capacity. They are estimates, not permits: the fire
 //     asks again, as Returned, and then goes before new fires of its priority.
+//   - L8 Spare calls. If the wait list of an app is empty, and calls may start, while fires of it
+//     have a retry-after time, the executor is told (Spare), to ask again for the soonest of them.
 //
 // # Files
 //
@@ -47,6 +49,7 @@
 //	limiter.go   the Limiter: starts a call, lets it wait, or says when to ask again
 //	app.go       one app: refuses for lack of a token, and compares running calls with call slots
 //	waitlist.go  the waiting fires of an app, in order
+//	spare.go     tells of calls that may start earlier than expected
 //	fifo.go      a queue with returned items first
 //	picker.go    chooses a priority by weight
 //	sync.go      exchanges demands and permits with the shared state

@@ -54,6 +54,8 @@ type Admission interface {
 	Cancel(app string, p Priority)
 	// Set sets an app's limits, which apply at once. The zero Settings remove them.
 	Set(app string, s Settings)
+	// Spare tells of calls that may start earlier than Start has said: see [Spare].
+	Spare() <-chan Spare
 	// Close returns all waiting fires. After Close nothing waits: calls that cannot start get a
 	// retry-after time.
 	Close() []Waiter
@@ -66,7 +68,8 @@ type Limiter struct {
 	opts    Options
 	metrics *metrics
 	// wake, with capacity 1, tells Run that something waits or became active.
-	wake chan struct{}
+	wake  chan struct{}
+	spare chan Spare
 
 	mu          sync.Mutex
 	apps        map[string]*app
@@ -95,6 +98,7 @@ func New(opts Options) (*Limiter, error) {
 		opts:    opts,
 		metrics: newMetrics(opts.Registerer),
 		wake:    make(chan struct{}, 1),
+		spare:   make(chan Spare, maxSpares),
 		apps:    map[string]*app{},
 		active:  map[string]*app{},
 	}, nil
@@ -171,6 +175,7 @@ func (l *Limiter) end(name string, unused *Priority) {
 		st.order = append([]Priority{*unused}, st.order...)
 	}
 	l.pump(st, now)
+	l.offerSpare(name, st, now)
 }
 
 // Close implements Admission.

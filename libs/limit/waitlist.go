@@ -90,6 +90,18 @@ type deferred struct {
 	past int64         // all counts lie after it
 }
 
+// drop forgets up to n fires, the earliest first, and returns how many.
+func (d *deferred) drop(n int, now time.Time) (dropped int) {
+	d.count(now)
+	for at := d.past; dropped < n && d.n > 0; at++ {
+		k := min(d.by[at], n-dropped)
+		d.by[at] -= k
+		d.n -= k
+		dropped += k
+	}
+	return dropped
+}
+
 const deferredStep = int64(100 * time.Millisecond)
 
 func (d *deferred) add(at time.Time) {

@@ -74,6 +74,11 @@ type Fire struct {
 	Owner ID // the session that claimed the fire; 0 means none. Not in tasks or window entries
 }
 
+// WaitsForCall reports whether the next attempt waits only until its app may make another call.
+func (f *Fire) WaitsForCall() bool {
+	return f.WaitingSinceMS != 0 && (f.WaitedFor == WaitLimits || f.WaitedFor == WaitWorker)
+}
+
 // TargetBits are the results of several targets. Bit i is set if Targets[i] accepted the fire: with
 // ModeAll it has taken it, with ModeAny it was to complete an earlier attempt. TargetGivenUp<<i and
 // TargetGone<<i are set if Targets[i] must not be called again.

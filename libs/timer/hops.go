@@ -14,7 +14,7 @@ const (
 	PathOrphaned Path = 4 // an executor asked for the claims of expired sessions
 	PathOverdue  Path = 5 // an executor asked for overdue fires
 	PathOwnClaim Path = 6 // an executor asked for its own claims, whose answers were lost
-	PathReadmit  Path = 7 // an executor asked for deferred fires after a limit was raised
+	PathReadmit  Path = 7 // its app could make calls sooner than expected, and an executor looked for it
 	PathOrder    Path = 8 // an executor asked for the fires that later ones of the timer wait for
 )
 
@@ -38,7 +38,7 @@ func Paths() []ValueDoc[Path] {
 		{
 			PathReadmit,
 			"readmit",
-			"the limits of its app were raised, and an executor looked for it",
+			"its app could make calls sooner than expected, for example by raised limits, and an executor looked for it",
 		},
 		{
 			PathOrder,

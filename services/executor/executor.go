@@ -43,6 +43,8 @@ type Service struct {
 	order       *order.Sequencer
 	traces      *firetrace.Traces // nil: tracing is off
 	met         *metrics
+	// readmissions are of apps whose fires waited longer than their calls took.
+	readmissions chan intake.Readmission
 
 	workers     sync.WaitGroup
 	workersMu   sync.Mutex
@@ -57,12 +59,13 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts:        opts,
-		log:         opts.Logger,
-		newerValues: opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
-		inflight:    inflight.New(opts.MaxInflight),
-		wheel:       hold.NewWheel(),
-		traces:      firetrace.New(opts.Tracer, opts.Clock.Now),
+		opts:         opts,
+		log:          opts.Logger,
+		newerValues:  opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
+		inflight:     inflight.New(opts.MaxInflight),
+		wheel:        hold.NewWheel(),
+		readmissions: make(chan intake.Readmission, maxReadmissions),
+		traces:       firetrace.New(opts.Tracer, opts.Clock.Now),
 	}
 	s.events = events.New(events.Options{
 		Store:      opts.Store,
@@ -237,6 +240,8 @@ func (s *Service) Run(ctx context.Context) error {
 	sessionLoops.Go(func() { _ = s.opts.Limits.Run(sessionCtx) })
 	g.Go(func() error { s.intake.Poll(runCtx); return nil })
 	g.Go(func() error { return s.readmitOnLimitChange(runCtx) })
+	g.Go(func() error { return s.readmitForSpareCalls(runCtx) })
+	g.Go(func() error { return s.readmitStored(runCtx) })
 	// In-flight fires are called on time until receiving has ended. Unsubscribing from a busy broker
 	// may take seconds, and only then does the drain release the rest.
 	wheelCtx, endWheel := context.WithCancel(drainCtx)

@@ -2,10 +2,12 @@ package executor
 
 import (
 	"context"
+	"math"
 
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/intake"
 )
 
 // raised reports whether new limits allow an app more than the old ones.
@@ -27,13 +29,58 @@ func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 			}
 			s.wheel.Advance(
 				s.opts.Clock.Now().UnixMilli(),
+				math.MaxInt,
 				func(e *inflight.Entry) bool { return e.WaitedForLimit && e.Fire.AppID == t.ID },
 			)
-			if err := s.intake.Readmit(ctx, t.ID); err != nil {
+			if err := s.intake.Readmit(ctx, intake.Readmission{App: t.ID}); err != nil {
 				s.log.Debug().
 					Err(err).
 					Str("app", t.Name).
 					Msg("deferred fires not advanced after a limit change")
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// maxReadmissions is how many readmissions may wait for the store.
+const maxReadmissions = 64
+
+// readmitForSpareCalls asks again for fires of apps that may make calls sooner than expected: for
+// those that wait here, and then for those that wait in the store. It ends with ctx. A fire that
+// still cannot start waits again, as after its retry-after time.
+func (s *Service) readmitForSpareCalls(ctx context.Context) error {
+	for {
+		select {
+		case spare := <-s.opts.Limits.Spare():
+			n := s.wheel.Advance(
+				s.opts.Clock.Now().UnixMilli(),
+				spare.Calls,
+				func(e *inflight.Entry) bool { return e.App == spare.App && e.Fire.WaitsForCall() },
+			)
+			app := s.cache.Apps.Named(spare.App)
+			if n == spare.Calls || app == nil {
+				continue
+			}
+			select {
+			case s.readmissions <- intake.Readmission{App: app.ID, ForCalls: spare.Calls - n}:
+			default: // others are looked for; these wait until their retry-after time
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// readmitStored carries out readmissions, until ctx ends. The store may take long to answer, and
+// fires that wait in this process do not wait for it.
+func (s *Service) readmitStored(ctx context.Context) error {
+	for {
+		select {
+		case r := <-s.readmissions:
+			if err := s.intake.Readmit(ctx, r); err != nil {
+				s.log.Debug().Err(err).Msg("deferred fires not advanced for spare calls")
 			}
 		case <-ctx.Done():
 			return nil

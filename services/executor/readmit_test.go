@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,8 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memstate"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
@@ -153,5 +157,37 @@ func TestRaisedLimitsReadmitGrantedFires(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)
 		require.Equal(t, map[string]int{"delivered": 1}, reasons(t, parts, fires[1:]))
+	})
+}
+
+// TestSpareCallsReadmitDeferredFires checks that fires of an app do not wait until their retry-after
+// times once its calls end sooner than before, neither in flight nor in the store.
+func TestSpareCallsReadmitDeferredFires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		busyMinutes(t, parts)
+		recovers := time.Now().Add(6 * time.Second)
+		r := &receiver{answer: func(*callback.Request) callback.Result {
+			time.Sleep(time.Until(recovers) + 10*time.Millisecond)
+			return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
+		}}
+		ledger := memstate.New(nil)
+		for _, name := range []string{"one", "two"} {
+			l, err := limit.New(limit.Options{SharedState: ledger, Executor: name, Share: 8})
+			require.NoError(t, err)
+			start(t, parts, name, r, func(o *executor.Options) { o.Limits = l })
+		}
+		hanging := parts.Create("a", soon(20, time.Second)...) // in all calls of the app
+		parts.Dispatch.Committed(t.Context(), hanging)
+		time.Sleep(4 * time.Second)
+		waiting := parts.Create("a", soon(300, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), waiting)
+		fires := slices.Concat(hanging, waiting)
+		time.Sleep(time.Until(recovers.Add(2 * time.Second)))
+		require.Len(t, r.attempts(), len(fires))
+		time.Sleep(time.Second)
+		require.Equal(t, map[string]int{"delivered": len(fires)}, reasons(t, parts, fires))
+		require.Greater(t, paths(t, parts, fires)[timer.PathReadmit], 20, "deferred in the store")
 	})
 }

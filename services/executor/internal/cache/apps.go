@@ -57,6 +57,18 @@ func (t *Apps) Known(id int64) *App {
 	return t.byID[id]
 }
 
+// Named returns a cached app by its name, or nil. It looks at each cached app.
+func (t *Apps) Named(name string) *App {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range t.byID {
+		if a.Name == name {
+			return a
+		}
+	}
+	return nil
+}
+
 // AppQuestion asks for the settings of an app.
 type AppQuestion struct {
 	ID   int64

@@ -3,6 +3,7 @@ package hold
 import (
 	"container/heap"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -92,17 +93,21 @@ func (w *Wheel) pop(nowMS int64) (due []*inflight.Entry, next int64) {
 	return due, next
 }
 
-// Advance makes the chosen entries due at nowMS.
-func (w *Wheel) Advance(nowMS int64, chosen func(e *inflight.Entry) bool) {
+// Advance makes the chosen entries due at nowMS, at most the given number, the soonest first. It
+// returns how many.
+func (w *Wheel) Advance(nowMS int64, most int, chosen func(e *inflight.Entry) bool) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var sooner []*inflight.Entry
-	for at, es := range w.slots {
+	for _, at := range slices.Sorted(maps.Keys(w.slots)) {
 		if at <= nowMS {
 			continue
 		}
-		kept := slices.DeleteFunc(es, func(e *inflight.Entry) bool {
-			if chosen(e) {
+		if len(sooner) >= most {
+			break
+		}
+		kept := slices.DeleteFunc(w.slots[at], func(e *inflight.Entry) bool {
+			if len(sooner) < most && chosen(e) {
 				sooner = append(sooner, e)
 				return true
 			}
@@ -114,6 +119,7 @@ func (w *Wheel) Advance(nowMS int64, chosen func(e *inflight.Entry) bool) {
 	for _, e := range sooner {
 		w.put(nowMS, e)
 	}
+	return len(sooner)
 }
 
 // Clear empties the wheel and returns its entries.

@@ -134,3 +134,21 @@ func BenchmarkWheelAddPop(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(es)), "ns/fire")
 }
+
+func TestWheelAdvancesTheSoonest(t *testing.T) {
+	t.Parallel()
+	w, now := NewWheel(), time.Now()
+	for i := range 20 {
+		w.Add(entry(int64(1+i%2), timer.ID(i+1), now.Add(time.Duration(20-i)*time.Second)))
+	}
+	ofFirst := func(e *inflight.Entry) bool { return e.Fire.AppID == 1 }
+	require.Equal(t, 3, w.Advance(now.UnixMilli(), 3, ofFirst))
+	require.Equal(t, 20, w.Len())
+	due, _ := w.pop(now.UnixMilli())
+	require.Len(t, due, 3)
+	for i, e := range due {
+		require.Equal(t, timer.ID(19-2*i), e.Fire.Timer)
+	}
+	require.Equal(t, 7, w.Advance(now.UnixMilli(), 100, ofFirst))
+	require.Equal(t, 17, w.Len())
+}

@@ -19,7 +19,7 @@ const (
 	FromPoll               // found in the store, without a task
 	FromLatePoll           // found in the store, and late
 	FromOrder              // later fires of its timer wait for it
-	FromReadmit            // waited for app limits that were raised
+	FromReadmit            // its app may make calls sooner than expected
 )
 
 // low reports whether the source may bring catch-up traffic, which yields to on-time traffic.

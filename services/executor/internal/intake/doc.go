@@ -10,7 +10,7 @@
 //	storepoll.go   claims fires from the store when no task brings them
 //	recover.go     drops the claims of this process's expired session, and confirms unanswered ones;
 //	               runs the monitor (libs/session) that expires the sessions of others
-//	readmit.go     claims the deferred fires of an app whose limits are raised
+//	readmit.go     claims the deferred fires of an app that may make calls sooner
 //	throttle.go    slows catch-up while on-time fires start late
 //	metrics.go     its metrics
 package intake
