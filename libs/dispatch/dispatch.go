@@ -1,11 +1,7 @@
-// Package dispatch dispatches committed fires: it puts them into the window and publishes tasks. It
-// is called only after the commit, and nothing depends on its success. The slice's load, or
-// executors (package pickup), find the fires it loses.
 package dispatch
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -61,8 +57,8 @@ func (o *Options) validate() error {
 // Dispatcher is safe for concurrent use.
 type Dispatcher struct {
 	opts    Options
-	unsent  unsent // tasks
-	entries unsent // of the window
+	unsent  map[bus.Topic]*unsent // tasks, by topic; the map is never changed
+	entries *unsent               // of the window
 
 	entriesTotal *prometheus.CounterVec
 	published    *prometheus.CounterVec
@@ -74,9 +70,13 @@ func New(opts Options) (*Dispatcher, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
+	tasks := make(map[bus.Topic]*unsent)
+	for _, topic := range taskTopics() {
+		tasks[topic] = newUnsent()
+	}
 	f := promauto.With(opts.Registerer)
 	return &Dispatcher{
-		opts: opts, unsent: newUnsent(), entries: newUnsent(),
+		opts: opts, unsent: tasks, entries: newUnsent(),
 		entriesTotal: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_window_entries_total",
 			Help: "Committed fires put into the window, by result. Lost ones are put again once it is back, unless they are due before.",
@@ -89,8 +89,8 @@ func New(opts Options) (*Dispatcher, error) {
 
 // Committed puts fires into the window, and publishes those due too soon for a window entry. It
 // returns when both are done or have timed out (2 s), without an error, because the rows are
-// committed. Run does what Committed could not. While a server takes nothing of that, Committed leaves
-// more to Run without waiting.
+// committed. Run does what Committed could not. While the window, or a topic, takes nothing of
+// that, Committed leaves more of its fires to Run without waiting.
 func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	if len(fires) == 0 {
 		return
@@ -140,66 +140,61 @@ func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
 		Msg("fires not put into the window, queued for retry; dropped ones left to executors")
 }
 
-// direct publishes fires, or leaves them to Run if the bus does not take them. While the bus is
-// known to be unavailable, it does not wait.
+// direct publishes fires, each on its topic, or leaves to Run those whose topic does not take them.
 func (d *Dispatcher) direct(ctx context.Context, fires []timer.Fire) {
+	_ = d.byTopic(ctx, fires, (*Dispatcher).directOn) // it returns none
+}
+
+// directOn publishes fires on a topic, or leaves them to Run if it does not take them. While the
+// topic is known to be unavailable, it does not wait. Two calls at once may both wait for a topic
+// that has become unavailable. The error is always nil.
+func (d *Dispatcher) directOn(ctx context.Context, topic bus.Topic, fires []timer.Fire) error {
 	var err error
-	if !d.unsent.unavailable() {
+	q := d.unsent[topic]
+	if !q.unavailable() {
 		call, cancel := context.WithTimeout(ctx, directTimeout)
 		defer cancel()
-		if err = d.publish(call, fires, timer.PathDirect); err == nil {
-			return
+		if err = d.send(call, topic, fires, timer.PathDirect); err == nil {
+			return nil
 		}
 	}
-	dropped := d.unsent.add(fires)
+	dropped := q.add(fires)
 	d.opts.Logger.Debug().
 		Err(err).
+		Str("topic", string(topic)).
 		Int("fires", len(fires)).
 		Int("dropped", dropped).
 		Msg("tasks not published, queued for retry; dropped ones left to executors")
+	return nil
 }
 
-// Publish publishes the tasks of a slice's fires in their order. It returns nil once the bus has
-// confirmed all of them. After an error any of them may be missing.
+// Publish publishes the tasks of a slice's fires, in their order on each topic. It returns nil once
+// the bus has confirmed all of them. After an error any of them may be missing. A caller that
+// publishes the fires of one topic at a time therefore repeats nothing that another topic has
+// taken.
 func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
-	return d.publish(ctx, fires, timer.PathSlice)
-}
-
-func (d *Dispatcher) publish(ctx context.Context, fires []timer.Fire, path timer.Path) error {
-	late := d.opts.Now().Add(-LateAfter).UnixMilli()
-	var high, normal, low []bus.Message
-	for i := range fires {
-		f := &fires[i]
-		m := bus.Message{Payload: taskwire.EncodeTask(f, path)}
-		switch {
-		case f.RunAtMS < late, f.UsesLowPriorityTopic():
-			low = append(low, m)
-		case f.PriorityLevel == timer.LevelHigh:
-			high = append(high, m)
-		default:
-			normal = append(normal, m)
-		}
-	}
-	return errors.Join(
-		d.send(ctx, bus.TasksHigh, high),
-		d.send(ctx, bus.TasksNormal, normal),
-		d.send(ctx, bus.TasksLow, low),
-	)
+	return d.byTopic(ctx, fires, (*Dispatcher).sendOfSlice)
 }
 
 // PublishLow publishes a slice's tasks on the low-priority topic, whatever the priority of their fires. The
 // fires themselves are unchanged.
 func (d *Dispatcher) PublishLow(ctx context.Context, fires []timer.Fire) error {
-	msgs := make([]bus.Message, len(fires))
-	for i := range fires {
-		msgs[i].Payload = taskwire.EncodeTask(&fires[i], timer.PathSlice)
-	}
-	return d.send(ctx, bus.TasksLow, msgs)
+	return d.sendOfSlice(ctx, bus.TasksLow, fires)
 }
 
-func (d *Dispatcher) send(ctx context.Context, topic bus.Topic, msgs []bus.Message) error {
-	if len(msgs) == 0 {
-		return nil
+func (d *Dispatcher) sendOfSlice(ctx context.Context, topic bus.Topic, fires []timer.Fire) error {
+	return d.send(ctx, topic, fires, timer.PathSlice)
+}
+
+// send publishes the tasks of fires on a topic. It is repeated with all of them after an error. A
+// task published twice, or by two processes at once, is claimed once; one that was lost is found by
+// executors.
+func (d *Dispatcher) send(
+	ctx context.Context, topic bus.Topic, fires []timer.Fire, path timer.Path,
+) error {
+	msgs := make([]bus.Message, len(fires))
+	for i := range fires {
+		msgs[i].Payload = taskwire.EncodeTask(&fires[i], path)
 	}
 	result := "ok"
 	err := d.opts.Bus.Publish(ctx, topic, msgs...)

@@ -365,3 +365,126 @@ func TestEntriesDoNotWaitForOneThatIsNotTaken(t *testing.T) {
 		require.False(t, inWindow(t, w, fires[0]))
 	})
 }
+
+// oneAway is a publisher with one topic that hangs. It refuses a call whose context has ended, as
+// the client of Pulsar does.
+type oneAway struct {
+	*topics
+	away bus.Topic
+}
+
+func (p *oneAway) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Message) error {
+	if topic == p.away {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return p.topics.Publish(ctx, topic, msgs...)
+}
+
+// runWithout runs a dispatcher with a topic that hangs until the test ends.
+func runWithout(t *testing.T, away bus.Topic) (*dispatch.Dispatcher, *topics) {
+	t.Helper()
+	_, w, b := setup(t)
+	d, err := dispatch.New(dispatch.Options{
+		Window: w, Bus: &oneAway{b, away}, Now: time.Now,
+		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return d, b
+}
+
+// TestATopicThatIsAwayHoldsUpNoOther commits fires for two topics, one of which hangs for a minute.
+func TestATopicThatIsAwayHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, b := runWithout(t, bus.TasksHigh)
+		var want []timer.Fire
+		for range 60 {
+			high, f := at(time.Second), at(time.Second)
+			high.PriorityLevel, f.AppID = timer.LevelHigh, 3
+			d.Committed(t.Context(), []timer.Fire{high})
+			began := time.Now()
+			d.Committed(t.Context(), []timer.Fire{f})
+			require.Zero(t, time.Since(began))
+			want = append(want, f)
+			time.Sleep(time.Second)
+		}
+		got := b.published()
+		require.Equal(t, want, got[bus.TasksNormal], "once each")
+		require.Empty(t, got[bus.TasksHigh])
+		require.NotEmpty(t, got[bus.TasksLow], "those that are late")
+		for _, f := range got[bus.TasksLow] {
+			require.Equal(t, timer.LevelHigh, f.PriorityLevel)
+		}
+	})
+}
+
+// TestATopicThatIsAwayHoldsUpNothingOfItsBatch commits fires for all topics at once. Each topic
+// that takes its fires has them at once, and never again.
+func TestATopicThatIsAwayHoldsUpNothingOfItsBatch(t *testing.T) {
+	t.Parallel()
+	for _, away := range []bus.Topic{bus.TasksHigh, bus.TasksNormal, bus.TasksLow} {
+		t.Run(string(away), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d, b := runWithout(t, away)
+				high, normal, low := at(3*time.Second), at(3*time.Second), at(3*time.Second)
+				high.PriorityLevel, low.PriorityLevel = timer.LevelHigh, timer.LevelLow
+				want := map[bus.Topic][]timer.Fire{
+					bus.TasksHigh: {high}, bus.TasksNormal: {normal}, bus.TasksLow: {low},
+				}
+				delete(want, away)
+				batch := []timer.Fire{low, high, normal}
+				began := time.Now()
+				go d.Committed(t.Context(), batch)
+				time.Sleep(time.Millisecond)
+				require.Equal(t, want, b.published(), "at once")
+				time.Sleep(5 * time.Second)
+				require.Equal(t, want, b.published(), "once")
+				require.ErrorIs(t, publishFor(d, batch), context.DeadlineExceeded)
+				for topic := range want {
+					want[topic] = append(want[topic], want[topic][0])
+				}
+				require.Equal(t, want, b.published(), "so do those of a slice")
+				require.Less(t, time.Since(began), 8*time.Second)
+			})
+		})
+	}
+}
+
+func publishFor(d *dispatch.Dispatcher, fires []timer.Fire) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return d.Publish(ctx, fires)
+}
+
+// TestLateTasksOfATopicThatIsAwayTakeTheLowOne checks that a fire that becomes late while its topic
+// is away is published once, on the low-priority topic, and that its topic is tried again
+// afterwards.
+func TestLateTasksOfATopicThatIsAwayTakeTheLowOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, b := runWithout(t, bus.TasksNormal)
+		f := at(time.Second)
+		d.Committed(t.Context(), []timer.Fire{f})
+		time.Sleep(time.Minute)
+		require.Equal(t, map[bus.Topic][]timer.Fire{bus.TasksLow: {f}}, b.published())
+		began := time.Now()
+		d.Committed(t.Context(), []timer.Fire{at(time.Second)})
+		require.Equal(
+			t,
+			2*time.Second,
+			time.Since(began),
+			"nothing else would find that it is back",
+		)
+	})
+}

@@ -6,33 +6,49 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 const (
-	maxUnsent        = 50_000 // 6 MB; executors find the excess in the store
+	maxUnsent        = 50_000 // of each topic: 6 MB; executors find the excess in the store
 	unsentChunk      = 1000
 	unsentRetryAfter = 100 * time.Millisecond
 )
 
-// unsent holds fires whose tasks the bus did not confirm in time, or that the window did not take.
-// Without it, a fire committed during an outage would wait for executors to find it by a poll of the
-// store, however soon the server recovers.
+// unsent holds fires whose tasks a topic did not confirm in time, or that the window did not take.
+// Without it, a fire committed during an outage would wait for executors to find it by a poll of
+// the store, however soon the server recovers. Each topic has its own, so that one that is
+// unavailable holds up no other.
 type unsent struct {
 	mu    sync.Mutex
 	fires []timer.Fire
-	away  bool          // the server has taken none since the latest were added
+	away  bool          // there are some, and the server has taken none since the latest
 	wake  chan struct{} // capacity 1
 }
 
-func newUnsent() unsent { return unsent{wake: make(chan struct{}, 1)} }
+func newUnsent() *unsent { return &unsent{wake: make(chan struct{}, 1)} }
 
+// add adds fires that the server did not take.
 func (u *unsent) add(fires []timer.Fire) (dropped int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.away = true
+	return u.append(fires)
+}
+
+// put adds fires that the server was not asked to take yet.
+func (u *unsent) put(fires []timer.Fire) (dropped int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.append(fires)
+}
+
+// append is called with the lock held.
+func (u *unsent) append(fires []timer.Fire) (dropped int) {
 	n := min(len(fires), maxUnsent-len(u.fires))
-	u.fires, u.away = append(u.fires, fires[:n]...), true
+	u.fires = append(u.fires, fires[:n]...)
 	select {
 	case u.wake <- struct{}{}:
 	default:
@@ -65,8 +81,26 @@ func (u *unsent) removeOldest(n int) {
 	}
 }
 
-// moveBehind moves the n oldest fires behind the others, if those are more than one part: the server
-// of one of them may take none, and others what is theirs.
+// remove removes and returns the fires for which match is true. The caller has no call under way
+// with what next returned.
+func (u *unsent) remove(match func(*timer.Fire) bool) (removed []timer.Fire) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fires = slices.DeleteFunc(u.fires, func(f timer.Fire) bool {
+		if !match(&f) {
+			return false
+		}
+		removed = append(removed, f)
+		return true
+	})
+	if len(u.fires) == 0 { // nobody would find out that the server takes some again
+		u.fires, u.away = nil, false
+	}
+	return removed
+}
+
+// moveBehind moves the n oldest fires behind the others, if those are more than one part: a node of
+// the window, or a partition of the topic, may take none, and others what is theirs.
 func (u *unsent) moveBehind(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -79,21 +113,55 @@ func (u *unsent) moveBehind(n int) {
 }
 
 // Run publishes and puts into the window what Committed could not, as soon as the servers take it,
-// until ctx ends. After a crash executors find the fires. A fire published twice is claimed once.
+// until ctx ends. Each topic and the window have a goroutine, so that none waits for another. After
+// a crash executors find the fires. A fire published twice is claimed once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { d.entries.send(ctx, windowTimeout, d.putAgain) })
-	d.unsent.send(ctx, directTimeout, func(ctx context.Context, fires []timer.Fire) error {
-		return d.publish(ctx, fires, timer.PathDirect)
-	})
+	wg.Go(func() { d.entries.send(ctx, windowTimeout, func() {}, d.putAgain) })
+	for _, topic := range taskTopics() {
+		wg.Go(func() {
+			d.unsent[topic].send(ctx, directTimeout,
+				func() { d.moveLate(ctx, topic) },
+				func(ctx context.Context, fires []timer.Fire) error {
+					return d.send(ctx, topic, fires, timer.PathDirect)
+				})
+		})
+	}
 	wg.Wait()
 	return nil
 }
 
+// moveLate moves the fires that have become late meanwhile to the low-priority topic. Only the
+// goroutine of their topic does, between its calls, so no fire is moved while it is published.
+func (d *Dispatcher) moveLate(ctx context.Context, topic bus.Topic) {
+	if topic == bus.TasksLow {
+		return
+	}
+	now := d.opts.Now()
+	late := d.unsent[topic].remove(func(f *timer.Fire) bool { return TopicOf(f, now) != topic })
+	_ = d.putOn(ctx, bus.TasksLow, late)
+}
+
+// putOn leaves fires to the goroutine of a topic, without waiting. The error is always nil.
+func (d *Dispatcher) putOn(_ context.Context, topic bus.Topic, fires []timer.Fire) error {
+	if len(fires) == 0 {
+		return nil
+	}
+	if dropped := d.unsent[topic].put(fires); dropped > 0 {
+		d.opts.Logger.Debug().
+			Str("topic", string(topic)).
+			Int("dropped", dropped).
+			Msg("tasks not queued; left to executors")
+	}
+	return nil
+}
+
 // send repeats do for parts of the fires until it succeeds, and then removes them, until ctx ends.
+// It calls before ahead of each part. One goroutine runs it.
 func (u *unsent) send(
 	ctx context.Context,
 	timeout time.Duration,
+	before func(),
 	do func(ctx context.Context, fires []timer.Fire) error,
 ) {
 	for {
@@ -102,7 +170,12 @@ func (u *unsent) send(
 		case <-ctx.Done():
 			return
 		}
-		for fires := u.next(unsentChunk); len(fires) > 0 && ctx.Err() == nil; fires = u.next(unsentChunk) {
+		for ctx.Err() == nil {
+			before()
+			fires := u.next(unsentChunk)
+			if len(fires) == 0 {
+				break
+			}
 			call, cancel := context.WithTimeout(ctx, timeout)
 			err := do(call, fires)
 			cancel()
@@ -116,8 +189,9 @@ func (u *unsent) send(
 	}
 }
 
-// putAgain puts fires into the window that it did not take. For those that triggers have polled past
-// meanwhile, or may have before an entry arrives, tasks are published. Executors have found late ones.
+// putAgain puts fires into the window that it did not take. Those that triggers have polled past
+// meanwhile, or may have before an entry arrives, are left to the goroutines of their topics.
+// Executors have found late ones.
 func (d *Dispatcher) putAgain(ctx context.Context, fires []timer.Fire) error {
 	now := d.opts.Now()
 	polled := now.Add(d.opts.DispatchLead).UnixMilli()
@@ -138,8 +212,5 @@ func (d *Dispatcher) putAgain(ctx context.Context, fires []timer.Fire) error {
 		}
 		d.entriesTotal.WithLabelValues("ok").Add(float64(len(entries)))
 	}
-	if len(tasks) > 0 {
-		d.direct(ctx, tasks)
-	}
-	return nil
+	return d.byTopic(ctx, tasks, (*Dispatcher).putOn)
 }
