@@ -11,6 +11,7 @@
 //	lease.go    renews the leases of all slices held, in one statement per second
 //	slice.go    runs one slice from its load to the end of its minute
 //	source.go   reads the next fires: from the load, the window, or the store without a window
+//	queue.go    publishes the fires of one slice on their topics; none waits for another
 //	gather.go   publishes the small batches of several slices as one
 //	order.go    interleaves apps within one run time, and sends bursts to the low-priority topic
 package trigger

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/carillon-timer/carillon/libs/batch"
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -22,43 +23,64 @@ const (
 	gatherAhead = 500 * time.Millisecond
 )
 
-// gatherer publishes small batches of several slices as one.
+// gatherer publishes small batches of several slices as one. Each topic of on-time tasks has its
+// own, so that none waits for the other.
 type gatherer struct {
-	Dispatcher
-	now   func() time.Time
-	size  prometheus.Observer // of what is published at once
-	group *batch.Group[[]timer.Fire, struct{}]
+	dispatch Dispatcher
+	now      func() time.Time
+	size     prometheus.Observer // of what is published at once
+	high     *group
+	normal   *group
 }
 
+type group = batch.Group[[]timer.Fire, struct{}]
+
 func newGatherer(d Dispatcher, now func() time.Time, size prometheus.Observer) *gatherer {
-	g := &gatherer{Dispatcher: d, now: now, size: size}
-	g.group = batch.New(
+	g := &gatherer{dispatch: d, now: now, size: size}
+	g.high, g.normal = g.newGroup(), g.newGroup()
+	return g
+}
+
+func (g *gatherer) newGroup() *group {
+	return batch.New(
 		batch.Options{Max: gatherSlices, Wait: gatherWait, Timeout: publishTimeout},
 		func(ctx context.Context, parts [][]timer.Fire) ([]struct{}, error) {
 			return make([]struct{}, len(parts)), g.publish(ctx, slices.Concat(parts...))
 		},
 	)
-	return g
+}
+
+func (g *gatherer) close() {
+	g.high.Close()
+	g.normal.Close()
 }
 
 func (g *gatherer) publish(ctx context.Context, fires []timer.Fire) error {
-	err := g.Dispatcher.Publish(ctx, fires)
+	err := g.dispatch.Publish(ctx, fires)
 	if err == nil {
 		g.size.Observe(float64(len(fires)))
 	}
 	return err //nolint:wrapcheck // the bus says what failed
 }
 
-// Publish publishes the fires, together with those of other slices if they are few and none is due
-// soon. If that fails, each slice publishes its own again, and a fire published twice is claimed
-// once. A caller that gives up meanwhile has lost its lease or stops: its fires may be published.
-func (g *gatherer) Publish(ctx context.Context, fires []timer.Fire) error {
+// Publish publishes the fires on their topic. On a topic of on-time tasks that is together with
+// those of other slices, if they are few and none is due soon. If that fails, each slice publishes
+// its own again, and a fire published twice is claimed once. A caller that gives up meanwhile has
+// lost its lease or stops: its fires may be published.
+func (g *gatherer) Publish(ctx context.Context, topic bus.Topic, fires []timer.Fire) error {
+	if topic == bus.TasksLow {
+		return g.dispatch.PublishLow(ctx, fires) //nolint:wrapcheck // the bus says what failed
+	}
 	soon := g.now().Add(gatherAhead).UnixMilli()
 	if len(fires) >= gatherFires ||
 		slices.ContainsFunc(fires, func(f timer.Fire) bool { return f.RunAtMS < soon }) {
 		return g.publish(ctx, fires)
 	}
+	to := g.normal
+	if topic == bus.TasksHigh {
+		to = g.high
+	}
 	// A caller that gives up may change its slice, while the call that has it goes on.
-	_, err := g.group.Do(ctx, slices.Clone(fires))
+	_, err := to.Do(ctx, slices.Clone(fires))
 	return err //nolint:wrapcheck // the bus says what failed
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -44,12 +45,12 @@ func TestSmallBatchesAreGathered(t *testing.T) {
 	run := func(t *testing.T, p *publisher, batches ...[]timer.Fire) (took time.Duration, errs []error) {
 		t.Helper()
 		g := newGatherer(p, time.Now, prometheus.NewHistogram(prometheus.HistogramOpts{}))
-		defer g.group.Close()
+		defer g.close()
 		began := time.Now()
 		errs = make([]error, len(batches))
 		var wg sync.WaitGroup
 		for i, fires := range batches {
-			wg.Go(func() { errs[i] = g.Publish(t.Context(), fires) })
+			wg.Go(func() { errs[i] = g.Publish(t.Context(), bus.TasksNormal, fires) })
 		}
 		wg.Wait()
 		return time.Since(began), errs
@@ -77,5 +78,43 @@ func TestSmallBatchesAreGathered(t *testing.T) {
 		few := ahead(10, 2*time.Second)
 		_, errs := run(t, &p, few, few)
 		require.Equal(t, []error{p.err, p.err}, errs, "each slice publishes again")
+	})
+}
+
+// hanging is a publisher that hangs with fires of high priority, and with everything that comes
+// with them.
+type hanging struct{ publisher }
+
+func (p *hanging) Publish(ctx context.Context, fires []timer.Fire) error {
+	for i := range fires {
+		if fires[i].PriorityLevel == timer.LevelHigh {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	}
+	return p.publisher.Publish(ctx, fires)
+}
+
+// TestGatheredBatchesHaveOneTopic publishes few fires of several slices, while the topic of some of
+// them takes nothing. The others are published at once.
+func TestGatheredBatchesHaveOneTopic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p hanging
+		g := newGatherer(&p, time.Now, prometheus.NewHistogram(prometheus.HistogramOpts{}))
+		defer g.close()
+		run := time.Now().Add(2 * time.Second).UnixMilli()
+		high := []timer.Fire{{RunAtMS: run, PriorityLevel: timer.LevelHigh}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = g.Publish(ctx, bus.TasksHigh, high) })
+		began := time.Now()
+		for range 3 {
+			require.NoError(t, g.Publish(ctx, bus.TasksNormal, []timer.Fire{{RunAtMS: run}}))
+		}
+		require.Equal(t, 3*gatherWait, time.Since(began))
+		require.Equal(t, []int{1, 1, 1}, p.calls)
+		cancel()
+		wg.Wait()
 	})
 }

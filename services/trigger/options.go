@@ -31,6 +31,7 @@ type Store interface {
 
 // Dispatcher publishes tasks.
 type Dispatcher interface {
+	// Publish gets fires of one topic at a time.
 	Publish(ctx context.Context, fires []timer.Fire) error
 	PublishLow(ctx context.Context, fires []timer.Fire) error
 }

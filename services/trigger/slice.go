@@ -2,31 +2,29 @@ package trigger
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"sync"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
-	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/tracing"
 	"github.com/carillon-timer/carillon/libs/tracing/traceid"
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-const (
-	publishChunk   = 2000
-	publishTimeout = 5 * time.Second
-	retryAfter     = 200 * time.Millisecond
-)
+const retryAfter = 200 * time.Millisecond
 
-// slice is a slice that this trigger holds.
+// slice is a slice that this trigger holds. One goroutine runs it; those that it starts for its
+// queues share nothing with it but what they are given.
 type slice struct {
 	svc    *Service
 	lease  *lease
 	source *source
-	unsent []timer.Fire // high and normal topics: not published, or not confirmed
-	low    []timer.Fire // low-priority topic: not published, or not confirmed
-	failed bool         // the last publish was not confirmed
+	high   queue
+	normal queue
+	low    queue
+	ended  chan ended     // of calls; each queue has one at most
+	calls  sync.WaitGroup // under way
 	began  time.Time
 	traced *tracing.Batch // nil: tracing is off
 }
@@ -36,6 +34,10 @@ func newSlice(s *Service, l *lease) *slice {
 		svc:    s,
 		lease:  l,
 		source: newSource(s, window.Slice{Minute: l.claim.Minute, Bucket: l.claim.Bucket}),
+		high:   queue{topic: bus.TasksHigh},
+		normal: queue{topic: bus.TasksNormal},
+		low:    queue{topic: bus.TasksLow},
+		ended:  make(chan ended, maxCalls),
 		began:  s.opts.Now(),
 		traced: s.opts.Tracer.Batch(),
 	}
@@ -53,25 +55,53 @@ func (s *slice) run(ctx context.Context) error {
 	if err := s.retryUntil(ctx, s.source.load); err != nil {
 		return err
 	}
+	defer s.calls.Wait() // they end with ctx, if they have not ended before
 	tick := clock.NewTicker(s.svc.opts.Poll)
-	for {
+	for ticked := true; ; ticked = s.wait(ctx, tick) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err := s.waitForRenewal(ctx, tick); err != nil {
 			return err
 		}
-		err := s.step(ctx)
-		if err != nil {
-			s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice delayed")
+		if ticked {
+			s.poll(ctx)
 		}
-		switch {
-		case s.pending() && err == nil && ctx.Err() == nil:
-			continue // with the late fires, after those that became due meanwhile
-		case s.source.givenMS >= s.source.endMS && !s.pending():
+		s.send(ctx, ticked)
+		if s.source.givenMS >= s.source.endMS && !s.pending() {
 			return s.finish(ctx)
 		}
-		if !tick.Wait(ctx) {
-			return context.Cause(ctx)
-		}
 	}
+}
+
+// wait waits for the next tick, or until a call of a queue has ended. It returns whether it was a
+// tick.
+func (s *slice) wait(ctx context.Context, tick *clock.Ticker) (ticked bool) {
+	next := time.NewTimer(tick.Until())
+	defer next.Stop()
+	select {
+	case <-next.C:
+		tick.Ticked()
+		return true
+	case e := <-s.ended:
+		s.end(&e)
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// poll puts the fires that are to be published now into the queues of their topics.
+func (s *slice) poll(ctx context.Context) {
+	now := s.svc.opts.Now()
+	fires, err := s.source.next(ctx, now.UnixMilli())
+	if err != nil {
+		s.delayed(err)
+	}
+	s.assign(fires, now)
+}
+
+func (s *slice) delayed(err error) {
+	s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice delayed")
 }
 
 // waitForRenewal waits until the lease is valid again. It returns an error once the lease is lost
@@ -89,57 +119,6 @@ func (s *slice) waitForRenewal(ctx context.Context, tick *clock.Ticker) error {
 			return context.Cause(ctx)
 		}
 	}
-	return nil
-}
-
-// step publishes the on-time fires and one chunk of late ones and bursts, so that catch-up delays
-// no on-time fire. Unconfirmed fires stay and go first in the next step; published twice they are
-// claimed once. Those claimed meanwhile are left out, because executors poll the store while no
-// tasks come.
-func (s *slice) step(ctx context.Context) error {
-	if s.failed {
-		s.unsent, s.low = s.source.stillUnclaimed(
-			ctx,
-			s.unsent,
-		), s.source.stillUnclaimed(
-			ctx,
-			s.low,
-		)
-	}
-	now := s.svc.opts.Now().UnixMilli()
-	fires, err := s.source.next(ctx, now)
-	onTime, low := s.svc.appShares.split(slices.Concat(s.unsent, fires), now)
-	s.unsent, s.low = onTime, append(s.low, low...)
-	for len(s.unsent) > 0 && s.lease.valid() {
-		perr := s.publish(ctx, &s.unsent, s.svc.tasks.Publish)
-		if perr != nil {
-			return errors.Join(err, perr)
-		}
-	}
-	if len(s.low) > 0 && s.lease.valid() {
-		err = errors.Join(err, s.publish(ctx, &s.low, s.svc.tasks.PublishLow))
-	}
-	return err
-}
-
-// pending reports whether fires remain to be published.
-func (s *slice) pending() bool { return len(s.unsent)+len(s.low) > 0 }
-
-// publish publishes a chunk of fires and removes it once it is confirmed.
-func (s *slice) publish(
-	ctx context.Context,
-	fires *[]timer.Fire,
-	by func(context.Context, []timer.Fire) error,
-) error {
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	n := min(len(*fires), publishChunk)
-	err := by(ctx, (*fires)[:n])
-	if s.failed = err != nil; s.failed {
-		return err //nolint:wrapcheck // the bus says what failed
-	}
-	s.traced.Add((*fires)[:n])
-	*fires = (*fires)[n:]
 	return nil
 }
 
@@ -185,7 +164,7 @@ func (s *slice) retryUntil(ctx context.Context, do func(context.Context) error) 
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice delayed")
+		s.delayed(err)
 		wait := time.NewTimer(retryAfter)
 		select {
 		case <-wait.C:

@@ -51,7 +51,7 @@ func (s *Service) Ready() error {
 // Run takes slices until ctx ends. Then the broker gives the slices it holds to other triggers.
 func (s *Service) Run(ctx context.Context) error {
 	s.tasks = newGatherer(s.opts.Dispatch, s.opts.Now, s.met.batch)
-	defer s.tasks.group.Close()
+	defer s.tasks.close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.renew(ctx) })
 	g.Go(func() error { return s.intake(ctx) })
