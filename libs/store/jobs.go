@@ -70,6 +70,15 @@ const (
 	JobDeleteApp JobAction = "delete_app" // deletes all timers, then everything else of the app
 )
 
+// Known reports whether this release knows the action. A newer release may have stored another one.
+func (a JobAction) Known() bool {
+	switch a {
+	case JobPause, JobResume, JobDelete, JobRun, JobRelabel, JobDeleteApp:
+		return true
+	}
+	return false
+}
+
 // JobStatus is the status of a job.
 type JobStatus string
 

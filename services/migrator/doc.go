@@ -8,6 +8,7 @@
 //	migrator.go    starts and stops all of it; expands timers and purges
 //	poll.go        asks the store what is due, and wakes those who do it
 //	jobs.go        leases a job and does its next page
+//	jobrequest.go  reads what a job asks for, and leaves a newer release's to it
 //	jobactions.go  what a job does to a timer
 //	joblabels.go   checks labels that a job sets
 //	options.go     what it needs and its settings

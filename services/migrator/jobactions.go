@@ -45,7 +45,7 @@ func (s *Service) carryOut(
 	case store.JobRelabel:
 		return s.relabel(ctx, j, r)
 	}
-	return nil, fmt.Errorf("this release does not know the action %q", j.Action)
+	return nil, notKnown(j, "the action %q", j.Action)
 }
 
 // setStatus changes the status of a page in one transaction.

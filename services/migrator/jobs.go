@@ -2,7 +2,7 @@ package migrator
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -70,9 +70,11 @@ func (s *Service) jobPage(ctx context.Context) (more bool, err error) {
 	before := j
 	j.Reason = ""
 	if err := s.advance(ctx, &j); err != nil {
-		// A deletion that failed would leave its app closed, so it is tried again whatever the error.
+		// A deletion that failed would leave its app closed, so it is tried again whatever the
+		// error. What a newer release has made is given back to its migrators: those of this
+		// release at most delay it.
 		if timer.CodeOf(err) == timer.CodeUnavailable || ctx.Err() != nil ||
-			j.Action == store.JobDeleteApp {
+			j.Action == store.JobDeleteApp || errors.Is(err, errNewerJob) {
 			before.Reason = err.Error()
 			s.giveBack(ctx, before)
 			return true, fmt.Errorf("job %d: %w", j.ID, err)
@@ -103,12 +105,12 @@ func (s *Service) giveBack(ctx context.Context, j store.Job) {
 
 // advance carries out the page of a job and chooses the next one.
 func (s *Service) advance(ctx context.Context, j *store.Job) error {
-	var r store.JobRequest
-	if err := json.Unmarshal(j.Request, &r); err != nil {
-		return fmt.Errorf("reading its request: %w", err)
+	r, err := readRequest(j)
+	if err != nil {
+		return err
 	}
 	if len(j.Page) > 0 {
-		failed, err := s.carryOut(asActor(ctx, j), j, &r)
+		failed, err := s.carryOut(asActor(ctx, j), j, r)
 		if err != nil {
 			return err
 		}
@@ -117,7 +119,7 @@ func (s *Service) advance(ctx context.Context, j *store.Job) error {
 		j.Errors = append(j.Errors, failed...)
 		j.Errors = j.Errors[:min(len(j.Errors), store.MaxJobErrors)]
 	}
-	more, err := s.nextPage(ctx, j, &r)
+	more, err := s.nextPage(ctx, j, r)
 	if err != nil {
 		return err
 	}

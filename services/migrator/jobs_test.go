@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -353,14 +354,85 @@ func TestJobsReportWhatTheyCannotChange(t *testing.T) {
 		done = ended(t, parts.Store, j.ID)
 		require.EqualValues(t, 60, done.Failed)
 		require.Contains(t, done.Errors[0].Error, "frozen")
+	})
+}
 
-		other, err := parts.Store.StartJob(t.Context(), store.Job{
-			ID: 5, App: "a", Action: "of a later release", Request: []byte(`{}`),
+// TestJobsOfANewerReleaseAreLeftToIt starts jobs that this release does not know all of. It changes
+// nothing and does not end them, and other jobs go on.
+func TestJobsOfANewerReleaseAreLeftToIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		action  store.JobAction
+		request string
+		reason  string
+	}{
+		"action": {"archive", `{"filter":{"app":"a"}}`, `does not know the action "archive"`},
+		"field of the filter": {
+			store.JobDelete, `{"filter":{"app":"a","created_from_ms":5}}`, `"created_from_ms"`,
+		},
+		"field":  {store.JobDelete, `{"filter":{"app":"a"},"at_most":1}`, `"at_most"`},
+		"status": {store.JobDelete, `{"filter":{"app":"a","status":"archived"}}`, `"archived"`},
+		"operator": {
+			store.JobDelete,
+			`{"filter":{"app":"a","labels":[{"Name":"team","Operator":"above","Values":["1"]}]}}`,
+			`"above"`,
+		},
+		"outcome":             {store.JobDelete, `{"filter":{"app":"a","last_outcome":"late"}}`, `"late"`},
+		"deletion of the app": {store.JobDeleteApp, `{"filter":{},"keep":["keys"]}`, `"keep"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				labelled(t, parts, 20)
+				startJobs(t, parts, parts.Store)
+				newer, err := parts.Store.StartJob(t.Context(), store.Job{
+					ID: 5, App: "a", Action: c.action, Request: []byte(c.request),
+				})
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				newer, err = parts.Store.Job(t.Context(), "a", newer.ID)
+				require.NoError(t, err)
+				require.Equal(t, store.JobRunning, newer.Status, newer.Reason)
+				require.Contains(t, newer.Reason, c.reason)
+				require.Contains(t, newer.Reason, "finish the upgrade")
+				require.Equal(t, c.action != store.JobDeleteApp,
+					strings.Contains(newer.Reason, "or cancel it"))
+				require.Zero(t, newer.Done)
+				require.Equal(
+					t,
+					map[timer.Status]int{timer.StatusActive: 20},
+					count(t, parts.Store),
+				)
+				if c.action == store.JobDeleteApp { // others are refused, and it cannot be cancelled
+					return
+				}
+				j := startJob(t, parts.Store, store.JobPause, "team=pay", store.JobRequest{})
+				require.EqualValues(t, 10, ended(t, parts.Store, j.ID).Done)
+				_, err = parts.Store.CancelJob(t.Context(), "a", newer.ID)
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				newer, err = parts.Store.Job(t.Context(), "a", newer.ID)
+				require.NoError(t, err)
+				require.Equal(t, store.JobCancelled, newer.Status)
+			})
+		})
+	}
+}
+
+// TestUnreadableJobsFail checks that a job whose request is no JSON ends.
+func TestUnreadableJobsFail(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		labelled(t, parts, 1)
+		startJobs(t, parts, parts.Store)
+		j, err := parts.Store.StartJob(t.Context(), store.Job{
+			ID: 5, App: "a", Action: store.JobDelete, Request: []byte(`{"filter":`),
 		})
 		require.NoError(t, err)
-		done = ended(t, parts.Store, other.ID)
-		require.Equal(t, store.JobFailed, done.Status)
-		require.Contains(t, done.Reason, "of a later release")
+		require.Equal(t, store.JobFailed, ended(t, parts.Store, j.ID).Status)
+		require.Equal(t, map[timer.Status]int{timer.StatusActive: 1}, count(t, parts.Store))
 	})
 }
 
