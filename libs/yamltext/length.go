@@ -10,14 +10,14 @@ import (
 // alias is written out, as a conversion to JSON does: a few kilobytes can stand for gigabytes. Each
 // node counts one more byte, so that empty ones count, too. The limits of the YAML libraries are for
 // the number of aliases, and do not see that what they stand for is long. It also refuses an anchor
-// within itself, and text that is not YAML.
+// within itself, and what Decode refuses.
 func CheckLength(text []byte, most int) error {
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
-		return err //nolint:wrapcheck // it names the line
+	root, err := Decode(text)
+	if err != nil {
+		return err
 	}
 	l := lengths{most: most, anchors: make(map[*yaml.Node]int)}
-	if l.of(&root) > most {
+	if l.of(root) > most {
 		return fmt.Errorf(
 			"yaml: expected at most %d bytes with all aliases (*name) written out, found more: "+
 				"shorten the document, or write fewer aliases", most)

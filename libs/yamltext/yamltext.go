@@ -1,6 +1,3 @@
-// Package yamltext writes YAML that readers of version 1.1 and of 1.2 take alike. In 1.1 the words
-// y, no and off are booleans, 1:30 is a number, and some characters end a line. Texts that a reader
-// could take for something else are quoted, and such characters are escaped.
 package yamltext
 
 import (
@@ -185,13 +182,13 @@ func escapedInJSON(r rune) bool { return r >= ' ' && escaped(r) }
 // QuoteKeys returns a YAML document whose keys are read as they are written: in YAML 1.1, y without
 // quotes is the key true. A text that it cannot read it returns as it is.
 func QuoteKeys(text []byte) []byte {
-	var n yaml.Node
-	if err := yaml.Unmarshal(text, &n); err != nil || !quoteKeys(&n) {
+	n, err := Decode(text)
+	if err != nil || !quoteKeys(n) {
 		return text
 	}
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)
-	if err := errors.Join(e.Encode(&n), e.Close()); err != nil {
+	if err := errors.Join(e.Encode(n), e.Close()); err != nil {
 		return text
 	}
 	return out.Bytes()

@@ -9,8 +9,9 @@ import (
 	"github.com/carillon-timer/carillon/services/api/input"
 )
 
-// DocumentJSON returns a document of JSON or YAML as JSON. It refuses a field that is given twice, and
-// text that is not UTF-8. It also refuses YAML that its aliases make longer than any request may be.
+// DocumentJSON returns a document of JSON or YAML as JSON. It refuses a field that is given twice, a
+// second document, and text that is not UTF-8. It also refuses YAML that its aliases make longer than
+// any request may be.
 // JSON stays as it is, because a reader of YAML refuses or changes some of its characters.
 func DocumentJSON(text []byte) ([]byte, error) {
 	if json.Valid(text) {

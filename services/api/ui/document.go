@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/carillon-timer/carillon/libs/yamltext"
+	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/input"
 )
 
@@ -29,8 +29,8 @@ func parseDocument(text string) (*document, error) {
 	if err := yamltext.CheckLength([]byte(text), input.MaxRequestBytes); err != nil {
 		return nil, err //nolint:wrapcheck // it names the line, or says what to do
 	}
-	var n yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &n); err != nil {
+	n, err := yamltext.Decode([]byte(text))
+	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the line
 	}
 	if len(n.Content) != 1 || n.Content[0].Kind != yaml.MappingNode {
@@ -72,12 +72,8 @@ func (d *document) String() string {
 
 // body returns the document as the API takes it, or what is wrong with the YAML.
 func (d *document) body(app string) (json.RawMessage, error) {
-	text := []byte(d.String())
-	// The form may have made longer what an alias stands for.
-	if err := yamltext.CheckLength(text, input.MaxRequestBytes); err != nil {
-		return nil, err //nolint:wrapcheck // it says what to do
-	}
-	b, err := sigsyaml.YAMLToJSONStrict(yamltext.QuoteKeys(text))
+	// The form may have made longer what an alias stands for, which is refused here, too.
+	b, err := definition.DocumentJSON([]byte(d.String()))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the line
 	}

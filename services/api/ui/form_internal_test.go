@@ -25,3 +25,14 @@ func TestTextAreasBeginWithALine(t *testing.T) {
 	}
 	require.NotZero(t, n)
 }
+
+// TestASecondDocumentIsRefused checks that the editor saves all that a viewer entered, or nothing.
+func TestASecondDocumentIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"name: a\n---\nname: b\n", "name: a\n...\nname: b\n"} {
+		_, err := parseDocument(text)
+		require.ErrorContains(t, err, "expected one document, found more", "%q", text)
+	}
+	_, err := parseDocument("---\nname: a\n")
+	require.NoError(t, err)
+}

@@ -23,12 +23,6 @@ const (
 	exportPageTimeout = 10 * time.Second // of a page: its read, and its write to the caller
 )
 
-// The formats of exports and imports.
-const (
-	formatNDJSON = "ndjson"
-	formatYAML   = "yaml"
-)
-
 // The kinds of documents.
 const (
 	kindTimer    = "timer"
@@ -62,7 +56,7 @@ func (s *Resource) exportApp(ctx context.Context, in *exportInput) (*huma.Stream
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		c.SetHeader("Content-Type", map[string]string{
-			formatNDJSON: "application/x-ndjson", formatYAML: "application/yaml",
+			yamltext.NDJSON: "application/x-ndjson", yamltext.YAML: "application/yaml",
 		}[in.Format])
 		_, w := humachi.Unwrap(c)
 		for page := first; ; {
@@ -137,7 +131,7 @@ func (x *export) write(out *bytes.Buffer, kind string, shown any) error {
 	if err != nil {
 		return err
 	}
-	if x.in.Format == formatYAML {
+	if x.in.Format == yamltext.YAML {
 		text, err := yamltext.Marshal(doc)
 		if err != nil {
 			return fmt.Errorf("encoding a document: %w", err)

@@ -215,3 +215,23 @@ func TestAliasesOfAnImport(t *testing.T) {
 	require.Contains(t, a.Body, "fewer aliases")
 	require.Contains(t, a.Body, `"failed":1`)
 }
+
+// TestNoDocumentOfAnImportIsLeftOut imports documents that a reader of YAML would not separate.
+func TestNoDocumentOfAnImportIsLeftOut(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const a, b = "{kind: calendar, name: a}", "{kind: calendar, name: b}"
+	got := importInto(t, f, "shop", "", a+"\r\n---\r\n"+b+"\r\n")
+	require.Equal(t, 2, got.Created, got.Items)
+	for _, between := range []string{"\n...\n", "\n--- ", "\n"} {
+		got := importInto(t, f, "shop", "", a+between+b+"\n")
+		require.Equal(t, 1, got.Failed, "%q", between)
+		require.Contains(
+			t,
+			got.Items[0].Error.Detail,
+			"put --- on a line of its own",
+			"%q",
+			between,
+		)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/calendar"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/yamltext"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
@@ -60,7 +61,7 @@ func (s *Resource) importApp(ctx context.Context, in *importInput) (*importOutpu
 	if err := input.CheckNewApp("path.app", in.App); err != nil {
 		return nil, err
 	}
-	texts := splitDocuments(in.RawBody, in.Format)
+	texts := yamltext.Split(in.RawBody, in.Format)
 	if n := len(texts); n == 0 || n > maxDocuments {
 		return nil, timer.Invalid("body", fmt.Sprintf(
 			"expected 1 to %d documents, found %d: send them in parts", maxDocuments, n,

@@ -1,11 +1,9 @@
 package timers
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"regexp"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -20,45 +18,6 @@ type importDoc struct {
 	timer      newTimerBody           // of a timer
 	calendar   calendars.CalendarBody // of a calendar
 	err        error                  // why it cannot be read
-}
-
-// separator begins a YAML document.
-var separator = regexp.MustCompile(`(?m)^---[ \t]*(#.*)?\r?$`)
-
-// splitDocuments returns the documents of an import. Without a format, a body whose first line is a
-// whole JSON object is NDJSON.
-func splitDocuments(data []byte, format string) (docs [][]byte) {
-	first, _, _ := bytes.Cut(bytes.TrimSpace(data), []byte("\n"))
-	if format == "" && bytes.HasPrefix(first, []byte("{")) && json.Valid(first) {
-		format = formatNDJSON
-	}
-	if format == formatNDJSON {
-		docs = bytes.Split(data, []byte("\n"))
-	} else {
-		from := 0
-		for _, at := range separator.FindAllIndex(data, -1) {
-			docs = append(docs, data[from:at[0]])
-			from = at[1]
-		}
-		docs = append(docs, data[from:])
-	}
-	kept := docs[:0]
-	for _, doc := range docs {
-		if !isEmptyDocument(doc) {
-			kept = append(kept, doc)
-		}
-	}
-	return kept
-}
-
-// isEmptyDocument reports whether a document has nothing but comments.
-func isEmptyDocument(doc []byte) bool {
-	for line := range bytes.Lines(doc) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
-			return false
-		}
-	}
-	return true
 }
 
 // documentSchemas are the schemas of documents, by which huma checks the bodies of requests.

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/carillon-timer/carillon/libs/yamltext"
 )
 
 // cronJob are the fields of a Kubernetes CronJob (batch/v1) that matter here.
@@ -33,13 +34,14 @@ type cronJob struct {
 	} `json:"spec"`
 }
 
-var yamlDocument = regexp.MustCompile(`(?m)^---.*$`)
-
 // kubernetes converts CronJobs, as files or as `kubectl get cronjobs -o yaml` prints them.
 func kubernetes(data []byte, opts Options) ([]Result, error) {
 	var all []Result
-	for i, text := range yamlDocument.Split(string(data), -1) {
-		text, err := yaml.YAMLToJSON([]byte(text))
+	for i, text := range yamltext.Split(data, "") {
+		if _, err := yamltext.Decode(text); err != nil {
+			return nil, fmt.Errorf("document %d: %w", i+1, err)
+		}
+		text, err := yaml.YAMLToJSON(text)
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", i+1, err)
 		}

@@ -312,3 +312,16 @@ func TestEqualNames(t *testing.T) {
 	requireNote(t, all[1], "another entry has the same name: it is a-3")
 	requireNote(t, all[1], "it calls https://example.com/a-3")
 }
+
+// TestNoCronJobIsLeftOut imports CronJobs that a reader of YAML would not separate.
+func TestNoCronJobIsLeftOut(t *testing.T) {
+	t.Parallel()
+	const job = `{"kind":"CronJob","metadata":{"name":"a"},"spec":{"schedule":"0 9 * * *"}}`
+	all, err := importer.Read("kubernetes", []byte(job+"\r\n---\r\n"+job), someOptions)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	for _, between := range []string{"\n...\n", "\n--- "} {
+		_, err := importer.Read("kubernetes", []byte("# jobs\n"+job+between+job), someOptions)
+		require.ErrorContains(t, err, "document 1: yaml: expected one document", "%q", between)
+	}
+}

@@ -3,7 +3,6 @@
 package manifest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -116,14 +114,11 @@ func Diff(was, now *Manifest) (string, error) {
 	return udiff.Unified(label, label, a, b), nil
 }
 
-// separator begins a YAML document.
-var separator = regexp.MustCompile(`(?m)^---[ \t]*(#.*)?$`)
-
 // Parse reads all documents of a file. App is the app of documents that name none.
 func Parse(data []byte, source, app string) ([]Manifest, error) {
 	var all []Manifest
 	var problems []error
-	for i, text := range split(data) {
+	for i, text := range yamltext.Split(data, "") {
 		place := fmt.Sprintf("%s, document %d", source, i+1)
 		m, err := parse(text, place, app)
 		if err != nil {
@@ -133,33 +128,6 @@ func Parse(data []byte, source, app string) ([]Manifest, error) {
 		all = append(all, m)
 	}
 	return all, errors.Join(problems...)
-}
-
-// split returns the documents of a file. A file whose first line is a whole JSON object is NDJSON.
-func split(data []byte) [][]byte {
-	first, _, _ := bytes.Cut(bytes.TrimSpace(data), []byte("\n"))
-	var docs [][]byte
-	if bytes.HasPrefix(first, []byte("{")) && json.Valid(first) {
-		docs = bytes.Split(data, []byte("\n"))
-	} else {
-		from := 0
-		for _, at := range separator.FindAllIndex(data, -1) {
-			docs = append(docs, data[from:at[0]])
-			from = at[1]
-		}
-		docs = append(docs, data[from:])
-	}
-	return slices.DeleteFunc(docs, isEmpty)
-}
-
-// isEmpty reports whether a document has nothing but comments.
-func isEmpty(doc []byte) bool {
-	for line := range bytes.Lines(doc) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
-			return false
-		}
-	}
-	return true
 }
 
 func parse(text []byte, source, app string) (Manifest, error) {

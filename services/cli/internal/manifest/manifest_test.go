@@ -95,3 +95,24 @@ func TestKeysAreTexts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a\u0085\u007f😀", all[0].Body.Object("labels").Text("k"))
 }
+
+// TestNoDocumentIsLeftOut checks that a file has all its definitions, or is refused: apply --prune
+// deletes the timers that it does not find.
+func TestNoDocumentIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"name: a\n---\nname: b\n", "name: a\r\n---\r\nname: b\r\n", "---\r\nname: a\r\n--- # b\r\nname: b",
+	} {
+		all, err := manifest.Parse([]byte(text), "a.yaml", "shop")
+		require.NoError(t, err, "%q", text)
+		require.Len(t, all, 2, "%q", text)
+		require.Equal(t, "b", all[1].Name)
+	}
+	for _, text := range []string{
+		"name: a\n...\nname: b\n", "name: a\n--- {name: b}\n", "{\n\"name\": \"a\"}\n{\"name\": \"b\"}\n",
+	} {
+		_, err := manifest.Parse([]byte(text), "a.yaml", "shop")
+		require.ErrorContains(t, err, "a.yaml, document 1: yaml: expected one document", "%q", text)
+		require.ErrorContains(t, err, "put --- on a line of its own", "%q", text)
+	}
+}
