@@ -22,7 +22,10 @@ var writesNothing = map[string]bool{"preview-schedule": true}
 // described is what these tests read of the description.
 type described map[string]map[string]struct {
 	OperationID string
-	Parameters  []struct{ Name, In string }
+	Parameters  []struct {
+		Name, In string
+		Schema   struct{ Type any } // a text, or several
+	}
 }
 
 func describedWrites(t *testing.T, f *apitest.Fixture) map[string]bool {

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,4 +44,55 @@ func TestWhatIsIgnoredIsRefused(t *testing.T) {
 		f.Do(t, http.StatusOK, post, path("/pause"), "")
 		f.Do(t, http.StatusOK, post, path("/resume"), body)
 	}
+}
+
+// TestEmptyParametersAreRefused sends each query parameter of each operation without a value. None
+// of them may then do what it does without the parameter.
+func TestEmptyParametersAreRefused(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	tm, _ := f.Active(t, "bill", `{"kind":"cron","specs":["@daily"]}`)
+	var doc struct{ Paths described }
+	f.Call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).Into(t, http.StatusOK, &doc)
+	checked := map[string]int{}
+	for path, item := range doc.Paths {
+		for method, op := range item {
+			for _, p := range op.Parameters {
+				if p.In != "query" || p.Name == "app" || p.Name == "cursor" {
+					continue
+				}
+				checked[p.Name]++
+				at := strings.NewReplacer("{app}", "shop", "{id}", tm.ID, "{name}", "days").
+					Replace(path)
+				if !strings.Contains(at, "/shop") {
+					at += "?app=shop"
+				}
+				at += map[bool]string{true: "&", false: "?"}[strings.Contains(at, "?")] + p.Name
+				given := []string{at + "=", at + "=%zz"}
+				if p.Schema.Type != "boolean" {
+					given = append(given, at)
+				}
+				for _, given := range given {
+					a := f.Call(t, strings.ToUpper(method), given, "", nil)
+					require.Equal(
+						t,
+						http.StatusUnprocessableEntity,
+						a.Status,
+						"%s: %s",
+						given,
+						a.Body,
+					)
+					require.Contains(t, a.Body, `"query.`+p.Name+`"`, given)
+				}
+			}
+		}
+	}
+	require.Greater(t, checked["dry_run"], 25)
+	for _, name := range []string{"if_version", "name", "labels", "due_before", "confirm", "limit"} {
+		require.Positive(t, checked[name], name)
+	}
+	a := f.Call(t, http.MethodDelete, apitest.TimerPath(tm.ID, "")+"&dry_run", "", nil)
+	require.Equal(t, http.StatusNoContent, a.Status, a.Body)
+	f.Do(t, http.StatusOK, http.MethodGet, apitest.TimerPath(tm.ID, ""), "")
+	f.Do(t, http.StatusOK, http.MethodGet, "/api/v2/timers?app=shop&cursor=", "")
 }

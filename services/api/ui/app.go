@@ -173,8 +173,10 @@ func freezeApp(q *request) error {
 
 // deleteApp starts the job that deletes an app, if the viewer has entered its name once more.
 func deleteApp(q *request) error {
-	confirm := url.Values{"confirm": {q.r.PostFormValue("confirm")}}
-	path := "/apps" + pathOf(q.app) + "?" + confirm.Encode()
+	path := "/apps" + pathOf(q.app)
+	if name := q.r.PostFormValue("confirm"); name != "" {
+		path += "?" + url.Values{"confirm": {name}}.Encode()
+	}
 	var job jobBody
 	if err := q.do(http.MethodDelete, path, nil, &job); err != nil {
 		return q.refuseAt("delete", new(appData), err)

@@ -16,7 +16,7 @@ import (
 type deadLettersInput struct {
 	param.PathAppParam
 	param.PageParam
-	Timer   string `query:"timer" pattern:"^[0-9]{0,16}$" doc:"Only fires of this timer."`
+	Timer   string `query:"timer" pattern:"^[0-9]{1,16}$" doc:"Only fires of this timer."`
 	From    string `query:"from" doc:"Only fires due at this instant (RFC 3339) or later."`
 	To      string `query:"to" doc:"Only fires due before this instant (RFC 3339)."`
 	Failure string `query:"failure" doc:"Only fires whose last attempt had this failure: timeout, connect, status and so on."`

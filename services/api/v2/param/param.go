@@ -27,7 +27,7 @@ type TimerParam struct {
 // PageParam selects a page of a list.
 type PageParam struct {
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Items of a page at the most."`
-	Cursor string `query:"cursor" maxLength:"256" doc:"next_cursor of the page before."`
+	Cursor string `query:"cursor" maxLength:"256" doc:"next_cursor of the page before; empty for the first page."`
 }
 
 // Timer checks that the caller may act for the app, and returns the timer's id.

@@ -3,6 +3,6 @@
 // Files:
 //
 //	route.go    adds operations, with what all of them have
-//	enums.go    refuses empty values of enumerations
+//	empty.go    refuses empty values of query parameters
 //	ignored.go  refuses what an operation would ignore
 package route

@@ -116,7 +116,7 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		op.Responses[strconv.Itoa(o.Status)] = streamResponse(api, o.Stream)
 	}
 	op.Middlewares = append(
-		refuseEmptyEnums(api, reflect.TypeFor[I]()),
+		refuseEmpty(api, reflect.TypeFor[I]()),
 		refuseIgnored(api, reflect.TypeFor[I](), writes)...,
 	)
 	keyed := takesKey(reflect.TypeFor[I]())

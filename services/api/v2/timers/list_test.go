@@ -195,7 +195,7 @@ func TestV2ListRefuses(t *testing.T) {
 		"&order=up":          "query.order",
 		"&last_outcome=good": "query.last_outcome",
 		"&status=deleted":    "query.status",
-		"&status=":           "query.status: expected one of active,inactive,paused, or no parameter",
+		"&status=":           "query.status: expected one of active,inactive,paused, found none",
 		"&cursor=dGFiYw":     "query.cursor: expected the next_cursor of a page of this list",
 	} {
 		p := f.Problem(t, 422, http.MethodGet, "/api/v2/timers?app=shop"+query, "")

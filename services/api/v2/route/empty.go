@@ -1,0 +1,69 @@
+package route
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// cursor is the parameter whose empty value has a meaning: the first page.
+const cursor = "cursor"
+
+// refuseEmpty refuses query parameters of an input that are given without a value. huma takes an
+// empty value, and one that is no text, as left out: dry_run= would write, and name= would select
+// everything. It takes a name alone as the value true, which stays for what is true or false.
+func refuseEmpty(api huma.API, input reflect.Type) huma.Middlewares {
+	declared := parametersOf(input)
+	if len(declared) == 0 {
+		return nil
+	}
+	return huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
+		at := ctx.URL()
+		for given := range strings.SplitSeq(at.RawQuery, "&") {
+			name, value, hasValue := strings.Cut(given, "=")
+			name, _ = url.QueryUnescape(name) // as huma reads it
+			p, known := declared[name]
+			if value, _ = url.QueryUnescape(value); !known || value != "" || !hasValue && p.flag {
+				continue
+			}
+			_ = huma.WriteErr(
+				api, ctx, http.StatusUnprocessableEntity, "validation failed",
+				&huma.ErrorDetail{Message: p.message, Location: "query." + name},
+			)
+			return
+		}
+		next(ctx)
+	}}
+}
+
+// parameter is a query parameter that takes no empty value.
+type parameter struct {
+	flag    bool   // true or false
+	message string // to those who give none
+}
+
+// parametersOf returns those of an input by name, including those of embedded structs.
+func parametersOf(input reflect.Type) map[string]parameter {
+	all := make(map[string]parameter)
+	for _, f := range reflect.VisibleFields(input) {
+		name, _, _ := strings.Cut(f.Tag.Get("query"), ",")
+		if name == "" || name == cursor {
+			continue
+		}
+		expected, remedy := "a value", ", or leave the parameter out"
+		if values := f.Tag.Get("enum"); values != "" {
+			expected = "one of " + values
+		}
+		if f.Tag.Get("required") == "true" {
+			remedy = ""
+		}
+		all[name] = parameter{
+			flag:    f.Type.Kind() == reflect.Bool,
+			message: "expected " + expected + ", found none: give one" + remedy,
+		}
+	}
+	return all
+}
