@@ -2,6 +2,7 @@ package problem
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -52,6 +53,24 @@ func (r *Reporter) Of(ctx context.Context, err error) error {
 	return Of(f)
 }
 
+// Model returns an error as a part of an answer, such as of one item of many. It is what the answer to
+// a request of its own would show.
+func (r *Reporter) Model(ctx context.Context, err error) *huma.ErrorModel {
+	m, ok := errors.AsType[*huma.ErrorModel](err)
+	if !ok {
+		of := r.Of(ctx, err)
+		if m, ok = errors.AsType[*huma.ErrorModel](of); !ok {
+			m = &huma.ErrorModel{Status: http.StatusInternalServerError, Detail: of.Error()}
+			if status, ok := errors.AsType[huma.StatusError](of); ok {
+				m.Status = status.GetStatus()
+			}
+			m.Title = http.StatusText(m.Status)
+		}
+	}
+	makePlain(m)
+	return m
+}
+
 // Busy returns a 503 about a limit of this process. msg says what to do.
 func Busy(msg string) error {
 	return huma.ErrorWithHeaders(
@@ -70,14 +89,18 @@ func location(field string) string {
 	return "body." + field
 }
 
-// PlainProblem is a huma.Transformer. It rewrites huma's validation errors to the form of all
-// others, with what was expected and what was found. huma echoes the invalid value, which may be
-// the whole body or a secret. Only short values that are not secret stay.
+// PlainProblem is a huma.Transformer, which makes an error plain that is the whole answer.
 func PlainProblem(_ huma.Context, _ string, v any) (any, error) {
-	m, ok := v.(*huma.ErrorModel)
-	if !ok {
-		return v, nil
+	if m, ok := v.(*huma.ErrorModel); ok {
+		makePlain(m)
 	}
+	return v, nil
+}
+
+// makePlain rewrites huma's validation errors to the form of all others, with what was expected and
+// what was found. huma echoes the invalid value, which may be the whole body or a secret. Only short
+// values that are not secret stay.
+func makePlain(m *huma.ErrorModel) {
 	for _, e := range m.Errors {
 		rewriteMessage(e)
 		e.Value = shortValue(e)
@@ -87,7 +110,6 @@ func PlainProblem(_ huma.Context, _ string, v any) (any, error) {
 		m.Status != http.StatusConflict {
 		m.Detail = strings.TrimPrefix(m.Errors[0].Location, "body.") + ": " + m.Errors[0].Message
 	}
-	return m, nil
 }
 
 // shortValue returns the invalid value where it may be shown. A text at body is the whole body,

@@ -2,9 +2,7 @@ package timers
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/errgroup"
@@ -177,7 +175,7 @@ func (s *Resource) batchResult(
 ) batchResult {
 	r := batchResult{App: b.App, Name: b.Name, Result: resultExisted}
 	if err != nil {
-		r.Result, r.Error = resultFailed, s.errorModel(ctx, err)
+		r.Result, r.Error = resultFailed, s.Definitions.Problems.Model(ctx, err)
 		return r
 	}
 	if created {
@@ -185,21 +183,4 @@ func (s *Resource) batchResult(
 	}
 	r.ID, r.Version = t.ID.String(), t.Version
 	return r
-}
-
-// errorModel returns an error as the answer to a request of its own would show it.
-func (s *Resource) errorModel(ctx context.Context, err error) *huma.ErrorModel {
-	if m, ok := errors.AsType[*huma.ErrorModel](err); ok {
-		return m // it lists all fields
-	}
-	of := s.Definitions.Problems.Of(ctx, err)
-	if m, ok := errors.AsType[*huma.ErrorModel](of); ok {
-		return m
-	}
-	m := &huma.ErrorModel{Status: http.StatusInternalServerError, Detail: of.Error()}
-	if status, ok := errors.AsType[huma.StatusError](of); ok {
-		m.Status = status.GetStatus()
-	}
-	m.Title = http.StatusText(m.Status)
-	return m
 }

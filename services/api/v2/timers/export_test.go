@@ -235,3 +235,32 @@ func TestNoDocumentOfAnImportIsLeftOut(t *testing.T) {
 		)
 	}
 }
+
+// TestErrorsOfAnImportAreThoseOfARequest compares the error of a document with that of the same body
+// as a request of its own. Neither has what the document says, which may be secret.
+func TestErrorsOfAnImportAreThoseOfARequest(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const target = `"target":{"url":"https://example.com/","secret_headers":{"Authorization":"hunter2"}}`
+	for _, doc := range []string{
+		`{"app":"shop","name":"a",` + target + `}`,
+		`{"app":"shop","name":"a","unknown":"x","schedule":{"kind":"cron"},` + target + `}`,
+		`{"app":"shop","name":"a","schedule":"hunter2","targets":7,` + target + `}`,
+		`{"app":"shop","name":"a","schedule":{"kind":"cron","specs":["@daily"]},"target":"` +
+			strings.Repeat("hunter2", 20) + `"}`,
+	} {
+		var answer struct {
+			Items []struct{ Error map[string]any }
+		}
+		a := f.Call(t, http.MethodPost, "/api/v2/apps/shop/import", doc,
+			map[string]string{"Content-Type": "application/x-ndjson"})
+		a.Into(t, http.StatusOK, &answer)
+		require.NotContains(t, a.Body, `"Authorization"`)
+		var alone map[string]any
+		f.Call(t, http.MethodPost, "/api/v2/timers", doc, nil).
+			Into(t, http.StatusUnprocessableEntity, &alone)
+		delete(alone, "$schema")
+		require.Equal(t, alone, answer.Items[0].Error, doc)
+		require.Contains(t, alone["detail"], "found")
+	}
+}

@@ -140,7 +140,7 @@ func (im *importer) write(ctx context.Context, d *importDoc) importedItemBody {
 		}
 	}
 	if err != nil {
-		r.Result, r.Error = resultFailed, im.errorModel(ctx, err)
+		r.Result, r.Error = resultFailed, im.Definitions.Problems.Model(ctx, err)
 	}
 	return r
 }
