@@ -47,6 +47,14 @@ func TestBulkCommands(t *testing.T) {
 	require.NotContains(t, out, "bill-11", "a sample has ten")
 	require.Contains(t, u.refused("timer", "pause", "-l", "team=pay"), "--yes")
 	require.Contains(t, u.refused("timer", "pause", "--yes"), "a filter such as -l, or --all")
+	require.Contains(
+		t,
+		u.refused("timer", "delete", "-l", " ", "--yes"),
+		"expected a requirement such as",
+	)
+	require.Contains(t, u.refused("timer", "delete", "-l", "", "--yes"), "a filter such as -l")
+	require.Contains(t,
+		u.refused("timer", "delete", "-l", "", "--status", "active", "--yes"), "--labels: expected")
 	require.Contains(t, u.refused("timer", "pause", "other", "--all"), "found both")
 	require.Contains(t, u.do("timer", "pause", "other", "--dry-run"), "other would be paused")
 	require.Contains(t, u.refused("timer", "run", "-l", "team=nobody", "--yes"), "no timer")

@@ -85,10 +85,24 @@ func (b *bulk) filter() client.Object {
 	return f
 }
 
+// noEmptyFilter refuses a filter without a value, such as a script's empty variable: it would select
+// more timers than the one that was meant.
+func noEmptyFilter(c *cobra.Command) error {
+	for _, name := range []string{"labels", "name-prefix", "contains", "status", "target-host"} {
+		if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return usageError("--" + name + ": expected a filter, found none: leave the flag out")
+		}
+	}
+	return nil
+}
+
 // run asks how many timers are selected, asks the user, and starts the job. A timer that begins to
 // match in between is changed, too.
 func (b *bulk) run(c *cobra.Command, request client.Object) error {
 	t := b.tool
+	if err := noEmptyFilter(c); err != nil {
+		return err
+	}
 	request["filter"], request["all"] = b.filter(), b.all
 	return t.withApp(func(api *client.Client, app url.Values) error {
 		dry, err := api.Do(

@@ -4,6 +4,7 @@
 //
 //	body.go        values of a body, with all errors at once
 //	text.go        names and other texts
+//	selector.go    selectors of labels
 //	jsontext.go    refuses JSON with invalid characters
 //	jsonfields.go  refuses JSON with repeated names, and tells which field is wrong
 //	instant.go     instants as texts

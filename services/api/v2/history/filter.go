@@ -67,7 +67,7 @@ func (s *Resource) filter(ctx context.Context, app string, in *FilterParam) (*fi
 			"expected no less than min_lateness (%s), found %s", in.MinLateness, in.MaxLateness))
 	}
 	var err error
-	if f.labels, err = selector.Parse(in.Labels); err != nil {
+	if f.labels, err = input.ParseSelector(in.Labels); err != nil {
 		r.Invalid("query.labels", err.Error())
 	}
 	if len(r.Errs) > 0 {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
-	"github.com/carillon-timer/carillon/libs/selector"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/definition"
@@ -176,10 +176,9 @@ func (s *Resource) readFilter(app string, b *startBody, r *input.BodyReader) sto
 		TargetHost:   strings.ToLower(b.Filter.TargetHost),
 	}
 	var err error
-	if f.Labels, err = selector.Parse(b.Filter.Labels); err != nil {
+	if f.Labels, err = input.ParseSelector(b.Filter.Labels); err != nil {
 		r.Invalid("filter.labels", message(err))
-	}
-	if b.Filter == (filterBody{}) && !b.All {
+	} else if selectsAll(&f) && !b.All {
 		r.Invalid(
 			"all",
 			"expected a filter, or all: true for every timer of the app, found neither",
@@ -202,6 +201,11 @@ func (s *Resource) readFilter(app string, b *startBody, r *input.BodyReader) sto
 	case store.JobDelete, store.JobRun, store.JobRelabel, store.JobDeleteApp:
 	}
 	return f
+}
+
+// selectsAll reports whether a filter selects every timer of its app.
+func selectsAll(f *store.Filter) bool {
+	return reflect.DeepEqual(*f, store.Filter{App: f.App})
 }
 
 // readPause reads what only a pause has.

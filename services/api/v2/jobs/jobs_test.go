@@ -174,3 +174,36 @@ func TestAppsAreDeleted(t *testing.T) {
 	a = f.Call(t, http.MethodDelete, "/api/v2/apps/none?confirm=none", "", nil)
 	require.Equal(t, 404, a.Status, a.Body)
 }
+
+// TestBlankFiltersSelectNothing checks that a filter without requirements is not taken for all timers.
+func TestBlankFiltersSelectNothing(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	for filter, location := range map[string]string{
+		`{"labels":" "}`:                       "body.filter.labels",
+		`{"labels":"\t\n"}`:                    "body.filter.labels",
+		`{"labels":" ","status":"active"}`:     "body.filter.labels",
+		`{"labels":"","status":"active"}`:      "body.filter.labels",
+		`{"name_prefix":"","status":"active"}`: "body.filter.name_prefix",
+		`{}`:                                   "body.all",
+	} {
+		p := f.Problem(t, 422, http.MethodPost, path, `{"action":"delete","filter":`+filter+`}`)
+		require.Len(t, p.Errors, 1, filter)
+		require.Equal(t, location, p.Errors[0].Location, filter)
+	}
+	p := f.Problem(
+		t,
+		422,
+		http.MethodPost,
+		path,
+		`{"action":"delete","all":true,"filter":{"labels":" "}}`,
+	)
+	require.Contains(t, p.Detail, "filter.labels: expected a requirement such as team=pay")
+	for _, list := range []string{"/api/v2/timers?app=shop", "/api/v2/apps/shop/fires?order=newest"} {
+		p := f.Problem(t, 422, http.MethodGet, list+"&labels=%20", "")
+		require.Equal(t, "query.labels", p.Errors[0].Location)
+	}
+	var jobs struct{ Items []job }
+	f.Call(t, http.MethodGet, path, "", nil).Into(t, 200, &jobs)
+	require.Empty(t, jobs.Items)
+}

@@ -8,11 +8,11 @@ import (
 )
 
 type filterBody struct {
-	Labels       string `json:"labels,omitempty" maxLength:"4096" doc:"Only timers whose labels meet all requirements: team=pay,env!=dev,tier in (a,b),!legacy." example:"team=pay"`
+	Labels       string `json:"labels,omitempty" minLength:"1" maxLength:"4096" doc:"Only timers whose labels meet all requirements: team=pay,env!=dev,tier in (a,b),!legacy." example:"team=pay"`
 	Status       string `json:"status,omitempty" enum:"active,inactive,paused" doc:"Only timers of this status. Where it is left out, pause takes active timers, resume paused ones, and the others all."`
-	NamePrefix   string `json:"name_prefix,omitempty" maxLength:"128" doc:"Only timers whose name begins so."`
-	NameContains string `json:"name_contains,omitempty" maxLength:"128" doc:"Only timers whose name contains this."`
-	TargetHost   string `json:"target_host,omitempty" maxLength:"255" doc:"Only timers with a target at this host, without its port." example:"example.com"`
+	NamePrefix   string `json:"name_prefix,omitempty" minLength:"1" maxLength:"128" doc:"Only timers whose name begins so."`
+	NameContains string `json:"name_contains,omitempty" minLength:"1" maxLength:"128" doc:"Only timers whose name contains this."`
+	TargetHost   string `json:"target_host,omitempty" minLength:"1" maxLength:"255" doc:"Only timers with a target at this host, without its port." example:"example.com"`
 }
 
 type startBody struct {

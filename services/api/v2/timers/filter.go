@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/carillon-timer/carillon/libs/selector"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/input"
@@ -35,7 +34,7 @@ func (s *Resource) filter(app string, in *FilterParam) (store.Filter, error) {
 	}
 	var r input.BodyReader
 	var err error
-	if f.Labels, err = selector.Parse(in.Labels); err != nil {
+	if f.Labels, err = input.ParseSelector(in.Labels); err != nil {
 		r.Invalid("query.labels", "expected a selector such as \"team=pay,env!=dev\": "+err.Error())
 	}
 	if at := r.Instant("query.due_after", in.DueAfter); at != nil {
