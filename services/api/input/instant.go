@@ -18,6 +18,15 @@ func CeilMS(at time.Time) int64 {
 	return ms
 }
 
+// EndMS is CeilMS for the excluded end of a range, where 0 would stand for no end. Nothing happens
+// before 1970, so the instant before 0 ends the same range.
+func EndMS(at time.Time) int64 {
+	if ms := CeilMS(at); ms != 0 {
+		return ms
+	}
+	return -1
+}
+
 const instantFormat = "2006-01-02T15:04:05.000Z"
 
 // Instant formats unix milliseconds; 0 and NeverMS, which stand for none, are empty.

@@ -178,9 +178,16 @@ func TestSelection(t *testing.T) {
 		"from=now":                     "query.from",
 		"timer=bill&kind=calendar":     "query.timer",
 		"from=" + hour + "&to=" + hour: "query.to",
+		"from=1970-01-01T00:00:00Z&to=1969-01-01T00:00:00Z": "query.to",
 	} {
 		p := f.Problem(t, http.StatusUnprocessableEntity, http.MethodGet, ofShop+"?"+query, "")
 		require.Equal(t, location, p.Errors[0].Location, query)
+	}
+	for _, query := range []string{"?", "?from=1969-01-01T00:00:00Z&"} {
+		var page struct{ Items []struct{ ID string } }
+		f.Call(t, http.MethodGet, ofShop+query+"to=1970-01-01T00:00:00Z", "", nil).
+			Into(t, 200, &page)
+		require.Empty(t, page.Items, "0 is an end")
 	}
 }
 

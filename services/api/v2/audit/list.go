@@ -140,7 +140,7 @@ func (s *Resource) read(q *store.AuditQuery, page *param.PageParam, f *FilterPar
 		q.FromMS = input.CeilMS(*at)
 	}
 	if at := r.Instant("query.to", f.To); at != nil {
-		if q.ToMS = input.CeilMS(*at); q.ToMS <= q.FromMS {
+		if q.ToMS = input.EndMS(*at); f.From != "" && input.CeilMS(*at) <= q.FromMS {
 			r.Invalid("query.to", fmt.Sprintf(
 				"expected an instant later than from (%q), found %q", f.From, f.To))
 		}

@@ -64,7 +64,9 @@ func decodeFiresCursor(id timer.ID, cursor string, nowMS int64) (firesPosition, 
 	if p.section < openSection || p.section > upcomingSection {
 		return firesPosition{}, input.NotACursor()
 	}
-	if ns[2] != 0 {
+	// Fires of backfills may be due at 0. Those of the schedule, whose series is 0, are not: a timer is
+	// younger.
+	if ns[2] != 0 || ns[3] != 0 {
 		p.fire = timer.FireID{Timer: id, DueMS: ns[2], Series: ns[3]}
 	}
 	return p, nil

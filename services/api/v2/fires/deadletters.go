@@ -167,7 +167,7 @@ func (s *Resource) query(app, place string, in *selection) (store.DeadLetterQuer
 		q.FromMS = input.CeilMS(*at)
 	}
 	if at := r.Instant(place+"to", in.to); at != nil {
-		if q.ToMS = input.CeilMS(*at); q.ToMS <= q.FromMS {
+		if q.ToMS = input.EndMS(*at); in.from != "" && input.CeilMS(*at) <= q.FromMS {
 			r.Invalid(
 				place+"to",
 				fmt.Sprintf("expected an instant later than from (%q), found %q", in.from, in.to),

@@ -51,15 +51,17 @@ func TestV2DeadLetters(t *testing.T) {
 	}
 	id := bill[0].Timer.String()
 	for text, want := range map[string]int{
-		"timer=" + id:                               3,
-		"failure=connect":                           3,
-		"failure=connect&timer=" + id:               0,
-		"from=2200-01-01T00:00:00Z":                 0,
-		"to=2020-01-01T00:00:00Z":                   0,
-		"to=2200-01-01T00:00:00Z":                   6,
-		"again=true&failure=timeout":                3,
-		"limit=6":                                   6,
-		"limit=1000&from=" + "2020-01-01T00:00:00Z": 6,
+		"timer=" + id:                                       3,
+		"failure=connect":                                   3,
+		"failure=connect&timer=" + id:                       0,
+		"from=2200-01-01T00:00:00Z":                         0,
+		"to=2020-01-01T00:00:00Z":                           0,
+		"to=1970-01-01T00:00:00Z":                           0,
+		"from=1969-01-01T00:00:00Z&to=1970-01-01T00:00:00Z": 0,
+		"to=2200-01-01T00:00:00Z":                           6,
+		"again=true&failure=timeout":                        3,
+		"limit=6":                                           6,
+		"limit=1000&from=" + "2020-01-01T00:00:00Z":         6,
 	} {
 		query, err := url.ParseQuery(text)
 		require.NoError(t, err)

@@ -259,3 +259,35 @@ func TestV2ListTellsWhichFiresAnExecutorHas(t *testing.T) {
 	require.NoError(t, e.Store.CloseSession(t.Context(), e.Session))
 	check("run", "overdue", "no other one has claimed it yet")
 }
+
+// TestFiresDueAtZeroAreOnOnePage lists fires of backfills that are due at the first instant of 1970,
+// which is 0.
+func TestFiresDueAtZeroAreOnOnePage(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got := f.Create(t, 201, apitest.V2Body)
+	id, err := timer.ParseID(got.ID)
+	require.NoError(t, err)
+	var added []timer.Fire
+	for series := range int64(3) {
+		added = append(added, timer.Fire{FireID: timer.FireID{Timer: id, Series: series + 7}})
+	}
+	_, err = f.Store.AddFires(t.Context(), "shop", id, added)
+	require.NoError(t, err)
+	var ids []string
+	for cursor := ""; len(ids) < 5; {
+		var page struct {
+			Items []struct{ ID string }
+			Next  string `json:"next_cursor"`
+		}
+		path := apitest.TimerPath(got.ID, "/fires") + "&state=open,failed&limit=1&cursor=" + cursor
+		f.Call(t, http.MethodGet, path, "", nil).Into(t, 200, &page)
+		for _, one := range page.Items {
+			ids = append(ids, one.ID)
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	require.Equal(t, []string{got.ID + "-0-7", got.ID + "-0-8", got.ID + "-0-9"}, ids)
+}

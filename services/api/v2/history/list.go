@@ -101,7 +101,7 @@ func (s *Resource) finished(from, to string) (fromMS, toMS int64, err error) {
 		fromMS = input.CeilMS(*at)
 	}
 	if at := r.Instant("query.finished_to", to); at != nil {
-		if toMS = input.CeilMS(*at); toMS <= fromMS {
+		if toMS = input.EndMS(*at); from != "" && input.CeilMS(*at) <= fromMS {
 			r.Invalid("query.finished_to", fmt.Sprintf(
 				"expected an instant later than finished_from (%q), found %q", from, to))
 		}
