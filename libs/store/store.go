@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -213,6 +214,12 @@ type StatusChange struct {
 // NameTaken is the error of a create whose name another timer has.
 func NameTaken() error {
 	return timer.Conflict("name", "a timer of this name exists, with another definition")
+}
+
+// IsNameTaken reports whether an error is NameTaken. A create has other conflicts, too.
+func IsNameTaken(err error) bool {
+	e, ok := errors.AsType[*timer.Error](err)
+	return ok && e.Code == timer.CodeConflict && e.Field == "name"
 }
 
 // NoCalendar is the error of a create or an edit whose schedule names, as the i-th of its calendars,

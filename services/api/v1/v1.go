@@ -197,7 +197,7 @@ func (s *API) v1Create(r *http.Request) (answer, error) {
 	if _, _, has := callback.Userinfo(
 		d.Target.URL,
 	); has &&
-		timer.CodeOf(err) == timer.CodeConflict {
+		store.IsNameTaken(err) {
 		// The same timer may have been stored before its password was treated as a secret. Then the
 		// create answers with it.
 		had, e := s.Store.TimerByName(r.Context(), b.App, b.Name)

@@ -153,7 +153,7 @@ func (s *Resource) putIf(
 	switch {
 	case in.IfNoneMatch != "":
 		c, err := s.Writer.Create(ctx, n)
-		if err == nil && c.Existing || timer.CodeOf(err) == timer.CodeConflict {
+		if err == nil && c.Existing || store.IsNameTaken(err) {
 			return t, false, errExists()
 		}
 		return c.Timer, true, err
@@ -183,7 +183,7 @@ func (s *Resource) put(
 			return c.Timer, true, nil
 		}
 		t := c.Timer
-		if timer.CodeOf(err) == timer.CodeConflict {
+		if store.IsNameTaken(err) {
 			t, err = s.editNamed(ctx, n, &condition{any: true})
 		}
 		if err == nil {

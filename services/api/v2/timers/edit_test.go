@@ -400,3 +400,25 @@ func TestV2ShowsFiresOfEveryCause(t *testing.T) {
 	require.Equal(t, "run", fire["waits_for"])
 	require.Equal(t, id.String(), fire["timer_id"])
 }
+
+// TestV2PutIntoADeletedApp checks that only a timer that exists is taken for one.
+func TestV2PutIntoADeletedApp(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	f.Create(t, 201, apitest.V2Body)
+	require.Equal(
+		t,
+		202,
+		f.Call(t, http.MethodDelete, "/api/v2/apps/shop?confirm=shop", "", nil).Status,
+	)
+	other := strings.Replace(apitest.V2Body, "bill", "new", 1)
+	for _, body := range []string{apitest.V2Body, other} {
+		for _, header := range []map[string]string{nil, {"If-None-Match": "*"}} {
+			a := f.Call(t, http.MethodPut, "/api/v2/timers", body, header)
+			require.Equal(t, http.StatusConflict, a.Status, a.Body)
+			require.Contains(t, a.Body, "wait until its job delete_app is done")
+		}
+	}
+	got := batch(t, f, `,"put":true`, other)
+	require.Equal(t, http.StatusConflict, got.Items[0].Error.Status)
+}
