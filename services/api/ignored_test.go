@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -44,6 +45,50 @@ func TestWhatIsIgnoredIsRefused(t *testing.T) {
 		f.Do(t, http.StatusOK, post, path("/pause"), "")
 		f.Do(t, http.StatusOK, post, path("/resume"), body)
 	}
+}
+
+// TestConditionsAreChecked sends conditions that would be dropped. Each names its header.
+func TestConditionsAreChecked(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const put, timers, days = http.MethodPut, "/api/v2/timers", "/api/v2/calendars/days?app=shop"
+	tm := f.Create(t, http.StatusCreated, apitest.V2Body)
+	path := apitest.TimerPath(tm.ID, "")
+	edited := strings.Replace(apitest.V2Body, "0 0 9", "0 0 8", 1)
+	f.Calendar(t, http.StatusOK, put, "days?app=shop", `{}`)
+	for _, c := range []struct {
+		method, path, body string
+		header             http.Header
+		location           string
+	}{
+		{put, timers, edited, http.Header{"If-Match": {""}}, "header.If-Match"},
+		{put, timers, edited, http.Header{"If-Match": {" ", ","}}, "header.If-Match"},
+		{put, timers, edited, http.Header{"If-None-Match": {""}}, "header.If-None-Match"},
+		{
+			put, timers, edited,
+			http.Header{"If-Match": {`"9"`}, "If-None-Match": {"*"}},
+			"header.If-None-Match",
+		},
+		{put, timers, edited, http.Header{"If-None-Match": {"*", `"1"`}}, "header.If-None-Match"},
+		{http.MethodPatch, path, `{"labels":{}}`, http.Header{"If-Match": {"\t"}}, "header.If-Match"},
+		{http.MethodDelete, path, "", http.Header{"If-Match": {""}}, "header.If-Match"},
+		{put, days, `{"excluded_dates":["2030-01-01"]}`, http.Header{"If-None-Match": {""}}, "header.If-None-Match"},
+	} {
+		r := httptest.NewRequestWithContext(
+			t.Context(),
+			c.method,
+			c.path,
+			strings.NewReader(c.body),
+		)
+		r.Header = c.header
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		f.Api.Handler().ServeHTTP(w, r)
+		require.Equal(t, http.StatusUnprocessableEntity, w.Code, "%v: %s", c.header, w.Body)
+		require.Contains(t, w.Body.String(), `"`+c.location+`"`)
+		require.Contains(t, w.Body.String(), ", found ")
+	}
+	require.Equal(t, 1, f.Do(t, http.StatusOK, http.MethodGet, path, "").Version)
 }
 
 // TestEmptyParametersAreRefused sends each query parameter of each operation without a value. None

@@ -79,22 +79,33 @@ func repeatedParameter(ctx huma.Context, repeatable []string) error {
 	return nil
 }
 
-// ignoredCondition refuses a condition that the operation does not check. Several lines of If-Match
-// are one list, of which huma would read the first line.
+// ignoredCondition refuses a condition that the operation does not check, one without a value, which
+// huma takes as left out, and two of which an operation would check one. Several lines of a header are
+// one list, of which huma would read the first line.
 func ignoredCondition(ctx huma.Context, headers []string) error {
 	r, _ := humachi.Unwrap(ctx)
+	given := 0
 	for _, name := range []string{ifMatch, ifNoneMatch} {
 		lines := r.Header.Values(name)
+		if len(lines) == 0 {
+			continue
+		}
+		given++
+		list := strings.Join(lines, ", ")
+		fault := ""
 		switch {
-		case len(lines) == 0:
 		case !slices.Contains(headers, name):
-			return &huma.ErrorDetail{
-				Message: "expected no such header, found one, which this operation does not " +
-					"check: leave it out",
-				Location: "header." + name,
-			}
-		case name == ifMatch && len(lines) > 1:
-			r.Header.Set(name, strings.Join(lines, ", "))
+			fault = "expected no such header, found one, which this operation does not " +
+				"check: leave it out"
+		case strings.Trim(list, ", \t") == "":
+			fault = "expected a condition, found none: give one, or leave the header out"
+		case given > 1:
+			fault = "expected one condition, found If-Match, too: leave one of the two out"
+		case len(lines) > 1:
+			r.Header.Set(name, list)
+		}
+		if fault != "" {
+			return &huma.ErrorDetail{Message: fault, Location: "header." + name}
 		}
 	}
 	return nil
