@@ -13,7 +13,7 @@ type Editor interface {
 	// TimerByName returns a timer of an app that is not deleted. Error: not_found.
 	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
 	// Edit gives timers new definitions in one transaction, each with its own result, and logs the
-	// changes. An edit whose definition has the same hash changes nothing. See S19 and S20.
+	// changes. An edit whose definition has the same hash makes no version. See S19 and S20.
 	Edit(ctx context.Context, items []Edit, plan Planner) ([]EditResult, error)
 	// AddFires inserts fires of a series other than 0 for a timer, active or not, with its present
 	// version, epoch and priority. A fire that exists, open or finished, changes nothing, so the
@@ -32,7 +32,14 @@ type Edit struct {
 	ID         timer.ID
 	IfVersion  int32 // the version that must be present, 0: any
 	Definition timer.Definition
+	Deactivate bool   // makes the timer inactive in the same transaction, before the edit
 	By         *Actor // who edits, nil: the actor of the context
+}
+
+// Deactivation returns the change of status that an edit makes, and whether it makes one.
+func (e *Edit) Deactivation(t *timer.Timer) (StatusChange, bool) {
+	c := StatusChange{App: e.App, ID: e.ID, Status: timer.StatusInactive, By: e.By}
+	return c, e.Deactivate && t.Status != timer.StatusInactive
 }
 
 // EditResult is the result for an Edit.

@@ -46,7 +46,8 @@ func (s *Store) Edit(
 		}
 		ended := s.endPause(t, plan, s.nowMS())
 		same := bytes.Equal(t.text, edited[i].text)
-		if !same && it.IfVersion != 0 && it.IfVersion != t.Version {
+		change, deactivates := it.Deactivation(&t.Timer)
+		if (!same || deactivates) && it.IfVersion != 0 && it.IfVersion != t.Version {
 			out[i].Err, out[i].Fires = timer.Conflict(
 				"version",
 				"the timer has another version by now",
@@ -62,9 +63,23 @@ func (s *Store) Edit(
 			out[i].Err, out[i].Fires = store.TooManyMetered(), ended
 			continue
 		}
+		nowMS := s.nowMS()
+		deactivate := func() (fires []timer.Fire) {
+			if deactivates {
+				was := t.Timer
+				fires = s.setStatus(t, &change, plan, nowMS)
+				e, err := store.AuditStatusSet(&was, &t.Timer)
+				s.addAudit(actorOf(ctx, it.By), t.App, e, err)
+			}
+			return fires
+		}
+		if same && deactivates {
+			out[i].Fires = deactivate()
+			out[i].Seq = s.log(nowMS, t, nil)
+		}
 		if !same {
-			nowMS, version := s.nowMS(), t.Version
-			fires, err := s.edit(t, &edited[i], plan, nowMS)
+			version := t.Version
+			fires, err := s.edit(t, &edited[i], plan, nowMS, deactivate)
 			if timer.CodeOf(err) == timer.CodeConflict {
 				out[i].Err, out[i].Fires = err, ended
 				continue
@@ -81,7 +96,10 @@ func (s *Store) Edit(
 	return out, nil
 }
 
-func (s *Store) edit(t, edited *row, plan store.Planner, nowMS int64) ([]timer.Fire, error) {
+// edit calls deactivate once there can be no conflict anymore.
+func (s *Store) edit(
+	t, edited *row, plan store.Planner, nowMS int64, deactivate func() []timer.Fire,
+) ([]timer.Fire, error) {
 	same, err := samePlan(t.Definition, edited.Definition)
 	if err != nil {
 		return nil, err
@@ -97,9 +115,8 @@ func (s *Store) edit(t, edited *row, plan store.Planner, nowMS int64) ([]timer.F
 			)
 		}
 	}
-	active := t.Status == timer.StatusActive
-	var fires []timer.Fire
-	if active && !same {
+	fires := deactivate()
+	if t.Status == timer.StatusActive && !same {
 		fires = s.expandPast(t, plan, nowMS)
 		// What came due after the last fire that max_fires allowed is due by no version.
 		if store.AllCreated(&t.Timer) && t.Definition.Schedule.Kind.Repeats() {
@@ -137,9 +154,9 @@ func (s *Store) edit(t, edited *row, plan store.Planner, nowMS int64) ([]timer.F
 	if same {
 		t.planVersions[t.Version] = t.planVersion
 		if many {
-			return s.continuePlan(t, plan, nowMS, openUntilMS), nil
+			fires = append(fires, s.continuePlan(t, plan, nowMS, openUntilMS)...)
 		}
-		return nil, nil
+		return fires, nil
 	}
 	t.Replan, t.replanCalendar, t.planVersion = true, false, t.Version
 	t.planVersions[t.Version] = t.planVersion

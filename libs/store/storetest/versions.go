@@ -76,6 +76,71 @@ func editMakesAVersion(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeNotFound, gone[0].Err)
 }
 
+// editDeactivates checks that an edit with Deactivate plans no fire of its definition, and that it
+// changes both or neither.
+func editDeactivates(t *testing.T, s *setup) {
+	ctx := t.Context()
+	plan := gridUntil(s.nowMS() + 10*timer.MinuteMS)
+	made := s.gridTimer(gridDefinition(20*time.Second), plan).Timer
+	b, c := gridDefinition(30*time.Second), gridDefinition(40*time.Second)
+	change := func(version int32, d timer.Definition) store.EditResult {
+		t.Helper()
+		out, err := s.st().Edit(ctx, []store.Edit{{
+			App: "app", ID: made.ID, IfVersion: version, Definition: d, Deactivate: true,
+		}}, plan)
+		require.NoError(t, err)
+		return out[0]
+	}
+	is := func(status timer.Status, version int32) timer.Timer {
+		t.Helper()
+		now, err := s.st().Timer(ctx, "app", made.ID)
+		require.NoError(t, err)
+		require.Equal(t, status, now.Status)
+		require.Equal(t, version, now.Version)
+		return now
+	}
+	requireCode(t, timer.CodeConflict, change(9, b).Err)
+	is(timer.StatusActive, 1)
+
+	before, err := s.st().LastChange(ctx)
+	require.NoError(t, err)
+	edited := change(1, b)
+	require.NoError(t, edited.Err)
+	require.Equal(t, is(timer.StatusInactive, 2), edited.Timer)
+	planned, _ := byVersion(s.openOf(made.ID), 2)
+	require.Empty(t, planned)
+	changes, err := s.st().Changes(ctx, before, 10)
+	require.NoError(t, err)
+	require.Len(t, changes, 1, "nobody sees one without the other")
+	require.Zero(t, change(1, b).Seq, "a repetition changes nothing")
+	again := change(2, c)
+	require.NoError(t, again.Err)
+	is(timer.StatusInactive, 3)
+
+	s.setStatus(made, timer.StatusActive, plan)
+	requireCode(t, timer.CodeConflict, change(2, c).Err) // somebody has activated it since
+	is(timer.StatusActive, 3)
+	same := change(3, c)
+	require.NoError(t, same.Err)
+	require.Positive(t, same.Seq)
+	require.Equal(t, is(timer.StatusInactive, 3), same.Timer, "the definition is there already")
+
+	due := s.nowMS() + 5*timer.MinuteMS
+	once := s.gridTimer(oneShot(due), noFires).Timer
+	out, err := s.st().Edit(ctx, []store.Edit{
+		{App: "app", ID: once.ID, Definition: oneShot(due + 1000), Deactivate: true},
+		{App: "app", ID: once.ID, Definition: oneShot(due + 2000), Deactivate: true},
+	}, noFires)
+	require.NoError(t, err)
+	require.NoError(t, out[0].Err)
+	require.NoError(t, out[1].Err)
+	now, err := s.st().Timer(ctx, "app", once.ID)
+	require.NoError(t, err)
+	require.Equal(t, timer.StatusInactive, now.Status)
+	require.EqualValues(t, 3, now.Version)
+	require.Zero(t, now.FiresCreated)
+}
+
 func editReplans(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
 	plan := gridUntil(end)

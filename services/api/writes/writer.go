@@ -248,8 +248,8 @@ func groupError(err error) error {
 	return err
 }
 
-// ApplyEdit replaces the definition that was read. Edits that keep the due instants write a few
-// rows and share transactions. Others may rewrite an hour of fires, so each has its own
+// ApplyEdit replaces the definition that was read. Edits that keep the due instants and the status
+// write a few rows and share transactions. Others may rewrite an hour of fires, so each has its own
 // transaction. The store decides which kind it is, because the timer may have been edited since.
 func (w *Writer) ApplyEdit(
 	ctx context.Context,
@@ -258,7 +258,7 @@ func (w *Writer) ApplyEdit(
 ) (timer.Timer, error) {
 	d := &e.Definition
 	if !reflect.DeepEqual(d.Schedule, was.Schedule) || !reflect.DeepEqual(d.Misfire, was.Misfire) ||
-		d.Priority != was.Priority || store.IsDryRun(ctx) {
+		d.Priority != was.Priority || e.Deactivate || store.IsDryRun(ctx) {
 		return w.Edit(ctx, e, w.opts.Plan)
 	}
 	e.By = store.ActorOf(ctx)

@@ -158,7 +158,7 @@ func (s *Resource) putIf(
 		}
 		return c.Timer, true, err
 	case only.given:
-		t, err = s.editNamed(ctx, n, only)
+		t, err = s.editNamed(ctx, n, status, only)
 		if timer.CodeOf(err) == timer.CodeNotFound {
 			return t, false, timer.Conflict(ifVersion, "there is no timer of this name")
 		}
@@ -184,7 +184,7 @@ func (s *Resource) put(
 		}
 		t := c.Timer
 		if store.IsNameTaken(err) {
-			t, err = s.editNamed(ctx, n, &condition{any: true})
+			t, err = s.editNamed(ctx, n, status, &condition{any: true})
 		}
 		if err == nil {
 			t, err = s.putStatus(ctx, t, status)
@@ -217,10 +217,12 @@ func (s *Resource) storedDefinition(
 	return &t.Definition, nil
 }
 
-// editNamed edits the timer of a name, if its version satisfies the condition.
+// editNamed edits the timer of a name, if its version satisfies the condition. The status inactive
+// takes effect with the edit, so that the new definition is not active for a moment.
 func (s *Resource) editNamed(
 	ctx context.Context,
 	n store.NewTimer,
+	status timer.Status,
 	only *condition,
 ) (timer.Timer, error) {
 	t, err := s.Store.TimerByName(ctx, n.App, n.Name)
@@ -236,7 +238,10 @@ func (s *Resource) editNamed(
 	}
 	return s.Writer.ApplyEdit(
 		ctx,
-		store.Edit{App: n.App, ID: t.ID, IfVersion: version, Definition: n.Definition},
+		store.Edit{
+			App: n.App, ID: t.ID, IfVersion: version, Definition: n.Definition,
+			Deactivate: status == timer.StatusInactive,
+		},
 		&t.Definition,
 	)
 }

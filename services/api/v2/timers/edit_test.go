@@ -401,6 +401,54 @@ func TestV2ShowsFiresOfEveryCause(t *testing.T) {
 	require.Equal(t, id.String(), fire["timer_id"])
 }
 
+// TestAnEditThatDeactivatesPlansNothing edits active timers and makes them inactive in one request. No
+// fire has the new definition, and a request that fails leaves both as they were.
+func TestAnEditThatDeactivatesPlansNothing(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	schedule := func(every string) string { return `{"kind":"interval","every":"` + every + `"}` }
+	put := func(name, every string) string {
+		return strings.Replace(
+			apitest.With(schedule(every), `"status":"inactive"`), "bill", name, 1)
+	}
+	const path = "/api/v2/timers"
+	for name, change := range map[string]func(tm apitest.V2Timer){
+		"put": func(apitest.V2Timer) { f.Do(t, 200, http.MethodPut, path, put("put", "1s")) },
+		"if": func(apitest.V2Timer) {
+			a := f.Call(t, http.MethodPut, path, put("if", "1s"), match(`"1"`))
+			require.Equal(t, http.StatusOK, a.Status, a.Body)
+			a = f.Call(t, http.MethodPut, path, put("if", "1s"), match(`"1"`))
+			require.Equal(t, http.StatusPreconditionFailed, a.Status, "it was done")
+		},
+		"batch": func(apitest.V2Timer) { batch(t, f, `,"put":true`, put("batch", "1s")) },
+		"patch": func(tm apitest.V2Timer) {
+			f.Do(t, 200, http.MethodPatch, apitest.TimerPath(tm.ID, ""),
+				`{"status":"inactive","schedule":`+schedule("1s")+`}`)
+		},
+		"import": func(apitest.V2Timer) {
+			require.Equal(t, 1, importInto(t, f, "shop", "", put("import", "1s")).Changed)
+		},
+	} {
+		tm, id := f.Active(t, name, schedule("2400h"))
+		stale := f.Call(t, http.MethodPut, path, put(name, "3s"), match(`"9"`))
+		require.Equal(t, http.StatusPreconditionFailed, stale.Status, stale.Body)
+		stale = f.Call(t, http.MethodPut, path, put(name, "2400h"), match(`"9"`))
+		require.Equal(t, http.StatusPreconditionFailed, stale.Status, "the definition is the same")
+		require.Equal(
+			t,
+			"active",
+			f.Do(t, 200, http.MethodGet, apitest.TimerPath(tm.ID, ""), "").Status,
+		)
+		change(tm)
+		now := f.Do(t, 200, http.MethodGet, apitest.TimerPath(tm.ID, ""), "")
+		require.Equal(t, "inactive", now.Status, name)
+		require.Equal(t, 2, now.Version, name)
+		for _, fire := range f.Dispatched.All() {
+			require.False(t, fire.Timer == id && fire.Version == 2, "%s planned %v", name, fire)
+		}
+	}
+}
+
 // TestV2PutIntoADeletedApp checks that only a timer that exists is taken for one.
 func TestV2PutIntoADeletedApp(t *testing.T) {
 	t.Parallel()

@@ -77,7 +77,7 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 			return nil, c.failure(err)
 		}
 	}
-	if b.Status != "" {
+	if b.Status != "" && t.Status != change.Status { // the edit may have deactivated it
 		if t, err = s.setStatus(ctx, &t, change); err != nil {
 			return nil, c.failure(err)
 		}
@@ -107,7 +107,10 @@ func (s *Resource) editFrom(
 		}
 		done, err := s.Writer.ApplyEdit(
 			ctx,
-			store.Edit{App: app, ID: id, IfVersion: t.Version, Definition: d},
+			store.Edit{
+				App: app, ID: id, IfVersion: t.Version, Definition: d,
+				Deactivate: timer.Status(b.Status) == timer.StatusInactive,
+			},
 			&t.Definition,
 		)
 		if timer.CodeOf(err) == timer.CodeConflict && b.IfVersion == 0 {

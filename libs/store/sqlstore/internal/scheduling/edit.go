@@ -183,6 +183,13 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 			continue
 		}
 		if e.out[i].Timer = *t; bytes.Equal(e.hashes[t.ID], e.texts[i].hash) {
+			fires, deactivated, err := e.deactivate(ctx, x, t, &e.items[i], &trail)
+			if err != nil {
+				return err
+			}
+			if deactivated {
+				e.out[i].Fires, changed, done = fires, append(changed, t.ID), append(done, i)
+			}
 			continue
 		}
 		if e.out[i].Err = e.shared.Missing(
@@ -200,7 +207,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 			continue
 		}
 		was, had, version := timers.TimerUses(t), timers.TimerAttributes(t), t.Version
-		e.out[i].Fires, err = e.apply(ctx, x, t, &e.items[i])
+		e.out[i].Fires, err = e.apply(ctx, x, t, &e.items[i], &trail)
 		if timer.CodeOf(err) == timer.CodeConflict {
 			e.out[i].Err = err
 			continue
@@ -275,17 +282,38 @@ func (e *editBatch) turnsMetricsOn() bool {
 }
 
 // wanted returns the timer of an item, or the reason why it cannot be edited. If the timer has the
-// item's definition already, the item was applied before, and its IfVersion is ignored.
+// item's definition already, and is inactive if the item wants that, the item was applied before, and
+// its IfVersion is ignored.
 func (e *editBatch) wanted(i int) (*timer.Timer, error) {
 	it := &e.items[i]
 	t := e.byID[it.ID]
 	switch {
 	case t == nil || t.App != it.App || t.Status == timer.StatusDeleted:
 		return nil, timer.NotFound("timer", it.ID)
-	case it.IfVersion != 0 && it.IfVersion != t.Version && !bytes.Equal(e.hashes[t.ID], e.texts[i].hash):
+	case it.IfVersion == 0 || it.IfVersion == t.Version:
+		return t, nil
+	}
+	_, deactivates := it.Deactivation(t)
+	if deactivates || !bytes.Equal(e.hashes[t.ID], e.texts[i].hash) {
 		return nil, timer.Conflict("version", "the timer has another version by now")
 	}
 	return t, nil
+}
+
+// deactivate makes a timer inactive, if its item wants that and it is not.
+func (e *editBatch) deactivate(
+	ctx context.Context,
+	x *expansion,
+	t *timer.Timer,
+	it *store.Edit,
+	trail *audit.Entries,
+) (fires []timer.Fire, done bool, err error) {
+	change, wanted := it.Deactivation(t)
+	if !wanted {
+		return nil, false, nil
+	}
+	fires, err = x.setAudited(ctx, t, &change, trail)
+	return fires, true, err
 }
 
 // apply creates the next version of a timer.
@@ -305,20 +333,25 @@ func (e *editBatch) apply(
 	x *expansion,
 	t *timer.Timer,
 	it *store.Edit,
+	trail *audit.Entries,
 ) ([]timer.Fire, error) {
 	same, err := timers.SamePlan(t.Definition, it.Definition)
 	if err != nil {
 		return nil, err
 	}
-	active := t.Status == timer.StatusActive
 	same = same && !t.Replan
 	if !same && t.Definition.Schedule.Kind.OneShot() {
 		if err := e.replaceOneShot(ctx, x, t); err != nil {
 			return nil, err
 		}
 	}
-	var fires, ahead []timer.Fire
-	if active && !same {
+	// From here on no conflict is possible, which would leave the timer deactivated but not edited.
+	fires, _, err := e.deactivate(ctx, x, t, it, trail)
+	if err != nil {
+		return nil, err
+	}
+	var ahead []timer.Fire
+	if t.Status == timer.StatusActive && !same {
 		fires = x.expandPast(t)
 		// What came due after the last fire that max_fires allowed is due by no version.
 		if store.AllCreated(t) && t.Definition.Schedule.Kind.Repeats() {
@@ -348,14 +381,15 @@ func (e *editBatch) apply(
 	}
 	if same && untilMS > 0 {
 		x.rewind(t, open)
-		return e.continuePlan(ctx, x, t)
+		more, err := e.continuePlan(ctx, x, t)
+		return slices.Concat(fires, more), err
 	}
 	if same {
 		for _, f := range ahead {
 			f.Version, f.PriorityLevel = t.Version, t.Definition.Priority.PriorityLevel()
 			x.moved = append(x.moved, f)
 		}
-		return nil, nil
+		return fires, nil
 	}
 	delete(x.calendar, t.ID)
 	x.takeBack(t, open)
