@@ -372,10 +372,10 @@ type Expander interface {
 	// Expand takes up to limit active timers that are due for expansion and that no other call has
 	// locked. It plans them and inserts their fires. It also activates timers whose pause has
 	// ended, which counts and is logged like any activation. It returns the fires, for the window,
-	// and the number of timers; fewer than half of limit: no more were due. Fires with an error are
-	// in doubt (see [Timers]).
+	// and the number of timers; fewer than a quarter of limit: no more were due. Fires with an error
+	// are in doubt (see [Timers]).
 	//
-	// If more than limit are due, those whose pause has ended are up to half of those it takes. Of
+	// Timers whose pause has ended are up to half of those it takes. If more are due, of these and of
 	// the others, half are the longest due and half the latest. So neither many pauses that end at
 	// once nor a calendar of many timers delays the timers of other apps.
 	Expand(ctx context.Context, limit int, plan Planner) (fires []timer.Fire, timers int, err error)

@@ -122,7 +122,7 @@ func (s *Service) expand(ctx context.Context, due signal) error {
 				s.trace(began, timers, fires)
 				s.met.batch.Observe(float64(timers))
 			}
-			if 2*timers >= s.opts.Batch {
+			if 4*timers >= s.opts.Batch {
 				due.set() // there may be more
 			}
 		}

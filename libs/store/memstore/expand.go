@@ -262,6 +262,14 @@ func (s *Store) dueForExpansion(nowMS int64) (ts []*row) {
 	return ts
 }
 
+// inTurns returns up to limit timers, the longest due and the latest.
+func inTurns(ts []*row, limit int) []*row {
+	if len(ts) <= limit {
+		return ts
+	}
+	return slices.Delete(ts, (limit+1)/2, len(ts)-limit/2)
+}
+
 // Expand plans timers one by one.
 func (s *Store) Expand(
 	_ context.Context,
@@ -270,10 +278,16 @@ func (s *Store) Expand(
 ) (fires []timer.Fire, n int, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
-	ts := s.dueForExpansion(nowMS)
-	if len(ts) > limit { // the longest due, and the latest
-		ts = slices.Delete(ts, (limit+1)/2, len(ts)-limit/2)
+	var paused, active []*row
+	for _, t := range s.dueForExpansion(nowMS) {
+		if t.Status == timer.StatusPaused {
+			paused = append(paused, t)
+		} else {
+			active = append(active, t)
+		}
 	}
+	paused = inTurns(paused, (limit+1)/2)
+	ts := slices.Concat(paused, inTurns(active, limit-len(paused)))
 	for _, t := range ts {
 		fires = append(fires, s.expandOne(t, plan, nowMS)...)
 	}

@@ -192,18 +192,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 			}
 			continue
 		}
-		if e.out[i].Err = e.shared.Missing(
-			t.AppID,
-			&e.items[i].Definition.Schedule,
-		); e.out[i].Err != nil {
-			continue
-		}
-		metrics := e.items[i].Definition.Metrics
-		if e.out[i].Err = timers.TakeMetered(
-			&e.room,
-			t.Definition.Metrics,
-			metrics,
-		); e.out[i].Err != nil {
+		if e.out[i].Err = e.refuse(t, &e.items[i].Definition); e.out[i].Err != nil {
 			continue
 		}
 		was, had, version := timers.TimerUses(t), timers.TimerAttributes(t), t.Version
@@ -298,6 +287,14 @@ func (e *editBatch) wanted(i int) (*timer.Timer, error) {
 		return nil, timer.Conflict("version", "the timer has another version by now")
 	}
 	return t, nil
+}
+
+// refuse returns why a timer cannot have a new definition, or nil.
+func (e *editBatch) refuse(t *timer.Timer, d *timer.Definition) error {
+	if err := e.shared.Missing(t.AppID, &d.Schedule); err != nil {
+		return err
+	}
+	return timers.TakeMetered(&e.room, t.Definition.Metrics, d.Metrics)
 }
 
 // deactivate makes a timer inactive, if its item wants that and it is not.

@@ -25,11 +25,11 @@ func (s *Scheduling) Expand(
 	err = s.db.Write(ctx, "expanding timers", func(ctx context.Context, c sqldb.Runner) error {
 		fires, n = nil, 0
 		x := s.newExpansion(c, plan, 0)
-		paused, err := x.takeTimers(ctx, timers.RowPaused, oldestFirst, (limit+1)/2)
+		paused, err := x.takeTurns(ctx, timers.RowPaused, (limit+1)/2)
 		if err != nil {
 			return err
 		}
-		active, err := x.takeActive(ctx, limit-len(paused))
+		active, err := x.takeTurns(ctx, timers.RowActive, limit-len(paused))
 		if err != nil || len(paused)+len(active) == 0 {
 			return err
 		}
@@ -110,16 +110,20 @@ const (
 	newestFirst = " ORDER BY expand_at_ms DESC LIMIT "
 )
 
-// takeActive takes active timers. If more than half of limit are due, it takes the newest, too: a
-// change of a calendar makes many timers of an app due at once, and those of other apps that become
-// due later do not wait until they are done.
-func (x *expansion) takeActive(ctx context.Context, limit int) ([]timer.Timer, error) {
+// takeTurns takes timers of a status. If more than half of limit are due, it takes the newest, too: a
+// change of a calendar, or pauses that end together, make many timers of an app due at once, and
+// those of other apps that become due later do not wait until they are done.
+func (x *expansion) takeTurns(
+	ctx context.Context,
+	status int64,
+	limit int,
+) ([]timer.Timer, error) {
 	half := (limit + 1) / 2
-	ts, err := x.takeTimers(ctx, timers.RowActive, oldestFirst, half)
+	ts, err := x.takeTimers(ctx, status, oldestFirst, half)
 	if err != nil || len(ts) < half {
 		return ts, err
 	}
-	newest, err := x.takeTimers(ctx, timers.RowActive, newestFirst, limit-half)
+	newest, err := x.takeTimers(ctx, status, newestFirst, limit-half)
 	if err != nil {
 		return nil, err
 	}
