@@ -30,7 +30,9 @@ type app struct {
 	lastProgress time.Time // when a call last ended, or began while none ran
 	lastSync     time.Time
 	sparedAt     time.Time // when the executor was last told of a Spare
-	registered   bool      // the shared state knows this executor for the app
+	// asking is how many fires of Spares have not asked yet, if the last Spare was a short time ago.
+	asking     int
+	registered bool // the shared state knows this executor for the app
 
 	// localTokens are own tokens while the shared state is unavailable. Calls before count, too, so
 	// an executor that has used its part gets no burst when that begins.

@@ -56,6 +56,8 @@ type Admission interface {
 	Set(app string, s Settings)
 	// Spare tells of calls that may start earlier than Start has said: see [Spare].
 	Spare() <-chan Spare
+	// Unfound reports that fires of a Spare were not found. It may make the next Spare.
+	Unfound(app string, fires int)
 	// Close returns all waiting fires. After Close nothing waits: calls that cannot start get a
 	// retry-after time.
 	Close() []Waiter
@@ -110,6 +112,9 @@ func (l *Limiter) Start(a Ask) Decision {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	st := l.activate(a.App, now)
+	if a.Returned && st.asking > 0 {
+		st.asking--
+	}
 	why := st.refuse(now, l)
 	if why == nil && !st.list.empty() {
 		why = byQueue // queue behind the waiting fires; it may still be picked at once

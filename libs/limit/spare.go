@@ -6,28 +6,42 @@ import (
 )
 
 // Spare says that calls of an app may start although no fire of it waits in memory, while fires of
-// it have retry-after times. Those were too late: the executor asks again for the soonest of them.
-// It is an estimate like those times, and no permit.
+// it have retry-after times. Those were too late: the executor asks again for some of the fires, as
+// Returned. It is an estimate like those times, and no permit.
 type Spare struct {
 	App   string
-	Calls int // how many fires to ask again for, at least 1
+	Calls int // how many fires to ask for, at least 1; it reports those that it does not find
 }
 
 const (
 	// spareAhead is for how long the calls of a Spare last, beyond those that may start at once. It
 	// is shorter than the shortest Hold of executors, so that these fires wait in memory.
 	spareAhead = 200 * time.Millisecond
-	// maxSpares is how many apps may have a Spare that the executor has not taken yet. Another one
-	// is told of when its next call ends.
+	// askWithin is how long the fires of a Spare are expected to ask. If they do not, for example
+	// because they are called by another executor, others are asked for.
+	askWithin = time.Second
+	// maxSpares is how many Spares the executor may have left in the channel. An app without one is
+	// told of when its next call ends.
 	maxSpares = 64
 )
 
 // Spare implements Admission.
 func (l *Limiter) Spare() <-chan Spare { return l.spare }
 
+// Unfound implements Admission.
+func (l *Limiter) Unfound(app string, fires int) {
+	now := l.opts.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.apps[app]; a != nil {
+		a.asking = max(0, a.asking-fires)
+		l.offerSpare(app, a, now)
+	}
+}
+
 // offerSpare tells the executor of an app of which a call has ended, if there is a Spare. The fires
-// it asks again for no longer count as deferred, even if they are in another executor by now. So it
-// is told no more often than there were fires.
+// it asks for no longer count as deferred, even if they are not found. So it is told no more often
+// than there were fires.
 func (l *Limiter) offerSpare(name string, a *app, now time.Time) {
 	if l.closed || !a.list.empty() {
 		return
@@ -43,12 +57,13 @@ func (l *Limiter) offerSpare(name string, a *app, now time.Time) {
 		return
 	}
 	calls := l.spareCalls(a, now)
-	if calls == 0 {
+	if calls <= 0 {
 		return
 	}
 	select {
 	case l.spare <- Spare{App: name, Calls: calls}:
 		a.sparedAt = now
+		a.asking += calls
 	default:
 		return
 	}
@@ -57,23 +72,28 @@ func (l *Limiter) offerSpare(name string, a *app, now time.Time) {
 	}
 }
 
-// spareCalls returns how many calls of an app may start at once and during spareAhead. More would
-// be deferred again. Under a rate they are those of its tokens.
+// spareCalls returns how many calls of an app may start at once and during spareAhead, without those
+// for which fires were asked. More would be deferred again. Under a rate they are those of its
+// tokens.
 func (l *Limiter) spareCalls(a *app, now time.Time) int {
-	ahead := spareAhead.Seconds()
+	since := now.Sub(a.sparedAt)
+	if since > askWithin || since < 0 {
+		a.asking = 0
+	}
+	executors, ahead := float64(a.executors), spareAhead.Seconds()
 	if rate := a.settings.Rate; rate > 0 {
-		if now.Sub(a.sparedAt) < spareAhead {
+		if since >= 0 && since < spareAhead {
 			return 0
 		}
-		return int(math.Ceil(rate / float64(a.executors) * ahead))
+		return int(math.Ceil(rate/executors*ahead)) - a.asking
 	}
 	free := l.share()
 	if most := a.settings.Concurrent; most > 0 {
-		free = min(free, most)
+		free = min(free, int(math.Ceil(float64(most)/executors)))
 	}
 	calls := a.ended.speed(now) * ahead
 	if free < math.MaxInt { // else nothing can have been refused, but by limits that were removed
 		calls += float64(free - a.inUse)
 	}
-	return int(math.Ceil(calls))
+	return int(math.Ceil(calls)) - a.asking
 }

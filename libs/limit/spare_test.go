@@ -5,9 +5,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memstate"
 )
 
 // TestSpareCallsAreTold checks that the executor is told when calls of an app end sooner than they
@@ -81,4 +83,111 @@ func TestSpareCallsAreFew(t *testing.T) {
 			require.LessOrEqual(t, asked, 50*c.most, name)
 		})
 	}
+}
+
+// TestSpareCallsOfARecovery checks that calls which end one after the other, before a fire could ask,
+// make the executor ask for no more fires than can start soon.
+func TestSpareCallsOfARecovery(t *testing.T) {
+	t.Parallel()
+	for _, share := range []int{50, 100, 500} {
+		synctest.Test(t, func(t *testing.T) {
+			_, ls := run(t, "a")
+			l := ls[0]
+			l.Set("x", limit.Settings{Concurrent: share})
+			for range share {
+				startRetrying(l, "x")
+			}
+			time.Sleep(10 * time.Second) // the calls hang
+			for range 50_000 {
+				require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+			}
+			told := 0
+			for range share {
+				l.Done("x")
+				time.Sleep(100 * time.Millisecond / time.Duration(share))
+				for len(l.Spare()) > 0 {
+					told += (<-l.Spare()).Calls
+				}
+			}
+			require.GreaterOrEqual(t, told, share)
+			require.Less(t, told, 10*share)
+		})
+	}
+}
+
+// TestSpareCallsNotFound checks that fires which were not found are looked for once more, and that
+// those that did not ask in time do not count for ever.
+func TestSpareCallsNotFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		l.Set("x", limit.Settings{Concurrent: 10})
+		for range 10 {
+			startRetrying(l, "x")
+		}
+		time.Sleep(10 * time.Second)
+		for range 100 {
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+		}
+		for range 10 {
+			l.Done("x")
+		}
+		told := 0
+		for len(l.Spare()) > 0 {
+			told += (<-l.Spare()).Calls
+		}
+		l.Unfound("x", told)
+		require.Len(t, l.Spare(), 1)
+		<-l.Spare()
+		startRetrying(l, "x")
+		l.Done("x")
+		for len(l.Spare()) > 0 {
+			require.LessOrEqual(t, (<-l.Spare()).Calls, 2, "the others have not asked yet")
+		}
+		time.Sleep(2 * time.Second)
+		startRetrying(l, "x")
+		l.Done("x")
+		require.Len(t, l.Spare(), 1)
+	})
+}
+
+// TestSpareCallsAfterAnIdleTime checks that fires which did not come back are forgotten: others
+// called them, or they were deleted.
+func TestSpareCallsAfterAnIdleTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		l.Set("x", limit.Settings{Concurrent: 1})
+		startRetrying(l, "x")
+		for range 20 {
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+		}
+		time.Sleep(15 * time.Minute)
+		l.Done("x")
+		require.Empty(t, l.Spare())
+	})
+}
+
+// TestSpareCallsOfAClockSetBack checks that a clock which is corrected stops nothing.
+func TestSpareCallsOfAClockSetBack(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_700_000_000_000)
+	l, err := limit.New(limit.Options{
+		SharedState: memstate.New(nil), Executor: "a", Share: 10,
+		Now: func() time.Time { return now }, Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	for range 10 {
+		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+	}
+	for range 3 {
+		require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+		now = now.Add(-time.Second)
+	}
+	for range 10 {
+		l.Done("x")
+	}
+	require.True(t, l.Start(limit.Ask{App: "x"}).OK)
 }

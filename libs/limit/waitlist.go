@@ -93,7 +93,7 @@ type deferred struct {
 // drop forgets up to n fires, the earliest first, and returns how many.
 func (d *deferred) drop(n int, now time.Time) (dropped int) {
 	d.count(now)
-	for at := d.past; dropped < n && d.n > 0; at++ {
+	for at := d.past; dropped < n && d.n > 0 && at <= d.past+2*deferredSteps; at++ {
 		k := min(d.by[at], n-dropped)
 		d.by[at] -= k
 		d.n -= k
@@ -102,7 +102,11 @@ func (d *deferred) drop(n int, now time.Time) (dropped int) {
 	return dropped
 }
 
-const deferredStep = int64(100 * time.Millisecond)
+const (
+	deferredStep = int64(100 * time.Millisecond)
+	// deferredSteps is how many steps a retry-after time lies ahead at most.
+	deferredSteps = int64(MaxWait)/deferredStep + 1
+)
 
 func (d *deferred) add(at time.Time) {
 	if d.by == nil {
@@ -114,11 +118,12 @@ func (d *deferred) add(at time.Time) {
 
 func (d *deferred) count(now time.Time) int {
 	step := now.UnixNano() / deferredStep
-	if d.n == 0 {
-		d.by, d.past = nil, step
+	// After a long time all of them are past. If the clock was set back, nobody knows which are.
+	if d.n == 0 || step < d.past || step-d.past > 2*deferredSteps {
+		d.n, d.by, d.past = 0, nil, step
 		return 0
 	}
-	for d.past = max(d.past, step-2*int64(MaxWait)/deferredStep); d.past < step; {
+	for d.past < step {
 		d.past++
 		d.n -= d.by[d.past-1]
 		delete(d.by, d.past-1)

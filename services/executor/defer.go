@@ -21,14 +21,16 @@ type deferral struct {
 // the fire, and the activation finds it. If the answer is lost, its owner is unknown, and the claim
 // is repeated.
 func (s *Service) deferFire(e *inflight.Entry, state *timer.State) {
-	if e.Fire.Attempt == 0 && e.Fire.State != timer.FireDeferred { // a row has one wait
-		e.DeferFor(timer.WaitActive, s.opts.Clock.Now().UnixMilli())
-	}
-	d := store.Deferral{Fire: e.Fire, RunAtMS: timer.DeferredMS}
+	runAtMS := timer.DeferredMS
 	if from := state.ActiveFromMS(); e.Def.Schedule.Kind.OneShot() && from < timer.DeferredMS {
 		// It is due at the end of the pause, with no other trigger.
-		d.RunAtMS = max(from, s.opts.Clock.Now().UnixMilli()+1)
+		runAtMS = max(from, s.opts.Clock.Now().UnixMilli()+1)
 	}
+	// A row has one wait. With the wait for a call, the row would be found as one that may run.
+	if e.Fire.Attempt == 0 && e.Fire.State != timer.FireDeferred || e.Fire.WaitsForCall() {
+		e.DeferFor(timer.WaitActive, s.opts.Clock.Now().UnixMilli())
+	}
+	d := store.Deferral{Fire: e.Fire, RunAtMS: runAtMS}
 	s.lookups.deferrals.Ask(e.Fire.AppID, e.Priority(), deferral{e.Epoch.ID, d},
 		func(kept lookup.Answer[bool]) {
 			switch {

@@ -44,7 +44,7 @@ type Service struct {
 	traces      *firetrace.Traces // nil: tracing is off
 	met         *metrics
 	// readmissions are of apps whose fires waited longer than their calls took.
-	readmissions chan intake.Readmission
+	readmissions chan readmission
 
 	workers     sync.WaitGroup
 	workersMu   sync.Mutex
@@ -64,7 +64,7 @@ func New(opts Options) (*Service, error) {
 		newerValues:  opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
 		inflight:     inflight.New(opts.MaxInflight),
 		wheel:        hold.NewWheel(),
-		readmissions: make(chan intake.Readmission, maxReadmissions),
+		readmissions: make(chan readmission, maxReadmissions),
 		traces:       firetrace.New(opts.Tracer, opts.Clock.Now),
 	}
 	s.events = events.New(events.Options{

@@ -7,7 +7,6 @@ import (
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
-	"github.com/carillon-timer/carillon/services/executor/internal/intake"
 )
 
 // raised reports whether new limits allow an app more than the old ones.
@@ -32,7 +31,7 @@ func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 				math.MaxInt,
 				func(e *inflight.Entry) bool { return e.WaitedForLimit && e.Fire.AppID == t.ID },
 			)
-			if err := s.intake.Readmit(ctx, intake.Readmission{App: t.ID}); err != nil {
+			if err := s.intake.Readmit(ctx, t.ID); err != nil {
 				s.log.Debug().
 					Err(err).
 					Str("app", t.Name).
@@ -47,24 +46,31 @@ func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 // maxReadmissions is how many readmissions may wait for the store.
 const maxReadmissions = 64
 
-// readmitForSpareCalls asks again for fires of apps that may make calls sooner than expected: for
-// those that wait here, and then for those that wait in the store. It ends with ctx. A fire that
-// still cannot start waits again, as after its retry-after time.
+// readmitForSpareCalls asks again for fires of apps that may make calls sooner than expected: for the
+// soonest of those that wait here, and then for those that wait in the store. It ends with ctx. A
+// fire that still cannot start waits again, as after its retry-after time.
 func (s *Service) readmitForSpareCalls(ctx context.Context) error {
 	for {
 		select {
 		case spare := <-s.opts.Limits.Spare():
+			app := s.cache.Apps.Named(spare.App)
+			if app == nil {
+				s.opts.Limits.Unfound(spare.App, spare.Calls)
+				continue
+			}
 			n := s.wheel.Advance(
 				s.opts.Clock.Now().UnixMilli(),
 				spare.Calls,
-				func(e *inflight.Entry) bool { return e.App == spare.App && e.Fire.WaitsForCall() },
+				func(e *inflight.Entry) bool {
+					return e.Fire.AppID == app.ID && e.Fire.WaitsForCall() && !e.ToGiveBack
+				},
 			)
-			app := s.cache.Apps.Named(spare.App)
-			if n == spare.Calls || app == nil {
+			if n == spare.Calls {
 				continue
 			}
+			spare.Calls -= n
 			select {
-			case s.readmissions <- intake.Readmission{App: app.ID, ForCalls: spare.Calls - n}:
+			case s.readmissions <- readmission{app, spare}:
 			default: // others are looked for; these wait until their retry-after time
 			}
 		case <-ctx.Done():
@@ -73,14 +79,23 @@ func (s *Service) readmitForSpareCalls(ctx context.Context) error {
 	}
 }
 
+// readmission asks for fires of an app that wait in the store.
+type readmission struct {
+	app *cache.App
+	limit.Spare
+}
+
 // readmitStored carries out readmissions, until ctx ends. The store may take long to answer, and
 // fires that wait in this process do not wait for it.
 func (s *Service) readmitStored(ctx context.Context) error {
 	for {
 		select {
 		case r := <-s.readmissions:
-			if err := s.intake.Readmit(ctx, r); err != nil {
+			found, err := s.intake.ReadmitSome(ctx, r.app.ID, r.Calls)
+			if err != nil {
 				s.log.Debug().Err(err).Msg("deferred fires not advanced for spare calls")
+			} else if found < r.Calls {
+				s.opts.Limits.Unfound(r.App, r.Calls-found)
 			}
 		case <-ctx.Done():
 			return nil

@@ -191,3 +191,45 @@ func TestSpareCallsReadmitDeferredFires(t *testing.T) {
 		require.Greater(t, paths(t, parts, fires)[timer.PathReadmit], 20, "deferred in the store")
 	})
 }
+
+// TestSpareCallsReadmitNoMoreThanCanStart checks that an executor whose calls end again takes only as
+// many fires as it can call soon, and leaves the others to the other executors.
+func TestSpareCallsReadmitNoMoreThanCanStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const share = 50
+		parts := servicetest.New(t, servicetest.Options{})
+		recovers := time.Now().Add(20 * time.Second)
+		r := &receiver{answer: func(*callback.Request) callback.Result {
+			time.Sleep(max(time.Until(recovers), time.Second))
+			return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
+		}}
+		l, err := limit.New(
+			limit.Options{SharedState: memstate.New(nil), Executor: "one", Share: share},
+		)
+		require.NoError(t, err)
+		start(t, parts, "one", r, func(o *executor.Options) { o.Limits, o.MaxCalls = l, 2*share })
+		fires := parts.Create("a", soon(share, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(15 * time.Second)
+		for range 10 {
+			more := parts.Create("a", soon(200, 500*time.Millisecond)...)
+			parts.Dispatch.Committed(t.Context(), more)
+			fires = append(fires, more...)
+		}
+		time.Sleep(time.Until(recovers.Add(time.Second)))
+		for range 10 {
+			time.Sleep(time.Second)
+			owned := 0
+			for _, f := range fires {
+				rec, err := parts.Store.Fire(t.Context(), "a", f.FireID)
+				require.NoError(t, err)
+				if rec.Open != nil && rec.Open.Owner != 0 {
+					owned++
+				}
+			}
+			require.Less(t, owned, 10*share)
+		}
+		require.GreaterOrEqual(t, len(r.attempts()), 10*share, "one per second in each")
+	})
+}

@@ -17,13 +17,14 @@ import (
 // fires leave the set, their tasks are redelivered, and the repeated claim finds that this session
 // owns them.
 //
-// It returns the indexes of the fires whose task must be redelivered.
+// It returns how many this call has claimed, and the indexes of the fires whose task must be
+// redelivered.
 func (in *Intake) claim(
 	ctx context.Context,
 	epoch *session.Epoch,
 	arrivals []inflight.Arrival,
 	source inflight.Source,
-) (again []int, err error) {
+) (claimed int, again []int, err error) {
 	es, again, err := in.opts.Inflight.Reserve(
 		ctx,
 		epoch,
@@ -32,7 +33,7 @@ func (in *Intake) claim(
 		in.opts.Clock.Now().UnixMilli(),
 	)
 	if err != nil || len(es) == 0 {
-		return again, err
+		return 0, again, err
 	}
 	in.opts.Traces.Asked(es)
 	ask := make([]timer.Fire, len(es))
@@ -55,7 +56,7 @@ func (in *Intake) claim(
 	if err != nil {
 		in.opts.Inflight.Remove(es...)
 		in.unconfirmed.add(ask) // it may have committed, with its answer lost
-		return again, err       //nolint:wrapcheck // the store says what failed
+		return 0, again, err    //nolint:wrapcheck // the store says what failed
 	}
 	mine := in.keepClaimed(es, won)
 	in.opts.Traces.Claimed(mine)
@@ -72,9 +73,9 @@ func (in *Intake) claim(
 	kept = true
 	in.opts.Wheel.Add(mine...)
 	if len(mine) < len(es) && !epoch.Valid() {
-		return again, errSessionExpired
+		return len(mine), again, errSessionExpired
 	}
-	return again, nil
+	return len(mine), again, nil
 }
 
 // keepClaimed updates the fires that were won to their stored rows, and drops the others.
@@ -119,7 +120,7 @@ func (in *Intake) claimPolled(
 	source inflight.Source,
 ) error {
 	for part := range slices.Chunk(arrivals, store.MaxBatch) {
-		if _, err := in.claim(ctx, epoch, part, source); err != nil {
+		if _, _, err := in.claim(ctx, epoch, part, source); err != nil {
 			return err
 		}
 	}

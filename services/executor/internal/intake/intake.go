@@ -66,6 +66,8 @@ type Intake struct {
 	throttle    catchUpThrottle
 	poller      *pickup.Poller
 	unconfirmed unconfirmedClaims
+	// readmissions counts calls of ReadmitSome.
+	readmissions atomic.Int64
 }
 
 // New returns an intake that does nothing until Receive and Poll.

@@ -211,7 +211,7 @@ func TestTasksOfAnExpiredSessionAreRedelivered(t *testing.T) {
 		time.Sleep(session.LeaseValidity)
 		f.expire(t)
 		arrivals := inflight.Arrivals(f.fires(2), timer.PathSlice)
-		_, err := f.claim(t.Context(), f.epoch, arrivals, inflight.FromTask)
+		_, _, err := f.claim(t.Context(), f.epoch, arrivals, inflight.FromTask)
 		require.ErrorIs(t, err, errSessionExpired)
 		require.Zero(t, f.opts.Inflight.Len())
 		require.Zero(t, f.owned(t))
@@ -336,7 +336,7 @@ func TestReadmittedFiresAreDue(t *testing.T) {
 		}
 		_, err = f.parts.Store.Release(t.Context(), before, won, nil)
 		require.NoError(t, err)
-		require.NoError(t, f.Readmit(t.Context(), Readmission{App: fires[0].AppID}))
+		require.NoError(t, f.Readmit(t.Context(), fires[0].AppID))
 		require.Equal(t, 2, f.owned(t))
 		for _, e := range f.opts.Wheel.Clear() {
 			require.LessOrEqual(t, e.Fire.RunAtMS, time.Now().UnixMilli())

@@ -19,93 +19,131 @@ const (
 	readmitPage    = 500
 	readmitTimeout = 5 * time.Second
 	readmitPause   = 50 * time.Millisecond // between checks for room
-	// sparePages is how many pages are read to find some of the fires that wait for calls.
-	sparePages = 10
+	// somePages is how many pages ReadmitSome reads, empty ones included.
+	somePages = 100
 )
 
-// Readmission says which deferred fires of an app to claim.
-type Readmission struct {
-	App int64
-	// ForCalls is how many fires to claim of those that wait for a call of their app, the soonest
-	// first. They may be fewer, because not all later fires are searched. 0: all deferred fires.
-	ForCalls int
-}
-
-// wants reports whether to claim a fire.
-func (r *Readmission) wants(f *timer.Fire) bool {
-	return f.AppID == r.App && f.State == timer.FireDeferred &&
-		(r.ForCalls == 0 || f.WaitsForCall())
-}
-
-// Readmit claims deferred fires of an app in this executor's share of the buckets. Their run time is
-// now.
+// Readmit claims all deferred fires of an app in this executor's share of the buckets, after the
+// limits of the app were raised. Their run time is now.
 //
 // Executors divide the deferred fires by bucket. If two claim one fire, or a task arrives too, one
 // claim wins. After a crash the session expires, as for any fire. Fires not reached while the store
 // is unavailable run at their retry-after time.
-func (in *Intake) Readmit(ctx context.Context, r Readmission) error {
+func (in *Intake) Readmit(ctx context.Context, app int64) error {
+	_, err := in.readmit(ctx, &readmission{
+		wants: func(f *timer.Fire) bool { return f.AppID == app && f.State == timer.FireDeferred },
+		fires: math.MaxInt,
+		pages: math.MaxInt,
+	})
+	return err
+}
+
+// ReadmitSome is Readmit for some fires of those that wait for a call of their app, and returns how
+// many. Sooner minutes go first. If there are fewer in this executor's share of the buckets, it takes
+// others, since executors do not defer alike. It searches a bounded part of the fires, and begins
+// with another bucket each time.
+func (in *Intake) ReadmitSome(ctx context.Context, app int64, fires int) (int, error) {
+	return in.readmit(ctx, &readmission{
+		wants: func(f *timer.Fire) bool {
+			return f.AppID == app && f.State == timer.FireDeferred && f.WaitsForCall()
+		},
+		fires: fires,
+		pages: somePages,
+		some:  true,
+	})
+}
+
+// readmission is which fires to claim, and how much is left to do.
+type readmission struct {
+	wants func(f *timer.Fire) bool
+	fires int // to claim
+	pages int // to read
+	some  bool
+}
+
+func (r *readmission) done() bool { return r.fires <= 0 || r.pages <= 0 }
+
+func (in *Intake) readmit(ctx context.Context, r *readmission) (claimed int, err error) {
 	now := in.opts.Clock.Now()
 	until := now.Add(limit.MaxWait).UnixMilli()
 	epoch := in.opts.Heartbeater.Epoch()
 	if epoch == nil {
-		return nil
+		return 0, nil
 	}
 	keys, err := pickup.Slices(
 		ctx,
 		in.opts.Store,
-		pickup.ShardOf(in.Alive(), epoch.ID, 0),
+		pickup.Shard{Count: 1},
 		timer.MinuteOf(now.UnixMilli()),
 		timer.MinuteOf(until),
 	)
 	if err != nil {
-		return err //nolint:wrapcheck // already wrapped
+		return 0, err //nolint:wrapcheck // already wrapped
 	}
-	left := readmissionLeft{fires: math.MaxInt, pages: math.MaxInt}
-	if r.ForCalls > 0 {
-		left = readmissionLeft{fires: r.ForCalls, pages: sparePages}
+	shard := pickup.ShardOf(in.Alive(), epoch.ID, 0)
+	own := slices.DeleteFunc(
+		slices.Clone(keys),
+		func(k pickup.Slice) bool { return !shard.Has(k.Bucket) },
+	)
+	others := slices.DeleteFunc(keys, func(k pickup.Slice) bool { return shard.Has(k.Bucket) })
+	if keys = own; r.some {
+		turn := int(in.readmissions.Add(1))
+		keys = slices.Concat(rotated(own, turn), rotated(others, turn))
 	}
+	wanted := r.fires
 	for _, k := range keys {
-		if left.fires <= 0 || left.pages <= 0 {
-			return nil
+		if r.done() {
+			break
 		}
-		if err := in.readmitSlice(ctx, epoch, k, &r, &left, now.UnixMilli(), until); err != nil {
-			return err
+		if err := in.readmitSlice(ctx, epoch, k, r, now.UnixMilli(), until); err != nil {
+			return wanted - r.fires, err
 		}
 	}
-	return nil
+	return wanted - r.fires, nil
 }
 
-// readmissionLeft is how much of a readmission is left to do.
-type readmissionLeft struct{ fires, pages int }
+// rotated returns slices in the order of their minutes, those of a minute beginning with another one
+// each turn.
+func rotated(keys []pickup.Slice, turn int) (out []pickup.Slice) {
+	for len(keys) > 0 {
+		n := 1
+		for n < len(keys) && keys[n].Minute == keys[0].Minute {
+			n++
+		}
+		out = append(append(out, keys[turn%n:n]...), keys[:turn%n]...)
+		keys = keys[n:]
+	}
+	return out
+}
 
 func (in *Intake) readmitSlice(
 	ctx context.Context,
 	epoch *session.Epoch,
 	k pickup.Slice,
-	r *Readmission,
-	left *readmissionLeft,
+	r *readmission,
 	nowMS, until int64,
 ) error {
 	from := store.After(nowMS)
-	for left.fires > 0 && left.pages > 0 {
+	for !r.done() {
 		call, cancel := context.WithTimeout(ctx, readmitTimeout)
 		page, err := in.opts.Store.LoadSlice(call, k.Minute, k.Bucket, from, until, readmitPage)
 		cancel()
+		r.pages--
 		if err != nil || len(page) == 0 {
 			return err //nolint:wrapcheck // the store says what failed
 		}
-		left.pages--
 		last, full := page[len(page)-1], len(page) == readmitPage
 		from = store.Position{RunAtMS: last.RunAtMS, FireID: last.FireID}
 		page = slices.DeleteFunc(page, func(f timer.Fire) bool { return !r.wants(&f) })
-		page = page[:min(len(page), left.fires)]
-		left.fires -= len(page)
-		for in.opts.Inflight.Crowded() && ctx.Err() == nil && epoch.Valid() {
-			clock.Pause(ctx, readmitPause)
-		}
+		page = page[:min(len(page), r.fires)]
 		if len(page) > 0 {
+			for in.opts.Inflight.Crowded() && ctx.Err() == nil && epoch.Valid() {
+				clock.Pause(ctx, readmitPause)
+			}
 			waiting := inflight.Arrivals(page, timer.PathReadmit)
-			if _, err := in.claim(ctx, epoch, waiting, inflight.FromReadmit); err != nil {
+			claimed, _, err := in.claim(ctx, epoch, waiting, inflight.FromReadmit)
+			r.fires -= claimed
+			if err != nil {
 				return err
 			}
 		}

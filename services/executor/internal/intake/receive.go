@@ -160,7 +160,7 @@ func (in *Intake) claimNext(ctx context.Context, waiting *claimQueue, low bool) 
 	if low {
 		source = inflight.FromLowTask
 	}
-	again, err := in.claim(ctx, epoch, arrivals, source)
+	_, again, err := in.claim(ctx, epoch, arrivals, source)
 	clear(errs)
 	if err != nil {
 		in.log.Debug().Err(err).Int("tasks", len(tasks)).Msg("tasks not claimed, messages nacked")

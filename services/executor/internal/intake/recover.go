@@ -127,7 +127,7 @@ func (in *Intake) confirm(ctx context.Context, epoch *session.Epoch, fires []tim
 	for len(fires) > 0 {
 		n := min(len(fires), store.MaxBatch)
 		again := inflight.Arrivals(fires[:n], timer.PathOwnClaim)
-		_, err := in.claim(ctx, epoch, again, inflight.FromUnconfirmed)
+		_, _, err := in.claim(ctx, epoch, again, inflight.FromUnconfirmed)
 		if fires = fires[n:]; err != nil {
 			in.unconfirmed.add(fires)
 			return err
