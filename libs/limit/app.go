@@ -30,6 +30,8 @@ type app struct {
 	lastProgress time.Time // when a call last ended, or began while none ran
 	lastSync     time.Time
 	sparedAt     time.Time // when the executor was last told of a Spare
+	// deferredUntil is the latest retry-after time.
+	deferredUntil time.Time
 	// asking is how many fires of Spares have not asked yet, if the last Spare was a short time ago.
 	asking     int
 	registered bool // the shared state knows this executor for the app

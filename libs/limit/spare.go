@@ -33,10 +33,18 @@ func (l *Limiter) Unfound(app string, fires int) {
 	now := l.opts.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a := l.apps[app]; a != nil {
-		a.asking = max(0, a.asking-fires)
-		l.offerSpare(app, a, now)
+	a := l.apps[app]
+	if a == nil {
+		return
 	}
+	a.asking = max(0, a.asking-fires)
+	// They may be found next time, when they have reached the store. If they are gone for good,
+	// nobody looks for them once the last of the retry-after times has passed.
+	if d := &a.list.deferred[Normal]; a.deferredUntil.After(now) {
+		d.count(now)
+		d.addMany(a.deferredUntil, fires)
+	}
+	l.offerSpare(app, a, now)
 }
 
 // offerSpare tells the executor of an app of which a call has ended, if there is a Spare. The fires

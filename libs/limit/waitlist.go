@@ -108,12 +108,14 @@ const (
 	deferredSteps = int64(MaxWait)/deferredStep + 1
 )
 
-func (d *deferred) add(at time.Time) {
+func (d *deferred) add(at time.Time) { d.addMany(at, 1) }
+
+func (d *deferred) addMany(at time.Time, n int) {
 	if d.by == nil {
 		d.by = make(map[int64]int)
 	}
-	d.by[at.UnixNano()/deferredStep]++
-	d.n++
+	d.by[at.UnixNano()/deferredStep] += n
+	d.n += n
 }
 
 func (d *deferred) count(now time.Time) int {
@@ -159,6 +161,9 @@ func (a *app) retryAfter(ask *Ask, expectedWait time.Duration, now time.Time) ti
 	at := now.Add(max(expectedWait, gatherDelay))
 	a.list.deferred[ask.Priority].count(now)
 	a.list.deferred[ask.Priority].add(at)
+	if at.After(a.deferredUntil) {
+		a.deferredUntil = at
+	}
 	return at
 }
 

@@ -27,24 +27,23 @@ import (
 
 // Service is an executor.
 type Service struct {
-	opts        Options
-	log         zerolog.Logger
-	newerValues zerolog.Logger // rate-limited, for fires of a newer release
-	heartbeater *session.Heartbeater
-	inflight    *inflight.Set
-	intake      *intake.Intake
-	wheel       *hold.Wheel
-	queue       *hold.Ready[*candidate]
-	cache       *cache.Cache
-	recorder    *record.Recorder
-	events      *events.Publisher
-	lookups     *lookups
-	deliverer   *delivery.Deliverer
-	order       *order.Sequencer
-	traces      *firetrace.Traces // nil: tracing is off
-	met         *metrics
-	// readmissions are of apps whose fires waited longer than their calls took.
-	readmissions chan readmission
+	opts         Options
+	log          zerolog.Logger
+	newerValues  zerolog.Logger // rate-limited, for fires of a newer release
+	heartbeater  *session.Heartbeater
+	inflight     *inflight.Set
+	intake       *intake.Intake
+	wheel        *hold.Wheel
+	queue        *hold.Ready[*candidate]
+	cache        *cache.Cache
+	recorder     *record.Recorder
+	events       *events.Publisher
+	lookups      *lookups
+	deliverer    *delivery.Deliverer
+	order        *order.Sequencer
+	traces       *firetrace.Traces // nil: tracing is off
+	met          *metrics
+	readmissions *readmissions
 
 	workers     sync.WaitGroup
 	workersMu   sync.Mutex
@@ -64,7 +63,7 @@ func New(opts Options) (*Service, error) {
 		newerValues:  opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
 		inflight:     inflight.New(opts.MaxInflight),
 		wheel:        hold.NewWheel(),
-		readmissions: make(chan readmission, maxReadmissions),
+		readmissions: newReadmissions(),
 		traces:       firetrace.New(opts.Tracer, opts.Clock.Now),
 	}
 	s.events = events.New(events.Options{

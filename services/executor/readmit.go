@@ -3,6 +3,8 @@ package executor
 import (
 	"context"
 	"math"
+	"sync"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/services/executor/internal/cache"
@@ -43,8 +45,46 @@ func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 	}
 }
 
-// maxReadmissions is how many readmissions may wait for the store.
-const maxReadmissions = 64
+// Fires that were not found in the store are looked for again after lookAgainAfter, because they may
+// not have reached it yet. While none is found, that time doubles up to lookAgainAtMost.
+const (
+	lookAgainAfter  = 100 * time.Millisecond
+	lookAgainAtMost = 5 * time.Second
+)
+
+// readmissions are how many fires to take from the store, by app. Calls that end one after the other
+// ask for one fire each, and one search finds all of them.
+type readmissions struct {
+	mu    sync.Mutex
+	calls map[int64]limit.Spare // by id of the app
+	wake  chan struct{}         // capacity 1
+}
+
+func newReadmissions() *readmissions {
+	return &readmissions{calls: make(map[int64]limit.Spare), wake: make(chan struct{}, 1)}
+}
+
+func (r *readmissions) add(app int64, spare limit.Spare) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	spare.Calls += r.calls[app].Calls
+	r.calls[app] = spare
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take removes and returns those of one app.
+func (r *readmissions) take() (app int64, spare limit.Spare, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for app, spare := range r.calls {
+		delete(r.calls, app)
+		return app, spare, true
+	}
+	return 0, limit.Spare{}, false
+}
 
 // readmitForSpareCalls asks again for fires of apps that may make calls sooner than expected: for the
 // soonest of those that wait here, and then for those that wait in the store. It ends with ctx. A
@@ -58,20 +98,15 @@ func (s *Service) readmitForSpareCalls(ctx context.Context) error {
 				s.opts.Limits.Unfound(spare.App, spare.Calls)
 				continue
 			}
-			n := s.wheel.Advance(
+			spare.Calls -= s.wheel.Advance(
 				s.opts.Clock.Now().UnixMilli(),
 				spare.Calls,
 				func(e *inflight.Entry) bool {
 					return e.Fire.AppID == app.ID && e.Fire.WaitsForCall() && !e.ToGiveBack
 				},
 			)
-			if n == spare.Calls {
-				continue
-			}
-			spare.Calls -= n
-			select {
-			case s.readmissions <- readmission{app, spare}:
-			default: // others are looked for; these wait until their retry-after time
+			if spare.Calls > 0 {
+				s.readmissions.add(app.ID, spare)
 			}
 		case <-ctx.Done():
 			return nil
@@ -79,26 +114,34 @@ func (s *Service) readmitForSpareCalls(ctx context.Context) error {
 	}
 }
 
-// readmission asks for fires of an app that wait in the store.
-type readmission struct {
-	app *cache.App
-	limit.Spare
-}
-
 // readmitStored carries out readmissions, until ctx ends. The store may take long to answer, and
 // fires that wait in this process do not wait for it.
 func (s *Service) readmitStored(ctx context.Context) error {
+	again := make(map[int64]time.Duration) // by app, of those of which none was found
 	for {
 		select {
-		case r := <-s.readmissions:
-			found, err := s.intake.ReadmitSome(ctx, r.app.ID, r.Calls)
-			if err != nil {
-				s.log.Debug().Err(err).Msg("deferred fires not advanced for spare calls")
-			} else if found < r.Calls {
-				s.opts.Limits.Unfound(r.App, r.Calls-found)
-			}
+		case <-s.readmissions.wake:
 		case <-ctx.Done():
 			return nil
+		}
+		for ctx.Err() == nil {
+			app, spare, ok := s.readmissions.take()
+			if !ok {
+				break
+			}
+			found, err := s.intake.ReadmitSome(ctx, app, spare.Calls)
+			if err != nil {
+				s.log.Debug().Err(err).Msg("deferred fires not advanced for spare calls")
+			}
+			if found > 0 {
+				delete(again, app)
+			}
+			if found < spare.Calls {
+				again[app] = min(max(2*again[app], lookAgainAfter), lookAgainAtMost)
+				time.AfterFunc(again[app], func() {
+					s.opts.Limits.Unfound(spare.App, spare.Calls-found)
+				})
+			}
 		}
 	}
 }
