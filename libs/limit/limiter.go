@@ -210,12 +210,12 @@ func (l *Limiter) Set(app string, s Settings) {
 		signal(l.wake)
 		l.pump(st, now)
 	}
-	l.forget(app, st)
+	l.forget(app, st, now)
 }
 
-// forget drops the state of an app that has no limits, no calls and no waiting fires.
-func (l *Limiter) forget(name string, st *app) {
-	if !st.limited() && st.inUse == 0 && st.list.empty() {
+// forget drops the state of an app that has no limits, no calls and no waiting or deferred fires.
+func (l *Limiter) forget(name string, st *app, now time.Time) {
+	if !st.limited() && st.inUse == 0 && st.list.empty() && st.list.countDeferred(now) == 0 {
 		delete(l.apps, name)
 		delete(l.active, name)
 	}

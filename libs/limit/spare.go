@@ -54,11 +54,7 @@ func (l *Limiter) offerSpare(name string, a *app, now time.Time) {
 	if l.closed || !a.list.empty() {
 		return
 	}
-	deferred := 0
-	for p := range a.list.deferred {
-		deferred += a.list.deferred[p].count(now)
-	}
-	if deferred == 0 {
+	if a.list.countDeferred(now) == 0 {
 		return
 	}
 	if why := a.refuse(now, l); why != nil && why != unknownYet {

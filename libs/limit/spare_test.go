@@ -191,3 +191,30 @@ func TestSpareCallsOfAClockSetBack(t *testing.T) {
 	}
 	require.True(t, l.Start(limit.Ask{App: "x"}).OK)
 }
+
+// TestSpareCallsWithoutLimits checks that an app without limits is not forgotten while fires of it are
+// deferred, although all calls have ended, and none has started for a while.
+func TestSpareCallsWithoutLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		for range 1000 {
+			require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+		}
+		time.Sleep(time.Minute)
+		for range 10_000 {
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+		}
+		for range 1000 {
+			l.Done("x")
+		}
+		for len(l.Spare()) > 0 {
+			<-l.Spare()
+		}
+		time.Sleep(30 * time.Second)
+		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+		l.Done("x")
+		require.Len(t, l.Spare(), 1)
+	})
+}

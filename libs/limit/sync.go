@@ -158,9 +158,10 @@ func (l *Limiter) demands(now time.Time) (demands []Demand, of []*app) {
 			w := a.demand(now, l)
 			w.App = name
 			demands, of = append(demands, w), append(of, a)
-		} else if a.inUse == 0 && !a.registered && a.used.rate(now) == 0 && a.list.empty() {
+		} else if a.inUse == 0 && !a.registered && a.used.rate(now) == 0 && a.list.empty() &&
+			a.list.countDeferred(now) == 0 {
 			delete(l.active, name)
-			l.forget(name, a)
+			l.forget(name, a, now)
 		}
 	}
 	return demands, of

@@ -38,6 +38,14 @@ func (w *waitList) len() (n int) {
 
 func (w *waitList) empty() bool { return w.len() == 0 }
 
+// countDeferred counts the fires with a retry-after time in the future.
+func (w *waitList) countDeferred(now time.Time) (n int) {
+	for p := range w.deferred {
+		n += w.deferred[p].count(now)
+	}
+	return n
+}
+
 func (w *waitList) push(a *Ask) {
 	if a.Returned {
 		w.fires[a.Priority].PushFirst(a.Waiter)
