@@ -190,6 +190,20 @@ func TestSpareCallsOfAClockSetBack(t *testing.T) {
 		l.Done("x")
 	}
 	require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+	l.Done("x")
+
+	for range 10 {
+		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+	}
+	for range 100 {
+		require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+	}
+	now = now.Add(-110 * time.Millisecond) // a caller that read it before others
+	for len(l.Spare()) > 0 {
+		<-l.Spare()
+	}
+	l.Done("x")
+	require.Len(t, l.Spare(), 1, "all are known still")
 }
 
 // TestSpareCallsWithoutLimits checks that an app without limits is not forgotten while fires of it are

@@ -114,6 +114,7 @@ const (
 	deferredStep = int64(100 * time.Millisecond)
 	// deferredSteps is how many steps a retry-after time lies ahead at most.
 	deferredSteps = int64(MaxWait)/deferredStep + 1
+	clockSteps    = 10 // how many steps the clock may go back without being set
 )
 
 func (d *deferred) add(at time.Time) { d.addMany(at, 1) }
@@ -122,14 +123,15 @@ func (d *deferred) addMany(at time.Time, n int) {
 	if d.by == nil {
 		d.by = make(map[int64]int)
 	}
-	d.by[at.UnixNano()/deferredStep] += n
+	d.by[max(at.UnixNano()/deferredStep, d.past)] += n
 	d.n += n
 }
 
 func (d *deferred) count(now time.Time) int {
 	step := now.UnixNano() / deferredStep
-	// After a long time all of them are past. If the clock was set back, nobody knows which are.
-	if d.n == 0 || step < d.past || step-d.past > 2*deferredSteps {
+	// After a long time all of them are past. If the clock was set back, nobody knows which are; a
+	// little earlier than before may be a caller that has waited for the lock.
+	if d.n == 0 || d.past-step > clockSteps || step-d.past > 2*deferredSteps {
 		d.n, d.by, d.past = 0, nil, step
 		return 0
 	}
