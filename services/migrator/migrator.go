@@ -23,7 +23,6 @@ const (
 	expandTimeout = 30 * time.Second
 	purgeTimeout  = 5 * time.Minute
 	purgeAgain    = time.Second // after a purge that left expired rows
-	gaugeEvery    = 5 * time.Second
 	gaugeTimeout  = 5 * time.Second
 	gaugeLimit    = 10_000
 	retryAfter    = time.Second // after an error
@@ -267,7 +266,7 @@ func (s *Service) gauge(ctx context.Context) error {
 			s.met.lag.Set(late)
 		}
 		s.gaugeJobs(ctx)
-		clock.Pause(ctx, gaugeEvery)
+		clock.Pause(ctx, s.opts.GaugeEvery)
 	}
 	return nil
 }

@@ -262,7 +262,7 @@ func TestEndedTimersAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		start(t, parts, parts.Dispatch, func(o *migrator.Options) {
-			o.Every, o.PurgeEvery = time.Hour, time.Hour
+			o.Every, o.PurgeEvery, o.GaugeEvery = time.Hour, time.Hour, time.Hour
 			o.Retention, o.AuditRetention = 24*time.Hour, 5*24*time.Hour
 			o.OneShotRetention = 3 * 24 * time.Hour
 		})
@@ -312,7 +312,7 @@ func TestRunsKeepTheirOneShot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		start(t, parts, parts.Dispatch, func(o *migrator.Options) {
-			o.Every, o.PurgeEvery = time.Hour, time.Hour
+			o.Every, o.PurgeEvery, o.GaugeEvery = time.Hour, time.Hour, time.Hour
 			o.OneShotRetention = 3 * 24 * time.Hour
 		})
 		ctx := t.Context()

@@ -74,6 +74,7 @@ type Options struct {
 	// OneShotRetention is that of one-shots after their instant; 0: they stay.
 	OneShotRetention time.Duration
 	PurgeEvery       time.Duration // between purges; default 10 min
+	GaugeEvery       time.Duration // between readings of the backlogs; default 5 s
 
 	Tracer     *tracing.Tracer // nil: tracing is off
 	Logger     zerolog.Logger
@@ -88,6 +89,7 @@ const (
 	defaultRetention  = 7 * 24 * time.Hour
 	defaultAuditKeep  = 90 * 24 * time.Hour
 	defaultPurgeEvery = 10 * time.Minute
+	defaultGaugeEvery = 5 * time.Second
 )
 
 func (o *Options) defaults() {
@@ -99,6 +101,7 @@ func (o *Options) defaults() {
 	options.Default(&o.Retention, defaultRetention)
 	options.Default(&o.AuditRetention, defaultAuditKeep)
 	options.Default(&o.PurgeEvery, defaultPurgeEvery)
+	options.Default(&o.GaugeEvery, defaultGaugeEvery)
 }
 
 func (o *Options) validate() error {
