@@ -33,7 +33,9 @@ type app struct {
 	// deferredUntil is the latest retry-after time.
 	deferredUntil time.Time
 	// asking is how many fires of Spares have not asked yet, if the last Spare was a short time ago.
-	asking     int
+	asking int
+	// asked is how many of the fires of Spares were counted as deferred, and have not asked yet.
+	asked      int
 	registered bool // the shared state knows this executor for the app
 
 	// localTokens are own tokens while the shared state is unavailable. Calls before count, too, so

@@ -112,8 +112,8 @@ func (l *Limiter) Start(a Ask) Decision {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	st := l.activate(a.App, now)
-	if a.Returned && st.asking > 0 {
-		st.asking--
+	if a.Returned {
+		st.asking, st.asked = max(0, st.asking-1), max(0, st.asked-1)
 	}
 	why := st.refuse(now, l)
 	if why == nil && !st.list.empty() {

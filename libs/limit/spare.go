@@ -40,7 +40,9 @@ func (l *Limiter) Unfound(app string, fires int) {
 	a.asking = max(0, a.asking-fires)
 	// They may be found next time, when they have reached the store. If they are gone for good,
 	// nobody looks for them once the last of the retry-after times has passed.
-	if d := &a.list.deferred[Normal]; a.deferredUntil.After(now) {
+	fires = min(fires, a.asked)
+	a.asked -= fires
+	if d := &a.list.deferred[Normal]; fires > 0 && a.deferredUntil.After(now) {
 		d.count(now)
 		d.addMany(a.deferredUntil, fires)
 	}
@@ -72,7 +74,9 @@ func (l *Limiter) offerSpare(name string, a *app, now time.Time) {
 		return
 	}
 	for p := range a.list.deferred {
-		calls -= a.list.deferred[p].drop(calls, now)
+		n := a.list.deferred[p].drop(calls, now)
+		calls -= n
+		a.asked += n
 	}
 }
 

@@ -152,6 +152,40 @@ func TestSpareCallsNotFound(t *testing.T) {
 	})
 }
 
+// TestSpareCallsForFewFires checks that more calls than there are fires end the search: those not found
+// do not count as fires.
+func TestSpareCallsForFewFires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		for range 1000 {
+			require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+		}
+		time.Sleep(time.Minute)
+		for range 500 {
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+		}
+		for range 900 {
+			l.Done("x")
+		}
+		searches := 0
+		for found := 500; len(l.Spare()) > 0; searches++ {
+			spare := <-l.Spare()
+			n := min(found, spare.Calls)
+			found -= n
+			for range n {
+				require.True(t, l.Start(limit.Ask{App: "x", Returned: true}).OK)
+			}
+			l.Unfound("x", spare.Calls-n)
+		}
+		require.Less(t, searches, 100)
+		time.Sleep(time.Second)
+		l.Done("x")
+		require.Empty(t, l.Spare())
+	})
+}
+
 // TestSpareCallsAfterAnIdleTime checks that fires which did not come back are forgotten: others
 // called them, or they were deleted.
 func TestSpareCallsAfterAnIdleTime(t *testing.T) {
