@@ -93,14 +93,18 @@ func (w *Wheel) pop(nowMS int64) (due []*inflight.Entry, next int64) {
 	return due, next
 }
 
+// almostDueMS is how soon an entry is due that Advance leaves as it is.
+const almostDueMS = 50
+
 // Advance makes the chosen entries due at nowMS, at most the given number, the soonest first. It
-// returns how many.
+// returns how many. Those that are due in a moment are not among them: they may have been added as
+// due at once, after nowMS was read.
 func (w *Wheel) Advance(nowMS int64, most int, chosen func(e *inflight.Entry) bool) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var sooner []*inflight.Entry
 	for _, at := range slices.Sorted(maps.Keys(w.slots)) {
-		if at <= nowMS {
+		if at <= nowMS+almostDueMS {
 			continue
 		}
 		if len(sooner) >= most {

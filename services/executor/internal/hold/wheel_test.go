@@ -141,14 +141,15 @@ func TestWheelAdvancesTheSoonest(t *testing.T) {
 	for i := range 20 {
 		w.Add(entry(int64(1+i%2), timer.ID(i+1), now.Add(time.Duration(20-i)*time.Second)))
 	}
+	w.Add(entry(1, 99, now.Add(20*time.Millisecond)))
 	ofFirst := func(e *inflight.Entry) bool { return e.Fire.AppID == 1 }
 	require.Equal(t, 3, w.Advance(now.UnixMilli(), 3, ofFirst))
-	require.Equal(t, 20, w.Len())
+	require.Equal(t, 21, w.Len())
 	due, _ := w.pop(now.UnixMilli())
 	require.Len(t, due, 3)
 	for i, e := range due {
 		require.Equal(t, timer.ID(19-2*i), e.Fire.Timer)
 	}
 	require.Equal(t, 7, w.Advance(now.UnixMilli(), 100, ofFirst))
-	require.Equal(t, 17, w.Len())
+	require.Equal(t, 18, w.Len())
 }
