@@ -29,14 +29,7 @@ type app struct {
 	ended        meter
 	lastProgress time.Time // when a call last ended, or began while none ran
 	lastSync     time.Time
-	sparedAt     time.Time // when the executor was last told of a Spare
-	// deferredUntil is the latest retry-after time.
-	deferredUntil time.Time
-	// asking is how many fires of Spares have not asked yet, if the last Spare was a short time ago.
-	asking int
-	// asked is how many of the fires of Spares were counted as deferred, and have not asked yet.
-	asked      int
-	registered bool // the shared state knows this executor for the app
+	registered   bool // the shared state knows this executor for the app
 
 	// localTokens are own tokens while the shared state is unavailable. Calls before count, too, so
 	// an executor that has used its part gets no burst when that begins.
@@ -45,6 +38,12 @@ type app struct {
 
 	list         waitList
 	waitingSince time.Time // arrival of the first waiting fire
+
+	deferredUntil time.Time // the latest retry-after time
+	sparedAt      time.Time // when the executor was last told of a Spare
+	// asking is how many fires of Spares have not asked yet, if the last Spare was a short time ago.
+	// counted is how many of them were deferred here.
+	asking, counted int
 }
 
 func newApp(s Settings, now time.Time) *app {

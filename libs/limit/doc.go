@@ -39,7 +39,7 @@
 //     Retry-after times are spread over the capacity. They are estimates, not permits: the fire
 //     asks again, as Returned, and then goes before new fires of its priority.
 //   - L8 Spare calls. If the wait list of an app is empty, and calls may start, while fires of it
-//     have a retry-after time, the executor is told (Spare), to ask again for the soonest of them.
+//     have a retry-after time, the executor is told (Spare), to ask again for some of them.
 //
 // # Files
 //

@@ -113,7 +113,7 @@ func (l *Limiter) Start(a Ask) Decision {
 	defer l.mu.Unlock()
 	st := l.activate(a.App, now)
 	if a.Returned {
-		st.asking, st.asked = max(0, st.asking-1), max(0, st.asked-1)
+		st.asking, st.counted = max(0, st.asking-1), max(0, st.counted-1)
 	}
 	why := st.refuse(now, l)
 	if why == nil && !st.list.empty() {

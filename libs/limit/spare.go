@@ -40,8 +40,8 @@ func (l *Limiter) Unfound(app string, fires int) {
 	a.asking = max(0, a.asking-fires)
 	// They may be found next time, when they have reached the store. If they are gone for good,
 	// nobody looks for them once the last of the retry-after times has passed.
-	fires = min(fires, a.asked)
-	a.asked -= fires
+	fires = min(fires, a.counted)
+	a.counted -= fires
 	if d := &a.list.deferred[Normal]; fires > 0 && a.deferredUntil.After(now) {
 		d.count(now)
 		d.addMany(a.deferredUntil, fires)
@@ -50,8 +50,7 @@ func (l *Limiter) Unfound(app string, fires int) {
 }
 
 // offerSpare tells the executor of an app of which a call has ended, if there is a Spare. The fires
-// it asks for no longer count as deferred, even if they are not found. So it is told no more often
-// than there were fires.
+// it asks for no longer count as deferred, unless it reports that it has not found them.
 func (l *Limiter) offerSpare(name string, a *app, now time.Time) {
 	if l.closed || !a.list.empty() {
 		return
@@ -76,7 +75,7 @@ func (l *Limiter) offerSpare(name string, a *app, now time.Time) {
 	for p := range a.list.deferred {
 		n := a.list.deferred[p].drop(calls, now)
 		calls -= n
-		a.asked += n
+		a.counted += n
 	}
 }
 

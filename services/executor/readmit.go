@@ -98,11 +98,18 @@ func (s *Service) readmitForSpareCalls(ctx context.Context) error {
 				s.opts.Limits.Unfound(spare.App, spare.Calls)
 				continue
 			}
+			now := s.opts.Clock.Now()
 			spare.Calls -= s.wheel.Advance(
-				s.opts.Clock.Now().UnixMilli(),
+				now.UnixMilli(),
 				spare.Calls,
 				func(e *inflight.Entry) bool {
-					return e.Fire.AppID == app.ID && e.Fire.WaitsForCall() && !e.ToGiveBack
+					if e.Fire.AppID != app.ID || !e.Fire.WaitsForCall() || e.ToGiveBack {
+						return false
+					}
+					if e.Fire.RunAtMS > now.UnixMilli() { // claimed ahead of its retry-after time
+						e.MoveTo(now, s.opts.Counts)
+					}
+					return true
 				},
 			)
 			if spare.Calls > 0 {

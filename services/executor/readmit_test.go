@@ -233,3 +233,41 @@ func TestSpareCallsReadmitNoMoreThanCanStart(t *testing.T) {
 		require.GreaterOrEqual(t, len(r.attempts()), 10*share, "one per second in each")
 	})
 }
+
+// TestSpareCallsAdvanceFiresClaimedAhead checks that a deferred fire that was claimed before its
+// retry-after time does not wait for that, once its app has calls to spare.
+func TestSpareCallsAdvanceFiresClaimedAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const share = 8
+		parts := servicetest.New(t, servicetest.Options{})
+		recovers := time.Now().Add(20 * time.Second)
+		r := &receiver{answer: func(*callback.Request) callback.Result {
+			time.Sleep(time.Until(recovers) + 10*time.Millisecond)
+			return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
+		}}
+		l, err := limit.New(
+			limit.Options{SharedState: memstate.New(nil), Executor: "one", Share: share},
+		)
+		require.NoError(t, err)
+		start(t, parts, "one", r, func(o *executor.Options) { o.Limits = l })
+		fires := parts.Create("a", soon(share, time.Second)...) // they hang
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(10 * time.Second)
+		more := parts.Create("a", soon(100, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), more)
+		time.Sleep(2 * time.Second)
+		var deferred []timer.Fire
+		for _, f := range more {
+			rec, err := parts.Store.Fire(t.Context(), "a", f.FireID)
+			require.NoError(t, err)
+			if rec.Open != nil && rec.Open.State == timer.FireDeferred && rec.Open.Owner == 0 {
+				deferred = append(deferred, *rec.Open)
+			}
+		}
+		require.Greater(t, len(deferred), 50)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), deferred))
+		time.Sleep(time.Until(recovers.Add(time.Second)))
+		require.Len(t, r.attempts(), share+len(more))
+	})
+}

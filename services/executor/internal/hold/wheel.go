@@ -97,8 +97,8 @@ func (w *Wheel) pop(nowMS int64) (due []*inflight.Entry, next int64) {
 const almostDueMS = 50
 
 // Advance makes the chosen entries due at nowMS, at most the given number, the soonest first. It
-// returns how many. Those that are due in a moment are not among them: they may have been added as
-// due at once, after nowMS was read.
+// returns how many. chosen may change an entry that it chooses. Entries that are due in a moment are
+// left as they are: they may have been added as due at once, after nowMS was read.
 func (w *Wheel) Advance(nowMS int64, most int, chosen func(e *inflight.Entry) bool) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
