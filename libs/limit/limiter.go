@@ -56,7 +56,8 @@ type Admission interface {
 	Set(app string, s Settings)
 	// Spare tells of calls that may start earlier than Start has said: see [Spare].
 	Spare() <-chan Spare
-	// Unfound reports that fires of a Spare were not found. It may make the next Spare.
+	// Unfound reports that fires of a Spare were not found. It may make the next Spare. After Close
+	// it does nothing.
 	Unfound(app string, fires int)
 	// Close returns all waiting fires. After Close nothing waits: calls that cannot start get a
 	// retry-after time.

@@ -12,6 +12,18 @@ import (
 	"github.com/carillon-timer/carillon/libs/limit/memstate"
 )
 
+// hang starts 1,000 calls of an app, and defers fires of it after a minute in which none ended.
+func hang(t *testing.T, l *limit.Limiter, fires int) {
+	t.Helper()
+	for range 1000 {
+		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+	}
+	time.Sleep(time.Minute)
+	for range fires {
+		require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+	}
+}
+
 // TestSpareCallsAreTold checks that the executor is told when calls of an app end sooner than they
 // did when other fires of it got their retry-after times, and not for ever.
 func TestSpareCallsAreTold(t *testing.T) {
@@ -159,13 +171,7 @@ func TestSpareCallsForFewFires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a")
 		l := ls[0]
-		for range 1000 {
-			require.True(t, l.Start(limit.Ask{App: "x"}).OK)
-		}
-		time.Sleep(time.Minute)
-		for range 500 {
-			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
-		}
+		hang(t, l, 500)
 		for range 900 {
 			l.Done("x")
 		}
@@ -247,13 +253,7 @@ func TestSpareCallsWithoutLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a")
 		l := ls[0]
-		for range 1000 {
-			require.True(t, l.Start(limit.Ask{App: "x"}).OK)
-		}
-		time.Sleep(time.Minute)
-		for range 10_000 {
-			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
-		}
+		hang(t, l, 10_000)
 		for range 1000 {
 			l.Done("x")
 		}
