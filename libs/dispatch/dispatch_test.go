@@ -287,6 +287,12 @@ func (w *hanging) Put(ctx context.Context, fires []timer.Fire) error {
 func runWith(t *testing.T, w window.Window) *dispatch.Dispatcher {
 	t.Helper()
 	_, _, b := setup(t)
+	return runOn(t, w, b)
+}
+
+// runOn runs a dispatcher until the test ends.
+func runOn(t *testing.T, w window.Window, b bus.Publisher) *dispatch.Dispatcher {
+	t.Helper()
 	d, err := dispatch.New(dispatch.Options{
 		Window: w, Bus: b, Now: time.Now,
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
@@ -387,19 +393,7 @@ func (p *oneAway) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Mess
 func runWithout(t *testing.T, away bus.Topic) (*dispatch.Dispatcher, *topics) {
 	t.Helper()
 	_, w, b := setup(t)
-	d, err := dispatch.New(dispatch.Options{
-		Window: w, Bus: &oneAway{b, away}, Now: time.Now,
-		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
-	})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
-	return d, b
+	return runOn(t, w, &oneAway{b, away}), b
 }
 
 // TestATopicThatIsAwayHoldsUpNoOther commits fires for two topics, one of which hangs for a minute.
