@@ -95,6 +95,7 @@ func TestFileIsTakenAsWritten(t *testing.T) {
 		"redis-prefix: [{a: b}]\n":                "redis-prefix: a list of texts is wanted",
 		"redis: &r {prefix: a}\nhttp: {<<: *r}\n": "merge keys",
 		"- redis-prefix\n":                        "not a YAML mapping of settings",
+		"redis-prefix: a\n---\nredis-db: 1\n":     "expected one document, found more in line 2",
 		"text":                                    "not a YAML mapping of settings",
 	} {
 		_, _, err := load(

@@ -3,11 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/carillon-timer/carillon/libs/yamltext"
 )
 
 // pair is a setting in a file.
@@ -17,10 +18,8 @@ type pair struct{ name, text string }
 // commas. Values are taken as they are written, like those of flags: YAML's own types would make 83
 // of 0123, and another text of an instant.
 func flatten(data []byte) ([]pair, error) {
-	var root yaml.Node
-	if err := yaml.NewDecoder(strings.NewReader(string(data))).
-		Decode(&root); err != nil &&
-		!errors.Is(err, io.EOF) {
+	root, err := yamltext.Decode(data)
+	if err != nil {
 		return nil, fmt.Errorf("not a YAML mapping of settings: %w", err)
 	}
 	// Decoding also refuses what the walk would not see: a name given twice, and too many aliases.

@@ -74,8 +74,8 @@ func Decode(text []byte) (*yaml.Node, error) {
 		place = fmt.Sprintf("in line %d", second.Line)
 	}
 	return nil, fmt.Errorf(
-		"yaml: expected one document, found more %s: put --- on a line of its own "+
-			"before it in a file of several documents, or leave it out",
+		"yaml: expected one document, found more %s: leave it out, or, where a file "+
+			"may have several documents, put --- on a line of its own before it",
 		place,
 	)
 }

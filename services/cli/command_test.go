@@ -502,6 +502,8 @@ func TestKeysAndContexts(t *testing.T) {
 	u.do("context", "delete", "dev")
 	require.Contains(t, u.refused("timer", "list"), `no context "dev"`)
 	require.NotContains(t, u.do("context", "list"), "dev")
+	u.env["CARILLON_CONTEXTS_FILE"] = u.file("two.yaml", "contexts: {}\n---\ncurrent: other\n")
+	require.Contains(t, u.refused("context", "list"), "expected one document")
 }
 
 // TestKeysOfTheDeployment checks that such a key is for every app, and that no app's key makes one.

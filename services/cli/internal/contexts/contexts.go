@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/carillon-timer/carillon/libs/yamltext"
 )
 
 // Context is one deployment.
@@ -47,7 +49,11 @@ func Load(path string) (*File, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading the file of contexts: %w", err)
 	}
-	if err := yaml.UnmarshalStrict(data, f); err != nil {
+	_, err = yamltext.Decode(data) // the next reader sees only the first document
+	if err == nil {
+		err = yaml.UnmarshalStrict(data, f)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading the file of contexts %s: %w", path, err)
 	}
 	if f.Contexts == nil {
