@@ -54,7 +54,8 @@ func ParseDSN(dsn string) (*Config, error) {
 		out.Addrs = append(out.Addrs, addr)
 	}
 	// A statement that a demoted node refused ends its connection, and is repeated on another node.
-	cfg.RejectReadOnly = len(rest) > 0
+	// Of one address nobody knows whether there is another node: it would hide why nothing is written.
+	cfg.RejectReadOnly = cfg.RejectReadOnly || len(rest) > 0
 	if cfg.DBName == "" {
 		return nil, timer.Invalid(
 			"dsn",

@@ -29,3 +29,19 @@ func TestWrongDSNsShowTheRightForm(t *testing.T) {
 		require.NotContains(t, err.Error(), "hunter2")
 	}
 }
+
+// TestReadOnlyServersAreLeft checks that connections to a demoted server end where there are others,
+// and where the DSN asks for it.
+func TestReadOnlyServersAreLeft(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]bool{
+		"u:p@tcp(h:3306)/d":                       false,
+		"u:p@tcp(h:3306)/d?rejectReadOnly=true":   true,
+		"u:p@tcp(h:3306,other:3306)/d":            true,
+		"u:p@tcp(h:1,i:1)/d?rejectReadOnly=false": true,
+	} {
+		cfg, err := mysqlengine.ParseDSN(dsn)
+		require.NoError(t, err)
+		require.Equal(t, want, cfg.RejectReadOnly, dsn)
+	}
+}

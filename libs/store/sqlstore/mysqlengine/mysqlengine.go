@@ -30,8 +30,8 @@ const (
 	dialTime  = 5 * time.Second
 	// ioTime bounds a read or write on a connection whose server has vanished.
 	ioTime = 30 * time.Second
-	// returnTime is how long a connection lasts where there are several addresses. So after a
-	// failure all processes are back on the first node within this time.
+	// returnTime is how long a connection lasts. So after a failure all processes are back on the
+	// first of several nodes within this time, or where the name of a single one leads by then.
 	returnTime = 20 * time.Second
 )
 
@@ -66,9 +66,7 @@ func pool(n *nodes, conns int) *sqlx.DB {
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(maxIdleTime)
-	if len(n.list) > 1 {
-		db.SetConnMaxLifetime(returnTime)
-	}
+	db.SetConnMaxLifetime(returnTime)
 	return db
 }
 
