@@ -15,7 +15,7 @@ const Delivered Code = "delivered"
 // Codes of open fires.
 const (
 	Planned           Code = "planned"              // its run time has not come
-	InProgress        Code = "in_progress"          // an executor has it, and its run time has come
+	InProgress        Code = "in_progress"          // an executor has it, and may call it now
 	Overdue           Code = "overdue"              // its run time has passed, and it is unclaimed
 	WaitsForRetry     Code = "waits_for_retry"      // an attempt failed, the next one follows
 	WaitsForTurn      Code = "waits_for_turn"       // an earlier fire of the timer has not finished
@@ -92,7 +92,7 @@ func Meanings() []Meaning {
 		{Planned, "the fire exists, and its time has not come"},
 		{
 			InProgress,
-			"an executor has the fire, and its run time has come: it is being called, is about to be, or its result is not recorded yet",
+			"an executor has the fire, and may call it now: it is being called, is about to be, or its result is not recorded yet",
 		},
 		{Overdue, "the time of the fire has passed, and no executor has claimed it"},
 		{WaitsForRetry, "an attempt failed, and the next one follows"},

@@ -238,7 +238,7 @@ func TestEveryCode(t *testing.T) {
 			due,
 			open(timer.Fire{Owner: 9}),
 			explain.InProgress,
-			"An executor has the fire, and its run time has come: it is being called, is about to be, or its result " +
+			"An executor has the fire, and may call it now: it is being called, is about to be, or its result " +
 				"is not recorded yet. Only that executor knows.",
 		},
 		{
@@ -256,6 +256,13 @@ func TestEveryCode(t *testing.T) {
 		},
 		{
 			due, open(timer.Fire{Owner: 9, State: timer.FireRetrying, Attempt: 1}),
+			explain.InProgress, "",
+		},
+		{
+			due, open(timer.Fire{
+				Owner: 9, State: timer.FireDeferred, RunAtMS: later,
+				WaitedFor: timer.WaitLimits, WaitingSinceMS: ms(now),
+			}),
 			explain.InProgress, "",
 		},
 		{

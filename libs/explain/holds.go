@@ -202,7 +202,7 @@ func waitingOf(fires []timer.Fire, sessions []store.Session, nowMS int64) waitin
 			continue
 		}
 		due := f.RunAtMS <= nowMS
-		claimed := due && f.Owner != 0 && alive[f.Owner]
+		claimed := mayBeCalled(f, nowMS) && f.Owner != 0 && alive[f.Owner]
 		w.due = w.due || due
 		switch {
 		case claimed: // it may be called by now, or wait in memory

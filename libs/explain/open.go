@@ -41,14 +41,14 @@ func ReadOwners(ctx context.Context, s Sessions, fires []timer.Fire) (Owners, er
 }
 
 // OpenCode returns the code of an open fire by its row. InProgress is what the row tells: a live
-// executor has the fire, and its run time has come. Whether the call has begun, only that executor
-// knows. s is the state of its timer, nil: not known.
+// executor has the fire, and its run time has come, or only waits until its app may make another call.
+// Whether the call has begun, only that executor knows. s is the state of its timer, nil: not known.
 func OpenCode(o *timer.Fire, alive Owners, s *timer.State, nowMS int64) Code {
 	due := o.RunAtMS <= nowMS
 	switch {
 	case o.RunAtMS == timer.DeferredMS:
 		return WaitsForActive
-	case due && alive[o.Owner] && o.State != timer.FireAccepted:
+	case mayBeCalled(o, nowMS) && alive[o.Owner] && o.State != timer.FireAccepted:
 		return InProgress
 	case s != nil && heldByPause(o, s, nowMS):
 		return WaitsForActive
@@ -68,6 +68,12 @@ func OpenCode(o *timer.Fire, alive Owners, s *timer.State, nowMS int64) Code {
 		return Overdue
 	}
 	return Planned
+}
+
+// mayBeCalled reports whether an executor that has a fire may call it now. It may call one whose app
+// may make calls again sooner than its row says, which keeps the later run time.
+func mayBeCalled(o *timer.Fire, nowMS int64) bool {
+	return o.RunAtMS <= nowMS || o.State == timer.FireDeferred && o.WaitsForCall()
 }
 
 // heldByPause reports whether a fire that was due while its timer was active waits for its next
@@ -105,7 +111,7 @@ func openText(o *timer.Fire, code Code, nowMS int64) string {
 		}
 		return "The fire waits until its timer is active again."
 	case InProgress:
-		return "An executor has the fire, and its run time has come: it is being called, is about to " +
+		return "An executor has the fire, and may call it now: it is being called, is about to " +
 			"be, or its result is not recorded yet. Only that executor knows."
 	case WaitsForRetry:
 		failed := failedAttempts(o)

@@ -119,7 +119,7 @@ var enumDocs = map[string]string{
 	"testcallbody.outcome.failed":     "the attempt would have failed",
 	"testcallbody.outcome.not_called": "nothing was called, because of dry_run",
 	"waits_for.run":                   "for its run time; if that has passed, for an executor to claim it",
-	"waits_for.executor":              "for the executor that has it: its run time has come, so it is being called, is about to be, or its result is not recorded yet",
+	"waits_for.executor":              "for the executor that has it and may call it now: it is being called, is about to be, or its result is not recorded yet",
 	"waits_for.retry":                 "for another attempt",
 	"waits_for.turn":                  "for the fire before it to finish",
 	"waits_for.completion":            "for its receiver to complete it",
