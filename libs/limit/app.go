@@ -37,13 +37,10 @@ type app struct {
 	localTokensAt time.Time
 
 	list         waitList
-	waitingSince time.Time // arrival of the first waiting fire
+	waitingSince time.Time     // arrival of the first waiting fire
+	hold         time.Duration // of the last of them
 
-	deferredUntil time.Time // the latest retry-after time
-	sparedAt      time.Time // when the executor was last told of a Spare
-	// asking is how many fires of Spares have not asked yet, if the last Spare was a short time ago.
-	// counted is how many of them were deferred here.
-	asking, counted int
+	spares spares
 }
 
 func newApp(s Settings, now time.Time) *app {
@@ -59,13 +56,16 @@ func newApp(s Settings, now time.Time) *app {
 
 func (a *app) limited() bool { return a.settings != (Settings{}) }
 
-// set applies new settings. It discards the permits and retry-after times of the old ones.
+// set applies new settings. It discards the permits of the old ones, and their retry-after times if
+// the new ones allow more: the executor advances those fires.
 func (a *app) set(s Settings, now time.Time) {
+	if s.Raised(a.settings) {
+		a.list.deferred = [Priorities]deferred{}
+	}
 	a.settings = s
 	a.tokens, a.order, a.nextToken = 0, nil, time.Time{}
 	a.slots, a.slotsShort = min(a.slots, s.Concurrent), false
 	a.localTokens, a.localTokensAt = 0, now
-	a.list.deferred = [Priorities]deferred{}
 	a.lastSync = time.Time{}
 }
 

@@ -30,7 +30,7 @@
 //     is a few seconds.
 //   - L5 New settings apply at once, also to the wait list. A deferred fire asks again at its
 //     retry-after time, or earlier if its executor advances it. Executors do that after limits were
-//     raised.
+//     raised, and for spare calls (L8).
 //   - L6 Unavailability. While the shared state is unavailable, each executor uses the limits
 //     divided by the number of executors last known, but at least one call. What it started before
 //     counts. Calls of that time are not charged to the shared state, whose bucket fills meanwhile.
@@ -38,8 +38,10 @@
 //     expected to take longer than its Hold, it gets a retry-after time instead (Decision.At).
 //     Retry-after times are spread over the capacity. They are estimates, not permits: the fire
 //     asks again, as Returned, and then goes before new fires of its priority.
-//   - L8 Spare calls. If the wait list of an app is empty, and calls may start, while fires of it
-//     have a retry-after time, the executor is told (Spare), to ask again for some of them.
+//   - L8 Revision. Estimates may turn out wrong, so Revise corrects them while fires wait. If calls of
+//     an app may start sooner, it names how many of its deferred fires to ask again for (Spare). If
+//     the fires of a wait list will wait much longer than their Hold, the last of them get a
+//     retry-after time.
 //
 // # Files
 //
@@ -49,7 +51,7 @@
 //	limiter.go   the Limiter: starts a call, lets it wait, or says when to ask again
 //	app.go       one app: refuses for lack of a token, and compares running calls with call slots
 //	waitlist.go  the waiting fires of an app, in order
-//	spare.go     tells of calls that may start earlier than expected
+//	spare.go     corrects estimates: calls that may start sooner, fires that wait longer
 //	fifo.go      a queue with returned items first
 //	picker.go    chooses a priority by weight
 //	sync.go      exchanges demands and permits with the shared state

@@ -26,6 +26,14 @@ func (f *FIFO[T]) Pop() T {
 	return f.items.pop()
 }
 
+// PopLast removes and returns the last item. The queue must not be empty.
+func (f *FIFO[T]) PopLast() T {
+	if f.items.len() > 0 {
+		return f.items.popLast()
+	}
+	return f.first.popLast()
+}
+
 // Drain removes and returns all items.
 func (f *FIFO[T]) Drain() []T {
 	all := slices.Concat(f.first.items[f.first.head:], f.items.items[f.items.head:])
@@ -54,6 +62,17 @@ func (l *line[T]) pop() T {
 	l.items[l.head] = none
 	if l.head++; l.head == len(l.items) {
 		*l = line[T]{} // a burst leaves no memory behind
+	}
+	return item
+}
+
+func (l *line[T]) popLast() T {
+	last := len(l.items) - 1
+	item := l.items[last]
+	var none T
+	l.items[last] = none
+	if l.items = l.items[:last]; l.head == last {
+		*l = line[T]{}
 	}
 	return item
 }

@@ -22,10 +22,19 @@ func (s Settings) Resolved() Settings {
 	return s
 }
 
+// Raised reports whether the settings allow more than others.
+func (s Settings) Raised(than Settings) bool {
+	more := func(now, old float64) bool { return old > 0 && (now == 0 || now > old) }
+	return more(s.Rate, than.Rate) || more(float64(s.Concurrent), float64(than.Concurrent))
+}
+
 // Decision is the answer to a request to start a call.
 type Decision struct {
 	OK    bool
 	Waits bool // not OK: the Waiter is in the wait list and is notified
+	// Share is set if not OK because the app uses its share of this executor's calls. That says
+	// nothing about the limits of the app.
+	Share bool
 	// At is set if neither OK nor Waits: the earliest time to ask again. An executor may defer the
 	// fire until then.
 	At time.Time

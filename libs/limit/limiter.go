@@ -35,7 +35,9 @@ type Ask struct {
 	// Returned means that the fire had a retry-after time before, whether it was held or deferred
 	// until then.
 	Returned bool
-	Priority Priority // decides by weight which waiting call starts first
+	// Readmitted means that the executor asks because of a Spare.
+	Readmitted bool
+	Priority   Priority // decides by weight which waiting call starts first
 	// Waiter is notified when the call may start, if that is expected within Hold. If Hold is 0,
 	// the limiter returns a retry-after time instead, and fetches no permits for the call.
 	Waiter Waiter
@@ -44,6 +46,7 @@ type Ask struct {
 
 // Admission is what executors use of a Limiter.
 type Admission interface {
+	Revising
 	// Start asks whether a call of an app may start now. It never blocks. After an OK, or after
 	// Waiter.Ready returned true, the caller must call Done or Cancel once.
 	Start(a Ask) Decision
@@ -54,11 +57,6 @@ type Admission interface {
 	Cancel(app string, p Priority)
 	// Set sets an app's limits, which apply at once. The zero Settings remove them.
 	Set(app string, s Settings)
-	// Spare tells of calls that may start earlier than Start has said: see [Spare].
-	Spare() <-chan Spare
-	// Unfound reports that fires of a Spare were not found. It may make the next Spare. After Close
-	// it does nothing.
-	Unfound(app string, fires int)
 	// Close returns all waiting fires. After Close nothing waits: calls that cannot start get a
 	// retry-after time.
 	Close() []Waiter
@@ -72,11 +70,12 @@ type Limiter struct {
 	metrics *metrics
 	// wake, with capacity 1, tells Run that something waits or became active.
 	wake  chan struct{}
-	spare chan Spare
+	began chan struct{} // capacity 1, see Waiting
 
 	mu          sync.Mutex
 	apps        map[string]*app
 	active      map[string]*app // apps that may want something from the shared state
+	waiting     map[string]*app // apps with fires that wait or are deferred
 	unavailable bool            // result of the last Sync
 	closed      bool
 	inUse       int // calls of all apps
@@ -101,9 +100,10 @@ func New(opts Options) (*Limiter, error) {
 		opts:    opts,
 		metrics: newMetrics(opts.Registerer),
 		wake:    make(chan struct{}, 1),
-		spare:   make(chan Spare, maxSpares),
+		began:   make(chan struct{}, 1),
 		apps:    map[string]*app{},
 		active:  map[string]*app{},
+		waiting: map[string]*app{},
 	}, nil
 }
 
@@ -113,8 +113,8 @@ func (l *Limiter) Start(a Ask) Decision {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	st := l.activate(a.App, now)
-	if a.Returned {
-		st.asking, st.counted = max(0, st.asking-1), max(0, st.counted-1)
+	if a.Readmitted {
+		st.spares.answered()
 	}
 	why := st.refuse(now, l)
 	if why == nil && !st.list.empty() {
@@ -126,19 +126,21 @@ func (l *Limiter) Start(a Ask) Decision {
 		return Decision{OK: true}
 	}
 	l.metrics.refused(why.label)
+	l.waits(a.App, st)
 	wait := st.expectedWait(&a, why, now)
 	if a.Hold <= 0 || l.closed || wait > a.Hold {
-		return Decision{At: st.retryAfter(&a, wait, now)}
+		return Decision{At: st.retryAfter(&a, wait, now), Share: why == byShare}
 	}
 	if st.list.empty() {
 		st.waitingSince = now
 		signal(l.wake)
 	}
 	st.list.push(&a)
+	st.hold = a.Hold
 	if why == byQueue {
 		l.pump(st, now)
 	}
-	return Decision{Waits: true}
+	return Decision{Waits: true, Share: why == byShare}
 }
 
 // activate returns the state of an app, and marks it as active.
@@ -181,7 +183,6 @@ func (l *Limiter) end(name string, unused *Priority) {
 		st.order = append([]Priority{*unused}, st.order...)
 	}
 	l.pump(st, now)
-	l.offerSpare(name, st, now)
 }
 
 // Close implements Admission.
@@ -219,6 +220,7 @@ func (l *Limiter) forget(name string, st *app, now time.Time) {
 	if !st.limited() && st.inUse == 0 && st.list.empty() && st.list.countDeferred(now) == 0 {
 		delete(l.apps, name)
 		delete(l.active, name)
+		delete(l.waiting, name)
 	}
 }
 

@@ -5,102 +5,215 @@ import (
 	"time"
 )
 
-// Spare says that calls of an app may start although no fire of it waits in memory, while fires of
-// it have retry-after times. Those were too late: the executor asks again for some of the fires, as
-// Returned. It is an estimate like those times, and no permit.
+// Spare says that calls of an app may start, while fires of it have retry-after times. Those were
+// too late: the executor asks again for some of the fires, as Readmitted, and reports by Found. It
+// is an estimate like those times, and no permit.
 type Spare struct {
 	App   string
-	Calls int // how many fires to ask for, at least 1; it reports those that it does not find
+	Calls int // how many fires to ask for, at least 1
+}
+
+// Deferral is a fire that has left the wait list of its app, because its turn comes much later than
+// expected. It is the caller's, and must ask again at At.
+type Deferral struct {
+	Waiter Waiter
+	At     time.Time
+}
+
+// Revision is what the limiter would answer differently by now.
+type Revision struct {
+	Spares    []Spare
+	Deferrals []Deferral
+}
+
+// Revising is the part of Admission that corrects the estimates of Start.
+type Revising interface {
+	// Waiting receives when fires begin to wait or to be deferred.
+	Waiting() <-chan struct{}
+	// Revise looks again at all fires that wait or are deferred. The executor calls it every
+	// ReviseEvery while more is true, and then after Waiting received.
+	Revise() (r Revision, more bool)
+	// Found reports how many fires of a Spare were found. The app has no other Spare before.
+	Found(s Spare, fires int)
+	// NotAsked reports that a fire of a Spare of the app was found, and will not ask.
+	NotAsked(app string)
 }
 
 const (
+	// ReviseEvery is how often an executor revises while fires wait.
+	ReviseEvery = 50 * time.Millisecond
 	// spareAhead is for how long the calls of a Spare last, beyond those that may start at once. It
 	// is shorter than the shortest Hold of executors, so that these fires wait in memory.
 	spareAhead = 200 * time.Millisecond
-	// askWithin is how long the fires of a Spare are expected to ask. If they do not, for example
-	// because they are called by another executor, others are asked for.
-	askWithin = time.Second
-	// maxSpares is how many Spares the executor may have left in the channel. An app without one is
-	// told of when its next call ends.
-	maxSpares = 64
+	// askWithin is how long fires that were found are expected to take until they ask. Some never
+	// do, for example because the breaker of their endpoint is open.
+	askWithin = 500 * time.Millisecond
+	// Fires that were not found are looked for again after lookAgainAfter, because they may not have
+	// reached the store yet. While none is found, that time doubles up to lookAgainAtMost.
+	lookAgainAfter  = 100 * time.Millisecond
+	lookAgainAtMost = 5 * time.Second
+	// tooLong is how many times longer than its Hold a fire is expected to wait that leaves the wait
+	// list. Estimates vary.
+	tooLong = 2
+	// maxDeferrals is how many fires leave the wait lists in one Revise, which holds the lock.
+	maxDeferrals = 5000
 )
 
-// Spare implements Admission.
-func (l *Limiter) Spare() <-chan Spare { return l.spare }
+// spares is what one app knows of its Spares.
+type spares struct {
+	searching bool // there was a Spare, and Found was not called yet
+	asked     []asked
+	lookAt    time.Time     // no Spare before that
+	pause     time.Duration // between the last two looks that found nothing
+}
 
-// Unfound implements Admission.
-func (l *Limiter) Unfound(app string, fires int) {
+// asked is how many fires were asked for at a time and have not asked themselves yet.
+type asked struct {
+	at    time.Time
+	fires int
+}
+
+// Waiting implements Admission.
+func (l *Limiter) Waiting() <-chan struct{} { return l.began }
+
+// waits notes that fires of an app wait or are deferred.
+func (l *Limiter) waits(name string, a *app) {
+	if _, ok := l.waiting[name]; !ok {
+		l.waiting[name] = a
+		signal(l.began)
+	}
+}
+
+// Revise implements Admission.
+func (l *Limiter) Revise() (r Revision, more bool) {
 	now := l.opts.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.apps[app]
-	if a == nil {
-		return
+	if l.closed {
+		return r, false
 	}
-	a.asking = max(0, a.asking-fires)
-	// They may be found next time, when they have reached the store. If they are gone for good,
-	// nobody looks for them once the last of the retry-after times has passed.
-	fires = min(fires, a.counted)
-	a.counted -= fires
-	if d := &a.list.deferred[Normal]; fires > 0 && a.deferredUntil.After(now) {
-		d.count(now)
-		d.addMany(a.deferredUntil, fires)
+	for name, a := range l.waiting {
+		deferred := a.list.countDeferred(now)
+		if deferred == 0 && a.list.empty() {
+			delete(l.waiting, name)
+			continue
+		}
+		r.Deferrals = l.shorten(a, r.Deferrals, now)
+		if calls := min(l.spareCalls(a, now), deferred); calls > 0 {
+			a.spares.searching = true
+			a.spares.asked = append(a.spares.asked, asked{now, calls})
+			r.Spares = append(r.Spares, Spare{App: name, Calls: calls})
+		}
 	}
-	l.offerSpare(app, a, now)
+	return r, len(l.waiting) > 0
 }
 
-// offerSpare tells the executor of an app of which a call has ended, if there is a Spare. The fires
-// it asks for no longer count as deferred, unless it reports that it has not found them.
-func (l *Limiter) offerSpare(name string, a *app, now time.Time) {
-	if l.closed || !a.list.empty() {
+// Found implements Admission.
+func (l *Limiter) Found(s Spare, fires int) {
+	now := l.opts.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.apps[s.App]
+	if a == nil || !a.spares.searching {
 		return
 	}
-	if a.list.countDeferred(now) == 0 {
-		return
-	}
-	if why := a.refuse(now, l); why != nil && why != unknownYet {
-		return
-	}
-	calls := l.spareCalls(a, now)
-	if calls <= 0 {
-		return
-	}
-	select {
-	case l.spare <- Spare{App: name, Calls: calls}:
-		a.sparedAt = now
-		a.asking += calls
-	default:
-		return
-	}
+	a.spares.found(s.Calls, fires, now)
 	for p := range a.list.deferred {
-		n := a.list.deferred[p].drop(calls, now)
-		calls -= n
-		a.counted += n
+		fires -= a.list.deferred[p].drop(fires, now)
 	}
+}
+
+// NotAsked implements Admission.
+func (l *Limiter) NotAsked(app string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.apps[app]; a != nil {
+		a.spares.answered()
+	}
+}
+
+func (s *spares) found(wanted, fires int, now time.Time) {
+	s.searching = false
+	if n := len(s.asked); n > 0 {
+		last := &s.asked[n-1]
+		last.at, last.fires = now, max(0, last.fires-(wanted-fires))
+	}
+	if fires > 0 {
+		s.pause = 0
+		return
+	}
+	s.pause = min(max(2*s.pause, lookAgainAfter), lookAgainAtMost)
+	s.lookAt = now.Add(s.pause)
+}
+
+// answered notes that a fire which was asked for has asked itself, or never will.
+func (s *spares) answered() {
+	for i := range s.asked {
+		if s.asked[i].fires > 0 {
+			s.asked[i].fires--
+			return
+		}
+	}
+}
+
+// open returns how many fires are expected to ask soon.
+func (s *spares) open(now time.Time) (n int) {
+	kept := s.asked[:0]
+	for _, a := range s.asked {
+		if age := now.Sub(a.at); a.fires > 0 && age >= 0 && age < askWithin {
+			kept = append(kept, a)
+			n += a.fires
+		}
+	}
+	s.asked = kept
+	return n
 }
 
 // spareCalls returns how many calls of an app may start at once and during spareAhead, without those
-// for which fires were asked. More would be deferred again. Under a rate they are those of its
-// tokens.
+// for which fires wait or were asked. More would be deferred again.
 func (l *Limiter) spareCalls(a *app, now time.Time) int {
-	since := now.Sub(a.sparedAt)
-	if since > askWithin || since < 0 {
-		a.asking = 0
+	if wait := a.spares.lookAt.Sub(now); a.spares.searching || wait > 0 && wait <= lookAgainAtMost {
+		return 0
 	}
-	executors, ahead := float64(a.executors), spareAhead.Seconds()
-	if rate := a.settings.Rate; rate > 0 {
-		if since >= 0 && since < spareAhead {
-			return 0
+	why := a.refuse(now, l)
+	calls := math.MaxInt
+	most := l.share()
+	if c := a.settings.Concurrent; c > 0 {
+		most = min(most, int(math.Ceil(float64(c)/float64(a.executors))))
+	}
+	if most < math.MaxInt { // else nothing is refused, but by limits that were removed
+		free := most - a.inUse
+		if why != nil && why.known && why != byTokens {
+			free = min(free, 0) // the others have it
 		}
-		return int(math.Ceil(rate/executors*ahead)) - a.asking
+		calls = free + int(a.ended.speed(now)*spareAhead.Seconds())
 	}
-	free := l.share()
-	if most := a.settings.Concurrent; most > 0 {
-		free = min(free, int(math.Ceil(float64(most)/executors)))
+	if rate := a.settings.Rate; rate > 0 {
+		soon := int(rate / float64(a.executors) * spareAhead.Seconds())
+		if soon == 0 && (why != byTokens || a.nextToken.Sub(now) <= spareAhead) {
+			soon = 1
+		}
+		calls = min(calls, soon)
 	}
-	calls := a.ended.speed(now) * ahead
-	if free < math.MaxInt { // else nothing can have been refused, but by limits that were removed
-		calls += float64(free - a.inUse)
+	return calls - a.list.len() - a.spares.open(now)
+}
+
+// shorten defers those waiting fires of an app whose turn comes much later than when they asked, for
+// example because its calls take longer now. They would fill the memory of all apps for long.
+func (l *Limiter) shorten(a *app, to []Deferral, now time.Time) []Deferral {
+	why := a.refuse(now, l)
+	if a.list.empty() || why == nil || !why.known {
+		return to
 	}
-	return int(math.Ceil(calls)) - a.asking
+	rate := a.startRate(now, why)
+	most := int(min(tooLong*a.hold.Seconds()*rate, math.MaxInt32)) + 1
+	for a.list.len() > most && len(to) < maxDeferrals {
+		w, p := a.list.popLast()
+		wait := time.Duration(
+			min(float64(a.list.len()+1)/rate, 2*MaxWait.Seconds()) * float64(time.Second),
+		)
+		at := a.retryAfter(&Ask{Priority: p, Hold: a.hold}, wait, now)
+		to = append(to, Deferral{Waiter: w, At: at})
+	}
+	return to
 }

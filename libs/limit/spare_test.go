@@ -24,6 +24,30 @@ func hang(t *testing.T, l *limit.Limiter, fires int) {
 	}
 }
 
+// spare returns how many fires of an app to ask for.
+func spare(t *testing.T, l *limit.Limiter) (calls int) {
+	t.Helper()
+	r, _ := l.Revise()
+	require.LessOrEqual(t, len(r.Spares), 1)
+	for _, s := range r.Spares {
+		require.Equal(t, "x", s.App)
+		require.Positive(t, s.Calls)
+		calls = s.Calls
+	}
+	return calls
+}
+
+// found reports the fires of a Spare that are there, which ask then. It returns how many started.
+func found(l *limit.Limiter, wanted, there int) (started int) {
+	for range there {
+		if l.Start(limit.Ask{App: "x", Returned: true, Readmitted: true}).OK {
+			started++
+		}
+	}
+	l.Found(limit.Spare{App: "x", Calls: wanted}, there)
+	return started
+}
+
 // TestSpareCallsAreTold checks that the executor is told when calls of an app end sooner than they
 // did when other fires of it got their retry-after times, and not for ever.
 func TestSpareCallsAreTold(t *testing.T) {
@@ -34,32 +58,40 @@ func TestSpareCallsAreTold(t *testing.T) {
 		for range 1000 {
 			require.True(t, l.Start(limit.Ask{App: "x"}).OK)
 		}
-		l.Done("x")
-		require.Empty(t, l.Spare(), "no fire has a retry-after time")
-		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+		require.Empty(t, l.Waiting())
+		_, more := l.Revise()
+		require.False(t, more, "no fire waits")
 		time.Sleep(time.Minute) // the calls hang
 		for range 100 {
 			require.False(t, l.Start(limit.Ask{App: "x"}).At.IsZero())
 		}
+		require.Len(t, l.Waiting(), 1)
 		w := make(ready)
 		require.True(t, l.Start(limit.Ask{App: "x", Waiter: w, Hold: time.Hour}).Waits)
+		require.Zero(t, spare(t, l), "no call has ended")
 		l.Done("x")
 		<-w
-		require.Empty(t, l.Spare(), "a fire of the wait list has taken the call")
+		n := spare(t, l)
+		require.LessOrEqual(t, n, 2, "a fire of the wait list has taken the call")
+		found(l, n, 0)
+		time.Sleep(time.Second)
+		for range 30 {
+			l.Done("x")
+		}
+		n = spare(t, l)
+		require.GreaterOrEqual(t, n, 30)
+		require.LessOrEqual(t, n, 100)
+		require.Zero(t, spare(t, l), "it has not answered yet")
+		require.Equal(t, 30, found(l, n, n))
 		for range 1000 {
 			l.Done("x")
 		}
-		told := 0
-		for len(l.Spare()) > 0 {
-			spare := <-l.Spare()
-			require.Equal(t, "x", spare.App)
-			require.Positive(t, spare.Calls)
-			told += spare.Calls
+		for range 5 {
+			n = spare(t, l)
+			require.Equal(t, n, found(l, n, n))
 		}
-		require.GreaterOrEqual(t, told, 100)
-		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
-		l.Done("x")
-		require.Empty(t, l.Spare(), "the executor was told of all fires")
+		_, more = l.Revise()
+		require.False(t, more, "the executor has asked for all fires")
 	})
 }
 
@@ -73,6 +105,7 @@ func TestSpareCallsAreFew(t *testing.T) {
 	}{
 		"concurrent": {limit.Settings{Concurrent: 2}, 2},
 		"rate":       {limit.Settings{Rate: 10, Burst: 1}, 2},
+		"slow":       {limit.Settings{Rate: 1, Burst: 1}, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, ls := run(t, "a")
@@ -86,11 +119,10 @@ func TestSpareCallsAreFew(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				l.Done("x")
-				for len(l.Spare()) > 0 {
-					spare := <-l.Spare()
-					require.LessOrEqual(t, spare.Calls, c.most, name)
-					asked += spare.Calls
-				}
+				n := spare(t, l)
+				require.LessOrEqual(t, n, c.most, name)
+				found(l, n, 0)
+				asked += n
 			}
 			require.LessOrEqual(t, asked, 50*c.most, name)
 		})
@@ -117,78 +149,105 @@ func TestSpareCallsOfARecovery(t *testing.T) {
 			for range share {
 				l.Done("x")
 				time.Sleep(100 * time.Millisecond / time.Duration(share))
-				for len(l.Spare()) > 0 {
-					told += (<-l.Spare()).Calls
-				}
+				n := spare(t, l)
+				l.Found(limit.Spare{App: "x", Calls: n}, n) // they have not asked yet
+				told += n
 			}
 			require.GreaterOrEqual(t, told, share)
-			require.Less(t, told, 10*share)
+			require.Less(t, told, 5*share)
 		})
 	}
 }
 
-// TestSpareCallsNotFound checks that fires which were not found are looked for once more, and that
-// those that did not ask in time do not count for ever.
+// TestSpareCallsOfARate checks that deferred fires use a rate to the full, however many calls end at
+// once, and however short they are.
+func TestSpareCallsOfARate(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{1, 10, 300} {
+		synctest.Test(t, func(t *testing.T) {
+			_, ls := run(t, "a")
+			l := ls[0]
+			l.Set("x", limit.Settings{Rate: rate, Burst: 1, Concurrent: 5})
+			for range 5 {
+				startRetrying(l, "x")
+			}
+			time.Sleep(time.Minute)
+			for range 1000 {
+				require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+			}
+			for range 5 {
+				l.Done("x")
+			}
+			const seconds = 20
+			started := 0
+			for range seconds * time.Second / limit.ReviseEvery {
+				time.Sleep(limit.ReviseEvery)
+				n := spare(t, l)
+				for range n {
+					w := make(ready)
+					a := limit.Ask{
+						App:        "x",
+						Returned:   true,
+						Readmitted: true,
+						Waiter:     w,
+						Hold:       5 * time.Second,
+					}
+					switch d := l.Start(a); {
+					case d.Waits:
+						go func() { <-w; started++; l.Done("x") }()
+					case d.OK:
+						started++
+						l.Done("x")
+					}
+				}
+				if n > 0 {
+					l.Found(limit.Spare{App: "x", Calls: n}, n)
+				}
+				if started == 1000 {
+					break
+				}
+			}
+			require.GreaterOrEqual(t, started, min(1000, int(0.8*seconds*rate)), "%v/s", rate)
+			for _, w := range l.Close() {
+				w.Ready()
+			}
+			synctest.Wait()
+		})
+	}
+}
+
+// TestSpareCallsNotFound checks that fires which were not found are looked for more and more rarely,
+// and that those that did not ask in time do not count for ever.
 func TestSpareCallsNotFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a")
 		l := ls[0]
-		l.Set("x", limit.Settings{Concurrent: 10})
-		for range 10 {
-			startRetrying(l, "x")
-		}
-		time.Sleep(10 * time.Second)
-		for range 100 {
-			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
-		}
-		for range 10 {
+		hang(t, l, 2000)
+		for range 1000 {
 			l.Done("x")
 		}
-		told := 0
-		for len(l.Spare()) > 0 {
-			told += (<-l.Spare()).Calls
-		}
-		l.Unfound("x", told)
-		require.Len(t, l.Spare(), 1)
-		<-l.Spare()
-		startRetrying(l, "x")
-		l.Done("x")
-		for len(l.Spare()) > 0 {
-			require.LessOrEqual(t, (<-l.Spare()).Calls, 2, "the others have not asked yet")
-		}
-		time.Sleep(2 * time.Second)
-		startRetrying(l, "x")
-		l.Done("x")
-		require.Len(t, l.Spare(), 1)
-	})
-}
-
-// TestSpareCallsForFewFires checks that more calls than there are fires end the search: those not found
-// do not count as fires.
-func TestSpareCallsForFewFires(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, ls := run(t, "a")
-		l := ls[0]
-		hang(t, l, 500)
-		for range 900 {
-			l.Done("x")
-		}
-		searches := 0
-		for found := 500; len(l.Spare()) > 0; searches++ {
-			spare := <-l.Spare()
-			n := min(found, spare.Calls)
-			found -= n
-			for range n {
-				require.True(t, l.Start(limit.Ask{App: "x", Returned: true}).OK)
+		looks := 0
+		for range 30 * time.Second / limit.ReviseEvery {
+			time.Sleep(limit.ReviseEvery)
+			if n := spare(t, l); n > 0 {
+				looks++
+				found(l, n, 0)
 			}
-			l.Unfound("x", spare.Calls-n)
 		}
-		require.Less(t, searches, 100)
+		require.Greater(t, looks, 5)
+		require.Less(t, looks, 15)
+		n := 0
+		for n == 0 {
+			time.Sleep(limit.ReviseEvery)
+			n = spare(t, l)
+		}
+		require.Equal(t, 1000, n)
+		l.Found(limit.Spare{App: "x", Calls: n}, n)
+		time.Sleep(limit.ReviseEvery)
+		require.Zero(t, spare(t, l), "they have not asked yet")
 		time.Sleep(time.Second)
-		l.Done("x")
-		require.Empty(t, l.Spare())
+		require.Greater(t, spare(t, l), 300, "those have been lost on the way")
 	})
 }
 
@@ -206,7 +265,25 @@ func TestSpareCallsAfterAnIdleTime(t *testing.T) {
 		}
 		time.Sleep(15 * time.Minute)
 		l.Done("x")
-		require.Empty(t, l.Spare())
+		require.Zero(t, spare(t, l))
+		_, more := l.Revise()
+		require.False(t, more)
+	})
+}
+
+// TestSpareCallsUnderOtherLimits checks that fires which are deferred are still known after limits
+// were set that allow less.
+func TestSpareCallsUnderOtherLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		hang(t, l, 100)
+		l.Set("x", limit.Settings{Concurrent: 10})
+		for range 995 {
+			l.Done("x")
+		}
+		require.Equal(t, 5, min(5, spare(t, l)))
 	})
 }
 
@@ -229,7 +306,8 @@ func TestSpareCallsOfAClockSetBack(t *testing.T) {
 	for range 10 {
 		l.Done("x")
 	}
-	require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+	require.Equal(t, 1, spare(t, l), "nobody knows whether the times of the others have passed")
+	require.Equal(t, 1, found(l, 1, 1))
 	l.Done("x")
 
 	for range 10 {
@@ -239,30 +317,56 @@ func TestSpareCallsOfAClockSetBack(t *testing.T) {
 		require.False(t, l.Start(limit.Ask{App: "x"}).OK)
 	}
 	now = now.Add(-110 * time.Millisecond) // a caller that read it before others
-	for len(l.Spare()) > 0 {
-		<-l.Spare()
+	l.Done("x")
+	n := spare(t, l)
+	require.Positive(t, n, "all are known still")
+	l.Found(limit.Spare{App: "x", Calls: n}, 0)
+	now = now.Add(-time.Hour)
+	for range 2 {
+		l.Start(limit.Ask{App: "x"})
 	}
 	l.Done("x")
-	require.Len(t, l.Spare(), 1, "all are known still")
+	require.Positive(t, spare(t, l))
 }
 
-// TestSpareCallsWithoutLimits checks that an app without limits is not forgotten while fires of it are
-// deferred, although all calls have ended, and none has started for a while.
-func TestSpareCallsWithoutLimits(t *testing.T) {
+// TestLongWaitsLeaveTheWaitList checks that fires whose turn comes much later than when they began to
+// wait are given back, the last of the lowest priority first.
+func TestLongWaitsLeaveTheWaitList(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a")
 		l := ls[0]
-		hang(t, l, 10_000)
-		for range 1000 {
-			l.Done("x")
+		l.Set("x", limit.Settings{Rate: 1000, Burst: 1})
+		startRetrying(l, "x")
+		waits := 0
+		by := make(map[limit.Waiter]limit.Priority)
+		for i := range 3000 {
+			w, p := make(ready), limit.Priority(i%int(limit.Priorities))
+			a := limit.Ask{App: "x", Waiter: w, Hold: holdTime, Priority: p}
+			if l.Start(a).Waits {
+				waits++
+				by[w] = p
+			}
 		}
-		for len(l.Spare()) > 0 {
-			<-l.Spare()
+		require.Equal(t, 3000, waits)
+		r, _ := l.Revise()
+		require.Empty(t, r.Deferrals)
+		l.Set("x", limit.Settings{Rate: 2, Burst: 1})
+		time.Sleep(time.Second)
+		r, more := l.Revise()
+		require.True(t, more)
+		require.Greater(t, len(r.Deferrals), 2900)
+		left := make(map[limit.Priority]int)
+		for _, p := range by {
+			left[p]++
 		}
-		time.Sleep(30 * time.Second)
-		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
-		l.Done("x")
-		require.Len(t, l.Spare(), 1)
+		for _, d := range r.Deferrals {
+			require.Greater(t, time.Until(d.At), holdTime)
+			require.LessOrEqual(t, time.Until(d.At), limit.MaxWait)
+			left[by[d.Waiter]]--
+		}
+		require.Greater(t, left[limit.High], left[limit.Normal])
+		require.Greater(t, left[limit.Normal], left[limit.Low])
+		require.Less(t, len(l.Close()), 100)
 	})
 }

@@ -1,8 +1,10 @@
 package limit
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -64,6 +66,18 @@ func (w *waitList) pick() Priority {
 	return p
 }
 
+// popLast removes the fire that starts last, as the weights have it, and returns its priority. At
+// least one fire waits.
+func (w *waitList) popLast() (Waiter, Priority) {
+	weights, last, most := DefaultWeights(), Priority(0), 0.0
+	for p := range w.fires {
+		if rounds := float64(w.fires[p].Len()) / float64(weights[p]); rounds > most {
+			last, most = Priority(p), rounds
+		}
+	}
+	return w.fires[last].PopLast(), last
+}
+
 // drain removes and returns all fires.
 func (w *waitList) drain() (all []Waiter) {
 	for p := range w.fires {
@@ -101,11 +115,18 @@ type deferred struct {
 // drop forgets up to n fires, the earliest first, and returns how many.
 func (d *deferred) drop(n int, now time.Time) (dropped int) {
 	d.count(now)
-	for at := d.past; dropped < n && d.n > 0 && at <= d.past+2*deferredSteps; at++ {
+	if n <= 0 {
+		return 0
+	}
+	for _, at := range slices.Sorted(maps.Keys(d.by)) {
 		k := min(d.by[at], n-dropped)
-		d.by[at] -= k
+		if d.by[at] -= k; d.by[at] == 0 {
+			delete(d.by, at)
+		}
 		d.n -= k
-		dropped += k
+		if dropped += k; dropped == n {
+			break
+		}
 	}
 	return dropped
 }
@@ -117,14 +138,12 @@ const (
 	clockSteps    = 10 // how many steps the clock may go back without being set
 )
 
-func (d *deferred) add(at time.Time) { d.addMany(at, 1) }
-
-func (d *deferred) addMany(at time.Time, n int) {
+func (d *deferred) add(at time.Time) {
 	if d.by == nil {
 		d.by = make(map[int64]int)
 	}
-	d.by[max(at.UnixNano()/deferredStep, d.past)] += n
-	d.n += n
+	d.by[max(at.UnixNano()/deferredStep, d.past)]++
+	d.n++
 }
 
 func (d *deferred) count(now time.Time) int {
@@ -171,9 +190,6 @@ func (a *app) retryAfter(ask *Ask, expectedWait time.Duration, now time.Time) ti
 	at := now.Add(max(expectedWait, gatherDelay))
 	a.list.deferred[ask.Priority].count(now)
 	a.list.deferred[ask.Priority].add(at)
-	if at.After(a.deferredUntil) {
-		a.deferredUntil = at
-	}
 	return at
 }
 
@@ -217,7 +233,11 @@ func (a *app) startRate(now time.Time, why *refusal) float64 {
 		if a.inUse > 0 {
 			since = max(now.Sub(a.lastProgress), soonest)
 		}
-		running := float64(max(a.inUse, a.settings.Concurrent/a.executors, 1)) / since.Seconds()
+		calls := max(a.inUse, 1)
+		if why != byShare { // else no more can run here, whatever the limit
+			calls = max(calls, a.settings.Concurrent/a.executors)
+		}
+		running := float64(calls) / since.Seconds()
 		startRate = min(startRate, max(a.ended.speed(now), running, slowest))
 	}
 	return max(startRate, 1e-3)

@@ -29,7 +29,7 @@
 //
 // This runs beside it:
 //
-//	readmit.go  advances deferred fires when the limits of their app are raised
+//	readmit.go  asks again for deferred fires whose app may make calls sooner than expected
 //
 // These make the service:
 //

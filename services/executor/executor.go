@@ -27,23 +27,22 @@ import (
 
 // Service is an executor.
 type Service struct {
-	opts         Options
-	log          zerolog.Logger
-	newerValues  zerolog.Logger // rate-limited, for fires of a newer release
-	heartbeater  *session.Heartbeater
-	inflight     *inflight.Set
-	intake       *intake.Intake
-	wheel        *hold.Wheel
-	queue        *hold.Ready[*candidate]
-	cache        *cache.Cache
-	recorder     *record.Recorder
-	events       *events.Publisher
-	lookups      *lookups
-	deliverer    *delivery.Deliverer
-	order        *order.Sequencer
-	traces       *firetrace.Traces // nil: tracing is off
-	met          *metrics
-	readmissions *readmissions
+	opts        Options
+	log         zerolog.Logger
+	newerValues zerolog.Logger // rate-limited, for fires of a newer release
+	heartbeater *session.Heartbeater
+	inflight    *inflight.Set
+	intake      *intake.Intake
+	wheel       *hold.Wheel
+	queue       *hold.Ready[*candidate]
+	cache       *cache.Cache
+	recorder    *record.Recorder
+	events      *events.Publisher
+	lookups     *lookups
+	deliverer   *delivery.Deliverer
+	order       *order.Sequencer
+	traces      *firetrace.Traces // nil: tracing is off
+	met         *metrics
 
 	workers     sync.WaitGroup
 	workersMu   sync.Mutex
@@ -58,13 +57,12 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts:         opts,
-		log:          opts.Logger,
-		newerValues:  opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
-		inflight:     inflight.New(opts.MaxInflight),
-		wheel:        hold.NewWheel(),
-		readmissions: newReadmissions(),
-		traces:       firetrace.New(opts.Tracer, opts.Clock.Now),
+		opts:        opts,
+		log:         opts.Logger,
+		newerValues: opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
+		inflight:    inflight.New(opts.MaxInflight),
+		wheel:       hold.NewWheel(),
+		traces:      firetrace.New(opts.Tracer, opts.Clock.Now),
 	}
 	s.events = events.New(events.Options{
 		Store:      opts.Store,
@@ -79,7 +77,7 @@ func New(opts Options) (*Service, error) {
 		Dispatch:   opts.Dispatch,
 		Inflight:   s.inflight,
 		Events:     s.events,
-		Ended:      func(e *inflight.Entry) { s.order.Leave(e) },
+		Ended:      s.ended,
 		Held:       s.wheel.Add,
 		Room:       func() { s.queue.Wake() },
 		Traces:     s.traces,
@@ -239,8 +237,7 @@ func (s *Service) Run(ctx context.Context) error {
 	sessionLoops.Go(func() { _ = s.opts.Limits.Run(sessionCtx) })
 	g.Go(func() error { s.intake.Poll(runCtx); return nil })
 	g.Go(func() error { return s.readmitOnLimitChange(runCtx) })
-	g.Go(func() error { return s.readmitForSpareCalls(runCtx) })
-	g.Go(func() error { return s.readmitStored(runCtx) })
+	g.Go(func() error { return s.reviseWaits(runCtx) })
 	// In-flight fires are called on time until receiving has ended. Unsubscribing from a busy broker
 	// may take seconds, and only then does the drain release the rest.
 	wheelCtx, endWheel := context.WithCancel(drainCtx)

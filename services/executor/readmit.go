@@ -3,152 +3,114 @@ package executor
 import (
 	"context"
 	"math"
-	"sync"
-	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/services/executor/internal/cache"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 )
 
-// raised reports whether new limits allow an app more than the old ones.
-func raised(old, now limit.Settings) bool {
-	more := func(old, now float64) bool { return old > 0 && (now == 0 || now > old) }
-	return more(old.Rate, now.Rate) || more(float64(old.Concurrent), float64(now.Concurrent))
-}
+// maxReadmissions is how many apps look for deferred fires in the store at once. Those of one app
+// must not wait for another's.
+const maxReadmissions = 8
 
 // readmitOnLimitChange advances fires that wait for the limits of their app once those are raised,
 // until ctx ends. Otherwise each would wait for its retry-after time under the old limits, up to
 // limit.MaxWait.
 func (s *Service) readmitOnLimitChange(ctx context.Context) error {
+	var g errgroup.Group
+	g.SetLimit(maxReadmissions)
 	for {
 		select {
 		case t := <-s.cache.Apps.Changed():
-			now, err := s.cache.Apps.Of(ctx, cache.AppQuestion{ID: t.ID, Name: t.Name})
-			if err != nil || !raised(t.Limits, now.Limits) {
-				continue // if the read failed, the app's next fire reads it
-			}
-			s.wheel.Advance(
-				s.opts.Clock.Now().UnixMilli(),
-				math.MaxInt,
-				func(e *inflight.Entry) bool { return e.WaitedForLimit && e.Fire.AppID == t.ID },
-			)
-			if err := s.intake.Readmit(ctx, t.ID); err != nil {
-				s.log.Debug().
-					Err(err).
-					Str("app", t.Name).
-					Msg("deferred fires not advanced after a limit change")
-			}
+			g.Go(func() error { s.readmitAll(ctx, t); return nil })
 		case <-ctx.Done():
-			return nil
+			return g.Wait() //nolint:wrapcheck // there is none
 		}
 	}
 }
 
-// Fires that were not found in the store are looked for again after lookAgainAfter, because they may
-// not have reached it yet. While none is found, that time doubles up to lookAgainAtMost.
-const (
-	lookAgainAfter  = 100 * time.Millisecond
-	lookAgainAtMost = 5 * time.Second
-)
-
-// readmissions are how many fires to take from the store, by app. Calls that end one after the other
-// ask for one fire each, and one search finds all of them.
-type readmissions struct {
-	mu    sync.Mutex
-	calls map[int64]limit.Spare // by id of the app
-	wake  chan struct{}         // capacity 1
-}
-
-func newReadmissions() *readmissions {
-	return &readmissions{calls: make(map[int64]limit.Spare), wake: make(chan struct{}, 1)}
-}
-
-func (r *readmissions) add(app int64, spare limit.Spare) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	spare.Calls += r.calls[app].Calls
-	r.calls[app] = spare
-	select {
-	case r.wake <- struct{}{}:
-	default:
+// readmitAll advances the fires of an app if its limits are higher than they were. If the limits
+// cannot be read, the app's next fire reads them.
+func (s *Service) readmitAll(ctx context.Context, was *cache.App) {
+	now, err := s.cache.Apps.Of(ctx, cache.AppQuestion{ID: was.ID, Name: was.Name})
+	if err != nil || !now.Limits.Raised(was.Limits) {
+		return
+	}
+	s.advance(was.ID, math.MaxInt, "")
+	if err := s.intake.Readmit(ctx, was.ID); err != nil {
+		s.log.Debug().
+			Err(err).
+			Str("app", was.Name).
+			Msg("deferred fires not advanced after a limit change")
 	}
 }
 
-// take removes and returns those of one app.
-func (r *readmissions) take() (app int64, spare limit.Spare, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for app, spare := range r.calls {
-		delete(r.calls, app)
-		return app, spare, true
-	}
-	return 0, limit.Spare{}, false
-}
-
-// readmitForSpareCalls asks again for fires of apps that may make calls sooner than expected: for the
-// soonest of those that wait here, and then for those that wait in the store. It ends with ctx. A
-// fire that still cannot start waits again, as after its retry-after time.
-func (s *Service) readmitForSpareCalls(ctx context.Context) error {
+// reviseWaits corrects the estimates by which fires wait for the limits of their app, until ctx ends.
+// Fires whose turn comes much later than expected leave the wait list. Where calls may start sooner,
+// it asks again for fires that are deferred. A fire that still cannot start waits again, as after its
+// retry-after time.
+func (s *Service) reviseWaits(ctx context.Context) error {
+	var searches errgroup.Group
+	searches.SetLimit(maxReadmissions)
 	for {
 		select {
-		case spare := <-s.opts.Limits.Spare():
-			app := s.cache.Apps.Named(spare.App)
-			if app == nil {
-				s.opts.Limits.Unfound(spare.App, spare.Calls)
-				continue
-			}
-			now := s.opts.Clock.Now()
-			spare.Calls -= s.wheel.Advance(
-				now.UnixMilli(),
-				spare.Calls,
-				func(e *inflight.Entry) bool {
-					if e.Fire.AppID != app.ID || !e.Fire.WaitsForCall() || e.ToGiveBack {
-						return false
-					}
-					if e.Fire.RunAtMS > now.UnixMilli() { // claimed ahead of its retry-after time
-						e.MoveTo(now, s.opts.Counts)
-					}
-					return true
-				},
-			)
-			if spare.Calls > 0 {
-				s.readmissions.add(app.ID, spare)
-			}
+		case <-s.opts.Limits.Waiting():
 		case <-ctx.Done():
-			return nil
+			return searches.Wait() //nolint:wrapcheck // there is none
+		}
+		for more := true; more && ctx.Err() == nil; {
+			clock.Pause(ctx, limit.ReviseEvery)
+			var r limit.Revision
+			r, more = s.opts.Limits.Revise()
+			s.deliverer.Defer(r.Deferrals)
+			for _, spare := range r.Spares {
+				s.readmitSome(ctx, &searches, spare)
+			}
 		}
 	}
 }
 
-// readmitStored carries out readmissions, until ctx ends. The store may take long to answer, and
-// fires that wait in this process do not wait for it.
-func (s *Service) readmitStored(ctx context.Context) error {
-	again := make(map[int64]time.Duration) // by app, of those of which none was found
-	for {
-		select {
-		case <-s.readmissions.wake:
-		case <-ctx.Done():
-			return nil
+// readmitSome asks again for some fires of an app: for the soonest of those that wait here, and then
+// for those that wait in the store, which may take long to answer. Where too many apps search, this
+// one goes on with its next Spare.
+func (s *Service) readmitSome(ctx context.Context, searches *errgroup.Group, spare limit.Spare) {
+	id, found := s.cache.Apps.ID(spare.App), 0
+	if id != 0 {
+		found = s.advance(id, spare.Calls, spare.App)
+	}
+	if id == 0 || found == spare.Calls || !searches.TryGo(func() error {
+		rest := limit.Spare{App: spare.App, Calls: spare.Calls - found}
+		stored, err := s.intake.ReadmitSome(ctx, id, rest)
+		if err != nil {
+			s.log.Debug().Err(err).Msg("deferred fires not advanced for spare calls")
 		}
-		for ctx.Err() == nil {
-			app, spare, ok := s.readmissions.take()
-			if !ok {
-				break
-			}
-			found, err := s.intake.ReadmitSome(ctx, app, spare.Calls)
-			if err != nil {
-				s.log.Debug().Err(err).Msg("deferred fires not advanced for spare calls")
-			}
-			if found > 0 {
-				delete(again, app)
-			}
-			if found < spare.Calls {
-				again[app] = min(max(2*again[app], lookAgainAfter), lookAgainAtMost)
-				time.AfterFunc(again[app], func() {
-					s.opts.Limits.Unfound(spare.App, spare.Calls-found)
-				})
-			}
+		s.opts.Limits.Found(spare, found+stored)
+		return nil
+	}) {
+		s.opts.Limits.Found(spare, found)
+	}
+}
+
+// advance makes fires of an app due that wait here for a call of it, at most a number, and returns how
+// many. Some of them were claimed ahead of their retry-after times, and may run now.
+func (s *Service) advance(app int64, most int, askedFor string) int {
+	now := s.opts.Clock.Now()
+	return s.wheel.Advance(now.UnixMilli(), app, most, func(e *inflight.Entry) {
+		e.AskedFor = askedFor
+		if e.Fire.RunAtMS > now.UnixMilli() {
+			e.MoveTo(now, s.opts.Counts)
 		}
+	})
+}
+
+// ended notes that a fire has an outcome. If it was asked for and has not asked itself, it was
+// skipped.
+func (s *Service) ended(e *inflight.Entry) {
+	s.order.Leave(e)
+	if e.AskedFor != "" {
+		s.opts.Limits.NotAsked(e.AskedFor)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
@@ -269,5 +270,188 @@ func TestSpareCallsAdvanceFiresClaimedAhead(t *testing.T) {
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), deferred))
 		time.Sleep(time.Until(recovers.Add(time.Second)))
 		require.Len(t, r.attempts(), share+len(more))
+	})
+}
+
+// recovery is an executor whose calls of the app a hang for 20 s. Fires that are due meanwhile are
+// deferred. No trigger brings back those whose retry-after times come while it hangs, so these few
+// may come late.
+type recovery struct {
+	parts    *servicetest.Parts
+	receiver *receiver
+	recovers time.Time
+	fires    []timer.Fire // the deferred ones
+}
+
+const hangingCalls = 8
+
+func newRecovery(
+	t *testing.T,
+	settings store.AppSettings,
+	waiting ...[]timer.Definition,
+) *recovery {
+	t.Helper()
+	h := &recovery{
+		parts:    servicetest.New(t, servicetest.Options{}),
+		recovers: time.Now().Add(20 * time.Second),
+	}
+	h.receiver = &receiver{answer: func(*callback.Request) callback.Result {
+		time.Sleep(time.Until(h.recovers) + 10*time.Millisecond)
+		return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
+	}}
+	l, err := limit.New(
+		limit.Options{SharedState: memstate.New(nil), Executor: "one", Share: hangingCalls},
+	)
+	require.NoError(t, err)
+	if settings.Rate > 0 || settings.Concurrent > 0 {
+		_, err := h.parts.Store.PutSettings(t.Context(), "a", settings, 0)
+		require.NoError(t, err)
+	}
+	start(t, h.parts, "one", h.receiver, func(o *executor.Options) { o.Limits = l })
+	hanging := h.parts.Create("a", soon(hangingCalls, time.Second)...)
+	h.parts.Dispatch.Committed(t.Context(), hanging)
+	time.Sleep(10 * time.Second)
+	for _, defs := range waiting {
+		fires := h.parts.Create("a", defs...)
+		h.parts.Dispatch.Committed(t.Context(), fires)
+		h.fires = append(h.fires, fires...)
+		time.Sleep(time.Second)
+	}
+	time.Sleep(time.Second)
+	return h
+}
+
+// after sleeps until some time after the recovery, and returns how many fires were called in all.
+func (h *recovery) after(d time.Duration) int {
+	time.Sleep(time.Until(h.recovers.Add(d)))
+	return len(h.receiver.attempts())
+}
+
+// TestSpareCallsOfARateLimitedApp checks that deferred fires of an app use its rate to the full once
+// its calls end again.
+func TestSpareCallsOfARateLimitedApp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limits := store.AppSettings{Rate: 50, Burst: 10, Concurrent: hangingCalls}
+		h := newRecovery(t, limits, soon(200, time.Second))
+		require.Greater(t, h.after(2*time.Second), hangingCalls+75)
+		require.Greater(t, h.after(5*time.Second), hangingCalls+190)
+	})
+}
+
+// TestShareIsNoLimitOfTheApp checks that fires which wait because their executor has no more calls for
+// one app are not said to wait for the limits of that app.
+func TestShareIsNoLimitOfTheApp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newRecovery(t, store.AppSettings{Concurrent: 1000}, soon(100, time.Second))
+		rec, err := h.parts.Store.Fire(t.Context(), "a", h.fires[99].FireID)
+		require.NoError(t, err)
+		require.Equal(t, timer.FireDeferred, rec.Open.State)
+		require.Equal(t, timer.WaitWorker, rec.Open.WaitedFor)
+	})
+}
+
+// TestSpareCallsOfAChangedApp checks that fires of an app whose settings are to be read again are not
+// forgotten.
+func TestSpareCallsOfAChangedApp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newRecovery(t, store.AppSettings{}, soon(200, time.Second))
+		allow := []string{"10.0.0.0/8"}
+		_, err := h.parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Allow: allow}, 0)
+		require.NoError(t, err)
+		require.Greater(t, h.after(2*time.Second), hangingCalls+190)
+	})
+}
+
+// TestSpareCallsOfDeletedTimers checks that deferred fires which are skipped do not keep the others
+// waiting.
+func TestSpareCallsOfDeletedTimers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newRecovery(t, store.AppSettings{}, soon(100, time.Second), soon(100, time.Second))
+		changes := make([]store.StatusChange, 100)
+		for i := range changes {
+			changes[i] = store.StatusChange{
+				App: "a", ID: h.fires[i].Timer, Status: timer.StatusDeleted,
+			}
+		}
+		_, err := h.parts.Store.SetStatus(t.Context(), changes, h.parts.Plan)
+		require.NoError(t, err)
+		require.Equal(t, hangingCalls+100, h.after(time.Second))
+	})
+}
+
+// TestLowerLimitsEmptyTheWaitList checks that fires which were to wait for a moment do not stay in
+// memory once the limits of their app are much lower. They would leave no room for other apps.
+func TestLowerLimitsEmptyTheWaitList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		_, err := parts.Store.PutSettings(
+			t.Context(), "a", store.AppSettings{Rate: 100, Burst: 1}, 0,
+		)
+		require.NoError(t, err)
+		reg := prometheus.NewRegistry()
+		start(t, parts, "one", r, func(o *executor.Options) { o.Registerer = reg })
+		fires := parts.Create("a", soon(400, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(1500 * time.Millisecond)
+		require.Greater(t, gauge(t, reg, "carillon_executor_inflight_fires"), 300.0)
+		_, err = parts.Store.PutSettings(
+			t.Context(), "a", store.AppSettings{Rate: 0.1, Burst: 1}, 0,
+		)
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		require.Less(t, gauge(t, reg, "carillon_executor_inflight_fires"), 20.0)
+		_, err = parts.Store.PutSettings(t.Context(), "a", store.AppSettings{}, 0)
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, map[string]int{"delivered": 400}, reasons(t, parts, fires))
+	})
+}
+
+// TestRaisedLimitsCallNoRetryEarly checks that a fire which waited for limits before its first attempt,
+// and now waits for its next one, keeps its time when limits are raised.
+func TestRaisedLimitsCallNoRetryEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := &receiver{answer: func(q *callback.Request) callback.Result {
+			return callback.Result{
+				Class: callback.Retry, StatusCode: http.StatusServiceUnavailable,
+				Failure: timer.FailureStatus, RetryAfter: 4 * time.Second,
+			}
+		}}
+		rate := func(perSecond float64) {
+			s := store.AppSettings{Rate: perSecond, Burst: 1}
+			_, err := parts.Store.PutSettings(t.Context(), "a", s, 0)
+			require.NoError(t, err)
+		}
+		rate(1)
+		start(t, parts, "one", r, func(o *executor.Options) { o.MaxInflight = 20 })
+		fires := parts.Create("a", soon(2, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		crowd := parts.Create("b", soon(8, 10*time.Second)...)
+		parts.Dispatch.Committed(t.Context(), crowd)
+		time.Sleep(2100 * time.Millisecond)
+		require.Equal(t, 2, r.total())
+		for _, perSecond := range []float64{2, 3, 4} {
+			rate(perSecond)
+			time.Sleep(500 * time.Millisecond)
+		}
+		time.Sleep(5 * time.Second)
+		first := make(map[timer.FireID]time.Time)
+		calls, at := r.seen()
+		for i, c := range calls {
+			if began, again := first[c.Fire]; again && c.Attempt == 2 {
+				require.GreaterOrEqual(t, at[i].Sub(began), 4*time.Second)
+			} else if !again {
+				first[c.Fire] = at[i]
+			}
+		}
+		require.Greater(t, len(calls), 2)
 	})
 }

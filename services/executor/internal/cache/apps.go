@@ -39,13 +39,15 @@ type Apps struct {
 
 	mu         sync.Mutex
 	byID       map[int64]*App
-	generation int // counts drops
+	ids        map[string]int64 // by name, of all apps that were read
+	generation int              // counts drops
 }
 
 func newApps(o Options) *Apps {
 	return &Apps{
 		opts:    o,
 		byID:    make(map[int64]*App),
+		ids:     make(map[string]int64),
 		changed: make(chan *App, maxChangedApps),
 	}
 }
@@ -57,16 +59,12 @@ func (t *Apps) Known(id int64) *App {
 	return t.byID[id]
 }
 
-// Named returns a cached app by its name, or nil. It looks at each cached app.
-func (t *Apps) Named(name string) *App {
+// ID returns the id of an app that calls were made for, or 0. It is known although its settings are
+// dropped.
+func (t *Apps) ID(name string) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, a := range t.byID {
-		if a.Name == name {
-			return a
-		}
-	}
-	return nil
+	return t.ids[name]
 }
 
 // AppQuestion asks for the settings of an app.
@@ -136,7 +134,7 @@ func (t *Apps) read(ctx context.Context, q AppQuestion) (*App, error) {
 		t.mu.Lock()
 		if t.generation == generation {
 			t.opts.SetLimits(q.Name, fresh.Limits)
-			t.byID[q.ID] = fresh
+			t.byID[q.ID], t.ids[q.Name] = fresh, q.ID
 			t.mu.Unlock()
 			return fresh, nil
 		}

@@ -103,7 +103,9 @@ func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Pe
 		Hold:     d.maxWait(),
 		Returned: waited || e.Fire.State == timer.FireDeferred ||
 			e.Fire.State == timer.FireRetrying,
+		Readmitted: e.AskedFor == app.Name,
 	}
+	e.AskedFor = ""
 	// Set before Start: a waiting fire may belong to another worker at once.
 	e.WaitedForLimit = true
 	waits := e.Waits()
@@ -121,6 +123,10 @@ func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Pe
 		d.opts.Order.Passed(id)
 	}
 	if !start.Waits {
+		if start.Share {
+			e.SetWaits(waits)
+			e.DeferFor(timer.WaitWorker, d.opts.Clock.Now().UnixMilli())
+		}
 		d.DeferUntil(e, start.At)
 	}
 	return nil
@@ -185,6 +191,16 @@ func (d *Deliverer) DeferUntil(e *inflight.Entry, at time.Time) {
 	}
 	e.MoveTo(at, d.opts.Counts)
 	d.opts.Recorder.Release(e)
+}
+
+// Defer makes fires wait until their times that have left the wait lists of their apps.
+func (d *Deliverer) Defer(fires []limit.Deferral) {
+	for _, f := range fires {
+		w := f.Waiter.(*waiter)                   //nolint:forcetypeassert // only acquirePermit adds waiters
+		if w.entry.Epoch.Context().Err() == nil { // else the fire's next owner calls it
+			d.DeferUntil(w.entry, f.At)
+		}
+	}
 }
 
 // done ends the use of the permit.

@@ -19,6 +19,7 @@ type Wheel struct {
 	order instants
 	slots map[int64][]*inflight.Entry
 	n     int
+	calls map[int64]int // by app, how many entries wait for a call of it
 	wake  chan struct{} // capacity 1: an earlier slot was added
 }
 
@@ -40,7 +41,11 @@ func (h *instants) Pop() any {
 
 // NewWheel returns an empty wheel.
 func NewWheel() *Wheel {
-	return &Wheel{slots: make(map[int64][]*inflight.Entry), wake: make(chan struct{}, 1)}
+	return &Wheel{
+		slots: make(map[int64][]*inflight.Entry),
+		calls: make(map[int64]int),
+		wake:  make(chan struct{}, 1),
+	}
 }
 
 // Add adds each entry at the run time of its fire.
@@ -71,6 +76,9 @@ func (w *Wheel) put(at int64, e *inflight.Entry) {
 	}
 	w.slots[at] = append(w.slots[at], e)
 	w.n++
+	if waitsForCall(e) {
+		w.calls[e.Fire.AppID]++
+	}
 }
 
 // pop returns the entries due at nowMS, and the time of the next slot (0: none).
@@ -87,6 +95,7 @@ func (w *Wheel) pop(nowMS int64) (due []*inflight.Entry, next int64) {
 		delete(w.slots, at)
 	}
 	w.n -= len(due)
+	w.left(due)
 	if len(w.order) > 0 {
 		next = w.order[0]
 	}
@@ -96,12 +105,16 @@ func (w *Wheel) pop(nowMS int64) (due []*inflight.Entry, next int64) {
 // almostDueMS is how soon an entry is due that Advance leaves as it is.
 const almostDueMS = 50
 
-// Advance makes the chosen entries due at nowMS, at most the given number, the soonest first. It
-// returns how many. chosen may change an entry that it chooses. Entries that are due in a moment are
-// left as they are: they may have been added as due at once, after nowMS was read.
-func (w *Wheel) Advance(nowMS int64, most int, chosen func(e *inflight.Entry) bool) int {
+// Advance makes entries of an app due at nowMS that wait for a call of it, at most the given number,
+// the soonest first. It returns how many. Of each it calls advanced first, which may change it. Entries
+// that are due in a moment are left as they are: they may have been added as due at once, after nowMS
+// was read.
+func (w *Wheel) Advance(nowMS, app int64, most int, advanced func(e *inflight.Entry)) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.calls[app] == 0 {
+		return 0 // most are, and a full wheel takes long to search
+	}
 	var sooner []*inflight.Entry
 	for _, at := range slices.Sorted(maps.Keys(w.slots)) {
 		if at <= nowMS+almostDueMS {
@@ -111,19 +124,38 @@ func (w *Wheel) Advance(nowMS int64, most int, chosen func(e *inflight.Entry) bo
 			break
 		}
 		kept := slices.DeleteFunc(w.slots[at], func(e *inflight.Entry) bool {
-			if len(sooner) < most && chosen(e) {
-				sooner = append(sooner, e)
-				return true
+			if len(sooner) == most || e.Fire.AppID != app || !waitsForCall(e) {
+				return false
 			}
-			return false
+			sooner = append(sooner, e)
+			return true
 		})
 		w.slots[at] = kept // a slot left empty is popped as any other
 	}
 	w.n -= len(sooner)
+	w.left(sooner)
 	for _, e := range sooner {
+		advanced(e)
 		w.put(nowMS, e)
 	}
 	return len(sooner)
+}
+
+// waitsForCall reports whether an entry only waits until its app may make another call.
+func waitsForCall(e *inflight.Entry) bool { return e.Fire.WaitsForCall() && !e.ToGiveBack }
+
+// left counts entries that have left the wheel.
+func (w *Wheel) left(es []*inflight.Entry) {
+	if len(w.calls) == 0 {
+		return
+	}
+	for _, e := range es {
+		if waitsForCall(e) {
+			if w.calls[e.Fire.AppID]--; w.calls[e.Fire.AppID] <= 0 {
+				delete(w.calls, e.Fire.AppID)
+			}
+		}
+	}
 }
 
 // Clear empties the wheel and returns its entries.
@@ -135,6 +167,7 @@ func (w *Wheel) Clear() []*inflight.Entry {
 		all = append(all, s...)
 	}
 	w.slots, w.order, w.n = make(map[int64][]*inflight.Entry), nil, 0
+	clear(w.calls)
 	return all
 }
 

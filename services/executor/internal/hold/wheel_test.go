@@ -135,21 +135,42 @@ func BenchmarkWheelAddPop(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(es)), "ns/fire")
 }
 
+// TestWheelAdvancesTheSoonest checks that only entries of an app that wait for its calls are
+// advanced, the soonest first, and that those claimed ahead of their run time may run then.
 func TestWheelAdvancesTheSoonest(t *testing.T) {
 	t.Parallel()
+	const toGiveBack = 101
 	w, now := NewWheel(), time.Now()
-	for i := range 20 {
-		w.Add(entry(int64(1+i%2), timer.ID(i+1), now.Add(time.Duration(20-i)*time.Second)))
+	add := func(app int64, id timer.ID, after time.Duration, waits timer.Wait) {
+		e := entry(app, id, now.Add(after))
+		e.Fire.WaitedFor, e.Fire.WaitingSinceMS = waits, 1
+		e.ToGiveBack = id == toGiveBack
+		w.Add(e)
 	}
-	w.Add(entry(1, 99, now.Add(20*time.Millisecond)))
-	ofFirst := func(e *inflight.Entry) bool { return e.Fire.AppID == 1 }
-	require.Equal(t, 3, w.Advance(now.UnixMilli(), 3, ofFirst))
-	require.Equal(t, 21, w.Len())
+	for i := range 20 {
+		after := time.Duration(20-i) * time.Second
+		add(int64(1+i%2), timer.ID(i+1), after, timer.WaitLimits)
+	}
+	add(1, 99, 20*time.Millisecond, timer.WaitWorker)
+	add(1, 100, time.Second, timer.WaitBreaker)
+	add(1, toGiveBack, time.Second, timer.WaitLimits)
+	add(3, 102, time.Second, timer.WaitBreaker)
+	chosen := 0
+	advance := func(app int64, most int) int {
+		return w.Advance(now.UnixMilli(), app, most, func(*inflight.Entry) { chosen++ })
+	}
+	require.Zero(t, advance(3, 3))
+	require.Equal(t, 3, advance(1, 3))
+	require.Equal(t, 24, w.Len())
 	due, _ := w.pop(now.UnixMilli())
 	require.Len(t, due, 3)
 	for i, e := range due {
 		require.Equal(t, timer.ID(19-2*i), e.Fire.Timer)
 	}
-	require.Equal(t, 7, w.Advance(now.UnixMilli(), 100, ofFirst))
-	require.Equal(t, 18, w.Len())
+	require.Equal(t, 7, advance(1, 100))
+	require.Equal(t, 21, w.Len())
+	require.Equal(t, 10, advance(2, 100))
+	w.pop(now.Add(time.Minute).UnixMilli())
+	require.Empty(t, w.calls)
+	require.Equal(t, 20, chosen)
 }

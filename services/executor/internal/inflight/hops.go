@@ -6,7 +6,8 @@ import "github.com/carillon-timer/carillon/libs/timer"
 type Arrival struct {
 	Fire timer.Fire
 	// Hops has the path, and when the task was published. The claim adds the rest.
-	Hops timer.Hops
+	Hops     timer.Hops
+	AskedFor string // of the entry
 }
 
 // Arrivals returns fires that all came by one path without a task.

@@ -88,6 +88,7 @@ func (h *Set) Reserve(
 				Epoch:       epoch,
 				unconfirmed: source.withoutTask(),
 				Low:         source.low(),
+				AskedFor:    arrivals[i].AskedFor,
 				hops:        hops{known: arrivals[i].Hops},
 			}
 			if old != nil {

@@ -62,7 +62,9 @@ func (in *Intake) claim(
 	in.opts.Traces.Claimed(mine)
 	if source == inflight.FromReadmit {
 		for now, i := in.opts.Clock.Now(), 0; i < len(mine); i++ {
-			mine[i].MoveTo(now, in.opts.Counts)
+			if mine[i].Fire.State == timer.FireDeferred { // it may wait for a retry since it was read
+				mine[i].MoveTo(now, in.opts.Counts)
+			}
 		}
 	}
 	in.met.claimsLost.Add(float64(len(es) - len(mine)))

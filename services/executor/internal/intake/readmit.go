@@ -42,14 +42,14 @@ func (in *Intake) Readmit(ctx context.Context, app int64) error {
 // many. Sooner minutes go first. If there are fewer in this executor's share of the buckets, it takes
 // others, since executors do not defer alike. It searches a bounded part of the fires, and begins
 // with another bucket each time.
-func (in *Intake) ReadmitSome(ctx context.Context, app int64, fires int) (int, error) {
+func (in *Intake) ReadmitSome(ctx context.Context, app int64, s limit.Spare) (int, error) {
 	return in.readmit(ctx, &readmission{
 		wants: func(f *timer.Fire) bool {
 			return f.AppID == app && f.State == timer.FireDeferred && f.WaitsForCall()
 		},
-		fires: fires,
-		pages: somePages,
-		some:  true,
+		fires:    s.Calls,
+		pages:    somePages,
+		askedFor: s.App,
 	})
 }
 
@@ -58,7 +58,9 @@ type readmission struct {
 	wants func(f *timer.Fire) bool
 	fires int // to claim
 	pages int // to read
-	some  bool
+	// askedFor is the app of a Spare, of which nothing is claimed where there is no room; empty: all
+	// fires are wanted.
+	askedFor string
 }
 
 func (r *readmission) done() bool { return r.fires <= 0 || r.pages <= 0 }
@@ -86,7 +88,7 @@ func (in *Intake) readmit(ctx context.Context, r *readmission) (claimed int, err
 		func(k pickup.Slice) bool { return !shard.Has(k.Bucket) },
 	)
 	others := slices.DeleteFunc(keys, func(k pickup.Slice) bool { return shard.Has(k.Bucket) })
-	if keys = own; r.some {
+	if keys = own; r.askedFor != "" {
 		turn := int(in.readmissions.Add(1))
 		keys = slices.Concat(rotated(own, turn), rotated(others, turn))
 	}
@@ -137,10 +139,17 @@ func (in *Intake) readmitSlice(
 		page = slices.DeleteFunc(page, func(f timer.Fire) bool { return !r.wants(&f) })
 		page = page[:min(len(page), r.fires)]
 		if len(page) > 0 {
+			if r.askedFor != "" && in.opts.Inflight.Crowded() {
+				r.pages = 0 // the limiter soon asks again
+				return nil
+			}
 			for in.opts.Inflight.Crowded() && ctx.Err() == nil && epoch.Valid() {
 				clock.Pause(ctx, readmitPause)
 			}
 			waiting := inflight.Arrivals(page, timer.PathReadmit)
+			for i := range waiting {
+				waiting[i].AskedFor = r.askedFor
+			}
 			claimed, _, err := in.claim(ctx, epoch, waiting, inflight.FromReadmit)
 			r.fires -= claimed
 			if err != nil {
