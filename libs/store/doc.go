@@ -153,7 +153,7 @@
 //     changing a pause and deactivating each begin a stretch, so there are no gaps. A pause with an
 //     end is over at that end, and active_since is that instant, whether Expand notices it or a
 //     later change of the timer. What came due since is planned as for an active timer. Retention
-//     removes stretches that ended before it.
+//     removes stretches that ended before it, and before any open fire was due.
 //   - S30 Defer releases an open fire with the given run_at while its timer is not active. The next
 //     activation, or the deletion, restores its run_at for dispatch. A fire that was claimed
 //     meanwhile is left to its owner. Of a Defer and an activation or deletion at once, the later
@@ -170,7 +170,7 @@
 //     and the others continue the walk of one that dies. So in the end every timer is planned by
 //     the remaining rules, and no two processes mark a timer back and forth. RenewProcess also
 //     returns the settings of each alive process, and a name of the database that never changes and
-//     no other database has.
+//     no other database has, but one that was copied from it without a restore.
 //
 // Order of late fires:
 //   - S32 OpenAmong returns those of the given fires that are open. A fire of a schedule is
