@@ -38,7 +38,7 @@ type app struct {
 
 	list         waitList
 	waitingSince time.Time     // arrival of the first waiting fire
-	hold         time.Duration // of the last of them
+	hold         time.Duration // the longest of them
 
 	spares spares
 }
@@ -56,13 +56,11 @@ func newApp(s Settings, now time.Time) *app {
 
 func (a *app) limited() bool { return a.settings != (Settings{}) }
 
-// set applies new settings. It discards the permits of the old ones, and their retry-after times if
-// the new ones allow more: the executor advances those fires.
+// set applies new settings. It discards the permits of the old ones. Fires that were deferred by them
+// stay known, because not all may be found at once.
 func (a *app) set(s Settings, now time.Time) {
-	if s.Raised(a.settings) {
-		a.list.deferred = [Priorities]deferred{}
-	}
 	a.settings = s
+	a.spares.lookSoon(now)
 	a.tokens, a.order, a.nextToken = 0, nil, time.Time{}
 	a.slots, a.slotsShort = min(a.slots, s.Concurrent), false
 	a.localTokens, a.localTokensAt = 0, now
@@ -108,7 +106,7 @@ func (l *Limiter) share() int {
 		most = l.opts.Share
 	}
 	if l.opts.Calls > 0 {
-		most = min(most, max(1, l.opts.Calls-l.inUse))
+		most = min(most, max(1, l.opts.Calls-l.inUse-l.promised))
 	}
 	return most
 }

@@ -35,7 +35,8 @@ type Ask struct {
 	// Returned means that the fire had a retry-after time before, whether it was held or deferred
 	// until then.
 	Returned bool
-	// Readmitted means that the executor asks because of a Spare.
+	// Readmitted means that the executor has looked for the fire, because calls of its app may start
+	// sooner than expected.
 	Readmitted bool
 	Priority   Priority // decides by weight which waiting call starts first
 	// Waiter is notified when the call may start, if that is expected within Hold. If Hold is 0,
@@ -79,6 +80,7 @@ type Limiter struct {
 	unavailable bool            // result of the last Sync
 	closed      bool
 	inUse       int // calls of all apps
+	promised    int // during a Revise, the calls of its Spares
 }
 
 var _ Admission = (*Limiter)(nil)
@@ -114,7 +116,7 @@ func (l *Limiter) Start(a Ask) Decision {
 	defer l.mu.Unlock()
 	st := l.activate(a.App, now)
 	if a.Readmitted {
-		st.spares.answered()
+		st.spares.answered(a.Priority)
 	}
 	why := st.refuse(now, l)
 	if why == nil && !st.list.empty() {
@@ -128,15 +130,18 @@ func (l *Limiter) Start(a Ask) Decision {
 	l.metrics.refused(why.label)
 	l.waits(a.App, st)
 	wait := st.expectedWait(&a, why, now)
+	if a.Readmitted && st.list.empty() {
+		wait = 0 // it was asked for, and without a waiting fire no permits are fetched
+	}
 	if a.Hold <= 0 || l.closed || wait > a.Hold {
 		return Decision{At: st.retryAfter(&a, wait, now), Share: why == byShare}
 	}
 	if st.list.empty() {
-		st.waitingSince = now
+		st.waitingSince, st.hold = now, 0
 		signal(l.wake)
 	}
 	st.list.push(&a)
-	st.hold = a.Hold
+	st.hold = max(st.hold, a.Hold)
 	if why == byQueue {
 		l.pump(st, now)
 	}

@@ -18,6 +18,7 @@ type Spare struct {
 type Deferral struct {
 	Waiter Waiter
 	At     time.Time
+	Share  bool // as in Decision
 }
 
 // Revision is what the limiter would answer differently by now.
@@ -33,11 +34,15 @@ type Revising interface {
 	// Revise looks again at all fires that wait or are deferred. The executor calls it every
 	// ReviseEvery while more is true, and then after Waiting received.
 	Revise() (r Revision, more bool)
-	// Found reports how many fires of a Spare were found. The app has no other Spare before.
+	// Found reports how many fires of a Spare were found, or NotLooked. The app has no other Spare
+	// before.
 	Found(s Spare, fires int)
-	// NotAsked reports that a fire of a Spare of the app was found, and will not ask.
-	NotAsked(app string)
+	// NotAsked reports that a fire of an app was found, and will not ask.
+	NotAsked(app string, p Priority)
 }
+
+// NotLooked is the number of fires of a Spare for which nobody had time to look.
+const NotLooked = -1
 
 const (
 	// ReviseEvery is how often an executor revises while fires wait.
@@ -55,16 +60,18 @@ const (
 	// tooLong is how many times longer than its Hold a fire is expected to wait that leaves the wait
 	// list. Estimates vary.
 	tooLong = 2
-	// maxDeferrals is how many fires leave the wait lists in one Revise, which holds the lock.
+	// maxDeferrals and maxSpares limit what one Revise, which holds the lock, returns.
 	maxDeferrals = 5000
+	maxSpares    = 100
 )
 
 // spares is what one app knows of its Spares.
 type spares struct {
 	searching bool // there was a Spare, and Found was not called yet
 	asked     []asked
-	lookAt    time.Time     // no Spare before that
-	pause     time.Duration // between the last two looks that found nothing
+	left      [Priorities]int // fires that count as deferred, and were found
+	lookAt    time.Time       // no Spare before that
+	pause     time.Duration   // between the last two looks that found nothing
 }
 
 // asked is how many fires were asked for at a time and have not asked themselves yet.
@@ -92,16 +99,23 @@ func (l *Limiter) Revise() (r Revision, more bool) {
 	if l.closed {
 		return r, false
 	}
+	defer func() { l.promised = 0 }()
 	for name, a := range l.waiting {
+		a.drop(now)
 		deferred := a.list.countDeferred(now)
 		if deferred == 0 && a.list.empty() {
 			delete(l.waiting, name)
 			continue
 		}
 		r.Deferrals = l.shorten(a, r.Deferrals, now)
-		if calls := min(l.spareCalls(a, now), deferred); calls > 0 {
+		if len(r.Spares) == maxSpares {
+			continue
+		}
+		open := a.spares.open(now)
+		if calls := min(l.spareCalls(a, now), deferred) - open; calls > 0 {
 			a.spares.searching = true
 			a.spares.asked = append(a.spares.asked, asked{now, calls})
+			l.promised += calls
 			r.Spares = append(r.Spares, Spare{App: name, Calls: calls})
 		}
 	}
@@ -118,17 +132,22 @@ func (l *Limiter) Found(s Spare, fires int) {
 		return
 	}
 	a.spares.found(s.Calls, fires, now)
-	for p := range a.list.deferred {
-		fires -= a.list.deferred[p].drop(fires, now)
+}
+
+// drop forgets deferred fires that were found since the last time.
+func (a *app) drop(now time.Time) {
+	for p, n := range a.spares.left {
+		a.list.deferred[p].drop(n, now)
+		a.spares.left[p] = 0
 	}
 }
 
 // NotAsked implements Admission.
-func (l *Limiter) NotAsked(app string) {
+func (l *Limiter) NotAsked(app string, p Priority) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a := l.apps[app]; a != nil {
-		a.spares.answered()
+		a.spares.answered(p)
 	}
 }
 
@@ -136,18 +155,32 @@ func (s *spares) found(wanted, fires int, now time.Time) {
 	s.searching = false
 	if n := len(s.asked); n > 0 {
 		last := &s.asked[n-1]
-		last.at, last.fires = now, max(0, last.fires-(wanted-fires))
+		last.at, last.fires = now, max(0, last.fires-(wanted-max(0, fires)))
 	}
-	if fires > 0 {
-		s.pause = 0
+	switch {
+	case fires == NotLooked:
 		return
+	case fires == wanted:
+		s.pause, s.lookAt = 0, time.Time{}
+		return
+	case fires > 0:
+		s.pause = lookAgainAfter // others may look meanwhile
+	default:
+		s.pause = min(max(2*s.pause, lookAgainAfter), lookAgainAtMost)
 	}
-	s.pause = min(max(2*s.pause, lookAgainAfter), lookAgainAtMost)
 	s.lookAt = now.Add(s.pause)
 }
 
-// answered notes that a fire which was asked for has asked itself, or never will.
-func (s *spares) answered() {
+// lookSoon ends a long pause, because there may be more fires to find, or more calls.
+func (s *spares) lookSoon(now time.Time) {
+	if soon := now.Add(lookAgainAfter); s.lookAt.After(soon) {
+		s.pause, s.lookAt = 0, soon
+	}
+}
+
+// answered notes that a fire which was found has asked, or never will.
+func (s *spares) answered(p Priority) {
+	s.left[p]++
 	for i := range s.asked {
 		if s.asked[i].fires > 0 {
 			s.asked[i].fires--
@@ -170,7 +203,7 @@ func (s *spares) open(now time.Time) (n int) {
 }
 
 // spareCalls returns how many calls of an app may start at once and during spareAhead, without those
-// for which fires wait or were asked. More would be deferred again.
+// for which fires wait. More would be deferred again.
 func (l *Limiter) spareCalls(a *app, now time.Time) int {
 	if wait := a.spares.lookAt.Sub(now); a.spares.searching || wait > 0 && wait <= lookAgainAtMost {
 		return 0
@@ -195,7 +228,7 @@ func (l *Limiter) spareCalls(a *app, now time.Time) int {
 		}
 		calls = min(calls, soon)
 	}
-	return calls - a.list.len() - a.spares.open(now)
+	return calls - a.list.len()
 }
 
 // shorten defers those waiting fires of an app whose turn comes much later than when they asked, for
@@ -213,7 +246,7 @@ func (l *Limiter) shorten(a *app, to []Deferral, now time.Time) []Deferral {
 			min(float64(a.list.len()+1)/rate, 2*MaxWait.Seconds()) * float64(time.Second),
 		)
 		at := a.retryAfter(&Ask{Priority: p, Hold: a.hold}, wait, now)
-		to = append(to, Deferral{Waiter: w, At: at})
+		to = append(to, Deferral{Waiter: w, At: at, Share: why == byShare})
 	}
 	return to
 }

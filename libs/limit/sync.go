@@ -250,8 +250,8 @@ func (a *app) wantStarts(
 
 // granted applies a grant. Its times count from when the demand was sent, which is the safe side.
 func (a *app) granted(w *Demand, g Grant, sent, now time.Time) {
-	if w.IsEmpty() {
-		a.registered, a.slots = false, 0
+	if w.IsEmpty() { // what was short then says nothing about the next time
+		a.registered, a.slots, a.slotsShort, a.nextToken = false, 0, false, time.Time{}
 		return
 	}
 	a.registered = true

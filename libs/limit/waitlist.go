@@ -190,6 +190,7 @@ func (a *app) retryAfter(ask *Ask, expectedWait time.Duration, now time.Time) ti
 	at := now.Add(max(expectedWait, gatherDelay))
 	a.list.deferred[ask.Priority].count(now)
 	a.list.deferred[ask.Priority].add(at)
+	a.spares.lookSoon(now)
 	return at
 }
 

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"math"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,6 +16,9 @@ import (
 // maxReadmissions is how many apps look for deferred fires in the store at once. Those of one app
 // must not wait for another's.
 const maxReadmissions = 8
+
+// reviseShare bounds the revision to this part of the time, if there are thousands of apps to look at.
+const reviseShare = 20
 
 // readmitOnLimitChange advances fires that wait for the limits of their app once those are raised,
 // until ctx ends. Otherwise each would wait for its retry-after time under the old limits, up to
@@ -39,8 +43,8 @@ func (s *Service) readmitAll(ctx context.Context, was *cache.App) {
 	if err != nil || !now.Limits.Raised(was.Limits) {
 		return
 	}
-	s.advance(was.ID, math.MaxInt, "")
-	if err := s.intake.Readmit(ctx, was.ID); err != nil {
+	s.advance(was.ID, math.MaxInt, was.Name)
+	if err := s.intake.Readmit(ctx, was.ID, was.Name); err != nil {
 		s.log.Debug().
 			Err(err).
 			Str("app", was.Name).
@@ -61,27 +65,34 @@ func (s *Service) reviseWaits(ctx context.Context) error {
 		case <-ctx.Done():
 			return searches.Wait() //nolint:wrapcheck // there is none
 		}
+		pause := limit.ReviseEvery
 		for more := true; more && ctx.Err() == nil; {
-			clock.Pause(ctx, limit.ReviseEvery)
+			clock.Pause(ctx, pause)
+			began := time.Now()
 			var r limit.Revision
 			r, more = s.opts.Limits.Revise()
 			s.deliverer.Defer(r.Deferrals)
 			for _, spare := range r.Spares {
 				s.readmitSome(ctx, &searches, spare)
 			}
+			pause = max(limit.ReviseEvery, reviseShare*time.Since(began))
 		}
 	}
 }
 
 // readmitSome asks again for some fires of an app: for the soonest of those that wait here, and then
 // for those that wait in the store, which may take long to answer. Where too many apps search, this
-// one goes on with its next Spare.
+// one is asked for again.
 func (s *Service) readmitSome(ctx context.Context, searches *errgroup.Group, spare limit.Spare) {
 	id, found := s.cache.Apps.ID(spare.App), 0
 	if id != 0 {
 		found = s.advance(id, spare.Calls, spare.App)
 	}
-	if id == 0 || found == spare.Calls || !searches.TryGo(func() error {
+	if id == 0 || found == spare.Calls {
+		s.opts.Limits.Found(spare, found)
+		return
+	}
+	if searches.TryGo(func() error {
 		rest := limit.Spare{App: spare.App, Calls: spare.Calls - found}
 		stored, err := s.intake.ReadmitSome(ctx, id, rest)
 		if err != nil {
@@ -90,8 +101,12 @@ func (s *Service) readmitSome(ctx context.Context, searches *errgroup.Group, spa
 		s.opts.Limits.Found(spare, found+stored)
 		return nil
 	}) {
-		s.opts.Limits.Found(spare, found)
+		return
 	}
+	if found == 0 {
+		found = limit.NotLooked
+	}
+	s.opts.Limits.Found(spare, found)
 }
 
 // advance makes fires of an app due that wait here for a call of it, at most a number, and returns how
@@ -111,6 +126,6 @@ func (s *Service) advance(app int64, most int, askedFor string) int {
 func (s *Service) ended(e *inflight.Entry) {
 	s.order.Leave(e)
 	if e.AskedFor != "" {
-		s.opts.Limits.NotAsked(e.AskedFor)
+		s.opts.Limits.NotAsked(e.AskedFor, e.Priority())
 	}
 }

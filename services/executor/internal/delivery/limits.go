@@ -196,10 +196,14 @@ func (d *Deliverer) DeferUntil(e *inflight.Entry, at time.Time) {
 // Defer makes fires wait until their times that have left the wait lists of their apps.
 func (d *Deliverer) Defer(fires []limit.Deferral) {
 	for _, f := range fires {
-		w := f.Waiter.(*waiter)                   //nolint:forcetypeassert // only acquirePermit adds waiters
-		if w.entry.Epoch.Context().Err() == nil { // else the fire's next owner calls it
-			d.DeferUntil(w.entry, f.At)
+		w := f.Waiter.(*waiter) //nolint:forcetypeassert // only acquirePermit adds waiters
+		if w.entry.Epoch.Context().Err() != nil {
+			continue // the fire's next owner calls it
 		}
+		if f.Share {
+			w.entry.DeferFor(timer.WaitWorker, d.opts.Clock.Now().UnixMilli())
+		}
+		d.DeferUntil(w.entry, f.At)
 	}
 }
 

@@ -113,18 +113,25 @@ func (w *Wheel) Advance(nowMS, app int64, most int, advanced func(e *inflight.En
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.calls[app] == 0 {
-		return 0 // most are, and a full wheel takes long to search
+		return 0 // most have none, and a full wheel takes long to search
 	}
+	wanted := func(e *inflight.Entry) bool { return e.Fire.AppID == app && waitsForCall(e) }
+	left := w.calls[app]
 	var sooner []*inflight.Entry
 	for _, at := range slices.Sorted(maps.Keys(w.slots)) {
 		if at <= nowMS+almostDueMS {
+			for _, e := range w.slots[at] {
+				if wanted(e) {
+					left--
+				}
+			}
 			continue
 		}
-		if len(sooner) >= most {
+		if len(sooner) >= min(most, left) {
 			break
 		}
 		kept := slices.DeleteFunc(w.slots[at], func(e *inflight.Entry) bool {
-			if len(sooner) == most || e.Fire.AppID != app || !waitsForCall(e) {
+			if len(sooner) == most || !wanted(e) {
 				return false
 			}
 			sooner = append(sooner, e)

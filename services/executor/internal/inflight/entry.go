@@ -56,8 +56,8 @@ type Entry struct {
 	// StateVersion is the version of the timer's state that the fire's version was resolved by. It
 	// belongs to the worker.
 	StateVersion int32
-	// AskedFor is the app for whose Spare the fire was looked for; empty once it has asked for a call
-	// itself. It belongs to the worker.
+	// AskedFor is the app for which the fire was looked for, because calls of it may start sooner than
+	// expected; empty once it has asked for a call itself. It belongs to the worker.
 	AskedFor string
 	// PermittedFor is the app whose limits have granted it a permit, or empty. It is the worker's
 	// once the fire is queued.

@@ -336,7 +336,7 @@ func TestReadmittedFiresAreDue(t *testing.T) {
 		}
 		_, err = f.parts.Store.Release(t.Context(), before, won, nil)
 		require.NoError(t, err)
-		require.NoError(t, f.Readmit(t.Context(), fires[0].AppID))
+		require.NoError(t, f.Readmit(t.Context(), fires[0].AppID, "a"))
 		require.Equal(t, 2, f.owned(t))
 		for _, e := range f.opts.Wheel.Clear() {
 			require.LessOrEqual(t, e.Fire.RunAtMS, time.Now().UnixMilli())

@@ -29,8 +29,9 @@ const (
 // Executors divide the deferred fires by bucket. If two claim one fire, or a task arrives too, one
 // claim wins. After a crash the session expires, as for any fire. Fires not reached while the store
 // is unavailable run at their retry-after time.
-func (in *Intake) Readmit(ctx context.Context, app int64) error {
+func (in *Intake) Readmit(ctx context.Context, app int64, name string) error {
 	_, err := in.readmit(ctx, &readmission{
+		app:   name,
 		wants: func(f *timer.Fire) bool { return f.AppID == app && f.State == timer.FireDeferred },
 		fires: math.MaxInt,
 		pages: math.MaxInt,
@@ -47,20 +48,20 @@ func (in *Intake) ReadmitSome(ctx context.Context, app int64, s limit.Spare) (in
 		wants: func(f *timer.Fire) bool {
 			return f.AppID == app && f.State == timer.FireDeferred && f.WaitsForCall()
 		},
-		fires:    s.Calls,
-		pages:    somePages,
-		askedFor: s.App,
+		app:   s.App,
+		fires: s.Calls,
+		pages: somePages,
+		some:  true,
 	})
 }
 
 // readmission is which fires to claim, and how much is left to do.
 type readmission struct {
+	app   string
 	wants func(f *timer.Fire) bool
-	fires int // to claim
-	pages int // to read
-	// askedFor is the app of a Spare, of which nothing is claimed where there is no room; empty: all
-	// fires are wanted.
-	askedFor string
+	fires int  // to claim
+	pages int  // to read
+	some  bool // not all: ends where there is no room
 }
 
 func (r *readmission) done() bool { return r.fires <= 0 || r.pages <= 0 }
@@ -88,7 +89,7 @@ func (in *Intake) readmit(ctx context.Context, r *readmission) (claimed int, err
 		func(k pickup.Slice) bool { return !shard.Has(k.Bucket) },
 	)
 	others := slices.DeleteFunc(keys, func(k pickup.Slice) bool { return shard.Has(k.Bucket) })
-	if keys = own; r.askedFor != "" {
+	if keys = own; r.some {
 		turn := int(in.readmissions.Add(1))
 		keys = slices.Concat(rotated(own, turn), rotated(others, turn))
 	}
@@ -139,7 +140,7 @@ func (in *Intake) readmitSlice(
 		page = slices.DeleteFunc(page, func(f timer.Fire) bool { return !r.wants(&f) })
 		page = page[:min(len(page), r.fires)]
 		if len(page) > 0 {
-			if r.askedFor != "" && in.opts.Inflight.Crowded() {
+			if r.some && in.opts.Inflight.Crowded() {
 				r.pages = 0 // the limiter soon asks again
 				return nil
 			}
@@ -148,7 +149,7 @@ func (in *Intake) readmitSlice(
 			}
 			waiting := inflight.Arrivals(page, timer.PathReadmit)
 			for i := range waiting {
-				waiting[i].AskedFor = r.askedFor
+				waiting[i].AskedFor = r.app
 			}
 			claimed, _, err := in.claim(ctx, epoch, waiting, inflight.FromReadmit)
 			r.fires -= claimed
