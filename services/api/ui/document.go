@@ -70,8 +70,8 @@ func (d *document) String() string {
 	return b.String()
 }
 
-// body returns the document as the API takes it, or what is wrong with the YAML.
-func (d *document) body(app string) (json.RawMessage, error) {
+// body returns the document as the API takes it, without some fields, or what is wrong with the YAML.
+func (d *document) body(app string, without ...string) (json.RawMessage, error) {
 	// The form may have made longer what an alias stands for, which is refused here, too.
 	b, err := definition.DocumentJSON([]byte(d.String()))
 	if err != nil {
@@ -80,6 +80,9 @@ func (d *document) body(app string) (json.RawMessage, error) {
 	fields := make(map[string]json.RawMessage)
 	if err := json.Unmarshal(b, &fields); err != nil {
 		return nil, fmt.Errorf("yaml: %w", err)
+	}
+	for _, name := range without {
+		delete(fields, name)
 	}
 	fields["app"], _ = json.Marshal(app) // a string is always JSON
 	return json.Marshal(fields)          //nolint:wrapcheck // so is JSON

@@ -32,6 +32,7 @@ type editorData struct {
 	ID       string // empty for a new timer
 	Name     string
 	Version  string // that the viewer has seen
+	Status   string // that the definition had which the viewer has seen; empty: none that it may have
 	Path     string // where the editor is
 	YAML     string
 	Base     string
@@ -84,7 +85,7 @@ func showEditor(q *request) error {
 		if id == "" {
 			doc.set(yamltext.Text(t.Name+" 2"), "name")
 		} else {
-			d.Name, d.Version = t.Name, strconv.Itoa(t.Version)
+			d.Name, d.Version, d.Status = t.Name, strconv.Itoa(t.Version), doc.text("status")
 		}
 		d.Base = doc.String()
 	}
@@ -123,7 +124,8 @@ func (d *editorData) fill(doc *document) {
 func (q *request) enteredEditor() *editorData {
 	form := q.r.PostFormValue
 	d := &editorData{
-		ID: q.r.PathValue("id"), Version: form("version"), Name: form("stored_name"),
+		ID: q.r.PathValue("id"), Version: form("version"), Status: form("stored_status"),
+		Name: form("stored_name"),
 		YAML: lines(form("yaml")), Base: lines(form("base")), Path: q.appPath("timers", "new"),
 		Form: make(map[string]string), Simple: q.r.PostForm.Has("url"), Unsaved: true,
 	}
@@ -197,7 +199,7 @@ func (q *request) tryDefinition(d *editorData, doc *document) error {
 		Warnings []struct{ Message string }
 	}
 	if _, err := q.sendDefinition(d, doc, true, &tried); err != nil {
-		return q.refuseDefinition(d, err)
+		return q.refuseDefinition(d, doc, err)
 	}
 	d.Upcoming, d.Warnings = tried.Upcoming, tried.Warnings
 	d.Schedule, d.Zone = tried.Schedule, tried.Schedule.TimeZone
@@ -209,10 +211,18 @@ type brokenYAMLError struct{ error }
 
 // sendDefinition creates the timer, or replaces the version that the viewer has seen. It returns the
 // status of the answer.
+//
+// A status changes no version: somebody else may have set another one since the viewer opened the
+// editor, and If-Match does not notice. So a status that the viewer has not changed is not sent, and
+// that of the timer stays.
 func (q *request) sendDefinition(
 	d *editorData, doc *document, dry bool, out any,
 ) (status int, err error) {
-	body, err := doc.body(q.app)
+	var without []string
+	if d.ID != "" && d.Status != "" && doc.text("status") == d.Status {
+		without = []string{"status"}
+	}
+	body, err := doc.body(q.app, without...)
 	if err != nil {
 		return 0, brokenYAMLError{err}
 	}
@@ -231,8 +241,9 @@ func (q *request) sendDefinition(
 }
 
 // refuseDefinition notes an error about what the viewer has entered, and returns any other. If
-// somebody else has changed the timer, it shows their definition; saving again replaces that one.
-func (q *request) refuseDefinition(d *editorData, err error) error {
+// somebody else has changed the timer, it shows their definition; saving again replaces that one. A
+// status that the viewer has not changed becomes theirs, as saving again would leave it.
+func (q *request) refuseDefinition(d *editorData, mine *document, err error) error {
 	if broken, ok := errors.AsType[brokenYAMLError](err); ok {
 		d.Broken = broken.Error()
 		return nil
@@ -251,6 +262,16 @@ func (q *request) refuseDefinition(d *editorData, err error) error {
 	// The API's error is about a header, which the viewer has not sent.
 	d.Refused.Detail, d.Others = q.views.texts.get("changed_meanwhile", t.Version), nil
 	d.Theirs, d.Version = doc.String(), strconv.Itoa(t.Version)
+	if d.Synced { // the viewer has not seen it, and goes on typing
+		return nil
+	}
+	status := doc.text("status")
+	if mine.text("status") == d.Status {
+		mine.change(formField{path: []string{"status"}}, status)
+		d.Base = mine.String()
+		d.YAML, d.Form["status"] = d.Base, status
+	}
+	d.Status = status
 	return nil
 }
 
@@ -319,7 +340,7 @@ func saveTimer(q *request) error {
 	var saved timerBody
 	status, err := q.sendDefinition(d, doc, false, &saved)
 	if err != nil {
-		if err := q.refuseDefinition(d, err); err != nil {
+		if err := q.refuseDefinition(d, doc, err); err != nil {
 			return q.keepText(d, err)
 		}
 		status = http.StatusUnprocessableEntity
@@ -344,7 +365,7 @@ func (q *request) keepText(d *editorData, err error) error {
 	}
 	status := d.Refused.Status
 	if d.ID != "" && status == http.StatusNotFound {
-		d.ID, d.Name, d.Version, d.Gone, d.Refused = "", "", "", true, nil
+		d.ID, d.Name, d.Version, d.Status, d.Gone, d.Refused = "", "", "", "", true, nil
 		d.Path = q.appPath("timers", "new")
 	}
 	return q.render(status, "editor", d)

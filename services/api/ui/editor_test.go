@@ -356,6 +356,68 @@ func TestEditConflict(t *testing.T) {
 	require.Equal(t, "2h0m0s", now.Schedule["every"])
 }
 
+// TestEditorKeepsAStatusOfOthers sets the status of a timer while an editor is open: saving keeps it,
+// unless the viewer has chosen one.
+func TestEditorKeepsAStatusOfOthers(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	for opened, set := range map[string]string{"active": "inactive", "inactive": "active"} {
+		made := f.Create(t, http.StatusCreated, strings.Replace(apitest.TimerWith(
+			`{"kind":"interval","every":"1h"}`, target, `,"status":"`+opened+`"`,
+		), `"bill"`, `"`+opened+`"`, 1))
+		path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+		status := func(want string) {
+			t.Helper()
+			now, err := f.Store.TimerByName(t.Context(), "shop", made.Name)
+			require.NoError(t, err)
+			require.EqualValues(t, want, now.Status, "opened %s", opened)
+		}
+		change := func(body string) {
+			t.Helper()
+			f.Do(t, http.StatusOK, http.MethodPatch, apitest.TimerPath(made.ID, ""), body)
+		}
+		form := editor(p.shown(path))
+		require.Equal(t, opened, form.Get("status"))
+		change(`{"status":"` + set + `"}`)
+		form.Set("labels", "team=pay")
+		require.NotContains(t, p.posted(path+"/sync", form), `name="stored_status"`, "it stays")
+		require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code)
+		status(set)
+
+		form.Set("version", "2") // as is, and with a definition of others
+		form.Set("labels", "team=ops")
+		change(`{"priority":"high"}`)
+		w := p.post(path, own, form)
+		require.Equal(t, http.StatusPreconditionFailed, w.Code)
+		form = editor(w.Body.String())
+		require.Equal(t, set, form.Get("status"), "the editor shows what saving leaves")
+		require.Contains(t, form.Get("yaml"), "status: "+set)
+		require.Contains(t, form.Get("base"), "status: "+set)
+		require.Equal(t, "team=ops", form.Get("labels"))
+		require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code)
+		status(set)
+
+		form = editor(p.shown(path))
+		form.Set("status", opened)
+		change(`{"priority":"low"}`)
+		w = p.post(path, own, form)
+		require.Equal(t, http.StatusPreconditionFailed, w.Code)
+		form = editor(w.Body.String())
+		require.Equal(t, opened, form.Get("status"), "what the viewer chose")
+		require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code)
+		status(opened)
+
+		form = editor(p.shown(path))
+		f.Call(t, http.MethodDelete, apitest.TimerPath(made.ID, ""), "", nil)
+		w = p.post(path, own, form)
+		require.Equal(t, http.StatusNotFound, w.Code)
+		form = editor(w.Body.String())
+		require.Equal(t, http.StatusSeeOther, p.post("/ui/apps/shop/timers/new", own, form).Code)
+		status(opened) // of a new timer it is sent
+	}
+}
+
 // TestTestCallInTheEditor calls the target of what the editor shows, and shows markup in its answer
 // as text.
 func TestTestCallInTheEditor(t *testing.T) {
