@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
@@ -107,6 +108,22 @@ func TestCalendars(t *testing.T) {
 }
 
 // TestYearOfAllowedTimes checks that a day on which the calendar has no allowed times is marked.
+func TestCalendarWithWeekdaysInCapitals(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	_, err := f.Store.PutCalendar(t.Context(), "shop", timer.Calendar{
+		Name: "work / days", ExcludedWeekdays: []string{"SAT", "Sun"},
+	}, 0)
+	require.NoError(t, err)
+	body := p.shown(calendarPath + "?year=2030")
+	require.Equal(t, 104, strings.Count(body, `<td class="day-weekday">`))
+	for _, day := range []string{"sat", "sun"} {
+		require.Contains(t, body, `name="excluded_weekdays" value="`+day+`" checked`)
+	}
+	require.NotContains(t, p.shown("/ui/apps/shop/calendars"), "SAT")
+}
+
 func TestYearOfAllowedTimes(t *testing.T) {
 	t.Parallel()
 	p := open(t, apitest.Setup(t, func(o *api.Options) { o.Page = true }), true)

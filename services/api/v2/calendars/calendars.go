@@ -3,6 +3,7 @@ package calendars
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -35,7 +36,7 @@ type CalendarBody struct {
 	AllowedTimes     []timeRangeBody `json:"allowed_times,omitempty" nullable:"false" maxItems:"48" doc:"Times of an allowed day; the whole day where there are none."`
 }
 
-// ShownCalendar is a calendar as it was written.
+// ShownCalendar is a calendar as it was written, with weekdays in lower case.
 type ShownCalendar struct {
 	App  string `json:"app"`
 	Name string `json:"name"`
@@ -63,22 +64,31 @@ type putCalendarBody struct {
 	IfVersion int64 `json:"if_version,omitempty" minimum:"1" doc:"Replace it only if this is its version; else 409."`
 }
 
-// Read returns the calendar of a body.
+// Read returns the calendar of a body, with weekdays in lower case.
 func (b *CalendarBody) Read(name string) timer.Calendar {
 	c := timer.Calendar{
 		Name:             name,
 		Zone:             b.Zone,
 		ExcludedDates:    b.ExcludedDates,
 		IncludedDates:    b.IncludedDates,
-		ExcludedWeekdays: b.ExcludedWeekdays,
+		ExcludedWeekdays: weekdays(b.ExcludedWeekdays),
 	}
 	for _, r := range b.AllowedTimes {
 		c.AllowedTimes = append(
 			c.AllowedTimes,
-			timer.TimeRange{From: r.From, To: r.To, Weekdays: r.Weekdays},
+			timer.TimeRange{From: r.From, To: r.To, Weekdays: weekdays(r.Weekdays)},
 		)
 	}
 	return c
+}
+
+// weekdays returns names of weekdays in lower case, the form that clients can compare. Callers may
+// write any case, and calendars that an older release stored have what they wrote.
+func weekdays(names []string) (lower []string) {
+	for _, n := range names {
+		lower = append(lower, strings.ToLower(n))
+	}
+	return lower
 }
 
 // Show returns a calendar as the API shows it.
@@ -92,13 +102,13 @@ func Show(app string, c *store.CalendarVersion) ShownCalendar {
 			Zone:             c.Zone,
 			ExcludedDates:    c.ExcludedDates,
 			IncludedDates:    c.IncludedDates,
-			ExcludedWeekdays: c.ExcludedWeekdays,
+			ExcludedWeekdays: weekdays(c.ExcludedWeekdays),
 		},
 	}
 	for _, r := range c.AllowedTimes {
 		b.AllowedTimes = append(
 			b.AllowedTimes,
-			timeRangeBody{From: r.From, To: r.To, Weekdays: r.Weekdays},
+			timeRangeBody{From: r.From, To: r.To, Weekdays: weekdays(r.Weekdays)},
 		)
 	}
 	return b

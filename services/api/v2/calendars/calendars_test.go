@@ -122,6 +122,31 @@ func TestV2CalendarLifecycle(t *testing.T) {
 	f.Problem(t, 404, http.MethodGet, "/api/v2/calendars/work%20days?app=desk", "")
 }
 
+// TestV2ShowsWeekdaysInLowerCase checks that clients can compare the names of weekdays, whatever case
+// a caller writes now or an older release stored.
+func TestV2ShowsWeekdaysInLowerCase(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const body = `{"excluded_weekdays":["SAT","Sun"],
+		"allowed_times":[{"from":"09:00","to":"17:00","weekdays":["MON"]}]}`
+	f.Calendar(t, 200, http.MethodPut, "new?app=shop", body)
+	kept, err := f.Store.Calendar(t.Context(), "shop", "new")
+	require.NoError(t, err)
+	require.Equal(t, []string{"sat", "sun"}, kept.ExcludedWeekdays)
+	require.Equal(t, []string{"mon"}, kept.AllowedTimes[0].Weekdays)
+
+	old := kept.Calendar
+	old.Name, old.ExcludedWeekdays = "old", []string{"SAT", "Sun"}
+	old.AllowedTimes[0].Weekdays = []string{"MON"}
+	_, err = f.Store.PutCalendar(t.Context(), "shop", old, 0)
+	require.NoError(t, err)
+	for _, name := range []string{"new", "old"} {
+		got := f.Calendar(t, 200, http.MethodGet, name+"?app=shop", "")
+		require.Equal(t, []string{"sat", "sun"}, got.ExcludedWeekdays, name)
+		require.Equal(t, []any{"mon"}, got.AllowedTimes[0]["weekdays"], name)
+	}
+}
+
 func TestV2ListsCalendarsInPages(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)
