@@ -76,7 +76,11 @@ func signOut(q *request) error {
 			return q.show("signedout", to)
 		}
 	}
-	q.redirect(Prefix + "/sign-in")
+	to := Prefix + "/sign-in"
+	if name := q.page.opts.TrustHeader; name != "" && q.r.Header.Get(name) != "" {
+		to = Prefix + "/" // now the gateway's header counts
+	}
+	q.redirect(to)
 	return nil
 }
 

@@ -192,23 +192,23 @@ func (p *Page) open(h func(*request) error) http.Handler {
 }
 
 // credentials returns the headers by which the API knows the viewer, and whether they come from a
-// session. A gateway's header is passed on: the API checks that the connection is the gateway's.
+// session. A gateway's header is passed on where there is no session, because the API lets it count
+// before a key: the API checks that the connection is the gateway's.
 func (p *Page) credentials(r *http.Request) (http.Header, bool) {
 	h := make(http.Header)
 	if p.opts.Keyless {
 		return h, false
+	}
+	if key, err := p.sessions.key(r); err == nil {
+		h.Set("Authorization", "Bearer "+key)
+		return h, true
 	}
 	if name := p.opts.TrustHeader; name != "" {
 		if values := r.Header.Values(name); len(values) > 0 {
 			h[http.CanonicalHeaderKey(name)] = values
 		}
 	}
-	key, err := p.sessions.key(r)
-	if err != nil {
-		return h, false
-	}
-	h.Set("Authorization", "Bearer "+key)
-	return h, true
+	return h, false
 }
 
 // failedPage is an error, and the page from which the viewer sent the form that led to it.
