@@ -70,6 +70,8 @@ func TestConditionsAreChecked(t *testing.T) {
 			"header.If-None-Match",
 		},
 		{put, timers, edited, http.Header{"If-None-Match": {"*", `"1"`}}, "header.If-None-Match"},
+		{put, timers + "?if_id=" + tm.ID, edited, http.Header{"If-None-Match": {"*"}}, "query.if_id"},
+		{put, timers + "?if_id=first", edited, http.Header{}, "query.if_id"},
 		{http.MethodPatch, path, `{"labels":{}}`, http.Header{"If-Match": {"\t"}}, "header.If-Match"},
 		{http.MethodDelete, path, "", http.Header{"If-Match": {""}}, "header.If-Match"},
 		{put, days, `{"excluded_dates":["2030-01-01"]}`, http.Header{"If-None-Match": {""}}, "header.If-None-Match"},

@@ -226,18 +226,20 @@ func (q *request) sendDefinition(
 	if err != nil {
 		return 0, brokenYAMLError{err}
 	}
-	method, path := http.MethodPost, "/timers"
+	method, query := http.MethodPost, make(url.Values)
 	if d.ID != "" {
 		method = http.MethodPut
+		query.Set("if_id", d.ID) // another timer may have taken the name
 	}
 	if dry {
-		path += "?dry_run=true"
+		query.Set("dry_run", "true")
 	}
 	version := ""
 	if d.Version != "" {
 		version = strconv.Quote(d.Version)
 	}
-	return q.with("If-Match", version).exchange(method, path, "application/json", body, out)
+	return q.with("If-Match", version).
+		exchange(method, "/timers?"+query.Encode(), "application/json", body, out)
 }
 
 // refuseDefinition notes an error about what the viewer has entered, and returns any other. If

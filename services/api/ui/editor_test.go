@@ -356,6 +356,34 @@ func TestEditConflict(t *testing.T) {
 	require.Equal(t, "2h0m0s", now.Schedule["every"])
 }
 
+// TestAnotherTimerTakesTheName deletes a timer and creates another one of its name while an editor is
+// open: saving does not replace that one.
+func TestAnotherTimerTakesTheName(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"interval","every":"1h"}`, target, ""))
+	path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+	form := editor(p.shown(path))
+	form.Set("every", "2h")
+	f.Call(t, http.MethodDelete, apitest.TimerPath(made.ID, ""), "", nil)
+	other := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"interval","every":"3h"}`, target, ""))
+	w := p.post(path, own, form)
+	require.Equal(t, http.StatusNotFound, w.Code)
+	require.Contains(t, w.Body.String(), "somebody has deleted it")
+	form = editor(w.Body.String())
+	require.Equal(t, "2h", form.Get("every"))
+	w = p.post("/ui/apps/shop/timers/new", own, form)
+	require.Equal(t, http.StatusConflict, w.Code, "the name is taken")
+	require.Contains(t, w.Body.String(), `role="alert"`)
+	require.Equal(t, "2h", editor(w.Body.String()).Get("every"))
+	now := f.Do(t, http.StatusOK, http.MethodGet, apitest.TimerPath(other.ID, ""), "")
+	require.Equal(t, "3h0m0s", now.Schedule["every"])
+	require.Equal(t, 1, now.Version)
+}
+
 // TestEditorKeepsAStatusOfOthers sets the status of a timer while an editor is open: saving keeps it,
 // unless the viewer has chosen one.
 func TestEditorKeepsAStatusOfOthers(t *testing.T) {

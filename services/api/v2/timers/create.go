@@ -108,8 +108,26 @@ type putInput struct {
 	IfMatchParam
 
 	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"*: only if there is no timer of this name; else 412."`
+	IfID        string `query:"if_id" pattern:"^[0-9]{1,16}$" doc:"Only if the timer of this name has this id; else 412. Another timer may have taken the name, and its versions begin at 1, too."`
 
 	Body newTimerBody
+}
+
+// condition combines If-Match with if_id. Both must hold.
+func (in *putInput) condition() (condition, error) {
+	c, err := in.IfMatchParam.condition(0)
+	if err != nil || in.IfID == "" {
+		return c, err
+	}
+	if in.IfNoneMatch != "" {
+		return c, timer.Invalid("query.if_id",
+			"expected one condition, found If-None-Match, too: leave one of the two out")
+	}
+	c.given = true
+	if c.id, err = timer.ParseID(in.IfID); err != nil {
+		c.id = -1 // as an ETag that is no version, it matches none
+	}
+	return c, nil
 }
 
 // putTimer creates a timer or edits the one of its name: see put. Another caller may take or free the name
@@ -119,7 +137,7 @@ func (s *Resource) putTimer(ctx context.Context, in *putInput) (*createOutput, e
 	if err := s.Auth.AuthorizeApp(ctx, in.Body.App); err != nil {
 		return nil, err
 	}
-	c, err := in.condition(0)
+	c, err := in.condition()
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +178,7 @@ func (s *Resource) putIf(
 	case only.given:
 		t, err = s.editNamed(ctx, n, status, only)
 		if timer.CodeOf(err) == timer.CodeNotFound {
-			return t, false, timer.Conflict(ifVersion, "there is no timer of this name")
+			return t, false, only.errMissing()
 		}
 		if err == nil {
 			t, err = s.putStatus(ctx, t, status)
@@ -217,8 +235,12 @@ func (s *Resource) storedDefinition(
 	return &t.Definition, nil
 }
 
-// editNamed edits the timer of a name, if its version satisfies the condition. The status inactive
-// takes effect with the edit, so that the new definition is not active for a moment.
+// editNamed edits the timer of a name, if it satisfies the condition. The status inactive takes
+// effect with the edit, so that the new definition is not active for a moment.
+//
+// The timer that was read by its name is edited by its id. So its id need not be checked again where
+// it is written: if somebody deletes it and another timer takes the name in between, there is no timer
+// of that id, and the other one stays as it is.
 func (s *Resource) editNamed(
 	ctx context.Context,
 	n store.NewTimer,
@@ -228,6 +250,9 @@ func (s *Resource) editNamed(
 	t, err := s.Store.TimerByName(ctx, n.App, n.Name)
 	if err != nil {
 		return t, err //nolint:wrapcheck // the store says what it was doing
+	}
+	if err := only.ifID(&t); err != nil {
+		return t, err
 	}
 	version, err := only.version(func() (timer.Timer, error) { return t, nil })
 	if err != nil {

@@ -25,12 +25,13 @@ type IfMatchParam struct {
 // etag returns the ETag of a version.
 func etag(version int32) string { return strconv.Quote(strconv.Itoa(int(version))) }
 
-// condition is what a request says about the version that must be present.
+// condition is what a request says about the timer and the version that must be present.
 type condition struct {
-	given    bool    // in a header; else in the body, or nowhere
-	any      bool    // of a timer that exists
-	versions []int32 // of which one must be present, unless any
-	weak     bool    // a weak ETag was among the tags
+	given    bool     // in a header or a parameter; else in the body, or nowhere
+	id       timer.ID // of the timer that has the name; 0: any
+	any      bool     // of a timer that exists
+	versions []int32  // of which one must be present, unless any
+	weak     bool     // a weak ETag was among the tags
 }
 
 // condition combines If-Match with the field if_version of a body; 0 is none. Both must hold.
@@ -118,6 +119,27 @@ func (c *condition) failure(err error) error {
 		msg += `; a weak ETag (W/"…") matches none: leave W/ out`
 	}
 	return huma.Error412PreconditionFailed(msg)
+}
+
+// ifID returns an error unless a timer is the one that the condition names. Versions of another timer
+// of the same name, which was created after a deletion, begin at 1 again.
+func (c *condition) ifID(t *timer.Timer) error {
+	if c.id == 0 || c.id == t.ID {
+		return nil
+	}
+	return huma.Error412PreconditionFailed(fmt.Sprintf(
+		"if_id: expected the id of the timer of this name, which is %s, found another: read the timer again",
+		t.ID,
+	))
+}
+
+// errMissing is the answer to a condition if there is no timer.
+func (c *condition) errMissing() error {
+	const missing = "there is no timer of this name"
+	if c.id != 0 {
+		return huma.Error412PreconditionFailed("if_id: " + missing)
+	}
+	return timer.Conflict(ifVersion, missing)
 }
 
 // errExists is the answer to If-None-Match: * if the timer exists.

@@ -89,6 +89,50 @@ func TestIfNoneMatchCreatesOnly(t *testing.T) {
 	require.Contains(t, a.Body, "If-None-Match")
 }
 
+// TestIfIDEditsNoOtherTimer replaces definitions while the name belongs to one timer after another, all
+// of which have version 1.
+func TestIfIDEditsNoOtherTimer(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	first := f.Create(t, http.StatusCreated, named("tick", 10))
+	put := func(id, more string, every int, header map[string]string) apitest.Answer {
+		return f.Call(
+			t, http.MethodPut, "/api/v2/timers?if_id="+id+more, named("tick", every), header)
+	}
+	a := put(first.ID, "&dry_run=true", 20, match(`"1"`))
+	require.Equal(t, http.StatusOK, a.Status, a.Body)
+	a = put(first.ID, "", 20, match(`"1"`))
+	require.Equal(t, http.StatusOK, a.Status, a.Body)
+	a = put(first.ID, "", 30, match(`"1"`))
+	require.Equal(t, http.StatusPreconditionFailed, a.Status)
+	require.Contains(t, a.Body, "If-Match")
+	a = put(first.ID, "", 30, nil)
+	require.Equal(t, http.StatusOK, a.Status, "of any version")
+
+	f.Call(t, http.MethodDelete, apitest.TimerPath(first.ID, ""), "", nil)
+	a = put(first.ID, "", 40, nil)
+	require.Equal(t, http.StatusPreconditionFailed, a.Status, "it does not create one")
+	require.Contains(t, a.Body, "if_id: there is no timer of this name")
+	second := f.Create(t, http.StatusCreated, named("tick", 50))
+	for _, more := range []string{"", "&dry_run=true"} {
+		for _, header := range []map[string]string{nil, match(`"1"`), match("*")} {
+			a = put(first.ID, more, 60, header)
+			require.Equal(t, http.StatusPreconditionFailed, a.Status, a.Body)
+			require.Contains(t, a.Body, "which is "+second.ID)
+		}
+	}
+	for _, none := range []string{"0", "9999999999999999"} {
+		require.Equal(
+			t,
+			http.StatusPreconditionFailed,
+			put(none, "", 60, nil).Status,
+			"no timer's id",
+		)
+	}
+	now := f.Do(t, http.StatusOK, http.MethodGet, apitest.TimerPath(second.ID, ""), "")
+	require.Equal(t, 1, now.Version)
+}
+
 func TestIfMatchSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)
