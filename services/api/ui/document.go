@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/yamltext"
 	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/input"
@@ -142,16 +143,58 @@ func (d *document) list(path ...string) (items []string) {
 	return items
 }
 
-// pairs returns the fields of a mapping as name=value.
-func (d *document) pairs(path ...string) (items []string) {
+// pair is a field of a mapping, which the form shows as name=value.
+type pair struct{ name, value string }
+
+func (p pair) String() string { return p.name + "=" + p.value }
+
+// pairs returns the fields of a mapping.
+func (d *document) pairs(path ...string) (items []pair) {
 	n := d.find(path...)
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		items = append(items, n.Content[i].Value+"="+deref(n.Content[i+1]).Value)
+		items = append(items, pair{n.Content[i].Value, deref(n.Content[i+1]).Value})
 	}
 	return items
+}
+
+// readPairs reads a text with name=value on each line. Names may have a "=", too, so the mapping at the
+// path decides what a line means: a line that it has stays what it was, and another one begins with the
+// longest name that it has. Where it has none of these, the first "=" ends the name.
+func (d *document) readPairs(text string, path ...string) (items []pair) {
+	had, names := make(map[string][]pair), make(map[string]bool) // two fields may look the same
+	for _, p := range d.pairs(path...) {
+		had[p.String()] = append(had[p.String()], p)
+		names[p.name] = true
+	}
+	var changed []int // items that the mapping does not have
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if same := had[line]; len(same) > 0 {
+			items, had[line] = append(items, same[0]), same[1:]
+		} else if line != "" {
+			changed = append(changed, len(items))
+			items = append(items, pair{value: line})
+		}
+	}
+	for _, i := range changed {
+		items[i] = cutPair(items[i].value, names)
+	}
+	return slices.DeleteFunc(items, func(p pair) bool { return p.name == "" })
+}
+
+// cutPair cuts a line after the longest of some names, or at the first "=". The API takes no longer
+// names than those that are tried.
+func cutPair(line string, names map[string]bool) pair {
+	for end := min(len(line)-1, timer.MaxLabelLen); end > 0; end-- {
+		if line[end] == '=' && names[line[:end]] {
+			return pair{line[:end], line[end+1:]}
+		}
+	}
+	name, value, _ := strings.Cut(line, "=")
+	return pair{name, value}
 }
 
 // remove removes a field. What held it stays, unless it is empty.

@@ -6,6 +6,7 @@ import (
 	"html"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -298,6 +299,44 @@ func TestEditorKeepsTexts(t *testing.T) {
 		require.Equal(t, was.Definition.Target, now.Definition.Target, "%q", text)
 		require.Equal(t, was.Definition.Labels, now.Definition.Labels, "%q", text)
 	}
+}
+
+// TestLabelsWithEqualsSigns changes one label in the form, beside others whose names have a "=".
+func TestLabelsWithEqualsSigns(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"interval","every":"1h"}`, target,
+		`,"labels":{"team":"pay","a":"b=1","a=b":"1","a=c":"2","=":"3","x":"","c=":"=d"}`))
+	path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+	change := func(old, entered string) *httptest.ResponseRecorder {
+		t.Helper()
+		form := editor(p.shown(path))
+		require.Contains(t, form.Get("labels"), old)
+		form.Set("labels", strings.Replace(form.Get("labels"), old, entered, 1))
+		return p.post(path, own, form)
+	}
+	want := map[string]string{
+		"team": "ops", "a": "b=1", "a=b": "1", "a=c": "2", "=": "3", "x": "", "c=": "=d",
+	}
+	check := func(w *httptest.ResponseRecorder) {
+		t.Helper()
+		require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+		now, err := f.Store.TimerByName(t.Context(), "shop", made.Name)
+		require.NoError(t, err)
+		require.Equal(t, want, now.Definition.Labels)
+	}
+	check(change("team=pay", "team=ops"))
+	want["a=c"] = "4"
+	check(change("a=c=2", "a=c=4"))
+	want["new"], want["c="] = "a=b", "=e"
+	check(change("c===d", "new=a=b\r\nc===e"))
+	delete(want, "team")
+	check(change("team=ops", ""))
+	w := change("a=c=4", "a=c=4\r\na=c=5")
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Contains(t, w.Body.String(), "stands twice")
 }
 
 // TestWordsInTheForm enters words that YAML 1.1 takes for booleans and numbers, and keys without

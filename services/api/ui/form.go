@@ -85,7 +85,11 @@ func (d *document) form() map[string]string {
 		case fieldList:
 			form[f.Name] = strings.Join(d.list(f.path...), ", ")
 		case fieldPairs:
-			form[f.Name] = strings.Join(d.pairs(f.path...), "\n")
+			var lines []string
+			for _, p := range d.pairs(f.path...) {
+				lines = append(lines, p.String())
+			}
+			form[f.Name] = strings.Join(lines, "\n")
 		}
 	}
 	return form
@@ -130,10 +134,8 @@ func (d *document) change(f formField, value string) {
 		d.set(list, f.path...)
 	case fieldPairs:
 		pairs := &yaml.Node{Kind: yaml.MappingNode}
-		for item := range strings.SplitSeq(value, "\n") {
-			if name, v, _ := strings.Cut(strings.TrimSpace(item), "="); name != "" {
-				pairs.Content = append(pairs.Content, yamltext.Text(name), yamltext.Text(v))
-			}
+		for _, p := range d.readPairs(value, f.path...) {
+			pairs.Content = append(pairs.Content, yamltext.Text(p.name), yamltext.Text(p.value))
 		}
 		d.set(pairs, f.path...)
 	}

@@ -29,7 +29,7 @@ func (d *document) merge(form url.Values, base *document) (refused []apart) {
 		switch {
 		case !form.Has(f.Name), !f.belongs(form.Get("kind")), f.same(now, shown(was[f.Name])):
 			continue
-		case f.kind == fieldPairs && twice(now):
+		case f.kind == fieldPairs && twice(d.readPairs(now, f.path...)):
 			refused = append(refused, apart{f.Name, "label_twice"})
 			continue
 		case f.same(now, shown(has[f.Name])): // both sides say so
@@ -101,15 +101,14 @@ func (f formField) trim(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// twice reports whether a text with name=value on each line has a name twice.
-func twice(text string) bool {
+// twice reports whether a name stands twice.
+func twice(pairs []pair) bool {
 	seen := make(map[string]bool)
-	for line := range strings.Lines(text) {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if name != "" && seen[name] {
+	for _, p := range pairs {
+		if seen[p.name] {
 			return true
 		}
-		seen[name] = true
+		seen[p.name] = true
 	}
 	return false
 }
