@@ -339,6 +339,34 @@ func TestLabelsWithEqualsSigns(t *testing.T) {
 	require.Contains(t, w.Body.String(), "stands twice")
 }
 
+// TestEditorKeepsEndsOfLines changes a body in the form. Browsers send every end of a line as CRLF.
+func TestEditorKeepsEndsOfLines(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	for i, c := range []struct{ body, old, new, want string }{
+		{"a\r\nb\r\n", "b", "c", "a\r\nc\r\n"},
+		{"a\r\nb", "b", "c\r\nd", "a\r\nc\r\nd"},
+		{"a\nb\n", "b", "c", "a\nc\n"},
+		{"a", "a", "a\r\nb", "a\nb"},
+		{"a\r\nb\n", "b", "c", "a\nc\n"},
+	} {
+		name := fmt.Sprintf("t%d", i)
+		path := "/ui/apps/shop/timers/" + f.CreateWithText(t, name, c.body).ID + "/edit"
+		form := editor(p.shown(path))
+		form.Set("body", strings.Replace(form.Get("body"), c.old, c.new, 1))
+		for range 2 { // and once more, when the YAML has followed
+			now := editor(p.posted(path+"/sync", form))
+			form.Set("base", now.Get("base"))
+			form.Set("yaml", now.Get("yaml"))
+		}
+		require.Equal(t, http.StatusSeeOther, p.post(path, own, form).Code)
+		now, err := f.Store.TimerByName(t.Context(), "shop", name)
+		require.NoError(t, err)
+		require.Equal(t, c.want, now.Definition.Target.Body, "%q", c.body)
+	}
+}
+
 // TestWordsInTheForm enters words that YAML 1.1 takes for booleans and numbers, and keys without
 // quotes in the YAML.
 func TestWordsInTheForm(t *testing.T) {

@@ -37,7 +37,7 @@ func (d *document) merge(form url.Values, base *document) (refused []apart) {
 			refused = append(refused, apart{f.Name, "sides_apart_here"})
 			continue
 		default:
-			d.change(f, f.trim(now))
+			d.change(f, withEndsOf(was[f.Name], f.trim(now)))
 		}
 		if f.Name == "kind" && !d.removeOtherKinds(base, now) {
 			refused = append(refused, apart{f.Name, "sides_apart_here"})
@@ -91,6 +91,16 @@ func (f formField) meaning(text string) string {
 	d := &document{&yaml.Node{Kind: yaml.MappingNode}}
 	d.change(f, f.trim(text))
 	return d.form()[f.Name]
+}
+
+// withEndsOf returns a text of the form with the ends of lines that the text had before, if all of them
+// were CRLF. A browser does not tell which it had.
+func withEndsOf(was, now string) string {
+	if n := strings.Count(was, "\r\n"); n == 0 || n != strings.Count(was, "\n") ||
+		n != strings.Count(was, "\r") {
+		return now
+	}
+	return strings.ReplaceAll(now, "\n", "\r\n")
 }
 
 // trim removes the space around a text. That of a body is a part of it.
