@@ -206,6 +206,36 @@ func TestAFormIsSentOnce(t *testing.T) {
 	require.EqualValues(t, 2, s.sent.Load())
 }
 
+// TestTooLargeIsNotSent types more than the server takes. It stays on the screen, and is saved once it
+// is short enough.
+func TestTooLargeIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := openSite(t)
+	s.tab.Go(t, "/ui/apps/shop/timers/new")
+	const said = `document.querySelector("#signed-out [role=alert]")`
+	limit := func(bytes int) {
+		require.True(t, s.tab.Is(t, fmt.Sprintf(
+			`document.querySelector("#editor").dataset.limit = "%d"`, bytes)))
+	}
+	limit(100)
+	s.tab.Fill(t, "input[name=name]", "large")
+	s.tab.Fill(t, "input[name=url]", "https://example.com/")
+	s.tab.Await(t, said)
+	require.Contains(t, s.tab.Text(t, "#signed-out"), "more than the page takes")
+	s.tab.Click(t, "button[value=save]")
+	s.tab.Click(t, "button[value=test]")
+	require.True(t, s.tab.Is(t, `document.querySelector("input[name=name]").value === "large"`))
+	require.Zero(t, s.sent.Load())
+	require.Zero(t, s.most.Load())
+
+	limit(ui.MaxFormBytes)
+	s.tab.Fill(t, "input[name=timeout]", "7s")
+	s.tab.Await(t, "!"+said)
+	s.tab.Follow(t, "button[value=save]")
+	require.Contains(t, s.tab.Path(t), "did=save")
+	require.Empty(t, s.tab.Complaints())
+}
+
 // TestKeys checks that keys do nothing behind the help, and that a g is forgotten after a while.
 func TestKeys(t *testing.T) {
 	t.Parallel()

@@ -227,7 +227,8 @@ func (s *Service) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// limitRequest limits the duration of a request and the size of its body.
+// limitRequest limits the duration of a request and the size of its body. The page takes larger forms
+// from some viewers, and limits the others itself.
 func (s *Service) limitRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(
@@ -241,7 +242,11 @@ func (s *Service) limitRequest(next http.Handler) http.Handler {
 			// rest. net/http clears the deadline at the end of the body. A test recorder has no
 			// deadline, so the error is ignored.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyTimeout))
-			r.Body = http.MaxBytesReader(w, r.Body, input.MaxRequestBytes)
+			limit := int64(input.MaxRequestBytes)
+			if s.opts.Page && strings.HasPrefix(r.URL.Path, ui.Prefix+"/") {
+				limit = ui.MaxFormBytes
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, limit)
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

@@ -39,6 +39,7 @@
 //	manage.go        paths of an app
 //	client.go        calls of the API
 //	types.go         bodies of the API
+//	postedform.go    the forms that viewers send, and their limits
 //	caller.go        what the viewer may do
 //	session.go       sessions in cookies
 //	listing.go       pages of a list

@@ -66,6 +66,9 @@ type testedCall struct {
 	Headers    map[string]string
 }
 
+// Limit returns how large the form may be.
+func (*editorData) Limit() int { return MaxFormBytes }
+
 // showEditor shows a definition to edit, or a new one, which may be a copy.
 func showEditor(q *request) error {
 	if err := q.needWrite(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/signin"
 )
 
@@ -98,13 +99,13 @@ func (p *Page) routes() http.Handler {
 	mux.Handle("GET "+app+"/fires", p.page(listFires))
 	mux.Handle("GET "+app+"/timers", p.page(listTimers))
 	mux.Handle("GET "+app+"/timers/new", p.page(showEditor))
-	mux.Handle("POST "+app+"/timers/new", p.page(saveTimer))
-	mux.Handle("POST "+app+"/timers/new/sync", p.page(syncEditor))
-	mux.Handle("POST "+app+"/timers/new/test", p.page(testTimer))
+	mux.Handle("POST "+app+"/timers/new", p.editor(saveTimer))
+	mux.Handle("POST "+app+"/timers/new/sync", p.editor(syncEditor))
+	mux.Handle("POST "+app+"/timers/new/test", p.editor(testTimer))
 	mux.Handle("GET "+app+"/timers/{id}/edit", p.page(showEditor))
-	mux.Handle("POST "+app+"/timers/{id}/edit", p.page(saveTimer))
-	mux.Handle("POST "+app+"/timers/{id}/edit/sync", p.page(syncEditor))
-	mux.Handle("POST "+app+"/timers/{id}/edit/test", p.page(testTimer))
+	mux.Handle("POST "+app+"/timers/{id}/edit", p.editor(saveTimer))
+	mux.Handle("POST "+app+"/timers/{id}/edit/sync", p.editor(syncEditor))
+	mux.Handle("POST "+app+"/timers/{id}/edit/test", p.editor(testTimer))
 	mux.Handle("GET "+app+"/timers/{id}", p.page(showTimer))
 	mux.Handle("POST "+app+"/timers/{id}/{action}", p.page(changeTimer))
 	mux.Handle("GET "+app+"/fires/{id}", p.page(showFire))
@@ -159,23 +160,34 @@ type request struct {
 	state  *appState
 
 	unknown error // it is not known whether the viewer's session was ended
+	read    bool  // the form was read, perhaps in part
+	unread  error // why it was not read to its end
 }
 
 // page returns a handler for viewers with credentials. Others are sent to sign in.
-func (p *Page) page(h func(*request) error) http.Handler {
-	return p.open(func(q *request) error {
+func (p *Page) page(h func(*request) error) http.Handler { return p.serve(known(withForm(h))) }
+
+// editor is page for the forms of the editor.
+func (p *Page) editor(h func(*request) error) http.Handler { return p.serve(known(withEditor(h))) }
+
+// open returns a handler for viewers whom nobody needs to know.
+func (p *Page) open(h func(*request) error) http.Handler { return p.serve(withForm(h)) }
+
+// known refuses viewers without credentials.
+func known(h func(*request) error) func(*request) error {
+	return func(q *request) error {
 		if q.unknown != nil {
 			return q.unknown
 		}
-		if len(q.header) == 0 && q.person == nil && !p.opts.Keyless {
+		if len(q.header) == 0 && q.person == nil && !q.page.opts.Keyless {
 			return &apiError{Status: http.StatusUnauthorized}
 		}
 		return h(q)
-	})
+	}
 }
 
-// open returns a handler that shows errors of h to the viewer.
-func (p *Page) open(h func(*request) error) http.Handler {
+// serve returns a handler that shows errors of h to the viewer.
+func (p *Page) serve(h func(*request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store") // answers belong to one viewer
 		q := &request{page: p, w: w, r: r, views: p.views[languageOf(r)], app: r.PathValue("app")}
@@ -245,6 +257,7 @@ func (q *request) fail(err error) {
 // it has what the viewer typed.
 func (q *request) askToSignIn() {
 	part, post := q.r.Header.Get("Hx-Request") != "", q.r.Method == http.MethodPost
+	unread := q.readForm(input.MaxRequestBytes)
 	next := ""
 	switch {
 	case part:
@@ -278,6 +291,8 @@ func (q *request) askToSignIn() {
 		}
 	case part:
 		q.w.Header().Set("Hx-Redirect", to)
+	case post && q.isEditor() && unread != nil:
+		q.fail(unread)
 	case post && q.isEditor():
 		d := q.enteredEditor()
 		if q.r.PostFormValue("do") == "test" {

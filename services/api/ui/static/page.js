@@ -129,7 +129,29 @@
   document.addEventListener("input", function (e) {
     if (e.target.name === "kind") enableFields();
   });
+
+  // What is more than the server takes is not sent: a browser would show the answer in place of what
+  // was typed. A form has two characters for each end of a line, and names its button.
+  function sayTooLarge() {
+    var said = document.createElement("p"), box = document.createElement("div");
+    said.textContent = document.getElementById("editor").dataset.tooLarge;
+    box.className = "refused";
+    box.setAttribute("role", "alert");
+    box.append(said);
+    document.getElementById("signed-out").replaceChildren(box);
+  }
+  function refuseTooLarge(e) {
+    var limit = Number(document.getElementById("editor").dataset.limit);
+    if (entered().replace(/%0A/g, "%0D%0A").length + 20 <= limit) return false;
+    e.preventDefault();
+    sayTooLarge();
+    return true;
+  }
+  document.addEventListener("submit", function (e) {
+    if (e.target.id === "editor" && !e.defaultPrevented) refuseTooLarge(e);
+  });
   document.body.addEventListener("htmx:beforeRequest", function (e) {
+    if (e.detail.elt.closest("#editor") && refuseTooLarge(e)) return;
     if (ofSides(e)) sent = entered();
   });
   document.body.addEventListener("htmx:beforeSwap", function (e) {
@@ -158,6 +180,7 @@
     if (e.detail.xhr.status < 500) answered(true);
     else unanswered(e);
     var out = document.getElementById("signed-out");
+    if (out && e.detail.xhr.status === 413) sayTooLarge();
     if (out && e.detail.successful && !e.detail.xhr.getResponseHeader("Hx-Retarget")) out.textContent = "";
   });
 
