@@ -18,7 +18,7 @@ func (t *tool) statsCommand() *cobra.Command {
 	var step string
 	c := &cobra.Command{
 		Use:   "stats",
-		Short: "count the finished fires of the app by minute or hour, with their lateness",
+		Short: "count the finished fires of the app by minute, quarter or hour, with their lateness",
 		Example: `  carillon stats
   carillon stats --from -24h --step 1h --timer invoices`,
 		Args: usageArgs(cobra.NoArgs),
@@ -27,7 +27,7 @@ func (t *tool) statsCommand() *cobra.Command {
 	selected.instants["from"] = c.Flags().
 		String("from", "", "from this instant on; an hour before --to by default")
 	selected.instants["to"] = c.Flags().String("to", "", "up to this instant; now by default")
-	c.Flags().StringVar(&step, "step", "1m", "count by 1m or 1h")
+	c.Flags().StringVar(&step, "step", "1m", "count by 1m, 15m or 1h")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		query, err := selected.query()
 		if err != nil {

@@ -71,6 +71,10 @@ func (h *heatHour) missBefore(at time.Time) {
 // heatMap is the rows of the heat map, with those that were not counted marked.
 type heatMap []heatDay
 
+// quarter divides the hours of all zones of today, and their changes. In quarters, the past week has
+// fewer steps than one request takes.
+const quarter = 15 * time.Minute
+
 // newHeatMap returns the days around an instant, without counts.
 func newHeatMap(now time.Time) heatMap {
 	m := make(heatMap, 0, 2*heatDays+1)
@@ -81,8 +85,6 @@ func newHeatMap(now time.Time) heatMap {
 		}
 		m = append(m, day)
 	}
-	// All clocks change by quarters of an hour.
-	const quarter = 15 * time.Minute
 	for at := noon(now, -heatDays-1); at.Before(noon(now, heatDays+1)); at = at.Add(quarter) {
 		if h := m.hour(at); h != nil {
 			if h.begin.IsZero() {
@@ -141,7 +143,7 @@ func (q *request) readHeat(d *timerData, id string, due []string) error {
 	m := newHeatMap(now)
 	var s statsBody
 	err := q.get("/apps"+pathOf(q.app, "stats"), url.Values{
-		"timer": {id}, "step": {"1h"},
+		"timer": {id}, "step": {"15m"},
 		"from": {m.begin().UTC().Format(time.RFC3339)},
 		"to":   {now.UTC().Format(time.RFC3339)},
 	}, &s)

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -48,6 +51,48 @@ func TestHeatMapMarksWhatIsNotCounted(t *testing.T) {
 	require.Equal(t, 1, strings.Count(body, partly))
 	require.Contains(t, body, "≥7"+partly)
 	require.Contains(t, body, `>8</td>`)
+}
+
+// TestHeatMapHasTheHoursOfTheZone finishes fires in one hour of UTC that are in two of the zone.
+func TestHeatMapHasTheHoursOfTheZone(t *testing.T) {
+	t.Parallel()
+	for zone, hours := range map[string]map[int]int{ // fires of each, by the clock of the zone
+		"UTC":            {4: 4},
+		"Asia/Kolkata":   {9: 2, 10: 2}, // +05:30
+		"Asia/Kathmandu": {9: 1, 10: 3}, // +05:45
+	} {
+		f := apitest.Setup(t)
+		const session timer.ID = 7
+		require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+		made, _ := f.Active(
+			t, "often", `{"kind":"cron","specs":["* * * * * *"],"time_zone":"`+zone+`"}`)
+		fires, err := f.Store.Claim(t.Context(), session, f.Dispatched.All()[:4])
+		require.NoError(t, err)
+		yesterday := time.Now().UTC().Truncate(24 * time.Hour).Add(-20 * time.Hour) // at 04:00
+		var outcomes []timer.Outcome
+		for i, fire := range fires {
+			outcomes = append(outcomes, timer.Outcome{
+				Fire: fire, Kind: timer.Delivered, UntilMS: fire.DueMS, Count: 1, Attempts: 1,
+				FinishedMS: yesterday.Add(time.Duration(i) * 15 * time.Minute).UnixMilli(),
+			})
+		}
+		_, _, err = f.Store.Record(t.Context(), session, outcomes, nil)
+		require.NoError(t, err)
+
+		body := open(t, f, true).shown("/ui/apps/shop/timers/" + made.ID)
+		_, row, found := strings.Cut(
+			body, `<th scope="row">`+yesterday.Format(time.DateOnly)+`</th>`)
+		require.True(t, found, zone)
+		row, _, _ = strings.Cut(row, "</tr>")
+		for hour, cell := range strings.Split(row, "</td>") {
+			n := 0
+			if _, text, _ := strings.Cut(cell, ">"); text != "" {
+				n, err = strconv.Atoi(text)
+				require.NoError(t, err, "%s", cell)
+			}
+			require.Equal(t, hours[hour], n, "%s, hour %d", zone, hour)
+		}
+	}
 }
 
 // TestPausedTimerShowsNoInstantsBeforeItsEnd checks what a pause lets come.

@@ -213,6 +213,10 @@ func TestStatsCountWhatWasRecorded(t *testing.T) {
 	require.Equal(t, one.Steps, stats("labels=team%3Dpay").Steps)
 	hours := stats("step=1h&from=" + apitest.RFC(end.Add(-24*time.Hour)))
 	require.Equal(t, all.Total, hours.Total)
+	quarters := stats("step=15m&from=" + apitest.RFC(end.Add(-24*time.Hour)))
+	require.Equal(t, all.Total, quarters.Total)
+	require.Equal(t, apitest.RFC(end.Truncate(15*time.Minute)),
+		quarters.Steps[len(quarters.Steps)-1].Begin)
 	require.Zero(t, stats("to="+apitest.RFC(end.Add(-time.Hour))).Total.Delivered)
 	for query, field := range map[string]string{
 		"from=" + apitest.RFC(end.Add(-50*time.Hour)): "query.step",

@@ -66,7 +66,7 @@ func (s *Resource) Register(r *route.Router) {
 	}, s.listFires)
 	route.Add(r, route.Operation{
 		Method: http.MethodGet, Path: "/apps/{app}/stats", ID: "get-app-stats",
-		Summary: "Count the finished fires of an app by minute or hour, with their lateness",
+		Summary: "Count an app's finished fires by minute, quarter or hour, with their lateness",
 	}, s.stats)
 	route.Add(r, route.Operation{
 		Method: http.MethodGet, Path: "/apps/{app}/upcoming", ID: "get-app-upcoming",
