@@ -28,7 +28,7 @@ func signIn(t *testing.T, f *apitest.Fixture, key string) *http.Cookie {
 	f.Api.Handler().ServeHTTP(w, r)
 	require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
 	require.Equal(t, "/ui/apps/shop/timers", w.Header().Get("Location"))
-	require.Len(t, w.Result().Cookies(), 1)
+	require.Equal(t, "carillon_session", w.Result().Cookies()[0].Name)
 	return w.Result().Cookies()[0]
 }
 

@@ -159,6 +159,8 @@ func (p *identityProvider) signInAs(
 	require.Equal(t, http.StatusOK, a.Status, a.Body)
 	require.Equal(t, "0; url=/ui/apps/shop/timers", a.Header.Get("Refresh"))
 	require.NotNil(t, session)
+	require.Contains(t, strings.Join(a.Header.Values("Set-Cookie"), "\n"), "carillon_made_key=;",
+		"what the browser's last viewer was shown")
 	return session
 }
 

@@ -61,13 +61,14 @@ func signIn(q *request) error {
 		return err
 	}
 	q.page.sessions.start(q.w, q.r, key)
+	q.forget()
 	q.redirect(inside(next))
 	return nil
 }
 
 func signOut(q *request) error {
 	q.page.sessions.end(q.w, q.r)
-	setCookie(q.w, q.r, madeKeyCookie, "", -time.Second) // the next viewer must not see it
+	q.forget()
 	if q.person != nil {
 		if to := q.page.opts.SignIn.EndSession(originOf(q.r) + Prefix + "/sign-in"); to != "" {
 			// The page opens the next one, and does not redirect: the policy of the page's content

@@ -146,6 +146,7 @@ func finishSignIn(q *request) error {
 		return q.refuseSignIn(http.StatusForbidden, "too_many_groups", nil)
 	}
 	setCookie(q.w, q.r, sessionCookie, sealed, provider.Length())
+	q.forget()
 	q.w.Header().Set("Refresh", "0; url="+f.Next)
 	return q.show("signedin", f.Next)
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -100,10 +101,25 @@ func (s *sessions) open(r *http.Request, name, label string) ([]byte, error) {
 // handOverLength is how long the answer to a form is shown again.
 const handOverLength = 10 * time.Minute
 
+// handOverCookies have answers to forms until a page shows them.
+var handOverCookies = []string{madeKeyCookie, redrivenCookie, importedCookie}
+
+// forget removes what pages would still show of the viewer's answers. The browser's next viewer must
+// not see it. It removes all: after a redirect of an identity provider a browser does not say which
+// it has.
+func (q *request) forget() {
+	for _, name := range append([]string{didCookie}, handOverCookies...) {
+		setCookie(q.w, q.r, name, "", -time.Second)
+	}
+}
+
 // handOver sends the viewer to a page that shows the answer to a form, sealed in a cookie until then.
 // A browser then can go back to the page, and reloading it does not send the form again. No address
 // has the answer.
 func (q *request) handOver(name, to string, data any) error {
+	if !slices.Contains(handOverCookies, name) {
+		return fmt.Errorf("answer of a form: the end of a session does not remove %s", name)
+	}
 	b, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("answer of a form: %w", err)

@@ -63,3 +63,25 @@ func TestASessionCountsBeforeTheGateway(t *testing.T) {
 	p.cookies = nil
 	require.Equal(t, http.StatusOK, send(http.MethodGet, "/ui/apps/shop/timers", nil).Code)
 }
+
+// TestNextViewerSeesNoAnswers checks that nothing of what a viewer was shown is shown to the browser's
+// next one, who signs in after them, or in their place.
+func TestNextViewerSeesNoAnswers(t *testing.T) {
+	t.Parallel()
+	f, admin := apitest.Guarded(t)
+	p := signedIn(t, f, admin)
+	for _, w := range []*httptest.ResponseRecorder{
+		p.post("/ui/sign-out", own, nil), p.post("/ui/sign-in", own, url.Values{"key": {admin}}),
+	} {
+		require.Equal(t, http.StatusSeeOther, w.Code)
+		ended := make(map[string]bool)
+		for _, c := range w.Result().Cookies() {
+			ended[c.Name] = c.MaxAge < 0 && c.Path == "/ui" && c.Value == ""
+		}
+		for _, name := range []string{
+			"carillon_made_key", "carillon_redriven", "carillon_imported", "carillon_did",
+		} {
+			require.True(t, ended[name], name)
+		}
+	}
+}
