@@ -97,6 +97,7 @@ func (p *identityProvider) options(t *testing.T) signin.Options {
 	}
 	for _, r := range []string{
 		"oncall=operator@shop", "dev=editor@shop", "dev=viewer@desk", "root=admin@*", "audit=viewer@*",
+		"lead=admin@shop",
 	} {
 		rule, err := signin.ParseRule(r)
 		require.NoError(t, err)
@@ -387,6 +388,30 @@ func TestSessionsOfOnePersonEnd(t *testing.T) {
 	require.NotEmpty(t, trail.Items[0].After["ended_before"])
 	require.Contains(t, here.Call(t, "GET", "/ui/operations/audit", "", bob).Body,
 		"/ui/operations?person=bob#people")
+}
+
+// TestAdminsOfAnAppEndNoSessions checks that the audit page of an app offers the end of sessions to
+// those alone who may end them.
+func TestAdminsOfAnAppEndNoSessions(t *testing.T) {
+	t.Parallel()
+	p := newIdentityProvider(t)
+	f, admin := withProvider(t, p)
+	f.ShopsOwn(t, admin)
+	root := p.signInAs(t, f, "bob", "root")
+	a := f.Call(t, http.MethodPost, "/ui/apps/shop/app/freeze", "", map[string]string{
+		"Content-Type": "application/x-www-form-urlencoded", "Cookie": root["Cookie"],
+	})
+	require.Equal(t, http.StatusSeeOther, a.Status, a.Body)
+	lead := p.signInAs(t, f, "eve", "lead", "audit")
+	for _, c := range []struct {
+		session map[string]string
+		offered bool
+	}{{root, true}, {lead, false}} {
+		page := f.Call(t, http.MethodGet, "/ui/apps/shop/audit", "", c.session)
+		require.Equal(t, http.StatusOK, page.Status, page.Body)
+		require.Contains(t, page.Body, "<code>bob</code>")
+		require.Equal(t, c.offered, strings.Contains(page.Body, "person=bob#people"))
+	}
 }
 
 // TestEndsOfSessionsUnknown checks that nobody is admitted whose sessions may have been ended, and

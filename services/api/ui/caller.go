@@ -29,15 +29,21 @@ func (q *request) caller() callerBody {
 	}
 	q.known = new(callerBody)
 	if q.page.opts.Keyless || len(q.header) > 0 || q.person != nil {
-		query := url.Values{}
-		if q.app != "" {
-			query.Set("app", q.app)
-		}
-		if err := q.get("/caller", query, q.known); err != nil {
-			q.page.opts.Logger.Debug().Err(err).Msg("caller of the page not known")
-		}
+		*q.known = q.callerIn(q.app)
 	}
 	return *q.known
+}
+
+// callerIn asks the API what the viewer may do in an app; "": in all of them and the deployment.
+func (q *request) callerIn(app string) (c callerBody) {
+	query := url.Values{}
+	if app != "" {
+		query.Set("app", app)
+	}
+	if err := q.get("/caller", query, &c); err != nil {
+		q.page.opts.Logger.Debug().Err(err).Msg("caller of the page not known")
+	}
+	return c
 }
 
 // needWrite returns an error for a viewer who may not create or change timers, before they fill in a

@@ -118,10 +118,14 @@ func (q *request) showOperations(status int, d *operationsData) error {
 	return q.render(status, "operations", d)
 }
 
-// endsSessions returns whether the page offers the viewer to end the sessions of people.
+// endsSessions returns whether the page offers the viewer to end the sessions of people. That takes
+// scope admin in every app, and a person may have more in the app of the page than in the others.
 func (q *request) endsSessions() bool {
 	c := q.caller()
-	return q.page.opts.SignIn.SignsIn() && c.Deployment && c.May("admin")
+	if !q.page.opts.SignIn.SignsIn() || !c.Deployment || !c.May("admin") {
+		return false
+	}
+	return q.app == "" || q.callerIn("").May("admin")
 }
 
 // endSessions ends the sessions of a person. A viewer who ends their own signs in again.
