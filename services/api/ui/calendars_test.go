@@ -107,7 +107,7 @@ func TestCalendars(t *testing.T) {
 	require.Contains(t, p.shown(list), "The app has no calendars yet.")
 }
 
-// TestYearOfAllowedTimes checks that a day on which the calendar has no allowed times is marked.
+// TestCalendarWithWeekdaysInCapitals shows a calendar as an older release has stored it.
 func TestCalendarWithWeekdaysInCapitals(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)
@@ -124,6 +124,7 @@ func TestCalendarWithWeekdaysInCapitals(t *testing.T) {
 	require.NotContains(t, p.shown("/ui/apps/shop/calendars"), "SAT")
 }
 
+// TestYearOfAllowedTimes checks that a day on which the calendar has no allowed times is marked.
 func TestYearOfAllowedTimes(t *testing.T) {
 	t.Parallel()
 	p := open(t, apitest.Setup(t, func(o *api.Options) { o.Page = true }), true)
