@@ -272,7 +272,7 @@ func TestSpareCallsAfterAnIdleTime(t *testing.T) {
 }
 
 // TestSpareCallsUnderOtherLimits checks that fires which are deferred are still known after limits
-// were set that allow less, or more: whoever advances them may not find all.
+// were set that allow less, or more: the executor that advances them may not find all.
 func TestSpareCallsUnderOtherLimits(t *testing.T) {
 	t.Parallel()
 	for _, s := range []limit.Settings{{Concurrent: 10}, {}} {
