@@ -59,8 +59,12 @@ case $1 in
     if [ $running = 0 ]; then
       attempt redis-cluster create "${nodes[@]}" "${nodes[@]/%/-bus}"
     else
+      # All of them first: while other masters are down, none is ready.
       for n in "${wanted[@]}"; do
-        alive "$n" || { node "$n" && healthy "$n" 30 ready "$n"; } || { tail -n 20 "$DIR/$n.log" >&2 && exit 1; }
+        alive "$n" || node "$n" || { tail -n 20 "$DIR/$n.log" >&2 && exit 1; }
+      done
+      for n in "${wanted[@]}"; do
+        healthy "$n" 30 ready "$n" || { tail -n 20 "$DIR/$n.log" >&2 && exit 1; }
       done
     fi
     list=$(addrs)
