@@ -2,6 +2,7 @@ package upcoming
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/expansion"
@@ -10,8 +11,8 @@ import (
 )
 
 // Load counts the calls that are planned in each minute of a range, by the schedules of timers. It
-// computes at most about Budget instants: timers that are due more often than their share allows
-// are sampled.
+// computes at most about twice Budget instants: timers that are due more often than their share
+// allows are sampled.
 type Load struct {
 	FromMS, ToMS int64
 	Budget       int // at least 1: instants to compute
@@ -35,8 +36,8 @@ type dense struct {
 	perMinute float64
 }
 
-// Add counts timers into l. It is called once. Each timer has an equal share of the budget. What is left
-// goes to those that need more, and their minutes are sampled at equal distances.
+// Add counts timers into l. It is called once. Each timer has an equal share of the budget. What those
+// leave that need less goes to the others, and some of their minutes are sampled.
 func (s *Finder) Add(ctx context.Context, l *Load, timers []timer.Timer) error {
 	first := timer.MinuteOf(l.FromMS)
 	l.Minutes = make([]int64, timer.MinuteOf(l.ToMS-1)-first+1)
@@ -68,12 +69,12 @@ func (s *Finder) Add(ctx context.Context, l *Load, timers []timer.Timer) error {
 		l.Timers++
 		jitter := time.Duration(t.Definition.Schedule.Jitter).Milliseconds()
 		dues, more := dues(t, p, l.FromMS-jitter, l.ToMS, share)
-		left -= len(dues)
 		if !more {
-			l.count(t, dues, 1)
+			left -= len(dues)
+			l.count(t, dues, 0)
 			continue
 		}
-		span := float64(dues[len(dues)-1]-l.FromMS+1) / float64(timer.MinuteMS)
+		span := float64(dues[len(dues)-1]-(l.FromMS-jitter)+1) / float64(timer.MinuteMS)
 		rest = append(rest, dense{t, p, float64(len(dues)) / span})
 	}
 	for i := range rest {
@@ -83,36 +84,46 @@ func (s *Finder) Add(ctx context.Context, l *Load, timers []timer.Timer) error {
 	return ctx.Err() //nolint:wrapcheck // as above
 }
 
-// sample counts a timer in some minutes, and each of them for those that follow it. It returns how
-// many instants it computed.
+// sample counts a timer in one minute of each block of minutes, for all of the block. It returns how
+// many instants it computed. The minute is a random one, but the same for each request: at equal
+// distances, a schedule that is due as regularly would be counted always or never.
 func (l *Load) sample(d *dense, budget int) (computed int) {
-	minutes := len(l.Minutes)
-	affordable := int(float64(budget) / max(d.perMinute, 1))
-	stride := 1
-	if affordable < minutes {
-		stride = (minutes + max(affordable, 1) - 1) / max(affordable, 1)
-	}
+	jitter := time.Duration(d.t.Definition.Schedule.Jitter).Milliseconds()
+	fromMS := l.FromMS - jitter
+	first, last := timer.MinuteOf(fromMS), timer.MinuteOf(l.ToMS-1)
+	affordable := int(float64(budget) / (d.perMinute + searchCost))
+	stride := max((last-first+int64(affordable))/int64(max(affordable, 1)), 1)
 	if stride > 1 {
 		l.Sampled++
 	}
-	first := timer.MinuteOf(l.FromMS)
 	most := d.t.Definition.Schedule.MaxFires
-	allowed := most - d.t.FiresCreated // beyond what is expanded
-	for at := 0; at < minutes; at += stride {
-		begin := max((first+int64(at))*timer.MinuteMS, l.FromMS)
-		end := min((first+int64(at)+1)*timer.MinuteMS, l.ToMS)
-		if most > 0 && begin >= d.t.NextDueMS {
+	allowed := float64(most - d.t.FiresCreated) // beyond what is expanded
+	//nolint:gosec // ids are not negative, and this is no secret
+	random := rand.New(rand.NewPCG(uint64(d.t.ID), 0))
+	block := int64(1) // the first minute may lie in the range only in part
+	for begin := first; begin <= last; begin += block {
+		if begin > first {
+			block = min(stride, last-begin+1)
+		}
+		at := begin + random.Int64N(block)
+		if most > 0 && at*timer.MinuteMS >= d.t.NextDueMS {
 			if allowed <= 0 {
 				break
 			}
-			allowed -= int64(stride) * int64(d.perMinute)
+			allowed -= float64(block) * d.perMinute
 		}
-		dues, _ := dues(d.t, d.p, begin, end, maxPerMinute)
-		l.count(d.t, dues, min(stride, minutes-at))
+		dues, _ := dues(d.t, d.p, max(at*timer.MinuteMS, fromMS),
+			min((at+1)*timer.MinuteMS, l.ToMS), maxPerMinute)
+		for minute := begin; minute < begin+block; minute++ {
+			l.count(d.t, dues, minute-at)
+		}
 		computed += len(dues)
 	}
 	return computed
 }
+
+// searchCost is what it costs to look for instants in a minute that has none, in instants.
+const searchCost = 0.25
 
 // maxPerMinute is above the number of instants that a schedule has in a minute.
 const maxPerMinute = 60_000
@@ -143,22 +154,22 @@ func (s *Finder) addExhausted(
 		return err
 	}
 	l.Timers++
-	l.count(t, dues, 1)
+	l.count(t, dues, 0)
 	return nil
 }
 
-// count counts instants, each for so many minutes from its own on. A call is planned later than it
-// is due by the timer's jitter.
-func (l *Load) count(t *timer.Timer, dues []int64, minutes int) {
+// count counts instants, each so many minutes later than it is due. A call is planned later, too, by
+// the timer's jitter.
+func (l *Load) count(t *timer.Timer, dues []int64, later int64) {
 	first := timer.MinuteOf(l.FromMS)
 	for _, due := range dues {
 		planned := due + schedule.Jitter(t.ID, due, t.Definition.Schedule.Jitter)
-		if planned < l.FromMS {
-			continue
-		}
-		at := int(timer.MinuteOf(planned) - first)
-		for i := at; i < min(at+minutes, len(l.Minutes)); i++ {
-			l.Minutes[i]++
+		planned += later * timer.MinuteMS
+		if at := timer.MinuteOf(
+			planned,
+		) - first; planned >= l.FromMS &&
+			at < int64(len(l.Minutes)) {
+			l.Minutes[at]++
 		}
 	}
 }

@@ -87,7 +87,8 @@ func (c *counter) countRows(
 			c.fromMS = q.FromMS
 			return nil
 		}
-		if n >= maxLabelRows || time.Since(began) > countFor {
+		// A further request counts the rest before that, so there must be some progress.
+		if (n >= maxLabelRows || time.Since(began) > countFor) && c.fromMS < q.ToMS {
 			return nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	maxTimers   = 10_000
 	maxInstants = 200_000
+	timersPage  = 100 // timers read at once, each with up to 256 KiB and more
 )
 
 type upcomingInput struct {
@@ -82,11 +83,15 @@ func (s *Resource) scheduled(
 	app string,
 ) (timers []timer.Timer, more bool, err error) {
 	for _, status := range []timer.Status{timer.StatusActive, timer.StatusPaused} {
-		q := store.Query{App: app, Status: status, Limit: store.MaxBatch}
+		q := store.Query{App: app, Status: status, Limit: timersPage}
 		for {
 			page, err := s.Store.List(ctx, q)
 			if err != nil {
 				return nil, false, fmt.Errorf("listing timers: %w", err)
+			}
+			for i := range page {
+				// The targets of all would take gigabytes.
+				page[i].Definition = timer.Definition{Schedule: page[i].Definition.Schedule}
 			}
 			timers = append(timers, page...)
 			if len(timers) > maxTimers {

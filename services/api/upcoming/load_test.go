@@ -1,0 +1,82 @@
+package upcoming_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api/upcoming"
+)
+
+// active returns an active timer of a cron expression.
+func active(id timer.ID, spec string) timer.Timer {
+	return timer.Timer{
+		ID: id, App: "shop", Status: timer.StatusActive, NextDueMS: 1, ActiveSinceMS: 1,
+		Definition: timer.Definition{Schedule: timer.Schedule{
+			Kind: timer.KindCron, Specs: []string{spec}, Zone: "UTC",
+		}},
+	}
+}
+
+// TestEstimatedLoad checks that the load of many timers is estimated to a few percent, whenever in a
+// minute the request comes.
+func TestEstimatedLoad(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		of    map[string]int // timers by cron expression
+		over  time.Duration
+		total float64
+		more  func(*timer.Definition)
+	}{
+		"each minute": {
+			of: map[string]int{"0 * * * * *": 200}, over: day, total: 200 * 1440,
+		},
+		"each second": {
+			of: map[string]int{"* * * * * *": 10}, over: day, total: 10 * 86_400,
+		},
+		"at equal distances": {
+			of:   map[string]int{"0 */5 * * * *": 173, "0 0 3 * * *": 227},
+			over: 2 * day, total: 173*576 + 227*2,
+		},
+		"with jitter": {
+			of: map[string]int{"0 * * * * *": 400}, over: time.Hour, total: 400 * 60,
+			more: func(d *timer.Definition) { d.Schedule.Jitter = timer.Duration(30 * time.Minute) },
+		},
+		"at most": {
+			of: map[string]int{"0 */2 * * * *": 400}, over: 2 * day, total: 400 * 100,
+			more: func(d *timer.Definition) { d.Schedule.MaxFires = 100 },
+		},
+	} {
+		for _, second := range []int{0, 1, 30, 59} {
+			at := time.Date(2030, 1, 2, 10, 17, second, int(time.Millisecond), time.UTC)
+			l := &upcoming.Load{
+				FromMS: at.UnixMilli(), ToMS: at.Add(c.over).UnixMilli(), Budget: 20_000,
+			}
+			if name == "each minute" || name == "at equal distances" {
+				l.Budget = 100_000
+			}
+			var timers []timer.Timer
+			for spec, n := range c.of {
+				for range n {
+					tm := active(timer.ID(len(timers)+1000), spec)
+					if c.more != nil {
+						c.more(&tm.Definition)
+						tm.NextDueMS = l.FromMS
+					}
+					timers = append(timers, tm)
+				}
+			}
+			require.NoError(t, (&upcoming.Finder{}).Add(t.Context(), l, timers))
+			total := int64(0)
+			for _, n := range l.Minutes {
+				total += n
+			}
+			require.InEpsilon(t, c.total, float64(total), 0.1, fmt.Sprint(name, " at ", second))
+			require.Positive(t, l.Sampled, name)
+		}
+	}
+}
