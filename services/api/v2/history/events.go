@@ -29,6 +29,8 @@ const (
 	// maxStreamAge is when a stream ends and its client resumes it. By then it may have lost a right
 	// that StillAdmitted does not look at, such as the app.
 	maxStreamAge = 10 * time.Minute
+	// maxAhead is how far ahead of this clock a caller's may be.
+	maxAhead = time.Minute
 	// reconnectMS is how long a client waits before it resumes a stream.
 	reconnectMS = 1000
 )
@@ -37,7 +39,7 @@ type eventsInput struct {
 	param.PathAppParam
 	FilterParam
 	LastEventID string `header:"Last-Event-ID" maxLength:"256" doc:"The id of the last event that the client got: the stream goes on there. Events of the last 20 s before it are repeated, because outcomes are not committed in the order in which they finished."`
-	From        string `query:"from" maxLength:"40" doc:"Begin with the fires that finished at this instant (RFC 3339). Without it and Last-Event-ID, the stream begins now. Last-Event-ID goes before."`
+	From        string `query:"from" maxLength:"40" doc:"Begin with the fires that finished at this instant (RFC 3339), which has passed. Without it and Last-Event-ID, the stream begins now. Last-Event-ID goes before."`
 	Follow      bool   `query:"follow" default:"true" doc:"Whether the stream goes on with the fires that finish later. With false it ends after those that have finished."`
 }
 
@@ -110,6 +112,12 @@ func (s *Resource) begin(in *eventsInput) (fromMS int64, err error) {
 	var r input.BodyReader
 	if at := r.Instant("query.from", in.From); at != nil {
 		fromMS = max(input.CeilMS(*at), 1)
+		if at.After(s.Now().Add(maxAhead)) {
+			r.Invalid(
+				"query.from",
+				"expected an instant that has passed: leave it out to begin now",
+			)
+		}
 	}
 	if len(r.Errs) > 0 {
 		return 0, s.Problems.Invalid(r.Errs) //nolint:wrapcheck // it is the answer
@@ -135,8 +143,8 @@ type stream struct {
 
 	w       http.ResponseWriter
 	control *http.ResponseController
-	wrote   time.Time        // the last time
-	old     <-chan time.Time // maxStreamAge is over
+	wrote   time.Time   // the last time
+	age     *time.Timer // ends after maxStreamAge
 
 	admitted time.Time // when the caller was last known to be admitted
 }
@@ -159,9 +167,8 @@ func (s *stream) begin(c huma.Context) {
 // before, so what is committed meanwhile is in one of the two.
 func (s *stream) run(ctx context.Context, fromMS int64) error {
 	s.admitted = time.Now()
-	age := time.NewTimer(maxStreamAge)
-	defer age.Stop()
-	s.old = age.C
+	s.age = time.NewTimer(maxStreamAge)
+	defer s.age.Stop()
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	beat := time.NewTicker(heartbeat)
@@ -178,11 +185,15 @@ func (s *stream) run(ctx context.Context, fromMS int64) error {
 		if err := s.stillAdmitted(ctx); err != nil {
 			return err
 		}
+		if err := s.ended(ctx); err != nil {
+			return err
+		}
 		page, ok := s.feed.after(s.next, store.MaxBatch)
 		switch {
 		case !ok: // the client is slower than the app
-			s.next, _ = s.feed.end()
-			err = s.replay(ctx, s.safeMS-resumeOverlap.Milliseconds())
+			from := s.safeMS - resumeOverlap.Milliseconds()
+			s.next, s.safeMS = s.feed.end()
+			err = s.replay(ctx, from) // an error ends the stream, so its client resumes before it
 			continue
 		case len(page.outcomes) > 0:
 			s.next += int64(len(page.outcomes))
@@ -199,14 +210,26 @@ func (s *stream) run(ctx context.Context, fromMS int64) error {
 		case <-beat.C:
 			err = s.beat(store.OutcomePosition{FinishedMS: s.safeMS})
 		case <-ctx.Done():
-			return nil
 		case <-process.Stopping(ctx):
-			return nil
-		case <-s.old:
+		case <-s.age.C:
 			return errOld
 		}
 	}
 	return err
+}
+
+// ended returns why a stream ends that may always have something to send.
+func (s *stream) ended(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err() //nolint:wrapcheck // the client is gone
+	case <-process.Stopping(ctx):
+		return process.ErrStopping
+	case <-s.age.C:
+		return errOld
+	default:
+		return nil
+	}
 }
 
 // replay sends what the store has from an instant on. While nothing is selected it sends heartbeats
@@ -243,12 +266,8 @@ func (s *stream) replay(ctx context.Context, fromMS int64) error {
 				return err
 			}
 		}
-		select {
-		case <-process.Stopping(ctx):
-			return process.ErrStopping
-		case <-s.old:
-			return errOld
-		default:
+		if err := s.ended(ctx); err != nil {
+			return err
 		}
 	}
 }

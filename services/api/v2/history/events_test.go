@@ -167,6 +167,31 @@ func TestEventsFollowOutcomes(t *testing.T) {
 	}
 }
 
+// TestQuietStreamsGoOn checks that a client may resume from an id that came before any event, and that
+// a stream cannot begin later than now.
+func TestQuietStreamsGoOn(t *testing.T) {
+	t.Parallel()
+	a := setup(t)
+	address, _ := a.serve(t)
+	fires := a.timer(t, "one", "pay", 2)
+	quiet := open(t, address, "", "")
+	for quiet.id == "" {
+		line, err := quiet.body.ReadString('\n')
+		require.NoError(t, err)
+		if id, ok := strings.CutPrefix(line, "id: "); ok {
+			quiet.id = strings.TrimSuffix(id, "\n")
+		}
+	}
+	quiet.close()
+	missed := a.finish(t, fires[:1], time.Now())
+	again := open(t, address, "", quiet.id)
+	require.Equal(t, http.StatusOK, again.status)
+	require.Equal(t, idsOf(missed), again.take(1))
+
+	ahead := open(t, address, "from="+apitest.RFC(time.Now().Add(time.Hour)), "")
+	require.Equal(t, http.StatusUnprocessableEntity, ahead.status)
+}
+
 func TestEventStreamsAreLimited(t *testing.T) {
 	t.Parallel()
 	a := setup(t, func(o *api.Options) { o.MaxStreams = 4 })

@@ -123,7 +123,9 @@ func decodePosition(cursor string) (p store.OutcomePosition, err error) {
 		return p, err //nolint:wrapcheck // it names the parameter
 	}
 	finished, fire, _ := strings.Cut(text, ".")
-	if p.FinishedMS, err = strconv.ParseInt(finished, 10, 64); err == nil {
+	p.FinishedMS, err = strconv.ParseInt(finished, 10, 64)
+	if err == nil &&
+		fire != p.FireID.String() { // a stream has positions before all fires of an instant
 		p.FireID, err = timer.ParseFireID(fire)
 	}
 	if err != nil || p.FinishedMS <= 0 {
