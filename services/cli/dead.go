@@ -181,7 +181,7 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		}
 		dryRun, more := got.Text("dry_run") == "true", got.Text("more") == "true"
 		switch {
-		case dryRun && more:
+		case dryRun && more && (r.limit == 0 || total < int64(r.limit)):
 			r.tool.sayf("more than %d would be redriven: add --yes to do it", total)
 		case total == 0 && len(r.fires) > 0:
 			r.tool.sayf(

@@ -139,6 +139,23 @@ func TestRedriveGoesOn(t *testing.T) {
 	}
 }
 
+// TestRedriveSaysHowMany checks that what would be redriven heeds the limit.
+func TestRedriveSaysHowMany(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		in := struct{ Limit int }{10}
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		fmt.Fprintf(
+			w, `{"dry_run":true,"count":%d,"more":true,"sample":[]}`, min(10, max(in.Limit, 1)),
+		)
+	}))
+	defer server.Close()
+	u := newUser(t, server.URL)
+	require.Contains(t, u.do("redrive", "--limit", "1"), "1 would be redriven")
+	require.NotContains(t, u.do("redrive", "--limit", "1"), "more than")
+	require.Contains(t, u.do("redrive", "--limit", "15"), "more than 10 would be redriven")
+}
+
 func TestDeadRefuses(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "http://127.0.0.1:1")

@@ -203,7 +203,7 @@ func (t *tool) follow(
 	seen, before := map[string]bool{}, map[string]bool{}
 	var lastID string
 	for ctx.Err() == nil {
-		var err error
+		var err, unprinted error
 		lastID, err = api.Stream(ctx, path, query, lastID, func(fire client.Object) error {
 			id := fire.Text("id")
 			if seen[id] || before[id] {
@@ -212,11 +212,15 @@ func (t *tool) follow(
 			if len(seen) >= maxRepeats {
 				seen, before = map[string]bool{}, seen
 			}
+			unprinted = t.printEvent(fire)
 			seen[id] = true
-			return t.printEvent(fire)
+			return unprinted
 		})
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to stop
+		}
+		if unprinted != nil {
+			return unprinted // another connection would not help
 		}
 		if e, ok := errors.AsType[*client.Error](
 			err,

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -77,4 +78,28 @@ func TestHistoryOfAnApp(t *testing.T) {
 	require.Contains(t, u.refused("fires", "--finished-from", "x"), "finished_from")
 	require.Contains(t, u.refused("fires", "--timer", "nobody"), "404")
 	require.Contains(t, u.refused("events", "-f", "--timer", "nobody"), "404")
+}
+
+// full is an output that takes nothing.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// TestFollowEndsWhereItCannotPrint checks that a stream of events is not read on and on if its output
+// takes none of them.
+func TestFollowEndsWhereItCannotPrint(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("id: a\nevent: outcome\ndata: {\"id\":\"1-1\"}\n\n"))
+	}))
+	defer server.Close()
+	u := newUser(t, server.URL)
+	env := func(name string) (string, bool) { v, ok := u.env[name]; return v, ok }
+	var said strings.Builder
+	root := cli.Root(env, strings.NewReader(""), full{}, &said)
+	root.SetArgs([]string{"events", "--follow"})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	require.ErrorContains(t, root.ExecuteContext(ctx), "no space left")
 }
