@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,7 +180,7 @@ func TestSpareCallsOfARate(t *testing.T) {
 				l.Done("x")
 			}
 			const seconds = 20
-			started := 0
+			var started atomic.Int64
 			for range seconds * time.Second / limit.ReviseEvery {
 				time.Sleep(limit.ReviseEvery)
 				n := spare(t, l)
@@ -194,20 +195,21 @@ func TestSpareCallsOfARate(t *testing.T) {
 					}
 					switch d := l.Start(a); {
 					case d.Waits:
-						go func() { <-w; started++; l.Done("x") }()
+						go func() { <-w; started.Add(1); l.Done("x") }()
 					case d.OK:
-						started++
+						started.Add(1)
 						l.Done("x")
 					}
 				}
 				if n > 0 {
 					l.Found(limit.Spare{App: "x", Calls: n}, n)
 				}
-				if started == 1000 {
+				if started.Load() == 1000 {
 					break
 				}
 			}
-			require.GreaterOrEqual(t, started, min(1000, int(0.8*seconds*rate)), "%v/s", rate)
+			least := min(1000, int64(0.8*seconds*rate))
+			require.GreaterOrEqual(t, started.Load(), least, "%v/s", rate)
 			for _, w := range l.Close() {
 				w.Ready()
 			}
@@ -323,7 +325,8 @@ func TestSpareCallsOfPriorities(t *testing.T) {
 				l.Done("x")
 			}
 			const seconds = 20
-			started, refused := 0, 0
+			var started atomic.Int64
+			refused := 0
 			for range seconds * time.Second / limit.ReviseEvery {
 				time.Sleep(limit.ReviseEvery)
 				n := spare(t, l)
@@ -335,9 +338,9 @@ func TestSpareCallsOfPriorities(t *testing.T) {
 					})
 					switch {
 					case d.Waits:
-						go func() { <-w; started++; l.Done("x") }()
+						go func() { <-w; started.Add(1); l.Done("x") }()
 					case d.OK:
-						started++
+						started.Add(1)
 						l.Done("x")
 					default:
 						refused++
@@ -346,11 +349,12 @@ func TestSpareCallsOfPriorities(t *testing.T) {
 				if n > 0 {
 					l.Found(limit.Spare{App: "x", Calls: n}, n)
 				}
-				if started > fires/2 {
+				if started.Load() > fires/2 {
 					break
 				}
 			}
-			require.GreaterOrEqual(t, started, min(fires/2, int(0.8*seconds*rate)), "%v/s", rate)
+			least := min(fires/2, int64(0.8*seconds*rate))
+			require.GreaterOrEqual(t, started.Load(), least, "%v/s", rate)
 			require.Less(t, refused, 5)
 			l.Revise()
 			high := l.Start(limit.Ask{App: "x", Priority: limit.High}).At
