@@ -67,6 +67,11 @@ absent "section in docs/monitoring.md without an alert" "$alerts" "$places"
 tested=$(grep -oE 'alertname: \w+' deploy/prometheus/tests/alerts.yml | sed 's/.* //')
 absent "alert without a test in deploy/prometheus/tests" "$tested" "$alerts"
 
+# Executors stop calling at maxUnrecorded results, so an alert above it could not fire.
+most=$(grep -oE 'maxUnrecorded = [0-9]+' <<<"$sources" | grep -oE '[0-9]+$' || true)
+limit=$(grep -oE 'carillon_executor_unrecorded > [0-9]+' deploy/prometheus/alerts.yml | grep -oE '[0-9]+$' || true)
+[ "${limit:-0}" -lt "${most:-0}" ] || complain "CarillonUnrecorded fires above ${limit:-?} results, and executors stop at ${most:-?}"
+
 # An aggregate over all namespaces would let a healthy deployment hide another one.
 said=$(grep -oE '\b(min|max|avg|sum|count|group)( by \([^)]*\))? ?\(' deploy/prometheus/alerts.yml | grep -v ' by (namespace[,)]' || true)
 [ -z "$said" ] || complain "aggregate of an alert that is not by namespace: $said"
