@@ -168,7 +168,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		),
 		backlog: gauge("carillon_scheduler_slices_open", "Slices dispatched and not done."),
 		sessions: f.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "carillon_sessions", Help: "Alive sessions by kind.",
+			Name: "carillon_sessions",
+			Help: "Alive sessions by kind; none while they cannot be read.",
 		}, []string{"kind"}),
 	}
 }
