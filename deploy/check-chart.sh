@@ -170,6 +170,10 @@ refused 'pulsar.tls: its Secrets are without effect' "${least[@]}" --set pulsar.
 refused 'pulsar.oauth2: issuer needs keySecret' "${least[@]}" --set pulsar.oauth2.issuer=https://login
 refused 'pulsar.token: given together' "${least[@]}" --set pulsar.token=t,pulsar.oauth2.issuer=https://login,pulsar.oauth2.keySecret.name=mine
 refused 'mysql.tls: the development servers have no TLS' --set developmentServers.enabled=true,mysql.tls.enabled=true
+for value in existingSecret=mine redis.username=u redis.password=pw pulsar.token=t \
+  pulsar.oauth2.issuer=https://login,pulsar.oauth2.keySecret.name=mine; do
+  refused "${value%%=*}: given together with developmentServers.enabled" --set "developmentServers.enabled=true,$value"
+done
 refused 'auth.trustHeader: needs auth.trustFrom' "${least[@]}" --set auth.trustHeader=X-App
 refused '/auth/trustFrom' "${least[@]}" --set 'auth.trustFrom={everywhere}'
 oidc=auth.oidc.issuer=https://id,auth.oidc.clientID=carillon

@@ -71,6 +71,19 @@ cannot be drained. What concerns one value only is in values.schema.json, unless
 {{/* Refuses contradictory values of the servers. The messages show no password. */}}
 {{- define "carillon.checkServers" -}}
 {{- $v := .Values -}}
+{{- /* They have no login but the chart's own, and a Secret may name other servers. */ -}}
+{{- if $v.developmentServers.enabled -}}
+{{- range $value, $it := dict
+  "existingSecret" $v.existingSecret
+  "redis.username" $v.redis.username
+  "redis.password" $v.redis.password
+  "pulsar.token" $v.pulsar.token
+  "pulsar.oauth2.issuer" $v.pulsar.oauth2.issuer -}}
+{{- if $it -}}
+{{- fail (printf "%s: given together with developmentServers.enabled, whose servers have logins of their own; leave it empty, or set developmentServers.enabled=false to use your servers" $value) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if $v.existingSecret -}}
 {{- range $value, $it := dict
   "mysql.dsn" (list $v.mysql.dsn "CARILLON_MYSQL_DSN")
