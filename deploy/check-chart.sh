@@ -88,6 +88,12 @@ have=$(sed 's/.*/  &: my$(own)/' <<<"$names" | cat <(echo 'extraEnv:') - |
 want=$(sed 's/$/ 6/' <<<"$names") # of five services and the set-up
 [ "$have" = "$want" ] || complain "extraEnv does not override: $(comm -3 <(sort <<<"$want") <(sort <<<"$have") | head -5)"
 
+# MySQL's data are not in the root of a volume, which has lost+found.
+have=$(render -f helm/carillon/ci/development.yaml | grep -oE 'mountPath: (/var/lib/mysql|/pulsar/data).*')
+want='mountPath: /var/lib/mysql, subPath: mysql}
+mountPath: /pulsar/data}'
+[ "$have" = "$want" ] || complain "the development servers have their data in: $have"
+
 # KEDA takes one address of Pulsar.
 have=$(render "${least[@]}" --set executor.keda.enabled=true --set 'pulsar.adminUrl=http://a:8080\,b:8080' | sed -n 's/.*adminURL: //p' | sort -u)
 [ "$have" = '"http://a:8080"' ] || complain "the chart gives KEDA the address $have"
