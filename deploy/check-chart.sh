@@ -94,6 +94,15 @@ want='mountPath: /var/lib/mysql, subPath: mysql}
 mountPath: /pulsar/data}'
 [ "$have" = "$want" ] || complain "the development servers have their data in: $have"
 
+# What renders without a cluster leaves the replicas to an autoscaler.
+have=$(render -f helm/carillon/ci/production.yaml -s templates/deployments.yaml | awk '
+  $1 == "name:" && name == "" { name = $2 }
+  /^---/ { name = "" }
+  /^  replicas: / { print name, $2 }')
+want='carillon-migrator 2
+carillon-scheduler 2'
+[ "$have" = "$want" ] || complain "the chart without a cluster gives replicas: $have"
+
 # KEDA takes one address of Pulsar.
 have=$(render "${least[@]}" --set executor.keda.enabled=true --set 'pulsar.adminUrl=http://a:8080\,b:8080' | sed -n 's/.*adminURL: //p' | sort -u)
 [ "$have" = '"http://a:8080"' ] || complain "the chart gives KEDA the address $have"
