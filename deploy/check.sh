@@ -80,6 +80,10 @@ said=$(grep -oE '\b(min|max|avg|sum|count|group)( by \([^)]*\))? ?\(' deploy/pro
 said=$(grep '"expr": ' deploy/grafana/carillon.json | grep -oE '\b((carillon|process)_[a-z0-9_]+|up\{)[^a-z0-9_]?.{0,11}' | grep -vF '{namespace=~' || true)
 [ -z "$said" ] || complain "queries of the dashboard that do not choose by namespace: $said"
 
+# A healthy deployment would hide a sick one there too, where the least is the worst or all processes show the same.
+said=$(grep '"expr": ' deploy/grafana/carillon.json | grep -oE '\b(min( by \([^)]*\))? ?\(|max( by \([^)]*\))? ?\(carillon_sessions)[^(]{0,30}' | grep -vE '^(min|max)( by \(namespace[,)]|\((min|max) by \(namespace[,)])|^min\(max by ' || true)
+[ -z "$said" ] || complain "queries of the dashboard that are not by namespace first: $said"
+
 # The chart's copies, and its README.
 for copy in prometheus/alerts.yml grafana/carillon.json; do
   cmp -s "deploy/$copy" "helm/carillon/files/$(basename "$copy")" || complain "helm/carillon/files/$(basename "$copy") is no copy of deploy/$copy: make generate"
