@@ -213,6 +213,7 @@ refused 'podDisruptionBudget.maxUnavailable: with 0% no node' "${least[@]}" --se
 refused 'ingress.page: routes a page' "${least[@]}" --set 'settings.page=false,ingress.enabled=true,ingress.page=true,ingress.hosts={timers.example.com}'
 refused 'gateway.page: routes a page' "${least[@]}" --set 'settings.page=false,gateway.enabled=true,gateway.page=true,gateway.parentRefs[0].name=public'
 refused 'networkPolicy.callbacksTo: without effect' "${least[@]}" --set 'networkPolicy.enabled=true,networkPolicy.callbacksTo[0].ports[0].port=443'
+refused 'networkPolicy.metricsFrom: is empty' "${least[@]}" --set networkPolicy.enabled=true,metrics.serviceMonitor.enabled=true
 refused 'extraEnv.CARILLON_ENCRYPTION_KEYS: given together with CARILLON_ENCRYPTION_KEYS_FILE' "${least[@]}" --set extraEnv.CARILLON_ENCRYPTION_KEYS=mine
 refused 'extraEnv.CARILLON_HTTP_ADDR: :9090 is not :8080' "${least[@]}" --set extraEnv.CARILLON_HTTP_ADDR=:9090
 refused 'extraEnv.CARILLON_ADMIN_ADDR: 127.0.0.1:8081 is not :8081' "${least[@]}" --set extraEnv.CARILLON_ADMIN_ADDR=127.0.0.1:8081
@@ -256,6 +257,8 @@ refused 'executor.extraVolumeMounts: two have the mountPath /x' "${least[@]}" --
 # taken ARGUMENT…: checks that the chart renders with what resembles values that it refuses.
 taken() { said=$(render "$@" 2>&1) || complain "the chart refuses $*: $said"; }
 taken "${least[@]}" --set 'extraEnv.CARILLON_HTTP_ADDR=0.0.0.0:8080,extraEnv.CARILLON_ADMIN_ADDR=[::]:8081'
+taken "${least[@]}" --set networkPolicy.enabled=true,metrics.prometheusRule.enabled=true
+taken "${least[@]}" --set metrics.serviceMonitor.enabled=true
 taken "${least[@]}" --set defaults.autoscaling.enabled=true
 taken "${least[@]}" --set api.autoscaling.enabled=true,defaults.resources.requests=null,api.resources.limits.cpu=2
 taken "${least[@]}" --set defaults.resources.requests=null
@@ -271,3 +274,21 @@ taken "${least[@]}" --set 'settings.callbackPulsarUrls={pulsar://pulsar:6651,pul
 taken "${least[@]}" --set executor.replicas=0,extraEnv=null,extraEnvFrom=null,ingress=null,gateway=null,tracing=null
 taken "${least[@]}" --set migrator.extraVolumes[0].name=mine,migrator.extraVolumes[0].secret.secretName=mine,migrator.extraVolumeMounts[0].name=mine,migrator.extraVolumeMounts[0].mountPath=/etc/carillon
 taken "${least[@]}" --set executor.extraVolumes[0].name=scratch,executor.extraVolumeMounts[0].name=scratch,executor.extraVolumeMounts[0].mountPath=/tmp
+
+# The notes tell of callbacks that the network policies block, and only of these. helm prints notes
+# only with a cluster, so a copy of the chart has them as an object.
+copy=$(mktemp -d)
+cp -r helm/carillon/. "$copy"
+{
+  echo '{{- define "notes" }}'
+  cat helm/carillon/templates/NOTES.txt
+  echo '{{- end }}'
+} >"$copy/templates/_notes.tpl"
+printf '%s\n' 'apiVersion: v1' 'kind: ConfigMap' 'metadata: {name: notes}' 'data: {notes: {{ include "notes" . | quote }}}' >"$copy/templates/notes.yaml"
+servers='networkPolicy.enabled=true,networkPolicy.serversTo[0].to[0].ipBlock.cidr=10.0.0.0/8'
+for values in "$servers=1" "$servers,networkPolicy.callbacksTo[0].ports[0].port=443=0" networkPolicy.enabled=true=0; do
+  have=$(helm template carillon "$copy" --kube-version 1.31.0 "${least[@]}" -s templates/notes.yaml --set "${values%=*}" |
+    grep -c 'NOTE: networkPolicy.callbacksTo' || true)
+  [ "$have" = "${values##*=}" ] || complain "the notes tell $have times of blocked callbacks with ${values%=*}"
+done
+rm -r "$copy"

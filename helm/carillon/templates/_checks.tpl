@@ -26,6 +26,9 @@ cannot be drained. What concerns one value only is in values.schema.json, unless
 {{- fail (printf "settings.callbackTopics: %s is in Pulsar's own tenant, where no timer may publish; remove it" .) -}}
 {{- end -}}
 {{- end -}}
+{{- if and $v.networkPolicy.enabled $v.metrics.serviceMonitor.enabled (not $v.networkPolicy.metricsFrom) -}}
+{{- fail "networkPolicy.metricsFrom: is empty, so Prometheus cannot read what metrics.serviceMonitor tells it to; name its pods, such as {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}" -}}
+{{- end -}}
 {{- if and $v.networkPolicy.enabled $v.networkPolicy.callbacksTo (not $v.networkPolicy.serversTo) -}}
 {{- fail "networkPolicy.callbacksTo: without effect unless networkPolicy.serversTo has the rules for the servers; give both or none" -}}
 {{- end -}}
