@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -93,10 +94,26 @@ func (t *tryCommand) Validate() error {
 	if t.url == "" {
 		return nil
 	}
-	if u, err := url.Parse(t.url); err != nil || u.Host == "" {
+	if u, err := url.Parse(bracketed(t.url)); err != nil || u.Host == "" {
 		return fmt.Errorf("url: %q is not http://host:port/path", t.url)
 	}
 	return nil
+}
+
+// bracketed puts the brackets around an IPv6 address that is followed by a port:
+// http://fd00::1:8090/ becomes http://[fd00::1]:8090/. Kubernetes gives the pod of `helm test` its
+// address without them.
+func bracketed(address string) string {
+	scheme, rest, found := strings.Cut(address, "://")
+	end := strings.IndexByte(rest+"/", '/')
+	port := strings.LastIndexByte(rest[:end], ':')
+	if !found || port < 0 {
+		return address
+	}
+	if ip, err := netip.ParseAddr(rest[:port]); err != nil || !ip.Is6() {
+		return address
+	}
+	return scheme + "://[" + rest[:port] + "]" + rest[port:]
 }
 
 // Try checks a cluster from outside. Its services must be ready and its canary delivered. A new
@@ -117,7 +134,7 @@ func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 		return err
 	}
 	t.client.Transport = transport
-	t.api = client.Address(t.api)
+	t.api, t.url = client.Address(t.api), bracketed(t.url)
 	ctx, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
 	for i, address := range t.ready {
