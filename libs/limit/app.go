@@ -38,7 +38,7 @@ type app struct {
 
 	list         waitList
 	waitingSince time.Time     // arrival of the first waiting fire
-	hold         time.Duration // the longest of them
+	hold         time.Duration // the longest Hold of the waiting fires
 
 	spares spares
 }

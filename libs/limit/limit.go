@@ -32,8 +32,8 @@ func (s Settings) Raised(than Settings) bool {
 type Decision struct {
 	OK    bool
 	Waits bool // not OK: the Waiter is in the wait list and is notified
-	// Share is set if not OK because the app uses its share of this executor's calls. That says
-	// nothing about the limits of the app.
+	// Share is set with At, if the app uses its share of this executor's calls. That says nothing
+	// about the limits of the app.
 	Share bool
 	// At is set if neither OK nor Waits: the earliest time to ask again. An executor may defer the
 	// fire until then.

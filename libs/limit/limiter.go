@@ -145,7 +145,7 @@ func (l *Limiter) Start(a Ask) Decision {
 	if why == byQueue {
 		l.pump(st, now)
 	}
-	return Decision{Waits: true, Share: why == byShare}
+	return Decision{Waits: true}
 }
 
 // activate returns the state of an app, and marks it as active.

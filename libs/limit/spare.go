@@ -108,7 +108,7 @@ func (l *Limiter) Revise() (r Revision, more bool) {
 			continue
 		}
 		r.Deferrals = l.shorten(a, r.Deferrals, now)
-		if len(r.Spares) == maxSpares {
+		if len(r.Spares) == maxSpares || a.spares.searching { // a search may take longer than askWithin
 			continue
 		}
 		open := a.spares.open(now)
@@ -205,7 +205,7 @@ func (s *spares) open(now time.Time) (n int) {
 // spareCalls returns how many calls of an app may start at once and during spareAhead, without those
 // for which fires wait. More would be deferred again.
 func (l *Limiter) spareCalls(a *app, now time.Time) int {
-	if wait := a.spares.lookAt.Sub(now); a.spares.searching || wait > 0 && wait <= lookAgainAtMost {
+	if wait := a.spares.lookAt.Sub(now); wait > 0 && wait <= lookAgainAtMost {
 		return 0
 	}
 	why := a.refuse(now, l)

@@ -49,6 +49,30 @@ func found(l *limit.Limiter, wanted, there int) (started int) {
 	return started
 }
 
+// askAgain has all fires of a Spare ask that were found, as executors do. Calls end at once. It
+// counts those that start, and returns how many were deferred again.
+func askAgain(l *limit.Limiter, p limit.Priority, fires int, started *atomic.Int64) (refused int) {
+	for range fires {
+		w := make(ready)
+		d := l.Start(limit.Ask{
+			App: "x", Priority: p, Returned: true, Readmitted: true, Waiter: w, Hold: holdTime,
+		})
+		switch {
+		case d.Waits:
+			go func() { <-w; started.Add(1); l.Done("x") }()
+		case d.OK:
+			started.Add(1)
+			l.Done("x")
+		default:
+			refused++
+		}
+	}
+	if fires > 0 {
+		l.Found(limit.Spare{App: "x", Calls: fires}, fires)
+	}
+	return refused
+}
+
 // TestSpareCallsAreTold checks that the executor is told when calls of an app end sooner than they
 // did when other fires of it got their retry-after times, and not for ever.
 func TestSpareCallsAreTold(t *testing.T) {
@@ -184,26 +208,7 @@ func TestSpareCallsOfARate(t *testing.T) {
 			for range seconds * time.Second / limit.ReviseEvery {
 				time.Sleep(limit.ReviseEvery)
 				n := spare(t, l)
-				for range n {
-					w := make(ready)
-					a := limit.Ask{
-						App:        "x",
-						Returned:   true,
-						Readmitted: true,
-						Waiter:     w,
-						Hold:       5 * time.Second,
-					}
-					switch d := l.Start(a); {
-					case d.Waits:
-						go func() { <-w; started.Add(1); l.Done("x") }()
-					case d.OK:
-						started.Add(1)
-						l.Done("x")
-					}
-				}
-				if n > 0 {
-					l.Found(limit.Spare{App: "x", Calls: n}, n)
-				}
+				askAgain(l, limit.Normal, n, &started)
 				if started.Load() == 1000 {
 					break
 				}
@@ -245,6 +250,10 @@ func TestSpareCallsNotFound(t *testing.T) {
 			n = spare(t, l)
 		}
 		require.Equal(t, 1000, n)
+		for range 20 { // it takes long to find them
+			time.Sleep(limit.ReviseEvery)
+			require.Zero(t, spare(t, l))
+		}
 		l.Found(limit.Spare{App: "x", Calls: n}, n)
 		time.Sleep(limit.ReviseEvery)
 		require.Zero(t, spare(t, l), "they have not asked yet")
@@ -330,25 +339,7 @@ func TestSpareCallsOfPriorities(t *testing.T) {
 			for range seconds * time.Second / limit.ReviseEvery {
 				time.Sleep(limit.ReviseEvery)
 				n := spare(t, l)
-				for range n {
-					w := make(ready)
-					d := l.Start(limit.Ask{
-						App: "x", Priority: limit.Low, Returned: true, Readmitted: true,
-						Waiter: w, Hold: 5 * time.Second,
-					})
-					switch {
-					case d.Waits:
-						go func() { <-w; started.Add(1); l.Done("x") }()
-					case d.OK:
-						started.Add(1)
-						l.Done("x")
-					default:
-						refused++
-					}
-				}
-				if n > 0 {
-					l.Found(limit.Spare{App: "x", Calls: n}, n)
-				}
+				refused += askAgain(l, limit.Low, n, &started)
 				if started.Load() > fires/2 {
 					break
 				}

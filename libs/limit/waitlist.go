@@ -112,23 +112,21 @@ type deferred struct {
 	past int64         // all counts lie after it
 }
 
-// drop forgets up to n fires, the earliest first, and returns how many.
-func (d *deferred) drop(n int, now time.Time) (dropped int) {
-	d.count(now)
-	if n <= 0 {
-		return 0
+// drop forgets up to n fires, the earliest first.
+func (d *deferred) drop(n int, now time.Time) {
+	if d.count(now) == 0 || n == 0 {
+		return
 	}
 	for _, at := range slices.Sorted(maps.Keys(d.by)) {
-		k := min(d.by[at], n-dropped)
+		k := min(d.by[at], n)
 		if d.by[at] -= k; d.by[at] == 0 {
 			delete(d.by, at)
 		}
 		d.n -= k
-		if dropped += k; dropped == n {
-			break
+		if n -= k; n == 0 {
+			return
 		}
 	}
-	return dropped
 }
 
 const (
