@@ -108,7 +108,8 @@ func (l *Limiter) Revise() (r Revision, more bool) {
 			continue
 		}
 		r.Deferrals = l.shorten(a, r.Deferrals, now)
-		if len(r.Spares) == maxSpares || a.spares.searching { // a search may take longer than askWithin
+		if len(r.Spares) == maxSpares ||
+			a.spares.searching { // a search may take longer than askWithin
 			continue
 		}
 		open := a.spares.open(now)
