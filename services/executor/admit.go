@@ -343,6 +343,8 @@ func (s *Service) inOrder(c *candidate) progress {
 		SinceMS: heldSince(e, inactive),
 		UntilMS: view.NowMS - m.MisfiredAfter().Milliseconds(),
 		Limit:   m.MaxFires,
+		// The timer is due again, as its pause has ended, but no activation is stored yet.
+		Deferred: view.State.Status != timer.StatusActive,
 	}
 	if m.CatchUpWindow > 0 {
 		w.CatchUpMS = view.NowMS - time.Duration(m.CatchUpWindow).Milliseconds()

@@ -173,15 +173,12 @@ func (l *poll) addFresh(ctx context.Context) error {
 			if len(l.ids) >= readMax {
 				break
 			}
-			from := max(
-				l.known[id]+1,
-				max(
-					oldestMS,
-					w.CatchUpMS,
-				)-time.Duration(w.Timer.Definition.Schedule.Jitter).
-					Milliseconds(),
-			)
-			dues, err := l.before(w, from)
+			from := w.CatchUpMS
+			if !w.Deferred { // a deferred fire is not overdue, so the oldest open fire may be younger
+				from = max(from, oldestMS)
+			}
+			from -= time.Duration(w.Timer.Definition.Schedule.Jitter).Milliseconds()
+			dues, err := l.before(w, max(from, l.known[id]+1))
 			if err != nil {
 				l.q.log.Warn().
 					Err(err).
@@ -202,7 +199,11 @@ func (l *poll) addFresh(ctx context.Context) error {
 // misfire.max_fires counts, and those of an outage before its pause.
 func (l *poll) before(w *LateFire, fromMS int64) ([]int64, error) {
 	read := func(sinceMS int64) ([]int64, error) {
-		return l.q.opts.Planner.Before(w.Timer, w.id.DueMS, fromMS, sinceMS, w.UntilMS, w.Limit)
+		from := max(
+			fromMS,
+			sinceMS-time.Duration(w.Timer.Definition.Schedule.Jitter).Milliseconds(),
+		)
+		return l.q.opts.Planner.Before(w.Timer, w.id.DueMS, from, sinceMS, w.UntilMS, w.Limit)
 	}
 	all, err := read(0)
 	if err != nil || w.SinceMS == 0 {
@@ -250,6 +251,21 @@ func (l *poll) apply(rows map[timer.FireID]timer.Fire, answered bool) {
 			seq.knownMS = max(seq.knownMS, known)
 		}
 	}
+	for _, seq := range l.seqs {
+		if seq.heldBack() {
+			q.decideAgain(seq)
+		}
+	}
+}
+
+// decideAgain returns the waiting fires of a timer that has become inactive. They are deferred too,
+// or join again.
+func (q *Sequencer) decideAgain(seq *sequence) {
+	at := q.opts.Clock.Now().Add(pollEvery).UnixMilli()
+	for _, w := range seq.waiting {
+		q.opts.Wheel.AddAt(at, w.Entry)
+	}
+	seq.waiting, seq.open, seq.knownMS = nil, nil, 0
 }
 
 // claimable returns fires that late ones wait for and that no alive session owns.

@@ -31,6 +31,9 @@ type LateFire struct {
 	// limit ones, and the latest limit ones from sinceMS on.
 	SinceMS, UntilMS, CatchUpMS int64
 	Limit                       int
+	// Deferred reports that the store may hold back earlier fires of the timer: its pause has ended,
+	// and the store has not released them yet.
+	Deferred bool
 }
 
 // ready reports whether the first waiting fire may start.
@@ -86,6 +89,16 @@ func (seq *sequence) index(dueMS int64) int {
 		func(w *LateFire, due int64) int { return cmp.Compare(w.id.DueMS, due) },
 	)
 	return i
+}
+
+// heldBack reports whether the waiting fires joined while their timer was active, and the store
+// holds back an earlier one because it is not.
+func (seq *sequence) heldBack() bool {
+	return len(seq.waiting) > 0 && !seq.waiting[0].Deferred &&
+		slices.ContainsFunc(
+			seq.front(),
+			func(f *timer.Fire) bool { return f.RunAtMS == timer.DeferredMS },
+		)
 }
 
 // front returns the first fires that others wait for.

@@ -52,8 +52,11 @@ type Options struct {
 // The schedule gives the possible earlier fires. Expansion goes in order of due time, so their rows
 // existed before. One goroutine reads the rows of all sequences together, by primary key. It claims
 // the unowned ones, because their tasks could take long. An answer stays true, because a fire that
-// was attempted or has ended never becomes unattempted again. Only an activation may bring deferred
-// fires back; it restarts the sequence.
+// was attempted or has ended never becomes unattempted again. An activation restarts the sequence.
+//
+// Fires that wait for ones that were deferred, because the timer is inactive, are decided again, and
+// are deferred too. If the timer's pause has ended, and the store has not released the deferred
+// fires yet, later fires wait for that.
 //
 // Two executors at once: the earliest fire waits for none, so they never wait for each other in a
 // circle. Each marks the fires it has started in their rows for the others. After a crash the

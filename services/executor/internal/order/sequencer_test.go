@@ -22,8 +22,10 @@ import (
 
 // fires are the open fires of a timer that is due each millisecond from 1.
 type fires struct {
-	mu   sync.Mutex
-	open map[int64]bool
+	mu       sync.Mutex
+	open     map[int64]bool
+	deferred map[int64]bool // those of the open fires that wait for the timer's activation
+	oldest   int64          // the oldest open fire that is not deferred
 }
 
 func (f *fires) end(due int64) {
@@ -33,14 +35,18 @@ func (f *fires) end(due int64) {
 }
 
 func (*fires) Begin(context.Context, timer.ID, []timer.Fire) error { return nil }
-func (*fires) OldestOpen(context.Context) (int64, error)           { return 1, nil }
+func (f *fires) OldestOpen(context.Context) (int64, error)         { return f.oldest, nil }
 
 func (f *fires) OpenAmong(_ context.Context, ids []timer.FireID) (out []timer.Fire, _ error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, id := range ids {
 		if f.open[id.DueMS] {
-			out = append(out, timer.Fire{FireID: id, Owner: 1})
+			row := timer.Fire{FireID: id, Owner: 1}
+			if f.deferred[id.DueMS] {
+				row.Owner, row.RunAtMS = 0, timer.DeferredMS
+			}
+			out = append(out, row)
 		}
 	}
 	return out, nil
@@ -55,7 +61,7 @@ func (*fires) Before(_ *timer.Timer, due, from, _, _ int64, _ int) (dues []int64
 
 func setup(t *testing.T, open ...int64) (*Sequencer, *hold.Wheel, *fires) {
 	t.Helper()
-	f, w := &fires{open: make(map[int64]bool)}, hold.NewWheel()
+	f, w := &fires{open: make(map[int64]bool), oldest: 1}, hold.NewWheel()
 	for _, due := range open {
 		f.open[due] = true
 	}
@@ -95,6 +101,50 @@ func TestLateFireWaitsForEarlierOpenOnes(t *testing.T) {
 		f.end(1)
 		time.Sleep(2 * pollEvery)
 		require.Equal(t, 1, w.Len())
+		require.Zero(t, testutil.ToFloat64(q.unordered))
+	})
+}
+
+// TestLateFireWaitsForDeferredOnes checks that a late fire waits for earlier ones that the store
+// holds back, although the oldest open fire is younger than these.
+func TestLateFireWaitsForDeferredOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, w, f := setup(t, 1, 3)
+		f.oldest, f.deferred = 3, map[int64]bool{1: true}
+		fire := late(t, 3)
+		fire.Deferred = true
+		require.False(t, q.Join(fire, 0))
+		time.Sleep(stallAfter / 2)
+		require.Zero(t, w.Len(), "the store has not released the first")
+		f.end(1)
+		time.Sleep(2 * pollEvery)
+		require.Equal(t, 1, w.Len())
+	})
+}
+
+// TestLateFiresOfAnInactiveTimerAreDecidedAgain checks that fires of a timer that has become inactive
+// do not wait for deferred ones, and that they start in order after the activation.
+func TestLateFiresOfAnInactiveTimerAreDecidedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, w, f := setup(t, 1, 2, 3)
+		f.deferred = map[int64]bool{1: true}
+		second, third := late(t, 2), late(t, 3)
+		require.False(t, q.Join(second, 0))
+		require.False(t, q.Join(third, 0))
+		time.Sleep(2 * pollEvery)
+		require.ElementsMatch(t, []*inflight.Entry{second.Entry, third.Entry}, w.Clear())
+		require.False(t, second.Ordered || third.Ordered)
+
+		third.Deferred = true // the pause has ended, and the store has not released the first two
+		require.False(t, q.Join(third, 0))
+		time.Sleep(stallAfter / 2)
+		require.Zero(t, w.Len())
+		f.end(1)
+		f.end(2)
+		time.Sleep(2 * pollEvery)
+		require.Equal(t, []*inflight.Entry{third.Entry}, w.Clear())
 		require.Zero(t, testutil.ToFloat64(q.unordered))
 	})
 }
