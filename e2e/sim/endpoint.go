@@ -54,7 +54,9 @@ type recorder struct {
 	begun    map[timer.FireID]time.Time // when a process first started a call
 	deferred map[timer.FireID]bool      // for a limit, before their first call
 	covered  map[timer.FireID]int64     // up to where a stand-in stood for others when it first asked
-	open     map[callKey][]int          // arrivals whose result is not recorded
+	// When fires without an attempt were first deferred because their timer was inactive.
+	inactive map[timer.FireID]time.Time
+	open     map[callKey][]int // arrivals whose result is not recorded
 }
 
 type callKey struct {
@@ -68,6 +70,7 @@ func newRecorder() *recorder {
 		begun:    make(map[timer.FireID]time.Time),
 		deferred: make(map[timer.FireID]bool),
 		covered:  make(map[timer.FireID]int64),
+		inactive: make(map[timer.FireID]time.Time),
 		open:     make(map[callKey][]int),
 	}
 }
@@ -90,6 +93,16 @@ func (r *recorder) markDeferred(fires []timer.Fire) {
 		if fires[i].State == timer.FireDeferred && fires[i].Attempt == 0 {
 			r.deferred[fires[i].FireID] = true
 		}
+	}
+}
+
+// markInactive notes that a fire without an attempt is about to wait for its timer, and gives up its
+// slot.
+func (r *recorder) markInactive(fire timer.FireID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, again := r.inactive[fire]; !again {
+		r.inactive[fire] = time.Now()
 	}
 }
 

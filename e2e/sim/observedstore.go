@@ -136,6 +136,11 @@ func (s *observedStore) Defer(
 	session timer.ID,
 	fires []store.Deferral,
 ) ([]timer.FireID, error) {
+	for i := range fires {
+		if fires[i].Fire.Attempt == 0 {
+			s.p.env.recorder.markInactive(fires[i].Fire.FireID)
+		}
+	}
 	active, err := s.Store.Defer(ctx, session, fires)
 	if err == nil {
 		still := setOf(active)

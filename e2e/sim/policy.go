@@ -198,7 +198,8 @@ func (p *Plan) longStoreOutage() bool {
 	})
 }
 
-// checkCatchUp checks that no late call is made for an instant that the previous one covered.
+// checkCatchUp checks that no late call is made for an instant that the previous one covered. It
+// leaves out fires that limits deferred, because they were not late when they were decided.
 func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 	slack := clockTolerance + maxClockJump
 	var last *receiver.Arrival
@@ -211,6 +212,7 @@ func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 		}
 		seen[a.Fire] = true
 		if last != nil && !env.maybeDeferred(last.Arrived()) &&
+			!env.recorder.deferred[a.Fire] && !env.recorder.deferred[last.Fire] &&
 			time.UnixMilli(a.Fire.DueMS).Before(env.coveredTo(o, last).Add(-slack)) {
 			env.suspectf(
 				"%s: %s is called %s late, and %s had covered it",
@@ -246,7 +248,8 @@ func (env *Environment) maybeDeferred(at time.Time) bool {
 }
 
 // checkSerial checks that the fires of a timer did not overlap, each from its first call to its
-// last answer.
+// last answer. A fire whose first call died with its executor gives up its slot if it then waits for
+// its timer; it begins again with the next call.
 func (env *Environment) checkSerial(o *timerPlan, mine receiver.Arrivals) {
 	type execution struct {
 		fire     timer.FireID
@@ -258,6 +261,11 @@ func (env *Environment) checkSerial(o *timerPlan, mine receiver.Arrivals) {
 		a := &mine[i]
 		answered := a.Arrived().Add(min(o.endpoint.takes, o.timeout))
 		n, ok := at[a.Fire]
+		if inactive, is := env.recorder.inactive[a.Fire]; ok && is &&
+			executions[n].from.Before(inactive) &&
+			inactive.Before(a.Arrived()) {
+			ok = false
+		}
 		if !ok {
 			at[a.Fire] = len(executions)
 			executions = append(executions, execution{a.Fire, a.Arrived(), answered})

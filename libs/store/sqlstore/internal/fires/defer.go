@@ -16,8 +16,8 @@ import (
 // has changed nothing. A repeated call owns none of the fires any more.
 //
 // A deferred fire does not wait for a slot, and gives up its slot if it had no attempt yet: other
-// fires of its timer may run meanwhile. A fire between two attempts keeps its slot, because it has
-// not finished.
+// fires of its timer may run meanwhile. An attempt that died with its executor is not recorded, and
+// does not count. A fire between two attempts keeps its slot, because it has not finished.
 func (s *Fires) Defer(
 	ctx context.Context,
 	session timer.ID,
