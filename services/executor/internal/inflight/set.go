@@ -217,6 +217,13 @@ func (h *Set) Began(ids []timer.FireID) map[timer.FireID]bool {
 	return started
 }
 
+// Has reports whether a fire is in flight.
+func (h *Set) Has(id timer.FireID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.fires[id] != nil
+}
+
 // Len returns how many fires are in flight.
 func (h *Set) Len() int {
 	h.mu.Lock()

@@ -61,7 +61,8 @@ type Options struct {
 // Two executors at once: the earliest fire waits for none, so they never wait for each other in a
 // circle. Each marks the fires it has started in their rows for the others. After a crash the
 // session expires, and other executors claim its fires. A fire that waits for stallAfter without
-// progress starts out of order, and is counted.
+// progress starts out of order, and is counted. It waits as long as the earliest one is in flight in
+// this process, where it may wait for a worker.
 type Sequencer struct {
 	opts      Options
 	log       zerolog.Logger

@@ -177,6 +177,26 @@ func TestStalledFireStartsOutOfOrder(t *testing.T) {
 	})
 }
 
+// TestLateFireWaitsForOneInFlight checks that a fire waits for an earlier one in flight here, however
+// long that waits for a worker.
+func TestLateFireWaitsForOneInFlight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, w, _ := setup(t, 1, 3)
+		first := []inflight.Arrival{{Fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: 1}}}}
+		reserved, _, err := q.opts.Inflight.Reserve(
+			t.Context(), inflighttest.Epoch(t), first, inflight.FromTask, time.Now().UnixMilli())
+		require.NoError(t, err)
+		require.False(t, q.Join(late(t, 3), 0))
+		time.Sleep(2 * stallAfter)
+		require.Zero(t, w.Len())
+		q.opts.Inflight.Remove(reserved...) // it is lost
+		time.Sleep(stallAfter + 2*pollEvery)
+		require.Equal(t, 1, w.Len())
+		require.InDelta(t, 1, testutil.ToFloat64(q.unordered), 0)
+	})
+}
+
 func TestCloseReturnsTheWaitingFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
