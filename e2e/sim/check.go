@@ -94,6 +94,11 @@ func (env *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) 
 	}
 	env.recorder.mu.Unlock()
 	e.Arrivals.Sort()
+	for i := range e.Arrivals { // a short wait for a limit is not recorded
+		if a := &e.Arrivals[i]; env.maybeDeferred(a.Arrived()) {
+			e.Deferred[a.Fire] = true
+		}
+	}
 	for _, c := range env.observer.interruptions {
 		e.Interruptions = append(
 			e.Interruptions,
@@ -184,7 +189,7 @@ func (env *Environment) addDuties(
 		env.addLeftoverDuties(led, o, h, dues, c.at, to, recorded)
 		for _, due := range dues {
 			if c.status == timer.StatusActive {
-				led.Add(h.id, time.UnixMilli(due), env.softenDuty(owed, due, recorded))
+				led.Add(h.id, time.UnixMilli(due), env.softenDuty(owed, due, c.at, recorded))
 				continue
 			}
 			duty := env.notDue(due, c.at)
@@ -240,7 +245,7 @@ func (env *Environment) addOneShotDuty(
 	}
 	i := h.at(due)
 	if h.changes[i].status == timer.StatusActive {
-		led.Add(h.id, time.UnixMilli(due), env.softenDuty(owed, due, recorded))
+		led.Add(h.id, time.UnixMilli(due), env.softenDuty(owed, due, 0, recorded))
 		return
 	}
 	for _, c := range h.changes[i:] {
@@ -250,7 +255,7 @@ func (env *Environment) addOneShotDuty(
 		if _, ok := recorded[c.at]; ok {
 			due = c.at
 		}
-		led.Add(h.id, time.UnixMilli(due), env.softenDuty(owed, due, recorded))
+		led.Add(h.id, time.UnixMilli(due), env.softenDuty(owed, due, 0, recorded))
 		return
 	}
 	led.Add(h.id, time.UnixMilli(due), env.notDue(due, h.changes[i].at))
@@ -279,16 +284,21 @@ func dueInstants(o *timerPlan, h *history, from, to int64) (dues []int64) {
 	return dues
 }
 
-// softenDuty returns the duty of a fire that was due while its timer was active. It must be called,
-// whatever happens to the timer later. If the timer was deleted, or a policy skipped the fire, it
-// may be called.
+// softenDuty returns the duty of a fire that was due while its timer was active, since an instant. It
+// must be called, whatever happens to the timer later. If the timer was deleted, or a policy skipped
+// the fire, it may be called. So it may if it was skipped before the activation, by a fast clock.
 func (env *Environment) softenDuty(
 	d ledger.Duty,
-	due int64,
+	due, since int64,
 	recorded map[int64]timer.Outcome,
 ) ledger.Duty {
-	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped &&
-		(o.Reason == timer.ReasonDeleted || policyReasons[o.Reason]) {
+	o, ok := recorded[due]
+	if !ok || o.Kind != timer.Skipped {
+		return d
+	}
+	skipped, inactive := env.recorder.skipped[o.FireID]
+	if o.Reason == timer.ReasonDeleted || policyReasons[o.Reason] ||
+		inactive && skipped.UnixMilli() <= since && due < since+clockTolerance.Milliseconds() {
 		return ledger.May
 	}
 	return d

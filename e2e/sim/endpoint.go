@@ -56,7 +56,9 @@ type recorder struct {
 	covered  map[timer.FireID]int64     // up to where a stand-in stood for others when it first asked
 	// When fires without an attempt were first deferred because their timer was inactive.
 	inactive map[timer.FireID]time.Time
-	open     map[callKey][]int // arrivals whose result is not recorded
+	claimed  map[timer.FireID]time.Time // when fires were first claimed
+	skipped  map[timer.FireID]time.Time // when fires were first skipped because their timer was inactive
+	open     map[callKey][]int          // arrivals whose result is not recorded
 }
 
 type callKey struct {
@@ -71,6 +73,8 @@ func newRecorder() *recorder {
 		deferred: make(map[timer.FireID]bool),
 		covered:  make(map[timer.FireID]int64),
 		inactive: make(map[timer.FireID]time.Time),
+		claimed:  make(map[timer.FireID]time.Time),
+		skipped:  make(map[timer.FireID]time.Time),
 		open:     make(map[callKey][]int),
 	}
 }
@@ -96,6 +100,17 @@ func (r *recorder) markDeferred(fires []timer.Fire) {
 	}
 }
 
+// markClaimed notes fires that a session has claimed.
+func (r *recorder) markClaimed(fires []timer.Fire) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range fires {
+		if _, again := r.claimed[fires[i].FireID]; !again {
+			r.claimed[fires[i].FireID] = time.Now()
+		}
+	}
+}
+
 // markInactive notes that a fire without an attempt is about to wait for its timer, and gives up its
 // slot.
 func (r *recorder) markInactive(fire timer.FireID) {
@@ -103,6 +118,22 @@ func (r *recorder) markInactive(fire timer.FireID) {
 	defer r.mu.Unlock()
 	if _, again := r.inactive[fire]; !again {
 		r.inactive[fire] = time.Now()
+	}
+}
+
+// markSkipped notes the fires that are about to be skipped because their timer is inactive.
+func (r *recorder) markSkipped(outcomes []timer.Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Kind != timer.Skipped ||
+			o.Reason != timer.ReasonInactive && o.Reason != timer.ReasonPaused {
+			continue
+		}
+		if _, again := r.skipped[o.FireID]; !again {
+			r.skipped[o.FireID] = time.Now()
+		}
 	}
 }
 

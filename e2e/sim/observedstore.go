@@ -61,6 +61,7 @@ func (s *observedStore) Claim(
 	fires []timer.Fire,
 ) ([]timer.Fire, error) {
 	won, err := s.Store.Claim(ctx, session, fires)
+	s.p.env.recorder.markClaimed(won)
 	for i := range won {
 		s.p.env.log.printf("%s claims %s rev %d", s.p, won[i].FireID, won[i].Rev)
 	}
@@ -114,6 +115,7 @@ func (s *observedStore) RecordAttempts(
 func (s *observedStore) Record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, started []timer.Fire, err error) {
+	s.p.env.recorder.markSkipped(outcomes)
 	lost, started, err = s.Store.Record(ctx, session, outcomes, attempts)
 	if err != nil {
 		return nil, nil, err

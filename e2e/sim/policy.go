@@ -199,7 +199,8 @@ func (p *Plan) longStoreOutage() bool {
 }
 
 // checkCatchUp checks that no late call is made for an instant that the previous one covered. It
-// leaves out fires that limits deferred, because they were not late when they were decided.
+// leaves out fires that limits deferred or that may have waited for a worker, because they were not
+// late when they were decided.
 func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 	slack := clockTolerance + maxClockJump
 	var last *receiver.Arrival
@@ -212,7 +213,7 @@ func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 		}
 		seen[a.Fire] = true
 		if last != nil && !env.maybeDeferred(last.Arrived()) &&
-			!env.recorder.deferred[a.Fire] && !env.recorder.deferred[last.Fire] &&
+			!env.recorder.deferred[a.Fire] && !env.recorder.deferred[last.Fire] && !env.maybeQueued(o, a) &&
 			time.UnixMilli(a.Fire.DueMS).Before(env.coveredTo(o, last).Add(-slack)) {
 			env.suspectf(
 				"%s: %s is called %s late, and %s had covered it",
@@ -234,6 +235,14 @@ func (env *Environment) coveredTo(o *timerPlan, call *receiver.Arrival) time.Tim
 		return time.UnixMilli(ms)
 	}
 	return to
+}
+
+// maybeQueued reports whether a late call may have waited for one of few workers: its fire was on time
+// when it was claimed, and may have been decided then.
+func (env *Environment) maybeQueued(o *timerPlan, call *receiver.Arrival) bool {
+	claimed := env.recorder.claimed[call.Fire]
+	return env.plan.Tune.MaxCalls > 0 &&
+		claimed.Sub(time.UnixMilli(call.Fire.DueMS)) <= o.lateAfter()+clockTolerance
 }
 
 // maybeDeferred reports whether limits may have deferred a call: the decision what it covers was
