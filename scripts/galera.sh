@@ -56,9 +56,11 @@ install() {
 state() { sed -n "s/^$2: *//p" "$DIR/$1/grastate.dat" 2>/dev/null; }
 
 # set_options NODE: sets the options without which MariaDB refuses Galera, also to read a position.
-# The socket's path is relative to the data directory, so that it is short enough for any DIR.
+# The socket's path is relative to the data directory, so that it is short enough for any DIR. A
+# MariaDB that starts deletes the temporary tables of others in the same directory.
 set_options() {
-  options=(--no-defaults "${home[@]}" --user="$user" --datadir="$DIR/$1" --socket=galera.sock
+  mkdir -p -m 1777 "$DIR/$1-tmp"
+  options=(--no-defaults "${home[@]}" --user="$user" --datadir="$DIR/$1" --tmpdir="$DIR/$1-tmp" --socket=galera.sock
     --wsrep-on=ON --wsrep-provider="$provider" --wsrep-cluster-address="gcomm://$members"
     --binlog-format=ROW --innodb-autoinc-lock-mode=2)
 }

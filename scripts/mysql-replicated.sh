@@ -37,9 +37,11 @@ run() {
 	CREATE USER IF NOT EXISTS carillon@'%' IDENTIFIED BY 'carillon';
 	GRANT ALL ON *.* TO carillon@'%';
 	SQL
-  # The socket's path is relative to the data directory, so that it is short enough for any DIR.
+  # The socket's path is relative to the data directory, so that it is short enough for any DIR. A
+  # MariaDB that starts deletes the temporary tables of others in the same directory.
+  mkdir -p "$DIR/$node-tmp"
   spawn "$node" mariadbd --no-defaults --user="$(id -un)" --datadir="$DIR/$node" --init-file="$DIR/$node.init" \
-    --socket=mysql.sock --pid-file="$DIR/$node.own-pid" --bind-address="$ADDR" --port="$port" --skip-name-resolve \
+    --tmpdir="$DIR/$node-tmp" --socket=mysql.sock --pid-file="$DIR/$node.own-pid" --bind-address="$ADDR" --port="$port" --skip-name-resolve \
     --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=128M --innodb-log-file-size=96M \
     --max-connections=200 --character-set-server=utf8mb4 --default-time-zone=+00:00 \
     --log-bin=binlog --sync-binlog=1 --binlog-format=ROW --log-slave-updates "$@"

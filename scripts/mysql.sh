@@ -45,9 +45,11 @@ start() {
 	CREATE USER IF NOT EXISTS carillon_tls@'%' IDENTIFIED BY 'carillon' REQUIRE X509;
 	GRANT ALL ON *.* TO carillon_tls@'%';
 	SQL
-  # The socket's path is relative to the data directory, so that it is short enough for any DIR.
+  # The socket's path is relative to the data directory, so that it is short enough for any DIR. A
+  # MariaDB that starts deletes the temporary tables of others in the same directory.
+  mkdir -p "$DIR/mysql-tmp"
   spawn mysql $server --no-defaults "${home[@]}" --user="$(id -un)" --datadir="$data" --init-file="$DIR/mysql.init" \
-    --socket=mysql.sock --pid-file="$DIR/mysql.own-pid" --bind-address="$ADDR" --port="$port" --skip-name-resolve \
+    --tmpdir="$DIR/mysql-tmp" --socket=mysql.sock --pid-file="$DIR/mysql.own-pid" --bind-address="$ADDR" --port="$port" --skip-name-resolve \
     --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=512M "${options[@]}" \
     --ssl-ca="$DIR/tls/ca.pem" --ssl-cert="$DIR/tls/server.pem" --ssl-key="$DIR/tls/server.key" \
     --max-connections=500 --character-set-server=utf8mb4 --default-time-zone=+00:00

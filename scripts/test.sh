@@ -195,18 +195,18 @@ once_more() {
     /^(ok|FAIL|\?) *\t/ { if ($1 == "FAIL") print $2 "\t" names; names = "" }' "$out")
 }
 
-# simulate SEEDS starts the simulation beside the next tests, with lower priority. It runs in its own
-# session, because many kernels share CPU time by session first. Each process uses one CPU: that
-# takes an eighth less time than one process with all CPUs, because nothing within a simulation runs
-# in parallel. The package's other tests run in one more process.
+# simulate SEEDS [SKIPPED] starts the simulation beside the next tests, with lower priority. It
+# runs in its own session, because many kernels share CPU time by session first. Each process uses
+# one CPU: that takes an eighth less time than one process with all CPUs, because nothing within a
+# simulation runs in parallel. The package's other tests run in one more process.
 sim=$tmp/sim
 simulate() {
-  local seeds=$1 each=5 from
+  local seeds=$1 skipped=${2:-TestSeeds} each=5 from
   mkdir "$sim"
   printf '\n== %s, %d processes at once, beside the next tests\n' "$module/e2e/sim" "$(nproc)"
   go test -c -o "$sim/sim.test" "$module/e2e/sim" || { failed=1 && return; }
   {
-    echo "other tests: -test.skip ^TestSeeds\$ -seeds $seeds" # the longest, so it comes first
+    echo "other tests: -test.skip ^($skipped)\$ -seeds $seeds" # the longest, so it comes first
     for ((from = 1; from <= seeds; from += each)); do
       echo "seeds from $from: -test.run ^TestSeeds\$ -seed $from -seeds $each"
     done
@@ -267,9 +267,9 @@ packages=$(go list "$module/proto/..." "$module/libs/..." "$module/services/..."
 if [ $# -gt 0 ]; then
   run "${race[@]}" -timeout 25m "$@"
 elif [ $scope = quick ]; then
+  simulate 5 'TestSeeds|TestMutants'
   # Packages that use real servers mostly wait for them, so twice as many run as there are CPUs.
   run -p $((2 * $(nproc))) -timeout 10m -skip "$repeated" $packages
-  simulate 5
   # The scenarios in one process mostly wait, and leave the CPUs to the faults. Those on real servers
   # would take as much time again, and overload two cores beside the faults.
   inject_faults
@@ -301,5 +301,5 @@ if [ $failed -ne 0 ]; then
   exit 1
 fi
 left='make chaos (all faults), make isolation, make sim-mutants, make e2e-kube, make e2e-compose, make test-mysql, make test-galera, make test-versions'
-[ $scope = all ] || left="the race detector, the oracles, 95 of 100 seeds, scenarios on real servers, the store's suite with other settings, searches in many rows (make test-all has them), $left"
+[ $scope = all ] || left="the race detector, the oracles, 95 of 100 seeds, the simulation of deliberate bugs, scenarios on real servers, the store's suite with other settings, searches in many rows (make test-all has them), $left"
 printf 'passed. Left out: %s\n' "$left"
