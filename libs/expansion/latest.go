@@ -33,6 +33,7 @@ type Backlog struct {
 	SinceMS     int64
 	UntilMS     int64 // what was planned then or later is not late
 	DueBeforeMS int64 // what was due then or later is of another version
+	AnchorMS    int64 // as the timer's
 }
 
 // AmongLatest reports whether a late fire is among the latest count fires of its timer's backlog,
@@ -77,6 +78,9 @@ func (p *Planner) AmongLatest(
 	}
 	// An interval has this due time, whatever its anchor.
 	anchor := f.DueMS - time.Duration(d.Schedule.Phase+d.Schedule.Every).Milliseconds()
+	if d.Schedule.Kind == timer.KindCron { // @every has an anchor too
+		anchor = b.AnchorMS
+	}
 	for span := latestSpan.Milliseconds(); found.count < count && found.fromMS > f.DueMS; span *= latestWiden {
 		start := max(f.DueMS, found.fromMS-span)
 		var dues []int64

@@ -36,6 +36,7 @@ func TestAmongLatest(t *testing.T) {
 		"an interval":             {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute)}, n: 5, runs: 5},
 		"an interval's phase":     {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute), Phase: timer.Duration(9 * time.Second)}, n: 5, runs: 5},
 		"an interval's anchor":    {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute), Anchor: &anchor}, n: 5, runs: 5},
+		"@every":                  {schedule: minutes(func(s *timer.Schedule) { s.Specs = []string{"@every 1m"} }), n: 5, runs: 5},
 		"a fixed delay":           {schedule: timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute)}, n: 1, runs: 60},
 		"ordered by planned time": {schedule: minutes(func(s *timer.Schedule) { s.Jitter, s.EndAt = timer.Duration(5*time.Minute), &end }), n: 5, runs: 5},
 	} {
@@ -112,7 +113,7 @@ func TestLatestAreCountedOverTheBacklog(t *testing.T) {
 
 // backlog is that of an outage until an instant.
 func backlog(untilMS int64) *expansion.Backlog {
-	return &expansion.Backlog{UntilMS: untilMS, DueBeforeMS: timer.NeverMS}
+	return &expansion.Backlog{UntilMS: untilMS, DueBeforeMS: timer.NeverMS, AnchorMS: base}
 }
 
 // TestLatestAfterAPause checks that fires which were called before a pause began do not count among

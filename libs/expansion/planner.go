@@ -182,7 +182,8 @@ func Anchor(t *timer.Timer) int64 {
 
 func firesLeft(t *timer.Timer) int64 {
 	if most := t.Definition.Schedule.MaxFires; most > 0 {
-		return max(0, most-t.FiresCreated)
+		// FiresCreated may be far below zero, for a plan without a limit.
+		return max(0, min(most, timer.NeverMS/2)-t.FiresCreated)
 	}
 	return timer.NeverMS
 }

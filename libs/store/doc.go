@@ -89,7 +89,8 @@
 //     A later expansion that reaches them moves them to the new version.
 //     So every due instant of the new version has a fire or an outcome, and none has two.
 //     fires_created counts the fires of the new plan instead of those that the old one had beyond
-//     now.
+//     now. An edit of a one-shot that has come due, and keeps its instant, replans nothing: it may
+//     have been called.
 //     An edit that keeps schedule and misfire policy replans nothing. It changes only the priority
 //     in the rows of open fires, and leaves State.PlanVersion, the version of the last replan, as
 //     it is. An open fire of PlanVersion or a later one that is due after now is called by the new

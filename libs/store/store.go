@@ -359,6 +359,14 @@ func AllCreated(t *timer.Timer) bool {
 	return most > 0 && t.FiresCreated >= most
 }
 
+// HasComeDue reports whether a one-shot has come due and a new definition keeps its instant. Its fire
+// may have been called, so such an edit plans no other one. open is the number of its fires that are
+// due later, or wait for an activation.
+func HasComeDue(t *timer.Timer, d timer.Definition, open int) bool {
+	return open == 0 && t.NextDueMS == timer.NeverMS &&
+		t.Definition.Schedule.SameInstant(&d.Schedule)
+}
+
 // DueWork says for which calls of a migrator something is due.
 type DueWork struct {
 	Timers    bool // for Expander.Expand

@@ -1,6 +1,9 @@
 package timer
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // ScheduleKind is how a schedule defines its instants.
 type ScheduleKind string
@@ -125,4 +128,17 @@ type Schedule struct {
 	// Calendars are names. An instant must be allowed by all of them.
 	Calendars []string       `json:"calendars,omitempty"`
 	Excluded  ExcludedPolicy `json:"excluded,omitempty"` // only with Calendars
+}
+
+// SameInstant reports whether two schedules are one-shots that are due at the same instant, if both
+// begin at the same time.
+func (s *Schedule) SameInstant(o *Schedule) bool {
+	return s.Kind.OneShot() && s.Kind == o.Kind && sameTime(s.At, o.At) && s.Delay == o.Delay &&
+		sameTime(s.StartAt, o.StartAt) && sameTime(s.EndAt, o.EndAt) &&
+		slices.Equal(s.Calendars, o.Calendars) && s.Excluded == o.Excluded &&
+		(len(s.Calendars) == 0 || s.Zone == o.Zone)
+}
+
+func sameTime(a, b *time.Time) bool {
+	return a == b || a != nil && b != nil && a.Equal(*b)
 }

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -69,8 +70,12 @@ func runUpTo(
 		return text.String(), true
 	case <-timeout.C:
 	}
-	require.NoError(t, run.Process.Kill())
+	err := run.Process.Kill()
 	<-ended
+	if err != nil { // it has just ended by itself
+		require.ErrorIs(t, err, os.ErrProcessDone)
+		return text.String(), true
+	}
 	return "", false
 }
 

@@ -231,6 +231,7 @@ func (s *Service) amongLatest(c *candidate) progress {
 		SinceMS:     heldSince(e, inactive),
 		UntilMS:     view.NowMS - m.MisfiredAfter().Milliseconds(),
 		DueBeforeMS: timer.NeverMS,
+		AnchorMS:    view.State.AnchorMS,
 	}
 	if e.Fire.Version < view.State.Version {
 		backlog.DueBeforeMS = view.State.VersionMS + 1

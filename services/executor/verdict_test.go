@@ -530,3 +530,42 @@ func TestALostDeferralIsNoClaim(t *testing.T) {
 		require.Empty(t, calls, "it is the other's")
 	})
 }
+
+// TestAnEditCallsADeliveredOneShotOnlyAtANewInstant checks that an edit which keeps the instant does
+// not make a delivered one-shot due again.
+func TestAnEditCallsADeliveredOneShotOnlyAtANewInstant(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		edit  func(d *timer.Definition)
+		calls int
+	}{
+		"misfire": {func(d *timer.Definition) { d.Misfire.Grace = timer.Duration(5 * time.Minute) }, 1},
+		"jitter":  {func(d *timer.Definition) { d.Schedule.Jitter = timer.Duration(time.Second) }, 1},
+		"target":  {func(d *timer.Definition) { d.Target.URL = "http://127.0.0.2/" }, 1},
+		"instant": {func(d *timer.Definition) {
+			at := d.Schedule.At.Add(time.Minute)
+			d.Schedule.At = &at
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deployed(t, once(10*time.Second), nil, func(d *deployment) {
+				d.at(20 * time.Second)
+				tm, err := d.Store.Timer(d.t.Context(), "a", d.id)
+				require.NoError(d.t, err)
+				edited := tm.Definition
+				test.edit(&edited)
+				out, err := d.Store.Edit(
+					d.t.Context(),
+					[]store.Edit{{App: "a", ID: d.id, Definition: edited}},
+					d.plan,
+				)
+				require.NoError(d.t, err)
+				require.NoError(d.t, out[0].Err)
+				d.at(90 * time.Second)
+				calls, _ := d.rcv.seen()
+				require.Len(d.t, calls, test.calls)
+			})
+		})
+	}
+}

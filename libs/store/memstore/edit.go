@@ -108,6 +108,7 @@ func (s *Store) edit(
 	var replaced []*timer.Fire
 	if !same && t.Definition.Schedule.Kind.OneShot() {
 		replaced = s.ahead(t, nowMS)
+		same = store.HasComeDue(&t.Timer, edited.Definition, len(replaced))
 		if slices.ContainsFunc(replaced, func(f *timer.Fire) bool { return f.Owner != 0 }) {
 			return nil, timer.Conflict(
 				"",
@@ -172,6 +173,9 @@ func (s *Store) edit(
 					FinishedMS: nowMS,
 					UntilMS:    f.DueMS,
 					Count:      1,
+					Attempts:   f.Attempt,
+					LatenessMS: f.FirstLatenessMS,
+					Hops:       f.Hops(nowMS),
 				},
 				store.SystemSession,
 			)

@@ -167,6 +167,53 @@ func planOneShot(t *timer.Timer, _ int64) store.Plan {
 	return p
 }
 
+// dueOneShotsAreNotPlannedAgain edits one-shots that have come due. Only a new instant is due again.
+func dueOneShotsAreNotPlannedAgain(t *testing.T, s *setup) {
+	plan := func(t *timer.Timer, _ int64) store.Plan {
+		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+		if t.NextDueMS != timer.NeverMS { // what has passed is due at once
+			due := max(t.Definition.Schedule.At.UnixMilli(), t.NextDueMS)
+			p.Fires = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due}}
+		}
+		return p
+	}
+	session := s.session()
+	for _, state := range []string{"delivered", "claimed", "open"} {
+		due := s.nowMS() - 1000
+		made := s.gridTimer(oneShot(due), plan)
+		require.Len(t, made.Fires, 1, state)
+		if state != "open" {
+			won := s.claim(session, made.Fires)
+			require.Len(t, won, 1)
+			if state == "delivered" {
+				o := timer.Outcome{
+					Fire:       won[0],
+					Kind:       timer.Delivered,
+					UntilMS:    due,
+					Count:      1,
+					FinishedMS: s.nowMS(),
+				}
+				lost, _ := s.record(session, o)
+				require.Empty(t, lost)
+			}
+		}
+		d := oneShot(due)
+		d.Schedule.Jitter = timer.Duration(time.Second)
+		require.Empty(t, s.edit(made.Timer, d, plan).Fires, state)
+		d.Misfire.Grace = timer.Duration(time.Minute)
+		edited := s.edit(made.Timer, d, plan)
+		require.Empty(t, edited.Fires, state)
+		require.EqualValues(t, 1, edited.Timer.FiresCreated, state)
+		require.EqualValues(t, 3, edited.Timer.Version, state)
+		require.Len(
+			t,
+			s.edit(made.Timer, oneShot(due+time.Hour.Milliseconds()), plan).Fires,
+			1,
+			state,
+		)
+	}
+}
+
 // oneShotsAreMovedOnce moves one-shots while executors claim them. A claimed one stays, and one
 // that was moved cannot be claimed at its old instant.
 func oneShotsAreMovedOnce(t *testing.T, s *setup) {

@@ -71,8 +71,10 @@ func passed(t *timer.Timer, nowMS int64) string {
 		return schedules.PassedUntil(atMS, "it is due as soon as the timer is activated")
 	case t.AnchorMS != 0 && t.AnchorMS == t.UpdatedMS && atMS < t.AnchorMS:
 		return schedules.PassedUntil(atMS, "it is due at once")
-	case t.Status == timer.StatusActive && t.VersionMS > t.AnchorMS && atMS <= t.VersionMS:
-		return schedules.PassedUntil(atMS, "the timer is not due again")
+	case t.Status != timer.StatusActive || t.VersionMS <= t.AnchorMS || atMS > t.VersionMS:
+		return ""
+	case t.LastDueMS > t.VersionMS: // this version planned a fire
+		return schedules.PassedUntil(atMS, "it is due at once")
 	}
-	return ""
+	return schedules.PassedUntil(atMS, "the timer is not due again")
 }

@@ -89,7 +89,14 @@ func TestV2WarnsOfTimersThatNeverFire(t *testing.T) {
 	)
 	f.Call(t, http.MethodPatch, apitest.TimerPath(counted.ID, ""), `{"schedule":{"kind":"at","at":"`+past+`"}}`, nil).
 		Into(t, 200, &got)
+	require.Contains(t, got.Warnings[0].Message, "due at once")
+	time.Sleep(5 * time.Millisecond) // it has come due
+	planned := len(f.Dispatched.All())
+	got = warned{}
+	f.Call(t, http.MethodPatch, apitest.TimerPath(counted.ID, ""), `{"misfire":{"policy":"skip"}}`, nil).
+		Into(t, 200, &got)
 	require.Contains(t, got.Warnings[0].Message, "not due again")
+	require.Len(t, f.Dispatched.All(), planned)
 }
 
 func replaceName(body, name string) string { return strings.Replace(body, `"bill"`, name, 1) }

@@ -338,8 +338,15 @@ func (e *editBatch) apply(
 	}
 	same = same && !t.Replan
 	if !same && t.Definition.Schedule.Kind.OneShot() {
-		if err := e.replaceOneShot(ctx, x, t); err != nil {
+		ahead, err := x.aheadOfEdit(ctx, t)
+		if err != nil {
 			return nil, err
+		}
+		same = store.HasComeDue(t, it.Definition, len(ahead))
+		if !same {
+			if err := e.replaceOneShot(ctx, x, ahead); err != nil {
+				return nil, err
+			}
 		}
 	}
 	// From here on no conflict is possible, which would leave the timer deactivated but not edited.
@@ -414,10 +421,9 @@ func (e *editBatch) continuePlan(
 // It locks the open fire. If an executor owns it, that executor may be about to call, so the edit
 // is refused. If nobody owns it, flush finishes it, and a task that is under way has no effect. A
 // claim comes before all of this, or finds the fire gone.
-func (e *editBatch) replaceOneShot(ctx context.Context, x *expansion, t *timer.Timer) error {
-	ahead, err := x.aheadOfEdit(ctx, t)
-	if err != nil || len(ahead) == 0 {
-		return err
+func (e *editBatch) replaceOneShot(ctx context.Context, x *expansion, ahead []timer.Fire) error {
+	if len(ahead) == 0 {
+		return nil
 	}
 	open, err := e.store.fires.Open(ctx, e.c, sqldb.IDsOf(ahead), e.store.db.Dialect.ForUpdate)
 	if err != nil {

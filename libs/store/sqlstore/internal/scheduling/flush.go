@@ -104,6 +104,9 @@ func (x *expansion) endReplaced(ctx context.Context) error {
 				FinishedMS: x.nowMS,
 				UntilMS:    f.DueMS,
 				Count:      1,
+				Attempts:   f.Attempt,
+				LatenessMS: f.FirstLatenessMS,
+				Hops:       f.Hops(x.nowMS),
 			})
 		}
 	}
