@@ -105,12 +105,31 @@ func run(
 		args = []string{"-" + args[0]}
 	}
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // it was told to stop
+		if untilStopped[command.CommandPath()] {
+			return nil
+		}
+		return errStopped
 	}
 	return err //nolint:wrapcheck // each command says what it was doing
 }
+
+// untilStopped are the commands that run until they are told to stop.
+var untilStopped = map[string]bool{
+	"carillon dev":           true,
+	"carillon echo":          true,
+	"carillon bench receive": true,
+	"carillon events":        true,
+	"carillon timer watch":   true,
+	"carillon job watch":     true,
+}
+
+// errStopped is the error of another command that was told to stop. It hides the cause, which a
+// process takes for success.
+var errStopped = errors.New(
+	"stopped before it was done: what it was to change may be changed or not",
+)
 
 // usageArgs makes wrong arguments an error of usage. An empty one is wrong, too: it is a variable of
 // a script that is not set, and must not mean all timers or the first.

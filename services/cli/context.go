@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -113,6 +114,16 @@ func (t *tool) contextSet() *cobra.Command {
 				if given != "" {
 					*to = given
 				}
+			}
+			for _, file := range []*string{&c.KeyFile, &c.CAFile} { // commands run in any folder
+				if *file == "" {
+					continue
+				}
+				path, err := filepath.Abs(*file)
+				if err != nil {
+					return "", fmt.Errorf("finding %s: %w", *file, err)
+				}
+				*file = path
 			}
 			if c.API == "" {
 				return "", usageError(

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
@@ -108,7 +109,12 @@ func (t *tool) definition(
 		}
 		return n.read(args[0], app)
 	}
-	if len(args) > 0 || n.url != "" || len(n.specs) > 0 {
+	other, defines := len(args) > 0, &cobra.Command{}
+	new(newTimer).addFlags(defines)
+	defines.Flags().VisitAll(func(f *pflag.Flag) {
+		other = other || f.Name != "file" && c.Flags().Changed(f.Name)
+	})
+	if other {
 		return nil, usageError(
 			"--file: the file has the whole definition: give no name and no other flags",
 		)
@@ -392,6 +398,9 @@ func (t *tool) openEditor(ctx context.Context, text []byte) (string, error) {
 		editor = "vi"
 	}
 	words := strings.Fields(editor)
+	if len(words) == 0 {
+		return "", usageError("VISUAL and EDITOR: expected a program, found only spaces")
+	}
 	//nolint:gosec // the user's own editor
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:], f.Name())...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.in, t.out, t.errOut

@@ -85,8 +85,25 @@ func New(address, key string, transport http.RoundTripper) *Client {
 	return &Client{
 		address: Address(address),
 		key:     key,
-		http:    &http.Client{Timeout: Timeout, Transport: transport},
+		http:    &http.Client{Timeout: Timeout, Transport: transport, CheckRedirect: checkRedirect},
 	}
+}
+
+const maxRedirects = 10
+
+// checkRedirect refuses redirects that make a read of a write: it would change nothing, and succeed.
+func checkRedirect(q *http.Request, via []*http.Request) error {
+	if via[0].Method != q.Method {
+		return fmt.Errorf(
+			"the API redirects to %s://%s: use that as its address",
+			q.URL.Scheme,
+			q.URL.Host,
+		)
+	}
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("the API redirects more than %d times", maxRedirects)
+	}
+	return nil
 }
 
 // Address returns the address of an API without the path of the API, which many copy with it.

@@ -1,0 +1,119 @@
+package cli_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/cli"
+)
+
+// TestStoppedCommandsFail checks that a command that is told to stop before it is done fails, and
+// that one which runs until then does not.
+func TestStoppedCommandsFail(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		ok   bool
+	}{
+		"delete": {[]string{"timer", "delete", "7"}, false},
+		"export": {[]string{"export"}, false},
+		"freeze": {[]string{"app", "freeze"}, false},
+		"watch":  {[]string{"timer", "watch", "7"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+				_, _ = io.Copy(io.Discard, q.Body)
+				stop()
+				<-q.Context().Done()
+			}))
+			defer s.Close()
+			u := newUser(t, s.URL)
+			env := func(name string) (string, bool) { v, ok := u.env[name]; return v, ok }
+			err := cli.Run(ctx, c.args, env, io.Discard, io.Discard)
+			if c.ok {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "stopped")
+			require.NotErrorIs(t, err, context.Canceled, "a process takes it for success")
+		})
+	}
+}
+
+// TestRedirectsDoNotMakeReadsOfWrites checks that a redirect which would turn a write into a read is an
+// error that names the address.
+func TestRedirectsDoNotMakeReadsOfWrites(t *testing.T) {
+	t.Parallel()
+	var written []string
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method != http.MethodGet {
+			written = append(written, q.Method)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"7","name":"a","items":[{"id":"7","name":"a"}]}`)
+	}))
+	defer api.Close()
+	status := http.StatusMovedPermanently
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		http.Redirect(w, q, api.URL+q.URL.RequestURI(), status)
+	}))
+	defer gateway.Close()
+	u := newUser(t, gateway.URL)
+	u.do("timer", "get", "7")
+	require.Contains(t, u.refused("timer", "pause", "7"), "redirects to "+api.URL)
+	require.Empty(t, written)
+	status = http.StatusPermanentRedirect
+	u.do("timer", "pause", "7")
+	require.NotEmpty(t, written)
+}
+
+// TestFileExcludesOtherFlags checks that flags beside a file are refused instead of ignored.
+func TestFileExcludesOtherFlags(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "http://127.0.0.1:1")
+	file := u.file(
+		"timer.yaml",
+		"name: a\nschedule: {kind: delay, delay: 1h}\ntarget: {url: http://a}\n",
+	)
+	for _, flag := range [][]string{{"--inactive"}, {"--every", "5s"}, {"--label", "a=b"}, {"--priority", "high"}} {
+		require.Contains(
+			t,
+			u.refused(append([]string{"timer", "create", "-f", file}, flag...)...),
+			"no other flags",
+		)
+	}
+	require.Contains(t, u.refused("timer", "create", "-f", file, "--dry-run"), "refused")
+}
+
+// TestContextsKeepWholePaths checks that a context with files works in every folder.
+func TestContextsKeepWholePaths(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "")
+	u.do(
+		"context",
+		"set",
+		"dev",
+		"--api",
+		"http://127.0.0.1:1",
+		"--key-file",
+		"some.key",
+		"--ca-file",
+		"some.pem",
+	)
+	text, err := os.ReadFile(u.env["CARILLON_CONTEXTS_FILE"])
+	require.NoError(t, err)
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	require.Contains(t, string(text), filepath.Join(here, "some.key"))
+	require.Contains(t, string(text), filepath.Join(here, "some.pem"))
+}
