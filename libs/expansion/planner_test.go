@@ -1,6 +1,7 @@
 package expansion_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -83,6 +84,16 @@ func TestPlanIsBoundedByMaxAndContinuesInTime(t *testing.T) {
 	require.Len(t, plan.Fires, expansion.DefaultMax)
 	require.Equal(t, base+120_000, plan.NextDueMS)
 	require.Equal(t, base+60_000, plan.ExpandAtMS, "when half of it is used up")
+}
+
+// TestPlanOfAHugeMaxFires checks that a limit near the largest number limits nothing, also where a
+// store plans what an older version had, and counts from far below zero.
+func TestPlanOfAHugeMaxFires(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{ExpandAhead: 10 * time.Minute})
+	tm := cron("* * * * *")
+	tm.Definition.Schedule.MaxFires, tm.FiresCreated = math.MaxInt64, -1<<40
+	require.Len(t, p.Plan(tm, base).Fires, 11)
 }
 
 func TestSuccessivePlansMissAndRepeatNothing(t *testing.T) {

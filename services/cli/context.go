@@ -108,14 +108,7 @@ func (t *tool) contextSet() *cobra.Command {
 		"create or change a context; the first is the current one",
 		func(f *contexts.File, name string) (string, error) {
 			c := f.Contexts[name]
-			for to, given := range map[*string]string{
-				&c.API: t.api, &c.App: t.app, &c.KeyFile: t.credentials.file, &c.CAFile: ca,
-			} {
-				if given != "" {
-					*to = given
-				}
-			}
-			for _, file := range []*string{&c.KeyFile, &c.CAFile} { // commands run in any folder
+			for _, file := range []*string{&t.credentials.file, &ca} { // commands run in any folder
 				if *file == "" {
 					continue
 				}
@@ -124,6 +117,13 @@ func (t *tool) contextSet() *cobra.Command {
 					return "", fmt.Errorf("finding %s: %w", *file, err)
 				}
 				*file = path
+			}
+			for to, given := range map[*string]string{
+				&c.API: t.api, &c.App: t.app, &c.KeyFile: t.credentials.file, &c.CAFile: ca,
+			} {
+				if given != "" {
+					*to = given
+				}
 			}
 			if c.API == "" {
 				return "", usageError(

@@ -214,6 +214,28 @@ func dueOneShotsAreNotPlannedAgain(t *testing.T, s *setup) {
 	}
 }
 
+// movedOneShotsKeepTheirAttempts moves a one-shot between two attempts, while its timer is paused.
+func movedOneShotsKeepTheirAttempts(t *testing.T, s *setup) {
+	session := s.session()
+	made := s.gridTimer(oneShot(s.nowMS()-1000), planOneShot)
+	f := s.claim(session, made.Fires)[0]
+	f.State, f.Attempt, f.FirstLatenessMS, f.RunAtMS = timer.FireRetrying, 1, 5, s.nowMS()
+	released, err := s.st().Release(t.Context(), session, []timer.Fire{f}, nil)
+	require.NoError(t, err)
+	s.setStatus(made.Timer, timer.StatusPaused, planOneShot)
+	won := s.claim(session, released)
+	require.Len(t, won, 1)
+	active, err := s.st().Defer(t.Context(), session, []store.Deferral{deferral(won[0])})
+	require.NoError(t, err)
+	require.Empty(t, active)
+	s.edit(made.Timer, oneShot(s.nowMS()+time.Hour.Milliseconds()), planOneShot)
+	rec, err := s.st().Fire(t.Context(), "app", f.FireID)
+	require.NoError(t, err)
+	require.Equal(t, timer.ReasonSuperseded, rec.Outcome.Reason)
+	require.EqualValues(t, 1, rec.Outcome.Attempts)
+	require.EqualValues(t, 5, rec.Outcome.LatenessMS)
+}
+
 // oneShotsAreMovedOnce moves one-shots while executors claim them. A claimed one stays, and one
 // that was moved cannot be claimed at its old instant.
 func oneShotsAreMovedOnce(t *testing.T, s *setup) {

@@ -90,7 +90,14 @@ func TestV2WarnsOfTimersThatNeverFire(t *testing.T) {
 	f.Call(t, http.MethodPatch, apitest.TimerPath(counted.ID, ""), `{"schedule":{"kind":"at","at":"`+past+`"}}`, nil).
 		Into(t, 200, &got)
 	require.Contains(t, got.Warnings[0].Message, "due at once")
-	time.Sleep(5 * time.Millisecond) // it has come due
+	edited := time.Now()
+	require.Eventually(
+		t,
+		func() bool { return time.Since(edited) > 5*time.Millisecond },
+		10*time.Second,
+		time.Millisecond,
+		"it comes due a millisecond after the edit",
+	)
 	planned := len(f.Dispatched.All())
 	got = warned{}
 	f.Call(t, http.MethodPatch, apitest.TimerPath(counted.ID, ""), `{"misfire":{"policy":"skip"}}`, nil).

@@ -310,7 +310,7 @@ func (q *Sequencer) release(now time.Time) (after time.Duration) {
 		if seq.blind {
 			stall = blindStallAfter
 		}
-		if len(seq.open) > 0 && q.opts.Inflight.Has(seq.open[0].FireID) {
+		if !seq.blind && len(seq.open) > 0 && q.opts.Inflight.Has(seq.open[0].FireID) {
 			seq.progressAt = now // it is not lost: it waits for a worker here
 		}
 		if !seq.ready() && now.Sub(seq.progressAt) >= stall {
