@@ -2,7 +2,9 @@ package callback
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -58,7 +60,7 @@ func Normalize(t *timer.Target) {
 	}
 }
 
-// Endpoint names what a circuit breaker guards: the target's host, or "" if it has none.
+// Endpoint names what a circuit breaker guards: the target's host and port, or "" if it has none.
 func Endpoint(t *timer.Target) string {
 	if k := kindOf(t.Kind); k != nil {
 		return k.endpoint(t)
@@ -205,15 +207,19 @@ func (anyHeader) secretValueProblem(string) string      { return "" }
 // urlHost is of kinds whose endpoint is the host of their URL.
 type urlHost struct{}
 
+// endpoint returns host:port in lower case, and the scheme's port if the URL has none: plain and
+// encrypted listeners of a host are two endpoints, and each has one name.
 func (urlHost) endpoint(t *timer.Target) string {
-	_, rest, ok := strings.Cut(t.URL, "://")
-	if !ok {
-		return ""
-	}
+	scheme, rest, _ := strings.Cut(strings.ToLower(t.URL), "://")
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		rest = rest[:i]
 	}
-	return rest[strings.LastIndexByte(rest, '@')+1:] // credentials must not be part of a name
+	rest = rest[strings.LastIndexByte(rest, '@')+1:] // credentials must not be part of a name
+	if rest == "" {
+		return ""
+	}
+	u := url.URL{Scheme: scheme, Host: rest}
+	return net.JoinHostPort(u.Hostname(), port(&u))
 }
 
 // noOwnField is of kinds that only have fields which others have too, and so no topic.

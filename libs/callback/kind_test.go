@@ -62,12 +62,18 @@ func TestTopics(t *testing.T) {
 	require.False(t, callback.Known("later"))
 }
 
-// TestEndpointsHaveNoCredentials checks the names of endpoints, which are logged.
-func TestEndpointsHaveNoCredentials(t *testing.T) {
+// TestEndpoints checks that each listener has one name, and that names, which are logged, have no
+// credentials.
+func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"https://user:pass@example.com/a": "example.com",
+		"https://user:pass@example.com/a": "example.com:443",
+		"https://example.com:443":         "example.com:443",
+		"HTTPS://Example.com":             "example.com:443",
+		"http://example.com":              "example.com:80",
 		"https://example.com:8443?x=1":    "example.com:8443",
+		"http://[::1]/a":                  "[::1]:80",
+		"http://[::1]:8080":               "[::1]:8080",
 		"":                                "",
 	} {
 		require.Equal(t, want, callback.Endpoint(&timer.Target{Kind: timer.KindHTTP, URL: url}))
