@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -68,6 +69,16 @@ type token struct {
 	value string
 	err   error
 	until time.Time
+
+	// refused is a value that a receiver refused. It has no lock, because others hold that while they
+	// read or fetch a token, and a refusal must not be lost.
+	refused atomic.Pointer[string]
+}
+
+// usable returns whether the cached value, or the error in its place, may be used.
+func (e *token) usable() bool {
+	refused := e.refused.Load()
+	return time.Now().Before(e.until) && (e.err != nil || refused == nil || *refused != e.value)
 }
 
 func newTokens(t *transports, o *NetOptions) (*tokens, error) {
@@ -93,9 +104,10 @@ func (t *tokens) get(
 		return "", false, ctx.Err()
 	}
 	defer func() { e.lock <- struct{}{} }()
-	if time.Now().Before(e.until) {
+	if e.usable() {
 		return e.value, true, e.err
 	}
+	e.refused.Store(nil) // a server may give the same token again
 	e.value, e.until, e.err = t.fetch(ctx, app, p, o)
 	if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
 		e.until = time.Time{} // the caller's own timeout; the next caller may have more time
@@ -122,15 +134,7 @@ const cachedTokenRefused = "the token was a cached one, and the next call gets a
 
 // drop discards a token that the receiver refused.
 func (t *tokens) drop(app string, p *egress.Policy, o *timer.OAuth2, value string) {
-	e := t.entry(grantOf(app, p, o))
-	select {
-	case <-e.lock:
-		if e.value == value {
-			e.until = time.Time{}
-		}
-		e.lock <- struct{}{}
-	default: // another call is replacing it
-	}
+	t.entry(grantOf(app, p, o)).refused.Store(&value)
 }
 
 func (t *tokens) fetch(
