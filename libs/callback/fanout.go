@@ -85,8 +85,8 @@ func (r *Request) notRetried(target *TargetResult) bool {
 		r.NoRetry.Contains(target.StatusCode)
 }
 
-// gaveUp returns whether an earlier attempt gave up target i. Such a target is not called again,
-// and the fire's row records it. A target rejected without an answer is called again with the
+// gaveUp returns whether an earlier attempt gave up target i, by its status or because it was the
+// last one. Such a target is not called again, and the fire's row records it. A target rejected without an answer is called again with the
 // others, because this deployment's rules and keys may have changed.
 func (r *Request) gaveUp(i int) bool { return r.Done.Has(i, timer.TargetGivenUp) }
 
@@ -233,7 +233,7 @@ func (c Callers) callAll(ctx context.Context, r *Request) Result {
 		sum.Error = oneLine(
 			"target " + r.TargetName(
 				left,
-			) + ": answered an earlier attempt with a status that is not retried",
+			) + ": failed an earlier attempt, and is not called again",
 		)
 	}
 	// A pause ends the fire. While another target may be retried, the pause waits until no attempt

@@ -87,7 +87,9 @@ type TargetBits uint32
 // Bits of the first target. Shift them by i for Targets[i].
 const (
 	TargetAccepted TargetBits = 1
-	TargetGivenUp  TargetBits = 1 << 16 // the target answered a status that is not retried
+	// TargetGivenUp means that the target answered a status that is not retried, or failed the last
+	// attempt.
+	TargetGivenUp TargetBits = 1 << 16
 	// TargetGone means that the target answered 410. The timer is paused when the fire ends.
 	TargetGone TargetBits = 1 << 24
 )

@@ -63,6 +63,9 @@ type FailedAttempt struct {
 
 // Next returns how long to wait for the next attempt, or why there is none.
 func (r Retry) Next(f FailedAttempt) (wait time.Duration, end Reason) {
+	if f.Attempt > max(r.Attempts, 1) { // it was for what the last attempt could not call
+		return 0, ReasonExhausted
+	}
 	if f.NotRetried || f.Status != 0 && r.NoRetry.Contains(f.Status) {
 		return 0, ReasonNotRetried
 	}

@@ -354,6 +354,9 @@ type down struct {
 	until map[string]time.Time
 	calls map[string]int
 	vain  int
+
+	lastVain time.Time
+	answers  map[string]callback.Result // of targets that are up; success by default
 }
 
 func (d *down) Call(_ context.Context, r *callback.Request) callback.Result {
@@ -362,11 +365,15 @@ func (d *down) Call(_ context.Context, r *callback.Request) callback.Result {
 	d.calls[r.Target.URL]++
 	if time.Now().Before(d.until[r.Target.URL]) {
 		d.vain++
+		d.lastVain = time.Now()
 		return callback.Result{
 			Class:   callback.Retry,
 			Failure: timer.FailureConnect,
 			Error:   "refused",
 		}
+	}
+	if answer, ok := d.answers[r.Target.URL]; ok && answer.Failure != timer.FailureNone {
+		return answer
 	}
 	return callback.Result{StatusCode: 200}
 }
@@ -454,6 +461,58 @@ func TestBreakersOfSeveralTargets(t *testing.T) {
 			if mode == timer.ModeAll {
 				require.Equal(t, 40, r.calls["http://two/"])
 			}
+		})
+	}
+}
+
+// TestRefusedTargetsAreCalledAfterTheLastAttempt checks that with mode all a fire does not end while a
+// target waits for its breaker that was not called, whatever the other target answers, and that the
+// other one is not called again.
+func TestRefusedTargetsAreCalledAfterTheLastAttempt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		other callback.Result
+		want  string
+	}{
+		"the other takes it": {want: "delivered"},
+		"the other fails": {
+			callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 500},
+			"failed:exhausted",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				r := &down{
+					until:   map[string]time.Time{"http://one/": time.Now().Add(20 * time.Second)},
+					calls:   make(map[string]int),
+					answers: map[string]callback.Result{"http://two/": c.other},
+				}
+				start(t, parts, "one", &receiver{}, func(o *executor.Options) {
+					o.Caller = callback.Callers{timer.KindHTTP: r}
+				})
+				fires := everySecond(parts, 40, func(d *timer.Definition) {
+					d.Target = timer.Target{}
+					d.Mode, d.Targets = timer.ModeAll, []timer.Target{
+						{Kind: timer.KindHTTP, URL: "http://one/"},
+						{Kind: timer.KindHTTP, URL: "http://two/"},
+					}
+					d.Retry.Attempts = 1
+				})
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+				publishDue(t, parts, fires, 3*time.Minute)
+				require.Equal(t, 40, r.calls["http://two/"])
+				var later []timer.Fire // than the last failed probes
+				for i := range fires {
+					if fires[i].FireID.DueMS > r.lastVain.UnixMilli() {
+						later = append(later, fires[i])
+					}
+				}
+				require.GreaterOrEqual(t, len(later), 20)
+				require.Equal(t, map[string]int{c.want: len(later)}, reasons(t, parts, later))
+				require.GreaterOrEqual(t, r.calls["http://one/"]-r.vain, len(later))
+			})
 		})
 	}
 }

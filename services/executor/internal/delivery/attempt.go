@@ -15,6 +15,22 @@ type Attempt struct {
 	Start    time.Time
 	Took     time.Duration
 	Recorded bool // its record is already written
+
+	// Until is when a target may be called that its breaker refused while another one was called;
+	// zero: there is none.
+	Until time.Time
+}
+
+// triedBits are the targets of the attempt that were called in vain.
+func (a *Attempt) triedBits() timer.TargetBits {
+	var bits timer.TargetBits
+	for i := range a.Targets {
+		t := &a.Targets[i]
+		if t.Class == callback.Retry && t.Failure != timer.FailureCircuit {
+			bits |= timer.TargetGivenUp << t.Index
+		}
+	}
+	return bits
 }
 
 // Records returns its records: one, or one per target.

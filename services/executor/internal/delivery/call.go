@@ -115,6 +115,9 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 	}
 	p.report(&r)
 	a := Attempt{Result: r, Number: n, Start: start, Took: took}
+	if def.Mode == timer.ModeAll && each.refusedSome() && !d.failedSince(e, each.refused) {
+		a.Until = each.at // P3: after its last attempt, the fire waits for them
+	}
 	if cancelled && r.Class != callback.Success {
 		e.Fire.Attempt = n
 		e.Attempted(start.UnixMilli())

@@ -25,6 +25,7 @@ type Verdict struct {
 	Wait   time.Duration
 	Reason timer.Reason
 	Pause  bool // a receiver is gone for good: the timer is paused first
+	Rest   bool // the retry is only for targets that a breaker refused
 }
 
 // Decide returns what follows an attempt. The fire has the attempt and the targets done in it. random
@@ -51,6 +52,9 @@ func Decide(e *inflight.Entry, a *Attempt, now time.Time, random float64) Verdic
 		Attempt: int(a.Number), Status: status, NotRetried: a.NotRetried, RetryAfter: a.RetryAfter,
 		Since: now.Sub(time.UnixMilli(e.PlannedMS())), Random: random,
 	})
+	if why == timer.ReasonExhausted && !a.Until.IsZero() {
+		return Verdict{Action: Retry, Wait: max(a.Until.Sub(now), 0), Rest: true}
+	}
 	if why != timer.ReasonNone {
 		return end(e, a, why)
 	}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,4 +207,46 @@ func TestAnOldStateIsDecidedAgain(t *testing.T) {
 		require.Zero(t, f.calls)
 		require.Equal(t, []*inflight.Entry{old, unowned}, f.rechecks)
 	})
+}
+
+// TestDecisiveFailures checks which of several targets' records says why the last attempt failed.
+func TestDecisiveFailures(t *testing.T) {
+	t.Parallel()
+	record := func(n int32, f timer.Failure) timer.Attempt { return timer.Attempt{N: n, Failure: f} }
+	failedOver := []timer.Attempt{
+		record(1, timer.FailureTimeout),
+		record(2, timer.FailureStatus),
+		record(2, timer.FailureNone), // accepted
+	}
+	completed := append(slices.Clone(failedOver), record(2, timer.FailureAsync))
+	for name, c := range map[string]struct {
+		mode    timer.Mode
+		records []timer.Attempt
+		want    timer.Failure
+	}{
+		"completed as failed": {timer.ModeAny, completed, timer.FailureAsync},
+		"one target":          {"", completed[3:], timer.FailureAsync},
+		"any: the last": {
+			timer.ModeAny,
+			[]timer.Attempt{record(2, timer.FailureConnect), record(2, timer.FailureStatus)},
+			timer.FailureStatus,
+		},
+		"all: the first": {
+			timer.ModeAll,
+			[]timer.Attempt{record(2, timer.FailureConnect), record(2, timer.FailureStatus)},
+			timer.FailureConnect,
+		},
+		"of an earlier attempt": {timer.ModeAny, failedOver[:1], timer.FailureNone},
+	} {
+		var d timer.Definition
+		d.Mode = c.mode
+		e := &inflight.Entry{Fire: timer.Fire{Attempt: 2}, Def: &d}
+		got := decisive(c.records, e)
+		if c.want == timer.FailureNone {
+			require.Nil(t, got, name)
+			continue
+		}
+		require.NotNil(t, got, name)
+		require.Equal(t, c.want, got.Failure, name)
+	}
 }

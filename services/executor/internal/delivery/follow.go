@@ -37,6 +37,10 @@ func (d *Deliverer) follow(e *inflight.Entry, a *Attempt, v Verdict) {
 		e.MoveTo(d.opts.Clock.Now().Add(v.Wait), d.opts.Counts)
 		d.opts.Recorder.Release(e, a.Records(e.Fire.FireID)...)
 	case Retry:
+		if v.Rest {
+			e.Fire.TargetBits |= a.triedBits()
+			e.DeferFor(timer.WaitBreaker, d.opts.Clock.Now().UnixMilli())
+		}
 		e.Fire.State = timer.FireRetrying
 		e.MoveTo(d.opts.Clock.Now().Add(v.Wait), d.opts.Counts)
 		if v.Wait < inflight.MaxWait {
@@ -109,16 +113,29 @@ func (d *Deliverer) lastResult(
 	d.records.Ask(e.Fire.AppID, e.Priority(), recordQuestion{e.App, e.Fire.FireID},
 		func(rec lookup.Answer[store.FireRecord]) {
 			r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
-			for i := range rec.Value.Attempts {
-				a := &rec.Value.Attempts[i]
-				if a.N == e.Fire.Attempt && a.Failure != timer.FailureNone {
-					r.StatusCode, r.Failure = a.StatusCode, a.Failure
-					r.Error = cmp.Or(a.Error, text)
-					break
-				}
+			if a := decisive(rec.Value.Attempts, e); a != nil {
+				r.StatusCode, r.Failure = a.StatusCode, a.Failure
+				r.Error = cmp.Or(a.Error, text)
 			}
 			next(r)
 		})
+}
+
+// decisive returns the record of the failure by which the last attempt failed; nil: there is none.
+// Several targets have one record each. That of a completion as failed decides, as the acceptance
+// did before; otherwise the one that the fire's mode took.
+func decisive(records []timer.Attempt, e *inflight.Entry) *timer.Attempt {
+	var found *timer.Attempt
+	for i := range records {
+		a := &records[i]
+		if a.N != e.Fire.Attempt || a.Failure == timer.FailureNone {
+			continue
+		}
+		if found == nil || a.Failure == timer.FailureAsync || e.Def.Mode == timer.ModeAny {
+			found = a
+		}
+	}
+	return found
 }
 
 // readRecords reads the records of fires. One that cannot be read is empty.

@@ -44,6 +44,9 @@ func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
 	}, true
 }
 
+// refusedSome returns whether a target was refused and another one called. The call has ended.
+func (g *guard) refusedSome() bool { return g != nil && g.sent && len(g.refused) > 0 }
+
 // Continue implements callback.Guard: session (P3) and state (P5) are checked for each target.
 func (g *guard) Continue() bool {
 	return g.entry.Epoch.Valid() && g.d.opts.Callable(g.entry)

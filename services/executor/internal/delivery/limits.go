@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
@@ -158,12 +159,7 @@ func (d *Deliverer) maxWait() time.Duration {
 // whichever executor owned it then. A failure of the same millisecond is the one that opened the
 // breaker, before the fire was refused.
 func (d *Deliverer) refused(e *inflight.Entry, at time.Time, endpoints ...string) {
-	bad, since := true, e.DeferredSince(timer.WaitBreaker)
-	for _, endpoint := range endpoints {
-		failed := d.opts.Breakers.OpenSince(endpoint)
-		bad = bad && since != 0 && failed.UnixMilli() > since
-	}
-	if bad {
+	if d.failedSince(e, endpoints) {
 		d.NotAttempted(
 			e,
 			timer.FailureCircuit,
@@ -175,6 +171,14 @@ func (d *Deliverer) refused(e *inflight.Entry, at time.Time, endpoints ...string
 	e.WaitedForBreaker = true
 	e.DeferFor(timer.WaitBreaker, d.opts.Clock.Now().UnixMilli())
 	d.DeferUntil(e, at)
+}
+
+// failedSince returns whether a call to each endpoint has failed since the fire began to wait.
+func (d *Deliverer) failedSince(e *inflight.Entry, endpoints []string) bool {
+	since := e.DeferredSince(timer.WaitBreaker)
+	return since != 0 && !slices.ContainsFunc(endpoints, func(endpoint string) bool {
+		return d.opts.Breakers.OpenSince(endpoint).UnixMilli() <= since
+	})
 }
 
 // DeferUntil makes a fire wait until a time: in flight if the wait is short, else in the store.
