@@ -598,6 +598,55 @@ func TestUnknownKeysFetchSeldom(t *testing.T) {
 	require.Equal(t, int32(2), fetches.Load())
 }
 
+// TestProviderInTrouble checks that callers whom a provider in trouble cannot confirm are told to come
+// back, and not that they are refused.
+func TestProviderInTrouble(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"fails": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "later", http.StatusBadGateway)
+		},
+		"answers by a page": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+		"hangs up":          func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newIdentityProvider(t)
+			var troubled atomic.Value // a suffix of paths
+			troubled.Store("/keys")
+			served := p.Config.Handler
+			p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, troubled.Load().(string)) { //nolint:forcetypeassert
+					answer(w, r)
+					return
+				}
+				served.ServeHTTP(w, r)
+			})
+			f, _ := withProvider(t, p)
+			call := func(claims map[string]any) int {
+				bearer := apitest.Bearer(p.token(claims))
+				return f.Call(t, "GET", "/api/v2/timers?app=shop", "", bearer).Status
+			}
+			of := map[string]any{"aud": "carillon", "groups": []string{"root"}}
+			require.Equal(t, 503, call(of))
+			of["aud"] = "another"
+			require.Equal(t, 401, call(of), "whatever its signature")
+
+			finish := func() int {
+				flow := p.start(t, f)
+				query := url.Values{"code": {"the code"}, "state": {p.asked.Get("state")}}
+				a, _ := callback(t, f, query, flow)
+				return a.Status
+			}
+			require.Equal(t, 503, finish())
+			if name != "answers by a page" { // which says nothing about its trouble
+				troubled.Store("/token")
+				require.Equal(t, 503, finish())
+			}
+		})
+	}
+}
+
 // TestProviderThatDoesNotAnswer checks that callers with keys are served all the same.
 func TestProviderThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()

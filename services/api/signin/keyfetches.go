@@ -2,6 +2,7 @@ package signin
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,4 +68,13 @@ func (k *keyFetches) fetch(r *http.Request) {
 	if k.body, k.err = io.ReadAll(io.LimitReader(resp.Body, maxKeys)); k.err != nil {
 		k.err = fmt.Errorf("reading the provider's keys: %w", k.err)
 	}
+}
+
+// failed returns whether the latest fetch brought no keys. Then a signature that the keys fetched
+// before do not confirm may still be valid.
+func (k *keyFetches) failed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err != nil ||
+		!k.at.IsZero() && (k.status != http.StatusOK || !json.Valid(k.body))
 }

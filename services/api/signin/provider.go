@@ -59,6 +59,7 @@ type discovery struct {
 	*oidc.Provider
 
 	machines *oidc.IDTokenVerifier // of the tokens of machines
+	unsigned *oidc.IDTokenVerifier // of all but their signatures
 	ends     string                // end_session_endpoint; empty: the provider has none
 	at       time.Time
 	err      error
@@ -137,7 +138,10 @@ func (p *Provider) ask(ctx context.Context) *discovery {
 		d.ends = told.Ends
 	}
 	d.Provider = found
-	d.machines = found.Verifier(&oidc.Config{ClientID: p.opts.Audience, Now: p.opts.Now})
+	of := oidc.Config{ClientID: p.opts.Audience, Now: p.opts.Now}
+	d.machines = found.Verifier(&of)
+	of.InsecureSkipSignatureCheck = true
+	d.unsigned = found.Verifier(&of)
 	return d
 }
 
@@ -193,8 +197,19 @@ func (p *Provider) config(found *discovery, f *Flow) *oauth2.Config {
 	}
 }
 
+// answered says of an error of a call whether the provider refused it, or did not answer: then its
+// code is unavailable.
+func answered(doing string, err error) error {
+	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+	failing := ok && answer.Response.StatusCode >= http.StatusInternalServerError
+	if _, silent := errors.AsType[*url.Error](err); silent || failing {
+		return timer.Unavailable(doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
 // Finish returns who signed in, by the code that the provider gave. The caller has compared the
-// state of the flow.
+// state of the flow. The error has code unavailable if the provider does not answer.
 func (p *Provider) Finish(ctx context.Context, f *Flow, code string) (*Identity, error) {
 	found, err := p.discover(ctx)
 	if err != nil {
@@ -204,11 +219,14 @@ func (p *Provider) Finish(ctx context.Context, f *Flow, code string) (*Identity,
 	config := p.config(found, f)
 	token, err := config.Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
 	if err != nil {
-		return nil, fmt.Errorf("exchanging the code of a sign-in: %w", err)
+		return nil, answered("exchanging the code of a sign-in", err)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	id, err := found.Verifier(&oidc.Config{ClientID: p.opts.ClientID, Now: p.opts.Now}).
 		Verify(ctx, raw)
+	if err != nil && p.keys.failed() {
+		return nil, timer.Unavailable("fetching the identity provider's keys", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("verifying the token of a sign-in: %w", err)
 	}
@@ -230,7 +248,7 @@ func (p *Provider) Finish(ctx context.Context, f *Flow, code string) (*Identity,
 	if _, there := claims[p.opts.GroupsClaim]; !there && found.UserInfoEndpoint() != "" {
 		info, err := found.UserInfo(ctx, config.TokenSource(ctx, token))
 		if err != nil {
-			return nil, fmt.Errorf("asking for the groups of a person: %w", err)
+			return nil, answered("asking for the groups of a person", err)
 		}
 		if info.Subject != id.Subject {
 			return nil, errors.New("asking for the groups of a person: an answer about another")
@@ -254,6 +272,9 @@ func (p *Provider) Verify(ctx context.Context, text string) (*auth.Person, error
 	}
 	token, err := found.machines.Verify(p.context(ctx), text)
 	if err != nil {
+		if _, other := found.unsigned.Verify(ctx, text); other == nil && p.keys.failed() {
+			return nil, timer.Unavailable("fetching the identity provider's keys", err)
+		}
 		return nil, fmt.Errorf("verifying a token: %w", err)
 	}
 	if token.Subject == "" {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/signin"
 )
@@ -123,7 +124,10 @@ func finishSignIn(q *request) error {
 	}
 	provider := q.page.opts.SignIn
 	identity, err := provider.Finish(q.r.Context(), &f.Flow, query.Get("code"))
-	if err != nil {
+	switch {
+	case timer.CodeOf(err) == timer.CodeUnavailable:
+		return q.refuseSignIn(http.StatusServiceUnavailable, "provider_unavailable", err)
+	case err != nil:
 		return q.refuseSignIn(http.StatusForbidden, "provider_refused", err)
 	}
 	if provider.Person(identity).Greatest() == "" {
