@@ -346,6 +346,43 @@ func TestApplyToAnotherApp(t *testing.T) {
 	require.NotContains(t, u.do("app", "list", "-o", "name"), "mail")
 }
 
+// TestExportWithoutOneShotsThatHaveComeDue checks that a copy of an app does not call its one-shots
+// again.
+func TestExportWithoutOneShotsThatHaveComeDue(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	const url = "--url=https://example.com/hook"
+	u.do("timer", "create", "past", "--at", "2020-01-01T00:00:00Z", url)
+	u.do("timer", "create", "later", "--at", "2090-01-01T00:00:00Z", url)
+	u.do("timer", "create", "waits", "--delay", "48h", url)
+	u.do("timer", "create", "stopped", "--delay", "48h", url)
+	u.do("timer", "pause", "stopped", "later")
+	u.do("timer", "create", "draft", "--at", "2020-01-01T00:00:00Z", url, "--inactive")
+	u.do("timer", "create", "daily", "--cron", "0 9 * * *", url)
+	names := func(flags ...string) []string {
+		var names []string
+		docs, _, err := u.split(append([]string{"export", "--ndjson"}, flags...)...)
+		require.NoError(t, err)
+		for line := range strings.Lines(docs) {
+			var doc struct{ Name string }
+			require.NoError(t, json.Unmarshal([]byte(line), &doc))
+			names = append(names, doc.Name)
+		}
+		return names
+	}
+	all := []string{"daily", "draft", "later", "past", "stopped", "waits"}
+	pending := []string{"daily", "draft", "later", "waits"}
+	require.Equal(t, all, names())
+	require.Equal(t, pending, names("--pending"))
+	require.Equal(t, pending, names("--without-app"))
+	require.Equal(t, all, names("--without-app", "--pending=false"))
+	_, said, err := u.split("export", "--without-app")
+	require.NoError(t, err)
+	require.Contains(t, said, "2 one-shots that have come due are left out")
+}
+
 func TestApplyReportsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	d := devtest.Start(t, t.TempDir())

@@ -1,32 +1,43 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
 	"github.com/carillon-timer/carillon/services/cli/internal/progress"
 )
 
 func (t *tool) exportCommand() *cobra.Command {
-	var ndjson, withoutApp bool
+	var ndjson, withoutApp, pending bool
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "print all calendars and timers of an app as files for apply",
 		Long: "It prints YAML documents in the order of their names. Secrets are not shown: REDACTED in their\n" +
 			"place keeps those that the service has. The export of an app that changes meanwhile is not of\n" +
-			"one instant. It fails if there is no such app.",
+			"one instant. It fails if there is no such app.\n\n" +
+			"Applied to another app or deployment, a one-shot is called again, at once if its instant has\n" +
+			"passed. --pending leaves out those that have come due, and --without-app implies it.",
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return t.withApp(func(api *client.Client, app url.Values) error {
-				all, err := t.readAll(c.Context(), api, app)
-				if err == nil && len(all) == 0 {
+				if !c.Flags().Changed("pending") {
+					pending = withoutApp
+				}
+				all, left, err := t.readAll(c.Context(), api, app, pending)
+				if left > 0 {
+					fmt.Fprintf(t.errOut, "%d one-shots that have come due are left out\n", left)
+				}
+				if err == nil && len(all)+left == 0 {
 					err = t.emptyExport(c.Context(), api)
 				}
 				if err != nil {
@@ -45,18 +56,20 @@ func (t *tool) exportCommand() *cobra.Command {
 	c.Flags().BoolVar(&ndjson, "ndjson", false, "print a line of JSON for each")
 	c.Flags().BoolVar(&withoutApp, "without-app", false,
 		"leave the app out of the documents, to apply them to another app")
+	c.Flags().BoolVar(&pending, "pending", false, "leave out active one-shots that have come due")
 	return c
 }
 
-// readAll returns the definitions of an app: calendars, then timers, each by name.
+// readAll returns the definitions of an app: calendars, then timers, each by name. With pending it
+// leaves out one-shots that have come due, and returns how many.
 func (t *tool) readAll(
 	ctx context.Context,
 	api *client.Client,
 	app url.Values,
-) ([]manifest.Manifest, error) {
+	pending bool,
+) (all []manifest.Manifest, left int, err error) {
 	bar := progress.New(t.errOut, "exporting", progress.Unknown)
 	defer bar.Done()
-	var all []manifest.Manifest
 	for _, k := range []struct {
 		kind manifest.Kind
 		path string
@@ -64,19 +77,33 @@ func (t *tool) readAll(
 		from := len(all)
 		err := api.Pages(ctx, k.path, app, 0, func(items []client.Object) error {
 			for _, item := range items {
+				if pending && hasComeDue(item, time.Now()) {
+					left++
+					continue
+				}
 				all = append(all, manifest.Of(k.kind, item))
 			}
 			bar.Add(int64(len(items)))
 			return nil
 		})
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it says what the API answered
+			return nil, 0, err //nolint:wrapcheck // it says what the API answered
 		}
 		slices.SortFunc(all[from:], func(a, b manifest.Manifest) int {
 			return strings.Compare(a.Name, b.Name)
 		})
 	}
-	return all, nil
+	return all, left, nil
+}
+
+// hasComeDue returns whether a definition is a one-shot that has come due and is not inactive. A
+// paused one has no next due instant, so a paused delay counts as one.
+func hasComeDue(item client.Object, now time.Time) bool {
+	schedule := item.Object("schedule")
+	due, err := time.Parse(time.RFC3339, cmp.Or(item.Text("next_due"), schedule.Text("at")))
+	kind := timer.ScheduleKind(schedule.Text("kind"))
+	return kind.OneShot() && item.Text("status") != string(timer.StatusInactive) &&
+		(err != nil || !due.After(now))
 }
 
 // emptyExport fails if there is no such app, so that no script keeps an empty file as a backup. It

@@ -32,8 +32,11 @@ const (
 type exportInput struct {
 	param.PathAppParam
 
-	Format string `query:"format" enum:"ndjson,yaml" default:"ndjson" doc:"ndjson: a line of JSON for each. yaml: a YAML document for each."`
+	Format   string `query:"format" enum:"ndjson,yaml" default:"ndjson" doc:"ndjson: a line of JSON for each. yaml: a YAML document for each."`
+	OneShots string `query:"one_shots" enum:"all,pending" default:"all" doc:"pending: without the one-shots that have come due, because an import elsewhere would call them again. Inactive ones are exported as such."`
 }
+
+const oneShotsPending = "pending"
 
 // shownOnly are the fields that only the service sets.
 var shownOnly = []string{
@@ -115,13 +118,24 @@ func (x *export) page() ([]byte, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
+	now := x.resource.Now().UnixMilli()
 	for i := range found.Timers {
+		if x.in.OneShots == oneShotsPending && hasComeDue(&found.Timers[i], now) {
+			continue
+		}
 		if err := x.write(&out, kindTimer, showTimer(&found.Timers[i], 0)); err != nil {
 			return nil, err
 		}
 	}
 	x.after, x.done = found.Next, !found.More
 	return out.Bytes(), nil
+}
+
+// hasComeDue returns whether a timer is a one-shot whose fire was due before now, by its latest
+// activation. That of an inactive one may be called after its next activation.
+func hasComeDue(t *timer.Timer, nowMS int64) bool {
+	return t.Definition.Schedule.Kind.OneShot() && t.Status != timer.StatusInactive &&
+		t.NextDueMS == timer.NeverMS && t.LastDueMS <= nowMS
 }
 
 // write appends one document. The status of a paused timer is left out, because a definition cannot

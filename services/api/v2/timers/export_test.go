@@ -187,6 +187,29 @@ func TestImportsReportEachDocument(t *testing.T) {
 	require.Equal(t, 422, a.Status, a.Body)
 }
 
+// TestExportOfPendingOneShots checks that such an export has no one-shot that an import elsewhere would
+// call again.
+func TestExportOfPendingOneShots(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	put := func(name, status, schedule string) {
+		docs := fmt.Sprintf(
+			`{"name":%q,"status":%q,"schedule":%s,"target":{"url":"https://example.com/"}}`,
+			name, status, schedule,
+		)
+		require.Equal(t, 1, importInto(t, f, "shop", "", docs).Created)
+	}
+	put("past", "active", `{"kind":"at","at":"2020-01-01T00:00:00Z"}`)
+	put("later", "active", `{"kind":"at","at":"2090-01-01T00:00:00Z"}`)
+	put("soon", "active", `{"kind":"delay","delay":"1h"}`)
+	put("draft", "inactive", `{"kind":"at","at":"2020-01-01T00:00:00Z"}`)
+	put("daily", "active", `{"kind":"cron","specs":["0 9 * * *"]}`)
+	require.Equal(t, 5, strings.Count(export(t, f, "shop", "ndjson"), "\n"))
+	docs := export(t, f, "shop", "ndjson&one_shots=pending")
+	require.Equal(t, 4, strings.Count(docs, "\n"), docs)
+	require.NotContains(t, docs, `"past"`)
+}
+
 // TestExportsHideSecrets imports an export with secrets into its app, which keeps them.
 func TestExportsHideSecrets(t *testing.T) {
 	t.Parallel()
