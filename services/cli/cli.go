@@ -107,7 +107,7 @@ func run(
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		if untilStopped[command.CommandPath()] {
+		if runsUntilStopped(command) {
 			return nil
 		}
 		return errStopped
@@ -115,14 +115,16 @@ func run(
 	return err //nolint:wrapcheck // each command says what it was doing
 }
 
-// untilStopped are the commands that run until they are told to stop.
-var untilStopped = map[string]bool{
-	"carillon dev":           true,
-	"carillon echo":          true,
-	"carillon bench receive": true,
-	"carillon events":        true,
-	"carillon timer watch":   true,
-	"carillon job watch":     true,
+// runsUntilStopped returns whether a command has no other end than that it is told to stop.
+func runsUntilStopped(c *cobra.Command) bool {
+	switch c.CommandPath() {
+	case "carillon dev", "carillon echo", "carillon bench receive", "carillon timer watch":
+		return true
+	case "carillon events":
+		follow, _ := c.Flags().GetBool("follow")
+		return follow
+	}
+	return false
 }
 
 // errStopped is the error of another command that was told to stop. It hides the cause, which a

@@ -27,6 +27,9 @@ func TestStoppedCommandsFail(t *testing.T) {
 		"export": {[]string{"export"}, false},
 		"freeze": {[]string{"app", "freeze"}, false},
 		"watch":  {[]string{"timer", "watch", "7"}, true},
+		"job":    {[]string{"job", "watch", "7"}, false},
+		"follow": {[]string{"events", "--follow"}, true},
+		"events": {[]string{"events"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
