@@ -2,61 +2,66 @@ package schedule
 
 import (
 	"slices"
-	"sync/atomic"
+	"sync"
 
 	"github.com/carillon-timer/carillon/libs/calendar"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// stretch caches where the instants of one excluded stretch were moved.
-type stretch struct {
-	begin, anchorMS int64
-	due             []int64 // ascending, without duplicates
-}
+// stretch is an excluded stretch whose instants were moved.
+type stretch struct{ begin, anchorMS int64 }
 
-// stretches is a small cache. Without it a backward search would recompute the same stretches for
-// every instant of a day. Entries are overwritten freely: concurrent searches store equal values. A
-// day needs four entries at most, which is 16 kB in the worst case.
+// stretches caches where the instants of excluded stretches were moved: ascending, without duplicates.
+// Without it, a search would compute all stretches of a day again for every instant of the day.
 type stretches struct {
-	places    [4]atomic.Pointer[stretch]
-	nextPlace atomic.Uint32
+	mu   sync.RWMutex
+	due  map[stretch][]int64
+	size int // of the lists, one more for each
 }
 
-func (s *stretches) get(begin, anchorMS int64) *stretch {
-	for i := range s.places {
-		if known := s.places[i].Load(); known != nil && known.begin == begin &&
-			known.anchorMS == anchorMS {
-			return known
-		}
+// maxStretches limits the size of a cache, to some 64 kB. A day has a few stretches; with eight
+// calendars of many times each, some hundreds, of which few have more than one instant.
+const maxStretches = 4096
+
+func (s *stretches) get(of stretch) (due []int64, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	due, ok = s.due[of]
+	return due, ok
+}
+
+// put forgets everything when the cache is full: searches move on, and rarely come back.
+func (s *stretches) put(of stretch, due []int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.size += len(due) + 1; s.due == nil || s.size > maxStretches {
+		s.due, s.size = make(map[stretch][]int64), len(due)+1
 	}
-	return nil
-}
-
-func (s *stretches) put(known *stretch) {
-	s.places[s.nextPlace.Add(1)%uint32(len(s.places))].Store(known)
+	s.due[of] = due
 }
 
 // moved returns the target instants of an excluded stretch. at is an instant of the schedule in
 // that stretch, which ends at open.
 func (p *Parsed) moved(at, open, anchorMS int64) []int64 {
 	begin := p.stretchStart(at)
-	if known := p.movedCache.get(begin, anchorMS); known != nil {
-		return known.due
+	of := stretch{begin, anchorMS}
+	if known, ok := p.movedCache.get(of); ok {
+		return known
 	}
-	s := &stretch{begin: begin, anchorMS: anchorMS}
+	var found []int64
 	due := begin*1000 - 1
 	for range MaxMoved {
 		if due = p.candidate(due, anchorMS); due == timer.NeverMS || floorDiv(due, 1000) >= open {
 			break
 		}
 		if to := p.move(due, begin, open, anchorMS); to >= p.startMS && to < p.endMS {
-			s.due = append(s.due, to)
+			found = append(found, to)
 		}
 	}
-	slices.Sort(s.due)
-	s.due = slices.Compact(s.due)
-	p.movedCache.put(s)
-	return s.due
+	slices.Sort(found)
+	found = slices.Compact(found)
+	p.movedCache.put(of, found)
+	return found
 }
 
 // move returns where an instant of the excluded stretch [begin, open) moves, or timer.NeverMS.
