@@ -29,7 +29,7 @@ func (s *Finder) Upcoming(
 	def := &t.Definition.Schedule
 	switch {
 	case def.Kind == timer.KindFixedDelay:
-		return s.upcomingFixedDelay(ctx, t, p, asOfMS)
+		return s.upcomingFixedDelay(ctx, t, asOfMS)
 	case def.Kind.OneShot():
 		if due := nextOneShot(t, p, asOfMS); due > asOfMS && due != timer.NeverMS {
 			return []int64{due}, nil
@@ -70,13 +70,12 @@ func startOf(t *timer.Timer, asOfMS int64) (afterMS int64, ok bool) {
 func (s *Finder) upcomingFixedDelay(
 	ctx context.Context,
 	t *timer.Timer,
-	p *schedule.Parsed,
 	asOfMS int64,
 ) ([]int64, error) {
 	if t.Status != timer.StatusActive {
 		return nil, nil
 	}
-	due, err := s.nextFixedDelay(ctx, t, p, asOfMS)
+	due, err := s.firstOpen(ctx, t, asOfMS, t.LastDueMS)
 	if err != nil || due == timer.NeverMS {
 		return nil, err
 	}

@@ -68,7 +68,10 @@ func (s *Finder) Add(ctx context.Context, l *Load, timers []timer.Timer) error {
 		}
 		l.Timers++
 		jitter := time.Duration(t.Definition.Schedule.Jitter).Milliseconds()
-		dues, more := dues(t, p, l.FromMS-jitter, l.ToMS, share)
+		dues, more, err := dues(ctx, t, p, l.FromMS-jitter, l.ToMS, share)
+		if err != nil {
+			return err
+		}
 		if !more {
 			left -= len(dues)
 			l.count(t, dues, 0)
@@ -78,16 +81,19 @@ func (s *Finder) Add(ctx context.Context, l *Load, timers []timer.Timer) error {
 		rest = append(rest, dense{t, p, float64(len(dues)) / span})
 	}
 	for i := range rest {
-		n := l.sample(&rest[i], max(left, 0)/(len(rest)-i))
+		n, err := l.sample(ctx, &rest[i], max(left, 0)/(len(rest)-i))
+		if err != nil {
+			return err
+		}
 		left -= n
 	}
-	return ctx.Err() //nolint:wrapcheck // as above
+	return nil
 }
 
 // sample counts a timer in one minute of each block of minutes, for all of the block. It returns how
 // many instants it computed. The minute is a random one, but the same for each request: at equal
 // distances, a schedule that is due as regularly would be counted always or never.
-func (l *Load) sample(d *dense, budget int) (computed int) {
+func (l *Load) sample(ctx context.Context, d *dense, budget int) (computed int, err error) {
 	jitter := time.Duration(d.t.Definition.Schedule.Jitter).Milliseconds()
 	fromMS := l.FromMS - jitter
 	first, last := timer.MinuteOf(fromMS), timer.MinuteOf(l.ToMS-1)
@@ -102,6 +108,9 @@ func (l *Load) sample(d *dense, budget int) (computed int) {
 	random := rand.New(rand.NewPCG(uint64(d.t.ID), 0))
 	block := int64(1) // the first minute may lie in the range only in part
 	for begin := first; begin <= last; begin += block {
+		if err := ctx.Err(); err != nil {
+			return 0, err //nolint:wrapcheck // the caller knows what it was doing
+		}
 		if begin > first {
 			block = min(stride, last-begin+1)
 		}
@@ -112,14 +121,17 @@ func (l *Load) sample(d *dense, budget int) (computed int) {
 			}
 			allowed -= float64(block) * d.perMinute
 		}
-		dues, _ := dues(d.t, d.p, max(at*timer.MinuteMS, fromMS),
+		dues, _, err := dues(ctx, d.t, d.p, max(at*timer.MinuteMS, fromMS),
 			min((at+1)*timer.MinuteMS, l.ToMS), maxPerMinute)
+		if err != nil {
+			return 0, err
+		}
 		for minute := begin; minute < begin+block; minute++ {
 			l.count(d.t, dues, minute-at)
 		}
 		computed += len(dues)
 	}
-	return computed
+	return computed, nil
 }
 
 // searchCost is what it costs to look for instants in a minute that has none, in instants.
@@ -148,8 +160,11 @@ func (s *Finder) addExhausted(
 	}
 	// Fires exist about an hour ahead.
 	until := min(l.ToMS, l.FromMS+2*time.Hour.Milliseconds())
-	dues, _ := dues(t, p, l.FromMS, until, maxPerMinute)
-	dues, err := s.limitToOpen(ctx, t, dues)
+	dues, _, err := dues(ctx, t, p, l.FromMS, until, maxPerMinute)
+	if err != nil {
+		return err
+	}
+	dues, err = s.limitToOpen(ctx, t, dues)
 	if err != nil {
 		return err
 	}
@@ -174,22 +189,27 @@ func (l *Load) count(t *timer.Timer, dues []int64, later int64) {
 	}
 }
 
+// checkEvery is after how many instants dues looks whether somebody still waits. Instants under
+// calendars of many times take some 10 µs each.
+const checkEvery = 256
+
 // dues returns up to limit due instants of a timer in a range, and whether there are more.
 func dues(
+	ctx context.Context,
 	t *timer.Timer,
 	p *schedule.Parsed,
 	fromMS, toMS int64,
 	limit int,
-) (found []int64, more bool) {
+) (found []int64, more bool, err error) {
 	afterMS, ok := startOf(t, fromMS-1)
 	if !ok {
-		return nil, false
+		return nil, false, nil
 	}
 	if t.Definition.Schedule.Kind.OneShot() {
 		if due := nextOneShot(t, p, afterMS); due >= fromMS && due < toMS {
 			found = append(found, due)
 		}
-		return found, false
+		return found, false, nil
 	}
 	most := t.Definition.Schedule.MaxFires
 	left := most - t.FiresCreated // beyond what is expanded
@@ -202,9 +222,11 @@ func dues(
 			left--
 		}
 		if len(found) == limit {
-			return found, true
+			return found, true, nil
 		}
-		found = append(found, at)
+		if found = append(found, at); len(found)%checkEvery == 0 && ctx.Err() != nil {
+			return nil, false, ctx.Err() //nolint:wrapcheck // the caller knows what it was doing
+		}
 	}
-	return found, false
+	return found, false, nil
 }

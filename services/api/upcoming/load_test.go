@@ -1,6 +1,7 @@
 package upcoming_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -78,5 +79,33 @@ func TestEstimatedLoad(t *testing.T) {
 			require.InEpsilon(t, c.total, float64(total), 0.1, fmt.Sprint(name, " at ", second))
 			require.Positive(t, l.Sampled, name)
 		}
+	}
+}
+
+// leaves is the context of a caller who leaves after the context was asked so many times.
+type leaves struct {
+	context.Context
+
+	after int
+}
+
+func (l *leaves) Err() error {
+	if l.after--; l.after < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestLoadEndsWithItsCaller checks that the many instants of one timer are not computed for nobody.
+func TestLoadEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2030, 1, 2, 10, 0, 0, 0, time.UTC)
+	for _, after := range []int{1, 5} { // in the first pass, and in the samples
+		l := &upcoming.Load{
+			FromMS: at.UnixMilli(), ToMS: at.Add(24 * time.Hour).UnixMilli(), Budget: 1000,
+		}
+		ctx := &leaves{t.Context(), after}
+		err := (&upcoming.Finder{}).Add(ctx, l, []timer.Timer{active(1, "* * * * * *")})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 }

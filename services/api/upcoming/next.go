@@ -66,7 +66,8 @@ func (s *Finder) NextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 	kind, most := t.Definition.Schedule.Kind, t.Definition.Schedule.MaxFires
 	switch {
 	case kind == timer.KindFixedDelay:
-		return s.nextFixedDelay(ctx, t, p, now)
+		// Its next instant is unknown while a fire is being called.
+		return s.firstOpen(ctx, t, now, t.LastDueMS)
 	case kind.OneShot():
 		return nextOneShot(t, p, now), nil
 	case most > 0 && t.FiresCreated >= most:
@@ -88,38 +89,6 @@ func nextOneShot(t *timer.Timer, p *schedule.Parsed, now int64) int64 {
 		return timer.NeverMS
 	}
 	return due
-}
-
-// nextFixedDelay finds the open fire of a fixed delay. It follows the last outcome, or starts a
-// series after an activation or an edit. The next instant is unknown while a fire is being called.
-func (s *Finder) nextFixedDelay(
-	ctx context.Context,
-	t *timer.Timer,
-	p *schedule.Parsed,
-	now int64,
-) (int64, error) {
-	const latest = 10 // there may be run-nows among them
-	done, err := s.Store.History(ctx, t.App, t.ID, timer.FireID{}, latest)
-	if timer.CodeOf(err) == timer.CodeNotFound {
-		return timer.NeverMS, nil // deleted in the meantime
-	}
-	if err != nil {
-		return 0, err //nolint:wrapcheck // the store says what it was doing
-	}
-	var candidates []int64
-	for i := range done {
-		if o := &done[i]; o.Series == 0 {
-			end := max(o.FinishedMS, o.DueMS)
-			candidates = append(candidates, p.Next(end, end))
-			break
-		}
-	}
-	for _, start := range []int64{t.ActiveSinceMS, t.VersionMS} {
-		if start > 0 {
-			candidates = append(candidates, p.Next(start, start))
-		}
-	}
-	return s.firstOpen(ctx, t, now, candidates...)
 }
 
 // firstOpen returns the first of the instants after now that has an open fire. In a dry run a timer

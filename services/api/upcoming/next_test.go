@@ -1,6 +1,7 @@
 package upcoming_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -78,4 +81,41 @@ func TestV2FixedDelayIsActivatedAgain(t *testing.T) {
 	due, err := time.Parse(time.RFC3339, edited.NextDue)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(3*time.Hour), due, time.Minute)
+}
+
+// TestV2FixedDelayAmongManyRuns checks that run-nows do not hide when a fixed delay is due next.
+func TestV2FixedDelayAmongManyRuns(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, id := f.Active(t, "chain", `{"kind":"fixed_delay","every":"1h"}`)
+	tm, err := f.Store.Timer(t.Context(), "shop", id)
+	require.NoError(t, err)
+	const session = 7
+	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+	end := func(fire timer.FireID, next *timer.Fire) {
+		rec, err := f.Store.Fire(t.Context(), "shop", fire)
+		require.NoError(t, err)
+		won, err := f.Store.Claim(t.Context(), session, []timer.Fire{*rec.Open})
+		require.NoError(t, err)
+		require.Len(t, won, 1)
+		_, _, err = f.Store.Record(t.Context(), session, []timer.Outcome{{
+			Fire: won[0], Kind: timer.Delivered, FinishedMS: time.Now().UnixMilli(),
+			UntilMS: won[0].DueMS, Count: 1, Attempts: 1, Next: next,
+		}}, nil)
+		require.NoError(t, err)
+	}
+	due := time.Now().Add(2 * time.Hour).UnixMilli()
+	next := timer.Fire{FireID: timer.FireID{Timer: id, DueMS: due}, RunAtMS: due}
+	end(timer.FireID{Timer: id, DueMS: tm.LastDueMS}, &next)
+	for range 12 {
+		run := f.Call(t, http.MethodPost, apitest.TimerPath(got.ID, "/run"), "", nil)
+		require.Less(t, run.Status, 300, run.Body)
+		var made struct{ ID string }
+		require.NoError(t, json.Unmarshal([]byte(run.Body), &made))
+		fire, err := timer.ParseFireID(made.ID)
+		require.NoError(t, err)
+		end(fire, nil)
+	}
+	now := f.Do(t, 200, http.MethodGet, apitest.TimerPath(got.ID, ""), "")
+	require.Equal(t, apitest.RFC(time.UnixMilli(due)), now.NextDue)
 }
