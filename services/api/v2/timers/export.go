@@ -33,7 +33,7 @@ type exportInput struct {
 	param.PathAppParam
 
 	Format   string `query:"format" enum:"ndjson,yaml" default:"ndjson" doc:"ndjson: a line of JSON for each. yaml: a YAML document for each."`
-	OneShots string `query:"one_shots" enum:"all,pending" default:"all" doc:"pending: without the one-shots that have come due, because an import elsewhere would call them again. Inactive ones are exported as such."`
+	OneShots string `query:"one_shots" enum:"all,pending" default:"all" doc:"all: the one-shots that have come due, too. pending: without these, because an import elsewhere would call them again; inactive ones are exported as such."`
 }
 
 const oneShotsPending = "pending"
