@@ -129,7 +129,8 @@ func (p *Planner) retryAt(t *timer.Timer) int64 {
 	if checkKnown(&t.Definition) != nil {
 		return 0
 	}
-	for _, name := range t.Zones() {
+	// The schedule's own zone must be known even if its instants do not depend on it.
+	for _, name := range append(t.Zones(), t.Definition.Schedule.Zone) {
 		if !p.zones.Has(name) {
 			return 0
 		}
