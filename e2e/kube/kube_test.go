@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -199,7 +200,7 @@ func badImage(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 // keysAndPolicies gives the chart's test a key of its own app, and closes the admin ports to all
 // other pods.
 func keysAndPolicies(t *testing.T, c *kube.Cluster, s *kube.Settings) {
-	const key = "a key for tests only"
+	const key = "a_key_for_tests_only"
 	require.NoError(t, c.Secret(t.Context(), "keys", "keys", "helm-test:"+key))
 	require.NoError(t, c.Secret(t.Context(), "helm-test", "key", key))
 	defer func() {
@@ -264,6 +265,15 @@ func TestServerAcceptsChart(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(s.Chart, "ci", "*.yaml"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
+	// The chart's test is a pod itself, and the server checks at once whether its class exists.
+	priorityClass := func(ctx context.Context, args ...string) {
+		said, err := exec.CommandContext(ctx, "kubectl", args...).CombinedOutput()
+		require.NoError(t, err, "%s", said)
+	}
+	priorityClass(t.Context(), "create", "priorityclass", "timers", "--value=1000")
+	t.Cleanup(func() {
+		priorityClass(context.WithoutCancel(t.Context()), "delete", "priorityclass", "timers")
+	})
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()

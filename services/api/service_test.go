@@ -174,7 +174,7 @@ func TestKeys(t *testing.T) {
 		require.Equal(t, c.status, f.Call(t, c.method, c.path, c.body, c.header).Status, "%v", c)
 	}
 
-	for _, bad := range []string{"shop", "shop:", ":x", "shop:sha256:12", "a:same\nb:same"} {
+	for _, bad := range []string{"shop", "shop:", ":x", "shop:sha256:12", "a:same\nb:same", "shop: key", "shop:a b", "shop:clé"} {
 		require.NoError(t, os.WriteFile(file, []byte(bad), 0o600))
 		_, err := auth.LoadKeys(file)
 		require.Error(t, err, bad)

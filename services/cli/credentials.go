@@ -56,7 +56,7 @@ func (c *credentials) take(source, text string) error {
 	c.key = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
 	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return usageError(
-			source + ": expected one key of letters, digits and _, found other characters: copy it again",
+			source + ": expected one key, without blanks and special characters, found some: copy it again",
 		)
 	}
 	return nil

@@ -50,6 +50,13 @@ func LoadKeys(path string) (Keys, error) {
 		if app == "" || key == "" {
 			return nil, fmt.Errorf("reading the keys of apps: %s:%d: not app:key", path, n)
 		}
+		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return nil, fmt.Errorf(
+				"reading the keys of apps: %s:%d: a key with blanks or special characters, which callers cannot send",
+				path,
+				n,
+			)
+		}
 		if owner, taken := keys[sum]; taken && owner != app {
 			return nil, fmt.Errorf(
 				"reading the keys of apps: %s:%d: another app has this key",
