@@ -41,7 +41,12 @@ func TestUnknownValueGivesTheFireBack(t *testing.T) {
 		"misfire policy":     func(d *timer.Definition) { d.Misfire.Policy = unknown },
 		"concurrency policy": func(d *timer.Definition) { d.Concurrency.Policy = unknown },
 		"kind of schedule":   func(d *timer.Definition) { d.Schedule.Kind = unknown },
-		"kind of target":     func(d *timer.Definition) { d.Target.Kind = unknown },
+		"time zone of a fixed delay": func(d *timer.Definition) {
+			d.Schedule = timer.Schedule{
+				Kind: timer.KindFixedDelay, Every: timer.Duration(time.Second), Zone: unknown,
+			}
+		},
+		"kind of target": func(d *timer.Definition) { d.Target.Kind = unknown },
 		"mode": func(d *timer.Definition) {
 			d.Mode, d.Targets = unknown, []timer.Target{d.Target, d.Target}
 		},

@@ -241,7 +241,11 @@ func (s *Resource) successorOf(
 	var calendars []timer.Calendar
 	for _, name := range d.Schedule.Calendars {
 		c, err := s.Store.Calendar(ctx, app, name)
-		if err != nil {
+		switch {
+		case timer.CodeOf(err) == timer.CodeNotFound:
+			// It was deleted, as the timer's latest version does not name it. It excludes nothing.
+			c.Calendar = timer.Calendar{Name: name}
+		case err != nil:
 			return nil, err
 		}
 		calendars = append(calendars, c.Calendar)

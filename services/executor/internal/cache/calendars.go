@@ -49,7 +49,9 @@ type CalendarQuestion struct {
 	Names []string
 }
 
-// Of returns calendars. It reads those that are not cached or too old.
+// Of returns calendars. It reads those that are not cached or too old. One that was deleted excludes
+// nothing: the latest version of the timer does not name it, or the timer is deleted, but an earlier
+// version's fire must end all the same.
 func (c *Calendars) Of(ctx context.Context, q CalendarQuestion) ([]timer.Calendar, error) {
 	var out []timer.Calendar
 	for _, name := range q.Names {
@@ -57,7 +59,10 @@ func (c *Calendars) Of(ctx context.Context, q CalendarQuestion) ([]timer.Calenda
 		k, ok := c.cache.Get(key)
 		if !ok || time.Since(k.read) > calendarMaxAge {
 			v, err := c.store.Calendar(ctx, q.App, name)
-			if err != nil {
+			switch {
+			case timer.CodeOf(err) == timer.CodeNotFound:
+				v.Calendar = timer.Calendar{Name: name}
+			case err != nil:
 				return nil, fmt.Errorf("reading calendar %q: %w", name, err)
 			}
 			k = cachedCalendar{v.Calendar, time.Now()}
