@@ -168,3 +168,27 @@ func TestChangedZonesAreReplanned(t *testing.T) {
 		requireAt(0, append(berlin, late, paris)...)
 	})
 }
+
+// TestIntervalOfANewZoneGoesOn checks that a migrator without the time zone of an interval leaves the
+// timer to one that has it.
+func TestIntervalOfANewZoneGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		old := zonetest.Database(t, "2000a", map[string]string{"Europe/Berlin": ""})
+		_, stop := startBy(t, parts, old)
+		d := servicetest.Cron("", "http://127.0.0.1/")
+		d.Schedule = timer.Schedule{
+			Kind: timer.KindInterval, Every: timer.Duration(time.Second), Zone: "Europe/Berlin",
+		}
+		fires := parts.Create("a", d) // by an api that has it
+		time.Sleep(10 * time.Minute)
+		startBy(t, parts, zone.Embedded())
+		time.Sleep(time.Minute)
+		stop()
+		time.Sleep(time.Hour)
+		tm, err := parts.Store.Timer(t.Context(), "a", fires[0].Timer)
+		require.NoError(t, err)
+		require.Greater(t, tm.NextDueMS, time.Now().UnixMilli())
+	})
+}

@@ -143,6 +143,26 @@ func TestV2CompletePlansTheNextOfAFixedDelay(t *testing.T) {
 	require.Greater(t, next.DueMS, won[0].DueMS)
 }
 
+// TestV2CompleteThoughTheCalendarIsDeleted checks that a fire can be completed whose version names a
+// calendar that is deleted.
+func TestV2CompleteThoughTheCalendarIsDeleted(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	days := "/api/v2/calendars/days?app=shop"
+	e.Calendar(t, 200, http.MethodPut, "days?app=shop", `{"excluded_dates":["2099-12-25"]}`)
+	got, _ := e.Active(t, "chain", `{"kind":"fixed_delay","every":"1h","calendars":["days"]}`)
+	won, err := e.Store.Claim(t.Context(), e.Session, e.Dispatched.All())
+	require.NoError(t, err)
+	require.Len(t, won, 1)
+	e.Accept(t, won[0])
+	e.Do(t, 200, http.MethodPatch, apitest.TimerPath(got.ID, ""),
+		`{"schedule":{"kind":"fixed_delay","every":"1h"}}`)
+	require.Less(t, e.Call(t, http.MethodDelete, days, "", nil).Status, 300)
+	id := won[0].FireID
+	done := e.Complete(t, id, e.Tokens.Token(id, 1), "delivered")
+	require.Equal(t, 200, done.Status, done.Body)
+}
+
 // TestV2CompleteNeedsNoAPIKey checks that the token is sufficient.
 func TestV2CompleteNeedsNoAPIKey(t *testing.T) {
 	t.Parallel()
