@@ -527,6 +527,50 @@ func TestRangeListsInstantsInPages(t *testing.T) {
 	require.Equal(t, 3, pages)
 }
 
+// TestRangeOfManyVersions checks that each instant is explained by the version in force, however many
+// there were.
+func TestRangeOfManyVersions(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	for i := range 2200 {
+		d := daily("0 9 * * *")
+		if i == 2199 {
+			d = daily("0 15 * * *")
+		}
+		fx.edit(time.UnixMilli(ms("2026-01-05T10:00:00Z")+int64(i)*1000).UTC().Format(time.RFC3339), d)
+	}
+	fx.outcomes = append(fx.outcomes, outcome(due, timer.Delivered, ""))
+	var got []string
+	for from := ms("2026-01-05T00:00:00Z"); from != 0; {
+		f := fx.read(t, from, ms("2026-01-06T20:00:00Z"), 100)
+		for _, a := range f.Explain() {
+			got = append(got, fmt.Sprint(time.UnixMilli(a.AtMS).UTC().Format("02T15 "), a.Version))
+		}
+		from = f.Next()
+	}
+	require.Equal(t, []string{"05T09 1", "05T15 2201", "06T15 2201"}, got)
+}
+
+// TestRangeHasTheOpenFireOfNoSchedule checks that a range has the open fire of a fixed delay, and of a
+// one-shot that was due at its edit.
+func TestRangeHasTheOpenFireOfNoSchedule(t *testing.T) {
+	t.Parallel()
+	at := time.UnixMilli(ms("2026-01-01T00:00:00Z")).UTC()
+	for _, s := range []timer.Schedule{
+		{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Second)},
+		{Kind: timer.KindAt, At: &at},
+	} {
+		fx := newFixture()
+		fx.change(func(d *timer.Definition) { d.Schedule = s })
+		fx.timer.NextDueMS, fx.timer.LastDueMS = timer.NeverMS, ms(due)
+		fx.open = []timer.Fire{fire(due, timer.Fire{State: timer.FireRetrying, Attempt: 1})}
+		answers := fx.read(t, ms("2026-01-05T00:00:00Z"), ms("2026-01-06T00:00:00Z"), 10).Explain()
+		require.Len(t, answers, 1, s.Kind)
+		require.Equal(t, ms(due), answers[0].AtMS)
+		require.Equal(t, fx.at(t, due)[0].Code, answers[0].Code)
+	}
+}
+
 func TestDenseHistoryIsExplainedInShorterPages(t *testing.T) {
 	t.Parallel()
 	fx := newFixture()

@@ -152,6 +152,14 @@ func (f *Facts) readVersions(ctx context.Context, s Store) error {
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}
+	if n := len(keys); n > 0 && keys[n-1].Version < latest {
+		if at := since(keys[n-1].Version + 1); failed == nil && at < f.ToMS {
+			f.endAt(at + 1) // the next page is of the versions from then on
+		}
+		if failed != nil {
+			return failed
+		}
+	}
 	keys = slices.DeleteFunc(keys, func(k store.VersionKey) bool {
 		return times[k] >= f.ToMS && k.Version != first
 	})
@@ -289,6 +297,12 @@ func (f *Facts) readOpen(ctx context.Context, s Store) error {
 	for _, at := range f.instants {
 		ids = append(ids, timer.FireID{Timer: f.ID, DueMS: at})
 	}
+	// No schedule has the fire of a fixed delay, or of a one-shot that was due at its edit.
+	if t := f.Timer; t != nil && t.LastDueMS >= f.FromMS && t.LastDueMS < f.ToMS {
+		if _, listed := slices.BinarySearch(f.instants, t.LastDueMS); !listed {
+			ids = append(ids, timer.FireID{Timer: f.ID, DueMS: t.LastDueMS})
+		}
+	}
 	if len(ids) == 0 {
 		return nil
 	}
@@ -332,9 +346,14 @@ func (f *Facts) reaches(page []timer.Outcome) bool {
 	})
 }
 
-// mergeInstants adds the instants of outcomes that no schedule has: of requests, of fixed delays,
-// and of earlier versions.
+// mergeInstants adds the instants of open fires and outcomes that no schedule has: of requests, of
+// fixed delays, and of earlier versions.
 func (f *Facts) mergeInstants() {
+	for i := range f.Open {
+		if due := f.Open[i].DueMS; due >= f.FromMS && due < f.ToMS {
+			f.instants = append(f.instants, due)
+		}
+	}
 	for i := range f.Outcomes {
 		if due := f.Outcomes[i].DueMS; due >= f.FromMS && due < f.ToMS {
 			f.instants = append(f.instants, due)

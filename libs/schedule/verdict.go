@@ -75,7 +75,7 @@ func (p *Parsed) exclude(v *Verdict, atMS, anchorMS int64) {
 		v.Excluded = AfterEnd
 	case len(v.Specs) > 0 && p.calendars != nil:
 		p.excludeByCalendar(v, atMS, anchorMS)
-	case p.inGap(v, atMS), p.inOverlap(v, atMS):
+	case p.inGap(v, atMS, anchorMS), p.inOverlap(v, atMS):
 	default:
 		v.Excluded = NotInSchedule
 	}
@@ -95,7 +95,7 @@ func (p *Parsed) excludeByCalendar(v *Verdict, atMS, anchorMS int64) {
 }
 
 // inGap looks for a local time that does not exist, counted with the offset before the gap.
-func (p *Parsed) inGap(v *Verdict, atMS int64) bool {
+func (p *Parsed) inGap(v *Verdict, atMS, anchorMS int64) bool {
 	for i, part := range p.parts {
 		w, ok := part.(*wall)
 		if !ok || w.everyHour || atMS%1000 != 0 {
@@ -112,8 +112,12 @@ func (p *Parsed) inGap(v *Verdict, atMS int64) bool {
 		}
 		v.Excluded, v.Specs = ByGap, []int{i}
 		v.Local = localText(time.Unix(at, 0).UTC(), was)
-		if w.shift {
-			v.MovedTo = begin * 1000
+		switch to := begin * 1000; {
+		case !w.shift:
+		case p.Next(to-1, anchorMS) == to:
+			v.MovedTo = to
+		case p.calendars != nil && !p.calendars.Allows(begin):
+			p.excludeByCalendar(v, to, anchorMS)
 		}
 		return true
 	}
@@ -129,10 +133,14 @@ func (p *Parsed) inOverlap(v *Verdict, atMS int64) bool {
 		}
 		both := *w
 		both.first, both.second = false, false
-		if both.next(atMS-1, 0) == atMS {
-			v.Excluded, v.Specs = ByOverlap, []int{i}
-			return true
+		if both.next(atMS-1, 0) != atMS {
+			continue
 		}
+		v.Excluded, v.Specs = ByOverlap, []int{i}
+		if at := floorDiv(atMS, 1000); p.calendars != nil && !p.calendars.Allows(at) {
+			v.Excluded, v.Rule = ByCalendar, p.calendars.Why(at)
+		}
+		return true
 	}
 	return false
 }

@@ -20,6 +20,7 @@ func TestJudgeTellsWhyAnInstantIsNotDue(t *testing.T) {
 	}
 	nine := cronOf(berlin, "0 9 * * *")
 	half := cronOf(berlin, "30 2 * * *")
+	workdays := []timer.Calendar{{Name: "workdays", ExcludedWeekdays: []string{"sat", "sun"}}}
 	tests := []struct {
 		name      string
 		schedule  timer.Schedule
@@ -66,6 +67,28 @@ func TestJudgeTellsWhyAnInstantIsNotDue(t *testing.T) {
 			"2026-03-29T01:30:00Z", schedule.ByGap, "", "2026-03-29T02:30:00+01:00",
 		},
 		{
+			"a gap, shifted to an excluded instant", with(half, func(s *timer.Schedule) {
+				s.Calendars = []string{"workdays"}
+			}), workdays, "2026-03-29T01:30:00Z", schedule.ByCalendar, "", "2026-03-29T02:30:00+01:00",
+		},
+		{
+			"a gap, shifted and moved", with(half, func(s *timer.Schedule) {
+				s.Calendars, s.Excluded = []string{"workdays"}, timer.ExcludedNext
+			}), workdays, "2026-03-29T01:30:00Z",
+			schedule.MovedByCalendar, "2026-03-30T01:00:00Z", "2026-03-29T02:30:00+01:00",
+		},
+		{
+			"a gap, shifted to before the start", with(half, func(s *timer.Schedule) {
+				at := time.Date(2026, 3, 29, 1, 15, 0, 0, time.UTC)
+				s.StartAt = &at
+			}), nil, "2026-03-29T01:30:00Z", schedule.ByGap, "", "2026-03-29T02:30:00+01:00",
+		},
+		{
+			"the second pass of an excluded day", with(half, func(s *timer.Schedule) {
+				s.Calendars = []string{"workdays"}
+			}), workdays, "2026-10-25T01:30:00Z", schedule.ByCalendar, "", "2026-10-25T02:30:00+01:00",
+		},
+		{
 			"the second pass", half, nil, "2026-10-25T01:30:00Z",
 			schedule.ByOverlap, "", "2026-10-25T02:30:00+01:00",
 		},
@@ -90,7 +113,7 @@ func TestJudgeTellsWhyAnInstantIsNotDue(t *testing.T) {
 			}
 			require.Equal(t, moved, v.MovedTo)
 			if tt.want == schedule.ByCalendar {
-				require.Contains(t, v.Rule, "2026-12-25 is an excluded date")
+				require.Regexp(t, "2026-12-25 is an excluded date|sun.* is an excluded weekday", v.Rule)
 			}
 		})
 	}
