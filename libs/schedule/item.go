@@ -56,7 +56,9 @@ func (s *scanner) valueOrRange(k *fieldKind, f *fieldValue, low int) (follow str
 			return "", err
 		}
 	case '/': // 5/15 starts at 5
-		high = max(low, k.starMax)
+		if high = k.starMax; low > high { // 7/2 is 0/2
+			low -= k.size()
+		}
 	default:
 		f.add(k, low, low, 1)
 		return `"-", "/", `, nil

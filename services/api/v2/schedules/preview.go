@@ -105,21 +105,20 @@ func (s *Resource) previewSchedule(ctx context.Context, in *previewInput) (*prev
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the field
 	}
-	ended := false
+	var limited string
 	if t.ID != 0 && most > 0 {
 		next := func(ms int64) int64 { return p.Next(ms, anchor) }
 		now := s.Now().UnixMilli()
-		if ended, err = endByMaxFires(ctx, forecast, &t, most, after, now, next); err != nil {
+		if limited, err = endByMaxFires(ctx, forecast, &t, most, after, now, next); err != nil {
 			return nil, err
 		}
 	}
 	out := showForecast(forecast)
 	out.Body.Warnings = ShowWarnings(p.Warnings(after, anchor))
-	if ended {
-		out.Body.Warnings = append(out.Body.Warnings, WarningBody{
-			"body.schedule.max_fires",
-			fmt.Sprintf("the timer has had %d fires, so it is never due again", t.FiresCreated),
-		})
+	if limited != "" {
+		out.Body.Warnings = append(
+			out.Body.Warnings, WarningBody{"body.schedule.max_fires", limited},
+		)
 	}
 	if b.From == "" && d.Kind == timer.KindAt && len(forecast.Fires) > 0 &&
 		input.CeilMS(*d.At) < after {
@@ -168,21 +167,30 @@ func (s *Resource) previewTimer(ctx context.Context, b *previewBody) (t timer.Ti
 const maxCounted = 100_000
 
 // endByMaxFires removes from a forecast what comes after the last fire that max_fires allows the
-// timer. next returns the next instant of the schedule. It reports whether no fire is left at all.
+// timer. next returns the next instant of the schedule. It returns a warning if no fire is left at all,
+// or if too many are due before the forecast to count them. Then the forecast has none.
 func endByMaxFires(
 	ctx context.Context,
 	f *schedule.Forecast, t *timer.Timer, most, afterMS, nowMS int64, next func(int64) int64,
-) (ended bool, err error) {
+) (warning string, err error) {
 	had := t.FiresCreated - upcoming.Ahead(t, nowMS)
 	left := max(0, most-had)
-	ended = left == 0
+	if left == 0 {
+		warning = fmt.Sprintf("the timer has had %d fires, so it is never due again", t.FiresCreated)
+	}
 	countedMS := nowMS
 	if t.Status == timer.StatusPaused { // what is due in the pause is skipped, and does not count
 		countedMS = max(nowMS, t.PausedUntilMS-1)
 	}
-	for at, n := next(countedMS), 0; at <= afterMS && left > 0 && n < maxCounted; n++ {
+	for at, n := next(countedMS), 0; at <= afterMS && left > 0; n++ {
 		if err := ctx.Err(); err != nil {
-			return false, fmt.Errorf("counting the fires before the preview: %w", err)
+			return "", fmt.Errorf("counting the fires before the preview: %w", err)
+		}
+		if n == maxCounted {
+			left = 0
+			warning = fmt.Sprintf("more than %d fires are due before the preview begins, "+
+				"so it does not know how many are left: begin earlier", maxCounted)
+			break
 		}
 		left--
 		at = next(at)
@@ -204,7 +212,7 @@ func endByMaxFires(
 			return n == 0 || x.Due.After(f.Fires[n-1].Due)
 		})
 	}
-	return ended, nil
+	return warning, nil
 }
 
 // previewCalendars returns the calendars that a schedule names.

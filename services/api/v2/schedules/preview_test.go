@@ -181,6 +181,23 @@ func TestPreviewOfATimerCountsItsFires(t *testing.T) {
 		"the timer has had 3 fires, so it is never due again")
 }
 
+// TestPreviewBeyondManyFires checks that a preview which begins after more fires than it counts does not
+// guess how many are left.
+func TestPreviewBeyondManyFires(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, _ := f.Active(t, "limited", `{"kind":"interval","every":"1s","max_fires":150000}`)
+	ask := func(from time.Duration) apitest.Answer {
+		return f.Call(t, http.MethodPost, "/api/v2/schedules/preview", fmt.Sprintf(
+			`{"app":"shop","timer_id":%q,"schedule":{"kind":"interval","every":"1s","max_fires":150000},"from":%q}`,
+			got.ID, apitest.RFC(time.Now().Add(from))), nil)
+	}
+	require.Contains(t, ask(20*time.Hour).Body, `"due":`)
+	later := ask(43 * time.Hour).Body
+	require.NotContains(t, later, `"due":`)
+	require.Contains(t, later, "more than 100000 fires are due before the preview begins")
+}
+
 // TestPreviewIsBounded checks that previews that are expensive to compute still answer quickly.
 func TestPreviewIsBounded(t *testing.T) {
 	t.Parallel()
