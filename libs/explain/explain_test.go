@@ -537,7 +537,10 @@ func TestRangeOfManyVersions(t *testing.T) {
 		if i == 2199 {
 			d = daily("0 15 * * *")
 		}
-		fx.edit(time.UnixMilli(ms("2026-01-05T10:00:00Z")+int64(i)*1000).UTC().Format(time.RFC3339), d)
+		fx.edit(
+			time.UnixMilli(ms("2026-01-05T10:00:00Z")+int64(i)*1000).UTC().Format(time.RFC3339),
+			d,
+		)
 	}
 	fx.outcomes = append(fx.outcomes, outcome(due, timer.Delivered, ""))
 	var got []string

@@ -113,7 +113,11 @@ func TestJudgeTellsWhyAnInstantIsNotDue(t *testing.T) {
 			}
 			require.Equal(t, moved, v.MovedTo)
 			if tt.want == schedule.ByCalendar {
-				require.Regexp(t, "2026-12-25 is an excluded date|sun.* is an excluded weekday", v.Rule)
+				require.Regexp(
+					t,
+					"2026-12-25 is an excluded date|sun.* is an excluded weekday",
+					v.Rule,
+				)
 			}
 		})
 	}

@@ -616,7 +616,10 @@ func TestProviderInTrouble(t *testing.T) {
 			troubled.Store("/keys")
 			served := p.Config.Handler
 			p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if strings.HasSuffix(r.URL.Path, troubled.Load().(string)) { //nolint:forcetypeassert
+				if strings.HasSuffix(
+					r.URL.Path,
+					troubled.Load().(string),
+				) { //nolint:forcetypeassert
 					answer(w, r)
 					return
 				}

@@ -176,7 +176,10 @@ func endByMaxFires(
 	had := t.FiresCreated - upcoming.Ahead(t, nowMS)
 	left := max(0, most-had)
 	if left == 0 {
-		warning = fmt.Sprintf("the timer has had %d fires, so it is never due again", t.FiresCreated)
+		warning = fmt.Sprintf(
+			"the timer has had %d fires, so it is never due again",
+			t.FiresCreated,
+		)
 	}
 	countedMS := nowMS
 	if t.Status == timer.StatusPaused { // what is due in the pause is skipped, and does not count

@@ -190,7 +190,9 @@ func TestPreviewBeyondManyFires(t *testing.T) {
 	ask := func(from time.Duration) apitest.Answer {
 		return f.Call(t, http.MethodPost, "/api/v2/schedules/preview", fmt.Sprintf(
 			`{"app":"shop","timer_id":%q,"schedule":{"kind":"interval","every":"1s","max_fires":150000},"from":%q}`,
-			got.ID, apitest.RFC(time.Now().Add(from))), nil)
+			got.ID,
+			apitest.RFC(time.Now().Add(from)),
+		), nil)
 	}
 	require.Contains(t, ask(20*time.Hour).Body, `"due":`)
 	later := ask(43 * time.Hour).Body
