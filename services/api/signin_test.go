@@ -612,14 +612,11 @@ func TestProviderInTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newIdentityProvider(t)
-			var troubled atomic.Value // a suffix of paths
-			troubled.Store("/keys")
+			var troubled atomic.Pointer[string] // a suffix of paths
+			troubled.Store(new("/keys"))
 			served := p.Config.Handler
 			p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if strings.HasSuffix(
-					r.URL.Path,
-					troubled.Load().(string),
-				) { //nolint:forcetypeassert
+				if strings.HasSuffix(r.URL.Path, *troubled.Load()) {
 					answer(w, r)
 					return
 				}
@@ -643,7 +640,7 @@ func TestProviderInTrouble(t *testing.T) {
 			}
 			require.Equal(t, 503, finish())
 			if name != "answers by a page" { // which says nothing about its trouble
-				troubled.Store("/token")
+				troubled.Store(new("/token"))
 				require.Equal(t, 503, finish())
 			}
 		})
