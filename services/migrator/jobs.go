@@ -24,6 +24,10 @@ const (
 	giveBackTimeout = 2 * time.Second
 	// activationPage is how many timers are activated at once: each may get 120 fires.
 	activationPage = 100
+	// runPage is how many timers are run at once, each by its own transaction, runsAtOnce at a time. A
+	// page that does not end within jobTimeout begins again, so it has 20 s for 7 transactions one after
+	// the other: enough where each of their round trips takes 200 ms.
+	runPage = 50
 	// searchesPerPage limits the searches for the next page. A search may find nothing although
 	// there are more timers.
 	searchesPerPage = 10
@@ -153,8 +157,11 @@ func (s *Service) nextPage(
 ) (more bool, err error) {
 	j.Page, j.PageMS = nil, s.opts.Now().UnixMilli()
 	limit := s.opts.JobPage
-	if j.Action == store.JobResume {
+	switch j.Action {
+	case store.JobResume:
 		limit = min(limit, activationPage)
+	case store.JobRun:
+		limit = min(limit, runPage)
 	}
 	for range searchesPerPage {
 		found, after, more, err := s.find(ctx, j, r, limit)

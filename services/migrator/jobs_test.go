@@ -501,3 +501,43 @@ func TestAppsAreDeleted(t *testing.T) {
 		labelled(t, parts, 2) // the names are free
 	})
 }
+
+// slowRuns is a store that is far away: the transaction of a run takes long.
+type slowRuns struct{ *jobStore }
+
+func (s *slowRuns) AddFires(
+	ctx context.Context, app string, id timer.ID, fires []timer.Fire,
+) ([]timer.Fire, error) {
+	select {
+	case <-time.After(2 * time.Second):
+	case <-ctx.Done():
+		return nil, timer.Unavailable("adding fires", ctx.Err())
+	}
+	return s.jobStore.AddFires(ctx, app, id, fires)
+}
+
+// TestRunsEndThoughTheStoreIsSlow checks that each page of runs has the time that it needs.
+func TestRunsEndThoughTheStoreIsSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		labelled(t, parts, 500)
+		j := startJob(t, parts.Store, store.JobRun, "", store.JobRequest{})
+		st := &slowRuns{newJobStore(parts.Store)}
+		svc, err := migrator.New(migrator.Options{
+			Store: st, Dispatch: parts.Dispatch, Bus: parts.Bus("migrator"),
+			Planner: parts.Planner, Counts: parts.Counts, Now: time.Now,
+			Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- svc.Run(ctx) }()
+		defer func() { cancel(); require.NoError(t, <-ended) }()
+		time.Sleep(5 * time.Minute)
+		got, err := parts.Store.Job(t.Context(), "a", j.ID)
+		require.NoError(t, err)
+		require.Equal(t, store.JobDone, got.Status)
+		require.Len(t, st.fires, 500)
+	})
+}
