@@ -318,7 +318,7 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 		}
 	}
 	// The last entry stays, so that the log never looks new.
-	for len(s.changes) > 1 && s.changes[0].atMS < nowMS-changeRetention.Milliseconds() {
+	for len(s.changes) > 1 && s.changes[1].atMS < nowMS-changeRetention.Milliseconds() {
 		s.changes = s.changes[1:]
 	}
 	for id, x := range s.sessions {

@@ -30,8 +30,9 @@ func (s *DB) DeleteAll(ctx context.Context, table, key, order string, where *Sta
 // DeleteOld deletes the rows of a log that were changed before an instant, like DeleteAll. The log
 // has the columns seq, by which it grows, and changed_ms, on which it has no index: so it is read
 // from its front on, a chunk at a time, up to the first row to keep. Rows that took an early sequence
-// and are committed late are left to a later call. keepLast keeps the last row of all. Of two calls
-// at once, each deletes what the other has not.
+// and are committed late are left to a later call. keepLast keeps the last of the rows that are old: a
+// reader that knew it until a moment ago finds it again, and so knows that the log is the same. Of two
+// calls at once, each deletes what the other has not.
 func (s *DB) DeleteOld(ctx context.Context, table string, boundMS int64, keepLast bool) error {
 	after := int64(0)
 	for range deleteChunks {
@@ -58,10 +59,10 @@ func (s *DB) DeleteOld(ctx context.Context, table string, boundMS int64, keepLas
 		for n < len(rows) && rows[n].ChangedMS < boundMS {
 			n++
 		}
-		if n = min(n, deleteChunk); keepLast {
-			n = min(n, len(rows)-1)
+		if keepLast {
+			n--
 		}
-		if n <= 0 {
+		if n = min(n, deleteChunk); n <= 0 {
 			return nil
 		}
 		last := rows[n-1].Seq
