@@ -23,7 +23,7 @@ var errBadBackfill = errors.New(
 func (s *Scheduling) ExpandBackfills(
 	ctx context.Context, limit int, plan store.BackfillPlanner,
 ) (fires []timer.Fire, n int, err error) {
-	err = s.db.Write(ctx, "expanding backfills", func(ctx context.Context, c sqldb.Runner) error {
+	work := func(ctx context.Context, c sqldb.Runner) error {
 		fires, n = nil, 0
 		var rows []backfillRow
 		q := s.fromDueBackfills(sqldb.Stmt("SELECT " + backfillColumns)).
@@ -62,6 +62,9 @@ func (s *Scheduling) ExpandBackfills(
 		}
 		fires, n = made, len(rows)
 		return nil
+	}
+	err = s.withoutUnreadable(ctx, ofBackfills, planRetryDelay, func() error {
+		return s.db.Write(ctx, "expanding backfills", work)
 	})
 	// With an error, fires is what the last commit would have created: nobody knows whether it did.
 	return fires, n, err

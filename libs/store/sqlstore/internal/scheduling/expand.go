@@ -22,7 +22,7 @@ func (s *Scheduling) Expand(
 	limit int,
 	plan store.Planner,
 ) (fires []timer.Fire, n int, err error) {
-	err = s.db.Write(ctx, "expanding timers", func(ctx context.Context, c sqldb.Runner) error {
+	work := func(ctx context.Context, c sqldb.Runner) error {
 		fires, n = nil, 0
 		x := s.newExpansion(c, plan, 0)
 		paused, err := x.takeTurns(ctx, timers.RowPaused, (limit+1)/2)
@@ -39,6 +39,9 @@ func (s *Scheduling) Expand(
 		}
 		fires, n = made, len(paused)+len(active)
 		return nil
+	}
+	err = s.withoutUnreadable(ctx, ofTimers, planRetryDelay, func() error {
+		return s.db.Write(ctx, "expanding timers", work)
 	})
 	// With an error, fires is what the last commit would have created: nobody knows whether it did.
 	return fires, n, err

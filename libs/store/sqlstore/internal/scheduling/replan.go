@@ -203,7 +203,7 @@ func (s *Scheduling) ContinueReplans(
 	if err != nil || len(ids) == 0 {
 		return nil, false, err
 	}
-	err = s.db.Write(ctx, "continuing a replan", func(ctx context.Context, c sqldb.Runner) error {
+	work := func(ctx context.Context, c sqldb.Runner) error {
 		fires, more = nil, false
 		var rows []timers.Row
 		q := sqldb.Stmt("SELECT " + timers.Columns + " FROM timers" + s.db.Dialect.ByPrimary + " WHERE id").
@@ -236,6 +236,9 @@ func (s *Scheduling) ContinueReplans(
 		}
 		fires, err = x.replanPage(ctx, &ts[0])
 		return err
+	}
+	err = s.withoutUnreadable(ctx, ofReplans, replanRetryDelay, func() error {
+		return s.db.Write(ctx, "continuing a replan", work)
 	})
 	// With an error, fires is what the last commit would have created: nobody knows whether it did.
 	return fires, more, err

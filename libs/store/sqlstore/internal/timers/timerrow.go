@@ -130,7 +130,7 @@ func (r Row) Timer(app string) timer.Timer {
 }
 
 // Complete completes rows with the names of their apps, their definitions and their calendars. It
-// fills hashes, unless that is nil.
+// fills hashes, unless that is nil. If definitions cannot be read, the error is an *UnreadableError.
 func (s *Rows) Complete(
 	ctx context.Context, c sqlx.QueryerContext, rows []Row, hashes map[timer.ID][]byte,
 ) ([]timer.Timer, error) {
@@ -149,16 +149,21 @@ func (s *Rows) Complete(
 		return nil, err
 	}
 	out := make([]timer.Timer, len(rows))
+	var bad UnreadableError
 	for i, r := range rows {
 		v, ok := defs[keys[i]]
 		if !ok {
-			return nil, fmt.Errorf("timer %d has no definition of version %d", r.ID, r.Version)
+			bad.add(r.ID, fmt.Errorf("timer %d has no definition of version %d", r.ID, r.Version))
+			continue
 		}
 		out[i] = r.Timer(names[r.AppID])
 		out[i].Definition = v.Definition
 		if hashes != nil {
 			hashes[out[i].ID] = v.hash
 		}
+	}
+	if len(bad.Timers) > 0 {
+		return nil, &bad
 	}
 	return out, s.fillCalendars(ctx, c, out)
 }

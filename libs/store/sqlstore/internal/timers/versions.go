@@ -2,6 +2,7 @@ package timers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -22,11 +23,29 @@ type Version struct {
 	hash       []byte
 }
 
-// Versions returns the definitions that exist. They never change, so it needs no lock.
+// UnreadableError is of timers whose definitions this release cannot read: a newer one has written
+// them, or they are damaged.
+type UnreadableError struct {
+	Timers []timer.ID
+	first  error
+}
+
+func (e *UnreadableError) Error() string { return e.first.Error() }
+func (e *UnreadableError) Unwrap() error { return e.first }
+
+// add adds a timer. The first error speaks for all.
+func (e *UnreadableError) add(id int64, err error) {
+	e.Timers = append(e.Timers, timer.ID(id))
+	e.first = cmp.Or(e.first, err)
+}
+
+// Versions returns the definitions that exist. They never change, so it needs no lock. If some cannot
+// be read, the error is an *UnreadableError of them all.
 func (s *Rows) Versions(
 	ctx context.Context, c sqlx.QueryerContext, keys []store.VersionKey,
 ) (map[store.VersionKey]*Version, error) {
 	out := make(map[store.VersionKey]*Version, len(keys))
+	var bad UnreadableError
 	for part := range sqldb.Batches(keys) {
 		q := sqldb.Stmt(
 			"SELECT timer_id,version,hash,definition FROM timer_versions WHERE (timer_id,version) IN (" + s.db.Dialect.Tuples,
@@ -46,15 +65,16 @@ func (s *Rows) Versions(
 		for _, r := range rows {
 			v := &Version{hash: r.Hash}
 			if err := json.Unmarshal(r.Definition, &v.Definition); err != nil {
-				return nil, fmt.Errorf(
-					"reading version %d of timer %d: %w",
-					r.Version,
-					r.Timer,
-					err,
-				)
+				bad.add(r.Timer, fmt.Errorf(
+					"reading version %d of timer %d: %w", r.Version, r.Timer, err,
+				))
+				continue
 			}
 			out[store.VersionKey{Timer: timer.ID(r.Timer), Version: r.Version}] = v
 		}
+	}
+	if len(bad.Timers) > 0 {
+		return nil, &bad
 	}
 	return out, nil
 }

@@ -1,0 +1,99 @@
+package sqlstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/testenv"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// TestUnreadableDefinitionsStopNoOther checks that a definition which this release cannot read stops the
+// expansion, the backfill and the replan of no other timer.
+func TestUnreadableDefinitionsStopNoOther(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) *sqlstore.Store{
+		"SQLite": func(t *testing.T) *sqlstore.Store {
+			t.Helper()
+			return openSQLite(t, sqlstore.SQLiteOptions{})
+		},
+		"MySQL": func(t *testing.T) *sqlstore.Store {
+			t.Helper()
+			return openMySQL(t, sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			unreadableStopNoOther(t, open(t))
+		})
+	}
+}
+
+func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
+	t.Helper()
+	ctx := t.Context()
+	idle := func(*timer.Timer, int64) store.Plan {
+		return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+	}
+	d := timer.Definition{
+		Schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute)},
+		Target:   timer.Target{Kind: timer.KindHTTP, URL: "https://example.com/"},
+		Retry:    timer.DefaultRetry(),
+	}
+	made, err := s.Create(ctx, []store.NewTimer{
+		{App: "a", Name: "newer", Definition: d, Activate: true},
+		{App: "a", Name: "gone", Definition: d, Activate: true},
+		{App: "b", Name: "good", Definition: d, Activate: true},
+	}, idle)
+	require.NoError(t, err)
+	exec := func(text string, args ...any) {
+		t.Helper()
+		_, err := s.Exec(ctx, text, args...)
+		require.NoError(t, err)
+	}
+	newer, gone, good := made[0].Timer.ID, made[1].Timer.ID, made[2].Timer.ID
+	for i, id := range []timer.ID{newer, gone, good} {
+		_, err := s.StartBackfill(ctx, store.Backfill{
+			ID: timer.ID(i + 1), App: made[i].Timer.App, Timer: id, FromMS: 1, ToMS: 2,
+		})
+		require.NoError(t, err)
+	}
+	exec("UPDATE timer_versions SET definition=? WHERE timer_id=?",
+		[]byte(`{"schedule":{"kind":{"of":"a newer release"}}}`), int64(newer))
+	exec("DELETE FROM timer_versions WHERE timer_id=?", int64(gone))
+	exec("UPDATE timers SET expand_at_ms=1")
+
+	planned := map[timer.ID]int{}
+	plan := func(tm *timer.Timer, nowMS int64) store.Plan {
+		planned[tm.ID]++
+		return idle(tm, nowMS)
+	}
+	_, _, err = s.Expand(ctx, 10, plan)
+	require.NoError(t, err)
+	require.Equal(t, map[timer.ID]int{good: 1}, planned)
+	n, _, err := s.ExpandBacklog(ctx, 10)
+	require.NoError(t, err)
+	require.Zero(t, n, "the others are postponed")
+
+	_, _, err = s.ExpandBackfills(ctx, 10,
+		func(tm *timer.Timer, b *store.Backfill, _ int64) ([]timer.Fire, int64, error) {
+			planned[tm.ID]++
+			return nil, b.ToMS, nil
+		})
+	require.NoError(t, err)
+	require.Equal(t, map[timer.ID]int{good: 2}, planned)
+
+	for _, id := range []timer.ID{newer, gone, good} {
+		exec("INSERT INTO replans (timer_id,until_ms,next_page_ms) VALUES (?,1,1)", int64(id))
+	}
+	for range 5 {
+		_, _, err = s.ContinueReplans(ctx, plan)
+		require.NoError(t, err)
+	}
+	require.Positive(t, planned[good]-2)
+	require.Len(t, planned, 1)
+}
