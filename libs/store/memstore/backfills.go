@@ -120,7 +120,8 @@ func (s *Store) ExpandBackfills(
 	n = min(len(due), limit)
 	for _, b := range due[:n] {
 		t := s.timers[b.Timer]
-		if t.Status == timer.StatusDeleted {
+		if t.Status == timer.StatusDeleted ||
+			t.Definition.Schedule.Kind == timer.KindFixedDelay {
 			b.Status = store.BackfillCancelled
 			continue
 		}

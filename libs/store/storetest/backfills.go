@@ -108,11 +108,18 @@ func backfillsEnd(t *testing.T, s *setup) {
 		requireCode(t, timer.CodeNotFound, err)
 	}
 
-	// A backfill whose plan fails stops no other. One whose timer is deleted ends.
+	// A backfill whose plan fails stops no other. One whose timer is deleted, or is a fixed delay by
+	// then, ends.
 	bad, good := s.backfill(tm, 3), s.backfill(tm, 3)
 	gone := s.create(s.newTimer(), noFires).Timer
 	orphan := s.backfill(gone, 3)
 	s.setStatus(gone, timer.StatusDeleted, noFires)
+	chain := s.create(s.newTimer(), noFires).Timer
+	useless := s.backfill(chain, 3)
+	chain.Definition.Schedule = timer.Schedule{
+		Kind: timer.KindFixedDelay, Every: timer.Duration(time.Hour),
+	}
+	s.edit(chain, chain.Definition, noFires)
 	fires = s.expandBackfills(
 		func(t *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
 			if b.ID == bad.ID {
@@ -125,9 +132,11 @@ func backfillsEnd(t *testing.T, s *setup) {
 	for _, f := range fires {
 		require.EqualValues(t, good.ID, f.Series)
 	}
-	got, err = s.st().Backfill(ctx, "app", orphan.ID)
-	require.NoError(t, err)
-	require.Equal(t, store.BackfillCancelled, got.Status)
+	for _, id := range []timer.ID{orphan.ID, useless.ID} {
+		got, err = s.st().Backfill(ctx, "app", id)
+		require.NoError(t, err)
+		require.Equal(t, store.BackfillCancelled, got.Status)
+	}
 }
 
 func backfillsAreCancelled(t *testing.T, s *setup) {

@@ -74,7 +74,8 @@ func (s *Scheduling) ExpandBackfills(
 func (s *Scheduling) planBackfill(
 	row *backfillRow, t *timer.Timer, plan store.BackfillPlanner, nowMS int64,
 ) (fires []timer.Fire, againMS int64) {
-	if t == nil || t.Status == timer.StatusDeleted {
+	if t == nil || t.Status == timer.StatusDeleted ||
+		t.Definition.Schedule.Kind == timer.KindFixedDelay { // an edit made it one: it has no past
 		row.Status = rowBackfillCancelled
 		return nil, nowMS
 	}
