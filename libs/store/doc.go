@@ -33,8 +33,8 @@
 //     reader that overlaps its reads by 10 s misses none, even of a transaction that committed
 //     late.
 //   - S5 A repeated idempotency key of an app returns the first answer. With another request it is
-//     a conflict. PutIfAbsent keeps the value that was stored first under a key of an app, for any
-//     number of calls at once.
+//     a conflict. PutIfAbsent keeps the hash and the value that were stored first under a key of an
+//     app, for any number of calls at once.
 //
 // Expansion:
 //   - S6 Two calls of Expand at once never take the same timer. Each fire of series 0 is inserted

@@ -1,11 +1,30 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
 
 // IdempotencyKeys keeps the results of idempotency keys for calls other than Create.
 type IdempotencyKeys interface {
 	// PutIfAbsent stores a value under a key of an app, unless the key has one, and returns the
 	// stored value. Keys expire like those of Create, in the same table. A key begins with a byte
-	// with which no key of Create begins. It may be repeated. An unknown app is not_found.
-	PutIfAbsent(ctx context.Context, app, key string, value int64) (kept int64, err error)
+	// with which no key of Create begins. It may be repeated. hash is that of the request, as of a
+	// NewTimer; nil where the key or the value tells another request. Errors: not_found (unknown
+	// app); KeyTaken: the key has another hash.
+	PutIfAbsent(
+		ctx context.Context,
+		app, key string,
+		hash []byte,
+		value int64,
+	) (kept int64, err error)
+}
+
+// KeyTaken is the error of a request whose idempotency key another request has.
+func KeyTaken() error {
+	return timer.Conflict(
+		"idempotency_key",
+		"expected a key that is new, or of the same request, found one of another: use another key",
+	)
 }

@@ -60,10 +60,7 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (store.Job, error) {
 	case had != nil && had.App != j.App:
 		return store.Job{}, timer.Conflict("id", "this job id is taken")
 	case had != nil && (had.Action != j.Action || !bytes.Equal(had.Request, j.Request)):
-		return store.Job{}, timer.Conflict(
-			"idempotency_key",
-			"expected a key that is new, or of the same request, found one of another: use another key",
-		)
+		return store.Job{}, store.KeyTaken()
 	case had != nil:
 		return had.shown(), nil
 	case app.Deleting != 0 && j.Action != store.JobDeleteApp:
@@ -232,7 +229,7 @@ func (s *Store) ClearApp(_ context.Context, name string) (more bool, err error) 
 	maps.DeleteFunc(s.signing, func(_ timer.ID, k *store.SigningKey) bool { return k.App == name })
 	maps.DeleteFunc(s.keysByID, func(_ string, k *store.APIKey) bool { return k.App == name })
 	maps.DeleteFunc(s.keys, func(k nameKey, _ *key) bool { return k.app == name })
-	maps.DeleteFunc(s.once, func(k absentKey, _ int64) bool { return k.app == name })
+	maps.DeleteFunc(s.once, func(k absentKey, _ absentValue) bool { return k.app == name })
 	return false, nil
 }
 

@@ -22,7 +22,7 @@ type Store struct {
 	rows     []*row // all timers, in order of creation
 	names    map[nameKey]*row
 	keys     map[nameKey]*key
-	once     map[absentKey]int64
+	once     map[absentKey]absentValue
 	changes  []change // in order of seq
 	lastSeq  int64
 	expandMS int64 // no timer is due for expansion before it

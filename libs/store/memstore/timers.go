@@ -125,12 +125,7 @@ func (s *Store) create(it *store.NewTimer, created *row, plan store.Planner) sto
 	idem := nameKey{it.App, it.IdempotencyKey}
 	if k := s.keys[idem]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
-			return store.CreateResult{
-				Err: timer.Conflict(
-					"idempotency_key",
-					"expected a key that is new, or of the same request, found one of another: use another key",
-				),
-			}
+			return store.CreateResult{Err: store.KeyTaken()}
 		}
 		return store.CreateResult{Timer: k.row.Timer, Existing: true}
 	}

@@ -96,7 +96,7 @@ func (s *setup) dryRunsOfTimer(made timer.Timer, n store.NewTimer, plan store.Pl
 	require.Equal(t, store.BackfillRunning, b.Status)
 	for i, call := range []context.Context{dry, ctx} {
 		value := int64(i)
-		kept, err := st.PutIfAbsent(call, made.App, "\x01k", value)
+		kept, err := st.PutIfAbsent(call, made.App, "\x01k", []byte{byte(i)}, value)
 		require.NoError(t, err)
 		require.Equal(t, value, kept)
 	}

@@ -285,7 +285,7 @@ func deletedAppsAreCleared(t *testing.T, s *setup) {
 	n := s.newTimer()
 	n.IdempotencyKey, n.RequestHash = "key", []byte("h")
 	s.create(n, noFires)
-	_, err := s.st().PutIfAbsent(ctx, "app", "k", 7)
+	_, err := s.st().PutIfAbsent(ctx, "app", "k", nil, 7)
 	require.NoError(t, err)
 	for _, app := range []string{"app", "other"} {
 		_, err := s.st().PutSettings(ctx, app, store.AppSettings{Rate: 5}, 0)
@@ -318,7 +318,7 @@ func deletedAppsAreCleared(t *testing.T, s *setup) {
 		require.NoError(t, err)
 		require.Len(t, signing, want)
 	}
-	kept, err := s.st().PutIfAbsent(ctx, "app", "k", 8)
+	kept, err := s.st().PutIfAbsent(ctx, "app", "k", nil, 8)
 	require.NoError(t, err)
 	require.EqualValues(t, 8, kept)
 	j := s.leaseJob(time.Minute)

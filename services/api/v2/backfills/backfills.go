@@ -87,6 +87,7 @@ func (s *Resource) startBackfill(
 			ctx,
 			in.App,
 			param.KeyOf("backfill", id, in.Key),
+			nil, // the range is compared below
 			int64(b.ID),
 		)
 		if err != nil {

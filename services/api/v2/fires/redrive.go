@@ -138,7 +138,7 @@ func (s *Resource) begin(ctx context.Context, in *redriveInput, q *store.DeadLet
 	// The first request's series is kept under the key, and tells when that was. Two requests at once
 	// both read the one of them that came first, and the other one is the repetition.
 	key := param.KeyOf("redrive "+in.App, q.Timer, in.Key)
-	kept, err := s.Store.PutIfAbsent(ctx, in.App, key, int64(q.Series))
+	kept, err := s.Store.PutIfAbsent(ctx, in.App, key, nil, int64(q.Series))
 	if timer.CodeOf(err) == timer.CodeNotFound {
 		return nil // an unknown app has no dead letters
 	}

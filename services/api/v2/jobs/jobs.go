@@ -90,7 +90,8 @@ func (s *Resource) start(
 	}
 	j.ID = s.IDs.Next()
 	if key != "" {
-		kept, err := s.Store.PutIfAbsent(ctx, j.App, param.KeyOf("job "+j.App, 0, key), int64(j.ID))
+		k := param.KeyOf("job "+j.App, 0, key)
+		kept, err := s.Store.PutIfAbsent(ctx, j.App, k, nil, int64(j.ID)) // StartJob compares
 		if err != nil {
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		}

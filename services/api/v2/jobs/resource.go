@@ -17,7 +17,12 @@ import (
 type Store interface {
 	store.Jobs
 	App(ctx context.Context, name string) (store.App, error)
-	PutIfAbsent(ctx context.Context, app, key string, value int64) (int64, error)
+	PutIfAbsent(
+		ctx context.Context,
+		app, key string,
+		hash []byte,
+		value int64,
+	) (int64, error)
 	Search(ctx context.Context, q store.SearchQuery) (store.SearchPage, error)
 	Count(ctx context.Context, q store.SearchQuery) (store.SearchCount, error)
 }

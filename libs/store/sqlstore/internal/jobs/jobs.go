@@ -132,10 +132,7 @@ func (s *JobStore) StartJob(ctx context.Context, j store.Job) (out store.Job, er
 		had, err := s.selectJob(ctx, c, app.ID, j.ID, "")
 		switch {
 		case err == nil && (had.Action != string(j.Action) || !bytes.Equal(had.Request, j.Request)):
-			return timer.Conflict(
-				"idempotency_key",
-				"expected a key that is new, or of the same request, found one of another: use another key",
-			)
+			return store.KeyTaken()
 		case err == nil:
 			out, err = had.job(j.App)
 			return err

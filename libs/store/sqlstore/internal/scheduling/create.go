@@ -144,12 +144,7 @@ func (b *createBatch) decide(ctx context.Context, i int) store.CreateResult {
 	key := timers.NameKey{App: app, Name: it.IdempotencyKey}
 	if k := b.keys[key]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
-			return store.CreateResult{
-				Err: timer.Conflict(
-					"idempotency_key",
-					"expected a key that is new, or of the same request, found one of another: use another key",
-				),
-			}
+			return store.CreateResult{Err: store.KeyTaken()}
 		}
 		return store.CreateResult{Timer: k.timer.timer, Existing: true}
 	}

@@ -1,18 +1,21 @@
 package scheduling
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // PutIfAbsent inserts without overwriting, then reads the row. Of any number of calls at once, the
-// first insert wins and all read its value.
+// first insert wins and all read its hash and value.
 func (s *Scheduling) PutIfAbsent(
 	ctx context.Context,
 	app, key string,
+	hash []byte,
 	value int64,
 ) (kept int64, err error) {
 	appID, err := s.apps.ID(ctx, app)
@@ -21,6 +24,13 @@ func (s *Scheduling) PutIfAbsent(
 	}
 	if appID == 0 {
 		return 0, timer.NoSuch("app", app)
+	}
+	if hash == nil {
+		hash = []byte{} // the column is NOT NULL
+	}
+	var row struct {
+		Hash  []byte `db:"request_hash"`
+		Value int64  `db:"value"`
 	}
 	err = s.db.Write(
 		ctx,
@@ -36,10 +46,9 @@ func (s *Scheduling) PutIfAbsent(
 				Add(",").
 				Bind(key).
 				Add(",").
-
-				// The creation token is a random number.
-				Bind([]byte{}).
+				Bind(hash).
 				Add(",").
+				// The creation token is a random number.
 				Ints(value, rand.Int64(), nowMS).
 				Add(")").
 				Add(s.db.Dialect.OnConflictNothing("app_id"))
@@ -47,12 +56,18 @@ func (s *Scheduling) PutIfAbsent(
 				return err
 			}
 			q = sqldb.Stmt(
-				"SELECT value FROM idempotency_keys WHERE app_id=",
+				"SELECT request_hash,value FROM idempotency_keys WHERE app_id=",
 			).Int(appID).
 				Add(" AND idempotency_key=").
 				Bind(key)
-			return s.db.SelectOne(ctx, c, &kept, q)
+			if err := s.db.SelectOne(ctx, c, &row, q); err != nil {
+				return err
+			}
+			if !bytes.Equal(row.Hash, hash) {
+				return store.KeyTaken()
+			}
+			return nil
 		},
 	)
-	return kept, err
+	return row.Value, err
 }
