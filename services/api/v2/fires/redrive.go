@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ const (
 type redriveInput struct {
 	param.PathAppParam
 	param.DryRunParam
-	param.KeyHeader
+	Key  string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating the request under the same key within a day creates the same fires, and none for what failed since. Another selection under it is a conflict; cursor and limit may differ."`
 	Body redriveBody
 }
 
@@ -59,13 +60,15 @@ type redrivenBody struct {
 //
 // Under an idempotency key the series is the same each time, so nothing is created twice. The store
 // keeps when the first request began. A repetition creates what the first has not, and nothing that
-// failed since.
+// failed since. A dry run looks the key up, too, and shows the same. It keeps no key.
 func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redriveOutput, error) {
 	if err := s.Auth.MayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
 	b := &in.Body
-	b.DryRun = b.DryRun || in.DryRun
+	if b.DryRun = b.DryRun || in.DryRun; b.DryRun {
+		ctx = store.WithDryRun(ctx) // the body's field marks nothing
+	}
 	selected := selection{
 		timer: b.Timer, fires: b.Fires, from: b.From, to: b.To, failure: b.Failure, again: b.Again,
 	}
@@ -85,6 +88,7 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 			s.metrics.redriven.Add(float64(out.Count))
 		}
 	}()
+	toMake := 0 // of a dry run
 	for first, left := true, in.Body.Limit; left > 0; first = false {
 		if !first && deadlineNear(ctx) {
 			out.More = true
@@ -96,6 +100,9 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 			return nil, fmt.Errorf("redriving fires: %w", err)
 		}
 		for i := range outcomes {
+			if outcomes[i].Redriven != int64(q.Series) {
+				toMake++
+			}
 			if len(out.Sample) < redriveSample {
 				out.Sample = append(out.Sample, ShowOutcome(&outcomes[i]))
 			}
@@ -110,7 +117,7 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 	}
 	if out.Count == 0 || out.DryRun { // perhaps there is no such app, or it takes no fires
 		app, err := s.Store.App(ctx, in.App)
-		if err == nil && app.Frozen && out.Count > 0 {
+		if err == nil && app.Frozen && toMake > 0 {
 			err = store.FrozenConflict(in.App)
 		}
 		if err != nil {
@@ -123,30 +130,57 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 	return &redriveOutput{out}, nil
 }
 
-// begin sets the series of a request, and where it goes on.
+// begin sets the series of a request, where it goes on, and when its first request began.
+//
+// A key stands for a selection and its series. Requests that go on with a cursor may have the key of
+// the first one. So the key keeps no position: what it keeps for each cursor is when that request
+// began, as for a request of its own.
 func (s *Resource) begin(ctx context.Context, in *redriveInput, q *store.DeadLetterQuery) error {
+	began := s.IDs.Next()
+	q.Series = began
 	if in.Body.Cursor != "" {
-		return continueRedrive(in.Body.Cursor, q, s.Now())
+		if err := continueRedrive(in.Body.Cursor, q, s.Now()); err != nil {
+			return err
+		}
 	}
-	q.Series = s.IDs.Next()
 	if in.Key == "" {
-		return nil
-	}
-	if in.Body.DryRun {
 		return nil
 	}
 	// The first request's series is kept under the key, and tells when that was. Two requests at once
 	// both read the one of them that came first, and the other one is the repetition.
-	key := param.KeyOf("redrive "+in.App, q.Timer, in.Key)
-	kept, err := s.Store.PutIfAbsent(ctx, in.App, key, nil, int64(q.Series))
-	if timer.CodeOf(err) == timer.CodeNotFound {
+	hash := selectionHash(q)
+	kept, err := s.Store.PutIfAbsent(
+		ctx, in.App, param.KeyOf("redrive "+in.App, 0, in.Key), hash, int64(q.Series))
+	if err == nil && in.Body.Cursor != "" {
+		key := param.KeyOf("redrive "+in.App+" from "+in.Body.Cursor, 0, in.Key)
+		kept, err = s.Store.PutIfAbsent(ctx, in.App, key, hash, int64(began))
+	}
+	switch {
+	case timer.CodeOf(err) == timer.CodeNotFound:
 		return nil // an unknown app has no dead letters
-	}
-	if err == nil && timer.ID(kept) != q.Series {
+	case err != nil:
+		return err //nolint:wrapcheck // the store says what it was doing
+	case timer.ID(kept) == began:
+		return nil
+	case in.Body.Cursor == "":
 		q.Series = timer.ID(kept)
-		q.BegunMS = q.Series.TimeMS()
 	}
-	return err //nolint:wrapcheck // the store says what it was doing
+	q.BegunMS = timer.ID(kept).TimeMS()
+	return nil
+}
+
+// selectionHash returns the hash that distinguishes selections under one idempotency key. It hashes
+// the meaning, so neither the order of fires nor the form of an instant matters.
+func selectionHash(q *store.DeadLetterQuery) []byte {
+	fires := slices.Clone(q.Fires)
+	slices.SortFunc(fires, timer.CompareFireIDs)
+	return input.Hash(struct {
+		Timer        timer.ID
+		Fires        []timer.FireID
+		FromMS, ToMS int64
+		Failure      timer.Failure
+		Again        bool
+	}{q.Timer, slices.Compact(fires), q.FromMS, q.ToMS, q.Failure, q.IncludeRedriven})
 }
 
 // redriveCursor encodes the series and the position after which a redrive goes on.

@@ -213,6 +213,137 @@ func TestV2RepeatedRedrive(t *testing.T) {
 	require.Equal(t, 3, e.Redrive(t, `{"dry_run":true}`).Count)
 }
 
+// redriveKeyed redrives fires under an idempotency key.
+func redriveKeyed(t *testing.T, e *apitest.Executor, query, body string) (out apitest.Redriven) {
+	t.Helper()
+	key := map[string]string{"Idempotency-Key": "k"}
+	e.Call(t, http.MethodPost, "/api/v2/apps/shop/redrives"+query, body, key).Into(t, 200, &out)
+	return out
+}
+
+// TestV2RedriveKeyIsOfOneSelection sends other selections under the key of a redrive. None is taken
+// for a repetition.
+func TestV2RedriveKeyIsOfOneSelection(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	fires := e.Held(t, "shop", "a", 4)
+	e.Fail(t, fires[:2], timer.FailureConnect)
+	a, b := fires[0].FireID.String(), fires[1].FireID.String()
+	due := time.UnixMilli(fires[0].DueMS).UTC()
+	body := fmt.Sprintf(`{"fires":[%q,%q],"failure":"connect","from":%q}`, a, b,
+		due.Format(time.RFC3339))
+	first := redriveKeyed(t, e, "", body)
+	require.Equal(t, 2, first.Count)
+	e.Fail(t, fires[2:], timer.FailureTimeout)
+
+	before := len(e.Dispatched.All())
+	for _, other := range []string{
+		`{}`, `{"failure":"timeout"}`, `{"timer":"` + fires[0].Timer.String() + `"}`, `{"again":true}`,
+		`{"fires":["` + a + `"]}`, `{"to":"2200-01-01T00:00:00Z"}`,
+	} {
+		for _, query := range []string{"", "?dry_run=true"} {
+			answer := e.Call(t, http.MethodPost, "/api/v2/apps/shop/redrives"+query, other,
+				map[string]string{"Idempotency-Key": "k"})
+			var p apitest.V2Problem
+			answer.Into(t, 409, &p)
+			require.Equal(t, "header.Idempotency-Key", p.Errors[0].Location, other)
+		}
+	}
+	require.Len(t, e.Dispatched.All(), before)
+	require.Equal(t, 2, e.Redrive(t, `{"dry_run":true}`).Count, "they are still there")
+
+	// The same selection in other words is a repetition.
+	berlin := time.FixedZone("", 3600)
+	require.Equal(t, first, redriveKeyed(t, e, "", fmt.Sprintf(
+		`{"from":%q,"failure":"connect","again":false,"limit":9,"fires":[%q,%q,%q]}`,
+		due.In(berlin).Format(time.RFC3339), b, a, a)))
+}
+
+// TestV2DryRunOfARedriveLooksTheKeyUp checks that a dry run under a key shows what the redrive under
+// it would do, and does not take the key.
+func TestV2DryRunOfARedriveLooksTheKeyUp(t *testing.T) {
+	t.Parallel()
+	began, readings := time.Now().Add(-time.Minute), atomic.Int64{}
+	e := apitest.NewExecutor(t, func(o *api.Options) {
+		o.Now = func() time.Time {
+			return began.Add(time.Duration(readings.Add(1)) * time.Millisecond)
+		}
+	})
+	fires := e.Held(t, "shop", "a", 3)
+	e.Fail(t, fires[:1], timer.FailureConnect)
+	dryRuns := [][2]string{
+		{"?dry_run=true", `{"failure":"connect"}`}, {"", `{"dry_run":true,"failure":"connect"}`},
+	}
+	for _, dry := range dryRuns {
+		other := redriveKeyed(t, e, "?dry_run=true", `{"again":true}`)
+		require.Equal(t, 1, other.Count)
+		require.Equal(t, 1, redriveKeyed(t, e, dry[0], dry[1]).Count)
+	}
+	first := redriveKeyed(t, e, "", `{"failure":"connect"}`)
+	require.Equal(t, 1, first.Count)
+	require.False(t, first.DryRun)
+	e.Fail(t, fires[1:], timer.FailureConnect)
+	for _, dry := range dryRuns {
+		got := redriveKeyed(t, e, dry[0], dry[1])
+		require.True(t, got.DryRun)
+		require.Equal(t, 1, got.Count, "what failed since is left out")
+		require.Equal(t, first.Sample, got.Sample)
+	}
+	// A frozen app takes no new fires, and the repetition makes none.
+	e.Call(t, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"test"}`, nil)
+	require.Equal(t, 1, redriveKeyed(t, e, "?dry_run=true", `{"failure":"connect"}`).Count)
+	require.Equal(t, first, redriveKeyed(t, e, "", `{"failure":"connect"}`))
+	e.Problem(t, 409, http.MethodPost, "/api/v2/apps/shop/redrives?dry_run=true", `{}`)
+}
+
+// TestV2RedriveGoesOnUnderItsKey redrives fires by several requests, all under one key. Each of
+// them, repeated, answers the same, also after what failed since.
+func TestV2RedriveGoesOnUnderItsKey(t *testing.T) {
+	t.Parallel()
+	began, readings := time.Now().Add(-time.Minute), atomic.Int64{}
+	e := apitest.NewExecutor(t, func(o *api.Options) {
+		o.Now = func() time.Time {
+			return began.Add(time.Duration(readings.Add(1)) * time.Millisecond)
+		}
+	})
+	fires := e.Held(t, "shop", "a", 7)
+	e.Fail(t, fires[:5], timer.FailureTimeout)
+	made, total, cursor, series := len(e.Dispatched.All()), 0, "", ""
+	var bodies []string
+	var answers []apitest.Redriven
+	for _, limit := range []int{2, 2, 1} {
+		in := map[string]any{"limit": limit}
+		if cursor != "" {
+			in["cursor"] = cursor
+		}
+		body, err := json.Marshal(in)
+		require.NoError(t, err)
+		out := redriveKeyed(t, e, "", string(body))
+		if series == "" {
+			series = out.Series
+		}
+		require.Equal(t, series, out.Series)
+		total, cursor = total+out.Count, out.Next
+		bodies, answers = append(bodies, string(body)), append(answers, out)
+	}
+	require.Equal(t, 5, total)
+	require.Empty(t, cursor)
+	e.Claimed(t, e.Dispatched.All()[made:])
+	e.Fail(t, fires[5:], timer.FailureTimeout)
+	before := len(e.Dispatched.All())
+	for i, body := range bodies {
+		require.Equal(t, answers[i].Count, redriveKeyed(t, e, "?dry_run=true", body).Count, body)
+		require.Equal(t, answers[i], redriveKeyed(t, e, "", body), body)
+	}
+	require.Len(t, e.Dispatched.All(), before)
+	var p apitest.V2Problem
+	e.Call(t, http.MethodPost, "/api/v2/apps/shop/redrives",
+		`{"failure":"timeout","cursor":"`+answers[0].Next+`"}`,
+		map[string]string{"Idempotency-Key": "k"}).Into(t, 409, &p)
+	require.Equal(t, "header.Idempotency-Key", p.Errors[0].Location)
+	require.Equal(t, 2, e.Redrive(t, `{"dry_run":true}`).Count)
+}
+
 // TestV2RedriveCreatesNoApp checks that a redrive of an unknown app is refused, and that its key
 // does not create the app.
 func TestV2RedriveCreatesNoApp(t *testing.T) {
