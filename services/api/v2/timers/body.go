@@ -58,6 +58,8 @@ func (s *Resource) changed(
 	stored := d
 	if b.Schedule != nil {
 		d.Schedule = s.Definitions.ReadSchedule(b.Schedule, r)
+		// A policy that is the default of the former kind is not stored. What a read showed stays.
+		d.Misfire.Policy = stored.Misfire.For(stored.Schedule.Kind).Policy
 	}
 	if b.Target != nil || b.Targets != nil {
 		d.Target, d.Fanout = s.Definitions.ReadTargets(

@@ -230,6 +230,45 @@ func TestV2EditMakesAVersion(t *testing.T) {
 	require.Equal(t, 4, f.Do(t, 200, http.MethodGet, path, "").Version)
 }
 
+// TestV2EditOfTheScheduleKeepsTheMisfirePolicy changes the kind of the schedule, whose default the
+// misfire policy is, and of which the store has none then.
+func TestV2EditOfTheScheduleKeepsTheMisfirePolicy(t *testing.T) {
+	t.Parallel()
+	const at = `{"kind":"at","at":"2100-01-01T00:00:00Z"}`
+	const delay = `{"kind":"delay","delay":"1h"}`
+	const cron = `{"kind":"cron","specs":["0 9 * * *"]}`
+	const every = `{"kind":"interval","every":"10m"}`
+	for _, c := range []struct {
+		from, misfire, to, more, want string
+	}{
+		{at, `"misfire":{"policy":"fire_all"}`, cron, ``, "fire_all"},
+		{delay, `"misfire":{"policy":"fire_all","max_fires":7}`, every, ``, "fire_all"},
+		{at, `"misfire":{"policy":"fire_once"}`, cron, ``, "fire_once"},
+		{cron, `"misfire":{"policy":"fire_once","grace":"2m"}`, at, ``, "fire_once"},
+		{cron, `"misfire":{"policy":"skip"}`, delay, ``, "skip"},
+		{cron, `"misfire":{"policy":"fire_all"}`, every, ``, "fire_all"},
+		// What a read shows stays, also if nobody asked for it.
+		{at, ``, cron, ``, "fire_all"},
+		{cron, ``, at, ``, "fire_once"},
+		{cron, ``, every, ``, "fire_once"},
+		{at, ``, cron, `,"misfire":{}`, "fire_once"},
+		{cron, `"misfire":{"policy":"skip"}`, at, `,"misfire":{"grace":"2m"}`, "fire_all"},
+	} {
+		f := apitest.Setup(t)
+		made := f.Create(t, 201, apitest.With(c.from, c.misfire))
+		dry, done := dryAndReal(
+			t, f, http.MethodPatch, apitest.TimerPath(made.ID, ""),
+			`{"schedule":`+c.to+c.more+`}`,
+		)
+		require.Equal(t, dry, done)
+		got := f.Do(t, 200, http.MethodGet, apitest.TimerPath(made.ID, ""), "")
+		require.Equal(t, c.want, got.Misfire["policy"], "%+v", c)
+		if c.more == "" {
+			require.Equal(t, made.Misfire, got.Misfire, "%+v", c)
+		}
+	}
+}
+
 // TestV2EditsAtOnce checks that concurrent edits of different parts are all kept.
 func TestV2EditsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ type newTimerBody struct {
 
 type changeBody struct {
 	Status      string                      `json:"status,omitempty" enum:"active,inactive"`
-	Schedule    *definition.ScheduleBody    `json:"schedule,omitempty" doc:"Replaces the schedule."`
+	Schedule    *definition.ScheduleBody    `json:"schedule,omitempty" doc:"Replaces the schedule. The misfire policy stays, also where it is the default of another kind."`
 	Target      *definition.TargetBody      `json:"target,omitempty" doc:"Replaces the target or targets. Secrets that are REDACTED stay as they are."`
 	Targets     *[]definition.TargetBody    `json:"targets,omitempty" maxItems:"8" doc:"Replaces the target or targets. Secrets that are REDACTED stay as they are."`
 	Mode        string                      `json:"mode,omitempty" enum:"any,all" doc:"With targets; the mode that it has where it is left out."`
