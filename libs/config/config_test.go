@@ -116,6 +116,47 @@ func TestFileIsTakenAsWritten(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestFileGivesASettingOnce spells a setting of a file in two ways. None of them is dropped without
+// a word.
+func TestFileGivesASettingOnce(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"http-addr: ':1'\nhttp_addr: ':2'\n": {
+			"http-addr: given twice, as http-addr in line 3 and as http_addr in line 4: keep one of them",
+		},
+		"http:\n  addr: ':1'\nhttp-addr: ':1'\n": {
+			"http-addr: given twice, as http: addr in line 4 and as http-addr in line 5: keep one of them",
+		},
+		"http_addr: ':1'\nhttp: {addr: ':2'}\nhttp-addr: ':3'\n": {
+			"as http_addr in line 3 and as http: addr in line 4",
+			"as http: addr in line 4 and as http-addr in line 5",
+		},
+		"expand: {ahead: 1m}\nexpand_ahead: 2m\nredis: {addrs: c:1}\n": {
+			"expand-ahead: given twice, as expand: ahead in line 3 and as expand_ahead in line 4",
+			"redis-addrs: given twice, as redis-addrs in line 1 and as redis: addrs in line 5",
+		},
+		// Of another program, which may not read the file yet.
+		"oidc: {roles: [a=admin@*, b=viewer@*]}\noidc-roles: c=admin@*\n": {
+			"oidc-roles: given twice, as oidc: roles in line 3 and as oidc-roles in line 4",
+		},
+	} {
+		_, _, err := load(t, least+text, nil)
+		for _, w := range want {
+			require.ErrorContains(t, err, w, text)
+		}
+	}
+	_, _, err := load(t, least+"http: {addr: ':1', read_header_timeout: ~}\nhttp_addr: ~\n", nil)
+	require.NoError(t, err, "a name without a value gives none")
+
+	var o config.OIDC
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	require.NoError(t, os.WriteFile(
+		path, []byte("oidc: {roles: [a=admin@*]}\noidc-roles: [c=admin@*]\n"), 0o600))
+	none := func(string) (string, bool) { return "", false }
+	err = config.NewSet("carillon-x", &o).Load([]string{"-config", path}, none, io.Discard)
+	require.ErrorContains(t, err, "oidc-roles: given twice")
+}
+
 func TestFileByEnvironment(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s.yaml")

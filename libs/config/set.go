@@ -296,7 +296,14 @@ func (s *Set) takeFile(path string) []string {
 	}
 	known := allNames()
 	var problems []string
-	for _, p := range pairs {
+	for i := range pairs {
+		p := &pairs[i]
+		if i > 0 {
+			if err := p.twice(&pairs[i-1]); err != nil {
+				problems = append(problems, fmt.Sprintf("%s: %v", path, err))
+				continue
+			}
+		}
 		v := s.values[p.name]
 		switch {
 		case v == nil && !known[p.name] || p.name == "config" || p.name == "print-config":
