@@ -56,10 +56,30 @@ type v1Def struct {
 }
 
 type v1Notify struct {
-	URL    string              `json:"url"`
-	Method string              `json:"method"`
-	Header map[string][]string `json:"header,omitempty"`
-	Body   string              `json:"body"`
+	URL    string   `json:"url"`
+	Method string   `json:"method"`
+	Header v1Header `json:"header,omitempty"`
+	Body   string   `json:"body"`
+}
+
+// UnmarshalJSON begins anew, because of an object that is given twice the last counts. encoding/json
+// alone would add its fields to those of the first.
+func (n *v1Notify) UnmarshalJSON(b []byte) error {
+	type plain v1Notify
+	var only plain
+	err := json.Unmarshal(b, &only)
+	*n = v1Notify(only)
+	return err //nolint:wrapcheck // encoding/json is the caller
+}
+
+type v1Header map[string][]string
+
+// UnmarshalJSON begins anew, like that of v1Notify.
+func (h *v1Header) UnmarshalJSON(b []byte) error {
+	var only map[string][]string
+	err := json.Unmarshal(b, &only)
+	*h = only
+	return err //nolint:wrapcheck // encoding/json is the caller
 }
 
 // v1Ref identifies a timer.

@@ -89,6 +89,51 @@ func TestV1RepeatedCreate(t *testing.T) {
 	)
 }
 
+// TestV1TakesTheLastOfTwo gives fields twice. Nothing of the first is left.
+func TestV1TakesTheLastOfTwo(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const first = `"notifyHTTPParam":{"url":"https://example.com/a","method":"PUT","header":{"X-A":["1"]},"body":"a"}`
+	for name, c := range map[string]struct {
+		fields string
+		want   map[string]any
+	}{
+		"object": {
+			first + `,"notifyHTTPParam":{"url":"https://example.com/b"}`,
+			map[string]any{"url": "https://example.com/b", "method": "POST", "body": ""},
+		},
+		"other-case": {
+			first + `,"NotifyHttpParam":{"url":"https://example.com/b","body":"b"}`,
+			map[string]any{"url": "https://example.com/b", "method": "POST", "body": "b"},
+		},
+		"header": {
+			`"notifyHTTPParam":{"header":{"X-A":["1"],"X-B":["2"]},"url":"https://example.com/b","header":{"X-B":["3"]}}`,
+			map[string]any{
+				"url": "https://example.com/b", "method": "POST", "body": "",
+				"header": map[string]any{"X-B": []any{"3"}},
+			},
+		},
+		"values": {
+			`"notifyHTTPParam":{"header":{"X-A":["1","2"],"X-A":["3"]},"url":"https://example.com/b"}`,
+			map[string]any{
+				"url": "https://example.com/b", "method": "POST", "body": "",
+				"header": map[string]any{"X-A": []any{"3"}},
+			},
+		},
+	} {
+		body := `{"app":"x","app":"shop","name":"` + name + `","cron":"@daily","cron":"@hourly",` +
+			c.fields + `}`
+		id := f.V1(t, 200, http.MethodPost, "/api/timer/v1/def", body).ID
+		path := fmt.Sprintf("/api/timer/v1/def?app=shop&id=%d", id)
+		got := f.V1(t, 200, http.MethodGet, path, "").Data
+		require.Equal(t, "@hourly", got["cron"])
+		require.Equal(t, c.want, got["notifyHTTPParam"], name)
+	}
+	r := f.V1(t, 400, http.MethodPost, "/api/timer/v1/def",
+		`{"app":"shop","name":"null","cron":"@daily",`+first+`,"notifyHTTPParam":null}`)
+	require.Contains(t, r.Msg, "notifyHTTPParam.url: expected a URL")
+}
+
 // TestV1HasNoDryRuns checks that a dry run of a caller who knows v2 writes nothing.
 func TestV1HasNoDryRuns(t *testing.T) {
 	t.Parallel()
