@@ -162,6 +162,7 @@ func (s *Service) nextPage(
 		limit = min(limit, activationPage)
 	case store.JobRun:
 		limit = min(limit, runPage)
+	case store.JobPause, store.JobDelete, store.JobDeleteApp, store.JobRelabel: // one transaction
 	}
 	for range searchesPerPage {
 		found, after, more, err := s.find(ctx, j, r, limit)

@@ -43,7 +43,8 @@ func (s *Scheduling) withoutUnreadable(
 				Add(" WHERE " + of.key).IDList(bad.Timers).
 				Add(" AND " + of.at + "<=").NowMS(s.db.Dialect)
 		})
-		if err != nil || n == 0 { // another call has postponed them, and the next one finds the others
+		if err != nil ||
+			n == 0 { // another call has postponed them, and the next one finds the others
 			return err
 		}
 	}
