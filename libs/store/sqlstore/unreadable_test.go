@@ -1,9 +1,13 @@
 package sqlstore_test
 
 import (
+	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -12,9 +16,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestUnreadableDefinitionsStopNoOther checks that a definition which this release cannot read stops the
+// TestUnreadableTimersStopNoOther checks that a definition which this release cannot read stops the
 // expansion, the backfill and the replan of no other timer.
-func TestUnreadableDefinitionsStopNoOther(t *testing.T) {
+func TestUnreadableTimersStopNoOther(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) *sqlstore.Store{
 		"SQLite": func(t *testing.T) *sqlstore.Store {
@@ -55,13 +59,14 @@ func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 		_, err := s.Exec(ctx, text, args...)
 		require.NoError(t, err)
 	}
-	newer, gone, good := made[0].Timer.ID, made[1].Timer.ID, made[2].Timer.ID
-	for i, id := range []timer.ID{newer, gone, good} {
+	for i := range made {
+		require.NoError(t, made[i].Err)
 		_, err := s.StartBackfill(ctx, store.Backfill{
-			ID: timer.ID(i + 1), App: made[i].Timer.App, Timer: id, FromMS: 1, ToMS: 2,
+			ID: timer.ID(i + 1), App: made[i].Timer.App, Timer: made[i].Timer.ID, FromMS: 1, ToMS: 2,
 		})
 		require.NoError(t, err)
 	}
+	newer, gone, good := made[0].Timer.ID, made[1].Timer.ID, made[2].Timer.ID
 	exec("UPDATE timer_versions SET definition=? WHERE timer_id=?",
 		[]byte(`{"schedule":{"kind":{"of":"a newer release"}}}`), int64(newer))
 	exec("DELETE FROM timer_versions WHERE timer_id=?", int64(gone))
@@ -87,13 +92,38 @@ func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 	require.NoError(t, err)
 	require.Equal(t, map[timer.ID]int{good: 2}, planned)
 
-	for _, id := range []timer.ID{newer, gone, good} {
-		exec("INSERT INTO replans (timer_id,until_ms,next_page_ms) VALUES (?,1,1)", int64(id))
+	for i := range made {
+		exec("INSERT INTO replans (timer_id,until_ms,next_page_ms) VALUES (?,1,1)", int64(made[i].Timer.ID))
 	}
-	for range 5 {
-		_, _, err = s.ContinueReplans(ctx, plan)
+	_, _, err = s.ContinueReplans(ctx, plan)
+	require.NoError(t, err)
+	require.Equal(t, map[timer.ID]int{good: 3}, planned)
+}
+
+// TestUnreadableTimersAreNamed checks that the log names each timer that is postponed, because those of
+// one batch are due together again.
+func TestUnreadableTimersAreNamed(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{
+		Logger: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	require.NoError(t, s.Migrate(t.Context()))
+	fires := makeFires(t, s, "t", 3, 1)
+	for _, text := range []string{
+		"DELETE FROM timer_versions", "UPDATE timers SET expand_at_ms=1",
+	} {
+		_, err := s.Exec(t.Context(), text)
 		require.NoError(t, err)
 	}
-	require.Positive(t, planned[good]-2)
-	require.Len(t, planned, 1)
+	_, n, err := s.Expand(t.Context(), 10, oneFire(1))
+	require.NoError(t, err)
+	require.Zero(t, n)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	require.Len(t, lines, len(fires), log.String())
+	for _, f := range fires {
+		require.Contains(t, log.String(), fmt.Sprintf(`"timer":%d,`, f.Timer))
+	}
 }

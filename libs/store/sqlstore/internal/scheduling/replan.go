@@ -199,10 +199,7 @@ func (s *Scheduling) ContinueReplans(
 	ctx context.Context,
 	plan store.Planner,
 ) (fires []timer.Fire, more bool, err error) {
-	ids, err := s.dueReplans(ctx)
-	if err != nil || len(ids) == 0 {
-		return nil, false, err
-	}
+	var ids []timer.ID
 	work := func(ctx context.Context, c sqldb.Runner) error {
 		fires, more = nil, false
 		var rows []timers.Row
@@ -237,7 +234,10 @@ func (s *Scheduling) ContinueReplans(
 		fires, err = x.replanPage(ctx, &ts[0])
 		return err
 	}
-	err = s.withoutUnreadable(ctx, ofReplans, replanRetryDelay, func() error {
+	err = s.withoutUnreadable(ctx, ofReplans, replanRetryDelay, func() (err error) {
+		if ids, err = s.dueReplans(ctx); err != nil || len(ids) == 0 {
+			return err
+		}
 		return s.db.Write(ctx, "continuing a replan", work)
 	})
 	// With an error, fires is what the last commit would have created: nobody knows whether it did.

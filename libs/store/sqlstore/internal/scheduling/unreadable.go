@@ -3,6 +3,7 @@ package scheduling
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
@@ -10,19 +11,23 @@ import (
 )
 
 // schedulesOf are the columns that say when a migrator looks at a timer next, and its table's key.
-type schedulesOf struct{ table, key, at string }
+// only is a condition that the table's index has, where the key has none.
+type schedulesOf struct{ table, key, at, only string }
 
 var (
-	ofTimers    = schedulesOf{"timers", "id", "expand_at_ms"}
-	ofReplans   = schedulesOf{"replans", "timer_id", "next_page_ms"}
-	ofBackfills = schedulesOf{"backfills", "timer_id", "expand_at_ms"}
+	ofTimers    = schedulesOf{table: "timers", key: "id", at: "expand_at_ms"}
+	ofReplans   = schedulesOf{table: "replans", key: "timer_id", at: "next_page_ms"}
+	ofBackfills = schedulesOf{
+		table: "backfills", key: "timer_id", at: "expand_at_ms",
+		only: " AND status=" + strconv.Itoa(rowBackfillRunning),
+	}
 )
 
-// withoutUnreadable does a transaction for the timers that are due. One whose definition cannot be
-// read would fail it for all others, each time: such timers are postponed like those whose plan fails,
-// and the transaction is repeated without them. A migrator of a newer release may read them. Each
-// repetition postpones at least one, so they end. If a process dies before a repetition, the next call
-// finds the same.
+// withoutUnreadable does a transaction for the timers that are due. One that cannot be read would fail
+// it for all others, each time: such timers are postponed like those whose plan fails, and the
+// transaction is repeated without them. A migrator of a newer release may read them. Each repetition
+// postpones at least one, so they end. If a process dies before a repetition, the next call finds the
+// same.
 func (s *Scheduling) withoutUnreadable(
 	ctx context.Context,
 	of schedulesOf,
@@ -35,17 +40,23 @@ func (s *Scheduling) withoutUnreadable(
 		if !ok {
 			return err
 		}
-		s.db.Log.Warn().Err(bad).Int("timers", len(bad.Timers)).
-			Msg("definitions not readable: no new fires of their timers")
 		n, err := s.db.Autocommit(ctx, "postponing timers", func() *sqldb.Statement {
 			return sqldb.Stmt("UPDATE " + of.table + " SET " + of.at + "=").NowMS(s.db.Dialect).
 				Add("+").Int(delay.Milliseconds()).
 				Add(" WHERE " + of.key).IDList(bad.Timers).
-				Add(" AND " + of.at + "<=").NowMS(s.db.Dialect)
+				Add(" AND " + of.at + "<=").NowMS(s.db.Dialect).
+				Add(of.only)
 		})
-		if err != nil ||
-			n == 0 { // another call has postponed them, and the next one finds the others
+		// If there are none, another call has postponed them, and the next one finds the others.
+		if err != nil || n == 0 {
 			return err
+		}
+		for i, id := range bad.Timers {
+			s.db.Log.Warn().
+				Err(bad.Errs[i]).
+				Int64("timer", int64(id)).
+				Str("postponed", of.table).
+				Msg("timer cannot be read")
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (r Row) Timer(app string) timer.Timer {
 }
 
 // Complete completes rows with the names of their apps, their definitions and their calendars. It
-// fills hashes, unless that is nil. If definitions cannot be read, the error is an *UnreadableError.
+// fills hashes, unless that is nil. If some cannot be read, the error is an *UnreadableError.
 func (s *Rows) Complete(
 	ctx context.Context, c sqlx.QueryerContext, rows []Row, hashes map[timer.ID][]byte,
 ) ([]timer.Timer, error) {
@@ -153,7 +153,8 @@ func (s *Rows) Complete(
 	for i, r := range rows {
 		v, ok := defs[keys[i]]
 		if !ok {
-			bad.add(r.ID, fmt.Errorf("timer %d has no definition of version %d", r.ID, r.Version))
+			err := fmt.Errorf("timer %d has no definition of version %d", r.ID, r.Version)
+			bad.add(timer.ID(r.ID), err)
 			continue
 		}
 		out[i] = r.Timer(names[r.AppID])

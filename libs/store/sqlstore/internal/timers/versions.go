@@ -2,7 +2,6 @@ package timers
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -27,16 +26,14 @@ type Version struct {
 // them, or they are damaged.
 type UnreadableError struct {
 	Timers []timer.ID
-	first  error
+	Errs   []error // of each
 }
 
-func (e *UnreadableError) Error() string { return e.first.Error() }
-func (e *UnreadableError) Unwrap() error { return e.first }
+// Error returns the first error, which speaks for all: their number has no limit.
+func (e *UnreadableError) Error() string { return e.Errs[0].Error() }
 
-// add adds a timer. The first error speaks for all.
-func (e *UnreadableError) add(id int64, err error) {
-	e.Timers = append(e.Timers, timer.ID(id))
-	e.first = cmp.Or(e.first, err)
+func (e *UnreadableError) add(id timer.ID, err error) {
+	e.Timers, e.Errs = append(e.Timers, id), append(e.Errs, err)
 }
 
 // Versions returns the definitions that exist. They never change, so it needs no lock. If some cannot
@@ -65,7 +62,7 @@ func (s *Rows) Versions(
 		for _, r := range rows {
 			v := &Version{hash: r.Hash}
 			if err := json.Unmarshal(r.Definition, &v.Definition); err != nil {
-				bad.add(r.Timer, fmt.Errorf(
+				bad.add(timer.ID(r.Timer), fmt.Errorf(
 					"reading version %d of timer %d: %w", r.Version, r.Timer, err,
 				))
 				continue
