@@ -16,8 +16,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestUnreadableTimersStopNoOther checks that a definition which this release cannot read stops the
-// expansion, the backfill and the replan of no other timer.
+// TestUnreadableTimersStopNoOther checks that a definition or a calendar which this release cannot read
+// stops the expansion, the backfill and the replan of no other timer.
 func TestUnreadableTimersStopNoOther(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) *sqlstore.Store{
@@ -48,9 +48,14 @@ func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 		Target:   timer.Target{Kind: timer.KindHTTP, URL: "https://example.com/"},
 		Retry:    timer.DefaultRetry(),
 	}
+	_, err := s.PutCalendar(ctx, "a", timer.Calendar{Name: "c"}, 0)
+	require.NoError(t, err)
+	dated := d
+	dated.Schedule.Calendars = []string{"c"}
 	made, err := s.Create(ctx, []store.NewTimer{
 		{App: "a", Name: "newer", Definition: d, Activate: true},
 		{App: "a", Name: "gone", Definition: d, Activate: true},
+		{App: "a", Name: "dated", Definition: dated, Activate: true},
 		{App: "b", Name: "good", Definition: d, Activate: true},
 	}, idle)
 	require.NoError(t, err)
@@ -66,10 +71,11 @@ func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 		})
 		require.NoError(t, err)
 	}
-	newer, gone, good := made[0].Timer.ID, made[1].Timer.ID, made[2].Timer.ID
+	newer, gone, good := made[0].Timer.ID, made[1].Timer.ID, made[3].Timer.ID
 	exec("UPDATE timer_versions SET definition=? WHERE timer_id=?",
 		[]byte(`{"schedule":{"kind":{"of":"a newer release"}}}`), int64(newer))
 	exec("DELETE FROM timer_versions WHERE timer_id=?", int64(gone))
+	exec("UPDATE calendars SET content=?", []byte(`{"excluded_dates":{"of":"a newer release"}}`))
 	exec("UPDATE timers SET expand_at_ms=1")
 
 	planned := map[timer.ID]int{}

@@ -22,7 +22,7 @@
 //	replan.go          replans timers after an edit, page by page
 //	inactivity.go      when timers were inactive
 //	backfillexpand.go  expands backfills
-//	unreadable.go      postpones timers whose definition cannot be read
+//	unreadable.go      postpones timers whose definition or calendar cannot be read
 //	duework.go         which of these there are to do, and jobs
 package scheduling
 

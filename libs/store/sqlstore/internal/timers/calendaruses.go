@@ -118,19 +118,24 @@ func (s *Rows) ShareCalendars(
 	if err := s.db.GuardShared(ctx, c, apps); err != nil {
 		return nil, err
 	}
-	return s.readCalendars(ctx, c, keys, s.db.Dialect.ForShare)
+	found, bad, err := s.readCalendars(ctx, c, keys, s.db.Dialect.ForShare)
+	for _, err := range bad {
+		return nil, err
+	}
+	return found, err
 }
 
+// readCalendars returns the calendars that exist. bad has those that this release cannot read.
 func (s *Rows) readCalendars(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 	keys []NameKey,
 	lock string,
-) (Calendars, error) {
+) (found Calendars, bad map[NameKey]error, err error) {
 	if len(keys) == 0 {
-		return nil, nil //nolint:nilnil // a nil map is an empty one
+		return nil, nil, nil
 	}
-	found := make(Calendars, len(keys))
+	found, bad = make(Calendars, len(keys)), map[NameKey]error{}
 	for part := range sqldb.Batches(DistinctKeys(keys)) {
 		var rows []struct {
 			App     int64  `db:"app_id"`
@@ -141,22 +146,23 @@ func (s *Rows) readCalendars(
 			"SELECT app_id,name,content FROM calendars WHERE ",
 		), s.db.Dialect, "name", part)
 		if err := s.db.SelectAll(ctx, c, &rows, q.Add(lock)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, r := range rows {
 			var content timer.Calendar
 			if err := json.Unmarshal(r.Content, &content); err != nil {
-				return nil, fmt.Errorf("reading the calendar %q: %w", r.Name, err)
+				bad[NameKey{r.App, r.Name}] = fmt.Errorf("reading the calendar %q: %w", r.Name, err)
+				continue
 			}
 			found[NameKey{r.App, r.Name}] = content
 		}
 	}
-	return found, nil
+	return found, bad, nil
 }
 
 // fillCalendars adds the contents of their calendars to timers, with one statement. It needs no
 // locks if the caller has the timers' rows locked: PutCalendar has to wait for these rows to
-// request a replan.
+// request a replan. If some cannot be read, the error is an *UnreadableError of their timers.
 func (s *Rows) fillCalendars(ctx context.Context, c sqlx.QueryerContext, ts []timer.Timer) error {
 	var keys []NameKey
 	for i := range ts {
@@ -164,12 +170,22 @@ func (s *Rows) fillCalendars(ctx context.Context, c sqlx.QueryerContext, ts []ti
 			keys = append(keys, u.NameKey)
 		}
 	}
-	found, err := s.readCalendars(ctx, c, keys, "")
+	found, bad, err := s.readCalendars(ctx, c, keys, "")
 	if err != nil {
 		return err
 	}
+	var unreadable UnreadableError
 	for i := range ts {
 		ts[i].Calendars = found.Of(&ts[i])
+		for _, u := range TimerUses(&ts[i]) {
+			if err := bad[u.NameKey]; err != nil {
+				unreadable.add(ts[i].ID, err)
+				break
+			}
+		}
+	}
+	if len(unreadable.Timers) > 0 {
+		return &unreadable
 	}
 	return nil
 }

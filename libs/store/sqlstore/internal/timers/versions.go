@@ -22,8 +22,8 @@ type Version struct {
 	hash       []byte
 }
 
-// UnreadableError is of timers whose definitions this release cannot read: a newer one has written
-// them, or they are damaged.
+// UnreadableError is of timers that this release cannot read, by their definitions or calendars: a
+// newer one has written these, or they are damaged.
 type UnreadableError struct {
 	Timers []timer.ID
 	Errs   []error // of each
