@@ -26,6 +26,7 @@ const (
 	gaugeTimeout  = 5 * time.Second
 	gaugeLimit    = 10_000
 	retryAfter    = time.Second // after an error
+	warnEvery     = time.Minute // between lines about errors of one kind
 )
 
 // Service is a migrator.
@@ -93,10 +94,17 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait() //nolint:wrapcheck // each component wraps its errors
 }
 
+// warnings returns a logger for errors of one kind that may come with every poll, for hours. Each kind
+// has its own, so that none hides another.
+func (s *Service) warnings() zerolog.Logger {
+	return s.log.Sample(&zerolog.BurstSampler{Burst: 1, Period: warnEvery})
+}
+
 // expand expands batch after batch while there are timers to expand, and waits otherwise. A crash
 // after the commit loses window entries, which the slice's load or the executors' poll makes up
 // for. A crash before the commit loses nothing.
 func (s *Service) expand(ctx context.Context, due signal) error {
+	log := s.warnings()
 	for due.wait(ctx) {
 		began := s.opts.Now()
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
@@ -110,7 +118,7 @@ func (s *Service) expand(ctx context.Context, due signal) error {
 			return nil //nolint:nilerr // stopped
 		case err != nil:
 			s.met.errors.Inc()
-			s.log.Debug().Err(err).Msg("timers not expanded")
+			log.Warn().Err(err).Msg("timers not expanded")
 			clock.Pause(ctx, retryAfter)
 		default:
 			s.lastSuccess.Set()
@@ -147,6 +155,7 @@ func (s *Service) trace(began time.Time, timers int, fires []timer.Fire) {
 // transaction of its own. After a crash between commit and dispatch, the slice's load or an
 // executor finds the fires.
 func (s *Service) replan(ctx context.Context, due signal) error {
+	log := s.warnings()
 	for due.wait(ctx) {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
 		fires, more, err := s.opts.Store.ContinueReplans(call, s.opts.Planner.Plan)
@@ -156,7 +165,7 @@ func (s *Service) replan(ctx context.Context, due signal) error {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			s.met.errors.Inc()
-			s.log.Debug().Err(err).Msg("replan not continued")
+			log.Warn().Err(err).Msg("replan not continued")
 			clock.Pause(ctx, retryAfter)
 		case err == nil:
 			s.met.fires.Add(float64(len(fires)))
@@ -172,6 +181,7 @@ func (s *Service) replan(ctx context.Context, due signal) error {
 // urgent, and executors get time between rounds. After a crash between commit and dispatch
 // executors find the part.
 func (s *Service) backfill(ctx context.Context, due signal) error {
+	log := s.warnings()
 	for due.wait(ctx) {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
 		fires, _, err := s.opts.Store.ExpandBackfills(
@@ -182,7 +192,7 @@ func (s *Service) backfill(ctx context.Context, due signal) error {
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			s.met.errors.Inc()
-			s.log.Debug().Err(err).Msg("backfills not expanded")
+			log.Warn().Err(err).Msg("backfills not expanded")
 		}
 		s.met.fires.Add(float64(len(fires)))
 		// includes fires whose commit is unknown, see store.Timers

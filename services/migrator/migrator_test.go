@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -175,6 +176,60 @@ func TestIntermittentStoreErrors(t *testing.T) {
 		require.Greater(t, open, 20*60)
 		for id, times := range c.seen() {
 			require.Equal(t, 1, times, "fire %s", id)
+		}
+	})
+}
+
+// broken is a store that finds work for ever, and fails to do it.
+type broken struct{ migrator.Store }
+
+var errBroken = errors.New("broken")
+
+func (broken) DueWork(context.Context) (store.DueWork, error) {
+	return store.DueWork{Timers: true, Replans: true, Backfills: true}, nil
+}
+
+func (broken) Expand(context.Context, int, store.Planner) ([]timer.Fire, int, error) {
+	return nil, 0, errBroken
+}
+
+func (broken) ContinueReplans(context.Context, store.Planner) ([]timer.Fire, bool, error) {
+	return nil, false, errBroken
+}
+
+func (broken) ExpandBackfills(
+	context.Context, int, store.BackfillPlanner,
+) ([]timer.Fire, int, error) {
+	return nil, 0, errBroken
+}
+
+// unpolled is a store that cannot say what is due.
+type unpolled struct{ migrator.Store }
+
+func (unpolled) DueWork(context.Context) (store.DueWork, error) {
+	return store.DueWork{}, errBroken
+}
+
+// TestErrorsAreLogged checks that a log without debug lines says which work is not done, once a minute.
+func TestErrorsAreLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		var log bytes.Buffer
+		for _, st := range []migrator.Store{broken{parts.Store}, unpolled{parts.Store}} {
+			_, stop := start(t, parts, parts.Dispatch, func(o *migrator.Options) {
+				o.Store, o.Workers = st, 1
+				o.Logger = zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel)
+			})
+			time.Sleep(10*time.Minute - time.Second)
+			stop()
+		}
+		for _, what := range []string{
+			"timers not expanded", "replan not continued", "backfills not expanded",
+			"store not polled for work",
+		} {
+			line := `{"level":"warn","error":"broken","message":"` + what + `"}`
+			require.InDelta(t, 10, strings.Count(log.String(), line), 1, what)
 		}
 	})
 }

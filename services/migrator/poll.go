@@ -44,6 +44,7 @@ func (s signal) wait(ctx context.Context) bool {
 // poll asks the store for work in one statement, because most polls find none, and wakes those who
 // do it. A worker that fails is woken again by the next poll, because its work is still due.
 func (s *Service) poll(ctx context.Context, due due) error {
+	log := s.warnings()
 	tick := clock.NewTicker(s.opts.Every)
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
@@ -51,7 +52,7 @@ func (s *Service) poll(ctx context.Context, due due) error {
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			s.met.errors.Inc()
-			s.log.Debug().Err(err).Msg("store not polled for work")
+			log.Warn().Err(err).Msg("store not polled for work")
 			clock.Pause(ctx, retryAfter)
 		}
 		if err == nil && !work.Timers {
