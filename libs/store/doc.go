@@ -31,7 +31,8 @@
 //     row locked.
 //   - S4 Every change of status is in the change log, with a sequence that Changes returns. A
 //     reader that overlaps its reads by 10 s misses none, even of a transaction that committed
-//     late.
+//     late. PurgeExpired removes an entry only if a later one is older than an hour. So a reader
+//     that read the log less than an hour ago finds the entry again that was the last one then.
 //   - S5 A repeated idempotency key of an app returns the first answer. With another request it is
 //     a conflict. PutIfAbsent keeps the hash and the value that were stored first under a key of an
 //     app, for any number of calls at once.

@@ -16,6 +16,14 @@ func TestMemstore(t *testing.T) {
 	})
 }
 
+func TestReadersFindTheirEntryOfTheChangeLog(t *testing.T) {
+	t.Parallel()
+	var later time.Duration
+	st := memstore.New(func() time.Time { return time.Now().Add(later) })
+	storetest.ReadersFindTheirEntry(t, storetest.Env{Stores: []store.Store{st}},
+		func(d time.Duration) { later += d })
+}
+
 func TestEndedSignInsArePurged(t *testing.T) {
 	t.Parallel()
 	storetest.PurgeEndedSignIns(t, func(now func() time.Time) store.Store {

@@ -317,7 +317,7 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 			delete(s.attempts, id)
 		}
 	}
-	// The last entry stays, so that the log never looks new.
+	// The last of the old entries stays, see S4. The log never looks new, either.
 	for len(s.changes) > 1 && s.changes[1].atMS < nowMS-changeRetention.Milliseconds() {
 		s.changes = s.changes[1:]
 	}

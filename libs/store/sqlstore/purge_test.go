@@ -10,6 +10,8 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/store/storetest"
+	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
 // TestPurgeTakesTurns lets more rows of one table expire than one purge removes. That purge says so,
@@ -57,4 +59,30 @@ func TestPurgeTakesTurns(t *testing.T) {
 	require.ErrorIs(t, purge(), store.ErrMoreExpired)
 	require.NoError(t, purge())
 	require.Zero(t, count("idempotency_keys"))
+}
+
+// TestReadersFindTheirEntryOfTheChangeLog purges by two processes at once, where there are two.
+func TestReadersFindTheirEntryOfTheChangeLog(t *testing.T) {
+	t.Parallel()
+	test := func(t *testing.T, stores ...*sqlstore.Store) {
+		t.Helper()
+		var env storetest.Env
+		for _, s := range stores {
+			env.Stores = append(env.Stores, s)
+		}
+		storetest.ReadersFindTheirEntry(t, env, func(d time.Duration) {
+			_, err := stores[0].Exec(t.Context(),
+				"UPDATE timer_changes SET changed_ms=changed_ms-?", d.Milliseconds())
+			require.NoError(t, err)
+		})
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		test(t, openSQLite(t, sqlstore.SQLiteOptions{}))
+	})
+	t.Run("MySQL", func(t *testing.T) {
+		t.Parallel()
+		o := sqlstore.MySQLOptions{DSN: testenv.MySQL(t)}
+		test(t, openMySQL(t, o), openMySQL(t, o))
+	})
 }

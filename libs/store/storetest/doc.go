@@ -53,7 +53,7 @@
 //	tenancy.go    settings and keys of apps
 //	signins.go    sign-ins that are ended
 //	faileddeletions.go  deletions of apps that failed
-//	purge.go  ended backfills, and attempts of open fires
+//	purge.go  purges of timers, the change log, ended backfills, and attempts of open fires
 //	jobs.go       jobs
 //	audit.go      the audit trail
 //	auditfeed.go  its feed

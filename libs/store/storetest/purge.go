@@ -12,6 +12,41 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// ReadersFindTheirEntry checks that a purge of the change log leaves the entry that was the last one
+// until a moment ago, after hours without a change. pass makes the entries older.
+func ReadersFindTheirEntry(t *testing.T, env Env, pass func(d time.Duration)) {
+	t.Helper()
+	s := newSetup(t, env)
+	ctx := t.Context()
+	tm := s.create(s.newTimer(), noFires).Timer
+	purge := func() {
+		t.Helper()
+		s.together(4, func(ctx context.Context, _ int, st store.Store) error {
+			return st.PurgeExpired(ctx, time.Hour)
+		})
+	}
+	entries := func() (seqs []int64) {
+		t.Helper()
+		changes, err := s.st().Changes(ctx, 0, 10)
+		require.NoError(t, err)
+		for i := range changes {
+			seqs = append(seqs, changes[i].Seq)
+		}
+		return seqs
+	}
+	s.setStatus(tm, timer.StatusActive, noFires)
+	known := s.setStatus(tm, timer.StatusInactive, noFires).Seq
+	pass(2 * time.Hour)
+	purge()
+	require.Equal(t, []int64{known}, entries(), "the last one stays")
+	next := s.setStatus(tm, timer.StatusActive, noFires).Seq
+	purge()
+	require.Equal(t, []int64{known, next}, entries(), "a reader knew it a moment ago")
+	pass(2 * time.Hour)
+	purge()
+	require.Equal(t, []int64{next}, entries())
+}
+
 // endedBackfillsArePurged checks that a backfill that ended does not stay for ever.
 func endedBackfillsArePurged(t *testing.T, s *setup) {
 	ctx := t.Context()

@@ -61,7 +61,7 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 			// Their fires were due before to_ms. A subquery of fires would lock all that it reads.
 			sqldb.Stmt("status<>0 AND created_ms<").Int(boundMS).Add(" AND to_ms<=").Int(oldest),
 		),
-		// The last entry stays, so the log never looks new.
+		// The last of the old entries stays, see S4. The log never looks new, either.
 		s.db.DeleteOld(ctx, "timer_changes", nowMS-changeRetention.Milliseconds(), true),
 		s.db.DeleteAll(
 			ctx,
