@@ -397,7 +397,8 @@ type Expander interface {
 	// S43.
 	DueWork(ctx context.Context) (DueWork, error)
 	// ExpandBackfills takes up to limit running backfills that no other call has locked, and
-	// inserts the next fires of each. Fires with an error are in doubt (see [Timers]).
+	// inserts the next fires of each. It cancels those whose timer is deleted, or is a fixed delay by
+	// then. Fires with an error are in doubt (see [Timers]).
 	ExpandBackfills(
 		ctx context.Context,
 		limit int,

@@ -19,7 +19,8 @@ var errBadBackfill = errors.New(
 // ExpandBackfills locks backfills and skips those that others have locked, then locks their timers
 // in order of id. Two calls at once share the work, and the locks of a call that dies end with its
 // connection. next_ms never moves back, so no fire is inserted twice. A backfill whose plan fails
-// is postponed and stops no other. A backfill whose timer is deleted is cancelled.
+// is postponed and stops no other. A backfill whose timer is deleted, or is a fixed delay by then, is
+// cancelled: no plan of it ever succeeds.
 func (s *Scheduling) ExpandBackfills(
 	ctx context.Context, limit int, plan store.BackfillPlanner,
 ) (fires []timer.Fire, n int, err error) {
