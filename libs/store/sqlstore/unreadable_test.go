@@ -67,7 +67,13 @@ func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 	for i := range made {
 		require.NoError(t, made[i].Err)
 		_, err := s.StartBackfill(ctx, store.Backfill{
-			ID: timer.ID(i + 1), App: made[i].Timer.App, Timer: made[i].Timer.ID, FromMS: 1, ToMS: 2,
+			ID: timer.ID(
+				i + 1,
+			),
+			App:    made[i].Timer.App,
+			Timer:  made[i].Timer.ID,
+			FromMS: 1,
+			ToMS:   2,
 		})
 		require.NoError(t, err)
 	}
@@ -99,7 +105,10 @@ func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 	require.Equal(t, map[timer.ID]int{good: 2}, planned)
 
 	for i := range made {
-		exec("INSERT INTO replans (timer_id,until_ms,next_page_ms) VALUES (?,1,1)", int64(made[i].Timer.ID))
+		exec(
+			"INSERT INTO replans (timer_id,until_ms,next_page_ms) VALUES (?,1,1)",
+			int64(made[i].Timer.ID),
+		)
 	}
 	_, _, err = s.ContinueReplans(ctx, plan)
 	require.NoError(t, err)
