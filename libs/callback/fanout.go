@@ -86,8 +86,9 @@ func (r *Request) notRetried(target *TargetResult) bool {
 }
 
 // gaveUp returns whether an earlier attempt gave up target i, by its status or because it was the
-// last one. Such a target is not called again, and the fire's row records it. A target rejected without an answer is called again with the
-// others, because this deployment's rules and keys may have changed.
+// last one. Such a target is not called again, and the fire's row records it. A target rejected
+// without an answer is called again with the others, because this deployment's rules and keys may
+// have changed.
 func (r *Request) gaveUp(i int) bool { return r.Done.Has(i, timer.TargetGivenUp) }
 
 // gone returns whether target i of a ModeAll timer answered 410 in an earlier attempt.
