@@ -220,7 +220,10 @@ func (f *Facts) withoutFire(a *Answer) {
 	case a.Code == UnknownSchedule:
 		return
 	case !a.Due && f.calendarsChanged(a):
-		f.unknownCalendar(a)
+		// Whatever the calendar was, a deleted timer and one that was never active had no fire.
+		if a.Code != NotActivated && !f.afterDeletion(a, nil) && !f.beforeActivation(a, nil) {
+			f.unknownCalendar(a)
+		}
 		return
 	}
 	v, _ := f.version(a.AtMS)

@@ -388,6 +388,13 @@ func TestEveryCode(t *testing.T) {
 			c.UpdatedMS = ms(now)
 			fx.calendars["holidays"] = c
 		}, explain.CalendarChanged, "A calendar of the schedule has changed since, at 2026-01-10T12:00:00Z; its earlier content is not kept."},
+		{due, func(fx *fixture) { // whatever the calendar was, it was not active then
+			holiday(fx)
+			c := fx.calendars["holidays"]
+			c.UpdatedMS = ms(now)
+			fx.calendars["holidays"] = c
+			fx.timer.AnchorMS = ms(due) + 1000
+		}, explain.NotActivated, "The timer was activated first at 2026-01-05T09:00:01Z."},
 		{due, func(fx *fixture) {
 			fx.change(func(d *timer.Definition) { d.Schedule.Calendars = []string{"gone"} })
 		}, explain.UnknownSchedule, "The schedule of version 1 cannot be read: no calendar gone in this app."},

@@ -128,6 +128,14 @@ func TestLatenessBeforeTheClaim(t *testing.T) {
 	})
 	require.NotContains(t, find(t, l.timeline(t), explain.HopRecorded).Text, "No executor")
 
+	l = finished(func(o *timer.Outcome) { // a short wait began before the claim
+		o.FinishedMS, o.LatenessMS = o.DueMS+31_075, 31_060
+		o.Hops.ClaimedMS, o.Hops.WaitedFor, o.Hops.WaitedMS = o.DueMS+31_036, timer.WaitStore, 60
+	})
+	require.Equal(t, "Delivered at 2026-01-05T09:00:31.075Z, 31060 ms late, with 1 attempt. Its "+
+		"executor claimed it 31.036s after its run time; whether another one had claimed it before "+
+		"is not known.", find(t, l.timeline(t), explain.HopRecorded).Text)
+
 	for name, change := range map[string]func(l *life, o *timer.Outcome){
 		"an earlier session":  func(_ *life, o *timer.Outcome) { o.Hops.Path = timer.PathOrphaned },
 		"a repeated claim":    func(_ *life, o *timer.Outcome) { o.Hops.Path = timer.PathOwnClaim },

@@ -76,11 +76,27 @@ func lateText(o *timer.Outcome, last *timer.Attempt) string {
 		start = last.StartMS
 	}
 	late := o.Hops.ClaimedMS - (start - o.LatenessMS)
-	if o.Attempts != 1 || !firstClaim(&o.Hops, start) || late < lateClaimMS ||
-		late < o.LatenessMS/2 {
+	switch {
+	case o.Attempts != 1, late < lateClaimMS, late < o.LatenessMS/2:
 		return ""
+	case firstClaim(&o.Hops, start):
+		return fmt.Sprintf(
+			" No executor had claimed it until %s after its run time.",
+			duration(late),
+		)
+	case laterClaim(&o.Hops, start) && o.Hops.WaitedMS < late/2:
+		return fmt.Sprintf(" Its executor claimed it %s after its run time; whether another one had "+
+			"claimed it before is not known.", duration(late))
 	}
-	return fmt.Sprintf(" No executor had claimed it until %s after its run time.", duration(late))
+	return ""
+}
+
+// laterClaim reports whether the fire may have been claimed before the claim of the hops, and its
+// path does not tell. Its wait began before that claim, under an earlier one or while the executor
+// waited for this one.
+func laterClaim(h *timer.Hops, startMS int64) bool {
+	return h.ClaimedMS != 0 && h.ClaimedMS <= startMS && h.WaitedMS > 0 &&
+		h.Path != timer.PathOrphaned && h.Path != timer.PathOwnClaim
 }
 
 // firstClaim reports whether the claim of the hops is the first one, as far as they tell. They have
