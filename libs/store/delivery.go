@@ -105,7 +105,7 @@ type DeadLetterPage struct {
 type DeadLetter struct {
 	timer.Outcome
 
-	LastError string // of its attempts; empty: no attempt has a text
+	LastError string // as LastErrors returns it; empty: no attempt has a text
 }
 
 // RedriveResult is a page of a redrive.
@@ -219,7 +219,8 @@ type OutcomeEvents interface {
 	// TargetAttempts returns the attempts of finished fires that had several targets, in order for
 	// each fire, without error texts and excerpts.
 	TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error)
-	// LastErrors returns the last error text of each finished fire that has one.
+	// LastErrors returns the last error text of each finished fire that has one. Of several targets,
+	// those that took the fire in the end have none.
 	LastErrors(ctx context.Context, fires []timer.FireID) (map[timer.FireID]string, error)
 	// AckEvents stores the position up to which a session's outcomes are published. It never moves
 	// back.

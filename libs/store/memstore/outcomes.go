@@ -191,9 +191,18 @@ func (s *Store) LastErrors(
 	return last, nil
 }
 
+// lastError returns the last error text of a fire, without those of a target that took it later.
 func (s *Store) lastError(id timer.FireID) (last string) {
+	taken := make(map[string]int32)
+	for _, a := range s.attempts[id] {
+		if a.Failure == timer.FailureNone {
+			taken[a.Target] = max(taken[a.Target], a.N)
+		}
+	}
 	for _, a := range slices.SortedFunc(slices.Values(s.attempts[id]), compareAttempts) {
-		last = cmp.Or(a.Error, last)
+		if a.Target == "" || a.Failure != timer.FailureNone && a.N >= taken[a.Target] {
+			last = cmp.Or(a.Error, last)
+		}
 	}
 	return last
 }

@@ -230,7 +230,7 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 	{"expand_at_ms<=", "timers range by_expand", "SEARCH timers USING "},
 	{"FROM outcomes", "by_timer", "SEARCH outcomes USING INDEX outcomes_by_timer (timer_id=?"},
 	{
-		"AND error<>''",
+		"WHERE error<>''",
 		"attempts range by_timer|attempts ref by_timer",
 		"SEARCH attempts USING INDEX attempts_by_timer (timer_id=? AND due_ms=? AND series=? AND finished_ms>?)",
 	},

@@ -423,3 +423,35 @@ func frozenAppsTakeNoRedrives(t *testing.T, s *setup) {
 		require.Equal(t, made == nil, noted.Outcome.Redriven == int64(q.Series), "both or neither")
 	}
 }
+
+// lastErrorsOfTargets checks that the last error is one of a target that did not take the fire.
+func lastErrorsOfTargets(t *testing.T, s *setup) {
+	session := s.session()
+	now := s.nowMS()
+	_, fires := s.owned(session, 2)
+	var outcomes []timer.Outcome
+	for _, f := range fires {
+		o := delivered(f, now)
+		o.Kind, o.Reason, o.Attempts = timer.Failed, timer.ReasonGone, 2
+		outcomes = append(outcomes, o)
+	}
+	of := func(i int, n int32, target string, failure timer.Failure, text string) timer.Attempt {
+		a := attempt(fires[i], n, now+int64(n))
+		a.Target, a.Failure, a.Error = target, failure, text
+		return a
+	}
+	lost, _, err := s.st().Record(t.Context(), session, outcomes, []timer.Attempt{
+		of(0, 1, "billing", timer.FailureStatus, "answered 410"),
+		of(0, 2, "shipping", timer.FailureStatus, "answered 500"),
+		of(0, 3, "shipping", timer.FailureNone, ""),
+		of(1, 1, "billing", timer.FailureNone, ""), // accepted, and then completed as failed
+		of(1, 2, "billing", timer.FailureAsync, "completed as failed"),
+	})
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	last, err := s.st().LastErrors(t.Context(), ids(fires))
+	require.NoError(t, err)
+	require.Equal(t, map[timer.FireID]string{
+		fires[0].FireID: "answered 410", fires[1].FireID: "completed as failed",
+	}, last)
+}

@@ -34,7 +34,7 @@ type deadLetterBody struct {
 	FireBody
 
 	TimerName string `json:"timer_name,omitempty" doc:"The name of its timer."`
-	LastError string `json:"last_error,omitempty" doc:"Of the last attempt that had an error text."`
+	LastError string `json:"last_error,omitempty" doc:"Of the last attempt that had an error text, of a target that did not take the fire."`
 }
 
 // listDeadLetters lists what a redrive of the same selection would create again, in the same order.

@@ -25,8 +25,9 @@ func (s *Reader) LastErrors(
 	return last, err
 }
 
-// LastErrors returns the last error text of each fire that has one. It reads along the index by
-// timer, like TargetAttempts, and returns one row per fire, however many attempts there were.
+// LastErrors returns the last error text of each fire that has one, without those of a target that
+// took the fire later. It reads along the index by timer, like TargetAttempts, and returns one row
+// per fire, however many attempts there were.
 func LastErrors(
 	ctx context.Context,
 	db *sqldb.DB,
@@ -56,7 +57,9 @@ func addLastErrors(
 	const key = "timer_id,due_ms,series"
 	q := sqldb.Stmt("SELECT " + key + ",error FROM (SELECT " + key + ",error,ROW_NUMBER() OVER (" +
 		"PARTITION BY " + key + " ORDER BY attempt DESC,started_ms DESC,target DESC) AS place " +
-		"FROM attempts" + db.Dialect.ByTimer + " WHERE finished_ms>=")
+		"FROM (SELECT " + key + ",attempt,started_ms,target,failure,error," +
+		"MAX(CASE WHEN failure='' THEN attempt ELSE 0 END) OVER (PARTITION BY " + key +
+		",target) AS taken FROM attempts" + db.Dialect.ByTimer + " WHERE finished_ms>=")
 	q.Int(first - MaxClockSkew.Milliseconds()).
 		Add(" AND (" + key + ") IN (" + db.Dialect.Tuples)
 	for i, f := range fires {
@@ -67,7 +70,7 @@ func addLastErrors(
 
 		Error string `db:"error"`
 	}
-	q.Add(") AND error<>'') a WHERE place=1")
+	q.Add(")) a WHERE error<>'' AND (target='' OR failure<>'' AND attempt>=taken)) b WHERE place=1")
 	if err := db.SelectAll(ctx, c, &rows, q); err != nil {
 		return err
 	}
