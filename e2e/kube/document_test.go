@@ -103,7 +103,7 @@ func TestCommandsOfDocuments(t *testing.T) {
 	run(dir, "docs/how-to/migrate.md", "kubernetes", "carillon import", programs+"/carillon import")
 	jobs, err := os.ReadFile(filepath.Join(dir, "jobs.yaml"))
 	require.NoError(t, err)
-	require.Contains(t, string(jobs), "https://example.com/run/report")
+	require.Contains(t, string(jobs), "https://example.com/run/"+namespace+".report")
 
 	said, err = exec.CommandContext(
 		t.Context(), "helm", "uninstall", "carillon", "-n", namespace, "--wait").CombinedOutput()

@@ -26,12 +26,22 @@ type cronJob struct {
 		Suspend                 bool   `json:"suspend"`
 		StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds"`
 		JobTemplate             struct {
-			Spec struct {
-				BackoffLimit          *int   `json:"backoffLimit"`
-				ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds"`
-			} `json:"spec"`
+			Spec jobSpec `json:"spec"`
 		} `json:"jobTemplate"`
 	} `json:"spec"`
+}
+
+// jobSpec are the fields of the Job that a CronJob creates, less those about its pods.
+type jobSpec struct {
+	BackoffLimit          *int   `json:"backoffLimit"`
+	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds"`
+	Parallelism           *int   `json:"parallelism"`
+	Completions           *int   `json:"completions"`
+	CompletionMode        string `json:"completionMode"`
+	Suspend               bool   `json:"suspend"`
+	BackoffLimitPerIndex  any    `json:"backoffLimitPerIndex"`
+	PodFailurePolicy      any    `json:"podFailurePolicy"`
+	SuccessPolicy         any    `json:"successPolicy"`
 }
 
 // kubernetes converts CronJobs, as files or as `kubectl get cronjobs -o yaml` prints them.
@@ -60,11 +70,46 @@ func kubernetes(data []byte, opts Options) ([]Result, error) {
 			all = append(all, fromCronJob(opts, &jobs[j], i+1))
 		}
 	}
+	refuseEqualNames(all)
 	return all, nil
 }
 
+// refuseEqualNames leaves out entries whose names are equal. Numbers would follow the order of the
+// input, and another order would give a timer the schedule of another job.
+func refuseEqualNames(all []Result) {
+	entries := make(map[string]int)
+	for i := range all {
+		if m := all[i].Manifest; m != nil {
+			entries[m.Name]++
+		}
+	}
+	for i := range all {
+		r := &all[i]
+		if m := r.Manifest; m != nil && entries[m.Name] > 1 {
+			r.Manifest = nil
+			r.Refused = append(r.Refused, fmt.Sprintf(
+				"%d entries have the name %s: set metadata.namespace of each, as their order "+
+					"would decide which timer is whose",
+				entries[m.Name], m.Name,
+			))
+		}
+	}
+}
+
+// timerName returns the name of a job's timer. Two namespaces may have jobs of one name, so the
+// namespace is part of it, whatever else the input holds: the next import finds the same timer. A
+// namespace has no dots, so no two jobs have one name. A file without a namespace gives the name
+// alone.
+func (job *cronJob) timerName() string {
+	if job.Metadata.Namespace == "" || job.Metadata.Name == "" {
+		return job.Metadata.Name
+	}
+	return job.Metadata.Namespace + "." + job.Metadata.Name
+}
+
 func fromCronJob(opts Options, job *cronJob, document int) Result {
-	e := newEntry(opts, place("document", document, job.Metadata.Name))
+	name := job.timerName()
+	e := newEntry(opts, place("document", document, name))
 	if job.Kind != "CronJob" {
 		return e.refusef("a %s is no CronJob", job.Kind)
 	}
@@ -92,12 +137,40 @@ func fromCronJob(opts Options, job *cronJob, document int) Result {
 		e.field("misfire")["policy"] = "fire_once"
 		e.catchUp("startingDeadlineSeconds", seconds(*s))
 	}
-	if n := job.Spec.JobTemplate.Spec.BackoffLimit; n != nil {
-		e.attempts("backoffLimit", *n+1)
+	e.jobSpec(&job.Spec.JobTemplate.Spec)
+	e.notef("its containers are not run: the timer calls a URL, which has to start the work")
+	return e.finish("", name)
+}
+
+// jobSpec sets what the Job says of retries, and notes what a call cannot carry over.
+func (e *entry) jobSpec(s *jobSpec) {
+	if s.BackoffLimit != nil {
+		e.attempts("backoffLimit", *s.BackoffLimit+1)
 	}
-	if job.Spec.JobTemplate.Spec.ActiveDeadlineSeconds != nil {
+	if s.ActiveDeadlineSeconds != nil {
 		e.notef("activeDeadlineSeconds is left out: let what the URL starts end in time")
 	}
-	e.notef("its containers are not run: the timer calls a URL, which has to start the work")
-	return e.finish("", job.Metadata.Name)
+	if n := s.Parallelism; n != nil && *n != 1 {
+		e.notef("parallelism %d is left out: the timer makes one call, which has to start all", *n)
+	}
+	if n := s.Completions; n != nil && *n != 1 {
+		e.notef("completions %d is left out: the timer makes one call, which has to start all", *n)
+	}
+	if s.Suspend {
+		e.body["status"] = "inactive"
+		e.notef("suspend of its jobTemplate makes the timer inactive: its jobs never ran")
+	}
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"completionMode " + s.CompletionMode, s.CompletionMode == "Indexed"},
+		{"backoffLimitPerIndex", s.BackoffLimitPerIndex != nil},
+		{"podFailurePolicy", s.PodFailurePolicy != nil},
+		{"successPolicy", s.SuccessPolicy != nil},
+	} {
+		if field.set {
+			e.notef("%s is left out: a call has no pods", field.name)
+		}
+	}
 }

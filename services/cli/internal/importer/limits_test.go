@@ -200,6 +200,31 @@ func TestValuesBeyondTheAPI(t *testing.T) {
 			"activeDeadlineSeconds is left out",
 		},
 		{
+			"parallel job", "kubernetes",
+			cronJob("", `,"jobTemplate":{"spec":{"parallelism":3}}`), "name", "a",
+			"parallelism 3 is left out",
+		},
+		{
+			"job of several", "kubernetes",
+			cronJob("", `,"jobTemplate":{"spec":{"completions":5,"completionMode":"Indexed"}}`), "name", "a",
+			"completions 5 is left out",
+		},
+		{
+			"indexed job", "kubernetes",
+			cronJob("", `,"jobTemplate":{"spec":{"completions":5,"completionMode":"Indexed"}}`), "name", "a",
+			"completionMode Indexed is left out",
+		},
+		{
+			"job with a policy of pods", "kubernetes",
+			cronJob("", `,"jobTemplate":{"spec":{"podFailurePolicy":{"rules":[]}}}`), "name", "a",
+			"podFailurePolicy is left out",
+		},
+		{
+			"suspended jobs", "kubernetes",
+			cronJob("", `,"jobTemplate":{"spec":{"suspend":true}}`), "status", "inactive",
+			"its jobs never ran",
+		},
+		{
 			"long label", "kubernetes",
 			cronJob(`,"labels":{"a":"b","`+strings.Repeat("x", 257)+`":"c"}`, ""), "labels.a", "b",
 			"is left out: expected at most 256 bytes",
@@ -311,6 +336,42 @@ func TestEqualNames(t *testing.T) {
 	}
 	requireNote(t, all[1], "another entry has the same name: it is a-3")
 	requireNote(t, all[1], "it calls https://example.com/a-3")
+}
+
+// TestNamesOfCronJobs checks that the name of a timer depends on its job alone, and not on the order
+// of the input or on what else is in it.
+func TestNamesOfCronJobs(t *testing.T) {
+	t.Parallel()
+	job := func(namespace, name, minute string) string {
+		if namespace != "" {
+			namespace = `,"namespace":"` + namespace + `"`
+		}
+		return `{"kind":"CronJob","metadata":{"name":"` + name + `"` + namespace + `},
+			"spec":{"schedule":"` + minute + ` 9 * * *"}}`
+	}
+	pay, ops := job("pay", "report", "1"), job("ops", "report", "2")
+	alone := job("", "report", "3")
+	for _, items := range [][]string{{pay}, {pay, ops}, {ops, pay}, {alone, ops, pay}} {
+		all, err := importer.Read(
+			"kubernetes", []byte(`{"kind":"List","items":[`+strings.Join(items, ",")+`]}`), someOptions,
+		)
+		require.NoError(t, err)
+		for i, r := range all {
+			want := map[string]string{pay: "pay.report", ops: "ops.report", alone: "report"}[items[i]]
+			require.Equal(t, want, at(t, r, "name"))
+			require.Equal(t, "https://example.com/"+want, at(t, r, "target.url"))
+		}
+	}
+	all, err := importer.Read(
+		"kubernetes", []byte(alone+"\n---\n"+pay+"\n---\n"+job("", "report", "4")), someOptions,
+	)
+	require.NoError(t, err)
+	require.Len(t, all, 3)
+	require.NotNil(t, all[1].Manifest)
+	for _, r := range []importer.Result{all[0], all[2]} {
+		require.Nil(t, r.Manifest)
+		requireNote(t, r, "2 entries have the name report: set metadata.namespace of each")
+	}
 }
 
 // TestNoCronJobIsLeftOut imports CronJobs that a reader of YAML would not separate.

@@ -32,7 +32,8 @@ func numberNames(results []Result) {
 			}
 			taken[[2]string{m.App, m.Name}] = true
 			m.Body["name"] = m.Name
-			r.Notes = append(r.Notes, "another entry has the same name: it is "+m.Name)
+			r.Notes = append(r.Notes, "another entry has the same name: it is "+m.Name+
+				"; numbers follow the order of the entries")
 		}
 		seen[[2]string{m.App, m.Name}] = true
 		if r.url != "" {
