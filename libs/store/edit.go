@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -187,6 +188,15 @@ type Admissions interface {
 // FrozenConflict returns the error for new fires while their app is frozen.
 func FrozenConflict(app string) error {
 	return timer.Conflict("", "the app "+app+" is frozen: unfreeze it first")
+}
+
+// NoSuchApp returns the error of a request for an app that does not exist. Its field is app, wherever
+// the request names it.
+func NoSuchApp(app string) error {
+	return &timer.Error{Code: timer.CodeNotFound, Field: "app", Msg: fmt.Sprintf(
+		"no app %q: check its name in the list of apps; an app exists from its first timer, "+
+			"calendar, key, settings or test call on", app,
+	)}
 }
 
 // SlotRequest requests the concurrency slot for a fire.

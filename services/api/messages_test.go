@@ -68,6 +68,27 @@ func TestMessagesNameTheRemedy(t *testing.T) {
 	}
 }
 
+// TestAnUnknownAppIsNamed checks that an error about an app that does not exist names it, where the
+// request does, and what to do.
+func TestAnUnknownAppIsNamed(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const app = "/api/v2/apps/shpo"
+	for _, c := range [][3]string{
+		{http.MethodGet, app, ""},
+		{http.MethodDelete, app + "?confirm=shpo", ""},
+		{http.MethodGet, app + "/settings", ""},
+		{http.MethodPost, app + "/freeze", `{}`},
+		{http.MethodPost, app + "/redrives", `{}`},
+		{http.MethodPost, app + "/jobs", `{"action":"pause","all":true}`},
+	} {
+		p := f.Problem(t, 404, c[0], c[1], c[2])
+		require.Len(t, p.Errors, 1, c)
+		require.Equal(t, "path.app", p.Errors[0].Location, c)
+		require.Contains(t, p.Detail, `no app "shpo": check its name in the list of apps`, c)
+	}
+}
+
 // TestKeysOfTheDeployment checks that a key of an app is told to use another key.
 func TestKeysOfTheDeployment(t *testing.T) {
 	t.Parallel()

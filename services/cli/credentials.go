@@ -108,6 +108,13 @@ func (c *credentials) hint(e *client.Error, app string) error {
 		return errors.New(
 			"give a key that may do it: --key-file names its file",
 		)
+	case e.NoApp() && c.key == "":
+		return errors.New("carillon app list shows the apps that there are")
+	case e.NoApp() && app != "":
+		return fmt.Errorf(
+			"carillon app list shows the apps of this key; or the key belongs to another app than %q",
+			app,
+		)
 	case status == http.StatusNotFound && c.key != "" && app != "":
 		return fmt.Errorf("or the key belongs to another app than %q", app)
 	default:

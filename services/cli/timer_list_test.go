@@ -43,7 +43,20 @@ func TestEmptyListsNameUnknownApps(t *testing.T) {
 	out, _, err := u.split("export", "--app", "shpo")
 	require.ErrorContains(t, err, hint, "no script keeps an empty file")
 	require.Empty(t, out)
-	require.Contains(t, u.refused("dead", "redrive", "--app", "shpo"), "404")
+	for _, args := range [][]string{
+		{"dead", "redrive"},
+		{"app", "get"},
+		{"app", "settings"},
+		{"app", "limit", "--rate", "10"},
+		{"app", "allow", "example.com:443"},
+		{"timer", "pause", "--all", "--yes"},
+	} {
+		said := u.refused(append(args, "--app", "shpo")...)
+		require.Contains(t, said, `no app "shpo"`, args)
+		require.Contains(t, said, "carillon app list shows the apps that there are", args)
+	}
+	said := u.refused("app", "delete", "shpo", "--confirm", "shpo")
+	require.Contains(t, said, "carillon app list shows the apps that there are")
 	u.do("timer", "delete", "bill", "--yes")
 	out, errOut, err := u.split("export")
 	require.NoError(t, err)

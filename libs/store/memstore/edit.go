@@ -265,7 +265,7 @@ func (s *Store) App(_ context.Context, name string) (store.App, error) {
 	defer s.lock()()
 	a := s.apps[name]
 	if a == nil {
-		return store.App{}, timer.NoSuch("app", name)
+		return store.App{}, store.NoSuchApp(name)
 	}
 	return *a, nil
 }
@@ -299,7 +299,7 @@ func (s *Store) SetFrozen(
 	defer s.lockToWrite(ctx)()
 	a := s.apps[name]
 	if a == nil {
-		return store.App{}, timer.NoSuch("app", name)
+		return store.App{}, store.NoSuchApp(name)
 	}
 	if err := s.refuseDeleted(name); err != nil {
 		return store.App{}, err

@@ -56,7 +56,7 @@ func (s *Store) StartJob(ctx context.Context, j store.Job) (store.Job, error) {
 	had := s.jobs[j.ID]
 	switch {
 	case app == nil:
-		return store.Job{}, &timer.Error{Code: timer.CodeNotFound, Msg: "no such app"}
+		return store.Job{}, store.NoSuchApp(j.App)
 	case had != nil && had.App != j.App:
 		return store.Job{}, timer.Conflict("id", "this job id is taken")
 	case had != nil && (had.Action != j.Action || !bytes.Equal(had.Request, j.Request)):
@@ -218,7 +218,7 @@ func (s *Store) ClearApp(_ context.Context, name string) (more bool, err error) 
 	defer s.lock()()
 	app := s.apps[name]
 	if app == nil {
-		return false, &timer.Error{Code: timer.CodeNotFound, Msg: "no such app"}
+		return false, store.NoSuchApp(name)
 	}
 	if app.Deleting == 0 {
 		return false, timer.Conflict("app", "the app "+name+" is not being deleted")

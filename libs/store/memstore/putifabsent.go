@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
-	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // PutIfAbsent keeps the first value of a key.
@@ -17,7 +16,7 @@ func (s *Store) PutIfAbsent(
 ) (int64, error) {
 	defer s.lockToWrite(ctx)()
 	if s.apps[app] == nil {
-		return 0, timer.NoSuch("app", app)
+		return 0, store.NoSuchApp(app)
 	}
 	id := absentKey{app, k}
 	if kept, ok := s.once[id]; ok {

@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -353,13 +352,9 @@ func (k *Checker) AuthorizeApp(ctx context.Context, app string) error {
 	have := c.scopeOf(app)
 	if have == "" {
 		k.RecordDenied(ctx, deniedApp, c.keyID)
-		return appNotFound(app)
+		return store.NoSuchApp(app)
 	}
 	return k.require(ctx, have, neededScope(ctx))
-}
-
-func appNotFound(app string) error {
-	return &timer.Error{Code: timer.CodeNotFound, Msg: fmt.Sprintf("no app %q", app)}
 }
 
 // RecordDenied counts and logs a denied request. It logs the caller as the audit trail names it, of

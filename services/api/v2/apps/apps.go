@@ -2,7 +2,6 @@ package apps
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -138,12 +137,6 @@ func (s *Resource) setFrozen(
 		return nil, err
 	}
 	a, err := s.Store.SetFrozen(ctx, app, frozen, reason)
-	if timer.CodeOf(err) == timer.CodeNotFound {
-		return nil, &timer.Error{Code: timer.CodeNotFound, Msg: fmt.Sprintf(
-			"no app %q, so nothing was changed: check its name in the list of apps; an app exists "+
-				"from its first timer, calendar, key, settings or test call on", app,
-		)}
-	}
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}

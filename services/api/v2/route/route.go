@@ -14,6 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/input"
 	"github.com/carillon-timer/carillon/services/api/problem"
@@ -74,6 +75,30 @@ func takesKey(in reflect.Type) bool {
 	})
 }
 
+// appField returns where an input names its app: in the path, in the query or in the body.
+func appField(in reflect.Type) string {
+	for _, f := range reflect.VisibleFields(in) {
+		for _, part := range []string{"path", "query"} {
+			if f.Tag.Get(part) == "app" {
+				return part + ".app"
+			}
+		}
+	}
+	return "app"
+}
+
+// locateApp returns an error about an app that does not exist, with the field that names the app.
+// Others it returns as they are.
+func locateApp(err error, field string) error {
+	e, ok := errors.AsType[*timer.Error](err)
+	if !ok || e.Code != timer.CodeNotFound || e.Field != "app" {
+		return err
+	}
+	located := *e
+	located.Field = field
+	return &located
+}
+
 // Add registers an operation. It checks the scope of the caller's key first. It converts every
 // error of a handler, because huma would show an unknown one to the caller. Each operation that
 // writes has dry_run, which marks the context: then no call of the store writes.
@@ -120,6 +145,7 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		refuseIgnored(api, reflect.TypeFor[I](), writes)...,
 	)
 	keyed := takesKey(reflect.TypeFor[I]())
+	app := appField(reflect.TypeFor[I]())
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		var out *O
 		var err error
@@ -141,7 +167,7 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 		switch err.(type) { //nolint:errorlint // wrapped ones are not for callers
 		case nil, huma.StatusError, huma.HeadersError:
 		default:
-			err = r.Problems.Of(ctx, err)
+			err = r.Problems.Of(ctx, locateApp(err, app))
 		}
 		return out, err
 	})

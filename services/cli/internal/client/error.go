@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -85,6 +86,13 @@ func (e *Error) Error() string {
 func NotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Status == http.StatusNotFound
+}
+
+// NoApp reports whether an error is that there is no such app, or none for the key.
+func (e *Error) NoApp() bool {
+	return e.Status == http.StatusNotFound && slices.ContainsFunc(e.Fields, func(f Field) bool {
+		return slices.Contains([]string{"path.app", "query.app", "body.app"}, f.Location)
+	})
 }
 
 // MayPass reports whether the same request may succeed later: there was no answer, or one that asks

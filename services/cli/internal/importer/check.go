@@ -79,7 +79,7 @@ func (e *entry) check() ([]string, error) {
 type emptyStore struct{}
 
 func (emptyStore) App(_ context.Context, name string) (store.App, error) {
-	return store.App{}, timer.NoSuch("app", name)
+	return store.App{}, store.NoSuchApp(name)
 }
 
 func (emptyStore) Calendar(_ context.Context, _, name string) (store.CalendarVersion, error) {

@@ -353,7 +353,9 @@ func TestNamesOfCronJobs(t *testing.T) {
 	alone := job("", "report", "3")
 	for _, items := range [][]string{{pay}, {pay, ops}, {ops, pay}, {alone, ops, pay}} {
 		all, err := importer.Read(
-			"kubernetes", []byte(`{"kind":"List","items":[`+strings.Join(items, ",")+`]}`), someOptions,
+			"kubernetes",
+			[]byte(`{"kind":"List","items":[`+strings.Join(items, ",")+`]}`),
+			someOptions,
 		)
 		require.NoError(t, err)
 		for i, r := range all {

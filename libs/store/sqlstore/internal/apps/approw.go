@@ -75,7 +75,7 @@ func (s *Rows) Select(
 		sqldb.Stmt("SELECT "+columns+" FROM apps WHERE name=").Bind(name).Add(lock),
 	)
 	if errors.Is(err, sql.ErrNoRows) {
-		return row, &timer.Error{Code: timer.CodeNotFound, Msg: "no such app"}
+		return row, store.NoSuchApp(name)
 	}
 	return row, err
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
-	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // PutIfAbsent inserts without overwriting, then reads the row. Of any number of calls at once, the
@@ -23,7 +22,7 @@ func (s *Scheduling) PutIfAbsent(
 		return 0, err
 	}
 	if appID == 0 {
-		return 0, timer.NoSuch("app", app)
+		return 0, store.NoSuchApp(app)
 	}
 	if hash == nil {
 		hash = []byte{} // the column is NOT NULL
