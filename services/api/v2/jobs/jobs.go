@@ -157,8 +157,9 @@ func (s *Resource) read(app string, b *startBody) (*store.JobRequest, error) {
 	if relabels := action == store.JobRelabel; relabels {
 		out.Set, out.Remove = b.SetLabels, b.RemoveLabels
 		r.Add(labelFaults(b)...)
-	} else if len(b.SetLabels) > 0 || len(b.RemoveLabels) > 0 {
-		r.Invalid("set_labels", "expected labels only with the action relabel: leave them out")
+	} else {
+		onlyWith(&r, store.JobRelabel, "set_labels", len(b.SetLabels) > 0)
+		onlyWith(&r, store.JobRelabel, "remove_labels", len(b.RemoveLabels) > 0)
 	}
 	if len(r.Errs) > 0 {
 		return nil, s.Problems.Invalid(r.Errs)
@@ -209,15 +210,20 @@ func selectsAll(f *store.Filter) bool {
 	return reflect.DeepEqual(*f, store.Filter{App: f.App})
 }
 
+// onlyWith refuses a field that is set and that only another action has.
+func onlyWith(r *input.BodyReader, action store.JobAction, field string, set bool) {
+	if set {
+		r.Invalid(field, fmt.Sprintf(
+			"expected %s only with the action %s: leave it out", field, action,
+		))
+	}
+}
+
 // readPause reads what only a pause has.
 func (s *Resource) readPause(b *startBody, out *store.JobRequest, r *input.BodyReader) {
 	if store.JobAction(b.Action) != store.JobPause {
-		if b.Reason != "" || b.Until != "" {
-			r.Invalid(
-				"reason",
-				"expected reason and until only with the action pause: leave them out",
-			)
-		}
+		onlyWith(r, store.JobPause, "reason", b.Reason != "")
+		onlyWith(r, store.JobPause, "until", b.Until != "")
 		return
 	}
 	if out.Reason = b.Reason; b.Reason != "" {

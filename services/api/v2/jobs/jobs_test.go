@@ -120,6 +120,8 @@ func TestRefusedJobs(t *testing.T) {
 		`{"action":"pause","filter":{"status":"inactive"}}`:                           "body.filter.status",
 		`{"action":"resume","filter":{"status":"active"}}`:                            "body.filter.status",
 		`{"action":"pause","all":true,"until":"2001-01-01T00:00:00Z"}`:                "body.until",
+		`{"action":"resume","all":true,"until":"2030-01-31T09:00:00Z"}`:               "body.until",
+		`{"action":"run","all":true,"remove_labels":["x"]}`:                           "body.remove_labels",
 		`{"action":"run","all":true,"reason":"x"}`:                                    "body.reason",
 		`{"action":"run","all":true,"set_labels":{"a":"b"}}`:                          "body.set_labels",
 		`{"action":"relabel","all":true}`:                                             "body.set_labels",
