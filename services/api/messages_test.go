@@ -89,6 +89,25 @@ func TestAnUnknownAppIsNamed(t *testing.T) {
 	}
 }
 
+// TestBooleansInTheQuery checks that the error about a boolean says what may be given.
+func TestBooleansInTheQuery(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	for _, c := range [][4]string{
+		{http.MethodPost, "/api/v2/timers", "dry_run", apitest.V2Body},
+		{http.MethodGet, "/api/v2/timers?app=shop", "count", ""},
+		{http.MethodGet, "/api/v2/apps/shop/dead-letters", "again", ""},
+		{http.MethodGet, "/api/v2/apps/shop/events", "follow", ""},
+	} {
+		sign := "?"
+		if strings.Contains(c[1], "?") {
+			sign = "&"
+		}
+		p := f.Problem(t, 422, c[0], c[1]+sign+c[2]+"=yes", c[3])
+		require.Equal(t, `query.`+c[2]+`: expected true or false, found "yes"`, p.Detail)
+	}
+}
+
 // TestKeysOfTheDeployment checks that a key of an app is told to use another key.
 func TestKeysOfTheDeployment(t *testing.T) {
 	t.Parallel()

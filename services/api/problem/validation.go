@@ -39,6 +39,7 @@ var messageRules = []struct {
 		"expected a text that matches $1",
 	},
 	{regexp.MustCompile(`^invalid integer$`), "expected a whole number"},
+	{regexp.MustCompile(`^invalid boolean$`), "expected true or false"},
 }
 
 // typeNames replaces JSON types with plain words.
