@@ -59,6 +59,9 @@ func TestMessagesNameTheRemedy(t *testing.T) {
 	)
 	require.Contains(t, p.Detail, "at most 128 characters, found a text of 129 characters")
 
+	p = f.Problem(t, 422, http.MethodGet, "/api/v2/timers/bill?app=shop", "")
+	require.Equal(t, `path.id: expected an id of 1 to 16 digits, found "bill"`, p.Detail)
+
 	for _, app := range []string{".", ".."} {
 		p = f.Problem(t, 422, post, timers, strings.Replace(apitest.V2Body, "shop", app, 1))
 		require.Equal(t, "body.app", p.Errors[0].Location)

@@ -42,7 +42,7 @@ type deadSelection struct {
 }
 
 func (d *deadSelection) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&d.timer, "timer", "", "only this timer's, by its id")
+	f.StringVar(&d.timer, "timer", "", "only this timer's, by its name or id")
 	f.StringVar(
 		&d.from,
 		"from",

@@ -82,6 +82,18 @@ func TestDeadCommand(t *testing.T) {
 	said, err = dead("show", fire)
 	require.NoError(t, err)
 	require.Contains(t, said, "redriven_as: "+fire+"-")
+	said, err = dead("list", "--again", "--timer", "bill")
+	require.NoError(t, err)
+	require.Contains(t, said, fire+" ")
+	said, err = redrive("--again", "--timer", "bill")
+	require.NoError(t, err)
+	require.Contains(t, said, fire+" ")
+	for _, run := range []func(...string) (string, error){
+		redrive, func(args ...string) (string, error) { return dead(append([]string{"list"}, args...)...) },
+	} {
+		_, err = run("--timer", "bil")
+		require.ErrorContains(t, err, `timer: no timer "bil" in this app: give the name or the id`)
+	}
 	_, err = redrive("--fires", "", "--yes")
 	require.ErrorContains(t, err, "--fires lists none")
 	_, err = redrive("--failure", "tired")

@@ -35,6 +35,10 @@ var messageRules = []struct {
 	{regexp.MustCompile(`^expected number >= (.*)$`), "expected a number of at least $1"},
 	{regexp.MustCompile(`^expected number <= (.*)$`), "expected a number of at most $1"},
 	{
+		regexp.MustCompile(`^expected string to match pattern \^\[0-9\]\{1,16\}\$$`),
+		"expected an id of 1 to 16 digits",
+	},
+	{
 		regexp.MustCompile(`^expected string to match pattern (.*)$`),
 		"expected a text that matches $1",
 	},

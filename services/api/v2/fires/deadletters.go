@@ -16,7 +16,7 @@ import (
 type deadLettersInput struct {
 	param.PathAppParam
 	param.PageParam
-	Timer   string `query:"timer" pattern:"^[0-9]{1,16}$" doc:"Only fires of this timer."`
+	Timer   string `query:"timer" maxLength:"128" doc:"Only fires of this timer: its name, or its id."`
 	From    string `query:"from" doc:"Only fires due at this instant (RFC 3339) or later."`
 	To      string `query:"to" doc:"Only fires due before this instant (RFC 3339)."`
 	Failure string `query:"failure" doc:"Only fires whose last attempt had this failure: timeout, connect, status and so on."`
@@ -49,7 +49,7 @@ func (s *Resource) listDeadLetters(
 	selected := selection{
 		timer: in.Timer, from: in.From, to: in.To, failure: in.Failure, again: in.Again,
 	}
-	q, err := s.query(in.App, "query.", &selected)
+	q, err := s.query(ctx, in.App, "query.", &selected)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,11 @@ type selection struct {
 }
 
 // query converts a selection. place precedes the names of its fields in errors.
-func (s *Resource) query(app, place string, in *selection) (store.DeadLetterQuery, error) {
+func (s *Resource) query(
+	ctx context.Context,
+	app, place string,
+	in *selection,
+) (store.DeadLetterQuery, error) {
 	q := store.DeadLetterQuery{
 		App:             app,
 		IncludeRedriven: in.again,
@@ -150,9 +154,9 @@ func (s *Resource) query(app, place string, in *selection) (store.DeadLetterQuer
 	}
 	var r input.BodyReader
 	if in.timer != "" {
-		id, err := timer.ParseID(in.timer)
+		id, err := s.findTimer(ctx, app, place+"timer", in.timer)
 		if err != nil {
-			return q, timer.NotFound("timer", in.timer)
+			return q, err
 		}
 		q.Timer = id
 	}
@@ -185,6 +189,46 @@ func (s *Resource) query(app, place string, in *selection) (store.DeadLetterQuer
 	}
 	return q, nil
 }
+
+// findTimer returns the id of a timer of the app: that of its name, or else the id itself. field is
+// where the request names it.
+func (s *Resource) findTimer(
+	ctx context.Context,
+	app, field, name string,
+) (timer.ID, error) {
+	t, err := s.Store.TimerByName(ctx, app, name)
+	if err == nil {
+		return t.ID, nil
+	}
+	if timer.CodeOf(err) != timer.CodeNotFound {
+		return 0, err //nolint:wrapcheck // the store says what it was doing
+	}
+	missing := &timer.Error{Code: timer.CodeNotFound, Field: field, Msg: fmt.Sprintf(
+		"no timer %q in this app: give the name or the id of one that is in its list of timers",
+		input.Clip(name),
+	)}
+	id, err := timer.ParseID(strings.TrimSpace(name))
+	if err != nil {
+		return 0, missing
+	}
+	states, err := s.Store.States(ctx, []timer.ID{id})
+	switch {
+	case err != nil:
+		return 0, err //nolint:wrapcheck // the store says what it was doing
+	case len(states) == 0 || states[0].App != app:
+		return 0, missing
+	case states[0].Status == timer.StatusDeleted:
+		missing.Msg = fmt.Sprintf("the timer %s (%s) was deleted: %s",
+			id, input.Clip(states[0].Name), ofDeleted)
+		return 0, missing
+	}
+	return id, nil
+}
+
+// ofDeleted says what became of the dead letters of a deleted timer. A redrive would call what
+// nobody wants to be called any more, with a definition that is no longer there.
+const ofDeleted = "its dead letters are no longer listed, and cannot be redriven; " +
+	"they are among its fires for as long as the deployment keeps those"
 
 // failureNames lists the classes of failures.
 func failureNames() string {

@@ -51,12 +51,13 @@ func TestV2DeadLetters(t *testing.T) {
 	}
 	id := bill[0].Timer.String()
 	for text, want := range map[string]int{
-		"timer=" + id:                                       3,
-		"failure=connect":                                   3,
-		"failure=connect&timer=" + id:                       0,
-		"from=2200-01-01T00:00:00Z":                         0,
-		"to=2020-01-01T00:00:00Z":                           0,
-		"to=1970-01-01T00:00:00Z":                           0,
+		"timer=" + id:                 3,
+		"timer=bill":                  3,
+		"failure=connect":             3,
+		"failure=connect&timer=" + id: 0,
+		"from=2200-01-01T00:00:00Z":   0,
+		"to=2020-01-01T00:00:00Z":     0,
+		"to=1970-01-01T00:00:00Z":     0,
 		"from=1969-01-01T00:00:00Z&to=1970-01-01T00:00:00Z": 0,
 		"to=2200-01-01T00:00:00Z":                           6,
 		"again=true&failure=timeout":                        3,
@@ -85,7 +86,6 @@ func TestV2DeadLetters(t *testing.T) {
 
 	for query, want := range map[string]string{
 		"failure=tired":   "query.failure",
-		"timer=x":         "query.timer",
 		"limit=0":         "query.limit",
 		"cursor=nonsense": "query.cursor",
 		"from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z": "query.to",
@@ -94,6 +94,7 @@ func TestV2DeadLetters(t *testing.T) {
 		require.Equal(t, want, p.Errors[0].Location, query)
 	}
 	e.Problem(t, 404, http.MethodGet, deadLettersPath+"?timer=4711", "")
+	e.Problem(t, 404, http.MethodGet, deadLettersPath+"?timer=x", "")
 	e.Problem(t, 404, http.MethodGet, "/api/v2/apps/desk/dead-letters?timer="+id, "")
 }
 

@@ -29,7 +29,7 @@ type redriveInput struct {
 }
 
 type redriveBody struct {
-	Timer   string   `json:"timer,omitempty" pattern:"^[0-9]{1,16}$" doc:"Only fires of this timer."`
+	Timer   string   `json:"timer,omitempty" minLength:"1" maxLength:"128" doc:"Only fires of this timer: its name, or its id."`
 	Fires   []string `json:"fires,omitempty" nullable:"false" minItems:"1" maxItems:"500" doc:"Only these fires, by their ids. At least one: an empty list does not select all."`
 	From    string   `json:"from,omitempty" format:"date-time" doc:"Only fires due at this instant or later."`
 	To      string   `json:"to,omitempty" format:"date-time" doc:"Only fires due before this instant."`
@@ -72,7 +72,7 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 	selected := selection{
 		timer: b.Timer, fires: b.Fires, from: b.From, to: b.To, failure: b.Failure, again: b.Again,
 	}
-	q, err := s.query(in.App, "", &selected)
+	q, err := s.query(ctx, in.App, "", &selected)
 	if err != nil {
 		return nil, err
 	}

@@ -90,7 +90,7 @@ func TestV2Redrive(t *testing.T) {
 
 	for body, want := range map[string]string{
 		`{"failure":"tired"}`: "body.failure", `{"fires":["x"]}`: "body.fires[0]", `{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`: "body.to",
-		`{"limit":10001}`: "body.limit", `{"timer":"x"}`: "body.timer",
+		`{"limit":10001}`: "body.limit",
 		// An empty list of fires does not select all.
 		`{"dry_run":true,"fires":[]}`: "body.fires", `{"dry_run":true,"timer":""}`: "body.timer",
 		`{"dry_run":true,"failure":""}`: "body.failure", `{"dry_run":true,"from":""}`: "body.from", `{"dry_run":true,"to":""}`: "body.to",

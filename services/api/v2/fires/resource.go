@@ -29,6 +29,7 @@ type Store interface {
 	store.Redriver
 	explain.LifeStore
 	App(ctx context.Context, name string) (store.App, error)
+	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
 }
 
 // Resource is the operations on fires.
