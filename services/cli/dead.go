@@ -184,9 +184,7 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		case dryRun && more && (r.limit == 0 || total < int64(r.limit)):
 			r.tool.sayf("more than %d would be redriven: add --yes to do it", total)
 		case total == 0 && len(r.fires) > 0:
-			r.tool.sayf(
-				"none of these is a dead letter that is not redriven: see carillon fire get; --again redrives once more",
-			)
+			r.sayNone()
 		case dryRun:
 			r.tool.sayf("%d would be redriven: add --yes to do it", total)
 		case more && cursor != "" && (r.limit == 0 || total < int64(r.limit)):
@@ -210,6 +208,16 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		}
 		return nil
 	}
+}
+
+// sayNone says that no fire that was named is redriven.
+func (r *redriver) sayNone() {
+	if r.again {
+		r.tool.sayf("none of these is a dead letter: see carillon fire get")
+		return
+	}
+	r.tool.sayf("none of these is a dead letter that is not redriven: see carillon fire get; " +
+		"--again redrives once more")
 }
 
 // bar returns a bar where there may be more than one request.

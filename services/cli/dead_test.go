@@ -102,6 +102,27 @@ func TestDeadCommand(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(apikey.New().Reveal()+"\n"), 0o600))
 	_, err = redrive("--key-file", file)
 	require.ErrorContains(t, err, "does not know this key")
+
+	require.Eventually(t, func() bool { // the redriven one fails, too
+		said, err = dead("list")
+		require.NoError(t, err)
+		return strings.Contains(said, fire+"-")
+	}, 20*time.Second, 200*time.Millisecond)
+	id, err := u.try("timer", "get", "bill", "-o", "jsonpath=.id")
+	require.NoError(t, err)
+	id = strings.TrimSpace(id)
+	said, err = u.try("timer", "delete", "bill")
+	require.NoError(t, err)
+	require.Contains(t, said, "carillon fires --timer "+id+" --state failed shows them")
+	said, err = u.try("fires", "--timer", id, "--state", "failed")
+	require.NoError(t, err)
+	require.Contains(t, said, fire)
+	for _, args := range [][]string{{}, {"--yes"}, {"--yes", "--again"}} {
+		_, err = redrive(append(args, "--fires", fire)...)
+		require.ErrorContains(t, err, fire+`, whose timer "bill" was deleted: leave it out`)
+		_, err = redrive(append(args, "--timer", id)...)
+		require.ErrorContains(t, err, "the timer "+id+" (bill) was deleted")
+	}
 }
 
 // TestRedriveGoesOn checks that redrive asks for the rest by the cursor of the answer before, until

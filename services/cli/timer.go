@@ -193,15 +193,45 @@ func (t *tool) change(
 
 func (t *tool) timerDelete() *cobra.Command {
 	c := &cobra.Command{
-		Use:               "delete NAME|ID...",
-		Short:             "delete timers",
+		Use:   "delete NAME|ID...",
+		Short: "delete timers",
+		Long: "Delete timers. Their dead letters are no longer listed then, and cannot be redriven: redrive\n" +
+			"those that still matter first. carillon fires --timer ID shows them later, by the timer's id.",
 		Args:              usageArgs(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: t.completeTimers,
 		RunE: func(c *cobra.Command, names []string) error {
-			return t.change(c, names, http.MethodDelete, "", "deleted", nil)
+			return t.eachTimer(c.Context(), names, func(
+				api *client.Client, app url.Values, tm client.Object,
+			) error {
+				return t.deleteOne(c.Context(), api, app, tm)
+			})
 		},
 	}
 	return t.addBulk(c, action("delete"))
+}
+
+// deleteOne deletes a timer, and says that its dead letters go with it.
+func (t *tool) deleteOne(
+	ctx context.Context,
+	api *client.Client,
+	app url.Values,
+	tm client.Object,
+) error {
+	id := tm.Text("id")
+	query := url.Values{"timer": {id}, "limit": {"1"}}
+	// Only the deletion itself may fail.
+	letters, _ := api.Get(ctx, appPath(app, "/dead-letters"), query)
+	if _, err := api.Do(ctx, http.MethodDelete, "/timers/"+id, app, nil); err != nil {
+		return err //nolint:wrapcheck // it says what the API answered
+	}
+	t.sayf("timer %s %s", tm.Text("name"), t.done("deleted"))
+	if len(letters.Objects("items")) > 0 {
+		t.sayf(
+			"it has dead letters, which are not listed or redriven without it: "+
+				"carillon fires --timer %s --state failed shows them", id,
+		)
+	}
+	return nil
 }
 
 func (t *tool) timerPause() *cobra.Command {

@@ -30,7 +30,7 @@ type redriveInput struct {
 
 type redriveBody struct {
 	Timer   string   `json:"timer,omitempty" minLength:"1" maxLength:"128" doc:"Only fires of this timer: its name, or its id."`
-	Fires   []string `json:"fires,omitempty" nullable:"false" minItems:"1" maxItems:"500" doc:"Only these fires, by their ids. At least one: an empty list does not select all."`
+	Fires   []string `json:"fires,omitempty" nullable:"false" minItems:"1" maxItems:"500" doc:"Only these fires, by their ids. At least one: an empty list does not select all. A fire whose timer was deleted is an error: nothing is redriven then."`
 	From    string   `json:"from,omitempty" format:"date-time" doc:"Only fires due at this instant or later."`
 	To      string   `json:"to,omitempty" format:"date-time" doc:"Only fires due before this instant."`
 	Failure string   `json:"failure,omitempty" minLength:"1" doc:"Only fires whose last attempt had this failure: timeout, connect, status and so on."`
@@ -74,6 +74,9 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 	}
 	q, err := s.query(ctx, in.App, "", &selected)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.refuseDeleted(ctx, in.App, q.Fires); err != nil {
 		return nil, err
 	}
 	if err := s.begin(ctx, in, &q); err != nil {
@@ -128,6 +131,42 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 		out.NextCursor = redriveCursor(&q)
 	}
 	return &redriveOutput{out}, nil
+}
+
+// refuseDeleted refuses fires of the app whose timers were deleted. The store leaves them out, and the
+// caller would not learn why. One that is deleted meanwhile is left out.
+func (s *Resource) refuseDeleted(ctx context.Context, app string, fires []timer.FireID) error {
+	var ids []timer.ID
+	for i := range fires {
+		ids = append(ids, fires[i].Timer)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	states, err := s.Store.States(ctx, slices.Compact(ids))
+	if err != nil {
+		return fmt.Errorf("reading the timers of fires: %w", err)
+	}
+	names := make(map[timer.ID]string)
+	for i := range states {
+		if st := &states[i]; st.App == app && st.Status == timer.StatusDeleted {
+			names[st.ID] = st.Name
+		}
+	}
+	var r input.BodyReader
+	for i := range fires {
+		if name, deleted := names[fires[i].Timer]; deleted {
+			r.Invalid(fmt.Sprintf("fires[%d]", i), fmt.Sprintf(
+				"expected a fire of a timer that there is, found %s, whose timer %q was deleted: "+
+					"leave it out; %s", fires[i], input.Clip(name), ofDeleted,
+			))
+		}
+	}
+	if len(r.Errs) > 0 {
+		return s.Problems.Invalid(r.Errs)
+	}
+	return nil
 }
 
 // begin sets the series of a request, where it goes on, and when its first request began.

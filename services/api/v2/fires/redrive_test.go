@@ -359,6 +359,39 @@ func TestV2RedriveCreatesNoApp(t *testing.T) {
 	f.Call(t, http.MethodGet, "/api/v2/apps/shpo/settings", "", nil).Into(t, 404, &struct{}{})
 }
 
+// TestV2RedriveOfADeletedTimer checks that fires are refused whose timer was deleted, and that none
+// of the others is redriven then.
+func TestV2RedriveOfADeletedTimer(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	bill, other := e.Held(t, "shop", "bill", 2), e.Held(t, "shop", "other", 1)
+	e.Fail(t, bill, timer.FailureTimeout)
+	e.Fail(t, other, timer.FailureTimeout)
+	id := bill[0].Timer.String()
+	require.Equal(t, 204, e.Call(t, http.MethodDelete, apitest.TimerPath(id, ""), "", nil).Status)
+
+	const path = "/api/v2/apps/shop/redrives"
+	named := fmt.Sprintf(`{"fires":[%q,%q],"again":true}`, other[0].FireID, bill[1].FireID)
+	for _, query := range []string{"", "?dry_run=true"} {
+		p := e.Problem(t, 422, http.MethodPost, path+query, named)
+		require.Len(t, p.Errors, 1)
+		require.Equal(t, "body.fires[1]", p.Errors[0].Location)
+		require.Contains(t, p.Detail, bill[1].FireID.String()+`, whose timer "bill" was deleted`)
+	}
+	p := e.Problem(t, 404, http.MethodPost, path, `{"timer":"`+id+`"}`)
+	require.Equal(t, "body.timer", p.Errors[0].Location)
+	require.Contains(t, p.Detail, "the timer "+id+" (bill) was deleted")
+	p = e.Problem(t, 404, http.MethodPost, path, `{"timer":"bill"}`)
+	require.Contains(t, p.Detail, `no timer "bill" in this app: give the name or the id`)
+	p = e.Problem(t, 404, http.MethodGet, deadLettersPath+"?timer="+id, "")
+	require.Equal(t, "query.timer", p.Errors[0].Location)
+	p = e.Problem(t, 404, http.MethodPost, "/api/v2/apps/desk/redrives",
+		fmt.Sprintf(`{"fires":[%q]}`, bill[1].FireID))
+	require.NotContains(t, p.Detail, "deleted", "it is of another app")
+	require.Equal(t, 1, e.Redrive(t, `{"timer":"other"}`).Count)
+	require.Equal(t, 0, e.Redrive(t, `{}`).Count)
+}
+
 // breaking is a store that fails on the second page of a redrive.
 type breaking struct {
 	api.Store

@@ -100,7 +100,7 @@ func (s *Resource) Register(r *route.Router) {
 		Method:  http.MethodGet,
 		Path:    "/apps/{app}/dead-letters",
 		ID:      "list-dead-letters",
-		Summary: "List the fires of an app that failed for good and were not redriven, in the order in which they ended",
+		Summary: "List the fires of an app that failed for good and were not redriven, in the order in which they ended; those of deleted timers are left out",
 	}, s.listDeadLetters)
 	route.Add(r, route.Operation{
 		Method: http.MethodPost, Path: "/apps/{app}/redrives", ID: "redrive-fires",

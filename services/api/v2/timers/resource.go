@@ -117,9 +117,11 @@ func (s *Resource) Register(r *route.Router) {
 		Summary: "Activate, deactivate or edit a timer",
 	}, s.patchTimer)
 	route.Add(r, route.Operation{
-		Method: http.MethodDelete, Path: "/timers/{id}", ID: "delete-timer",
+		Method:  http.MethodDelete,
+		Path:    "/timers/{id}",
+		ID:      "delete-timer",
 		Errors:  []int{http.StatusPreconditionFailed},
-		Summary: "Delete a timer",
+		Summary: "Delete a timer; its dead letters are no longer listed then, and cannot be redriven",
 		Status:  http.StatusNoContent,
 	}, s.deleteTimer)
 	route.Add(r, route.Operation{
