@@ -14,6 +14,7 @@ import (
 	"github.com/fatih/color"
 	"github.com/spf13/cobra"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
 	"github.com/carillon-timer/carillon/services/cli/internal/progress"
@@ -32,6 +33,18 @@ type change struct {
 	kind, app, name string
 	verb            string // one of the verbs below
 	diff            string
+	note            string // what an apply leaves alone, empty if there is nothing
+}
+
+// pauseNote says that an apply leaves a pause alone: operators pause on purpose, and the same files
+// are applied again and again. was is the timer before it, or nil.
+func pauseNote(m *manifest.Manifest, was client.Object) string {
+	if m.Kind != manifest.Timer || m.Body.Text("status") != string(timer.StatusActive) ||
+		was.Text("status") != string(timer.StatusPaused) {
+		return ""
+	}
+	return "it stays paused: carillon timer resume " + m.Name + " --app " + m.App +
+		" ends the pause"
 }
 
 // What an apply does to a definition.
@@ -49,7 +62,8 @@ func (t *tool) applyCommand() *cobra.Command {
 		Short: "create and change timers and calendars so that they are as in files",
 		Long: "It creates what does not exist and changes what differs. A document is a timer as the API\n" +
 			"takes it, or a calendar where it says kind: calendar. It is not one transaction: what was\n" +
-			"applied before an error stays, and a repetition goes on.\n\n" +
+			"applied before an error stays, and a repetition goes on. A paused timer stays paused, with a\n" +
+			"note, where its document says status: active. carillon timer resume ends the pause.\n\n" +
 			"A document without an app is for the app of --app, " + appVariable + " or the context.\n" +
 			"With --app, a document of another app is refused, and nothing is applied.",
 		Example: `  carillon export --app shop > shop.yaml
@@ -74,8 +88,9 @@ func (t *tool) diffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff -f FILE|FOLDER...",
 		Short: "show what apply would change; fails where anything differs",
-		Long:  "With --app, a document of another app is refused, as by apply.",
-		Args:  usageArgs(cobra.NoArgs),
+		Long: "With --app, a document of another app is refused, as by apply. A paused timer does not differ\n" +
+			"from status: active, as apply leaves the pause alone: a note says so.",
+		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			different := false
 			a.each = func(done change) error {
@@ -240,7 +255,7 @@ func (t *tool) report(a *apply, done change) error {
 	if !t.printer.Human() {
 		return t.printer.One(client.Object{
 			"kind": done.kind, "app": done.app, "name": done.name, "result": done.verb,
-			"dry_run": a.dryRun, "diff": done.diff,
+			"dry_run": a.dryRun, "diff": done.diff, "note": done.note,
 		})
 	}
 	if a.dryRun {
@@ -253,6 +268,9 @@ func (t *tool) report(a *apply, done change) error {
 		verb = "would be " + verb
 	}
 	t.sayf("%s %s/%s %s", done.kind, done.app, done.name, verb)
+	if done.note != "" {
+		t.sayf("%s %s/%s: note: %s", done.kind, done.app, done.name, printable(done.note))
+	}
 	return nil
 }
 
@@ -294,6 +312,7 @@ func (t *tool) applyOne(
 	if err != nil {
 		return done, err //nolint:wrapcheck // it says what the API answered
 	}
+	done.note = pauseNote(m, was)
 	if done.diff, err = difference(m.Kind, was, now); err != nil {
 		return done, err
 	}

@@ -131,6 +131,7 @@ func (t *tool) changeOf(
 		return done, client.ErrorOf(problem)
 	}
 	status := m.Body.Text("status")
+	done.note = pauseNote(m, was)
 	switch {
 	case result.Text("result") == verbCreated:
 		done.verb = verbCreated

@@ -310,6 +310,39 @@ func TestApplyAndExport(t *testing.T) {
 	require.Equal(t, "tick\n", u.do("timer", "list", "-o", "name"))
 }
 
+// TestApplyLeavesPausesAlone checks that apply and diff say so, and that the copy of a paused timer
+// is inactive.
+func TestApplyLeavesPausesAlone(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	text := strings.ReplaceAll(twoTimers, "name: tick", "name: tick\nstatus: active")
+	file := u.file("shop.yaml", text)
+	require.NotContains(t, u.do("apply", "-f", file), "note")
+	u.do("timer", "pause", "tick")
+	const note = "timer shop/tick: note: it stays paused: " +
+		"carillon timer resume tick --app shop ends the pause"
+	for _, args := range [][]string{{"apply"}, {"diff"}, {"apply", "--dry-run"}} {
+		require.Contains(t, u.do(append(args, "-f", file)...), note, args)
+	}
+	changed := u.file("changed.yaml", strings.Replace(text, "every: 1h", "every: 2h", 1))
+	said, err := u.try("diff", "-f", changed)
+	require.ErrorContains(t, err, "differ")
+	require.Contains(t, said, note)
+	said = u.do("apply", "-f", changed)
+	require.Contains(t, said, "timer shop/tick changed\n"+note)
+	require.Contains(t, u.do("apply", "-f", changed, "-o", "json"), "it stays paused")
+	require.Contains(t, u.do("timer", "get", "tick"), "status: paused")
+
+	u.in = u.do("export", "--without-app")
+	require.NotContains(t, u.do("apply", "-f", "-"), "note", "an export does not ask for a status")
+	u.do("apply", "-f", "-", "--app", "shop2")
+	require.Contains(t, u.do("timer", "get", "tick", "--app", "shop2"), "status: inactive")
+	u.do("timer", "resume", "tick")
+	require.NotContains(t, u.do("apply", "-f", file), "note")
+}
+
 // TestApplyToAnotherApp checks that only documents without an app follow the flag --app.
 func TestApplyToAnotherApp(t *testing.T) {
 	t.Parallel()

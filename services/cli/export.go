@@ -26,7 +26,8 @@ func (t *tool) exportCommand() *cobra.Command {
 			"place keeps those that the service has. The export of an app that changes meanwhile is not of\n" +
 			"one instant. It fails if there is no such app.\n\n" +
 			"Applied to another app or deployment, a one-shot is called again, at once if its instant has\n" +
-			"passed. --pending leaves out those that have come due, and --without-app implies it.",
+			"passed. --pending leaves out those that have come due, and --without-app implies it. The status\n" +
+			"of a paused timer is left out: applied to its own app it stays paused, and a copy is inactive.",
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return t.withApp(func(api *client.Client, app url.Values) error {

@@ -349,6 +349,10 @@ func TestV2PutByName(t *testing.T) {
 		).Status,
 		"a pause stays",
 	)
+	require.Equal(t, "active", f.Do(
+		t, 200, http.MethodPatch, apitest.TimerPath(first.ID, ""), `{"status":"active"}`,
+	).Status, "a patch ends it")
+	f.Do(t, 200, http.MethodPost, apitest.TimerPath(first.ID, "/pause"), "")
 	require.Equal(
 		t,
 		"inactive",

@@ -24,11 +24,11 @@ type newTimerBody struct {
 	Priority    string                      `json:"priority,omitempty" enum:"high,normal,low" doc:"Which fires go first where not all can run; normal by default."`
 	Labels      map[string]string           `json:"labels,omitempty" doc:"For people and templates; at most 32, names and values at most 256 bytes each."`
 	Metrics     bool                        `json:"metrics,omitempty" doc:"Executors have metrics of this timer, by its name: carillon_timer_fires_total and carillon_timer_lateness_seconds. At most 1,000 timers of the deployment have them; else 422."`
-	Status      string                      `json:"status,omitempty" enum:"active,inactive" doc:"A new timer is inactive where it is left out; one that is there stays as it is."`
+	Status      string                      `json:"status,omitempty" enum:"active,inactive" doc:"A new timer is inactive where it is left out; one that is there stays as it is. active leaves a paused timer paused, because the same definition is sent again and again: resume the timer, or PATCH its status. inactive ends a pause."`
 }
 
 type changeBody struct {
-	Status      string                      `json:"status,omitempty" enum:"active,inactive"`
+	Status      string                      `json:"status,omitempty" enum:"active,inactive" doc:"Either ends a pause: unlike a PUT, a PATCH asks for this status now."`
 	Schedule    *definition.ScheduleBody    `json:"schedule,omitempty" doc:"Replaces the schedule. The misfire policy stays, also where it is the default of another kind."`
 	Target      *definition.TargetBody      `json:"target,omitempty" doc:"Replaces the target or targets. Secrets that are REDACTED stay as they are."`
 	Targets     *[]definition.TargetBody    `json:"targets,omitempty" maxItems:"8" doc:"Replaces the target or targets. Secrets that are REDACTED stay as they are."`
