@@ -102,9 +102,11 @@ func (s *Resource) Register(r *route.Router) {
 		Summary: "List an app's timers, or search for some of them",
 	}, s.listTimers)
 	route.Add(r, route.Operation{
-		Method: http.MethodDelete, Path: "/timers", ID: "delete-named-timer",
+		Method:  http.MethodDelete,
+		Path:    "/timers",
+		ID:      "delete-named-timer",
 		Errors:  []int{http.StatusPreconditionFailed},
-		Summary: "Delete the timer of a name",
+		Summary: "Delete the timer of a name; its dead letters are no longer listed then, and cannot be redriven",
 		Status:  http.StatusNoContent,
 	}, s.deleteNamed)
 	route.Add(r, route.Operation{
