@@ -66,19 +66,23 @@ type tokens struct {
 
 type token struct {
 	lock  chan struct{} // holds one value while unlocked
-	value string
 	err   error
 	until time.Time
 
-	// refused is a value that a receiver refused. It has no lock, because others hold that while they
-	// read or fetch a token, and a refusal must not be lost.
-	refused atomic.Pointer[string]
+	// value is set with the lock and refused without it, because others hold that while they fetch a
+	// token, and a refusal must not be lost. nil: there was none.
+	value atomic.Pointer[tokenValue]
+}
+
+// tokenValue is one answer of a token server. A late refusal of an earlier one does not count.
+type tokenValue struct {
+	text    string
+	refused atomic.Bool
 }
 
 // usable returns whether the cached value, or the error in its place, may be used.
 func (e *token) usable() bool {
-	refused := e.refused.Load()
-	return time.Now().Before(e.until) && (e.err != nil || refused == nil || *refused != e.value)
+	return time.Now().Before(e.until) && (e.err != nil || !e.value.Load().refused.Load())
 }
 
 func newTokens(t *transports, o *NetOptions) (*tokens, error) {
@@ -105,14 +109,17 @@ func (t *tokens) get(
 	}
 	defer func() { e.lock <- struct{}{} }()
 	if e.usable() {
-		return e.value, true, e.err
+		if e.err != nil {
+			return "", true, e.err
+		}
+		return e.value.Load().text, true, nil
 	}
-	e.refused.Store(nil) // a server may give the same token again
-	e.value, e.until, e.err = t.fetch(ctx, app, p, o)
+	value, e.until, e.err = t.fetch(ctx, app, p, o)
+	e.value.Store(&tokenValue{text: value}) // it may be the same text again, and is not refused then
 	if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
 		e.until = time.Time{} // the caller's own timeout; the next caller may have more time
 	}
-	return e.value, false, e.err
+	return value, false, e.err
 }
 
 // entry returns the cache entry of a grant. Concurrent callers get the same entry.
@@ -132,9 +139,11 @@ func (t *tokens) entry(g grant) *token {
 // may have been revoked early, and then another attempt succeeds.
 const cachedTokenRefused = "the token was a cached one, and the next call gets a new one"
 
-// drop discards a token that the receiver refused.
+// drop discards a token that the receiver refused, unless there is another one since.
 func (t *tokens) drop(app string, p *egress.Policy, o *timer.OAuth2, value string) {
-	t.entry(grantOf(app, p, o)).refused.Store(&value)
+	if v := t.entry(grantOf(app, p, o)).value.Load(); v != nil && v.text == value {
+		v.refused.Store(true)
+	}
 }
 
 func (t *tokens) fetch(

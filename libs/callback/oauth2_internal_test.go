@@ -19,10 +19,15 @@ func TestARefusalIsNotLost(t *testing.T) {
 	var o timer.OAuth2
 	p := new(egress.Policy)
 	e := all.entry(grantOf("shop", p, &o))
-	e.value, e.until = "new", time.Now().Add(time.Hour)
+	e.until = time.Now().Add(time.Hour)
+	e.value.Store(&tokenValue{text: "new"})
 	<-e.lock // a reader
 	all.drop("shop", p, &o, "old")
 	require.True(t, e.usable())
 	all.drop("shop", p, &o, "new")
 	require.False(t, e.usable())
+	all.drop("shop", p, &o, "old") // late
+	require.False(t, e.usable())
+	e.value.Store(&tokenValue{text: "new"})
+	require.True(t, e.usable(), "the server gave it again")
 }
