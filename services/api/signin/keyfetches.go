@@ -25,6 +25,7 @@ type keyFetches struct {
 	next http.RoundTripper
 	now  func() time.Time
 	url  atomic.Pointer[string] // of the keys; nil: not known yet
+	none atomic.Bool            // the latest fetch brought no keys
 
 	// mu is held during a fetch: callers at once wait for it, and take its answer.
 	mu     sync.Mutex
@@ -45,6 +46,7 @@ func (k *keyFetches) RoundTrip(r *http.Request) (*http.Response, error) {
 	if age := k.now().Sub(k.at); k.at.IsZero() || age < 0 || age >= keysEvery {
 		k.fetch(r)
 		k.at = k.now()
+		k.none.Store(k.err != nil || k.status != http.StatusOK || !json.Valid(k.body))
 	}
 	if k.err != nil {
 		return nil, k.err
@@ -71,10 +73,5 @@ func (k *keyFetches) fetch(r *http.Request) {
 }
 
 // failed returns whether the latest fetch brought no keys. Then a signature that the keys fetched
-// before do not confirm may still be valid.
-func (k *keyFetches) failed() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.err != nil ||
-		!k.at.IsZero() && (k.status != http.StatusOK || !json.Valid(k.body))
-}
+// before do not confirm may still be valid. It does not wait for a fetch that is on its way.
+func (k *keyFetches) failed() bool { return k.none.Load() }
