@@ -85,8 +85,11 @@ func lateText(o *timer.Outcome, last *timer.Attempt) string {
 			duration(late),
 		)
 	case laterClaim(&o.Hops, start) && o.Hops.WaitedMS < late/2:
-		return fmt.Sprintf(" Its executor claimed it %s after its run time; whether another one had "+
-			"claimed it before is not known.", duration(late))
+		return fmt.Sprintf(
+			" Its executor claimed it %s after its run time; whether another one had "+
+				"claimed it before is not known.",
+			duration(late),
+		)
 	}
 	return ""
 }

@@ -73,5 +73,5 @@ func (k *keyFetches) fetch(r *http.Request) {
 }
 
 // failed returns whether the latest fetch brought no keys. Then a signature that the keys fetched
-// before do not confirm may still be valid. It does not wait for a fetch that is on its way.
+// before do not confirm may still be valid. It does not wait for a fetch that goes on.
 func (k *keyFetches) failed() bool { return k.none.Load() }
