@@ -145,7 +145,8 @@ type AllTimers interface {
 
 // Definitions has the definitions of timers.
 type Definitions interface {
-	// Definitions returns versions of definitions, in no order. It leaves out unknown versions.
+	// Definitions returns versions of definitions, in no order. It leaves out unknown versions. One
+	// that cannot be read is [timer.Definition.Unreadable], and hides no other.
 	Definitions(ctx context.Context, keys []VersionKey) (map[VersionKey]*timer.Definition, error)
 }
 

@@ -131,6 +131,11 @@ type Definition struct {
 	Priority Priority          `json:"priority,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`  // for users, filters and templates
 	Metrics  bool              `json:"metrics,omitempty"` // executors have series of the timer
+
+	// Unreadable says why a stored definition, or one of its calendars, cannot be read: a newer
+	// release has written it, or it is damaged. What could not be read is then missing. It is empty
+	// if all could be read, is not stored, and no store takes a definition that has it.
+	Unreadable string `json:"-"`
 }
 
 // BodyBytes returns the size of the bodies of all targets, in bytes.

@@ -1,11 +1,15 @@
 package executor_test
 
 import (
+	"bytes"
 	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -86,6 +90,85 @@ func TestUnknownValueGivesTheFireBack(t *testing.T) {
 				time.Sleep(time.Minute)
 				require.Equal(t, map[string]int{"delivered": 100}, reasons(t, parts, fires))
 				require.Empty(t, before.attempts())
+			})
+		})
+	}
+}
+
+// unreadable is a store that cannot read the definitions of one timer, until it is mended.
+type unreadable struct {
+	executor.Store
+	timer  timer.ID
+	mended *atomic.Bool
+}
+
+func (u unreadable) Definitions(
+	ctx context.Context,
+	keys []store.VersionKey,
+) (map[store.VersionKey]*timer.Definition, error) {
+	defs, err := u.Store.Definitions(ctx, keys)
+	for k := range defs {
+		if k.Timer == u.timer && !u.mended.Load() {
+			defs[k] = &timer.Definition{Unreadable: "damaged"}
+		}
+	}
+	return defs, err
+}
+
+// TestUnreadableDefinitionsStopNoOther checks that the fires of a timer whose definition cannot be read
+// are given back as they were, also while it is paused, and those of other timers are called. Once
+// it can be read, the same executor calls them.
+func TestUnreadableDefinitionsStopNoOther(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]timer.Status{
+		"active": timer.StatusActive, "paused": timer.StatusPaused, "deleted": timer.StatusDeleted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				// A pause only defers a one-shot, but nobody knows that it is one.
+				due := time.Now().Add(3 * time.Second)
+				fires := parts.Create("a", servicetest.Once(due, "http://127.0.0.1/bad"),
+					servicetest.Once(due, "http://127.0.0.1/good"))
+				bad, good := fires[:1], fires[1:]
+				var log bytes.Buffer
+				var r receiver
+				var mended atomic.Bool
+				stop := start(t, parts, "one", &r, func(o *executor.Options) {
+					o.Store = unreadable{o.Store, bad[0].Timer, &mended}
+					o.Logger = zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
+				})
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+				set := func(status timer.Status) {
+					items := []store.StatusChange{{App: "a", ID: bad[0].Timer, Status: status}}
+					out, err := parts.Store.SetStatus(t.Context(), items, parts.Plan)
+					require.NoError(t, err)
+					require.NoError(t, out[0].Err)
+					parts.Dispatch.Committed(t.Context(), out[0].Fires)
+				}
+				set(status)
+				time.Sleep(9500 * time.Millisecond)
+				require.Equal(t, map[string]int{"delivered": 1}, reasons(t, parts, good))
+				if status == timer.StatusDeleted {
+					require.Equal(t, map[string]int{"skipped:deleted": 1}, reasons(t, parts, bad))
+					return
+				}
+				time.Sleep(time.Minute)
+				require.Equal(t, map[string]int{"open": 1}, reasons(t, parts, bad))
+				got, err := parts.Store.Fire(t.Context(), "a", bad[0].FireID)
+				require.NoError(t, err)
+				require.Equal(t, bad[0].RunAtMS, got.Open.RunAtMS)
+				require.Zero(t, got.Open.Attempt)
+
+				mended.Store(true)
+				set(timer.StatusActive)
+				time.Sleep(time.Minute)
+				stop()
+				require.Equal(t, map[string]int{"delivered": 1}, reasons(t, parts, bad))
+				first, _, _ := strings.Cut(log.String(), "\n")
+				require.Contains(t, first, `"error":"damaged"`)
+				require.Contains(t, first, bad[0].Timer.String())
 			})
 		})
 	}

@@ -168,6 +168,12 @@ func (s *Service) labelEdits(
 		if known := definitions[keys[i]]; known != nil {
 			d = *known
 		}
+		if d.Unreadable != "" { // an edit would lose what it has
+			failed = append(failed, store.JobError{
+				Timer: t.ID, Name: t.Name, Error: d.Unreadable,
+			})
+			continue
+		}
 		labels := maps.Clone(d.Labels)
 		if labels == nil {
 			labels = make(map[string]string, len(r.Set))

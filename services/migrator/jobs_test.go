@@ -357,6 +357,47 @@ func TestJobsReportWhatTheyCannotChange(t *testing.T) {
 	})
 }
 
+// unreadable is a store that cannot read the definition of one timer.
+type unreadable struct {
+	migrator.Store
+	timer timer.ID
+}
+
+func (u unreadable) Definitions(
+	ctx context.Context,
+	keys []store.VersionKey,
+) (map[store.VersionKey]*timer.Definition, error) {
+	defs, err := u.Store.Definitions(ctx, keys)
+	for k := range defs {
+		if k.Timer == u.timer {
+			defs[k] = &timer.Definition{Unreadable: "damaged"}
+		}
+	}
+	return defs, err
+}
+
+// TestRelabelKeepsUnreadableDefinitions checks that a job replaces no definition that it cannot read.
+func TestRelabelKeepsUnreadableDefinitions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		made := labelled(t, parts, 4)
+		startJobs(t, parts, unreadable{parts.Store, made[1].ID})
+		j := startJob(t, parts.Store, store.JobRelabel, "", store.JobRequest{
+			Set: map[string]string{"env": "prod"},
+		})
+		done := ended(t, parts.Store, j.ID)
+		require.Equal(t, store.JobDone, done.Status)
+		require.EqualValues(t, 3, done.Done)
+		require.EqualValues(t, 1, done.Failed)
+		require.Equal(t,
+			store.JobError{Timer: made[1].ID, Name: "t001", Error: "damaged"}, done.Errors[0])
+		kept, err := parts.Store.Timer(t.Context(), "a", made[1].ID)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, kept.Version)
+	})
+}
+
 // TestJobsOfANewerReleaseAreLeftToIt starts jobs that this release does not know all of. It changes
 // nothing and does not end them, and other jobs go on.
 func TestJobsOfANewerReleaseAreLeftToIt(t *testing.T) {

@@ -20,6 +20,12 @@ import (
 // stops the expansion, the backfill and the replan of no other timer.
 func TestUnreadableTimersStopNoOther(t *testing.T) {
 	t.Parallel()
+	onEachEngine(t, unreadableStopNoOther)
+}
+
+// onEachEngine runs a test on a store of each engine.
+func onEachEngine(t *testing.T, test func(t *testing.T, s *sqlstore.Store)) {
+	t.Helper()
 	for name, open := range map[string]func(t *testing.T) *sqlstore.Store{
 		"SQLite": func(t *testing.T) *sqlstore.Store {
 			t.Helper()
@@ -32,7 +38,7 @@ func TestUnreadableTimersStopNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			unreadableStopNoOther(t, open(t))
+			test(t, open(t))
 		})
 	}
 }
@@ -40,9 +46,6 @@ func TestUnreadableTimersStopNoOther(t *testing.T) {
 func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
 	ctx := t.Context()
-	idle := func(*timer.Timer, int64) store.Plan {
-		return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
-	}
 	d := timer.Definition{
 		Schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute)},
 		Target:   timer.Target{Kind: timer.KindHTTP, URL: "https://example.com/"},
@@ -57,7 +60,7 @@ func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 		{App: "a", Name: "gone", Definition: d, Activate: true},
 		{App: "a", Name: "dated", Definition: dated, Activate: true},
 		{App: "b", Name: "good", Definition: d, Activate: true},
-	}, idle)
+	}, idlePlan)
 	require.NoError(t, err)
 	exec := func(text string, args ...any) {
 		t.Helper()
@@ -79,15 +82,15 @@ func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 	}
 	newer, gone, good := made[0].Timer.ID, made[1].Timer.ID, made[3].Timer.ID
 	exec("UPDATE timer_versions SET definition=? WHERE timer_id=?",
-		[]byte(`{"schedule":{"kind":{"of":"a newer release"}}}`), int64(newer))
+		[]byte(newerDefinition), int64(newer))
 	exec("DELETE FROM timer_versions WHERE timer_id=?", int64(gone))
-	exec("UPDATE calendars SET content=?", []byte(`{"excluded_dates":{"of":"a newer release"}}`))
+	exec("UPDATE calendars SET content=?", []byte(newerCalendar))
 	exec("UPDATE timers SET expand_at_ms=1")
 
 	planned := map[timer.ID]int{}
 	plan := func(tm *timer.Timer, nowMS int64) store.Plan {
 		planned[tm.ID]++
-		return idle(tm, nowMS)
+		return idlePlan(tm, nowMS)
 	}
 	_, _, err = s.Expand(ctx, 10, plan)
 	require.NoError(t, err)
@@ -141,4 +144,74 @@ func TestUnreadableTimersAreNamed(t *testing.T) {
 	for _, f := range fires {
 		require.Contains(t, log.String(), fmt.Sprintf(`"timer":%d,`, f.Timer))
 	}
+}
+
+// What tests put in place of a definition and of a calendar.
+const (
+	newerDefinition = `{"schedule":{"kind":{"of":"a newer release"}}}`
+	newerCalendar   = `{"excluded_dates":{"of":"a newer release"}}`
+)
+
+// damaged creates the timers newer, gone, dated and good of the app "a", and damages the definitions
+// of newer and gone and the calendar of dated. They are due each minute, and have no fires.
+func damaged(t *testing.T, s *sqlstore.Store) (made []store.CreateResult) {
+	t.Helper()
+	d := timer.Definition{
+		Schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute)},
+		Target:   timer.Target{Kind: timer.KindHTTP, URL: "https://example.com/"},
+		Retry:    timer.DefaultRetry(),
+		Labels:   map[string]string{"team": "pay"},
+		Metrics:  true,
+	}
+	_, err := s.PutCalendar(t.Context(), "a", timer.Calendar{Name: "c"}, 0)
+	require.NoError(t, err)
+	dated := d
+	dated.Schedule.Calendars = []string{"c"}
+	made, err = s.Create(t.Context(), []store.NewTimer{
+		{App: "a", Name: "newer", Definition: dated, Activate: true},
+		{App: "a", Name: "gone", Definition: d, Activate: true},
+		{App: "a", Name: "dated", Definition: dated, Activate: true},
+		{App: "a", Name: "good", Definition: d, Activate: true},
+	}, idlePlan)
+	require.NoError(t, err)
+	for i := range made {
+		require.NoError(t, made[i].Err)
+	}
+	run(t, s, "UPDATE timer_versions SET definition=? WHERE timer_id=?",
+		[]byte(newerDefinition), int64(made[0].Timer.ID))
+	run(t, s, "DELETE FROM timer_versions WHERE timer_id=?", int64(made[1].Timer.ID))
+	run(t, s, "UPDATE calendars SET content=?", []byte(newerCalendar))
+	return made
+}
+
+func run(t *testing.T, s *sqlstore.Store, text string, args ...any) {
+	t.Helper()
+	_, err := s.Exec(t.Context(), text, args...)
+	require.NoError(t, err)
+}
+
+// idlePlan plans no fires.
+func idlePlan(*timer.Timer, int64) store.Plan {
+	return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+}
+
+// TestUnreadableDefinitionsHideNoOther checks that a read of definitions returns those that can be read,
+// and marks one that cannot.
+func TestUnreadableDefinitionsHideNoOther(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
+		made := damaged(t, s)
+		keys := make([]store.VersionKey, len(made))
+		for i := range made {
+			keys[i] = store.VersionKey{Timer: made[i].Timer.ID, Version: 1}
+		}
+		defs, err := s.Definitions(t.Context(), keys)
+		require.NoError(t, err)
+		require.Len(t, defs, 3)
+		require.Contains(t, defs[keys[0]].Unreadable, keys[0].Timer.String())
+		require.Empty(t, defs[keys[0]].Labels, "what could be read of it is not taken for all")
+		require.NotContains(t, defs, keys[1], "unknown")
+		require.Empty(t, defs[keys[2]].Unreadable, "only its calendar is unreadable")
+		require.Equal(t, made[3].Timer.Definition, *defs[keys[3]])
+	})
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -89,6 +90,10 @@ type View struct {
 // Decide returns what happens to a due fire. It has no effects. Where it lacks an answer it returns
 // Read, and the caller decides again with the answer in the view.
 func Decide(e *inflight.Entry, v *View) Verdict {
+	if d := e.Def; d != nil && d.Unreadable != "" && v.Status.Reason != timer.ReasonDeleted {
+		// What the status decides depends on the kind of the schedule, except for a deleted timer.
+		return Verdict{Action: GiveBack, Err: errors.New(d.Unreadable)}
+	}
 	switch {
 	case v.Status.Action == Skip && v.Status.Reason == timer.ReasonFrozen && lastCallFailed(e):
 		// A freeze keeps fires from starting. This one would not start again.

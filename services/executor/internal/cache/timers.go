@@ -141,7 +141,8 @@ type DefinitionQuestion struct {
 	App int64
 }
 
-// ReadDefinitions reads definitions from the store and caches them. A missing one is nil.
+// ReadDefinitions reads definitions from the store and caches them. A missing one is nil. One that
+// cannot be read is read again by each question: it may be mended.
 func (b *Timers) ReadDefinitions(
 	ctx context.Context,
 	questions []DefinitionQuestion,
@@ -170,7 +171,8 @@ func (b *Timers) ReadDefinitions(
 			if !d.Several() {
 				read[q.Key].Endpoint = EndpointOf(q.App, &d.Target)
 			}
-			if b.resets == resets { // otherwise it may be of the database before
+			if b.resets == resets &&
+				d.Unreadable == "" { // after a reset it may be of the database before
 				b.defs.Add(q.Key, read[q.Key])
 			}
 		}

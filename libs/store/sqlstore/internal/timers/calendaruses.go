@@ -162,7 +162,7 @@ func (s *Rows) readCalendars(
 
 // fillCalendars adds the contents of their calendars to timers, with one statement. It needs no
 // locks if the caller has the timers' rows locked: PutCalendar has to wait for these rows to
-// request a replan. If some cannot be read, the error is an *UnreadableError of their timers.
+// request a replan. Timers with one that cannot be read are marked as unreadable.
 func (s *Rows) fillCalendars(ctx context.Context, c sqlx.QueryerContext, ts []timer.Timer) error {
 	var keys []NameKey
 	for i := range ts {
@@ -174,18 +174,14 @@ func (s *Rows) fillCalendars(ctx context.Context, c sqlx.QueryerContext, ts []ti
 	if err != nil {
 		return err
 	}
-	var unreadable UnreadableError
 	for i := range ts {
 		ts[i].Calendars = found.Of(&ts[i])
 		for _, u := range TimerUses(&ts[i]) {
 			if err := bad[u.NameKey]; err != nil {
-				unreadable.add(ts[i].ID, err)
+				ts[i].Definition.Unreadable = err.Error()
 				break
 			}
 		}
-	}
-	if len(unreadable.Timers) > 0 {
-		return &unreadable
 	}
 	return nil
 }

@@ -7,6 +7,7 @@
 //	timers.go        reads timers, their states and lists
 //	timerrow.go      a row of timers
 //	versions.go      versions of definitions
+//	unreadable.go    timers that this release cannot read
 //	attributes.go    labels and target hosts, for searches
 //	metered.go       which timers have metrics
 //	namekey.go       a name within an app

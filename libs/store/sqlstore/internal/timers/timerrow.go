@@ -134,6 +134,18 @@ func (r Row) Timer(app string) timer.Timer {
 func (s *Rows) Complete(
 	ctx context.Context, c sqlx.QueryerContext, rows []Row, hashes map[timer.ID][]byte,
 ) ([]timer.Timer, error) {
+	ts, err := s.CompleteAll(ctx, c, rows, hashes)
+	if err != nil {
+		return nil, err
+	}
+	return ts, checkReadable(ts)
+}
+
+// CompleteAll is like Complete, but a timer that cannot be read is only marked as
+// [timer.Definition.Unreadable]. It is for what needs no definition, or shows it.
+func (s *Rows) CompleteAll(
+	ctx context.Context, c sqlx.QueryerContext, rows []Row, hashes map[timer.ID][]byte,
+) ([]timer.Timer, error) {
 	keys := make([]store.VersionKey, len(rows))
 	appIDs := make([]int64, len(rows))
 	for i, r := range rows {
@@ -149,22 +161,19 @@ func (s *Rows) Complete(
 		return nil, err
 	}
 	out := make([]timer.Timer, len(rows))
-	var bad UnreadableError
 	for i, r := range rows {
+		out[i] = r.Timer(names[r.AppID])
 		v, ok := defs[keys[i]]
 		if !ok {
-			err := fmt.Errorf("timer %d has no definition of version %d", r.ID, r.Version)
-			bad.add(timer.ID(r.ID), err)
+			out[i].Definition.Unreadable = fmt.Sprintf(
+				"timer %d has no definition of version %d", r.ID, r.Version,
+			)
 			continue
 		}
-		out[i] = r.Timer(names[r.AppID])
 		out[i].Definition = v.Definition
 		if hashes != nil {
 			hashes[out[i].ID] = v.hash
 		}
-	}
-	if len(bad.Timers) > 0 {
-		return nil, &bad
 	}
 	return out, s.fillCalendars(ctx, c, out)
 }

@@ -22,27 +22,12 @@ type Version struct {
 	hash       []byte
 }
 
-// UnreadableError is of timers that this release cannot read, by their definitions or calendars: a
-// newer one has written these, or they are damaged.
-type UnreadableError struct {
-	Timers []timer.ID
-	Errs   []error // of each
-}
-
-// Error returns the first error, which speaks for all: their number has no limit.
-func (e *UnreadableError) Error() string { return e.Errs[0].Error() }
-
-func (e *UnreadableError) add(id timer.ID, err error) {
-	e.Timers, e.Errs = append(e.Timers, id), append(e.Errs, err)
-}
-
-// Versions returns the definitions that exist. They never change, so it needs no lock. If some cannot
-// be read, the error is an *UnreadableError of them all.
+// Versions returns the definitions that exist. They never change, so it needs no lock. One that cannot
+// be read is [timer.Definition.Unreadable], and has no hash: an edit replaces it, whatever it was.
 func (s *Rows) Versions(
 	ctx context.Context, c sqlx.QueryerContext, keys []store.VersionKey,
 ) (map[store.VersionKey]*Version, error) {
 	out := make(map[store.VersionKey]*Version, len(keys))
-	var bad UnreadableError
 	for part := range sqldb.Batches(keys) {
 		q := sqldb.Stmt(
 			"SELECT timer_id,version,hash,definition FROM timer_versions WHERE (timer_id,version) IN (" + s.db.Dialect.Tuples,
@@ -62,24 +47,24 @@ func (s *Rows) Versions(
 		for _, r := range rows {
 			v := &Version{hash: r.Hash}
 			if err := json.Unmarshal(r.Definition, &v.Definition); err != nil {
-				bad.add(timer.ID(r.Timer), fmt.Errorf(
-					"reading version %d of timer %d: %w", r.Version, r.Timer, err,
-				))
-				continue
+				v = &Version{Definition: timer.Definition{Unreadable: fmt.Sprintf(
+					"reading version %d of timer %d: %v", r.Version, r.Timer, err,
+				)}}
 			}
 			out[store.VersionKey{Timer: timer.ID(r.Timer), Version: r.Version}] = v
 		}
-	}
-	if len(bad.Timers) > 0 {
-		return nil, &bad
 	}
 	return out, nil
 }
 
 // EncodeDefinition returns the stored form of a definition and its hash. The form is canonical: struct fields
 // are in order, map keys are sorted, and instants are in UTC. Definitions with the same meaning
-// therefore have the same hash.
+// therefore have the same hash. A definition that could not be read has no form: the store would lose
+// what it has of it.
 func EncodeDefinition(d timer.Definition) (text, hash []byte, err error) {
+	if d.Unreadable != "" {
+		return nil, nil, fmt.Errorf("encoding the definition: %s", d.Unreadable)
+	}
 	for _, at := range []**time.Time{&d.Schedule.At, &d.Schedule.Anchor, &d.Schedule.StartAt, &d.Schedule.EndAt} {
 		if *at != nil {
 			utc := (*at).UTC()
