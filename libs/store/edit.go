@@ -48,7 +48,7 @@ type EditResult struct {
 	Timer timer.Timer  // as stored now
 	Seq   int64        // sequence in the change log, 0: nothing changed
 	Fires []timer.Fire // inserted, or moved to another run_at: put them into the window
-	Err   error        // not_found, or conflict: another version
+	Err   error        // not_found, or conflict: another version, or S44
 }
 
 // Apps are the tenants.

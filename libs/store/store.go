@@ -272,12 +272,23 @@ func (c *StatusChange) Refused(t *timer.Timer) error {
 	return nil
 }
 
+// Unreadable refuses a change that needs a definition which cannot be read, for the reason why it
+// cannot: S44.
+func Unreadable(why string) error {
+	return &timer.Error{
+		Code: timer.CodeConflict,
+		Msg: "the stored definition cannot be read: replace it as a whole, or use the release " +
+			"that wrote it",
+		Err: errors.New(why),
+	}
+}
+
 // StatusResult is the result for a StatusChange.
 type StatusResult struct {
 	Timer timer.Timer // as stored now
 	Seq   int64       // sequence in the change log, 0: nothing changed
 	Fires []timer.Fire
-	Err   error // not_found, or conflict: From or IfVersion did not match
+	Err   error // not_found, or conflict: From or IfVersion did not match, or S44
 }
 
 // Query selects timers of an app.
@@ -332,9 +343,17 @@ type Plan struct {
 // no instant is known to have been due, or if the timer is a one-shot, which is due at the next
 // activation, or a fixed delay.
 func Unplanned(t *timer.Timer, nowMS int64) []timer.Outcome {
+	if !t.Definition.Schedule.Kind.Repeats() || AllCreated(t) {
+		return nil
+	}
+	return Missed(t, nowMS)
+}
+
+// Missed is like Unplanned for any timer: also for one whose definition cannot be read, and which an
+// edit replaces.
+func Missed(t *timer.Timer, nowMS int64) []timer.Outcome {
 	from := t.NextDueMS
-	if !t.Definition.Schedule.Kind.Repeats() || from < t.ActiveSinceMS || from > nowMS ||
-		AllCreated(t) {
+	if from < t.ActiveSinceMS || from > nowMS {
 		return nil
 	}
 	return []timer.Outcome{{

@@ -95,7 +95,7 @@ func TestUnknownValueGivesTheFireBack(t *testing.T) {
 	}
 }
 
-// unreadable is a store that cannot read the definitions of one timer, until it is mended.
+// unreadable is a store that cannot read the first definition of one timer, until it is mended.
 type unreadable struct {
 	executor.Store
 	timer  timer.ID
@@ -108,7 +108,7 @@ func (u unreadable) Definitions(
 ) (map[store.VersionKey]*timer.Definition, error) {
 	defs, err := u.Store.Definitions(ctx, keys)
 	for k := range defs {
-		if k.Timer == u.timer && !u.mended.Load() {
+		if k == (store.VersionKey{Timer: u.timer, Version: 1}) && !u.mended.Load() {
 			defs[k] = &timer.Definition{Unreadable: "damaged"}
 		}
 	}
@@ -172,4 +172,33 @@ func TestUnreadableDefinitionsStopNoOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnreadableDefinitionsAreReplaced edits a timer whose definition cannot be read. The new one calls
+// its fires, and the others that are due since then are superseded.
+func TestUnreadableDefinitionsAreReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		fires := everySecond(parts, 20, nil)
+		var r receiver
+		stop := start(t, parts, "one", &r, func(o *executor.Options) {
+			o.Store = unreadable{o.Store, fires[0].Timer, new(atomic.Bool)}
+		})
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(time.Until(time.UnixMilli(fires[4].DueMS)) + 500*time.Millisecond)
+		edited, err := parts.Store.Edit(t.Context(), []store.Edit{{
+			App: "a", ID: fires[0].Timer,
+			Definition: servicetest.Cron("*/5 * * * * *", "http://127.0.0.1/new"),
+		}}, parts.Plan)
+		require.NoError(t, err)
+		require.NoError(t, edited[0].Err)
+		parts.Dispatch.Committed(t.Context(), edited[0].Fires)
+		continueReplans(t, parts)
+		time.Sleep(time.Minute)
+		stop()
+		require.Equal(t, map[string]int{"open": 5}, reasons(t, parts, fires[:5]))
+		require.Equal(t, map[string]int{"delivered": 3, "skipped:superseded": 12},
+			reasons(t, parts, fires[5:]))
+	})
 }

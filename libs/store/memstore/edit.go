@@ -44,6 +44,10 @@ func (s *Store) Edit(
 			out[i].Err = timer.NotFound("timer", it.ID)
 			continue
 		}
+		if why := it.Definition.Unreadable; why != "" {
+			out[i].Err = store.Unreadable(why)
+			continue
+		}
 		ended := s.endPause(t, plan, s.nowMS())
 		same := bytes.Equal(t.text, edited[i].text)
 		change, deactivates := it.Deactivation(&t.Timer)

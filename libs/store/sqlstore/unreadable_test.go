@@ -215,3 +215,120 @@ func TestUnreadableDefinitionsHideNoOther(t *testing.T) {
 		require.Equal(t, made[3].Timer.Definition, *defs[keys[3]])
 	})
 }
+
+// TestUnreadableTimersAreChanged checks that a timer that cannot be read can be paused, deactivated,
+// deleted and replaced, together with others, and that nothing of it is left behind: S44.
+func TestUnreadableTimersAreChanged(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]store.StatusChange{
+		"pause":      {Status: timer.StatusPaused, UntilMS: 5},
+		"deactivate": {Status: timer.StatusInactive},
+		"delete":     {Status: timer.StatusDeleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
+				made := damaged(t, s)
+				run(t, s, "UPDATE timers SET next_due_ms=1,expand_at_ms=1")
+				set := func(c store.StatusChange) []store.StatusResult {
+					items := make([]store.StatusChange, len(made))
+					for i := range made {
+						items[i] = c
+						items[i].App, items[i].ID = "a", made[i].Timer.ID
+					}
+					out, err := s.SetStatus(t.Context(), items, idlePlan)
+					require.NoError(t, err)
+					return out
+				}
+				for i, r := range set(change) {
+					require.NoError(t, r.Err)
+					require.Equal(t, change.Status, r.Timer.Status)
+					require.Equal(t, i < 3, r.Timer.Definition.Unreadable != "")
+				}
+				if change.Status == timer.StatusDeleted {
+					for _, table := range []string{"timer_calendars", "timer_attributes"} {
+						n, err := s.Exec(t.Context(), "DELETE FROM "+table+" WHERE timer_id>0")
+						require.NoError(t, err)
+						require.Zero(t, n, table)
+					}
+					return
+				}
+				again := set(store.StatusChange{Status: timer.StatusActive})
+				for i := range again[:3] {
+					require.Equal(t, timer.CodeConflict, timer.CodeOf(again[i].Err))
+				}
+				require.NoError(t, again[3].Err)
+			})
+		})
+	}
+	t.Run("edit", func(t *testing.T) {
+		t.Parallel()
+		onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
+			made := damaged(t, s)
+			run(t, s, "UPDATE timers SET next_due_ms=active_since_ms,expand_at_ms=1")
+			d := made[3].Timer.Definition
+			d.Labels = map[string]string{"env": "prod"}
+			items := make([]store.Edit, len(made))
+			for i := range made {
+				items[i] = store.Edit{App: "a", ID: made[i].Timer.ID, Definition: d}
+			}
+			for range 2 { // the second changes nothing
+				out, err := s.Edit(t.Context(), items, idlePlan)
+				require.NoError(t, err)
+				for i := range out {
+					require.NoError(t, out[i].Err)
+					require.Equal(t, d, out[i].Timer.Definition)
+					require.EqualValues(t, 2, out[i].Timer.Version)
+				}
+			}
+			n, err := s.Exec(t.Context(), "DELETE FROM timer_calendars")
+			require.NoError(t, err)
+			require.Zero(t, n)
+			n, err = s.Exec(t.Context(), "DELETE FROM timer_attributes WHERE timer_id>0")
+			require.NoError(t, err)
+			require.EqualValues(t, 3*len(made), n, "label, host and metrics of each")
+			last, err := s.LastOutcomes(
+				t.Context(),
+				[]timer.ID{items[0].ID, items[1].ID, items[3].ID},
+			)
+			require.NoError(t, err)
+			require.Len(t, last, 2, "what came due by a definition that nobody can read")
+		})
+	})
+}
+
+// TestUnreadableTimersArePurged checks that a deleted timer that cannot be read keeps no other.
+func TestUnreadableTimersArePurged(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
+		made := damaged(t, s)
+		for i := range made {
+			_, err := s.SetStatus(t.Context(), []store.StatusChange{
+				{App: "a", ID: made[i].Timer.ID, Status: timer.StatusDeleted},
+			}, idlePlan)
+			require.NoError(t, err)
+		}
+		run(t, s, "UPDATE timers SET expand_at_ms=1,updated_ms=1")
+		require.NoError(t, s.PurgeTimers(t.Context(), 24*time.Hour, 24*time.Hour))
+		n, err := s.Exec(t.Context(), "DELETE FROM timers")
+		require.NoError(t, err)
+		require.Zero(t, n)
+	})
+}
+
+// TestNamesOfUnreadableTimersAreTaken checks that a create finds the name of a timer that cannot be
+// read, and that other creates beside it succeed.
+func TestNamesOfUnreadableTimersAreTaken(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
+		made := damaged(t, s)
+		d := made[3].Timer.Definition
+		out, err := s.Create(t.Context(), []store.NewTimer{
+			{App: "a", Name: "newer", Definition: d},
+			{App: "a", Name: "another", Definition: d},
+		}, idlePlan)
+		require.NoError(t, err)
+		require.True(t, store.IsNameTaken(out[0].Err))
+		require.NoError(t, out[1].Err)
+	})
+}

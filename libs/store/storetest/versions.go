@@ -65,6 +65,16 @@ func editMakesAVersion(t *testing.T, s *setup) {
 	require.NoError(t, out[5].Err, "it was applied before, by an answer that was lost")
 	require.Zero(t, out[5].Seq)
 
+	unread := definition("http://e")
+	unread.Unreadable = "damaged"
+	refused, err := s.st().Edit(ctx, []store.Edit{
+		{App: "app", ID: made.ID, Definition: unread},
+		{App: "app", ID: made.ID, Definition: definition("http://d")},
+	}, noFires)
+	require.NoError(t, err)
+	requireCode(t, timer.CodeConflict, refused[0].Err)
+	require.NoError(t, refused[1].Err)
+
 	named, err := s.st().TimerByName(ctx, "app", made.Name)
 	require.NoError(t, err)
 	require.Equal(t, out[4].Timer, named)

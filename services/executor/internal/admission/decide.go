@@ -91,8 +91,7 @@ type View struct {
 // Read, and the caller decides again with the answer in the view.
 func Decide(e *inflight.Entry, v *View) Verdict {
 	if d := e.Def; d != nil && d.Unreadable != "" && v.Status.Reason != timer.ReasonDeleted {
-		// What the status decides depends on the kind of the schedule, except for a deleted timer.
-		return Verdict{Action: GiveBack, Err: errors.New(d.Unreadable)}
+		return unreadable(e, v)
 	}
 	switch {
 	case v.Status.Action == Skip && v.Status.Reason == timer.ReasonFrozen && lastCallFailed(e):
@@ -136,6 +135,23 @@ func Decide(e *inflight.Entry, v *View) Verdict {
 		return Verdict{Action: Fail}
 	}
 	return Verdict{}
+}
+
+// unreadable decides about a fire whose definition cannot be read. What a status decides depends on
+// the kind of the schedule, except for a deletion. A version that replaced it takes the fires that
+// are due since then from it, of whatever kind it is.
+func unreadable(e *inflight.Entry, v *View) Verdict {
+	if e.Fire.Series == 0 && e.Fire.Attempt == 0 && v.Status.Action == Call {
+		switch over := superseded(e, v); {
+		case over == Unknown:
+			return read(NeedNextVersion)
+		case over == Yes && v.Moved == Unknown:
+			return read(NeedRow)
+		case over == Yes && v.Moved == No:
+			return skip(timer.ReasonSuperseded)
+		}
+	}
+	return Verdict{Action: GiveBack, Err: errors.New(e.Def.Unreadable)}
 }
 
 // acceptedFailed reports whether the fire is due because an accepted attempt of it has failed: it was

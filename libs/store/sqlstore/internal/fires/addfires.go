@@ -28,7 +28,7 @@ func (s *Fires) AddFires(
 	fires = slices.CompactFunc(fires, sameFire)
 	err = s.db.Write(ctx, "adding fires", func(ctx context.Context, c sqldb.Runner) error {
 		inserted = nil
-		byID, _, err := s.timers.Lock(ctx, c, []timer.ID{id}, nil)
+		byID, err := s.timers.Lock(ctx, c, []timer.ID{id})
 		if err != nil {
 			return err
 		}

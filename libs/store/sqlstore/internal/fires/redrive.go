@@ -122,7 +122,7 @@ func (r *redrive) lock(
 	for i := range found {
 		ids[i], keys[i] = found[i].Timer, history.KeyOf(&found[i])
 	}
-	timers, _, err := r.store.timers.Lock(ctx, r.c, ids, nil)
+	timers, err := r.store.timers.Lock(ctx, r.c, ids)
 	if err != nil {
 		return nil, err
 	}

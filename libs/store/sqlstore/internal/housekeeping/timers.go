@@ -167,7 +167,7 @@ func (p *timerPurge) removePage(ctx context.Context, ids []timer.ID) error {
 		return nil
 	}
 	return p.db.Write(ctx, "removing timers", func(ctx context.Context, c sqldb.Runner) error {
-		byID, _, err := p.timers.Lock(ctx, c, ids, nil)
+		byID, _, err := p.timers.LockAll(ctx, c, ids, nil)
 		if err != nil {
 			return err
 		}

@@ -35,13 +35,14 @@ func (x *expansion) aheadOfReplan(ctx context.Context, t *timer.Timer) ([]timer.
 }
 
 // aheadOfEdit is like ahead, but scans if a plan may not lead to all open fires. This is so if the
-// timer is to be replanned, or if processes have different rules for its zone and another process
-// may have planned it.
+// timer is to be replanned or cannot be read, or if processes have different rules for its zone and
+// another process may have planned it.
 func (x *expansion) aheadOfEdit(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
 	if err := x.findMixedZones(ctx); err != nil {
 		return nil, err
 	}
 	switch {
+	case t.Definition.Unreadable != "":
 	case t.Definition.Schedule.Kind != timer.KindFixedDelay && calendars.DependsOn(t, x.mixedZones):
 	case t.Replan:
 		return x.aheadOfReplan(ctx, t)

@@ -38,7 +38,7 @@ func (s *Scheduling) ExpandBackfills(
 		for i := range rows {
 			ids[i] = timer.ID(rows[i].Timer)
 		}
-		byID, _, err := s.timers.Lock(ctx, c, ids, nil)
+		byID, err := s.timers.Lock(ctx, c, ids)
 		if err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func (b *createBatch) lookupNames(
 
 func (b *createBatch) load(ctx context.Context, rows []timers.Row) ([]*known, error) {
 	hashes := make(map[timer.ID][]byte, len(rows))
-	ts, err := b.store.timers.Complete(ctx, b.c, rows, hashes)
+	ts, err := b.store.timers.CompleteAll(ctx, b.c, rows, hashes)
 	if err != nil {
 		return nil, err
 	}

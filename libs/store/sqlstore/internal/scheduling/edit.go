@@ -67,6 +67,9 @@ func (s *Scheduling) Edit(
 		texts: make([]encodedDefinition, len(items)),
 	}
 	for i := range items {
+		if items[i].Definition.Unreadable != "" {
+			continue // wanted refuses it
+		}
 		if e.texts[i].text, e.texts[i].hash, err = timers.EncodeDefinition(
 			items[i].Definition,
 		); err != nil {
@@ -118,7 +121,7 @@ func (e *editBatch) run(ctx context.Context) (err error) {
 		ids[i] = e.items[i].ID
 	}
 	e.hashes = make(map[timer.ID][]byte, len(ids))
-	byID, calendar, err := e.store.timers.Lock(ctx, e.c, ids, e.hashes)
+	byID, calendar, err := e.store.timers.LockAll(ctx, e.c, ids, e.hashes)
 	if err != nil {
 		return err
 	}
@@ -195,7 +198,11 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 		if e.out[i].Err = e.refuse(t, &e.items[i].Definition); e.out[i].Err != nil {
 			continue
 		}
-		was, had, version := timers.TimerUses(t), timers.TimerAttributes(t), t.Version
+		version := t.Version
+		was, had, err := e.store.timers.References(ctx, e.c, t)
+		if err != nil {
+			return err
+		}
 		e.out[i].Fires, err = e.apply(ctx, x, t, &e.items[i], &trail)
 		if timer.CodeOf(err) == timer.CodeConflict {
 			e.out[i].Err = err
@@ -236,16 +243,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 	if err := x.saveEach(ctx, e.byID, changed); err != nil {
 		return err
 	}
-	if err := e.store.timers.DeleteUses(ctx, e.c, before); err != nil {
-		return err
-	}
-	if err := e.store.timers.InsertUses(ctx, e.c, uses); err != nil {
-		return err
-	}
-	if err := e.store.timers.DeleteAttributes(ctx, e.c, attributes.Gone); err != nil {
-		return err
-	}
-	if err := e.store.timers.InsertAttributes(ctx, e.c, attributes.Added); err != nil {
+	if err := e.saveReferences(ctx, before, uses, &attributes); err != nil {
 		return err
 	}
 	if err := e.store.audit.Save(ctx, e.c, &trail, x.nowMS); err != nil {
@@ -261,6 +259,24 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 		)
 	}
 	return nil
+}
+
+// saveReferences writes what leads to the edited timers.
+func (e *editBatch) saveReferences(
+	ctx context.Context,
+	before, uses []timers.CalendarUse,
+	attributes *timers.AttributeChanges,
+) error {
+	if err := e.store.timers.DeleteUses(ctx, e.c, before); err != nil {
+		return err
+	}
+	if err := e.store.timers.InsertUses(ctx, e.c, uses); err != nil {
+		return err
+	}
+	if err := e.store.timers.DeleteAttributes(ctx, e.c, attributes.Gone); err != nil {
+		return err
+	}
+	return e.store.timers.InsertAttributes(ctx, e.c, attributes.Added)
 }
 
 func (e *editBatch) turnsMetricsOn() bool {
@@ -279,6 +295,8 @@ func (e *editBatch) wanted(i int) (*timer.Timer, error) {
 	switch {
 	case t == nil || t.App != it.App || t.Status == timer.StatusDeleted:
 		return nil, timer.NotFound("timer", it.ID)
+	case it.Definition.Unreadable != "":
+		return nil, store.Unreadable(it.Definition.Unreadable)
 	case it.IfVersion == 0 || it.IfVersion == t.Version:
 		return t, nil
 	}
@@ -337,13 +355,15 @@ func (e *editBatch) apply(
 		return nil, err
 	}
 	same = same && !t.Replan
-	if !same && t.Definition.Schedule.Kind.OneShot() {
+	unknown := t.Definition.Unreadable != "" && t.Definition.Schedule.Kind == ""
+	if !same && (t.Definition.Schedule.Kind.OneShot() || unknown) {
 		ahead, err := x.aheadOfEdit(ctx, t)
 		if err != nil {
 			return nil, err
 		}
 		same = store.HasComeDue(t, it.Definition, len(ahead))
-		if !same {
+		// With several fires an unknown schedule is no one-shot.
+		if !same && (!unknown || len(ahead) == 1) {
 			if err := e.replaceOneShot(ctx, x, ahead); err != nil {
 				return nil, err
 			}
@@ -360,6 +380,10 @@ func (e *editBatch) apply(
 		// What came due after the last fire that max_fires allowed is due by no version.
 		if store.AllCreated(t) && t.Definition.Schedule.Kind.Repeats() {
 			t.NextDueMS = max(t.NextDueMS, x.nowMS+1)
+		}
+		if unknown &&
+			t.NextDueMS <= x.nowMS { // what came due by the old definition is not the new one's
+			x.skips, t.NextDueMS = append(x.skips, store.Missed(t, x.nowMS)...), x.nowMS+1
 		}
 	}
 	var open, untilMS int64

@@ -63,7 +63,7 @@ func (s *Scheduling) newExpansion(c sqldb.Runner, plan store.Planner, nowMS int6
 	return &expansion{
 		store:           s,
 		c:               c,
-		plan:            plan,
+		plan:            readable(plan),
 		nowMS:           nowMS,
 		calendar:        map[timer.ID]bool{},
 		openAhead:       map[timer.ID][]timer.Fire{},
@@ -118,7 +118,7 @@ func (x *expansion) endPauses(
 ) (fires []timer.Fire, err error) {
 	var over []timer.ID
 	for id, t := range byID {
-		if pauseIsOver(t, x.nowMS) {
+		if pauseIsOver(t, x.nowMS) && t.Definition.Unreadable == "" { // else the pause goes on
 			over = append(over, id)
 		}
 	}

@@ -48,7 +48,7 @@ func (s *Scheduling) setStatus(
 	for i, it := range items {
 		ids[i] = it.ID
 	}
-	byID, calendar, err := s.timers.Lock(ctx, c, ids, nil)
+	byID, calendar, err := s.timers.LockAll(ctx, c, ids, nil)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Scheduling) setStatus(
 			out[i].Err = timer.NotFound("timer", items[i].ID)
 			continue
 		}
-		if out[i].Err = items[i].Refused(t); out[i].Err != nil {
+		if out[i].Err = refused(t, &items[i]); out[i].Err != nil {
 			continue
 		}
 		if !sameStatus(t, &items[i]) {
@@ -136,13 +136,29 @@ func (s *Scheduling) deleteReferences(
 	var uses []timers.CalendarUse
 	var attributes []timers.Attribute
 	for _, t := range deleted {
-		uses = append(uses, timers.TimerUses(t)...)
-		attributes = append(attributes, timers.TimerAttributes(t)...)
+		used, had, err := s.timers.References(ctx, c, t)
+		if err != nil {
+			return err
+		}
+		uses, attributes = append(uses, used...), append(attributes, had...)
 	}
 	if err := s.timers.DeleteUses(ctx, c, uses); err != nil {
 		return err
 	}
 	return s.timers.DeleteAttributes(ctx, c, attributes)
+}
+
+// refused returns why a timer does not get a status, or nil. An activation needs to read the
+// definition: S44.
+func refused(t *timer.Timer, it *store.StatusChange) error {
+	if err := it.Refused(t); err != nil {
+		return err //nolint:wrapcheck // it says what is wrong
+	}
+	if why := t.Definition.Unreadable; why != "" && it.Status == timer.StatusActive &&
+		t.Status != timer.StatusActive {
+		return store.Unreadable(why)
+	}
+	return nil
 }
 
 func sameStatus(t *timer.Timer, it *store.StatusChange) bool {

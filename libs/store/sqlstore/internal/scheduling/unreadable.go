@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // schedulesOf are the columns that say when a migrator looks at a timer next, and its table's key.
@@ -22,6 +24,16 @@ var (
 		only: " AND status=" + strconv.Itoa(rowBackfillRunning),
 	}
 )
+
+// readable is a planner that plans no timer which cannot be read.
+func readable(plan store.Planner) store.Planner {
+	return func(t *timer.Timer, nowMS int64) store.Plan {
+		if why := t.Definition.Unreadable; why != "" {
+			return store.Plan{Err: errors.New(why)}
+		}
+		return plan(t, nowMS)
+	}
+}
 
 // withoutUnreadable does a transaction for the timers that are due. One that cannot be read would fail
 // it for all others, each time: such timers are postponed like those whose plan fails, and the

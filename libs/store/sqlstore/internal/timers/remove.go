@@ -43,8 +43,11 @@ func (s *Rows) Remove(ctx context.Context, c sqldb.Runner, gone []*timer.Timer) 
 	for _, t := range gone {
 		ids = append(ids, t.ID)
 		if t.Status != timer.StatusDeleted { // a deletion has removed them
-			attributes = append(attributes, TimerAttributes(t)...)
-			uses = append(uses, TimerUses(t)...)
+			used, had, err := s.References(ctx, c, t)
+			if err != nil {
+				return err
+			}
+			attributes, uses = append(attributes, had...), append(uses, used...)
 		}
 	}
 	if err := s.DeleteAttributes(ctx, c, attributes); err != nil {

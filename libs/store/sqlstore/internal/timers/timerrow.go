@@ -3,6 +3,7 @@ package timers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,7 +139,7 @@ func (s *Rows) Complete(
 	if err != nil {
 		return nil, err
 	}
-	return ts, checkReadable(ts)
+	return ts, checkReadable(pointers(ts))
 }
 
 // CompleteAll is like Complete, but a timer that cannot be read is only marked as
@@ -277,9 +278,20 @@ func (s *Rows) CheckApp(ctx context.Context, app string, id timer.ID) error {
 	)
 }
 
-// Lock locks timers' rows in order of id. calendar has those to replan because of a calendar
-// or time zone. It fills hashes, unless that is nil.
+// Lock locks timers' rows in order of id. If some cannot be read, the error is an *UnreadableError.
 func (s *Rows) Lock(
+	ctx context.Context, c sqldb.Runner, ids []timer.ID,
+) (byID map[timer.ID]*timer.Timer, err error) {
+	byID, _, err = s.LockAll(ctx, c, ids, nil)
+	if err != nil {
+		return nil, err
+	}
+	return byID, checkReadable(maps.Values(byID))
+}
+
+// LockAll is like Lock, but a timer that cannot be read is only marked, as by CompleteAll. calendar
+// has those to replan because of a calendar or time zone. It fills hashes, unless that is nil.
+func (s *Rows) LockAll(
 	ctx context.Context, c sqldb.Runner, ids []timer.ID, hashes map[timer.ID][]byte,
 ) (byID map[timer.ID]*timer.Timer, calendar map[timer.ID]bool, err error) {
 	ids = slices.Clone(ids)
@@ -297,7 +309,7 @@ func (s *Rows) Lock(
 		if err := s.db.GuardTimers(ctx, c, part); err != nil {
 			return nil, nil, err
 		}
-		ts, err := s.Complete(ctx, c, rows, hashes)
+		ts, err := s.CompleteAll(ctx, c, rows, hashes)
 		if err != nil {
 			return nil, nil, err
 		}
