@@ -2,6 +2,8 @@ package sqlstore_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -330,5 +332,51 @@ func TestNamesOfUnreadableTimersAreTaken(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, store.IsNameTaken(out[0].Err))
 		require.NoError(t, out[1].Err)
+	})
+}
+
+// TestUnreadableTimersAreListed checks that lists and searches have a timer that cannot be read, with
+// what its row tells, and all others.
+func TestUnreadableTimersAreListed(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
+		made := damaged(t, s)
+		run(t, s, "UPDATE timers SET next_due_ms=1") // so that it does not tell the next instant
+		check := func(all []timer.Timer, err error) {
+			t.Helper()
+			require.NoError(t, err)
+			require.Len(t, all, len(made))
+			for i := range all {
+				want := made[i].Timer
+				require.Equal(t, want.ID, all[i].ID)
+				require.Equal(t, want.Name, all[i].Name)
+				require.Equal(t, timer.StatusActive, all[i].Status)
+				require.Equal(t, i < 3, all[i].Definition.Unreadable != "", want.Name)
+			}
+		}
+		check(s.List(t.Context(), store.Query{App: "a", Limit: 10}))
+		for _, sort := range []store.Sort{store.SortID, store.SortNextDue} {
+			page, err := s.Search(t.Context(), store.SearchQuery{
+				Filter: store.Filter{App: "a"}, Sort: sort, Limit: 10,
+				NextDue: func(_ context.Context, t *timer.Timer) (int64, error) {
+					if t.Definition.Unreadable != "" {
+						return 0, errors.New("asked for an unreadable timer")
+					}
+					return timer.NeverMS, nil
+				},
+			})
+			check(page.Timers, err)
+		}
+		var each, named []timer.Timer
+		for i := range made {
+			one, err := s.Timer(t.Context(), "a", made[i].Timer.ID)
+			require.NoError(t, err)
+			each = append(each, one)
+			one, err = s.TimerByName(t.Context(), "a", made[i].Timer.Name)
+			require.NoError(t, err)
+			named = append(named, one)
+		}
+		check(each, nil)
+		check(named, nil)
 	})
 }

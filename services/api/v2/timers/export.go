@@ -123,6 +123,9 @@ func (x *export) page() ([]byte, error) {
 		if x.in.OneShots == oneShotsPending && hasComeDue(&found.Timers[i], now) {
 			continue
 		}
+		if why := found.Timers[i].Definition.Unreadable; why != "" { // an import would lack it
+			return nil, fmt.Errorf("timer %q: %w", found.Timers[i].Name, store.Unreadable(why))
+		}
 		if err := x.write(&out, kindTimer, showTimer(&found.Timers[i], 0)); err != nil {
 			return nil, err
 		}

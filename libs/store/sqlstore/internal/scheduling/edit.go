@@ -38,7 +38,7 @@ func (s *Scheduling) TimerByName(ctx context.Context, app, name string) (t timer
 		if err != nil {
 			return err
 		}
-		ts, err := s.timers.Complete(ctx, c, []timers.Row{row}, nil)
+		ts, err := s.timers.CompleteAll(ctx, c, []timers.Row{row}, nil)
 		if err != nil {
 			return err
 		}

@@ -283,7 +283,7 @@ func (r *search) load(ctx context.Context, page *store.SearchPage, all []match) 
 		for i := range part {
 			rows[i] = part[i].row
 		}
-		ts, err := r.store.timers.Complete(ctx, r.c, rows, nil)
+		ts, err := r.store.timers.CompleteAll(ctx, r.c, rows, nil)
 		if err != nil {
 			return err
 		}

@@ -83,11 +83,15 @@ func (r *search) dues(ctx context.Context, all []match) (map[timer.ID]int64, err
 			rows = append(rows, *row)
 		}
 	}
-	ts, err := r.store.timers.Complete(ctx, r.c, rows, nil)
+	ts, err := r.store.timers.CompleteAll(ctx, r.c, rows, nil)
 	if err != nil {
 		return nil, err
 	}
 	for i := range ts {
+		if ts[i].Definition.Unreadable != "" { // nobody knows its instants
+			dues[ts[i].ID] = timer.NeverMS
+			continue
+		}
 		if dues[ts[i].ID], err = r.NextDue(ctx, &ts[i]); err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ func (s *Timers) Timer(ctx context.Context, app string, id timer.ID) (t timer.Ti
 		if err != nil {
 			return err
 		}
-		ts, err := s.timers.Complete(ctx, c, []Row{row}, nil)
+		ts, err := s.timers.CompleteAll(ctx, c, []Row{row}, nil)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (s *Timers) List(ctx context.Context, query store.Query) (ts []timer.Timer,
 		); err != nil {
 			return err
 		}
-		ts, err = s.timers.Complete(ctx, c, rows, nil)
+		ts, err = s.timers.CompleteAll(ctx, c, rows, nil)
 		return err
 	})
 	return ts, err
