@@ -380,3 +380,33 @@ func TestUnreadableTimersAreListed(t *testing.T) {
 		check(named, nil)
 	})
 }
+
+// TestChainsOfUnreadableTimersGoOn checks that outcomes with a successor are recorded together, whether
+// or not their definitions can be read.
+func TestChainsOfUnreadableTimersGoOn(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
+		ctx := t.Context()
+		require.NoError(t, s.OpenSession(ctx, 7, store.ExecutorSession, "one"))
+		fires := makeFires(t, s, "t", 3, 1000)
+		won, err := s.Claim(ctx, 7, fires)
+		require.NoError(t, err)
+		require.Len(t, won, 3)
+		run(t, s, "UPDATE timer_versions SET definition=? WHERE timer_id=?",
+			[]byte(newerDefinition), int64(fires[0].Timer))
+		run(t, s, "DELETE FROM timer_versions WHERE timer_id=?", int64(fires[1].Timer))
+		outcomes := make([]timer.Outcome, len(won))
+		for i := range won {
+			next := won[i]
+			next.DueMS, next.RunAtMS = 2000, 2000
+			outcomes[i] = timer.Outcome{
+				Fire: won[i], Kind: timer.Delivered, Attempts: 1, Count: 1, Serial: true,
+				FinishedMS: 1500, UntilMS: won[i].DueMS, Next: &next,
+			}
+		}
+		lost, made, err := s.Record(ctx, 7, outcomes, nil)
+		require.NoError(t, err)
+		require.Empty(t, lost)
+		require.Len(t, made, 3)
+	})
+}

@@ -329,7 +329,12 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			r.versionOf(&r.recorded[i]).Version < slot.PlanVersion {
 			continue
 		}
-		limit := versions[r.versionOf(&r.recorded[i])].Definition.Schedule.MaxFires
+		// If this release cannot read the version, the chain goes on, perhaps by one fire beyond
+		// max_fires: a chain that ends here would never be due again.
+		var limit int64
+		if v := versions[r.versionOf(&r.recorded[i])]; v != nil {
+			limit = v.Definition.Schedule.MaxFires
+		}
 		if _, open := r.rows[n.FireID]; open || limit > 0 && slot.FiresCreated >= limit {
 			continue
 		}
