@@ -410,3 +410,23 @@ func TestChainsOfUnreadableTimersGoOn(t *testing.T) {
 		require.Len(t, made, 3)
 	})
 }
+
+// TestUnreadableTimersEndNoWalk checks that a change of time zones reaches the timers behind one that
+// cannot be read, and marks that one, too.
+func TestUnreadableTimersEndNoWalk(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
+		ctx := t.Context()
+		damaged(t, s)
+		run(t, s, "UPDATE timers SET replan=0")
+		for id, rule := range map[timer.ID]string{1: "1", 2: "2"} {
+			require.NoError(t, s.RegisterProcess(ctx,
+				store.Process{ID: id, Name: "p", Version: rule, Expands: true},
+				map[string]string{"UTC": "0", "Europe/Berlin": rule}))
+		}
+		step, err := s.ReplanZones(ctx, 2, 10)
+		require.NoError(t, err)
+		require.False(t, step.More)
+		require.Equal(t, 3, step.Marked, "without the one that no zone concerns")
+	})
+}

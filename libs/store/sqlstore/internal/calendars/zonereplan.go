@@ -207,8 +207,8 @@ func DependsOn(t *timer.Timer, zones map[string]bool) bool {
 	)
 }
 
-// replanPage marks the next timers of a walk that depend on changed zones. last is true if there
-// are no more. A timer that is edited between the read and the mark was edited by an alive process:
+// replanPage marks the next timers of a walk that depend on changed zones, or cannot be read: a
+// migrator that can read them replans them. last is true if there are no more. A timer that is edited between the read and the mark was edited by an alive process:
 // by the same rules, or the walk is not exclusive.
 func (s *CalendarStore) replanPage(
 	ctx context.Context,
@@ -245,13 +245,13 @@ func (s *CalendarStore) replanPage(
 		return true, nil
 	}
 	w.LastTimerID = rows[len(rows)-1].ID
-	ts, err := s.timers.Complete(ctx, c, rows, nil)
+	ts, err := s.timers.CompleteAll(ctx, c, rows, nil)
 	if err != nil {
 		return false, err
 	}
 	var ids []timer.ID
 	for i := range ts {
-		if DependsOn(&ts[i], changed) {
+		if ts[i].Definition.Unreadable != "" || DependsOn(&ts[i], changed) {
 			ids = append(ids, ts[i].ID)
 		}
 	}
