@@ -115,9 +115,8 @@ func (t *tokens) get(
 		return e.value.Load().text, true, nil
 	}
 	value, e.until, e.err = t.fetch(ctx, app, p, o)
-	e.value.Store(
-		&tokenValue{text: value},
-	) // it may be the same text again, and is not refused then
+	// It may be the same text again, and is not refused then.
+	e.value.Store(&tokenValue{text: value})
 	if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
 		e.until = time.Time{} // the caller's own timeout; the next caller may have more time
 	}

@@ -57,8 +57,8 @@ func readers() map[string]reader {
 // Systems returns the names of the systems, sorted.
 func Systems() []string { return slices.Sorted(maps.Keys(readers())) }
 
-// Read converts a file of a system. Entries with one name get numbers, by their order. The API accepts each
-// manifest, unless the deployment's own rules refuse it.
+// Read converts a file of a system. Entries with one name get numbers, by their order. The API
+// accepts each manifest, unless the deployment's own rules refuse it.
 func Read(system string, data []byte, opts Options) ([]Result, error) {
 	read := readers()[system]
 	if read == nil {

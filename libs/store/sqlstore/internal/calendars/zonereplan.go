@@ -208,8 +208,9 @@ func DependsOn(t *timer.Timer, zones map[string]bool) bool {
 }
 
 // replanPage marks the next timers of a walk that depend on changed zones, or cannot be read: a
-// migrator that can read them replans them. last is true if there are no more. A timer that is edited between the read and the mark was edited by an alive process:
-// by the same rules, or the walk is not exclusive.
+// migrator that can read them replans them. last is true if there are no more. A timer that is
+// edited between the read and the mark was edited by an alive process: by the same rules, or the
+// walk is not exclusive.
 func (s *CalendarStore) replanPage(
 	ctx context.Context,
 	c sqldb.Runner,
