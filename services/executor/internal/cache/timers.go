@@ -171,8 +171,8 @@ func (b *Timers) ReadDefinitions(
 			if !d.Several() {
 				read[q.Key].Endpoint = EndpointOf(q.App, &d.Target)
 			}
-			if b.resets == resets &&
-				d.Unreadable == "" { // after a reset it may be of the database before
+			// After a reset it may be of the database before.
+			if b.resets == resets && d.Unreadable == "" {
 				b.defs.Add(q.Key, read[q.Key])
 			}
 		}

@@ -381,8 +381,8 @@ func (e *editBatch) apply(
 		if store.AllCreated(t) && t.Definition.Schedule.Kind.Repeats() {
 			t.NextDueMS = max(t.NextDueMS, x.nowMS+1)
 		}
-		if unknown &&
-			t.NextDueMS <= x.nowMS { // what came due by the old definition is not the new one's
+		// What came due by the old definition is not the new one's.
+		if unknown && t.NextDueMS <= x.nowMS {
 			x.skips, t.NextDueMS = append(x.skips, store.Missed(t, x.nowMS)...), x.nowMS+1
 		}
 	}
