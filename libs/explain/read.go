@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sort"
 
@@ -197,6 +198,9 @@ func (f *Facts) readSchedules(ctx context.Context, s Store) error {
 				f.CalendarsMS = max(f.CalendarsMS, c.UpdatedMS)
 			}
 			in.Calendars = append(in.Calendars, known[name])
+		}
+		if why := v.Definition.Unreadable; why != "" {
+			v.problem = errors.New(why)
 		}
 		if v.problem == nil {
 			v.parsed, v.problem = schedule.Parse(v.Definition.Schedule, in)

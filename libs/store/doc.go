@@ -269,9 +269,10 @@
 //   - S44 A definition or calendar that this release cannot read, because a newer one wrote it or it
 //     is damaged, stops only its own timers. Definitions, lists and searches mark such a timer as
 //     Unreadable. It can be paused, deactivated, deleted and given another definition, and is
-//     refused an activation. The end of its pause waits. What came due and was not expanded before
-//     such a change has no fire; an edit leaves one record of misfires for it. A definition that is
-//     marked is never stored: an edit with it is a conflict.
+//     refused an activation. AddFires and Redrive insert its fires, with normal priority. The end of
+//     its pause waits. What came due and was not expanded before such a change has no fire; an edit
+//     leaves one record of misfires for it. A definition that is marked is never stored: an edit
+//     with it is a conflict.
 //
 // Work of migrators:
 //   - S43 DueWork names each of Expand, ContinueReplans, ExpandBackfills and LeaseJob that would

@@ -283,6 +283,14 @@ func Unreadable(why string) error {
 	}
 }
 
+// CheckReadable refuses what needs the definition of a timer that cannot be read.
+func CheckReadable(t *timer.Timer) error {
+	if why := t.Definition.Unreadable; why != "" {
+		return Unreadable(why)
+	}
+	return nil
+}
+
 // StatusResult is the result for a StatusChange.
 type StatusResult struct {
 	Timer timer.Timer // as stored now

@@ -430,3 +430,44 @@ func TestUnreadableTimersEndNoWalk(t *testing.T) {
 		require.Equal(t, 3, step.Marked, "without the one that no zone concerns")
 	})
 }
+
+// TestUnreadableTimersAreRun checks that a timer that cannot be read gets added and redriven fires, as
+// the others of a page do: a process of another release may call them.
+func TestUnreadableTimersAreRun(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
+		ctx := t.Context()
+		require.NoError(t, s.OpenSession(ctx, 7, store.ExecutorSession, "one"))
+		fires := makeFires(t, s, "t", 2, 1000)
+		won, err := s.Claim(ctx, 7, fires)
+		require.NoError(t, err)
+		require.Len(t, won, 2)
+		outcomes := make([]timer.Outcome, len(won))
+		for i := range won {
+			outcomes[i] = timer.Outcome{
+				Fire: won[i], Kind: timer.Failed, Failure: timer.FailureStatus,
+				Attempts: 1, Count: 1, FinishedMS: 1500, UntilMS: won[i].DueMS,
+			}
+		}
+		_, _, err = s.Record(ctx, 7, outcomes, nil)
+		require.NoError(t, err)
+		unread := fires[0].Timer
+		run(t, s, "UPDATE timer_versions SET definition=? WHERE timer_id=?",
+			[]byte(newerDefinition), int64(unread))
+
+		one, err := s.Timer(ctx, "app", unread)
+		require.NoError(t, err)
+		require.NotEmpty(t, one.Definition.Unreadable)
+		added, err := s.AddFires(ctx, one.App, unread, []timer.Fire{
+			{FireID: timer.FireID{Timer: unread, DueMS: 2000, Series: 5}, RunAtMS: 2000},
+		})
+		require.NoError(t, err)
+		require.Len(t, added, 1)
+		require.Equal(t, one.Version, added[0].Version)
+
+		done, err := s.Redrive(ctx, store.DeadLetterQuery{App: one.App, Series: 6})
+		require.NoError(t, err)
+		require.Len(t, done.Outcomes, 2)
+		require.Len(t, done.Fires, 2)
+	})
+}

@@ -33,6 +33,7 @@ type timerBody struct {
 	NextDue     string `json:"next_due"`
 	LastFired   string `json:"last_fired"`
 	LastOutcome string `json:"last_outcome"`
+	Unreadable  string
 	Schedule    schedule
 	Paused      *struct{ Reason, Until string }
 	Priority    string

@@ -69,6 +69,9 @@ func (s *Resource) startBackfill(
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
+	if err := store.CheckReadable(&t); err != nil {
+		return nil, err //nolint:wrapcheck // it says what to do
+	}
 	if err := checkBackfill(ctx, &t, fromMS, toMS); err != nil {
 		return nil, err
 	}

@@ -127,7 +127,9 @@ func (s *Resource) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*t
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	kind := t.Definition.Schedule.Kind
-	switch {
+	switch err := store.CheckReadable(&t); {
+	case err != nil:
+		return nil, err //nolint:wrapcheck // it says what to do
 	case !kind.OneShot():
 		return nil, timer.Conflict(
 			"",

@@ -123,8 +123,8 @@ func (x *export) page() ([]byte, error) {
 		if x.in.OneShots == oneShotsPending && hasComeDue(&found.Timers[i], now) {
 			continue
 		}
-		if why := found.Timers[i].Definition.Unreadable; why != "" { // an import would lack it
-			return nil, fmt.Errorf("timer %q: %w", found.Timers[i].Name, store.Unreadable(why))
+		if err := store.CheckReadable(&found.Timers[i]); err != nil { // an import would lack it
+			return nil, fmt.Errorf("timer %q: %w", found.Timers[i].Name, err)
 		}
 		if err := x.write(&out, kindTimer, showTimer(&found.Timers[i], 0)); err != nil {
 			return nil, err

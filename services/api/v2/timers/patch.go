@@ -135,6 +135,9 @@ func (s *Resource) readChanged(
 	if b.IfVersion != 0 && t.Version != b.IfVersion {
 		return t, t.Definition, versionConflict(t.Version)
 	}
+	if err := store.CheckReadable(&t); err != nil {
+		return t, t.Definition, err //nolint:wrapcheck // it says what to do
+	}
 	var r input.BodyReader
 	d := s.changed(app, b, t.Definition, &r)
 	return t, d, s.Definitions.CheckDefinition(ctx, app, &d, &r)

@@ -54,6 +54,7 @@ type timerBody struct {
 	Status       string                     `json:"status" enum:"active,inactive,paused,deleted"`
 	Paused       *pausedBody                `json:"paused,omitempty" doc:"Of a paused timer."`
 	Version      int32                      `json:"version" doc:"Of the definition, from 1. Every edit makes a new one."`
+	Unreadable   string                     `json:"unreadable,omitempty" doc:"Why the stored definition cannot be read: a newer release wrote it, or it is damaged. Its parts are empty here. The timer makes no fires, and those that are open wait. Replace the definition with a PUT, or use the release that wrote it."`
 	Schedule     definition.ScheduleBody    `json:"schedule"`
 	Target       *definition.ShownTarget    `json:"target,omitempty" doc:"Absent where there are targets."`
 	Targets      []*definition.ShownTarget  `json:"targets,omitempty" nullable:"false"`
@@ -94,11 +95,14 @@ func (b *timerBody) setLast(o timer.Outcome) {
 func showTimer(t *timer.Timer, next int64) timerBody {
 	d := &t.Definition
 	b := timerBody{
-		ID:       t.ID.String(),
-		App:      t.App,
-		Name:     t.Name,
-		Status:   string(t.Status),
-		Version:  t.Version,
+		ID:      t.ID.String(),
+		App:     t.App,
+		Name:    t.Name,
+		Status:  string(t.Status),
+		Version: t.Version,
+
+		Unreadable: d.Unreadable,
+
 		Schedule: definition.ShowSchedule(&d.Schedule),
 		Mode: string(
 			d.Mode,

@@ -28,7 +28,7 @@ func (s *Fires) AddFires(
 	fires = slices.CompactFunc(fires, sameFire)
 	err = s.db.Write(ctx, "adding fires", func(ctx context.Context, c sqldb.Runner) error {
 		inserted = nil
-		byID, err := s.timers.Lock(ctx, c, []timer.ID{id})
+		byID, _, err := s.timers.LockAll(ctx, c, []timer.ID{id}, nil)
 		if err != nil {
 			return err
 		}

@@ -122,7 +122,7 @@ func (r *redrive) lock(
 	for i := range found {
 		ids[i], keys[i] = found[i].Timer, history.KeyOf(&found[i])
 	}
-	timers, err := r.store.timers.Lock(ctx, r.c, ids)
+	timers, _, err := r.store.timers.LockAll(ctx, r.c, ids, nil)
 	if err != nil {
 		return nil, err
 	}
