@@ -305,7 +305,12 @@ func TestApplyAndExport(t *testing.T) {
 		u.do("apply", "-f", only, "--prune", "--dry-run"),
 		"timer shop/bill would be deleted",
 	)
-	require.Contains(t, u.refused("apply", "-f", only, "--prune"), "--yes")
+	require.Contains(t, u.refused("apply", "-f", only, "--prune"),
+		"such as shop/bill, with their dead letters? Confirm it by --yes.")
+	require.Equal(t, "Delete 2 timers of shop, with their dead letters? Confirm it by --yes.",
+		u.refused("timer", "delete", "--all"))
+	require.Equal(t, "Pause 1 timers of shop? Confirm it by --yes.",
+		u.refused("timer", "pause", "--all"))
 	require.Contains(t, u.do("apply", "-f", only, "--prune", "--yes"), "timer shop/bill deleted")
 	require.Equal(t, "tick\n", u.do("timer", "list", "-o", "name"))
 }
@@ -414,6 +419,23 @@ func TestExportWithoutOneShotsThatHaveComeDue(t *testing.T) {
 	_, said, err := u.split("export", "--without-app")
 	require.NoError(t, err)
 	require.Contains(t, said, "2 one-shots that have come due are left out")
+}
+
+// TestExportOfUnreadableTimers checks that an export does not pass off what is left of a definition that
+// cannot be read as the whole.
+func TestExportOfUnreadableTimers(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		items := ""
+		if r.URL.Path == "/api/v2/timers" {
+			items = `{"id":"1","app":"shop","name":"tick","unreadable":"a newer one"}`
+		}
+		fmt.Fprintf(w, `{"items":[%s],"next_cursor":""}`, items)
+	}))
+	t.Cleanup(s.Close)
+	u := newUser(t, s.URL)
+	require.Equal(t, "timer tick: its definition cannot be read: a newer one", u.refused("export"))
 }
 
 func TestApplyReportsWhatIsWrong(t *testing.T) {

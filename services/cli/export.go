@@ -78,6 +78,10 @@ func (t *tool) readAll(
 		from := len(all)
 		err := api.Pages(ctx, k.path, app, 0, func(items []client.Object) error {
 			for _, item := range items {
+				if why := item.Text("unreadable"); why != "" { // an import would lack it
+					return fmt.Errorf("timer %s: its definition cannot be read: %s",
+						item.Text("name"), why)
+				}
 				if pending && hasComeDue(item, time.Now()) {
 					left++
 					continue

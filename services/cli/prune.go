@@ -51,8 +51,12 @@ func (t *tool) prune(
 		return nil
 	}
 	if !a.dryRun {
-		question := fmt.Sprintf("Delete %d timers that are in no file, such as %s/%s?",
-			len(doomed), doomed[0].Text("app"), doomed[0].Text("name"))
+		question := fmt.Sprintf(
+			"Delete %d timers that are in no file, such as %s/%s, with their dead letters?",
+			len(doomed),
+			doomed[0].Text("app"),
+			doomed[0].Text("name"),
+		)
 		if err := t.confirm(a.yes, question); err != nil {
 			return err
 		}

@@ -121,9 +121,12 @@ func (b *bulk) run(c *cobra.Command, request client.Object) error {
 		if dry.Int("total") == 0 && dry["at_least"] != true {
 			return errors.New("no timer is selected")
 		}
-		question := fmt.Sprintf(
-			"%s %s timers of %s?", capital(dry.Text("action")), totalOf(dry), app.Get("app"),
-		)
+		with := ""
+		if dry.Text("action") == "delete" {
+			with = ", with their dead letters"
+		}
+		question := fmt.Sprintf("%s %s timers of %s%s?",
+			capital(dry.Text("action")), totalOf(dry), app.Get("app"), with)
 		if err := t.confirm(b.yes, question); err != nil {
 			return err
 		}

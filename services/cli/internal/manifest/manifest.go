@@ -47,6 +47,7 @@ func Of(kind Kind, answer client.Object) Manifest {
 	for _, name := range []string{
 		"id", "version", "paused", "next_due", "active_since", "created_at", "updated_at",
 		"fires_created", "last_fired", "last_outcome", "warnings", "dry_run", "upcoming", "import",
+		"unreadable",
 	} {
 		delete(m.Body, name)
 	}
