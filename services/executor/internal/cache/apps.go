@@ -23,7 +23,13 @@ type App struct {
 	SignError error           // why calls of the app cannot be signed, which it demands
 	Egress    *egress.Policy
 	Limits    limit.Settings
+
+	readAt time.Time
 }
+
+// retrySigning is how long calls are refused because the signing keys cannot be decrypted, until the
+// next call tries it again. So the metric and the check of secrets tell it as long as calls fail.
+const retrySigning = time.Minute
 
 // maxChangedApps is how many changed apps may wait to be read again.
 const maxChangedApps = 1024
@@ -56,7 +62,11 @@ func newApps(o Options) *Apps {
 func (t *Apps) Known(id int64) *App {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.byID[id]
+	a := t.byID[id]
+	if a != nil && a.SignError != nil && time.Since(a.readAt) >= retrySigning {
+		return nil
+	}
+	return a
 }
 
 // ID returns the id of an app that calls were made for, or 0. It is known although its settings are
@@ -147,7 +157,7 @@ func (t *Apps) fetch(ctx context.Context, q AppQuestion) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the app %q: %w", q.Name, err)
 	}
-	fresh := &App{ID: q.ID, Name: q.Name, Egress: t.opts.Egress}
+	fresh := &App{ID: q.ID, Name: q.Name, Egress: t.opts.Egress, readAt: time.Now()}
 	if len(apps) == 0 {
 		return fresh, nil
 	}

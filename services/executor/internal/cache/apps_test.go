@@ -2,13 +2,19 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
@@ -78,3 +84,43 @@ func TestChangedLimitsAreTold(t *testing.T) {
 type settings struct{ set []limit.Settings }
 
 func (s *settings) Set(_ string, l limit.Settings) { s.set = append(s.set, l) }
+
+// signingApp is a store of one app with a signing key.
+type signingApp struct{ Store }
+
+func (signingApp) AppsByID(context.Context, []int64) ([]store.App, error) {
+	return []store.App{{ID: 1, Name: "a"}}, nil
+}
+
+func (signingApp) SigningKeys(context.Context, string) ([]store.SigningKey, error) {
+	return []store.SigningKey{{Kind: "hmac"}}, nil
+}
+
+// lostKey counts the secrets that it is asked for, and cannot decrypt any.
+type lostKey struct{ asked int }
+
+func (k *lostKey) Open(timer.Sealed, encryption.Binding) (encryption.Secret, error) {
+	k.asked++
+	return encryption.Secret{}, errors.New("no such key")
+}
+
+// TestUnreadableSigningKeysAreTriedAgain checks that the metric of secrets, which counts attempts to
+// decrypt, goes on while calls are refused.
+func TestUnreadableSigningKeysAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keys := new(lostKey)
+		apps := newApps(Options{
+			Store: signingApp{}, Opener: keys, SetLimits: new(settings).Set, Logger: zerolog.Nop(),
+		})
+		for minute := 1; minute <= 3; minute++ {
+			for range 2 {
+				a, err := apps.Of(t.Context(), AppQuestion{1, "a"})
+				require.NoError(t, err)
+				require.ErrorContains(t, a.SignError, "no such key")
+				require.Equal(t, minute, keys.asked)
+			}
+			time.Sleep(retrySigning)
+		}
+	})
+}
