@@ -66,7 +66,7 @@ func TestTheConfiguredRequestIsSentWithOurHeaders(t *testing.T) {
 		"http://",
 		"http://me:secret@",
 		1,
-	) + "/a%2Fb?x=1&y=ä"
+	) + "/a%2Fb?x=1&y=ä&z=a b%2F\"{|}[]"
 	r.Target.Body = "{\"a\": \"ß\n\"}"
 	r.Target.Headers = map[string][]string{
 		"x-many": {
@@ -82,7 +82,7 @@ func TestTheConfiguredRequestIsSentWithOurHeaders(t *testing.T) {
 
 	require.Equal(t, "PUT", got.Method)
 	require.Equal(t, "/a%2Fb", got.URL.EscapedPath())
-	require.Equal(t, "1", got.URL.Query().Get("x"))
+	require.Equal(t, "x=1&y=%C3%A4&z=a%20b%2F%22%7B%7C%7D[]", got.URL.RawQuery)
 	require.Equal(t, "shop.example", got.Host)
 	require.Equal(t, r.Target.Body, string(gotBody))
 	require.Equal(t, int64(len(r.Target.Body)), got.ContentLength)

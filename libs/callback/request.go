@@ -324,5 +324,28 @@ func parseURL(s string) (*url.URL, error) {
 			return nil, errors.New("is a URL with a port that is not from 1 to 65535")
 		}
 	}
+	u.RawQuery = encodeQuery(u.RawQuery)
 	return u, nil
+}
+
+// encodeQuery encodes what RFC 3986 allows in no query, such as blanks, quotes and letters beyond
+// ASCII. The library encodes the path alike, but sends a query as it is: a blank would end the
+// request line's target. What is encoded stays.
+func encodeQuery(q string) string {
+	if !strings.ContainsFunc(q, notInQuery) {
+		return q
+	}
+	b := make([]byte, 0, len(q)+16)
+	for i := range len(q) {
+		if c := q[i]; notInQuery(rune(c)) {
+			b = fmt.Appendf(b, "%%%02X", c)
+		} else {
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
+
+func notInQuery(c rune) bool {
+	return c <= ' ' || c > '~' || strings.ContainsRune("\"<>\\^`{|}", c)
 }

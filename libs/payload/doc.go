@@ -22,7 +22,8 @@
 // # Safety
 //
 // A value cannot change the structure of the text around it. In a URL it is percent-encoded, except
-// unreserved characters, and only path and query may have variables. In a header, control
+// unreserved characters, only path and query may have variables, and a value that makes a segment of
+// the path "." or ".." is refused. In a header, control
 // characters are refused. In a body the content type decides. In JSON the value is escaped as the
 // inside of a string, and text variables may occur only inside a string. In a form it is
 // percent-encoded, and in XML and HTML it is escaped. In other types it is inserted unchanged.

@@ -115,7 +115,27 @@ func Expand(src string, p Place, v *Values) (string, error) {
 	if len(b) > MaxExpanded {
 		return "", fmt.Errorf("is longer than %d bytes once its variables are put in", MaxExpanded)
 	}
-	return string(b), nil
+	out := string(b)
+	if p == URL && dotSegments(out) > dotSegments(src) {
+		return "", errDots
+	}
+	return out, nil
+}
+
+var errDots = errors.New(`has a value that makes a part of the path "." or "..", which is a step up`)
+
+// dotSegments counts the segments "." and ".." of a URL's path. A server resolves them, and one that
+// it has from a value leads to another path. To encode them does not help: "%2E%2E" means the same.
+func dotSegments(url string) (n int) {
+	if end := strings.IndexAny(url, "?#"); end >= 0 {
+		url = url[:end]
+	}
+	for s := range strings.SplitSeq(url, "/") {
+		if s == "." || s == ".." {
+			n++
+		}
+	}
+	return n
 }
 
 // value returns the value of a variable. buf is scratch space for numbers.

@@ -97,6 +97,18 @@ func TestValuesStayInTheirPlace(t *testing.T) {
 	require.Equal(t, odd, parsed.Query().Get("q"))
 	require.Equal(t, "1", parsed.Query().Get("r"))
 
+	v.Labels["up"], v.Labels["dot"] = "..", "."
+	for _, path := range []string{
+		"/{{label.up}}/x", "/a/{{label.up}}", "/{{label.dot}}{{label.dot}}?q=1", "/./{{label.dot}}#f",
+	} {
+		_, err = payload.Expand("http://a"+path, payload.URL, v)
+		require.ErrorContains(t, err, "a step up", path)
+	}
+	for _, path := range []string{"/../x{{label.up}}", "/{{label.up}}.x", "/?q=/{{label.up}}/"} {
+		_, err = payload.Expand("http://a"+path, payload.URL, v)
+		require.NoError(t, err, path)
+	}
+
 	form, err := payload.Expand("a={{label.odd}}&b=2", payload.Form, v)
 	require.NoError(t, err)
 	q, err := url.ParseQuery(form)
