@@ -169,6 +169,20 @@ func TestFileByEnvironment(t *testing.T) {
 	require.Equal(t, "u:pw@tcp(h:1)/d", s.mysql.DSN.Reveal())
 }
 
+func TestDurationsMayHaveDays(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	var c config.Retention
+	set := config.NewSet("carillon-x", &c)
+	none := func(string) (string, bool) { return "", false }
+	require.ErrorIs(
+		t,
+		set.Load([]string{"-retention", "7d12h", "-print-config"}, none, &out),
+		config.ErrDone,
+	)
+	require.Contains(t, out.String(), "180h0m0s")
+}
+
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	_, _, err := load(

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // EnvPrefix begins every setting's name in the environment.
@@ -201,9 +203,11 @@ func (s *Set) Duration(to *time.Duration, name string, def time.Duration, usage 
 	s.add(&value{
 		name: name,
 		parse: func(v string) (err error) {
-			if *to, err = time.ParseDuration(v); err != nil {
-				return fmt.Errorf("%q is not a duration such as 90s or 1h30m", v)
+			d, err := timer.ParseDuration(v)
+			if err != nil {
+				return fmt.Errorf("%q is not a duration such as 90s, 1h30m or 7d", v)
 			}
+			*to = time.Duration(d)
 			return nil
 		},
 		show: func() string { return to.String() },

@@ -122,7 +122,9 @@ func Expand(src string, p Place, v *Values) (string, error) {
 	return out, nil
 }
 
-var errDots = errors.New(`has a value that makes a part of the path "." or "..", which is a step up`)
+var errDots = errors.New(
+	`has a value that makes a part of the path "." or "..", which is a step up`,
+)
 
 // dotSegments counts the segments "." and ".." of a URL's path. A server resolves them, and one that
 // it has from a value leads to another path. To encode them does not help: "%2E%2E" means the same.

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -65,6 +66,9 @@ func readSettings(env Env) (s settings, err error) {
 	default:
 		return s, expected("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc or http/protobuf", s.protocol)
 	}
+	if err := checkEndpoints(env); err != nil {
+		return s, err
+	}
 	s.queue = defaultQueue
 	if text := env.get("OTEL_BSP_MAX_QUEUE_SIZE"); text != "" {
 		if s.queue, err = strconv.Atoi(text); err != nil || s.queue < 1 {
@@ -72,6 +76,21 @@ func readSettings(env Env) (s settings, err error) {
 		}
 	}
 	return s, s.readSampler(env)
+}
+
+// checkEndpoints refuses what an exporter would replace by its default, localhost.
+func checkEndpoints(env Env) error {
+	for _, name := range []string{
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT",
+	} {
+		text := env.get(name)
+		u, err := url.Parse(text)
+		isURL := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+		if text != "" && !isURL && (err != nil || u.Scheme != "unix") {
+			return expected(name, "a URL such as http://collector:4318", text)
+		}
+	}
+	return nil
 }
 
 func (s *settings) readSampler(env Env) (err error) {

@@ -85,6 +85,14 @@ func TestOffUnlessAnExporterOrAnEndpointIsSet(t *testing.T) {
 			on:    true,
 		},
 		{
+			pairs: []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318"},
+			err:   "OTEL_EXPORTER_OTLP_ENDPOINT: expected a URL such as",
+		},
+		{
+			pairs: []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4318"},
+			err:   "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: expected a URL such as",
+		},
+		{
 			pairs: []string{"OTEL_TRACES_EXPORTER", "zipkin"},
 			err:   "OTEL_TRACES_EXPORTER: expected otlp or none",
 		},
