@@ -2,7 +2,6 @@ package trigger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,8 +14,9 @@ import (
 
 const holdTimeout = 2 * time.Second
 
-// errStopped returns a slice to the broker. Another trigger takes it with the same token.
-var errStopped = errors.New("trigger stops")
+// errStopped returns a slice to the broker. Another trigger takes it with the same token. That is
+// meant, and no warning.
+var errStopped = fmt.Errorf("trigger stops: %w", bus.ErrPostponed)
 
 // receive handles a slice message. It returns when the slice is done or belongs to another trigger.
 // The message stays unacknowledged meanwhile, so that the broker redelivers it as soon as this
