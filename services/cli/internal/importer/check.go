@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/definition"
@@ -61,6 +63,9 @@ func (e *entry) check() ([]string, error) {
 	err = c.CheckDefinition(context.Background(), b.App, &d, &r)
 	refused, ok := errors.AsType[*huma.ErrorModel](err)
 	if !ok {
+		if err == nil {
+			err = e.stopPassed(&d.Schedule)
+		}
 		return nil, err //nolint:wrapcheck // the check names the field
 	}
 	var why []string
@@ -73,6 +78,37 @@ func (e *entry) check() ([]string, error) {
 		why = append(why, text+field+": "+bad.Message)
 	}
 	return why, nil
+}
+
+// stopPassed makes the timer inactive if its schedule is not due again. An active one whose only
+// instant has passed would be called at once, maybe years late. s has passed the check of the API.
+func (e *entry) stopPassed(s *timer.Schedule) error {
+	now := e.opts.Now
+	if s.Kind == timer.KindAt {
+		if s.At.Before(now) {
+			e.stop(
+				"schedule.at",
+				s.At.UTC().
+					Format(time.RFC3339)+
+					" has passed: an active timer would be called at once",
+			)
+		}
+		return nil
+	}
+	p, err := schedule.Parse(*s, schedule.Inputs{})
+	if err != nil {
+		return err //nolint:wrapcheck // it names the field
+	}
+	for _, w := range p.Warnings(now.UnixMilli()-1, now.UnixMilli()) {
+		e.stop(w.Field, w.Message)
+	}
+	return nil
+}
+
+// stop makes the timer inactive, and notes why and which field to correct.
+func (e *entry) stop(field, why string) {
+	e.body["status"] = "inactive"
+	e.notef("%s; it is inactive: leave it out, or correct %s and set status: active", why, field)
 }
 
 // emptyStore is a store without apps and calendars. The importer names no calendars.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -20,6 +21,8 @@ type Options struct {
 	// empty, such entries are not carried over.
 	URL  string
 	Zone string // IANA zone of entries without one; empty is the deployment's default
+	// Now decides which instants have passed; the clock's where it is zero.
+	Now time.Time
 }
 
 // Result is what became of one entry, or the notes on a line that is none.
@@ -65,6 +68,9 @@ func Read(system string, data []byte, opts Options) ([]Result, error) {
 		return nil, fmt.Errorf(
 			"expected %s, found %q", strings.Join(Systems(), ", "), system,
 		)
+	}
+	if opts.Now.IsZero() {
+		opts.Now = time.Now()
 	}
 	results, err := read(data, opts)
 	if err != nil {

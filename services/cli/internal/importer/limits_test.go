@@ -14,7 +14,10 @@ import (
 	"github.com/carillon-timer/carillon/services/cli/internal/importer"
 )
 
-var someOptions = importer.Options{App: "shop", URL: "https://example.com/{name}", Zone: "UTC"}
+var someOptions = importer.Options{
+	App: "shop", URL: "https://example.com/{name}", Zone: "UTC",
+	Now: time.Date(2028, time.June, 1, 0, 0, 0, 0, time.UTC),
+}
 
 // read imports a file that has one entry.
 func read(t *testing.T, system, file string) importer.Result {
