@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -58,7 +60,7 @@ func (n *newTimer) addFlags(c *cobra.Command) {
 	f.StringVar(&n.kind, "kind", "", "kind of the target: http or grpc; http by default")
 	f.StringVar(&n.method, "method", "", "HTTP method; POST by default")
 	f.StringArrayVar(&n.headers, "header", nil, "header as NAME: VALUE")
-	f.StringVar(&n.body, "body", "", "body to send; @FILE reads a file")
+	f.StringVar(&n.body, "body", "", "body to send; @FILE reads a file, of any bytes")
 	f.StringSliceVarP(&n.labels, "label", "l", nil, "label as NAME=VALUE")
 	f.StringVar(&n.priority, "priority", "", "high, normal or low")
 	f.IntVar(&n.attempts, "attempts", 0, "attempts of each fire")
@@ -143,15 +145,9 @@ func (n *newTimer) read(name, app string) (client.Object, error) {
 	if n.url == "" {
 		return nil, usageError("--url: expected the URL to call; other targets are given by --file")
 	}
-	body, fromFile := strings.CutPrefix(n.body, "@")
-	if fromFile {
-		data, err := os.ReadFile(body)
-		if err != nil {
-			return nil, fmt.Errorf("--body: %w", err)
-		}
-		body = string(data)
+	if err := n.readBody(target); err != nil {
+		return nil, err
 	}
-	setIf(target, "body", body)
 	if target["headers"], err = pairs(
 		n.headers,
 		":",
@@ -180,6 +176,29 @@ func (n *newTimer) read(name, app string) (client.Object, error) {
 		out["retry"] = client.Object{"attempts": n.attempts}
 	}
 	return out, nil
+}
+
+// readBody sets the body of a target. The bytes of a file that are no UTF-8 go as base64, as a text
+// of JSON would replace them.
+func (n *newTimer) readBody(target client.Object) error {
+	path, fromFile := strings.CutPrefix(n.body, "@")
+	if !fromFile {
+		if !utf8.ValidString(n.body) {
+			return usageError("--body: expected UTF-8 text: give other bytes in a file, by @FILE")
+		}
+		setIf(target, "body", n.body)
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--body: %w", err)
+	case utf8.Valid(data):
+		setIf(target, "body", string(data))
+	default:
+		target["body_base64"] = base64.StdEncoding.EncodeToString(data)
+	}
+	return nil
 }
 
 func (n *newTimer) schedule() (client.Object, error) {

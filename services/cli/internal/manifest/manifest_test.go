@@ -116,3 +116,23 @@ func TestNoDocumentIsLeftOut(t *testing.T) {
 		require.ErrorContains(t, err, "put --- on a line of its own", "%q", text)
 	}
 }
+
+// TestBytesAreNotChanged checks that bytes of !!binary are refused, with the field and the remedy,
+// unless they are text.
+func TestBytesAreNotChanged(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"target: {body: !!binary /wB7}":                     "line 2: target.body: expected UTF-8 text",
+		"target:\n  body: !!binary |\n    /wB7\n    /wB7":   "the same base64 as target.body_base64",
+		"targets: [{url: x}, {body: !!binary /wB7}]":        "as targets[1].body_base64, without the tag",
+		"labels: {a: !<tag:yaml.org,2002:binary> /wB7}":     "labels.a: expected UTF-8 text",
+		"labels: {? !!binary /wB7 : a}":                     "leave the tag out, and give a text",
+		"labels: {a: &x !!binary /wB7}\ntarget: {body: *x}": "labels.a: expected UTF-8 text",
+	} {
+		_, err := manifest.Parse([]byte("name: a\n"+text+"\n"), "f", "shop")
+		require.ErrorContains(t, err, want, text)
+	}
+	all, err := manifest.Parse([]byte("name: a\ntarget: {body: !!binary Y2Fmw6k=}\n"), "f", "shop")
+	require.NoError(t, err)
+	require.Equal(t, "café", all[0].Body.Object("target").Text("body"))
+}
