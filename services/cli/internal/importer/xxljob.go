@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -31,11 +32,39 @@ func xxlJob(data []byte, opts Options) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := allPages(data, len(rows)); err != nil {
+		return nil, err
+	}
 	var all []Result
 	for i := range rows {
 		all = append(all, fromXXL(opts, &rows[i], i+1))
 	}
 	return all, nil
+}
+
+// allPages refuses answers of /jobinfo/pageList that lack jobs: by default a page has ten. A file may
+// have all pages, one after the other.
+func allPages(data []byte, jobs int) error {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		return nil
+	}
+	pages, err := decode[struct {
+		Total int `json:"recordsTotal"`
+	}](data)
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		if page.Total > jobs {
+			return fmt.Errorf(
+				"recordsTotal: expected all %d jobs, found %d: ask /jobinfo/pageList for all, with "+
+					"start=0 and length=%[1]d, or leave recordsTotal out to import these alone",
+				page.Total,
+				jobs,
+			)
+		}
+	}
+	return nil
 }
 
 func fromXXL(opts Options, r *xxlRow, n int) Result {
