@@ -18,5 +18,6 @@
 //	xtimer.go       xtimer: timers
 //	xxljob.go       xxl-job: jobs
 //	eventbridge.go  eventbridge: schedules of Amazon EventBridge Scheduler
+//	attributes.go   what EventBridge puts into the body of a call
 //	quartz.go       the cron expressions of Quartz and EventBridge
 package importer

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
@@ -16,6 +17,7 @@ import (
 // get-schedule` prints it.
 type eventBridgeSchedule struct {
 	Name       string `json:"Name"`
+	ARN        string `json:"Arn"`
 	GroupName  string `json:"GroupName"`
 	Expression string `json:"ScheduleExpression"`
 	Zone       string `json:"ScheduleExpressionTimezone"`
@@ -28,8 +30,11 @@ type eventBridgeSchedule struct {
 		Minutes int    `json:"MaximumWindowInMinutes"`
 	} `json:"FlexibleTimeWindow"`
 	Target struct {
-		ARN   string `json:"Arn"`
-		Input string `json:"Input"`
+		ARN         string `json:"Arn"`
+		Input       string `json:"Input"`
+		DeadLetters struct {
+			ARN string `json:"Arn"`
+		} `json:"DeadLetterConfig"`
 		Retry struct {
 			Attempts *int   `json:"MaximumRetryAttempts"`
 			Seconds  *int64 `json:"MaximumEventAgeInSeconds"`
@@ -85,8 +90,13 @@ func fromEventBridge(opts Options, r *eventBridgeSchedule, n int) Result {
 		e.field("retry")["give_up_after"] = seconds(*n).String()
 	}
 	if r.Target.Input != "" {
-		e.field("target")["method"] = "POST"
-		e.setBody(r.Target.Input)
+		e.awsInput(r.Target.Input, r.ARN)
+	}
+	if r.Target.DeadLetters.ARN != "" {
+		e.notef(
+			"DeadLetterConfig is left out: Carillon keeps fires that failed for good as dead letters, " +
+				"which carillon dead list shows",
+		)
 	}
 	if r.Completion == "DELETE" {
 		e.notef(
@@ -142,19 +152,47 @@ func (e *entry) awsSchedule(text, name string) error {
 		}
 		f[dayOfWeek] = quartzDays(f[dayOfWeek])
 		e.cron("0 "+strings.Join(f, " "), name, "")
+		if name != "UTC" {
+			// EventBridge skips local times that do not exist, and is due once at those that occur
+			// twice, as a cron with the default of overlap.
+			e.body.Object("schedule")["gap"] = string(timer.GapSkip)
+		}
 		return nil
 	}
 	if at, one := strings.CutPrefix(inner, "at("); ok && one {
-		table, err := zone.Load(name)
-		if err != nil {
-			return fmt.Errorf("time zone %s: %w", strconv.Quote(name), err)
-		}
-		instant, err := time.ParseInLocation("2006-01-02T15:04:05", at, table.Location())
-		if err != nil {
-			return fmt.Errorf("expected at(2030-01-31T09:00:00), found %s", text)
-		}
-		e.body["schedule"] = map[string]any{"kind": "at", "at": instant.UTC().Format(time.RFC3339)}
-		return nil
+		return e.awsAt(text, at, name)
 	}
 	return fmt.Errorf("expected cron(…), rate(…) or at(…), found %q", text)
+}
+
+// awsAt sets the schedule to at(…). AWS does not say when a local time is due that does not exist on
+// that day, or occurs twice.
+func (e *entry) awsAt(text, at, name string) error {
+	table, err := zone.Load(name)
+	if err != nil {
+		return fmt.Errorf("time zone %s: %w", strconv.Quote(name), err)
+	}
+	wall, err := time.Parse("2006-01-02T15:04:05", at)
+	if err != nil {
+		return fmt.Errorf("expected at(2030-01-31T09:00:00), found %s", text)
+	}
+	local := wall.Unix()
+	unix := table.Resolve(local)
+	instant := time.Unix(unix, 0).UTC().Format(time.RFC3339)
+	next := table.At(unix) + 1 // the stretch of the zone after it
+	switch {
+	case unix+table.OffsetAt(unix) != local:
+		e.notef(
+			"%s does not exist in %s: schedule.at is %s, after the gap; correct it if you want "+
+				"another instant",
+			at,
+			name,
+			instant,
+		)
+	case next < table.Len() && local-table.Offset(next) >= table.Start(next):
+		e.notef("%s occurs twice in %s: schedule.at is the first, %s; correct it if you want the "+
+			"second", at, name, instant)
+	}
+	e.body["schedule"] = map[string]any{"kind": "at", "at": instant}
+	return nil
 }
