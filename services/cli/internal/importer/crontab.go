@@ -12,7 +12,10 @@ import (
 var (
 	crontabVariable = regexp.MustCompile(`^["']?([A-Za-z_]\w*)["']?\s*=\s*(.*)$`)
 	notInNames      = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
-	stepOfOneValue  = regexp.MustCompile(`(^|,)\w+/`)
+	// Parts of URLs that often are secrets, which do not become part of a name.
+	queryOfURL     = regexp.MustCompile(`(://[^\s'"?#]*)[?#][^\s'"]*`)
+	userOfURL      = regexp.MustCompile(`://[^\s'"/?#]*@`)
+	stepOfOneValue = regexp.MustCompile(`(^|,)\w+/`)
 )
 
 const blanks = " \t"
@@ -130,7 +133,7 @@ func commandEntry(e *entry, spec, command string, env *environment) Result {
 	}
 	e.checkFields(spec)
 	command, stdin := cutInput(command)
-	name := command
+	name := userOfURL.ReplaceAllString(queryOfURL.ReplaceAllString(command, "$1"), "://")
 	called, why := e.shell(command, stdin, env)
 	if why != "" {
 		e.notef("the timer cannot make its call: %s", why)
@@ -142,6 +145,9 @@ func commandEntry(e *entry, spec, command string, env *environment) Result {
 		_, name, _ = strings.Cut(called, "://")
 		if name == "" {
 			name = called
+		}
+		if end := strings.IndexAny(name, "?#"); end >= 0 {
+			name = name[:end]
 		}
 	}
 	const longest = 60

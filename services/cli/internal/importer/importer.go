@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -72,7 +73,8 @@ func Read(system string, data []byte, opts Options) ([]Result, error) {
 	if opts.Now.IsZero() {
 		opts.Now = time.Now()
 	}
-	results, err := read(data, opts)
+	// Editors of Windows begin files with a byte order mark.
+	results, err := read(bytes.TrimPrefix(data, []byte("\ufeff")), opts)
 	if err != nil {
 		return nil, fmt.Errorf("reading the %s file: %w", system, err)
 	}

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 )
 
 // decode reads entries: a JSON array, JSON objects one after the other (NDJSON), or an object with
 // a list in one of the fields.
 func decode[T any](data []byte, fields ...string) ([]T, error) {
+	if !utf8.Valid(data) { // package json would replace bytes of texts
+		return nil, errors.New("expected UTF-8 text: convert the file, such as by iconv")
+	}
 	data = bytes.TrimSpace(data)
 	if bytes.HasPrefix(data, []byte("[")) {
 		var all []T
