@@ -2,7 +2,10 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +28,8 @@ func (t *tool) previewCommand() *cobra.Command {
 		Use:   "preview SPEC...",
 		Short: "show the next instants of cron expressions; needs no server",
 		Long: "It computes the instants itself, by the same code as the service. With --calendar it asks\n" +
-			"the API, which has the calendars of the app.",
+			"the API, which has the calendars of the app. With an H the instants depend on the timer's id\n" +
+			"and are an example: carillon explain NAME --from 0s --to 72h shows those of a timer.",
 		Example: `  carillon preview "0 9 * * MON-FRI" --tz Europe/Paris -n 10`,
 		Args:    usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, specs []string) error {
@@ -39,10 +43,23 @@ func (t *tool) previewCommand() *cobra.Command {
 					return usageError("--from: " + err.Error())
 				}
 			}
+			show := func() error { return t.previewHere(c.Context(), specs, zone, at, n) }
 			if len(calendars) > 0 {
-				return t.previewByAPI(c.Context(), specs, zone, calendars, at, n)
+				show = func() error {
+					return t.previewByAPI(c.Context(), specs, zone, calendars, at, n)
+				}
 			}
-			return t.previewHere(c.Context(), specs, zone, at, n)
+			if err := show(); err != nil {
+				return err
+			}
+			if t.printer.Human() && slices.ContainsFunc(specs, hasHash) {
+				fmt.Fprintln(
+					t.errOut,
+					"note: H takes values by the timer's id, so these instants are an "+
+						"example; those of a timer: carillon explain NAME --from 0s --to 72h",
+				)
+			}
+			return nil
 		},
 	}
 	c.Flags().StringVar(&zone, "tz", "", "IANA time zone; UTC by default")
@@ -53,6 +70,12 @@ func (t *tool) previewCommand() *cobra.Command {
 	c.Flags().IntVarP(&n, "count", "n", defaultPreview, "how many instants")
 	return c
 }
+
+var hashItem = regexp.MustCompile(`(?i)(?:^|[\s,])H(?:$|[\s,/(])`)
+
+// hasHash reports whether a cron expression has an H, so that its instants depend on the timer's id.
+// No name of a month or a weekday is an H alone.
+func hasHash(spec string) bool { return hashItem.MatchString(spec) }
 
 func (t *tool) previewHere(
 	ctx context.Context,
