@@ -1,0 +1,51 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
+)
+
+// TestImportsNameTimedEvents checks that events with times do not exclude whole days without a word.
+func TestImportsNameTimedEvents(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	event := func(lines ...string) string {
+		return "BEGIN:VEVENT\r\nUID:" + strings.Join(
+			lines,
+			"",
+		) + "\r\nDTSTAMP:20260101T000000Z\r\n" +
+			strings.Join(
+				lines,
+				"\r\n",
+			) + "\r\nEND:VEVENT\r\n"
+	}
+	file := func(events ...string) string {
+		return u.file(
+			"days.ics",
+			"BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VTIMEZONE\r\n"+
+				"TZID:x\r\nBEGIN:STANDARD\r\nDTSTART:19700101T000000\r\nTZOFFSETFROM:+0100\r\n"+
+				"TZOFFSETTO:+0100\r\nEND:STANDARD\r\nEND:VTIMEZONE\r\n"+strings.Join(events, "")+
+				"END:VCALENDAR\r\n",
+		)
+	}
+	day := event("DTSTART;VALUE=DATE:20300101")
+	require.Equal(t,
+		"calendar days: 1 dates taken\n", u.do("calendar", "import", "days", "-f", file(day)))
+	said := u.do("calendar", "import", "days", "-f", file(
+		day, event("DTSTART:20300102T230000Z", "DTEND:20300103T010000Z"),
+		event("DTSTART;TZID=\r\n x:20300105T090000"),
+		event("DTSTART:20300109T230000Z", "STATUS:CANCELLED"),
+	))
+	require.Equal(
+		t,
+		"calendar days: 4 dates taken\ncalendar days: note: events with times of day: 2; "+
+			"the dates that they touch are excluded as a whole\n",
+		said,
+	)
+}
