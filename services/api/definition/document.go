@@ -10,7 +10,7 @@ import (
 )
 
 // DocumentJSON returns a document of JSON or YAML as JSON. It refuses a field that is given twice, a
-// second document, and text that is not UTF-8. It also refuses YAML that its aliases make longer than
+// second document, and text or bytes that are not UTF-8. It also refuses YAML that its aliases make longer than
 // any request may be.
 // JSON stays as it is, because a reader of YAML refuses or changes some of its characters.
 func DocumentJSON(text []byte) ([]byte, error) {
@@ -20,5 +20,9 @@ func DocumentJSON(text []byte) ([]byte, error) {
 	if err := yamltext.CheckLength(text, input.MaxRequestBytes); err != nil {
 		return nil, err //nolint:wrapcheck // it says what to do
 	}
-	return yaml.YAMLToJSONStrict(yamltext.QuoteKeys(text)) //nolint:wrapcheck // it names the line
+	data, err := yaml.YAMLToJSONStrict(yamltext.QuoteKeys(text))
+	if err == nil {
+		err = checkBinary(text)
+	}
+	return data, err //nolint:wrapcheck // it names the line
 }

@@ -23,6 +23,7 @@ func TestDocumentsKeepTheirText(t *testing.T) {
 	for _, text := range []string{
 		"a: 1\n...\nb: 2\n", "a: 1\n--- {b: 2}\n", "{\"a\":1}\n{\"b\":2}\n",
 		"{\"body\":\"caf\xe9\"}", `{"body":"\ud83d"}`, `{"a":1,"a":2}`, "a: 1\na: 2\n", "a: caf\xe9\n",
+		"a: !!binary /wB7\n",
 	} {
 		_, err := definition.DocumentJSON([]byte(text))
 		require.Error(t, err, text)

@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
+	"github.com/carillon-timer/carillon/services/api/v2/schedules"
 )
 
 // batchConcurrency limits how many items with put are checked and written at once. Items that are
@@ -40,12 +41,13 @@ type batchResults struct {
 }
 
 type batchResult struct {
-	App     string           `json:"app"`
-	Name    string           `json:"name"`
-	Result  string           `json:"result" enum:"created,existed,failed" doc:"What became of it."`
-	ID      string           `json:"id,omitempty" doc:"The timer's id; absent if it failed, and of a timer that a dry run does not create."`
-	Version int32            `json:"version,omitempty" doc:"Of the definition; absent if it failed."`
-	Error   *huma.ErrorModel `json:"error,omitempty" doc:"Why it failed, as the answer to a request of its own would say. After a 503 the write may have happened: send the item again."`
+	App      string                  `json:"app"`
+	Name     string                  `json:"name"`
+	Result   string                  `json:"result" enum:"created,existed,failed" doc:"What became of it."`
+	ID       string                  `json:"id,omitempty" doc:"The timer's id; absent if it failed, and of a timer that a dry run does not create."`
+	Version  int32                   `json:"version,omitempty" doc:"Of the definition; absent if it failed."`
+	Warnings []schedules.WarningBody `json:"warnings,omitempty" nullable:"false" doc:"What the timer will not do as one may expect, as in the answer to a request of its own."`
+	Error    *huma.ErrorModel        `json:"error,omitempty" doc:"Why it failed, as the answer to a request of its own would say. After a 503 the write may have happened: send the item again."`
 }
 
 // batchTimers creates many timers. Each item is written or fails by itself. If the process dies
@@ -182,5 +184,12 @@ func (s *Resource) batchResult(
 		r.Result = resultCreated
 	}
 	r.ID, r.Version = t.ID.String(), t.Version
+	next := t.NextDueMS
+	if limit := t.Definition.Schedule.MaxFires; limit > 0 && t.FiresCreated >= limit {
+		if next, err = s.Upcoming.NextDue(ctx, t); err != nil {
+			return r // it is written; nobody knows what it lacks
+		}
+	}
+	r.Warnings = s.warnings(t, next)
 	return r
 }

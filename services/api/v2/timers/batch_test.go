@@ -19,6 +19,7 @@ type batchAnswer struct {
 	Items                    []struct {
 		Name, Result, ID string
 		Version          int
+		Warnings         []struct{ Location, Message string }
 		Error            struct {
 			Status int
 			Detail string
@@ -84,6 +85,41 @@ func TestBatchCreatesEachItemByItself(t *testing.T) {
 	require.Equal(t, []int{1, 2, 0}, []int{out.Created, out.Existed, out.Failed})
 	require.Equal(t, 2, out.Items[0].Version)
 	require.Equal(t, 1, out.Items[1].Version, "the same definition makes no version")
+}
+
+// TestBatchWarns checks that an item has the warnings that a request of its own would have.
+func TestBatchWarns(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	item := func(name, schedule string) string {
+		return `{"app":"shop","name":"` + name + `","status":"active","schedule":` + schedule +
+			`,"target":{"url":"https://example.com/"}}`
+	}
+	items := []string{
+		named("tick", 10),
+		item("past", `{"kind":"at","at":"2020-01-01T00:00:00Z"}`),
+		item("never", `{"kind":"cron","specs":["0 0 0 1 1 * 2020"]}`),
+	}
+	for _, more := range []string{"", `,"put":true`} {
+		for _, dry := range []string{"?dry_run=true", ""} {
+			var out batchAnswer
+			f.Call(
+				t,
+				http.MethodPost,
+				"/api/v2/timers:batch"+dry,
+				`{"items":[`+strings.Join(
+					items,
+					",",
+				)+`]`+more+`}`,
+				nil,
+			).Into(t, http.StatusOK, &out)
+			require.Empty(t, out.Items[0].Warnings, more+dry)
+			require.Len(t, out.Items[1].Warnings, 1, more+dry)
+			require.Contains(t, out.Items[1].Warnings[0].Message, "due at once")
+			require.Len(t, out.Items[2].Warnings, 1, more+dry)
+			require.Equal(t, "body.schedule.specs", out.Items[2].Warnings[0].Location)
+		}
+	}
 }
 
 func TestBatchRefusesWhatNoItemMay(t *testing.T) {

@@ -134,9 +134,6 @@ func Parse(data []byte, source, app string) ([]Manifest, error) {
 func parse(text []byte, source, app string) (Manifest, error) {
 	m := Manifest{Kind: Timer, Source: source}
 	data, err := definition.DocumentJSON(text)
-	if err == nil && !json.Valid(text) {
-		err = checkBinary(text)
-	}
 	if err != nil {
 		return m, fmt.Errorf("%s: %w", source, err)
 	}

@@ -1,4 +1,4 @@
-package manifest
+package definition
 
 import (
 	"encoding/base64"
@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/yamltext"
 )
 
-// checkBinary refuses values of !!binary that are no UTF-8. In JSON, which the API reads, they would
+// checkBinary refuses values of !!binary that are no UTF-8. In JSON they would
 // become other bytes. Those that are text are read as that text. JSON has no such values.
 func checkBinary(text []byte) error {
 	root, err := yamltext.Decode(text)
