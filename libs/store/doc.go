@@ -92,6 +92,8 @@
 //     fires_created counts the fires of the new plan instead of those that the old one had beyond
 //     now. An edit of a one-shot that has come due, and keeps its instant, replans nothing: it may
 //     have been called.
+//     A changed calendar or time zone replans a one-shot without open fires only if it never had a
+//     fire, and its instant is to come, or came since its timer was not active.
 //     An edit that keeps schedule and misfire policy replans nothing. It changes only the priority
 //     in the rows of open fires, and leaves State.PlanVersion, the version of the last replan, as
 //     it is. An open fire of PlanVersion or a later one that is due after now is called by the new

@@ -395,6 +395,23 @@ func HasComeDue(t *timer.Timer, d timer.Definition, open int) bool {
 		t.Definition.Schedule.SameInstant(&d.Schedule)
 }
 
+// NewlyDue reports whether a one-shot for which no fire was planned, because its calendars excluded
+// its instant, is due by its calendars as they are now. An instant before undecidedMS stays excluded:
+// a calendar that no longer names past holidays must not make what they excluded due at once.
+func NewlyDue(t *timer.Timer, undecidedMS int64, plan Planner) bool {
+	if t.LastDueMS != 0 {
+		return false
+	}
+	probe := *t
+	probe.NextDueMS, probe.ActiveSinceMS = 0, 0 // neither moves the instant
+	p := plan(&probe, undecidedMS)
+	due := p.NextDueMS
+	if len(p.Fires) > 0 {
+		due = p.Fires[0].DueMS
+	}
+	return p.Err != nil || due != timer.NeverMS && due >= undecidedMS
+}
+
 // DueWork says for which calls of a migrator something is due.
 type DueWork struct {
 	Timers    bool // for Expander.Expand

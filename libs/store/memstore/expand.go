@@ -18,7 +18,7 @@ var errBadPlan = errors.New("the plan moves back, repeats a fire, or is for anot
 
 // activate activates a timer from now on, or from the end of its pause, and plans its first fires.
 func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
-	sinceMS := nowMS
+	sinceMS, undecidedMS := nowMS, t.InactiveSinceMS
 	if t.pauseIsOver(nowMS) {
 		sinceMS = max(t.PausedUntilMS, t.InactiveSinceMS)
 	}
@@ -36,7 +36,7 @@ func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	}
 	released := s.releaseDeferred(t)
 	s.endChain(t, nowMS)
-	return append(s.proceed(t, plan, nowMS), released...)
+	return append(s.proceedFrom(t, plan, nowMS, undecidedMS), released...)
 }
 
 // endChain ends the fire that the chain before this activation of a fixed delay had ahead, so that
@@ -62,11 +62,21 @@ func (s *Store) endChain(t *row, nowMS int64) {
 
 // proceed plans the next part of an active timer, and replans it if Replan is set.
 func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
+	return s.proceedFrom(t, plan, nowMS, nowMS+1)
+}
+
+// proceedFrom is proceed. A one-shot without a fire has missed its instant if that was before
+// undecidedMS.
+func (s *Store) proceedFrom(
+	t *row,
+	plan store.Planner,
+	nowMS, undecidedMS int64,
+) []timer.Fire {
 	was, wasPlan := t.Timer, t.planVersion
 	t.Replan = false
 	if was.Replan && t.replanCalendar && t.NextDueMS > nowMS+1 {
 		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() &&
-			len(s.ahead(t, nowMS)) == 0 {
+			len(s.ahead(t, nowMS)) == 0 && !store.NewlyDue(&t.Timer, undecidedMS, plan) {
 			// it was due before, and is not due again; a fire may have been added, see keep
 			t.replanCalendar, t.ExpandAtMS = false, nowMS+store.AddedFireRetention.Milliseconds()
 			s.expandMS = min(s.expandMS, t.ExpandAtMS)

@@ -474,6 +474,78 @@ func pastOneShotsStayPast(t *testing.T, s *setup) {
 	}
 }
 
+// excludedOneShotsBecomeDue allows the instants of one-shots that a calendar excluded. One that is to
+// come is due then, and so is one that came while its timer was paused. One that passed stays excluded.
+func excludedOneShotsBecomeDue(t *testing.T, s *setup) {
+	dues := map[timer.ID]int64{} // 0: to come
+	begun := s.nowMS()
+	toCome := begun + 20*timer.MinuteMS
+	plan := func(t *timer.Timer, _ int64) store.Plan {
+		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+		closed := slices.ContainsFunc(t.Calendars, func(c timer.Calendar) bool {
+			return len(c.ExcludedWeekdays) > 0
+		})
+		if t.NextDueMS != timer.NeverMS && !closed {
+			due := dues[t.ID]
+			if due == 0 {
+				due = toCome
+			}
+			due = max(due, t.NextDueMS, t.ActiveSinceMS)
+			p.Fires = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due}}
+		}
+		return p
+	}
+	_, err := s.put("work", "mon", 0)
+	require.NoError(t, err)
+	d := oneShot(begun)
+	d.Schedule.Calendars = []string{"work"}
+	coming, past := s.gridTimer(d, plan), s.gridTimer(d, plan)
+	during, before := s.gridTimer(d, plan), s.gridTimer(d, plan)
+	for _, made := range []store.CreateResult{coming, past, during, before} {
+		require.Empty(t, made.Fires)
+		require.Equal(t, timer.NeverMS, made.Timer.NextDueMS)
+	}
+	dues[past.Timer.ID] = begun
+	for _, made := range []store.CreateResult{during, before} {
+		paused := s.setStatus(made.Timer, timer.StatusPaused, plan)
+		dues[made.Timer.ID] = paused.Timer.InactiveSinceMS
+	}
+	dues[before.Timer.ID]--
+
+	_, err = s.put("work", "", 0)
+	require.NoError(t, err)
+	fires := s.expandDue(plan)
+	require.Len(t, fires, 1)
+	require.Equal(t, coming.Timer.ID, fires[0].Timer)
+	require.Equal(t, toCome, fires[0].DueMS)
+	got, err := s.st().Timer(t.Context(), "app", coming.Timer.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, got.Version)
+	require.EqualValues(t, 1, got.FiresCreated)
+
+	on := s.setStatus(during.Timer, timer.StatusActive, plan)
+	require.Len(t, on.Fires, 1)
+	require.GreaterOrEqual(t, on.Fires[0].DueMS, on.Timer.ActiveSinceMS)
+	require.Empty(t, s.setStatus(before.Timer, timer.StatusActive, plan).Fires)
+	for _, made := range []store.CreateResult{past, before} {
+		got, err := s.st().Timer(t.Context(), "app", made.Timer.ID)
+		require.NoError(t, err)
+		require.False(t, got.Replan)
+		require.Equal(t, timer.NeverMS, got.NextDueMS)
+		require.EqualValues(t, 1, got.Version)
+		require.Empty(t, s.openOf(made.Timer.ID))
+	}
+
+	// What was due once is not due again.
+	for _, weekday := range []string{"mon", ""} {
+		_, err = s.put("work", weekday, 0)
+		require.NoError(t, err)
+		s.expandDue(plan)
+	}
+	require.Len(t, s.openOf(during.Timer.ID), 1)
+	require.Len(t, s.openOf(coming.Timer.ID), 1)
+}
+
 // calendarsCountMaxFires checks that fires which a calendar takes out of a plan do not count
 // towards max_fires.
 func calendarsCountMaxFires(t *testing.T, s *setup) {

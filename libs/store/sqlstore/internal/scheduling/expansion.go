@@ -144,11 +144,12 @@ func (x *expansion) endPauses(
 
 // activate begins an activation and plans its first part.
 func (x *expansion) activate(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
+	undecidedMS := t.InactiveSinceMS // an only instant that came due since waits for this activation
 	x.begin(t)
 	if err := x.endChain(ctx, t); err != nil {
 		return nil, err
 	}
-	return x.proceed(ctx, t)
+	return x.proceedFrom(ctx, t, undecidedMS)
 }
 
 // endChain ends the fire that the chain before this activation of a fixed delay had ahead, so that
@@ -178,6 +179,16 @@ func (x *expansion) endChain(ctx context.Context, t *timer.Timer) error {
 // expanded beyond now. After an edit this is not needed: there is a new version, and the edit has
 // taken back what was expanded.
 func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
+	return x.proceedFrom(ctx, t, x.nowMS+1)
+}
+
+// proceedFrom is proceed. A one-shot without a fire has missed its instant if that was before
+// undecidedMS.
+func (x *expansion) proceedFrom(
+	ctx context.Context,
+	t *timer.Timer,
+	undecidedMS int64,
+) ([]timer.Fire, error) {
 	was, copiedVersions := *t, len(x.copiedVersions)
 	t.Replan = false
 	calendar := x.calendar[t.ID]
@@ -186,7 +197,8 @@ func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, 
 		if err != nil {
 			return nil, err
 		}
-		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() && len(ahead) == 0 {
+		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() &&
+			len(ahead) == 0 && !store.NewlyDue(t, undecidedMS, x.plan) {
 			// It was due before, and is not due again. A fire may have been added, see Rows.Keep.
 			t.ExpandAtMS = x.nowMS + store.AddedFireRetention.Milliseconds()
 			return nil, nil
