@@ -36,6 +36,9 @@ func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	}
 	released := s.releaseDeferred(t)
 	s.endChain(t, nowMS)
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
+		t.LastDueMS = 0 // of the chain before
+	}
 	return append(s.proceedFrom(t, plan, nowMS, undecidedMS), released...)
 }
 

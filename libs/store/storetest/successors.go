@@ -288,6 +288,27 @@ func activationEndsTheChain(t *testing.T, s *setup) {
 	}
 }
 
+// chainsDueSoonerAreLast activates a fixed delay whose new chain is due sooner than the one before, as
+// under a calendar. Its last fire is the new one, which an edit finds.
+func chainsDueSoonerAreLast(t *testing.T, s *setup) {
+	item := s.newTimer()
+	item.Activate = true
+	item.Definition.Schedule = timer.Schedule{
+		Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute), MaxFires: 3,
+	}
+	due := s.nowMS() + 2*timer.MinuteMS
+	made := s.create(item, planAt(0, due))
+	s.pause(made.Timer, "", 0, noFires)
+	on := s.setStatus(made.Timer, timer.StatusActive, planAt(0, due-1))
+	require.Equal(t, due-1, on.Timer.LastDueMS)
+	require.EqualValues(t, 1, on.Timer.FiresCreated)
+	d := made.Timer.Definition
+	d.Schedule.Every = timer.Duration(2 * time.Minute)
+	edited := s.edit(on.Timer, d, planAt(0, due+1))
+	require.Equal(t, due+1, edited.Timer.LastDueMS)
+	require.EqualValues(t, 1, edited.Timer.FiresCreated)
+}
+
 // skipsOfAClaimedChain checks that a fixed delay's fire which was claimed before an activation is taken
 // off when it is skipped, also after an edit, which takes back the new chain only.
 func skipsOfAClaimedChain(t *testing.T, s *setup) {

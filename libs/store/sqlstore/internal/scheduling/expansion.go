@@ -149,6 +149,9 @@ func (x *expansion) activate(ctx context.Context, t *timer.Timer) ([]timer.Fire,
 	if err := x.endChain(ctx, t); err != nil {
 		return nil, err
 	}
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
+		t.LastDueMS = 0 // of the chain before: under a calendar the new one may be due sooner
+	}
 	return x.proceedFrom(ctx, t, undecidedMS)
 }
 
