@@ -151,8 +151,11 @@ func (s *Store) successor(o *timer.Outcome, row *timer.Fire) (made []timer.Fire)
 	version := max(n.Version, row.Version)
 	if n.Timer != o.Timer || t.Status != timer.StatusActive ||
 		max(n.Epoch, row.Epoch) != t.ActiveEpoch ||
-		version < t.planVersion ||
-		s.fires[n.FireID] != nil {
+		version < t.planVersion {
+		return nil
+	}
+	there := s.fires[n.FireID] // perhaps one that an edit or an activation has left
+	if there != nil && there.Version >= t.planVersion && there.Epoch >= t.ActiveEpoch {
 		return nil
 	}
 	if limit := t.versions[version].Schedule.MaxFires; limit > 0 && t.FiresCreated >= limit {
@@ -161,8 +164,14 @@ func (s *Store) successor(o *timer.Outcome, row *timer.Fire) (made []timer.Fire)
 	f := *n
 	f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
 	t.FiresCreated, t.LastDueMS = t.FiresCreated+1, f.DueMS
-	s.insert(&f)
-	return []timer.Fire{f}
+	if there == nil {
+		s.insert(&f)
+		return []timer.Fire{f}
+	}
+	if s.move(there, &f) {
+		return []timer.Fire{*there}
+	}
+	return nil
 }
 
 // CatchUp decides the requests one by one.

@@ -132,6 +132,60 @@ func delaysContinue(t *testing.T, s *setup) {
 	require.EqualValues(t, 2, made[0].Version)
 }
 
+// chainsContinueWithFiresThatWereLeft checks that a chain goes on with a fire that an edit or an
+// activation has left open, if it comes to the instant of that fire.
+func chainsContinueWithFiresThatWereLeft(t *testing.T, s *setup) {
+	session := s.session()
+	for _, edit := range []bool{true, false} {
+		for _, owned := range []bool{true, false} {
+			item := s.newTimer()
+			item.Activate = true
+			item.Definition.Schedule = timer.Schedule{
+				Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute),
+			}
+			due := s.nowMS() + 2*timer.MinuteMS
+			made := s.create(item, planAt(0, due))
+			if owned {
+				require.Len(t, s.claim(session, made.Fires), 1)
+			}
+			var first []timer.Fire
+			if plan := planAt(0, due-timer.MinuteMS); edit {
+				d := made.Timer.Definition
+				d.Schedule.Every = timer.Duration(2 * time.Minute)
+				first = s.edit(made.Timer, d, plan).Fires
+			} else {
+				s.pause(made.Timer, "", 0, noFires)
+				first = s.setStatus(made.Timer, timer.StatusActive, plan).Fires
+			}
+			before := s.timer(made.Timer.ID)
+			won := s.claim(session, first)
+			require.Len(t, won, 1)
+			o := s.withSuccessor(won[0])
+			o.Next.DueMS, o.Next.RunAtMS = due, due+1000
+			lost, started := s.record(session, o)
+			require.Empty(t, lost)
+
+			rec, err := s.st().Fire(t.Context(), "app", made.Fires[0].FireID)
+			require.NoError(t, err)
+			require.NotNil(t, rec.Open)
+			require.Equal(t, before.Version, rec.Open.Version)
+			require.Equal(t, before.ActiveEpoch, rec.Open.Epoch)
+			after := s.timer(made.Timer.ID)
+			require.Equal(t, before.FiresCreated+1, after.FiresCreated)
+			require.Equal(t, due, after.LastDueMS)
+			if owned {
+				require.Empty(t, started)
+				require.Equal(t, session, rec.Open.Owner)
+				require.Equal(t, due, rec.Open.RunAtMS)
+				continue
+			}
+			require.Equal(t, []timer.Fire{*rec.Open}, started)
+			require.Equal(t, due+1000, rec.Open.RunAtMS)
+			require.Equal(t, made.Fires[0].Rev+1, rec.Open.Rev)
+		}
+	}
+}
+
 // delaysCountFromTheLastEnd checks that the first fire of a new chain runs one delay after the end
 // of the last call of the chain before: whether it waits for that, is due after it, or has the slot
 // already.

@@ -51,6 +51,7 @@ type linkedBatch struct {
 	recordedBefore []timer.Outcome             // recorded by this session earlier
 	ended          map[timer.FireID]bool       // fires of recorded
 	promoted       []timer.Fire
+	continued      []timer.Fire   // of earlier chains, now of the present one
 	dequeued       []timer.FireID // to remove from their queues
 	lost           []timer.FireID
 	started        []timer.Fire
@@ -90,6 +91,9 @@ func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) erro
 		return err
 	}
 	if err := s.Save(ctx, r.c, r.promoted, releaseColumns...); err != nil {
+		return err
+	}
+	if err := s.Save(ctx, r.c, r.continued, continuedColumns...); err != nil {
 		return err
 	}
 	if err := s.Insert(ctx, r.c, next); err != nil {
@@ -335,7 +339,9 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 		if v := versions[r.versionOf(&r.recorded[i])]; v != nil {
 			limit = v.Definition.Schedule.MaxFires
 		}
-		if _, open := r.rows[n.FireID]; open || limit > 0 && slot.FiresCreated >= limit {
+		there, open := r.rows[n.FireID]
+		ofThisChain := there.Version >= slot.PlanVersion && there.Epoch >= slot.ActiveEpoch
+		if open && (ofThisChain || r.ended[n.FireID]) || limit > 0 && slot.FiresCreated >= limit {
 			continue
 		}
 		f := *n
@@ -343,6 +349,10 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 		f.Rev, f.Owner, f.TargetBits = 0, 0, 0
 		slot.FiresCreated, slot.LastDueMS = slot.FiresCreated+1, f.DueMS
 		slot.changed, seen[f.FireID] = true, true
+		if open {
+			r.continueWith(there, &f)
+			continue
+		}
 		next = append(next, f)
 	}
 	for i := range r.recordedBefore {
@@ -351,6 +361,22 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 		}
 	}
 	return next, nil
+}
+
+// continuedColumns are the columns that continueWith changes.
+var continuedColumns = append([]string{"version", "epoch", "priority"}, releaseColumns...)
+
+// continueWith gives an open fire that an edit or an activation has left to the present chain, which
+// comes to the same instant: a calendar moves many instants to one. Without it the chain would end
+// there. A fire with an owner keeps its run_at. The owner finds it moved when it wants to skip it.
+func (r *linkedBatch) continueWith(row timer.Fire, planned *timer.Fire) {
+	row.Version, row.Epoch, row.PriorityLevel = planned.Version, planned.Epoch, planned.PriorityLevel
+	if row.Owner == 0 && row.State == timer.FireReady && row.RunAtMS != planned.RunAtMS {
+		row.RunAtMS, row.Bucket = planned.RunAtMS, planned.Bucket
+		row.Rev++
+		r.started = append(r.started, row)
+	}
+	r.continued = append(r.continued, row)
 }
 
 // addIfUnclaimed adds a fire that an earlier try of this call may have started.
