@@ -165,6 +165,7 @@ func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (forWindow []timer.F
 	for i := range p.Fires {
 		f := &p.Fires[i]
 		t.LastDueMS = max(t.LastDueMS, f.DueMS)
+		s.withdraw(t, f.FireID)
 		_, done := s.ended[f.FireID]
 		switch row := s.fires[f.FireID]; {
 		case done:
@@ -178,6 +179,26 @@ func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (forWindow []timer.F
 		t.FiresCreated++
 	}
 	return forWindow
+}
+
+// withdraw deletes the outcome of a fire of a one-shot or fixed delay that an edit or an activation has
+// ended before it was due, and that the plan has again.
+func (s *Store) withdraw(t *row, id timer.FireID) {
+	if t.Definition.Schedule.Kind.Repeats() || s.ended[id] != store.SystemSession {
+		return
+	}
+	ended := func(o timer.Outcome) bool {
+		return o.FireID == id && o.Reason == timer.ReasonSuperseded && o.FinishedMS < o.DueMS
+	}
+	if !slices.ContainsFunc(s.outcomes[t.ID], ended) {
+		return
+	}
+	delete(s.ended, id)
+	for _, all := range []map[timer.ID][]timer.Outcome{s.outcomes, s.bySession} {
+		for by, outcomes := range all {
+			all[by] = slices.DeleteFunc(outcomes, ended)
+		}
+	}
 }
 
 // move gives an open fire of an older version or epoch the planned one. It reports whether the fire

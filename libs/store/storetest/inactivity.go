@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -234,6 +235,37 @@ func movedOneShotsKeepTheirAttempts(t *testing.T, s *setup) {
 	require.Equal(t, timer.ReasonSuperseded, rec.Outcome.Reason)
 	require.EqualValues(t, 1, rec.Outcome.Attempts)
 	require.EqualValues(t, 5, rec.Outcome.LatenessMS)
+}
+
+// oneShotsAreMovedBack moves one-shots to another instant and back, to one that comes soon and to one
+// that does not: the fire is open again, and has no outcome until it is recorded.
+func oneShotsAreMovedBack(t *testing.T, s *setup) {
+	for _, ahead := range []time.Duration{30 * time.Second, 10 * time.Minute} {
+		due := s.nowMS() + ahead.Milliseconds()
+		made := s.gridTimer(oneShot(due), planOneShot)
+		s.edit(made.Timer, oneShot(due+time.Hour.Milliseconds()), planOneShot)
+		rec, err := s.st().Fire(t.Context(), "app", made.Fires[0].FireID)
+		require.NoError(t, err)
+		require.Equal(t, timer.ReasonSuperseded, rec.Outcome.Reason)
+		back := s.edit(made.Timer, oneShot(due), planOneShot)
+		require.Len(t, back.Fires, 1)
+		require.Equal(t, made.Fires[0].FireID, back.Fires[0].FireID)
+		require.EqualValues(t, 1, back.Timer.FiresCreated)
+		rec, err = s.st().Fire(t.Context(), "app", made.Fires[0].FireID)
+		require.NoError(t, err)
+		require.Nil(t, rec.Outcome)
+		require.EqualValues(t, 3, rec.Open.Version)
+		session := s.session()
+		won := s.claim(session, back.Fires)
+		require.Len(t, won, 1)
+		lost, _ := s.record(session, delivered(won[0], s.nowMS()))
+		require.Empty(t, lost)
+		all, err := s.st().History(t.Context(), "app", made.Timer.ID, timer.FireID{}, 10)
+		require.NoError(t, err)
+		of := slices.DeleteFunc(all, func(o timer.Outcome) bool { return o.DueMS != due })
+		require.Len(t, of, 1)
+		require.Equal(t, timer.Delivered, of[0].Kind)
+	}
 }
 
 // oneShotsAreMovedOnce moves one-shots while executors claim them. A claimed one stays, and one

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -77,6 +78,39 @@ func (s *Rows) FinishedBy(
 		}
 	}
 	return done, nil
+}
+
+// Withdraw deletes the outcomes of those fires that the store has ended as superseded before they were
+// due. The caller has the rows of their timers locked and plans these fires again.
+func (s *Rows) Withdraw(ctx context.Context, c sqldb.Runner, ids []timer.FireID) error {
+	for part := range sqldb.Batches(ids) {
+		q := sqldb.Stmt(
+			"SELECT finished_ms," + sqldb.FireKey + " FROM outcomes" + s.db.Dialect.ByTimer +
+				" WHERE (timer_id,due_ms) IN (" + s.db.Dialect.Tuples,
+		)
+		for i, id := range part {
+			q.Row(i == 0, int64(id.Timer), id.DueMS)
+		}
+		q.Add(") AND series=0 AND finished_ms<due_ms AND owner=").Int(int64(store.SystemSession)).
+			Add(" AND reason=").Bind(string(timer.ReasonSuperseded))
+		var rows []struct {
+			sqldb.FireIDRow
+			FinishedMS int64 `db:"finished_ms"`
+		}
+		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
+			return err
+		}
+		for _, r := range rows {
+			q := sqldb.Stmt("DELETE FROM outcomes WHERE finished_ms=").Int(r.FinishedMS).
+				Add(" AND timer_id=").Int(int64(r.FireID().Timer)).
+				Add(" AND due_ms=").Int(r.FireID().DueMS).
+				Add(" AND series=0")
+			if _, err := s.db.Exec(ctx, c, q); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // FiresOf returns the fires of outcomes.

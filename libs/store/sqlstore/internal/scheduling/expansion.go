@@ -41,6 +41,7 @@ type expansion struct {
 	// mergeFires are to be inserted or moved: an edit, or an activation of a fixed delay, may have
 	// left a row.
 	mergeFires []timer.Fire
+	single     map[timer.ID]bool // timers in mergeFires that have one fire at a time
 	// replaced are fires of one-shots, locked and unowned. They end as superseded, unless they are
 	// in mergeFires.
 	replaced       []timer.Fire
@@ -74,6 +75,7 @@ func (s *Scheduling) newExpansion(c sqldb.Runner, plan store.Planner, nowMS int6
 		released:        map[timer.ID][]timer.Fire{},
 		resolved:        map[timer.FireID]*timer.Fire{},
 		alreadyFinished: map[timer.ID]int64{},
+		single:          map[timer.ID]bool{},
 	}
 }
 
@@ -279,6 +281,7 @@ func (x *expansion) addPlan(t *timer.Timer, p *store.Plan) {
 	// excludes all instants before it.
 	if t.Version > 1 || t.ActiveEpoch > 1 && t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		x.mergeFires = append(x.mergeFires, p.Fires...)
+		x.single[t.ID] = !t.Definition.Schedule.Kind.Repeats()
 	} else {
 		x.newFires = append(x.newFires, p.Fires...)
 	}

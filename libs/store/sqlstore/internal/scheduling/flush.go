@@ -148,18 +148,28 @@ func (x *expansion) lockExisting(ctx context.Context) (map[timer.FireID]timer.Fi
 	return there, nil
 }
 
-// finished returns which of mergeFires have an outcome.
+// finished returns which of mergeFires have an outcome. A one-shot or fixed delay may have a fire that
+// an edit or an activation has ended before it was due, and that this plan has again. It withdraws
+// such an outcome: without that the fire would have two, or would not be called.
 func (x *expansion) finished(
 	ctx context.Context,
 	there map[timer.FireID]timer.Fire,
 ) (map[timer.FireID]bool, error) {
-	var ids []timer.FireID
+	var ids, single []timer.FireID
 	for i := range x.mergeFires {
 		f := &x.mergeFires[i]
-		if _, open := there[f.FireID]; !open &&
-			f.DueMS <= x.nowMS+history.MaxClockSkew.Milliseconds() {
+		if _, open := there[f.FireID]; open {
+			continue
+		}
+		if x.single[f.Timer] {
+			single = append(single, f.FireID)
+		}
+		if f.DueMS <= x.nowMS+history.MaxClockSkew.Milliseconds() {
 			ids = append(ids, f.FireID)
 		}
+	}
+	if err := x.store.history.Withdraw(ctx, x.c, single); err != nil {
+		return nil, err
 	}
 	return x.store.history.Finished(ctx, x.c, ids)
 }
