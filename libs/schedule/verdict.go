@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -145,18 +144,36 @@ func (p *Parsed) inOverlap(v *Verdict, atMS int64) bool {
 	return false
 }
 
-// Before returns the last due instant (Unix ms) before atMS, or timer.NeverMS. Next never falls
-// when its argument grows, so a binary search finds the largest argument that leads before atMS.
+// Before returns the last due instant (Unix ms) before atMS, or timer.NeverMS. It halves the range that
+// may have a later one, and searches its second half. All halves together cost no more than the whole.
 func (p *Parsed) Before(atMS, anchorMS int64) int64 {
-	first := p.Next(-1, anchorMS)
-	if first >= atMS {
-		return timer.NeverMS
+	last, until := p.nextUpTo(-1, atMS-1, anchorMS), atMS-1
+	if last == timer.NeverMS {
+		return last
 	}
-	span := atMS - first
-	n := sort.Search(int(span), func(i int) bool { // the smallest step back that suffices
-		return p.Next(atMS-2-int64(i), anchorMS) < atMS
-	})
-	return p.Next(atMS-2-int64(n), anchorMS)
+	for last < until { // nothing is due between until and atMS
+		middle := last + (until-last)/2
+		if due := p.nextUpTo(middle, until, anchorMS); due != timer.NeverMS {
+			last = due
+		} else {
+			until = middle
+		}
+	}
+	return last
+}
+
+// nextUpTo is Next up to an instant, and timer.NeverMS behind it. It does not search behind it, unless
+// calendars may move instants from there.
+func (p *Parsed) nextUpTo(afterMS, untilMS, anchorMS int64) int64 {
+	if p.movedCache == nil {
+		bounded := *p
+		bounded.endMS = min(p.endMS, untilMS+1)
+		return bounded.Next(afterMS, anchorMS)
+	}
+	if due := p.Next(afterMS, anchorMS); due <= untilMS {
+		return due
+	}
+	return timer.NeverMS
 }
 
 // Instants returns the due and the excluded instants of the schedule in [fromMS, toMS), ascending,
