@@ -21,8 +21,8 @@ func (c counted) next(afterMS, anchorMS int64) int64 {
 	return c.instants.next(afterMS, anchorMS)
 }
 
-// TestLastInstantIsFoundInFewSteps checks that no step searches the time up to 2199, in which a calendar
-// excludes every instant.
+// TestLastInstantIsFoundInFewSteps checks that no step searches the time up to 2199, in which a
+// calendar excludes every instant.
 func TestLastInstantIsFoundInFewSteps(t *testing.T) {
 	t.Parallel()
 	p, err := Parse(

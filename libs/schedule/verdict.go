@@ -144,8 +144,9 @@ func (p *Parsed) inOverlap(v *Verdict, atMS int64) bool {
 	return false
 }
 
-// Before returns the last due instant (Unix ms) before atMS, or timer.NeverMS. It halves the range that
-// may have a later one, and searches its second half. All halves together cost no more than the whole.
+// Before returns the last due instant (Unix ms) before atMS, or timer.NeverMS. It halves the range
+// that may have a later one, and searches its second half. All halves together cost no more than
+// the whole.
 func (p *Parsed) Before(atMS, anchorMS int64) int64 {
 	last, until := p.nextUpTo(-1, atMS-1, anchorMS), atMS-1
 	if last == timer.NeverMS {
@@ -162,8 +163,8 @@ func (p *Parsed) Before(atMS, anchorMS int64) int64 {
 	return last
 }
 
-// nextUpTo is Next up to an instant, and timer.NeverMS behind it. It does not search behind it, unless
-// calendars may move instants from there.
+// nextUpTo is Next up to an instant, and timer.NeverMS behind it. It does not search behind it,
+// unless calendars may move instants from there.
 func (p *Parsed) nextUpTo(afterMS, untilMS, anchorMS int64) int64 {
 	if p.movedCache == nil {
 		bounded := *p

@@ -396,8 +396,9 @@ func HasComeDue(t *timer.Timer, d timer.Definition, open int) bool {
 }
 
 // NewlyDue reports whether a one-shot for which no fire was planned, because its calendars excluded
-// its instant, is due by its calendars as they are now. An instant before undecidedMS stays excluded:
-// a calendar that no longer names past holidays must not make what they excluded due at once.
+// its instant, is due by its calendars as they are now. An instant before undecidedMS stays
+// excluded: a calendar that no longer names past holidays must not make what they excluded due at
+// once.
 func NewlyDue(t *timer.Timer, undecidedMS int64, plan Planner) bool {
 	if t.LastDueMS != 0 {
 		return false

@@ -181,8 +181,8 @@ func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (forWindow []timer.F
 	return forWindow
 }
 
-// withdraw deletes the outcome of a fire of a one-shot or fixed delay that an edit or an activation has
-// ended before it was due, and that the plan has again.
+// withdraw deletes the outcome of a fire of a one-shot or fixed delay that an edit or an activation
+// has ended before it was due, and that the plan has again.
 func (s *Store) withdraw(t *row, id timer.FireID) {
 	if t.Definition.Schedule.Kind.Repeats() || s.ended[id] != store.SystemSession {
 		return

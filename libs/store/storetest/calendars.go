@@ -474,8 +474,9 @@ func pastOneShotsStayPast(t *testing.T, s *setup) {
 	}
 }
 
-// excludedOneShotsBecomeDue allows the instants of one-shots that a calendar excluded. One that is to
-// come is due then, and so is one that came while its timer was paused. One that passed stays excluded.
+// excludedOneShotsBecomeDue allows the instants of one-shots that a calendar excluded. One that is
+// to come is due then, and so is one that came while its timer was paused. One that passed stays
+// excluded.
 func excludedOneShotsBecomeDue(t *testing.T, s *setup) {
 	dues := map[timer.ID]int64{} // 0: to come
 	begun := s.nowMS()

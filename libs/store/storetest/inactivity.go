@@ -237,8 +237,8 @@ func movedOneShotsKeepTheirAttempts(t *testing.T, s *setup) {
 	require.EqualValues(t, 5, rec.Outcome.LatenessMS)
 }
 
-// oneShotsAreMovedBack moves one-shots to another instant and back, to one that comes soon and to one
-// that does not: the fire is open again, and has no outcome until it is recorded.
+// oneShotsAreMovedBack moves one-shots to another instant and back, to one that comes soon and to
+// one that does not: the fire is open again, and has no outcome until it is recorded.
 func oneShotsAreMovedBack(t *testing.T, s *setup) {
 	for _, ahead := range []time.Duration{30 * time.Second, 10 * time.Minute} {
 		due := s.nowMS() + ahead.Milliseconds()

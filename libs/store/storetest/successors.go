@@ -342,8 +342,8 @@ func activationEndsTheChain(t *testing.T, s *setup) {
 	}
 }
 
-// chainsDueSoonerAreLast activates a fixed delay whose new chain is due sooner than the one before, as
-// under a calendar. Its last fire is the new one, which an edit finds.
+// chainsDueSoonerAreLast activates a fixed delay whose new chain is due sooner than the one before,
+// as under a calendar. Its last fire is the new one, which an edit finds.
 func chainsDueSoonerAreLast(t *testing.T, s *setup) {
 	item := s.newTimer()
 	item.Activate = true

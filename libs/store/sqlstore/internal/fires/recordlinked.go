@@ -366,9 +366,10 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 // continuedColumns are the columns that continueWith changes.
 var continuedColumns = append([]string{"version", "epoch", "priority"}, releaseColumns...)
 
-// continueWith gives an open fire that an edit or an activation has left to the present chain, which
-// comes to the same instant: a calendar moves many instants to one. Without it the chain would end
-// there. A fire with an owner keeps its run_at. The owner finds it moved when it wants to skip it.
+// continueWith gives an open fire that an edit or an activation has left to the present chain,
+// which comes to the same instant: a calendar moves many instants to one. Without it the chain
+// would end there. A fire with an owner keeps its run_at. The owner finds it moved when it wants to
+// skip it.
 func (r *linkedBatch) continueWith(row timer.Fire, planned *timer.Fire) {
 	row.Version, row.Epoch, row.PriorityLevel = planned.Version, planned.Epoch, planned.PriorityLevel
 	if row.Owner == 0 && row.State == timer.FireReady && row.RunAtMS != planned.RunAtMS {

@@ -80,8 +80,8 @@ func (s *Rows) FinishedBy(
 	return done, nil
 }
 
-// Withdraw deletes the outcomes of those fires that the store has ended as superseded before they were
-// due. The caller has the rows of their timers locked and plans these fires again.
+// Withdraw deletes the outcomes of those fires that the store has ended as superseded before they
+// were due. The caller has the rows of their timers locked and plans these fires again.
 func (s *Rows) Withdraw(ctx context.Context, c sqldb.Runner, ids []timer.FireID) error {
 	for part := range sqldb.Batches(ids) {
 		q := sqldb.Stmt(

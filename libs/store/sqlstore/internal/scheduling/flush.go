@@ -148,9 +148,9 @@ func (x *expansion) lockExisting(ctx context.Context) (map[timer.FireID]timer.Fi
 	return there, nil
 }
 
-// finished returns which of mergeFires have an outcome. A one-shot or fixed delay may have a fire that
-// an edit or an activation has ended before it was due, and that this plan has again. It withdraws
-// such an outcome: without that the fire would have two, or would not be called.
+// finished returns which of mergeFires have an outcome. A one-shot or fixed delay may have a fire
+// that an edit or an activation has ended before it was due, and that this plan has again. It
+// withdraws such an outcome: without that the fire would have two, or would not be called.
 func (x *expansion) finished(
 	ctx context.Context,
 	there map[timer.FireID]timer.Fire,
