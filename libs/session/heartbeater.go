@@ -98,6 +98,7 @@ type Heartbeater struct {
 	opts  Options
 	mu    sync.Mutex
 	epoch *Epoch
+	since time.Time     // since when there is no epoch
 	next  chan struct{} // closed when epoch is set
 }
 
@@ -109,7 +110,7 @@ func NewHeartbeater(opts Options) (*Heartbeater, error) {
 	if opts.Clock == nil {
 		opts.Clock = clock.New(time.Now, nil)
 	}
-	return &Heartbeater{opts: opts, next: make(chan struct{})}, nil
+	return &Heartbeater{opts: opts, since: time.Now(), next: make(chan struct{})}, nil
 }
 
 // Epoch returns the current epoch, or nil.
@@ -142,6 +143,18 @@ func (k *Heartbeater) Ready() error {
 		return errors.New("no session renewed within 2 s")
 	}
 	return nil
+}
+
+// late reports whether the store has taken no renewal, nor opened an epoch, for as long as a session
+// is valid.
+func (k *Heartbeater) late() bool {
+	k.mu.Lock()
+	epoch, since := k.epoch, k.since
+	k.mu.Unlock()
+	if epoch == nil {
+		return time.Since(since) >= LeaseValidity
+	}
+	return epoch.late()
 }
 
 // Run opens and renews epochs until ctx ends, and then closes the last session.
@@ -221,7 +234,7 @@ func (k *Heartbeater) set(t *Epoch) {
 func (k *Heartbeater) clear() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.epoch = nil
+	k.epoch, k.since = nil, time.Now()
 	k.next = make(chan struct{})
 }
 

@@ -28,8 +28,8 @@ const (
 // session.
 //
 // An outage of the store stops all renewals. So a monitor that could not poll, or whose own session
-// is not renewed either, does not count that time and then grants Grace. Otherwise the first poll
-// after an outage would expire every session, and every unrecorded call would be repeated.
+// is not renewed or opened either, does not count that time and then grants Grace. Otherwise the
+// first poll after an outage would expire every session, and every unrecorded call would be repeated.
 type Monitor struct {
 	store       store.Sessions
 	heartbeater *Heartbeater // of this process's own session; nil: none
@@ -64,11 +64,7 @@ func (w *Monitor) blind(asked time.Time) bool {
 	if !w.lastLook.IsZero() && asked.Sub(w.lastLook) > blindAfter {
 		return true
 	}
-	if w.heartbeater == nil {
-		return false
-	}
-	t := w.heartbeater.Epoch()
-	return t != nil && t.late()
+	return w.heartbeater != nil && w.heartbeater.late()
 }
 
 // Watch polls until ctx ends and passes each result to handle. The context passed to handle has a

@@ -406,6 +406,50 @@ func TestStoreOutageDoesNotCountTowardsTheTimeout(t *testing.T) {
 	}
 }
 
+// TestStartDoesNotDelayAnExpiry checks a process whose own session is not open yet. Another session
+// expires as soon as it does for others.
+func TestStartDoesNotDelayAnExpiry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7, Renewals: 3}}}
+		tab.setUnavailable(true)
+		k, stop := startHeartbeater(t, tab)
+		defer stop()
+		w := session.NewMonitor(tab, k, zerolog.Nop())
+		begin := time.Now()
+		for ended := []store.Session(nil); len(ended) == 0; time.Sleep(100 * time.Millisecond) {
+			tab.setUnavailable(time.Since(begin) < time.Second)
+			_, ended, _ = w.Look(t.Context())
+		}
+		require.InDelta(t, session.Timeout.Seconds(), time.Since(begin).Seconds(), 0.2)
+	})
+}
+
+// TestOutageWithoutOwnSessionExpiresNobody checks a process that starts while the store takes no
+// writes: it cannot open a session, and blames no other process for missing renewals.
+func TestOutageWithoutOwnSessionExpiresNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7, Renewals: 3}}}
+		tab.setUnavailable(true)
+		k, stop := startHeartbeater(t, tab)
+		defer stop()
+		w := session.NewMonitor(tab, k, zerolog.Nop())
+		look := func(d time.Duration) (ended []store.Session) {
+			for begin := time.Now(); time.Since(begin) < d; time.Sleep(250 * time.Millisecond) {
+				_, e, err := w.Look(t.Context())
+				require.NoError(t, err)
+				ended = append(ended, e...)
+			}
+			return ended
+		}
+		require.Empty(t, look(time.Minute))
+		tab.setUnavailable(false)
+		require.Empty(t, look(session.Grace-time.Second), "the other session is renewed late")
+		require.Len(t, look(5*time.Second), 1, "the wait for it is bounded")
+	})
+}
+
 func TestNewMonitorWaitsForTheTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
