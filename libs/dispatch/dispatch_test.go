@@ -341,6 +341,29 @@ func TestAHangingWindowHoldsUpOneCaller(t *testing.T) {
 	})
 }
 
+// TestEntriesThatComeTooLateAreNoAnswerOfTheWindow commits more fires than are put at once while the
+// window hangs. When it is too late to put the first of them, the window has still taken none, so
+// no caller waits for it.
+func TestEntriesThatComeTooLateAreNoAnswerOfTheWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, w, _ := setup(t)
+		d := runWith(t, &hanging{w, time.Now().Add(time.Minute)})
+		fires := make([]timer.Fire, 8000)
+		for i := range fires {
+			fires[i] = at(10 * time.Second)
+			fires[i].Timer = timer.ID(i + 1)
+		}
+		d.Committed(t.Context(), slices.Concat(fires, []timer.Fire{at(time.Hour)}))
+		for range 50 {
+			time.Sleep(time.Second)
+			began := time.Now()
+			d.Committed(t.Context(), []timer.Fire{at(time.Hour)})
+			require.Zero(t, time.Since(began))
+		}
+	})
+}
+
 // picky is a window that does not take one fire, nor those put with it, as a node that is down.
 type picky struct {
 	window.Window

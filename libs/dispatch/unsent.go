@@ -71,12 +71,14 @@ func (u *unsent) next(limit int) []timer.Fire {
 	return u.fires[:min(limit, len(u.fires)):min(limit, len(u.fires))]
 }
 
-// removeOldest removes the n oldest fires, which the server has taken.
-func (u *unsent) removeOldest(n int) {
+// removeOldest removes the n oldest fires. taken tells whether the server has taken any of them.
+func (u *unsent) removeOldest(n int, taken bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.away = false
-	if u.fires = u.fires[n:]; len(u.fires) == 0 {
+	if u.fires = u.fires[n:]; taken || len(u.fires) == 0 {
+		u.away = false // if none is left, nobody would find out that the server takes some again
+	}
+	if len(u.fires) == 0 {
 		u.fires = nil
 	}
 }
@@ -122,8 +124,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		wg.Go(func() {
 			d.unsent[topic].send(ctx, directTimeout,
 				func() { d.moveLate(ctx, topic) },
-				func(ctx context.Context, fires []timer.Fire) error {
-					return d.send(ctx, topic, fires, timer.PathDirect)
+				func(ctx context.Context, fires []timer.Fire) (taken bool, err error) {
+					return true, d.send(ctx, topic, fires, timer.PathDirect)
 				})
 		})
 	}
@@ -157,12 +159,13 @@ func (d *Dispatcher) putOn(_ context.Context, topic bus.Topic, fires []timer.Fir
 }
 
 // send repeats do for parts of the fires until it succeeds, and then removes them, until ctx ends.
-// It calls before ahead of each part. One goroutine runs it.
+// do tells whether the server has taken any. send calls before ahead of each part. One goroutine
+// runs it.
 func (u *unsent) send(
 	ctx context.Context,
 	timeout time.Duration,
 	before func(),
-	do func(ctx context.Context, fires []timer.Fire) error,
+	do func(ctx context.Context, fires []timer.Fire) (taken bool, err error),
 ) {
 	for {
 		select {
@@ -177,22 +180,22 @@ func (u *unsent) send(
 				break
 			}
 			call, cancel := context.WithTimeout(ctx, timeout)
-			err := do(call, fires)
+			taken, err := do(call, fires)
 			cancel()
 			if err != nil {
 				u.moveBehind(len(fires))
 				clock.Pause(ctx, unsentRetryAfter)
 				continue
 			}
-			u.removeOldest(len(fires))
+			u.removeOldest(len(fires), taken)
 		}
 	}
 }
 
 // putAgain puts fires into the window that it did not take. Those that triggers have polled past
 // meanwhile, or may have before an entry arrives, are left to the goroutines of their topics.
-// Executors have found late ones.
-func (d *Dispatcher) putAgain(ctx context.Context, fires []timer.Fire) error {
+// Executors have found late ones. If none is left to put, the window has taken none.
+func (d *Dispatcher) putAgain(ctx context.Context, fires []timer.Fire) (taken bool, err error) {
 	now := d.opts.Now()
 	polled := now.Add(d.opts.DispatchLead).UnixMilli()
 	direct := polled + DirectDispatchSlack.Milliseconds() // as in Committed
@@ -208,9 +211,9 @@ func (d *Dispatcher) putAgain(ctx context.Context, fires []timer.Fire) error {
 	}
 	if len(entries) > 0 {
 		if err := d.opts.Window.Put(ctx, entries); err != nil {
-			return err //nolint:wrapcheck // it is only repeated
+			return false, err //nolint:wrapcheck // it is only repeated
 		}
 		d.entriesTotal.WithLabelValues("ok").Add(float64(len(entries)))
 	}
-	return d.byTopic(ctx, tasks, (*Dispatcher).putOn)
+	return len(entries) > 0, d.byTopic(ctx, tasks, (*Dispatcher).putOn)
 }
