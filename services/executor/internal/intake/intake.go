@@ -113,18 +113,32 @@ func (in *Intake) Receive(ctx context.Context) error {
 		if err != nil {
 			return nil //nolint:nilerr // stopped before there was a session
 		}
-		consumers, err := in.subscribe(ctx)
-		if err == nil {
-			in.subscribed.Store(true)
-			epoch.AwaitExpiry(ctx)
-		}
-		in.subscribed.Store(false)
-		err = errors.Join(err, closeAll(consumers))
-		if err != nil && ctx.Err() == nil {
+		if err := in.receiveDuring(ctx, epoch); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// receiveDuring receives tasks until the session is no longer valid, or ctx ends. It then gives up
+// the topics that it still waits for, too.
+func (in *Intake) receiveDuring(ctx context.Context, epoch *session.Epoch) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var expiry sync.WaitGroup
+	expiry.Go(func() { defer end(); epoch.AwaitExpiry(ctx) })
+	consumers, err := in.subscribe(ctx)
+	switch {
+	case err == nil:
+		in.subscribed.Store(true)
+		<-ctx.Done()
+		in.subscribed.Store(false)
+	case ctx.Err() != nil:
+		err = nil
+	}
+	end()
+	expiry.Wait()
+	return errors.Join(err, closeAll(consumers))
 }
 
 // closeAll closes the consumers concurrently, because each may wait for a broker that does not

@@ -201,6 +201,51 @@ func TestAnExpiredSessionReceivesNothing(t *testing.T) {
 	})
 }
 
+// oneAway is a bus with a topic that cannot be subscribed to.
+type oneAway struct {
+	bus.Subscriber
+	away bus.Topic
+}
+
+func (b *oneAway) Subscribe(
+	ctx context.Context, s bus.Subscription, h bus.Handler,
+) (bus.Consumer, error) {
+	if s.Topic == b.away {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return b.Subscriber.Subscribe(ctx, s, h)
+}
+
+// TestATopicThatIsAwayHoldsUpNoOther starts to receive while one topic cannot be subscribed to. The
+// tasks of another are claimed, until the session is no longer valid, and again with the next one.
+func TestATopicThatIsAwayHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		f.opts.Bus = &oneAway{f.opts.Bus, bus.TasksHigh}
+		stop := f.run(t, func(ctx context.Context) { require.NoError(t, f.Receive(ctx)) })
+		publish := func(n int) {
+			require.NoError(t, f.parts.Dispatch.Publish(t.Context(), f.fires(n)))
+			time.Sleep(time.Second)
+		}
+		publish(3)
+		require.Equal(t, 3, f.opts.Inflight.Len())
+		require.Error(t, f.Ready())
+		f.store.set(nil, true)
+		time.Sleep(session.LeaseValidity + time.Second)
+		publish(2)
+		require.Equal(t, 3, f.opts.Inflight.Len(), "nothing is received")
+		backlog, err := f.parts.Bus("two").Backlog(t.Context(), bus.TasksNormal, bus.SubExecutors)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, backlog)
+		f.store.set(nil, false)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, 5, f.opts.Inflight.Len())
+		stop()
+	})
+}
+
 // TestTasksOfAnExpiredSessionAreRedelivered checks that tasks whose claim began before the session
 // expired, and won nothing because of that, are not acknowledged.
 func TestTasksOfAnExpiredSessionAreRedelivered(t *testing.T) {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
@@ -44,39 +47,53 @@ var (
 	)
 )
 
-// subscribe joins the task topics. A task is acknowledged once its fire is claimed, already in
+// subscribe joins the task topics and hears change notifications. It returns once it has all of
+// them. A topic that is unavailable holds up no other: their tasks are received meanwhile. After an
+// error, or when ctx ends, it returns the consumers that it has.
+func (in *Intake) subscribe(ctx context.Context) (consumers []bus.Consumer, err error) {
+	topics := []bus.Topic{bus.TasksHigh, bus.TasksNormal, bus.TasksLow, bus.TimersChanged}
+	consumers = make([]bus.Consumer, len(topics))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, topic := range topics {
+		g.Go(func() (err error) {
+			if topic == bus.TimersChanged {
+				consumers[i], err = in.opts.Bus.Broadcast(ctx, topic, in.opts.TimerChanged)
+			} else {
+				consumers[i], err = in.subscribeTo(ctx, topic)
+			}
+			if err != nil {
+				consumers[i] = nil
+				return fmt.Errorf("subscribing to %s: %w", topic, err)
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	return slices.DeleteFunc(consumers, func(c bus.Consumer) bool { return c == nil }), err
+}
+
+// subscribeTo joins a task topic. A task is acknowledged once its fire is claimed, already in
 // flight, or owned by another session. From then on the claim carries the fire, so slow calls leave
 // no unacknowledged messages.
-func (in *Intake) subscribe(ctx context.Context) ([]bus.Consumer, error) {
-	var consumers []bus.Consumer
-	for _, topic := range []bus.Topic{bus.TasksHigh, bus.TasksNormal, bus.TasksLow} {
-		low := topic == bus.TasksLow
-		atOnce, slots := receiveConcurrency, claimConcurrency
-		if low {
-			atOnce, slots = receiveLow, 1
-		}
-		waiting := newClaimQueue(slots, in.met.tasksWaiting)
-		c, err := in.opts.Bus.Subscribe(ctx, bus.Subscription{
-			Topic:       topic,
-			Name:        bus.SubExecutors,
-			Concurrency: atOnce,
-			MaxBatch:    store.MaxBatch,
-			MaxWait:     receiveWait,
-			Prefetch:    in.opts.Prefetch,
-			DeadLetter:  bus.TasksDead,
-		}, func(ctx context.Context, batch []bus.Message) []error {
-			return in.receive(ctx, waiting, batch, low)
-		})
-		if err != nil {
-			return consumers, fmt.Errorf("subscribing to %s: %w", topic, err)
-		}
-		consumers = append(consumers, c)
+func (in *Intake) subscribeTo(ctx context.Context, topic bus.Topic) (bus.Consumer, error) {
+	low := topic == bus.TasksLow
+	atOnce, slots := receiveConcurrency, claimConcurrency
+	if low {
+		atOnce, slots = receiveLow, 1
 	}
-	c, err := in.opts.Bus.Broadcast(ctx, bus.TimersChanged, in.opts.TimerChanged)
-	if err != nil {
-		return consumers, fmt.Errorf("subscribing to broadcasts of %s: %w", bus.TimersChanged, err)
-	}
-	return append(consumers, c), nil
+	waiting := newClaimQueue(slots, in.met.tasksWaiting)
+	//nolint:wrapcheck // the caller names the topic
+	return in.opts.Bus.Subscribe(ctx, bus.Subscription{
+		Topic:       topic,
+		Name:        bus.SubExecutors,
+		Concurrency: atOnce,
+		MaxBatch:    store.MaxBatch,
+		MaxWait:     receiveWait,
+		Prefetch:    in.opts.Prefetch,
+		DeadLetter:  bus.TasksDead,
+	}, func(ctx context.Context, batch []bus.Message) []error {
+		return in.receive(ctx, waiting, batch, low)
+	})
 }
 
 // receive handles a batch of tasks: it queues them and returns when all are answered. Any goroutine
