@@ -34,6 +34,7 @@ type source struct {
 	endMS      int64                  // last ms of the minute
 	generation string                 // of the window at the load; empty: the window is unavailable
 	openedAt   time.Time              // when the window was last opened
+	over       bool                   // the minute had ended at the load: nothing else is read
 	loaded     []timer.Fire           // in order of run time, from after givenMS
 	givenMS    int64                  // all run times up to here were returned
 	early      map[timer.FireID]int32 // returned ahead of their time, by revision
@@ -50,14 +51,19 @@ func newSource(s *Service, w window.Slice) *source {
 }
 
 // load reads the slice's open fires after givenMS. It opens the window first, so that entries lost
-// later show as another generation.
+// later show as another generation. If the minute has ended, later additions are dispatched
+// directly, and the window may have dropped the slice.
 func (s *source) load(ctx context.Context) error {
-	s.open(ctx)
+	over := s.svc.opts.Now().UnixMilli() > s.endMS
+	if !over {
+		s.open(ctx)
+	}
 	fires, err := s.readStore(ctx, s.givenMS, s.endMS)
 	if err != nil {
 		s.generation = ""
 		return err
 	}
+	s.over = over
 	s.svc.met.loads.Inc()
 	s.loaded = s.withoutEarly(fires)
 	return nil
@@ -185,6 +191,9 @@ func (s *source) takeEarly(nowMS int64) []timer.Fire {
 // from the store while the window is unavailable. A window that was flushed or has recovered is
 // used again after another load.
 func (s *source) added(ctx context.Context, upper int64) ([]timer.Fire, error) {
+	if s.over {
+		return nil, nil
+	}
 	if s.generation != "" {
 		fires, generation, err := s.readWindow(ctx, upper)
 		if err == nil && generation == s.generation {

@@ -60,6 +60,7 @@ type process struct {
 	trigger.Store
 	*gate
 	svc      *trigger.Service
+	reg      *prometheus.Registry
 	cut      atomic.Bool // renewals fail
 	away     atomic.Bool // the bus does not confirm
 	mu       sync.Mutex
@@ -149,11 +150,26 @@ func (p *process) seen() (tasks map[timer.FireID]int, late, finished int) {
 	return maps.Clone(p.tasks), p.late, p.finished[true]
 }
 
+// counter returns the value of a counter.
+func (p *process) counter(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := p.reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	require.Fail(t, "no metric "+name)
+	return 0
+}
+
 func start(t *testing.T, parts *servicetest.Parts, name string) *process {
 	t.Helper()
 	p := &process{
 		Store:    parts.Store,
 		gate:     newGate(),
+		reg:      prometheus.NewRegistry(),
 		tasks:    make(map[timer.FireID]int),
 		finished: make(map[bool]int),
 	}
@@ -165,7 +181,7 @@ func start(t *testing.T, parts *servicetest.Parts, name string) *process {
 		Now:        time.Now,
 		Holder:     parts.IDs.Next(),
 		Logger:     parts.Log,
-		Registerer: prometheus.NewRegistry(),
+		Registerer: p.reg,
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -276,6 +292,26 @@ func TestFlushedWindowIsLoadedAgain(t *testing.T) {
 		tasks, late, _ := p.seen()
 		require.Equal(t, 1, tasks[fires[0].FireID])
 		require.Zero(t, late)
+	})
+}
+
+// TestSliceOfALongPastMinuteIsLoadedOnce checks a slice whose entries have expired in the window. That
+// is no flush of the window.
+func TestSliceOfALongPastMinuteIsLoadedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		parts.Create("a", onceEach(t, minute, 60)...)
+		time.Sleep(20 * time.Minute)
+		p := start(t, parts, "a")
+		hand(t, parts, parts.Bus("s"), minute)
+		time.Sleep(time.Second)
+		tasks, _, finished := p.seen()
+		require.Len(t, tasks, 60)
+		require.Equal(t, 1, finished)
+		require.InDelta(t, 1, p.counter(t, "carillon_trigger_loads_total"), 0)
+		require.Zero(t, p.counter(t, "carillon_trigger_window_resets_total"))
 	})
 }
 
