@@ -39,7 +39,9 @@ type Message struct {
 	Key        string // routes on partitioned topics; empty means round robin
 	Payload    []byte
 	Properties map[string]string
-	Published  time.Time // by the bus's clock; set on receipt
+	// Published is when it was published: as the publisher set it, in milliseconds, otherwise by the
+	// clock of the host that published it.
+	Published time.Time
 }
 
 // Publisher publishes messages. It is safe for concurrent use.

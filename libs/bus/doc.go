@@ -24,7 +24,8 @@
 //     published after it started. Errors of its handler are ignored.
 //   - B9 Setup is idempotent. It may run any number of times, also concurrently. No subscription
 //     that it created loses a message published afterwards.
-//   - B10 Properties, key and payload arrive unchanged.
+//   - B10 Properties, key and payload arrive unchanged, and so does Published, to the millisecond. If
+//     the publisher has not set it, it is set.
 //
 // Order and exactly-once delivery are not promised. Tests can configure the embedded bus to behave
 // worse.

@@ -193,8 +193,9 @@ func (d *Dispatcher) send(
 	ctx context.Context, topic bus.Topic, fires []timer.Fire, path timer.Path,
 ) error {
 	msgs := make([]bus.Message, len(fires))
+	now := d.opts.Now() // executors tell the age of tasks by the store's clock
 	for i := range fires {
-		msgs[i].Payload = taskwire.EncodeTask(&fires[i], path)
+		msgs[i].Payload, msgs[i].Published = taskwire.EncodeTask(&fires[i], path), now
 	}
 	result := "ok"
 	err := d.opts.Bus.Publish(ctx, topic, msgs...)

@@ -179,6 +179,7 @@ func contentIsUnchanged(t *testing.T, b Broker) {
 			Properties: map[string]string{bus.PropSlice: "29000000:3:1", "é": "ü"},
 		},
 		{Payload: []byte("no key")},
+		{Key: "set", Payload: []byte{1}, Published: time.UnixMilli(1_700_000_000_123)},
 		{Key: "no payload", Payload: []byte{}},
 	}
 	for _, topic := range []bus.Topic{work, bus.Slices} {
@@ -211,6 +212,10 @@ func contentIsUnchanged(t *testing.T, b Broker) {
 			require.Len(t, got[m.Key].Properties, len(m.Properties))
 			for k, v := range m.Properties {
 				require.Equal(t, v, got[m.Key].Properties[k])
+			}
+			if !m.Published.IsZero() {
+				require.Equal(t, m.Published.UnixMilli(), got[m.Key].Published.UnixMilli())
+				continue
 			}
 			require.WithinRange(
 				t,

@@ -82,7 +82,9 @@ func clone(msgs []bus.Message) []bus.Message {
 		buf.Write(out[i].Payload)
 		out[i].Payload = buf.Bytes()[start:buf.Len():buf.Len()]
 		out[i].Properties = maps.Clone(out[i].Properties)
-		out[i].Published = now
+		if out[i].Published.IsZero() {
+			out[i].Published = now
+		}
 	}
 	return out
 }

@@ -145,14 +145,7 @@ func (r *broadcast) read() {
 			r.mu.Lock()
 			r.last = m.ID()
 			r.mu.Unlock()
-			r.call(
-				bus.Message{
-					Key:        m.Key(),
-					Payload:    m.Payload(),
-					Properties: m.Properties(),
-					Published:  m.PublishTime(),
-				},
-			)
+			r.call(received(m))
 			continue
 		}
 		// The reader was closed, by Close or because it was replaced.

@@ -177,14 +177,21 @@ func (c *consumer) work() {
 		}
 		msgs := make([]bus.Message, len(batch))
 		for i, m := range batch {
-			msgs[i] = bus.Message{
-				Key:        m.Key(),
-				Payload:    m.Payload(),
-				Properties: m.Properties(),
-				Published:  m.PublishTime(),
-			}
+			msgs[i] = received(m.Message)
 		}
 		c.settle(batch, c.sendToDLQ(msgs, c.handle.Call(c.ctx, msgs)))
+	}
+}
+
+// received returns a message of the client. The client sets the publish time by the clock of its
+// host, and the event time only if the publisher has set Published.
+func received(m pulsar.Message) bus.Message {
+	published := m.EventTime()
+	if published.UnixMilli() <= 0 {
+		published = m.PublishTime()
+	}
+	return bus.Message{
+		Key: m.Key(), Payload: m.Payload(), Properties: m.Properties(), Published: published,
 	}
 }
 

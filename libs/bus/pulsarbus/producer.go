@@ -252,7 +252,9 @@ func (b *Bus) send(
 	touched := make([]bool, len(to.producers))
 	for i, n := range to.of(msgs) {
 		m := &msgs[i]
-		out[i] = pulsar.ProducerMessage{Payload: m.Payload, Key: m.Key, Properties: m.Properties}
+		out[i] = pulsar.ProducerMessage{
+			Payload: m.Payload, Key: m.Key, Properties: m.Properties, EventTime: m.Published,
+		}
 		touched[n] = true
 		c.send(ctx, to.producers[n], &out[i], i)
 	}

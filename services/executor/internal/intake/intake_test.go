@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/dispatch"
 	"github.com/carillon-timer/carillon/libs/pickup"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -425,6 +427,36 @@ func TestTheLoadSaysWhetherTopicsKeepUp(t *testing.T) {
 		p = f.pressure()
 		require.True(t, p.Idle)
 		require.False(t, p.Behind)
+	})
+}
+
+// TestTasksAreFreshByTheStoresClock receives tasks at once while the clock of the store is ahead of
+// all hosts. They are not old.
+func TestTasksAreFreshByTheStoresClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		c := clock.New(time.Now, func(context.Context) (time.Time, error) {
+			return time.Now().Add(time.Minute), nil
+		})
+		require.NoError(t, c.Measure(t.Context()))
+		f.opts.Clock = c
+		d, err := dispatch.New(dispatch.Options{
+			Window: f.parts.Window, Bus: f.parts.Bus("two"), Now: c.Now,
+			Logger: f.parts.Log, Registerer: prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		f.run(t, func(ctx context.Context) { require.NoError(t, f.Receive(ctx)) })
+		fires := f.fires(3)
+		require.NoError(t, d.Publish(t.Context(), fires))
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, 3, f.opts.Inflight.Len())
+		require.LessOrEqual(t, f.OldestTaskMS(), (100 * time.Millisecond).Milliseconds())
+		require.False(t, f.pressure().Behind)
+		for _, e := range f.opts.Wheel.Clear() {
+			at := c.Now().UnixMilli()
+			require.InDelta(t, at, e.Hops(at).DispatchedMS, 100)
+		}
 	})
 }
 
