@@ -23,10 +23,10 @@
 //
 // # Requirements
 //
-// Redis must run without snapshots and without eviction. After a restart from an old snapshot, or a
-// failover to a replica that lags behind, the generation can exist while entries are missing. No
-// fire is lost then, but the missing ones wait for the poll for overdue fires. Ping checks the settings once
-// and logs warnings.
+// Redis must run without snapshots, without an append-only file and without eviction. After a
+// restart from an old snapshot or from a file whose end is lost, or a failover to a replica that lags
+// behind, the generation can exist while entries are missing. No fire is lost then, but the missing
+// ones wait for the polls of the store. Ping checks the settings once and logs warnings.
 //
 // # Files
 //

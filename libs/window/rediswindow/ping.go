@@ -60,7 +60,9 @@ func (w *Window) each(ctx context.Context, f func(context.Context, *redis.Client
 // A client that may not read the settings may still use the server.
 func (w *Window) checkSettings(ctx context.Context, c *redis.Client) error {
 	log := w.log.With().Str(logging.Server, "redis").Str(logging.Addr, c.Options().Addr).Logger()
-	for setting, wanted := range map[string]string{"maxmemory-policy": "noeviction", "save": ""} {
+	for setting, wanted := range map[string]string{
+		"maxmemory-policy": "noeviction", "save": "", "appendonly": "no",
+	} {
 		got, err := c.ConfigGet(ctx, setting).Result()
 		switch {
 		case ctx.Err() != nil:

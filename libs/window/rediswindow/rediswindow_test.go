@@ -243,7 +243,7 @@ func TestFullServerIsReported(t *testing.T) {
 func TestPingWarnsOfLossySettings(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
-	server.start(t, "--maxmemory-policy", "allkeys-lru", "--save", "60 1")
+	server.start(t, "--maxmemory-policy", "allkeys-lru", "--save", "60 1", "--appendonly", "yes")
 	var log bytes.Buffer
 	w := newWindow(t, rediswindow.Options{Addrs: []string{server.addr}, Logger: zerolog.New(&log)})
 	require.Eventually(
@@ -255,7 +255,7 @@ func TestPingWarnsOfLossySettings(t *testing.T) {
 	require.NoError(t, w.Ping(t.Context()))
 	require.Equal(
 		t,
-		2,
+		3,
 		bytes.Count(log.Bytes(), []byte("lose window entries")),
 		"each once: %s",
 		log.String(),
