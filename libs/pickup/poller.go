@@ -48,7 +48,8 @@ const (
 	// LateBatch is how many late fires are claimed in one poll.
 	LateBatch   = 500
 	restFactor  = 4    // after a question for orphans, so many times as long as its answer took
-	slicePage   = 4000 // fires read of a slice
+	slicePage   = 4000 // fires read of a slice at once
+	slicePages  = 5    // read of a slice in one poll, if most of each are on the low-priority topic
 	orphanPage  = 10_000
 	burstSize   = 2000 // unclaimed fires of an app whose tasks may be on the low-priority topic
 	pollTimeout = 5 * time.Second
@@ -229,11 +230,13 @@ func (p *Poller) pollDueSoon(
 		now.Add(-store.OverdueAfter).UnixMilli(),
 		now.Add(p.opts.Ahead).UnixMilli(),
 		load.Room,
+		func(fires []timer.Fire) []timer.Fire {
+			return p.bursts.exclude(fires, load.LowBehind, load.Dispatched)
+		},
 	)
 	if err != nil {
 		return err
 	}
-	fires = p.bursts.exclude(fires, load.LowBehind, load.Dispatched)
 	found, others := splitSeen(fires, before)
 	missed := len(found) > 0
 	if active {

@@ -37,12 +37,14 @@ func (a *asked) MinuteCounts(context.Context, int64, int64) ([]slicing.MinuteCou
 }
 
 func (a *asked) LoadSlice(
-	_ context.Context, minute int64, _ int32, after store.Position, untilMS int64, _ int,
+	_ context.Context, minute int64, _ int32, after store.Position, untilMS int64, limit int,
 ) (found []timer.Fire, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, f := range a.dueSoon {
-		if f.RunAtMinute() == minute && f.RunAtMS > after.RunAtMS && f.RunAtMS <= untilMS {
+	for _, f := range a.dueSoon { // in order of run time, then of due and id
+		if f.RunAtMinute() == minute && f.RunAtMS <= untilMS && len(found) < limit &&
+			(f.RunAtMS > after.RunAtMS || f.RunAtMS == after.RunAtMS &&
+				timer.CompareFireIDs(f.FireID, after.FireID) > 0) {
 			found = append(found, f)
 		}
 	}
@@ -162,6 +164,34 @@ func TestEachFireIsClaimedBeforeItsRunTime(t *testing.T) {
 			require.False(t, at.After(time.UnixMilli(f.RunAtMS)), "%s", at)
 			require.False(t, late)
 		}
+	})
+}
+
+// TestFireBehindABurstIsClaimed: the burst of an app is on the low-priority topic, which is behind.
+// A fire of another app in the same slice, without a task, is on time.
+func TestFireBehindABurstIsClaimed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := new(asked)
+		_, c := run(t, a, func(o *pickup.Options) {
+			o.Pressure = func() pickup.Pressure {
+				return pickup.Pressure{Room: 50_000, Dispatched: true, LowBehind: true}
+			}
+		})
+		var fires []timer.Fire
+		for id := range 10_000 {
+			of := fireAt(timer.ID(id+2), time.Second)
+			of.AppID = 2
+			fires = append(fires, of)
+		}
+		f := fireAt(1, 5*time.Second)
+		fires = append(fires, f)
+		a.set(func() { a.dueSoon = fires })
+		time.Sleep(20 * time.Second)
+		at, _, ok := c.of(f)
+		require.True(t, ok)
+		require.False(t, at.After(time.UnixMilli(f.RunAtMS)), "%s", at)
+		require.Equal(t, 1, c.len(), "the burst is left to its topic")
 	})
 }
 

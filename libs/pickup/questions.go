@@ -67,24 +67,50 @@ type Slice struct {
 }
 
 // dueSoon returns unclaimed fires of the shard with afterMS < run time <= untilMS, in order of run
-// time, at most slicePage of a slice and about limit in total.
+// time, without those that are left out, and about limit in total. It reads slicePage of a slice. If
+// most of these are left out, it reads on, at most slicePages: behind a burst may be fires of others.
 func dueSoon(
 	ctx context.Context, st Store, shard Shard, afterMS, untilMS int64, limit int,
+	leaveOut func(fires []timer.Fire) (rest []timer.Fire),
 ) (fires []timer.Fire, err error) {
 	keys, err := Slices(ctx, st, shard, timer.MinuteOf(afterMS), timer.MinuteOf(untilMS))
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range keys {
-		n := min(limit-len(fires), slicePage)
-		if n <= 0 {
+	from := make(map[Slice]store.Position, len(keys))
+	for range slicePages {
+		var read []timer.Fire
+		var full []Slice
+		for _, k := range keys {
+			n := min(limit-len(fires)-len(read), slicePage)
+			if n <= 0 {
+				break
+			}
+			after, ok := from[k]
+			if !ok {
+				after = store.After(afterMS)
+			}
+			page, err := st.LoadSlice(ctx, k.Minute, k.Bucket, after, untilMS, n)
+			if err != nil {
+				return nil, fmt.Errorf("reading fires that are due soon: %w", err)
+			}
+			if len(page) == slicePage {
+				last := &page[len(page)-1]
+				from[k] = store.Position{RunAtMS: last.RunAtMS, FireID: last.FireID}
+				full = append(full, k)
+			}
+			read = append(read, page...)
+		}
+		rest := leaveOut(read)
+		fires = append(fires, rest...)
+		left := make(map[Slice]int, len(full))
+		for i := range rest {
+			left[Slice{rest[i].RunAtMinute(), rest[i].Bucket}]++
+		}
+		keys = slices.DeleteFunc(full, func(k Slice) bool { return left[k] >= slicePage/2 })
+		if len(keys) == 0 {
 			break
 		}
-		page, err := st.LoadSlice(ctx, k.Minute, k.Bucket, store.After(afterMS), untilMS, n)
-		if err != nil {
-			return nil, fmt.Errorf("reading fires that are due soon: %w", err)
-		}
-		fires = append(fires, page...)
 	}
 	slices.SortFunc(fires, func(a, b timer.Fire) int {
 		return cmp.Or(cmp.Compare(a.RunAtMS, b.RunAtMS), timer.CompareFires(a, b))
