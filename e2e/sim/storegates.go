@@ -330,9 +330,9 @@ func (s *storeGates) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer
 	})
 }
 
-func (s *storeGates) Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error) {
+func (s *storeGates) Owned(ctx context.Context, sessions []timer.ID, fromMS int64, untilMS int64, limit int) ([]timer.Fire, error) {
 	return gated1(s.p, ctx, "Owned", false, func(ctx context.Context) ([]timer.Fire, error) {
-		return s.Store.Owned(ctx, sessions, untilMS, limit)
+		return s.Store.Owned(ctx, sessions, fromMS, untilMS, limit)
 	})
 }
 

@@ -289,7 +289,7 @@ func (p *Poller) pollOrphans(
 	if began.Before(p.nextOrphans) && !lost {
 		return nil
 	}
-	fires, err := p.orphans.find(ctx, p.opts.Store, now)
+	fires, err := p.orphans.find(ctx, p.opts.Store, now, now.Add(-dispatch.LateAfter))
 	p.nextOrphans = time.Now().Add(restFactor * time.Since(began))
 	if err != nil {
 		return err

@@ -58,11 +58,18 @@ func (a *asked) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, 
 	return a.overdue[:min(len(a.overdue), q.Limit)], nil
 }
 
-func (a *asked) Owned(context.Context, []timer.ID, int64, int) ([]timer.Fire, error) {
+func (a *asked) Owned(
+	_ context.Context, _ []timer.ID, fromMS, untilMS int64, limit int,
+) (fires []timer.Fire, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.orphaned++
-	return a.owned, nil
+	for _, f := range a.owned {
+		if f.RunAtMS >= fromMS && f.RunAtMS <= untilMS && len(fires) < limit {
+			fires = append(fires, f)
+		}
+	}
+	return fires, nil
 }
 
 func (a *asked) ExpiredSessions(context.Context, time.Duration) ([]store.Session, error) {
@@ -274,6 +281,33 @@ func TestOrphansAreClaimedAtOnce(t *testing.T) {
 		a.set(func() { a.orphaned = 0 })
 		time.Sleep(20 * time.Second)
 		require.Zero(t, a.orphaned)
+	})
+}
+
+// TestLateOrphansHideNoOther checks that the on-time claims of a lost executor are found behind very
+// many late ones, which wait while executors are congested.
+func TestLateOrphansHideNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := new(asked)
+		p, c := run(t, a, func(o *pickup.Options) {
+			o.Pressure = func() pickup.Pressure { return pickup.Pressure{LowBehind: true} }
+		})
+		me, lost := p.Alive(), store.Session{ID: 1, Kind: store.ExecutorSession}
+		p.SetAlive(append(me[:1:1], lost))
+		var owned []timer.Fire
+		for i := range 11_000 {
+			owned = append(owned, fireAt(timer.ID(i+2), -time.Minute))
+		}
+		f := fireAt(1, 2*time.Second)
+		owned = append(owned, f)
+		a.set(func() { a.owned, a.expired = owned, []store.Session{lost} })
+		p.SetAlive(me)
+		time.Sleep(2 * time.Second)
+		at, _, ok := c.of(f)
+		require.True(t, ok)
+		require.False(t, at.After(time.UnixMilli(f.RunAtMS)))
+		require.Equal(t, 1, c.len(), "late ones wait")
 	})
 }
 

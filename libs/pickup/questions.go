@@ -24,7 +24,9 @@ type Store interface {
 		limit int,
 	) ([]timer.Fire, error)
 	Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error)
-	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
+	Owned(
+		ctx context.Context, sessions []timer.ID, fromMS, untilMS int64, limit int,
+	) ([]timer.Fire, error)
 	ExpiredSessions(ctx context.Context, within time.Duration) ([]store.Session, error)
 }
 
@@ -141,8 +143,12 @@ type orphans struct {
 	done  map[timer.ID]bool      // it owns nothing, and no claim of it can still commit
 }
 
-// find returns the fires of all shards that recently expired sessions own.
-func (o *orphans) find(ctx context.Context, st Store, now time.Time) ([]timer.Fire, error) {
+// find returns the fires of all shards that recently expired sessions own, in order of run time. It
+// asks for those with a run time from onTime on first: behind very many late ones, which must wait
+// while executors are congested, nobody would see them.
+func (o *orphans) find(
+	ctx context.Context, st Store, now, onTime time.Time,
+) (fires []timer.Fire, err error) {
 	expired, err := st.ExpiredSessions(ctx, askOrphansFor)
 	if err != nil {
 		return nil, fmt.Errorf("reading expired sessions: %w", err)
@@ -164,7 +170,13 @@ func (o *orphans) find(ctx context.Context, st Store, now time.Time) ([]timer.Fi
 	if len(owners) == 0 {
 		return nil, nil
 	}
-	fires, err := st.Owned(ctx, owners, now.Add(claimedAhead).UnixMilli(), orphanPage)
+	fromMS, untilMS := onTime.UnixMilli(), now.Add(claimedAhead).UnixMilli()
+	fires, err = st.Owned(ctx, owners, fromMS, untilMS, orphanPage)
+	if err == nil && len(fires) < orphanPage {
+		var late []timer.Fire
+		late, err = st.Owned(ctx, owners, 0, fromMS-1, orphanPage-len(fires))
+		fires = append(late, fires...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the claims of expired sessions: %w", err)
 	}

@@ -76,9 +76,11 @@ type Fires interface {
 		untilMS int64,
 		limit int,
 	) ([]timer.Fire, error)
-	// Owned returns up to limit open fires with run_at_ms <= untilMS that one of the sessions owns,
-	// in order of run_at.
-	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
+	// Owned returns up to limit open fires with fromMS <= run_at_ms <= untilMS that one of the
+	// sessions owns, in order of run_at.
+	Owned(
+		ctx context.Context, sessions []timer.ID, fromMS, untilMS int64, limit int,
+	) ([]timer.Fire, error)
 	// OldestOpen returns the run_at_ms of the most overdue open fire, 0 if none is overdue.
 	OldestOpen(ctx context.Context) (int64, error)
 }

@@ -212,18 +212,16 @@ func (s *Store) OverdueByApp(
 func (s *Store) Owned(
 	_ context.Context,
 	sessions []timer.ID,
-	untilMS int64,
+	fromMS, untilMS int64,
 	limit int,
 ) ([]timer.Fire, error) {
 	defer s.lock()()
 	if len(sessions) == 0 {
 		return nil, nil
 	}
-	return s.open(
-		untilMS,
-		limit,
-		func(f *timer.Fire) bool { return slices.Contains(sessions, f.Owner) },
-	), nil
+	return s.open(untilMS, limit, func(f *timer.Fire) bool {
+		return f.RunAtMS >= fromMS && slices.Contains(sessions, f.Owner)
+	}), nil
 }
 
 // OldestOpen returns the run_at_ms of the most overdue open fire.

@@ -390,7 +390,7 @@ func work(t *testing.T, s *sqlstore.Store) {
 		_, err = s.Overdue(ctx, store.OverdueQuery{Live: []timer.ID{2}, Shards: 2, Limit: 50})
 		require.NoError(t, err)
 	}
-	_, err = s.Owned(ctx, []timer.ID{2}, now, 10)
+	_, err = s.Owned(ctx, []timer.ID{2}, 0, now, 10)
 	require.NoError(t, err)
 	_, err = s.OldestOpen(ctx)
 	require.NoError(t, err)
@@ -854,7 +854,7 @@ func replanZones(t *testing.T, s *sqlstore.Store) {
 
 func mustOwned(t *testing.T, s *sqlstore.Store, now int64) []timer.Fire {
 	t.Helper()
-	fires, err := s.Owned(t.Context(), []timer.ID{2}, now, 50)
+	fires, err := s.Owned(t.Context(), []timer.ID{2}, 0, now, 50)
 	require.NoError(t, err)
 	require.NotEmpty(t, fires)
 	return fires

@@ -38,7 +38,7 @@ func oneClaimWins(t *testing.T, s *setup) {
 		return err
 	})
 	for i, session := range sessions {
-		owned, err := s.st().Owned(t.Context(), []timer.ID{session}, timer.NeverMS, fires)
+		owned, err := s.st().Owned(t.Context(), []timer.ID{session}, 0, timer.NeverMS, fires)
 		require.NoError(t, err)
 		n := 0
 		for _, f := range owned {

@@ -162,9 +162,20 @@ func ownedAndOldest(t *testing.T, s *setup) {
 	s.claim(b, []timer.Fire{mid[1]})
 	owned := func(limit int, until int64, sessions ...timer.ID) []timer.FireID {
 		t.Helper()
-		got, err := s.st().Owned(ctx, sessions, until, limit)
+		got, err := s.st().Owned(ctx, sessions, 0, until, limit)
 		require.NoError(t, err)
 		return ids(got)
+	}
+	for fromMS, want := range map[int64][]timer.Fire{
+		past[0].RunAtMS + 1:  {mid[0], later[0]},
+		mid[0].RunAtMS:       {mid[0], later[0]},
+		mid[0].RunAtMS + 1:   {later[0]},
+		later[0].RunAtMS:     {later[0]},
+		later[0].RunAtMS + 1: {},
+	} {
+		got, err := s.st().Owned(ctx, []timer.ID{a}, fromMS, timer.NeverMS, 9)
+		require.NoError(t, err)
+		require.Equal(t, ids(want), ids(got), fromMS)
 	}
 	require.Equal(t, ids([]timer.Fire{past[0], mid[0]}), owned(9, now, a))
 	require.Equal(t, ids([]timer.Fire{past[0]}), owned(1, now, a))

@@ -356,7 +356,7 @@ func deferredFiresWait(t *testing.T, s *setup) {
 	active, err = s.st().Defer(ctx, session, []store.Deferral{deferral(won[0])})
 	require.NoError(t, err)
 	require.Empty(t, active, "a repeated call defers nothing again")
-	owned, err := s.st().Owned(ctx, []timer.ID{session}, s.nowMS(), 10)
+	owned, err := s.st().Owned(ctx, []timer.ID{session}, 0, s.nowMS(), 10)
 	require.NoError(t, err)
 	require.Equal(t, ids(won[1:]), ids(owned))
 	rec, err := s.st().Fire(ctx, "app", won[0].FireID)

@@ -132,7 +132,7 @@ func (f *fixture) fires(n int) []timer.Fire {
 // owned returns how many fires the session owns in the store.
 func (f *fixture) owned(t *testing.T) int {
 	t.Helper()
-	fires, err := f.store.Owned(t.Context(), []timer.ID{f.epoch.ID}, timer.NeverMS, 1000)
+	fires, err := f.store.Owned(t.Context(), []timer.ID{f.epoch.ID}, 0, timer.NeverMS, 1000)
 	require.NoError(t, err)
 	return len(fires)
 }

@@ -142,6 +142,7 @@ func (in *Intake) confirmOverdue(ctx context.Context, epoch *session.Epoch) erro
 	fires, err := in.opts.Store.Owned(
 		ctx,
 		[]timer.ID{epoch.ID},
+		0,
 		in.opts.Clock.Now().Add(-ownedOverdueAfter).UnixMilli(),
 		ownedLimit,
 	)

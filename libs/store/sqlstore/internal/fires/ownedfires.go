@@ -32,25 +32,29 @@ func (s *Fires) bucketsOf(
 	return n, err
 }
 
-// Owned scans the index by_run up to untilMS. It reads all past open fires, which are few except in
-// a backlog. owner is in no index, so that a claim writes none.
+// Owned scans the index by_run from fromMS to untilMS. It reads all open fires of that time, which
+// are few in the past except in a backlog. owner is in no index, so that a claim writes none.
 func (s *Fires) Owned(
 	ctx context.Context,
 	sessions []timer.ID,
-	untilMS int64,
+	fromMS, untilMS int64,
 	limit int,
 ) (fires []timer.Fire, err error) {
 	if len(sessions) == 0 {
 		return nil, nil
 	}
-	last := timer.MinuteOf(untilMS)
+	first, last := timer.MinuteOf(fromMS), timer.MinuteOf(untilMS)
 	err = s.db.Read(
 		ctx,
 		"reading owned fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			q := sqldb.Stmt(
-				"SELECT " + Columns + " FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute<",
-			).Int(last).
+				"SELECT " + Columns + " FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute>=",
+			).Int(first).
+				Add(" AND run_at_minute<").
+				Int(last).
+				Add(" AND run_at_ms>=").
+				Int(fromMS).
 				Add(" AND owner").
 				IDList(sessions).
 				Add(" LIMIT ").
@@ -70,7 +74,12 @@ func (s *Fires) Owned(
 			for b := int32(1); b < buckets; b++ {
 				q.Add(",").Int(int64(b))
 			}
-			q.Add(") AND run_at_ms<=").Int(untilMS).Add(" AND owner").IDList(sessions)
+			q.Add(") AND run_at_ms>=").
+				Int(fromMS).
+				Add(" AND run_at_ms<=").
+				Int(untilMS).
+				Add(" AND owner").
+				IDList(sessions)
 			more, err := s.fires.Select(ctx, c, q.Add(" LIMIT ").Int(int64(limit-len(fires))))
 			fires = append(fires, more...)
 			return err
