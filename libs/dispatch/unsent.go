@@ -102,7 +102,8 @@ func (u *unsent) remove(match func(*timer.Fire) bool) (removed []timer.Fire) {
 }
 
 // moveBehind moves the n oldest fires behind the others, if those are more than one part: a node of
-// the window, or a partition of the topic, may take none, and others what is theirs.
+// the window may take none, and others what is theirs. A topic of which one partition hangs takes
+// none at all: see pulsarbus.
 func (u *unsent) moveBehind(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
