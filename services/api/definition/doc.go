@@ -10,4 +10,5 @@
 //	userinfo.go     moves user and password of a URL into a secret header
 //	check.go        checks a whole definition
 //	document.go     reads documents of JSON or YAML
+//	binary.go       refuses bytes in YAML that are no text
 package definition
