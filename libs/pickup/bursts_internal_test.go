@@ -1,7 +1,6 @@
 package pickup
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,18 +25,41 @@ func TestBurstIsLeftToTheLowTopic(t *testing.T) {
 	other, low := &fires[burstSize], &fires[burstSize+1]
 	other.AppID, low.AppID, low.PriorityLevel = 2, 2, timer.LevelLow
 	var b bursts
-	require.Equal(t, fires[:burstSize+1], b.exclude(slices.Clone(fires), true, false))
-	require.Equal(t, []timer.Fire{*other}, b.exclude(slices.Clone(fires), true, true))
+	exclude := func(read []timer.Fire, lowBehind, dispatched bool) []timer.Fire {
+		return b.exclude(nil, read, map[int64]int{}, lowBehind, dispatched)
+	}
+	require.Equal(t, fires[:burstSize+1], exclude(fires, true, false))
+	require.Equal(t, []timer.Fire{*other}, exclude(fires, true, true))
 	few := []timer.Fire{
 		{FireID: timer.FireID{Timer: 1}, AppID: 1, RunAtMS: at + 6},
 		{FireID: timer.FireID{Timer: 2}, AppID: 1, RunAtMS: at + 7},
 	}
-	require.Equal(t, few[1:], b.exclude(slices.Clone(few), true, true))
+	require.Equal(t, few[1:], exclude(few, true, true))
 	require.Equal(
 		t,
 		few[1:],
-		b.exclude(slices.Clone(few), true, false),
+		exclude(few, true, false),
 		"low-priority fires are left to it in any case",
 	)
-	require.Equal(t, few, b.exclude(slices.Clone(few), false, true))
+	require.Equal(t, few, exclude(few, false, true))
+}
+
+// TestBurstIsCountedOverRounds checks that the end of a burst is left out, too, if it is read after the
+// rest, and so is what was kept before there were enough to tell.
+func TestBurstIsCountedOverRounds(t *testing.T) {
+	t.Parallel()
+	fires := make([]timer.Fire, 3*burstSize/2)
+	for i := range fires {
+		fires[i] = timer.Fire{
+			FireID: timer.FireID{Timer: timer.ID(i + 1)}, AppID: 1, RunAtMS: int64(i),
+		}
+	}
+	var b bursts
+	counts := map[int64]int{}
+	part := burstSize / 2
+	kept := b.exclude(nil, fires[:part:part], counts, true, true)
+	require.Len(t, kept, part)
+	kept = b.exclude(kept, fires[part:2*part], counts, true, true)
+	require.Empty(t, kept)
+	require.Empty(t, b.exclude(kept, fires[2*part:], counts, true, true))
 }

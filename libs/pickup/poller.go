@@ -46,13 +46,15 @@ const (
 	lateCommits = 10 * time.Second
 
 	// LateBatch is how many late fires are claimed in one poll.
-	LateBatch   = 500
-	restFactor  = 4    // after a question for orphans, so many times as long as its answer took
-	slicePage   = 4000 // fires read of a slice at once
-	slicePages  = 5    // read of a slice in one poll, if most of each are on the low-priority topic
-	orphanPage  = 10_000
-	burstSize   = 2000 // unclaimed fires of an app whose tasks may be on the low-priority topic
-	pollTimeout = 5 * time.Second
+	LateBatch  = 500
+	restFactor = 4    // after a question for orphans, so many times as long as its answer took
+	slicePage  = 4000 // fires read of a slice at once
+	orphanPage = 10_000
+	// behindBursts is how many fires one poll reads beyond its room, behind those whose tasks are on
+	// the low-priority topic.
+	behindBursts = 5 * slicePage
+	burstSize    = 2000 // unclaimed fires of an app whose tasks may be on the low-priority topic
+	pollTimeout  = 5 * time.Second
 )
 
 // Pressure is the load of an executor.
@@ -185,7 +187,7 @@ func (p *Poller) poll(ctx context.Context, routine, lost bool) error {
 		p.seen = nil
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	asked, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	now := p.opts.Now()
 	if p.again = p.again && len(p.seen) > 0; !p.again {
@@ -194,14 +196,16 @@ func (p *Poller) poll(ctx context.Context, routine, lost bool) error {
 	shard := ShardOf(p.Alive(), epoch.ID, p.turn)
 	var err error
 	if routine || lost {
-		err = p.pollOrphans(ctx, epoch, shard, now, lost)
+		err = p.pollOrphans(asked, epoch, shard, now, lost)
 	}
 	if lost {
 		return err
 	}
-	err = errors.Join(err, p.pollDueSoon(ctx, epoch, shard, now, routine))
-	if routine {
-		err = errors.Join(err, p.pollOverdue(ctx, epoch, shard))
+	err = errors.Join(err, p.pollDueSoon(asked, epoch, shard, now, routine))
+	if routine { // it has a time of its own, because it is what finds whatever else is lost
+		asked, cancel := context.WithTimeout(ctx, pollTimeout)
+		defer cancel()
+		err = errors.Join(err, p.pollOverdue(asked, epoch, shard))
 	}
 	return err
 }
@@ -223,6 +227,7 @@ func (p *Poller) pollDueSoon(
 		return nil
 	}
 	p.seen, p.again = nil, false
+	counts := make(map[int64]int)
 	fires, err := dueSoon(
 		ctx,
 		p.opts.Store,
@@ -230,8 +235,8 @@ func (p *Poller) pollDueSoon(
 		now.Add(-store.OverdueAfter).UnixMilli(),
 		now.Add(p.opts.Ahead).UnixMilli(),
 		load.Room,
-		func(fires []timer.Fire) []timer.Fire {
-			return p.bursts.exclude(fires, load.LowBehind, load.Dispatched)
+		func(kept, read []timer.Fire) []timer.Fire {
+			return p.bursts.exclude(kept, read, counts, load.LowBehind, load.Dispatched)
 		},
 	)
 	if err != nil {
@@ -359,24 +364,27 @@ type bursts map[int64]int64
 // exclude leaves out the fires whose tasks are on the low-priority topic, while that is behind. All
 // tasks of an app's burst may be there, up to the latest run time seen, until that topic has caught
 // up. If no tasks were dispatched for long, no trigger publishes, and a burst is not on any topic.
-func (b *bursts) exclude(fires []timer.Fire, lowBehind, dispatched bool) []timer.Fire {
+// counts are what this poll has read of each app, to which those read now are added.
+func (b *bursts) exclude(
+	kept, read []timer.Fire, counts map[int64]int, lowBehind, dispatched bool,
+) []timer.Fire {
+	kept = append(kept, read...)
 	if !lowBehind {
 		*b = nil
-		return fires
+		return kept
 	}
-	counts := make(map[int64]int)
-	for i := range fires {
-		counts[fires[i].AppID]++
+	for i := range read {
+		counts[read[i].AppID]++
 	}
 	if *b == nil {
 		*b = make(bursts)
 	}
-	for i := range fires {
-		if f := &fires[i]; dispatched && counts[f.AppID] >= burstSize {
+	for i := range kept {
+		if f := &kept[i]; dispatched && counts[f.AppID] >= burstSize {
 			(*b)[f.AppID] = max((*b)[f.AppID], f.RunAtMS)
 		}
 	}
-	return slices.DeleteFunc(fires, func(f timer.Fire) bool {
+	return slices.DeleteFunc(kept, func(f timer.Fire) bool {
 		last, burst := (*b)[f.AppID]
 		return f.UsesLowPriorityTopic() || burst && f.RunAtMS <= last
 	})

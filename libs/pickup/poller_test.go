@@ -175,31 +175,37 @@ func TestEachFireIsClaimedBeforeItsRunTime(t *testing.T) {
 }
 
 // TestFireBehindABurstIsClaimed: the burst of an app is on the low-priority topic, which is behind.
-// A fire of another app in the same slice, without a task, is on time.
+// A fire of another app in the same slice, without a task, is on time, whether or not the burst has one
+// run time and the executor much room.
 func TestFireBehindABurstIsClaimed(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		a := new(asked)
-		_, c := run(t, a, func(o *pickup.Options) {
-			o.Pressure = func() pickup.Pressure {
-				return pickup.Pressure{Room: 50_000, Dispatched: true, LowBehind: true}
-			}
-		})
-		var fires []timer.Fire
-		for id := range 10_000 {
-			of := fireAt(timer.ID(id+2), time.Second)
-			of.AppID = 2
-			fires = append(fires, of)
+	for _, room := range []int{50_000, 3000} {
+		for _, spread := range []time.Duration{0, time.Second / 2} {
+			synctest.Test(t, func(t *testing.T) {
+				a := new(asked)
+				_, c := run(t, a, func(o *pickup.Options) {
+					o.Pressure = func() pickup.Pressure {
+						return pickup.Pressure{Room: room, Dispatched: true, LowBehind: true}
+					}
+				})
+				const burst = 10_001
+				var fires []timer.Fire
+				for id := range burst {
+					of := fireAt(timer.ID(id+2), time.Second+spread*time.Duration(id)/burst)
+					of.AppID = 2
+					fires = append(fires, of)
+				}
+				f := fireAt(1, 5*time.Second)
+				fires = append(fires, f)
+				a.set(func() { a.dueSoon = fires })
+				time.Sleep(20 * time.Second)
+				at, _, ok := c.of(f)
+				require.True(t, ok)
+				require.False(t, at.After(time.UnixMilli(f.RunAtMS)), "%s", at)
+				require.Equal(t, 1, c.len(), "the burst is left to its topic: %d %s", room, spread)
+			})
 		}
-		f := fireAt(1, 5*time.Second)
-		fires = append(fires, f)
-		a.set(func() { a.dueSoon = fires })
-		time.Sleep(20 * time.Second)
-		at, _, ok := c.of(f)
-		require.True(t, ok)
-		require.False(t, at.After(time.UnixMilli(f.RunAtMS)), "%s", at)
-		require.Equal(t, 1, c.len(), "the burst is left to its topic")
-	})
+	}
 }
 
 func TestP2OverdueFireIsClaimed(t *testing.T) {

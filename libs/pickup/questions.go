@@ -69,24 +69,28 @@ type Slice struct {
 }
 
 // dueSoon returns unclaimed fires of the shard with afterMS < run time <= untilMS, in order of run
-// time, without those that are left out, and about limit in total. It reads slicePage of a slice. If
-// most of these are left out, it reads on, at most slicePages: behind a burst may be fires of others.
+// time, and about limit in total. It reads slicePage of each slice. leaveOut takes those that are
+// kept and those that were read since, and returns the ones to keep. Behind a burst that is left out
+// may be fires of others: so dueSoon reads on in slices of which most is left out, and then in those
+// that it has not read, up to behindBursts fires more than limit.
 func dueSoon(
 	ctx context.Context, st Store, shard Shard, afterMS, untilMS int64, limit int,
-	leaveOut func(fires []timer.Fire) (rest []timer.Fire),
+	leaveOut func(kept, read []timer.Fire) []timer.Fire,
 ) (fires []timer.Fire, err error) {
 	keys, err := Slices(ctx, st, shard, timer.MinuteOf(afterMS), timer.MinuteOf(untilMS))
 	if err != nil {
 		return nil, err
 	}
 	from := make(map[Slice]store.Position, len(keys))
-	for range slicePages {
+	for left := limit + behindBursts; len(keys) > 0 && len(fires) < limit && left > 0; {
 		var read []timer.Fire
-		var full []Slice
+		var next []Slice // of the next round
+		full := make(map[Slice]int)
 		for _, k := range keys {
-			n := min(limit-len(fires)-len(read), slicePage)
+			n := min(limit-len(fires)-len(read), left, slicePage)
 			if n <= 0 {
-				break
+				next = append(next, k)
+				continue
 			}
 			after, ok := from[k]
 			if !ok {
@@ -96,23 +100,25 @@ func dueSoon(
 			if err != nil {
 				return nil, fmt.Errorf("reading fires that are due soon: %w", err)
 			}
-			if len(page) == slicePage {
-				last := &page[len(page)-1]
+			if len(page) == n {
+				last := &page[n-1]
 				from[k] = store.Position{RunAtMS: last.RunAtMS, FireID: last.FireID}
-				full = append(full, k)
+				full[k] = n
 			}
 			read = append(read, page...)
+			left -= len(page)
 		}
-		rest := leaveOut(read)
-		fires = append(fires, rest...)
-		left := make(map[Slice]int, len(full))
-		for i := range rest {
-			left[Slice{rest[i].RunAtMinute(), rest[i].Bucket}]++
+		fires = leaveOut(fires, read)
+		kept := make(map[Slice]int, len(full))
+		for i := range fires {
+			kept[Slice{fires[i].RunAtMinute(), fires[i].Bucket}]++
 		}
-		keys = slices.DeleteFunc(full, func(k Slice) bool { return left[k] >= slicePage/2 })
-		if len(keys) == 0 {
-			break
+		for _, k := range keys {
+			if n := full[k]; n > 0 && kept[k] < n/2 {
+				next = append(next, k)
+			}
 		}
+		keys = next
 	}
 	slices.SortFunc(fires, func(a, b timer.Fire) int {
 		return cmp.Or(cmp.Compare(a.RunAtMS, b.RunAtMS), timer.CompareFires(a, b))
