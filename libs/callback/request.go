@@ -329,7 +329,7 @@ func parseURL(s string) (*url.URL, error) {
 }
 
 // encodeQuery encodes what RFC 3986 allows in no query, such as blanks, quotes and letters beyond
-// ASCII. The library encodes the path alike, but sends a query as it is: a blank would end the
+// ASCII, except brackets, which servers read as they are. The library encodes the path alike, but sends a query as it is: a blank would end the
 // request line's target. What is encoded stays.
 func encodeQuery(q string) string {
 	if !strings.ContainsFunc(q, notInQuery) {

@@ -133,6 +133,7 @@ func dotSegments(url string) (n int) {
 		url = url[:end]
 	}
 	for s := range strings.SplitSeq(url, "/") {
+		s, _, _ = strings.Cut(s, ";") // parameters of the segment
 		if s == "." || s == ".." {
 			n++
 		}

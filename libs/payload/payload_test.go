@@ -99,7 +99,7 @@ func TestValuesStayInTheirPlace(t *testing.T) {
 
 	v.Labels["up"], v.Labels["dot"] = "..", "."
 	for _, path := range []string{
-		"/{{label.up}}/x", "/a/{{label.up}}", "/{{label.dot}}{{label.dot}}?q=1", "/./{{label.dot}}#f",
+		"/{{label.up}}/x", "/a/{{label.up}}", "/{{label.dot}}{{label.dot}}?q=1", "/{{label.up}};v=1", "/./{{label.dot}}#f",
 	} {
 		_, err = payload.Expand("http://a"+path, payload.URL, v)
 		require.ErrorContains(t, err, "a step up", path)

@@ -66,7 +66,7 @@ func readSettings(env Env) (s settings, err error) {
 	default:
 		return s, expected("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc or http/protobuf", s.protocol)
 	}
-	if err := checkEndpoints(env); err != nil {
+	if err := checkEndpoint(env); err != nil {
 		return s, err
 	}
 	s.queue = defaultQueue
@@ -78,17 +78,22 @@ func readSettings(env Env) (s settings, err error) {
 	return s, s.readSampler(env)
 }
 
-// checkEndpoints refuses what an exporter would replace by its default, localhost.
-func checkEndpoints(env Env) error {
+// checkEndpoint refuses an endpoint that an exporter would replace by its default, localhost. The
+// second variable counts only where the first is not set.
+func checkEndpoint(env Env) error {
 	for _, name := range []string{
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT",
 	} {
 		text := env.get(name)
+		if text == "" {
+			continue
+		}
 		u, err := url.Parse(text)
-		isURL := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
-		if text != "" && !isURL && (err != nil || u.Scheme != "unix") {
+		web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+		if !web && (err != nil || u.Scheme != "unix") {
 			return expected(name, "a URL such as http://collector:4318", text)
 		}
+		return nil
 	}
 	return nil
 }

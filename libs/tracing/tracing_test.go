@@ -85,6 +85,13 @@ func TestOffUnlessAnExporterOrAnEndpointIsSet(t *testing.T) {
 			on:    true,
 		},
 		{
+			pairs: []string{
+				"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c",
+				"OTEL_EXPORTER_OTLP_ENDPOINT", "of-others:4317",
+			},
+			on: true,
+		},
+		{
 			pairs: []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318"},
 			err:   "OTEL_EXPORTER_OTLP_ENDPOINT: expected a URL such as",
 		},

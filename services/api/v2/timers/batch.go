@@ -3,6 +3,7 @@ package timers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/errgroup"
@@ -16,6 +17,9 @@ import (
 // batchConcurrency limits how many items with put are checked and written at once. Items that are
 // written at once share transactions, see package writes.
 const batchConcurrency = 500
+
+// warnTime limits how long a batch looks for warnings.
+const warnTime = time.Second
 
 // checkConcurrency limits how many items are checked at once. Some need calendars of the store.
 const checkConcurrency = 16
@@ -46,7 +50,7 @@ type batchResult struct {
 	Result   string                  `json:"result" enum:"created,existed,failed" doc:"What became of it."`
 	ID       string                  `json:"id,omitempty" doc:"The timer's id; absent if it failed, and of a timer that a dry run does not create."`
 	Version  int32                   `json:"version,omitempty" doc:"Of the definition; absent if it failed."`
-	Warnings []schedules.WarningBody `json:"warnings,omitempty" nullable:"false" doc:"What the timer will not do as one may expect, as in the answer to a request of its own."`
+	Warnings []schedules.WarningBody `json:"warnings,omitempty" nullable:"false" doc:"What the timer will not do as one may expect, as in the answer to a request of its own. The batch looks for warnings for a second at most."`
 	Error    *huma.ErrorModel        `json:"error,omitempty" doc:"Why it failed, as the answer to a request of its own would say. After a 503 the write may have happened: send the item again."`
 }
 
@@ -111,7 +115,7 @@ func (s *Resource) checkBatch(ctx context.Context, items []newTimerBody) error {
 
 // createItems checks all items, then creates the good ones in as few transactions as possible.
 func (s *Resource) createItems(ctx context.Context, items []newTimerBody) []batchResult {
-	results := make([]batchResult, len(items))
+	results, timers := make([]batchResult, len(items)), make([]timer.Timer, len(items))
 	checked := make([]store.NewTimer, len(items))
 	eachItem(len(items), checkConcurrency, func(i int) {
 		var err error
@@ -129,17 +133,21 @@ func (s *Resource) createItems(ctx context.Context, items []newTimerBody) []batc
 	for n, c := range s.Writer.CreateAll(ctx, good) {
 		i := places[n]
 		results[i] = s.batchResult(ctx, &items[i], &c.Timer, !c.Existing, c.Err)
+		timers[i] = c.Timer
 	}
+	s.warnItems(ctx, results, timers)
 	return results
 }
 
 // putItems creates or edits each item by itself.
 func (s *Resource) putItems(ctx context.Context, items []newTimerBody) []batchResult {
-	results := make([]batchResult, len(items))
+	results, timers := make([]batchResult, len(items)), make([]timer.Timer, len(items))
 	eachItem(len(items), batchConcurrency, func(i int) {
 		t, created, err := s.putItem(ctx, &items[i])
 		results[i] = s.batchResult(ctx, &items[i], &t, created, err)
+		timers[i] = t
 	})
+	s.warnItems(ctx, results, timers)
 	return results
 }
 
@@ -184,12 +192,29 @@ func (s *Resource) batchResult(
 		r.Result = resultCreated
 	}
 	r.ID, r.Version = t.ID.String(), t.Version
-	next := t.NextDueMS
-	if limit := t.Definition.Schedule.MaxFires; limit > 0 && t.FiresCreated >= limit {
-		if next, err = s.Upcoming.NextDue(ctx, t); err != nil {
-			return r // it is written; nobody knows what it lacks
-		}
-	}
-	r.Warnings = s.warnings(t, next)
 	return r
+}
+
+// warnItems adds the warnings of items. A warning may need a search through all years, and one about
+// max_fires a read. So the items that are left after warnTime, or once the caller has gone, get none.
+func (s *Resource) warnItems(ctx context.Context, results []batchResult, timers []timer.Timer) {
+	ctx, cancel := context.WithTimeout(ctx, warnTime)
+	defer cancel()
+	for i := range timers {
+		t := &timers[i]
+		if ctx.Err() != nil {
+			return
+		}
+		if results[i].Error != nil {
+			continue
+		}
+		next := t.NextDueMS
+		if store.AllCreated(t) {
+			var err error
+			if next, err = s.Upcoming.NextDue(ctx, t); err != nil {
+				continue // it is written; nobody knows what it lacks
+			}
+		}
+		results[i].Warnings = s.warnings(t, next)
+	}
 }

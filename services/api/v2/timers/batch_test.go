@@ -99,6 +99,7 @@ func TestBatchWarns(t *testing.T) {
 		named("tick", 10),
 		item("past", `{"kind":"at","at":"2020-01-01T00:00:00Z"}`),
 		item("never", `{"kind":"cron","specs":["0 0 0 1 1 * 2020"]}`),
+		item("bad", `{"kind":"cron","specs":["0 0 30 2 *"]}`),
 	}
 	for _, more := range []string{"", `,"put":true`} {
 		for _, dry := range []string{"?dry_run=true", ""} {
@@ -118,6 +119,7 @@ func TestBatchWarns(t *testing.T) {
 			require.Contains(t, out.Items[1].Warnings[0].Message, "due at once")
 			require.Len(t, out.Items[2].Warnings, 1, more+dry)
 			require.Equal(t, "body.schedule.specs", out.Items[2].Warnings[0].Location)
+			require.Empty(t, out.Items[3].Warnings, "it is refused")
 		}
 	}
 }
