@@ -146,7 +146,7 @@ func (p *Parsed) inOverlap(v *Verdict, atMS int64) bool {
 
 // Before returns the last due instant (Unix ms) before atMS, or timer.NeverMS. It halves the range
 // that may have a later one, and searches its second half. All halves together cost no more than
-// the whole.
+// the whole, unless calendars may move instants: see nextUpTo.
 func (p *Parsed) Before(atMS, anchorMS int64) int64 {
 	last, until := p.nextUpTo(-1, atMS-1, anchorMS), atMS-1
 	if last == timer.NeverMS {
