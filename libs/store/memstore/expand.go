@@ -182,7 +182,7 @@ func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (forWindow []timer.F
 }
 
 // withdraw deletes the outcome of a fire of a one-shot or fixed delay that an edit or an activation
-// has ended before it was due, and that the plan has again.
+// has ended before it was due, and that the plan or the chain has again.
 func (s *Store) withdraw(t *row, id timer.FireID) {
 	if t.Definition.Schedule.Kind.Repeats() || s.ended[id] != store.SystemSession {
 		return

@@ -165,6 +165,7 @@ func (s *Store) successor(o *timer.Outcome, row *timer.Fire) (made []timer.Fire)
 	f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
 	t.FiresCreated, t.LastDueMS = t.FiresCreated+1, f.DueMS
 	if there == nil {
+		s.withdraw(t, f.FireID)
 		s.insert(&f)
 		return []timer.Fire{f}
 	}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -184,6 +185,77 @@ func chainsContinueWithFiresThatWereLeft(t *testing.T, s *setup) {
 			require.Equal(t, made.Fires[0].Rev+1, rec.Open.Rev)
 		}
 	}
+}
+
+// chainsOpenFiresAgain checks that a fire which an activation has ended before it is due has one
+// outcome, if the new chain comes to its instant: also after an edit without max_fires, and if the
+// chain goes on by a completion.
+func chainsOpenFiresAgain(t *testing.T, s *setup) {
+	session := s.session()
+	for _, edited := range []bool{false, true} {
+		for _, completed := range []bool{false, true} {
+			item := s.newTimer()
+			item.Activate = true
+			item.Definition.Schedule = timer.Schedule{
+				Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute), MaxFires: 3,
+			}
+			due := s.nowMS() + 2*timer.MinuteMS
+			made := s.create(item, planAt(0, due))
+			s.pause(made.Timer, "", 0, noFires)
+			first := s.setStatus(made.Timer, timer.StatusActive, planAt(0, due-timer.MinuteMS)).Fires
+			require.Equal(t, timer.ReasonSuperseded, s.fire(made.Fires[0]).Outcome.Reason)
+			if edited {
+				d := made.Timer.Definition
+				d.Schedule.MaxFires = 0
+				first = s.edit(s.timer(made.Timer.ID), d, planAt(0, due-timer.MinuteMS)).Fires
+				if len(first) == 0 { // the row has moved, and needs no new entry in the window
+					first = s.openOf(made.Timer.ID)
+				}
+			}
+			won := s.claim(session, first)
+			require.Len(t, won, 1)
+			o := s.withSuccessor(won[0])
+			o.Next.DueMS, o.Next.RunAtMS = due, due
+			var started []timer.Fire
+			if completed {
+				started = s.complete(store.Completion{
+					FireID: won[0].FireID, Attempt: s.accepted(session, won[0]).Attempt,
+					FinishedMS: s.nowMS(), Next: o.Next,
+				}).Fires
+			} else {
+				_, started = s.record(session, o)
+			}
+			require.Equal(t, ids(made.Fires), ids(started))
+			s.requireOneOutcome(session, started)
+			require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresCreated)
+		}
+	}
+}
+
+// fire returns a fire as it is stored.
+func (s *setup) fire(f timer.Fire) store.FireRecord {
+	s.t.Helper()
+	rec, err := s.st().Fire(s.t.Context(), "app", f.FireID)
+	require.NoError(s.t, err)
+	return rec
+}
+
+// requireOneOutcome checks that a started fire is open, and that its delivery is its only outcome.
+func (s *setup) requireOneOutcome(session timer.ID, started []timer.Fire) {
+	s.t.Helper()
+	require.Len(s.t, started, 1)
+	rec := s.fire(started[0])
+	require.Nil(s.t, rec.Outcome)
+	require.Equal(s.t, started[0], *rec.Open)
+	won := s.claim(session, started)
+	require.Len(s.t, won, 1)
+	lost, _ := s.record(session, delivered(won[0], s.nowMS()))
+	require.Empty(s.t, lost)
+	all, err := s.st().History(s.t.Context(), "app", started[0].Timer, timer.FireID{}, 10)
+	require.NoError(s.t, err)
+	of := slices.DeleteFunc(all, func(o timer.Outcome) bool { return o.FireID != started[0].FireID })
+	require.Len(s.t, of, 1)
+	require.Equal(s.t, timer.Delivered, of[0].Kind)
 }
 
 // delaysCountFromTheLastEnd checks that the first fire of a new chain runs one delay after the end

@@ -52,6 +52,7 @@ type linkedBatch struct {
 	ended          map[timer.FireID]bool       // fires of recorded
 	promoted       []timer.Fire
 	continued      []timer.Fire   // of earlier chains, now of the present one
+	withdrawn      []timer.FireID // next fires that an edit or an activation may have ended
 	dequeued       []timer.FireID // to remove from their queues
 	lost           []timer.FireID
 	started        []timer.Fire
@@ -94,6 +95,9 @@ func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) erro
 		return err
 	}
 	if err := s.Save(ctx, r.c, r.continued, continuedColumns...); err != nil {
+		return err
+	}
+	if err := s.history.Withdraw(ctx, r.c, r.withdrawn); err != nil {
 		return err
 	}
 	if err := s.Insert(ctx, r.c, next); err != nil {
@@ -352,6 +356,10 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 		if open {
 			r.continueWith(there, &f)
 			continue
+		}
+		// Only an edit or an activation ends a fire before it is due. Other timers need no statement.
+		if slot.PlanVersion > 1 || slot.ActiveEpoch > 1 {
+			r.withdrawn = append(r.withdrawn, f.FireID)
 		}
 		next = append(next, f)
 	}

@@ -81,7 +81,8 @@ func (s *Rows) FinishedBy(
 }
 
 // Withdraw deletes the outcomes of those fires that the store has ended as superseded before they
-// were due. The caller has the rows of their timers locked and plans these fires again.
+// were due. The caller has the rows of their timers locked and opens these fires again. What ends a
+// fire so has the timer's row locked, too, and comes before all of this or after it.
 func (s *Rows) Withdraw(ctx context.Context, c sqldb.Runner, ids []timer.FireID) error {
 	for part := range sqldb.Batches(ids) {
 		q := sqldb.Stmt(
