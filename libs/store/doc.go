@@ -136,8 +136,8 @@
 //     fires_created, once, and makes an active timer due for expansion. If an edit has taken the
 //     fire back, it is off already. An activation of a fixed delay with max_fires ends the unowned
 //     fire that the chain before it has ahead, which then does not count. An outcome with Reason
-//     superseded is written only if the row still has its version and epoch. Otherwise Record
-//     returns the fire as lost.
+//     superseded is written only if the row still has its version and epoch, and the fire is not
+//     Next of another outcome in the batch. Otherwise Record returns the fire as lost.
 //
 // Delivery:
 //   - S25 Complete finishes or releases a fire only in state accepted and at the given attempt,

@@ -181,14 +181,17 @@ func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (forWindow []timer.F
 	return forWindow
 }
 
-// withdraw deletes the outcome of a fire of a one-shot or fixed delay that an edit or an activation
-// has ended before it was due, and that the plan or the chain has again.
+// withdraw deletes the outcome of a fire of a one-shot or fixed delay that was ended as superseded before
+// it was due, by the store or by an executor without a call, and that the plan or the chain has
+// again.
 func (s *Store) withdraw(t *row, id timer.FireID) {
-	if t.Definition.Schedule.Kind.Repeats() || s.ended[id] != store.SystemSession {
+	by, done := s.ended[id]
+	if t.Definition.Schedule.Kind.Repeats() || !done {
 		return
 	}
 	ended := func(o timer.Outcome) bool {
-		return o.FireID == id && o.Reason == timer.ReasonSuperseded && o.FinishedMS < o.DueMS
+		return o.FireID == id && o.Reason == timer.ReasonSuperseded && o.FinishedMS < o.DueMS &&
+			(o.Attempts == 0 || by == store.SystemSession)
 	}
 	if !slices.ContainsFunc(s.outcomes[t.ID], ended) {
 		return

@@ -19,12 +19,14 @@ func (s *Store) Record(
 ) (lost []timer.FireID, made []timer.Fire, err error) {
 	defer s.lock()()
 	var slots []*row // timers whose slot may be free now
+	next := s.nextOf(session, outcomes)
 	for i := range outcomes {
 		o := &outcomes[i]
 		f, t := s.fires[o.FireID], s.timers[o.Timer]
 		switch {
 		case f != nil && f.Owner == session && (o.Reason != timer.ReasonSuperseded ||
-			f.Version == o.Version && f.Epoch == o.Epoch && !s.undecided(o.FireID)):
+			f.Version == o.Version && f.Epoch == o.Epoch && !s.undecided(o.FireID) &&
+				!next[o.FireID]):
 			takenBack := t != nil && t.tookBack(f)
 			s.finish(f, o, session)
 			s.addAttempts(o.FireID, attempts)
@@ -55,6 +57,20 @@ func (s *Store) Record(
 	}
 	slices.SortFunc(lost, timer.CompareFireIDs)
 	return slices.Compact(lost), distinct(made), nil
+}
+
+// nextOf returns the fires to which chains come by outcomes of the session. They are not superseded
+// in the same batch.
+func (s *Store) nextOf(session timer.ID, outcomes []timer.Outcome) map[timer.FireID]bool {
+	next := map[timer.FireID]bool{}
+	for i := range outcomes {
+		o := &outcomes[i]
+		if f := s.fires[o.FireID]; o.Next != nil && o.Reason != timer.ReasonSuperseded &&
+			f != nil && f.Owner == session {
+			next[o.Next.FireID] = true
+		}
+	}
+	return next
 }
 
 // uncount takes a skipped fire off fires_created.

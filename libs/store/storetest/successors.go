@@ -232,6 +232,65 @@ func chainsOpenFiresAgain(t *testing.T, s *setup) {
 	}
 }
 
+// chainsContinueWithFiresToSkip checks that a chain goes on with a fire that its owner wants to skip as
+// superseded: in the same batch, in either order, or before.
+func chainsContinueWithFiresToSkip(t *testing.T, s *setup) {
+	session := s.session()
+	for _, edit := range []bool{true, false} {
+		for _, order := range []string{"chain, skip", "skip, chain", "skip before"} {
+			item := s.newTimer()
+			item.Activate = true
+			item.Definition.Schedule = timer.Schedule{
+				Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute),
+			}
+			due := s.nowMS() + 2*timer.MinuteMS
+			made := s.create(item, planAt(0, due))
+			held := s.claim(session, made.Fires)
+			require.Len(t, held, 1)
+			var first []timer.Fire
+			if plan := planAt(0, due-timer.MinuteMS); edit {
+				d := made.Timer.Definition
+				d.Schedule.Every = timer.Duration(2 * time.Minute)
+				first = s.edit(made.Timer, d, plan).Fires
+			} else {
+				s.pause(made.Timer, "", 0, noFires)
+				first = s.setStatus(made.Timer, timer.StatusActive, plan).Fires
+			}
+			won := s.claim(session, first)
+			require.Len(t, won, 1)
+			chain := s.withSuccessor(won[0])
+			chain.Next.DueMS, chain.Next.RunAtMS = due, due
+			skip := timer.Outcome{
+				Fire: held[0], Kind: timer.Skipped, Reason: timer.ReasonSuperseded,
+				FinishedMS: s.nowMS(), UntilMS: due, Count: 1,
+			}
+			if order == "skip before" {
+				lost, _ := s.record(session, skip)
+				require.Empty(t, lost)
+				_, started := s.record(session, chain)
+				require.Equal(t, ids(held), ids(started))
+				s.requireOneOutcome(session, started)
+				continue
+			}
+			batch := []timer.Outcome{chain, skip}
+			if order == "skip, chain" {
+				slices.Reverse(batch)
+			}
+			for range 2 { // as after an unknown result
+				lost, _, err := s.st().Record(t.Context(), session, batch, nil)
+				require.NoError(t, err)
+				require.Equal(t, []timer.FireID{held[0].FireID}, lost, "%v, %v", edit, order)
+				rec := s.fire(held[0])
+				require.NotNil(t, rec.Open)
+				require.Equal(t, session, rec.Open.Owner)
+				now := s.timer(held[0].Timer)
+				require.Equal(t, now.Version, rec.Open.Version)
+				require.Equal(t, now.ActiveEpoch, rec.Open.Epoch)
+			}
+		}
+	}
+}
+
 // fire returns a fire as it is stored.
 func (s *setup) fire(f timer.Fire) store.FireRecord {
 	s.t.Helper()

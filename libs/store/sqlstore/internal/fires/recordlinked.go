@@ -52,7 +52,7 @@ type linkedBatch struct {
 	ended          map[timer.FireID]bool       // fires of recorded
 	promoted       []timer.Fire
 	continued      []timer.Fire   // of earlier chains, now of the present one
-	withdrawn      []timer.FireID // next fires that an edit or an activation may have ended
+	withdrawn      []timer.FireID // next fires that may be superseded
 	dequeued       []timer.FireID // to remove from their queues
 	lost           []timer.FireID
 	started        []timer.Fire
@@ -241,19 +241,25 @@ func (r *linkedBatch) lockFires(ctx context.Context, ids []timer.FireID) error {
 }
 
 // sort separates the outcomes to record now, those that this session recorded before, and the lost
-// ones.
+// ones. A fire to be superseded is lost if a chain comes to it in the same batch: the chain may go on
+// with it.
 func (r *linkedBatch) sort(ctx context.Context) error {
 	r.ended = map[timer.FireID]bool{}
 	undecided, err := r.undecided(ctx)
 	if err != nil {
 		return err
 	}
+	next := map[timer.FireID]bool{}
+	for i := range r.outcomes {
+		if o := &r.outcomes[i]; o.Next != nil && o.Reason != timer.ReasonSuperseded && r.owns(o) {
+			next[o.Next.FireID] = true
+		}
+	}
 	var rest []timer.FireID
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
-		row, open := r.rows[o.FireID]
-		if open && (r.anyOwner || row.Owner == r.session) && !replanned(o, &row) &&
-			!undecided[o.FireID] {
+		if superseded := o.Reason == timer.ReasonSuperseded; r.owns(o) && (!superseded ||
+			!r.replanned(o) && !undecided[o.FireID] && !next[o.FireID]) {
 			r.recorded = append(r.recorded, *o)
 			r.ended[o.FireID] = true
 		} else {
@@ -295,10 +301,17 @@ func (r *linkedBatch) undecided(ctx context.Context) (map[timer.FireID]bool, err
 	return undecided, err
 }
 
+// owns reports whether the fire of an outcome is open, and this batch may finish it.
+func (r *linkedBatch) owns(o *timer.Outcome) bool {
+	row, open := r.rows[o.FireID]
+	return open && (r.anyOwner || row.Owner == r.session)
+}
+
 // replanned reports whether a fire to be superseded was moved to another version or activation
 // before: S20.
-func replanned(o *timer.Outcome, row *timer.Fire) bool {
-	return o.Reason == timer.ReasonSuperseded && (row.Version != o.Version || row.Epoch != o.Epoch)
+func (r *linkedBatch) replanned(o *timer.Outcome) bool {
+	row := r.rows[o.FireID]
+	return row.Version != o.Version || row.Epoch != o.Epoch
 }
 
 // versionOf returns the version whose chain an outcome goes on: that of the call, or the one to which
@@ -357,7 +370,7 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			r.continueWith(there, &f)
 			continue
 		}
-		// Only an edit or an activation ends a fire before it is due. Other timers need no statement.
+		// Only after an edit or an activation is a fire superseded. Other timers need no statement.
 		if slot.PlanVersion > 1 || slot.ActiveEpoch > 1 {
 			r.withdrawn = append(r.withdrawn, f.FireID)
 		}

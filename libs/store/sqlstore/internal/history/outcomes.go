@@ -80,9 +80,10 @@ func (s *Rows) FinishedBy(
 	return done, nil
 }
 
-// Withdraw deletes the outcomes of those fires that the store has ended as superseded before they
-// were due. The caller has the rows of their timers locked and opens these fires again. What ends a
-// fire so has the timer's row locked, too, and comes before all of this or after it.
+// Withdraw deletes the outcomes of those fires that were ended as superseded before they were due: by
+// the store, or by an executor without a call. The caller has the rows of their timers locked, has
+// found the fires not open by a locking read, and opens them again. What ends such a fire has its row
+// locked, so it comes before all of this. Repeated afterwards by its executor, it is lost.
 func (s *Rows) Withdraw(ctx context.Context, c sqldb.Runner, ids []timer.FireID) error {
 	for part := range sqldb.Batches(ids) {
 		q := sqldb.Stmt(
@@ -92,8 +93,9 @@ func (s *Rows) Withdraw(ctx context.Context, c sqldb.Runner, ids []timer.FireID)
 		for i, id := range part {
 			q.Row(i == 0, int64(id.Timer), id.DueMS)
 		}
-		q.Add(") AND series=0 AND finished_ms<due_ms AND owner=").Int(int64(store.SystemSession)).
-			Add(" AND reason=").Bind(string(timer.ReasonSuperseded))
+		q.Add(") AND series=0 AND finished_ms<due_ms AND (attempts=0 OR owner=").
+			Int(int64(store.SystemSession)).
+			Add(") AND reason=").Bind(string(timer.ReasonSuperseded))
 		var rows []struct {
 			sqldb.FireIDRow
 			FinishedMS int64 `db:"finished_ms"`

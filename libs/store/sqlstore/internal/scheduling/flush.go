@@ -149,8 +149,8 @@ func (x *expansion) lockExisting(ctx context.Context) (map[timer.FireID]timer.Fi
 }
 
 // finished returns which of mergeFires have an outcome. A one-shot or fixed delay may have a fire
-// that an edit or an activation has ended before it was due, and that this plan has again. It
-// withdraws such an outcome: without that the fire would have two, or would not be called.
+// that was ended as superseded before it was due, and that this plan has again. It withdraws such an
+// outcome: without that the fire would have two, or would not be called.
 func (x *expansion) finished(
 	ctx context.Context,
 	there map[timer.FireID]timer.Fire,
