@@ -291,6 +291,63 @@ func chainsContinueWithFiresToSkip(t *testing.T, s *setup) {
 	}
 }
 
+// firesThatWereLeftAreNotAhead checks that a fire which an edit has left is not taken for the next one
+// of its chain, although its schedule, planned anew under a calendar, comes to it: neither by an edit,
+// nor by a change of priority, nor by one of the calendar.
+func firesThatWereLeftAreNotAhead(t *testing.T, s *setup) {
+	_, err := s.put("closed", "tue", 0)
+	require.NoError(t, err)
+	session := s.session()
+	for _, change := range []string{"edit", "priority", "calendar"} {
+		item := s.newTimer()
+		item.Activate = true
+		item.Definition.Schedule = timer.Schedule{
+			Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute), MaxFires: 5,
+			Calendars: []string{"closed"},
+		}
+		made := s.create(item, planAt(0, s.nowMS()))
+		won := s.claim(session, made.Fires)
+		require.Len(t, won, 1)
+		left := s.nowMS() + 10*timer.MinuteMS
+		o := s.withSuccessor(won[0])
+		o.Next.DueMS, o.Next.RunAtMS = left, left
+		_, started := s.record(session, o)
+		require.Len(t, started, 1)
+		d := made.Timer.Definition
+		d.Schedule.Every = timer.Duration(2 * time.Minute)
+		first := s.edit(made.Timer, d, planAt(0, left-timer.MinuteMS)).Fires
+		require.Len(t, first, 1)
+		require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresCreated)
+
+		var goesOnMS int64 // where the delay goes on
+		plan := func(tm *timer.Timer, nowMS int64) store.Plan {
+			if tm.Version < 3 { // to find what is ahead
+				return planAt(0, left)(tm, nowMS)
+			}
+			goesOnMS = tm.NextDueMS
+			return planAt(0, left-2*timer.MinuteMS)(tm, nowMS)
+		}
+		switch change {
+		case "edit":
+			d.Schedule.Every = timer.Duration(3 * time.Minute)
+			s.edit(s.timer(made.Timer.ID), d, plan)
+		case "priority":
+			d.Priority = timer.PriorityHigh
+			s.edit(s.timer(made.Timer.ID), d, plan)
+			require.Equal(t, timer.LevelHigh, s.fire(first[0]).Open.PriorityLevel)
+		case "calendar":
+			_, err := s.put("closed", "wed", 1)
+			require.NoError(t, err)
+			s.expandDue(plan)
+			require.Equal(t, first[0].DueMS-2*timer.MinuteMS+1, goesOnMS)
+		}
+		after := s.timer(made.Timer.ID)
+		require.EqualValues(t, 3, after.Version)
+		require.EqualValues(t, 2, after.FiresCreated, "the first one, and the next one")
+		require.EqualValues(t, 1, s.fire(started[0]).Open.Version, "for executors to skip")
+	}
+}
+
 // fire returns a fire as it is stored.
 func (s *setup) fire(f timer.Fire) store.FireRecord {
 	s.t.Helper()

@@ -321,16 +321,18 @@ func (x *expansion) expandPast(t *timer.Timer) (fires []timer.Fire) {
 // unlimited is a number of created fires with which no max_fires is reached.
 const unlimited = -1 << 40
 
-// ahead returns the open fires of a timer that are due later than now. No index leads from a timer
-// to its fires, so it plans the schedule again over what is expanded. It needs no lock: only the
-// owner of the lock on the timer's row adds fires, and future ones are not recorded yet.
+// ahead returns the open fires of a timer that are due later than now, without those that an edit or
+// an activation left behind. No index leads from a timer to its fires, so it plans the schedule again
+// over what is expanded. It needs no lock: only the owner of the lock on the timer's row adds fires,
+// and future ones are not recorded yet.
 func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
-	ids := x.plannedAhead(t)
-	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
-		// Each fire follows from the end of the one before, so the latest is the open one.
-		if t.LastDueMS > x.nowMS {
-			ids = sqldb.SortedIDs(append(ids, timer.FireID{Timer: t.ID, DueMS: t.LastDueMS}))
-		}
+	var ids []timer.FireID
+	if t.Definition.Schedule.Kind != timer.KindFixedDelay {
+		ids = x.plannedAhead(t)
+	} else if t.LastDueMS > x.nowMS {
+		// Each fire follows from the end of the one before, so the latest is the open one. A plan
+		// would be a new chain. Under a calendar that may come to a fire of an earlier chain.
+		ids = []timer.FireID{{Timer: t.ID, DueMS: t.LastDueMS}}
 	}
 	if t.Definition.Schedule.Kind.OneShot() && t.Status != timer.StatusActive {
 		// A one-shot that came due meanwhile waits for the next activation, and is due then.
