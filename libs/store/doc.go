@@ -129,15 +129,15 @@
 //     stands for is told not to run. The stand-in is told to run however often it asks. A fire that
 //     none stands for becomes the next stand-in.
 //   - S24 Record inserts Next with the outcome, once, and counts it in fires_created. An open fire
-//     of that instant which an edit or an activation has left becomes Next. If it was ended as
-//     superseded before it is due, that outcome is withdrawn. The timer must be active in the epoch
-//     and version of Next, and max_fires must allow it. A later version is fine if the edits in
-//     between kept the schedule; Next then has that version. An Uncounted outcome takes one off
-//     fires_created, once, and makes an active timer due for expansion. If an edit has taken the
-//     fire back, it is off already. An activation of a fixed delay with max_fires ends the unowned
-//     fire that the chain before it has ahead, which then does not count. An outcome with Reason
-//     superseded is written only if the row still has its version and epoch, and the fire is not
-//     Next of another outcome in the batch. Otherwise Record returns the fire as lost.
+//     of that instant which an edit or an activation has left becomes Next, and counts once. If it
+//     was ended as superseded before it is due, that outcome is withdrawn. The timer must be active
+//     in the epoch and version of Next, and max_fires must allow it. A later version is fine if the
+//     edits in between kept the schedule; Next then has that version. An Uncounted outcome takes
+//     one off fires_created, once, and makes an active timer due for expansion. If an edit has
+//     taken the fire back, it is off already. An activation of a fixed delay with max_fires ends
+//     the unowned fire that the chain before it has ahead, which then does not count. An outcome
+//     with Reason superseded is written only if the row still has its version and epoch, and the
+//     fire is not Next of another outcome in the batch. Otherwise Record returns the fire as lost.
 //
 // Delivery:
 //   - S25 Complete finishes or releases a fire only in state accepted and at the given attempt,

@@ -37,9 +37,11 @@ func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	released := s.releaseDeferred(t)
 	s.endChain(t, nowMS)
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
-		t.LastDueMS = 0 // of the chain before
+		t.chainBeforeMS, t.LastDueMS = t.LastDueMS, 0
 	}
-	return append(s.proceedFrom(t, plan, nowMS, undecidedMS), released...)
+	fires := s.proceedFrom(t, plan, nowMS, undecidedMS)
+	t.chainBeforeMS = 0
+	return append(fires, released...)
 }
 
 // endChain ends the fire that the chain before this activation of a fixed delay had ahead, so that
@@ -173,8 +175,14 @@ func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (forWindow []timer.F
 		case row == nil:
 			s.insert(f)
 			forWindow = append(forWindow, *f)
-		case s.move(row, f):
-			forWindow = append(forWindow, *row)
+		default:
+			counted := row.Epoch < f.Epoch && row.DueMS == t.chainBeforeMS
+			if s.move(row, f) {
+				forWindow = append(forWindow, *row)
+			}
+			if counted {
+				continue
+			}
 		}
 		t.FiresCreated++
 	}

@@ -154,16 +154,21 @@ func (s *Store) successor(o *timer.Outcome, row *timer.Fire) (made []timer.Fire)
 		version < t.planVersion {
 		return nil
 	}
-	there := s.fires[n.FireID] // perhaps one that an edit or an activation has left
-	if there != nil && there.Version >= t.planVersion && there.Epoch >= t.ActiveEpoch {
+	there := s.fires[n.FireID]                                   // perhaps one that an edit or an activation has left
+	ofThisPlan := there != nil && there.Version >= t.planVersion // only an edit takes a count back
+	if ofThisPlan && there.Epoch >= t.ActiveEpoch {
 		return nil
 	}
-	if limit := t.versions[version].Schedule.MaxFires; limit > 0 && t.FiresCreated >= limit {
+	limit := t.versions[version].Schedule.MaxFires
+	if !ofThisPlan && limit > 0 && t.FiresCreated >= limit {
 		return nil
 	}
 	f := *n
 	f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
-	t.FiresCreated, t.LastDueMS = t.FiresCreated+1, f.DueMS
+	if !ofThisPlan {
+		t.FiresCreated++
+	}
+	t.LastDueMS = f.DueMS
 	if there == nil {
 		s.withdraw(t, f.FireID)
 		s.insert(&f)

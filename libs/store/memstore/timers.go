@@ -25,6 +25,7 @@ type row struct {
 	// From next_due up to replanUntilMS, an edit has not decided yet; 0: it has. The next page of
 	// its follow-up is due at nextPageMS.
 	replanUntilMS, nextPageMS int64
+	chainBeforeMS             int64 // during an activation: where the chain before it was
 	planVersion               int32 // the oldest version with the same plan as the present one
 
 	inactive []timer.Inactivity           // when it was not active, in order

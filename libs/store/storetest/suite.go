@@ -120,6 +120,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S24_ChainsOpenFiresAgain", chainsOpenFiresAgain},
 		{"S24_ChainsContinueWithFiresToSkip", chainsContinueWithFiresToSkip},
 		{"S24_FiresThatWereLeftAreNotAhead", firesThatWereLeftAreNotAhead},
+		{"S24_ClaimedFiresCountOnce", claimedFiresCountOnce},
 		{"S24_SkipsOfAClaimedChain", skipsOfAClaimedChain},
 		{"S24_SupersededOnlyInItsVersion", supersededOnlyInItsVersion},
 		{"S24_ConcurrentSuccessors", concurrentSuccessors},

@@ -357,14 +357,19 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			limit = v.Definition.Schedule.MaxFires
 		}
 		there, open := r.rows[n.FireID]
-		ofThisChain := there.Version >= slot.PlanVersion && there.Epoch >= slot.ActiveEpoch
-		if open && (ofThisChain || r.ended[n.FireID]) || limit > 0 && slot.FiresCreated >= limit {
+		ofThisPlan := open && there.Version >= slot.PlanVersion // only an edit takes a count back
+		ofThisChain := ofThisPlan && there.Epoch >= slot.ActiveEpoch
+		if ofThisChain || open && r.ended[n.FireID] ||
+			!ofThisPlan && limit > 0 && slot.FiresCreated >= limit {
 			continue
 		}
 		f := *n
 		f.AppID, f.Version, f.Epoch = r.recorded[i].AppID, slot.Version, slot.ActiveEpoch
 		f.Rev, f.Owner, f.TargetBits = 0, 0, 0
-		slot.FiresCreated, slot.LastDueMS = slot.FiresCreated+1, f.DueMS
+		if !ofThisPlan {
+			slot.FiresCreated++
+		}
+		slot.LastDueMS = f.DueMS
 		slot.changed, seen[f.FireID] = true, true
 		if open {
 			r.continueWith(there, &f)

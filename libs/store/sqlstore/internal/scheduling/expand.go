@@ -87,7 +87,7 @@ func (x *expansion) expandAll(
 	var plain, more []timer.Timer
 	var logged []timer.ID
 	for i := range all {
-		all[i].FiresCreated -= x.alreadyFinished[all[i].ID]
+		all[i].FiresCreated -= x.alreadyCounted[all[i].ID]
 		if changed[i] {
 			more = append(more, all[i])
 			logged = append(logged, all[i].ID)

@@ -56,26 +56,30 @@ type expansion struct {
 
 	// resolved is set by flush. It has the fires of mergeFires and moved that had a row, as they
 	// are now; nil: the window needs no new entry.
-	resolved        map[timer.FireID]*timer.Fire
-	alreadyFinished map[timer.ID]int64 // set by flush: how many of mergeFires have an outcome
+	resolved       map[timer.FireID]*timer.Fire
+	alreadyCounted map[timer.ID]int64 // set by flush: how many of mergeFires are not new
+	// chainBefore is where a fixed delay was that is activated. If that fire is open and left to its
+	// owner, it counts still.
+	chainBefore map[timer.ID]int64
 }
 
 func (s *Scheduling) newExpansion(c sqldb.Runner, plan store.Planner, nowMS int64) *expansion {
 	return &expansion{
-		store:           s,
-		c:               c,
-		plan:            readable(plan),
-		nowMS:           nowMS,
-		calendar:        map[timer.ID]bool{},
-		openAhead:       map[timer.ID][]timer.Fire{},
-		replans:         map[timer.ID]int64{},
-		openUntil:       map[timer.ID]int64{},
-		replanRows:      map[timer.ID]replan{},
-		begun:           map[timer.ID]bool{},
-		released:        map[timer.ID][]timer.Fire{},
-		resolved:        map[timer.FireID]*timer.Fire{},
-		alreadyFinished: map[timer.ID]int64{},
-		single:          map[timer.ID]bool{},
+		store:          s,
+		c:              c,
+		plan:           readable(plan),
+		nowMS:          nowMS,
+		calendar:       map[timer.ID]bool{},
+		openAhead:      map[timer.ID][]timer.Fire{},
+		replans:        map[timer.ID]int64{},
+		openUntil:      map[timer.ID]int64{},
+		replanRows:     map[timer.ID]replan{},
+		begun:          map[timer.ID]bool{},
+		released:       map[timer.ID][]timer.Fire{},
+		resolved:       map[timer.FireID]*timer.Fire{},
+		alreadyCounted: map[timer.ID]int64{},
+		chainBefore:    map[timer.ID]int64{},
+		single:         map[timer.ID]bool{},
 	}
 }
 
@@ -148,6 +152,9 @@ func (x *expansion) endPauses(
 func (x *expansion) activate(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
 	undecidedMS := t.InactiveSinceMS // an only instant that came due since waits for this activation
 	x.begin(t)
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
+		x.chainBefore[t.ID] = t.LastDueMS
+	}
 	if err := x.endChain(ctx, t); err != nil {
 		return nil, err
 	}
@@ -171,6 +178,7 @@ func (x *expansion) endChain(ctx context.Context, t *timer.Timer) error {
 		if f.Owner == 0 && f.Attempt == 0 && f.State == timer.FireReady && f.Epoch < t.ActiveEpoch {
 			x.replaced = append(x.replaced, f)
 			t.FiresCreated = max(0, t.FiresCreated-1)
+			delete(x.chainBefore, t.ID)
 		}
 	}
 	return err

@@ -41,9 +41,12 @@ func (x *expansion) flush(ctx context.Context) error {
 			if next, is := x.move(row, f); is {
 				changed = append(changed, next)
 			}
+			if row.Epoch < f.Epoch && x.chainBefore[f.Timer] == f.DueMS {
+				x.alreadyCounted[f.Timer]++
+			}
 		case done[f.FireID]:
 			x.resolved[f.FireID] = nil
-			x.alreadyFinished[f.Timer]++
+			x.alreadyCounted[f.Timer]++
 		default:
 			created = append(created, *f)
 		}

@@ -101,7 +101,7 @@ func (s *Scheduling) setStatus(
 	for _, i := range changed {
 		id := items[i].ID
 		out[i].Fires = x.marked(out[i].Fires)
-		out[i].Timer.FiresCreated -= x.alreadyFinished[id]
+		out[i].Timer.FiresCreated -= x.alreadyCounted[id]
 		moved = append(moved, id)
 		if items[i].Status == timer.StatusDeleted {
 			deleted = append(deleted, byID[id])
@@ -229,7 +229,7 @@ func (x *expansion) saveEach(
 	slices.Sort(ids)
 	var ts []timer.Timer
 	for _, id := range slices.Compact(ids) {
-		byID[id].FiresCreated -= x.alreadyFinished[id]
+		byID[id].FiresCreated -= x.alreadyCounted[id]
 		ts = append(ts, *byID[id])
 	}
 	return x.save(ctx, ts, changeColumns)
