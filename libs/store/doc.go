@@ -147,7 +147,9 @@
 //   - S26 Every outcome has the session that recorded it. Outcomes that the store records (skipped
 //     stretches, completions, cancelled backfills) have SystemSession. Each session publishes its
 //     outcomes in order of position. A scheduler publishes what an expired session had not
-//     published. So each outcome is published at least once if the bus recovers within an hour.
+//     published. So each outcome is published at least once if the bus recovers within an hour. One
+//     that is withdrawn (S20, S24) may have been published before, and its fire is then published
+//     again with its later outcome.
 //     TargetAttempts has the results of several targets as soon as the outcome exists.
 //   - S27 The hash of a definition is that of its stored form, including encrypted text. Encryption
 //     is deterministic (package encryption), so with one first key the same secrets have the same
