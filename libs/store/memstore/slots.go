@@ -154,8 +154,9 @@ func (s *Store) successor(o *timer.Outcome, row *timer.Fire) (made []timer.Fire)
 		version < t.planVersion {
 		return nil
 	}
-	there := s.fires[n.FireID]                                   // perhaps one that an edit or an activation has left
-	ofThisPlan := there != nil && there.Version >= t.planVersion // only an edit takes a count back
+	// Perhaps an edit or an activation has left one. Only an edit has taken its count back.
+	there := s.fires[n.FireID]
+	ofThisPlan := there != nil && there.Version >= t.planVersion
 	if ofThisPlan && there.Epoch >= t.ActiveEpoch {
 		return nil
 	}

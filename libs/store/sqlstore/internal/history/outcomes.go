@@ -103,14 +103,17 @@ func (s *Rows) Withdraw(ctx context.Context, c sqldb.Runner, ids []timer.FireID)
 		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return err
 		}
-		for _, r := range rows {
-			q := sqldb.Stmt("DELETE FROM outcomes WHERE finished_ms=").Int(r.FinishedMS).
-				Add(" AND timer_id=").Int(int64(r.FireID().Timer)).
-				Add(" AND due_ms=").Int(r.FireID().DueMS).
-				Add(" AND series=0")
-			if _, err := s.db.Exec(ctx, c, q); err != nil {
-				return err
-			}
+		if len(rows) == 0 {
+			continue
+		}
+		keys := make([]OutcomeKey, len(rows))
+		for i, r := range rows {
+			keys[i] = OutcomeKey{r.FinishedMS, r.FireID()}
+		}
+		q = sqldb.Stmt(s.db.Dialect.DeleteFrom("outcomes", "PRIMARY") + " WHERE ")
+		q = InKeys(q, s.db.Dialect, keys)
+		if _, err := s.db.Exec(ctx, c, q); err != nil {
+			return err
 		}
 	}
 	return nil
