@@ -38,6 +38,8 @@ type ICSDates struct {
 	// EndlessFrom and EndlessUntil are empty if no rule is endless. EndlessFrom is also empty if
 	// those rules keep their own start.
 	EndlessFrom, EndlessUntil string
+	// TimedEvents is how many events begin at a time of day. They cover whole dates, too.
+	TimedEvents int
 }
 
 // ParseICS reads the dates that the events of an iCalendar file (RFC 5545) cover. Its error is a
@@ -104,6 +106,7 @@ type icsFile struct {
 	endless   dayset // covered by rules without an end
 	isEndless bool   // an endless rule exists
 
+	timed         int // events that begin at a time of day
 	neverMatching int
 	work          int
 }

@@ -11,6 +11,9 @@ func (c *icsFile) event(e *icsEvent, changed *changes) error {
 	if err != nil {
 		return err
 	}
+	if !one.at.date {
+		c.timed++
+	}
 	if p := e.first("RECURRENCE-ID"); p != nil {
 		return c.changedEvent(p, one, changed)
 	}

@@ -5,9 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -103,33 +101,6 @@ func (t *tool) calendarDelete() *cobra.Command {
 	return t.withDryRun(c)
 }
 
-var foldedLine = regexp.MustCompile(`\r?\n[ \t]`)
-
-// timedEvents returns how many events of an iCalendar file begin at a time of day, without cancelled
-// ones. The API has read the file, so it is well-formed.
-func timedEvents(file string) int {
-	n := 0
-	var event, timed, cancelled bool // what is known of the event
-	for line := range strings.Lines(foldedLine.ReplaceAllString(file, "")) {
-		line = strings.ToUpper(strings.TrimSpace(line))
-		value := line[strings.LastIndexByte(line, ':')+1:]
-		switch {
-		case line == "BEGIN:VEVENT":
-			event, timed, cancelled = true, false, false
-		case line == "END:VEVENT":
-			event = false
-			if timed && !cancelled {
-				n++
-			}
-		case event && strings.HasPrefix(line, "DTSTART"):
-			timed = strings.Contains(value, "T")
-		case event && line == "STATUS:CANCELLED":
-			cancelled = true
-		}
-	}
-	return n
-}
-
 func (t *tool) calendarImport() *cobra.Command {
 	var file string
 	c := t.onCalendar(
@@ -163,7 +134,7 @@ func (t *tool) calendarImport() *cobra.Command {
 				made.Object("import").Text("dates"),
 				t.done("taken"),
 			)
-			if n := timedEvents(string(data)); n > 0 {
+			if n := made.Object("import").Int("timed_events"); n > 0 {
 				t.sayf(
 					"calendar %s: note: events with times of day: %d; the dates that they touch are "+
 						"excluded as a whole",

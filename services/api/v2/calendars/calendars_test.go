@@ -355,7 +355,7 @@ func TestV2ImportsByTheCalendarsZone(t *testing.T) {
 		Replace(apitest.Holidays)
 	f.Call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop", body, nil).Into(t, 200, &got)
 	require.Equal(t, []string{"2026-12-25"}, got.ExcludedDates)
-	require.Equal(t, map[string]any{"dates": 1.0}, got.Import)
+	require.Equal(t, map[string]any{"dates": 1.0, "timed_events": 1.0}, got.Import)
 	require.Equal(t, 2, got.Version)
 	body = strings.NewReplacer("DTEND;VALUE=DATE:20261227", "RRULE:FREQ=WEEKLY;BYDAY=SA,SU").
 		Replace(apitest.Holidays)

@@ -36,6 +36,7 @@ type importedCalendar struct {
 
 type importBody struct {
 	Dates        int    `json:"dates" doc:"How many dates its events cover from 1970 to 2199. Others are passed over."`
+	TimedEvents  int    `json:"timed_events,omitempty" doc:"How many of its events begin at a time of day. The dates that they touch are taken as a whole."`
 	EndlessFrom  string `json:"endless_from,omitempty" format:"date" doc:"Rules without an end count from this date on: they have begun so long ago that there would be more than 5000 dates. Left out where they count from where they begin."`
 	EndlessUntil string `json:"endless_until,omitempty" format:"date" doc:"Rules without an end count up to this date: the end of 2099, or of the last year up to which there are at most 5000 dates. Import the file again before that. Left out where all rules end."`
 }
@@ -89,7 +90,8 @@ func (s *Resource) importCalendar(ctx context.Context, in *importInput) (*import
 			return nil, err
 		}
 		return &importOutput{importedCalendar{out.Body, importBody{
-			Dates: len(read.Dates), EndlessFrom: read.EndlessFrom, EndlessUntil: read.EndlessUntil,
+			Dates: len(read.Dates), TimedEvents: read.TimedEvents,
+			EndlessFrom: read.EndlessFrom, EndlessUntil: read.EndlessUntil,
 		}}}, nil
 	}
 	return nil, timer.Unavailable("the calendar is changed too often", nil)
