@@ -34,7 +34,8 @@ type change struct {
 	verb            string // one of the verbs below
 	diff            string
 	note            string // what an apply leaves alone, empty if there is nothing
-	warnings        []any  // of the API, about what the timer will not do as one may expect
+	// warnings are those of the API, about what the timer will not do as one may expect.
+	warnings []client.Object
 }
 
 // pauseNote says that an apply leaves a pause alone: operators pause on purpose, and the same files
@@ -257,7 +258,7 @@ func (t *tool) report(a *apply, done change) error {
 		return t.printer.One(client.Object{
 			"kind": done.kind, "app": done.app, "name": done.name, "result": done.verb,
 			"dry_run": a.dryRun, "diff": done.diff, "note": done.note,
-			"warnings": append([]any{}, done.warnings...),
+			"warnings": append([]client.Object{}, done.warnings...),
 		})
 	}
 	if a.dryRun {
@@ -273,7 +274,7 @@ func (t *tool) report(a *apply, done change) error {
 	if done.note != "" {
 		t.sayf("%s %s/%s: note: %s", done.kind, done.app, done.name, printable(done.note))
 	}
-	for _, w := range (client.Object{"warnings": done.warnings}).Objects("warnings") {
+	for _, w := range done.warnings {
 		t.sayf("%s %s/%s: warning: %s", done.kind, done.app, done.name, w.Text("message"))
 	}
 	return nil
@@ -318,7 +319,7 @@ func (t *tool) applyOne(
 		return done, err //nolint:wrapcheck // it says what the API answered
 	}
 	done.note = pauseNote(m, was)
-	done.warnings = now.List("warnings")
+	done.warnings = now.Objects("warnings")
 	if done.diff, err = difference(m.Kind, was, now); err != nil {
 		return done, err
 	}

@@ -132,7 +132,7 @@ func (t *tool) changeOf(
 	}
 	status := m.Body.Text("status")
 	done.note = pauseNote(m, was)
-	done.warnings = result.List("warnings")
+	done.warnings = result.Objects("warnings")
 	switch {
 	case result.Text("result") == verbCreated:
 		done.verb = verbCreated
