@@ -72,7 +72,7 @@ func (s *Finder) NextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 		return nextOneShot(t, p, now), nil
 	case most > 0 && t.FiresCreated >= most:
 		// All its fires are created, and the schedule alone does not tell which is the last.
-		return s.firstOpen(ctx, t, now, p.Next(now, expansion.Anchor(t)))
+		return s.firstOpen(ctx, t, now, p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)))
 	default:
 		return p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)), nil
 	}

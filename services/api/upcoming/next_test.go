@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -60,6 +61,21 @@ func TestV2NextDue(t *testing.T) {
 		time.Minute,
 	)
 	require.Equal(t, start, next("at", `{"kind":"at","at":"`+at(start)+`"}`))
+}
+
+// TestNextDueOfALaggingClock checks that an API whose clock is behind the database's finds the first
+// fire after the activation, also of a timer whose fires are all created.
+func TestNextDueOfALaggingClock(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t, func(o *api.Options) {
+		o.Now = func() time.Time { return time.Now().Add(-5 * time.Minute) }
+	})
+	due := time.Now().Add(30 * time.Second).UTC().Truncate(time.Second)
+	for name, more := range map[string]string{"endless": "", "limited": `,"max_fires":3`} {
+		got, _ := f.Active(t, name, `{"kind":"interval","every":"1m","anchor":"`+
+			due.Add(-time.Hour).Format(time.RFC3339)+`"`+more+`}`)
+		require.Equal(t, apitest.RFC(due), got.NextDue, name)
+	}
 }
 
 // TestV2FixedDelayIsActivatedAgain checks next_due after each activation of a fixed delay.

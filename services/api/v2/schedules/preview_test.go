@@ -139,7 +139,9 @@ func TestPreviewOfATimerCountsItsFires(t *testing.T) {
 	f := apitest.Setup(t, func(o *api.Options) {
 		o.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	})
-	const minutely = `"schedule":{"kind":"interval","every":"1m","anchor":"2026-01-01T00:00:00Z","max_fires":%d}`
+	// No fire is due between this and the activation.
+	minutely := `"schedule":{"kind":"interval","every":"1m","anchor":"` +
+		began.Add(30*time.Second-time.Hour).UTC().Format(time.RFC3339) + `","max_fires":%d}`
 	got, _ := f.Active(t, "limited", strings.TrimPrefix(fmt.Sprintf(minutely, 3), `"schedule":`))
 	first, err := time.Parse(time.RFC3339, got.NextDue)
 	require.NoError(t, err)
