@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,13 +66,34 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// slowFirst is a shelf that the first request reaches last: after a list, or after a while.
+type slowFirst struct {
+	*shelf
+	began  atomic.Bool
+	listed chan struct{}
+}
+
+func (s *slowFirst) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.began.CompareAndSwap(false, true) {
+		select {
+		case <-s.listed:
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+	s.shelf.ServeHTTP(w, r)
+	if r.Method == http.MethodGet {
+		close(s.listed)
+	}
+}
+
 type silentSource struct{ Source }
 
 func (silentSource) URL() string                 { return "http://127.0.0.1:1" }
 func (silentSource) Reset(context.Context) error { return nil }
 
 // TestBrokenCreationIsCleanedUp interrupts a phase, or refuses a request of it, while it creates
-// timers, some of whose ids it never learns. It must delete them all, and no others.
+// timers, some of whose ids it never learns, and one request of which takes long. It must delete them
+// all, and no others.
 func TestBrokenCreationIsCleanedUp(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string]func(w http.ResponseWriter, cancel func()) bool{
@@ -87,7 +109,7 @@ func TestBrokenCreationIsCleanedUp(t *testing.T) {
 			defer cancel()
 			api := &shelf{timers: map[string]string{"other": "bench-of-another"}}
 			api.batch = func(n int, w http.ResponseWriter) bool { return n < 4 || last(w, cancel) }
-			server := httptest.NewServer(api)
+			server := httptest.NewServer(&slowFirst{shelf: api, listed: make(chan struct{})})
 			defer server.Close()
 			c := client.New(server.URL, "", http.DefaultTransport)
 			defer c.Close()

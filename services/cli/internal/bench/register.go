@@ -20,6 +20,7 @@ import (
 const (
 	createTries = 5
 	retryWait   = 500 * time.Millisecond
+	endWait     = 5 * time.Second // for requests under way at an interruption
 )
 
 // registrar creates and deletes timers by the API, over several connections.
@@ -77,12 +78,12 @@ func (r *registrar) create(
 	ctx context.Context, g *group, prefix, target string, done *atomic.Int64,
 ) ([]timer.ID, error) {
 	ids := make([]timer.ID, g.n)
-	err := r.each(ctx, g.n, r.batch, func(ctx context.Context, from, to int) error {
+	err := r.each(ctx, g.n, r.batch, func(sending context.Context, from, to int) error {
 		items := make([]newTimer, 0, to-from)
 		for i := from; i < to; i++ {
 			items = append(items, r.timerOf(g, i, prefix, target))
 		}
-		err := retry(ctx, func() error { return r.send(ctx, items, ids[from:to]) })
+		err := retry(ctx, func() error { return r.send(sending, items, ids[from:to]) })
 		done.Add(int64(to - from))
 		return err
 	})
@@ -170,11 +171,18 @@ func (r *registrar) remove(ctx context.Context, ids []timer.ID, done *atomic.Int
 	return nil
 }
 
-// each calls do for [from, to) of n in steps, from as many goroutines as there are connections. It
-// stops at the first error.
+// each calls do for [from, to) of n in steps, from as many goroutines as there are connections. After
+// the first error, or the end of ctx, it begins nothing more but lets the requests that are under way
+// end: what a canceled request created might appear after the timers of a phase have been deleted.
 func (r *registrar) each(
 	ctx context.Context, n, step int, do func(ctx context.Context, from, to int) error,
 ) error {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		clock.Pause(sending, endWait)
+		cancel()
+	})()
 	var next atomic.Int64
 	eg, ctx := errgroup.WithContext(ctx)
 	for range r.conns {
@@ -185,7 +193,7 @@ func (r *registrar) each(
 				if from >= n {
 					return nil
 				}
-				if err := do(ctx, from, min(to, n)); err != nil {
+				if err := do(sending, from, min(to, n)); err != nil {
 					return err
 				}
 			}
