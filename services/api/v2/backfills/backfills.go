@@ -40,6 +40,7 @@ type backfillBody struct {
 	From         string `json:"from" format:"date-time"`
 	To           string `json:"to" format:"date-time"`
 	Next         string `json:"next" format:"date-time" doc:"Every instant before it has its fire."`
+	Fires        int    `json:"fires,omitempty" doc:"How many fires the range has; only in the answer of its start."`
 	FiresCreated int64  `json:"fires_created"`
 	Status       string `json:"status" enum:"running,done,cancelled" doc:"Where it stands."`
 	CreatedAt    string `json:"created_at" format:"date-time"`
@@ -72,7 +73,8 @@ func (s *Resource) startBackfill(
 	if err := store.CheckReadable(&t); err != nil {
 		return nil, err //nolint:wrapcheck // it says what to do
 	}
-	if err := checkBackfill(ctx, &t, fromMS, toMS); err != nil {
+	fires, err := countFires(ctx, &t, fromMS, toMS)
+	if err != nil {
 		return nil, err
 	}
 	b := store.Backfill{
@@ -109,6 +111,7 @@ func (s *Resource) startBackfill(
 		)
 	}
 	out := &startBackfillOutput{Body: showBackfill(&begun)}
+	out.Body.Fires = fires
 	if !in.DryRun {
 		out.Location = input.V2Prefix + "/backfills/" + begun.ID.String() +
 			"?app=" + url.QueryEscape(in.App)
@@ -164,22 +167,21 @@ func (s *Resource) pastRange(from, to string) (fromMS, toMS int64, err error) {
 	return input.CeilMS(*first), input.CeilMS(*last), nil
 }
 
-// checkBackfill refuses a range with too many due instants.
-func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) error {
+// countFires counts the due instants of a range, and refuses one with too many.
+func countFires(ctx context.Context, t *timer.Timer, fromMS, toMS int64) (n int, err error) {
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
-		return timer.Conflict(
+		return 0, timer.Conflict(
 			"",
 			"a fixed delay has no past: each of its instants follows from the end of a call",
 		)
 	}
 	p, err := schedule.Parse(t.Definition.Schedule, upcoming.Inputs(t))
 	if err != nil {
-		return err //nolint:wrapcheck // it names the field
+		return 0, err //nolint:wrapcheck // it names the field
 	}
-	n := 0
 	for at := p.Next(fromMS-1, expansion.Anchor(t)); at < toMS; at = p.Next(at, expansion.Anchor(t)) {
 		if n++; n > maxBackfillFires {
-			return timer.Invalid(
+			return 0, timer.Invalid(
 				"to",
 				fmt.Sprintf(
 					"expected a range of at most %d fires, found more: take several smaller ranges",
@@ -189,10 +191,10 @@ func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) erro
 		}
 		if n%deadlineCheckInterval == 0 && ctx.Err() != nil {
 			//nolint:wrapcheck // the caller is told that there was no answer in time
-			return ctx.Err()
+			return 0, ctx.Err()
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // BackfillParam identifies a backfill.

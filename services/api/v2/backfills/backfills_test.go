@@ -18,16 +18,21 @@ func TestV2Backfill(t *testing.T) {
 	type backfill struct {
 		ID, From, To, Status string
 		TimerID              string `json:"timer_id"`
-		FiresCreated         int    `json:"fires_created"`
+		Fires                int
+		FiresCreated         int `json:"fires_created"`
 	}
 	body := `{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z"}`
-	a := f.Call(t, http.MethodPost, path, body, nil)
 	var b backfill
+	f.Call(t, http.MethodPost, path+"&dry_run=true", body, nil).Into(t, 202, &b)
+	require.Equal(t, 24, b.Fires)
+	a := f.Call(t, http.MethodPost, path, body, nil)
 	a.Into(t, 202, &b)
+	require.Equal(t, 24, b.Fires)
 	require.Equal(t, "/api/v2/backfills/"+b.ID+"?app=shop", a.Header.Get("Location"))
 	require.Equal(t, "running", b.Status)
 	require.Equal(t, got.ID, b.TimerID)
 	require.Equal(t, "2026-01-01T00:00:00.000Z", b.From)
+	b.Fires = 0 // only the start has counted
 	var same backfill
 	f.Call(t, http.MethodGet, a.Header.Get("Location"), "", nil).Into(t, 200, &same)
 	require.Equal(t, b, same)
