@@ -227,16 +227,16 @@ func TestLinesAboutAFireNameItsTrace(t *testing.T) {
 			skipped.Misfire = timer.Misfire{
 				Policy: timer.MisfireSkip, Grace: timer.Duration(time.Millisecond),
 			}
-			fires := parts.Create("a", append(soon(1, time.Second), skipped)...)
+			fires := parts.Create("a", append(soon(1, 2*time.Second), skipped)...)
 			time.Sleep(100 * time.Millisecond)
 			parts.Dispatch.Committed(t.Context(), fires)
-			time.Sleep(400 * time.Millisecond)
+			time.Sleep(400 * time.Millisecond) // executors know the pause within a second
 			paused, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{
 				{App: "a", ID: fires[0].Timer, Status: timer.StatusPaused},
 			}, parts.Planner.Plan)
 			require.NoError(t, err)
 			require.NoError(t, paused[0].Err)
-			time.Sleep(time.Second)
+			time.Sleep(2 * time.Second)
 			stop()
 			ids := make(map[string]timer.FireID)
 			for i := range fires {
