@@ -2,12 +2,14 @@ package sqliteengine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"github.com/jmoiron/sqlx"
+	"modernc.org/sqlite"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 )
@@ -179,6 +181,16 @@ func (w *writer) next() *job {
 	}
 }
 
+// whyNoSavepoint returns why a call's savepoint could not be rolled back. On a full disk, for example,
+// SQLite rolls back the whole transaction, and then there is no savepoint. The error of the call says
+// so, and the others of the group need it: they may be repeated later.
+func whyNoSavepoint(call, rollback error) error {
+	if cause, ok := errors.AsType[*sqlite.Error](call); ok {
+		return cause
+	}
+	return rollback
+}
+
 // runInSavepoint runs a call and stores its error. It returns an error if the whole transaction has
 // failed, for example because the disk is full.
 func runInSavepoint(conn *connection, j *job) error {
@@ -188,7 +200,7 @@ func runInSavepoint(conn *connection, j *job) error {
 	}
 	if j.err = j.fn(ctx, conn); j.err != nil {
 		if _, err := conn.ExecContext(ctx, "ROLLBACK TO call"); err != nil {
-			return fmt.Errorf("rolling back: %w", err)
+			return fmt.Errorf("rolling back: %w", whyNoSavepoint(j.err, err))
 		}
 	}
 	if _, err := conn.ExecContext(ctx, "RELEASE call"); err != nil {

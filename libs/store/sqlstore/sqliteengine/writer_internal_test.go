@@ -1,0 +1,44 @@
+package sqliteengine
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+)
+
+// TestAFullDiskIsTheErrorOfTheWholeGroup checks that a call whose writes were rolled back because of
+// another one learns why. Its caller repeats it later if the disk was full, and never otherwise.
+func TestAFullDiskIsTheErrorOfTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	e, err := Open(ctx, "")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	exec := func(text string) engine.Work {
+		return func(ctx context.Context, c engine.Runner) error {
+			_, err := c.ExecContext(ctx, text)
+			return err //nolint:wrapcheck // the test asks for its class
+		}
+	}
+	require.NoError(t, e.Transact(ctx, exec("CREATE TABLE t (id INTEGER PRIMARY KEY, v BLOB)")))
+	require.NoError(t, e.Transact(ctx, exec("PRAGMA max_page_count=10")))
+	large := make(chan error, 1)
+	err = e.Transact(ctx, func(ctx context.Context, c engine.Runner) error {
+		go func() { large <- e.Transact(ctx, exec("INSERT INTO t VALUES (2,zeroblob(1000000))")) }()
+		for len(e.writer.jobs) == 0 {
+			runtime.Gosched()
+		}
+		return exec("INSERT INTO t VALUES (1,'')")(ctx, c)
+	})
+	require.True(t, IsFull(<-large))
+	require.True(t, IsFull(err), err)
+	require.Equal(t, engine.ClassUnavailable, Classify(err))
+	var rows int
+	require.NoError(t, e.reads.GetContext(ctx, &rows, "SELECT COUNT(*) FROM t"))
+	require.Zero(t, rows)
+	require.NoError(t, e.Transact(ctx, exec("INSERT INTO t VALUES (1,'')")))
+}
