@@ -28,6 +28,9 @@ const (
 	// page that does not end within jobTimeout begins again, so it has 20 s for 7 transactions one after
 	// the other: enough where each of their round trips takes 200 ms.
 	runPage = 50
+	// pageBodies bounds the memory and the transaction of a page, in bytes. A timer may have bodies of
+	// some megabytes.
+	pageBodies = 4 << 20
 	// searchesPerPage limits the searches for the next page. A search may find nothing although
 	// there are more timers.
 	searchesPerPage = 10
@@ -187,19 +190,14 @@ func (s *Service) find(
 	r *store.JobRequest,
 	limit int,
 ) (found []timer.Timer, after timer.ID, more bool, err error) {
-	if j.Action == store.JobDeleteApp {
-		found, err = s.opts.Store.List(
-			ctx, store.Query{App: j.App, After: j.After, Limit: limit},
-		)
-		if n := len(found); n > 0 {
-			after = found[n-1].ID
-		}
-		return found, after, len(found) == limit, err
-	}
 	q := store.SearchQuery{
-		Filter: r.Filter,
-		After:  store.SearchPosition{ID: j.After},
-		Limit:  limit,
+		Filter:       r.Filter,
+		After:        store.SearchPosition{ID: j.After},
+		Limit:        limit,
+		MaxBodyBytes: pageBodies,
+	}
+	if j.Action == store.JobDeleteApp {
+		q.Filter = store.Filter{}
 	}
 	q.App = j.App
 	page, err := s.opts.Store.Search(ctx, q)

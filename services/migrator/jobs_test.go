@@ -582,3 +582,61 @@ func TestRunsEndThoughTheStoreIsSlow(t *testing.T) {
 		require.Len(t, st.fires, 500)
 	})
 }
+
+// largest records the largest transaction of a job.
+type largest struct {
+	migrator.Store
+
+	items atomic.Int64
+}
+
+func (s *largest) SetStatus(
+	ctx context.Context, items []store.StatusChange, plan store.Planner,
+) ([]store.StatusResult, error) {
+	s.items.Store(max(s.items.Load(), int64(len(items))))
+	return s.Store.SetStatus(ctx, items, plan)
+}
+
+func (s *largest) Edit(
+	ctx context.Context, items []store.Edit, plan store.Planner,
+) ([]store.EditResult, error) {
+	s.items.Store(max(s.items.Load(), int64(len(items))))
+	return s.Store.Edit(ctx, items, plan)
+}
+
+// TestPagesOfLargeTimersAreShort checks that a transaction of a job has few bodies: on SQLite, nobody
+// else writes meanwhile, and executors lose their sessions after some seconds.
+func TestPagesOfLargeTimersAreShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		items := make([]store.NewTimer, 18)
+		for i := range items {
+			d := servicetest.Once(time.Now().Add(240*time.Hour), "https://example.com/")
+			d.Target.Body = strings.Repeat("x", timer.MaxBodyLen)
+			items[i] = store.NewTimer{
+				App: "a", Name: fmt.Sprintf("t%03d", i), Definition: d, Activate: true,
+			}
+		}
+		_, err := parts.Store.Create(t.Context(), items, parts.Plan)
+		require.NoError(t, err)
+		st := &largest{Store: parts.Store}
+		svc, err := migrator.New(migrator.Options{
+			Store: st, Dispatch: parts.Dispatch, Bus: parts.Bus("migrator"),
+			Planner: parts.Planner, Counts: parts.Counts, Now: time.Now,
+			Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan error, 1)
+		go func() { stopped <- svc.Run(ctx) }()
+		defer func() { cancel(); require.NoError(t, <-stopped) }()
+		labels := store.JobRequest{Set: map[string]string{"team": "pay"}}
+		for _, action := range []store.JobAction{store.JobRelabel, store.JobPause, store.JobDeleteApp} {
+			st.items.Store(0)
+			j := ended(t, parts.Store, startJob(t, parts.Store, action, "", labels).ID)
+			require.EqualValues(t, len(items), j.Done, action)
+			require.LessOrEqual(t, st.items.Load(), int64(16), action) // 4 MB of bodies
+		}
+	})
+}

@@ -31,7 +31,6 @@ type JobStore interface {
 	store.JobRunner
 	changes.Store
 	Search(ctx context.Context, q store.SearchQuery) (store.SearchPage, error)
-	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	Definitions(
 		ctx context.Context,
