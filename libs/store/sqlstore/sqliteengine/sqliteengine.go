@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/jmoiron/sqlx"
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -23,6 +24,10 @@ const (
 	sqliteWrites = 2
 	sqliteReads  = 4
 )
+
+// maxLog is to how many bytes the write-ahead log is cut when it begins anew. It has about 16 MB, but
+// while a backup or a long read is open, it grows.
+const maxLog = 64 << 20
 
 // Engine has one connection that writes, behind a queue, and a few that only read. With WAL
 // they do not wait for each other.
@@ -96,6 +101,7 @@ func openFile(ctx context.Context, file, sync string, conns int, pragma string) 
 		"cache_size(-32768)",
 		"temp_store(MEMORY)",
 		"wal_autocheckpoint(4000)",
+		"journal_size_limit(" + strconv.Itoa(maxLog) + ")",
 		pragma,
 	}}.Encode()}
 	db, err := sqlx.Open("sqlite", dsn.String())
