@@ -32,6 +32,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"",
 	},
 	{
+		"SUM(LENGTH(definition))",
+		"timer_versions range PRIMARY|timer_versions ref PRIMARY",
+		"SEARCH timer_versions USING INDEX sqlite_autoindex_timer_versions_1 (timer_id=?)",
+	},
+	{
 		"(app_id,kind,name,value,timer_id) IN",
 		"",
 		"timer_attributes_by_timer (timer_id=? AND kind=? AND name=? AND app_id=? AND value=?)",

@@ -1,6 +1,8 @@
 package sqlstore_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,5 +78,50 @@ func TestPurgeKeepsOneShotsBehindABacklog(t *testing.T) {
 		require.NoError(t, s.PurgeTimers(ctx, 3*day, 3*day))
 		_, err = s.Timer(ctx, "app", old.Timer.ID)
 		require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
+	})
+}
+
+// TestPurgeRemovesFewLargeTimersAtOnce checks that a transaction removes few bytes: on SQLite nobody
+// else writes meanwhile.
+func TestPurgeRemovesFewLargeTimersAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openSQLite(t, sqlstore.SQLiteOptions{})
+		ctx := t.Context()
+		removes := func(names string, bodies ...int) int {
+			items := make([]store.NewTimer, len(bodies))
+			for i, size := range bodies {
+				items[i] = store.NewTimer{App: "app", Name: fmt.Sprint(names, i)}
+				items[i].Definition.Target.Body = strings.Repeat("x", size)
+			}
+			made, err := s.Create(ctx, items, nil)
+			require.NoError(t, err)
+			deletions := make([]store.StatusChange, len(made))
+			for i := range made {
+				deletions[i] = store.StatusChange{
+					App: "app", ID: made[i].Timer.ID, Status: timer.StatusDeleted,
+				}
+			}
+			_, err = s.SetStatus(ctx, deletions, nil)
+			require.NoError(t, err)
+			time.Sleep(72 * time.Hour)
+			n := 0
+			s.OnStatement(func(text string) {
+				if strings.HasPrefix(text, "DELETE FROM timers ") {
+					n++
+				}
+			})
+			require.NoError(t, s.PurgeTimers(ctx, store.MinTimerRetention, 0))
+			s.OnStatement(nil)
+			for i := range made {
+				_, err := s.Timer(ctx, "app", made[i].Timer.ID)
+				require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
+			}
+			return n
+		}
+		require.Equal(t, 1, removes("small", make([]int, 100)...))
+		const mb = 1 << 20
+		require.Equal(t, 4, removes("large", 3*mb, 4*mb, 2*mb, 9*mb, 1, 1))
+		require.Zero(t, removes("none"))
 	})
 }

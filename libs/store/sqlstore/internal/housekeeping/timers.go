@@ -21,6 +21,10 @@ const pastDue = store.AddedFireRetention / 2
 // stay, and so do all one-shots: a fire that was added to one may be due at any later instant.
 const maxPastDue = 100_000
 
+// maxRemoved is how many bytes of definitions a transaction removes, unless a single timer has more.
+// SQLite has one writer, which does nothing else meanwhile.
+const maxRemoved = 8 << 20
+
 // PurgeTimers finds timers without locks, along indexes by deletion and by due instant. It then
 // locks and removes them in short transactions.
 //
@@ -154,18 +158,58 @@ func (p *timerPurge) remove(
 				ids = append(ids, timer.ID(r.ID))
 			}
 		}
-		if err := p.removePage(ctx, ids); err != nil {
+		parts, err := p.parts(ctx, ids)
+		if err != nil {
 			return err
+		}
+		for _, part := range parts {
+			if err := p.removePart(ctx, part); err != nil {
+				return err
+			}
 		}
 		last := rows[len(rows)-1]
 		after = []int64{last.MS, last.ID}
 	}
 }
 
-func (p *timerPurge) removePage(ctx context.Context, ids []timer.ID) error {
+// parts cuts a page by how many bytes the versions of its timers have.
+func (p *timerPurge) parts(ctx context.Context, ids []timer.ID) (parts [][]timer.ID, err error) {
 	if len(ids) == 0 {
-		return nil
+		return nil, nil
 	}
+	var rows []struct {
+		ID    int64 `db:"timer_id"`
+		Bytes int64 `db:"bytes"`
+	}
+	err = p.db.Read(
+		ctx,
+		"reading the sizes of timers",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			rows = nil
+			return p.db.SelectAll(ctx, c, &rows, sqldb.Stmt(
+				"SELECT timer_id,SUM(LENGTH(definition)) AS bytes FROM timer_versions"+
+					p.db.Dialect.ByPrimary+" WHERE timer_id",
+			).IDList(ids).Add(" GROUP BY timer_id"))
+		},
+	)
+	if err != nil {
+		return nil, err
+	}
+	sizes := make(map[timer.ID]int64, len(rows))
+	for _, r := range rows {
+		sizes[timer.ID(r.ID)] = r.Bytes
+	}
+	begin, taken := 0, int64(0)
+	for i, id := range ids {
+		if taken += sizes[id]; taken > maxRemoved && i > begin {
+			parts = append(parts, ids[begin:i])
+			begin, taken = i, sizes[id]
+		}
+	}
+	return append(parts, ids[begin:]), nil
+}
+
+func (p *timerPurge) removePart(ctx context.Context, ids []timer.ID) error {
 	return p.db.Write(ctx, "removing timers", func(ctx context.Context, c sqldb.Runner) error {
 		byID, _, err := p.timers.LockAll(ctx, c, ids, nil)
 		if err != nil {
@@ -181,7 +225,7 @@ func (p *timerPurge) removePage(ctx context.Context, ids []timer.ID) error {
 			delete(byID, timer.ID(id))
 		}
 		var gone []*timer.Timer
-		for _, id := range ids { // in order of the page
+		for _, id := range ids { // in order of the part
 			if t := byID[id]; t != nil && p.bounds.Passed(t) {
 				gone = append(gone, t)
 			}
