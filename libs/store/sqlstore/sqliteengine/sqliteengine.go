@@ -118,17 +118,17 @@ func openFile(ctx context.Context, file, sync string, conns int, pragma string) 
 
 // Transact runs fn in the next group.
 func (e *Engine) Transact(ctx context.Context, fn engine.Work) error {
-	return e.writer.do(ctx, fn)
+	return e.writer.do(ctx, e.writer.jobs, fn)
 }
 
 // Autocommit runs fn in the next group.
 func (e *Engine) Autocommit(ctx context.Context, fn engine.Work) error {
-	return e.writer.do(ctx, fn)
+	return e.writer.do(ctx, e.writer.jobs, fn)
 }
 
-// Urgent runs fn in the next group.
+// Urgent runs fn in the present group, or first in the next one.
 func (e *Engine) Urgent(ctx context.Context, fn engine.Work) error {
-	return e.writer.do(ctx, fn)
+	return e.writer.do(ctx, e.writer.urgent, fn)
 }
 
 // Reader returns the connections that only read.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"modernc.org/sqlite"
@@ -14,19 +15,26 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
 )
 
-// maxGroup is the largest number of calls that share one commit. The first of them waits for all.
-const maxGroup = 64
+// The largest group of calls that share one commit. The first of them waits for all.
+const (
+	maxGroup     = 64
+	maxGroupTime = 200 * time.Millisecond // after it, only urgent calls join
+)
 
 // writer is the only goroutine that writes to a SQLite database. Calls that arrive during a commit
 // form the next group, which is one transaction with one fsync. Each call has a savepoint in it, so
 // a call that fails does not affect the others.
+//
+// Urgent calls come before others, so they wait for one large call and not for all that came before
+// them.
 type writer struct {
-	db   *sqlx.DB
-	conn *connection // nil before the first group, and after an error
-	jobs chan *job
-	quit chan struct{}
-	once sync.Once
-	wait sync.WaitGroup
+	db     *sqlx.DB
+	conn   *connection // nil before the first group, and after an error
+	jobs   chan *job
+	urgent chan *job
+	quit   chan struct{}
+	once   sync.Once
+	wait   sync.WaitGroup
 }
 
 // job is one call.
@@ -39,7 +47,12 @@ type job struct {
 }
 
 func startWriter(db *sqlx.DB) *writer {
-	w := &writer{db: db, jobs: make(chan *job, maxGroup), quit: make(chan struct{})}
+	w := &writer{
+		db:     db,
+		jobs:   make(chan *job, maxGroup),
+		urgent: make(chan *job, maxGroup),
+		quit:   make(chan struct{}),
+	}
 	w.wait.Go(w.loop)
 	return w
 }
@@ -73,7 +86,7 @@ func (w *writer) disconnect() {
 
 // do runs fn and returns after its commit. It does not run fn if the context ends before. Once fn
 // runs, do waits for it: it is part of a group, and takes only as long as the disk.
-func (w *writer) do(ctx context.Context, fn engine.Work) error {
+func (w *writer) do(ctx context.Context, queue chan<- *job, fn engine.Work) error {
 	j := &job{ctx: ctx, fn: fn, done: make(chan struct{})}
 	select {
 	case <-w.quit:
@@ -81,7 +94,7 @@ func (w *writer) do(ctx context.Context, fn engine.Work) error {
 	default:
 	}
 	select {
-	case w.jobs <- j:
+	case queue <- j:
 	case <-w.quit:
 		return engine.ErrClosed
 	case <-ctx.Done():
@@ -107,8 +120,15 @@ func (w *writer) loop() {
 	defer w.disconnect()
 	for {
 		select {
+		case j := <-w.urgent: // before the others, if there are both
+			w.group(j)
+		default:
+		}
+		select {
 		case <-w.quit:
 			return
+		case j := <-w.urgent:
+			w.group(j)
 		case j := <-w.jobs:
 			w.group(j)
 		}
@@ -142,9 +162,10 @@ func (w *writer) group(first *job) {
 		first.err = err
 		return
 	}
+	began := time.Now()
 	fatal := runInSavepoint(conn, first)
 	for fatal == nil && len(ran) < maxGroup {
-		j := w.next()
+		j := w.next(time.Since(began) >= maxGroupTime)
 		if j == nil {
 			break
 		}
@@ -167,11 +188,19 @@ func (w *writer) group(first *job) {
 	}
 }
 
-// next returns a waiting call, or nil.
-func (w *writer) next() *job {
+// next returns a waiting call, or nil. Urgent ones come first.
+func (w *writer) next(onlyUrgent bool) *job {
+	if j := take(w.urgent); j != nil || onlyUrgent {
+		return j
+	}
+	return take(w.jobs)
+}
+
+// take returns a call of a queue whose caller has not given up, or nil.
+func take(queue <-chan *job) *job {
 	for {
 		select {
-		case j := <-w.jobs:
+		case j := <-queue:
 			if j.taken.CompareAndSwap(false, true) {
 				return j
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,4 +43,35 @@ func TestAFullDiskIsTheErrorOfTheWholeGroup(t *testing.T) {
 	require.NoError(t, e.reads.GetContext(ctx, &rows, "SELECT COUNT(*) FROM t"))
 	require.Zero(t, rows)
 	require.NoError(t, e.Transact(ctx, exec("INSERT INTO t VALUES (1,'')")))
+}
+
+// TestUrgentCallsDoNotWaitBehindOthers checks that a renewal waits for one large call at most, both
+// for its turn and for its commit. An executor that does not renew its session for two seconds starts
+// no calls.
+func TestUrgentCallsDoNotWaitBehindOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		e, err := Open(ctx, "")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close()) }()
+		begin := time.Now()
+		large := func(context.Context, engine.Runner) error {
+			time.Sleep(time.Second)
+			return nil
+		}
+		ends := make(chan error, 6)
+		for range 5 {
+			go func() { ends <- e.Transact(ctx, large) }()
+		}
+		synctest.Wait() // the first one runs, and the others wait
+		quick := func(context.Context, engine.Runner) error { return nil }
+		require.NoError(t, e.Urgent(ctx, quick))
+		require.Equal(t, time.Second, time.Since(begin))
+		go func() { ends <- e.Transact(ctx, quick) }()
+		for range cap(ends) {
+			require.NoError(t, <-ends)
+		}
+		require.Equal(t, 5*time.Second, time.Since(begin))
+	})
 }
