@@ -217,12 +217,12 @@ func TestEventStreamsAreLimited(t *testing.T) {
 // TestEventStreamsOutliveRequests checks that the timeout of requests does not end a stream.
 func TestEventStreamsOutliveRequests(t *testing.T) {
 	t.Parallel()
-	a := setup(t, func(o *api.Options) { o.Timeout = 500 * time.Millisecond })
+	a := setup(t, func(o *api.Options) { o.Timeout = 2 * time.Second })
 	address, _ := a.serve(t)
 	fires := a.timer(t, "one", "pay", 2)
 	c := open(t, address, "", "")
 	for i := range fires {
-		<-time.After(time.Second)
+		<-time.After(1200 * time.Millisecond)
 		outcome := a.finish(t, fires[i:i+1], time.Now())
 		require.Equal(t, idsOf(outcome), c.take(1))
 	}
