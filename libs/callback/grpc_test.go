@@ -59,13 +59,21 @@ func (c counting) Accept() (net.Conn, error) {
 
 func serveGRPC(t *testing.T, r *receiver, o ...grpc.ServerOption) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, _ = serveGRPCAt(t, "127.0.0.1:0", r, o...)
+	return address
+}
+
+func serveGRPCAt(
+	t *testing.T, at string, r *receiver, o ...grpc.ServerOption,
+) (address string, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", at)
 	require.NoError(t, err)
 	s := grpc.NewServer(o...)
 	carillonv1.RegisterCallbackServer(s, r)
 	go func() { _ = s.Serve(counting{l, &r.conns}) }()
 	t.Cleanup(s.Stop)
-	return l.Addr().String()
+	return l.Addr().String(), s.Stop
 }
 
 func newGRPC(t *testing.T, o callback.GRPCOptions) *callback.GRPC {
@@ -355,6 +363,31 @@ func TestGRPCWithoutAnAnswer(t *testing.T) {
 			require.Contains(t, tt.want, got.Failure, got.Error)
 			require.True(t, callback.EndpointFailed(&got))
 		})
+	}
+}
+
+// TestGRPCConnectsAtEachAttempt checks that the first attempt after a server is back reaches it,
+// however many failed before.
+func TestGRPCConnectsAtEachAttempt(t *testing.T) {
+	t.Parallel()
+	r := &receiver{answer: func(
+		context.Context, *carillonv1.DeliverRequest,
+	) (*carillonv1.DeliverResponse, error) {
+		return new(carillonv1.DeliverResponse), nil
+	}}
+	g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true})
+	address, stop := serveGRPCAt(t, "127.0.0.1:0", r)
+	request := grpcRequest("grpc://" + address)
+	require.Equal(t, callback.Success, g.Call(t.Context(), request).Class)
+	for range 3 {
+		stop()
+		for range 3 {
+			got := g.Call(t.Context(), request)
+			require.NotEqual(t, callback.Success, got.Class)
+		}
+		_, stop = serveGRPCAt(t, address, r)
+		got := g.Call(t.Context(), request)
+		require.Equal(t, callback.Success, got.Class, got.Error)
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -54,11 +54,17 @@ func newChannels(o *GRPCOptions) (*channels, error) {
 	return &channels{o: o, cache: cache}, nil
 }
 
-// get returns a channel for use; call release afterwards.
+// get returns a channel for use; call release afterwards. A channel that failed to connect would
+// refuse calls until its next try, so a new one takes its place: every attempt connects if there is
+// no connection, as over HTTP. Calls that come meanwhile wait for the same dial.
 func (cs *channels) get(p *egress.Policy, k channelKey) (*channel, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	c, ok := cs.cache.Get(k)
+	if ok && c.conn.GetState() == connectivity.TransientFailure {
+		cs.cache.Remove(k)
+		ok = false
+	}
 	if !ok {
 		var err error
 		if c, err = cs.make(p, &k); err != nil {
@@ -112,16 +118,9 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithStaticStreamWindowSize(answerWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+		// The timer's policy decides when to try again.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			// The timer's policy decides about retries. This backoff prevents a dial per fire while
-			// an endpoint is down.
-			Backoff: backoff.Config{
-				BaseDelay:  100 * time.Millisecond,
-				Multiplier: 1.6,
-				Jitter:     0.2,
-				MaxDelay:   2 * time.Second,
-			},
-			MinConnectTimeout: cs.o.DialTimeout,
+			Backoff: backoff.DefaultConfig, MinConnectTimeout: cs.o.DialTimeout,
 		}),
 	)
 	if err != nil {
