@@ -21,6 +21,7 @@
 //	set.go            several calendars together
 //	zonecalendars.go  those of one zone
 //	zones.go          searches across zones for allowed instants
+//	search.go         searches by weeks, for times that a schedule has too
 //
 // iCalendar files:
 //

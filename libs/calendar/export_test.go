@@ -18,3 +18,9 @@ func (s *Set) StepsBack(unix int64) int {
 	}
 	return steps
 }
+
+// Prev is Next backwards.
+func (q *Search) Prev(unix int64) int64 {
+	steps := 0
+	return q.prev(unix, &steps)
+}

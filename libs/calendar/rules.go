@@ -101,12 +101,3 @@ func floorDay(local int64) int64 {
 	}
 	return day
 }
-
-func meet(spans []span, next func(second int) int) bool {
-	for _, s := range spans {
-		if at := next(int(s.from)); at >= 0 && at < int(s.to) {
-			return true
-		}
-	}
-	return false
-}

@@ -110,17 +110,6 @@ func (s *Set) NextExcluded(unix int64) int64 {
 	return first
 }
 
-// MayAllow reports whether the calendars may allow a time of day, on the wall clock of a zone, on
-// any of the weekdays (bit n: n days after Sunday). next returns the first time at or after a
-// second of the day, or -1. False is certain, true is not.
-func (s *Set) MayAllow(z *zone.Table, weekdays uint64, next func(second int) int) bool {
-	t := s.ofZone(z)
-	if t != nil && !t.mayAllow(weekdays, next) {
-		return false
-	}
-	return t != nil && len(s.zones) == 1 || s.mayAllowAcross(z, weekdays, next)
-}
-
 // Why returns the calendar and the rule that exclude an instant, or "" if none does.
 func (s *Set) Why(unix int64) string {
 	for _, r := range s.rules {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/calendar"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/libs/zone"
 )
 
 func setOf(t testing.TB, calendars ...timer.Calendar) *calendar.Set {
@@ -43,6 +42,26 @@ func TestNothingInCommonIsFoundInFewSteps(t *testing.T) {
 		Zone:             "Asia/Tokyo",
 		ExcludedWeekdays: week(),
 		IncludedDates:    []string{"2090-05-01", "1990-05-01"},
+	}
+	// The quarters of an hour of two zones have only Sundays in common, and these are excluded.
+	quarters := func(zone string, odd int, sundays string) timer.Calendar {
+		c := timer.Calendar{Zone: zone, AllowedTimes: []timer.TimeRange{
+			{From: "00:00", To: "24:00", Weekdays: []string{"sun"}},
+		}}
+		for i := range 47 {
+			from := 30*i + 15*odd
+			c.AllowedTimes = append(c.AllowedTimes, timer.TimeRange{
+				From: fmt.Sprintf("%02d:%02d", from/60, from%60),
+				To:   fmt.Sprintf("%02d:%02d", (from+15)/60, (from+15)%60),
+			})
+		}
+		sunday, err := time.Parse(time.DateOnly, sundays)
+		require.NoError(t, err)
+		for len(c.ExcludedDates) < timer.MaxCalendarDates {
+			c.ExcludedDates = append(c.ExcludedDates, sunday.Format(time.DateOnly))
+			sunday = sunday.AddDate(0, 0, 7)
+		}
+		return c
 	}
 	tests := []struct {
 		name       string
@@ -110,6 +129,16 @@ func TestNothingInCommonIsFoundInFewSteps(t *testing.T) {
 			"2026-03-08T08:00:00Z",
 			"2025-11-01T08:59:59Z",
 		},
+		{
+			"only on excluded dates",
+			[]timer.Calendar{
+				quarters("Europe/Berlin", 0, "1990-01-07"),
+				quarters("Asia/Tokyo", 1, "1990-01-07"),
+			},
+			12_000,
+			"2085-11-03T15:00:00Z",
+			"1989-12-31T22:59:59Z",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -124,47 +153,21 @@ func TestNothingInCommonIsFoundInFewSteps(t *testing.T) {
 	}
 }
 
-func TestTimesOfAnotherZoneMeet(t *testing.T) {
+// TestSearchPassesExcludedDatesWithClockChanges excludes days of 23 and of 25 hours.
+func TestSearchPassesExcludedDatesWithClockChanges(t *testing.T) {
 	t.Parallel()
-	berlin, err := zone.Load("Europe/Berlin")
-	require.NoError(t, err)
-	// in Berlin from 1 to 9 in winter, and from 2 to 10 in summer.
-	tokyo := hoursOf("Asia/Tokyo", "09:00", "17:00")
-	tokyo.AllowedTimes[0].Weekdays = []string{"mon"}
-	included := tokyo
-	included.IncludedDates = []string{"2026-05-09"}
-	tests := []struct {
-		name      string
-		weekdays  uint64
-		second    int
-		calendars []timer.Calendar
-		want      bool
-	}{
-		{"half past nine", 1 << 1, 9*3600 + 1800, []timer.Calendar{tokyo}, true},
-		{"on Tuesday", 1 << 2, 9*3600 + 1800, []timer.Calendar{tokyo}, false},
-		{"at noon", 127, 12 * 3600, []timer.Calendar{tokyo}, false},
-		{"at noon, unknown", 127, 12 * 3600, []timer.Calendar{included}, true},
-		{"on Sunday night", 1, 1800, []timer.Calendar{tokyo}, false},
-		{"on Monday night", 1 << 1, 3600 + 1800, []timer.Calendar{tokyo}, true},
-		{
-			"hours of both zones apart",
-			127,
-			9*3600 + 1800,
-			[]timer.Calendar{tokyo, hoursOf("Europe/Berlin", "10:00", "11:00")},
-			false,
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			next := func(second int) int {
-				if second <= tt.second {
-					return tt.second
-				}
-				return -1
-			}
-			require.Equal(t, tt.want, setOf(t, tt.calendars...).MayAllow(berlin, tt.weekdays, next))
-		})
+	s := setOf(t, timer.Calendar{
+		Zone: "Europe/Berlin", ExcludedDates: []string{"2026-03-29", "2026-10-25"},
+	})
+	for _, tt := range []struct{ at, next, prev string }{
+		{"2026-03-29T00:30:00Z", "2026-03-29T22:00:00Z", "2026-03-28T22:59:59Z"},
+		{"2026-03-29T12:00:00Z", "2026-03-29T22:00:00Z", "2026-03-28T22:59:59Z"},
+		{"2026-10-25T00:30:00Z", "2026-10-25T23:00:00Z", "2026-10-24T21:59:59Z"},
+		{"2026-10-25T12:00:00Z", "2026-10-25T23:00:00Z", "2026-10-24T21:59:59Z"},
+	} {
+		search := s.Search(nil, nil)
+		require.Equal(t, tt.next, show(search.Next(unix(t, tt.at), calendar.Never)), tt.at)
+		require.Equal(t, tt.prev, show(search.Prev(unix(t, tt.at))), tt.at)
 	}
 }
 

@@ -207,23 +207,3 @@ func prevOf(days []int32, day int64) int64 {
 	}
 	return firstDay - 1
 }
-
-// maxIncluded is how many included dates mayAllow checks. With more it returns true.
-const maxIncluded = 500
-
-func (t *zoneCalendars) mayAllow(weekdays uint64, next func(second int) int) bool {
-	for w, spans := range t.onWeekday {
-		if weekdays>>w&1 != 0 && meet(spans, next) {
-			return true
-		}
-	}
-	if len(t.included) > maxIncluded {
-		return true
-	}
-	for _, day := range t.included {
-		if weekdays>>weekdayOf(int64(day))&1 != 0 && meet(t.spans(int64(day)), next) {
-			return true
-		}
-	}
-	return false
-}

@@ -36,8 +36,8 @@ func TestLastInstantIsFoundInFewSteps(t *testing.T) {
 	)
 	require.NoError(t, err)
 	searches := 0
-	for i, part := range p.activeParts {
-		p.activeParts[i] = counted{part, &searches}
+	for i, part := range p.parts {
+		p.parts[i] = counted{part, &searches}
 	}
 	midnight := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	last := time.Date(2026, 2, 1, 9, 30, 0, 0, time.UTC).UnixMilli()

@@ -149,8 +149,8 @@
 //	wall.go          local times to instants: gaps and overlaps
 //	relative.go      interval, delay and at
 //	jitter.go        the jitter of a fire
-//	activeparts.go   which parts of a spec can match at all
 //	excluded.go      instants that calendars exclude
+//	weekly.go        skips weeks in which calendars exclude all of them
 //	moved.go         instants that calendars move
 //	verdict.go       why an instant is due or not
 //	preview.go       the next instants, and what is left out

@@ -26,8 +26,8 @@ func (p *Parsed) allowed(afterMS, anchorMS int64) int64 {
 
 // onlyAllowed skips from an excluded instant to the start of the next allowed stretch.
 func (p *Parsed) onlyAllowed(afterMS, anchorMS int64) int64 {
-	for {
-		due := p.firstOf(p.activeParts, afterMS, anchorMS)
+	for range quickSteps {
+		due := p.candidate(afterMS, anchorMS)
 		if due == timer.NeverMS {
 			return due
 		}
@@ -41,6 +41,11 @@ func (p *Parsed) onlyAllowed(afterMS, anchorMS int64) int64 {
 			afterMS = open*1000 - 1
 		}
 	}
+	first := timer.NeverMS
+	for i := range p.parts {
+		first = min(first, p.nextOf(p.parts[i:i+1], afterMS, min(first, p.endMS), anchorMS))
+	}
+	return first
 }
 
 // allowedOrLater searches when excluded instants move forward, to the day on which the next allowed

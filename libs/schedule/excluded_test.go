@@ -542,6 +542,21 @@ func between(p *schedule.Parsed, after, until int64) []int64 {
 	return out
 }
 
+// TestOnlyTheEndOfAGapIsAllowed finds the one instant of a year that a calendar allows.
+func TestOnlyTheEndOfAGapIsAllowed(t *testing.T) {
+	t.Parallel()
+	s, in := under(cronOf("Europe/Berlin", "30 2 * * *"), timer.ExcludedSkip, timer.Calendar{
+		Name: "three", AllowedTimes: []timer.TimeRange{{From: "03:00", To: "04:00"}},
+	})
+	p, err := schedule.Parse(s, in)
+	require.NoError(t, err)
+	require.Equal(
+		t,
+		[]int64{ms(t, "2027-03-28T01:00:00Z"), ms(t, "2028-03-26T01:00:00Z")},
+		between(p, ms(t, "2026-04-01T00:00:00Z"), ms(t, "2028-12-31T00:00:00Z")),
+	)
+}
+
 func TestOnlySoManyInstantsOfAStretchMove(t *testing.T) {
 	t.Parallel()
 	s, in := under(cronOf("", "* * * * * *"), "next_allowed", weekdays())

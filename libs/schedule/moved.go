@@ -103,18 +103,17 @@ func (p *Parsed) moveTo(dueMS, nearest int64) int64 {
 // counts as a fire that took no time. The next one is a delay later, so the chain continues.
 func (p *Parsed) afterDelay(anchorMS int64) int64 {
 	due := max(anchorMS+p.everyMS, p.startMS)
-	for due < p.endMS && p.calendars != nil {
+	if p.calendars == nil || due >= p.endMS {
+		return due
+	}
+	if p.excluded == timer.ExcludedNext {
 		at := floorDiv(due, 1000)
-		open := p.calendars.NextAllowed(at)
-		switch {
-		case open == at:
-			return due
-		case open == calendar.Never:
-			return timer.NeverMS
-		case p.excluded == timer.ExcludedNext:
+		if open := p.calendars.NextAllowed(at); open != at {
 			return p.moveTo(due, open)
 		}
-		due += (open*1000 - due + p.everyMS - 1) / p.everyMS * p.everyMS
+		return due
 	}
-	return due
+	chain := *p
+	chain.parts = []instants{every{ms: p.everyMS, anchor: due, fixed: true}}
+	return chain.onlyAllowed(due-1, 0)
 }

@@ -11,10 +11,9 @@ import (
 // Parsed is a schedule that is ready to compute instants. Its results never change. It is safe for
 // concurrent use.
 type Parsed struct {
-	kind        timer.ScheduleKind
-	parts       []instants // one per spec of a cron, otherwise one
-	activeParts []instants // the parts that calendars may allow; see setActiveParts
-	zone        *zone.Table
+	kind  timer.ScheduleKind
+	parts []instants // one per spec of a cron, otherwise one
+	zone  *zone.Table
 
 	startMS, endMS int64 // due instants are in [startMS, endMS)
 	everyMS        int64 // of a fixed delay
@@ -59,12 +58,9 @@ func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
 	if len(rules) > 0 {
 		p.calendars = calendar.NewSet(rules...)
 	}
-	switch {
-	case p.calendars == nil:
-	case p.excluded == timer.ExcludedNext, p.excluded == timer.ExcludedPrevious:
+	if p.calendars != nil &&
+		(p.excluded == timer.ExcludedNext || p.excluded == timer.ExcludedPrevious) {
 		p.movedCache = new(stretches)
-	default:
-		p.setActiveParts()
 	}
 	return p, nil
 }

@@ -33,8 +33,6 @@ func (p *Parsed) Warnings(afterMS, anchorMS int64) []Warning {
 		one.parts = p.parts[i : i+1]
 		if one.excluded == timer.ExcludedNext || one.excluded == timer.ExcludedPrevious {
 			one.movedCache = new(stretches) // the cache of p is for the instants of all parts
-		} else if one.calendars != nil {
-			one.setActiveParts()
 		}
 		if one.Next(afterMS, anchorMS) == timer.NeverMS {
 			_, why := one.whyNever(afterMS, anchorMS)
