@@ -18,7 +18,9 @@ const (
 
 	// maxNeverMatching limits rules without matches. Each costs up to a tenth of a second.
 	maxNeverMatching = 3
-	maxWork          = 1_000_000 // occurrences of all events, plus the days that they cover
+	// maxWork limits the occurrences of all events, the days that they cover, and the days, weeks,
+	// months or years in which a rule has none.
+	maxWork = 1_000_000
 )
 
 // ICS configures ParseICS.
@@ -97,10 +99,10 @@ func icsError(format string, args ...any) error {
 
 // icsFile is the state of reading a file.
 type icsFile struct {
-	own    *clock            // the calendar's clock; nil if it has no zone
-	zone   *clock            // for the dates of times in UTC
-	zones  []icsZone         // zones of the current object
-	clocks map[string]*clock // clocks by TZID
+	own    *clock              // the calendar's clock; nil if it has no zone
+	zone   *clock              // for the dates of times in UTC
+	zones  map[string]*icsZone // zones of the current object by TZID
+	clocks map[string]*clock   // clocks by TZID
 
 	listed    dayset // covered by events with an end
 	endless   dayset // covered by rules without an end
@@ -112,7 +114,7 @@ type icsFile struct {
 }
 
 func (c *icsFile) read(o *icsObject) error {
-	c.zones, c.clocks, c.zone = o.zones, map[string]*clock{}, utc
+	c.zones, c.clocks, c.zone = o.zonesByID(), map[string]*clock{}, utc
 	for _, p := range o.properties {
 		if p.name == "X-WR-TIMEZONE" {
 			if z := clockOf(p.value); z != nil { // an unknown zone is free text

@@ -67,6 +67,17 @@ type icsZone struct {
 	changes []icsEvent // STANDARD and DAYLIGHT
 }
 
+// zonesByID returns the zones by TZID, the first of each.
+func (o *icsObject) zonesByID() map[string]*icsZone {
+	out := make(map[string]*icsZone, len(o.zones))
+	for i := range o.zones {
+		if id := o.zones[i].text("TZID"); out[id] == nil {
+			out[id] = &o.zones[i]
+		}
+	}
+	return out
+}
+
 // clock returns the clock of a TZID: that of the IANA zone of that name, else of the file's
 // VTIMEZONE. It returns nil for an unknown name, and an error for an invalid VTIMEZONE.
 func (c *icsFile) clock(name string) (*clock, error) {
@@ -74,12 +85,10 @@ func (c *icsFile) clock(name string) (*clock, error) {
 		return known, nil
 	}
 	found := clockOf(strings.TrimPrefix(name, "/"))
-	for i := range c.zones {
-		if found == nil && c.zones[i].text("TZID") == name {
-			var err error
-			if found, err = c.ownClock(&c.zones[i]); err != nil {
-				return nil, err
-			}
+	if own := c.zones[name]; found == nil && own != nil {
+		var err error
+		if found, err = c.ownClock(own); err != nil {
+			return nil, err
 		}
 	}
 	c.clocks[name] = found

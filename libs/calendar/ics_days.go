@@ -50,7 +50,11 @@ func (c *icsFile) cover(to *dayset, start moment, length int64) error {
 // addWork counts occurrences and covered days.
 func (c *icsFile) addWork(n int) error {
 	if c.work += n; c.work > maxWork {
-		return fmt.Errorf("it is one of more than %d occurrences and days", maxWork)
+		return fmt.Errorf(
+			"it is one of more than %d occurrences and days, those that rules pass included: "+
+				"let rules begin later, or end",
+			maxWork,
+		)
 	}
 	return nil
 }

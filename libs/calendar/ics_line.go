@@ -57,6 +57,9 @@ func (e *icsEvent) text(name string) string {
 	return ""
 }
 
+// maxNested is how many components may be within each other. The standard needs three.
+const maxNested = 10
+
 // readObjects reads the components of a file. Text between components violates the standard but is
 // common. It is treated as properties of the calendar.
 func readObjects(file string) ([]icsObject, error) {
@@ -84,7 +87,13 @@ func readObjects(file string) ([]icsObject, error) {
 			if len(within) == 0 {
 				out = append(out, icsObject{})
 			}
-			within = append(within, component)
+			if within = append(within, component); len(within) > maxNested {
+				return nil, fmt.Errorf(
+					"line %d: expected at most %d components within each other, found another",
+					at,
+					maxNested,
+				)
+			}
 			out[len(out)-1].begin(within, at)
 		case p.name == "END" && component != within[len(within)-1]:
 			return nil, fmt.Errorf(

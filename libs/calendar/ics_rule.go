@@ -43,11 +43,14 @@ func (c *icsFile) recur(
 		)
 	}
 	next := r.Iterator()
-	n := 0
+	n, passed := 0, start.local
 	for found, ok := next(); ok; found, ok = next() {
 		n++
 		at := moment{local: found.Unix(), in: start.in, date: start.date}
-		if until.before(at) {
+		if err := c.addWork(rule.passed(passed, at.local)); err != nil {
+			return p.wrong("%w", err)
+		}
+		if passed = at.local; until.before(at) {
 			break
 		}
 		if err := take(at, endless); err != nil {
@@ -64,6 +67,17 @@ func (c *icsFile) recur(
 		}
 	}
 	return nil
+}
+
+// passed returns the work of rrule-go between two occurrences: the days, weeks, months or years
+// without one, and in each every position.
+func (r *icsRule) passed(from, to int64) int {
+	days := map[rrule.Frequency]int64{
+		rrule.DAILY: 1, rrule.WEEKLY: daysPerWeek, rrule.MONTHLY: 30, rrule.YEARLY: 365,
+	}[r.opts.Freq]
+	length := days * secondsPerDay * int64(max(r.opts.Interval, 1))
+	periods := max((to-from)/length, 1)
+	return int((periods-1)*max(days/30, 1)) + int(periods)*len(r.opts.Bysetpos)
 }
 
 // ruleEnd is a parsed UNTIL.

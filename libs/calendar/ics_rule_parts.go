@@ -55,7 +55,10 @@ var (
 	byDayForm = regexp.MustCompile(`^([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$`)
 )
 
-const maxWeeks = 5 // occurrences of one weekday in a month
+const (
+	maxWeeks     = 5  // occurrences of one weekday in a month
+	maxPositions = 12 // rrule-go goes through a year for each of them
+)
 
 // readRule parses a rule. Its error names the invalid part.
 func readRule(p *icsProperty) (*icsRule, error) {
@@ -136,6 +139,9 @@ func (r *icsRule) numbers(name, value string, n numbers) (expected string) {
 		size := v
 		if n.signed {
 			size = max(v, -v)
+		}
+		if name == "BYSETPOS" && len(out) == maxPositions {
+			return fmt.Sprintf("BYSETPOS= and at most %d numbers", maxPositions)
 		}
 		if err != nil || size < n.min || size > n.max || len(out) > 0 && !list || len(out) > n.max {
 			return expected

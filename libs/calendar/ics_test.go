@@ -900,6 +900,40 @@ func TestParseICSRefuses(t *testing.T) {
 			"more than 5000 dates up to the end of this year",
 		},
 		{"rules that never match", file(never...), "which never does"},
+		{
+			"rules that hardly ever match",
+			file(slices.Repeat(
+				[]string{"DTSTART;VALUE=DATE:19700101\nRRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29"},
+				30,
+			)...),
+			"one of more than 1000000 occurrences and days",
+		},
+		{
+			"rules with few of the years",
+			file(slices.Repeat([]string{
+				"DTSTART;VALUE=DATE:19700101\nRRULE:FREQ=YEARLY;BYYEARDAY=-366;BYDAY=MO;BYWEEKNO=1",
+			}, 1000)...),
+			"one of more than 1000000 occurrences and days",
+		},
+		{
+			"rules with many positions",
+			file(slices.Repeat([]string{
+				"DTSTART;VALUE=DATE:19700101\n" +
+					"RRULE:FREQ=YEARLY;BYDAY=MO;BYSETPOS=1,300,301,302,303,304,305,306,307,308,309,310",
+			}, 1000)...),
+			"one of more than 1000000 occurrences and days",
+		},
+		{
+			"a rule with too many positions",
+			file("DTSTART;VALUE=DATE:20260101\n" +
+				"RRULE:FREQ=YEARLY;BYDAY=MO;BYSETPOS=1,2,3,4,5,6,7,8,9,10,11,12,13"),
+			"expected BYSETPOS= and at most 12 numbers, found",
+		},
+		{
+			"components within each other",
+			"BEGIN:VCALENDAR\n" + strings.Repeat("BEGIN:A\n", 100_000),
+			"line 11: expected at most 10 components within each other, found another",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -914,6 +948,24 @@ func TestParseICSRefuses(t *testing.T) {
 	}
 	_, err := calendar.ParseICS(away{}, in(""))
 	require.ErrorContains(t, err, "the line is cut")
+}
+
+// TestManyZonesAreReadAtOnce has 25 million pairs of a zone and an event.
+func TestManyZonesAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	var zones, events []string
+	for i := range 5_000 {
+		zones = append(zones, fmt.Sprintf("BEGIN:VTIMEZONE\r\nTZID:%d\r\nEND:VTIMEZONE\r\n", i))
+		events = append(events, fmt.Sprintf("DTSTART;TZID=x%d:20260101T000000", i))
+	}
+	text := strings.Replace(
+		file(events...), "BEGIN:VEVENT", strings.Join(zones, "")+"BEGIN:VEVENT", 1,
+	)
+	begin := time.Now()
+	got, err := calendar.ParseICS(strings.NewReader(text), in(""))
+	require.NoError(t, err)
+	require.Equal(t, []string{"2026-01-01"}, got.Dates)
+	require.Less(t, time.Since(begin), 10*time.Second)
 }
 
 func FuzzParseICS(f *testing.F) {
