@@ -21,7 +21,7 @@ type previewInput struct{ Body previewBody }
 
 type previewBody struct {
 	Schedule  definition.ScheduleBody `json:"schedule"`
-	From      string                  `json:"from,omitempty" format:"date-time" doc:"Not included; now where it is left out, and then an instant of kind at that has passed is due at once, as of a timer that is made now. What counts from the first activation counts from it." example:"2026-03-28T00:00:00Z"`
+	From      string                  `json:"from,omitempty" format:"date-time" doc:"Not included; now where it is left out, and then an instant of kind at that has passed is due at once, as of a timer that is made now. A fixed delay counts from it, as does what counts from the first activation." example:"2026-03-28T00:00:00Z"`
 	Count     int                     `json:"count,omitempty" minimum:"1" maximum:"1000" default:"10" doc:"How many fires."`
 	App       string                  `json:"app,omitempty" maxLength:"64" doc:"The app whose calendars the schedule names, and whose timer timer_id is."`
 	TimerID   string                  `json:"timer_id,omitempty" pattern:"^[0-9]{1,16}$" doc:"Preview for this timer: H, jitter and what counts from the first activation are its own, and max_fires counts the fires that it has had, and the instants between now and from."`
@@ -90,7 +90,7 @@ func (s *Resource) previewSchedule(ctx context.Context, in *previewInput) (*prev
 	most := d.MaxFires
 	if t.ID != 0 {
 		ins.Timer, d.MaxFires = t.ID, 0 // the fires that it has had count, see endByMaxFires
-		if t.AnchorMS != 0 {
+		if t.AnchorMS != 0 && d.Kind != timer.KindFixedDelay {
 			anchor = t.AnchorMS
 		}
 	}

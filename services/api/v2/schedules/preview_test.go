@@ -183,6 +183,21 @@ func TestPreviewOfATimerCountsItsFires(t *testing.T) {
 		"the timer has had 3 fires, so it is never due again")
 }
 
+// TestPreviewOfAFixedDelayCountsFromItsStart checks that the first activation of a timer, which is
+// long past, does not count.
+func TestPreviewOfAFixedDelayCountsFromItsStart(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const hourly = `{"kind":"fixed_delay","every":"1h","max_fires":5}`
+	got, _ := f.Active(t, "hourly", hourly)
+	from := time.Now().Add(48 * time.Hour).Truncate(time.Second)
+	answer := f.Call(t, http.MethodPost, "/api/v2/schedules/preview", fmt.Sprintf(
+		`{"app":"shop","timer_id":%q,"schedule":%s,"from":%q}`, got.ID, hourly, apitest.RFC(from),
+	), nil).Body
+	require.Contains(t, answer, `"due":"`+from.Add(time.Hour).UTC().Format(time.RFC3339)+`"`)
+	require.NotContains(t, answer, "never due")
+}
+
 // TestPreviewBeyondManyFires checks that a preview which begins after more fires than it counts does not
 // guess how many are left.
 func TestPreviewBeyondManyFires(t *testing.T) {
