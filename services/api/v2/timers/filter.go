@@ -3,6 +3,7 @@ package timers
 import (
 	"cmp"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -36,6 +37,13 @@ func (s *Resource) filter(app string, in *FilterParam) (store.Filter, error) {
 	var err error
 	if f.Labels, err = input.ParseSelector(in.Labels); err != nil {
 		r.Invalid("query.labels", "expected a selector such as \"team=pay,env!=dev\": "+err.Error())
+	}
+	for name, text := range map[string]string{
+		"query.name_prefix": in.NamePrefix, "query.name_contains": in.NameContains,
+	} {
+		if !utf8.ValidString(text) { // the databases compare it differently
+			r.Invalid(name, fmt.Sprintf("expected text in UTF-8, found %q", text))
+		}
 	}
 	if at := r.Instant("query.due_after", in.DueAfter); at != nil {
 		f.DueFromMS = max(1, input.CeilMS(*at))

@@ -204,6 +204,21 @@ func TestV2ListRefuses(t *testing.T) {
 	}
 }
 
+// TestV2ListRefusesTextThatIsNotUTF8 gives half a character as a prefix: SQLite selects no name by it, and
+// MariaDB those with that byte, but both would count all names from that byte on.
+func TestV2ListRefusesTextThatIsNotUTF8(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	f.Active(t, "中", `{"kind":"cron","specs":["@daily"]}`)
+	for _, name := range []string{"name_prefix", "name_contains"} {
+		a := f.Call(
+			t, http.MethodGet, "/api/v2/timers?app=shop&count=true&"+name+"=%C3", "", nil,
+		)
+		require.Equal(t, http.StatusUnprocessableEntity, a.Status, a.Body)
+		require.Contains(t, a.Body, `query.`+name+`: expected text in UTF-8, found \"\\xc3\"`)
+	}
+}
+
 // TestV2ListCursorsBelongToTheirQuery passes cursors of one query to another.
 func TestV2ListCursorsBelongToTheirQuery(t *testing.T) {
 	t.Parallel()
