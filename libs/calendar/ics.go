@@ -62,7 +62,7 @@ type ICSDates struct {
 // Rules that violate RFC 5545 are rejected, so that no mistake excludes decades. Examples are
 // numbers out of bounds (COUNT=0), duplicate or conflicting parts, and an UNTIL before DTSTART. For
 // that UNTIL the RFC does not say whether DTSTART occurs, and implementations differ. An UNTIL that
-// is a date includes that day.
+// is a date includes that day. A BYSETPOS has at most 12 numbers.
 //
 // Occurrences outside the years 1970 to 2199, and all components but events and their zones, are
 // ignored.
