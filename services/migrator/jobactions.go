@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -74,7 +75,7 @@ func (s *Service) setStatus(
 // the page, so a repetition adds no second one.
 func (s *Service) run(ctx context.Context, j *store.Job) (failed []store.JobError, err error) {
 	errs := make([]error, len(j.Page))
-	g, ctx := errgroup.WithContext(ctx)
+	g, running := errgroup.WithContext(ctx)
 	g.SetLimit(runsAtOnce)
 	for i, id := range j.Page {
 		g.Go(func() error {
@@ -85,7 +86,7 @@ func (s *Service) run(ctx context.Context, j *store.Job) (failed []store.JobErro
 				State:   timer.FireReady,
 			}
 			f.Bucket = s.opts.Counts.Bucket(f.FireID, f.RunAtMinute())
-			_, err := s.changes.AddFires(ctx, j.App, id, []timer.Fire{f})
+			_, err := s.changes.AddFires(running, j.App, id, []timer.Fire{f})
 			switch timer.CodeOf(err) {
 			case timer.CodeUnavailable, timer.CodeInternal:
 				return err
@@ -98,9 +99,24 @@ func (s *Service) run(ctx context.Context, j *store.Job) (failed []store.JobErro
 	if err := g.Wait(); err != nil {
 		return nil, err //nolint:wrapcheck // it says what was being done
 	}
+	var refused []timer.ID
 	for i, err := range errs {
 		if err != nil {
+			refused = append(refused, j.Page[i])
 			failed = append(failed, store.JobError{Timer: j.Page[i], Error: err.Error()})
+		}
+	}
+	if len(refused) == 0 {
+		return nil, nil
+	}
+	states, err := s.opts.Store.States(ctx, refused)
+	if err != nil {
+		return nil, fmt.Errorf("reading the names of timers: %w", err)
+	}
+	for i := range failed {
+		at := slices.IndexFunc(states, func(t timer.State) bool { return t.ID == failed[i].Timer })
+		if at >= 0 {
+			failed[i].Name = states[at].Name
 		}
 	}
 	return failed, nil

@@ -354,6 +354,7 @@ func TestJobsReportWhatTheyCannotChange(t *testing.T) {
 		done = ended(t, parts.Store, j.ID)
 		require.EqualValues(t, 60, done.Failed)
 		require.Contains(t, done.Errors[0].Error, "frozen")
+		require.Equal(t, "t000", done.Errors[0].Name)
 	})
 }
 

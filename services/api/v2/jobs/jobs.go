@@ -82,7 +82,8 @@ func (s *Resource) start(
 	f store.Filter,
 	key string,
 ) (*jobOutput, error) {
-	if _, err := s.Store.App(ctx, j.App); err != nil {
+	app, err := s.Store.App(ctx, j.App)
+	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	if err := s.count(ctx, j, f); err != nil {
@@ -96,6 +97,13 @@ func (s *Resource) start(
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		}
 		j.ID = timer.ID(kept)
+	}
+	if app.Frozen && j.Action == store.JobRun {
+		// Each of its fires would be refused, also if the app is frozen a moment later. A repeated
+		// request has its job.
+		if _, err := s.Store.Job(ctx, j.App, j.ID); timer.CodeOf(err) == timer.CodeNotFound {
+			return nil, store.FrozenConflict(j.App)
+		}
 	}
 	started, err := s.Store.StartJob(ctx, *j)
 	if err != nil {

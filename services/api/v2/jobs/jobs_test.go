@@ -140,6 +140,31 @@ func TestRefusedJobs(t *testing.T) {
 	require.Equal(t, 422, a.Status, a.Body)
 }
 
+// TestAFrozenAppIsNotRun checks that a run is refused as the run of one timer is, and that a repeated
+// request finds its job all the same.
+func TestAFrozenAppIsNotRun(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	const body = `{"action":"run","all":true}`
+	key := map[string]string{"Idempotency-Key": "once"}
+	other := map[string]string{"Idempotency-Key": "2"}
+	var first, again job
+	f.Call(t, http.MethodPost, path, body, key).Into(t, 202, &first)
+	f.Call(t, http.MethodPost, "/api/v2/apps/shop/freeze", "", nil).Into(t, 200, &struct{}{})
+	for range 2 {
+		a := f.Call(t, http.MethodPost, path, body, other)
+		require.Equal(t, 409, a.Status, a.Body)
+		require.Contains(t, a.Body, "the app shop is frozen")
+	}
+	require.Equal(t, 409, f.Call(t, http.MethodPost, path+"?dry_run=true", body, nil).Status)
+	f.Call(t, http.MethodPost, path, body, key).Into(t, 202, &again)
+	require.Equal(t, first.ID, again.ID)
+	pause := f.Call(t, http.MethodPost, path, `{"action":"pause","all":true}`, nil)
+	require.Equal(t, 202, pause.Status, "it may be changed")
+	f.Call(t, http.MethodPost, "/api/v2/apps/shop/unfreeze", "", nil).Into(t, 200, &struct{}{})
+	require.Equal(t, 202, f.Call(t, http.MethodPost, path, body, other).Status)
+}
+
 func TestAppsAreDeleted(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
