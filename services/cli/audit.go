@@ -78,7 +78,7 @@ func (t *tool) auditCommand() *cobra.Command {
 			return list(api, appPath(app, "/audit"))
 		})
 	}
-	return c
+	return filtering(c)
 }
 
 func auditColumns() []output.Column {

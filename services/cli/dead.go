@@ -97,7 +97,7 @@ func (t *tool) deadList() *cobra.Command {
 	}
 	selected.addFlags(c.Flags())
 	c.Flags().IntVar(&limit, "limit", defaultDeadLetters, "list at most so many; 0 lists all")
-	return c
+	return filtering(c)
 }
 
 func deadColumns() []output.Column {
@@ -139,10 +139,7 @@ func (t *tool) redriveCommand(short string) *cobra.Command {
 		Short: short,
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			switch {
-			case c.Flags().Changed("fires") && len(r.fires) == 0: // a script's empty variable
-				return usageError("--fires lists none; leave it out to select by the other flags")
-			case r.limit < 0:
+			if r.limit < 0 {
 				return usageError("--limit is negative")
 			}
 			return t.withApp(func(api *client.Client, app url.Values) error {
@@ -155,7 +152,7 @@ func (t *tool) redriveCommand(short string) *cobra.Command {
 	f.StringSliceVar(&r.fires, "fires", nil, "only these, by their ids, separated by commas")
 	f.IntVar(&r.limit, "limit", 0, "redrive at most so many; 0 redrives all")
 	f.BoolVar(&r.yes, "yes", false, "redrive; without it, only print what would be redriven")
-	return c
+	return filtering(c)
 }
 
 // run creates failed fires again, request by request. The API decides which fires. The cursor keeps

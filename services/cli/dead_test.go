@@ -95,7 +95,7 @@ func TestDeadCommand(t *testing.T) {
 		require.ErrorContains(t, err, `timer: no timer "bil" in this app: give the name or the id`)
 	}
 	_, err = redrive("--fires", "", "--yes")
-	require.ErrorContains(t, err, "--fires lists none")
+	require.ErrorContains(t, err, "--fires: expected a value, found none")
 	_, err = redrive("--failure", "tired")
 	require.ErrorContains(t, err, "422")
 	file := filepath.Join(t.TempDir(), "key")

@@ -123,7 +123,7 @@ func (t *tool) firesCommand() *cobra.Command {
 			return t.listOfApp(c.Context(), api, fires, t.appFireColumns())
 		})
 	}
-	return c
+	return filtering(c)
 }
 
 func (t *tool) eventsCommand() *cobra.Command {
@@ -165,7 +165,7 @@ func (t *tool) eventsCommand() *cobra.Command {
 				c.Context(), appPath(app, "/fires"), query, 0, t.printEvents)
 		})
 	}
-	return c
+	return filtering(c)
 }
 
 func (t *tool) printEvents(fires []client.Object) error {

@@ -76,6 +76,10 @@ func TestBulkCommands(t *testing.T) {
 	require.NotContains(t, u.do("timer", "get", "other", "-o", "json"), `"a"`)
 	require.Contains(t, u.refused("timer", "label", "other"), "a label to set")
 	require.Contains(t, u.refused("timer", "label", "a=b"), "names of timers")
+	for _, twice := range [][]string{{"a=b", "a-"}, {"a-", "a=b"}, {"a=b", "a=c"}} {
+		said := u.refused(append([]string{"timer", "label", "other"}, twice...)...)
+		require.Contains(t, said, `expected each label once, found "a" twice`)
+	}
 
 	out = u.do("timer", "run", "--all", "--yes", "--no-wait")
 	require.Contains(t, out, "is running")

@@ -85,17 +85,6 @@ func (b *bulk) filter() client.Object {
 	return f
 }
 
-// noEmptyFilter refuses a filter without a value, such as a script's empty variable: it would select
-// more timers than the one that was meant.
-func noEmptyFilter(c *cobra.Command) error {
-	for _, name := range []string{"labels", "name-prefix", "contains", "status", "target-host"} {
-		if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-			return usageError("--" + name + ": expected a filter, found none: leave the flag out")
-		}
-	}
-	return nil
-}
-
 // run asks how many timers are selected, asks the user, and starts the job. A timer that begins to
 // match in between is changed, too.
 func (b *bulk) run(c *cobra.Command, request client.Object) error {
@@ -209,7 +198,10 @@ func (t *tool) timerLabel() *cobra.Command {
 		Args:              usageArgs(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: t.completeTimers,
 		RunE: func(c *cobra.Command, args []string) error {
-			names, set, remove := splitLabels(args)
+			names, set, remove, err := splitLabels(args)
+			if err != nil {
+				return err
+			}
 			if len(set)+len(remove) == 0 {
 				return usageError(
 					fmt.Sprintf("expected a label to set (team=pay) or to remove (team-), found %q",
@@ -241,21 +233,28 @@ func (t *tool) timerLabel() *cobra.Command {
 }
 
 // splitLabels tells names of timers from labels. The names come first, as in kubectl.
-func splitLabels(args []string) (names []string, set client.Object, remove []string) {
+func splitLabels(args []string) (names []string, set client.Object, remove []string, err error) {
 	set = client.Object{}
+	known := make(map[string]bool)
 	for _, arg := range args {
-		name, value, sets := strings.Cut(arg, "=")
+		label, value, sets := strings.Cut(arg, "=")
 		removed, removes := strings.CutSuffix(arg, "-")
 		switch {
 		case sets:
-			set[name] = value
+			set[label] = value
 		case removes:
-			remove = append(remove, removed)
+			label = removed
+			remove = append(remove, label)
 		default:
 			names = append(names, arg)
+			continue
 		}
+		if known[label] {
+			err = usageError(fmt.Sprintf("expected each label once, found %q twice", label))
+		}
+		known[label] = true
 	}
-	return names, set, remove
+	return names, set, remove, err
 }
 
 // labelNamed changes the labels of named timers. A change of the timer in the meantime makes it a

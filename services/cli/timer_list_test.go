@@ -118,3 +118,26 @@ func TestTimerListCommand(t *testing.T) {
 	require.Regexp(t, `shop +false`, u.do("app", "list"))
 	require.Contains(t, u.do("app", "list", "-o", "name"), "shop\n")
 }
+
+// TestEmptyFiltersAreRefused checks that an empty variable of a script does not select all.
+func TestEmptyFiltersAreRefused(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "http://127.0.0.1:1") // nothing is asked
+	for _, args := range [][]string{
+		{"timer", "list", "--labels", ""},
+		{"timer", "list", "--due-before", ""},
+		{"timer", "list", "--sort", ""},
+		{"timer", "pause", "--labels", "", "--name-prefix", "a", "--yes"},
+		{"fires", "--selector", ""},
+		{"fires", "--state", ""},
+		{"events", "--timer", ""},
+		{"stats", "--from", ""},
+		{"audit", "--actor", ""},
+		{"dead", "list", "--timer", ""},
+		{"redrive", "--timer", "", "--yes"},
+		{"dead", "redrive", "--failure", "", "--yes"},
+	} {
+		said := u.refused(args...)
+		require.Contains(t, said, ": expected a value, found none: leave the flag out", args)
+	}
+}
