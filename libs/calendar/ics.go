@@ -42,6 +42,9 @@ type ICSDates struct {
 	EndlessFrom, EndlessUntil string
 	// TimedEvents is how many events begin at a time of day. They cover whole dates, too.
 	TimedEvents int
+	// UnknownZones are TZIDs that name no zone, in order, at most 10. Times with them count as in the
+	// calendar's zone. Empty if the calendar has none: then the zones do not matter.
+	UnknownZones []string
 }
 
 // ParseICS reads the dates that the events of an iCalendar file (RFC 5545) cover. Its error is a
@@ -109,6 +112,7 @@ type icsFile struct {
 	isEndless bool   // an endless rule exists
 
 	timed         int // events that begin at a time of day
+	unknownZones  []string
 	neverMatching int
 	work          int
 }

@@ -61,7 +61,7 @@ func (c *icsFile) addWork(n int) error {
 
 // dates selects the dates as described at ICSDates.
 func (c *icsFile) dates(now time.Time) (*ICSDates, error) {
-	out := &ICSDates{TimedEvents: c.timed}
+	out := &ICSDates{TimedEvents: c.timed, UnknownZones: c.unknownZones}
 	from, until := int64(firstDay), dayOf(EndlessUntil+1)-1
 	if c.isEndless {
 		if c.count(from, until) > timer.MaxCalendarDates {

@@ -14,6 +14,11 @@ func (c *icsFile) event(e *icsEvent, changed *changes) error {
 	if !one.at.date {
 		c.timed++
 	}
+	if p := e.first("EXRULE"); p != nil {
+		return p.wrong(
+			"expected no rule of exceptions, which RFC 5545 has no more: list its dates in EXDATE",
+		)
+	}
 	if p := e.first("RECURRENCE-ID"); p != nil {
 		return c.changedEvent(p, one, changed)
 	}

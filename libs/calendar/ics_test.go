@@ -602,6 +602,13 @@ func TestParseICSRefuses(t *testing.T) {
 	tests := []struct{ name, file, msg string }{
 		{"nothing", "", "line 1: expected BEGIN:VCALENDAR, and it is empty"},
 		{
+			"a rule of exceptions",
+			file(
+				"DTSTART;VALUE=DATE:20300101\nRRULE:FREQ=DAILY;COUNT=4\nEXRULE:FREQ=DAILY;INTERVAL=2",
+			),
+			"line 8: EXRULE: expected no rule of exceptions",
+		},
+		{
 			"something else",
 			"hello",
 			`is not iCalendar: line 1: expected BEGIN:VCALENDAR, found "hello"`,
@@ -948,6 +955,21 @@ func TestParseICSRefuses(t *testing.T) {
 	}
 	_, err := calendar.ParseICS(away{}, in(""))
 	require.ErrorContains(t, err, "the line is cut")
+}
+
+// TestUnknownZonesAreNamed checks that a zone is named where it would matter.
+func TestUnknownZonesAreNamed(t *testing.T) {
+	t.Parallel()
+	text := file(
+		"DTSTART;TZID=Mars/Base:20300101T230000\nEXDATE;TZID=Mars/Base:20300101T230000",
+		"DTSTART;TZID=Europe/Berlin:20300101T230000\nRDATE;TZID=Venus:20300101T230000",
+		"DTSTART;TZID=Pluto;VALUE=DATE:20300101",
+	)
+	for zone, want := range map[string][]string{"Asia/Tokyo": {"Mars/Base", "Venus"}, "": nil} {
+		got, err := calendar.ParseICS(strings.NewReader(text), in(zone))
+		require.NoError(t, err)
+		require.Equal(t, want, got.UnknownZones, zone)
+	}
 }
 
 // TestManyZonesAreReadAtOnce has 25 million pairs of a zone and an event. Looked at one by one they

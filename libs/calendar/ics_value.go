@@ -3,6 +3,7 @@ package calendar
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,8 +57,21 @@ func (c *icsFile) moment(p *icsProperty, value string) (moment, error) {
 		if m.in, err = c.clock(id); err != nil {
 			return m, err
 		}
+		if m.in == nil {
+			c.addUnknownZone(id)
+		}
 	}
 	return m, nil
+}
+
+func (c *icsFile) addUnknownZone(id string) {
+	const most = 10
+	if c.own == nil || len(c.unknownZones) == most {
+		return
+	}
+	if id = clip(id); !slices.Contains(c.unknownZones, id) {
+		c.unknownZones = append(c.unknownZones, id)
+	}
 }
 
 // readMoment parses a DATE or DATE-TIME. Without UTC it has no clock.

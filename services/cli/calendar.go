@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -140,6 +141,18 @@ func (t *tool) calendarImport() *cobra.Command {
 						"excluded as a whole",
 					name,
 					n,
+				)
+			}
+			var zones []string
+			for _, zone := range made.Object("import").List("unknown_zones") {
+				zones = append(zones, printable(fmt.Sprint(zone)))
+			}
+			if len(zones) > 0 {
+				t.sayf(
+					"calendar %s: note: unknown time zones: %s; their times count as in the zone of "+
+						"the calendar",
+					name,
+					strings.Join(zones, ", "),
 				)
 			}
 			return nil

@@ -48,4 +48,14 @@ func TestImportsNameTimedEvents(t *testing.T) {
 			"the dates that they touch are excluded as a whole\n",
 		said,
 	)
+	u.do("apply", "-f", u.file("days.yaml", "kind: calendar\nname: days\ntime_zone: Asia/Tokyo\n"))
+	said = u.do("calendar", "import", "days", "-f", file(
+		event("DTSTART;TZID=W. Europe Standard Time:20300101T230000"),
+		event("DTSTART;TZID=x:20300105T090000"),
+	))
+	require.Contains(
+		t,
+		said,
+		"days: note: unknown time zones: W. Europe Standard Time; their times count",
+	)
 }

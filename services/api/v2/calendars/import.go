@@ -35,10 +35,11 @@ type importedCalendar struct {
 }
 
 type importBody struct {
-	Dates        int    `json:"dates" doc:"How many dates its events cover from 1970 to 2199. Others are passed over."`
-	TimedEvents  int    `json:"timed_events,omitempty" doc:"How many of its events begin at a time of day. The dates that they touch are taken as a whole."`
-	EndlessFrom  string `json:"endless_from,omitempty" format:"date" doc:"Rules without an end count from this date on: they have begun so long ago that there would be more than 5000 dates. Left out where they count from where they begin."`
-	EndlessUntil string `json:"endless_until,omitempty" format:"date" doc:"Rules without an end count up to this date: the end of 2099, or of the last year up to which there are at most 5000 dates. Import the file again before that. Left out where all rules end."`
+	Dates        int      `json:"dates" doc:"How many dates its events cover from 1970 to 2199. Others are passed over."`
+	TimedEvents  int      `json:"timed_events,omitempty" doc:"How many of its events begin at a time of day. The dates that they touch are taken as a whole."`
+	UnknownZones []string `json:"unknown_zones,omitempty" doc:"Time zones of the file that are not known, at most 10. Their times count as in the calendar's time zone."`
+	EndlessFrom  string   `json:"endless_from,omitempty" format:"date" doc:"Rules without an end count from this date on: they have begun so long ago that there would be more than 5000 dates. Left out where they count from where they begin."`
+	EndlessUntil string   `json:"endless_until,omitempty" format:"date" doc:"Rules without an end count up to this date: the end of 2099, or of the last year up to which there are at most 5000 dates. Import the file again before that. Left out where all rules end."`
 }
 
 // importCalendar merges the dates of an iCalendar file into a calendar, and creates the calendar
@@ -90,7 +91,7 @@ func (s *Resource) importCalendar(ctx context.Context, in *importInput) (*import
 			return nil, err
 		}
 		return &importOutput{importedCalendar{out.Body, importBody{
-			Dates: len(read.Dates), TimedEvents: read.TimedEvents,
+			Dates: len(read.Dates), TimedEvents: read.TimedEvents, UnknownZones: read.UnknownZones,
 			EndlessFrom: read.EndlessFrom, EndlessUntil: read.EndlessUntil,
 		}}}, nil
 	}
