@@ -276,7 +276,7 @@ func TestV1MessagesHaveOneForm(t *testing.T) {
 		`[1]`:                           "body: expected a JSON object, found a list",
 		`"x"`:                           "body: expected a JSON object, found a text",
 		`true`:                          "body: expected a JSON object, found true or false",
-		``:                              "body: expected a JSON object, found other text from byte 0 on",
+		``:                              "body: expected a JSON object, found nothing",
 		`{"app":`:                       "body: expected a JSON object, found other text from byte 7 on",
 		`{"app":7}`:                     "app: expected a text, found a number",
 		`{"app":true}`:                  "app: expected a text, found true or false",

@@ -301,6 +301,9 @@ func readV1(r *http.Request, into any) error {
 	if err != nil {
 		return &unreadError{err}
 	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return timer.Invalid(v1Path+"body", "expected a JSON object, found nothing")
+	}
 	if err := input.UnmarshalStrict(body, into); err != nil {
 		return badV1(err)
 	}
