@@ -61,6 +61,52 @@ func TestPurgeTakesTurns(t *testing.T) {
 	require.Zero(t, count("idempotency_keys"))
 }
 
+// TestPurgePassesRowsOfTheFuture dates rows of the logs in the future, as a clock does that is far
+// ahead for a moment. What is behind them is purged, and rows of the present end the purge.
+func TestPurgePassesRowsOfTheFuture(t *testing.T) {
+	t.Parallel()
+	s := openSQLite(t, sqlstore.SQLiteOptions{})
+	now := time.Now()
+	for _, log := range []struct {
+		table, columns string
+		kept           int
+	}{
+		{"timer_changes", "(timer_id,changed_ms) SELECT 1", 1},
+		{"audit_log", "(app_id,actor_kind,actor_id,actor_name,address,request_id,job_id,action,kind," +
+			"resource,name,before_version,after_version,before_state,after_state,changed_ms) " +
+			"SELECT 1,'','','','','',0,'','','','',0,0,x'',x''", 0},
+	} {
+		add := func(n int, at time.Time) {
+			t.Helper()
+			_, err := s.Exec(t.Context(), "INSERT INTO "+log.table+" "+log.columns+`,? FROM (
+				WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<?) SELECT i FROM n)`,
+				at.UnixMilli(), n)
+			require.NoError(t, err)
+		}
+		purge := func() {
+			t.Helper()
+			require.NoError(t, s.PurgeExpired(t.Context(), 24*time.Hour))
+			require.NoError(t, s.PurgeAudit(t.Context(), 24*time.Hour))
+		}
+		requireRows := func(want int) {
+			t.Helper()
+			n, err := s.Number(t.Context(), "SELECT COUNT(*) FROM "+log.table)
+			require.NoError(t, err)
+			require.Equal(t, want+log.kept, n, log.table)
+		}
+		const future, old, later = 2500, 2100, 1100 // more than a chunk each
+		add(1, now.Add(-48*time.Hour))
+		add(future, now.Add(10*365*24*time.Hour))
+		add(old, now.Add(-48*time.Hour))
+		add(5, now)
+		add(later, now.Add(-48*time.Hour)) // by a clock that is behind
+		purge()
+		requireRows(future + 5 + later)
+		purge()
+		requireRows(future + 5 + later)
+	}
+}
+
 // TestReadersFindTheirEntryOfTheChangeLog purges by two processes at once, where there are two.
 func TestReadersFindTheirEntryOfTheChangeLog(t *testing.T) {
 	t.Parallel()

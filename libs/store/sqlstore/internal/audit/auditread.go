@@ -159,5 +159,6 @@ func (s *Audit) PurgeAudit(ctx context.Context, retention time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return s.db.DeleteOld(ctx, "audit_log", now.Add(-retention).UnixMilli(), false)
+	boundMS := now.Add(-retention).UnixMilli()
+	return s.db.DeleteOld(ctx, "audit_log", now.UnixMilli(), boundMS, false)
 }

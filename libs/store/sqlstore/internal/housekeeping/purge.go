@@ -62,7 +62,7 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 			sqldb.Stmt("status<>0 AND created_ms<").Int(boundMS).Add(" AND to_ms<=").Int(oldest),
 		),
 		// The last of the old entries stays, see S4. The log never looks new, either.
-		s.db.DeleteOld(ctx, "timer_changes", nowMS-changeRetention.Milliseconds(), true),
+		s.db.DeleteOld(ctx, "timer_changes", nowMS, nowMS-changeRetention.Milliseconds(), true),
 		s.db.DeleteAll(
 			ctx,
 			"sessions",
