@@ -216,10 +216,12 @@
 //   - S35 Of two calls of LeaseJob at once, each gets another job. AdvanceJob writes only with the
 //     latest token. The page of a job is written before its timers are changed. So a runner that
 //     takes over changes the same timers as the one before, and each timer of a job is counted
-//     once, wherever a runner dies. After CancelJob no lease of the job begins. An app that is being
-//     deleted stays frozen and takes no timer, calendar, key or setting: each such call comes before
-//     the mark, and the job finds what it wrote, or is a conflict. The mark goes with the end of the
-//     job, in one transaction.
+//     once, wherever a runner dies. After CancelJob no lease of the job begins: if its runner dies
+//     too, the timers of its last page are not counted. A job that this release cannot read, because
+//     a newer one wrote it or it is damaged, stops no other: its Reason says so, and it can be listed
+//     and cancelled. An app that is being deleted stays frozen and takes no timer, calendar, key or
+//     setting: each such call comes before the mark, and the job finds what it wrote, or is a
+//     conflict. The mark goes with the end of the job, in one transaction.
 //
 // App history:
 //   - S36 Outcomes and CountOutcomes have the finished fires of an app in order of (finished, timer,

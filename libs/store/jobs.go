@@ -23,8 +23,9 @@ type Jobs interface {
 	// Jobs returns up to limit jobs of an app with smaller ids than before, latest first. 0: from
 	// the latest one.
 	Jobs(ctx context.Context, app string, before timer.ID, limit int) ([]Job, error)
-	// CancelJob ends a running job before its next page. What it has changed stays. Repeating it
-	// changes nothing. Errors: not_found; conflict for a job of JobDeleteApp.
+	// CancelJob ends a running job before its next page. What it has changed stays, and is counted
+	// unless the runner of its page dies. Repeating it changes nothing. Errors: not_found; conflict
+	// for a job of JobDeleteApp.
 	CancelJob(ctx context.Context, app string, id timer.ID) (Job, error)
 }
 
@@ -32,7 +33,8 @@ type Jobs interface {
 type JobRunner interface {
 	// LeaseJob gives the caller one running job whose lease has expired, the one that has waited
 	// longest, with a token greater than any before. ok is false if there is none. Two calls at
-	// once never get the same job.
+	// once never get the same job. A job that this release cannot read is passed over for as long
+	// as a lease.
 	LeaseJob(ctx context.Context, lease time.Duration) (j Job, ok bool, err error)
 	// AdvanceJob writes the progress of a leased job and ends the lease: Status, Page, PageMS,
 	// After, Done, Failed, Errors and Reason. It writes nothing and returns false if the job was

@@ -20,51 +20,67 @@ import (
 // LeaseJob first reads whether there is a job, because most calls find none. It then locks one job
 // and skips those that others have locked. Two calls at once therefore get two jobs. A call that
 // dies before the commit leaves the job as it was; after it, the lease expires.
+//
+// A job that this release cannot read is leased too, which keeps it from the jobs behind it, and the
+// next one is taken. Each round leases a job, so they end.
 func (s *JobStore) LeaseJob(
 	ctx context.Context,
 	lease time.Duration,
 ) (j store.Job, ok bool, err error) {
-	due := func(columns string) *sqldb.Statement {
-		return FromDue(sqldb.Stmt("SELECT "+columns), s.db.Dialect).
-			Add(" ORDER BY lease_until_ms LIMIT 1")
-	}
 	var found []int64
 	err = s.db.Read(ctx, "reading jobs", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.db.SelectAll(ctx, c, &found, due("id"))
+		return s.db.SelectAll(ctx, c, &found, s.nextDue("id"))
 	})
-	if err != nil || len(found) == 0 {
-		return j, false, err
+	for err == nil && len(found) > 0 {
+		var unreadable error
+		err = s.db.Write(ctx, "leasing a job", func(ctx context.Context, c sqldb.Runner) error {
+			j, ok, unreadable, err = s.leaseNext(ctx, c, lease)
+			return err
+		})
+		if err != nil || !ok || unreadable == nil {
+			return j, ok && err == nil, err
+		}
+		s.db.Log.Warn().Err(unreadable).Stringer("job", j.ID).Msg("job cannot be read")
 	}
-	err = s.db.Write(ctx, "leasing a job", func(ctx context.Context, c sqldb.Runner) error {
-		ok = false
-		var row jobRow
-		err := s.db.SelectOne(ctx, c, &row, due(jobColumns).Add(s.db.SkipLocked()))
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		names, err := s.apps.Names(ctx, c, []int64{row.AppID})
-		if err != nil {
-			return err
-		}
-		nowMS, err := s.db.NowMS(ctx, c)
-		if err != nil {
-			return err
-		}
-		row.Token++
-		q := sqldb.Stmt("UPDATE jobs SET token=").Int(row.Token).
-			Add(",lease_until_ms=").Int(nowMS + lease.Milliseconds()).
-			Add(" WHERE id=").Int(row.ID)
-		if _, err := s.db.Exec(ctx, c, q); err != nil {
-			return err
-		}
-		j, err = row.job(names[row.AppID])
-		ok = err == nil
-		return err
-	})
-	return j, ok && err == nil, err
+	return j, false, err
+}
+
+// leaseNext leases the job that is next. unreadable says why this release cannot carry it out, as its
+// Reason then does.
+func (s *JobStore) leaseNext(
+	ctx context.Context, c sqldb.Runner, lease time.Duration,
+) (j store.Job, ok bool, unreadable, err error) {
+	var row jobRow
+	err = s.db.SelectOne(ctx, c, &row, s.nextDue(jobColumns).Add(s.db.SkipLocked()))
+	if errors.Is(err, sql.ErrNoRows) {
+		return j, false, nil, nil
+	}
+	if err != nil {
+		return j, false, nil, err
+	}
+	names, err := s.apps.Names(ctx, c, []int64{row.AppID})
+	if err != nil {
+		return j, false, nil, err
+	}
+	nowMS, err := s.db.NowMS(ctx, c)
+	if err != nil {
+		return j, false, nil, err
+	}
+	row.Token++
+	q := sqldb.Stmt("UPDATE jobs SET token=").Int(row.Token).
+		Add(",lease_until_ms=").Int(nowMS + lease.Milliseconds())
+	j, unreadable = row.job(names[row.AppID])
+	if unreadable != nil {
+		q.Add(",reason=").Bind(sqldb.Clip(unreadable.Error(), maxJobReason))
+	}
+	_, err = s.db.Exec(ctx, c, q.Add(" WHERE id=").Int(row.ID))
+	return j, err == nil, unreadable, err
+}
+
+// nextDue selects the job that has waited longest.
+func (s *JobStore) nextDue(columns string) *sqldb.Statement {
+	return FromDue(sqldb.Stmt("SELECT "+columns), s.db.Dialect).
+		Add(" ORDER BY lease_until_ms LIMIT 1")
 }
 
 // FromDue selects from the running jobs that nobody has leased.

@@ -53,6 +53,7 @@ type jobRow struct {
 	FinishedMS int64  `db:"finished_ms"`
 }
 
+// job returns a job. With an error, which says what this release cannot read, it has the rest.
 func (r *jobRow) job(app string) (store.Job, error) {
 	j := store.Job{
 		ID: timer.ID(r.ID), App: app, Action: store.JobAction(r.Action), Request: r.Request,
@@ -61,20 +62,32 @@ func (r *jobRow) job(app string) (store.Job, error) {
 		PageMS: r.PageMS, After: timer.ID(r.After), Done: r.Done, Failed: r.Failed,
 		Token: r.Token, CreatedMS: r.CreatedMS, UpdatedMS: r.UpdatedMS, FinishedMS: r.FinishedMS,
 	}
-	by, err := audit.DecodeActor(r.StartedBy)
+	var errs [3]error
+	j.By, errs[0] = audit.DecodeActor(r.StartedBy)
+	j.Page, errs[1] = decodeList[timer.ID](r.Page, "page")
+	j.Errors, errs[2] = decodeList[store.JobError](r.Errors, "errors")
+	return j, errors.Join(errs[:]...)
+}
+
+// shown returns a job for a caller that does not carry it out. What cannot be read is left out, and
+// its Reason says so: the job is listed and cancelled like any other.
+func (r *jobRow) shown(app string) store.Job {
+	j, err := r.job(app)
 	if err != nil {
-		return j, err
+		j.Reason = err.Error()
 	}
-	j.By = by
-	for text, into := range map[*[]byte]any{&r.Page: &j.Page, &r.Errors: &j.Errors} {
-		if len(*text) == 0 {
-			continue
-		}
-		if err := json.Unmarshal(*text, into); err != nil {
-			return j, fmt.Errorf("reading the job %d: %w", r.ID, err)
-		}
+	return j
+}
+
+// decodeList reads what encodeList wrote.
+func decodeList[T any](text []byte, what string) (list []T, err error) {
+	if len(text) == 0 {
+		return nil, nil
 	}
-	return j, nil
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("reading the job's %s: %w", what, err)
+	}
+	return list, nil
 }
 
 func jobStatusOf(row int64) store.JobStatus {
@@ -134,8 +147,8 @@ func (s *JobStore) StartJob(ctx context.Context, j store.Job) (out store.Job, er
 		case err == nil && (had.Action != string(j.Action) || !bytes.Equal(had.Request, j.Request)):
 			return store.KeyTaken()
 		case err == nil:
-			out, err = had.job(j.App)
-			return err
+			out = had.shown(j.App)
+			return nil
 		case timer.CodeOf(err) != timer.CodeNotFound:
 			return err
 		case had.ID != 0:
@@ -147,8 +160,8 @@ func (s *JobStore) StartJob(ctx context.Context, j store.Job) (out store.Job, er
 			}
 			switch had, err = s.selectJob(ctx, c, app.ID, timer.ID(app.Deleting), ""); {
 			case err == nil && had.Status == rowJobRunning:
-				out, err = had.job(j.App)
-				return err
+				out = had.shown(j.App)
+				return nil
 			case err != nil && timer.CodeOf(err) != timer.CodeNotFound:
 				return err
 			}
@@ -233,7 +246,7 @@ func (s *JobStore) insertJob(
 	if err := s.audit.Add(ctx, c, app.ID, nowMS, e, err); err != nil {
 		return out, err
 	}
-	return row.job(j.App)
+	return row.shown(j.App), nil
 }
 
 // cancelAll cancels the running jobs of an app. It locks them first, so that none ends meanwhile and
@@ -261,10 +274,7 @@ func (s *JobStore) cancelAll(
 		return err
 	}
 	for i := range rows {
-		j, err := rows[i].job(app)
-		if err != nil {
-			return err
-		}
+		j := rows[i].shown(app)
 		e, err := store.AuditJobCancelled(&j)
 		if err := s.audit.Add(ctx, c, appID, nowMS, e, err); err != nil {
 			return err
@@ -282,7 +292,7 @@ func (s *JobStore) Job(ctx context.Context, app string, id timer.ID) (j store.Jo
 	err = s.db.Read(ctx, "reading a job", func(ctx context.Context, c sqlx.QueryerContext) error {
 		row, err := s.selectJob(ctx, c, appID, id, "")
 		if err == nil {
-			j, err = row.job(app)
+			j = row.shown(app)
 		}
 		return err
 	})
@@ -315,11 +325,7 @@ func (s *JobStore) Jobs(
 			return err
 		}
 		for i := range rows {
-			j, err := rows[i].job(app)
-			if err != nil {
-				return err
-			}
-			jobs = append(jobs, j)
+			jobs = append(jobs, rows[i].shown(app))
 		}
 		return nil
 	})
@@ -357,14 +363,12 @@ func (s *JobStore) CancelJob(
 			if _, err := s.db.Exec(ctx, c, q); err != nil {
 				return err
 			}
-			if j, err = row.job(app); err != nil {
-				return err
-			}
+			j = row.shown(app)
 			e, err := store.AuditJobCancelled(&j)
 			return s.audit.Add(ctx, c, appID, nowMS, e, err)
 		}
-		j, err = row.job(app)
-		return err
+		j = row.shown(app)
+		return nil
 	})
 	return j, err
 }
