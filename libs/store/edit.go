@@ -142,6 +142,10 @@ type Backfills interface {
 	CancelBackfill(ctx context.Context, app string, id timer.ID) (Backfill, error)
 }
 
+// MaxBackfillFires is how many fires a backfill creates. A range has no more when it is requested, but
+// an edit or another calendar may give it more.
+const MaxBackfillFires = 100_000
+
 // Backfill is a request for the fires of a past range.
 type Backfill struct {
 	ID           timer.ID
@@ -161,13 +165,13 @@ type BackfillStatus string
 // The statuses of backfills.
 const (
 	BackfillRunning   BackfillStatus = "running"
-	BackfillDone      BackfillStatus = "done"
+	BackfillDone      BackfillStatus = "done" // before ToMS, if MaxBackfillFires are created
 	BackfillCancelled BackfillStatus = "cancelled"
 )
 
 // BackfillPlanner plans the next fires of a backfill: series b.ID, due at b.NextMS or later, run_at
-// now. It returns them with the new NextMS. The backfill is done when that reaches b.ToMS. The
-// store calls it like a [Planner].
+// now. It returns them with the new NextMS. The backfill is done when that reaches b.ToMS, or with
+// the first plan after which it has MaxBackfillFires. The store calls it like a [Planner].
 type BackfillPlanner func(t *timer.Timer, b *Backfill, nowMS int64) (fires []timer.Fire, nextMS int64, err error)
 
 // Admissions decides, at the moment of a call, whether the other fires of the timer allow it. Both

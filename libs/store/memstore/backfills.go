@@ -137,7 +137,7 @@ func (s *Store) ExpandBackfills(
 			fires = append(fires, f)
 		}
 		b.NextMS, b.FiresCreated = nextMS, b.FiresCreated+int64(len(made))
-		if nextMS >= b.ToMS {
+		if nextMS >= b.ToMS || b.FiresCreated >= store.MaxBackfillFires {
 			b.Status = store.BackfillDone
 		}
 	}

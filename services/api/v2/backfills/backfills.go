@@ -18,7 +18,6 @@ import (
 // Limits of a backfill.
 const (
 	maxBackfillRange      = 366 * 24 * time.Hour
-	maxBackfillFires      = 100_000
 	deadlineCheckInterval = 1000 // instants between two checks of ctx
 )
 
@@ -39,7 +38,7 @@ type backfillBody struct {
 	TimerID      string `json:"timer_id"`
 	From         string `json:"from" format:"date-time"`
 	To           string `json:"to" format:"date-time"`
-	Next         string `json:"next" format:"date-time" doc:"Every instant before it has its fire."`
+	Next         string `json:"next" format:"date-time" doc:"Every instant before it has its fire. Of a backfill that is done it is before to only if an edit gave the range more than 100,000 fires."`
 	Fires        int    `json:"fires,omitempty" doc:"How many fires the range has; only in the answer of its start."`
 	FiresCreated int64  `json:"fires_created"`
 	Status       string `json:"status" enum:"running,done,cancelled" doc:"Where it stands."`
@@ -180,12 +179,12 @@ func countFires(ctx context.Context, t *timer.Timer, fromMS, toMS int64) (n int,
 		return 0, err //nolint:wrapcheck // it names the field
 	}
 	for at := p.Next(fromMS-1, expansion.Anchor(t)); at < toMS; at = p.Next(at, expansion.Anchor(t)) {
-		if n++; n > maxBackfillFires {
+		if n++; n > store.MaxBackfillFires {
 			return 0, timer.Invalid(
 				"to",
 				fmt.Sprintf(
 					"expected a range of at most %d fires, found more: take several smaller ranges",
-					maxBackfillFires,
+					store.MaxBackfillFires,
 				),
 			)
 		}

@@ -89,7 +89,8 @@ func (s *Scheduling) planBackfill(
 		s.db.Log.Warn().Err(err).Int64("backfill", row.ID).Msg("backfill cannot be expanded")
 		return nil, nowMS + planRetryDelay.Milliseconds()
 	}
-	if row.NextMS, row.Created = nextMS, row.Created+int64(len(fires)); nextMS >= row.ToMS {
+	row.NextMS, row.Created = nextMS, row.Created+int64(len(fires))
+	if nextMS >= row.ToMS || row.Created >= store.MaxBackfillFires {
 		row.Status = rowBackfillDone
 	}
 	return fires, nowMS
