@@ -34,7 +34,8 @@ type AuditFeed interface {
 	// to go on. ok is false while another caller has it.
 	LeaseAuditFeed(ctx context.Context, lease time.Duration) (l AuditLease, ok bool, err error)
 	// PendingAudit returns up to limit entries after a position in order of Seq, up to the first
-	// that is younger than the delay.
+	// that is younger than the delay. One that is dated in the future is as old as the next that is
+	// not.
 	PendingAudit(
 		ctx context.Context, after int64, delay time.Duration, limit int,
 	) ([]AuditEntry, error)

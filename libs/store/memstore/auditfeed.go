@@ -37,17 +37,25 @@ func (s *Store) PendingAudit(
 	limit int,
 ) (entries []store.AuditEntry, err error) {
 	defer s.lock()()
-	boundMS := s.nowMS() - delay.Milliseconds()
+	nowMS := s.nowMS()
+	boundMS := nowMS - delay.Milliseconds()
+	n := 0 // how many are old enough: those of the future are if one behind them is
 	for _, e := range s.audit {
-		if e.Seq <= after {
+		switch {
+		case e.Seq <= after:
 			continue
-		}
-		if e.AtMS > boundMS || len(entries) == limit {
-			break
+		case e.AtMS > boundMS && e.AtMS <= nowMS:
+			return entries[:min(n, limit)], nil
 		}
 		entries = append(entries, e)
+		if e.AtMS <= boundMS {
+			n = len(entries)
+		}
+		if n >= limit {
+			break
+		}
 	}
-	return entries, nil
+	return entries[:min(n, limit)], nil
 }
 
 // AckAudit moves the position forward.

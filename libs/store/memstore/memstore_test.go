@@ -52,3 +52,15 @@ func TestBackfillsEndAtTheirBound(t *testing.T) {
 			require.NoError(t, err)
 		})
 }
+
+func TestAuditFeedPassesTheFuture(t *testing.T) {
+	t.Parallel()
+	var later time.Duration
+	st := memstore.New(func() time.Time { return time.Now().Add(later) })
+	storetest.AuditFeedPassesTheFuture(t, storetest.Env{Stores: []store.Store{st}},
+		func(add func(name string), name string, by time.Duration) {
+			later = by
+			add(name)
+			later = 0
+		})
+}

@@ -296,6 +296,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 	},
 	{"FROM audit_log FORCE INDEX (PRIMARY) WHERE seq", "audit_log range PRIMARY", ""},
 	{
+		"FROM audit_log WHERE seq>",
+		"",
+		"SEARCH audit_log USING INTEGER PRIMARY KEY (rowid>?)",
+	},
+	{
 		"AND resource=",
 		"",
 		"INDEX audit_log_by_resource (app_id=? AND kind=? AND resource=?",
@@ -463,13 +468,19 @@ func workAudit(t *testing.T, s *sqlstore.Store) {
 			require.NoError(t, err)
 		}
 	}
+	ahead := fmt.Sprint("UPDATE audit_log SET changed_ms=", time.Now().Add(time.Hour).UnixMilli(),
+		" WHERE seq<10")
+	_, err := s.Exec(ctx, ahead)
+	require.NoError(t, err)
+	_, err = s.PendingAudit(ctx, 0, time.Second, 1)
+	require.NoError(t, err)
 	require.NoError(t, s.PurgeAudit(ctx, time.Hour))
 	purgeAllTimers(t, s)
 	for i := range 300 {
 		_, err := s.EndSignIns(ctx, "https://id.example.com", fmt.Sprint(i))
 		require.NoError(t, err)
 	}
-	_, err := s.SignInsEnded(ctx, "https://id.example.com", "7")
+	_, err = s.SignInsEnded(ctx, "https://id.example.com", "7")
 	require.NoError(t, err)
 }
 

@@ -68,6 +68,51 @@ func auditFeed(t *testing.T, s *setup) {
 	}, time.Minute, time.Millisecond, "a lease ends")
 }
 
+// AuditFeedPassesTheFuture checks that entries which a clock that was far ahead for a moment has dated
+// do not hold up those behind them. dated adds an entry by a clock that is wrong.
+func AuditFeedPassesTheFuture(
+	t *testing.T, env Env, dated func(add func(name string), name string, by time.Duration),
+) {
+	t.Helper()
+	s := newSetup(t, env)
+	ctx := store.WithActor(t.Context(), testActor("k1"))
+	add := func(name string) {
+		t.Helper()
+		e, err := store.AuditTestCalled(0, name, nil)
+		require.NoError(t, err)
+		require.NoError(t, s.st().AddAudit(ctx, "app", e))
+	}
+	requirePending := func(delay time.Duration, want ...string) {
+		t.Helper()
+		for _, size := range []int{1, 2, 10} {
+			var names []string
+			for at := int64(0); ; {
+				page, err := s.st().PendingAudit(ctx, at, delay, size)
+				require.NoError(t, err)
+				require.LessOrEqual(t, len(page), size)
+				if len(page) == 0 {
+					break
+				}
+				for i := range page {
+					names = append(names, page[i].Name)
+				}
+				at = page[len(page)-1].Seq
+			}
+			require.Equal(t, want, names)
+		}
+	}
+	add("first")
+	for _, name := range []string{"a", "b", "c"} {
+		dated(add, name, 24*time.Hour)
+	}
+	requirePending(0, "first")
+	requirePending(time.Hour)
+	add("last")
+	requirePending(0, "first", "a", "b", "c", "last")
+	dated(add, "behind", -2*time.Hour)
+	requirePending(time.Hour) // those of the present end the feed
+}
+
 // auditFeedHasOneHolder leases by many callers at once.
 func auditFeedHasOneHolder(t *testing.T, s *setup) {
 	var held atomic.Int32

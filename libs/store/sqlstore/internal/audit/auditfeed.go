@@ -109,7 +109,8 @@ func (s *Audit) readAuditCursors(ctx context.Context) (at map[string]int64, err 
 	return at, err
 }
 
-// PendingAudit reads along the primary key, and takes no locks.
+// PendingAudit reads along the primary key, and takes no locks. Entries that are dated in the future
+// have a number that is older than that of an entry behind them, so they are old enough if that is.
 func (s *Audit) PendingAudit(
 	ctx context.Context,
 	after int64,
@@ -144,16 +145,46 @@ func (s *Audit) PendingAudit(
 			if err != nil {
 				return err
 			}
-			for i := range rows {
-				if rows[i].AtMS > boundMS {
-					break
-				}
+			n, err := s.oldEnough(ctx, c, rows, now.UnixMilli(), boundMS)
+			if err != nil {
+				return err
+			}
+			for i := range rows[:n] {
 				entries = append(entries, rows[i].entry(names[rows[i].AppID]))
 			}
 			return nil
 		},
 	)
 	return entries, err
+}
+
+// oldEnough returns how many entries of a page, from the first on, are not younger than boundMS. A
+// clock that was far ahead for a moment dates entries in the future.
+func (s *Audit) oldEnough(
+	ctx context.Context, c sqlx.QueryerContext, rows []auditRow, nowMS, boundMS int64,
+) (n int, err error) {
+	for i := range rows {
+		switch at := rows[i].AtMS; {
+		case at <= boundMS:
+			n = i + 1
+		case at <= nowMS:
+			return n, nil
+		}
+	}
+	if n == len(rows) {
+		return n, nil
+	}
+	var behind []int64 // the page ends with entries of the future
+	q := sqldb.Stmt("SELECT changed_ms FROM audit_log" + s.db.Dialect.ByPrimary + " WHERE seq>").
+		Int(rows[len(rows)-1].Seq).
+		Add(" AND changed_ms<=").
+		Int(nowMS).
+		Add(" ORDER BY seq LIMIT 1")
+	err = s.db.SelectAll(ctx, c, &behind, q)
+	if len(behind) > 0 && behind[0] <= boundMS {
+		n = len(rows)
+	}
+	return n, err
 }
 
 // AckAudit moves the position forward only, so that it may be repeated, and may come late.
