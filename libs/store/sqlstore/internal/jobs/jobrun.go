@@ -190,7 +190,8 @@ func encodeList[T any](list []T) ([]byte, error) {
 }
 
 // ClearApp deletes with short statements that each commit. Any number of calls may run at once, and
-// a call may die halfway: the next one continues.
+// a call may die halfway: the next one continues. Each statement asks again whether the app is being
+// deleted: a call that is held up for long, between two of them too, may find a new app of the name.
 func (s *JobStore) ClearApp(ctx context.Context, app string) (more bool, err error) {
 	var row apps.Row
 	err = s.db.Read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -203,13 +204,15 @@ func (s *JobStore) ClearApp(ctx context.Context, app string) (more bool, err err
 	if row.Deleting == 0 {
 		return false, timer.Conflict("app", "the app "+app+" is not being deleted")
 	}
+	where := string(sqldb.Stmt("app_id=").Int(row.ID).
+		Add(" AND EXISTS (SELECT 1 FROM apps WHERE id=").Int(row.ID).
+		Add(" AND deleting_job<>0)").Text)
 	for _, t := range []struct{ table, key, order string }{
 		{"calendars", "app_id,name", "app_id,name"},
 		{"signing_keys", "id", "app_id,id"},
 		{"api_keys", "id", "app_id,id"},
 		{"idempotency_keys", "app_id,idempotency_key", "app_id,idempotency_key"},
 	} {
-		where := string(sqldb.Stmt("app_id=").Int(row.ID).Text)
 		n, err := s.db.Autocommit(ctx, "clearing "+t.table, func() *sqldb.Statement {
 			return s.db.Dialect.DeleteUpTo(t.table, t.key, t.order, where, store.MaxBatch)
 		})
