@@ -19,6 +19,9 @@ func (s *Set) StepsBack(unix int64) int {
 	return steps
 }
 
+// Weeks returns for how many different weeks the search has computed the common times.
+func (q *Search) Weeks() int { return len(q.known) }
+
 // Prev is Next backwards.
 func (q *Search) Prev(unix int64) int64 {
 	steps := 0

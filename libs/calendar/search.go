@@ -2,6 +2,7 @@ package calendar
 
 import (
 	"encoding/binary"
+	"slices"
 	"sort"
 
 	"github.com/carillon-timer/carillon/libs/zone"
@@ -10,23 +11,37 @@ import (
 // Search finds instants that all calendars of a set allow. It steps through the periods in which
 // neither an offset of a zone nor the set of calendars with an included date changes. There the
 // calendars allow the same times every week, except for excluded dates. So the cost depends on the
-// number of clock changes and named dates, and not on the number of ranges. One goroutine uses it.
+// number of clock changes and named dates, and hardly on the number of ranges: the common times of a
+// week are computed once for all long periods that have the same. A period of a day or less, such as
+// the part of an included date, has few times, and they are compared one by one. One goroutine uses
+// it.
 type Search struct {
 	set   *Set
 	zone  *zone.Table
 	keeps func(from, to, offset int64) bool
+	weeks [][]timesOfWeek   // those of each calendar that were asked for
 	known map[string][]span // the common times of a week, by key
 	key   []byte            // what they depend on: offsets and included dates
 
 	now period
 }
 
+// timesOfWeek are the times of a calendar, in seconds since Sunday 00:00 UTC.
+type timesOfWeek struct {
+	form   form
+	offset int64
+	spans  []span
+}
+
 // period is the range of instants [from, to) with the same times every week.
 type period struct {
 	from, to int64
-	begin    int64   // where the stretch of Search.zone begins
-	week     []span  // seconds since Sunday 00:00 UTC
-	rules    []dated // the calendars whose excluded dates apply
+	begin    int64    // where the stretch of Search.zone begins
+	offset   int64    // of Search.zone
+	short    bool     // a day or less
+	week     []span   // the common times, unless it is short
+	each     [][]span // otherwise the times of each calendar
+	rules    []dated  // the calendars whose excluded dates apply
 }
 
 // dated is a calendar and its offset.
@@ -48,7 +63,10 @@ const (
 // schedule may have instants in a range of a week, in seconds since Sunday 00:00 UTC, while the
 // given zone has an offset. Without keeps it has some at every time.
 func (s *Set) Search(z *zone.Table, keeps func(from, to, offset int64) bool) *Search {
-	return &Search{set: s, zone: z, keeps: keeps, known: make(map[string][]span)}
+	return &Search{
+		set: s, zone: z, keeps: keeps,
+		weeks: make([][]timesOfWeek, len(s.rules)), known: make(map[string][]span),
+	}
 }
 
 // Next returns the first instant at or after the given one that is allowed and kept, or at which
@@ -63,7 +81,7 @@ func (q *Search) next(unix, until int64, steps *int) int64 {
 		if q.enter(unix); unix == q.now.begin {
 			return unix
 		}
-		at := q.now.next(unix)
+		at := q.nextCommon(unix)
 		if at >= q.now.to {
 			unix = q.now.to
 			continue
@@ -79,7 +97,7 @@ func (q *Search) next(unix, until int64, steps *int) int64 {
 func (q *Search) prev(unix int64, steps *int) int64 {
 	for ; unix >= searchFrom; *steps++ {
 		q.enter(unix)
-		at := q.now.prev(unix)
+		at := q.prevCommon(unix)
 		if at < q.now.from {
 			unix = q.now.from - 1
 			continue
@@ -96,32 +114,44 @@ func (q *Search) enter(unix int64) {
 	if q.now.from <= unix && unix < q.now.to {
 		return
 	}
-	p := period{from: -Never, to: Never, begin: -Never, rules: q.now.rules[:0]}
+	p := period{
+		from:  -Never,
+		to:    Never,
+		begin: -Never,
+		rules: q.now.rules[:0],
+		each:  q.now.each[:0],
+	}
 	q.key = q.key[:0]
-	for _, r := range q.set.rules {
+	for i, r := range q.set.rules {
 		offset := p.narrow(r.zone, unix)
 		form := p.narrowToDates(r, unix, offset)
 		if form == weekly {
 			p.rules = append(p.rules, dated{r, offset})
 		}
+		p.each = append(p.each, q.week(i, form, offset))
 		q.key = append(binary.AppendVarint(q.key, offset), byte(form))
 	}
-	var offset int64
 	if q.zone != nil {
-		offset = p.narrow(q.zone, unix)
+		p.offset = p.narrow(q.zone, unix)
 		p.begin = q.zone.Start(q.zone.At(unix))
-		q.key = binary.AppendVarint(q.key, offset)
+		q.key = binary.AppendVarint(q.key, p.offset)
 	}
-	week, ok := q.known[string(q.key)]
-	if !ok {
-		if len(q.known) == maxKnown {
-			clear(q.known)
-		}
-		week = q.commonWeek(unix, offset)
-		q.known[string(q.key)] = week
+	if p.short = p.to-p.from <= secondsPerDay; !p.short {
+		p.week = q.commonWeek(&p)
 	}
-	p.week = week
 	q.now = p
+}
+
+// week returns the times of a calendar.
+func (q *Search) week(rule int, form form, offset int64) []span {
+	for _, w := range q.weeks[rule] {
+		if w.form == form && w.offset == offset {
+			return w.spans
+		}
+	}
+	spans := q.set.rules[rule].week(form, offset)
+	q.weeks[rule] = append(q.weeks[rule], timesOfWeek{form, offset, spans})
+	return spans
 }
 
 // narrow ends the period where the offset of a zone changes, and returns the offset.
@@ -161,22 +191,24 @@ func (p *period) narrowToDates(r *Rules, unix, offset int64) form {
 }
 
 // commonWeek returns the times of a week that all calendars allow and the schedule may have.
-func (q *Search) commonWeek(unix, offset int64) []span {
-	week := []span{{0, secondsPerWeek}}
-	for _, r := range q.set.rules {
-		o := r.zone.OffsetAt(unix)
-		week = common(week, r.week((&period{}).narrowToDates(r, unix, o), o))
-	}
-	if q.keeps == nil {
+func (q *Search) commonWeek(p *period) []span {
+	if week, ok := q.known[string(q.key)]; ok {
 		return week
 	}
-	kept := week[:0]
-	for _, s := range week {
-		if q.keeps(int64(s.from), int64(s.to), offset) {
-			kept = append(kept, s)
-		}
+	week := []span{{0, secondsPerWeek}}
+	for _, spans := range p.each {
+		week = common(week, spans)
 	}
-	return kept
+	if q.keeps != nil {
+		week = slices.DeleteFunc(week, func(s span) bool {
+			return !q.keeps(int64(s.from), int64(s.to), p.offset)
+		})
+	}
+	if len(q.known) == maxKnown {
+		clear(q.known)
+	}
+	q.known[string(q.key)] = week
+	return week
 }
 
 // week returns the allowed times of a week, in seconds since Sunday 00:00 UTC.
@@ -192,7 +224,7 @@ func (r *Rules) week(form form, offset int64) []span {
 		case weekly:
 		}
 		for _, s := range spans {
-			from := floorMod(int64(w)*secondsPerDay+int64(s.from)-offset, secondsPerWeek)
+			from := inWeek(int64(w)*secondsPerDay+int64(s.from)-offset)
 			to := from + int64(s.to-s.from)
 			//nolint:gosec // seconds of a week
 			out = append(out, span{int32(from), int32(min(to, secondsPerWeek))})
@@ -204,31 +236,87 @@ func (r *Rules) week(form form, offset int64) []span {
 	return merged(out)
 }
 
-// next returns the first instant of the common times at or after the given one, or Never. It does
-// not look at excluded dates, nor at the end of the period.
-func (p *period) next(unix int64) int64 {
-	if len(p.week) == 0 {
-		return Never
+// nextCommon returns the first instant of the common times at or after the given one, or one that is
+// not in the period. It does not look at excluded dates.
+func (q *Search) nextCommon(unix int64) int64 {
+	p := &q.now
+	if !p.short {
+		from, _ := next(p.week, unix)
+		return from
 	}
-	second := floorMod(unix+weekOfEpoch, secondsPerWeek)
-	i := sort.Search(len(p.week), func(i int) bool { return int64(p.week[i].to) > second })
-	if i == len(p.week) {
-		return unix - second + secondsPerWeek + int64(p.week[0].from)
+	for unix < p.to {
+		from, to := unix, p.to
+		for i := 0; i < len(p.each) && from < p.to; i++ {
+			at, end := next(p.each[i], from)
+			if to = min(to, end); at > from {
+				from, to, i = at, p.to, -1 // all others again
+			}
+		}
+		if from >= p.to || q.keeping(from, to) {
+			return from
+		}
+		unix = to
 	}
-	return unix - second + max(second, int64(p.week[i].from))
+	return unix
 }
 
-// prev is next backwards.
-func (p *period) prev(unix int64) int64 {
-	if len(p.week) == 0 {
-		return -Never
+// prevCommon is nextCommon backwards.
+func (q *Search) prevCommon(unix int64) int64 {
+	p := &q.now
+	if !p.short {
+		_, last := prev(p.week, unix)
+		return last
 	}
-	second := floorMod(unix+weekOfEpoch, secondsPerWeek)
-	i := sort.Search(len(p.week), func(i int) bool { return int64(p.week[i].from) > second }) - 1
+	for unix >= p.from {
+		first, last := p.from, unix
+		for i := 0; i < len(p.each) && last >= p.from; i++ {
+			begin, at := prev(p.each[i], last)
+			if first = max(first, begin); at < last {
+				first, last, i = p.from, at, -1
+			}
+		}
+		if last < p.from || q.keeping(first, last+1) {
+			return last
+		}
+		unix = first - 1
+	}
+	return unix
+}
+
+// keeping reports whether the schedule may have instants in a range of the period, within a week.
+func (q *Search) keeping(from, to int64) bool {
+	second := inWeek(from+weekOfEpoch)
+	return q.keeps == nil || q.keeps(second, second+to-from, q.now.offset)
+}
+
+// next returns the first span of a week's times that ends after an instant: from its begin, or from
+// the instant if that is later. Without times it returns Never.
+func next(week []span, unix int64) (from, to int64) {
+	if len(week) == 0 {
+		return Never, Never
+	}
+	second := inWeek(unix+weekOfEpoch)
+	i := sort.Search(len(week), func(i int) bool { return int64(week[i].to) > second })
+	begin := unix - second
+	if i == len(week) {
+		i, begin = 0, begin+secondsPerWeek
+	}
+	return max(unix, begin+int64(week[i].from)), begin + int64(week[i].to)
+}
+
+// prev returns the last span of a week's times that begins at or before an instant: its first second,
+// and its last one, or the instant if that is earlier. Without times it returns -Never.
+func prev(week []span, unix int64) (first, last int64) {
+	if len(week) == 0 {
+		return -Never, -Never
+	}
+	second := inWeek(unix+weekOfEpoch)
+	i := sort.Search(len(week), func(i int) bool { return int64(week[i].from) > second }) - 1
+	begin := unix - second
 	if i < 0 {
-		return unix - second - secondsPerWeek + int64(p.week[len(p.week)-1].to) - 1
+		i, begin = len(week)-1, begin-secondsPerWeek
 	}
-	return unix - second + min(second, int64(p.week[i].to)-1)
+	return begin + int64(week[i].from), min(unix, begin+int64(week[i].to)-1)
 }
 
 // afterExcluded returns the end of the excluded dates of an instant, or the instant.
@@ -255,4 +343,7 @@ func (p *period) beforeExcluded(unix int64) int64 {
 	return max(out, p.from-1)
 }
 
-func floorMod(a, b int64) int64 { return (a%b + b) % b }
+// inWeek returns seconds modulo a week, from 0 on.
+func inWeek(seconds int64) int64 {
+	return (seconds%secondsPerWeek + secondsPerWeek) % secondsPerWeek
+}

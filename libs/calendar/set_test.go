@@ -171,6 +171,90 @@ func TestSearchPassesExcludedDatesWithClockChanges(t *testing.T) {
 	}
 }
 
+// TestIncludedDatesNeedNoWeeks searches tens of thousands of periods of a day or less, in which calendars of several
+// zones include dates of their own.
+func TestIncludedDatesNeedNoWeeks(t *testing.T) {
+	t.Parallel()
+	var calendars []timer.Calendar
+	for i, zone := range []string{"Europe/Berlin", "Asia/Tokyo", "America/New_York"} {
+		c := timer.Calendar{Zone: zone}
+		for hour := range 24 {
+			c.AllowedTimes = append(c.AllowedTimes, timer.TimeRange{
+				From: fmt.Sprintf(
+					"%02d:%02d",
+					hour,
+					15*i,
+				),
+				To: fmt.Sprintf("%02d:%02d", hour, 15*i+14),
+			})
+		}
+		first := time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)
+		for n := range timer.MaxCalendarDates {
+			day := first.AddDate(0, 0, 2*n).Format(time.DateOnly)
+			c.IncludedDates = append(c.IncludedDates, day)
+		}
+		calendars = append(calendars, c)
+	}
+	search := setOf(t, calendars...).Search(nil, nil)
+	require.Equal(t, calendar.Never, search.Next(unix(t, "2026-01-01T00:00:00Z"), calendar.Never))
+	require.LessOrEqual(t, search.Weeks(), 16)
+}
+
+// TestSearchOfIncludedDatesMatchesSingleSteps compares both directions with steps of a minute, where
+// most days are included by some calendar.
+func TestSearchOfIncludedDatesMatchesSingleSteps(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	begin := unix(t, "2026-03-01T00:00:00Z")
+	const days, minute = 60, 60
+	found := 0
+	for range 40 {
+		var calendars []timer.Calendar
+		for _, zone := range []string{"Europe/Berlin", "Asia/Kathmandu", "America/St_Johns"} {
+			c := timer.Calendar{Zone: zone}
+			for hour := r.IntN(3); hour < 24; hour += 1 + r.IntN(2) {
+				from := r.IntN(20)
+				c.AllowedTimes = append(c.AllowedTimes, timer.TimeRange{
+					From:     fmt.Sprintf("%02d:%02d", hour, from),
+					To:       fmt.Sprintf("%02d:%02d", hour, from+20+r.IntN(20)),
+					Weekdays: week()[r.IntN(5):],
+				})
+			}
+			for n := range days {
+				day := time.Unix(begin, 0).UTC().AddDate(0, 0, n).Format(time.DateOnly)
+				switch r.IntN(6) {
+				case 0, 2:
+					c.IncludedDates = append(c.IncludedDates, day)
+				case 1:
+					c.ExcludedDates = append(c.ExcludedDates, day)
+				}
+			}
+			calendars = append(calendars, c)
+		}
+		s := setOf(t, calendars...)
+		search := s.Search(nil, nil)
+		for range 20 {
+			at := begin + r.Int64N(days*24*60)*minute
+			next, prev := at, at-1
+			for next < at+3*86_400 && !s.Allows(next) {
+				next += minute
+			}
+			for prev > at-3*86_400 && !s.Allows(prev) {
+				prev -= minute
+			}
+			if s.Allows(next) {
+				found++
+				require.Equal(t, show(next), show(search.Next(at, calendar.Never)), calendars)
+			}
+			if s.Allows(prev) {
+				found++
+				require.Equal(t, show(prev), show(search.Prev(at-1)), calendars)
+			}
+		}
+	}
+	require.Greater(t, found, 500)
+}
+
 func TestLongStretchesAreCached(t *testing.T) {
 	t.Parallel()
 	var dates []string
