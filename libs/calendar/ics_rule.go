@@ -69,15 +69,21 @@ func (c *icsFile) recur(
 	return nil
 }
 
-// passed returns the work of rrule-go between two occurrences: the days, weeks, months or years
-// without one, and in each every position.
+// passed returns the work of rrule-go between two occurrences: the days, weeks or months without one,
+// where a year counts as twelve, and the positions in each.
 func (r *icsRule) passed(from, to int64) int {
-	days := map[rrule.Frequency]int64{
-		rrule.DAILY: 1, rrule.WEEKLY: daysPerWeek, rrule.MONTHLY: 30, rrule.YEARLY: 365,
-	}[r.opts.Freq]
+	days, each := int64(1), int64(1)
+	switch r.opts.Freq { //nolint:exhaustive // readRule refuses shorter ones
+	case rrule.WEEKLY:
+		days = daysPerWeek
+	case rrule.MONTHLY:
+		days = 30
+	case rrule.YEARLY:
+		days, each = 365, 12
+	}
 	length := days * secondsPerDay * int64(max(r.opts.Interval, 1))
 	periods := max((to-from)/length, 1)
-	return int((periods-1)*max(days/30, 1)) + int(periods)*len(r.opts.Bysetpos)
+	return int((periods-1)*each) + int(periods)*len(r.opts.Bysetpos)
 }
 
 // ruleEnd is a parsed UNTIL.

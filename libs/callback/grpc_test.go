@@ -68,6 +68,10 @@ func serveGRPCAt(
 ) (address string, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", at)
+	for n := 0; err != nil && n < 100; n++ { // another test may have the port for a moment
+		<-time.After(10 * time.Millisecond)
+		l, err = net.Listen("tcp", at)
+	}
 	require.NoError(t, err)
 	s := grpc.NewServer(o...)
 	carillonv1.RegisterCallbackServer(s, r)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 )
@@ -21,6 +22,7 @@ type bulk struct {
 
 	labels, prefix, contains, status, host string
 	all, yes, noWait                       bool
+	filters                                *pflag.FlagSet
 }
 
 var errNoTimers = usageError("expected names of timers, a filter such as -l, or --all, found none")
@@ -60,12 +62,15 @@ func (t *tool) addBulk(c *cobra.Command, body func() (client.Object, error)) *co
 }
 
 func (b *bulk) addFlags(c *cobra.Command) {
-	f := c.Flags()
+	f := pflag.NewFlagSet("filters", pflag.ContinueOnError)
 	f.StringVarP(&b.labels, "labels", "l", "", "timers with labels such as team=pay,env!=dev")
 	f.StringVar(&b.prefix, "name-prefix", "", "timers whose name begins so")
 	f.StringVar(&b.contains, "contains", "", "timers whose name contains this")
 	f.StringVar(&b.status, "status", "", "timers of this status: active, inactive or paused")
 	f.StringVar(&b.host, "target-host", "", "timers that call this host")
+	b.filters = f
+	c.Flags().AddFlagSet(f)
+	f = c.Flags()
 	f.BoolVar(&b.all, "all", false, "all timers of the app, where there is no other filter")
 	b.tool.withDryRun(c)
 	f.BoolVar(&b.yes, "yes", false, "with a filter: do not ask")
@@ -89,7 +94,7 @@ func (b *bulk) filter() client.Object {
 // match in between is changed, too.
 func (b *bulk) run(c *cobra.Command, request client.Object) error {
 	t := b.tool
-	if err := noEmptyFilter(c); err != nil {
+	if err := noEmptyFilter(c, b.filters); err != nil {
 		return err
 	}
 	request["filter"], request["all"] = b.filter(), b.all

@@ -214,7 +214,8 @@ func take(queue <-chan *job) *job {
 // SQLite rolls back the whole transaction, and then there is no savepoint. The error of the call says
 // so, and the others of the group need it: they may be repeated later.
 func whyNoSavepoint(call, rollback error) error {
-	if cause, ok := errors.AsType[*sqlite.Error](call); ok {
+	cause, ok := errors.AsType[*sqlite.Error](call)
+	if ok && Classify(cause) == engine.ClassUnavailable { // others are about the call's own rows
 		return cause
 	}
 	return rollback

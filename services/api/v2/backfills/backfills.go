@@ -39,7 +39,7 @@ type backfillBody struct {
 	From         string `json:"from" format:"date-time"`
 	To           string `json:"to" format:"date-time"`
 	Next         string `json:"next" format:"date-time" doc:"Every instant before it has its fire. Of a backfill that is done it is before to only if an edit gave the range more than 100,000 fires."`
-	Fires        int    `json:"fires,omitempty" doc:"How many fires the range has; only in the answer of its start."`
+	Fires        *int   `json:"fires,omitempty" doc:"How many fires the range has; only in the answer of its start."`
 	FiresCreated int64  `json:"fires_created"`
 	Status       string `json:"status" enum:"running,done,cancelled" doc:"Where it stands."`
 	CreatedAt    string `json:"created_at" format:"date-time"`
@@ -110,7 +110,7 @@ func (s *Resource) startBackfill(
 		)
 	}
 	out := &startBackfillOutput{Body: showBackfill(&begun)}
-	out.Body.Fires = fires
+	out.Body.Fires = &fires
 	if !in.DryRun {
 		out.Location = input.V2Prefix + "/backfills/" + begun.ID.String() +
 			"?app=" + url.QueryEscape(in.App)

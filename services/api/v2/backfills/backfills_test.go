@@ -14,6 +14,7 @@ func TestV2Backfill(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)
 	got, _ := f.Active(t, "past", `{"kind":"cron","specs":["0 * * * *"]}`)
+	seldom, _ := f.Active(t, "seldom", `{"kind":"cron","specs":["0 0 1 1 *"]}`)
 	path := apitest.TimerPath(got.ID, "/backfills")
 	type backfill struct {
 		ID, From, To, Status string
@@ -25,6 +26,9 @@ func TestV2Backfill(t *testing.T) {
 	var b backfill
 	f.Call(t, http.MethodPost, path+"&dry_run=true", body, nil).Into(t, 202, &b)
 	require.Equal(t, 24, b.Fires)
+	none := f.Call(t, http.MethodPost, apitest.TimerPath(seldom.ID, "/backfills")+"&dry_run=true",
+		`{"from":"2026-02-01T00:00:00Z","to":"2026-03-01T00:00:00Z"}`, nil)
+	require.Contains(t, none.Body, `"fires":0,`)
 	a := f.Call(t, http.MethodPost, path, body, nil)
 	a.Into(t, 202, &b)
 	require.Equal(t, 24, b.Fires)

@@ -38,11 +38,11 @@ func (s *Resource) filter(app string, in *FilterParam) (store.Filter, error) {
 	if f.Labels, err = input.ParseSelector(in.Labels); err != nil {
 		r.Invalid("query.labels", "expected a selector such as \"team=pay,env!=dev\": "+err.Error())
 	}
-	for name, text := range map[string]string{
-		"query.name_prefix": in.NamePrefix, "query.name_contains": in.NameContains,
+	for _, q := range []struct{ name, text string }{
+		{"name_prefix", in.NamePrefix}, {"name_contains", in.NameContains},
 	} {
-		if !utf8.ValidString(text) { // the databases compare it differently
-			r.Invalid(name, fmt.Sprintf("expected text in UTF-8, found %q", text))
+		if !utf8.ValidString(q.text) { // the databases compare it differently
+			r.Invalid("query."+q.name, fmt.Sprintf("expected text in UTF-8, found %q", q.text))
 		}
 	}
 	if at := r.Instant("query.due_after", in.DueAfter); at != nil {

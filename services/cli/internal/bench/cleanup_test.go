@@ -70,6 +70,7 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type slowFirst struct {
 	*shelf
 	began  atomic.Bool
+	first  sync.Once
 	listed chan struct{}
 }
 
@@ -82,7 +83,7 @@ func (s *slowFirst) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.shelf.ServeHTTP(w, r)
 	if r.Method == http.MethodGet {
-		close(s.listed)
+		s.first.Do(func() { close(s.listed) })
 	}
 }
 

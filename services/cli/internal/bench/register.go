@@ -172,7 +172,7 @@ func (r *registrar) remove(ctx context.Context, ids []timer.ID, done *atomic.Int
 }
 
 // each calls do for [from, to) of n in steps, from as many goroutines as there are connections. After
-// the first error, or the end of ctx, it begins nothing more but lets the requests that are under way
+// the first error, or the end of ctx, it begins no further step but lets those that are under way
 // end: what a canceled request created might appear after the timers of a phase have been deleted.
 func (r *registrar) each(
 	ctx context.Context, n, step int, do func(ctx context.Context, from, to int) error,
