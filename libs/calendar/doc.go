@@ -13,7 +13,7 @@
 //
 // A Set combines several calendars, in one zone or in several. It decides exactly whether they have
 // any time in common up to 2199, also with the times of a schedule. That takes some milliseconds, and
-// a tenth of a second with tens of thousands of named dates.
+// some tenths of a second with tens of thousands of named dates.
 //
 // Calendars:
 //

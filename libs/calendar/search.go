@@ -224,7 +224,7 @@ func (r *Rules) week(form form, offset int64) []span {
 		case weekly:
 		}
 		for _, s := range spans {
-			from := inWeek(int64(w)*secondsPerDay+int64(s.from)-offset)
+			from := inWeek(int64(w)*secondsPerDay + int64(s.from) - offset)
 			to := from + int64(s.to-s.from)
 			//nolint:gosec // seconds of a week
 			out = append(out, span{int32(from), int32(min(to, secondsPerWeek))})
@@ -285,7 +285,7 @@ func (q *Search) prevCommon(unix int64) int64 {
 
 // keeping reports whether the schedule may have instants in a range of the period, within a week.
 func (q *Search) keeping(from, to int64) bool {
-	second := inWeek(from+weekOfEpoch)
+	second := inWeek(from + weekOfEpoch)
 	return q.keeps == nil || q.keeps(second, second+to-from, q.now.offset)
 }
 
@@ -295,7 +295,7 @@ func next(week []span, unix int64) (from, to int64) {
 	if len(week) == 0 {
 		return Never, Never
 	}
-	second := inWeek(unix+weekOfEpoch)
+	second := inWeek(unix + weekOfEpoch)
 	i := sort.Search(len(week), func(i int) bool { return int64(week[i].to) > second })
 	begin := unix - second
 	if i == len(week) {
@@ -310,7 +310,7 @@ func prev(week []span, unix int64) (first, last int64) {
 	if len(week) == 0 {
 		return -Never, -Never
 	}
-	second := inWeek(unix+weekOfEpoch)
+	second := inWeek(unix + weekOfEpoch)
 	i := sort.Search(len(week), func(i int) bool { return int64(week[i].from) > second }) - 1
 	begin := unix - second
 	if i < 0 {
