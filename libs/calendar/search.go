@@ -40,7 +40,7 @@ type period struct {
 	offset   int64    // of Search.zone
 	short    bool     // a day or less
 	week     []span   // the common times, unless it is short
-	each     [][]span // otherwise the times of each calendar
+	each     [][]span // the times of each calendar
 	rules    []dated  // the calendars whose excluded dates apply
 }
 

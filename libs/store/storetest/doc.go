@@ -23,7 +23,6 @@
 //	putifabsent.go  values that only the first caller stores
 //	expand.go       expansions
 //	backfills.go    backfills
-//	backfillbound.go  their largest number of fires
 //	duework.go      what there is to do for migrators
 //	grid.go         plans for tests: due at each multiple of a duration
 //
