@@ -111,6 +111,9 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 		res := answeredError(err)
 		if !seen.answered(callCtx, err) {
 			res = unanswered(ctx, r, err, ch, &seen, timeout)
+			if status.Code(err) == codes.Unavailable && !seen.headers.Load() {
+				ch.failed.Store(true)
+			}
 		}
 		if status.Code(err) == codes.Unauthenticated && r.Target.OAuth2 != nil {
 			g.o.Tokens.tokens.drop(r.App, policy, r.Target.OAuth2, token)

@@ -33,6 +33,7 @@ type channel struct {
 	conn *grpc.ClientConn
 	// of the last dial, as gRPC keeps only its text; nil after a success
 	dialErr atomic.Pointer[error]
+	failed  atomic.Bool // a call got no answer, as there is no connection or it broke
 
 	mu      sync.Mutex
 	users   int
@@ -56,12 +57,13 @@ func newChannels(o *GRPCOptions) (*channels, error) {
 
 // get returns a channel for use; call release afterwards. A channel that failed to connect would
 // refuse calls until its next try, so a new one takes its place: every attempt connects if there is
-// no connection, as over HTTP. Calls that come meanwhile wait for the same dial.
+// no connection, as over HTTP. Calls that come meanwhile wait for the same dial. The state alone does
+// not tell: gRPC refuses calls a moment before it says that it failed.
 func (cs *channels) get(p *egress.Policy, k channelKey) (*channel, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	c, ok := cs.cache.Get(k)
-	if ok && c.conn.GetState() == connectivity.TransientFailure {
+	if ok && (c.failed.Load() || c.conn.GetState() == connectivity.TransientFailure) {
 		cs.cache.Remove(k)
 		ok = false
 	}
