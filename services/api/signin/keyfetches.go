@@ -30,6 +30,7 @@ type keyFetches struct {
 	// mu is held during a fetch: callers at once wait for it, and take its answer.
 	mu     sync.Mutex
 	at     time.Time // of the latest fetch; zero: there was none
+	from   string    // the URL of that fetch
 	status int
 	header http.Header
 	body   []byte
@@ -43,9 +44,10 @@ func (k *keyFetches) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if age := k.now().Sub(k.at); k.at.IsZero() || age < 0 || age >= keysEvery {
+	age := k.now().Sub(k.at)
+	if k.at.IsZero() || age < 0 || age >= keysEvery || k.from != r.URL.String() {
 		k.fetch(r)
-		k.at = k.now()
+		k.at, k.from = k.now(), r.URL.String()
 		k.none.Store(k.err != nil || k.status != http.StatusOK || !json.Valid(k.body))
 	}
 	if k.err != nil {

@@ -41,3 +41,24 @@ func TestFailedDoesNotWait(t *testing.T) {
 	<-fetched
 	require.True(t, k.failed())
 }
+
+// TestMovedKeysAreFetchedAtOnce checks that keys at a new URL are not those of the old one.
+func TestMovedKeysAreFetchedAtOnce(t *testing.T) {
+	t.Parallel()
+	var fetched []string
+	k := &keyFetches{now: time.Now, next: roundTrip(func(r *http.Request) (*http.Response, error) {
+		fetched = append(fetched, r.URL.Path)
+		return httptest.NewRecorder().Result(), nil
+	})}
+	for _, url := range []string{"https://id.example.com/old", "https://id.example.com/new"} {
+		k.url.Store(&url)
+		for range 2 {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			require.NoError(t, err)
+			resp, err := k.RoundTrip(r)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}
+	}
+	require.Equal(t, []string{"/old", "/new"}, fetched)
+}

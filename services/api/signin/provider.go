@@ -23,6 +23,7 @@ import (
 const (
 	callTimeout = 10 * time.Second // of a call of the provider
 	retryAfter  = 5 * time.Second  // a failed discovery
+	askAgain    = time.Hour        // after a discovery, as providers move their endpoints
 )
 
 // Options are the settings of a Provider.
@@ -100,16 +101,32 @@ func (p *Provider) context(ctx context.Context) context.Context {
 }
 
 // discover returns the provider's endpoints and keys. Callers at once ask together, and none waits
-// longer than its context. A caller that leaves does not stop the others.
+// longer than its context. A caller that leaves does not stop the others. Nobody waits for a renewal.
 func (p *Provider) discover(ctx context.Context) (*discovery, error) {
-	if d := p.latest.Load(); d != nil && (d.err == nil || p.opts.Now().Sub(d.at) < retryAfter) {
-		return d, d.err
+	latest := p.latest.Load()
+	known := latest != nil && latest.err == nil
+	if latest != nil {
+		lasts := retryAfter
+		if known {
+			lasts = askAgain
+		}
+		if age := p.opts.Now().Sub(latest.at); age < lasts {
+			return latest, latest.err
+		}
 	}
 	asked := p.asking.DoChan("", func() (any, error) {
 		d := p.ask(context.WithoutCancel(ctx))
+		if d.err != nil && known { // what was known still counts
+			kept := *latest
+			kept.at = d.at.Add(retryAfter - askAgain)
+			d = &kept
+		}
 		p.latest.Store(d)
 		return d, d.err
 	})
+	if known {
+		return latest, nil
+	}
 	select {
 	case a := <-asked:
 		d, _ := a.Val.(*discovery)
