@@ -116,7 +116,7 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	ctx, cancel := context.WithTimeout(ctx, topicsTimeout)
 	defer cancel()
 	err = in.run(ctx, command)
-	if errors.Is(err, pulsartopics.ErrNoTopic) {
+	if errors.Is(err, pulsartopics.ErrNoTopic) || errors.Is(err, pulsartopics.ErrNoSubscription) {
 		return usageError(err.Error())
 	}
 	return err

@@ -101,6 +101,11 @@ func TestTopicsOfAClusterAreShown(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, `"raw"`)
 
+	_, err = topics(t, p, "peek", "slices", "-subscription", "trigger")
+	require.ErrorContains(t, err, `topic slices has no "trigger" (there are ["triggers"])`)
+	out, err = topics(t, p, "subscriptions", "slices")
+	require.NoError(t, err)
+	require.NotRegexp(t, `slices +trigger `, out)
 	_, err = topics(t, p, "reset", "slices", "triggers", "-to", "latest")
 	require.ErrorContains(t, err, "add -yes")
 	out, err = topics(t, p, "peek", "slices")

@@ -29,7 +29,9 @@ type Message struct {
 
 // PeekBacklog returns up to n unacknowledged messages of a subscription: the oldest of each
 // partition, in order of publication. Consumers continue meanwhile, so the messages may already be
-// acknowledged.
+// acknowledged. Pulsar creates a subscription at which it is asked to peek and does not have. So
+// PeekBacklog asks first, and fails with ErrNoSubscription if no partition has it. Pulsar has no call
+// for both, so a subscription that is deleted between them is created again.
 func (t *Topics) PeekBacklog(
 	ctx context.Context,
 	topic bus.Topic,
@@ -45,12 +47,28 @@ func (t *Topics) PeekBacklog(
 		return nil, err
 	}
 	var out []Message
+	var known []string
+	exists := false
 	for _, p := range parts {
+		names, err := t.admin.Subscriptions().ListWithContext(ctx, p)
+		if err != nil && !isNotFound(err) {
+			return nil, t.reading(topic, err)
+		}
+		known = append(known, names...)
+		if !slices.Contains(names, subscription) {
+			continue
+		}
+		exists = true
 		found, err := t.peek(ctx, p, subscription, min(n, MaxPeek))
 		if err != nil {
 			return nil, fmt.Errorf("peeking at %s of %s: %w", subscription, topic, err)
 		}
 		out = append(out, decodeAll(spec.Schema, found)...)
+	}
+	if !exists {
+		slices.Sort(known)
+		return nil, fmt.Errorf("%w: topic %s has no %q (there are %q)",
+			ErrNoSubscription, topic, subscription, slices.Compact(known))
 	}
 	slices.SortFunc(out, byTime)
 	return out[:min(n, len(out))], nil

@@ -75,6 +75,9 @@ func (t *Topics) Close() { t.transport.CloseIdleConnections() }
 // ErrNoTopic means that the deployment has no topic of that name.
 var ErrNoTopic = errors.New("no such topic")
 
+// ErrNoSubscription means that a topic has no subscription of that name.
+var ErrNoSubscription = errors.New("no such subscription")
+
 // Topic describes one topic.
 type Topic struct {
 	Name          bus.Topic

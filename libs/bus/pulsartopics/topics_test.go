@@ -262,11 +262,10 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 		require.NoError(t, err)
 		require.Positive(t, topic.Subscriptions[0].Backlog, "peeking acknowledges nothing")
 		_, err = d.topics.PeekBacklog(t.Context(), bus.TasksNormal, "nobody", 1)
-		require.NoError(
-			t,
-			err,
-			"the broker answers not found for both: no messages and no subscription",
-		)
+		require.ErrorIs(t, err, pulsartopics.ErrNoSubscription)
+		topic, err = d.topics.Describe(t.Context(), bus.TasksNormal)
+		require.NoError(t, err)
+		require.Len(t, topic.Subscriptions, 1, "peeking creates none")
 	})
 
 	t.Run("latest", func(t *testing.T) {
