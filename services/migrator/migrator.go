@@ -213,6 +213,7 @@ func (s *Service) purge(ctx context.Context) error {
 		if onlyMore(err) {
 			wait = purgeAgain
 		} else if err != nil && ctx.Err() == nil {
+			s.met.purgeErrors.Inc()
 			s.log.Warn().Err(err).Msg("expired rows not purged")
 			wait = min(wait, time.Minute)
 		}
@@ -283,6 +284,7 @@ func (s *Service) gauge(ctx context.Context) error {
 
 type metrics struct {
 	timers, fires, errors prometheus.Counter
+	purgeErrors           prometheus.Counter
 	batch                 prometheus.Histogram
 	backlog, lag          prometheus.Gauge
 
@@ -314,6 +316,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 				Help: "Expansions that failed and are retried.",
 			},
 		),
+		purgeErrors: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_purge_errors_total",
+			Help: "Purges of expired rows that failed and are repeated.",
+		}),
 		batch: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_migrator_batch_size",
 			Help:    "Timers expanded together.",

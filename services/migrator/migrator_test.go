@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -307,6 +308,31 @@ func TestPurgesGoOnWhileMoreHasExpired(t *testing.T) {
 		require.NotContains(t, log.String(), "not purged")
 		time.Sleep(time.Hour)
 		require.EqualValues(t, 22, st.calls.Load())
+	})
+}
+
+// unpurgeable is a store whose user may not remove expired rows.
+type unpurgeable struct{ migrator.Store }
+
+func (unpurgeable) PurgeExpired(context.Context, time.Duration) error {
+	return errors.New("ALTER command denied")
+}
+
+// TestFailedPurgesAreCounted repeats a purge that failed every minute, and counts it.
+func TestFailedPurgesAreCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		reg := prometheus.NewRegistry()
+		start(t, parts, parts.Dispatch, func(o *migrator.Options) {
+			o.Store, o.PurgeEvery, o.Registerer = unpurgeable{parts.Store}, time.Hour, reg
+		})
+		time.Sleep(10*time.Minute + time.Second)
+		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP carillon_purge_errors_total Purges of expired rows that failed and are repeated.
+# TYPE carillon_purge_errors_total counter
+carillon_purge_errors_total 11
+`), "carillon_purge_errors_total"))
 	})
 }
 
