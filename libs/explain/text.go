@@ -27,7 +27,7 @@ var failTexts = map[timer.Reason]string{
 	timer.ReasonNotRetried: "the timer does not retry this answer",
 	timer.ReasonGaveUp:     "the next attempt would have been later than give_up_after allows",
 	timer.ReasonGone:       "the receiver answered that it is gone, which pauses the timer if it is active and was not edited since",
-	timer.ReasonRejected:   "its target can never be called as it is defined",
+	timer.ReasonRejected:   "its target cannot be called, by its definition or for lack of rights",
 }
 
 // statusGone is the answer of a receiver that is gone.

@@ -31,7 +31,7 @@ const (
 	// ReasonCancelled means that a later fire replaced it, or that its backfill was cancelled.
 	ReasonCancelled Reason = "cancelled"
 	ReasonExhausted Reason = "exhausted" // the last attempt failed
-	ReasonRejected  Reason = "rejected"  // the target can never be called as it is defined
+	ReasonRejected  Reason = "rejected"  // the target cannot be called, by its definition or for lack of rights
 )
 
 // Attempt is one callback call.
