@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 )
@@ -25,11 +24,9 @@ type Pair struct {
 	pair   *tls.Certificate
 }
 
-// version tells contents of a file apart.
-type version struct {
-	modified time.Time
-	size     int64
-}
+// version tells contents of a file apart: by its inode, too, because files that are built
+// reproducibly all have one time.
+type version struct{ info os.FileInfo }
 
 // versionOf returns the version of a file. A Secret of Kubernetes replaces a link, which counts as
 // a change.
@@ -38,7 +35,13 @@ func versionOf(path string) (version, error) {
 	if err != nil {
 		return version{}, fmt.Errorf("reading a certificate: %w", err)
 	}
-	return version{info.ModTime(), info.Size()}, nil
+	return version{info}, nil
+}
+
+// is reports whether two versions are the same. Both must have been found.
+func (v version) is(o version) bool {
+	return os.SameFile(v.info, o.info) && v.info.Size() == o.info.Size() &&
+		v.info.ModTime().Equal(o.info.ModTime())
 }
 
 // Load reads both files. They must be a pair.
@@ -74,7 +77,7 @@ func (p *Pair) reload() error {
 			return err
 		}
 	}
-	if p.pair != nil && found == p.loaded {
+	if p.pair != nil && found[0].is(p.loaded[0]) && found[1].is(p.loaded[1]) {
 		return nil
 	}
 	pair, err := tls.LoadX509KeyPair(p.cert, p.key)

@@ -85,3 +85,41 @@ func TestFollowsItsFiles(t *testing.T) {
 	require.Equal(t, "second", served(), "a file that is missing for a moment")
 	require.NotContains(t, log.String(), "PRIVATE KEY")
 }
+
+// TestFollowsLinks replaces the directory that the files are linked to, by one whose files have the
+// same size and time: where files are built reproducibly, they all have one time.
+func TestFollowsLinks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "..data")
+	at := time.Unix(1, 0)
+	use := func(name string) {
+		to := filepath.Join(dir, name)
+		require.NoError(t, os.Mkdir(to, 0o700))
+		cert, key := makePair(t, name)
+		const size = 2000
+		for file, text := range map[string][]byte{"tls.crt": cert, "tls.key": key} {
+			text = append(text, bytes.Repeat([]byte("\n"), size-len(text))...)
+			path := filepath.Join(to, file)
+			require.NoError(t, os.WriteFile(path, text, 0o600))
+			require.NoError(t, os.Chtimes(path, at, at))
+		}
+		require.NoError(t, os.Symlink(name, data+".new"))
+		require.NoError(t, os.Rename(data+".new", data))
+	}
+	use("first")
+	cert, key := filepath.Join(data, "tls.crt"), filepath.Join(data, "tls.key")
+	p, err := certfile.Load(cert, key, zerolog.Nop())
+	require.NoError(t, err)
+	ca, err := certfile.LoadClient("x-tls", certfile.Files{CA: cert}, zerolog.Nop())
+	require.NoError(t, err)
+	before := ca.Config().RootCAs
+
+	use("second")
+	pair, err := p.Config().GetCertificate(nil)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	require.NoError(t, err)
+	require.Equal(t, "second", leaf.Subject.CommonName)
+	require.False(t, before.Equal(ca.Config().RootCAs))
+}

@@ -105,7 +105,7 @@ var errNoCertificate = errors.New("it has no certificate in PEM (-----BEGIN CERT
 // reload reads the file if it changed.
 func (a *authorities) reload() error {
 	found, err := versionOf(a.path)
-	if err != nil || a.pool != nil && found == a.loaded {
+	if err != nil || a.pool != nil && found.is(a.loaded) {
 		return err
 	}
 	text, err := os.ReadFile(a.path)
