@@ -1,6 +1,8 @@
 package sqlstore_test
 
 import (
+	"bytes"
+	"context"
 	"io"
 	"net"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/mysqlengine"
 	"github.com/carillon-timer/carillon/libs/testenv"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // link forwards connections to a server, until it falls silent as a stopped server does: it takes
@@ -27,6 +30,7 @@ type link struct {
 	server   string
 	opened   atomic.Int64
 	silent   atomic.Bool
+	silentAt atomic.Value // []byte: data with which it falls silent
 	wait     sync.WaitGroup
 	mu       sync.Mutex
 	conns    []net.Conn
@@ -83,6 +87,9 @@ type linkWriter struct {
 }
 
 func (w linkWriter) Write(b []byte) (int, error) {
+	if at, ok := w.link.silentAt.Load().([]byte); ok && bytes.Contains(b, at) {
+		w.link.silent.Store(true)
+	}
 	if w.link.silent.Load() {
 		return len(b), nil
 	}
@@ -117,6 +124,30 @@ func TestMySQLLeavesSilentNode(t *testing.T) {
 	})
 	create("meanwhile")
 	require.NotZero(t, second.opened.Load())
+}
+
+// TestMySQLCommitHasADeadline stops a server at a commit. A call must not last until the limit of
+// reads, which is far longer than its own. Nobody knows whether the server committed, so the commit is
+// not repeated.
+func TestMySQLCommitHasADeadline(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}) // makes the tables
+	cfg, err := mysql.ParseDSN(dsn)
+	require.NoError(t, err)
+	l := newLink(t, cfg.Addr)
+	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{
+		DSN:     strings.Replace(dsn, cfg.Addr, l.listener.Addr().String(), 1),
+		Timeout: 5 * time.Second,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	require.NoError(t, s.Ping(t.Context()))
+	l.silentAt.Store([]byte("COMMIT"))
+	_, err = s.Create(t.Context(), []store.NewTimer{{App: "app", Name: "n"}}, nil)
+	require.True(t, l.silent.Load(), "the server got the commit")
+	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err), "%v", err)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 // lines are log lines, written by several goroutines.

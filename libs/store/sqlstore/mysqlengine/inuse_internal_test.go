@@ -2,6 +2,7 @@ package mysqlengine
 
 import (
 	"bytes"
+	"context"
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
@@ -76,10 +77,14 @@ func TestChangeOfNodeIsLoggedOnce(t *testing.T) {
 	require.Nil(t, u.node(list[:1]), "one address: there is nothing to tell")
 }
 
-// lostTx loses its connection in the commit.
-type lostTx struct{ driver.Tx }
+// lostConn loses its connection in each statement.
+type lostConn struct{ mysqlConn }
 
-func (lostTx) Commit() error { return mysql.ErrInvalidConn }
+func (lostConn) ExecContext(
+	context.Context, string, []driver.NamedValue,
+) (driver.Result, error) {
+	return nil, mysql.ErrInvalidConn
+}
 
 // TestLostConnectionNamesNode where there are several, and stays the error that the store repeats.
 func TestLostConnectionNamesNode(t *testing.T) {
@@ -88,8 +93,9 @@ func TestLostConnectionNamesNode(t *testing.T) {
 		"invalid connection":           nil,
 		"node a:1: invalid connection": {addr: "a:1"},
 	} {
-		c := &servedConn{node: nd}
-		for _, err := range []error{c.check(mysql.ErrInvalidConn), servedTx{lostTx{}, c}.Commit()} {
+		c := &servedConn{mysqlConn: lostConn{}, node: nd}
+		tx := servedTx{c, t.Context()}
+		for _, err := range []error{c.check(mysql.ErrInvalidConn), tx.Commit()} {
 			require.EqualError(t, err, want)
 			require.ErrorIs(t, err, mysql.ErrInvalidConn)
 		}

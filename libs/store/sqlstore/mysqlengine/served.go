@@ -141,14 +141,14 @@ type servedConn struct {
 
 	node   *node // nil if there is only one
 	number int   // of the node's connections
-	left   bool
+	broken bool  // it must not go back to the pool
 }
 
 const notPrepared = 1047 // a node outside of its cluster runs no statements
 
 func (c *servedConn) check(err error) error {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == notPrepared {
-		c.left = true
+		c.broken = true
 		return driver.ErrBadConn
 	}
 	return c.named(err)
@@ -177,21 +177,32 @@ func (c *servedConn) QueryContext(
 }
 
 func (c *servedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	tx, err := c.mysqlConn.BeginTx(ctx, opts)
-	if err = c.check(err); err != nil {
-		return nil, err
+	if _, err := c.mysqlConn.BeginTx(ctx, opts); err != nil {
+		return nil, c.check(err)
 	}
-	return servedTx{tx, c}, nil
+	return servedTx{c, ctx}, nil
 }
 
-// servedTx names its node if the connection is lost in a commit.
+// servedTx ends its transaction within the context that began it. The driver's own Commit has no
+// context: it would wait for a silent server until the time limit of reads, which is far longer. It
+// also names its node if the connection is lost.
 type servedTx struct {
-	driver.Tx
-
 	conn *servedConn
+	ctx  context.Context //nolint:containedctx // driver.Tx takes none
 }
 
-func (t servedTx) Commit() error { return t.conn.named(t.Tx.Commit()) }
+func (t servedTx) Commit() error   { return t.end("COMMIT") }
+func (t servedTx) Rollback() error { return t.end("ROLLBACK") }
+
+// end closes the connection if the server did not answer: the transaction may still be open, and the
+// server rolls it back.
+func (t servedTx) end(statement string) error {
+	_, err := t.conn.mysqlConn.ExecContext(t.ctx, statement, nil)
+	if _, answered := errors.AsType[*mysql.MySQLError](err); err != nil && !answered {
+		t.conn.broken = true
+	}
+	return t.conn.named(err)
+}
 
 func (c *servedConn) retired() bool { return c.node != nil && c.node.isRetired(c.number) }
 
@@ -205,4 +216,4 @@ func (c *servedConn) ResetSession(ctx context.Context) error {
 }
 
 // IsValid reports whether the connection may go back to the pool.
-func (c *servedConn) IsValid() bool { return !c.left && !c.retired() && c.mysqlConn.IsValid() }
+func (c *servedConn) IsValid() bool { return !c.broken && !c.retired() && c.mysqlConn.IsValid() }
