@@ -367,13 +367,14 @@ func TestMySQLLockWait(t *testing.T) {
 }
 
 // TestMySQLStalledTransactionLosesItsLocks checks that a process that stalls in a transaction
-// blocks nobody for long.
+// blocks nobody for long. Its transaction is then repeated: MariaDB has only ended the connection,
+// MySQL also says why.
 func TestMySQLStalledTransactionLosesItsLocks(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
 	frozen, other := openMySQL(
 		t,
-		sqlstore.MySQLOptions{DSN: dsn},
+		sqlstore.MySQLOptions{DSN: dsn, Timeout: time.Minute},
 	), openMySQL(
 		t,
 		sqlstore.MySQLOptions{DSN: dsn},
@@ -385,12 +386,11 @@ func TestMySQLStalledTransactionLosesItsLocks(t *testing.T) {
 	require.NoError(t, err)
 	change := store.StatusChange{App: "a", ID: made[0].Timer.ID, Status: timer.StatusActive}
 
-	locked, wake, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	locked, wake, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	var once sync.Once
 	go func() {
-		defer close(done)
 		// The row is locked.
-		_, _ = frozen.SetStatus(
+		_, err := frozen.SetStatus(
 			t.Context(),
 			[]store.StatusChange{change},
 			func(*timer.Timer, int64) store.Plan {
@@ -399,6 +399,7 @@ func TestMySQLStalledTransactionLosesItsLocks(t *testing.T) {
 				return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
 			},
 		)
+		done <- err
 	}()
 	<-locked
 	out, err := other.SetStatus(t.Context(), []store.StatusChange{change}, plan)
@@ -406,7 +407,7 @@ func TestMySQLStalledTransactionLosesItsLocks(t *testing.T) {
 	require.NoError(t, out[0].Err)
 	require.NotZero(t, out[0].Seq, "the frozen one's change was rolled back")
 	close(wake)
-	<-done
+	require.NoError(t, <-done)
 }
 
 // TestMySQLSearchesInSmallSteps is TestSQLiteSearchesInSmallSteps on MySQL.

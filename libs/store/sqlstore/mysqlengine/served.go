@@ -133,9 +133,10 @@ func text(v driver.Value) string {
 	return fmt.Sprint(v)
 }
 
-// servedConn ends with the first statement that its node refuses because it has left the cluster.
-// The node has not run the statement, so database/sql and the store may repeat it elsewhere. It also
-// ends when it is retired, after the statement or transaction that it runs.
+// servedConn ends with the first statement that its node refuses because it has left the cluster, or
+// has ended the connection. The node has not run the statement, so database/sql and the store may
+// repeat it elsewhere. It also ends when it is retired, after the statement or transaction that it
+// runs.
 type servedConn struct {
 	mysqlConn
 
@@ -144,10 +145,16 @@ type servedConn struct {
 	broken bool  // it must not go back to the pool
 }
 
-const notPrepared = 1047 // a node outside of its cluster runs no statements
+const (
+	notPrepared = 1047 // a node outside of its cluster runs no statements
+	// wasIdle is MySQL's answer on a connection that was idle for longer than wait_timeout, for
+	// example in a transaction of a process that stalled. MariaDB only ends the connection.
+	wasIdle = 4031
+)
 
 func (c *servedConn) check(err error) error {
-	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == notPrepared {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	if ok && (e.Number == notPrepared || e.Number == wasIdle) {
 		c.broken = true
 		return driver.ErrBadConn
 	}
@@ -201,7 +208,7 @@ func (t servedTx) end(statement string) error {
 	if _, answered := errors.AsType[*mysql.MySQLError](err); err != nil && !answered {
 		t.conn.broken = true
 	}
-	return t.conn.named(err)
+	return t.conn.check(err)
 }
 
 func (c *servedConn) retired() bool { return c.node != nil && c.node.isRetired(c.number) }

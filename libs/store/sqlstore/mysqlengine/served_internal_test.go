@@ -29,10 +29,10 @@ func (c failingConn) ExecContext(
 func (c failingConn) IsValid() bool { return true }
 
 // TestConnectionLeavesNodeOutsideOfCluster: such a node refuses all statements, so each may be
-// repeated on another connection.
+// repeated on another connection. So does one that has ended the connection.
 func TestConnectionLeavesNodeOutsideOfCluster(t *testing.T) {
 	t.Parallel()
-	for number, leaves := range map[uint16]bool{1047: true, 1213: false, 1062: false} {
+	for number, leaves := range map[uint16]bool{1047: true, 4031: true, 1213: false, 1062: false} {
 		c := &servedConn{mysqlConn: failingConn{number: number}}
 		_, err := c.ExecContext(t.Context(), "SELECT 1", nil)
 		require.Equal(
@@ -41,6 +41,11 @@ func TestConnectionLeavesNodeOutsideOfCluster(t *testing.T) {
 			errors.Is(err, driver.ErrBadConn),
 			number,
 		)
+		require.Equal(t, !leaves, c.IsValid(), number)
+
+		c = &servedConn{mysqlConn: failingConn{number: number}}
+		err = servedTx{c, t.Context()}.Commit()
+		require.Equal(t, leaves, errors.Is(err, driver.ErrBadConn), number)
 		require.Equal(t, !leaves, c.IsValid(), number)
 	}
 }
