@@ -81,6 +81,8 @@ func redisAdvice(c *config.Redis, err error, reached bool) string {
 	switch {
 	case errors.Is(err, rediswindow.ErrSentinel), isUnknown(text, "cluster"):
 		return "for sentinels in redis-addrs, redis-sentinel-master must name their master"
+	case errors.Is(err, rediswindow.ErrReplica):
+		return "redis-addrs must name the master"
 	case sentinels && strings.HasSuffix(text, "redis: nil"):
 		return fmt.Sprintf("the sentinels answer, and know no master %q: "+
 			"correct redis-sentinel-master", c.Sentinel.Master)

@@ -47,6 +47,8 @@ func TestRedisAdvice(t *testing.T) {
 	}
 	err := explain(redisServer, &Settings{Redis: plain}, rediswindow.ErrSentinel, false)
 	require.ErrorContains(t, err, "redis-sentinel-master must name")
+	err = explain(redisServer, &Settings{Redis: plain}, rediswindow.ErrReplica, true)
+	require.ErrorContains(t, err, "redis-addrs must name the master")
 	require.NoError(t, explain(redisServer, &Settings{}, nil, false))
 	err = explain(redisServer, &Settings{Redis: plain}, errors.New("EOF"), true)
 	require.EqualError(t, err, "redis-addrs a:1,b:2: EOF", "its port was right")

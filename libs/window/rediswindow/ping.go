@@ -13,7 +13,7 @@ import (
 
 // Ping implements window.Window. In a cluster every master must respond, because each holds a part
 // of the slices. The first successful Ping also checks the servers' settings, and warns of those
-// that lose entries silently. A sentinel in place of a server is an error.
+// that lose entries silently. A sentinel or a replica in place of a master is an error.
 func (w *Window) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -21,28 +21,38 @@ func (w *Window) Ping(ctx context.Context) error {
 	if err := w.each(ctx, ping); err != nil {
 		return timer.Unavailable("pinging Redis", w.dials.orCause(err))
 	}
+	if err := w.each(ctx, checkRole); err != nil {
+		return timer.Unavailable("checking the role of Redis", err)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.checked {
 		return nil
 	}
-	if err := w.each(ctx, checkRole); err != nil {
-		return timer.Unavailable("checking the role of Redis", err)
-	}
 	w.checked = w.each(ctx, w.checkSettings) == nil
 	return nil
 }
 
-// ErrSentinel is the error of Ping where a server is a sentinel: it answers, and keeps no data.
-var ErrSentinel = errors.New("the server is a sentinel, which keeps no data")
+// Errors of Ping where a server answers, and the window cannot be in it.
+var (
+	ErrSentinel = errors.New("the server is a sentinel, which keeps no data")
+	ErrReplica  = errors.New("the server is a replica, which takes no writes")
+)
 
-// checkRole refuses sentinels. A client that may not ask for the role may still use the server.
+// checkRole refuses sentinels and replicas. A client that may not ask for the role may still use the
+// server.
 func checkRole(ctx context.Context, c *redis.Client) error {
 	role, err := c.Do(ctx, "ROLE").Slice()
-	if err != nil || len(role) == 0 || role[0] != "sentinel" {
+	if err != nil || len(role) == 0 {
 		return ctx.Err() //nolint:wrapcheck // the caller says what was asked
 	}
-	return fmt.Errorf("%s: %w", c.Options().Addr, ErrSentinel)
+	switch role[0] {
+	case "sentinel":
+		return fmt.Errorf("%s: %w", c.Options().Addr, ErrSentinel)
+	case "slave":
+		return fmt.Errorf("%s: %w", c.Options().Addr, ErrReplica)
+	}
+	return ctx.Err() //nolint:wrapcheck // as above
 }
 
 // each calls f for every server that holds slices.

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/window/rediswindow"
 )
 
@@ -25,6 +27,24 @@ func TestPingRefusesSentinel(t *testing.T) {
 		require.Error(t, err, "it has no window")
 		return errors.Is(err, rediswindow.ErrSentinel)
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// TestPingRefusesReplica: a replica answers PING, and refuses every write. A master may become one at
+// any time.
+func TestPingRefusesReplica(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	s.start(t)
+	w := newWindow(t, rediswindow.Options{Addrs: []string{s.addr}, Prefix: "p"})
+	serves := func() bool { return w.Ping(t.Context()) == nil }
+	require.Eventually(t, serves, time.Minute, 10*time.Millisecond)
+	c := redis.NewClient(&redis.Options{Addr: s.addr})
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	require.NoError(t, c.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+	require.ErrorContains(t, w.Put(t.Context(), []timer.Fire{fireIn(soon(), 1, 1)}), "READONLY")
+	require.ErrorIs(t, w.Ping(t.Context()), rediswindow.ErrReplica)
+	require.NoError(t, c.ReplicaOf(t.Context(), "NO", "ONE").Err())
+	require.Eventually(t, serves, time.Minute, 10*time.Millisecond)
 }
 
 // TestPingSaysWhyNoNodeAnswers: the library repeats until the time is up, and reports only that.
