@@ -2,6 +2,8 @@ package redisstate_test
 
 import (
 	"net"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +84,45 @@ func TestServerRestartLosesTheScript(t *testing.T) {
 		require.NoError(t, err)
 		require.Positive(t, left, "a key without expiry")
 	}
+}
+
+// TestServerWithAClockBehind fails over to a server whose clock is an hour behind, while an executor
+// dies. What the dead one had is free again as soon as with one clock.
+func TestServerWithAClockBehind(t *testing.T) {
+	t.Parallel()
+	addrs, prefix := testenv.Redis(t)
+	l := newState(t, redisstate.Options{Addrs: addrs, Prefix: prefix, Timeout: 5 * time.Second})
+	client := redis.NewClient(&redis.Options{Addr: addrs[0]})
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	sync := func(executor string, waiting [limit.Priorities]int) limit.Grant {
+		t.Helper()
+		grants, err := l.Sync(t.Context(), executor, []limit.Demand{{
+			App: "a", Settings: limit.Settings{Rate: 1000, Burst: 10, Concurrent: 3},
+			Waiting: waiting, Starts: 1, Slots: 3,
+		}})
+		require.NoError(t, err)
+		return grants[0]
+	}
+	require.Equal(t, 3, sync("dead", [limit.Priorities]int{5}).Slots)
+
+	key := prefix + ":{l:a}"
+	all, err := client.HGetAll(t.Context(), key).Result()
+	require.NoError(t, err)
+	for _, field := range []string{"e:dead", "w:dead"} {
+		require.Contains(t, all, field)
+		numbers := strings.Fields(all[field])
+		last := len(numbers) - 1
+		endUS, err := strconv.ParseInt(numbers[last], 10, 64)
+		require.NoError(t, err)
+		numbers[last] = strconv.FormatInt(endUS+time.Hour.Microseconds(), 10)
+		require.NoError(t, client.HSet(t.Context(), key, field, strings.Join(numbers, " ")).Err())
+	}
+
+	require.Zero(t, sync("alive", [limit.Priorities]int{0, 5}).Slots, "they may be in use")
+	require.Eventually(t, func() bool {
+		g := sync("alive", [limit.Priorities]int{0, 5})
+		return g.Slots == 3 && len(g.Order) == 1
+	}, time.Minute, 20*time.Millisecond)
 }
 
 func TestRedisUnavailable(t *testing.T) {

@@ -10,8 +10,9 @@ import "github.com/redis/go-redis/v9"
 //	w:<name>   its waiting fires, 0 or 1 per priority: "<high> <normal> <low> <expiry>"
 //	c          credits of the picker: "<high> <normal> <low>"
 //
-// All times are in µs of Redis's clock. So the clocks of executors do not matter, and a failover to
-// a server with a slow clock costs at most one full bucket.
+// All times are in µs of Redis's clock, so the clocks of executors do not matter. A clock that is set
+// back, as by a failover to a server that is behind, costs at most one full bucket. What an executor
+// wrote before ends no later than if it was written now.
 //
 //	ARGV: 1 executor, 2 rate, 3 burst, 4 tokens wanted in advance, 5 limit of concurrent
 //	calls, 6 calls in use, 7 slots wanted, 8 slot TTL in µs, 9 slot rotation in µs,
@@ -49,6 +50,8 @@ for i = 1, #all, 2 do
 		if not w[4] or w[4] < now then
 			redis.call('HDEL', key, f)
 		else
+			local last = now + tonumber(ARGV[16])
+			if w[4] > last then redis.call('HSET', key, f, string.format('%d %d %d %d', w[1], w[2], w[3], last)) end
 			for c = 1, 3 do elsewhere[c] = elsewhere[c] or w[c] > 0 end
 		end
 	end
@@ -144,6 +147,7 @@ for i = 1, #all, 2 do
 		if not till or tonumber(till) < now then
 			redis.call('HDEL', key, f)
 		else
+			if tonumber(till) > now + ttl then redis.call('HSET', key, f, string.format('%d %d %d', s, w, now + ttl)) end
 			taken = taken + tonumber(s)
 			others[#others + 1] = tonumber(w)
 			names[#names + 1] = f
