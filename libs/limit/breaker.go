@@ -27,9 +27,11 @@ type BreakerOptions struct {
 	Probes int
 	// Probe is the timeout of a round. If its last probe does not report in time, it counts as
 	// lost. The default is 5 min.
-	Probe      time.Duration
-	Endpoints  int              // number of failing endpoints remembered; default 10,000
-	Now        func() time.Time // default time.Now
+	Probe     time.Duration
+	Endpoints int // number of failing endpoints remembered; default 10,000
+	// Now is the clock of retry-after times and of OpenSince; default time.Now. It may be set:
+	// everything else goes by the monotonic clock.
+	Now        func() time.Time
 	Registerer prometheus.Registerer
 }
 
@@ -50,6 +52,7 @@ type breaker struct {
 	firstFailure time.Time     // time of the first of them
 	openFor      time.Duration // duration of the open state; 0 means closed
 	openUntil    time.Time     // if open: no calls before
+	openSince    time.Time     // if open: when it last failed, by BreakerOptions.Now
 	probe        Probe         // if open: the running round of probes; zero means none
 	probesSent   int           // probes of the round let through
 	probesFailed int           // probes of the round that failed
@@ -116,9 +119,9 @@ func (b *Breakers) Allow(endpoint string) (Decision, Probe) {
 	if !ok || x.openFor == 0 {
 		return Decision{OK: true}, 0
 	}
-	now := b.opts.Now()
+	now := time.Now()
 	if now.Before(x.openUntil) {
-		return Decision{At: x.openUntil.Add(spread(x.openFor / 2))}, 0
+		return b.refuse(x.openUntil.Sub(now) + spread(x.openFor/2)), 0
 	}
 	if x.probe == 0 || now.Sub(x.lastProbeAt) > b.opts.Probe {
 		b.lastProbe++
@@ -129,7 +132,13 @@ func (b *Breakers) Allow(endpoint string) (Decision, Probe) {
 		x.lastProbeAt = now
 		return Decision{OK: true}, x.probe
 	}
-	return Decision{At: now.Add(b.opts.Open/5 + spread(b.opts.Open))}, 0
+	return b.refuse(b.opts.Open/5 + spread(b.opts.Open)), 0
+}
+
+func (b *Breakers) refuse(
+	wait time.Duration,
+) Decision {
+	return Decision{At: b.opts.Now().Add(wait)}
 }
 
 // OpenSince returns when the failure happened that opened the breaker of an endpoint. The zero time
@@ -141,7 +150,7 @@ func (b *Breakers) OpenSince(endpoint string) time.Time {
 	if !ok || x.openFor == 0 {
 		return time.Time{}
 	}
-	return x.openUntil.Add(-x.openFor)
+	return x.openSince
 }
 
 func spread(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }
@@ -154,7 +163,7 @@ func (b *Breakers) Report(endpoint string, probe Probe, healthy bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x, ok := b.byEndpoint.Get(endpoint)
-	now := b.opts.Now()
+	now := time.Now()
 	switch {
 	case healthy && !ok, ok && x.openFor > 0 && (probe == 0 || probe != x.probe):
 		return
@@ -178,7 +187,7 @@ func (b *Breakers) Report(endpoint string, probe Probe, healthy bool) {
 		return // still closed
 	}
 	x.probe = 0
-	x.openUntil = now.Add(x.openFor)
+	x.openUntil, x.openSince = now.Add(x.openFor), b.opts.Now()
 	b.opened.Inc()
 }
 

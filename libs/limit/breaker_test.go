@@ -80,6 +80,24 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 	})
 }
 
+// TestBreakerOfAClockSetBack sets the clock back while a breaker is open. It does not stay open for
+// longer.
+func TestBreakerOfAClockSetBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var behind time.Duration
+		now := func() time.Time { return time.Now().Add(-behind) }
+		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Open: time.Second, Now: now})
+		failed := now()
+		b.Report("a", 0, false)
+		behind = time.Hour
+		require.WithinDuration(t, now(), refused(t, b, "a"), 2*time.Second)
+		require.Equal(t, failed, b.OpenSince("a"))
+		time.Sleep(time.Second)
+		require.NotZero(t, allowed(t, b, "a"))
+	})
+}
+
 // TestRefusalsOfOneCallerKeepTheBreakerClosed: some callers of a healthy endpoint are refused
 // whatever they do.
 func TestRefusalsOfOneCallerKeepTheBreakerClosed(t *testing.T) {

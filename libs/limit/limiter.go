@@ -23,8 +23,10 @@ type Options struct {
 	Calls int
 	// Timeout limits a Sync. After it the shared state counts as unavailable. The default is 250
 	// ms.
-	Timeout    time.Duration
-	Now        func() time.Time // default time.Now
+	Timeout time.Duration
+	// Now is the clock of retry-after times; default time.Now. It may be set: everything else goes by
+	// the monotonic clock.
+	Now        func() time.Time
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil means no metrics
 }
@@ -111,7 +113,7 @@ func New(opts Options) (*Limiter, error) {
 
 // Start implements Admission.
 func (l *Limiter) Start(a Ask) Decision {
-	now := l.opts.Now()
+	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	st := l.activate(a.App, now)
@@ -134,7 +136,8 @@ func (l *Limiter) Start(a Ask) Decision {
 		wait = 0 // it was asked for, and without a waiting fire no permits are fetched
 	}
 	if a.Hold <= 0 || l.closed || wait > a.Hold {
-		return Decision{At: st.retryAfter(&a, wait, now), Share: why == byShare}
+		at := l.opts.Now().Add(st.retryAfter(&a, wait, now))
+		return Decision{At: at, Share: why == byShare}
 	}
 	if st.list.empty() {
 		st.waitingSince, st.hold = now, 0
@@ -172,7 +175,7 @@ func (l *Limiter) Cancel(app string, p Priority) { l.end(app, &p) }
 
 // end counts a call as ended. The next waiting fire gets its call slot, and its unused token.
 func (l *Limiter) end(name string, unused *Priority) {
-	now := l.opts.Now()
+	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	st := l.apps[name]
@@ -203,7 +206,7 @@ func (l *Limiter) Close() (all []Waiter) {
 
 // Set implements Admission.
 func (l *Limiter) Set(app string, s Settings) {
-	now := l.opts.Now()
+	now := time.Now()
 	s = s.Resolved()
 	l.mu.Lock()
 	defer l.mu.Unlock()

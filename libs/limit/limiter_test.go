@@ -91,6 +91,53 @@ func startRetrying(l *limit.Limiter, app string) (waits, deferrals int) {
 	}
 }
 
+// TestLimitsGoOnWhenTheClockIsSetBack sets the store's clock back. Retry-after times follow it, and
+// nothing else waits for it.
+func TestLimitsGoOnWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	for _, unavailable := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var behind time.Duration
+			now := func() time.Time { return time.Now().Add(-behind) }
+			state := &countingState{SharedState: memstate.New(nil)}
+			state.unavailable.Store(unavailable)
+			l, err := limit.New(limit.Options{
+				SharedState: state, Executor: "a", Now: now, Logger: zerolog.Nop(), Share: 1000,
+			})
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			all.Go(func() { _ = l.Run(ctx) })
+			defer func() { cancel(); all.Wait() }()
+			l.Set("x", limit.Settings{Rate: 10, Burst: 1})
+			calls := func(n int) time.Duration {
+				began := time.Now()
+				for i := 0; i < n; {
+					w := make(ready)
+					switch d := l.Start(limit.Ask{App: "x", Waiter: w, Hold: holdTime}); {
+					case d.OK:
+						l.Done("x")
+						i++
+					case d.Waits:
+						<-w
+						l.Done("x")
+						i++
+					default:
+						time.Sleep(d.At.Sub(now()))
+					}
+				}
+				return time.Since(began)
+			}
+			calls(20)
+			behind = time.Hour
+			require.Less(t, calls(20), 5*time.Second)
+			d := l.Start(limit.Ask{App: "x"})
+			require.False(t, d.OK)
+			require.WithinDuration(t, now(), d.At, time.Second)
+		})
+	}
+}
+
 func TestAppsWithoutLimitsNeedNoSync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -93,7 +93,7 @@ func (l *Limiter) waits(name string, a *app) {
 
 // Revise implements Admission.
 func (l *Limiter) Revise() (r Revision, more bool) {
-	now := l.opts.Now()
+	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -125,7 +125,7 @@ func (l *Limiter) Revise() (r Revision, more bool) {
 
 // Found implements Admission.
 func (l *Limiter) Found(s Spare, fires int) {
-	now := l.opts.Now()
+	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.apps[s.App]
@@ -246,7 +246,7 @@ func (l *Limiter) shorten(a *app, to []Deferral, now time.Time) []Deferral {
 		wait := time.Duration(
 			min(float64(a.list.len()+1)/rate, 2*MaxWait.Seconds()) * float64(time.Second),
 		)
-		at := a.retryAfter(&Ask{Priority: p, Hold: a.hold}, wait, now)
+		at := l.opts.Now().Add(a.retryAfter(&Ask{Priority: p, Hold: a.hold}, wait, now))
 		to = append(to, Deferral{Waiter: w, At: at, Share: why == byShare})
 	}
 	return to

@@ -400,82 +400,74 @@ func TestSpareCallsAfterTheSlotsOfOthers(t *testing.T) {
 // that one for which nobody had time to look is told again at once.
 func TestSpareCallsOfManyApps(t *testing.T) {
 	t.Parallel()
-	now := time.UnixMilli(1_700_000_000_000)
-	l, err := limit.New(limit.Options{
-		SharedState: memstate.New(nil), Executor: "a", Share: 50, Calls: 100,
-		Now: func() time.Time { return now }, Registerer: prometheus.NewRegistry(),
+	synctest.Test(t, func(t *testing.T) {
+		l, err := limit.New(limit.Options{
+			SharedState: memstate.New(nil), Executor: "a", Share: 50, Calls: 100,
+			Registerer: prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		const apps = 40
+		name := func(i int) string { return string(rune('A' + i)) }
+		running := 0
+		for i := range 2 {
+			for l.Start(limit.Ask{App: name(i)}).OK {
+				running++
+			}
+		}
+		require.Equal(t, 75, running)
+		for i := range apps {
+			for range 100 {
+				l.Start(limit.Ask{App: name(i)})
+			}
+		}
+		for i := range apps {
+			for range 100 {
+				l.Done(name(i))
+			}
+		}
+		time.Sleep(2 * time.Second)
+		r, _ := l.Revise()
+		calls := 0
+		for _, s := range r.Spares {
+			calls += s.Calls
+			l.Found(s, limit.NotLooked)
+		}
+		require.Less(t, calls, 100+apps)
+		again, _ := l.Revise()
+		require.Len(t, again.Spares, len(r.Spares))
 	})
-	require.NoError(t, err)
-	const apps = 40
-	name := func(i int) string { return string(rune('A' + i)) }
-	running := 0
-	for i := range 2 {
-		for l.Start(limit.Ask{App: name(i)}).OK {
-			running++
-		}
-	}
-	require.Equal(t, 75, running)
-	for i := range apps {
-		for range 100 {
-			l.Start(limit.Ask{App: name(i)})
-		}
-	}
-	for i := range apps {
-		for range 100 {
-			l.Done(name(i))
-		}
-	}
-	now = now.Add(2 * time.Second)
-	r, _ := l.Revise()
-	calls := 0
-	for _, s := range r.Spares {
-		calls += s.Calls
-		l.Found(s, limit.NotLooked)
-	}
-	require.Less(t, calls, 100+apps)
-	again, _ := l.Revise()
-	require.Len(t, again.Spares, len(r.Spares))
 }
 
-// TestSpareCallsOfAClockSetBack checks that a clock which is corrected stops nothing.
+// TestSpareCallsOfAClockSetBack checks that a clock which is corrected changes nothing.
 func TestSpareCallsOfAClockSetBack(t *testing.T) {
 	t.Parallel()
-	now := time.UnixMilli(1_700_000_000_000)
-	l, err := limit.New(limit.Options{
-		SharedState: memstate.New(nil), Executor: "a", Share: 10,
-		Now: func() time.Time { return now }, Registerer: prometheus.NewRegistry(),
-	})
-	require.NoError(t, err)
-	for range 10 {
-		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
-	}
-	for range 3 {
-		require.False(t, l.Start(limit.Ask{App: "x"}).OK)
-		now = now.Add(-2 * time.Second)
-	}
-	for range 10 {
+	synctest.Test(t, func(t *testing.T) {
+		behind := time.Duration(0)
+		l, err := limit.New(limit.Options{
+			SharedState: memstate.New(nil), Executor: "a", Share: 10,
+			Now:        func() time.Time { return time.Now().Add(-behind) },
+			Registerer: prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		for range 10 {
+			require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+		}
+		for range 100 {
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+			behind += 2 * time.Second
+		}
 		l.Done("x")
-	}
-	require.Zero(t, spare(t, l), "nobody knows whether their times have passed")
-
-	for range 10 {
-		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
-	}
-	for range 100 {
-		require.False(t, l.Start(limit.Ask{App: "x"}).OK)
-	}
-	now = now.Add(-110 * time.Millisecond) // a caller that read it before others
-	l.Done("x")
-	n := spare(t, l)
-	require.Positive(t, n, "all are known still")
-	l.Found(limit.Spare{App: "x", Calls: n}, 0)
-	now = now.Add(-time.Hour)
-	for range 100 {
-		l.Start(limit.Ask{App: "x"})
-	}
-	l.Done("x")
-	now = now.Add(100 * time.Millisecond)
-	require.Positive(t, spare(t, l))
+		n := spare(t, l)
+		require.Positive(t, n, "all are known still")
+		l.Found(limit.Spare{App: "x", Calls: n}, 0)
+		behind += time.Hour
+		for range 100 {
+			l.Start(limit.Ask{App: "x"})
+		}
+		l.Done("x")
+		time.Sleep(100 * time.Millisecond)
+		require.Positive(t, spare(t, l))
+	})
 }
 
 // TestLongWaitsLeaveTheWaitList checks that fires whose turn comes much later than when they began to

@@ -45,7 +45,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 			clock.Pause(ctx, wait)
 		}
 		lastPump = time.Now()
-		now := l.opts.Now()
+		now := time.Now()
 		var demands []Demand
 		var of []*app
 		if !now.Before(from) {
@@ -56,7 +56,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 			if l.syncShared(ctx, demands, of, now) != nil {
 				pause = unavailablePause
 			}
-			now = l.opts.Now()
+			now = time.Now()
 			from = now.Add(pause)
 		}
 		if at := l.pumpAll(now, from); !at.IsZero() {
@@ -139,7 +139,7 @@ func (l *Limiter) syncShared(
 		l.opts.Logger.Info().Msg("shared limit state recovered")
 		l.unavailable = false
 	}
-	now := l.opts.Now()
+	now := time.Now()
 	for i, g := range grants {
 		if l.apps[demands[i].App] == of[i] && of[i].settings == demands[i].Settings {
 			of[i].granted(&demands[i], g, sent, now)

@@ -108,7 +108,8 @@ func (w *waitList) startsBefore(ask *Ask, now time.Time) float64 {
 // deferred counts the fires with a retry-after time in the future.
 type deferred struct {
 	n    int
-	by   map[int64]int // number by tenth of a second
+	from time.Time
+	by   map[int64]int // number by tenth of a second since from
 	past int64         // all counts lie after it
 }
 
@@ -133,23 +134,24 @@ const (
 	deferredStep = int64(100 * time.Millisecond)
 	// deferredSteps is how many steps a retry-after time lies ahead at most.
 	deferredSteps = int64(MaxWait)/deferredStep + 1
-	clockSteps    = 10 // how many steps the clock may go back without being set
 )
 
+// step returns the tenth of a second of an instant.
+func (d *deferred) step(at time.Time) int64 { return int64(at.Sub(d.from)) / deferredStep }
+
+// add adds a fire, after a count.
 func (d *deferred) add(at time.Time) {
 	if d.by == nil {
 		d.by = make(map[int64]int)
 	}
-	d.by[max(at.UnixNano()/deferredStep, d.past)]++
+	d.by[max(d.step(at), d.past)]++
 	d.n++
 }
 
 func (d *deferred) count(now time.Time) int {
-	step := now.UnixNano() / deferredStep
-	// After a long time all of them are past. If the clock was set back, nobody knows which are; a
-	// little earlier than before may be a caller that has waited for the lock.
-	if d.n == 0 || d.past-step > clockSteps || step-d.past > 2*deferredSteps {
-		d.n, d.by, d.past = 0, nil, step
+	step := d.step(now)
+	if d.n == 0 || step-d.past > 2*deferredSteps { // after a long time all of them are past
+		d.n, d.from, d.by, d.past = 0, now, nil, 0
 		return 0
 	}
 	for d.past < step {
@@ -176,20 +178,20 @@ func (a *app) expectedWait(ask *Ask, why *refusal, now time.Time) time.Duration 
 	)
 }
 
-// retryAfter returns when a deferred fire must ask again. It is before the expected start, and the
-// fire waits the rest in the list. So each priority has fires in the list while any are due, and
-// the order is decided when permits arrive.
-func (a *app) retryAfter(ask *Ask, expectedWait time.Duration, now time.Time) time.Time {
+// retryAfter returns after what time a deferred fire must ask again. That is before the expected
+// start, and the fire waits the rest in the list. So each priority has fires in the list while any
+// are due, and the order is decided when permits arrive.
+func (a *app) retryAfter(ask *Ask, expectedWait time.Duration, now time.Time) time.Duration {
 	if expectedWait > MaxWait {
 		expectedWait = MaxWait - time.Duration(rand.Int64N(int64(MaxWait)/4))
 	} else {
 		expectedWait -= min(expectedWait, ask.Hold) / 2 //nolint:mnd // half of what may wait here
 	}
-	at := now.Add(max(expectedWait, gatherDelay))
+	wait := max(expectedWait, gatherDelay)
 	a.list.deferred[ask.Priority].count(now)
-	a.list.deferred[ask.Priority].add(at)
+	a.list.deferred[ask.Priority].add(now.Add(wait))
 	a.spares.lookSoon(now)
-	return at
+	return wait
 }
 
 // pump starts waiting fires of an app while there are permits.

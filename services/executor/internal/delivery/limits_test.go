@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -15,32 +16,34 @@ import (
 // closes its breaker nor prolongs it: the next call is the probe.
 func TestInconclusiveProbeAllowsTheNext(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	breakers, err := limit.NewBreakers(
-		limit.BreakerOptions{Failures: 1, Probes: 1, Now: func() time.Time { return now }},
-	)
-	require.NoError(t, err)
-	deliverer := &Deliverer{opts: Options{Breakers: breakers}}
-	call := func(f timer.Failure) (ok, probe bool) {
-		d, mark := breakers.Allow("e")
-		p := &Permit{d: deliverer, endpoint: "e", probe: mark}
-		if d.OK {
-			p.report(&callback.Result{Failure: f})
-			p.done()
+	synctest.Test(t, func(t *testing.T) {
+		breakers, err := limit.NewBreakers(limit.BreakerOptions{Failures: 1, Probes: 1})
+		require.NoError(t, err)
+		deliverer := &Deliverer{opts: Options{Breakers: breakers}}
+		call := func(f timer.Failure) (ok, probe bool) {
+			d, mark := breakers.Allow("e")
+			p := &Permit{d: deliverer, endpoint: "e", probe: mark}
+			if d.OK {
+				p.report(&callback.Result{Failure: f})
+				p.done()
+			}
+			return d.OK, mark != 0
 		}
-		return d.OK, mark != 0
-	}
-	call(timer.FailureConnect)
-	now = now.Add(6 * time.Second)
-	for _, f := range []timer.Failure{timer.FailureCanceled, timer.FailureAuth, timer.FailureRefused, timer.FailureInvalid, timer.FailureConnect} {
-		ok, probe := call(f)
-		require.True(t, ok, f)
-		require.True(t, probe, f)
-	}
-	ok, _ := call(timer.FailureNone)
-	require.False(t, ok, "the last probe failed")
-	now = now.Add(11 * time.Second)
-	call(timer.FailureNone)
-	_, probe := call(timer.FailureNone)
-	require.False(t, probe, "closed")
+		call(timer.FailureConnect)
+		time.Sleep(6 * time.Second)
+		for _, f := range []timer.Failure{
+			timer.FailureCanceled, timer.FailureAuth, timer.FailureRefused,
+			timer.FailureInvalid, timer.FailureConnect,
+		} {
+			ok, probe := call(f)
+			require.True(t, ok, f)
+			require.True(t, probe, f)
+		}
+		ok, _ := call(timer.FailureNone)
+		require.False(t, ok, "the last probe failed")
+		time.Sleep(11 * time.Second)
+		call(timer.FailureNone)
+		_, probe := call(timer.FailureNone)
+		require.False(t, probe, "closed")
+	})
 }
