@@ -59,12 +59,13 @@ func (c *Clock) Now() time.Time {
 }
 
 // Read returns the corrected time and whether it is reliable. It is unreliable before the first
-// measurement, and from a jump of the host's clock until the next measurement.
+// measurement, and from a jump of the host's clock until the next measurement. The time has no
+// monotonic reading: a correction would move that although only the host's clock has jumped.
 func (c *Clock) Read() (now time.Time, steady bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, host := c.readHost()
-	return host.Add(c.correction()), c.steady
+	return host.Round(0).Add(c.correction()), c.steady
 }
 
 // readHost reads both clocks and detects jumps of the host's clock.

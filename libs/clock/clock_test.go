@@ -86,6 +86,18 @@ func TestClockIsUnsteadyFromAJumpUntilMeasured(t *testing.T) {
 	}
 }
 
+// TestTimesHaveNoMonotonicReading checks that times are compared as they are shown. A correction
+// would move a monotonic reading, too: after a jump of the host's clock, which the correction makes
+// good, later times would count as earlier.
+func TestTimesHaveNoMonotonicReading(t *testing.T) {
+	t.Parallel()
+	h := &host{off: time.Hour} // outside of a bubble, whose times have none either
+	c := clock.New(h.now, h.store)
+	require.NoError(t, c.Measure(t.Context()))
+	now := c.Now()
+	require.Equal(t, now.Round(0), now)
+}
+
 func TestSlowResponseDoesNotMoveASteadyClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
