@@ -189,7 +189,8 @@ func (s *source) takeEarly(nowMS int64) []timer.Fire {
 
 // added returns fires added after the load, with givenMS < run time <= upper: from the window, or
 // from the store while the window is unavailable. A window that was flushed or has recovered is
-// used again after another load.
+// used again after another load. One that has lost the slice soon after it was opened counts as
+// unavailable: it may evict what it gets, and each poll would load the slice.
 func (s *source) added(ctx context.Context, upper int64) ([]timer.Fire, error) {
 	if s.over {
 		return nil, nil
@@ -199,12 +200,17 @@ func (s *source) added(ctx context.Context, upper int64) ([]timer.Fire, error) {
 		if err == nil && generation == s.generation {
 			return fires, nil
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+			s.svc.met.windowUnavailable.Inc()
+			s.openedAt = time.Now()
+		case time.Since(s.openedAt) >= reopenEvery:
 			s.svc.met.windowResets.Inc()
 			return nil, s.load(ctx)
+		default:
+			s.svc.met.windowResets.Inc()
 		}
-		s.svc.met.windowUnavailable.Inc()
-		s.generation, s.openedAt = "", time.Now()
+		s.generation = ""
 	}
 	if time.Since(s.openedAt) >= reopenEvery {
 		if s.open(ctx); s.generation != "" {

@@ -17,6 +17,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
+	"github.com/carillon-timer/carillon/libs/window/memwindow"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 	"github.com/carillon-timer/carillon/services/servicetest"
 	"github.com/carillon-timer/carillon/services/trigger"
@@ -166,6 +168,16 @@ func (p *process) counter(t *testing.T, name string) float64 {
 
 func start(t *testing.T, parts *servicetest.Parts, name string) *process {
 	t.Helper()
+	return startWith(t, parts, name, parts.Window)
+}
+
+func startWith(
+	t *testing.T,
+	parts *servicetest.Parts,
+	name string,
+	w window.Window,
+) *process {
+	t.Helper()
 	p := &process{
 		Store:    parts.Store,
 		gate:     newGate(),
@@ -176,7 +188,7 @@ func start(t *testing.T, parts *servicetest.Parts, name string) *process {
 	svc, err := trigger.New(trigger.Options{
 		Store:      p,
 		Bus:        parts.Bus(name),
-		Window:     parts.Window,
+		Window:     w,
 		Dispatch:   p,
 		Now:        time.Now,
 		Holder:     parts.IDs.Next(),
@@ -292,6 +304,41 @@ func TestFlushedWindowIsLoadedAgain(t *testing.T) {
 		tasks, late, _ := p.seen()
 		require.Equal(t, 1, tasks[fires[0].FireID])
 		require.Zero(t, late)
+	})
+}
+
+// evicting is a window that keeps no slice for long, such as a Redis that evicts what expires next.
+type evicting struct{ *memwindow.Window }
+
+func (w evicting) Open(ctx context.Context, s window.Slice) (string, error) {
+	defer w.Flush()
+	return w.Window.Open(ctx, s)
+}
+
+// TestWindowThatKeepsNothingIsLikeNone checks a window that has lost the slice at each poll. Not each
+// poll loads the slice, and additions are on time.
+func TestWindowThatKeepsNothingIsLikeNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		p := startWith(t, parts, "a", evicting{parts.Window})
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		parts.Create("a", onceEach(t, minute, 60)...)
+		hand(t, parts, parts.Bus("s"), minute)
+		begin := time.UnixMilli(minute * timer.MinuteMS)
+		time.Sleep(time.Until(begin.Add(10 * time.Second)))
+		fires := parts.Create(
+			"a",
+			servicetest.Once(begin.Add(30*time.Second+time.Millisecond), "http://127.0.0.1/"),
+		)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(time.Until(begin.Add(time.Minute)))
+		tasks, late, finished := p.seen()
+		require.Len(t, tasks, 61)
+		require.Zero(t, late)
+		require.Equal(t, 1, finished)
+		const opened = 120 / 2 // times, in the two minutes that the slice is held
+		require.LessOrEqual(t, p.counter(t, "carillon_trigger_loads_total"), opened+1.0)
 	})
 }
 
