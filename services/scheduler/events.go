@@ -144,8 +144,13 @@ func (s *Service) publishExpired(
 		// Outcomes may have been committed behind where an earlier pass has come to.
 		x.last, x.passes = true, newPasses()
 	}
-	// The session's clock may have been ahead of the store's.
-	end := s.opts.Now().Add(eventsWindow)
+	// The session's clock may have been ahead of the store's, or the store's own before it was set
+	// back: then its outcomes are a little later than its position.
+	end := s.opts.Now()
+	if position := time.UnixMilli(at.FinishedMS); position.After(end) {
+		end = position
+	}
+	end = end.Add(eventsWindow)
 	if acked, err = s.publishSession(ctx, id, at, end, last, x, away); err != nil {
 		return acked, err
 	}

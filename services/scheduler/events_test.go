@@ -52,6 +52,60 @@ func (s *outcomesStore) PendingEvents(
 	return s.Store.PendingEvents(ctx, id, after, untilMS, limit)
 }
 
+// TestPendingEventsOfAClockSetBack sets the store's clock back after outcomes were acknowledged. What
+// an executor leaves then is later than its position, and what the store records is earlier than its
+// own.
+func TestPendingEventsOfAClockSetBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		told := new(collector[int64])
+		listen(t, parts.Bus("listener"), bus.Outcomes, "listener", func(m bus.Message) error {
+			o := new(carillonv1.Outcome)
+			require.NoError(t, proto.Unmarshal(m.Payload, o))
+			told.add(o.GetTimerId())
+			return nil
+		})
+		session := parts.IDs.Next()
+		require.NoError(
+			t, parts.Store.OpenSession(t.Context(), session, store.ExecutorSession, "gone"),
+		)
+		fires := parts.Create("a", servicetest.Every(time.Now(), 0, 2, "http://127.0.0.1/")...)
+		_, err := parts.Store.Claim(t.Context(), session, fires)
+		require.NoError(t, err)
+		ahead := time.Now().Add(time.Hour).UnixMilli()
+		for _, id := range []timer.ID{session, store.SystemSession} {
+			at := store.OutcomePosition{FinishedMS: ahead}
+			require.NoError(t, parts.Store.AckEvents(t.Context(), id, at))
+		}
+		lost, _, err := parts.Store.Record(t.Context(), session, []timer.Outcome{{
+			Fire: fires[0], Kind: timer.Delivered, FinishedMS: ahead + 1,
+			UntilMS: fires[0].DueMS, Count: 1,
+		}}, nil)
+		require.NoError(t, err)
+		require.Empty(t, lost)
+		require.NoError(t, parts.Store.CloseSession(t.Context(), session))
+		svc, err := scheduler.New(scheduler.Options{
+			Store: parts.Store, Bus: parts.Bus("one"), IDs: parts.IDs, Name: "one",
+			Now: time.Now, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- svc.Run(ctx) }()
+		time.Sleep(time.Minute)
+		require.Contains(t, told.list(), int64(fires[0].Timer))
+		at, err := parts.Store.SessionsWithPendingEvents(t.Context())
+		require.NoError(t, err)
+		require.WithinDuration(
+			t, time.Now(), time.UnixMilli(at[store.SystemSession].FinishedMS), time.Minute,
+		)
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
 func TestPendingEventsOfExpiredSessionsArePublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

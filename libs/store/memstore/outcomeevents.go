@@ -56,13 +56,19 @@ func (s *Store) announcedOf(session timer.ID) *eventPosition {
 	return a
 }
 
-// AckEvents moves a position forward.
+// AckEvents moves a position forward, or back from the future.
 func (s *Store) AckEvents(_ context.Context, session timer.ID, p store.OutcomePosition) error {
 	defer s.lock()()
-	if a := s.announcedOf(session); byFinish(place(p), place(a.at)) > 0 {
+	if a := s.announcedOf(session); byFinish(place(p), place(a.at)) > 0 ||
+		s.isAhead(session, a.at) {
 		a.at = p
 	}
 	return nil
+}
+
+// isAhead reports whether a clock that was ahead has set the position of SystemSession.
+func (s *Store) isAhead(session timer.ID, at store.OutcomePosition) bool {
+	return session == store.SystemSession && at.FinishedMS > s.nowMS()
 }
 
 // SessionsWithPendingEvents returns the sessions that ended recently.
@@ -70,16 +76,19 @@ func (s *Store) SessionsWithPendingEvents(
 	context.Context,
 ) (map[timer.ID]store.OutcomePosition, error) {
 	defer s.lock()()
-	since := s.nowMS() - maxEventAge.Milliseconds()
-	out := map[timer.ID]store.OutcomePosition{
-		store.SystemSession: s.announcedOf(store.SystemSession).at,
+	nowMS := s.nowMS()
+	since := nowMS - maxEventAge.Milliseconds()
+	out := map[timer.ID]store.OutcomePosition{store.SystemSession: {}}
+	if at := s.announcedOf(store.SystemSession).at; !s.isAhead(store.SystemSession, at) {
+		out[store.SystemSession] = at
 	}
 	for id, x := range s.sessions {
 		if x.Kind != store.ExecutorSession || x.endedMS <= since || s.announcedOf(id).all {
 			continue
 		}
 		out[id] = s.announcedOf(id).at
-		if begin := x.openedMS - maxClockSkew.Milliseconds(); out[id].FinishedMS < begin {
+		begin := x.openedMS - maxClockSkew.Milliseconds()
+		if out[id].FinishedMS < begin && x.openedMS <= nowMS {
 			out[id] = store.OutcomePosition{FinishedMS: begin}
 		}
 	}

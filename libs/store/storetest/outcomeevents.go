@@ -191,6 +191,36 @@ func eventsOfTheSystemSession(t *testing.T, s *setup) {
 	require.Equal(t, store.SystemSession, rec.Outcome.Owner)
 }
 
+// eventsAfterAClockAhead acknowledges the system's outcomes by a clock that is ahead for a moment.
+func eventsAfterAClockAhead(t *testing.T, s *setup) {
+	ctx := t.Context()
+	ack := func(session timer.ID, atMS int64) store.OutcomePosition {
+		t.Helper()
+		at := store.OutcomePosition{FinishedMS: atMS}
+		require.NoError(t, s.st().AckEvents(ctx, session, at))
+		return at
+	}
+	pending := func(session timer.ID) store.OutcomePosition {
+		t.Helper()
+		out, err := s.st().SessionsWithPendingEvents(ctx)
+		require.NoError(t, err)
+		return out[session]
+	}
+	ahead := s.nowMS() + time.Hour.Milliseconds()
+	ack(store.SystemSession, ahead)
+	require.Zero(t, pending(store.SystemSession), "what is recorded now is not left out")
+	at := ack(store.SystemSession, s.nowMS()-1000)
+	require.Equal(t, at, pending(store.SystemSession))
+	ack(store.SystemSession, at.FinishedMS-1)
+	require.Equal(t, at, pending(store.SystemSession))
+
+	session := s.session()
+	at = ack(session, ahead) // its outcomes are later: executors see to that
+	ack(session, s.nowMS())
+	s.expireSession(session)
+	require.Equal(t, at, pending(session))
+}
+
 func attemptsOfTargets(t *testing.T, s *setup) {
 	ctx := t.Context()
 	session := s.session()

@@ -131,6 +131,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S25_ConcurrentCompletions", concurrentCompletions},
 		{"S26_EventsByPosition", eventsByPosition},
 		{"S26_EventsOfTheSystemSession", eventsOfTheSystemSession},
+		{"S26_EventsAfterAClockAhead", eventsAfterAClockAhead},
 		{"S26_AttemptsOfTargets", attemptsOfTargets},
 		{"S27_EncryptedTextIsRewritten", encryptedTextIsRewritten},
 		{"S28_SettingsAreReplaced", settingsAreReplaced},

@@ -42,7 +42,7 @@ func (s *Reader) PendingEvents(
 			}
 			from := max(
 				at.NowMS-maxEventAge.Milliseconds(),
-				at.OpenedMS-MaxClockSkew.Milliseconds(),
+				firstEventMS(at.OpenedMS, at.NowMS),
 			)
 			if after.FinishedMS < from {
 				after = store.OutcomePosition{FinishedMS: from}
@@ -77,8 +77,19 @@ func (s *Reader) PendingEvents(
 	return out, err
 }
 
+// firstEventMS returns the instant before which a session has recorded no outcome. A session that was
+// opened later than now has had another clock: 0.
+func firstEventMS(openedMS, nowMS int64) int64 {
+	if openedMS > nowMS {
+		return 0
+	}
+	return openedMS - MaxClockSkew.Milliseconds()
+}
+
 // AckEvents is one statement that only moves forward, so the farther of two positions stays. If its
-// answer was lost, the position is set again, or some events are published twice.
+// answer was lost, the position is set again, or some events are published twice. That of
+// SystemSession moves back from an instant later than now, by a clock that was ahead: the store
+// records outcomes by now.
 func (s *Reader) AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
 	if session == store.SystemSession {
 		// The row of SystemSession is inserted here, as ended. PurgeExpired keeps it.
@@ -96,7 +107,7 @@ func (s *Reader) AckEvents(ctx context.Context, session timer.ID, p store.Outcom
 	_, err := s.db.Autocommit(ctx, "acknowledging outcome events", func() *sqldb.Statement {
 		at, t, due := p.FinishedMS, int64(p.Timer), p.DueMS
 		// The condition comes first, because MySQL assigns columns one by one.
-		return sqldb.Stmt(
+		q := sqldb.Stmt(
 			"UPDATE sessions SET acked_finished_ms=",
 		).Int(at).
 			Add(",acked_timer_id=").
@@ -121,7 +132,11 @@ func (s *Reader) AckEvents(ctx context.Context, session timer.ID, p store.Outcom
 			Int(due).
 			Add(" AND acked_series<").
 			Int(p.Series).
-			Add(")))")
+			Add("))")
+		if session == store.SystemSession {
+			q.Add(" OR acked_finished_ms>").NowMS(s.db.Dialect)
+		}
+		return q.Add(")")
 	})
 	return err
 }
@@ -142,10 +157,13 @@ func (s *Reader) SessionsWithPendingEvents(
 				DueMS  int64 `db:"acked_due_ms"`
 				Series int64 `db:"acked_series"`
 				Opened int64 `db:"opened_ms"`
+				NowMS  int64 `db:"now_ms"`
 			}
 			q := sqldb.Stmt(
-				"SELECT id,acked_finished_ms,acked_timer_id,acked_due_ms,acked_series,opened_ms FROM sessions WHERE ended_ms>",
+				"SELECT id,acked_finished_ms,acked_timer_id,acked_due_ms,acked_series,opened_ms,",
 			).NowMS(s.db.Dialect).
+				Add(" AS now_ms FROM sessions WHERE ended_ms>").
+				NowMS(s.db.Dialect).
 				Add("-").
 				Int(maxEventAge.Milliseconds()).
 				Add(" AND events_acked=0 AND kind=").
@@ -164,11 +182,15 @@ func (s *Reader) SessionsWithPendingEvents(
 						Series: r.Series,
 					},
 				}
+				id := timer.ID(r.ID)
 				// The session never acked a position.
-				if begin := r.Opened - MaxClockSkew.Milliseconds(); r.AtMS < begin {
+				if begin := firstEventMS(r.Opened, r.NowMS); r.AtMS < begin {
 					at = store.OutcomePosition{FinishedMS: begin}
 				}
-				positions[timer.ID(r.ID)] = at
+				if id == store.SystemSession && r.AtMS > r.NowMS {
+					at = store.OutcomePosition{}
+				}
+				positions[id] = at
 			}
 			return nil
 		},
