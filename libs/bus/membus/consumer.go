@@ -104,7 +104,14 @@ func (c *Bus) Broadcast(
 		MaxBatch:    broadcastBatch,
 		Prefetch:    1,
 	}
-	return c.consume(c.broker.topic(name).broadcast(), spec, each)
+	t := c.broker.topic(name)
+	s := t.broadcast()
+	k, err := c.consume(s, spec, each)
+	if err != nil { // closed meanwhile: nobody would read what the subscription gets
+		t.remove(s)
+		return nil, err
+	}
+	return k, nil
 }
 
 func (c *Bus) consume(s *subscription, spec bus.Subscription, h bus.Handler) (*consumer, error) {
