@@ -45,6 +45,7 @@ type fixture struct {
 	outcomes  []timer.Outcome
 	frozen    bool
 	sessions  []store.Session
+	purgedMS  int64
 }
 
 func newFixture() *fixture {
@@ -175,6 +176,8 @@ func (fx *fixture) History(
 	}
 	return out, nil
 }
+
+func (fx *fixture) PurgedBefore(context.Context) (int64, error) { return fx.purgedMS, nil }
 
 func (fx *fixture) read(t *testing.T, from, to int64, limit int) *explain.Facts {
 	t.Helper()
@@ -508,6 +511,17 @@ func TestRequestedFireHasItsOwnAnswer(t *testing.T) {
 	require.Len(t, got, 2)
 	require.Equal(t, explain.Missing, got[0].Code)
 	require.Equal(t, explain.Delivered, got[1].Code)
+}
+
+// TestRaisedRetention explains an instant whose outcome was deleted by a shorter retention than that
+// of now.
+func TestRaisedRetention(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	fx.purgedMS = ms(due) + 1
+	require.Equal(t, explain.BeyondRetention, fx.at(t, due)[0].Code)
+	fx.purgedMS = ms(due)
+	require.Equal(t, explain.Missing, fx.at(t, due)[0].Code)
 }
 
 func TestRangeListsInstantsInPages(t *testing.T) {

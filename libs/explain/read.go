@@ -42,16 +42,19 @@ type Fires interface {
 		before timer.FireID,
 		limit int,
 	) ([]timer.Outcome, error)
+	PurgedBefore(ctx context.Context) (int64, error)
 }
 
 // Query selects the instants of a timer.
 type Query struct {
-	App            string
-	ID             timer.ID
-	FromMS, ToMS   int64 // instants in [FromMS, ToMS); Unix ms
-	Limit          int   // from 1 to MaxInstants
-	NowMS          int64
-	RetainedFromMS int64 // outcomes that finished earlier may have been deleted
+	App          string
+	ID           timer.ID
+	FromMS, ToMS int64 // instants in [FromMS, ToMS); Unix ms
+	Limit        int   // from 1 to MaxInstants
+	NowMS        int64
+	// RetainedFromMS says that outcomes which finished earlier may have been deleted. Read makes it
+	// later if a shorter retention was in force.
+	RetainedFromMS int64
 
 	Zones *zone.Database // nil: zone.Default
 }
@@ -96,6 +99,7 @@ func Read(ctx context.Context, s Store, q Query) (*Facts, error) {
 	f := &Facts{Query: q}
 	steps := []func(context.Context, Store) error{
 		f.readTimer, f.readVersions, f.readSchedules, f.listInstants, f.readFires, f.readDelayed,
+		f.readPurged,
 	}
 	for _, step := range steps {
 		if err := step(ctx, s); err != nil {
@@ -103,6 +107,13 @@ func Read(ctx context.Context, s Store, q Query) (*Facts, error) {
 		}
 	}
 	return f, nil
+}
+
+// readPurged comes last: what a purge removes is noted before.
+func (f *Facts) readPurged(ctx context.Context, s Store) error {
+	purgedMS, err := s.PurgedBefore(ctx)
+	f.RetainedFromMS = max(f.RetainedFromMS, purgedMS)
+	return err //nolint:wrapcheck // the store says what it was doing
 }
 
 func (f *Facts) readTimer(ctx context.Context, s Store) error {

@@ -71,6 +71,7 @@
 //
 // History:
 //   - S18 Retention removes outcomes and attempts that finished before the bound, and nothing else.
+//     PurgedBefore knows the latest bound, also after the retention was raised.
 //     PurgeTimers removes a timer with all that belongs to it, or nothing of it. A fire or backfill
 //     that a call has returned keeps its timer, also if both calls ran at once.
 //

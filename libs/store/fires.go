@@ -300,6 +300,11 @@ type Housekeeping interface {
 	// very much has expired, it removes a part, and the error is ErrMoreExpired.
 	PurgeExpired(ctx context.Context, retention time.Duration) error
 
+	// PurgedBefore returns the instant before which PurgeExpired may have removed outcomes, in Unix
+	// ms, by the shortest retention that was ever given; 0: it has not run. After a read that found
+	// no outcome it says whether there may have been one.
+	PurgedBefore(ctx context.Context) (int64, error)
+
 	// PurgeTimers removes timers that were deleted so long ago, and, unless oneShots is 0, active
 	// one-shots whose instant and latest edit are so long ago. Their versions go with them, and their
 	// names are free. It keeps a timer that has an open fire or a running backfill. Both durations

@@ -300,11 +300,18 @@ const (
 	endedRetention  = 24 * time.Hour
 )
 
+// PurgedBefore returns the latest bound of PurgeExpired.
+func (s *Store) PurgedBefore(context.Context) (int64, error) {
+	defer s.lock()()
+	return s.purgedMS, nil
+}
+
 // PurgeExpired removes what has expired.
 func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 	defer s.lock()()
 	nowMS := s.nowMS()
 	bound, dayAgo := nowMS-retention.Milliseconds(), nowMS-endedRetention.Milliseconds()
+	s.purgedMS = min(max(s.purgedMS, bound), nowMS)
 	maps.DeleteFunc(s.jobs, func(_ timer.ID, j *job) bool {
 		return j.FinishedMS > 0 && j.FinishedMS < bound
 	})

@@ -24,6 +24,7 @@ type Store struct {
 	keys     map[nameKey]*key
 	once     map[absentKey]absentValue
 	changes  []change // in order of seq
+	purgedMS int64    // outcomes that finished before may be removed
 	lastSeq  int64
 	expandMS int64 // no timer is due for expansion before it
 

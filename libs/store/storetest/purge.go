@@ -47,6 +47,35 @@ func ReadersFindTheirEntry(t *testing.T, env Env, pass func(d time.Duration)) {
 	require.Equal(t, []int64{next}, entries())
 }
 
+// purgedBefore checks that the store knows what a shorter retention removed, and forgets no more than
+// that.
+func purgedBefore(t *testing.T, s *setup) {
+	ctx := t.Context()
+	purge := func(retention time.Duration) (ms int64) {
+		t.Helper()
+		s.together(3, func(ctx context.Context, _ int, st store.Store) error {
+			return st.PurgeExpired(ctx, retention)
+		})
+		ms, err := s.st().PurgedBefore(ctx)
+		require.NoError(t, err)
+		return ms
+	}
+	none, err := s.st().PurgedBefore(ctx)
+	require.NoError(t, err)
+	require.Zero(t, none)
+	const day = 24 * time.Hour
+	before := s.nowMS()
+	first := purge(day)
+	require.GreaterOrEqual(t, first, before-day.Milliseconds())
+	require.LessOrEqual(t, first, s.nowMS()-day.Milliseconds())
+	require.Equal(t, first, purge(30*day), "what is gone stays so")
+	before = s.nowMS()
+	ahead := purge(-day) // as by a clock that is ahead
+	require.GreaterOrEqual(t, ahead, before)
+	require.LessOrEqual(t, ahead, s.nowMS())
+	require.Equal(t, ahead, purge(day))
+}
+
 // endedBackfillsArePurged checks that a backfill that ended does not stay for ever.
 func endedBackfillsArePurged(t *testing.T, s *setup) {
 	ctx := t.Context()

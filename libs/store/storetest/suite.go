@@ -78,6 +78,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S17_ExpiryNeedsTheLatestRenewal", expiryNeedsTheLatestRenewal},
 		{"S18_Retention", retention},
 		{"S18_EndedBackfillsArePurged", endedBackfillsArePurged},
+		{"S18_PurgedBefore", purgedBefore},
 		{"S18_AttemptsOfOpenFiresAreKept", attemptsOfOpenFiresAreKept},
 		{"S18_DeletedTimersAreRemoved", deletedTimersAreRemoved},
 		{"S18_DeletedTimersWithFiresAheadStay", deletedTimersWithFiresAheadStay},

@@ -3,6 +3,7 @@
 // Files:
 //
 //	purge.go       removes history, and rows that nobody needs any more
+//	purged.go      how far outcomes are removed
 //	partitions.go  partitions by day
 //	timers.go      removes timers that ended
 package housekeeping

@@ -35,6 +35,9 @@ func (s *Housekeeping) PurgeExpired(ctx context.Context, retention time.Duration
 	if err != nil {
 		return err
 	}
+	if err := s.setPurged(ctx, nowMS, boundMS); err != nil {
+		return err
+	}
 	dayAgo := nowMS - endedRetention.Milliseconds()
 	minute := min(cursor, dayAgo/time.Minute.Milliseconds())
 	return errors.Join(
