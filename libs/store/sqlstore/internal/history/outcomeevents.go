@@ -77,10 +77,14 @@ func (s *Reader) PendingEvents(
 	return out, err
 }
 
+// isAhead reports whether a clock that was ahead has set an instant. The clocks of a cluster's nodes
+// differ by less.
+func isAhead(atMS, nowMS int64) bool { return atMS > nowMS+MaxClockSkew.Milliseconds() }
+
 // firstEventMS returns the instant before which a session has recorded no outcome. A session that was
-// opened later than now has had another clock: 0.
+// opened by a clock that was ahead has had another one since: 0.
 func firstEventMS(openedMS, nowMS int64) int64 {
-	if openedMS > nowMS {
+	if isAhead(openedMS, nowMS) {
 		return 0
 	}
 	return openedMS - MaxClockSkew.Milliseconds()
@@ -88,8 +92,8 @@ func firstEventMS(openedMS, nowMS int64) int64 {
 
 // AckEvents is one statement that only moves forward, so the farther of two positions stays. If its
 // answer was lost, the position is set again, or some events are published twice. That of
-// SystemSession moves back from an instant later than now, by a clock that was ahead: the store
-// records outcomes by now.
+// SystemSession moves back where a clock that was ahead has set it (isAhead): the store records
+// outcomes by now.
 func (s *Reader) AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
 	if session == store.SystemSession {
 		// The row of SystemSession is inserted here, as ended. PurgeExpired keeps it.
@@ -134,7 +138,8 @@ func (s *Reader) AckEvents(ctx context.Context, session timer.ID, p store.Outcom
 			Int(p.Series).
 			Add("))")
 		if session == store.SystemSession {
-			q.Add(" OR acked_finished_ms>").NowMS(s.db.Dialect)
+			q.Add(" OR acked_finished_ms>").NowMS(s.db.Dialect).
+				Add("+").Int(MaxClockSkew.Milliseconds())
 		}
 		return q.Add(")")
 	})
@@ -187,7 +192,7 @@ func (s *Reader) SessionsWithPendingEvents(
 				if begin := firstEventMS(r.Opened, r.NowMS); r.AtMS < begin {
 					at = store.OutcomePosition{FinishedMS: begin}
 				}
-				if id == store.SystemSession && r.AtMS > r.NowMS {
+				if id == store.SystemSession && isAhead(r.AtMS, r.NowMS) {
 					at = store.OutcomePosition{}
 				}
 				positions[id] = at
