@@ -366,6 +366,12 @@ func (s *storeGates) PurgeTimers(ctx context.Context, deleted time.Duration, one
 	})
 }
 
+func (s *storeGates) PurgedBefore(ctx context.Context) (int64, error) {
+	return gated1(s.p, ctx, "PurgedBefore", false, func(ctx context.Context) (int64, error) {
+		return s.Store.PurgedBefore(ctx)
+	})
+}
+
 func (s *storeGates) PutCalendar(ctx context.Context, app string, c timer.Calendar, ifVersion int64) (store.CalendarVersion, error) {
 	return gated1(s.p, ctx, "PutCalendar", true, func(ctx context.Context) (store.CalendarVersion, error) {
 		return s.Store.PutCalendar(ctx, app, c, ifVersion)

@@ -95,6 +95,7 @@ var calls = map[string]kind{
 	"PurgeAudit":                writes,
 	"PurgeExpired":              writes,
 	"PurgeTimers":               writes,
+	"PurgedBefore":              reads,
 	"PutCalendar":               writes,
 	"PutIfAbsent":               direct,
 	"PutSettings":               direct,
