@@ -112,7 +112,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 		if !seen.answered(callCtx, err) {
 			res = unanswered(ctx, r, err, ch, &seen, timeout)
 			if status.Code(err) == codes.Unavailable && !seen.headers.Load() {
-				ch.failed.Store(true)
+				ch.noAnswer()
 			}
 		}
 		if status.Code(err) == codes.Unauthenticated && r.Target.OAuth2 != nil {

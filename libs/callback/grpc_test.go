@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -393,6 +395,49 @@ func TestGRPCConnectsAtEachAttempt(t *testing.T) {
 		got := g.Call(t.Context(), request)
 		require.Equal(t, callback.Success, got.Class, got.Error)
 	}
+}
+
+// TestGRPCKeepsAConnectionThatRefusesStreams: a server that is overloaded refuses single streams. New
+// connections would add to its load.
+func TestGRPCKeepsAConnectionThatRefusesStreams(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var conns atomic.Int64
+	var served sync.WaitGroup
+	serve := func(conn net.Conn) {
+		defer conn.Close()
+		if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+			return
+		}
+		f := http2.NewFramer(conn, conn)
+		err := f.WriteSettings()
+		for err == nil {
+			var frame http2.Frame
+			if frame, err = f.ReadFrame(); err != nil {
+				return
+			}
+			if h, ok := frame.(*http2.HeadersFrame); ok {
+				err = f.WriteRSTStream(h.StreamID, http2.ErrCodeRefusedStream)
+			}
+		}
+	}
+	served.Go(func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			conns.Add(1)
+			served.Go(func() { serve(conn) })
+		}
+	})
+	g, err := callback.NewGRPC(callback.GRPCOptions{AllowPrivate: true})
+	require.NoError(t, err)
+	for range 20 {
+		got := g.Call(t.Context(), grpcRequest("grpc://"+l.Addr().String()))
+		require.Equal(t, callback.Retry, got.Class, got.Error)
+	}
+	require.EqualValues(t, 1, conns.Load())
+	g.Close()
+	require.NoError(t, l.Close())
+	served.Wait()
 }
 
 // TestARefusedClientCertificateIsNamed checks that the alert of a server is reported, whichever of

@@ -33,7 +33,7 @@ type channel struct {
 	conn *grpc.ClientConn
 	// of the last dial, as gRPC keeps only its text; nil after a success
 	dialErr atomic.Pointer[error]
-	failed  atomic.Bool // a call got no answer, as there is no connection or it broke
+	failed  atomic.Bool // a call got no answer, as there is no connection
 
 	mu      sync.Mutex
 	users   int
@@ -148,6 +148,14 @@ func (c *channel) evict() {
 	c.mu.Unlock()
 	if over {
 		_ = c.conn.Close()
+	}
+}
+
+// noAnswer makes the next attempt connect, unless there is a connection: a server that refuses one
+// stream, for example because it has too many, has not closed it.
+func (c *channel) noAnswer() {
+	if c.conn.GetState() != connectivity.Ready {
+		c.failed.Store(true)
 	}
 }
 
