@@ -61,9 +61,15 @@ type discovery struct {
 
 	machines *oidc.IDTokenVerifier // of the tokens of machines
 	unsigned *oidc.IDTokenVerifier // of all but their signatures
-	ends     string                // end_session_endpoint; empty: the provider has none
+	told     answer
 	at       time.Time
 	err      error
+}
+
+// answer is what counts of a provider's answer.
+type answer struct {
+	endpoint   oauth2.Endpoint
+	keys, ends string // jwks_uri and end_session_endpoint; empty: the provider has none
 }
 
 // New returns a provider. It calls nobody.
@@ -110,15 +116,17 @@ func (p *Provider) discover(ctx context.Context) (*discovery, error) {
 		if known {
 			lasts = askAgain
 		}
-		if age := p.opts.Now().Sub(latest.at); age < lasts {
+		if age := p.opts.Now().Sub(latest.at); age >= 0 && age < lasts {
 			return latest, latest.err
 		}
 	}
 	asked := p.asking.DoChan("", func() (any, error) {
 		d := p.ask(context.WithoutCancel(ctx))
-		if d.err != nil && known { // what was known still counts
+		if known && (d.err != nil || d.told == latest.told) { // with the keys fetched before
 			kept := *latest
-			kept.at = d.at.Add(retryAfter - askAgain)
+			if kept.at = d.at; d.err != nil {
+				kept.at = d.at.Add(retryAfter - askAgain)
+			}
 			d = &kept
 		}
 		p.latest.Store(d)
@@ -152,8 +160,8 @@ func (p *Provider) ask(ctx context.Context) *discovery {
 	}
 	if err := found.Claims(&told); err == nil {
 		p.keys.url.Store(&told.Keys)
-		d.ends = told.Ends
 	}
+	d.told = answer{found.Endpoint(), told.Keys, told.Ends}
 	d.Provider = found
 	of := oidc.Config{ClientID: p.opts.Audience, Now: p.opts.Now}
 	d.machines = found.Verifier(&of)
@@ -193,10 +201,10 @@ func (p *Provider) Start(ctx context.Context, callback string) (string, *Flow, e
 // asked. The provider asks the viewer whether to, because it gets no token of the session.
 func (p *Provider) EndSession(home string) string {
 	d := p.latest.Load()
-	if d == nil || d.err != nil || d.ends == "" {
+	if d == nil || d.err != nil || d.told.ends == "" {
 		return ""
 	}
-	to, err := url.Parse(d.ends)
+	to, err := url.Parse(d.told.ends)
 	if err != nil || to.Scheme != "https" && to.Scheme != "http" {
 		return ""
 	}

@@ -17,7 +17,9 @@ import (
 func TestDiscoveryIsRenewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, err := New(Options{Issuer: "https://id.example.com", Now: time.Now})
+		var back time.Duration // by how much the clock was set back
+		now := func() time.Time { return time.Now().Add(-back) }
+		p, err := New(Options{Issuer: "https://id.example.com", Now: now})
 		require.NoError(t, err)
 		var asked atomic.Int64
 		var down atomic.Bool
@@ -62,5 +64,14 @@ func TestDiscoveryIsRenewed(t *testing.T) {
 		require.Equal(t, p.opts.Issuer+"/old", found())
 		time.Sleep(2 * time.Second)
 		require.Equal(t, p.opts.Issuer+"/new", found())
+
+		keys := p.latest.Load().Provider
+		before := asked.Load()
+		back = 24 * time.Hour
+		require.Equal(t, p.opts.Issuer+"/new", found())
+		time.Sleep(2 * time.Second)
+		require.Equal(t, p.opts.Issuer+"/new", found())
+		require.Equal(t, before+1, asked.Load())
+		require.Same(t, keys, p.latest.Load().Provider, "the keys that it has fetched count on")
 	})
 }
