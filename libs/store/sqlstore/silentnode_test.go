@@ -23,6 +23,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// watched is what a link does when it forwards a text.
+type watched struct {
+	text []byte
+	do   func()
+}
+
+// commit is the statement, and not the isolation level.
+var commit = []byte("\x03COMMIT")
+
 // link forwards connections to a server, until it falls silent as a stopped server does: it takes
 // connections and data, and forwards nothing.
 type link struct {
@@ -30,7 +39,7 @@ type link struct {
 	server   string
 	opened   atomic.Int64
 	silent   atomic.Bool
-	silentAt atomic.Value // []byte: data with which it falls silent
+	watched  atomic.Pointer[watched]
 	wait     sync.WaitGroup
 	mu       sync.Mutex
 	conns    []net.Conn
@@ -87,8 +96,8 @@ type linkWriter struct {
 }
 
 func (w linkWriter) Write(b []byte) (int, error) {
-	if at, ok := w.link.silentAt.Load().([]byte); ok && bytes.Contains(b, at) {
-		w.link.silent.Store(true)
+	if seen := w.link.watched.Load(); seen != nil && bytes.Contains(b, seen.text) {
+		seen.do()
 	}
 	if w.link.silent.Load() {
 		return len(b), nil
@@ -143,11 +152,31 @@ func TestMySQLCommitHasADeadline(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	require.NoError(t, s.Ping(t.Context()))
-	l.silentAt.Store([]byte("COMMIT"))
+	l.watched.Store(&watched{commit, func() { l.silent.Store(true) }})
 	_, err = s.Create(t.Context(), []store.NewTimer{{App: "app", Name: "n"}}, nil)
 	require.True(t, l.silent.Load(), "the server got the commit")
 	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err), "%v", err)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// TestMySQLCommitOutlivesItsCaller cancels a call at its commit, whose result is known then.
+func TestMySQLCommitOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}) // makes the tables
+	cfg, err := mysql.ParseDSN(dsn)
+	require.NoError(t, err)
+	l := newLink(t, cfg.Addr)
+	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{
+		DSN: strings.Replace(dsn, cfg.Addr, l.listener.Addr().String(), 1),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	ctx, cancel := context.WithCancel(t.Context())
+	l.watched.Store(&watched{commit, cancel})
+	_, err = s.Create(ctx, []store.NewTimer{{App: "app", Name: "n"}}, nil)
+	require.NoError(t, err)
+	require.Error(t, ctx.Err())
 }
 
 // lines are log lines, written by several goroutines.

@@ -135,8 +135,8 @@ func text(v driver.Value) string {
 
 // servedConn ends with the first statement that its node refuses because it has left the cluster, or
 // has ended the connection. The node has not run the statement, so database/sql and the store may
-// repeat it elsewhere. It also ends when it is retired, after the statement or transaction that it
-// runs.
+// repeat it elsewhere, unless it was a COMMIT. It also ends when it is retired, after the statement or
+// transaction that it runs.
 type servedConn struct {
 	mysqlConn
 
@@ -190,9 +190,10 @@ func (c *servedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver
 	return servedTx{c, ctx}, nil
 }
 
-// servedTx ends its transaction within the context that began it. The driver's own Commit has no
-// context: it would wait for a silent server until the time limit of reads, which is far longer. It
-// also names its node if the connection is lost.
+// servedTx ends its transaction by the deadline of the context that began it. The driver's own Commit
+// has no context: it would wait for a silent server until the time limit of reads, which is far longer.
+// A caller that leaves does not end a commit: nobody would know its result. It also names its node if
+// the connection is lost.
 type servedTx struct {
 	conn *servedConn
 	ctx  context.Context //nolint:containedctx // driver.Tx takes none
@@ -204,7 +205,13 @@ func (t servedTx) Rollback() error { return t.end("ROLLBACK") }
 // end closes the connection if the server did not answer: the transaction may still be open, and the
 // server rolls it back.
 func (t servedTx) end(statement string) error {
-	_, err := t.conn.mysqlConn.ExecContext(t.ctx, statement, nil)
+	ctx := context.WithoutCancel(t.ctx)
+	if at, ok := t.ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, at)
+		defer cancel()
+	}
+	_, err := t.conn.mysqlConn.ExecContext(ctx, statement, nil)
 	if _, answered := errors.AsType[*mysql.MySQLError](err); err != nil && !answered {
 		t.conn.broken = true
 	}
