@@ -82,6 +82,9 @@ func redisAdvice(c *config.Redis, err error, reached bool) string {
 	case errors.Is(err, rediswindow.ErrSentinel), isUnknown(text, "cluster"):
 		return "for sentinels in redis-addrs, redis-sentinel-master must name their master"
 	case errors.Is(err, rediswindow.ErrReplica):
+		if c.Sentinel.Master != "" || len(c.Addrs) > 1 {
+			return "" // a failover is under way
+		}
 		return "redis-addrs must name the master"
 	case sentinels && strings.HasSuffix(text, "redis: nil"):
 		return fmt.Sprintf("the sentinels answer, and know no master %q: "+

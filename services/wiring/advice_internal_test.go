@@ -47,8 +47,13 @@ func TestRedisAdvice(t *testing.T) {
 	}
 	err := explain(redisServer, &Settings{Redis: plain}, rediswindow.ErrSentinel, false)
 	require.ErrorContains(t, err, "redis-sentinel-master must name")
-	err = explain(redisServer, &Settings{Redis: plain}, rediswindow.ErrReplica, true)
+	one := config.Redis{Addrs: []string{"a:1"}}
+	err = explain(redisServer, &Settings{Redis: one}, rediswindow.ErrReplica, true)
 	require.ErrorContains(t, err, "redis-addrs must name the master")
+	for _, failover := range []config.Redis{plain, sentinel} {
+		err = explain(redisServer, &Settings{Redis: failover}, rediswindow.ErrReplica, true)
+		require.NotContains(t, err.Error(), "must name")
+	}
 	require.NoError(t, explain(redisServer, &Settings{}, nil, false))
 	err = explain(redisServer, &Settings{Redis: plain}, errors.New("EOF"), true)
 	require.EqualError(t, err, "redis-addrs a:1,b:2: EOF", "its port was right")
