@@ -93,7 +93,7 @@ func (k *Kit) callers() (callback.Callers, error) {
 // limits creates the limits of apps, which share state through Redis where it is configured, and
 // the circuit breakers of endpoints.
 func (k *Kit) limits(o *executor.Options) (err error) {
-	var state limit.SharedState = memstate.New(k.Clock.Now)
+	var state limit.SharedState = memstate.New(nil)
 	if r := &k.Settings.Redis; len(r.Addrs) > 0 {
 		dial, err := redisDial(r, k.Log)
 		if err != nil {
