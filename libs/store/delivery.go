@@ -223,7 +223,8 @@ type OutcomeEvents interface {
 	// those that took the fire in the end have none.
 	LastErrors(ctx context.Context, fires []timer.FireID) (map[timer.FireID]string, error)
 	// AckEvents stores the position up to which a session's outcomes are published. It never moves
-	// back, unless a clock that was ahead by more than a minute has set that of SystemSession.
+	// back, unless a clock that was ahead has set that of SystemSession later than now. In a cluster
+	// that means by more than a minute.
 	AckEvents(ctx context.Context, session timer.ID, p OutcomePosition) error
 }
 
@@ -232,7 +233,7 @@ type OrphanedEvents interface {
 	// SessionsWithPendingEvents returns the executor sessions that ended within the last hour and
 	// may have unpublished outcomes, and SystemSession, with their positions. A position is no
 	// earlier than a minute before the session began. That of SystemSession is the first one if a
-	// clock that was ahead by more than a minute has set it.
+	// clock that was ahead has set it, as in AckEvents.
 	//
 	// FinishEvents takes a session off the list. Outcomes that were under way when the session
 	// ended may still be committed for the duration of a call, so nobody may take it off earlier.

@@ -68,8 +68,7 @@ func (s *Store) AckEvents(_ context.Context, session timer.ID, p store.OutcomePo
 
 // isAhead reports whether a clock that was ahead has set the position of SystemSession.
 func (s *Store) isAhead(session timer.ID, at store.OutcomePosition) bool {
-	return session == store.SystemSession &&
-		at.FinishedMS > s.nowMS()+maxClockSkew.Milliseconds()
+	return session == store.SystemSession && at.FinishedMS > s.nowMS()
 }
 
 // SessionsWithPendingEvents returns the sessions that ended recently.
@@ -89,7 +88,7 @@ func (s *Store) SessionsWithPendingEvents(
 		}
 		out[id] = s.announcedOf(id).at
 		begin := x.openedMS - maxClockSkew.Milliseconds()
-		if out[id].FinishedMS < begin && x.openedMS <= nowMS+maxClockSkew.Milliseconds() {
+		if out[id].FinishedMS < begin && x.openedMS <= nowMS {
 			out[id] = store.OutcomePosition{FinishedMS: begin}
 		}
 	}

@@ -203,6 +203,22 @@ func TestGaleraPartitionsTogether(t *testing.T) {
 	}
 }
 
+// TestMySQLNodesDiffer checks that a position which the clock of another node has made counts. Else
+// the outcomes of the last hour would be published at each look.
+func TestMySQLNodesDiffer(t *testing.T) {
+	t.Parallel()
+	s := openMySQL(t, sqlstore.MySQLOptions{
+		DSN: testenv.MySQL(t), Have: &engine.Capabilities{NamedLocks: true, SkipLocked: true},
+	})
+	at := store.OutcomePosition{FinishedMS: time.Now().Add(30 * time.Second).UnixMilli()}
+	require.NoError(t, s.AckEvents(t.Context(), store.SystemSession, at))
+	earlier := store.OutcomePosition{FinishedMS: at.FinishedMS - 1}
+	require.NoError(t, s.AckEvents(t.Context(), store.SystemSession, earlier))
+	pending, err := s.SessionsWithPendingEvents(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, at, pending[store.SystemSession])
+}
+
 // TestMySQLTableLockIsTakenOver leaves the lock of migrations behind, as a killed process does.
 func TestMySQLTableLockIsTakenOver(t *testing.T) {
 	t.Parallel()

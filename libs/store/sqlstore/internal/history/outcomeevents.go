@@ -77,14 +77,19 @@ func (s *Reader) PendingEvents(
 	return out, err
 }
 
-// isAhead reports whether a clock that was ahead has set an instant. The clocks of a cluster's nodes
-// differ by less.
-func isAhead(atMS, nowMS int64) bool { return atMS > nowMS+MaxClockSkew.Milliseconds() }
+// nodesDifferMS is by how much the clocks of a cluster's nodes may differ. An instant that is later
+// than now by more was set by a clock that was ahead.
+func (s *Reader) nodesDifferMS() int64 {
+	if s.db.Engine.Capabilities().RowLocks {
+		return 0 // one server
+	}
+	return MaxClockSkew.Milliseconds()
+}
 
 // firstEventMS returns the instant before which a session has recorded no outcome. A session that was
 // opened by a clock that was ahead has had another one since: 0.
 func firstEventMS(openedMS, nowMS int64) int64 {
-	if isAhead(openedMS, nowMS) {
+	if openedMS > nowMS {
 		return 0
 	}
 	return openedMS - MaxClockSkew.Milliseconds()
@@ -92,8 +97,8 @@ func firstEventMS(openedMS, nowMS int64) int64 {
 
 // AckEvents is one statement that only moves forward, so the farther of two positions stays. If its
 // answer was lost, the position is set again, or some events are published twice. That of
-// SystemSession moves back where a clock that was ahead has set it (isAhead): the store records
-// outcomes by now.
+// SystemSession moves back from an instant later than now, by a clock that was ahead: the store
+// records outcomes by now.
 func (s *Reader) AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
 	if session == store.SystemSession {
 		// The row of SystemSession is inserted here, as ended. PurgeExpired keeps it.
@@ -139,7 +144,7 @@ func (s *Reader) AckEvents(ctx context.Context, session timer.ID, p store.Outcom
 			Add("))")
 		if session == store.SystemSession {
 			q.Add(" OR acked_finished_ms>").NowMS(s.db.Dialect).
-				Add("+").Int(MaxClockSkew.Milliseconds())
+				Add("+").Int(s.nodesDifferMS())
 		}
 		return q.Add(")")
 	})
@@ -192,7 +197,7 @@ func (s *Reader) SessionsWithPendingEvents(
 				if begin := firstEventMS(r.Opened, r.NowMS); r.AtMS < begin {
 					at = store.OutcomePosition{FinishedMS: begin}
 				}
-				if id == store.SystemSession && isAhead(r.AtMS, r.NowMS) {
+				if id == store.SystemSession && r.AtMS > r.NowMS+s.nodesDifferMS() {
 					at = store.OutcomePosition{}
 				}
 				positions[id] = at

@@ -460,7 +460,7 @@ CREATE TABLE slices (
 
 -- cursors has the row slices: all slices of the minutes before the cursor are done. The row audit
 -- has the seq of the last published entry of the audit trail, audit_lease until when one scheduler
--- publishes them, in ms.
+-- publishes them, in ms. The row purged has the instant before which outcomes may be gone, in ms.
 CREATE TABLE cursors (
     name   TEXT    NOT NULL,
     minute INTEGER NOT NULL,
