@@ -108,9 +108,9 @@ func (w *waitList) startsBefore(ask *Ask, now time.Time) float64 {
 // deferred counts the fires with a retry-after time in the future.
 type deferred struct {
 	n    int
-	from time.Time
+	from time.Time     // by the monotonic clock
 	by   map[int64]int // number by tenth of a second since from
-	past int64         // all counts lie after it
+	past int64         // no count lies before it
 }
 
 // drop forgets up to n fires, the earliest first.
