@@ -135,7 +135,10 @@ func (b *Breakers) Allow(endpoint string) (Decision, Probe) {
 	return b.refuse(b.opts.Open/5 + spread(b.opts.Open)), 0
 }
 
-func (b *Breakers) refuse(wait time.Duration) Decision { return Decision{At: b.opts.Now().Add(wait)} }
+// refuse returns that a fire must ask again after a wait.
+func (b *Breakers) refuse(wait time.Duration) Decision {
+	return Decision{At: b.opts.Now().Add(wait)}
+}
 
 // OpenSince returns when the failure happened that opened the breaker of an endpoint. The zero time
 // means that the breaker is closed.
