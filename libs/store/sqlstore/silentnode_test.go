@@ -135,11 +135,9 @@ func TestMySQLLeavesSilentNode(t *testing.T) {
 	require.NotZero(t, second.opened.Load())
 }
 
-// TestMySQLCommitHasADeadline stops a server at a commit. A call must not last until the limit of
-// reads, which is far longer than its own. Nobody knows whether the server committed, so the commit is
-// not repeated.
-func TestMySQLCommitHasADeadline(t *testing.T) {
-	t.Parallel()
+// openThroughLink opens a store whose server is behind a link. limit is that of calls; 0: the default.
+func openThroughLink(t *testing.T, limit time.Duration) (*sqlstore.Store, *link) {
+	t.Helper()
 	dsn := testenv.MySQL(t)
 	openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}) // makes the tables
 	cfg, err := mysql.ParseDSN(dsn)
@@ -147,13 +145,22 @@ func TestMySQLCommitHasADeadline(t *testing.T) {
 	l := newLink(t, cfg.Addr)
 	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{
 		DSN:     strings.Replace(dsn, cfg.Addr, l.listener.Addr().String(), 1),
-		Timeout: 5 * time.Second,
+		Timeout: limit,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	require.NoError(t, s.Ping(t.Context()))
+	return s, l
+}
+
+// TestMySQLCommitHasADeadline stops a server at a commit. A call must not last until the limit of
+// reads, which is far longer than its own. Nobody knows whether the server committed, so the commit is
+// not repeated.
+func TestMySQLCommitHasADeadline(t *testing.T) {
+	t.Parallel()
+	s, l := openThroughLink(t, 5*time.Second)
 	l.watched.Store(&watched{commit, func() { l.silent.Store(true) }})
-	_, err = s.Create(t.Context(), []store.NewTimer{{App: "app", Name: "n"}}, nil)
+	_, err := s.Create(t.Context(), []store.NewTimer{{App: "app", Name: "n"}}, nil)
 	require.True(t, l.silent.Load(), "the server got the commit")
 	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err), "%v", err)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -162,19 +169,10 @@ func TestMySQLCommitHasADeadline(t *testing.T) {
 // TestMySQLCommitOutlivesItsCaller cancels a call at its commit, whose result is known then.
 func TestMySQLCommitOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
-	dsn := testenv.MySQL(t)
-	openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}) // makes the tables
-	cfg, err := mysql.ParseDSN(dsn)
-	require.NoError(t, err)
-	l := newLink(t, cfg.Addr)
-	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{
-		DSN: strings.Replace(dsn, cfg.Addr, l.listener.Addr().String(), 1),
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	s, l := openThroughLink(t, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	l.watched.Store(&watched{commit, cancel})
-	_, err = s.Create(ctx, []store.NewTimer{{App: "app", Name: "n"}}, nil)
+	_, err := s.Create(ctx, []store.NewTimer{{App: "app", Name: "n"}}, nil)
 	require.NoError(t, err)
 	require.Error(t, ctx.Err())
 }
