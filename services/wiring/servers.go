@@ -23,7 +23,7 @@ import (
 const (
 	minWait        = 200 * time.Millisecond
 	maxWait        = 2 * time.Second
-	attemptTimeout = 15 * time.Second // one attempt to prepare a server
+	attemptTimeout = 15 * time.Second // one attempt to prepare Pulsar, or to check the rights in MySQL
 	slowAttempt    = 3 * time.Second  // after which an attempt that goes on is logged
 	// redisReadyGrace is how long a new process is not ready while Redis is unavailable. A wrong
 	// address must stop a rollout, but an outage of Redis must not stop services that work without
@@ -107,6 +107,8 @@ func (k *Kit) openServers(ctx context.Context, setup bool) error {
 	all.Go(func() error {
 		migrate := func(ctx context.Context) error {
 			err := st.Migrate(ctx)
+			ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+			defer cancel()
 			if err == nil && setup {
 				err = st.CheckRights(ctx)
 			}
@@ -115,7 +117,10 @@ func (k *Kit) openServers(ctx context.Context, setup bool) error {
 			}
 			return err //nolint:wrapcheck // prepare says which server
 		}
-		err := k.prepare(ctx, mysqlServer, migrate, database.check)
+		// The database would go on with a migration that was cut off, while the next attempt begins it
+		// anew. To take over the lock of a process that was killed takes longer than other attempts.
+		const unlimited = 0
+		err := k.prepare(ctx, mysqlServer, unlimited, migrate, database.check)
 		if err == nil {
 			database.start()
 		}
@@ -182,18 +187,23 @@ func pulsarConfig(c *config.Pulsar, log zerolog.Logger) (pulsarbus.Config, error
 	}, nil
 }
 
-// prepare repeats do with growing waits until it succeeds. Each failed attempt is one
-// line of the log, and /readyz has its error. From then on the server's health check is ping.
+// prepare repeats do with growing waits until it succeeds. An attempt ends after the limit, if it is
+// not 0. Each failed attempt is one line of the log, and /readyz has its error. From then on the
+// server's health check is ping.
 func (k *Kit) prepare(
 	ctx context.Context,
 	server string,
+	limit time.Duration,
 	do, ping func(context.Context) error,
 ) error {
 	silent := explain(server, k.Settings, errSilent, false)
 	k.Health.SetError(server, fmt.Errorf("%w: %w", errWaiting, silent))
 	log := k.Log.With().Str(logging.Server, server).Logger()
 	for wait := minWait; ; wait = min(2*wait, maxWait) { //nolint:mnd // doubled
-		try, cancel := context.WithTimeout(ctx, attemptTimeout)
+		try, cancel := context.WithCancel(ctx)
+		if limit > 0 {
+			try, cancel = context.WithTimeout(ctx, limit)
+		}
 		slow := time.AfterFunc(slowAttempt, func() {
 			log.Warn().Err(silent).Msg("waiting for server")
 		})

@@ -237,7 +237,11 @@ func TestMySQLTableLockIsTakenOver(t *testing.T) {
 	}
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Ping(t.Context()))
-	n, err := s.Exec(t.Context(), "UPDATE named_locks SET renewals=0 WHERE holder=''")
+	n, err := s.Exec(t.Context(), "UPDATE named_locks SET holder='killed' WHERE holder=''")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n, "it is released")
+	require.NoError(t, s.Migrate(t.Context()))
+	n, err = s.Exec(t.Context(), "UPDATE named_locks SET holder='' WHERE holder='killed'")
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n, "nobody takes it when nothing is missing")
 }

@@ -136,28 +136,22 @@ func (s *Store) Ping(ctx context.Context) error {
 			return s.db.Dialect.Translate("checking the database's settings", err)
 		}
 	}
-	var have sql.NullInt64
-	err := s.db.SelectOne(
-		ctx,
-		s.db.Engine.Reader(),
-		&have,
-		sqldb.Stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"),
-	)
+	have, err := s.schemaVersion(ctx)
 	class := s.db.Dialect.ClassOf(err)
 	if err != nil && (class != engine.ClassOther || errors.Is(err, sql.ErrNoRows)) {
 		return s.db.Dialect.Translate("reading the schema's version", err)
 	}
-	if err != nil || have.Int64 < schemaVersion {
+	if err != nil || have < schemaVersion {
 		return timer.Unavailable(
 			"checking the schema",
 			fmt.Errorf(
 				"the database is at version %d, this program needs %d: run the migrations",
-				have.Int64,
+				have,
 				schemaVersion,
 			),
 		)
 	}
-	if have.Int64 > schemaVersion {
+	if have > schemaVersion {
 		return s.checkLater(ctx, s.db.Engine.Reader())
 	}
 	return nil
@@ -168,17 +162,52 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) LastWriteError() error { return s.db.LastWriteError() }
 
 // Migrate brings the schema up to this program's version. Any number of processes may call it at
-// once: one works, the others wait. It fails without the right to change the schema. It returns a
-// *LaterSchemaError if the schema is later and this program may not use it, and a *RestoringError
-// while a backup is being restored.
+// once: one works, the others wait. If there is nothing to do, it takes no lock and needs no right to
+// change the schema. It returns a *LaterSchemaError if the schema is later and this program may not
+// use it, and a *RestoringError while a backup is being restored.
+//
+// A change of a large table takes long. If ctx ends meanwhile, the server goes on with it, without
+// the lock: give it a deadline only where that is meant.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.checkLater(ctx, s.db.Engine.Reader()); err != nil {
+	migrated, err := s.isMigrated(ctx)
+	if err != nil || migrated {
 		return err
 	}
 	if err := s.migrate(ctx, schemaVersion); err != nil {
 		return s.db.Dialect.Translate("migrating the schema", err)
 	}
 	return nil
+}
+
+// isMigrated reports whether no migration is missing. It refuses what Migrate refuses. It takes what
+// it cannot find out for a missing migration: the next call finds out why.
+func (s *Store) isMigrated(ctx context.Context) (bool, error) {
+	ctx, cancel := s.db.Bounded(ctx)
+	defer cancel()
+	c := s.db.Engine.Reader()
+	if err := s.checkLater(ctx, c); err != nil {
+		return false, err
+	}
+	have, err := s.schemaVersion(ctx)
+	if err != nil || have < schemaVersion {
+		return false, nil //nolint:nilerr // as it says above
+	}
+	if err := requireOwnTables(ctx, c, s.db.Dialect, schemaVersion, true); err != nil {
+		return false, s.db.Dialect.Translate("migrating the schema", err)
+	}
+	return true, nil
+}
+
+// schemaVersion returns the number of the latest migration that ran, or 0.
+func (s *Store) schemaVersion(ctx context.Context) (int64, error) {
+	var have sql.NullInt64
+	err := s.db.SelectOne(
+		ctx,
+		s.db.Engine.Reader(),
+		&have,
+		sqldb.Stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"),
+	)
+	return have.Int64, err
 }
 
 // Close ends all connections. Running calls finish or fail with unavailable.
