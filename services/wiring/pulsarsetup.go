@@ -38,7 +38,13 @@ func (k *Kit) preparePulsar(ctx context.Context, b *pulsarbus.Bus) *pulsarSetup 
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(p.ended)
-		if p.err = k.prepare(ctx, pulsarServer, attemptTimeout, setup, brokers.check); p.err != nil {
+		if p.err = k.prepare(
+			ctx,
+			pulsarServer,
+			attemptTimeout,
+			setup,
+			brokers.check,
+		); p.err != nil {
 			return
 		}
 		k.Health.Set("pulsar at start", func(context.Context) error {

@@ -190,7 +190,7 @@ func (s *Store) isMigrated(ctx context.Context) (bool, error) {
 	}
 	have, err := s.schemaVersion(ctx)
 	if err != nil || have < schemaVersion {
-		return false, nil //nolint:nilerr // as it says above
+		return false, nil
 	}
 	if err := requireOwnTables(ctx, c, s.db.Dialect, schemaVersion, true); err != nil {
 		return false, s.db.Dialect.Translate("migrating the schema", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +42,8 @@ const (
 // goroutine per node in use examines it, and closes the connections to a node that does not serve.
 // A transaction that loses its connection before the commit is repeated on another node. One that
 // loses it in the commit may have been committed or not, and what it claimed waits until that is
-// known. So the donor of a node that joins, which still commits, may end its transactions first.
+// known. So the donor of a node that joins, which still commits, may end its transactions first. While
+// no other node serves, a donor is used: how long it sends its data depends on how much there is.
 type nodes struct {
 	list []*node
 	have engine.Capabilities
@@ -66,6 +68,7 @@ type node struct {
 	watched bool
 	down    bool  // other nodes are tried first
 	left    bool  // down, and not only because a connection could not be opened
+	serving bool  // it served when it was examined last
 	why     error // the last reason for down; it stays when the node serves again
 	retired int   // connections with a number up to this one run nothing new
 	opened  int   // number of the connection that was opened last
@@ -105,49 +108,54 @@ func (n *nodes) capabilities() engine.Capabilities {
 // Driver returns the driver.
 func (n *nodes) Driver() driver.Driver { return n.list[0].connector.Driver() }
 
-// Connect returns a connection to the first node that serves. The nodes that did not serve when they
-// were examined last come last.
+// Connect returns a connection to the first node that serves, in the order of candidates.
 func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	if len(n.list) == 1 {
-		return n.open(ctx, n.list[0], false)
+		return n.open(ctx, n.list[0], false, false)
 	}
-	var first, last []int
-	for i, nd := range n.list {
-		if nd.isDown() {
-			last = append(last, i)
-		} else {
-			first = append(first, i)
-		}
-	}
+	order, preferred, serving := n.candidates()
 	var errs []error
-	for tried, i := range append(first, last...) {
+	for tried, i := range order {
 		nd := n.list[i]
 		one, cancel := context.WithTimeout(ctx, connectTime)
-		conn, err := n.open(one, nd, true)
+		conn, err := n.open(one, nd, true, serving == 0)
 		if err != nil && one.Err() != nil && ctx.Err() == nil {
 			err = fmt.Errorf("no connection within %s: %w", connectTime, err)
 		}
 		cancel()
 		if err == nil {
-			n.used.use(n.list, i, tried < len(first) && nd.isDown())
+			n.used.use(n.list, i, tried < preferred && nd.isDown())
 			n.watch(nd)
 			return conn, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", nd.addr, err))
+		n.watch(nd)
 		if ctx.Err() != nil {
 			break // the caller's time is up, which says nothing about the node
 		}
 		nd.setDown(err)
-		n.watch(nd)
 	}
 	return nil, errors.Join(errs...)
 }
 
-// open opens a connection and examines its server.
+// candidates returns the nodes in the order in which to try them: the preferred ones, those that were
+// left and serve again, donors, and the rest, which may not even refuse a connection. It returns how
+// many are preferred, and how many of all may serve.
+func (n *nodes) candidates() (order []int, preferred, serving int) {
+	var groups [4][]int
+	for i, nd := range n.list {
+		g := nd.rank()
+		groups[g] = append(groups[g], i)
+	}
+	return slices.Concat(groups[:]...), len(groups[0]), len(groups[0]) + len(groups[1])
+}
+
+// open opens a connection and examines its server. It takes a donor only if told to, or if the node
+// is in use.
 func (n *nodes) open(
 	ctx context.Context,
 	nd *node,
-	several bool,
+	several, donor bool,
 ) (driver.Conn, error) {
 	number := nd.number()
 	conn, err := nd.connector.Connect(ctx)
@@ -159,8 +167,8 @@ func (n *nodes) open(
 		return nil, errors.Join(errors.New("unexpected driver connection type"), conn.Close())
 	}
 	found, err := prepare(ctx, whole, n.have, several)
-	if errors.Is(err, errTransfers) && nd.isInUse() {
-		err = nil // the goroutine that examines the node decides
+	if errors.Is(err, errTransfers) && (donor || nd.isInUse()) {
+		err = nil // the goroutine that examines the node decides when it is left
 	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -211,6 +219,8 @@ func (n *nodes) examine(nd *node) {
 		}
 		serving = 0
 		switch {
+		case errors.Is(err, errTransfers) && !n.othersServe(nd):
+			transfers = 0
 		case errors.Is(err, errTransfers):
 			if transfers++; transfers > maxRetired {
 				nd.drop(err)
@@ -275,6 +285,28 @@ func (n *nodes) close() {
 	n.wait.Wait()
 }
 
+// othersServe reports whether another node may serve, as far as is known.
+func (n *nodes) othersServe(than *node) bool {
+	return slices.ContainsFunc(n.list, func(nd *node) bool {
+		return nd != than && nd.rank() <= 1
+	})
+}
+
+// rank returns the node's group in candidates.
+func (nd *node) rank() int {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	switch {
+	case !nd.down:
+		return 0
+	case nd.serving:
+		return 1
+	case errors.Is(nd.why, errTransfers):
+		return 2
+	}
+	return 3
+}
+
 func (nd *node) isDown() bool {
 	nd.mu.Lock()
 	defer nd.mu.Unlock()
@@ -291,7 +323,7 @@ func (nd *node) isInUse() bool {
 func (nd *node) setDown(why error) {
 	nd.mu.Lock()
 	defer nd.mu.Unlock()
-	nd.down, nd.why = true, why
+	nd.down, nd.serving, nd.why = true, false, why
 }
 
 // reason returns why the node was left last.
@@ -308,7 +340,7 @@ func (nd *node) reason() string {
 func (nd *node) retire(why error) {
 	nd.mu.Lock()
 	defer nd.mu.Unlock()
-	nd.down, nd.left, nd.why = true, true, why
+	nd.down, nd.left, nd.serving, nd.why = true, true, false, why
 	nd.retired = nd.opened
 }
 
@@ -330,7 +362,7 @@ func (nd *node) isRetired(number int) bool {
 // drop closes the node's connections.
 func (nd *node) drop(why error) {
 	nd.mu.Lock()
-	nd.down, nd.left, nd.why = true, true, why
+	nd.down, nd.left, nd.serving, nd.why = true, true, false, why
 	conns := nd.conns
 	nd.conns = map[*nodeConn]struct{}{}
 	nd.mu.Unlock()
@@ -353,6 +385,7 @@ func (nd *node) beginWatch() bool {
 func (nd *node) serves(long bool) bool {
 	nd.mu.Lock()
 	defer nd.mu.Unlock()
+	nd.serving = true
 	if long || !nd.left {
 		nd.down, nd.left = false, false
 	}

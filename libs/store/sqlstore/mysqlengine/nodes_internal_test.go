@@ -15,8 +15,10 @@ import (
 
 // galeraNode is a server whose state a test sets.
 type galeraNode struct {
-	name  string
-	state atomic.Value // wsrep_local_state
+	name     string
+	state    atomic.Value // wsrep_local_state
+	readOnly atomic.Bool
+	dark     atomic.Bool // it answers nothing
 }
 
 func newGaleraNode(name string) *galeraNode {
@@ -27,7 +29,11 @@ func newGaleraNode(name string) *galeraNode {
 
 func (s *galeraNode) Driver() driver.Driver { return nil }
 
-func (s *galeraNode) Connect(context.Context) (driver.Conn, error) {
+func (s *galeraNode) Connect(ctx context.Context) (driver.Conn, error) {
+	if s.dark.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	return &galeraConn{server: s}, nil
 }
 
@@ -38,11 +44,18 @@ type galeraConn struct {
 }
 
 func (c *galeraConn) QueryContext(
-	_ context.Context, query string, _ []driver.NamedValue,
+	ctx context.Context, query string, _ []driver.NamedValue,
 ) (driver.Rows, error) {
+	if c.server.dark.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	status := map[string]string{
 		"wsrep_on": "ON", "wsrep_provider": "galera", "read_only": "OFF",
 		"wsrep_ready": "ON", "wsrep_cluster_status": "Primary",
+	}
+	if c.server.readOnly.Load() {
+		status["read_only"] = "ON"
 	}
 	status["wsrep_local_state"], _ = c.server.state.Load().(string)
 	if query == "SELECT @@hostname" {
@@ -93,6 +106,19 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
+// addSocket adds a connection to those of the node.
+func (nd *node) addSocket() {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	nd.conns[&nodeConn{TCPConn: &net.TCPConn{}, node: nd}] = struct{}{}
+}
+
+func (nd *node) sockets() int {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	return len(nd.conns)
+}
+
 func (c *cluster) end() {
 	_ = c.db.Close()
 	c.close()
@@ -109,13 +135,8 @@ func TestDonorEndsItsTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, c := t.Context(), newCluster(t)
 		defer c.end()
-		donor := c.list[0]
-		donor.conns[&nodeConn{TCPConn: &net.TCPConn{}, node: donor}] = struct{}{}
-		sockets := func() int {
-			donor.mu.Lock()
-			defer donor.mu.Unlock()
-			return len(donor.conns)
-		}
+		c.list[0].addSocket()
+		sockets := c.list[0].sockets
 
 		tx, err := c.db.BeginTx(ctx, nil)
 		require.NoError(t, err)
@@ -178,5 +199,81 @@ func TestNodeIsPreferredAgainWhenItServesLong(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotServing)
 		c.first.state.Store(synced)
 		require.Equal(t, "first", newConn(), "no other serves")
+	})
+}
+
+// ask returns the server that a statement of a second goes to.
+func (c *cluster) ask(t *testing.T) (name string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), connectTime)
+	defer cancel()
+	err = c.db.QueryRowContext(ctx, "SELECT @@hostname").Scan(&name, new(string))
+	return name, err
+}
+
+// TestOnlyDonorIsUsed: while no other node serves, statements go to a donor, which commits. The
+// transfer begins before or after the others are gone.
+func TestOnlyDonorIsUsed(t *testing.T) {
+	t.Parallel()
+	for _, before := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			defer c.end()
+			c.db.SetMaxIdleConns(0) // each statement needs a new connection
+			name, err := c.ask(t)
+			require.NoError(t, err)
+			require.Equal(t, "first", name)
+			time.Sleep(time.Millisecond)
+			if before {
+				c.first.state.Store(donor)
+				looks(maxRetired)
+				name, err = c.ask(t)
+				require.NoError(t, err)
+				require.Equal(t, "second", name)
+			}
+			c.second.dark.Store(true)
+			c.first.state.Store(donor)
+			looks(maxRetired)
+			_, _ = c.ask(t) // its time ends at the second
+			looks(maxRetired)
+			c.list[0].addSocket()
+			for range 2 * maxRetired {
+				looks(1)
+				name, err = c.ask(t)
+				require.NoError(t, err)
+				require.Equal(t, "first", name)
+			}
+			require.Equal(t, 1, c.list[0].sockets())
+			c.second.dark.Store(false)
+			looks(maxRetired)
+			name, err = c.ask(t)
+			require.NoError(t, err)
+			require.Equal(t, "second", name, "the donor is left for it")
+		})
+	}
+}
+
+// TestNodeThatServesComesBeforeADarkOne: a replica that was promoted gets the next connection. A
+// caller that has a second does not spend it on the host that is gone.
+func TestNodeThatServesComesBeforeADarkOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer c.end()
+		c.db.SetMaxIdleConns(0)
+		c.second.readOnly.Store(true)
+		_, err := c.ask(t)
+		require.NoError(t, err)
+		c.first.dark.Store(true)
+		for range 5 {
+			_, err := c.ask(t)
+			require.Error(t, err)
+			looks(1)
+		}
+		c.second.readOnly.Store(false)
+		looks(2)
+		name, err := c.ask(t)
+		require.NoError(t, err)
+		require.Equal(t, "second", name)
 	})
 }

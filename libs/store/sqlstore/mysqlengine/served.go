@@ -78,20 +78,26 @@ func prepare(
 	return have, err
 }
 
-// synced is wsrep_local_state of a node that has all data of its cluster.
-const synced = "4"
+// Values of wsrep_local_state: a node that has all data of its cluster, a donor, and a node that then
+// applies what others have committed meanwhile.
+const (
+	synced = "4"
+	donor  = "2"
+	joined = "3"
+)
 
 // checkSynced refuses a Galera node that is in a minority, receives its data or provides it to
 // another node.
 func checkSynced(status map[string]string) error {
 	ready, state, cluster := status["wsrep_ready"], status["wsrep_local_state"],
 		status["wsrep_cluster_status"]
-	err := errTransfers
+	err := ErrNotServing
 	switch {
 	case ready != "ON" || cluster != "Primary":
-		err = ErrNotServing
 	case state == synced:
 		return nil
+	case state == donor || state == joined:
+		err = errTransfers
 	}
 	return fmt.Errorf(
 		"%w: wsrep_ready is %s, wsrep_local_state is %s, wsrep_cluster_status is %s",
