@@ -221,6 +221,7 @@ func (n *nodes) examine(nd *node) {
 		switch {
 		case errors.Is(err, errTransfers) && !n.othersServe(nd):
 			transfers = 0
+			nd.transfers(err)
 		case errors.Is(err, errTransfers):
 			if transfers++; transfers > maxRetired {
 				nd.drop(err)
@@ -334,6 +335,15 @@ func (nd *node) reason() string {
 		return ""
 	}
 	return nd.why.Error()
+}
+
+// transfers notes that a node which was left is a donor now. One in use stays so.
+func (nd *node) transfers(why error) {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	if nd.down {
+		nd.serving, nd.why = false, why
+	}
 }
 
 // retire makes the node's connections end with what they run now.
