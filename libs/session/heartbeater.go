@@ -95,11 +95,12 @@ func (t *Epoch) AwaitExpiry(ctx context.Context) {
 
 // Heartbeater opens epochs, one after the other. It is safe for concurrent use.
 type Heartbeater struct {
-	opts  Options
-	mu    sync.Mutex
-	epoch *Epoch
-	since time.Time     // since when there is no epoch
-	next  chan struct{} // closed when epoch is set
+	opts    Options
+	mu      sync.Mutex
+	epoch   *Epoch
+	since   time.Time     // since when there is no epoch
+	written time.Time     // Written of the epochs before
+	next    chan struct{} // closed when epoch is set
 }
 
 // NewHeartbeater returns a Heartbeater without an epoch.
@@ -135,6 +136,19 @@ func (k *Heartbeater) Wait(ctx context.Context) (*Epoch, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// Written returns when the last write of a session that succeeded was sent; the zero time means
+// never. A write that stalls in the database, such as for want of a replica's answer, holds up those
+// after it. So what was sent to be committed before that time is visible.
+func (k *Heartbeater) Written() time.Time {
+	k.mu.Lock()
+	epoch, at := k.epoch, k.written
+	k.mu.Unlock()
+	if epoch == nil {
+		return at
+	}
+	return epoch.renewed()
 }
 
 // Ready returns nil if the current epoch is valid.
@@ -234,6 +248,7 @@ func (k *Heartbeater) set(t *Epoch) {
 func (k *Heartbeater) clear() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.written = k.epoch.renewed()
 	k.epoch, k.since = nil, time.Now()
 	k.next = make(chan struct{})
 }

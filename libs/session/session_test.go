@@ -555,3 +555,44 @@ func TestTwoMonitorsExpireOnce(t *testing.T) {
 		require.Equal(t, 2, n)
 	})
 }
+
+// TestWritten: the time of the last write stays after its session has ended.
+func TestWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: map[timer.ID]*store.Session{}}
+		k, err := session.NewHeartbeater(session.Options{
+			Store:  tab,
+			IDs:    timer.NewIDs(time.Now),
+			Kind:   store.ExecutorSession,
+			Logger: zerolog.Nop(),
+		})
+		require.NoError(t, err)
+		require.Zero(t, k.Written())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.Run(ctx) }()
+		_, err = k.Wait(ctx)
+		require.NoError(t, err)
+		time.Sleep(10*time.Second + session.RenewEvery/2)
+		last := time.Now().Add(-session.RenewEvery / 2)
+		require.Equal(t, last, k.Written())
+		tab.set(func() { tab.unavailable = true })
+		time.Sleep(10 * time.Second)
+		require.Equal(t, last, k.Written())
+		tab.set(func() { tab.unavailable = false })
+		time.Sleep(session.RenewEvery)
+		require.True(t, k.Written().After(last))
+
+		last = k.Written()
+		cancel()
+		require.NoError(t, <-ended)
+		require.Equal(t, last, k.Written())
+	})
+}
+
+func (s *table) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}

@@ -199,7 +199,8 @@ const SystemSession timer.ID = 1
 
 // VisibilityDelay is how long after its FinishedMS an outcome of SystemSession becomes visible to
 // PendingEvents. Before that, an outcome with an earlier FinishedMS may still be committed: a call
-// takes up to 10 s between reading the clock and its commit.
+// sends its commit up to 10 s after it read the clock. How long a commit takes that stalls in the
+// database is not bounded: see Heartbeater.Written in libs/session.
 const VisibilityDelay = 15 * time.Second
 
 // OutcomeEvents is the outbox of outcome events: S26. A read costs as many rows as all sessions

@@ -92,6 +92,7 @@ func New(opts Options) (*Service, error) {
 		SetLimits:    opts.Limits.Set,
 		Egress:       opts.Egress,
 		Opener:       opts.Opener,
+		Written:      func() time.Time { return s.heartbeater.Written() },
 		PollInterval: opts.ChangePollInterval,
 		MaxInflight:  opts.MaxInflight,
 		Changed:      active.CancelSuperseded,

@@ -107,7 +107,13 @@ func (s *Service) publishPending(ctx context.Context, found map[timer.ID]*expire
 		}
 		var acked bool
 		if id == store.SystemSession {
-			end := s.opts.Now().Add(-store.VisibilityDelay)
+			// Commits may stall while reads go on: an outcome is visible VisibilityDelay after its end
+			// only where a later write has succeeded. Before the first one, nothing is known.
+			written := s.heartbeater.Written()
+			if written.IsZero() {
+				continue
+			}
+			end := s.opts.Now().Add(-time.Since(written) - store.VisibilityDelay)
 			x := &expiredSession{passes: newPasses()}
 			for i := range x.passes { // it has no failed fire
 				x.passes[i].done = x.passes[i].topic == bus.TasksDead

@@ -46,6 +46,8 @@ type Options struct {
 	Egress    *egress.Policy                     // of the deployment; nil: the caller's own
 	Opener    signing.Opener                     // decrypts signing keys; nil: no encryption keys
 
+	// Written returns when the last write to the store that succeeded was sent; nil: all succeed.
+	Written      func() time.Time
 	PollInterval time.Duration // between polls of the change log
 	MaxInflight  int           // fires in flight, which may all be of different timers
 

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// changesOverlap is how far back each poll reads: a transaction may commit this long after it
-	// took its sequence number.
+	// changesOverlap is how far back each poll reads: a transaction may be sent to be committed this
+	// long after it took its sequence number. How long the commit takes is not bounded: see settled.
 	changesOverlap = 10 * time.Second
 	// changesBefore is how many entries before the last one the first poll reads.
 	changesBefore = 1000
@@ -44,10 +44,11 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 			c.forgetAll()
 			positions = nil
 		}
-		last, err := c.readChangesAfter(ctx, overlapStart(positions, sent))
+		settled := c.settled(sent)
+		last, err := c.readChangesAfter(ctx, overlapStart(positions, settled))
 		switch {
 		case errors.Is(err, errOtherLog):
-			c.opts.Logger.Warn().Int64("seq", overlapStart(positions, sent).seq).
+			c.opts.Logger.Warn().Int64("seq", overlapStart(positions, settled).seq).
 				Msg("the change log lacks an entry that it had: the database may be a copy")
 			c.forgetAll()
 			positions = nil
@@ -56,10 +57,22 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 			c.opts.Logger.Debug().Err(err).Msg("change log not read")
 		default:
 			c.Timers.refreshed(sent)
-			positions = append(trim(positions, sent), logPosition{at: sent, last: last})
+			positions = append(trim(positions, settled), logPosition{at: sent, last: last})
 		}
 		tick.WaitOr(ctx, jumped)
 	}
+}
+
+// settled returns a time until now. What was sent to be committed before it is visible to polls.
+// Commits may stall while reads go on; then it stays where it is, and the overlap grows.
+func (c *Cache) settled(now time.Time) time.Time {
+	if c.opts.Written == nil {
+		return now
+	}
+	if at := c.opts.Written(); at.Before(now) {
+		return at
+	}
+	return now
 }
 
 // forgetAll drops all states of timers and apps, because changes of them may have been missed. It
@@ -95,17 +108,17 @@ func entryOf(c *store.Change) logEntry {
 }
 
 // overlapStart returns the entry after which to read: the last one known at least changesOverlap
-// ago. A negative number means the end of the log.
-func overlapStart(positions []logPosition, now time.Time) logEntry {
+// before settled. A negative number means the end of the log.
+func overlapStart(positions []logPosition, settled time.Time) logEntry {
 	if len(positions) == 0 {
 		return logEntry{seq: -1}
 	}
-	return trim(positions, now)[0].last
+	return trim(positions, settled)[0].last
 }
 
 // trim drops the positions older than the overlap, except the newest of them.
-func trim(positions []logPosition, now time.Time) []logPosition {
-	for len(positions) > 1 && now.Sub(positions[1].at) >= changesOverlap {
+func trim(positions []logPosition, settled time.Time) []logPosition {
+	for len(positions) > 1 && settled.Sub(positions[1].at) >= changesOverlap {
 		positions = positions[1:]
 	}
 	return positions
