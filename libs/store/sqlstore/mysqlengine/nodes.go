@@ -129,11 +129,14 @@ func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 			return conn, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", nd.addr, err))
-		n.watch(nd)
-		if ctx.Err() != nil {
-			break // the caller's time is up, which says nothing about the node
+		over := ctx.Err() != nil // the caller's time is up, which says nothing about the node
+		if !over {
+			nd.setDown(err)
 		}
-		nd.setDown(err)
+		n.watch(nd)
+		if over {
+			break
+		}
 	}
 	return nil, errors.Join(errs...)
 }
