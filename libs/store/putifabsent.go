@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -19,6 +20,19 @@ type IdempotencyKeys interface {
 		hash []byte,
 		value int64,
 	) (kept int64, err error)
+}
+
+// MaxIdempotencyKey limits an idempotency key, in bytes.
+const MaxIdempotencyKey = 255
+
+// CheckIdempotencyKey returns an invalid error if a key has more than MaxIdempotencyKey bytes.
+func CheckIdempotencyKey(key string) error {
+	if len(key) <= MaxIdempotencyKey {
+		return nil
+	}
+	return timer.Invalid("idempotency_key", fmt.Sprintf(
+		"expected at most %d bytes, found %d: use a shorter key", MaxIdempotencyKey, len(key),
+	))
 }
 
 // KeyTaken is the error of a request whose idempotency key another request has.

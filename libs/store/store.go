@@ -117,7 +117,9 @@ type Server interface {
 // claimed, and nobody else knows that the fires need an entry in the window.
 type Timers interface {
 	// Create registers timers in one transaction, each with its own result. It expands items with
-	// Activate by plan. Items of one call may share a name: the first one wins.
+	// Activate by plan. Items of one call may share a name: the first one wins. If the database
+	// refuses a value of an item, that item alone has the error; the others may then be in several
+	// transactions.
 	Create(ctx context.Context, items []NewTimer, plan Planner) ([]CreateResult, error)
 	// Timer returns one timer. It returns not_found for unknown timers, deleted timers and timers
 	// of other apps.
@@ -179,7 +181,7 @@ type NewTimer struct {
 	App, Name      string
 	Definition     timer.Definition
 	Activate       bool
-	IdempotencyKey string // empty: no key
+	IdempotencyKey string // at most MaxIdempotencyKey bytes; empty: no key
 	RequestHash    []byte // hash of the request that used the key
 	// Origin is stored with the timer. It is no part of its definition and of no comparison with
 	// another request.
@@ -194,7 +196,7 @@ type CreateResult struct {
 	Existing bool
 	Fires    []timer.Fire // inserted: put them into the window
 	// Err is a conflict if the name has another definition, or if the key was used for another
-	// request.
+	// request. It is invalid if the key is too long.
 	Err error
 }
 

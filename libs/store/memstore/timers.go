@@ -123,6 +123,9 @@ func (s *Store) create(it *store.NewTimer, created *row, plan store.Planner) sto
 	if err := s.refuseDeleted(it.App); err != nil {
 		return store.CreateResult{Err: err}
 	}
+	if err := store.CheckIdempotencyKey(it.IdempotencyKey); err != nil {
+		return store.CreateResult{Err: err}
+	}
 	idem := nameKey{it.App, it.IdempotencyKey}
 	if k := s.keys[idem]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {

@@ -42,6 +42,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S1_NamesAreBytes", namesAreBytes},
 		{"S2_FiresComeWithTheTimer", firesComeWithTheTimer},
 		{"S2_RefusedItemWritesNothing", refusedItemWritesNothing},
+		{"S2_TooLongKeyStopsNoOther", tooLongKeyStopsNoOther},
 		{"S2_DeactivationExpandsUpToNow", deactivationExpandsUpToNow},
 		{"S3_ActivationsCount", activationsCount},
 		{"S3_ConcurrentActivations", concurrentActivations},

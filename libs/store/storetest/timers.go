@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -119,6 +120,23 @@ func refusedItemWritesNothing(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeNotFound, changed[0].Err)
 	requireCode(t, timer.CodeNotFound, changed[1].Err)
 	require.NoError(t, changed[2].Err)
+}
+
+// tooLongKeyStopsNoOther checks that a key which no database could store is the error of its item.
+func tooLongKeyStopsNoOther(t *testing.T, s *setup) {
+	bad, good := s.newTimer(), s.newTimer()
+	bad.IdempotencyKey = strings.Repeat("é", store.MaxIdempotencyKey/2+1)
+	good.IdempotencyKey = strings.Repeat("k", store.MaxIdempotencyKey)
+	out, err := s.st().Create(t.Context(), []store.NewTimer{bad, good}, noFires)
+	require.NoError(t, err)
+	requireCode(t, timer.CodeInvalid, out[0].Err)
+	require.EqualError(t, out[0].Err,
+		"idempotency_key: expected at most 255 bytes, found 256: use a shorter key")
+	require.NoError(t, out[1].Err)
+	require.False(t, out[1].Existing)
+	_, err = s.st().TimerByName(t.Context(), bad.App, bad.Name)
+	requireCode(t, timer.CodeNotFound, err)
+	require.True(t, s.create(good, noFires).Existing)
 }
 
 // setStatus sets a status, which must succeed.

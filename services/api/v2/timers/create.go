@@ -16,7 +16,7 @@ import (
 type createInput struct {
 	param.DryRunParam
 
-	Key  string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating a create under the same key within a day makes no second timer; another request under it is a conflict."`
+	Key  string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating a create under the same key within a day makes no second timer; another request under it is a conflict. It has at most 255 bytes."`
 	Body newTimerBody
 }
 
@@ -30,6 +30,9 @@ type createOutput struct {
 func (s *Resource) createTimer(ctx context.Context, in *createInput) (*createOutput, error) {
 	if err := s.Auth.AuthorizeApp(ctx, in.Body.App); err != nil {
 		return nil, err
+	}
+	if err := store.CheckIdempotencyKey(in.Key); err != nil {
+		return nil, err //nolint:wrapcheck // it names the field
 	}
 	n, err := s.newTimer(ctx, &in.Body, in.Key, nil)
 	if err != nil {

@@ -216,6 +216,16 @@ func TestV2IdempotencyKey(t *testing.T) {
 			map[string]string{"Idempotency-Key": strings.Repeat("k", 256)},
 		).Status,
 	)
+	// The limit is in bytes, and é has two.
+	var p apitest.V2Problem
+	f.Call(t, http.MethodPost, "/api/v2/timers", other,
+		map[string]string{"Idempotency-Key": strings.Repeat("é", 200)}).Into(t, 422, &p)
+	require.Equal(t, "header.Idempotency-Key", p.Errors[0].Location)
+	require.Equal(
+		t,
+		"expected at most 255 bytes, found 400: use a shorter key",
+		p.Errors[0].Message,
+	)
 	desk := strings.Replace(apitest.V2Body, `"shop"`, `"desk"`, 1)
 	require.Equal(
 		t,

@@ -20,6 +20,10 @@ import (
 // If another call was first, or another process chose the same id, the whole transaction is rolled
 // back and repeated with new ids. It then sees the other call's rows. So of any number of calls at
 // once, one wins. The items of one call are decided as if they had come one after the other.
+//
+// Items that the database refuses for a value in one of them are cut in halves, each in a
+// transaction of its own, until the bad one is found. Its result is the error. The items of a call
+// may be those of several callers, who shall not fail with it.
 func (s *Scheduling) Create(
 	ctx context.Context,
 	items []store.NewTimer,
@@ -43,25 +47,44 @@ func (s *Scheduling) Create(
 	if err != nil {
 		return nil, err
 	}
-	var out []store.CreateResult
+	return s.createBisecting(ctx, &createBatch{
+		store:   s,
+		items:   items,
+		encoded: encoded,
+		appIDs:  appIDs,
+		plan:    plan,
+	})
+}
+
+// createBisecting creates the items of a batch that has not run. With an error, the results are what
+// the commits would have created: nobody knows whether the last one did.
+func (s *Scheduling) createBisecting(
+	ctx context.Context,
+	all *createBatch,
+) (out []store.CreateResult, err error) {
 	err = s.db.Write(ctx, "creating timers", func(ctx context.Context, c sqldb.Runner) error {
-		b := &createBatch{
-			store:         s,
-			c:             c,
-			items:         items,
-			encoded:       encoded,
-			appIDs:        appIDs,
-			plan:          plan,
-			creationToken: rand.Int64(),
-			names:         map[timers.NameKey]*known{},
-			keys:          map[timers.NameKey]*knownKey{},
-		}
+		b := *all
+		b.c, b.creationToken = c, rand.Int64()
+		b.names, b.keys = map[timers.NameKey]*known{}, map[timers.NameKey]*knownKey{}
 		var err error
 		out, err = b.run(ctx)
 		return err
 	})
-	// With an error, out is what the last commit would have created: nobody knows whether it did.
-	return out, err
+	if s.db.Dialect.ClassOf(err) != engine.ClassData {
+		return out, err
+	}
+	if len(all.items) == 1 {
+		return []store.CreateResult{{Err: err}}, nil
+	}
+	first, second := *all, *all
+	half := len(all.items) / 2
+	first.items, second.items = all.items[:half], all.items[half:]
+	first.encoded, second.encoded = all.encoded[:half], all.encoded[half:]
+	if out, err = s.createBisecting(ctx, &first); err != nil {
+		return out, err
+	}
+	more, err := s.createBisecting(ctx, &second)
+	return append(out, more...), err
 }
 
 type encodedDefinition struct{ text, hash []byte }
@@ -127,6 +150,9 @@ func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
 	for i := range b.items {
 		if app := b.items[i].App; deleted[app] {
 			out[i].Err = store.AppDeleted(app)
+			continue
+		}
+		if out[i].Err = store.CheckIdempotencyKey(b.items[i].IdempotencyKey); out[i].Err != nil {
 			continue
 		}
 		out[i] = b.decide(ctx, i)
