@@ -99,11 +99,18 @@ func (c *condition) version(read func() (timer.Timer, error)) (int32, error) {
 	return -1, err
 }
 
+// isVersionConflict reports whether a write was refused because the timer has another version. Other
+// conflicts stay whatever version is read.
+func isVersionConflict(err error) bool {
+	e, ok := errors.AsType[*timer.Error](err)
+	return ok && e.Code == timer.CodeConflict && (e.Field == ifVersion || e.Field == "version")
+}
+
 // failure makes a conflict of versions a 412, if the request has an If-Match. The store refuses an
 // edit that came second by the field version.
 func (c *condition) failure(err error) error {
 	e, ok := errors.AsType[*timer.Error](err)
-	if !ok || e.Code != timer.CodeConflict || e.Field != ifVersion && e.Field != "version" {
+	if !ok || !isVersionConflict(err) {
 		return err
 	}
 	msg := e.Msg

@@ -130,3 +130,22 @@ func TestV2RescheduleSaysWhatTheFireDoes(t *testing.T) {
 		f.Do(t, 200, http.MethodPost, apitest.TimerPath(got.ID, "/resume"), "").NextDue,
 	)
 }
+
+// TestV2EditOfAClaimedOneShot checks that an edit of the schedule says that the fire is claimed, which
+// no other version would change.
+func TestV2EditOfAClaimedOneShot(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	at := func(in time.Duration) string {
+		return `{"kind":"at","at":"` + apitest.RFC(time.Now().Add(in)) + `"}`
+	}
+	tm, _ := e.Active(t, "once", at(10*time.Minute))
+	fires := e.Dispatched.All()
+	require.Len(t, fires, 1)
+	e.Claimed(t, fires)
+	p := e.Problem(t, http.StatusConflict, http.MethodPatch, apitest.TimerPath(tm.ID, ""),
+		`{"schedule":`+at(20*time.Minute)+`}`)
+	require.Contains(t, p.Detail, "create another timer instead")
+	now := e.Do(t, http.StatusOK, http.MethodGet, apitest.TimerPath(tm.ID, ""), "")
+	require.Equal(t, 1, now.Version)
+}

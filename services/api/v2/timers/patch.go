@@ -113,7 +113,7 @@ func (s *Resource) editFrom(
 			},
 			&t.Definition,
 		)
-		if timer.CodeOf(err) == timer.CodeConflict && b.IfVersion == 0 {
+		if isVersionConflict(err) && b.IfVersion == 0 {
 			continue
 		}
 		return done, err
