@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
@@ -132,4 +133,35 @@ func TestV1KeepsAPasswordInAURL(t *testing.T) {
 	require.Equal(t, 200, a.Status, a.Body)
 	_, header = f.Stored(t, ring, "old")
 	require.Equal(t, meHunter2, header, "what is shown as kept is kept")
+}
+
+// TestV1StoresNoPasswordInTheClear checks that v1 refuses a password in a URL where no keys can encrypt
+// it, and still answers with a timer that an older release stored with one.
+func TestV1StoresNoPasswordInTheClear(t *testing.T) {
+	t.Parallel()
+	const path, address = "/api/timer/v1/def", "https://me:hunter2@example.com/x"
+	body := func(name, address string) string {
+		return `{"app":"shop","name":"` + name + `","cron":"0 0 9 * * *","notifyHTTPParam":{"url":"` +
+			address + `","method":"POST"}}`
+	}
+	f := apitest.Setup(t, func(o *api.Options) { o.Secrets = nil })
+	a := f.Call(t, http.MethodPost, path, body("new", address), nil)
+	require.Equal(t, http.StatusBadRequest, a.Status, a.Body)
+	require.Contains(t, a.Body, "notifyHTTPParam.url: ")
+	require.Contains(t, a.Body, "no encryption keys")
+	require.NotContains(t, a.Body, "hunter2")
+	_, err := f.Store.TimerByName(t.Context(), "shop", "new")
+	require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
+
+	f.V1(t, 200, http.MethodPost, path, body("plain", "https://example.com/x"))
+	had, err := f.Store.TimerByName(t.Context(), "shop", "plain")
+	require.NoError(t, err)
+	d := had.Definition
+	d.Target.URL = address
+	c, err := f.Store.Create(
+		t.Context(), []store.NewTimer{{App: "shop", Name: "old", Definition: d}}, nil)
+	require.NoError(t, err)
+	require.NoError(t, c[0].Err)
+	require.Equal(t, c[0].Timer.ID, f.V1(t, 200, http.MethodPost, path, body("old", address)).ID)
+	f.V1(t, 409, http.MethodPost, path, body("old", address+"y"))
 }

@@ -210,14 +210,16 @@ func (s *API) v1Create(r *http.Request) (answer, error) {
 		return answer{}, bad[0]
 	}
 	definition.DropDefaults(&d)
+	_, _, has := callback.Userinfo(d.Target.URL)
+	if has && s.Definitions.Secrets == nil {
+		id, err := s.storedInClear(r.Context(), b.App, b.Name, &d)
+		return answer{ID: id}, err
+	}
 	c, err := s.Writer.Create(
 		r.Context(),
 		store.NewTimer{App: b.App, Name: b.Name, Definition: s.Definitions.MoveUserinfo(b.App, d)},
 	)
-	if _, _, has := callback.Userinfo(
-		d.Target.URL,
-	); has &&
-		store.IsNameTaken(err) {
+	if has && store.IsNameTaken(err) {
 		// The same timer may have been stored before its password was treated as a secret. Then the
 		// create answers with it.
 		had, e := s.Store.TimerByName(r.Context(), b.App, b.Name)
@@ -230,6 +232,26 @@ func (s *API) v1Create(r *http.Request) (answer, error) {
 		}
 	}
 	return answer{ID: c.Timer.ID}, err
+}
+
+// storedInClear returns the timer of a create whose URL has a password, where no keys can encrypt it.
+// An older release stored it in the clear, so the same create answers with that timer as before. A new
+// one is refused.
+func (s *API) storedInClear(
+	ctx context.Context,
+	app, name string,
+	d *timer.Definition,
+) (timer.ID, error) {
+	had, err := s.Store.TimerByName(ctx, app, name)
+	switch {
+	case timer.CodeOf(err) == timer.CodeNotFound:
+		return 0, timer.Invalid("target.url", definition.NoEncryptionKeys)
+	case err != nil:
+		return 0, err //nolint:wrapcheck // the store says what it was doing
+	case !bytes.Equal(input.Hash(had.Definition), input.Hash(d)):
+		return 0, store.NameTaken()
+	}
+	return had.ID, nil
 }
 
 func (s *API) v1SetStatus(to timer.Status) func(*http.Request) (answer, error) {
