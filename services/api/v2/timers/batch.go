@@ -155,12 +155,16 @@ func (s *Resource) putItem(
 	ctx context.Context,
 	b *newTimerBody,
 ) (t timer.Timer, created bool, err error) {
-	stored, err := s.storedDefinition(ctx, b)
+	stored, err := s.redactedFrom(ctx, b)
 	if err != nil {
 		return t, false, err
 	}
-	n, err := s.newTimer(ctx, b, "", stored)
+	n, err := s.newTimer(ctx, b, "", definitionOf(stored))
 	if err != nil {
+		return t, false, err
+	}
+	if stored != nil {
+		t, err = s.putRedacted(ctx, b, n, stored, &condition{any: true})
 		return t, false, err
 	}
 	return s.put(ctx, n, timer.Status(b.Status))

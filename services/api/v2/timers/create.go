@@ -144,15 +144,15 @@ func (s *Resource) putTimer(ctx context.Context, in *putInput) (*createOutput, e
 	if err != nil {
 		return nil, err
 	}
-	stored, err := s.storedDefinition(ctx, &in.Body)
+	stored, err := s.redactedFrom(ctx, &in.Body)
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.newTimer(ctx, &in.Body, "", stored)
+	n, err := s.newTimer(ctx, &in.Body, "", definitionOf(stored))
 	if err != nil {
 		return nil, err
 	}
-	t, created, err := s.putIf(ctx, n, in, &c)
+	t, created, err := s.putIf(ctx, n, in, stored, &c)
 	if err != nil {
 		return nil, c.failure(err)
 	}
@@ -168,6 +168,7 @@ func (s *Resource) putIf(
 	ctx context.Context,
 	n store.NewTimer,
 	in *putInput,
+	stored *timer.Timer,
 	only *condition,
 ) (t timer.Timer, created bool, err error) {
 	status := timer.Status(in.Body.Status)
@@ -178,6 +179,9 @@ func (s *Resource) putIf(
 			return t, false, errExists()
 		}
 		return c.Timer, true, err
+	case stored != nil:
+		t, err = s.putRedacted(ctx, &in.Body, n, stored, only)
+		return t, false, err
 	case only.given:
 		t, err = s.editNamed(ctx, n, status, only)
 		if timer.CodeOf(err) == timer.CodeNotFound {
@@ -218,14 +222,46 @@ func (s *Resource) put(
 	return t, false, timer.Unavailable("the name changes its owner too often", nil)
 }
 
-// storedDefinition returns the definition from which a body's REDACTED secrets are taken, or nil
-// where the body has none.
-func (s *Resource) storedDefinition(
+// putRedacted gives the timer, from which the REDACTED secrets of a body were taken, the definition
+// and the status of the body. It edits the version that was read. If that was edited or deleted in
+// the meantime, it takes the secrets of the present one, so that it undoes no change of a secret.
+func (s *Resource) putRedacted(
 	ctx context.Context,
 	b *newTimerBody,
-) (*timer.Definition, error) {
-	if !definition.HasRedactedSecrets(input.OrZero(b.Target)) &&
-		!definition.HasRedactedSecrets(b.Targets...) {
+	n store.NewTimer,
+	stored *timer.Timer,
+	only *condition,
+) (timer.Timer, error) {
+	status := timer.Status(b.Status)
+	for range input.EditTries {
+		t, err := s.editRead(ctx, n, status, stored, stored.Version, only)
+		if err == nil {
+			return s.putStatus(ctx, t, status)
+		}
+		if !isVersionConflict(err) && timer.CodeOf(err) != timer.CodeNotFound ||
+			!only.matches(stored.Version) {
+			return t, err
+		}
+		if stored, err = s.redactedFrom(ctx, b); err != nil {
+			return t, err
+		}
+		if n, err = s.newTimer(ctx, b, "", definitionOf(stored)); err != nil {
+			return t, err // also if there is no timer anymore
+		}
+	}
+	return timer.Timer{}, timer.Unavailable("the timer is edited too often", nil)
+}
+
+// hasRedacted reports whether a body has REDACTED secrets.
+func hasRedacted(b *newTimerBody) bool {
+	return definition.HasRedactedSecrets(input.OrZero(b.Target)) ||
+		definition.HasRedactedSecrets(b.Targets...)
+}
+
+// redactedFrom returns the timer from which a body's REDACTED secrets are taken, or nil where the
+// body has none.
+func (s *Resource) redactedFrom(ctx context.Context, b *newTimerBody) (*timer.Timer, error) {
+	if !hasRedacted(b) {
 		return nil, nil //nolint:nilnil // nothing is wanted
 	}
 	t, err := s.Store.TimerByName(ctx, b.App, b.Name)
@@ -235,7 +271,15 @@ func (s *Resource) storedDefinition(
 	if err != nil {
 		return nil, err
 	}
-	return &t.Definition, nil
+	return &t, nil
+}
+
+// definitionOf returns the definition of a timer, nil where there is none.
+func definitionOf(t *timer.Timer) *timer.Definition {
+	if t == nil {
+		return nil
+	}
+	return &t.Definition
 }
 
 // editNamed edits the timer of a name, if it satisfies the condition. The status inactive takes
@@ -254,15 +298,28 @@ func (s *Resource) editNamed(
 	if err != nil {
 		return t, err //nolint:wrapcheck // the store says what it was doing
 	}
-	if err := only.ifID(&t); err != nil {
-		return t, err
-	}
 	version, err := only.version(func() (timer.Timer, error) { return t, nil })
 	if err != nil {
 		return t, err
 	}
+	return s.editRead(ctx, n, status, &t, version, only)
+}
+
+// editRead edits a timer that was read, if it satisfies the condition and has the version when the
+// store writes; 0 is any.
+func (s *Resource) editRead(
+	ctx context.Context,
+	n store.NewTimer,
+	status timer.Status,
+	t *timer.Timer,
+	version int32,
+	only *condition,
+) (timer.Timer, error) {
+	if err := only.ifID(t); err != nil {
+		return *t, err
+	}
 	if !only.matches(t.Version) {
-		return t, versionConflict(t.Version)
+		return *t, versionConflict(t.Version)
 	}
 	return s.Writer.ApplyEdit(
 		ctx,

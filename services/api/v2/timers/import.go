@@ -198,7 +198,13 @@ func (im *importer) timer(ctx context.Context, b *newTimerBody) (string, error) 
 	case reflect.DeepEqual(had.Definition, n.Definition) && !changesStatus(&had, status):
 		return resultUnchanged, nil
 	}
-	t, created, err := im.put(ctx, n, status)
+	var t timer.Timer
+	var created bool
+	if exists && hasRedacted(b) {
+		t, err = im.putRedacted(ctx, b, n, &had, &condition{any: true})
+	} else {
+		t, created, err = im.put(ctx, n, status)
+	}
 	switch {
 	case err != nil:
 		return "", err
