@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -18,7 +19,7 @@ type RetryBody struct {
 	Timeout  string   `json:"timeout,omitempty" doc:"Of one attempt, 10ms to 5m; 5s by default." example:"5s"`
 
 	Jitter      float64 `json:"jitter,omitempty" doc:"Up to this share of a wait is taken off it at random, 0 to 1; none by default."`
-	GiveUpAfter string  `json:"give_up_after,omitempty" doc:"No retry starts later than so long after the planned instant; no bound where it is left out, and at most 30 days (720h). The first attempt is made however late it is: misfire decides about late fires." example:"6h"`
+	GiveUpAfter string  `json:"give_up_after,omitempty" doc:"No retry starts later than so long after the planned instant; longer than 0s, at most 30 days (720h), and no bound where it is left out. The first attempt is made however late it is: misfire decides about late fires." example:"6h"`
 	NoRetry     string  `json:"no_retry,omitempty" doc:"Statuses that no further attempt can mend, and for grpc targets codes from 1 to 16; all others are retried. Some target must be able to answer each of them; pulsar targets answer none. Of several targets it gives up the one that answered, and the others keep their retries. 410 pauses the timer all the same." example:"400-404,422"`
 }
 
@@ -38,7 +39,7 @@ func (misfirePolicy) Schema(huma.Registry) *huma.Schema {
 type MisfireBody struct {
 	Policy        misfirePolicy `json:"policy,omitempty" doc:"What becomes of fires that come late because nobody could run them in time. By default at and delay run however late (fire_all), and what recurs catches up once (fire_once)."`
 	Grace         string        `json:"grace,omitempty" doc:"What is later than this is late; longer than 0s, at most 24h; 1m by default." example:"1m"`
-	CatchUpWindow string        `json:"catch_up_window,omitempty" doc:"What is later than this never runs; at most 10 years (3650d), and no bound where it is left out." example:"24h"`
+	CatchUpWindow string        `json:"catch_up_window,omitempty" doc:"What is later than this never runs; from 1ms to 10 years (3650d), and no bound where it is left out." example:"24h"`
 	MaxFires      int           `json:"max_fires,omitempty" minimum:"0" doc:"For policy fire_all alone: the latest so many run, at most 10000; 1000 by default."`
 }
 
@@ -58,6 +59,11 @@ func ReadRetry(b *RetryBody, r *input.BodyReader) timer.Retry {
 	out.MaxWait = r.Duration("retry.max_wait", b.MaxWait, out.MaxWait)
 	out.Timeout = r.Duration("retry.timeout", b.Timeout, out.Timeout)
 	out.Jitter, out.GiveUpAfter = b.Jitter, r.Duration("retry.give_up_after", b.GiveUpAfter, 0)
+	if b.GiveUpAfter != "" && out.GiveUpAfter == 0 { // which would be no bound
+		r.Invalid("retry.give_up_after", fmt.Sprintf(
+			"expected more than 0s, found %q: leave it out for no bound",
+			input.Clip(b.GiveUpAfter)))
+	}
 	var err error
 	if out.NoRetry, err = timer.ParseStatusesAndCodes(b.NoRetry); err != nil {
 		r.Invalid("retry.no_retry", err.Error())
@@ -83,15 +89,20 @@ func ReadMisfire(b *MisfireBody, r *input.BodyReader) timer.Misfire {
 			"expected more than 0s, as every call is late by something, found 0s: leave it out for 1m",
 		)
 	}
-	return timer.Misfire{
-		Policy: timer.MisfirePolicy(b.Policy),
-		Grace:  grace,
-		CatchUpWindow: r.Duration(
+	window := r.Duration("misfire.catch_up_window", b.CatchUpWindow, 0)
+	if b.CatchUpWindow != "" && window >= 0 && window < timer.Duration(time.Millisecond) {
+		r.Invalid(
 			"misfire.catch_up_window",
-			b.CatchUpWindow,
-			0,
-		),
-		MaxFires: b.MaxFires,
+			fmt.Sprintf( // lateness is in ms, and 0 would be no bound
+				"expected at least 1ms, found %q: leave it out for no bound",
+				input.Clip(b.CatchUpWindow)),
+		)
+	}
+	return timer.Misfire{
+		Policy:        timer.MisfirePolicy(b.Policy),
+		Grace:         grace,
+		CatchUpWindow: window,
+		MaxFires:      b.MaxFires,
 	}
 }
 
