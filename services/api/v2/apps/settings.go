@@ -2,6 +2,7 @@ package apps
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -108,7 +109,8 @@ func (s *Resource) putSettings(ctx context.Context, in *settingsInput) (*setting
 		store.AppSettings{Rate: b.Rate, Burst: b.Burst, Concurrent: b.Concurrent, Allow: b.Allow},
 		version,
 	)
-	if timer.CodeOf(err) == timer.CodeConflict {
+	if e, ok := errors.AsType[*timer.Error](err); ok && e.Code == timer.CodeConflict &&
+		e.Field == "version" {
 		return nil, errSettingsChanged()
 	}
 	if err != nil {

@@ -150,6 +150,23 @@ func TestV2ConcurrentSettingsChanges(t *testing.T) {
 	}
 }
 
+// TestV2SettingsOfADeletedApp checks that a change says that the app is being deleted, with an expected
+// version and without.
+func TestV2SettingsOfADeletedApp(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const path = "/api/v2/apps/shop/settings"
+	var had v2Settings
+	f.Call(t, http.MethodPut, path, `{"rate":1}`, nil).Into(t, 200, &had)
+	a := f.Call(t, http.MethodDelete, "/api/v2/apps/shop?confirm=shop", "", nil)
+	require.Equal(t, http.StatusAccepted, a.Status, a.Body)
+	for _, body := range []string{`{"rate":2}`, fmt.Sprintf(`{"rate":2,"if_version":%d}`, had.Version)} {
+		p := f.Problem(t, http.StatusConflict, http.MethodPut, path, body)
+		require.Equal(t, "path.app", p.Errors[0].Location)
+		require.Contains(t, p.Detail, "wait until its job delete_app is done")
+	}
+}
+
 func TestV2SigningKeys(t *testing.T) {
 	t.Parallel()
 	ring := apitest.Keyring(t)

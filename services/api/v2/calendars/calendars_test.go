@@ -391,6 +391,24 @@ func TestV2ImportsAtOnce(t *testing.T) {
 	require.Len(t, f.Calendar(t, 200, http.MethodGet, "h?app=shop", "").ExcludedDates, 6)
 }
 
+// TestV2CalendarsOfADeletedApp checks that an import and a PUT say that the app is being deleted.
+func TestV2CalendarsOfADeletedApp(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	f.Calendar(t, 200, http.MethodPut, "h?app=shop", `{}`)
+	a := f.Call(t, http.MethodDelete, "/api/v2/apps/shop?confirm=shop", "", nil)
+	require.Equal(t, http.StatusAccepted, a.Status, a.Body)
+	for _, c := range []struct{ method, path, body string }{
+		{http.MethodPut, "h?app=shop", `{"excluded_weekdays":["sun"]}`},
+		{http.MethodPost, "h/import?app=shop", apitest.Holidays},
+		{http.MethodPost, "new/import?app=shop", apitest.Holidays},
+	} {
+		p := f.Problem(t, http.StatusConflict, c.method, "/api/v2/calendars/"+c.path, c.body)
+		require.Equal(t, "query.app", p.Errors[0].Location, c.path)
+		require.Contains(t, p.Detail, "wait until its job delete_app is done", c.path)
+	}
+}
+
 // TestV2ControlsAskForTheAppsKey checks that an app's key gives no access to another app.
 func TestV2ControlsAskForTheAppsKey(t *testing.T) {
 	t.Parallel()

@@ -87,11 +87,11 @@ func appField(in reflect.Type) string {
 	return "app"
 }
 
-// locateApp returns an error about an app that does not exist, with the field that names the app.
-// Others it returns as they are.
+// locateApp returns an error about an app that does not exist, or is being deleted, with the field
+// that names the app. Others it returns as they are.
 func locateApp(err error, field string) error {
 	e, ok := errors.AsType[*timer.Error](err)
-	if !ok || e.Code != timer.CodeNotFound || e.Field != "app" {
+	if !ok || e.Field != "app" || e.Code != timer.CodeNotFound && e.Code != timer.CodeConflict {
 		return err
 	}
 	located := *e
