@@ -128,6 +128,10 @@ func (s *Resource) putCalendar(ctx context.Context, in *putCalendarInput) (*cale
 	) > 0 {
 		return nil, s.Problems.Invalid(bad)
 	}
+	if in.IfNoneMatch != "" && in.Body.IfVersion != 0 {
+		return nil, timer.Invalid("if_version",
+			"expected one condition, found If-None-Match, too: leave one of the two out")
+	}
 	c := in.Body.Read(in.Name)
 	if err := calendar.Check(&c); err != nil {
 		return nil, err //nolint:wrapcheck // it names the field

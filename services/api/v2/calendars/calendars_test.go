@@ -93,6 +93,11 @@ func TestV2CalendarLifecycle(t *testing.T) {
 		a := f.Call(t, http.MethodPut, "/api/v2/calendars/"+path, `{}`, absent)
 		require.Equal(t, status, a.Status, path)
 	}
+	var both apitest.V2Problem
+	f.Call(t, http.MethodPut, "/api/v2/calendars/fourth?app=shop", `{"if_version":1}`, absent).
+		Into(t, 422, &both)
+	require.Equal(t, "body.if_version", both.Errors[0].Location)
+	f.Problem(t, 404, http.MethodGet, "/api/v2/calendars/fourth?app=shop", "")
 	require.Equal(
 		t,
 		[]string{"2026-12-26"},
