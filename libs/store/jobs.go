@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -58,6 +59,17 @@ const (
 	MaxJobErrors   = 20       // errors that a job keeps
 	MaxJobRequest  = 48 << 10 // bytes of Request
 )
+
+// CheckJobRequest returns an invalid error if a request has more than MaxJobRequest bytes.
+func CheckJobRequest(request []byte) error {
+	if len(request) <= MaxJobRequest {
+		return nil
+	}
+	return timer.Invalid("", fmt.Sprintf(
+		"expected a filter and parameters of at most %d bytes as JSON, found %d: shorten them",
+		MaxJobRequest, len(request),
+	))
+}
 
 // JobAction is what a job does to each timer.
 type JobAction string

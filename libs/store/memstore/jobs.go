@@ -48,8 +48,8 @@ func (s *Store) runningJobs(wanted func(j *job) bool) (jobs []*job) {
 
 // StartJob begins a job.
 func (s *Store) StartJob(ctx context.Context, j store.Job) (store.Job, error) {
-	if len(j.Request) > store.MaxJobRequest {
-		return store.Job{}, timer.Invalid("filter", "the job's filter and parameters are too long")
+	if err := store.CheckJobRequest(j.Request); err != nil {
+		return store.Job{}, err
 	}
 	defer s.lockToWrite(ctx)()
 	app := s.apps[j.App]

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -56,8 +57,8 @@ func (s *Resource) startJob(ctx context.Context, in *startInput) (*jobOutput, er
 		return nil, err
 	}
 	j := store.Job{App: in.App, Action: action}
-	if j.Request, err = json.Marshal(r); err != nil {
-		return nil, fmt.Errorf("encoding the job: %w", err)
+	if j.Request, err = encode(r); err != nil {
+		return nil, err
 	}
 	out, err := s.start(ctx, &j, r.Filter, in.Key)
 	if err == nil && in.DryRun {
@@ -65,6 +66,18 @@ func (s *Resource) startJob(ctx context.Context, in *startInput) (*jobOutput, er
 		return s.dryRun(ctx, &j, r)
 	}
 	return out, err
+}
+
+// encode encodes a request for the store, which compares and limits its bytes: so <, > and & stay as
+// they are.
+func encode(r *store.JobRequest) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return nil, fmt.Errorf("encoding the job: %w", err)
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
 // scopeOf returns the scope that a job of an action needs: that of the same change of one timer.

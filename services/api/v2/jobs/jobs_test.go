@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -138,6 +139,36 @@ func TestRefusedJobs(t *testing.T) {
 	require.Equal(t, 404, a.Status, a.Body)
 	a = f.Call(t, http.MethodPost, "/api/v2/apps/carillon/jobs", `{"action":"run","all":true}`, nil)
 	require.Equal(t, 422, a.Status, a.Body)
+}
+
+// TestLongLabelsOfAJob checks that a relabel may set all labels that a timer may have, and that a longer
+// request is not blamed on the filter.
+func TestLongLabelsOfAJob(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	const path = "/api/v2/apps/shop/jobs"
+	labels := func(char string) string {
+		set := make(map[string]string, timer.MaxLabels)
+		for i := range timer.MaxLabels {
+			set[fmt.Sprintf("%03d", i)+strings.Repeat(char, timer.MaxLabelLen-3)] = strings.Repeat(
+				char,
+				timer.MaxLabelLen,
+			)
+		}
+		return apitest.Text(t, set)
+	}
+	a := f.Call(t, http.MethodPost, path,
+		`{"action":"relabel","all":true,"set_labels":`+labels("&")+`}`, nil)
+	require.Equal(t, http.StatusAccepted, a.Status, "%.500s", a.Body)
+	remove := make([]string, timer.MaxLabels)
+	for i := range remove {
+		remove[i] = fmt.Sprintf("x%02d", i) + strings.Repeat(`"`, timer.MaxLabelLen-3)
+	}
+	p := f.Problem(t, 422, http.MethodPost, path, `{"action":"relabel","all":true,"set_labels":`+
+		labels(`"`)+`,"remove_labels":`+apitest.Text(t, remove)+`}`)
+	require.Contains(t, p.Detail,
+		"expected a filter and parameters of at most 49152 bytes as JSON, found ")
+	require.Empty(t, p.Errors)
 }
 
 // TestAFrozenAppIsNotRun checks that a run is refused as the run of one timer is, and that a repeated

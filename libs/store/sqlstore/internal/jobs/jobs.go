@@ -134,8 +134,8 @@ func (s *JobStore) selectJob(
 // repeated call finds its job there. The mark of a deletion and the freeze are written with the
 // job: all of them are there, or nothing is.
 func (s *JobStore) StartJob(ctx context.Context, j store.Job) (out store.Job, err error) {
-	if len(j.Request) > store.MaxJobRequest {
-		return out, timer.Invalid("filter", "the job's filter and parameters are too long")
+	if err := store.CheckJobRequest(j.Request); err != nil {
+		return out, err
 	}
 	err = s.db.Write(ctx, "starting a job", func(ctx context.Context, c sqldb.Runner) error {
 		app, err := s.apps.Lock(ctx, c, j.App)
