@@ -41,7 +41,7 @@ type upcomingBody struct {
 type leftOutBody struct {
 	FixedDelays int  `json:"fixed_delays" doc:"Timers that are due so long after the end of their fire before."`
 	MaxFires    int  `json:"max_fires" doc:"Timers that have had nearly all of their fires."`
-	MoreTimers  bool `json:"more_timers" doc:"The app has more than 10000 active timers: those with greater ids are not counted."`
+	MoreTimers  bool `json:"more_timers" doc:"The app has more than 10000 active and paused timers: the further ones, active before paused and each by id, are not counted."`
 }
 
 type upcomingMinute struct {
