@@ -35,17 +35,26 @@ type consumer struct {
 	log             zerolog.Logger
 	name            string // name of the consumer at the broker
 	reconnectSignal reconnectSignal
-	queue           chan pulsar.ConsumerMessage
 	collecting      chan struct{} // held by the worker that collects
 
 	ctx    context.Context // context of the handlers
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // workers and watch
 
-	mu      sync.Mutex
-	current pulsar.Consumer
-	opened  chan struct{} // closed once current can acknowledge
-	once    sync.Once
+	mu       sync.Mutex
+	current  source
+	replaced chan struct{} // closed when current is replaced
+	once     sync.Once
+}
+
+// source is a consumer of the client with a queue of its own. A source that the client has not
+// created completely, or could not, also delivers messages. Nobody takes these, and the broker
+// redelivers them when the source closes. So workers have only messages that they can settle at
+// once, and a partition that is away holds up no others.
+type source struct {
+	pulsar.Consumer
+
+	queue chan pulsar.ConsumerMessage
 }
 
 // Subscribe implements bus.Subscriber.
@@ -61,15 +70,14 @@ func (b *Bus) Subscribe(
 			s,
 		)
 	}
-	// The client buffers its receiver queue in addition to the channel, so the two share Prefetch.
 	c := &consumer{
 		bus:             b,
 		spec:            s,
 		handle:          h,
 		name:            identity(),
 		reconnectSignal: newReconnectSignal(),
-		queue:           make(chan pulsar.ConsumerMessage, s.Prefetch/2),
 		collecting:      make(chan struct{}, 1),
+		replaced:        make(chan struct{}),
 		log: b.log.With().
 			Str(logging.Topic, string(s.Topic)).
 			Str("subscription", s.Name).
@@ -79,8 +87,7 @@ func (b *Bus) Subscribe(
 	if err != nil {
 		return nil, err
 	}
-	c.current, c.opened = first, make(chan struct{})
-	close(c.opened)
+	c.current = first
 	c.ctx, c.cancel = context.WithCancel(b.ctx)
 	if err := b.attach(c); err != nil {
 		c.cancel()
@@ -95,7 +102,7 @@ func (b *Bus) Subscribe(
 }
 
 // open creates the client's consumer. It also recreates the topic if that is lost.
-func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
+func (c *consumer) open(ctx context.Context) (source, error) {
 	precision := int64(nackPrecisionBits)
 	options := pulsar.ConsumerOptions{
 		Topic: c.bus.full(
@@ -106,7 +113,6 @@ func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
 		Name:                           c.name,
 		SubscriptionInitialPosition:    pulsar.SubscriptionPositionEarliest,
 		ReceiverQueueSize:              c.spec.Prefetch - c.spec.Prefetch/2,
-		MessageChannel:                 c.queue,
 		NackBackoffPolicy:              nackBackoff{},
 		NackPrecisionBit:               &precision,
 		BackOffPolicyFunc:              c.reconnectSignal.reconnectBackoff,
@@ -116,14 +122,17 @@ func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
 			MaxTime: ackDelay,
 		},
 	}
-	create := func() (pulsar.Consumer, error) {
+	create := func() (source, error) {
+		// The client buffers its receiver queue in addition to the channel, so the two share
+		// Prefetch.
+		options.MessageChannel = make(chan pulsar.ConsumerMessage, c.spec.Prefetch/2)
 		made, err := c.bus.client.Subscribe(options)
 		if isNotFound(err) {
 			err = errors.Join(err, c.bus.restore(c.spec.Topic))
 		}
-		return made, err
+		return source{made, options.MessageChannel}, err
 	}
-	return await(ctx, c.bus, "subscribing to "+string(c.spec.Topic), create, pulsar.Consumer.Close)
+	return await(ctx, c.bus, "subscribing to "+string(c.spec.Topic), create, source.Close)
 }
 
 // nackBackoff applies bus.Backoff. The broker counts the redeliveries of a message from 0.
@@ -133,16 +142,10 @@ func (nackBackoff) Next(redeliveries uint32) time.Duration {
 	return bus.Backoff(int(redeliveries) + 1)
 }
 
-// recreate replaces the client's consumer. Both feed the same queue. Messages of the old consumer
-// are acknowledged there. The new one delivers messages before the client has created all of it, so
-// no worker acknowledges until then.
+// recreate replaces the client's consumer. Until the new one is complete, workers go on with the old
+// one. What they have not settled by then, the broker redelivers.
 func (c *consumer) recreate(bool) {
-	opened := make(chan struct{})
-	c.mu.Lock()
-	c.opened = opened
-	c.mu.Unlock()
 	fresh, err := c.open(c.ctx)
-	close(opened)
 	if err != nil {
 		return // closing
 	}
@@ -150,6 +153,8 @@ func (c *consumer) recreate(bool) {
 	c.mu.Lock()
 	old := c.current
 	c.current = fresh
+	close(c.replaced)
+	c.replaced = make(chan struct{})
 	c.mu.Unlock()
 	old.Close()
 }
@@ -205,23 +210,21 @@ func (c *consumer) collect(timer *time.Timer) []pulsar.ConsumerMessage {
 		return nil
 	}
 	defer func() { <-c.collecting }()
-	var batch []pulsar.ConsumerMessage
-	select {
-	case m := <-c.queue:
-		batch = append(batch, m)
-	case <-c.ctx.Done():
+	m, queue := c.first()
+	if queue == nil {
 		return nil
 	}
+	batch := []pulsar.ConsumerMessage{m}
 	timer.Reset(c.spec.MaxWait)
 	for len(batch) < c.spec.MaxBatch {
 		select { // take available messages without waiting, even if MaxWait is 0
-		case m := <-c.queue:
+		case m := <-queue:
 			batch = append(batch, m)
 			continue
 		default:
 		}
 		select {
-		case m := <-c.queue:
+		case m := <-queue:
 			batch = append(batch, m)
 		case <-timer.C:
 			return batch
@@ -232,21 +235,26 @@ func (c *consumer) collect(timer *time.Timer) []pulsar.ConsumerMessage {
 	return batch
 }
 
-// settle acknowledges successful messages and nacks the others. If the consumer closes before it
-// can do so, the broker redelivers them.
-func (c *consumer) settle(batch []pulsar.ConsumerMessage, errs []error) {
-	c.mu.Lock()
-	opened := c.opened
-	c.mu.Unlock()
-	select {
-	case <-opened:
-	case <-c.ctx.Done():
+// first waits for a message, and returns it with the queue that it came from. The queue is nil when
+// the consumer closes.
+func (c *consumer) first() (m pulsar.ConsumerMessage, queue <-chan pulsar.ConsumerMessage) {
+	for {
+		c.mu.Lock()
+		from, replaced := c.current, c.replaced
+		c.mu.Unlock()
 		select {
-		case <-opened: // a consumer that closes in order acknowledges what was handled
-		default:
-			return
+		case m := <-from.queue:
+			return m, from.queue
+		case <-replaced:
+		case <-c.ctx.Done():
+			return m, nil
 		}
 	}
+}
+
+// settle acknowledges successful messages and nacks the others, each at the consumer that delivered
+// it. If that is closed meanwhile, the broker redelivers them.
+func (c *consumer) settle(batch []pulsar.ConsumerMessage, errs []error) {
 	for i, m := range batch {
 		if errs != nil && errs[i] != nil {
 			m.Nack(m.Message)

@@ -56,7 +56,9 @@ func TestManyConsumersAreSeen(t *testing.T) {
 			some = append(some, consumer{fmt.Sprint("carillon-", n), strings.Repeat("x", 800)})
 		}
 		sub := map[string]any{"executors": map[string]any{"consumers": some}}
-		all[fmt.Sprint("t-partition-", i)] = map[string]any{"subscriptions": sub}
+		all[fmt.Sprint("persistent://t/n/tasks-partition-", i)] = map[string]any{
+			"subscriptions": sub,
+		}
 	}
 	answer, err := json.Marshal(map[string]any{"partitions": all})
 	require.NoError(t, err)

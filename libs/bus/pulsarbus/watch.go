@@ -3,6 +3,7 @@ package pulsarbus
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -26,6 +27,10 @@ func identity() string { return "carillon-" + rand.Text() }
 // watch checks periodically, until ctx ends, that the broker knows a consumer on every partition of
 // its topic. If not, it calls recreate. This is needed because the client silently gives up when a
 // topic is deleted.
+//
+// A partition whose owner does not answer says nothing about the consumer. While there is one, watch
+// does nothing: recreate could not finish, as the client creates a consumer only on all partitions
+// together.
 //
 // topicRecreated reports that the whole topic was gone and is a new one. The check uses the admin
 // API, because a request on the client's connection would block while it reconnects. While the
@@ -92,7 +97,8 @@ func (s topicStats) has(name string) bool {
 	return false
 }
 
-// isConnected reports whether a consumer is connected to every partition of a topic.
+// isConnected reports whether a consumer is connected to every partition of a topic. It fails if a
+// partition does not answer. A partition that does not exist has no consumers.
 func (b *Bus) isConnected(ctx context.Context, topic bus.Topic, name string) (bool, error) {
 	n, err := b.partitions(ctx, topic)
 	if err != nil {
@@ -113,10 +119,18 @@ func (b *Bus) isConnected(ctx context.Context, topic bus.Topic, name string) (bo
 	); err != nil {
 		return false, err
 	}
-	for _, p := range stats.Partitions {
-		if !p.has(name) {
-			return false, nil
+	connected := true
+	for i := range n {
+		partition := fmt.Sprintf("%s-partition-%d", topic, i)
+		p, ok := stats.Partitions[b.full(bus.Topic(partition))]
+		if !ok {
+			// The broker leaves out partitions that are lost, and those whose owner does not answer.
+			err := b.rest.do(ctx, http.MethodGet, b.path(bus.Topic(partition))+"/stats", nil, &p)
+			if err != nil && status(err) != http.StatusNotFound {
+				return false, err
+			}
 		}
+		connected = connected && p.has(name)
 	}
-	return len(stats.Partitions) >= n, nil
+	return connected, nil
 }
