@@ -21,6 +21,9 @@ type app struct {
 	nextToken time.Time
 	executors int // executors that share the limits; at least 1
 
+	unavailable bool // the last Sync failed for the app
+	answered    bool // the shared state has told the number of executors
+
 	// kept is how many slots the running Sync leaves here, whatever it decides: those of the calls
 	// that ran when it began. While no Sync is running it is unlimited.
 	kept         int
@@ -90,7 +93,7 @@ func (a *app) refuse(now time.Time, l *Limiter) *refusal {
 	if !a.limited() {
 		return nil
 	}
-	if l.unavailable {
+	if a.unavailable {
 		return a.refuseUnavailable(now)
 	}
 	if bySlot := a.refuseSlot(now); bySlot != nil {

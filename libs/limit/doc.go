@@ -31,9 +31,11 @@
 //   - L5 New settings apply at once, also to the wait list. A deferred fire asks again at its
 //     retry-after time, or earlier if its executor advances it. Executors do that after limits were
 //     raised, and for spare calls (L8).
-//   - L6 Unavailability. While the shared state is unavailable, each executor uses the limits
-//     divided by the number of executors last known, but at least one call. What it started before
+//   - L6 Unavailability. While the shared state is unavailable for an app, each executor uses the
+//     limits divided by the number of executors last known, but at least one call. For an app that
+//     is new to the executor this is the largest number known of any. What it started before
 //     counts. Calls of that time are not charged to the shared state, whose bucket fills meanwhile.
+//     The shared state may be available for some apps only, whose limits hold as before.
 //   - L7 Waiting. A fire that cannot start now waits in the wait list of its app. If that is
 //     expected to take longer than its Hold, it gets a retry-after time instead (Decision.At).
 //     Retry-after times are spread over the capacity. They are estimates, not permits: the fire
@@ -55,6 +57,7 @@
 //	fifo.go      a queue with returned items first
 //	picker.go    chooses a priority by weight
 //	sync.go      exchanges demands and permits with the shared state
+//	outage.go    the apps for which the shared state is unavailable
 //	meter.go     measures a rate
 //	limit.go     settings, decisions and the interface of the shared state
 //	breaker.go   circuit breakers of endpoints

@@ -75,6 +75,8 @@ func (w *Demand) IsEmpty() bool {
 
 // Grant is the answer to a Demand. Tokens must be used within TokenTTL.
 type Grant struct {
+	// Err is why the demand failed, if others did not. Then the grant has nothing.
+	Err error
 	// Order holds the tokens for waiting fires, in order of use. It is the next picks of the Picker
 	// that all executors share for the app, over the waiting fires of all executors. If the picked
 	// priority waits only at another executor, that executor gets the token.
@@ -92,8 +94,8 @@ type Grant struct {
 // concurrent use.
 type SharedState interface {
 	// Sync sends the demands of one executor, at most one per app, and returns a grant for each, in
-	// order. After an error no grant is valid, but tokens may be spent, and call slots taken until
-	// SlotTTL has passed.
+	// order. It returns an error only if all demands failed. Where a demand failed, tokens may be
+	// spent, and call slots taken until SlotTTL has passed.
 	Sync(ctx context.Context, executor string, demands []Demand) ([]Grant, error)
 }
 

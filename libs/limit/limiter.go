@@ -75,14 +75,14 @@ type Limiter struct {
 	wake  chan struct{}
 	began chan struct{} // capacity 1, see Waiting
 
-	mu          sync.Mutex
-	apps        map[string]*app
-	active      map[string]*app // apps that may want something from the shared state
-	waiting     map[string]*app // apps with fires that wait or are deferred
-	unavailable bool            // result of the last Sync
-	closed      bool
-	inUse       int // calls of all apps
-	promised    int // during a Revise, the calls of its Spares
+	mu       sync.Mutex
+	apps     map[string]*app
+	active   map[string]*app // apps that may want something from the shared state
+	waiting  map[string]*app // apps with fires that wait or are deferred
+	outage   outage
+	closed   bool
+	inUse    int // calls of all apps
+	promised int // during a Revise, the calls of its Spares
 }
 
 var _ Admission = (*Limiter)(nil)
@@ -125,7 +125,7 @@ func (l *Limiter) Start(a Ask) Decision {
 		why = byQueue // queue behind the waiting fires; it may still be picked at once
 	}
 	if why == nil {
-		st.started(now, l.unavailable)
+		st.started(now, st.unavailable)
 		l.inUse++
 		return Decision{OK: true}
 	}
@@ -163,6 +163,9 @@ func (l *Limiter) activate(name string, now time.Time) *app {
 			signal(l.wake)
 		}
 		l.active[name] = st
+		if l.outage.whole && st.limited() {
+			l.lose(st) // it need not wait for a Sync that fails, too
+		}
 	}
 	return st
 }
@@ -187,7 +190,7 @@ func (l *Limiter) end(name string, unused *Priority) {
 	if unused == nil {
 		st.lastProgress = now
 		st.ended.count(now)
-	} else if st.settings.Rate > 0 && !l.unavailable && !now.After(st.tokensUntil) {
+	} else if st.settings.Rate > 0 && !st.unavailable && !now.After(st.tokensUntil) {
 		st.order = append([]Priority{*unused}, st.order...)
 	}
 	l.pump(st, now)

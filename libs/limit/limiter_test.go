@@ -3,6 +3,7 @@ package limit_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,11 +22,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// countingState is a shared state that counts calls and can be unavailable.
+// countingState is a shared state that counts calls and can be unavailable, also for one app only.
 type countingState struct {
 	limit.SharedState
 	syncs       atomic.Int64
 	unavailable atomic.Bool
+	lost        atomic.Pointer[string]
+	lostSyncs   atomic.Int64 // calls with a demand of the lost app
 }
 
 func (c *countingState) Sync(
@@ -37,7 +40,25 @@ func (c *countingState) Sync(
 	if c.unavailable.Load() {
 		return nil, errors.New("unavailable")
 	}
-	return c.SharedState.Sync(ctx, executor, demands)
+	lost := c.lost.Load()
+	if lost == nil ||
+		!slices.ContainsFunc(demands, func(w limit.Demand) bool { return w.App == *lost }) {
+		return c.SharedState.Sync(ctx, executor, demands)
+	}
+	c.lostSyncs.Add(1)
+	grants := make([]limit.Grant, len(demands))
+	for i := range demands {
+		one, err := c.SharedState.Sync(ctx, executor, demands[i:i+1])
+		if demands[i].App == *lost {
+			err = errors.New("its server is lost")
+		}
+		if err == nil {
+			grants[i] = one[0]
+		} else if grants[i].Err = err; len(demands) == 1 {
+			return nil, err
+		}
+	}
+	return grants, nil
 }
 
 // run starts limiters over one shared state, in a bubble, and stops them at its end.

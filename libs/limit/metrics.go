@@ -16,7 +16,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"reason"}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_limit_sync_errors_total",
-			Help: "Failed synchronizations with the shared limit state.",
+			Help: "Synchronizations with the shared limit state that failed, for all apps or for some.",
 		}),
 	}
 	if reg != nil {

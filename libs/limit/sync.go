@@ -21,9 +21,7 @@ const (
 	waitEvery     = 100 * time.Millisecond
 	renewEvery    = SlotTTL / 4            // for an app that only holds slots
 	prefetchAhead = 100 * time.Millisecond // period for which tokens are fetched ahead
-	// unavailablePause is between attempts while the shared state is unavailable.
-	unavailablePause = 250 * time.Millisecond
-	firstStarts      = 21 // one round of the default weights
+	firstStarts   = 21                     // one round of the default weights
 )
 
 // Run implements Admission. It sleeps while no app is active, and wakes only rarely while no active
@@ -52,12 +50,9 @@ func (l *Limiter) Run(ctx context.Context) error {
 			demands, of = l.demands(now)
 		}
 		if len(demands) > 0 {
-			pause := minSyncInterval
-			if l.syncShared(ctx, demands, of, now) != nil {
-				pause = unavailablePause
-			}
+			l.syncShared(ctx, demands, of, now)
 			now = time.Now()
-			from = now.Add(pause)
+			from = now.Add(minSyncInterval)
 		}
 		if at := l.pumpAll(now, from); !at.IsZero() {
 			timer.Reset(max(at.Sub(now), time.Millisecond))
@@ -79,7 +74,7 @@ func (l *Limiter) pumpAll(now, from time.Time) (next time.Time) {
 			at = later(ask, from)
 		}
 		// Calls that end, or the local rate, may permit a start.
-		if !a.list.empty() && (l.unavailable || a.inUse >= l.share()) {
+		if !a.list.empty() && (a.unavailable || a.inUse >= l.share()) {
 			at = earlier(at, now.Add(minSyncInterval))
 		}
 		if next.IsZero() || at.Before(next) {
@@ -104,49 +99,43 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // syncShared sends the demands and applies the grants.
-func (l *Limiter) syncShared(
-	ctx context.Context,
-	demands []Demand,
-	of []*app,
-	sent time.Time,
-) error {
+func (l *Limiter) syncShared(ctx context.Context, demands []Demand, of []*app, sent time.Time) {
 	call, cancel := context.WithTimeout(ctx, l.opts.Timeout)
 	grants, err := l.opts.SharedState.Sync(call, l.opts.Executor, demands)
 	cancel()
 	if ctx.Err() != nil {
-		return nil
+		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := time.Now()
+	var failed []*app
+	why := err
 	for i, a := range of {
-		if err != nil || l.apps[demands[i].App] != a || a.settings != demands[i].Settings {
+		current := l.apps[demands[i].App] == a && a.settings == demands[i].Settings
+		grant := Grant{Err: err}
+		if err == nil {
+			grant = grants[i]
+		}
+		if grant.Err != nil || !current {
 			// whatever the shared state decided, these slots are ours
 			a.slots = min(a.slots, a.kept)
 		}
 		a.kept = math.MaxInt
-	}
-	if err != nil {
-		l.metrics.errors.Inc()
-		if !l.unavailable {
-			l.opts.Logger.Warn().
-				Err(err).
-				Msg("shared limit state unavailable, each executor uses its part of the limits")
+		if grant.Err != nil {
+			failed, why = append(failed, a), grant.Err
+			continue
 		}
-		l.unavailable = true
-		return err
-	}
-	if l.unavailable {
-		l.opts.Logger.Info().Msg("shared limit state recovered")
-		l.unavailable = false
-	}
-	now := time.Now()
-	for i, g := range grants {
-		if l.apps[demands[i].App] == of[i] && of[i].settings == demands[i].Settings {
-			of[i].granted(&demands[i], g, sent, now)
-			l.pump(of[i], now)
+		a.unavailable = false
+		if current {
+			if l.outage.executors > 0 {
+				l.outage.executors = max(l.outage.executors, grant.Executors)
+			}
+			a.granted(&demands[i], grant, sent, now)
+			l.pump(a, now)
 		}
 	}
-	return nil
+	l.failed(failed, len(of)-len(failed), why, now)
 }
 
 // demands collects the demands that are due, and resets their counters.
@@ -168,8 +157,16 @@ func (l *Limiter) demands(now time.Time) (demands []Demand, of []*app) {
 }
 
 // nextSyncAt returns when the app needs the next Sync, or the zero time if it needs none as things
-// are.
+// are. Apps for which the shared state is unavailable share their attempts.
 func (a *app) nextSyncAt(now time.Time, l *Limiter) time.Time {
+	at := a.wantsSyncAt(now, l)
+	if a.unavailable && !at.IsZero() {
+		at = later(at, l.outage.next)
+	}
+	return at
+}
+
+func (a *app) wantsSyncAt(now time.Time, l *Limiter) time.Time {
 	switch {
 	case !a.limited():
 		return time.Time{}
@@ -255,7 +252,7 @@ func (a *app) granted(w *Demand, g Grant, sent, now time.Time) {
 		return
 	}
 	a.registered = true
-	a.executors = max(g.Executors, 1)
+	a.executors, a.answered = max(g.Executors, 1), true
 	if g.Tokens > 0 || len(g.Order) > 0 {
 		a.tokens += g.Tokens
 		a.order = append(a.order, g.Order...)

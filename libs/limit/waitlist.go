@@ -201,7 +201,7 @@ func (l *Limiter) pump(a *app, now time.Time) {
 		if !a.list.fires[p].Pop().Ready() {
 			continue
 		}
-		a.started(now, l.unavailable)
+		a.started(now, a.unavailable)
 		l.inUse++
 	}
 }
