@@ -5,6 +5,7 @@
 //
 // Files:
 //
-//	redisstate.go  sends the demands of one executor, and reads its permits
+//	redisstate.go  the shared state: options, keys
+//	sync.go        sends the demands of one executor, and reads its permits
 //	script.go      the script in Redis that divides permits among executors, in order of priority
 package redisstate

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -79,108 +78,14 @@ func New(o Options) (*SharedState, error) {
 		WriteTimeout:          o.Timeout,
 		ContextTimeoutEnabled: true,
 		// No retries: there is one Sync at a time, and a repeated one takes tokens twice.
-		MaxRetries:               -1,
+		MaxRetries: -1,
+		// Nor is dialing repeated: a server that refuses connections would hold up the others.
+		DialerRetries:            1,
 		PoolSize:                 2,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	return &SharedState{client: client, prefix: o.Prefix, timeout: o.Timeout}, nil
-}
-
-// Sync implements limit.SharedState with one pipeline, split by node in a cluster.
-func (l *SharedState) Sync(
-	ctx context.Context,
-	executor string,
-	demands []limit.Demand,
-) ([]limit.Grant, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	grants := make([]limit.Grant, len(demands))
-	again, err := l.send(ctx, executor, demands, grants, nil)
-	if err == nil && len(again) > 0 {
-		// A restarted or new server does not know the script. Demands that it did not run are sent
-		// again with the text of the script.
-		_, err = l.send(ctx, executor, demands, grants, again)
-	}
-	if err != nil {
-		return nil, timer.Unavailable("sharing limits through Redis", err)
-	}
-	return grants, nil
-}
-
-// send sends demands. If of is nil it sends all, with the hash of the script. Otherwise it sends
-// those with the given indexes, with the text of the script. It returns the indexes of demands that
-// were not run because the script is unknown.
-func (l *SharedState) send(
-	ctx context.Context,
-	executor string,
-	demands []limit.Demand,
-	grants []limit.Grant,
-	of []int,
-) (unknown []int, err error) {
-	withText := of != nil
-	if !withText {
-		for i := range demands {
-			of = append(of, i)
-		}
-	}
-	pipe := l.client.Pipeline()
-	cmds := make([]*redis.Cmd, len(of))
-	for n, i := range of {
-		w := &demands[i]
-		keys := []string{l.key(w.App)}
-		args := []any{
-			executor,
-			strconv.FormatFloat(w.Settings.Rate, 'f', -1, 64),
-			w.Settings.Burst,
-			w.Tokens,
-			w.Settings.Concurrent,
-			w.InUse,
-			w.Slots,
-			limit.SlotTTL.Microseconds(),
-			limit.SlotRotation.Microseconds(),
-		}
-		for _, n := range w.Waiting {
-			args = append(args, n)
-		}
-		for _, n := range limit.DefaultWeights() {
-			args = append(args, n)
-		}
-		args = append(args, limit.WaitTTL.Microseconds(), w.Starts)
-		if withText {
-			cmds[n] = syncScript.Eval(ctx, pipe, keys, args...)
-		} else {
-			cmds[n] = syncScript.EvalSha(ctx, pipe, keys, args...)
-		}
-	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	for n, i := range of {
-		reply, err := cmds[n].Int64Slice()
-		switch {
-		case err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") && !withText:
-			unknown = append(unknown, i)
-			continue
-		case err != nil:
-			return nil, err
-		case len(reply) < 4:
-			return nil, fmt.Errorf("unexpected reply of the limit script: %v", reply)
-		}
-		grants[i] = limit.Grant{
-			Tokens: int(
-				reply[0],
-			),
-			NextToken: time.Duration(reply[1]) * time.Microsecond,
-			Slots:     int(reply[2]),
-			Executors: int(reply[3]),
-		}
-		for _, turn := range reply[4:] {
-			if turn < 0 || turn >= int64(limit.Priorities) {
-				return nil, fmt.Errorf("unexpected reply of the limit script: %v", reply)
-			}
-			grants[i].Order = append(grants[i].Order, limit.Priority(turn))
-		}
-	}
-	return unknown, nil
 }
 
 func (l *SharedState) key(app string) string { return l.prefix + ":{l:" + app + "}" }
