@@ -81,7 +81,13 @@ func isPartial(round context.Context, progress bool) bool {
 // position moves once the bus has confirmed the page: a scheduler that dies before has its entries
 // published again by the next holder, and none is left out.
 func (s *Service) publishPage(ctx context.Context) (more bool, err error) {
-	page, err := s.opts.Store.PendingAudit(ctx, s.auditSeen, s.opts.AuditDelay, store.MaxBatch)
+	// A commit may stall for longer than the delay. Then so do the writes of the session.
+	written := s.heartbeater.Written()
+	if written.IsZero() {
+		return false, nil
+	}
+	delay := s.opts.AuditDelay + time.Since(written)
+	page, err := s.opts.Store.PendingAudit(ctx, s.auditSeen, delay, store.MaxBatch)
 	if err != nil || len(page) == 0 {
 		return false, err //nolint:wrapcheck // the store says what it was doing
 	}

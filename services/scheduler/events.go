@@ -20,8 +20,8 @@ const (
 	eventsTimeout = 30 * time.Second
 	// pageTimeout is how long a topic may take for a page: one that cannot be published to hangs.
 	pageTimeout = 10 * time.Second
-	// settleAfter is how long after a session's expiry its transactions may still commit. Only then
-	// are all its outcomes visible.
+	// settleAfter is how long after a session's expiry its transactions may still be sent to commit.
+	// Once a write that was sent later has succeeded, all its outcomes are visible.
 	settleAfter = 30 * time.Second
 	// eventsWindow bounds the time range of one statement, which reads past the outcomes of all
 	// sessions in it.
@@ -142,7 +142,7 @@ func (s *Service) publishExpired(
 	x *expiredSession,
 	away *topicsAway,
 ) (acked bool, err error) {
-	last := time.Since(x.since) > settleAfter
+	last := s.heartbeater.Written().Sub(x.since) > settleAfter
 	if x.published && !last {
 		return false, nil
 	}

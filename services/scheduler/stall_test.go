@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -45,29 +46,53 @@ func (s *stallingStore) PendingEvents(
 	return s.Store.PendingEvents(ctx, id, after, untilMS, limit)
 }
 
+// PendingAudit leaves out the entries with the name "stalled".
+func (s *stallingStore) PendingAudit(
+	ctx context.Context, after int64, delay time.Duration, limit int,
+) ([]store.AuditEntry, error) {
+	page, err := s.Store.PendingAudit(ctx, after, delay, limit)
+	if s.since.Load() > 0 {
+		page = slices.DeleteFunc(page, func(e store.AuditEntry) bool { return e.Name == "stalled" })
+	}
+	return page, err
+}
+
+// start runs a scheduler on the store for ten seconds. Then the stall begins.
+func (s *stallingStore) start(t *testing.T, parts *servicetest.Parts) (stop func()) {
+	t.Helper()
+	_, stop = startWith(t, parts, "one", func(o *scheduler.Options) {
+		s.Store, o.Store = o.Store, s
+	})
+	time.Sleep(10 * time.Second)
+	s.since.Store(time.Now().UnixMilli())
+	return stop
+}
+
+// outcomesOf collects the timers of the published outcomes.
+func outcomesOf(t *testing.T, parts *servicetest.Parts) *collector[int64] {
+	t.Helper()
+	told := new(collector[int64])
+	listen(t, parts.Bus("listener"), bus.Outcomes, "listener", func(m bus.Message) error {
+		o := new(carillonv1.Outcome)
+		require.NoError(t, proto.Unmarshal(m.Payload, o))
+		told.add(o.GetTimerId())
+		return nil
+	})
+	return told
+}
+
 // TestOutcomeWhoseCommitStalls is published after the stall.
 func TestOutcomeWhoseCommitStalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		told := new(collector[int64])
-		listen(t, parts.Bus("listener"), bus.Outcomes, "listener", func(m bus.Message) error {
-			o := new(carillonv1.Outcome)
-			require.NoError(t, proto.Unmarshal(m.Payload, o))
-			told.add(o.GetTimerId())
-			return nil
-		})
+		told := outcomesOf(t, parts)
 		d := servicetest.Cron("0 0 * * * *", "http://127.0.0.1/")
 		d.Misfire = timer.Misfire{Policy: timer.MisfireSkip, Grace: timer.Duration(time.Second)}
 		parts.Create("a", d)
 		time.Sleep(24 * time.Hour)
-		st := &stallingStore{}
-		_, stop := startWith(t, parts, "one", func(o *scheduler.Options) {
-			st.Store, o.Store = o.Store, st
-		})
-		defer stop()
-		time.Sleep(time.Minute)
-		st.since.Store(time.Now().UnixMilli())
+		st := new(stallingStore)
+		defer st.start(t, parts)()
 		_, _, err := parts.Store.Expand(t.Context(), 10, parts.Plan)
 		require.NoError(t, err)
 		time.Sleep(10 * store.VisibilityDelay)
@@ -77,5 +102,65 @@ func TestOutcomeWhoseCommitStalls(t *testing.T) {
 		time.Sleep(2 * store.VisibilityDelay)
 		synctest.Wait()
 		require.Len(t, told.list(), 1)
+	})
+}
+
+// TestLastOutcomeWhoseCommitStalls: the outcomes of an expired session are published, too.
+func TestLastOutcomeWhoseCommitStalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		told := outcomesOf(t, parts)
+		session := parts.IDs.Next()
+		require.NoError(
+			t, parts.Store.OpenSession(t.Context(), session, store.ExecutorSession, "gone"),
+		)
+		fires := parts.Create("a", servicetest.Every(time.Now(), 0, 1, "http://127.0.0.1/")...)
+		_, err := parts.Store.Claim(t.Context(), session, fires)
+		require.NoError(t, err)
+		st := new(stallingStore)
+		defer st.start(t, parts)()
+		lost, _, err := parts.Store.Record(t.Context(), session, []timer.Outcome{{
+			Fire: fires[0], Kind: timer.Delivered, FinishedMS: time.Now().UnixMilli() + 1,
+			UntilMS: fires[0].DueMS, Count: 1,
+		}}, nil)
+		require.NoError(t, err)
+		require.Empty(t, lost)
+		require.NoError(t, parts.Store.CloseSession(t.Context(), session))
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		require.Empty(t, told.list())
+		st.since.Store(0)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.NotEmpty(t, told.list())
+	})
+}
+
+// TestAuditEntryWhoseCommitStalls is published after the stall.
+func TestAuditEntryWhoseCommitStalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		told := new(collector[string])
+		listen(t, parts.Bus("listener"), bus.Audit, "listener", func(m bus.Message) error {
+			e := new(carillonv1.AuditEntry)
+			require.NoError(t, proto.Unmarshal(m.Payload, e))
+			told.add(e.GetName())
+			return nil
+		})
+		st := new(stallingStore)
+		defer st.start(t, parts)()
+		for _, name := range []string{"stalled", "later"} {
+			e, err := store.AuditTestCalled(0, name, nil)
+			require.NoError(t, err)
+			by := store.WithActor(t.Context(), &store.Actor{Kind: store.ActorPerson, ID: "ada"})
+			require.NoError(t, parts.Store.AddAudit(by, "shop", e))
+		}
+		time.Sleep(3 * store.AuditDelay)
+		st.since.Store(0)
+		time.Sleep(3 * store.AuditDelay)
+		synctest.Wait()
+		require.Equal(t, []string{"stalled", "later"}, told.list())
 	})
 }

@@ -436,7 +436,7 @@ func TestPollsOverlap(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
-	require.EqualValues(t, -1, overlapStart(nil, began).seq)
+	require.EqualValues(t, -1, overlapStart(nil).seq)
 	var positions []logPosition
 	for s := range 30 {
 		positions = append(
@@ -444,8 +444,9 @@ func TestPollsOverlap(t *testing.T) {
 			logPosition{at: at(s), last: logEntry{seq: int64(s)}},
 		)
 	}
-	require.EqualValues(t, 19, overlapStart(positions, at(29)).seq)
-	require.EqualValues(t, 29, overlapStart(positions, at(100)).seq)
+	require.EqualValues(t, 19, overlapStart(positions).seq)
+	require.EqualValues(t, 19, overlapStart(trim(positions, at(12))).seq)
+	require.EqualValues(t, 29, overlapStart(trim(positions, at(100))).seq)
 }
 
 func TestCalendarsAreReadAgain(t *testing.T) {

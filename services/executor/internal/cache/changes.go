@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -45,10 +46,10 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 			positions = nil
 		}
 		settled := c.settled(sent)
-		last, err := c.readChangesAfter(ctx, overlapStart(positions, settled))
+		first, last, err := c.readChangesAfter(ctx, overlapStart(positions))
 		switch {
 		case errors.Is(err, errOtherLog):
-			c.opts.Logger.Warn().Int64("seq", overlapStart(positions, settled).seq).
+			c.opts.Logger.Warn().Int64("seq", overlapStart(positions).seq).
 				Msg("the change log lacks an entry that it had: the database may be a copy")
 			c.forgetAll()
 			positions = nil
@@ -57,6 +58,9 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 			c.opts.Logger.Debug().Err(err).Msg("change log not read")
 		default:
 			c.Timers.refreshed(sent)
+			if len(positions) == 0 {
+				positions = append(positions, logPosition{at: sent, last: first})
+			}
 			positions = append(trim(positions, settled), logPosition{at: sent, last: last})
 		}
 		tick.WaitOr(ctx, jumped)
@@ -107,16 +111,16 @@ func entryOf(c *store.Change) logEntry {
 	return logEntry{seq: c.Seq, atMS: c.AtMS, app: c.AppID, timer: c.State.ID}
 }
 
-// overlapStart returns the entry after which to read: the last one known at least changesOverlap
-// before settled. A negative number means the end of the log.
-func overlapStart(positions []logPosition, settled time.Time) logEntry {
+// overlapStart returns the entry after which to read. A negative number means the end of the log.
+func overlapStart(positions []logPosition) logEntry {
 	if len(positions) == 0 {
 		return logEntry{seq: -1}
 	}
-	return trim(positions, settled)[0].last
+	return positions[0].last
 }
 
-// trim drops the positions older than the overlap, except the newest of them.
+// trim drops the positions older than the overlap before settled, except the newest of them. The
+// caller has read the log since then, from the first of them on.
 func trim(positions []logPosition, settled time.Time) []logPosition {
 	for len(positions) > 1 && settled.Sub(positions[1].at) >= changesOverlap {
 		positions = positions[1:]
@@ -124,32 +128,37 @@ func trim(positions []logPosition, settled time.Time) []logPosition {
 	return positions
 }
 
-// readChangesAfter applies the entries after one, and returns the last. It reads that one again, to
-// notice another log.
-func (c *Cache) readChangesAfter(ctx context.Context, from logEntry) (last logEntry, err error) {
+// readChangesAfter applies the entries after one, and returns from which on the next poll of the log
+// reads again, and the last one. It reads that one again, to notice another log.
+func (c *Cache) readChangesAfter(
+	ctx context.Context, from logEntry,
+) (first, last logEntry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changesTimeout)
 	defer cancel()
 	after := from.seq - 1
 	if from.seq < 0 {
 		end, err := c.opts.Store.LastChange(ctx)
 		if err != nil {
-			return last, err //nolint:wrapcheck // the store says what failed
+			return first, last, err //nolint:wrapcheck // the store says what failed
 		}
 		after = max(0, end-changesBefore)
 	}
-	first := from.seq > 0
-	for last = from; ; {
+	check := from.seq > 0
+	for first, last = from, from; ; {
 		sent := time.Now()
 		page, err := c.opts.Store.Changes(ctx, max(after, 0), changesPage)
 		if err != nil {
-			return last, err //nolint:wrapcheck // the store says what failed
+			return first, last, err //nolint:wrapcheck // the store says what failed
 		}
 		more := len(page) == changesPage
-		if first {
+		if check {
 			if len(page) == 0 || entryOf(&page[0]) != from {
-				return last, errOtherLog
+				return first, last, errOtherLog
 			}
-			page, first = page[1:], false
+			page, check = page[1:], false
+		}
+		if first.seq < 0 && len(page) > 0 {
+			first = entryOf(&page[recentIn(page)])
 		}
 		c.Apps.forget(c.Timers.apply(page)...)
 		for i := range page {
@@ -162,10 +171,17 @@ func (c *Cache) readChangesAfter(ctx context.Context, from logEntry) (last logEn
 		}
 		if !more {
 			c.Timers.pruneAppChanges(max(from.seq, 0))
-			last.seq = max(last.seq, 0) // of an empty log
-			return last, nil
+			first.seq, last.seq = max(first.seq, 0), max(last.seq, 0) // of an empty log
+			return first, last, nil
 		}
 	}
+}
+
+// recentIn returns the index of the first entry that is hardly older than the last one. Earlier
+// entries may be purged soon.
+func recentIn(page []store.Change) int {
+	from := page[len(page)-1].AtMS - 2*changesOverlap.Milliseconds()
+	return slices.IndexFunc(page, func(c store.Change) bool { return c.AtMS >= from })
 }
 
 // TimerChanged handles a change notification: the timer is read at once instead of at the next poll.

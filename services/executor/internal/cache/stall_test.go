@@ -14,6 +14,36 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
+// TestCommitBehindFailedPolls: a change is read whose number is lower than the last one before polls
+// failed, or than the last one of the first poll.
+func TestCommitBehindFailedPolls(t *testing.T) {
+	t.Parallel()
+	for _, away := range []time.Duration{0, 15 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			c, g, _ := setup(t, servicetest.New(t, servicetest.Options{}))
+			change := func(seq int64) store.Change {
+				return store.Change{Seq: seq, AtMS: 1, State: timer.State{ID: timer.ID(seq)}}
+			}
+			seen := make(chan timer.ID, 100)
+			c.opts.Changed = func(s *timer.State, _ time.Time) { seen <- s.ID }
+			g.failOver([]store.Change{change(4), change(6)})
+			run(t, c)
+			time.Sleep(time.Millisecond)
+			g.setAway(away > 0)
+			g.failOver([]store.Change{change(4), change(5), change(6)})
+			time.Sleep(away)
+			g.setAway(false)
+			time.Sleep(time.Second)
+			close(seen)
+			var ids []timer.ID
+			for id := range seen {
+				ids = append(ids, id)
+			}
+			require.Contains(t, ids, timer.ID(5))
+		})
+	}
+}
+
 // TestCommitThatStalls: a change that becomes visible long after one with a later number is read,
 // however long its commit took. The writes that the executor sends meanwhile stall, too.
 func TestCommitThatStalls(t *testing.T) {
@@ -36,22 +66,31 @@ func TestCommitThatStalls(t *testing.T) {
 			defer mu.Unlock()
 			return slices.Contains(changed, id)
 		}
-		stalled := time.Now().Add(time.Minute)
+		var stalled time.Time // belongs to mu
 		c.opts.Written = func() time.Time {
-			if now := time.Now(); now.Before(stalled) || now.After(stalled.Add(2*time.Minute)) {
-				return now
+			mu.Lock()
+			defer mu.Unlock()
+			if stalled.IsZero() {
+				return time.Now()
 			}
 			return stalled
 		}
+		stall := func(at time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
+			stalled = at
+		}
 		run(t, c)
-		time.Sleep(time.Minute - time.Second)
+		time.Sleep(time.Minute)
+		stall(time.Now())
 		g.failOver([]store.Change{change(4), change(6)})
-		time.Sleep(2 * time.Minute)
+		time.Sleep(2*time.Minute + time.Millisecond)
 		require.True(t, seen(6))
 		g.failOver([]store.Change{change(4), change(5), change(6)})
+		stall(time.Time{}) // at the same instant
 		time.Sleep(time.Second)
 		require.True(t, seen(5))
-		time.Sleep(time.Minute + 2*changesOverlap)
+		time.Sleep(2 * changesOverlap)
 		mu.Lock()
 		changed = nil
 		mu.Unlock()
