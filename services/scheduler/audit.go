@@ -46,9 +46,9 @@ func (s *Service) publishAudit(ctx context.Context) error {
 func (s *Service) publishNewEntries(ctx context.Context) error {
 	round, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	first, err := s.opts.Store.PendingAudit(round, s.auditSeen, s.opts.AuditDelay, 1)
+	first, err := s.pendingAudit(round, 1)
 	if err != nil || len(first) == 0 {
-		return err //nolint:wrapcheck // the store says what it was doing
+		return err
 	}
 	l, ok, err := s.opts.Store.LeaseAuditFeed(round, auditLease)
 	if err != nil || !ok {
@@ -69,6 +69,18 @@ func (s *Service) publishNewEntries(ctx context.Context) error {
 	return s.opts.Store.ReleaseAuditFeed(release, l) //nolint:wrapcheck // as above
 }
 
+// pendingAudit returns the next entries. A commit may stall for longer than the delay. Then so do the
+// writes of the session, and an entry waits for as long.
+func (s *Service) pendingAudit(ctx context.Context, limit int) ([]store.AuditEntry, error) {
+	written := s.heartbeater.Written()
+	if written.IsZero() {
+		return nil, nil
+	}
+	delay := s.opts.AuditDelay + time.Since(written)
+	//nolint:wrapcheck // the store says what it was doing
+	return s.opts.Store.PendingAudit(ctx, s.auditSeen, delay, limit)
+}
+
 // isPartial returns whether a round that failed has done a part of its work and then ran out of
 // time. That is no error: the next round goes on from there. It asks the clock, because a server's
 // client may look at the deadline before the context ends.
@@ -81,15 +93,9 @@ func isPartial(round context.Context, progress bool) bool {
 // position moves once the bus has confirmed the page: a scheduler that dies before has its entries
 // published again by the next holder, and none is left out.
 func (s *Service) publishPage(ctx context.Context) (more bool, err error) {
-	// A commit may stall for longer than the delay. Then so do the writes of the session.
-	written := s.heartbeater.Written()
-	if written.IsZero() {
-		return false, nil
-	}
-	delay := s.opts.AuditDelay + time.Since(written)
-	page, err := s.opts.Store.PendingAudit(ctx, s.auditSeen, delay, store.MaxBatch)
+	page, err := s.pendingAudit(ctx, store.MaxBatch)
 	if err != nil || len(page) == 0 {
-		return false, err //nolint:wrapcheck // the store says what it was doing
+		return false, err
 	}
 	msgs := make([]bus.Message, len(page))
 	for i := range page {

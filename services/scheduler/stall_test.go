@@ -50,11 +50,11 @@ func (s *stallingStore) PendingEvents(
 func (s *stallingStore) PendingAudit(
 	ctx context.Context, after int64, delay time.Duration, limit int,
 ) ([]store.AuditEntry, error) {
-	page, err := s.Store.PendingAudit(ctx, after, delay, limit)
+	page, err := s.Store.PendingAudit(ctx, after, delay, limit+1)
 	if s.since.Load() > 0 {
 		page = slices.DeleteFunc(page, func(e store.AuditEntry) bool { return e.Name == "stalled" })
 	}
-	return page, err
+	return page[:min(limit, len(page))], err
 }
 
 // start runs a scheduler on the store for ten seconds. Then the stall begins.

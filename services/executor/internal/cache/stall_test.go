@@ -24,8 +24,13 @@ func TestCommitBehindFailedPolls(t *testing.T) {
 			change := func(seq int64) store.Change {
 				return store.Change{Seq: seq, AtMS: 1, State: timer.State{ID: timer.ID(seq)}}
 			}
-			seen := make(chan timer.ID, 100)
-			c.opts.Changed = func(s *timer.State, _ time.Time) { seen <- s.ID }
+			var mu sync.Mutex
+			var seen []timer.ID
+			c.opts.Changed = func(s *timer.State, _ time.Time) {
+				mu.Lock()
+				defer mu.Unlock()
+				seen = append(seen, s.ID)
+			}
 			g.failOver([]store.Change{change(4), change(6)})
 			run(t, c)
 			time.Sleep(time.Millisecond)
@@ -34,12 +39,9 @@ func TestCommitBehindFailedPolls(t *testing.T) {
 			time.Sleep(away)
 			g.setAway(false)
 			time.Sleep(time.Second)
-			close(seen)
-			var ids []timer.ID
-			for id := range seen {
-				ids = append(ids, id)
-			}
-			require.Contains(t, ids, timer.ID(5))
+			mu.Lock()
+			defer mu.Unlock()
+			require.Contains(t, seen, timer.ID(5))
 		})
 	}
 }
