@@ -2,6 +2,9 @@ package wiring_test
 
 import (
 	"io"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,4 +37,24 @@ func TestCommandsNeedOneDatabase(t *testing.T) {
 	}
 	require.NoError(t, config.NewSet("test", &wiring.NewDatabase{}).
 		Load([]string{"-data-dir", t.TempDir()}, devtest.NoEnv, io.Discard))
+}
+
+// TestCommandsTakeMySQLInTheImage checks that a container needs no more than mysql-dsn: what the
+// Dockerfile sets contradicts no setting of these commands.
+func TestCommandsTakeMySQLInTheImage(t *testing.T) {
+	t.Parallel()
+	dockerfile, err := os.ReadFile("../../deploy/Dockerfile")
+	require.NoError(t, err)
+	line := regexp.MustCompile(`(?m)^ENV (CARILLON_.*)$`).FindSubmatch(dockerfile)
+	require.NotNil(t, line)
+	env := map[string]string{"CARILLON_MYSQL_DSN": "carillon:secret@tcp(db:3306)/carillon"}
+	for variable := range strings.FieldsSeq(string(line[1])) {
+		name, value, _ := strings.Cut(variable, "=")
+		env[name] = value
+	}
+	require.Contains(t, env, "CARILLON_HTTP_ADDR")
+	read := func(key string) (string, bool) { v, ok := env[key]; return v, ok }
+	for _, part := range []config.Part{&wiring.Database{}, &wiring.NewDatabase{}} {
+		require.NoError(t, config.NewSet("test", part).Load(nil, read, io.Discard))
+	}
 }

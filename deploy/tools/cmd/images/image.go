@@ -97,11 +97,10 @@ func configuration(o *options) v1.Config {
 		Env: []string{
 			"CARILLON_HTTP_ADDR=:8080",
 			"CARILLON_ADMIN_ADDR=:8081",
-			"CARILLON_DATA_DIR=/data",
 			"CARILLON_LOG_FORMAT=json",
 		},
 		User:         fmt.Sprintf("%d:%d", nobody, nobody),
-		WorkingDir:   "/data",
+		WorkingDir:   "/", // where the default of data-dir, ./data, is /data
 		ExposedPorts: map[string]struct{}{"8080/tcp": {}, "8081/tcp": {}},
 		Healthcheck: &v1.HealthConfig{
 			Test: []string{

@@ -119,6 +119,22 @@ func TestDockerfileSaysTheSame(t *testing.T) {
 	}
 }
 
+// TestImageLeavesTheDatabaseToItsUser checks that an image names no database. Backup, restore and
+// reencrypt refuse mysql-dsn and data-dir together, so the default of data-dir must lead to /data.
+func TestImageLeavesTheDatabaseToItsUser(t *testing.T) {
+	t.Parallel()
+	c := configuration(&sample)
+	for _, variable := range c.Env {
+		name, _, _ := strings.Cut(variable, "=")
+		if name == "CARILLON_DATA_DIR" || name == "CARILLON_MYSQL_DSN" {
+			t.Errorf("the image has %s", variable)
+		}
+	}
+	if dir := filepath.Join(c.WorkingDir, "./data"); dir != "/data" {
+		t.Errorf("the data directory is %s", dir)
+	}
+}
+
 func TestArchives(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
