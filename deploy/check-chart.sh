@@ -241,6 +241,9 @@ for url in pulsar://pulsar:6650 pulsar+ssl://PULSAR.:6650/; do
   refused "settings.callbackPulsarUrls: $url is the deployment's own" "${least[@]}" --set "settings.callbackPulsarUrls={$url}"
 done
 refused "pulsar://b:6650 is the deployment's own" "${least[@]}" --set 'pulsar.url=pulsar://a:6650\,b:6650,settings.callbackPulsarUrls={pulsar://b:6650}'
+for urls in pulsar://A=pulsar://a:6650 pulsar+ssl://a.=pulsar+ssl://a:6651 pulsar://[fd00::1]=pulsar://[fd00::1]:6650; do
+  refused "is the deployment's own" "${least[@]}" --set "pulsar.url=${urls%=*},settings.callbackPulsarUrls[0]=${urls#*=}"
+done
 for service in api migrator scheduler trigger executor; do
   refused "$service: is null, and every service is needed" "${least[@]}" --set $service=null
 done
@@ -271,6 +274,7 @@ for dsn in 'mysql:secret@tcp(mysql:3306)/carillon' 'mysql://pw@tcp(mysql:3306)/c
   taken "${least[@]}" --set "mysql.dsn=$dsn"
 done
 taken "${least[@]}" --set 'settings.callbackPulsarUrls={pulsar://pulsar:6651,pulsar://pulsar.other:6650}'
+taken "${least[@]}" --set 'pulsar.url=pulsar://a,settings.callbackPulsarUrls={pulsar://a:6651}'
 taken "${least[@]}" --set executor.replicas=0,extraEnv=null,extraEnvFrom=null,ingress=null,gateway=null,tracing=null
 taken "${least[@]}" --set migrator.extraVolumes[0].name=mine,migrator.extraVolumes[0].secret.secretName=mine,migrator.extraVolumeMounts[0].name=mine,migrator.extraVolumeMounts[0].mountPath=/etc/carillon
 taken "${least[@]}" --set executor.extraVolumes[0].name=scratch,executor.extraVolumeMounts[0].name=scratch,executor.extraVolumeMounts[0].mountPath=/tmp

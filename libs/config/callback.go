@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/bus/pulsaradmin"
@@ -89,16 +91,20 @@ func (c *Callback) CheckOwnPulsar(own DSN) error {
 	if own == "" || len(c.PulsarURLs) == 0 {
 		return nil
 	}
-	_, hosts, err := pulsaradmin.SplitURL(own.Reveal())
+	addresses, err := brokerAddresses(own.Reveal())
 	if err != nil {
 		return fmt.Errorf("pulsar-url: not a URL of hosts separated by commas: %s", own)
 	}
-	taken := make(map[string]bool, len(hosts))
-	for _, h := range hosts {
-		taken[brokerAddress(h)] = true
+	taken := make(map[string]bool, len(addresses))
+	for _, a := range addresses {
+		taken[a] = true
 	}
 	for _, s := range c.PulsarURLs {
-		if u, err := url.Parse(s); err == nil && taken[brokerAddress(u.Host)] {
+		addresses, err := brokerAddresses(s)
+		if err != nil {
+			return fmt.Errorf("callback-pulsar-urls: %w", err)
+		}
+		if slices.ContainsFunc(addresses, func(a string) bool { return taken[a] }) {
 			return fmt.Errorf(
 				"callback-pulsar-urls: %s is the deployment's own Pulsar (pulsar-url), and would open all its topics: leave it out, and list topics in callback-topics",
 				s,
@@ -108,12 +114,28 @@ func (c *Callback) CheckOwnPulsar(own DSN) error {
 	return nil
 }
 
-// brokerAddress returns host:port in one form. The names and addresses of this machine are one host.
-func brokerAddress(hostPort string) string {
-	host, port, err := net.SplitHostPort(hostPort)
+// brokerAddresses returns the addresses that a service URL names, each as host:port in one form. A
+// host without a port has that of the scheme, as for the client. The names and addresses of this
+// machine are one host.
+func brokerAddresses(serviceURL string) ([]string, error) {
+	first, hosts, err := pulsaradmin.SplitURL(serviceURL)
 	if err != nil {
-		return strings.ToLower(hostPort)
+		return nil, err //nolint:wrapcheck // the callers name the setting
 	}
+	port := "6650"
+	if first.Scheme == "pulsar+ssl" {
+		port = "6651"
+	}
+	for i, h := range hosts {
+		hosts[i] = brokerAddress(h, port)
+	}
+	return hosts, nil
+}
+
+// brokerAddress returns one address in that form.
+func brokerAddress(hostPort, defaultPort string) string {
+	u := url.URL{Host: hostPort}
+	host, port := u.Hostname(), cmp.Or(u.Port(), defaultPort)
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if a, err := netip.ParseAddr(host); err == nil {
 		host = a.Unmap().String()

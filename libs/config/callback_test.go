@@ -223,6 +223,14 @@ func TestOwnPulsarIsNoOther(t *testing.T) {
 		{"pulsar://a.example:6650", "pulsar://a.example:6750", false},
 		{"pulsar://a.example:6650", "pulsar://b.example:6650", false},
 		{"", "pulsar://b.example:6650", false},
+		{"pulsar://a.example", "pulsar://a.example:6650", true},
+		{"PULSAR+SSL://A.example.", "pulsar+ssl://a.example:6651", true},
+		{"pulsar://a.example,b.example/", "pulsar://b.example:6650", true},
+		{"pulsar://a.example", "pulsar://b.example,a.example:6650", true},
+		{"pulsar://[fd00::1]", "pulsar://[FD00:0::1]:6650", true},
+		{"pulsar://[::1]", "pulsar://localhost:6650", true},
+		{"pulsar://a.example", "pulsar://a.example:6651", false},
+		{"pulsar+ssl://a.example", "pulsar+ssl://a.example:6650", false},
 	} {
 		c := config.Callback{PulsarURLs: []string{"pulsar://x.example:6650", tt.other}}
 		err := c.CheckOwnPulsar(config.DSN(tt.own))

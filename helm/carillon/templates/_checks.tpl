@@ -112,9 +112,16 @@ cannot be drained. What concerns one value only is in values.schema.json, unless
 {{- end -}}
 {{- end -}}
 
-{{/* The hosts of a URL with their ports, in one form: "pulsar://A:6650,b.:6650/" is a:6650,b:6650. */}}
+{{/* The hosts of a service URL of Pulsar in one form, each with its port, or with that of the scheme:
+"pulsar://A,b.:6650/" is a:6650,b:6650. */}}
 {{- define "carillon.hosts" -}}
-{{- regexReplaceAll "[.](:[0-9]+)?(,|$)" (regexReplaceAll "^[^/]*//([^/?#]*).*$" . "${1}" | lower) "${1}${2}" -}}
+{{- $port := ternary "6651" "6650" (hasPrefix "pulsar+ssl:" (lower .)) -}}
+{{- $hosts := list -}}
+{{- range regexReplaceAll "^[^/]*//([^/?#]*).*$" . "${1}" | lower | splitList "," -}}
+{{- $host := regexReplaceAll "[.](:[0-9]+)?$" . "${1}" -}}
+{{- $hosts = append $hosts (regexMatch ":[0-9]+$" $host | ternary $host (printf "%s:%s" $host $port)) -}}
+{{- end -}}
+{{- join "," $hosts -}}
 {{- end -}}
 
 {{/* The bounds that the programs check when they start (libs/config). deploy/check-chart.sh compares. */}}
