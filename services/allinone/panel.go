@@ -71,10 +71,9 @@ func describeKeys(k *wiring.Kit) string {
 // example returns a command that creates a timer, which calls the echo endpoint where timers may
 // call this machine.
 func example(k *wiring.Kit, at string) string {
-	var variables, flags string
-	if at != "http://127.0.0.1:8080" { // the default of the command
-		flags = " --api " + at
-	}
+	var variables string
+	// Without the flag, a variable or a context of the other terminal may name another deployment.
+	flags := " --api " + at
 	if !k.Keyless {
 		if f := k.Settings.API.AdminKeyFile; f != "" {
 			flags += " --key-file " + quote(f)
