@@ -45,8 +45,8 @@ var (
 // wrong address stops a rollout.
 func OpenServers(ctx context.Context, k *Kit) error { return k.openServers(ctx, false) }
 
-// openServers opens and prepares the servers. A setup waits for all of them, and checks the rights
-// that later processes need.
+// openServers opens and prepares the servers. A setup waits for all of them, so that a wrong address
+// of Redis stops a rollout before it begins, and checks the rights that later processes need.
 func (k *Kit) openServers(ctx context.Context, setup bool) error {
 	s := k.Settings
 	o, err := mysqlOptions(&s.MySQL, k.Log)
@@ -99,7 +99,6 @@ func (k *Kit) openServers(ctx context.Context, setup bool) error {
 	k.Bus = b
 	k.Process.OnClose("pulsar", func(context.Context) error { return b.Close() })
 
-	k.watchRedis()
 	pulsar := k.preparePulsar(ctx, b)
 	k.Process.Work("setup of Pulsar", pulsar.run)
 	all, ctx := errgroup.WithContext(ctx)
@@ -127,6 +126,11 @@ func (k *Kit) openServers(ctx context.Context, setup bool) error {
 		return err
 	})
 	all.Go(func() error { return pulsar.wait(ctx, setup) })
+	if setup {
+		all.Go(func() error { return k.prepare(ctx, redisServer, w.Ping, w.Ping) })
+	} else {
+		k.watchRedis()
+	}
 	return all.Wait() //nolint:wrapcheck // prepare says which server
 }
 

@@ -130,6 +130,26 @@ func TestServicesWaitForTheirServers(t *testing.T) {
 	}
 }
 
+// TestSetupWaitsForEachServer checks that a setup, which is to stop a rollout, leaves no server out,
+// and that a setup that was stopped has not succeeded.
+func TestSetupWaitsForEachServer(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := &output{}, make(chan error, 1)
+	go func() { done <- wiring.Prepare(ctx, "setup", nil, envWith(), io.Discard, out) }()
+	require.Eventually(t, func() bool {
+		waiting := map[string]bool{}
+		for line := range strings.Lines(out.text()) {
+			var l struct{ Message, Server string }
+			require.NoError(t, json.Unmarshal([]byte(line), &l), line)
+			waiting[l.Server] = waiting[l.Server] || l.Message == "waiting for server"
+		}
+		return waiting["mysql"] && waiting["redis"] && waiting["pulsar"]
+	}, 20*time.Second, 20*time.Millisecond)
+	cancel()
+	require.ErrorContains(t, <-done, "waiting for ")
+}
+
 // TestReadyNamesMySQLNode where the DSN lists several.
 func TestReadyNamesMySQLNode(t *testing.T) {
 	t.Parallel()
