@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/certfile"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/health"
 	"github.com/carillon-timer/carillon/libs/logging"
@@ -14,7 +16,8 @@ import (
 	"github.com/carillon-timer/carillon/services/allinone"
 )
 
-// echo runs the echo endpoint as a server of its own, for a cluster on this machine.
+// echo runs the echo endpoint as a server of its own, for a cluster on this machine. It speaks TLS
+// alone where it has a certificate, as the API does.
 func echo(
 	ctx context.Context,
 	args []string,
@@ -32,9 +35,19 @@ func echo(
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it is about
 	}
+	var pair *certfile.Pair
+	if h.TLSCert != "" {
+		if pair, err = certfile.Load(h.TLSCert, h.TLSKey, log); err != nil {
+			//nolint:wrapcheck // it names the settings
+			return config.Problem(fmt.Errorf("http-tls-cert, http-tls-key: %w", err))
+		}
+	}
 	ln, err := process.Listen(ctx, h.Addr, logging.HTTPListening, log)
 	if err != nil {
 		return fmt.Errorf("http-addr: %w", err)
+	}
+	if pair != nil {
+		ln = tls.NewListener(ln, pair.Config())
 	}
 	mux := http.NewServeMux()
 	mux.Handle(allinone.EchoPath, allinone.Echo(stdout))
