@@ -195,7 +195,10 @@ oidc=auth.oidc.issuer=https://id,auth.oidc.clientID=carillon
 refused 'auth.oidc.issuer: needs auth.oidc.clientID' "${least[@]}" --set auth.oidc.issuer=https://id
 refused 'auth.oidc.issuer: needs auth.oidc.roles' "${least[@]}" --set "$oidc"
 refused 'auth.oidc.audience: must be another' "${least[@]}" --set "$oidc,auth.oidc.audience=carillon,auth.oidc.roles={a=viewer@*}"
-refused 'auth.oidc.issuer: needed by' "${least[@]}" --set auth.oidc.clientID=carillon
+for value in clientID=carillon redirectURL=https://timers/ui/sign-in/callback sessionsSince=2030-01-31T09:00:00Z; do
+  refused 'auth.oidc.issuer: needed by' "${least[@]}" --set "auth.oidc.$value"
+done
+refused 'auth.oidc.scopes: openid is not' "${least[@]}" --set "$oidc,auth.oidc.scopes={profile},auth.oidc.roles={a=viewer@*}"
 refused '/auth/oidc/roles' "${least[@]}" --set "$oidc,auth.oidc.roles={a=king@*}"
 refused 'auth.enabled: false lets everybody in' "${least[@]}" --set "auth.enabled=false,$oidc,auth.oidc.roles={a=viewer@*}"
 refused 'auth.enabled: false lets everybody in' "${least[@]}" --set auth.enabled=false,apiKeysSecret=keys

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -78,10 +80,19 @@ func (c *OIDC) Validate() error {
 			len(c.Roles) == 0,
 			"oidc-issuer: needs oidc-roles, without which nobody may do anything",
 		)
+		refuse(c.ClientID != "" && !slices.Contains(strings.Fields(strings.Join(c.Scopes, " ")), "openid"),
+			fmt.Sprintf(
+				"oidc-scopes: expected openid among them, found %q: add it, or nobody can sign in",
+				strings.Join(c.Scopes, ","),
+			))
 		refuse(c.Audience != "" && c.Audience == c.ClientID,
 			"oidc-audience: expected another than oidc-client-id")
 	}
-	refuse(!on && (c.ClientID != "" || c.Audience != "" || len(c.Roles) > 0),
+	others := []string{
+		c.ClientID, c.ClientSecret.Reveal(), c.SecretFile, c.RedirectURL, c.Audience,
+		strings.Join(c.Roles, ","), c.Since,
+	}
+	refuse(!on && strings.Join(others, "") != "",
 		"oidc-issuer: needed by the other settings of oidc")
 	refuse(c.ClientSecret != "" && c.SecretFile != "",
 		"oidc-client-secret: given together with oidc-client-secret-file: give one of the two")

@@ -60,6 +60,7 @@ func TestSignInSettings(t *testing.T) {
 		"CARILLON_OIDC_ROLES":          "",
 		"CARILLON_OIDC_SESSION":        "1s",
 		"CARILLON_OIDC_SESSIONS_SINCE": "yesterday",
+		"CARILLON_OIDC_SCOPES":         "profile,email",
 	} {
 		bad := map[string]string{name: value}
 		for k, v := range good {
@@ -69,5 +70,33 @@ func TestSignInSettings(t *testing.T) {
 		}
 		_, err := loadPart(t, new(config.OIDC), bad)
 		require.ErrorContains(t, err, "oidc-", name)
+	}
+}
+
+// TestSignInWithoutAnIssuer checks that a setting of oidc is not ignored, and that the scopes of a
+// deployment for machines alone are its own.
+func TestSignInWithoutAnIssuer(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"CARILLON_OIDC_CLIENT_ID":          "page",
+		"CARILLON_OIDC_CLIENT_SECRET":      "hush",
+		"CARILLON_OIDC_CLIENT_SECRET_FILE": "/nowhere",
+		"CARILLON_OIDC_REDIRECT_URL":       "https://timers.example.com/ui/sign-in/callback",
+		"CARILLON_OIDC_AUDIENCE":           "carillon",
+		"CARILLON_OIDC_ROLES":              "root=admin@*",
+		"CARILLON_OIDC_SESSIONS_SINCE":     "2030-01-31T09:00:00Z",
+	} {
+		_, err := loadPart(t, new(config.OIDC), map[string]string{name: value})
+		require.ErrorContains(t, err, "oidc-issuer: needed", name)
+		require.NotContains(t, err.Error(), "hush")
+	}
+	for _, env := range []map[string]string{
+		{"CARILLON_OIDC_AUDIENCE": "carillon", "CARILLON_OIDC_SCOPES": "profile"},
+		{"CARILLON_OIDC_CLIENT_ID": "page", "CARILLON_OIDC_SCOPES": "profile openid"},
+	} {
+		env["CARILLON_OIDC_ISSUER"] = "https://id.example.com"
+		env["CARILLON_OIDC_ROLES"] = "root=admin@*"
+		_, err := loadPart(t, new(config.OIDC), env)
+		require.NoError(t, err)
 	}
 }

@@ -31,7 +31,10 @@
 {{- if and $oidc.audience (eq $oidc.audience $oidc.clientID) -}}
 {{- fail "auth.oidc.audience: must be another than auth.oidc.clientID" -}}
 {{- end -}}
-{{- if and (not $oidc.issuer) (or $oidc.clientID $oidc.clientSecret.name $oidc.audience $oidc.roles) -}}
+{{- if and $oidc.clientID (not (has "openid" (join " " $oidc.scopes | splitList " "))) -}}
+{{- fail "auth.oidc.scopes: openid is not among them; add it, or nobody can sign in" -}}
+{{- end -}}
+{{- if and (not $oidc.issuer) (or $oidc.clientID $oidc.clientSecret.name $oidc.redirectURL $oidc.audience $oidc.roles $oidc.sessionsSince) -}}
 {{- fail "auth.oidc.issuer: needed by the other values of auth.oidc" -}}
 {{- end -}}
 {{- if and (not $auth.enabled) $oidc.issuer -}}
