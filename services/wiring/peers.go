@@ -3,6 +3,7 @@ package wiring
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -42,6 +43,7 @@ var sharedSettings = []string{
 	"callback-allow-insecure",
 	"callback-topics",
 	"callback-pulsar-urls",
+	"trust-header",
 }
 
 // watchPeers registers the process, with its time zones, before anything is planned with them. From
@@ -88,7 +90,7 @@ func (k *Kit) sharedSettings() map[string]string {
 	for _, v := range k.values {
 		switch {
 		case slices.Contains(sharedSettings, v.Name):
-			shared[v.Name] = v.Text
+			shared[v.Name] = k.effect(v)
 		case v.Name == peers.EncryptionKeys:
 			shared[v.Name] = ""
 			if k.Keyring != nil {
@@ -97,4 +99,34 @@ func (k *Kit) sharedSettings() map[string]string {
 		}
 	}
 	return shared
+}
+
+// effect returns the value of a shared setting in a form that is the same for all texts with the
+// same effect.
+func (k *Kit) effect(v config.Value) string {
+	switch v.Name {
+	case "callback-allow-private":
+		if c := &k.Settings.Callback; c.AllowPrivate == config.Unset && !c.LoopbackByDefault {
+			return string(config.No)
+		}
+	case "callback-allow":
+		return asSet(v.Text, " ") // a rule may have commas
+	case "callback-topics", "callback-pulsar-urls", "trace-keep":
+		return asSet(v.Text, ",")
+	case "trust-header":
+		return http.CanonicalHeaderKey(v.Text)
+	}
+	return v.Text
+}
+
+// asSet returns a list without blanks and duplicates, in order.
+func asSet(text, separator string) string {
+	var all []string
+	for part := range strings.SplitSeq(text, separator) {
+		if part = strings.TrimSpace(part); part != "" {
+			all = append(all, part)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), separator)
 }
