@@ -35,6 +35,7 @@ type deployment struct {
 	t           *testing.T
 	plan        store.Planner
 	unavailable atomic.Bool
+	slow        atomic.Bool // OldestOpen does not answer
 	n           atomic.Int64 // dispatched fires
 }
 
@@ -54,6 +55,10 @@ var errUnavailable = timer.Unavailable("store unavailable", errors.New("cut"))
 func (d *deployment) OldestOpen(ctx context.Context) (int64, error) {
 	if d.unavailable.Load() {
 		return 0, errUnavailable
+	}
+	if d.slow.Load() {
+		<-ctx.Done()
+		return 0, timer.Unavailable("reading the oldest open fire", ctx.Err())
 	}
 	return d.Store.OldestOpen(ctx)
 }
@@ -244,6 +249,20 @@ func TestCanaryIsReported(t *testing.T) {
 		require.Greater(t, gauges(t, reg)["carillon_canary_age_seconds"], 40.)
 		d.pass(20*time.Second, 0)
 		require.NoError(t, w.Check(t.Context()), "and it is well again")
+	})
+}
+
+// TestSlowSearchHidesNoCanary checks that the canary is polled while the search for the oldest open
+// fire takes longer than a poll waits for it.
+func TestSlowSearchHidesNoCanary(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t)
+		w, _, _ := d.start(10 * time.Second)
+		d.pass(time.Minute, 0)
+		d.slow.Store(true)
+		d.pass(2*time.Minute, 0)
+		require.NoError(t, w.Check(t.Context()))
 	})
 }
 

@@ -19,7 +19,7 @@ const (
 	// pollEvery is how often a process polls the store, plus or minus a fifth, so that processes
 	// started together do not stay in step.
 	pollEvery   = 5 * time.Second
-	pollTimeout = 3 * time.Second
+	pollTimeout = 3 * time.Second // of each of the two questions of a poll
 	// unvouchedAfter is how long after its last poll a process relies on the result.
 	unvouchedAfter = 3 * pollEvery
 )
@@ -115,14 +115,20 @@ func (w *Watch) Run(ctx context.Context) error {
 }
 
 func (w *Watch) poll(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	if err := w.pollOldest(ctx); err != nil {
+	if err := within(ctx, w.pollOldest); err != nil {
 		w.opts.Logger.Debug().Err(err).Msg("oldest open fire not read")
 	}
-	if err := w.pollCanary(ctx); err != nil {
+	if err := within(ctx, w.pollCanary); err != nil {
 		w.opts.Logger.Debug().Err(err).Msg("canary not checked")
 	}
+}
+
+// within calls do with a time limit of its own: while the search for the oldest open fire is slow,
+// the canary must not appear to be silent.
+func within(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	return do(ctx)
 }
 
 func (w *Watch) pollOldest(ctx context.Context) error {
