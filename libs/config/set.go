@@ -118,6 +118,13 @@ func (s *Set) Given(name string) bool {
 	return v != nil && v.source != ""
 }
 
+// IsBool reports whether a setting is true as a flag without a value, so that the argument after the
+// flag is not its value.
+func (s *Set) IsBool(name string) bool {
+	v := s.values[name]
+	return v != nil && v.isBool
+}
+
 // Ignored returns the source of a setting of other programs, or "" if no source has it. Programs
 // share files and environments, so such a setting is no problem.
 func (s *Set) Ignored(name string) (source string) { return s.ignored[name] }
@@ -262,7 +269,7 @@ func (s *Set) unexpected(args []string) string {
 	if at := len(args) - s.flags.NArg(); at > 0 {
 		name, isFlag := strings.CutPrefix(args[at-1], "-")
 		name = strings.TrimPrefix(name, "-")
-		if v := s.values[name]; isFlag && v != nil && v.isBool {
+		if isFlag && s.IsBool(name) {
 			return fmt.Sprintf("%s: write -%s=%s", what, name, s.flags.Arg(0))
 		}
 	}

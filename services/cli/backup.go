@@ -32,7 +32,12 @@ func Backup(
 	ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer,
 ) (err error) {
 	defer func() { err = withRemedy(ctx, err, "there is no result: repeat the command, which begins anew") }()
-	words, _, settings := splitArgs(args, flag.NewFlagSet("carillon backup", flag.ContinueOnError))
+	var (
+		db wiring.Database
+		l  config.Log
+	)
+	set := config.NewSet("carillon backup", &db, &l)
+	words, _, settings := splitArgs(args, new(flag.FlagSet), set)
 	if asksForHelp(settings) {
 		fmt.Fprint(stdout, backupUsage+"\n")
 	}
@@ -42,11 +47,7 @@ func Backup(
 	if len(words) != 1 && !asksForHelp(settings) {
 		return usageError(backupUsage)
 	}
-	var (
-		db wiring.Database
-		l  config.Log
-	)
-	if err := config.NewSet("carillon backup", &db, &l).Load(settings, env, stdout); err != nil {
+	if err := set.Load(settings, env, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
 	log, err := logging.New(stderr, l.Level, l.Format, "backup")

@@ -42,19 +42,19 @@ func Restore(
 			"the restore is not complete, and once it has begun, no service starts until it is: repeat the command, which continues",
 		)
 	}()
-	words, _, settings := splitArgs(args, flag.NewFlagSet("carillon restore", flag.ContinueOnError))
-	if asksForHelp(settings) {
-		fmt.Fprint(stdout, restoreUsage+"\n")
-	}
-	if len(words) != 1 && !asksForHelp(settings) {
-		return usageError(restoreUsage)
-	}
 	var (
 		db   wiring.NewDatabase
 		keys config.Encryption
 		l    config.Log
 	)
 	set := config.NewSet("carillon restore", &db, &keys, &l)
+	words, _, settings := splitArgs(args, new(flag.FlagSet), set)
+	if asksForHelp(settings) {
+		fmt.Fprint(stdout, restoreUsage+"\n")
+	}
+	if len(words) != 1 && !asksForHelp(settings) {
+		return usageError(restoreUsage)
+	}
 	if err := set.Load(settings, env, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}

@@ -76,7 +76,9 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	own.BoolVar(&in.latest, "latest", false, "show the last published messages")
 	own.StringVar(&in.to, "to", "", "new position of the cursor")
 	own.BoolVar(&in.yes, "yes", false, "confirm the change")
-	words, ownArgs, settings := splitArgs(args, own)
+	var a adminSettings
+	set := config.NewSet("carillon topics", &a)
+	words, ownArgs, settings := splitArgs(args, own, set)
 	if err := own.Parse(ownArgs); err != nil {
 		return usageError("carillon topics: " + err.Error())
 	}
@@ -87,8 +89,7 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	case len(words) == 0:
 		return usageError(topicsUsage)
 	}
-	var a adminSettings
-	if err := config.NewSet("carillon topics", &a).Load(settings, env, stdout); err != nil {
+	if err := set.Load(settings, env, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
 	command := words[0]
@@ -252,8 +253,11 @@ func parsePosition(text string, now time.Time) (pulsartopics.Position, error) {
 	return pulsartopics.Position{At: at}, nil
 }
 
-// splitArgs splits a command line into arguments, own flags with their values, and other flags.
-func splitArgs(args []string, own *flag.FlagSet) (words, mine, rest []string) {
+// splitArgs splits a command line into arguments, own flags with their values, and the flags of
+// settings with theirs.
+func splitArgs(
+	args []string, own *flag.FlagSet, settings *config.Set,
+) (words, mine, rest []string) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		if !strings.HasPrefix(a, "-") || a == "-" {
@@ -263,7 +267,8 @@ func splitArgs(args []string, own *flag.FlagSet) (words, mine, rest []string) {
 		name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		f := own.Lookup(name)
 		to := &rest
-		wantsValue := name != "help" && name != "h" && name != "print-config"
+		wantsValue := name != "help" && name != "h" && name != "print-config" &&
+			!settings.IsBool(name)
 		if f != nil {
 			to = &mine
 			b, ok := f.Value.(interface{ IsBoolFlag() bool })

@@ -1,11 +1,36 @@
 package cli
 
 import (
+	"flag"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/services/wiring"
 )
+
+// TestFlagsWithoutValueLeaveTheNextWord checks that a setting which is true without a value does not
+// take the argument after it.
+func TestFlagsWithoutValueLeaveTheNextWord(t *testing.T) {
+	t.Parallel()
+	own := flag.NewFlagSet("test", flag.ContinueOnError)
+	own.Int("n", 0, "")
+	own.Bool("yes", false, "")
+	set := config.NewSet("test", &wiring.Database{})
+	words, mine, rest := splitArgs([]string{
+		"-mysql-tls", "dir", "--mysql-tls=false", "-print-config", "a", "-data-dir", "d", "-h", "b",
+		"-n", "3", "-yes", "c",
+	}, own, set)
+	require.Equal(t, []string{"dir", "a", "b", "c"}, words)
+	require.Equal(t, []string{"-n", "3", "-yes"}, mine)
+	require.Equal(
+		t,
+		[]string{"-mysql-tls", "--mysql-tls=false", "-print-config", "-data-dir", "d", "-h"},
+		rest,
+	)
+}
 
 // TestLastAcknowledgementMayBeUnknown: Pulsar has none for busy partitioned topics, so its absence
 // must not be called "never".
