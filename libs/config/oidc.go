@@ -80,11 +80,14 @@ func (c *OIDC) Validate() error {
 			len(c.Roles) == 0,
 			"oidc-issuer: needs oidc-roles, without which nobody may do anything",
 		)
-		refuse(c.ClientID != "" && !slices.Contains(strings.Fields(strings.Join(c.Scopes, " ")), "openid"),
+		refuse(
+			c.ClientID != "" &&
+				!slices.Contains(strings.Fields(strings.Join(c.Scopes, " ")), "openid"),
 			fmt.Sprintf(
 				"oidc-scopes: expected openid among them, found %q: add it, or nobody can sign in",
 				strings.Join(c.Scopes, ","),
-			))
+			),
+		)
 		refuse(c.Audience != "" && c.Audience == c.ClientID,
 			"oidc-audience: expected another than oidc-client-id")
 	}

@@ -35,7 +35,7 @@ type deployment struct {
 	t           *testing.T
 	plan        store.Planner
 	unavailable atomic.Bool
-	slow        atomic.Bool // OldestOpen does not answer
+	slow        atomic.Bool  // OldestOpen does not answer
 	n           atomic.Int64 // dispatched fires
 }
 
