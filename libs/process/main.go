@@ -27,18 +27,26 @@ type Env func(key string) (value string, ok bool)
 // RunFunc is a program. It returns nil when it was told to stop and did.
 type RunFunc func(ctx context.Context, args []string, env Env, stdout, stderr io.Writer) error
 
-// Main runs a program until SIGINT or SIGTERM and exits with its code: 0, 2 for invalid settings
-// (including unknown CARILLON_… variables), otherwise 1. Errors go to stderr as plain lines. With
-// the single argument `probe` it checks whether the program already running is ready, and runs
-// nothing.
+// Main runs a program until SIGINT, SIGTERM or SIGHUP and exits with its code: 0, 2 for invalid
+// settings (including unknown CARILLON_… variables), otherwise 1. Errors go to stderr as plain lines.
+// With the single argument `probe` it checks whether the program already running is ready, and runs
+// nothing. SIGHUP stays ignored where it is at the start, as by nohup.
 func Main(program string, run RunFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2) //nolint:mnd // the first and the second
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		<-signals
 		cancel()
-		<-signals
+		// A lost terminal may send SIGHUP twice: by the shell, and by the system when the shell ends.
+		for again := range signals {
+			if again != syscall.SIGHUP {
+				break
+			}
+		}
 		fmt.Fprintln(os.Stderr, program+": second signal, ending at once")
 		os.Exit(exitSignaled)
 	}()

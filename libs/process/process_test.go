@@ -1,16 +1,21 @@
 package process_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"os/signal"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +30,63 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asProgram makes the test binary be a program that says what happens to it. When it is told to
+// stop, it does so at the end of its input.
+const asProgram = "TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		process.Main("program", func(
+			ctx context.Context, _ []string, _ process.Env, stdout, _ io.Writer,
+		) error {
+			fmt.Fprintln(stdout, "started, ignores a hangup:", signal.Ignored(syscall.SIGHUP))
+			<-ctx.Done()
+			fmt.Fprintln(stdout, "stopping")
+			_, err := io.Copy(io.Discard, os.Stdin)
+			fmt.Fprintln(stdout, "stopped")
+			return err
+		})
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// TestHangupStopsInOrder checks that a process whose terminal is lost stops as by SIGTERM, also if
+// the signal comes twice, and that one under nohup goes on.
+func TestHangupStopsInOrder(t *testing.T) {
+	t.Parallel()
+	if signal.Ignored(syscall.SIGHUP) { // the tests are under nohup, and so the programs are
+		caught := make(chan os.Signal, 1)
+		signal.Notify(caught, syscall.SIGHUP)
+		defer signal.Stop(caught)
+	}
+	for script, signals := range map[string][]os.Signal{
+		`exec "$0"`:              {syscall.SIGHUP, syscall.SIGHUP},
+		`trap '' HUP; exec "$0"`: {syscall.SIGTERM, syscall.SIGHUP},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		run := exec.CommandContext(ctx, "sh", "-c", script, os.Args[0])
+		run.Env = append(os.Environ(), asProgram+"=1")
+		input, err := run.StdinPipe()
+		require.NoError(t, err)
+		output, err := run.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, run.Start())
+		lines := bufio.NewScanner(output)
+		says := func(want string) {
+			require.True(t, lines.Scan(), "it ended instead of: %s", want)
+			require.Equal(t, want, lines.Text(), script)
+		}
+		ignored := signals[0] == syscall.SIGTERM
+		says(fmt.Sprintf("started, ignores a hangup: %t", ignored))
+		require.NoError(t, run.Process.Signal(signals[0]))
+		says("stopping")
+		require.NoError(t, run.Process.Signal(signals[1]))
+		require.NoError(t, input.Close())
+		says("stopped")
+		require.NoError(t, run.Wait())
+	}
+}
 
 // eventLog records events in order.
 type eventLog struct {
