@@ -127,7 +127,7 @@ func (k *Kit) openServers(ctx context.Context, setup bool) error {
 	})
 	all.Go(func() error { return pulsar.wait(ctx, setup) })
 	if setup {
-		all.Go(func() error { return k.prepare(ctx, redisServer, w.Ping, w.Ping) })
+		all.Go(func() error { return k.prepare(ctx, redisServer, attemptTimeout, w.Ping, w.Ping) })
 	} else {
 		k.watchRedis()
 	}
