@@ -89,6 +89,9 @@ type Result struct {
 	// NotRetried, for several targets with class Retry: every target that did not take the fire was
 	// rejected or given up by Request.NoRetry, so no attempt follows.
 	NotRetried bool
+	// BrokenOff, for several targets with ModeAny: the fire was no longer to be called when the next
+	// target had its turn. Those from it on were not tried.
+	BrokenOff bool
 	// Targets has one result per called target, in order of their starts; nil for a single target.
 	Targets []TargetResult
 }

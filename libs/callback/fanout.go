@@ -126,7 +126,7 @@ func (c Callers) callAny(ctx context.Context, r *Request) Result {
 		}
 		if len(out) > 0 && r.Guard != nil && !r.Guard.Continue() {
 			// The result concerns this target; the next attempt finds out why it may not be called.
-			class, sum.Pause = Retry, false
+			class, sum.Pause, sum.BrokenOff = Retry, false, true
 			break
 		}
 		target := c.callTarget(ctx, r, i, place > 0)

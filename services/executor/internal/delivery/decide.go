@@ -25,7 +25,7 @@ type Verdict struct {
 	Wait   time.Duration
 	Reason timer.Reason
 	Pause  bool // a receiver is gone for good: the timer is paused first
-	Rest   bool // the retry is only for targets that a breaker refused
+	Rest   bool // the retry is only for targets that a breaker refused, or that were not tried
 }
 
 // Decide returns what follows an attempt. The fire has the attempt and the targets done in it. random
@@ -52,7 +52,7 @@ func Decide(e *inflight.Entry, a *Attempt, now time.Time, random float64) Verdic
 		Attempt: int(a.Number), Status: status, NotRetried: a.NotRetried, RetryAfter: a.RetryAfter,
 		Since: now.Sub(time.UnixMilli(e.PlannedMS())), Random: random,
 	})
-	if why == timer.ReasonExhausted && !a.Until.IsZero() {
+	if why == timer.ReasonExhausted && (a.BrokenOff || !a.Until.IsZero()) {
 		return Verdict{Action: Retry, Wait: max(a.Until.Sub(now), 0), Rest: true}
 	}
 	if why != timer.ReasonNone {

@@ -39,6 +39,8 @@ func (d *Deliverer) follow(e *inflight.Entry, a *Attempt, v Verdict) {
 	case Retry:
 		if v.Rest {
 			e.Fire.TargetBits |= a.triedBits()
+		}
+		if v.Rest && !a.BrokenOff {
 			e.DeferFor(timer.WaitBreaker, d.opts.Clock.Now().UnixMilli())
 		}
 		e.Fire.State = timer.FireRetrying
