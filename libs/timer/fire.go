@@ -1,6 +1,10 @@
 package timer
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+	"slices"
+)
 
 // MinuteMS is the length of a minute in milliseconds. A slice covers one minute.
 const MinuteMS int64 = 60_000
@@ -96,6 +100,21 @@ const (
 
 // Has reports whether Targets[i] has one of the results.
 func (b TargetBits) Has(i int, results TargetBits) bool { return b>>i&results != 0 }
+
+// Carry returns the results for the targets of another definition: each target that is the same there
+// keeps its results. With another mode they mean something else, so none is kept.
+func (b TargetBits) Carry(from, to *Definition) (carried TargetBits) {
+	if from.Mode != to.Mode {
+		return 0
+	}
+	for i := range to.Targets {
+		same := func(t Target) bool { return reflect.DeepEqual(t, to.Targets[i]) }
+		if j := slices.IndexFunc(from.Targets, same); j >= 0 {
+			carried |= b >> j & (TargetAccepted | TargetGivenUp | TargetGone) << i
+		}
+	}
+	return carried
+}
 
 // AnyGone reports whether a target is gone.
 func (b TargetBits) AnyGone() bool { return b>>24 != 0 } //nolint:mnd // the bits from TargetGone on

@@ -32,6 +32,11 @@ func (s *Service) resolve(c *candidate) progress {
 			c.view = view
 			return goes
 		}
+		if version != e.Fire.Version && e.Fire.TargetBits != 0 {
+			if p := s.carryTargetBits(c, version); p != goes {
+				return p
+			}
+		}
 		e.Fire.Version, e.Def, e.Endpoint = version, nil, ""
 		d, p := s.definitionOf(c, e.VersionKey())
 		if p != goes {
@@ -43,6 +48,35 @@ func (s *Service) resolve(c *candidate) progress {
 		}
 		e.Def, e.Endpoint = d.Definition, d.Endpoint
 	}
+}
+
+// carryTargetBits makes the results of earlier attempts those of another version's targets. A
+// one-shot that was retried may be called by a later version, if its timer was edited in a pause.
+func (s *Service) carryTargetBits(c *candidate, version int32) progress {
+	e := c.entry
+	if e.Def == nil {
+		d, p := s.definitionOf(c, e.VersionKey())
+		if p != goes {
+			return p
+		}
+		if d == nil {
+			e.Fire.TargetBits = 0
+			return goes
+		}
+		e.Def, e.Endpoint = d.Definition, d.Endpoint
+	}
+	key := e.VersionKey()
+	key.Version = version
+	d, p := s.definitionOf(c, key)
+	if p != goes {
+		return p
+	}
+	var to timer.Definition
+	if d != nil {
+		to = *d.Definition
+	}
+	e.Fire.TargetBits = e.Fire.TargetBits.Carry(e.Def, &to)
+	return goes
 }
 
 // definitionOf returns a version of the timer's definition, nil if it is missing.

@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -305,9 +306,18 @@ func (h *hanging) Call(_ context.Context, r *callback.Request) callback.Result {
 // deactivated while the first one hangs.
 func TestP5HoldsForEachOfSeveralTargets(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[timer.Status]string{timer.StatusActive: "delivered", timer.StatusInactive: "open"} {
-		t.Run(string(status), func(t *testing.T) {
+	for _, tt := range []struct {
+		status   timer.Status
+		attempts int
+		want     string
+	}{
+		{timer.StatusActive, timer.DefaultRetry().Attempts, "delivered"},
+		{timer.StatusInactive, timer.DefaultRetry().Attempts, "open"},
+		{timer.StatusInactive, 1, "open"},
+	} {
+		t.Run(fmt.Sprint(tt.status, tt.attempts), func(t *testing.T) {
 			t.Parallel()
+			status, want := tt.status, tt.want
 			synctest.Test(t, func(t *testing.T) {
 				parts := servicetest.New(t, servicetest.Options{})
 				r := &hanging{calls: make(map[string]int)}
@@ -325,6 +335,7 @@ func TestP5HoldsForEachOfSeveralTargets(t *testing.T) {
 					{Kind: timer.KindHTTP, URL: "http://two/"},
 				}
 				d.Retry = timer.DefaultRetry()
+				d.Retry.Attempts = tt.attempts
 				d.Retry.Timeout = timer.Duration(10 * time.Second)
 				fires := parts.Create("a", d)
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
@@ -343,9 +354,63 @@ func TestP5HoldsForEachOfSeveralTargets(t *testing.T) {
 					activate(t, parts, fires)
 				}
 				require.Equal(t, map[string]int{"delivered": 1}, reasons(t, parts, fires))
+				require.Equal(t, 1, r.calls["http://two/"])
+				if tt.attempts == 1 {
+					require.Equal(t, 1, r.calls["http://one/"], "its attempt was the last")
+				}
 			})
 		})
 	}
+}
+
+// TestTargetsAreEditedBetweenAttempts: of a one-shot that is retried by another version, each target
+// that is the same there keeps its result.
+func TestTargetsAreEditedBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := &down{
+			calls: make(map[string]int),
+			until: map[string]time.Time{"http://two/": time.Now().Add(time.Hour)},
+		}
+		start(t, parts, "one", &receiver{}, func(o *executor.Options) {
+			o.Caller = callback.Callers{timer.KindHTTP: r}
+		})
+		target := func(url string) timer.Target { return timer.Target{Kind: timer.KindHTTP, URL: url} }
+		d := soon(1, time.Second)[0]
+		d.Target = timer.Target{}
+		d.Mode, d.Targets = timer.ModeAll, []timer.Target{
+			target("http://one/"),
+			target("http://two/"),
+		}
+		d.Retry = timer.DefaultRetry()
+		d.Retry.Wait = timer.Duration(10 * time.Second)
+		fires := parts.Create("a", d)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(3 * time.Second)
+		set := func(to timer.Status) {
+			_, err := parts.Store.SetStatus(
+				t.Context(),
+				[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: to}},
+				parts.Plan,
+			)
+			require.NoError(t, err)
+		}
+		set(timer.StatusPaused)
+		d.Targets = []timer.Target{target("http://three/"), target("http://one/")}
+		out, err := parts.Store.Edit(
+			t.Context(), []store.Edit{{App: "a", ID: fires[0].Timer, Definition: d}}, parts.Plan,
+		)
+		require.NoError(t, err)
+		require.NoError(t, out[0].Err)
+		time.Sleep(time.Second)
+		set(timer.StatusActive)
+		publishDue(t, parts, fires, time.Minute)
+		require.Equal(t, map[string]int{"delivered": 1}, reasons(t, parts, fires))
+		require.Equal(
+			t, map[string]int{"http://one/": 1, "http://two/": 1, "http://three/": 1}, r.calls,
+		)
+	})
 }
 
 // down is a caller whose endpoints are unreachable until a time.
