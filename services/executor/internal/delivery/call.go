@@ -118,7 +118,8 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 	if def.Mode == timer.ModeAll && each.refusedSome() && !d.failedSince(e, each.refused) {
 		a.Until = each.at // P3: after its last attempt, the fire waits for them
 	}
-	if cancelled && r.Class != callback.Success {
+	// Its receiver works on an accepted fire, and may complete it.
+	if cancelled && r.Class != callback.Success && r.Class != callback.Accepted {
 		e.Fire.Attempt = n
 		e.Attempted(start.UnixMilli())
 		d.end(e, d.outcome(e, timer.Skipped, timer.ReasonCancelled), a.Records(e.Fire.FireID)...)
