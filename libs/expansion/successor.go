@@ -8,7 +8,9 @@ import (
 )
 
 // Successor returns the next fire of a fixed delay after one that ended at endMS. It returns nil if
-// the schedule has ended, or if the fire is not of series 0, such as a run-now.
+// the schedule has ended, or if the fire is not of series 0, such as a run-now. It fails if this
+// process lacks a time zone of the schedule or its calendars, or does not know a value of a newer
+// release.
 func (p *Planner) Successor(
 	f *timer.Fire,
 	d *timer.Definition,
@@ -17,6 +19,9 @@ func (p *Planner) Successor(
 ) (*timer.Fire, error) {
 	if d.Schedule.Kind != timer.KindFixedDelay || f.Series != 0 {
 		return nil, nil //nolint:nilnil // there is none
+	}
+	if err := checkKnown(d); err != nil {
+		return nil, err
 	}
 	t := &timer.Timer{
 		ID:          f.Timer,

@@ -108,6 +108,14 @@ func (s *Service) read(c *candidate, need admission.Need) progress {
 			ToMS:      view.NowMS - grace,
 			GraceMS:   grace,
 		}, func(run bool, _ time.Time) { view.CatchesUp = admission.AnswerOf(run) })
+	case admission.NeedSuccessor:
+		calendars, p := s.calendarsOf(c, e.Def)
+		if p != goes {
+			return p
+		}
+		_, view.FollowsErr = s.opts.Planner.Successor(&e.Fire, e.Def, calendars, view.NowMS)
+		view.Follows = admission.AnswerOf(view.FollowsErr == nil)
+		return goes
 	case admission.NeedSlot:
 		return ask(s, s.lookups.slots, c, s.slotRequestOf(e),
 			func(answer store.SlotResult, _ time.Time) { view.Slot = &answer })

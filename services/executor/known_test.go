@@ -50,6 +50,12 @@ func TestUnknownValueGivesTheFireBack(t *testing.T) {
 				Kind: timer.KindFixedDelay, Every: timer.Duration(time.Second), Zone: unknown,
 			}
 		},
+		"time zone of a calendar of a fixed delay": func(d *timer.Definition) {
+			d.Schedule = timer.Schedule{
+				Kind: timer.KindFixedDelay, Every: timer.Duration(time.Second),
+				Calendars: []string{"newer"},
+			}
+		},
 		"kind of target": func(d *timer.Definition) { d.Target.Kind = unknown },
 		"mode": func(d *timer.Definition) {
 			d.Mode, d.Targets = unknown, []timer.Target{d.Target, d.Target}
@@ -63,6 +69,10 @@ func TestUnknownValueGivesTheFireBack(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				parts := servicetest.New(t, servicetest.Options{})
+				_, err := parts.Store.PutCalendar(
+					t.Context(), "a", timer.Calendar{Name: "newer", Zone: unknown}, 0,
+				)
+				require.NoError(t, err)
 				fires := everySecond(
 					parts,
 					100,

@@ -38,6 +38,7 @@ const (
 	NeedLatest                      // View.Latest
 	NeedOrder                       // View.InOrder
 	NeedCatchUp                     // View.CatchesUp
+	NeedSuccessor                   // View.Follows
 	NeedSlot                        // View.Slot
 )
 
@@ -85,6 +86,8 @@ type View struct {
 	InOrder       Answer            // no earlier late fire of its timer waits
 	CatchesUp     Answer            // the fire is the one that fire_once runs
 	Slot          *store.SlotResult // of the fire's request for a concurrency slot; nil: none
+	Follows       Answer            // this process can plan the fire that follows one of a fixed delay
+	FollowsErr    error             // why not
 }
 
 // Decide returns what happens to a due fire. It has no effects. Where it lacks an answer it returns
@@ -93,8 +96,11 @@ func Decide(e *inflight.Entry, v *View) Verdict {
 	if d := e.Def; d != nil && d.Unreadable != "" && v.Status.Reason != timer.ReasonDeleted {
 		return unreadable(e, v)
 	}
+	if d := successor(e, v); d != (Verdict{}) {
+		return d
+	}
 	switch {
-	case v.Status.Action == Skip && v.Status.Reason == timer.ReasonFrozen && lastCallFailed(e):
+	case v.Status.Action == Skip && v.Status.Reason == timer.ReasonFrozen && lastCallFailed(e, v.NowMS):
 		// A freeze keeps fires from starting. This one would not start again.
 	case v.Status.Action == Skip:
 		return v.Status
@@ -154,15 +160,41 @@ func unreadable(e *inflight.Entry, v *View) Verdict {
 	return Verdict{Action: GiveBack, Err: errors.New(e.Def.Unreadable)}
 }
 
+// successor decides about a fire of a fixed delay whose successor this process may be unable to plan:
+// the chain of fires would end with it. One that is skipped as its timer is not active has none.
+func successor(e *inflight.Entry, v *View) Verdict {
+	if e.Def == nil || !e.Serial() ||
+		v.Status.Action == Skip && v.Status.Reason != timer.ReasonFrozen {
+		return Verdict{}
+	}
+	switch v.Follows {
+	case Unknown:
+		return read(NeedSuccessor)
+	case No:
+		return Verdict{Action: GiveBack, Err: v.FollowsErr}
+	case Yes:
+	}
+	return Verdict{}
+}
+
 // acceptedFailed reports whether the fire is due because an accepted attempt of it has failed: it was
 // not completed in time, or completed as failed.
 func acceptedFailed(e *inflight.Entry) bool {
 	return e.Fire.State == timer.FireAccepted || e.Fire.State == timer.FireAsyncFailed
 }
 
-// lastCallFailed reports whether such an attempt was the last one.
-func lastCallFailed(e *inflight.Entry) bool {
-	return acceptedFailed(e) && e.Def != nil && int(e.Fire.Attempt) >= max(e.Def.Retry.Attempts, 1)
+// lastCallFailed reports whether such an attempt was the last one: no other one follows, however
+// short the wait for it were.
+func lastCallFailed(e *inflight.Entry, nowMS int64) bool {
+	if !acceptedFailed(e) || e.Def == nil {
+		return false
+	}
+	_, end := e.Def.Retry.Next(timer.FailedAttempt{
+		Attempt: int(e.Fire.Attempt),
+		Since:   time.Duration(nowMS-e.PlannedMS()) * time.Millisecond,
+		Random:  1,
+	})
+	return end != timer.ReasonNone
 }
 
 // planned decides about the first attempt of a fire of the schedule: its version, and the misfire

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -48,6 +49,15 @@ func TestDecide(t *testing.T) {
 			v.Slot = &store.SlotResult{SlotVerdict: answer}
 		}
 	}
+	errNotPlanned := errors.New("no such time zone")
+	follows := func(answer Answer) func(*inflight.Entry, *View) {
+		return func(e *inflight.Entry, v *View) {
+			e.Def.Schedule.Kind, v.Follows = timer.KindFixedDelay, answer
+			if answer == No {
+				v.FollowsErr = errNotPlanned
+			}
+		}
+	}
 	both := func(a, b func(*inflight.Entry, *View)) func(*inflight.Entry, *View) {
 		return func(e *inflight.Entry, v *View) { a(e, v); b(e, v) }
 	}
@@ -84,7 +94,7 @@ func TestDecide(t *testing.T) {
 			v.State.Status = timer.StatusPaused
 		}), Verdict{Action: Recheck}},
 		"a fixed delay of an earlier activation": {func(e *inflight.Entry, v *View) {
-			e.Def.Schedule.Kind, v.State.ActiveEpoch = timer.KindFixedDelay, 2
+			e.Def.Schedule.Kind, v.State.ActiveEpoch, v.Follows = timer.KindFixedDelay, 2, Yes
 		}, read(NeedRow)},
 
 		"late, skip":     {lateBy(timer.MisfireSkip), skip(timer.ReasonMisfired)},
@@ -116,8 +126,22 @@ func TestDecide(t *testing.T) {
 			e.Fire.Attempt = 1
 		}), Verdict{}},
 
-		"no slot asked":           {func(e *inflight.Entry, _ *View) { e.Def.Concurrency.Policy = timer.ConcurrencySkip }, read(NeedSlot)},
-		"a fixed delay":           {func(e *inflight.Entry, _ *View) { e.Def.Schedule.Kind = timer.KindFixedDelay }, read(NeedSlot)},
+		"no slot asked":          {func(e *inflight.Entry, _ *View) { e.Def.Concurrency.Policy = timer.ConcurrencySkip }, read(NeedSlot)},
+		"a fixed delay":          {follows(Unknown), read(NeedSuccessor)},
+		"a fixed delay, planned": {follows(Yes), read(NeedSlot)},
+		"a fixed delay, not planned": {
+			follows(No), Verdict{Action: GiveBack, Err: errNotPlanned},
+		},
+		"a fixed delay, not planned, frozen": {both(follows(No), func(_ *inflight.Entry, v *View) {
+			v.Status = skip(timer.ReasonFrozen)
+		}), Verdict{Action: GiveBack, Err: errNotPlanned}},
+		"a fixed delay, not planned, inactive": {both(follows(No), func(_ *inflight.Entry, v *View) {
+			v.Status = skip(timer.ReasonInactive)
+		}), skip(timer.ReasonInactive)},
+		"a run-now of a fixed delay, not planned": {both(follows(No), func(e *inflight.Entry, v *View) {
+			e.Fire.Series, e.Fire.Cause = 1, timer.CauseRunNow
+			v.Slot = &store.SlotResult{SlotVerdict: store.SlotGranted}
+		}), Verdict{}},
 		"slot granted":            {slot(store.SlotGranted), Verdict{}},
 		"slot queued":             {slot(store.SlotQueued), Verdict{Action: Queue}},
 		"slot skipped":            {slot(store.SlotSkipped), skip(timer.ReasonOverlap)},
@@ -141,6 +165,11 @@ func TestDecide(t *testing.T) {
 			e.Fire.State, e.Fire.Attempt, e.Def.Retry.Attempts = timer.FireAsyncFailed, 1, 2
 			v.Status = skip(timer.ReasonFrozen)
 		}, skip(timer.ReasonFrozen)},
+		"an attempt is left, too late, frozen": {func(e *inflight.Entry, v *View) {
+			e.Fire.State, e.Fire.Attempt, e.Def.Retry.Attempts = timer.FireAsyncFailed, 1, 2
+			e.Def.Retry.GiveUpAfter, v.NowMS = timer.Duration(time.Minute), dueMS+hourMS
+			v.Status = skip(timer.ReasonFrozen)
+		}, Verdict{Action: Fail}},
 		"the last attempt failed, deleted": {func(e *inflight.Entry, v *View) {
 			e.Fire.State, e.Fire.Attempt = timer.FireAccepted, 1
 			v.Status = skip(timer.ReasonDeleted)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/libs/zone"
 )
 
 // checkKnown returns an error for a fire with a value that this release does not know: a newer one
@@ -18,9 +17,6 @@ func checkKnown(f *timer.Fire, d *timer.Definition) error {
 		return fmt.Errorf("unknown concurrency policy %q", d.Concurrency.Policy)
 	case !d.Schedule.Kind.Known():
 		return fmt.Errorf("unknown kind of schedule %q", d.Schedule.Kind)
-	case d.Schedule.Kind == timer.KindFixedDelay && !zone.Default().Has(d.Schedule.Zone):
-		// Its successor could not be planned, and the chain of fires would end.
-		return fmt.Errorf("unknown time zone %q", d.Schedule.Zone)
 	case f.Cause > timer.CauseRedrive:
 		return fmt.Errorf("unknown cause %d", f.Cause)
 	case f.State > timer.FireAsyncFailed:
