@@ -99,6 +99,9 @@ func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Compl
 		}
 	}
 	s.finish(f, &o, store.SystemSession)
+	if o.Series == 0 {
+		t.lastCallEndedMS = max(t.lastCallEndedMS, o.FinishedMS)
+	}
 	made := s.successor(&o, f)
 	delete(t.queue, o.FireID)
 	return store.CompletionResult{Fires: distinct(append(made, s.promoteNext(t)...))}

@@ -435,7 +435,8 @@ func delaysCountFromTheLastEnd(t *testing.T, s *setup) {
 		require.NoError(t, err)
 		return out[0]
 	}
-	for _, waits := range []bool{false, true} {
+	for _, c := range []struct{ waits, completed bool }{{}, {waits: true}, {completed: true}} {
+		waits := c.waits
 		tm, first := s.delayed(session, 0)
 		now := s.nowMS()
 		require.Equal(
@@ -453,16 +454,25 @@ func delaysCountFromTheLastEnd(t *testing.T, s *setup) {
 			require.Equal(t, store.SlotQueued, entered.SlotVerdict)
 			second = entered.Fire
 		}
-		o := delivered(first, now+3000)
-		o.Serial = true
-		_, made := s.record(session, o)
+		endMS := now + 3000
+		var made []timer.Fire
+		if c.completed {
+			s.complete(completed(s.accepted(session, first)))
+			rec, err := s.st().Fire(t.Context(), "app", first.FireID)
+			require.NoError(t, err)
+			endMS = rec.Outcome.FinishedMS
+		} else {
+			o := delivered(first, endMS)
+			o.Serial = true
+			_, made = s.record(session, o)
+		}
 		if waits {
 			require.Equal(t, ids([]timer.Fire{second}), ids(made))
 			second = s.claim(session, made)[0]
 		}
 		entered := request(second, now+3001)
 		require.Equal(t, store.SlotQueued, entered.SlotVerdict)
-		require.Equal(t, now+3000+delay.Milliseconds(), entered.Fire.RunAtMS)
+		require.Equal(t, endMS+delay.Milliseconds(), entered.Fire.RunAtMS)
 		require.Zero(t, s.running(tm.ID), "other fires may run meanwhile")
 		second = s.claim(session, []timer.Fire{entered.Fire})[0]
 		require.Equal(t, store.SlotGranted, request(second, entered.Fire.RunAtMS).SlotVerdict)

@@ -2,6 +2,7 @@ package fires
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -235,6 +236,11 @@ func (s *Resource) successorOf(
 		return nil, err
 	}
 	d, ok := defs[key]
+	if ok && d.Unreadable != "" {
+		// The chain of fires would end. A newer api can read it, or an executor decides after the
+		// completion's time.
+		return nil, timer.Unavailable("planning the next fire", errors.New(d.Unreadable))
+	}
 	if !ok || d.Schedule.Kind != timer.KindFixedDelay {
 		return nil, nil //nolint:nilnil // nothing follows it
 	}
@@ -250,7 +256,11 @@ func (s *Resource) successorOf(
 		}
 		calendars = append(calendars, c.Calendar)
 	}
-	return s.Successor.Successor(found.Open, d, calendars, endMS)
+	next, err := s.Successor.Successor(found.Open, d, calendars, endMS)
+	if err != nil {
+		return nil, timer.Unavailable("planning the next fire", err) // as above
+	}
+	return next, nil
 }
 
 // oneLine replaces the control characters in a receiver's message, so that it is one line.

@@ -1,6 +1,7 @@
 package fires_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -141,6 +144,36 @@ func TestV2CompletePlansTheNextOfAFixedDelay(t *testing.T) {
 	next := e.Dispatched.All()[before]
 	require.Equal(t, won[0].Timer, next.Timer)
 	require.Greater(t, next.DueMS, won[0].DueMS)
+}
+
+// newerRelease is a store with definitions of a newer release.
+type newerRelease struct{ api.Store }
+
+func (s newerRelease) Definitions(
+	ctx context.Context, keys []store.VersionKey,
+) (map[store.VersionKey]*timer.Definition, error) {
+	defs, err := s.Store.Definitions(ctx, keys)
+	for k := range defs {
+		defs[k] = &timer.Definition{Unreadable: "a newer release wrote it"}
+	}
+	return defs, err
+}
+
+// TestV2CompleteOfANewerRelease checks that a fire is not completed by an api that cannot tell whether
+// another one follows it.
+func TestV2CompleteOfANewerRelease(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t, func(o *api.Options) { o.Store = newerRelease{o.Store} })
+	e.Active(t, "chain", `{"kind":"fixed_delay","every":"1h"}`)
+	won, err := e.Store.Claim(t.Context(), e.Session, e.Dispatched.All())
+	require.NoError(t, err)
+	require.Len(t, won, 1)
+	e.Accept(t, won[0])
+	id := won[0].FireID
+	require.Equal(t, 503, e.Complete(t, id, e.Tokens.Token(id, 1), "delivered").Status)
+	got, err := e.Store.Fire(t.Context(), "shop", id)
+	require.NoError(t, err)
+	require.NotNil(t, got.Open)
 }
 
 // TestV2CompleteThoughTheCalendarIsDeleted checks that a fire can be completed whose version names a
