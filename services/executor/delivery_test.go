@@ -56,6 +56,30 @@ func TestGoneReceiverPausesItsTimer(t *testing.T) {
 	})
 }
 
+// TestLateAnswerOfALostSessionPausesNothing checks an executor that reads a 410 after its session has
+// expired, while another executor has delivered the fire.
+func TestLateAnswerOfALostSessionPausesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		f := &frozen{Store: parts.Store}
+		late, ok := &receiver{takes: 4 * time.Second, answer: targetGone}, new(receiver)
+		start(t, parts, "late", late, func(o *executor.Options) { o.Store = f })
+		fires := everySecond(parts, 3, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(time.Until(time.UnixMilli(fires[0].DueMS + 100)))
+		require.Equal(t, 1, late.total())
+		f.stop.Store(true) // no renewal arrives, until the end
+		start(t, parts, "ok", ok, nil)
+		time.Sleep(20 * time.Second)
+		require.Zero(t, late.running.Load(), "it has the answers")
+		got, err := parts.Store.Timer(t.Context(), "a", fires[0].Timer)
+		require.NoError(t, err)
+		require.Equal(t, timer.StatusActive, got.Status)
+		require.Equal(t, map[string]int{"delivered": 3}, reasons(t, parts, fires))
+	})
+}
+
 // TestOneGoneTargetOfSeveralDoesNotPauseTimer checks that the retry policy goes on while another
 // target may still accept the fire.
 func TestOneGoneTargetOfSeveralDoesNotPauseTimer(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -102,8 +103,9 @@ type (
 		id  timer.FireID
 	}
 	pauseQuestion struct {
-		app string
-		key store.VersionKey
+		app   string
+		key   store.VersionKey
+		epoch *session.Epoch // in which the receiver was called
 	}
 )
 

@@ -52,7 +52,8 @@ func (d *Deliverer) follow(e *inflight.Entry, a *Attempt, v Verdict) {
 		d.opts.Recorder.Release(e, a.Records(e.Fire.FireID)...)
 	case Fail:
 		if v.Pause {
-			d.pauses.Ask(e.Fire.AppID, e.Priority(), pauseQuestion{e.App, e.VersionKey()},
+			q := pauseQuestion{e.App, e.VersionKey(), e.Epoch}
+			d.pauses.Ask(e.Fire.AppID, e.Priority(), q,
 				func(lookup.Answer[struct{}]) { d.fail(e, a, v.Reason) })
 			return
 		}

@@ -10,10 +10,17 @@ import (
 // pauseTimers pauses timers whose receivers said that they are gone for good. If that fails, the
 // next fire's receiver says it again. It pauses no timer that was edited meanwhile: a retry of an
 // earlier version tells nothing of a new endpoint.
+//
+// An answer pauses nothing once its session is not valid. A process that was frozen may read it late.
+// Another executor may have called the fire again meanwhile, and a person may have resumed the timer
+// after a repair of the receiver, which makes no new version.
 func (d *Deliverer) pauseTimers(ctx context.Context, gone []pauseQuestion) ([]struct{}, error) {
 	changes := make([]store.StatusChange, 0, len(gone))
 	at := make(map[timer.ID]int, len(gone))
 	for _, q := range gone {
+		if !q.epoch.Valid() {
+			continue
+		}
 		if i, ok := at[q.key.Timer]; ok {
 			changes[i].IfVersion = max(changes[i].IfVersion, q.key.Version)
 			continue
@@ -26,6 +33,9 @@ func (d *Deliverer) pauseTimers(ctx context.Context, gone []pauseQuestion) ([]st
 			From: []timer.Status{timer.StatusActive},
 			By:   &store.Actor{Kind: store.ActorSystem, ID: "executor"},
 		})
+	}
+	if len(changes) == 0 {
+		return make([]struct{}, len(gone)), nil
 	}
 	changed, err := d.opts.Store.SetStatus(ctx, changes, d.opts.Planner.Plan)
 	var fires []timer.Fire
