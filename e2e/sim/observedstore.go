@@ -179,15 +179,10 @@ func (s *observedStore) Overdue(
 	return out, err
 }
 
-func (s *observedStore) OpenSession(
-	ctx context.Context,
-	id timer.ID,
-	kind store.SessionKind,
-	name string,
-) error {
-	err := s.Store.OpenSession(ctx, id, kind, name)
+func (s *observedStore) OpenSession(ctx context.Context, begun store.Session) error {
+	err := s.Store.OpenSession(ctx, begun)
 	if err == nil {
-		s.p.env.observer.opened(s.p, id)
+		s.p.env.observer.opened(s.p, begun.ID)
 	}
 	return err
 }

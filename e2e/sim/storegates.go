@@ -318,9 +318,9 @@ func (s *storeGates) OpenFires(ctx context.Context, app string, id timer.ID, q s
 	})
 }
 
-func (s *storeGates) OpenSession(ctx context.Context, id timer.ID, kind store.SessionKind, name string) error {
+func (s *storeGates) OpenSession(ctx context.Context, begun store.Session) error {
 	return gated0(s.p, ctx, "OpenSession", func(ctx context.Context) error {
-		return s.Store.OpenSession(ctx, id, kind, name)
+		return s.Store.OpenSession(ctx, begun)
 	})
 }
 

@@ -133,7 +133,7 @@ func (d *deployment) callDue(late time.Duration) {
 	d.t.Helper()
 	const me = 7
 	now := time.Now().UnixMilli()
-	_ = d.OpenSession(d.t.Context(), me, store.ExecutorSession, "e")
+	_ = d.OpenSession(d.t.Context(), store.Session{ID: me, Kind: store.ExecutorSession, Name: "e"})
 	var fires []timer.Fire
 	for m := timer.MinuteOf(now) - 3; m <= timer.MinuteOf(now); m++ {
 		some, err := d.LoadSlice(d.t.Context(), m, 0, store.Position{}, now, 1000)

@@ -194,7 +194,9 @@ func (k *Heartbeater) open(ctx context.Context) *Epoch {
 		id := k.opts.IDs.Next()
 		sent := time.Now()
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		err := k.opts.Store.OpenSession(call, id, k.opts.Kind, k.opts.Name)
+		err := k.opts.Store.OpenSession(call, store.Session{
+			ID: id, Kind: k.opts.Kind, Name: k.opts.Name,
+		})
 		cancel()
 		if err == nil {
 			epochCtx, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -28,18 +28,13 @@ type table struct {
 
 var errCut = errors.New("connection lost")
 
-func (s *table) OpenSession(
-	_ context.Context,
-	id timer.ID,
-	kind store.SessionKind,
-	name string,
-) error {
+func (s *table) OpenSession(_ context.Context, begun store.Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unavailable {
 		return errCut
 	}
-	s.rows[id] = &store.Session{ID: id, Kind: kind, Name: name}
+	s.rows[begun.ID] = &begun
 	return nil
 }
 
@@ -373,7 +368,10 @@ func TestStoreOutageDoesNotCountTowardsTheTimeout(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(
 					t,
-					tab.OpenSession(t.Context(), 7, store.ExecutorSession, "another"),
+					tab.OpenSession(
+						t.Context(),
+						store.Session{ID: 7, Kind: store.ExecutorSession, Name: "another"},
+					),
 				)
 				look := func(d time.Duration) (ended []store.Session) {
 					for begin := time.Now(); time.Since(begin) < d; time.Sleep(250 * time.Millisecond) {

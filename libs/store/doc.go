@@ -65,7 +65,8 @@
 //     LoadSlice returns every open, unclaimed fire of a slice.
 //
 // Sessions:
-//   - S16 A session is alive until it is ended. After that no renewal matches it.
+//   - S16 A session is alive until it is ended. After that no renewal matches it. It counts its
+//     renewals from the number that it was opened with. An id that is taken opens no session.
 //   - S17 ExpireSession ends a session only while it has the number of renewals that the caller
 //     saw.
 //

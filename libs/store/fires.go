@@ -179,9 +179,10 @@ const (
 
 // Sessions tells which processes are alive.
 type Sessions interface {
-	// OpenSession begins a session. The caller takes id from timer.IDs. An id that is taken is a
-	// conflict.
-	OpenSession(ctx context.Context, id timer.ID, kind SessionKind, name string) error
+	// OpenSession begins a session with the given ID, Kind, Name and Renewals. The caller takes the id
+	// from timer.IDs. An id that is taken is a conflict, and changes nothing. After an unknown result
+	// it may be the caller's own: a caller that drew Renewals at random knows its session by that.
+	OpenSession(ctx context.Context, begun Session) error
 	// RenewSession adds 1 to the renewals and reports the load. It returns false if the session has
 	// expired: it stays so for ever.
 	RenewSession(ctx context.Context, id timer.ID, load Load) (alive bool, err error)
@@ -206,9 +207,10 @@ type Load struct {
 
 // Session is an alive or expired session.
 type Session struct {
-	ID       timer.ID
-	Kind     SessionKind
-	Name     string
+	ID   timer.ID
+	Kind SessionKind
+	Name string
+	// Renewals begins at the number that the session was opened with. Each renewal adds 1.
 	Renewals int64
 	Load     Load
 	Ended    bool

@@ -89,7 +89,10 @@ func TestCatchUpsWaitForOtherExecutors(t *testing.T) {
 					const other = 42
 					require.NoError(
 						d.t,
-						d.Store.OpenSession(d.t.Context(), other, store.ExecutorSession, "other"),
+						d.Store.OpenSession(
+							d.t.Context(),
+							store.Session{ID: other, Kind: store.ExecutorSession, Name: "other"},
+						),
 					)
 					done := make(chan struct{})
 					ctx, cancel := context.WithCancel(d.t.Context())
@@ -182,7 +185,10 @@ func TestCatchUpsOutliveAStop(t *testing.T) {
 			const other = 42
 			require.NoError(
 				d.t,
-				d.Store.OpenSession(d.t.Context(), other, store.ExecutorSession, "other"),
+				d.Store.OpenSession(
+					d.t.Context(),
+					store.Session{ID: other, Kind: store.ExecutorSession, Name: "other"},
+				),
 			)
 			open, err := d.Store.OpenAmong(
 				d.t.Context(),

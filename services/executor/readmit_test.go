@@ -109,7 +109,13 @@ func TestRaisedLimitsReadmitGrantedFires(t *testing.T) {
 		// The executor before: the first fire is called, the second one waits for it and asks again
 		// just when the first ends. Then that executor dies.
 		died := parts.IDs.Next()
-		require.NoError(t, parts.Store.OpenSession(ctx, died, store.ExecutorSession, "died"))
+		require.NoError(
+			t,
+			parts.Store.OpenSession(
+				ctx,
+				store.Session{ID: died, Kind: store.ExecutorSession, Name: "died"},
+			),
+		)
 		held, err := parts.Store.Claim(ctx, died, fires)
 		require.NoError(t, err)
 		require.Len(t, held, 2)

@@ -328,7 +328,10 @@ func TestWithoutTasksLateFiresArePolledBesideOnTimeFires(t *testing.T) {
 		one := startPolling(t, parts, "one", r)
 		require.NoError(
 			t,
-			parts.Store.OpenSession(t.Context(), parts.IDs.Next(), store.ExecutorSession, "idle"),
+			parts.Store.OpenSession(
+				t.Context(),
+				store.Session{ID: parts.IDs.Next(), Kind: store.ExecutorSession, Name: "idle"},
+			),
 		)
 		present := parts.Create("a", soon(500, 4*time.Second)...)
 		time.Sleep(20 * time.Second)
@@ -358,7 +361,10 @@ func TestWithoutTasksOrphansAreRecovered(t *testing.T) {
 		dead := parts.IDs.Next()
 		require.NoError(
 			t,
-			parts.Store.OpenSession(t.Context(), dead, store.ExecutorSession, "dead"),
+			parts.Store.OpenSession(
+				t.Context(),
+				store.Session{ID: dead, Kind: store.ExecutorSession, Name: "dead"},
+			),
 		)
 		won, err := parts.Store.Claim(t.Context(), dead, fires)
 		require.NoError(t, err)
@@ -387,7 +393,10 @@ func TestFiresOfFrozenExecutorAreOnTime(t *testing.T) {
 		frozen := parts.IDs.Next()
 		require.NoError(
 			t,
-			parts.Store.OpenSession(t.Context(), frozen, store.ExecutorSession, "frozen"),
+			parts.Store.OpenSession(
+				t.Context(),
+				store.Session{ID: frozen, Kind: store.ExecutorSession, Name: "frozen"},
+			),
 		)
 		time.Sleep(2 * time.Second)
 		fires := parts.Create("a", soon(40, 4*time.Second)...) // their tasks are with the other

@@ -520,7 +520,10 @@ func TestALostDeferralIsNoClaim(t *testing.T) {
 		const other = 42
 		require.NoError(
 			t,
-			parts.Store.OpenSession(t.Context(), other, store.ExecutorSession, "other"),
+			parts.Store.OpenSession(
+				t.Context(),
+				store.Session{ID: other, Kind: store.ExecutorSession, Name: "other"},
+			),
 		)
 		won, err := parts.Store.Claim(t.Context(), other, set(timer.StatusActive))
 		require.NoError(t, err)

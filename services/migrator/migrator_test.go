@@ -364,7 +364,13 @@ func TestEndedTimersAreRemoved(t *testing.T) {
 		require.True(t, stays(called), "its fire is open")
 		session := timer.ID(7)
 		ctx := t.Context()
-		require.NoError(t, parts.Store.OpenSession(ctx, session, store.ExecutorSession, "x"))
+		require.NoError(
+			t,
+			parts.Store.OpenSession(
+				ctx,
+				store.Session{ID: session, Kind: store.ExecutorSession, Name: "x"},
+			),
+		)
 		won, err := parts.Store.Claim(ctx, session, fires)
 		require.NoError(t, err)
 		var outcomes []timer.Outcome
@@ -398,7 +404,13 @@ func TestRunsKeepTheirOneShot(t *testing.T) {
 		})
 		ctx := t.Context()
 		session := timer.ID(7)
-		require.NoError(t, parts.Store.OpenSession(ctx, session, store.ExecutorSession, "x"))
+		require.NoError(
+			t,
+			parts.Store.OpenSession(
+				ctx,
+				store.Session{ID: session, Kind: store.ExecutorSession, Name: "x"},
+			),
+		)
 		call := func(fires []timer.Fire) {
 			won, err := parts.Store.Claim(ctx, session, fires)
 			require.NoError(t, err)

@@ -68,7 +68,11 @@ func TestPendingEventsOfAClockSetBack(t *testing.T) {
 		})
 		session := parts.IDs.Next()
 		require.NoError(
-			t, parts.Store.OpenSession(t.Context(), session, store.ExecutorSession, "gone"),
+			t,
+			parts.Store.OpenSession(
+				t.Context(),
+				store.Session{ID: session, Kind: store.ExecutorSession, Name: "gone"},
+			),
 		)
 		fires := parts.Create("a", servicetest.Every(time.Now(), 0, 2, "http://127.0.0.1/")...)
 		_, err := parts.Store.Claim(t.Context(), session, fires)
@@ -119,7 +123,13 @@ func TestPendingEventsOfExpiredSessionsArePublished(t *testing.T) {
 		})
 		open := func(kind store.SessionKind) timer.ID {
 			id := parts.IDs.Next()
-			require.NoError(t, parts.Store.OpenSession(t.Context(), id, kind, "gone"))
+			require.NoError(
+				t,
+				parts.Store.OpenSession(
+					t.Context(),
+					store.Session{ID: id, Kind: kind, Name: "gone"},
+				),
+			)
 			return id
 		}
 		session, sick, idle := open(
@@ -238,7 +248,13 @@ func (b *topicAway) of(topic bus.Topic) map[string]int {
 func leave(t *testing.T, parts *servicetest.Parts) (session timer.ID) {
 	t.Helper()
 	session = parts.IDs.Next()
-	require.NoError(t, parts.Store.OpenSession(t.Context(), session, store.ExecutorSession, "gone"))
+	require.NoError(
+		t,
+		parts.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "gone"},
+		),
+	)
 	fires := parts.Create("a", servicetest.Every(time.Now(), 0, 10, "http://127.0.0.1/")...)
 	fires, err := parts.Store.Claim(t.Context(), session, fires)
 	require.NoError(t, err)

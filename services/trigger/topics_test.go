@@ -162,7 +162,10 @@ func TestATopicThatIsBackGetsWhatNobodyClaimed(t *testing.T) {
 		executor := parts.IDs.Next()
 		require.NoError(
 			t,
-			parts.Store.OpenSession(t.Context(), executor, store.ExecutorSession, "one"),
+			parts.Store.OpenSession(
+				t.Context(),
+				store.Session{ID: executor, Kind: store.ExecutorSession, Name: "one"},
+			),
 		)
 		won, err := parts.Store.Claim(t.Context(), executor, fires[:4])
 		require.NoError(t, err)

@@ -424,7 +424,10 @@ func TestFiresClaimedDuringBusOutageAreNotPublished(t *testing.T) {
 		executor := parts.IDs.Next()
 		require.NoError(
 			t,
-			parts.Store.OpenSession(t.Context(), executor, store.ExecutorSession, "one"),
+			parts.Store.OpenSession(
+				t.Context(),
+				store.Session{ID: executor, Kind: store.ExecutorSession, Name: "one"},
+			),
 		)
 		won, err := parts.Store.Claim(t.Context(), executor, fires[12:30])
 		require.NoError(t, err)

@@ -23,18 +23,14 @@ func (s *Store) alive(id timer.ID) bool {
 }
 
 // OpenSession begins a session.
-func (s *Store) OpenSession(
-	_ context.Context,
-	id timer.ID,
-	kind store.SessionKind,
-	name string,
-) error {
+func (s *Store) OpenSession(_ context.Context, begun store.Session) error {
 	defer s.lock()()
-	if s.sessions[id] != nil {
+	if s.sessions[begun.ID] != nil {
 		return timer.Conflict("id", "this session id is taken")
 	}
-	x := &session{Session: store.Session{ID: id, Kind: kind, Name: name}, openedMS: s.nowMS()}
-	s.sessions[id] = x
+	begun.Load, begun.Ended = store.Load{}, false
+	x := &session{Session: begun, openedMS: s.nowMS()}
+	s.sessions[begun.ID] = x
 	s.live = append(s.live, x)
 	slices.SortFunc(s.live, func(a, b *session) int { return int(a.ID - b.ID) })
 	return nil

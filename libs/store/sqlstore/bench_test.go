@@ -209,7 +209,13 @@ func prepare(b *testing.B, s *sqlstore.Store) *prepared {
 	at, err := s.Now(b.Context())
 	require.NoError(b, err)
 	p.due.Store(at.UnixMilli())
-	require.NoError(b, s.OpenSession(b.Context(), 1, store.ExecutorSession, "bench"))
+	require.NoError(
+		b,
+		s.OpenSession(
+			b.Context(),
+			store.Session{ID: 1, Kind: store.ExecutorSession, Name: "bench"},
+		),
+	)
 	require.NoError(b, s.PurgeExpired(b.Context(), time.Hour))
 	var items []store.NewTimer
 	for range 2 {

@@ -91,7 +91,10 @@ func TestFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := openSQLite(t, sqlstore.SQLiteOptions{Faults: &c.faults})
-			err := s.OpenSession(t.Context(), 1, store.ExecutorSession, "x")
+			err := s.OpenSession(
+				t.Context(),
+				store.Session{ID: 1, Kind: store.ExecutorSession, Name: "x"},
+			)
 			if c.faults.FailBefore+c.faults.FailAfter > 0 {
 				require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err))
 				require.ErrorContains(t, err, "injected")

@@ -18,7 +18,10 @@ func TestHotPath(t *testing.T) {
 	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
 	ctx := t.Context()
 	now := int64(1_900_000_000_000)
-	require.NoError(t, s.OpenSession(ctx, 11, store.ExecutorSession, "a"))
+	require.NoError(
+		t,
+		s.OpenSession(ctx, store.Session{ID: 11, Kind: store.ExecutorSession, Name: "a"}),
+	)
 	made, err := s.Create(
 		ctx,
 		[]store.NewTimer{{App: "app", Name: "t", Activate: true}},

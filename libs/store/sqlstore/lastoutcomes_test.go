@@ -34,7 +34,10 @@ func lastOutcomesOfSeveralDays(t *testing.T, s *sqlstore.Store) {
 	now, day := at.UnixMilli(), (24 * time.Hour).Milliseconds()
 	require.NoError(t, s.PurgePartitions(ctx, now-9*day, now-10*day)) // partitions of past days
 	require.NoError(t, s.PurgePartitions(ctx, now, now-10*day))
-	require.NoError(t, s.OpenSession(ctx, 1, store.ExecutorSession, "x"))
+	require.NoError(
+		t,
+		s.OpenSession(ctx, store.Session{ID: 1, Kind: store.ExecutorSession, Name: "x"}),
+	)
 	fires := map[string][]int64{ // due instants, the latest last
 		"today":           {now - 2*day, now - day/24},
 		"late today":      {now - 5*day},

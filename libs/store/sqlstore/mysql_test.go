@@ -245,7 +245,10 @@ func TestMySQLPartitions(t *testing.T) {
 		require.Equal(t, "p20260301", names[0])
 		require.Equal(t, []string{"p20260315", "pmax"}, names[14:])
 	}
-	require.NoError(t, s.OpenSession(t.Context(), 1, store.ExecutorSession, "x"))
+	require.NoError(
+		t,
+		s.OpenSession(t.Context(), store.Session{ID: 1, Kind: store.ExecutorSession, Name: "x"}),
+	)
 	fires := makeFires(t, s, "t", 25, today)
 	won, err := s.Claim(t.Context(), 1, fires)
 	require.NoError(t, err)

@@ -356,8 +356,14 @@ func work(t *testing.T, s *sqlstore.Store) {
 	}
 	_, err = s.Cursor(ctx, timer.MinuteOf(now))
 	require.NoError(t, err)
-	require.NoError(t, s.OpenSession(ctx, 11, store.ExecutorSession, "a"))
-	require.NoError(t, s.OpenSession(ctx, 2, store.ExecutorSession, "b"))
+	require.NoError(
+		t,
+		s.OpenSession(ctx, store.Session{ID: 11, Kind: store.ExecutorSession, Name: "a"}),
+	)
+	require.NoError(
+		t,
+		s.OpenSession(ctx, store.Session{ID: 2, Kind: store.ExecutorSession, Name: "b"}),
+	)
 	won, err := s.Claim(ctx, 11, fires[:300])
 	require.NoError(t, err)
 	require.Len(t, won, 300)
@@ -803,7 +809,10 @@ func purgeAllTimers(t *testing.T, s *sqlstore.Store) {
 	for _, m := range made {
 		fires = append(fires, m.Fires...)
 	}
-	require.NoError(t, s.OpenSession(ctx, 99, store.ExecutorSession, "purge"))
+	require.NoError(
+		t,
+		s.OpenSession(ctx, store.Session{ID: 99, Kind: store.ExecutorSession, Name: "purge"}),
+	)
 	won, err := s.Claim(ctx, 99, fires)
 	require.NoError(t, err)
 	var outcomes []timer.Outcome

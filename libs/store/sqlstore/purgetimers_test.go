@@ -40,7 +40,10 @@ func TestPurgeKeepsOneShotsBehindABacklog(t *testing.T) {
 			require.NoError(t, made[0].Err)
 			return made[0]
 		}
-		require.NoError(t, s.OpenSession(ctx, 7, store.ExecutorSession, "x"))
+		require.NoError(
+			t,
+			s.OpenSession(ctx, store.Session{ID: 7, Kind: store.ExecutorSession, Name: "x"}),
+		)
 		call := func(fires []timer.Fire) {
 			won, err := s.Claim(ctx, 7, fires)
 			require.NoError(t, err)

@@ -21,7 +21,10 @@ func TestQueueIsCleanedOnce(t *testing.T) {
 	at, err := s.Now(ctx)
 	require.NoError(t, err)
 	now := at.UnixMilli()
-	require.NoError(t, s.OpenSession(ctx, 11, store.ExecutorSession, "a"))
+	require.NoError(
+		t,
+		s.OpenSession(ctx, store.Session{ID: 11, Kind: store.ExecutorSession, Name: "a"}),
+	)
 	made, err := s.Create(
 		ctx,
 		[]store.NewTimer{{App: "app", Name: "t", Activate: true}},

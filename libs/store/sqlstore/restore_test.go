@@ -25,7 +25,13 @@ func fill(t *testing.T, s *sqlstore.Store, n int) (fires []timer.Fire, session t
 	t.Helper()
 	fires = makeFires(t, s, "t", n, time.Now().Add(-time.Minute).UnixMilli())
 	session = 77
-	require.NoError(t, s.OpenSession(t.Context(), session, store.ExecutorSession, "executor"))
+	require.NoError(
+		t,
+		s.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "executor"},
+		),
+	)
 	won, err := s.Claim(t.Context(), session, fires[:n/2])
 	require.NoError(t, err)
 	require.Len(t, won, n/2)
@@ -107,7 +113,7 @@ func TestRestoreNeedsAnEmptyStore(t *testing.T) {
 		dir, _ := from.write(t, backup.Options{})
 		for name, use := range map[string]func(s *sqlstore.Store) error{
 			"sessions": func(s *sqlstore.Store) error {
-				return s.OpenSession(t.Context(), 7, store.SchedulerSession, "scheduler")
+				return s.OpenSession(t.Context(), store.Session{ID: 7, Kind: store.SchedulerSession, Name: "scheduler"})
 			},
 			"processes": func(s *sqlstore.Store) error {
 				return s.RegisterProcess(t.Context(), store.Process{ID: 7}, nil)
@@ -149,7 +155,8 @@ func TestRestoreFindsOtherWriters(t *testing.T) {
 			Check: func(ctx context.Context) error {
 				var restoring *sqlstore.RestoringError
 				require.ErrorAs(t, r.Store().Ping(ctx), &restoring, "it is not ready")
-				return r.Store().OpenSession(ctx, 8, store.ExecutorSession, "late")
+				return r.Store().
+					OpenSession(ctx, store.Session{ID: 8, Kind: store.ExecutorSession, Name: "late"})
 			},
 		})
 		require.ErrorContains(t, err, "table sessions has 2 rows after the restore, the backup 1")
@@ -281,7 +288,13 @@ func TestBackupIsOfOneInstant(t *testing.T) {
 		t.Helper()
 		d := fresh(t)
 		s := d.service(t)
-		require.NoError(t, s.OpenSession(t.Context(), 7, store.ExecutorSession, "executor"))
+		require.NoError(
+			t,
+			s.OpenSession(
+				t.Context(),
+				store.Session{ID: 7, Kind: store.ExecutorSession, Name: "executor"},
+			),
+		)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -354,7 +367,10 @@ func TestRestoredStoreContinues(t *testing.T) {
 		ended, err := r.ExpiredSessions(ctx, time.Minute)
 		require.NoError(t, err)
 		require.Len(t, ended, 1, "executors look for its claims")
-		require.NoError(t, r.OpenSession(ctx, 99, store.ExecutorSession, "new"))
+		require.NoError(
+			t,
+			r.OpenSession(ctx, store.Session{ID: 99, Kind: store.ExecutorSession, Name: "new"}),
+		)
 		later := slices.Clone(fires[2:])
 		for i := range later {
 			later[i].Rev += int32(i)

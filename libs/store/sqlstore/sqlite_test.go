@@ -46,7 +46,13 @@ func TestSQLiteFilesAreTheOwners(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: dir})
-	require.NoError(t, s.OpenSession(t.Context(), 7, store.ExecutorSession, "executor"))
+	require.NoError(
+		t,
+		s.OpenSession(
+			t.Context(),
+			store.Session{ID: 7, Kind: store.ExecutorSession, Name: "executor"},
+		),
+	)
 	files, err := filepath.Glob(filepath.Join(dir, "carillon.db*"))
 	require.NoError(t, err)
 	require.Greater(t, len(files), 1)
@@ -138,7 +144,13 @@ func TestSQLiteKeepsDataAndEndsSessions(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, first.Migrate(t.Context()))
 	fires := makeFires(t, first, "t", 10, 1000)
-	require.NoError(t, first.OpenSession(t.Context(), 7, store.ExecutorSession, "gone"))
+	require.NoError(
+		t,
+		first.OpenSession(
+			t.Context(),
+			store.Session{ID: 7, Kind: store.ExecutorSession, Name: "gone"},
+		),
+	)
 	won, err := first.Claim(t.Context(), 7, fires)
 	require.NoError(t, err)
 	require.Len(t, won, 10)
@@ -151,7 +163,13 @@ func TestSQLiteKeepsDataAndEndsSessions(t *testing.T) {
 	alive, err := second.RenewSession(t.Context(), 7, store.Load{})
 	require.NoError(t, err)
 	require.False(t, alive)
-	require.NoError(t, second.OpenSession(t.Context(), 8, store.ExecutorSession, "successor"))
+	require.NoError(
+		t,
+		second.OpenSession(
+			t.Context(),
+			store.Session{ID: 8, Kind: store.ExecutorSession, Name: "successor"},
+		),
+	)
 	won, err = second.Claim(t.Context(), 8, fires)
 	require.NoError(t, err)
 	require.Len(t, won, 10)
@@ -198,7 +216,13 @@ func TestSQLitePingBeforeMigrations(t *testing.T) {
 func TestSQLiteGroups(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
-	require.NoError(t, s.OpenSession(t.Context(), 1, store.ExecutorSession, "taken"))
+	require.NoError(
+		t,
+		s.OpenSession(
+			t.Context(),
+			store.Session{ID: 1, Kind: store.ExecutorSession, Name: "taken"},
+		),
+	)
 	var wait sync.WaitGroup
 	var conflicts, opened atomic.Int64
 	for i := range 200 {
@@ -207,7 +231,10 @@ func TestSQLiteGroups(t *testing.T) {
 			if i%2 == 0 {
 				id = timer.ID(100 + i)
 			}
-			err := s.OpenSession(t.Context(), id, store.ExecutorSession, "x")
+			err := s.OpenSession(
+				t.Context(),
+				store.Session{ID: id, Kind: store.ExecutorSession, Name: "x"},
+			)
 			switch {
 			case err == nil:
 				opened.Add(1)
@@ -240,7 +267,10 @@ func TestSQLiteCallsThatGiveUp(t *testing.T) {
 				time.Duration(i%10)*100*time.Microsecond,
 			)
 			defer cancel()
-			err := s.OpenSession(ctx, timer.ID(100+i), store.ExecutorSession, "x")
+			err := s.OpenSession(
+				ctx,
+				store.Session{ID: timer.ID(100 + i), Kind: store.ExecutorSession, Name: "x"},
+			)
 			if err == nil {
 				opened.Add(1)
 			} else if timer.CodeOf(err) != timer.CodeUnavailable {
@@ -262,7 +292,10 @@ func TestSQLiteAfterClose(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 50 {
 		wait.Go(func() {
-			err := s.OpenSession(t.Context(), timer.ID(100+i), store.ExecutorSession, "x")
+			err := s.OpenSession(
+				t.Context(),
+				store.Session{ID: timer.ID(100 + i), Kind: store.ExecutorSession, Name: "x"},
+			)
 			if err != nil && timer.CodeOf(err) != timer.CodeUnavailable {
 				t.Error(err)
 			}
@@ -296,8 +329,14 @@ func TestSQLiteInABubble(t *testing.T) {
 			time.Sleep(store.OverdueAfter)
 		}
 
-		require.NoError(t, s.OpenSession(ctx, 1, store.ExecutorSession, "ended"))
-		require.NoError(t, s.OpenSession(ctx, 2, store.ExecutorSession, "alive"))
+		require.NoError(
+			t,
+			s.OpenSession(ctx, store.Session{ID: 1, Kind: store.ExecutorSession, Name: "ended"}),
+		)
+		require.NoError(
+			t,
+			s.OpenSession(ctx, store.Session{ID: 2, Kind: store.ExecutorSession, Name: "alive"}),
+		)
 		_, err = s.Claim(ctx, 2, fires)
 		require.NoError(t, err)
 		require.NoError(t, s.CloseSession(ctx, 1))

@@ -387,7 +387,10 @@ func TestChainsOfUnreadableTimersGoOn(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
 		ctx := t.Context()
-		require.NoError(t, s.OpenSession(ctx, 7, store.ExecutorSession, "one"))
+		require.NoError(
+			t,
+			s.OpenSession(ctx, store.Session{ID: 7, Kind: store.ExecutorSession, Name: "one"}),
+		)
 		fires := makeFires(t, s, "t", 3, 1000)
 		won, err := s.Claim(ctx, 7, fires)
 		require.NoError(t, err)
@@ -437,7 +440,10 @@ func TestUnreadableTimersAreRun(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
 		ctx := t.Context()
-		require.NoError(t, s.OpenSession(ctx, 7, store.ExecutorSession, "one"))
+		require.NoError(
+			t,
+			s.OpenSession(ctx, store.Session{ID: 7, Kind: store.ExecutorSession, Name: "one"}),
+		)
 		fires := makeFires(t, s, "t", 2, 1000)
 		won, err := s.Claim(ctx, 7, fires)
 		require.NoError(t, err)

@@ -99,7 +99,11 @@ func eventsByPosition(t *testing.T, s *setup) {
 	require.Positive(t, pending()[other].FinishedMS, "nothing is older than the session")
 	require.Len(t, s.pendingEvents(other, pending()[other], 100), 2)
 	watching := s.ids.Next()
-	require.NoError(t, s.st().OpenSession(ctx, watching, store.SchedulerSession, "test"))
+	require.NoError(
+		t,
+		s.st().
+			OpenSession(ctx, store.Session{ID: watching, Kind: store.SchedulerSession, Name: "test"}),
+	)
 	s.expireSession(watching)
 	require.NotContains(t, pending(), watching, "it records nothing")
 	for range 2 {

@@ -26,8 +26,16 @@ func (s *setup) openSession() map[timer.ID]store.Session {
 func expiredStaysExpired(t *testing.T, s *setup) {
 	ctx := t.Context()
 	id := s.ids.Next()
-	require.NoError(t, s.st().OpenSession(ctx, id, store.SchedulerSession, "host-1"))
-	requireCode(t, timer.CodeConflict, s.st().OpenSession(ctx, id, store.ExecutorSession, "host-2"))
+	const first = 1 << 61
+	require.NoError(t, s.st().OpenSession(ctx, store.Session{
+		ID: id, Kind: store.SchedulerSession, Name: "host-1", Renewals: first,
+	}))
+	require.EqualValues(t, first, s.openSession()[id].Renewals)
+	requireCode(
+		t,
+		timer.CodeConflict,
+		s.st().OpenSession(ctx, store.Session{ID: id, Kind: store.ExecutorSession, Name: "host-2"}),
+	)
 	other := s.session()
 	for range 2 {
 		alive, err := s.st().RenewSession(ctx, id, store.Load{InflightFull: true, OldestTaskMS: 17})
@@ -38,7 +46,7 @@ func expiredStaysExpired(t *testing.T, s *setup) {
 		ID:       id,
 		Kind:     store.SchedulerSession,
 		Name:     "host-1",
-		Renewals: 2,
+		Renewals: first + 2,
 		Load:     store.Load{InflightFull: true, OldestTaskMS: 17},
 	}, s.openSession()[id])
 	require.Len(t, s.openSession(), 2)
@@ -54,7 +62,11 @@ func expiredStaysExpired(t *testing.T, s *setup) {
 	alive, err := s.st().RenewSession(ctx, id, store.Load{})
 	require.NoError(t, err)
 	require.False(t, alive)
-	requireCode(t, timer.CodeConflict, s.st().OpenSession(ctx, id, store.ExecutorSession, "again"))
+	requireCode(
+		t,
+		timer.CodeConflict,
+		s.st().OpenSession(ctx, store.Session{ID: id, Kind: store.ExecutorSession, Name: "again"}),
+	)
 	alive, err = s.st().RenewSession(ctx, s.ids.Next(), store.Load{})
 	require.NoError(t, err)
 	require.False(t, alive)

@@ -37,7 +37,10 @@ func concurrentSlots(t *testing.T, s *setup) {
 	s.together(workers, func(ctx context.Context, i int, st store.Store) error {
 		for life := 0; ; life++ {
 			session := s.ids.Next()
-			if err := st.OpenSession(ctx, session, store.ExecutorSession, "results"); err != nil {
+			if err := st.OpenSession(
+				ctx,
+				store.Session{ID: session, Kind: store.ExecutorSession, Name: "results"},
+			); err != nil {
 				return err
 			}
 			done, err := w.runExecutor(ctx, st, session, life < 3, i%2 == 0)

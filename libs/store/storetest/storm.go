@@ -138,7 +138,10 @@ func (w *storm) work(ctx context.Context, st store.Store, rnd *rand.Rand) {
 	for life := 0; ctx.Err() == nil; life++ {
 		session := w.ids.Next()
 		if !untilSuccess(ctx, w.t, func() error {
-			err := st.OpenSession(ctx, session, store.ExecutorSession, "storm")
+			err := st.OpenSession(
+				ctx,
+				store.Session{ID: session, Kind: store.ExecutorSession, Name: "storm"},
+			)
 			if timer.CodeOf(err) == timer.CodeConflict {
 				return nil // its own: the answer of an earlier call was lost
 			}

@@ -293,7 +293,11 @@ func (s *setup) together(n int, call func(ctx context.Context, i int, st store.S
 func (s *setup) session() timer.ID {
 	s.t.Helper()
 	id := s.ids.Next()
-	require.NoError(s.t, s.st().OpenSession(s.t.Context(), id, store.ExecutorSession, "test"))
+	require.NoError(
+		s.t,
+		s.st().
+			OpenSession(s.t.Context(), store.Session{ID: id, Kind: store.ExecutorSession, Name: "test"}),
+	)
 	return id
 }
 

@@ -34,11 +34,23 @@ func TestOperations(t *testing.T) {
 			{Name: "retention", Value: "168h0m0s", Source: "<script>"},
 		}
 	})
-	require.NoError(t, f.Store.OpenSession(t.Context(), 7, store.ExecutorSession, "<script>"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: 7, Kind: store.ExecutorSession, Name: "<script>"},
+		),
+	)
 	_, err := f.Store.RenewSession(
 		t.Context(), 7, store.Load{InflightFull: true, OldestTaskMS: 1250})
 	require.NoError(t, err)
-	require.NoError(t, f.Store.OpenSession(t.Context(), 8, store.SchedulerSession, "old"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: 8, Kind: store.SchedulerSession, Name: "old"},
+		),
+	)
 	require.NoError(t, f.Store.CloseSession(t.Context(), 8))
 
 	p := signedIn(t, f, admin)

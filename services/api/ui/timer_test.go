@@ -63,7 +63,13 @@ func TestHeatMapHasTheHoursOfTheZone(t *testing.T) {
 	} {
 		f := apitest.Setup(t)
 		const session timer.ID = 7
-		require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+		require.NoError(
+			t,
+			f.Store.OpenSession(
+				t.Context(),
+				store.Session{ID: session, Kind: store.ExecutorSession, Name: "test"},
+			),
+		)
 		made, _ := f.Active(
 			t, "often", `{"kind":"cron","specs":["* * * * * *"],"time_zone":"`+zone+`"}`)
 		fires, err := f.Store.Claim(t.Context(), session, f.Dispatched.All()[:4])

@@ -107,7 +107,13 @@ func TestV2FixedDelayAmongManyRuns(t *testing.T) {
 	tm, err := f.Store.Timer(t.Context(), "shop", id)
 	require.NoError(t, err)
 	const session = 7
-	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "test"},
+		),
+	)
 	end := func(fire timer.FireID, next *timer.Fire) {
 		rec, err := f.Store.Fire(t.Context(), "shop", fire)
 		require.NoError(t, err)

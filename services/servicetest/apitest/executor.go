@@ -34,7 +34,13 @@ func NewExecutor(t *testing.T, change ...func(*api.Options)) *Executor {
 	e.Fixture = Setup(
 		t,
 		append([]func(*api.Options){func(o *api.Options) { o.Secrets = ring }}, change...)...)
-	require.NoError(t, e.Store.OpenSession(t.Context(), e.Session, store.ExecutorSession, "test"))
+	require.NoError(
+		t,
+		e.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: e.Session, Kind: store.ExecutorSession, Name: "test"},
+		),
+	)
 	return e
 }
 

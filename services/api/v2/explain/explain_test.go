@@ -67,7 +67,13 @@ func TestExplainsPastAndComingInstants(t *testing.T) {
 	require.Equal(t, apitest.RFC(hour.Add(time.Hour)), none.After)
 
 	session := timer.ID(7)
-	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "test"},
+		),
+	)
 	fires, err := f.Store.OpenAmong(
 		t.Context(),
 		[]timer.FireID{{Timer: id, DueMS: hour.UnixMilli()}},
@@ -172,7 +178,13 @@ func TestExplainsTheLifeAndWhatHoldsBack(t *testing.T) {
 	require.Empty(t, about(hour.Add(-2*time.Hour), "").Holds, "of the past")
 
 	session := timer.ID(7)
-	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "one"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "one"},
+		),
+	)
 	_, err := f.Store.PutSettings(t.Context(), "shop", store.AppSettings{Rate: 3}, 0)
 	require.NoError(t, err)
 	_, err = f.Store.SetFrozen(t.Context(), "shop", true, "audit")

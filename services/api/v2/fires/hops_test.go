@@ -41,7 +41,13 @@ func TestV2FireTellsItsLife(t *testing.T) {
 		return b
 	}
 	session := timer.ID(7)
-	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "one"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "one"},
+		),
+	)
 	open, err := f.Store.OpenAmong(t.Context(), []timer.FireID{fire})
 	require.NoError(t, err)
 	won, err := f.Store.Claim(t.Context(), session, open)

@@ -52,7 +52,13 @@ func TestV2FiresByState(t *testing.T) {
 	_, err = f.Store.AddFires(t.Context(), "shop", id, made)
 	require.NoError(t, err)
 	session := timer.ID(7)
-	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "test"},
+		),
+	)
 	f.Finish(
 		t,
 		session,

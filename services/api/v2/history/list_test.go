@@ -35,7 +35,12 @@ func setup(t *testing.T, change ...func(*api.Options)) *app {
 	t.Helper()
 	a := &app{apitest.Setup(t, change...)}
 	require.NoError(
-		t, a.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+		t,
+		a.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "test"},
+		),
+	)
 	return a
 }
 

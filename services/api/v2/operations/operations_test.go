@@ -81,11 +81,17 @@ func TestOperations(t *testing.T) {
 	require.Nil(t, s.Canary)
 	require.Less(t, s.Cursor.LagMS, 2*timer.MinuteMS)
 
-	require.NoError(t, e.Store.OpenSession(ctx, 8, store.ExecutorSession, "busy"))
+	require.NoError(
+		t,
+		e.Store.OpenSession(ctx, store.Session{ID: 8, Kind: store.ExecutorSession, Name: "busy"}),
+	)
 	alive, err := e.Store.RenewSession(ctx, 8, store.Load{InflightFull: true, OldestTaskMS: 1234})
 	require.NoError(t, err)
 	require.True(t, alive)
-	require.NoError(t, e.Store.OpenSession(ctx, 9, store.SchedulerSession, "<old>"))
+	require.NoError(
+		t,
+		e.Store.OpenSession(ctx, store.Session{ID: 9, Kind: store.SchedulerSession, Name: "<old>"}),
+	)
 	require.NoError(t, e.Store.CloseSession(ctx, 9))
 	e.Active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
 	e.Call(t, http.MethodPost, "/api/v2/apps/shop/jobs", `{"action":"run","all":true}`, nil)
@@ -197,7 +203,10 @@ func TestCanary(t *testing.T) {
 	}}, planner.Plan)
 	require.NoError(t, err)
 	require.Nil(t, read(t, f).Canary, "none has ended")
-	require.NoError(t, f.Store.OpenSession(ctx, 7, store.ExecutorSession, "test"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(ctx, store.Session{ID: 7, Kind: store.ExecutorSession, Name: "test"}),
+	)
 	first := made[0].Fires[:1]
 	f.Finish(t, 7, first, timer.Delivered)
 	s := read(t, f)

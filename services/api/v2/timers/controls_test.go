@@ -117,7 +117,13 @@ func TestV2RunNow(t *testing.T) {
 
 	// The key is still known after its fire has finished.
 	session := timer.ID(7)
-	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "test"},
+		),
+	)
 	won, err := f.Store.Claim(t.Context(), session, f.Dispatched.All()[2:3])
 	require.NoError(t, err)
 	require.Len(t, won, 1)

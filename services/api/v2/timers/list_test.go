@@ -173,7 +173,13 @@ func (l lister) recordRun(t *testing.T, name string, due time.Time, kind timer.O
 	})
 	require.NoError(t, err)
 	session := tm.ID
-	require.NoError(t, l.Store.OpenSession(ctx, session, store.ExecutorSession, "test"))
+	require.NoError(
+		t,
+		l.Store.OpenSession(
+			ctx,
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "test"},
+		),
+	)
 	won, err := l.Store.Claim(ctx, session, added)
 	require.NoError(t, err)
 	require.Len(t, won, 1)

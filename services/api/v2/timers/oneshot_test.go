@@ -18,7 +18,13 @@ func TestV2RescheduleSaysWhatTheFireDoes(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)
 	session := timer.ID(7)
-	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "test"},
+		),
+	)
 	refused := func(name, want string, become func(fire timer.Fire)) {
 		t.Helper()
 		before := len(f.Dispatched.All())

@@ -308,7 +308,13 @@ func TestV2FiresAndAttempts(t *testing.T) {
 	id, err := timer.ParseID(got.ID)
 	require.NoError(t, err)
 	session := timer.ID(7)
-	require.NoError(t, f.Store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+	require.NoError(
+		t,
+		f.Store.OpenSession(
+			t.Context(),
+			store.Session{ID: session, Kind: store.ExecutorSession, Name: "test"},
+		),
+	)
 	fires := f.Dispatched.All()[:6]
 	won, err := f.Store.Claim(t.Context(), session, fires)
 	require.NoError(t, err)

@@ -374,7 +374,10 @@ func TestReadmittedFiresAreDue(t *testing.T) {
 		before := timer.ID(1)
 		require.NoError(
 			t,
-			f.store.OpenSession(t.Context(), before, store.ExecutorSession, "before"),
+			f.store.OpenSession(
+				t.Context(),
+				store.Session{ID: before, Kind: store.ExecutorSession, Name: "before"},
+			),
 		)
 		won, err := f.store.Claim(t.Context(), before, deferred)
 		require.NoError(t, err)

@@ -13,22 +13,19 @@ import (
 )
 
 // OpenSession begins a session.
-func (s *Sessions) OpenSession(
-	ctx context.Context,
-	id timer.ID,
-	kind store.SessionKind,
-	name string,
-) error {
+func (s *Sessions) OpenSession(ctx context.Context, begun store.Session) error {
 	return s.db.Write(ctx, "opening a session", func(ctx context.Context, c sqldb.Runner) error {
 		q := sqldb.Stmt(
 			"INSERT INTO sessions (id,kind,name,renewals,inflight_full,oldest_task_age_ms,opened_ms,renewed_ms,ended_ms) VALUES (",
 		).
-			Int(int64(id)).
+			Int(int64(begun.ID)).
 			Add(",").
-			Bind(string(kind)).
+			Bind(string(begun.Kind)).
 			Add(",").
-			Bind(sqldb.Clip(name, maxSessionName)).
-			Add(",0,0,0,").
+			Bind(sqldb.Clip(begun.Name, maxSessionName)).
+			Add(",").
+			Int(begun.Renewals).
+			Add(",0,0,").
 			NowMS(s.db.Dialect).
 			Add(",").
 			NowMS(s.db.Dialect).

@@ -16,7 +16,7 @@ import (
 // opened is a store whose sessions never expire.
 type opened struct{ store.Sessions }
 
-func (opened) OpenSession(context.Context, timer.ID, store.SessionKind, string) error { return nil }
+func (opened) OpenSession(context.Context, store.Session) error { return nil }
 func (opened) RenewSession(context.Context, timer.ID, store.Load) (bool, error) {
 	return true, nil
 }
