@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +28,9 @@ const (
 
 	callTimeout = time.Second
 	openWait    = 200 * time.Millisecond
+
+	// maxFirst bounds the number of renewals that a session begins with, far from an overflow.
+	maxFirst = 1 << 62
 )
 
 // Options of a Heartbeater.
@@ -189,25 +194,76 @@ func (k *Heartbeater) Run(ctx context.Context) error {
 	return nil
 }
 
+// opening is a session that is being opened, perhaps by several tries.
+type opening struct {
+	store.Session
+
+	ours bool // the store has it, and this process has opened it
+}
+
+// open tries to open a session until it succeeds or ctx ends; then it returns nil. All tries have one
+// id. If a database holds up commits, each try may write its row later, without an answer. With an id
+// for each, all of these would be alive at once, and executors would share the fires with sessions
+// that nobody has.
 func (k *Heartbeater) open(ctx context.Context) *Epoch {
+	var o *opening
 	for ctx.Err() == nil {
-		id := k.opts.IDs.Next()
+		if o == nil {
+			o = &opening{Session: store.Session{
+				ID: k.opts.IDs.Next(), Kind: k.opts.Kind, Name: k.opts.Name,
+				Renewals: rand.Int64N(maxFirst),
+			}}
+		}
 		sent := time.Now()
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		err := k.opts.Store.OpenSession(call, store.Session{
-			ID: id, Kind: k.opts.Kind, Name: k.opts.Name,
-		})
+		alive, err := k.try(call, o)
 		cancel()
-		if err == nil {
+		if alive && err == nil {
 			epochCtx, end := context.WithCancel(context.WithoutCancel(ctx))
-			k.opts.Logger.Info().Int64("session", int64(id)).Msg("session opened")
-			return &Epoch{ID: id, ctx: epochCtx, end: end, clock: k.opts.Clock, sent: sent}
+			k.opts.Logger.Info().Int64("session", int64(o.ID)).Msg("session opened")
+			return &Epoch{ID: o.ID, ctx: epochCtx, end: end, clock: k.opts.Clock, sent: sent}
 		}
-		// If the session row was written despite the error, a monitor expires it.
 		k.opts.Logger.Debug().Err(err).Msg("session not opened")
+		if err == nil {
+			o = nil // the id is of another process, or the session has expired
+		}
 		clock.Pause(ctx, openWait)
 	}
 	return nil
+}
+
+// try opens a session, or renews it if an earlier try did: monitors may have seen it for long. It
+// returns false if its id will never be an alive session of this process. After an error that is not
+// known, and try may be repeated.
+//
+// Two processes may draw one id. Neither takes the other's session, because they draw different
+// numbers of renewals to begin with. Only its own process can have renewed a session before it knows
+// it as its own.
+func (k *Heartbeater) try(ctx context.Context, o *opening) (alive bool, err error) {
+	if !o.ours {
+		err = k.opts.Store.OpenSession(ctx, o.Session)
+		if timer.CodeOf(err) != timer.CodeConflict {
+			return err == nil, err //nolint:wrapcheck // the store says what failed
+		}
+		all, err := k.opts.Store.LiveSessions(ctx)
+		if err != nil {
+			return false, err //nolint:wrapcheck // as above
+		}
+		o.ours = slices.ContainsFunc(all, func(s store.Session) bool {
+			return s.ID == o.ID && s.Renewals == o.Renewals
+		})
+		if !o.ours {
+			return false, nil
+		}
+	}
+	return k.opts.Store.RenewSession(ctx, o.ID, k.load()) //nolint:wrapcheck // as above
+}
+
+func (k *Heartbeater) load() store.Load {
+	if k.opts.Load == nil {
+		return store.Load{}
+	}
+	return k.opts.Load()
 }
 
 func (k *Heartbeater) renew(ctx context.Context, t *Epoch) {
@@ -216,10 +272,7 @@ func (k *Heartbeater) renew(ctx context.Context, t *Epoch) {
 	jumped := t.clock.Jumped()
 	for tick := clock.NewTicker(RenewEvery); tick.WaitOr(ctx, jumped); {
 		jumped = t.clock.Jumped()
-		var load store.Load
-		if k.opts.Load != nil {
-			load = k.opts.Load()
-		}
+		load := k.load()
 		sent := time.Now()
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		alive, err := k.opts.Store.RenewSession(call, t.ID, load)

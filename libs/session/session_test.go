@@ -34,6 +34,9 @@ func (s *table) OpenSession(_ context.Context, begun store.Session) error {
 	if s.unavailable {
 		return errCut
 	}
+	if s.rows[begun.ID] != nil {
+		return timer.Conflict("id", "taken")
+	}
 	s.rows[begun.ID] = &begun
 	return nil
 }
@@ -112,14 +115,14 @@ func (s *table) renewals(id timer.ID) int64 {
 	return s.rows[id].Renewals
 }
 
-func startHeartbeater(t *testing.T, tab *table) (k *session.Heartbeater, stop func()) {
+func startHeartbeater(t *testing.T, tab store.Sessions) (k *session.Heartbeater, stop func()) {
 	t.Helper()
 	return startHeartbeaterBy(t, tab, nil)
 }
 
 func startHeartbeaterBy(
 	t *testing.T,
-	tab *table,
+	tab store.Sessions,
 	c *clock.Clock,
 ) (k *session.Heartbeater, stop func()) {
 	t.Helper()
@@ -146,14 +149,170 @@ func TestSessionIsRenewedAndClosed(t *testing.T) {
 		k, stop := startHeartbeater(t, tab)
 		epoch, err := k.Wait(t.Context())
 		require.NoError(t, err)
+		first := tab.renewals(epoch.ID)
 		time.Sleep(10*time.Second + time.Millisecond)
 		require.True(t, epoch.Valid())
 		require.NoError(t, k.Ready())
-		require.EqualValues(t, 20, tab.rows[epoch.ID].Renewals)
+		require.Equal(t, first+20, tab.renewals(epoch.ID))
 		require.True(t, tab.rows[epoch.ID].Load.InflightFull)
 		stop()
 		require.Empty(t, tab.rows)
 		require.Error(t, epoch.Context().Err())
+	})
+}
+
+// stalled is a table whose database holds up commits: no write is answered before the release.
+type stalled struct {
+	*table
+
+	visible bool // readers see what waits for its commit
+	mu      sync.Mutex
+	held    bool
+	waiting []func() // the writes to do at the release, each at most once
+}
+
+// write does a write, at the release if there is a stall.
+func (s *stalled) write(ctx context.Context, do func() error) error {
+	s.mu.Lock()
+	if !s.held {
+		s.mu.Unlock()
+		return do()
+	}
+	if s.visible {
+		if err := do(); err != nil {
+			s.mu.Unlock()
+			return err // it waits for no commit
+		}
+	} else {
+		s.waiting = append(s.waiting, func() { _ = do() })
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	return errCut
+}
+
+func (s *stalled) OpenSession(ctx context.Context, begun store.Session) error {
+	return s.write(ctx, func() error { return s.table.OpenSession(ctx, begun) })
+}
+
+func (s *stalled) RenewSession(
+	ctx context.Context,
+	id timer.ID,
+	load store.Load,
+) (alive bool, err error) {
+	err = s.write(ctx, func() (err error) {
+		alive, err = s.table.RenewSession(ctx, id, load)
+		return err
+	})
+	return alive && err == nil, err
+}
+
+func (s *stalled) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = false
+	for _, do := range s.waiting {
+		do()
+	}
+}
+
+// TestStallWhileOpeningLeavesOneSession checks a process that starts while the database holds up
+// commits. After the release there is one session, and it is that of the process.
+func TestStallWhileOpeningLeavesOneSession(t *testing.T) {
+	t.Parallel()
+	for name, visible := range map[string]bool{
+		"writes are seen at the release": false,
+		"writes are seen before":         true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				tab := &stalled{
+					table:   &table{rows: make(map[timer.ID]*store.Session)},
+					visible: visible, held: true,
+				}
+				k, stop := startHeartbeater(t, tab)
+				defer stop()
+				time.Sleep(5 * time.Minute)
+				require.Nil(t, k.Epoch())
+				tab.release()
+				live, err := tab.LiveSessions(t.Context())
+				require.NoError(t, err)
+				require.Len(t, live, 1)
+				began := live[0].Renewals
+				released := time.Now()
+				epoch, err := k.Wait(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, live[0].ID, epoch.ID)
+				require.True(t, epoch.Valid())
+				require.True(t, epoch.RenewedSince(released))
+				require.Greater(t, tab.renewals(epoch.ID), began, "monitors see it alive")
+				time.Sleep(time.Minute)
+				require.Equal(t, epoch, k.Epoch())
+				require.Len(t, tab.rows, 1)
+			})
+		})
+	}
+}
+
+// collided is a table in which the first session is opened by two processes at once: that of the
+// other is written, and this one gets no answer.
+type collided struct {
+	*table
+
+	other timer.ID
+}
+
+func (s *collided) OpenSession(ctx context.Context, begun store.Session) error {
+	if s.other != 0 {
+		return s.table.OpenSession(ctx, begun)
+	}
+	s.other = begun.ID
+	begun.Renewals = 0
+	_ = s.table.OpenSession(ctx, begun)
+	return errCut
+}
+
+// TestSessionOfAnotherIsNotTakenOver checks two processes that open a session with one id, of one
+// kind and name.
+func TestSessionOfAnotherIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &collided{table: &table{rows: make(map[timer.ID]*store.Session)}}
+		k, stop := startHeartbeater(t, tab)
+		defer stop()
+		epoch, err := k.Wait(t.Context())
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		require.NotEqual(t, tab.other, epoch.ID)
+		require.Len(t, tab.rows, 2)
+		require.Zero(t, tab.renewals(tab.other))
+	})
+}
+
+// TestExpiredWhileOpening checks a session that was written without an answer, and expired before
+// its process knew of it: the process opens another.
+func TestExpiredWhileOpening(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &stalled{
+			table:   &table{rows: make(map[timer.ID]*store.Session)},
+			visible: true, held: true,
+		}
+		k, stop := startHeartbeater(t, tab)
+		defer stop()
+		time.Sleep(10 * time.Second)
+		live, err := tab.LiveSessions(t.Context())
+		require.NoError(t, err)
+		require.Len(t, live, 1)
+		ended, err := tab.ExpireSession(t.Context(), live[0].ID, live[0].Renewals)
+		require.NoError(t, err)
+		require.True(t, ended)
+		tab.release()
+		epoch, err := k.Wait(t.Context())
+		require.NoError(t, err)
+		require.NotEqual(t, live[0].ID, epoch.ID)
+		require.Len(t, tab.rows, 1)
 	})
 }
 
@@ -235,11 +394,12 @@ func TestRenewalWithoutAnswer(t *testing.T) {
 		defer stop()
 		epoch, err := k.Wait(t.Context())
 		require.NoError(t, err)
+		first := tab.renewals(epoch.ID)
 		time.Sleep(session.RenewEvery + time.Millisecond)
-		require.EqualValues(t, 1, tab.renewals(epoch.ID))
+		require.Equal(t, first+1, tab.renewals(epoch.ID))
 		tab.setStuck(1)
 		time.Sleep(session.RenewEvery + time.Second) // until the call has timed out
-		require.EqualValues(t, 2, tab.renewals(epoch.ID))
+		require.Equal(t, first+2, tab.renewals(epoch.ID))
 		for range 1000 {
 			time.Sleep(time.Millisecond)
 			require.True(t, epoch.Valid())
