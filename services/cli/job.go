@@ -134,7 +134,7 @@ func (t *tool) jobWatch() *cobra.Command {
 }
 
 // followJob shows the progress of a job until it ends: as a bar on a terminal, otherwise as lines.
-// Ctrl-C ends the command, and not the job.
+// Ctrl-C ends the command, which fails then, and not the job.
 func (t *tool) followJob(
 	ctx context.Context,
 	api *client.Client,
@@ -154,7 +154,7 @@ func (t *tool) followJob(
 		if clock.Pause(ctx, jobPoll); ctx.Err() != nil {
 			end()
 			t.sayf("job %s goes on: carillon job watch %s", job.Text("id"), job.Text("id"))
-			return nil
+			return ctx.Err() //nolint:wrapcheck // run replaces it
 		}
 		var err error
 		if job, err = api.Get(ctx, jobPath(app, job.Text("id")), nil); err != nil {

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -51,6 +52,38 @@ func TestStoppedCommandsFail(t *testing.T) {
 			require.ErrorContains(t, err, "stopped")
 			require.NotErrorIs(t, err, context.Canceled, "a process takes it for success")
 		})
+	}
+}
+
+// onWrite is a writer that keeps what is written, and calls a function at each write.
+type onWrite struct {
+	bytes.Buffer
+
+	call func()
+}
+
+func (w *onWrite) Write(p []byte) (int, error) {
+	w.call()
+	return w.Buffer.Write(p) //nolint:wrapcheck // it never fails
+}
+
+// TestStopBetweenLooksAtAJobFails checks that a command which follows a job fails if it is told to stop
+// while it waits for the next look, and says that the job goes on.
+func TestStopBetweenLooksAtAJobFails(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, answer(t, http.StatusOK, "application/json",
+		`{"id":"7","action":"pause","status":"running","total":12,"done":5}`).URL)
+	env := func(name string) (string, bool) { v, ok := u.env[name]; return v, ok }
+	for _, args := range [][]string{
+		{"job", "watch", "7"},
+		{"timer", "pause", "--all", "--yes"},
+	} {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		out := &onWrite{call: stop} // progress is printed after the answer
+		err := cli.Run(ctx, args, env, out, io.Discard)
+		require.ErrorContains(t, err, "stopped", args)
+		require.Contains(t, out.String(), "job 7 goes on")
 	}
 }
 
