@@ -192,3 +192,26 @@ func TestDispatchHoldsUpNoRecord(t *testing.T) {
 		require.Zero(t, set.Len())
 	})
 }
+
+// TestSeriesOfCalledFiresBeginAtZero checks that the first failed fire is an increase for Prometheus.
+func TestSeriesOfCalledFiresBeginAtZero(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	newMetrics(reg, func() int { return 0 })
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	var shown []string
+	for _, f := range families {
+		if f.GetName() != "carillon_fires_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			require.Zero(t, m.GetCounter().GetValue())
+			shown = append(shown, m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue())
+		}
+	}
+	require.ElementsMatch(t, []string{
+		"delivered ", "failed exhausted", "failed not_retried", "failed gave_up", "failed gone",
+		"failed rejected",
+	}, shown)
+}
