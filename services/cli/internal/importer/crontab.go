@@ -16,6 +16,7 @@ var (
 	queryOfURL     = regexp.MustCompile(`(://[^\s'"?#]*)[?#][^\s'"]*`)
 	userOfURL      = regexp.MustCompile(`://[^\s'"/?#]*@`)
 	stepOfOneValue = regexp.MustCompile(`(^|,)\w+/`)
+	rhythm         = regexp.MustCompile(`^\*(/\d+)?$`) // an hour for which gap and overlap do not matter
 )
 
 const blanks = " \t"
@@ -204,10 +205,15 @@ func cutInput(text string) (command, stdin string) {
 
 // checkFields notes expressions that cron and package schedule read differently.
 func (e *entry) checkFields(spec string) {
-	const dayOfMonth, dayOfWeek = 2, 4
+	const minute, hour, dayOfMonth, dayOfWeek = 0, 1, 2, 4
 	f := strings.Fields(spec)
 	if len(f) <= dayOfWeek {
 		return
+	}
+	// cron runs a line by the clock if its minute or its hour begins with *. It moves others out of a
+	// gap, and runs them once in an overlap, as the defaults of gap and overlap do.
+	if (f[minute][0] == '*' || f[hour][0] == '*') && !rhythm.MatchString(f[hour]) {
+		e.followClock()
 	}
 	if i := slices.IndexFunc(f, stepOfOneValue.MatchString); i >= 0 {
 		e.notef(

@@ -148,6 +148,14 @@ func (e *entry) cron(spec, zone, whose string) {
 	e.body["schedule"] = s
 }
 
+// followClock makes a cron schedule due whenever the local time matches: not at times that do not
+// exist, and twice at those that occur twice. In UTC there are neither.
+func (e *entry) followClock() {
+	if s := e.body.Object("schedule"); s.Text("time_zone") != "UTC" {
+		s["gap"], s["overlap"] = string(timer.GapSkip), string(timer.OverlapBoth)
+	}
+}
+
 // finish returns the entry as a manifest for an app and a name.
 func (e *entry) finish(app, name string) Result {
 	if app == "" {

@@ -31,6 +31,9 @@ type cronJob struct {
 	} `json:"spec"`
 }
 
+// defaultBackoffLimit is how often Kubernetes repeats a Job that does not say it.
+const defaultBackoffLimit = 6
+
 // jobSpec are the fields of the Job that a CronJob creates, less those about its pods.
 type jobSpec struct {
 	BackoffLimit          *int   `json:"backoffLimit"`
@@ -114,6 +117,7 @@ func fromCronJob(opts Options, job *cronJob, document int) Result {
 		return e.refusef("a %s is no CronJob", job.Kind)
 	}
 	e.cron(job.Spec.Schedule, job.Spec.TimeZone, "kube-controller-manager")
+	e.followClock() // as Kubernetes does
 	e.labels(job.Metadata.Labels)
 	policy := "allow"
 	switch job.Spec.ConcurrencyPolicy {
@@ -144,8 +148,11 @@ func fromCronJob(opts Options, job *cronJob, document int) Result {
 
 // jobSpec sets what the Job says of retries, and notes what a call cannot carry over.
 func (e *entry) jobSpec(s *jobSpec) {
-	if s.BackoffLimit != nil {
+	switch {
+	case s.BackoffLimit != nil:
 		e.attempts("backoffLimit", *s.BackoffLimit+1)
+	case s.BackoffLimitPerIndex == nil:
+		e.attempts("backoffLimit", defaultBackoffLimit+1)
 	}
 	if s.ActiveDeadlineSeconds != nil {
 		e.notef("activeDeadlineSeconds is left out: let what the URL starts end in time")
