@@ -86,6 +86,23 @@ func (w *Watch) age() time.Duration {
 	return max(0, w.opts.Now().Sub(time.UnixMilli(w.last.DueMS)))
 }
 
+// showLateness shows the lateness of the latest canary as it was read. It shows none before the first
+// call, and none once the canary was not read for unvouchedAfter: the alert takes the minimum over all
+// processes, so an old value or a zero would hide that of the others. Only Run calls it.
+func (w *Watch) showLateness() {
+	if w.lateness == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.last == nil || time.Since(w.canaryAt) > unvouchedAfter {
+		w.lateness.Reset()
+		return
+	}
+	late := time.Duration(w.last.LatenessMS) * time.Millisecond
+	w.lateness.WithLabelValues().Set(late.Seconds())
+}
+
 func (w *Watch) register(reg prometheus.Registerer) {
 	f := promauto.With(reg)
 	gauge := func(name, help string, read func() float64) {
@@ -100,13 +117,10 @@ func (w *Watch) register(reg prometheus.Registerer) {
 	if w.opts.Interval == 0 {
 		return
 	}
-	gauge(
-		"carillon_canary_lateness_seconds",
-		"Lateness of the latest recorded canary call.",
-		func() float64 {
-			return float64(w.Report().LatenessMS) / ms
-		},
-	)
+	w.lateness = f.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "carillon_canary_lateness_seconds",
+		Help: "Lateness of the latest recorded canary call; none before the first, and while the store does not answer.",
+	}, nil)
 	gauge(
 		"carillon_canary_age_seconds",
 		"Time since the latest recorded canary call was due; before the first, since this process started watching.",

@@ -266,6 +266,31 @@ func TestSlowSearchHidesNoCanary(t *testing.T) {
 	})
 }
 
+// TestLatenessIsShownWhileItIsKnown checks that a process shows no lateness before the first canary,
+// and none while it cannot read the canary: it would hide what the others see.
+func TestLatenessIsShownWhileItIsKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t)
+		_, reg, _ := d.start(10 * time.Second)
+		const name = "carillon_canary_lateness_seconds"
+		time.Sleep(6 * time.Second)
+		require.NotContains(t, gauges(t, reg), name, "before the first")
+		d.pass(30*time.Second, 2*time.Millisecond)
+		require.InDelta(t, .002, gauges(t, reg)[name], 1e-9)
+
+		d.unavailable.Store(true)
+		time.Sleep(9 * time.Second)
+		require.InDelta(t, .002, gauges(t, reg)[name], 1e-9, "errors that pass do not show")
+		time.Sleep(13 * time.Second)
+		require.NotContains(t, gauges(t, reg), name, "for 22 s")
+
+		d.unavailable.Store(false)
+		d.pass(20*time.Second, 4*time.Second)
+		require.InDelta(t, 4, gauges(t, reg)[name], 1e-9, "and it is known again")
+	})
+}
+
 // TestCanaryIntervalChanges: starting processes with another interval replace the canary. Running
 // ones accept it and do not replace it back.
 func TestCanaryIntervalChanges(t *testing.T) {

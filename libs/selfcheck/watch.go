@@ -88,6 +88,9 @@ type Watch struct {
 	// polledAt is the time of that poll by the monotonic clock. Before the first poll it is when
 	// the watch began.
 	polledAt time.Time
+	canaryAt time.Time // the last look at the canary that the store answered
+	// lateness has a series while the latest canary is known. It is nil without a canary.
+	lateness *prometheus.GaugeVec
 
 	id      timer.ID // id of the canary; 0 means unknown. Used only by Run
 	ensured bool     // ensure has succeeded. Used only by Run
@@ -121,6 +124,7 @@ func (w *Watch) poll(ctx context.Context) {
 	if err := within(ctx, w.pollCanary); err != nil {
 		w.opts.Logger.Debug().Err(err).Msg("canary not checked")
 	}
+	w.showLateness()
 }
 
 // within calls do with a time limit of its own: while the search for the oldest open fire is slow,
@@ -153,19 +157,23 @@ func (w *Watch) pollCanary(ctx context.Context) error {
 	if err := w.resolveCanary(ctx); err != nil || w.id == 0 {
 		return err
 	}
+	asked := time.Now()
 	found, err := w.opts.Store.History(ctx, timer.ReservedApp, w.id, timer.FireID{}, 1)
-	switch {
-	case timer.CodeOf(err) == timer.CodeNotFound:
+	if timer.CodeOf(err) == timer.CodeNotFound {
 		w.id = 0
-	case err != nil:
+		return nil
+	}
+	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing
-	case len(found) > 0:
-		w.mu.Lock()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.canaryAt = asked
+	if len(found) > 0 {
 		if w.kind = found[0].Kind; w.kind == timer.Delivered {
 			// Fires of a deleted or disabled canary are skipped and do not count.
 			w.last = &found[0]
 		}
-		w.mu.Unlock()
 	}
 	return nil
 }
