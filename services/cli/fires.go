@@ -2,16 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/fatih/color"
 	"github.com/spf13/cobra"
 
-	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/output"
 )
@@ -95,7 +94,6 @@ func (t *tool) timerFires() *cobra.Command {
 }
 
 func (t *tool) timerWatch() *cobra.Command {
-	var every time.Duration
 	var count int
 	c := &cobra.Command{
 		Use:               "watch NAME|ID",
@@ -107,64 +105,45 @@ func (t *tool) timerWatch() *cobra.Command {
 				c.Context(),
 				names,
 				func(api *client.Client, app url.Values, tm client.Object) error {
-					return t.watch(c.Context(), api, app, tm, every, count)
+					return t.watch(c.Context(), api, app, tm, count)
 				},
 			)
 		},
 	}
-	c.Flags().DurationVar(&every, "every", time.Second, "how often to look")
 	c.Flags().IntVar(&count, "count", 0, "end after so many fires; 0 never ends")
 	return c
 }
 
-// watch prints finished fires until ctx ends, or count of them if that is not 0. A look lists the latest fires; more than a page of
-// them between two looks are left out, which it says.
+// errWatched ends a watch that has printed as many fires as it was to print.
+var errWatched = errors.New("enough fires were printed")
+
+// watch prints the fires of a timer in the order in which their outcomes are recorded, whenever they
+// were due, until ctx ends, or count of them if that is not 0.
 func (t *tool) watch(
 	ctx context.Context,
 	api *client.Client,
 	app url.Values,
 	tm client.Object,
-	every time.Duration,
 	count int,
 ) error {
-	const page = 100
-	path := "/timers/" + tm.Text("id") + "/fires"
-	seen := make(map[string]bool)
-	began := time.Now()
-	t.sayf("watching %s; next due %s", tm.Text("name"), orDash(localTime(tm.Text("next_due"))))
-	for first := true; ctx.Err() == nil; first = false {
-		fires, err := api.All(ctx, path, app, page)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was told to stop
-		}
-		if err != nil {
-			return err //nolint:wrapcheck // it says what the API answered
-		}
-		slices.Reverse(fires)
-		fresh := 0
-		now := make(map[string]bool, len(fires))
-		for _, fire := range fires {
-			id := fire.Text("id")
-			now[id] = true
-			finished, err := time.Parse(time.RFC3339, fire.Text("finished_at"))
-			if seen[id] || first && (err != nil || finished.Before(began)) {
-				continue
-			}
-			fresh++
-			if err := t.printFire(fire); err != nil {
-				return err
-			}
-			if count--; count == 0 {
-				return nil
-			}
-		}
-		if fresh == page && !first {
-			t.sayf("… perhaps others between: look more often, by --every")
-		}
-		seen = now
-		clock.Pause(ctx, every)
+	opened := func() {
+		t.sayf("watching %s; next due %s", tm.Text("name"), orDash(localTime(tm.Text("next_due"))))
 	}
-	return nil
+	show := func(fire client.Object) error {
+		if err := t.printFire(fire); err != nil {
+			return err
+		}
+		if count--; count == 0 {
+			return errWatched
+		}
+		return nil
+	}
+	query := url.Values{"timer": {tm.Text("id")}}
+	err := t.follow(ctx, api, appPath(app, "/events"), query, opened, show)
+	if errors.Is(err, errWatched) {
+		return nil
+	}
+	return err
 }
 
 func (t *tool) printFire(fire client.Object) error {

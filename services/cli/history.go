@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -157,8 +158,8 @@ func (t *tool) eventsCommand() *cobra.Command {
 		}
 		return t.withApp(func(api *client.Client, app url.Values) error {
 			if follow {
-				t.sayf("watching app %s", app.Get("app"))
-				return t.follow(c.Context(), api, appPath(app, "/events"), query)
+				opened := func() { t.sayf("watching app %s", app.Get("app")) }
+				return t.follow(c.Context(), api, appPath(app, "/events"), query, opened, t.printEvent)
 			}
 			query.Set("order", "oldest")
 			return api.Pages( //nolint:wrapcheck // it says what the API answered
@@ -192,19 +193,23 @@ func (t *tool) printEvent(fire client.Object) error {
 // those of 20 s when a stream goes on.
 const maxRepeats = 100_000
 
-// follow prints events until ctx ends. It connects again after each loss of the connection, and
-// leaves out what it has printed already. Only a refusal ends it.
+// follow prints events until ctx ends. It calls opened when it is connected the first time: later
+// events are printed. It connects again after each loss of the connection, and leaves out what it has
+// printed already. Only a refusal, and an error of show, end it.
 func (t *tool) follow(
 	ctx context.Context,
 	api *client.Client,
 	path string,
 	query url.Values,
+	opened func(),
+	show func(fire client.Object) error,
 ) error {
+	once := sync.OnceFunc(opened)
 	seen, before := map[string]bool{}, map[string]bool{}
 	var lastID string
 	for ctx.Err() == nil {
 		var err, unprinted error
-		lastID, err = api.Stream(ctx, path, query, lastID, func(fire client.Object) error {
+		lastID, err = api.Stream(ctx, path, query, lastID, once, func(fire client.Object) error {
 			id := fire.Text("id")
 			if seen[id] || before[id] {
 				return nil
@@ -212,7 +217,7 @@ func (t *tool) follow(
 			if len(seen) >= maxRepeats {
 				seen, before = map[string]bool{}, seen
 			}
-			unprinted = t.printEvent(fire)
+			unprinted = show(fire)
 			seen[id] = true
 			return unprinted
 		})

@@ -21,14 +21,16 @@ const (
 // ErrSilent is the error of a stream that sent nothing for too long.
 var ErrSilent = errors.New("the stream sent nothing for 45 s")
 
-// Stream calls each for the events of a stream of server-sent events until it ends, with nil, or
-// each fails. lastID is where the stream goes on, empty: at its begin. It returns the id with which
-// to go on.
+// Stream calls opened once the API has answered, and then each for the events of a stream of
+// server-sent events until it ends, with nil, or each fails. lastID is where the stream goes on,
+// empty: at its begin. What happens after opened is called is in the stream. It returns the id with
+// which to go on.
 func (c *Client) Stream(
 	ctx context.Context,
 	path string,
 	query url.Values,
 	lastID string,
+	opened func(),
 	each func(Object) error,
 ) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -63,6 +65,7 @@ func (c *Client) Stream(
 	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
 		return lastID, NotAPI(c.address, resp)
 	}
+	opened()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxEventLine)
 	var id, data string
