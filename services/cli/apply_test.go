@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/services/cli"
+	"github.com/carillon-timer/carillon/libs/yamltext"
 	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 
@@ -118,6 +119,27 @@ func TestApplyInBatches(t *testing.T) {
 	)
 	require.Contains(t, u.do("apply", "-f", status), "timer shop/t0000 changed")
 	require.Contains(t, u.do("apply", "-f", status), "timer shop/t0000 unchanged")
+}
+
+// TestSeveralResultsAreYAMLDocuments checks that -o yaml prints a document for each result.
+func TestSeveralResultsAreYAMLDocuments(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	file := u.file("two.ndjson", manyTimers(2, "https://example.com/a"))
+	said, err := u.try("apply", "-f", file, "-o", "yaml")
+	require.NoError(t, err, said)
+	documents := yamltext.Split([]byte(said), "")
+	require.Len(t, documents, 2, said)
+	for i, text := range documents {
+		var got struct{ Name, Result string }
+		node, err := yamltext.Decode(text)
+		require.NoError(t, err)
+		require.NoError(t, node.Decode(&got))
+		require.Equal(t, fmt.Sprintf("t%04d", i), got.Name)
+	}
+	require.NotContains(t, u.do("timer", "get", "t0000", "-o", "yaml"), "---\n", "of one result")
 }
 
 // TestApplyReportsRefusedTimers checks that the refused definitions of a batch are named, and the

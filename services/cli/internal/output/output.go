@@ -35,11 +35,12 @@ func (c Column) AsWide() Column {
 	return c
 }
 
-// Printer prints in one format.
+// Printer prints in one format. Its methods are not safe for concurrent use.
 type Printer struct {
 	format string
 	path   jp.Expr
 	out    io.Writer
+	wrote  bool // a document, in the format yaml
 }
 
 // New returns a Printer for a format; the empty one is table.
@@ -142,6 +143,12 @@ func (p *Printer) value(v any) error {
 		e.SetIndent("", "  ")
 		return e.Encode(v) //nolint:wrapcheck // of the output
 	case "yaml":
+		if p.wrote { // two documents without it would be one, with each field twice
+			if _, err := fmt.Fprintln(p.out, "---"); err != nil {
+				return err //nolint:wrapcheck // of the output
+			}
+		}
+		p.wrote = true
 		return p.yaml(v)
 	default:
 		for _, found := range p.path.Get(v) {
