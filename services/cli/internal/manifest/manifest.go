@@ -170,7 +170,7 @@ func missing(app string) string {
 }
 
 // Read reads files, and all .yaml, .yml, .json and .ndjson files below folders, in the order of
-// their names. "-" is in. Calendars come first, because timers name them.
+// their names, without folders below them whose names begin with a dot. "-" is in. Calendars come first, because timers name them.
 func Read(paths []string, in io.Reader, app string) ([]Manifest, error) {
 	var all []Manifest
 	var problems []error
@@ -228,12 +228,20 @@ func twice(all []Manifest) []error {
 	return problems
 }
 
-// files returns a file, or the files of definitions below a folder.
+// files returns a file, or the files of definitions below a folder. It leaves out folders below it whose
+// names begin with a dot: those of tools, and in a mounted ConfigMap the one to whose files the links
+// beside it lead, which would be read twice.
 func files(path string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil {
 			return err
+		}
+		if d.IsDir() {
+			if name != path && strings.HasPrefix(d.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
 		}
 		switch filepath.Ext(name) {
 		case ".yaml", ".yml", ".json", ".ndjson":

@@ -3,6 +3,7 @@ package manifest_test
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -135,4 +136,29 @@ func TestBytesAreNotChanged(t *testing.T) {
 	all, err := manifest.Parse([]byte("name: a\ntarget: {body: !!binary Y2Fmw6k=}\n"), "f", "shop")
 	require.NoError(t, err)
 	require.Equal(t, "café", all[0].Body.Object("target").Text("body"))
+}
+
+// TestMountedConfigMapIsReadOnce checks the layout in which Kubernetes mounts a ConfigMap, and that
+// folders are read whose own names were given, also with a dot.
+func TestMountedConfigMapIsReadOnce(t *testing.T) {
+	t.Parallel()
+	mount := filepath.Join(t.TempDir(), ".mount")
+	hidden := filepath.Join(mount, "..2026_11_29")
+	require.NoError(t, os.MkdirAll(hidden, 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(mount, "below"), 0o700))
+	write := func(file, name string) {
+		require.NoError(t, os.WriteFile(file, []byte("name: "+name+"\n"), 0o600))
+	}
+	write(filepath.Join(hidden, "a.yaml"), "a")
+	write(filepath.Join(mount, "below", "b.yaml"), "b")
+	require.NoError(t, os.Symlink("..2026_11_29", filepath.Join(mount, "..data")))
+	require.NoError(t, os.Symlink("..data/a.yaml", filepath.Join(mount, "a.yaml")))
+	all, err := manifest.Read([]string{mount}, nil, "shop")
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, "a", all[0].Name)
+	require.Equal(t, "b", all[1].Name)
+	all, err = manifest.Read([]string{hidden}, nil, "shop")
+	require.NoError(t, err)
+	require.Len(t, all, 1)
 }
