@@ -205,15 +205,14 @@ func (s *Service) backfill(ctx context.Context, due signal) error {
 func (s *Service) purge(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := errors.Join(
-			within(ctx, purgeTimeout, s.opts.Retention, s.opts.Store.PurgeExpired),
-			within(ctx, purgeTimeout, s.opts.AuditRetention, s.opts.Store.PurgeAudit),
-			within(ctx, purgeTimeout, s.deletedRetention(), s.purgeTimers),
+			s.within(ctx, s.opts.Retention, s.opts.Store.PurgeExpired),
+			s.within(ctx, s.opts.AuditRetention, s.opts.Store.PurgeAudit),
+			s.within(ctx, s.deletedRetention(), s.purgeTimers),
 		)
 		wait := s.opts.PurgeEvery
 		if onlyMore(err) {
 			wait = purgeAgain
 		} else if err != nil && ctx.Err() == nil {
-			s.met.purgeErrors.Inc()
 			s.log.Warn().Err(err).Msg("expired rows not purged")
 			wait = min(wait, time.Minute)
 		}
@@ -250,16 +249,21 @@ func (s *Service) purgeTimers(ctx context.Context, deleted time.Duration) error 
 	return s.opts.Store.PurgeTimers(ctx, deleted, s.opts.OneShotRetention)
 }
 
-// within purges what is older than the retention. Each purge has a time of its own, so a backlog of
-// one does not keep the other from its turn.
-func within(
+// within purges what is older than the retention, and counts a failure. Each purge has a time of its
+// own, so a backlog of one does not keep the other from its turn. Each failure counts when it comes:
+// the tries of purges that all run into their time limit are a quarter of an hour apart.
+func (s *Service) within(
 	ctx context.Context,
-	timeout, retention time.Duration,
+	retention time.Duration,
 	purge func(context.Context, time.Duration) error,
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	call, cancel := context.WithTimeout(ctx, purgeTimeout)
 	defer cancel()
-	return purge(ctx, retention)
+	err := purge(call, retention)
+	if err != nil && !onlyMore(err) && ctx.Err() == nil {
+		s.met.purgeErrors.Inc()
+	}
+	return err
 }
 
 // gauge sets the gauges of the backlog until ctx ends.

@@ -336,6 +336,53 @@ carillon_purge_errors_total 11
 	})
 }
 
+// stuckPurges is a store of which two purges run into their time limit.
+type stuckPurges struct{ migrator.Store }
+
+func (stuckPurges) PurgeExpired(ctx context.Context, _ time.Duration) error {
+	<-ctx.Done()
+	return ctx.Err() //nolint:wrapcheck // as the store does
+}
+
+func (stuckPurges) PurgeAudit(ctx context.Context, _ time.Duration) error {
+	<-ctx.Done()
+	return ctx.Err() //nolint:wrapcheck // as the store does
+}
+
+// TestEachFailedPurgeIsCounted checks that purges which run into their time limit count when they do,
+// each of them: the alert wants more than three within any half an hour.
+func TestEachFailedPurgeIsCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		reg := prometheus.NewRegistry()
+		start(t, parts, parts.Dispatch, func(o *migrator.Options) {
+			o.Store, o.Registerer = stuckPurges{parts.Store}, reg
+		})
+		var before []float64
+		for range 12 { // of ten minutes each
+			time.Sleep(10 * time.Minute)
+			before = append(before, counted(t, reg, "carillon_purge_errors_total"))
+		}
+		for i := 3; i < len(before); i++ {
+			require.Greater(t, before[i]-before[i-3], 3., "in half an hour, %v", before)
+		}
+	})
+}
+
+// counted returns the value of a counter without labels.
+func counted(t *testing.T, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return 0
+}
+
 // TestEndedTimersAreRemoved keeps called one-shots for their retention, and deleted timers for two
 // days after the audit trail's.
 func TestEndedTimersAreRemoved(t *testing.T) {
