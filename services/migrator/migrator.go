@@ -25,6 +25,7 @@ const (
 	purgeAgain    = time.Second // after a purge that left expired rows
 	gaugeTimeout  = 5 * time.Second
 	gaugeLimit    = 10_000
+	lagKnownFor   = 15 * time.Second // after the store has answered
 	retryAfter    = time.Second // after an error
 	warnEvery     = time.Minute // between lines about errors of one kind
 )
@@ -266,19 +267,27 @@ func (s *Service) within(
 	return err
 }
 
-// gauge sets the gauges of the backlog until ctx ends.
+// gauge sets the gauges of the backlog until ctx ends. While the store does not answer, the lag rises:
+// what waited goes on waiting, and timers may have become due for expansion since. So it is an upper
+// bound, and of all migrators the lowest is the closest.
 func (s *Service) gauge(ctx context.Context) error {
+	var lag time.Duration
+	var answered time.Time // 0: never
 	for ctx.Err() == nil {
+		asked := time.Now()
 		call, cancel := context.WithTimeout(ctx, gaugeTimeout)
 		n, oldest, err := s.opts.Store.ExpandBacklog(call, gaugeLimit)
 		cancel()
-		if err == nil {
-			late := 0.0
+		switch unknown := time.Since(answered); {
+		case err == nil:
+			lag, answered = 0, asked
 			if oldest > 0 {
-				late = max(0, float64(s.opts.Now().UnixMilli()-oldest)/1000) //nolint:mnd // ms to s
+				lag = max(0, s.opts.Now().Sub(time.UnixMilli(oldest)))
 			}
 			s.met.backlog.Set(float64(n))
-			s.met.lag.Set(late)
+			s.met.lag.WithLabelValues().Set(lag.Seconds())
+		case !answered.IsZero() && unknown > lagKnownFor:
+			s.met.lag.WithLabelValues().Set((lag + unknown).Seconds())
 		}
 		s.gaugeJobs(ctx)
 		clock.Pause(ctx, s.opts.GaugeEvery)
@@ -290,7 +299,8 @@ type metrics struct {
 	timers, fires, errors prometheus.Counter
 	purgeErrors           prometheus.Counter
 	batch                 prometheus.Histogram
-	backlog, lag          prometheus.Gauge
+	backlog               prometheus.Gauge
+	lag                   *prometheus.GaugeVec // without labels; it has a series once it is known
 
 	notifications     *prometheus.CounterVec
 	jobTimers, jobEnd *prometheus.CounterVec
@@ -333,10 +343,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "carillon_migrator_backlog",
 			Help: "Timers whose expansion is due (counted up to 10,000).",
 		}),
-		lag: f.NewGauge(prometheus.GaugeOpts{
+		lag: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "carillon_migrator_lag_seconds",
-			Help: "How long the oldest timer whose expansion is due has waited.",
-		}),
+			Help: "How long the oldest timer whose expansion is due has waited; an upper bound while the store does not answer.",
+		}, nil),
 		notifications: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_migrator_change_notifications_total",
 			Help: "Change notifications of jobs for the topic timers-changed, by result.",
