@@ -741,6 +741,23 @@ func TestCompletionOfNames(t *testing.T) {
 	require.Contains(t, u.do("completion", "bash"), "carillon")
 }
 
+// TestCompletionInLargeApps checks that names are completed of which a list has more before and behind
+// them than it shows.
+func TestCompletionInLargeApps(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	u.do("timer", "create", "bill-first", "--delay", "1h", "--url", "https://example.com/")
+	u.do("apply", "-f", u.file("many.ndjson", manyTimers(1000, "https://example.com/")))
+	u.do("timer", "create", "bill-last", "--delay", "1h", "--url", "https://example.com/")
+	out := u.do("__complete", "timer", "get", "bill")
+	require.Contains(t, out, "bill-first\n")
+	require.Contains(t, out, "bill-last\n")
+	require.NotContains(t, out, "t0000")
+	require.Contains(t, u.do("__complete", "timer", "get", ""), "\nt0", "nothing was typed")
+}
+
 // TestCompletionOfPrograms completes commands that parse their own flags.
 func TestCompletionOfPrograms(t *testing.T) {
 	t.Parallel()

@@ -246,7 +246,7 @@ func findTimer(
 	)
 }
 
-// completeTimers completes the names of timers from the API.
+// completeTimers completes the names of timers from the API, at most a thousand that begin as typed.
 func (t *tool) completeTimers(
 	c *cobra.Command,
 	_ []string,
@@ -257,6 +257,9 @@ func (t *tool) completeTimers(
 	err := t.prepare()
 	if err == nil {
 		err = t.withApp(func(api *client.Client, app url.Values) error {
+			if typed != "" {
+				app.Set("name_prefix", typed)
+			}
 			timers, err := api.All(c.Context(), "/timers", app, most)
 			for _, tm := range timers {
 				if name := tm.Text("name"); strings.HasPrefix(name, typed) {
