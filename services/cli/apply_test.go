@@ -14,8 +14,8 @@ import (
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 
-	"github.com/carillon-timer/carillon/services/cli"
 	"github.com/carillon-timer/carillon/libs/yamltext"
+	"github.com/carillon-timer/carillon/services/cli"
 	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 

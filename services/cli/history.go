@@ -159,7 +159,14 @@ func (t *tool) eventsCommand() *cobra.Command {
 		return t.withApp(func(api *client.Client, app url.Values) error {
 			if follow {
 				opened := func() { t.sayf("watching app %s", app.Get("app")) }
-				return t.follow(c.Context(), api, appPath(app, "/events"), query, opened, t.printEvent)
+				return t.follow(
+					c.Context(),
+					api,
+					appPath(app, "/events"),
+					query,
+					opened,
+					t.printEvent,
+				)
 			}
 			query.Set("order", "oldest")
 			return api.Pages( //nolint:wrapcheck // it says what the API answered

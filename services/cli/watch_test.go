@@ -51,7 +51,10 @@ func TestWatchPrintsFiresThatFinishLate(t *testing.T) {
 		record(t, e, others)
 		record(t, e, fires[:2])
 	})
-	require.NoError(t, cli.Run(ctx, []string{"timer", "watch", "bill", "--count", "2"}, env, out, io.Discard))
+	require.NoError(
+		t,
+		cli.Run(ctx, []string{"timer", "watch", "bill", "--count", "2"}, env, out, io.Discard),
+	)
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	require.Len(t, lines, 3, out.String())
 	require.Contains(t, lines[0], "watching bill; next due ")

@@ -26,8 +26,8 @@ const (
 	gaugeTimeout  = 5 * time.Second
 	gaugeLimit    = 10_000
 	lagKnownFor   = 15 * time.Second // after the store has answered
-	retryAfter    = time.Second // after an error
-	warnEvery     = time.Minute // between lines about errors of one kind
+	retryAfter    = time.Second      // after an error
+	warnEvery     = time.Minute      // between lines about errors of one kind
 )
 
 // Service is a migrator.

@@ -16,7 +16,8 @@ var (
 	queryOfURL     = regexp.MustCompile(`(://[^\s'"?#]*)[?#][^\s'"]*`)
 	userOfURL      = regexp.MustCompile(`://[^\s'"/?#]*@`)
 	stepOfOneValue = regexp.MustCompile(`(^|,)\w+/`)
-	rhythm         = regexp.MustCompile(`^\*(/\d+)?$`) // an hour for which gap and overlap do not matter
+	// rhythm matches hours for which gap and overlap do not matter.
+	rhythm = regexp.MustCompile(`^\*(/\d+)?$`)
 )
 
 const blanks = " \t"
