@@ -113,7 +113,9 @@ func TestLastOutcomeWhoseCommitStalls(t *testing.T) {
 		told := outcomesOf(t, parts)
 		session := parts.IDs.Next()
 		require.NoError(
-			t, parts.Store.OpenSession(t.Context(), session, store.ExecutorSession, "gone"),
+			t, parts.Store.OpenSession(t.Context(), store.Session{
+				ID: session, Kind: store.ExecutorSession, Name: "gone",
+			}),
 		)
 		fires := parts.Create("a", servicetest.Every(time.Now(), 0, 1, "http://127.0.0.1/")...)
 		_, err := parts.Store.Claim(t.Context(), session, fires)
