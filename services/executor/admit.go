@@ -141,6 +141,7 @@ func (s *Service) readRow(c *candidate) progress {
 		return over
 	case row.Version != e.Fire.Version || row.Epoch != e.Fire.Epoch:
 		e.Fire, e.Def, e.Endpoint, view.NextVersionMS = *row, nil, "", 0
+		view.Follows, view.FollowsErr = admission.Unknown, nil
 		e.Fire.Version, _ = admission.VersionOf(&e.Fire, &view.State)
 		view.Moved, c.moved = admission.Yes, true
 		return goes

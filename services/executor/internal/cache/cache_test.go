@@ -436,7 +436,7 @@ func TestPollsOverlap(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
-	require.EqualValues(t, -1, overlapStart(nil).seq)
+	require.EqualValues(t, -1, overlapStart(nil).last.seq)
 	var positions []logPosition
 	for s := range 30 {
 		positions = append(
@@ -444,9 +444,9 @@ func TestPollsOverlap(t *testing.T) {
 			logPosition{at: at(s), last: logEntry{seq: int64(s)}},
 		)
 	}
-	require.EqualValues(t, 19, overlapStart(positions).seq)
-	require.EqualValues(t, 19, overlapStart(trim(positions, at(12))).seq)
-	require.EqualValues(t, 29, overlapStart(trim(positions, at(100))).seq)
+	require.EqualValues(t, 19, overlapStart(positions).last.seq)
+	require.EqualValues(t, 19, overlapStart(trim(positions, at(12))).last.seq)
+	require.EqualValues(t, 29, overlapStart(trim(positions, at(100))).last.seq)
 }
 
 func TestCalendarsAreReadAgain(t *testing.T) {

@@ -49,7 +49,7 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 		first, last, err := c.readChangesAfter(ctx, overlapStart(positions))
 		switch {
 		case errors.Is(err, errOtherLog):
-			c.opts.Logger.Warn().Int64("seq", overlapStart(positions).seq).
+			c.opts.Logger.Warn().Int64("seq", overlapStart(positions).last.seq).
 				Msg("the change log lacks an entry that it had: the database may be a copy")
 			c.forgetAll()
 			positions = nil
@@ -59,7 +59,8 @@ func (c *Cache) pollChangeLog(ctx context.Context) {
 		default:
 			c.Timers.refreshed(sent)
 			if len(positions) == 0 {
-				positions = append(positions, logPosition{at: sent, last: first})
+				first.at = sent
+				positions = append(positions, first)
 			}
 			positions = append(trim(positions, settled), logPosition{at: sent, last: last})
 		}
@@ -99,6 +100,9 @@ var errOtherLog = errors.New("the change log lacks an entry that it had")
 type logPosition struct {
 	at   time.Time
 	last logEntry
+	// before is a number before the last entry from which on later entries may become visible; 0:
+	// there is none.
+	before int64
 }
 
 // logEntry identifies an entry of the change log. The zero value is none.
@@ -111,12 +115,12 @@ func entryOf(c *store.Change) logEntry {
 	return logEntry{seq: c.Seq, atMS: c.AtMS, app: c.AppID, timer: c.State.ID}
 }
 
-// overlapStart returns the entry after which to read. A negative number means the end of the log.
-func overlapStart(positions []logPosition) logEntry {
+// overlapStart returns the position after which to read. A negative number means the end of the log.
+func overlapStart(positions []logPosition) logPosition {
 	if len(positions) == 0 {
-		return logEntry{seq: -1}
+		return logPosition{last: logEntry{seq: -1}}
 	}
-	return positions[0].last
+	return positions[0]
 }
 
 // trim drops the positions older than the overlap before settled, except the newest of them. The
@@ -131,20 +135,23 @@ func trim(positions []logPosition, settled time.Time) []logPosition {
 // readChangesAfter applies the entries after one, and returns from which on the next poll of the log
 // reads again, and the last one. It reads that one again, to notice another log.
 func (c *Cache) readChangesAfter(
-	ctx context.Context, from logEntry,
-) (first, last logEntry, err error) {
+	ctx context.Context, from logPosition,
+) (first logPosition, last logEntry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changesTimeout)
 	defer cancel()
-	after := from.seq - 1
-	if from.seq < 0 {
+	after := from.last.seq - 1
+	if from.before > 0 {
+		after = from.before
+	}
+	if from.last.seq < 0 {
 		end, err := c.opts.Store.LastChange(ctx)
 		if err != nil {
 			return first, last, err //nolint:wrapcheck // the store says what failed
 		}
 		after = max(0, end-changesBefore)
 	}
-	check := from.seq > 0
-	for first, last = from, from; ; {
+	check := from.last.seq > 0
+	for first, last = from, from.last; ; {
 		sent := time.Now()
 		page, err := c.opts.Store.Changes(ctx, max(after, 0), changesPage)
 		if err != nil {
@@ -152,13 +159,21 @@ func (c *Cache) readChangesAfter(
 		}
 		more := len(page) == changesPage
 		if check {
-			if len(page) == 0 || entryOf(&page[0]) != from {
+			known := func(c store.Change) bool { return entryOf(&c) == from.last }
+			switch slices.IndexFunc(page, known) {
+			case -1:
 				return first, last, errOtherLog
+			case 0:
+				page = page[1:]
 			}
-			page, check = page[1:], false
+			check = false
 		}
-		if first.seq < 0 && len(page) > 0 {
-			first = entryOf(&page[recentIn(page)])
+		if first.last.seq < 0 && len(page) > 0 {
+			i := recentIn(page)
+			if first.before = after; i > 0 {
+				first.before = page[i-1].Seq
+			}
+			first.last = entryOf(&page[i])
 		}
 		c.Apps.forget(c.Timers.apply(page)...)
 		for i := range page {
@@ -170,8 +185,9 @@ func (c *Cache) readChangesAfter(
 			after = last.seq
 		}
 		if !more {
-			c.Timers.pruneAppChanges(max(from.seq, 0))
-			first.seq, last.seq = max(first.seq, 0), max(last.seq, 0) // of an empty log
+			c.Timers.pruneAppChanges(max(from.last.seq, 0))
+			// of an empty log
+			first.last.seq, last.seq = max(first.last.seq, 0), max(last.seq, 0)
 			return first, last, nil
 		}
 	}

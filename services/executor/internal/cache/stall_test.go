@@ -22,7 +22,10 @@ func TestCommitBehindFailedPolls(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, g, _ := setup(t, servicetest.New(t, servicetest.Options{}))
 			change := func(seq int64) store.Change {
-				return store.Change{Seq: seq, AtMS: 1, State: timer.State{ID: timer.ID(seq)}}
+				at := time.Now().Add(time.Duration(min(seq, 5)-5) * time.Minute) // 4 is older
+				return store.Change{
+					Seq: seq, AtMS: at.UnixMilli(), State: timer.State{ID: timer.ID(seq)},
+				}
 			}
 			var mu sync.Mutex
 			var seen []timer.ID
@@ -31,11 +34,12 @@ func TestCommitBehindFailedPolls(t *testing.T) {
 				defer mu.Unlock()
 				seen = append(seen, s.ID)
 			}
-			g.failOver([]store.Change{change(4), change(6)})
+			log := []store.Change{change(4), change(6)}
+			g.failOver(log)
 			run(t, c)
 			time.Sleep(time.Millisecond)
 			g.setAway(away > 0)
-			g.failOver([]store.Change{change(4), change(5), change(6)})
+			g.failOver([]store.Change{log[0], change(5), log[1]})
 			time.Sleep(away)
 			g.setAway(false)
 			time.Sleep(time.Second)
