@@ -34,6 +34,7 @@ const (
 var (
 	errWaiting = errors.New("waiting for the server")
 	errSilent  = errors.New("the server has not answered yet")
+	errMigrate = errors.New("the server has not answered yet, or migrations run")
 )
 
 // OpenServers opens MySQL, Redis and Pulsar, and prepares them with migrations and topics. It waits
@@ -200,14 +201,15 @@ func (k *Kit) prepare(
 	limit time.Duration,
 	do, ping func(context.Context) error,
 ) error {
-	silent := explain(server, k.Settings, errSilent, false)
+	silent := errSilent
+	if server == mysqlServer {
+		silent = errMigrate
+	}
+	silent = explain(server, k.Settings, silent, false)
 	k.Health.SetError(server, fmt.Errorf("%w: %w", errWaiting, silent))
 	log := k.Log.With().Str(logging.Server, server).Logger()
 	for wait := minWait; ; wait = min(2*wait, maxWait) { //nolint:mnd // doubled
-		try, cancel := context.WithCancel(ctx)
-		if limit > 0 {
-			try, cancel = context.WithTimeout(ctx, limit)
-		}
+		try, cancel := attempt(ctx, limit)
 		slow := time.AfterFunc(slowAttempt, func() {
 			log.Warn().Err(silent).Msg("waiting for server")
 		})
@@ -229,6 +231,14 @@ func (k *Kit) prepare(
 		log.Warn().Err(err).Msg("waiting for server")
 		clock.Pause(ctx, wait)
 	}
+}
+
+// attempt returns the context of an attempt. It ends after the limit, if that is not 0.
+func attempt(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
 // watchWrites shows the last write that a database could not do, for example because its disk is

@@ -166,14 +166,19 @@ func (s *Store) LastWriteError() error { return s.db.LastWriteError() }
 // change the schema. It returns a *LaterSchemaError if the schema is later and this program may not
 // use it, and a *RestoringError while a backup is being restored.
 //
-// A change of a large table takes long. If ctx ends meanwhile, the server goes on with it, without
-// the lock: give it a deadline only where that is meant.
+// A change of a large table takes long. If ctx ends meanwhile, or after an hour, the server goes on
+// with it, without the lock: give ctx a deadline only where that is meant. A process that has waited
+// for some minutes for another's migrations fails with unavailable.
 func (s *Store) Migrate(ctx context.Context) error {
 	migrated, err := s.isMigrated(ctx)
 	if err != nil || migrated {
 		return err
 	}
-	if err := s.migrate(ctx, schemaVersion); err != nil {
+	err = s.migrate(ctx, schemaVersion)
+	switch {
+	case errors.Is(err, mysqlengine.ErrLockTaken):
+		return timer.Unavailable("waiting for the migrations of another process", err)
+	case err != nil:
 		return s.db.Dialect.Translate("migrating the schema", err)
 	}
 	return nil
