@@ -54,11 +54,12 @@ func TestMain(m *testing.M) {
 // the signal comes twice, and that one under nohup goes on.
 func TestHangupStopsInOrder(t *testing.T) {
 	t.Parallel()
-	if signal.Ignored(syscall.SIGHUP) { // the tests are under nohup, and so the programs are
-		caught := make(chan os.Signal, 1)
-		signal.Notify(caught, syscall.SIGHUP)
-		defer signal.Stop(caught)
-	}
+	caught := make(
+		chan os.Signal,
+		1,
+	) // the programs ignore what the tests ignore, such as under nohup
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
 	for script, signals := range map[string][]os.Signal{
 		`exec "$0"`:              {syscall.SIGHUP, syscall.SIGHUP},
 		`trap '' HUP; exec "$0"`: {syscall.SIGTERM, syscall.SIGHUP},

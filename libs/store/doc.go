@@ -24,8 +24,8 @@
 //     deleted timer is free at once. The timer keeps the origin of the create that won, which is no
 //     part of its definition.
 //   - S2 Create and SetStatus insert what the planner returns in the same transaction. They write
-//     nothing of a refused item, and it makes no other one fail. Every instant at which a timer was active has its fire when that
-//     activation ends, at the latest.
+//     nothing of a refused item, and it makes no other one fail. Every instant at which a timer was
+//     active has its fire when that activation ends, at the latest.
 //   - S3 Each change from inactive to active adds 1 to the epoch and sets active_since. Setting the
 //     present status again changes nothing and is no error. From and IfVersion are checked with the
 //     row locked.

@@ -170,7 +170,8 @@ func missing(app string) string {
 }
 
 // Read reads files, and all .yaml, .yml, .json and .ndjson files below folders, in the order of
-// their names, without folders below them whose names begin with a dot. "-" is in. Calendars come first, because timers name them.
+// their names, without folders below them whose names begin with a dot. "-" is in. Calendars come
+// first, because timers name them.
 func Read(paths []string, in io.Reader, app string) ([]Manifest, error) {
 	var all []Manifest
 	var problems []error
