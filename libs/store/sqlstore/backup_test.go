@@ -286,7 +286,9 @@ func (s *randomSource) ReadTable(
 }
 
 // keyColumns are in keys of few columns. Their values are all long and random.
-var keyColumns = []string{"id", "timer_id", "minute", "name", "hash", "idempotency_key"}
+var keyColumns = []string{
+	"id", "app_id", "timer_id", "minute", "name", "live_name", "hash", "idempotency_key",
+}
 
 // value returns a random value of a column. Those of keys hardly occur twice.
 func (s *randomSource) value(c *column) any {
