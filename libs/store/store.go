@@ -225,6 +225,13 @@ func IsNameTaken(err error) bool {
 	return ok && e.Code == timer.CodeConflict && e.Field == "name"
 }
 
+// IsVersionConflict reports whether a write was refused because the row has another version than the
+// caller has read. Other conflicts stay whatever version is read.
+func IsVersionConflict(err error) bool {
+	e, ok := errors.AsType[*timer.Error](err)
+	return ok && e.Code == timer.CodeConflict && e.Field == "version"
+}
+
 // NoCalendar is the error of a create or an edit whose schedule names, as the i-th of its calendars,
 // one that the app does not have.
 func NoCalendar(i int, name string) *timer.Error {

@@ -2,7 +2,6 @@ package apps
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -109,8 +108,7 @@ func (s *Resource) putSettings(ctx context.Context, in *settingsInput) (*setting
 		store.AppSettings{Rate: b.Rate, Burst: b.Burst, Concurrent: b.Concurrent, Allow: b.Allow},
 		version,
 	)
-	if e, ok := errors.AsType[*timer.Error](err); ok && e.Code == timer.CodeConflict &&
-		e.Field == "version" {
+	if store.IsVersionConflict(err) {
 		return nil, errSettingsChanged()
 	}
 	if err != nil {

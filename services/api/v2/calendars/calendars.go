@@ -2,7 +2,6 @@ package calendars
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -140,16 +139,10 @@ func (s *Resource) putCalendar(ctx context.Context, in *putCalendarInput) (*cale
 		return s.keepCalendar(ctx, in.App, c, in.Body.IfVersion)
 	}
 	out, err := s.keepCalendar(ctx, in.App, c, store.IfAbsent)
-	if isVersionConflict(err) {
+	if store.IsVersionConflict(err) {
 		err = huma.Error412PreconditionFailed("If-None-Match: a calendar of this name exists")
 	}
 	return out, err
-}
-
-// isVersionConflict reports whether a write was refused because the calendar has another version.
-func isVersionConflict(err error) bool {
-	e, ok := errors.AsType[*timer.Error](err)
-	return ok && e.Code == timer.CodeConflict && e.Field == "version"
 }
 
 // keepCalendar stores a checked calendar and returns it.

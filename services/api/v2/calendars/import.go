@@ -84,7 +84,7 @@ func (s *Resource) importCalendar(ctx context.Context, in *importInput) (*import
 			version = in.IfVersion
 		}
 		out, err := s.keepCalendar(ctx, in.App, c, version)
-		if isVersionConflict(err) && in.IfVersion == 0 {
+		if store.IsVersionConflict(err) && in.IfVersion == 0 {
 			continue
 		}
 		if err != nil {
