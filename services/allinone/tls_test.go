@@ -1,12 +1,8 @@
 package allinone_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,31 +18,13 @@ import (
 // TestAPIOverTLS checks that the API speaks TLS alone where it has a certificate.
 func TestAPIOverTLS(t *testing.T) {
 	t.Parallel()
-	// The test server's certificate is valid for 127.0.0.1.
-	other := httptest.NewTLSServer(http.NotFoundHandler())
-	defer other.Close()
-	pair := other.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-		require.NoError(t, os.WriteFile(path, text, 0o600))
-		return path
-	}
+	cert, key, client := devtest.TLSPair(t)
 	d := devtest.Start(t, t.TempDir(),
-		"CARILLON_HTTP_TLS_CERT", write("tls.crt", "CERTIFICATE", pair.Certificate[0]),
-		"CARILLON_HTTP_TLS_KEY", write("tls.key", "PRIVATE KEY", key))
+		"CARILLON_HTTP_TLS_CERT", cert,
+		"CARILLON_HTTP_TLS_KEY", key)
 	defer d.Stop(t)
 	require.Contains(t, d.Out.String(), "Carillon is at https://")
 
-	roots := x509.NewCertPool()
-	roots.AddCert(other.Certificate())
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{RootCAs: roots},
-	}}
 	status := func(url string) int {
 		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 		require.NoError(t, err)

@@ -3,15 +3,9 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -47,30 +41,17 @@ func (b *lockedBuffer) String() string {
 // a wrong file is told as a wrong setting.
 func TestEchoOverTLS(t *testing.T) {
 	t.Parallel()
-	// The test server's certificate is valid for 127.0.0.1.
-	other := httptest.NewTLSServer(http.NotFoundHandler())
-	defer other.Close()
-	pair := other.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-		require.NoError(t, os.WriteFile(path, text, 0o600))
-		return path
-	}
-	cert := write("tls.crt", "CERTIFICATE", pair.Certificate[0])
+	cert, key, client := devtest.TLSPair(t)
 	args := []string{
 		"echo", "-http-addr", "127.0.0.1:0", "-log-format", "json", "-http-tls-cert", cert,
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	defer stop()
-	err = cli.Run(ctx, append(args, "-http-tls-key", cert), devtest.NoEnv, io.Discard, io.Discard)
+	err := cli.Run(ctx, append(args, "-http-tls-key", cert), devtest.NoEnv, io.Discard, io.Discard)
 	require.ErrorContains(t, err, "http-tls-cert, http-tls-key: ")
 	require.ErrorAs(t, err, new(*config.Problems))
 
-	args = append(args, "-http-tls-key", write("tls.key", "PRIVATE KEY", key))
+	args = append(args, "-http-tls-key", key)
 	ctx, stop = context.WithCancel(t.Context())
 	defer stop()
 	log, done := &lockedBuffer{}, make(chan error, 1)
@@ -81,12 +62,6 @@ func TestEchoOverTLS(t *testing.T) {
 		return whole && json.Unmarshal([]byte(first), &line) == nil && line.Addr != ""
 	}, 20*time.Second, 5*time.Millisecond)
 
-	roots := x509.NewCertPool()
-	roots.AddCert(other.Certificate())
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{RootCAs: roots},
-	}}
 	status := func(scheme string) int {
 		q, err := http.NewRequestWithContext(
 			t.Context(), http.MethodGet, scheme+line.Addr+allinone.EchoPath, http.NoBody,
