@@ -29,8 +29,11 @@ type watched struct {
 	do   func()
 }
 
-// commit is the statement, and not the isolation level.
-var commit = []byte("\x03COMMIT")
+// The statements, and not the isolation level.
+var (
+	begin  = []byte("\x03START TRANSACTION")
+	commit = []byte("\x03COMMIT")
+)
 
 // link forwards connections to a server, until it falls silent as a stopped server does: it takes
 // connections and data, and forwards nothing.
@@ -53,14 +56,19 @@ func newLink(t *testing.T, server string) *link {
 	l.wait.Go(l.serve)
 	t.Cleanup(func() {
 		_ = listener.Close()
-		l.mu.Lock()
-		for _, c := range l.conns {
-			_ = c.Close()
-		}
-		l.mu.Unlock()
+		l.end()
 		l.wait.Wait()
 	})
 	return l
+}
+
+// end closes all connections.
+func (l *link) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
 }
 
 func (l *link) serve() {
@@ -175,6 +183,23 @@ func TestMySQLCommitOutlivesItsCaller(t *testing.T) {
 	_, err := s.Create(ctx, []store.NewTimer{{App: "app", Name: "n"}}, nil)
 	require.NoError(t, err)
 	require.Error(t, ctx.Err())
+}
+
+// TestMySQLBeginsAgain ends a connection at the beginning of a transaction, as a server does that
+// closes an idle connection at that instant. Nothing has been done, so the transaction begins again.
+func TestMySQLBeginsAgain(t *testing.T) {
+	t.Parallel()
+	s, l := openThroughLink(t, 0)
+	var ended atomic.Int64
+	l.watched.Store(&watched{begin, func() {
+		l.watched.Store(nil)
+		ended.Add(1)
+		l.end()
+	}})
+	made, err := s.Create(t.Context(), []store.NewTimer{{App: "app", Name: "n"}}, nil)
+	require.NoError(t, err)
+	require.False(t, made[0].Existing)
+	require.EqualValues(t, 1, ended.Load())
 }
 
 // lines are log lines, written by several goroutines.

@@ -22,7 +22,7 @@ const (
 	// waitTimeoutS is how many seconds a connection may be idle before the server closes it and
 	// rolls back its transaction. A stalled process keeps its rows locked no longer than this.
 	waitTimeoutS = "2"
-	// maxIdleTime closes idle connections before the server does.
+	// maxIdleTime ends idle connections before the server does.
 	maxIdleTime = 1500 * time.Millisecond
 	// lockWaitS is how many seconds a statement waits for a row lock. After that its transaction is
 	// rolled back and repeated.
@@ -74,17 +74,22 @@ func pool(n *nodes, conns int) *sqlx.DB {
 func (e *Engine) Transact(ctx context.Context, fn engine.Work) error {
 	tx, err := e.db.BeginTxx(ctx, nil)
 	if err != nil {
-		return err //nolint:wrapcheck // translated by attempt
+		return beforeCommit(ctx, err)
 	}
 	if err := fn(ctx, tx); err != nil {
 		_ = tx.Rollback() // the server rolls back, whatever the error is
-		if ctx.Err() == nil &&
-			(errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)) {
-			return fmt.Errorf("%w: %w", engine.ErrConnectionLost, err)
-		}
-		return err
+		return beforeCommit(ctx, err)
 	}
-	return tx.Commit() //nolint:wrapcheck // as above
+	return tx.Commit() //nolint:wrapcheck // translated by attempt
+}
+
+// beforeCommit marks the error of a connection that was lost in a transaction, or while it began.
+func beforeCommit(ctx context.Context, err error) error {
+	if ctx.Err() == nil &&
+		(errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)) {
+		return fmt.Errorf("%w: %w", engine.ErrConnectionLost, err)
+	}
+	return err
 }
 
 // Autocommit runs fn on a connection of the pool.

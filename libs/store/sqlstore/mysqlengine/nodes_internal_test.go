@@ -170,8 +170,8 @@ func TestNodeIsPreferredAgainWhenItServesLong(t *testing.T) {
 			conn, err := c.Connect(ctx)
 			require.NoError(t, err)
 			served, _ := conn.(*servedConn)
-			require.NoError(t, served.ResetSession(ctx))
 			require.True(t, served.IsValid())
+			require.NoError(t, served.ResetSession(ctx))
 			return served.node.addr
 		}
 		require.Equal(t, "first", newConn())

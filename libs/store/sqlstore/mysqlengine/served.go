@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -146,9 +147,10 @@ func text(v driver.Value) string {
 type servedConn struct {
 	mysqlConn
 
-	node   *node // nil if there is only one
-	number int   // of the node's connections
-	broken bool  // it must not go back to the pool
+	node   *node     // nil if there is only one
+	number int       // of the node's connections
+	broken bool      // it must not go back to the pool
+	idle   time.Time // since when it was in the pool, when it was there last
 }
 
 const (
@@ -226,14 +228,19 @@ func (t servedTx) end(statement string) error {
 
 func (c *servedConn) retired() bool { return c.node != nil && c.node.isRetired(c.number) }
 
-// ResetSession refuses a connection of the pool that is to run nothing new. The pool then opens
-// another one.
+// ResetSession refuses a connection of the pool that is to run nothing new, or that its server may
+// be closing. The pool then opens another one. The pool itself closes idle connections only once a
+// second, so it may return one at the instant at which the server closes it: the statement would be
+// lost.
 func (c *servedConn) ResetSession(ctx context.Context) error {
-	if c.retired() {
+	if c.retired() || time.Since(c.idle) > maxIdleTime {
 		return driver.ErrBadConn
 	}
 	return c.mysqlConn.ResetSession(ctx) //nolint:wrapcheck // database/sql looks at it
 }
 
-// IsValid reports whether the connection may go back to the pool.
-func (c *servedConn) IsValid() bool { return !c.broken && !c.retired() && c.mysqlConn.IsValid() }
+// IsValid reports whether the connection may go back to the pool, where it is idle from now on.
+func (c *servedConn) IsValid() bool {
+	c.idle = time.Now()
+	return !c.broken && !c.retired() && c.mysqlConn.IsValid()
+}

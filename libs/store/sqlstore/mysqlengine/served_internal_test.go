@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -26,7 +28,8 @@ func (c failingConn) ExecContext(
 	return nil, &mysql.MySQLError{Number: c.number}
 }
 
-func (c failingConn) IsValid() bool { return true }
+func (c failingConn) IsValid() bool                      { return true }
+func (c failingConn) ResetSession(context.Context) error { return nil }
 
 // TestConnectionLeavesNodeOutsideOfCluster: such a node refuses all statements, so each may be
 // repeated on another connection. So does one that has ended the connection.
@@ -48,6 +51,24 @@ func TestConnectionLeavesNodeOutsideOfCluster(t *testing.T) {
 		require.Equal(t, leaves, errors.Is(err, driver.ErrBadConn), number)
 		require.Equal(t, !leaves, c.IsValid(), number)
 	}
+}
+
+// TestConnectionIsNotUsedWhileItsServerMayCloseIt: the pool keeps idle connections for a second
+// longer than it is told to.
+func TestConnectionIsNotUsedWhileItsServerMayCloseIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &servedConn{mysqlConn: failingConn{}}
+		for range 3 {
+			require.True(t, c.IsValid())
+			time.Sleep(maxIdleTime)
+			require.NoError(t, c.ResetSession(t.Context()))
+			time.Sleep(maxIdleTime) // in use
+		}
+		require.True(t, c.IsValid())
+		time.Sleep(maxIdleTime + time.Millisecond)
+		require.ErrorIs(t, c.ResetSession(t.Context()), driver.ErrBadConn)
+	})
 }
 
 // settingsConn answers SHOW VARIABLES, and keeps what is set.
