@@ -211,9 +211,9 @@ func (s *Service) Ready() error {
 	return s.heartbeater.Ready()
 }
 
-// Run calls fires until ctx ends. Then it takes no more tasks and waits for calls in flight, at
-// most DrainTimeout. It records their results, releases the fires not started, and closes its
-// session.
+// Run calls fires until ctx ends. Then it takes no more tasks, releases the fires not started, and
+// waits for calls in flight, at most DrainTimeout. It records their results, for which it takes at
+// most RecordTimeout more, and closes its session.
 func (s *Service) Run(ctx context.Context) error {
 	// There are three lifetimes. ctx bounds the intake. Recording ends after the drain. The session
 	// outlives both.
@@ -262,16 +262,20 @@ func (s *Service) Run(ctx context.Context) error {
 	return err //nolint:wrapcheck // each component wraps its errors
 }
 
-// drainCheckEvery is the time between looks for results that the drain waits for.
+// drainCheckEvery is the time between looks for fires to release, and for results that the drain
+// waits for.
 const drainCheckEvery = 4 * time.Millisecond
 
-// drain waits for calls in flight and releases the other fires. What timeout leaves undone,
-// other executors recover after the session has ended.
+// drain releases the fires that wait, at once, and waits for calls in flight until timeout. Then it
+// cancels these. It records what ended by then, for at most RecordTimeout more. What that leaves
+// undone, other executors recover after the session has ended.
 func (s *Service) drain(ctx context.Context, timeout time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	recordCtx, cancel := context.WithTimeout(ctx, max(timeout, 0)+s.opts.RecordTimeout)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, timeout)
 	defer cancel()
 	idle := s.deliverer.Close() // first: it pushes nothing to the queue any more
-	idle = slices.Concat(idle, s.order.Close(), s.wheel.Clear())
+	idle = slices.Concat(idle, s.order.Close())
 	for _, d := range s.queue.Close() {
 		if d.Known != nil {
 			d.Known.granted.Release()
@@ -289,32 +293,43 @@ func (s *Service) drain(ctx context.Context, timeout time.Duration) {
 	for _, e := range idle {
 		s.deliverer.Release(e)
 	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-		s.log.Warn().Msg("drain timeout, calls in flight cancelled")
-		if t := s.heartbeater.Epoch(); t != nil {
-			t.Fence()
-		}
-		<-done
-	}
-	// Workers, lookups and the recorder may put fires back on the wheel, and lookups pass results to
-	// the recorder. So check for unanswered questions first, then for unwritten results, and clear
-	// the wheel after that.
 	tick := time.NewTicker(drainCheckEvery)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for busy := true; busy; {
+		s.releaseHeld()
+		select {
+		case <-done:
+			busy = false
+		case <-ctx.Done():
+			s.log.Warn().Msg("drain timeout, calls in flight cancelled")
+			if t := s.heartbeater.Epoch(); t != nil {
+				t.Fence()
+			}
+			<-done
+			busy = false
+		case <-tick.C:
+		}
+	}
+	// Lookups pass results to the recorder. So check for unanswered questions first, then for
+	// unwritten results, and clear the wheel after that.
+	for recordCtx.Err() == nil {
 		busy := s.deliverer.Waiting()+s.lookups.Pending() > 0
 		busy = s.recorder.Waiting() > 0 || busy
-		left := s.wheel.Clear()
-		for _, e := range left {
-			s.deliverer.Release(e)
-		}
-		if !busy && len(left) == 0 {
+		if released := s.releaseHeld(); released == 0 && !busy {
 			return
 		}
 		<-tick.C
 	}
+}
+
+// releaseHeld releases the fires on the wheel. While calls are in flight, the recorder puts retries
+// there, and lookups put fires there that they could not decide.
+func (s *Service) releaseHeld() (released int) {
+	held := s.wheel.Clear()
+	for _, e := range held {
+		s.deliverer.Release(e)
+	}
+	return len(held)
 }
 
 // load returns the load that the session's heartbeat reports.

@@ -9,6 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
@@ -61,5 +65,113 @@ func TestStopCallsOnTimeWhileUnsubscribing(t *testing.T) {
 		for i, c := range calls {
 			require.WithinDuration(t, time.UnixMilli(c.PlannedMS), at[i], 50*time.Millisecond)
 		}
+	})
+}
+
+// stopCaller answers by the app of a call.
+type stopCaller struct {
+	*receiver
+
+	byApp map[string]func(ctx context.Context, q *callback.Request) callback.Result
+}
+
+func (c stopCaller) Call(ctx context.Context, q *callback.Request) callback.Result {
+	_ = c.receiver.Call(ctx, q)
+	if f := c.byApp[q.App]; f != nil {
+		return f(ctx, q)
+	}
+	return callback.Result{Class: callback.Success, StatusCode: 200}
+}
+
+// of returns when the calls of an app began.
+func (r *receiver) of(app string) (at []time.Time) {
+	calls, all := r.seen()
+	for i := range calls {
+		if calls[i].App == app {
+			at = append(at, all[i])
+		}
+	}
+	return at
+}
+
+// slowRecords is a store that answers no record between two instants.
+type slowRecords struct {
+	store.Store
+
+	from, to time.Time
+}
+
+func (s slowRecords) Record(
+	ctx context.Context, session timer.ID, os []timer.Outcome, as []timer.Attempt,
+) ([]timer.FireID, []timer.Fire, error) {
+	if now := time.Now(); now.After(s.from) && now.Before(s.to) {
+		clock.Pause(ctx, s.to.Sub(now))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	return s.Store.Record(ctx, session, os, as)
+}
+
+// TestStopDuringALongCall stops an executor while one call takes longer than the grace period.
+// Another executor makes the retries of other calls in time, and no call that ended within the grace
+// period is repeated, though the database answers only after it.
+func TestStopDuringALongCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		const grace = 20 * time.Second
+		begin := time.Now()
+		due, stopAt := begin.Add(3*time.Second), begin.Add(4*time.Second)
+		cutOff := stopAt.Add(grace)
+		success := callback.Result{Class: callback.Success, StatusCode: 200}
+		failure := callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 500}
+		r := new(receiver)
+		c := stopCaller{r, map[string]func(context.Context, *callback.Request) callback.Result{
+			"long": func(ctx context.Context, _ *callback.Request) callback.Result {
+				if clock.Pause(ctx, 5*grace); ctx.Err() != nil {
+					return failure
+				}
+				return success
+			},
+			"edge": func(ctx context.Context, _ *callback.Request) callback.Result {
+				clock.Pause(ctx, time.Until(cutOff.Add(-500*time.Millisecond)))
+				return success
+			},
+			"retried": func(ctx context.Context, q *callback.Request) callback.Result {
+				if q.Attempt > 1 {
+					return success
+				}
+				clock.Pause(ctx, 1500*time.Millisecond) // the executor is stopping then
+				return failure
+			},
+		}}
+		stop := start(t, parts, "stops", r, func(o *executor.Options) {
+			o.Caller, o.DrainTimeout = c, grace
+			o.Store = slowRecords{
+				o.Store.(store.Store), cutOff.Add(-time.Second), cutOff.Add(time.Second),
+			}
+		})
+		retry := timer.DefaultRetry()
+		retry.Timeout = timer.Duration(10 * grace)
+		for app := range c.byApp {
+			d := soon(1, time.Until(due))
+			d[0].Retry = retry
+			require.NoError(t, parts.Dispatch.Publish(t.Context(), parts.Create(app, d...)))
+		}
+		time.Sleep(time.Until(due)) // they are in flight
+		start(t, parts, "stays", r, func(o *executor.Options) {
+			o.Caller, o.PollAhead = c, time.Second
+		})
+		time.Sleep(time.Until(stopAt))
+		stop()
+		require.WithinDuration(t, cutOff.Add(time.Second), time.Now(), 100*time.Millisecond)
+		time.Sleep(10 * grace)
+
+		require.Len(t, r.of("edge"), 1)
+		require.Len(t, r.of("long"), 2)
+		retried := r.of("retried")
+		require.Len(t, retried, 2)
+		require.Less(t, retried[1].Sub(retried[0]), 5*time.Second)
 	})
 }

@@ -2,8 +2,10 @@ package wiring
 
 import (
 	"context"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/process"
 	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/migrator"
 	"github.com/carillon-timer/carillon/services/scheduler"
@@ -98,6 +100,9 @@ func addTrigger(_ context.Context, k *Kit) error {
 	return nil
 }
 
+// closeTime is what an executor needs to close its session: a call of the store.
+const closeTime = time.Second
+
 // Executor is the role that calls targets.
 func Executor() Role {
 	return Role{
@@ -114,7 +119,7 @@ func addExecutor(_ context.Context, k *Kit) error {
 		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Planner: k.Planner,
 		Clock: k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name, PeerNotice: k.peers.Heard,
 		MaxCalls: k.Settings.Executor.Calls, MaxInflight: k.Settings.Executor.Inflight,
-		DrainTimeout: k.Settings.Shutdown.Grace,
+		DrainTimeout: k.Settings.Shutdown.Grace, RecordTimeout: process.RecordTime - closeTime,
 		//nolint:mnd // what came by a task was claimed longer ago
 		PollAhead: k.Settings.Timing.DispatchLead / 2,
 		Tracer:    k.Tracer,
