@@ -115,11 +115,13 @@
 //     whichever session owns it. AcquireSlots repeated by its owner returns SlotGranted again.
 //     Recording gives the slot to the first fire in the queue, in order of due, and releases that
 //     fire for dispatch in the same transaction. Cancelling a backfill does the same for the fires
-//     that it finishes. A slot is free if its fire has an outcome. If another fire has the slot, the
-//     policy decides:
+//     that it finishes. A slot is free if its fire has an outcome. If another fire has the slot, a
+//     fire of a series other than 0 is queued, however many there are. Only with cancel_previous it
+//     may take the slot, from a fire of series 0. About the schedule's fires the policy decides:
 //     – skip: SlotSkipped.
-//     – queue_one, queue_all: SlotQueued, up to one fire or MaxQueue, and SlotQueueFull beyond. A
-//     queued fire has state waiting, the requested run_at, the next revision and no owner.
+//     – queue_one, queue_all: SlotQueued, up to one fire of the schedule or MaxQueue, and
+//     SlotQueueFull beyond. A queued fire has state waiting, the requested run_at, the next revision
+//     and no owner.
 //     – cancel_previous: a fire that is due later takes the slot, with a log entry. The one that
 //     had it gets SlotReplaced when it asks again, if it was attempted also after the later one has
 //     ended, whichever fire has or had the slot since. A fire that is due earlier gets SlotReplaced;

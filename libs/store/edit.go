@@ -232,6 +232,14 @@ func (e *SlotRequest) ReplacedBy(last timer.FireID) bool {
 		last.Timer != 0 && last != e.Fire.FireID
 }
 
+// WaitsBehind reports whether the fire waits for the slot that another one has, whatever the policy
+// and however many wait: somebody requested this very fire, and would have to notice that it was
+// skipped. With cancel_previous, one takes the slot from a fire of the schedule that is due earlier.
+func (e *SlotRequest) WaitsBehind(running timer.FireID) bool {
+	return e.Fire.Series != 0 && (e.Concurrency.Policy != timer.ConcurrencyCancelPrevious ||
+		running.Series != 0 || timer.CompareFireIDs(e.Fire.FireID, running) < 0)
+}
+
 // SlotVerdict is the answer to a SlotRequest.
 type SlotVerdict uint8
 

@@ -160,6 +160,53 @@ func TestSlotsFollowTheConcurrencyPolicy(t *testing.T) {
 }
 
 // retried makes a timer wait six seconds before each of two retries.
+// TestRequestedFiresRunOneAfterTheOther: somebody asked for each of them, so none is skipped.
+func TestRequestedFiresRunOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []timer.ConcurrencyPolicy{
+		timer.ConcurrencySkip, timer.ConcurrencyQueueOne, timer.ConcurrencyQueueAll,
+		timer.ConcurrencyCancelPrevious,
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				d := servicetest.Once(time.Now().Add(2*time.Minute), "http://127.0.0.1/")
+				d.Retry.Timeout = timer.Duration(time.Minute)
+				d.Concurrency.Policy = policy
+				if policy == timer.ConcurrencyQueueAll {
+					d.Concurrency.MaxQueue = 2
+				}
+				id := parts.Create("a", d)[0].Timer
+				r := &receiver{takes: 3500 * time.Millisecond}
+				start(t, parts, "one", r, nil)
+				start(t, parts, "two", r, nil)
+				asked := make([]timer.Fire, 10)
+				series, now := int64(parts.IDs.Next()), time.Now()
+				for i := range asked {
+					asked[i] = timer.Fire{
+						FireID: timer.FireID{
+							Timer: id, Series: series,
+							DueMS: now.Add(time.Duration(i-100) * time.Hour).UnixMilli(),
+						},
+						RunAtMS: now.UnixMilli(), Cause: timer.CauseRunNow,
+					}
+				}
+				fires, err := parts.Store.AddFires(t.Context(), "a", id, asked)
+				require.NoError(t, err)
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+				most := int64(0)
+				for range 1000 {
+					time.Sleep(50 * time.Millisecond)
+					most = max(most, r.running.Load())
+				}
+				require.Equal(t, map[string]int{"delivered": 10}, reasons(t, parts, fires))
+				require.EqualValues(t, 1, most)
+			})
+		})
+	}
+}
+
 func retried(policy timer.ConcurrencyPolicy) func(*timer.Definition) {
 	return func(d *timer.Definition) {
 		d.Concurrency.Policy = policy

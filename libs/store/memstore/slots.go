@@ -60,11 +60,14 @@ func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.S
 		delete(t.queue, f.FireID)
 		return store.SlotResult{SlotVerdict: store.SlotGranted}
 	}
+	if request.WaitsBehind(t.slot) {
+		return s.wait(t, f, request)
+	}
 	switch policy.Policy {
 	case timer.ConcurrencyQueueOne:
-		return s.wait(t, f, request, 1)
+		return s.waitInRoom(t, f, request, 1)
 	case timer.ConcurrencyQueueAll:
-		return s.wait(t, f, request, policy.MaxQueue)
+		return s.waitInRoom(t, f, request, policy.MaxQueue)
 	case timer.ConcurrencyCancelPrevious:
 		if timer.CompareFireIDs(f.FireID, t.slot) < 0 {
 			return store.SlotResult{SlotVerdict: store.SlotReplaced}
@@ -85,15 +88,26 @@ func (t *row) lastRunning() timer.FireID {
 	return t.slot
 }
 
-func (s *Store) wait(t *row, f *timer.Fire, request *store.SlotRequest, most int) store.SlotResult {
+// waitInRoom releases a fire of the schedule into the queue, if there is room.
+func (s *Store) waitInRoom(
+	t *row, f *timer.Fire, request *store.SlotRequest, most int,
+) store.SlotResult {
+	waiting := 0
 	for id := range t.queue {
-		if s.fires[id] == nil {
+		switch {
+		case s.fires[id] == nil:
 			delete(t.queue, id)
+		case id.Series == 0:
+			waiting++
 		}
 	}
-	if !t.queue[f.FireID] && len(t.queue) >= most {
+	if !t.queue[f.FireID] && waiting >= most {
 		return store.SlotResult{SlotVerdict: store.SlotQueueFull}
 	}
+	return s.wait(t, f, request)
+}
+
+func (s *Store) wait(t *row, f *timer.Fire, request *store.SlotRequest) store.SlotResult {
 	t.queue[f.FireID] = true
 	g := &request.Fire
 	s.release(f, g.RunAtMS, g.Bucket, timer.FireWaiting)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -223,6 +224,81 @@ func replacedFiresStayReplaced(t *testing.T, s *setup) {
 	require.Equal(t, store.SlotReplaced, verdict(1), "while the one that is due earlier runs")
 	s.finish(session, fires[0])
 	require.Equal(t, store.SlotReplaced, verdict(1), "after the one that is due earlier")
+}
+
+// requestedFiresWait: whatever the policy and however many there are, a requested fire waits for the
+// one that runs, and takes no place from those of the schedule.
+func requestedFiresWait(t *testing.T, s *setup) {
+	for name, c := range map[string]struct {
+		concurrency timer.Concurrency
+		scheduled   store.SlotVerdict // of two fires of the schedule, the last one
+	}{
+		"skip":      {timer.Concurrency{Policy: timer.ConcurrencySkip}, store.SlotSkipped},
+		"queue_one": {timer.Concurrency{Policy: timer.ConcurrencyQueueOne}, store.SlotQueueFull},
+		"queue_all": {
+			timer.Concurrency{Policy: timer.ConcurrencyQueueAll, MaxQueue: 1}, store.SlotQueueFull,
+		},
+	} {
+		session := s.session()
+		tm, fires := s.owned(session, 3)
+		requested := s.requested(session, tm.ID, fires[0].DueMS-10, 3)
+		require.Equal(
+			t, store.SlotGranted, s.acquireSlot(session, fires[0], c.concurrency).SlotVerdict, name,
+		)
+		for range 2 { // they ask again
+			for i, f := range requested {
+				got := s.acquireSlot(session, f, c.concurrency)
+				require.Equal(t, store.SlotQueued, got.SlotVerdict, name)
+				require.Equal(t, timer.FireWaiting, got.Fire.State)
+				require.Zero(t, got.Fire.Owner)
+				again := s.claim(session, []timer.Fire{got.Fire})
+				require.Len(t, again, 1)
+				requested[i] = again[0]
+			}
+		}
+		_ = s.acquireSlot(session, fires[1], c.concurrency)
+		require.Equal(
+			t, c.scheduled, s.acquireSlot(session, fires[2], c.concurrency).SlotVerdict, name,
+		)
+		for _, f := range append(fires[:1:1], requested[:2]...) {
+			s.finish(session, f)
+		}
+		require.Equal(t, requested[2].FireID, s.running(tm.ID), "in order of due")
+		s.finish(session, requested[2])
+	}
+
+	cancel := timer.Concurrency{Policy: timer.ConcurrencyCancelPrevious}
+	session := s.session()
+	tm, fires := s.owned(session, 3)
+	earlier := s.requested(session, tm.ID, fires[1].DueMS-10, 1)[0]
+	later := s.requested(session, tm.ID, fires[1].DueMS+10, 2)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[1], cancel).SlotVerdict)
+	require.Equal(t, store.SlotQueued, s.acquireSlot(session, earlier, cancel).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, later[0], cancel).SlotVerdict)
+	require.Equal(t, store.SlotQueued, s.acquireSlot(session, later[1], cancel).SlotVerdict)
+	require.Equal(t, store.SlotReplaced, s.acquireSlot(session, fires[1], cancel).SlotVerdict)
+	s.finish(session, later[0])
+	require.Equal(t, earlier.FireID, s.running(tm.ID))
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[2], cancel).SlotVerdict)
+}
+
+// requested adds n fires of a series that ends at an instant, and claims them.
+func (s *setup) requested(session, id timer.ID, dueMS int64, n int) []timer.Fire {
+	s.t.Helper()
+	fires := make([]timer.Fire, n)
+	for i := range fires {
+		at := dueMS + int64(i-n+1)
+		fires[i] = timer.Fire{
+			FireID:  timer.FireID{Timer: id, DueMS: at, Series: int64(id) + dueMS},
+			RunAtMS: at, Cause: timer.CauseRedrive,
+		}
+	}
+	made, err := s.st().AddFires(s.t.Context(), "app", id, fires)
+	require.NoError(s.t, err)
+	claimed := s.claim(session, made)
+	require.Len(s.t, claimed, n)
+	slices.SortFunc(claimed, timer.CompareFires)
+	return claimed
 }
 
 func oneCatchUp(t *testing.T, s *setup) {

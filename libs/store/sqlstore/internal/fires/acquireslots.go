@@ -3,7 +3,6 @@ package fires
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -59,11 +58,11 @@ type slotBatch struct {
 
 	slots    map[timer.ID]*slotRow
 	owned    map[timer.FireID]timer.Fire
-	open     map[timer.FireID]timer.Fire // open fires that have a slot
-	queues   map[timer.ID]map[timer.FireID]bool
-	queued   []timer.FireID // to add to the queues
-	dequeued []timer.FireID // to remove from the queues
-	waits    []timer.Fire   // to release
+	open     map[timer.FireID]timer.Fire        // open fires that have a slot
+	queues   map[timer.ID]map[timer.FireID]bool // of the schedules' fires
+	queued   []timer.FireID                     // to add to the queues
+	dequeued []timer.FireID                     // to remove from the queues
+	waits    []timer.Fire                       // to release
 	logged   []timer.ID
 }
 
@@ -109,12 +108,12 @@ func (e *slotBatch) load(ctx context.Context) (err error) {
 	return err
 }
 
-// queue returns the fires of a timer that wait for its slot. It reads them once.
+// queue returns the fires of a timer's schedule that wait for its slot. It reads them once.
 func (e *slotBatch) queue(ctx context.Context, id timer.ID) (map[timer.FireID]bool, error) {
 	if q, known := e.queues[id]; known {
 		return q, nil
 	}
-	ids, err := e.store.fires.queueOf(ctx, e.c, id, math.MaxInt32)
+	ids, err := e.store.fires.scheduledInQueue(ctx, e.c, id)
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +153,18 @@ func (e *slotBatch) decide(ctx context.Context, i int) error {
 		e.assign(r, mine)
 		return nil
 	}
+	if request.WaitsBehind(running) {
+		e.queued = append(e.queued, id)
+		e.wait(mine, out)
+		return nil
+	}
 	switch policy.Policy {
 	case timer.ConcurrencyQueueOne, timer.ConcurrencyQueueAll:
 		limit := policy.MaxQueue
 		if policy.Policy == timer.ConcurrencyQueueOne {
 			limit = 1
 		}
-		return e.wait(ctx, mine, out, limit)
+		return e.waitInRoom(ctx, mine, out, limit)
 	case timer.ConcurrencyCancelPrevious:
 		if out.SlotVerdict = store.SlotReplaced; timer.CompareFireIDs(id, running) > 0 {
 			out.SlotVerdict = store.SlotGranted
@@ -201,9 +205,9 @@ func (e *slotBatch) deferUntil(r *slotRow, f timer.Fire, out *store.SlotResult, 
 	out.SlotVerdict, out.Fire = store.SlotQueued, f
 }
 
-// wait releases a fire into the queue, if there is room. If the queue seems full, it first removes
-// fires that are no longer open.
-func (e *slotBatch) wait(
+// waitInRoom releases a fire of the schedule into the queue, if there is room. If the queue seems
+// full, it first removes fires that are no longer open.
+func (e *slotBatch) waitInRoom(
 	ctx context.Context,
 	f timer.Fire,
 	out *store.SlotResult,
@@ -227,12 +231,17 @@ func (e *slotBatch) wait(
 		q[f.FireID] = true
 		e.queued = append(e.queued, f.FireID)
 	}
+	e.wait(f, out)
+	return nil
+}
+
+// wait releases a fire that is in the queue, or will be.
+func (e *slotBatch) wait(f timer.Fire, out *store.SlotResult) {
 	f.State, f.Owner = timer.FireWaiting, 0
 	f.Rev++
 	e.waits = append(e.waits, f)
 	delete(e.owned, f.FireID)
 	out.SlotVerdict, out.Fire = store.SlotQueued, f
-	return nil
 }
 
 func (e *slotBatch) prune(ctx context.Context, q map[timer.FireID]bool) error {

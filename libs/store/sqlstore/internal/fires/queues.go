@@ -17,15 +17,27 @@ func (s *Rows) queueOf(
 	c sqlx.QueryerContext,
 	id timer.ID,
 	limit int,
+) ([]timer.FireID, error) {
+	return s.queued(ctx, c, queueStatement(id).
+		Add(" ORDER BY timer_id,due_ms,series LIMIT ").Int(int64(limit)))
+}
+
+// scheduledInQueue returns the fires of a timer's schedule in its queue: at most as many as may wait.
+func (s *Rows) scheduledInQueue(
+	ctx context.Context, c sqlx.QueryerContext, id timer.ID,
+) ([]timer.FireID, error) {
+	return s.queued(ctx, c, queueStatement(id).Add(" AND series=0 ORDER BY timer_id,due_ms,series"))
+}
+
+func queueStatement(id timer.ID) *sqldb.Statement {
+	return sqldb.Stmt("SELECT timer_id,due_ms,series FROM slot_queue WHERE timer_id=").Int(int64(id))
+}
+
+func (s *Rows) queued(
+	ctx context.Context, c sqlx.QueryerContext, q *sqldb.Statement,
 ) (ids []timer.FireID, err error) {
 	var rows []sqldb.FireIDRow
-	err = s.db.SelectAll(
-		ctx,
-		c,
-		&rows,
-		sqldb.Stmt("SELECT timer_id,due_ms,series FROM slot_queue WHERE timer_id=").Int(int64(id)).
-			Add(" ORDER BY timer_id,due_ms,series LIMIT ").Int(int64(limit)),
-	)
+	err = s.db.SelectAll(ctx, c, &rows, q)
 	for _, r := range rows {
 		ids = append(ids, r.FireID())
 	}
