@@ -168,6 +168,7 @@ func (h *HTTP) matchBody(
 	case err != nil:
 		f := failedResult(
 			ctx,
+			resp.Request.Context(),
 			fmt.Errorf("reading the body for the success rule: %w", err),
 			timeout,
 		)

@@ -20,33 +20,47 @@ import (
 )
 
 // failedResult classifies an attempt without an answer. ctx is the caller's; if it ended, the
-// result says nothing about the receiver.
-func failedResult(ctx context.Context, err error, timeout time.Duration) Result {
+// result says nothing about the receiver. callCtx is the attempt's, which ends after timeout. The
+// error alone does not tell whether that time is over: connecting has a shorter limit of its own.
+func failedResult(ctx, callCtx context.Context, err error, timeout time.Duration) Result {
 	if r, ok := errors.AsType[*egress.RefusedError](err); ok {
 		return Result{Class: Reject, Failure: timer.FailureRefused, Error: oneLine(r.Error())}
 	}
 	switch {
 	case ctx.Err() != nil:
 		return Result{Class: Retry, Failure: timer.FailureCanceled, Error: "the call was cancelled"}
-	case errors.Is(err, context.DeadlineExceeded):
-		return Result{
-			Class:   Retry,
-			Failure: timer.FailureTimeout,
-			Error:   fmt.Sprintf("no answer within %s", timeout),
-		}
+	case isTimeout(err) && timeOver(callCtx):
+		return timeoutResult(timeout)
 	}
 	f := failureOf(err)
 	r := Result{Class: Retry, Failure: f, Error: oneLine(err.Error())}
 	if f == timer.FailureInvalid {
 		r.Class = Reject
 	}
-	if netErr, ok := errors.AsType[net.Error](
-		err,
-	); ok && netErr.Timeout() &&
-		f != timer.FailureDNS {
+	if isTimeout(err) && f != timer.FailureDNS {
 		r.Error = oneLine("no connection in time: " + err.Error())
 	}
 	return r
+}
+
+func timeoutResult(timeout time.Duration) Result {
+	return Result{
+		Class:   Retry,
+		Failure: timer.FailureTimeout,
+		Error:   fmt.Sprintf("no answer within %s", timeout),
+	}
+}
+
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout() || errors.Is(err, context.DeadlineExceeded)
+}
+
+// timeOver returns whether a context has ended. It reads the clock, too, because others keep the
+// same deadline, and their timers may run before the context's.
+func timeOver(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // failureOf returns the kind of failure of an error. It examines the text only where net/http
@@ -86,7 +100,7 @@ func failureOf(err error) timer.Failure {
 		strings.Contains(text, "use of closed"):
 		return timer.FailureReset
 	}
-	if netErr, ok := errors.AsType[net.Error](err); ok && netErr.Timeout() {
+	if isTimeout(err) {
 		return timer.FailureTimeout
 	}
 	return timer.FailureProtocol

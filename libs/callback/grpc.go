@@ -85,7 +85,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 		}
 		token, cached, err = g.o.Tokens.tokens.get(callCtx, r.App, policy, r.Target.OAuth2)
 		if err != nil {
-			return redactResult(tokenFailure(ctx, err, timeout), r, secrets)
+			return redactResult(tokenFailure(ctx, callCtx, err, timeout), r, secrets)
 		}
 		secrets = append(
 			secrets,
@@ -110,7 +110,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 	if err != nil {
 		res := answeredError(err)
 		if !seen.answered(callCtx, err) {
-			res = unanswered(ctx, r, err, ch, &seen, timeout)
+			res = unanswered(ctx, callCtx, r, err, ch, &seen, timeout)
 			if status.Code(err) == codes.Unavailable && !seen.headers.Load() {
 				ch.noAnswer()
 			}

@@ -35,8 +35,7 @@ type response struct {
 // the client may have made the code after they came:
 //
 //   - If the time ends at that moment, the code is that of the context. A server's own answer of
-//     that code at that moment counts as none, too. The moment is read from the clock, because a
-//     server counts the same time, and its answer may come before the context's timer has run.
+//     that code at that moment counts as none, too.
 //   - The client may fail to decompress a message. Servers seldom send an error that way.
 //
 // A message that is too large is refused before its trailers come (see answerWindow).
@@ -46,8 +45,7 @@ func (s *response) answered(callCtx context.Context, err error) bool {
 	}
 	switch status.Code(err) { //nolint:exhaustive // a context makes no others
 	case codes.DeadlineExceeded:
-		deadline, ok := callCtx.Deadline()
-		return callCtx.Err() == nil && (!ok || time.Now().Before(deadline))
+		return !timeOver(callCtx)
 	case codes.Canceled:
 		return callCtx.Err() == nil
 	}
@@ -186,7 +184,7 @@ func answeredError(err error) Result {
 // unanswered classifies an attempt without a code of the server. Its result has no code, since the
 // policy of retries is about answers.
 func unanswered(
-	ctx context.Context,
+	ctx, callCtx context.Context,
 	q *Request,
 	err error,
 	ch *channel,
@@ -197,17 +195,17 @@ func unanswered(
 		return Result{Class: Retry, Failure: timer.FailureProtocol, Error: e.why}
 	}
 	if ctx.Err() != nil {
-		return failedResult(ctx, ctx.Err(), timeout)
+		return failedResult(ctx, callCtx, ctx.Err(), timeout)
 	}
 	s := status.Convert(err)
 	r := Result{Class: Retry, Failure: failureOfText(s.Message())}
 	switch s.Code() { //nolint:exhaustive // the others have no special meaning here
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		if dialErr := ch.lastDialErr(); dialErr != nil && !seen.headers.Load() {
-			return failedResult(ctx, dialErr, timeout)
+			return failedResult(ctx, callCtx, dialErr, timeout)
 		}
 		if s.Code() == codes.DeadlineExceeded {
-			return failedResult(ctx, context.DeadlineExceeded, timeout)
+			return timeoutResult(timeout)
 		}
 	case codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented:
 		// Made from the HTTP statuses 401, 403 and 404, for example of a gateway. They say nothing

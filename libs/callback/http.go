@@ -137,7 +137,7 @@ func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	}
 	got, err := h.send(r, req, transport, secrets)
 	if err != nil {
-		return redactResult(failedResult(ctx, err, timeout), r, secrets)
+		return redactResult(failedResult(ctx, callCtx, err, timeout), r, secrets)
 	}
 	return redactResult(h.classify(ctx, r, got, timeout), r, secrets)
 }
@@ -170,13 +170,13 @@ func (h *HTTP) callWithToken(
 	policy := h.o.policy(r)
 	token, cached, err := h.tokens.get(req.Context(), r.App, policy, r.Target.OAuth2)
 	if err != nil {
-		return redactResult(tokenFailure(ctx, err, timeout), r, secrets)
+		return redactResult(tokenFailure(ctx, req.Context(), err, timeout), r, secrets)
 	}
 	secrets = slices.Concat(secrets, []secretHeader{{"Authorization", token}})
 	req.Header["Authorization"] = []string{"Bearer " + token}
 	got, err := h.send(r, req, transport, secrets)
 	if err != nil {
-		return redactResult(failedResult(ctx, err, timeout), r, secrets)
+		return redactResult(failedResult(ctx, req.Context(), err, timeout), r, secrets)
 	}
 	// After a redirect to another origin the token was not sent.
 	if got.StatusCode == http.StatusUnauthorized && got.Request.Header["Authorization"] != nil {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -339,6 +340,42 @@ func TestNobodyThere(t *testing.T) {
 	require.Equal(t, callback.Retry, got.Class)
 	require.Zero(t, got.StatusCode)
 	require.Contains(t, got.Error, "refused")
+}
+
+// TestNameServerThatHangs checks that the limit of connecting ends it, and that the attempt says
+// so.
+func TestNameServerThatHangs(t *testing.T) {
+	t.Parallel()
+	o := callback.NetOptions{Dial: egress.DialerOptions{Resolver: &net.Resolver{
+		PreferGo: true,
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	}}}
+	const limit = 20 * time.Millisecond
+	for _, tt := range []struct {
+		caller callback.Caller
+		r      *callback.Request
+	}{
+		{
+			newCaller(t, callback.HTTPOptions{NetOptions: o, DialTimeout: limit}),
+			requestTo("http://slow.example."),
+		},
+		{
+			newCaller(t, callback.HTTPOptions{NetOptions: o, DialTimeout: limit}),
+			requestTo("https://slow.example."),
+		},
+		{
+			newGRPC(t, callback.GRPCOptions{NetOptions: o, DialTimeout: limit}),
+			grpcRequest("grpc://slow.example.:80"),
+		},
+	} {
+		tt.r.Timeout = time.Minute
+		got := tt.caller.Call(t.Context(), tt.r)
+		require.Equal(t, timer.FailureDNS, got.Failure, got.Error)
+		require.NotContains(t, got.Error, "no answer", tt.r.Target.URL)
+	}
 }
 
 func TestWhatCanNeverWorkIsRejected(t *testing.T) {

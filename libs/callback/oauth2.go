@@ -252,12 +252,12 @@ func (e *redactedError) Unwrap() error { return e.err }
 
 // tokenFailure returns the result of an attempt that got no token. It is retried unless the token
 // server's address is refused.
-func tokenFailure(ctx context.Context, err error, timeout time.Duration) Result {
+func tokenFailure(ctx, callCtx context.Context, err error, timeout time.Duration) Result {
 	if errors.Is(err, errNoOpener) {
 		return invalidResult(err)
 	}
-	r := failedResult(ctx, err, timeout)
-	if r.Failure == timer.FailureTimeout && errors.Is(err, context.DeadlineExceeded) {
+	r := failedResult(ctx, callCtx, err, timeout)
+	if r.Failure == timer.FailureTimeout && timeOver(callCtx) {
 		r.Error = fmt.Sprintf("no answer of the token server within %s", timeout)
 	}
 	if r.Failure != timer.FailureRefused && r.Failure != timer.FailureCanceled {

@@ -82,15 +82,15 @@ func (p *Pulsar) Call(ctx context.Context, r *Request) Result {
 		return invalidResult(err)
 	}
 	if err := p.o.Topics.Check(m.ServiceURL, m.Topic); err != nil {
-		return redactResult(failedResult(ctx, err, timeout), r, secrets)
+		return redactResult(failedResult(ctx, callCtx, err, timeout), r, secrets)
 	}
 	if m.ServiceURL != "" {
 		if err := p.reachable(callCtx, r, m.ServiceURL); err != nil {
-			return redactResult(failedResult(ctx, err, timeout), r, secrets)
+			return redactResult(failedResult(ctx, callCtx, err, timeout), r, secrets)
 		}
 	}
 	if err := p.o.Publisher.PublishTo(callCtx, m); err != nil {
-		return redactResult(publishFailed(ctx, err, timeout), r, secrets)
+		return redactResult(publishFailed(ctx, callCtx, err, timeout), r, secrets)
 	}
 	return Result{}
 }
@@ -175,8 +175,8 @@ func (p *Pulsar) reachable(ctx context.Context, r *Request, serviceURL string) e
 }
 
 // publishFailed classifies a message that was not confirmed. It may be in the topic nevertheless.
-func publishFailed(ctx context.Context, err error, timeout time.Duration) Result {
-	r := failedResult(ctx, err, timeout)
+func publishFailed(ctx, callCtx context.Context, err error, timeout time.Duration) Result {
+	r := failedResult(ctx, callCtx, err, timeout)
 	switch {
 	case r.Failure == timer.FailureCanceled:
 	case bus.IsPermanent(err):
