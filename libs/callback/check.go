@@ -1,6 +1,7 @@
 package callback
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,6 +18,7 @@ import (
 type Checks struct {
 	Kinds         []timer.TargetKind // with a caller; nil: http only
 	AllowInsecure bool               // whether TLS.Insecure is allowed
+	App, Name     string             // of the timer, for templates; empty: not known
 	Labels        map[string]string  // of the timer, which templates may name
 	// OwnNamespace is "tenant/namespace" of Carillon itself, where no pulsar target may publish.
 	OwnNamespace string
@@ -222,7 +224,7 @@ func (c *Checks) maxLen(t *timer.Target, s string, p payload.Place) int {
 }
 
 // sampleValues expands values for a sample fire of the timer. An error in them occurs for every
-// fire, or for the timer's labels.
+// fire, or for the timer's labels or its name.
 func (c *Checks) sampleValues(t *timer.Target, values []string) []string {
 	if !t.Templates {
 		return values
@@ -240,8 +242,8 @@ func (c *Checks) sampleFire() *payload.Values {
 	return &payload.Values{
 		Fire:    timer.FireID{Timer: 1, DueMS: 1},
 		Attempt: 1,
-		App:     "app",
-		Name:    "name",
+		App:     cmp.Or(c.App, "app"),
+		Name:    cmp.Or(c.Name, "name"),
 		Labels:  c.Labels,
 	}
 }
@@ -323,7 +325,8 @@ func (c *Checks) plainHeaders(
 				e.add(payload.Check(at, v, payload.Header, c.Labels))
 			}
 		}
-		msg := c.headerProblem(kind, name, key, c.sampleValues(t, values), seen[key])
+		expanded := c.sampleValues(t, values)
+		msg := c.headerProblem(kind, name, key, expanded, seen[key])
 		if msg == "" && key == "Host" && t.Templates && strings.Contains(values[0], "{{") &&
 			(len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
 			msg = fmt.Sprintf(
@@ -332,7 +335,7 @@ func (c *Checks) plainHeaders(
 			)
 		}
 		if msg == "" {
-			msg = kind.headerProblem(key, values)
+			msg = kind.headerProblem(key, expanded)
 		}
 		if msg != "" {
 			e.invalid(at, msg)

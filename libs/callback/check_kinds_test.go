@@ -279,6 +279,12 @@ func TestChecks(t *testing.T) {
 		{"a host that a label spoils", http(func(x *timer.Target) {
 			x.Templates, x.Headers = true, map[string][]string{"host": {"{{label.quotes}}"}}
 		}), "target.headers.host", "host name"},
+		{"metadata that a label spoils", grpc(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"x-city": {"{{label.city}}"}}
+		}), "target.headers.x-city", "printable ASCII"},
+		{"metadata that a label makes", grpc(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"x-team": {"{{label.team}}"}}
+		}), "", ""},
 		{
 			"a host with a brace",
 			http(func(x *timer.Target) { x.Headers = map[string][]string{"host": {"{a}"}} }),
@@ -581,6 +587,7 @@ func TestChecks(t *testing.T) {
 			timer.KindPulsar,
 		},
 		Labels: map[string]string{
+			"city":   "Köln",
 			"team":   "till",
 			"long":   strings.Repeat("x", timer.MaxLabelLen),
 			"quotes": strings.Repeat(`"`, timer.MaxLabelLen),
@@ -602,6 +609,44 @@ func TestChecks(t *testing.T) {
 			require.Equal(t, tt.field, e.Field)
 			require.Contains(t, e.Msg, tt.msg)
 		})
+	}
+}
+
+// TestTimersOwnValues checks that texts are expanded with the timer's app and name where these are
+// known.
+func TestTimersOwnValues(t *testing.T) {
+	t.Parallel()
+	grpc := timer.Target{
+		Kind: timer.KindGRPC, URL: "grpc://example.com:80", Templates: true,
+		Headers: map[string][]string{"x-timer": {"{{app}}/{{timer.name}}"}},
+	}
+	http := timer.Target{Kind: timer.KindHTTP, URL: "http://example.com/", Templates: true}
+	host, path := http, http
+	host.Headers = map[string][]string{"Host": {"{{timer.name}}.example.com"}}
+	path.URL += "{{timer.name}}/"
+	for _, tt := range []struct {
+		app, name string
+		target    *timer.Target
+		field     string // empty: valid
+	}{
+		{"shop", "Büro 1", &grpc, "target.headers.x-timer"},
+		{"Büro", "office", &grpc, "target.headers.x-timer"},
+		{"shop", "office 1", &grpc, ""},
+		{"", "", &grpc, ""},
+		{"shop", "office/1", &host, "target.headers.Host"},
+		{"shop", "office", &host, ""},
+		{"shop", "..", &path, "target.url"},
+		{"shop", "office", &path, ""},
+	} {
+		c := callback.Checks{Kinds: callback.Kinds(), App: tt.app, Name: tt.name}
+		err := c.Target("target", tt.target)
+		if tt.field == "" {
+			require.NoError(t, err, tt.name)
+			continue
+		}
+		var e *timer.Error
+		require.ErrorAs(t, err, &e, tt.name)
+		require.Equal(t, tt.field, e.Field)
 	}
 }
 

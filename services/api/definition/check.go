@@ -38,12 +38,12 @@ type Reader struct {
 	OwnNamespace   string // of the deployment's own Pulsar; empty: it has none
 }
 
-// CheckDefinition checks a whole definition and returns all its errors as one problem, including
-// those already in r. It fills in defaults and removes values that equal them. Other errors, for
+// CheckDefinition checks a whole definition of the timer name and returns all its errors as one
+// problem, including those already in r. It fills in defaults and removes values that equal them. Other errors, for
 // example of the store, are returned unchanged.
 func (s *Reader) CheckDefinition(
 	ctx context.Context,
-	app string,
+	app, name string,
 	d *timer.Definition,
 	r *input.BodyReader,
 ) error {
@@ -62,7 +62,7 @@ func (s *Reader) CheckDefinition(
 		r.Errs = append(r.Errs, input.Collect(schedule.CheckPolicies(d))...)
 	}
 	r.Add(CheckLabels(d.Labels)...)
-	if err := s.checkTargets(ctx, app, d, r); err != nil {
+	if err := s.checkTargets(ctx, app, name, d, r); err != nil {
 		return err
 	}
 	r.Add(checkRetry(&d.Retry)...)

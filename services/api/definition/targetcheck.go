@@ -17,7 +17,7 @@ import (
 // error to r.
 func (s *Reader) checkTargets(
 	ctx context.Context,
-	app string,
+	app, name string,
 	d *timer.Definition,
 	r *input.BodyReader,
 ) error {
@@ -30,7 +30,20 @@ func (s *Reader) checkTargets(
 	for i := range d.Targets {
 		callback.Normalize(&d.Targets[i])
 	}
-	bad := s.checks(s.Egress, d.Labels).Definition(&d.Target, &d.Fanout)
+	c := &callback.Checks{
+		Kinds:         s.Kinds,
+		AllowInsecure: s.AllowInsecure,
+		App:           app,
+		Name:          name,
+		Labels:        d.Labels,
+		OwnNamespace:  s.OwnNamespace,
+
+		OwnPulsarMissing: s.OwnNamespace == "",
+		Egress:           s.Egress,
+		Topics:           s.Topics,
+		ReservedHeader:   s.ReservedHeader,
+	}
+	bad := c.Definition(&d.Target, &d.Fanout)
 	if len(bad) > 0 {
 		// The app's own rules may allow more than the deployment's policy. They are read only if
 		// that policy refuses a target.
@@ -39,25 +52,12 @@ func (s *Reader) checkTargets(
 			return err
 		}
 		if policy != s.Egress {
-			bad = s.checks(policy, d.Labels).Definition(&d.Target, &d.Fanout)
+			c.Egress = policy
+			bad = c.Definition(&d.Target, &d.Fanout)
 		}
 	}
 	r.Add(bad...)
 	return nil
-}
-
-func (s *Reader) checks(policy *egress.Policy, labels map[string]string) *callback.Checks {
-	return &callback.Checks{
-		Kinds:         s.Kinds,
-		AllowInsecure: s.AllowInsecure,
-		Labels:        labels,
-		OwnNamespace:  s.OwnNamespace,
-
-		OwnPulsarMissing: s.OwnNamespace == "",
-		Egress:           policy,
-		Topics:           s.Topics,
-		ReservedHeader:   s.ReservedHeader,
-	}
 }
 
 // PolicyOf returns the egress policy of an app. Like executors, it ignores rules that this version

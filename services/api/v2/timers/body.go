@@ -38,7 +38,7 @@ func (s *Resource) newTimer(
 		IdempotencyKey: key,
 	}
 	r.Errs = append(r.Errs, input.CheckNames(b.App, b.Name)...)
-	if err := s.Definitions.CheckDefinition(ctx, b.App, &d, &r); err != nil {
+	if err := s.Definitions.CheckDefinition(ctx, b.App, b.Name, &d, &r); err != nil {
 		return n, err
 	}
 	n.Definition = d

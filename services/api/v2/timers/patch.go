@@ -140,7 +140,7 @@ func (s *Resource) readChanged(
 	}
 	var r input.BodyReader
 	d := s.changed(app, b, t.Definition, &r)
-	return t, d, s.Definitions.CheckDefinition(ctx, app, &d, &r)
+	return t, d, s.Definitions.CheckDefinition(ctx, app, t.Name, &d, &r)
 }
 
 func versionConflict(version int32) error {

@@ -195,6 +195,22 @@ func TestV2NamesTheBadField(t *testing.T) {
 	f.Problem(t, 405, http.MethodPatch, "/api/v2/timers", "")
 }
 
+// TestV2NameThatATemplateCannotHold checks that a create and an edit know the timer's name.
+func TestV2NameThatATemplateCannotHold(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const host = `"target":{"kind":"http","url":"https://example.com/","templates":true,` +
+		`"headers":{"Host":["{{timer.name}}.example.com"]}}`
+	body := apitest.WithTarget(host, "")
+	f.Create(t, 201, body)
+	body = strings.Replace(body, `"bill"`, `"the bill"`, 1)
+	p := f.Problem(t, 422, http.MethodPost, "/api/v2/timers", body)
+	require.Equal(t, "body.target.headers.Host", p.Errors[0].Location)
+	got := f.Create(t, 201, strings.Replace(apitest.V2Body, `"bill"`, `"the bill"`, 1))
+	p = f.Problem(t, 422, http.MethodPatch, apitest.TimerPath(got.ID, ""), "{"+host+"}")
+	require.Equal(t, "body.target.headers.Host", p.Errors[0].Location)
+}
+
 func TestV2IdempotencyKey(t *testing.T) {
 	t.Parallel()
 	f := apitest.Setup(t)

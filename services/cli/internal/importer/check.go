@@ -60,7 +60,7 @@ func (e *entry) check() ([]string, error) {
 	}
 	d.Target, d.Fanout = c.ReadTargets(b.App, &b.Target, nil, "", nil, &r)
 	r.Add(input.CheckNames(b.App, b.Name)...)
-	err = c.CheckDefinition(context.Background(), b.App, &d, &r)
+	err = c.CheckDefinition(context.Background(), b.App, b.Name, &d, &r)
 	refused, ok := errors.AsType[*huma.ErrorModel](err)
 	if !ok {
 		if err == nil {
