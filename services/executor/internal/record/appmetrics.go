@@ -44,7 +44,7 @@ func newAppMetrics(reg prometheus.Registerer) *appMetrics {
 func (m *appMetrics) recorded(app string, o *timer.Outcome) {
 	app = m.label(app)
 	m.fires.WithLabelValues(app, string(o.Kind), string(o.Reason)).Inc()
-	if o.Kind != timer.Skipped {
+	if o.Attempts > 0 {
 		//nolint:mnd // ms to s
 		m.lateness.WithLabelValues(app).Observe(float64(o.LatenessMS) / 1000)
 	}
