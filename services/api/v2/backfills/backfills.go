@@ -87,8 +87,9 @@ func (s *Resource) startBackfill(
 		CreatedMS: s.Now().UnixMilli(),
 	}
 	if in.Key != "" {
-		kept, err := s.Store.PutIfAbsent(
+		kept, err := param.KeepKey(
 			ctx,
+			s.Store,
 			in.App,
 			param.KeyOf("backfill", id, in.Key),
 			nil, // the range is compared below

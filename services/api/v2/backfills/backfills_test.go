@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -91,4 +92,42 @@ func TestV2Backfill(t *testing.T) {
 	f.Problem(t, 404, http.MethodPost, "/api/v2/timers/1/backfills?app=shop", body)
 	f.Problem(t, 404, http.MethodGet, "/api/v2/backfills/1?app=shop", "")
 	f.Problem(t, 404, http.MethodDelete, "/api/v2/backfills/"+b.ID+"?app=desk", "")
+}
+
+// TestV2BackfillThatAFreezeRefuses checks that it leaves nothing under its key: repeated after the
+// freeze, its fires are planned from then on.
+func TestV2BackfillThatAFreezeRefuses(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, _ := f.Active(t, "past", `{"kind":"cron","specs":["0 * * * *"]}`)
+	start := func(status int, key string) timer.ID {
+		t.Helper()
+		var header map[string]string
+		if key != "" {
+			header = map[string]string{"Idempotency-Key": key}
+		}
+		var b struct{ ID string }
+		f.Call(
+			t,
+			http.MethodPost,
+			apitest.TimerPath(got.ID, "/backfills"),
+			`{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z"}`,
+			header,
+		).Into(t, status, &b)
+		if status != 202 {
+			return 0
+		}
+		id, err := timer.ParseID(b.ID)
+		require.NoError(t, err)
+		return id
+	}
+	first := start(202, "first")
+	f.Call(t, http.MethodPost, "/api/v2/apps/shop/freeze", "", nil).Into(t, 200, &struct{}{})
+	start(409, "second")
+	require.Equal(t, first, start(202, "first"), "a repetition creates nothing")
+	f.Call(t, http.MethodPost, "/api/v2/apps/shop/unfreeze", "", nil).Into(t, 200, &struct{}{})
+	without := start(202, "")
+	second := start(202, "second")
+	require.Greater(t, second, without, "ids ascend")
+	require.Equal(t, second, start(202, "second"))
 }

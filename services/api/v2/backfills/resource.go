@@ -11,12 +11,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
 	"github.com/carillon-timer/carillon/services/api/v2/route"
 )
 
 // Store is the part of the store that backfills need.
 type Store interface {
-	store.IdempotencyKeys
+	param.Keys
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	StartBackfill(ctx context.Context, b store.Backfill) (store.Backfill, error)
 	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)

@@ -188,11 +188,11 @@ func (s *Resource) begin(ctx context.Context, in *redriveInput, q *store.DeadLet
 	// The first request's series is kept under the key, and tells when that was. Two requests at once
 	// both read the one of them that came first, and the other one is the repetition.
 	hash := selectionHash(q)
-	kept, err := s.Store.PutIfAbsent(
-		ctx, in.App, param.KeyOf("redrive "+in.App, 0, in.Key), hash, int64(q.Series))
+	kept, err := param.KeepKey(
+		ctx, s.Store, in.App, param.KeyOf("redrive "+in.App, 0, in.Key), hash, int64(q.Series))
 	if err == nil && in.Body.Cursor != "" {
 		key := param.KeyOf("redrive "+in.App+" from "+in.Body.Cursor, 0, in.Key)
-		kept, err = s.Store.PutIfAbsent(ctx, in.App, key, hash, int64(began))
+		kept, err = param.KeepKey(ctx, s.Store, in.App, key, hash, int64(began))
 	}
 	switch {
 	case timer.CodeOf(err) == timer.CodeNotFound:

@@ -47,7 +47,7 @@ func (s *Resource) runTimer(ctx context.Context, in *runInput) (*runOutput, erro
 	}
 	if in.Key != "" {
 		key := param.KeyOf("run", id, in.Key)
-		if f.DueMS, err = s.Store.PutIfAbsent(ctx, in.App, key, nil, f.DueMS); err != nil {
+		if f.DueMS, err = param.KeepKey(ctx, s.Store, in.App, key, nil, f.DueMS); err != nil {
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		}
 		f.Series = param.SeriesOf(key)
