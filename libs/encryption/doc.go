@@ -11,7 +11,8 @@
 // stored secrets, and remove the old key. Remove it only when every service has the new keyring,
 // and everything derived from the old key has expired (Derive). That is the tokens of accepted
 // attempts (timer.MaxAsync), and for a day the idempotency keys of creates with secrets. Such
-// requests are recognized by their encrypted text: see Others.
+// requests are recognized by their encrypted text: see Others. A backup from before still needs the
+// old key.
 //
 //	keyring.go     the keyring: encrypts, decrypts and derives keys
 //	secret.go      a secret in memory, which is never shown

@@ -36,8 +36,11 @@ func TestReencrypt(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	fresh := encryption.NewKey("fresh").Reveal()
 	ring := filepath.Join(t.TempDir(), "ring")
+	dump := filepath.Join(t.TempDir(), "dump")
+	require.NoError(t, cli.Backup(
+		t.Context(), []string{dump, "-data-dir", dir}, devtest.NoEnv, io.Discard, io.Discard))
 	write := func(text string) { require.NoError(t, os.WriteFile(ring, []byte(text), 0o600)) }
-	reencrypt := func() (string, error) {
+	reencrypt := func(dir string) (string, error) {
 		var out bytes.Buffer
 		err := cli.Reencrypt(
 			t.Context(),
@@ -49,11 +52,11 @@ func TestReencrypt(t *testing.T) {
 		return out.String(), err
 	}
 	write(fresh)
-	said, err := reencrypt()
+	said, err := reencrypt(dir)
 	require.ErrorContains(t, err, "keep the old keys")
 	require.Contains(t, said, ", 2 failed")
 	write(fresh + "\n" + string(old))
-	said, err = reencrypt()
+	said, err = reencrypt(dir)
 	require.NoError(t, err)
 	require.Contains(
 		t,
@@ -63,12 +66,31 @@ func TestReencrypt(t *testing.T) {
 	require.Contains(t, said, "pass 1: 2 reencrypted")
 	require.Contains(t, said, `until every service runs with "fresh" first`)
 	require.Contains(t, said, "168h longer if targets complete asynchronously")
+	require.Contains(t, said, "keep a copy while you have backups from before")
 	write(fresh)
-	said, err = reencrypt()
+	said, err = reencrypt(dir)
 	require.NoError(t, err, "the old key is not needed any more")
 	require.Contains(t, said, "0 reencrypted")
+
+	restored := filepath.Join(t.TempDir(), "restored")
+	restore := func() error {
+		return cli.Restore(
+			t.Context(),
+			[]string{dump, "-data-dir", restored, "-encryption-keys-file", ring},
+			devtest.NoEnv,
+			io.Discard,
+			io.Discard,
+		)
+	}
+	require.ErrorContains(t, restore(), "the old ones if the backup is from before a rotation")
+	write(fresh + "\n" + string(old))
+	require.NoError(t, restore())
+	said, err = reencrypt(restored)
+	require.NoError(t, err)
+	require.Contains(t, said, "pass 1: 2 reencrypted")
+
 	write(encryption.NewKey("fresh").Reveal())
-	said, err = reencrypt()
+	said, err = reencrypt(dir)
 	require.ErrorContains(t, err, "keep the old keys", "another key of the same id")
 	require.Contains(t, said, ", 2 failed")
 

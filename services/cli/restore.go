@@ -139,7 +139,8 @@ func (c *secretCheck) run(ctx context.Context) error {
 	if c.failed > 0 {
 		return fmt.Errorf(
 			"the encryption keys do not open %d of %d definitions and signing keys (%w): "+
-				"give the keys of the deployment and repeat the command, which continues; or give none, to restore without this check",
+				"give the keys of the deployment, with the old ones if the backup is from before a rotation, "+
+				"and repeat the command, which continues; or give none, to restore without this check",
 			c.failed, c.found, c.first,
 		)
 	}
