@@ -194,9 +194,10 @@ func (r *reencryptPass) run(ctx context.Context) error {
 }
 
 // record counts one item. A failed item is printed and does not stop the pass, because a missing
-// key concerns only some items.
+// key concerns only some items. One that was removed since it was read is no failure.
 func (r *reencryptPass) record(changed bool, err error, what string) {
 	switch {
+	case timer.CodeOf(err) == timer.CodeNotFound:
 	case err != nil:
 		r.failed++
 		fmt.Fprintf(r.out, "%s was not reencrypted: %v\n", what, err)

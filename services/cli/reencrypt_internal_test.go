@@ -30,66 +30,85 @@ func (b *behind) AllSigningKeys(
 	return b.Store.AllSigningKeys(ctx, after, limit)
 }
 
-// TestReencryptFindsConcurrentWrites checks that a concurrent write is found before the command
-// reports success; if they do not end, it never does.
-func TestReencryptFindsConcurrentWrites(t *testing.T) {
-	t.Parallel()
+// rotation is a store with a timer whose secret is under an old key.
+type rotation struct {
+	store           *sqlstore.Store
+	old, both, next *encryption.Keyring
+}
+
+func newRotation(t *testing.T) *rotation {
+	t.Helper()
 	k1, k2 := encryption.NewKey("k1").Reveal(), encryption.NewKey("k2").Reveal()
 	ring := func(text string) *encryption.Keyring {
 		r, err := encryption.ParseKeyring(encryption.NewSecret(text))
 		require.NoError(t, err)
 		return r
 	}
-	old, both := ring(k1), ring(k2+","+k1)
 	st, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	require.NoError(t, st.Migrate(t.Context()))
-	n := 0
+	r := &rotation{store: st, old: ring(k1), both: ring(k2 + "," + k1), next: ring(k2)}
+	r.create(t, "first")
+	return r
+}
+
+// create makes a timer whose secret is under the old key.
+func (r *rotation) create(t *testing.T, name string) {
+	t.Helper()
+	made, err := r.store.Create(
+		t.Context(),
+		[]store.NewTimer{
+			{App: "shop", Name: name, Definition: timer.Definition{
+				Schedule: timer.Schedule{
+					Kind:  timer.KindCron,
+					Specs: []string{"@daily"},
+				},
+				Retry: timer.DefaultRetry(),
+				Target: timer.Target{
+					Kind: timer.KindHTTP,
+					URL:  "https://example.com/",
+					SecretHeaders: map[string]timer.Sealed{
+						"X-K": r.old.Seal(
+							encryption.NewSecret("hunter2"),
+							encryption.Binding{App: "shop", Use: encryption.UseTarget},
+						),
+					},
+				},
+			}},
+		},
+		nil,
+	)
+	require.NoError(t, err)
+	require.NoError(t, made[0].Err)
+}
+
+// TestReencryptFindsConcurrentWrites checks that a concurrent write is found before the command
+// reports success; if they do not end, it never does.
+func TestReencryptFindsConcurrentWrites(t *testing.T) {
+	t.Parallel()
+	r := newRotation(t)
+	st, n := r.store, 1
 	write := func() {
 		n++
-		made, err := st.Create(
-			t.Context(),
-			[]store.NewTimer{
-				{App: "shop", Name: time.Duration(n).String(), Definition: timer.Definition{
-					Schedule: timer.Schedule{
-						Kind:  timer.KindCron,
-						Specs: []string{"@daily"},
-					},
-					Retry: timer.DefaultRetry(),
-					Target: timer.Target{
-						Kind: timer.KindHTTP,
-						URL:  "https://example.com/",
-						SecretHeaders: map[string]timer.Sealed{
-							"X-K": old.Seal(
-								encryption.NewSecret("hunter2"),
-								encryption.Binding{App: "shop", Use: encryption.UseTarget},
-							),
-						},
-					},
-				}},
-			},
-			nil,
-		)
-		require.NoError(t, err)
-		require.NoError(t, made[0].Err)
+		r.create(t, time.Duration(n).String())
 	}
-	write()
 	b := &behind{Store: st, write: func() {
 		if n < 4 {
 			write()
 		}
 	}}
 	var out bytes.Buffer
-	require.NoError(t, reencryptAll(t.Context(), b, both, 0, &out))
+	require.NoError(t, reencryptAll(t.Context(), b, r.both, 0, &out))
 	require.Equal(t, 4, n)
 	page, _, err := st.SealedVersions(t.Context(), store.VersionKey{}, 100)
 	require.NoError(t, err)
 	require.Len(t, page, 4)
 	for _, d := range page {
-		_, err := ring(
-			k2,
-		).Open(d.Target.SecretHeaders["X-K"], encryption.Binding{App: "shop", Use: encryption.UseTarget})
+		_, err := r.next.Open(
+			d.Target.SecretHeaders["X-K"],
+			encryption.Binding{App: "shop", Use: encryption.UseTarget},
+		)
 		require.NoError(t, err)
 	}
 	require.Contains(
@@ -103,8 +122,51 @@ func TestReencryptFindsConcurrentWrites(t *testing.T) {
 	out.Reset()
 	require.ErrorContains(
 		t,
-		reencryptAll(t.Context(), b, both, 0, &out),
+		reencryptAll(t.Context(), b, r.both, 0, &out),
 		"give every service the new keyring first",
 	)
 	require.NotContains(t, out.String(), "done")
+}
+
+// removing is a store in which timers and signing keys are removed right after they are read.
+type removing struct {
+	*sqlstore.Store
+
+	states []timer.State // those that are left once a page is read
+}
+
+func (r *removing) States(context.Context, []timer.ID) ([]timer.State, error) {
+	return r.states, nil
+}
+
+func (*removing) Reseal(context.Context, store.VersionKey, timer.Definition) error {
+	return timer.NotFound("version", "1")
+}
+
+func (*removing) ResealSigningKey(context.Context, store.SigningKey) error {
+	return timer.NotFound("signing key", "1")
+}
+
+// TestReencryptLeavesOutWhatIsRemoved checks that what is removed during a pass is no failure.
+func TestReencryptLeavesOutWhatIsRemoved(t *testing.T) {
+	t.Parallel()
+	r := newRotation(t)
+	r.create(t, "second")
+	require.NoError(t, r.store.AddSigningKey(t.Context(), "shop", store.SigningKey{
+		ID: 1, App: "shop", Kind: "hmac", Secret: r.old.Seal(
+			encryption.NewSecret("hunter2"),
+			encryption.Binding{App: "shop", Use: encryption.UseSigning},
+		),
+	}))
+	page, _, err := r.store.SealedVersions(t.Context(), store.VersionKey{}, 100)
+	require.NoError(t, err)
+	require.Len(t, page, 2)
+	removed := &removing{Store: r.store}
+	for key := range page { // one is removed before States, the other before Reseal
+		removed.states = []timer.State{{ID: key.Timer, App: "shop"}}
+	}
+	var out bytes.Buffer
+	require.NoError(t, reencryptAll(t.Context(), removed, r.both, 0, &out))
+	require.Contains(t, out.String(), "0 reencrypted")
+	require.Contains(t, out.String(), ", 0 failed")
 }

@@ -17,7 +17,7 @@ type secretStore interface {
 }
 
 // secretVisitor visits everything in a store that has secrets. It ends with the first error of a
-// function.
+// function. It leaves out the definitions of timers that are removed meanwhile.
 type secretVisitor struct {
 	store secretStore
 	// definition is called with each version of a definition that has secrets, and its app, to which
@@ -50,7 +50,11 @@ func (v *secretVisitor) definitions(ctx context.Context) error {
 			return err
 		}
 		for key, d := range page {
-			if err := v.definition(key, *d, apps[key.Timer]); err != nil {
+			app, there := apps[key.Timer]
+			if !there {
+				continue
+			}
+			if err := v.definition(key, *d, app); err != nil {
 				return err
 			}
 		}
@@ -61,7 +65,7 @@ func (v *secretVisitor) definitions(ctx context.Context) error {
 	}
 }
 
-// apps returns the apps of timers.
+// apps returns the apps of the timers that still exist.
 func (v *secretVisitor) apps(
 	ctx context.Context,
 	page map[store.VersionKey]*timer.Definition,
