@@ -9,6 +9,10 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
+// maxTypingErrors is how far from a setting a name is taken for that setting, although its beginning
+// is that of tools.
+const maxTypingErrors = 2
+
 // Variables that begin with CARILLON_ and are not settings of a Part.
 var (
 	// otherVariables are read by every Set, and by commands that call the API.
@@ -16,7 +20,8 @@ var (
 		"CONFIG", "PRINT_CONFIG", "API_KEY", "API", "APP", "CONTEXT", "CONTEXTS_FILE",
 	}
 	// toolVariables are those of scripts and tests, which the programs they start may get from
-	// the environment. Variables with a prefix of toolPrefixes belong to them too.
+	// the environment. Variables with a prefix of toolPrefixes belong to them too, unless they are
+	// within maxTypingErrors of a setting.
 	toolVariables = []string{
 		"ACTIVE_HELP", // of cobra: the completion scripts of fish and PowerShell set it
 		"BIN",
@@ -54,13 +59,13 @@ func CheckEnv(environ []string) error {
 	for _, pair := range environ {
 		pair, ours := strings.CutPrefix(pair, EnvPrefix)
 		name, _, _ := strings.Cut(pair, "=")
-		if !ours || slices.Contains(known, name) || exempt(name, pair) {
+		if !ours || slices.Contains(known, name) {
 			continue
 		}
-		nearest := slices.MinFunc(known, func(a, b string) int {
-			upper := strings.ToUpper(name)
-			return levenshtein.ComputeDistance(upper, a) - levenshtein.ComputeDistance(upper, b)
-		})
+		nearest, distance := nearestOf(known, strings.ToUpper(name))
+		if exempt(name, pair, distance) {
+			continue
+		}
 		problems.List = append(
 			problems.List,
 			fmt.Sprintf(
@@ -79,9 +84,19 @@ func CheckEnv(environ []string) error {
 	return problems
 }
 
-// exempt returns whether a variable belongs to another program.
-func exempt(name, pair string) bool {
+// nearestOf returns the known name that is nearest to a name, and its distance.
+func nearestOf(known []string, name string) (nearest string, distance int) {
+	nearest = slices.MinFunc(known, func(a, b string) int {
+		return levenshtein.ComputeDistance(name, a) - levenshtein.ComputeDistance(name, b)
+	})
+	return nearest, levenshtein.ComputeDistance(name, nearest)
+}
+
+// exempt returns whether a variable belongs to another program. distance is that to the nearest
+// setting.
+func exempt(name, pair string, distance int) bool {
 	return slices.Contains(toolVariables, name) || serviceLink.MatchString(name) ||
 		serviceURL.MatchString(pair) ||
-		slices.ContainsFunc(toolPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+		distance > maxTypingErrors && slices.ContainsFunc(
+			toolPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
