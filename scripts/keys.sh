@@ -26,6 +26,7 @@ add() {
   local key
   grep -q "^$1=." "$file" && return
   key=$(carillon "$2")
+  [ -z "$(tail -c1 "$file")" ] || echo >>"$file" # ends a last line that an editor left open
   printf '%s=%s\n' "$1" "$key" >>"$file"
   echo "keys: $1 is new in $file" >&2
 }
