@@ -23,8 +23,9 @@ import (
 )
 
 // TestP2StandbyTakesOver loses the database of a region, whose services live on, and promotes the
-// semi-synchronous replica of a second region, as the guide says. The second region has its own
-// Redis and Pulsar. It has every timer whose create was answered, and calls each due instant, none
+// semi-synchronous replica of a second region, as the guide says. The replica has received what it
+// has not applied, and is not promoted before it has. The second region has its own Redis and
+// Pulsar. It has every timer whose create was answered, and calls each due instant, none
 // of them early. It repeats only calls of which the first region had not recorded the answer.
 //
 //nolint:paralleltest // beside other scenarios its servers and two deployments overload two cores
@@ -47,7 +48,11 @@ func TestP2StandbyTakesOver(t *testing.T) {
 		require.Eventually(t, func() bool { return len(env.rcv.Of(ticks)) >= 3 },
 			patience, 20*time.Millisecond)
 		began := time.Now()
-		shots, cut := env.createUntil(t, began.Add(8*time.Second), 50, pair.killPrimary)
+		shots, cut := env.createUntil(t, began.Add(8*time.Second), 50, func(t *testing.T) {
+			t.Helper()
+			pair.fallBehind(t)
+			pair.killPrimary(t)
+		})
 		t.Logf("%d creates were answered before the primary was lost", len(shots))
 
 		// The calls in flight end within the timeout of their target and 2 s.
@@ -62,7 +67,13 @@ func TestP2StandbyTakesOver(t *testing.T) {
 		t.Logf("the last call began %s after the loss", latest.Round(time.Millisecond))
 		require.Less(t, latest, session.LeaseValidity+clockTolerance)
 
-		pair.promote(t)
+		said, err := pair.promote(t, "60)", "1)")
+		require.Error(t, err, "it has not applied what it received: %s", said)
+		require.Equal(t, "@@read_only\n1", pair.onReplica(t, "SELECT @@read_only"))
+		pair.onReplica(t, "START SLAVE SQL_THREAD")
+		_, err = pair.promote(t)
+		require.NoError(t, err)
+		require.Equal(t, "@@read_only\n0", pair.onReplica(t, "SELECT @@read_only"))
 		o.Dir = filepath.Join(dir, "second")
 		promoted := time.Now()
 		taken, err := cluster.StartReal(t.Context(), o, *second)
@@ -189,22 +200,48 @@ func (r *replicated) killPrimary(t *testing.T) {
 	r.script(t.Context(), t, "mysql-replicated.sh", "kill", r.dir)
 }
 
+// fallBehind lets the replica receive a commit that it does not apply.
+func (r *replicated) fallBehind(t *testing.T) {
+	t.Helper()
+	r.onReplica(t, "STOP SLAVE SQL_THREAD")
+	require.Eventually(t, func() bool {
+		received := gtidReceived.FindStringSubmatch(r.onReplica(t, `SHOW SLAVE STATUS\G`))
+		require.NotNil(t, received)
+		return !strings.HasSuffix(r.onReplica(t, "SELECT @@gtid_slave_pos"), "\n"+received[1])
+	}, patience, 20*time.Millisecond)
+}
+
+var gtidReceived = regexp.MustCompile(`Gtid_IO_Pos: (\S+)`)
+
+// onReplica runs a statement on the replica, and returns what the client prints.
+func (r *replicated) onReplica(t *testing.T, statement string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "mariadb", "-e", statement)
+	cmd.Env = append(os.Environ(), "HOME="+r.home(t))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s: %s", statement, out)
+	return strings.TrimSpace(string(out))
+}
+
 // promote runs the commands of the guide on the replica, which let it apply what it has received, and
-// take writes.
-func (r *replicated) promote(t *testing.T) {
+// take writes. replace has pairs of texts. It returns what they print.
+func (r *replicated) promote(t *testing.T, replace ...string) (string, error) {
 	t.Helper()
 	blocks, err := document.Needing("../..", "docs/how-to/second-region.md", "mariadb-replica")
 	require.NoError(t, err)
+	home := r.home(t)
+	return document.Run(t.Context(), home, []string{"HOME=" + home}, blocks, replace...)
+}
+
+// home returns a directory with a file of options by which the client finds the replica.
+func (r *replicated) home(t *testing.T) string {
+	t.Helper()
 	at := regexp.MustCompile(`^(\w+):(\w+)@tcp\((.+):(\d+)\)/`).FindStringSubmatch(r.replica)
 	require.NotNil(t, at, r.replica)
-	// The client finds the server in its file of options.
-	home := t.TempDir()
 	options := fmt.Sprintf(
 		"[client]\nuser=%s\npassword=%s\nhost=%s\nport=%s\n", at[1], at[2], at[3], at[4])
-	require.NoError(t, os.WriteFile(filepath.Join(home, ".my.cnf"), []byte(options), 0o600))
-	said, err := document.Run(t.Context(), home, []string{"HOME=" + home}, blocks)
-	require.NoError(t, err)
-	require.Regexp(t, `(?m)^0$`, said, "the replica has not applied what it received")
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, ".my.cnf"), []byte(options), 0o600))
+	return r.dir
 }
 
 func (*replicated) script(ctx context.Context, t *testing.T, name string, args ...string) {
