@@ -18,6 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/e2e/client"
 	"github.com/carillon-timer/carillon/e2e/cluster"
 	"github.com/carillon-timer/carillon/e2e/kube"
+	"github.com/carillon-timer/carillon/libs/apikey"
 )
 
 // onKube skips the test with a warning unless Kubernetes is requested.
@@ -301,7 +302,7 @@ func TestServerAcceptsChart(t *testing.T) {
 }
 
 // TestChartKeepsGeneratedKeys checks that an upgrade without given keys keeps the existing ones,
-// and generates only missing ones.
+// and generates only missing ones. It removes none that comes from elsewhere from now on.
 func TestChartKeepsGeneratedKeys(t *testing.T) {
 	t.Parallel()
 	s := onKube(t)
@@ -315,10 +316,8 @@ func TestChartKeepsGeneratedKeys(t *testing.T) {
 	}
 	do("", "kubectl", "create", "namespace", namespace)
 	defer do("", "kubectl", "delete", "namespace", namespace, "--wait=false")
-	secret := func() string {
-		return do(
-			"",
-			"helm",
+	secret := func(args ...string) string {
+		return do("", "helm", append([]string{
 			"template",
 			"carillon",
 			s.Chart,
@@ -327,7 +326,7 @@ func TestChartKeepsGeneratedKeys(t *testing.T) {
 			"-s",
 			"templates/keys.yaml",
 			"--dry-run=server",
-		)
+		}, args...)...)
 	}
 	line := func(key, text string) string {
 		for l := range strings.Lines(text) {
@@ -347,6 +346,17 @@ func TestChartKeepsGeneratedKeys(t *testing.T) {
 	)
 	do(first, "kubectl", "apply", "-f", "-")
 	require.Equal(t, first, secret())
+	for _, values := range []string{
+		"encryption.keysSecret.name=own", "auth.adminKeySecret.name=own", "auth.enabled=false",
+	} {
+		second := secret("--set", values)
+		for _, key := range []string{"adminKey", "encryptionKeys"} {
+			require.Equal(t, line(key, first), line(key, second), values)
+		}
+	}
+	given := secret("--set", "encryption.keysSecret.name=own,auth.adminKey="+apikey.New().Reveal())
+	require.Equal(t, line("encryptionKeys", first), line("encryptionKeys", given))
+	require.Contains(t, given, "helm.sh/resource-policy: keep")
 	do(
 		"",
 		"kubectl",
