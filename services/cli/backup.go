@@ -44,10 +44,11 @@ func Backup(
 	if len(words) > 0 && words[0] == "verify" {
 		return verifyBackup(ctx, words[1:], settings, stdout, stderr)
 	}
-	if len(words) != 1 && !asksForHelp(settings) {
+	err = set.Load(settings, env, stdout)
+	if len(words) != 1 && !errors.Is(err, config.ErrDone) {
 		return usageError(backupUsage)
 	}
-	if err := set.Load(settings, env, stdout); err != nil {
+	if err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
 	log, err := logging.New(stderr, l.Level, l.Format, "backup")
@@ -106,11 +107,12 @@ func withRemedy(ctx context.Context, err error, then string) error {
 	return err
 }
 
-// asksForHelp reports whether the flags of a command ask for its usage.
+// asksForHelp reports whether the flags of a command, and their values, look like a request for its
+// usage.
 func asksForHelp(flags []string) bool {
 	return slices.ContainsFunc(flags, func(f string) bool {
 		name := strings.TrimLeft(f, "-")
-		return name == "h" || name == "help"
+		return name != f && (name == "h" || name == "help")
 	})
 }
 

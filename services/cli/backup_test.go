@@ -136,6 +136,13 @@ func TestBackupUsage(t *testing.T) {
 		err := cli.Restore(t.Context(), args, devtest.NoEnv, io.Discard, io.Discard)
 		require.ErrorAs(t, err, &p, "%q", args)
 	}
+	for _, value := range []string{"h", "-h"} { // of a setting, and no request for the usage
+		args := []string{"-data-dir", value}
+		err := cli.Backup(t.Context(), args, devtest.NoEnv, io.Discard, io.Discard)
+		require.ErrorContains(t, err, "carillon backup DIRECTORY")
+		err = cli.Restore(t.Context(), args, devtest.NoEnv, io.Discard, io.Discard)
+		require.ErrorContains(t, err, "carillon restore DIRECTORY")
+	}
 	err := cli.Backup(
 		t.Context(),
 		[]string{"verify", t.TempDir()},

@@ -52,10 +52,11 @@ func Restore(
 	if asksForHelp(settings) {
 		fmt.Fprint(stdout, restoreUsage+"\n")
 	}
-	if len(words) != 1 && !asksForHelp(settings) {
+	err = set.Load(settings, env, stdout)
+	if len(words) != 1 && !errors.Is(err, config.ErrDone) {
 		return usageError(restoreUsage)
 	}
-	if err := set.Load(settings, env, stdout); err != nil {
+	if err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
 	keyring, err := keyringOf(&db, &keys)
