@@ -19,8 +19,9 @@
 //
 //   - K1 A backup is what the store was at one instant, although services write meanwhile. Writers
 //     do not wait for it.
-//   - K2 Every byte is verified before it is restored. A backup with a missing, changed or truncated
-//     part changes nothing in the target.
+//   - K2 Every byte is verified before it is restored. Of a backup with a missing, changed or
+//     truncated part, nothing is restored. The target may have got its tables, and stays closed to
+//     services until another backup is restored.
 //   - K3 A restored table has the rows of the backup exactly: no fewer, no more, and with the same
 //     values. The target may change what belongs to processes or messages of the lost deployment,
 //     and says so.
