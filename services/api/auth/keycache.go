@@ -23,7 +23,8 @@ const (
 // Lookups a second for keys that are not known to be valid. Anyone can guess keys, because their
 // form is public, and a guesser must use up only its own lookups. Lookups therefore count per
 // address; an IPv6 caller counts by its /64 network. Lookups that find a key do not count, so
-// callers behind one load balancer do not limit each other. The second limit protects the store.
+// callers behind one load balancer do not limit each other. A guesser behind it keeps out those whose
+// key is not cached, as docs/security.md says. The second limit protects the store.
 const (
 	lookupsPerAddress = 20
 	lookupsPerSecond  = 1000
