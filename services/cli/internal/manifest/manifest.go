@@ -229,33 +229,57 @@ func twice(all []Manifest) []error {
 	return problems
 }
 
-// files returns a file, or the files of definitions below a folder. It leaves out folders below it whose
-// names begin with a dot: those of tools, and in a mounted ConfigMap the one to whose files the links
-// beside it lead, which would be read twice.
+// files returns a file, or the files of definitions below a folder, also behind links: apply
+// --prune deletes the timers of a folder that is left out. It leaves out folders below it whose
+// names begin with a dot: those of tools, and in a mounted ConfigMap the one to whose files the
+// links beside it lead, which would be read twice.
 func files(path string) ([]string, error) {
-	var found []string
-	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if name != path && strings.HasPrefix(d.Name(), ".") {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		switch filepath.Ext(name) {
-		case ".yaml", ".yml", ".json", ".ndjson":
-			found = append(found, name)
-		default:
-			if name == path {
-				found = append(found, name)
-			}
-		}
-		return nil
-	})
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		return []string{path}, nil
+	}
+	f := &folders{}
+	if err == nil {
+		err = f.read(path, info)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("finding definitions: %w", err)
 	}
-	return found, nil
+	return f.found, nil
+}
+
+// folders collects the files of definitions below folders. It reads each folder once, however many
+// links lead to it, or back to it from below.
+type folders struct {
+	seen  []fs.FileInfo
+	found []string
+}
+
+func (f *folders) read(folder string, info fs.FileInfo) error {
+	if slices.ContainsFunc(f.seen, func(was fs.FileInfo) bool { return os.SameFile(was, info) }) {
+		return nil
+	}
+	f.seen = append(f.seen, info)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err //nolint:wrapcheck // files says what it was doing
+	}
+	for _, e := range entries {
+		name, hidden := filepath.Join(folder, e.Name()), strings.HasPrefix(e.Name(), ".")
+		info, err := os.Stat(name) // of what a link leads to
+		switch {
+		case err == nil && info.IsDir():
+			if !hidden {
+				err = f.read(name, info)
+			}
+		case slices.Contains([]string{".yaml", ".yml", ".json", ".ndjson"}, filepath.Ext(name)):
+			f.found, err = append(f.found, name), nil // who reads it tells the error
+		case hidden:
+			err = nil
+		}
+		if err != nil { // also of a link that leads nowhere: it may be of a folder
+			return err //nolint:wrapcheck // files says what it was doing
+		}
+	}
+	return nil
 }

@@ -162,3 +162,43 @@ func TestMountedConfigMapIsReadOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 }
+
+// TestLinksToFoldersAreRead checks that the definitions behind links to folders are read, each
+// once, and that a link which leads nowhere is an error: apply --prune deletes the timers that it
+// does not find.
+func TestLinksToFoldersAreRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(path string) string { return filepath.Join(dir, filepath.FromSlash(path)) }
+	for _, folder := range []string{"tm/own", "shared/team/below"} {
+		require.NoError(t, os.MkdirAll(at(folder), 0o700))
+	}
+	for file, name := range map[string]string{
+		"tm/a.yaml": "a", "tm/own/b.yaml": "b", "shared/team/c.yaml": "c",
+		"shared/team/below/d.yaml": "d",
+	} {
+		require.NoError(t, os.WriteFile(at(file), []byte("name: "+name+"\n"), 0o600))
+	}
+	for link, to := range map[string]string{
+		"current":                "tm",
+		"tm/team":                "../shared/team",
+		"tm/twice":               "team",
+		"tm/own/up":              "..",
+		"shared/team/below/loop": "../../team",
+		"tm/.hidden":             "../shared",
+	} {
+		require.NoError(t, os.Symlink(to, at(link)))
+	}
+	for _, root := range []string{"tm", "current"} {
+		all, err := manifest.Read([]string{at(root)}, nil, "shop")
+		require.NoError(t, err, root)
+		var names []string
+		for i := range all {
+			names = append(names, all[i].Name)
+		}
+		require.Equal(t, []string{"a", "b", "d", "c"}, names, root)
+	}
+	require.NoError(t, os.Symlink("nowhere", at("tm/gone")))
+	_, err := manifest.Read([]string{at("tm")}, nil, "shop")
+	require.ErrorContains(t, err, "tm/gone: no such file")
+}
