@@ -153,6 +153,9 @@ func (t *tool) onContext(
 		Use: use, Short: short, Args: usageArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: t.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if _, err := t.contextsPath(); err != nil {
+				return err
+			}
 			f, err := t.loadContexts()
 			if err != nil {
 				return err

@@ -77,6 +77,29 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestContextsNeedAFile checks that a process without a home is told to name the file of contexts, and
+// that other commands need none there.
+func TestContextsNeedAFile(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(programDir(t), "carillon")
+	run := func(args ...string) (string, error) {
+		c := exec.CommandContext(t.Context(), program, args...)
+		c.Env = []string{"PATH=" + os.Getenv("PATH")}
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	for _, args := range [][]string{
+		{"context", "set", "x", "--api", "http://127.0.0.1:1"}, {"context", "delete", "x"},
+	} {
+		out, err := run(args...)
+		exit, _ := errors.AsType[*exec.ExitError](err)
+		require.Equal(t, 2, exit.ExitCode(), out)
+		require.Contains(t, out, "--contexts-file")
+	}
+	out, err := run("preview", "@hourly")
+	require.NoError(t, err, out)
+}
+
 // TestCompletionScripts checks that each shell's script asks the command itself, which asks the
 // API, and that the shell can read it where it is installed.
 func TestCompletionScripts(t *testing.T) {

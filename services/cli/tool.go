@@ -136,14 +136,23 @@ func (t *tool) or(flag, variable string) string {
 }
 
 func (t *tool) loadContexts() (*contexts.File, error) {
-	path := t.or(t.contextsFile, contextsVariable)
-	if path == "" {
-		var err error
-		if path, err = contexts.DefaultPath(); err != nil {
-			return &contexts.File{}, nil //nolint:nilerr // without a home there are no contexts
-		}
+	path, err := t.contextsPath()
+	if err != nil {
+		return &contexts.File{}, nil //nolint:nilerr // without a home there are no contexts
 	}
 	return contexts.Load(path) //nolint:wrapcheck // it names the file
+}
+
+func (t *tool) contextsPath() (string, error) {
+	if path := t.or(t.contextsFile, contextsVariable); path != "" {
+		return path, nil
+	}
+	path, err := contexts.DefaultPath()
+	if err != nil {
+		return "", usageError(
+			err.Error() + ": give it by --contexts-file, or set " + contextsVariable)
+	}
+	return path, nil
 }
 
 // needApp returns the app, which most commands need.
