@@ -133,6 +133,24 @@ func TestFileExcludesOtherFlags(t *testing.T) {
 	require.Contains(t, u.refused("timer", "create", "-f", file, "--dry-run"), "refused")
 }
 
+// TestFileOfAnotherAppIsRefused checks that --app does not go for nothing beside a file that names
+// another app, and that the app of the environment gives way to it.
+func TestFileOfAnotherAppIsRefused(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "http://127.0.0.1:1")
+	file := u.file(
+		"timer.yaml",
+		"app: other\nname: a\nschedule: {kind: delay, delay: 1h}\ntarget: {url: http://a}\n",
+	)
+	for _, command := range []string{"create", "test"} {
+		said := u.refused("timer", command, "-f", file, "--app", "shop")
+		require.Contains(t, said, `expected "shop", as --app says, found "other"`, command)
+		require.Contains(t, u.refused("timer", command, "-f", file), "refused", "the API is asked")
+		said = u.refused("timer", command, "-f", file, "--app", "other")
+		require.Contains(t, said, "refused", "the API is asked")
+	}
+}
+
 // TestContextsKeepWholePaths checks that a context with files works in every folder.
 func TestContextsKeepWholePaths(t *testing.T) {
 	t.Parallel()

@@ -130,6 +130,9 @@ func (t *tool) definition(
 			n.file + ": expected one timer; carillon apply takes several definitions",
 		)
 	}
+	if err := t.otherApp(&all[0], ""); err != nil {
+		return nil, usageError(err.Error())
+	}
 	return all[0].Body, nil
 }
 
