@@ -47,3 +47,18 @@ func TestBodiesOfFilesAreNotChanged(t *testing.T) {
 	)
 	require.Contains(t, said, "--body: expected UTF-8 text")
 }
+
+// TestFlagsThatAreRepeated checks that a header has all the values that were given, and that a
+// label which was given two is refused.
+func TestFlagsThatAreRepeated(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	create := []string{"timer", "create", "a", "--every", "3h", "--url", "https://example.com/"}
+	said := u.refused(append(create, "-l", "team=pay", "-l", "team=web")...)
+	require.Contains(t, said, `expected each label once, found "team" twice`)
+	u.do(append(create, "--header", "X-A: 1", "--header", "X-B: 2", "--header", "x-a: 3")...)
+	shown := u.do("timer", "get", "a", "-o", "jsonpath=.target.headers")
+	require.JSONEq(t, `{"X-A":["1","3"],"X-B":["2"]}`, shown)
+}

@@ -255,11 +255,15 @@ func splitLabels(args []string) (names []string, set client.Object, remove []str
 			continue
 		}
 		if known[label] {
-			err = usageError(fmt.Sprintf("expected each label once, found %q twice", label))
+			err = usageError(labelTwice(label).Error())
 		}
 		known[label] = true
 	}
 	return names, set, remove, err
+}
+
+func labelTwice(name string) error {
+	return fmt.Errorf("expected each label once, found %q twice", name)
 }
 
 // labelNamed changes the labels of named timers. A change of the timer in the meantime makes it a

@@ -151,13 +151,19 @@ func (n *newTimer) read(name, app string) (client.Object, error) {
 	if err := n.readBody(target); err != nil {
 		return nil, err
 	}
-	if target["headers"], err = pairs(
-		n.headers,
-		":",
-		func(v string) any { return []string{v} },
-	); err != nil {
+	headers := make(map[string][]string)
+	if err := pairs(n.headers, ":", func(name, v string) error {
+		for given := range headers {
+			if strings.EqualFold(given, name) {
+				name = given
+			}
+		}
+		headers[name] = append(headers[name], v)
+		return nil
+	}); err != nil {
 		return nil, usageError("--header: " + err.Error())
 	}
+	target["headers"] = headers
 	out := client.Object{
 		"app":      app,
 		"name":     name,
@@ -168,9 +174,17 @@ func (n *newTimer) read(name, app string) (client.Object, error) {
 	if n.inactive {
 		out["status"] = "inactive"
 	}
-	if out["labels"], err = pairs(n.labels, "=", func(v string) any { return v }); err != nil {
+	labels := make(map[string]string)
+	if err := pairs(n.labels, "=", func(name, v string) error {
+		if _, known := labels[name]; known {
+			return labelTwice(name)
+		}
+		labels[name] = v
+		return nil
+	}); err != nil {
 		return nil, usageError("--label: " + err.Error())
 	}
+	out["labels"] = labels
 	setIf(out, "priority", n.priority)
 	if n.metrics {
 		out["metrics"] = true
@@ -242,17 +256,18 @@ func setIf(o client.Object, field, text string) {
 	}
 }
 
-// pairs reads NAME<sep>VALUE texts.
-func pairs(texts []string, sep string, value func(string) any) (client.Object, error) {
-	out := client.Object{}
+// pairs calls add with each of NAME<sep>VALUE texts.
+func pairs(texts []string, sep string, add func(name, value string) error) error {
 	for _, text := range texts {
 		name, v, ok := strings.Cut(text, sep)
 		if !ok || name == "" {
-			return nil, fmt.Errorf("expected NAME%sVALUE, found %q", sep, text)
+			return fmt.Errorf("expected NAME%sVALUE, found %q", sep, text)
 		}
-		out[strings.TrimSpace(name)] = value(strings.TrimSpace(v))
+		if err := add(strings.TrimSpace(name), strings.TrimSpace(v)); err != nil {
+			return err
+		}
 	}
-	return out, nil
+	return nil
 }
 
 // showWritten shows a timer after a write or a dry run.
