@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -149,10 +150,7 @@ func (t *tool) bench(ctx context.Context, f *benchFlags, phases []bench.Phase) e
 		return err
 	}
 	defer end()
-	app := t.target.App
-	if app == "" {
-		app = benchApp
-	}
+	app := cmp.Or(t.app, benchApp) // that of a context or variable has timers of its own
 	var report benchReport
 	if !f.noCeiling {
 		if report.Ceiling, err = bench.Ceiling(ctx, source); err != nil {

@@ -16,7 +16,7 @@ func TestBench(t *testing.T) {
 	d := devtest.Start(t, t.TempDir(), "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
 	defer d.Stop(t)
 	u := newUser(t, d.Api)
-	delete(u.env, "CARILLON_APP")
+	require.Equal(t, "shop", u.env["CARILLON_APP"], "an app that must not be loaded")
 
 	text := u.do("bench", "rate:50:2s", "--batch", "1", "--settle", "60s")
 	require.Contains(t, text, "bare calls")
@@ -55,6 +55,9 @@ func TestBench(t *testing.T) {
 		require.Empty(t, p.CleanUpFail)
 	}
 	require.NotContains(t, u.do("timer", "list", "--app", "bench"), "bench-", "they are deleted")
+	u.do("bench", "long:2", "--no-ceiling", "--keep")
+	require.Contains(t, u.do("timer", "list", "--app", "bench"), "bench-")
+	require.NotContains(t, u.do("timer", "list"), "bench-")
 
 	require.Contains(t, u.refused("bench", "wave:1"), "rate:N:DURATION")
 	require.Contains(t, u.refused("bench", "burst:1", "--batch", "0"), "--batch")
