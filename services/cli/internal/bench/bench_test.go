@@ -1,7 +1,10 @@
 package bench
 
 import (
+	"context"
+	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -91,6 +94,48 @@ func TestJudge(t *testing.T) {
 	require.InDelta(t, 100, r.Lateness.Max, 1e-9)
 	require.InDelta(t, 101, r.AtReceiver.Max, 1e-9)
 	require.False(t, (&Result{Groups: results}).OK())
+}
+
+// lateSource has calls of a cron from long before what counts on, each late.
+type lateSource struct {
+	Source
+	from time.Time
+	late time.Duration
+}
+
+func (s *lateSource) Arrivals(context.Context) (all []Arrival, err error) {
+	for due := s.from; !due.Add(s.late).After(time.Now()); due = due.Add(time.Second) {
+		at := due.Add(s.late)
+		all = append(all, Arrival{
+			Timer: 7, DueMS: due.UnixMilli(), StartMS: at.UnixMilli(), ArrivedUS: at.UnixMicro(),
+		})
+	}
+	return all, nil
+}
+
+func (s *lateSource) Count(ctx context.Context) (int64, error) {
+	all, err := s.Arrivals(ctx)
+	return int64(len(all)), err
+}
+
+// TestLateCallsAreAwaited checks that calls before what counts do not end the wait for those that
+// are late.
+func TestLateCallsAreAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := Phase{Kind: Cron, N: 1, Length: 10 * time.Second}
+		first := p.firstDue(time.Now().Add(time.Minute))
+		b := New(Options{
+			Receiver: &lateSource{from: time.Now(), late: 5 * time.Second},
+			Settle:   time.Minute, Progress: io.Discard,
+		})
+		all := []*expected{expect(&p.groups(first)[0], []timer.ID{7})}
+		r := &Result{}
+		require.NoError(t, b.measure(t.Context(), p, first, all, r))
+		require.Zero(t, r.Groups[0].Missing)
+		require.Equal(t, 10, r.Groups[0].Received)
+		require.Less(t, time.Since(first), 20*time.Second, "not all of the time for late ones")
+	})
 }
 
 func TestHistogram(t *testing.T) {

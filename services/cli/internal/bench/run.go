@@ -211,15 +211,22 @@ func (b *Bench) measure(
 		return err
 	}
 	before := b.usage()
-	end := first.Add(p.Length)
+	end, need := first.Add(p.Length), int64(want)
 	for limit := end.Add(b.opts.Settle); time.Now().Before(limit); {
 		n, err := b.opts.Receiver.Count(ctx)
 		if err != nil {
 			return err //nolint:wrapcheck // of the receiver
 		}
 		count.Store(n)
-		if n >= int64(want) && !time.Now().Before(end) {
-			break
+		if n >= need && !time.Now().Before(end) {
+			missing, err := b.missing(ctx, all)
+			if err != nil {
+				return err
+			}
+			if missing == 0 {
+				break
+			}
+			need = n + missing // of those that came, some do not count
 		}
 		if err := wait(ctx, time.Now().Add(poll)); err != nil {
 			return err
@@ -234,13 +241,21 @@ func (b *Bench) measure(
 		return err //nolint:wrapcheck // of the receiver
 	}
 	r.Groups = judge(all, arrivals)
-	for i := range r.Groups {
-		g := &r.Groups[i]
-		if p.Length > 0 && all[i].step != time.Minute {
+	for i, e := range all {
+		if g := &r.Groups[i]; p.Length > 0 && e.step != time.Minute {
 			g.PerSecond = float64(g.Received) / max(p.Length.Seconds(), g.LastArrival)
 		}
 	}
 	return nil
+}
+
+// missing returns how many fires have not come yet.
+func (b *Bench) missing(ctx context.Context, all []*expected) (n int64, err error) {
+	arrivals, err := b.opts.Receiver.Arrivals(ctx)
+	for _, g := range judge(all, arrivals) {
+		n += int64(g.Missing)
+	}
+	return n, err //nolint:wrapcheck // of the receiver
 }
 
 // clean deletes the timers, also after an interruption.
