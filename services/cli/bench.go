@@ -52,7 +52,7 @@ Executors must reach the receiver. It listens on a port of this machine. If they
 
 Lateness is the start of the call by the executor's clock minus the instant at which it was due. The
 bare calls per second that this machine makes by Go's HTTP client are measured first. The exit code
-is 1 if a fire was early, missing or repeated.`,
+is 1 if a fire was early, missing or repeated, or timers could not be deleted.`,
 		Example: `  carillon bench rate:1000:30s burst:10000
   carillon bench cron:500:60s minute:5000:100 -o json`,
 		Args: usageArgs(cobra.MinimumNArgs(1)),
@@ -172,6 +172,9 @@ func (t *tool) bench(ctx context.Context, f *benchFlags, phases []bench.Phase) e
 			}
 			report.Phases = append(report.Phases, r)
 			t.sayf("%s", r.Text(report.Ceiling))
+			if r.CleanUpFail != "" {
+				break // they disturb the phases that follow
+			}
 		}
 		return nil
 	})
@@ -182,6 +185,9 @@ func (t *tool) bench(ctx context.Context, f *benchFlags, phases []bench.Phase) e
 		return err
 	}
 	for _, r := range report.Phases {
+		if r.CleanUpFail != "" {
+			return errors.New("timers are left: " + r.CleanUpFail)
+		}
 		if !r.OK() {
 			return errors.New("a fire was early, missing or repeated: see above")
 		}

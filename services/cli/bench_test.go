@@ -2,6 +2,10 @@ package cli_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -58,6 +62,26 @@ func TestBench(t *testing.T) {
 	u.do("bench", "long:2", "--no-ceiling", "--keep")
 	require.Contains(t, u.do("timer", "list", "--app", "bench"), "bench-")
 	require.NotContains(t, u.do("timer", "list"), "bench-")
+
+	// An API that refuses to delete.
+	to, err := url.Parse(d.Api)
+	require.NoError(t, err)
+	next := httputil.NewSingleHostReverseProxy(to)
+	next.Transport = devtest.Client.Transport
+	keeps := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == http.MethodDelete && strings.HasPrefix(q.URL.Path, "/api/v2/timers/") {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, q)
+	}))
+	defer keeps.Close()
+	u.env["CARILLON_API"] = keeps.URL
+	require.Contains(
+		t,
+		u.refused("bench", "long:2", "--no-ceiling"),
+		"--app bench --name-prefix bench-",
+	)
 
 	require.Contains(t, u.refused("bench", "wave:1"), "rate:N:DURATION")
 	require.Contains(t, u.refused("bench", "burst:1", "--batch", "0"), "--batch")

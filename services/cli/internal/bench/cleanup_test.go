@@ -25,6 +25,7 @@ type shelf struct {
 	made    int
 	batches int
 	batch   func(n int, w http.ResponseWriter) bool // before the n-th answer; false: it is not sent
+	refused int                                     // deletes that are still answered by 503
 }
 
 func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -53,6 +54,11 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(out)
 		}
 	case http.MethodDelete:
+		if s.refused > 0 {
+			s.refused--
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 		delete(s.timers, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
 		w.WriteHeader(http.StatusNoContent)
 	default:
@@ -91,6 +97,36 @@ type silentSource struct{ Source }
 
 func (silentSource) URL() string                 { return "http://127.0.0.1:1" }
 func (silentSource) Reset(context.Context) error { return nil }
+
+// TestRefusedDeletesAreRepeated checks that no timer is left after a refusal that passes, and that
+// a bench says how to delete those which are left after others.
+func TestRefusedDeletesAreRepeated(t *testing.T) {
+	t.Parallel()
+	for refused, left := range map[int]int{1: 0, createTries: 1} {
+		api := &shelf{timers: map[string]string{}, refused: refused}
+		server := httptest.NewServer(api)
+		defer server.Close()
+		c := client.New(server.URL, "", http.DefaultTransport)
+		defer c.Close()
+		b := New(Options{
+			API: c, App: "bench", Receiver: silentSource{}, Connections: 1, Batch: 10,
+			Progress: io.Discard,
+		})
+		b.creates = 1000
+		r, err := b.Run(t.Context(), Phase{Kind: Long, N: 20})
+		require.NoError(t, err)
+		require.Len(t, api.timers, left)
+		if left == 0 {
+			require.Empty(t, r.CleanUpFail)
+			continue
+		}
+		require.Contains(t, r.CleanUpFail, "503")
+		for _, name := range api.timers {
+			_, prefix, _ := strings.Cut(r.CleanUpFail, "timer delete --app bench --name-prefix ")
+			require.True(t, strings.HasPrefix(name, strings.Fields(prefix)[0]), r.CleanUpFail)
+		}
+	}
+}
 
 // TestBrokenCreationIsCleanedUp interrupts a phase, or refuses a request of it, while it creates
 // timers, some of whose ids it never learns, and one request of which takes long. It must delete them

@@ -150,17 +150,21 @@ func (r *registrar) send(ctx context.Context, items []newTimer, ids []timer.ID) 
 	return nil
 }
 
-// remove deletes timers. It goes on after errors and returns the first.
+// remove deletes timers. It repeats a request that fails, goes on after errors and returns the
+// first.
 func (r *registrar) remove(ctx context.Context, ids []timer.ID, done *atomic.Int64) error {
 	var failed atomic.Pointer[error]
 	q := url.Values{"app": {r.app}}
-	err := r.each(ctx, len(ids), 1, func(ctx context.Context, i, _ int) error {
-		_, err := r.api.Do(ctx, http.MethodDelete, "/timers/"+ids[i].String(), q, nil)
+	err := r.each(ctx, len(ids), 1, func(sending context.Context, i, _ int) error {
+		err := retry(ctx, func() error {
+			_, err := r.api.Do(sending, http.MethodDelete, "/timers/"+ids[i].String(), q, nil)
+			return err //nolint:wrapcheck // it says what the API answered
+		})
 		if err != nil && !client.NotFound(err) {
 			failed.CompareAndSwap(nil, &err)
 		}
 		done.Add(1)
-		return ctx.Err() //nolint:wrapcheck // of the caller
+		return sending.Err() //nolint:wrapcheck // of the caller
 	})
 	if first := failed.Load(); err == nil && first != nil {
 		err = *first

@@ -268,11 +268,19 @@ func (b *Bench) clean(ctx context.Context, p Phase, m *made) error {
 	})
 	err := b.reg.remove(ctx, m.ids, &done)
 	stop()
-	if !m.unsure {
-		return err
+	if m.unsure {
+		left, listed := b.reg.named(ctx, m.prefix)
+		err = errors.Join(err, listed, b.reg.remove(ctx, left, &done))
 	}
-	left, listed := b.reg.named(ctx, m.prefix)
-	return errors.Join(err, listed, b.reg.remove(ctx, left, &done))
+	if err != nil {
+		return fmt.Errorf(
+			"%w\ndelete those that are left by carillon timer delete --app %s --name-prefix %s --yes",
+			err,
+			b.opts.App,
+			m.prefix,
+		)
+	}
+	return nil
 }
 
 func (b *Bench) usage() map[string]use {

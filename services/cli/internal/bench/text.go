@@ -29,9 +29,6 @@ func (r *Result) Text(ceiling float64) string {
 				"", u.Name, u.CPUPercent, u.USPerFire, u.MemoryMB)
 		}
 	}
-	if r.CleanUpFail != "" {
-		fmt.Fprintf(&b, "  timers are left: %s\n", r.CleanUpFail)
-	}
 	return b.String()
 }
 
