@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/progress"
 )
@@ -82,9 +81,6 @@ func (t *tool) backfillStart() *cobra.Command {
 	return t.withDryRun(c)
 }
 
-// backfillPoll is how often a backfill is looked at that somebody waits for.
-const backfillPoll = 500 * time.Millisecond
-
 // awaitBackfill waits until a backfill has created its fires, and returns it. It fails if somebody
 // cancels the backfill.
 func (t *tool) awaitBackfill(
@@ -107,10 +103,11 @@ func (t *tool) awaitBackfill(
 				id, status, made.Int("fires_created"))
 		}
 		bar.Set(int64(shareDone(made)*percent), percent)
-		clock.Pause(ctx, backfillPoll)
 		var err error
-		if made, err = api.Get(ctx, "/backfills/"+url.PathEscape(id), app); err != nil {
-			return nil, fmt.Errorf("waiting for backfill %s: %w", id, err)
+		if made, err = look(ctx, api, "/backfills/"+url.PathEscape(id), app); err != nil {
+			bar.Done()
+			fmt.Fprintf(t.errOut, "backfill %s goes on: carillon backfill get %s\n", id, id)
+			return nil, err
 		}
 	}
 }

@@ -20,8 +20,10 @@ import (
 const (
 	// defaultJobs is how many jobs a list shows.
 	defaultJobs = 50
-	// jobPoll is how often a job is looked at.
+	// jobPoll is how often a job or a backfill is looked at.
 	jobPoll = 500 * time.Millisecond
+	// lookTimeout is how long the looks at a job may fail.
+	lookTimeout = time.Minute
 	// jobLine is how often progress is printed where there is no terminal.
 	jobLine = 5 * time.Second
 )
@@ -151,18 +153,30 @@ func (t *tool) followJob(
 				t.sayf("a page was not carried out, and is tried again: %s", printable(why))
 			}
 		}
-		if clock.Pause(ctx, jobPoll); ctx.Err() != nil {
-			end()
-			t.sayf("job %s goes on: carillon job watch %s", job.Text("id"), job.Text("id"))
-			return ctx.Err() //nolint:wrapcheck // run replaces it
-		}
+		id := job.Text("id")
 		var err error
-		if job, err = api.Get(ctx, jobPath(app, job.Text("id")), nil); err != nil {
-			return err //nolint:wrapcheck // it says what the API answered
+		if job, err = look(ctx, api, jobPath(app, id), nil); err != nil {
+			end()
+			fmt.Fprintf(t.errOut, "job %s goes on: carillon job watch %s\n", id, id)
+			return err
 		}
 	}
 	end()
 	return t.jobEnd(job)
+}
+
+// look waits a moment and reads how far a job or backfill is. It repeats after errors that may
+// pass, such as of an API that begins anew, for lookTimeout.
+func look(
+	ctx context.Context, api *client.Client, path string, query url.Values,
+) (client.Object, error) {
+	for until := time.Now().Add(lookTimeout); ; {
+		clock.Pause(ctx, jobPoll)
+		found, err := api.Get(ctx, path, query)
+		if err == nil || ctx.Err() != nil || !client.MayPass(err) || time.Now().After(until) {
+			return found, err //nolint:wrapcheck // it says what the API answered
+		}
+	}
 }
 
 // jobProgress returns a function that shows how far a job is, and one that ends it.

@@ -3,7 +3,9 @@ package cli_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +30,50 @@ func TestCancelledJobsFail(t *testing.T) {
 	out, err := u.try("job", "watch", "7", "-o", "jsonpath=.done")
 	require.Error(t, err)
 	require.Equal(t, "5\n", out)
+}
+
+// TestFailedLooksAreRepeated checks that commands which wait outlast an API that begins anew, and
+// say what goes on where it refuses them.
+func TestFailedLooksAreRepeated(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		rest string // in the error output after a refusal
+	}{
+		{[]string{"job", "watch", "7"}, "job 7 goes on: carillon job watch 7\n"},
+		{[]string{"timer", "pause", "--all", "--yes", "-o", "json"}, "job 7 goes on: carillon job watch 7\n"},
+		{
+			[]string{"backfill", "start", "7", "--from", "-1h", "--wait"},
+			"backfill 7 goes on: carillon backfill get 7\n",
+		},
+	} {
+		for _, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} {
+			var running, looks atomic.Int32
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				kind, followed := "done", strings.HasSuffix(q.URL.Path, "s/7")
+				switch {
+				case !followed, running.Add(1) == 1 && c.args[0] == "job":
+					kind = "running" // or a list of timers
+				case looks.Add(1) == 1:
+					w.WriteHeader(status)
+				}
+				_, _ = fmt.Fprintf(w, `{"id":"7","name":"7","items":[{"id":"7","name":"7"}],`+
+					`"action":"pause","status":%q,"total":2,"done":2}`, kind)
+			}))
+			defer s.Close()
+			out, errOut, err := newUser(t, s.URL).split(c.args...)
+			if status == http.StatusForbidden {
+				require.ErrorContains(t, err, "403")
+				require.Contains(t, errOut, c.rest)
+				continue
+			}
+			require.NoError(t, err, c.args)
+			require.Contains(t, out, "done", c.args)
+			require.Equal(t, int32(2), looks.Load())
+			require.NotContains(t, errOut, "goes on")
+		}
+	}
 }
 
 func TestBulkCommands(t *testing.T) {

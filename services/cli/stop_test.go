@@ -81,9 +81,10 @@ func TestStopBetweenLooksAtAJobFails(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		out := &onWrite{call: stop} // progress is printed after the answer
-		err := cli.Run(ctx, args, env, out, io.Discard)
+		var errOut bytes.Buffer
+		err := cli.Run(ctx, args, env, out, &errOut)
 		require.ErrorContains(t, err, "stopped", args)
-		require.Contains(t, out.String(), "job 7 goes on")
+		require.Contains(t, errOut.String(), "job 7 goes on")
 	}
 }
 
