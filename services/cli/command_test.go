@@ -208,12 +208,27 @@ func TestEdit(t *testing.T) {
 		"team=pay",
 	)
 	u.env["EDITOR"] = "sed -i s/1h0m0s/30m/"
-	require.Contains(t, u.do("timer", "edit", "bill", "--dry-run"), "would be changed")
+	said := u.do("timer", "edit", "bill", "--dry-run")
+	require.Contains(t, said, "would be changed")
+	kept := func(said string) {
+		_, path, _ := strings.Cut(said, "is kept: ")
+		require.NoError(t, os.Remove(strings.TrimSpace(path)), said)
+	}
+	kept(said)
 	require.Equal(t, "1\n", u.do("timer", "get", "bill", "-o", "jsonpath=.version"))
 	require.Contains(t, u.do("timer", "edit", "bill"), "timer bill changed")
 	require.Equal(t, "30m0s\n", u.do("timer", "get", "bill", "-o", "jsonpath=.schedule.every"))
 	u.env["EDITOR"] = "true"
 	require.Contains(t, u.do("timer", "edit", "bill"), "unchanged")
+	for _, editor := range []string{"sed -i 1i#note", "sed -i /^status:/d"} {
+		u.env["EDITOR"] = editor
+		require.Contains(t, u.do("timer", "edit", "bill"), "unchanged", editor)
+	}
+	u.env["EDITOR"] = u.file("editor", "echo '# typed' >> $2; exit 1")
+	u.env["EDITOR"] = "sh " + u.env["EDITOR"] + " x"
+	kept(u.refused("timer", "edit", "bill"))
+	u.env["EDITOR"] = "false"
+	require.NotContains(t, u.refused("timer", "edit", "bill"), "is kept")
 	u.env["EDITOR"] = "sed -i /labels:/,/team/d"
 	u.do("timer", "edit", "bill")
 	require.Empty(
@@ -222,11 +237,9 @@ func TestEdit(t *testing.T) {
 		"a field that was removed gets its default",
 	)
 	u.env["EDITOR"] = "sed -i s/30m0s/never/"
-	said := u.refused("timer", "edit", "bill")
+	said = u.refused("timer", "edit", "bill")
 	require.Contains(t, said, "schedule.every")
-	_, path, _ := strings.Cut(said, "is kept: ")
-	require.FileExists(t, path)
-	require.NoError(t, os.Remove(path))
+	kept(said)
 }
 
 const twoTimers = `

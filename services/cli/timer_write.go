@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -360,9 +361,9 @@ func (t *tool) edit(
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it was doing
 	}
-	path, err := t.openEditor(ctx, text)
-	if err != nil {
-		return err
+	path, failed := t.openEditor(ctx, text)
+	if path == "" {
+		return failed
 	}
 	keep := func(err error) error {
 		return fmt.Errorf("%w\nthe edited file is kept: %s", err, path)
@@ -371,9 +372,13 @@ func (t *tool) edit(
 	if err != nil {
 		return fmt.Errorf("reading the edited file: %w", err)
 	}
-	if bytes.Equal(data, text) {
-		t.sayf("timer %s unchanged", was.Name)
-		return os.Remove(path) //nolint:wrapcheck // it names the file
+	switch edited := !bytes.Equal(data, text); {
+	case failed != nil && edited:
+		return keep(failed)
+	case failed != nil:
+		return errors.Join(failed, os.Remove(path))
+	case !edited:
+		return t.unchanged(was.Name, path)
 	}
 	all, err := manifest.Parse(data, path, was.App)
 	if err == nil && (len(all) != 1 || all[0].App != was.App || all[0].Name != was.Name) {
@@ -382,15 +387,29 @@ func (t *tool) edit(
 	if err != nil {
 		return keep(err)
 	}
-	if err := t.patch(ctx, api, app, tm, changed(was.Body, all[0].Body), "changed"); err != nil {
+	change := changed(was.Body, all[0].Body)
+	if len(change) == 0 {
+		return t.unchanged(was.Name, path)
+	}
+	if err := t.patch(ctx, api, app, tm, change, "changed"); err != nil {
 		return keep(err)
+	}
+	if t.dryRun {
+		fmt.Fprintf(t.errOut, "the edited file is kept: %s\n", path)
+		return nil
 	}
 	_ = os.Remove(path) // it lies among temporary files
 	return nil
 }
 
+// unchanged ends an edit that changes nothing.
+func (t *tool) unchanged(name, path string) error {
+	t.sayf("timer %s unchanged", name)
+	return os.Remove(path) //nolint:wrapcheck // it names the file
+}
+
 // changed returns the fields of a definition that differ. A field that was removed gets its
-// default.
+// default; the status and the mode stay as they are, as with a PUT.
 func changed(was, now client.Object) client.Object {
 	out := client.Object{}
 	for name, v := range now {
@@ -415,7 +434,8 @@ func same(a, b any) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// openEditor writes a text to a file, opens an editor, and returns the file's path.
+// openEditor writes a text to a file, opens an editor, and returns the file's path, also if the
+// editor fails.
 func (t *tool) openEditor(ctx context.Context, text []byte) (string, error) {
 	f, err := os.CreateTemp("", "carillon-*.yaml")
 	if err == nil {
@@ -443,7 +463,7 @@ func (t *tool) openEditor(ctx context.Context, text []byte) (string, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.in, t.out, t.errOut
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("the editor %s: %w: set VISUAL or EDITOR", editor, err)
+		return f.Name(), fmt.Errorf("the editor %s: %w: set VISUAL or EDITOR", editor, err)
 	}
 	return f.Name(), nil
 }
