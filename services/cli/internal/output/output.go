@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -151,7 +152,7 @@ func (p *Printer) value(v any) error {
 		p.wrote = true
 		return p.yaml(v)
 	default:
-		for _, found := range p.path.Get(v) {
+		for _, found := range p.path.Get(withNumbers(v)) {
 			if err := p.print(found); err != nil {
 				return err
 			}
@@ -160,10 +161,39 @@ func (p *Printer) value(v any) error {
 	}
 }
 
+// withNumbers returns a value with numbers that a JSONPath can compare: it takes a json.Number for
+// a text. Numbers that would lose digits stay as they are.
+func withNumbers(v any) any {
+	switch v := v.(type) {
+	case client.Object:
+		return withNumbers(map[string]any(v))
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, field := range v {
+			out[name] = withNumbers(field)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = withNumbers(v[i])
+		}
+		return out
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		if f, err := v.Float64(); err == nil && strconv.FormatFloat(f, 'f', -1, 64) == v.String() {
+			return f
+		}
+	}
+	return v
+}
+
 // print prints what a JSONPath found: text and numbers as they are, the rest as JSON.
 func (p *Printer) print(v any) error {
 	switch v.(type) {
-	case string, json.Number, bool:
+	case string, json.Number, int64, bool:
 		_, err := fmt.Fprintln(p.out, v)
 		return err //nolint:wrapcheck // of the output
 	default:
