@@ -155,6 +155,17 @@ func (t *tool) calendarImport() *cobra.Command {
 					strings.Join(zones, ", "),
 				)
 			}
+			if from := made.Object("import").Text("endless_from"); from != "" {
+				t.sayf("calendar %s: note: rules without an end count from %s on", name, from)
+			}
+			if until := made.Object("import").Text("endless_until"); until != "" {
+				t.sayf(
+					"calendar %s: note: rules without an end count up to %s: import the file again "+
+						"before that",
+					name,
+					until,
+				)
+			}
 			return nil
 		},
 	)

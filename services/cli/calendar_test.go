@@ -58,4 +58,9 @@ func TestImportsNameTimedEvents(t *testing.T) {
 		said,
 		"days: note: unknown time zones: W. Europe Standard Time; their times count",
 	)
+	said = u.do("calendar", "import", "days", "-f", file(
+		event("DTSTART;VALUE=DATE:19700101", "RRULE:FREQ=DAILY"),
+	))
+	require.Regexp(t, `days: note: rules without an end count from \d{4}-\d\d-\d\d on\n`, said)
+	require.Regexp(t, `count up to \d{4}-\d\d-\d\d: import the file again before that\n`, said)
 }

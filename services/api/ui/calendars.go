@@ -130,8 +130,10 @@ type calendarTimers struct {
 
 type calendarImport struct {
 	Dates        int
-	EndlessFrom  string `json:"endless_from"`
-	EndlessUntil string `json:"endless_until"`
+	TimedEvents  int      `json:"timed_events"`
+	UnknownZones []string `json:"unknown_zones"`
+	EndlessFrom  string   `json:"endless_from"`
+	EndlessUntil string   `json:"endless_until"`
 }
 
 type calendarData struct {

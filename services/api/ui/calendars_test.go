@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"bytes"
+	"html"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -153,6 +154,18 @@ func TestImportOfACalendar(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	body = p.shown(calendarPath + "?year=2026")
 	require.Equal(t, 2, strings.Count(body, `<td class="day-included">`), "stronger than excluded")
+	const tokyo = "/ui/apps/shop/calendars/tokyo"
+	w = p.post(tokyo, own, url.Values{"version": {"0"}, "time_zone": {"Asia/Tokyo"}})
+	require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+	w = p.followed(p.send(upload(t, tokyo+"/import", strings.ReplaceAll(
+		"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\nBEGIN:VEVENT\nUID:a\nDTSTAMP:20260101T000000Z\n"+
+			"DTSTART;TZID=W. Europe Standard Time:20300101T230000\nRRULE:FREQ=YEARLY\nEND:VEVENT\n"+
+			"END:VCALENDAR\n", "\n", "\r\n"), nil)))
+	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+	require.Contains(t, w.Body.String(), "Events with times of day: 1.")
+	require.Contains(t, html.UnescapeString(w.Body.String()),
+		"whose times count as in the calendar's: W. Europe Standard Time</p>")
+	require.Contains(t, w.Body.String(), "Rules without an end count up to 2099-12-31")
 	w = p.send(upload(t, calendarPath+"/import", "<script>", nil))
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
 	require.Equal(t, 1, strings.Count(w.Body.String(), "is not iCalendar"), "it is said once")
