@@ -22,6 +22,7 @@ type document struct{ root *yaml.Node }
 var setByTheService = []string{
 	"id", "app", "version", "paused", "fires_created", "next_due", "last_fired", "last_outcome",
 	"active_since", "created_at", "updated_at", "warnings", "dry_run", "upcoming",
+	"unreadable",
 }
 
 // parseDocument reads what a viewer has entered. It refuses what aliases make too long before the form

@@ -49,8 +49,10 @@ type editorData struct {
 	Warnings []struct{ Message string }
 	SignIn   string // where a viewer signs in whose session has ended
 	Gone     bool   // somebody has deleted the timer
-	Unsaved  bool   // it has what the viewer entered
-	Theirs   string // the present definition, where somebody else has changed it
+
+	Unreadable string // why the stored definition cannot be read, as the editor is opened
+	Unsaved    bool   // it has what the viewer entered
+	Theirs     string // the present definition, where somebody else has changed it
 
 	Calls       []testedCall // of a test call
 	TestRefused *apiError    // why there was none
@@ -90,6 +92,7 @@ func showEditor(q *request) error {
 		} else {
 			d.Name, d.Version, d.Status = t.Name, strconv.Itoa(t.Version), doc.text("status")
 		}
+		d.Unreadable = t.Unreadable
 		d.Base = doc.String()
 	}
 	d.YAML = d.Base
