@@ -183,21 +183,34 @@ func TestNoAnswerIsSaid(t *testing.T) {
 	s.tab.Await(t, silent)
 }
 
-// TestAFormIsSentOnce clicks twice, while the answer is awaited, on what makes a key.
+// TestAFormIsSentOnce clicks twice, while the answer is awaited, on what makes a key, and on what saves
+// a timer, in a form with a field of the name method.
 func TestAFormIsSentOnce(t *testing.T) {
 	t.Parallel()
 	s := openSite(t)
 	s.Active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
-	s.tab.Go(t, "/ui/apps/shop/app")
+	twice := func(button string) {
+		require.True(t, s.tab.Is(t, fmt.Sprintf(`(() => {
+			const button = document.querySelector(%q);
+			setTimeout(() => button.click(), 0);
+			setTimeout(() => button.click(), 500);
+			return true;
+		})()`, button)))
+	}
+	s.tab.Go(t, "/ui/apps/shop/timers/new")
+	s.tab.Fill(t, "input[name=name]", "hourly")
+	s.tab.Fill(t, "input[name=url]", "https://example.com/")
+	s.tab.Await(t, `document.querySelector("[name=base]").value.includes("https://example.com/")`)
+	require.True(t, s.tab.Is(t, `document.querySelector("#editor [name=method]") !== null`))
 	s.late.Store(int64(2 * time.Second))
+	twice("button[value=save]")
+	s.tab.Await(t, `location.search.includes("did=save")`)
+	require.EqualValues(t, 1, s.sent.Swap(0))
+
+	s.tab.Go(t, "/ui/apps/shop/app")
 	s.tab.Fill(t, "form[action$='/app/keys'] [name=name]", "robot")
 	const button = "form[action$='/app/keys'] button"
-	require.True(t, s.tab.Is(t, fmt.Sprintf(`(() => {
-		const button = document.querySelector(%q);
-		setTimeout(() => button.click(), 0);
-		setTimeout(() => button.click(), 500);
-		return true;
-	})()`, button)))
+	twice(button)
 	s.tab.Await(t, `location.pathname.endsWith("/made-key")`)
 	require.EqualValues(t, 1, s.sent.Load())
 	s.tab.Go(t, "/ui/apps/shop/app")

@@ -188,7 +188,8 @@
   // seconds, or again on a page that the browser has kept.
   document.addEventListener("submit", function (e) {
     var form = e.target;
-    if (e.defaultPrevented || form.method !== "post") return;
+    // form.method would be the field of this name, where the form has one.
+    if (e.defaultPrevented || form.getAttribute("method") !== "post") return;
     if (form.dataset.sent) {
       e.preventDefault();
       return;
