@@ -183,8 +183,29 @@ func TestNoAnswerIsSaid(t *testing.T) {
 	s.tab.Await(t, silent)
 }
 
-// TestAFormIsSentOnce clicks twice, while the answer is awaited, on what makes a key, and on what saves
-// a timer, in a form with a field of the name method.
+// TestHiddenPagesAreNotRefreshed checks that a page which nobody sees asks for nothing, and goes on
+// when somebody sees it again.
+func TestHiddenPagesAreNotRefreshed(t *testing.T) {
+	t.Parallel()
+	s := openSite(t)
+	s.tab.Go(t, "/ui/operations")
+	require.True(t, s.tab.Is(t, `(() => {
+		Object.defineProperty(document, "visibilityState", {
+			get: () => window.seen ? "visible" : "hidden",
+		});
+		document.addEventListener("htmx:beforeRequest", e => {
+			window.asked = e.defaultPrevented ? "not" : "yes";
+		});
+		return true;
+	})()`))
+	s.tab.Await(t, `window.asked == "not"`)
+	require.True(t, s.tab.Is(t, `window.seen = true`))
+	s.tab.Await(t, `window.asked == "yes"`)
+	require.Empty(t, s.tab.Complaints())
+}
+
+// TestAFormIsSentOnce clicks twice, while the answer is awaited, on what makes a key, and on what
+// saves a timer, in a form with a field of the name method.
 func TestAFormIsSentOnce(t *testing.T) {
 	t.Parallel()
 	s := openSite(t)

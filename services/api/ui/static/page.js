@@ -82,6 +82,12 @@
     }, seconds * 1000);
   }
 
+  // What repeats by itself is not asked for while nobody sees it.
+  document.body.addEventListener("htmx:beforeRequest", function (e) {
+    var repeats = e.detail.elt.matches('[hx-trigger^="every"]');
+    if (repeats && document.visibilityState !== "visible") e.preventDefault();
+  });
+
   // markErrors tells assistive technology which fields have an error.
   function markErrors(root) {
     root.querySelectorAll("[aria-describedby^=error-]").forEach(function (e) {
