@@ -47,9 +47,6 @@ func (t *tool) appList() *cobra.Command {
 		Short: "list the apps that the key is for, by name",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if limit < 0 {
-				return usageError("--limit is negative")
-			}
 			return t.withClient(func(api *client.Client) error {
 				apps, err := api.All(c.Context(), "/apps", nil, limit)
 				if err != nil {

@@ -36,6 +36,9 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 				// It takes none of them.
 				c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 			}
+			if n, err := c.Flags().GetInt("limit"); err == nil && n < 0 {
+				return usageError("--limit is negative")
+			}
 			return t.prepare()
 		},
 	}

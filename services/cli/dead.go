@@ -139,9 +139,6 @@ func (t *tool) redriveCommand(short string) *cobra.Command {
 		Short: short,
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if r.limit < 0 {
-				return usageError("--limit is negative")
-			}
 			return t.withApp(func(api *client.Client, app url.Values) error {
 				return r.run(c.Context(), api, app.Get("app"))
 			})

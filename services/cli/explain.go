@@ -41,7 +41,10 @@ func (t *tool) explainCommand() *cobra.Command {
 				}
 				at, err := instant(text, time.Now())
 				if err != nil {
-					return usageError(name + ": " + err.Error())
+					if name == "at" {
+						return usageError("INSTANT: " + err.Error())
+					}
+					return usageError("--" + name + ": " + err.Error())
 				}
 				query[name] = at
 			}

@@ -58,7 +58,8 @@ func (s *fireSelection) query() (url.Values, error) {
 	return q, setInstants(q, s.instants)
 }
 
-// setInstants adds instants, each in RFC 3339 or as a duration from now.
+// setInstants adds instants, each in RFC 3339 or as a duration from now. Their flags have the names
+// of the parameters.
 func setInstants(q url.Values, instants map[string]*string) error {
 	for name, text := range instants {
 		if *text == "" {
@@ -66,7 +67,7 @@ func setInstants(q url.Values, instants map[string]*string) error {
 		}
 		at, err := instant(*text, time.Now())
 		if err != nil {
-			return usageError(name + ": " + err.Error())
+			return usageError("--" + strings.ReplaceAll(name, "_", "-") + ": " + err.Error())
 		}
 		q.Set(name, at)
 	}
@@ -150,6 +151,13 @@ func (t *tool) eventsCommand() *cobra.Command {
 			if *since == "" {
 				*since = "-10m"
 			}
+		}
+		if *since != "" {
+			at, err := instant(*since, time.Now())
+			if err != nil {
+				return usageError("--since: " + err.Error())
+			}
+			*since = at
 		}
 		selected.instants[begin] = since
 		query, err := selected.query()

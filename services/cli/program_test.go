@@ -77,6 +77,32 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestWrongFlagsAreNamed checks that a wrong value is refused before a request, with its flag.
+func TestWrongFlagsAreNamed(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	for args, want := range map[string]string{
+		"job list --limit -3":               "--limit is negative",
+		"dead list --limit -3":              "--limit is negative",
+		"fires --limit -3":                  "--limit is negative",
+		"timer fires a --limit -3":          "--limit is negative",
+		"timer list --limit -3":             "--limit is negative",
+		"audit --limit -3":                  "--limit is negative",
+		"explain a --from 0s --limit -3":    "--limit is negative",
+		"events --since yesterday":          "--since: expected ",
+		"events --follow --since yesterday": "--since: expected ",
+		"fires --due-from x":                "--due-from: expected ",
+		"explain a foo":                     "INSTANT: expected ",
+		"explain a --from foo":              "--from: expected ",
+		"timer create a --every 1h --url http://a.example --attempts -3": "retry.attempts",
+		"timer create a --every 1h --url http://a.example --attempts 0":  "retry.attempts",
+	} {
+		require.Contains(t, u.refused(strings.Fields(args)...), want, args)
+	}
+}
+
 // TestContextsNeedAFile checks that a process without a home is told to name the file of contexts, and
 // that other commands need none there.
 func TestContextsNeedAFile(t *testing.T) {

@@ -88,9 +88,6 @@ func (t *tool) timerList() *cobra.Command {
 			"  carillon timer list --due-before 2h --count",
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if l.limit < 0 {
-				return usageError("--limit is negative")
-			}
 			if l.all && l.limit > 0 {
 				return usageError("--all and --limit exclude each other")
 			}

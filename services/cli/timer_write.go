@@ -110,7 +110,11 @@ func (t *tool) definition(
 		if len(args) == 0 {
 			return nil, usageError("a new timer needs a name: carillon timer create NAME")
 		}
-		return n.read(args[0], app)
+		body, err := n.read(args[0], app)
+		if err == nil && c.Flags().Changed("attempts") {
+			body["retry"] = client.Object{"attempts": n.attempts}
+		}
+		return body, err
 	}
 	other, defines := len(args) > 0, &cobra.Command{}
 	new(newTimer).addFlags(defines)
@@ -189,9 +193,6 @@ func (n *newTimer) read(name, app string) (client.Object, error) {
 	setIf(out, "priority", n.priority)
 	if n.metrics {
 		out["metrics"] = true
-	}
-	if n.attempts > 0 {
-		out["retry"] = client.Object{"attempts": n.attempts}
 	}
 	return out, nil
 }
