@@ -121,8 +121,11 @@ func run(
 // runsUntilStopped returns whether a command has no other end than that it is told to stop.
 func runsUntilStopped(c *cobra.Command) bool {
 	switch c.CommandPath() {
-	case "carillon dev", "carillon echo", "carillon bench receive", "carillon timer watch":
+	case "carillon dev", "carillon echo", "carillon bench receive":
 		return true
+	case "carillon timer watch":
+		count, _ := c.Flags().GetInt("count")
+		return count == 0
 	case "carillon events":
 		follow, _ := c.Flags().GetBool("follow")
 		return follow

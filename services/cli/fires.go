@@ -143,6 +143,9 @@ func (t *tool) watch(
 	if errors.Is(err, errWatched) {
 		return nil
 	}
+	if err == nil && count > 0 {
+		return ctx.Err() //nolint:wrapcheck // run replaces it
+	}
 	return err
 }
 

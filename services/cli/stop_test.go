@@ -28,6 +28,7 @@ func TestStoppedCommandsFail(t *testing.T) {
 		"export": {[]string{"export"}, false},
 		"freeze": {[]string{"app", "freeze"}, false},
 		"watch":  {[]string{"timer", "watch", "7"}, true},
+		"count":  {[]string{"timer", "watch", "7", "--count", "1"}, false},
 		"job":    {[]string{"job", "watch", "7"}, false},
 		"follow": {[]string{"events", "--follow"}, true},
 		"events": {[]string{"events"}, false},
