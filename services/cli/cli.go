@@ -79,10 +79,17 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 			Short:   "print the version",
 			GroupID: groupOperate,
 			Args:    usageArgs(cobra.NoArgs),
-			RunE:    func(*cobra.Command, []string) error { return printLine(stdout, process.Version()) },
+
+			PersistentPreRunE: t.withoutContext,
+
+			RunE: func(*cobra.Command, []string) error { return printLine(stdout, process.Version()) },
 		},
 		t.docsCommand(),
 	)
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.PersistentPreRunE = t.withoutContext
+	}
 	return root
 }
 

@@ -21,13 +21,7 @@ func (t *tool) contextCommand() *cobra.Command {
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		// A context that does not exist must not stop the commands that could make it.
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			var err error
-			if t.printer, err = output.New(t.format, t.out); err != nil {
-				return usageError(err.Error())
-			}
-			return nil
-		},
+		PersistentPreRunE: t.withoutContext,
 	}
 	c.AddCommand(
 		t.contextList(),

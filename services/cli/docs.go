@@ -20,6 +20,7 @@ func (t *tool) docsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "reference", Short: "write the reference of all commands as Markdown or man pages",
 		GroupID: groupOperate, Args: usageArgs(cobra.NoArgs),
+		PersistentPreRunE: t.withoutContext,
 		RunE: func(c *cobra.Command, _ []string) error {
 			root := c.Root()
 			root.DisableAutoGenTag = true // it has today's date

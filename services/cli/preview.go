@@ -32,6 +32,12 @@ func (t *tool) previewCommand() *cobra.Command {
 			"and are an example: carillon explain NAME --from 0s --to 72h shows those of a timer.",
 		Example: `  carillon preview "0 9 * * MON-FRI" --tz Europe/Paris -n 10`,
 		Args:    usageArgs(cobra.MinimumNArgs(1)),
+		PersistentPreRunE: func(c *cobra.Command, args []string) error {
+			if len(calendars) > 0 {
+				return t.prepare()
+			}
+			return t.withoutContext(c, args)
+		},
 		RunE: func(c *cobra.Command, specs []string) error {
 			at := time.Now()
 			if from != "" {

@@ -103,8 +103,25 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}
 }
 
-// TestContextsNeedAFile checks that a process without a home is told to name the file of contexts, and
-// that other commands need none there.
+// TestCommandsThatNeedNoAPI checks that commands which call nothing run where the context does not
+// exist, and that others name it.
+func TestCommandsThatNeedNoAPI(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "nowhere")
+	u.env["CARILLON_CONTEXT"] = "deleted"
+	for _, args := range [][]string{
+		{"version"}, {"preview", "@hourly"}, {"completion", "bash"}, {"reference"},
+	} {
+		u.do(args...)
+		require.Contains(t, u.refused(append(args, "-o", "xml")...), "-o xml: expected", args)
+	}
+	for _, args := range [][]string{{"preview", "@hourly", "--calendar", "a"}, {"timer", "list"}} {
+		require.Contains(t, u.refused(args...), `no context "deleted"`)
+	}
+}
+
+// TestContextsNeedAFile checks that a process without a home is told to name the file of contexts,
+// and that other commands need none there.
 func TestContextsNeedAFile(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(programDir(t), "carillon")

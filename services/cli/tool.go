@@ -93,11 +93,20 @@ func (t *tool) addFlags(root *cobra.Command) {
 	}
 }
 
-// prepare reads the context and the format.
-func (t *tool) prepare() error {
+// withoutContext is a PersistentPreRunE of commands that need no API: a context that is wrong must
+// not stop them, as it does others.
+func (t *tool) withoutContext(*cobra.Command, []string) error {
 	var err error
 	if t.printer, err = output.New(t.format, t.out); err != nil {
 		return usageError(err.Error())
+	}
+	return nil
+}
+
+// prepare reads the context and the format.
+func (t *tool) prepare() error {
+	if err := t.withoutContext(nil, nil); err != nil {
+		return err
 	}
 	f, err := t.loadContexts()
 	if err != nil {
