@@ -124,7 +124,8 @@
 //     and no owner.
 //     – cancel_previous: a fire that is due later takes the slot, with a log entry. The one that
 //     had it gets SlotReplaced when it asks again, if it was attempted also after the later one has
-//     ended, whichever fire has or had the slot since. A fire that is due earlier gets SlotReplaced;
+//     ended, whichever fire has or had the slot since; one of a series other than 0 waits for the slot
+//     again. A fire that is due earlier gets SlotReplaced;
 //     after the later one has ended, it gets the slot if it has not been attempted. The states have
 //     the fire that had the slot last (LastRunning), so that a call is broken off even if the fire
 //     that took its slot has ended before anybody has read the log.

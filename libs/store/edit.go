@@ -226,10 +226,11 @@ func (e *SlotRequest) NotBeforeMS(endedMS int64) int64 {
 
 // ReplacedBy reports whether another fire has replaced this one. last is the fire that has the slot,
 // or had it last. A fire that was attempted had the slot, and only one that is due later takes it
-// away. One that is due earlier may have had it since, so its due instant tells nothing.
+// away. One that is due earlier may have had it since, so its due instant tells nothing. A fire that
+// somebody requested is never replaced: one that lost the slot waits for it again.
 func (e *SlotRequest) ReplacedBy(last timer.FireID) bool {
-	return e.Concurrency.Policy == timer.ConcurrencyCancelPrevious && e.Fire.Attempt > 0 &&
-		last.Timer != 0 && last != e.Fire.FireID
+	return e.Concurrency.Policy == timer.ConcurrencyCancelPrevious && e.Fire.Series == 0 &&
+		e.Fire.Attempt > 0 && last.Timer != 0 && last != e.Fire.FireID
 }
 
 // WaitsBehind reports whether the fire waits for the slot that another one has, whatever the policy

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/expansion"
@@ -18,6 +19,9 @@ const (
 	// slotRecheckAfter is when a queued fire asks for a slot again by itself. Usually it is
 	// promoted long before.
 	slotRecheckAfter = time.Minute
+	// requestedRecheckAfter is the same for fires that somebody requested, of which any number may
+	// wait. They ask at different times within twice as long.
+	requestedRecheckAfter = 10 * time.Minute
 	// replanRecheckAfter is when a fire is decided again that waits for the follow-up of an edit.
 	// Hundreds of them may wait while no migrator runs, and each asks the store.
 	replanRecheckAfter = 2 * time.Second
@@ -273,6 +277,13 @@ type slotRequest struct {
 	request store.SlotRequest
 }
 
+func recheckSlotAfter(e *inflight.Entry) time.Duration {
+	if e.Fire.Series == 0 {
+		return slotRecheckAfter
+	}
+	return requestedRecheckAfter + rand.N(requestedRecheckAfter)
+}
+
 // slotRequestOf asks for the fire's concurrency slot. After a crash behind the answer the next owner
 // asks again, and gets the slot that the fire already has.
 func (s *Service) slotRequestOf(e *inflight.Entry) slotRequest {
@@ -282,7 +293,7 @@ func (s *Service) slotRequestOf(e *inflight.Entry) slotRequest {
 	if e.DeferredSince(timer.WaitTurn) == 0 {
 		waiting.WaitedFor, waiting.WaitingSinceMS = timer.WaitTurn, now.UnixMilli()
 	}
-	waiting.RunAtMS = now.Add(slotRecheckAfter).UnixMilli()
+	waiting.RunAtMS = now.Add(recheckSlotAfter(e)).UnixMilli()
 	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunAtMinute())
 	r := store.SlotRequest{
 		Fire:        waiting,

@@ -91,7 +91,7 @@ type Options struct {
 	Prefetch           int           // tasks waiting in the consumer per partition; default 200
 	ChangePollInterval time.Duration // between polls of the change log; default 500 ms
 	DrainTimeout       time.Duration // for calls in flight at a stop; default 10 s
-	RecordTimeout      time.Duration // after DrainTimeout, to record what ended within it; default 4 s
+	RecordTimeout      time.Duration // after DrainTimeout, to record what ended within it; default 2 s
 	// PollAhead is how long before its run time a fire without a task is polled from the store; 0:
 	// never. It must be shorter than the dispatch lead, by more than a task needs to be claimed.
 	PollAhead time.Duration
@@ -107,7 +107,7 @@ const (
 	defaultPrefetch           = 200
 	defaultChangePollInterval = 500 * time.Millisecond
 	defaultDrain              = 10 * time.Second
-	defaultRecord             = 4 * time.Second
+	defaultRecord             = 2 * time.Second
 )
 
 func (o *Options) defaults() {

@@ -159,7 +159,6 @@ func TestSlotsFollowTheConcurrencyPolicy(t *testing.T) {
 	}
 }
 
-// retried makes a timer wait six seconds before each of two retries.
 // TestRequestedFiresRunOneAfterTheOther: somebody asked for each of them, so none is skipped.
 func TestRequestedFiresRunOneAfterTheOther(t *testing.T) {
 	t.Parallel()
@@ -207,6 +206,38 @@ func TestRequestedFiresRunOneAfterTheOther(t *testing.T) {
 	}
 }
 
+// TestRequestedFiresOutliveReplacement: a fire of the schedule breaks off the call of a requested one,
+// which is retried when its turn comes.
+func TestRequestedFiresOutliveReplacement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		d := servicetest.Cron("*/10 * * * * *", "http://127.0.0.1/")
+		d.Retry = timer.DefaultRetry()
+		d.Concurrency.Policy = timer.ConcurrencyCancelPrevious
+		scheduled := parts.Create("a", d)[:6]
+		r := &receiver{takes: 3500 * time.Millisecond}
+		start(t, parts, "one", r, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), scheduled))
+		time.Sleep(time.Until(time.UnixMilli(scheduled[1].DueMS).Add(-time.Second)))
+		now := time.Now().UnixMilli()
+		asked := timer.FireID{
+			Timer: scheduled[0].Timer, DueMS: now, Series: int64(parts.IDs.Next()),
+		}
+		made, err := parts.Store.AddFires(t.Context(), "a", asked.Timer, []timer.Fire{
+			{FireID: asked, RunAtMS: now, Cause: timer.CauseRunNow},
+		})
+		require.NoError(t, err)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), made))
+		time.Sleep(time.Minute)
+		require.Equal(t, map[string]int{"delivered": 1}, reasons(t, parts, made))
+		require.Equal(t, map[string]int{"delivered": 6}, reasons(t, parts, scheduled))
+		calls, _ := r.seen()
+		require.Len(t, calls, 6+2)
+	})
+}
+
+// retried makes a timer wait six seconds before each of two retries.
 func retried(policy timer.ConcurrencyPolicy) func(*timer.Definition) {
 	return func(d *timer.Definition) {
 		d.Concurrency.Policy = policy

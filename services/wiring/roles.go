@@ -100,8 +100,9 @@ func addTrigger(_ context.Context, k *Kit) error {
 	return nil
 }
 
-// closeTime is what an executor needs to close its session: a call of the store.
-const closeTime = time.Second
+// closeTime is what an executor needs after it has recorded what ended: to publish the last outcome
+// events, to note that, and to close its session, a second each.
+const closeTime = 3 * time.Second
 
 // Executor is the role that calls targets.
 func Executor() Role {

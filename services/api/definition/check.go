@@ -39,8 +39,8 @@ type Reader struct {
 }
 
 // CheckDefinition checks a whole definition of the timer name and returns all its errors as one
-// problem, including those already in r. It fills in defaults and removes values that equal them. Other errors, for
-// example of the store, are returned unchanged.
+// problem, including those already in r. It fills in defaults and removes values that equal them.
+// Other errors, for example of the store, are returned unchanged.
 func (s *Reader) CheckDefinition(
 	ctx context.Context,
 	app, name string,

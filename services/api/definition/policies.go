@@ -46,7 +46,7 @@ type MisfireBody struct {
 // ConcurrencyBody is a concurrency policy.
 type ConcurrencyBody struct {
 	Policy   string `json:"policy,omitempty" enum:"allow,skip,queue_one,queue_all,cancel_previous" doc:"What becomes of a fire of the schedule whose predecessor, with all its retries, has not finished; allow by default. A fire of a run-now, a backfill or a redrive waits for its predecessor, except with allow."`
-	MaxQueue int    `json:"max_queue,omitempty" minimum:"0" doc:"For policy queue_all alone: how many fires may wait, at most 10000; 100 by default."`
+	MaxQueue int    `json:"max_queue,omitempty" minimum:"0" doc:"For policy queue_all alone: how many fires of the schedule may wait, at most 10000; 100 by default."`
 }
 
 // ReadRetry converts a body; nil is the default.

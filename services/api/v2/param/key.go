@@ -33,9 +33,8 @@ type Keys interface {
 // KeepKey keeps the instant of a request that creates fires, or an id that tells it, under its key,
 // and returns what the first request under the key kept. The fires are planned from then on. A frozen
 // app is refused before its key is kept: otherwise the same request after the freeze would create
-// fires that are late from the beginning. A key that was kept before is a repetition, which creates
-// no new fires. If the app is frozen between the two, the store refuses the fires and the key stays:
-// repeated within a day, the request counts from the refused one.
+// fires that are late from the beginning. If the app is frozen between the two, the store refuses the
+// fires and the key stays: repeated within a day, the request counts from the refused one.
 func KeepKey(
 	ctx context.Context, s Keys, app, key string, hash []byte, value int64,
 ) (kept int64, err error) {

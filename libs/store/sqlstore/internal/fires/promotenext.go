@@ -56,8 +56,8 @@ func (r *linkedBatch) open(id timer.FireID) bool {
 	return open && !r.ended[id]
 }
 
-// maxHeads bounds how many finished fires one transaction removes from a queue: as many as may
-// wait. Beyond that the slot stays free, and waiting fires request it again by themselves.
+// maxHeads bounds how many finished fires one transaction removes from a queue: as many as may wait
+// of a schedule. Beyond that the slot stays free, and waiting fires request it again by themselves.
 const maxHeads = timer.MaxMaxQueue
 
 // head returns the first open fire of a timer's queue, in order of due, or zero. It removes that
