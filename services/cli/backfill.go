@@ -106,7 +106,9 @@ func (t *tool) awaitBackfill(
 		var err error
 		if made, err = look(ctx, api, "/backfills/"+url.PathEscape(id), app); err != nil {
 			bar.Done()
-			fmt.Fprintf(t.errOut, "backfill %s goes on: carillon backfill get %s\n", id, id)
+			if !client.NotFound(err) {
+				fmt.Fprintf(t.errOut, "backfill %s goes on: carillon backfill get %s\n", id, id)
+			}
 			return nil, err
 		}
 	}

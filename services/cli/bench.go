@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -184,15 +185,21 @@ func (t *tool) bench(ctx context.Context, f *benchFlags, phases []bench.Phase) e
 	if err != nil {
 		return err
 	}
-	for _, r := range report.Phases {
-		if r.CleanUpFail != "" {
-			return errors.New("timers are left: " + r.CleanUpFail)
-		}
-		if !r.OK() {
-			return errors.New("a fire was early, missing or repeated: see above")
+	return report.fault()
+}
+
+// fault returns what is wrong with the phases.
+func (r *benchReport) fault() error {
+	var all []error
+	for _, p := range r.Phases {
+		if p.CleanUpFail != "" {
+			all = append(all, errors.New("timers are left: "+p.CleanUpFail))
 		}
 	}
-	return nil
+	if slices.ContainsFunc(r.Phases, func(p *bench.Result) bool { return !p.OK() }) {
+		all = append(all, errors.New("a fire was early, missing or repeated: see above"))
+	}
+	return errors.Join(all...)
 }
 
 // printReport prints a report in the format that the flags say.

@@ -39,6 +39,9 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 			if n, err := c.Flags().GetInt("limit"); err == nil && n < 0 {
 				return usageError("--limit is negative")
 			}
+			if needsNoContext(c) {
+				return t.withoutContext(c, args)
+			}
 			return t.prepare()
 		},
 	}

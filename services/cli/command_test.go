@@ -236,6 +236,12 @@ func TestEdit(t *testing.T) {
 		u.do("timer", "get", "bill", "-o", "jsonpath=.labels"),
 		"a field that was removed gets its default",
 	)
+	for _, removed := range []string{"schedule", "target"} {
+		u.env["EDITOR"] = `sed -i /^` + removed + `:/,/^[a-z]*:/{/^` + removed + `:/d;/^\s/d}`
+		said = u.refused("timer", "edit", "bill")
+		require.Contains(t, said, removed+" was removed")
+		kept(said)
+	}
 	u.env["EDITOR"] = "sed -i s/30m0s/never/"
 	said = u.refused("timer", "edit", "bill")
 	require.Contains(t, said, "schedule.every")

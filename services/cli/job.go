@@ -157,7 +157,9 @@ func (t *tool) followJob(
 		var err error
 		if job, err = look(ctx, api, jobPath(app, id), nil); err != nil {
 			end()
-			fmt.Fprintf(t.errOut, "job %s goes on: carillon job watch %s\n", id, id)
+			if !client.NotFound(err) {
+				fmt.Fprintf(t.errOut, "job %s goes on: carillon job watch %s\n", id, id)
+			}
 			return err
 		}
 	}

@@ -115,6 +115,9 @@ func TestCommandsThatNeedNoAPI(t *testing.T) {
 		u.do(args...)
 		require.Contains(t, u.refused(append(args, "-o", "xml")...), "-o xml: expected", args)
 	}
+	for _, args := range [][]string{{}, {"help", "timer"}, {"__complete", "context", "use", ""}} {
+		u.do(args...)
+	}
 	for _, args := range [][]string{{"preview", "@hourly", "--calendar", "a"}, {"timer", "list"}} {
 		require.Contains(t, u.refused(args...), `no context "deleted"`)
 	}

@@ -116,6 +116,12 @@ func (p *program) flags(c *cobra.Command, word string) (all []cobra.Completion) 
 	return all
 }
 
+// needsNoContext returns whether the command shows help, or completes a command line. A completion that
+// asks the API reads the context itself.
+func needsNoContext(c *cobra.Command) bool {
+	return !c.HasParent() || c.Name() == "help" || c.Name() == cobra.ShellCompRequestCmd
+}
+
 // completesProgram returns whether the command completes the command line of a program.
 func completesProgram(c *cobra.Command, args []string) bool {
 	return c.Name() == cobra.ShellCompRequestCmd && len(args) > 0 &&

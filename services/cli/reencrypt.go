@@ -135,7 +135,7 @@ func (r *reencryptPass) finish(total int) error {
 		`Keep the old keys in encryption-keys until every service runs with %q first. If one did not yet, run this again then. After that, keep them:
 - %s longer if targets complete asynchronously: the tokens of accepted fires derive from the old keys
 - 24h longer in any case: repeated creates with secrets and an idempotency key are compared under the old keys
-Then remove them there, but keep a copy while you have backups from before: to restore one, give the old keys after the new one, and run this again.
+Then remove them there, but keep a copy while you have backups from before this reencryption: to restore one, give the old keys after the new one, and run this again.
 `,
 		r.keyring.First(),
 		hours(timer.MaxAsync),

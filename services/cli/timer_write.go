@@ -388,6 +388,13 @@ func (t *tool) edit(
 	if err != nil {
 		return keep(err)
 	}
+	for _, name := range []string{"schedule", "target", "targets"} {
+		now := all[0].Body
+		if was.Body[name] != nil && now[name] == nil && now["target"] == nil && now["targets"] == nil ||
+			name == "schedule" && now[name] == nil {
+			return keep(usageError(name + " was removed: a timer needs it"))
+		}
+	}
 	change := changed(was.Body, all[0].Body)
 	if len(change) == 0 {
 		return t.unchanged(was.Name, path)
@@ -410,7 +417,7 @@ func (t *tool) unchanged(name, path string) error {
 }
 
 // changed returns the fields of a definition that differ. A field that was removed gets its
-// default; the status and the mode stay as they are, as with a PUT.
+// default; the status and the mode stay as they are, as with a PATCH.
 func changed(was, now client.Object) client.Object {
 	out := client.Object{}
 	for name, v := range now {

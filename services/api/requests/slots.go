@@ -1,12 +1,14 @@
 package requests
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"github.com/carillon-timer/carillon/services/api/problem"
 )
 
-// Slots limits concurrent requests at one place. Requests above the limit are refused; none waits.
+// Slots limits concurrent requests at one place.
 type Slots chan struct{}
 
 // NewSlots returns n free slots.
@@ -18,6 +20,18 @@ func (s Slots) TryAcquire() bool {
 	case s <- struct{}{}:
 		return true
 	default:
+		return false
+	}
+}
+
+// Acquire waits for a slot, until limit has passed or ctx ends. It reports whether it took one.
+func (s Slots) Acquire(ctx context.Context, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case s <- struct{}{}:
+		return true
+	case <-ctx.Done():
 		return false
 	}
 }

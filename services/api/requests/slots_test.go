@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,8 +18,26 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/api/auth"
+	"github.com/carillon-timer/carillon/services/api/requests"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
+
+// TestSlotsWait: a request waits until another one has ended, and not for ever.
+func TestSlotsWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := requests.NewSlots(1)
+		require.True(t, s.Acquire(t.Context(), time.Second))
+		began := time.Now()
+		require.False(t, s.Acquire(t.Context(), time.Second))
+		require.Equal(t, time.Second, time.Since(began))
+		time.AfterFunc(500*time.Millisecond, s.Release)
+		require.True(t, s.Acquire(t.Context(), time.Second))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.False(t, s.Acquire(ctx, time.Minute), "the caller has left")
+	})
+}
 
 // dribble sends the head of a request and the beginning of its body, and then nothing.
 func dribble(t *testing.T, addr, method, path, header string) net.Conn {

@@ -110,7 +110,7 @@ func (q *request) readUse(u *appUse) error {
 	now := q.page.opts.Now().UTC()
 	full := now.Truncate(time.Minute)
 	var s statsBody
-	err := q.getCounted("/apps"+pathOf(q.app, "stats"), url.Values{
+	err := q.get("/apps"+pathOf(q.app, "stats"), url.Values{
 		"step": {"1m"},
 		"from": {full.Add(-time.Hour).Format(time.RFC3339)}, "to": {full.Format(time.RFC3339)},
 	}, &s)
@@ -133,7 +133,7 @@ func (q *request) readUse(u *appUse) error {
 		}
 		Exact bool
 	}
-	err = q.getCounted("/apps"+pathOf(q.app, "upcoming"), url.Values{"hours": {"1"}}, &next)
+	err = q.get("/apps"+pathOf(q.app, "upcoming"), url.Values{"hours": {"1"}}, &next)
 	if err != nil {
 		return err
 	}

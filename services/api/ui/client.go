@@ -10,22 +10,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/requests"
 )
 
 const apiPrefix = "/api/v2"
-
-// How long, and how often, a page asks for a slot in which the API counts.
-const (
-	slotTimeout = 2 * time.Second
-	slotPoll    = 50 * time.Millisecond
-)
 
 // client calls the API in this process with the credentials of a viewer. So the API checks
 // permissions and input of the page as of every other caller.
@@ -96,19 +88,6 @@ func (c *client) get(path string, query url.Values, out any) error {
 		path += "?" + query.Encode()
 	}
 	return c.do(http.MethodGet, path, nil, out)
-}
-
-// getCounted is get of what the API counts in one of a few slots. While all are taken it asks
-// again, so that a few viewers at once do not refuse each other their pages.
-func (c *client) getCounted(path string, query url.Values, out any) error {
-	for until := time.Now().Add(slotTimeout); ; {
-		err := c.get(path, query, out)
-		if !hasStatus(err, http.StatusServiceUnavailable) || time.Now().After(until) ||
-			c.viewer.Context().Err() != nil {
-			return err
-		}
-		clock.Pause(c.viewer.Context(), slotPoll)
-	}
 }
 
 // do calls the API with a JSON body (nil: none) and decodes the response into out (nil: ignored).

@@ -71,6 +71,19 @@ type testedCall struct {
 // Limit returns how large the form may be.
 func (*editorData) Limit() int { return MaxFormBytes }
 
+// newDocument returns a new definition with a name, and with a status unless it is empty.
+func newDocument(name, status string) (*document, error) {
+	doc, err := parseDocument(newDefinition)
+	if err != nil {
+		return nil, err
+	}
+	doc.set(yamltext.Text(name), "name")
+	if doc.remove("status"); status != "" {
+		doc.set(yamltext.Text(status), "status")
+	}
+	return doc, nil
+}
+
 // showEditor shows a definition to edit, or a new one, which may be a copy.
 func showEditor(q *request) error {
 	if err := q.needWrite(); err != nil {
@@ -87,12 +100,17 @@ func showEditor(q *request) error {
 		if err != nil {
 			return err
 		}
+		if t.Unreadable != "" { // its fields are those of an empty definition
+			if doc, err = newDocument(doc.text("name"), doc.text("status")); err != nil {
+				return err
+			}
+		}
 		if id == "" {
 			doc.set(yamltext.Text(t.Name+" 2"), "name")
 		} else {
 			d.Name, d.Version, d.Status = t.Name, strconv.Itoa(t.Version), doc.text("status")
+			d.Unreadable = t.Unreadable
 		}
-		d.Unreadable = t.Unreadable
 		d.Base = doc.String()
 	}
 	d.YAML = d.Base

@@ -571,3 +571,35 @@ func TestLabelsOfPolicies(t *testing.T) {
 		}
 	}
 }
+
+// unreadable is a store that cannot read the first version of any definition.
+type unreadable struct{ api.Store }
+
+func (s unreadable) Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error) {
+	t, err := s.Store.Timer(ctx, app, id)
+	if t.Version == 1 {
+		t.Definition = timer.Definition{Unreadable: "a newer release wrote it"}
+	}
+	return t, err
+}
+
+// TestEditorReplacesWhatCannotBeRead: the editor says why, and begins with a new definition.
+func TestEditorReplacesWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t, func(o *api.Options) { o.Store = unreadable{o.Store} })
+	p := open(t, f, true)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"interval","every":"1h"}`, target, `,"status":"inactive"`))
+	path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+	body := p.shown(path)
+	require.Contains(t, body, "a newer release wrote it")
+	form := editor(body)
+	require.Contains(t, form.Get("yaml"), "status: inactive")
+	form.Set("url", "https://example.com/")
+	w := p.post(path, own, form)
+	require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+	now, err := f.Store.TimerByName(t.Context(), "shop", made.Name)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, now.Version)
+	require.Equal(t, timer.StatusInactive, now.Status)
+}

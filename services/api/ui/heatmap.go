@@ -142,7 +142,7 @@ func (q *request) readHeat(d *timerData, id string, due []string) error {
 	now := q.page.opts.Now().In(in)
 	m := newHeatMap(now)
 	var s statsBody
-	err := q.getCounted("/apps"+pathOf(q.app, "stats"), url.Values{
+	err := q.get("/apps"+pathOf(q.app, "stats"), url.Values{
 		"timer": {id}, "step": {"15m"},
 		"from": {m.begin().UTC().Format(time.RFC3339)},
 		"to":   {now.UTC().Format(time.RFC3339)},

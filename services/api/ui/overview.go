@@ -127,7 +127,7 @@ func (s *statsBody) rate(now time.Time) float64 {
 }
 
 func (q *request) readStats(from, to time.Time, s *statsBody) error {
-	return q.getCounted("/apps"+pathOf(q.app, "stats"), url.Values{
+	return q.get("/apps"+pathOf(q.app, "stats"), url.Values{
 		"step": {"1m"}, "from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339Nano)},
 	}, s)
 }
@@ -143,7 +143,7 @@ func (q *request) readHour(d *overviewData) error {
 	for _, reason := range slices.Sorted(maps.Keys(h.Stats.Total.Reasons)) {
 		h.Reasons = append(h.Reasons, reasonCount{reason, h.Stats.Total.Reasons[reason]})
 	}
-	err := q.getCounted("/apps"+pathOf(q.app, "upcoming"), url.Values{"hours": {"1"}}, &h.Upcoming)
+	err := q.get("/apps"+pathOf(q.app, "upcoming"), url.Values{"hours": {"1"}}, &h.Upcoming)
 	if err != nil {
 		return err
 	}

@@ -4,14 +4,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/api/ui"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -110,34 +108,4 @@ func TestViewerWithAReadKey(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, p.get("/ui/apps/other/overview").Code)
 	require.Equal(t, http.StatusForbidden,
 		p.post("/ui/apps/shop/timers/"+tm.ID+"/pause", own, nil).Code)
-}
-
-// TestPagesWaitForCounts checks that pages are shown although the API refuses each of their
-// requests for counts at first, because enough others count.
-func TestPagesWaitForCounts(t *testing.T) {
-	t.Parallel()
-	f := apitest.Setup(t)
-	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
-		`{"kind":"interval","every":"1h"}`, target, ""))
-	var refused sync.Map
-	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		counts := strings.HasSuffix(r.URL.Path, "/stats") ||
-			strings.HasSuffix(r.URL.Path, "/upcoming")
-		if _, again := refused.LoadOrStore(r.URL.String(), true); counts && !again {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		f.Api.Handler().ServeHTTP(w, r)
-	})
-	now := time.Now()
-	page, err := ui.New(ui.Options{
-		API: busy, Keyless: true, Now: func() time.Time { return now },
-	})
-	require.NoError(t, err)
-	p := &pages{t: t, page: page}
-	for _, path := range []string{"overview", "overview/now", "overview/hour", "app", "timers/" + made.ID} {
-		refused.Clear()
-		w := p.get("/ui/apps/shop/" + path)
-		require.Equal(t, http.StatusOK, w.Code, "%s: %s", path, w.Body)
-	}
 }

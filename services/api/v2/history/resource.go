@@ -46,8 +46,12 @@ type Resource struct {
 	counting requests.Slots // of requests that read much
 }
 
-// maxCounting limits the requests for statistics and expected load at once.
-const maxCounting = 4
+// maxCounting limits the requests for statistics and expected load at once. Others wait for countWait,
+// so that a few viewers of the page do not refuse each other.
+const (
+	maxCounting = 4
+	countWait   = 2 * time.Second
+)
 
 // New returns the operations on the history of apps.
 func New(opts Options) *Resource {
@@ -80,8 +84,8 @@ func (s *Resource) Register(r *route.Router) {
 }
 
 // count calls do in one of a few slots, because it reads much.
-func (s *Resource) count(do func() error) error {
-	if !s.counting.TryAcquire() {
+func (s *Resource) count(ctx context.Context, do func() error) error {
+	if !s.counting.Acquire(ctx, countWait) {
 		return problem.Busy("enough statistics are being computed: repeat the request later")
 	}
 	defer s.counting.Release()

@@ -94,7 +94,7 @@ func (s *Resource) stats(ctx context.Context, in *statsInput) (*statsOutput, err
 		FromMS:        span.fromMS,
 		ToMS:          span.toMS,
 	}
-	err = s.count(func() error {
+	err = s.count(ctx, func() error {
 		if len(f.labels) > 0 {
 			return c.countRows(ctx, q, newLabelMatcher(s.Store, f.labels))
 		}

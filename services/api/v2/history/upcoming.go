@@ -62,7 +62,7 @@ func (s *Resource) upcoming(ctx context.Context, in *upcomingInput) (*upcomingOu
 		Budget: maxInstants,
 	}
 	out := &upcomingOutput{}
-	err := s.count(func() error {
+	err := s.count(ctx, func() error {
 		timers, more, err := s.scheduled(ctx, in.App)
 		if err != nil {
 			return err
