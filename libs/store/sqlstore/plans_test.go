@@ -221,6 +221,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"SEARCH fires USING COVERING INDEX fires_by_run",
 	},
 	{
+		"MAX(bucket)",
+		"Select tables optimized away|No matching min/max row",
+		"SEARCH fires USING COVERING INDEX fires_by_run (run_at_minute=?)",
+	},
+	{
 		"MIN(run_at_ms)",
 		"",
 		"SEARCH fires USING COVERING INDEX fires_by_run (run_at_minute=? AND bucket=?)",

@@ -185,6 +185,26 @@ func ownedAndOldest(t *testing.T, s *setup) {
 	require.Empty(t, owned(9, now, 12345))
 }
 
+// oldestOfAPurgedMinute checks that an open fire is the oldest one, whatever its bucket, once the
+// buckets of its minute are purged.
+func oldestOfAPurgedMinute(t *testing.T, s *setup) {
+	ctx := t.Context()
+	due := s.nowMS() - 30*time.Hour.Milliseconds()
+	counts := []slicing.Growth{{Minute: timer.MinuteOf(due), Added: 1, Buckets: 8}}
+	_, err := s.st().GrowMinutes(ctx, counts)
+	require.NoError(t, err)
+	n := s.newTimer()
+	n.Activate = true
+	s.create(n, planAt(5, due))
+	s.fires(1, s.nowMS()-time.Hour.Milliseconds())
+	_, err = s.st().Cursor(ctx, timer.MinuteOf(s.nowMS()))
+	require.NoError(t, err)
+	require.NoError(t, s.st().PurgeExpired(ctx, 24*time.Hour))
+	at, err := s.st().OldestOpen(ctx)
+	require.NoError(t, err)
+	require.Equal(t, due, at)
+}
+
 // overdueByApp counts the fires of three apps, of which the earliest count first.
 func overdueByApp(t *testing.T, s *setup) {
 	ctx := t.Context()

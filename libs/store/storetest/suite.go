@@ -74,6 +74,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S15_Overdue", overdue},
 		{"S15_OverdueWalksABacklog", overdueWalksABacklog},
 		{"S15_OwnedAndOldest", ownedAndOldest},
+		{"S15_OldestOfAPurgedMinute", oldestOfAPurgedMinute},
 		{"OverdueByApp", overdueByApp},
 		{"S16_ExpiredStaysExpired", expiredStaysExpired},
 		{"S17_ExpiryNeedsTheLatestRenewal", expiryNeedsTheLatestRenewal},

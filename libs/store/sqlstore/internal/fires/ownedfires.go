@@ -149,7 +149,8 @@ func (s *Fires) OverdueByApp(
 }
 
 // OldestOpen finds the first minute with an open fire at the edge of the index, and the first fire
-// of each bucket in it.
+// of each bucket in it. The index says how many buckets these are, because a minute's own row is
+// purged after a day.
 func (s *Fires) OldestOpen(ctx context.Context) (runMS int64, err error) {
 	err = s.db.Read(
 		ctx,
@@ -172,19 +173,26 @@ func (s *Fires) OldestOpen(ctx context.Context) (runMS int64, err error) {
 				first.Minute.Int64*timer.MinuteMS > first.NowMS {
 				return err
 			}
-			buckets, err := s.bucketsOf(ctx, c, first.Minute.Int64)
+			var bucket sql.NullInt64
+			err = s.db.SelectOne(
+				ctx,
+				c,
+				&bucket,
+				sqldb.Stmt("SELECT MAX(bucket) FROM fires"+s.db.Dialect.ByRun+" WHERE run_at_minute=").
+					Int(first.Minute.Int64),
+			)
 			if err != nil {
 				return err
 			}
 			q := sqldb.Stmt("SELECT MIN(run_at_ms) FROM (")
-			for b := range buckets {
+			for b := range bucket.Int64 + 1 {
 				if b > 0 {
 					q.Add(" UNION ALL ")
 				}
 				q.Add("SELECT MIN(run_at_ms) AS run_at_ms FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute=").
 					Int(first.Minute.Int64).
 					Add(" AND bucket=").
-					Int(int64(b))
+					Int(b)
 			}
 			var at sql.NullInt64
 			err = s.db.SelectOne(ctx, c, &at, q.Add(") firsts"))
