@@ -53,6 +53,38 @@ func TestRaisedLimitsReadmitDeferredFires(t *testing.T) {
 	}
 }
 
+// TestReadmittedFiresAreTakenOver checks that fires which a raised limit let run sooner are called
+// again soon after their executor is lost, and not at the run times that they waited for before.
+func TestReadmittedFiresAreTakenOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		lost, r := &receiver{takes: time.Hour}, new(receiver)
+		cut := &frozen{Store: parts.Store}
+		start(t, parts, "lost", lost, func(o *executor.Options) { o.Store, o.MaxCalls = cut, 256 })
+		_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 1, Burst: 1}, 0)
+		require.NoError(t, err)
+		fires := parts.Create("a", soon(200, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(5 * time.Second)
+		_, err = parts.Store.PutSettings(t.Context(), "a", store.AppSettings{}, 0)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		inCalls := len(lost.attempts())
+		require.Greater(t, inCalls, 100)
+		cut.stop.Store(true)
+		start(t, parts, "other", r, nil)
+		time.Sleep(10 * time.Second)
+		calledAgain := 0
+		for id := range r.attempts() {
+			if lost.attempts()[id] > 0 {
+				calledAgain++
+			}
+		}
+		require.Equal(t, inCalls, calledAgain)
+	})
+}
+
 // TestRaisedLimitsReadmitRetries is TestRaisedLimitsReadmitDeferredFires for second attempts.
 func TestRaisedLimitsReadmitRetries(t *testing.T) {
 	t.Parallel()

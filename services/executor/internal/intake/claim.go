@@ -61,11 +61,7 @@ func (in *Intake) claim(
 	mine := in.keepClaimed(es, won)
 	in.opts.Traces.Claimed(mine)
 	if source == inflight.FromReadmit {
-		for now, i := in.opts.Clock.Now(), 0; i < len(mine); i++ {
-			if mine[i].Fire.State == timer.FireDeferred { // it may wait for a retry since it was read
-				mine[i].MoveTo(now, in.opts.Counts)
-			}
-		}
+		in.runNow(call, epoch, mine)
 	}
 	in.met.claimsLost.Add(float64(len(es) - len(mine)))
 	if err := in.opts.Load(call, mine); err != nil {

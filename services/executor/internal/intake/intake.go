@@ -29,6 +29,9 @@ type Store interface {
 	pickup.Store
 	store.Sessions
 	Claim(ctx context.Context, session timer.ID, fires []timer.Fire) (won []timer.Fire, err error)
+	RecordAttempts(
+		ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
+	) (lost []timer.FireID, err error)
 }
 
 // Options of an intake.

@@ -21,6 +21,8 @@ const (
 	readmitPause   = 50 * time.Millisecond // between checks for room
 	// somePages is how many pages ReadmitSome reads, empty ones included.
 	somePages = 100
+	// rowAhead is how long before the run time in its row a readmitted fire may be called.
+	rowAhead = time.Second
 )
 
 // Readmit claims all deferred fires of an app in this executor's share of the buckets, after the
@@ -162,4 +164,30 @@ func (in *Intake) readmitSlice(
 		}
 	}
 	return nil
+}
+
+// runNow makes claimed fires that were deferred due now, in their rows too: after a crash, others look
+// among the claims due about now. After a crash before that, or if the store does not take it, a fire
+// is found at its retry-after time.
+func (in *Intake) runNow(ctx context.Context, epoch *session.Epoch, es []*inflight.Entry) {
+	now := in.opts.Clock.Now()
+	var moved []timer.Fire
+	for _, e := range es {
+		if e.Fire.State != timer.FireDeferred { // it may wait for a retry since it was read
+			continue
+		}
+		ahead := e.Fire.RunAtMS - now.UnixMilli()
+		if e.MoveTo(now, in.opts.Counts); ahead > rowAhead.Milliseconds() {
+			moved = append(moved, e.Fire)
+		}
+	}
+	if len(moved) == 0 {
+		return
+	}
+	if _, err := in.opts.Store.RecordAttempts(ctx, epoch.ID, moved, nil); err != nil {
+		in.log.Debug().
+			Err(err).
+			Int("fires", len(moved)).
+			Msg("run times of readmitted fires not written")
+	}
 }
