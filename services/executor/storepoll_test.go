@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -144,6 +145,33 @@ func TestWithoutTasksFiresAreOnTime(t *testing.T) {
 		)
 		require.Greater(t, min(one.asked.Load(), two.asked.Load()), int64(300))
 	})
+}
+
+// TestOverdueFiresAreFoundDuringLongCalls checks that an executor whose calls hang still calls a fire
+// that no task brings, if it has a free worker.
+func TestOverdueFiresAreFoundDuringLongCalls(t *testing.T) {
+	t.Parallel()
+	for _, inCalls := range []int{3, 5, 9} { // a quarter of the set, half, and all but one
+		synctest.Test(t, func(t *testing.T) {
+			parts := servicetest.New(t, servicetest.Options{})
+			r := &receiver{answer: func(q *callback.Request) callback.Result {
+				if q.App == "hangs" {
+					time.Sleep(2 * time.Minute)
+				}
+				return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
+			}}
+			start(t, parts, "one", r, func(o *executor.Options) {
+				o.PollAhead, o.MaxInflight = time.Second, 10
+			})
+			hang := parts.Create("hangs", soon(inCalls, time.Second)...)
+			parts.Dispatch.Committed(t.Context(), hang)
+			time.Sleep(5 * time.Second)
+			require.Len(t, r.attempts(), inCalls)
+			f := parts.Create("a", soon(1, time.Second)...)[0]
+			time.Sleep(75 * time.Second)
+			require.Equal(t, 1, r.attempts()[f.FireID])
+		})
+	}
 }
 
 // TestWithoutTasksImminentFiresAreHardlyLate checks that once tasks are known to be missing, a new

@@ -2,6 +2,7 @@ package inflight
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/carillon-timer/carillon/libs/session"
@@ -36,6 +37,8 @@ const (
 	maxLate  = 1000 // late fires waiting for their call that stop catch-up
 )
 
+var errFull = errors.New("no room for more late fires")
+
 // Set is the bounded set of fires that this process owns. A fire enters it just before its
 // claim and leaves it when its outcome is recorded or the fire is released. No fire is in flight
 // twice, because only a fire that was added here is claimed.
@@ -56,8 +59,8 @@ func New(limit int) *Set {
 	}
 }
 
-// Reserve waits for room, then adds the fires that are not in flight. It replaces fires of an
-// expired epoch, which nothing will call.
+// Reserve waits for room, then adds the fires that are not in flight. FromLatePoll does not wait and
+// returns an error. It replaces fires of an expired epoch, which nothing will call.
 //
 // It also returns the indexes of the fires whose task must be redelivered. Either an earlier
 // revision is in flight and about to end. Or the claim in flight is unconfirmed, and this task
@@ -69,9 +72,7 @@ func (h *Set) Reserve(
 	source Source,
 	nowMS int64,
 ) (fresh []*Entry, again []int, err error) {
-	if source == FromOrder { // few, and fires that fill the set may wait for them
-		h.mu.Lock()
-	} else if err := h.waitForRoom(ctx, source.low()); err != nil {
+	if err := h.makeRoom(ctx, source); err != nil {
 		return nil, nil, err
 	}
 	defer h.mu.Unlock()
@@ -110,6 +111,27 @@ func (h *Set) Reserve(
 		}
 	}
 	return fresh, again, nil
+}
+
+// makeRoom returns with the lock held as soon as the set has room for fires of a source. Who polls
+// the store for late fires does not wait: it has other questions to ask, and knew of room or was put
+// off for long. It goes beyond the part of the set that tasks may fill with catch-up, so calls that
+// hang in so many fires keep none from being found. As any batch, it may exceed the limits by its size.
+func (h *Set) makeRoom(ctx context.Context, source Source) error {
+	switch source {
+	case FromOrder: // few, and fires that fill the set may wait for them
+		h.mu.Lock()
+		return nil
+	case FromLatePoll:
+		h.mu.Lock()
+		if len(h.fires) < h.max && h.late < maxLate {
+			return nil
+		}
+		h.mu.Unlock()
+		return errFull
+	case FromTask, FromLowTask, FromUnconfirmed, FromPoll, FromReadmit:
+	}
+	return h.waitForRoom(ctx, source.low())
 }
 
 // waitForRoom waits for room and returns with the lock held. Catch-up has less room than on-time

@@ -2,6 +2,7 @@ package inflight
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +61,27 @@ func TestCatchUpLeavesRoomForOnTimeFires(t *testing.T) {
 		h.Remove(append(late, more...)...)
 		require.Zero(t, h.late, "each was counted once")
 	})
+}
+
+// TestPolledLateFiresAreBounded checks that late fires which were polled take no more than all of the
+// set and a batch, that few of them wait for their calls, and that no poll waits for room.
+func TestPolledLateFiresAreBounded(t *testing.T) {
+	t.Parallel()
+	const batch = 500
+	for most, want := range map[int]int{1200: 1400, 100 * maxLate: 900 + maxLate} {
+		h, epoch := New(most), new(session.Epoch)
+		fires := make([]Arrival, 900+10*batch)
+		for i := range fires {
+			fires[i].Fire.FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
+		}
+		_, _, err := h.Reserve(t.Context(), epoch, fires[:900], FromTask, 1<<40)
+		require.NoError(t, err)
+		for part := range slices.Chunk(fires[900:], batch) {
+			_, _, err = h.Reserve(t.Context(), epoch, part, FromLatePoll, 1<<40)
+		}
+		require.ErrorIs(t, err, errFull)
+		require.Equal(t, want, h.Len())
+	}
 }
 
 // TestTaskOfUnconfirmedClaimIsRedelivered checks that until a claim without a task is answered, an
