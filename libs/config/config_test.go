@@ -299,6 +299,9 @@ func TestLimitsOfOperators(t *testing.T) {
 	require.Equal(t, []int{16, 4}, []int{m.Connections, p.Partitions})
 	require.NoError(t, read("-executor-calls", "64", "-mysql-connections", "8"))
 	require.Equal(t, []int{64, 8}, []int{e.Calls, m.Connections})
+	require.Equal(t, 250_000, e.MaxInflight())
+	require.NoError(t, read("-executor-calls", "512", "-executor-inflight", "1000"))
+	require.Equal(t, 8*512, e.MaxInflight(), "calls alone do not fill it")
 	for _, name := range []string{
 		"executor-calls", "executor-inflight", "mysql-connections", "pulsar-partitions",
 	} {

@@ -137,8 +137,15 @@ func (c *Executor) Register(s *Set) {
 		&c.Inflight,
 		"executor-inflight",
 		250_000,
-		"fires that one executor claims before they are due or finished",
+		"fires that one executor claims before they are due or finished; at least eight for each of executor-calls",
 	)
+}
+
+// MaxInflight returns how many fires one executor may claim: eight times its calls at least. With
+// fewer, calls that run long would take the room by which it tells that it is overloaded.
+func (c *Executor) MaxInflight() int {
+	const firesPerCall = 8
+	return max(c.Inflight, firesPerCall*c.Calls)
 }
 
 // Validate checks the settings.

@@ -119,7 +119,7 @@ func addExecutor(_ context.Context, k *Kit) error {
 	o := executor.Options{
 		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Planner: k.Planner,
 		Clock: k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name, PeerNotice: k.peers.Heard,
-		MaxCalls: k.Settings.Executor.Calls, MaxInflight: k.Settings.Executor.Inflight,
+		MaxCalls: k.Settings.Executor.Calls, MaxInflight: k.Settings.Executor.MaxInflight(),
 		DrainTimeout: k.Settings.Shutdown.Grace, RecordTimeout: process.RecordTime - closeTime,
 		//nolint:mnd // what came by a task was claimed longer ago
 		PollAhead: k.Settings.Timing.DispatchLead / 2,
