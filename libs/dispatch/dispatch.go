@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -114,14 +115,14 @@ func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 		wg.Go(func() { d.direct(ctx, tasks) })
 	}
 	if len(entries) > 0 {
-		d.putEntries(ctx, entries)
+		d.putEntries(ctx, entries, direct)
 	}
 	wg.Wait()
 }
 
-// putEntries puts fires into the window, or leaves them to Run if it does not take them. While the
-// window is known to be unavailable, it does not wait.
-func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
+// putEntries puts fires into the window, or leaves those to Run that it does not take and that are not
+// published either, from directMS on. While the window is known to be unavailable, it does not wait.
+func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire, directMS int64) {
 	var err error
 	if !d.entries.unavailable() {
 		call, cancel := context.WithTimeout(ctx, windowTimeout)
@@ -132,6 +133,10 @@ func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
 		}
 	}
 	d.entriesTotal.WithLabelValues("lost").Add(float64(len(fires)))
+	fires = slices.DeleteFunc(fires, func(f timer.Fire) bool { return f.RunAtMS < directMS })
+	if len(fires) == 0 {
+		return
+	}
 	dropped := d.entries.add(fires)
 	d.opts.Logger.Debug().
 		Err(err).

@@ -219,19 +219,52 @@ func TestEntriesArePutOnceTheWindowRecovers(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- d.Run(ctx) }()
 		w.SetUnavailable(true)
-		late, soon, later := at(6*time.Second), at(21*time.Second), at(time.Hour)
-		near := at(23500 * time.Millisecond) // triggers poll past it before an entry may arrive
-		d.Committed(t.Context(), []timer.Fire{late, soon, near, later})
-		time.Sleep(20 * time.Second)
-		require.Empty(t, b.published(), "executors find what is late")
+		near, soon, later := at(4*time.Second), at(21*time.Second), at(time.Hour)
+		next := at(23500 * time.Millisecond) // triggers poll past it before an entry may arrive
+		d.Committed(t.Context(), []timer.Fire{near, soon, next, later})
+		time.Sleep(15 * time.Second)
+		require.Equal(t, map[bus.Topic][]timer.Fire{bus.TasksNormal: {near}}, b.published(), "once")
+		time.Sleep(2 * time.Second)
+		require.Equal(
+			t,
+			map[bus.Topic][]timer.Fire{bus.TasksNormal: {near, soon}},
+			b.published(),
+			"when it is due soon, though the window stays away",
+		)
+		time.Sleep(3 * time.Second)
 		w.SetUnavailable(false)
 		time.Sleep(time.Second)
 		require.True(t, inWindow(t, w, later))
-		require.False(t, inWindow(t, w, late))
-		require.Equal(t, map[bus.Topic][]timer.Fire{bus.TasksNormal: {soon, near}}, b.published())
+		require.False(t, inWindow(t, w, soon))
 		time.Sleep(time.Minute)
-		require.Len(t, b.published()[bus.TasksNormal], 2, "once")
+		require.Equal(
+			t,
+			map[bus.Topic][]timer.Fire{bus.TasksNormal: {near, soon, next}},
+			b.published(),
+		)
 
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+// TestLateEntriesAreLeftToExecutors checks that fires which became late before the goroutine of the
+// window ran take neither an entry nor a task.
+func TestLateEntriesAreLeftToExecutors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, w, b := setup(t)
+		w.SetUnavailable(true)
+		late := at(6 * time.Second)
+		d.Committed(t.Context(), []timer.Fire{late})
+		w.SetUnavailable(false)
+		time.Sleep(20 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		time.Sleep(time.Second)
+		require.Empty(t, b.published())
+		require.False(t, inWindow(t, w, late))
 		cancel()
 		require.NoError(t, <-ended)
 	})

@@ -71,14 +71,12 @@ func (u *unsent) next(limit int) []timer.Fire {
 	return u.fires[:min(limit, len(u.fires)):min(limit, len(u.fires))]
 }
 
-// removeOldest removes the n oldest fires. taken tells whether the server has taken any of them.
-func (u *unsent) removeOldest(n int, taken bool) {
+// removeOldest removes the n oldest fires, which the server has taken.
+func (u *unsent) removeOldest(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.fires = u.fires[n:]; taken || len(u.fires) == 0 {
-		u.away = false // if none is left, nobody would find out that the server takes some again
-	}
-	if len(u.fires) == 0 {
+	u.away = false
+	if u.fires = u.fires[n:]; len(u.fires) == 0 {
 		u.fires = nil
 	}
 }
@@ -120,13 +118,13 @@ func (u *unsent) moveBehind(n int) {
 // a crash executors find the fires. A fire published twice is claimed once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { d.entries.send(ctx, windowTimeout, func() {}, d.putAgain) })
+	wg.Go(func() { d.entries.send(ctx, windowTimeout, func() { d.moveDue(ctx) }, d.putAgain) })
 	for _, topic := range taskTopics() {
 		wg.Go(func() {
 			d.unsent[topic].send(ctx, directTimeout,
 				func() { d.moveLate(ctx, topic) },
-				func(ctx context.Context, fires []timer.Fire) (taken bool, err error) {
-					return true, d.send(ctx, topic, fires, timer.PathDirect)
+				func(ctx context.Context, fires []timer.Fire) error {
+					return d.send(ctx, topic, fires, timer.PathDirect)
 				})
 		})
 	}
@@ -145,6 +143,17 @@ func (d *Dispatcher) moveLate(ctx context.Context, topic bus.Topic) {
 	_ = d.putOn(ctx, bus.TasksLow, late)
 }
 
+// moveDue moves the fires that are due too soon for a window entry, see Committed, to their topics,
+// however long the window stays unavailable. Executors have found late ones.
+func (d *Dispatcher) moveDue(ctx context.Context) {
+	now := d.opts.Now()
+	direct := now.Add(d.opts.DispatchLead + DirectDispatchSlack).UnixMilli()
+	due := d.entries.remove(func(f *timer.Fire) bool { return f.RunAtMS < direct })
+	late := now.Add(-LateAfter).UnixMilli()
+	due = slices.DeleteFunc(due, func(f timer.Fire) bool { return f.RunAtMS <= late })
+	_ = d.byTopic(ctx, due, (*Dispatcher).putOn)
+}
+
 // putOn leaves fires to the goroutine of a topic, without waiting. The error is always nil.
 func (d *Dispatcher) putOn(_ context.Context, topic bus.Topic, fires []timer.Fire) error {
 	if len(fires) == 0 {
@@ -159,14 +168,13 @@ func (d *Dispatcher) putOn(_ context.Context, topic bus.Topic, fires []timer.Fir
 	return nil
 }
 
-// send repeats do for parts of the fires until it succeeds, and then removes them, until ctx ends.
-// do tells whether the server has taken any. send calls before ahead of each part. One goroutine
-// runs it.
+// send repeats do for parts of the fires until it succeeds, and then removes them, until ctx ends. It
+// calls before ahead of each part. One goroutine runs it.
 func (u *unsent) send(
 	ctx context.Context,
 	timeout time.Duration,
 	before func(),
-	do func(ctx context.Context, fires []timer.Fire) (taken bool, err error),
+	do func(ctx context.Context, fires []timer.Fire) error,
 ) {
 	for {
 		select {
@@ -181,40 +189,23 @@ func (u *unsent) send(
 				break
 			}
 			call, cancel := context.WithTimeout(ctx, timeout)
-			taken, err := do(call, fires)
+			err := do(call, fires)
 			cancel()
 			if err != nil {
 				u.moveBehind(len(fires))
 				clock.Pause(ctx, unsentRetryAfter)
 				continue
 			}
-			u.removeOldest(len(fires), taken)
+			u.removeOldest(len(fires))
 		}
 	}
 }
 
-// putAgain puts fires into the window that it did not take. Those that triggers have polled past
-// meanwhile, or may have before an entry arrives, are left to the goroutines of their topics.
-// Executors have found late ones. If none is left to put, the window has taken none.
-func (d *Dispatcher) putAgain(ctx context.Context, fires []timer.Fire) (taken bool, err error) {
-	now := d.opts.Now()
-	polled := now.Add(d.opts.DispatchLead).UnixMilli()
-	direct := polled + DirectDispatchSlack.Milliseconds() // as in Committed
-	var entries, tasks []timer.Fire
-	for i := range fires {
-		f := fires[i]
-		if f.RunAtMS > polled {
-			entries = append(entries, f)
-		}
-		if f.RunAtMS < direct && f.RunAtMS > now.Add(-LateAfter).UnixMilli() {
-			tasks = append(tasks, f)
-		}
+// putAgain puts fires into the window that it did not take.
+func (d *Dispatcher) putAgain(ctx context.Context, fires []timer.Fire) error {
+	if err := d.opts.Window.Put(ctx, fires); err != nil {
+		return err //nolint:wrapcheck // it is only repeated
 	}
-	if len(entries) > 0 {
-		if err := d.opts.Window.Put(ctx, entries); err != nil {
-			return false, err //nolint:wrapcheck // it is only repeated
-		}
-		d.entriesTotal.WithLabelValues("ok").Add(float64(len(entries)))
-	}
-	return len(entries) > 0, d.byTopic(ctx, tasks, (*Dispatcher).putOn)
+	d.entriesTotal.WithLabelValues("ok").Add(float64(len(fires)))
+	return nil
 }
