@@ -185,6 +185,44 @@ func TestOutageOfAllSchedulersIsCaughtUp(t *testing.T) {
 	})
 }
 
+// metric returns the value of a counter or gauge.
+func metric(t *testing.T, reg *prometheus.Registry, name string) int {
+	t.Helper()
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			m := f.GetMetric()[0]
+			return int(m.GetCounter().GetValue() + m.GetGauge().GetValue()) // it has one of them
+		}
+	}
+	require.Fail(t, "no metric of this name", name)
+	return 0
+}
+
+// TestCursorLagGrowsWithoutTheBus checks that the metrics show an outage of the bus while it lasts.
+func TestCursorLagGrowsWithoutTheBus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		collectSlices(t, parts, true)
+		reg := prometheus.NewRegistry()
+		startWith(t, parts, "one", func(o *scheduler.Options) { o.Registerer = reg })
+		time.Sleep(2 * time.Minute)
+		lag, dispatched := "carillon_scheduler_cursor_lag_seconds", "carillon_scheduler_slices_total"
+		require.LessOrEqual(t, metric(t, reg, lag), 60)
+		before := metric(t, reg, dispatched)
+		parts.Broker.Pause()
+		time.Sleep(10*time.Minute + 30*time.Second)
+		require.GreaterOrEqual(t, metric(t, reg, lag), 540)
+		require.Equal(t, before, metric(t, reg, dispatched), "none was sent")
+		parts.Broker.Resume()
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, metric(t, reg, lag), 60)
+		require.Greater(t, metric(t, reg, dispatched), before)
+	})
+}
+
 // countingStore counts reads of minutes and of the cursor.
 type countingStore struct {
 	scheduler.Store

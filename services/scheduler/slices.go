@@ -75,6 +75,7 @@ func (s *Service) catchUp(ctx context.Context, current int64) error {
 	if err != nil {
 		return fmt.Errorf("reading the cursor: %w", err)
 	}
+	s.setCursor(cursor, current)
 	// A slow store gets fewer minutes per tick, not longer ticks. The next tick begins with the
 	// current minute again.
 	for m := cursor; m < min(current, cursor+int64(s.opts.CatchUp)) && time.Since(began) < s.opts.Tick; m++ {
@@ -89,9 +90,14 @@ func (s *Service) catchUp(ctx context.Context, current int64) error {
 			return fmt.Errorf("advancing the cursor: %w", err)
 		}
 	}
+	s.setCursor(cursor, current)
+	return nil
+}
+
+// setCursor sets what is known of the cursor, also while no slice can be dispatched.
+func (s *Service) setCursor(cursor, current int64) {
 	s.cursor = cursor
 	s.met.cursorLag.Set(float64((current - cursor) * int64(time.Minute/time.Second)))
-	return nil
 }
 
 // dispatchMinute claims and publishes the slices of a minute that no trigger holds. Two schedulers
@@ -117,10 +123,10 @@ func (s *Service) dispatchMinute(ctx context.Context, minute int64) error {
 	if len(claims) == 0 {
 		return nil
 	}
-	s.met.slices.Add(float64(len(claims)))
 	if err := s.publish(ctx, messages(claims)); err != nil {
 		return err
 	}
+	s.met.slices.Add(float64(len(claims)))
 	reassigned := messages(
 		slices.DeleteFunc(claims, func(c store.SliceClaim) bool { return c.Token == 1 }),
 	)
