@@ -112,7 +112,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		windowUnavailable: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_trigger_window_unavailable_total",
-			Help: "Polls that found the window unavailable and read the store.",
+			Help: "Failed calls of the window. Until it is back, asked every two seconds for each slice, polls read the store.",
 		}),
 		batch: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_trigger_batch_size",

@@ -17,7 +17,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		claimsLost: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_claims_lost_total",
-			Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
+			Help: "Claims that were not won, of tasks and polls: the fire was claimed by another session, finished, or of another revision.",
 		}),
 		taskBatch: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_task_batch_size",
