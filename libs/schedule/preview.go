@@ -82,7 +82,8 @@ func Preview(
 		due := time.UnixMilli(at).UTC()
 		out.Fires = append(out.Fires, ForecastFire{Due: due, Local: p.local(due)})
 	}
-	out.Excluded, err = p.exclusions(ctx, fromMS, last, anchorMS)
+	out.Excluded, err = p.exclusions(ctx, fromMS, last, anchorMS, MaxPreviewExcluded)
+	out.Excluded = out.Excluded[:min(len(out.Excluded), MaxPreviewExcluded)]
 	return out, err
 }
 
@@ -101,26 +102,27 @@ func localText(at time.Time, offset int64) string {
 		Format("2006-01-02T15:04:05.999Z07:00")
 }
 
-// exclusions lists the excluded instants in (fromMS, toMS], ascending.
+// exclusions lists the excluded instants in (fromMS, toMS], ascending. Those behind the first limit
+// of them may be incomplete. An instant that is excluded for several reasons is listed with each.
 func (p *Parsed) exclusions(
 	ctx context.Context,
 	fromMS, toMS, anchorMS int64,
+	limit int,
 ) ([]ForecastExclusion, error) {
-	out, err := p.excludedByCalendars(ctx, fromMS, toMS, anchorMS)
+	out, err := p.excludedByCalendars(ctx, fromMS, toMS, anchorMS, limit)
 	if err != nil {
 		return nil, err
 	}
 	for _, part := range p.parts {
 		if w, ok := part.(*wall); ok {
-			out = append(out, p.overlaps(w, fromMS, toMS)...)
-			out = append(out, p.droppedByGap(w, fromMS, toMS)...)
+			out = append(out, p.overlaps(w, fromMS, toMS, limit)...)
+			out = append(out, p.droppedByGap(w, fromMS, toMS, limit)...)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b ForecastExclusion) int {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Reason, b.Reason))
 	})
-	out = slices.Compact(out) // several specs may have the same instant
-	return out[:min(len(out), MaxPreviewExcluded)], nil
+	return slices.Compact(out), nil // several specs may have the same instant
 }
 
 func (p *Parsed) exclusion(dueMS int64, reason string) ForecastExclusion {
@@ -128,10 +130,12 @@ func (p *Parsed) exclusion(dueMS int64, reason string) ForecastExclusion {
 	return ForecastExclusion{Due: due, Local: p.local(due), Reason: reason}
 }
 
-// excludedByCalendars lists the instants that calendars exclude. A fixed delay has at most one.
+// excludedByCalendars lists the instants that calendars exclude, limit of them at the most. A fixed
+// delay has at most one.
 func (p *Parsed) excludedByCalendars(
 	ctx context.Context,
 	fromMS, toMS, anchorMS int64,
+	limit int,
 ) ([]ForecastExclusion, error) {
 	out := []ForecastExclusion{}
 	if p.calendars == nil {
@@ -141,7 +145,7 @@ func (p *Parsed) excludedByCalendars(
 	if p.kind == timer.KindFixedDelay {
 		next = func(after int64) int64 { return ifAfter(max(anchorMS+p.everyMS, p.startMS), after) }
 	}
-	for at := fromMS; len(out) < MaxPreviewExcluded; {
+	for at := fromMS; len(out) < limit; {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("listing excluded instants: %w", err)
 		}

@@ -5,8 +5,8 @@ import (
 )
 
 // overlaps lists the instants in (fromMS, toMS] that the overlap policy drops. The spec has them in
-// both passes, and the policy keeps one.
-func (p *Parsed) overlaps(w *wall, fromMS, toMS int64) []ForecastExclusion {
+// both passes, and the policy keeps one. At least limit of them are listed, if there are so many.
+func (p *Parsed) overlaps(w *wall, fromMS, toMS int64, limit int) []ForecastExclusion {
 	if !w.first && !w.second {
 		return nil
 	}
@@ -18,7 +18,7 @@ func (p *Parsed) overlaps(w *wall, fromMS, toMS int64) []ForecastExclusion {
 	both.first, both.second = false, false
 	z := w.zone
 	var out []ForecastExclusion
-	for i := max(1, z.At(floorDiv(fromMS, 1000))); i < z.Len() && (z.Start(i)-secondsPerDay)*1000 <= toMS && len(out) < MaxPreviewExcluded; i++ {
+	for i := max(1, z.At(floorDiv(fromMS, 1000))); i < z.Len() && (z.Start(i)-secondsPerDay)*1000 <= toMS && len(out) < limit; i++ {
 		if length := z.Offset(i-1) - z.Offset(i); length > 0 {
 			out = append(
 				out,
@@ -30,6 +30,7 @@ func (p *Parsed) overlaps(w *wall, fromMS, toMS int64) []ForecastExclusion {
 					fromMS,
 					toMS,
 					reason,
+					limit,
 				)...)
 		}
 	}
@@ -42,9 +43,10 @@ func (p *Parsed) droppedByOverlap(
 	w, both *wall,
 	after, before, fromMS, toMS int64,
 	reason string,
+	limit int,
 ) []ForecastExclusion {
 	var out []ForecastExclusion
-	for at := max(after*1000, fromMS); len(out) < MaxPreviewExcluded; {
+	for at := max(after*1000, fromMS); len(out) < limit; {
 		if at = both.next(at, 0); at >= before*1000 || at > toMS || at >= p.endMS {
 			return out
 		}
@@ -57,21 +59,20 @@ func (p *Parsed) droppedByOverlap(
 
 // droppedByGap lists the missing local times in (fromMS, toMS] under the policy "skip". Under
 // "shift" none is dropped.
-func (p *Parsed) droppedByGap(w *wall, fromMS, toMS int64) []ForecastExclusion {
+func (p *Parsed) droppedByGap(w *wall, fromMS, toMS int64, limit int) []ForecastExclusion {
 	if w.everyHour || w.shift {
 		return nil
 	}
 	z := w.zone
+	fromMS, toMS = max(fromMS, p.startMS-1), min(toMS, p.endMS-1)
 	var out []ForecastExclusion
-	for i := z.At(floorDiv(fromMS, 1000)) + 1; i < z.Len() && len(out) < MaxPreviewExcluded; i++ {
+	for i := max(1, z.At(floorDiv(fromMS, 1000))); i < z.Len() && len(out) < limit; i++ {
 		begin, was := z.Start(i), z.Offset(i-1)
-		if begin*1000 > toMS || begin*1000 >= p.endMS {
+		if begin*1000 > toMS {
 			break
 		}
-		if begin*1000 < p.startMS {
-			continue
-		}
-		for local := w.cron.next(begin + was); local != none && local < begin+z.Offset(i) && len(out) < MaxPreviewExcluded; local = w.cron.next(local + 1) {
+		first := max(begin, floorDiv(fromMS, 1000)+1) // with the offset before the gap
+		for local := w.cron.next(first + was); local != none && local < begin+z.Offset(i) && (local-was)*1000 <= toMS && len(out) < limit; local = w.cron.next(local + 1) {
 			out = append(out, ForecastExclusion{
 				Due: time.Unix(local-was, 0).
 					UTC(),

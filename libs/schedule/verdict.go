@@ -196,7 +196,7 @@ func (p *Parsed) Instants(
 	if len(out) == limit {
 		last = out[limit-1]
 	}
-	excluded, err := p.exclusions(ctx, fromMS-1, last, anchorMS)
+	excluded, err := p.exclusions(ctx, fromMS-1, last, anchorMS, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -172,3 +172,67 @@ func agree(t *testing.T, s timer.Schedule, in schedule.Inputs, from int64) {
 		}
 	}
 }
+
+// TestPagesOfInstantsAreComplete checks that pages have what each instant's own verdict says, in
+// whatever order due and excluded instants come.
+func TestPagesOfInstantsAreComplete(t *testing.T) {
+	t.Parallel()
+	workdays := timer.Calendar{Name: "workdays", ExcludedWeekdays: []string{"sat", "sun"}}
+	in := schedule.Inputs{Calendars: []timer.Calendar{workdays}}
+	under := func(s timer.Schedule) timer.Schedule {
+		s.Calendars, s.Gap = []string{workdays.Name}, timer.GapSkip
+		return s
+	}
+	for name, c := range map[string]struct {
+		s        timer.Schedule
+		in       schedule.Inputs
+		from, to string
+	}{
+		"a weekend before a workday": {
+			under(cronOf("", "* * * * *")), in, "2026-11-28T00:00:00Z", "2026-12-01T00:00:00Z",
+		},
+		"a weekend alone": {
+			under(cronOf("", "* * * * *")), in, "2026-11-28T00:00:00Z", "2026-11-30T00:00:00Z",
+		},
+		"a gap, and an excluded instant at the same time": {
+			under(cronOf("Europe/Berlin", "*/2 2 * * *", "*/3 3 * * *")), in,
+			"2026-03-28T00:00:00Z", "2026-03-31T00:00:00Z",
+		},
+		"from within a gap": {
+			under(cronOf("Europe/Berlin", "* 2,5 * * *")), in,
+			"2026-03-29T01:20:00Z", "2026-03-30T00:00:00Z",
+		},
+		"up to within a gap": {
+			under(cronOf("Europe/Berlin", "* 2,5 * * *")), in,
+			"2026-03-29T00:00:00Z", "2026-03-29T01:20:00Z",
+		},
+		"from within an overlap": {
+			cronOf("Europe/Berlin", "* 2,5 * * *"),
+			schedule.Inputs{},
+			"2026-10-25T01:20:00Z", "2026-10-26T00:00:00Z",
+		},
+	} {
+		p, err := schedule.Parse(c.s, c.in)
+		require.NoError(t, err, name)
+		from, to := ms(t, c.from), ms(t, c.to)
+		var want []int64
+		for at := from; at < to; at += time.Minute.Milliseconds() {
+			if p.Judge(at, 0).Excluded != schedule.NotInSchedule {
+				want = append(want, at)
+			}
+		}
+		require.NotEmpty(t, want, name)
+		for _, limit := range []int{7, 100, 999, 1000, 1001, 5000} {
+			var got []int64
+			for begin, more := from, true; more; {
+				page, err := p.Instants(t.Context(), begin, to, 0, limit+1)
+				require.NoError(t, err, name)
+				if more = len(page) > limit; more {
+					begin, page = page[limit], page[:limit]
+				}
+				got = append(got, page...)
+			}
+			require.Equal(t, want, got, "%s, limit %d", name, limit)
+		}
+	}
+}
