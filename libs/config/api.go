@@ -28,7 +28,7 @@ type API struct {
 
 // Register registers the settings.
 func (c *API) Register(s *Set) {
-	s.String(&c.Zone, "zone", "UTC", "IANA time zone of cron expressions without one")
+	s.String(&c.Zone, "zone", "UTC", "IANA time zone of cron expressions and calendars without one")
 	s.String(
 		&c.Auth,
 		"auth",

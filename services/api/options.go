@@ -74,7 +74,7 @@ type Options struct {
 	Health    operations.Health      // of the process, for operators; nil: its checks are not shown
 	// Secrets encrypts secrets; nil: definitions with secrets or asynchronous targets are refused.
 	Secrets *encryption.Keyring
-	Zone    string           // IANA zone of cron expressions without one; default UTC
+	Zone    string           // IANA zone of cron expressions and calendars without one; default UTC
 	Now     func() time.Time // the store's clock, as this process measures it
 
 	Egress        *egress.Policy // of the deployment; nil: the strict default

@@ -28,7 +28,7 @@ type Reader struct {
 	// Secrets encrypts secrets; nil: definitions with secrets or asynchronous targets are refused.
 	Secrets *encryption.Keyring
 	Tokens  *callback.CompletionTokens // nil: no asynchronous targets
-	Zone    string                     // IANA zone of cron expressions without one
+	Zone    string                     // IANA zone of cron expressions and calendars without one
 
 	Egress         *egress.Policy // of the deployment
 	Topics         *egress.Topics // where pulsar targets may publish

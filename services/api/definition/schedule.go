@@ -78,13 +78,15 @@ func refuseZero(r *input.BodyReader, field, text string, d timer.Duration, bound
 	}
 }
 
-// DefaultZone sets the zone of a cron schedule that has none.
+// DefaultZone sets the zone of a schedule that has none, if it matters.
 func (s *Reader) DefaultZone(d *timer.Schedule) {
-	if d.Zone == "" && s.Zone != time.UTC.String() &&
-		(d.Kind == timer.KindCron || len(d.Calendars) > 0) {
+	if d.Zone == "" && s.Zone != time.UTC.String() && hasZone(d) {
 		d.Zone = s.Zone
 	}
 }
+
+// hasZone reports whether the zone of a schedule matters: calendars without one of their own use it.
+func hasZone(d *timer.Schedule) bool { return d.Kind == timer.KindCron || len(d.Calendars) > 0 }
 
 // DropDefaults removes values that equal their default, so that a definition is the same whether
 // they are written out or not. It runs after all checks, because a field of another kind is an
@@ -117,7 +119,8 @@ func clearDefault[T comparable](v *T, def T) {
 	}
 }
 
-// ShowSchedule writes out the defaults of fields that the kind has.
+// ShowSchedule writes out the defaults of fields that the kind has. The zone is among them wherever
+// DefaultZone would set another one, so that a body that was shown and comes back changes nothing.
 func ShowSchedule(d *timer.Schedule) ScheduleBody {
 	b := ScheduleBody{
 		Kind: string(
@@ -138,8 +141,10 @@ func ShowSchedule(d *timer.Schedule) ScheduleBody {
 		Jitter:    showDuration(d.Jitter),
 		Calendars: d.Calendars,
 	}
-	if d.Kind == timer.KindCron {
+	if hasZone(d) {
 		b.Zone = OrElse(d.Zone, time.UTC.String())
+	}
+	if d.Kind == timer.KindCron {
 		b.Gap, b.Overlap = OrElse(
 			string(d.Gap),
 			string(timer.GapShift),
