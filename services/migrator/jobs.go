@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -182,8 +183,13 @@ func (s *Service) nextPage(
 	return true, nil
 }
 
-// find returns timers of a job in order of id, and how far it looked. The deletion of an app takes
-// all timers.
+// find returns timers of a job in order of id, and how far it looked. Timers that were created after
+// the job are none of it: their ids are always to come, so it might never end. Only the deletion of
+// an app takes all timers.
+//
+// The store's clock decides, which wrote both instants. Ids do not: those of timers and of jobs come
+// from clocks of several processes, and a repetition under an idempotency key has the id of before. A
+// timer of the same millisecond as the job is taken.
 func (s *Service) find(
 	ctx context.Context,
 	j *store.Job,
@@ -207,7 +213,14 @@ func (s *Service) find(
 	if page.More {
 		after = page.Next.ID
 	}
-	return page.Timers, after, page.More, err
+	found = page.Timers
+	if j.Action != store.JobDeleteApp {
+		found = slices.DeleteFunc(
+			found,
+			func(t timer.Timer) bool { return t.CreatedMS > j.CreatedMS },
+		)
+	}
+	return found, after, page.More, err
 }
 
 // count counts what a page did.

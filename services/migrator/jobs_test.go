@@ -221,6 +221,39 @@ func TestJobsChangeWhatTheySelect(t *testing.T) {
 	})
 }
 
+// TestJobsLeaveTimersThatAreCreatedLater checks that a job ends with the timers of its creation.
+func TestJobsLeaveTimersThatAreCreatedLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		labelled(t, parts, 60)
+		st := newJobStore(parts.Store)
+		st.dieAt = 3
+		j := startJob(t, parts.Store, store.JobDelete, "", store.JobRequest{})
+		stop := startJobs(t, parts, st)
+		<-st.dead // the first timers are deleted
+		stop()
+		time.Sleep(time.Second)
+		items := make([]store.NewTimer, 30) // more than a page
+		for i := range items {
+			items[i] = store.NewTimer{
+				App: "a", Name: fmt.Sprintf("new%d", i), Activate: true,
+				Definition: servicetest.Once(time.Now().Add(240*time.Hour), "https://example.com/"),
+			}
+		}
+		made, err := parts.Store.Create(t.Context(), items, parts.Plan)
+		require.NoError(t, err)
+		for i := range made {
+			require.NoError(t, made[i].Err)
+		}
+		startJobs(t, parts, parts.Store)
+		done := ended(t, parts.Store, j.ID)
+		require.Equal(t, store.JobDone, done.Status, done.Reason)
+		require.EqualValues(t, 60, done.Done)
+		require.Equal(t, map[timer.Status]int{timer.StatusActive: 30}, count(t, parts.Store))
+	})
+}
+
 // TestJobsChangeForTheirActor checks who is named for what a job changes.
 func TestJobsChangeForTheirActor(t *testing.T) {
 	t.Parallel()
