@@ -246,6 +246,7 @@ func (f *Facts) withoutFire(a *Answer) {
 		a.Text = "The schedule has this instant. Outcomes that old are deleted."
 	case f.calendarsChanged(a):
 		f.unknownCalendar(a)
+	case f.hadLastFire(a, v):
 	default:
 		a.Code = Missing
 		a.Text = "The schedule has this instant, and there is neither a fire nor an outcome. " +

@@ -224,8 +224,71 @@ func TestMaxFiresBeforeAnEdit(t *testing.T) {
 	fx.timer.Definition = fx.versions[0].Definition
 	require.Equal(t, explain.MaxFires, fx.at(t, due)[0].Code)
 	require.Equal(t, explain.MaxFires, fx.at(t, "2026-01-08T09:00:00Z")[0].Code)
-	fx.timer.Definition.Schedule.MaxFires = 5
-	require.Equal(t, explain.NotExpanded, fx.at(t, due)[0].Code, "not known of another number")
+}
+
+// TestMaxFiresAreRaised checks that an edit, a pause or a deletion does not change why a timer had no
+// fire before, and that a fire is still missing that was followed by another.
+func TestMaxFiresAreRaised(t *testing.T) {
+	t.Parallel()
+	const since, next = "2026-01-07T00:00:00Z", "2026-01-06T09:00:00Z"
+	raised := func(change func(fx *fixture)) *fixture {
+		fx := newFixture()
+		fx.change(func(d *timer.Definition) { d.Schedule.MaxFires = 1 })
+		fx.outcomes = []timer.Outcome{outcome("2026-01-04T09:00:00Z", timer.Delivered, "")}
+		fx.edit(since, daily("0 9 * * *"))
+		fx.timer.Definition = fx.versions[1].Definition
+		fx.timer.FiresCreated = 4
+		change(fx)
+		return fx
+	}
+	for name, c := range map[string]struct {
+		change func(fx *fixture)
+		want   explain.Code
+	}{
+		"an edit": {func(*fixture) {}, explain.MaxFires},
+		"fires of the next version": {func(fx *fixture) {
+			fx.open = []timer.Fire{fire("2026-01-07T09:00:00Z", timer.Fire{})}
+			fx.outcomes = append(fx.outcomes, outcome("2026-01-08T09:00:00Z", timer.Delivered, ""))
+		}, explain.MaxFires},
+		"a run-now": {func(fx *fixture) {
+			run := outcome(next, timer.Delivered, "")
+			run.Series = 5
+			fx.outcomes = append(fx.outcomes, run)
+		}, explain.MaxFires},
+		"a pause": {func(fx *fixture) {
+			fx.versions, fx.timer.Version = fx.versions[:1], 1
+			fx.inactive = []timer.Inactivity{
+				{FromMS: ms(since), UntilMS: ms("2026-01-07T12:00:00Z"), Status: timer.StatusPaused},
+			}
+			fx.outcomes = append(fx.outcomes, outcome("2026-01-08T09:00:00Z", timer.Delivered, ""))
+		}, explain.MaxFires},
+		"a deletion": {func(fx *fixture) {
+			fx.versions, fx.timer.Version = fx.versions[:1], 1
+			fx.deleted, fx.timer.Status = true, timer.StatusDeleted
+			fx.timer.InactiveSinceMS = ms(since)
+		}, explain.MaxFires},
+		"a later fire": {func(fx *fixture) {
+			fx.outcomes = append(fx.outcomes, outcome(next, timer.Delivered, ""))
+		}, explain.Missing},
+		"a later open fire": {func(fx *fixture) {
+			fx.open = []timer.Fire{fire(next, timer.Fire{})}
+		}, explain.Missing},
+		"fewer fires until now": {func(fx *fixture) { fx.timer.FiresCreated = 0 }, explain.Missing},
+		"no limit": {func(fx *fixture) {
+			fx.change(func(d *timer.Definition) { d.Schedule.MaxFires = 0 })
+		}, explain.Missing},
+	} {
+		fx := raised(c.change)
+		alone, of := fx.at(t, due), fx.read(t, ms(due), ms(now), 100).Explain()
+		require.Equal(t, c.want, alone[0].Code, "%s: %s", name, alone[0].Text)
+		require.Equal(t, c.want, of[0].Code, "%s: %s", name, of[0].Text)
+	}
+	require.Equal(
+		t,
+		"By then the timer had its 1 fire (max_fires): no later one was created until "+
+			since+".",
+		raised(func(*fixture) {}).at(t, due)[0].Text,
+	)
 }
 
 // TestMaxFiresHoldTheTimerBack checks that the present tells when a timer has had all of its fires.

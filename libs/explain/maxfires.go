@@ -1,10 +1,12 @@
 package explain
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -102,4 +104,97 @@ func (f *Facts) afterEveryFire(atMS int64) bool {
 	later := func(id timer.FireID) bool { return id.Series == 0 && id.DueMS >= atMS }
 	return !slices.ContainsFunc(f.Open, func(o timer.Fire) bool { return later(o.FireID) }) &&
 		!slices.ContainsFunc(f.Outcomes, func(o timer.Outcome) bool { return later(o.FireID) })
+}
+
+// hadLastFire tells whether max_fires had ended the timer at a due instant without a fire, before
+// an edit, a pause or the deletion. All fires of the schedule are created in order, and such a
+// change records what came due until then if there were more to come. So none is created after the
+// last one.
+//
+// How many there were by then is not kept. Without a later fire a lost one looks the same, if
+// the timer has had so many by now. One that is followed by another is still found.
+func (f *Facts) hadLastFire(a *Answer, v *Version) bool {
+	most, endMS := v.Definition.Schedule.MaxFires, f.stretchEnd(v, a.AtMS)
+	if most == 0 || endMS == timer.NeverMS || f.Timer != nil && f.Timer.FiresCreated < most ||
+		endMS >= f.ToMS && f.goesOn || f.hasFire(a.AtMS, endMS) {
+		return false
+	}
+	a.Code = MaxFires
+	a.Text = fmt.Sprintf(
+		"By then the timer had its %s (max_fires): no later one was created until %s.",
+		count(most, "fire"),
+		instant(endMS),
+	)
+	return true
+}
+
+// stretchEnd returns until when a version stays in force and the timer active, from an instant on.
+func (f *Facts) stretchEnd(v *Version, atMS int64) int64 {
+	endMS := v.untilMS
+	for _, period := range f.Inactivities {
+		if period.FromMS > atMS {
+			endMS = min(endMS, period.FromMS)
+		}
+	}
+	if f.State.Status == timer.StatusDeleted {
+		endMS = min(endMS, f.State.InactiveSinceMS)
+	}
+	return endMS
+}
+
+// hasFire reports whether a fire of the schedule is known that is due in [fromMS, toMS].
+func (f *Facts) hasFire(fromMS, toMS int64) bool {
+	among := func(id timer.FireID) bool {
+		return id.Series == 0 && id.DueMS >= fromMS && id.DueMS <= toMS
+	}
+	return slices.ContainsFunc(f.Open, func(o timer.Fire) bool { return among(o.FireID) }) ||
+		slices.ContainsFunc(f.Outcomes, func(o timer.Outcome) bool { return among(o.FireID) })
+}
+
+// maxRest is how many instants behind the range are looked up.
+const maxRest = 100
+
+// readRest looks whether the schedule has fires behind the range, within the stretch of the last
+// instant, as hadLastFire needs to know. The fires of earlier instants of the range are known.
+func (f *Facts) readRest(ctx context.Context, s Store) error {
+	v, _ := f.version(f.ToMS - 1)
+	if v == nil || v.parsed == nil || v.Definition.Schedule.MaxFires == 0 ||
+		v.Definition.Schedule.Kind == timer.KindFixedDelay {
+		return nil
+	}
+	endMS := f.stretchEnd(v, f.ToMS-1)
+	if endMS == timer.NeverMS || endMS < f.ToMS {
+		return nil
+	}
+	var ids []timer.FireID
+	at := v.parsed.Next(f.ToMS-1, f.anchor())
+	for ; at <= endMS && len(ids) < maxRest; at = v.parsed.Next(at, f.anchor()) {
+		ids = append(ids, timer.FireID{Timer: f.ID, DueMS: at})
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	open, err := s.OpenAmong(ctx, ids)
+	if f.goesOn = len(open) > 0; f.goesOn || err != nil {
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	before := timer.FireID{Timer: f.ID, DueMS: ids[len(ids)-1].DueMS + 1}
+	for range maxPages {
+		page, err := s.History(ctx, f.App, f.ID, before, store.MaxBatch)
+		if err != nil {
+			return err //nolint:wrapcheck // the store says what it was doing
+		}
+		for i := range page {
+			if page[i].Series == 0 || page[i].DueMS < f.ToMS {
+				f.goesOn = page[i].DueMS >= f.ToMS
+				return nil
+			}
+		}
+		if len(page) < store.MaxBatch {
+			return nil
+		}
+		before = page[len(page)-1].FireID
+	}
+	f.goesOn = true // too many fires of requests to know
+	return nil
 }

@@ -65,6 +65,7 @@ type Version struct {
 	SinceMS    int64 // when it came into force
 	Definition timer.Definition
 
+	untilMS int64            // when the next version came into force, timer.NeverMS: it has not
 	parsed  *schedule.Parsed // nil: it cannot be read
 	problem error            // why
 }
@@ -87,6 +88,7 @@ type Facts struct {
 	instants []int64 // to explain, ascending
 	next     int64   // where the next page begins, 0: there is none
 	last     *lastAllowed
+	goesOn   bool // see readRest
 	delayed  delayed
 }
 
@@ -98,8 +100,8 @@ type Facts struct {
 func Read(ctx context.Context, s Store, q Query) (*Facts, error) {
 	f := &Facts{Query: q}
 	steps := []func(context.Context, Store) error{
-		f.readTimer, f.readVersions, f.readSchedules, f.listInstants, f.readFires, f.readDelayed,
-		f.readPurged,
+		f.readTimer, f.readVersions, f.readSchedules, f.listInstants, f.readFires, f.readRest,
+		f.readDelayed, f.readPurged,
 	}
 	for _, step := range steps {
 		if err := step(ctx, s); err != nil {
@@ -164,12 +166,16 @@ func (f *Facts) readVersions(ctx context.Context, s Store) error {
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}
+	following := func(k store.VersionKey) store.VersionKey {
+		return store.VersionKey{Timer: k.Timer, Version: k.Version + 1}
+	}
 	if n := len(keys); n > 0 && keys[n-1].Version < latest {
-		if at := since(keys[n-1].Version + 1); failed == nil && at < f.ToMS {
-			f.endAt(at + 1) // the next page is of the versions from then on
-		}
-		if failed != nil {
+		next := following(keys[n-1])
+		if times[next] = since(next.Version); failed != nil {
 			return failed
+		}
+		if times[next] < f.ToMS {
+			f.endAt(times[next] + 1) // the next page is of the versions from then on
 		}
 	}
 	keys = slices.DeleteFunc(keys, func(k store.VersionKey) bool {
@@ -180,7 +186,10 @@ func (f *Facts) readVersions(ctx context.Context, s Store) error {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}
 	for _, k := range keys {
-		v := Version{N: k.Version, SinceMS: times[k]}
+		v := Version{N: k.Version, SinceMS: times[k], untilMS: timer.NeverMS}
+		if at, ok := times[following(k)]; ok {
+			v.untilMS = at
+		}
 		if d := definitions[k]; d != nil {
 			v.Definition = *d
 		}

@@ -54,6 +54,37 @@ func TestMissingFiresAreFound(t *testing.T) {
 	}
 }
 
+// TestRaisedMaxFiresAreNotMissing checks that instants after the last fire are not counted once more
+// fires are allowed.
+func TestRaisedMaxFiresAreNotMissing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		d := timer.Definition{Schedule: timer.Schedule{
+			Kind: timer.KindCron, Specs: []string{"* * * * *"}, MaxFires: 2,
+		}}
+		out, err := parts.Store.Create(t.Context(), []store.NewTimer{
+			{App: "shop", Name: "bill", Definition: d, Activate: true},
+		}, parts.Plan)
+		require.NoError(t, err)
+		require.NoError(t, out[0].Err)
+		time.Sleep(30 * time.Minute)
+		d.Schedule.MaxFires = 100
+		edited, err := parts.Store.Edit(t.Context(), []store.Edit{
+			{App: "shop", ID: out[0].Timer.ID, Definition: d},
+		}, parts.Plan)
+		require.NoError(t, err)
+		require.NoError(t, edited[0].Err)
+		reg := prometheus.NewRegistry()
+		startWith(t, parts, "one", func(o *scheduler.Options) {
+			o.Tick, o.Registerer = 10*time.Second, reg
+		})
+		time.Sleep(3 * time.Minute)
+		require.Positive(t, counter(t, reg, "carillon_scheduler_searched_instants_total"))
+		require.Zero(t, counter(t, reg, "carillon_scheduler_missing_fires_total"))
+	})
+}
+
 func counter(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := reg.Gather()
