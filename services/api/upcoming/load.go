@@ -23,6 +23,7 @@ type Load struct {
 	FixedDelays int     // not counted: when they are due depends on their calls
 	exhausted   int
 	Exhausted   int // not counted: too many timers whose fires, limited by max_fires, all exist
+	Unreadable  int // not counted: their schedules cannot be read
 }
 
 // maxExhausted is how many timers are looked up in the store whose fires all exist.
@@ -58,7 +59,8 @@ func (s *Finder) Add(ctx context.Context, l *Load, timers []timer.Timer) error {
 		}
 		p, err := schedule.Parse(t.Definition.Schedule, Inputs(t))
 		if err != nil {
-			continue // the migrator tells why
+			l.Unreadable++ // the migrator tells why
+			continue
 		}
 		if isExhausted(t) {
 			if err := s.addExhausted(ctx, l, t, p); err != nil {
@@ -206,7 +208,11 @@ func dues(
 		return nil, false, nil
 	}
 	if t.Definition.Schedule.Kind.OneShot() {
-		if due := nextOneShot(t, p, afterMS); due >= fromMS && due < toMS {
+		due := nextOneShot(t, p, afterMS)
+		if waitsForEnd(t) {
+			due = t.PausedUntilMS
+		}
+		if due >= fromMS && due < toMS {
 			found = append(found, due)
 		}
 		return found, false, nil
@@ -229,4 +235,11 @@ func dues(
 		}
 	}
 	return found, false, nil
+}
+
+// waitsForEnd reports whether the fire of a one-shot was due in the present pause, which has an end:
+// so it was not called, and is then.
+func waitsForEnd(t *timer.Timer) bool {
+	return t.Status == timer.StatusPaused && t.NextDueMS == timer.NeverMS &&
+		t.LastDueMS >= t.InactiveSinceMS && t.LastDueMS < t.PausedUntilMS
 }

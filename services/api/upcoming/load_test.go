@@ -82,6 +82,44 @@ func TestEstimatedLoad(t *testing.T) {
 	}
 }
 
+// TestLoadOfPausedOneShots checks that one-shots which wait for the end of a pause are counted then,
+// whether or not their fires exist.
+func TestLoadOfPausedOneShots(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2030, 1, 2, 8, 0, 0, 0, time.UTC)
+	due, until := from.Add(10*time.Minute), from.Add(time.Hour)
+	paused := func(dueAt time.Time, nextMS, lastMS int64) timer.Timer {
+		return timer.Timer{
+			ID: 1, App: "shop", Status: timer.StatusPaused, NextDueMS: nextMS, LastDueMS: lastMS,
+			ActiveSinceMS: 1, InactiveSinceMS: from.UnixMilli(), PausedUntilMS: until.UnixMilli(),
+			Definition: timer.Definition{Schedule: timer.Schedule{Kind: timer.KindAt, At: &dueAt}},
+		}
+	}
+	before := from.Add(-time.Minute)
+	later := until.Add(time.Minute)
+	unreadable := paused(due, 1, 0)
+	unreadable.Definition.Schedule.Zone = "No/Zone"
+	l := &upcoming.Load{
+		FromMS: from.UnixMilli(), ToMS: from.Add(2 * time.Hour).UnixMilli(), Budget: 1000,
+	}
+	f := &upcoming.Finder{Now: func() time.Time { return from }}
+	timers := []timer.Timer{
+		paused(due, due.UnixMilli(), 0),
+		paused(due, timer.NeverMS, due.UnixMilli()),
+		paused(before, timer.NeverMS, before.UnixMilli()), // probably called
+		paused(later, timer.NeverMS, later.UnixMilli()),
+		unreadable,
+	}
+	require.NoError(t, f.Add(t.Context(), l, timers))
+	want := make([]int64, 120)
+	want[60], want[61] = 2, 1
+	require.Equal(t, want, l.Minutes)
+	require.Equal(t, 1, l.Unreadable)
+	dues, err := f.Upcoming(t.Context(), &timers[0], from.UnixMilli(), 10)
+	require.NoError(t, err)
+	require.Equal(t, []int64{until.UnixMilli()}, dues)
+}
+
 // leaves is the context of a caller who leaves after the context was asked so many times.
 type leaves struct {
 	context.Context

@@ -79,11 +79,12 @@ func (s *Finder) NextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 }
 
 // nextOneShot returns the due instant of a one-shot. Before expansion that is NextDueMS, which an
-// activation may have moved; afterwards it is the instant of the schedule, unless it has passed.
+// activation may have moved, or the end of a pause; afterwards it is the instant of the schedule,
+// unless it has passed.
 func nextOneShot(t *timer.Timer, p *schedule.Parsed, now int64) int64 {
 	due := p.Next(-1, expansion.Anchor(t))
 	if t.NextDueMS != timer.NeverMS {
-		return max(due, t.NextDueMS)
+		return max(due, t.NextDueMS, t.PausedUntilMS)
 	}
 	if due <= now {
 		return timer.NeverMS

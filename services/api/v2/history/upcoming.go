@@ -35,7 +35,7 @@ type upcomingBody struct {
 	Timers  int              `json:"timers" doc:"Timers that are counted."`
 	Exact   bool             `json:"exact" doc:"Every instant of these timers was computed, and every timer with a schedule is counted."`
 	Sampled int              `json:"sampled_timers" doc:"Timers that are due so often that only some of their minutes were computed."`
-	LeftOut leftOutBody      `json:"left_out" doc:"What is not counted. Retries, deferred fires, run-nows, backfills and redrives never are."`
+	LeftOut leftOutBody      `json:"left_out" doc:"What is not counted. Retries, deferred fires, run-nows, backfills and redrives never are, but one-shots are that wait for the end of a pause."`
 }
 
 type leftOutBody struct {
@@ -111,7 +111,7 @@ func (b *upcomingBody) show(l *upcoming.Load) {
 	b.From, b.To = input.Due(l.FromMS), input.Due(l.ToMS)
 	b.Timers, b.Sampled = l.Timers, l.Sampled
 	b.LeftOut.FixedDelays, b.LeftOut.MaxFires = l.FixedDelays, l.Exhausted
-	b.Exact = l.Sampled+l.FixedDelays+l.Exhausted == 0 && !b.LeftOut.MoreTimers
+	b.Exact = l.Sampled+l.FixedDelays+l.Exhausted+l.Unreadable == 0 && !b.LeftOut.MoreTimers
 	b.Minutes = []upcomingMinute{}
 	first := timer.MinuteOf(l.FromMS)
 	for i, n := range l.Minutes {
