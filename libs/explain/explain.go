@@ -256,12 +256,13 @@ func (f *Facts) withoutFire(a *Answer) {
 
 func (f *Facts) calendarsChanged(a *Answer) bool {
 	v, _ := f.version(a.AtMS)
-	return len(v.Definition.Schedule.Calendars) > 0 && f.CalendarsMS > a.AtMS
+	return v.calendarsMS > a.AtMS
 }
 
 func (f *Facts) unknownCalendar(a *Answer) {
+	v, _ := f.version(a.AtMS)
 	a.Code = CalendarChanged
-	a.Text = "A calendar of the schedule has changed since, at " + instant(f.CalendarsMS) +
+	a.Text = "A calendar of the schedule has changed since, at " + instant(v.calendarsMS) +
 		"; its earlier content is not kept."
 }
 

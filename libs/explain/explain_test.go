@@ -194,6 +194,25 @@ func (fx *fixture) at(t *testing.T, at string) []explain.Answer {
 	return fx.read(t, ms(at), ms(at)+1, 1).Explain()
 }
 
+// TestCalendarsOfAnotherVersion checks that a calendar counts only for versions that name it.
+func TestCalendarsOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	days := timer.Calendar{Name: "holidays", ExcludedDates: []string{due[:10]}}
+	fx.calendars = map[string]store.CalendarVersion{
+		"holidays": {Calendar: days, UpdatedMS: ms(created)},
+		"office":   {Calendar: timer.Calendar{Name: "office"}, UpdatedMS: ms(now)},
+	}
+	fx.change(func(d *timer.Definition) { d.Schedule.Calendars = []string{"holidays"} })
+	next := daily("0 9 * * *")
+	next.Schedule.Calendars = []string{"holidays", "office"}
+	fx.edit("2026-01-07T00:00:00Z", next)
+	got := fx.read(t, ms(due), ms(now), 100).Explain()
+	require.Equal(t, explain.ByCalendar, got[0].Code, got[0].Text)
+	require.Equal(t, explain.Missing, got[1].Code, got[1].Text)
+	require.Equal(t, explain.CalendarChanged, got[2].Code, got[2].Text)
+}
+
 // TestEveryCode has a fixture for each code, and the sentence that goes with it.
 func TestEveryCode(t *testing.T) {
 	t.Parallel()

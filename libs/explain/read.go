@@ -65,9 +65,10 @@ type Version struct {
 	SinceMS    int64 // when it came into force
 	Definition timer.Definition
 
-	untilMS int64            // when the next version came into force, timer.NeverMS: it has not
-	parsed  *schedule.Parsed // nil: it cannot be read
-	problem error            // why
+	untilMS     int64            // when the next version came into force, timer.NeverMS: it has not
+	calendarsMS int64            // when a calendar that it names changed last, 0: it names none
+	parsed      *schedule.Parsed // nil: it cannot be read
+	problem     error            // why
 }
 
 // Facts are what the store knows about a timer in a range.
@@ -79,11 +80,9 @@ type Facts struct {
 	// Versions are those in force in the range, and the one before the first of them, ascending.
 	Versions     []Version
 	Inactivities []timer.Inactivity
-	// CalendarsMS is when a calendar of the timer changed last.
-	CalendarsMS int64
-	Open        []timer.Fire // in order of (due, series)
-	Owners      Owners       // of the open fires
-	Outcomes    []timer.Outcome
+	Open         []timer.Fire // in order of (due, series)
+	Owners       Owners       // of the open fires
+	Outcomes     []timer.Outcome
 
 	instants []int64 // to explain, ascending
 	next     int64   // where the next page begins, 0: there is none
@@ -200,7 +199,7 @@ func (f *Facts) readVersions(ctx context.Context, s Store) error {
 
 // readSchedules parses the schedules, with the present contents of their calendars.
 func (f *Facts) readSchedules(ctx context.Context, s Store) error {
-	known := map[string]timer.Calendar{}
+	known := map[string]store.CalendarVersion{}
 	for i := range f.Versions {
 		v := &f.Versions[i]
 		in := schedule.Inputs{Timer: f.ID, Zones: f.Zones}
@@ -214,10 +213,10 @@ func (f *Facts) readSchedules(ctx context.Context, s Store) error {
 				case err != nil:
 					return err //nolint:wrapcheck // the store says what it was doing
 				}
-				known[name] = c.Calendar
-				f.CalendarsMS = max(f.CalendarsMS, c.UpdatedMS)
+				known[name] = c
 			}
-			in.Calendars = append(in.Calendars, known[name])
+			v.calendarsMS = max(v.calendarsMS, known[name].UpdatedMS)
+			in.Calendars = append(in.Calendars, known[name].Calendar)
 		}
 		if why := v.Definition.Unreadable; why != "" {
 			v.problem = errors.New(why)
