@@ -47,11 +47,15 @@ func roundRobin(fires []timer.Fire) {
 	}
 }
 
-// burstLimit is how many fires per app and dispatch lead a trigger publishes on the high and normal
+// burstLimit is how many fires per app and burstWindow a trigger publishes on the high and normal
 // priority topics, separately for high priority. About that many are claimed in the time. The
 // excess is a burst, late in any case. On those topics it would delay everything behind it, because
-// a topic delivers in order.
-const burstLimit = 10_000
+// a topic delivers in order. The window is the default dispatch lead. A longer lead makes no claim
+// faster or slower, so the rate stays.
+const (
+	burstLimit  = 10_000
+	burstWindow = dispatch.DefaultDispatchLead
+)
 
 // appShares counts the fires that each app has published on the high and normal topics, over all
 // slices of a trigger. An app's fires may all be in one bucket.

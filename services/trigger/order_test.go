@@ -4,10 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/dispatch"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
 )
 
 func TestOnTimeFiresGoFirst(t *testing.T) {
@@ -50,6 +53,36 @@ func TestBurstGoesToTheLowTopic(t *testing.T) {
 	for _, later := range []int64{now + 1000, now - 1000} { // or a clock that was set back
 		present, behind = s.split(fires[:most], later)
 		require.Equal(t, fires[:most], present)
+		require.Empty(t, behind)
+	}
+}
+
+// TestLongLeadMakesNoBurst checks that an app's steady fires are no burst, however far ahead they are
+// published.
+func TestLongLeadMakesNoBurst(t *testing.T) {
+	t.Parallel()
+	svc, err := New(Options{
+		Store:        struct{ Store }{},
+		Bus:          struct{ bus.Subscriber }{},
+		Window:       struct{ window.Window }{},
+		Dispatch:     struct{ Dispatcher }{},
+		Now:          time.Now,
+		Holder:       1,
+		DispatchLead: 10 * time.Second,
+		Registerer:   prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	const begin, aSecond = 1_000_000, 2000
+	for second := range int64(20) {
+		fires := make([]timer.Fire, aSecond)
+		for i := range fires {
+			fires[i] = timer.Fire{
+				FireID:  timer.FireID{Timer: timer.ID(i + 1), DueMS: second},
+				RunAtMS: begin + 1000*second + 10_000,
+				AppID:   1,
+			}
+		}
+		_, behind := svc.appShares.split(fires, begin+1000*second)
 		require.Empty(t, behind)
 	}
 }

@@ -35,7 +35,7 @@ func New(opts Options) (*Service, error) {
 		opts:      opts,
 		log:       opts.Logger,
 		leases:    newLeases(opts.Lease),
-		appShares: newAppShares(burstLimit, opts.DispatchLead),
+		appShares: newAppShares(burstLimit, burstWindow),
 		met:       newMetrics(opts.Registerer),
 	}, nil
 }
