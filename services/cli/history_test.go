@@ -75,7 +75,7 @@ func TestHistoryOfAnApp(t *testing.T) {
 	require.Contains(t, u.do("stats", "-o", "yaml"), "truncated: false")
 	require.Regexp(t, `#+\n\d+ fires of 2 timers; at most`, u.do("upcoming", "--hours", "1"))
 	require.Contains(t, u.do("upcoming", "--hours", "1", "--minutes"), "#")
-	require.Contains(t, u.refused("fires", "--finished-from", "x"), "finished_from")
+	require.Contains(t, u.refused("fires", "--finished-from", "x"), "--finished-from: expected")
 	require.Contains(t, u.refused("fires", "--timer", "nobody"), "404")
 	require.Contains(t, u.refused("events", "-f", "--timer", "nobody"), "404")
 }
