@@ -18,7 +18,7 @@ const (
 	InProgress        Code = "in_progress"          // an executor has it, and may call it now
 	Overdue           Code = "overdue"              // its run time has passed, and it is unclaimed
 	WaitsForRetry     Code = "waits_for_retry"      // an attempt failed, the next one follows
-	WaitsForTurn      Code = "waits_for_turn"       // an earlier fire of the timer has not finished
+	WaitsForTurn      Code = "waits_for_turn"       // another fire of the timer has not finished
 	WaitsForCompleted Code = "waits_for_completion" // the receiver completes it later
 	WaitsForLimits    Code = "waits_for_limits"     // a limit of the app, or the endpoint's breaker
 	WaitsForActive    Code = "waits_for_activation" // the timer is not active
@@ -96,7 +96,7 @@ func Meanings() []Meaning {
 		},
 		{Overdue, "the time of the fire has passed, and no executor has claimed it"},
 		{WaitsForRetry, "an attempt failed, and the next one follows"},
-		{WaitsForTurn, "an earlier fire of the timer has not finished"},
+		{WaitsForTurn, "another fire of the timer has not finished"},
 		{WaitsForCompleted, "the receiver has accepted the fire and completes it later"},
 		{
 			WaitsForLimits,

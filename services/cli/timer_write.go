@@ -388,14 +388,14 @@ func (t *tool) edit(
 	if err != nil {
 		return keep(err)
 	}
-	for _, name := range []string{"schedule", "target", "targets"} {
-		now := all[0].Body
-		if was.Body[name] != nil && now[name] == nil && now["target"] == nil && now["targets"] == nil ||
-			name == "schedule" && now[name] == nil {
-			return keep(usageError(name + " was removed: a timer needs it"))
-		}
+	now := all[0].Body
+	switch {
+	case now["schedule"] == nil:
+		return keep(usageError("schedule was removed: a timer needs it"))
+	case now["target"] == nil && now["targets"] == nil:
+		return keep(usageError("target was removed: a timer needs one"))
 	}
-	change := changed(was.Body, all[0].Body)
+	change := changed(was.Body, now)
 	if len(change) == 0 {
 		return t.unchanged(was.Name, path)
 	}

@@ -125,7 +125,11 @@ func TestStopDuringALongCall(t *testing.T) {
 		due, stopAt := begin.Add(3*time.Second), begin.Add(4*time.Second)
 		cutOff := stopAt.Add(grace)
 		success := callback.Result{Class: callback.Success, StatusCode: 200}
-		failure := callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 500}
+		failure := callback.Result{
+			Class:      callback.Retry,
+			Failure:    timer.FailureStatus,
+			StatusCode: 500,
+		}
 		r := new(receiver)
 		c := stopCaller{r, map[string]func(context.Context, *callback.Request) callback.Result{
 			"long": func(ctx context.Context, _ *callback.Request) callback.Result {

@@ -120,7 +120,8 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 	}
 	// Its receiver works on an accepted fire, and may complete it. For one that somebody requested, it
 	// is an attempt that failed.
-	if cancelled && e.Fire.Series == 0 && r.Class != callback.Success && r.Class != callback.Accepted {
+	if cancelled && e.Fire.Series == 0 && r.Class != callback.Success &&
+		r.Class != callback.Accepted {
 		e.Fire.Attempt = n
 		e.Attempted(start.UnixMilli())
 		d.end(e, d.outcome(e, timer.Skipped, timer.ReasonCancelled), a.Records(e.Fire.FireID)...)

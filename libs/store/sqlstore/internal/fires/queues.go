@@ -30,7 +30,8 @@ func (s *Rows) scheduledInQueue(
 }
 
 func queueStatement(id timer.ID) *sqldb.Statement {
-	return sqldb.Stmt("SELECT timer_id,due_ms,series FROM slot_queue WHERE timer_id=").Int(int64(id))
+	return sqldb.Stmt("SELECT timer_id,due_ms,series FROM slot_queue WHERE timer_id=").
+		Int(int64(id))
 }
 
 func (s *Rows) queued(
