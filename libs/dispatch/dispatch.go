@@ -135,6 +135,9 @@ func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire, directM
 	d.entriesTotal.WithLabelValues("lost").Add(float64(len(fires)))
 	fires = slices.DeleteFunc(fires, func(f timer.Fire) bool { return f.RunAtMS < directMS })
 	if len(fires) == 0 {
+		if err != nil {
+			d.entries.refused()
+		}
 		return
 	}
 	dropped := d.entries.add(fires)

@@ -248,6 +248,43 @@ func TestEntriesArePutOnceTheWindowRecovers(t *testing.T) {
 	})
 }
 
+// countedWindow counts calls of Put.
+type countedWindow struct {
+	window.Window
+
+	puts atomic.Int64
+}
+
+func (w *countedWindow) Put(ctx context.Context, fires []timer.Fire) error {
+	w.puts.Add(1)
+	return w.Window.Put(ctx, fires)
+}
+
+// TestUnavailableWindowIsTriedRarely: fires that are due soon do not wait for it one after the other,
+// though none of them is held for it.
+func TestUnavailableWindowIsTriedRarely(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := memwindow.New(memwindow.Options{Now: time.Now})
+		counted := &countedWindow{Window: w}
+		d, err := dispatch.New(dispatch.Options{
+			Window: counted, Bus: &topics{tasks: make(map[bus.Topic][]timer.Fire)}, Now: time.Now,
+			Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		w.SetUnavailable(true)
+		for range 10 {
+			d.Committed(t.Context(), []timer.Fire{at(4 * time.Second)})
+		}
+		require.EqualValues(t, 1, counted.puts.Load())
+		w.SetUnavailable(false)
+		time.Sleep(2 * time.Second)
+		near := at(4 * time.Second)
+		d.Committed(t.Context(), []timer.Fire{near})
+		require.True(t, inWindow(t, w, near))
+	})
+}
+
 // TestLateEntriesAreLeftToExecutors checks that fires which became late before the goroutine of the
 // window ran take neither an entry nor a task.
 func TestLateEntriesAreLeftToExecutors(t *testing.T) {

@@ -15,6 +15,7 @@ const (
 	maxUnsent        = 50_000 // of each topic: 6 MB; executors find the excess in the store
 	unsentChunk      = 1000
 	unsentRetryAfter = 100 * time.Millisecond
+	unsentRefused    = 2 * time.Second
 )
 
 // unsent holds fires whose tasks a topic did not confirm in time, or that the window did not take.
@@ -25,6 +26,7 @@ type unsent struct {
 	mu    sync.Mutex
 	fires []timer.Fire
 	away  bool          // there are some, and the server has taken none since the latest
+	until time.Time     // until then, the server is not tried for fires that are not held
 	wake  chan struct{} // capacity 1
 }
 
@@ -57,11 +59,18 @@ func (u *unsent) append(fires []timer.Fire) (dropped int) {
 }
 
 // unavailable reports whether fires are held, none of which the server has taken since. Then only Run
-// tries, so that a server that hangs holds up nobody else.
+// tries, so that a server that hangs holds up nobody else. It is also true for a moment after refused.
 func (u *unsent) unavailable() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.away
+	return u.away || time.Now().Before(u.until)
+}
+
+// refused notes that the server did not take fires that need not be held.
+func (u *unsent) refused() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.until = time.Now().Add(unsentRefused)
 }
 
 // next returns at most limit of the oldest fires, without removing them.

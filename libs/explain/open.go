@@ -71,7 +71,7 @@ func OpenCode(o *timer.Fire, alive Owners, s *timer.State, nowMS int64) Code {
 }
 
 // mayBeCalled reports whether an executor that has a fire may call it now. It may call one whose app
-// may make calls again sooner than its row says, which keeps the later run time.
+// may make calls again sooner than its row says, until the earlier run time is written to the row.
 func mayBeCalled(o *timer.Fire, nowMS int64) bool {
 	return o.RunAtMS <= nowMS || o.State == timer.FireDeferred && o.WaitsForCall()
 }
