@@ -91,6 +91,7 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 			s.metrics.redriven.Add(float64(out.Count))
 		}
 	}()
+	toMake := 0 // of a dry run
 	for first, left := true, in.Body.Limit; left > 0; first = false {
 		if !first && deadlineNear(ctx) {
 			out.More = true
@@ -102,6 +103,9 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 			return nil, fmt.Errorf("redriving fires: %w", err)
 		}
 		for i := range outcomes {
+			if outcomes[i].Redriven != int64(q.Series) {
+				toMake++
+			}
 			if len(out.Sample) < redriveSample {
 				out.Sample = append(out.Sample, ShowOutcome(&outcomes[i]))
 			}
@@ -116,7 +120,7 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 	}
 	if out.Count == 0 || out.DryRun { // perhaps there is no such app, or it takes no fires
 		app, err := s.Store.App(ctx, in.App)
-		if err == nil && app.Frozen {
+		if err == nil && app.Frozen && toMake > 0 {
 			err = store.FrozenConflict(in.App)
 		}
 		if err != nil {
