@@ -9,10 +9,6 @@ SERVERS  := mysql redis redis-cluster redis-sentinel pulsar
 # Go caches what it compiles under the import path, so that another clone need not compile it again.
 export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 
-# As in the images: without C, programs and tests need no C compiler, and link faster. Only the race
-# detector needs it, in scripts/test.sh.
-export CGO_ENABLED := 0
-
 .DEFAULT_GOAL := help
 .PHONY: help run run-real run-cluster build test test-all test-cluster cover sim sim-mutants chaos chaos-cluster isolation bench-peers bench-smoke images e2e-kube e2e-compose test-mysql test-versions test-galera lint generate docs modules tools clean
 

@@ -25,7 +25,7 @@ pauses=$tmp/pauses # a line per pause of the machine, in ms
 monitor=           # process that looks for pauses
 trap 'for s in $simulation $faults; do kill -- "-$s" && wait "$s" || true; done; [ -z "$monitor" ] || kill "$monitor" || true; rm -rf "$tmp"' EXIT
 GOFLAGS="$(go env GOFLAGS) -trimpath" # as in the Makefile, so that nothing is compiled twice
-export GOFLAGS CGO_ENABLED=0
+export GOFLAGS
 export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
 scope=quick
 [ "${1:-}" != -all ] || { scope=all && shift; }
@@ -149,13 +149,6 @@ progress() {
   done
 }
 
-# go_test ARGUMENTS…: runs go test. The race detector needs C.
-go_test() {
-  local cgo=0
-  [[ " $* " != *' -race '* ]] || cgo=1
-  CGO_ENABLED=$cgo go test -v "$@"
-}
-
 # run ARGUMENTS…: runs go test and continues after a failure.
 failed=0
 again=
@@ -167,7 +160,7 @@ run() {
   : >"$out"
   progress "$out" &
   ticker=$!
-  go_test -shuffle=on "$@" 2>&1 | tee "$out" | brief || result=1
+  go test -v -shuffle=on "$@" 2>&1 | tee "$out" | brief || result=1
   kill "$ticker" 2>/dev/null && wait "$ticker" 2>/dev/null || true
   cat "$out" >>"$log"
   read -r all2 took2 idle2 < <(ticks)
@@ -196,7 +189,7 @@ once_more() {
     [ -n "$names" ] || return 1
     again+=$(printf '\n%s %s: %s' "$pkg" "$names" "$why")
     printf '\n!!! %s. REPEATING: %s %s !!!\n' "$why" "$pkg" "$names"
-    go_test "$@" -count=1 -run "^($names)\$" "$pkg" </dev/null 2>&1 | tee -a "$log" | brief || return 1
+    go test -v "$@" -count=1 -run "^($names)\$" "$pkg" </dev/null 2>&1 | tee -a "$log" | brief || return 1
   done < <(awk -F '[\t ]+' '
     /^--- FAIL: / { names = names (names == "" ? "" : "|") $3 }
     /^(ok|FAIL|\?) *\t/ { if ($1 == "FAIL") print $2 "\t" names; names = "" }' "$out")
