@@ -265,13 +265,9 @@ func (w *countedWindow) Put(ctx context.Context, fires []timer.Fire) error {
 func TestUnavailableWindowIsTriedRarely(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := memwindow.New(memwindow.Options{Now: time.Now})
+		_, w, _ := setup(t)
 		counted := &countedWindow{Window: w}
-		d, err := dispatch.New(dispatch.Options{
-			Window: counted, Bus: &topics{tasks: make(map[bus.Topic][]timer.Fire)}, Now: time.Now,
-			Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
-		})
-		require.NoError(t, err)
+		d := runWith(t, counted)
 		w.SetUnavailable(true)
 		for range 10 {
 			d.Committed(t.Context(), []timer.Fire{at(4 * time.Second)})
