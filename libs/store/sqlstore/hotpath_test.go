@@ -81,3 +81,50 @@ func TestHotPath(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, sent, 2)
 }
+
+// TestOldestOpenLooksAgain: the fires of the first minute end while it is looked at. Those of the next
+// one are overdue, too.
+func TestOldestOpenLooksAgain(t *testing.T) {
+	t.Parallel()
+	const first, second = 1_600_000_000_000, 1_600_000_000_000 + timer.MinuteMS
+	plan := func(tm *timer.Timer, _ int64) store.Plan {
+		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+		for _, at := range []int64{first, second} {
+			id := timer.FireID{Timer: tm.ID, DueMS: at}
+			p.Fires = append(p.Fires, timer.Fire{FireID: id, RunAtMS: at})
+		}
+		return p
+	}
+	for _, before := range []string{"SELECT MAX(bucket)", "SELECT MIN(run_at_ms) FROM ("} {
+		s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
+		ctx := t.Context()
+		require.NoError(
+			t, s.OpenSession(ctx, store.Session{ID: 11, Kind: store.ExecutorSession, Name: "a"}),
+		)
+		made, err := s.Create(
+			ctx, []store.NewTimer{{App: "app", Name: "t", Activate: true}}, plan,
+		)
+		require.NoError(t, err)
+		won, err := s.Claim(ctx, 11, made[0].Fires)
+		require.NoError(t, err)
+		oldest, err := s.OldestOpen(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, first, oldest)
+		ended := false
+		s.OnStatement(func(text string) {
+			if ended || !strings.HasPrefix(text, before) {
+				return
+			}
+			ended = true
+			lost, _, err := s.Record(ctx, 11, []timer.Outcome{
+				{Fire: won[0], Kind: timer.Delivered, UntilMS: first, Count: 1},
+			}, nil)
+			require.NoError(t, err)
+			require.Empty(t, lost)
+		})
+		oldest, err = s.OldestOpen(ctx)
+		require.NoError(t, err)
+		require.True(t, ended)
+		require.EqualValues(t, second, oldest)
+	}
+}

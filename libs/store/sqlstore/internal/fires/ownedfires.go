@@ -150,57 +150,69 @@ func (s *Fires) OverdueByApp(
 
 // OldestOpen finds the first minute with an open fire at the edge of the index, and the first fire
 // of each bucket in it. The index says how many buckets these are, because a minute's own row is
-// purged after a day.
+// purged after a day. If the minute's fires end between the statements, it looks again: those of the
+// next minutes may be overdue, too.
 func (s *Fires) OldestOpen(ctx context.Context) (runMS int64, err error) {
 	err = s.db.Read(
 		ctx,
 		"reading the oldest open fire",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			var first struct {
-				Minute sql.NullInt64 `db:"minute"`
-				NowMS  int64         `db:"now_ms"`
-			}
-			err := s.db.SelectOne(
-				ctx,
-				c,
-				&first,
-				sqldb.Stmt(
-					"SELECT MIN(run_at_minute) AS minute,",
-				).NowMS(s.db.Dialect).
-					Add(" AS now_ms FROM fires"),
-			)
-			if err != nil || !first.Minute.Valid ||
-				first.Minute.Int64*timer.MinuteMS > first.NowMS {
-				return err
-			}
-			var bucket sql.NullInt64
-			err = s.db.SelectOne(
-				ctx,
-				c,
-				&bucket,
-				sqldb.Stmt("SELECT MAX(bucket) FROM fires"+s.db.Dialect.ByRun+" WHERE run_at_minute=").
-					Int(first.Minute.Int64),
-			)
-			if err != nil {
-				return err
-			}
-			q := sqldb.Stmt("SELECT MIN(run_at_ms) FROM (")
-			for b := range bucket.Int64 + 1 {
-				if b > 0 {
-					q.Add(" UNION ALL ")
+			for {
+				var first struct {
+					Minute sql.NullInt64 `db:"minute"`
+					NowMS  int64         `db:"now_ms"`
 				}
-				q.Add("SELECT MIN(run_at_ms) AS run_at_ms FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute=").
-					Int(first.Minute.Int64).
-					Add(" AND bucket=").
-					Int(b)
+				err := s.db.SelectOne(
+					ctx,
+					c,
+					&first,
+					sqldb.Stmt(
+						"SELECT MIN(run_at_minute) AS minute,",
+					).NowMS(s.db.Dialect).
+						Add(" AS now_ms FROM fires"),
+				)
+				if err != nil || !first.Minute.Valid ||
+					first.Minute.Int64*timer.MinuteMS > first.NowMS {
+					return err
+				}
+				at, err := s.firstOf(ctx, c, first.Minute.Int64)
+				if err != nil || at.Valid {
+					if at.Int64 <= first.NowMS {
+						runMS = at.Int64
+					}
+					return err
+				}
 			}
-			var at sql.NullInt64
-			err = s.db.SelectOne(ctx, c, &at, q.Add(") firsts"))
-			if at.Valid && at.Int64 <= first.NowMS {
-				runMS = at.Int64
-			}
-			return err
 		},
 	)
 	return runMS, err
+}
+
+// firstOf returns when the first fire of a minute is to run, over all of its buckets.
+func (s *Fires) firstOf(
+	ctx context.Context, c sqlx.QueryerContext, minute int64,
+) (at sql.NullInt64, err error) {
+	var bucket sql.NullInt64
+	err = s.db.SelectOne(
+		ctx,
+		c,
+		&bucket,
+		sqldb.Stmt("SELECT MAX(bucket) FROM fires"+s.db.Dialect.ByRun+" WHERE run_at_minute=").
+			Int(minute),
+	)
+	if err != nil || !bucket.Valid {
+		return at, err
+	}
+	q := sqldb.Stmt("SELECT MIN(run_at_ms) FROM (")
+	for b := range bucket.Int64 + 1 {
+		if b > 0 {
+			q.Add(" UNION ALL ")
+		}
+		q.Add("SELECT MIN(run_at_ms) AS run_at_ms FROM fires" + s.db.Dialect.ByRun + " WHERE run_at_minute=").
+			Int(minute).
+			Add(" AND bucket=").
+			Int(b)
+	}
+	err = s.db.SelectOne(ctx, c, &at, q.Add(") firsts"))
+	return at, err
 }
