@@ -179,6 +179,9 @@ func (t *tool) bench(ctx context.Context, f *benchFlags, phases []bench.Phase) e
 		}
 		return nil
 	})
+	if left, ok := errors.AsType[*bench.LeftError](err); ok && ctx.Err() != nil {
+		fmt.Fprintln(t.errOut, left) // run replaces the error of what was stopped
+	}
 	if err == nil && !t.printer.Human() {
 		err = t.printReport(&report)
 	}

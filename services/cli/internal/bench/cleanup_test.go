@@ -128,6 +128,29 @@ func TestRefusedDeletesAreRepeated(t *testing.T) {
 	}
 }
 
+// TestInterruptedBenchNamesWhatIsLeft: the error of an interruption is told apart from the one that says
+// how to delete what is left.
+func TestInterruptedBenchNamesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	api := &shelf{timers: map[string]string{}, refused: createTries}
+	api.batch = func(int, http.ResponseWriter) bool { cancel(); return true }
+	server := httptest.NewServer(api)
+	defer server.Close()
+	c := client.New(server.URL, "", http.DefaultTransport)
+	defer c.Close()
+	b := New(Options{
+		API: c, App: "bench", Receiver: silentSource{}, Connections: 1, Batch: 10,
+		Progress: io.Discard,
+	})
+	b.creates = 1000
+	_, err := b.Run(ctx, Phase{Kind: Long, N: 20})
+	require.ErrorIs(t, err, context.Canceled)
+	var left *LeftError
+	require.ErrorAs(t, err, &left)
+	require.Contains(t, left.Error(), "timer delete --app bench --name-prefix ")
+}
+
 // TestBrokenCreationIsCleanedUp interrupts a phase, or refuses a request of it, while it creates
 // timers, some of whose ids it never learns, and one request of which takes long. It must delete them
 // all, and no others.

@@ -89,6 +89,12 @@ func (r *Result) OK() bool {
 	return true
 }
 
+// LeftError says which timers a phase that failed, or was interrupted, has left.
+type LeftError struct{ why error }
+
+func (e *LeftError) Error() string { return "timers are left: " + e.why.Error() }
+func (e *LeftError) Unwrap() error { return e.why }
+
 // Run measures a phase.
 func (b *Bench) Run(ctx context.Context, p Phase) (out *Result, err error) {
 	if err := b.opts.Receiver.Reset(ctx); err != nil {
@@ -112,7 +118,7 @@ func (b *Bench) Run(ctx context.Context, p Phase) (out *Result, err error) {
 	if !b.opts.Keep {
 		defer func() {
 			if failed := b.clean(ctx, p, m); failed != nil && out == nil {
-				err = errors.Join(err, failed)
+				err = errors.Join(err, &LeftError{failed})
 			} else if failed != nil {
 				out.CleanUpFail = failed.Error()
 			}
