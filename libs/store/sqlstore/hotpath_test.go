@@ -125,6 +125,6 @@ func TestOldestOpenLooksAgain(t *testing.T) {
 		oldest, err = s.OldestOpen(ctx)
 		require.NoError(t, err)
 		require.True(t, ended)
-		require.EqualValues(t, second, oldest)
+		require.Equal(t, second, oldest)
 	}
 }
