@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -17,11 +16,14 @@ type Runner interface {
 	sqlx.ExecerContext
 }
 
-// Preparer is a Runner that keeps prepared statements.
-type Preparer interface {
-	// ExecPrepared is ExecContext for a text that comes again and again. There must be few of them.
-	ExecPrepared(ctx context.Context, text string, args ...any) (sql.Result, error)
-}
+type onceKey struct{}
+
+// Once returns a context for a statement whose text hardly comes again. An engine that keeps
+// prepared statements does not keep it.
+func Once(ctx context.Context) context.Context { return context.WithValue(ctx, onceKey{}, true) }
+
+// IsOnce reports whether the context is one of Once.
+func IsOnce(ctx context.Context) bool { return ctx.Value(onceKey{}) != nil }
 
 // Work is what a call does with a connection.
 type Work = func(ctx context.Context, c Runner) error

@@ -2,6 +2,7 @@ package sqliteengine
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
@@ -10,7 +11,7 @@ import (
 	"strconv"
 
 	"github.com/jmoiron/sqlx"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite"
 
 	"github.com/carillon-timer/carillon/libs/store/dirlock"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
@@ -104,10 +105,11 @@ func openFile(ctx context.Context, file, sync string, conns int, pragma string) 
 		"journal_size_limit(" + strconv.Itoa(maxLog) + ")",
 		pragma,
 	}}.Encode()}
-	db, err := sqlx.Open("sqlite", dsn.String())
+	c, err := sqlite.NewConnector(dsn.String())
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", file, err)
 	}
+	db := sqlx.NewDb(sql.OpenDB(connector{c}), "sqlite")
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	if err := db.PingContext(ctx); err != nil {

@@ -29,7 +29,7 @@ const (
 // them.
 type writer struct {
 	db     *sqlx.DB
-	conn   *connection // nil before the first group, and after an error
+	conn   *sqlx.Conn // nil before the first group, and after an error
 	jobs   chan *job
 	urgent chan *job
 	quit   chan struct{}
@@ -63,8 +63,8 @@ func (w *writer) stop() {
 	w.wait.Wait()
 }
 
-// connect returns the connection, which is kept together with its prepared statements.
-func (w *writer) connect(ctx context.Context) (*connection, error) {
+// connect returns the connection, which is kept.
+func (w *writer) connect(ctx context.Context) (*sqlx.Conn, error) {
 	if w.conn != nil {
 		return w.conn, nil
 	}
@@ -72,11 +72,11 @@ func (w *writer) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	w.conn = &connection{Conn: conn}
+	w.conn = conn
 	return w.conn, nil
 }
 
-// disconnect returns the connection to its pool and ends its prepared statements.
+// disconnect returns the connection to its pool.
 func (w *writer) disconnect() {
 	if w.conn != nil {
 		_ = w.conn.Close()
@@ -223,7 +223,7 @@ func whyNoSavepoint(call, rollback error) error {
 
 // runInSavepoint runs a call and stores its error. It returns an error if the whole transaction has
 // failed, for example because the disk is full.
-func runInSavepoint(conn *connection, j *job) error {
+func runInSavepoint(conn *sqlx.Conn, j *job) error {
 	ctx := context.WithoutCancel(j.ctx)
 	if _, err := conn.ExecContext(ctx, "SAVEPOINT call"); err != nil {
 		return fmt.Errorf("beginning: %w", err)

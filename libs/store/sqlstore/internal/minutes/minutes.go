@@ -113,7 +113,7 @@ func (s *Minutes) minutes(
 	}
 	q := sqldb.Stmt(
 		"SELECT minute,buckets,estimated_fires,frozen FROM minutes WHERE ",
-	).Add(string(where.Text)).
+	).Append(where).
 		Add(" ORDER BY minute")
 	if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 		return nil, err

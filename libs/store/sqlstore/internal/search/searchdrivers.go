@@ -194,13 +194,11 @@ func (r *search) namesWithPrefix(ctx context.Context) (int, error) {
 
 // countUpTo counts the rows of a statement, up to a limit.
 func (r *search) countUpTo(ctx context.Context, q *sqldb.Statement, limit int) (n int, err error) {
-	c := sqldb.Stmt(
-		"SELECT COUNT(*) FROM (",
-	).Add(string(q.Text)).
+	c := sqldb.Stmt("SELECT COUNT(*) FROM (").
+		Append(q).
 		Add(" LIMIT ").
 		Int(int64(limit)).
 		Add(") n")
-	c.Args = q.Args
 	err = r.store.db.SelectOne(ctx, r.c, &n, c)
 	return n, err
 }

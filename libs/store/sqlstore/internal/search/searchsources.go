@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,8 +33,7 @@ func (r *search) byID(d *driver) source {
 				q.Add(" UNION ALL ")
 			}
 			part := r.withValue(d, value, after.ID)
-			q.Add("SELECT id FROM (").Add(string(part.Text)).Add(") v").Int(int64(i))
-			q.Args = append(q.Args, part.Args...)
+			q.Add("SELECT id FROM (").Append(part).Add(") v" + strconv.Itoa(i))
 		}
 		q.Add(") a ORDER BY id" + r.direction() + " LIMIT ").Int(int64(r.Chunk))
 		return r.read(ctx, q, r.Chunk)

@@ -58,6 +58,8 @@ type Dialect struct {
 	// PreparedRows is how many rows the prepared forms of an INSERT have, most first, see
 	// InsertBlocks. Without one, inserts are not prepared.
 	PreparedRows []int
+	// KeepsPrepared is true if the engine keeps prepared statements by their texts.
+	KeepsPrepared bool
 	// DeleteFrom begins a DELETE that is pinned to an index: a scan would wait for rows of others.
 	// MySQL takes an index hint only in the form for several tables.
 	DeleteFrom func(table, index string) string
@@ -138,6 +140,7 @@ func SQLiteDialect(nowMS func() int64) *Dialect {
 		CompareKeys:     compareKeysByRow,
 		SingleWriter:    true,
 		PreparedRows:    []int{store.MaxBatch, 50},
+		KeepsPrepared:   true,
 		DeleteFrom:      func(table, _ string) string { return "DELETE FROM " + table },
 		SchemaColumns:   sqliteColumns,
 		NextNumber:      sqliteNextNumber,

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -14,15 +15,32 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// maxBound is how many whole numbers of a statement that is not Prepared are bound where texts are
+// kept prepared. Longer texts are batches, each of another length.
+const maxBound = 32
+
 // Statement builds the text of one SQL statement. It writes whole numbers into the text: they
 // cannot contain SQL, and a batch has thousands, each of which would be boxed as an argument. All
 // other values are bound.
 //
-// A prepared statement binds whole numbers too, so that its text is always the same.
+// Where texts are kept prepared, a statement with few whole numbers binds them when it is run, and
+// a Prepared one binds all, so that its text is always the same.
 type Statement struct {
 	Text     []byte
 	Args     []any
 	Prepared bool
+
+	numbers []number // in Text: the first maxBound, and one more if there are more
+}
+
+// limitIs comes before a number that is not bound: SQLite would plan the statement anew each time.
+var limitIs = []byte(" LIMIT ")
+
+// number is a whole number in the text of a statement.
+type number struct {
+	n        int64
+	from, to int // in Text
+	args     int // Args before it
 }
 
 // Stmt begins a statement. The text must come from the program, not from a caller.
@@ -34,12 +52,32 @@ func (q *Statement) Add(text string) *Statement {
 	return q
 }
 
+// Append adds another statement.
+func (q *Statement) Append(part *Statement) *Statement {
+	for _, n := range part.numbers {
+		if len(q.numbers) > maxBound {
+			break
+		}
+		n.from += len(q.Text)
+		n.to += len(q.Text)
+		n.args += len(q.Args)
+		q.numbers = append(q.numbers, n)
+	}
+	q.Text = append(q.Text, part.Text...)
+	q.Args = append(q.Args, part.Args...)
+	return q
+}
+
 // Int adds a whole number.
 func (q *Statement) Int(n int64) *Statement {
 	if q.Prepared {
 		return q.Bind(n)
 	}
+	from := len(q.Text)
 	q.Text = strconv.AppendInt(q.Text, n, 10)
+	if len(q.numbers) <= maxBound && !bytes.HasSuffix(q.Text[:from], limitIs) {
+		q.numbers = append(q.numbers, number{n, from, len(q.Text), len(q.Args)})
+	}
 	return q
 }
 
@@ -94,13 +132,8 @@ type Runner = engine.Runner
 // that an UPDATE left as they were. "All rows matched" therefore means that all have the new
 // values.
 func (s *DB) Exec(ctx context.Context, c sqlx.ExecerContext, q *Statement) (int64, error) {
-	s.Watch(q)
-	text := string(q.Text)
-	run := c.ExecContext
-	if p, ok := c.(engine.Preparer); ok && q.Prepared {
-		run = p.ExecPrepared
-	}
-	res, err := run(ctx, text, q.Args...)
+	ctx, text, args := s.render(ctx, q)
+	res, err := c.ExecContext(ctx, text, args...)
 	if err != nil {
 		//nolint:wrapcheck // translated with what was being done, by read, write and alone
 		return 0, err
@@ -120,8 +153,8 @@ func (s *DB) SelectAll(
 	dest any,
 	q *Statement,
 ) error {
-	s.Watch(q)
-	return sqlx.SelectContext(ctx, c, dest, string(q.Text), q.Args...) //nolint:wrapcheck // as exec
+	ctx, text, args := s.render(ctx, q)
+	return sqlx.SelectContext(ctx, c, dest, text, args...) //nolint:wrapcheck // as exec
 }
 
 // SelectOne reads one row into dest. It returns sql.ErrNoRows if there is none.
@@ -131,8 +164,8 @@ func (s *DB) SelectOne(
 	dest any,
 	q *Statement,
 ) error {
-	s.Watch(q)
-	return sqlx.GetContext(ctx, c, dest, string(q.Text), q.Args...) //nolint:wrapcheck // as exec
+	ctx, text, args := s.render(ctx, q)
+	return sqlx.GetContext(ctx, c, dest, text, args...) //nolint:wrapcheck // as exec
 }
 
 // Query reads rows without reflection. The caller closes them.
@@ -141,14 +174,43 @@ func (s *DB) Query(
 	c sqlx.QueryerContext,
 	q *Statement,
 ) (*sql.Rows, error) {
-	s.Watch(q)
-	return c.QueryContext(ctx, string(q.Text), q.Args...) //nolint:wrapcheck // as exec
+	ctx, text, args := s.render(ctx, q)
+	return c.QueryContext(ctx, text, args...) //nolint:wrapcheck // as exec
+}
+
+// render returns what runs a statement, and calls OnStatement.
+func (s *DB) render(ctx context.Context, q *Statement) (context.Context, string, []any) {
+	text, args := string(q.Text), q.Args
+	if s.Dialect.KeepsPrepared && !q.Prepared {
+		if len(q.numbers) > maxBound {
+			ctx = engine.Once(ctx)
+		} else {
+			text, args = q.bound()
+		}
+	}
+	s.watch(text)
+	return ctx, text, args
+}
+
+// bound returns the statement with its numbers bound.
+func (q *Statement) bound() (text string, args []any) {
+	made := make([]byte, 0, len(q.Text))
+	args = make([]any, 0, len(q.Args)+len(q.numbers))
+	var last number
+	for _, n := range q.numbers {
+		made = append(append(made, q.Text[last.to:n.from]...), '?')
+		args = append(append(args, q.Args[last.args:n.args]...), n.n)
+		last = n
+	}
+	return string(append(made, q.Text[last.to:]...)), append(args, q.Args[last.args:]...)
 }
 
 // Watch calls OnStatement, for a statement that none of the methods above runs.
-func (s *DB) Watch(q *Statement) {
+func (s *DB) Watch(q *Statement) { s.watch(string(q.Text)) }
+
+func (s *DB) watch(text string) {
 	if s.OnStatement != nil {
-		s.OnStatement(string(q.Text))
+		s.OnStatement(text)
 	}
 }
 
