@@ -178,17 +178,32 @@ func outcomes(
 ) map[timer.OutcomeKind]int {
 	t.Helper()
 	kinds := make(map[timer.OutcomeKind]int)
-	for _, f := range fires {
-		got, err := parts.Store.Fire(t.Context(), app, f.FireID)
-		require.NoError(t, err)
-		if got.Outcome != nil {
-			kinds[got.Outcome.Kind]++
+	among := make(map[timer.FireID]bool, len(fires))
+	for batch := range slices.Chunk(fires, store.MaxBatch) {
+		ids := make([]timer.FireID, len(batch))
+		for i, f := range batch {
+			ids[i] = f.FireID
+			among[f.FireID] = true
 		}
-		if got.Open != nil {
-			kinds["open"]++
+		open, err := parts.Store.OpenAmong(t.Context(), ids)
+		require.NoError(t, err)
+		if len(open) > 0 {
+			kinds["open"] += len(open)
 		}
 	}
-	return kinds
+	q := store.OutcomeQuery{App: app, ScanLimit: 1000, Limit: 1000}
+	for {
+		page, err := parts.Store.Outcomes(t.Context(), q)
+		require.NoError(t, err)
+		for _, o := range page.Outcomes {
+			if among[o.FireID] {
+				kinds[o.Kind]++
+			}
+		}
+		if q.After = page.Next; q.After == (store.OutcomePosition{}) {
+			return kinds
+		}
+	}
 }
 
 func TestFiresAreCalledOnTimeAndRecorded(t *testing.T) {
