@@ -149,7 +149,8 @@ progress() {
   done
 }
 
-# run ARGUMENTS…: runs go test and continues after a failure.
+# run ARGUMENTS…: runs go test and continues after a failure. The programs are linked without the
+# tables of debuggers: that takes a quarter less time, and there is a program per package.
 failed=0
 again=
 run() {
@@ -160,7 +161,7 @@ run() {
   : >"$out"
   progress "$out" &
   ticker=$!
-  go test -v -shuffle=on "$@" 2>&1 | tee "$out" | brief || result=1
+  go test -v -shuffle=on -ldflags=-w "$@" 2>&1 | tee "$out" | brief || result=1
   kill "$ticker" 2>/dev/null && wait "$ticker" 2>/dev/null || true
   cat "$out" >>"$log"
   read -r all2 took2 idle2 < <(ticks)
@@ -262,8 +263,10 @@ repeated='^(TestBackupOfTheSuite|TestSQLitePreparesEveryInsert|Test(MySQL|SQLite
 monitor_pauses >>"$pauses" &
 monitor=$!
 
-packages=$(go list "$module/proto/..." "$module/libs/..." "$module/services/..." "$module/e2e/..." |
-  grep -v -e /scenario -e '/sim$' -e /chaos -e '/kube$' -e '/compose$')
+# The packages with the longest tests come first, so that none of them is alone at the end.
+long=$(printf "$module/%s\n" libs/store/sqlstore e2e/browser libs/bus/pulsarbus services/cli services/executor services/wiring)
+packages=$long$'\n'$(go list "$module/proto/..." "$module/libs/..." "$module/services/..." "$module/e2e/..." |
+  grep -v -e /scenario -e '/sim$' -e /chaos -e '/kube$' -e '/compose$' | grep -vxF "$long")
 if [ $# -gt 0 ]; then
   run "${race[@]}" -timeout 25m "$@"
 elif [ $scope = quick ]; then
