@@ -19,7 +19,8 @@ import (
 
 // network dials servers until one is taken away.
 type network struct {
-	hangs bool // a server that is away does not refuse connections
+	hangs bool          // a server that is away does not refuse connections
+	over  chan struct{} // closed at the end of the test: the client may dial behind its calls
 
 	mu    sync.Mutex
 	conns map[string][]net.Conn
@@ -31,7 +32,10 @@ func (n *network) dial(ctx context.Context, kind, addr string) (net.Conn, error)
 	away := n.away == addr
 	n.mu.Unlock()
 	if away && n.hangs {
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-n.over:
+		}
 	}
 	if away {
 		return nil, &net.OpError{Op: "dial", Net: kind, Err: net.ErrClosed}
@@ -82,7 +86,10 @@ func TestOneNodeAway(t *testing.T) {
 				require.NoError(t, err)
 				has[i] = master.Options().Addr
 			}
-			n := &network{hangs: hangs, conns: make(map[string][]net.Conn)}
+			n := &network{
+				hangs: hangs, over: make(chan struct{}), conns: make(map[string][]net.Conn),
+			}
+			t.Cleanup(func() { close(n.over) })
 			l := newState(t, redisstate.Options{
 				Addrs: addrs, Prefix: prefix, Timeout: 3 * time.Second, Dial: n.dial,
 			})
