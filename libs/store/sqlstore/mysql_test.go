@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -138,6 +139,35 @@ func TestMySQLMigrateTogether(t *testing.T) {
 		})
 	}
 	wait.Wait()
+}
+
+// TestMySQLMigrateWaitsLong checks that a process waits for the migrations of another longer than a
+// connection waits for an answer.
+func TestMySQLMigrateWaitsLong(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	cfg, err := mysql.ParseDSN(dsn)
+	require.NoError(t, err)
+	other, err := sqlx.Open("mysql", dsn)
+	require.NoError(t, err)
+	defer other.Close()
+	conn, err := other.Connx(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	var got int
+	lock := sqlstore.MigrateLock(cfg.DBName)
+	require.NoError(t, conn.GetContext(t.Context(), &got, "SELECT GET_LOCK(?,0)", lock))
+	require.Equal(t, 1, got)
+	cfg.ReadTimeout = 5 * time.Second
+	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: cfg.FormatDSN()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	migrated := make(chan error, 1)
+	go func() { migrated <- s.Migrate(t.Context()) }()
+	require.NoError(t, conn.GetContext(t.Context(), &got, "SELECT SLEEP(8)"))
+	require.Empty(t, migrated)
+	require.NoError(t, conn.GetContext(t.Context(), &got, "SELECT RELEASE_LOCK(?)", lock))
+	require.NoError(t, <-migrated)
 }
 
 // TestMySQLLockNameNeverChanges: two releases that migrate at once must take the same lock.

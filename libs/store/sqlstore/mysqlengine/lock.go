@@ -29,20 +29,25 @@ var ErrLockTaken = errors.New("another process has the lock")
 // MigrateWaitS is how many seconds a process waits for the migrations of another.
 const MigrateWaitS = 300
 
-// Take waits for up to the given seconds for the lock.
+// Take waits for up to the given seconds for the lock. It asks again each second: an answer that
+// comes later than the read timeout would be taken for a lost connection.
 func (l Lock) Take(ctx context.Context, conn *sql.Conn, seconds int) error {
 	name, err := l.name(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("taking the lock %s: %w", string(l), err)
 	}
-	var got sql.NullInt64
-	if err := conn.QueryRowContext(ctx, takeLock, name, seconds).Scan(&got); err != nil {
-		return fmt.Errorf("taking the lock %s: %w", string(l), err)
+	for {
+		var got sql.NullInt64
+		if err := conn.QueryRowContext(ctx, takeLock, name, min(seconds, 1)).Scan(&got); err != nil {
+			return fmt.Errorf("taking the lock %s: %w", string(l), err)
+		}
+		if got.Int64 == 1 {
+			return nil
+		}
+		if seconds--; seconds <= 0 {
+			return fmt.Errorf("taking the lock %s: %w", string(l), ErrLockTaken)
+		}
 	}
-	if got.Int64 != 1 {
-		return fmt.Errorf("taking the lock %s: %w", string(l), ErrLockTaken)
-	}
-	return nil
 }
 
 // Release releases the lock. It uses a context of its own: a pooled connection must not keep the
