@@ -57,6 +57,9 @@ const (
 	// CalendarChanged means that a calendar of the schedule has changed since, and its earlier
 	// content is not kept.
 	CalendarChanged Code = "calendar_changed"
+	// ZoneChanged means that the rules of a time zone have changed since, and those of before are
+	// not kept.
+	ZoneChanged Code = "zone_changed"
 	// UnknownSchedule means that the definition cannot be read: a newer release has stored it, or its
 	// time zone or calendar is missing.
 	UnknownSchedule Code = "unknown_schedule"
@@ -125,6 +128,10 @@ func Meanings() []Meaning {
 		{ByOverlap, "the local time occurs twice, and the fire is due in the other pass"},
 		{BeyondRetention, "outcomes that old are deleted"},
 		{CalendarChanged, "a calendar has changed since, and its earlier content is not kept"},
+		{
+			ZoneChanged,
+			"the rules of a time zone have changed since, and those of before are not kept",
+		},
 		{UnknownSchedule, "the schedule cannot be read"},
 		{
 			Missing,

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -246,7 +247,7 @@ func (f *Facts) withoutFire(a *Answer) {
 		a.Text = "The schedule has this instant. Outcomes that old are deleted."
 	case f.calendarsChanged(a):
 		f.unknownCalendar(a)
-	case f.hadLastFire(a, v):
+	case f.hadLastFire(a, v), zoneChanged(a, v):
 	default:
 		a.Code = Missing
 		a.Text = "The schedule has this instant, and there is neither a fire nor an outcome. " +
@@ -264,6 +265,20 @@ func (f *Facts) unknownCalendar(a *Answer) {
 	a.Code = CalendarChanged
 	a.Text = "A calendar of the schedule has changed since, at " + instant(v.calendarsMS) +
 		"; its earlier content is not kept."
+}
+
+// zoneChanged explains a due instant whose version was replaced by an equal one: the rules of a time
+// zone were changed later than they came into force. The fires until then were those of the rules of
+// before, which are not kept.
+func zoneChanged(a *Answer, v *Version) bool {
+	s := &v.Definition.Schedule
+	if !v.copied || cmp.Or(s.Zone, "UTC") == "UTC" && len(s.Calendars) == 0 {
+		return false
+	}
+	a.Code = ZoneChanged
+	a.Text = "The rules of a time zone have changed since, at " + instant(v.untilMS) +
+		": until then the timer was due by the rules of before, which are not kept."
+	return true
 }
 
 func (f *Facts) beforeActivation(a *Answer, _ *Version) bool {

@@ -420,6 +420,19 @@ func TestEveryCode(t *testing.T) {
 		{due, func(fx *fixture) {
 			fx.change(func(d *timer.Definition) { d.Schedule.Calendars = []string{"gone"} })
 		}, explain.UnknownSchedule, "The schedule of version 1 cannot be read: no calendar gone in this app."},
+		{"2026-01-05T08:00:00Z", func(fx *fixture) {
+			berlin("0 9 * * *")(fx)
+			fx.edit("2026-01-07T00:00:00Z", fx.versions[0].Definition)
+		}, explain.ZoneChanged, "The rules of a time zone have changed since, at 2026-01-07T00:00:00Z: until then the timer was due by the rules of before, which are not kept."},
+		{"2026-01-05T08:00:00Z", func(fx *fixture) {
+			berlin("0 9 * * *")(fx)
+			next := fx.versions[0].Definition
+			next.Schedule.Specs = []string{"0 9 * * *", "0 10 * * *"}
+			fx.edit("2026-01-07T00:00:00Z", next)
+		}, explain.Missing, ""},
+		{due, func(fx *fixture) {
+			fx.edit("2026-01-07T00:00:00Z", fx.versions[0].Definition)
+		}, explain.Missing, ""},
 		{
 			due,
 			nil,

@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sort"
 
@@ -66,6 +67,7 @@ type Version struct {
 	Definition timer.Definition
 
 	untilMS     int64            // when the next version came into force, timer.NeverMS: it has not
+	copied      bool             // the next version has the same definition
 	calendarsMS int64            // when a calendar that it names changed last, 0: it names none
 	parsed      *schedule.Parsed // nil: it cannot be read
 	problem     error            // why
@@ -180,7 +182,11 @@ func (f *Facts) readVersions(ctx context.Context, s Store) error {
 	keys = slices.DeleteFunc(keys, func(k store.VersionKey) bool {
 		return times[k] >= f.ToMS && k.Version != first
 	})
-	definitions, err := s.Definitions(ctx, keys)
+	read := keys
+	if n := len(keys); n > 0 && keys[n-1].Version < latest {
+		read = append(slices.Clone(keys), following(keys[n-1]))
+	}
+	definitions, err := s.Definitions(ctx, read)
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}
@@ -191,6 +197,7 @@ func (f *Facts) readVersions(ctx context.Context, s Store) error {
 		}
 		if d := definitions[k]; d != nil {
 			v.Definition = *d
+			v.copied = reflect.DeepEqual(d, definitions[following(k)])
 		}
 		f.Versions = append(f.Versions, v)
 	}

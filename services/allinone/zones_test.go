@@ -49,6 +49,7 @@ func TestNewTimeZones(t *testing.T) {
 			)+`]},"target":{"url":"`+receiver.URL+`"}}`,
 	)
 	require.Equal(t, http.StatusCreated, code, body)
+	created := time.Now().UTC().Truncate(time.Second)
 	var made struct{ ID string }
 	require.NoError(t, json.Unmarshal([]byte(body), &made))
 	code, body = d.Do(
@@ -62,6 +63,12 @@ func TestNewTimeZones(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, code)
 	require.Contains(t, body, `use \"Europe/Berlin\"`)
 	require.Contains(t, body, "schedule.time_zone")
+	require.Eventually(
+		t,
+		func() bool { return time.Since(created) > 2*time.Second },
+		10*time.Second,
+		20*time.Millisecond,
+	)
 	d.Stop(t)
 	require.Zero(t, calls.Load())
 
@@ -75,6 +82,14 @@ func TestNewTimeZones(t *testing.T) {
 	)
 	_, body = d.Do(t, http.MethodGet, "/api/v2/timers/"+made.ID+"?app=a", "", "")
 	require.Contains(t, body, `"version":2`)
+	at := created.Add(time.Second).Format(time.RFC3339)
+	_, body = d.Do(t, http.MethodGet, "/api/v2/timers/"+made.ID+"/explain?app=a&at="+at, "", "")
+	require.Contains(
+		t,
+		body,
+		`"code":"zone_changed"`,
+		"due by the new rules, and not called by the old",
+	)
 	_, body = devtest.Get(t, d.Admin+"/readyz")
 	require.Contains(t, body, `"version":"`+zone.Embedded().Version()+`","source":"embedded"`)
 }

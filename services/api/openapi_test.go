@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/explain"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -28,6 +29,36 @@ func TestOpenAPIIsCurrent(t *testing.T) {
 	want, err := os.ReadFile("openapi.yaml")
 	require.NoError(t, err)
 	require.Equal(t, string(want), got.Body, "run: go test ./services/api -run OpenAPI -update")
+}
+
+// TestCodesOfExplanationsAreDescribed checks that the description has each code of an explanation.
+func TestCodesOfExplanationsAreDescribed(t *testing.T) {
+	t.Parallel()
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Enum []string }
+			}
+		}
+	}
+	apitest.Setup(t).
+		Call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).
+		Into(t, http.StatusOK, &doc)
+	want := map[string][]string{}
+	for _, m := range explain.Meanings() {
+		want["AnswerBody"] = append(want["AnswerBody"], string(m.Code))
+	}
+	for _, m := range explain.HopMeanings() {
+		want["HopBody"] = append(want["HopBody"], string(m.Code))
+	}
+	for _, m := range explain.HoldMeanings() {
+		want["HoldBody"] = append(want["HoldBody"], string(m.Code))
+	}
+	for schema, codes := range want {
+		require.ElementsMatch(
+			t, codes, doc.Components.Schemas[schema].Properties["code"].Enum, schema,
+		)
+	}
 }
 
 func TestOpenAPIAsJSON(t *testing.T) {
