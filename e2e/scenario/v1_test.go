@@ -56,7 +56,7 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 		const payload = "{\"order\": 7,\n \"ß\":\"☂\"}  "
 		url := env.rcv.Script("/v1/ring?x=1", receiver.Script{})
 		env.rcv.Script("/v1/ring", receiver.Script{Keep: true})
-		at := soon(5 * time.Second).UTC()
+		at := soon(20 * time.Second).UTC() // after the calls below: it must be enabled before
 		cron := fmt.Sprintf(
 			"%d %d %d %d %d ? %d",
 			at.Second(),
