@@ -38,7 +38,8 @@ func (l Lock) Take(ctx context.Context, conn *sql.Conn, seconds int) error {
 	}
 	for {
 		var got sql.NullInt64
-		if err := conn.QueryRowContext(ctx, takeLock, name, min(seconds, 1)).Scan(&got); err != nil {
+		row := conn.QueryRowContext(ctx, takeLock, name, min(seconds, 1))
+		if err := row.Scan(&got); err != nil {
 			return fmt.Errorf("taking the lock %s: %w", string(l), err)
 		}
 		if got.Int64 == 1 {
