@@ -60,10 +60,10 @@ func New(opts Options) (*Service, error) {
 		opts:        opts,
 		log:         opts.Logger,
 		newerValues: opts.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}),
-		inflight:    inflight.New(opts.MaxInflight),
 		wheel:       hold.NewWheel(),
 		traces:      firetrace.New(opts.Tracer, opts.Clock.Now),
 	}
+	s.inflight = inflight.New(opts.MaxInflight, func() bool { return s.recorder.Full() })
 	s.events = events.New(events.Options{
 		Store:      opts.Store,
 		Bus:        opts.Bus,
@@ -79,7 +79,7 @@ func New(opts Options) (*Service, error) {
 		Events:     s.events,
 		Ended:      s.ended,
 		Held:       s.wheel.Add,
-		Room:       func() { s.queue.Wake() },
+		Room:       func() { s.queue.Wake(); s.inflight.Wake() },
 		Traces:     s.traces,
 		Current:    func(id timer.ID, v int32) bool { return s.cache.Timers.Current(id, v) },
 		Logger:     opts.Logger,

@@ -74,7 +74,7 @@ func setup(t *testing.T) *fixture {
 	require.NoError(t, err)
 	breakers, err := limit.NewBreakers(limit.BreakerOptions{Failures: 1, Probes: 1})
 	require.NoError(t, err)
-	wheel, set := hold.NewWheel(), inflight.New(1000)
+	wheel, set := hold.NewWheel(), inflight.New(1000, inflighttest.NeverSlow)
 	f.Deliverer = New(Options{
 		Store:    parts.Store,
 		Planner:  parts.Planner,

@@ -61,6 +61,11 @@ func (p *Permit) Release() {
 // claiming it again takes about as long.
 const minDeferWait = inflight.MaxWait / 20
 
+// longWait is how long a fire may wait in flight for a worker while there is much room. To release
+// and claim it costs the store as much as to record a call. If the store is what is slow, that
+// would make it slower still.
+const longWait = 6 * inflight.MaxWait
+
 // acquirePermit asks the breaker of the endpoint, then the limits of the app, so that a refusal by
 // the breaker costs the app nothing.
 //
@@ -101,7 +106,7 @@ func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Pe
 		App:      app.Name,
 		Priority: p.priority,
 		Waiter:   &waiter{d: d, entry: e, app: app.Name},
-		Hold:     d.maxWait(),
+		Hold:     d.holdOf(&app.Limits),
 		Returned: waited || e.Fire.State == timer.FireDeferred ||
 			e.Fire.State == timer.FireRetrying,
 		Readmitted: e.AskedFor == app.Name,
@@ -142,12 +147,22 @@ func waitOf(limits *limit.Settings) timer.Wait {
 	return timer.WaitLimits
 }
 
-// maxWait returns how long a fire may wait in flight for a limit or a breaker.
+// maxWait returns how long a fire may wait in flight for a limit, a breaker or, with little room,
+// for a worker.
 func (d *Deliverer) maxWait() time.Duration {
 	if d.opts.Inflight.Crowded() {
 		return minDeferWait
 	}
 	return inflight.MaxWait
+}
+
+// holdOf returns how long a fire of an app with these limits may wait in flight to be called. Where
+// the app has limits of its own, a wait says nothing about the load, and may be long.
+func (d *Deliverer) holdOf(limits *limit.Settings) time.Duration {
+	if waitOf(limits) == timer.WaitWorker && d.opts.Inflight.Roomy() {
+		return longWait
+	}
+	return d.maxWait()
 }
 
 // refused makes a fire wait for its endpoints, none of which may be called. That is no attempt,

@@ -6,7 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight/inflighttest"
 )
 
 // TestWaitOfAnAppWithoutLimits checks that a fire is not said to wait for limits that its app has
@@ -17,4 +20,33 @@ func TestWaitOfAnAppWithoutLimits(t *testing.T) {
 	require.Equal(t, timer.WaitWorker, waitOf(&limit.Settings{Burst: 1}))
 	require.Equal(t, timer.WaitLimits, waitOf(&limit.Settings{Rate: 0.5}))
 	require.Equal(t, timer.WaitLimits, waitOf(&limit.Settings{Concurrent: 1}))
+}
+
+// TestWaitInFlight checks how long a fire may wait in its executor. It may wait long for a worker
+// while there is much room, because to defer it costs the store two more writes, and for a moment while
+// there is little.
+func TestWaitInFlight(t *testing.T) {
+	t.Parallel()
+	set, none, limited := inflight.New(
+		80,
+		inflighttest.NeverSlow,
+	), &limit.Settings{}, &limit.Settings{
+		Rate: 1,
+	}
+	d := &Deliverer{opts: Options{Inflight: set}}
+	fires := make([]inflight.Arrival, 21)
+	for i := range fires {
+		fires[i].Fire.FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
+	}
+	reserve := func(fires []inflight.Arrival) {
+		_, _, err := set.Reserve(t.Context(), new(session.Epoch), fires, inflight.FromTask, 1<<40)
+		require.NoError(t, err)
+	}
+	require.Equal(t, longWait, d.holdOf(none))
+	require.Equal(t, inflight.MaxWait, d.holdOf(limited))
+	reserve(fires[:10])
+	require.Equal(t, inflight.MaxWait, d.holdOf(none))
+	reserve(fires[10:])
+	require.Equal(t, minDeferWait, d.holdOf(none))
+	require.Equal(t, minDeferWait, d.holdOf(limited))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// MaxWait is the longest wait that a fire spends in flight. For a longer one the fire is released
-// with a new run time.
+// MaxWait is the longest wait that a fire spends in flight, except for a worker while the set is
+// Roomy. For a longer one the fire is released with a new run time.
 const MaxWait = 5 * time.Second
 
 // Entry is an in-flight fire, with the session epoch that claimed it.

@@ -12,7 +12,7 @@ import (
 // claimed returns the entry of a fire that was claimed at an instant.
 func claimed(t *testing.T, f timer.Fire, h timer.Hops, source Source, atMS int64) *Entry {
 	t.Helper()
-	set := New(10)
+	set := New(10, inflighttest.NeverSlow)
 	es, _, err := set.Reserve(
 		t.Context(), inflighttest.Epoch(t), []Arrival{{Fire: f, Hops: h}}, source, atMS,
 	)

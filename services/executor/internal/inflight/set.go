@@ -44,16 +44,21 @@ var errFull = errors.New("no room for more late fires")
 // twice, because only a fire that was added here is claimed.
 type Set struct {
 	max   int
+	slow  func() bool // results are written more slowly than calls end
 	mu    sync.Mutex
 	fires map[timer.FireID]*Entry
 	late  int           // how many of fires are late
-	room  chan struct{} // closed and replaced when a fire leaves
+	room  chan struct{} // closed and replaced when there may be room
 }
 
-// New returns an empty set for at most limit fires.
-func New(limit int) *Set {
+// New returns an empty set for at most limit fires. While slow returns true, it has no room: the
+// results of calls are written more slowly than calls end. Then the store is what limits the
+// executor. More claims would delay it further, and their fires would only wait here instead of on
+// their topic. The caller wakes those who wait for room when slow no longer returns true.
+func New(limit int, slow func() bool) *Set {
 	return &Set{
 		max:   limit,
+		slow:  slow,
 		fires: make(map[timer.FireID]*Entry),
 		room:  make(chan struct{}),
 	}
@@ -124,7 +129,7 @@ func (h *Set) makeRoom(ctx context.Context, source Source) error {
 		return nil
 	case FromLatePoll:
 		h.mu.Lock()
-		if len(h.fires) < h.max && h.late < maxLate {
+		if len(h.fires) < h.max && h.late < maxLate && !h.slow() {
 			return nil
 		}
 		h.mu.Unlock()
@@ -139,7 +144,7 @@ func (h *Set) makeRoom(ctx context.Context, source Source) error {
 func (h *Set) waitForRoom(ctx context.Context, low bool) error {
 	for {
 		h.mu.Lock()
-		if len(h.fires) < h.max &&
+		if len(h.fires) < h.max && !h.slow() &&
 			(!low || len(h.fires) < max(1, h.max/lowShare) && h.late < maxLate) {
 			return nil
 		}
@@ -155,6 +160,9 @@ func (h *Set) waitForRoom(ctx context.Context, low bool) error {
 
 // LateRoom returns how many more late fires fit.
 func (h *Set) LateRoom() int {
+	if h.slow() {
+		return 0
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return min(maxLate-h.late, h.max/lowShare-len(h.fires))
@@ -183,6 +191,18 @@ func (h *Set) Remove(es ...*Entry) {
 			h.uncountLate(e)
 		}
 	}
+	h.wake()
+}
+
+// Wake makes those who wait for room look again.
+func (h *Set) Wake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wake()
+}
+
+// wake is Wake for callers that hold the lock.
+func (h *Set) wake() {
 	close(h.room)
 	h.room = make(chan struct{})
 }
@@ -200,8 +220,7 @@ func (h *Set) RemoveEpoch(t *session.Epoch) int {
 			n++
 		}
 	}
-	close(h.room)
-	h.room = make(chan struct{})
+	h.wake()
 	return n
 }
 
@@ -221,8 +240,7 @@ func (h *Set) CallStarted(e *Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.uncountLate(e); h.late == maxLate-1 { // a waiter may need just this room
-		close(h.room)
-		h.room = make(chan struct{})
+		h.wake()
 	}
 }
 
@@ -265,3 +283,16 @@ const CrowdedShare = 4
 
 // Crowded reports whether fires that must wait are to be deferred in the store.
 func (h *Set) Crowded() bool { return h.Len() > h.max/CrowdedShare }
+
+// Roomy reports whether fires may wait here longer than MaxWait. It leaves as much room again for
+// other fires, until the set is crowded.
+func (h *Set) Roomy() bool { return h.Len() < h.max/CrowdedShare/2 }
+
+// Room returns how many fires may be claimed before they are due: none if the set is crowded, or
+// if results are written more slowly than calls end.
+func (h *Set) Room() int {
+	if h.slow() || h.Crowded() {
+		return 0
+	}
+	return h.max / CrowdedShare
+}

@@ -3,6 +3,7 @@ package inflight
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,7 @@ import (
 func TestCatchUpLeavesRoomForOnTimeFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h, epoch := New(100*maxLate), new(session.Epoch)
+		h, epoch := New(100*maxLate, inflighttest.NeverSlow), new(session.Epoch)
 		fires := make([]Arrival, 2*maxLate)
 		for i := range fires {
 			fires[i].Fire.FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
@@ -69,7 +70,7 @@ func TestPolledLateFiresAreBounded(t *testing.T) {
 	t.Parallel()
 	const batch = 500
 	for most, want := range map[int]int{1200: 1400, 100 * maxLate: 900 + maxLate} {
-		h, epoch := New(most), new(session.Epoch)
+		h, epoch := New(most, inflighttest.NeverSlow), new(session.Epoch)
 		fires := make([]Arrival, 900+10*batch)
 		for i := range fires {
 			fires[i].Fire.FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
@@ -84,6 +85,63 @@ func TestPolledLateFiresAreBounded(t *testing.T) {
 	}
 }
 
+// TestNoRoomWhileResultsAreSlow checks that no fire is claimed while results are written more slowly
+// than calls end, except those for which others in flight wait, and that claims then go on.
+func TestNoRoomWhileResultsAreSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var slow atomic.Bool
+		h, epoch := New(1000, slow.Load), new(session.Epoch)
+		fires := make([]Arrival, 4)
+		for i := range fires {
+			fires[i].Fire.FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
+		}
+		require.Equal(t, 1000/CrowdedShare, h.Room())
+		require.NotZero(t, h.LateRoom())
+		slow.Store(true)
+		require.Zero(t, h.Room())
+		require.Zero(t, h.LateRoom())
+		_, _, err := h.Reserve(t.Context(), epoch, fires[:1], FromLatePoll, 1<<40)
+		require.ErrorIs(t, err, errFull)
+		es, _, err := h.Reserve(t.Context(), epoch, fires[1:2], FromOrder, 1<<40)
+		require.NoError(t, err)
+		require.Len(t, es, 1)
+
+		go func() {
+			time.Sleep(time.Second)
+			h.Remove(es...) // results are written, but still too few
+			time.Sleep(time.Second)
+			slow.Store(false)
+			h.Wake()
+		}()
+		began := time.Now()
+		es, _, err = h.Reserve(t.Context(), epoch, fires[2:3], FromTask, 1<<40)
+		require.NoError(t, err)
+		require.Len(t, es, 1)
+		require.Equal(t, 2*time.Second, time.Since(began))
+	})
+}
+
+// TestRoomToWait checks that fires may wait for long only while twice as many would not crowd the
+// set.
+func TestRoomToWait(t *testing.T) {
+	t.Parallel()
+	h, epoch := New(80, inflighttest.NeverSlow), new(session.Epoch)
+	fires := make([]Arrival, 21)
+	for i := range fires {
+		fires[i].Fire.FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
+	}
+	for n, want := range map[int]struct{ roomy, crowded bool }{
+		9: {true, false}, 10: {false, false}, 20: {false, false}, 21: {false, true},
+	} {
+		es, _, err := h.Reserve(t.Context(), epoch, fires[:n], FromTask, 1<<40)
+		require.NoError(t, err)
+		require.Equal(t, want.roomy, h.Roomy(), n)
+		require.Equal(t, want.crowded, h.Crowded(), n)
+		h.Remove(es...)
+	}
+}
+
 // TestTaskOfUnconfirmedClaimIsRedelivered checks that until a claim without a task is answered, an
 // arriving task is not acknowledged, because it alone carries the fire.
 func TestTaskOfUnconfirmedClaimIsRedelivered(t *testing.T) {
@@ -95,7 +153,7 @@ func TestTaskOfUnconfirmedClaimIsRedelivered(t *testing.T) {
 
 func requireTaskRedelivered(t *testing.T, source Source) {
 	t.Helper()
-	h, epoch := New(10), inflighttest.Epoch(t)
+	h, epoch := New(10, inflighttest.NeverSlow), inflighttest.Epoch(t)
 	fires := Arrivals([]timer.Fire{
 		{FireID: timer.FireID{Timer: 1, DueMS: 1}},
 		{FireID: timer.FireID{Timer: 2, DueMS: 1}},

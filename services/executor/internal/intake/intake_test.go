@@ -23,6 +23,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight/inflighttest"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
@@ -95,7 +96,7 @@ func setup(t *testing.T) *fixture {
 		Clock:        parts.Clock,
 		Counts:       parts.Counts,
 		Heartbeater:  k,
-		Inflight:     inflight.New(1000),
+		Inflight:     inflight.New(1000, inflighttest.NeverSlow),
 		Wheel:        hold.NewWheel(),
 		Load:         func(context.Context, []*inflight.Entry) error { return nil },
 		TimerChanged: func(context.Context, bus.Message) {},

@@ -65,17 +65,14 @@ func (in *Intake) Alive() []store.Session { return in.poller.Alive() }
 // pressure returns the load by which the poller decides what it may claim.
 func (in *Intake) pressure() pickup.Pressure {
 	p := pickup.Pressure{
-		Room:       in.opts.Inflight.Max() / inflight.CrowdedShare,
+		Room:       in.opts.Inflight.Room(),
 		LateRoom:   in.opts.Inflight.LateRoom(),
 		Idle:       in.onTime.idle(),
 		Dispatched: in.onTime.lastArrival.Within(dispatchedWithin),
 		Behind:     in.onTime.behind(),
 		LowBehind:  in.low.behind(),
 	}
-	if in.opts.Inflight.Crowded() {
-		p.Room, p.LateRoom = 0, 0
-	}
-	if in.throttle.congested() {
+	if p.Room == 0 || in.throttle.congested() {
 		p.LateRoom = 0
 	}
 	return p

@@ -68,7 +68,7 @@ func setup(t *testing.T, open ...int64) (*Sequencer, *hold.Wheel, *fires) {
 	now := func(context.Context) (time.Time, error) { return time.Now(), nil }
 	alive := []store.Session{{ID: 1, Kind: store.ExecutorSession}}
 	q := New(Options{
-		Store: f, Planner: f, Inflight: inflight.New(10), Wheel: w,
+		Store: f, Planner: f, Inflight: inflight.New(10, inflighttest.NeverSlow), Wheel: w,
 		Clock:      clock.New(time.Now, now),
 		Claim:      func(context.Context, []timer.Fire) error { return nil },
 		Room:       func() int { return 10 },

@@ -17,6 +17,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/events"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
+	"github.com/carillon-timer/carillon/services/executor/internal/inflight/inflighttest"
 )
 
 var errAway = errors.New("unavailable")
@@ -85,7 +86,7 @@ func (f *fakes) Committed(_ context.Context, fires []timer.Fire) {
 // setup returns a running recorder with one fire in flight.
 func setup(t *testing.T, f *fakes) (*Recorder, *inflight.Set, *inflight.Entry) {
 	t.Helper()
-	set, epoch := inflight.New(10), new(session.Epoch)
+	set, epoch := inflight.New(10, inflighttest.NeverSlow), new(session.Epoch)
 	es, _, err := set.Reserve(
 		t.Context(), epoch, []inflight.Arrival{
 			{Fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: 1}}},

@@ -42,3 +42,6 @@ func Epoch(t testing.TB) *session.Epoch {
 	require.NoError(t, err)
 	return epoch
 }
+
+// NeverSlow tells a set that results are written as fast as calls end.
+func NeverSlow() bool { return false }
