@@ -42,6 +42,21 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"",
 		"timer_attributes_by_timer (timer_id=? AND kind=? AND name=? AND app_id=? AND value=?)",
 	},
+	{
+		"FROM timer_changes c",
+		"c range PRIMARY Using where\nt eq_ref PRIMARY \na eq_ref PRIMARY Using where\nf eq_ref PRIMARY",
+		"SEARCH c USING INTEGER PRIMARY KEY (rowid>?)\nSEARCH t USING PRIMARY KEY (id=?)",
+	},
+	{
+		"ORDER BY t.id LIMIT 50",
+		"t range PRIMARY Using where\na eq_ref PRIMARY",
+		"SEARCH t USING PRIMARY KEY (id>?)\nSEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
+	},
+	{
+		"ON a.id=t.app_id WHERE t.id",
+		"t range PRIMARY Using where\na eq_ref PRIMARY|t const PRIMARY",
+		"SEARCH t USING PRIMARY KEY (id=?)\nSEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
+	},
 	// Searches. A statement of a source has no filesort, a row is read by its key, and an attribute
 	// by all columns of its key.
 	{
@@ -449,6 +464,7 @@ func work(t *testing.T, s *sqlstore.Store) {
 	require.NoError(t, err)
 	workPolicies(t, s, fires[2000:], now)
 	workSearches(t, s)
+	workStates(t, s, f.Timer)
 	workSingly(t, s, fires[1990:1992], claims[:1], now)
 	workJobs(t, s)
 	workAudit(t, s)
@@ -745,6 +761,27 @@ func workSearches(t *testing.T, s *sqlstore.Store) {
 				}
 			}
 		}
+	}
+}
+
+// workStates reads states of timers, of which most are in one app.
+func workStates(t *testing.T, s *sqlstore.Store, id timer.ID) {
+	t.Helper()
+	ctx := t.Context()
+	states, err := s.StatesAfter(ctx, id-1, 50)
+	require.NoError(t, err)
+	require.Len(t, states, 50)
+	var ids []timer.ID
+	for _, st := range states {
+		ids = append(ids, st.ID)
+	}
+	changes, err := s.Changes(ctx, 5, 500)
+	require.NoError(t, err)
+	require.NotEmpty(t, changes)
+	for _, some := range [][]timer.ID{ids, ids[:1]} {
+		states, err = s.States(ctx, some)
+		require.NoError(t, err)
+		require.Len(t, states, len(some))
 	}
 }
 

@@ -100,6 +100,7 @@ func (s *Timers) Changes(
 		AppFrozen sql.NullInt64 `db:"app_frozen"`
 		stateRow
 	}
+	byKey := s.db.Dialect.ByPrimary
 	err = s.db.Read(
 		ctx,
 		"reading the change log",
@@ -108,10 +109,12 @@ func (s *Timers) Changes(
 				ctx,
 				c,
 				&rows,
+				// By keys: else MariaDB joins the few apps by a buffer, and sorts all changes.
 				sqldb.Stmt(
 					"SELECT c.seq,c.changed_ms,c.timer_id,c.app_id,f.frozen AS app_frozen,"+stateColumns+
-						" FROM timer_changes c LEFT JOIN timers t ON t.id=c.timer_id LEFT JOIN apps a ON a.id=t.app_id "+
-						"LEFT JOIN apps f ON f.id=c.app_id WHERE c.seq>",
+						" FROM timer_changes c"+byKey+" LEFT JOIN timers t"+byKey+" ON t.id=c.timer_id"+
+						" LEFT JOIN apps a"+byKey+" ON a.id=t.app_id"+
+						" LEFT JOIN apps f"+byKey+" ON f.id=c.app_id WHERE c.seq>",
 				).Int(after).
 					Add(" ORDER BY c.seq LIMIT ").
 					Int(int64(limit)),

@@ -96,6 +96,14 @@ type stateRow struct {
 	RunningSeries sql.NullInt64  `db:"slot_series"`
 }
 
+// statesFrom begins a statement that reads states by the keys of timers, and the app of each by its
+// key. Where there are few apps, MariaDB would read all of their timers otherwise, and sort them.
+func (s *Timers) statesFrom() string {
+	d := s.db.Dialect
+	return "SELECT " + stateColumns + " FROM timers t" + d.ByPrimary + d.JoinOrdered +
+		"apps a" + d.ByPrimary + " ON a.id=t.app_id WHERE t.id"
+}
+
 const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.origin,t.status,t.version,t.active_since_ms,t.active_epoch,t.anchor_ms,t.version_since_ms,t.plan_version," +
 	"a.frozen,t.inactive_since_ms,t.paused_until_ms,t.slot_due_ms,t.slot_series"
 
@@ -144,9 +152,7 @@ func (s *Timers) States(ctx context.Context, ids []timer.ID) (states []timer.Sta
 				ctx,
 				c,
 				&rows,
-				sqldb.Stmt(
-					"SELECT "+stateColumns+" FROM timers t JOIN apps a ON a.id=t.app_id WHERE t.id",
-				).IDList(part),
+				sqldb.Stmt(s.statesFrom()).IDList(part),
 			)
 			if err != nil {
 				return err
@@ -166,9 +172,8 @@ func (s *Timers) StatesAfter(
 ) (states []timer.State, err error) {
 	err = s.db.Read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
 		var rows []stateRow
-		q := sqldb.Stmt(
-			"SELECT " + stateColumns + " FROM timers t JOIN apps a ON a.id=t.app_id WHERE t.id>",
-		).Int(int64(after)).Add(" ORDER BY t.id LIMIT ").Int(int64(limit))
+		q := sqldb.Stmt(s.statesFrom() + ">").
+			Int(int64(after)).Add(" ORDER BY t.id LIMIT ").Int(int64(limit))
 		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return err
 		}
