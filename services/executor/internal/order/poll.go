@@ -18,6 +18,7 @@ const (
 	spacingMS   = 2
 	pollEvery   = 100 * time.Millisecond // between polls for the fires that late ones wait for
 	pollTimeout = 5 * time.Second
+	restShare   = 2 // the pause after a poll, in times of how long it took
 	// frontMax is how many earlier fires per timer one poll reads again and claims.
 	frontMax = 100
 	readMax  = 20 * store.MaxBatch // fires read by one poll

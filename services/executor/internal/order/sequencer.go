@@ -191,18 +191,24 @@ func (q *Sequencer) Close() (left []*inflight.Entry) {
 	return left
 }
 
-// Run polls the store until ctx ends.
+// Run polls the store until ctx ends. While polls take long, it pauses longer: late fires by the
+// thousand, where the store is what is slow, would else cost more reads than calls.
 func (q *Sequencer) Run(ctx context.Context) {
 	again := time.NewTimer(idleKept)
 	defer again.Stop()
+	var rested time.Time
 	for {
 		select {
 		case <-q.wake:
-			clock.Pause(ctx, gatherFor)
+			clock.Pause(ctx, max(gatherFor, time.Until(rested)))
 		case <-again.C:
 		case <-ctx.Done():
 			return
 		}
-		again.Reset(q.poll(ctx))
+		began := time.Now()
+		after := q.poll(ctx)
+		rest := restShare * time.Since(began)
+		rested = time.Now().Add(rest)
+		again.Reset(max(after, rest))
 	}
 }

@@ -26,6 +26,8 @@ type fires struct {
 	open     map[int64]bool
 	deferred map[int64]bool // those of the open fires that wait for the timer's activation
 	oldest   int64          // the oldest open fire that is not deferred
+	slow     time.Duration  // how long a read takes
+	reads    int
 }
 
 func (f *fires) end(due int64) {
@@ -34,10 +36,23 @@ func (f *fires) end(due int64) {
 	delete(f.open, due)
 }
 
+// setSlow sets how long a read takes, and returns how many there were.
+func (f *fires) setSlow(d time.Duration) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.slow = d
+	return f.reads
+}
+
 func (*fires) Begin(context.Context, timer.ID, []timer.Fire) error { return nil }
 func (f *fires) OldestOpen(context.Context) (int64, error)         { return f.oldest, nil }
 
 func (f *fires) OpenAmong(_ context.Context, ids []timer.FireID) (out []timer.Fire, _ error) {
+	f.mu.Lock()
+	f.reads++
+	slow := f.slow
+	f.mu.Unlock()
+	time.Sleep(slow)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, id := range ids {
@@ -194,6 +209,36 @@ func TestLateFireWaitsForOneInFlight(t *testing.T) {
 		time.Sleep(stallAfter + 2*pollEvery)
 		require.Equal(t, 1, w.Len())
 		require.InDelta(t, 1, testutil.ToFloat64(q.unordered), 0)
+	})
+}
+
+// TestPollsTakeAPartOfTheTime checks that a slow store is not asked all the time, although each call
+// and each arrival wakes the sequencer, and that a fire starts soon after the answer.
+func TestPollsTakeAPartOfTheTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, w, f := setup(t, 1, 3)
+		f.setSlow(pollEvery)
+		require.False(t, q.Join(late(t, 3), 0))
+		for range 6 * (1 + restShare) {
+			time.Sleep(pollEvery)
+			q.signal()
+		}
+		require.InDelta(t, 6, f.setSlow(pollEvery), 1)
+		require.Zero(t, w.Len())
+		f.end(1)
+		time.Sleep((1 + restShare) * pollEvery)
+		require.Equal(t, 1, w.Len())
+
+		f.setSlow(0) // a store that answers at once is asked at each wake
+		time.Sleep((1 + restShare) * pollEvery)
+		q.Passed(timer.FireID{Timer: 1, DueMS: 3})
+		before := f.setSlow(0)
+		for due := range int64(5) {
+			require.False(t, q.Join(late(t, 10+due), 0))
+			time.Sleep(2 * gatherFor)
+		}
+		require.Equal(t, 5, f.setSlow(0)-before)
 	})
 }
 
