@@ -54,7 +54,8 @@ type Set struct {
 // New returns an empty set for at most limit fires. While slow returns true, it has no room: the
 // results of calls are written more slowly than calls end. Then the store is what limits the
 // executor. More claims would delay it further, and their fires would only wait here instead of on
-// their topic. The caller wakes those who wait for room when slow no longer returns true.
+// their topic. The caller wakes those who wait for room when slow no longer returns true. What a poll
+// finds that may not be put off for longer is claimed all the same.
 func New(limit int, slow func() bool) *Set {
 	return &Set{
 		max:   limit,
@@ -129,7 +130,7 @@ func (h *Set) makeRoom(ctx context.Context, source Source) error {
 		return nil
 	case FromLatePoll:
 		h.mu.Lock()
-		if len(h.fires) < h.max && h.late < maxLate && !h.slow() {
+		if len(h.fires) < h.max && h.late < maxLate {
 			return nil
 		}
 		h.mu.Unlock()
