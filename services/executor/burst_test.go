@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -120,4 +121,39 @@ func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	}
 	require.Fail(t, "no metric of this name", name)
 	return 0
+}
+
+// TestSlowRecordsStopClaims checks that an executor claims no more tasks while too many results wait
+// to be written, so that they stay on the topic, and that it goes on after that.
+func TestSlowRecordsStopClaims(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		begin := time.Now()
+		start(t, parts, "one", r, func(o *executor.Options) {
+			o.MaxInflight = 10_000
+			o.Store = slowRecords{o.Store.(store.Store), begin, begin.Add(8 * time.Second)}
+		})
+		const many, few = 9000, 10 // many are more than the results that may wait
+		burst := parts.Create("a", slices.Repeat(soon(1, time.Second), many)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), burst))
+		time.Sleep(4 * time.Second)
+		later := parts.Create("b", soon(few, time.Second)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), later))
+		time.Sleep(2 * time.Second)
+		ids := make([]timer.FireID, len(later))
+		for i := range later {
+			ids[i] = later[i].FireID
+		}
+		open, err := parts.Store.OpenAmong(t.Context(), ids)
+		require.NoError(t, err)
+		require.Len(t, open, few)
+		for i := range open {
+			require.Zero(t, open[i].Owner, "claimed")
+		}
+		time.Sleep(10 * time.Second)
+		require.Len(t, r.of("a"), many)
+		require.Len(t, r.of("b"), few)
+	})
 }

@@ -106,7 +106,7 @@ func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Pe
 		App:      app.Name,
 		Priority: p.priority,
 		Waiter:   &waiter{d: d, entry: e, app: app.Name},
-		Hold:     d.holdOf(&app.Limits),
+		Hold:     d.holdOf(e, &app.Limits),
 		Returned: waited || e.Fire.State == timer.FireDeferred ||
 			e.Fire.State == timer.FireRetrying,
 		Readmitted: e.AskedFor == app.Name,
@@ -157,12 +157,19 @@ func (d *Deliverer) maxWait() time.Duration {
 }
 
 // holdOf returns how long a fire of an app with these limits may wait in flight to be called. Where
-// the app has limits of its own, a wait says nothing about the load, and may be long.
-func (d *Deliverer) holdOf(limits *limit.Settings) time.Duration {
-	if waitOf(limits) == timer.WaitWorker && d.opts.Inflight.Roomy() {
+// the app has limits of its own, a wait says nothing about the load, and may be long. Late fires that
+// are called in order may wait, in another executor, until this one is called or deferred.
+func (d *Deliverer) holdOf(e *inflight.Entry, limits *limit.Settings) time.Duration {
+	if waitOf(limits) == timer.WaitWorker && !inOrder(e.Def) && d.opts.Inflight.Roomy() {
 		return longWait
 	}
 	return d.maxWait()
+}
+
+// inOrder reports whether late fires of the definition are called in order of due time.
+func inOrder(d *timer.Definition) bool {
+	kind := d.Schedule.Kind
+	return kind.Repeats() && d.Misfire.For(kind).Policy == timer.MisfireFireAll
 }
 
 // refused makes a fire wait for its endpoints, none of which may be called. That is no attempt,

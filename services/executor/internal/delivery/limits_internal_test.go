@@ -42,11 +42,25 @@ func TestWaitInFlight(t *testing.T) {
 		_, _, err := set.Reserve(t.Context(), new(session.Epoch), fires, inflight.FromTask, 1<<40)
 		require.NoError(t, err)
 	}
-	require.Equal(t, longWait, d.holdOf(none))
-	require.Equal(t, inflight.MaxWait, d.holdOf(limited))
+	entry := func(k timer.ScheduleKind, p timer.MisfirePolicy) *inflight.Entry {
+		return &inflight.Entry{Def: &timer.Definition{
+			Schedule: timer.Schedule{Kind: k},
+			Misfire:  timer.Misfire{Policy: p},
+		}}
+	}
+	once := entry(timer.KindAt, "")
+	require.Equal(t, longWait, d.holdOf(once, none))
+	require.Equal(t, longWait, d.holdOf(entry(timer.KindCron, ""), none))
+	require.Equal(
+		t,
+		inflight.MaxWait,
+		d.holdOf(entry(timer.KindCron, timer.MisfireFireAll), none),
+		"later fires of the timer wait for it in other executors",
+	)
+	require.Equal(t, inflight.MaxWait, d.holdOf(once, limited))
 	reserve(fires[:10])
-	require.Equal(t, inflight.MaxWait, d.holdOf(none))
+	require.Equal(t, inflight.MaxWait, d.holdOf(once, none))
 	reserve(fires[10:])
-	require.Equal(t, minDeferWait, d.holdOf(none))
-	require.Equal(t, minDeferWait, d.holdOf(limited))
+	require.Equal(t, minDeferWait, d.holdOf(once, none))
+	require.Equal(t, minDeferWait, d.holdOf(once, limited))
 }

@@ -51,11 +51,11 @@ type Set struct {
 	room  chan struct{} // closed and replaced when there may be room
 }
 
-// New returns an empty set for at most limit fires. While slow returns true, it has no room: the
-// results of calls are written more slowly than calls end. Then the store is what limits the
-// executor. More claims would delay it further, and their fires would only wait here instead of on
-// their topic. The caller wakes those who wait for room when slow no longer returns true. What a poll
-// finds that may not be put off for longer is claimed all the same.
+// New returns an empty set for at most limit fires. While slow returns true, the results of calls are
+// written more slowly than calls end. Then the store is what limits the executor, and the set has
+// room only while it is Roomy: so many fires wait here, where apps take turns. More would have to be
+// deferred, which delays the store further. The caller wakes those who wait for room when slow no
+// longer returns true. What a poll finds that may not be put off for longer is claimed all the same.
 func New(limit int, slow func() bool) *Set {
 	return &Set{
 		max:   limit,
@@ -145,7 +145,7 @@ func (h *Set) makeRoom(ctx context.Context, source Source) error {
 func (h *Set) waitForRoom(ctx context.Context, low bool) error {
 	for {
 		h.mu.Lock()
-		if len(h.fires) < h.max && !h.slow() &&
+		if len(h.fires) < h.max && !h.held() &&
 			(!low || len(h.fires) < max(1, h.max/lowShare) && h.late < maxLate) {
 			return nil
 		}
@@ -161,11 +161,11 @@ func (h *Set) waitForRoom(ctx context.Context, low bool) error {
 
 // LateRoom returns how many more late fires fit.
 func (h *Set) LateRoom() int {
-	if h.slow() {
-		return 0
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.held() {
+		return 0
+	}
 	return min(maxLate-h.late, h.max/lowShare-len(h.fires))
 }
 
@@ -287,12 +287,24 @@ func (h *Set) Crowded() bool { return h.Len() > h.max/CrowdedShare }
 
 // Roomy reports whether fires may wait here longer than MaxWait. It leaves as much room again for
 // other fires, until the set is crowded.
-func (h *Set) Roomy() bool { return h.Len() < h.max/CrowdedShare/2 }
+func (h *Set) Roomy() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.roomy()
+}
 
-// Room returns how many fires may be claimed before they are due: none if the set is crowded, or
-// if results are written more slowly than calls end.
+func (h *Set) roomy() bool { return len(h.fires) < h.max/CrowdedShare/2 }
+
+// held reports whether the set has no room because results are written slowly. The caller holds the
+// lock.
+func (h *Set) held() bool { return h.slow() && !h.roomy() }
+
+// Room returns how many fires may be claimed before they are due: none if the set is crowded, or if
+// it is not Roomy and results are written more slowly than calls end.
 func (h *Set) Room() int {
-	if h.slow() || h.Crowded() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held() || len(h.fires) > h.max/CrowdedShare {
 		return 0
 	}
 	return h.max / CrowdedShare

@@ -85,24 +85,28 @@ func TestPolledLateFiresAreBounded(t *testing.T) {
 	}
 }
 
-// TestNoRoomWhileResultsAreSlow checks that no fire is claimed while results are written more slowly
-// than calls end, and that claims then go on. Excepted are fires for which others in flight wait, and
+// TestNoRoomWhileResultsAreSlow checks that while results are written more slowly than calls end, no
+// more fires are claimed than may wait for long, and that claims then go on. Excepted are fires for which others in flight wait, and
 // what a poll was put off for long for.
 func TestNoRoomWhileResultsAreSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
 		h, epoch := New(1000, slow.Load), new(session.Epoch)
-		fires := make([]Arrival, 4)
+		fires := make([]Arrival, 130)
 		for i := range fires {
 			fires[i].Fire.FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
 		}
 		require.Equal(t, 1000/CrowdedShare, h.Room())
 		require.NotZero(t, h.LateRoom())
 		slow.Store(true)
+		require.NotZero(t, h.Room())
+		require.NotZero(t, h.LateRoom())
+		_, _, err := h.Reserve(t.Context(), epoch, fires[5:], FromTask, 0)
+		require.NoError(t, err)
 		require.Zero(t, h.Room())
 		require.Zero(t, h.LateRoom())
-		_, _, err := h.Reserve(t.Context(), epoch, fires[:1], FromLatePoll, 1<<40)
+		_, _, err = h.Reserve(t.Context(), epoch, fires[:1], FromLatePoll, 1<<40)
 		require.NoError(t, err, "put off for long before")
 		es, _, err := h.Reserve(t.Context(), epoch, fires[1:2], FromOrder, 1<<40)
 		require.NoError(t, err)

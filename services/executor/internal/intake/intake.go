@@ -98,12 +98,15 @@ func (in *Intake) Ready() error {
 }
 
 // OldestTaskMS returns the age of the oldest task at its claim, in milliseconds, for the reported
-// load. Of each topic the last claim counts, for a while.
+// load. Of each topic the last claim counts, for a while, and how long tasks have waited here for
+// theirs.
 func (in *Intake) OldestTaskMS() (ms int64) {
 	for _, l := range []*arrivals{&in.onTime, &in.low} {
 		if l.age.at.Within(taskAgeValidFor) {
 			ms = max(ms, l.age.ms.Load())
 		}
+		waits, _ := l.oldestWait()
+		ms = max(ms, waits.Milliseconds())
 	}
 	return ms
 }

@@ -411,6 +411,7 @@ func TestTheLoadSaysWhetherTopicsKeepUp(t *testing.T) {
 		time.Sleep(pickup.Every)
 		p = f.pressure()
 		require.True(t, p.LowBehind, "a batch has waited since the last poll")
+		require.Equal(t, pickup.Every.Milliseconds(), f.OldestTaskMS())
 		require.False(t, p.Behind)
 		done()
 		require.False(t, f.pressure().LowBehind && f.low.age.fresh())

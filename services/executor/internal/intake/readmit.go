@@ -142,7 +142,7 @@ func (in *Intake) readmitSlice(
 		page = slices.DeleteFunc(page, func(f timer.Fire) bool { return !r.wants(&f) })
 		page = page[:min(len(page), r.fires)]
 		if len(page) > 0 {
-			if r.some && in.opts.Inflight.Crowded() {
+			if r.some && in.opts.Inflight.Room() == 0 {
 				r.pages = 0 // the limiter soon asks again
 				return nil
 			}

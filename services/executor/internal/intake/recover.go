@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -149,5 +150,8 @@ func (in *Intake) confirmOverdue(ctx context.Context, epoch *session.Epoch) erro
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what failed
 	}
-	return in.confirm(ctx, epoch, fires)
+	// Those that wait in flight were answered.
+	return in.confirm(ctx, epoch, slices.DeleteFunc(fires, func(f timer.Fire) bool {
+		return in.opts.Inflight.Has(f.FireID)
+	}))
 }

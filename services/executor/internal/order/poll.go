@@ -314,7 +314,9 @@ func (q *Sequencer) release(now time.Time) (after time.Duration) {
 		if !seq.blind && len(seq.open) > 0 && q.opts.Inflight.Has(seq.open[0].FireID) {
 			seq.progressAt = now // it is not lost: it waits for a worker here
 		}
-		if !seq.ready() && now.Sub(seq.progressAt) >= stall {
+		// A poll that had too much to read has left this one out: it may not stall at all.
+		read := seq.polledAt.Equal(now)
+		if !seq.ready() && read && now.Sub(seq.progressAt) >= stall {
 			due := seq.waiting[0].id.DueMS
 			i, _ := seq.find(due)
 			seq.open, seq.knownMS = slices.Delete(seq.open, 0, i), max(seq.knownMS, due)
