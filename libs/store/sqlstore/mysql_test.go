@@ -364,6 +364,27 @@ func TestMySQLRights(t *testing.T) {
 		"the user needs all rights on the database, among them CREATE")
 }
 
+// TestMySQLReadsLongListsByRanges checks on MariaDB that it writes no temporary table of a long list
+// of keys, with which it would join the fires in an order of its own.
+func TestMySQLReadsLongListsByRanges(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
+	db, err := sqlx.Open("mysql", dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	var has []struct {
+		Name  string `db:"Variable_name"`
+		Value string `db:"Value"`
+	}
+	require.NoError(t, db.Select(&has, "SHOW VARIABLES LIKE 'in_predicate_conversion_threshold'"))
+	for range has {
+		n, err := s.Number(t.Context(), "SELECT @@in_predicate_conversion_threshold")
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+}
+
 // TestMySQLLockWait locks a timer's row for longer than a statement waits. The transaction is
 // repeated and does not fail.
 func TestMySQLLockWait(t *testing.T) {

@@ -78,7 +78,7 @@ func Statements() []string {
 	return append(
 		[]string{
 			takeLock, releaseLock, databaseName,
-			setIsolation, readSettings, setNoSnapshots, readStatus, setLatestReads,
+			setIsolation, readSettings, setNoSnapshots, setNoConversion, readStatus, setLatestReads,
 			setRepeatable, beginSnapshot, setSavepoint, resetSavepoint,
 		},
 		tableLockStatements...,

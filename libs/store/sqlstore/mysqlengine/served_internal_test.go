@@ -104,8 +104,9 @@ func (c *settingsConn) Next(row []driver.Value) error {
 	return nil
 }
 
-// TestSnapshotIsolationIsSwitchedOff where the server has it, and only there: others do not know it.
-func TestSnapshotIsolationIsSwitchedOff(t *testing.T) {
+// TestSettingsOfConnections checks that snapshot isolation and the conversion of IN lists are switched
+// off where the server has them, and only there: others do not know them.
+func TestSettingsOfConnections(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		rows [][2]string
@@ -114,6 +115,11 @@ func TestSnapshotIsolationIsSwitchedOff(t *testing.T) {
 		{[][2]string{{"read_only", "OFF"}}, []string{setIsolation}},
 		{[][2]string{{"innodb_snapshot_isolation", "OFF"}}, []string{setIsolation}},
 		{[][2]string{{"innodb_snapshot_isolation", "ON"}}, []string{setIsolation, setNoSnapshots}},
+		{[][2]string{{"in_predicate_conversion_threshold", "0"}}, []string{setIsolation}},
+		{
+			[][2]string{{"in_predicate_conversion_threshold", "1000"}},
+			[]string{setIsolation, setNoConversion},
+		},
 	} {
 		c := &settingsConn{rows: tt.rows}
 		_, err := prepare(t.Context(), c, engine.Capabilities{}, false)
