@@ -326,7 +326,9 @@ func (s *CalendarStore) DeleteCalendar(ctx context.Context, app, name string) er
 			c,
 			&user,
 			sqldb.Stmt(
-				"SELECT t.id,t.name FROM timer_calendars u JOIN timers t ON t.id=u.timer_id WHERE u.app_id=",
+				"SELECT t.id,t.name FROM timer_calendars u"+s.db.Dialect.ByPrimary+
+					s.db.Dialect.JoinOrdered+"timers t"+s.db.Dialect.ByPrimary+
+					" ON t.id=u.timer_id WHERE u.app_id=",
 			).
 				Int(appID).
 				Add(" AND u.name=").
