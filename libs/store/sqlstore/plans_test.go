@@ -251,6 +251,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"fires range by_run Using index condition",
 		"SEARCH fires USING INDEX fires_by_run (run_at_minute<?)",
 	},
+	{
+		"SELECT run_at_minute,bucket,run_at_ms,due_ms,timer_id,series FROM fires",
+		"fires range by_run Using where; Using index",
+		"SEARCH fires USING COVERING INDEX fires_by_run (",
+	},
 	{"FROM fires FORCE INDEX (by_run)", "fires range by_run", ""},
 	{"FROM fires INDEXED BY fires_by_run", "", "SEARCH fires USING INDEX fires_by_run ("},
 	{"expand_at_ms<=", "timers range by_expand", "SEARCH timers USING "},

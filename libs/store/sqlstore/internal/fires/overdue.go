@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/jmoiron/sqlx"
@@ -13,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Overdue reads open fires along the index by_run in pages, at most overdueRows in one call. A
+// Overdue reads open fires along the index by_run in pages, about overdueRows in one call. A
 // backlog of millions takes several calls. Each continues where the last one stopped, and none
 // blocks the others.
 const (
@@ -32,6 +33,19 @@ type overduePosition struct {
 	minute int64
 	bucket int32
 	store.Position
+}
+
+func overduePositionOf(f timer.Fire) overduePosition {
+	return overduePosition{
+		f.RunAtMinute(),
+		f.Bucket,
+		store.Position{RunAtMS: f.RunAtMS, FireID: f.FireID},
+	}
+}
+
+// key returns the values of overdueKey.
+func (p overduePosition) key() []int64 {
+	return []int64{p.minute, int64(p.bucket), p.RunAtMS, p.DueMS, int64(p.Timer), p.Series}
 }
 
 func newOverduePositions() *overduePositions {
@@ -97,17 +111,13 @@ func (w *overdueWalk) run(ctx context.Context) ([]timer.Fire, error) {
 	at, wrapped := start, start == overduePosition{}
 	var found []timer.Fire
 	for seen := 0; seen < overdueRows && len(found) < limit; {
-		rows, err := w.page(ctx, at)
+		p, err := w.page(ctx, at)
 		if err != nil {
 			return nil, err
 		}
-		seen += len(rows)
-		for _, f := range rows {
-			at = overduePosition{
-				f.RunAtMinute(),
-				f.Bucket,
-				store.Position{RunAtMS: f.RunAtMS, FireID: f.FireID},
-			}
+		seen += p.seen
+		for _, f := range p.rows {
+			at = overduePositionOf(f)
 			if f.Owner == 0 || !w.live[f.Owner] {
 				found = append(found, f)
 			}
@@ -115,10 +125,13 @@ func (w *overdueWalk) run(ctx context.Context) ([]timer.Fire, error) {
 				break
 			}
 		}
-		if len(found) == limit || len(rows) == overduePage {
+		if len(found) == limit {
 			continue
 		}
-		at = overduePosition{}
+		at = p.next
+		if at != (overduePosition{}) {
+			continue
+		}
 		if wrapped {
 			break
 		}
@@ -128,29 +141,88 @@ func (w *overdueWalk) run(ctx context.Context) ([]timer.Fire, error) {
 	return distinctFires(found), nil
 }
 
+// overduePart is a page of overdue fires of a shard.
+type overduePart struct {
+	rows []timer.Fire
+	seen int             // rows read, those of other shards too if they are many
+	next overduePosition // of the last row read; zero: there are no more
+}
+
+var overdueKey = []string{"run_at_minute", "bucket", "run_at_ms", "due_ms", "timer_id", "series"}
+
 // page reads overdue fires of the shard after a position, in order of minute, bucket and run_at. It
 // reads the minute that is only partly overdue bucket by bucket, so it reads no future fires.
-func (w *overdueWalk) page(ctx context.Context, at overduePosition) ([]timer.Fire, error) {
+//
+// The rows of a shard may lie far apart: all of a minute with few fires are in its first bucket.
+func (w *overdueWalk) page(ctx context.Context, at overduePosition) (overduePart, error) {
 	untilMS := w.nowMS - store.OverdueAfter.Milliseconds()
 	last := timer.MinuteOf(untilMS)
 	var rows []timer.Fire
 	if at.minute < last {
-		q := w.shard(sqldb.Stmt("SELECT " + Columns + " FROM fires" + w.store.db.Dialect.ByRun + " WHERE run_at_minute<").Int(last)).
-			Add(" AND ")
-		w.store.db.Dialect.KeyAfter(
-			q,
-			[]string{"run_at_minute", "bucket", "run_at_ms", "due_ms", "timer_id", "series"},
-			[]int64{at.minute, int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series},
-		)
-		var err error
+		end, err := w.end(ctx, at, last)
+		if err != nil {
+			return overduePart{}, err
+		}
+		q := w.shard(w.from(Columns, at, last))
+		if end != (overduePosition{}) {
+			w.store.db.Dialect.CompareInts(q.Add(" AND "), "<=", overdueKey, end.key())
+		}
 		rows, err = w.store.fires.Select(ctx, w.c, q.Add(fireOrder+" LIMIT ").Int(overduePage))
-		if err != nil || len(rows) == overduePage {
-			return rows, err
+		switch {
+		case err != nil:
+			return overduePart{}, err
+		case len(rows) == overduePage:
+			return overduePart{rows, overduePage, overduePositionOf(rows[overduePage-1])}, nil
+		case end != (overduePosition{}):
+			return overduePart{rows, overdueRows, end}, nil
 		}
 		at = overduePosition{minute: last, bucket: -1}
 	}
 	more, err := w.lastMinute(ctx, at, last, untilMS, overduePage-len(rows))
-	return append(rows, more...), err
+	p := overduePart{rows: append(rows, more...)}
+	if p.seen = len(p.rows); p.seen == overduePage {
+		p.next = overduePositionOf(p.rows[overduePage-1])
+	}
+	return p, err
+}
+
+// end returns how far a page reads at most: the position of the overdueRows-th row of any shard. It
+// is zero if there are fewer rows, or if every row is one of the shard. It reads the index alone.
+func (w *overdueWalk) end(
+	ctx context.Context, at overduePosition, last int64,
+) (end overduePosition, err error) {
+	if w.q.Shards <= 1 {
+		return end, nil
+	}
+	var ends []struct {
+		Minute  int64 `db:"run_at_minute"`
+		Bucket  int32 `db:"bucket"`
+		RunAtMS int64 `db:"run_at_ms"`
+		DueMS   int64 `db:"due_ms"`
+		Timer   int64 `db:"timer_id"`
+		Series  int64 `db:"series"`
+	}
+	q := w.from(strings.Join(overdueKey, ","), at, last).
+		Add(fireOrder + " LIMIT 1 OFFSET ").Int(overdueRows - 1)
+	if err := w.store.db.SelectAll(ctx, w.c, &ends, q); err != nil {
+		return end, err
+	}
+	for _, e := range ends {
+		end = overduePosition{e.Minute, e.Bucket, store.Position{
+			RunAtMS: e.RunAtMS,
+			FireID:  timer.FireID{DueMS: e.DueMS, Timer: timer.ID(e.Timer), Series: e.Series},
+		}}
+	}
+	return end, nil
+}
+
+// from begins a statement that reads overdue fires of all shards after a position.
+func (w *overdueWalk) from(columns string, at overduePosition, last int64) *sqldb.Statement {
+	d := w.store.db.Dialect
+	q := sqldb.Stmt("SELECT " + columns + " FROM fires" + d.ByRun + " WHERE run_at_minute<").
+		Int(last).Add(" AND ")
+	d.KeyAfter(q, overdueKey, at.key())
+	return q
 }
 
 func (w *overdueWalk) lastMinute(
