@@ -60,7 +60,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 				Target: target,
 				Retry:  &client.Retry{Attempts: 2, Wait: "100ms"},
 			},
-			soon(3*time.Second),
+			soon(5*time.Second),
 		)
 		env.settle(t)
 		got := env.rcv.Requests("/secret")
@@ -103,7 +103,7 @@ func TestReceiverCompletesLater(t *testing.T) {
 		)
 		target := client.Post(env.rcv.URL("/later"))
 		target.Async = "5m"
-		at := soon(3 * time.Second)
+		at := soon(5 * time.Second)
 		tm, _, err := env.api.Create(t.Context(), client.NewTimer{
 			App:      env.app,
 			Name:     "later",
@@ -161,7 +161,7 @@ func TestFailedFiresAreRedriven(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
 		env.rcv.Script("/mended", receiver.Script{Statuses: []int{500}})
-		at := soon(3 * time.Second)
+		at := soon(5 * time.Second)
 		var ids []timer.FireID
 		for _, name := range []string{"one", "two", "three"} {
 			id := env.once(

@@ -74,7 +74,7 @@ func TestSignaturesVerify(t *testing.T) {
 		target.Body = `{"pay":"1000 €"}`
 		signed := func(name string) receiver.Request {
 			before := len(env.rcv.Requests("/signed"))
-			env.once(t, client.NewTimer{Name: name, Target: target}, soon(3*time.Second))
+			env.once(t, client.NewTimer{Name: name, Target: target}, soon(5*time.Second))
 			env.settle(t)
 			got := env.rcv.Requests("/signed")
 			require.Len(t, got, before+1)

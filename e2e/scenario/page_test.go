@@ -114,7 +114,7 @@ func TestPageShowsMarkupAsText(t *testing.T) {
 	runOnAll(t, func(t *testing.T, env *environment) {
 		b := browser.Start(t)
 		env.rcv.Script("/attack", receiver.Script{Statuses: []int{400}, Body: attack})
-		at := soon(3 * time.Second)
+		at := soon(5 * time.Second)
 		tm, _, err := env.api.Create(t.Context(), client.NewTimer{
 			App: env.app, Name: attack, Status: "active", Schedule: client.At(at),
 			Target: client.Post(env.rcv.URL("/attack")), Retry: &client.Retry{Attempts: 1},

@@ -146,7 +146,7 @@ func startWithoutPulsar(t *testing.T, env *environment, pulsar []*cluster.Proxy)
 	for _, p := range lost {
 		require.NoError(t, p.WaitReady(ctx))
 	}
-	after := env.oneShots(t, "after", "/after", spread(soon(time.Second), time.Second, 10)...)
+	after := env.oneShots(t, "after", "/after", spread(soon(5*time.Second), time.Second, 10)...)
 	require.Eventually(
 		t,
 		func() bool { return len(env.rcv.Of(after...)) == len(after) },

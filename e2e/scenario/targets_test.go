@@ -75,7 +75,7 @@ func TestAllTargetsReceiveFire(t *testing.T) {
 		byHTTP.Name, byRPC.Name, byRPC.Headers = "web", "rpc", map[string][]string{
 			"X-Shop": {"4711"},
 		}
-		at := soon(3 * time.Second)
+		at := soon(5 * time.Second)
 		tm, _, err := env.api.Create(t.Context(), client.NewTimer{
 			App:      env.app,
 			Name:     "all",
@@ -122,7 +122,7 @@ func TestAnyTargetReceivesFire(t *testing.T) {
 	runOnAll(t, func(t *testing.T, env *environment) {
 		gone, there := client.Post("http://127.0.0.1:1/gone"), client.Post(env.rcv.URL("/there"))
 		gone.Name, there.Name = "gone", "there"
-		at := soon(3 * time.Second)
+		at := soon(5 * time.Second)
 		tm, _, err := env.api.Create(t.Context(), client.NewTimer{
 			App:      env.app,
 			Name:     "any",
@@ -162,7 +162,7 @@ func pulsarTopicTarget(t *testing.T, env *environment) {
 		}
 	}
 	require.NoError(t, env.Servers().Listen(t.Context(), topic))
-	at := soon(3 * time.Second)
+	at := soon(5 * time.Second)
 	n := client.NewTimer{
 		App:      env.app,
 		Name:     "topic",
