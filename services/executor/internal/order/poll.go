@@ -116,15 +116,15 @@ func (l *poll) gather() {
 			}
 			return over
 		})
-		if len(seq.waiting) == 0 || len(l.ids) >= readMax {
+		if len(seq.waiting) == 0 {
 			continue
 		}
 		l.seqs[id] = seq
-		if fresh := seq.beyond(); len(fresh) > 0 {
+		if fresh := seq.beyond(); len(fresh) > 0 && len(l.fresh) < readMax {
 			l.fresh[id], l.known[id] = slices.Clone(fresh), seq.knownMS
 		}
-		if l.now.Sub(seq.polledAt) < pollEvery {
-			continue
+		if l.now.Sub(seq.polledAt) < pollEvery || len(l.ids) >= readMax/2 {
+			continue // the rest is for new arrivals, which may wait for nothing
 		}
 		seq.polledAt = l.now
 		for _, f := range seq.front() {
@@ -314,10 +314,10 @@ func (q *Sequencer) release(now time.Time) (after time.Duration) {
 		if !seq.blind && len(seq.open) > 0 && q.opts.Inflight.Has(seq.open[0].FireID) {
 			seq.progressAt = now // it is not lost: it waits for a worker here
 		}
-		// A poll that had too much to read has left this one out: it may not stall at all.
-		read := seq.polledAt.Equal(now)
-		if !seq.ready() && read && now.Sub(seq.progressAt) >= stall {
-			due := seq.waiting[0].id.DueMS
+		due := seq.waiting[0].id.DueMS
+		// A poll with too much to read has left this one out: it may not stall at all.
+		unread := !seq.blind && (seq.knownMS < due || !seq.polledAt.Equal(now))
+		if !seq.ready() && !unread && now.Sub(seq.progressAt) >= stall {
 			i, _ := seq.find(due)
 			seq.open, seq.knownMS = slices.Delete(seq.open, 0, i), max(seq.knownMS, due)
 			q.unordered.Inc()
