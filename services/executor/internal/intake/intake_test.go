@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,6 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/hold"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
-	"github.com/carillon-timer/carillon/services/executor/internal/inflight/inflighttest"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
@@ -79,6 +79,7 @@ type fixture struct {
 	parts *servicetest.Parts
 	store *faulty
 	epoch *session.Epoch
+	slow  *atomic.Bool // results are written more slowly than calls end
 }
 
 // setup returns an intake over parts, which receives and polls only if the test lets it.
@@ -90,13 +91,14 @@ func setup(t *testing.T) *fixture {
 		Store: st, IDs: parts.IDs, Kind: store.ExecutorSession, Name: "one", Logger: parts.Log,
 	})
 	require.NoError(t, err)
+	slow := new(atomic.Bool)
 	in, err := New(Options{
 		Store:        st,
 		Bus:          parts.Bus("one"),
 		Clock:        parts.Clock,
 		Counts:       parts.Counts,
 		Heartbeater:  k,
-		Inflight:     inflight.New(1000, inflighttest.NeverSlow),
+		Inflight:     inflight.New(1000, slow.Load),
 		Wheel:        hold.NewWheel(),
 		Load:         func(context.Context, []*inflight.Entry) error { return nil },
 		TimerChanged: func(context.Context, bus.Message) {},
@@ -105,7 +107,7 @@ func setup(t *testing.T) *fixture {
 		Registerer:   prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
-	f := &fixture{Intake: in, parts: parts, store: st}
+	f := &fixture{Intake: in, parts: parts, store: st, slow: slow}
 	f.run(t, func(ctx context.Context) { _ = k.Run(ctx) })
 	f.epoch, err = k.Wait(t.Context())
 	require.NoError(t, err)
@@ -287,6 +289,25 @@ func TestAnUnansweredClaimIsRepeated(t *testing.T) {
 		time.Sleep(2 * confirmEvery)
 		require.Equal(t, 3, f.opts.Wheel.Len())
 		require.Equal(t, 3, f.opts.Inflight.Len())
+	})
+}
+
+// TestFiresInFlightAreNotClaimedAgain checks that the look for lost claims leaves out the fires that
+// wait in flight for long: it need not wait for room, of which there is none.
+func TestFiresInFlightAreNotClaimedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		waiting := newClaimQueue(1, f.met.tasksWaiting)
+		fires := f.fires(150)
+		for _, err := range f.receive(t.Context(), waiting, tasks(fires...), false) {
+			require.NoError(t, err)
+		}
+		f.slow.Store(true)
+		require.Zero(t, f.opts.Inflight.Room())
+		time.Sleep(time.Minute + 2*ownedOverdueAfter)
+		require.NoError(t, f.confirmOverdue(t.Context(), f.epoch))
+		require.Equal(t, 150, f.opts.Inflight.Len())
 	})
 }
 
