@@ -71,6 +71,7 @@ type overdueWalk struct {
 	q     store.OverdueQuery
 	nowMS int64
 	live  map[timer.ID]bool
+	end   overduePosition // how far this pass reads at most, see bound; zero: to the last minute
 }
 
 // Overdue reads without locks. Two calls at once may return the same fire: it is claimed once.
@@ -110,6 +111,9 @@ func (w *overdueWalk) run(ctx context.Context) ([]timer.Fire, error) {
 	start := w.store.overdue.get(w.q)
 	at, wrapped := start, start == overduePosition{}
 	var found []timer.Fire
+	if err := w.bound(ctx, at); err != nil {
+		return nil, err
+	}
 	for seen := 0; seen < overdueRows && len(found) < limit; {
 		p, err := w.page(ctx, at)
 		if err != nil {
@@ -136,6 +140,9 @@ func (w *overdueWalk) run(ctx context.Context) ([]timer.Fire, error) {
 			break
 		}
 		wrapped = true
+		if err := w.bound(ctx, at); err != nil {
+			return nil, err
+		}
 	}
 	w.store.overdue.set(w.q, at)
 	return distinctFires(found), nil
@@ -155,30 +162,26 @@ var overdueKey = []string{"run_at_minute", "bucket", "run_at_ms", "due_ms", "tim
 //
 // The rows of a shard may lie far apart: all of a minute with few fires are in its first bucket.
 func (w *overdueWalk) page(ctx context.Context, at overduePosition) (overduePart, error) {
-	untilMS := w.nowMS - store.OverdueAfter.Milliseconds()
-	last := timer.MinuteOf(untilMS)
+	last := w.lastMinute()
 	var rows []timer.Fire
 	if at.minute < last {
-		end, err := w.end(ctx, at, last)
-		if err != nil {
-			return overduePart{}, err
+		q := w.shard(w.from(Columns, at))
+		if w.end != (overduePosition{}) {
+			w.store.db.Dialect.CompareInts(q.Add(" AND "), "<=", overdueKey, w.end.key())
 		}
-		q := w.shard(w.from(Columns, at, last))
-		if end != (overduePosition{}) {
-			w.store.db.Dialect.CompareInts(q.Add(" AND "), "<=", overdueKey, end.key())
-		}
+		var err error
 		rows, err = w.store.fires.Select(ctx, w.c, q.Add(fireOrder+" LIMIT ").Int(overduePage))
 		switch {
 		case err != nil:
 			return overduePart{}, err
 		case len(rows) == overduePage:
 			return overduePart{rows, overduePage, overduePositionOf(rows[overduePage-1])}, nil
-		case end != (overduePosition{}):
-			return overduePart{rows, overdueRows, end}, nil
+		case w.end != (overduePosition{}):
+			return overduePart{rows, overdueRows, w.end}, nil
 		}
 		at = overduePosition{minute: last, bucket: -1}
 	}
-	more, err := w.lastMinute(ctx, at, last, untilMS, overduePage-len(rows))
+	more, err := w.inLastMinute(ctx, at, overduePage-len(rows))
 	p := overduePart{rows: append(rows, more...)}
 	if p.seen = len(p.rows); p.seen == overduePage {
 		p.next = overduePositionOf(p.rows[overduePage-1])
@@ -186,13 +189,19 @@ func (w *overdueWalk) page(ctx context.Context, at overduePosition) (overduePart
 	return p, err
 }
 
-// end returns how far a page reads at most: the position of the overdueRows-th row of any shard. It
-// is zero if there are fewer rows, or if every row is one of the shard. It reads the index alone.
-func (w *overdueWalk) end(
-	ctx context.Context, at overduePosition, last int64,
-) (end overduePosition, err error) {
+// untilMS is the run time up to which fires are overdue.
+func (w *overdueWalk) untilMS() int64 { return w.nowMS - store.OverdueAfter.Milliseconds() }
+
+// lastMinute is the one that is only partly overdue.
+func (w *overdueWalk) lastMinute() int64 { return timer.MinuteOf(w.untilMS()) }
+
+// bound sets how far a pass from a position reads at most: to the overdueRows-th row, of whatever
+// shard. There is no bound if there are fewer rows, or if every row is one of the shard. It reads the
+// index alone.
+func (w *overdueWalk) bound(ctx context.Context, at overduePosition) error {
+	w.end = overduePosition{}
 	if w.q.Shards <= 1 {
-		return end, nil
+		return nil
 	}
 	var ends []struct {
 		Minute  int64 `db:"run_at_minute"`
@@ -202,35 +211,35 @@ func (w *overdueWalk) end(
 		Timer   int64 `db:"timer_id"`
 		Series  int64 `db:"series"`
 	}
-	q := w.from(strings.Join(overdueKey, ","), at, last).
+	q := w.from(strings.Join(overdueKey, ","), at).
 		Add(fireOrder + " LIMIT 1 OFFSET ").Int(overdueRows - 1)
 	if err := w.store.db.SelectAll(ctx, w.c, &ends, q); err != nil {
-		return end, err
+		return err
 	}
 	for _, e := range ends {
-		end = overduePosition{e.Minute, e.Bucket, store.Position{
+		w.end = overduePosition{e.Minute, e.Bucket, store.Position{
 			RunAtMS: e.RunAtMS,
 			FireID:  timer.FireID{DueMS: e.DueMS, Timer: timer.ID(e.Timer), Series: e.Series},
 		}}
 	}
-	return end, nil
+	return nil
 }
 
-// from begins a statement that reads overdue fires of all shards after a position.
-func (w *overdueWalk) from(columns string, at overduePosition, last int64) *sqldb.Statement {
+// from begins a statement that reads fires of all shards after a position, before the last minute.
+func (w *overdueWalk) from(columns string, at overduePosition) *sqldb.Statement {
 	d := w.store.db.Dialect
 	q := sqldb.Stmt("SELECT " + columns + " FROM fires" + d.ByRun + " WHERE run_at_minute<").
-		Int(last).Add(" AND ")
+		Int(w.lastMinute()).Add(" AND ")
 	d.KeyAfter(q, overdueKey, at.key())
 	return q
 }
 
-func (w *overdueWalk) lastMinute(
+func (w *overdueWalk) inLastMinute(
 	ctx context.Context,
 	at overduePosition,
-	last, untilMS int64,
 	limit int,
 ) ([]timer.Fire, error) {
+	last := w.lastMinute()
 	if at.minute > last {
 		return nil, nil
 	}
@@ -247,7 +256,7 @@ func (w *overdueWalk) lastMinute(
 			q.Add(",").Int(int64(b))
 		}
 	}
-	q.Add(") AND run_at_ms<=").Int(untilMS).Add(" AND ")
+	q.Add(") AND run_at_ms<=").Int(w.untilMS()).Add(" AND ")
 	w.store.db.Dialect.KeyAfter(q, []string{"bucket", "run_at_ms", "due_ms", "timer_id", "series"},
 		[]int64{int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series})
 	return w.store.fires.Select(ctx, w.c, q.Add(fireOrder+" LIMIT ").Int(int64(limit)))
