@@ -43,6 +43,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"timer_attributes_by_timer (timer_id=? AND kind=? AND name=? AND app_id=? AND value=?)",
 	},
 	{
+		"SELECT t.id,t.name FROM timer_calendars u",
+		"u ref PRIMARY",
+		"SEARCH u USING PRIMARY KEY (app_id=? AND name=?)\nSEARCH t USING PRIMARY KEY (id=?)",
+	},
+	{
 		"FROM timer_changes c",
 		"c range PRIMARY Using where\nt eq_ref PRIMARY \na eq_ref PRIMARY Using where\nf eq_ref PRIMARY",
 		"SEARCH c USING INTEGER PRIMARY KEY (rowid>?)\nSEARCH t USING PRIMARY KEY (id=?)",
@@ -673,6 +678,7 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 		_, err = s.TimersOfCalendar(ctx, "app", "b", after, 10)
 		require.NoError(t, err)
 	}
+	require.ErrorContains(t, s.DeleteCalendar(ctx, "app", "b"), "names it")
 	for i := range timer.ID(60) {
 		id := timer.ID(now) + 1000 + i
 		_, err = s.StartBackfill(
