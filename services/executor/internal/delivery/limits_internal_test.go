@@ -23,16 +23,12 @@ func TestWaitOfAnAppWithoutLimits(t *testing.T) {
 }
 
 // TestWaitInFlight checks how long a fire may wait in its executor. It may wait long for a worker
-// while there is much room, because to defer it costs the store two more writes, and for a moment while
-// there is little.
+// while there is much room, because to defer it costs the store two more writes, and for a moment
+// while there is little.
 func TestWaitInFlight(t *testing.T) {
 	t.Parallel()
-	set, none, limited := inflight.New(
-		80,
-		inflighttest.NeverSlow,
-	), &limit.Settings{}, &limit.Settings{
-		Rate: 1,
-	}
+	set := inflight.New(80, inflighttest.NeverSlow)
+	none, limited := &limit.Settings{}, &limit.Settings{Rate: 1}
 	d := &Deliverer{opts: Options{Inflight: set}}
 	fires := make([]inflight.Arrival, 21)
 	for i := range fires {

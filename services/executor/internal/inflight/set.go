@@ -283,7 +283,13 @@ func (h *Set) Full() bool { return h.Len() >= h.max }
 const CrowdedShare = 4
 
 // Crowded reports whether fires that must wait are to be deferred in the store.
-func (h *Set) Crowded() bool { return h.Len() > h.max/CrowdedShare }
+func (h *Set) Crowded() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.crowded()
+}
+
+func (h *Set) crowded() bool { return len(h.fires) > h.max/CrowdedShare }
 
 // Roomy reports whether fires may wait here longer than MaxWait. It leaves as much room again for
 // other fires, until the set is crowded.
@@ -304,7 +310,7 @@ func (h *Set) held() bool { return h.slow() && !h.roomy() }
 func (h *Set) Room() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held() || len(h.fires) > h.max/CrowdedShare {
+	if h.held() || h.crowded() {
 		return 0
 	}
 	return h.max / CrowdedShare

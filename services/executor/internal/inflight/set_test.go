@@ -86,8 +86,8 @@ func TestPolledLateFiresAreBounded(t *testing.T) {
 }
 
 // TestNoRoomWhileResultsAreSlow checks that while results are written more slowly than calls end, no
-// more fires are claimed than may wait for long, and that claims then go on. Excepted are fires for which others in flight wait, and
-// what a poll was put off for long for.
+// more fires are claimed than may wait for long, and that claims then go on. Excepted are fires for
+// which others in flight wait, and what a poll was put off for long for.
 func TestNoRoomWhileResultsAreSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
