@@ -127,6 +127,31 @@ func (c *Client) History(ctx context.Context, app string, id timer.ID) ([]Fire, 
 	}
 }
 
+// Explanation is what the API tells about the fires of a timer at an instant.
+type Explanation struct {
+	Status string `json:"status"` // of the timer now
+	Items  []struct {
+		Text     string `json:"text"`
+		Timeline []struct {
+			At   time.Time `json:"at"` // zero if it is not known
+			Text string    `json:"text"`
+		} `json:"timeline"`
+	} `json:"items"`
+	Holds []struct {
+		Text string `json:"text"`
+	} `json:"holds"`
+}
+
+// Explain returns why a timer was called at an instant, or was not.
+func (c *Client) Explain(
+	ctx context.Context, app string, id timer.ID, at time.Time,
+) (e Explanation, err error) {
+	path := timerPath(app, id, "/explain") +
+		"&at=" + url.QueryEscape(at.UTC().Format(time.RFC3339Nano))
+	_, err = c.Do(ctx, http.MethodGet, path, nil, nil, &e)
+	return e, err
+}
+
 // Fire returns one fire.
 func (c *Client) Fire(ctx context.Context, app string, id timer.FireID) (Fire, error) {
 	var f Fire

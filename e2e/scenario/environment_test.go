@@ -318,7 +318,9 @@ func (env *environment) requireKept(t *testing.T, v *ledger.Verdict) {
 	t.Helper()
 	faults := v.Faults()
 	if len(faults) > 0 {
-		t.Log(v.Timelines(env.evidence(t), env.logged))
+		t.Log(v.Timelines(env.evidence(t), func(f timer.FireID) []ledger.Event {
+			return append(env.logged(f), env.explained(t.Context(), f)...)
+		}))
 	}
 	require.Empty(t, faults)
 }
@@ -329,6 +331,25 @@ func (env *environment) logged(f timer.FireID) (events []ledger.Event) {
 		for _, l := range p.LinesWith(f.String()) {
 			events = append(events, ledger.Event{At: l.At, What: p.Name + ": " + l.Text})
 		}
+	}
+	return events
+}
+
+// explained returns what the API tells about a fire. While it is open, that is where it waits, and
+// what may hold it back.
+func (env *environment) explained(ctx context.Context, f timer.FireID) (events []ledger.Event) {
+	e, err := env.api.Explain(ctx, env.app, f.Timer, time.UnixMilli(f.DueMS))
+	if err != nil {
+		return []ledger.Event{{What: "not explained: " + err.Error()}}
+	}
+	for _, item := range e.Items {
+		events = append(events, ledger.Event{What: "explained: timer " + e.Status + ". " + item.Text})
+		for _, hop := range item.Timeline {
+			events = append(events, ledger.Event{At: hop.At, What: "explained: " + hop.Text})
+		}
+	}
+	for _, hold := range e.Holds {
+		events = append(events, ledger.Event{What: "may hold it back: " + hold.Text})
 	}
 	return events
 }
