@@ -327,8 +327,13 @@ func (f *Facts) whileInactive(a *Answer, v *Version) bool {
 		a.Code = Paused
 	}
 	a.Text = f.inactivityText(period)
-	if v.Definition.Schedule.Kind.OneShot() {
+	switch {
+	case !v.Definition.Schedule.Kind.OneShot():
+	case period.UntilMS > f.NowMS:
 		a.Text += " It is called once it is active."
+	case a.AtMS >= f.RetainedFromMS: // the expansion came after the activation, and has this instead
+		a.MovedToMS = period.UntilMS
+		a.Text += " So it was due at its activation instead."
 	}
 	return true
 }

@@ -607,6 +607,36 @@ func TestRangeOfManyVersions(t *testing.T) {
 	require.Equal(t, []string{"05T09 1", "05T15 2201", "06T15 2201"}, got)
 }
 
+// TestOneShotThatPassedWhileInactive checks the instant of a one-shot which passed before a fire for it
+// was created: it is due when the timer is active again.
+func TestOneShotThatPassedWhileInactive(t *testing.T) {
+	t.Parallel()
+	const until = "2026-01-06T09:00:00Z"
+	at := time.UnixMilli(ms(due)).UTC()
+	fx := newFixture()
+	fx.change(func(d *timer.Definition) {
+		d.Schedule = timer.Schedule{Kind: timer.KindAt, At: &at}
+	})
+	stretch := timer.Inactivity{
+		FromMS: ms("2026-01-05T08:00:00Z"), UntilMS: ms(until), Status: timer.StatusPaused,
+	}
+	fx.inactive = []timer.Inactivity{stretch}
+	fx.timer.NextDueMS, fx.timer.LastDueMS = timer.NeverMS, ms(until)
+	fx.outcomes = append(fx.outcomes, outcome(until, timer.Delivered, ""))
+	a := fx.at(t, due)[0]
+	require.Equal(t, explain.Paused, a.Code)
+	require.Equal(t, ms(until), a.MovedToMS)
+	require.Equal(t, "The timer was paused from 2026-01-05T08:00:00Z to 2026-01-06T09:00:00Z; the "+
+		"audit trail has by whom. So it was due at its activation instead.", a.Text)
+	require.Equal(t, explain.Delivered, fx.at(t, until)[0].Code)
+
+	stretch.UntilMS = timer.NeverMS
+	fx.inactive = []timer.Inactivity{stretch}
+	a = fx.at(t, due)[0]
+	require.Zero(t, a.MovedToMS)
+	require.Contains(t, a.Text, "It is called once it is active.")
+}
+
 // TestRangeHasTheOpenFireOfNoSchedule checks that a range has the open fire of a fixed delay, and of a
 // one-shot that was due at its edit.
 func TestRangeHasTheOpenFireOfNoSchedule(t *testing.T) {

@@ -61,7 +61,7 @@ type AnswerBody struct {
 	Spec     string          `json:"spec,omitempty" doc:"The cron expression that has the instant."`
 	Before   string          `json:"before,omitempty" format:"date-time" doc:"The last due instant before one that is not due."`
 	After    string          `json:"after,omitempty" format:"date-time" doc:"The first due instant after one that is not due."`
-	MovedTo  string          `json:"moved_to,omitempty" format:"date-time" doc:"Where a calendar or a clock change moved the fire."`
+	MovedTo  string          `json:"moved_to,omitempty" format:"date-time" doc:"Where a calendar, a clock change or an activation moved the fire."`
 	ExpandAt string          `json:"expand_at,omitempty" format:"date-time" doc:"Of a due instant whose fire does not exist yet: when the next fires are created."`
 	Frozen   bool            `json:"frozen,omitempty" doc:"The app is frozen. If it stays so, the fire is not called, or not again."`
 	Slice    *sliceBody      `json:"slice,omitempty" doc:"Of an open fire: the slice that dispatches it."`
