@@ -382,6 +382,18 @@ func (env *environment) awaitCalled(t *testing.T, since time.Time, ids ...timer.
 	return now
 }
 
+// awaitOpen waits until each of the timers has an open fire. A migrator creates those that are not
+// due in a moment.
+func (env *environment) awaitOpen(t *testing.T, ids ...timer.ID) {
+	t.Helper()
+	for _, id := range ids {
+		require.Eventually(t, func() bool {
+			open, _, err := env.api.FiresIn(t.Context(), env.app, id, []string{"open"}, 1, "")
+			return err == nil && len(open) > 0
+		}, patience, 20*time.Millisecond)
+	}
+}
+
 func (env *environment) check(t *testing.T) ledger.Verdict {
 	t.Helper()
 	return env.led.Check(env.evidence(t))
