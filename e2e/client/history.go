@@ -131,6 +131,7 @@ func (c *Client) History(ctx context.Context, app string, id timer.ID) ([]Fire, 
 type Explanation struct {
 	Status string `json:"status"` // of the timer now
 	Items  []struct {
+		Code     string `json:"code"`
 		Text     string `json:"text"`
 		Timeline []struct {
 			At   time.Time `json:"at"` // zero if it is not known

@@ -68,7 +68,7 @@ func TestOneShotsSurvivePause(t *testing.T) {
 		ended := env.active(t, "pause that ends", client.At(due), "/ended")
 		resumed := env.active(t, "pause that is ended", client.At(due), "/resumed")
 		// Without a fire at that instant they would get one at the end of the pause.
-		env.awaitOpen(t, ended, resumed)
+		env.awaitPlanned(t, due, ended, resumed)
 		until := soon(12 * time.Second)
 		_, err := env.api.Pause(t.Context(), env.app, ended, "", until)
 		require.NoError(t, err)

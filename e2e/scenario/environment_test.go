@@ -382,14 +382,14 @@ func (env *environment) awaitCalled(t *testing.T, since time.Time, ids ...timer.
 	return now
 }
 
-// awaitOpen waits until each of the timers has an open fire. A migrator creates those that are not
-// due in a moment.
-func (env *environment) awaitOpen(t *testing.T, ids ...timer.ID) {
+// awaitPlanned waits until each of the timers has a fire that is due at an instant. A migrator creates
+// those that are not due in a moment.
+func (env *environment) awaitPlanned(t *testing.T, at time.Time, ids ...timer.ID) {
 	t.Helper()
 	for _, id := range ids {
 		require.Eventually(t, func() bool {
-			open, _, err := env.api.FiresIn(t.Context(), env.app, id, []string{"open"}, 1, "")
-			return err == nil && len(open) > 0
+			e, err := env.api.Explain(t.Context(), env.app, id, at)
+			return err == nil && len(e.Items) > 0 && e.Items[0].Code == "planned"
 		}, patience, 20*time.Millisecond)
 	}
 }
