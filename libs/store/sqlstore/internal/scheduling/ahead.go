@@ -79,29 +79,34 @@ func (x *expansion) findAllAhead(ctx context.Context, ts []timer.Timer) error {
 }
 
 // findAhead reads the future open fires of timers, without those that an edit left behind. It scans
-// the fires of the coming hour by primary key. It needs no lock, for the reason given at ahead.
+// the fires of the coming hour by primary key, at most to the last one that these timers have. It
+// needs no lock, for the reason given at ahead.
 func (x *expansion) findAhead(ctx context.Context, ids []timer.ID) error {
 	slices.Sort(ids)
 	for part := range slices.Chunk(ids, store.MaxBatch) {
 		var rows []struct {
-			ID   int64 `db:"id"`
-			Plan int32 `db:"plan_version"`
+			ID        int64 `db:"id"`
+			Plan      int32 `db:"plan_version"`
+			LastDueMS int64 `db:"last_due_ms"`
 		}
 		err := x.store.db.SelectAll(
 			ctx,
 			x.c,
 			&rows,
 			sqldb.Stmt(
-				"SELECT id,plan_version FROM timers"+x.store.db.Dialect.ByPrimary+" WHERE id",
+				"SELECT id,plan_version,last_due_ms FROM timers"+x.store.db.Dialect.ByPrimary+" WHERE id",
 			).IDList(part),
 		)
 		if err != nil {
 			return err
 		}
-		since := map[timer.ID]int32{}
+		since, lastMS := map[timer.ID]int32{}, int64(0)
 		for _, r := range rows {
-			since[timer.ID(r.ID)] = r.Plan
+			since[timer.ID(r.ID)], lastMS = r.Plan, max(lastMS, r.LastDueMS)
 			x.openAhead[timer.ID(r.ID)] = nil
+		}
+		if lastMS <= x.nowMS {
+			continue
 		}
 		open, err := x.store.fires.Select(
 			ctx,
@@ -109,6 +114,7 @@ func (x *expansion) findAhead(ctx context.Context, ids []timer.ID) error {
 			sqldb.Stmt(
 				"SELECT "+fires.Columns+" FROM fires"+x.store.db.Dialect.ByPrimary+" WHERE due_ms>",
 			).Int(x.nowMS).
+				Add(" AND due_ms<=").Int(lastMS).
 				Add(" AND series=0 AND timer_id").
 				IDList(part),
 		)
