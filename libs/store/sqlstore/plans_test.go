@@ -110,6 +110,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"SEARCH timers USING COVERING INDEX timers_by_live_name (app_id=? AND live_name",
 	},
 	{
+		"last_due_ms AS ms",
+		"timers range by_last_due Using where; Using index|Impossible WHERE noticed after reading const tables",
+		"SEARCH timers USING COVERING INDEX timers_by_last_due (app_id=? AND status=? AND (last_due_ms,id)>(?,?) AND last_due_ms<?)",
+	},
+	{
 		"last_due_ms AS at_ms",
 		"timers range by_last_due Using where; Using index|Impossible WHERE noticed after reading const tables",
 		"SEARCH timers USING COVERING INDEX timers_by_last_due (app_id=? AND status=? AND last_due_ms",
@@ -233,7 +238,7 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 	{
 		"series=? AND timer_id IN",
 		"fires range PRIMARY",
-		"SEARCH fires USING PRIMARY KEY (due_ms>?)",
+		"SEARCH fires USING PRIMARY KEY (due_ms>? AND due_ms<?)",
 	},
 	{"UPDATE timers", "timers range PRIMARY", "SEARCH timers USING PRIMARY KEY (id=?)"},
 	{
@@ -907,10 +912,17 @@ func replanZones(t *testing.T, s *sqlstore.Store) {
 		Schedule: timer.Schedule{Kind: timer.KindCron, Zone: "Europe/Berlin", MaxFires: 9},
 	}
 	plan := func(tm *timer.Timer, nowMS int64) store.Plan {
-		return store.Plan{
+		p := store.Plan{
 			NextDueMS:  max(tm.NextDueMS, nowMS+timer.MinuteMS),
 			ExpandAtMS: nowMS + timer.MinuteMS,
 		}
+		if tm.NextDueMS == 0 {
+			due := nowMS + timer.MinuteMS/2
+			p.Fires = []timer.Fire{{
+				FireID: timer.FireID{Timer: tm.ID, DueMS: due}, RunAtMS: due,
+			}}
+		}
+		return p
 	}
 	_, err := s.Create(
 		ctx,

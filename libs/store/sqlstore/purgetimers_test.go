@@ -128,3 +128,68 @@ func TestPurgeRemovesFewLargeTimersAtOnce(t *testing.T) {
 		require.Zero(t, removes("none"))
 	})
 }
+
+// TestPurgeLocksNoRecurringTimers checks that a purge of one-shots leaves recurring timers alone, those
+// that have ended too: each purge comes upon all of them.
+func TestPurgeLocksNoRecurringTimers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openSQLite(t, sqlstore.SQLiteOptions{})
+		ctx := t.Context()
+		due := time.Now().Add(time.Minute).UnixMilli()
+		kinds := []timer.ScheduleKind{timer.KindCron, timer.KindInterval, timer.KindAt}
+		items := make([]store.NewTimer, len(kinds))
+		for i, kind := range kinds {
+			items[i] = store.NewTimer{App: "app", Name: string(kind), Activate: true}
+			items[i].Definition.Schedule = timer.Schedule{Kind: kind}
+		}
+		made, err := s.Create(ctx, items, func(tm *timer.Timer, _ int64) store.Plan {
+			p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+			p.Fires = []timer.Fire{{
+				FireID: timer.FireID{Timer: tm.ID, DueMS: due}, RunAtMS: due,
+			}}
+			if tm.Name == string(timer.KindInterval) { // it is due again in a year
+				p.NextDueMS = due + 365*24*time.Hour.Milliseconds()
+				p.ExpandAtMS = p.NextDueMS
+			}
+			return p
+		})
+		require.NoError(t, err)
+		require.NoError(
+			t,
+			s.OpenSession(ctx, store.Session{ID: 7, Kind: store.ExecutorSession, Name: "x"}),
+		)
+		var outcomes []timer.Outcome
+		for i := range made {
+			won, err := s.Claim(ctx, 7, made[i].Fires)
+			require.NoError(t, err)
+			outcomes = append(outcomes, timer.Outcome{
+				Fire: won[0], Kind: timer.Delivered, Count: 1, Attempts: 1,
+				FinishedMS: time.Now().UnixMilli(), UntilMS: due,
+			})
+		}
+		_, _, err = s.Record(ctx, 7, outcomes, nil)
+		require.NoError(t, err)
+		time.Sleep(30 * 24 * time.Hour)
+		locks := 0
+		s.OnStatement(func(text string) {
+			if strings.Contains(text, "FROM backfills") {
+				locks++
+			}
+		})
+		for _, want := range []int{1, 0} {
+			locks = 0
+			require.NoError(t, s.PurgeTimers(ctx, 90*24*time.Hour, 3*24*time.Hour))
+			require.Equal(t, want, locks)
+		}
+		s.OnStatement(nil)
+		for i, kind := range kinds {
+			_, err := s.Timer(ctx, "app", made[i].Timer.ID)
+			if kind.OneShot() {
+				require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
+			} else {
+				require.NoError(t, err)
+			}
+		}
+	})
+}

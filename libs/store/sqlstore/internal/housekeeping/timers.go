@@ -95,10 +95,13 @@ func (p *timerPurge) removeDeleted(ctx context.Context) error {
 	return p.remove(ctx, "expand_at_ms", func(q *sqldb.Statement) {
 		q.Add(p.db.Dialect.ByExpand + " WHERE status=").Int(timers.RowDeleted).
 			Add(" AND expand_at_ms<").Int(p.bounds.DeletedMS)
+	}, func(ctx context.Context, ids []timer.ID) error {
+		return p.inParts(ctx, ids, p.removePart)
 	})
 }
 
-// removeOneShots walks along by_last_due, app by app.
+// removeOneShots walks along by_last_due, app by app. That index also has the timers that are due
+// seldom, perhaps millions of them, so each page of it is read without their rows.
 func (p *timerPurge) removeOneShots(ctx context.Context) error {
 	var apps []int64
 	err := p.db.Read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -112,11 +115,13 @@ func (p *timerPurge) removeOneShots(ctx context.Context) error {
 		err := p.remove(ctx, "last_due_ms", func(q *sqldb.Statement) {
 			q.Add(p.db.Dialect.ByLastDue + " WHERE app_id=").Int(app).
 				Add(" AND status=").Int(timers.RowActive).
-				Add(" AND last_due_ms<").Int(p.bounds.OneShotsMS).
-				Add(" AND next_due_ms=").Int(timer.NeverMS).
-				Add(" AND expand_at_ms=").Int(timer.NeverMS).
-				Add(" AND replan=").Int(timers.ReplanNothing).
-				Add(" AND updated_ms<").Int(p.bounds.OneShotsMS)
+				Add(" AND last_due_ms<").Int(p.bounds.OneShotsMS)
+		}, func(ctx context.Context, ids []timer.ID) error {
+			ids, err := p.ended(ctx, ids)
+			if err != nil {
+				return err
+			}
+			return p.inParts(ctx, ids, p.removeOneShotsOf)
 		})
 		if err != nil {
 			return err
@@ -125,11 +130,60 @@ func (p *timerPurge) removeOneShots(ctx context.Context) error {
 	return nil
 }
 
-// remove removes the timers that match, in pages in the order of a column and the id.
+// ended returns the timers for which nothing is to be planned.
+func (p *timerPurge) ended(ctx context.Context, ids []timer.ID) (found []timer.ID, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	err = p.db.Read(
+		ctx,
+		"reading timers that ended",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			found = nil
+			return p.db.SelectAll(ctx, c, &found, sqldb.Stmt(
+				"SELECT id FROM timers"+p.db.Dialect.ByPrimary+" WHERE id",
+			).IDList(ids).
+				Add(" AND status=").Int(timers.RowActive).
+				Add(" AND next_due_ms=").Int(timer.NeverMS).
+				Add(" AND expand_at_ms=").Int(timer.NeverMS).
+				Add(" AND replan=").Int(timers.ReplanNothing).
+				Add(" AND updated_ms<").Int(p.bounds.OneShotsMS))
+		},
+	)
+	return found, err
+}
+
+// removeOneShotsOf removes those of the timers that are one-shots. Only their definitions tell, which
+// it reads before it locks anything: recurring timers that have ended stay, and would be locked by
+// each purge.
+func (p *timerPurge) removeOneShotsOf(ctx context.Context, ids []timer.ID) error {
+	var passed []timer.ID
+	err := p.db.Read(
+		ctx,
+		"reading timers that ended",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			passed = nil
+			ts, err := p.timers.All(ctx, c, ids)
+			for i := range ts {
+				if p.bounds.Passed(&ts[i]) {
+					passed = append(passed, ts[i].ID)
+				}
+			}
+			return err
+		},
+	)
+	if err != nil || len(passed) == 0 {
+		return err
+	}
+	return p.removePart(ctx, passed)
+}
+
+// remove passes the timers that match to removePage, in pages in the order of a column and the id.
 func (p *timerPurge) remove(
 	ctx context.Context,
 	column string,
 	where func(*sqldb.Statement),
+	removePage func(ctx context.Context, ids []timer.ID) error,
 ) error {
 	after := []int64{0, timer.NeverMS} // without those at 0
 	for {
@@ -158,18 +212,28 @@ func (p *timerPurge) remove(
 				ids = append(ids, timer.ID(r.ID))
 			}
 		}
-		parts, err := p.parts(ctx, ids)
-		if err != nil {
+		if err := removePage(ctx, ids); err != nil {
 			return err
-		}
-		for _, part := range parts {
-			if err := p.removePart(ctx, part); err != nil {
-				return err
-			}
 		}
 		last := rows[len(rows)-1]
 		after = []int64{last.MS, last.ID}
 	}
+}
+
+// inParts passes the timers on in parts.
+func (p *timerPurge) inParts(
+	ctx context.Context, ids []timer.ID, remove func(context.Context, []timer.ID) error,
+) error {
+	parts, err := p.parts(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if err := remove(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parts cuts a page by how many bytes the versions of its timers have.

@@ -289,6 +289,19 @@ func (s *Rows) Lock(
 	return byID, checkReadable(maps.Values(byID))
 }
 
+// All reads timers without locks, those that cannot be read as by CompleteAll.
+func (s *Rows) All(
+	ctx context.Context, c sqlx.QueryerContext, ids []timer.ID,
+) ([]timer.Timer, error) {
+	var rows []Row
+	q := sqldb.Stmt("SELECT " + Columns + " FROM timers" + s.db.Dialect.ByPrimary + " WHERE id").
+		IDList(ids)
+	if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
+		return nil, err
+	}
+	return s.CompleteAll(ctx, c, rows, nil)
+}
+
 // LockAll is like Lock, but a timer that cannot be read is only marked, as by CompleteAll. calendar
 // has those to replan because of a calendar or time zone. It fills hashes, unless that is nil.
 func (s *Rows) LockAll(
