@@ -62,6 +62,7 @@ func deactivateInFlight(t *testing.T, env *environment) {
 	t.Helper()
 	at := spread(soon(8*time.Second), 10*time.Second, 150)
 	ids := env.oneShots(t, "held", "/held", at...)
+	env.awaitPlanned(t, ids, at...)
 	var not atomic.Int32
 	off := make([]bool, len(ids)) // fires that may not be called
 	eg, ctx := errgroup.WithContext(t.Context())

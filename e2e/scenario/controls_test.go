@@ -67,8 +67,7 @@ func TestOneShotsSurvivePause(t *testing.T) {
 		due := soon(4 * time.Second)
 		ended := env.active(t, "pause that ends", client.At(due), "/ended")
 		resumed := env.active(t, "pause that is ended", client.At(due), "/resumed")
-		// Without a fire at that instant they would get one at the end of the pause.
-		env.awaitPlanned(t, due, ended, resumed)
+		env.awaitPlanned(t, []timer.ID{ended, resumed}, due, due)
 		until := soon(12 * time.Second)
 		_, err := env.api.Pause(t.Context(), env.app, ended, "", until)
 		require.NoError(t, err)

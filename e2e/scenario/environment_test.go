@@ -343,7 +343,10 @@ func (env *environment) explained(ctx context.Context, f timer.FireID) (events [
 		return []ledger.Event{{What: "not explained: " + err.Error()}}
 	}
 	for _, item := range e.Items {
-		events = append(events, ledger.Event{What: "explained: timer " + e.Status + ". " + item.Text})
+		events = append(
+			events,
+			ledger.Event{What: "explained: timer " + e.Status + ". " + item.Text},
+		)
 		for _, hop := range item.Timeline {
 			events = append(events, ledger.Event{At: hop.At, What: "explained: " + hop.Text})
 		}
@@ -382,16 +385,29 @@ func (env *environment) awaitCalled(t *testing.T, since time.Time, ids ...timer.
 	return now
 }
 
-// awaitPlanned waits until each of the timers has a fire that is due at an instant. A migrator creates
-// those that are not due in a moment.
-func (env *environment) awaitPlanned(t *testing.T, at time.Time, ids ...timer.ID) {
+// awaitPlanned waits until each of the timers has the fire that is due at its instant. A migrator
+// creates those that are not due in a moment. A one-shot without a fire that is not active at its
+// instant gets one later, which is due at its activation.
+func (env *environment) awaitPlanned(t *testing.T, ids []timer.ID, at ...time.Time) {
 	t.Helper()
-	for _, id := range ids {
-		require.Eventually(t, func() bool {
-			e, err := env.api.Explain(t.Context(), env.app, id, at)
-			return err == nil && len(e.Items) > 0 && e.Items[0].Code == "planned"
-		}, patience, 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.SetLimit(callers)
+	for i, id := range ids {
+		eg.Go(func() error {
+			for {
+				e, err := env.api.Explain(ctx, env.app, id, at[i])
+				if err == nil && len(e.Items) > 0 && e.Items[0].Code != "not_expanded" {
+					return nil
+				}
+				if clock.Pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
+					return fmt.Errorf("timer %d has no fire at %s: %w", id, at[i], ctx.Err())
+				}
+			}
+		})
 	}
+	require.NoError(t, eg.Wait())
 }
 
 func (env *environment) check(t *testing.T) ledger.Verdict {
