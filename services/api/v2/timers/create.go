@@ -183,13 +183,7 @@ func (s *Resource) putIf(
 		t, err = s.putRedacted(ctx, &in.Body, n, stored, only)
 		return t, false, err
 	case only.given:
-		t, err = s.editNamed(ctx, n, status, only)
-		if timer.CodeOf(err) == timer.CodeNotFound {
-			return t, false, only.errMissing()
-		}
-		if err == nil {
-			t, err = s.putStatus(ctx, t, status)
-		}
+		t, err = s.putNamed(ctx, n, status, only)
 		return t, false, err
 	default:
 		return s.put(ctx, n, status)
@@ -214,12 +208,35 @@ func (s *Resource) put(
 		if err == nil {
 			t, err = s.putStatus(ctx, t, status)
 		}
-		if timer.CodeOf(err) == timer.CodeNotFound {
-			continue // it was deleted in the meantime
+		if timer.CodeOf(err) == timer.CodeNotFound || isVersionConflict(err) {
+			continue // it was deleted or edited in the meantime
 		}
 		return t, false, err
 	}
-	return t, false, timer.Unavailable("the name changes its owner too often", nil)
+	return t, false, timer.Unavailable("the timer of the name changes too often", nil)
+}
+
+// putNamed gives the timer of a name, if it satisfies the condition, the definition and the status.
+func (s *Resource) putNamed(
+	ctx context.Context,
+	n store.NewTimer,
+	status timer.Status,
+	only *condition,
+) (timer.Timer, error) {
+	for range input.EditTries {
+		t, err := s.editNamed(ctx, n, status, only)
+		if timer.CodeOf(err) == timer.CodeNotFound {
+			return t, only.errMissing()
+		}
+		if err == nil {
+			t, err = s.putStatus(ctx, t, status)
+		}
+		if isVersionConflict(err) && only.any {
+			continue
+		}
+		return t, err
+	}
+	return timer.Timer{}, timer.Unavailable("the timer is edited too often", nil)
 }
 
 // putRedacted gives the timer, from which the REDACTED secrets of a body were taken, the definition
@@ -236,7 +253,10 @@ func (s *Resource) putRedacted(
 	for range input.EditTries {
 		t, err := s.editRead(ctx, n, status, stored, stored.Version, only)
 		if err == nil {
-			return s.putStatus(ctx, t, status)
+			t, err = s.putStatus(ctx, t, status)
+		}
+		if err == nil {
+			return t, nil
 		}
 		if !isVersionConflict(err) && timer.CodeOf(err) != timer.CodeNotFound ||
 			!only.matches(stored.Version) {
@@ -338,7 +358,7 @@ func changesStatus(t *timer.Timer, want timer.Status) bool {
 		(t.Status != timer.StatusPaused || want != timer.StatusActive)
 }
 
-// putStatus sets the status that a body names.
+// putStatus sets the status that a body names, if the timer still has the definition of that body.
 func (s *Resource) putStatus(
 	ctx context.Context,
 	t timer.Timer,
@@ -347,5 +367,17 @@ func (s *Resource) putStatus(
 	if !changesStatus(&t, want) {
 		return t, nil
 	}
-	return s.setStatus(ctx, &t, store.StatusChange{App: t.App, ID: t.ID, Status: want})
+	return s.setStatus(ctx, &t, store.StatusChange{
+		App: t.App, ID: t.ID, Status: want, IfVersion: versionAfterEdit(ctx, &t),
+	})
+}
+
+// versionAfterEdit returns the version that a timer must have for a change of status which belongs to
+// an edit: else it would activate the definition that somebody else has given it meanwhile. In a dry
+// run the edit is not there.
+func versionAfterEdit(ctx context.Context, edited *timer.Timer) int32 {
+	if store.IsDryRun(ctx) {
+		return 0
+	}
+	return edited.Version
 }

@@ -67,20 +67,9 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 	if err != nil {
 		return nil, err
 	}
-	change := store.StatusChange{App: in.App, ID: id, Status: timer.Status(b.Status)}
-	if !edits {
-		change.IfVersion = b.IfVersion
-	}
-	var t timer.Timer
-	if edits {
-		if t, err = s.editFrom(ctx, in.App, id, b); err != nil {
-			return nil, c.failure(err)
-		}
-	}
-	if b.Status != "" && t.Status != change.Status { // the edit may have deactivated it
-		if t, err = s.setStatus(ctx, &t, change); err != nil {
-			return nil, c.failure(err)
-		}
+	t, err := s.change(ctx, in.App, id, b, edits)
+	if err != nil {
+		return nil, c.failure(err)
 	}
 	if in.DryRun {
 		out, err := s.dryRun(ctx, &t, false)
@@ -90,6 +79,37 @@ func (s *Resource) patchTimer(ctx context.Context, in *patchTimerInput) (*timerO
 		return &timerOutput{Body: out.Body}, nil
 	}
 	return s.showChanged(ctx, &t)
+}
+
+// change edits a timer and sets its status, as a body says. Another edit may come between the two. Then
+// it starts again, unless the caller named a version: a status belongs to the definition with it.
+func (s *Resource) change(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	b *changeBody,
+	edits bool,
+) (t timer.Timer, err error) {
+	status := store.StatusChange{
+		App: app, ID: id, Status: timer.Status(b.Status), IfVersion: b.IfVersion,
+	}
+	for range input.EditTries {
+		if edits {
+			if t, err = s.editFrom(ctx, app, id, b); err != nil {
+				return t, err
+			}
+			status.IfVersion = versionAfterEdit(ctx, &t)
+		}
+		if b.Status == "" || t.Status == status.Status { // the edit may have deactivated it
+			return t, nil
+		}
+		t, err = s.setStatus(ctx, &t, status)
+		if edits && isVersionConflict(err) && b.IfVersion == 0 {
+			continue
+		}
+		return t, err
+	}
+	return timer.Timer{}, timer.Unavailable("the timer is edited too often", nil)
 }
 
 // editFrom applies the fields of a body and keeps the others. It starts again when another edit
