@@ -43,6 +43,7 @@ type fixture struct {
 	calendars map[string]store.CalendarVersion
 	open      []timer.Fire
 	outcomes  []timer.Outcome
+	histories int // calls of History
 	frozen    bool
 	sessions  []store.Session
 	purgedMS  int64
@@ -168,6 +169,7 @@ func (fx *fixture) OpenFires(
 func (fx *fixture) History(
 	_ context.Context, _ string, _ timer.ID, before timer.FireID, limit int,
 ) ([]timer.Outcome, error) {
+	fx.histories++
 	var out []timer.Outcome
 	for i := len(fx.outcomes) - 1; i >= 0 && len(out) < limit; i-- {
 		if before == (timer.FireID{}) || timer.CompareFireIDs(fx.outcomes[i].FireID, before) < 0 {
@@ -680,6 +682,26 @@ func TestDenseHistoryIsExplainedInShorterPages(t *testing.T) {
 	}
 	require.Len(t, got, 9000)
 	require.True(t, slices.IsSorted(got))
+}
+
+// TestManyRequestsAreNotAllRead explains an instant behind any number of runs by request, and none by
+// the schedule: it looks back only so far for a stretch that reaches to the instant.
+func TestManyRequestsAreNotAllRead(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	for i := range int64(20_000) {
+		o := outcome(due, timer.Delivered, "")
+		o.DueMS, o.Series = ms(due)-20_000+i, 7
+		fx.outcomes = append(fx.outcomes, o)
+	}
+	require.Equal(t, explain.Missing, fx.at(t, due)[0].Code)
+	require.Less(t, fx.histories, 20)
+
+	fx.outcomes, fx.histories = fx.outcomes[:1000], 0
+	stretch := outcome(due, timer.Skipped, timer.ReasonPaused)
+	stretch.DueMS, stretch.UntilMS, stretch.Count = ms(due)-24*60*60*1000, ms(due), 2
+	fx.outcomes = append([]timer.Outcome{stretch}, fx.outcomes...)
+	require.NotNil(t, fx.at(t, due)[0].Outcome, "it is found behind a thousand")
 }
 
 func TestAnotherAppLearnsNothing(t *testing.T) {

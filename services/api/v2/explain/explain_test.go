@@ -133,6 +133,8 @@ func TestExplainRefusesWhatItCannotAnswer(t *testing.T) {
 		"&from=2030-01-01T00:00:00Z&to=2032-01-01T00:00:00Z": "query.to",
 		"&at=2300-01-01T00:00:00Z":                           "query.at",
 		"&from=2030-01-01T00:00:00Z&cursor=eDE":              "query.cursor",
+		"&cursor=eDE":                                        "query.cursor",
+		"&at=2030-01-01T00:00:00Z&cursor=eDE":                "query.cursor",
 	} {
 		problem := f.Problem(
 			t, http.StatusUnprocessableEntity, http.MethodGet,

@@ -192,6 +192,8 @@ func (s *Resource) instants(in *explainInput, now time.Time) (fromMS, toMS int64
 	switch {
 	case from == nil && to != nil:
 		r.Invalid("query.from", "to needs from: add the begin of the range")
+	case from == nil && in.Cursor != "":
+		r.Invalid("query.cursor", "expected from with a cursor, found none: only ranges have pages")
 	case from != nil && at != nil:
 		r.Invalid("query.at", "expected at, or from and to, found both: leave one out")
 	case from != nil && to == nil:
