@@ -2,6 +2,7 @@ package calendars
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -136,13 +137,25 @@ func (s *Resource) putCalendar(ctx context.Context, in *putCalendarInput) (*cale
 		return nil, err //nolint:wrapcheck // it names the field
 	}
 	if in.IfNoneMatch == "" {
-		return s.keepCalendar(ctx, in.App, c, in.Body.IfVersion)
+		out, err := s.keepCalendar(ctx, in.App, c, in.Body.IfVersion)
+		return out, versionProblem(err, "if_version")
 	}
 	out, err := s.keepCalendar(ctx, in.App, c, store.IfAbsent)
 	if store.IsVersionConflict(err) {
 		err = huma.Error412PreconditionFailed("If-None-Match: a calendar of this name exists")
 	}
 	return out, err
+}
+
+// versionProblem names the field by which a caller gave the version of a calendar that is another now.
+func versionProblem(err error, field string) error {
+	if store.IsVersionConflict(err) {
+		return timer.Conflict(
+			field,
+			"expected the version of the calendar, found another: read the calendar again",
+		)
+	}
+	return err
 }
 
 // keepCalendar stores a checked calendar and returns it.
@@ -221,6 +234,10 @@ func (s *Resource) deleteCalendar(ctx context.Context, in *deleteInput) (*struct
 	if err := s.Auth.MayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
 	}
-	//nolint:wrapcheck // the store says what it was doing
-	return nil, s.Store.DeleteCalendar(ctx, in.App, in.Name)
+	err := s.Store.DeleteCalendar(ctx, in.App, in.Name)
+	if e, ok := errors.AsType[*timer.Error](err); ok && e.Code == timer.CodeConflict {
+		return nil, timer.Conflict("path.name", e.Msg+
+			": GET /api/v2/calendars/{name}/timers lists all that do; take it out of these first")
+	}
+	return nil, err //nolint:wrapcheck // the store says what it was doing
 }

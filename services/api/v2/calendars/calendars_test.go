@@ -80,7 +80,8 @@ func TestV2CalendarLifecycle(t *testing.T) {
 			`{"excluded_dates":["2026-12-26"],"if_version":1}`,
 		).Version,
 	)
-	f.Problem(t, 409, http.MethodPut, "/api/v2/calendars/"+work, `{"if_version":1}`)
+	old := f.Problem(t, 409, http.MethodPut, "/api/v2/calendars/"+work, `{"if_version":1}`)
+	require.Equal(t, "body.if_version", old.Errors[0].Location)
 	f.Problem(t, 409, http.MethodPut, "/api/v2/calendars/none?app=shop", `{"if_version":1}`)
 	absent := map[string]string{"If-None-Match": "*"}
 	for path, status := range map[string]int{

@@ -88,7 +88,7 @@ func (s *Resource) importCalendar(ctx context.Context, in *importInput) (*import
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, versionProblem(err, "query.if_version")
 		}
 		return &importOutput{importedCalendar{out.Body, importBody{
 			Dates: len(read.Dates), TimedEvents: read.TimedEvents, UnknownZones: read.UnknownZones,

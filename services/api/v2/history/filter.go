@@ -106,16 +106,20 @@ func (s *Resource) findTimer(ctx context.Context, app, name string) (timer.ID, e
 	if timer.CodeOf(err) != timer.CodeNotFound {
 		return 0, err //nolint:wrapcheck // the store says what it was doing
 	}
+	missing := &timer.Error{Code: timer.CodeNotFound, Field: "query.timer", Msg: fmt.Sprintf(
+		"no timer %q in this app: give the name or the id of one that is in its list of timers",
+		input.Clip(name),
+	)}
 	id, err := timer.ParseID(strings.TrimSpace(name))
 	if err != nil {
-		return 0, timer.NotFound("timer", name)
+		return 0, missing
 	}
 	states, err := s.Store.States(ctx, []timer.ID{id})
 	if err != nil {
 		return 0, err //nolint:wrapcheck // the store says what it was doing
 	}
 	if len(states) == 0 || states[0].App != app {
-		return 0, timer.NotFound("timer", name)
+		return 0, missing
 	}
 	return id, nil
 }
