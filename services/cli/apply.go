@@ -112,7 +112,7 @@ func (t *tool) diffCommand() *cobra.Command {
 func (a *apply) addFlags(c *cobra.Command) {
 	c.Flags().StringSliceVarP(&a.files, "file", "f", nil, "files, folders, or - for standard input")
 	c.Flags().
-		BoolVar(&a.prune, "prune", false, "delete the timers of the files' apps that are in no file")
+		BoolVar(&a.prune, "prune", false, "delete the timers that are in no file, of apps of which the files have timers")
 	if err := c.MarkFlagFilename("file", "yaml", "yml", "json", "ndjson"); err != nil {
 		panic(err) // the flag was added above
 	}

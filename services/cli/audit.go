@@ -67,7 +67,7 @@ func (t *tool) auditCommand() *cobra.Command {
 				return err //nolint:wrapcheck // it says what the API answered
 			}
 			if deployment {
-				return t.printer.List(entries, auditColumns())
+				return t.printer.ListByID(entries, auditColumns())
 			}
 			return t.listOfApp(c.Context(), api, entries, auditColumns())
 		}

@@ -332,6 +332,12 @@ func TestApplyAndExport(t *testing.T) {
 		u.refused("timer", "pause", "--all"))
 	require.Contains(t, u.do("apply", "-f", only, "--prune", "--yes"), "timer shop/bill deleted")
 	require.Equal(t, "tick\n", u.do("timer", "list", "-o", "name"))
+	calendars := u.file("calendars.yaml", `{"kind":"calendar","name":"holidays"}`)
+	require.Contains(t, u.do("apply", "-f", calendars, "--prune", "--yes"),
+		"app shop: the files have no timer of it, so --prune deletes none")
+	require.Equal(t, "tick\n", u.do("timer", "list", "-o", "name"))
+	require.Equal(t, "shop\n", u.do("app", "get", "-o", "name"))
+	require.Contains(t, u.refused("stats", "-o", "name"), "this has no name")
 }
 
 // TestApplyLeavesPausesAlone checks that apply and diff say so, and that the copy of a paused timer
@@ -601,6 +607,7 @@ func TestKeysAndContexts(t *testing.T) {
 		),
 	)
 	require.Contains(t, u.do("key", "list"), "reader")
+	require.NotContains(t, u.do("key", "list", "-o", "name"), "reader", "it prints ids")
 	u.env["CARILLON_API_KEY"] = made.Key
 	require.Contains(t, u.do("timer", "list"), "NAME", "the variable wins over the context")
 	require.Contains(

@@ -135,6 +135,9 @@ func (t *tool) jobWatch() *cobra.Command {
 	}
 }
 
+// deleteApp is the action of the job that deletes an app: its timers, and then its keys with the rest.
+const deleteApp = "delete_app"
+
 // followJob shows the progress of a job until it ends: as a bar on a terminal, otherwise as lines.
 // Ctrl-C ends the command, which fails then, and not the job.
 func (t *tool) followJob(
@@ -153,10 +156,15 @@ func (t *tool) followJob(
 				t.sayf("a page was not carried out, and is tried again: %s", printable(why))
 			}
 		}
-		id := job.Text("id")
+		id, action := job.Text("id"), job.Text("action")
 		var err error
 		if job, err = look(ctx, api, jobPath(app, id), nil); err != nil {
 			end()
+			if action == deleteApp && client.Unauthorized(err) {
+				t.sayf("the timers of the app are deleted, and its keys, with this one: "+
+					"job %s ends by itself, and the admin key shows it", id)
+				return nil
+			}
 			if !client.NotFound(err) {
 				fmt.Fprintf(t.errOut, "job %s goes on: carillon job watch %s\n", id, id)
 			}

@@ -32,6 +32,30 @@ func TestCancelledJobsFail(t *testing.T) {
 	require.Equal(t, "5\n", out)
 }
 
+// TestAppDeletedWithItsKey checks that a deletion by a key of the app does not fail when the key goes
+// with the app, and that other jobs do.
+func TestAppDeletedWithItsKey(t *testing.T) {
+	t.Parallel()
+	var action atomic.Value
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"status":401,"detail":"the API does not know this key"}`)
+			return
+		}
+		fmt.Fprintf(w, `{"id":"7","action":%q,"status":"running","total":12}`, action.Load())
+	}))
+	t.Cleanup(s.Close)
+	u := newUser(t, s.URL)
+	action.Store("delete_app")
+	out := u.do("app", "delete", "shop", "--confirm", "shop")
+	require.Contains(t, out, "job 7 ends by itself, and the admin key shows it")
+	action.Store("pause")
+	_, err := u.try("timer", "pause", "--all", "--yes")
+	require.ErrorContains(t, err, "does not know this key")
+}
+
 // TestFailedLooksAreRepeated checks that commands which wait outlast an API that begins anew, and
 // say what goes on where it refuses them.
 func TestFailedLooksAreRepeated(t *testing.T) {

@@ -75,7 +75,7 @@ func (t *tool) keyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return t.printer.One(made)
+				return t.printer.OneByID(made)
 			})
 		},
 	}
@@ -96,8 +96,8 @@ func (t *tool) keyCommand() *cobra.Command {
 						output.Field("SCOPE", "scope"),
 						createdColumn,
 					}
-					if deployment {
-						return t.printer.List(found, columns)
+					if deployment || len(found) > 0 {
+						return t.printer.ListByID(found, columns)
 					}
 					return t.listOfApp(c.Context(), k.api, found, columns)
 				})

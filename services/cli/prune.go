@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,7 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
 )
 
-// prune deletes the timers of the files' apps that are in no file. Calendars stay.
+// prune deletes the timers that are in no file, of the apps of which the files have timers. Calendars
+// stay.
 func (t *tool) prune(
 	ctx context.Context,
 	api *client.Client,
@@ -19,16 +21,20 @@ func (t *tool) prune(
 	all []manifest.Manifest,
 ) error {
 	kept := make(map[[2]string]bool)
-	var apps []string
+	apps := make(map[string]bool) // whether the files have a timer of the app
 	for i := range all {
-		if all[i].Kind == manifest.Timer {
+		is := all[i].Kind == manifest.Timer
+		if is {
 			kept[[2]string{all[i].App, all[i].Name}] = true
-			apps = append(apps, all[i].App)
 		}
+		apps[all[i].App] = apps[all[i].App] || is
 	}
-	slices.Sort(apps)
 	var doomed []client.Object
-	for _, app := range slices.Compact(apps) {
+	for _, app := range slices.Sorted(maps.Keys(apps)) {
+		if !apps[app] { // the files may be those of its calendars alone
+			t.sayf("app %s: the files have no timer of it, so --prune deletes none", printable(app))
+			continue
+		}
 		err := api.Pages(
 			ctx,
 			"/timers",

@@ -88,6 +88,12 @@ func NotFound(err error) bool {
 	return ok && e.Status == http.StatusNotFound
 }
 
+// Unauthorized reports whether the API does not know the key.
+func Unauthorized(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status == http.StatusUnauthorized
+}
+
 // NoApp reports whether an error is that there is no such app, or none for the key.
 func (e *Error) NoApp() bool {
 	return e.Status == http.StatusNotFound && slices.ContainsFunc(e.Fields, func(f Field) bool {

@@ -2,7 +2,9 @@
 package output
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -74,11 +76,22 @@ func (p *Printer) Human() bool { return p.format == "table" || p.format == "wide
 
 // List prints items: an object with the field items, or a line for each.
 func (p *Printer) List(items []client.Object, columns []Column) error {
+	return p.list(items, columns, nameOf)
+}
+
+// ListByID is List of items that other commands find by their id: the format name prints that.
+func (p *Printer) ListByID(items []client.Object, columns []Column) error {
+	return p.list(items, columns, idOf)
+}
+
+func (p *Printer) list(
+	items []client.Object, columns []Column, name func(client.Object) string,
+) error {
 	switch p.format {
 	case "table", "wide":
 		return p.table(items, columns)
 	case "name":
-		return p.names(items)
+		return p.names(items, name)
 	default:
 		all := make([]any, len(items))
 		for i := range items {
@@ -89,24 +102,36 @@ func (p *Printer) List(items []client.Object, columns []Column) error {
 }
 
 // One prints an item. For people it is YAML, which shows all of it.
-func (p *Printer) One(item client.Object) error {
+func (p *Printer) One(item client.Object) error { return p.one(item, nameOf) }
+
+// OneByID is to One what ListByID is to List.
+func (p *Printer) OneByID(item client.Object) error { return p.one(item, idOf) }
+
+func (p *Printer) one(item client.Object, name func(client.Object) string) error {
 	switch p.format {
 	case "table", "wide":
 		return p.yaml(item)
 	case "name":
-		return p.names([]client.Object{item})
+		return p.names([]client.Object{item}, name)
 	default:
 		return p.value(map[string]any(item))
 	}
 }
 
-func (p *Printer) names(items []client.Object) error {
+// errNoName is the error of the format name for what has neither a name nor an id.
+var errNoName = errors.New("-o name: this has no name: use another format")
+
+func nameOf(o client.Object) string { return cmp.Or(o.Text("name"), o.Text("id"), o.Text("app")) }
+
+func idOf(o client.Object) string { return o.Text("id") }
+
+func (p *Printer) names(items []client.Object, name func(client.Object) string) error {
 	for _, o := range items {
-		name := o.Text("name")
-		if name == "" {
-			name = o.Text("id")
+		text := name(o)
+		if text == "" {
+			return errNoName
 		}
-		if _, err := fmt.Fprintln(p.out, name); err != nil {
+		if _, err := fmt.Fprintln(p.out, text); err != nil {
 			return err //nolint:wrapcheck // of the output
 		}
 	}
