@@ -580,6 +580,49 @@ func TestChangesOfACalendarDoNotRestartAFixedDelay(t *testing.T) {
 	})
 }
 
+// TestFixedDelayComesBackFromACalendar checks that a fixed delay which a calendar has moved by months
+// goes on at once when the calendar is corrected.
+func TestFixedDelayComesBackFromACalendar(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		put := func(excluded ...string) {
+			_, err := parts.Store.PutCalendar(
+				t.Context(), "a", timer.Calendar{Name: "c", ExcludedDates: excluded}, 0)
+			require.NoError(t, err)
+			fires, _, err := parts.Store.Expand(t.Context(), 10, parts.Plan)
+			require.NoError(t, err)
+			parts.Dispatch.Committed(t.Context(), fires)
+		}
+		put()
+		def := servicetest.Cron("", "http://127.0.0.1/")
+		def.Schedule = timer.Schedule{
+			Kind: timer.KindFixedDelay, Every: timer.Duration(10 * time.Second),
+			Calendars: []string{"c"},
+		}
+		r := &receiver{}
+		start(t, parts, "one", r, func(o *executor.Options) { o.PollAhead = time.Second })
+		parts.Dispatch.Committed(t.Context(), parts.Create("a", def))
+		time.Sleep(25 * time.Second)
+		_, at := r.seen()
+		require.Len(t, at, 2)
+		day := time.Now().UTC()
+		var year []string
+		for i := range 365 {
+			year = append(year, day.AddDate(0, 0, i).Format(time.DateOnly))
+		}
+		put(year...)
+		time.Sleep(time.Minute)
+		_, at = r.seen()
+		require.LessOrEqual(t, len(at), 3, "excluded")
+		before := len(at)
+		put()
+		time.Sleep(25 * time.Second)
+		_, at = r.seen()
+		require.Len(t, at, before+2, "it goes on")
+	})
+}
+
 // TestFixedDelayRunsOneFireAtATime checks that what ends a serial and starts another never leaves
 // two of its fires in calls at once, and that one serial goes on.
 func TestFixedDelayRunsOneFireAtATime(t *testing.T) {

@@ -96,7 +96,8 @@ func (s *Store) proceedFrom(
 				func(a, b *timer.Fire) int { return cmp.Compare(a.DueMS, b.DueMS) },
 			)
 			every := time.Duration(t.Definition.Schedule.Every).Milliseconds()
-			t.NextDueMS = ahead[len(ahead)-1].DueMS - every + 1
+			// a calendar may have moved it far beyond its delay, which then counts from now
+			t.NextDueMS = min(ahead[len(ahead)-1].DueMS-every, nowMS) + 1
 		}
 		t.LastDueMS = 0
 		t.versions[t.Version+1] = t.Definition

@@ -315,7 +315,7 @@ func firesThatWereLeftAreNotAhead(t *testing.T, s *setup) {
 		made := s.create(item, planAt(0, s.nowMS()))
 		won := s.claim(session, made.Fires)
 		require.Len(t, won, 1)
-		left := s.nowMS() + 10*timer.MinuteMS
+		left := s.nowMS() + 100_000
 		o := s.withSuccessor(won[0])
 		o.Next.DueMS, o.Next.RunAtMS = left, left
 		_, started := s.record(session, o)
@@ -332,7 +332,7 @@ func firesThatWereLeftAreNotAhead(t *testing.T, s *setup) {
 				return planAt(0, left)(tm, nowMS)
 			}
 			goesOnMS = tm.NextDueMS
-			return planAt(0, left-2*timer.MinuteMS)(tm, nowMS)
+			return planAt(0, left-30_000)(tm, nowMS)
 		}
 		switch change {
 		case "edit":

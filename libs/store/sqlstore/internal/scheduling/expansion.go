@@ -221,7 +221,8 @@ func (x *expansion) proceedFrom(
 			// The delay goes on. If it began anew with each change of a calendar, often enough ones
 			// would keep the timer from ever being due.
 			every := time.Duration(t.Definition.Schedule.Every).Milliseconds()
-			t.NextDueMS = ahead[len(ahead)-1].DueMS - every + 1
+			// A calendar may have moved it far beyond its delay, which then counts from now.
+			t.NextDueMS = min(ahead[len(ahead)-1].DueMS-every, x.nowMS) + 1
 		}
 		x.copiedVersions = append(
 			x.copiedVersions,
