@@ -209,21 +209,38 @@ func (s *Resource) listCalendars(
 			return nil, err
 		}
 	}
-	found, err := s.Store.Calendars(ctx, in.App, after, in.Limit+1)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // the store says what it was doing
-	}
 	out := &calendarsOutput{}
-	out.Body.Items = make([]ShownCalendar, 0, len(found))
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		out.Body.NextCursor = input.EncodeCursor(input.CalendarsCursor, found[in.Limit-1].Name)
+	out.Body.Items = make([]ShownCalendar, 0, min(in.Limit, ReadAtOnce))
+	for dates := 0; ; {
+		most := min(
+			ReadAtOnce,
+			in.Limit-len(out.Body.Items)+1,
+		) // one more tells whether there are more
+		found, err := s.Store.Calendars(ctx, in.App, after, most)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+		for i := range found {
+			if len(out.Body.Items) == in.Limit || dates > maxPageDates {
+				out.Body.NextCursor = input.EncodeCursor(input.CalendarsCursor, after)
+				return out, nil
+			}
+			out.Body.Items = append(out.Body.Items, Show(in.App, &found[i]))
+			dates += len(found[i].ExcludedDates) + len(found[i].IncludedDates)
+			after = found[i].Name
+		}
+		if len(found) < most {
+			return out, nil
+		}
 	}
-	for i := range found {
-		out.Body.Items = append(out.Body.Items, Show(in.App, &found[i]))
-	}
-	return out, nil
 }
+
+const (
+	// ReadAtOnce is how many calendars are read at once, each with up to 10,000 dates.
+	ReadAtOnce = 25
+	// maxPageDates ends a page of calendars early, at about 4 MB.
+	maxPageDates = 300_000
+)
 
 type deleteInput struct {
 	CalendarParam

@@ -93,7 +93,8 @@ func (x *export) page() ([]byte, error) {
 	defer cancel()
 	var out bytes.Buffer
 	if !x.timers {
-		found, err := x.resource.Store.Calendars(ctx, x.in.App, x.calendar, exportPage)
+		found, err := x.resource.Store.Calendars(
+			ctx, x.in.App, x.calendar, calendars.ReadAtOnce)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		}
@@ -104,7 +105,7 @@ func (x *export) page() ([]byte, error) {
 				return nil, err
 			}
 		}
-		x.timers = len(found) < exportPage
+		x.timers = len(found) < calendars.ReadAtOnce
 		return out.Bytes(), nil
 	}
 	found, err := x.resource.Store.Search(ctx, store.SearchQuery{
