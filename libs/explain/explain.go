@@ -327,15 +327,29 @@ func (f *Facts) whileInactive(a *Answer, v *Version) bool {
 		a.Code = Paused
 	}
 	a.Text = f.inactivityText(period)
+	again := f.activeAgain(period)
 	switch {
 	case !v.Definition.Schedule.Kind.OneShot():
-	case period.UntilMS > f.NowMS:
+	case again > f.NowMS:
 		a.Text += " It is called once it is active."
+	case f.State.Status == timer.StatusDeleted && again >= f.State.InactiveSinceMS:
 	case a.AtMS >= f.RetainedFromMS: // the expansion came after the activation, and has this instead
-		a.MovedToMS = period.UntilMS
-		a.Text += " So it was due at its activation instead."
+		a.MovedToMS = again
+		a.Text += " So it was due at its activation instead, at " + instant(again) + "."
 	}
 	return true
+}
+
+// activeAgain returns when the timer was or is active after a period (Unix ms): a pause may have
+// become another one.
+func (f *Facts) activeAgain(period timer.Inactivity) int64 {
+	for {
+		next, ok := f.inactivity(period.UntilMS)
+		if !ok {
+			return period.UntilMS
+		}
+		period = next
+	}
 }
 
 // inactivityText says when a timer is or was not active, and why.

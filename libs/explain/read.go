@@ -341,28 +341,21 @@ func (f *Facts) readOpen(ctx context.Context, s Store) error {
 	return err //nolint:wrapcheck // the store says what it was doing
 }
 
-// maxPages limits the outcomes that one page of an explanation reads within its range, and before it.
+// maxPages limits the outcomes that one page of an explanation reads within its range.
 const maxPages = 10
 
 // readOutcomes reads the outcomes of the range. It returns false if there are too many: the page
 // must be shorter. A range of one instant is always read.
-//
-// Before the range it looks for a stretch that reaches into it. A timer may have any number of
-// outcomes of requests there, and none of its schedule. So it looks only so far.
 func (f *Facts) readOutcomes(ctx context.Context, s Store) (done bool, err error) {
 	f.Outcomes = nil
 	before := timer.FireID{Timer: f.ID, DueMS: f.ToMS}
-	earlier := 0 // pages that began before the range
 	for n := 1; ; n++ {
 		page, err := s.History(ctx, f.App, f.ID, before, store.MaxBatch)
 		if err != nil {
 			return false, err //nolint:wrapcheck // the store says what it was doing
 		}
 		f.Outcomes = append(f.Outcomes, page...)
-		if before.DueMS < f.FromMS {
-			earlier++
-		}
-		if len(page) < store.MaxBatch || f.reaches(page) || earlier == maxPages {
+		if len(page) < store.MaxBatch || f.reaches(page) {
 			slices.Reverse(f.Outcomes)
 			f.mergeInstants()
 			return true, nil
