@@ -252,7 +252,8 @@ func (s *Resource) deleteCalendar(ctx context.Context, in *deleteInput) (*struct
 		return nil, err
 	}
 	err := s.Store.DeleteCalendar(ctx, in.App, in.Name)
-	if e, ok := errors.AsType[*timer.Error](err); ok && e.Code == timer.CodeConflict {
+	e, ok := errors.AsType[*timer.Error](err)
+	if ok && e.Code == timer.CodeConflict && e.Field == "calendar" {
 		return nil, timer.Conflict("path.name", e.Msg+
 			": GET /api/v2/calendars/{name}/timers lists all that do; take it out of these first")
 	}

@@ -112,11 +112,9 @@ func TestV2CalendarLifecycle(t *testing.T) {
 	tm := f.Create(t, 201, timerBody)
 	require.Equal(t, "next_allowed", tm.Schedule["excluded"])
 	require.NotEmpty(t, tm.NextDue)
-	require.Contains(
-		t,
-		f.Problem(t, 409, http.MethodDelete, "/api/v2/calendars/"+work, "").Detail,
-		"bill",
-	)
+	used := f.Problem(t, 409, http.MethodDelete, "/api/v2/calendars/"+work, "")
+	require.Contains(t, used.Detail, "bill")
+	require.Equal(t, "path.name", used.Errors[0].Location)
 	require.Equal(
 		t,
 		204,
