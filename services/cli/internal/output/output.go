@@ -4,7 +4,6 @@ package output
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -118,9 +117,6 @@ func (p *Printer) one(item client.Object, name func(client.Object) string) error
 	}
 }
 
-// errNoName is the error of the format name for what has neither a name nor an id.
-var errNoName = errors.New("-o name: this has no name: use another format")
-
 func nameOf(o client.Object) string { return cmp.Or(o.Text("name"), o.Text("id"), o.Text("app")) }
 
 func idOf(o client.Object) string { return o.Text("id") }
@@ -129,7 +125,7 @@ func (p *Printer) names(items []client.Object, name func(client.Object) string) 
 	for _, o := range items {
 		text := name(o)
 		if text == "" {
-			return errNoName
+			continue // it has none, and what was to be done is done
 		}
 		if _, err := fmt.Fprintln(p.out, text); err != nil {
 			return err //nolint:wrapcheck // of the output
