@@ -51,5 +51,13 @@ func writeAt(f *os.File, text string) error {
 	return err //nolint:wrapcheck // wrapped above
 }
 
-// Release keeps the file: if it were removed, two processes could each lock a file of that name.
-func (l *Lock) Release() error { return l.file.Close() } //nolint:wrapcheck // it names the file
+// Release unlocks before it closes: a program that this process is just starting has a copy of the
+// descriptor until it runs, and would keep the lock. Release keeps the file: if it were removed, two
+// processes could each lock a file of that name.
+func (l *Lock) Release() error {
+	unlocked := syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
+	if err := errors.Join(unlocked, l.file.Close()); err != nil {
+		return fmt.Errorf("unlocking the directory: %w", err)
+	}
+	return nil
+}
