@@ -421,6 +421,21 @@ func TestListenersNeedTwoPorts(t *testing.T) {
 	}
 }
 
+// TestRetentionIsBounded refuses retentions whose sums would overflow, so that everything would look
+// old.
+func TestRetentionIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"retention", "audit-retention", "one-shot-retention"} {
+		var r config.Retention
+		err := config.NewSet("carillon-x", &r).Load(
+			[]string{"-" + name, "106751d"},
+			func(string) (string, bool) { return "", false },
+			io.Discard,
+		)
+		require.ErrorContains(t, err, name+": 2562024h0m0s is more than 876000h0m0s")
+	}
+}
+
 // TestOneShotsStayAsLongAsTheirOutcomes refuses a retention of one-shots that would take timers from
 // the history.
 func TestOneShotsStayAsLongAsTheirOutcomes(t *testing.T) {

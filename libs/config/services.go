@@ -64,7 +64,11 @@ func (c *Zones) Register(s *Set) {
 // Validate checks nothing, because opening the file does.
 func (c *Zones) Validate() error { return nil }
 
-const minRetention = 24 * time.Hour // as long as idempotency keys
+// Bounds of what is kept.
+const (
+	minRetention = 24 * time.Hour             // as long as idempotency keys
+	maxRetention = 100 * 365 * 24 * time.Hour // sums with it do not overflow a time.Duration
+)
 
 // Retention is how long history is kept.
 type Retention struct {
@@ -79,7 +83,7 @@ func (c *Retention) Register(s *Set) {
 		&c.Keep,
 		"retention",
 		7*24*time.Hour,
-		"how long outcomes are kept, a day or more; attempts stay 8 days or more",
+		"how long outcomes are kept, a day to 100 years (36500d); attempts stay 8 days or more",
 	)
 	s.Duration(
 		&c.Audit, "audit-retention", 90*24*time.Hour, "how long the audit trail of changes is kept",
@@ -99,16 +103,19 @@ func (c *Retention) Validate() error {
 		// job that it created, or it would create it again.
 		atLeast("retention", c.Keep, minRetention),
 		atLeast("audit-retention", c.Audit, time.Hour),
+		atMost("retention", c.Keep, maxRetention),
+		atMost("audit-retention", c.Audit, maxRetention),
+		atMost("one-shot-retention", c.OneShots, maxRetention),
 		c.checkOneShots(),
 	)
 }
 
 // checkOneShots keeps one-shots for as long as their outcomes, which may be recorded later.
 func (c *Retention) checkOneShots() error {
-	if c.OneShots == 0 {
+	if c.OneShots == 0 || c.Keep < minRetention || c.Keep > maxRetention {
 		return nil
 	}
-	if least := c.Keep + store.MinTimerRetention; c.OneShots < least && c.Keep >= minRetention {
+	if least := c.Keep + store.MinTimerRetention; c.OneShots < least {
 		return fmt.Errorf(
 			"one-shot-retention: %s is less than %s, which is retention and %s: set 0 to keep one-shots",
 			c.OneShots,
