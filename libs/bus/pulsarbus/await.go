@@ -23,7 +23,8 @@ const (
 	stuckText        = "Pulsar answers, but this does not succeed: unload the topic, or restart its broker"
 )
 
-// await calls create repeatedly until it succeeds or ctx ends. Permanent errors end it at once.
+// await calls create repeatedly until it succeeds or ctx ends. Permanent errors end it at once. After
+// a setup by this process, which shows that its login is right, a denied access is not permanent.
 // create cannot be interrupted, because the client's calls take no context. If it succeeds too
 // late, drop undoes it. While the broker answers pings, await logs what does not succeed.
 func await[T any](
@@ -53,7 +54,7 @@ func await[T any](
 				}
 				return
 			}
-			if isRefused(err) {
+			if isInvalid(err) || isDenied(err) && !b.setupFirst {
 				select {
 				case result <- creation[T]{err: fmt.Errorf("%s: %w", what, err)}:
 				case <-ctx.Done():

@@ -22,6 +22,35 @@ type pinged struct {
 
 func (p pinged) TopicPartitions(string) ([]string, error) { return nil, p.err }
 
+// TestDeniedAccess ends a call for a wrong login, but not after a setup, which the login allowed.
+func TestDeniedAccess(t *testing.T) {
+	t.Parallel()
+	for setupFirst, want := range map[bool]int{false: 1, true: 3} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &Bus{log: zerolog.Nop(), prepared: make(chan struct{}), setupFirst: setupFirst}
+			close(b.prepared)
+			b.ctx, b.cancel = context.WithCancel(t.Context())
+			calls := 0
+			create := func() (int, error) {
+				if calls++; calls == 3 {
+					return 7, nil
+				}
+				return 0, errors.New("server error: AuthorizationError: no policies")
+			}
+			made, err := await(t.Context(), b, "subscribing to tasks", create, func(int) {})
+			if setupFirst {
+				require.NoError(t, err)
+				require.Equal(t, 7, made)
+			} else {
+				require.ErrorContains(t, err, "AuthorizationError")
+			}
+			require.Equal(t, want, calls)
+			b.cancel()
+			b.wg.Wait()
+		})
+	}
+}
+
 // TestStuckSubscriptionIsReported checks that a subscription which does not succeed is no secret of
 // the process while the broker answers, and that an outage is left to those who ping.
 func TestStuckSubscriptionIsReported(t *testing.T) {

@@ -43,11 +43,15 @@ func isTerminated(err error) bool {
 		strings.Contains(err.Error(), "TopicTerminatedError")
 }
 
-// isRefused reports whether repeating the call cannot help.
-func isRefused(err error) bool {
+// isInvalid reports whether a topic's name is invalid, so that repeating the call cannot help.
+func isInvalid(err error) bool {
 	s := err.Error()
-	return strings.Contains(s, "AuthorizationError") ||
-		strings.Contains(s, "AuthenticationError") ||
-		strings.Contains(s, "InvalidTopicName") ||
-		strings.Contains(s, "Invalid topic name")
+	return strings.Contains(s, "InvalidTopicName") || strings.Contains(s, "Invalid topic name")
+}
+
+// isDenied reports whether the broker denied access. It also does so while it cannot read the
+// permissions, for example without its ZooKeeper: then repeating helps.
+func isDenied(err error) bool {
+	s := err.Error()
+	return strings.Contains(s, "AuthorizationError") || strings.Contains(s, "AuthenticationError")
 }

@@ -160,9 +160,9 @@ func (f *ExternalPublisher) publish(ctx context.Context, m *ExternalMessage) err
 // answered marks an error by which the broker answered.
 func answered(err error) error {
 	switch {
-	case isRefused(err), isTerminated(err):
+	case isInvalid(err), isTerminated(err):
 		return bus.Permanent(err)
-	case isAnswer(err):
+	case isAnswer(err), isDenied(err):
 		return bus.Refused(err)
 	}
 	return err

@@ -63,7 +63,8 @@ type Bus struct {
 
 	connection *connectionError
 
-	prepared chan struct{} // closed once subscriptions and producers may be created
+	prepared   chan struct{} // closed once subscriptions and producers may be created
+	setupFirst bool          // Options.SetupFirst
 
 	ctx    context.Context // ends when the bus closes
 	cancel context.CancelFunc
@@ -119,7 +120,7 @@ func New(o Options) (*Bus, error) {
 		client: client, rest: admin, config: o.Config, log: o.Log, connection: connection,
 		producers: make(map[bus.Topic]*producer), consumers: make(map[bus.Consumer]struct{}),
 		specs: make(map[bus.Topic]bus.TopicSpec), incompleteSetup: make(map[bus.Topic]bool),
-		prepared: make(chan struct{}),
+		prepared: make(chan struct{}), setupFirst: o.SetupFirst,
 	}
 	if !o.SetupFirst {
 		close(b.prepared)
