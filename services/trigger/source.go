@@ -37,6 +37,7 @@ type source struct {
 	over       bool                   // the minute had ended at the load: nothing else is read
 	loaded     []timer.Fire           // in order of run time, from after givenMS
 	givenMS    int64                  // all run times up to here were returned
+	addedMS    int64                  // window entries up to here were in the store at the load
 	early      map[timer.FireID]int32 // returned ahead of their time, by revision
 }
 
@@ -46,6 +47,7 @@ func newSource(s *Service, w window.Slice) *source {
 		slice:   w,
 		endMS:   (w.Minute+1)*timer.MinuteMS - 1,
 		givenMS: -1,
+		addedMS: -1,
 		early:   make(map[timer.FireID]int32),
 	}
 }
@@ -53,8 +55,13 @@ func newSource(s *Service, w window.Slice) *source {
 // load reads the slice's open fires after givenMS. It opens the window first, so that entries lost
 // later show as another generation. If the minute has ended, later additions are dispatched
 // directly, and the window may have dropped the slice.
+//
+// An entry for a run time up to now plus the dispatch lead was committed before now (see
+// [dispatch.Dispatcher.Committed]). If it is not loaded, it was claimed: the window keeps such
+// entries, and a trigger that takes over a slice would publish those of the whole minute again.
 func (s *source) load(ctx context.Context) error {
-	over := s.svc.opts.Now().UnixMilli() > s.endMS
+	now := s.svc.opts.Now()
+	over := now.UnixMilli() > s.endMS
 	if !over {
 		s.open(ctx)
 	}
@@ -64,6 +71,7 @@ func (s *source) load(ctx context.Context) error {
 		return err
 	}
 	s.over = over
+	s.addedMS = now.Add(s.svc.opts.DispatchLead).UnixMilli()
 	s.svc.met.loads.Inc()
 	s.loaded = s.withoutEarly(fires)
 	return nil
@@ -226,7 +234,7 @@ func (s *source) readWindow(
 ) (fires []timer.Fire, generation string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	from := s.givenMS
+	from := min(max(s.givenMS, s.addedMS), upper)
 	for {
 		page, err := s.svc.opts.Window.Range(ctx, s.slice, from, upper, rangePage)
 		if err != nil {

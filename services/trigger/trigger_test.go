@@ -405,6 +405,51 @@ func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 	})
 }
 
+// TestTakenOverSliceLeavesOutClaimedFires checks a trigger that takes over a slice within its
+// minute. It publishes what is still open, and nothing that the window has besides.
+func TestTakenOverSliceLeavesOutClaimedFires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		first := start(t, parts, "first")
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		fires := parts.Create("a", onceEach(t, minute, 60)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		b := parts.Bus("s")
+		hand(t, parts, b, minute)
+		begin := time.UnixMilli(minute * timer.MinuteMS)
+		time.Sleep(time.Until(begin.Add(30 * time.Second)))
+		first.stop()
+		given, _, _ := first.seen()
+		require.Greater(t, len(given), 30)
+		executor := parts.IDs.Next()
+		require.NoError(t, parts.Store.OpenSession(
+			t.Context(), store.Session{ID: executor, Kind: store.ExecutorSession, Name: "one"},
+		))
+		won, err := parts.Store.Claim(t.Context(), executor, fires[:len(given)-1])
+		require.NoError(t, err)
+		require.Len(t, won, len(given)-1)
+
+		second := start(t, parts, "second")
+		for range 10 {
+			hand(t, parts, b, minute)
+			time.Sleep(time.Second)
+		}
+		added := parts.Create(
+			"a", servicetest.Once(begin.Add(50*time.Second), "http://127.0.0.1/"),
+		)
+		parts.Dispatch.Committed(t.Context(), added)
+		time.Sleep(time.Minute)
+		want := map[timer.FireID]int{added[0].FireID: 1}
+		for i := range fires[len(won):] {
+			want[fires[len(won)+i].FireID] = 1
+		}
+		tasks, _, finished := second.seen()
+		require.Equal(t, want, tasks)
+		require.Equal(t, 1, finished)
+	})
+}
+
 // TestFiresClaimedDuringBusOutageAreNotPublished checks that unpublished fires are published once
 // the bus recovers, except those that executors claimed meanwhile.
 func TestFiresClaimedDuringBusOutageAreNotPublished(t *testing.T) {
