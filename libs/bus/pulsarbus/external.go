@@ -280,15 +280,22 @@ func (f *ExternalPublisher) client(url string) (c externalClient, err error) {
 	return c, nil
 }
 
-// Close closes every producer and client. A producer being created is closed when it is ready.
+// Close closes every producer and client, at once: while a broker hangs, each close takes the time of
+// a request. A producer being created is closed when it is ready.
 func (f *ExternalPublisher) Close() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.closed = true
-	for _, p := range f.producers.Values() {
-		f.recoverPanic(p.Close)
-	}
-	for _, c := range f.clients.Values() {
-		f.recoverPanic(c.Close)
-	}
+	producers, clients := f.producers.Values(), f.clients.Values()
+	f.mu.Unlock()
+	leave(func() {
+		var g sync.WaitGroup
+		for _, p := range producers {
+			g.Go(func() { f.recoverPanic(p.Close) })
+		}
+		g.Wait()
+		for _, c := range clients {
+			g.Go(func() { f.recoverPanic(c.Close) })
+		}
+		g.Wait()
+	})
 }

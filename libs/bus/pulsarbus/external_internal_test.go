@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -26,7 +27,8 @@ type fakes struct {
 	clients atomic.Int64 // open clients
 	slow    chan struct{}
 	panics  atomic.Bool
-	closed  atomic.Bool // the next message finds its producer closed
+	closed  atomic.Bool  // the next message finds its producer closed
+	closing atomic.Int64 // how long the close of a producer takes
 }
 
 func (f *fakes) dial(o pulsar.ClientOptions) (pulsar.Client, error) {
@@ -77,6 +79,7 @@ func (p *fakeProducer) SendAsync(
 }
 
 func (p *fakeProducer) Close() {
+	time.Sleep(time.Duration(p.closing.Load()))
 	p.open.Add(-1)
 	if p.panics.Load() {
 		panic("closing")
@@ -135,6 +138,26 @@ func TestConcurrentFirstCallsCreateOneProducer(t *testing.T) {
 	require.Zero(t, f.open.Load())
 	require.Zero(t, f.clients.Load())
 	require.ErrorIs(t, external.Publish(t.Context(), ExternalMessage{Topic: "b"}), bus.ErrClosed)
+}
+
+// TestCloseLeavesABrokerThatHangs has many producers whose broker answers nothing.
+func TestCloseLeavesABrokerThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, external := newFakes(t)
+		close(f.slow)
+		for n := range 100 {
+			m := ExternalMessage{Topic: fmt.Sprint(n)}
+			require.NoError(t, external.Publish(t.Context(), m))
+		}
+		f.closing.Store(int64(operationTimeout))
+		began := time.Now()
+		external.Close()
+		require.LessOrEqual(t, time.Since(began), operationTimeout)
+		time.Sleep(time.Second)
+		require.Zero(t, f.open.Load())
+		require.Zero(t, f.clients.Load())
+	})
 }
 
 func TestClientsAreBounded(t *testing.T) {
