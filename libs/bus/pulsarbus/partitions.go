@@ -2,6 +2,7 @@ package pulsarbus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -70,6 +71,24 @@ func (p *partitions) flush(ctx context.Context, partition int) {
 	// The client panics if its producer closes during the call.
 	defer func() { _ = recover() }()
 	_ = p.producers[partition].FlushWithCtx(ctx)
+}
+
+// areGone reports whether a producer has closed itself, because its topic is gone.
+func (p *partitions) areGone() bool {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel() // the answer comes at once
+	for _, one := range p.producers {
+		if isClosed(ended, one) {
+			return true
+		}
+	}
+	return false
+}
+
+func isClosed(ctx context.Context, p pulsar.Producer) (closed bool) {
+	// The client panics if its producer closes during the call.
+	defer func() { closed = closed || recover() != nil }()
+	return errors.Is(p.FlushWithCtx(ctx), pulsar.ErrProducerClosed)
 }
 
 func (p *partitions) close() {

@@ -118,6 +118,21 @@ func TestPublishFlushes(t *testing.T) {
 	}
 }
 
+// TestForgottenMessagesBlockNoOther has a producer of the client that has closed itself, and
+// forgotten a message whose publisher gave up.
+func TestForgottenMessagesBlockNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBus(t, 1)
+	message := bus.Message{Payload: []byte("x")}
+	require.NoError(t, b.Publish(t.Context(), bus.TasksHigh, message))
+	p := b.producers[bus.TasksHigh]
+	p.current.producers[0].Close()
+	p.abandoned = &confirmation{done: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, b.Publish(ctx, bus.TasksHigh, message))
+}
+
 // TestAddedPartitionsAreUsed adds partitions while messages are published.
 func TestAddedPartitionsAreUsed(t *testing.T) {
 	t.Parallel()

@@ -62,7 +62,7 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 		if err != nil {
 			return err
 		}
-		if err := b.awaitAbandoned(ctx, p); err != nil {
+		if err := b.awaitAbandoned(ctx, p, current); err != nil {
 			return err
 		}
 		msgs, err = b.send(ctx, p, current, msgs)
@@ -86,12 +86,13 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 
 // awaitAbandoned waits until the broker has answered for messages whose publishers gave up. Those
 // publishers repeat the same messages. Without this wait, copies would accumulate during an outage
-// and delay everything after it.
-func (b *Bus) awaitAbandoned(ctx context.Context, p *producer) error {
+// and delay everything after it. A producer of the client that closes itself fails what it has sent,
+// but may forget what it was about to send. For that nobody answers, so it is not waited for.
+func (b *Bus) awaitAbandoned(ctx context.Context, p *producer, current *partitions) error {
 	p.mu.Lock()
 	abandoned := p.abandoned
 	p.mu.Unlock()
-	if abandoned == nil {
+	if abandoned == nil || current.areGone() {
 		return nil
 	}
 	select {
