@@ -32,7 +32,7 @@ type Service struct {
 	skips         zerolog.Logger // rate-limited
 	heartbeater   *session.Heartbeater
 	met           *metrics
-	lastTick      clock.Stamp            // last successful tick
+	lastTick      clock.Stamp            // last tick that the store did not stop
 	frozenMinutes map[int64]frozenMinute // minutes dispatched; this and the next belong to the tick
 	cursor        int64                  // last known; it never moves back
 	kinds         []store.SessionKind    // of the alive sessions; belongs to the monitor
@@ -69,7 +69,8 @@ func New(opts Options) (*Service, error) {
 	}, nil
 }
 
-// Ready returns nil while minutes are being dispatched.
+// Ready returns nil while minutes are being dispatched, also while the bus does not take them: then
+// executors find the fires.
 func (s *Service) Ready() error {
 	if !s.lastTick.Within(readyFor) {
 		return errors.New("no minute dispatched within 10 s")
@@ -86,7 +87,9 @@ func (s *Service) Run(ctx context.Context) error {
 		return every(ctx, s.opts.Tick, func() {
 			if err := s.tick(ctx); err != nil {
 				s.reportError(ctx, err, "minutes not dispatched")
-				return
+				if !errors.Is(err, errUnpublished) {
+					return
+				}
 			}
 			s.lastTick.Set()
 		})

@@ -207,7 +207,7 @@ func TestCursorLagGrowsWithoutTheBus(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		collectSlices(t, parts, true)
 		reg := prometheus.NewRegistry()
-		startWith(t, parts, "one", func(o *scheduler.Options) { o.Registerer = reg })
+		svc, _ := startWith(t, parts, "one", func(o *scheduler.Options) { o.Registerer = reg })
 		time.Sleep(2 * time.Minute)
 		lag, dispatched := "carillon_scheduler_cursor_lag_seconds", "carillon_scheduler_slices_total"
 		require.LessOrEqual(t, metric(t, reg, lag), 60)
@@ -216,6 +216,7 @@ func TestCursorLagGrowsWithoutTheBus(t *testing.T) {
 		time.Sleep(10*time.Minute + 30*time.Second)
 		require.GreaterOrEqual(t, metric(t, reg, lag), 540)
 		require.Equal(t, before, metric(t, reg, dispatched), "none was sent")
+		require.NoError(t, svc.Ready(), "executors find the fires")
 		parts.Broker.Resume()
 		time.Sleep(time.Minute)
 		require.LessOrEqual(t, metric(t, reg, lag), 60)

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -137,6 +138,9 @@ func (s *Service) dispatchMinute(ctx context.Context, minute int64) error {
 	return s.publish(ctx, reassigned)
 }
 
+// errUnpublished means that the bus did not take slices. Their leases expire.
+var errUnpublished = errors.New("not published")
+
 // publish sends slice messages to the triggers. A slice whose lease has expired is sent twice, the
 // copy after the first is confirmed. The broker then gives them to two triggers, because a hung
 // trigger would let the lease expire again. The copy takes effect only while nobody holds the
@@ -149,9 +153,10 @@ func (s *Service) publish(ctx context.Context, m []bus.Message) error {
 	defer cancel()
 	if err := s.opts.Bus.Publish(ctx, bus.Slices, m...); err != nil {
 		return fmt.Errorf(
-			"publishing %d slices starting at %s: %w",
+			"%d slices starting at %s %w: %w",
 			len(m),
 			m[0].Properties[bus.PropSlice],
+			errUnpublished,
 			err,
 		)
 	}

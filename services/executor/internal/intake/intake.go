@@ -89,7 +89,8 @@ func New(o Options) (*Intake, error) {
 	return in, nil
 }
 
-// Ready returns nil while tasks are received.
+// Ready returns nil once tasks have been received, until Receive ends. With a new session, tasks may
+// have to wait for the bus; meanwhile the polls find fires.
 func (in *Intake) Ready() error {
 	if !in.subscribed.Load() {
 		return errors.New("not subscribed to the task topics")
@@ -114,10 +115,11 @@ func (in *Intake) OldestTaskMS() (ms int64) {
 // Receive receives tasks while the session is valid, until ctx ends. An executor that reaches the
 // bus but not the store unsubscribes, so that others get the tasks.
 func (in *Intake) Receive(ctx context.Context) error {
+	defer in.subscribed.Store(false)
 	for ctx.Err() == nil {
 		epoch, err := in.validEpoch(ctx)
 		if err != nil {
-			return nil //nolint:nilerr // stopped before there was a session
+			return nil // stopped before there was a session
 		}
 		if err := in.receiveDuring(ctx, epoch); err != nil && ctx.Err() == nil {
 			return err
@@ -138,7 +140,6 @@ func (in *Intake) receiveDuring(ctx context.Context, epoch *session.Epoch) error
 	case err == nil:
 		in.subscribed.Store(true)
 		<-ctx.Done()
-		in.subscribed.Store(false)
 	case ctx.Err() != nil:
 		err = nil
 	}
