@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,13 +12,6 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
-)
-
-var (
-	createTable = regexp.MustCompile(
-		`(?ms)^CREATE TABLE (?:IF NOT EXISTS )?([a-z0-9_]+) \((.*?)^\)`,
-	)
-	createColumn = regexp.MustCompile(`(?m)^    ([a-z0-9_]+) `)
 )
 
 // createdTables returns the tables that the migrations of a dialect up to a version create, with
@@ -38,12 +30,7 @@ func createdTables(folder string, version int64) (map[string][]string, error) {
 				return err
 			}
 			text, err := fs.ReadFile(migrations, p)
-			for _, m := range createTable.FindAllSubmatch(text, -1) {
-				name := string(m[1])
-				for _, c := range createColumn.FindAllSubmatch(m[2], -1) {
-					tables[name] = append(tables[name], string(c[1]))
-				}
-			}
+			addTables(tables, string(text))
 			return err
 		},
 	)
@@ -52,6 +39,28 @@ func createdTables(folder string, version int64) (map[string][]string, error) {
 	}
 	return tables, nil
 }
+
+// addTables adds the tables that a migration creates. Each column has a line, which begins with four
+// spaces and its name in small letters; keys and constraints are in capitals.
+func addTables(tables map[string][]string, migration string) {
+	table := ""
+	for line := range strings.Lines(migration) {
+		created, creates := strings.CutPrefix(line, "CREATE TABLE ")
+		switch {
+		case creates:
+			table, _, _ = strings.Cut(strings.TrimPrefix(created, "IF NOT EXISTS "), " ")
+		case strings.HasPrefix(line, ")"):
+			table = ""
+		case table != "" && strings.HasPrefix(line, "    "):
+			column, _, _ := strings.Cut(line[4:], " ")
+			if column != "" && strings.Trim(column, nameLetters) == "" {
+				tables[table] = append(tables[table], column)
+			}
+		}
+	}
+}
+
+const nameLetters = "abcdefghijklmnopqrstuvwxyz0123456789_"
 
 // requireOwnTables refuses a database in which another application has a table with the name of one
 // of ours. MySQL's migrations would take it for theirs, because they can be repeated. It compares
