@@ -185,9 +185,8 @@ func (env *Environment) listDeadLetters(t *testing.T) map[timer.FireID]bool {
 				env.failf("%s is listed twice as a dead letter", l.FireID)
 			}
 			listed[l.FireID] = true
-			q.After, q.AfterFinishedMS = l.FireID, l.FinishedMS
 		}
-		more = page.More
+		q.After, more = page.Next, page.Next != (store.OutcomePosition{})
 	}
 	return listed
 }

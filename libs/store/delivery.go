@@ -75,7 +75,8 @@ type Redriver interface {
 }
 
 // DeadLetterQuery selects failed fires of an app. Empty fields select all. A caller that reads page
-// by page sets After and AfterFinishedMS. A page that is repeated with its series is the same page.
+// by page sets After to the Next of the page before. A page that is repeated with its series is the
+// same page.
 type DeadLetterQuery struct {
 	App             string
 	Timer           timer.ID
@@ -89,16 +90,15 @@ type DeadLetterQuery struct {
 	Series timer.ID
 	// BegunMS is when the series began, for a repetition: of what the series has not redriven, only
 	// fires that finished by then are selected. 0: all.
-	BegunMS         int64
-	After           timer.FireID // excluded: the last fire of the page before
-	AfterFinishedMS int64        // FinishedMS of After
-	Limit           int
+	BegunMS int64
+	After   OutcomePosition // excluded: where the page before ended, zero: begin
+	Limit   int
 }
 
 // DeadLetterPage is a page of dead letters.
 type DeadLetterPage struct {
 	DeadLetters []DeadLetter
-	More        bool
+	Next        OutcomePosition // After for the next page, zero: this is the last page
 }
 
 // DeadLetter is a fire that failed for good.
@@ -112,7 +112,9 @@ type DeadLetter struct {
 type RedriveResult struct {
 	Outcomes []timer.Outcome // selected
 	Fires    []timer.Fire    // inserted: dispatch them
-	More     bool
+	// Next is After for the next page, zero: this is the last page. It counts what another call took
+	// meanwhile, so the page may be empty and have a Next.
+	Next OutcomePosition
 }
 
 // AppSettings are the limits of an app that executors apply. They are replaced as a whole. The

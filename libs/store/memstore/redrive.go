@@ -24,7 +24,7 @@ func (s *Store) DeadLetters(
 	q store.DeadLetterQuery,
 ) (out store.DeadLetterPage, err error) {
 	defer s.lock()()
-	found, more, err := s.failedPage(&q)
+	found, next, err := s.failedPage(&q)
 	if err != nil {
 		return out, err
 	}
@@ -32,7 +32,7 @@ func (s *Store) DeadLetters(
 		letter := store.DeadLetter{Outcome: *o, LastError: s.lastError(o.FireID)}
 		out.DeadLetters = append(out.DeadLetters, letter)
 	}
-	out.More = more
+	out.Next = next
 	return out, nil
 }
 
@@ -45,7 +45,7 @@ func (s *Store) Redrive(
 		return out, timer.Invalid("series", "a redrive has a series of its own")
 	}
 	defer s.lockToWrite(ctx)()
-	found, more, err := s.failedPage(&q)
+	found, next, err := s.failedPage(&q)
 	if err != nil {
 		return out, err
 	}
@@ -87,25 +87,26 @@ func (s *Store) Redrive(
 		e, err := store.AuditRedriven(&q, noted)
 		s.addAudit(store.ActorOf(ctx), q.App, e, err)
 	}
-	out.Fires, out.More = distinct(out.Fires), more
+	out.Fires, out.Next = distinct(out.Fires), next
 	return out, nil
 }
 
 // failedPage checks a query and selects its page.
 func (s *Store) failedPage(
 	q *store.DeadLetterQuery,
-) (found []*timer.Outcome, more bool, err error) {
+) (found []*timer.Outcome, next store.OutcomePosition, err error) {
 	if err := s.checkRedrive(q); err != nil {
-		return nil, false, err
+		return nil, next, err
 	}
 	if q.Limit <= 0 || q.Limit > store.MaxBatch {
 		q.Limit = store.MaxBatch
 	}
 	found = s.failed(q)
-	if more = len(found) > q.Limit; more {
+	if len(found) > q.Limit {
 		found = found[:q.Limit]
+		next = store.PositionOf(found[q.Limit-1])
 	}
-	return found, more, nil
+	return found, next, nil
 }
 
 func (s *Store) checkRedrive(q *store.DeadLetterQuery) error {
@@ -124,7 +125,6 @@ func (s *Store) checkRedrive(q *store.DeadLetterQuery) error {
 
 // failed selects outcomes, earliest finish first.
 func (s *Store) failed(q *store.DeadLetterQuery) (found []*timer.Outcome) {
-	after := timer.Outcome{Fire: timer.Fire{FireID: q.After}, FinishedMS: q.AfterFinishedMS}
 	for id, all := range s.outcomes {
 		t := s.timers[id]
 		if t.App != q.App || t.Status == timer.StatusDeleted || q.Timer != 0 && id != q.Timer {
@@ -141,7 +141,7 @@ func (s *Store) failed(q *store.DeadLetterQuery) (found []*timer.Outcome) {
 					o.Redriven != int64(q.Series),
 				q.Series != 0 && o.Series == int64(q.Series),
 				q.BegunMS != 0 && o.Redriven != int64(q.Series) && o.FinishedMS > q.BegunMS,
-				q.AfterFinishedMS != 0 && byFinish(*o, after) <= 0,
+				!q.After.Before(store.PositionOf(o)),
 				len(q.Fires) > 0 && !slices.Contains(q.Fires, o.FireID):
 			default:
 				found = append(found, o)

@@ -824,7 +824,7 @@ func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.
 	require.Empty(t, lost)
 	ids := []timer.FireID{failed[0].FireID, failed[1].FireID}
 	for _, q := range []store.DeadLetterQuery{
-		{App: "app", FromMS: 5, AfterFinishedMS: now, After: delivered[0].FireID},
+		{App: "app", FromMS: 5, After: store.OutcomePosition{FinishedMS: now, FireID: delivered[0].FireID}},
 		{App: "app"},
 		{App: "app", Timer: failed[0].Timer, FromMS: 5, ToMS: now},
 		{App: "app", Fires: ids},

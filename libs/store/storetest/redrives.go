@@ -80,7 +80,7 @@ func redriveMakesFires(t *testing.T, s *setup) {
 	out := s.redrive(one, series)
 	require.Equal(t, ids(fires[:1]), finished(out.Outcomes))
 	require.Equal(t, int64(series), out.Outcomes[0].Redriven)
-	require.False(t, out.More)
+	require.Zero(t, out.Next)
 	require.Len(t, out.Fires, 1)
 	f := out.Fires[0]
 	require.Equal(
@@ -188,11 +188,9 @@ func redriveSelects(t *testing.T, s *setup) {
 			for _, f := range out.Fires {
 				made[f.FireID] = true
 			}
-			if !out.More {
+			if q.After = out.Next; q.After == (store.OutcomePosition{}) {
 				break
 			}
-			last := out.Outcomes[len(out.Outcomes)-1]
-			q.After, q.AfterFinishedMS = last.FireID, last.FinishedMS
 		}
 		want := finished(failed)
 		if q.Timer == 0 {
@@ -227,14 +225,14 @@ func concurrentRedrives(t *testing.T, s *setup) {
 				made[f.Timer]++
 			}
 			mu.Unlock()
-			if !out.More {
+			// Another call may have redriven what was selected. The next page begins behind it.
+			if out.Next == (store.OutcomePosition{}) {
 				return nil
 			}
-			// Another call may have redriven what was selected. The next page then begins at the
-			// end of this one.
-			if n := len(out.Outcomes); n > 0 {
-				q.After, q.AfterFinishedMS = out.Outcomes[n-1].FireID, out.Outcomes[n-1].FinishedMS
+			if !q.After.Before(out.Next) {
+				return fmt.Errorf("the page after %v ends at %v", q.After, out.Next)
 			}
+			q.After = out.Next
 		}
 	})
 	require.Len(t, made, 30)
@@ -290,11 +288,10 @@ func deadLettersArePaged(t *testing.T, s *setup) {
 		for _, l := range out.DeadLetters {
 			got, texts = append(got, l.FireID), append(texts, l.LastError)
 		}
-		if !out.More {
+		if q.After = out.Next; q.After == (store.OutcomePosition{}) {
 			break
 		}
 		last := out.DeadLetters[len(out.DeadLetters)-1]
-		q.After, q.AfterFinishedMS = last.FireID, last.FinishedMS
 		// What is redriven meanwhile moves no later dead letter to a page before.
 		s.redrive(store.DeadLetterQuery{Fires: []timer.FireID{last.FireID}}, s.ids.Next())
 	}
@@ -325,11 +322,9 @@ func redrivesLeaveOutTheirOwn(t *testing.T, s *setup) {
 			out := s.redrive(q, series)
 			made += len(out.Fires)
 			s.failed(session, s.claim(session, out.Fires), now+int64(100*i+10*page))
-			if !out.More {
+			if q.After = out.Next; q.After == (store.OutcomePosition{}) {
 				break
 			}
-			last := out.Outcomes[len(out.Outcomes)-1]
-			q.After, q.AfterFinishedMS = last.FireID, last.FinishedMS
 		}
 		require.Equal(t, 4, made, "one for each instant")
 		left := s.deadLetters(store.DeadLetterQuery{})

@@ -132,14 +132,14 @@ type endless struct {
 func (s *endless) Redrive(
 	_ context.Context, q store.DeadLetterQuery,
 ) (out store.RedriveResult, err error) {
-	s.positions = append(s.positions, q.AfterFinishedMS)
+	s.positions = append(s.positions, q.After.FinishedMS)
 	for i := range int64(q.Limit) {
 		out.Outcomes = append(out.Outcomes, timer.Outcome{
 			Fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: 1}}, Kind: timer.Failed,
-			FinishedMS: q.AfterFinishedMS + i + 1,
+			FinishedMS: q.After.FinishedMS + i + 1,
 		})
 	}
-	out.More = true
+	out.Next = store.PositionOf(&out.Outcomes[len(out.Outcomes)-1])
 	return out, nil
 }
 

@@ -54,7 +54,7 @@ func (s *Resource) listDeadLetters(
 		return nil, err
 	}
 	if in.Cursor != "" {
-		if q.After, q.AfterFinishedMS, err = decodeDeadLettersCursor(in.Cursor); err != nil {
+		if q.After, err = decodeDeadLettersCursor(in.Cursor); err != nil {
 			return nil, err
 		}
 	}
@@ -71,12 +71,11 @@ func (s *Resource) listDeadLetters(
 				out.Body.Items,
 				deadLetterBody{FireBody: ShowOutcome(&l.Outcome), LastError: l.LastError},
 			)
-			q.After, q.AfterFinishedMS = l.FireID, l.FinishedMS
 		}
-		if more = page.More; more {
+		out.Body.NextCursor = ""
+		if more = page.Next != (store.OutcomePosition{}); more {
+			q.After = page.Next
 			out.Body.NextCursor = deadLettersCursor(&q)
-		} else {
-			out.Body.NextCursor = ""
 		}
 	}
 	return out, s.nameTimers(ctx, out.Body.Items)
@@ -110,28 +109,28 @@ func deadLettersCursor(q *store.DeadLetterQuery) string {
 	return input.EncodeCursor(input.DeadLettersCursor, positionOf(q))
 }
 
-func decodeDeadLettersCursor(cursor string) (after timer.FireID, finishedMS int64, err error) {
+func decodeDeadLettersCursor(cursor string) (after store.OutcomePosition, err error) {
 	position, err := input.DecodeCursor(input.DeadLettersCursor, cursor)
 	if err != nil {
-		return after, 0, err
+		return after, err
 	}
 	return parsePosition(position)
 }
 
-// positionOf encodes the last dead letter that a query has had.
+// positionOf encodes where a query continues.
 func positionOf(q *store.DeadLetterQuery) string {
-	return fmt.Sprintf("%d.%s", q.AfterFinishedMS, q.After)
+	return fmt.Sprintf("%d.%s", q.After.FinishedMS, q.After.FireID)
 }
 
-func parsePosition(position string) (after timer.FireID, finishedMS int64, err error) {
+func parsePosition(position string) (after store.OutcomePosition, err error) {
 	finished, fire, _ := strings.Cut(position, ".")
-	if finishedMS, err = strconv.ParseInt(finished, 10, 64); err == nil && finishedMS > 0 {
-		after, err = timer.ParseFireID(fire)
+	if after.FinishedMS, err = strconv.ParseInt(finished, 10, 64); err == nil && after.FinishedMS > 0 {
+		after.FireID, err = timer.ParseFireID(fire)
 	}
-	if err != nil || finishedMS <= 0 {
-		return after, 0, input.NotACursor()
+	if err != nil || after.FinishedMS <= 0 {
+		return store.OutcomePosition{}, input.NotACursor()
 	}
-	return after, finishedMS, nil
+	return after, nil
 }
 
 // selection is the part of a request that selects dead letters. Empty fields select all.

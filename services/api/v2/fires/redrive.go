@@ -98,7 +98,7 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 			break
 		}
 		q.Limit = min(left, store.MaxBatch)
-		outcomes, more, err := s.redrivePage(ctx, q, out.DryRun)
+		outcomes, next, err := s.redrivePage(ctx, q, out.DryRun)
 		if err != nil {
 			return nil, fmt.Errorf("redriving fires: %w", err)
 		}
@@ -110,13 +110,12 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 				out.Sample = append(out.Sample, ShowOutcome(&outcomes[i]))
 			}
 		}
-		n := len(outcomes)
-		out.Count += int64(n)
-		left -= n
-		if out.More = more; !more || n == 0 {
+		out.Count += int64(len(outcomes))
+		left -= len(outcomes)
+		if out.More = next != (store.OutcomePosition{}); !out.More {
 			break
 		}
-		q.After, q.AfterFinishedMS = outcomes[n-1].FireID, outcomes[n-1].FinishedMS
+		q.After = next
 	}
 	if out.Count == 0 || out.DryRun { // perhaps there is no such app, or it takes no fires
 		app, err := s.Store.App(ctx, in.App)
@@ -127,7 +126,7 @@ func (s *Resource) redriveFires(ctx context.Context, in *redriveInput) (*redrive
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		}
 	}
-	if out.More && q.AfterFinishedMS != 0 {
+	if out.More {
 		out.NextCursor = redriveCursor(&q)
 	}
 	return &redriveOutput{out}, nil
@@ -244,7 +243,7 @@ func continueRedrive(cursor string, q *store.DeadLetterQuery, now time.Time) err
 		err = errLaterSeries // its fires would be called then
 	}
 	if err == nil {
-		q.After, q.AfterFinishedMS, err = parsePosition(position)
+		q.After, err = parsePosition(position)
 	}
 	if err != nil || q.Series == 0 {
 		return timer.Invalid(
@@ -260,17 +259,17 @@ func (s *Resource) redrivePage(
 	ctx context.Context,
 	q store.DeadLetterQuery,
 	dryRun bool,
-) (outcomes []timer.Outcome, more bool, err error) {
+) (outcomes []timer.Outcome, next store.OutcomePosition, err error) {
 	if dryRun {
 		page, err := s.Store.DeadLetters(ctx, q)
 		for i := range page.DeadLetters {
 			outcomes = append(outcomes, page.DeadLetters[i].Outcome)
 		}
-		return outcomes, page.More, err
+		return outcomes, page.Next, err
 	}
 	page, err := s.Store.Redrive(ctx, q)
 	s.Writer.Dispatch(ctx, page.Fires) // also of a commit in doubt: see store.Timers
-	return page.Outcomes, page.More, err
+	return page.Outcomes, page.Next, err
 }
 
 // deadlineNear returns whether too little time is left for another page.

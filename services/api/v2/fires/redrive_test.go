@@ -453,6 +453,39 @@ func TestV2RedrivesAtOnce(t *testing.T) {
 	require.Len(t, e.Dispatched.All(), before+600)
 }
 
+// overtaken is a store in which another redrive takes the first page of each one.
+type overtaken struct {
+	api.Store
+
+	calls int
+}
+
+func (o *overtaken) Redrive(
+	ctx context.Context,
+	q store.DeadLetterQuery,
+) (store.RedriveResult, error) {
+	if o.calls++; o.calls > 1 {
+		return o.Store.Redrive(ctx, q)
+	}
+	q.Series++
+	out, err := o.Store.Redrive(ctx, q)
+	return store.RedriveResult{Next: out.Next}, err
+}
+
+// TestV2RedriveBehindAnother checks that a redrive whose page another one takes goes on behind it.
+func TestV2RedriveBehindAnother(t *testing.T) {
+	t.Parallel()
+	o := &overtaken{}
+	e := apitest.NewExecutor(t, func(opts *api.Options) { o.Store, opts.Store = opts.Store, o })
+	for _, name := range []string{"a", "b"} {
+		e.Fail(t, e.Held(t, "shop", name, 300), timer.FailureTimeout)
+	}
+	out := e.Redrive(t, `{}`)
+	require.Equal(t, 100, out.Count)
+	require.False(t, out.More)
+	require.Empty(t, out.Next)
+}
+
 // TestV2RedriveWhileTheBusIsUnavailable checks that redrives work without the bus.
 func TestV2RedriveWhileTheBusIsUnavailable(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ func (s *Fires) DeadLetters(
 			if err != nil {
 				return err
 			}
-			out = store.DeadLetterPage{More: r.out.More}
+			out = store.DeadLetterPage{Next: r.out.Next}
 			for _, o := range found {
 				out.DeadLetters = append(
 					out.DeadLetters,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/history"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/timers"
@@ -96,12 +97,12 @@ func (r *redrive) selectFailed(
 	}
 	r.filter(q)
 	order := []string{key + ".finished_ms", key + ".timer_id", key + ".due_ms", key + ".series"}
-	if r.q.AfterFinishedMS != 0 {
+	if after := r.q.After; after.FinishedMS != 0 {
 		q.Add(" AND ")
 		d.KeyAfter(
 			q,
 			order,
-			[]int64{r.q.AfterFinishedMS, int64(r.q.After.Timer), r.q.After.DueMS, r.q.After.Series},
+			[]int64{after.FinishedMS, int64(after.Timer), after.DueMS, after.Series},
 		)
 	}
 	var rows []history.OutcomeRow
@@ -109,11 +110,12 @@ func (r *redrive) selectFailed(
 	if err := r.store.db.SelectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
 	}
-	if r.out.More = len(rows) > r.q.Limit; r.out.More {
-		rows = rows[:r.q.Limit]
-	}
-	for i := range rows {
+	more := len(rows) > r.q.Limit
+	for i := range rows[:min(len(rows), r.q.Limit)] {
 		out = append(out, rows[i].Outcome())
+	}
+	if more {
+		r.out.Next = store.PositionOf(&out[len(out)-1])
 	}
 	return out, nil
 }
