@@ -60,7 +60,8 @@ const (
 type Redriver interface {
 	// DeadLetters returns a page of dead letters, earliest finish first, at most MaxBatch. It
 	// leaves out deleted timers, and fires that were redriven before unless q.IncludeRedriven, or
-	// unless q.Series redrove them. Error: not_found (unknown timer or fire).
+	// unless q.Series redrove them. It examines a bounded number of failed fires, because few of them
+	// may match. A page that ends early has a Next, too. Error: not_found (unknown timer or fire).
 	DeadLetters(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error)
 	// Redrive selects as DeadLetters does. For each dead letter it inserts a fire of series
 	// q.Series, with cause redrive, the timer's present version and run_at now, and writes the
@@ -92,7 +93,23 @@ type DeadLetterQuery struct {
 	// fires that finished by then are selected. 0: all.
 	BegunMS int64
 	After   OutcomePosition // excluded: where the page before ended, zero: begin
-	Limit   int
+	// ScanLimit is how many failed fires of the app a page examines, unless Fires names them. 0:
+	// MaxDeadLetterScan, which is the most.
+	ScanLimit int
+	Limit     int // of fires on a page, 0: MaxBatch, which is the most
+}
+
+// MaxDeadLetterScan is how many failed fires a page of dead letters examines at most.
+const MaxDeadLetterScan = 10_000
+
+// SetLimits replaces limits that are not set, or too high.
+func (q *DeadLetterQuery) SetLimits() {
+	if q.ScanLimit <= 0 || q.ScanLimit > MaxDeadLetterScan {
+		q.ScanLimit = MaxDeadLetterScan
+	}
+	if q.Limit <= 0 || q.Limit > MaxBatch {
+		q.Limit = MaxBatch
+	}
 }
 
 // DeadLetterPage is a page of dead letters.

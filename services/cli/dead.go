@@ -160,11 +160,12 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 	total, cursor := int64(0), ""
 	bar := r.bar()
 	defer bar.Done()
-	for first := true; ; first = false {
+	for {
 		got, err := r.call(ctx, api, app, total, cursor)
 		if err != nil {
 			return err
 		}
+		first := total == 0 // where few fires match, answers may have none before
 		total += got.Int("count")
 		cursor = got.Text("next_cursor")
 		if first {
@@ -175,6 +176,8 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		}
 		dryRun, more := got.Text("dry_run") == "true", got.Text("more") == "true"
 		switch {
+		case total == 0 && more && cursor != "":
+			continue
 		case dryRun && more && (r.limit == 0 || total < int64(r.limit)):
 			r.tool.sayf("more than %d would be redriven: add --yes to do it", total)
 		case total == 0 && len(r.fires) > 0:

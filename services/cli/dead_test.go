@@ -189,6 +189,32 @@ func TestRedriveSaysHowMany(t *testing.T) {
 	require.Contains(t, u.do("redrive", "--limit", "15"), "more than 10 would be redriven")
 }
 
+// TestRedriveSearchesOn checks that an answer that found none is not the end, also of a dry run.
+func TestRedriveSearchesOn(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Cursor string
+			Dry    bool `json:"dry_run"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		count, next, sample := 0, "on", ""
+		if in.Cursor == "on" {
+			count, next, sample = 2, "", `{"id":"5-5"}`
+		}
+		fmt.Fprintf(w, `{"dry_run":%v,"count":%d,"more":%v,"next_cursor":%q,"sample":[%s]}`,
+			in.Dry, count, next != "", next, sample)
+	}))
+	defer server.Close()
+	u := newUser(t, server.URL)
+	for args, want := range map[string]string{"": "2 would be redriven", "--yes": "2 redriven"} {
+		said := u.do(append([]string{"redrive"}, strings.Fields(args)...)...)
+		require.Contains(t, said, want)
+		require.Contains(t, said, "5-5")
+		require.NotContains(t, said, "0 redriven")
+	}
+}
+
 func TestDeadRefuses(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "http://127.0.0.1:1")

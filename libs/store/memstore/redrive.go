@@ -98,10 +98,8 @@ func (s *Store) failedPage(
 	if err := s.checkRedrive(q); err != nil {
 		return nil, next, err
 	}
-	if q.Limit <= 0 || q.Limit > store.MaxBatch {
-		q.Limit = store.MaxBatch
-	}
-	found = s.failed(q)
+	q.SetLimits()
+	found, next = s.failed(q)
 	if len(found) > q.Limit {
 		found = found[:q.Limit]
 		next = store.PositionOf(found[q.Limit-1])
@@ -123,31 +121,57 @@ func (s *Store) checkRedrive(q *store.DeadLetterQuery) error {
 	return nil
 }
 
-// failed selects outcomes, earliest finish first.
-func (s *Store) failed(q *store.DeadLetterQuery) (found []*timer.Outcome) {
+// failed selects outcomes, earliest finish first. If it does not examine all failed ones of the app,
+// it returns where it stopped.
+func (s *Store) failed(
+	q *store.DeadLetterQuery,
+) (found []*timer.Outcome, end store.OutcomePosition) {
+	if len(q.Fires) > 0 {
+		all := s.failedOf(
+			q,
+			func(o *timer.Outcome) bool { return slices.Contains(q.Fires, o.FireID) },
+		)
+		return s.selectFailed(q, all), end
+	}
+	all := s.failedOf(q, func(*timer.Outcome) bool { return true })
+	if len(all) >= q.ScanLimit {
+		all = all[:q.ScanLimit]
+		end = store.PositionOf(all[q.ScanLimit-1])
+	}
+	return s.selectFailed(q, all), end
+}
+
+// failedOf returns the failed outcomes of an app after the position, earliest finish first.
+func (s *Store) failedOf(
+	q *store.DeadLetterQuery,
+	wanted func(*timer.Outcome) bool,
+) (found []*timer.Outcome) {
 	for id, all := range s.outcomes {
-		t := s.timers[id]
-		if t.App != q.App || t.Status == timer.StatusDeleted || q.Timer != 0 && id != q.Timer {
+		if s.timers[id].App != q.App {
 			continue
 		}
 		for i := range all {
 			o := &all[i]
-			switch {
-			case o.Kind != timer.Failed,
-				o.DueMS < q.FromMS,
-				q.ToMS != 0 && o.DueMS >= q.ToMS,
-				q.Failure != timer.FailureNone && o.Failure != q.Failure,
-				!q.IncludeRedriven && o.Redriven != 0 &&
-					o.Redriven != int64(q.Series),
-				q.Series != 0 && o.Series == int64(q.Series),
-				q.BegunMS != 0 && o.Redriven != int64(q.Series) && o.FinishedMS > q.BegunMS,
-				!q.After.Before(store.PositionOf(o)),
-				len(q.Fires) > 0 && !slices.Contains(q.Fires, o.FireID):
-			default:
+			if o.Kind == timer.Failed && q.After.Before(store.PositionOf(o)) && wanted(o) {
 				found = append(found, o)
 			}
 		}
 	}
 	slices.SortFunc(found, func(a, b *timer.Outcome) int { return byFinish(*a, *b) })
 	return found
+}
+
+// selectFailed returns those of the outcomes that the query selects.
+func (s *Store) selectFailed(q *store.DeadLetterQuery, all []*timer.Outcome) []*timer.Outcome {
+	return slices.DeleteFunc(all, func(o *timer.Outcome) bool {
+		series := int64(q.Series)
+		return s.timers[o.Timer].Status == timer.StatusDeleted ||
+			q.Timer != 0 && o.Timer != q.Timer ||
+			o.DueMS < q.FromMS ||
+			q.ToMS != 0 && o.DueMS >= q.ToMS ||
+			q.Failure != timer.FailureNone && o.Failure != q.Failure ||
+			!q.IncludeRedriven && o.Redriven != 0 && o.Redriven != series ||
+			q.Series != 0 && o.Series == series ||
+			q.BegunMS != 0 && o.Redriven != series && o.FinishedMS > q.BegunMS
+	})
 }

@@ -184,7 +184,6 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"o range by_timer|o ref by_timer",
 		"SEARCH o USING INDEX outcomes_by_timer (timer_id=? AND due_ms=? AND series=?)",
 	},
-	{"FROM outcomes o", "o range by_timer", "SEARCH o USING INDEX outcomes_by_timer (timer_id=?"},
 	{
 		"(due_ms,timer_id,series) IN (",
 		"fires range PRIMARY",

@@ -450,3 +450,55 @@ func lastErrorsOfTargets(t *testing.T, s *setup) {
 		fires[0].FireID: "answered 410", fires[1].FireID: "completed as failed",
 	}, last)
 }
+
+// deadLettersExamineFew selects few of many failed fires. Each page examines some, and all pages
+// together have what is selected.
+func deadLettersExamineFew(t *testing.T, s *setup) {
+	session := s.session()
+	now := s.nowMS()
+	_, fires := s.owned(session, 5)
+	s.failed(session, fires, now-1000)
+	tm, others := s.owned(session, 2)
+	s.failed(session, others, now-500)
+	gone, lost := s.owned(session, 3)
+	s.failed(session, lost, now-300)
+	s.setStatus(gone, timer.StatusDeleted, noFires)
+	q := store.DeadLetterQuery{App: "app", Timer: tm.ID, ScanLimit: 3}
+
+	first, err := s.st().DeadLetters(t.Context(), q)
+	require.NoError(t, err)
+	require.Empty(t, first.DeadLetters)
+	require.Equal(t, now-998, first.Next.FinishedMS)
+	require.Equal(t, fires[2].FireID, first.Next.FireID)
+
+	series := s.ids.Next()
+	of := q
+	of.Series = series
+	var listed, redriven []timer.FireID
+	pages := 0
+	for ; ; pages++ {
+		require.Less(t, pages, 5)
+		page, err := s.st().DeadLetters(t.Context(), q)
+		require.NoError(t, err)
+		for i := range page.DeadLetters {
+			listed = append(listed, page.DeadLetters[i].FireID)
+		}
+		out, err := s.st().Redrive(t.Context(), of)
+		require.NoError(t, err)
+		redriven = append(redriven, finished(out.Outcomes)...)
+		require.Equal(t, page.Next, out.Next)
+		if page.Next == (store.OutcomePosition{}) {
+			break
+		}
+		q.After, of.After = page.Next, page.Next
+	}
+	require.Equal(t, 3, pages, "ten are examined by three")
+	require.Equal(t, ids(others), listed)
+	require.Equal(t, listed, redriven)
+
+	named := store.DeadLetterQuery{App: "app", Fires: ids(others), ScanLimit: 1, IncludeRedriven: true}
+	page, err := s.st().DeadLetters(t.Context(), named)
+	require.NoError(t, err)
+	require.Len(t, page.DeadLetters, 2, "named ones are not searched")
+	require.Zero(t, page.Next)
+}

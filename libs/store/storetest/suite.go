@@ -211,6 +211,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"Redrives_GoOnFromTheirBegin", redrivesGoOnFromTheirBegin},
 		{"Redrives_FrozenApp", frozenAppsTakeNoRedrives},
 		{"DeadLetters_Paged", deadLettersArePaged},
+		{"DeadLetters_ExamineFew", deadLettersExamineFew},
 		{"DeadLetters_LastErrorsOfTargets", lastErrorsOfTargets},
 		{"AddedFires", addedFires},
 		{"Calendars_HaveVersions", calendarsHaveVersions},

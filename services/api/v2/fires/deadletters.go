@@ -13,6 +13,9 @@ import (
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
+// maxScans is how many pages of the store one list examines in which few dead letters match.
+const maxScans = 8
+
 type deadLettersInput struct {
 	param.PathAppParam
 	param.PageParam
@@ -27,7 +30,7 @@ type deadLettersOutput struct{ Body deadLettersBody }
 
 type deadLettersBody struct {
 	Items      []deadLetterBody `json:"items" nullable:"false"`
-	NextCursor string           `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
+	NextCursor string           `json:"next_cursor" doc:"Pass it as cursor, with the same selection, for the next page; empty on the last one. A page may have fewer items than limit, or none, and still a next_cursor: a request examines a limited number of failed fires."`
 }
 
 type deadLetterBody struct {
@@ -59,7 +62,8 @@ func (s *Resource) listDeadLetters(
 		}
 	}
 	out := &deadLettersOutput{deadLettersBody{Items: make([]deadLetterBody, 0, in.Limit)}}
-	for more := true; more && len(out.Body.Items) < in.Limit; {
+	scans := 0
+	for more := true; more && len(out.Body.Items) < in.Limit && scans < maxScans; {
 		q.Limit = min(in.Limit-len(out.Body.Items), store.MaxBatch)
 		page, err := s.Store.DeadLetters(ctx, q)
 		if err != nil {
@@ -71,6 +75,9 @@ func (s *Resource) listDeadLetters(
 				out.Body.Items,
 				deadLetterBody{FireBody: ShowOutcome(&l.Outcome), LastError: l.LastError},
 			)
+		}
+		if len(page.DeadLetters) < q.Limit {
+			scans++
 		}
 		out.Body.NextCursor = ""
 		if more = page.Next != (store.OutcomePosition{}); more {

@@ -1,6 +1,7 @@
 package fires_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
@@ -131,4 +134,43 @@ func TestV2DeadLettersAreOfOneApp(t *testing.T) {
 	require.Empty(t, listDeadLetters(t, e, url.Values{
 		"from": {time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)},
 	}).Items)
+}
+
+// narrow is a store whose pages examine two failed fires.
+type narrow struct{ api.Store }
+
+func (n narrow) DeadLetters(
+	ctx context.Context,
+	q store.DeadLetterQuery,
+) (store.DeadLetterPage, error) {
+	q.ScanLimit = 2
+	return n.Store.DeadLetters(ctx, q)
+}
+
+// TestV2DeadLettersExamineFew checks that a list of few among many ends early, and goes on by its
+// cursor, and that a redrive finds them at once.
+func TestV2DeadLettersExamineFew(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t, func(o *api.Options) { o.Store = narrow{o.Store} })
+	e.Fail(t, e.Held(t, "shop", "many", 30), timer.FailureTimeout)
+	e.Fail(t, e.Held(t, "shop", "few", 1), timer.FailureConnect)
+	total, cursor := 0, ""
+	for page := 0; ; page++ {
+		require.Less(t, page, 3)
+		query := url.Values{"failure": {"connect"}}
+		if cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		out := listDeadLetters(t, e, query)
+		if page == 0 {
+			require.Empty(t, out.Items)
+			require.NotEmpty(t, out.NextCursor)
+		}
+		total += len(out.Items)
+		if cursor = out.NextCursor; cursor == "" {
+			break
+		}
+	}
+	require.Equal(t, 1, total)
+	require.Equal(t, 1, e.Redrive(t, `{"failure":"connect","dry_run":true}`).Count)
 }

@@ -46,8 +46,8 @@ type redrivenBody struct {
 	DryRun     bool       `json:"dry_run"`
 	Series     string     `json:"series,omitempty" doc:"Series of the new fires: their id is <timer>-<due>-<series>."`
 	Count      int64      `json:"count" doc:"Failed fires that were selected. Each was created again, unless it was a dry run."`
-	More       bool       `json:"more" doc:"There are more than the limit, or than one request has time for."`
-	NextCursor string     `json:"next_cursor" doc:"Pass it as cursor for the others; empty if there are none."`
+	More       bool       `json:"more" doc:"There may be more than the limit, or than one request has time for."`
+	NextCursor string     `json:"next_cursor" doc:"Pass it as cursor for the others; empty if there are none. Where few failed fires match, count may be 0, and there are others."`
 	Sample     []FireBody `json:"sample" nullable:"false" doc:"The first 20 selected fires."`
 }
 

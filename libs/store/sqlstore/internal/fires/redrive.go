@@ -81,11 +81,9 @@ func (s *Fires) Redrive(
 	return out, err
 }
 
-// redriveOf returns a redrive of the query, with a page of at most MaxBatch.
+// redriveOf returns a redrive of the query, with its limits.
 func (s *Fires) redriveOf(ctx context.Context, q *store.DeadLetterQuery) (*redrive, error) {
-	if q.Limit <= 0 || q.Limit > store.MaxBatch {
-		q.Limit = store.MaxBatch
-	}
+	q.SetLimits()
 	appID, err := s.apps.ID(ctx, q.App)
 	return &redrive{store: s, q: q, appID: appID, series: int64(q.Series)}, err
 }

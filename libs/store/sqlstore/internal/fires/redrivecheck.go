@@ -61,8 +61,8 @@ func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 	return nil
 }
 
-// selectFailed selects failed outcomes, and finds out whether there are more than the limit. It
-// reads failed_outcomes of the app or, if timers are named, their histories.
+// selectFailed selects failed outcomes, and sets where the page ends. It reads those that are named,
+// or those that the scan examines.
 func (r *redrive) selectFailed(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -70,59 +70,112 @@ func (r *redrive) selectFailed(
 	if err := r.check(ctx, c); err != nil {
 		return nil, err
 	}
-	d := r.store.db.Dialect
-	q := sqldb.Stmt("SELECT o." + strings.ReplaceAll(history.OutcomeColumns, ",", ",o."))
+	q := sqldb.Stmt("SELECT o." + strings.ReplaceAll(history.OutcomeColumns, ",", ",o.") + " FROM ")
 	key := "o"
-	switch {
-	case len(r.q.Fires) > 0:
-		q.Add(
-			" FROM outcomes o" + d.OutcomesByTimer + " WHERE (o.timer_id,o.due_ms,o.series) IN (" + d.Tuples,
-		)
-		for i, f := range r.q.Fires {
-			q.Row(i == 0, int64(f.Timer), f.DueMS, f.Series)
-		}
-		q.Add(") AND o.app_id=").Int(r.appID)
-	case r.q.Timer != 0:
-		q.Add(" FROM outcomes o" + d.OutcomesByTimer + " WHERE o.timer_id=").Int(int64(r.q.Timer))
-	default:
+	var end []history.OutcomeKeyRow
+	if len(r.q.Fires) > 0 {
+		r.fromNamed(q)
+	} else {
 		key = "f"
-		q.Add(" FROM failed_outcomes f" + d.ByPrimary + d.JoinOrdered + "outcomes o" + d.ByPrimary + " ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +
-			"o.due_ms=f.due_ms AND o.series=f.series WHERE f.app_id=").
-			Int(r.appID)
-		// No fire finishes before it is due, except by a clock that is ahead.
-		q.Add(" AND f.finished_ms>=").Int(r.q.FromMS - history.MaxClockSkew.Milliseconds())
-	}
-	if r.q.Timer != 0 {
-		q.Add(" AND o.timer_id=").Int(int64(r.q.Timer))
+		if end, err = r.scanEnd(ctx, c); err != nil {
+			return nil, err
+		}
+		r.fromScanned(q, end)
 	}
 	r.filter(q)
-	order := []string{key + ".finished_ms", key + ".timer_id", key + ".due_ms", key + ".series"}
-	if after := r.q.After; after.FinishedMS != 0 {
-		q.Add(" AND ")
-		d.KeyAfter(
-			q,
-			order,
-			[]int64{after.FinishedMS, int64(after.Timer), after.DueMS, after.Series},
-		)
-	}
 	var rows []history.OutcomeRow
-	q.Add(" ORDER BY " + strings.Join(order, ",") + " LIMIT ").Int(int64(r.q.Limit + 1))
+	q.Add(" ORDER BY " + strings.Join(order(key), ",") + " LIMIT ").Int(int64(r.q.Limit + 1))
 	if err := r.store.db.SelectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
 	}
-	more := len(rows) > r.q.Limit
 	for i := range rows[:min(len(rows), r.q.Limit)] {
 		out = append(out, rows[i].Outcome())
 	}
-	if more {
+	switch {
+	case len(rows) > r.q.Limit:
 		r.out.Next = store.PositionOf(&out[len(out)-1])
+	case len(end) > 0:
+		r.out.Next = end[0].Position()
 	}
 	return out, nil
+}
+
+// fromNamed reads the named fires.
+func (r *redrive) fromNamed(q *sqldb.Statement) {
+	d := r.store.db.Dialect
+	q.Add(
+		"outcomes o" + d.OutcomesByTimer + " WHERE (o.timer_id,o.due_ms,o.series) IN (" + d.Tuples,
+	)
+	for i, f := range r.q.Fires {
+		q.Row(i == 0, int64(f.Timer), f.DueMS, f.Series)
+	}
+	q.Add(") AND o.app_id=").Int(r.appID)
+	if after := r.q.After; after.FinishedMS != 0 {
+		q.Add(" AND ")
+		d.KeyAfter(q, order("o"), position(after))
+	}
+}
+
+// fromScanned reads the failed outcomes of the app from the position up to the end of the scan. Those
+// of one timer are read there, too: its history is not in order of position.
+func (r *redrive) fromScanned(q *sqldb.Statement, end []history.OutcomeKeyRow) {
+	d := r.store.db.Dialect
+	q.Add("failed_outcomes f" + d.ByPrimary + d.JoinOrdered + "outcomes o" + d.ByPrimary +
+		" ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +
+		"o.due_ms=f.due_ms AND o.series=f.series")
+	r.begin(q, "f")
+	if len(end) > 0 {
+		// The range says the same again: not every optimizer sees it in the comparison.
+		q.Add(" AND f.finished_ms<=").Int(end[0].FinishedMS).Add(" AND ")
+		d.CompareInts(q, "<=", order("f"), position(end[0].Position()))
+	}
+}
+
+// scanEnd returns the last key that the scan examines, none if it examines all.
+func (r *redrive) scanEnd(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+) (end []history.OutcomeKeyRow, err error) {
+	columns := strings.Join(order("k"), ",")
+	q := sqldb.Stmt(
+		"SELECT " + columns + " FROM failed_outcomes k" + r.store.db.Dialect.ByPrimary,
+	)
+	r.begin(q, "k")
+	q.Add(" ORDER BY " + columns + " LIMIT 1 OFFSET ").Int(int64(r.q.ScanLimit - 1))
+	err = r.store.db.SelectAll(ctx, c, &end, q)
+	return end, err
+}
+
+// begin adds where the scan of failed_outcomes begins. No fire finishes before it is due, except by a
+// clock that is ahead.
+func (r *redrive) begin(q *sqldb.Statement, table string) {
+	after := r.q.After
+	q.Add(" WHERE " + table + ".app_id=").Int(r.appID).
+		Add(" AND " + table + ".finished_ms>=").
+		Int(max(r.q.FromMS-history.MaxClockSkew.Milliseconds(), after.FinishedMS))
+	if after.FinishedMS != 0 {
+		q.Add(" AND ")
+		r.store.db.Dialect.KeyAfter(q, order(table), position(after))
+	}
+}
+
+// order returns the columns of a position.
+func order(table string) []string {
+	return []string{
+		table + ".finished_ms", table + ".timer_id", table + ".due_ms", table + ".series",
+	}
+}
+
+func position(p store.OutcomePosition) []int64 {
+	return []int64{p.FinishedMS, int64(p.Timer), p.DueMS, p.Series}
 }
 
 // filter adds the conditions of the query.
 func (r *redrive) filter(q *sqldb.Statement) {
 	q.Add(" AND o.kind='failed'")
+	if r.q.Timer != 0 {
+		q.Add(" AND o.timer_id=").Int(int64(r.q.Timer))
+	}
 	if r.q.FromMS != 0 {
 		q.Add(" AND o.due_ms>=").Int(r.q.FromMS)
 	}

@@ -42,7 +42,7 @@ func (s *Reader) Outcomes(
 			if len(rows) == query.Limit {
 				page.Next = store.PositionOf(&page.Outcomes[len(rows)-1])
 			} else if len(end) > 0 {
-				page.Next = end[0].position()
+				page.Next = end[0].Position()
 			}
 			return nil
 		},
@@ -71,13 +71,14 @@ func (s *Reader) appHistory(ctx context.Context, q store.OutcomeQuery) (*appHist
 	return h, err
 }
 
-// outcomeKeyRow is the primary key of an outcome.
-type outcomeKeyRow struct {
+// OutcomeKeyRow is a row of the primary key of an outcome.
+type OutcomeKeyRow struct {
 	FinishedMS int64 `db:"finished_ms"`
 	sqldb.FireIDRow
 }
 
-func (r *outcomeKeyRow) position() store.OutcomePosition {
+// Position returns the place of the outcome.
+func (r *OutcomeKeyRow) Position() store.OutcomePosition {
 	return store.OutcomePosition{FinishedMS: r.FinishedMS, FireID: r.FireID()}
 }
 
@@ -85,7 +86,7 @@ func (r *outcomeKeyRow) position() store.OutcomePosition {
 func (h *appHistory) scanEnd(
 	ctx context.Context,
 	c sqlx.QueryerContext,
-) (end []outcomeKeyRow, err error) {
+) (end []OutcomeKeyRow, err error) {
 	if h.q.Limit > 0 && h.q.Limit <= h.q.ScanLimit && h.selectsAll() {
 		return nil, nil // the page is no longer than the scan
 	}
@@ -109,7 +110,7 @@ func (h *appHistory) selectsAll() bool {
 }
 
 // matching selects the matching fires from the position up to the end.
-func (h *appHistory) matching(end []outcomeKeyRow) *sqldb.Statement {
+func (h *appHistory) matching(end []OutcomeKeyRow) *sqldb.Statement {
 	q := sqldb.Stmt(
 		"SELECT " + h.row + "." + strings.ReplaceAll(OutcomeColumns, ",", ","+h.row+".") +
 			" FROM ",
@@ -120,7 +121,7 @@ func (h *appHistory) matching(end []outcomeKeyRow) *sqldb.Statement {
 		if h.q.Ascending {
 			operator = "<="
 		}
-		h.compare(q, operator, end[0].position())
+		h.compare(q, operator, end[0].Position())
 	}
 	h.filter(q)
 	return q.Add(h.order()).Add(" LIMIT ").Int(int64(h.q.Limit))
