@@ -43,6 +43,7 @@ type fixture struct {
 	calendars map[string]store.CalendarVersion
 	open      []timer.Fire
 	outcomes  []timer.Outcome
+	histories int // calls of History
 	frozen    bool
 	sessions  []store.Session
 	purgedMS  int64
@@ -168,6 +169,7 @@ func (fx *fixture) OpenFires(
 func (fx *fixture) History(
 	_ context.Context, _ string, _ timer.ID, before timer.FireID, limit int,
 ) ([]timer.Outcome, error) {
+	fx.histories++
 	var out []timer.Outcome
 	for i := len(fx.outcomes) - 1; i >= 0 && len(out) < limit; i-- {
 		if before == (timer.FireID{}) || timer.CompareFireIDs(fx.outcomes[i].FireID, before) < 0 {
@@ -175,6 +177,17 @@ func (fx *fixture) History(
 		}
 	}
 	return out, nil
+}
+
+func (fx *fixture) LastScheduled(
+	_ context.Context, _ string, _ timer.ID, beforeMS int64,
+) (o timer.Outcome, found bool, err error) {
+	for _, o := range slices.Backward(fx.outcomes) {
+		if o.Series == 0 && o.DueMS < beforeMS {
+			return o, true, nil
+		}
+	}
+	return o, false, nil
 }
 
 func (fx *fixture) PurgedBefore(context.Context) (int64, error) { return fx.purgedMS, nil }
@@ -699,6 +712,26 @@ func TestDenseHistoryIsExplainedInShorterPages(t *testing.T) {
 	}
 	require.Len(t, got, 9000)
 	require.True(t, slices.IsSorted(got))
+}
+
+// TestManyRequestsAreNotAllRead explains an instant behind many runs by request: it finds a stretch
+// that reaches to the instant, and reads only the latest runs.
+func TestManyRequestsAreNotAllRead(t *testing.T) {
+	t.Parallel()
+	fx := newFixture()
+	for i := range int64(20_000) {
+		o := outcome(due, timer.Delivered, "")
+		o.DueMS, o.Series = ms(due)-20_000+i, 7
+		fx.outcomes = append(fx.outcomes, o)
+	}
+	require.Equal(t, explain.Missing, fx.at(t, due)[0].Code)
+	require.Equal(t, 1, fx.histories)
+
+	stretch := outcome(due, timer.Skipped, timer.ReasonPaused)
+	stretch.DueMS, stretch.UntilMS, stretch.Count = ms(due)-24*60*60*1000, ms(due), 2
+	fx.outcomes = append([]timer.Outcome{stretch}, fx.outcomes...)
+	require.NotNil(t, fx.at(t, due)[0].Outcome, "it is found behind all of them")
+	require.Equal(t, 2, fx.histories)
 }
 
 func TestAnotherAppLearnsNothing(t *testing.T) {

@@ -43,6 +43,9 @@ type Fires interface {
 		before timer.FireID,
 		limit int,
 	) ([]timer.Outcome, error)
+	LastScheduled(
+		ctx context.Context, app string, id timer.ID, beforeMS int64,
+	) (o timer.Outcome, found bool, err error)
 	PurgedBefore(ctx context.Context) (int64, error)
 }
 
@@ -356,15 +359,31 @@ func (f *Facts) readOutcomes(ctx context.Context, s Store) (done bool, err error
 		}
 		f.Outcomes = append(f.Outcomes, page...)
 		if len(page) < store.MaxBatch || f.reaches(page) {
-			slices.Reverse(f.Outcomes)
-			f.mergeInstants()
+			f.endOutcomes()
 			return true, nil
 		}
 		before = page[len(page)-1].FireID
-		if n >= maxPages && before.DueMS >= f.FromMS && f.ToMS-f.FromMS > 1 {
+		if before.DueMS < f.FromMS { // of a request, and there may be any number of them
+			o, found, err := s.LastScheduled(ctx, f.App, f.ID, before.DueMS+1)
+			if err != nil {
+				return false, err //nolint:wrapcheck // the store says what it was doing
+			}
+			if found {
+				f.Outcomes = append(f.Outcomes, o)
+			}
+			f.endOutcomes()
+			return true, nil
+		}
+		if n >= maxPages && f.ToMS-f.FromMS > 1 {
 			return false, nil
 		}
 	}
+}
+
+// endOutcomes puts the outcomes that were read in order.
+func (f *Facts) endOutcomes() {
+	slices.Reverse(f.Outcomes)
+	f.mergeInstants()
 }
 
 // reaches reports whether a page of outcomes, the latest due first, has everything of the range. A

@@ -250,6 +250,12 @@ type History interface {
 		before timer.FireID,
 		limit int,
 	) ([]timer.Outcome, error)
+	// LastScheduled returns the latest finished fire of series 0 that is due before an instant, false
+	// if there is none. It reads keys alone, up to that fire, so it passes many fires of other series
+	// in little time. Error: not_found.
+	LastScheduled(
+		ctx context.Context, app string, id timer.ID, beforeMS int64,
+	) (o timer.Outcome, found bool, err error)
 	// OpenFires returns a page of a timer's open fires, in order of (due, series). No index leads
 	// from a timer to its fires, so it scans the open fires of all timers by due. It scans up to
 	// q.ScanLimit of them and the rest of the last instant, and returns where it stopped. Error:

@@ -253,6 +253,22 @@ func (s *Store) History(
 	return out[:min(len(out), limit)], nil
 }
 
+// LastScheduled returns the latest outcome of the schedule before an instant.
+func (s *Store) LastScheduled(
+	_ context.Context, app string, id timer.ID, beforeMS int64,
+) (last timer.Outcome, found bool, err error) {
+	defer s.lock()()
+	if t := s.timers[id]; t == nil || t.App != app {
+		return last, false, timer.NotFound("timer", id)
+	}
+	for _, o := range s.outcomes[id] {
+		if o.Series == 0 && o.DueMS < beforeMS && (!found || o.DueMS > last.DueMS) {
+			last, found = o, true
+		}
+	}
+	return last, found, nil
+}
+
 // OpenFires scans the open fires of all timers in the order of their keys.
 func (s *Store) OpenFires(
 	_ context.Context,

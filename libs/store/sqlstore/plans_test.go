@@ -268,6 +268,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 	{"FROM fires FORCE INDEX (by_run)", "fires range by_run", ""},
 	{"FROM fires INDEXED BY fires_by_run", "", "SEARCH fires USING INDEX fires_by_run ("},
 	{"expand_at_ms<=", "timers range by_expand", "SEARCH timers USING "},
+	{
+		"AND series=? ORDER BY due_ms DESC",
+		"outcomes range by_timer Using where; Using index",
+		"SEARCH outcomes USING COVERING INDEX outcomes_by_timer (timer_id=? AND due_ms<?)",
+	},
 	{"FROM outcomes", "by_timer", "SEARCH outcomes USING INDEX outcomes_by_timer (timer_id=?"},
 	{
 		"WHERE error<>''",
@@ -462,6 +467,9 @@ func work(t *testing.T, s *sqlstore.Store) {
 	require.NoError(t, err)
 	_, err = s.History(ctx, "app", won[20].Timer, won[20].FireID, 10)
 	require.NoError(t, err)
+	_, found, err := s.LastScheduled(ctx, "app", won[20].Timer, won[20].DueMS+1)
+	require.NoError(t, err)
+	require.True(t, found)
 	workAppHistory(t, s, &outcomes[20])
 	_, err = s.Fire(ctx, "app", won[20].FireID)
 	require.NoError(t, err)

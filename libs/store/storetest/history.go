@@ -265,6 +265,49 @@ func history(t *testing.T, s *setup) {
 	require.NotNil(t, rec.Open)
 }
 
+// lastScheduled finds the last fire of the schedule before an instant, behind those of requests.
+func lastScheduled(t *testing.T, s *setup) {
+	ctx := t.Context()
+	session := s.session()
+	base := s.nowMS() - time.Hour.Milliseconds()
+	n := s.newTimer()
+	n.Activate = true
+	made := s.create(n, planAt(0, base, base+1000, base+2000))
+	id := made.Timer.ID
+	var added []timer.Fire
+	for i := range int64(5) {
+		added = append(added, timer.Fire{
+			FireID:  timer.FireID{Timer: id, DueMS: base + 1000 + i*100, Series: 7},
+			RunAtMS: base, AppID: made.Timer.AppID, Version: 1, Epoch: 1, Cause: timer.CauseBackfill,
+		})
+	}
+	_, err := s.st().AddFires(ctx, "app", id, added)
+	require.NoError(t, err)
+	var outcomes []timer.Outcome
+	for _, f := range s.claim(session, append(added, made.Fires[:2]...)) {
+		outcomes = append(outcomes, delivered(f, base))
+	}
+	lost, _, err := s.st().Record(ctx, session, outcomes, nil)
+	require.NoError(t, err)
+	require.Empty(t, lost)
+
+	for beforeMS, want := range map[int64]int64{
+		base + 9000: base + 1000, base + 1001: base + 1000, base + 1000: base, base + 1: base, base: 0,
+	} {
+		o, found, err := s.st().LastScheduled(ctx, "app", id, beforeMS)
+		require.NoError(t, err)
+		require.Equal(t, want != 0, found)
+		require.Equal(t, want, o.DueMS)
+		if found {
+			rec, err := s.st().Fire(ctx, "app", timer.FireID{Timer: id, DueMS: want})
+			require.NoError(t, err)
+			require.Equal(t, *rec.Outcome, o)
+		}
+	}
+	_, _, err = s.st().LastScheduled(ctx, "other", id, base)
+	requireCode(t, timer.CodeNotFound, err)
+}
+
 func retention(t *testing.T, s *setup) {
 	ctx := t.Context()
 	session := s.session()

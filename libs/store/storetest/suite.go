@@ -236,6 +236,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"Timers", readTimers},
 		{"Apps_AreListed", appsAreListed},
 		{"History", history},
+		{"History_LastScheduled", lastScheduled},
 		{"OpenFires", openFires},
 		{"OpenFires_AmongManyAtOneInstant", openFiresAtOneInstant},
 		{"Now", now},

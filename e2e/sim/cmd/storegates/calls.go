@@ -70,6 +70,7 @@ var calls = map[string]kind{
 	"LastChange":                reads,
 	"LastErrors":                reads,
 	"LastOutcomes":              direct,
+	"LastScheduled":             direct,
 	"LeaseJob":                  writes,
 	"List":                      direct,
 	"ListApps":                  direct,
