@@ -258,8 +258,8 @@ type History interface {
 	) (o timer.Outcome, found bool, err error)
 	// OpenFires returns a page of a timer's open fires, in order of (due, series). No index leads
 	// from a timer to its fires, so it scans the open fires of all timers by due. It scans up to
-	// q.ScanLimit of them and the rest of the last instant, and returns where it stopped. Error:
-	// not_found.
+	// q.ScanLimit of them, and returns where it stopped: after the instant of the last one, of which
+	// it has all of the timer. Error: not_found.
 	OpenFires(ctx context.Context, app string, id timer.ID, q OpenFiresQuery) (OpenFiresPage, error)
 }
 

@@ -223,13 +223,18 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"SEARCH backfills USING INDEX backfills_by_expand (status=? AND expand_at_ms<?)",
 	},
 	{
+		"due_ms=? AND timer_id=? ORDER BY due_ms,timer_id,series LIMIT",
+		"fires ref PRIMARY|fires range PRIMARY",
+		"SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=?)",
+	},
+	{
 		"ORDER BY due_ms,timer_id,series LIMIT 1 OFFSET",
 		"fires range PRIMARY",
 		"SEARCH fires USING PRIMARY KEY (",
 	},
 	{
 		"ORDER BY due_ms,timer_id,series LIMIT",
-		"fires range PRIMARY",
+		"fires range PRIMARY|fires ref PRIMARY",
 		"SEARCH fires USING PRIMARY KEY (",
 	},
 	{"FROM timers FORCE INDEX (PRIMARY) WHERE id>", "timers range PRIMARY", ""},
@@ -464,6 +469,11 @@ func work(t *testing.T, s *sqlstore.Store) {
 			Limit:     10,
 		},
 	)
+	require.NoError(t, err)
+	_, err = s.OpenFires(ctx, "app", f.Timer, store.OpenFiresQuery{ // it ends within an instant
+		After:   store.OpenFiresPosition{DueMS: 1, Series: store.BeforeAllSeries},
+		UntilMS: now, ScanLimit: 500, Limit: 10,
+	})
 	require.NoError(t, err)
 	_, err = s.History(ctx, "app", won[20].Timer, won[20].FireID, 10)
 	require.NoError(t, err)

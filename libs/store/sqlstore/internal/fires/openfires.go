@@ -13,8 +13,9 @@ import (
 
 // OpenFires scans the primary key of fires. An index by timer would slow down every insert and
 // delete, and few past fires are open. The first statement finds the instant at which the scan
-// ends, the second the timer's fires up to it. A fire that is inserted or finished in between may
-// be returned or not.
+// ends, the second the timer's fires before it, and the third those of that instant: any number of
+// timers may be due then, and the key leads to the one. A fire that is inserted or finished in
+// between may be returned or not.
 func (s *Fires) OpenFires(
 	ctx context.Context, app string, id timer.ID, q store.OpenFiresQuery,
 ) (page store.OpenFiresPage, err error) {
@@ -31,32 +32,43 @@ func (s *Fires) OpenFires(
 				ctx,
 				c,
 				&ends,
-				s.walkOpen("due_ms", q, q.UntilMS).
+				s.fromOpen("due_ms", openRange{q.After.DueMS, q.UntilMS}).
+					Add(openOrder).
 					Add(" LIMIT 1 OFFSET ").
 					Int(int64(q.ScanLimit-1)),
 			); err != nil {
 				return err
 			}
-			untilMS := q.UntilMS
+			parts := []openRange{{q.After.DueMS, q.UntilMS}}
 			if len(ends) > 0 {
-				untilMS = ends[0]
+				parts = []openRange{{q.After.DueMS, ends[0] - 1}, {ends[0], ends[0]}}
 				page.Next = store.OpenFiresPosition{
-					DueMS:  untilMS + 1,
+					DueMS:  ends[0] + 1,
 					Series: store.BeforeAllSeries,
 				}
 			}
-			page.Fires, err = s.fires.Select(
-				ctx,
-				c,
-				s.walkOpenOf(id, q, untilMS).Add(" LIMIT ").Int(int64(q.Limit)),
-			)
+			for _, part := range parts {
+				left := q.Limit - len(page.Fires)
+				if left == 0 || part.fromMS > part.untilMS {
+					continue
+				}
+				found, err := s.fires.Select(
+					ctx,
+					c,
+					s.walkOpenOf(id, q.After, part).Add(" LIMIT ").Int(int64(left)),
+				)
+				if err != nil {
+					return err
+				}
+				page.Fires = append(page.Fires, found...)
+			}
 			if n := len(page.Fires); n == q.Limit {
 				page.Next = store.OpenFiresPosition{
 					DueMS:  page.Fires[n-1].DueMS,
 					Series: page.Fires[n-1].Series,
 				}
 			}
-			return err
+			return nil
 		},
 	)
 	return page, err
@@ -64,26 +76,28 @@ func (s *Fires) OpenFires(
 
 const openOrder = " ORDER BY due_ms,timer_id,series"
 
-// walkOpen reads open fires of all timers in the order of their keys.
-func (s *Fires) walkOpen(columns string, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
-	return s.fromOpen(columns, q, untilMS).Add(openOrder)
-}
+// openRange is a range of due instants, both included.
+type openRange struct{ fromMS, untilMS int64 }
 
 // walkOpenOf reads the open fires of one timer after the position.
-func (s *Fires) walkOpenOf(id timer.ID, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
-	walk := s.fromOpen(Columns, q, untilMS).Add(" AND timer_id=").Int(int64(id))
-	if q.After.Series >= 0 {
-		walk.Add(" AND (due_ms>").Int(q.After.DueMS).Add(" OR series>").Int(q.After.Series).Add(")")
+func (s *Fires) walkOpenOf(
+	id timer.ID,
+	after store.OpenFiresPosition,
+	due openRange,
+) *sqldb.Statement {
+	walk := s.fromOpen(Columns, due).Add(" AND timer_id=").Int(int64(id))
+	if after.Series >= 0 {
+		walk.Add(" AND (due_ms>").Int(after.DueMS).Add(" OR series>").Int(after.Series).Add(")")
 	}
 	return walk.Add(openOrder)
 }
 
-func (s *Fires) fromOpen(columns string, q store.OpenFiresQuery, untilMS int64) *sqldb.Statement {
+func (s *Fires) fromOpen(columns string, due openRange) *sqldb.Statement {
 	walk := sqldb.Stmt("SELECT " + columns + " FROM fires" + s.db.Dialect.ByPrimary + " WHERE ")
-	if q.After.DueMS == untilMS {
-		return walk.Add("due_ms=").Int(untilMS) // so that the key leads to one timer
+	if due.fromMS == due.untilMS {
+		return walk.Add("due_ms=").Int(due.untilMS) // so that the key leads to one timer
 	}
-	return walk.Add("due_ms>=").Int(q.After.DueMS).Add(" AND due_ms<=").Int(untilMS)
+	return walk.Add("due_ms>=").Int(due.fromMS).Add(" AND due_ms<=").Int(due.untilMS)
 }
 
 // Fire reads the open fire first and the outcome second. A fire that is recorded in between is
