@@ -235,10 +235,19 @@ func (e *SlotRequest) ReplacedBy(last timer.FireID) bool {
 
 // WaitsBehind reports whether the fire waits for the slot that another one has, whatever the policy
 // and however many wait: somebody requested this very fire, and would have to notice that it was
-// skipped. With cancel_previous, one takes the slot from a fire of the schedule that is due earlier.
+// skipped. So does a fire of the schedule that has begun and lost the slot, see TakesFrom. With
+// cancel_previous, a requested one takes the slot from one of the schedule that is due earlier.
 func (e *SlotRequest) WaitsBehind(running timer.FireID) bool {
-	return e.Fire.Series != 0 && (e.Concurrency.Policy != timer.ConcurrencyCancelPrevious ||
+	return (e.Fire.Series != 0 || e.Fire.Attempt > 0) && (e.Concurrency.Policy != timer.ConcurrencyCancelPrevious ||
 		running.Series != 0 || timer.CompareFireIDs(e.Fire.FireID, running) < 0)
+}
+
+// TakesFrom reports whether the fire takes the slot of one that waits between two attempts until its
+// timer is active again. A requested fire runs also while the timer is not active, and nobody knows
+// for how long that is.
+func (e *SlotRequest) TakesFrom(holder *timer.Fire) bool {
+	return e.Fire.Series != 0 && holder.FireID != e.Fire.FireID &&
+		holder.Owner == 0 && holder.RunAtMS == timer.DeferredMS
 }
 
 // SlotVerdict is the answer to a SlotRequest.

@@ -36,7 +36,8 @@ func (s *Store) AcquireSlots(
 
 func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.SlotResult {
 	policy := request.Concurrency.Resolved()
-	taken := s.fires[t.slot] != nil
+	holder := s.fires[t.slot]
+	taken := holder != nil && !request.TakesFrom(holder)
 	if request.ReplacedBy(t.lastRunning()) {
 		return store.SlotResult{SlotVerdict: store.SlotReplaced}
 	}

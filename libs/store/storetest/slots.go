@@ -282,6 +282,50 @@ func requestedFiresWait(t *testing.T, s *setup) {
 	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[2], cancel).SlotVerdict)
 }
 
+// requestedFiresPassDeferredOnes: a fire that failed, and whose timer is no longer active, holds up
+// no requested fire. It waits for its turn when it is back, whatever the policy.
+func requestedFiresPassDeferredOnes(t *testing.T, s *setup) {
+	for _, policy := range []timer.ConcurrencyPolicy{
+		timer.ConcurrencySkip, timer.ConcurrencyQueueOne, timer.ConcurrencyQueueAll,
+	} {
+		c := timer.Concurrency{Policy: policy}
+		session := s.session()
+		tm, fires := s.owned(session, 2)
+		failed := fires[0]
+		require.Equal(t, store.SlotGranted, s.acquireSlot(session, failed, c).SlotVerdict)
+		failed.Attempt = 1
+		requested := s.requested(session, tm.ID, failed.DueMS+10, 2)
+		require.Equal(t, store.SlotQueued, s.acquireSlot(session, requested[0], c).SlotVerdict)
+		requested[0] = s.claimAgain(session, requested[0])
+		s.pause(tm, "", 0, noFires)
+		kept, err := s.st().Defer(t.Context(), session, []store.Deferral{deferral(failed)})
+		require.NoError(t, err)
+		require.Empty(t, kept)
+
+		require.Equal(t, store.SlotGranted, s.acquireSlot(session, requested[0], c).SlotVerdict)
+		require.Equal(t, requested[0].FireID, s.running(tm.ID))
+		require.Equal(t, store.SlotQueued, s.acquireSlot(session, requested[1], c).SlotVerdict)
+
+		s.setStatus(s.timer(tm.ID), timer.StatusActive, noFires)
+		failed = s.claimAgain(session, failed)
+		failed.Attempt = 1
+		require.Equal(t, store.SlotQueued, s.acquireSlot(session, failed, c).SlotVerdict, policy)
+		s.finish(session, requested[0])
+		require.Equal(t, failed.FireID, s.running(tm.ID), "in order of due")
+	}
+}
+
+// claimAgain claims a fire as it is stored now.
+func (s *setup) claimAgain(session timer.ID, f timer.Fire) timer.Fire {
+	s.t.Helper()
+	rec, err := s.st().Fire(s.t.Context(), "app", f.FireID)
+	require.NoError(s.t, err)
+	require.NotNil(s.t, rec.Open)
+	claimed := s.claim(session, []timer.Fire{*rec.Open})
+	require.Len(s.t, claimed, 1)
+	return claimed[0]
+}
+
 // requested adds n fires of a series that ends at an instant, and claims them.
 func (s *setup) requested(session, id timer.ID, dueMS int64, n int) []timer.Fire {
 	s.t.Helper()

@@ -110,6 +110,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S22_FullSlotsAreReplaced", fullSlotsAreReplaced},
 		{"S22_ReplacedFiresStayReplaced", replacedFiresStayReplaced},
 		{"S22_RequestedFiresWait", requestedFiresWait},
+		{"S22_RequestedFiresPassDeferredOnes", requestedFiresPassDeferredOnes},
 		{"S22_ConcurrentSlots", concurrentSlots},
 		{"S22_UnknownPolicy", unknownPolicyIsRefused},
 		{"S23_OneCatchUp", oneCatchUp},

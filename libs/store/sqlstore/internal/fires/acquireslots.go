@@ -135,7 +135,8 @@ func (e *slotBatch) decide(ctx context.Context, i int) error {
 		return nil
 	}
 	running := r.running()
-	_, taken := e.open[running]
+	holder, taken := e.open[running]
+	taken = taken && !request.TakesFrom(&holder)
 	policy := request.Concurrency.Resolved()
 	if request.ReplacedBy(r.last()) {
 		out.SlotVerdict = store.SlotReplaced
@@ -155,6 +156,9 @@ func (e *slotBatch) decide(ctx context.Context, i int) error {
 	}
 	if request.WaitsBehind(running) {
 		e.queued = append(e.queued, id)
+		if q, known := e.queues[id.Timer]; known && id.Series == 0 {
+			q[id] = true
+		}
 		e.wait(mine, out)
 		return nil
 	}

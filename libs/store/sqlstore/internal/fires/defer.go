@@ -17,7 +17,8 @@ import (
 //
 // A deferred fire does not wait for a slot, and gives up its slot if it had no attempt yet: other
 // fires of its timer may run meanwhile. An attempt that died with its executor is not recorded, and
-// does not count. A fire between two attempts keeps its slot, because it has not finished.
+// does not count. A fire between two attempts keeps its slot, because it has not finished; only a
+// requested fire takes it.
 func (s *Fires) Defer(
 	ctx context.Context,
 	session timer.ID,
