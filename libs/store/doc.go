@@ -115,10 +115,11 @@
 //     whichever session owns it. AcquireSlots repeated by its owner returns SlotGranted again.
 //     Recording gives the slot to the first fire in the queue, in order of due, and releases that
 //     fire for dispatch in the same transaction. Cancelling a backfill does the same for the fires
-//     that it finishes. A slot is free if its fire has an outcome. If another fire has the slot, a
-//     fire of a series other than 0 is queued, however many there are. It takes the slot of a fire
-//     that Defer left between two attempts, and with cancel_previous that of a fire of series 0. A
-//     fire that lost the slot by Defer is queued, too. About the schedule's fires the policy decides:
+//     that it finishes, and Defer for those that it defers before their first attempt. A slot is free
+//     if its fire has an outcome. If another fire has the slot, a fire of a series other than 0 is
+//     queued, however many there are. But it takes the slot of a fire that Defer left between two
+//     attempts, and with cancel_previous that of a fire of series 0. A fire of the schedule that has
+//     begun and lost the slot is queued, too. About the others of the schedule the policy decides:
 //     – skip: SlotSkipped.
 //     – queue_one, queue_all: SlotQueued, up to one fire of the schedule or MaxQueue, and
 //     SlotQueueFull beyond. A queued fire has state waiting, the requested run_at, the next revision

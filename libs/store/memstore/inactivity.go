@@ -63,6 +63,7 @@ func (s *Store) Defer(
 ) (kept []timer.FireID, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
+	given := map[*row]bool{}
 	for i := range fires {
 		d := &fires[i]
 		t := s.timers[d.Fire.Timer]
@@ -81,6 +82,7 @@ func (s *Store) Defer(
 		t.deferred[f.FireID] = deferredRun{d.Fire.RunAtMS, f.Rev + 1}
 		if t.slot == f.FireID && d.Fire.Attempt == 0 {
 			t.slot, t.lastSlot = timer.FireID{}, timer.FireID{}
+			given[t] = true
 		}
 		delete(t.queue, f.FireID)
 		s.moveTo(f, &timer.Fire{
@@ -93,6 +95,9 @@ func (s *Store) Defer(
 			WaitedFor:       d.Fire.WaitedFor,
 		})
 		f.Rev, f.Owner = f.Rev+1, 0
+	}
+	for t := range given {
+		s.promoteNext(t)
 	}
 	return kept, nil
 }

@@ -315,6 +315,36 @@ func requestedFiresPassDeferredOnes(t *testing.T, s *setup) {
 	}
 }
 
+// deferredFiresGiveTheirSlotOn: the first fire in the queue gets the slot of one that is deferred
+// before its first attempt.
+func deferredFiresGiveTheirSlotOn(t *testing.T, s *setup) {
+	c := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
+	session := s.session()
+	tm, fires := s.owned(session, 2)
+	first, second := fires[0], fires[1]
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, first, c).SlotVerdict)
+	requested := s.requested(session, tm.ID, second.DueMS+10, 2)
+	requested[0].RunAtMS = s.nowMS() + 1e6
+	for _, f := range []timer.Fire{second, requested[0], requested[1]} {
+		require.Equal(t, store.SlotQueued, s.acquireSlot(session, f, c).SlotVerdict)
+	}
+	s.pause(tm, "", 0, noFires)
+	second = s.claimAgain(session, second)
+	kept, err := s.st().
+		Defer(t.Context(), session, []store.Deferral{deferral(first), deferral(second)})
+	require.NoError(t, err)
+	require.Empty(t, kept)
+	require.Equal(t, requested[0].FireID, s.running(tm.ID))
+	rec, err := s.st().Fire(t.Context(), "app", requested[0].FireID)
+	require.NoError(t, err)
+	require.Equal(t, timer.FireReady, rec.Open.State)
+	require.LessOrEqual(t, rec.Open.RunAtMS, s.nowMS(), "it does not wait to ask again")
+	got := s.claimAgain(session, requested[0])
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, got, c).SlotVerdict)
+	s.finish(session, got)
+	require.Equal(t, requested[1].FireID, s.running(tm.ID))
+}
+
 // claimAgain claims a fire as it is stored now.
 func (s *setup) claimAgain(session timer.ID, f timer.Fire) timer.Fire {
 	s.t.Helper()

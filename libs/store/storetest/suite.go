@@ -111,6 +111,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S22_ReplacedFiresStayReplaced", replacedFiresStayReplaced},
 		{"S22_RequestedFiresWait", requestedFiresWait},
 		{"S22_RequestedFiresPassDeferredOnes", requestedFiresPassDeferredOnes},
+		{"S22_DeferredFiresGiveTheirSlotOn", deferredFiresGiveTheirSlotOn},
 		{"S22_ConcurrentSlots", concurrentSlots},
 		{"S22_UnknownPolicy", unknownPolicyIsRefused},
 		{"S23_OneCatchUp", oneCatchUp},

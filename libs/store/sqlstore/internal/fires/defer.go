@@ -15,8 +15,8 @@ import (
 // stays with the session, or it comes after and finds the fire deferred. A call that dies halfway
 // has changed nothing. A repeated call owns none of the fires any more.
 //
-// A deferred fire does not wait for a slot, and gives up its slot if it had no attempt yet: other
-// fires of its timer may run meanwhile. An attempt that died with its executor is not recorded, and
+// A deferred fire does not wait for a slot, and gives up its slot if it had no attempt yet. The first
+// fire in the queue gets it: a requested one runs meanwhile. An attempt that died with its executor is not recorded, and
 // does not count. A fire between two attempts keeps its slot, because it has not finished; only a
 // requested fire takes it.
 func (s *Fires) Defer(
@@ -49,7 +49,7 @@ func (s *Fires) Defer(
 			}
 			waiting, runs[d.Fire.FireID] = append(waiting, d.Fire), d.RunAtMS
 		}
-		return s.deferOwned(ctx, c, session, waiting, runs, slots)
+		return s.deferOwned(ctx, c, session, waiting, runs, slots, nowMS)
 	})
 	return kept, err
 }
@@ -67,6 +67,7 @@ func (s *Fires) deferOwned(
 	fires []timer.Fire,
 	runs map[timer.FireID]int64,
 	slots map[timer.ID]*slotRow,
+	nowMS int64,
 ) error {
 	owned, _, err := s.ownedOf(ctx, c, session, fires)
 	if err != nil || len(owned) == 0 {
@@ -97,20 +98,27 @@ func (s *Fires) deferOwned(
 			return err
 		}
 	}
+	given := map[timer.ID]*slotRow{}
 	for i := range owned {
 		f := &owned[i]
 		if r := slots[f.Timer]; r != nil && r.running() == f.FireID && f.Attempt == 0 {
 			r.give(timer.FireID{})
+			given[f.Timer] = r
 		}
 		f.RunAtMS, f.Bucket, f.Owner = runs[f.FireID], 0, 0
 		f.Rev++
 	}
-	slices.SortFunc(owned, timer.CompareFires)
 	if err := s.fires.dequeue(ctx, c, sqldb.IDsOf(owned)); err != nil {
+		return err
+	}
+	promoted, err := s.fires.promoteAfter(ctx, c, given, nowMS)
+	if err != nil {
 		return err
 	}
 	if err := s.fires.saveSlots(ctx, c, slots); err != nil {
 		return err
 	}
+	owned = append(owned, promoted...)
+	slices.SortFunc(owned, timer.CompareFires)
 	return s.fires.Save(ctx, c, owned, releaseColumns...)
 }

@@ -2,8 +2,11 @@ package fires
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -25,20 +28,8 @@ func (r *linkedBatch) promoteNext(ctx context.Context) error {
 		if !serial[id] || r.open(slot.running()) {
 			continue
 		}
-		head, err := r.head(ctx, id)
-		if err != nil {
+		if err := r.promote(ctx, id, slot); err != nil {
 			return err
-		}
-		switch {
-		case head.Timer == 0:
-			slot.free()
-		case slot.running() != head:
-			slot.give(head)
-		}
-		if f, open := r.rows[head]; open && f.Owner == 0 {
-			f.RunAtMS, f.Bucket, f.State = r.nowMS, 0, timer.FireReady
-			f.Rev++
-			r.promoted = append(r.promoted, f)
 		}
 	}
 	for i := range r.recordedBefore {
@@ -48,6 +39,56 @@ func (r *linkedBatch) promoteNext(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// promote gives a timer's free slot to the first fire in its queue.
+func (r *linkedBatch) promote(ctx context.Context, id timer.ID, slot *slotRow) error {
+	head, err := r.head(ctx, id)
+	if err != nil {
+		return err
+	}
+	switch {
+	case head.Timer == 0:
+		slot.free()
+	case slot.running() != head:
+		slot.give(head)
+	}
+	if f, open := r.rows[head]; open && f.Owner == 0 {
+		f.RunAtMS, f.Bucket, f.State = r.nowMS, 0, timer.FireReady
+		f.Rev++
+		r.promoted = append(r.promoted, f)
+	}
+	return nil
+}
+
+// promoteAfter gives slots that were given up without an outcome to the first fires in their queues,
+// and returns those fires, to save. The slots' rows are locked, and the caller saves them. Two at once
+// lock the fires in another order than a claim may, and the one that is refused starts again.
+func (s *Rows) promoteAfter(
+	ctx context.Context, c sqldb.Runner, slots map[timer.ID]*slotRow, nowMS int64,
+) ([]timer.Fire, error) {
+	r := &linkedBatch{
+		store: s, c: c, nowMS: nowMS, slots: slots,
+		queueHeads: map[timer.ID][]timer.FireID{}, rows: map[timer.FireID]timer.Fire{},
+	}
+	var heads []timer.FireID
+	for _, id := range slices.Sorted(maps.Keys(slots)) {
+		queue, err := s.queueOf(ctx, c, id, headsPerPage)
+		if err != nil {
+			return nil, err
+		}
+		r.queueHeads[id] = queue
+		heads = append(heads, queue...)
+	}
+	if err := r.lockFires(ctx, heads); err != nil {
+		return nil, err
+	}
+	for id, slot := range slots {
+		if err := r.promote(ctx, id, slot); err != nil {
+			return nil, err
+		}
+	}
+	return r.promoted, s.dequeue(ctx, c, r.dequeued)
 }
 
 // open reports whether a fire stays open after this transaction.
