@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -159,4 +160,31 @@ func TestRedriveTheOthers(t *testing.T) {
 	s.positions = nil
 	require.Contains(t, p.posted(path+"/redrive", others), "10000 fires are called again.")
 	require.EqualValues(t, 10_000, s.positions[0])
+}
+
+// sparse is a store whose dead letters match nothing so far.
+type sparse struct{ api.Store }
+
+func (s sparse) DeadLetters(
+	context.Context, store.DeadLetterQuery,
+) (store.DeadLetterPage, error) {
+	return store.DeadLetterPage{Next: store.OutcomePosition{FinishedMS: 1}}, nil
+}
+
+// TestRedriveOfWhatIsNotFoundYet can go on after a preview that found nothing in its time.
+func TestRedriveOfWhatIsNotFoundYet(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t, func(o *api.Options) { o.Store = sparse{o.Store} })
+	e.Held(t, "shop", "bill", 1)
+	p := open(t, e.Fixture, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 2900*time.Millisecond) // of which a page takes 3 s
+	defer cancel()
+	form := url.Values{"failure": {"timeout"}}
+	r := httptest.NewRequestWithContext(
+		ctx, http.MethodPost, "/ui/apps/shop/dead-letters/redrive", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", own)
+	body := p.send(r).Body.String()
+	require.Contains(t, body, "0 fires would be called again. There are more")
+	require.Equal(t, "timeout", p.confirmation(body).Get("failure"))
 }
