@@ -94,8 +94,10 @@
 //     fires_created counts the fires of the new plan instead of those that the old one had beyond
 //     now. An edit of a one-shot that has come due, and keeps its instant, replans nothing: it may
 //     have been called.
-//     An edit that moves a one-shot ends the fire of the old instant as superseded. If the one-shot
-//     is moved back before that is due, the outcome is withdrawn and the fire is open again.
+//     An edit that moves a one-shot ends the fire of the old instant as superseded, also if that has
+//     come due and was not called. While a session owns the fire, and once a due one had an attempt,
+//     the edit is a conflict. If the one-shot is moved back before the instant is due, the outcome is
+//     withdrawn and the fire is open again.
 //     A changed calendar or time zone replans a one-shot without open fires only if it never had a
 //     fire, and its instant is to come, or came since its timer was not active.
 //     An edit that keeps schedule and misfire policy replans nothing. It changes only the priority

@@ -51,6 +51,51 @@ type EditResult struct {
 	Err   error        // not_found, or conflict: another version, or S44
 }
 
+// MovesOneShot reports whether an edit keeps a timer a one-shot. Of its old and its new instant then
+// only one is called. What a one-shot came due for by now is called if it becomes recurring.
+func MovesOneShot(t *timer.Timer, d *timer.Definition) bool {
+	return t.Definition.Schedule.Kind.OneShot() && d.Schedule.Kind.OneShot()
+}
+
+// RefuseMove returns why a one-shot cannot be moved away from its open fire, or nil. due is whether
+// the fire has come due while the timer was active: then one that had an attempt stays, too.
+func RefuseMove(f *timer.Fire, due bool) error {
+	at := time.UnixMilli(f.RunAtMS).UTC().Format(time.RFC3339Nano)
+	why := ""
+	switch {
+	case f.Owner != 0:
+		why = "an executor has claimed its fire and calls it at " + at + " by the old definition"
+	case !due:
+	case f.State == timer.FireAccepted:
+		why = "its fire was called, and waits for its receiver to complete it"
+	case f.Attempt > 0:
+		why = fmt.Sprintf(
+			"its fire is being called: attempt %d is to be made at %s", f.Attempt+1, at,
+		)
+	}
+	if why == "" {
+		return nil
+	}
+	return timer.Conflict("", why+": create another timer instead")
+}
+
+// Superseded returns the outcome of a fire that the store ends as an edit has replaced it.
+func Superseded(f timer.Fire, nowMS int64) timer.Outcome {
+	hops := f.Hops(nowMS)
+	f.Owner = SystemSession
+	return timer.Outcome{
+		Fire:       f,
+		Kind:       timer.Skipped,
+		Reason:     timer.ReasonSuperseded,
+		FinishedMS: nowMS,
+		UntilMS:    f.DueMS,
+		Count:      1,
+		Attempts:   f.Attempt,
+		LatenessMS: f.FirstLatenessMS,
+		Hops:       hops,
+	}
+}
+
 // Apps are the tenants.
 type Apps interface {
 	// App returns an app. Error: not_found.

@@ -113,12 +113,14 @@ func (s *Store) edit(
 	if !same && t.Definition.Schedule.Kind.OneShot() {
 		replaced = s.ahead(t, nowMS)
 		same = store.HasComeDue(&t.Timer, edited.Definition, len(replaced))
-		if slices.ContainsFunc(replaced, func(f *timer.Fire) bool { return f.Owner != 0 }) {
-			return nil, timer.Conflict(
-				"",
-				"an executor has claimed its fire and calls it by the old definition: create another timer instead",
-			)
+		if !same {
+			if replaced, err = s.replaceOneShot(t, &edited.Definition, replaced); err != nil {
+				return nil, err
+			}
 		}
+	}
+	if !same && store.MovesOneShot(&t.Timer, &edited.Definition) && t.Status == timer.StatusActive {
+		s.passOver(t, plan, nowMS)
 	}
 	fires := deactivate()
 	if t.Status == timer.StatusActive && !same {
@@ -168,24 +170,50 @@ func (s *Store) edit(
 	fires = append(fires, s.continuePlan(t, plan, nowMS, openUntilMS)...)
 	for _, f := range replaced {
 		if f.Version < t.Version {
-			s.finish(
-				f,
-				&timer.Outcome{
-					Fire:       *f,
-					Kind:       timer.Skipped,
-					Reason:     timer.ReasonSuperseded,
-					FinishedMS: nowMS,
-					UntilMS:    f.DueMS,
-					Count:      1,
-					Attempts:   f.Attempt,
-					LatenessMS: f.FirstLatenessMS,
-					Hops:       f.Hops(nowMS),
-				},
-				store.SystemSession,
-			)
+			o := store.Superseded(*f, nowMS)
+			s.finish(f, &o, store.SystemSession)
 		}
 	}
 	return fires, nil
+}
+
+// replaceOneShot returns the open fires of a one-shot that an edit ends: those ahead, or one that has
+// come due and was not called yet.
+func (s *Store) replaceOneShot(
+	t *row,
+	d *timer.Definition,
+	ahead []*timer.Fire,
+) ([]*timer.Fire, error) {
+	due := len(ahead) == 0 && store.MovesOneShot(&t.Timer, d)
+	if f := s.fires[timer.FireID{Timer: t.ID, DueMS: t.LastDueMS}]; due && f != nil {
+		ahead = []*timer.Fire{f}
+	}
+	for _, f := range ahead {
+		if err := store.RefuseMove(f, due); err != nil {
+			return nil, err //nolint:wrapcheck // it says what to do
+		}
+	}
+	return ahead, nil
+}
+
+// passOver ends the instant of a one-shot that has come due and has no fire yet.
+func (s *Store) passOver(t *row, plan store.Planner, nowMS int64) {
+	if t.NextDueMS > nowMS {
+		return
+	}
+	p := planNext(t, plan, nowMS)
+	if p.Err != nil {
+		return
+	}
+	cutPlan(&p, nowMS)
+	for i := range p.Fires {
+		p.Skips = append(p.Skips, store.Superseded(p.Fires[i], nowMS))
+	}
+	s.addPlan(
+		t,
+		&store.Plan{Skips: p.Skips, NextDueMS: p.NextDueMS, ExpandAtMS: t.ExpandAtMS},
+		nowMS,
+	)
 }
 
 // continuePlan plans the first fires of the new version, if the timer is active.

@@ -97,6 +97,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S20_EditWhileInactive", editWhileInactive},
 		{"S20_OneShotsAreMovedOnce", oneShotsAreMovedOnce},
 		{"S20_OneShotsAreMovedBack", oneShotsAreMovedBack},
+		{"S20_DueOneShotsAreMovedOnce", dueOneShotsAreMovedOnce},
 		{"S20_DueOneShotsAreNotPlannedAgain", dueOneShotsAreNotPlannedAgain},
 		{"S20_MovedOneShotsKeepTheirAttempts", movedOneShotsKeepTheirAttempts},
 		{"S20_LaterExpansionsMove", laterExpansionsMove},

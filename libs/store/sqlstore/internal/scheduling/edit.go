@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -364,12 +363,15 @@ func (e *editBatch) apply(
 		same = store.HasComeDue(t, it.Definition, len(ahead))
 		// With several fires an unknown schedule is no one-shot.
 		if !same && (!unknown || len(ahead) == 1) {
-			if err := e.replaceOneShot(ctx, x, ahead); err != nil {
+			if err := e.replaceOneShot(ctx, x, t, &it.Definition, ahead); err != nil {
 				return nil, err
 			}
 		}
 	}
 	// From here on no conflict is possible, which would leave the timer deactivated but not edited.
+	if !same && store.MovesOneShot(t, &it.Definition) && t.Status == timer.StatusActive {
+		x.passOver(t)
+	}
 	fires, _, err := e.deactivate(ctx, x, t, it, trail)
 	if err != nil {
 		return nil, err
@@ -442,26 +444,53 @@ func (e *editBatch) continuePlan(
 }
 
 // replaceOneShot makes sure that of the old and the new instant of a one-shot only one is called.
-// It locks the open fire. If an executor owns it, that executor may be about to call, so the edit
-// is refused. If nobody owns it, flush finishes it, and a task that is under way has no effect. A
-// claim comes before all of this, or finds the fire gone.
-func (e *editBatch) replaceOneShot(ctx context.Context, x *expansion, ahead []timer.Fire) error {
-	if len(ahead) == 0 {
+// It locks the open fire: the one ahead, or one that has come due and was not called yet, because of
+// its jitter, a limit or a breaker. If an executor owns it, that executor may be about to call, so
+// the edit is refused. If nobody owns it, flush finishes it, and a task that is under way has no
+// effect. A claim or an outcome comes before all of this, or finds the fire gone.
+func (e *editBatch) replaceOneShot(
+	ctx context.Context,
+	x *expansion,
+	t *timer.Timer,
+	d *timer.Definition,
+	ahead []timer.Fire,
+) error {
+	ids := sqldb.IDsOf(ahead)
+	due := len(ids) == 0 && t.LastDueMS != 0 && store.MovesOneShot(t, d)
+	if due {
+		ids = []timer.FireID{{Timer: t.ID, DueMS: t.LastDueMS}}
+	}
+	if len(ids) == 0 {
 		return nil
 	}
-	open, err := e.store.fires.Open(ctx, e.c, sqldb.IDsOf(ahead), e.store.db.Dialect.ForUpdate)
+	open, err := e.store.fires.Open(ctx, e.c, ids, e.store.db.Dialect.ForUpdate)
 	if err != nil {
 		return err
 	}
 	for i := range open {
-		if open[i].Owner != 0 {
-			return timer.Conflict("", "an executor has claimed its fire and calls it at "+
-				time.UnixMilli(open[i].RunAtMS).
-					UTC().
-					Format(time.RFC3339Nano)+
-				" by the old definition: create another timer instead")
+		if err := store.RefuseMove(&open[i], due); err != nil {
+			return err //nolint:wrapcheck // it says what to do
 		}
 	}
 	x.replaced = append(x.replaced, open...)
 	return nil
+}
+
+// passOver ends the instant of a one-shot that has come due and has no fire yet, as migrators are
+// behind. It is not called: the timer moves to another one. If the plan fails, nothing was due by it,
+// and the new version begins where it stands.
+func (x *expansion) passOver(t *timer.Timer) {
+	if t.NextDueMS > x.nowMS {
+		return
+	}
+	p := x.planNext(t)
+	if p.Err != nil {
+		return
+	}
+	cutPlan(&p, x.nowMS)
+	t.NextDueMS = p.NextDueMS
+	x.skips = append(x.skips, p.Skips...)
+	for i := range p.Fires {
+		x.skips = append(x.skips, store.Superseded(p.Fires[i], x.nowMS))
+	}
 }

@@ -99,18 +99,7 @@ func (x *expansion) endReplaced(ctx context.Context) error {
 	var ended []timer.Outcome
 	for _, f := range x.replaced {
 		if !planned[f.FireID] {
-			f.Owner = store.SystemSession
-			ended = append(ended, timer.Outcome{
-				Fire:       f,
-				Kind:       timer.Skipped,
-				Reason:     timer.ReasonSuperseded,
-				FinishedMS: x.nowMS,
-				UntilMS:    f.DueMS,
-				Count:      1,
-				Attempts:   f.Attempt,
-				LatenessMS: f.FirstLatenessMS,
-				Hops:       f.Hops(x.nowMS),
-			})
+			ended = append(ended, store.Superseded(f, x.nowMS))
 		}
 	}
 	x.skips = append(x.skips, ended...)
