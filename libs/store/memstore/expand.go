@@ -18,7 +18,7 @@ var errBadPlan = errors.New("the plan moves back, repeats a fire, or is for anot
 
 // activate activates a timer from now on, or from the end of its pause, and plans its first fires.
 func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
-	sinceMS, undecidedMS := nowMS, t.InactiveSinceMS
+	sinceMS, undecidedMS := nowMS, t.undecidedSince()
 	if t.pauseIsOver(nowMS) {
 		sinceMS = max(t.PausedUntilMS, t.InactiveSinceMS)
 	}
@@ -42,6 +42,17 @@ func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	fires := s.proceedFrom(t, plan, nowMS, undecidedMS)
 	t.chainBeforeMS = 0
 	return append(fires, released...)
+}
+
+// undecidedSince returns since when the timer has not been active. A pause that was changed has
+// several stretches.
+func (t *row) undecidedSince() int64 {
+	for _, i := range t.inactive {
+		if i.FromMS >= t.ActiveSinceMS {
+			return i.FromMS
+		}
+	}
+	return t.InactiveSinceMS
 }
 
 // endChain ends the fire that the chain before this activation of a fixed delay had ahead, so that

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -474,6 +475,65 @@ func pastOneShotsStayPast(t *testing.T, s *setup) {
 	}
 }
 
+// onceAllowed plans one-shots, which are due at their instants unless a calendar excludes a weekday.
+func onceAllowed(dueOf func(timer.ID) int64) store.Planner {
+	return func(t *timer.Timer, _ int64) store.Plan {
+		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+		closed := slices.ContainsFunc(t.Calendars, func(c timer.Calendar) bool {
+			return len(c.ExcludedWeekdays) > 0
+		})
+		if t.NextDueMS != timer.NeverMS && !closed {
+			due := max(dueOf(t.ID), t.NextDueMS, t.ActiveSinceMS)
+			p.Fires = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due}}
+		}
+		return p
+	}
+}
+
+// oneShotsOfChangedPauses allows instants of one-shots that a calendar excluded, after their pauses
+// were changed. One that came in an earlier part of the pause is due at the activation. One that came
+// before the pause stays excluded, also if it came in an earlier pause.
+func oneShotsOfChangedPauses(t *testing.T, s *setup) {
+	dues := map[timer.ID]int64{}
+	begun := s.nowMS()
+	plan := onceAllowed(func(id timer.ID) int64 { return dues[id] })
+	_, err := s.put("work", "mon", 0)
+	require.NoError(t, err)
+	d := oneShot(begun)
+	d.Schedule.Calendars = []string{"work"}
+	during, before := s.gridTimer(d, plan).Timer, s.gridTimer(d, plan).Timer
+	earlier := s.gridTimer(d, plan).Timer
+
+	paused := s.setStatus(earlier, timer.StatusPaused, plan).Timer
+	s.until(paused.InactiveSinceMS + 1)
+	dues[earlier.ID] = paused.InactiveSinceMS
+	on := s.setStatus(earlier, timer.StatusActive, plan)
+	require.Empty(t, on.Fires)
+	s.until(on.Timer.ActiveSinceMS + 1)
+	for _, tm := range []timer.Timer{during, before, earlier} {
+		paused := s.setStatus(tm, timer.StatusPaused, plan).Timer
+		switch tm.ID {
+		case during.ID:
+			dues[tm.ID] = paused.InactiveSinceMS
+		case before.ID:
+			dues[tm.ID] = paused.InactiveSinceMS - 1
+		}
+		s.until(paused.InactiveSinceMS + 1)
+		paused = s.pause(tm, "longer", 0, plan).Timer
+		s.until(paused.InactiveSinceMS + 1)
+		s.setStatus(tm, timer.StatusInactive, plan)
+	}
+	_, err = s.put("work", "", 0)
+	require.NoError(t, err)
+	on = s.setStatus(during, timer.StatusActive, plan)
+	require.Len(t, on.Fires, 1)
+	require.GreaterOrEqual(t, on.Fires[0].DueMS, on.Timer.ActiveSinceMS)
+	for _, tm := range []timer.Timer{before, earlier} {
+		require.Empty(t, s.setStatus(tm, timer.StatusActive, plan).Fires)
+		require.EqualValues(t, 1, s.timer(tm.ID).Version)
+	}
+}
+
 // excludedOneShotsBecomeDue allows the instants of one-shots that a calendar excluded. One that is
 // to come is due then, and so is one that came while its timer was paused. One that passed stays
 // excluded.
@@ -481,21 +541,7 @@ func excludedOneShotsBecomeDue(t *testing.T, s *setup) {
 	dues := map[timer.ID]int64{} // 0: to come
 	begun := s.nowMS()
 	toCome := begun + 20*timer.MinuteMS
-	plan := func(t *timer.Timer, _ int64) store.Plan {
-		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
-		closed := slices.ContainsFunc(t.Calendars, func(c timer.Calendar) bool {
-			return len(c.ExcludedWeekdays) > 0
-		})
-		if t.NextDueMS != timer.NeverMS && !closed {
-			due := dues[t.ID]
-			if due == 0 {
-				due = toCome
-			}
-			due = max(due, t.NextDueMS, t.ActiveSinceMS)
-			p.Fires = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due}}
-		}
-		return p
-	}
+	plan := onceAllowed(func(id timer.ID) int64 { return cmp.Or(dues[id], toCome) })
 	_, err := s.put("work", "mon", 0)
 	require.NoError(t, err)
 	d := oneShot(begun)

@@ -226,6 +226,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"Calendars_Replan", calendarsReplan},
 		{"Calendars_PastOneShotsStayPast", pastOneShotsStayPast},
 		{"Calendars_ExcludedOneShotsBecomeDue", excludedOneShotsBecomeDue},
+		{"Calendars_OneShotsOfChangedPauses", oneShotsOfChangedPauses},
 		{"Calendars_CountMaxFires", calendarsCountMaxFires},
 		{"Calendars_Concurrent", concurrentCalendars},
 		{"Backfills_End", backfillsEnd},

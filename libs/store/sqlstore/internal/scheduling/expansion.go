@@ -150,7 +150,10 @@ func (x *expansion) endPauses(
 
 // activate begins an activation and plans its first part.
 func (x *expansion) activate(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
-	undecidedMS := t.InactiveSinceMS // an only instant that came due since waits for this activation
+	undecidedMS, err := x.undecidedSince(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	x.begin(t)
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		x.chainBefore[t.ID] = t.LastDueMS
@@ -162,6 +165,29 @@ func (x *expansion) activate(ctx context.Context, t *timer.Timer) ([]timer.Fire,
 		t.LastDueMS = 0 // of the chain before: under a calendar the new one may be due sooner
 	}
 	return x.proceedFrom(ctx, t, undecidedMS)
+}
+
+// undecidedSince returns since when a timer has not been active: an only instant that came due since
+// then waits for this activation. InactiveSinceMS is the begin of the latest stretch only. A pause
+// that was changed, or made a deactivation, has earlier ones. All stretches since the last
+// activation follow each other without a gap (S29). Who may add one has locked the timer's row.
+// Stretches that retention has removed are not known any more.
+func (x *expansion) undecidedSince(ctx context.Context, t *timer.Timer) (int64, error) {
+	if !t.Replan || !x.calendar[t.ID] || !t.Definition.Schedule.Kind.OneShot() ||
+		t.LastDueMS != 0 || t.InactiveSinceMS == 0 {
+		return t.InactiveSinceMS, nil // it decides nothing: see proceedFrom
+	}
+	var first []int64
+	err := x.store.db.SelectAll(
+		ctx,
+		x.c,
+		&first,
+		sqldb.Stmt("SELECT from_ms FROM inactivities WHERE timer_id=").Int(int64(t.ID)).
+			Add(" AND from_ms>=").Int(t.ActiveSinceMS).
+			Add(" ORDER BY from_ms LIMIT 1"),
+	)
+	// The latest stretch may have begun in this transaction, and not be written yet.
+	return slices.Min(append(first, t.InactiveSinceMS)), err
 }
 
 // endChain ends the fire that the chain before this activation of a fixed delay had ahead, so that
