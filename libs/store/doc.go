@@ -109,7 +109,8 @@
 //     If the timer is not active, an edit that changes the schedule takes back what is expanded
 //     beyond now and sets Replan. A changed calendar or time zone (S31) creates a new version with
 //     the same definition if anything is expanded beyond now, and logs it. Executors then can tell
-//     which open fires the new plan does not have. The delay of a fixed delay goes on.
+//     which open fires the new plan does not have. The delay of a fixed delay goes on, as it does
+//     after an edit of an active timer that keeps its every, start and calendars.
 //   - S21 Freezing an app is in the change log like a change of status, once for the app, and in
 //     the states of its timers.
 //   - S22 Of the fires of a timer whose concurrency is not allow, at most one has the slot. It

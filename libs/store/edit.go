@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -55,6 +56,27 @@ type EditResult struct {
 // only one is called. What a one-shot came due for by now is called if it becomes recurring.
 func MovesOneShot(t *timer.Timer, d *timer.Definition) bool {
 	return t.Definition.Schedule.Kind.OneShot() && d.Schedule.Kind.OneShot()
+}
+
+// KeepsDelay reports whether an edit of a fixed delay leaves its next instant as it is. A chain that
+// began anew with each such edit, say of the jitter, would never be due with frequent ones.
+func KeepsDelay(t *timer.Timer, d *timer.Definition) bool {
+	was, is := &t.Definition.Schedule, &d.Schedule
+	sameStart := was.StartAt == is.StartAt ||
+		was.StartAt != nil && is.StartAt != nil && was.StartAt.Equal(*is.StartAt)
+	return t.Status == timer.StatusActive && was.Kind == timer.KindFixedDelay &&
+		is.Kind == timer.KindFixedDelay && was.Every == is.Every && sameStart && was.Zone == is.Zone &&
+		was.Excluded == is.Excluded && slices.Equal(was.Calendars, is.Calendars)
+}
+
+// DelayBefore returns from when a plan of a fixed delay has its fire ahead again. After a change of
+// its calendars these may no longer move it far beyond its delay, which then counts from now.
+func DelayBefore(t *timer.Timer, aheadMS, nowMS int64, changed bool) (nextDueMS int64) {
+	from := aheadMS - time.Duration(t.Definition.Schedule.Every).Milliseconds()
+	if changed {
+		from = min(from, nowMS)
+	}
+	return from + 1
 }
 
 // RefuseMove returns why a one-shot cannot be moved away from its open fire, or nil. due is whether

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -130,13 +131,16 @@ func (s *Store) edit(
 			t.NextDueMS = max(t.NextDueMS, nowMS+1)
 		}
 	}
-	var openUntilMS int64
+	var openUntilMS, nextDueMS int64
 	var many bool
 	priority := t.Definition.Priority.PriorityLevel() != edited.Definition.Priority.PriorityLevel()
 	if !same || priority {
 		ahead := s.ahead(t, nowMS)
-		for _, f := range ahead {
-			openUntilMS = max(openUntilMS, f.DueMS+1)
+		if len(ahead) > 0 {
+			openUntilMS = lastDue(ahead) + 1
+			if store.KeepsDelay(&t.Timer, &edited.Definition) {
+				nextDueMS = store.DelayBefore(&t.Timer, lastDue(ahead), nowMS, t.Replan)
+			}
 		}
 		if many = t.recurring() && !t.Replan && len(ahead) > s.maxEditFires; many {
 			t.replanUntilMS = max(t.replanUntilMS, openUntilMS)
@@ -167,7 +171,12 @@ func (s *Store) edit(
 	}
 	t.Replan, t.replanCalendar, t.planVersion = true, false, t.Version
 	t.planVersions[t.Version] = t.planVersion
+	beginMS := t.NextDueMS
+	t.NextDueMS = cmp.Or(nextDueMS, beginMS)
 	fires = append(fires, s.continuePlan(t, plan, nowMS, openUntilMS)...)
+	if t.Replan { // the plan failed
+		t.NextDueMS = beginMS
+	}
 	for _, f := range replaced {
 		if f.Version < t.Version {
 			o := store.Superseded(*f, nowMS)

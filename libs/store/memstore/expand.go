@@ -102,13 +102,7 @@ func (s *Store) proceedFrom(
 		s.takeBack(t, nowMS)
 		if t.Definition.Schedule.Kind == timer.KindFixedDelay &&
 			len(ahead) > 0 { // the delay goes on
-			slices.SortFunc(
-				ahead,
-				func(a, b *timer.Fire) int { return cmp.Compare(a.DueMS, b.DueMS) },
-			)
-			every := time.Duration(t.Definition.Schedule.Every).Milliseconds()
-			// a calendar may have moved it far beyond its delay, which then counts from now
-			t.NextDueMS = min(ahead[len(ahead)-1].DueMS-every, nowMS) + 1
+			t.NextDueMS = store.DelayBefore(&t.Timer, lastDue(ahead), nowMS, true)
 		}
 		t.LastDueMS = 0
 		t.versions[t.Version+1] = t.Definition
@@ -142,6 +136,14 @@ func (s *Store) ahead(t *row, nowMS int64) (open []*timer.Fire) {
 		}
 	}
 	return open
+}
+
+// lastDue returns the latest due instant of fires.
+func lastDue(fires []*timer.Fire) (ms int64) {
+	for _, f := range fires {
+		ms = max(ms, f.DueMS)
+	}
+	return ms
 }
 
 // takeBack sets the expansion back to now.

@@ -37,6 +37,7 @@
 //	slots.go        slots, queues and stand-ins
 //	slotstorm.go    slots under many sessions
 //	successors.go   fixed delays
+//	delays.go       fixed delays that are edited
 //	completions.go  completions
 //
 // Outcomes:

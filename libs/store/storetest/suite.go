@@ -126,6 +126,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S24_ChainsContinueWithFiresThatWereLeft", chainsContinueWithFiresThatWereLeft},
 		{"S24_ChainsOpenFiresAgain", chainsOpenFiresAgain},
 		{"S24_ChainsContinueWithFiresToSkip", chainsContinueWithFiresToSkip},
+		{"S20_EditsKeepTheDelay", editsKeepTheDelay},
+		{"S20_EditsBeginADelay", editsBeginADelay},
 		{"S24_FiresThatWereLeftAreNotAhead", firesThatWereLeftAreNotAhead},
 		{"S24_ClaimedFiresCountOnce", claimedFiresCountOnce},
 		{"S24_SkipsOfAClaimedChain", skipsOfAClaimedChain},

@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -403,6 +404,10 @@ func (e *editBatch) apply(
 			}
 		}
 	}
+	var nextDueMS int64 // 0: the new version plans from now on
+	if n := len(ahead); n > 0 && store.KeepsDelay(t, &it.Definition) {
+		nextDueMS = store.DelayBefore(t, ahead[n-1].DueMS, x.nowMS, t.Replan)
+	}
 	t.Definition = it.Definition
 	t.Version, t.VersionMS, t.UpdatedMS = t.Version+1, x.nowMS, x.nowMS
 	t.Calendars = e.shared.Of(t)
@@ -424,8 +429,25 @@ func (e *editBatch) apply(
 	delete(x.calendar, t.ID)
 	x.takeBack(t, open)
 	t.Replan = true
-	more, err := e.continuePlan(ctx, x, t)
+	more, err := e.continueFrom(ctx, x, t, nextDueMS)
 	return slices.Concat(fires, more), err
+}
+
+// continueFrom is continuePlan, from an instant if that is not 0. If the plan fails, the timer stays
+// where it is: the fire ahead may be skipped before another process plans, and begins a chain anew.
+func (e *editBatch) continueFrom(
+	ctx context.Context,
+	x *expansion,
+	t *timer.Timer,
+	nextDueMS int64,
+) ([]timer.Fire, error) {
+	beginMS := t.NextDueMS
+	t.NextDueMS = cmp.Or(nextDueMS, beginMS)
+	fires, err := e.continuePlan(ctx, x, t)
+	if t.Replan {
+		t.NextDueMS = beginMS
+	}
+	return fires, err
 }
 
 // continuePlan plans the first fires of the new version, if the timer is active.

@@ -3,7 +3,6 @@ package scheduling
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
@@ -246,9 +245,7 @@ func (x *expansion) proceedFrom(
 		if t.Definition.Schedule.Kind == timer.KindFixedDelay && len(ahead) > 0 {
 			// The delay goes on. If it began anew with each change of a calendar, often enough ones
 			// would keep the timer from ever being due.
-			every := time.Duration(t.Definition.Schedule.Every).Milliseconds()
-			// A calendar may have moved it far beyond its delay, which then counts from now.
-			t.NextDueMS = min(ahead[len(ahead)-1].DueMS-every, x.nowMS) + 1
+			t.NextDueMS = store.DelayBefore(t, ahead[len(ahead)-1].DueMS, x.nowMS, true)
 		}
 		x.copiedVersions = append(
 			x.copiedVersions,
