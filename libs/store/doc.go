@@ -205,6 +205,9 @@
 //     last open fire of an older version. Each page is a transaction, and any process may do it.
 //     Expand does so once the fires of the edit are used up. A page that is behind plans as of the
 //     instant that was reached, so no instant of an open fire becomes part of a skipped stretch.
+//     – A replan for a calendar or time zone, or of an activation, plans a part at once. What open
+//     fires of older versions that does not reach are left in the same way. With max_fires, more
+//     parts are planned at once instead.
 //     – Replanning returns the fires that are undecided. Until a fire is decided, an outcome with
 //     Reason superseded is lost. Any other outcome counts.
 //     – Another edit during the follow-up begins at its own now. It leaves one follow-up, up to the

@@ -242,6 +242,9 @@ func (s *Store) continuePlan(
 			}
 			return p
 		}, nowMS)
+		if !t.Replan {
+			fires = append(fires, s.planRest(t, plan, nowMS, openUntilMS)...)
+		}
 	}
 	t.followUp(nowMS)
 	return fires

@@ -89,6 +89,7 @@ func (s *Store) proceedFrom(
 	nowMS, undecidedMS int64,
 ) []timer.Fire {
 	was, wasPlan := t.Timer, t.planVersion
+	var openUntilMS int64
 	t.Replan = false
 	if was.Replan && t.replanCalendar && t.NextDueMS > nowMS+1 {
 		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() &&
@@ -99,6 +100,7 @@ func (s *Store) proceedFrom(
 			return nil
 		}
 		ahead := s.ahead(t, nowMS)
+		openUntilMS = t.LastDueMS + 1
 		s.takeBack(t, nowMS)
 		if t.Definition.Schedule.Kind == timer.KindFixedDelay &&
 			len(ahead) > 0 { // the delay goes on
@@ -115,6 +117,7 @@ func (s *Store) proceedFrom(
 	switch {
 	case ok:
 		t.replanCalendar = false
+		fires = append(fires, s.planRest(t, plan, nowMS, openUntilMS)...)
 	case was.Replan:
 		delete(t.versions, was.Version+1)
 		was.ExpandAtMS = t.ExpandAtMS

@@ -13,6 +13,7 @@ const DefaultMaxEditFires = 64
 
 const (
 	editAheadMS      = int64(10 * time.Second / time.Millisecond)
+	replanRounds     = 4
 	replanRetryDelay = time.Minute
 )
 
@@ -62,6 +63,30 @@ func (s *Store) shorten(t *row, p *store.Plan, nowMS, openUntilMS int64) {
 	cutPlan(p, min(nowMS+editAheadMS, p.Fires[s.maxEditFires].DueMS-1))
 	p.ExpandAtMS = p.NextDueMS
 	t.replanUntilMS = max(t.replanUntilMS, openUntilMS, p.NextDueMS+1)
+}
+
+// planRest sees to the open fires of older versions that a first plan has not reached.
+func (s *Store) planRest(
+	t *row,
+	plan store.Planner,
+	nowMS, openUntilMS int64,
+) (fires []timer.Fire) {
+	if t.recurring() && t.NextDueMS < openUntilMS {
+		t.replanUntilMS, t.nextPageMS = max(t.replanUntilMS, openUntilMS), nowMS
+		return nil
+	}
+	for range replanRounds {
+		if !t.Definition.Schedule.Kind.Repeats() || t.NextDueMS >= openUntilMS ||
+			store.AllCreated(&t.Timer) {
+			break
+		}
+		more, ok := s.expand(t, plan, nowMS)
+		if !ok {
+			break
+		}
+		fires = append(fires, more...)
+	}
+	return fires
 }
 
 // followUp sets when the next page of a timer is due, or ends its replan.

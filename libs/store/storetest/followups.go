@@ -152,6 +152,123 @@ func supersededOnlyIfDecided(t *testing.T, s *setup) {
 	require.Nil(t, rec.Open)
 }
 
+// calendarsAreContinued changes a calendar of timers with many fires, more than one plan has. What
+// that plan has not reached is undecided, so nobody can skip it as superseded, however late the
+// follow-up is.
+func calendarsAreContinued(t *testing.T, s *setup) {
+	end := s.nowMS() + 10*timer.MinuteMS
+	replan := map[string]func(timer.Timer){
+		"expand": func(timer.Timer) { s.expandDue(pages(end)) },
+		"resume": func(tm timer.Timer) { s.setStatus(tm, timer.StatusActive, pages(end)) },
+		"end": func(tm timer.Timer) { // the call finds that the pause is over
+			s.until(tm.PausedUntilMS)
+			s.pause(tm, "again", 0, pages(end))
+		},
+	}
+	d := gridDefinition(time.Second)
+	d.Schedule.Calendars = []string{"work"}
+	session := s.session()
+	for name, replan := range replan {
+		_, err := s.put("work", "", 0)
+		require.NoError(t, err)
+		made := s.gridTimer(d, gridUntil(end))
+		tm := made.Timer
+		switch name {
+		case "resume":
+			s.setStatus(tm, timer.StatusPaused, pages(end))
+		case "end":
+			tm = s.pause(tm, "short", s.nowMS()+300, pages(end)).Timer
+		}
+		_, err = s.put("work", "mon", 0)
+		require.NoError(t, err)
+		replan(tm)
+		last := made.Fires[len(made.Fires)-1]
+		require.True(t, s.replanning(made.Fires)[last.FireID], name)
+		held := s.claim(session, []timer.Fire{last})
+		require.Len(t, held, 1)
+		lost, _ := s.record(session, timer.Outcome{
+			Fire:       held[0],
+			Kind:       timer.Skipped,
+			Reason:     timer.ReasonSuperseded,
+			FinishedMS: s.nowMS(),
+			UntilMS:    last.DueMS,
+			Count:      1,
+		})
+		require.Equal(t, ids(held), lost, name)
+
+		s.setStatus(tm, timer.StatusActive, pages(end))
+		s.continueReplans(pages(end))
+		s.requireEvenMinutes(made)
+		s.setStatus(tm, timer.StatusDeleted, pages(end))
+	}
+}
+
+// requireEvenMinutes checks that all open fires are decided, and those of the present version are
+// all that a calendar has which excludes odd minutes.
+func (s *setup) requireEvenMinutes(made store.CreateResult) {
+	s.t.Helper()
+	require.Empty(s.t, s.replanning(made.Fires))
+	tm := s.timer(made.Timer.ID)
+	for _, f := range made.Fires {
+		rec, err := s.st().Fire(s.t.Context(), "app", f.FireID)
+		require.NoError(s.t, err)
+		if f.DueMS > max(tm.VersionMS, tm.ActiveSinceMS) {
+			even := f.DueMS/timer.MinuteMS%2 == 0
+			require.Equal(
+				s.t,
+				even,
+				rec.Open.Version == tm.Version,
+				"%s of %d",
+				f.FireID,
+				tm.Version,
+			)
+		}
+	}
+}
+
+// replansWithMaxFires replans timers with max_fires and many fires. They count their fires as they are
+// planned, so all is decided at once.
+func replansWithMaxFires(t *testing.T, s *setup) {
+	const most = 450 // fires
+	end := s.nowMS() + 10*timer.MinuteMS
+	plan := pages(end)
+	d := gridDefinition(time.Second)
+	d.Schedule.Calendars, d.Schedule.MaxFires = []string{"work"}, most
+	_, err := s.put("work", "", 0)
+	require.NoError(t, err)
+	expanded := s.gridTimer(d, gridUntil(end))
+	resumed := s.gridTimer(d, gridUntil(end))
+	require.Len(t, resumed.Fires, most)
+	s.setStatus(resumed.Timer, timer.StatusPaused, plan)
+	_, err = s.put("work", "mon", 0)
+	require.NoError(t, err)
+	s.setStatus(resumed.Timer, timer.StatusActive, plan)
+	s.expandDue(plan)
+	for _, made := range []store.CreateResult{expanded, resumed} {
+		s.requireEvenMinutes(made)
+		tm := s.timer(made.Timer.ID)
+		present, older := byVersion(s.openOf(tm.ID), tm.Version)
+		past := 0
+		for _, f := range older {
+			if f.DueMS <= tm.VersionMS {
+				past++
+			}
+		}
+		require.EqualValues(t, past+len(present), tm.FiresCreated)
+	}
+
+	// The same holds for an edit.
+	d.Schedule.Calendars = nil
+	made := s.gridTimer(d, gridUntil(end))
+	d.Misfire.Grace = timer.Duration(time.Minute)
+	edited := s.edit(made.Timer, d, plan)
+	require.EqualValues(t, most, edited.Timer.FiresCreated)
+	_, older := byVersion(s.openOf(made.Timer.ID), 2)
+	for _, f := range older {
+		require.LessOrEqual(t, f.DueMS, edited.Timer.VersionMS)
+	}
+}
+
 // editDuringFollowUp edits again before, between and after pages, and expands in between.
 func editDuringFollowUp(t *testing.T, s *setup) {
 	made, end := s.denseTimer()

@@ -161,6 +161,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S32_Begin", beginWritesLateness},
 		{"S33_EditIsContinued", editIsContinued},
 		{"S33_SupersededOnlyIfDecided", supersededOnlyIfDecided},
+		{"S33_CalendarsAreContinued", calendarsAreContinued},
+		{"S33_ReplansWithMaxFires", replansWithMaxFires},
 		{"S33_EditDuringFollowUp", editDuringFollowUp},
 		{"S33_WaitsWhileInactive", followUpWaitsWhileInactive},
 		{"S33_PriorityIsContinued", priorityIsContinued},

@@ -237,9 +237,6 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 	if err := e.store.timers.InsertVersions(ctx, e.c, versions, x.nowMS); err != nil {
 		return err
 	}
-	if err := x.saveReplans(ctx); err != nil {
-		return err
-	}
 	if err := x.saveEach(ctx, e.byID, changed); err != nil {
 		return err
 	}

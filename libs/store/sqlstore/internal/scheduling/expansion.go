@@ -228,6 +228,7 @@ func (x *expansion) proceedFrom(
 	undecidedMS int64,
 ) ([]timer.Fire, error) {
 	was, copiedVersions := *t, len(x.copiedVersions)
+	openUntilMS := x.openUntil[t.ID]
 	t.Replan = false
 	calendar := x.calendar[t.ID]
 	if was.Replan && calendar && t.NextDueMS > x.nowMS+1 {
@@ -241,6 +242,7 @@ func (x *expansion) proceedFrom(
 			t.ExpandAtMS = x.nowMS + store.AddedFireRetention.Milliseconds()
 			return nil, nil
 		}
+		openUntilMS = t.LastDueMS + 1
 		x.takeBack(t, int64(len(ahead)))
 		if t.Definition.Schedule.Kind == timer.KindFixedDelay && len(ahead) > 0 {
 			// The delay goes on. If it began anew with each change of a calendar, often enough ones
@@ -259,6 +261,9 @@ func (x *expansion) proceedFrom(
 		if *t, x.copiedVersions = was, x.copiedVersions[:copiedVersions]; calendar {
 			delete(x.begun, t.ID)
 		}
+	}
+	if ok && was.Replan {
+		fires = append(fires, x.planRest(t, openUntilMS)...)
 	}
 	return fires, nil
 }

@@ -36,6 +36,7 @@ const editAheadMS = int64(10 * time.Second / time.Millisecond)
 
 const (
 	replanCandidates = 16          // timers that a page chooses from
+	replanRounds     = 4           // further plans of a timer with max_fires
 	replanRetryDelay = time.Minute // of a timer that is not active, or whose plan fails
 )
 
@@ -147,6 +148,31 @@ func (x *expansion) shorten(t *timer.Timer, p *store.Plan) {
 	cutPlan(p, min(x.nowMS+editAheadMS, p.Fires[most].DueMS-1))
 	p.ExpandAtMS = p.NextDueMS
 	x.replans[t.ID] = max(x.replans[t.ID], x.openUntil[t.ID], p.NextDueMS+1)
+}
+
+// planRest sees to the open fires of older versions up to an instant that a first plan has not
+// reached. If migrators were down when these are due, executors would skip them as superseded,
+// though the new version has them. The follow-up decides about those of a recurring timer. With
+// max_fires it cannot: what executors call before it comes would not count. So such a timer is planned on
+// here. What few rounds leave is decided as each expansion comes to it.
+func (x *expansion) planRest(t *timer.Timer, openUntilMS int64) (fires []timer.Fire) {
+	if recurring(t) && t.NextDueMS < openUntilMS {
+		x.replans[t.ID] = max(x.replans[t.ID], openUntilMS)
+		x.followUp(t, x.nowMS)
+		return nil
+	}
+	for range replanRounds {
+		if !t.Definition.Schedule.Kind.Repeats() || t.NextDueMS >= openUntilMS ||
+			store.AllCreated(t) {
+			break
+		}
+		more, ok := x.expand(t)
+		if !ok {
+			break
+		}
+		fires = append(fires, more...)
+	}
+	return fires
 }
 
 // followUp sets when the next page of an edited or expanded timer is due, or ends its replan.

@@ -219,12 +219,15 @@ func (x *expansion) setStatus(
 	return fires, nil
 }
 
-// saveEach writes each changed row once, in the state that the last item left.
+// saveEach writes each changed row once, in the state that the last item left, and its replan.
 func (x *expansion) saveEach(
 	ctx context.Context,
 	byID map[timer.ID]*timer.Timer,
 	ids []timer.ID,
 ) error {
+	if err := x.saveReplans(ctx); err != nil {
+		return err
+	}
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	var ts []timer.Timer
