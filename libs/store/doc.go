@@ -80,6 +80,7 @@
 //   - S19 A version never changes. An edit creates the next one. Its definition, version_ms and log
 //     entry are written in one transaction. An edit with Deactivate makes the timer inactive first,
 //     in the same transaction, so no fire of the new version is planned. It does both or neither.
+//     An edit whose Check returns an error writes nothing.
 //   - S20 A replan happens after an edit of an active timer that changes schedule, misfire policy
 //     or calendars, and after an activation or an Expand with Replan set. It is one transaction,
 //     except for an edit of many fires (S33). On an edit, the old version first expands what came

@@ -36,6 +36,18 @@ type Edit struct {
 	Definition timer.Definition
 	Deactivate bool   // makes the timer inactive in the same transaction, before the edit
 	By         *Actor // who edits, nil: the actor of the context
+	// Check may refuse the edit; nil: nothing does. It gets the timer as it is, with its row locked, and
+	// the store's clock. With an error, which is the result, nothing of the edit is written. It may be
+	// called again for another try of the transaction, and not at all if the definition is the same.
+	Check func(t *timer.Timer, nowMS int64) error
+}
+
+// Checked returns why Check refuses the edit, or nil.
+func (e *Edit) Checked(t *timer.Timer, nowMS int64) error {
+	if e.Check == nil {
+		return nil
+	}
+	return e.Check(t, nowMS)
 }
 
 // Deactivation returns the change of status that an edit makes, and whether it makes one.

@@ -69,6 +69,12 @@ func (s *Store) Edit(
 			continue
 		}
 		nowMS := s.nowMS()
+		if !same {
+			if err := it.Checked(&t.Timer, nowMS); err != nil {
+				out[i].Err, out[i].Fires = err, ended
+				continue
+			}
+		}
 		deactivate := func() (fires []timer.Fire) {
 			if deactivates {
 				was := t.Timer

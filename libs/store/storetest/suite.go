@@ -88,6 +88,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S18_NoAddedFireIsRemoved", noAddedFireIsRemoved},
 		{"S19_EditMakesAVersion", editMakesAVersion},
 		{"S19_EditDeactivates", editDeactivates},
+		{"S19_EditsAreChecked", editsAreChecked},
 		{"S20_EditReplans", editReplans},
 		{"S20_EditLeavesOpenFires", editLeavesOpenFires},
 		{"S20_EditsBetweenPlans", editsBetweenPlans},

@@ -86,6 +86,51 @@ func editMakesAVersion(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeNotFound, gone[0].Err)
 }
 
+// editsAreChecked refuses an edit with the row locked. Nothing of it is written, and another item of
+// the call is done.
+func editsAreChecked(t *testing.T, s *setup) {
+	ctx := store.WithActor(t.Context(), testActor("k"))
+	plan := gridUntil(s.nowMS() + timer.MinuteMS)
+	made, other := s.gridTimer(
+		gridDefinition(20*time.Second),
+		plan,
+	), s.gridTimer(
+		gridDefinition(20*time.Second),
+		plan,
+	)
+	before, err := s.st().LastChange(ctx)
+	require.NoError(t, err)
+	entries := len(s.trail(store.AuditQuery{}))
+	open := s.openOf(made.Timer.ID)
+	asked := 0
+	no := timer.Conflict("", "no")
+	check := func(tm *timer.Timer, nowMS int64) error {
+		asked++
+		if tm.Version != 1 || tm.ID != made.Timer.ID || nowMS < made.Timer.CreatedMS {
+			return timer.Invalid("", "not the timer as it is")
+		}
+		return no
+	}
+	d := gridDefinition(30 * time.Second)
+	out, err := s.st().Edit(ctx, []store.Edit{
+		{App: "app", ID: made.Timer.ID, Definition: d, Deactivate: true, Check: check},
+		{App: "app", ID: other.Timer.ID, Definition: d},
+		{App: "app", ID: made.Timer.ID, Definition: made.Timer.Definition, Check: check},
+	}, plan)
+	require.NoError(t, err)
+	require.Equal(t, no, out[0].Err)
+	require.NoError(t, out[1].Err)
+	require.NoError(t, out[2].Err, "it has this definition, so nothing is asked")
+	require.Equal(t, 1, asked)
+	require.Equal(t, made.Timer, s.timer(made.Timer.ID))
+	require.Equal(t, open, s.openOf(made.Timer.ID))
+	changes, err := s.st().Changes(ctx, before, 10)
+	require.NoError(t, err)
+	require.Len(t, changes, 1)
+	require.Equal(t, other.Timer.ID, changes[0].State.ID)
+	require.Len(t, s.trail(store.AuditQuery{}), entries+1)
+}
+
 // editDeactivates checks that an edit with Deactivate plans no fire of its definition, and that it
 // changes both or neither.
 func editDeactivates(t *testing.T, s *setup) {

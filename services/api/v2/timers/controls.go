@@ -2,6 +2,7 @@ package timers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -107,8 +108,8 @@ type rescheduleBody struct {
 	IfVersion int32  `json:"if_version,omitempty" minimum:"1" doc:"Only if this is the timer's version; else 409."`
 }
 
-// rescheduleTimer moves a one-shot. Under the row lock the planner checks whether the one-shot has
-// come due. Then the new version gets no fire, so only one of the two instants is called.
+// rescheduleTimer moves a one-shot. With the row locked, the edit is refused if the one-shot has come
+// due. Nothing is written then, so only one of the two instants is called.
 func (s *Resource) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*timerOutput, error) {
 	id, err := param.OwnTimer(ctx, s.Auth, &in.TimerParam)
 	if err != nil {
@@ -149,49 +150,31 @@ func (s *Resource) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*t
 	}
 	d := t.Definition
 	d.Schedule.Kind, d.Schedule.At, d.Schedule.Delay = timer.KindAt, &at, 0
-	var late bool
+	cameDue := timer.Conflict("", "it came due meanwhile")
 	var wasMS int64 // due instant by the old version
-	plan := func(p *timer.Timer, nowMS int64) store.Plan {
-		was := t
-		was.AnchorMS = p.AnchorMS // it may have been activated in the meantime
-		wasMS = oneShotDue(&was)
-		if late = p.Version != t.Version && wasMS <= nowMS; late {
-			return noFires(p, nowMS)
+	check := func(now *timer.Timer, nowMS int64) error {
+		// It may have been activated in the meantime.
+		if wasMS = oneShotDue(now); now.Status == timer.StatusActive && wasMS <= nowMS {
+			return cameDue
 		}
-		return s.Plan(p, nowMS)
+		return nil
 	}
 	done, err := s.Writer.Edit(
 		ctx,
-		store.Edit{App: in.App, ID: id, IfVersion: t.Version, Definition: d},
-		plan,
+		store.Edit{App: in.App, ID: id, IfVersion: t.Version, Definition: d, Check: check},
+		s.Plan,
 	)
-	if err != nil {
-		return nil, only.failure(err)
-	}
-	if late {
-		// The timer must not show a due instant at which it has no fire. A crash before this edit
-		// leaves it showing one, and has no other effect.
-		back := store.Edit{App: in.App, ID: id, IfVersion: done.Version, Definition: t.Definition}
-		if _, err := s.Writer.Edit(
-			ctx,
-			back,
-			noFires,
-		); err != nil && !in.DryRun && // which has edited nothing
-			timer.CodeOf(err) != timer.CodeConflict {
-			return nil, err
-		}
+	if errors.Is(err, cameDue) {
 		what, _, err := s.describeOneShotFire(ctx, &t, wasMS)
 		if err != nil {
 			return nil, err
 		}
 		return nil, timer.Conflict("", "it came due meanwhile: its fire "+what)
 	}
+	if err != nil {
+		return nil, only.failure(err)
+	}
 	return s.show(ctx, &done)
-}
-
-// noFires is a store.Planner for a schedule that has ended.
-func noFires(*timer.Timer, int64) store.Plan {
-	return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
 }
 
 // oneShotDue returns the due instant of a one-shot, or NeverMS before its first activation.

@@ -289,6 +289,7 @@ func TestV2RescheduleComesTooLate(t *testing.T) {
 	}
 	after := f.Do(t, 200, http.MethodGet, apitest.TimerPath(got.ID, ""), "")
 	require.Equal(t, got.Schedule, after.Schedule)
+	require.Equal(t, got.Version, after.Version, "nothing was written")
 	require.Empty(t, after.NextDue)
 	tm, err := f.Store.Timer(t.Context(), "shop", id)
 	require.NoError(t, err)

@@ -35,6 +35,8 @@ func (s *Resource) describeOneShotFire(
 			s.Now().UnixMilli(),
 		)
 		return text, movable, nil
+	case t.NextDueMS != timer.NeverMS:
+		return "is due at " + input.Instant(dueMS) + ", and not expanded yet", false, nil
 	default:
 		return "was due at " + input.Instant(
 			dueMS,

@@ -137,6 +137,43 @@ func TestV2RescheduleSaysWhatTheFireDoes(t *testing.T) {
 	)
 }
 
+// TestV2RescheduleOfWhatMigratorsHaveLeft refuses to move a one-shot that has come due and that no
+// migrator has expanded, and changes nothing.
+func TestV2RescheduleOfWhatMigratorsHaveLeft(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	at := time.Now().Add(-time.Minute).Truncate(time.Second).UTC()
+	made, err := f.Store.Create(t.Context(), []store.NewTimer{{
+		App:  "shop",
+		Name: "left",
+		Definition: timer.Definition{
+			Schedule: timer.Schedule{Kind: timer.KindAt, At: &at},
+			Target:   timer.Target{Kind: timer.KindHTTP, URL: "http://127.0.0.1", Method: "POST"},
+			Retry:    timer.DefaultRetry(),
+		},
+		Activate: true,
+	}}, func(*timer.Timer, int64) store.Plan {
+		return store.Plan{NextDueMS: at.UnixMilli(), ExpandAtMS: at.UnixMilli()}
+	})
+	require.NoError(t, err)
+	require.NoError(t, made[0].Err)
+	p := f.Problem(
+		t,
+		409,
+		http.MethodPost,
+		apitest.TimerPath(made[0].Timer.ID.String(), "/reschedule"),
+		`{"delay":"1h"}`,
+	)
+	require.Regexp(
+		t,
+		"^it came due meanwhile: its fire is due at .*Z, and not expanded yet$",
+		p.Detail,
+	)
+	now, err := f.Store.Timer(t.Context(), "shop", made[0].Timer.ID)
+	require.NoError(t, err)
+	require.Equal(t, made[0].Timer, now)
+}
+
 // TestV2EditOfAClaimedOneShot checks that an edit of the schedule says that the fire is claimed, which
 // no other version would change.
 func TestV2EditOfAClaimedOneShot(t *testing.T) {

@@ -195,7 +195,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 			}
 			continue
 		}
-		if e.out[i].Err = e.refuse(t, &e.items[i].Definition); e.out[i].Err != nil {
+		if e.out[i].Err = e.refuse(t, &e.items[i], x.nowMS); e.out[i].Err != nil {
 			continue
 		}
 		version := t.Version
@@ -305,11 +305,14 @@ func (e *editBatch) wanted(i int) (*timer.Timer, error) {
 }
 
 // refuse returns why a timer cannot have a new definition, or nil.
-func (e *editBatch) refuse(t *timer.Timer, d *timer.Definition) error {
-	if err := e.shared.Missing(t.AppID, &d.Schedule); err != nil {
+func (e *editBatch) refuse(t *timer.Timer, it *store.Edit, nowMS int64) error {
+	if err := e.shared.Missing(t.AppID, &it.Definition.Schedule); err != nil {
 		return err
 	}
-	return timers.TakeMetered(&e.room, t.Definition.Metrics, d.Metrics)
+	if err := it.Checked(t, nowMS); err != nil {
+		return err //nolint:wrapcheck // it is the caller's
+	}
+	return timers.TakeMetered(&e.room, t.Definition.Metrics, it.Definition.Metrics)
 }
 
 // deactivate makes a timer inactive, if its item wants that and it is not.
