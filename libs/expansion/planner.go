@@ -207,8 +207,8 @@ func (s *planBuilder) first() int64 {
 	}
 }
 
-// firstSerial returns the due time of the first fire of a fixed delay. Each activation, and an edit of
-// the delay, starts a new serial, whose later fires come with the outcomes.
+// firstSerial returns the due time of the first fire of a fixed delay. Each activation, and an edit
+// of the delay, starts a new serial, whose later fires come with the outcomes.
 func (s *planBuilder) firstSerial() int64 {
 	t := s.timer
 	switch from := t.NextDueMS - 1; t.NextDueMS {

@@ -36,9 +36,10 @@ type Edit struct {
 	Definition timer.Definition
 	Deactivate bool   // makes the timer inactive in the same transaction, before the edit
 	By         *Actor // who edits, nil: the actor of the context
-	// Check may refuse the edit; nil: nothing does. It gets the timer as it is, with its row locked, and
-	// the store's clock. With an error, which is the result, nothing of the edit is written. It may be
-	// called again for another try of the transaction, and not at all if the definition is the same.
+	// Check may refuse the edit; nil: nothing does. It gets the timer as it is, with its row
+	// locked, and the store's clock. With an error, which is the result, nothing of the edit is
+	// written. It may be called again for another try of the transaction, and not at all if the
+	// definition is the same.
 	Check func(t *timer.Timer, nowMS int64) error
 }
 
@@ -64,14 +65,14 @@ type EditResult struct {
 	Err   error        // not_found, or conflict: another version, or S44
 }
 
-// MovesOneShot reports whether an edit keeps a timer a one-shot. Of its old and its new instant then
-// only one is called. What a one-shot came due for by now is called if it becomes recurring.
+// MovesOneShot reports whether an edit keeps a timer a one-shot. Of its old and its new instant
+// then only one is called. What a one-shot came due for by now is called if it becomes recurring.
 func MovesOneShot(t *timer.Timer, d *timer.Definition) bool {
 	return t.Definition.Schedule.Kind.OneShot() && d.Schedule.Kind.OneShot()
 }
 
-// KeepsDelay reports whether an edit of a fixed delay leaves its next instant as it is. A chain that
-// began anew with each such edit, say of the jitter, would never be due with frequent ones.
+// KeepsDelay reports whether an edit of a fixed delay leaves its next instant as it is. A chain
+// that began anew with each such edit, say of the jitter, would never be due with frequent ones.
 func KeepsDelay(t *timer.Timer, d *timer.Definition) bool {
 	was, is := &t.Definition.Schedule, &d.Schedule
 	sameStart := was.StartAt == is.StartAt ||

@@ -192,8 +192,8 @@ func (s *Store) edit(
 	return fires, nil
 }
 
-// replaceOneShot returns the open fires of a one-shot that an edit ends: those ahead, or one that has
-// come due and was not called yet.
+// replaceOneShot returns the open fires of a one-shot that an edit ends: those ahead, or one that
+// has come due and was not called yet.
 func (s *Store) replaceOneShot(
 	t *row,
 	d *timer.Definition,

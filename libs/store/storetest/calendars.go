@@ -475,7 +475,8 @@ func pastOneShotsStayPast(t *testing.T, s *setup) {
 	}
 }
 
-// onceAllowed plans one-shots, which are due at their instants unless a calendar excludes a weekday.
+// onceAllowed plans one-shots, which are due at their instants unless a calendar excludes a
+// weekday.
 func onceAllowed(dueOf func(timer.ID) int64) store.Planner {
 	return func(t *timer.Timer, _ int64) store.Plan {
 		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
@@ -491,8 +492,8 @@ func onceAllowed(dueOf func(timer.ID) int64) store.Planner {
 }
 
 // oneShotsOfChangedPauses allows instants of one-shots that a calendar excluded, after their pauses
-// were changed. One that came in an earlier part of the pause is due at the activation. One that came
-// before the pause stays excluded, also if it came in an earlier pause.
+// were changed. One that came in an earlier part of the pause is due at the activation. One that
+// came before the pause stays excluded, also if it came in an earlier pause.
 func oneShotsOfChangedPauses(t *testing.T, s *setup) {
 	dues := map[timer.ID]int64{}
 	begun := s.nowMS()

@@ -226,8 +226,8 @@ func (s *setup) requireEvenMinutes(made store.CreateResult) {
 	}
 }
 
-// replansWithMaxFires replans timers with max_fires and many fires. They count their fires as they are
-// planned, so all is decided at once.
+// replansWithMaxFires replans timers with max_fires and many fires. They count their fires as they
+// are planned, so all is decided at once.
 func replansWithMaxFires(t *testing.T, s *setup) {
 	const most = 450 // fires
 	end := s.nowMS() + 10*timer.MinuteMS

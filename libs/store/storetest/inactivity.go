@@ -218,8 +218,8 @@ func dueOneShotsAreNotPlannedAgain(t *testing.T, s *setup) {
 	}
 }
 
-// dueOneShotsAreMovedOnce moves one-shots that have come due. Of the two instants one is called: the
-// old one if an executor has the fire or has called it, then the edit is refused.
+// dueOneShotsAreMovedOnce moves one-shots that have come due. Of the two instants one is called:
+// the old one if an executor has the fire or has called it, then the edit is refused.
 func dueOneShotsAreMovedOnce(t *testing.T, s *setup) {
 	ctx := t.Context()
 	session := s.session()

@@ -133,7 +133,8 @@ func laterExpansionsMove(t *testing.T, s *setup) {
 	d.Schedule.Jitter = timer.Duration(3 * time.Second)
 	edited := s.edit(made.Timer, d, few)
 	require.Len(t, edited.Fires, 3)
-	// One of the remaining fires is skipped before the expansion reaches it. None is superseded yet.
+	// One of the remaining fires is skipped before the expansion reaches it. None is superseded
+	// yet.
 	session := s.session()
 	_, older := byVersion(s.openOf(made.Timer.ID), 2)
 	next := slices.IndexFunc(

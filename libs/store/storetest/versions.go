@@ -86,8 +86,8 @@ func editMakesAVersion(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeNotFound, gone[0].Err)
 }
 
-// editsAreChecked refuses an edit with the row locked. Nothing of it is written, and another item of
-// the call is done.
+// editsAreChecked refuses an edit with the row locked. Nothing of it is written, and another item
+// of the call is done.
 func editsAreChecked(t *testing.T, s *setup) {
 	ctx := store.WithActor(t.Context(), testActor("k"))
 	plan := gridUntil(s.nowMS() + timer.MinuteMS)

@@ -108,8 +108,8 @@ type rescheduleBody struct {
 	IfVersion int32  `json:"if_version,omitempty" minimum:"1" doc:"Only if this is the timer's version; else 409."`
 }
 
-// rescheduleTimer moves a one-shot. With the row locked, the edit is refused if the one-shot has come
-// due. Nothing is written then, so only one of the two instants is called.
+// rescheduleTimer moves a one-shot. With the row locked, the edit is refused if the one-shot has
+// come due. Nothing is written then, so only one of the two instants is called.
 func (s *Resource) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*timerOutput, error) {
 	id, err := param.OwnTimer(ctx, s.Auth, &in.TimerParam)
 	if err != nil {

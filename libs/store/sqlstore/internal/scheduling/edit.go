@@ -433,8 +433,9 @@ func (e *editBatch) apply(
 	return slices.Concat(fires, more), err
 }
 
-// continueFrom is continuePlan, from an instant if that is not 0. If the plan fails, the timer stays
-// where it is: the fire ahead may be skipped before another process plans, and begins a chain anew.
+// continueFrom is continuePlan, from an instant if that is not 0. If the plan fails, the timer
+// stays where it is: the fire ahead may be skipped before another process plans, and begins a chain
+// anew.
 func (e *editBatch) continueFrom(
 	ctx context.Context,
 	x *expansion,
@@ -466,9 +467,9 @@ func (e *editBatch) continuePlan(
 }
 
 // replaceOneShot makes sure that of the old and the new instant of a one-shot only one is called.
-// It locks the open fire: the one ahead, or one that has come due and was not called yet, because of
-// its jitter, a limit or a breaker. If an executor owns it, that executor may be about to call, so
-// the edit is refused. If nobody owns it, flush finishes it, and a task that is under way has no
+// It locks the open fire: the one ahead, or one that has come due and was not called yet, because
+// of its jitter, a limit or a breaker. If an executor owns it, that executor may be about to call,
+// so the edit is refused. If nobody owns it, flush finishes it, and a task that is under way has no
 // effect. A claim or an outcome comes before all of this, or finds the fire gone.
 func (e *editBatch) replaceOneShot(
 	ctx context.Context,
@@ -499,8 +500,8 @@ func (e *editBatch) replaceOneShot(
 }
 
 // passOver ends the instant of a one-shot that has come due and has no fire yet, as migrators are
-// behind. It is not called: the timer moves to another one. If the plan fails, nothing was due by it,
-// and the new version begins where it stands.
+// behind. It is not called: the timer moves to another one. If the plan fails, nothing was due by
+// it, and the new version begins where it stands.
 func (x *expansion) passOver(t *timer.Timer) {
 	if t.NextDueMS > x.nowMS {
 		return

@@ -166,9 +166,9 @@ func (x *expansion) activate(ctx context.Context, t *timer.Timer) ([]timer.Fire,
 	return x.proceedFrom(ctx, t, undecidedMS)
 }
 
-// undecidedSince returns since when a timer has not been active: an only instant that came due since
-// then waits for this activation. InactiveSinceMS is the begin of the latest stretch only. A pause
-// that was changed, or made a deactivation, has earlier ones. All stretches since the last
+// undecidedSince returns since when a timer has not been active: an only instant that came due
+// since then waits for this activation. InactiveSinceMS is the begin of the latest stretch only. A
+// pause that was changed, or made a deactivation, has earlier ones. All stretches since the last
 // activation follow each other without a gap (S29). Who may add one has locked the timer's row.
 // Stretches that retention has removed are not known any more.
 func (x *expansion) undecidedSince(ctx context.Context, t *timer.Timer) (int64, error) {

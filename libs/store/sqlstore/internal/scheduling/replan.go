@@ -153,8 +153,8 @@ func (x *expansion) shorten(t *timer.Timer, p *store.Plan) {
 // planRest sees to the open fires of older versions up to an instant that a first plan has not
 // reached. If migrators were down when these are due, executors would skip them as superseded,
 // though the new version has them. The follow-up decides about those of a recurring timer. With
-// max_fires it cannot: what executors call before it comes would not count. So such a timer is planned on
-// here. What few rounds leave is decided as each expansion comes to it.
+// max_fires it cannot: what executors call before it comes would not count. So such a timer is
+// planned on here. What few rounds leave is decided as each expansion comes to it.
 func (x *expansion) planRest(t *timer.Timer, openUntilMS int64) (fires []timer.Fire) {
 	if recurring(t) && t.NextDueMS < openUntilMS {
 		x.replans[t.ID] = max(x.replans[t.ID], openUntilMS)
