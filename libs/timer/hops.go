@@ -11,7 +11,7 @@ const (
 	PathSlice    Path = 1 // the task of a trigger that held the slice
 	PathDirect   Path = 2 // the task of the process that committed the fire
 	PathDueSoon  Path = 3 // an executor asked for unclaimed fires that are due soon
-	PathOrphaned Path = 4 // an executor asked for the claims of expired sessions
+	PathOrphaned Path = 4 // an executor found the claim of an expired session
 	PathOverdue  Path = 5 // an executor asked for overdue fires
 	PathOwnClaim Path = 6 // an executor asked for its own claims, whose answers were lost
 	PathReadmit  Path = 7 // its app could make calls sooner than expected, and an executor looked for it

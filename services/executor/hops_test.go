@@ -67,6 +67,29 @@ func TestFiresTellTheirPath(t *testing.T) {
 	}
 }
 
+// TestFiresOfAnExecutorLongDeadSaySo checks fires of a session that expired so long ago that they
+// are found as overdue.
+func TestFiresOfAnExecutorLongDeadSaySo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		fires := parts.Create("a", soon(6, time.Second)...)
+		dead := store.Session{ID: 42, Kind: store.ExecutorSession, Name: "dead"}
+		require.NoError(t, parts.Store.OpenSession(t.Context(), dead))
+		won, err := parts.Store.Claim(t.Context(), dead.ID, fires[:4])
+		require.NoError(t, err)
+		require.Len(t, won, 4)
+		expired, err := parts.Store.ExpireSession(t.Context(), dead.ID, 0)
+		require.NoError(t, err)
+		require.True(t, expired)
+		time.Sleep(5 * time.Minute)
+		startPolling(t, parts, "one", new(receiver))
+		time.Sleep(time.Minute)
+		require.Equal(t, map[timer.Path]int{timer.PathOrphaned: 4}, paths(t, parts, fires[:4]))
+		require.Equal(t, map[timer.Path]int{timer.PathOverdue: 2}, paths(t, parts, fires[4:]))
+	})
+}
+
 // TestWaitsForLimitsCountFromTheFirst checks that a fire that is deferred in the store several times
 // waits since the first time.
 func TestWaitsForLimitsCountFromTheFirst(t *testing.T) {

@@ -19,6 +19,16 @@ func Arrivals(fires []timer.Fire, path timer.Path) []Arrival {
 	return out
 }
 
+// hopsOf returns the hops of an arrival that a session is about to claim. Whichever question found a
+// fire with another owner, the claim succeeds only if that one has ended.
+func (a *Arrival) hopsOf(session timer.ID) hops {
+	h := hops{known: a.Hops}
+	if owner := a.Fire.Owner; owner != 0 && owner != session {
+		h.known.Path = timer.PathOrphaned
+	}
+	return h
+}
+
 // hops are the way of a fire while it is in flight. They belong to the owner of the entry: a worker,
 // then a lookup or a queue.
 //

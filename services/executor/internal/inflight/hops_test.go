@@ -131,6 +131,34 @@ func TestEarlierClaimsAreNotGuessed(t *testing.T) {
 	require.Equal(t, timer.WaitUnknown, e.Hops(2000).WaitedFor)
 }
 
+// TestAnEarlierOwnerIsKnown checks that a fire found with another session as its owner says so,
+// whichever question found it.
+func TestAnEarlierOwnerIsKnown(t *testing.T) {
+	t.Parallel()
+	set, epoch := New(10, inflighttest.NeverSlow), inflighttest.Epoch(t)
+	for owner, paths := range map[timer.ID]map[timer.Path]timer.Path{
+		0: {
+			timer.PathSlice: timer.PathSlice, timer.PathOverdue: timer.PathOverdue,
+			timer.PathOrder: timer.PathOrder,
+		},
+		epoch.ID: {timer.PathOwnClaim: timer.PathOwnClaim},
+		epoch.ID + 1: {
+			timer.PathOrphaned: timer.PathOrphaned, timer.PathOverdue: timer.PathOrphaned,
+			timer.PathOrder: timer.PathOrphaned, timer.PathOwnClaim: timer.PathOrphaned,
+		},
+	} {
+		for path, want := range paths {
+			f := due
+			f.Owner = owner
+			found := Arrivals([]timer.Fire{f}, path)
+			es, _, err := set.Reserve(t.Context(), epoch, found, FromOrder, 0)
+			require.NoError(t, err)
+			require.Equal(t, want, es[0].Hops(0).Path, "%s of %d", path, owner)
+			set.Remove(es...)
+		}
+	}
+}
+
 func TestLowPriorityTasksWaitOnTheirTopic(t *testing.T) {
 	t.Parallel()
 	e := claimed(t, due, task, FromLowTask, 1700)

@@ -96,7 +96,7 @@ func (h *Set) Reserve(
 				unconfirmed: source.withoutTask(),
 				Low:         source.low(),
 				AskedFor:    arrivals[i].AskedFor,
-				hops:        hops{known: arrivals[i].Hops},
+				hops:        arrivals[i].hopsOf(epoch.ID),
 			}
 			if old != nil {
 				h.uncountLate(old)
@@ -111,7 +111,7 @@ func (h *Set) Reserve(
 		case f.Rev <= old.rev && (mine[old] || !old.unconfirmed): // already in flight
 		case mine[old]:
 			old.Fire, old.rev = *f, f.Rev
-			old.hops = hops{known: arrivals[i].Hops}
+			old.hops = arrivals[i].hopsOf(epoch.ID)
 		default:
 			again = append(again, i)
 		}
