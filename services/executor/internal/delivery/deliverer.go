@@ -91,16 +91,20 @@ type Options struct {
 type Deliverer struct {
 	opts    Options
 	met     *metrics
-	records *lookup.Reader[recordQuestion, store.FireRecord]
+	records *lookup.Reader[recordQuestion, recordAnswer]
 	pauses  *lookup.Reader[pauseQuestion, struct{}]
-	ending  atomic.Int64 // outcomes that wait for the calendars of a successor
+	ending  atomic.Int64 // outcomes that wait for the store: for calendars, or the last attempt
 }
 
-// The questions of a deliverer.
+// The questions of a deliverer, with an answer of its own.
 type (
 	recordQuestion struct {
 		app string
 		id  timer.FireID
+	}
+	recordAnswer struct {
+		attempts []timer.Attempt
+		err      error
 	}
 	pauseQuestion struct {
 		app   string

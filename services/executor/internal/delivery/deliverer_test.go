@@ -30,12 +30,13 @@ type done struct {
 	reason   timer.Reason
 	state    timer.FireState
 	attempts int
+	failure  timer.Failure
 }
 
 type recorder struct{ done []done }
 
 func (r *recorder) End(o timer.Outcome, _ *inflight.Entry, as ...timer.Attempt) {
-	r.done = append(r.done, done{"end", o.Kind, o.Reason, o.State, len(as)})
+	r.done = append(r.done, done{"end", o.Kind, o.Reason, o.State, len(as), o.Failure})
 }
 
 func (r *recorder) Hold(e *inflight.Entry, as ...timer.Attempt) {
@@ -146,7 +147,9 @@ func TestDeliver(t *testing.T) {
 		},
 		"rejected": {
 			callback.Result{Class: callback.Reject, Failure: timer.FailureStatus},
-			done{"end", timer.Failed, timer.ReasonRejected, timer.FireReady, 1},
+			done{
+				"end", timer.Failed, timer.ReasonRejected, timer.FireReady, 1, timer.FailureStatus,
+			},
 		},
 		"accepted": {
 			callback.Result{Class: callback.Accepted, CompleteWithin: time.Minute},

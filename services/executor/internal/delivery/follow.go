@@ -3,14 +3,18 @@ package delivery
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor/internal/inflight"
 	"github.com/carillon-timer/carillon/services/executor/internal/lookup"
 )
+
+// recordRetry is the time between reads of a fire's last attempt.
+const recordRetry = time.Second
 
 // decide turns the result of an attempt into an outcome, a retry, or a wait for asynchronous
 // completion.
@@ -106,21 +110,44 @@ func (d *Deliverer) giveUpLate(e *inflight.Entry) bool {
 }
 
 // lastResult reads the last recorded attempt, perhaps by another executor, for the outcome and the
-// dead letter, and passes it on. If the read fails, that is the given failure and text.
+// dead letter, and passes it on. If there is no such record, that is the given failure and text.
+//
+// It asks until the store answers: the outcome needs the store in any case. After a crash meanwhile,
+// or if the session expires, the next owner of the fire asks.
 func (d *Deliverer) lastResult(
 	e *inflight.Entry,
 	failure timer.Failure,
 	text string,
 	next func(callback.Result),
 ) {
+	d.ending.Add(1)
+	d.askLastResult(e, func(attempts []timer.Attempt) {
+		r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
+		if a := decisive(attempts, e); a != nil {
+			r.StatusCode, r.Failure = a.StatusCode, a.Failure
+			r.Error = cmp.Or(a.Error, text)
+		}
+		next(r)
+	})
+}
+
+func (d *Deliverer) askLastResult(e *inflight.Entry, next func([]timer.Attempt)) {
 	d.records.Ask(e.Fire.AppID, e.Priority(), recordQuestion{e.App, e.Fire.FireID},
-		func(rec lookup.Answer[store.FireRecord]) {
-			r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
-			if a := decisive(rec.Value.Attempts, e); a != nil {
-				r.StatusCode, r.Failure = a.StatusCode, a.Failure
-				r.Error = cmp.Or(a.Error, text)
+		func(a lookup.Answer[recordAnswer]) {
+			switch err := cmp.Or(a.Err, a.Value.err); {
+			case err == nil, timer.CodeOf(err) == timer.CodeNotFound:
+				next(a.Value.attempts)
+			case e.Epoch.Context().Err() != nil, errors.Is(err, lookup.ErrClosed):
+				d.opts.Inflight.Remove(e)
+			default:
+				d.opts.Logger.Debug().
+					Err(err).
+					Stringer("fire", e.Fire.FireID).
+					Msg("last attempt of the fire not read, outcome delayed")
+				time.AfterFunc(recordRetry, func() { d.askLastResult(e, next) })
+				return
 			}
-			next(r)
+			d.ending.Add(-1)
 		})
 }
 
@@ -141,15 +168,9 @@ func decisive(records []timer.Attempt, e *inflight.Entry) *timer.Attempt {
 	return found
 }
 
-// readRecords reads the records of fires. One that cannot be read is empty.
-func (d *Deliverer) readRecords(ctx context.Context, q recordQuestion) (store.FireRecord, error) {
+// readRecords reads the records of a fire. An error is that of one fire: the others of the batch may
+// be readable, or were before the time was up.
+func (d *Deliverer) readRecords(ctx context.Context, q recordQuestion) (recordAnswer, error) {
 	rec, err := d.opts.Store.Fire(ctx, q.app, q.id)
-	if err != nil {
-		d.opts.Logger.Debug().
-			Err(err).
-			Stringer("fire", q.id).
-			Msg("last attempt of the fire not read")
-		return store.FireRecord{}, nil // the others of the batch may be readable
-	}
-	return rec, nil
+	return recordAnswer{rec.Attempts, err}, nil
 }
