@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +243,62 @@ func TestFireWithoutDefinitionIsRejected(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, rec.Outcome)
 		require.Equal(t, timer.ReasonRejected, rec.Outcome.Reason)
+	})
+}
+
+// refusing is a store that refuses each superseded outcome once, as if the row had just moved.
+type refusing struct {
+	executor.Store
+
+	mu      sync.Mutex
+	refused map[timer.FireID]bool
+}
+
+func (r *refusing) Record(
+	ctx context.Context,
+	id timer.ID,
+	outcomes []timer.Outcome,
+	attempts []timer.Attempt,
+) ([]timer.FireID, []timer.Fire, error) {
+	var refused []timer.FireID
+	r.mu.Lock()
+	outcomes = slices.DeleteFunc(outcomes, func(o timer.Outcome) bool {
+		if o.Reason != timer.ReasonSuperseded || r.refused[o.FireID] {
+			return false
+		}
+		r.refused[o.FireID] = true
+		refused = append(refused, o.FireID)
+		return true
+	})
+	r.mu.Unlock()
+	lost, created, err := r.Store.Record(ctx, id, outcomes, attempts)
+	return append(lost, refused...), created, err
+}
+
+// TestRefusedSupersededFiresAreDecidedAgain checks that a fire is decided again soon whose outcome
+// "superseded" the store has refused.
+func TestRefusedSupersededFiresAreDecidedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:20]
+		st := &refusing{Store: parts.Store, refused: make(map[timer.FireID]bool)}
+		start(t, parts, "one", new(receiver), func(o *executor.Options) { o.Store = st })
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		made, err := parts.Store.Edit(t.Context(), []store.Edit{{
+			App: "a", ID: fires[0].Timer,
+			Definition: servicetest.Cron("*/5 * * * * *", "http://127.0.0.1/"),
+		}}, parts.Plan)
+		require.NoError(t, err)
+		require.NoError(t, made[0].Err)
+		continueReplans(t, parts)
+		time.Sleep(time.Until(time.UnixMilli(fires[19].DueMS)) + 5*time.Second)
+		for _, o := range hops(t, parts, fires) {
+			require.Less(t, o.FinishedMS-o.DueMS, int64(2000))
+		}
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		require.Greater(t, len(st.refused), 10)
 	})
 }
 

@@ -73,17 +73,18 @@ func New(opts Options) (*Service, error) {
 		Registerer: opts.Registerer,
 	})
 	s.recorder = record.New(record.Options{
-		Store:      opts.Store,
-		Dispatch:   opts.Dispatch,
-		Inflight:   s.inflight,
-		Events:     s.events,
-		Ended:      s.ended,
-		Held:       s.wheel.Add,
-		Room:       func() { s.queue.Wake(); s.inflight.Wake() },
-		Traces:     s.traces,
-		Current:    func(id timer.ID, v int32) bool { return s.cache.Timers.Current(id, v) },
-		Logger:     opts.Logger,
-		Registerer: opts.Registerer,
+		Store:       opts.Store,
+		Dispatch:    opts.Dispatch,
+		Inflight:    s.inflight,
+		Events:      s.events,
+		Ended:       s.ended,
+		Held:        s.wheel.Add,
+		Room:        func() { s.queue.Wake(); s.inflight.Wake() },
+		Unconfirmed: func(f timer.Fire) { s.intake.Unconfirmed(f) },
+		Traces:      s.traces,
+		Current:     func(id timer.ID, v int32) bool { return s.cache.Timers.Current(id, v) },
+		Logger:      opts.Logger,
+		Registerer:  opts.Registerer,
 	})
 	active := delivery.NewActive()
 	s.cache = cache.New(cache.Options{

@@ -82,7 +82,9 @@ type Options struct {
 	Ended    func(e *inflight.Entry)     // the fire has an outcome, not recorded yet
 	Held     func(es ...*inflight.Entry) // the attempts of these fires are recorded
 	Room     func()                      // the recorder is no longer full
-	Traces   *firetrace.Traces           // nil: tracing is off
+	// Unconfirmed is told a fire that the session may still own, though it has left the in-flight set.
+	Unconfirmed func(f timer.Fire)
+	Traces      *firetrace.Traces // nil: tracing is off
 	// Current returns whether a version is, as far as it is known, the present one of a timer that
 	// is not deleted.
 	Current func(id timer.ID, version int32) bool
@@ -281,10 +283,23 @@ func (r *Recorder) write(
 			return err //nolint:wrapcheck // the store says what failed
 		}
 		r.opts.Inflight.Remove(entries...)
+		r.claimRefused(rs, lost)
 		r.dispatch(ctx, created)
 		r.countRecorded(rs, lost)
 	}
 	return nil
+}
+
+// claimRefused has the fires claimed again that are not superseded after all, because their rows have
+// moved. The store refuses their outcomes, and this session owns them still. Of a fire that has
+// ended, or has another owner, the claim wins nothing.
+func (r *Recorder) claimRefused(rs []*result, lost []timer.FireID) {
+	gone := idSet(lost)
+	for _, x := range rs {
+		if x.outcome.Reason == timer.ReasonSuperseded && gone[x.outcome.FireID] {
+			r.opts.Unconfirmed(x.entry.Fire)
+		}
+	}
 }
 
 // dispatch dispatches fires without waiting for it: while Pulsar or Redis is unavailable that takes

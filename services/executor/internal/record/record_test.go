@@ -30,6 +30,7 @@ type fakes struct {
 	fenced []timer.FireID
 
 	creates       []timer.Fire // by each record
+	unconfirmed   []timer.Fire
 	dispatchTakes time.Duration
 }
 
@@ -96,10 +97,15 @@ func setup(t *testing.T, f *fakes) (*Recorder, *inflight.Set, *inflight.Entry) {
 	require.NoError(t, err)
 	r := New(Options{
 		Store: f, Dispatch: f, Inflight: set,
-		Events:     events.New(events.Options{Registerer: prometheus.NewRegistry()}),
-		Ended:      func(*inflight.Entry) { _ = f.add("ended") },
-		Held:       func(es ...*inflight.Entry) { _ = f.add("held"); require.NotEmpty(t, es) },
-		Room:       func() {},
+		Events: events.New(events.Options{Registerer: prometheus.NewRegistry()}),
+		Ended:  func(*inflight.Entry) { _ = f.add("ended") },
+		Held:   func(es ...*inflight.Entry) { _ = f.add("held"); require.NotEmpty(t, es) },
+		Room:   func() {},
+		Unconfirmed: func(x timer.Fire) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.unconfirmed = append(f.unconfirmed, x)
+		},
 		Logger:     zerolog.Nop(),
 		Registerer: prometheus.NewRegistry(),
 	})
@@ -167,6 +173,24 @@ func TestFencedRetryLeaves(t *testing.T) {
 		require.Equal(t, []string{"attempts"}, f.seen())
 		require.Zero(t, set.Len())
 	})
+}
+
+// TestARefusedFireIsClaimedAgain checks that a fire is claimed again that the session may still own:
+// only an outcome that says "superseded" is refused of such a fire.
+func TestARefusedFireIsClaimedAgain(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[timer.Reason]int{timer.ReasonSuperseded: 1, timer.ReasonPaused: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakes{fenced: []timer.FireID{{Timer: 1, DueMS: 1}}}
+			r, set, e := setup(t, f)
+			r.End(timer.Outcome{Fire: e.Fire, Kind: timer.Skipped, Reason: reason}, e)
+			time.Sleep(time.Second)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			require.Len(t, f.unconfirmed, want, reason)
+			require.Zero(t, set.Len())
+		})
+	}
 }
 
 // TestDispatchHoldsUpNoRecord records outcomes that make fires, whose dispatch takes long, as while
