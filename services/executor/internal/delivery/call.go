@@ -48,7 +48,7 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 		return
 	}
 	n := e.Fire.Attempt + 1
-	late := start.UnixMilli() - planned
+	late, before := start.UnixMilli()-planned, e.Fire.FirstLatenessMS
 	if n == 1 {
 		e.Fire.FirstLatenessMS = late
 	}
@@ -99,6 +99,7 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 		if len(each.refused) > 0 && !each.sent && !cancelled {
 			d.opts.Traces.NotSent(e)
 			p.called = false // a refusal by the breakers costs the app no permit
+			e.Fire.FirstLatenessMS = before
 			d.refused(e, each.at, each.refused...)
 			return
 		}

@@ -196,6 +196,31 @@ func TestAnOpenBreakerDefers(t *testing.T) {
 	})
 }
 
+// TestRefusedFiresHaveNoLateness checks that a fire none of whose several targets was called keeps
+// the lateness of its row, which is 0 if no attempt has begun.
+func TestRefusedFiresHaveNoLateness(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		f.opts.Caller = callback.Callers{timer.KindHTTP: f}
+		def := oneShot()
+		def.Mode = timer.ModeAll
+		def.Targets = []timer.Target{{Kind: timer.KindHTTP, URL: "http://one/"}}
+		endpoint := cache.EndpointOf(0, &def.Targets[0])
+		_, probe := f.opts.Breakers.Allow(endpoint)
+		f.opts.Breakers.Report(endpoint, probe, false)
+		for _, before := range []int64{0, 500} {
+			e := f.entry(t, def)
+			e.Endpoint, e.Fire.FirstLatenessMS = "", before
+			time.Sleep(time.Second)
+			f.deliver(e)
+			require.NotZero(t, e.DeferredSince(timer.WaitBreaker))
+			require.Equal(t, before, e.Fire.FirstLatenessMS)
+		}
+		require.Zero(t, f.calls)
+	})
+}
+
 // TestAnOldStateIsDecidedAgain checks that no call starts with a state that is too old for P5, or
 // without a session.
 func TestAnOldStateIsDecidedAgain(t *testing.T) {
