@@ -42,8 +42,8 @@ type Entry struct {
 	// to the recorder.
 	LastError string
 
-	// DueFromMS is the activation time of a one-shot that fell due while its timer was inactive, or
-	// 0. It belongs to the worker.
+	// DueFromMS is the last activation of a one-shot's timer, if the fire was due before that, or 0.
+	// It belongs to the worker.
 	DueFromMS int64
 
 	// ToGiveBack is set while the fire waits to be given back to a newer release. It belongs to the
@@ -79,8 +79,10 @@ func (e *Entry) Canary() bool { return e.Def != nil && e.Def.Target.Kind == time
 // ToAllTargets reports whether each of several targets must accept the fire.
 func (e *Entry) ToAllTargets() bool { return e.Def != nil && e.Def.Mode == timer.ModeAll }
 
-// DueMS returns when a fire is due. A one-shot that fell due while its timer was inactive is due at
-// the activation.
+// DueMS returns when a fire is due. A one-shot is due at the last activation of its timer, if that is
+// later. It may have been due while the timer was active, and then have waited for that, with its
+// retries: people pause a timer to mend it, and want its only fire to be called afterwards, by the
+// version of then.
 func (e *Entry) DueMS(state *timer.State) int64 {
 	if e.Fire.Series != 0 || e.Def == nil || !e.Def.Schedule.Kind.OneShot() {
 		return e.Fire.DueMS
