@@ -318,8 +318,9 @@ func (e *SlotRequest) ReplacedBy(last timer.FireID) bool {
 // skipped. So does a fire of the schedule that has begun and lost the slot, see TakesFrom. With
 // cancel_previous, a requested one takes the slot from one of the schedule that is due earlier.
 func (e *SlotRequest) WaitsBehind(running timer.FireID) bool {
-	return (e.Fire.Series != 0 || e.Fire.Attempt > 0) && (e.Concurrency.Policy != timer.ConcurrencyCancelPrevious ||
-		running.Series != 0 || timer.CompareFireIDs(e.Fire.FireID, running) < 0)
+	return (e.Fire.Series != 0 || e.Fire.Attempt > 0) &&
+		(e.Concurrency.Policy != timer.ConcurrencyCancelPrevious ||
+			running.Series != 0 || timer.CompareFireIDs(e.Fire.FireID, running) < 0)
 }
 
 // TakesFrom reports whether the fire takes the slot of one that waits between two attempts until its

@@ -278,7 +278,11 @@ func lastScheduled(t *testing.T, s *setup) {
 	for i := range int64(5) {
 		added = append(added, timer.Fire{
 			FireID:  timer.FireID{Timer: id, DueMS: base + 1000 + i*100, Series: 7},
-			RunAtMS: base, AppID: made.Timer.AppID, Version: 1, Epoch: 1, Cause: timer.CauseBackfill,
+			RunAtMS: base,
+			AppID:   made.Timer.AppID,
+			Version: 1,
+			Epoch:   1,
+			Cause:   timer.CauseBackfill,
 		})
 	}
 	_, err := s.st().AddFires(ctx, "app", id, added)

@@ -496,7 +496,12 @@ func deadLettersExamineFew(t *testing.T, s *setup) {
 	require.Equal(t, ids(others), listed)
 	require.Equal(t, listed, redriven)
 
-	named := store.DeadLetterQuery{App: "app", Fires: ids(others), ScanLimit: 1, IncludeRedriven: true}
+	named := store.DeadLetterQuery{
+		App:             "app",
+		Fires:           ids(others),
+		ScanLimit:       1,
+		IncludeRedriven: true,
+	}
 	page, err := s.st().DeadLetters(t.Context(), named)
 	require.NoError(t, err)
 	require.Len(t, page.DeadLetters, 2, "named ones are not searched")

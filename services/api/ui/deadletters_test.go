@@ -177,11 +177,18 @@ func TestRedriveOfWhatIsNotFoundYet(t *testing.T) {
 	e := apitest.NewExecutor(t, func(o *api.Options) { o.Store = sparse{o.Store} })
 	e.Held(t, "shop", "bill", 1)
 	p := open(t, e.Fixture, true)
-	ctx, cancel := context.WithTimeout(t.Context(), 2900*time.Millisecond) // of which a page takes 3 s
+	ctx, cancel := context.WithTimeout(
+		t.Context(),
+		2900*time.Millisecond,
+	) // of which a page takes 3 s
 	defer cancel()
 	form := url.Values{"failure": {"timeout"}}
 	r := httptest.NewRequestWithContext(
-		ctx, http.MethodPost, "/ui/apps/shop/dead-letters/redrive", strings.NewReader(form.Encode()))
+		ctx,
+		http.MethodPost,
+		"/ui/apps/shop/dead-letters/redrive",
+		strings.NewReader(form.Encode()),
+	)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Origin", own)
 	body := p.send(r).Body.String()

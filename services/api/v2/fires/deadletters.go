@@ -131,7 +131,12 @@ func positionOf(q *store.DeadLetterQuery) string {
 
 func parsePosition(position string) (after store.OutcomePosition, err error) {
 	finished, fire, _ := strings.Cut(position, ".")
-	if after.FinishedMS, err = strconv.ParseInt(finished, 10, 64); err == nil && after.FinishedMS > 0 {
+	if after.FinishedMS, err = strconv.ParseInt(
+		finished,
+		10,
+		64,
+	); err == nil &&
+		after.FinishedMS > 0 {
 		after.FireID, err = timer.ParseFireID(fire)
 	}
 	if err != nil || after.FinishedMS <= 0 {
