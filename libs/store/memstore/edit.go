@@ -180,7 +180,7 @@ func (s *Store) edit(
 	beginMS := t.NextDueMS
 	t.NextDueMS = cmp.Or(nextDueMS, beginMS)
 	fires = append(fires, s.continuePlan(t, plan, nowMS, openUntilMS)...)
-	if t.Replan { // the plan failed
+	if t.Replan || t.NextDueMS == nextDueMS { // the plan failed, or max_fires lets it have no fire
 		t.NextDueMS = beginMS
 	}
 	for _, f := range replaced {

@@ -47,6 +47,27 @@ func delayDefinition(calendars ...string) timer.Definition {
 	return d
 }
 
+// editsBelowMaxFires edits a fixed delay so that max_fires leaves it no fire, and then without a
+// limit. The fire ahead may have been skipped in between, so the delay counts from the edits.
+func editsBelowMaxFires(t *testing.T, s *setup) {
+	plan := planDelay(0)
+	d := delayDefinition()
+	made := s.gridTimer(d, plan)
+	require.Len(t, made.Fires, 1)
+	s.until(made.Timer.CreatedMS + 5)
+	d.Schedule.MaxFires = 1
+	limited := s.edit(made.Timer, d, func(t *timer.Timer, _ int64) store.Plan {
+		return store.Plan{NextDueMS: t.NextDueMS, ExpandAtMS: timer.NeverMS}
+	})
+	require.Empty(t, limited.Fires)
+	require.Greater(t, limited.Timer.NextDueMS, limited.Timer.VersionMS)
+	s.until(limited.Timer.VersionMS + 5)
+	d.Schedule.MaxFires = 0
+	free := s.edit(limited.Timer, d, plan)
+	require.Len(t, free.Fires, 1)
+	require.Greater(t, free.Fires[0].DueMS, made.Fires[0].DueMS)
+}
+
 // editsKeepTheDelay edits fixed delays. An edit that keeps the delay, its start and its calendars
 // keeps the instant of the fire ahead.
 func editsKeepTheDelay(t *testing.T, s *setup) {

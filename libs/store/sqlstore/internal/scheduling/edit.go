@@ -433,9 +433,9 @@ func (e *editBatch) apply(
 	return slices.Concat(fires, more), err
 }
 
-// continueFrom is continuePlan, from an instant if that is not 0. If the plan fails, the timer
-// stays where it is: the fire ahead may be skipped before another process plans, and begins a chain
-// anew.
+// continueFrom is continuePlan, from an instant if that is not 0. If the plan fails, or has no fire as
+// max_fires is reached, the timer stays where it is: the fire ahead may be skipped before another
+// plan, which then begins the chain anew.
 func (e *editBatch) continueFrom(
 	ctx context.Context,
 	x *expansion,
@@ -445,7 +445,7 @@ func (e *editBatch) continueFrom(
 	beginMS := t.NextDueMS
 	t.NextDueMS = cmp.Or(nextDueMS, beginMS)
 	fires, err := e.continuePlan(ctx, x, t)
-	if t.Replan {
+	if t.Replan || t.NextDueMS == nextDueMS {
 		t.NextDueMS = beginMS
 	}
 	return fires, err
