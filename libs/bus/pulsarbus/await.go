@@ -21,12 +21,14 @@ const (
 	stuckEvery       = 30 * time.Second // between warnings about what does not succeed
 	stuckPingTimeout = 5 * time.Second
 	stuckText        = "Pulsar answers, but this does not succeed: unload the topic, or restart its broker"
+	deniedText       = "Pulsar denies the access: grant the role the rights to produce and to consume"
 )
 
 // await calls create repeatedly until it succeeds or ctx ends. Permanent errors end it at once. After
-// a setup by this process, which shows that its login is right, a denied access is not permanent.
+// a setup by this process, for which the admin API took its login, a denied access is not permanent.
 // create cannot be interrupted, because the client's calls take no context. If it succeeds too
-// late, drop undoes it. While the broker answers pings, await logs what does not succeed.
+// late, drop undoes it. While the broker answers pings or denies the access, await logs what does not
+// succeed.
 func await[T any](
 	ctx context.Context,
 	b *Bus,
@@ -86,15 +88,22 @@ func await[T any](
 				pinged = b.pingOnce()
 			}
 		case answers := <-pinged:
-			if pinged = nil; answers {
-				line := b.log.Warn().
-					Str("what", what).
-					Stringer("waited", time.Since(began).Round(time.Second))
-				if err := last.Load(); err != nil { // nil: no call has returned yet
-					line = line.Err(*err)
-				}
-				line.Msg(stuckText)
+			pinged = nil
+			err := last.Load() // nil: no call has returned yet
+			denied := err != nil && isDenied(*err)
+			if !answers && !denied {
+				continue
 			}
+			line, text := b.log.Warn(), stuckText
+			if err != nil {
+				line = line.Err(*err)
+			}
+			if denied {
+				text = deniedText
+			}
+			line.Str("what", what).
+				Stringer("waited", time.Since(began).Round(time.Second)).
+				Msg(text)
 		case <-ctx.Done():
 			return none, fmt.Errorf("%s: %w", what, ctx.Err())
 		case <-b.ctx.Done():

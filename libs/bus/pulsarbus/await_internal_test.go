@@ -2,6 +2,7 @@ package pulsarbus
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -59,12 +60,16 @@ func TestStuckSubscriptionIsReported(t *testing.T) {
 		ping  error
 		hangs bool
 		unset bool // there was no setup yet
+		err   string
 		want  string
 	}{
 		"the broker refuses": {want: `"error":"topic is loading"`},
 		"the broker hangs":   {hangs: true, want: `"what":"subscribing to tasks"`},
-		"it is down":         {ping: errors.New("no connection")},
-		"it is not set up":   {unset: true},
+		"it denies all": {
+			ping: errors.New("AuthorizationError"), err: "AuthorizationError", want: "grant the role",
+		},
+		"it is down":       {ping: errors.New("no connection")},
+		"it is not set up": {unset: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,6 +80,7 @@ func TestStuckSubscriptionIsReported(t *testing.T) {
 					log:        zerolog.New(zerolog.SyncWriter(log)).Level(zerolog.InfoLevel),
 					connection: new(connectionError),
 					prepared:   make(chan struct{}),
+					setupFirst: true,
 				}
 				if !c.unset {
 					close(b.prepared)
@@ -86,7 +92,7 @@ func TestStuckSubscriptionIsReported(t *testing.T) {
 					if c.hangs {
 						<-ctx.Done()
 					}
-					return 0, errors.New("topic is loading")
+					return 0, errors.New(cmp.Or(c.err, "topic is loading"))
 				}
 				_, err := await(ctx, b, "subscribing to tasks", create, func(int) {})
 				require.ErrorIs(t, err, context.DeadlineExceeded)

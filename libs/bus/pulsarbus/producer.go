@@ -27,7 +27,7 @@ type producer struct {
 	ready     chan struct{} // closed when the creation has ended; nil if none runs
 	current   *partitions
 	looked    time.Time     // when the partitions were last looked up
-	err       error         // why the last creation failed
+	err       error         // why the last creation, or try of it, failed
 	abandoned *confirmation // messages whose publisher gave up, but which the client still holds
 }
 
@@ -142,6 +142,11 @@ func (b *Bus) producer(ctx context.Context, p *producer) (*partitions, error) {
 		}
 		return p.current, nil
 	case <-ctx.Done():
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.err != nil {
+			return nil, fmt.Errorf("waiting for the broker: %w: %w", ctx.Err(), p.err)
+		}
 		return nil, fmt.Errorf("waiting for the broker: %w", ctx.Err())
 	case <-b.ctx.Done():
 		return nil, bus.ErrClosed
@@ -156,6 +161,9 @@ func (b *Bus) makeProducer(p *producer) {
 		if isNotFound(err) {
 			err = errors.Join(err, b.restore(p.topic))
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.err = err
 		return made, err
 	}
 	made, err := await(
