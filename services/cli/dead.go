@@ -179,14 +179,14 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		case total == 0 && more && cursor != "":
 			continue
 		case dryRun && more && (r.limit == 0 || total < int64(r.limit)):
-			r.tool.sayf("more than %d would be redriven: add --yes to do it", total)
+			r.tool.sayf("%d or more would be redriven: add --yes to do it", total)
 		case total == 0 && len(r.fires) > 0:
 			r.sayNone()
 		case dryRun:
 			r.tool.sayf("%d would be redriven: add --yes to do it", total)
 		case more && cursor != "" && (r.limit == 0 || total < int64(r.limit)):
 			if bar == nil {
-				r.tool.sayf("%d redriven, and there are more", total)
+				r.tool.sayf("%d redriven, and there may be more", total)
 			}
 			bar.Set(total, r.total())
 			continue
@@ -194,7 +194,7 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 			bar.Done()
 			r.tool.sayf("%d redriven", total)
 			if more && (r.limit == 0 || total < int64(r.limit)) {
-				r.tool.sayf("there are more: run it again")
+				r.tool.sayf("there may be more: run it again")
 			}
 		}
 		if !r.tool.printer.Human() {

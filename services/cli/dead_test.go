@@ -186,7 +186,7 @@ func TestRedriveSaysHowMany(t *testing.T) {
 	u := newUser(t, server.URL)
 	require.Contains(t, u.do("redrive", "--limit", "1"), "1 would be redriven")
 	require.NotContains(t, u.do("redrive", "--limit", "1"), "more than")
-	require.Contains(t, u.do("redrive", "--limit", "15"), "more than 10 would be redriven")
+	require.Contains(t, u.do("redrive", "--limit", "15"), "10 or more would be redriven")
 }
 
 // TestRedriveSearchesOn checks that an answer that found none is not the end, also of a dry run.

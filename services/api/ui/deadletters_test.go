@@ -153,7 +153,7 @@ func TestRedriveTheOthers(t *testing.T) {
 	p := open(t, e.Fixture, true)
 	form := url.Values{"confirmed": {"yes"}, "key": {"k"}, "failure": {"timeout"}}
 	body := p.posted(path+"/redrive", form)
-	require.Contains(t, body, "10000 fires are called again. There are more")
+	require.Contains(t, body, "10000 fires are called again. There may be more")
 	others := p.confirmation(body)
 	require.Equal(t, "timeout", others.Get("failure"))
 	require.NotEqual(t, "k", others.Get("key"))
@@ -177,6 +177,9 @@ func TestRedriveOfWhatIsNotFoundYet(t *testing.T) {
 	e := apitest.NewExecutor(t, func(o *api.Options) { o.Store = sparse{o.Store} })
 	e.Held(t, "shop", "bill", 1)
 	p := open(t, e.Fixture, true)
+	list := p.shown("/ui/apps/shop/dead-letters")
+	require.Contains(t, list, "Go on searching")
+	require.Contains(t, list, `action="/ui/apps/shop/dead-letters/redrive"`)
 	ctx, cancel := context.WithTimeout(
 		t.Context(),
 		2900*time.Millisecond,
@@ -192,6 +195,6 @@ func TestRedriveOfWhatIsNotFoundYet(t *testing.T) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Origin", own)
 	body := p.send(r).Body.String()
-	require.Contains(t, body, "0 fires would be called again. There are more")
+	require.Contains(t, body, "0 fires would be called again. There may be more")
 	require.Equal(t, "timeout", p.confirmation(body).Get("failure"))
 }

@@ -63,7 +63,8 @@ func (s *Resource) listDeadLetters(
 	}
 	out := &deadLettersOutput{deadLettersBody{Items: make([]deadLetterBody, 0, in.Limit)}}
 	scans := 0
-	for more := true; more && len(out.Body.Items) < in.Limit && scans < maxScans; {
+	for more := true; more && len(out.Body.Items) < in.Limit && scans < maxScans &&
+		(scans == 0 || !deadlineNear(ctx)); {
 		q.Limit = min(in.Limit-len(out.Body.Items), store.MaxBatch)
 		page, err := s.Store.DeadLetters(ctx, q)
 		if err != nil {
