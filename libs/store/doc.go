@@ -97,7 +97,7 @@
 //     have been called.
 //     An edit that moves a one-shot ends the fire of the old instant as superseded, also if that has
 //     come due and was not called. While a session owns the fire, and once a due one had an attempt,
-//     the edit is a conflict. If the one-shot is moved back before the instant is due, the outcome is
+//     unless it is deferred, the edit is a conflict. If the one-shot is moved back before the instant is due, the outcome is
 //     withdrawn and the fire is open again.
 //     A changed calendar or time zone replans a one-shot without open fires only if it never had a
 //     fire, and its instant is to come, or came since its timer was not active.
@@ -121,9 +121,11 @@
 //     fire for dispatch in the same transaction. Cancelling a backfill does the same for the fires
 //     that it finishes, and Defer for those that it defers before their first attempt. A slot is free
 //     if its fire has an outcome. If another fire has the slot, a fire of a series other than 0 is
-//     queued, however many there are. But it takes the slot of a fire that Defer left between two
-//     attempts, and with cancel_previous that of a fire of series 0. A fire of the schedule that has
-//     begun and lost the slot is queued, too. About the others of the schedule the policy decides:
+//     queued, however many there are. But while the timer is not active, it takes the slot of a fire
+//     that waits between two attempts, except with cancel_previous; Defer lets the first one ask at
+//     once. With cancel_previous it may take the slot of a fire of series 0. A fire of the schedule
+//     that has begun and lost the slot is queued, too. About the others of the schedule the policy
+//     decides:
 //     – skip: SlotSkipped.
 //     – queue_one, queue_all: SlotQueued, up to one fire of the schedule or MaxQueue, and
 //     SlotQueueFull beyond. A queued fire has state waiting, the requested run_at, the next revision
@@ -206,7 +208,7 @@
 //     last open fire of an older version. Each page is a transaction, and any process may do it.
 //     Expand does so once the fires of the edit are used up. A page that is behind plans as of the
 //     instant that was reached, so no instant of an open fire becomes part of a skipped stretch.
-//     – A replan for a calendar or time zone, or of an activation, plans a part at once. What open
+//     – A replan for a calendar or time zone, and its activation, plans a part at once. What open
 //     fires of older versions that does not reach are left in the same way. With max_fires, more
 //     parts are planned at once instead.
 //     – Replanning returns the fires that are undecided. Until a fire is decided, an outcome with

@@ -323,12 +323,20 @@ func (e *SlotRequest) WaitsBehind(running timer.FireID) bool {
 			running.Series != 0 || timer.CompareFireIDs(e.Fire.FireID, running) < 0)
 }
 
-// TakesFrom reports whether the fire takes the slot of one that waits between two attempts until its
-// timer is active again. A requested fire runs also while the timer is not active, and nobody knows
-// for how long that is.
-func (e *SlotRequest) TakesFrom(holder *timer.Fire) bool {
-	return e.Fire.Series != 0 && holder.FireID != e.Fire.FireID &&
-		holder.Owner == 0 && holder.RunAtMS == timer.DeferredMS
+// TakesFrom reports whether the fire takes the slot of one that waits between two attempts, while
+// their timer is not active. A requested fire runs nevertheless, and nobody knows for how long that
+// is. An accepted fire is under way. With cancel_previous the other fire would be cancelled, so an
+// earlier one waits.
+func (e *SlotRequest) TakesFrom(holder *timer.Fire, active bool) bool {
+	return !active && e.Fire.Series != 0 && BetweenAttempts(holder) &&
+		e.Concurrency.Policy != timer.ConcurrencyCancelPrevious
+}
+
+// BetweenAttempts reports whether a fire waits between two attempts: no call is under way, and none is to
+// be completed.
+func BetweenAttempts(f *timer.Fire) bool {
+	return f.Owner == 0 && f.Attempt > 0 &&
+		f.State != timer.FireAccepted && f.State != timer.FireAsyncFailed
 }
 
 // SlotVerdict is the answer to a SlotRequest.

@@ -63,7 +63,7 @@ func (s *Store) Defer(
 ) (kept []timer.FireID, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
-	given := map[*row]bool{}
+	holders := map[*row]*timer.Fire{} // deferred fires that had the slot
 	for i := range fires {
 		d := &fires[i]
 		t := s.timers[d.Fire.Timer]
@@ -80,9 +80,8 @@ func (s *Store) Defer(
 			t.deferred = make(map[timer.FireID]deferredRun)
 		}
 		t.deferred[f.FireID] = deferredRun{d.Fire.RunAtMS, f.Rev + 1}
-		if t.slot == f.FireID && d.Fire.Attempt == 0 {
-			t.slot, t.lastSlot = timer.FireID{}, timer.FireID{}
-			given[t] = true
+		if t.slot == f.FireID {
+			holders[t] = f
 		}
 		delete(t.queue, f.FireID)
 		s.moveTo(f, &timer.Fire{
@@ -96,8 +95,13 @@ func (s *Store) Defer(
 		})
 		f.Rev, f.Owner = f.Rev+1, 0
 	}
-	for t := range given {
-		s.promoteNext(t)
+	for t, f := range holders {
+		if f.Attempt == 0 {
+			t.slot, t.lastSlot = timer.FireID{}, timer.FireID{}
+			s.promoteNext(t)
+		} else if next := s.firstInQueue(t, true); next != nil && next.Owner == 0 {
+			s.release(next, nowMS, 0, next.State) // it asks again
+		}
 	}
 	return kept, nil
 }

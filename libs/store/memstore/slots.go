@@ -37,7 +37,8 @@ func (s *Store) AcquireSlots(
 func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.SlotResult {
 	policy := request.Concurrency.Resolved()
 	holder := s.fires[t.slot]
-	taken := holder != nil && !request.TakesFrom(holder)
+	active := t.Status == timer.StatusActive || t.pauseIsOver(request.NowMS)
+	taken := holder != nil && (t.slot == f.FireID || !request.TakesFrom(holder, active))
 	if request.ReplacedBy(t.lastRunning()) {
 		return store.SlotResult{SlotVerdict: store.SlotReplaced}
 	}
@@ -125,6 +126,21 @@ func (s *Store) release(f *timer.Fire, runMS int64, bucket int32, state timer.Fi
 	s.insert(f)
 }
 
+// firstInQueue returns the first fire in the queue, or the first requested one, or nil.
+func (s *Store) firstInQueue(t *row, requested bool) (first *timer.Fire) {
+	for id := range t.queue {
+		f := s.fires[id]
+		switch {
+		case f == nil:
+			delete(t.queue, id)
+		case requested && id.Series == 0:
+		case first == nil || timer.CompareFires(*f, *first) < 0:
+			first = f
+		}
+	}
+	return first
+}
+
 // promoteNext gives a free slot to the first fire in the queue. It does not change a fire that a
 // session owns.
 func (s *Store) promoteNext(t *row) (made []timer.Fire) {
@@ -134,15 +150,7 @@ func (s *Store) promoteNext(t *row) (made []timer.Fire) {
 	if t.slot.Timer != 0 {
 		t.slot, t.lastSlot = timer.FireID{}, t.slot
 	}
-	var first *timer.Fire
-	for id := range t.queue {
-		f := s.fires[id]
-		if f == nil {
-			delete(t.queue, id)
-		} else if first == nil || timer.CompareFires(*f, *first) < 0 {
-			first = f
-		}
-	}
+	first := s.firstInQueue(t, false)
 	if first == nil {
 		return nil
 	}

@@ -288,30 +288,68 @@ func requestedFiresPassDeferredOnes(t *testing.T, s *setup) {
 	for _, policy := range []timer.ConcurrencyPolicy{
 		timer.ConcurrencySkip, timer.ConcurrencyQueueOne, timer.ConcurrencyQueueAll,
 	} {
+		for _, deferred := range []bool{true, false} {
+			c := timer.Concurrency{Policy: policy}
+			session := s.session()
+			tm, fires := s.owned(session, 2)
+			failed := fires[0]
+			require.Equal(t, store.SlotGranted, s.acquireSlot(session, failed, c).SlotVerdict)
+			failed.Attempt = 1
+			requested := s.requested(session, tm.ID, failed.DueMS+10, 2)
+			require.Equal(t, store.SlotQueued, s.acquireSlot(session, requested[0], c).SlotVerdict)
+			s.pause(tm, "", 0, noFires)
+			if deferred {
+				_, err := s.st().Defer(t.Context(), session, []store.Deferral{deferral(failed)})
+				require.NoError(t, err)
+				rec, err := s.st().Fire(t.Context(), "app", requested[0].FireID)
+				require.NoError(t, err)
+				require.LessOrEqual(t, rec.Open.RunAtMS, s.nowMS(), "it asks again at once")
+			} else { // it waits for its next attempt
+				failed.RunAtMS = s.nowMS() + time.Hour.Milliseconds()
+				_, err := s.st().Release(t.Context(), session, []timer.Fire{failed}, nil)
+				require.NoError(t, err)
+			}
+			requested[0] = s.claimAgain(session, requested[0])
+			got := s.acquireSlot(session, requested[0], c)
+			require.Equal(t, store.SlotGranted, got.SlotVerdict)
+			require.Equal(t, requested[0].FireID, s.running(tm.ID))
+			got = s.acquireSlot(session, requested[1], c)
+			require.Equal(t, store.SlotQueued, got.SlotVerdict)
+
+			s.setStatus(s.timer(tm.ID), timer.StatusActive, noFires)
+			failed = s.claimAgain(session, failed)
+			failed.Attempt = 1
+			require.Equal(
+				t,
+				store.SlotQueued,
+				s.acquireSlot(session, failed, c).SlotVerdict,
+				policy,
+			)
+			s.finish(session, requested[0])
+			require.Equal(t, failed.FireID, s.running(tm.ID), "in order of due")
+		}
+	}
+}
+
+// requestedFiresWaitForAccepted: a call that is under way keeps the slot while the timer is not
+// active, and so does, with cancel_previous, a fire that is due later: it would be cancelled.
+func requestedFiresWaitForAccepted(t *testing.T, s *setup) {
+	for policy, state := range map[timer.ConcurrencyPolicy]timer.FireState{
+		timer.ConcurrencyQueueAll:       timer.FireAccepted,
+		timer.ConcurrencySkip:           timer.FireAsyncFailed,
+		timer.ConcurrencyCancelPrevious: timer.FireReady,
+	} {
 		c := timer.Concurrency{Policy: policy}
 		session := s.session()
 		tm, fires := s.owned(session, 2)
-		failed := fires[0]
-		require.Equal(t, store.SlotGranted, s.acquireSlot(session, failed, c).SlotVerdict)
-		failed.Attempt = 1
-		requested := s.requested(session, tm.ID, failed.DueMS+10, 2)
-		require.Equal(t, store.SlotQueued, s.acquireSlot(session, requested[0], c).SlotVerdict)
-		requested[0] = s.claimAgain(session, requested[0])
+		holder := fires[1]
+		require.Equal(t, store.SlotGranted, s.acquireSlot(session, holder, c).SlotVerdict)
+		holder.Attempt, holder.State = 1, state
 		s.pause(tm, "", 0, noFires)
-		kept, err := s.st().Defer(t.Context(), session, []store.Deferral{deferral(failed)})
+		_, err := s.st().Defer(t.Context(), session, []store.Deferral{deferral(holder)})
 		require.NoError(t, err)
-		require.Empty(t, kept)
-
-		require.Equal(t, store.SlotGranted, s.acquireSlot(session, requested[0], c).SlotVerdict)
-		require.Equal(t, requested[0].FireID, s.running(tm.ID))
-		require.Equal(t, store.SlotQueued, s.acquireSlot(session, requested[1], c).SlotVerdict)
-
-		s.setStatus(s.timer(tm.ID), timer.StatusActive, noFires)
-		failed = s.claimAgain(session, failed)
-		failed.Attempt = 1
-		require.Equal(t, store.SlotQueued, s.acquireSlot(session, failed, c).SlotVerdict, policy)
-		s.finish(session, requested[0])
-		require.Equal(t, failed.FireID, s.running(tm.ID), "in order of due")
+		requested := s.requested(session, tm.ID, holder.DueMS-10, 1)[0]
+		require.Equal(t, store.SlotQueued, s.acquireSlot(session, requested, c).SlotVerdict, policy)
 	}
 }
 

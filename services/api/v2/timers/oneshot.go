@@ -95,6 +95,8 @@ func describeOpenFire(f *timer.Fire, active bool, nowMS int64) (text string, mov
 	switch {
 	case f.State == timer.FireAccepted:
 		return "was called, and waits for its receiver to complete it", false
+	case f.RunAtMS == timer.DeferredMS || !active && f.Owner == 0:
+		return fmt.Sprintf("was due at %s, and waits until the timer is active", due), true
 	case f.Attempt > 0 && f.Owner != 0:
 		return fmt.Sprintf(
 			"is being called: it was due at %s, and %d attempts failed",
@@ -107,8 +109,6 @@ func describeOpenFire(f *timer.Fire, active bool, nowMS int64) (text string, mov
 			f.Attempt+1,
 			input.Instant(f.RunAtMS),
 		), false
-	case f.RunAtMS == timer.DeferredMS || !active && f.Owner == 0:
-		return fmt.Sprintf("was due at %s, and waits until the timer is active", due), true
 	case f.Owner != 0:
 		return fmt.Sprintf(
 			"is due at %s and with an executor, which is calling it or about to",

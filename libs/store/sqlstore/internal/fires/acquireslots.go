@@ -136,7 +136,7 @@ func (e *slotBatch) decide(ctx context.Context, i int) error {
 	}
 	running := r.running()
 	holder, taken := e.open[running]
-	taken = taken && !request.TakesFrom(&holder)
+	taken = taken && (running == id || !request.TakesFrom(&holder, r.activeAt(request.NowMS)))
 	policy := request.Concurrency.Resolved()
 	if request.ReplacedBy(r.last()) {
 		out.SlotVerdict = store.SlotReplaced

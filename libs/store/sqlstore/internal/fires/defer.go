@@ -18,7 +18,7 @@ import (
 // A deferred fire does not wait for a slot, and gives up its slot if it had no attempt yet. The first
 // fire in the queue gets it: a requested one runs meanwhile. An attempt that died with its executor is not recorded, and
 // does not count. A fire between two attempts keeps its slot, because it has not finished; only a
-// requested fire takes it.
+// requested fire takes it, and the first one in the queue asks again at once.
 func (s *Fires) Defer(
 	ctx context.Context,
 	session timer.ID,
@@ -99,11 +99,16 @@ func (s *Fires) deferOwned(
 		}
 	}
 	given := map[timer.ID]*slotRow{}
+	var attempted []timer.ID // of timers whose slot a deferred fire keeps
 	for i := range owned {
 		f := &owned[i]
-		if r := slots[f.Timer]; r != nil && r.running() == f.FireID && f.Attempt == 0 {
-			r.give(timer.FireID{})
-			given[f.Timer] = r
+		if r := slots[f.Timer]; r != nil && r.running() == f.FireID {
+			if f.Attempt > 0 {
+				attempted = append(attempted, f.Timer)
+			} else {
+				r.give(timer.FireID{})
+				given[f.Timer] = r
+			}
 		}
 		f.RunAtMS, f.Bucket, f.Owner = runs[f.FireID], 0, 0
 		f.Rev++
@@ -115,10 +120,14 @@ func (s *Fires) deferOwned(
 	if err != nil {
 		return err
 	}
+	woken, err := s.fires.wakeRequested(ctx, c, attempted, nowMS)
+	if err != nil {
+		return err
+	}
 	if err := s.fires.saveSlots(ctx, c, slots); err != nil {
 		return err
 	}
-	owned = append(owned, promoted...)
+	owned = slices.Concat(owned, promoted, woken)
 	slices.SortFunc(owned, timer.CompareFires)
 	return s.fires.Save(ctx, c, owned, releaseColumns...)
 }

@@ -91,6 +91,36 @@ func (s *Rows) promoteAfter(
 	return r.promoted, s.dequeue(ctx, c, r.dequeued)
 }
 
+// wakeRequested returns the first requested fire in the queue of each timer, to save, so that it asks
+// for the slot again at once: SlotRequest.TakesFrom. One that a session owns is about to ask.
+func (s *Rows) wakeRequested(
+	ctx context.Context, c sqldb.Runner, ids []timer.ID, nowMS int64,
+) (woken []timer.Fire, err error) {
+	for _, id := range ids {
+		queue, err := s.requestedInQueue(ctx, c, id, headsPerPage)
+		if err != nil {
+			return nil, err
+		}
+		if len(queue) == 0 {
+			continue
+		}
+		rows, err := s.Open(ctx, c, queue, s.db.Dialect.ForUpdate)
+		if err != nil {
+			return nil, err
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		first := slices.MinFunc(rows, timer.CompareFires)
+		if first.Owner == 0 {
+			first.RunAtMS, first.Bucket = nowMS, 0
+			first.Rev++
+			woken = append(woken, first)
+		}
+	}
+	return woken, nil
+}
+
 // open reports whether a fire stays open after this transaction.
 func (r *linkedBatch) open(id timer.FireID) bool {
 	_, open := r.rows[id]

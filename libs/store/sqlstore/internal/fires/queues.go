@@ -22,6 +22,14 @@ func (s *Rows) queueOf(
 		Add(" ORDER BY timer_id,due_ms,series LIMIT ").Int(int64(limit)))
 }
 
+// requestedInQueue returns the first requested fires in a timer's queue, in order of due.
+func (s *Rows) requestedInQueue(
+	ctx context.Context, c sqlx.QueryerContext, id timer.ID, limit int,
+) ([]timer.FireID, error) {
+	return s.queued(ctx, c, queueStatement(id).
+		Add(" AND series<>0 ORDER BY timer_id,due_ms,series LIMIT ").Int(int64(limit)))
+}
+
 // scheduledInQueue returns the fires of a timer's schedule in its queue: at most as many as may wait.
 func (s *Rows) scheduledInQueue(
 	ctx context.Context, c sqlx.QueryerContext, id timer.ID,
