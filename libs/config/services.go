@@ -105,7 +105,7 @@ func (c *Retention) Validate() error {
 		atLeast("audit-retention", c.Audit, time.Hour),
 		atMost("retention", c.Keep, maxRetention),
 		atMost("audit-retention", c.Audit, maxRetention),
-		atMost("one-shot-retention", c.OneShots, maxRetention),
+		atMost("one-shot-retention", c.OneShots, maxRetention+store.MinTimerRetention),
 		c.checkOneShots(),
 	)
 }

@@ -34,7 +34,11 @@ func Paths() []ValueDoc[Path] {
 		{PathDueSoon, "due_soon", "no task came, and an executor found it due soon in the store"},
 		{PathOrphaned, "orphaned", "the session that owned it expired, and an executor found it"},
 		{PathOverdue, "overdue", "an executor found it long past its run time in the store"},
-		{PathOwnClaim, "own_claim", "the answer to its claim was lost, and the claim was repeated"},
+		{
+			PathOwnClaim,
+			"own_claim",
+			"the answer to its claim was lost and the claim repeated, or the fire was decided again",
+		},
 		{
 			PathReadmit,
 			"readmit",

@@ -140,9 +140,8 @@ func (d *Deliverer) askLastResult(e *inflight.Entry, next func([]timer.Attempt))
 			case e.Epoch.Context().Err() != nil, errors.Is(err, lookup.ErrClosed):
 				d.opts.Inflight.Remove(e)
 			default:
-				d.opts.Logger.Debug().
+				d.opts.Logger.Warn().Func(d.opts.Traces.About(e)).
 					Err(err).
-					Stringer("fire", e.Fire.FireID).
 					Msg("last attempt of the fire not read, outcome delayed")
 				time.AfterFunc(recordRetry, func() { d.askLastResult(e, next) })
 				return
