@@ -89,19 +89,21 @@ func await[T any](
 			}
 		case answers := <-pinged:
 			pinged = nil
-			err := last.Load() // nil: no call has returned yet
-			denied := err != nil && isDenied(*err)
+			var cause error // nil: no call has returned yet
+			if err := last.Load(); err != nil {
+				cause = *err
+			}
+			denied := cause != nil && isDenied(cause)
 			if !answers && !denied {
 				continue
 			}
-			line, text := b.log.Warn(), stuckText
-			if err != nil {
-				line = line.Err(*err)
-			}
+			text := stuckText
 			if denied {
 				text = deniedText
 			}
-			line.Str("what", what).
+			b.log.Warn().
+				Err(cause).
+				Str("what", what).
 				Stringer("waited", time.Since(began).Round(time.Second)).
 				Msg(text)
 		case <-ctx.Done():
