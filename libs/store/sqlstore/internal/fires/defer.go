@@ -15,10 +15,10 @@ import (
 // stays with the session, or it comes after and finds the fire deferred. A call that dies halfway
 // has changed nothing. A repeated call owns none of the fires any more.
 //
-// A deferred fire does not wait for a slot, and gives up its slot if it had no attempt yet. The first
-// fire in the queue gets it: a requested one runs meanwhile. An attempt that died with its executor is not recorded, and
-// does not count. A fire between two attempts keeps its slot, because it has not finished; only a
-// requested fire takes it, and the first one in the queue asks again at once.
+// A deferred fire does not wait for a slot, and gives up its slot if it had no attempt yet. The
+// first fire in the queue gets it: a requested one runs meanwhile. An attempt that died with its
+// executor is not recorded, and does not count. A fire between two attempts keeps its slot, because
+// it has not finished. Only a requested fire takes it, and the first one in the queue asks again.
 func (s *Fires) Defer(
 	ctx context.Context,
 	session timer.ID,

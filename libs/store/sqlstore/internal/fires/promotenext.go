@@ -62,17 +62,21 @@ func (r *linkedBatch) promote(ctx context.Context, id timer.ID, slot *slotRow) e
 }
 
 // promoteAfter gives slots that were given up without an outcome to the first fires in their queues,
-// and returns those fires, to save. The slots' rows are locked, and the caller saves them. Two at once
-// lock the fires in another order than a claim may, and the one that is refused starts again.
+// and returns those fires, to save. The slots' rows are locked, and the caller saves them. Two at
+// once lock the fires in another order than a claim may, and the one that is refused starts again.
 func (s *Rows) promoteAfter(
 	ctx context.Context, c sqldb.Runner, slots map[timer.ID]*slotRow, nowMS int64,
 ) ([]timer.Fire, error) {
 	r := &linkedBatch{
-		store: s, c: c, nowMS: nowMS, slots: slots,
+		store: s, c: c, nowMS: nowMS,
 		queueHeads: map[timer.ID][]timer.FireID{}, rows: map[timer.FireID]timer.Fire{},
 	}
+	queued, err := s.withQueue(ctx, c, slices.Sorted(maps.Keys(slots)))
+	if err != nil {
+		return nil, err
+	}
 	var heads []timer.FireID
-	for _, id := range slices.Sorted(maps.Keys(slots)) {
+	for _, id := range queued {
 		queue, err := s.queueOf(ctx, c, id, headsPerPage)
 		if err != nil {
 			return nil, err
@@ -83,20 +87,24 @@ func (s *Rows) promoteAfter(
 	if err := r.lockFires(ctx, heads); err != nil {
 		return nil, err
 	}
-	for id, slot := range slots {
-		if err := r.promote(ctx, id, slot); err != nil {
+	for _, id := range queued {
+		if err := r.promote(ctx, id, slots[id]); err != nil {
 			return nil, err
 		}
 	}
 	return r.promoted, s.dequeue(ctx, c, r.dequeued)
 }
 
-// wakeRequested returns the first requested fire in the queue of each timer, to save, so that it asks
-// for the slot again at once: SlotRequest.TakesFrom. One that a session owns is about to ask.
+// wakeRequested returns the first requested fire in the queue of each timer, to save, so that it
+// asks for the slot again at once: SlotRequest.TakesFrom. One that a session owns is about to ask.
 func (s *Rows) wakeRequested(
 	ctx context.Context, c sqldb.Runner, ids []timer.ID, nowMS int64,
 ) (woken []timer.Fire, err error) {
-	for _, id := range ids {
+	queued, err := s.withQueue(ctx, c, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range queued {
 		queue, err := s.requestedInQueue(ctx, c, id, headsPerPage)
 		if err != nil {
 			return nil, err

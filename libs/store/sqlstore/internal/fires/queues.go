@@ -22,6 +22,23 @@ func (s *Rows) queueOf(
 		Add(" ORDER BY timer_id,due_ms,series LIMIT ").Int(int64(limit)))
 }
 
+// withQueue returns those of the timers for whose slot a fire waits. Most have no queue, so callers
+// with many timers need one statement.
+func (s *Rows) withQueue(
+	ctx context.Context, c sqlx.QueryerContext, ids []timer.ID,
+) (queued []timer.ID, err error) {
+	for part := range sqldb.Batches(ids) {
+		var found []timer.ID
+		q := sqldb.Stmt("SELECT DISTINCT timer_id FROM slot_queue" + s.db.Dialect.ByPrimary +
+			" WHERE timer_id").IDList(part).Add(" ORDER BY timer_id")
+		if err := s.db.SelectAll(ctx, c, &found, q); err != nil {
+			return nil, err
+		}
+		queued = append(queued, found...)
+	}
+	return queued, nil
+}
+
 // requestedInQueue returns the first requested fires in a timer's queue, in order of due.
 func (s *Rows) requestedInQueue(
 	ctx context.Context, c sqlx.QueryerContext, id timer.ID, limit int,
