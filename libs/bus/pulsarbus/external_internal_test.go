@@ -218,3 +218,19 @@ func TestClosedProducerIsReplaced(t *testing.T) {
 	require.Len(t, f.made, 2)
 	external.Close()
 }
+
+// TestDeniedMessagesAreRefused: somebody may grant the right, or the broker could not read it, so the
+// retry policy decides. No retry changes an invalid name or a terminated topic.
+func TestDeniedMessagesAreRefused(t *testing.T) {
+	t.Parallel()
+	for text, permanent := range map[string]bool{
+		"server error: AuthorizationError: no policies": false,
+		"AuthenticationError: the token has expired":    false,
+		"server error: TopicTerminatedError: it was":    true,
+		"InvalidTopicName: x":                           true,
+	} {
+		err := answered(errors.New(text))
+		require.Equal(t, permanent, bus.IsPermanent(err), text)
+		require.Equal(t, !permanent, bus.IsRefused(err), text)
+	}
+}
