@@ -332,8 +332,8 @@ func (e *SlotRequest) TakesFrom(holder *timer.Fire, active bool) bool {
 		e.Concurrency.Policy != timer.ConcurrencyCancelPrevious
 }
 
-// BetweenAttempts reports whether a fire waits between two attempts: no call is under way, and none is to
-// be completed.
+// BetweenAttempts reports whether a fire waits between two attempts: no call is under way, and none
+// is to be completed.
 func BetweenAttempts(f *timer.Fire) bool {
 	return f.Owner == 0 && f.Attempt > 0 &&
 		f.State != timer.FireAccepted && f.State != timer.FireAsyncFailed

@@ -132,18 +132,15 @@ func positionOf(q *store.DeadLetterQuery) string {
 
 func parsePosition(position string) (after store.OutcomePosition, err error) {
 	finished, fire, _ := strings.Cut(position, ".")
-	if after.FinishedMS, err = strconv.ParseInt(
-		finished,
-		10,
-		64,
-	); err == nil &&
-		after.FinishedMS > 0 {
-		after.FireID, err = timer.ParseFireID(fire)
+	finishedMS, err := strconv.ParseInt(finished, 10, 64)
+	if err != nil || finishedMS <= 0 {
+		return after, input.NotACursor()
 	}
-	if err != nil || after.FinishedMS <= 0 {
-		return store.OutcomePosition{}, input.NotACursor()
+	id, err := timer.ParseFireID(fire)
+	if err != nil {
+		return after, input.NotACursor()
 	}
-	return after, nil
+	return store.OutcomePosition{FinishedMS: finishedMS, FireID: id}, nil
 }
 
 // selection is the part of a request that selects dead letters. Empty fields select all.
