@@ -173,8 +173,10 @@ func (t *tool) showUpcoming(load client.Object, minutes bool) error {
 	if n := left.Int("fixed_delays") + left.Int("max_fires"); n > 0 {
 		t.sayf("%d timers are not counted: fixed delays, or the last of max_fires", n)
 	}
-	if left["more_timers"] == true {
-		t.sayf("the app has more timers, which are not counted")
+	if due := left.Text("due_after"); due != "" {
+		t.sayf("more timers are due after %s, which are not counted", localTime(due))
+	} else if left["more_timers"] == true {
+		t.sayf("the app has many timers: those are counted that are due in these hours")
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ type Store interface {
 	store.States
 	store.Definitions
 	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
-	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
+	Search(ctx context.Context, q store.SearchQuery) (store.SearchPage, error)
+	Count(ctx context.Context, q store.SearchQuery) (store.SearchCount, error)
 }
 
 // Options are the dependencies of the operations.
@@ -44,6 +45,8 @@ type Resource struct {
 
 	feeds    *feeds
 	counting requests.Slots // of requests that read much
+
+	maxTimers int // that the expected load examines
 }
 
 // maxCounting limits the requests for statistics and expected load at once. Others wait for countWait,
@@ -59,6 +62,8 @@ func New(opts Options) *Resource {
 		Options:  opts,
 		feeds:    newFeeds(opts),
 		counting: requests.NewSlots(maxCounting),
+
+		maxTimers: maxTimers,
 	}
 }
 

@@ -39,9 +39,10 @@ type upcomingBody struct {
 }
 
 type leftOutBody struct {
-	FixedDelays int  `json:"fixed_delays" doc:"Timers that are due so long after the end of their fire before."`
-	MaxFires    int  `json:"max_fires" doc:"Timers that have had nearly all of their fires."`
-	MoreTimers  bool `json:"more_timers" doc:"The app has more than 10000 active and paused timers: the further ones, active before paused and each by id, are not counted."`
+	FixedDelays int    `json:"fixed_delays" doc:"Timers that are due so long after the end of their fire before."`
+	MaxFires    int    `json:"max_fires" doc:"Timers that have had nearly all of their fires."`
+	MoreTimers  bool   `json:"more_timers" doc:"The app has too many active and paused timers to examine each. The active ones are counted that are due in the range, up to 10000, and then paused ones up to that number. Not counted are one-shots that are due already and wait for their jitter, and fixed delays of which a call runs."`
+	DueAfter    string `json:"due_after,omitempty" format:"date-time" doc:"The app has more timers that are due in the range: those are not counted whose next call is due after this instant, and some that are due several times an hour."`
 }
 
 type upcomingMinute struct {
@@ -63,11 +64,10 @@ func (s *Resource) upcoming(ctx context.Context, in *upcomingInput) (*upcomingOu
 	}
 	out := &upcomingOutput{}
 	err := s.count(ctx, func() error {
-		timers, more, err := s.scheduled(ctx, in.App)
+		timers, err := s.scheduled(ctx, in.App, l, &out.Body.LeftOut)
 		if err != nil {
 			return err
 		}
-		out.Body.LeftOut.MoreTimers = more
 		return s.Upcoming.Add(ctx, l, timers) //nolint:wrapcheck // it says what it was doing
 	})
 	if err != nil {
@@ -77,33 +77,75 @@ func (s *Resource) upcoming(ctx context.Context, in *upcomingInput) (*upcomingOu
 	return out, nil
 }
 
-// scheduled returns the timers of an app that are due some time, up to maxTimers.
+// scheduled returns up to s.maxTimers of an app that are due some time. Of an app with more active
+// ones it returns those that are due in the range of l, the first ones first: the others may be
+// one-shots that were called long ago.
 func (s *Resource) scheduled(
 	ctx context.Context,
 	app string,
-) (timers []timer.Timer, more bool, err error) {
-	for _, status := range []timer.Status{timer.StatusActive, timer.StatusPaused} {
-		q := store.Query{App: app, Status: status, Limit: timersPage}
-		for {
-			page, err := s.Store.List(ctx, q)
-			if err != nil {
-				return nil, false, fmt.Errorf("listing timers: %w", err)
-			}
-			for i := range page {
-				// The targets of all would take gigabytes.
-				page[i].Definition = timer.Definition{Schedule: page[i].Definition.Schedule}
-			}
-			timers = append(timers, page...)
-			if len(timers) > maxTimers {
-				return timers[:maxTimers], true, nil
-			}
-			if len(page) < q.Limit {
-				break
-			}
-			q.After = page[len(page)-1].ID
-		}
+	l *upcoming.Load,
+	left *leftOutBody,
+) (found []timer.Timer, err error) {
+	active := store.SearchQuery{
+		Filter:  store.Filter{App: app, Status: timer.StatusActive},
+		Limit:   s.maxTimers + 1,
+		NextDue: s.Upcoming.NextDue,
 	}
-	return timers, false, nil
+	n, err := s.Store.Count(ctx, active)
+	if err != nil {
+		return nil, fmt.Errorf("counting timers: %w", err)
+	}
+	if left.MoreTimers = n.Minimum || n.N > s.maxTimers; left.MoreTimers {
+		active.DueFromMS, active.DueToMS, active.Sort = l.FromMS, l.ToMS, store.SortNextDue
+	}
+	found, more, err := s.append(ctx, nil, active)
+	if err != nil {
+		return nil, err
+	}
+	if more && left.MoreTimers {
+		due, err := s.Upcoming.NextDue(ctx, &found[len(found)-1])
+		if err != nil {
+			return nil, fmt.Errorf("reading the last timer: %w", err)
+		}
+		if due == timer.NeverMS { // its instant came meanwhile
+			due = s.Now().UnixMilli()
+		}
+		left.DueAfter = input.Due(due)
+	}
+	left.MoreTimers = left.MoreTimers || more
+	paused := store.SearchQuery{Filter: store.Filter{App: app, Status: timer.StatusPaused}}
+	found, more, err = s.append(ctx, found, paused)
+	left.MoreTimers = left.MoreTimers || more
+	return found, err
+}
+
+// append adds the timers of a search to found, up to s.maxTimers in all.
+func (s *Resource) append(
+	ctx context.Context,
+	found []timer.Timer,
+	q store.SearchQuery,
+) (all []timer.Timer, more bool, err error) {
+	q.Limit = timersPage
+	for {
+		page, err := s.Store.Search(ctx, q)
+		if err != nil {
+			return nil, false, fmt.Errorf("listing timers: %w", err)
+		}
+		for i := range page.Timers {
+			// The targets of all would take gigabytes.
+			page.Timers[i].Definition = timer.Definition{
+				Schedule: page.Timers[i].Definition.Schedule,
+			}
+		}
+		found = append(found, page.Timers...)
+		if len(found) > s.maxTimers {
+			return found[:s.maxTimers], true, nil
+		}
+		if !page.More {
+			return found, false, nil
+		}
+		q.After = page.Next
+	}
 }
 
 // show converts what was counted.
