@@ -1,5 +1,5 @@
 // Package health reports the state of a process: whether it is alive (/livez), whether it is ready
-// (/readyz), and its metrics (/metrics).
+// (/readyz and the metric carillon_ready), and its metrics (/metrics).
 //
 // A process that waits for a server is alive but not ready, and names the server. A stopping
 // process is not ready from the first moment, so that load balancers remove it before its listener
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -144,6 +145,20 @@ func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 		ok = ok && (r.OK || r.Optional)
 	}
 	return results, ok
+}
+
+// Register adds the metric carillon_ready. Each scrape runs all checks, so it takes up to the timeout
+// of a check while a server hangs.
+func (h *Health) Register(r prometheus.Registerer) {
+	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_ready",
+		Help: "1 if the process is ready, as /readyz answers; otherwise 0.",
+	}, func() float64 {
+		if _, ok := h.Run(context.Background()); ok {
+			return 1
+		}
+		return 0
+	})
 }
 
 // remember keeps the error of a check for a run that gets none.

@@ -125,3 +125,22 @@ func TestSlowCheckKeepsItsCause(t *testing.T) {
 		close(hang)
 	})
 }
+
+func TestReadyIsAMetric(t *testing.T) {
+	t.Parallel()
+	h := health.New(0)
+	r := prometheus.NewRegistry()
+	h.Register(r)
+	value := func() float64 {
+		t.Helper()
+		families, err := r.Gather()
+		require.NoError(t, err)
+		require.Equal(t, "carillon_ready", families[0].GetName())
+		return families[0].GetMetric()[0].GetGauge().GetValue()
+	}
+	require.Positive(t, value())
+	h.SetOptional("redis", func(context.Context) error { return errors.New("refused") })
+	require.Positive(t, value())
+	h.SetError("mysql", errors.New("refused"))
+	require.Zero(t, value())
+}

@@ -18,6 +18,11 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		func() float64 { return float64(s.inflight.Len()) },
 	)
 	gauge(
+		"carillon_executor_inflight_limit",
+		"Fires in flight with which the executor takes no more tasks.",
+		func() float64 { return float64(s.opts.MaxInflight) },
+	)
+	gauge(
 		"carillon_executor_waiting",
 		"Fires in flight that wait for their run time.",
 		func() float64 { return float64(s.wheel.Len()) },

@@ -45,7 +45,7 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	met := newMetrics(opts.Registerer)
+	met := newMetrics(&opts)
 	return &Service{
 		opts: opts,
 		log:  opts.Logger,
@@ -309,8 +309,12 @@ type metrics struct {
 	jobAge            prometheus.Gauge
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
-	f := promauto.With(reg)
+func newMetrics(opts *Options) *metrics {
+	f := promauto.With(opts.Registerer)
+	f.NewGauge(prometheus.GaugeOpts{
+		Name: "carillon_migrator_expand_ahead_seconds",
+		Help: "How far ahead timers are expanded.",
+	}).Set(opts.ExpandAhead.Seconds())
 	return &metrics{
 		timers: f.NewCounter(
 			prometheus.CounterOpts{

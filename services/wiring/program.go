@@ -117,6 +117,7 @@ func newKit(p Program, stderr io.Writer) (*Kit, error) {
 	}
 	h := health.New(0)
 	h.SetError("process", errStarting)
+	h.Register(registry)
 	k := &Kit{Settings: s, Health: h, Log: log, Registry: registry, service: p.Service}
 	k.Process = process.New(process.Options{
 		Logger:    log,
