@@ -144,7 +144,8 @@ func (c *Executor) Register(s *Set) {
 		&c.Inflight,
 		"executor-inflight",
 		250_000,
-		"fires that one executor claims before they are due or finished; at least eight for each of executor-calls",
+		"fires that one executor claims before they are due or finished; at least eight for each of "+
+			"executor-calls, and at most 256 MiB of bodies of 1 KiB or more",
 	)
 }
 

@@ -87,8 +87,15 @@ func New(o Options) *Cache {
 }
 
 // newLRU returns a cache of the values used last.
-func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
-	c, err := lru.New[K, V](size)
+func newLRU[K comparable, V any](
+	size int,
+) *lru.Cache[K, V] {
+	return newEvictingLRU[K, V](size, nil)
+}
+
+// newEvictingLRU is newLRU with a function that is called with each value that leaves the cache.
+func newEvictingLRU[K comparable, V any](size int, evicted func(K, V)) *lru.Cache[K, V] {
+	c, err := lru.NewWithEvict(size, evicted)
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}

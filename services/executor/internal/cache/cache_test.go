@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -502,4 +503,27 @@ func TestACancelledBackfillStaysSo(t *testing.T) {
 		cancelled, ok := b.Known(1)
 		require.True(t, ok && cancelled)
 	})
+}
+
+func TestLargeDefinitionsMakeRoomForOthers(t *testing.T) {
+	t.Parallel()
+	b := newTimers(nil, nil, 1)
+	body := strings.Repeat("x", 1<<20)
+	key := func(id int) store.VersionKey { return store.VersionKey{Timer: timer.ID(id), Version: 1} }
+	for range 2 { // a definition that is cached already counts once
+		for id := range 64 {
+			b.addDefinition(key(id), &Definition{
+				Definition: &timer.Definition{Target: timer.Target{Body: body}},
+			})
+		}
+	}
+	require.Equal(t, 64, b.defs.Len())
+	b.addDefinition(key(64), &Definition{Definition: &timer.Definition{
+		Target: timer.Target{Body: "x"},
+	}})
+	require.Equal(t, 64, b.defs.Len())
+	_, ok := b.Definition(key(0))
+	require.False(t, ok)
+	b.reset()
+	require.Zero(t, b.bodies)
 }

@@ -22,6 +22,7 @@ import (
 const (
 	minCachedStates      = 200_000 // or one for each fire in flight, if they are more
 	maxCachedDefinitions = 50_000
+	maxCachedBodies      = 64 << 20 // bytes of the bodies of definitions
 )
 
 // Timers is what this process knows of timers. Definitions are immutable and evicted only for
@@ -34,6 +35,7 @@ type Timers struct {
 
 	mu         sync.Mutex
 	states     *lru.Cache[timer.ID, timer.State]
+	bodies     int       // bytes of the bodies in defs
 	polledAt   time.Time // when the last successful poll of the change log was sent
 	generation int       // counts purges of the states
 	resets     int       // counts resets
@@ -49,12 +51,28 @@ type Definition struct {
 }
 
 func newTimers(st Store, c *clock.Clock, maxInflight int) *Timers {
-	return &Timers{
+	b := &Timers{
 		store:       st,
 		clock:       c,
-		defs:        newLRU[store.VersionKey, *Definition](maxCachedDefinitions),
 		states:      newLRU[timer.ID, timer.State](max(minCachedStates, maxInflight)),
 		appliedApps: make(map[int64]bool),
+	}
+	b.defs = newEvictingLRU(maxCachedDefinitions, func(_ store.VersionKey, d *Definition) {
+		b.bodies -= d.BodyBytes()
+	})
+	return b
+}
+
+// addDefinition caches a definition. The bodies of the others make room for its own. The caller
+// holds the lock, which guards the count of bytes.
+func (b *Timers) addDefinition(key store.VersionKey, d *Definition) {
+	if b.defs.Contains(key) { // the same: definitions are immutable
+		return
+	}
+	b.bodies += d.BodyBytes()
+	b.defs.Add(key, d)
+	for b.bodies > maxCachedBodies {
+		b.defs.RemoveOldest()
 	}
 }
 
@@ -173,7 +191,7 @@ func (b *Timers) ReadDefinitions(
 			}
 			// After a reset it may be of the database before.
 			if b.resets == resets && d.Unreadable == "" {
-				b.defs.Add(q.Key, read[q.Key])
+				b.addDefinition(q.Key, read[q.Key])
 			}
 		}
 		out[i] = read[q.Key]

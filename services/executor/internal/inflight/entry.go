@@ -37,6 +37,8 @@ type Entry struct {
 	// unconfirmed is set while the claim is unanswered and no task carries the fire. Set.mu
 	// guards it.
 	unconfirmed bool
+	// large is the definition whose bodies the set counts for this fire, or nil. Set.mu guards it.
+	large *timer.Definition
 
 	// LastError is the error of the last attempt of a failed fire. It belongs to the worker, then
 	// to the recorder.

@@ -35,13 +35,22 @@ const (
 	// lowShare stops catch-up while 1/lowShare of the in-flight set is used.
 	lowShare = 2
 	maxLate  = 1000 // late fires waiting for their call that stop catch-up
+
+	// maxBodies is how many bytes of large bodies the fires may keep in memory. Without it some
+	// thousands of fires with large bodies would end the process for want of memory, and then the
+	// next one that claims them.
+	maxBodies = 256 << 20
+	// largeBodies is from how many bytes on the bodies of a definition count. The others need less
+	// than maxBodies with the default limit of fires.
+	largeBodies = 1 << 10
 )
 
 var errFull = errors.New("no room for more late fires")
 
 // Set is the bounded set of fires that this process owns. A fire enters it just before its
 // claim and leaves it when its outcome is recorded or the fire is released. No fire is in flight
-// twice, because only a fire that was added here is claimed.
+// twice, because only a fire that was added here is claimed. Its bounds are a number of fires, and
+// maxBodies: what is said of the capacity is said of both.
 type Set struct {
 	max   int
 	slow  func() bool // results are written more slowly than calls end
@@ -49,6 +58,9 @@ type Set struct {
 	fires map[timer.FireID]*Entry
 	late  int           // how many of fires are late
 	room  chan struct{} // closed and replaced when there may be room
+
+	bodies int                       // bytes of large bodies
+	large  map[*timer.Definition]int // by how many fires each large definition is kept
 }
 
 // New returns an empty set for at most limit fires. While slow returns true, the results of calls are
@@ -62,6 +74,7 @@ func New(limit int, slow func() bool) *Set {
 		slow:  slow,
 		fires: make(map[timer.FireID]*Entry),
 		room:  make(chan struct{}),
+		large: make(map[*timer.Definition]int),
 	}
 }
 
@@ -99,7 +112,7 @@ func (h *Set) Reserve(
 				hops:        arrivals[i].hopsOf(epoch.ID),
 			}
 			if old != nil {
-				h.uncountLate(old)
+				h.forget(old)
 			}
 			// If it is not due yet, it waits for its run time at low priority, like any other.
 			if source.low() && e.Fire.RunAtMS <= nowMS {
@@ -130,7 +143,7 @@ func (h *Set) makeRoom(ctx context.Context, source Source) error {
 		return nil
 	case FromLatePoll:
 		h.mu.Lock()
-		if len(h.fires) < h.max && h.late < maxLate {
+		if h.below(1) && h.late < maxLate {
 			return nil
 		}
 		h.mu.Unlock()
@@ -145,8 +158,7 @@ func (h *Set) makeRoom(ctx context.Context, source Source) error {
 func (h *Set) waitForRoom(ctx context.Context, low bool) error {
 	for {
 		h.mu.Lock()
-		if len(h.fires) < h.max && !h.held() &&
-			(!low || len(h.fires) < max(1, h.max/lowShare) && h.late < maxLate) {
+		if h.below(1) && !h.held() && (!low || h.below(lowShare) && h.late < maxLate) {
 			return nil
 		}
 		room := h.room
@@ -163,7 +175,7 @@ func (h *Set) waitForRoom(ctx context.Context, low bool) error {
 func (h *Set) LateRoom() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held() {
+	if h.held() || !h.below(lowShare) {
 		return 0
 	}
 	return min(maxLate-h.late, h.max/lowShare-len(h.fires))
@@ -189,10 +201,39 @@ func (h *Set) Remove(es ...*Entry) {
 	for _, e := range es {
 		if h.fires[e.Fire.FireID] == e {
 			delete(h.fires, e.Fire.FireID)
-			h.uncountLate(e)
+			h.forget(e)
 		}
 	}
 	h.wake()
+}
+
+// Loaded counts the bodies of the entries' definitions. Call it once they are loaded.
+func (h *Set) Loaded(es []*Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range es {
+		if e.Def == nil || e.large != nil || e.Def.BodyBytes() < largeBodies ||
+			h.fires[e.Fire.FireID] != e {
+			continue
+		}
+		e.large = e.Def
+		if h.large[e.large]++; h.large[e.large] == 1 {
+			h.bodies += e.large.BodyBytes()
+		}
+	}
+}
+
+// forget stops counting e, because it leaves. The caller holds the lock.
+func (h *Set) forget(e *Entry) {
+	h.uncountLate(e)
+	if e.large == nil {
+		return
+	}
+	if h.large[e.large]--; h.large[e.large] == 0 {
+		delete(h.large, e.large)
+		h.bodies -= e.large.BodyBytes()
+	}
+	e.large = nil
 }
 
 // Wake makes those who wait for room look again.
@@ -217,7 +258,7 @@ func (h *Set) RemoveEpoch(t *session.Epoch) int {
 	for id, e := range h.fires {
 		if e.Epoch == t {
 			delete(h.fires, id)
-			h.uncountLate(e)
+			h.forget(e)
 			n++
 		}
 	}
@@ -276,7 +317,16 @@ func (h *Set) Len() int {
 func (h *Set) Max() int { return h.max }
 
 // Full reports whether no fire has room.
-func (h *Set) Full() bool { return h.Len() >= h.max }
+func (h *Set) Full() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.below(1)
+}
+
+// below reports whether less than 1/share of the capacity is used. The caller holds the lock.
+func (h *Set) below(share int) bool {
+	return len(h.fires) < max(1, h.max/share) && h.bodies < maxBodies/share
+}
 
 // CrowdedShare is the part of the capacity (1/4) above which fires that must wait are deferred in
 // the store.
@@ -289,7 +339,9 @@ func (h *Set) Crowded() bool {
 	return h.crowded()
 }
 
-func (h *Set) crowded() bool { return len(h.fires) > h.max/CrowdedShare }
+func (h *Set) crowded() bool {
+	return len(h.fires) > h.max/CrowdedShare || h.bodies > maxBodies/CrowdedShare
+}
 
 // Roomy reports whether fires may wait here longer than MaxWait. It leaves as much room again for
 // other fires, until the set is crowded.
@@ -299,7 +351,9 @@ func (h *Set) Roomy() bool {
 	return h.roomy()
 }
 
-func (h *Set) roomy() bool { return len(h.fires) < h.max/CrowdedShare/2 }
+func (h *Set) roomy() bool {
+	return len(h.fires) < h.max/CrowdedShare/2 && h.bodies < maxBodies/CrowdedShare/2
+}
 
 // held reports whether the set has no room because results are written slowly. The caller holds the
 // lock.

@@ -3,6 +3,7 @@ package inflight
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -187,4 +188,73 @@ func requireTaskRedelivered(t *testing.T, source Source) {
 	require.NoError(t, err)
 	require.Empty(t, fresh)
 	require.Empty(t, again)
+}
+
+// TestLargeBodiesFillTheSet checks that fires with large bodies leave no room for more long before
+// they are too many, and that those of one definition count once.
+func TestLargeBodiesFillTheSet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, epoch := New(250_000, inflighttest.NeverSlow), new(session.Epoch)
+		body := strings.Repeat("x", 1<<20)
+		last := timer.ID(0)
+		reserve := func(n int) (es []*Entry, err error) {
+			t.Helper()
+			fires := make([]Arrival, n)
+			for i := range fires {
+				last++
+				fires[i].Fire.FireID = timer.FireID{Timer: last, DueMS: 1}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			es, _, err = h.Reserve(ctx, epoch, fires, FromTask, 0)
+			return es, err
+		}
+		load := func(n int, of func() *timer.Definition) []*Entry {
+			t.Helper()
+			es, err := reserve(n)
+			require.NoError(t, err)
+			for _, e := range es {
+				e.Def = of()
+			}
+			h.Loaded(es)
+			h.Loaded(es) // counts nothing twice
+			return es
+		}
+		another := func() *timer.Definition {
+			return &timer.Definition{Target: timer.Target{Body: body}}
+		}
+		one := another()
+		same := load(1000, func() *timer.Definition { return one })
+		require.True(t, h.Roomy())
+
+		load(31, another)
+		require.False(t, h.Roomy())
+		require.False(t, h.Crowded())
+		load(33, another)
+		require.True(t, h.Crowded())
+		require.Zero(t, h.Room())
+		require.Positive(t, h.LateRoom())
+		load(64, another)
+		require.Zero(t, h.LateRoom())
+		require.False(t, h.Full())
+		load(127, another)
+		require.True(t, h.Full())
+		_, err := reserve(1)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+
+		h.Remove(same[1:]...)
+		require.True(t, h.Full())
+		go func() {
+			time.Sleep(time.Second)
+			h.Remove(same[0])
+		}()
+		_, err = reserve(1)
+		require.NoError(t, err)
+		require.False(t, h.Full())
+		h.RemoveEpoch(epoch)
+		require.Zero(t, h.bodies)
+		require.Empty(t, h.large)
+		require.True(t, h.Roomy())
+	})
 }
