@@ -331,7 +331,7 @@ func TestChartKeepsGeneratedKeys(t *testing.T) {
 	line := func(key, text string) string {
 		for l := range strings.Lines(text) {
 			if value, ok := strings.CutPrefix(l, "  "+key+": "); ok {
-				return strings.TrimSpace(value)
+				return strings.Trim(strings.TrimSpace(value), `"`) // a kept value is quoted
 			}
 		}
 		t.Fatalf("no %s in %s", key, text)
