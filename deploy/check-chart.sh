@@ -13,6 +13,21 @@ for example in helm/carillon/examples/*.yaml; do # the last of several documents
 done
 least=(-f helm/carillon/ci/least.yaml)
 
+# A pod keeps the settings of its release when its containers start again: they are in its template,
+# and of the chart's Secret come single keys. Only what is the user's is taken as a whole.
+have=$(render -f helm/carillon/ci/small.yaml | grep -E 'kind: ConfigMap|envFrom|(configMap|secret)Ref' || true)
+[ -z "$have" ] || complain "the chart's pods read, when they start: $have"
+have=$(render -f helm/carillon/ci/small.yaml --set setup.enabled=true | awk '
+  /^---/ { name = variable = "" }
+  /^  name: / { name = name == "" ? $2 : name }
+  $2 == "name:" { variable = $3 }
+  variable ~ /^CARILLON_(ZONE|MYSQL_DSN|REDIS_PASSWORD|PULSAR_TOKEN)$/ && ($1 == "value:" || $1 == "name:") { said[name] = said[name] " " $2 }
+  END { for (name in said) print name said[name] }' | sort)
+want=$(printf 'tiny-%s UTC tiny tiny tiny\n' api executor migrator scheduler setup trigger | sed '/setup/s/tiny$/&-setup/; /setup/s/UTC tiny tiny/UTC tiny-setup tiny-setup/')
+[ "$have" = "$want" ] || complain "the chart takes settings and secrets from: $have"
+have=$(render -f helm/carillon/ci/production.yaml | grep -A1 'secretRef:$' | grep -cE '^ +name: carillon-(servers|more)$')
+[ "$have" = 12 ] || complain "the chart gives $have times the variables of the user's Secrets"
+
 # Keys are files, in the services that need them, and not environment variables.
 have=$(render -f helm/carillon/ci/production.yaml | awk '
   /^---/ { name = "" }
@@ -131,7 +146,11 @@ if tool go; then
     done
   }
   for values in helm/carillon/ci/*.yaml; do
-    mapfile -t settings < <(render -f "$values" -s templates/config.yaml | sed -nE 's/^  ([A-Z][A-Z0-9_]+): "?([^"]*)"?$/\1=\2/p' | grep -v '^[A-Z]*_PULSAR_OAUTH2_') # without its file
+    mapfile -t settings < <(render -f "$values" -s templates/deployments.yaml | awk '
+      /^kind: Deployment$/ { deployments++ }
+      deployments > 1 { exit }
+      /^ +value: / && name ~ /^(CARILLON|OTEL)_/ { sub(/^ +value: /, ""); gsub(/^["\047]|["\047]$/, ""); print name "=" $0 }
+      { name = $2 == "name:" ? $3 : "" }' | grep -v '^[A-Z]*_PULSAR_OAUTH2_\|=/etc/carillon/') # without files
     [ "${#settings[@]}" -gt 20 ] || complain "hardly a setting found with $values: is the search out of date?"
     accepted "${settings[@]}" || complain "the programs do not take the settings of $values: $(head -3 "$program/said")"
   done

@@ -132,13 +132,6 @@ CARILLON_TRACE_KEEP: {{ join "," .keep | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* The settings of the ConfigMap: those that extraEnv does not override. */}}
-{{- define "carillon.env" -}}
-{{- $env := include "carillon.settings" . | fromYaml -}}
-{{- range $name := keys (.Values.extraEnv | default dict) }}{{ $_ := unset $env $name }}{{ end -}}
-{{- toYaml $env -}}
-{{- end -}}
-
 {{/* The settings that apply, whether of the values or of extraEnv, for templates that depend on one. */}}
 {{- define "carillon.applied" -}}
 {{- $env := include "carillon.settings" . | fromYaml -}}
@@ -147,14 +140,25 @@ CARILLON_TRACE_KEEP: {{ join "," .keep | quote }}
 {{- end -}}
 
 {{/*
-The variables of a container: (dict "root" $ "service" "api"), a list of {name, value}. Kubernetes
-prefers them to envFrom. So extraEnv is here, where neither existingSecret nor extraEnvFrom overrides
-it, and replaces what the chart would set. Kubernetes would expand $(NAME) here, and not in a
-ConfigMap; "$$" stands for "$", so values mean what is written.
+The variables of a container: (dict "root" $ "service" "api" "secret" NAME), a list of env. NAME is the
+chart's Secret. The settings are not in a ConfigMap, because a pod reads that when its container starts:
+during an upgrade, a container of the old release that starts again would find the new release's
+variables, and refuse those that it does not know. For the same reason only single keys are taken of
+the Secret. Kubernetes prefers these variables to envFrom. extraEnv replaces what the chart would set.
+Kubernetes expands $(NAME); "$$" stands for "$", so values mean what is written.
 */}}
 {{- define "carillon.variables" -}}
 {{- $extra := .root.Values.extraEnv | default dict -}}
 {{- $own := list -}}
+{{- range $name, $value := include "carillon.settings" .root | fromYaml -}}
+{{- $own = append $own (dict "name" $name "value" (toString $value)) -}}
+{{- end -}}
+{{- if not .root.Values.existingSecret -}}
+{{- $secret := .secret -}}
+{{- range $name := include "carillon.secrets" .root | fromYaml | keys | sortAlpha -}}
+{{- $own = append $own (dict "name" $name "valueFrom" (dict "secretKeyRef" (dict "name" $secret "key" $name))) -}}
+{{- end -}}
+{{- end -}}
 {{- if eq .service "api" -}}
 {{- $own = append $own (dict "name" "CARILLON_SHUTDOWN_DRAIN" "value" (include "carillon.apiDrain" .root)) -}}
 {{- end -}}
@@ -163,11 +167,22 @@ ConfigMap; "$$" stands for "$", so values mean what is written.
 {{- end -}}
 {{- range $own }}
 {{- if not (hasKey $extra .name) }}
-- {name: {{ .name }}, value: {{ .value | quote }}}
+{{- if hasKey . "value" }}{{ $_ := set . "value" (replace "$" "$$" .value) }}{{ end }}
+- {{ toJson . }}
 {{- end }}
 {{- end }}
 {{- range $name, $value := $extra }}
 - {name: {{ $name | quote }}, value: {{ toString $value | replace "$" "$$" | quote }}}
+{{- end }}
+{{- end -}}
+
+{{/* The sources of other variables, all of the user: the later overrides the earlier. */}}
+{{- define "carillon.envFrom" -}}
+{{- with .Values.existingSecret }}
+- secretRef: {name: {{ . }}}
+{{- end }}
+{{- with .Values.extraEnvFrom }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}
 
