@@ -164,8 +164,8 @@ if tool go; then
   done <<'END'
 settings.expandAhead CARILLON_EXPAND_AHEAD 9.999s 10s 24h 24h0m0.1s
 settings.dispatchLead CARILLON_DISPATCH_LEAD 999ms 1s 10s 10001ms
-settings.retention CARILLON_RETENTION 23h59m59.9s 24h 2562047h 2562048h
-settings.auditRetention CARILLON_AUDIT_RETENTION 59m59s 1h 2562048h
+settings.retention CARILLON_RETENTION 23h59m59.9s 24h 876000h 876001h
+settings.auditRetention CARILLON_AUDIT_RETENTION 59m59s 1h 876000h 876001h
 settings.canary CARILLON_CANARY 1s 10m 10m1s 1500ms
 settings.shutdownGrace CARILLON_SHUTDOWN_GRACE 999ms 1s
 settings.executorCalls CARILLON_EXECUTOR_CALLS 1 2 16384 16385

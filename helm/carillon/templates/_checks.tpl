@@ -129,8 +129,8 @@ cannot be drained. What concerns one value only is in values.schema.json, unless
 {{- range list
   (list "settings.expandAhead" .Values.settings.expandAhead "10s" "24h")
   (list "settings.dispatchLead" .Values.settings.dispatchLead "1s" "10s")
-  (list "settings.retention" .Values.settings.retention "24h" "")
-  (list "settings.auditRetention" .Values.settings.auditRetention "1h" "")
+  (list "settings.retention" .Values.settings.retention "24h" "876000h")
+  (list "settings.auditRetention" .Values.settings.auditRetention "1h" "876000h")
   (list "settings.canary" .Values.settings.canary "0s" "10m")
   (list "settings.shutdownGrace" .Values.settings.shutdownGrace "1s" "")
   (list "auth.oidc.session" .Values.auth.oidc.session "1m" "744h") -}}
