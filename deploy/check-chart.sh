@@ -28,6 +28,20 @@ want=$(printf 'tiny-%s UTC tiny tiny tiny\n' api executor migrator scheduler set
 have=$(render -f helm/carillon/ci/production.yaml | grep -A1 'secretRef:$' | grep -cE '^ +name: carillon-(servers|more)$')
 [ "$have" = 12 ] || complain "the chart gives $have times the variables of the user's Secrets"
 
+# Each Go program keeps below its own limit of memory.
+have=$(render "${least[@]}" --set api.resources.limits.memory=1.5G,migrator.resources.limits.memory=1000000000,scheduler.resources.limits=null,defaults.resources.limits=null,trigger.resources.limits.memory=2097152Ki | awk '
+  /^---/ { name = "" }
+  /^  name: / { name = name == "" ? $2 : name }
+  $3 == "GOMEMLIMIT" { getline; print name, $2 }' | sort)
+want='carillon-api 1318359KiB
+carillon-executor 943718KiB
+carillon-migrator 878906KiB
+carillon-setup 235929KiB
+carillon-trigger 1887436KiB'
+[ "$have" = "$want" ] || complain "the chart sets GOMEMLIMIT: $have"
+have=$(render "${least[@]}" --set extraEnv.GOMEMLIMIT=1GiB | grep -A1 'name: GOMEMLIMIT' | grep -c 'value: 1GiB$')
+[ "$have" = 6 ] || complain "extraEnv sets GOMEMLIMIT $have times"
+
 # Keys are files, in the services that need them, and not environment variables.
 have=$(render -f helm/carillon/ci/production.yaml | awk '
   /^---/ { name = "" }
@@ -229,6 +243,7 @@ refused 'shutdownGrace, 27.5s each, and 5 s for recording; use at least 66' "${l
 refused 'a drain of 30s, two stages' "${least[@]}" --set extraEnv.CARILLON_SHUTDOWN_DRAIN=30s
 refused 'settings.retention: 1h is less than 24h' "${least[@]}" --set settings.retention=1h
 refused 'auth.oidc.session: 900h is more than 744h' "${least[@]}" --set auth.oidc.session=900h
+refused 'api.resources.limits.memory: the chart cannot read 512MB' "${least[@]}" --set api.resources.limits.memory=512MB
 refused '/settings/zone' "${least[@]}" --set 'settings.zone=Nowhere City'
 refused 'scheduler.podDisruptionBudget.maxUnavailable: with 0 no node' "${least[@]}" --set scheduler.podDisruptionBudget.maxUnavailable=0
 refused 'podDisruptionBudget.maxUnavailable: with 0% no node' "${least[@]}" --set defaults.podDisruptionBudget.maxUnavailable=0%

@@ -140,12 +140,12 @@ CARILLON_TRACE_KEEP: {{ join "," .keep | quote }}
 {{- end -}}
 
 {{/*
-The variables of a container: (dict "root" $ "service" "api" "secret" NAME), a list of env. NAME is the
-chart's Secret. The settings are not in a ConfigMap, because a pod reads that when its container starts:
-during an upgrade, a container of the old release that starts again would find the new release's
-variables, and refuse those that it does not know. For the same reason only single keys are taken of
-the Secret. Kubernetes prefers these variables to envFrom. extraEnv replaces what the chart would set.
-Kubernetes expands $(NAME); "$$" stands for "$", so values mean what is written.
+The variables of a container: (dict "root" $ "service" "api" "secret" NAME "resources" RESOURCES), a list
+of env. NAME is the chart's Secret. The settings are not in a ConfigMap, because a pod reads that when its
+container starts: during an upgrade, a container of the old release that starts again would find the new
+release's variables, and refuse those that it does not know. For the same reason only single keys are
+taken of the Secret. Kubernetes prefers these variables to envFrom. extraEnv replaces what the chart would
+set. Kubernetes expands $(NAME); "$$" stands for "$", so values mean what is written.
 */}}
 {{- define "carillon.variables" -}}
 {{- $extra := .root.Values.extraEnv | default dict -}}
@@ -161,6 +161,9 @@ Kubernetes expands $(NAME); "$$" stands for "$", so values mean what is written.
 {{- end -}}
 {{- if eq .service "api" -}}
 {{- $own = append $own (dict "name" "CARILLON_SHUTDOWN_DRAIN" "value" (include "carillon.apiDrain" .root)) -}}
+{{- end -}}
+{{- with include "carillon.memoryLimit" . -}}
+{{- $own = append $own (dict "name" "GOMEMLIMIT" "value" .) -}}
 {{- end -}}
 {{- range include "carillon.files" . | fromYamlArray -}}
 {{- $own = append $own (dict "name" .variable "value" (printf "/etc/carillon/%s" .path)) -}}
@@ -184,6 +187,25 @@ Kubernetes expands $(NAME); "$$" stands for "$", so values mean what is written.
 {{- with .Values.extraEnvFrom }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/*
+Nine tenths of a container's memory limit, in the format of GOMEMLIMIT: (dict "service" "api" "resources"
+RESOURCES). Near it the program frees memory more often, instead of being killed at the limit. Empty
+without a limit.
+*/}}
+{{- define "carillon.memoryLimit" -}}
+{{- $limit := ((.resources | default dict).limits | default dict).memory -}}
+{{- if $limit -}}
+{{- $text := ternary (toString $limit) (printf "%.0f" (float64 $limit)) (kindIs "string" $limit) -}}
+{{- if not (regexMatch "^[0-9]+([.][0-9]+)?(k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$" $text) -}}
+{{- fail (printf "%s.resources.limits.memory: the chart cannot read %s; write it as 512Mi, 1Gi or a number of bytes" .service $text) -}}
+{{- end -}}
+{{- $factors := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18
+  "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976 -}}
+{{- $unit := regexFind "[A-Za-z]*$" $text -}}
+{{- printf "%dKiB" (divf (mulf (trimSuffix $unit $text | float64) (index $factors $unit | float64) 0.9) 1024 | floor | int64) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* How long a stopping api takes requests: longer than a cluster needs to remove its pod from the Service. */}}
