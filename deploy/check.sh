@@ -64,7 +64,7 @@ places=$(sed -nE 's/^#+ (Carillon\w+)$/\1/p' docs/monitoring.md)
 absent "alert without a section in docs/monitoring.md" "$places" "$alerts"
 absent "section in docs/monitoring.md without an alert" "$alerts" "$places"
 
-tested=$(grep -oE 'alertname: \w+' deploy/prometheus/tests/alerts.yml | sed 's/.* //')
+tested=$(grep -ohE 'alertname: \w+' deploy/prometheus/tests/*.yml | sed 's/.* //')
 absent "alert without a test in deploy/prometheus/tests" "$tested" "$alerts"
 
 # Executors stop calling at maxUnrecorded results, so an alert above it could not fire.
@@ -96,7 +96,7 @@ fi
 if tool promtool; then
   promtool check config --lint=none deploy/prometheus/prometheus.yml >/dev/null || complain "promtool finds fault with prometheus.yml"
   promtool check rules --lint=all --lint-fatal deploy/prometheus/alerts.yml >/dev/null || complain "promtool finds fault with the alerts"
-  promtool test rules deploy/prometheus/tests/alerts.yml >/dev/null || complain "the alerts fail their tests"
+  promtool test rules deploy/prometheus/tests/*.yml >/dev/null || complain "the alerts fail their tests"
 fi
 
 if tool helm; then
