@@ -136,6 +136,13 @@ carillon-scheduler 2'
 have=$(render "${least[@]}" --set executor.keda.enabled=true --set 'pulsar.adminUrl=http://a:8080\,b:8080' | sed -n 's/.*adminURL: //p' | sort -u)
 [ "$have" = '"http://a:8080"' ] || complain "the chart gives KEDA the address $have"
 
+# KEDA allows each service its own backlog, and takes more triggers.
+have=$(render -f helm/carillon/ci/production.yaml -s templates/scaling.yaml | sed -n 's/.*msgBacklogThreshold: //p' | sort | uniq -c | xargs)
+[ "$have" = '1 50 3 5000' ] || complain "the chart gives KEDA the backlogs $have"
+have=$(awk '/^---$/ { text = ""; next } { text = text $0 "\n" } END { printf "%s", text }' helm/carillon/examples/keda.yaml |
+  render "${least[@]}" -f - -s templates/scaling.yaml | awk '$2 == "component:" || $1 ~ /component:/ { of = $2 } /^ +(- )?type: p/ { print of, $NF }' | sort | uniq -c | xargs)
+[ "$have" = '1 executor prometheus 3 executor pulsar 1 trigger pulsar' ] || complain "the example for KEDA has the triggers $have"
+
 # helm test waits for the canary if there is one.
 for canary in 10s=1 1m=1 0=0 0s=0 0m0s=0; do
   have=$(render "${least[@]}" --set-string "settings.canary=${canary%=*}" | grep -c -- '- -canary' || true)
