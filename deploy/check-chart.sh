@@ -143,6 +143,10 @@ have=$(awk '/^---$/ { text = ""; next } { text = text $0 "\n" } END { printf "%s
   render "${least[@]}" -f - -s templates/scaling.yaml | awk '$2 == "component:" || $1 ~ /component:/ { of = $2 } /^ +(- )?type: p/ { print of, $NF }' | sort | uniq -c | xargs)
 [ "$have" = '1 executor prometheus 3 executor pulsar 1 trigger pulsar' ] || complain "the example for KEDA has the triggers $have"
 
+# Relabelings of the user come last.
+have=$(render "${least[@]}" --set 'metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.relabelings[0].targetLabel=namespace' -s templates/monitoring.yaml | tail -1)
+[ "$have" = '        - targetLabel: namespace' ] || complain "the ServiceMonitor ends with: $have"
+
 # helm test waits for the canary if there is one.
 for canary in 10s=1 1m=1 0=0 0s=0 0m0s=0; do
   have=$(render "${least[@]}" --set-string "settings.canary=${canary%=*}" | grep -c -- '- -canary' || true)
