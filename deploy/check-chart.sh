@@ -143,6 +143,10 @@ have=$(awk '/^---$/ { text = ""; next } { text = text $0 "\n" } END { printf "%s
   render "${least[@]}" -f - -s templates/scaling.yaml | awk '$2 == "component:" || $1 ~ /component:/ { of = $2 } /^ +(- )?type: p/ { print of, $NF }' | sort | uniq -c | xargs)
 [ "$have" = '1 executor prometheus 3 executor pulsar 1 trigger pulsar' ] || complain "the example for KEDA has the triggers $have"
 
+# The ServiceMonitor selects the ports named admin, which only the services have.
+have=$(render -f helm/carillon/ci/development.yaml | awk '/^kind: / { kind = $2 } kind == "Service" && /component:/ { of = $2 } kind == "Service" && /name: admin,/ { print of }' | sort | xargs)
+[ "$have" = 'api executor migrator scheduler trigger' ] || complain "the ServiceMonitor selects the Services of $have"
+
 # Relabelings of the user come last.
 have=$(render "${least[@]}" --set 'metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.relabelings[0].targetLabel=namespace' -s templates/monitoring.yaml | tail -1)
 [ "$have" = '        - targetLabel: namespace' ] || complain "the ServiceMonitor ends with: $have"
