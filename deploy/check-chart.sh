@@ -143,6 +143,12 @@ have=$(awk '/^---$/ { text = ""; next } { text = text $0 "\n" } END { printf "%s
   render "${least[@]}" -f - -s templates/scaling.yaml | awk '$2 == "component:" || $1 ~ /component:/ { of = $2 } /^ +(- )?type: p/ { print of, $NF }' | sort | uniq -c | xargs)
 [ "$have" = '1 executor prometheus 3 executor pulsar 1 trigger pulsar' ] || complain "the example for KEDA has the triggers $have"
 
+# The set-up runs before an account of the chart exists.
+for create in true=6 false=7; do # five services, the test, and the set-up
+  have=$(render "${least[@]}" --set "serviceAccount.create=${create%=*},serviceAccount.name=mine" | grep -c 'serviceAccountName: mine$')
+  [ "$have" = "${create#*=}" ] || complain "$have pods use the account with serviceAccount.create=${create%=*}"
+done
+
 # The ServiceMonitor selects the ports named admin, which only the services have.
 have=$(render -f helm/carillon/ci/development.yaml | awk '/^kind: / { kind = $2 } kind == "Service" && /component:/ { of = $2 } kind == "Service" && /name: admin,/ { print of }' | sort | xargs)
 [ "$have" = 'api executor migrator scheduler trigger' ] || complain "the ServiceMonitor selects the Services of $have"
