@@ -88,3 +88,61 @@ func TestPrioritiesOfALimitedAppHaveTheirShares(t *testing.T) {
 		})
 	}
 }
+
+// TestBackfillDelaysNoOtherTimerOfALimitedApp checks that the fires of a backfill wait for the rate of
+// their app at low priority, in memory and in the store.
+func TestBackfillDelaysNoOtherTimerOfALimitedApp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const fills = 600
+		time.Sleep(time.Until(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))) // see ids of backfills
+		parts := servicetest.New(t, servicetest.Options{})
+		limits := store.AppSettings{Rate: 50, Burst: 10}
+		_, err := parts.Store.PutSettings(t.Context(), "a", limits, 0)
+		require.NoError(t, err)
+		back := &releases{Store: parts.Store}
+		start(t, parts, "one", new(receiver), func(o *executor.Options) {
+			l, err := limit.New(limit.Options{
+				SharedState: memstate.New(nil), Executor: "one", Share: 16,
+			})
+			require.NoError(t, err)
+			o.Limits, o.Store = l, back
+		})
+		definition := servicetest.Once(time.Now(), "http://127.0.0.1/")
+		definition.Schedule = timer.Schedule{
+			Kind: timer.KindCron, Specs: []string{"* * * * * *"}, Zone: "UTC",
+		}
+		filled := parts.Create("a", definition)
+		to := time.Now().Add(-time.Hour).Truncate(time.Second).UnixMilli()
+		_, err = parts.Store.StartBackfill(t.Context(), store.Backfill{
+			ID:     parts.IDs.Next(),
+			App:    "a",
+			Timer:  filled[0].Timer,
+			FromMS: to - fills*1000,
+			ToMS:   to,
+		})
+		require.NoError(t, err)
+		var others []timer.Definition
+		for i := range 10 {
+			others = append(others, servicetest.Once(
+				time.Now().Add(time.Duration(i+1)*time.Second), "http://127.0.0.1/"))
+		}
+		fires := parts.Create("a", others...)
+		for n := 0; n < fills; {
+			part, _, err := parts.Store.ExpandBackfills(t.Context(), 1, parts.Planner.PlanBackfill)
+			require.NoError(t, err)
+			require.NoError(t, parts.Dispatch.Publish(t.Context(), part))
+			fires = append(fires, part...)
+			n += len(part)
+		}
+		publishDue(t, parts, fires, time.Minute)
+		require.Equal(t, map[string]int{"delivered": len(fires)}, reasons(t, parts, fires))
+		require.Positive(t, back.n.Load(), "long waits are in the store")
+		for i := range others {
+			rec, err := parts.Store.Fire(t.Context(), "a", fires[i].FireID)
+			require.NoError(t, err)
+			// Due fires are published each second.
+			require.Less(t, rec.Outcome.LatenessMS, int64(1500), i)
+		}
+	})
+}

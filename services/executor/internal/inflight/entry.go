@@ -150,8 +150,13 @@ func (e *Entry) QueuePriority() limit.Priority {
 	return e.Priority()
 }
 
-// Priority returns the configured priority of a fire among those of its app.
+// Priority returns the priority of a fire among those of its app: the configured one, but low for a
+// fire of a backfill until its first attempt. It is the same wherever the fire waits, in memory or in
+// the store. So it waits behind other timers, and not they behind a whole backfill.
 func (e *Entry) Priority() limit.Priority {
+	if e.Fire.Cause == timer.CauseBackfill && e.Fire.Attempt == 0 {
+		return limit.Low
+	}
 	switch e.Fire.PriorityLevel {
 	case timer.LevelLow:
 		return limit.Low
