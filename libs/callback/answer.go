@@ -35,10 +35,11 @@ func (h *HTTP) classify(
 	if q.KeepHeaders {
 		r.Headers = shownHeaders(resp.Header)
 	}
-	if accepted(q, resp.Response, &r) {
+	if accepts(q, resp.Response) {
 		// This comes first, because the success rule is about answers that complete the fire.
 		// Target and receiver agree on an acceptance by its header.
 		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)
+		r.accepted(q, resp.Response)
 		return r
 	}
 	rule := q.Target.Success
@@ -82,11 +83,23 @@ func (a answer) refuses(r *Result) {
 	r.Error = oneLine(r.Error)
 }
 
-// accepted returns whether the receiver accepted the fire and completes it later.
-func accepted(q *Request, resp *http.Response, r *Result) bool {
-	if q.Target.Async <= 0 || q.Token == "" || resp.StatusCode != http.StatusAccepted ||
-		!strings.EqualFold(resp.Header.Get(HeaderAccepted), acceptedAsync) {
-		return false
+// accepts returns whether the receiver says that it accepts the fire and completes it later.
+func accepts(q *Request, resp *http.Response) bool {
+	return q.Target.Async > 0 && q.Token != "" && resp.StatusCode == http.StatusAccepted &&
+		strings.EqualFold(resp.Header.Get(HeaderAccepted), acceptedAsync)
+}
+
+// accepted fills in the result of an acceptance. A receiver that did not get the token, because a
+// redirect led to it, cannot complete the fire. Its attempt has failed at once, instead of after
+// the whole time of async.
+func (r *Result) accepted(q *Request, resp *http.Response) {
+	if sent := resp.Request; sent.Header.Get(HeaderToken) == "" {
+		r.Class, r.Failure = Retry, timer.FailureRedirect
+		r.Error = oneLine(fmt.Sprintf(
+			"accepted without %s, which a redirect to another origin does not send, so it cannot "+
+				"be completed: set the target's url to that of the redirect, at %s",
+			HeaderToken, sent.URL.Host))
+		return
 	}
 	var err error
 	r.Class = Accepted
@@ -94,7 +107,6 @@ func accepted(q *Request, resp *http.Response, r *Result) bool {
 	if err != nil {
 		r.Error = oneLine(err.Error())
 	}
-	return true
 }
 
 // answerHeaders are the headers of an answer that help to understand it. Cookies and other

@@ -11,8 +11,9 @@ import (
 // followRedirects follows at most as many redirects as the target allows. Each is dialled under the
 // same policy. Method and body stay the same. A redirect that asks for a GET instead (301, 302,
 // 303) would deliver nothing, so it is not followed. Nor is one from https to http. A redirect that
-// is not followed is the answer. To another origin it sends neither secrets nor the client
-// certificate. It verifies that server by the system's roots and the server's own name.
+// is not followed is the answer. To another origin it sends neither secrets, Authorization, Cookie
+// and the token of a completion, nor the client certificate. The rest of the headers goes along, with
+// the signature. It verifies that server by the system's roots and the server's own name.
 func (h *HTTP) followRedirects(
 	r *Request,
 	req *http.Request,

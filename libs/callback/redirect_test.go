@@ -50,7 +50,16 @@ func TestRedirects(t *testing.T) {
 	var got *http.Request
 	var body []byte
 	ring := newKeyring(t)
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	accept := func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		w.Header().Set("Carillon-Accepted", "async")
+		w.WriteHeader(http.StatusAccepted)
+	}
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/accepts" {
+			accept(w, r)
+			return
+		}
 		got = r
 		body, _ = io.ReadAll(r.Body)
 	}))
@@ -69,6 +78,9 @@ func TestRedirects(t *testing.T) {
 	to("/loop", "/loop", 307)
 	to("/two", "/307", 307)
 	to("/other", other.URL+"/there", 307)
+	to("/accepts", "/accept", 307)
+	to("/other-accepts", other.URL+"/accepts", 307)
+	mux.HandleFunc("/accept", accept)
 	to("/metadata", "http://169.254.169.254/latest", 307)
 	to("/loopback6", "http://[::1]:1/", 307)
 	to("/ftp", "ftp://example.com/", 307)
@@ -157,6 +169,14 @@ func TestRedirects(t *testing.T) {
 	)
 	require.Equal(t, "1", got.Header.Get("X-Kept"))
 	require.Equal(t, strings.TrimPrefix(other.URL, "http://"), got.Host)
+	res := call("/accepts", nil)
+	require.Equal(t, callback.Accepted, res.Class, "it got the token: %s", res.Error)
+	res = call("/other-accepts", nil)
+	require.Equal(t, callback.Retry, res.Class, "it cannot complete the fire")
+	require.Equal(t, timer.FailureRedirect, res.Failure)
+	require.EqualValues(t, http.StatusAccepted, res.StatusCode)
+	require.Zero(t, res.CompleteWithin)
+	require.Contains(t, res.Error, "set the target's url to that of the redirect, at "+got.Host)
 
 	for _, path := range []string{"/metadata", "/loopback6"} {
 		res := call(path, nil)

@@ -17,8 +17,10 @@ const (
 	FailureReset    Failure = "reset"     // the connection was reset
 	FailureTooLarge Failure = "too_large" // the response is too large to be judged
 	FailureProtocol Failure = "protocol"  // the response violates the protocol
-	FailureRedirect Failure = "redirect"  // a redirect that is not followed
-	FailureAuth     Failure = "auth"      // no OAuth2 token could be obtained
+	// FailureRedirect: a redirect that is not followed, or one to another origin, which then accepted
+	// the fire without the token to complete it.
+	FailureRedirect Failure = "redirect"
+	FailureAuth     Failure = "auth" // no OAuth2 token could be obtained
 	// FailureInvalid means that the request cannot be built because of a template, a secret or an
 	// unknown kind of target.
 	FailureInvalid  Failure = "invalid"

@@ -66,7 +66,7 @@ type TargetFields struct {
 	Unsigned      bool                         `json:"unsigned,omitempty" doc:"Send no signature, also where the app has signing keys."`
 	Async         string                       `json:"async,omitempty" doc:"The receiver may answer 202 with Carillon-Accepted: async and complete the fire within so long, at most 168h, by POST /fires/{id}/complete." example:"10m"`
 	Success       *successBody                 `json:"success,omitempty" doc:"Which answers are success; any 2xx where it is left out."`
-	Redirects     int                          `json:"redirects,omitempty" minimum:"0" doc:"http: how many are followed, at most 10; none by default. One that is not followed is the answer."`
+	Redirects     int                          `json:"redirects,omitempty" minimum:"0" doc:"http: how many are followed, at most 10; none by default. One that is not followed is the answer. To another origin go the body, the other headers and the signature, but not secret_headers, Authorization, Cookie, the completion token and the client certificate."`
 	HTTP2         string                       `json:"http2,omitempty" enum:"never,always" doc:"http: by default HTTP/2 is spoken where an https server offers it."`
 	TLS           *tlsBody                     `json:"tls,omitempty" doc:"https and grpcs."`
 	OAuth2        *oauth2Body                  `json:"oauth2,omitempty" doc:"http and grpcs: an Authorization header by the client credentials grant. A token is used until it expires or is refused (401, UNAUTHENTICATED); the attempt whose token is refused has failed."`
