@@ -131,7 +131,11 @@ func TestPlaceOf(t *testing.T) {
 	}{
 		{"application/json; charset=utf-8", "", payload.JSON},
 		{"application/cloudevents+json", "", payload.JSON},
-		{"Application/JSON;;", "", payload.Text},
+		{"Application/JSON;;", "", payload.JSON},
+		{"application/json; charset", "", payload.JSON},
+		{"application/json; charset=a; charset=b", "", payload.JSON},
+		{" application/json , text/plain", "", payload.JSON},
+		{"text/plain, application/json", "", payload.Text},
 		{"application/x-www-form-urlencoded", "", payload.Form},
 		{"text/xml", "", payload.XML},
 		{"text/plain", "{", payload.Text},

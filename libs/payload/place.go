@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"mime"
 	"strings"
 	"unicode/utf8"
 )
@@ -26,10 +25,13 @@ const (
 // PlaceOf returns the place of a body with a content type. Without a content type the place is JSON
 // if the body begins like JSON, because too much escaping does less harm than too little.
 func PlaceOf(contentType, body string) Place {
-	t, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		t = strings.ToLower(strings.TrimSpace(contentType))
+	// Receivers read the type also where its parameters are invalid, or where a second type follows.
+	// So what mime.ParseMediaType refuses must not switch off the escaping.
+	t := contentType
+	if end := strings.IndexAny(t, ";,"); end >= 0 {
+		t = t[:end]
 	}
+	t = strings.ToLower(strings.TrimSpace(t))
 	switch {
 	case t == "":
 		if s := strings.TrimLeft(
