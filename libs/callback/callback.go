@@ -50,6 +50,9 @@ type Request struct {
 	// Token is a token of CompletionTokens; empty: the receiver cannot accept the fire.
 	Token string
 	Guard Guard // for several targets; nil: each may be called
+	// Deadline is when calls one after the other end. A later target gets the time that is left, if
+	// that is less than Timeout. Zero: each has its Timeout.
+	Deadline time.Time
 	// KeepHeaders asks for Result.Headers, which only people look at.
 	KeepHeaders bool
 }

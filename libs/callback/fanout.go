@@ -52,7 +52,7 @@ func (c Callers) callTarget(ctx context.Context, r *Request, i int, later bool) 
 		q.Start = r.Start.Add(began) // after failed targets; an hour apart means two clocks
 	}
 	began := time.Now()
-	res := c.callGuarded(ctx, &q)
+	res := c.callInTime(ctx, &q, later)
 	return TargetResult{
 		Index:    i,
 		Name:     r.TargetName(i),
@@ -60,6 +60,31 @@ func (c Callers) callTarget(ctx context.Context, r *Request, i int, later bool) 
 		Duration: time.Since(began),
 		Result:   res,
 	}
+}
+
+// callInTime calls one target. One that is called after others has the time that these left of the
+// request's, and is not called without any.
+func (c Callers) callInTime(ctx context.Context, q *Request, later bool) Result {
+	if !later || q.Deadline.IsZero() {
+		return c.callGuarded(ctx, q)
+	}
+	left := time.Until(q.Deadline).Truncate(time.Millisecond)
+	switch {
+	case left <= 0:
+		return Result{
+			Class:   Retry,
+			Failure: timer.FailureTimeout,
+			Error:   "not sent: the targets before used up the time",
+		}
+	case left >= q.Timeout:
+		return c.callGuarded(ctx, q)
+	}
+	q.Timeout = left
+	res := c.callGuarded(ctx, q)
+	if res.Failure == timer.FailureTimeout {
+		res.Error = oneLine(res.Error + ", which is what the targets before left of the time")
+	}
+	return res
 }
 
 // callGuarded calls one target, if its guard allows it.

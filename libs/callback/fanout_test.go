@@ -334,6 +334,46 @@ func TestMulticastCallsAllAtOnceAndFailoverOneByOne(t *testing.T) {
 	})
 }
 
+// silent answers nothing within the time that it has.
+type silent struct{}
+
+func (silent) Call(_ context.Context, r *callback.Request) callback.Result {
+	time.Sleep(r.Timeout)
+	return callback.Result{
+		Class:   callback.Retry,
+		Failure: timer.FailureTimeout,
+		Error:   "silent for " + r.Timeout.String(),
+	}
+}
+
+// TestFailoverSharesTheTimeUntilADeadline checks that later targets get the time that those before
+// left, and are not called without any.
+func TestFailoverSharesTheTimeUntilADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := callback.Callers{timer.KindHTTP: silent{}}
+		r := several(timer.ModeAny, "a", "b", "c", "d")
+		r.Timeout, r.Deadline = 4*time.Second, time.Now().Add(9*time.Second)
+		began := time.Now()
+		got := c.Call(t.Context(), r)
+		require.Equal(t, 9*time.Second, time.Since(began))
+		for i, want := range []string{
+			"silent for 4s",
+			"silent for 4s",
+			"silent for 1s, which is what the targets before left of the time",
+			"not sent: the targets before used up the time",
+		} {
+			require.Equal(t, want, got.Targets[i].Error)
+			require.Equal(t, timer.FailureTimeout, got.Targets[i].Failure)
+		}
+
+		r.Mode, r.Deadline = timer.ModeAll, time.Now()
+		for _, one := range c.Call(t.Context(), r).Targets {
+			require.Equal(t, "silent for 4s", one.Error, "they are called at once")
+		}
+	})
+}
+
 func TestAnUnknownKindIsRejected(t *testing.T) {
 	t.Parallel()
 	got := callback.Callers{}.Call(t.Context(), requestTo("http://a"))

@@ -29,7 +29,7 @@ type testCallOutput struct{ Body testCallBody }
 type testCallBody struct {
 	FireID  string         `json:"fire_id" doc:"What the call names as its fire. There is no such fire."`
 	Outcome string         `json:"outcome" enum:"delivered,accepted,failed,not_called" doc:"What the answers mean for a fire, by mode where there are several targets."`
-	Calls   []testedTarget `json:"calls" nullable:"false" doc:"One for each target that was called, in order of their starts."`
+	Calls   []testedTarget `json:"calls" nullable:"false" doc:"One for each target that was called, or for which those before left no time, in order of their starts."`
 	DryRun  bool           `json:"dry_run,omitempty" doc:"The definition can be called. Nothing was."`
 }
 
@@ -89,7 +89,7 @@ func (s *Resource) testCall(ctx context.Context, in *testCallInput) (*testCallOu
 	r := s.Caller.Call(ctx, q)
 	took := time.Since(began)
 	if wanted := time.Duration(n.Definition.Retry.Timeout); q.Timeout < wanted {
-		explainTimeout(&r, wanted)
+		explainTimeout(&r, wanted, n.Definition.Mode)
 	}
 	showTestCall(&out.Body, &r, took)
 	return out, nil
@@ -146,7 +146,8 @@ func (s *Resource) testRequest(
 		Timeout:     time.Duration(d.Retry.Timeout),
 	}
 	if at, limited := ctx.Deadline(); limited {
-		left := (time.Until(at) - answerMargin).Round(answerMargin / 10)
+		q.Deadline = at.Add(-answerMargin)
+		left := time.Until(q.Deadline).Round(answerMargin / 10)
 		q.Timeout = max(min(q.Timeout, left), time.Millisecond)
 	}
 	if s.Tokens != nil { // completions find no such fire
@@ -200,13 +201,16 @@ func testedTargets(d *timer.Definition) []store.TestedTarget {
 	return out
 }
 
-// explainTimeout says of calls without an answer that those of a fire may take longer.
-func explainTimeout(r *callback.Result, wanted time.Duration) {
+// explainTimeout says of calls without an answer that those of a fire may take longer. Of targets
+// that are called one after the other, only the first had the whole time of a test call.
+func explainTimeout(r *callback.Result, wanted time.Duration, mode timer.Mode) {
 	if r.Failure == timer.FailureTimeout {
 		r.Error += fmt.Sprintf(", the most that a test call waits; a fire waits %s", wanted)
 	}
 	for i := range r.Targets {
-		explainTimeout(&r.Targets[i].Result, wanted)
+		if i == 0 || mode == timer.ModeAll {
+			explainTimeout(&r.Targets[i].Result, wanted, mode)
+		}
 	}
 }
 

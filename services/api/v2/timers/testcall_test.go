@@ -239,3 +239,29 @@ func TestTestCallWaitsNoLongerThanItsRequest(t *testing.T) {
 		`^no answer within [1-5]00ms, the most that a test call waits; a fire waits 1m0s$`,
 		got.Calls[0].Error)
 }
+
+// TestTestCallOfSeveralTargetsWaitsNoLongerThanItsRequest checks that targets that are called one
+// after the other share the time, and that the answer says so.
+func TestTestCallOfSeveralTargetsWaitsNoLongerThanItsRequest(t *testing.T) {
+	t.Parallel()
+	at, requests := receiver(
+		t,
+		func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	)
+	f := apitest.Setup(t, calling(t, true), func(o *api.Options) {
+		o.Timeout = 1500 * time.Millisecond
+	})
+	target := `{"kind":"http","url":"` + at + `"}`
+	got := testCall(t, f, "", apitest.WithTarget(
+		`"mode":"any","targets":[`+target+`,`+target+`,`+target+`]`, `"retry":{"timeout":"1m"},`,
+	))
+	require.Equal(t, "failed", got.Outcome)
+	require.Len(t, got.Calls, 3)
+	require.Contains(t, got.Calls[0].Error, "the most that a test call waits; a fire waits 1m0s")
+	for _, call := range got.Calls[1:] { // some milliseconds may be left of the rounded time
+		require.Equal(t, "timeout", call.Failure)
+		require.Regexp(t, `^not sent: the targets before used up the time$`+
+			`|^no answer within .*ms, which is what the targets before left of the time$`, call.Error)
+	}
+	require.NotEmpty(t, requests())
+}
