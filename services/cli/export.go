@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -62,7 +61,8 @@ func (t *tool) exportCommand() *cobra.Command {
 }
 
 // readAll returns the definitions of an app: calendars, then timers, each by name. With pending it
-// leaves out one-shots that have come due, and returns how many.
+// leaves out one-shots that have come due, and returns how many. Of those that may have, the API
+// decides after they were read, so one that comes due meanwhile is left out.
 func (t *tool) readAll(
 	ctx context.Context,
 	api *client.Client,
@@ -71,6 +71,7 @@ func (t *tool) readAll(
 ) (all []manifest.Manifest, left int, err error) {
 	bar := progress.New(t.errOut, "exporting", progress.Unknown)
 	defer bar.Done()
+	asked := make(map[string]bool) // timers that the API decides about
 	for _, k := range []struct {
 		kind manifest.Kind
 		path string
@@ -82,9 +83,8 @@ func (t *tool) readAll(
 					return fmt.Errorf("timer %s: its definition cannot be read: %s",
 						item.Text("name"), why)
 				}
-				if pending && hasComeDue(item, time.Now()) {
-					left++
-					continue
+				if pending && mayHaveComeDue(item, time.Now()) {
+					asked[item.Text("name")] = true
 				}
 				all = append(all, manifest.Of(k.kind, item))
 			}
@@ -98,15 +98,32 @@ func (t *tool) readAll(
 			return strings.Compare(a.Name, b.Name)
 		})
 	}
-	return all, left, nil
+	if len(asked) == 0 {
+		return all, 0, nil
+	}
+	// No field of a timer says it: a paused delay has no next due instant, whether its fire was
+	// created or not.
+	err = api.Lines(ctx, appPath(app, "/export"), url.Values{"one_shots": {"pending"}},
+		func(doc client.Object) error {
+			if doc.Text("kind") == string(manifest.Timer) {
+				delete(asked, doc.Text("name"))
+			}
+			return nil
+		})
+	if err != nil {
+		return nil, 0, err //nolint:wrapcheck // it says what the API answered
+	}
+	all = slices.DeleteFunc(all, func(m manifest.Manifest) bool {
+		return m.Kind == manifest.Timer && asked[m.Name]
+	})
+	return all, len(asked), nil
 }
 
-// hasComeDue returns whether a definition is a one-shot that has come due and is not inactive. A
-// paused one has no next due instant, so a paused delay counts as one.
-func hasComeDue(item client.Object, now time.Time) bool {
-	schedule := item.Object("schedule")
-	due, err := time.Parse(time.RFC3339, cmp.Or(item.Text("next_due"), schedule.Text("at")))
-	kind := timer.ScheduleKind(schedule.Text("kind"))
+// mayHaveComeDue returns whether a definition is a one-shot that is not inactive and has no next due
+// instant.
+func mayHaveComeDue(item client.Object, now time.Time) bool {
+	due, err := time.Parse(time.RFC3339, item.Text("next_due"))
+	kind := timer.ScheduleKind(item.Object("schedule").Text("kind"))
 	return kind.OneShot() && item.Text("status") != string(timer.StatusInactive) &&
 		(err != nil || !due.After(now))
 }

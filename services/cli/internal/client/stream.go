@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,34 +38,11 @@ func (c *Client) Stream(
 	defer cancel(nil)
 	watch := time.AfterFunc(silence, func() { cancel(ErrSilent) })
 	defer watch.Stop()
-	q, err := http.NewRequestWithContext(
-		ctx, http.MethodGet, c.address+prefix+path+"?"+query.Encode(), nil)
+	resp, err := c.open(ctx, path, query, "text/event-stream", lastID)
 	if err != nil {
-		return lastID, fmt.Errorf("making a request: %w", err)
-	}
-	q.Header.Set("Accept", "text/event-stream")
-	if lastID != "" {
-		q.Header.Set("Last-Event-ID", lastID)
-	}
-	if c.key != "" {
-		q.Header.Set("Authorization", "Bearer "+c.key)
-	}
-	endless := http.Client{Transport: c.http.Transport}
-	resp, err := endless.Do(q)
-	if err != nil {
-		return lastID, callError(err)
+		return lastID, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-		if err != nil {
-			return lastID, fmt.Errorf("reading the answer: %w", err)
-		}
-		return lastID, NewError(resp, answer)
-	}
-	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-		return lastID, NotAPI(c.address, resp)
-	}
 	opened()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxEventLine)
@@ -102,4 +80,80 @@ func (c *Client) Stream(
 		return lastID, fmt.Errorf("reading the stream: %w", err)
 	}
 	return lastID, nil
+}
+
+// Lines calls each for the lines of a stream of JSON objects until it ends, with nil, or each fails.
+// A stream that breaks off is an error.
+func (c *Client) Lines(
+	ctx context.Context,
+	path string,
+	query url.Values,
+	each func(Object) error,
+) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(silence, func() { cancel(ErrSilent) })
+	defer watch.Stop()
+	resp, err := c.open(ctx, path, query, "application/x-ndjson", "")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := json.NewDecoder(resp.Body)
+	lines.UseNumber()
+	for {
+		var o Object
+		switch err := lines.Decode(&o); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
+			}
+			return fmt.Errorf("reading the stream: %w", err)
+		}
+		watch.Reset(silence)
+		if err := each(o); err != nil {
+			return err
+		}
+	}
+}
+
+// open begins a stream. The caller closes its body.
+func (c *Client) open(
+	ctx context.Context,
+	path string,
+	query url.Values,
+	accept, lastID string,
+) (*http.Response, error) {
+	q, err := http.NewRequestWithContext(
+		ctx, http.MethodGet, c.address+prefix+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("making a request: %w", err)
+	}
+	q.Header.Set("Accept", accept)
+	if lastID != "" {
+		q.Header.Set("Last-Event-ID", lastID)
+	}
+	if c.key != "" {
+		q.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	endless := http.Client{Transport: c.http.Transport}
+	resp, err := endless.Do(q)
+	if err != nil {
+		return nil, callError(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		if err != nil {
+			return nil, fmt.Errorf("reading the answer: %w", err)
+		}
+		return nil, NewError(resp, answer)
+	}
+	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, accept) {
+		_ = resp.Body.Close()
+		return nil, NotAPI(c.address, resp)
+	}
+	return resp, nil
 }
