@@ -37,15 +37,23 @@ func CheckText(field, v string, most int) error {
 	return nil
 }
 
-// CheckNewApp checks the name of an app in requests that would create it if it is missing. Browsers
-// remove . and .. from paths, so the page of such an app could not be reached.
-func CheckNewApp(field, app string) error {
-	if app == "." || app == ".." {
+// CheckNewApp checks the name of an app in requests that would create it if it is missing.
+func CheckNewApp(field, app string) error { return checkPathName(field, app, timer.MaxAppLen) }
+
+// CheckNewCalendar checks the name of a calendar in requests that would create it if it is missing.
+func CheckNewCalendar(field, name string) error {
+	return checkPathName(field, name, timer.MaxNameLen)
+}
+
+// checkPathName checks a name that is part of paths. Browsers and clients remove . and .. from these,
+// so what has such a name could not be reached.
+func checkPathName(field, name string, most int) error {
+	if name == "." || name == ".." {
 		return timer.Invalid(field, fmt.Sprintf(
 			"expected a name other than . and .., which mean other things in paths, found %q: "+
-				"choose another name", app))
+				"choose another name", name))
 	}
-	return CheckText(field, app, timer.MaxAppLen)
+	return CheckText(field, name, most)
 }
 
 // CheckNotSystemApp refuses changes to Carillon's own app. field is where the caller named the app.

@@ -122,7 +122,7 @@ func (s *Resource) putCalendar(ctx context.Context, in *putCalendarInput) (*cale
 	}
 	if bad := input.Collect(
 		input.CheckNewApp("query.app", in.App),
-		input.CheckText("path.name", in.Name, timer.MaxNameLen),
+		input.CheckNewCalendar("path.name", in.Name),
 	); len(
 		bad,
 	) > 0 {

@@ -274,6 +274,21 @@ func TestV2CalendarsNameTheBadField(t *testing.T) {
 		"path.name",
 		f.Problem(t, 422, http.MethodPut, "/api/v2/calendars/%20c?app=shop", `{}`).Errors[0].Location,
 	)
+	for _, c := range [][3]string{
+		{http.MethodPut, "%2E", "{}"},
+		{http.MethodPut, "%2E%2E", "{}"},
+		{http.MethodPost, "%2E%2E/import", "BEGIN:VCALENDAR\nEND:VCALENDAR\n"},
+	} {
+		kind := "application/json"
+		if c[0] == http.MethodPost {
+			kind = "text/calendar"
+		}
+		a := f.Call(t, c[0], "/api/v2/calendars/"+c[1]+"?app=shop", c[2],
+			map[string]string{"Content-Type": kind})
+		require.Equal(t, 422, a.Status, a.Body)
+		require.Contains(t, a.Body, `"location":"path.name"`)
+		require.Contains(t, a.Body, "choose another name")
+	}
 }
 
 func TestV2ImportsICalendar(t *testing.T) {

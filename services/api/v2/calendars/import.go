@@ -51,7 +51,7 @@ func (s *Resource) importCalendar(ctx context.Context, in *importInput) (*import
 	}
 	if bad := input.Collect(
 		input.CheckNewApp("query.app", in.App),
-		input.CheckText("path.name", in.Name, timer.MaxNameLen),
+		input.CheckNewCalendar("path.name", in.Name),
 	); len(
 		bad,
 	) > 0 {

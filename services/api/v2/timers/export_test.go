@@ -163,6 +163,7 @@ func TestImportsReportEachDocument(t *testing.T) {
 		`[]`,
 		strings.NewReplacer(`"new"`, `"secret"`, `example.com/"`,
 			`example.com/","secret_headers":{"Authorization":"REDACTED"}`).Replace(good),
+		`{"kind":"calendar","name":".."}`,
 	}, "\n")
 	got := importInto(t, f, "shop", "?format=ndjson", docs)
 	var results []string
@@ -171,11 +172,13 @@ func TestImportsReportEachDocument(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"created", "changed", "failed", "failed", "failed", "failed", "failed", "failed", "failed",
+		"failed",
 	}, results, got.Items)
 	require.Contains(t, got.Items[4].Error.Errors[0].Location, "unknown")
 	require.Contains(t, got.Items[5].Error.Errors[0].Location, "app")
 	require.Contains(t, got.Items[6].Error.Errors[0].Message, `once, found "new" as document 6 too`)
 	require.Contains(t, fmt.Sprint(got.Items[8].Error), "secret_headers")
+	require.Contains(t, fmt.Sprint(got.Items[9].Error), "choose another name")
 	const days = `{"kind":"calendar","name":"days","excluded_dates":["2027-01-01"],"included_dates":[]}`
 	require.Equal(
 		t,

@@ -147,7 +147,7 @@ func (im *importer) write(ctx context.Context, d *importDoc) importedItemBody {
 
 // calendar writes a calendar. The store tells by the version whether that changed it.
 func (im *importer) calendar(ctx context.Context, d *importDoc) (string, error) {
-	if err := input.CheckText("name", d.name, timer.MaxNameLen); err != nil {
+	if err := input.CheckNewCalendar("name", d.name); err != nil {
 		return "", err
 	}
 	c := d.calendar.Read(d.name)
