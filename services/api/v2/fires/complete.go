@@ -198,13 +198,18 @@ func (s *Resource) tooLate(
 	)
 }
 
+// maxAttemptNumber is the greatest number of an attempt. If a timer calls its targets in turn and is
+// paused between two of them, another attempt calls those that were not tried, also after the last
+// one that the policy allows. Each further one calls at least one target for the last time.
+const maxAttemptNumber = definition.MaxAttempts + timer.MaxTargets
+
 // attemptOf returns the attempt that a token belongs to, or 0. It tries all numbers, because a
 // timer may have had more attempts than its policy now allows, and redrives count anew.
 func (s *Resource) attemptOf(id timer.FireID, token string) int32 {
 	if s.Tokens == nil {
 		return 0
 	}
-	for n := int32(1); n <= definition.MaxAttempts; n++ {
+	for n := int32(1); n <= maxAttemptNumber; n++ {
 		if s.Tokens.Verify(id, n, token) {
 			return n
 		}

@@ -16,6 +16,19 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
 )
 
+// TestV2CompleteOfAnAttemptBeyondThePolicy completes an attempt for the targets that the last one of
+// the most that a policy allows did not try.
+func TestV2CompleteOfAnAttemptBeyondThePolicy(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	for i, f := range e.Held(t, "shop", "bill", 2) {
+		f.Attempt = []int32{20, 20 + timer.MaxTargets - 1}[i]
+		e.Accept(t, f)
+		a := e.Complete(t, f.FireID, e.Tokens.Token(f.FireID, f.Attempt+1), "delivered")
+		require.Equal(t, 200, a.Status, a.Body)
+	}
+}
+
 func TestV2Complete(t *testing.T) {
 	t.Parallel()
 	e := apitest.NewExecutor(t)
