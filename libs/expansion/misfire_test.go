@@ -336,6 +336,36 @@ func TestBackfill(t *testing.T) {
 	)
 }
 
+// TestBackfillBeforeTheFirstActivation checks that a schedule that counts from the activation of its
+// timer has no instants without one, while one with instants of its own has these.
+func TestBackfillBeforeTheFirstActivation(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{})
+	anchor, at := time.UnixMilli(base).UTC(), time.UnixMilli(minute(-30)).UTC()
+	hour := timer.Duration(time.Hour)
+	for name, c := range map[string]struct {
+		schedule timer.Schedule
+		want     int
+	}{
+		"interval": {timer.Schedule{Kind: timer.KindInterval, Every: hour / 6}, 0},
+		"anchored": {timer.Schedule{Kind: timer.KindInterval, Every: hour / 6, Anchor: &anchor}, 0},
+		"earlier":  {timer.Schedule{Kind: timer.KindInterval, Every: hour / 6, Anchor: &at}, 3},
+		"@every":   {timer.Schedule{Kind: timer.KindCron, Specs: []string{"0 0 * * *", "@every 10m"}}, 0},
+		"delay":    {timer.Schedule{Kind: timer.KindDelay, Delay: hour / 6}, 0},
+		"cron":     {timer.Schedule{Kind: timer.KindCron, Specs: []string{"*/10 * * * *"}}, 6},
+		"at":       {timer.Schedule{Kind: timer.KindAt, At: &at}, 1},
+	} {
+		tm := &timer.Timer{
+			ID: 7, CreatedMS: minute(-50), Definition: timer.Definition{Schedule: c.schedule},
+		}
+		b := &store.Backfill{ID: 99, FromMS: minute(-60), ToMS: minute(0), NextMS: minute(-60)}
+		fires, next, err := p.PlanBackfill(tm, b, base)
+		require.NoError(t, err, name)
+		require.Len(t, fires, c.want, name)
+		require.Equal(t, b.ToMS, next, name)
+	}
+}
+
 // TestUnknownValuesArePlannedByANewerRelease checks that a timer with a value of a newer release has
 // no fires planned by guess, and is tried again.
 func TestUnknownValuesArePlannedByANewerRelease(t *testing.T) {

@@ -3,6 +3,7 @@ package expansion
 import (
 	"fmt"
 
+	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -44,8 +45,16 @@ func (p *Planner) Successor(
 	return &next, nil
 }
 
+// BackfillAnchor returns the time from which the instants of a backfill count. ok is false if the
+// schedule counts from an activation that the timer never had: it has no instants in the past then,
+// and those that a preview shows are not its own.
+func BackfillAnchor(t *timer.Timer, s *schedule.Parsed) (anchorMS int64, ok bool) {
+	return t.AnchorMS, t.AnchorMS != 0 || !s.CountsFromActivation()
+}
+
 // PlanBackfill is a store.BackfillPlanner. It plans at most Max fires of the next part of the
-// range.
+// range. An edit may give a timer that was never activated a schedule that counts from the
+// activation: the rest of the range has no fires then.
 func (p *Planner) PlanBackfill(
 	t *timer.Timer,
 	b *store.Backfill,
@@ -61,8 +70,12 @@ func (p *Planner) PlanBackfill(
 	if err != nil {
 		return nil, b.NextMS, err
 	}
-	due := s.Next(b.NextMS-1, Anchor(t))
-	for ; due < b.ToMS && len(fires) < p.max; due = s.Next(due, Anchor(t)) {
+	anchor, ok := BackfillAnchor(t, s)
+	if !ok {
+		return nil, b.ToMS, nil
+	}
+	due := s.Next(b.NextMS-1, anchor)
+	for ; due < b.ToMS && len(fires) < p.max; due = s.Next(due, anchor) {
 		f := p.fire(t, due)
 		f.Series, f.Cause, f.RunAtMS = int64(b.ID), timer.CauseBackfill, nowMS
 		f.Bucket = p.counts.Bucket(f.FireID, f.RunAtMinute())

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/calendar"
@@ -154,6 +155,20 @@ func (p *Parsed) Next(afterMS, anchorMS int64) int64 {
 		return timer.NeverMS
 	}
 	return due
+}
+
+// CountsFromActivation returns whether the schedule has no instants of its own before the first
+// activation of its timer: a delay, an interval without an anchor, @every, and a fixed delay.
+func (p *Parsed) CountsFromActivation() bool {
+	return p.kind == timer.KindFixedDelay || slices.ContainsFunc(p.parts, func(part instants) bool {
+		switch part := part.(type) {
+		case delay:
+			return true
+		case every:
+			return !part.fixed
+		}
+		return false
+	})
 }
 
 // candidate returns the first instant after afterMS in the window, ignoring calendars.

@@ -179,7 +179,15 @@ func countFires(ctx context.Context, t *timer.Timer, fromMS, toMS int64) (n int,
 	if err != nil {
 		return 0, err //nolint:wrapcheck // it names the field
 	}
-	for at := p.Next(fromMS-1, expansion.Anchor(t)); at < toMS; at = p.Next(at, expansion.Anchor(t)) {
+	anchor, ok := expansion.BackfillAnchor(t, p)
+	if !ok {
+		return 0, timer.Conflict(
+			"",
+			"the schedule counts from the first activation of its timer, which was never activated, "+
+				"so it has no past: activate the timer, or give an interval an anchor",
+		)
+	}
+	for at := p.Next(fromMS-1, anchor); at < toMS; at = p.Next(at, anchor) {
 		if n++; n > store.MaxBackfillFires {
 			return 0, timer.Invalid(
 				"to",
