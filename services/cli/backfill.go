@@ -36,7 +36,7 @@ func (t *tool) backfillStart() *cobra.Command {
 	var from, to string
 	var wait bool
 	c := &cobra.Command{
-		Use:               "start NAME|ID --from INSTANT --to INSTANT",
+		Use:               "start NAME|ID --from INSTANT [--to INSTANT]",
 		Short:             "create the fires that a timer's schedule has in a past range",
 		Example:           "  carillon backfill start invoices --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z",
 		Args:              usageArgs(cobra.ExactArgs(1)),
@@ -47,9 +47,11 @@ func (t *tool) backfillStart() *cobra.Command {
 			if err != nil {
 				return usageError("--from: " + err.Error())
 			}
-			last, err := instant(to, now)
-			if err != nil {
-				return usageError("--to: " + err.Error())
+			span := client.Object{"from": first}
+			if c.Flags().Changed("to") { // else the API's own now, which this clock may be ahead of
+				if span["to"], err = instant(to, now); err != nil {
+					return usageError("--to: " + err.Error())
+				}
 			}
 			return t.eachTimer(
 				c.Context(),
@@ -57,7 +59,7 @@ func (t *tool) backfillStart() *cobra.Command {
 				func(api *client.Client, app url.Values, tm client.Object) error {
 					made, err := api.Do(
 						c.Context(), http.MethodPost, "/timers/"+tm.Text("id")+"/backfills", app,
-						client.Object{"from": first, "to": last},
+						span,
 					)
 					if err != nil {
 						return err //nolint:wrapcheck // it says what the API answered
@@ -77,7 +79,7 @@ func (t *tool) backfillStart() *cobra.Command {
 		BoolVar(&wait, "wait", false, "wait until all its fires are created; Ctrl-C does not cancel it")
 	c.Flags().
 		StringVar(&from, "from", "", "first instant, included; or a duration from now such as -24h")
-	c.Flags().StringVar(&to, "to", "0s", "last instant, not included; now by default")
+	c.Flags().StringVar(&to, "to", "", "last instant, not included; now by default")
 	return t.withDryRun(c)
 }
 

@@ -169,7 +169,8 @@ func TestMessagesHaveOneForm(t *testing.T) {
 		"at",
 	)
 	of(post, apitest.TimerPath(got.ID, "/reschedule"), `{"delay":"0s"}`, "delay")
-	of(post, apitest.TimerPath(got.ID, "/backfills"), `{"from":"2026-01-01T00:00:00Z"}`, "to")
+	of(post, apitest.TimerPath(got.ID, "/backfills"), `{"to":"2026-01-01T00:00:00Z"}`, "from")
+	of(post, apitest.TimerPath(got.ID, "/backfills"), `{"from":"2190-01-01T00:00:00Z"}`, "from")
 	of(
 		post,
 		apitest.TimerPath(got.ID, "/backfills"),

@@ -30,7 +30,7 @@ type startBackfillInput struct {
 
 type rangeBody struct {
 	From string `json:"from" format:"date-time" doc:"Included." example:"2026-01-01T00:00:00Z"`
-	To   string `json:"to" format:"date-time" doc:"Not included; not in the future. At most 366 days, and 100,000 fires, after from." example:"2026-01-02T00:00:00Z"`
+	To   string `json:"to,omitempty" format:"date-time" doc:"Not included; not in the future; now where it is left out. At most 366 days, and 100,000 fires, after from." example:"2026-01-02T00:00:00Z"`
 }
 
 type backfillBody struct {
@@ -104,7 +104,13 @@ func (s *Resource) startBackfill(
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	if begun.FromMS != fromMS || begun.ToMS != toMS {
+	switch {
+	case begun.FromMS == fromMS && begun.ToMS == toMS:
+	case begun.FromMS == fromMS && in.Body.To == "": // repeated by its key, now is later
+		if fires, err = countFires(ctx, &t, fromMS, begun.ToMS); err != nil {
+			return nil, err
+		}
+	default:
 		return nil, timer.Conflict(
 			"header.Idempotency-Key",
 			"expected a key that is new, or of the same range, found one of another range: use another key",
@@ -119,11 +125,18 @@ func (s *Resource) startBackfill(
 	return out, nil
 }
 
+// pastRange returns the range of a backfill. Without to it ends now by the store's clock, which the
+// caller's clock may be ahead of.
 func (s *Resource) pastRange(from, to string) (fromMS, toMS int64, err error) {
 	var r input.BodyReader
-	first, last := r.Instant("from", from), r.Instant("to", to)
+	first, last, now := r.Instant("from", from), r.Instant("to", to), s.Now()
 	if len(r.Errs) > 0 {
 		return 0, 0, s.Problems.Invalid(r.Errs)
+	}
+	endsNow := last == nil
+	if endsNow {
+		passed := now.UTC().Truncate(time.Millisecond)
+		last = &passed
 	}
 	switch {
 	case first == nil:
@@ -131,17 +144,17 @@ func (s *Resource) pastRange(from, to string) (fromMS, toMS int64, err error) {
 			"from",
 			`expected an instant such as "2026-01-01T00:00:00Z", found nothing`,
 		)
-	case last == nil:
-		return 0, 0, timer.Invalid(
-			"to",
-			`expected an instant such as "2026-01-02T00:00:00Z", found nothing`,
-		)
 	case first.UnixMilli() < 0:
 		return 0, 0, timer.Invalid(
 			"from",
 			fmt.Sprintf("expected an instant from 1970 on, found %q", from),
 		)
-	case last.After(s.Now()):
+	case endsNow && !first.Before(*last):
+		return 0, 0, timer.Invalid(
+			"from",
+			fmt.Sprintf("expected an instant that has passed, found %q", from),
+		)
+	case last.After(now):
 		return 0, 0, timer.Invalid(
 			"to",
 			fmt.Sprintf(
@@ -160,7 +173,7 @@ func (s *Resource) pastRange(from, to string) (fromMS, toMS int64, err error) {
 			fmt.Sprintf(
 				"expected at most %d days after from, found %q: take several smaller ranges",
 				maxBackfillRange/(24*time.Hour),
-				to,
+				last.Format(time.RFC3339),
 			),
 		)
 	}

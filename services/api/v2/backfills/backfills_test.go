@@ -64,7 +64,8 @@ func TestV2Backfill(t *testing.T) {
 
 	tomorrow := apitest.RFC(time.Now().Add(24 * time.Hour))
 	for body, want := range map[string]string{
-		`{"from":"2026-01-01T00:00:00Z"}`:                             "body.to",
+		`{"to":"2026-01-01T00:00:00Z"}`:                               "body.from",
+		`{"from":"` + tomorrow + `"}`:                                 "body.from",
 		`{"from":"x","to":"2026-01-01T00:00:00Z"}`:                    "body.from",
 		`{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`: "body.to",
 		`{"from":"2026-01-01T00:00:00Z","to":"` + tomorrow + `"}`:     "body.to",
@@ -95,6 +96,30 @@ func TestV2Backfill(t *testing.T) {
 	f.Problem(t, 404, http.MethodPost, "/api/v2/timers/1/backfills?app=shop", body)
 	f.Problem(t, 404, http.MethodGet, "/api/v2/backfills/1?app=shop", "")
 	f.Problem(t, 404, http.MethodDelete, "/api/v2/backfills/"+b.ID+"?app=desk", "")
+}
+
+// TestV2BackfillUntilNow checks that a backfill without an end ends now, also when it is repeated by
+// its key later.
+func TestV2BackfillUntilNow(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	got, _ := f.Active(t, "past", `{"kind":"cron","specs":["0 * * * *"]}`)
+	path := apitest.TimerPath(got.ID, "/backfills")
+	type backfill struct {
+		ID    string
+		To    time.Time
+		Fires int
+	}
+	before := time.Now().Truncate(time.Hour)
+	body := `{"from":"` + apitest.RFC(before.Add(-24*time.Hour)) + `"}`
+	key := map[string]string{"Idempotency-Key": "k"}
+	var first, again backfill
+	f.Call(t, http.MethodPost, path, body, key).Into(t, 202, &first)
+	require.GreaterOrEqual(t, first.Fires, 25)
+	require.True(t, first.To.After(before))
+	require.False(t, first.To.After(time.Now()))
+	f.Call(t, http.MethodPost, path, body, key).Into(t, 202, &again)
+	require.Equal(t, first, again)
 }
 
 // TestV2BackfillThatAFreezeRefuses checks that it leaves nothing under its key: repeated after the
