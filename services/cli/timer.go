@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/output"
 )
@@ -322,12 +323,12 @@ func (t *tool) sayRun(tm, fire client.Object) {
 
 // instant reads an instant, or a duration from now.
 func instant(text string, now time.Time) (string, error) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(d).UTC().Format(time.RFC3339Nano), nil
+	if d, err := timer.ParseDuration(text); err == nil {
+		return now.Add(time.Duration(d)).UTC().Format(time.RFC3339Nano), nil
 	}
 	if _, err := time.Parse(time.RFC3339, text); err != nil {
 		return "", fmt.Errorf(
-			"expected 2030-01-31T09:00:00Z, or a duration such as 90m, found %q",
+			"expected 2030-01-31T09:00:00Z, or a duration such as 90m or 7d, found %q",
 			text,
 		)
 	}

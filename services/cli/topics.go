@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus/pulsartopics"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 const topicsUsage = `carillon topics COMMAND
@@ -239,8 +240,8 @@ func parsePosition(text string, now time.Time) (pulsartopics.Position, error) {
 	case "latest":
 		return pulsartopics.Position{Latest: true}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d < 0 {
-		return pulsartopics.Position{At: now.Add(d)}, nil
+	if d, err := timer.ParseDuration(text); err == nil && d < 0 {
+		return pulsartopics.Position{At: now.Add(time.Duration(d))}, nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
