@@ -100,7 +100,7 @@ var enumDocs = map[string]string{
 	"reason.cancelled":   "a later fire replaced it, or its backfill was cancelled",
 	"reason.exhausted":   "no attempts are left",
 	"reason.not_retried": "the status of the answer is not retried",
-	"reason.gave_up":     "give_up_after passed",
+	"reason.gave_up":     "the next attempt would have been later than give_up_after allows",
 	"reason.gone":        "the endpoint answered 410",
 	"reason.rejected":    "the target is invalid or may not be called, or its server refused the call for good",
 
