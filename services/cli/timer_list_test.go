@@ -57,7 +57,14 @@ func TestEmptyListsNameUnknownApps(t *testing.T) {
 	}
 	said := u.refused("app", "delete", "shpo", "--confirm", "shpo")
 	require.Contains(t, said, "carillon app list shows the apps that there are")
-	u.do("timer", "delete", "bill", "--yes")
+	// An id goes before a name that is this id.
+	id := strings.TrimSpace(u.do("timer", "get", "bill", "-o", "jsonpath=.id"))
+	u.do("timer", "create", id, "--every", "3h", "--url", d.Api+"/dev/echo")
+	require.Equal(t, "bill", strings.TrimSpace(u.do("timer", "get", id, "-o", "jsonpath=.name")))
+	u.do("timer", "delete", id, "--yes")
+	require.Equal(t, id, strings.TrimSpace(u.do("timer", "get", id, "-o", "jsonpath=.name")))
+
+	u.do("timer", "delete", id, "--yes")
 	out, errOut, err := u.split("export")
 	require.NoError(t, err)
 	require.Empty(t, out)

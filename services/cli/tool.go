@@ -236,13 +236,19 @@ func (t *tool) transport() (*http.Transport, error) {
 // isID matches the ids of timers.
 var isID = regexp.MustCompile(`^[0-9]{1,16}$`)
 
-// findTimer returns the timer of a name, or else of an id.
+// findTimer returns the timer of an id, or else of a name, as the API does.
 func findTimer(
 	ctx context.Context,
 	c *client.Client,
 	app url.Values,
 	name string,
 ) (client.Object, error) {
+	if isID.MatchString(name) {
+		tm, err := c.Get(ctx, "/timers/"+name, app)
+		if err == nil || !client.NotFound(err) {
+			return tm, err //nolint:wrapcheck // it says what the API answered
+		}
+	}
 	q := url.Values{"app": app["app"], "name": {name}}
 	page, err := c.Get(ctx, "/timers", q)
 	if err != nil {
@@ -250,12 +256,6 @@ func findTimer(
 	}
 	if items := page.Objects("items"); len(items) == 1 && items[0].Text("name") == name {
 		return items[0], nil
-	}
-	if isID.MatchString(name) {
-		tm, err := c.Get(ctx, "/timers/"+name, app)
-		if err == nil || !client.NotFound(err) {
-			return tm, err //nolint:wrapcheck // it says what the API answered
-		}
 	}
 	return nil, fmt.Errorf(
 		"app %q has no timer %q: carillon timer list shows those that it has",

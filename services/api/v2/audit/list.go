@@ -30,7 +30,7 @@ type listInput struct {
 	param.PageParam
 	FilterParam
 
-	Timer string `query:"timer" maxLength:"128" doc:"Only changes of this timer: its name, or its id. Where no timer has the name now, those of deleted ones that had it."`
+	Timer string `query:"timer" maxLength:"128" doc:"Only changes of this timer: its id, or its name. Where no timer has the name now, those of deleted ones that had it."`
 }
 
 type deploymentInput struct {
@@ -78,13 +78,13 @@ func (s *Resource) selectTimer(ctx context.Context, in *listInput, q *store.Audi
 		)
 	}
 	q.Kind = store.AuditTimer
-	t, err := s.Store.TimerByName(ctx, in.App, in.Timer)
-	if err == nil {
-		q.Resource = t.ID.String()
-		return nil
-	}
-	if timer.CodeOf(err) != timer.CodeNotFound {
+	found, ok, err := param.FindTimer(ctx, s.Store, in.App, in.Timer)
+	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	if ok {
+		q.Resource = found.ID.String()
+		return nil
 	}
 	if id, err := timer.ParseID(strings.TrimSpace(in.Timer)); err == nil {
 		q.Resource = id.String()

@@ -6,17 +6,17 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/store"
-	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/problem"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
 	"github.com/carillon-timer/carillon/services/api/v2/route"
 )
 
 // Store is the part of the store that the audit trail needs.
 type Store interface {
 	store.Definitions
+	param.Timers
 	AuditTrail(ctx context.Context, q store.AuditQuery) (store.AuditPage, error)
-	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
 }
 
 // Resource is the operations on the audit trail.

@@ -19,7 +19,7 @@ const maxScans = 8
 type deadLettersInput struct {
 	param.PathAppParam
 	param.PageParam
-	Timer   string `query:"timer" maxLength:"128" doc:"Only fires of this timer: its name, or its id."`
+	Timer   string `query:"timer" maxLength:"128" doc:"Only fires of this timer: its id, or its name."`
 	From    string `query:"from" doc:"Only fires due at this instant (RFC 3339) or later."`
 	To      string `query:"to" doc:"Only fires due before this instant (RFC 3339)."`
 	Failure string `query:"failure" doc:"Only fires whose last attempt had this failure: timeout, connect, status and so on."`
@@ -199,39 +199,28 @@ func (s *Resource) query(
 	return q, nil
 }
 
-// findTimer returns the id of a timer of the app: that of its name, or else the id itself. field is
-// where the request names it.
+// findTimer returns the id of a timer of the app. field is where the request names it.
 func (s *Resource) findTimer(
 	ctx context.Context,
-	app, field, name string,
+	app, field, text string,
 ) (timer.ID, error) {
-	t, err := s.Store.TimerByName(ctx, app, name)
-	if err == nil {
-		return t.ID, nil
-	}
-	if timer.CodeOf(err) != timer.CodeNotFound {
-		return 0, err //nolint:wrapcheck // the store says what it was doing
-	}
-	missing := &timer.Error{Code: timer.CodeNotFound, Field: field, Msg: fmt.Sprintf(
-		"no timer %q in this app: give the name or the id of one that is in its list of timers",
-		input.Clip(name),
-	)}
-	id, err := timer.ParseID(strings.TrimSpace(name))
-	if err != nil {
-		return 0, missing
-	}
-	states, err := s.Store.States(ctx, []timer.ID{id})
+	found, ok, err := param.FindTimer(ctx, s.Store, app, text)
+	missing := &timer.Error{Code: timer.CodeNotFound, Field: field}
 	switch {
 	case err != nil:
 		return 0, err //nolint:wrapcheck // the store says what it was doing
-	case len(states) == 0 || states[0].App != app:
+	case !ok:
+		missing.Msg = fmt.Sprintf(
+			"no timer %q in this app: give the name or the id of one that is in its list of timers",
+			input.Clip(text),
+		)
 		return 0, missing
-	case states[0].Status == timer.StatusDeleted:
+	case found.Status == timer.StatusDeleted:
 		missing.Msg = fmt.Sprintf("the timer %s (%s) was deleted: %s",
-			id, input.Clip(states[0].Name), ofDeleted)
+			found.ID, input.Clip(found.Name), ofDeleted)
 		return 0, missing
 	}
-	return id, nil
+	return found.ID, nil
 }
 
 // ofDeleted says what became of the dead letters of a deleted timer. A redrive would call what

@@ -29,7 +29,7 @@ type redriveInput struct {
 }
 
 type redriveBody struct {
-	Timer   string   `json:"timer,omitempty" minLength:"1" maxLength:"128" doc:"Only fires of this timer: its name, or its id."`
+	Timer   string   `json:"timer,omitempty" minLength:"1" maxLength:"128" doc:"Only fires of this timer: its id, or its name."`
 	Fires   []string `json:"fires,omitempty" nullable:"false" minItems:"1" maxItems:"500" doc:"Only these fires, by their ids. At least one: an empty list does not select all. A fire whose timer was deleted is an error: nothing is redriven then."`
 	From    string   `json:"from,omitempty" format:"date-time" doc:"Only fires due at this instant or later."`
 	To      string   `json:"to,omitempty" format:"date-time" doc:"Only fires due before this instant."`

@@ -3,13 +3,13 @@ package history
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/selector"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/input"
+	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
 
 // FilterParam selects finished fires. Embedded structs are exported, because huma reads no others.
@@ -17,7 +17,7 @@ type FilterParam struct {
 	State       []string `query:"state" enum:"delivered,failed,skipped" doc:"Only fires with these outcomes, separated by commas."`
 	Reason      []string `query:"reason" enum:"inactive,paused,frozen,deleted,misfired,superseded,overlap,queue_full,cancelled,exhausted,not_retried,gave_up,gone,rejected" doc:"Only fires that were skipped or failed for these reasons, separated by commas."`
 	Cause       []string `query:"cause" enum:"schedule,run_now,backfill,redrive" doc:"Only fires that exist for these causes, separated by commas."`
-	Timer       string   `query:"timer" maxLength:"128" doc:"Only fires of this timer: its name, or its id. A deleted timer is known by its id only."`
+	Timer       string   `query:"timer" maxLength:"128" doc:"Only fires of this timer: its id, or its name. A deleted timer is known by its id only."`
 	Labels      string   `query:"labels" maxLength:"4096" doc:"Only fires of timers with these labels: a selector such as team=pay,env!=dev,tier in (a,b),owner,!legacy. The labels are those of the version that the fire belongs to."`
 	DueFrom     string   `query:"due_from" maxLength:"40" doc:"Only fires due at this instant (RFC 3339) or later."`
 	DueTo       string   `query:"due_to" maxLength:"40" doc:"Only fires due before this instant (RFC 3339)."`
@@ -96,30 +96,14 @@ func lateness(r *input.BodyReader, field, text string) *int64 {
 	return &ms
 }
 
-// findTimer returns the id of a timer of the app: that of its name, or else the id itself, also of
-// a deleted timer.
-func (s *Resource) findTimer(ctx context.Context, app, name string) (timer.ID, error) {
-	t, err := s.Store.TimerByName(ctx, app, name)
-	if err == nil {
-		return t.ID, nil
+// findTimer returns the id of a timer of the app, which may be a deleted one.
+func (s *Resource) findTimer(ctx context.Context, app, text string) (timer.ID, error) {
+	found, ok, err := param.FindTimer(ctx, s.Store, app, text)
+	if err == nil && !ok {
+		err = &timer.Error{Code: timer.CodeNotFound, Field: "query.timer", Msg: fmt.Sprintf(
+			"no timer %q in this app: give the name or the id of one that is in its list of timers",
+			input.Clip(text),
+		)}
 	}
-	if timer.CodeOf(err) != timer.CodeNotFound {
-		return 0, err //nolint:wrapcheck // the store says what it was doing
-	}
-	missing := &timer.Error{Code: timer.CodeNotFound, Field: "query.timer", Msg: fmt.Sprintf(
-		"no timer %q in this app: give the name or the id of one that is in its list of timers",
-		input.Clip(name),
-	)}
-	id, err := timer.ParseID(strings.TrimSpace(name))
-	if err != nil {
-		return 0, missing
-	}
-	states, err := s.Store.States(ctx, []timer.ID{id})
-	if err != nil {
-		return 0, err //nolint:wrapcheck // the store says what it was doing
-	}
-	if len(states) == 0 || states[0].App != app {
-		return 0, missing
-	}
-	return id, nil
+	return found.ID, err //nolint:wrapcheck // the store says what it was doing
 }
