@@ -158,6 +158,42 @@ func TestApplyReportsRefusedTimers(t *testing.T) {
 	require.Equal(t, 2, strings.Count(said, " created\n"), said)
 }
 
+// TestApplyGoesOnWithoutWronglyTypedFields checks that documents whose fields have a wrong type or
+// name, for which the API refuses the whole batch, are named, and that the others are applied.
+func TestApplyGoesOnWithoutWronglyTypedFields(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	const target = "target: {url: 'https://example.com/'}\n"
+	const good = "schedule: {kind: interval, every: 1h}\n" + target
+	file := u.file("multi.yaml", "name: first\n"+good+"---\n"+
+		"name: number\nschedule: {kind: interval, every: 3600}\n"+target+"---\n"+
+		"name: last\n"+good+"---\n"+
+		"name: typo\nstatuss: 1\npriority: 7\n"+good)
+	said, err := u.try("apply", "-f", file)
+	require.EqualError(
+		t,
+		err,
+		"timer shop/number ("+file+", document 2): 422 Unprocessable Entity: "+
+			"schedule.every: expected a text, found 3600\n"+
+			"timer shop/typo ("+file+", document 4): 422 Unprocessable Entity: "+
+			"priority: expected a text, found 7\n"+
+			"  priority: expected a text, found 7\n"+
+			"  statuss: expected no field of this name, found one: "+
+			"leave it out, or look for its right name in the description",
+	)
+	require.Contains(t, said, "timer shop/first created\n")
+	require.Contains(t, said, "timer shop/last created\n")
+
+	alone := u.file("alone.yaml", "name: number\nschedule: {kind: interval, every: 3600}\n"+target)
+	require.Contains(
+		t,
+		u.refused("apply", "-f", alone),
+		"document 1): 422 Unprocessable Entity: schedule",
+	)
+}
+
 // TestApplyOnTerminal checks the bar and the colors, and that NO_COLOR leaves the colors out.
 func TestApplyOnTerminal(t *testing.T) {
 	t.Parallel()

@@ -84,38 +84,69 @@ func (t *tool) applyBatch(
 	timers []*manifest.Manifest,
 	was map[timerKey]client.Object,
 ) ([]applied, error) {
-	items := make([]client.Object, len(timers))
-	for i, m := range timers {
-		items[i] = m.Body
-	}
-	answer, err := api.Do(
-		ctx,
-		http.MethodPost,
-		"/timers:batch",
-		nil,
-		client.Object{"items": items, "put": true},
-	)
+	results, refused, err := sendBatch(ctx, api, timers)
 	if err != nil {
-		return nil, fmt.Errorf("%d timers of app %s: %w", len(timers), timers[0].App, err)
-	}
-	results := answer.Objects("items")
-	if len(results) != len(timers) {
-		return nil, fmt.Errorf(
-			"applying: the API answered %d of %d items",
-			len(results),
-			len(timers),
-		)
+		return nil, err
 	}
 	done := make([]applied, len(timers))
 	var eg errgroup.Group
 	eg.SetLimit(applyConcurrency)
 	for i, m := range timers {
+		if refused[i] != nil {
+			done[i].err = refused[i]
+			continue
+		}
 		eg.Go(func() error {
 			done[i].change, done[i].err = t.changeOf(ctx, api, m, was[keyOf(m)], results[i])
 			return nil
 		})
 	}
 	return done, eg.Wait() //nolint:wrapcheck // the results have the errors
+}
+
+// sendBatch writes timers and returns a result or an error for each. The API refuses a whole batch,
+// and writes nothing, if a field of one item has a wrong type or name: sendBatch sends the other
+// items again.
+func sendBatch(
+	ctx context.Context, api *client.Client, timers []*manifest.Manifest,
+) (results []client.Object, refused []error, err error) {
+	results, refused = make([]client.Object, len(timers)), make([]error, len(timers))
+	for {
+		var items []client.Object
+		var places []int // of the items among the timers
+		for i, m := range timers {
+			if refused[i] == nil {
+				items, places = append(items, m.Body), append(places, i)
+			}
+		}
+		if len(items) == 0 {
+			return results, refused, nil
+		}
+		batch := client.Object{"items": items, "put": true}
+		answer, err := api.Do(ctx, http.MethodPost, "/timers:batch", nil, batch)
+		if err == nil {
+			got := answer.Objects("items")
+			if len(got) != len(items) {
+				return nil, nil, fmt.Errorf(
+					"applying: the API answered %d of %d items", len(got), len(items))
+			}
+			for n, i := range places {
+				results[i] = got[n]
+			}
+			return results, refused, nil
+		}
+		wrong := client.ItemErrors(err)
+		for n, e := range wrong {
+			if n < 0 || n >= len(places) {
+				wrong = nil
+				break
+			}
+			refused[places[n]] = e
+		}
+		if len(wrong) == 0 {
+			return nil, nil, fmt.Errorf("%d timers of app %s: %w", len(timers), timers[0].App, err)
+		}
+	}
 }
 
 // changeOf returns what an item of a batch changed. It reads the timer again only for a difference

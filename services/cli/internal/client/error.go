@@ -66,6 +66,33 @@ func ErrorOf(problem Object) *Error {
 	return e
 }
 
+// ItemErrors returns the errors of a refused batch by the indexes of its items, each as the answer to
+// a request of its own would be. It returns nil unless all errors are of items.
+func ItemErrors(err error) map[int]*Error {
+	whole, ok := errors.AsType[*Error](err)
+	if !ok || whole.Status != http.StatusUnprocessableEntity {
+		return nil
+	}
+	items := make(map[int]*Error)
+	for _, f := range whole.Fields {
+		rest, ok := strings.CutPrefix(f.Location, "body.items[")
+		index, field, closed := strings.Cut(rest, "]")
+		i, err := strconv.Atoi(index)
+		if !ok || !closed || err != nil {
+			return nil
+		}
+		field = strings.TrimPrefix(field, ".")
+		if items[i] == nil {
+			items[i] = &Error{
+				Status: whole.Status, Title: whole.Title,
+				Detail: strings.TrimPrefix(field+": "+f.Message, ": "),
+			}
+		}
+		items[i].Fields = append(items[i].Fields, Field{"body." + field, f.Message})
+	}
+	return items
+}
+
 // Error returns the answer with a line for each field.
 func (e *Error) Error() string {
 	var b strings.Builder
