@@ -39,3 +39,17 @@ func TestLastAcknowledgementMayBeUnknown(t *testing.T) {
 	require.Equal(t, "-", lastAck(time.Time{}))
 	require.Equal(t, "2026-01-31T12:00:00Z", lastAck(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)))
 }
+
+// TestPrintableEscapesOnlyWhatIsNotPrintable checks that answers of receivers stay readable, on one
+// line, and cannot control the terminal.
+func TestPrintableEscapesOnlyWhatIsNotPrintable(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                          "-",
+		`{"Host": "a\b", 'ü': "鐘"}`: `{"Host": "a\b", 'ü': "鐘"}`,
+		"\x1b[2Jno\r\nyes\t\u202e":  `\x1b[2Jno\r\nyes\t\u202e`,
+		"not \xff UTF-8 \ufffd":     "not \\xff UTF-8 \ufffd",
+	} {
+		require.Equal(t, want, printable(text))
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -136,13 +137,24 @@ func lastAck(at time.Time) string {
 	return at.Format(time.RFC3339)
 }
 
-// printable escapes external text, so that it stays on one line and cannot control the terminal.
+// printable escapes the characters of external text that are not printable, so that it stays on one
+// line and cannot control the terminal. Quotes and backslashes stay as they are.
 func printable(text string) string {
-	q := fmt.Sprintf("%q", text)
-	if q = q[1 : len(q)-1]; q == "" {
+	if text == "" {
 		return "-"
 	}
-	return q
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if r != utf8.RuneError && strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			q := strconv.Quote(text[:n])
+			b.WriteString(q[1 : len(q)-1])
+		}
+		text = text[n:]
+	}
+	return b.String()
 }
 
 // line is a message as peek prints it.
