@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,14 @@ func pauseNote(m *manifest.Manifest, was client.Object) string {
 		" ends the pause"
 }
 
+// inactiveNote says that a new timer whose document has no status is inactive.
+func inactiveNote(m *manifest.Manifest, verb string) string {
+	if m.Kind != manifest.Timer || verb != verbCreated || m.Body.Text("status") != "" {
+		return ""
+	}
+	return "it is inactive, as its document has no status: give it status: active to activate it"
+}
+
 // What an apply does to a definition.
 const (
 	verbCreated   = "created" // as the results of a batch have it
@@ -65,7 +74,8 @@ func (t *tool) applyCommand() *cobra.Command {
 		Long: "It creates what does not exist and changes what differs. A document is a timer as the API\n" +
 			"takes it, or a calendar where it says kind: calendar. It is not one transaction: what was\n" +
 			"applied before an error stays, and a repetition goes on. A paused timer stays paused, with a\n" +
-			"note, where its document says status: active. carillon timer resume ends the pause.\n\n" +
+			"note, where its document says status: active. carillon timer resume ends the pause. A new timer\n" +
+			"whose document has no status is inactive, with a note.\n\n" +
 			"A document without an app is for the app of --app, " + appVariable + " or the context.\n" +
 			"With --app, a document of another app is refused, and nothing is applied.",
 		Example: `  carillon export --app shop > shop.yaml
@@ -331,6 +341,7 @@ func (t *tool) applyOne(
 	default:
 		done.verb = verbChanged
 	}
+	done.note = cmp.Or(done.note, inactiveNote(m, done.verb))
 	return done, nil
 }
 

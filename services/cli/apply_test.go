@@ -194,6 +194,26 @@ func TestApplyGoesOnWithoutWronglyTypedFields(t *testing.T) {
 	)
 }
 
+// TestApplyTellsOfInactiveTimers checks that a note is printed where a new timer is inactive because
+// its document has no status, and only there.
+func TestApplyTellsOfInactiveTimers(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	const rest = "schedule: {kind: interval, every: 1h}\ntarget: {url: 'https://example.com/'}\n"
+	file := u.file("two.yaml", "name: none\n"+rest+"---\nname: given\nstatus: inactive\n"+rest)
+	const note = "timer shop/none: note: it is inactive, as its document has no status: " +
+		"give it status: active to activate it\n"
+	require.Contains(t, u.do("apply", "-f", file, "--dry-run"), note)
+	require.Equal(
+		t, "timer shop/none created\n"+note+"timer shop/given created\n", u.do("apply", "-f", file),
+	)
+	require.NotContains(t, u.do("apply", "-f", file), "note", "the timers are there")
+	changed := u.file("changed.yaml", "name: none\n"+strings.Replace(rest, "1h", "2h", 1))
+	require.Equal(t, "timer shop/none changed\n", u.do("apply", "-f", changed))
+}
+
 // TestApplyOnTerminal checks the bar and the colors, and that NO_COLOR leaves the colors out.
 func TestApplyOnTerminal(t *testing.T) {
 	t.Parallel()

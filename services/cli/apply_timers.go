@@ -166,7 +166,7 @@ func (t *tool) changeOf(
 	done.warnings = result.Objects("warnings")
 	switch {
 	case result.Text("result") == verbCreated:
-		done.verb = verbCreated
+		done.verb, done.note = verbCreated, inactiveNote(m, verbCreated)
 	case was == nil || was.Text("version") != result.Text("version"):
 		// A secret that was given again is another version, though nobody can see a difference.
 	case status == "" || status == was.Text("status"):

@@ -283,7 +283,9 @@ func TestApplyAndExport(t *testing.T) {
 	said = u.do("apply", "-f", file, "--prune")
 	require.Equal(
 		t,
-		"calendar shop/holidays created\ntimer shop/bill created\ntimer shop/tick created\n",
+		"calendar shop/holidays created\ntimer shop/bill created\ntimer shop/tick created\n"+
+			"timer shop/tick: note: it is inactive, as its document has no status: "+
+			"give it status: active to activate it\n",
 		said,
 	)
 	said = u.do("apply", "-f", file)
