@@ -167,7 +167,11 @@ func TestTimerCommands(t *testing.T) {
 	)
 	require.Contains(t, u.do("timer", "get", "bill"), "reason: audit")
 	require.Contains(t, u.do("timer", "list", "--status", "paused"), "bill")
+	require.Contains(t, u.do("timer", "resume", "bill", "--dry-run"), "would be resumed")
 	require.Contains(t, u.do("timer", "resume", "bill"), "resumed")
+	require.Equal(
+		t, "timer bill was not paused: it is active\n", u.do("timer", "resume", "bill"),
+	)
 
 	require.Contains(t, u.do("timer", "run", "bill"), "runs: fire "+id+"-")
 	require.Equal(t, "c", <-rings)

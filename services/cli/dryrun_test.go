@@ -27,7 +27,7 @@ func TestDryRunCommands(t *testing.T) {
 		args []string
 	}{
 		{"would be paused", []string{"timer", "pause", "bill", "--reason", "moves"}},
-		{"would be resumed", []string{"timer", "resume", "bill"}},
+		{"was not paused", []string{"timer", "resume", "bill"}},
 		{"would run", []string{"timer", "run", "bill"}},
 		{"would be labelled", []string{"timer", "label", "bill", "a=b"}},
 		{"would be changed", []string{"timer", "edit", "bill", "--metrics"}},

@@ -164,27 +164,26 @@ func (t *tool) eachTimer(
 	})
 }
 
-// change sends a request about each named timer, and says what was done.
-func (t *tool) change(
+// changeStatus sends a request about each named timer. done says what became of one, by the timer as
+// it was before.
+func (t *tool) changeStatus(
 	c *cobra.Command,
 	names []string,
-	method, below, done string,
-	body func() any,
+	below string,
+	body any,
+	done func(was client.Object) string,
 ) error {
 	return t.eachTimer(
 		c.Context(),
 		names,
 		func(api *client.Client, app url.Values, tm client.Object) error {
-			var b any
-			if body != nil {
-				b = body()
-			}
-			answer, err := api.Do(c.Context(), method, "/timers/"+tm.Text("id")+below, app, b)
+			path := "/timers/" + tm.Text("id") + below
+			answer, err := api.Do(c.Context(), http.MethodPost, path, app, body)
 			if err != nil {
 				return err //nolint:wrapcheck // it says what the API answered
 			}
 			if t.printer.Human() || answer == nil {
-				t.sayf("timer %s %s", tm.Text("name"), t.done(done))
+				t.sayf("timer %s %s", tm.Text("name"), done(tm))
 				return nil
 			}
 			return t.printer.One(answer)
@@ -251,14 +250,9 @@ func (t *tool) timerPause() *cobra.Command {
 				}
 				body["until"] = at
 			}
-			return t.change(
-				c,
-				names,
-				http.MethodPost,
-				"/pause",
-				"paused",
-				func() any { return body },
-			)
+			return t.changeStatus(c, names, "/pause", body, func(client.Object) string {
+				return t.done("paused")
+			})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why; shown until it is resumed")
@@ -274,7 +268,12 @@ func (t *tool) timerResume() *cobra.Command {
 		Args:              usageArgs(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: t.completeTimers,
 		RunE: func(c *cobra.Command, names []string) error {
-			return t.change(c, names, http.MethodPost, "/resume", "resumed", nil)
+			return t.changeStatus(c, names, "/resume", nil, func(was client.Object) string {
+				if was.Text("status") == string(timer.StatusActive) {
+					return "was not paused: it is active"
+				}
+				return t.done("resumed")
+			})
 		},
 	}
 	return t.addBulk(c, action("resume"))
