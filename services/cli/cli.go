@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,7 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 	root.SetErr(stderr)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError(fmt.Sprintf("%v; %s --help lists the flags", err, c.CommandPath()))
+		return usageError(fmt.Sprintf("%v; %s", err, flagHint(c, err)))
 	})
 	root.AddGroup(
 		&cobra.Group{ID: groupUse, Title: "Commands of users, which call the API:"},
@@ -94,6 +95,20 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 		c.PersistentPreRunE = t.withoutContext
 	}
 	return root
+}
+
+// negative matches an argument that looks like a short flag and is a number or a duration.
+var negative = regexp.MustCompile(`^-[0-9]`)
+
+// flagHint returns what to do about a flag that cannot be read.
+func flagHint(c *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if ok {
+		if arg := "-" + unknown.GetSpecifiedShortnames(); negative.MatchString(arg) {
+			return "write -- before an argument that begins with a dash: -- " + arg
+		}
+	}
+	return c.CommandPath() + " --help lists the flags"
 }
 
 // Run runs the command that the first argument names.

@@ -719,6 +719,26 @@ func TestCommandLineErrorsAreOfUsage(t *testing.T) {
 	require.ErrorContains(t, err, "no app")
 }
 
+// TestFlagErrorsSayWhatToDo checks the errors of arguments that are read in another way than meant.
+func TestFlagErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "http://127.0.0.1:1")
+	require.Contains(
+		t, u.refused("explain", "tz", "-5m"),
+		"in -5m; write -- before an argument that begins with a dash: -- -5m",
+	)
+	require.Contains(t, u.refused("explain", "tz", "-x"), "carillon explain --help lists the flags")
+	create := []string{"timer", "create", "a", "--url", "http://x", "--every", "1h", "-l"}
+	require.Contains(
+		t, u.refused(append(create, "cost center=a, b")...),
+		`--label: expected NAME=VALUE, found " b": a comma separates labels; `+
+			`quote one whose value has a comma: --label '"NAME=a, b"'`,
+	)
+	said := u.refused(append(create, `"cost center=a, b"`)...)
+	require.Contains(t, said, "connection refused", "the label is read")
+	require.NotContains(t, u.refused(append(create, "a")...), "comma")
+}
+
 // TestAuthorityOfContextMustBeValid checks that a wrong file is told as a wrong setting.
 func TestAuthorityOfContextMustBeValid(t *testing.T) {
 	t.Parallel()

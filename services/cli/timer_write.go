@@ -74,6 +74,10 @@ func (t *tool) timerCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create NAME --url URL (--cron SPEC | --every D | --fixed-delay D | --at INSTANT | --delay D)",
 		Short: "create a timer",
+		Long: "The flags set the usual fields. A file sets all: jitter, waits between attempts, secret headers,\n" +
+			"templates, concurrency, start_at, end_at and max_fires among them. Give it by -f.\n" +
+			"carillon timer get NAME -o yaml prints a timer with all its fields, carillon export prints such\n" +
+			"files, and carillon timer edit NAME changes every field in an editor.",
 		Example: `  carillon timer create invoices --cron "0 9 * * MON-FRI" --tz Europe/Berlin --url https://example.com/hook
   carillon timer create reminder --delay 90s --url https://example.com/hook --body '{"order": 17}'
   carillon timer create -f timer.yaml --dry-run`,
@@ -187,7 +191,7 @@ func (n *newTimer) read(name, app string) (client.Object, error) {
 		labels[name] = v
 		return nil
 	}); err != nil {
-		return nil, usageError("--label: " + err.Error())
+		return nil, usageError("--label: " + err.Error() + n.commaHint())
 	}
 	out["labels"] = labels
 	setIf(out, "priority", n.priority)
@@ -195,6 +199,14 @@ func (n *newTimer) read(name, app string) (client.Object, error) {
 		out["metrics"] = true
 	}
 	return out, nil
+}
+
+// commaHint says how a label whose value has a comma is given, if there are several labels.
+func (n *newTimer) commaHint() string {
+	if len(n.labels) < 2 { //nolint:mnd // a comma makes two
+		return ""
+	}
+	return `: a comma separates labels; quote one whose value has a comma: --label '"NAME=a, b"'`
 }
 
 // readBody sets the body of a target. The bytes of a file that are no UTF-8 go as base64, as a text
