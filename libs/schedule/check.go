@@ -128,7 +128,7 @@ func checkDelay(d timer.Duration) error {
 		return timer.Invalid(
 			"schedule.delay",
 			fmt.Sprintf(
-				`expected a duration longer than 0s and up to 10 years (87600h), such as "90s", found %s`,
+				`expected a duration longer than 0s and up to 10 years (3650d), such as "90s", found %s`,
 				time.Duration(d),
 			),
 		)
@@ -143,7 +143,7 @@ func checkEvery(s *timer.Schedule) error {
 	case every < time.Second || every > MaxDelay:
 		return timer.Invalid(
 			"schedule.every",
-			fmt.Sprintf("expected a duration from 1s to 10 years (87600h), found %s", every),
+			fmt.Sprintf("expected a duration from 1s to 10 years (3650d), found %s", every),
 		)
 	case every%time.Millisecond != 0:
 		return timer.Invalid(

@@ -85,7 +85,7 @@ func TestCheck(t *testing.T) {
 			"too long a delay",
 			timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(schedule.MaxDelay + 1)},
 			"schedule.delay",
-			"expected a duration longer than 0s and up to 10 years (87600h)",
+			"expected a duration longer than 0s and up to 10 years (3650d)",
 		},
 		{"no specs", cronOf(""), "schedule.specs", "at least one"},
 		{"too many specs", cronOf("", many...), "schedule.specs", "at most 16"},

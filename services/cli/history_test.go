@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -102,4 +103,23 @@ func TestFollowEndsWhereItCannotPrint(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	require.ErrorContains(t, root.ExecuteContext(ctx), "no space left")
+}
+
+// TestOneTimerIsNotCounted checks that the load says of one timer that it is not counted.
+func TestOneTimerIsNotCounted(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		`{"sampled_timers":1,"left_out":{"max_fires":1}}`: "no fires are due\n" +
+			"1 timer is due so often that its fires are estimated\n" +
+			"1 timer is not counted: a fixed delay, or the last of max_fires\n",
+		`{"sampled_timers":2,"left_out":{"fixed_delays":1,"max_fires":1}}`: "no fires are due\n" +
+			"2 timers are due so often that their fires are estimated\n" +
+			"2 timers are not counted: fixed delays, or the last of max_fires\n",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, answer)
+		}))
+		require.Contains(t, newUser(t, server.URL).do("upcoming"), want)
+		server.Close()
+	}
 }

@@ -166,11 +166,17 @@ func (t *tool) showUpcoming(load client.Object, minutes bool) error {
 	} else {
 		t.sayf("no fires are due")
 	}
-	if n := load.Int("sampled_timers"); n > 0 {
+	switch n := load.Int("sampled_timers"); {
+	case n == 1:
+		t.sayf("1 timer is due so often that its fires are estimated")
+	case n > 0:
 		t.sayf("%d timers are due so often that their fires are estimated", n)
 	}
 	left := load.Object("left_out")
-	if n := left.Int("fixed_delays") + left.Int("max_fires"); n > 0 {
+	switch n := left.Int("fixed_delays") + left.Int("max_fires"); {
+	case n == 1:
+		t.sayf("1 timer is not counted: a fixed delay, or the last of max_fires")
+	case n > 0:
 		t.sayf("%d timers are not counted: fixed delays, or the last of max_fires", n)
 	}
 	if due := left.Text("due_after"); due != "" {
