@@ -140,3 +140,20 @@ func TestPausedTimerShowsNoInstantsBeforeItsEnd(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, p.post(path+"/pause", own, nil).Code)
 	require.Contains(t, p.shown(path), "its fire waits for the end")
 }
+
+// TestExplanationOfGapShowsLocalTime checks that a local time which does not exist is shown as it was
+// entered, beside the instant that it is taken for.
+func TestExplanationOfGapShowsLocalTime(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made, _ := f.Active(
+		t, "gap", `{"kind":"cron","specs":["30 2 * * *"],"time_zone":"Europe/Paris"}`)
+	at := url.Values{"at": {"2035-03-25T02:30:00+01:00"}}
+	body := p.shown("/ui/apps/shop/timers/" + made.ID + "?" + at.Encode())
+	require.Contains(t, body,
+		"<code>clock_change_gap</code> 2035-03-25T02:30:00&#43;01:00 = <time datetime=")
+	require.Contains(t, body, ">2035-03-25 03:30")
+	at.Set("at", "2035-03-26T02:30:00+02:00")
+	require.NotContains(t, p.shown("/ui/apps/shop/timers/"+made.ID+"?"+at.Encode()), " = <time")
+}

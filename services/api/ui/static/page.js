@@ -43,7 +43,7 @@
   }
 
   // drawCharts draws each chart from its attributes: data-chart has columns of numbers, instants
-  // first; data-labels and data-colors describe the others.
+  // first; data-labels, data-colors and data-unit describe the others.
   function drawCharts(root) {
     charts = charts.filter(function (c) {
       if (document.contains(c.root)) return true;
@@ -68,7 +68,7 @@
       charts.push(new uPlot({
         width: e.clientWidth, height: 220,
         tzDate: function (seconds) { return uPlot.tzDate(new Date(seconds * 1000), zone); },
-        axes: [Object.assign({ values: clock }, axis), Object.assign({ size: 60 }, axis)],
+        axes: [Object.assign({ values: clock }, axis), Object.assign({ size: 60, label: e.dataset.unit }, axis)],
         scales: { y: { range: function (u, low, high) { return [0, Math.max(high, 1) * 1.1]; } } },
         series: [{ label: zone, value: date + " {HH}:{mm}:{ss}" }].concat(series),
       }, columns, e));
