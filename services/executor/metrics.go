@@ -18,9 +18,9 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		func() float64 { return float64(s.inflight.Len()) },
 	)
 	gauge(
-		"carillon_executor_inflight_limit",
-		"Fires in flight with which the executor takes no more tasks.",
-		func() float64 { return float64(s.opts.MaxInflight) },
+		"carillon_executor_inflight_used_ratio",
+		"Used part of the room for fires in flight, by their number or bodies; at 1 no task is taken.",
+		s.inflight.Used,
 	)
 	gauge(
 		"carillon_executor_waiting",

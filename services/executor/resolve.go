@@ -16,7 +16,7 @@ import (
 func (s *Service) resolve(c *candidate) progress {
 	e := c.entry
 	if d := &c.definition; e.Def == nil && d.value != nil && d.key == e.VersionKey() {
-		e.Def, e.Endpoint = d.value.Definition, d.value.Endpoint
+		s.define(e, d.value)
 	}
 	for {
 		// Each time anew, so that the state does not age while the definition is read.
@@ -46,8 +46,14 @@ func (s *Service) resolve(c *candidate) progress {
 			c.view = view
 			return goes
 		}
-		e.Def, e.Endpoint = d.Definition, d.Endpoint
+		s.define(e, d)
 	}
+}
+
+// define gives a fire its definition.
+func (s *Service) define(e *inflight.Entry, d *cache.Definition) {
+	e.Def, e.Endpoint = d.Definition, d.Endpoint
+	s.inflight.Loaded(e)
 }
 
 // carryTargetBits makes the results of earlier attempts those of another version's targets. A
@@ -63,7 +69,7 @@ func (s *Service) carryTargetBits(c *candidate, version int32) progress {
 			e.Fire.TargetBits = 0
 			return goes
 		}
-		e.Def, e.Endpoint = d.Definition, d.Endpoint
+		s.define(e, d)
 	}
 	key := e.VersionKey()
 	key.Version = version

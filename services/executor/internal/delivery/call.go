@@ -61,7 +61,7 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 		d.observeLateness(e, n, late)
 	}
 	p.called = true
-	e.Began.Store(true)
+	d.opts.Inflight.AttemptStarted(e)
 	if e.Ordered && n == 1 {
 		d.opts.Order.Called(e)
 	}

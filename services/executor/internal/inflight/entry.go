@@ -38,7 +38,8 @@ type Entry struct {
 	// guards it.
 	unconfirmed bool
 	// large is the definition whose bodies the set counts for this fire, or nil. Set.mu guards it.
-	large *timer.Definition
+	large       *timer.Definition
+	keepsBodies atomic.Bool // large is not nil
 
 	// LastError is the error of the last attempt of a failed fire. It belongs to the worker, then
 	// to the recorder.

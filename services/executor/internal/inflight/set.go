@@ -36,9 +36,10 @@ const (
 	lowShare = 2
 	maxLate  = 1000 // late fires waiting for their call that stop catch-up
 
-	// maxBodies is how many bytes of large bodies the fires may keep in memory. Without it some
-	// thousands of fires with large bodies would end the process for want of memory, and then the
-	// next one that claims them.
+	// maxBodies is how many bytes of large bodies may be kept in memory by fires whose attempt has
+	// not started. Without it some thousands of fires with large bodies would end the process for want
+	// of memory, and then the next one that claims them. Calls have a bound of their own: those that
+	// hang take no room.
 	maxBodies = 256 << 20
 	// largeBodies is from how many bytes on the bodies of a definition count. The others need less
 	// than maxBodies with the default limit of fires.
@@ -207,16 +208,18 @@ func (h *Set) Remove(es ...*Entry) {
 	h.wake()
 }
 
-// Loaded counts the bodies of the entries' definitions. Call it once they are loaded.
-func (h *Set) Loaded(es []*Entry) {
+// Loaded counts the bodies of the entries' definitions until their attempts start. Call it whenever
+// one was loaded.
+func (h *Set) Loaded(es ...*Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range es {
-		if e.Def == nil || e.large != nil || e.Def.BodyBytes() < largeBodies ||
+		if h.uncountBodies(e); e.Def == nil || e.Def.BodyBytes() < largeBodies ||
 			h.fires[e.Fire.FireID] != e {
 			continue
 		}
 		e.large = e.Def
+		e.keepsBodies.Store(true)
 		if h.large[e.large]++; h.large[e.large] == 1 {
 			h.bodies += e.large.BodyBytes()
 		}
@@ -226,6 +229,11 @@ func (h *Set) Loaded(es []*Entry) {
 // forget stops counting e, because it leaves. The caller holds the lock.
 func (h *Set) forget(e *Entry) {
 	h.uncountLate(e)
+	h.uncountBodies(e)
+}
+
+// uncountBodies stops counting the bodies of e. The caller holds the lock.
+func (h *Set) uncountBodies(e *Entry) {
 	if e.large == nil {
 		return
 	}
@@ -234,6 +242,7 @@ func (h *Set) forget(e *Entry) {
 		h.bodies -= e.large.BodyBytes()
 	}
 	e.large = nil
+	e.keepsBodies.Store(false)
 }
 
 // Wake makes those who wait for room look again.
@@ -274,7 +283,7 @@ func (h *Set) uncountLate(e *Entry) {
 	}
 }
 
-// CallStarted records that the call of e starts.
+// CallStarted records that the call of e starts, or that it waits for its limits.
 func (h *Set) CallStarted(e *Entry) {
 	if !e.Late.Load() {
 		return
@@ -282,6 +291,20 @@ func (h *Set) CallStarted(e *Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.uncountLate(e); h.late == maxLate-1 { // a waiter may need just this room
+		h.wake()
+	}
+}
+
+// AttemptStarted records that an attempt of e starts. Its bodies no longer count.
+func (h *Set) AttemptStarted(e *Entry) {
+	e.Began.Store(true)
+	if !e.keepsBodies.Load() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all, some := h.below(1), h.below(lowShare)
+	if h.uncountBodies(e); h.below(1) != all || h.below(lowShare) != some {
 		h.wake()
 	}
 }
@@ -321,6 +344,14 @@ func (h *Set) Full() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.below(1)
+}
+
+// Used returns the used part of the capacity, by the number of fires or their bodies, whichever is
+// more. From 1 on no fire has room.
+func (h *Set) Used() float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(float64(len(h.fires))/float64(h.max), float64(h.bodies)/maxBodies)
 }
 
 // below reports whether less than 1/share of the capacity is used. The caller holds the lock.

@@ -197,13 +197,13 @@ func TestLargeBodiesFillTheSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, epoch := New(250_000, inflighttest.NeverSlow), new(session.Epoch)
 		body := strings.Repeat("x", 1<<20)
-		last := timer.ID(0)
+		ids := timer.ID(0)
 		reserve := func(n int) (es []*Entry, err error) {
 			t.Helper()
 			fires := make([]Arrival, n)
 			for i := range fires {
-				last++
-				fires[i].Fire.FireID = timer.FireID{Timer: last, DueMS: 1}
+				ids++
+				fires[i].Fire.FireID = timer.FireID{Timer: ids, DueMS: 1}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -217,8 +217,8 @@ func TestLargeBodiesFillTheSet(t *testing.T) {
 			for _, e := range es {
 				e.Def = of()
 			}
-			h.Loaded(es)
-			h.Loaded(es) // counts nothing twice
+			h.Loaded(es...)
+			h.Loaded(es...) // counts nothing twice
 			return es
 		}
 		another := func() *timer.Definition {
@@ -238,10 +238,18 @@ func TestLargeBodiesFillTheSet(t *testing.T) {
 		load(64, another)
 		require.Zero(t, h.LateRoom())
 		require.False(t, h.Full())
-		load(127, another)
+		last := load(127, another)
 		require.True(t, h.Full())
 		_, err := reserve(1)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+
+		require.InDelta(t, 1, h.Used(), 0.1)
+		for _, e := range last {
+			h.AttemptStarted(e) // calls that hang
+		}
+		require.False(t, h.Full())
+		h.Loaded(last...) // for another attempt
+		require.True(t, h.Full())
 
 		h.Remove(same[1:]...)
 		require.True(t, h.Full())

@@ -68,7 +68,7 @@ func (in *Intake) claim(
 		// Not fatal: each call reads what is missing.
 		in.log.Debug().Err(err).Msg("timers of claimed fires not loaded")
 	}
-	in.opts.Inflight.Loaded(mine)
+	in.opts.Inflight.Loaded(mine...)
 	kept = true
 	in.opts.Wheel.Add(mine...)
 	if len(mine) < len(es) && !epoch.Valid() {
