@@ -180,9 +180,13 @@ func (t *tool) showUpcoming(load client.Object, minutes bool) error {
 		t.sayf("%d timers are not counted: fixed delays, or the last of max_fires", n)
 	}
 	if due := left.Text("due_after"); due != "" {
-		t.sayf("more timers are due after %s, which are not counted", localTime(due))
+		t.sayf(
+			"the app has more timers: those due after %s are not counted, and some that are due "+
+				"several times an hour",
+			localTime(due),
+		)
 	} else if left["more_timers"] == true {
-		t.sayf("the app has many timers: those are counted that are due in these hours")
+		t.sayf("the app has more timers than are examined: some are not counted")
 	}
 	return nil
 }

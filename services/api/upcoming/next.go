@@ -78,6 +78,28 @@ func (s *Finder) NextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 	}
 }
 
+// NextPlanned is NextDue without reads of the store. Of a fixed delay, and of a timer whose last fire
+// exists, it may return an instant that has no fire any more.
+func (s *Finder) NextPlanned(_ context.Context, t *timer.Timer) (int64, error) {
+	now := s.Now().UnixMilli()
+	p, err := schedule.Parse(t.Definition.Schedule, Inputs(t))
+	kind := t.Definition.Schedule.Kind
+	switch {
+	case t.Status != timer.StatusActive || err != nil:
+		return timer.NeverMS, nil //nolint:nilerr // the migrator tells why
+	case kind.OneShot():
+		return nextOneShot(t, p, now), nil
+	case kind == timer.KindFixedDelay || isExhausted(t):
+		if t.LastDueMS <= now {
+			return timer.NeverMS, nil
+		}
+		if kind == timer.KindFixedDelay {
+			return t.LastDueMS, nil
+		}
+	}
+	return p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)), nil
+}
+
 // nextOneShot returns the due instant of a one-shot. Before expansion that is NextDueMS, which an
 // activation may have moved, or the end of a pause; afterwards it is the instant of the schedule,
 // unless it has passed.

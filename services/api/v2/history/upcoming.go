@@ -16,7 +16,8 @@ import (
 const (
 	maxTimers   = 10_000
 	maxInstants = 200_000
-	timersPage  = 100 // timers read at once, each with up to 256 KiB and more
+	timersPage  = 500     // timers read at once
+	pageBodies  = 4 << 20 // bytes of their bodies; a timer may have some megabytes
 )
 
 type upcomingInput struct {
@@ -89,7 +90,7 @@ func (s *Resource) scheduled(
 	active := store.SearchQuery{
 		Filter:  store.Filter{App: app, Status: timer.StatusActive},
 		Limit:   s.maxTimers + 1,
-		NextDue: s.Upcoming.NextDue,
+		NextDue: s.Upcoming.NextPlanned,
 	}
 	n, err := s.Store.Count(ctx, active)
 	if err != nil {
@@ -103,14 +104,17 @@ func (s *Resource) scheduled(
 		return nil, err
 	}
 	if more && left.MoreTimers {
-		due, err := s.Upcoming.NextDue(ctx, &found[len(found)-1])
+		last := &found[len(found)-1]
+		due, err := s.Upcoming.NextPlanned(ctx, last)
 		if err != nil {
 			return nil, fmt.Errorf("reading the last timer: %w", err)
 		}
 		if due == timer.NeverMS { // its instant came meanwhile
 			due = s.Now().UnixMilli()
 		}
-		left.DueAfter = input.Due(due)
+		left.DueAfter = input.Due(
+			max(due, last.LastDueMS),
+		) // the order is by the last fire that exists
 	}
 	left.MoreTimers = left.MoreTimers || more
 	paused := store.SearchQuery{Filter: store.Filter{App: app, Status: timer.StatusPaused}}
@@ -125,19 +129,23 @@ func (s *Resource) append(
 	found []timer.Timer,
 	q store.SearchQuery,
 ) (all []timer.Timer, more bool, err error) {
-	q.Limit = timersPage
+	q.Limit, q.MaxBodyBytes = timersPage, pageBodies
+	seen := make(map[timer.ID]bool) // a timer that is expanded meanwhile moves to a later page
 	for {
 		page, err := s.Store.Search(ctx, q)
 		if err != nil {
 			return nil, false, fmt.Errorf("listing timers: %w", err)
 		}
 		for i := range page.Timers {
-			// The targets of all would take gigabytes.
-			page.Timers[i].Definition = timer.Definition{
-				Schedule: page.Timers[i].Definition.Schedule,
+			t := &page.Timers[i]
+			if seen[t.ID] {
+				continue
 			}
+			seen[t.ID] = true
+			// The targets of all would take gigabytes.
+			t.Definition = timer.Definition{Schedule: t.Definition.Schedule}
+			found = append(found, *t)
 		}
-		found = append(found, page.Timers...)
 		if len(found) > s.maxTimers {
 			return found[:s.maxTimers], true, nil
 		}
