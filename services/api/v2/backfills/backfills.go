@@ -133,10 +133,11 @@ func (s *Resource) pastRange(from, to string) (fromMS, toMS int64, err error) {
 	if len(r.Errs) > 0 {
 		return 0, 0, s.Problems.Invalid(r.Errs)
 	}
-	endsNow := last == nil
+	endsNow, most := last == nil, maxBackfillRange
 	if endsNow {
 		passed := now.UTC().Truncate(time.Millisecond)
 		last = &passed
+		most += time.Minute // from may be counted from a now that was a moment ago
 	}
 	switch {
 	case first == nil:
@@ -167,7 +168,7 @@ func (s *Resource) pastRange(from, to string) (fromMS, toMS int64, err error) {
 			"to",
 			fmt.Sprintf("expected an instant later than from (%q), found %q", from, to),
 		)
-	case last.Sub(*first) > maxBackfillRange:
+	case last.Sub(*first) > most:
 		return 0, 0, timer.Invalid(
 			"to",
 			fmt.Sprintf(
