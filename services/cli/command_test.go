@@ -450,7 +450,7 @@ func TestExportWithoutOneShotsThatHaveComeDue(t *testing.T) {
 	require.Equal(t, all, names("--without-app", "--pending=false"))
 	_, said, err := u.split("export", "--without-app")
 	require.NoError(t, err)
-	require.Contains(t, said, "1 one-shots that have come due are left out")
+	require.Contains(t, said, "1 one-shot that has come due is left out")
 }
 
 // TestExportOfUnreadableTimers checks that an export does not pass off what is left of a definition that

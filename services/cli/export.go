@@ -34,7 +34,10 @@ func (t *tool) exportCommand() *cobra.Command {
 					pending = withoutApp
 				}
 				all, left, err := t.readAll(c.Context(), api, app, pending)
-				if left > 0 {
+				switch {
+				case left == 1:
+					fmt.Fprintln(t.errOut, "1 one-shot that has come due is left out")
+				case left > 1:
 					fmt.Fprintf(t.errOut, "%d one-shots that have come due are left out\n", left)
 				}
 				if err == nil && len(all)+left == 0 {

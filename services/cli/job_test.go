@@ -67,7 +67,7 @@ func TestFailedLooksAreRepeated(t *testing.T) {
 		{[]string{"job", "watch", "7"}, "job 7 goes on: carillon job watch 7\n"},
 		{[]string{"timer", "pause", "--all", "--yes", "-o", "json"}, "job 7 goes on: carillon job watch 7\n"},
 		{
-			[]string{"backfill", "start", "7", "--from", "-1h", "--wait"},
+			[]string{"backfill", "start", "bill", "--from", "-1h", "--wait"},
 			"backfill 7 goes on: carillon backfill get 7\n",
 		},
 	} {
@@ -82,7 +82,7 @@ func TestFailedLooksAreRepeated(t *testing.T) {
 				case looks.Add(1) == 1:
 					w.WriteHeader(status)
 				}
-				_, _ = fmt.Fprintf(w, `{"id":"7","name":"7","items":[{"id":"7","name":"7"}],`+
+				_, _ = fmt.Fprintf(w, `{"id":"7","name":"bill","items":[{"id":"7","name":"bill"}],`+
 					`"action":"pause","status":%q,"total":2,"done":2}`, kind)
 			}))
 			defer s.Close()

@@ -13,9 +13,9 @@ type Timers interface {
 	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
 }
 
-// FindTimer returns id, app, name and status of the timer of an app whose id a text is, or else whose name it is, or else the
-// deleted timer with this id. ok is false if there is none. An id goes before a name: otherwise a new
-// timer could take the place of another one, by a name that is its id.
+// FindTimer finds a timer of an app by its id, else by its name, else a deleted one by its id. It
+// returns the id, app, name and status. ok is false if there is none. An id goes before a name:
+// otherwise a new timer could take the place of another one, by a name that is its id.
 func FindTimer(
 	ctx context.Context,
 	s Timers,

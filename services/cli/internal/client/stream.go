@@ -15,12 +15,15 @@ import (
 
 const (
 	// silence is how long a stream may send nothing. The API sends a heartbeat each 15 s.
-	silence      = 45 * time.Second
+	silence = 45 * time.Second
+	// linesSilence is the same for a stream of lines, which has no heartbeat: the API may examine
+	// very many timers between two lines.
+	linesSilence = 10 * time.Minute
 	maxEventLine = 1 << 20 // bytes
 )
 
 // ErrSilent is the error of a stream that sent nothing for too long.
-var ErrSilent = errors.New("the stream sent nothing for 45 s")
+var ErrSilent = errors.New("the stream sent nothing for too long")
 
 // Stream calls opened once the API has answered, and then each for the events of a stream of
 // server-sent events until it ends, with nil, or each fails. lastID is where the stream goes on,
@@ -92,7 +95,7 @@ func (c *Client) Lines(
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := time.AfterFunc(silence, func() { cancel(ErrSilent) })
+	watch := time.AfterFunc(linesSilence, func() { cancel(ErrSilent) })
 	defer watch.Stop()
 	resp, err := c.open(ctx, path, query, "application/x-ndjson", "")
 	if err != nil {
@@ -112,7 +115,7 @@ func (c *Client) Lines(
 			}
 			return fmt.Errorf("reading the stream: %w", err)
 		}
-		watch.Reset(silence)
+		watch.Reset(linesSilence)
 		if err := each(o); err != nil {
 			return err
 		}
