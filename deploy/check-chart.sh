@@ -264,6 +264,9 @@ refused 'shutdownGrace, 27.5s each, and 5 s for recording; use at least 66' "${l
 refused 'a drain of 30s, two stages' "${least[@]}" --set extraEnv.CARILLON_SHUTDOWN_DRAIN=30s
 refused 'settings.retention: 1h is less than 24h' "${least[@]}" --set settings.retention=1h
 refused 'auth.oidc.session: 900h is more than 744h' "${least[@]}" --set auth.oidc.session=900h
+for interval in 4s 4999ms 31s 1m; do
+  refused "metrics.serviceMonitor.interval: $interval is not 5s to 30s" "${least[@]}" --set "metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.interval=$interval"
+done
 refused 'api.resources.limits.memory: the chart cannot read 512MB' "${least[@]}" --set api.resources.limits.memory=512MB
 refused '/settings/zone' "${least[@]}" --set 'settings.zone=Nowhere City'
 refused 'scheduler.podDisruptionBudget.maxUnavailable: with 0 no node' "${least[@]}" --set scheduler.podDisruptionBudget.maxUnavailable=0
@@ -320,6 +323,9 @@ taken() { said=$(render "$@" 2>&1) || complain "the chart refuses $*: $said"; }
 taken "${least[@]}" --set 'extraEnv.CARILLON_HTTP_ADDR=0.0.0.0:8080,extraEnv.CARILLON_ADMIN_ADDR=[::]:8081'
 taken "${least[@]}" --set networkPolicy.enabled=true,metrics.prometheusRule.enabled=true
 taken "${least[@]}" --set metrics.serviceMonitor.enabled=true
+taken "${least[@]}" --set metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.interval=5s
+taken "${least[@]}" --set metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.interval=30s
+taken "${least[@]}" --set metrics.serviceMonitor.interval=1m
 taken "${least[@]}" --set defaults.autoscaling.enabled=true
 taken "${least[@]}" --set api.autoscaling.enabled=true,defaults.resources.requests=null,api.resources.limits.cpu=2
 taken "${least[@]}" --set defaults.resources.requests=null

@@ -147,6 +147,12 @@ cannot be drained. What concerns one value only is in values.schema.json, unless
 {{- fail (printf "%s: %s is more than %s, with which the services do not start; lower it" $name $text $most) -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.metrics.serviceMonitor -}}
+{{- $is := include "carillon.milliseconds" .interval | float64 -}}
+{{- if and .enabled (or (lt $is 5000.0) (gt $is 30000.0)) -}}
+{{- fail (printf "metrics.serviceMonitor.interval: %s is not 5s to 30s, with which the alerts work; use 15s" .interval) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Refuses contradictory values of a service: (dict "root" $ "service" "api"). */}}
