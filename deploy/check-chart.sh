@@ -197,9 +197,9 @@ if tool go; then
       [ $chart = $programs ] || complain "$value=$text: accepted by the chart: $chart, by the programs: $programs"
     done
   done <<'END'
-settings.expandAhead CARILLON_EXPAND_AHEAD 9.999s 10s 24h 24h0m0.1s
+settings.expandAhead CARILLON_EXPAND_AHEAD 9.999s 10s 24h 24h0m0.1s 1d 1d0.1s
 settings.dispatchLead CARILLON_DISPATCH_LEAD 999ms 1s 10s 10001ms
-settings.retention CARILLON_RETENTION 23h59m59.9s 24h 876000h 876001h
+settings.retention CARILLON_RETENTION 23h59m59.9s 24h 876000h 876001h 0.9d 1d 1.5d 1d12h 36500d 36500d1s 1h1d 1d1d d
 settings.auditRetention CARILLON_AUDIT_RETENTION 59m59s 1h 876000h 876001h
 settings.canary CARILLON_CANARY 1s 10m 10m1s 1500ms
 settings.shutdownGrace CARILLON_SHUTDOWN_GRACE 999ms 1s
@@ -211,7 +211,7 @@ settings.logLevel CARILLON_LOG_LEVEL trace debug
 settings.callbackTopics[0] CARILLON_CALLBACK_TOPICS team team/orders team/orders/ persistent://team/orders/due a/b/c/d a:b/c pulsar/system pulsars/system non-persistent://a/b
 settings.callbackPulsarUrls[0] CARILLON_CALLBACK_PULSAR_URLS pulsar://a pulsar://a:6650 pulsar+ssl://a:6651/ http://a:6650
 settings.callbackAllow[0] CARILLON_CALLBACK_ALLOW 10.0.0.0/8 a.internal:443
-auth.oidc.session CARILLON_OIDC_SESSION 59s 1m 744h 745h
+auth.oidc.session CARILLON_OIDC_SESSION 59s 1m 744h 745h 31d 32d
 END
   rm -r "$program"
 fi

@@ -239,13 +239,13 @@ one of the two. Refuses other ports than those of the chart's Services and probe
 {{- end -}}
 
 {{/*
-A duration in milliseconds, as a number: "1m30.5s" is 90500, and "0" and "0s" are 0. Texts
-that are no duration are 0 too; the schema or the programs refuse those.
+A duration in milliseconds, as a number: "1m30.5s" is 90500, "1d" is that of 24 hours, and "0" and
+"0s" are 0. Texts that are no duration are 0 too; the schema or the programs refuse those.
 */}}
 {{- define "carillon.milliseconds" -}}
-{{- $factors := dict "ms" 1.0 "s" 1000.0 "m" 60000.0 "h" 3600000.0 -}}
+{{- $factors := dict "ms" 1.0 "s" 1000.0 "m" 60000.0 "h" 3600000.0 "d" 86400000.0 -}}
 {{- $sum := 0.0 -}}
-{{- range regexFindAll "[0-9]+([.][0-9]+)?(ms|s|m|h)" (toString .) -1 -}}
+{{- range regexFindAll "[0-9]+([.][0-9]+)?(ms|s|m|h|d)" (toString .) -1 -}}
 {{- $unit := regexFind "[a-z]+$" . -}}
 {{- $sum = addf $sum (mulf (trimSuffix $unit . | float64) (index $factors $unit)) -}}
 {{- end -}}
