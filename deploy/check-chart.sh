@@ -39,7 +39,16 @@ carillon-migrator 878906KiB
 carillon-setup 235929KiB
 carillon-trigger 1887436KiB'
 [ "$have" = "$want" ] || complain "the chart sets GOMEMLIMIT: $have"
-have=$(render "${least[@]}" --set extraEnv.GOMEMLIMIT=1GiB | grep -A1 'name: GOMEMLIMIT' | grep -c 'value: 1GiB$')
+for limit in 1e9=878906 1E9=878906 +1e+9=878906 128974848000m=113356 .5Gi=471859 5.Gi=4718592 1E=878906250000000 0= 0Mi= 128m=; do
+  have=$(render "${least[@]}" --set-string "api.resources.limits.memory=${limit%=*}" -s templates/deployments.yaml | awk '
+    $1 == "name:" && name == "" { name = $2 }
+    /^---/ { name = "" }
+    name == "carillon-api" && $3 == "GOMEMLIMIT" { getline; print $2 }')
+  [ "${have%KiB}" = "${limit#*=}" ] || complain "the chart sets GOMEMLIMIT for a limit of ${limit%=*}: $have"
+done
+have=$(printf 'api: {resources: {limits: {memory: %s}}}\n' 1e9 | render "${least[@]}" -f - | grep -c 'value: 878906KiB' || true)
+[ "$have" = 1 ] || complain "the chart sets GOMEMLIMIT $have times for a limit of 1e9 that is a number"
+have=$(render "${least[@]}" --set extraEnv.GOMEMLIMIT=1GiB,api.resources.limits.memory=much | grep -A1 'name: GOMEMLIMIT' | grep -c 'value: 1GiB$')
 [ "$have" = 6 ] || complain "extraEnv sets GOMEMLIMIT $have times"
 
 # Keys are files, in the services that need them, and not environment variables.
@@ -267,7 +276,9 @@ refused 'auth.oidc.session: 900h is more than 744h' "${least[@]}" --set auth.oid
 for interval in 4s 4999ms 31s 1m; do
   refused "metrics.serviceMonitor.interval: $interval is not 5s to 30s" "${least[@]}" --set "metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.interval=$interval"
 done
-refused 'api.resources.limits.memory: the chart cannot read 512MB' "${least[@]}" --set api.resources.limits.memory=512MB
+for limit in 512MB 1e 1e9Mi .Mi 1ki -1Gi; do
+  refused "api.resources.limits.memory: the chart cannot read $limit" "${least[@]}" --set "api.resources.limits.memory=$limit"
+done
 refused '/settings/zone' "${least[@]}" --set 'settings.zone=Nowhere City'
 refused 'scheduler.podDisruptionBudget.maxUnavailable: with 0 no node' "${least[@]}" --set scheduler.podDisruptionBudget.maxUnavailable=0
 refused 'podDisruptionBudget.maxUnavailable: with 0% no node' "${least[@]}" --set defaults.podDisruptionBudget.maxUnavailable=0%

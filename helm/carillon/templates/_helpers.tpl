@@ -162,8 +162,10 @@ set. Kubernetes expands $(NAME); "$$" stands for "$", so values mean what is wri
 {{- if eq .service "api" -}}
 {{- $own = append $own (dict "name" "CARILLON_SHUTDOWN_DRAIN" "value" (include "carillon.apiDrain" .root)) -}}
 {{- end -}}
+{{- if not (hasKey $extra "GOMEMLIMIT") -}}
 {{- with include "carillon.memoryLimit" . -}}
 {{- $own = append $own (dict "name" "GOMEMLIMIT" "value" .) -}}
+{{- end -}}
 {{- end -}}
 {{- range include "carillon.files" . | fromYamlArray -}}
 {{- $own = append $own (dict "name" .variable "value" (printf "/etc/carillon/%s" .path)) -}}
@@ -192,19 +194,20 @@ set. Kubernetes expands $(NAME); "$$" stands for "$", so values mean what is wri
 {{/*
 Nine tenths of a container's memory limit, in the format of GOMEMLIMIT: (dict "service" "api" "resources"
 RESOURCES). Near it the program frees memory more often, instead of being killed at the limit. Empty
-without a limit.
+without a limit, and for one of less than a KiB, such as 0. It reads the quantities of Kubernetes.
 */}}
 {{- define "carillon.memoryLimit" -}}
 {{- $limit := ((.resources | default dict).limits | default dict).memory -}}
 {{- if $limit -}}
 {{- $text := ternary (toString $limit) (printf "%.0f" (float64 $limit)) (kindIs "string" $limit) -}}
-{{- if not (regexMatch "^[0-9]+([.][0-9]+)?(k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$" $text) -}}
+{{- if not (regexMatch "^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?$" $text) -}}
 {{- fail (printf "%s.resources.limits.memory: the chart cannot read %s; write it as 512Mi, 1Gi or a number of bytes" .service $text) -}}
 {{- end -}}
-{{- $factors := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18
+{{- $factors := dict "" 1 "n" 1e-9 "u" 1e-6 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18
   "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976 -}}
 {{- $unit := regexFind "[A-Za-z]*$" $text -}}
-{{- printf "%dKiB" (divf (mulf (trimSuffix $unit $text | float64) (index $factors $unit | float64) 0.9) 1024 | floor | int64) -}}
+{{- $own := divf (mulf (trimSuffix $unit $text | float64) (index $factors $unit | float64) 0.9) 1024 | floor | int64 -}}
+{{- if gt $own 0 }}{{ printf "%dKiB" $own }}{{ end -}}
 {{- end -}}
 {{- end -}}
 
