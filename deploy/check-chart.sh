@@ -25,6 +25,15 @@ have=$(render -f helm/carillon/ci/small.yaml --set setup.enabled=true | awk '
   END { for (name in said) print name said[name] }' | sort)
 want=$(printf 'tiny-%s UTC tiny tiny tiny\n' api executor migrator scheduler setup trigger | sed '/setup/s/tiny$/&-setup/; /setup/s/UTC tiny tiny/UTC tiny-setup tiny-setup/')
 [ "$have" = "$want" ] || complain "the chart takes settings and secrets from: $have"
+# It also starts if a newer release has no password of Redis and no token of Pulsar. Without a database
+# it does not.
+have=$(render -f helm/carillon/ci/small.yaml -s templates/deployments.yaml | awk '
+  $2 == "name:" { variable = $3 }
+  $1 == "secretKeyRef:" { n[variable " "]++ }
+  $1 == "optional:" { n[variable " " $2]++ }
+  END { for (name in n) print n[name], name }' | sort | xargs)
+want='5 CARILLON_MYSQL_DSN 5 CARILLON_PULSAR_TOKEN 5 CARILLON_PULSAR_TOKEN true 5 CARILLON_REDIS_PASSWORD 5 CARILLON_REDIS_PASSWORD true'
+[ "$have" = "$want" ] || complain "the chart's pods need of its Secret: $have"
 have=$(render -f helm/carillon/ci/production.yaml | grep -A1 'secretRef:$' | grep -cE '^ +name: carillon-(servers|more)$')
 [ "$have" = 12 ] || complain "the chart gives $have times the variables of the user's Secrets"
 

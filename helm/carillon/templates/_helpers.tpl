@@ -144,8 +144,9 @@ The variables of a container: (dict "root" $ "service" "api" "secret" NAME "reso
 of env. NAME is the chart's Secret. The settings are not in a ConfigMap, because a pod reads that when its
 container starts: during an upgrade, a container of the old release that starts again would find the new
 release's variables, and refuse those that it does not know. For the same reason only single keys are
-taken of the Secret. Kubernetes prefers these variables to envFrom. extraEnv replaces what the chart would
-set. Kubernetes expands $(NAME); "$$" stands for "$", so values mean what is written.
+taken of the Secret: such a container reads them anew, and starts without those that the new release does
+not need. Kubernetes prefers these variables to envFrom. extraEnv replaces what the chart would set.
+Kubernetes expands $(NAME); "$$" stands for "$", so values mean what is written.
 */}}
 {{- define "carillon.variables" -}}
 {{- $extra := .root.Values.extraEnv | default dict -}}
@@ -156,7 +157,9 @@ set. Kubernetes expands $(NAME); "$$" stands for "$", so values mean what is wri
 {{- if not .root.Values.existingSecret -}}
 {{- $secret := .secret -}}
 {{- range $name := include "carillon.secrets" .root | fromYaml | keys | sortAlpha -}}
-{{- $own = append $own (dict "name" $name "valueFrom" (dict "secretKeyRef" (dict "name" $secret "key" $name))) -}}
+{{- $ref := dict "name" $secret "key" $name -}}
+{{- if ne $name "CARILLON_MYSQL_DSN" }}{{ $_ := set $ref "optional" true }}{{ end -}}
+{{- $own = append $own (dict "name" $name "valueFrom" (dict "secretKeyRef" $ref)) -}}
 {{- end -}}
 {{- end -}}
 {{- if eq .service "api" -}}
