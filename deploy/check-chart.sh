@@ -379,7 +379,7 @@ for values in "$servers=1" "$servers,networkPolicy.callbacksTo[0].ports[0].port=
     grep -c 'NOTE: networkPolicy.callbacksTo' || true)
   [ "$have" = "${values##*=}" ] || complain "the notes tell $have times of blocked callbacks with ${values%=*}"
 done
-# They tell how many connections MySQL needs at most.
+# They tell how many connections MySQL needs.
 for values in defaults.replicas=2=360 settings.mysqlConnections=8=200 api.autoscaling.enabled=true,scheduler.replicas=0=432 trigger.keda.enabled=true,trigger.keda.maxReplicas=4=396; do
   have=$(helm template carillon "$copy" --kube-version 1.31.0 "${least[@]}" -s templates/notes.yaml --set "${values%=*}" | sed -n 's/.*this release \([0-9]*\) connections.*/\1/p')
   [ "$have" = "${values##*=}" ] || complain "the notes tell of $have connections with ${values%=*}"
