@@ -168,7 +168,8 @@ func (s *Service) loadMoved(c *candidate) progress {
 		s.recheckLater(c.entry)
 		return over
 	}
-	c.entry.Def, c.entry.Endpoint, c.moved = d.Definition, d.Endpoint, false
+	s.define(c.entry, d)
+	c.moved = false
 	return goes
 }
 

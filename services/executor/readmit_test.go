@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -449,6 +450,32 @@ func TestLowerLimitsEmptyTheWaitList(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(3 * time.Second)
 		require.Equal(t, map[string]int{"delivered": 400}, reasons(t, parts, fires))
+	})
+}
+
+// TestLargeBodiesCountUntilTheirAttempt checks that fires with large bodies use the room of the executor
+// while they wait, and not during their calls.
+func TestLargeBodiesCountUntilTheirAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		reg := prometheus.NewRegistry()
+		start(t, parts, "one", &receiver{takes: 3 * time.Second}, func(o *executor.Options) {
+			o.Registerer = reg
+		})
+		defs := soon(16, 2*time.Second) // an app has half of the 32 calls
+		for i := range defs {
+			defs[i].Target.Body = strings.Repeat("x", 1<<20)
+		}
+		fires := parts.Create("a", defs...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		const name = "carillon_executor_inflight_used_ratio"
+		time.Sleep(time.Second)
+		require.InDelta(t, 16.0/256, gauge(t, reg, name), 0.001, "they wait for their run time")
+		time.Sleep(2 * time.Second)
+		require.Less(t, gauge(t, reg, name), 0.001, "they are called")
+		time.Sleep(5 * time.Second)
+		require.Equal(t, map[string]int{"delivered": 16}, reasons(t, parts, fires))
 	})
 }
 

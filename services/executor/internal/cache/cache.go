@@ -87,9 +87,7 @@ func New(o Options) *Cache {
 }
 
 // newLRU returns a cache of the values used last.
-func newLRU[K comparable, V any](
-	size int,
-) *lru.Cache[K, V] {
+func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
 	return newEvictingLRU[K, V](size, nil)
 }
 
