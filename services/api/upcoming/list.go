@@ -75,7 +75,7 @@ func (s *Finder) upcomingFixedDelay(
 	if t.Status != timer.StatusActive {
 		return nil, nil
 	}
-	due, err := s.firstOpen(ctx, t, asOfMS, t.LastDueMS)
+	due, err := s.onlyIfOpen(ctx, t, asOfMS, t.LastDueMS)
 	if err != nil || due == timer.NeverMS {
 		return nil, err
 	}

@@ -147,3 +147,27 @@ func TestLoadEndsWithItsCaller(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 }
+
+// TestNextPlannedReadsNoStore checks the timers whose next due instant needs their open fires.
+func TestNextPlannedReadsNoStore(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, 1, 2, 10, 0, 0, 0, time.UTC)
+	s := &upcoming.Finder{Now: func() time.Time { return now }} // no store
+	minutely := active(1, "0 * * * * *")
+	minutely.Definition.Schedule.MaxFires, minutely.FiresCreated = 5, 5
+	delayed := active(2, "")
+	delayed.Definition.Schedule = timer.Schedule{
+		Kind: timer.KindFixedDelay, Every: timer.Duration(time.Hour),
+	}
+	next := func(of timer.Timer, last time.Duration) int64 {
+		t.Helper()
+		of.LastDueMS = now.Add(last).UnixMilli()
+		due, err := s.NextPlanned(t.Context(), &of)
+		require.NoError(t, err)
+		return due
+	}
+	require.Equal(t, now.Add(time.Minute).UnixMilli(), next(minutely, 3*time.Minute))
+	require.Equal(t, timer.NeverMS, next(minutely, 30*time.Second))
+	require.Equal(t, now.Add(time.Hour).UnixMilli(), next(delayed, time.Hour))
+	require.Equal(t, timer.NeverMS, next(delayed, 0))
+}

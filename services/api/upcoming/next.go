@@ -55,6 +55,28 @@ func Ahead(t *timer.Timer, nowMS int64) (n int64) {
 // there is none, or where it is not yet known. t.NextDueMS is how far the timer is expanded, about
 // an hour further.
 func (s *Finder) NextDue(ctx context.Context, t *timer.Timer) (int64, error) {
+	return s.nextDue(
+		t,
+		func(now, due int64) (int64, error) { return s.onlyIfOpen(ctx, t, now, due) },
+	)
+}
+
+// NextPlanned is NextDue without reads of the store. Of a fixed delay, and of a timer whose fires all
+// exist, it may return an instant that has no fire any more.
+func (s *Finder) NextPlanned(_ context.Context, t *timer.Timer) (int64, error) {
+	return s.nextDue(t, func(now, due int64) (int64, error) {
+		if due <= now || due > t.LastDueMS {
+			return timer.NeverMS, nil
+		}
+		return due, nil
+	})
+}
+
+// nextDue asks ifOpen about an instant that counts only with an open fire.
+func (s *Finder) nextDue(
+	t *timer.Timer,
+	ifOpen func(now, due int64) (int64, error),
+) (int64, error) {
 	if t.Status != timer.StatusActive {
 		return timer.NeverMS, nil
 	}
@@ -67,37 +89,15 @@ func (s *Finder) NextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 	switch {
 	case kind == timer.KindFixedDelay:
 		// Its next instant is unknown while a fire is being called.
-		return s.firstOpen(ctx, t, now, t.LastDueMS)
+		return ifOpen(now, t.LastDueMS)
 	case kind.OneShot():
 		return nextOneShot(t, p, now), nil
 	case most > 0 && t.FiresCreated >= most:
 		// All its fires are created, and the schedule alone does not tell which is the last.
-		return s.firstOpen(ctx, t, now, p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)))
+		return ifOpen(now, p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)))
 	default:
 		return p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)), nil
 	}
-}
-
-// NextPlanned is NextDue without reads of the store. Of a fixed delay, and of a timer whose last fire
-// exists, it may return an instant that has no fire any more.
-func (s *Finder) NextPlanned(_ context.Context, t *timer.Timer) (int64, error) {
-	now := s.Now().UnixMilli()
-	p, err := schedule.Parse(t.Definition.Schedule, Inputs(t))
-	kind := t.Definition.Schedule.Kind
-	switch {
-	case t.Status != timer.StatusActive || err != nil:
-		return timer.NeverMS, nil //nolint:nilerr // the migrator tells why
-	case kind.OneShot():
-		return nextOneShot(t, p, now), nil
-	case kind == timer.KindFixedDelay || isExhausted(t):
-		if t.LastDueMS <= now {
-			return timer.NeverMS, nil
-		}
-		if kind == timer.KindFixedDelay {
-			return t.LastDueMS, nil
-		}
-	}
-	return p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)), nil
 }
 
 // nextOneShot returns the due instant of a one-shot. Before expansion that is NextDueMS, which an
@@ -114,32 +114,28 @@ func nextOneShot(t *timer.Timer, p *schedule.Parsed, now int64) int64 {
 	return due
 }
 
-// firstOpen returns the first of the instants after now that has an open fire. In a dry run a timer
-// that is not created has no fires, and the start of a fixed delay has none: there it is the first
-// instant.
-func (s *Finder) firstOpen(
+// onlyIfOpen returns an instant after now that has an open fire, and NeverMS for others. In a dry run
+// a timer that is not created has no fires, and the start of a fixed delay has none: there every
+// instant after now counts.
+func (s *Finder) onlyIfOpen(
 	ctx context.Context,
 	t *timer.Timer,
-	now int64,
-	dues ...int64,
+	now, due int64,
 ) (int64, error) {
-	unmade := store.IsDryRun(ctx) &&
-		(t.ID == 0 || t.Definition.Schedule.Kind == timer.KindFixedDelay)
-	for _, due := range dues {
-		if due <= now || due == timer.NeverMS {
-			continue
-		}
-		if unmade {
-			return due, nil
-		}
-		f, err := s.Store.Fire(ctx, t.App, timer.FireID{Timer: t.ID, DueMS: due})
-		switch {
-		case timer.CodeOf(err) == timer.CodeNotFound:
-		case err != nil:
-			return 0, err //nolint:wrapcheck // the store says what it was doing
-		case f.Open != nil:
-			return due, nil
-		}
+	if due <= now || due == timer.NeverMS {
+		return timer.NeverMS, nil
 	}
-	return timer.NeverMS, nil
+	if store.IsDryRun(ctx) && (t.ID == 0 || t.Definition.Schedule.Kind == timer.KindFixedDelay) {
+		return due, nil
+	}
+	f, err := s.Store.Fire(ctx, t.App, timer.FireID{Timer: t.ID, DueMS: due})
+	switch {
+	case timer.CodeOf(err) == timer.CodeNotFound:
+		return timer.NeverMS, nil
+	case err != nil:
+		return 0, err //nolint:wrapcheck // the store says what it was doing
+	case f.Open == nil:
+		return timer.NeverMS, nil
+	}
+	return due, nil
 }
