@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,22 +53,31 @@ func TestP5DeactivationStopsTheNextFire(t *testing.T) {
 	})
 }
 
-// deactivateInFlight deactivates each of many timers some seconds before it is due: every third
-// when an executor has already claimed its fire, because tasks are dispatched 2 s ahead. The others
-// have more time, for a machine that takes seconds to answer. From a second after the deactivation
-// the fire may not be called, and each fire must have an outcome.
+// deactivateInFlight deactivates timers some seconds before they are due: every third when an
+// executor has already claimed its fire, because tasks are dispatched 2 s ahead. From a second after
+// the deactivation the fire may not be called, and each fire must have an outcome. A machine that
+// takes too long for that gets twice the time, until some timer was deactivated in time.
 func deactivateInFlight(t *testing.T, env *environment) {
 	t.Helper()
-	at := spread(soon(8*time.Second), 10*time.Second, 150)
-	ids := env.oneShots(t, "held", "/held", at...)
+	for lead := 8 * time.Second; !deactivateBefore(t, env, lead); lead *= 2 {
+		require.Less(t, lead, time.Minute, "no timer was deactivated a second before it was due")
+		t.Logf("no timer was deactivated a second before it was due, created %s before", lead)
+	}
+}
+
+// deactivateBefore deactivates timers created lead before they are due, for deactivateInFlight. It
+// reports whether any was deactivated in time.
+func deactivateBefore(t *testing.T, env *environment, lead time.Duration) bool {
+	t.Helper()
+	at := spread(soon(lead), lead*5/4, 150)
+	ids := env.oneShots(t, fmt.Sprintf("held-%s", lead), "/held", at...)
 	env.awaitPlanned(t, ids, at...)
-	var not atomic.Int32
 	off := make([]bool, len(ids)) // fires that may not be called
 	eg, ctx := errgroup.WithContext(t.Context())
 	eg.SetLimit(callers)
 	when := func(i int) time.Time {
 		return at[i].Add(
-			-[]time.Duration{1500 * time.Millisecond, 3 * time.Second, 6 * time.Second}[i%3],
+			-[]time.Duration{1500 * time.Millisecond, 3 * time.Second, lead * 3 / 4}[i%3],
 		)
 	}
 	order := make([]int, len(ids))
@@ -83,19 +91,12 @@ func deactivateInFlight(t *testing.T, env *environment) {
 			if _, err := env.api.SetStatus(ctx, env.app, ids[i], "inactive"); err != nil {
 				return fmt.Errorf("deactivating: %w", err)
 			}
-			if off[i] = at[i].After(time.Now().Add(reach)); off[i] {
-				not.Add(1)
-			}
+			off[i] = at[i].After(time.Now().Add(reach))
 			env.led.Add(ids[i], at[i], ledger.May)
 			return nil
 		})
 	}
 	require.NoError(t, eg.Wait())
-	require.NotZero(
-		t,
-		not.Load(),
-		"this machine is too slow: no timer was deactivated a second before it was due",
-	)
 	pauseUntil(t, at[len(at)-1].Add(time.Second))
 	for i, id := range ids {
 		if off[i] {
@@ -116,6 +117,7 @@ func deactivateInFlight(t *testing.T, env *environment) {
 	}
 	require.NoError(t, eg.Wait())
 	env.settle(t)
+	return slices.Contains(off, true)
 }
 
 // TestP5ReachesExecutorsWithinASecond checks that a status change also affects claimed fires.
