@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/schedule"
@@ -404,8 +405,13 @@ func (l *Life) attempt(a *timer.Attempt) Hop {
 	if a.Target != "" {
 		text += fmt.Sprintf(" of target %q", a.Target)
 	}
-	text += " took " + duration(a.DurationMS)
+	if a.Failure != timer.FailureAsync {
+		text += " took " + duration(a.DurationMS)
+	}
 	switch {
+	case a.Failure == timer.FailureAsync: // its call was accepted; this is how it ended
+		text += " failed after it was accepted: " +
+			cmp.Or(strings.TrimPrefix(a.Error, "accepted, and "), "completed as failed") + "."
 	case a.Failure != timer.FailureNone:
 		text += fmt.Sprintf(" and failed: %s", a.Failure)
 		if a.StatusCode != 0 {

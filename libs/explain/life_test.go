@@ -84,6 +84,27 @@ func TestTimelineOfAnAcceptance(t *testing.T) {
 		"5ms attempt: Attempt 1 took 15ms: status 202 (accepted, with a time that is none).")
 }
 
+// TestTimelineOfAFailedCompletion checks that the timeline tells a failed completion from a call.
+func TestTimelineOfAFailedCompletion(t *testing.T) {
+	t.Parallel()
+	for failed, text := range map[string]string{
+		"completed as failed: out of paper":   "completed as failed: out of paper",
+		"accepted, and not completed in time": "not completed in time",
+		"":                                    "completed as failed",
+	} {
+		s := finished(func(*timer.Outcome) {})
+		s.rec.Attempts = []timer.Attempt{
+			{FireID: s.id(), N: 1, StartMS: ms(due) + 5, DurationMS: 15, StatusCode: 202},
+			{
+				FireID: s.id(), N: 1, StartMS: ms(due) + 3000,
+				Failure: timer.FailureAsync, Error: failed,
+			},
+		}
+		require.Contains(t, texts(s.timeline(t)),
+			"3s attempt: Attempt 1 failed after it was accepted: "+text+".")
+	}
+}
+
 func TestTimelineOfADeliveredFire(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
