@@ -21,8 +21,9 @@ type Searcher interface {
 	// Count counts the timers that a filter selects, up to q.Limit. It ignores q.Sort, q.Desc and
 	// q.After.
 	Count(ctx context.Context, q SearchQuery) (SearchCount, error)
-	// LastOutcomes returns the latest outcome of timers, by due instant, then by series. It leaves
-	// out timers without one. Deleted timers have theirs, too.
+	// LastOutcomes returns the latest outcome of timers, by due instant, then by series. Those of
+	// superseded fires do not count: an edit ends fires of the old version that would have been due
+	// later. It leaves out timers without one. Deleted timers have theirs, too.
 	LastOutcomes(ctx context.Context, ids []timer.ID) (map[timer.ID]timer.Outcome, error)
 }
 

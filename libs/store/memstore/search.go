@@ -111,9 +111,11 @@ func (s *Store) selectedByRow(q *store.SearchQuery) (all []found) {
 	return all
 }
 
-// lastOutcome returns the latest outcome of a timer.
+// lastOutcome returns the latest outcome of a timer, as LastOutcomes does.
 func (s *Store) lastOutcome(id timer.ID) (timer.Outcome, bool) {
-	all := s.outcomes[id]
+	all := slices.DeleteFunc(slices.Clone(s.outcomes[id]), func(o timer.Outcome) bool {
+		return o.Reason == timer.ReasonSuperseded
+	})
 	if len(all) == 0 {
 		return timer.Outcome{}, false
 	}

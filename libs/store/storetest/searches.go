@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,6 +84,47 @@ func searchesFindFirstFires(t *testing.T, s *setup) {
 	requireIDs(want[1:]...)
 	q.DueFromMS, q.DueToMS = now+12*timer.MinuteMS, now+18*timer.MinuteMS
 	requireIDs(want[2])
+}
+
+// lastOutcomesIgnoreEdits checks that the fires which an edit ends are not the latest outcome, also
+// where they would have been due after those that were called.
+func lastOutcomesIgnoreEdits(t *testing.T, s *setup) {
+	now := s.nowMS()
+	due := now + time.Hour.Milliseconds()
+	made := s.gridTimer(oneShot(due), planOneShot)
+	s.edit(made.Timer, oneShot(2*due-now), planOneShot)
+	require.Equal(t, timer.ReasonSuperseded, s.fire(made.Fires[0]).Outcome.Reason)
+	id := made.Timer.ID
+	last := func(kind timer.OutcomeKind) map[timer.ID]timer.Outcome {
+		page, err := s.st().Search(t.Context(), store.SearchQuery{
+			Filter: store.Filter{App: "app", LastOutcome: kind}, Limit: 3,
+		})
+		require.NoError(t, err)
+		require.Len(t, page.Timers, 1, kind)
+		out, err := s.st().LastOutcomes(t.Context(), []timer.ID{id})
+		require.NoError(t, err)
+		return out
+	}
+	require.Empty(t, last(store.OutcomeNone))
+
+	fires, err := s.st().AddFires(t.Context(), "app", id, []timer.Fire{{
+		FireID:  timer.FireID{Timer: id, DueMS: now, Series: int64(s.ids.Next())},
+		RunAtMS: now,
+		Cause:   timer.CauseRunNow,
+	}})
+	require.NoError(t, err)
+	session := s.session()
+	won := s.claim(session, fires)
+	require.Len(t, won, 1)
+	lost, _, err := s.st().Record(
+		t.Context(),
+		session,
+		[]timer.Outcome{delivered(won[0], now)},
+		nil,
+	)
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	require.Equal(t, won[0].FireID, last(timer.Delivered)[id].FireID)
 }
 
 // searchesRefuse searches for what no store can tell.

@@ -173,6 +173,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S33_ConcurrentFollowUps", concurrentFollowUps},
 		{"S34_SearchesSelect", searchesSelect},
 		{"S34_SearchesFindFirstFires", searchesFindFirstFires},
+		{"S34_LastOutcomesIgnoreEdits", lastOutcomesIgnoreEdits},
 		{"S34_SearchesRefuse", searchesRefuse},
 		{"S34_PagesOfLargeBodies", searchesBoundPagesByBodies},
 		{"S34_ConcurrentChanges", searchesSeeConcurrentChanges},

@@ -55,7 +55,8 @@ func (s *Rows) LastOutcomes(
 			"SELECT " + OutcomeColumns + " FROM outcomes" + s.db.Dialect.ByTimer + " WHERE ",
 		)
 		finishedSince(q, s.db.Dialect, first, nowMS).
-			Add("(timer_id,due_ms) IN (" + s.db.Dialect.Tuples)
+			Add("reason<>").Bind(string(timer.ReasonSuperseded)).
+			Add(" AND (timer_id,due_ms) IN (" + s.db.Dialect.Tuples)
 		for i, id := range part {
 			q.Row(i == 0, int64(id), dues[id])
 		}
@@ -73,9 +74,10 @@ func (s *Rows) LastOutcomes(
 	return last, nil
 }
 
-// LastDues returns when the latest outcome of each timer was due. Where outcomes have partitions, it
-// reads an entry of the index in each of them: first in those of the last day, and for timers that
-// had no fire in it in all.
+// LastDues returns when the latest outcome of each timer was due, without superseded fires. Where
+// outcomes have partitions, it reads the end of the index in each of them: first in those of the last
+// day, and for timers that had no fire in it in all. An edit supersedes at most the fires that are
+// expanded, so few entries are passed over.
 func (s *Rows) LastDues(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -102,7 +104,8 @@ func (s *Rows) LastDues(
 				"SELECT id,(SELECT o.due_ms FROM outcomes o" + s.db.Dialect.ByTimer + " WHERE ",
 			)
 			finishedSince(q, s.db.Dialect, since, nowMS).
-				Add("o.timer_id=t.id ORDER BY o.due_ms DESC LIMIT 1) AS due_ms FROM timers t" +
+				Add("o.timer_id=t.id AND o.reason<>").Bind(string(timer.ReasonSuperseded)).
+				Add(" ORDER BY o.due_ms DESC LIMIT 1) AS due_ms FROM timers t" +
 					s.db.Dialect.ByPrimary + " WHERE id").
 				IDList(part)
 			if err := s.db.SelectAll(ctx, c, &dues, q); err != nil {
