@@ -32,6 +32,8 @@ type Fire struct {
 	UntilDue   string    `json:"until_due"` // of a skipped range: the last instant that it covers
 	Count      int64     `json:"count"`
 	AttemptLog []Attempt `json:"attempt_log"` // only in responses with one fire
+	Path       string    `json:"path"`        // of a finished fire: what brought it to its executor
+	WaitedFor  string    `json:"waited_for"`  // before its first attempt
 }
 
 // Attempt is a callback attempt in a timer's history.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -54,7 +55,12 @@ type load struct {
 	mu            sync.Mutex
 	late          int // one-shots that were created after their due instant; they are not checked
 	interruptions []ledger.Interruption
+	slow          map[lateGroup]int // fires more than a second late
 }
+
+// lateGroup is the due second of late fires, what brought them to their executor, and what they
+// waited for there.
+type lateGroup struct{ due, path, waitedFor string }
 
 // startLoad starts the load and returns once its first one-shots are due.
 func startLoad(t *testing.T, c *kube.Cluster, s *kube.Settings, app string) *load {
@@ -204,11 +210,12 @@ func (l *load) finish(t *testing.T) ledger.Verdict {
 		return len(v.NoOutcome) == 0
 	}, patience, time.Second)
 	t.Logf(
-		"%d one-shots were created too late to be checked\n%s\n%s\nthe latest:\n%s",
+		"%d one-shots were created too late to be checked\n%s\n%s\nthe latest:\n%s\n%s",
 		l.late,
 		ledger.Heading,
 		v.Row(t.Name()),
 		l.maxLateness(),
+		l.slowGroups(),
 	)
 	require.Empty(t, v.Faults())
 	return v
@@ -218,6 +225,7 @@ func (l *load) finish(t *testing.T) ledger.Verdict {
 func (l *load) outcomes(ctx context.Context) ([]ledger.Outcome, error) {
 	var mu sync.Mutex
 	all := make([]ledger.Outcome, 0, l.led.Len())
+	slow := map[lateGroup]int{}
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.SetLimit(callers)
 	for _, id := range l.led.Timers() {
@@ -234,11 +242,17 @@ func (l *load) outcomes(ctx context.Context) ([]ledger.Outcome, error) {
 					return err //nolint:wrapcheck // it says what it was doing
 				}
 				all = append(all, o)
+				if f := &fires[i]; f.LatenessMS > time.Second.Milliseconds() {
+					due := time.UnixMilli(o.Fire.DueMS).UTC().Format(time.TimeOnly)
+					slow[lateGroup{due, f.Path, f.WaitedFor}]++
+				}
 			}
 			return nil
 		})
 	}
-	return all, eg.Wait() //nolint:wrapcheck // it says what it was doing
+	err := eg.Wait()
+	l.slow = slow
+	return all, err //nolint:wrapcheck // it says what it was doing
 }
 
 // lateBetween describes the lateness of fires due between two instants.
@@ -259,6 +273,29 @@ func (l *load) lateBetween(from, until time.Time) string {
 	q := receiver.QuantilesOf(late)
 	return fmt.Sprintf("of %d fires %d were more than 1 s late; p50 %s, p99 %s, max %s", q.N, slow,
 		q.P50.Round(time.Millisecond), q.P99.Round(time.Millisecond), q.Max.Round(time.Millisecond))
+}
+
+// slowGroups counts the fires more than a second late by due second, path and wait.
+func (l *load) slowGroups() string {
+	groups := slices.SortedFunc(maps.Keys(l.slow), func(a, b lateGroup) int {
+		return cmp.Or(
+			cmp.Compare(a.due, b.due),
+			cmp.Compare(a.path, b.path),
+			cmp.Compare(a.waitedFor, b.waitedFor),
+		)
+	})
+	var b strings.Builder
+	for _, g := range groups {
+		fmt.Fprintf(
+			&b,
+			"due %s: %d more than 1 s late, found by %s, waited for %s\n",
+			g.due,
+			l.slow[g],
+			g.path,
+			g.waitedFor,
+		)
+	}
+	return b.String()
 }
 
 // maxLateness lists the fires with the greatest lateness.
