@@ -302,7 +302,7 @@ func CheckReadable(t *timer.Timer) error {
 
 // StatusResult is the result for a StatusChange.
 type StatusResult struct {
-	Timer timer.Timer // as stored now
+	Timer timer.Timer // as stored now, also after a conflict; zero if it is not found
 	Seq   int64       // sequence in the change log, 0: nothing changed
 	Fires []timer.Fire
 	Err   error // not_found, or conflict: From or IfVersion did not match, or S44

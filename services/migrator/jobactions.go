@@ -1,6 +1,7 @@
 package migrator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -32,12 +33,12 @@ func (s *Service) carryOut(
 			Status:  timer.StatusPaused,
 			Reason:  r.Reason,
 			UntilMS: r.UntilMS,
-			From:    []timer.Status{timer.StatusActive, timer.StatusPaused},
+			From:    []timer.Status{cmp.Or(r.Filter.Status, timer.StatusActive)},
 		})
 	case store.JobResume:
 		return s.setStatus(ctx, j, store.StatusChange{
 			Status: timer.StatusActive,
-			From:   []timer.Status{timer.StatusPaused, timer.StatusActive},
+			From:   []timer.Status{timer.StatusPaused},
 		})
 	case store.JobDelete, store.JobDeleteApp:
 		return s.setStatus(ctx, j, store.StatusChange{Status: timer.StatusDeleted})
@@ -49,7 +50,8 @@ func (s *Service) carryOut(
 	return nil, notKnown(j, "the action %q", j.Action)
 }
 
-// setStatus changes the status of a page in one transaction.
+// setStatus changes the status of a page in one transaction. A timer that has the status by then is
+// done: this page was carried out before, or somebody else came first, whose reason and end stay.
 func (s *Service) setStatus(
 	ctx context.Context,
 	j *store.Job,
@@ -62,7 +64,7 @@ func (s *Service) setStatus(
 	}
 	done, err := s.changes.SetStatus(ctx, items)
 	for i := range done {
-		if done[i].Err != nil {
+		if done[i].Err != nil && done[i].Timer.Status != change.Status {
 			failed = append(failed, store.JobError{
 				Timer: j.Page[i], Name: done[i].Timer.Name, Error: done[i].Err.Error(),
 			})
@@ -180,10 +182,13 @@ func (s *Service) labelEdits(
 	for i := range states {
 		t := &states[i]
 		names[t.ID] = t.Name
-		var d timer.Definition
-		if known := definitions[keys[i]]; known != nil {
-			d = *known
+		known := definitions[keys[i]]
+		if known == nil { // purged with its timer, or the database is damaged
+			err := timer.NotFound("definition of timer", t.ID)
+			failed = append(failed, store.JobError{Timer: t.ID, Name: t.Name, Error: err.Error()})
+			continue
 		}
+		d := *known
 		if d.Unreadable != "" { // an edit would lose what it has
 			failed = append(failed, store.JobError{
 				Timer: t.ID, Name: t.Name, Error: d.Unreadable,

@@ -348,6 +348,57 @@ func TestPausesGoOnAfterACrash(t *testing.T) {
 	})
 }
 
+// overtaken is a store in which somebody pauses one timer and deactivates another one just before a
+// job changes them.
+type overtaken struct {
+	migrator.Store
+	once        sync.Once
+	paused, off timer.ID
+}
+
+func (o *overtaken) SetStatus(
+	ctx context.Context,
+	items []store.StatusChange,
+	plan store.Planner,
+) (out []store.StatusResult, err error) {
+	o.once.Do(func() {
+		_, err = o.Store.SetStatus(ctx, []store.StatusChange{
+			{App: "a", ID: o.paused, Status: timer.StatusPaused, Reason: "by hand"},
+			{App: "a", ID: o.off, Status: timer.StatusInactive},
+		}, plan)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o.Store.SetStatus(ctx, items, plan)
+}
+
+// TestPausesOfOthersStay checks that a job which pauses timers changes none that was paused since it
+// chose them, and names those that it cannot pause.
+func TestPausesOfOthersStay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		made := labelled(t, parts, 4)
+		startJobs(t, parts, &overtaken{
+			Store: parts.Store, paused: made[1].ID, off: made[2].ID,
+		})
+		j := startJob(t, parts.Store, store.JobPause, "", store.JobRequest{
+			Filter: store.Filter{Status: timer.StatusActive},
+			Reason: "the warehouse moves", UntilMS: time.Now().Add(24 * time.Hour).UnixMilli(),
+		})
+		done := ended(t, parts.Store, j.ID)
+		require.EqualValues(t, 3, done.Done)
+		require.EqualValues(t, 1, done.Failed)
+		require.Equal(t, made[2].ID, done.Errors[0].Timer)
+		require.Equal(t, "t002", done.Errors[0].Name)
+		kept, err := parts.Store.Timer(t.Context(), "a", made[1].ID)
+		require.NoError(t, err)
+		require.Equal(t, "by hand", kept.PauseReason)
+		require.Zero(t, kept.PausedUntilMS)
+	})
+}
+
 func TestCancelledJobsStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -399,10 +450,11 @@ func TestJobsReportWhatTheyCannotChange(t *testing.T) {
 	})
 }
 
-// unreadable is a store that cannot read the definition of one timer.
+// unreadable is a store that cannot read the definition of one timer, and has lost that of another
+// one.
 type unreadable struct {
 	migrator.Store
-	timer timer.ID
+	timer, lost timer.ID
 }
 
 func (u unreadable) Definitions(
@@ -411,8 +463,11 @@ func (u unreadable) Definitions(
 ) (map[store.VersionKey]*timer.Definition, error) {
 	defs, err := u.Store.Definitions(ctx, keys)
 	for k := range defs {
-		if k.Timer == u.timer {
+		switch k.Timer {
+		case u.timer:
 			defs[k] = &timer.Definition{Unreadable: "damaged"}
+		case u.lost:
+			delete(defs, k)
 		}
 	}
 	return defs, err
@@ -424,19 +479,22 @@ func TestRelabelKeepsUnreadableDefinitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		made := labelled(t, parts, 4)
-		startJobs(t, parts, unreadable{parts.Store, made[1].ID})
+		startJobs(t, parts, unreadable{parts.Store, made[1].ID, made[3].ID})
 		j := startJob(t, parts.Store, store.JobRelabel, "", store.JobRequest{
 			Set: map[string]string{"env": "prod"},
 		})
 		done := ended(t, parts.Store, j.ID)
 		require.Equal(t, store.JobDone, done.Status)
-		require.EqualValues(t, 3, done.Done)
-		require.EqualValues(t, 1, done.Failed)
+		require.EqualValues(t, 2, done.Done)
+		require.EqualValues(t, 2, done.Failed)
 		require.Equal(t,
 			store.JobError{Timer: made[1].ID, Name: "t001", Error: "damaged"}, done.Errors[0])
-		kept, err := parts.Store.Timer(t.Context(), "a", made[1].ID)
-		require.NoError(t, err)
-		require.EqualValues(t, 1, kept.Version)
+		require.Equal(t, "t003", done.Errors[1].Name)
+		for _, i := range []int{1, 3} {
+			kept, err := parts.Store.Timer(t.Context(), "a", made[i].ID)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, kept.Version)
+		}
 	})
 }
 

@@ -229,7 +229,7 @@ func (s *Store) SetStatus(
 		nowMS := s.nowMS()
 		ended := s.endPause(t, plan, nowMS)
 		if out[i].Err = it.Refused(&t.Timer); out[i].Err != nil {
-			out[i].Fires = ended
+			out[i].Timer, out[i].Fires = t.Timer, ended
 			continue
 		}
 		same := it.Status != timer.StatusPaused ||

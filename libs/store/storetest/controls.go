@@ -98,6 +98,7 @@ func statusConditions(t *testing.T, s *setup) {
 	refused := change(pause)
 	requireCode(t, timer.CodeConflict, refused.Err)
 	require.Zero(t, refused.Seq)
+	require.Equal(t, made, refused.Timer)
 	requireCode(
 		t,
 		timer.CodeConflict,

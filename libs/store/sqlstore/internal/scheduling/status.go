@@ -79,6 +79,7 @@ func (s *Scheduling) setStatus(
 			continue
 		}
 		if out[i].Err = refused(t, &items[i]); out[i].Err != nil {
+			out[i].Timer = *t
 			continue
 		}
 		if !sameStatus(t, &items[i]) {
