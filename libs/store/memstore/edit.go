@@ -175,6 +175,9 @@ func (s *Store) edit(
 		}
 		return fires, nil
 	}
+	if t.PausedUntilMS != 0 && t.recurring() { // see the sqlstore's edit
+		t.replanUntilMS = max(t.replanUntilMS, openUntilMS)
+	}
 	t.Replan, t.replanCalendar, t.planVersion = true, false, t.Version
 	t.planVersions[t.Version] = t.planVersion
 	beginMS := t.NextDueMS

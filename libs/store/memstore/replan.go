@@ -112,7 +112,7 @@ func (s *Store) ContinueReplans(
 	case t == nil:
 		return nil, false, nil
 	case t.Status != timer.StatusActive:
-		t.followUp(nowMS + replanRetryDelay.Milliseconds())
+		t.followUp(max(nowMS+replanRetryDelay.Milliseconds(), t.PausedUntilMS))
 		return nil, true, nil
 	}
 	return s.expandOne(t, plan, nowMS), true, nil

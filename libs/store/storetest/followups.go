@@ -267,6 +267,16 @@ func replansWithMaxFires(t *testing.T, s *setup) {
 	for _, f := range older {
 		require.LessOrEqual(t, f.DueMS, edited.Timer.VersionMS)
 	}
+
+	// So it does for an edit of many fires that sets max_fires: no follow-up comes after it.
+	made, end = s.denseTimer()
+	d = gridDefinition(time.Second)
+	d.Schedule.MaxFires = 5000
+	edited = s.edit(made.Timer, d, pages(end))
+	_, older = byVersion(s.openOf(made.Timer.ID), 2)
+	for _, f := range older {
+		require.LessOrEqual(t, f.DueMS, edited.Timer.VersionMS)
+	}
 }
 
 // editDuringFollowUp edits again before, between and after pages, and expands in between.
@@ -314,6 +324,36 @@ func followUpWaitsWhileInactive(t *testing.T, s *setup) {
 	require.Greater(t, on.Timer.NextDueMS, end)
 	present, _ := byVersion(s.openOf(made.Timer.ID), on.Timer.Version)
 	requireGrid(t, present, 3*time.Second, on.Timer.ActiveSinceMS+1, end+1)
+	require.Empty(t, s.replanning(present))
+}
+
+// lateActivationSkipsNothing edits a timer of few fires while it is paused. Its activation comes late:
+// it plans as of the end of the pause, so that the misfire policy leaves out no instant that has a fire
+// of the version before.
+func lateActivationSkipsNothing(t *testing.T, s *setup) {
+	const step = 20 * time.Millisecond
+	begin := s.nowMS()
+	end := begin + 1000
+	made := s.gridTimer(gridDefinition(step), gridUntil(end))
+	require.NotEmpty(t, made.Fires)
+	s.pause(made.Timer, "", begin+200, gridUntil(end))
+	d := gridDefinition(step)
+	d.Misfire.Grace = timer.Duration(time.Minute)
+	s.edit(made.Timer, d, gridUntil(end))
+	require.Eventually(t, func() bool { return s.nowMS() > begin+600 }, time.Minute, step)
+	s.expandDue(func(tm *timer.Timer, nowMS int64) store.Plan {
+		if tm.ID == made.Timer.ID {
+			require.LessOrEqual(t, nowMS, max(tm.NextDueMS, tm.ActiveSinceMS))
+		}
+		return gridUntil(end)(tm, nowMS)
+	})
+	tm := s.timer(made.Timer.ID)
+	require.Equal(t, timer.StatusActive, tm.Status)
+	present, older := byVersion(s.openOf(tm.ID), tm.Version)
+	requireGrid(t, present, step, tm.ActiveSinceMS+1, end+1)
+	for _, f := range older {
+		require.LessOrEqual(t, f.DueMS, tm.ActiveSinceMS)
+	}
 	require.Empty(t, s.replanning(present))
 }
 

@@ -168,6 +168,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S33_ReplansWithMaxFires", replansWithMaxFires},
 		{"S33_EditDuringFollowUp", editDuringFollowUp},
 		{"S33_WaitsWhileInactive", followUpWaitsWhileInactive},
+		{"S33_LateActivationSkipsNothing", lateActivationSkipsNothing},
 		{"S33_PriorityIsContinued", priorityIsContinued},
 		{"S33_BehindSkipsNothing", followUpBehindSkipsNothing},
 		{"S33_ConcurrentFollowUps", concurrentFollowUps},

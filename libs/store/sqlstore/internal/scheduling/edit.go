@@ -413,6 +413,12 @@ func (e *editBatch) apply(
 	t.Calendars = e.shared.Of(t)
 	if untilMS > 0 {
 		x.replans[t.ID] = max(x.replans[t.ID], untilMS)
+		x.openUntil[t.ID] = untilMS
+	}
+	if !same && t.PausedUntilMS != 0 && recurring(t) {
+		// A migrator that ends the pause late plans as of its end: the misfire policy may leave out no
+		// instant that has an open fire of the version before.
+		x.replans[t.ID] = max(x.replans[t.ID], x.openUntil[t.ID])
 	}
 	if same && untilMS > 0 {
 		x.rewind(t, open)

@@ -283,7 +283,8 @@ func (s *Scheduling) dueReplans(ctx context.Context) (ids []timer.ID, err error)
 	return ids, err
 }
 
-// replanPage does the next page of one timer. A timer that is not active is postponed, until it is.
+// replanPage does the next page of one timer. A timer that is not active is postponed: the change or
+// the expansion that activates it goes on.
 func (x *expansion) replanPage(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
 	if t.Status == timer.StatusActive {
 		return x.expandAll(ctx, nil, []timer.Timer{*t})
@@ -291,7 +292,7 @@ func (x *expansion) replanPage(ctx context.Context, t *timer.Timer) ([]timer.Fir
 	if err := x.findReplans(ctx, []timer.ID{t.ID}); err != nil {
 		return nil, err
 	}
-	x.followUp(t, x.nowMS+replanRetryDelay.Milliseconds())
+	x.followUp(t, max(x.nowMS+replanRetryDelay.Milliseconds(), t.PausedUntilMS))
 	return nil, x.saveReplans(ctx)
 }
 
