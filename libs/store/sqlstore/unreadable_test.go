@@ -118,6 +118,18 @@ func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 	_, _, err = s.ContinueReplans(ctx, plan)
 	require.NoError(t, err)
 	require.Equal(t, map[timer.ID]int{good: 3}, planned)
+
+	deleted, err := s.SetStatus(ctx, []store.StatusChange{
+		{App: "a", ID: newer, Status: timer.StatusDeleted},
+	}, idlePlan)
+	require.NoError(t, err)
+	require.NoError(t, deleted[0].Err)
+	exec("UPDATE backfills SET expand_at_ms=1 WHERE timer_id=?", int64(newer))
+	_, _, err = s.ExpandBackfills(ctx, 10, nil)
+	require.NoError(t, err)
+	b, err := s.Backfill(ctx, "a", 1)
+	require.NoError(t, err)
+	require.Equal(t, store.BackfillCancelled, b.Status, "its timer is deleted")
 }
 
 // TestUnreadableTimersAreNamed checks that the log names each timer that is postponed, because those of

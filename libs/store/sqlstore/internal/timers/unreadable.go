@@ -21,11 +21,12 @@ type UnreadableError struct {
 // Error returns the first error, which speaks for all: their number has no limit.
 func (e *UnreadableError) Error() string { return e.Errs[0].Error() }
 
-// checkReadable returns an *UnreadableError of the timers that cannot be read, or nil.
+// checkReadable returns an *UnreadableError of the timers that cannot be read, or nil. Nothing needs
+// the definition of a deleted timer: its backfills are cancelled.
 func checkReadable(ts iter.Seq[*timer.Timer]) error {
 	var bad UnreadableError
 	for t := range ts {
-		if why := t.Definition.Unreadable; why != "" {
+		if why := t.Definition.Unreadable; why != "" && t.Status != timer.StatusDeleted {
 			bad.Timers, bad.Errs = append(bad.Timers, t.ID), append(bad.Errs, errors.New(why))
 		}
 	}
