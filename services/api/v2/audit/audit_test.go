@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -117,8 +118,17 @@ func TestBeforeAndAfter(t *testing.T) {
 	call(200, "PUT", "/calendars/days?app=shop", `{"excluded_dates":["2027-01-01"]}`)
 	call(202, "POST", "/apps/shop/jobs", `{"action":"pause","filter":{"labels":"team=pay"}}`)
 	call(200, "PUT", "/apps/shop/settings?dry_run=true", `{"rate":5}`)
+	call(200, "PUT", "/apps/shop/settings", `{"concurrent":2}`)
+	call(200, "PUT", "/apps/shop/settings", `{}`)
 
 	got := trail(t, f, ofShop, url.Values{"limit": {"3"}}, nil)
+	none := map[string]any{"rate": 0.0, "burst": 0.0, "concurrent": 0.0, "allow": []any{}}
+	two := maps.Clone(none)
+	two["concurrent"] = 2.0
+	require.Equal(t, none, got[0].After, "a limit that is removed is a change")
+	require.Equal(t, two, got[0].Before)
+	require.Equal(t, two, got[1].After)
+	got = got[2:]
 	require.Equal(t, []string{
 		"create job", "create calendar", "delete timer", "run timer", "pause timer",
 		"activate timer", "update timer", "create timer",

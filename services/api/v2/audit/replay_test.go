@@ -130,14 +130,17 @@ func replay(t *testing.T, entries []audit.AuditEntryBody) *replayed {
 	t.Helper()
 	r := &replayed{
 		timers: map[string]map[string]any{}, names: map[string]string{},
-		calendars: map[string]map[string]any{}, settings: map[string]any{},
+		calendars: map[string]map[string]any{},
+		settings: map[string]any{
+			"rate": 0.0, "burst": 0.0, "concurrent": 0.0, "allow": []any{},
+		},
 		freeze: map[string]any{"frozen": false},
 	}
 	for _, e := range slices.Backward(entries) {
 		switch e.Kind {
 		case "settings":
-			require.Equal(t, r.settings, orEmpty(e.Before), e.ID)
-			r.settings = orEmpty(e.After)
+			require.Equal(t, r.settings, e.Before, e.ID)
+			r.settings = e.After
 		case "app":
 			require.Equal(t, r.freeze, e.Before, e.ID)
 			r.freeze = e.After
@@ -153,13 +156,6 @@ func replay(t *testing.T, entries []audit.AuditEntryBody) *replayed {
 		}
 	}
 	return r
-}
-
-func orEmpty(m map[string]any) map[string]any {
-	if m == nil {
-		return map[string]any{}
-	}
-	return m
 }
 
 func (r *replayed) timer(t *testing.T, e *audit.AuditEntryBody) {
@@ -229,17 +225,10 @@ func requirePresent(t *testing.T, f *apitest.Fixture, r *replayed) {
 	require.Equal(t, calendars, r.calendars)
 	var settings map[string]any
 	f.Call(t, http.MethodGet, "/api/v2/apps/shop/settings", "", nil).Into(t, 200, &settings)
-	require.EqualValues(t, settings["rate"], orZero(r.settings["rate"]))
+	require.Equal(t, settings["rate"], r.settings["rate"])
 	var app map[string]any
 	f.Call(t, http.MethodGet, "/api/v2/apps/shop", "", nil).Into(t, 200, &app)
 	require.Equal(t, app["frozen"], r.freeze["frozen"])
-}
-
-func orZero(v any) any {
-	if v == nil {
-		return 0.0
-	}
-	return v
 }
 
 // exported returns the definitions and calendars of the app, by name.

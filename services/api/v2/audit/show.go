@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -230,6 +231,12 @@ func stateBody(kind store.AuditKind, action store.AuditAction, text []byte) (any
 	case store.AuditCalendar:
 		v, err := decode[timer.Calendar](text)
 		return calendars.Show("", &store.CalendarVersion{Calendar: v}).CalendarBody, err
+	case store.AuditSettings:
+		// A limit that is set or removed is a change, so none is shown as 0, as in the settings.
+		v, err := decode[map[string]any](text)
+		shown := map[string]any{"rate": 0, "burst": 0, "concurrent": 0, "allow": []string{}}
+		maps.Copy(shown, v)
+		return shown, err
 	case store.AuditBackfill:
 		v, err := decode[store.BackfillAudit](text)
 		return backfillState{
