@@ -36,6 +36,7 @@ type editorData struct {
 	Path     string // where the editor is
 	YAML     string
 	Base     string
+	Opened   string // a part of the YAML as the editor was opened: see restore
 	Form     map[string]string
 	Simple   bool // the form can show the target
 	Errors   map[string][]string
@@ -70,6 +71,15 @@ type testedCall struct {
 
 // Limit returns how large the form may be.
 func (*editorData) Limit() int { return MaxFormBytes }
+
+// Statuses returns the statuses that the form offers. A definition ends no pause, so it offers none
+// that would.
+func (d *editorData) Statuses() []string {
+	if d.ID != "" && d.Status == "" { // it is paused
+		return []string{"inactive"}
+	}
+	return []string{"active", "inactive"}
+}
 
 // newDocument returns a new definition with a name, and with a status unless it is empty.
 func newDocument(name, status string) (*document, error) {
@@ -107,6 +117,9 @@ func showEditor(q *request) error {
 		}
 		if id == "" {
 			doc.set(yamltext.Text(t.Name+" 2"), "name")
+			if doc.text("status") == "" { // a pause is not copied
+				doc.set(yamltext.Text("inactive"), "status")
+			}
 		} else {
 			d.Name, d.Version, d.Status = t.Name, strconv.Itoa(t.Version), doc.text("status")
 			d.Unreadable = t.Unreadable
@@ -118,6 +131,7 @@ func showEditor(q *request) error {
 	if err != nil {
 		return err
 	}
+	d.Opened = doc.asOpened().String()
 	d.fill(doc)
 	if from != "" {
 		if err := q.tryDefinition(d, doc); err != nil {
@@ -150,7 +164,8 @@ func (q *request) enteredEditor() *editorData {
 	d := &editorData{
 		ID: q.r.PathValue("id"), Version: form("version"), Status: form("stored_status"),
 		Name: form("stored_name"),
-		YAML: lines(form("yaml")), Base: lines(form("base")), Path: q.appPath("timers", "new"),
+		YAML: lines(form("yaml")), Base: lines(form("base")), Opened: lines(form("opened")),
+		Path: q.appPath("timers", "new"),
 		Form: make(map[string]string), Simple: q.r.PostForm.Has("url"), Unsaved: true,
 	}
 	if d.ID != "" {
@@ -176,7 +191,11 @@ func (q *request) readEditor() (*editorData, *document) {
 		return d, nil
 	}
 	before := doc.String()
-	if refused := doc.merge(q.r.PostForm, base); len(refused) > 0 {
+	opened, err := parseDocument(d.Opened)
+	if err != nil { // no page sends that
+		opened = &document{&yaml.Node{Kind: yaml.MappingNode}}
+	}
+	if refused := doc.merge(q.r.PostForm, base, opened); len(refused) > 0 {
 		d.keep(q.r.PostForm, nil)
 		d.refuseSides(q.views.texts, refused)
 		return d, nil
@@ -359,7 +378,7 @@ func saveTimer(q *request) error {
 	}
 	if q.r.PostFormValue("do") == "preview" {
 		if err := q.tryDefinition(d, doc); err != nil {
-			return err
+			return q.keepText(d, err)
 		}
 		return q.show("editor", d)
 	}

@@ -136,6 +136,98 @@ func TestAnotherKindIsChosen(t *testing.T) {
 	}
 }
 
+// TestChoicesThatComeBack changes the kind of a schedule and its policies in the form, follows with
+// the YAML, and chooses those of before again. Nothing of the definition is lost.
+func TestChoicesThatComeBack(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	for _, c := range []struct {
+		schedule string
+		others   []string
+	}{
+		{
+			`{"kind":"cron","specs":["30 2 * * *"],"time_zone":"Europe/Berlin","gap":"skip",` +
+				`"overlap":"second","max_fires":7,"end_at":"2040-01-01T00:00:00Z"}`,
+			[]string{"at", "interval", "fixed_delay"},
+		},
+		{
+			`{"kind":"interval","every":"1h0m0s","anchor":"2030-01-01T00:00:00Z","phase":"5m0s"}`,
+			[]string{"cron", "delay"},
+		},
+	} {
+		made := f.Create(t, http.StatusCreated, apitest.TimerWith(c.schedule, target,
+			`,"misfire":{"policy":"fire_all","max_fires":9},`+
+				`"concurrency":{"policy":"queue_all","max_queue":3}`))
+		path := "/ui/apps/shop/timers/" + made.ID
+		opened := editor(p.shown(path + "/edit"))
+		for _, other := range c.others {
+			form := maps.Clone(opened)
+			follow := func(values map[string]string) string {
+				for name, value := range values {
+					form.Set(name, value)
+				}
+				synced := editor(p.posted(path+"/edit/sync", form))
+				form.Set("base", synced.Get("base"))
+				form.Set("yaml", synced.Get("yaml"))
+				return synced.Get("yaml")
+			}
+			away := follow(map[string]string{
+				"kind": other, "misfire": "skip", "concurrency": "skip",
+				"at": "2031-01-01T00:00:00Z", "delay": "5m", "every": "1h", "specs": "@daily",
+			})
+			require.NotContains(t, away, "max_queue")
+			require.NotContains(t, away, "phase")
+			follow(map[string]string{
+				"kind": opened.Get("kind"), "misfire": "fire_all", "concurrency": "queue_all",
+				"every": opened.Get("every"), "specs": opened.Get("specs"),
+			})
+			w := p.post(path+"/edit", own, form)
+			require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+			now, err := f.Store.TimerByName(t.Context(), "shop", made.Name)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, now.Version, "%s: it is the definition of before", other)
+		}
+		p.post(path+"/delete", own, url.Values{})
+	}
+}
+
+// TestFieldsThatTheFormLacks changes a policy that has a field which the form does not have, and takes
+// away the calendars.
+func TestFieldsThatTheFormLacks(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	f.Call(t, http.MethodPut, "/api/v2/calendars/days?app=shop", `{}`, nil)
+	made := f.Create(t, http.StatusCreated, apitest.TimerWith(
+		`{"kind":"at","at":"2040-01-01T00:00:00Z","calendars":["days"],"excluded":"next_allowed"}`,
+		target, `,"concurrency":{"policy":"queue_all"}`))
+	path := "/ui/apps/shop/timers/" + made.ID + "/edit"
+	form := editor(p.shown(path))
+	form.Set("misfire", "skip")
+	form.Set("concurrency", "allow")
+	form.Set("calendars", "")
+	w := p.post(path, own, form)
+	require.Equal(t, http.StatusSeeOther, w.Code, "%s", w.Body)
+}
+
+// TestStatusOfPausedTimersInTheEditor checks that the form offers no status that a save does not give.
+func TestStatusOfPausedTimersInTheEditor(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	made, _ := f.Active(t, "hourly", `{"kind":"cron","specs":["@hourly"]}`)
+	path := "/ui/apps/shop/timers/" + made.ID
+	require.Contains(t, p.shown(path+"/edit"), `<option value="active"`)
+	w := p.post(path+"/pause", own, url.Values{})
+	require.Equal(t, http.StatusSeeOther, w.Code)
+	paused := p.shown(path + "/edit")
+	require.NotContains(t, paused, `<option value="active"`)
+	require.Contains(t, paused, `<option value="inactive"`)
+	copied := editor(p.shown("/ui/apps/shop/timers/new?from=" + made.ID))
+	require.Equal(t, "inactive", copied.Get("status"))
+}
+
 // TestEditorKeepsBothSidesTheSame checks what the editor answers while a viewer types on one side.
 func TestEditorKeepsBothSidesTheSame(t *testing.T) {
 	t.Parallel()

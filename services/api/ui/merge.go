@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -18,11 +19,12 @@ type apart struct {
 // merge applies to a document, which is the YAML side of the editor, what the form side has changed
 // since both were made of base. Fields that the form cannot show stay as they are. It returns the
 // fields that both sides have changed, and differently; the document is of no use then, because a
-// choice between them would lose what somebody typed.
+// choice between them would lose what somebody typed. opened is the definition as the viewer opened it:
+// see restore.
 //
 // Without scripts, a browser also sends the fields of other kinds of schedules than the chosen one,
 // which it does not show: they say nothing.
-func (d *document) merge(form url.Values, base *document) (refused []apart) {
+func (d *document) merge(form url.Values, base, opened *document) (refused []apart) {
 	was, has := base.form(), d.form()
 	for _, f := range formFields {
 		now := lines(form.Get(f.Name))
@@ -38,19 +40,74 @@ func (d *document) merge(form url.Values, base *document) (refused []apart) {
 			continue
 		default:
 			d.change(f, withEndsOf(was[f.Name], f.trim(now)))
+			d.changeDependent(f.Name, base)
 		}
 		if f.Name == "kind" && !d.removeOtherKinds(base, now) {
 			refused = append(refused, apart{f.Name, "sides_apart_here"})
+			continue
 		}
+		d.restore(f.Name, now, opened)
 	}
 	return refused
 }
 
-// removeOtherKinds removes the fields that belong to other kinds of schedules. It returns false if
-// the YAML side has changed one of them.
+// dependents are the fields that the API takes only with some values of a field of the form. It shows
+// their defaults, so the form, which does not have them, would be refused.
+var dependents = map[string][]string{
+	"misfire":     {"misfire", "max_fires"},
+	"concurrency": {"concurrency", "max_queue"},
+	"calendars":   {"schedule", "excluded"},
+}
+
+// changeDependent removes what depends on a field of the form that has changed, unless the YAML side
+// has changed it. Calendars may be others: only without any does nothing depend on them.
+func (d *document) changeDependent(name string, base *document) {
+	path, has := dependents[name]
+	if !has || d.differs(base, path...) || name == "calendars" && d.find("schedule", name) != nil {
+		return
+	}
+	d.remove(path...)
+}
+
+// restore puts back what went with another choice of a field of the form, where the viewer has come
+// back to that with which the definition was opened: fields that the form does not have.
+func (d *document) restore(name, choice string, opened *document) {
+	if opened.form()[name] != choice {
+		return
+	}
+	back := func(path ...string) {
+		if n := opened.find(path...); n != nil && d.find(path...) == nil {
+			d.set(n, path...)
+		}
+	}
+	switch name {
+	case "misfire", "concurrency":
+		back(dependents[name]...)
+	case "kind":
+		for _, of := range slices.Sorted(maps.Keys(scheduleFields)) {
+			if slices.Contains(scheduleFields[of], choice) && fieldOf("schedule."+of) == "" {
+				back("schedule", of)
+			}
+		}
+	}
+}
+
+// asOpened returns the part of a document that restore reads.
+func (d *document) asOpened() *document {
+	part := &document{&yaml.Node{Kind: yaml.MappingNode}}
+	for _, name := range []string{"schedule", "misfire", "concurrency"} {
+		if n := d.find(name); n != nil {
+			part.set(n, name)
+		}
+	}
+	return part
+}
+
+// removeOtherKinds removes the fields that belong to other kinds of schedules, but for a time zone: in
+// it the days of calendars begin. It returns false if the YAML side has changed one of them.
 func (d *document) removeOtherKinds(base *document, kind string) bool {
 	for name, kinds := range scheduleFields {
-		if slices.Contains(kinds, kind) || d.find("schedule", name) == nil {
+		if slices.Contains(kinds, kind) || name == "time_zone" || d.find("schedule", name) == nil {
 			continue
 		}
 		if d.differs(base, "schedule", name) {

@@ -100,13 +100,14 @@ func instantOf(text string) string {
 // readFires reads the open fires and a page of the finished ones.
 func (q *request) readFires(d *timerData, id string) error {
 	path := "/timers" + pathOf(id, "fires")
-	query := url.Values{"app": {q.app}, "state": {"open"}, "limit": {"20"}}
-	if err := q.get(path, query, &d.Open); err != nil {
-		return err
-	}
-	query = url.Values{"app": {q.app}, "limit": {"50"}}
+	query := url.Values{"app": {q.app}, "limit": {"50"}}
 	if c := q.r.URL.Query().Get("cursor"); c != "" {
 		query.Set("cursor", c)
+	} else { // open fires stand on the first page
+		open := url.Values{"app": {q.app}, "state": {"open"}, "limit": {"20"}}
+		if err := q.get(path, open, &d.Open); err != nil {
+			return err
+		}
 	}
 	if err := q.get(path, query, &d.Fires); err != nil {
 		return err
