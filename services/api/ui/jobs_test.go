@@ -33,6 +33,28 @@ func TestConfirmationOfAJob(t *testing.T) {
 	require.Contains(t, body, "<code>team</code> <code>old</code>")
 }
 
+// TestJobsShowWhatTheySelect checks that no job looks like one of another selection or change.
+func TestJobsShowWhatTheySelect(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	p := open(t, f, true)
+	f.Active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
+	for body, want := range map[string]string{
+		`{"action":"delete","filter":{"name_prefix":"inv"}}`: "<code>name_prefix=inv</code>",
+		`{"action":"run","all":true}`:                        "Every timer of the app.",
+		`{"action":"relabel","all":true,"set_labels":{"a":"b"},"remove_labels":["c"]}`: "" +
+			"<code>+a=b</code> <code>−c</code>",
+		`{"action":"pause","all":true,"until":"2040-01-31T09:00:00Z"}`: "" +
+			`Until <time datetime="2040-01-31T09:00:00`,
+	} {
+		var job struct{ ID string }
+		f.Call(t, http.MethodPost, "/api/v2/apps/shop/jobs", body, nil).
+			Into(t, http.StatusAccepted, &job)
+		require.Contains(t, p.shown(jobsPath+"/"+job.ID), want)
+		require.Contains(t, p.shown(jobsPath), want)
+	}
+}
+
 // TestMalformedLabelsOfAJob checks that nothing that a viewer entered is left out.
 func TestMalformedLabelsOfAJob(t *testing.T) {
 	t.Parallel()

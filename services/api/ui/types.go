@@ -105,6 +105,7 @@ type explanation struct {
 
 type filterBody struct {
 	Labels       string `json:"labels,omitempty"`
+	NamePrefix   string `json:"name_prefix,omitempty"`
 	NameContains string `json:"name_contains,omitempty"`
 	Status       string `json:"status,omitempty"`
 	TargetHost   string `json:"target_host,omitempty"`
@@ -131,9 +132,14 @@ type jobBody struct {
 	Failed  int
 	Failure string
 	Reason  string
+	Until   string
 	Filter  filterBody
-	Sample  []struct{ ID, Name, Status string }
-	Errors  []struct{ Timer, Name, Error string }
+
+	SetLabels    map[string]string `json:"set_labels"`
+	RemoveLabels []string          `json:"remove_labels"`
+
+	Sample []struct{ ID, Name, Status string }
+	Errors []struct{ Timer, Name, Error string }
 }
 
 type statsBody struct {
