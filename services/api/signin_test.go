@@ -514,24 +514,48 @@ func TestMachinesCallByTokens(t *testing.T) {
 	require.Equal(t, 200, f.Call(t, "GET", "/api/v2/keys", "", apitest.Bearer(admin)).Status)
 }
 
+// endsAt makes the provider tell where sessions are ended.
+func (p *identityProvider) endsAt(address string) {
+	served := p.Config.Handler
+	p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/.well-known/openid-configuration" {
+			served.ServeHTTP(w, r)
+			return
+		}
+		told := httptest.NewRecorder()
+		served.ServeHTTP(told, r)
+		var all map[string]any
+		_ = json.Unmarshal(told.Body.Bytes(), &all)
+		all["end_session_endpoint"] = address
+		_ = json.NewEncoder(w).Encode(all)
+	})
+}
+
+// TestSignOutAfterARestart checks that a process which has not asked the provider yet sends viewers who
+// sign out there, and that they come back to the address that the provider knows.
+func TestSignOutAfterARestart(t *testing.T) {
+	t.Parallel()
+	p := newIdentityProvider(t)
+	p.endsAt("https://id.example.com/logout")
+	o := p.options(t)
+	o.RedirectURL = "https://timers.example.com/ui/sign-in/done"
+	provider, err := signin.New(o)
+	require.NoError(t, err)
+	to, err := url.Parse(
+		provider.EndSession(t.Context(), "http://10.0.0.7:8080", "/ui/sign-in"),
+	)
+	require.NoError(t, err)
+	require.Equal(t, "id.example.com", to.Host)
+	require.Equal(t,
+		"https://timers.example.com/ui/sign-in", to.Query().Get("post_logout_redirect_uri"))
+}
+
 // TestSignOutAtTheProvider checks where a viewer who signs out is sent.
 func TestSignOutAtTheProvider(t *testing.T) {
 	t.Parallel()
 	out := func(ends string) apitest.Answer {
 		p := newIdentityProvider(t)
-		served := p.Config.Handler
-		p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/.well-known/openid-configuration" {
-				served.ServeHTTP(w, r)
-				return
-			}
-			told := httptest.NewRecorder()
-			served.ServeHTTP(told, r)
-			var all map[string]any
-			_ = json.Unmarshal(told.Body.Bytes(), &all)
-			all["end_session_endpoint"] = ends
-			_ = json.NewEncoder(w).Encode(all)
-		})
+		p.endsAt(ends)
 		f, _ := withProvider(t, p)
 		session := p.signIn(t, f, "root")
 		session["Sec-Fetch-Site"] = "same-origin"

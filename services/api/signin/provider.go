@@ -22,6 +22,7 @@ import (
 
 const (
 	callTimeout = 10 * time.Second // of a call of the provider
+	endTimeout  = 3 * time.Second  // of a viewer who signs out and waits for the provider
 	retryAfter  = 5 * time.Second  // a failed discovery
 	askAgain    = time.Hour        // after a discovery, as providers move their endpoints
 )
@@ -197,12 +198,19 @@ func (p *Provider) Start(ctx context.Context, callback string) (string, *Flow, e
 }
 
 // EndSession returns where the viewer's session at the provider is ended, and from where they come
-// back to home. It is empty where the provider has no such address, does not answer, or was never
-// asked. The provider asks the viewer whether to, because it gets no token of the session.
-func (p *Provider) EndSession(home string) string {
-	d := p.latest.Load()
-	if d == nil || d.err != nil || d.told.ends == "" {
+// back to a path of the page. It is empty where the provider has no such address, or does not answer
+// within endTimeout: this process may not have asked it yet. The provider asks the viewer whether to,
+// because it gets no token of the session. origin is the page's own idea of where it is; that of the
+// setting, which the provider knows, comes first.
+func (p *Provider) EndSession(ctx context.Context, origin, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	d, err := p.discover(ctx)
+	if err != nil || d.told.ends == "" {
 		return ""
+	}
+	if set, err := url.Parse(p.opts.RedirectURL); err == nil && set.Host != "" {
+		origin = set.Scheme + "://" + set.Host
 	}
 	to, err := url.Parse(d.told.ends)
 	if err != nil || to.Scheme != "https" && to.Scheme != "http" {
@@ -210,7 +218,7 @@ func (p *Provider) EndSession(home string) string {
 	}
 	query := to.Query()
 	query.Set("client_id", p.opts.ClientID)
-	query.Set("post_logout_redirect_uri", home)
+	query.Set("post_logout_redirect_uri", origin+path)
 	to.RawQuery = query.Encode()
 	return to.String()
 }

@@ -70,7 +70,9 @@ func signOut(q *request) error {
 	q.page.sessions.end(q.w, q.r)
 	q.forget()
 	if q.person != nil {
-		if to := q.page.opts.SignIn.EndSession(originOf(q.r) + Prefix + "/sign-in"); to != "" {
+		if to := q.page.opts.SignIn.EndSession(
+			q.r.Context(), originOf(q.r), Prefix+"/sign-in",
+		); to != "" {
 			// The page opens the next one, and does not redirect: the policy of the page's content
 			// forbids forms that lead to another site.
 			q.w.Header().Set("Refresh", "0; url="+to)
