@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,6 +52,10 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 	root.SetErr(stderr)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		// Of an unknown command the flags are unknown too, and are not what is wrong.
+		if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
+			return unknownCommand(c, args[0])
+		}
 		return usageError(fmt.Sprintf("%v; %s", err, flagHint(c, err)))
 	})
 	root.AddGroup(
@@ -169,6 +174,9 @@ var errStopped = errors.New(
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
+			if c.HasSubCommands() && len(args) > 0 {
+				return unknownCommand(c, args[0])
+			}
 			return usageError(fmt.Sprintf("%v; %s --help shows the usage", err, c.CommandPath()))
 		}
 		if i := slices.Index(args, ""); i >= 0 {
@@ -178,4 +186,18 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// unknownCommand returns the error of an argument that is no command of a group.
+func unknownCommand(c *cobra.Command, name string) error {
+	const distance = 2 // typing errors, as cobra allows at its root
+	c.SuggestionsMinimumDistance = distance
+	meant := ""
+	if all := c.SuggestionsFor(name); name != "" && len(all) > 0 {
+		meant = ", did you mean " + strings.Join(all, " or ") + "?"
+	}
+	return usageError(fmt.Sprintf(
+		"unknown command %q for %q%s; %s --help shows the usage",
+		name, c.CommandPath(), meant, c.CommandPath(),
+	))
 }

@@ -739,6 +739,28 @@ func TestFlagErrorsSayWhatToDo(t *testing.T) {
 	require.NotContains(t, u.refused(append(create, "a")...), "comma")
 }
 
+// TestUnknownCommandsAreNamed checks that an argument of a group that is no command of it is what the
+// error is about, also where flags follow that the group does not have.
+func TestUnknownCommandsAreNamed(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, "http://127.0.0.1:1")
+	for args, want := range map[string]string{
+		"timer move z1 --at now": `unknown command "move" for "carillon timer"; carillon timer --help`,
+		"timer --app a move":     `unknown command "move" for "carillon timer"; `,
+		"timer resum z1 --at x":  `"carillon timer", did you mean resume?; carillon timer --help`,
+		"app lim --speed 5":      `unknown command "lim" for "carillon app", did you mean list or limit?`,
+		"fire show 1-1":          `unknown command "show" for "carillon fire"`,
+		"calendar create a -f x": `unknown command "create" for "carillon calendar"`,
+		"tmer list --limit 3":    `unknown command "tmer" for "carillon", did you mean timer?`,
+		"timer --at x move":      "unknown flag: --at; carillon timer --help lists the flags",
+	} {
+		_, err := u.try(strings.Fields(args)...)
+		require.ErrorContains(t, err, want, args)
+		var problems *config.Problems
+		require.ErrorAs(t, err, &problems, args)
+	}
+}
+
 // TestAuthorityOfContextMustBeValid checks that a wrong file is told as a wrong setting.
 func TestAuthorityOfContextMustBeValid(t *testing.T) {
 	t.Parallel()

@@ -13,18 +13,19 @@
 //
 // Timers and their files:
 //
-//	timer.go           carillon timer, and how a timer is shown
-//	timer_list.go      timer list
-//	timer_write.go     timer create and others that write
-//	timer_bulk.go      many timers at once, by a job
-//	timer_testcall.go  timer test
-//	apply.go           apply and diff
-//	apply_timers.go    applies timers, batch by batch
-//	prune.go           deletes timers that are in no file
-//	export.go          export
-//	import.go          import of other schedulers
-//	calendar.go        calendar
-//	preview.go         preview of a schedule
+//	timer.go             carillon timer, and how a timer is shown
+//	timer_list.go        timer list
+//	timer_write.go       timer create and others that write
+//	timer_bulk.go        many timers at once, by a job
+//	timer_reschedule.go  timer reschedule
+//	timer_testcall.go    timer test
+//	apply.go             apply and diff
+//	apply_timers.go      applies timers, batch by batch
+//	prune.go             deletes timers that are in no file
+//	export.go            export
+//	import.go            import of other schedulers
+//	calendar.go          calendar
+//	preview.go           preview of a schedule
 //
 // Fires and their past:
 //

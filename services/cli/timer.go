@@ -26,7 +26,7 @@ func (t *tool) timerCommand() *cobra.Command {
 	c.AddCommand(
 		t.timerList(), t.timerGet(), t.timerCreate(), t.timerEdit(), t.timerDelete(),
 		t.timerPause(), t.timerResume(), t.timerRun(), t.timerLabel(), t.timerFires(),
-		t.timerTest(), t.timerWatch(),
+		t.timerTest(), t.timerWatch(), t.timerReschedule(),
 	)
 	return c
 }
