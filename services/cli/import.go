@@ -83,6 +83,9 @@ func (t *tool) readFile(path string) ([]byte, error) {
 type incompleteError struct{ entries int }
 
 func (e incompleteError) Error() string {
+	if e.entries == 1 {
+		return "1 entry could not be carried over: see above"
+	}
 	return fmt.Sprintf("%d entries could not be carried over: see above", e.entries)
 }
 

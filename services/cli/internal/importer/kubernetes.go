@@ -2,8 +2,10 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 
 	"sigs.k8s.io/yaml"
 
@@ -46,6 +48,9 @@ type jobSpec struct {
 	PodFailurePolicy      any    `json:"podFailurePolicy"`
 	SuccessPolicy         any    `json:"successPolicy"`
 }
+
+// zoneOfSchedule matches a schedule that begins with its time zone.
+var zoneOfSchedule = regexp.MustCompile(`^\s*(?:CRON_)?TZ=(\S*)\s+(\S.*)$`)
 
 // kubernetes converts CronJobs, as files or as `kubectl get cronjobs -o yaml` prints them.
 func kubernetes(data []byte, opts Options) ([]Result, error) {
@@ -110,13 +115,25 @@ func (job *cronJob) timerName() string {
 	return job.Metadata.Namespace + "." + job.Metadata.Name
 }
 
+// schedule returns the cron expression of a job and its zone, which the expression may begin with, as
+// old manifests have it. With timeZone Kubernetes refuses that, and it stays for the check to refuse.
+func (job *cronJob) schedule() (spec, zone string) {
+	spec, zone = job.Spec.Schedule, job.Spec.TimeZone
+	m := zoneOfSchedule.FindStringSubmatch(spec)
+	if m == nil || zone != "" {
+		return spec, zone
+	}
+	return m[2], cmp.Or(m[1], "UTC") // as Kubernetes reads an empty one
+}
+
 func fromCronJob(opts Options, job *cronJob, document int) Result {
 	name := job.timerName()
 	e := newEntry(opts, place("document", document, name))
 	if job.Kind != "CronJob" {
 		return e.refusef("a %s is no CronJob", job.Kind)
 	}
-	e.cron(job.Spec.Schedule, job.Spec.TimeZone, "kube-controller-manager")
+	spec, zone := job.schedule()
+	e.cron(spec, zone, "kube-controller-manager")
 	e.followClock() // as Kubernetes does
 	e.labels(job.Metadata.Labels)
 	policy := "allow"

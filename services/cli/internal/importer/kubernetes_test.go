@@ -2,6 +2,7 @@ package importer_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,39 @@ func TestCronJobsKeepTheirAttempts(t *testing.T) {
 		r := read(t, "kubernetes", `{"kind":"CronJob","metadata":{"name":"a"},"spec":{
 			"schedule":"0 9 * * *","jobTemplate":{"spec":`+spec+`}}}`)
 		require.Equal(t, want, at(t, r, "retry.attempts"), spec)
+	}
+}
+
+// TestZonesOfCronJobs checks that the zone of a schedule is that of the timer, wherever it is written,
+// and that a schedule without one is said to be in the zone of the cluster.
+func TestZonesOfCronJobs(t *testing.T) {
+	t.Parallel()
+	const note = "it used the time zone of kube-controller-manager"
+	for _, c := range []struct {
+		spec, timeZone string
+		zone           any
+		notes          string
+	}{
+		{"CRON_TZ=Asia/Tokyo 0 9 * * *", "", "Asia/Tokyo", ""},
+		{"TZ=Asia/Tokyo  0 9 * * *", "", "Asia/Tokyo", ""},
+		{"TZ= 0 9 * * *", "", "UTC", ""},
+		{"0 9 * * *", "Asia/Tokyo", "Asia/Tokyo", ""},
+		{"0 9 * * *", "", nil, note},
+	} {
+		all, err := importer.Read("kubernetes", fmt.Appendf(
+			nil, `{"kind":"CronJob","metadata":{"name":"a"},"spec":{"schedule":%q,"timeZone":%q}}`,
+			c.spec, c.timeZone,
+		), importer.Options{App: "shop", URL: program})
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.Empty(t, all[0].Refused, c.spec)
+		require.Equal(t, []any{"0 9 * * *"}, at(t, all[0], "schedule.specs"), c.spec)
+		require.Equal(t, c.zone, at(t, all[0], "schedule.time_zone"), c.spec)
+		notes := strings.Join(all[0].Notes, "\n")
+		if c.notes == "" {
+			require.NotContains(t, notes, note, c.spec)
+		}
+		require.Contains(t, notes, c.notes, c.spec)
 	}
 }
 

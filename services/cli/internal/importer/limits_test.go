@@ -234,7 +234,8 @@ func TestValuesBeyondTheAPI(t *testing.T) {
 		},
 		{
 			"zone in the schedule", "kubernetes",
-			`{"kind":"CronJob","metadata":{"name":"a"},"spec":{"schedule":"TZ=UTC 0 9 * * *"}}`, leftOut, nil,
+			`{"kind":"CronJob","metadata":{"name":"a"},"spec":{"schedule":"TZ=UTC 0 9 * * *",
+				"timeZone":"UTC"}}`, leftOut, nil,
 			"a cron expression without a time zone",
 		},
 		{
