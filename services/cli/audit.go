@@ -117,7 +117,8 @@ func describeChange(o client.Object) string {
 		return ""
 	}
 	before, after := o.Object("before"), o.Object("after")
-	if before == nil || after == nil {
+	// What has no fields is left out, as settings are without a limit.
+	if o.Text("action") != "update" && (before == nil || after == nil) {
 		return ""
 	}
 	var changed []string

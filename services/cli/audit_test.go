@@ -1,6 +1,9 @@
 package cli_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,4 +36,24 @@ func TestAudit(t *testing.T) {
 	require.NotContains(t, u.do("audit", "--to", "-1h"), "bill")
 	require.NotContains(t, u.do("audit", "--deployment"), "bill")
 	require.Contains(t, u.refused("audit", "--kind", "nothing"), "kind")
+}
+
+// TestAuditShowsFieldsOfOneSide checks that fields are named which an update set or removed.
+func TestAuditShowsFieldsOfOneSide(t *testing.T) {
+	t.Parallel()
+	for change, want := range map[string]string{
+		`"before":{"concurrent":2,"version":1},"after":{"version":2}`: `concurrent`,
+		`"before":{"concurrent":2},"after":{}`:                        `concurrent`,
+		`"before":{"concurrent":2}`:                                   `concurrent`,
+		`"after":{"rate":2,"burst":3}`:                                `burst, rate`,
+		`"before":{"rate":2,"burst":3},"after":{"rate":2,"allow":[]}`: `allow, burst`,
+		`"before":{},"after":{}`:                                      `-`,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"items":[{"action":"update","kind":"settings","resource":"shop",%s}],`+
+				`"next_cursor":""}`, change)
+		}))
+		require.Regexp(t, `settings +shop +`+want+` *\n`, newUser(t, server.URL).do("audit"), change)
+		server.Close()
+	}
 }
