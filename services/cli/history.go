@@ -143,8 +143,16 @@ func (t *tool) eventsCommand() *cobra.Command {
 	since := c.Flags().
 		String("since", "", "begin with what finished at this instant, such as -1h; "+
 			"by default 10m ago, and with --follow now")
+	from := c.Flags().String("from", "", "the same as --since, as other commands have it")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with those to come")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		given := "--since"
+		switch {
+		case *from != "" && *since != "":
+			return usageError("--from: it is the same as --since: leave one of them out")
+		case *from != "":
+			given, *since = "--from", *from
+		}
 		begin := "from"
 		if !follow {
 			begin = "finished_from"
@@ -155,7 +163,7 @@ func (t *tool) eventsCommand() *cobra.Command {
 		if *since != "" {
 			at, err := instant(*since, time.Now())
 			if err != nil {
-				return usageError("--since: " + err.Error())
+				return usageError(given + ": " + err.Error())
 			}
 			*since = at
 		}

@@ -72,6 +72,8 @@ func TestHistoryOfAnApp(t *testing.T) {
 	require.NotContains(t, u.do("fires", "--state", "failed", "-o", "wide"), "delivered")
 	require.Contains(t, u.do("fires", "-o", "json", "--limit", "1"), `"timer_name"`)
 	require.Contains(t, u.do("events", "--timer", "other"), "other")
+	require.Contains(t, u.do("events", "--timer", "other", "--from", "-1h"), "other")
+	require.Empty(t, u.do("events", "--from", "1h"))
 	require.Regexp(t, `total +\d+ +0 +0`, u.do("stats"))
 	require.Contains(t, u.do("stats", "-o", "yaml"), "truncated: false")
 	require.Regexp(t, `#+\n\d+ fires of 2 timers; at most`, u.do("upcoming", "--hours", "1"))

@@ -93,6 +93,8 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"explain a --from 0s --limit -3":    "--limit is negative",
 		"events --since yesterday":          "--since: expected ",
 		"events --follow --since yesterday": "--since: expected ",
+		"events --from yesterday":           "--from: expected ",
+		"events --from -1h --since -1h":     "--from: it is the same as --since",
 		"fires --due-from x":                "--due-from: expected ",
 		"explain a foo":                     "INSTANT: expected ",
 		"explain a --from foo":              "--from: expected ",
