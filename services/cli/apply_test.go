@@ -181,7 +181,8 @@ func TestApplyGoesOnWithoutWronglyTypedFields(t *testing.T) {
 			"priority: expected a text, found 7\n"+
 			"  priority: expected a text, found 7\n"+
 			"  statuss: expected no field of this name, found one: "+
-			"leave it out, or look for its right name in the description",
+			"leave it out, or look for its right name in the description of the API "+
+			"(/api/v2/openapi.yaml)",
 	)
 	require.Contains(t, said, "timer shop/first created\n")
 	require.Contains(t, said, "timer shop/last created\n")

@@ -106,7 +106,8 @@ func rewriteMessage(e *huma.ErrorDetail) {
 			replacement = typeNames.Replace(replacement)
 		}
 		if strings.HasPrefix(replacement, "expected no field") {
-			found = "one: leave it out, or look for its right name in the description"
+			found = "one: leave it out, or look for its right name in the description of the API (" +
+				input.V2Prefix + "/openapi.yaml)"
 		}
 		e.Message = grammarFixes.Replace(replacement) + ", found " + found
 		return
