@@ -115,6 +115,12 @@ func (t *tool) calendarImport() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("--file: %w", err)
 			}
+			var was client.Object
+			if t.dryRun && t.printer.Human() {
+				if was, err = api.Get(c.Context(), path, app); err != nil && !client.NotFound(err) {
+					return err //nolint:wrapcheck // it says what the API answered
+				}
+			}
 			made, err := api.Upload(
 				c.Context(),
 				http.MethodPost,
@@ -129,46 +135,80 @@ func (t *tool) calendarImport() *cobra.Command {
 			if !t.printer.Human() {
 				return t.printer.One(made)
 			}
-			t.sayf(
-				"calendar %s: %s dates %s",
-				name,
-				made.Object("import").Text("dates"),
-				t.done("taken"),
-			)
-			if n := made.Object("import").Int("timed_events"); n > 0 {
-				t.sayf(
-					"calendar %s: note: events with times of day: %d; the dates that they touch are "+
-						"excluded as a whole",
-					name,
-					n,
-				)
-			}
-			var zones []string
-			for _, zone := range made.Object("import").List("unknown_zones") {
-				zones = append(zones, printable(fmt.Sprint(zone)))
-			}
-			if len(zones) > 0 {
-				t.sayf(
-					"calendar %s: note: unknown time zones: %s; their times count as in the zone of "+
-						"the calendar",
-					name,
-					strings.Join(zones, ", "),
-				)
-			}
-			if from := made.Object("import").Text("endless_from"); from != "" {
-				t.sayf("calendar %s: note: rules without an end count from %s on", name, from)
-			}
-			if until := made.Object("import").Text("endless_until"); until != "" {
-				t.sayf(
-					"calendar %s: note: rules without an end count up to %s: import the file again "+
-						"before that",
-					name,
-					until,
-				)
-			}
+			t.sayImport(name, was, made)
 			return nil
 		},
 	)
 	c.Flags().StringVarP(&file, "file", "f", "", "iCalendar file")
 	return t.withDryRun(c)
+}
+
+// sayImport says what an import took. In a dry run was is the calendar before it, or nil.
+func (t *tool) sayImport(name string, was, made client.Object) {
+	read := made.Object("import")
+	if t.dryRun {
+		t.sayDates(name, read.Int("dates"), missingDates(made, was, "excluded_dates"))
+	} else {
+		t.sayf("calendar %s: %s dates taken", name, read.Text("dates"))
+	}
+	if n := read.Int("timed_events"); n > 0 {
+		t.sayf(
+			"calendar %s: note: events with times of day: %d; the dates that they touch are "+
+				"excluded as a whole",
+			name,
+			n,
+		)
+	}
+	var zones []string
+	for _, zone := range read.List("unknown_zones") {
+		zones = append(zones, printable(fmt.Sprint(zone)))
+	}
+	if len(zones) > 0 {
+		t.sayf(
+			"calendar %s: note: unknown time zones: %s; their times count as in the zone of "+
+				"the calendar",
+			name,
+			strings.Join(zones, ", "),
+		)
+	}
+	if from := read.Text("endless_from"); from != "" {
+		t.sayf("calendar %s: note: rules without an end count from %s on", name, from)
+	}
+	if until := read.Text("endless_until"); until != "" {
+		t.sayf(
+			"calendar %s: note: rules without an end count up to %s: import the file again "+
+				"before that",
+			name,
+			until,
+		)
+	}
+}
+
+// sayDates says which dates an import would add, of all that the file has.
+func (t *tool) sayDates(name string, all int64, added []string) {
+	const most = 10
+	t.sayf(
+		"calendar %s: %d dates would be taken, of which it has %d already", name, all,
+		max(all-int64(len(added)), 0),
+	)
+	for _, date := range added[:min(most, len(added))] {
+		t.sayf("  %s", date)
+	}
+	if n := len(added) - most; n > 0 {
+		t.sayf("  and %d more", n)
+	}
+}
+
+// missingDates returns the dates of one calendar that another has not, in the order of the first.
+func missingDates(of, in client.Object, field string) (dates []string) {
+	has := make(map[any]bool)
+	for _, date := range in.List(field) {
+		has[date] = true
+	}
+	for _, date := range of.List(field) {
+		if !has[date] {
+			dates = append(dates, printable(fmt.Sprint(date)))
+		}
+	}
+	return dates
 }

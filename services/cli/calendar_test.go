@@ -37,7 +37,17 @@ func TestImportsNameTimedEvents(t *testing.T) {
 	day := event("DTSTART;VALUE=DATE:20300101")
 	require.Equal(t,
 		"calendar days: 1 dates taken\n", u.do("calendar", "import", "days", "-f", file(day)))
-	said := u.do("calendar", "import", "days", "-f", file(
+	require.Equal(t,
+		"calendar days: 3 dates would be taken, of which it has 1 already\n"+
+			"  2030-01-02\n  2030-01-03\n",
+		u.do("calendar", "import", "days", "--dry-run", "-f", file(
+			day, event("DTSTART;VALUE=DATE:20300102", "DTEND;VALUE=DATE:20300104"))),
+	)
+	said := u.do("calendar", "import", "new", "--dry-run", "-f", file(
+		event("DTSTART;VALUE=DATE:20300101", "DTEND;VALUE=DATE:20300114")))
+	require.Contains(t, said, "13 dates would be taken, of which it has 0 already\n  2030-01-01\n")
+	require.Contains(t, said, "\n  2030-01-10\n  and 3 more\n")
+	said = u.do("calendar", "import", "days", "-f", file(
 		day, event("DTSTART:20300102T230000Z", "DTEND:20300103T010000Z"),
 		event("DTSTART;TZID=\r\n x:20300105T090000"),
 		event("DTSTART:20300109T230000Z", "STATUS:CANCELLED"),
