@@ -37,6 +37,34 @@ type change struct {
 	note            string // what an apply leaves alone, empty if there is nothing
 	// warnings are those of the API, about what the timer will not do as one may expect.
 	warnings []client.Object
+	// removed says which dates a calendar loses. They may have been imported.
+	removed []string
+}
+
+// removedDates says which dates of a calendar are in no file. An import may have put them there, and
+// an apply replaces all of the calendar.
+func removedDates(was, now client.Object, dryRun bool) (said []string) {
+	const most = 3
+	for _, field := range []string{"excluded", "included"} {
+		dates := missingDates(was, now, field+"_dates")
+		if len(dates) == 0 {
+			continue
+		}
+		what, done := "1 "+field+" date that it had is", "was"
+		if len(dates) > 1 {
+			what, done = fmt.Sprintf("%d %s dates that it had are", len(dates), field), "were"
+		}
+		if dryRun {
+			done = "would be"
+		}
+		named := strings.Join(dates[:min(most, len(dates))], ", ")
+		if len(dates) > most {
+			named += ", …"
+		}
+		said = append(
+			said, fmt.Sprintf("%s not in the file and %s removed (%s)", what, done, named))
+	}
+	return said
 }
 
 // pauseNote says that an apply leaves a pause alone: operators pause on purpose, and the same files
@@ -264,6 +292,9 @@ func (t *tool) report(a *apply, done change) error {
 			return err
 		}
 	}
+	for _, text := range done.removed { // beside the results, which programs read
+		fmt.Fprintf(t.errOut, "%s %s/%s: %s\n", done.kind, done.app, done.name, text)
+	}
 	if !t.printer.Human() {
 		return t.printer.One(client.Object{
 			"kind": done.kind, "app": done.app, "name": done.name, "result": done.verb,
@@ -322,6 +353,9 @@ func (t *tool) applyOne(
 	if m.Kind == manifest.Calendar {
 		now, err = putCalendar(ctx, api, m, dryRun)
 		made[m.App+"/"+m.Name] = dryRun && was == nil
+		if err == nil {
+			done.removed = removedDates(was, now, dryRun)
+		}
 	} else {
 		now, err = tryTimer(ctx, api, m, made)
 	}
