@@ -101,9 +101,12 @@ func (t *tool) applyCommand() *cobra.Command {
 		Short: "create and change timers and calendars so that they are as in files",
 		Long: "It creates what does not exist and changes what differs. A document is a timer as the API\n" +
 			"takes it, or a calendar where it says kind: calendar. It is not one transaction: what was\n" +
-			"applied before an error stays, and a repetition goes on. A paused timer stays paused, with a\n" +
-			"note, where its document says status: active. carillon timer resume ends the pause. A new timer\n" +
-			"whose document has no status is inactive, with a note.\n\n" +
+			"applied before an error stays, and a repetition goes on. A refused calendar ends it. Beside a\n" +
+			"refused timer, the others of the same request (up to 500) are applied before it ends. Then the\n" +
+			"exit code is 1, and --prune deletes nothing.\n\n" +
+			"A paused timer stays paused, with a note, where its document says status: active.\n" +
+			"carillon timer resume ends the pause. A new timer whose document has no status is inactive, with\n" +
+			"a note.\n\n" +
 			"A document without an app is for the app of --app, " + appVariable + " or the context.\n" +
 			"With --app, a document of another app is refused, and nothing is applied.",
 		Example: `  carillon export --app shop > shop.yaml
@@ -178,6 +181,10 @@ func (t *tool) apply(ctx context.Context, a *apply) error {
 		bar := progress.New(t.errOut, "applying", int64(len(all)))
 		defer bar.Done()
 		if err := t.applyAll(ctx, api, a, all, bar); err != nil {
+			bar.Done()
+			if a.prune {
+				t.sayUnpruned(a.dryRun)
+			}
 			return err
 		}
 		bar.Done()

@@ -156,6 +156,17 @@ func TestApplyReportsRefusedTimers(t *testing.T) {
 	require.ErrorContains(t, err, "document 3): 422 Unprocessable Entity: ")
 	require.ErrorContains(t, err, "schedule.specs[0]")
 	require.Equal(t, 2, strings.Count(said, " created\n"), said)
+	require.NotContains(t, said, "--prune")
+
+	u.do("timer", "create", "extra", "--every", "1h", "--url", "https://example.com/")
+	for arg, want := range map[string]string{"--yes": "was", "--dry-run": "would be"} {
+		said, err := u.try("apply", "-f", file, "--prune", arg)
+		require.ErrorContains(t, err, "timer shop/bad (")
+		require.Contains(
+			t, said, "--prune: nothing "+want+" deleted, because not all could be applied\n")
+		require.NotContains(t, said, "extra")
+	}
+	u.do("timer", "get", "extra")
 }
 
 // TestApplyGoesOnWithoutWronglyTypedFields checks that documents whose fields have a wrong type or

@@ -12,6 +12,16 @@ import (
 	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
 )
 
+// sayUnpruned says that an error keeps prune from what it deletes: a dry run without a deletion would
+// look as if there was none to make.
+func (t *tool) sayUnpruned(dryRun bool) {
+	done := "was"
+	if dryRun {
+		done = "would be"
+	}
+	fmt.Fprintf(t.errOut, "--prune: nothing %s deleted, because not all could be applied\n", done)
+}
+
 // prune deletes the timers that are in no file, of the apps of which the files have timers. Calendars
 // stay.
 func (t *tool) prune(
