@@ -20,19 +20,20 @@ func (t *tool) appCommand() *cobra.Command {
 		Args:  usageArgs(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	freeze := t.onApp("freeze", "skip all fires of the app from now on", http.MethodPost, "/freeze")
+	freeze := t.onApp("freeze [APP]", "skip all fires of the app from now on", http.MethodPost, "/freeze")
 	var reason string
 	freeze.Flags().StringVar(&reason, "reason", "", "why; shown until it is unfrozen")
-	freeze.RunE = func(c *cobra.Command, _ []string) error {
-		return t.callApp(c, http.MethodPost, "/freeze", client.Object{"reason": reason})
+	freeze.RunE = func(c *cobra.Command, args []string) error {
+		return t.callApp(c, args, http.MethodPost, "/freeze", client.Object{"reason": reason})
 	}
 	c.AddCommand(
 		t.appList(),
-		t.onApp("get", "show the app", http.MethodGet, ""),
+		t.onApp("get [APP]", "show the app", http.MethodGet, ""),
 		t.withDryRun(freeze),
 		t.withDryRun(
-			t.onApp("unfreeze", "end the freeze of the app", http.MethodPost, "/unfreeze")),
-		t.onApp("settings", "show the limits and rules of the app", http.MethodGet, "/settings"),
+			t.onApp("unfreeze [APP]", "end the freeze of the app", http.MethodPost, "/unfreeze")),
+		t.onApp(
+			"settings [APP]", "show the limits and rules of the app", http.MethodGet, "/settings"),
 		t.appLimit(),
 		t.appAllow(),
 		t.appDelete(),
@@ -112,15 +113,36 @@ func (t *tool) findApp(ctx context.Context, api *client.Client) error {
 	return err //nolint:wrapcheck // it says what the API answered
 }
 
+// takeApp makes the argument the app, if there is one. It wins over a variable and the context, which
+// may be meant for other commands, but not over --app of the same command line.
+func (t *tool) takeApp(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if t.app != "" && t.app != args[0] {
+		return usageError(fmt.Sprintf(
+			"--app: expected %q, as the argument says, found %q: leave one of them out",
+			args[0], t.app,
+		))
+	}
+	t.target.App = args[0]
+	return nil
+}
+
 // onApp returns a command that sends one request about the app.
 func (t *tool) onApp(use, short, method, below string) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: usageArgs(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error { return t.callApp(c, method, below, nil) },
+		Use: use, Short: short, Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			return t.callApp(c, args, method, below, nil)
+		},
 	}
 }
 
-func (t *tool) callApp(c *cobra.Command, method, below string, body any) error {
+func (t *tool) callApp(c *cobra.Command, args []string, method, below string, body any) error {
+	if err := t.takeApp(args); err != nil {
+		return err
+	}
 	return t.withApp(func(api *client.Client, app url.Values) error {
 		answer, err := api.Do(
 			c.Context(),

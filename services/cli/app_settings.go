@@ -17,12 +17,15 @@ func (t *tool) appLimit() *cobra.Command {
 	var burst, concurrent int
 	var create bool
 	c := &cobra.Command{
-		Use:   "limit",
+		Use:   "limit [APP]",
 		Short: "change the limits of the app; those that are not named stay",
-		Example: `  carillon app limit --app shop --rate 50 --burst 100
-  carillon app limit --app desk --rate 5 --create`,
-		Args: usageArgs(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
+		Example: `  carillon app limit shop --rate 50 --burst 100
+  carillon app limit desk --rate 5 --create`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := t.takeApp(args); err != nil {
+				return err
+			}
 			return t.changeSettings(c, create, func(settings client.Object) error {
 				for name, value := range map[string]any{
 					"rate": rate, "burst": burst, "concurrent": concurrent,
@@ -48,6 +51,8 @@ func (t *tool) appAllow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "allow [RULE…]",
 		Short: "add rules that open addresses to the app's timers, and remove others",
+		Long: "Add rules that open addresses to the app's timers, and remove others. All arguments are rules,\n" +
+			"because the name of an app may be that of a host: give the app by --app.",
 		Example: `  carillon app allow --app shop 10.20.0.0/16:8080 '*.example.com:8443'
   carillon app allow --app shop --remove 10.20.0.0/16:8080`,
 		RunE: func(c *cobra.Command, add []string) error {

@@ -581,6 +581,29 @@ func TestCalendarBackfillAndAppCommands(t *testing.T) {
 	require.Contains(t, u.refused("app", "allow", "--app", "shpo", "*.example.org"), "--create")
 }
 
+// TestAppMayBeAnArgument checks that commands about an app take its name as app delete does, and
+// that it wins over all but another one on the same command line.
+func TestAppMayBeAnArgument(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api) // of app shop
+	u.do("app", "limit", "desk", "--rate", "5", "--create")
+	require.Contains(t, u.do("app", "settings", "desk"), "rate: 5")
+	require.Contains(t, u.do("app", "get", "desk", "--app", "desk"), "app: desk")
+	require.Contains(t, u.do("app", "freeze", "desk", "--reason", "x", "--dry-run"), "frozen: true")
+	require.Contains(t, u.do("app", "freeze", "desk", "--reason", "x"), "frozen: true")
+	require.Regexp(t, `desk +true`, u.do("app", "list"))
+	require.Contains(t, u.do("app", "unfreeze", "desk"), "frozen: false")
+	require.NotContains(t, u.do("app", "list"), "shop")
+	for _, command := range []string{"get", "settings", "freeze", "unfreeze", "limit"} {
+		require.Contains(t, u.refused("app", command, "desk", "-a", "shop"),
+			`--app: expected "desk", as the argument says, found "shop": leave one of them out`)
+		require.Contains(t, u.refused("app", command, "desk", "shop"), "at most 1 arg")
+		require.Contains(t, u.refused("app", command, ""), "argument 1 is empty")
+	}
+}
+
 func TestKeysAndContexts(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
