@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ const (
 	// defaultDeadLetters is how many dead letters a list shows.
 	defaultDeadLetters = 50
 	maxRedrive         = 10_000 // fires per request
+	redriveSample      = 20     // fires that the answer of a redrive shows
 )
 
 func (t *tool) deadCommand() *cobra.Command {
@@ -70,6 +72,18 @@ func (d *deadSelection) fields() map[string]string {
 	return fields
 }
 
+// query returns the parameters of the selection for a list.
+func (d *deadSelection) query() url.Values {
+	query := url.Values{}
+	for name, v := range d.fields() {
+		query.Set(name, v)
+	}
+	if d.again {
+		query.Set("again", "true")
+	}
+	return query
+}
+
 func (t *tool) deadList() *cobra.Command {
 	var selected deadSelection
 	var limit int
@@ -79,15 +93,8 @@ func (t *tool) deadList() *cobra.Command {
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return t.withApp(func(api *client.Client, app url.Values) error {
-				query := url.Values{}
-				for name, v := range selected.fields() {
-					query.Set(name, v)
-				}
-				if selected.again {
-					query.Set("again", "true")
-				}
-				path := "/apps/" + url.PathEscape(app.Get("app")) + "/dead-letters"
-				letters, err := api.All(c.Context(), path, query, limit)
+				path := appPath(app, "/dead-letters")
+				letters, err := api.All(c.Context(), path, selected.query(), limit)
 				if err != nil {
 					return err //nolint:wrapcheck // it says what the API answered
 				}
@@ -169,7 +176,7 @@ func (r *redriver) run(ctx context.Context, api *client.Client, app string) erro
 		total += got.Int("count")
 		cursor = got.Text("next_cursor")
 		if first {
-			err := bar.Above(func() error { return r.showSample(got) })
+			err := bar.Above(func() error { return r.showSample(ctx, api, app, got) })
 			if err != nil {
 				return err
 			}
@@ -233,18 +240,47 @@ func (r *redriver) total() int64 {
 	return int64(r.limit)
 }
 
-// showSample prints some of the fires.
-func (r *redriver) showSample(got client.Object) error {
-	for _, f := range got.Objects("sample") {
-		r.tool.sayf(
-			"%s  %s  %s  %s",
-			f.Text("id"),
-			f.Text("finished_at"),
-			printable(f.Text("reason")),
-			printable(f.Text("failure")),
-		)
+// showSample prints some of the fires, as dead list does.
+func (r *redriver) showSample(
+	ctx context.Context,
+	api *client.Client,
+	app string,
+	got client.Object,
+) error {
+	sample := got.Objects("sample")
+	if len(sample) == 0 || !r.tool.printer.Human() {
+		return nil
 	}
-	return nil
+	r.describe(ctx, api, app, sample)
+	return r.tool.printer.List(sample, deadColumns())
+}
+
+// describe adds the names of their timers and the last errors to fires. Lists of dead letters have
+// these, and a list of the same selection begins with the same fires. Without an answer the ids of
+// the timers stay: what is redriven does not depend on it.
+func (r *redriver) describe(
+	ctx context.Context, api *client.Client, app string, fires []client.Object,
+) {
+	selected := r.deadSelection
+	selected.again = selected.again || r.yes // they are redriven by now
+	if len(r.fires) > 0 {                    // a list selects none by ids
+		selected.timer = fires[0].Text("timer_id")
+	}
+	query := selected.query()
+	query.Set("limit", strconv.Itoa(redriveSample))
+	page, err := api.Get(ctx, appPath(url.Values{"app": {app}}, "/dead-letters"), query)
+	if err != nil {
+		return
+	}
+	names, letters := map[string]string{}, map[string]client.Object{}
+	for _, letter := range page.Objects("items") {
+		names[letter.Text("timer_id")] = letter.Text("timer_name")
+		letters[letter.Text("id")] = letter
+	}
+	for _, f := range fires {
+		setIf(f, "timer_name", names[f.Text("timer_id")])
+		setIf(f, "last_error", letters[f.Text("id")].Text("last_error"))
+	}
 }
 
 // redrivePatience limits a redrive with all its requests.

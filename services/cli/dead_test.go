@@ -69,9 +69,19 @@ func TestDeadCommand(t *testing.T) {
 	_, err = dead("show", "1-1")
 	require.ErrorContains(t, err, "404")
 
+	for _, args := range [][]string{nil, {"--fires", fire}} {
+		said, err = redrive(args...)
+		require.NoError(t, err)
+		require.Regexp(t, `FINISHED +TIMER +FIRE +REASON +ATTEMPTS +CODE +FAILURE`, said)
+		require.Regexp(t, row, said, "as the list shows it")
+	}
+	said, err = redrive("-o", "json")
+	require.NoError(t, err)
+	require.NotContains(t, said, "FINISHED")
+
 	said, err = redrive("--yes")
 	require.NoError(t, err)
-	require.Contains(t, said, "exhausted")
+	require.Regexp(t, ` bill +`+fire+` +exhausted`, said)
 	require.Contains(t, said, "1 redriven")
 	none, err = dead("list")
 	require.NoError(t, err)
