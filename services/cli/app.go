@@ -20,7 +20,12 @@ func (t *tool) appCommand() *cobra.Command {
 		Args:  usageArgs(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	freeze := t.onApp("freeze [APP]", "skip all fires of the app from now on", http.MethodPost, "/freeze")
+	freeze := t.onApp(
+		"freeze [APP]",
+		"skip all fires of the app from now on",
+		http.MethodPost,
+		"/freeze",
+	)
 	var reason string
 	freeze.Flags().StringVar(&reason, "reason", "", "why; shown until it is unfrozen")
 	freeze.RunE = func(c *cobra.Command, args []string) error {

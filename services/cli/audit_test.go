@@ -53,7 +53,12 @@ func TestAuditShowsFieldsOfOneSide(t *testing.T) {
 			fmt.Fprintf(w, `{"items":[{"action":"update","kind":"settings","resource":"shop",%s}],`+
 				`"next_cursor":""}`, change)
 		}))
-		require.Regexp(t, `settings +shop +`+want+` *\n`, newUser(t, server.URL).do("audit"), change)
+		require.Regexp(
+			t,
+			`settings +shop +`+want+` *\n`,
+			newUser(t, server.URL).do("audit"),
+			change,
+		)
 		server.Close()
 	}
 }

@@ -54,7 +54,11 @@ func (t *tool) timerReschedule() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(
-		&at, "at", "", "the new instant such as 2030-01-31T09:00:00Z, or a duration from now such as 2h")
+		&at,
+		"at",
+		"",
+		"the new instant such as 2030-01-31T09:00:00Z, or a duration from now such as 2h",
+	)
 	f.StringVar(&delay, "delay", "", "how long from now, by the clock of the API, such as 90m")
 	f.Int32Var(&version, "if-version", 0, "only if this is the timer's version")
 	return t.withDryRun(c)
