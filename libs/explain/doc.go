@@ -25,5 +25,6 @@
 //
 // Coming fires:
 //
-//	holds.go  what holds coming fires back now, with codes and sentences
+//	holds.go      what holds coming fires back now, with codes and sentences
+//	openholds.go  which fires came due and are open now
 package explain

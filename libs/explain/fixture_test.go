@@ -60,7 +60,12 @@ func (h *holds) OpenFires(
 
 func (h *holds) read(t *testing.T) []explain.Hold {
 	t.Helper()
-	got, err := explain.ReadHolds(t.Context(), h, app, id, ms(now))
+	facts := newFixture().read(t, ms(now), ms(now)+1, 1)
+	var listed []explain.Answer // open fires have tests of their own
+	for i := range h.open {
+		listed = append(listed, explain.Answer{Open: &h.open[i]})
+	}
+	got, err := facts.ReadHolds(t.Context(), h, listed)
 	require.NoError(t, err)
 	return got
 }

@@ -21,6 +21,8 @@ const (
 	HoldMaxFires       HoldCode = "max_fires_reached"
 	HoldFrozen         HoldCode = "app_frozen"
 	HoldLimited        HoldCode = "app_limited"
+	HoldOpenFire       HoldCode = "open_fire"
+	HoldMoreOpen       HoldCode = "more_open_fires"
 	HoldWaitsForLimits HoldCode = "waits_for_limits"
 	HoldBreakerOpen    HoldCode = "breaker_open"
 	HoldBreakerUnknown HoldCode = "breaker_unknown"
@@ -44,6 +46,11 @@ func HoldMeanings() []HoldMeaning {
 		{HoldMaxFires, "the timer has had every fire that max_fires allows"},
 		{HoldFrozen, "the app is frozen, so its fires are not called"},
 		{HoldLimited, "the app has limits; only executors know how much of them is used"},
+		{
+			HoldOpenFire,
+			"a fire of the timer came due and has not finished; the oldest three are told of",
+		},
+		{HoldMoreOpen, "more fires of the timer came due and have not finished"},
 		{HoldWaitsForLimits, "fires of the timer wait for the limits of the app"},
 		{HoldBreakerOpen, "fires of the timer wait for the breaker of their endpoint"},
 		{
@@ -60,7 +67,9 @@ func HoldMeanings() []HoldMeaning {
 // Hold is what holds coming fires of a timer back now, or may do so.
 type Hold struct {
 	Code HoldCode
-	Text string // one sentence
+	Text string // one sentence; of an open fire those of its answer, too
+	// Answer explains the fire of HoldOpenFire, as a question about its instant does. Else nil.
+	Answer *Answer
 }
 
 // HoldStore is the part of the store that tells what holds fires back.
@@ -92,11 +101,11 @@ func (f *Facts) Holds(answers []Answer) []Hold {
 	case f.State.Status == timer.StatusDeleted:
 		return nil
 	case ok && period.Status == timer.StatusPaused:
-		return []Hold{{HoldPaused, f.inactivityText(period)}}
+		return []Hold{{Code: HoldPaused, Text: f.inactivityText(period)}}
 	case ok:
-		return []Hold{{HoldInactive, f.inactivityText(period)}}
+		return []Hold{{Code: HoldInactive, Text: f.inactivityText(period)}}
 	case f.State.AnchorMS == 0 && f.State.Status != timer.StatusActive:
-		return []Hold{{HoldInactive, f.neverActiveText()}}
+		return []Hold{{Code: HoldInactive, Text: f.neverActiveText()}}
 	}
 	v, _ := f.version(f.NowMS)
 	if v == nil {
@@ -105,8 +114,8 @@ func (f *Facts) Holds(answers []Answer) []Hold {
 	if last := f.lastOf(v); last.made && last.atMS != timer.NeverMS && last.atMS <= f.NowMS {
 		return []Hold{
 			{
-				HoldMaxFires,
-				fmt.Sprintf(
+				Code: HoldMaxFires,
+				Text: fmt.Sprintf(
 					"The timer has had its %s (max_fires). More come only if one is skipped or an "+
 						"edit raises it.",
 					count(v.Definition.Schedule.MaxFires, "fire"),
@@ -122,19 +131,18 @@ func ofSchedule(a Answer) bool {
 	return a.Outcome == nil && (a.Open == nil || a.Open.Series == 0)
 }
 
-// ReadHolds returns what holds coming fires of a timer back at nowMS. It asks the store only: what
-// executors have in memory is not known, and said to be so. The reads are not one snapshot.
-func ReadHolds(
-	ctx context.Context, s HoldStore, app string, id timer.ID, nowMS int64,
-) ([]Hold, error) {
+// ReadHolds returns what holds coming fires of the timer back at NowMS, and which due ones are open
+// that are not among the listed answers. It asks the store only: what executors have in memory is
+// not known, and said to be so. The reads are not one snapshot.
+func (f *Facts) ReadHolds(ctx context.Context, s HoldStore, listed []Answer) ([]Hold, error) {
 	var out []Hold
-	a, err := s.App(ctx, app)
+	a, err := s.App(ctx, f.App)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	out = append(out, holdsOfApp(&a)...)
-	page, err := s.OpenFires(ctx, app, id, store.OpenFiresQuery{
-		UntilMS: nowMS, ScanLimit: holdScan, Limit: holdFires,
+	page, err := s.OpenFires(ctx, f.App, f.ID, store.OpenFiresQuery{
+		UntilMS: f.NowMS, ScanLimit: holdScan, Limit: holdFires,
 	})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
@@ -143,14 +151,15 @@ func ReadHolds(
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	out = append(out, holdsOfFires(&page, sessions, nowMS)...)
+	out = append(out, f.holdsOfOpen(&page, sessions, listed)...)
+	out = append(out, holdsOfFires(&page, sessions, f.NowMS)...)
 	out = append(out, holdsOfExecutors(sessions)...)
 	oldest, err := s.OldestOpen(ctx)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	if late := nowMS - oldest; oldest != 0 && late >= store.OverdueAfter.Milliseconds() {
-		out = append(out, Hold{HoldBacklog, fmt.Sprintf(
+	if late := f.NowMS - oldest; oldest != 0 && late >= store.OverdueAfter.Milliseconds() {
+		out = append(out, Hold{Code: HoldBacklog, Text: fmt.Sprintf(
 			"The oldest open fire of all apps is %s past its run time.", duration(late))})
 	}
 	return out, nil
@@ -162,7 +171,7 @@ func holdsOfApp(a *store.App) (out []Hold) {
 		if a.Reason != "" {
 			text += " (" + a.Reason + ")"
 		}
-		out = append(out, Hold{HoldFrozen, text + "; the audit trail has by whom."})
+		out = append(out, Hold{Code: HoldFrozen, Text: text + "; the audit trail has by whom."})
 	}
 	var limits []string
 	if a.Settings.Rate > 0 {
@@ -176,7 +185,7 @@ func holdsOfApp(a *store.App) (out []Hold) {
 		limits = append(limits, count(int64(a.Settings.Concurrent), "call")+" at once")
 	}
 	if len(limits) > 0 {
-		out = append(out, Hold{HoldLimited, "The app may have at most " +
+		out = append(out, Hold{Code: HoldLimited, Text: "The app may have at most " +
 			strings.Join(limits, " and ") + "; only executors know how much of that is used."})
 	}
 	return out
@@ -190,12 +199,18 @@ type waiting struct {
 	unknown bool                 // a live executor has one, which may wait in its memory
 }
 
-func waitingOf(fires []timer.Fire, sessions []store.Session, nowMS int64) waiting {
-	w := waiting{n: map[timer.Wait]int{}, sinceMS: map[timer.Wait]int64{}}
+// aliveOf returns the owners of live sessions.
+func aliveOf(sessions []store.Session) Owners {
 	alive := Owners{}
 	for i := range sessions {
 		alive[sessions[i].ID] = true
 	}
+	return alive
+}
+
+func waitingOf(fires []timer.Fire, sessions []store.Session, nowMS int64) waiting {
+	w := waiting{n: map[timer.Wait]int{}, sinceMS: map[timer.Wait]int64{}}
+	alive := aliveOf(sessions)
 	for i := range fires {
 		f := &fires[i]
 		if f.RunAtMS == timer.DeferredMS || f.State == timer.FireAccepted {
@@ -245,8 +260,20 @@ func holdsOfFires(
 			}
 			out = append(
 				out,
-				Hold{c.code, fmt.Sprintf("Of the timer %s%s %s %s, the first since %s.", least,
-					count(int64(n), "fire"), verb, waitText(c.wait), instant(all.sinceMS[c.wait]))},
+				Hold{
+					Code: c.code,
+					Text: fmt.Sprintf(
+						"Of the timer %s%s %s %s, the first since %s.",
+						least,
+						count(
+							int64(n),
+							"fire",
+						),
+						verb,
+						waitText(c.wait),
+						instant(all.sinceMS[c.wait]),
+					),
+				},
 			)
 		case c.wait == timer.WaitBreaker && (all.due || more):
 			text := "No fire of the timer is known to wait for the breaker of its endpoint: only " +
@@ -255,7 +282,7 @@ func holdsOfFires(
 				text = "Only executors know whether the breaker of the endpoint is open, and there " +
 					"are too many open fires to search them all."
 			}
-			out = append(out, Hold{HoldBreakerUnknown, text})
+			out = append(out, Hold{Code: HoldBreakerUnknown, Text: text})
 		}
 	}
 	return out
@@ -277,7 +304,7 @@ func holdsOfExecutors(sessions []store.Session) []Hold {
 	}
 	switch {
 	case executors == 0:
-		return []Hold{{HoldNoExecutor, "No executor is alive, so no fire is called."}}
+		return []Hold{{Code: HoldNoExecutor, Text: "No executor is alive, so no fire is called."}}
 	case full > 0:
 		verb := "have"
 		if full == 1 {
@@ -285,8 +312,8 @@ func holdsOfExecutors(sessions []store.Session) []Hold {
 		}
 		return []Hold{
 			{
-				HoldBehind,
-				fmt.Sprintf(
+				Code: HoldBehind,
+				Text: fmt.Sprintf(
 					"Of %s alive, %d %s no room for more fires.",
 					count(int64(executors), "executor"),
 					full,
@@ -295,7 +322,7 @@ func holdsOfExecutors(sessions []store.Session) []Hold {
 			},
 		}
 	case oldestMS >= behindMS:
-		return []Hold{{HoldBehind, fmt.Sprintf(
+		return []Hold{{Code: HoldBehind, Text: fmt.Sprintf(
 			"Tasks wait up to %s until executors claim them.",
 			(time.Duration(oldestMS) * time.Millisecond).String())}}
 	}

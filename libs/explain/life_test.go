@@ -584,7 +584,7 @@ func TestHoldsSayWhatIsKnown(t *testing.T) {
 	busy.sessions, busy.open = nil, nil
 	require.Contains(t, busy.codes(t), explain.HoldNoExecutor)
 	require.Contains(t, join(busy.texts(t)), "too many open fires to search them all")
-	require.Len(t, explain.HoldMeanings(), 12)
+	require.Len(t, explain.HoldMeanings(), 14)
 }
 
 // TestHoldsCountWhatWaits checks that a fire whose turn has come does not wait for it, that fires

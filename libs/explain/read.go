@@ -86,7 +86,7 @@ type Facts struct {
 	Versions     []Version
 	Inactivities []timer.Inactivity
 	Open         []timer.Fire // in order of (due, series)
-	Owners       Owners       // of the open fires
+	Owners       Owners       // of the open fires, and of those that ReadHolds tells of
 	Outcomes     []timer.Outcome
 
 	instants []int64 // to explain, ascending

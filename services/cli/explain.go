@@ -134,14 +134,21 @@ func (t *tool) showExplanation(answer client.Object) error {
 			}
 		}
 	}
-	return t.showHolds(answer)
+	return t.showHolds(answer, nil)
 }
 
-// showHolds prints what holds fires back now.
-func (t *tool) showHolds(answer client.Object) error {
+// showHolds prints what holds fires back now, without open fires that the items above tell of.
+func (t *tool) showHolds(answer client.Object, above []client.Object) error {
+	shown := map[string]bool{}
+	for _, item := range above {
+		shown[item.Object("fire").Text("id")] = true
+	}
 	var holds []string
 	for _, hold := range answer.Objects("holds") {
-		holds = append(holds, "Now: "+hold.Text("text"))
+		fire := hold.Object("answer").Object("fire").Text("id")
+		if fire == "" || !shown[fire] {
+			holds = append(holds, "Now: "+hold.Text("text"))
+		}
 	}
 	return t.printLines(holds)
 }
@@ -158,7 +165,7 @@ func (t *tool) showHoldsOfRange(
 	if err != nil {
 		return err //nolint:wrapcheck // it says what the API answered
 	}
-	return t.showHolds(answer)
+	return t.showHolds(answer, items)
 }
 
 // isToCome reports whether an answer is about an open fire, or an instant that is to come.

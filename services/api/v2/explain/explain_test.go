@@ -208,3 +208,64 @@ func TestExplainsTheLifeAndWhatHoldsBack(t *testing.T) {
 	require.Contains(t, told, "claimed")
 	require.Contains(t, told, "recorded")
 }
+
+// TestExplainsTheOpenFiresOfNow checks that a question about the present tells of fires that came due
+// and are open, and that no question tells of one twice.
+func TestExplainsTheOpenFiresOfNow(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	got := e.Create(t, http.StatusCreated, apitest.V2Body) // never active: only requests have fires
+	type answer struct {
+		Items []struct{ Code string }
+		Holds []struct {
+			Code, Text string
+			Answer     *struct {
+				At, Code, Text string
+				Fire           struct {
+					ID, Due, Cause string
+					WaitsFor       string `json:"waits_for"`
+				}
+			}
+		}
+	}
+	about := func(query string) (told []string, a answer) {
+		e.Call(t, http.MethodGet, apitest.TimerPath(got.ID, "/explain")+query, "", nil).
+			Into(t, http.StatusOK, &a)
+		for _, h := range a.Holds {
+			if h.Answer != nil {
+				require.Equal(t, string(explain.HoldOpenFire), h.Code)
+				require.Equal(t, "run_now", h.Answer.Fire.Cause)
+				require.Equal(t, h.Answer.At, h.Answer.Fire.Due)
+				require.Contains(t, h.Text, "The fire "+h.Answer.Fire.ID+", due at ")
+				require.Contains(t, h.Text, "is open ("+h.Answer.Code+"): "+h.Answer.Text)
+				told = append(told, h.Answer.Code+" "+h.Answer.Fire.WaitsFor)
+			}
+		}
+		return told, a
+	}
+	told, _ := about("")
+	require.Empty(t, told, "no fire is open")
+
+	for range 3 {
+		require.Equal(t, http.StatusAccepted,
+			e.Call(t, http.MethodPost, apitest.TimerPath(got.ID, "/run"), "", nil).Status)
+	}
+	won := e.Claimed(t, e.Dispatched.All())
+	require.Len(t, won, 3)
+	e.Accept(t, won[1])
+	won[0].State, won[0].Attempt = timer.FireRetrying, 1
+	won[0].RunAtMS = time.Now().Add(time.Hour).UnixMilli()
+	_, err := e.Store.Release(t.Context(), e.Session, won[:1], nil)
+	require.NoError(t, err)
+	told, _ = about("")
+	require.ElementsMatch(t, []string{
+		"waits_for_retry retry", "waits_for_completion completion", "in_progress executor",
+	}, told)
+
+	later := apitest.RFC(time.Now().Add(time.Hour))
+	told, _ = about("&at=" + url.QueryEscape(later))
+	require.Len(t, told, 3, "the future, too")
+	own := time.UnixMilli(won[0].DueMS)
+	told, a := about(at(own))
+	require.Len(t, told, 3-len(a.Items), "what is an item is no hold")
+}

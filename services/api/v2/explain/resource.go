@@ -86,8 +86,9 @@ type explanationBody struct {
 
 // HoldBody is what holds coming fires back, or may do so.
 type HoldBody struct {
-	Code explaining.HoldCode `json:"code" enum:"timer_paused,timer_inactive,max_fires_reached,app_frozen,app_limited,waits_for_limits,breaker_open,breaker_unknown,waits_for_turn,no_executor,executors_behind,backlog" doc:"What it is."`
-	Text string              `json:"text" doc:"The same as a sentence."`
+	Code   explaining.HoldCode `json:"code" enum:"timer_paused,timer_inactive,max_fires_reached,app_frozen,app_limited,open_fire,more_open_fires,waits_for_limits,breaker_open,breaker_unknown,waits_for_turn,no_executor,executors_behind,backlog" doc:"What it is."`
+	Text   string              `json:"text" doc:"The same as a sentence."`
+	Answer *AnswerBody         `json:"answer,omitempty" doc:"Of open_fire: the fire with its explanation, as at has it, without the timeline."`
 }
 
 type explanationOutput struct{ Body explanationBody }
@@ -137,10 +138,11 @@ func (s *Resource) explain(ctx context.Context, in *explainInput) (*explanationO
 	}
 	if (to > now.UnixMilli() && in.Cursor == "" || open) &&
 		facts.State.Status != timer.StatusDeleted {
+		of := answers
 		if !one {
-			answers = nil // the holds of a range are those of its timer
+			of = nil // the holds of a range are those of its timer
 		}
-		if err := s.addHolds(ctx, facts, answers, &out.Body); err != nil {
+		if err := s.addHolds(ctx, facts, of, answers, &out.Body); err != nil {
 			return nil, err
 		}
 	}
@@ -171,15 +173,22 @@ func (s *Resource) timeline(
 	return fires.ShowTimeline(life), nil
 }
 
+// addHolds adds what holds fires of answers back, and the due open fires that are not listed.
 func (s *Resource) addHolds(
-	ctx context.Context, facts *explaining.Facts, answers []explaining.Answer, out *explanationBody,
+	ctx context.Context, facts *explaining.Facts, of, listed []explaining.Answer,
+	out *explanationBody,
 ) error {
-	holds, err := explaining.ReadHolds(ctx, s.Store, facts.App, facts.ID, facts.NowMS)
+	holds, err := facts.ReadHolds(ctx, s.Store, listed)
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}
-	for _, h := range append(facts.Holds(answers), holds...) {
-		out.Holds = append(out.Holds, HoldBody{Code: h.Code, Text: h.Text})
+	for _, h := range append(facts.Holds(of), holds...) {
+		b := HoldBody{Code: h.Code, Text: h.Text}
+		if h.Answer != nil {
+			answer := show(h.Answer, facts)
+			b.Answer = &answer
+		}
+		out.Holds = append(out.Holds, b)
 	}
 	return nil
 }
