@@ -441,6 +441,11 @@ func TestEndsOfSessionsUnknown(t *testing.T) {
 		return a.Status == http.StatusServiceUnavailable
 	}, 20*time.Second, 100*time.Millisecond)
 	session["Sec-Fetch-Site"] = "same-origin"
+	session["Content-Type"] = "application/x-www-form-urlencoded"
+	a = f.Call(t, http.MethodPost, "/ui/apps/shop/timers/new", "url=what+was+typed", session)
+	require.Equal(t, http.StatusServiceUnavailable, a.Status)
+	require.Contains(t, a.Body, `value="what was typed"`, "the editor stays")
+	require.Contains(t, a.Body, "Nothing was saved")
 	require.Equal(t, "/ui/sign-in",
 		f.Call(t, http.MethodPost, "/ui/sign-out", "", session).Header.Get("Location"))
 

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -246,10 +247,28 @@ func (q *request) fail(err error) {
 	back := ""
 	if q.r.Method == http.MethodPost {
 		back = q.origin()
+		if refused.Status == http.StatusServiceUnavailable && q.keepEntered(refused) {
+			return
+		}
 	}
 	if err := q.render(refused.Status, "error", &failedPage{refused, back}); err != nil {
 		q.page.opts.Logger.Error().Err(err).Msg("error not shown")
 	}
+}
+
+// keepEntered shows the editor with what the viewer sent, where nobody could look at that, because it
+// is not known for now who they are. It reports whether it did.
+func (q *request) keepEntered(refused *apiError) bool {
+	if !q.isEditor() || q.readForm(input.MaxRequestBytes) != nil {
+		return false
+	}
+	d, shown := q.enteredEditor(), *refused
+	shown.Detail = cmp.Or(shown.Detail, q.views.texts.get("nothing_saved"))
+	d.Refused = &shown
+	if err := q.render(refused.Status, "editor", d); err != nil {
+		q.page.opts.Logger.Error().Err(err).Msg("editor not shown")
+	}
+	return true
 }
 
 // askToSignIn sends the viewer to sign in, and then back. A part of a page that is refreshed has the
