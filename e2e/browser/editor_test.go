@@ -183,6 +183,20 @@ func TestNoAnswerIsSaid(t *testing.T) {
 	s.tab.Await(t, silent)
 }
 
+// TestGonePagesAreLoadedAgain checks that a page whose part is gone, or no longer for its viewer, does
+// not show the last of it for ever.
+func TestGonePagesAreLoadedAgain(t *testing.T) {
+	t.Parallel()
+	s := openSite(t)
+	for _, gone := range []int64{http.StatusForbidden, http.StatusNotFound} {
+		s.down.Store(0)
+		s.tab.Go(t, "/ui/apps/shop/overview")
+		require.True(t, s.tab.Is(t, `window.before = true`))
+		s.down.Store(gone)
+		s.tab.Await(t, `!window.before`)
+	}
+}
+
 // TestHiddenPagesAreNotRefreshed checks that a page which nobody sees asks for nothing, and goes on
 // when somebody sees it again.
 func TestHiddenPagesAreNotRefreshed(t *testing.T) {

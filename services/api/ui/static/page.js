@@ -183,8 +183,11 @@
   document.body.addEventListener("htmx:sendError", unanswered);
   document.body.addEventListener("htmx:timeout", unanswered);
   document.body.addEventListener("htmx:afterOnLoad", function (e) {
-    if (e.detail.xhr.status < 500) answered(true);
+    var status = e.detail.xhr.status;
+    if (status < 500) answered(true);
     else unanswered(e);
+    // What a part shows is gone, or no longer for this viewer: the whole page says so.
+    if (e.detail.requestConfig.verb === "get" && (status === 403 || status === 404)) location.reload();
     var out = document.getElementById("signed-out");
     if (out && e.detail.xhr.status === 413) sayTooLarge();
     if (out && e.detail.successful && !e.detail.xhr.getResponseHeader("Hx-Retarget")) out.textContent = "";
