@@ -111,8 +111,7 @@ func (e unknownAppError) Error() string {
 // findApp returns an error unless the app exists.
 func (t *tool) findApp(ctx context.Context, api *client.Client) error {
 	_, err := api.Get(ctx, "/apps/"+url.PathEscape(t.target.App), nil)
-	e, ok := errors.AsType[*client.Error](err)
-	if ok && client.NotFound(err) && !e.NoPath() {
+	if client.NotFound(err) {
 		return unknownAppError(t.target.App)
 	}
 	return err //nolint:wrapcheck // it says what the API answered

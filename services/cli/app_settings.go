@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -107,9 +106,9 @@ func (t *tool) changeSettings(
 	return t.withApp(func(api *client.Client, app url.Values) error {
 		path := "/apps/" + url.PathEscape(app.Get("app")) + "/settings"
 		was, err := api.Get(c.Context(), path, nil)
-		switch e, ok := errors.AsType[*client.Error](err); {
+		switch {
 		case err == nil:
-		case !ok || !client.NotFound(err) || e.NoPath():
+		case !client.NotFound(err):
 			return err //nolint:wrapcheck // it says what the API answered
 		case !create:
 			return fmt.Errorf("%w\n--create makes an app that does not exist yet", err)

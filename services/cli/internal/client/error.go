@@ -109,10 +109,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// NotFound reports whether an error is a 404 of the API.
+// NotFound reports whether the API says that it has no such resource. A 404 of something else, such as
+// a gateway without an API behind it, says nothing about resources, nor does one about a path.
 func NotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == http.StatusNotFound
+	return ok && e.Status == http.StatusNotFound && !e.External && !e.NoPath()
 }
 
 // Unauthorized reports whether the API does not know the key.

@@ -140,6 +140,15 @@ func parse(text []byte, source, app string) (Manifest, error) {
 	if m.Body, err = client.Decode(data); err != nil {
 		return m, fmt.Errorf("%s: expected an object with app, name, schedule and target", source)
 	}
+	for _, field := range []string{"kind", "app", "name"} {
+		// YAML reads 0123 as 83, and "on" as true: they would be of another app or calendar.
+		if v, has := m.Body[field]; has && v != nil {
+			if _, text := v.(string); !text {
+				return m, fmt.Errorf("%s: %s: expected a text, found %s: quote it",
+					source, field, m.Body.Text(field))
+			}
+		}
+	}
 	if kind := m.Body.Text("kind"); kind != "" {
 		m.Kind = Kind(strings.ToLower(kind))
 	}

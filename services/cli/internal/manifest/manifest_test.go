@@ -97,6 +97,24 @@ func TestKeysAreTexts(t *testing.T) {
 	require.Equal(t, "a\u0085\u007f😀", all[0].Body.Object("labels").Text("k"))
 }
 
+// TestNamesAreTexts checks that what YAML reads as another value names no other app or calendar.
+func TestNamesAreTexts(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"app: 0123\nname: a":            "f, document 1: app: expected a text, found 83: quote it",
+		"app: on\nname: a":              "app: expected a text, found true",
+		"kind: calendar\nname: 0x10":    "name: expected a text, found 16",
+		"kind: 1\nname: a":              "kind: expected a text, found 1",
+		"{\"app\":\"a\",\"name\":1.50}": "name: expected a text, found 1.5",
+	} {
+		_, err := manifest.Parse([]byte(text), "f", "shop")
+		require.ErrorContains(t, err, want, text)
+	}
+	all, err := manifest.Parse([]byte("app: \"0123\"\nname: '1.10'"), "f", "shop")
+	require.NoError(t, err)
+	require.Equal(t, "0123/1.10", all[0].App+"/"+all[0].Name)
+}
+
 // TestNoDocumentIsLeftOut checks that a file has all its definitions, or is refused: apply --prune
 // deletes the timers that it does not find.
 func TestNoDocumentIsLeftOut(t *testing.T) {
