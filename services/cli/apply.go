@@ -163,6 +163,10 @@ func (t *tool) apply(ctx context.Context, a *apply) error {
 	if len(a.files) == 0 {
 		return usageError("--file: expected the files to apply, for example -f timers/")
 	}
+	if a.prune && !a.yes && !a.dryRun && !isTerminal(t.in) { // before anything is changed
+		return usageError("--prune deletes timers, and there is no terminal to ask on: " +
+			"look at them by --dry-run, and confirm by --yes")
+	}
 	all, err := manifest.Read(a.files, t.in, t.target.App)
 	if err != nil {
 		return usageError(err.Error())

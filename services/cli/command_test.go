@@ -284,7 +284,7 @@ func TestApplyAndExport(t *testing.T) {
 	)
 	require.Equal(t, 3, strings.Count(said, "would be created"))
 	require.Contains(t, u.refused("export"), "there is no app", "nothing was written")
-	said = u.do("apply", "-f", file, "--prune")
+	said = u.do("apply", "-f", file, "--prune", "--yes")
 	require.Equal(
 		t,
 		"calendar shop/holidays created\ntimer shop/bill created\ntimer shop/tick created\n"+
@@ -331,7 +331,7 @@ func TestApplyAndExport(t *testing.T) {
 		"timer shop/bill would be deleted",
 	)
 	require.Contains(t, u.refused("apply", "-f", only, "--prune"),
-		"such as shop/bill, with their dead letters? Confirm it by --yes.")
+		"look at them by --dry-run, and confirm by --yes")
 	require.Equal(t, "Delete 2 timers of shop, with their dead letters? Confirm it by --yes.",
 		u.refused("timer", "delete", "--all"))
 	require.Equal(t, "Pause 1 timers of shop? Confirm it by --yes.",
@@ -939,4 +939,37 @@ func TestExplainCommand(t *testing.T) {
 	require.Contains(t, u.refused("explain", "bill", at), "has no timer")
 	require.Contains(t, u.refused("explain", "bill", "soon"), "expected 2030-01-31T09:00:00Z")
 	require.Contains(t, u.refused("explain", "bill", at, "--from", "0s"), "pass either")
+}
+
+// TestKeysStayAtTheirAddress checks that the key of a context goes to no other address, and that a
+// context which is named by its flag wins over variables.
+func TestKeysStayAtTheirAddress(t *testing.T) {
+	t.Parallel()
+	serve := func() (address string, seen *[]string) {
+		seen = new([]string)
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			*seen = append(*seen, r.Header.Get("Authorization")+" "+r.URL.Path)
+			_, _ = w.Write([]byte(`{"app":"x"}`))
+		}))
+		t.Cleanup(s.Close)
+		return s.URL, seen
+	}
+	dev, atDev := serve()
+	prod, atProd := serve()
+	u := newUser(t, "")
+	u.env = map[string]string{"CARILLON_CONTEXTS_FILE": u.env["CARILLON_CONTEXTS_FILE"]}
+	key := u.file("key", "of-dev")
+	u.do("context", "set", "dev", "--api", dev, "--app", "shop", "--key-file", key)
+	u.do("context", "use", "dev")
+	u.do("app", "get", "--api", dev+"/")
+	require.Equal(t, []string{"Bearer of-dev /api/v2/apps/shop"}, *atDev)
+	u.do("app", "get", "--api", prod)
+	require.Equal(t, []string{" /api/v2/apps/shop"}, *atProd)
+
+	u.env["CARILLON_API"], u.env["CARILLON_APP"], u.env["CARILLON_API_KEY"] = prod, "bank", "of-prod"
+	u.do("app", "get")
+	require.Equal(t, "Bearer of-prod /api/v2/apps/bank", (*atProd)[1])
+	u.do("app", "get", "--context", "dev")
+	require.Len(t, *atProd, 2)
+	require.Equal(t, "Bearer of-dev /api/v2/apps/shop", (*atDev)[1])
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -73,7 +74,11 @@ func (t *tool) prune(
 			doomed[0].Text("app"),
 			doomed[0].Text("name"),
 		)
-		if err := t.confirm(a.yes, question); err != nil {
+		err := t.confirm(a.yes, question)
+		if errors.Is(err, errNotConfirmed) {
+			return errors.New("no timer was deleted")
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -115,13 +115,26 @@ func (t *tool) prepare() error {
 	if t.target, err = f.Find(t.or(t.context, contextVariable)); err != nil {
 		return usageError(err.Error())
 	}
+	if t.context != "" { // a flag wins over variables, also this one over those of what it names
+		env := t.env
+		t.env = func(name string) (string, bool) {
+			if name == apiVariable || name == keyVariable ||
+				name == appVariable && t.target.App != "" {
+				return "", false
+			}
+			return env(name)
+		}
+	}
+	options.Default(&t.target.API, defaultAPI)
 	if api := t.or(t.api, apiVariable); api != "" {
+		if strings.TrimRight(api, "/") != strings.TrimRight(t.target.API, "/") {
+			t.target.KeyFile = "" // no other address gets the key of the context
+		}
 		t.target.API = api
 	}
 	if app := t.or(t.app, appVariable); app != "" {
 		t.target.App = app
 	}
-	options.Default(&t.target.API, defaultAPI)
 	return checkAPI(t.target.API)
 }
 
@@ -317,6 +330,9 @@ func (t *tool) sayf(format string, args ...any) {
 	}
 }
 
+// errNotConfirmed is the answer no to a question.
+var errNotConfirmed = errors.New("nothing was done")
+
 // confirm asks before something that cannot be undone. Without a terminal it needs --yes.
 func (t *tool) confirm(yes bool, question string) error {
 	if yes {
@@ -325,14 +341,14 @@ func (t *tool) confirm(yes bool, question string) error {
 	if !isTerminal(t.in) {
 		return usageError(question + " Confirm it by --yes.")
 	}
-	fmt.Fprintf(t.errOut, "%s [y/N] ", question)
+	fmt.Fprintf(t.errOut, "%s: %s [y/N] ", t.target.API, question)
 	var answer string
 	if _, err := fmt.Fscanln(
 		t.in,
 		&answer,
 	); err != nil ||
 		!strings.HasPrefix(strings.ToLower(answer), "y") {
-		return errors.New("nothing was done")
+		return errNotConfirmed
 	}
 	return nil
 }
