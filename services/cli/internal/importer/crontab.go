@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -12,10 +13,7 @@ import (
 var (
 	crontabVariable = regexp.MustCompile(`^["']?([A-Za-z_]\w*)["']?\s*=\s*(.*)$`)
 	notInNames      = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
-	// Parts of URLs that often are secrets, which do not become part of a name.
-	queryOfURL     = regexp.MustCompile(`(://[^\s'"?#]*)[?#][^\s'"]*`)
-	userOfURL      = regexp.MustCompile(`://[^\s'"/?#]*@`)
-	stepOfOneValue = regexp.MustCompile(`(^|,)\w+/`)
+	stepOfOneValue  = regexp.MustCompile(`(^|,)\w+/`)
 	// rhythm matches hours for which gap and overlap do not matter.
 	rhythm = regexp.MustCompile(`^\*(/\d+)?$`)
 )
@@ -135,7 +133,7 @@ func commandEntry(e *entry, spec, command string, env *environment) Result {
 	}
 	e.checkFields(spec)
 	command, stdin := cutInput(command)
-	name := userOfURL.ReplaceAllString(queryOfURL.ReplaceAllString(command, "$1"), "://")
+	name := plainWords(command)
 	called, why := e.shell(command, stdin, env)
 	if why != "" {
 		e.notef("the timer cannot make its call: %s", why)
@@ -156,6 +154,27 @@ func commandEntry(e *entry, spec, command string, env *environment) Result {
 	name = notInNames.ReplaceAllString(name, "-")
 	name = strings.Trim(name[:min(len(name), longest)], "-./")
 	return e.finish("", name)
+}
+
+// plainWord is a word of a command that is no option, and has nothing but a name or a path.
+var plainWord = regexp.MustCompile(`^[\pL\pN_./][\pL\pN_./-]*$`)
+
+// plainWords returns the words of a command up to its first option, which may be followed by a
+// secret. It leaves out variables before the program.
+func plainWords(command string) string {
+	var words []string
+	for word := range strings.FieldsSeq(command) {
+		switch {
+		case slices.Contains([]string{"&&", "||", "|", ";"}, word):
+			continue
+		case len(words) == 0 && word[0] != '-' && strings.Contains(word, "="):
+			continue
+		case !plainWord.MatchString(word):
+			return cmp.Or(strings.Join(words, " "), "command")
+		}
+		words = append(words, word)
+	}
+	return cmp.Or(strings.Join(words, " "), "command")
 }
 
 // cutFields returns the schedule of a line and its command, which is empty if there is none.

@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/services/cli/internal/importer"
 )
 
-// TestNamesHaveNoSecrets checks that names of timers leave out the parts of a URL that often are
-// secrets, and stay unique.
+// TestNamesHaveNoSecrets checks that names of timers leave out the parts of a URL and of a command that
+// often are secrets, and stay unique.
 func TestNamesHaveNoSecrets(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -21,8 +21,13 @@ func TestNamesHaveNoSecrets(t *testing.T) {
 		`curl -G -d key=SECRET https://e.com/a`:               "e.com-a",
 		`wget -q "https://e.com/a?key=SECRET" $(date)`:        "e.com-a",
 		`curl https://me:SECRET@e.com/a`:                      "e.com-a",
-		`/usr/bin/get 'https://me:SECRET@e.com/a?key=SECRET'`: "usr-bin-get-https-e.com-a",
-		`get https://e.com?key=SECRET https://f.com/`:         "get-https-e.com-https-f.com",
+		`/usr/bin/get 'https://me:SECRET@e.com/a?key=SECRET'`: "usr-bin-get",
+		`flock -n /tmp/l curl -u me:SECRET https://e.com/a`:   "flock",
+		`sudo /usr/bin/curl -H "X-Token: SECRET" e.com`:       "sudo-usr-bin-curl",
+		`mysqldump -uroot -pSECRET db`:                        "mysqldump",
+		`TOKEN=SECRET ./sync.sh all`:                          "sync.sh-all",
+		`cd /srv && python manage.py clear --key SECRET`:      "cd-srv-python-manage.py-clear",
+		`"$HOME/x" SECRET`:                                    "command",
 	} {
 		r := command(t, "@daily "+text)
 		require.Equal(t, want, at(t, r, "name"), text)
