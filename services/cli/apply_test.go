@@ -261,3 +261,28 @@ func TestApplyOnTerminal(t *testing.T) {
 		require.NotContains(t, out+errOut, "\x1b", "not without a terminal")
 	}
 }
+
+// TestAppliedIsNotRefused checks that a timer which was applied is not said to be refused, if what it
+// has become cannot be read.
+func TestAppliedIsNotRefused(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/timers:batch"):
+			_, _ = w.Write([]byte(`{"items":[{"id":"7","version":1,"result":"created"}]}`))
+		case strings.HasSuffix(r.URL.Path, "/timers/7"):
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			_, _ = w.Write([]byte(`{"items":[],"next_cursor":""}`))
+		}
+	}))
+	defer s.Close()
+	u := newUser(t, s.URL)
+	file := u.file(
+		"bill.yaml",
+		"name: bill\nschedule: {kind: delay, delay: 1h}\ntarget: {url: \"https://e.com\"}\n",
+	)
+	said := u.do("apply", "-f", file, "-o", "json")
+	require.Contains(t, said, "what changed could not be read")
+	require.Contains(t, said, `"created"`)
+}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -179,6 +180,17 @@ func (t *tool) changeOf(
 		return done, nil
 	}
 	now, err := api.Get(ctx, "/timers/"+result.Text("id"), url.Values{"app": {m.App}})
+	if err != nil && ctx.Err() == nil { // it is applied all the same
+		fmt.Fprintf(
+			t.errOut,
+			"timer %s/%s: what changed could not be read: %v\n",
+			m.App,
+			m.Name,
+			err,
+		)
+		done.verb = cmp.Or(done.verb, verbChanged)
+		return done, nil
+	}
 	if err != nil {
 		return done, err //nolint:wrapcheck // it says what the API answered
 	}
