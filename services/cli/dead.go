@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -133,10 +133,11 @@ func deadColumns() []output.Column {
 type redriver struct {
 	deadSelection
 
-	tool  *tool
-	fires []string
-	yes   bool
-	limit int
+	tool   *tool
+	fires  []string
+	yes    bool
+	limit  int
+	cursor string
 }
 
 func (t *tool) redriveCommand(short string) *cobra.Command {
@@ -155,6 +156,7 @@ func (t *tool) redriveCommand(short string) *cobra.Command {
 	r.addFlags(f)
 	f.StringSliceVar(&r.fires, "fires", nil, "only these, by their ids, separated by commas")
 	f.IntVar(&r.limit, "limit", 0, "redrive at most so many; 0 redrives all")
+	f.StringVar(&r.cursor, "cursor", "", "go on where a redrive ended whose error has this cursor")
 	f.BoolVar(&r.yes, "yes", false, "redrive; without it, only print what would be redriven")
 	return filtering(c)
 }
@@ -162,15 +164,13 @@ func (t *tool) redriveCommand(short string) *cobra.Command {
 // run creates failed fires again, request by request. The API decides which fires. The cursor keeps
 // it from selecting the new fires that have failed meanwhile.
 func (r *redriver) run(ctx context.Context, api *client.Client, app string) error {
-	ctx, cancel := context.WithTimeout(ctx, redrivePatience)
-	defer cancel()
-	total, cursor := int64(0), ""
+	total, cursor := int64(0), r.cursor
 	bar := r.bar()
 	defer bar.Done()
 	for {
 		got, err := r.call(ctx, api, app, total, cursor)
 		if err != nil {
-			return err
+			return r.interrupted(err, total, cursor)
 		}
 		first := total == 0 // where few fires match, answers may have none before
 		total += got.Int("count")
@@ -283,8 +283,19 @@ func (r *redriver) describe(
 	}
 }
 
-// redrivePatience limits a redrive with all its requests.
-const redrivePatience = 10 * time.Minute
+// interrupted says after an error what is done already, and how to go on: the same command begins
+// anew, and with --again or --limit it would redrive others, or the same again.
+func (r *redriver) interrupted(err error, done int64, cursor string) error {
+	if done == 0 || !r.yes || cursor == "" {
+		return err
+	}
+	rest := ""
+	if r.limit > 0 {
+		rest = fmt.Sprintf(" --limit %d", int64(r.limit)-done)
+	}
+	return fmt.Errorf("%w\n%d were redriven: go on by the same command with --cursor %s%s",
+		err, done, cursor, rest)
+}
 
 func (r *redriver) call(
 	ctx context.Context,

@@ -182,6 +182,37 @@ func TestRedriveGoesOn(t *testing.T) {
 	}
 }
 
+// TestRedriveSaysWhereItEnded checks that an error halfway names what is done and how to go on, because
+// the same command again would redrive others.
+func TestRedriveSaysWhereItEnded(t *testing.T) {
+	t.Parallel()
+	var cursors []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ Cursor string }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		if cursors = append(cursors, in.Cursor); len(cursors) == 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		count, next := 10000, "c1"
+		if len(cursors) > 2 {
+			count, next = 5000, ""
+		}
+		fmt.Fprintf(
+			w,
+			`{"dry_run":false,"count":%d,"more":%v,"next_cursor":%q,"sample":[]}`,
+			count, next != "", next,
+		)
+	}))
+	defer server.Close()
+	u := newUser(t, server.URL)
+	require.Contains(t, u.refused("redrive", "--yes", "--limit", "15000"),
+		"10000 were redriven: go on by the same command with --cursor c1 --limit 5000")
+	said := u.do("redrive", "--yes", "--limit", "5000", "--cursor", "c1")
+	require.Contains(t, said, "5000 redriven")
+	require.Equal(t, []string{"", "c1", "c1"}, cursors)
+}
+
 // TestRedriveSaysHowMany checks that what would be redriven heeds the limit.
 func TestRedriveSaysHowMany(t *testing.T) {
 	t.Parallel()
