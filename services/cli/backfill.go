@@ -57,12 +57,11 @@ func (t *tool) backfillStart() *cobra.Command {
 				c.Context(),
 				names,
 				func(api *client.Client, app url.Values, tm client.Object) error {
-					made, err := api.Do(
-						c.Context(), http.MethodPost, "/timers/"+tm.Text("id")+"/backfills", app,
-						span,
+					made, err := t.doOnce(
+						c.Context(), api, "/timers/"+tm.Text("id")+"/backfills", app, span,
 					)
 					if err != nil {
-						return err //nolint:wrapcheck // it says what the API answered
+						return err
 					}
 					if wait && !t.dryRun {
 						made, err = t.awaitBackfill(c.Context(), api, app, made)
@@ -80,7 +79,7 @@ func (t *tool) backfillStart() *cobra.Command {
 	c.Flags().
 		StringVar(&from, "from", "", "first instant, included; or a duration from now such as -24h")
 	c.Flags().StringVar(&to, "to", "", "last instant, not included; now by default")
-	return t.withDryRun(c)
+	return t.withKey(t.withDryRun(c))
 }
 
 // awaitBackfill waits until a backfill has created its fires, and returns it. It fails if somebody

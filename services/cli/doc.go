@@ -22,6 +22,7 @@
 //	apply.go             apply and diff
 //	apply_timers.go      applies timers, batch by batch
 //	prune.go             deletes timers that are in no file
+//	once.go              requests that are done once, also if their answer is lost
 //	export.go            export
 //	import.go            import of other schedulers
 //	calendar.go          calendar

@@ -290,15 +290,15 @@ func (t *tool) timerRun() *cobra.Command {
 				c.Context(),
 				names,
 				func(api *client.Client, app url.Values, tm client.Object) error {
-					fire, err := api.Do(
+					fire, err := t.doOnce(
 						c.Context(),
-						http.MethodPost,
+						api,
 						"/timers/"+tm.Text("id")+"/run",
 						app,
 						nil,
 					)
 					if err != nil {
-						return err //nolint:wrapcheck // it says what the API answered
+						return err
 					}
 					if t.printer.Human() {
 						t.sayRun(tm, fire)
@@ -309,7 +309,7 @@ func (t *tool) timerRun() *cobra.Command {
 			)
 		},
 	}
-	return t.addBulk(c, action("run"))
+	return t.withKey(t.addBulk(c, action("run")))
 }
 
 func (t *tool) sayRun(tm, fire client.Object) {

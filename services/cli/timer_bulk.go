@@ -124,7 +124,12 @@ func (b *bulk) run(c *cobra.Command, request client.Object) error {
 		if err := t.confirm(b.yes, question); err != nil {
 			return err
 		}
-		job, err := api.Do(c.Context(), http.MethodPost, jobPath(app, ""), nil, request)
+		var job client.Object
+		if request["action"] == "run" { // the others change nothing more when they are repeated
+			job, err = t.doOnce(c.Context(), api, jobPath(app, ""), nil, request)
+		} else {
+			job, err = api.Do(c.Context(), http.MethodPost, jobPath(app, ""), nil, request)
+		}
 		if err != nil {
 			return err //nolint:wrapcheck // it says what the API answered
 		}

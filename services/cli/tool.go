@@ -49,7 +49,8 @@ type tool struct {
 	api, app, context, contextsFile string
 	credentials                     credentials
 	format                          string
-	dryRun                          bool // of a command with --dry-run
+	dryRun                          bool   // of a command with --dry-run
+	idempotencyKey                  string // of a command withKey; made by the first doOnce
 
 	target  contexts.Context // the context, with flags and environment applied
 	printer *output.Printer

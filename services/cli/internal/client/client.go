@@ -128,6 +128,27 @@ func (c *Client) Do(
 	query url.Values,
 	body any,
 ) (Object, error) {
+	return c.do(ctx, method, path, query, body, "")
+}
+
+// DoOnce is Do for what a request makes anew each time it is sent. The API does it once for a key,
+// within a day.
+func (c *Client) DoOnce(
+	ctx context.Context,
+	key, path string,
+	query url.Values,
+	body any,
+) (Object, error) {
+	return c.do(ctx, http.MethodPost, path, query, body, key)
+}
+
+func (c *Client) do(
+	ctx context.Context,
+	method, path string,
+	query url.Values,
+	body any,
+	key string,
+) (Object, error) {
 	var data []byte
 	if body != nil {
 		var err error
@@ -135,7 +156,7 @@ func (c *Client) Do(
 			return nil, fmt.Errorf("encoding a request: %w", err)
 		}
 	}
-	answer, _, err := c.send(ctx, method, path, query, data, "application/json")
+	answer, _, err := c.send(ctx, method, path, query, data, "application/json", key)
 	if err != nil || len(bytes.TrimSpace(answer)) == 0 {
 		return nil, err
 	}
@@ -150,7 +171,7 @@ func (c *Client) Create(
 	if err != nil {
 		return nil, false, fmt.Errorf("encoding a request: %w", err)
 	}
-	answer, status, err := c.send(ctx, http.MethodPost, path, nil, data, "application/json")
+	answer, status, err := c.send(ctx, http.MethodPost, path, nil, data, "application/json", "")
 	if err != nil {
 		return nil, false, err
 	}
@@ -169,7 +190,7 @@ func (c *Client) Send(
 	if err != nil {
 		return fmt.Errorf("encoding a request: %w", err)
 	}
-	answer, _, err := c.send(ctx, method, path, query, data, "application/json")
+	answer, _, err := c.send(ctx, method, path, query, data, "application/json", "")
 	if err != nil {
 		return err
 	}
@@ -187,7 +208,7 @@ func (c *Client) Upload(
 	data []byte,
 	contentType string,
 ) (Object, error) {
-	answer, _, err := c.send(ctx, method, path, query, data, contentType)
+	answer, _, err := c.send(ctx, method, path, query, data, contentType, "")
 	if err != nil {
 		return nil, err
 	}
@@ -211,6 +232,7 @@ func (c *Client) send(
 	query url.Values,
 	data []byte,
 	contentType string,
+	key string,
 ) (answer []byte, status int, err error) {
 	if c.DryRun && method != http.MethodGet {
 		dry := url.Values{"dry_run": {"true"}}
@@ -234,6 +256,9 @@ func (c *Client) send(
 	}
 	if c.key != "" {
 		q.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	if key != "" {
+		q.Header.Set("Idempotency-Key", key)
 	}
 	resp, err := c.http.Do(q)
 	if err != nil {

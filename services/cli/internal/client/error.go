@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,6 +116,19 @@ func (e *Error) Error() string {
 func NotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Status == http.StatusNotFound && !e.External && !e.NoPath()
+}
+
+// Unknown reports whether a request with this error may have been carried out: it was sent, and its
+// answer did not come, or is that of a server that failed.
+func Unknown(err error) bool {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Status >= http.StatusInternalServerError
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return false
+	}
+	_, sent := errors.AsType[*url.Error](err)
+	return sent
 }
 
 // Unauthorized reports whether the API does not know the key.
