@@ -102,7 +102,7 @@ func (t *tool) prune(
 				url.Values{"app": {was.App}},
 				nil,
 			)
-			if err != nil && !client.NotFound(err) {
+			if err != nil && !client.Gone(err) {
 				return fmt.Errorf("timer %s/%s: %w", was.App, was.Name, err)
 			}
 		}

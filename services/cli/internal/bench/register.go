@@ -160,7 +160,7 @@ func (r *registrar) remove(ctx context.Context, ids []timer.ID, done *atomic.Int
 			_, err := r.api.Do(sending, http.MethodDelete, "/timers/"+ids[i].String(), q, nil)
 			return err //nolint:wrapcheck // it says what the API answered
 		})
-		if err != nil && !client.NotFound(err) {
+		if err != nil && !client.Gone(err) {
 			failed.CompareAndSwap(nil, &err)
 		}
 		done.Add(1)

@@ -118,6 +118,13 @@ func NotFound(err error) bool {
 	return ok && e.Status == http.StatusNotFound && !e.External && !e.NoPath()
 }
 
+// Gone reports whether the API says that what was to be deleted is not there. That there is no such
+// app, or none for the key, does not say it.
+func Gone(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && NotFound(err) && !e.NoApp()
+}
+
 // Unknown reports whether a request with this error may have been carried out: it was sent, and its
 // answer did not come, or is that of a server that failed.
 func Unknown(err error) bool {
