@@ -965,6 +965,12 @@ func TestKeysStayAtTheirAddress(t *testing.T) {
 	require.Equal(t, []string{"Bearer of-dev /api/v2/apps/shop"}, *atDev)
 	u.do("app", "get", "--api", prod)
 	require.Equal(t, []string{" /api/v2/apps/shop"}, *atProd)
+	u.do("app", "get", "--api", dev+"/api/v2")
+	require.Equal(t, (*atDev)[0], (*atDev)[1], "the same address")
+	closed := answer(t, http.StatusUnauthorized, "application/json", `{"detail":"no key"}`)
+	require.Contains(t, u.refused("app", "get", "--api", closed.URL),
+		"the key file of the context is for "+dev+" only")
+	*atDev, *atProd = (*atDev)[:1], (*atProd)[:1]
 
 	u.env["CARILLON_API"], u.env["CARILLON_APP"], u.env["CARILLON_API_KEY"] = prod, "bank", "of-prod"
 	u.do("app", "get")
@@ -972,4 +978,8 @@ func TestKeysStayAtTheirAddress(t *testing.T) {
 	u.do("app", "get", "--context", "dev")
 	require.Len(t, *atProd, 2)
 	require.Equal(t, "Bearer of-dev /api/v2/apps/shop", (*atDev)[1])
+
+	u.do("context", "set", "dev", "--ca-file", u.file("ca", ""))
+	require.Contains(t, u.refused("app", "get", "--context", "dev"), "ca-file of the context")
+	u.do("app", "get")
 }

@@ -18,7 +18,11 @@ import (
 const keyVariable = config.EnvPrefix + "API_KEY"
 
 // credentials are the API key of a command.
-type credentials struct{ file, key string }
+type credentials struct {
+	file, key string
+
+	keptFor string // the address of the context, if its key file is not used because of another one
+}
 
 // register registers the setting.
 func (c *credentials) register(s *config.Set) {
@@ -96,6 +100,11 @@ func (c *credentials) hint(e *client.Error, app string) error {
 	case e.External && status < http.StatusInternalServerError &&
 		status != http.StatusUnauthorized && status != http.StatusTooManyRequests:
 		return errors.New(client.Elsewhere)
+	case status == http.StatusUnauthorized && c.key == "" && c.keptFor != "":
+		return fmt.Errorf(
+			"the key file of the context is for %s only: give one for this address by --key-file",
+			c.keptFor,
+		)
 	case status == http.StatusUnauthorized && c.key == "":
 		return fmt.Errorf(
 			"give a key: --key-file names a file with a key of app %q, or the admin key; or set %s",

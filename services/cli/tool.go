@@ -128,8 +128,12 @@ func (t *tool) prepare() error {
 	}
 	options.Default(&t.target.API, defaultAPI)
 	if api := t.or(t.api, apiVariable); api != "" {
-		if strings.TrimRight(api, "/") != strings.TrimRight(t.target.API, "/") {
-			t.target.KeyFile = "" // no other address gets the key of the context
+		if client.Address(api) != client.Address(t.target.API) {
+			// No other address gets the key of the context, nor is it known by its certificates.
+			if t.target.KeyFile != "" {
+				t.credentials.keptFor = t.target.API
+			}
+			t.target.KeyFile, t.target.CAFile = "", ""
 		}
 		t.target.API = api
 	}
