@@ -143,6 +143,9 @@ func run(
 		if runsUntilStopped(command) {
 			return nil
 		}
+		if unfinished, ok := errors.AsType[*unfinishedError](err); ok {
+			return fmt.Errorf("%w\n%s", errStopped, unfinished.remedy)
+		}
 		return errStopped
 	}
 	return err //nolint:wrapcheck // each command says what it was doing

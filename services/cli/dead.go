@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -158,7 +157,7 @@ func (t *tool) redriveCommand(short string) *cobra.Command {
 	f.IntVar(&r.limit, "limit", 0, "redrive at most so many; 0 redrives all")
 	f.StringVar(&r.cursor, "cursor", "", "go on where a redrive ended whose error has this cursor")
 	f.BoolVar(&r.yes, "yes", false, "redrive; without it, only print what would be redriven")
-	return filtering(c)
+	return t.withKey(filtering(c))
 }
 
 // run creates failed fires again, request by request. The API decides which fires. The cursor keeps
@@ -286,15 +285,25 @@ func (r *redriver) describe(
 // interrupted says after an error what is done already, and how to go on: the same command begins
 // anew, and with --again or --limit it would redrive others, or the same again.
 func (r *redriver) interrupted(err error, done int64, cursor string) error {
-	if done == 0 || !r.yes || cursor == "" {
+	flags := ""
+	if done > 0 && cursor != "" {
+		flags = " --cursor " + cursor
+		if r.limit > 0 {
+			flags += fmt.Sprintf(" --limit %d", int64(r.limit)-done)
+		}
+	}
+	if client.Unknown(err) { // the last request may have redriven others
+		flags += " --idempotency-key " + r.tool.key()
+	}
+	switch {
+	case !r.yes || flags == "":
 		return err
+	case done == 0:
+		return &unfinishedError{err, lostAnswer + flags}
 	}
-	rest := ""
-	if r.limit > 0 {
-		rest = fmt.Sprintf(" --limit %d", int64(r.limit)-done)
+	return &unfinishedError{
+		err, fmt.Sprintf("%d were redriven: go on by the same command with%s", done, flags),
 	}
-	return fmt.Errorf("%w\n%d were redriven: go on by the same command with --cursor %s%s",
-		err, done, cursor, rest)
 }
 
 func (r *redriver) call(
@@ -318,7 +327,11 @@ func (r *redriver) call(
 		ask["limit"] = min(int64(r.limit)-done, maxRedrive)
 	}
 	path := "/apps/" + url.PathEscape(app) + "/redrives"
-	got, err := api.Do(ctx, http.MethodPost, path, nil, ask)
+	key := r.tool.idempotencyKey
+	if r.yes { // a dry run makes nothing that a key would tell from another one's
+		key = r.tool.key()
+	}
+	got, err := api.DoOnce(ctx, key, path, nil, ask)
 	if err == nil && got == nil {
 		err = errors.New("redriving: the API answered nothing")
 	}

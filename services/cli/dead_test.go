@@ -186,9 +186,10 @@ func TestRedriveGoesOn(t *testing.T) {
 // the same command again would redrive others.
 func TestRedriveSaysWhereItEnded(t *testing.T) {
 	t.Parallel()
-	var cursors []string
+	var cursors, keys []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ Cursor string }
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
 		_ = json.NewDecoder(r.Body).Decode(&in)
 		if cursors = append(cursors, in.Cursor); len(cursors) == 2 {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -207,10 +208,15 @@ func TestRedriveSaysWhereItEnded(t *testing.T) {
 	defer server.Close()
 	u := newUser(t, server.URL)
 	require.Contains(t, u.refused("redrive", "--yes", "--limit", "15000"),
-		"10000 were redriven: go on by the same command with --cursor c1 --limit 5000")
+		"10000 were redriven: go on by the same command with --cursor c1 --limit 5000 --idempotency-key "+
+			keys[0])
 	said := u.do("redrive", "--yes", "--limit", "5000", "--cursor", "c1")
 	require.Contains(t, said, "5000 redriven")
 	require.Equal(t, []string{"", "c1", "c1"}, cursors)
+	require.Equal(t, keys[0], keys[1], "the requests of one command have one key")
+	require.NotEqual(t, keys[0], keys[2], "another command has another one")
+	u.do("redrive")
+	require.Empty(t, keys[3], "a dry run")
 }
 
 // TestRedriveSaysHowMany checks that what would be redriven heeds the limit.

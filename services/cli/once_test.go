@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -10,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/cli"
 )
 
 // TestLostAnswersAreRepeatedOnce loses the answers of commands that make something anew each time. The
@@ -37,6 +41,7 @@ func TestLostAnswersAreRepeatedOnce(t *testing.T) {
 	key := regexp.MustCompile(`--idempotency-key (\w+)`)
 	for _, args := range []string{
 		"timer run bill", "timer run --all --yes --no-wait", "backfill start bill --from -24h",
+		"dead redrive --again --yes",
 	} {
 		lost.Store(true)
 		keys = nil
@@ -57,4 +62,50 @@ func TestLostAnswersAreRepeatedOnce(t *testing.T) {
 		"may have been done",
 		"nobody listens",
 	)
+}
+
+// TestPartOfAnAnswerIsLost checks that an answer whose connection ends halfway is a lost one.
+func TestPartOfAnAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = w.Write([]byte(`{"id":"7","name":"bill"}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"id":`))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer s.Close()
+	require.Contains(t, newUser(t, s.URL).refused("timer", "run", "7"), "it may have been done")
+}
+
+// TestStoppedCommandsSayHowToGoOn stops commands while they wait for an answer. What they say then has
+// the key, and where a redrive goes on.
+func TestStoppedCommandsSayHowToGoOn(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"timer run 7":   "repeat the command with --idempotency-key ",
+		"redrive --yes": "5 were redriven: go on by the same command with --cursor c1 --idempotency-key ",
+	} {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		calls := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if calls++; calls == 1 {
+				_, _ = w.Write([]byte(`{"id":"7","count":5,"more":true,"next_cursor":"c1"}`))
+				return
+			}
+			stop()
+			<-r.Context().Done()
+		}))
+		defer s.Close()
+		u := newUser(t, s.URL)
+		env := func(name string) (string, bool) { v, ok := u.env[name]; return v, ok }
+		err := cli.Run(ctx, strings.Fields(args), env, io.Discard, io.Discard)
+		require.ErrorContains(t, err, "stopped before it was done", args)
+		require.ErrorContains(t, err, want, args)
+		require.NotErrorIs(t, err, context.Canceled, "a process takes it for success")
+	}
 }

@@ -50,7 +50,7 @@ type tool struct {
 	credentials                     credentials
 	format                          string
 	dryRun                          bool   // of a command with --dry-run
-	idempotencyKey                  string // of a command withKey; made by the first doOnce
+	idempotencyKey                  string // of a command withKey; see key
 
 	target  contexts.Context // the context, with flags and environment applied
 	printer *output.Printer

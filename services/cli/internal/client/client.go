@@ -267,7 +267,7 @@ func (c *Client) send(
 	defer resp.Body.Close()
 	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, 0, fmt.Errorf("reading the answer: %w", err)
+		return nil, 0, fmt.Errorf("%w: %w", errUnread, err)
 	}
 	if resp.StatusCode/100 != 2 { //nolint:mnd // the class of successes
 		return nil, resp.StatusCode, NewError(resp, answer)

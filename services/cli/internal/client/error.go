@@ -125,8 +125,11 @@ func Gone(err error) bool {
 	return ok && NotFound(err) && !e.NoApp()
 }
 
+// errUnread means that an answer came in part.
+var errUnread = errors.New("reading the answer")
+
 // Unknown reports whether a request with this error may have been carried out: it was sent, and its
-// answer did not come, or is that of a server that failed.
+// answer did not come whole, or is that of a server that failed.
 func Unknown(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status >= http.StatusInternalServerError
@@ -135,7 +138,7 @@ func Unknown(err error) bool {
 		return false
 	}
 	_, sent := errors.AsType[*url.Error](err)
-	return sent
+	return sent || errors.Is(err, errUnread)
 }
 
 // Unauthorized reports whether the API does not know the key.
