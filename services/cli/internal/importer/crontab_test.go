@@ -27,6 +27,32 @@ func command(t *testing.T, lines string) importer.Result {
 var form = map[string]any{"Content-Type": []any{"application/x-www-form-urlencoded"}}
 
 // TestCallsOfCrontab compares commands that a timer can call with the calls that curl and wget make.
+// TestCallsBehindOtherPrograms reads commands whose call another program makes.
+func TestCallsBehindOtherPrograms(t *testing.T) {
+	t.Parallel()
+	const lock, user = "flock is left out: concurrency.policy", "sudo is left out"
+	for text, notes := range map[string][]string{
+		`setsid -w curl https://e.com/f`:                               nil,
+		`flock /l curl https://e.com/f`:                                {lock},
+		`flock -nw 9 /l nice -10 curl https://e.com/f`:                 {lock},
+		`flock -E3 --wait 9 /l curl https://e.com/f`:                   {lock},
+		`sudo -nu www -- setsid curl https://e.com/f`:                  {user},
+		`sudo --user www --group=www flock -x /l curl https://e.com/f`: {user, lock},
+	} {
+		r := command(t, "@daily "+text)
+		require.Equal(t, "https://e.com/f", at(t, r, "target.url"), text)
+		require.Len(t, r.Notes, len(notes), text)
+		for _, note := range notes {
+			requireNote(t, r, note)
+		}
+	}
+	for _, text := range []string{
+		`flock /l -c 'curl https://e.com/f'`, `flock -n 9`, `sudo -u`, `sudo A=b curl https://e.com/f`,
+	} {
+		requireNote(t, command(t, "@daily "+text), "it runs a program")
+	}
+}
+
 func TestCallsOfCrontab(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]map[string]any{

@@ -45,9 +45,18 @@ func (e *entry) shell(command, stdin string, env *environment) (called, why stri
 	if at < 0 {
 		return "", ""
 	}
-	args, limits := unwrap(s.args(all[at].stmt))
+	words := s.args(all[at].stmt)
+	args, limits := unwrap(words)
 	r := newRequest(args[0].text, stdin)
 	r.limit(limits)
+	for _, w := range words[:len(words)-len(args)] {
+		switch path.Base(w.text) {
+		case "flock":
+			r.notef("flock is left out: concurrency.policy is for calls while one is not done")
+		case "sudo":
+			r.notef("sudo is left out: a timer's call has no user")
+		}
+	}
 	r.read(args[1:])
 	s.around(&r, all, at)
 	return r.finish(e)
@@ -182,20 +191,18 @@ func unwrap(args []arg) (inner, limits []arg) {
 		n := 1 // of words that go
 		switch {
 		case has(args, "exec", "command", "nohup", "chronic", "env", "time"):
+		case has(args, "setsid"):
+			n = optionWords(args, "")
 		case has(args, "nice", "ionice"):
-			for n < len(args) && strings.HasPrefix(args[n].text, "-") {
-				if args[n].text == "-n" || args[n].text == "-c" {
-					n++
-				}
-				n++
-			}
+			n = optionWords(args, "nc")
+		case has(args, "sudo"):
+			n = optionWords(args, "CDRTUghprtu", "--chdir", "--chroot", "--close-from",
+				"--command-timeout", "--group", "--host", "--other-user", "--prompt", "--role",
+				"--type", "--user")
+		case has(args, "flock"): // the word after its options is the file
+			n = optionWords(args, "Ew", "--conflict-exit-code", "--timeout", "--wait") + 1
 		case has(args, "timeout"):
-			for n < len(args) && strings.HasPrefix(args[n].text, "-") {
-				if slices.Contains([]string{"-k", "-s", "--kill-after", "--signal"}, args[n].text) {
-					n++
-				}
-				n++
-			}
+			n = optionWords(args, "ks", "--kill-after", "--signal")
 			if n < len(args) {
 				limits = args[n : n+1]
 			}
@@ -205,6 +212,25 @@ func unwrap(args []arg) (inner, limits []arg) {
 		}
 		args = args[min(n, len(args)):]
 	}
+}
+
+// optionWords returns how many words a program and its options are. Of short options, letters are
+// those that take a value, and long has those of the long ones whose value may be the next word.
+func optionWords(args []arg, letters string, long ...string) int {
+	n := 1
+	for n < len(args) && strings.HasPrefix(args[n].text, "-") {
+		text := args[n].text
+		n++
+		switch {
+		case strings.HasPrefix(text, "--"):
+			if slices.Contains(long, text) {
+				n++
+			}
+		case letters != "" && strings.IndexAny(text, letters) == len(text)-1: // not glued to it
+			n++
+		}
+	}
+	return n
 }
 
 // arg returns a word without its quotes.
