@@ -167,9 +167,9 @@ func (t *tool) apply(ctx context.Context, a *apply) error {
 		return usageError("--prune deletes timers, and there is no terminal to ask on: " +
 			"look at them by --dry-run, and confirm by --yes")
 	}
-	all, err := manifest.Read(a.files, t.in, t.target.App)
+	all, err := t.readManifests(ctx, a.files, t.target.App)
 	if err != nil {
-		return usageError(err.Error())
+		return err
 	}
 	if len(all) == 0 {
 		return usageError("--file: there is no definition in " + strings.Join(a.files, ", "))

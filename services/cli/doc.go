@@ -8,6 +8,7 @@
 //	context.go      contexts: deployments by name
 //	credentials.go  API keys of commands
 //	dryrun.go       the flag --dry-run
+//	input.go        standard input, until a command is told to stop
 //	filters.go      flags that select something
 //	docs.go         the reference of all commands
 //

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +34,7 @@ func (t *tool) importCommand() *cobra.Command {
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.App = t.target.App
-			data, err := t.readFile(args[0])
+			data, err := t.readFile(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -65,11 +66,11 @@ func (t *tool) importCommand() *cobra.Command {
 }
 
 // readFile reads a file, or standard input for "-".
-func (t *tool) readFile(path string) ([]byte, error) {
+func (t *tool) readFile(ctx context.Context, path string) ([]byte, error) {
 	var data []byte
 	var err error
 	if path == "-" {
-		data, err = io.ReadAll(t.in)
+		data, err = io.ReadAll(t.input(ctx))
 	} else {
 		data, err = os.ReadFile(path)
 	}

@@ -74,7 +74,7 @@ func (t *tool) prune(
 			doomed[0].Text("app"),
 			doomed[0].Text("name"),
 		)
-		err := t.confirm(a.yes, question)
+		err := t.confirm(ctx, a.yes, question)
 		if errors.Is(err, errNotConfirmed) {
 			return errors.New("no timer was deleted")
 		}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/services/cli"
@@ -174,4 +175,63 @@ func TestContextsKeepWholePaths(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), filepath.Join(here, "some.key"))
 	require.Contains(t, string(text), filepath.Join(here, "some.pem"))
+}
+
+// readPipe is a standard input that never ends, and calls a function when it is read.
+type readPipe struct {
+	io.Reader
+
+	call func()
+}
+
+func (r *readPipe) Read(p []byte) (int, error) {
+	r.call()
+	return r.Reader.Read(p) //nolint:wrapcheck // it is a reader
+}
+
+// TestStopWhileInputIsRead checks that commands which wait for their standard input end when they are
+// told to stop.
+func TestStopWhileInputIsRead(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"apply", "-f", "-"},
+		{"timer", "create", "-f", "-"},
+		{"import", "--from", "crontab", "-"},
+	} {
+		ctx, stop := context.WithCancel(t.Context())
+		u := newUser(t, "http://127.0.0.1:1")
+		env := func(name string) (string, bool) { v, ok := u.env[name]; return v, ok }
+		silent, writer := io.Pipe()
+		root := cli.Root(env, &readPipe{silent, stop}, io.Discard, io.Discard)
+		root.SetArgs(args)
+		require.ErrorIs(t, root.ExecuteContext(ctx), context.Canceled, args)
+		require.NoError(t, writer.Close())
+	}
+}
+
+// TestStopAtAQuestion checks that a command ends at a question when it is told to stop, and changes
+// nothing.
+func TestStopAtAQuestion(t *testing.T) {
+	t.Parallel()
+	var jobs atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if !q.URL.Query().Has("dry_run") {
+			jobs.Add(1)
+		}
+		_, _ = io.WriteString(w, `{"total":2,"action":"delete"}`)
+	}))
+	defer s.Close()
+	master, tty, err := pty.Open()
+	require.NoError(t, err)
+	defer tty.Close()
+	defer master.Close() // ends the read that is left behind
+	ctx, stop := context.WithCancel(t.Context())
+	u := newUser(t, s.URL)
+	env := func(name string) (string, bool) { v, ok := u.env[name]; return v, ok }
+	asked := &onWrite{call: stop}
+	root := cli.Root(env, tty, io.Discard, asked)
+	root.SetArgs([]string{"timer", "delete", "--all"})
+	require.ErrorIs(t, root.ExecuteContext(ctx), context.Canceled)
+	require.Contains(t, asked.String(), s.URL+": Delete 2 timers")
+	require.Zero(t, jobs.Load())
 }

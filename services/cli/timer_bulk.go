@@ -121,7 +121,7 @@ func (b *bulk) run(c *cobra.Command, request client.Object) error {
 		}
 		question := fmt.Sprintf("%s %s timers of %s%s?",
 			capital(dry.Text("action")), totalOf(dry), app.Get("app"), with)
-		if err := t.confirm(b.yes, question); err != nil {
+		if err := t.confirm(c.Context(), b.yes, question); err != nil {
 			return err
 		}
 		var job client.Object

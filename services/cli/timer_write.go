@@ -130,9 +130,9 @@ func (t *tool) definition(
 			"--file: the file has the whole definition: give no name and no other flags",
 		)
 	}
-	all, err := manifest.Read([]string{n.file}, c.InOrStdin(), app)
+	all, err := t.readManifests(c.Context(), []string{n.file}, app)
 	if err != nil {
-		return nil, usageError(err.Error())
+		return nil, err
 	}
 	if len(all) != 1 || all[0].Kind != manifest.Timer {
 		return nil, usageError(

@@ -339,7 +339,7 @@ func (t *tool) sayf(format string, args ...any) {
 var errNotConfirmed = errors.New("nothing was done")
 
 // confirm asks before something that cannot be undone. Without a terminal it needs --yes.
-func (t *tool) confirm(yes bool, question string) error {
+func (t *tool) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
@@ -348,11 +348,12 @@ func (t *tool) confirm(yes bool, question string) error {
 	}
 	fmt.Fprintf(t.errOut, "%s: %s [y/N] ", t.target.API, question)
 	var answer string
-	if _, err := fmt.Fscanln(
-		t.in,
-		&answer,
-	); err != nil ||
-		!strings.HasPrefix(strings.ToLower(answer), "y") {
+	_, err := fmt.Fscanln(t.input(ctx), &answer)
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(t.errOut) // ends the line of the question
+		return ctx.Err()       //nolint:wrapcheck // of the caller
+	case err != nil || !strings.HasPrefix(strings.ToLower(answer), "y"):
 		return errNotConfirmed
 	}
 	return nil
