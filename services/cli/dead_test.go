@@ -207,9 +207,12 @@ func TestRedriveSaysWhereItEnded(t *testing.T) {
 	}))
 	defer server.Close()
 	u := newUser(t, server.URL)
-	require.Contains(t, u.refused("redrive", "--yes", "--limit", "15000"),
+	require.Contains(
+		t,
+		u.refused("redrive", "--yes", "--limit", "15000"),
 		"10000 were redriven: go on by the same command with --cursor c1 --limit 5000 --idempotency-key "+
-			keys[0])
+			keys[0],
+	)
 	said := u.do("redrive", "--yes", "--limit", "5000", "--cursor", "c1")
 	require.Contains(t, said, "5000 redriven")
 	require.Equal(t, []string{"", "c1", "c1"}, cursors)
