@@ -64,6 +64,24 @@ func TestLostAnswersAreRepeatedOnce(t *testing.T) {
 	)
 }
 
+// TestWhatWasNotSentWasNotDone checks that a request which did not reach the API, or was answered by a
+// redirect, is not said to be done perhaps.
+func TestWhatWasNotSentWasNotDone(t *testing.T) {
+	t.Parallel()
+	unknown := httptest.NewUnstartedServer(http.NotFoundHandler())
+	unknown.StartTLS() // its certificate is of nobody
+	defer unknown.Close()
+	moved := httptest.NewServer(http.RedirectHandler("/elsewhere", http.StatusMovedPermanently))
+	defer moved.Close()
+	for address, want := range map[string]string{
+		unknown.URL: "certificate", moved.URL: "use that as its address",
+	} {
+		said := newUser(t, address).refused("redrive", "--yes")
+		require.Contains(t, said, want)
+		require.NotContains(t, said, "may have been done")
+	}
+}
+
 // TestPartOfAnAnswerIsLost checks that an answer whose connection ends halfway is a lost one.
 func TestPartOfAnAnswerIsLost(t *testing.T) {
 	t.Parallel()

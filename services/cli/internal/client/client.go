@@ -9,9 +9,11 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -95,13 +97,14 @@ const maxRedirects = 10
 func checkRedirect(q *http.Request, via []*http.Request) error {
 	if via[0].Method != q.Method {
 		return fmt.Errorf(
-			"the API redirects to %s://%s: use that as its address",
+			"%w to %s://%s: use that as its address",
+			errRedirects,
 			q.URL.Scheme,
 			q.URL.Host,
 		)
 	}
 	if len(via) >= maxRedirects {
-		return fmt.Errorf("the API redirects more than %d times", maxRedirects)
+		return fmt.Errorf("%w more than %d times", errRedirects, maxRedirects)
 	}
 	return nil
 }
@@ -260,14 +263,21 @@ func (c *Client) send(
 	if key != "" {
 		q.Header.Set("Idempotency-Key", key)
 	}
+	var sent atomic.Bool // it is set by the connection's goroutine
+	q = q.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaders: func() { sent.Store(true) },
+	}))
 	resp, err := c.http.Do(q)
-	if err != nil {
+	switch {
+	case err != nil && sent.Load() && !errors.Is(err, errRedirects):
+		return nil, 0, &unansweredError{callError(err)}
+	case err != nil:
 		return nil, 0, callError(err)
 	}
 	defer resp.Body.Close()
 	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, 0, fmt.Errorf("%w: %w", errUnread, err)
+		return nil, 0, &unansweredError{fmt.Errorf("reading the answer: %w", err)}
 	}
 	if resp.StatusCode/100 != 2 { //nolint:mnd // the class of successes
 		return nil, resp.StatusCode, NewError(resp, answer)

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,8 +123,13 @@ func Gone(err error) bool {
 	return ok && NotFound(err) && !e.NoApp()
 }
 
-// errUnread means that an answer came in part.
-var errUnread = errors.New("reading the answer")
+// errRedirects means that the API answered with a redirect that is not followed.
+var errRedirects = errors.New("the API redirects")
+
+// unansweredError is of a request that was sent, and whose answer did not come, or only in part.
+type unansweredError struct{ error }
+
+func (e *unansweredError) Unwrap() error { return e.error }
 
 // Unknown reports whether a request with this error may have been carried out: it was sent, and its
 // answer did not come whole, or is that of a server that failed.
@@ -134,11 +137,8 @@ func Unknown(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status >= http.StatusInternalServerError
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return false
-	}
-	_, sent := errors.AsType[*url.Error](err)
-	return sent || errors.Is(err, errUnread)
+	_, unanswered := errors.AsType[*unansweredError](err)
+	return unanswered
 }
 
 // Unauthorized reports whether the API does not know the key.
