@@ -415,7 +415,7 @@ func (e *editBatch) apply(
 		x.replans[t.ID] = max(x.replans[t.ID], untilMS)
 		x.openUntil[t.ID] = untilMS
 	}
-	if !same && t.PausedUntilMS != 0 && recurring(t) {
+	if !same && t.PausedUntilMS != 0 && recurring(t) && x.openUntil[t.ID] > 0 {
 		// A migrator that ends the pause late plans as of its end: the misfire policy may leave out no
 		// instant that has an open fire of the version before.
 		x.replans[t.ID] = max(x.replans[t.ID], x.openUntil[t.ID])
