@@ -55,7 +55,8 @@ type load struct {
 	mu            sync.Mutex
 	late          int // one-shots that were created after their due instant; they are not checked
 	interruptions []ledger.Interruption
-	slow          map[lateGroup]int // fires more than a second late
+
+	slow map[lateGroup]int // fires more than a second late; set by outcomes
 }
 
 // lateGroup is the due second of late fires, what brought them to their executor, and what they

@@ -258,23 +258,11 @@ func holdsOfFires(
 			if more || all.unknown && c.wait != timer.WaitTurn {
 				least = "at least "
 			}
-			out = append(
-				out,
-				Hold{
-					Code: c.code,
-					Text: fmt.Sprintf(
-						"Of the timer %s%s %s %s, the first since %s.",
-						least,
-						count(
-							int64(n),
-							"fire",
-						),
-						verb,
-						waitText(c.wait),
-						instant(all.sinceMS[c.wait]),
-					),
-				},
-			)
+			fires, since := count(int64(n), "fire"), instant(all.sinceMS[c.wait])
+			out = append(out, Hold{Code: c.code, Text: fmt.Sprintf(
+				"Of the timer %s%s %s %s, the first since %s.",
+				least, fires, verb, waitText(c.wait), since,
+			)})
 		case c.wait == timer.WaitBreaker && (all.due || more):
 			text := "No fire of the timer is known to wait for the breaker of its endpoint: only " +
 				"executors know whether it is open."
