@@ -138,8 +138,48 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	for _, name := range []string{"if_version", "name", "labels", "due_before", "confirm", "limit"} {
 		require.Positive(t, checked[name], name)
 	}
-	a := f.Call(t, http.MethodDelete, apitest.TimerPath(tm.ID, "")+"&dry_run", "", nil)
-	require.Equal(t, http.StatusNoContent, a.Status, a.Body)
-	f.Do(t, http.StatusOK, http.MethodGet, apitest.TimerPath(tm.ID, ""), "")
 	f.Do(t, http.StatusOK, http.MethodGet, "/api/v2/timers?app=shop&cursor=", "")
+}
+
+// TestFlagsNeedNoValue gives dry_run by its name alone, at each place of the query.
+func TestFlagsNeedNoValue(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	tm, _ := f.Active(t, "bill", `{"kind":"cron","specs":["@daily"]}`)
+	for _, query := range []string{"app=shop&dry_run", "dry_run&app=shop", "dry%5Frun&app=shop"} {
+		a := f.Call(t, http.MethodDelete, "/api/v2/timers/"+tm.ID+"?"+query, "", nil)
+		require.Equal(t, http.StatusNoContent, a.Status, a.Body)
+		f.Do(t, http.StatusOK, http.MethodGet, apitest.TimerPath(tm.ID, ""), "")
+	}
+	fires := apitest.TimerPath(tm.ID, "/fires") + "&state=open"
+	before := f.Call(t, http.MethodGet, fires, "", nil).Body
+	a := f.Call(t, http.MethodPost, "/api/v2/timers/"+tm.ID+"/run?dry_run&app=shop", "", nil)
+	require.Equal(t, http.StatusAccepted, a.Status, a.Body)
+	require.Empty(t, a.Header.Get("Location"))
+	require.Equal(t, before, f.Call(t, http.MethodGet, fires, "", nil).Body)
+}
+
+// TestIdempotencyKeysAreRead sends keys of which a part would not count: two requests would then
+// share a key, or have none.
+func TestIdempotencyKeysAreRead(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	tm, _ := f.Active(t, "bill", `{"kind":"cron","specs":["@daily"]}`)
+	for _, at := range []struct{ path, body string }{
+		{"/api/v2/timers", apitest.V2Body},
+		{apitest.TimerPath(tm.ID, "/run"), ""},
+	} {
+		for _, keys := range [][]string{{""}, {"a", "b"}, {"M\xfcller"}, {"M\xf6ller"}} {
+			r := httptest.NewRequestWithContext(
+				t.Context(), http.MethodPost, at.path, strings.NewReader(at.body))
+			r.Header = http.Header{"Idempotency-Key": keys, "Content-Type": {"application/json"}}
+			w := httptest.NewRecorder()
+			f.Api.Handler().ServeHTTP(w, r)
+			require.Equal(t, http.StatusUnprocessableEntity, w.Code, "%q: %s", keys, w.Body)
+			require.Contains(t, w.Body.String(), `"header.Idempotency-Key"`)
+		}
+	}
+	a := f.Call(t, http.MethodPost, apitest.TimerPath(tm.ID, "/run"), "",
+		map[string]string{"Idempotency-Key": "Müller"})
+	require.Equal(t, http.StatusAccepted, a.Status, a.Body)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 )
 
 // cursor is the parameter whose empty value has a meaning: the first page.
@@ -14,19 +15,26 @@ const cursor = "cursor"
 
 // refuseEmpty refuses query parameters of an input that are given without a value. huma takes an
 // empty value, and one that is no text, as left out: dry_run= would write, and name= would select
-// everything. It takes a name alone as the value true, which stays for what is true or false.
+// everything. A name alone means true where the parameter is true or false. huma sees that only in
+// the last parameter, and would take dry_run in ?dry_run&app=a as left out: so it becomes
+// dry_run=true.
 func refuseEmpty(api huma.API, input reflect.Type) huma.Middlewares {
 	declared := parametersOf(input)
 	if len(declared) == 0 {
 		return nil
 	}
 	return huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
-		at := ctx.URL()
-		for given := range strings.SplitSeq(at.RawQuery, "&") {
+		r, _ := humachi.Unwrap(ctx)
+		query := strings.Split(r.URL.RawQuery, "&")
+		for i, given := range query {
 			name, value, hasValue := strings.Cut(given, "=")
 			name, _ = url.QueryUnescape(name) // as huma reads it
 			p, known := declared[name]
-			if value, _ = url.QueryUnescape(value); !known || value != "" || !hasValue && p.flag {
+			if known && p.flag && !hasValue {
+				query[i] = given + "=true"
+				continue
+			}
+			if value, _ = url.QueryUnescape(value); !known || value != "" {
 				continue
 			}
 			_ = huma.WriteErr(
@@ -35,6 +43,7 @@ func refuseEmpty(api huma.API, input reflect.Type) huma.Middlewares {
 			)
 			return
 		}
+		r.URL.RawQuery = strings.Join(query, "&")
 		next(ctx)
 	}}
 }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
@@ -22,8 +23,11 @@ const (
 	ifNoneMatch = "If-None-Match"
 )
 
-// refuseIgnored refuses what huma would ignore: a query parameter given a second time, a condition of
-// a write that the operation does not check, and a body where the operation takes none.
+const keyHeader = "Idempotency-Key"
+
+// refuseIgnored refuses what huma would ignore: a query parameter given a second time, an empty or
+// second idempotency key, a condition of a write that the operation does not check, and a body where
+// the operation takes none.
 func refuseIgnored(api huma.API, in reflect.Type, writes bool) huma.Middlewares {
 	repeatable := tagged(in, "query", func(options string) bool {
 		return strings.Contains(options, "explode")
@@ -34,6 +38,9 @@ func refuseIgnored(api huma.API, in reflect.Type, writes bool) huma.Middlewares 
 	takesBody := hasBody || hasRawBody
 	return huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
 		found := repeatedParameter(ctx, repeatable)
+		if found == nil && slices.Contains(headers, keyHeader) {
+			found = ignoredKey(ctx)
+		}
 		if found == nil && writes {
 			found = ignoredCondition(ctx, headers)
 		}
@@ -77,6 +84,27 @@ func repeatedParameter(ctx huma.Context, repeatable []string) error {
 		}
 	}
 	return nil
+}
+
+// ignoredKey refuses an idempotency key without a value, which huma takes as left out, several lines,
+// of which it would read the first, and one that is not UTF-8: such keys become one in JSON.
+func ignoredKey(ctx huma.Context) error {
+	r, _ := humachi.Unwrap(ctx)
+	lines := r.Header.Values(keyHeader)
+	fault := ""
+	switch {
+	case len(lines) == 0:
+		return nil
+	case len(lines) > 1:
+		fault = "expected this header once, found it more often: leave all but one out"
+	case lines[0] == "":
+		fault = "expected a key, found none: give one, or leave the header out"
+	case !utf8.ValidString(lines[0]):
+		fault = "expected UTF-8, found other bytes: use ASCII characters, such as those of a UUID"
+	default:
+		return nil
+	}
+	return &huma.ErrorDetail{Message: fault, Location: "header." + keyHeader}
 }
 
 // ignoredCondition refuses a condition that the operation does not check, one without a value, which

@@ -71,7 +71,7 @@ type dryRunner interface{ IsDryRun() bool }
 // takesKey returns whether an input has the header Idempotency-Key.
 func takesKey(in reflect.Type) bool {
 	return slices.ContainsFunc(reflect.VisibleFields(in), func(f reflect.StructField) bool {
-		return f.Tag.Get("header") == "Idempotency-Key"
+		return f.Tag.Get("header") == keyHeader
 	})
 }
 
