@@ -137,6 +137,7 @@ func (s *Service) addOperations(tokens *callback.CompletionTokens) {
 			Store: o.Store, Auth: s.auth, Writer: s.writer, Definitions: definitions,
 			Upcoming: due, Plan: o.Plan, Secrets: o.Secrets, Now: o.Now, IDs: ids,
 			Caller: o.Caller, Tests: timers.NewTestSlots(o.MaxTests), Tokens: tokens,
+			Exports: requests.NewAppSlots(timers.MaxExports),
 		},
 		fires.New(fires.Options{
 			Store:          o.Store,

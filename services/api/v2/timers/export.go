@@ -11,9 +11,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 
+	"github.com/carillon-timer/carillon/libs/process"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/yamltext"
+	"github.com/carillon-timer/carillon/services/api/problem"
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
 )
@@ -21,6 +23,9 @@ import (
 const (
 	exportPage        = 500
 	exportPageTimeout = 10 * time.Second // of a page: its read, and its write to the caller
+	// MaxExports is how many exports a process makes at once: a page is in memory while the caller
+	// takes it, as slowly as it likes.
+	MaxExports = 32
 )
 
 // The kinds of documents.
@@ -45,19 +50,27 @@ var shownOnly = []string{
 }
 
 // exportApp streams the app's calendars, then its timers, both by name. It reads page by page, so
-// an app that changes meanwhile is not exported as of one instant. If a page cannot be read, it
-// breaks the connection: the caller sees that the end is missing.
+// an app that changes meanwhile is not exported as of one instant. If a page cannot be read, if the
+// caller's key was revoked, or if the process stops, it breaks the connection: the caller sees that
+// the end is missing.
 func (s *Resource) exportApp(ctx context.Context, in *exportInput) (*huma.StreamResponse, error) {
 	if err := s.Auth.AuthorizeApp(ctx, in.App); err != nil {
 		return nil, err
+	}
+	if !s.Exports.TryAcquire(in.App) {
+		return nil, problem.Busy(fmt.Sprintf(
+			"too many exports: this process makes %d at once, and %d of an app: repeat the request "+
+				"when one has ended", s.Exports.Most(), s.Exports.PerApp()))
 	}
 	// A whole export may take longer than other requests. Each page has its own time.
 	x := &export{resource: s, ctx: context.WithoutCancel(ctx), in: in}
 	first, err := x.page()
 	if err != nil {
+		s.Exports.Release(in.App)
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer s.Exports.Release(in.App)
 		c.SetHeader("Content-Type", map[string]string{
 			yamltext.NDJSON: "application/x-ndjson", yamltext.YAML: "application/yaml",
 		}[in.Format])
@@ -68,7 +81,10 @@ func (s *Resource) exportApp(ctx context.Context, in *exportInput) (*huma.Stream
 			if _, err := w.Write(page); err != nil || x.done {
 				return // the caller has gone, or has it all
 			}
-			if page, err = x.page(); err != nil {
+			if err = x.mayGoOn(); err == nil {
+				page, err = x.page()
+			}
+			if err != nil {
 				panic(http.ErrAbortHandler)
 			}
 		}
@@ -85,6 +101,16 @@ type export struct {
 	timers   bool   // all calendars are exported
 	after    store.SearchPosition
 	done     bool
+}
+
+// mayGoOn returns an error once the export must end: its key was revoked, or the process stops.
+func (x *export) mayGoOn() error {
+	select {
+	case <-process.Stopping(x.ctx):
+		return process.ErrStopping
+	default:
+		return x.resource.Auth.StillAdmitted(x.ctx)
+	}
 }
 
 // page returns the next documents. There may be none although there are more.

@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api/auth"
 	"github.com/carillon-timer/carillon/services/api/definition"
+	"github.com/carillon-timer/carillon/services/api/requests"
 	"github.com/carillon-timer/carillon/services/api/upcoming"
 	"github.com/carillon-timer/carillon/services/api/v2/route"
 	"github.com/carillon-timer/carillon/services/api/writes"
@@ -59,6 +60,7 @@ type Resource struct {
 	IDs         *timer.IDs                 // of the series of test calls
 	Caller      callback.Caller            // makes test calls; nil: they are refused
 	Tests       *TestSlots                 // limits test calls
+	Exports     *requests.AppSlots         // limits exports at once
 	Tokens      *callback.CompletionTokens // nil: no asynchronous targets
 
 	documents *documentSchemas // of imports

@@ -75,7 +75,7 @@ func (s *Resource) testCall(ctx context.Context, in *testCallInput) (*testCallOu
 	if !s.Tests.TryAcquire(b.App) {
 		return nil, problem.Busy(fmt.Sprintf(
 			"too many test calls: an app may make %d in %s, and all apps %d: try again",
-			s.Tests.perApp(), testSlotTime, s.Tests.most))
+			s.Tests.PerApp(), testSlotTime, s.Tests.Most()))
 	}
 	defer s.Tests.Release(b.App, time.Now())
 	e, err := store.AuditTestCalled(known, b.Name, testedTargets(&n.Definition))
