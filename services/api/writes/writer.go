@@ -150,8 +150,12 @@ func (w *Writer) Create(ctx context.Context, n store.NewTimer) (store.CreateResu
 // items need not wait for those of other callers, as Create does. At most Batch.Concurrency
 // transactions of all such calls run at once. Every item has its own result. If a transaction fails,
 // its items have the error; the same call again finds the timers that exist.
+// The timers' origin and their actor are those of the request.
 func (w *Writer) CreateAll(ctx context.Context, items []store.NewTimer) []store.CreateResult {
 	results := make([]store.CreateResult, 0, len(items))
+	for i := range items {
+		items[i].Origin, items[i].By = tracing.Origin(ctx), store.ActorOf(ctx)
+	}
 	_, err := w.waitRunning(ctx)
 	for chunk := range slices.Chunk(items, max(w.opts.Batch.Max, 1)) {
 		var created []store.CreateResult

@@ -177,3 +177,24 @@ func TestBatchSaysThatTheStoreIsUnavailable(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "no route", "the cause is for the log")
 }
+
+// TestBatchesHaveAnOrigin checks that the fires of timers which a batch creates link to its request,
+// as those of a single create.
+func TestBatchesHaveAnOrigin(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	single := strings.Replace(apitest.V2Body, `"bill"`, `"single"`, 1)
+	for path, body := range map[string]string{
+		"/api/v2/timers":       single,
+		"/api/v2/timers:batch": `{"items":[` + apitest.V2Body + `]}`,
+	} {
+		a := f.Call(t, http.MethodPost, path, body, map[string]string{"Traceparent": parent})
+		require.Less(t, a.Status, http.StatusBadRequest, a.Body)
+	}
+	for _, name := range []string{"single", "bill"} {
+		tm, err := f.Store.TimerByName(t.Context(), "shop", name)
+		require.NoError(t, err)
+		require.Equal(t, parent, tm.Origin, name)
+	}
+}
