@@ -340,7 +340,9 @@ func TestSessionsOfOnePersonEnd(t *testing.T) {
 	const body = `{"subject":"ada"}`
 	require.Equal(t, http.StatusForbidden, end("", body, "audit").Status)
 	require.Equal(t, http.StatusForbidden, end("", body, "dev").Status)
-	require.Equal(t, http.StatusUnprocessableEntity, end("", `{"subject":" ada"}`, "root").Status)
+	var located apitest.V2Problem
+	end("", `{"subject":" ada"}`, "root").Into(t, http.StatusUnprocessableEntity, &located)
+	require.Equal(t, "body.subject", located.Errors[0].Location)
 	require.Equal(t, http.StatusOK, end("?dry_run=true", body, "root").Status)
 	require.Equal(t, http.StatusOK, status(here, ada))
 

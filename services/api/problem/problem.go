@@ -79,8 +79,12 @@ func Busy(msg string) error {
 	)
 }
 
-// location returns the part of the request and the field; the body is the default part.
+// location returns the part of the request and the field; the body is the default part, and "body"
+// the whole of it.
 func location(field string) string {
+	if field == "body" {
+		return field
+	}
 	for _, part := range []string{"path.", "query.", "header."} {
 		if strings.HasPrefix(field, part) {
 			return field

@@ -53,11 +53,14 @@ func Bounded(s Slots) func(http.Handler) http.Handler {
 	}
 }
 
+const tooMany = "too many requests are in progress: repeat the request, with the same " +
+	"Idempotency-Key if it had one"
+
 // TooMany answers that no slot is free.
 func TooMany(w http.ResponseWriter, r *http.Request) {
 	problem.Refuse(
 		w,
 		r,
-		problem.Fault{Status: http.StatusServiceUnavailable, Msg: "too many requests at once"},
+		problem.Fault{Status: http.StatusServiceUnavailable, Msg: tooMany},
 	)
 }

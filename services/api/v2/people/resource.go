@@ -65,7 +65,7 @@ func (s *Resource) endSessions(ctx context.Context, in *endInput) (*endedOutput,
 		)
 	}
 	subject := in.Body.Subject
-	if err := input.CheckText("body.subject", subject, store.MaxSubject); err != nil {
+	if err := input.CheckText("subject", subject, store.MaxSubject); err != nil {
 		return nil, err //nolint:wrapcheck // it names the field
 	}
 	issuer := s.Provider.Issuer()

@@ -178,6 +178,9 @@ func TestImportsReportEachDocument(t *testing.T) {
 	require.Contains(t, got.Items[5].Error.Errors[0].Location, "app")
 	require.Contains(t, got.Items[6].Error.Errors[0].Message, `once, found "new" as document 6 too`)
 	require.Contains(t, fmt.Sprint(got.Items[8].Error), "secret_headers")
+	require.Equal(t, "body", got.Items[7].Error.Errors[0].Location)
+	empty := f.Problem(t, 422, http.MethodPost, "/api/v2/apps/shop/import?format=ndjson", " ")
+	require.Equal(t, "body", empty.Errors[0].Location)
 	require.Contains(t, fmt.Sprint(got.Items[9].Error), "choose another name")
 	const days = `{"kind":"calendar","name":"days","excluded_dates":["2027-01-01"],"included_dates":[]}`
 	require.Equal(
