@@ -175,7 +175,8 @@ type APIKeys interface {
 type Resealer interface {
 	// SealedVersions returns up to limit definitions that contain encrypted text, after a key and
 	// in order of keys, for re-encryption. It also returns the last key that it reached, or after
-	// at the end.
+	// at the end. One that this release cannot read whole, and that may contain encrypted text, has
+	// Unreadable only.
 	SealedVersions(
 		ctx context.Context,
 		after VersionKey,

@@ -96,6 +96,11 @@ func TestBackup(t *testing.T) {
 		"do not open 2 of 2 definitions and signing keys (version 1 of timer ",
 	)
 	require.NotContains(t, err.Error(), "hunter2")
+	require.ErrorContains(t, err, "or give none, to restore without this check")
+	own := filepath.Join(restored, "sealing.keys")
+	require.NoError(t, os.Rename(ring, own))
+	require.ErrorContains(t, restore(dir, "-data-dir", restored), "or move "+own+" away")
+	require.NoError(t, os.Rename(own, ring))
 	err = cli.Reencrypt(t.Context(), []string{"-data-dir", restored, "-encryption-keys-file", ring},
 		devtest.NoEnv, io.Discard, io.Discard)
 	require.ErrorContains(t, err, "a restore into this database has begun and not finished")

@@ -128,7 +128,8 @@ func (r *reencryptPass) finish(total int) error {
 		r.failed,
 	)
 	if r.failed > 0 {
-		return errors.New("some secrets could not be reencrypted: keep the old keys")
+		return errors.New("some secrets could not be reencrypted: keep the old keys. For what a " +
+			"newer release wrote, run the carillon reencrypt of that release")
 	}
 	fmt.Fprintf(
 		r.out,
@@ -160,11 +161,16 @@ func (r *reencryptPass) run(ctx context.Context) error {
 		store: r.store,
 		definition: func(key store.VersionKey, d timer.Definition, app string) error {
 			r.examined++
+			what := fmt.Sprintf("version %d of timer %s", key.Version, key.Timer)
+			if d.Unreadable != "" {
+				r.record(false, errors.New(d.Unreadable), what)
+				return ctx.Err()
+			}
 			reencrypted, changed, err := r.keyring.ReencryptDefinition(d, app)
 			if err == nil && changed {
 				err = r.store.Reseal(ctx, key, reencrypted)
 			}
-			r.record(changed, err, fmt.Sprintf("version %d of timer %s", key.Version, key.Timer))
+			r.record(changed, err, what)
 			return ctx.Err()
 		},
 		page: func(last timer.ID) {

@@ -170,3 +170,51 @@ func TestReencryptLeavesOutWhatIsRemoved(t *testing.T) {
 	require.Contains(t, out.String(), "0 reencrypted")
 	require.Contains(t, out.String(), ", 0 failed")
 }
+
+// partlyUnreadable is a store in which one definition cannot be read.
+type partlyUnreadable struct {
+	*sqlstore.Store
+
+	key store.VersionKey
+}
+
+func (u *partlyUnreadable) SealedVersions(
+	ctx context.Context, after store.VersionKey, limit int,
+) (map[store.VersionKey]*timer.Definition, store.VersionKey, error) {
+	found, last, err := u.Store.SealedVersions(ctx, after, limit)
+	if _, there := found[u.key]; there {
+		found[u.key] = &timer.Definition{Unreadable: "reading version 1: a newer release wrote it"}
+	}
+	return found, last, err //nolint:wrapcheck // a test
+}
+
+// TestReencryptPassesWhatItCannotRead checks that what cannot be read keeps its old key, and that
+// everything behind it is reached, by a restore's check too.
+func TestReencryptPassesWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	r := newRotation(t)
+	r.create(t, "second")
+	require.NoError(t, r.store.AddSigningKey(t.Context(), "shop", store.SigningKey{
+		ID: 1, App: "shop", Kind: "hmac", Secret: r.old.Seal(
+			encryption.NewSecret("hunter2"),
+			encryption.Binding{App: "shop", Use: encryption.UseSigning},
+		),
+	}))
+	page, _, err := r.store.SealedVersions(t.Context(), store.VersionKey{}, 1)
+	require.NoError(t, err)
+	u := &partlyUnreadable{Store: r.store}
+	for u.key = range page { // the first one
+	}
+	check := &secretCheck{store: u, keyring: r.both}
+	require.NoError(t, check.run(t.Context()))
+	require.Contains(t, check.result(""), "1 definitions may have secrets, which were not checked: "+
+		"reading version 1: a newer release wrote it")
+	require.Contains(t, check.result(""), "2 definitions and signing keys have secrets, and the")
+
+	var out bytes.Buffer
+	require.ErrorContains(
+		t, reencryptAll(t.Context(), u, r.both, 0, &out), "the carillon reencrypt of that release")
+	require.Contains(t, out.String(), "was not reencrypted: reading version 1: a newer release wrote it")
+	require.Contains(t, out.String(),
+		`done: 3 definitions and signing keys checked, 2 reencrypted under "k2", 1 failed`)
+}

@@ -59,7 +59,7 @@ func Restore(
 	if err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
-	keyring, err := keyringOf(&db, &keys)
+	keyring, file, err := keyringOf(&db, &keys)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func Restore(
 		return err //nolint:wrapcheck // it says what it was doing
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	secrets := &secretCheck{store: target.Store(), keyring: keyring}
+	secrets := &secretCheck{store: target.Store(), keyring: keyring, file: file}
 	bar := progress.New(stderr, "verifying and restoring rows", progress.Unknown)
 	m, err := backup.Restore(ctx, words[0], target, backup.Options{
 		Progress: bar.Set, Check: secrets.run,
@@ -89,36 +89,46 @@ func Restore(
 	return printLine(stdout, secrets.result(db.KeyringFile()))
 }
 
-// keyringOf returns the keyring of the settings, or that of the data directory, or nil.
+// keyringOf returns the keyring of the settings, or that of the data directory and its file, or nil.
 func keyringOf(
 	db *wiring.NewDatabase, keys *config.Encryption,
-) (*encryption.Keyring, error) {
-	r, err := keys.Keyring()
+) (r *encryption.Keyring, file string, err error) {
+	r, err = keys.Keyring()
 	if r != nil || err != nil || db.KeyringFile() == "" {
-		return r, err //nolint:wrapcheck // it names the setting
+		return r, "", err //nolint:wrapcheck // it names the setting
 	}
 	r, err = encryption.LoadKeyring(db.KeyringFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // there are no keys
+		return nil, "", nil
 	}
-	return r, err //nolint:wrapcheck // it says what it was doing
+	return r, db.KeyringFile(), err //nolint:wrapcheck // it says what it was doing
 }
 
 // secretCheck looks at every secret of a store, and decrypts it if there are keys.
 type secretCheck struct {
 	store   secretStore
 	keyring *encryption.Keyring // nil: there are no keys
+	file    string              // from which the keyring was read; "": from a setting
 
 	found, failed int
-	first         error // of those that failed
+	first         error  // of those that failed
+	unread        int    // definitions that this release cannot read, which may have secrets
+	firstUnread   string // why
 }
 
 // run returns an error if the keys do not open all secrets.
 func (c *secretCheck) run(ctx context.Context) error {
 	c.found, c.failed, c.first = 0, 0, nil
+	c.unread, c.firstUnread = 0, ""
 	visit := &secretVisitor{
 		store: c.store,
 		definition: func(key store.VersionKey, d timer.Definition, app string) error {
+			if d.Unreadable != "" {
+				if c.unread++; c.unread == 1 {
+					c.firstUnread = d.Unreadable
+				}
+				return nil
+			}
 			c.note(fmt.Sprintf("version %d of timer %s", key.Version, key.Timer), func() error {
 				return c.open(d, app)
 			})
@@ -141,11 +151,19 @@ func (c *secretCheck) run(ctx context.Context) error {
 		return fmt.Errorf(
 			"the encryption keys do not open %d of %d definitions and signing keys (%w): "+
 				"give the keys of the deployment, with the old ones if the backup is from before a rotation, "+
-				"and repeat the command, which continues; or give none, to restore without this check",
-			c.failed, c.found, c.first,
+				"and repeat the command, which continues; or %s, to restore without this check",
+			c.failed, c.found, c.first, c.without(),
 		)
 	}
 	return nil
+}
+
+// without says how to give no keys.
+func (c *secretCheck) without() string {
+	if c.file != "" {
+		return "move " + c.file + " away, which has these keys"
+	}
+	return "give none"
 }
 
 // open decrypts all secrets of a definition.
@@ -178,6 +196,12 @@ func (c *secretCheck) note(what string, open func() error) {
 // process of the data directory reads or makes.
 func (c *secretCheck) result(file string) string {
 	text := "Start the services: what was due meanwhile follows the misfire policy of each timer."
+	if c.unread > 0 {
+		text = fmt.Sprintf(
+			"%d definitions may have secrets, which were not checked: %s.\n%s",
+			c.unread, c.firstUnread, text,
+		)
+	}
 	switch {
 	case c.found == 0:
 		return text

@@ -21,7 +21,7 @@ type secretStore interface {
 type secretVisitor struct {
 	store secretStore
 	// definition is called with each version of a definition that has secrets, and its app, to which
-	// they are bound.
+	// they are bound. One that is unreadable may have some.
 	definition func(key store.VersionKey, d timer.Definition, app string) error
 	// signingKey is called with each signing key.
 	signingKey func(k store.SigningKey) error

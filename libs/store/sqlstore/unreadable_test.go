@@ -2,9 +2,11 @@ package sqlstore_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +132,57 @@ func unreadableStopNoOther(t *testing.T, s *sqlstore.Store) {
 	b, err := s.Backfill(ctx, "a", 1)
 	require.NoError(t, err)
 	require.Equal(t, store.BackfillCancelled, b.Status, "its timer is deleted")
+}
+
+// TestReencryptionKeepsWhatItDoesNotKnow checks that secrets of a definition which a newer release
+// wrote stay as they are, with all fields, and that those of the others are reached.
+func TestReencryptionKeepsWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, s *sqlstore.Store) {
+		t.Helper()
+		ctx := t.Context()
+		d := timer.Definition{
+			Schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute)},
+			Target: timer.Target{
+				Kind: timer.KindHTTP, URL: "https://example.com/",
+				SecretHeaders: map[string]timer.Sealed{"X-K": "cs1.old.x"},
+			},
+			Retry: timer.DefaultRetry(),
+		}
+		made, err := s.Create(ctx, []store.NewTimer{
+			{App: "a", Name: "newer", Definition: d},
+			{App: "a", Name: "damaged", Definition: d},
+			{App: "a", Name: "good", Definition: d},
+		}, idlePlan)
+		require.NoError(t, err)
+		var keys []store.VersionKey
+		for i := range made {
+			require.NoError(t, made[i].Err)
+			keys = append(keys, store.VersionKey{Timer: made[i].Timer.ID, Version: 1})
+		}
+		slices.SortFunc(keys, func(a, b store.VersionKey) int { return cmp.Compare(a.Timer, b.Timer) })
+		const newer = `{"newer":{"a":1},"target":{"kind":"http","secret_headers":{"X-K":"cs1.old.x"}}}`
+		for i, text := range []string{newer, `{"schedule":"cs1.old.x","target":"cs1.old.x"}`} {
+			_, err = s.Exec(ctx, "UPDATE timer_versions SET definition=? WHERE timer_id=?",
+				[]byte(text), int64(keys[i].Timer))
+			require.NoError(t, err)
+		}
+		found, _, err := s.SealedVersions(ctx, store.VersionKey{}, 10)
+		require.NoError(t, err)
+		require.Len(t, found, 3)
+		for _, k := range keys[:2] {
+			require.Contains(t, found[k].Unreadable, "a newer release wrote it")
+		}
+		require.Empty(t, found[keys[2]].Unreadable)
+
+		known := d // what an older release would make of the newer definition
+		known.Target.SecretHeaders = map[string]timer.Sealed{"X-K": "cs1.new.x"}
+		known.Target.URL, known.Schedule, known.Retry = "", timer.Schedule{}, timer.Retry{}
+		require.ErrorContains(t, s.Reseal(ctx, keys[0], known), "a newer release wrote it")
+		known = d
+		known.Target.SecretHeaders = map[string]timer.Sealed{"X-K": "cs1.new.x"}
+		require.NoError(t, s.Reseal(ctx, keys[2], known))
+	})
 }
 
 // TestUnreadableTimersAreNamed checks that the log names each timer that is postponed, because those of

@@ -34,16 +34,8 @@ func (s *Timers) SealedVersions(
 			if !bytes.Contains(r.Definition, []byte(`"cs1.`)) {
 				continue
 			}
-			var d timer.Definition
-			if err := json.Unmarshal(r.Definition, &d); err != nil {
-				return nil, after, fmt.Errorf(
-					"reading version %d of timer %d: %w",
-					r.Version,
-					r.Timer,
-					err,
-				)
-			}
-			if _, n := store.MaskSealed(d); n == 0 {
+			d := r.decode()
+			if _, n := store.MaskSealed(d); n == 0 && d.Unreadable == "" {
 				continue
 			}
 			found[at], last = &d, at
@@ -61,6 +53,20 @@ type versionRow struct {
 	Timer      int64  `db:"timer_id"`
 	Version    int32  `db:"version"`
 	Definition []byte `db:"definition"`
+}
+
+// decode returns the definition. One of which this release does not know each field is unreadable:
+// to write it again would lose the rest.
+func (r *versionRow) decode() (d timer.Definition) {
+	from := json.NewDecoder(bytes.NewReader(r.Definition))
+	from.DisallowUnknownFields()
+	if err := from.Decode(&d); err != nil {
+		return timer.Definition{Unreadable: fmt.Sprintf(
+			"reading version %d of timer %d: %v (a newer release wrote it, or it is damaged)",
+			r.Version, r.Timer, err,
+		)}
+	}
+	return d
 }
 
 // sealedRows reads a chunk of versions after a position, without the definitions that contain
@@ -96,7 +102,7 @@ func (s *Timers) sealedRows(
 }
 
 // Reseal locks the version's row, compares everything except encrypted text, and writes definition
-// and hash: S27. Encryption is deterministic, so two calls at once and a repeated call write the
+// and hash: S27. What this release cannot read whole stays. Encryption is deterministic, so two calls at once and a repeated call write the
 // same. A create or an edit that compares the hash meanwhile sees the old or the new one.
 func (s *Timers) Reseal(ctx context.Context, k store.VersionKey, d timer.Definition) error {
 	text, hash, err := EncodeDefinition(d)
@@ -132,10 +138,7 @@ func (s *Timers) Reseal(ctx context.Context, k store.VersionKey, d timer.Definit
 			if err != nil {
 				return err
 			}
-			var had timer.Definition
-			if err := json.Unmarshal(row.Definition, &had); err != nil {
-				return fmt.Errorf("reading version %d of timer %d: %w", k.Version, k.Timer, err)
-			}
+			had := row.decode()
 			if have, err := blankText(had); err != nil || !bytes.Equal(have, want) {
 				return errors.Join(
 					err,
