@@ -323,6 +323,31 @@ func TestMySQLPartitions(t *testing.T) {
 	}
 }
 
+// TestMySQLPartitionsOfATableInUse keeps a transaction open that has read the history. Nothing tells
+// so at first, because the next call may succeed. After days PurgeExpired does.
+func TestMySQLPartitionsOfATableInUse(t *testing.T) {
+	t.Parallel()
+	const day = 24 * 60 * 60 * 1000
+	dsn := testenv.MySQL(t)
+	s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
+	today := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMilli()
+	purge := func(after int64) error {
+		return s.PurgePartitions(t.Context(), today+after*day, today+(after-7)*day)
+	}
+	require.NoError(t, purge(0))
+	db, err := sqlx.Open("mysql", dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	tx, err := db.BeginTxx(t.Context(), nil)
+	require.NoError(t, err)
+	var rows int
+	require.NoError(t, tx.Get(&rows, "SELECT COUNT(*) FROM outcomes"))
+	require.NoError(t, purge(1))
+	require.ErrorContains(t, purge(3), "the partitions of outcomes could not be changed")
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, purge(3))
+}
+
 // TestMySQLServerSettings checks that Ping reads the settings of the connections that it would use.
 func TestMySQLServerSettings(t *testing.T) {
 	t.Parallel()

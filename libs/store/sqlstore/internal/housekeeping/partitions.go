@@ -28,6 +28,8 @@ const (
 	// ddlWaitS is how many seconds a change of partitions waits for transactions that use the
 	// table. Later transactions wait behind it.
 	ddlWaitS = 2
+	// mostPostponed is for how many days changes of partitions may fail before PurgeExpired says so.
+	mostPostponed = 2
 )
 
 // PartitionedTables have partitions by the day of finished_ms.
@@ -55,7 +57,8 @@ func (s *Partitions) AddPastDays(
 		if err != nil {
 			return err
 		}
-		return s.addDays(ctx, conn, table, parts, nowMS, oldestMS)
+		_, err = s.addDays(ctx, conn, table, parts, nowMS, oldestMS)
+		return err
 	}()
 	return s.db.Dialect.Translate("adding partitions of past days", err)
 }
@@ -125,18 +128,48 @@ func (s *Partitions) maintainLocked(
 		if err != nil {
 			return err
 		}
-		if err := s.addDays(ctx, conn, table, parts, nowMS, nowMS); err != nil {
+		added, err := s.addDays(ctx, conn, table, parts, nowMS, nowMS)
+		if err != nil {
 			return err
 		}
 		bound := boundMS
 		if table == "attempts" {
 			bound = attemptBound(nowMS, boundMS)
 		}
-		if err := s.dropDays(ctx, conn, table, parts, bound); err != nil {
-			return err
+		dropped := false
+		if added { // otherwise the table is in use: each change would hold up others for ddlWaitS
+			if dropped, err = s.dropDays(ctx, conn, table, parts, bound); err != nil {
+				return err
+			}
+		}
+		if !dropped {
+			if err := overdue(table, parts, nowMS, bound); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// overdue returns an error if no change of a table's partitions has succeeded for days, because each
+// has waited too long for the table or was interrupted. Otherwise nothing would tell that history is
+// not dropped and that coming days get no partitions. parts are those before the changes.
+func overdue(table string, parts []partition, nowMS, boundMS int64) error {
+	ahead, behind := int64(0), int64(0) // days
+	for _, p := range parts {
+		if p.belowMS > 0 {
+			ahead = max(ahead, (p.belowMS-nowMS)/dayMS)
+			behind = max(behind, (boundMS-p.belowMS)/dayMS)
+		}
+	}
+	if ahead >= daysAhead-mostPostponed && behind < mostPostponed {
+		return nil
+	}
+	return fmt.Errorf(
+		"the partitions of %s could not be changed: %d days ahead have one, and the oldest ended %d "+
+			"days before the retention; a transaction has the table open whenever this is tried: "+
+			"SHOW PROCESSLIST shows it", table, ahead, behind,
+	)
 }
 
 func (s *Partitions) partitions(
@@ -174,14 +207,14 @@ func (s *Partitions) partitions(
 
 // addDays creates partitions for days without one, up to daysAhead, by splitting pmax. Rows in pmax
 // of these days move, but most often there are none. A new table begins with the day of oldestMS,
-// and older rows go to that day.
+// and older rows go to that day. It returns false if the change was left to another call.
 func (s *Partitions) addDays(
 	ctx context.Context,
 	conn *sqlx.Conn,
 	table string,
 	parts []partition,
 	nowMS, oldestMS int64,
-) error {
+) (bool, error) {
 	today := nowMS / dayMS
 	next := today - daysBehind // first day without a partition
 	for _, p := range parts {
@@ -191,7 +224,7 @@ func (s *Partitions) addDays(
 		next = min(today, max(oldestMS/dayMS, today-daysRestored))
 	}
 	if next > today+daysAhead {
-		return nil
+		return true, nil
 	}
 	q := sqldb.Stmt("ALTER TABLE " + table + " REORGANIZE PARTITION pmax INTO (")
 	for day := next; day <= today+daysAhead; day++ {
@@ -204,36 +237,36 @@ func (s *Partitions) addDays(
 }
 
 // dropDays drops partitions that lie wholly before the bound. An outcome is thus dropped at most a
-// day late.
+// day late. It returns false once it leaves a change to another call, with all that follow.
 func (s *Partitions) dropDays(
 	ctx context.Context,
 	conn *sqlx.Conn,
 	table string,
 	parts []partition,
 	boundMS int64,
-) error {
+) (bool, error) {
 	for _, p := range parts {
 		if p.belowMS == 0 || p.belowMS > boundMS {
 			continue
 		}
 		_, err := s.db.Exec(ctx, conn, sqldb.Stmt("ALTER TABLE "+table+" DROP PARTITION "+p.name))
-		if err := s.ignoreOvertaken(err); err != nil {
-			return err
+		if dropped, err := s.ignoreOvertaken(err); !dropped {
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
-// ignoreOvertaken ignores a change that waited too long for the table, which the next call makes,
-// and one that another call has made.
-func (s *Partitions) ignoreOvertaken(err error) error {
+// ignoreOvertaken ignores a change that waited too long for the table or was interrupted, which the
+// next call makes, and one that another call has made. Then it returns false.
+func (s *Partitions) ignoreOvertaken(err error) (made bool, _ error) {
 	if mysqlengine.IsPartitionChanged(err) {
-		s.db.Log.Info().Err(err).Msg("partitions were changed by another process")
-		return nil
+		s.db.Log.Info().Err(err).Msg("partitions were changed by another process, or interrupted")
+		return false, nil
 	}
 	if s.db.Dialect.ClassOf(err) == engine.ClassRepeat {
 		s.db.Log.Info().Err(err).Msg("partition change postponed")
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
