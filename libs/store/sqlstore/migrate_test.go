@@ -31,3 +31,18 @@ func TestMySQLMigrationCutOffHalfway(t *testing.T) {
 	require.NoError(t, s.Ping(ctx))
 	require.NoError(t, s.Migrate(ctx), "again")
 }
+
+// TestMySQLMigrationCutOffAtItsTable begins with goose's table without its first row: MySQL commits
+// the table by itself.
+func TestMySQLMigrationCutOffAtItsTable(t *testing.T) {
+	t.Parallel()
+	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	ctx := t.Context()
+	_, err = s.Exec(ctx, "CREATE TABLE goose_db_version (id SERIAL,version_id BIGINT NOT NULL,"+
+		"is_applied BOOLEAN NOT NULL,tstamp TIMESTAMP NULL DEFAULT now(),PRIMARY KEY (id))")
+	require.NoError(t, err)
+	require.NoError(t, s.Migrate(ctx))
+	require.NoError(t, s.Ping(ctx))
+}
