@@ -84,10 +84,11 @@ func sqliteError(doing, dir string, err error) error {
 	if !sqlstore.IsDamaged(err) {
 		return err
 	}
+	file := filepath.Join(dir, sqlstore.SQLiteFile)
 	return fmt.Errorf(
-		"%w: %s is damaged or no database: move it away and load a backup with carillon restore, "+
-			"or set another data-dir",
-		err, filepath.Join(dir, sqlstore.SQLiteFile),
+		"%w: %s is damaged or no database: move it away, with %[2]s-wal and %[2]s-shm, and load a "+
+			"backup with carillon restore, or set another data-dir",
+		err, file,
 	)
 }
 

@@ -100,7 +100,7 @@ func (r *Restore) Begin(
 		}
 	}
 	if restoring && version != m.Schema {
-		return nil, errOther
+		return nil, errOtherSchema
 	}
 	if err := r.readTables(ctx, m); err != nil {
 		return nil, err
@@ -317,7 +317,14 @@ func (r *Restore) loaded(ctx context.Context) (map[string]bool, error) {
 	return parts, nil
 }
 
-// errOther means that the store has parts of another backup, or the schema of one.
+// errOtherSchema means that a restore of another backup has begun, whose schema has another version.
+var errOtherSchema error = timer.Conflict(
+	"database",
+	"a restore of another backup has begun there, whose schema has another version: continue with "+
+		"that one, or begin with a new database, also if no row is there yet",
+)
+
+// errOther means that the store has parts of another backup.
 var errOther error = timer.Conflict(
 	"database",
 	"a restore of another backup has begun there: continue with that one, or begin with a new database",

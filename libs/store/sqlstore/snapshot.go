@@ -109,7 +109,11 @@ func (s *Snapshot) begin(ctx context.Context) error {
 		return &RestoringError{}
 	}
 	if have.Int64 > schemaVersion { // with tables that this program does not know
-		return &LaterSchemaError{Have: have.Int64, Knows: schemaVersion}
+		return fmt.Errorf(
+			"this release knows the schema of version %d, and the database has version %d, with tables "+
+				"that a backup would lack: make the backup with the release that made that schema, or "+
+				"with a later one", schemaVersion, have.Int64,
+		)
 	}
 	s.schema = have.Int64
 	s.atMS, err = s.store.db.NowMS(ctx, c)
