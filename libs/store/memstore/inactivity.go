@@ -99,8 +99,8 @@ func (s *Store) Defer(
 		if f.Attempt == 0 {
 			t.slot, t.lastSlot = timer.FireID{}, timer.FireID{}
 			s.promoteNext(t)
-		} else if next := s.firstInQueue(t, true); next != nil && next.Owner == 0 {
-			s.release(next, nowMS, 0, next.State) // it asks again
+		} else {
+			s.wakeRequested(t, nowMS)
 		}
 	}
 	return kept, nil

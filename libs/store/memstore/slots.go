@@ -46,12 +46,16 @@ func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.S
 		t.lastCallEndedMS,
 	); (!taken || t.slot == f.FireID) &&
 		at > request.NowMS {
-		if t.slot == f.FireID {
+		gaveUp := t.slot == f.FireID
+		if gaveUp {
 			t.slot, t.lastSlot = timer.FireID{}, timer.FireID{}
 		}
 		delete(t.queue, f.FireID)
 		f.WaitingSinceMS, f.WaitedFor = request.Fire.WaitingSinceMS, request.Fire.WaitedFor
 		s.release(f, at, 0, timer.FireReady)
+		if gaveUp {
+			s.promoteNext(t)
+		}
 		return store.SlotResult{SlotVerdict: store.SlotQueued, Fire: *f}
 	}
 	switch {
@@ -139,6 +143,14 @@ func (s *Store) firstInQueue(t *row, requested bool) (first *timer.Fire) {
 		}
 	}
 	return first
+}
+
+// wakeRequested lets the first requested fire in the queue ask for the slot again at once, because it
+// may take the slot of a fire that waits between two attempts.
+func (s *Store) wakeRequested(t *row, nowMS int64) {
+	if next := s.firstInQueue(t, true); next != nil && next.Owner == 0 {
+		s.release(next, nowMS, 0, next.State)
+	}
 }
 
 // promoteNext gives a free slot to the first fire in the queue. It does not change a fire that a

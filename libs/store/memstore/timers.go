@@ -282,5 +282,6 @@ func (s *Store) setStatus(
 		t.inactive,
 		timer.Inactivity{FromMS: nowMS, UntilMS: until, Status: t.Status},
 	)
+	s.wakeRequested(t, nowMS)
 	return fires
 }

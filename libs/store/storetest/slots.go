@@ -331,6 +331,34 @@ func requestedFiresPassDeferredOnes(t *testing.T, s *setup) {
 	}
 }
 
+// requestedFiresAskAtAPause: a fire waits between two attempts when its timer is paused or becomes
+// inactive. The first requested one may take its slot from then on, and asks for it at once.
+func requestedFiresAskAtAPause(t *testing.T, s *setup) {
+	c := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
+	for _, status := range []timer.Status{timer.StatusPaused, timer.StatusInactive} {
+		session := s.session()
+		tm, fires := s.owned(session, 2)
+		failed := fires[0]
+		require.Equal(t, store.SlotGranted, s.acquireSlot(session, failed, c).SlotVerdict)
+		failed.Attempt, failed.RunAtMS = 1, s.nowMS()+time.Hour.Milliseconds()
+		_, err := s.st().Release(t.Context(), session, []timer.Fire{failed}, nil)
+		require.NoError(t, err)
+		requested := s.requested(session, tm.ID, failed.DueMS+10, 2)
+		for i := range requested {
+			got := s.acquireSlot(session, requested[i], c)
+			require.Equal(t, store.SlotQueued, got.SlotVerdict)
+		}
+		s.setStatus(tm, status, noFires)
+		for i := range requested {
+			rec, err := s.st().Fire(t.Context(), "app", requested[i].FireID)
+			require.NoError(t, err)
+			require.Equal(t, i == 0, rec.Open.RunAtMS <= s.nowMS(), "only the first one asks")
+		}
+		requested[0] = s.claimAgain(session, requested[0])
+		require.Equal(t, store.SlotGranted, s.acquireSlot(session, requested[0], c).SlotVerdict)
+	}
+}
+
 // requestedFiresWaitForAccepted: a call that is under way keeps the slot while the timer is not
 // active, and so does, with cancel_previous, a fire that is due later: it would be cancelled.
 func requestedFiresWaitForAccepted(t *testing.T, s *setup) {

@@ -479,6 +479,38 @@ func delaysCountFromTheLastEnd(t *testing.T, s *setup) {
 	}
 }
 
+// delayedFiresGiveTheirSlotOn checks that the first fire in the queue gets the slot of one that has it
+// and waits for its delay.
+func delayedFiresGiveTheirSlotOn(t *testing.T, s *setup) {
+	session := s.session()
+	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
+	tm, first := s.delayed(session, 0)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, first, queue).SlotVerdict)
+	s.setStatus(tm, timer.StatusInactive, noFires)
+	now := s.nowMS()
+	next := s.setStatus(tm, timer.StatusActive, planAt(0, now+1000)).Fires
+	require.Len(t, next, 1)
+	second := s.claim(session, next)[0]
+	require.Equal(t, store.SlotQueued, s.acquireSlot(session, second, queue).SlotVerdict)
+	requested := s.requested(session, tm.ID, now+2000, 1)[0]
+	require.Equal(t, store.SlotQueued, s.acquireSlot(session, requested, queue).SlotVerdict)
+	_, made := s.finish(session, first)
+	require.Equal(t, ids([]timer.Fire{second}), ids(made))
+	second = s.claim(session, made)[0]
+	out, err := s.st().AcquireSlots(t.Context(), session, []store.SlotRequest{{
+		Fire: second, Concurrency: queue, DelayAfterEnd: time.Minute, NowMS: s.nowMS(),
+	}})
+	require.NoError(t, err)
+	require.Equal(t, store.SlotQueued, out[0].SlotVerdict)
+	require.Equal(t, requested.FireID, s.running(tm.ID))
+	rec, err := s.st().Fire(t.Context(), "app", requested.FireID)
+	require.NoError(t, err)
+	require.Equal(t, timer.FireReady, rec.Open.State)
+	require.LessOrEqual(t, rec.Open.RunAtMS, s.nowMS(), "it does not wait to ask again")
+	requested = s.claimAgain(session, requested)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, requested, queue).SlotVerdict)
+}
+
 // skipsDoNotCount checks that a skipped fire of a timer with max_fires allows one more, once, and
 // at once if the timer is active.
 func skipsDoNotCount(t *testing.T, s *setup) {

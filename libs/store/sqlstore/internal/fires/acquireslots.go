@@ -3,6 +3,7 @@ package fires
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -37,6 +38,7 @@ func (s *Fires) AcquireSlots(
 			session:  session,
 			requests: requests,
 			out:      make([]store.SlotResult, len(requests)),
+			given:    map[timer.ID]*slotRow{},
 		}
 		out = nil
 		if err := e.run(ctx); err != nil {
@@ -63,6 +65,7 @@ type slotBatch struct {
 	queued   []timer.FireID                     // to add to the queues
 	dequeued []timer.FireID                     // to remove from the queues
 	waits    []timer.Fire                       // to release
+	given    map[timer.ID]*slotRow              // slots that were given up, perhaps to be given
 	logged   []timer.ID
 }
 
@@ -192,11 +195,12 @@ func (e *slotBatch) assign(r *slotRow, f timer.Fire) {
 }
 
 // deferUntil releases a fire that came too early after the last one. It requests the slot again at
-// runMS, and has no slot until then.
+// runMS, and has no slot until then. The first in the queue gets it meanwhile.
 func (e *slotBatch) deferUntil(r *slotRow, f timer.Fire, out *store.SlotResult, runMS int64) {
 	if r.running() == f.FireID {
 		r.give(timer.FireID{})
 		delete(e.open, f.FireID)
+		e.given[f.Timer] = r
 	}
 	if f.State == timer.FireWaiting || e.queues[f.Timer][f.FireID] {
 		e.dequeued = append(e.dequeued, f.FireID)
@@ -267,9 +271,6 @@ func (e *slotBatch) prune(ctx context.Context, q map[timer.FireID]bool) error {
 
 func (e *slotBatch) write(ctx context.Context) error {
 	s := e.store
-	if err := s.fires.saveSlots(ctx, e.c, e.slots); err != nil {
-		return err
-	}
 	if err := s.fires.dequeue(ctx, e.c, e.dequeued); err != nil {
 		return err
 	}
@@ -280,5 +281,30 @@ func (e *slotBatch) write(ctx context.Context) error {
 	if err := s.fires.Save(ctx, e.c, e.waits, releaseColumns...); err != nil {
 		return err
 	}
+	if err := e.promote(ctx); err != nil {
+		return err
+	}
+	if err := s.fires.saveSlots(ctx, e.c, e.slots); err != nil {
+		return err
+	}
 	return s.timers.AddChanges(ctx, e.c, e.logged)
+}
+
+// promote gives slots that were given up, and that no request of this call got, to the first fires in
+// their queues.
+func (e *slotBatch) promote(ctx context.Context) error {
+	maps.DeleteFunc(e.given, func(_ timer.ID, r *slotRow) bool { return r.running().Timer != 0 })
+	if len(e.given) == 0 {
+		return nil
+	}
+	nowMS, err := e.store.db.NowMS(ctx, e.c)
+	if err != nil {
+		return err
+	}
+	promoted, err := e.store.fires.promoteAfter(ctx, e.c, e.given, nowMS)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(promoted, timer.CompareFires)
+	return e.store.fires.Save(ctx, e.c, promoted, releaseColumns...)
 }

@@ -129,6 +129,20 @@ func (s *Rows) wakeRequested(
 	return woken, nil
 }
 
+// WakeRequested lets the first requested fire in the queue of each timer ask for the slot again at
+// once: its timer is not active any more, so it may take the slot of a fire that waits between two
+// attempts. The timers' rows are locked.
+func (s *Rows) WakeRequested(
+	ctx context.Context, c sqldb.Runner, ids []timer.ID, nowMS int64,
+) error {
+	woken, err := s.wakeRequested(ctx, c, ids, nowMS)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(woken, timer.CompareFires)
+	return s.Save(ctx, c, woken, releaseColumns...)
+}
+
 // open reports whether a fire stays open after this transaction.
 func (r *linkedBatch) open(id timer.FireID) bool {
 	_, open := r.rows[id]

@@ -97,21 +97,8 @@ func (s *Scheduling) setStatus(
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
-	var moved []timer.ID
-	var deleted []*timer.Timer
-	for _, i := range changed {
-		id := items[i].ID
-		out[i].Fires = x.marked(out[i].Fires)
-		out[i].Timer.FiresCreated -= x.alreadyCounted[id]
-		moved = append(moved, id)
-		if items[i].Status == timer.StatusDeleted {
-			deleted = append(deleted, byID[id])
-		}
-	}
-	if err := s.deleteReferences(ctx, c, deleted); err != nil {
-		return err
-	}
-	if err := x.saveEach(ctx, byID, moved); err != nil {
+	moved, err := s.saveStatus(ctx, x, byID, items, changed, out)
+	if err != nil {
 		return err
 	}
 	if err := s.audit.Save(ctx, c, &trail, nowMS); err != nil {
@@ -126,6 +113,42 @@ func (s *Scheduling) setStatus(
 	}
 	out[0].Fires = append(out[0].Fires, ended...)
 	return nil
+}
+
+// saveStatus writes the changed timers, which it returns, and what follows from their new status.
+func (s *Scheduling) saveStatus(
+	ctx context.Context,
+	x *expansion,
+	byID map[timer.ID]*timer.Timer,
+	items []store.StatusChange,
+	changed []int,
+	out []store.StatusResult,
+) (moved []timer.ID, err error) {
+	var stopped []timer.ID
+	var deleted []*timer.Timer
+	for _, i := range changed {
+		id := items[i].ID
+		out[i].Fires = x.marked(out[i].Fires)
+		out[i].Timer.FiresCreated -= x.alreadyCounted[id]
+		moved = append(moved, id)
+		switch items[i].Status {
+		case timer.StatusDeleted:
+			deleted = append(deleted, byID[id])
+		case timer.StatusPaused, timer.StatusInactive:
+			stopped = append(stopped, id)
+		case timer.StatusActive:
+		}
+	}
+	if err := s.deleteReferences(ctx, x.c, deleted); err != nil {
+		return nil, err
+	}
+	if err := x.saveEach(ctx, byID, moved); err != nil {
+		return nil, err
+	}
+	if err := s.fires.WakeRequested(ctx, x.c, stopped, x.nowMS); err != nil {
+		return nil, err
+	}
+	return moved, nil
 }
 
 // deleteReferences deletes what leads to deleted timers: uses of calendars, and attributes.
