@@ -207,14 +207,22 @@ func TestReencryptPassesWhatItCannotRead(t *testing.T) {
 	}
 	check := &secretCheck{store: u, keyring: r.both}
 	require.NoError(t, check.run(t.Context()))
-	require.Contains(t, check.result(""), "1 definitions may have secrets, which were not checked: "+
-		"reading version 1: a newer release wrote it")
+	require.Contains(
+		t,
+		check.result(""),
+		"1 definitions may have secrets, which were not checked: "+
+			"reading version 1: a newer release wrote it",
+	)
 	require.Contains(t, check.result(""), "2 definitions and signing keys have secrets, and the")
 
 	var out bytes.Buffer
 	require.ErrorContains(
 		t, reencryptAll(t.Context(), u, r.both, 0, &out), "the carillon reencrypt of that release")
-	require.Contains(t, out.String(), "was not reencrypted: reading version 1: a newer release wrote it")
+	require.Contains(
+		t,
+		out.String(),
+		"was not reencrypted: reading version 1: a newer release wrote it",
+	)
 	require.Contains(t, out.String(),
 		`done: 3 definitions and signing keys checked, 2 reencrypted under "k2", 1 failed`)
 }

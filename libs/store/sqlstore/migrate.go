@@ -58,8 +58,11 @@ func migrateUp(
 // process dies between the two, goose would refuse the table for ever. Two calls at once may add two
 // rows, which goose reads as one.
 func addZeroVersion(ctx context.Context, db *sqlx.DB) error {
-	_, err := db.ExecContext(ctx, "INSERT INTO goose_db_version (version_id,is_applied) SELECT 0,1 "+
-		"FROM (SELECT COUNT(*) AS n FROM goose_db_version) AS had WHERE n=0")
+	_, err := db.ExecContext(
+		ctx,
+		"INSERT INTO goose_db_version (version_id,is_applied) SELECT 0,1 "+
+			"FROM (SELECT COUNT(*) AS n FROM goose_db_version) AS had WHERE n=0",
+	)
 	if err != nil && !isNoTable(err) {
 		return fmt.Errorf("completing the table of migrations: %w", err)
 	}

@@ -112,7 +112,9 @@ func (s *Snapshot) begin(ctx context.Context) error {
 		return fmt.Errorf(
 			"this release knows the schema of version %d, and the database has version %d, with tables "+
 				"that a backup would lack: make the backup with the release that made that schema, or "+
-				"with a later one", schemaVersion, have.Int64,
+				"with a later one",
+			schemaVersion,
+			have.Int64,
 		)
 	}
 	s.schema = have.Int64

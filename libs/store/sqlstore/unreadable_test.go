@@ -160,7 +160,10 @@ func TestReencryptionKeepsWhatItDoesNotKnow(t *testing.T) {
 			require.NoError(t, made[i].Err)
 			keys = append(keys, store.VersionKey{Timer: made[i].Timer.ID, Version: 1})
 		}
-		slices.SortFunc(keys, func(a, b store.VersionKey) int { return cmp.Compare(a.Timer, b.Timer) })
+		slices.SortFunc(
+			keys,
+			func(a, b store.VersionKey) int { return cmp.Compare(a.Timer, b.Timer) },
+		)
 		const newer = `{"newer":{"a":1},"target":{"kind":"http","secret_headers":{"X-K":"cs1.old.x"}}}`
 		for i, text := range []string{newer, `{"schedule":"cs1.old.x","target":"cs1.old.x"}`} {
 			_, err = s.Exec(ctx, "UPDATE timer_versions SET definition=? WHERE timer_id=?",

@@ -91,7 +91,7 @@ func repeatedParameter(ctx huma.Context, repeatable []string) error {
 func ignoredKey(ctx huma.Context) error {
 	r, _ := humachi.Unwrap(ctx)
 	lines := r.Header.Values(keyHeader)
-	fault := ""
+	var fault string
 	switch {
 	case len(lines) == 0:
 		return nil

@@ -60,7 +60,10 @@ func (s *Resource) exportApp(ctx context.Context, in *exportInput) (*huma.Stream
 	if !s.Exports.TryAcquire(in.App) {
 		return nil, problem.Busy(fmt.Sprintf(
 			"too many exports: this process makes %d at once, and %d of an app: repeat the request "+
-				"when one has ended", s.Exports.Most(), s.Exports.PerApp()))
+				"when one has ended",
+			s.Exports.Most(),
+			s.Exports.PerApp(),
+		))
 	}
 	// A whole export may take longer than other requests. Each page has its own time.
 	x := &export{resource: s, ctx: context.WithoutCancel(ctx), in: in}

@@ -168,7 +168,10 @@ func overdue(table string, parts []partition, nowMS, boundMS int64) error {
 	return fmt.Errorf(
 		"the partitions of %s could not be changed: %d days ahead have one, and the oldest ended %d "+
 			"days before the retention; a transaction has the table open whenever this is tried: "+
-			"SHOW PROCESSLIST shows it", table, ahead, behind,
+			"SHOW PROCESSLIST shows it",
+		table,
+		ahead,
+		behind,
 	)
 }
 
