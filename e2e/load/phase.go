@@ -19,8 +19,8 @@ import (
 
 const (
 	app = "load"
-	// settle is how long to wait for late fires, and then for their records, if an executor reports
-	// them.
+	// settle is how long to wait after the last arrival for another one, and then for the records of
+	// fires, if an executor reports them.
 	settle = 90 * time.Second
 	// ahead is the time between the creation of all timers and the first due instant.
 	ahead = 6 * time.Second
@@ -258,8 +258,12 @@ func (b *Bench) measure(
 		err = wait(ctx, last)
 	}
 	want := int64(led.Len())
-	for limit := last.Add(settle); err == nil && b.Receiver.Count() < want && time.Now().Before(limit); {
+	arrived := b.Receiver.Count()
+	for limit := last.Add(settle); err == nil && arrived < want && time.Now().Before(limit); {
 		err = wait(ctx, time.Now().Add(50*time.Millisecond))
+		if n := b.Receiver.Count(); n > arrived {
+			arrived, limit = n, time.Now().Add(settle)
+		}
 	}
 	r.cpu(before, cpuTimes(b.Cluster), time.Since(first), want)
 	r.PerFire = perFire(counted, readCounters(ctx, b.Cluster), want)
