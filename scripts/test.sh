@@ -270,12 +270,12 @@ packages=$long$'\n'$(go list "$module/proto/..." "$module/libs/..." "$module/ser
 if [ $# -gt 0 ]; then
   run "${race[@]}" -timeout 25m "$@"
 elif [ $scope = quick ]; then
-  simulate 5 'TestSeeds|TestMutants'
   # Packages that use real servers mostly wait for them, so twice as many run as there are CPUs.
   run -p $((2 * $(nproc))) -timeout 10m -skip "$repeated" $packages
   # The scenarios in one process mostly wait, and leave the CPUs to the faults. Those on real servers
   # would take as much time again, and overload two cores beside the faults.
   inject_faults
+  simulate 5 'TestSeeds|TestMutants' # at a lower priority than the rest
   run -timeout 25m -parallel 8 -skip '/^real$|//^real$' "$module/e2e/scenario/..."
   injected
   simulated
