@@ -44,6 +44,9 @@ const (
 	claimedAhead = time.Minute
 	// lateCommits is how long after its end a session's last claim may commit.
 	lateCommits = 10 * time.Second
+	// lateOrphansTimeout is for the question for late orphans, which scans all past open fires. The
+	// on-time ones and the fires due soon wait for it.
+	lateOrphansTimeout = routineEvery
 
 	// LateBatch is how many late fires are claimed in one poll.
 	LateBatch  = 500
@@ -180,32 +183,28 @@ func (p *Poller) Run(ctx context.Context) error {
 	}
 }
 
-// poll asks the questions that are due.
+// poll asks the questions that are due. Each question and each claim has a time of its own: one that
+// the store does not answer takes nothing from the others.
 func (p *Poller) poll(ctx context.Context, routine, lost bool) error {
 	epoch := p.opts.Epoch()
 	if epoch == nil || !epoch.Valid() {
 		p.seen = nil
 		return nil
 	}
-	asked, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	now := p.opts.Now()
 	if p.again = p.again && len(p.seen) > 0; !p.again {
-		p.turn = turnAt(now)
+		p.turn = turnAt(p.opts.Now())
 	}
 	shard := ShardOf(p.Alive(), epoch.ID, p.turn)
 	var err error
 	if routine || lost {
-		err = p.pollOrphans(asked, epoch, shard, now, lost)
+		err = p.pollOrphans(ctx, epoch, shard, lost)
 	}
 	if lost {
 		return err
 	}
-	err = errors.Join(err, p.pollDueSoon(asked, epoch, shard, now, routine))
-	if routine { // it has a time of its own, because it is what finds whatever else is lost
-		asked, cancel := context.WithTimeout(ctx, pollTimeout)
-		defer cancel()
-		err = errors.Join(err, p.pollOverdue(asked, epoch, shard))
+	err = errors.Join(err, p.pollDueSoon(ctx, epoch, shard, routine))
+	if routine {
+		err = errors.Join(err, p.pollOverdue(ctx, epoch, shard))
 	}
 	return err
 }
@@ -215,7 +214,7 @@ func (p *Poller) poll(ctx context.Context, routine, lost bool) error {
 // milliseconds. While tasks are behind, they carry the unclaimed fires, and claiming those too
 // would double the work under the highest load.
 func (p *Poller) pollDueSoon(
-	ctx context.Context, epoch *session.Epoch, shard Shard, now time.Time, routine bool,
+	ctx context.Context, epoch *session.Epoch, shard Shard, routine bool,
 ) error {
 	load, before, again := p.opts.Pressure(), p.seen, p.again
 	active := p.missed.Within(eagerAfterMiss) || p.absent.Within(eagerAfterOutage)
@@ -228,8 +227,11 @@ func (p *Poller) pollDueSoon(
 	}
 	p.seen, p.again = nil, false
 	counts := make(map[int64]int)
+	now := p.opts.Now()
+	asked, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
 	fires, err := dueSoon(
-		ctx,
+		asked,
 		p.opts.Store,
 		shard,
 		now.Add(-store.OverdueAfter).UnixMilli(),
@@ -277,7 +279,9 @@ func (p *Poller) pollOverdue(ctx context.Context, epoch *session.Epoch, shard Sh
 		// Questions so far apart may meet the same turn each time, and so leave out the other shards.
 		limit, shard = LateBatch, Shard{Count: 1}
 	}
-	fires, err := overdue(ctx, p.opts.Store, shard, p.Alive(), limit)
+	asked, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	fires, err := overdue(asked, p.opts.Store, shard, p.Alive(), limit)
 	if err != nil {
 		return err
 	}
@@ -288,19 +292,19 @@ func (p *Poller) pollOverdue(ctx context.Context, epoch *session.Epoch, shard Sh
 // pollOrphans claims what recently expired sessions own. It rests longer the longer the answer
 // takes, because the store reads all past open fires for it.
 func (p *Poller) pollOrphans(
-	ctx context.Context, epoch *session.Epoch, shard Shard, now time.Time, lost bool,
+	ctx context.Context, epoch *session.Epoch, shard Shard, lost bool,
 ) error {
 	began := time.Now()
 	if began.Before(p.nextOrphans) && !lost {
 		return nil
 	}
-	fires, err := p.orphans.find(ctx, p.opts.Store, now, now.Add(-dispatch.LateAfter))
+	now := p.opts.Now()
+	asked, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	fires, err := p.orphans.find(asked, p.opts.Store, now, now.Add(-dispatch.LateAfter))
 	p.nextOrphans = time.Now().Add(restFactor * time.Since(began))
-	if err != nil {
-		return err
-	}
 	fires = slices.DeleteFunc(fires, func(f timer.Fire) bool { return !shard.Has(f.Bucket) })
-	return p.claim(ctx, epoch, Orphaned, fires)
+	return errors.Join(err, p.claim(ctx, epoch, Orphaned, fires))
 }
 
 // congested is the backpressure: executors have tasks to claim that may carry the late fires.
@@ -337,6 +341,8 @@ func (p *Poller) claimAll(
 		return nil
 	}
 	p.met.found[q].Add(float64(len(fires)))
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
 	return p.opts.Claim(ctx, epoch, q, fires, late)
 }
 

@@ -29,11 +29,20 @@ type asked struct {
 	owned    []timer.Fire
 	expired  []store.Session
 	queries  []store.OverdueQuery
-	orphaned int // questions for owned fires
+	orphaned int   // questions for owned fires
+	hangsTo  int64 // questions for owned fires from before this time on are not answered
+	minutes  int   // questions for the buckets of minutes
+	inVain   int   // those of them that had no time left
 }
 
-func (a *asked) MinuteCounts(context.Context, int64, int64) ([]slicing.MinuteCount, error) {
-	return nil, nil
+func (a *asked) MinuteCounts(ctx context.Context, _, _ int64) ([]slicing.MinuteCount, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.minutes++
+	if ctx.Err() != nil {
+		a.inVain++
+	}
+	return nil, ctx.Err()
 }
 
 func (a *asked) LoadSlice(
@@ -59,11 +68,17 @@ func (a *asked) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, 
 }
 
 func (a *asked) Owned(
-	_ context.Context, _ []timer.ID, fromMS, untilMS int64, limit int,
+	ctx context.Context, _ []timer.ID, fromMS, untilMS int64, limit int,
 ) (fires []timer.Fire, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.orphaned++
+	if fromMS < a.hangsTo {
+		a.mu.Unlock()
+		<-ctx.Done()
+		a.mu.Lock()
+		return nil, ctx.Err()
+	}
 	for _, f := range a.owned {
 		if f.RunAtMS >= fromMS && f.RunAtMS <= untilMS && len(fires) < limit {
 			fires = append(fires, f)
@@ -92,10 +107,13 @@ type claims struct {
 }
 
 func (c *claims) claim(
-	_ context.Context, _ *session.Epoch, _ pickup.Question, fires []timer.Fire, late bool,
+	ctx context.Context, _ *session.Epoch, _ pickup.Question, fires []timer.Fire, late bool,
 ) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	for _, f := range fires {
 		if _, ok := c.at[f.FireID]; !ok {
 			c.at[f.FireID], c.late[f.FireID] = time.Now(), late
@@ -315,6 +333,43 @@ func TestLateOrphansHideNoOther(t *testing.T) {
 		require.False(t, at.After(time.UnixMilli(f.RunAtMS)))
 		require.Equal(t, 1, c.len(), "late ones wait")
 	})
+}
+
+// TestSlowOrphansDelayNothingElse checks that the on-time claims of a lost executor are claimed while
+// the store does not answer for its late ones, for as long as it does not, and that fires due soon are
+// found meanwhile, also while it answers for no claims at all.
+func TestSlowOrphansDelayNothingElse(t *testing.T) {
+	t.Parallel()
+	for name, onTime := range map[string]bool{"late ones": true, "all": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				a := new(asked)
+				p, c := run(t, a, nil)
+				me, lost := p.Alive(), store.Session{ID: 1, Kind: store.ExecutorSession}
+				p.SetAlive(append(me[:1:1], lost))
+				f := fireAt(1, 2*time.Second)
+				a.set(func() {
+					a.expired, a.owned = []store.Session{lost}, []timer.Fire{f}
+					if a.hangsTo = timer.NeverMS; onTime {
+						a.hangsTo = 1
+					}
+				})
+				p.SetAlive(me)
+				time.Sleep(20 * time.Second)
+				at, _, ok := c.of(f)
+				require.Equal(t, onTime, ok)
+				require.False(t, at.After(time.UnixMilli(f.RunAtMS)))
+				a.set(func() { a.owned, a.orphaned = nil, 0 })
+				time.Sleep(30 * time.Second)
+				a.set(func() {
+					require.NotZero(t, a.orphaned, "what the late ones are is not known yet")
+					require.NotZero(t, a.minutes)
+					require.Zero(t, a.inVain, "questions for fires due soon without time")
+				})
+			})
+		})
+	}
 }
 
 // TestShardsTakeTurns checks that executors divide the buckets at any time, and that each bucket

@@ -151,7 +151,8 @@ type orphans struct {
 
 // find returns the fires of all shards that recently expired sessions own, in order of run time. It
 // asks for those with a run time from onTime on first: behind very many late ones, which must wait
-// while executors are congested, nobody would see them.
+// while executors are congested, nobody would see them. If the store does not answer for the late
+// ones in time, find returns the others with the error, and the next one asks for all again.
 func (o *orphans) find(
 	ctx context.Context, st Store, now, onTime time.Time,
 ) (fires []timer.Fire, err error) {
@@ -179,12 +180,14 @@ func (o *orphans) find(
 	fromMS, untilMS := onTime.UnixMilli(), now.Add(claimedAhead).UnixMilli()
 	fires, err = st.Owned(ctx, owners, fromMS, untilMS, orphanPage)
 	if err == nil && len(fires) < orphanPage {
+		call, cancel := context.WithTimeout(ctx, lateOrphansTimeout)
+		defer cancel()
 		var late []timer.Fire
-		late, err = st.Owned(ctx, owners, 0, fromMS-1, orphanPage-len(fires))
+		late, err = st.Owned(call, owners, 0, fromMS-1, orphanPage-len(fires))
 		fires = append(late, fires...)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the claims of expired sessions: %w", err)
+		return fires, fmt.Errorf("reading the claims of expired sessions: %w", err)
 	}
 	for _, id := range owners {
 		owns := slices.ContainsFunc(fires, func(f timer.Fire) bool { return f.Owner == id })
