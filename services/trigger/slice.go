@@ -15,7 +15,7 @@ import (
 const retryAfter = 200 * time.Millisecond
 
 // slice is a slice that this trigger holds. One goroutine runs it; those that it starts for its
-// queues share nothing with it but what they are given.
+// queues and for a reload share nothing with it but what they are given.
 type slice struct {
 	svc    *Service
 	lease  *lease
@@ -55,7 +55,10 @@ func (s *slice) run(ctx context.Context) error {
 	if err := s.retryUntil(ctx, s.source.load); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	defer s.calls.Wait() // they end with ctx, if they have not ended before
+	defer s.source.reloads.Wait()
+	defer cancel()
 	tick := clock.NewTicker(s.svc.opts.Poll)
 	for ticked := true; ; ticked = s.wait(ctx, tick) {
 		if ctx.Err() != nil {

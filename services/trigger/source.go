@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sort"
+	"sync"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -33,77 +34,124 @@ type source struct {
 	slice      window.Slice
 	endMS      int64                  // last ms of the minute
 	generation string                 // of the window at the load; empty: the window is unavailable
-	openedAt   time.Time              // when the window was last opened
+	openedAt   time.Time              // when the window was last opened, or a reload ended
 	over       bool                   // the minute had ended at the load: nothing else is read
 	loaded     []timer.Fire           // in order of run time, from after givenMS
 	givenMS    int64                  // all run times up to here were returned
 	addedMS    int64                  // window entries up to here were in the store at the load
 	early      map[timer.FireID]int32 // returned ahead of their time, by revision
+
+	reloading bool           // a reload is under way, or is to be taken
+	reloaded  chan load      // capacity 1
+	reloads   sync.WaitGroup // under way; they end with their context
 }
 
 func newSource(s *Service, w window.Slice) *source {
 	return &source{
-		svc:     s,
-		slice:   w,
-		endMS:   (w.Minute+1)*timer.MinuteMS - 1,
-		givenMS: -1,
-		addedMS: -1,
-		early:   make(map[timer.FireID]int32),
+		svc:      s,
+		slice:    w,
+		endMS:    (w.Minute+1)*timer.MinuteMS - 1,
+		givenMS:  -1,
+		addedMS:  -1,
+		early:    make(map[timer.FireID]int32),
+		reloaded: make(chan load, 1),
 	}
 }
 
-// load reads the slice's open fires after givenMS. It opens the window first, so that entries lost
+// load is what a load of a slice has read.
+type load struct {
+	generation string
+	over       bool
+	addedMS    int64
+	fires      []timer.Fire
+	err        error
+}
+
+// load reads the slice's open fires after givenMS.
+func (s *source) load(ctx context.Context) error {
+	s.openedAt = time.Now()
+	l := s.read(ctx, s.givenMS, false)
+	s.take(&l)
+	return l.err
+}
+
+// read reads the slice's open fires after fromMS. It opens the window first, so that entries lost
 // later show as another generation. If the minute has ended, later additions are dispatched
 // directly, and the window may have dropped the slice.
 //
 // An entry for a run time up to now plus the dispatch lead was committed before now (see
 // [dispatch.Dispatcher.Committed]). If it is not loaded, it was claimed: the window keeps such
 // entries, and a trigger that takes over a slice would publish those of the whole minute again.
-func (s *source) load(ctx context.Context) error {
+//
+// Each page has a time of its own: a large slice takes long if the store is slow.
+func (s *source) read(ctx context.Context, fromMS int64, needWindow bool) (l load) {
 	now := s.svc.opts.Now()
-	over := now.UnixMilli() > s.endMS
-	if !over {
-		s.open(ctx)
+	l.addedMS = now.Add(s.svc.opts.DispatchLead).UnixMilli()
+	if l.over = now.UnixMilli() > s.endMS; !l.over {
+		if l.generation, l.err = s.open(ctx); l.err != nil && needWindow {
+			return l
+		}
 	}
-	fires, err := s.readStore(ctx, s.givenMS, s.endMS)
-	if err != nil {
-		s.generation = ""
-		return err
-	}
-	s.over = over
-	s.addedMS = now.Add(s.svc.opts.DispatchLead).UnixMilli()
-	s.svc.met.loads.Inc()
-	s.loaded = s.withoutEarly(fires)
-	return nil
+	l.fires, l.err = s.readPages(ctx, fromMS, s.endMS)
+	return l
 }
 
-// open reads the slice's generation from the window. Without one every poll reads the store.
-func (s *source) open(ctx context.Context) {
+// take goes on with what a load has read. Without a generation every poll reads the store.
+func (s *source) take(l *load) {
+	if s.generation = ""; l.err != nil {
+		return
+	}
+	s.svc.met.loads.Inc()
+	s.generation, s.over, s.addedMS = l.generation, l.over, l.addedMS
+	given := sort.Search(
+		len(l.fires), func(i int) bool { return l.fires[i].RunAtMS > s.givenMS },
+	)
+	s.loaded = s.withoutEarly(l.fires[given:])
+}
+
+// reload begins another load beside the polls, which read the store for what is added until it is
+// taken: they do not wait for it, however large the slice. It loads nothing while the window is
+// unavailable. What is returned meanwhile is left out when it is taken.
+func (s *source) reload(ctx context.Context) {
+	s.reloading = true
+	from := s.givenMS
+	s.reloads.Go(func() { s.reloaded <- s.read(ctx, from, true) })
+}
+
+// takeReload takes a reload that has ended. The next one begins reopenEvery later at the earliest,
+// also if this one has failed.
+func (s *source) takeReload() {
+	select {
+	case l := <-s.reloaded:
+		s.reloading, s.openedAt = false, time.Now()
+		s.take(&l)
+	default:
+	}
+}
+
+// open returns the slice's generation from the window.
+func (s *source) open(ctx context.Context) (generation string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	s.generation, s.openedAt = "", time.Now()
-	if generation, err := s.svc.opts.Window.Open(ctx, s.slice); err == nil {
-		s.generation = generation
-	} else {
+	if generation, err = s.svc.opts.Window.Open(ctx, s.slice); err != nil {
 		s.svc.met.windowUnavailable.Inc()
+		return "", err //nolint:wrapcheck // only counted
 	}
+	return generation, nil
 }
 
 // readStore reads fires with from < run time <= to from the store.
 func (s *source) readStore(ctx context.Context, from, to int64) ([]timer.Fire, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	var all []timer.Fire
+	return s.readPages(ctx, from, to)
+}
+
+// readPages is readStore with loadTimeout for each page.
+func (s *source) readPages(ctx context.Context, from, to int64) (all []timer.Fire, err error) {
 	pos := store.After(from)
 	for {
-		page, err := s.svc.opts.Store.LoadSlice(
-			ctx,
-			s.slice.Minute,
-			s.slice.Bucket,
-			pos,
-			to,
-			loadPage,
-		)
+		page, err := s.readPage(ctx, pos, to)
 		if err != nil {
 			return nil, fmt.Errorf("loading slice %d:%d: %w", s.slice.Minute, s.slice.Bucket, err)
 		}
@@ -114,6 +162,15 @@ func (s *source) readStore(ctx context.Context, from, to int64) ([]timer.Fire, e
 		last := &page[len(page)-1]
 		pos = store.Position{RunAtMS: last.RunAtMS, FireID: last.FireID}
 	}
+}
+
+func (s *source) readPage(
+	ctx context.Context, after store.Position, to int64,
+) ([]timer.Fire, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	//nolint:wrapcheck // readPages wraps it
+	return s.svc.opts.Store.LoadSlice(ctx, s.slice.Minute, s.slice.Bucket, after, to, loadPage)
 }
 
 // stillUnclaimed returns the fires that nobody has claimed, or all of them if the store does not
@@ -200,6 +257,7 @@ func (s *source) takeEarly(nowMS int64) []timer.Fire {
 // used again after another load. One that has lost the slice soon after it was opened counts as
 // unavailable: it may evict what it gets, and each poll would load the slice.
 func (s *source) added(ctx context.Context, upper int64) ([]timer.Fire, error) {
+	s.takeReload()
 	if s.over {
 		return nil, nil
 	}
@@ -208,22 +266,16 @@ func (s *source) added(ctx context.Context, upper int64) ([]timer.Fire, error) {
 		if err == nil && generation == s.generation {
 			return fires, nil
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			s.svc.met.windowUnavailable.Inc()
 			s.openedAt = time.Now()
-		case time.Since(s.openedAt) >= reopenEvery:
-			s.svc.met.windowResets.Inc()
-			return nil, s.load(ctx)
-		default:
+		} else {
 			s.svc.met.windowResets.Inc()
 		}
 		s.generation = ""
 	}
-	if time.Since(s.openedAt) >= reopenEvery {
-		if s.open(ctx); s.generation != "" {
-			return nil, s.load(ctx)
-		}
+	if !s.reloading && time.Since(s.openedAt) >= reopenEvery {
+		s.reload(ctx)
 	}
 	return s.readStore(ctx, s.givenMS, upper)
 }

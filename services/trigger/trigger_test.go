@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,6 +58,11 @@ func (g *gate) pass() {
 	<-open
 }
 
+// loadSlice reads fires of the slice of a test.
+type loadSlice func(
+	ctx context.Context, after store.Position, untilMS int64, limit int,
+) ([]timer.Fire, error)
+
 // process is a trigger whose tasks are counted, not published.
 type process struct {
 	trigger.Store
@@ -66,6 +72,7 @@ type process struct {
 	cut      atomic.Bool // renewals fail
 	away     atomic.Bool // the bus does not confirm
 	mu       sync.Mutex
+	load     loadSlice // instead of the store's; nil: the store's
 	tasks    map[timer.FireID]int
 	late     int
 	finished map[bool]int
@@ -114,7 +121,19 @@ func (p *process) LoadSlice(
 	n int,
 ) ([]timer.Fire, error) {
 	p.pass()
+	p.mu.Lock()
+	load := p.load
+	p.mu.Unlock()
+	if load != nil {
+		return load(ctx, after, until, n)
+	}
 	return p.Store.LoadSlice(ctx, m, b, after, until, n)
+}
+
+func (p *process) loadBy(load loadSlice) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.load = load
 }
 
 func (p *process) Publish(_ context.Context, fires []timer.Fire) error {
@@ -307,6 +326,121 @@ func TestFlushedWindowIsLoadedAgain(t *testing.T) {
 	})
 }
 
+// TestLargeSliceIsLoadedFromASlowStore checks a slice whose load takes longer than a page may. Its
+// tasks are on time.
+func TestLargeSliceIsLoadedFromASlowStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100_000
+		parts := servicetest.New(t, servicetest.Options{})
+		p := start(t, parts, "a")
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		fires := make([]timer.Fire, n)
+		for i := range fires {
+			at := minute*timer.MinuteMS + int64(i)*timer.MinuteMS/n
+			fires[i] = timer.Fire{
+				FireID:  timer.FireID{Timer: timer.ID(i + 1), DueMS: at},
+				RunAtMS: at,
+				AppID:   int64(i),
+			}
+		}
+		p.loadBy(func(
+			ctx context.Context, after store.Position, untilMS int64, limit int,
+		) (page []timer.Fire, err error) {
+			select {
+			case <-time.After(600 * time.Millisecond):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			from := sort.Search(n, func(i int) bool {
+				return fires[i].RunAtMS > after.RunAtMS || fires[i].RunAtMS == after.RunAtMS &&
+					timer.CompareFireIDs(fires[i].FireID, after.FireID) > 0
+			})
+			for _, f := range fires[from:min(n, from+limit)] {
+				if f.RunAtMS <= untilMS {
+					page = append(page, f)
+				}
+			}
+			return page, nil
+		})
+		hand(t, parts, parts.Bus("s"), minute)
+		time.Sleep(time.Until(time.UnixMilli((minute + 1) * timer.MinuteMS)))
+		tasks, late, finished := p.seen()
+		require.Len(t, tasks, n)
+		require.Zero(t, late)
+		require.Equal(t, 1, finished)
+	})
+}
+
+// TestLoadedFiresDoNotWaitForAReload checks a window that is flushed while the store answers only
+// small questions in time. What was loaded before, and what is added, is on time, and each once. Once
+// the store answers all, the window is used again.
+func TestLoadedFiresDoNotWaitForAReload(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		p := start(t, parts, "a")
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		parts.Create("a", onceEach(t, minute, 60)...)
+		hand(t, parts, parts.Bus("s"), minute)
+		begin := time.UnixMilli(minute * timer.MinuteMS)
+		add := func(second int) {
+			t.Helper()
+			time.Sleep(time.Until(begin.Add(time.Duration(second) * time.Second)))
+			added := parts.Create("a", servicetest.Once(
+				time.Now().Add(7*time.Second+time.Millisecond), "http://127.0.0.1/",
+			))
+			parts.Dispatch.Committed(t.Context(), added)
+		}
+		time.Sleep(time.Until(begin.Add(10 * time.Second)))
+		var hung atomic.Int64
+		answer := func(large func(ctx context.Context) error) {
+			p.loadBy(func(
+				ctx context.Context, after store.Position, untilMS int64, limit int,
+			) ([]timer.Fire, error) {
+				if untilMS-after.RunAtMS > (4 * time.Second).Milliseconds() {
+					if err := large(ctx); err != nil {
+						return nil, err
+					}
+				}
+				return parts.Store.LoadSlice(ctx, minute, 0, after, untilMS, limit)
+			})
+		}
+		hang := func(ctx context.Context) error {
+			hung.Add(1)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		answer(hang)
+		parts.Window.Flush()
+		add(15)
+		time.Sleep(time.Until(begin.Add(30 * time.Second)))
+		require.EqualValues(t, 2, hung.Load(), "the second time 2 s after the first one's 10 s")
+		answer(func(context.Context) error {
+			time.Sleep(3 * time.Second)
+			return nil
+		})
+		add(40)
+		require.InDelta(t, 2, p.counter(t, "carillon_trigger_loads_total"), 0)
+		p.loadBy(func(context.Context, store.Position, int64, int) ([]timer.Fire, error) {
+			t.Error("the window has what is added")
+			return nil, nil
+		})
+		time.Sleep(time.Until(begin.Add(52 * time.Second)))
+		answer(hang)
+		parts.Window.Flush()
+		time.Sleep(time.Until(begin.Add(time.Minute)))
+		require.EqualValues(t, 3, hung.Load())
+		tasks, late, finished := p.seen()
+		require.Len(t, tasks, 62)
+		for id, times := range tasks {
+			require.Equal(t, 1, times, id)
+		}
+		require.Zero(t, late)
+		require.Equal(t, 1, finished, "a reload does not hold up the end of the slice")
+	})
+}
+
 // evicting is a window that keeps no slice for long, such as a Redis that evicts what expires next.
 type evicting struct{ *memwindow.Window }
 
@@ -339,6 +473,34 @@ func TestWindowThatKeepsNothingIsLikeNone(t *testing.T) {
 		require.Equal(t, 1, finished)
 		const opened = 120 / 2 // times, in the two minutes that the slice is held
 		require.LessOrEqual(t, p.counter(t, "carillon_trigger_loads_total"), opened+1.0)
+	})
+}
+
+// closed is a window that does not answer.
+type closed struct{ *memwindow.Window }
+
+func (closed) Open(context.Context, window.Slice) (string, error) {
+	return "", errors.New("the window is unavailable")
+}
+
+// TestUnavailableWindowCausesNoLoads checks that a slice is loaded once while the window is
+// unavailable, and that additions are on time.
+func TestUnavailableWindowCausesNoLoads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		p := startWith(t, parts, "a", closed{parts.Window})
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		hand(t, parts, parts.Bus("s"), minute)
+		begin := time.UnixMilli(minute * timer.MinuteMS)
+		time.Sleep(time.Until(begin.Add(10 * time.Second)))
+		parts.Create("a", servicetest.Once(begin.Add(30*time.Second), "http://127.0.0.1/"))
+		time.Sleep(time.Until(begin.Add(time.Minute)))
+		tasks, late, finished := p.seen()
+		require.Len(t, tasks, 1)
+		require.Zero(t, late)
+		require.Equal(t, 1, finished)
+		require.InDelta(t, 1, p.counter(t, "carillon_trigger_loads_total"), 0)
 	})
 }
 
