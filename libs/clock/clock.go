@@ -123,12 +123,8 @@ func (c *Clock) Offset() (time.Duration, time.Time) {
 // errJumped means that the host's clock jumped during a measurement.
 var errJumped = errors.New("host clock jumped during the measurement")
 
-// Measure asks the source once. A response slower than the tolerance is too imprecise, and is
-// ignored unless the clock is not steady.
-//
-// A response proves only a range of offsets: the source read its clock at some time between request
-// and response. If the range includes 0, the offset is 0, because a slow store must not make an
-// exact clock wrong. Otherwise it is the lowest of the range: a slow clock makes no fire early.
+// Measure asks the source once. A response proves only a range of offsets: the source read its clock
+// at some time between request and response.
 func (c *Clock) Measure(ctx context.Context) error {
 	// Read before wall: a pause of this process in between then only widens the range.
 	began := time.Now()
@@ -144,17 +140,38 @@ func (c *Clock) Measure(ctx context.Context) error {
 	if d := drift(began, sent, mono, host); d > maxJump || d < -maxJump {
 		return errJumped
 	}
-	if took > tolerance && c.steady && !c.measuredAt.IsZero() {
-		return nil
-	}
 	most := theirs.Round(0).Sub(sent.Round(0))
 	least := most - took
-	c.offset = least
-	if least <= 0 && most >= 0 {
-		c.offset = 0
+	if offset, ok := c.offsetIn(least, most); ok {
+		c.offset = offset
+		c.measuredAt, c.steady, c.jumpCorrection = mono, true, 0
 	}
-	c.measuredAt, c.steady, c.jumpCorrection = mono, true, 0
 	return nil
+}
+
+// offsetIn returns the offset by a measurement that proves a range of them. It is not ok if a
+// measurement tells nothing new. If the range includes 0, the offset is 0, because a slow store must
+// not make an exact clock wrong. Otherwise it is the lowest: a slow clock makes no fire early.
+//
+// A range wider than the tolerance is too imprecise for that. It moves the clock only if the
+// correction in force is outside of it by the tolerance or more, and then to the lowest, too.
+// Otherwise that correction stays, by which the clock goes on from before a jump. Before the first
+// measurement it is 0.
+func (c *Clock) offsetIn(least, most time.Duration) (offset time.Duration, ok bool) {
+	if most-least <= tolerance {
+		if least <= 0 && most >= 0 {
+			return 0, true
+		}
+		return least, true
+	}
+	var known time.Duration
+	if !c.measuredAt.IsZero() {
+		known = c.correction()
+	}
+	if known <= least-tolerance || known >= most+tolerance {
+		return least, true
+	}
+	return known, !c.steady
 }
 
 // Run measures every two seconds, and at once after a jump, until ctx ends.

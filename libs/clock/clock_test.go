@@ -163,6 +163,112 @@ func TestP1SlowStoreDoesNotMoveAnExactClock(t *testing.T) {
 	}
 }
 
+// TestJumpBeforeTheFirstMeasurementIsNoCorrection: what the host's clock showed before is not known to
+// have been right.
+func TestJumpBeforeTheFirstMeasurementIsNoCorrection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{off: 2 * time.Second}
+		c := clock.New(h.now, func(context.Context) (time.Time, error) {
+			now := time.Now()
+			time.Sleep(400 * time.Millisecond)
+			return now, nil
+		})
+		h.off = 0
+		require.NoError(t, c.Measure(t.Context()))
+		require.True(t, c.Now().Equal(time.Now()))
+	})
+}
+
+// TestP1SlowStoreDoesNotMoveAClockThatIsNearlyExact: the store answers long after it has read its
+// clock, which proves that the host's is some milliseconds ahead. That much counts as exact.
+func TestP1SlowStoreDoesNotMoveAClockThatIsNearlyExact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{off: 5 * time.Millisecond}
+		took := 900 * time.Millisecond
+		c := clock.New(h.now, func(context.Context) (time.Time, error) {
+			now := time.Now()
+			time.Sleep(took)
+			return now, nil
+		})
+		exact := func() {
+			t.Helper()
+			require.NoError(t, c.Measure(t.Context()))
+			require.WithinDuration(t, time.Now(), c.Now(), 5*time.Millisecond)
+			_, steady := c.Read()
+			require.True(t, steady)
+		}
+		exact()
+		took = 0
+		exact()
+		took = 900 * time.Millisecond
+		exact()
+		h.off += 2 * time.Second // and a jump
+		exact()
+	})
+}
+
+// TestP1SlowStoreCorrectsAClockThatItProvesWrong: the host's clock is set right in steps too small
+// to be noticed, while the store takes longer than the tolerance. The clock is not early by what it
+// measured before.
+func TestP1SlowStoreCorrectsAClockThatItProvesWrong(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]time.Duration{"read as asked": 0, "read at the end": 150 * time.Millisecond} {
+		for side, off := range map[string]time.Duration{"behind": -400 * time.Millisecond, "ahead": 400 * time.Millisecond} {
+			t.Run(name+", "+side, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					h, slow := &host{off: off}, false
+					c := clock.New(h.now, func(context.Context) (time.Time, error) {
+						if !slow {
+							return time.Now(), nil
+						}
+						time.Sleep(before)
+						now := time.Now()
+						time.Sleep(150*time.Millisecond - before)
+						return now, nil
+					})
+					require.NoError(t, c.Measure(t.Context()))
+					require.WithinDuration(t, time.Now(), c.Now(), time.Millisecond)
+					slow = true
+					for range 2 {
+						h.off -= off / 2
+						time.Sleep(2 * time.Second)
+						_, steady := c.Read()
+						require.True(t, steady)
+						require.NoError(t, c.Measure(t.Context()))
+					}
+					early := time.Until(c.Now())
+					require.Less(t, early, 100*time.Millisecond)
+					require.GreaterOrEqual(t, early, -150*time.Millisecond)
+				})
+			})
+		}
+	}
+}
+
+// TestP1SlowStoreAfterAJump: a slow response after a jump would be true of the host's new time, too.
+// The clock goes on from before the jump.
+func TestP1SlowStoreAfterAJump(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, slow := &host{}, false
+		c := clock.New(h.now, func(context.Context) (time.Time, error) {
+			if slow {
+				time.Sleep(900 * time.Millisecond)
+			}
+			return time.Now(), nil
+		})
+		require.NoError(t, c.Measure(t.Context()))
+		slow, h.off = true, 800*time.Millisecond
+		require.NoError(t, c.Measure(t.Context()))
+		now, steady := c.Read()
+		require.True(t, steady)
+		require.WithinDuration(t, time.Now(), now, time.Millisecond)
+	})
+}
+
 func TestP1JumpDuringAMeasurementIsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
