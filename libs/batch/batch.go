@@ -1,5 +1,5 @@
-// Package batch groups concurrent calls into one. A batch contains the items that arrive while a
-// call runs, and those that arrive within Wait.
+// Package batch groups concurrent calls into one. A batch contains the items that arrive while as many
+// calls run as may, and those that arrive within Wait.
 package batch
 
 import (
@@ -31,6 +31,7 @@ type Group[In, Out any] struct {
 	opts  Options
 	do    func(context.Context, []In) ([]Out, error)
 	items chan item[In, Out]
+	turn  chan struct{} // capacity 1: held by who fills a batch, so that there is one at a time
 	done  chan struct{}
 	once  sync.Once
 	wg    sync.WaitGroup
@@ -62,6 +63,7 @@ func New[In, Out any](opts Options, do func(context.Context, []In) ([]Out, error
 		opts:  opts,
 		do:    do,
 		items: make(chan item[In, Out]),
+		turn:  make(chan struct{}, 1),
 		done:  make(chan struct{}),
 	}
 	for range opts.Concurrency {
@@ -99,10 +101,17 @@ func (g *Group[In, Out]) loop() {
 	batch := make([]item[In, Out], 0, g.opts.Max)
 	for {
 		select {
+		case g.turn <- struct{}{}:
+		case <-g.done:
+			return
+		}
+		select {
 		case it := <-g.items:
 			batch = g.fill(append(batch[:0], it))
+			<-g.turn
 			g.run(batch)
 		case <-g.done:
+			<-g.turn
 			return
 		}
 	}

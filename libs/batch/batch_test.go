@@ -71,6 +71,41 @@ func TestBatchIsBounded(t *testing.T) {
 	})
 }
 
+// TestConcurrentCallsDoNotSplitABatch: calls that could run do not take the items of a batch that
+// waits for others.
+func TestConcurrentCallsDoNotSplitABatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var sizes []int
+		g := batch.New(
+			batch.Options{Max: 4, Wait: 50 * time.Millisecond, Concurrency: 3},
+			func(ctx context.Context, in []int) ([]int, error) {
+				mu.Lock()
+				sizes = append(sizes, len(in))
+				mu.Unlock()
+				time.Sleep(time.Second)
+				return double(ctx, in)
+			},
+		)
+		defer g.Close()
+		call := func(n int) (took time.Duration) {
+			sizes = nil
+			began := time.Now()
+			var wg sync.WaitGroup
+			for i := range n {
+				wg.Go(func() { _, _ = g.Do(t.Context(), i) })
+			}
+			wg.Wait()
+			return time.Since(began)
+		}
+		require.Equal(t, time.Second+50*time.Millisecond, call(3))
+		require.Equal(t, []int{3}, sizes)
+		require.Equal(t, time.Second, call(12))
+		require.Equal(t, []int{4, 4, 4}, sizes)
+	})
+}
+
 func TestErrorReachesEveryCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,6 +19,10 @@ const (
 	// gatherFires is the size from which a batch gains nothing by more.
 	gatherFires  = 250
 	gatherSlices = publishChunk / gatherFires // whose batches together are no larger than others
+	// gatherCalls is how many batches of a topic are published at once. Two of them have no order
+	// between them, nor need it: they have fires of different slices, because a slice has one call on
+	// a topic at a time. Larger batches of slices are published at once, too.
+	gatherCalls = 8
 	// gatherAhead is how long before its run time a fire may wait for others.
 	gatherAhead = 500 * time.Millisecond
 )
@@ -43,7 +47,12 @@ func newGatherer(d Dispatcher, now func() time.Time, size prometheus.Observer) *
 
 func (g *gatherer) newGroup() *group {
 	return batch.New(
-		batch.Options{Max: gatherSlices, Wait: gatherWait, Timeout: publishTimeout},
+		batch.Options{
+			Max:         gatherSlices,
+			Wait:        gatherWait,
+			Concurrency: gatherCalls,
+			Timeout:     publishTimeout,
+		},
 		func(ctx context.Context, parts [][]timer.Fire) ([]struct{}, error) {
 			return make([]struct{}, len(parts)), g.publish(ctx, slices.Concat(parts...))
 		},

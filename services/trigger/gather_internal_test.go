@@ -81,6 +81,40 @@ func TestSmallBatchesAreGathered(t *testing.T) {
 	})
 }
 
+// slow is a publisher that takes 200 ms.
+type slow struct{ publisher }
+
+func (p *slow) Publish(ctx context.Context, fires []timer.Fire) error {
+	time.Sleep(200 * time.Millisecond)
+	return p.publisher.Publish(ctx, fires)
+}
+
+// TestGatheredBatchesDoNotWaitForEachOther publishes few fires of many slices by a bus that takes long
+// to confirm.
+func TestGatheredBatchesDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const callers, each = 64, 10
+		var p slow
+		g := newGatherer(&p, time.Now, prometheus.NewHistogram(prometheus.HistogramOpts{}))
+		defer g.close()
+		few := make([]timer.Fire, each)
+		for i := range few {
+			few[i].RunAtMS = time.Now().Add(2 * time.Second).UnixMilli()
+		}
+		began := time.Now()
+		errs := make([]error, callers)
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() { errs[i] = g.Publish(t.Context(), bus.TasksNormal, few) })
+		}
+		wg.Wait()
+		require.Equal(t, make([]error, callers), errs)
+		require.LessOrEqual(t, time.Since(began), 500*time.Millisecond)
+		require.Len(t, p.calls, callers/gatherSlices)
+	})
+}
+
 // hanging is a publisher that hangs with fires of high priority, and with everything that comes
 // with them.
 type hanging struct{ publisher }
