@@ -53,6 +53,9 @@ const (
 	restFactor = 4    // after a question for orphans, so many times as long as its answer took
 	slicePage  = 4000 // fires read of a slice at once
 	orphanPage = 10_000
+	// slicesAtOnce is how many slices are read at once: a busy minute has 256, and a store that
+	// takes long for each would not come to the last ones within pollTimeout.
+	slicesAtOnce = 8
 	// behindBursts is how many fires one poll reads beyond its room, behind those whose tasks are on
 	// the low-priority topic.
 	behindBursts = 5 * slicePage
@@ -115,6 +118,7 @@ type Poller struct {
 	// The rest belongs to Run. seen are the unclaimed fires of the last poll, with their revision.
 	seen        map[timer.FireID]int32
 	again       bool // the next poll asks the same shard for the fires in seen
+	incomplete  int  // questions for fires due soon in a row that were not answered in full
 	turn        int64
 	bursts      bursts
 	orphans     orphans
@@ -212,7 +216,8 @@ func (p *Poller) poll(ctx context.Context, routine, lost bool) error {
 // pollDueSoon claims fires due soon that were unclaimed at the last poll too. For a while after a
 // missing task, one poll suffices. A task is published a dispatch lead ahead and claimed within
 // milliseconds. While tasks are behind, they carry the unclaimed fires, and claiming those too
-// would double the work under the highest load.
+// would double the work under the highest load. If the store does not give all in time, those that it
+// has given are claimed.
 func (p *Poller) pollDueSoon(
 	ctx context.Context, epoch *session.Epoch, shard Shard, routine bool,
 ) error {
@@ -241,9 +246,7 @@ func (p *Poller) pollDueSoon(
 			return p.bursts.exclude(kept, read, counts, load.LowBehind, load.Dispatched)
 		},
 	)
-	if err != nil {
-		return err
-	}
+	p.checkComplete(ctx, err)
 	found, others := splitSeen(fires, before)
 	missed := len(found) > 0
 	if active {
@@ -252,7 +255,7 @@ func (p *Poller) pollDueSoon(
 		p.seen, p.again = others, !again
 	}
 	if len(found) == 0 {
-		return nil
+		return err
 	}
 	if load.Idle {
 		p.absent.Set()
@@ -264,7 +267,19 @@ func (p *Poller) pollDueSoon(
 			Int("fires", len(found)).
 			Msg("no tasks arrived for these fires, claimed from the store")
 	}
-	return p.claim(ctx, epoch, DueSoon, found)
+	return errors.Join(err, p.claim(ctx, epoch, DueSoon, found))
+}
+
+// checkComplete warns when it happens again that not all fires due soon were read. Those that were
+// are claimed all the same; the others may be late.
+func (p *Poller) checkComplete(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil {
+		p.incomplete = 0
+		return
+	}
+	if p.incomplete++; p.incomplete == 2 {
+		p.opts.Logger.Warn().Err(err).Msg("fires due soon not all read from the store, again")
+	}
 }
 
 // pollOverdue claims some overdue fires. It is the proof that no fire is lost (P2), whatever lost

@@ -2,7 +2,9 @@ package pickup_test
 
 import (
 	"context"
+	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/pickup"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/slicing"
@@ -24,7 +27,9 @@ type asked struct {
 	store.Sessions
 
 	mu       sync.Mutex
-	dueSoon  []timer.Fire // each in bucket 0 of its minute
+	dueSoon  []timer.Fire
+	buckets  int32         // of each minute; 0: as if 1
+	loads    time.Duration // how long it takes to load a slice
 	overdue  []timer.Fire
 	owned    []timer.Fire
 	expired  []store.Session
@@ -35,23 +40,40 @@ type asked struct {
 	inVain   int   // those of them that had no time left
 }
 
-func (a *asked) MinuteCounts(ctx context.Context, _, _ int64) ([]slicing.MinuteCount, error) {
+func (a *asked) MinuteCounts(
+	ctx context.Context, from, to int64,
+) (counts []slicing.MinuteCount, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.minutes++
 	if ctx.Err() != nil {
 		a.inVain++
 	}
-	return nil, ctx.Err()
+	for minute := from; minute <= to && a.buckets > 0; minute++ {
+		counts = append(counts, slicing.MinuteCount{Minute: minute, Buckets: a.buckets})
+	}
+	return counts, ctx.Err()
 }
 
 func (a *asked) LoadSlice(
-	_ context.Context, minute int64, _ int32, after store.Position, untilMS int64, limit int,
+	ctx context.Context,
+	minute int64,
+	bucket int32,
+	after store.Position,
+	untilMS int64,
+	limit int,
 ) (found []timer.Fire, err error) {
+	a.mu.Lock()
+	takes := a.loads
+	a.mu.Unlock()
+	if clock.Pause(ctx, takes); ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, f := range a.dueSoon { // in order of run time, then of due and id
-		if f.RunAtMinute() == minute && f.RunAtMS <= untilMS && len(found) < limit &&
+		if f.RunAtMinute() == minute && f.Bucket == bucket &&
+			f.RunAtMS <= untilMS && len(found) < limit &&
 			(f.RunAtMS > after.RunAtMS || f.RunAtMS == after.RunAtMS &&
 				timer.CompareFireIDs(f.FireID, after.FireID) > 0) {
 			found = append(found, f)
@@ -104,6 +126,7 @@ type claims struct {
 	mu   sync.Mutex
 	at   map[timer.FireID]time.Time
 	late map[timer.FireID]bool
+	most int // at once
 }
 
 func (c *claims) claim(
@@ -114,6 +137,7 @@ func (c *claims) claim(
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	c.most = max(c.most, len(fires))
 	for _, f := range fires {
 		if _, ok := c.at[f.FireID]; !ok {
 			c.at[f.FireID], c.late[f.FireID] = time.Now(), late
@@ -224,6 +248,76 @@ func TestFireBehindABurstIsClaimed(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestEachBucketIsReadFromASlowStore checks that the fires of the first and the last bucket of a busy
+// minute are claimed before they are overdue, although the store takes long for each slice. If it takes
+// so long that not all are read in time, those that are read are claimed, and a warning tells.
+func TestEachBucketIsReadFromASlowStore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		takes  time.Duration
+		second int           // of the minute: at the beginning, the minute before is read, too
+		within time.Duration // from the run time
+		all    bool
+	}{
+		"all are read":  {300 * time.Millisecond, 3, store.OverdueAfter, true},
+		"half are read": {2 * time.Second, 20, 2 * store.OverdueAfter, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const buckets = 32
+				var warned atomic.Int64
+				a := &asked{buckets: buckets, loads: c.takes}
+				_, got := run(t, a, func(o *pickup.Options) {
+					o.Pressure = func() pickup.Pressure { return pickup.Pressure{Room: 50_000, LateRoom: 100} }
+					o.Logger = zerolog.New(io.Discard).Hook(zerolog.HookFunc(
+						func(_ *zerolog.Event, _ zerolog.Level, msg string) {
+							if msg == "fires due soon not all read from the store, again" {
+								warned.Add(1)
+							}
+						},
+					))
+				})
+				begin := time.Now().Truncate(time.Minute)
+				time.Sleep(time.Until(begin.Add(time.Duration(c.second) * time.Second)))
+				first, last := fireAt(1, time.Second), fireAt(2, time.Second)
+				last.Bucket = buckets - 1
+				a.set(func() { a.dueSoon = []timer.Fire{first, last} })
+				time.Sleep(time.Second + c.within)
+				_, _, ok := got.of(first)
+				require.True(t, ok)
+				_, _, ok = got.of(last)
+				require.Equal(t, c.all, ok)
+				require.Equal(t, c.all, warned.Load() == 0)
+			})
+		})
+	}
+}
+
+// TestSlicesReadAtOnceKeepToTheRoom checks that no more fires are claimed than there is room for,
+// however many slices have them.
+func TestSlicesReadAtOnceKeepToTheRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const buckets, each, room = 8, 1000, 3000
+		a := &asked{buckets: buckets}
+		_, c := run(t, a, func(o *pickup.Options) {
+			o.Pressure = func() pickup.Pressure { return pickup.Pressure{Room: room} }
+		})
+		var fires []timer.Fire
+		for i := range buckets * each {
+			f := fireAt(timer.ID(i+1), 2*time.Second)
+			f.Bucket = int32(i % buckets)
+			fires = append(fires, f)
+		}
+		a.set(func() { a.dueSoon = fires })
+		time.Sleep(3 * time.Second)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		require.Equal(t, room, c.most)
+	})
 }
 
 func TestP2OverdueFireIsClaimed(t *testing.T) {

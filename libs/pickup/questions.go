@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/slicing"
@@ -69,10 +70,11 @@ type Slice struct {
 }
 
 // dueSoon returns unclaimed fires of the shard with afterMS < run time <= untilMS, in order of run
-// time, and about limit in total. It reads slicePage of each slice. leaveOut takes those that are
-// kept and those that were read since, and returns the ones to keep. Behind a burst that is left out
-// may be fires of others: so dueSoon reads on in slices of which most is left out, and then in those
-// that it has not read, up to behindBursts fires more than limit.
+// time, and about limit in total. It reads slicePage of each slice, and a few slices at once, as far
+// as there is room for all that they may have. leaveOut takes those that are kept and those that were
+// read since, and returns the ones to keep. Behind a burst that is left out may be fires of others: so
+// dueSoon reads on in slices of which most is left out, and then in those that it has not read, up to
+// behindBursts fires more than limit. With an error it returns what it has read until then.
 func dueSoon(
 	ctx context.Context, st Store, shard Shard, afterMS, untilMS int64, limit int,
 	leaveOut func(kept, read []timer.Fire) []timer.Fire,
@@ -82,37 +84,40 @@ func dueSoon(
 		return nil, err
 	}
 	from := make(map[Slice]store.Position, len(keys))
-	for left := limit + behindBursts; len(keys) > 0 && len(fires) < limit && left > 0; {
+	for _, k := range keys {
+		from[k] = store.After(afterMS)
+	}
+	left := limit + behindBursts
+	for err == nil && len(keys) > 0 && len(fires) < limit && left > 0 {
 		var read []timer.Fire
-		var next []Slice // of the next round
+		next := keys // of the next round
 		full := make(map[Slice]int)
-		for _, k := range keys {
-			n := min(limit-len(fires)-len(read), left, slicePage)
-			if n <= 0 {
-				next = append(next, k)
-				continue
+		for err == nil && len(next) > 0 {
+			room := min(limit-len(fires)-len(read), left)
+			if room <= 0 {
+				break
 			}
-			after, ok := from[k]
-			if !ok {
-				after = store.After(afterMS)
+			n := min(room, slicePage)
+			some := next[:min(len(next), slicesAtOnce, max(1, room/slicePage))]
+			next = next[len(some):]
+			var pages [][]timer.Fire
+			pages, err = loadPages(ctx, st, some, from, untilMS, n)
+			for i, page := range pages {
+				if len(page) == n {
+					last := &page[n-1]
+					from[some[i]] = store.Position{RunAtMS: last.RunAtMS, FireID: last.FireID}
+					full[some[i]] = n
+				}
+				read = append(read, page...)
+				left -= len(page)
 			}
-			page, err := st.LoadSlice(ctx, k.Minute, k.Bucket, after, untilMS, n)
-			if err != nil {
-				return nil, fmt.Errorf("reading fires that are due soon: %w", err)
-			}
-			if len(page) == n {
-				last := &page[n-1]
-				from[k] = store.Position{RunAtMS: last.RunAtMS, FireID: last.FireID}
-				full[k] = n
-			}
-			read = append(read, page...)
-			left -= len(page)
 		}
 		fires = leaveOut(fires, read)
 		kept := make(map[Slice]int, len(full))
 		for i := range fires {
 			kept[Slice{fires[i].RunAtMinute(), fires[i].Bucket}]++
 		}
+		next = slices.Clone(next)
 		for _, k := range keys {
 			if n := full[k]; n > 0 && kept[k] < n/2 {
 				next = append(next, k)
@@ -123,7 +128,32 @@ func dueSoon(
 	slices.SortFunc(fires, func(a, b timer.Fire) int {
 		return cmp.Or(cmp.Compare(a.RunAtMS, b.RunAtMS), timer.CompareFires(a, b))
 	})
-	return fires, nil
+	return fires, err
+}
+
+// loadPages reads up to n fires of each slice, of all at once. With an error it returns the pages that
+// were read.
+func loadPages(
+	ctx context.Context,
+	st Store,
+	keys []Slice,
+	from map[Slice]store.Position,
+	untilMS int64,
+	n int,
+) ([][]timer.Fire, error) {
+	pages, errs := make([][]timer.Fire, len(keys)), make([]error, len(keys))
+	var reading sync.WaitGroup
+	for i, k := range keys {
+		after := from[k]
+		reading.Go(func() {
+			pages[i], errs[i] = st.LoadSlice(ctx, k.Minute, k.Bucket, after, untilMS, n)
+		})
+	}
+	reading.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		return pages, fmt.Errorf("reading fires that are due soon: %w", err)
+	}
+	return pages, nil
 }
 
 // overdue returns fires of the shard that are long past and that none of the alive sessions owns.
