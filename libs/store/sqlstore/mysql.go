@@ -60,7 +60,7 @@ func openMySQL(cfg *mysqlengine.Config, o *MySQLOptions) (*Store, *mysqlengine.E
 	if o.Timeout > 0 {
 		s.db.Timeout = o.Timeout
 	}
-	s.check = s.checkServer
+	s.check, s.probe = s.checkServer, e.UrgentReader()
 	s.migrate = func(ctx context.Context, version int64) error {
 		// The lock is around all of goose. Goose reads its table before it takes a lock of its own,
 		// and MySQL commits every DDL statement by itself: the table of another process may exist

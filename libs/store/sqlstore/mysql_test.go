@@ -1,6 +1,7 @@
 package sqlstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -346,6 +347,28 @@ func TestMySQLPartitionsOfATableInUse(t *testing.T) {
 	require.ErrorContains(t, purge(3), "the partitions of outcomes could not be changed")
 	require.NoError(t, tx.Rollback())
 	require.NoError(t, purge(3))
+}
+
+// TestMySQLPingWaitsBehindNoCall: while all connections are in use the database is available, only
+// slow. Otherwise all processes of a service would become unready at once.
+func TestMySQLPingWaitsBehindNoCall(t *testing.T) {
+	t.Parallel()
+	const most = 2
+	s := openMySQL(t, sqlstore.MySQLOptions{DSN: testenv.MySQL(t), MaxOpen: most})
+	ctx, stop := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	for range most {
+		wait.Go(func() { _, _ = s.Exec(ctx, "SELECT SLEEP(60)") })
+	}
+	defer wait.Wait()
+	defer stop()
+	require.Eventually(t, func() bool {
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		_, err := s.Exec(short, "DO 0")
+		return err != nil
+	}, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, s.Ping(ctx))
 }
 
 // TestMySQLServerSettings checks that Ping reads the settings of the connections that it would use.

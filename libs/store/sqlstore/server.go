@@ -24,7 +24,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 	var rows []settings
 	err := s.db.SelectAll(
 		ctx,
-		s.db.Engine.Reader(),
+		s.probe,
 		&rows,
 		sqldb.Stmt("SHOW VARIABLES WHERE Variable_name IN ('tx_isolation',"+
 			"'transaction_isolation','sql_mode','innodb_flush_log_at_trx_commit','log_bin',"+

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -57,7 +58,8 @@ type Store struct {
 	migrate func(ctx context.Context, version int64) error
 	// check verifies the server's settings, for Ping.
 	check    func(ctx context.Context) error
-	warnOnce sync.Once // for the warning about durability
+	probe    sqlx.QueryerContext // of Ping, which then waits behind no other call
+	warnOnce sync.Once           // for the warning about durability
 	node     func() *mysqlengine.Node
 }
 
@@ -100,6 +102,7 @@ func newStore(d *sqldb.Dialect, e engine.Engine, now func() time.Time, log zerol
 		}, settings),
 		Housekeeping: housekeepingOf,
 		db:           db,
+		probe:        e.Reader(),
 		sessions:     sessionRows,
 		partitions:   partitions,
 		scheduling:   settings,
@@ -152,7 +155,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		)
 	}
 	if have > schemaVersion {
-		return s.checkLater(ctx, s.db.Engine.Reader())
+		return s.checkLater(ctx, s.probe)
 	}
 	return nil
 }
@@ -208,7 +211,7 @@ func (s *Store) schemaVersion(ctx context.Context) (int64, error) {
 	var have sql.NullInt64
 	err := s.db.SelectOne(
 		ctx,
-		s.db.Engine.Reader(),
+		s.probe,
 		&have,
 		sqldb.Stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"),
 	)

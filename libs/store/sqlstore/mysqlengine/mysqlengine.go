@@ -102,6 +102,9 @@ func (e *Engine) Urgent(ctx context.Context, fn engine.Work) error {
 	return fn(ctx, e.fast)
 }
 
+// UrgentReader returns the pool of Urgent, for what must not wait behind all other calls.
+func (e *Engine) UrgentReader() sqlx.QueryerContext { return e.fast }
+
 // Reader returns the pool.
 func (e *Engine) Reader() sqlx.QueryerContext { return e.db }
 
