@@ -37,6 +37,19 @@ want='5 CARILLON_MYSQL_DSN 5 CARILLON_PULSAR_TOKEN 5 CARILLON_PULSAR_TOKEN true 
 have=$(render -f helm/carillon/ci/production.yaml | grep -A1 'secretRef:$' | grep -cE '^ +name: carillon-(servers|more)$')
 [ "$have" = 12 ] || complain "the chart gives $have times the variables of the user's Secrets"
 
+# OpenShift chooses users and groups itself.
+have=$(render -f helm/carillon/ci/small.yaml --set setup.enabled=true,podSecurityContext.runAsUser=null,podSecurityContext.runAsGroup=null,podSecurityContext.fsGroup=null |
+  grep -oE '(runAs(User|Group|NonRoot)|fsGroup): .*|type: RuntimeDefault' | sort | uniq -c | xargs)
+[ "$have" = '7 runAsNonRoot: true 7 type: RuntimeDefault' ] || complain "the chart's pods have without a user: $have"
+
+# The examples let pass what the API takes: streams that last, and bodies.
+grep -q '^  timeouts: {request: 0s}$' helm/carillon/examples/envoy-gateway.yaml || complain "the example for Envoy limits the time of a request"
+have=$(render "${least[@]}" --set gateway.enabled=true,gateway.parentRefs[0].name=public,gateway.timeouts.request=0s -s templates/routes.yaml | grep -A1 timeouts: | xargs)
+[ "$have" = 'timeouts: request: 0s' ] || complain "the chart's route has: $have"
+most=$(grep -oE 'MaxRequestBytes += [0-9]+ << 20' <<<"$sources" | grep -oE '[0-9]+ <<' | grep -oE '[0-9]+')
+have=$(grep -oE 'proxy-body-size: [0-9]+m' helm/carillon/examples/nginx.yaml | grep -oE '[0-9]+')
+[ "${have:-0}" -gt "${most:-0}" ] || complain "the example for nginx takes bodies of ${have:-?} MiB, and the API ${most:-?}"
+
 # Each Go program keeps below its own limit of memory.
 have=$(render "${least[@]}" --set api.resources.limits.memory=1.5G,migrator.resources.limits.memory=1000000000,scheduler.resources.limits=null,defaults.resources.limits=null,trigger.resources.limits.memory=2097152Ki | awk '
   /^---/ { name = "" }

@@ -229,9 +229,9 @@ CARILLON_PULSAR_TOKEN: {{ . | quote }}
 
 {{- define "carillon.podSecurity" -}}
 runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
+{{- with .Values.podSecurityContext }}
+{{ toYaml . }}
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
