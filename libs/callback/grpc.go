@@ -33,8 +33,8 @@ const (
 	answerWindow = maxAnswerBytes
 )
 
-// GRPC calls targets through the service carillon.v1.Callback. Calls with the same address, egress
-// policy and TLS options share a connection.
+// GRPC calls targets through the service carillon.v1.Callback. Calls of an app with the same address,
+// egress policy and TLS options share connections.
 type GRPC struct {
 	o        GRPCOptions
 	channels *channels
@@ -97,10 +97,12 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 	if err != nil {
 		return invalidResult(err)
 	}
-	ch, err := g.channels.get(
-		policy,
-		channelKey{address, secure, transportKeyOf(policy.Key(), r.App, &r.Target)},
-	)
+	ch, err := g.channels.get(policy, channelKey{
+		app:       r.App,
+		address:   address,
+		secure:    secure,
+		transport: transportKeyOf(policy.Key(), r.App, &r.Target),
+	})
 	if err != nil {
 		return invalidResult(err)
 	}

@@ -440,6 +440,71 @@ func TestGRPCKeepsAConnectionThatRefusesStreams(t *testing.T) {
 	served.Wait()
 }
 
+// TestStreamsOfOneAppAreNoOthers has a server that takes few calls over one connection.
+func TestStreamsOfOneAppAreNoOthers(t *testing.T) {
+	t.Parallel()
+	begun, over := make(chan struct{}), make(chan struct{})
+	rec := &receiver{answer: func(
+		_ context.Context, q *carillonv1.DeliverRequest,
+	) (*carillonv1.DeliverResponse, error) {
+		if q.GetApp() == "slow" {
+			close(begun)
+			<-over
+		}
+		return &carillonv1.DeliverResponse{}, nil
+	}}
+	url := "grpc://" + serveGRPC(t, rec, grpc.MaxConcurrentStreams(1))
+	g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true})
+	slow, other := grpcRequest(url), grpcRequest(url)
+	slow.App, slow.Timeout = "slow", time.Minute
+	var call sync.WaitGroup
+	call.Go(func() {
+		if got := g.Call(t.Context(), slow); got.Class != callback.Success {
+			t.Error(got)
+		}
+	})
+	<-begun
+	got := g.Call(t.Context(), other)
+	close(over)
+	call.Wait()
+	require.Equal(t, callback.Result{}, got)
+}
+
+// TestOneAppUsesFurtherConnections makes more calls at once than a server takes over one connection.
+// None is answered before all are there.
+func TestOneAppUsesFurtherConnections(t *testing.T) {
+	t.Parallel()
+	const calls = 256
+	var there atomic.Int32
+	complete := make(chan struct{})
+	rec := &receiver{answer: func(
+		ctx context.Context, _ *carillonv1.DeliverRequest,
+	) (*carillonv1.DeliverResponse, error) {
+		if there.Add(1) == calls {
+			close(complete)
+		}
+		select {
+		case <-complete:
+		case <-ctx.Done():
+		}
+		return &carillonv1.DeliverResponse{}, nil
+	}}
+	url := "grpc://" + serveGRPC(t, rec, grpc.MaxConcurrentStreams(100))
+	g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true})
+	var all sync.WaitGroup
+	for range calls {
+		all.Go(func() {
+			r := grpcRequest(url)
+			r.Timeout = time.Minute
+			if got := g.Call(t.Context(), r); got.Class != callback.Success {
+				t.Error(got)
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 3, rec.conns.Load())
+}
+
 // TestARefusedClientCertificateIsNamed checks that the alert of a server is reported, whichever of
 // the client's first writes and reads fails by it.
 func TestARefusedClientCertificateIsNamed(t *testing.T) {

@@ -21,11 +21,18 @@ import (
 // maxChannels limits the cached gRPC channels.
 const maxChannels = 1024
 
-// channelKey determines which calls may share a channel.
+// maxChannelUsers limits the calls that share a channel. A server limits the streams of a connection,
+// commonly to 100, and gRPC lets further calls wait until their time is over.
+const maxChannelUsers = 90
+
+// channelKey determines which calls may share a channel. It has the app, so that the slow calls of
+// one take no streams from another's.
 type channelKey struct {
+	app       string
 	address   string
 	secure    bool
 	transport transportKey
+	number    int // from 0, as one channel takes only some calls at once
 }
 
 // channel is a gRPC channel that closes when it is both evicted and unused.
@@ -55,29 +62,31 @@ func newChannels(o *GRPCOptions) (*channels, error) {
 	return &channels{o: o, cache: cache}, nil
 }
 
-// get returns a channel for use; call release afterwards. A channel that failed to connect would
-// refuse calls until its next try, so a new one takes its place: every attempt connects if there is
-// no connection, as over HTTP. Calls that come meanwhile wait for the same dial. The state alone does
-// not tell: gRPC refuses calls a moment before it says that it failed.
+// get returns a channel for use; call release afterwards. It is the first that is not full. So those
+// after it, which a peak made, fall idle, and close their connections. A channel that failed to
+// connect would refuse calls until its next try, so a new one takes its place: every attempt connects
+// if there is no connection, as over HTTP. Calls that come meanwhile wait for the same dial. The
+// state alone does not tell: gRPC refuses calls a moment before it says that it failed.
 func (cs *channels) get(p *egress.Policy, k channelKey) (*channel, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	c, ok := cs.cache.Get(k)
-	if ok && (c.failed.Load() || c.conn.GetState() == connectivity.TransientFailure) {
-		cs.cache.Remove(k)
-		ok = false
-	}
-	if !ok {
-		var err error
-		if c, err = cs.make(p, &k); err != nil {
-			return nil, err
+	for ; ; k.number++ {
+		c, ok := cs.cache.Get(k)
+		if ok && (c.failed.Load() || c.conn.GetState() == connectivity.TransientFailure) {
+			cs.cache.Remove(k)
+			ok = false
 		}
-		cs.cache.Add(k, c)
+		if !ok {
+			var err error
+			if c, err = cs.make(p, &k); err != nil {
+				return nil, err
+			}
+			cs.cache.Add(k, c)
+		}
+		if c.use() {
+			return c, nil
+		}
 	}
-	c.mu.Lock()
-	c.users++
-	c.mu.Unlock()
-	return c, nil
 }
 
 func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
@@ -129,6 +138,17 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 		return nil, fmt.Errorf("url: %w", err)
 	}
 	return c, nil
+}
+
+// use counts a call, unless the channel is full.
+func (c *channel) use() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users >= maxChannelUsers {
+		return false
+	}
+	c.users++
+	return true
 }
 
 func (c *channel) release() {
