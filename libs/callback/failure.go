@@ -78,9 +78,10 @@ func failureOf(err error) timer.Failure {
 		strings.Contains(text, "header list larger"),
 		strings.Contains(text, "too many 1xx"):
 		return timer.FailureTooLarge
-	case strings.Contains(text, "net/http: invalid"),
-		strings.Contains(text, "invalid header field"):
-		return timer.FailureInvalid
+	case strings.HasPrefix(text, "net/http: invalid header"),
+		strings.HasPrefix(text, "net/http: invalid trailer"),
+		strings.HasPrefix(text, "net/http: invalid method"):
+		return timer.FailureInvalid // of the request; texts about an answer may contain these
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return timer.FailureConnect
