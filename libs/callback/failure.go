@@ -37,7 +37,7 @@ func failedResult(ctx, callCtx context.Context, err error, timeout time.Duration
 	if f == timer.FailureInvalid {
 		r.Class = Reject
 	}
-	if isTimeout(err) && f != timer.FailureDNS {
+	if isTimeout(err) && f != timer.FailureDNS && f != timer.FailureReset {
 		r.Error = oneLine("no connection in time: " + err.Error())
 	}
 	return r
@@ -88,6 +88,7 @@ func failureOf(err error) timer.Failure {
 	}
 	switch {
 	case errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.ETIMEDOUT), // the host is gone
 		errors.Is(err, syscall.EPIPE),
 		errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF),

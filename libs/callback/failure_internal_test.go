@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,7 +40,13 @@ func TestTimeoutOfConnecting(t *testing.T) {
 			}
 		}
 	}
+	lost := &net.OpError{
+		Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ETIMEDOUT),
+	}
+	got := failedResult(t.Context(), inTime, lost, time.Minute)
+	require.Equal(t, timer.FailureReset, got.Failure, "there was a connection, whose host is gone")
+	require.Equal(t, lost.Error(), got.Error)
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrPermission}
-	got := failedResult(t.Context(), ended, refused, time.Minute)
+	got = failedResult(t.Context(), ended, refused, time.Minute)
 	require.Equal(t, timer.FailureConnect, got.Failure, "it says more than the end of the time")
 }

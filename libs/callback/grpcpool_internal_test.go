@@ -2,11 +2,13 @@ package callback
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 func TestDeadHTTP2ConnectionsAreFound(t *testing.T) {
@@ -16,6 +18,9 @@ func TestDeadHTTP2ConnectionsAreFound(t *testing.T) {
 	t.Cleanup(h.Close)
 	require.Equal(t, pingAfter, h.transports.common.HTTP2.SendPingTimeout)
 	require.Equal(t, pingTimeout, h.transports.common.HTTP2.PingTimeout)
+	retry := timer.DefaultRetry()
+	third := 2*time.Duration(retry.Timeout) + retry.WaitAfter(1) + retry.WaitAfter(2)
+	require.Less(t, pingAfter+pingTimeout, third)
 }
 
 // TestAnEvictedChannelLivesAsLongAsItIsUsed checks that an evicted channel closes when its last

@@ -18,10 +18,11 @@ import (
 // maxTransports limits the cached transports, besides the default one that most timers share.
 const maxTransports = 512
 
-// Limits after which shared connections are checked and closed.
+// Limits after which shared connections are checked and closed. With those of HTTP/2 a dead one is
+// closed within 12 s: before the third attempt of the default retry policy, 13 s after the first.
 const (
-	pingAfter   = 15 * time.Second // without any frame from the other end
-	pingTimeout = 5 * time.Second  // without a reply
+	pingAfter   = 7 * time.Second // without any frame from the other end
+	pingTimeout = 5 * time.Second // without a reply
 	// gRPC servers limit pings to one every 5 min. By default the third ping too many closes the
 	// connection and its calls. A call takes at most 5 min and so sends at most three pings. TCP
 	// ends a connection earlier if sent data is not acknowledged within pingTimeout.

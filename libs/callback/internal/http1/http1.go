@@ -54,7 +54,9 @@ func isASCII(s string) bool {
 
 // RoundTrip sends a request that Serves accepts. A request that fails on a kept connection is sent
 // once more, on a new one, unless a part of the answer has arrived. So a receiver may get it twice,
-// which callers accept: their requests have an idempotency key.
+// which callers accept: their requests have an idempotency key. If the time ends instead, the host
+// may be gone, and with it all kept connections to it. Those that no call has used since are closed,
+// so that further calls do not find that out one by one.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := check(r); err != nil {
 		return nil, err
@@ -66,8 +68,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	address := addressOf(r)
 	if c := t.idle.get(address); c != nil {
 		resp, err := c.roundTrip(r)
-		if err == nil || c.answered || ctx.Err() != nil {
+		if err == nil || c.answered {
 			return resp, cause(ctx, err)
+		}
+		if ctx.Err() != nil {
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				t.idle.closeAsOldAs(c)
+			}
+			return nil, cause(ctx, err)
 		}
 		if r, err = again(r); err != nil {
 			return nil, err

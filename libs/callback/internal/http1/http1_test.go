@@ -385,6 +385,114 @@ func TestTheEndOfTheContextEndsTheCall(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 }
 
+// deadline is a context whose time is over when a channel is closed.
+type deadline struct {
+	context.Context
+
+	done chan struct{}
+}
+
+func (d deadline) Done() <-chan struct{} { return d.done }
+
+func (d deadline) Err() error {
+	select {
+	case <-d.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// TestATimeoutClosesTheConnectionsThatMayBeDead has a host whose kept connections are dead all at
+// once.
+func TestATimeoutClosesTheConnectionsThatMayBeDead(t *testing.T) {
+	t.Parallel()
+	const kept = 5
+	var together sync.WaitGroup
+	together.Add(kept)
+	s := serve(t, func(c net.Conn, r *bufio.Reader, n int32) {
+		for again := false; ; again = true {
+			if _, _, err := read(r); err != nil {
+				return
+			}
+			if n <= kept {
+				if again {
+					continue
+				}
+				together.Done()
+				together.Wait()
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
+		}
+	})
+	tr := newTransport(t, options())
+	var calls sync.WaitGroup
+	for range kept {
+		calls.Go(func() {
+			if _, err := call(tr, request(t.Context(), t, http.MethodPost, s.url, "")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := call(tr, request(short, t, http.MethodPost, s.url, ""))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	long, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = call(tr, request(long, t, http.MethodPost, s.url, ""))
+	require.NoError(t, err)
+}
+
+// TestATimeoutKeepsTheConnectionsThatWereUsedSince checks that one slow path of a host costs its other
+// calls no connections.
+func TestATimeoutKeepsTheConnectionsThatWereUsedSince(t *testing.T) {
+	t.Parallel()
+	var together sync.WaitGroup
+	together.Add(2)
+	hanging := make(chan struct{})
+	s := serve(t, func(c net.Conn, r *bufio.Reader, _ int32) {
+		for {
+			_, body, err := read(r)
+			switch {
+			case err != nil:
+				return
+			case body == "hang":
+				close(hanging)
+				continue
+			case body == "first":
+				together.Done()
+				together.Wait()
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
+		}
+	})
+	tr := newTransport(t, options())
+	answered := func(body string) {
+		if _, err := call(tr, request(t.Context(), t, http.MethodPost, s.url, body)); err != nil {
+			t.Error(err)
+		}
+	}
+	var calls sync.WaitGroup
+	calls.Go(func() { answered("first") })
+	calls.Go(func() { answered("first") })
+	calls.Wait()
+	ctx := deadline{t.Context(), make(chan struct{})}
+	calls.Go(func() {
+		_, err := call(tr, request(ctx, t, http.MethodPost, s.url, "hang"))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+	<-hanging
+	answered("meanwhile")
+	close(ctx.done)
+	calls.Wait()
+	answered("after")
+	require.EqualValues(t, 2, s.connections.Load())
+}
+
 func TestABodyThatIsNotReadClosesItsConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", true))

@@ -120,13 +120,38 @@ func (p *pool) takeBefore(at time.Time) (out []*conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for address, l := range p.byHost {
-		for l.Len() > 0 {
-			c, _ := l.Front().Value.(*conn)
-			if !c.idleSince.Before(at) {
-				break
-			}
-			out = append(out, p.remove(address, l, l.Front()))
+		out = p.takeOldest(out, address, l, func(c *conn) bool { return c.idleSince.Before(at) })
+	}
+	return out
+}
+
+// closeAsOldAs closes the connections to the address of one that get returned which were idle
+// already when it became idle for the last time. As get returns the last, that is all that it left,
+// and none that has served a call since.
+func (p *pool) closeAsOldAs(used *conn) {
+	p.mu.Lock()
+	var out []*conn
+	if l := p.byHost[used.address]; l != nil {
+		out = p.takeOldest(nil, used.address, l, func(c *conn) bool {
+			return !c.idleSince.After(used.idleSince)
+		})
+	}
+	p.mu.Unlock()
+	for _, c := range out {
+		_ = c.Close()
+	}
+}
+
+// takeOldest takes the connections to one address out that have been idle for long enough. The caller
+// holds the lock.
+func (p *pool) takeOldest(
+	out []*conn, address string, l *list.List, old func(*conn) bool,
+) []*conn {
+	for l.Len() > 0 {
+		if c, _ := l.Front().Value.(*conn); !old(c) {
+			break
 		}
+		out = append(out, p.remove(address, l, l.Front()))
 	}
 	return out
 }
