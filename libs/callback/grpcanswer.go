@@ -36,11 +36,15 @@ type response struct {
 //
 //   - If the time ends at that moment, the code is that of the context. A server's own answer of
 //     that code at that moment counts as none, too.
-//   - The client may fail to decompress a message. Servers seldom send an error that way.
+//   - The client may fail to decompress a message. A server may also say that it compresses, and
+//     send an error without a message.
 //
 // A message that is too large is refused before its trailers come (see answerWindow).
 func (s *response) answered(callCtx context.Context, err error) bool {
-	if _, ok := errors.AsType[*answerError](err); ok || !s.trailers.Load() || s.compressed.Load() {
+	if _, ok := errors.AsType[*answerError](err); ok || !s.trailers.Load() {
+		return false
+	}
+	if s.compressed.Load() && isCompression(status.Convert(err).Message()) {
 		return false
 	}
 	switch status.Code(err) { //nolint:exhaustive // a context makes no others
@@ -50,6 +54,16 @@ func (s *response) answered(callCtx context.Context, err error) bool {
 		return callCtx.Err() == nil
 	}
 	return true
+}
+
+// isCompression returns whether the client of gRPC failed to decompress a message.
+func isCompression(text string) bool {
+	return slices.ContainsFunc([]string{
+		"grpc: failed to decompress ",
+		"grpc: failed to read decompressed data",
+		"grpc: Decompressor is not installed ",
+		"grpc: received message after decompression larger than max ",
+	}, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
 // responseWatch fills in the response of a call's context.

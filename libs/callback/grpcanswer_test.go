@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -106,6 +107,46 @@ func TestOnlyCodesOfTheServerAreAnswers(t *testing.T) {
 			require.Equal(t, tt.failure, got.Failure, got.Error)
 			require.Equal(t, tt.text, got.Error)
 			require.EqualValues(t, tt.code, got.StatusCode)
+		})
+	}
+}
+
+// TestAnErrorOfAServerThatCompressesIsAnAnswer has servers that name an encoding in their headers, and
+// then send an error, or a message that is not encoded so.
+func TestAnErrorOfAServerThatCompressesIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		encoding string
+		message  []byte
+		code     int32
+		failure  timer.Failure
+	}{
+		"an error":          {"gzip", nil, int32(codes.InvalidArgument), timer.FailureStatus},
+		"a damaged message": {"gzip", []byte("no gzip"), 0, timer.FailureProtocol},
+		"another encoding":  {"snappy", []byte("snappy"), 0, timer.FailureProtocol},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			serveFrames(t, l, func(f *http2.Framer, stream uint32) error {
+				if err := writeHeader(f, stream, false, ":status", "200",
+					"content-type", "application/grpc", "grpc-encoding", tt.encoding); err != nil {
+					return err
+				}
+				if tt.message != nil {
+					data := append([]byte{1, 0, 0, 0, byte(len(tt.message))}, tt.message...)
+					if err := f.WriteData(stream, false, data); err != nil {
+						return err
+					}
+				}
+				return writeHeader(f, stream, true, "grpc-status", "3", "grpc-message", "no till")
+			})
+			g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true})
+			got := g.Call(t.Context(), grpcRequest("grpc://"+l.Addr().String()))
+			require.Equal(t, callback.Retry, got.Class)
+			require.Equal(t, tt.code, got.StatusCode, got.Error)
+			require.Equal(t, tt.failure, got.Failure, got.Error)
 		})
 	}
 }
