@@ -22,9 +22,11 @@ const (
 	logProducerConnected = "Connected producer" // also again
 )
 
-// connectionState is what the log of a client tells about its connections.
+// connectionState is what the log of a client tells about its connections. It may have one to each
+// broker of a cluster.
 type connectionState struct {
-	err atomic.Pointer[error] // why there is no connection; nil if there is one
+	// why the last connection could not be made, which says nothing about others; nil if it could
+	err atomic.Pointer[error]
 
 	mu      sync.Mutex
 	lost    map[string]bool // topics, or partitions, whose producer has lost its connection
@@ -38,9 +40,6 @@ func newConnectionState() *connectionState {
 
 // disconnected reports whether a producer of a topic, or of one of its partitions, has no connection.
 func (u *connectionState) disconnected(topic string) bool {
-	if u.err.Load() != nil {
-		return true
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for name := range u.lost {
@@ -90,7 +89,7 @@ func (u *connectionState) refuse(why error) {
 }
 
 // orCause returns the connection error, if there is one, instead of err, which only reports a
-// timeout.
+// timeout of something that has no connection.
 func (u *connectionState) orCause(err error) error {
 	if p := u.err.Load(); p != nil {
 		return *p

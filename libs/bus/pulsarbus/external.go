@@ -148,13 +148,17 @@ func (f *ExternalPublisher) publish(ctx context.Context, m *ExternalMessage) err
 	if err == nil {
 		return nil
 	}
+	why := answered(err)
+	if p.state.disconnected(m.Topic) { // which is forgotten with the producer
+		why = f.connectError(m.ServiceURL, why)
+	}
 	_, abandoned := errors.AsType[abandonedError](err)
 	if key := [2]string{m.ServiceURL, m.Topic}; abandoned || isGone(err) {
 		if kept, ok := f.producers.Peek(key); ok && kept == p {
 			f.producers.Remove(key)
 		}
 	}
-	return fmt.Errorf("publishing to %s: %w", m.Topic, f.connectError(m.ServiceURL, answered(err)))
+	return fmt.Errorf("publishing to %s: %w", m.Topic, why)
 }
 
 // answered marks an error by which the broker answered.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+	pulsarlog "github.com/apache/pulsar-client-go/pulsar/log"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/oauth2"
@@ -29,6 +30,20 @@ type fakes struct {
 	panics  atomic.Bool
 	closed  atomic.Bool  // the next message finds its producer closed
 	closing atomic.Int64 // how long the close of a producer takes
+	holds   atomic.Bool  // messages wait for their confirmation
+	held    map[string][]func()
+}
+
+// confirm confirms the held messages of a payload, and returns how many there are.
+func (f *fakes) confirm(payload string) int {
+	f.mu.Lock()
+	all := f.held[payload]
+	delete(f.held, payload)
+	f.mu.Unlock()
+	for _, done := range all {
+		done()
+	}
+	return len(all)
 }
 
 func (f *fakes) dial(o pulsar.ClientOptions) (pulsar.Client, error) {
@@ -75,6 +90,13 @@ func (p *fakeProducer) SendAsync(
 		done(nil, m, pulsar.ErrProducerClosed)
 		return
 	}
+	if p.holds.Load() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		text := string(m.Payload)
+		p.held[text] = append(p.held[text], func() { done(nil, m, nil) })
+		return
+	}
 	done(nil, m, nil)
 }
 
@@ -88,7 +110,7 @@ func (p *fakeProducer) Close() {
 
 func newFakes(t *testing.T) (*fakes, *ExternalPublisher) {
 	t.Helper()
-	f := &fakes{slow: make(chan struct{})}
+	f := &fakes{slow: make(chan struct{}), held: make(map[string][]func())}
 	external, err := newExternalPublisher(
 		Config{
 			URL:    "pulsar://own:6650",
@@ -157,6 +179,46 @@ func TestCloseLeavesABrokerThatHangs(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Zero(t, f.open.Load())
 		require.Zero(t, f.clients.Load())
+	})
+}
+
+// TestConnectionsToOtherBrokersSayNothing has a cluster of which one broker cannot be reached. The
+// producer is connected to another one, which is slow, and then loses that connection too.
+func TestConnectionsToOtherBrokersSayNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, external := newFakes(t)
+		defer external.Close()
+		close(f.slow)
+		publish := func(within time.Duration, payload string) error {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			return external.Publish(ctx, ExternalMessage{Topic: "a", Payload: []byte(payload)})
+		}
+		require.NoError(t, publish(time.Second, "first"))
+		f.holds.Store(true)
+		refused := errors.New("refused")
+		log := f.options[0].Logger
+		producer := log.SubLogger(pulsarlog.Fields{"topic": "a"})
+		log.WithError(refused).Warn(logConnectFailed)
+		producer.WithFields(pulsarlog.Fields{"epoch": 1}).Info(logProducerConnected)
+		log.WithError(refused).Warn(logConnectFailed)
+
+		patient := make(chan error, 1)
+		go func() { patient <- publish(time.Minute, "patient") }()
+		require.ErrorIs(t, publish(time.Second, "impatient"), context.DeadlineExceeded)
+		synctest.Wait()
+		require.Equal(t, 1, f.confirm("patient"))
+		require.NoError(t, <-patient)
+		require.Len(t, f.made, 1, "the producer is kept")
+
+		producer.WithField("cnx", "1").Warn(logProducerLost)
+		go func() { patient <- publish(time.Minute, "patient") }()
+		require.ErrorIs(t, publish(time.Second, "impatient"), refused)
+		synctest.Wait()
+		require.Equal(t, 2, f.confirm("patient"), "with a new producer, too")
+		require.NoError(t, <-patient)
+		require.Len(t, f.made, 2)
 	})
 }
 
