@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -145,10 +146,39 @@ func deliver(
 		return nil, err
 	}
 	resp := new(carillonv1.DeliverResponse)
-	if err := proto.Unmarshal(first, resp); err != nil {
+	if proto.Unmarshal(first, resp) != nil && !decodeLeniently(first, resp) {
 		return nil, &answerError{"answered OK with a message that is no DeliverResponse"}
 	}
 	return resp, nil
+}
+
+// decodeLeniently fills in an answer whose text may not be valid UTF-8, which languages with other
+// strings send, and which decides nothing. It returns false if anything else is wrong.
+func decodeLeniently(b []byte, resp *carillonv1.DeliverResponse) bool {
+	resp.Reset()
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return false
+		}
+		b = b[n:]
+		if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
+			return false
+		}
+		switch {
+		case kind == protowire.VarintType && number == 1:
+			v, _ := protowire.ConsumeVarint(b)
+			resp.Accepted = protowire.DecodeBool(v)
+		case kind == protowire.VarintType && number == 2:
+			v, _ := protowire.ConsumeVarint(b)
+			resp.CompleteWithinMs = int64(v) //nolint:gosec // as the format says
+		case kind == protowire.BytesType && number == 3:
+			v, _ := protowire.ConsumeBytes(b)
+			resp.Message = string(v)
+		}
+		b = b[n:]
+	}
+	return true
 }
 
 // answerError is about an answer that violates the protocol.

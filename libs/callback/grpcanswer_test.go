@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func TestOnlyCodesOfTheServerAreAnswers(t *testing.T) {
 		"another message": {
 			func(s grpc.ServerStream) error {
 				other := new(carillonv1.DeliverResponse)
-				other.ProtoReflect().SetUnknown([]byte{3<<3 | 2, 1, 0xff}) // message, which is no UTF-8
+				other.ProtoReflect().SetUnknown([]byte{3<<3 | 2, 2, 0xff}) // message, which breaks off
 				return s.SendMsg(other)
 			}, 0, timer.FailureProtocol, "answered OK with a message that is no DeliverResponse",
 		},
@@ -147,6 +148,39 @@ func TestAnErrorOfAServerThatCompressesIsAnAnswer(t *testing.T) {
 			require.Equal(t, callback.Retry, got.Class)
 			require.Equal(t, tt.code, got.StatusCode, got.Error)
 			require.Equal(t, tt.failure, got.Failure, got.Error)
+		})
+	}
+}
+
+// TestATextThatIsNotUTF8IsRepaired checks that the text of an answer decides nothing.
+func TestATextThatIsNotUTF8IsRepaired(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		answer []byte
+		want   callback.Result
+	}{
+		"a text": {[]byte{3<<3 | 2, 2, 0xc3, '('}, callback.Result{Excerpt: "\uFFFD("}},
+		"all fields, and one of later": {
+			[]byte{1 << 3, 1, 2 << 3, 0xe8, 7, 3<<3 | 2, 1, 0xff, 9<<3 | 2, 1, 'x'},
+			callback.Result{
+				Class: callback.Accepted, CompleteWithin: time.Second, Excerpt: "\uFFFD",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int32
+			address := serveStream(t, func(s grpc.ServerStream) error {
+				calls.Add(1)
+				raw := new(carillonv1.DeliverResponse)
+				raw.ProtoReflect().SetUnknown(tt.answer)
+				return s.SendMsg(raw)
+			})
+			g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true})
+			r := grpcRequest("grpc://" + address)
+			r.Token, r.Target.Async = "t", timer.Duration(time.Minute)
+			require.Equal(t, tt.want, g.Call(t.Context(), r))
+			require.EqualValues(t, 1, calls.Load())
 		})
 	}
 }
