@@ -174,8 +174,12 @@ func (h *HTTP) matchBody(
 	}
 	body, err := readBody(resp.Body, maxRuleBody)
 	r.Excerpt = truncate(string(body[:min(len(body), timer.MaxExcerpt+4)]))
+	matches, late := h.rules.match(resp.Request.Context(), re, body)
+	if err == nil && ctx.Err() != nil {
+		err = late
+	}
 	switch {
-	case re.Match(body):
+	case matches:
 		return r
 	case err != nil:
 		f := failedResult(
@@ -193,10 +197,17 @@ func (h *HTTP) matchBody(
 		}
 		f.StatusCode, f.Excerpt, f.Headers = r.StatusCode, r.Excerpt, r.Headers
 		return f
+	case late != nil:
+		r.Error = fmt.Sprintf(
+			"answered %s, but others kept the success rule from being tried within %s",
+			statusLine(resp),
+			timeout,
+		)
+	default:
+		r.Error = "answered " + statusLine(resp) +
+			" with a body that the success rule does not match"
 	}
-	r.Class, r.Failure, r.Error = Retry, timer.FailureRule, "answered "+statusLine(
-		resp,
-	)+" with a body that the success rule does not match"
+	r.Class, r.Failure = Retry, timer.FailureRule
 	return r
 }
 
