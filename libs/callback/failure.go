@@ -32,6 +32,9 @@ func failedResult(ctx, callCtx context.Context, err error, timeout time.Duration
 	case isTimeout(err) && timeOver(callCtx):
 		return timeoutResult(timeout)
 	}
+	if isLargeHeader(err.Error()) {
+		return unsentResult(err)
+	}
 	f := failureOf(err)
 	r := Result{Class: Retry, Failure: f, Error: oneLine(err.Error())}
 	if f == timer.FailureInvalid {
@@ -41,6 +44,23 @@ func failedResult(ctx, callCtx context.Context, err error, timeout time.Duration
 		r.Error = oneLine("no connection in time: " + err.Error())
 	}
 	return r
+}
+
+// unsentResult is the result of a call that was not made. It is retried, because what it lacked may
+// be there later: a key to sign it, or a server that takes larger headers.
+func unsentResult(why error) Result {
+	return Result{
+		Class:   Retry,
+		Failure: timer.FailureInvalid,
+		Error:   oneLine("not sent: " + why.Error()),
+	}
+}
+
+// isLargeHeader returns whether a request was not sent because its header is larger than the server
+// said that it takes. The texts are those of net/http and of gRPC.
+func isLargeHeader(text string) bool {
+	return strings.Contains(text, "request header list larger than peer's advertised limit") ||
+		strings.Contains(text, "header list size to send violates the maximum size")
 }
 
 func timeoutResult(timeout time.Duration) Result {

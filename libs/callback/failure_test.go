@@ -5,12 +5,16 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -98,4 +102,38 @@ func TestABadHeaderOfAnAnswerIsNoInvalidTarget(t *testing.T) {
 	require.Contains(t, got.Error, "invalid header field value")
 	require.Equal(t, callback.Retry, got.Class, got.Error)
 	require.Equal(t, timer.FailureReset, got.Failure, got.Error)
+}
+
+// TestAHeaderThatIsTooLargeIsNotSent has servers that say how large a header they take. The failure
+// is not the endpoint's.
+func TestAHeaderThatIsTooLargeIsNotSent(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+	)
+	web.EnableHTTP2, web.Config.MaxHeaderBytes = true, 1024
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	h := newCaller(t, callback.HTTPOptions{
+		AllowPrivate: true, NetOptions: callback.NetOptions{AllowInsecure: true},
+	})
+	overHTTP := requestTo(web.URL)
+	overHTTP.Target.TLS = &timer.TLS{Insecure: true}
+	// The limit is known once the server has answered.
+	require.Equal(t, callback.Success, h.Call(t.Context(), overHTTP).Class)
+
+	g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true})
+	overGRPC := grpcRequest("grpc://" + serveGRPC(t, &receiver{}, grpc.MaxHeaderListSize(1024)))
+
+	large := map[string][]string{"X-Large": {strings.Repeat("x", 2<<10)}}
+	overHTTP.Target.Headers, overGRPC.Target.Headers = large, large
+	for _, got := range []callback.Result{
+		h.Call(t.Context(), overHTTP), g.Call(t.Context(), overGRPC),
+	} {
+		require.Equal(t, callback.Retry, got.Class, got.Error)
+		require.Equal(t, timer.FailureInvalid, got.Failure, got.Error)
+		require.True(t, strings.HasPrefix(got.Error, "not sent: "), got.Error)
+		require.Zero(t, got.StatusCode)
+		require.False(t, callback.ConcernsEndpoint(&got))
+	}
 }

@@ -27,19 +27,9 @@ func (c Callers) callOne(ctx context.Context, r *Request) Result {
 		return invalidResult(fmt.Errorf("no target of kind %q can be called", r.Target.Kind))
 	}
 	if r.SignError != nil && !r.Target.Unsigned {
-		return unsignedResult(r.SignError)
+		return unsentResult(r.SignError)
 	}
 	return caller.Call(ctx, r)
-}
-
-// unsignedResult is the result of a call that cannot be signed. It is retried, because the key may
-// be there later.
-func unsignedResult(err error) Result {
-	return Result{
-		Class:   Retry,
-		Failure: timer.FailureInvalid,
-		Error:   oneLine("not sent: " + err.Error()),
-	}
 }
 
 // callTarget calls one of several targets. later is true if others have been called before it.

@@ -242,6 +242,9 @@ func unanswered(
 		return failedResult(ctx, callCtx, ctx.Err(), timeout)
 	}
 	s := status.Convert(err)
+	if isLargeHeader(s.Message()) {
+		return unsentResult(errors.New(s.Message()))
+	}
 	r := Result{Class: Retry, Failure: failureOfText(s.Message())}
 	switch s.Code() { //nolint:exhaustive // the others have no special meaning here
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:

@@ -22,7 +22,7 @@ const (
 	FailureRedirect Failure = "redirect"
 	FailureAuth     Failure = "auth" // no OAuth2 token could be obtained
 	// FailureInvalid means that the request cannot be built because of a template, a secret or an
-	// unknown kind of target.
+	// unknown kind of target, or that its header is larger than the server takes.
 	FailureInvalid  Failure = "invalid"
 	FailureCanceled Failure = "cancelled" // the executor cancelled the call
 	FailureAsync    Failure = "async"     // accepted, and then completed as failed, or not in time
