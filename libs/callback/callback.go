@@ -48,8 +48,9 @@ type Request struct {
 	// TraceParent is the W3C trace context of the attempt's span; empty: the attempt has none.
 	TraceParent string
 	// Token is a token of CompletionTokens; empty: the receiver cannot accept the fire.
-	Token string
-	Guard Guard // for several targets; nil: each may be called
+	Token        string
+	TargetTokens []string // the same for each of Targets; nil: none can
+	Guard        Guard    // for several targets; nil: each may be called
 	// Deadline is when calls one after the other end. A later target gets the time that is left, if
 	// that is less than Timeout. Zero: each has its Timeout.
 	Deadline time.Time

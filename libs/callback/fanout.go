@@ -35,7 +35,10 @@ func (c Callers) callOne(ctx context.Context, r *Request) Result {
 // callTarget calls one of several targets. later is true if others have been called before it.
 func (c Callers) callTarget(ctx context.Context, r *Request, i int, later bool) TargetResult {
 	q := *r
-	q.Target, q.Fanout = r.Targets[i], timer.Fanout{}
+	q.Target, q.Token, q.Fanout = r.Targets[i], "", timer.Fanout{}
+	if r.TargetTokens != nil {
+		q.Token = r.TargetTokens[i]
+	}
 	if began := time.Since(
 		r.Start,
 	); later && began > 0 && began < time.Hour {
@@ -132,7 +135,7 @@ func (r *Request) inOrder() []int {
 func (c Callers) callAny(ctx context.Context, r *Request) Result {
 	out := make([]TargetResult, 0, len(r.Targets))
 	sum := Result{Pause: true}
-	class, notRetried, done := Reject, false, r.Done
+	class, notRetried, done := Reject, false, r.Done.Next()
 	waits := false
 	for place, i := range r.inOrder() {
 		if r.gaveUp(i) {
@@ -148,7 +151,7 @@ func (c Callers) callAny(ctx context.Context, r *Request) Result {
 		out = append(out, target)
 		if target.Class == Success || target.Class == Accepted {
 			if target.Class == Accepted {
-				done |= timer.TargetAccepted << i
+				done |= (timer.TargetAccepted | timer.TargetCompletes) << i
 			}
 			sum = target.Result
 			sum.Targets, sum.Done = out, done

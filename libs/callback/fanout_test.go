@@ -110,7 +110,9 @@ func TestFailover(t *testing.T) {
 				require.Equal(t, answers[tt.urls[i]], one.Result)
 			}
 			if tt.want.Class == callback.Accepted {
-				require.Equal(t, timer.TargetAccepted<<(tt.calls-1), got.Done)
+				require.Equal(
+					t, (timer.TargetAccepted|timer.TargetCompletes)<<(tt.calls-1), got.Done,
+				)
 				got.Done = 0
 			}
 			got.Targets = nil
@@ -146,6 +148,10 @@ func TestTargetThatAcceptedIsTriedLast(t *testing.T) {
 		got, order = called(r)
 		require.Equal(t, callback.Accepted, got.Class)
 		require.Equal(t, want, order)
+		require.Equal(
+			t, timer.TargetCompletes<<want[len(want)-1], got.Done&^got.Done.Next(),
+			"only the last one completes it",
+		)
 		r.Done = got.Done
 	}
 }

@@ -264,17 +264,37 @@ func TestCompletionTokens(t *testing.T) {
 	tokens, err := callback.NewCompletionTokens(ring.Derive("completion")...)
 	require.NoError(t, err)
 	fire := timer.FireID{Timer: 42, DueMS: 7}
+	verifies := func(
+		tokens *callback.CompletionTokens, fire timer.FireID, attempt int32, token string,
+	) bool {
+		_, ok := tokens.Verify(fire, attempt, token)
+		return ok
+	}
 	token := tokens.Token(fire, 1)
-	require.True(t, tokens.Verify(fire, 1, token))
-	require.False(t, tokens.Verify(fire, 2, token))
-	require.False(t, tokens.Verify(timer.FireID{Timer: 42, DueMS: 8}, 1, token))
-	require.False(t, tokens.Verify(fire, 1, token+"A"))
-	require.False(t, tokens.Verify(fire, 1, ""))
-	require.False(t, tokens.Verify(fire, 1, "%"))
+	target, ok := tokens.Verify(fire, 1, token)
+	require.True(t, ok)
+	require.Zero(t, target)
+	for _, token := range []string{token, tokens.TargetToken(fire, 1, 3)} {
+		require.True(t, verifies(tokens, fire, 1, token))
+		require.False(t, verifies(tokens, fire, 2, token))
+		require.False(t, verifies(tokens, timer.FireID{Timer: 42, DueMS: 8}, 1, token))
+		require.False(t, verifies(tokens, fire, 1, token+"A"))
+	}
+	for i := range timer.MaxTargets {
+		target, ok := tokens.Verify(fire, 1, tokens.TargetToken(fire, 1, i))
+		require.True(t, ok)
+		require.Equal(t, timer.TargetCompletes<<i, target)
+	}
+	_, sum, _ := strings.Cut(tokens.TargetToken(fire, 1, 3), ".")
+	for _, other := range []string{
+		"", "%", ".", "0." + token, "2." + sum, sum, "03." + sum, "8." + sum, "-3." + sum, "x." + sum,
+	} {
+		require.False(t, verifies(tokens, fire, 1, other), other)
+	}
 	newer, err := callback.NewCompletionTokens(
 		append([][]byte{make([]byte, 32)}, ring.Derive("completion")...)...)
 	require.NoError(t, err)
-	require.True(t, newer.Verify(fire, 1, token), "of the key before")
+	require.True(t, verifies(newer, fire, 1, token), "of the key before")
 	_, err = callback.NewCompletionTokens()
 	require.ErrorContains(t, err, "need a key")
 	_, err = callback.NewCompletionTokens([]byte("short"))

@@ -25,7 +25,10 @@ type Completion struct {
 	timer.FireID
 
 	Attempt int32
-	Failed  *timer.Attempt // nil: the fire was delivered
+	// Target is timer.TargetCompletes of the one of several targets that asks, which counts only if it
+	// accepted the attempt; 0: there is one target.
+	Target timer.TargetBits
+	Failed *timer.Attempt // nil: the fire was delivered
 	// FinishedMS is the end by the caller's clock, from which Next counts; 0 is now. The store
 	// records it unless it is far from its own clock, or before the end of the attempt.
 	FinishedMS int64
@@ -51,7 +54,8 @@ const (
 	// CompletionRepeated means that the same attempt was completed before, with the same result.
 	CompletionRepeated
 	CompletionTooEarly // the attempt is not recorded as accepted yet: try again soon
-	// CompletionTooLate means that the fire is finished or at another attempt.
+	// CompletionTooLate means that the fire is finished or at another attempt, or that another target
+	// accepted it.
 	CompletionTooLate
 )
 

@@ -154,9 +154,10 @@
 //
 // Delivery:
 //   - S25 Complete finishes or releases a fire only in state accepted and at the given attempt,
-//     owned or not. With the outcome, the slot is passed on and Next is inserted as in Record. The
-//     store finds out itself whether there is a slot to pass on. The caller plans Next, as in
-//     Record. Of a Complete and the claim after the timeout at once, one wins.
+//     owned or not, and of several targets only for the one that accepted it. With the outcome, the
+//     slot is passed on and Next is inserted as in Record. The store finds out itself whether there
+//     is a slot to pass on. The caller plans Next, as in Record. Of a Complete and the claim after
+//     the timeout at once, one wins.
 //   - S26 Every outcome has the session that recorded it. Outcomes that the store records (skipped
 //     stretches, completions, cancelled backfills) have SystemSession. Each session publishes its
 //     outcomes in order of position. A scheduler publishes what an expired session had not

@@ -91,12 +91,18 @@ type TargetBits uint32
 // Bits of the first target. Shift them by i for Targets[i].
 const (
 	TargetAccepted TargetBits = 1
+	// TargetCompletes means that the target, of several with ModeAny, accepted the last attempt. So it
+	// is the only one that may complete it.
+	TargetCompletes TargetBits = 1 << 8
 	// TargetGivenUp means that the target answered a status that is not retried, or failed the last
 	// attempt.
 	TargetGivenUp TargetBits = 1 << 16
 	// TargetGone means that the target answered 410. The timer is paused when the fire ends.
 	TargetGone TargetBits = 1 << 24
 )
+
+// Next returns the results before another attempt, which no target has accepted yet.
+func (b TargetBits) Next() TargetBits { return b &^ (TargetCompletes<<MaxTargets - TargetCompletes) }
 
 // Has reports whether Targets[i] has one of the results.
 func (b TargetBits) Has(i int, results TargetBits) bool { return b>>i&results != 0 }

@@ -581,3 +581,50 @@ func TestRefusedTargetsAreCalledAfterTheLastAttempt(t *testing.T) {
 		})
 	}
 }
+
+// TestOnlyTheTargetThatAcceptedCompletes has two targets that both have accepted an earlier attempt,
+// and not completed it. In the third one the first does not answer in time, and the second accepts.
+func TestOnlyTheTargetThatAcceptedCompletes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		tokens, err := callback.NewCompletionTokens(make([]byte, 32))
+		require.NoError(t, err)
+		r := &receiver{answer: func(q *callback.Request) callback.Result {
+			if q.Attempt == 3 && q.Target.URL == "http://one/" {
+				return callback.Result{Class: callback.Retry, Failure: timer.FailureTimeout}
+			}
+			return callback.Result{
+				Class: callback.Accepted, StatusCode: 202, CompleteWithin: 10 * time.Second,
+			}
+		}}
+		start(t, parts, "one", r, func(o *executor.Options) {
+			o.Caller, o.Tokens = callback.Callers{timer.KindHTTP: r}, tokens
+		})
+		d := soon(1, time.Second)[0]
+		d.Target, d.Mode = timer.Target{}, timer.ModeAny
+		for _, url := range []string{"http://one/", "http://two/"} {
+			d.Targets = append(d.Targets, timer.Target{
+				Kind: timer.KindHTTP, URL: url, Async: timer.Duration(time.Minute),
+			})
+		}
+		d.Retry = timer.Retry{Attempts: 5, Timeout: timer.Duration(time.Second)}
+		fires := parts.Create("a", d)
+		parts.Dispatch.Committed(t.Context(), fires)
+		calls, _ := r.seen()
+		for ; len(calls) < 4; calls, _ = r.seen() {
+			publishDue(t, parts, fires, time.Second)
+		}
+		complete := func(token string) store.CompletionState {
+			target, ok := tokens.Verify(fires[0].FireID, 3, token)
+			require.True(t, ok)
+			got, err := parts.Store.Complete(t.Context(), "a", store.Completion{
+				FireID: fires[0].FireID, Attempt: 3, Target: target,
+			})
+			require.NoError(t, err)
+			return got.State
+		}
+		require.Equal(t, store.CompletionTooLate, complete(calls[2].Token))
+		require.Equal(t, store.CompletionAccepted, complete(calls[3].Token))
+	})
+}

@@ -25,7 +25,7 @@ func (s *Store) Complete(
 		return s.completeEnded(t, &c)
 	case f.Attempt < c.Attempt:
 		return store.CompletionResult{State: store.CompletionTooEarly}, nil
-	case f.Attempt == c.Attempt && f.State == timer.FireAccepted:
+	case f.Attempt == c.Attempt && f.State == timer.FireAccepted && c.Target&^f.TargetBits == 0:
 		e, err := store.AuditFireCompleted(&c)
 		s.addAudit(store.ActorOf(ctx), app, e, err)
 		if c.Failed != nil {

@@ -21,7 +21,8 @@ const acceptedAgo = 500
 func (s *setup) accepted(session timer.ID, f timer.Fire) timer.Fire {
 	s.t.Helper()
 	now := s.nowMS()
-	f.State, f.RunAtMS, f.FirstLatenessMS, f.TargetBits = timer.FireAccepted, now+time.Hour.Milliseconds(), 7, 5
+	f.State, f.RunAtMS, f.FirstLatenessMS = timer.FireAccepted, now+time.Hour.Milliseconds(), 7
+	f.TargetBits |= 5
 	f.WaitedFor = timer.WaitLow
 	f.Attempt++
 	a := attempt(f, f.Attempt, now-acceptedAgo)
@@ -130,6 +131,22 @@ func completeDelivers(t *testing.T, s *setup) {
 	request.DueMS = 1
 	_, err = s.st().Complete(ctx, "app", request)
 	requireCode(t, timer.CodeNotFound, err)
+}
+
+// oneTargetCompletes has a fire that a third target accepted, as the first one had an earlier attempt.
+func oneTargetCompletes(t *testing.T, s *setup) {
+	session := s.session()
+	f := s.claim(session, s.fires(1, s.nowMS()))[0]
+	f.TargetBits = timer.TargetCompletes << 2
+	f = s.accepted(session, f)
+	other := completed(f)
+	other.Target = timer.TargetCompletes
+	require.Equal(t, store.CompletionResult{State: store.CompletionTooLate}, s.complete(other))
+	other.Failed = &timer.Attempt{Error: "no", Failure: timer.FailureAsync}
+	require.Equal(t, store.CompletionResult{State: store.CompletionTooLate}, s.complete(other))
+	own := completed(f)
+	own.Target = timer.TargetCompletes << 2
+	require.Equal(t, store.CompletionAccepted, s.complete(own).State)
 }
 
 // completionWaits completes a fire that was called again since the completion arrived.

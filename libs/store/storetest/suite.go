@@ -139,6 +139,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S24_SupersededOnlyInItsVersion", supersededOnlyInItsVersion},
 		{"S24_ConcurrentSuccessors", concurrentSuccessors},
 		{"S25_CompleteDelivers", completeDelivers},
+		{"S25_OneTargetCompletes", oneTargetCompletes},
 		{"S25_CompletionWaits", completionWaits},
 		{"S25_FailedCompletionReleases", failedCompletionReleases},
 		{"S25_CompleteStartsOthers", completeStartsOthers},

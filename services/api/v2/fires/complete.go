@@ -56,7 +56,7 @@ func (s *Resource) completeFire(ctx context.Context, in *completeInput) (*comple
 	if err != nil {
 		return nil, badFireID(in.ID)
 	}
-	attempt := s.attemptOf(id, in.Body.Token)
+	attempt, target := s.attemptOf(id, in.Body.Token)
 	if attempt == 0 {
 		// The caller has no key here, and a token has no public part.
 		s.Auth.RecordDenied(ctx, auth.DeniedToken, "")
@@ -76,7 +76,9 @@ func (s *Resource) completeFire(ctx context.Context, in *completeInput) (*comple
 	}
 	defer permit.release()
 	var state timer.State
-	c := store.Completion{FireID: id, Attempt: attempt, FinishedMS: s.Now().UnixMilli()}
+	c := store.Completion{
+		FireID: id, Attempt: attempt, Target: target, FinishedMS: s.Now().UnixMilli(),
+	}
 	if in.Body.Status == string(timer.Failed) {
 		c.Failed = &timer.Attempt{
 			FireID:  id,
@@ -191,6 +193,8 @@ func (s *Resource) tooLate(
 	case found.Open.Attempt > c.Attempt:
 		why = fmt.Sprintf("the token is of attempt %d, and attempt %d has been made since",
 			c.Attempt, found.Open.Attempt)
+	case found.Open.State == timer.FireAccepted && found.Open.Attempt == c.Attempt:
+		why = fmt.Sprintf("another target accepted attempt %d", c.Attempt)
 	}
 	return timer.Conflict(
 		"",
@@ -203,18 +207,21 @@ func (s *Resource) tooLate(
 // one that the policy allows. Each further one calls at least one target for the last time.
 const maxAttemptNumber = definition.MaxAttempts + timer.MaxTargets
 
-// attemptOf returns the attempt that a token belongs to, or 0. It tries all numbers, because a
-// timer may have had more attempts than its policy now allows, and redrives count anew.
-func (s *Resource) attemptOf(id timer.FireID, token string) int32 {
+// attemptOf returns the attempt that a token belongs to, or 0, and the target, as in Completion. It
+// tries all numbers, because a timer may have had more attempts than its policy now allows, and
+// redrives count anew.
+func (s *Resource) attemptOf(
+	id timer.FireID, token string,
+) (attempt int32, target timer.TargetBits) {
 	if s.Tokens == nil {
-		return 0
+		return 0, 0
 	}
 	for n := int32(1); n <= maxAttemptNumber; n++ {
-		if s.Tokens.Verify(id, n, token) {
-			return n
+		if target, ok := s.Tokens.Verify(id, n, token); ok {
+			return n, target
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // successorOf plans the successor of a fire of a fixed delay that is completed now; nil for other

@@ -29,6 +29,23 @@ func TestV2CompleteOfAnAttemptBeyondThePolicy(t *testing.T) {
 	}
 }
 
+// TestV2OnlyTheTargetThatAcceptedCompletes checks that a target that did not answer in time may not
+// complete what another one accepted.
+func TestV2OnlyTheTargetThatAcceptedCompletes(t *testing.T) {
+	t.Parallel()
+	e := apitest.NewExecutor(t)
+	f := e.Held(t, "shop", "bill", 1)[0]
+	f.TargetBits = timer.TargetCompletes << 1
+	e.Accept(t, f)
+	for _, status := range []string{"delivered", "failed"} {
+		a := e.Complete(t, f.FireID, e.Tokens.TargetToken(f.FireID, 1, 0), status)
+		require.Equal(t, 409, a.Status, a.Body)
+		require.Contains(t, a.Body, "another target accepted attempt 1")
+	}
+	a := e.Complete(t, f.FireID, e.Tokens.TargetToken(f.FireID, 1, 1), "delivered")
+	require.Equal(t, 200, a.Status, a.Body)
+}
+
 func TestV2Complete(t *testing.T) {
 	t.Parallel()
 	e := apitest.NewExecutor(t)

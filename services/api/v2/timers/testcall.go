@@ -150,9 +150,7 @@ func (s *Resource) testRequest(
 		left := time.Until(q.Deadline).Round(answerMargin / 10)
 		q.Timeout = max(min(q.Timeout, left), time.Millisecond)
 	}
-	if s.Tokens != nil { // completions find no such fire
-		q.Token = s.Tokens.Token(fire, 1)
-	}
+	s.Tokens.Give(q) // completions find no such fire
 	if d.Schedule.Zone != "" {
 		if z, err := zone.Load(d.Schedule.Zone); err == nil {
 			q.Zone = z.Location()

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -69,7 +68,7 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 	began := time.Now()
 	parent := d.opts.Traces.Begin(e, n, start)
 	ctx, done := d.opts.Active.Begin(e)
-	r := d.opts.Caller.Call(ctx, &callback.Request{
+	q := callback.Request{
 		Fire:      e.Fire.FireID,
 		App:       t.State.App,
 		PlannedMS: planned,
@@ -87,11 +86,12 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 		Signer:    t.App.Signer,
 		SignError: t.App.SignError,
 		Egress:    t.App.Egress,
-		Token:     d.token(e, n),
 		Guard:     ask,
 
 		TraceParent: parent,
-	})
+	}
+	d.opts.Tokens.Give(&q)
+	r := d.opts.Caller.Call(ctx, &q)
 	cancelled := done()
 	took := time.Since(began)
 	d.met.activeAttempts.Dec()
@@ -129,19 +129,6 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 		return
 	}
 	d.decide(e, &a)
-}
-
-// token returns the completion token of an attempt, or "" if its receivers may not complete it
-// later.
-func (d *Deliverer) token(e *inflight.Entry, number int32) string {
-	if d.opts.Tokens == nil {
-		return ""
-	}
-	async := func(t timer.Target) bool { return t.Async > 0 }
-	if e.Def.Target.Async > 0 || slices.ContainsFunc(e.Def.Targets, async) {
-		return d.opts.Tokens.Token(e.Fire.FireID, number)
-	}
-	return ""
 }
 
 // templateZone returns the zone in which templates show due times; nil means UTC.

@@ -19,7 +19,7 @@ const recordRetry = time.Second
 // decide turns the result of an attempt into an outcome, a retry, or a wait for asynchronous
 // completion.
 func (d *Deliverer) decide(e *inflight.Entry, a *Attempt) {
-	e.Fire.Attempt, e.Fire.TargetBits = a.Number, e.Fire.TargetBits|a.Done
+	e.Fire.Attempt, e.Fire.TargetBits = a.Number, e.Fire.TargetBits.Next()|a.Done
 	e.Attempted(a.Start.UnixMilli())
 	d.follow(e, a, Decide(e, a, d.opts.Clock.Now(), rand.Float64()))
 }

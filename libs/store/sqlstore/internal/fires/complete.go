@@ -84,7 +84,8 @@ func (k *completionBatch) run(ctx context.Context) error {
 		return k.finished(ctx, attempts)
 	case row.Attempt < k.request.Attempt:
 		k.out.State = store.CompletionTooEarly
-	case row.Attempt == k.request.Attempt && row.State == timer.FireAccepted:
+	case row.Attempt == k.request.Attempt && row.State == timer.FireAccepted &&
+		k.request.Target&^row.TargetBits == 0:
 		if k.request.Failed != nil {
 			return k.releaseFailed(ctx, row, attempts)
 		}
