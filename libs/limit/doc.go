@@ -39,7 +39,9 @@
 //   - L7 Waiting. A fire that cannot start now waits in the wait list of its app. If that is
 //     expected to take longer than its Hold, it gets a retry-after time instead (Decision.At).
 //     Retry-after times are spread over the capacity. They are estimates, not permits: the fire
-//     asks again, as Returned, and then goes before new fires of its priority.
+//     asks again, as Returned, and then goes before new fires of its priority. If the list has no
+//     place for it then, it gets a time at which others leave one. So the fires of a long backlog
+//     rarely ask, however many of them had to return at one time because MaxWait was over.
 //   - L8 Revision. Estimates may turn out wrong, so Revise corrects them while fires wait. If calls of
 //     an app may start sooner, it names how many of its deferred fires to ask again for (Spare). If
 //     the fires of a wait list will wait much longer than their Hold, the last of them get a

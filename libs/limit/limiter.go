@@ -136,7 +136,7 @@ func (l *Limiter) Start(a Ask) Decision {
 		wait = 0 // it was asked for, and without a waiting fire no permits are fetched
 	}
 	if a.Hold <= 0 || l.closed || wait > a.Hold {
-		at := l.opts.Now().Add(st.retryAfter(&a, wait, now))
+		at := l.opts.Now().Add(st.retryAfter(&a, why, wait, now))
 		return Decision{At: at, Share: why == byShare}
 	}
 	if st.list.empty() {

@@ -497,27 +497,35 @@ func TestNewFiresStartSoonAfterRecovery(t *testing.T) {
 
 func TestRetryAfterTimesAreSpread(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, ls := run(t, "a")
-		l := ls[0]
-		l.Set("x", limit.Settings{Rate: 100, Burst: 1})
-		startRetrying(l, "x")
-		time.Sleep(8 * time.Millisecond)
-		for l.Start(limit.Ask{App: "x"}).OK {
-		}
-		time.Sleep(2 * time.Millisecond)
-		perSecond := map[int]int{}
-		began := time.Now()
-		for range 2000 {
-			d := l.Start(limit.Ask{App: "x"})
-			if !d.OK {
-				perSecond[int(d.At.Sub(began)/time.Second)]++
+	for name, c := range map[string]struct {
+		ask         limit.Ask
+		first, last int // whole seconds of the capacity
+	}{
+		"new":      {limit.Ask{App: "x"}, 1, 18},
+		"returned": {limit.Ask{App: "x", Returned: true, Hold: holdTime}, 3, 16},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, ls := run(t, "a")
+			l := ls[0]
+			l.Set("x", limit.Settings{Rate: 100, Burst: 1})
+			startRetrying(l, "x")
+			time.Sleep(8 * time.Millisecond)
+			for l.Start(limit.Ask{App: "x"}).OK {
 			}
-		}
-		for s := 1; s < 19; s++ {
-			require.InDelta(t, 100, perSecond[s], 10, "second %d", s)
-		}
-	})
+			time.Sleep(2 * time.Millisecond)
+			perSecond := map[int]int{}
+			began := time.Now()
+			for range 2000 {
+				c.ask.Waiter = make(ready)
+				if d := l.Start(c.ask); !d.OK && !d.Waits {
+					perSecond[int(d.At.Sub(began)/time.Second)]++
+				}
+			}
+			for s := c.first; s <= c.last; s++ {
+				require.InDelta(t, 100, perSecond[s], 10, "%s: second %d", name, s)
+			}
+		})
+	}
 }
 
 func TestNewSettingsApplyAtOnce(t *testing.T) {

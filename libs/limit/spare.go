@@ -246,7 +246,8 @@ func (l *Limiter) shorten(a *app, to []Deferral, now time.Time) []Deferral {
 		wait := time.Duration(
 			min(float64(a.list.len()+1)/rate, 2*MaxWait.Seconds()) * float64(time.Second),
 		)
-		at := l.opts.Now().Add(a.retryAfter(&Ask{Priority: p, Hold: a.hold}, wait, now))
+		ask := Ask{Priority: p, Hold: a.hold}
+		at := l.opts.Now().Add(a.retryAfter(&ask, why, wait, now))
 		to = append(to, Deferral{Waiter: w, At: at, Share: why == byShare})
 	}
 	return to

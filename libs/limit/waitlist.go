@@ -86,19 +86,22 @@ func (w *waitList) drain() (all []Waiter) {
 	return all
 }
 
-// startsBefore estimates how many calls of the app start before a new one. It counts the known
-// waiting fires of its own priority, in memory and in the store. It adds as many fires of other
-// priorities as their weights admit meanwhile. A returned fire goes before those of its priority
-// that are still in the store.
-func (w *waitList) startsBefore(ask *Ask, now time.Time) float64 {
-	weights, all := DefaultWeights(), 0.0
-	own := w.fires[ask.Priority].LenFirst()
-	if !ask.Returned {
-		own = w.fires[ask.Priority].Len() + w.deferred[ask.Priority].count(now)
+// before returns how many fires of its own priority start before a new one: the known waiting ones,
+// in memory and in the store. A returned fire goes before those that are still in the store.
+func (w *waitList) before(ask *Ask, now time.Time) int {
+	if ask.Returned {
+		return w.fires[ask.Priority].LenFirst()
 	}
-	rounds := float64(own+1) / float64(weights[ask.Priority])
+	return w.fires[ask.Priority].Len() + w.deferred[ask.Priority].count(now)
+}
+
+// startsBefore estimates how many calls of the app start before one of a priority, if own fires of
+// that priority do. It adds as many fires of other priorities as their weights admit meanwhile.
+func (w *waitList) startsBefore(of Priority, own int, now time.Time) float64 {
+	weights, all := DefaultWeights(), 0.0
+	rounds := float64(own+1) / float64(weights[of])
 	for i, weight := range weights {
-		if p := Priority(i); p != ask.Priority {
+		if p := Priority(i); p != of {
 			all += min(float64(w.fires[p].Len()+w.deferred[p].count(now)), rounds*float64(weight))
 		}
 	}
@@ -111,6 +114,10 @@ type deferred struct {
 	from time.Time     // by the monotonic clock
 	by   map[int64]int // number by tenth of a second since from
 	past int64         // no count lies before it
+
+	// The last search for a gap was in the step searched, and ended at the step gap. Other searches
+	// in that step begin there.
+	searched, gap int64
 }
 
 // drop forgets up to n fires, the earliest first.
@@ -131,13 +138,13 @@ func (d *deferred) drop(n int, now time.Time) {
 }
 
 const (
-	deferredStep = int64(100 * time.Millisecond)
+	deferredStep = 100 * time.Millisecond
 	// deferredSteps is how many steps a retry-after time lies ahead at most.
-	deferredSteps = int64(MaxWait)/deferredStep + 1
+	deferredSteps = int64(MaxWait/deferredStep) + 1
 )
 
 // step returns the tenth of a second of an instant.
-func (d *deferred) step(at time.Time) int64 { return int64(at.Sub(d.from)) / deferredStep }
+func (d *deferred) step(at time.Time) int64 { return int64(at.Sub(d.from) / deferredStep) }
 
 // add adds a fire, after a count.
 func (d *deferred) add(at time.Time) {
@@ -151,7 +158,7 @@ func (d *deferred) add(at time.Time) {
 func (d *deferred) count(now time.Time) int {
 	step := d.step(now)
 	if d.n == 0 || step-d.past > 2*deferredSteps { // after a long time all of them are past
-		d.n, d.from, d.by, d.past = 0, now, nil, 0
+		*d = deferred{from: now}
 		return 0
 	}
 	for d.past < step {
@@ -162,9 +169,32 @@ func (d *deferred) count(now time.Time) int {
 	return d.n
 }
 
+// nextGap returns the first instant, from one on, at which fewer than perStep fires return in a step. It
+// returns false if there is none until MaxWait. Where more return, the others get new times then, and
+// take no room after it.
+func (d *deferred) nextGap(at, now time.Time, perStep float64) (time.Time, bool) {
+	if d.count(now) == 0 {
+		return at, true
+	}
+	if d.searched != d.past { // not each time: it may pass thousands of steps, and thousands may ask
+		d.searched, d.gap = d.past, d.past
+	}
+	free, first, end := 0.0, d.step(at), d.past+deferredSteps
+	for ; d.gap < end; d.gap++ {
+		there := d.by[d.gap]
+		free = max(min(free, 0)+perStep-float64(there), -1)
+		if free > 0 && d.gap >= first {
+			steps := float64(d.gap) + float64(there)/max(perStep, 1)
+			return later(at, d.from.Add(time.Duration(steps*float64(deferredStep)))), true
+		}
+	}
+	return time.Time{}, false
+}
+
 // expectedWait estimates how long a fire waits that cannot start now.
 func (a *app) expectedWait(ask *Ask, why *refusal, now time.Time) time.Duration {
-	ahead, first := a.list.startsBefore(ask, now), time.Duration(0)
+	own := a.list.before(ask, now)
+	ahead, first := a.list.startsBefore(ask.Priority, own, now), time.Duration(0)
 	switch {
 	case why == byTokens:
 		first = max(a.nextToken.Sub(now), 0)
@@ -181,17 +211,39 @@ func (a *app) expectedWait(ask *Ask, why *refusal, now time.Time) time.Duration 
 // retryAfter returns after what time a deferred fire must ask again. That is before the expected
 // start, and the fire waits the rest in the list. So each priority has fires in the list while any
 // are due, and the order is decided when permits arrive.
-func (a *app) retryAfter(ask *Ask, expectedWait time.Duration, now time.Time) time.Duration {
-	if expectedWait > MaxWait {
-		expectedWait = MaxWait - time.Duration(rand.Int64N(int64(MaxWait)/4))
-	} else {
-		expectedWait -= min(expectedWait, ask.Hold) / 2 //nolint:mnd // half of what may wait here
+//
+// A returned fire that finds no place in the list asks again when others leave room for it. All such
+// fires at the time when the list has room would find none again, and again.
+func (a *app) retryAfter(
+	ask *Ask,
+	why *refusal,
+	expectedWait time.Duration,
+	now time.Time,
+) time.Duration {
+	wait, ok := expectedWait-min(expectedWait, ask.Hold)/2, expectedWait <= MaxWait
+	if ok && ask.Returned {
+		var at time.Time
+		at, ok = a.list.deferred[ask.Priority].nextGap(
+			now.Add(wait), now, a.returnRate(ask.Priority, why, now)*deferredStep.Seconds(),
+		)
+		wait = at.Sub(now)
 	}
-	wait := max(expectedWait, gatherDelay)
+	if !ok {
+		wait = MaxWait - time.Duration(rand.Int64N(int64(MaxWait)/4))
+	}
+	wait = min(max(wait, gatherDelay), MaxWait)
 	a.list.deferred[ask.Priority].count(now)
 	a.list.deferred[ask.Priority].add(now.Add(wait))
 	a.spares.lookSoon(now)
 	return wait
+}
+
+// returnRate is how many fires of a priority per second may return that find no place in the list. It
+// is what can start in all executors: only this one may have such fires, and they may return to any.
+func (a *app) returnRate(p Priority, why *refusal, now time.Time) float64 {
+	own := a.list.fires[p].Len() + a.list.deferred[p].count(now)
+	part := float64(own+1) / (a.list.startsBefore(p, own, now) + 1)
+	return a.startRate(now, why) * float64(a.executors) * part
 }
 
 // pump starts waiting fires of an app while there are permits.
