@@ -10,7 +10,9 @@
 // round trip of its own, and apps without limits need none at all.
 //
 // A permit has a token (one start under the rate) if the app has a rate, and a call slot (one
-// concurrent call) if its concurrent calls are limited. The slot of a timer with limited
+// concurrent call) if its concurrent calls are limited. A waiting fire gets its permit when it may
+// start. If its call starts later than PermitTTL after that, as in a stall of the store, the executor
+// cancels the permit and asks again (Expired), once for each call. The slot of a timer with limited
 // concurrency is something else: the store gives it (S22 of package store).
 //
 // # Promises (the suite is limittest)

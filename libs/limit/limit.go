@@ -22,6 +22,14 @@ func (s Settings) Resolved() Settings {
 	return s
 }
 
+// PermitTTL returns how long a permit of an app with a rate may wait for its call. Beyond that, the
+// calls of a rate would start at one moment after a stall. With a low rate it is the time between two
+// tokens: at most one more call may start then, and the next token is far away.
+func (s Settings) PermitTTL() time.Duration {
+	step := time.Duration(float64(time.Second) / max(s.Rate, 1/MaxWait.Seconds()))
+	return max(TokenTTL, step)
+}
+
 // Raised reports whether the settings allow more than others.
 func (s Settings) Raised(than Settings) bool {
 	more := func(now, old float64) bool { return old > 0 && (now == 0 || now > old) }

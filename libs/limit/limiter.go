@@ -40,7 +40,10 @@ type Ask struct {
 	// Readmitted means that the executor has looked for the fire, because calls of its app may start
 	// sooner than expected.
 	Readmitted bool
-	Priority   Priority // decides by weight which waiting call starts first
+	// Expired means that the fire had a permit, which expired before its call could start. It had its
+	// turn, so it waits in the list however long that takes.
+	Expired  bool
+	Priority Priority // decides by weight which waiting call starts first
 	// Waiter is notified when the call may start, if that is expected within Hold. If Hold is 0,
 	// the limiter returns a retry-after time instead, and fetches no permits for the call.
 	Waiter Waiter
@@ -55,9 +58,9 @@ type Admission interface {
 	Start(a Ask) Decision
 	// Done reports that a started call has ended.
 	Done(app string)
-	// Cancel reports that an admitted call is not made. Another call gets its permit if that is
-	// still valid.
-	Cancel(app string, p Priority)
+	// Cancel reports that a call admitted at a time is not made. Another call gets its permit if that
+	// is still valid.
+	Cancel(app string, p Priority, admitted time.Time)
 	// Set sets an app's limits, which apply at once. The zero Settings remove them.
 	Set(app string, s Settings)
 	// Close returns all waiting fires. After Close nothing waits: calls that cannot start get a
@@ -132,8 +135,8 @@ func (l *Limiter) Start(a Ask) Decision {
 	l.metrics.refused(why.label)
 	l.waits(a.App, st)
 	wait := st.expectedWait(&a, why, now)
-	if a.Readmitted && st.list.empty() {
-		wait = 0 // it was asked for, and without a waiting fire no permits are fetched
+	if a.Expired || a.Readmitted && st.list.empty() {
+		wait = 0 // it had its turn; or it was asked for, and no permits are fetched while none waits
 	}
 	if a.Hold <= 0 || l.closed || wait > a.Hold {
 		at := l.opts.Now().Add(st.retryAfter(&a, why, wait, now))
@@ -174,10 +177,18 @@ func (l *Limiter) activate(name string, now time.Time) *app {
 func (l *Limiter) Done(app string) { l.end(app, nil) }
 
 // Cancel implements Admission.
-func (l *Limiter) Cancel(app string, p Priority) { l.end(app, &p) }
+func (l *Limiter) Cancel(app string, p Priority, admitted time.Time) {
+	l.end(app, &permit{p, admitted})
+}
+
+// permit is a permit that was not used.
+type permit struct {
+	priority Priority
+	admitted time.Time
+}
 
 // end counts a call as ended. The next waiting fire gets its call slot, and its unused token.
-func (l *Limiter) end(name string, unused *Priority) {
+func (l *Limiter) end(name string, unused *permit) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,8 +201,9 @@ func (l *Limiter) end(name string, unused *Priority) {
 	if unused == nil {
 		st.lastProgress = now
 		st.ended.count(now)
-	} else if st.settings.Rate > 0 && !st.unavailable && !now.After(st.tokensUntil) {
-		st.order = append([]Priority{*unused}, st.order...)
+	} else if st.settings.Rate > 0 && !st.unavailable && !now.After(st.tokensUntil) &&
+		now.Sub(unused.admitted) <= TokenTTL { // tokensUntil may be that of later tokens
+		st.order = append([]Priority{unused.priority}, st.order...)
 	}
 	l.pump(st, now)
 }

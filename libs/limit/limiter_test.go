@@ -528,6 +528,27 @@ func TestRetryAfterTimesAreSpread(t *testing.T) {
 	}
 }
 
+// TestExpiredPermitsWaitInTheList checks that a fire whose permit expired waits for the next one, where
+// others are deferred: it had its turn.
+func TestExpiredPermitsWaitInTheList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		settings := limit.Settings{Rate: 10, Burst: 1}
+		require.Equal(t, limit.TokenTTL, settings.PermitTTL())
+		l.Set("x", settings)
+		ask := limit.Ask{App: "x", Returned: true, Hold: holdTime}
+		for waits := true; waits; {
+			ask.Waiter = make(ready)
+			waits = l.Start(ask).Waits
+		}
+		ask.Expired = true
+		require.True(t, l.Start(ask).Waits)
+		require.Equal(t, 2*time.Second, limit.Settings{Rate: 0.5, Burst: 1}.PermitTTL())
+	})
+}
+
 func TestNewSettingsApplyAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

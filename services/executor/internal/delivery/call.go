@@ -59,7 +59,7 @@ func (d *Deliverer) call(e *inflight.Entry, t *Timer, p *Permit) {
 	} else {
 		d.observeLateness(e, n, late)
 	}
-	p.called = true
+	p.called, e.PermitExpired = true, false
 	d.opts.Inflight.AttemptStarted(e)
 	if e.Ordered && n == 1 {
 		d.opts.Order.Called(e)

@@ -131,6 +131,10 @@ type Timer struct {
 // Deliver attempts a fire whose timer allows it, and carries out what follows. granted is the permit
 // that the fire has waited for, usually nil. The fire no longer belongs to the caller.
 func (d *Deliverer) Deliver(e *inflight.Entry, t *Timer, granted *Permit) {
+	if granted.expired(e, &t.App.Limits) {
+		granted.Release()
+		granted, e.PermitExpired = nil, true
+	}
 	p := d.acquirePermit(e, t.App, granted)
 	if p == nil {
 		granted.Release()

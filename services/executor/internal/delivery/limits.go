@@ -16,7 +16,8 @@ type Permit struct {
 	d        *Deliverer
 	app      string // empty: no limit applies
 	priority limit.Priority
-	endpoint string // empty: no breaker applies
+	at       time.Time // when the limits granted it
+	endpoint string    // empty: no breaker applies
 	probe    limit.Probe
 	reported bool
 	called   bool // the target was called
@@ -35,7 +36,7 @@ func (w *waiter) Ready() bool {
 	if w.entry.Epoch.Context().Err() != nil {
 		return false // session expired: the fire's next owner calls it
 	}
-	w.entry.PermittedFor = w.app
+	w.entry.PermittedFor, w.entry.PermittedAt = w.app, time.Now()
 	w.d.opts.Permitted(w.entry)
 	return true
 }
@@ -45,7 +46,7 @@ func (d *Deliverer) TakePermit(e *inflight.Entry) *Permit {
 	if e.PermittedFor == "" {
 		return nil
 	}
-	p := &Permit{d: d, app: e.PermittedFor, priority: e.Priority()}
+	p := &Permit{d: d, app: e.PermittedFor, priority: e.Priority(), at: e.PermittedAt}
 	e.PermittedFor = ""
 	return p
 }
@@ -53,8 +54,19 @@ func (d *Deliverer) TakePermit(e *inflight.Entry) *Permit {
 // Release returns a permit that was not used for a call. A nil permit is allowed.
 func (p *Permit) Release() {
 	if p != nil && p.app != "" {
-		p.d.opts.Limits.Cancel(p.app, p.priority)
+		p.d.opts.Limits.Cancel(p.app, p.priority, p.at)
 	}
+}
+
+// expired reports whether a permit is too old for the call of a fire: the store did not answer its
+// questions, or too many results waited to be written. Many fires have waited with permits then, and
+// must not all start at one moment.
+//
+// It does so once for each attempt of a fire. So calls go on, at half of the rate or more, if each of
+// them waits too long.
+func (p *Permit) expired(e *inflight.Entry, limits *limit.Settings) bool {
+	return p != nil && p.app != "" && limits.Rate > 0 && !e.PermitExpired &&
+		!p.d.opts.Clock.Within(limits.PermitTTL(), p.at)
 }
 
 // minDeferWait is the shortest wait for which a fire is deferred in the store. Releasing and
@@ -84,7 +96,7 @@ func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Pe
 	}
 	p := granted
 	if p == nil {
-		p = &Permit{d: d, app: app.Name, priority: e.Priority()}
+		p = &Permit{d: d, app: app.Name, priority: e.Priority(), at: time.Now()}
 	}
 	if e.Endpoint != "" {
 		allowed, probe := d.opts.Breakers.Allow(e.Endpoint)
@@ -110,6 +122,7 @@ func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Pe
 		Returned: waited || e.Fire.State == timer.FireDeferred ||
 			e.Fire.State == timer.FireRetrying,
 		Readmitted: e.AskedFor == app.Name,
+		Expired:    e.PermitExpired,
 	}
 	e.AskedFor = ""
 	// Set before Start: a waiting fire may belong to another worker at once.

@@ -62,9 +62,13 @@ type Entry struct {
 	// AskedFor is the app for which the fire was looked for, because calls of it may start sooner than
 	// expected; empty once it has asked for a call itself. It belongs to the worker.
 	AskedFor string
-	// PermittedFor is the app whose limits have granted it a permit, or empty. It is the worker's
-	// once the fire is queued.
+	// PermittedFor is the app whose limits have granted it a permit, or empty, and PermittedAt is when.
+	// They are the worker's once the fire is queued.
 	PermittedFor string
+	PermittedAt  time.Time
+	// PermitExpired is set once a permit was too old for its call, until that call starts. It belongs
+	// to the worker.
+	PermitExpired bool
 
 	hops hops
 }
