@@ -530,6 +530,54 @@ func TestBreakersOfSeveralTargets(t *testing.T) {
 	}
 }
 
+// TestSeveralDeadTargetsOfALimitedApp checks that fires end whose endpoints stay down, although each
+// of them also waits for the limits of its app, which others use up.
+func TestSeveralDeadTargetsOfALimitedApp(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []timer.Mode{timer.ModeAny, timer.ModeAll} {
+		synctest.Test(t, func(t *testing.T) {
+			parts := servicetest.New(t, servicetest.Options{})
+			_, err := parts.Store.PutSettings(
+				t.Context(), "a", store.AppSettings{Rate: 2, Burst: 1}, 0,
+			)
+			require.NoError(t, err)
+			never := time.Now().Add(time.Hour)
+			r := &down{
+				until: map[string]time.Time{"http://one/": never, "http://two/": never},
+				calls: make(map[string]int),
+			}
+			start(t, parts, "one", &receiver{}, func(o *executor.Options) {
+				o.Caller = callback.Callers{timer.KindHTTP: r}
+			})
+			const up = "http://up/"
+			for range 3 { // more than the rate
+				everySecond(parts, 1, func(d *timer.Definition) { d.Target.URL = up })
+			}
+			time.Sleep(5 * time.Second)
+			defs := soon(20, time.Second)
+			for i := range defs {
+				defs[i].Target = timer.Target{}
+				defs[i].Mode, defs[i].Targets = mode, []timer.Target{
+					{Kind: timer.KindHTTP, URL: "http://one/"},
+					{Kind: timer.KindHTTP, URL: "http://two/"},
+				}
+				defs[i].Retry = timer.Retry{
+					Attempts: 3,
+					Wait:     timer.Duration(2 * time.Second),
+					MaxWait:  timer.Duration(time.Minute),
+					Factor:   1,
+					Timeout:  timer.Duration(time.Second),
+				}
+			}
+			fires := parts.Create("a", defs...)
+			parts.Dispatch.Committed(t.Context(), fires)
+			publishDue(t, parts, fires, 3*time.Minute)
+			require.Equal(t, map[string]int{"failed:exhausted": 20}, reasons(t, parts, fires), mode)
+			require.Greater(t, r.calls[up], 50, "they use the rate, too")
+		})
+	}
+}
+
 // TestRefusedTargetsAreCalledAfterTheLastAttempt checks that with mode all a fire does not end while a
 // target waits for its breaker that was not called, whatever the other target answers, and that the
 // other one is not called again.

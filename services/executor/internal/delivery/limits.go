@@ -128,7 +128,7 @@ func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Pe
 	// Set before Start: a waiting fire may belong to another worker at once.
 	e.WaitedForLimit = true
 	waits := e.Waits()
-	e.DeferFor(waitOf(&app.Limits), d.opts.Clock.Now().UnixMilli())
+	d.waitForCall(e, waitOf(&app.Limits))
 	start := d.opts.Limits.Start(ask)
 	if start.OK {
 		e.WaitedForLimit = waited
@@ -144,11 +144,20 @@ func (d *Deliverer) acquirePermit(e *inflight.Entry, app *cache.App, granted *Pe
 	if !start.Waits {
 		if start.Share {
 			e.SetWaits(waits)
-			e.DeferFor(timer.WaitWorker, d.opts.Clock.Now().UnixMilli())
+			d.waitForCall(e, timer.WaitWorker)
 		}
 		d.DeferUntil(e, start.At)
 	}
 	return nil
+}
+
+// waitForCall notes what a fire waits for until it may be called. Breakers of several targets refuse it
+// only once it may: until then it goes on waiting for them, so that failed probes count as its attempts.
+func (d *Deliverer) waitForCall(e *inflight.Entry, w timer.Wait) {
+	if e.Def.Several() && e.DeferredSince(timer.WaitBreaker) != 0 {
+		w = timer.WaitBreaker
+	}
+	e.DeferFor(w, d.opts.Clock.Now().UnixMilli())
 }
 
 // waitOf returns what a fire waits for that the limiter refuses. An app without limits of its own may
@@ -240,7 +249,7 @@ func (d *Deliverer) Defer(fires []limit.Deferral) {
 			continue // the fire's next owner calls it
 		}
 		if f.Share {
-			w.entry.DeferFor(timer.WaitWorker, d.opts.Clock.Now().UnixMilli())
+			d.waitForCall(w.entry, timer.WaitWorker)
 		}
 		d.DeferUntil(w.entry, f.At)
 	}
