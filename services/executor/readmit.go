@@ -28,26 +28,26 @@ func (s *Service) readmitOnLimitChange(ctx context.Context) error {
 	g.SetLimit(maxReadmissions)
 	for {
 		select {
-		case t := <-s.cache.Apps.Changed():
-			g.Go(func() error { s.readmitAll(ctx, t); return nil })
+		case was := <-s.cache.Apps.Changed():
+			// Before the search, for which an app may wait: reading the limits makes them apply. If they
+			// cannot be read, the app's next fire reads them.
+			now, err := s.cache.Apps.Of(ctx, cache.AppQuestion{ID: was.ID, Name: was.Name})
+			if err == nil && now.Limits.Raised(was.Limits) {
+				g.Go(func() error { s.readmitAll(ctx, now); return nil })
+			}
 		case <-ctx.Done():
 			return g.Wait() //nolint:wrapcheck // there is none
 		}
 	}
 }
 
-// readmitAll advances the fires of an app if its limits are higher than they were. If the limits
-// cannot be read, the app's next fire reads them.
-func (s *Service) readmitAll(ctx context.Context, was *cache.App) {
-	now, err := s.cache.Apps.Of(ctx, cache.AppQuestion{ID: was.ID, Name: was.Name})
-	if err != nil || !now.Limits.Raised(was.Limits) {
-		return
-	}
-	s.advance(was.ID, math.MaxInt, was.Name)
-	if err := s.intake.Readmit(ctx, was.ID, was.Name); err != nil {
+// readmitAll advances the fires of an app whose limits are higher than they were.
+func (s *Service) readmitAll(ctx context.Context, app *cache.App) {
+	s.advance(app.ID, math.MaxInt, app.Name)
+	if err := s.intake.Readmit(ctx, app.ID, app.Name); err != nil {
 		s.log.Debug().
 			Err(err).
-			Str("app", was.Name).
+			Str("app", app.Name).
 			Msg("deferred fires not advanced after a limit change")
 	}
 }

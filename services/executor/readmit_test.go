@@ -1,10 +1,12 @@
 package executor_test
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -519,5 +521,69 @@ func TestRaisedLimitsCallNoRetryEarly(t *testing.T) {
 			}
 		}
 		require.Greater(t, len(calls), 2)
+	})
+}
+
+// settingsSeen is an admission that tells which limits were set.
+type settingsSeen struct {
+	limit.Admission
+
+	mu sync.Mutex
+	of map[string]limit.Settings
+}
+
+func (s *settingsSeen) Set(app string, to limit.Settings) {
+	s.mu.Lock()
+	s.of[app] = to
+	s.mu.Unlock()
+	s.Admission.Set(app, to)
+}
+
+// TestRaisedLimitsOfManyAppsInACrowd checks that raised limits of many apps apply within a second, even
+// if the executor has no room for the deferred fires of any of them, and that these start once it has.
+func TestRaisedLimitsOfManyAppsInACrowd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const apps, each, crowd = 12, 3, 15
+		parts := servicetest.New(t, servicetest.Options{})
+		leaves := time.Now().Add(20 * time.Second)
+		r := &receiver{answer: func(q *callback.Request) callback.Result {
+			if q.App == "crowd" {
+				time.Sleep(time.Until(leaves))
+			}
+			return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
+		}}
+		set := func(rate float64) {
+			for i := range apps {
+				_, err := parts.Store.PutSettings(
+					t.Context(), fmt.Sprint("a", i), store.AppSettings{Rate: rate, Burst: 1}, 0,
+				)
+				require.NoError(t, err)
+			}
+		}
+		set(0.01)
+		seen := &settingsSeen{of: make(map[string]limit.Settings)}
+		start(t, parts, "one", r, func(o *executor.Options) {
+			seen.Admission = o.Limits
+			o.Limits, o.MaxInflight = seen, 40
+		})
+		for i := range apps {
+			parts.Dispatch.Committed(
+				t.Context(), parts.Create(fmt.Sprint("a", i), soon(each, time.Second)...),
+			)
+		}
+		time.Sleep(5 * time.Second)
+		require.Equal(t, apps, r.total(), "one of each app")
+		parts.Dispatch.Committed(t.Context(), parts.Create("crowd", soon(crowd, time.Second)...))
+		time.Sleep(3 * time.Second)
+		set(1000)
+		time.Sleep(time.Second)
+		seen.mu.Lock()
+		for i := range apps {
+			require.InDelta(t, 1000, seen.of[fmt.Sprint("a", i)].Rate, 0.1, i)
+		}
+		seen.mu.Unlock()
+		time.Sleep(time.Until(leaves.Add(10 * time.Second)))
+		require.Len(t, r.attempts(), apps*each+crowd)
 	})
 }

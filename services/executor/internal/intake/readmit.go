@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/pickup"
 	"github.com/carillon-timer/carillon/libs/session"
@@ -18,7 +17,6 @@ import (
 const (
 	readmitPage    = 500
 	readmitTimeout = 5 * time.Second
-	readmitPause   = 50 * time.Millisecond // between checks for room
 	// somePages is how many pages ReadmitSome reads, empty ones included.
 	somePages = 100
 	// rowAhead is how long before the run time in its row a readmitted fire may be called.
@@ -26,7 +24,8 @@ const (
 )
 
 // Readmit claims all deferred fires of an app in this executor's share of the buckets, after the
-// limits of the app were raised. Their run time is now.
+// limits of the app were raised. Their run time is now. It ends where there is no room: of the others
+// the limiter asks for as many as may start, and they do not keep other apps from their readmission.
 //
 // Executors divide the deferred fires by bucket. If two claim one fire, or a task arrives too, one
 // claim wins. After a crash the session expires, as for any fire. Fires not reached while the store
@@ -63,7 +62,7 @@ type readmission struct {
 	wants func(f *timer.Fire) bool
 	fires int  // to claim
 	pages int  // to read
-	some  bool // not all: ends where there is no room
+	some  bool // not all: also of the buckets of other executors
 }
 
 func (r *readmission) done() bool { return r.fires <= 0 || r.pages <= 0 }
@@ -142,12 +141,9 @@ func (in *Intake) readmitSlice(
 		page = slices.DeleteFunc(page, func(f timer.Fire) bool { return !r.wants(&f) })
 		page = page[:min(len(page), r.fires)]
 		if len(page) > 0 {
-			if r.some && in.opts.Inflight.Room() == 0 {
+			if in.opts.Inflight.Room() == 0 {
 				r.pages = 0 // the limiter soon asks again
 				return nil
-			}
-			for in.opts.Inflight.Crowded() && ctx.Err() == nil && epoch.Valid() {
-				clock.Pause(ctx, readmitPause)
 			}
 			waiting := inflight.Arrivals(page, timer.PathReadmit)
 			for i := range waiting {
