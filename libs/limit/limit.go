@@ -66,7 +66,7 @@ type Demand struct {
 	App      string
 	Settings Settings // resolved
 	// Waiting is the number of fires of each priority that wait here for a token. It counts for
-	// WaitTTL.
+	// WaitTTL. It is 0 while no call slot is free here or about to be: others may use the tokens.
 	Waiting [Priorities]int
 	Starts  int // how many of them could start now, at most
 	Tokens  int // tokens wanted in advance, for fires still to come

@@ -26,6 +26,43 @@ func TestLowRateIsUsedFully(t *testing.T) {
 	}
 }
 
+// TestBusySlotsTakeNoTokens checks that executors whose call slots are all in use leave the tokens of
+// a low rate to others, whatever priorities wait where.
+func TestBusySlotsTakeNoTokens(t *testing.T) {
+	t.Parallel()
+	for _, of := range [][2]limit.Priority{{limit.Normal, limit.Normal}, {limit.High, limit.Low}} {
+		synctest.Test(t, func(t *testing.T) {
+			const rate, stretch = 0.2, 10 * time.Minute
+			_, ls := run(t, "a", "b")
+			var starts atomic.Int64
+			var all sync.WaitGroup
+			began := time.Now()
+			for e, l := range ls {
+				l.Set("x", limit.Settings{Rate: rate, Burst: 1, Concurrent: 2})
+				for range 4 {
+					all.Go(func() {
+						for time.Since(began) < stretch {
+							w := make(ready)
+							a := limit.Ask{App: "x", Priority: of[e], Waiter: w, Hold: stretch}
+							if l.Start(a).Waits {
+								<-w
+							}
+							if time.Since(began) < stretch {
+								starts.Add(1)
+							}
+							time.Sleep(8 * time.Second) // two at once are more than the rate
+							l.Done("x")
+						}
+					})
+				}
+			}
+			all.Wait()
+			t.Log(starts.Load(), "starts of", of)
+			require.Greater(t, float64(starts.Load()), 0.9*rate*stretch.Seconds(), of)
+		})
+	}
+}
+
 func requireUsed(t *testing.T, rate, most float64, executors ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

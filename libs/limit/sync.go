@@ -221,7 +221,7 @@ func (a *app) demand(now time.Time, l *Limiter) Demand {
 }
 
 // wantStarts returns how many fires of each priority wait for a token, and how many of them could
-// use one now.
+// use one before it expires.
 func (a *app) wantStarts(
 	now time.Time,
 	l *Limiter,
@@ -232,7 +232,15 @@ func (a *app) wantStarts(
 	}
 	starts = min(most, l.share()-a.inUse)
 	if a.settings.Concurrent > 0 && a.slotsShort {
-		starts = min(starts, a.freeSlots(now)+1+int(a.ended.rate(now)*prefetchAhead.Seconds()))
+		ends := a.ended.rate(now)
+		slots := a.freeSlots(now) + int(ends*prefetchAhead.Seconds())
+		if ends*TokenTTL.Seconds() >= 1 { // a call is likely to end in time
+			slots++
+		}
+		if slots == 0 {
+			return waiting, 0 // tokens would expire here, and other executors may use them
+		}
+		starts = min(starts, slots)
 	}
 	// First, each executor must learn what waits at the others.
 	if a.lastSync.Before(a.waitingSince) {
