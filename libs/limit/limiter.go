@@ -238,9 +238,11 @@ func (l *Limiter) Set(app string, s Settings) {
 	l.forget(app, st, now)
 }
 
-// forget drops the state of an app that has no limits, no calls and no waiting or deferred fires.
+// forget drops the state of an app that has no limits, no calls and no waiting or deferred fires, and
+// that the shared state does not know of this executor.
 func (l *Limiter) forget(name string, st *app, now time.Time) {
-	if !st.limited() && st.inUse == 0 && st.list.empty() && st.list.countDeferred(now) == 0 {
+	if !st.limited() && !st.registered && st.inUse == 0 && st.list.empty() &&
+		st.list.countDeferred(now) == 0 {
 		delete(l.apps, name)
 		delete(l.active, name)
 		delete(l.waiting, name)

@@ -29,6 +29,7 @@ type countingState struct {
 	unavailable atomic.Bool
 	lost        atomic.Pointer[string]
 	lostSyncs   atomic.Int64 // calls with a demand of the lost app
+	last        atomic.Pointer[[]limit.Demand]
 }
 
 func (c *countingState) Sync(
@@ -37,6 +38,7 @@ func (c *countingState) Sync(
 	demands []limit.Demand,
 ) ([]limit.Grant, error) {
 	c.syncs.Add(1)
+	c.last.Store(&demands)
 	if c.unavailable.Load() {
 		return nil, errors.New("unavailable")
 	}
@@ -547,6 +549,42 @@ func TestExpiredPermitsWaitInTheList(t *testing.T) {
 		require.True(t, l.Start(ask).Waits)
 		require.Equal(t, 2*time.Second, limit.Settings{Rate: 0.5, Burst: 1}.PermitTTL())
 	})
+}
+
+// TestAppsWithoutLimitsAreForgotten checks that nothing is left of an app whose limits are removed, here
+// and in the shared state, once its last call has ended.
+func TestAppsWithoutLimitsAreForgotten(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string]limit.Settings{
+		"rate":       {Rate: 10},
+		"concurrent": {Concurrent: 3},
+	} {
+		for _, during := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				state, ls := run(t, "a")
+				l := ls[0]
+				l.Set("x", settings)
+				startRetrying(l, "x")
+				if !during {
+					l.Done("x")
+				}
+				l.Set("x", limit.Settings{})
+				time.Sleep(2 * time.Second)
+				if during {
+					require.Equal(t, 1, l.Known(), name)
+					l.Done("x")
+				}
+				time.Sleep(10 * time.Second)
+				require.Zero(t, l.Known(), name)
+				syncs := state.syncs.Load()
+				time.Sleep(time.Minute)
+				require.Equal(t, syncs, state.syncs.Load(), name)
+				last := state.last.Load()
+				require.Len(t, *last, 1)
+				require.True(t, (*last)[0].IsEmpty(), "%s: the last Sync releases it", name)
+			})
+		}
+	}
 }
 
 func TestNewSettingsApplyAtOnce(t *testing.T) {

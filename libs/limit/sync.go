@@ -169,6 +169,9 @@ func (a *app) nextSyncAt(now time.Time, l *Limiter) time.Time {
 func (a *app) wantsSyncAt(now time.Time, l *Limiter) time.Time {
 	switch {
 	case !a.limited():
+		if a.registered && a.inUse == 0 && a.list.empty() { // to release the app
+			return now
+		}
 		return time.Time{}
 	case !a.list.empty() && a.canUse(l):
 		switch {
