@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/taskwire"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -155,5 +156,32 @@ func TestSlowRecordsStopClaims(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Len(t, r.of("a"), many)
 		require.Len(t, r.of("b"), few)
+	})
+}
+
+// TestALongBacklogUsesNoMemory checks that fires of an app which wait for its rate much longer than
+// limit.MaxWait do not stay in the executor once they have come back from the store.
+func TestALongBacklogUsesNoMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, rate = 800, 1
+		parts := servicetest.New(t, servicetest.Options{})
+		_, err := parts.Store.PutSettings(
+			t.Context(), "a", store.AppSettings{Rate: rate, Burst: 1}, 0,
+		)
+		require.NoError(t, err)
+		reg, r := prometheus.NewRegistry(), new(receiver)
+		start(t, parts, "one", r, func(o *executor.Options) { o.Registerer = reg })
+		due := time.Now().Add(time.Second)
+		parts.Dispatch.Committed(t.Context(), parts.Create("a", soon(n, time.Second)...))
+		most := 0.0
+		for time.Since(due) < 450*time.Second {
+			time.Sleep(time.Second)
+			if time.Since(due) > limit.MaxWait {
+				most = max(most, gauge(t, reg, "carillon_executor_inflight_fires"))
+			}
+		}
+		require.InDelta(t, 450, r.total(), 20, "the rate is used")
+		require.Less(t, most, 50.0)
 	})
 }
