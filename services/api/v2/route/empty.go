@@ -13,6 +13,26 @@ import (
 // cursor is the parameter whose empty value has a meaning: the first page.
 const cursor = "cursor"
 
+// refuseMalformed refuses a query that cannot be read as a whole. Otherwise what cannot be read would
+// be taken as left out, its name too: ?dry_run% and ?dry_run; would write.
+func refuseMalformed(api huma.API) huma.Middlewares {
+	return huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
+		at := ctx.URL()
+		if _, err := url.ParseQuery(at.RawQuery); err != nil {
+			_ = huma.WriteErr(
+				api, ctx, http.StatusUnprocessableEntity, "validation failed",
+				&huma.ErrorDetail{
+					Message: "expected name=value, joined by &, with %3B for ; and %25 for %, found " +
+						"a query that cannot be read: " + err.Error(),
+					Location: "query",
+				},
+			)
+			return
+		}
+		next(ctx)
+	}}
+}
+
 // refuseEmpty refuses query parameters of an input that are given without a value. huma takes an
 // empty value, and one that is no text, as left out: dry_run= would write, and name= would select
 // everything. A name alone means true where the parameter is true or false. huma sees that only in

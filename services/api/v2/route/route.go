@@ -140,9 +140,10 @@ func Add[I, O any](r *Router, o Operation, h func(context.Context, *I) (*O, erro
 	if o.Stream != nil {
 		op.Responses[strconv.Itoa(o.Status)] = streamResponse(api, o.Stream)
 	}
-	op.Middlewares = append(
+	op.Middlewares = slices.Concat(
+		refuseMalformed(api),
 		refuseEmpty(api, reflect.TypeFor[I]()),
-		refuseIgnored(api, reflect.TypeFor[I](), writes)...,
+		refuseIgnored(api, reflect.TypeFor[I](), writes),
 	)
 	keyed := takesKey(reflect.TypeFor[I]())
 	app := appField(reflect.TypeFor[I]())
