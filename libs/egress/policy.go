@@ -128,6 +128,9 @@ func (p *Policy) isEcho(to netip.AddrPort, path string) bool {
 	return own && l.echo != nil && l.echo.Path == path
 }
 
+// remedy says who may open an address.
+const remedy = "; an operator may allow it by carillon app allow, or by callback-allow for all apps"
+
 func (p *Policy) check(host string, a netip.Addr, to netip.AddrPort) error {
 	c := classOf(a)
 	for i := range p.o.Allow {
@@ -148,9 +151,13 @@ func (p *Policy) check(host string, a netip.Addr, to netip.AddrPort) error {
 		if p.o.Ports.Contains(to.Port()) {
 			return nil
 		}
-		return &RefusedError{Host: host, Addr: to, Reason: "its port is not open"}
+		return &RefusedError{Host: host, Addr: to, Reason: "its port is not open" + remedy}
 	}
-	return &RefusedError{Host: host, Addr: to, Reason: "it is " + describe(a, c)}
+	reason := "it is " + describe(a, c)
+	if c != forbidden {
+		reason += remedy
+	}
+	return &RefusedError{Host: host, Addr: to, Reason: reason}
 }
 
 // hasExactPrefix returns whether a rule with a prefix of the given length contains the address.

@@ -119,6 +119,7 @@ func TestTheStrictPolicy(t *testing.T) {
 func TestRefusalSaysWhatTheAddressIs(t *testing.T) {
 	t.Parallel()
 	p := egress.NewPolicy(egress.Options{})
+	const allow = "; an operator may allow it by carillon app allow, or by callback-allow for all apps"
 	for address, want := range map[string]string{
 		"0.0.0.0:80":              "it is the unspecified address",
 		"[::]:80":                 "it is the unspecified address",
@@ -128,10 +129,10 @@ func TestRefusalSaysWhatTheAddressIs(t *testing.T) {
 		"[64:ff9b:1::1]:80":       "it is an address of NAT64 that may lead anywhere",
 		"169.254.169.254:80":      "it is the address of a metadata service",
 		"[fd00:ec2::254]:80":      "it is the address of a metadata service",
-		"[64:ff9b::a9fe:a9fe]:80": "it is a special-purpose address",
-		"127.0.0.1:80":            "it is a loopback address",
-		"10.0.0.1:80":             "it is a private address",
-		"8.8.8.8:22":              "its port is not open",
+		"[64:ff9b::a9fe:a9fe]:80": "it is a special-purpose address" + allow,
+		"127.0.0.1:80":            "it is a loopback address" + allow,
+		"10.0.0.1:80":             "it is a private address" + allow,
+		"8.8.8.8:22":              "its port is not open" + allow,
 	} {
 		var refused *egress.RefusedError
 		require.ErrorAs(t, p.Check("", netip.MustParseAddrPort(address)), &refused, address)
