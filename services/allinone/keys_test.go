@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/services/allinone"
 	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
@@ -45,6 +46,7 @@ func TestKeysOfDev(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	require.NotContains(t, d.ErrOut.String(), admin)
 	require.NotContains(t, d.ErrOut.String(), made.Key)
+	require.Contains(t, d.ErrOut.String(), "timers may not call this machine: carillon app allow")
 
 	err := allinone.Dev(
 		t.Context(),
@@ -58,4 +60,17 @@ func TestKeysOfDev(t *testing.T) {
 	loud := devtest.Start(t, t.TempDir(), "CARILLON_AUTH", "off")
 	defer loud.Stop(t)
 	require.Contains(t, loud.ErrOut.String(), "NO KEYS")
+}
+
+// TestDevTellsOfKeysThatItIgnores sets other encryption keys than those of the data directory.
+func TestDevTellsOfKeysThatItIgnores(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := devtest.Start(t, dir)
+	d.Stop(t)
+	require.NotContains(t, d.ErrOut.String(), "keys ignored")
+	d = devtest.Start(t, dir, "CARILLON_ENCRYPTION_KEYS", encryption.NewKey("new").Reveal())
+	defer d.Stop(t)
+	require.Contains(t, d.ErrOut.String(), "keys ignored")
+	require.Contains(t, d.ErrOut.String(), filepath.Join(dir, "sealing.keys"))
 }

@@ -3,6 +3,8 @@ package wiring
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/membus"
@@ -38,6 +40,13 @@ func OpenEmbedded(ctx context.Context, k *Kit) error {
 		if k.Keyring, err = loadOrCreateKeyring(ctx, k.Settings.Data.Dir, st); err != nil {
 			return err
 		}
+	} else if file := filepath.Join(k.Settings.Data.Dir, keyringFile); exists(file) {
+		k.Log.Warn().Str("file", file).
+			Msg("keys ignored: encryption-keys or encryption-keys-file is set, which must have them too while secrets are under them")
+	}
+	if !k.Settings.Callback.AllowsLoopback() {
+		k.Log.Info().
+			Msg("timers may not call this machine: carillon app allow 127.0.0.1:8080 opens a port for an app")
 	}
 
 	w := memwindow.New(memwindow.Options{})
@@ -52,4 +61,9 @@ func OpenEmbedded(ctx context.Context, k *Kit) error {
 		return fmt.Errorf("preparing the bus: %w", err)
 	}
 	return nil
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
