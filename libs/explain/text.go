@@ -15,7 +15,7 @@ var skipTexts = map[timer.Reason]string{
 	timer.ReasonFrozen:     "the app was frozen",
 	timer.ReasonDeleted:    "the timer was deleted",
 	timer.ReasonMisfired:   "it was late, and the timer's misfire policy does not call it",
-	timer.ReasonSuperseded: "a newer version of the timer does not have this instant",
+	timer.ReasonSuperseded: "a newer version of the timer or of its calendar does not have this instant",
 	timer.ReasonOverlap:    "another fire of the timer had not finished",
 	timer.ReasonQueueFull:  "as many fires as allowed were waiting for the ones before them",
 	timer.ReasonCancelled:  "a later fire replaced it, or its backfill was cancelled",

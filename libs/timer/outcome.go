@@ -24,7 +24,7 @@ const (
 	ReasonFrozen   Reason = "frozen"   // the app was frozen at the time of the fire
 	// ReasonMisfired means that the fire was late and the misfire policy skips it.
 	ReasonMisfired Reason = "misfired"
-	// ReasonSuperseded means that a newer version of the timer does not have this instant.
+	// ReasonSuperseded means that a newer version of the timer or of its calendar does not have this instant.
 	ReasonSuperseded Reason = "superseded"
 	ReasonOverlap    Reason = "overlap"    // the previous fire had not finished
 	ReasonQueueFull  Reason = "queue_full" // the maximum number of fires was already waiting
