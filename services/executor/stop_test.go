@@ -179,3 +179,71 @@ func TestStopDuringALongCall(t *testing.T) {
 		require.Less(t, retried[1].Sub(retried[0]), 5*time.Second)
 	})
 }
+
+// slowReleases is a store in which each release takes a while.
+type slowReleases struct {
+	store.Store
+
+	takes time.Duration
+}
+
+func (s slowReleases) Release(
+	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
+) ([]timer.Fire, error) {
+	if clock.Pause(ctx, s.takes); ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return s.Store.Release(ctx, session, fires, attempts)
+}
+
+// TestStopRecordsResultsBesideReleases stops an executor that holds more fires than it can release
+// in time. The results of calls that end meanwhile do not wait behind them: no call is repeated,
+// whatever follows its attempt.
+func TestStopRecordsResultsBesideReleases(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		begin := time.Now()
+		stopAt := begin.Add(3 * time.Second)
+		answers := map[string]callback.Result{
+			"delivered": {Class: callback.Success, StatusCode: 200},
+			"accepted": {
+				Class: callback.Accepted, StatusCode: 202, CompleteWithin: time.Hour,
+			},
+			"retried": {Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 500},
+		}
+		r := new(receiver)
+		c := stopCaller{r, map[string]func(context.Context, *callback.Request) callback.Result{}}
+		for app, answer := range answers {
+			c.byApp[app] = func(ctx context.Context, _ *callback.Request) callback.Result {
+				clock.Pause(ctx, time.Until(stopAt.Add(500*time.Millisecond)))
+				return answer
+			}
+		}
+		slow := func(o *executor.Options) {
+			o.Caller, o.DrainTimeout, o.RecordTimeout = c, 5*time.Second, 2*time.Second
+			o.Store = slowReleases{o.Store.(store.Store), time.Second}
+		}
+		stop := start(t, parts, "stops", r, slow)
+		for app := range answers {
+			d := soon(1, 2*time.Second)
+			d[0].Retry = timer.DefaultRetry()
+			d[0].Retry.Wait = timer.Duration(time.Hour)
+			require.NoError(t, parts.Dispatch.Publish(t.Context(), parts.Create(app, d...)))
+		}
+		held := parts.Create("held", soon(8_000, 7*time.Second)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), held))
+		time.Sleep(time.Until(stopAt))
+		start(t, parts, "stays", r, func(o *executor.Options) { o.Caller = c })
+		stop()
+		require.WithinDuration(
+			t, stopAt.Add(7*time.Second), time.Now(), 100*time.Millisecond, "it released all",
+		)
+		time.Sleep(20 * time.Second)
+
+		require.Len(t, r.of("held"), len(held))
+		for app := range answers {
+			require.Len(t, r.of(app), 1, app)
+		}
+	})
+}
