@@ -110,6 +110,52 @@ func TestOneShotsAreCalledHoweverLate(t *testing.T) {
 	})
 }
 
+// TestOneShotsAreLateByTheirActivation checks that the misfire policy of a one-shot that waited for its
+// timer counts from the activation, and not from before or not at all.
+func TestOneShotsAreLateByTheirActivation(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		misfire timer.Misfire
+		down    time.Duration // after the activation
+		want    string
+	}{
+		"the default":            {down: 48 * time.Hour, want: "delivered"},
+		"fire_once":              {misfire: timer.Misfire{Policy: timer.MisfireFireOnce}, down: time.Hour, want: "delivered"},
+		"skip":                   {misfire: timer.Misfire{Policy: timer.MisfireSkip}, down: 2 * time.Minute, want: "skipped:misfired"},
+		"skip, within the grace": {misfire: timer.Misfire{Policy: timer.MisfireSkip}, down: 30 * time.Second, want: "delivered"},
+		"a window":               {misfire: timer.Misfire{CatchUpWindow: timer.Duration(10 * time.Minute)}, down: time.Hour, want: "skipped:misfired"},
+		"within the window":      {misfire: timer.Misfire{CatchUpWindow: timer.Duration(10 * time.Minute)}, down: 5 * time.Minute, want: "delivered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				d := servicetest.Once(time.Now().Add(10*time.Second), "http://127.0.0.1/")
+				d.Misfire = c.misfire
+				fires := parts.Create("a", d)
+				set := func(status timer.Status) {
+					out, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{
+						{App: "a", ID: fires[0].Timer, Status: status},
+					}, parts.Plan)
+					require.NoError(t, err)
+					require.NoError(t, out[0].Err)
+				}
+				set(timer.StatusPaused)
+				r := &receiver{}
+				stop := start(t, parts, "one", r, nil)
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+				time.Sleep(30 * time.Minute) // the fire is deferred
+				stop()
+				set(timer.StatusActive)
+				time.Sleep(c.down)
+				start(t, parts, "two", r, nil)
+				time.Sleep(10 * time.Second)
+				require.Equal(t, map[string]int{c.want: 1}, reasons(t, parts, fires))
+			})
+		})
+	}
+}
+
 func TestSlotsFollowTheConcurrencyPolicy(t *testing.T) {
 	t.Parallel()
 	// Ten fires one second apart; each call takes 3.5 s.

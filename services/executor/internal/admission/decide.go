@@ -242,13 +242,14 @@ func superseded(e *inflight.Entry, v *View) Answer {
 	return AnswerOf(due > v.NextVersionMS)
 }
 
-// misfire decides by the misfire policy. It does not apply to a fire whose run time was moved, or
-// that waited here for a limit, a slot or earlier fires.
+// misfire decides by the misfire policy. It does not apply to a fire whose run time was moved to a
+// later one, or that waited here for a limit, a slot or earlier fires. A one-shot that waited for its
+// timer to become active has its first run time again, which is before the activation.
 func misfire(e *inflight.Entry, v *View) Verdict {
 	m := e.Def.Misfire.For(e.Def.Schedule.Kind)
 	at := e.PlannedMS()
 	late := time.Duration(v.NowMS-at) * time.Millisecond
-	if e.Ordered || e.WasLimited() || e.Fire.RunAtMS != at || late <= m.MisfiredAfter() {
+	if e.Ordered || e.WasLimited() || e.Fire.RunAtMS > at || late <= m.MisfiredAfter() {
 		return Verdict{}
 	}
 	if m.CatchUpWindow > 0 && late > time.Duration(m.CatchUpWindow) {

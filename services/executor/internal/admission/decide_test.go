@@ -116,6 +116,17 @@ func TestDecide(t *testing.T) {
 		"late, beyond the catch-up window": {both(lateBy(timer.MisfireFireAll), func(e *inflight.Entry, _ *View) {
 			e.Def.Misfire.CatchUpWindow = timer.Duration(time.Minute)
 		}), skip(timer.ReasonMisfired)},
+		"late since the activation of a one-shot": {both(lateBy(timer.MisfireSkip), func(e *inflight.Entry, v *View) {
+			e.Def.Schedule.Kind = timer.KindAt
+			e.DueFromMS, v.NowMS = dueMS+hourMS, dueMS+2*hourMS
+		}), skip(timer.ReasonMisfired)},
+		"soon after the activation of a one-shot": {both(lateBy(timer.MisfireSkip), func(e *inflight.Entry, v *View) {
+			e.Def.Schedule.Kind = timer.KindAt
+			e.DueFromMS, v.NowMS = dueMS+hourMS, dueMS+hourMS+1
+		}), Verdict{}},
+		"late, its run time was moved": {both(lateBy(timer.MisfireSkip), func(e *inflight.Entry, _ *View) {
+			e.Fire.RunAtMS = dueMS + 1
+		}), Verdict{}},
 		"late, by a limit": {both(lateBy(timer.MisfireSkip), func(e *inflight.Entry, _ *View) {
 			e.WaitedForLimit = true
 		}), Verdict{}},
