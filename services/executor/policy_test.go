@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor"
@@ -280,6 +281,49 @@ func TestRequestedFiresOutliveReplacement(t *testing.T) {
 		require.Equal(t, map[string]int{"delivered": 6}, reasons(t, parts, scheduled))
 		calls, _ := r.seen()
 		require.Len(t, calls, 6+2)
+	})
+}
+
+// TestAReplacedRequestThatWasAcceptedHasNoFurtherCall: a requested fire is accepted, and not completed
+// in time. It lost its slot meanwhile, and ends without it, because it has no attempt left.
+func TestAReplacedRequestThatWasAcceptedHasNoFurtherCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		d := servicetest.Cron("*/10 * * * * *", "http://127.0.0.1/")
+		d.Retry = timer.DefaultRetry()
+		d.Retry.Attempts, d.Retry.Timeout = 1, timer.Duration(time.Minute)
+		d.Concurrency.Policy = timer.ConcurrencyCancelPrevious
+		scheduled := parts.Create("a", d)[:2]
+		r := new(receiver)
+		c := stopCaller{r, map[string]func(context.Context, *callback.Request) callback.Result{
+			"a": func(ctx context.Context, q *callback.Request) callback.Result {
+				if q.Fire.Series != 0 { // until after the next fire of the schedule has begun
+					return callback.Result{
+						Class: callback.Accepted, StatusCode: http.StatusAccepted,
+						CompleteWithin: 3 * time.Second,
+					}
+				}
+				clock.Pause(ctx, 5*time.Second)
+				return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
+			},
+		}}
+		start(t, parts, "one", r, func(o *executor.Options) { o.Caller = c })
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), scheduled))
+		time.Sleep(time.Until(time.UnixMilli(scheduled[1].DueMS).Add(-2 * time.Second)))
+		now := time.Now().UnixMilli()
+		asked := timer.FireID{
+			Timer: scheduled[0].Timer, DueMS: now, Series: int64(parts.IDs.Next()),
+		}
+		made, err := parts.Store.AddFires(t.Context(), "a", asked.Timer, []timer.Fire{
+			{FireID: asked, RunAtMS: now, Cause: timer.CauseRunNow},
+		})
+		require.NoError(t, err)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), made))
+		time.Sleep(time.Minute)
+		require.Equal(t, map[string]int{"failed:exhausted": 1}, reasons(t, parts, made))
+		require.Equal(t, map[string]int{"delivered": 2}, reasons(t, parts, scheduled))
+		require.Equal(t, 1, r.attempts()[asked])
 	})
 }
 

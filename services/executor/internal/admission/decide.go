@@ -129,7 +129,13 @@ func Decide(e *inflight.Entry, v *View) Verdict {
 			return d
 		}
 	}
-	if e.Concurrency().Policy != timer.ConcurrencyAllow {
+	policy := e.Concurrency().Policy
+	if acceptedFailed(e) && (e.Fire.Series != 0 || policy != timer.ConcurrencyCancelPrevious) {
+		// First, because a fire that waits for the slot forgets that its attempt has failed. The next
+		// attempt asks for the slot. Only one of the schedule may have been replaced, and then ends so.
+		return Verdict{Action: Fail}
+	}
+	if policy != timer.ConcurrencyAllow {
 		if v.Slot == nil {
 			return read(NeedSlot)
 		}

@@ -164,12 +164,31 @@ func TestDecide(t *testing.T) {
 		"accepted and timed out": {func(e *inflight.Entry, _ *View) {
 			e.Fire.State, e.Fire.Attempt = timer.FireAccepted, 1
 		}, Verdict{Action: Fail}},
+		"accepted and timed out, of a request": {func(e *inflight.Entry, _ *View) {
+			e.Fire.State, e.Fire.Attempt, e.Fire.Series = timer.FireAccepted, 1, 1
+			e.Fire.Cause = timer.CauseRunNow
+			e.Def.Concurrency.Policy = timer.ConcurrencyCancelPrevious
+		}, Verdict{Action: Fail}},
+		"completed as failed, one at a time": {func(e *inflight.Entry, _ *View) {
+			e.Fire.State, e.Fire.Attempt = timer.FireAsyncFailed, 1
+			e.Def.Concurrency.Policy = timer.ConcurrencyQueueAll
+		}, Verdict{Action: Fail}},
+		"accepted and timed out, perhaps replaced": {func(e *inflight.Entry, _ *View) {
+			e.Fire.State, e.Fire.Attempt = timer.FireAccepted, 1
+			e.Def.Concurrency.Policy = timer.ConcurrencyCancelPrevious
+		}, read(NeedSlot)},
+		"a retry of a request": {func(e *inflight.Entry, _ *View) {
+			e.Fire.State, e.Fire.Attempt, e.Fire.Series = timer.FireRetrying, 1, 1
+			e.Fire.Cause = timer.CauseRunNow
+			e.Def.Concurrency.Policy = timer.ConcurrencyCancelPrevious
+		}, read(NeedSlot)},
 		"the last attempt failed, frozen": {func(e *inflight.Entry, v *View) {
 			e.Fire.State, e.Fire.Attempt, e.Def.Retry.Attempts = timer.FireAsyncFailed, 2, 2
 			v.Status = skip(timer.ReasonFrozen)
 		}, Verdict{Action: Fail}},
 		"the last attempt failed, frozen, replaced": {both(slot(store.SlotReplaced), func(e *inflight.Entry, v *View) {
 			e.Fire.State, e.Fire.Attempt = timer.FireAsyncFailed, 1
+			e.Def.Concurrency.Policy = timer.ConcurrencyCancelPrevious
 			v.Status = skip(timer.ReasonFrozen)
 		}), skip(timer.ReasonCancelled)},
 		"an attempt is left, frozen": {func(e *inflight.Entry, v *View) {
