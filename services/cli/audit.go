@@ -78,7 +78,7 @@ func (t *tool) auditCommand() *cobra.Command {
 			return list(api, appPath(app, "/audit"))
 		})
 	}
-	return filtering(c)
+	return c
 }
 
 func auditColumns() []output.Column {

@@ -56,7 +56,7 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 		if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
 			return unknownCommand(c, args[0])
 		}
-		return usageError(fmt.Sprintf("%v; %s", err, flagHint(c, err)))
+		return flagError(c, err)
 	})
 	root.AddGroup(
 		&cobra.Group{ID: groupUse, Title: "Commands of users, which call the API:"},
@@ -99,6 +99,7 @@ func Root(env process.Env, stdin io.Reader, stdout, stderr io.Writer) *cobra.Com
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		c.PersistentPreRunE = t.withoutContext
 	}
+	refuseEmpty(root)
 	return root
 }
 

@@ -771,7 +771,7 @@ func TestUnknownCommandsAreNamed(t *testing.T) {
 		"timer move z1 --at now": `unknown command "move" for "carillon timer"; carillon timer --help`,
 		"timer --app a move":     `unknown command "move" for "carillon timer"; `,
 		"timer resum z1 --at x":  `"carillon timer", did you mean resume?; carillon timer --help`,
-		"app lim --speed 5":      `unknown command "lim" for "carillon app", did you mean list or limit?`,
+		"app lim --speed 5":      `unknown command "lim" for "carillon app", did you mean limit or list?`,
 		"fire show 1-1":          `unknown command "show" for "carillon fire"`,
 		"calendar create a -f x": `unknown command "create" for "carillon calendar"`,
 		"tmer list --limit 3":    `unknown command "tmer" for "carillon", did you mean timer?`,

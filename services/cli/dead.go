@@ -103,7 +103,7 @@ func (t *tool) deadList() *cobra.Command {
 	}
 	selected.addFlags(c.Flags())
 	c.Flags().IntVar(&limit, "limit", defaultDeadLetters, "list at most so many; 0 lists all")
-	return filtering(c)
+	return c
 }
 
 func deadColumns() []output.Column {
@@ -157,7 +157,7 @@ func (t *tool) redriveCommand(short string) *cobra.Command {
 	f.IntVar(&r.limit, "limit", 0, "redrive at most so many; 0 redrives all")
 	f.StringVar(&r.cursor, "cursor", "", "go on where a redrive ended whose error has this cursor")
 	f.BoolVar(&r.yes, "yes", false, "redrive; without it, only print what would be redriven")
-	return t.withKey(filtering(c))
+	return t.withKey(c)
 }
 
 // run creates failed fires again, request by request. The API decides which fires. The cursor keeps

@@ -9,7 +9,7 @@
 //	credentials.go  API keys of commands
 //	dryrun.go       the flag --dry-run
 //	input.go        standard input, until a command is told to stop
-//	filters.go      flags that select something
+//	emptyflags.go   text flags refuse the empty value
 //	docs.go         the reference of all commands
 //
 // Timers and their files:

@@ -125,7 +125,7 @@ func (t *tool) firesCommand() *cobra.Command {
 			return t.listOfApp(c.Context(), api, fires, t.appFireColumns())
 		})
 	}
-	return filtering(c)
+	return c
 }
 
 func (t *tool) eventsCommand() *cobra.Command {
@@ -189,7 +189,7 @@ func (t *tool) eventsCommand() *cobra.Command {
 				c.Context(), appPath(app, "/fires"), query, 0, t.printEvents)
 		})
 	}
-	return filtering(c)
+	return c
 }
 
 func (t *tool) printEvents(fires []client.Object) error {

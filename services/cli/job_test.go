@@ -122,7 +122,7 @@ func TestBulkCommands(t *testing.T) {
 		u.refused("timer", "delete", "-l", " ", "--yes"),
 		"expected a requirement such as",
 	)
-	require.Contains(t, u.refused("timer", "delete", "-l", "", "--yes"), "a filter such as -l")
+	require.Contains(t, u.refused("timer", "delete", "-l", "", "--yes"), "--labels: expected")
 	require.Contains(t,
 		u.refused("timer", "delete", "-l", "", "--status", "active", "--yes"), "--labels: expected")
 	require.Contains(t, u.refused("timer", "pause", "other", "--all"), "found both")

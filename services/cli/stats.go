@@ -47,7 +47,7 @@ func (t *tool) statsCommand() *cobra.Command {
 			return err
 		})
 	}
-	return filtering(c)
+	return c
 }
 
 func (t *tool) showStats(stats client.Object) error {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 )
@@ -22,7 +21,6 @@ type bulk struct {
 
 	labels, prefix, contains, status, host string
 	all, yes, noWait                       bool
-	filters                                *pflag.FlagSet
 }
 
 var errNoTimers = usageError("expected names of timers, a filter such as -l, or --all, found none")
@@ -62,15 +60,12 @@ func (t *tool) addBulk(c *cobra.Command, body func() (client.Object, error)) *co
 }
 
 func (b *bulk) addFlags(c *cobra.Command) {
-	f := pflag.NewFlagSet("filters", pflag.ContinueOnError)
+	f := c.Flags()
 	f.StringVarP(&b.labels, "labels", "l", "", "timers with labels such as team=pay,env!=dev")
 	f.StringVar(&b.prefix, "name-prefix", "", "timers whose name begins so")
 	f.StringVar(&b.contains, "contains", "", "timers whose name contains this")
 	f.StringVar(&b.status, "status", "", "timers of this status: active, inactive or paused")
 	f.StringVar(&b.host, "target-host", "", "timers that call this host")
-	b.filters = f
-	c.Flags().AddFlagSet(f)
-	f = c.Flags()
 	f.BoolVar(&b.all, "all", false, "all timers of the app, where there is no other filter")
 	b.tool.withDryRun(c)
 	f.BoolVar(&b.yes, "yes", false, "with a filter: do not ask")
@@ -94,9 +89,6 @@ func (b *bulk) filter() client.Object {
 // match in between is changed, too.
 func (b *bulk) run(c *cobra.Command, request client.Object) error {
 	t := b.tool
-	if err := noEmptyFilter(c, b.filters); err != nil {
-		return err
-	}
 	request["filter"], request["all"] = b.filter(), b.all
 	return t.withApp(func(api *client.Client, app url.Values) error {
 		dry, err := api.Do(

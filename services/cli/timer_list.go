@@ -103,7 +103,7 @@ func (t *tool) timerList() *cobra.Command {
 	f.IntVar(&l.limit, "limit", 0, "list at most so many; 0 lists all")
 	f.BoolVar(&l.all, "all", false, "list all, which is the default")
 	f.BoolVar(&l.count, "count", false, "print how many there are, and no timers")
-	return filtering(c)
+	return c
 }
 
 func (l *timerLister) run(c *cobra.Command, api *client.Client, q url.Values) error {

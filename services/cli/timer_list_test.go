@@ -1,14 +1,18 @@
 package cli_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/services/cli"
 	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 
@@ -126,8 +130,9 @@ func TestTimerListCommand(t *testing.T) {
 	require.Contains(t, u.do("app", "list", "-o", "name"), "shop\n")
 }
 
-// TestEmptyFiltersAreRefused checks that an empty variable of a script does not select all.
-func TestEmptyFiltersAreRefused(t *testing.T) {
+// TestEmptyFlagsAreRefused checks that an empty variable of a script selects neither all, nor another
+// app, deployment or key.
+func TestEmptyFlagsAreRefused(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, "http://127.0.0.1:1") // nothing is asked
 	for _, args := range [][]string{
@@ -135,6 +140,11 @@ func TestEmptyFiltersAreRefused(t *testing.T) {
 		{"timer", "list", "--due-before", ""},
 		{"timer", "list", "--sort", ""},
 		{"timer", "pause", "--labels", "", "--name-prefix", "a", "--yes"},
+		{"timer", "pause", "--labels", ""},
+		{"timer", "pause", "x", "--until", ""},
+		{"timer", "delete", "--all", "--app", "", "--yes"},
+		{"timer", "delete", "--all", "--app=", "--yes"},
+		{"timer", "create", "x", "--cron", "@daily", "--url", "http://x", "--label", ""},
 		{"fires", "--selector", ""},
 		{"fires", "--state", ""},
 		{"events", "--timer", ""},
@@ -143,8 +153,36 @@ func TestEmptyFiltersAreRefused(t *testing.T) {
 		{"dead", "list", "--timer", ""},
 		{"redrive", "--timer", "", "--yes"},
 		{"dead", "redrive", "--failure", "", "--yes"},
+		{"apply", "--file", "a.yaml", "--file", "", "--prune"},
+		{"preview", "@daily", "--tz", ""},
+		{"context", "set", "x", "--api", ""},
+		{"version", "--context", ""},
 	} {
 		said := u.refused(args...)
 		require.Contains(t, said, ": expected a value, found none: leave the flag out", args)
 	}
+}
+
+// TestEveryTextFlagRefusesTheEmptyText checks the rule for the flags of all commands that are read
+// here.
+func TestEveryTextFlagRefusesTheEmptyText(t *testing.T) {
+	t.Parallel()
+	count := 0
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		each := func(f *pflag.Flag) {
+			switch f.Value.Type() {
+			case "string", "stringSlice", "stringArray":
+				require.ErrorContains(t, f.Value.Set(""), "found none", "%s --%s", c, f.Name)
+				count++
+			}
+		}
+		c.Flags().VisitAll(each)
+		c.PersistentFlags().VisitAll(each)
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+	}
+	check(cli.Root(devtest.NoEnv, strings.NewReader(""), io.Discard, io.Discard))
+	require.Greater(t, count, 100)
 }
