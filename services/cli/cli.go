@@ -138,6 +138,9 @@ func run(
 	if len(args) == 1 && (args[0] == "-version" || args[0] == "-help") { // as the services have it
 		args = []string{"-" + args[0]}
 	}
+	if err := oneDash(root, args); err != nil {
+		return err
+	}
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {

@@ -762,6 +762,37 @@ func TestFlagErrorsSayWhatToDo(t *testing.T) {
 	require.NotContains(t, u.refused(append(create, "a")...), "comma")
 }
 
+// TestLongFlagsWithOneDash checks that a flag as the services have it is not read as short ones, and
+// that a value which looks like one stays a value.
+func TestLongFlagsWithOneDash(t *testing.T) {
+	t.Parallel()
+	env := func(string) (string, bool) { return "", false }
+	try := func(line string) error {
+		var out bytes.Buffer
+		return cli.Run(t.Context(), strings.Fields(line), env, &out, &out)
+	}
+	for line, flag := range map[string]string{
+		"-app shop timer list":                     "app",
+		"timer -app shop list":                     "app",
+		"timer list -app shop":                     "app",
+		"timer get int1 -app=shop":                 "app",
+		"timer fires a -limit 3":                   "limit",
+		"timer fires a -help":                      "help",
+		"key list --deployment -api http://x":      "api",
+		"timer delete --reason -a x -l a -dry-run": "dry-run",
+	} {
+		require.ErrorContains(t, try(line), "write --"+flag, line)
+	}
+	for _, line := range []string{
+		"timer pause a --api http://127.0.0.1:1 -a b --reason -app",
+		"timer list --api http://127.0.0.1:1 -a -app",
+		"timer get --api http://127.0.0.1:1 -ab -- -app",
+		"timer list -ashop -lteam=pay --api http://127.0.0.1:1",
+	} {
+		require.ErrorContains(t, try(line), "connection refused", line)
+	}
+}
+
 // TestUnknownCommandsAreNamed checks that an argument of a group that is no command of it is what the
 // error is about, also where flags follow that the group does not have.
 func TestUnknownCommandsAreNamed(t *testing.T) {
