@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
@@ -929,6 +932,37 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "run make generate")
 	require.FileExists(t, filepath.Join(dir, "man", "carillon-timer-create.1"))
+}
+
+// TestReferenceHasAllFlags checks that the section of each command that users call has all flags which
+// are not those of every command, also those of the commands above it.
+func TestReferenceHasAllFlags(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/commands.md")
+	require.NoError(t, err)
+	sections := map[string]string{}
+	for section := range strings.SplitSeq(string(text), "\n## ") {
+		title, rest, _ := strings.Cut(section, "\n")
+		sections[title] = rest
+	}
+	root := cli.Root(devtest.NoEnv, strings.NewReader(""), io.Discard, io.Discard)
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		section, shown := sections[c.CommandPath()]
+		require.True(t, shown || c.HasSubCommands(), c.CommandPath())
+		each := func(f *pflag.Flag) {
+			if shown && root.PersistentFlags().Lookup(f.Name) != f && f.Name != "help" {
+				require.Contains(t, section, "--"+f.Name+" ", c.CommandPath())
+			}
+		}
+		c.LocalFlags().VisitAll(each) // adds those of the commands above to the flags of c
+		c.Flags().VisitAll(each)
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+	}
+	check(root)
+	require.Contains(t, sections["carillon key revoke"], "--deployment ")
 }
 
 func TestExplainCommand(t *testing.T) {

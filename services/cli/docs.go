@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 )
 
 // docWidth is the greatest width of a line in the reference.
@@ -65,6 +66,10 @@ func writeMarkdown(root *cobra.Command, path string) error {
 		}
 		if !c.HasSubCommands() || strings.Contains(c.Use, " ") { // it does something itself
 			text, use := describe(c), c.UseLine()
+			own := flagsBelow(root, c)
+			if own.HasFlags() && !c.DisableFlagsInUseLine && !strings.Contains(use, "[flags]") {
+				use += " [flags]"
+			}
 			if c.DisableFlagParsing { // a program, whose long text is its usage
 				text = fmt.Sprintf("%s\n\n`%s --help` lists its settings.",
 					sentence(c.Short), c.CommandPath())
@@ -74,9 +79,7 @@ func writeMarkdown(root *cobra.Command, path string) error {
 			if c.Example != "" {
 				fmt.Fprintf(&b, "\nFor example:\n\n```\n%s\n```\n", dedent(c.Example))
 			}
-			if flags := c.LocalFlags().
-				FlagUsagesWrapped(docWidth); flags != "" &&
-				!c.DisableFlagParsing {
+			if flags := own.FlagUsagesWrapped(docWidth); flags != "" && !c.DisableFlagParsing {
 				fmt.Fprintf(&b, "\n```\n%s```\n", flags)
 			}
 		}
@@ -95,6 +98,18 @@ func writeMarkdown(root *cobra.Command, path string) error {
 		return fmt.Errorf("writing the reference: %w", err)
 	}
 	return nil
+}
+
+// flagsBelow returns the flags of a command and of those above it, without those of all commands.
+func flagsBelow(root, c *cobra.Command) *pflag.FlagSet {
+	all := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError)
+	all.AddFlagSet(c.LocalFlags()) // adds those of the commands above to the flags of c
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if root.PersistentFlags().Lookup(f.Name) != f && all.Lookup(f.Name) == nil {
+			all.AddFlag(f)
+		}
+	})
+	return all
 }
 
 // describe returns the description of a command. What cobra says of its own commands is left out.
