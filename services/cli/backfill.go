@@ -43,14 +43,14 @@ func (t *tool) backfillStart() *cobra.Command {
 		ValidArgsFunction: t.completeTimers,
 		RunE: func(c *cobra.Command, names []string) error {
 			now := time.Now()
-			first, err := instant(from, now)
+			first, err := t.repeatable("from", from, now)
 			if err != nil {
-				return usageError("--from: " + err.Error())
+				return err
 			}
 			span := client.Object{"from": first}
 			if c.Flags().Changed("to") { // else the API's own now, which this clock may be ahead of
-				if span["to"], err = instant(to, now); err != nil {
-					return usageError("--to: " + err.Error())
+				if span["to"], err = t.repeatable("to", to, now); err != nil {
+					return err
 				}
 			}
 			return t.eachTimer(

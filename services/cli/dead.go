@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,7 +49,7 @@ func (d *deadSelection) addFlags(f *pflag.FlagSet) {
 		&d.from,
 		"from",
 		"",
-		"only fires due at this instant or later (2026-01-31T12:00:00Z)",
+		"only fires due at this instant or later, such as -24h",
 	)
 	f.StringVar(&d.to, "to", "", "only fires due before this instant")
 	f.StringVar(
@@ -58,6 +59,20 @@ func (d *deadSelection) addFlags(f *pflag.FlagSet) {
 		"only fires with this failure: timeout, connect, status and so on",
 	)
 	f.BoolVar(&d.again, "again", false, "also fires that were redriven before")
+}
+
+// readInstants makes the instants absolute.
+func (d *deadSelection) readInstants(t *tool) (err error) {
+	now := time.Now()
+	if d.from != "" {
+		if d.from, err = t.repeatable("from", d.from, now); err != nil {
+			return err
+		}
+	}
+	if d.to != "" {
+		d.to, err = t.repeatable("to", d.to, now)
+	}
+	return err
 }
 
 // fields returns the fields of the selection that are not empty.
@@ -91,6 +106,9 @@ func (t *tool) deadList() *cobra.Command {
 		Short: "list the dead letters of the app, those that ended first at the top",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := selected.readInstants(t); err != nil {
+				return err
+			}
 			return t.withApp(func(api *client.Client, app url.Values) error {
 				path := appPath(app, "/dead-letters")
 				letters, err := api.All(c.Context(), path, selected.query(), limit)
@@ -146,6 +164,9 @@ func (t *tool) redriveCommand(short string) *cobra.Command {
 		Short: short,
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := r.readInstants(t); err != nil {
+				return err
+			}
 			return t.withApp(func(api *client.Client, app url.Values) error {
 				return r.run(c.Context(), api, app.Get("app"))
 			})
@@ -293,7 +314,9 @@ func (r *redriver) interrupted(err error, done int64, cursor string) error {
 		}
 	}
 	if client.Unknown(err) { // the last request may have redriven others
-		flags += " --idempotency-key " + r.tool.key()
+		flags += r.tool.repeatFlags()
+	} else if flags != "" {
+		flags += r.tool.resolved
 	}
 	switch {
 	case !r.yes || flags == "":

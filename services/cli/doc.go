@@ -10,6 +10,7 @@
 //	dryrun.go       the flag --dry-run
 //	input.go        standard input, until a command is told to stop
 //	emptyflags.go   text flags refuse the empty value
+//	instant.go      instants of flags and arguments, and of lists
 //	onedash.go      long flags that are written with one dash
 //	docs.go         the reference of all commands
 //

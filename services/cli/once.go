@@ -49,7 +49,7 @@ func (t *tool) doOnce(
 ) (client.Object, error) {
 	made, err := api.DoOnce(ctx, t.key(), path, query, body)
 	if err != nil && !t.dryRun && client.Unknown(err) {
-		return nil, &unfinishedError{err, lostAnswer + " --idempotency-key " + t.key()}
+		return nil, &unfinishedError{err, lostAnswer + t.repeatFlags()}
 	}
 	return made, err //nolint:wrapcheck // it says what the API answered
 }

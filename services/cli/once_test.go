@@ -21,7 +21,7 @@ import (
 func TestLostAnswersAreRepeatedOnce(t *testing.T) {
 	t.Parallel()
 	var lost atomic.Bool
-	var keys []string
+	var keys, bodies []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodGet:
@@ -30,6 +30,8 @@ func TestLostAnswersAreRepeatedOnce(t *testing.T) {
 			_, _ = w.Write([]byte(`{"total":1,"action":"run"}`))
 		default:
 			keys = append(keys, r.Header.Get("Idempotency-Key"))
+			body, _ := io.ReadAll(r.Body)
+			bodies = append(bodies, string(body))
 			if lost.Load() {
 				panic(http.ErrAbortHandler)
 			}
@@ -41,19 +43,27 @@ func TestLostAnswersAreRepeatedOnce(t *testing.T) {
 	key := regexp.MustCompile(`--idempotency-key (\w+)`)
 	for _, args := range []string{
 		"timer run bill", "timer run --all --yes --no-wait", "backfill start bill --from -24h",
-		"dead redrive --again --yes",
+		"dead redrive --again --yes", "dead redrive --from -24h --to 0s --yes",
 	} {
 		lost.Store(true)
-		keys = nil
+		keys, bodies = nil, nil
 		said := u.refused(strings.Fields(args)...)
 		require.Contains(t, said, "it may have been done", args)
 		named := key.FindStringSubmatch(said)
 		require.NotNil(t, named, said)
 		lost.Store(false)
-		u.do(append(strings.Fields(args), "--idempotency-key", named[1])...)
+		_, repetition, _ := strings.Cut(said, "repeat the command with ")
+		u.do(append(strings.Fields(args), strings.Fields(repetition)...)...)
 		// Go's client sends a request with a key again itself, if a connection ends that it had kept.
 		require.GreaterOrEqual(t, len(keys), 2, args)
 		require.Equal(t, named[1:], slices.Compact(keys), args)
+		require.Len(
+			t,
+			slices.Compact(bodies),
+			1,
+			"%s: another body under the key is a conflict",
+			args,
+		)
 	}
 	s.Close()
 	require.NotContains(

@@ -110,11 +110,7 @@ func localTime(text string) string {
 	if err != nil {
 		return text
 	}
-	at = at.Local()
-	if at.Nanosecond() != 0 {
-		return at.Format("2006-01-02 15:04:05.000 MST")
-	}
-	return at.Format("2006-01-02 15:04:05 MST")
+	return listed(at.Local())
 }
 
 func (t *tool) timerGet() *cobra.Command {
@@ -318,18 +314,4 @@ func (t *tool) sayRun(tm, fire client.Object) {
 		return
 	}
 	t.sayf("timer %s runs: fire %s", tm.Text("name"), fire.Text("id"))
-}
-
-// instant reads an instant, or a duration from now.
-func instant(text string, now time.Time) (string, error) {
-	if d, err := timer.ParseDuration(text); err == nil {
-		return now.Add(time.Duration(d)).UTC().Format(time.RFC3339Nano), nil
-	}
-	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return "", fmt.Errorf(
-			"expected 2030-01-31T09:00:00Z, or a duration such as 90m or 7d, found %q",
-			text,
-		)
-	}
-	return text, nil
 }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,11 @@ func TestReschedule(t *testing.T) {
 	require.Contains(
 		t, u.refused(move("once", "--at", at, "--delay", "1h")...), "give one of --at and --delay")
 	require.Contains(t, u.refused(move("once", "--at", "soon")...), "--at: expected ")
+	u.do("timer", "create", "later", "--at", "3h", "--url", "https://example.com/")
+	shown := u.do("timer", "list", "--contains", "later")
+	at3 := regexp.MustCompile(`\bat (\d.*? [A-Z]+)\b`).FindStringSubmatch(shown)
+	require.NotNil(t, at3, shown)
+	require.Contains(t, u.do(move("later", "--at", at3[1])...), "next due "+at3[1])
 	require.Contains(t, u.refused(move("nobody", "--at", at)...), `no timer "nobody"`)
 	u.do("timer", "create", "tick", "--every", "1h", "--url", "https://example.com/")
 	require.Contains(t, u.refused(move("tick", "--at", at)...), "recurs: edit its schedule")

@@ -53,7 +53,12 @@ func (n *newTimer) addFlags(c *cobra.Command) {
 	)
 	f.StringVar(&n.every, "every", "", "interval such as 10m")
 	f.StringVar(&n.fixedDelay, "fixed-delay", "", "duration from the end of a fire to the next")
-	f.StringVar(&n.at, "at", "", "one instant such as 2030-01-31T09:00:00Z")
+	f.StringVar(
+		&n.at,
+		"at",
+		"",
+		"one instant such as 2030-01-31T09:00:00Z, or a duration from now such as 2h",
+	)
 	f.StringVar(&n.delay, "delay", "", "once, so long after the activation")
 	f.StringVar(&n.zone, "tz", "", "IANA time zone of the cron expressions")
 	f.StringSliceVar(&n.calendars, "calendar", nil, "calendar that must allow each instant")
@@ -233,12 +238,18 @@ func (n *newTimer) readBody(target client.Object) error {
 }
 
 func (n *newTimer) schedule() (client.Object, error) {
-	s := client.Object{}
+	s, at := client.Object{}, n.at
+	if at != "" {
+		var err error
+		if at, err = instant(at, time.Now()); err != nil {
+			return nil, usageError("--at: " + err.Error())
+		}
+	}
 	for kind, given := range map[string]client.Object{
 		"cron":        {"specs": n.specs},
 		"interval":    {"every": n.every},
 		"fixed_delay": {"every": n.fixedDelay},
-		"at":          {"at": n.at},
+		"at":          {"at": at},
 		"delay":       {"delay": n.delay},
 	} {
 		for field, v := range given {

@@ -51,6 +51,7 @@ type tool struct {
 	format                          string
 	dryRun                          bool   // of a command with --dry-run
 	idempotencyKey                  string // of a command withKey; see key
+	resolved                        string // flags with what relative instants stood for
 
 	target  contexts.Context // the context, with flags and environment applied
 	printer *output.Printer

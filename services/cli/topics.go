@@ -243,8 +243,9 @@ func parsePosition(text string, now time.Time) (pulsartopics.Position, error) {
 	if d, err := timer.ParseDuration(text); err == nil && d < 0 {
 		return pulsartopics.Position{At: now.Add(time.Duration(d))}, nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
+	rfc3339, err := instant(text, now)
+	at, wrong := time.Parse(time.RFC3339, rfc3339)
+	if _, relative := timer.ParseDuration(text); err != nil || wrong != nil || relative == nil {
 		return pulsartopics.Position{}, fmt.Errorf(
 			"carillon topics: -to %q is not earliest, latest, an instant like %s, or a negative duration like -15m",
 			text,
