@@ -10,6 +10,7 @@ import (
 	"github.com/fatih/color"
 	"github.com/spf13/cobra"
 
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
 	"github.com/carillon-timer/carillon/services/cli/internal/output"
 )
@@ -20,8 +21,10 @@ func (t *tool) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain NAME|ID [INSTANT]",
 		Short: "tell why a timer was called at an instant, was not, or will be",
-		Long: "INSTANT is in RFC 3339, or a duration from now such as 1h; now by default. One in the\n" +
-			"past comes after --, as the last argument. With --from it explains every instant of a range.",
+		Long: "INSTANT is in RFC 3339, or a duration from now such as 1h; now by default, or the last fire of a\n" +
+			"timer that has no next one. A full second is the one instant within it, if there is one. A\n" +
+			"duration into the past comes after --, as the last argument. With --from it explains every instant\n" +
+			"of a range.",
 		Example: `  carillon explain report 2030-01-31T09:00:00+01:00
   carillon explain report -- -30m
   carillon explain report --from -24h --to 0s`,
@@ -72,9 +75,9 @@ func (t *tool) explainCommand() *cobra.Command {
 					}
 					return t.showHoldsOfRange(c.Context(), api, path, app, items)
 				}
-				answer, err := api.Get(c.Context(), path, app)
+				answer, err := explainOne(c.Context(), api, path, app, tm)
 				if err != nil {
-					return err //nolint:wrapcheck // it says what the API answered
+					return err
 				}
 				return t.showExplanation(answer)
 			})
@@ -84,6 +87,41 @@ func (t *tool) explainCommand() *cobra.Command {
 	c.Flags().StringVar(&to, "to", "", "up to here; a day after --from by default")
 	c.Flags().IntVar(&limit, "limit", 0, "explain at most so many; 0 explains all")
 	return c
+}
+
+// explainOne explains the instant that the query has as at, or else the present. A full second is an
+// instant within it, if there is no other, as people copy instants without milliseconds. Instead of
+// the present it explains the last fire of an active timer that has no next one, if nothing is open
+// or holds fires back.
+func explainOne(
+	ctx context.Context, api *client.Client, path string, query url.Values, tm client.Object,
+) (client.Object, error) {
+	answer, err := api.Get(ctx, path, query)
+	if err != nil || slices.ContainsFunc(answer.Objects("items"), func(o client.Object) bool {
+		return o.Text("code") != "not_in_schedule"
+	}) {
+		return answer, err //nolint:wrapcheck // it says what the API answered
+	}
+	app, field := url.Values{"app": query["app"]}, "at"
+	var found []client.Object
+	second, err := time.Parse(time.RFC3339, query.Get("at"))
+	switch {
+	case err == nil && second.Nanosecond() == 0:
+		app.Set("from", query.Get("at"))
+		app.Set("to", second.Add(time.Second).Format(time.RFC3339))
+		found, err = api.All(ctx, path, app, 2) //nolint:mnd // whether there is one
+	case err == nil, tm.Text("status") != string(timer.StatusActive), tm.Text("next_due") != "",
+		len(answer.Objects("holds")) > 0:
+		return answer, nil
+	default:
+		field = "due"
+		found, err = api.All(ctx, "/timers/"+tm.Text("id")+"/fires", app, 1)
+	}
+	if err != nil || len(found) != 1 {
+		return answer, err //nolint:wrapcheck // it says what the API answered
+	}
+	//nolint:wrapcheck // it says what the API answered
+	return api.Get(ctx, path, url.Values{"app": query["app"], "at": {found[0].Text(field)}})
 }
 
 func (t *tool) explainColumns() []output.Column {

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/servicetest/apitest"
+	"github.com/carillon-timer/carillon/services/servicetest/devtest"
 )
 
 // TestExplainTellsOfOpenFires checks that a question about the present tells of the open fires that
@@ -51,4 +53,31 @@ func TestExplainTellsOfOpenFires(t *testing.T) {
 	list := u.do("explain", "once", "--from", from, "--to", "1h")
 	require.Contains(t, list, "in_progress")
 	require.NotContains(t, list, own, "it is listed")
+}
+
+// TestExplainFindsTheLastFire checks that a timer which has ended is explained by its last fire, and
+// that its instant may be given without milliseconds.
+func TestExplainFindsTheLastFire(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	u.do("timer", "create", "once", "--delay", "10ms", "--url", "http://127.0.0.1:1/",
+		"--attempts", "1")
+	var due string
+	require.Eventually(t, func() bool {
+		due = strings.TrimSpace(
+			u.do("timer", "fires", "once", "-o", "jsonpath=.items[*].due"))
+		return due != ""
+	}, 20*time.Second, 100*time.Millisecond)
+	at, err := time.Parse(time.RFC3339, due)
+	require.NoError(t, err)
+	second := at.Truncate(time.Second).Format(time.RFC3339)
+	for _, args := range [][]string{{"once"}, {"once", due}, {"once", second}} {
+		said := u.do(append([]string{"explain"}, args...)...)
+		require.Contains(t, said, "carillon fire get ", args)
+		require.NotContains(t, said, "not_in_schedule", args)
+	}
+	said := u.do("explain", "once", at.Truncate(time.Second).Add(-time.Minute).Format(time.RFC3339))
+	require.Contains(t, said, "not_in_schedule")
 }
