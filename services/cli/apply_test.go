@@ -286,3 +286,31 @@ func TestAppliedIsNotRefused(t *testing.T) {
 	require.Contains(t, said, "what changed could not be read")
 	require.Contains(t, said, `"created"`)
 }
+
+// TestWhatGetPrintsIsAFile checks that create, apply and edit leave out what only the service sets.
+func TestWhatGetPrintsIsAFile(t *testing.T) {
+	t.Parallel()
+	d := devtest.Start(t, t.TempDir())
+	defer d.Stop(t)
+	u := newUser(t, d.Api)
+	u.do("timer", "create", "bill", "--cron", "0 9 * * *", "--url", "https://example.com/")
+	u.do("timer", "pause", "bill", "--reason", "moves")
+	u.do("apply", "-f", u.file("days.yaml",
+		"kind: calendar\nname: days\nexcluded_dates: [2030-01-01]\n"))
+	for _, format := range []string{"yaml", "json"} {
+		timer := u.file("timer.yaml", u.do("timer", "get", "bill", "-o", format))
+		require.Contains(t, u.do("timer", "create", "-f", timer), "is there already", format)
+		require.Contains(t, u.do("apply", "-f", timer), "timer shop/bill unchanged", format)
+		require.Contains(t, u.do("timer", "get", "bill"), "status: paused", "it stays so")
+		days := u.file("days.yaml", u.do("calendar", "get", "days", "-o", format))
+		require.Contains(t, u.do("apply", "-f", days), "calendar shop/days unchanged", format)
+	}
+	u.do("timer", "create", "-f", u.file("copy.yaml",
+		strings.Replace(u.do("timer", "get", "bill"), "name: bill", "name: copy", 1)))
+	require.Contains(t, u.do("timer", "get", "copy"), "status: inactive")
+	require.Contains(t,
+		u.refused("apply", "-f", u.file("d.yaml", "name: days\nexcluded_dates: [2030-01-01]\n")),
+		"found the dates of a calendar: add kind: calendar")
+	require.Contains(t, u.refused("apply", "-f", u.file("t.yaml", "name: x\nstatus: paused\n"+
+		"schedule: {kind: delay, delay: 1h}\ntarget: {url: \"https://example.com/\"}\n")), "status")
+}

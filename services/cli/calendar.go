@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon-timer/carillon/services/cli/internal/client"
+	"github.com/carillon-timer/carillon/services/cli/internal/manifest"
 	"github.com/carillon-timer/carillon/services/cli/internal/output"
 )
 
@@ -86,6 +87,7 @@ func (t *tool) calendarGet() *cobra.Command {
 			if err != nil {
 				return err //nolint:wrapcheck // it says what the API answered
 			}
+			found["kind"] = string(manifest.Calendar) // so that apply takes it
 			return t.printer.One(found)
 		})
 }

@@ -81,8 +81,9 @@ func (t *tool) timerCreate() *cobra.Command {
 		Short: "create a timer",
 		Long: "The flags set the usual fields. A file sets all: jitter, waits between attempts, secret headers,\n" +
 			"templates, concurrency, start_at, end_at and max_fires among them. Give it by -f.\n" +
-			"carillon timer get NAME -o yaml prints a timer with all its fields, carillon export prints such\n" +
-			"files, and carillon timer edit NAME changes every field in an editor.",
+			"carillon timer get NAME -o yaml prints a timer with all its fields: what only the service sets, such\n" +
+			"as id and next_due, is left out of a file. carillon export prints files without it, and carillon\n" +
+			"timer edit NAME changes every field in an editor.",
 		Example: `  carillon timer create invoices --cron "0 9 * * MON-FRI" --tz Europe/Berlin --url https://example.com/hook
   carillon timer create reminder --delay 90s --url https://example.com/hook --body '{"order": 17}'
   carillon timer create -f timer.yaml --dry-run`,

@@ -11,4 +11,5 @@
 //	check.go        checks a whole definition
 //	document.go     reads documents of JSON or YAML
 //	binary.go       refuses bytes in YAML that are no text
+//	shownonly.go    fields that only the service sets
 package definition

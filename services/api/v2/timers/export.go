@@ -15,6 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/yamltext"
+	"github.com/carillon-timer/carillon/services/api/definition"
 	"github.com/carillon-timer/carillon/services/api/problem"
 	"github.com/carillon-timer/carillon/services/api/v2/calendars"
 	"github.com/carillon-timer/carillon/services/api/v2/param"
@@ -42,12 +43,6 @@ type exportInput struct {
 }
 
 const oneShotsPending = "pending"
-
-// shownOnly are the fields that only the service sets.
-var shownOnly = []string{
-	"id", "app", "version", "paused", "next_due", "active_since", "created_at", "updated_at",
-	"fires_created", "warnings", "dry_run", "upcoming",
-}
 
 // exportApp streams the app's calendars, then its timers, both by name. It reads page by page, so
 // an app that changes meanwhile is not exported as of one instant. If a page cannot be read, if the
@@ -208,7 +203,7 @@ func document(kind string, shown any) (map[string]any, error) {
 	if err := d.Decode(&doc); err != nil {
 		return nil, fmt.Errorf("encoding a document: %w", err)
 	}
-	for _, name := range shownOnly {
+	for _, name := range append(definition.ShownOnly(), "app") {
 		delete(doc, name)
 	}
 	if s := doc["status"]; s != string(timer.StatusActive) && s != string(timer.StatusInactive) {

@@ -44,21 +44,27 @@ type Manifest struct {
 func Of(kind Kind, answer client.Object) Manifest {
 	m := Manifest{Kind: kind, App: answer.Text("app"), Name: answer.Text("name")}
 	m.Body = maps.Clone(answer)
-	for _, name := range []string{
-		"id", "version", "paused", "next_due", "active_since", "created_at", "updated_at",
-		"fires_created", "last_fired", "last_outcome", "warnings", "dry_run", "upcoming", "import",
-		"unreadable",
-	} {
-		delete(m.Body, name)
-	}
-	if s := answer.Text("status"); s != "active" && s != "inactive" {
-		delete(m.Body, "status")
-	}
+	leaveShownOut(m.Body)
 	if kind == Calendar {
 		delete(m.Body, "app")
 		delete(m.Body, "name")
 	}
 	return m
+}
+
+// leaveShownOut removes what only the service sets from an answer of the API, and a status that no
+// definition has: that of a paused or deleted timer.
+func leaveShownOut(body client.Object) {
+	shown := false
+	for _, name := range definition.ShownOnly() {
+		if _, has := body[name]; has {
+			delete(body, name)
+			shown = true
+		}
+	}
+	if s := body.Text("status"); shown && s != "active" && s != "inactive" {
+		delete(body, "status")
+	}
 }
 
 // document returns the manifest as one document.
@@ -156,6 +162,13 @@ func parse(text []byte, source, app string) (Manifest, error) {
 		return m, fmt.Errorf("%s: kind: expected timer or calendar, found %q", source, m.Kind)
 	}
 	delete(m.Body, "kind")
+	leaveShownOut(m.Body) // of what get has printed
+	if m.Kind == Timer && m.Body["schedule"] == nil && hasDates(m.Body) {
+		return m, fmt.Errorf(
+			"%s: expected a timer, found the dates of a calendar: add kind: calendar",
+			source,
+		)
+	}
 	if m.App, m.Name = m.Body.Text("app"), m.Body.Text("name"); m.App == "" {
 		m.App = app
 	}
@@ -169,6 +182,14 @@ func parse(text []byte, source, app string) (Manifest, error) {
 		delete(m.Body, "name")
 	}
 	return m, nil
+}
+
+// hasDates reports whether a document has a field that only calendars have.
+func hasDates(body client.Object) bool {
+	return slices.ContainsFunc(
+		[]string{"excluded_dates", "included_dates", "excluded_weekdays"},
+		func(field string) bool { _, has := body[field]; return has },
+	)
 }
 
 func missing(app string) string {
