@@ -176,7 +176,11 @@ func (t *tool) apply(ctx context.Context, a *apply) error {
 	}
 	others := make([]error, len(all))
 	for i := range all {
-		others[i] = t.otherApp(&all[i], "; carillon export --without-app leaves it out")
+		others[i] = t.otherApp(
+			&all[i],
+			"; carillon export --without-app leaves it out of an export, "+
+				"and carillon import takes the app of crontabs and others by --app",
+		)
 	}
 	if err := errors.Join(others...); err != nil {
 		return usageError(err.Error())

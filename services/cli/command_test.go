@@ -141,6 +141,11 @@ func TestTimerCommands(t *testing.T) {
 		u.refused("timer", "create", "bill", "--every", "1h", "--url", endpoint.URL),
 		"a timer of this name exists",
 	)
+	require.Contains(
+		t,
+		u.refused("timer", "create", "bill", "--every", "1h", "--url", endpoint.URL),
+		"\nto change it: carillon timer edit bill, or carillon apply -f FILE",
+	)
 	// The empty text of a variable that is not set is no name.
 	for _, args := range []string{
 		"timer delete", "timer pause", "timer resume", "timer run", "timer get", "explain",
@@ -396,6 +401,11 @@ func TestApplyToAnotherApp(t *testing.T) {
 			out, err := u.try(command, "-f", "-", "--app", "desk")
 			require.ErrorContains(t, err, `standard input, document 3: app: expected "desk", `+
 				`as --app says, found "shop": leave one of them out`)
+			require.ErrorContains(
+				t,
+				err,
+				"carillon import takes the app of crontabs and others by --app",
+			)
 			require.NotContains(t, out, "created")
 		}
 		require.Contains(t, u.do("timer", "list", "--app", "desk"), "there is no app")

@@ -95,6 +95,16 @@ func (t *tool) timerCreate() *cobra.Command {
 					return err
 				}
 				tm, created, err := api.Create(c.Context(), "/timers", body)
+				if e, ok := errors.AsType[*client.Error](
+					err,
+				); ok &&
+					e.Status == http.StatusConflict {
+					return fmt.Errorf(
+						"%w\nto change it: carillon timer edit %s, or carillon apply -f FILE",
+						err,
+						body.Text("name"),
+					)
+				}
 				if err != nil {
 					return err //nolint:wrapcheck // it says what the API answered
 				}
