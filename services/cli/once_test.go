@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -21,6 +22,7 @@ import (
 func TestLostAnswersAreRepeatedOnce(t *testing.T) {
 	t.Parallel()
 	var lost atomic.Bool
+	var mu sync.Mutex // Go's client sends a request again while the first is still being handled
 	var keys, bodies []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -29,9 +31,11 @@ func TestLostAnswersAreRepeatedOnce(t *testing.T) {
 		case r.URL.Query().Has("dry_run"):
 			_, _ = w.Write([]byte(`{"total":1,"action":"run"}`))
 		default:
-			keys = append(keys, r.Header.Get("Idempotency-Key"))
 			body, _ := io.ReadAll(r.Body)
+			mu.Lock()
+			keys = append(keys, r.Header.Get("Idempotency-Key"))
 			bodies = append(bodies, string(body))
+			mu.Unlock()
 			if lost.Load() {
 				panic(http.ErrAbortHandler)
 			}
@@ -46,7 +50,9 @@ func TestLostAnswersAreRepeatedOnce(t *testing.T) {
 		"dead redrive --again --yes", "dead redrive --from -24h --to 0s --yes",
 	} {
 		lost.Store(true)
+		mu.Lock()
 		keys, bodies = nil, nil
+		mu.Unlock()
 		said := u.refused(strings.Fields(args)...)
 		require.Contains(t, said, "it may have been done", args)
 		named := key.FindStringSubmatch(said)
@@ -55,11 +61,14 @@ func TestLostAnswersAreRepeatedOnce(t *testing.T) {
 		_, repetition, _ := strings.Cut(said, "repeat the command with ")
 		u.do(append(strings.Fields(args), strings.Fields(repetition)...)...)
 		// Go's client sends a request with a key again itself, if a connection ends that it had kept.
-		require.GreaterOrEqual(t, len(keys), 2, args)
-		require.Equal(t, named[1:], slices.Compact(keys), args)
+		mu.Lock()
+		sent, with := slices.Clone(bodies), slices.Clone(keys)
+		mu.Unlock()
+		require.GreaterOrEqual(t, len(with), 2, args)
+		require.Equal(t, named[1:], slices.Compact(with), args)
 		require.Len(
 			t,
-			slices.Compact(bodies),
+			slices.Compact(sent),
 			1,
 			"%s: another body under the key is a conflict",
 			args,
