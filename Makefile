@@ -126,4 +126,4 @@ tools: ## golangci-lint, buf and protoc-gen-go in their pinned versions, into bi
 	@scripts/tools.sh
 
 clean: ## remove build results (not ./data)
-	rm -rf bin dist coverage.out
+	rm -rf bin dist .cache/tests coverage.out

@@ -19,8 +19,8 @@ cd "$(dirname "$0")/.."
 module=github.com/carillon-timer/carillon
 tmp=$(mktemp -d)
 log=$tmp/log
-simulation= # session of the running simulation
-faults=     # session of the running fault run
+simulation= # process group of the running simulation
+faults=     # process group of the running fault run
 pauses=$tmp/pauses # a line per pause of the machine, in ms
 monitor=           # process that looks for pauses
 trap 'for s in $simulation $faults; do kill -- "-$s" && wait "$s" || true; done; [ -z "$monitor" ] || kill "$monitor" || true; rm -rf "$tmp"' EXIT
@@ -140,19 +140,66 @@ monitor_pauses() {
   done
 }
 
-# progress FILE: prints every 20 s how many tests have passed, according to FILE, until it is
-# killed.
+# progress FILE: prints every 20 s how many tests have passed, according to FILE and the outputs of
+# running programs, until it is killed.
 progress() {
   local began=$SECONDS
   while sleep 20; do
-    printf '   … %d s, %d tests passed\n' $((SECONDS - began)) "$(grep -c -- '--- PASS: ' "$1")"
+    printf '   … %d s, %d tests passed\n' $((SECONDS - began)) \
+      "$(cat "$1" "$tmp"/running/* 2>/dev/null | grep -c -- '--- PASS: ')"
   done
 }
 
-# run ARGUMENTS…: runs go test and continues after a failure. The programs are linked without the
-# tables of debuggers: that takes a quarter less time, and there is a program per package.
+# build_programs PACKAGE…: builds the test programs of packages in .cache/tests, where the next run
+# finds them: linking them takes a third of the CPU time of the unit tests. Packages whose programs
+# have the same name are in different directories. The file programs has a line for each: the
+# package, its directory, and the program.
+build_programs() {
+  local package dir program into=$PWD/.cache/tests began=$SECONDS
+  printf '\n== building the test programs\n'
+  go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}	{{.Dir}}{{end}}' "$@" |
+    awk -F '\t' -v into="$into" '{
+      n = split($1, part, "/")
+      name = part[part[n] ~ /^v[2-9]$/ ? n - 1 : n] # as go test -c names it
+      print $1 FS $2 FS into "/" 0 + same[name]++ "/" name ".test"
+    }' >"$tmp/programs"
+  mkdir -p "$into"
+  for dir in $(awk -F / '{ print $(NF - 1) }' "$tmp/programs" | sort -u); do
+    go test -c -ldflags='-s -w' -o "$into/$dir/" $(grep -F "	$into/$dir/" "$tmp/programs" | cut -f1) || return
+  done
+  find "$into" -name '*.test' | { grep -vxFf <(cut -f3 "$tmp/programs") || true; } | xargs -r -d '\n' rm -f
+  printf '   took %d s\n' $((SECONDS - began))
+}
+
+# run_programs FLAGS… PACKAGE…: tests as go test does, with the built programs. Like those of go test,
+# they can be interrupted, even if this script ignores that because it runs in the background.
+run_programs() {
+  local package flags=(-test.v -test.shuffle=on) at_once=1
+  while [[ ${1:-} == -* ]]; do
+    if [ "$1" = -p ]; then at_once=$2; else flags+=("-test.${1#-}=$2"); fi
+    shift 2
+  done
+  mkdir -p "$tmp/running"
+  for package; do
+    grep "^$package	" "$tmp/programs" || true # it has no tests
+  done | xargs -P "$at_once" -d '\n' -n 1 bash -c '
+    tmp=$0 out=$(mktemp -p "$0/running") verdict="ok  " began=${EPOCHREALTIME/[.,]/}
+    IFS=$'"'\\t'"' read -r package dir program <<<"${!#}"
+    cd "$dir" && env --default-signal=INT,QUIT "$program" "${@:1:$#-1}" </dev/null >"$out" 2>&1 || verdict=FAIL
+    ms=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+    printf "%s\t%s\t%d.%03ds\n" "$verdict" "$package" $((ms / 1000)) $((ms % 1000)) >>"$out"
+    flock "$tmp/lock" cat "$out"
+    rm "$out"
+    [ "$verdict" != FAIL ]' "$tmp" "${flags[@]}"
+}
+
+# go_test ARGUMENTS…: links without the tables of debuggers, which takes a quarter less time.
+go_test() { go test -v -shuffle=on -ldflags=-w "$@"; }
+
+# run ARGUMENTS…: tests as $tester does, and continues after a failure.
 failed=0
 again=
+tester=go_test
 run() {
   local all took idle all2 took2 idle2 paused flags=() out=$tmp/run ticker result=0 began=$SECONDS
   printf '\n== go test %s\n' "$*"
@@ -161,7 +208,7 @@ run() {
   : >"$out"
   progress "$out" &
   ticker=$!
-  go test -v -shuffle=on -ldflags=-w "$@" 2>&1 | tee "$out" | brief || result=1
+  $tester "$@" 2>&1 | tee "$out" | brief || result=1
   kill "$ticker" 2>/dev/null && wait "$ticker" 2>/dev/null || true
   cat "$out" >>"$log"
   read -r all2 took2 idle2 < <(ticks)
@@ -232,11 +279,14 @@ simulated() {
   [ ! -e "$sim/failed" ] || { failed=1 && grep -l '^FAIL' "$sim"/*.out | while read -r out; do brief <"$out"; done; }
 }
 
-# inject_faults starts the short fault run on real servers, beside the scenarios.
+# inject_faults PACKAGE… starts the short fault run on real servers, beside the scenarios, in a
+# process group of its own.
 inject_faults() {
   printf '\n== %s, beside the next tests\n' "$module/e2e/chaos"
-  setsid go test -v -count=1 -timeout 25m "$module/e2e/chaos/..." >"$tmp/faults" 2>&1 &
+  set -m
+  run_programs -timeout 25m "$@" >"$tmp/faults" 2>&1 &
   faults=$!
+  set +m
 }
 
 # injected waits for the end of the fault run and shows its failures.
@@ -270,13 +320,17 @@ packages=$long$'\n'$(go list "$module/proto/..." "$module/libs/..." "$module/ser
 if [ $# -gt 0 ]; then
   run "${race[@]}" -timeout 25m "$@"
 elif [ $scope = quick ]; then
+  tester=run_programs
+  scenarios=$(go list "$module/e2e/scenario/...")
+  chaos=$(go list "$module/e2e/chaos/...")
+  build_programs $packages $scenarios $chaos
   # Packages that use real servers mostly wait for them, so twice as many run as there are CPUs.
   run -p $((2 * $(nproc))) -timeout 10m -skip "$repeated" $packages
   # The scenarios in one process mostly wait, and leave the CPUs to the faults. Those on real servers
   # would take as much time again, and overload two cores beside the faults.
-  inject_faults
+  inject_faults $chaos
   simulate 5 'TestSeeds|TestMutants' # at a lower priority than the rest
-  run -timeout 25m -parallel 8 -skip '/^real$|//^real$' "$module/e2e/scenario/..."
+  run -timeout 25m -parallel 8 -skip '/^real$|//^real$' $scenarios
   injected
   simulated
 else
