@@ -151,5 +151,9 @@ func SameError(n int, err error) []error {
 // is redelivered as after any error, but without a warning in the log.
 var ErrPostponed = errors.New("message postponed")
 
+// ErrFull is returned by Publish if a bounded topic had no room for the messages until the context
+// ended. Then none of them is stored. While a topic is full, its consumers are busy with others.
+var ErrFull = errors.New("the topic is full")
+
 // ErrClosed is returned by every call on a closed bus.
 var ErrClosed = errors.New("bus is closed")

@@ -7,7 +7,7 @@
 //     Each subscription that already existed receives it at least once, even if consumers die.
 //     (membus keeps this promise only while its process lives.)
 //   - B2 Unconfirmed messages are reported. When Publish returns an error, some messages may be
-//     stored and others not. The caller repeats all of them or gives them up.
+//     stored and others not, but none with ErrFull. The caller repeats all of them or gives them up.
 //   - B3 Shared subscriptions divide their messages. No consumer receives a message that another
 //     consumer has acknowledged.
 //   - B4 The error of a handler decides. nil acknowledges the message. An error from Permanent

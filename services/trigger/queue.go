@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -147,6 +148,8 @@ func (s *slice) end(e *ended) {
 	q := e.queue
 	q.busy = false
 	switch {
+	case errors.Is(e.err, bus.ErrFull): // executors are busy with tasks, and claim nothing without one
+		q.fires = slices.Concat(e.fires, q.fires)
 	case e.err != nil:
 		s.delayed(e.err)
 		q.failed = true

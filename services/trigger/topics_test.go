@@ -3,6 +3,7 @@ package trigger_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +24,7 @@ import (
 // oneAway is a publisher with one topic that hangs for a while. It refuses a call whose context has
 // ended, as the client of Pulsar does.
 type oneAway struct {
+	full  bool // the topic has no room, and nothing else is wrong
 	mu    sync.Mutex
 	away  bus.Topic
 	tasks map[bus.Topic]map[timer.FireID][]time.Duration // how long before its run time each came
@@ -40,6 +42,9 @@ func (p *oneAway) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Mess
 	p.mu.Unlock()
 	if away {
 		<-ctx.Done()
+	}
+	if away && p.full {
+		return bus.ErrFull
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -71,13 +76,20 @@ func (p *oneAway) published(topic bus.Topic) map[timer.FireID][]time.Duration {
 func startWithout(t *testing.T, parts *servicetest.Parts, away bus.Topic) *oneAway {
 	t.Helper()
 	p := &oneAway{away: away, tasks: make(map[bus.Topic]map[timer.FireID][]time.Duration)}
+	p.start(t, parts, parts.Store)
+	return p
+}
+
+// start runs a trigger that publishes by p.
+func (p *oneAway) start(t *testing.T, parts *servicetest.Parts, st trigger.Store) {
+	t.Helper()
 	d, err := dispatch.New(dispatch.Options{
 		Window: parts.Window, Bus: p, Now: time.Now,
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	svc, err := trigger.New(trigger.Options{
-		Store:      parts.Store,
+		Store:      st,
 		Bus:        parts.Bus("trigger"),
 		Window:     parts.Window,
 		Dispatch:   d,
@@ -95,7 +107,49 @@ func startWithout(t *testing.T, parts *servicetest.Parts, away bus.Topic) *oneAw
 		require.NoError(t, <-ended)
 	})
 	synctest.Wait()
-	return p
+}
+
+// countedLoads counts the reads of slices.
+type countedLoads struct {
+	trigger.Store
+
+	n atomic.Int64
+}
+
+func (s *countedLoads) LoadSlice(
+	ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
+) ([]timer.Fire, error) {
+	s.n.Add(1)
+	return s.Store.LoadSlice(ctx, minute, bucket, after, untilMS, limit)
+}
+
+// TestAFullTopicCausesNoReads checks that fires wait for room on a full topic, and are not looked for
+// in the store meanwhile: in overload each trigger read all that waits, every few seconds.
+func TestAFullTopicCausesNoReads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		p := &oneAway{
+			full: true, away: bus.TasksLow, tasks: make(map[bus.Topic]map[timer.FireID][]time.Duration),
+		}
+		st := &countedLoads{Store: parts.Store}
+		p.start(t, parts, st)
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		fires := parts.Create("a", onceEach(t, minute, 60)...)
+		time.Sleep(time.Until(time.UnixMilli((minute+1)*timer.MinuteMS + 10_000))) // all are late
+		hand(t, parts, parts.Bus("s"), minute)
+		time.Sleep(time.Minute)
+		require.Empty(t, p.published(bus.TasksLow))
+		loads := st.n.Load()
+		require.LessOrEqual(t, loads, int64(2), "the slice itself")
+		p.setAway("")
+		time.Sleep(10 * time.Second)
+		require.Equal(t, loads, st.n.Load())
+		require.Len(t, p.published(bus.TasksLow), len(fires))
+		for _, times := range p.published(bus.TasksLow) {
+			require.Len(t, times, 1, "once")
+		}
+	})
 }
 
 // TestATopicThatIsAwayHoldsUpNoOther has two slices with a fire of high priority among others,

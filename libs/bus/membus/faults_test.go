@@ -188,22 +188,47 @@ func TestFullTopicBlocksPublishers(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		require.ErrorIs(
-			t,
-			p.Publish(ctx, bus.TasksNormal, messages(1)...),
-			context.DeadlineExceeded,
-		)
+		err := p.Publish(ctx, bus.TasksNormal, messages(1)...)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, bus.ErrFull)
 
 		published := make(chan error)
 		go func() { published <- p.Publish(t.Context(), bus.TasksNormal, messages(35)...) }()
 		synctest.Wait()
 		var got seen
-		_, err := p.Subscribe(t.Context(), sub, got.handle)
+		_, err = p.Subscribe(t.Context(), sub, got.handle)
 		require.NoError(t, err)
 		require.NoError(t, <-published)
 		synctest.Wait()
 		all, _ := got.count()
 		require.Equal(t, 45, all)
+		require.NoError(t, b.Close())
+	})
+}
+
+// TestFullTopicStoresAllOrNone checks that a publisher that gives up at a full topic has stored
+// nothing: it repeats all of its messages.
+func TestFullTopicStoresAllOrNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := membus.NewBroker(membus.Options{MaxMessages: 10})
+		p := b.Bus("a")
+		require.NoError(t, p.Setup(t.Context(), bus.Topics(1)))
+		require.NoError(t, p.Publish(t.Context(), bus.TasksNormal, messages(6)...))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, p.Publish(ctx, bus.TasksNormal, messages(5)...), bus.ErrFull)
+		backlog, err := p.Backlog(t.Context(), bus.TasksNormal, sub.Name)
+		require.NoError(t, err)
+		require.EqualValues(t, 6, backlog)
+		require.NoError(t, p.Publish(t.Context(), bus.TasksNormal, messages(4)...))
+
+		b.Pause()
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err = p.Publish(ctx, bus.TasksNormal, messages(1)...)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, bus.ErrFull, "nothing is known about the topic")
 		require.NoError(t, b.Close())
 	})
 }

@@ -28,7 +28,9 @@ type topic struct {
 	rng  *rand.Rand // for the faults
 }
 
-// publish stores the messages and returns when all are stored (B1).
+// publish stores the messages and returns when all are stored (B1). It waits until there is room for
+// all: otherwise a publisher that gives up would repeat those that were stored, and fill the topic
+// with them. Only more messages than a subscription may have are stored in parts.
 func (t *topic) publish(ctx context.Context, from *Bus, msgs []bus.Message) error {
 	faults := t.broker.faults.Load()
 	if t.draw(faults.FailPublish) {
@@ -49,6 +51,9 @@ func (t *topic) publish(ctx context.Context, from *Bus, msgs []bus.Message) erro
 		case <-from.done:
 			return bus.ErrClosed
 		case <-ctx.Done():
+			if len(stored) == len(msgs) && !t.broker.paused.Load() {
+				return fmt.Errorf("%w: %w", bus.ErrFull, ctx.Err())
+			}
 			return fmt.Errorf("waiting for room: %w", ctx.Err())
 		}
 	}
@@ -89,8 +94,8 @@ func clone(msgs []bus.Message) []bus.Message {
 	return out
 }
 
-// store adds as many messages as fit to the subscriptions, and returns their number. If some do not
-// fit, it also returns a channel to wait for.
+// store adds the messages to the subscriptions if all fit, or as many as fit if there are more than
+// a subscription may have. It returns how many it has added, and if not all, a channel to wait for.
 func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,6 +109,9 @@ func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{
 	} else {
 		for _, s := range t.subs {
 			n = min(n, max(0, t.limit-s.pending))
+		}
+		if n < len(msgs) && len(msgs) <= t.limit {
+			n = 0
 		}
 	}
 	faults := t.broker.faults.Load()
