@@ -521,3 +521,31 @@ func TestMySQLSearchesInSmallSteps(t *testing.T) {
 		storetest.Searches(t, storetest.Env{Stores: []store.Store{s}})
 	}
 }
+
+// TestMySQLIdsOfALostApp gives the id of an app to another one, as a server does that took over from
+// one whose last commits it lacks. A process that knows the old id must not write under it.
+func TestMySQLIdsOfALostApp(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	dsn := testenv.MySQL(t)
+	s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
+	db, err := sqlx.Open("mysql", dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	create := func(app, name string) error {
+		_, err := s.Create(ctx, []store.NewTimer{{App: app, Name: name}}, nil)
+		return err
+	}
+	require.NoError(t, create("lost", "a"))
+	var id int64
+	require.NoError(t, db.Get(&id, "SELECT id FROM apps WHERE name='lost'"))
+	db.MustExec("DELETE FROM timers")
+	db.MustExec("DELETE FROM timer_versions")
+	db.MustExec("UPDATE apps SET name='other' WHERE id=?", id)
+	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(create("lost", "b")))
+	require.NoError(t, create("lost", "b"), "a repeated call makes the app anew")
+	var apps []string
+	require.NoError(t, db.Select(
+		&apps, "SELECT a.name FROM timers t JOIN apps a ON a.id=t.app_id"))
+	require.Equal(t, []string{"lost"}, apps)
+}

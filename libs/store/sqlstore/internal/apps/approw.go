@@ -145,8 +145,11 @@ func (s *Rows) RefuseFrozen(ctx context.Context, c sqldb.Runner, name string) er
 	return err
 }
 
+var errOtherID = errors.New("it has another id than before: the server lost commits")
+
 // Deleted returns which of the apps are being deleted. It locks their rows for sharing until
-// the commit: a deletion begins before, and is seen, or after, and finds what was written.
+// the commit: a deletion begins before, and is seen, or after, and finds what was written. An app
+// without its id is unavailable, see cache: a repeated call reads the id again.
 func (s *Rows) Deleted(
 	ctx context.Context,
 	c sqldb.Runner,
@@ -156,17 +159,17 @@ func (s *Rows) Deleted(
 	for _, id := range apps {
 		ids = append(ids, id)
 	}
-	deleted := map[string]bool{}
+	deleted, found := map[string]bool{}, 0
 	slices.Sort(ids)
 	if err := s.db.GuardShared(ctx, c, ids); err != nil {
 		return nil, err
 	}
 	for part := range sqldb.Batches(ids) {
 		var rows []struct {
-			Name     string `db:"name"`
-			Deleting int64  `db:"deleting_job"`
+			appRow
+			Deleting int64 `db:"deleting_job"`
 		}
-		q := sqldb.Stmt("SELECT name,deleting_job FROM apps WHERE id IN (").Ints(part...).
+		q := sqldb.Stmt("SELECT id,name,deleting_job FROM apps WHERE id IN (").Ints(part...).
 			Add(") ORDER BY id" + s.db.Dialect.ForShare)
 		if err := s.db.SelectAll(ctx, c, &rows, q); err != nil {
 			return nil, err
@@ -175,18 +178,25 @@ func (s *Rows) Deleted(
 			if rows[i].Deleting != 0 {
 				deleted[rows[i].Name] = true
 			}
+			if apps[rows[i].Name] == rows[i].ID {
+				found++
+			}
 		}
+	}
+	if found < len(apps) {
+		s.cache.clear()
+		return nil, timer.Unavailable("creating in an app", errOtherID)
 	}
 	return deleted, nil
 }
 
-// RefuseDeleted returns a conflict if the app is being deleted, see Deleted.
-func (s *Rows) RefuseDeleted(ctx context.Context, c sqldb.Runner, app string) error {
+// RefuseDeleted returns the id of an app, or a conflict if it is being deleted, see Deleted.
+func (s *Rows) RefuseDeleted(ctx context.Context, c sqldb.Runner, app string) (int64, error) {
 	row, err := s.Share(ctx, c, app)
 	if err == nil && row.Deleting != 0 {
 		err = store.AppDeleted(app)
 	}
-	return err
+	return row.ID, err
 }
 
 // AppsByID returns the present apps.

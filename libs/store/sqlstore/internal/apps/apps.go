@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -11,18 +12,31 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/internal/sqldb"
 )
 
-// maxApps is the size at which the cache of apps is cleared.
-const maxApps = 100_000
+const (
+	maxApps = 100_000         // at this size the cache of apps is cleared
+	maxAge  = 5 * time.Second // and at this age
+)
 
-// cache caches the ids and names of apps. An app never changes its id or name, so the cache is never
-// stale.
+// cache caches the ids and names of apps. An app never changes its id or name. But a server that
+// takes over from another without the last commits may lack an app, and give its id to another app.
+// So the cache forgets, and Deleted compares before timers are created.
 type cache struct {
-	mu   sync.RWMutex
-	ids  map[string]int64
-	name map[int64]string
+	mu    sync.RWMutex
+	since time.Time
+	ids   map[string]int64
+	name  map[int64]string
 }
 
 func newCache() *cache { return &cache{ids: map[string]int64{}, name: map[int64]string{}} }
+
+func (a *cache) expired() bool { return time.Since(a.since) > maxAge }
+
+func (a *cache) clear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.ids)
+	clear(a.name)
+}
 
 type appRow struct {
 	ID   int64  `db:"id"`
@@ -32,9 +46,10 @@ type appRow struct {
 func (a *cache) add(rows []appRow) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.ids) > maxApps {
+	if len(a.ids) > maxApps || a.expired() {
 		clear(a.ids)
 		clear(a.name)
+		a.since = time.Now()
 	}
 	for _, r := range rows {
 		a.ids[r.Name], a.name[r.ID] = r.ID, r.Name
@@ -46,8 +61,9 @@ func (a *cache) lookup(names []string) (ids map[string]int64, rest []string) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	ids = make(map[string]int64, len(names))
+	expired := a.expired()
 	for _, n := range names {
-		if id, ok := a.ids[n]; ok {
+		if id, ok := a.ids[n]; ok && !expired {
 			ids[n] = id
 		} else {
 			rest = append(rest, n)
@@ -165,8 +181,9 @@ func (s *Rows) Names(
 	names := make(map[int64]string, len(ids))
 	var rest []int64
 	s.cache.mu.RLock()
+	expired := s.cache.expired()
 	for _, id := range ids {
-		if n, ok := s.cache.name[id]; ok {
+		if n, ok := s.cache.name[id]; ok && !expired {
 			names[id] = n
 		} else {
 			rest = append(rest, id)

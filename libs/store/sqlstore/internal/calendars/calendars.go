@@ -31,15 +31,16 @@ func (s *CalendarStore) PutCalendar(
 	if err != nil {
 		return v, fmt.Errorf("encoding the calendar: %w", err)
 	}
-	ctx, appIDs, err := s.apps.Make(ctx, []string{app})
+	ctx, _, err = s.apps.Make(ctx, []string{app})
 	if err != nil {
 		return v, err
 	}
 	err = s.db.Write(ctx, "writing a calendar", func(ctx context.Context, c sqldb.Runner) error {
-		key := timers.NameKey{App: appIDs[app], Name: cal.Name}
-		if err := s.apps.RefuseDeleted(ctx, c, app); err != nil {
+		appID, err := s.apps.RefuseDeleted(ctx, c, app)
+		if err != nil {
 			return err
 		}
+		key := timers.NameKey{App: appID, Name: cal.Name}
 		had, err := s.lockCalendar(ctx, c, key)
 		if err != nil {
 			return err
