@@ -3,10 +3,13 @@ package sqlstore_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -244,4 +247,31 @@ func TestMySQLTableLockIsTakenOver(t *testing.T) {
 	n, err = s.Exec(t.Context(), "UPDATE named_locks SET holder='' WHERE holder='killed'")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n, "nobody takes it when nothing is missing")
+}
+
+// TestGaleraEndsAKeyWithItsEntry commits a write to the app on another node while a key is ended. The
+// cluster then rolls the transaction back, and a statement sent after that is one of its own.
+func TestGaleraEndsAKeyWithItsEntry(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	g := testenv.Galera(t)
+	other := openMySQL(t, sqlstore.MySQLOptions{DSN: g.Of(g.Addrs[1])})
+	s := openMySQL(t, sqlstore.MySQLOptions{DSN: g.Of(g.Addrs[0])})
+	var armed, met atomic.Bool
+	s.OnStatement(func(text string) {
+		if armed.Load() && strings.Contains(text, "FROM signing_keys") && met.CompareAndSwap(false, true) {
+			_, err := other.SetFrozen(ctx, "app", true, "x")
+			assert.NoError(t, err)
+			time.Sleep(300 * time.Millisecond) // until this node has it
+		}
+	})
+	require.NoError(t, s.AddSigningKey(ctx, "app", store.SigningKey{ID: 1, Kind: "hmac"}))
+	before, err := s.LastChange(ctx)
+	require.NoError(t, err)
+	armed.Store(true)
+	require.NoError(t, s.RetireSigningKey(ctx, "app", 1))
+	require.True(t, met.Load())
+	changes, err := s.Changes(ctx, before, 10)
+	require.NoError(t, err)
+	require.Len(t, changes, 2, "the freeze and the end of the key")
 }

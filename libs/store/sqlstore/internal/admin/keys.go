@@ -122,6 +122,9 @@ func (s *Admin) endKey(
 			found = true
 			appID := row.ID
 			e, entryErr := entry(ctx, c, appID)
+			if entryErr != nil && !errors.Is(entryErr, sql.ErrNoRows) {
+				return false, entryErr // the transaction may be rolled back, and the next statement its own
+			}
 			n, err := s.db.Exec(ctx, c, end(appID, nowMS))
 			if err != nil {
 				return false, err
