@@ -172,7 +172,8 @@ func (w *writer) group(first *job) {
 		ran = append(ran, j)
 		fatal = runInSavepoint(conn, j)
 	}
-	if fatal == nil {
+	committing := fatal == nil
+	if committing {
 		_, fatal = conn.ExecContext(ctx, "COMMIT")
 	}
 	if fatal == nil {
@@ -181,8 +182,10 @@ func (w *writer) group(first *job) {
 	// This fails if the database has already rolled back by itself, which does no harm.
 	_, _ = conn.ExecContext(ctx, "ROLLBACK")
 	w.disconnect()
-	for _, j := range ran {
-		if j.err == nil {
+	for i, j := range ran {
+		// What a call was refused for may be what another one of the group wrote, and is undone. Only
+		// the call that made the group fail tells its own error.
+		if j.err == nil || i < len(ran)-1 || committing {
 			j.err = fmt.Errorf("committing: %w", fatal)
 		}
 	}

@@ -10,10 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/store/sqlstore/engine"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // TestAFullDiskIsTheErrorOfTheWholeGroup checks that a call whose writes were rolled back because of
-// another one learns why. Its caller repeats it later if the disk was full, and never otherwise.
+// another one learns why. Its caller repeats it later if the disk was full, and never otherwise. So
+// does a call that was refused, perhaps for what another one of the group wrote.
 func TestAFullDiskIsTheErrorOfTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -28,15 +30,23 @@ func TestAFullDiskIsTheErrorOfTheWholeGroup(t *testing.T) {
 	}
 	require.NoError(t, e.Transact(ctx, exec("CREATE TABLE t (id INTEGER PRIMARY KEY, v BLOB)")))
 	require.NoError(t, e.Transact(ctx, exec("PRAGMA max_page_count=10")))
-	large := make(chan error, 1)
+	refused, large := make(chan error, 1), make(chan error, 1)
 	err = e.Transact(ctx, func(ctx context.Context, c engine.Runner) error {
-		go func() { large <- e.Transact(ctx, exec("INSERT INTO t VALUES (2,zeroblob(1000000))")) }()
-		for len(e.writer.jobs) == 0 {
-			runtime.Gosched()
+		queue := func(answer chan<- error, fn engine.Work) {
+			before := len(e.writer.jobs)
+			go func() { answer <- e.Transact(ctx, fn) }()
+			for len(e.writer.jobs) == before {
+				runtime.Gosched()
+			}
 		}
+		queue(refused, func(context.Context, engine.Runner) error {
+			return timer.Conflict("name", "there is a row 1")
+		})
+		queue(large, exec("INSERT INTO t VALUES (2,zeroblob(1000000))"))
 		return exec("INSERT INTO t VALUES (1,'')")(ctx, c)
 	})
 	require.True(t, IsFull(<-large))
+	require.True(t, IsFull(<-refused), "row 1 is undone")
 	require.True(t, IsFull(err), err)
 	require.Equal(t, engine.ClassUnavailable, Classify(err))
 	var rows int
