@@ -143,6 +143,10 @@ func (s *Partitions) maintainLocked(
 			}
 		}
 		if !dropped {
+			// Another call may have made the changes.
+			if parts, err = s.partitions(ctx, conn, table); err != nil {
+				return err
+			}
 			if err := overdue(table, parts, nowMS, bound); err != nil {
 				return err
 			}
@@ -153,7 +157,7 @@ func (s *Partitions) maintainLocked(
 
 // overdue returns an error if no change of a table's partitions has succeeded for days, because each
 // has waited too long for the table or was interrupted. Otherwise nothing would tell that history is
-// not dropped and that coming days get no partitions. parts are those before the changes.
+// not dropped and that coming days get no partitions.
 func overdue(table string, parts []partition, nowMS, boundMS int64) error {
 	ahead, behind := int64(0), int64(0) // days
 	for _, p := range parts {

@@ -32,8 +32,6 @@ const maxRemoved = 8 << 20
 // a fire to a timer locks its row: a transaction that came first has set expand_at_ms (Rows.Keep),
 // and one that comes later finds no timer. Of two calls at once the second finds the rows gone. A
 // call that dies halfway has removed some timers, each as a whole.
-//
-// Nodes of a cluster share no locks: there a backfill that begins in the same moment is cancelled.
 func (s *Housekeeping) PurgeTimers(ctx context.Context, deleted, oneShots time.Duration) error {
 	now, err := s.db.Now(ctx)
 	if err != nil {

@@ -108,6 +108,9 @@ func (s *Scheduling) StartBackfill(
 		if err != nil {
 			return err
 		}
+		if err := s.db.GuardTimers(ctx, c, []timer.ID{b.Timer}); err != nil {
+			return err
+		}
 		row, err := s.selectBackfill(ctx, c, b.ID, "")
 		switch {
 		case err == nil && (row.AppID != appID || row.Timer != int64(b.Timer)):

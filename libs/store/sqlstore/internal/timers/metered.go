@@ -17,9 +17,8 @@ func metered(id timer.ID) Attribute { return Attribute{Kind: kindMetered, timer:
 //
 // Two at once: the insert locks the row of timer 0 until the end of the transaction, also where it
 // is there. So the second counts after the first has committed, and the bound is exact. On a
-// cluster that certifies commits (Galera) with several writers, nodes do not see each other's
-// locks: each may add its transactions in flight beyond the bound, once. Then each refuses. The
-// executors' own bound holds all the same.
+// cluster that certifies commits (Galera), where nodes do not see each other's locks, the guard
+// lets only one of them commit.
 //
 // Only writes that turn metrics on wait for each other. Rejected: a count without a lock, which
 // transactions in flight exceed on every database.
