@@ -130,7 +130,9 @@ func TestAFullTopicCausesNoReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		p := &oneAway{
-			full: true, away: bus.TasksLow, tasks: make(map[bus.Topic]map[timer.FireID][]time.Duration),
+			full:  true,
+			away:  bus.TasksLow,
+			tasks: make(map[bus.Topic]map[timer.FireID][]time.Duration),
 		}
 		st := &countedLoads{Store: parts.Store}
 		p.start(t, parts, st)

@@ -57,7 +57,19 @@ func (s *Partitions) AddPastDays(
 		if err != nil {
 			return err
 		}
-		_, err = s.addDays(ctx, conn, table, parts, nowMS, oldestMS)
+		if _, err = s.addDays(
+			ctx,
+			conn,
+			table,
+			parts,
+			nowMS,
+			oldestMS,
+		); errors.Is(
+			err,
+			errOvertaken,
+		) {
+			return nil
+		}
 		return err
 	}()
 	return s.db.Dialect.Translate("adding partitions of past days", err)
@@ -124,40 +136,49 @@ func (s *Partitions) maintainLocked(
 		sqldb.Stmt("SET SESSION lock_wait_timeout=DEFAULT"),
 	)
 	for _, table := range PartitionedTables {
-		parts, err := s.partitions(ctx, conn, table)
-		if err != nil {
+		err := s.maintainTable(ctx, conn, table, nowMS, boundMS)
+		if err != nil && !errors.Is(err, errOvertaken) {
 			return err
-		}
-		added, err := s.addDays(ctx, conn, table, parts, nowMS, nowMS)
-		if err != nil {
-			return err
-		}
-		bound := boundMS
-		if table == "attempts" {
-			bound = attemptBound(nowMS, boundMS)
-		}
-		dropped := false
-		if added { // otherwise the table is in use: each change would hold up others for ddlWaitS
-			if dropped, err = s.dropDays(ctx, conn, table, parts, bound); err != nil {
-				return err
-			}
-		}
-		if !dropped {
-			// Another call may have made the changes.
-			if parts, err = s.partitions(ctx, conn, table); err != nil {
-				return err
-			}
-			if err := overdue(table, parts, nowMS, bound); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
+// errOvertaken means that another call changes the partitions of a table, and does what is left.
+var errOvertaken = errors.New("the partitions are changed by another process")
+
+func (s *Partitions) maintainTable(
+	ctx context.Context,
+	conn *sqlx.Conn,
+	table string,
+	nowMS, boundMS int64,
+) error {
+	parts, err := s.partitions(ctx, conn, table)
+	if err != nil {
+		return err
+	}
+	added, err := s.addDays(ctx, conn, table, parts, nowMS, nowMS)
+	if err != nil {
+		return err
+	}
+	if table == "attempts" {
+		boundMS = attemptBound(nowMS, boundMS)
+	}
+	dropped := false
+	if added { // otherwise the table is in use: each change would hold up others for ddlWaitS
+		if dropped, err = s.dropDays(ctx, conn, table, parts, boundMS); err != nil {
+			return err
+		}
+	}
+	if dropped {
+		return nil
+	}
+	return overdue(table, parts, nowMS, boundMS)
+}
+
 // overdue returns an error if no change of a table's partitions has succeeded for days, because each
 // has waited too long for the table or was interrupted. Otherwise nothing would tell that history is
-// not dropped and that coming days get no partitions.
+// not dropped and that coming days get no partitions. parts are those before the changes.
 func overdue(table string, parts []partition, nowMS, boundMS int64) error {
 	ahead, behind := int64(0), int64(0) // days
 	for _, p := range parts {
@@ -214,7 +235,7 @@ func (s *Partitions) partitions(
 
 // addDays creates partitions for days without one, up to daysAhead, by splitting pmax. Rows in pmax
 // of these days move, but most often there are none. A new table begins with the day of oldestMS,
-// and older rows go to that day. It returns false if the change was left to another call.
+// and older rows go to that day. It returns false if the change was left to the next call.
 func (s *Partitions) addDays(
 	ctx context.Context,
 	conn *sqlx.Conn,
@@ -244,7 +265,7 @@ func (s *Partitions) addDays(
 }
 
 // dropDays drops partitions that lie wholly before the bound. An outcome is thus dropped at most a
-// day late. It returns false once it leaves a change to another call, with all that follow.
+// day late. It returns false once it leaves a change to the next call, with all that follow.
 func (s *Partitions) dropDays(
 	ctx context.Context,
 	conn *sqlx.Conn,
@@ -264,12 +285,12 @@ func (s *Partitions) dropDays(
 	return true, nil
 }
 
-// ignoreOvertaken ignores a change that waited too long for the table or was interrupted, which the
-// next call makes, and one that another call has made. Then it returns false.
+// ignoreOvertaken ignores a change that waited too long for the table, which the next call makes. Then
+// it returns false. One that another call has made, or has interrupted, is errOvertaken.
 func (s *Partitions) ignoreOvertaken(err error) (made bool, _ error) {
 	if mysqlengine.IsPartitionChanged(err) {
 		s.db.Log.Info().Err(err).Msg("partitions were changed by another process, or interrupted")
-		return false, nil
+		return false, errOvertaken
 	}
 	if s.db.Dialect.ClassOf(err) == engine.ClassRepeat {
 		s.db.Log.Info().Err(err).Msg("partition change postponed")
