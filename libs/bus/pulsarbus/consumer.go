@@ -117,6 +117,9 @@ func (c *consumer) open(ctx context.Context) (source, error) {
 		NackPrecisionBit:               &precision,
 		BackOffPolicyFunc:              c.reconnectSignal.reconnectBackoff,
 		EnableBatchIndexAcknowledgment: true,
+		// watch finds added partitions. Where one of them does not answer, the client's own search
+		// closes all others, and its Close panics later.
+		AutoDiscoveryPeriod: neverDiscovers,
 		AckGroupingOptions: &pulsar.AckGroupingOptions{
 			MaxSize: ackGroup,
 			MaxTime: ackDelay,

@@ -182,6 +182,7 @@ func TestPartitionAway(t *testing.T) {
 		require.NoError(t, err)
 		first := <-client.made
 		name := first.options.Name
+		require.Equal(t, neverDiscovers, first.options.AutoDiscoveryPeriod, "see consumer.open")
 		client.waiting.Store(true)
 
 		states.set(name, name, http.StatusServiceUnavailable)

@@ -18,7 +18,7 @@ const (
 	// that: it flushes. Each look wakes the process, once for each partition, so looks are rare.
 	flushInterval = time.Second
 	// growInterval is how often a producer looks for added partitions. The client's producer of one
-	// partition would look for partitions of that too.
+	// partition would look for partitions of that too, see also consumer.open.
 	growInterval   = time.Minute
 	neverDiscovers = 365 * 24 * time.Hour
 )
