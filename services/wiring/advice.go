@@ -86,6 +86,8 @@ func redisAdvice(c *config.Redis, err error, reached bool) string {
 			return "" // a failover is under way
 		}
 		return "redis-addrs must name the master"
+	case errors.Is(err, rediswindow.ErrCluster):
+		return "redis-addrs must name several nodes of a cluster"
 	case sentinels && strings.HasSuffix(text, "redis: nil"):
 		return fmt.Sprintf("the sentinels answer, and know no master %q: "+
 			"correct redis-sentinel-master", c.Sentinel.Master)

@@ -50,6 +50,8 @@ func TestRedisAdvice(t *testing.T) {
 	one := config.Redis{Addrs: []string{"a:1"}}
 	err = explain(redisServer, &Settings{Redis: one}, rediswindow.ErrReplica, true)
 	require.ErrorContains(t, err, "redis-addrs must name the master")
+	err = explain(redisServer, &Settings{Redis: one}, rediswindow.ErrCluster, true)
+	require.ErrorContains(t, err, "redis-addrs must name several nodes of a cluster")
 	for _, failover := range []config.Redis{plain, sentinel} {
 		err = explain(redisServer, &Settings{Redis: failover}, rediswindow.ErrReplica, true)
 		require.NotContains(t, err.Error(), "must name")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,7 +15,8 @@ import (
 
 // Ping implements window.Window. In a cluster every master must respond, because each holds a part
 // of the slices. The first successful Ping also checks the servers' settings, and warns of those
-// that lose entries silently. A sentinel or a replica in place of a master is an error.
+// that lose entries silently. A sentinel, a replica or one node of a cluster in place of a master is
+// an error.
 func (w *Window) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -23,6 +26,11 @@ func (w *Window) Ping(ctx context.Context) error {
 	}
 	if err := w.each(ctx, checkRole); err != nil {
 		return timer.Unavailable("checking the role of Redis", err)
+	}
+	if c, ok := w.client.(*redis.Client); ok {
+		if err := checkAlone(ctx, c); err != nil {
+			return timer.Unavailable("checking the role of Redis", err)
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,6 +45,9 @@ func (w *Window) Ping(ctx context.Context) error {
 var (
 	ErrSentinel = errors.New("the server is a sentinel, which keeps no data")
 	ErrReplica  = errors.New("the server is a replica, which takes no writes")
+	ErrCluster  = errors.New(
+		"the server is one node of a cluster, and refuses the keys of the others",
+	)
 )
 
 // checkRole refuses sentinels and replicas. A client that may not ask for the role may still use the
@@ -53,6 +64,22 @@ func checkRole(ctx context.Context, c *redis.Client) error {
 		return fmt.Errorf("%s: %w", c.Options().Addr, ErrReplica)
 	}
 	return ctx.Err() //nolint:wrapcheck // as above
+}
+
+// checkAlone refuses a node of a cluster of several masters, to which the client does not speak as to
+// a cluster. A client that may not ask may still use the server.
+func checkAlone(ctx context.Context, c *redis.Client) error {
+	info, err := c.ClusterInfo(ctx).Result()
+	if err != nil {
+		return ctx.Err() //nolint:wrapcheck // the caller says what was asked
+	}
+	for line := range strings.Lines(info) {
+		size, ok := strings.CutPrefix(strings.TrimSpace(line), "cluster_size:")
+		if n, err := strconv.Atoi(size); ok && err == nil && n > 1 {
+			return fmt.Errorf("%s: %w", c.Options().Addr, ErrCluster)
+		}
+	}
+	return nil
 }
 
 // each calls f for every server that holds slices.

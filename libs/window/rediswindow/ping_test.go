@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/testenv"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/window/rediswindow"
 )
@@ -55,4 +56,16 @@ func TestPingSaysWhyNoNodeAnswers(t *testing.T) {
 		rediswindow.Options{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, Prefix: "p"},
 	)
 	require.ErrorIs(t, w.Ping(t.Context()), syscall.ECONNREFUSED)
+}
+
+// TestPingRefusesANodeOfACluster names one node of a cluster, which takes a third of the keys.
+func TestPingRefusesANodeOfACluster(t *testing.T) {
+	t.Parallel()
+	addrs, prefix := testenv.RedisCluster(t)
+	w := newWindow(t, rediswindow.Options{Addrs: addrs[:1], Prefix: prefix})
+	require.ErrorIs(t, w.Ping(t.Context()), rediswindow.ErrCluster)
+	require.NoError(
+		t,
+		newWindow(t, rediswindow.Options{Addrs: addrs, Prefix: prefix}).Ping(t.Context()),
+	)
 }
