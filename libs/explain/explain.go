@@ -414,10 +414,13 @@ func (f *Facts) notDue(v *Version, x *schedule.Verdict, atMS int64) string {
 	case schedule.ByGap:
 		missing := "The local time " + x.Local[:len(time.DateTime)] +
 			" does not exist, because clocks were set forward"
-		if x.MovedTo != 0 {
+		switch {
+		case x.MovedTo != 0:
 			return missing + "; due at " + instant(x.MovedTo) + " instead."
+		case s.Gap == timer.GapSkip:
+			return missing + `, and the policy is "skip".` + nearest
 		}
-		return missing + `, and the policy is "skip".` + nearest
+		return missing + ", and the end of the gap is outside the schedule's start and end." + nearest
 	case schedule.ByOverlap:
 		return "This local time occurs twice, because clocks were set back, and the policy selects " +
 			"the other pass." + nearest

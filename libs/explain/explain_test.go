@@ -408,6 +408,17 @@ func TestEveryCode(t *testing.T) {
 			"The local time 2026-03-29T02:30:00 does not exist, because clocks were set forward; due at 2026-03-29T01:00:00Z instead.",
 		},
 		{
+			"2026-03-29T01:30:00Z",
+			func(fx *fixture) {
+				berlin("30 2 * * *")(fx)
+				fx.change(func(d *timer.Definition) {
+					d.Schedule.StartAt = new(time.UnixMilli(ms("2026-03-29T01:10:00Z")))
+				})
+			},
+			explain.ByGap,
+			"The local time 2026-03-29T02:30:00 does not exist, because clocks were set forward, and the end of the gap is outside the schedule's start and end. The first one is 2026-03-30T00:30:00Z.",
+		},
+		{
 			"2026-10-25T01:30:00Z",
 			berlin("30 2 * * *"),
 			explain.ByOverlap,

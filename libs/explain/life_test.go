@@ -196,7 +196,10 @@ func TestInstantsOfANeverActiveInterval(t *testing.T) {
 	require.Empty(t, fx.read(t, ms(due), ms(now), 100).Explain())
 	fx.change(func(d *timer.Definition) { d.Schedule.Anchor = new(time.UnixMilli(ms(due))) })
 	require.NotEmpty(t, fx.read(t, ms(due), ms(now), 100).Explain(), "they do not count from it")
-	fx.change(func(d *timer.Definition) { d.Schedule.Anchor = nil })
+	fx.change(func(d *timer.Definition) {
+		d.Schedule = timer.Schedule{Kind: timer.KindCron, Specs: []string{"@every 1m"}}
+	})
+	require.Empty(t, fx.read(t, ms(due), ms(now), 100).Explain(), "it counts from it, too")
 	got := fx.at(t, created)
 	require.Equal(t, explain.NotActivated, got[0].Code)
 	require.Contains(t, got[0].Text, "Its instants count from its first activation")

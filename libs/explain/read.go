@@ -247,11 +247,10 @@ func (f *Facts) anchor() int64 {
 }
 
 // beginsLater reports whether the instants of a version count from the first activation, which has
-// not been yet. So it has none.
+// not been yet. So it has none. Fixed delays have none in any case.
 func (f *Facts) beginsLater(v *Version) bool {
-	s := &v.Definition.Schedule
-	return f.State.AnchorMS == 0 && (s.Kind == timer.KindInterval && s.Anchor == nil ||
-		s.Kind == timer.KindDelay)
+	return f.State.AnchorMS == 0 && v.parsed != nil && v.parsed.CountsFromActivation() &&
+		v.Definition.Schedule.Kind != timer.KindFixedDelay
 }
 
 // listInstants collects the instants of the schedules in the range, each by the version that is in

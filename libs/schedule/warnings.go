@@ -68,6 +68,9 @@ func (p *Parsed) whyNever(afterMS, anchorMS int64) (field, why string) {
 			textMS(p.endMS),
 		)
 	}
+	if p.kind.OneShot() {
+		return "schedule." + string(p.kind), "its instant is past"
+	}
 	endless.startMS = -1 << 62
 	since := "after " + textMS(afterMS)
 	field = "schedule"

@@ -215,3 +215,21 @@ func TestWarnings(t *testing.T) {
 		})
 	}
 }
+
+// TestWarningOfAnInstantThatIsPast checks that the last year of schedules is not the reason.
+func TestWarningOfAnInstantThatIsPast(t *testing.T) {
+	t.Parallel()
+	instant := time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)
+	anchor, now := instant.AddDate(0, -1, 0).UnixMilli(), instant.AddDate(0, 1, 0).UnixMilli()
+	for field, s := range map[string]timer.Schedule{
+		"schedule.at":    {Kind: timer.KindAt, At: &instant},
+		"schedule.delay": {Kind: timer.KindDelay, Delay: timer.Duration(time.Hour)},
+	} {
+		p, err := schedule.Parse(s, schedule.Inputs{})
+		require.NoError(t, err)
+		got := p.Warnings(now, anchor)
+		require.Len(t, got, 1)
+		require.Equal(t, field, got[0].Field)
+		require.Equal(t, "the schedule is never due: its instant is past", got[0].Message)
+	}
+}

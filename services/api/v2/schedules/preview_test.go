@@ -245,3 +245,16 @@ func TestPreviewIsBounded(t *testing.T) {
 	require.Empty(t, got.Fires, "they have no time in common")
 	require.Len(t, got.Excluded, 1000)
 }
+
+// TestPreviewIsFromAYearOfSchedules checks that nothing is shown which no timer can have.
+func TestPreviewIsFromAYearOfSchedules(t *testing.T) {
+	t.Parallel()
+	f := apitest.Setup(t)
+	for _, from := range []string{"0001-01-01T00:00:00Z", "2200-01-01T00:00:00Z"} {
+		got := f.Call(t, http.MethodPost, "/api/v2/schedules/preview", fmt.Sprintf(
+			`{"schedule":{"kind":"delay","delay":"24h"},"from":%q}`, from,
+		), nil)
+		require.Equal(t, http.StatusUnprocessableEntity, got.Status, got.Body)
+		require.Contains(t, got.Body, "expected an instant from 1970 to 2199")
+	}
+}
