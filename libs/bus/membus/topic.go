@@ -28,9 +28,12 @@ type topic struct {
 	rng  *rand.Rand // for the faults
 }
 
+// partFactor says how many messages are stored in parts: more than this part of the limit.
+const partFactor = 8
+
 // publish stores the messages and returns when all are stored (B1). It waits until there is room for
 // all: otherwise a publisher that gives up would repeat those that were stored, and fill the topic
-// with them. Only more messages than a subscription may have are stored in parts.
+// with them. Large batches are stored in parts, because they could wait for ever for so much room.
 func (t *topic) publish(ctx context.Context, from *Bus, msgs []bus.Message) error {
 	faults := t.broker.faults.Load()
 	if t.draw(faults.FailPublish) {
@@ -51,7 +54,7 @@ func (t *topic) publish(ctx context.Context, from *Bus, msgs []bus.Message) erro
 		case <-from.done:
 			return bus.ErrClosed
 		case <-ctx.Done():
-			if len(stored) == len(msgs) && !t.broker.paused.Load() {
+			if len(msgs) <= t.limit/partFactor && !t.broker.paused.Load() {
 				return fmt.Errorf("%w: %w", bus.ErrFull, ctx.Err())
 			}
 			return fmt.Errorf("waiting for room: %w", ctx.Err())
@@ -94,8 +97,8 @@ func clone(msgs []bus.Message) []bus.Message {
 	return out
 }
 
-// store adds the messages to the subscriptions if all fit, or as many as fit if there are more than
-// a subscription may have. It returns how many it has added, and if not all, a channel to wait for.
+// store adds the messages to the subscriptions if all fit, or as many as fit of a large batch. It
+// returns how many it has added, and if not all, a channel to wait for.
 func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +113,7 @@ func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{
 		for _, s := range t.subs {
 			n = min(n, max(0, t.limit-s.pending))
 		}
-		if n < len(msgs) && len(msgs) <= t.limit {
+		if n < len(msgs) && len(msgs) <= t.limit/partFactor {
 			n = 0
 		}
 	}
