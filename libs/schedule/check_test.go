@@ -581,7 +581,7 @@ func TestEachTimerOfAHashedSpecIsDue(t *testing.T) {
 		"0 0 H(1-31) H *":  false,
 		"0 0 H(29-31) 4 *": false,
 		"0 0 H(28-29) 2 *": true,
-		"0 0 H H *":        true,
+		"0 0 H H(1-12) *":  true,
 		"0 0 31 H(7-8) *":  true,
 		"30 H H(1-31) * *": true,
 	} {
