@@ -2,9 +2,7 @@ package schedule
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -22,13 +20,6 @@ func Check(s *timer.Schedule) error {
 		return err
 	}
 	for i, d := range p.parts {
-		if s.Kind == timer.KindCron && neverForSome(s, p, s.Specs[i]) {
-			return timer.Invalid(
-				specField(i),
-				fmt.Sprintf("at 0: expected days that all exist, found %q, "+
-					"whose H chooses days for some timers that never come: limit it, as in H(1-28)", s.Specs[i]),
-			)
-		}
 		if d.next(-1, 0) == timer.NeverMS {
 			return timer.Invalid(
 				specField(i),
@@ -43,37 +34,6 @@ func Check(s *timer.Schedule) error {
 	}
 	return nil
 }
-
-// hashedIDs are so many ids that each month and day which H may choose is chosen for one of them.
-const hashedIDs = 1000
-
-// neverForSome reports whether a spec never matches for some ids of timers, because of the day or
-// month that H chooses. Only days after the 28th may be missing from a month.
-func neverForSome(s *timer.Schedule, p *Parsed, text string) bool {
-	words := strings.Fields(text)
-	if len(words) < minFields || !strings.Contains(text, "H") {
-		return false
-	}
-	day := 3
-	if len(words) == minFields {
-		day = 2
-	}
-	if !strings.Contains(words[day]+words[day+1], "H") || !lateDay.MatchString(words[day]) {
-		return false
-	}
-	for id := range timer.ID(hashedIDs) {
-		spec, err := parseSpec(text, id+1)
-		if err != nil || spec.cron == nil {
-			return false
-		}
-		if newWall(spec.cron, p.zone, s).next(-1, 0) == timer.NeverMS {
-			return true
-		}
-	}
-	return false
-}
-
-var lateDay = regexp.MustCompile(`\b(29|30|31)\b`)
 
 // checkFields checks everything except the specs and the zone.
 func checkFields(s *timer.Schedule) error {

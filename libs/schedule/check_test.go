@@ -571,31 +571,3 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
-
-// TestEachTimerOfAHashedSpecIsDue checks that a spec which is accepted is due for every id.
-func TestEachTimerOfAHashedSpecIsDue(t *testing.T) {
-	t.Parallel()
-	for spec, accepted := range map[string]bool{
-		"0 0 30 H *":       false, // not in February
-		"0 0 31 H *":       false,
-		"0 0 H(1-31) H *":  false,
-		"0 0 H(29-31) 4 *": false,
-		"0 0 H(28-29) 2 *": true,
-		"0 0 H H(1-12) *":  true,
-		"0 0 31 H(7-8) *":  true,
-		"30 H H(1-31) * *": true,
-	} {
-		s := cronOf("", spec)
-		err := schedule.Check(&s)
-		if !accepted {
-			require.ErrorContains(t, err, "limit it, as in H(1-28)", spec)
-			continue
-		}
-		require.NoError(t, err, spec)
-		for id := range timer.ID(2000) {
-			p, err := schedule.Parse(s, schedule.Inputs{Timer: id})
-			require.NoError(t, err)
-			require.NotEqual(t, timer.NeverMS, p.Next(-1, 0), "%s of %d", spec, id)
-		}
-	}
-}
