@@ -63,6 +63,15 @@ func (r *BodyReader) Instant(field, text string) *time.Time {
 	return &at
 }
 
+// ScheduleInstant parses an instant that schedules can have.
+func (r *BodyReader) ScheduleInstant(field, text string) *time.Time {
+	at := r.Instant(field, text)
+	if at != nil && (at.Before(time.UnixMilli(0)) || at.Year() > LastYear) {
+		r.Invalid(field, fmt.Sprintf("expected an instant from 1970 to %d", LastYear))
+	}
+	return at
+}
+
 // Invalid adds an error about a field.
 func (r *BodyReader) Invalid(field, msg string) { r.Add(timer.Invalid(field, msg)) }
 

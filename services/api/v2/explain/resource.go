@@ -3,7 +3,6 @@ package explain
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -196,8 +195,8 @@ func (s *Resource) addHolds(
 // instants returns the range that a request asks for, in Unix ms, without its end.
 func (s *Resource) instants(in *explainInput, now time.Time) (fromMS, toMS int64, err error) {
 	r := &input.BodyReader{}
-	at := bounded(r, "query.at", in.At)
-	from, to := bounded(r, "query.from", in.From), bounded(r, "query.to", in.To)
+	at := r.ScheduleInstant("query.at", in.At)
+	from, to := r.ScheduleInstant("query.from", in.From), r.ScheduleInstant("query.to", in.To)
 	switch {
 	case from == nil && to != nil:
 		r.Invalid("query.from", "to needs from: add the begin of the range")
@@ -227,16 +226,6 @@ func (s *Resource) instants(in *explainInput, now time.Time) (fromMS, toMS int64
 		fromMS, err = position(in.Cursor, fromMS, toMS)
 	}
 	return fromMS, toMS, err
-}
-
-// bounded parses an instant that schedules can have.
-func bounded(r *input.BodyReader, field, text string) *time.Time {
-	at := r.Instant(field, text)
-	if at == nil || !at.Before(time.UnixMilli(0)) && at.Year() <= input.LastYear {
-		return at
-	}
-	r.Invalid(field, fmt.Sprintf("expected an instant from 1970 to %d", input.LastYear))
-	return nil
 }
 
 // position returns where a page begins (Unix ms), in [fromMS, toMS).

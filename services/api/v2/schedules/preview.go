@@ -63,10 +63,7 @@ func (s *Resource) previewSchedule(ctx context.Context, in *previewInput) (*prev
 	}
 	var r input.BodyReader
 	d := s.Definitions.ReadSchedule(&b.Schedule, &r)
-	from := r.Instant("from", b.From)
-	if from != nil && (from.Before(time.UnixMilli(0)) || from.Year() > input.LastYear) {
-		r.Invalid("from", fmt.Sprintf("expected an instant from 1970 to %d", input.LastYear))
-	}
+	from := r.ScheduleInstant("from", b.From)
 	if from == nil {
 		now := s.Now()
 		from = &now

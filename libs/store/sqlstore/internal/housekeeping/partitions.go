@@ -57,18 +57,9 @@ func (s *Partitions) AddPastDays(
 		if err != nil {
 			return err
 		}
-		if _, err = s.addDays(
-			ctx,
-			conn,
-			table,
-			parts,
-			nowMS,
-			oldestMS,
-		); errors.Is(
-			err,
-			errOvertaken,
-		) {
-			return nil
+		_, err = s.addDays(ctx, conn, table, parts, nowMS, oldestMS)
+		if errors.Is(err, errOvertaken) {
+			err = nil // the other call adds them
 		}
 		return err
 	}()
